@@ -15,44 +15,45 @@ import (
 // Kept is the default number of ended calls that a Ring keeps.
 const Kept = 2000
 
-// Limits of the texts of peers that are kept.
+// Limits of the texts from peers that a Ring stores.
 const (
-	maxName    = 256 // bytes of a method, a tool, a URI or a client's name
-	maxClients = 256 // the number of client names
+	maxName    = 256 // the maximum length of one text in bytes
+	maxClients = 256 // the maximum number of client names in the cache of a Ring
 	maxInfo    = 2 << 10
 )
 
-// Call has the facts about one call. It is a copy and may be kept.
+// Call describes one call. It is a copy, so the receiver may keep it.
 type Call struct {
 	Number uint64 // starts at 1; a later call has a higher number
-	// Seq rises with each call that ends. It is 0 while the call is running. A call gets a new
-	// Seq if it continues after it was parked, or if a loss is found late.
+	// Seq is 0 while the call is running. A call that ends gets a higher Seq than all calls that
+	// ended before it. It gets a new Seq if it ends again after it was parked, or if a loss is
+	// added after its end.
 	Seq      uint64
 	Client   Client
-	Server   string // the configured name of the server; "" if the call is for no server or for several
+	Server   string // the configured name of the server; "" if the call is for no server or for several servers
 	To       mcp.Revision
 	Method   string
-	Name     string        // the tool, prompt or resource, as the client wrote it
-	Target   string        // the tool, prompt or resource, under the server's own name
+	Name     string        // the name of the tool, prompt or resource that the client sent
+	Target   string        // the server's own name for the tool, prompt or resource
 	Trace    string        // the client's W3C trace id
-	Start    time.Time     // the time of the first request
-	Took     time.Duration // the time until the last answer was written; 0 while the call is running
-	In       int           // bytes of the client's requests
-	Out      int           // bytes of the answers that the client got
-	Asked    int           // the number of the client's requests for this call: 1, and one for each retry with answers
-	Outcome  mcp.Outcome   // "" while the call is running; package event has the outcomes that are not in mcp
+	Start    time.Time     // when the first request of the call arrived
+	Took     time.Duration // the time from Start until the last response was written; 0 while the call is running
+	In       int           // the total size of the client's requests in bytes
+	Out      int           // the total size of the responses to the client in bytes
+	Asked    int           // the number of the client's requests for this call: 1 plus the number of retries
+	Outcome  mcp.Outcome   // how the call ended, as defined in packages mcp and event; "" if not known yet
 	Cause    string        // why Dragoman answered with an error: timeout, cancelled, exited …
 	Code     int64         // the code of the error that the client got; 0 if the call got no error
-	Losses   []Loss        // the losses of the call; must not be changed
-	Recorded bool          // the messages of the call are kept
+	Losses   []Loss        // what was left out of the call; readers must not change the slice
+	Recorded bool          // whether the ring has the messages of the call
 }
 
 // Running reports whether the call has not ended.
 func (c *Call) Running() bool { return c.Seq == 0 }
 
-// Client has the facts about the client of a call.
+// Client describes the client of a call.
 type Client struct {
-	Name, Version string // from the client's description of itself; "" for unknown
+	Name, Version string // the client's own statements; "" if unknown
 	Revision      mcp.Revision
 	Who           *identity.Principal // the principal; nil if unknown
 	// Conversation distinguishes clients with the same name. It is 0 for a request without a
@@ -60,37 +61,38 @@ type Client struct {
 	Conversation uint64
 }
 
-// Loss is something that was left out of the call.
+// Loss is a part of a message that Dragoman left out, and the reason.
 type Loss struct{ What, Why string }
 
 // Count has the numbers of the calls to one server that have ended since the ring was created.
 type Count struct {
-	Ended  uint64 // a parked call counts when its last retry has ended
-	Failed uint64 // calls that the client got an error for
+	Ended  uint64 // a parked call is counted once, when its last retry ends
+	Failed uint64 // calls for which the client got an error
 }
 
-// maxCounts bounds the servers whose calls are counted. A reload can add servers.
+// maxCounts is the maximum number of servers for which a Ring counts calls. The number needs a
+// limit because a reload can add servers.
 const maxCounts = 4096
 
-// maxLosses bounds the losses of one call.
+// maxLosses is the maximum number of losses that one call keeps.
 const maxLosses = 16
 
 // Options are the options of New. The zero value works.
 type Options struct {
 	Keep    int  // the number of ended calls that the ring keeps; 0 means Kept
-	Record  bool // record the messages of all calls; see Ring.Record
-	Stories int  // the number of stories of ended calls that the ring keeps; 0 means 200
+	Record  bool // whether to record the messages of all calls; see Ring.Record
+	Stories int  // the number of ended calls whose messages the ring keeps; 0 means 200
 }
 
-// Ring keeps the running calls and the last calls that have ended. A nil Ring keeps nothing.
-// It is safe for concurrent use.
+// Ring keeps the running calls and the last calls that have ended. It is safe for concurrent use.
+// Begin, Counts, Lost, All, Find and Story do nothing on a nil Ring.
 type Ring struct {
 	epoch int64
 	keep  int
 
-	mu       sync.Mutex // held for a few assignments, or for a copy of the calls
+	mu       sync.Mutex // held only for a few assignments or while calls are copied
 	seq      uint64
-	missed   uint64 // the Seq of the last call that was dropped
+	missed   uint64 // the Seq of the last call that the ring dropped
 	calls    map[uint64]*Record
 	running  list
 	ended    list // ended calls in the order of Seq
@@ -100,9 +102,9 @@ type Ring struct {
 	stories  int
 	record   bool
 	windows  []Window
-	recorded []*Record // ended calls with a story, in the order of their ends
+	recorded []*Record // ended calls with a recording, in the order in which they ended
 	counts   map[string]*Count
-	grown    chan struct{} // closed when the next call ends; nil if nobody waits
+	grown    chan struct{} // closed when the next call ends; nil if no goroutine waits for that
 }
 
 // named is the name and the version of a client.
@@ -122,23 +124,23 @@ func New(o Options) *Ring {
 	}
 }
 
-// Epoch returns the time at which the ring was created, in milliseconds. It distinguishes the
-// rings of different processes.
+// Epoch returns the creation time of the ring in Unix milliseconds. Readers use it to distinguish
+// the rings of different processes.
 func (r *Ring) Epoch() int64 { return r.epoch }
 
-// Record follows one call. It implements mcp.Record. The session that called Begin must call
-// End once, and must not use the Record after that. A nil Record does nothing.
+// Record follows one call. It implements mcp.Record. The session that called Begin must call End
+// once, and must not use the Record after that. End and Received do nothing on a nil Record.
 type Record struct {
 	ring       *Ring
-	prev, next *Record        // the neighbours in the list of running or ended calls
-	call       Call           // mu of the Ring guards this field and all others
+	prev, next *Record        // the neighbours in the ring's list of running or ended calls
+	call       Call           // the Ring's mu guards this field and all other fields
 	head       Header         // the HTTP request of the call; nil after Routed
 	trail      *jsonrpc.Trail // nil if the call is not recorded
-	unsure     bool           // the call is recorded only if an open window covers its server, which is not known yet
-	into       *Record        // the retry that continues this call, if the retry came before End
+	unsure     bool           // whether the call is recorded only if an open window covers its server, which is not known yet
+	into       *Record        // the record of the retry that continues this call, if the retry came before End; else nil
 }
 
-// list is a list of records.
+// list is a doubly linked list of records.
 type list struct {
 	first, last *Record
 	n           int
@@ -170,8 +172,8 @@ func (l *list) remove(x *Record) {
 	l.n--
 }
 
-// Begin starts to follow a call and sets its Record. It returns nil if r is nil or if the call
-// has no number. head is the HTTP request, nil for none; Routed reads it.
+// Begin starts to follow a call and sets the Record of the call. It returns nil if r is nil or if
+// the call has no number. head is the HTTP request of the call, or nil. Routed reads head.
 func (r *Ring) Begin(c *mcp.Call, head Header) *Record {
 	if r == nil || c.Number == 0 {
 		return nil
@@ -198,7 +200,8 @@ func (r *Ring) Begin(c *mcp.Call, head Header) *Record {
 	return x
 }
 
-// clientLocked returns the name and the version that a client gives itself.
+// clientLocked returns the name and the version in info, which is the client's description of
+// itself.
 func (r *Ring) clientLocked(info []byte) named {
 	if len(info) == 0 {
 		return named{}
@@ -219,8 +222,9 @@ func (r *Ring) clientLocked(info []byte) named {
 	return n
 }
 
-// Resumed implements mcp.Record. If the ring no longer has the call with that number, the new call
-// only takes over the number. If that call is still running, the new call stays separate.
+// Resumed implements mcp.Record. If the ring no longer has a call with the given number, the new
+// call gets this number. If the earlier call is still running and was not parked, Resumed changes
+// nothing.
 func (x *Record) Resumed(c *mcp.Call, number uint64) {
 	r := x.ring
 	r.mu.Lock()
@@ -263,8 +267,8 @@ func (x *Record) Answered(a *mcp.Attempt, how mcp.Ending) {
 	c.Outcome, c.Cause, c.Code = how.Outcome, how.Cause, how.Code
 }
 
-// End ends the record. Either the answer was written, or the call was cancelled and needs no
-// answer. out is the size of the answer in bytes.
+// End ends the record after the response was written, or after the client cancelled the call. out
+// is the size of the response in bytes; it is 0 if there was no response.
 func (x *Record) End(out int, cancelled bool) {
 	if x == nil {
 		return
@@ -308,7 +312,8 @@ func (x *Record) End(out int, cancelled bool) {
 	}
 }
 
-// countLocked counts a call that ends.
+// countLocked counts an ended call for its server. It does not count parked calls and calls without
+// a server.
 func (r *Ring) countLocked(c *Call) {
 	if c.Server == "" || c.Outcome == parked {
 		return
@@ -327,8 +332,8 @@ func (r *Ring) countLocked(c *Call) {
 	}
 }
 
-// Counts returns the numbers of the calls that have ended, by server. Servers without calls are
-// missing.
+// Counts returns the numbers of the calls that have ended, by server. Servers without ended calls
+// are not in the map.
 func (r *Ring) Counts() map[string]Count {
 	if r == nil {
 		return nil
@@ -342,28 +347,28 @@ func (r *Ring) Counts() map[string]Count {
 	return out
 }
 
-// These outcomes have the same values in package event.
+// These outcomes have the same values as the outcomes in package event.
 const (
 	refused mcp.Outcome = "refused" // the call did not reach a server
-	parked  mcp.Outcome = "parked"  // the call continues with a retry of its client
+	parked  mcp.Outcome = "parked"  // the call continues when the client sends a retry
 )
 
-// endLocked appends a record to the list of ended calls.
+// endLocked gives a record the next Seq and appends the record to the list of ended calls.
 func (r *Ring) endLocked(x *Record) {
 	r.seq++
 	x.call.Seq = r.seq
 	r.ended.push(x)
 }
 
-// freeLocked keeps the memory of a record for reuse.
+// freeLocked drops the recording of a call and keeps the memory of the Record for reuse.
 func (r *Ring) freeLocked(x *Record) {
 	r.forgetLocked(x)
 	x.call, x.head, x.into, x.unsure = Call{}, nil, nil, false
 	x.next, r.free = r.free, x
 }
 
-// Lost adds a loss to the call with a number. It does nothing if the ring does not have the
-// call.
+// Lost adds a loss to the call with the given number. It does nothing if the ring does not have
+// this call.
 func (r *Ring) Lost(number uint64, what, why string) {
 	if r == nil || number == 0 {
 		return
@@ -373,7 +378,8 @@ func (r *Ring) Lost(number uint64, what, why string) {
 	x := r.calls[number]
 	var grown chan struct{}
 	if x != nil && len(x.call.Losses) < maxLosses && !slices.Contains(x.call.Losses, l) {
-		// Readers may still use the old slice.
+		// A copy returned earlier may still share the old slice, so append must not write to the
+		// old array.
 		x.call.Losses = append(slices.Clip(x.call.Losses), l)
 		if !x.call.Running() {
 			r.ended.remove(x)
@@ -387,7 +393,7 @@ func (r *Ring) Lost(number uint64, what, why string) {
 	}
 }
 
-// All returns the running and the ended calls, with the highest number first.
+// All returns the running and the ended calls, in descending order of their numbers.
 func (r *Ring) All() []Call {
 	if r == nil {
 		return nil
@@ -412,7 +418,7 @@ func (r *Ring) All() []Call {
 	return all
 }
 
-// Find returns the call with the given number.
+// Find returns the call with the given number. ok is false if the ring does not have the call.
 func (r *Ring) Find(number uint64) (c Call, ok bool) {
 	if r == nil {
 		return Call{}, false
@@ -426,16 +432,16 @@ func (r *Ring) Find(number uint64) (c Call, ok bool) {
 	return x.copyLocked(), true
 }
 
-// copyLocked returns the call for readers.
+// copyLocked returns a copy of the call with Recorded set.
 func (x *Record) copyLocked() Call {
 	c := x.call
 	c.Recorded = x.trail != nil
 	return c
 }
 
-// Since returns up to limit calls that ended after the position seq, in the order in which
-// they ended. missed is true if calls after seq were dropped before they could be read. If no call
-// ended after seq, more is closed when the next call ends.
+// Since returns up to limit calls whose Seq is higher than seq, in ascending order of Seq. missed
+// is true if the ring has dropped calls with a higher Seq than seq. If Since returns no calls, more
+// is closed when the next call ends. Otherwise, more is nil.
 func (r *Ring) Since(seq uint64, limit int) (calls []Call, missed bool, more <-chan struct{}) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -460,7 +466,7 @@ func (r *Ring) Since(seq uint64, limit int) (calls []Call, missed bool, more <-c
 	return calls, r.missed > seq, more
 }
 
-// Last returns the position before the last n calls that have ended.
+// Last returns the argument with which Since returns the last n calls that have ended.
 func (r *Ring) Last(n int) uint64 {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -477,7 +483,8 @@ func (r *Ring) Last(n int) uint64 {
 	return r.seq
 }
 
-// short limits the length of a text. The result does not share memory with a longer text.
+// short cuts a text to at most maxName bytes. The result of a cut does not share memory with the
+// longer text.
 func short(text string) string {
 	if len(text) <= maxName {
 		return text

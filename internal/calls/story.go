@@ -8,44 +8,44 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 )
 
-// Story is one recorded call with its messages in the order of time. The caller gets its own
-// copy, but must not change the bytes of the messages. Secrets are not masked.
+// Story contains a recorded call and its messages. The caller gets its own copy, but must not
+// change the bytes of the messages. Secrets are not masked.
 type Story struct {
 	Call     Call
-	Messages []Message // in the order of time
+	Messages []Message // in chronological order
 	Missed   int       // how many messages and edits were not recorded
 }
 
-// Message is one message that passed a wire.
+// Message is one message between Dragoman and the client or a server.
 type Message struct {
-	At   time.Duration // the time of the message since the call began
+	At   time.Duration // the time of the message, counted from the start of the call
 	Wire jsonrpc.Wire
-	Sent bool   // Dragoman sent the message; false if it received it
-	Text []byte // the bytes of the message, or only its first bytes
-	Size int    // the length of the whole message
-	// Failed is the reason why the message was not sent, or why it got no answer. It is "" if there
-	// was no failure.
+	Sent bool   // true if Dragoman sent the message; false if Dragoman received the message
+	Text []byte // the recorded bytes: the whole message, or only its beginning
+	Size int    // the length of the whole message in bytes
+	// Failed is the reason why the message could not be sent, or why no response to the message
+	// came. It is "" if there was no failure.
 	Failed            string
-	Request, Response *jsonrpc.Head // the heads of the HTTP messages; nil if there was none
-	// Source is the index of the message that this one was made from. It is -1 for a message
-	// that Dragoman has written itself or has received.
+	Request, Response *jsonrpc.Head // the heads of the HTTP request and of the HTTP response; nil if absent
+	// Source is the index of the message from which Dragoman made this message. It is -1 for a
+	// message that Dragoman received, or that Dragoman did not make from another message.
 	Source int
-	// Edits are the changes of the source, in order. They do not overlap. All other bytes were
-	// copied.
+	// Edits are the changes that made this message from its source, in order of position. They do
+	// not overlap. All bytes outside of the edits were copied from the source.
 	Edits []Edit
 }
 
 // Cut returns the number of bytes of the message that were not recorded.
 func (m *Message) Cut() int { return m.Size - len(m.Text) }
 
-// Edit is one change. The bytes To of the message replace the bytes At of its source. One of
-// the two may be empty, but not both.
+// Edit is one change. The bytes at To in the message replace the bytes at At in its source. To or
+// At may be empty, but at least one of them is not empty.
 type Edit struct {
 	Why    jsonrpc.Reason
 	At, To jsonrpc.Span
 }
 
-// Story returns the story of a call that was recorded.
+// Story returns the story of a recorded call. ok is false if the ring has no recording of the call.
 func (r *Ring) Story(number uint64) (s Story, ok bool) {
 	if r == nil {
 		return Story{}, false
@@ -64,10 +64,10 @@ func (r *Ring) Story(number uint64) (s Story, ok bool) {
 	return s, true
 }
 
-// messagesOf returns the messages of a trail with their sources.
+// messagesOf returns the messages in a trail, each with its source and edits.
 func messagesOf(texts []jsonrpc.TrailText, entries []jsonrpc.Entry) []Message {
 	var all []Message
-	at := make([]int, len(entries)) // the index in all of each entry's message
+	at := make([]int, len(entries)) // at[i] is the index in all of the message of entries[i]
 	for i, e := range entries {
 		if e.Wire == 0 {
 			continue
@@ -87,8 +87,8 @@ func messagesOf(texts []jsonrpc.TrailText, entries []jsonrpc.Entry) []Message {
 	return all
 }
 
-// sourceOf finds the entry with the message that was changed to make the message of entry i. It
-// also returns the steps of the change.
+// sourceOf finds the entry whose message Dragoman changed into the message of entry i. It returns
+// the index of this entry and the steps of the change.
 func sourceOf(texts []jsonrpc.TrailText, entries []jsonrpc.Entry, i int) (source int, how []op, ok bool) {
 	text := entries[i].Text
 	how = []op{{at: jsonrpc.Span{End: texts[text].Size}, n: texts[text].Size, kept: true}}
@@ -106,8 +106,8 @@ func sourceOf(texts []jsonrpc.TrailText, entries []jsonrpc.Entry, i int) (source
 	return 0, nil, false
 }
 
-// op is one step that makes a text from another: at is the span of the input that becomes the next
-// n bytes of the output. kept is true if the bytes stay the same.
+// op is one step of changing an input text into an output text. It converts the span at of the
+// input to the next n bytes of the output. kept is true if the step copies the bytes unchanged.
 type op struct {
 	at   jsonrpc.Span
 	n    int
@@ -132,12 +132,12 @@ func opsOf(changes []jsonrpc.Change, size int) (ops []op) {
 	return ops
 }
 
-// compose returns one list of steps with the same effect as the steps of a followed by the steps of
-// b.
+// compose returns one list of steps that has the same effect as the steps in a followed by the
+// steps in b.
 func compose(a, b []op) (out []op) {
-	position := 0 // of the next step in the input of a
-	// take returns the steps of a for the next n bytes of its output. Steps that produce no
-	// bytes are taken together with the steps before them.
+	position := 0 // where the next step starts in the input of a
+	// take removes the steps that produce the next n bytes of output from a, and returns them. A
+	// step that produces no bytes is removed together with the step before it.
 	take := func(n int) (taken []op) {
 		for len(a) > 0 && (n > 0 || a[0].n == 0) {
 			x := a[0]
@@ -148,7 +148,7 @@ func compose(a, b []op) (out []op) {
 				x.n, x.at.End = n, x.at.Start+n
 				a[0].n -= n
 				a[0].at.Start += n
-			default: // the first part replaces the bytes, and the rest is inserted
+			default: // the first part of the step replaces the input bytes, and the second part only inserts bytes
 				x.n = n
 				a[0].n -= n
 				a[0].at = jsonrpc.Span{Start: x.at.End, End: x.at.End}
@@ -194,8 +194,8 @@ func editsOf(ops []op) (edits []Edit) {
 	return edits
 }
 
-// IsLoss reports whether an edit has this reason because a revision cannot express something.
-// prefix is the beginning of Loss.What for such an edit.
+// IsLoss reports whether an edit with the reason why leaves something out because a revision cannot
+// express it. prefix is the beginning of Loss.What for such an edit.
 func IsLoss(why jsonrpc.Reason) (prefix string, yes bool) {
 	switch why {
 	case mcp.WhyStructured:

@@ -10,15 +10,14 @@ import (
 )
 
 // Audience identifies a group of clients that see the same lists. These clients speak revisions of
-// one era, and have the same canonical capabilities and the same credentials. What a server lists
-// may depend on the capabilities that its client declares. For the same reason, a legacy server has
-// separate sessions for each set of capabilities. All clients that cannot answer server requests
-// are one audience, the zero Audience.
+// one era and have the same canonical capabilities, because a server's lists may depend on the
+// capabilities that its client declares. All clients that cannot answer server requests are in one
+// audience, the zero Audience.
 type Audience struct {
-	caps string // era and canonical capabilities of the clients
+	caps string // the era and the canonical capabilities of the clients; "" in the zero Audience
 }
 
-// AudienceOf returns the audience of a client. Nil stands for a request that has no client.
+// AudienceOf returns the audience of a client. f is nil for a request that has no client.
 func AudienceOf(f *mcp.ClientInfo) Audience {
 	if f == nil {
 		return Audience{}
@@ -28,13 +27,13 @@ func AudienceOf(f *mcp.ClientInfo) Audience {
 	case caps == nil:
 		return Audience{}
 	case f.Revision.Legacy():
-		// On a server of both eras, a legacy client has sessions of its own era.
+		// A server that supports both eras has separate sessions for legacy clients.
 		return Audience{caps: "legacy " + string(caps)}
 	}
 	return Audience{caps: "modern " + string(caps)}
 }
 
-// capabilities returns the names of the capabilities of the clients of a, sorted.
+// capabilities returns the sorted names of the capabilities that the clients in a declare.
 func (a Audience) capabilities() (names []string) {
 	_, caps, _ := strings.Cut(a.caps, " ")
 	for name := range jsonrpc.ValueOf([]byte(caps)).Members() {
@@ -46,30 +45,29 @@ func (a Audience) capabilities() (names []string) {
 	return names
 }
 
-// knownAudience is an audience that the catalog keeps lists for.
+// knownAudience is an audience for which the catalog keeps lists.
 type knownAudience struct {
 	Audience
-	facts *mcp.ClientInfo // the client information that lists are read with; never nil
-	// The following fields are guarded by Catalog.mu.
-	party string // party of the first client of the audience; see mcp.ClientInfo.Party
+	facts *mcp.ClientInfo // the client information that the catalog uses to read lists; never nil
+	// Catalog.mu guards the following fields.
+	party string // the party of the first client of the audience; see mcp.ClientInfo.Party
 	used  time.Time
 }
 
-// everybody is the audience of clients that cannot answer server requests. It is also used for
-// clients whose own audience would exceed the bounds. Its lists are kept as long as the catalog
-// exists.
+// everybody is the audience of clients that cannot answer server requests. It also serves clients
+// for whose own audience the catalog has no room. The catalog never removes this audience.
 var everybody = &knownAudience{facts: &mcp.ClientInfo{}}
 
-// These constants bound the audiences other than the audience everybody. The bounds are low, because
-// each audience may need its own session at every legacy server. A new audience does not replace one
-// that is in use.
+// These constants limit the number of audiences. The audience everybody does not count. The limits
+// are low, because each audience may need its own session at every legacy server. At a limit, a new
+// audience can only replace an audience that was not used for audienceRest.
 const (
 	maxAudiences        = 16 // in one catalog
 	maxAudiencesOfParty = 4
-	audienceRest        = time.Minute // an audience that was not used for this long may be removed
+	audienceRest        = time.Minute // how long an audience must be unused before a new audience may replace it
 )
 
-// audience returns the audience whose lists a client sees. If the bounds leave no room for the
+// audience returns the audience whose lists a client sees. If the catalog has no room for the
 // client's own audience, it returns the audience everybody.
 func (c *Catalog) audience(f *mcp.ClientInfo) *knownAudience {
 	key := AudienceOf(f)
@@ -86,10 +84,11 @@ func (c *Catalog) audience(f *mcp.ClientInfo) *knownAudience {
 	return a
 }
 
-// audienceLocked returns the audience of a key, and creates it if necessary. It returns nil if
-// the bounds leave no room for a new audience. At a bound, the audience that was unused for the
-// longest time is removed. If the client's party has used its share, the removed audience is one of
-// this party. Otherwise it is one of the party with the most audiences.
+// audienceLocked returns the audience with the given key, and creates it if necessary. At a limit,
+// the new audience replaces another audience, which is one of the client's party if this party has
+// maxAudiencesOfParty audiences, and otherwise one of the party with the most audiences. Of these
+// audiences, it replaces the one that was unused for the longest time. audienceLocked returns nil
+// if even this audience was used within audienceRest.
 func (c *Catalog) audienceLocked(key Audience, f *mcp.ClientInfo) *knownAudience {
 	now := time.Now()
 	if a := c.audiences[key]; a != nil {
@@ -140,7 +139,7 @@ func (c *Catalog) forgetLocked(a Audience) {
 	}
 }
 
-// knownLocked returns the audience of a key, or nil if it was removed.
+// knownLocked returns the audience with the given key, or nil if the catalog does not have it.
 func (c *Catalog) knownLocked(key Audience) *knownAudience {
 	if key == (Audience{}) {
 		return everybody

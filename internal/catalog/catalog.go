@@ -11,58 +11,60 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/work"
 )
 
-// Source is a server, as the catalog reads it. It is safe for concurrent use.
+// Source is a server whose lists the catalog reads. It is safe for concurrent use.
 type Source interface {
 	// Name returns the configured name of the server.
 	Name() string
-	// Hello returns the server information. It opens the server for f if necessary.
+	// Hello returns the server information. If necessary, it opens a session with the server for
+	// the client f.
 	Hello(ctx context.Context, f *mcp.ClientInfo) (*mcp.ServerInfo, error)
-	// List reads all pages of a list. complete is false if a bound ended the reading early.
+	// List reads all pages of a list. complete is false if List stopped early because of a limit.
 	List(ctx context.Context, f *mcp.ClientInfo, method string) (items [][]byte, complete bool, err error)
 }
 
-// Catalog keeps the last good list of each server for each audience, and the merged lists. A
-// request waits for a server for at most the time Grace, so a slow or dead server does not
-// delay it for long. The exported fields are set before the first use and must not change after
-// it. Their zero values work.
+// Catalog keeps the last valid list of each server for each audience, and the merged lists. A
+// request waits for each server for at most the time Grace, so a slow or dead server delays the
+// request only briefly. The exported fields must be set before the first use of the Catalog and
+// must not change later. Their zero values work.
 type Catalog struct {
 	Sources []Source // in the order of the configuration
 	Names   Names
-	// Prefixes contains the prefix of each server whose prefix is not its name. "" means that
-	// its items keep their own names.
+	// Prefixes contains the prefix of each server whose prefix differs from its name. A server with
+	// the prefix "" keeps its own item names.
 	Prefixes map[string]string
-	// Expose hides items from all clients. The catalog does not keep hidden items, so they are
-	// not counted, reported or announced either. Nil shows all items.
+	// Expose hides items from all clients. The catalog drops hidden items, so it does not count,
+	// report or announce them. Nil shows all items.
 	Expose   Filter
 	Identity Identity
-	// Grace is how long a merged answer waits for a server. The time starts when the server's
-	// list is first needed. Zero means 1.5 s.
+	// Grace is the longest time that a request for a merged list waits for a server. The time
+	// starts when the server's list is first needed. Zero means 1.5 s.
 	Grace time.Duration
-	// The callbacks run without a lock and must not block. A nil callback is not called. Lost
-	// gets items that are left out, and Renamed items that are offered under an unusual name.
-	// Announce must tell the clients of an audience that a list has changed; the parameter note is
-	// the method of the notification. If the audience is the zero Audience, Announce must tell all
-	// clients, because some clients see the lists of that audience instead of their own.
+	// The catalog calls the callbacks without holding a lock. They must not block. A nil callback
+	// is not called. Lost gets items that the catalog left out, and Renamed gets items that clients
+	// see under an unusual name. Announce must notify the clients of an audience that a list has
+	// changed. note is the method of the notification. If the audience is the zero Audience,
+	// Announce must notify all clients, because some clients see the lists of that audience instead
+	// of their own.
 	Lost     func(server, method, why string)
 	Renamed  func(server, method, name, why string)
 	Announce func(note string, to Audience)
 
 	mu        sync.Mutex
 	audiences map[Audience]*knownAudience // all audiences except the audience everybody
-	listeners map[Audience]int            // number of clients that get notifications of changes
+	listeners map[Audience]int            // the number of clients that get notifications of changed lists
 	lists     map[serverListKey]*serverList
-	merged    map[mergedListKey]*mergedList // a missing entry is merged again on the next use
-	// slowFailures contains the servers whose last reading took long and failed. Requests do not
-	// wait for such a server until it answers again. They still wait for a server that fails at
-	// once.
+	merged    map[mergedListKey]*mergedList // the catalog merges a list that is not in this map when a client next needs it
+	// slowFailures contains the servers whose last reading failed after a long time. Requests do
+	// not wait for these servers until a reading succeeds. Requests still wait for a server whose
+	// readings fail quickly.
 	slowFailures map[string]bool
-	told         map[rejectedItem]struct{} // items that were already passed to Lost or Renamed
-	ctx          context.Context           // ends with Drain; created on first use
+	told         map[rejectedItem]struct{} // items that the catalog has already passed to Lost or Renamed
+	ctx          context.Context           // created on first use; Drain cancels it
 	end          context.CancelFunc
 	work         work.Group // the goroutines that read lists
 }
 
-// lifeLocked returns the context that ends with Drain.
+// lifeLocked returns the context that Drain cancels.
 func (c *Catalog) lifeLocked() context.Context {
 	if c.ctx == nil {
 		c.ctx, c.end = context.WithCancel(context.Background())
@@ -70,7 +72,7 @@ func (c *Catalog) lifeLocked() context.Context {
 	return c.ctx
 }
 
-// Drain cancels all readings and prevents new ones. It does not wait.
+// Drain cancels all readings and prevents new ones. It does not wait until the readings have ended.
 func (c *Catalog) Drain() {
 	c.mu.Lock()
 	c.lifeLocked()
@@ -79,15 +81,16 @@ func (c *Catalog) Drain() {
 	end()
 }
 
-// Close drains the catalog and waits for its readings to end. It may be called more than once.
+// Close drains the catalog and waits until its readings have ended. It may be called more than
+// once.
 func (c *Catalog) Close() {
 	c.Drain()
 	c.work.Wait()
 }
 
-// Listen counts one client that gets notifications of changes, until stop is called. While an
-// audience has such a client, its lists are read again when a server reports that they may have
-// changed.
+// Listen adds one listener to an audience. A listener is a client that gets notifications of
+// changed lists. stop removes the listener. While an audience has a listener, the catalog reads a
+// list of the audience again when a server reports that the list may have changed.
 func (c *Catalog) Listen(a Audience) (stop func()) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -104,11 +107,11 @@ func (c *Catalog) Listen(a Audience) (stop func()) {
 	}
 }
 
-// Changed records that a server's lists may have changed. kind is "tools", "prompts",
-// "resources", or "" for all lists and the server information. If kind is "", clients have not been
-// notified of a particular change. In this case the lists that were needed before are read again,
-// and announced if they differ. For this comparison, a list that could not be read before counts as
-// empty.
+// Changed records that a server's lists may have changed. kind is "tools", "prompts", "resources",
+// or "" for all lists and the server information. If kind is "", no notification of the server
+// tells clients which list has changed. Therefore Changed reads the lists again that the catalog
+// has already read, and announces the lists that differ. If an earlier reading of a list failed,
+// Changed compares the new list with an empty list.
 func (c *Catalog) Changed(server, kind string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -127,9 +130,9 @@ func (c *Catalog) Changed(server, kind string) {
 	c.readAgainLocked(again)
 }
 
-// readAgainLocked reads lists again and announces those that differ. It skips audiences without
-// listeners, except everybody. The skipped lists are read when a client asks, so no session is
-// opened for them now.
+// readAgainLocked reads lists again and announces those that have changed. It skips lists of
+// audiences without listeners, except everybody, because reading such a list could open a session
+// that nobody needs. The catalog reads a skipped list when a client requests it.
 func (c *Catalog) readAgainLocked(again []serverListKey) {
 	for _, key := range again {
 		at := slices.IndexFunc(c.Sources, func(u Source) bool { return u.Name() == key.server })
@@ -143,8 +146,8 @@ func (c *Catalog) readAgainLocked(again []serverListKey) {
 	}
 }
 
-// Warm starts to read the lists that clients request first, from the servers for which want returns
-// true. It does not wait.
+// Warm starts to read the lists that clients usually request first. It reads them from the servers
+// for which want returns true. It does not wait for the readings.
 func (c *Catalog) Warm(want func(server string) bool) {
 	var wanted []Source
 	for _, u := range c.Sources {
@@ -160,7 +163,7 @@ func (c *Catalog) Warm(want func(server string) bool) {
 	}
 }
 
-// prefix returns the prefix of the names of a server's items.
+// prefix returns the prefix for the names of a server's items.
 func (c *Catalog) prefix(u Source) string {
 	if p, ok := c.Prefixes[u.Name()]; ok {
 		return p

@@ -1,11 +1,11 @@
-// Package catalog keeps and merges the lists of many servers. From these lists it answers the
-// requests of clients: View.Page, View.Find, View.Owner and View.Info.
+// Package catalog keeps the lists of many servers and merges them. It uses these lists to answer
+// the requests of clients: see View.Page, View.Find, View.Owner and View.Info.
 //
-// Lists are read in the background, once for each audience. An audience is a group of clients
-// that may see the same list of a server. The Filter of a client's View decides which items
-// that client sees. The catalog applies the Filter when the client reads a list, so it needs no
-// request to a server. The catalog reaches servers through the interface Source. A reading may
-// outlive the request that started it. Close waits for all readings. The package does not call
-// tools, manage client connections or forward notifications. Everything exported is safe for
+// The catalog reads lists in the background, once for each audience. An audience is a group of
+// clients that get the same list from a server. The Filter of a client's View decides which items
+// that client sees. The catalog applies the Filter to the lists that it keeps, without a request to
+// a server. The catalog reaches servers through the interface Source. A reading may outlive the
+// request that started it. Close waits for all readings. The package does not call tools, manage
+// client connections or forward notifications. All exported functions and methods are safe for
 // concurrent use.
 package catalog

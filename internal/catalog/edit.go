@@ -6,21 +6,23 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/mcp/mirror"
 )
 
-// PageEdit describes how EditPage changes a page of a list that one server wrote. The zero
-// PageEdit only removes tools that clients must not use.
+// PageEdit describes how EditPage changes a page of the list of one server. The zero PageEdit only
+// removes tools that clients must not use.
 type PageEdit struct {
 	Server string
 	Show   Filter // nil shows all items
-	// Lost gets the tools that are left out because of their x-mcp-header. It may be nil.
+	// Lost is called for each tool that EditPage removes because its x-mcp-header is invalid. It
+	// may be nil.
 	Lost func(tool, why string)
-	// OfferTasks marks tools as callable as tasks if the server does not say whether they are.
-	// Without the mark, a legacy client must not call them as tasks (2025-11-25 §Tasks,
-	// "Tool-Level Negotiation"). The server decides whether a call becomes a task.
+	// OfferTasks declares that a tool may be called as a task, if the server does not declare
+	// whether the tool may. Without this declaration, a legacy client must not call the tool as a
+	// task (2025-11-25 §Tasks, "Tool-Level Negotiation"). The server decides whether a call becomes
+	// a task.
 	OfferTasks bool
 }
 
-// EditPage adds edits to a reply that contains a server's own list. The edits limit the list to
-// what the client of c may see. EditPage must be called only once for a reply.
+// EditPage adds edits to a reply that contains a page of one server's list. The edits remove the
+// items that the client of c must not see. EditPage must be called only once for a reply.
 func EditPage(c *mcp.Call, reply *mcp.Reply, p PageEdit) {
 	raw, list := reply.Msg.Raw, reply.Msg.ResultMember(c.Method.ListKey)
 	kind := kindOf(c.Method.Name)
@@ -50,8 +52,9 @@ func EditPage(c *mcp.Call, reply *mcp.Reply, p PageEdit) {
 	if cut {
 		reply.Edits.Replace(why, list, append(kept, ']'))
 	}
-	// A filtered page is valid for this client only. All pages of a list have the same cache scope
-	// (2026-07-28 §Caching, "Interaction with Pagination"), and another page may be filtered.
+	// A filtered page is valid for this client only. All pages of a list must have the same cache
+	// scope (2026-07-28 §Caching, "Interaction with Pagination"). If any page may be filtered, all
+	// pages must be private.
 	if cut || p.Show != nil || mirrors && paged(c, reply) {
 		keepPrivate(reply)
 	}
@@ -62,7 +65,7 @@ func EditPage(c *mcp.Call, reply *mcp.Reply, p PageEdit) {
 	}
 }
 
-// drops returns the reason why an item is left out, or NoReason if it is shown.
+// drops returns the reason why EditPage must remove an item, or NoReason if the item stays.
 func (p *PageEdit) drops(kind Kind, raw []byte, item jsonrpc.Span, mirrors bool) jsonrpc.Reason {
 	if p.Show != nil && !p.Show.Shows(kind, p.Server, nameOf(kind, raw, item)) {
 		return mcp.WhyHidden
@@ -70,8 +73,8 @@ func (p *PageEdit) drops(kind Kind, raw []byte, item jsonrpc.Span, mirrors bool)
 	if !mirrors {
 		return jsonrpc.NoReason
 	}
-	// Dragoman is the client of this server, and a client must not accept the tool (2026-07-28
-	// §Streamable HTTP, "Schema Extension").
+	// Dragoman is the client of this server. A client must not accept a tool with an invalid
+	// x-mcp-header (2026-07-28 §Streamable HTTP, "Schema Extension").
 	_, err := mirror.ParseParams(raw, jsonrpc.Find(raw, item, "inputSchema"))
 	if err == nil {
 		return jsonrpc.NoReason
@@ -82,7 +85,7 @@ func (p *PageEdit) drops(kind Kind, raw []byte, item jsonrpc.Span, mirrors bool)
 	return mcp.WhyUnusable
 }
 
-// mayBeTask is the field that marks a tool as callable as a task.
+// mayBeTask is the field that declares that a tool may be called as a task.
 var mayBeTask = jsonrpc.Field{Key: "execution", Value: []byte(`{"taskSupport":"optional"}`)}
 
 // paged reports whether a list has more pages than the page in reply.
@@ -90,9 +93,9 @@ func paged(c *mcp.Call, reply *mcp.Reply) bool {
 	return !c.Msg.Param("cursor").IsZero() || !reply.Msg.ResultMember("nextCursor").IsZero()
 }
 
-// keepPrivate sets the cache scope of a result to private. A filtered result is valid for one
-// client only, even if the server declared it public (2026-07-28 §Caching, "Choosing a Cache
-// Scope").
+// keepPrivate sets the cache scope of a list result to private, even if the server declared the
+// result public. A filtered result is valid for one client only (2026-07-28 §Caching, "Choosing a
+// Cache Scope").
 func keepPrivate(reply *mcp.Reply) {
 	if scope := reply.Msg.ResultMember("cacheScope"); !scope.IsZero() {
 		reply.Edits.Replace(mcp.WhyCaching, scope, []byte(`"private"`))

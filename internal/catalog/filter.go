@@ -5,20 +5,20 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 )
 
-// Kind is a kind of item that a Filter decides about.
+// Kind is the kind of an item that a Filter can hide.
 type Kind uint8
 
 // The zero value is not a valid kind.
 const (
 	_ Kind = iota
-	// KindServer is a server itself, with the item name "". If a filter hides the server, it hides
-	// the server's instructions, capabilities, notifications and tasks, and its name in the list of
-	// missing servers.
+	// KindServer means the server itself. The item name is "". If a filter hides a server, clients
+	// do not see the server's instructions, capabilities, notifications and tasks, and do not see
+	// its name in the list of missing servers.
 	KindServer
 	KindTool
 	KindPrompt
-	KindResource // a resource, named by its URI
-	KindTemplate // a template, named by its URI template
+	KindResource // a resource; its URI is its name
+	KindTemplate // a resource template; its URI template is its name
 )
 
 // kindOf returns the kind of items that a method lists.
@@ -49,7 +49,7 @@ func (k Kind) method() string {
 	return mcp.MethodListTemplates
 }
 
-// key returns the member that names an item of the kind.
+// key returns the key of the JSON member that contains the name of an item.
 func (k Kind) key() string {
 	switch k {
 	case KindResource:
@@ -60,12 +60,13 @@ func (k Kind) key() string {
 	return "name"
 }
 
-// Filter decides which items a client sees. A hidden item is not listed, and a request for it
-// gets the same answer as one for an item that does not exist. A nil Filter shows all items.
+// Filter decides which items a client sees. Lists do not contain hidden items. A request for a
+// hidden item gets the same answer as a request for an item that does not exist. A nil Filter shows
+// all items.
 type Filter interface {
-	// Shows reports whether an item is shown. name is the name that the server uses. Shows is
-	// called for each item whenever a list is read. It must be fast, must not block, and must
-	// depend on its arguments alone.
+	// Shows reports whether clients see an item. name is the server's own name for the item. Shows
+	// is called for each item whenever a client reads a list. Shows must be fast, must not block,
+	// and its result must depend only on its arguments.
 	Shows(kind Kind, server, name string) bool
 }
 
@@ -86,12 +87,12 @@ func (f both) Shows(kind Kind, server, name string) bool {
 	return f.a.Shows(kind, server, name) && f.b.Shows(kind, server, name)
 }
 
-// shows calls Filter.Shows. It reports true if the filter is nil.
+// shows calls Filter.Shows. It returns true if the filter is nil.
 func shows(f Filter, kind Kind, server, name string) bool {
 	return f == nil || f.Shows(kind, server, name)
 }
 
-// shownItems returns those items of a server's list that a filter shows.
+// shownItems returns the items of a server's list that a filter shows.
 func shownItems(f Filter, kind Kind, server string, items [][]byte) [][]byte {
 	if f == nil {
 		return items
@@ -105,8 +106,8 @@ func shownItems(f Filter, kind Kind, server string, items [][]byte) [][]byte {
 	return out
 }
 
-// splitItems divides the items of a server's list into those that a filter shows and those that
-// it hides.
+// splitItems divides the items of a server's list into the items that a filter shows and the items
+// that it hides.
 func splitItems(f Filter, kind Kind, server string, items [][]byte) (shown, hidden [][]byte) {
 	if f == nil {
 		return items, nil
@@ -122,7 +123,7 @@ func splitItems(f Filter, kind Kind, server string, items [][]byte) (shown, hidd
 	return shown, hidden
 }
 
-// nameOf returns the name of an item as the server wrote it, or "" if it has none.
+// nameOf returns the server's own name for an item, or "" if the item has no name.
 func nameOf(kind Kind, raw []byte, item jsonrpc.Span) string {
 	name, _ := jsonrpc.Text(raw, jsonrpc.Find(raw, item, kind.key()))
 	return name

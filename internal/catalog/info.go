@@ -9,21 +9,22 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 )
 
-// Identity is the name, version and instructions that Dragoman gives when it serves several
-// servers.
+// Identity is how Dragoman describes itself when it serves several servers: its name, version and
+// instructions.
 type Identity struct {
 	Name, Title, Version string
-	// Instructions returns Dragoman's own instructions for a client, or "" for none. It also
-	// returns "" if the text cannot be read, because that must not fail a handshake. Nil means
-	// no instructions.
+	// Instructions returns Dragoman's own instructions for a client, or "" if there are none. It
+	// also returns "" if it cannot read the instructions, so that the handshake can continue. Nil
+	// means no instructions.
 	Instructions func(ctx context.Context, client *mcp.ClientInfo) string
 	Join         InstructionsOrder
 }
 
-// InstructionsOrder says whether the instructions of the servers are included, and where.
+// InstructionsOrder defines whose instructions a client gets, and in which order.
 type InstructionsOrder string
 
-// These values say how the instructions are joined. The zero value means OwnFirst.
+// These values define the order of Dragoman's own instructions and the servers' instructions. The
+// zero value means OwnFirst.
 const (
 	OwnFirst       InstructionsOrder = "own-first"
 	UpstreamsFirst InstructionsOrder = "upstreams-first"
@@ -31,8 +32,8 @@ const (
 	UpstreamsOnly  InstructionsOrder = "upstreams-only"
 )
 
-// hello returns the server information of Dragoman itself. Its capabilities are the capabilities of
-// all servers together; see union.
+// hello returns the server information of Dragoman itself. Its capabilities include the
+// capabilities of all servers; see union.
 func (f *Identity) hello(ctx context.Context, client *mcp.ClientInfo, names []string, hellos []*mcp.ServerInfo) *mcp.ServerInfo {
 	return &mcp.ServerInfo{
 		Info:         f.info(),
@@ -49,9 +50,10 @@ func (f *Identity) info() []byte {
 	return append(jsonrpc.AppendQuote(append(out, `,"version":`...), f.Version), '}')
 }
 
-// instructions joins the texts. Each server's text is under a heading with the server's name.
-// The result is a JSON string. It is "" if there are no texts: some clients read the member
-// without a check, although it is optional (all revisions, InitializeResult and DiscoverResult).
+// instructions joins Dragoman's instructions and the servers' instructions. A heading with the
+// server's name is above the instructions of each server. The result is a JSON string. It is "" if
+// there are no instructions, because some clients require the member although it is optional (all
+// revisions, InitializeResult and DiscoverResult).
 func (f *Identity) instructions(ctx context.Context, client *mcp.ClientInfo, names []string, hellos []*mcp.ServerInfo) []byte {
 	var own string
 	if f.Instructions != nil && f.Join != UpstreamsOnly {
@@ -81,8 +83,8 @@ func (f *Identity) instructions(ctx context.Context, client *mcp.ClientInfo, nam
 }
 
 // union returns the capabilities of all servers together. The members tools, prompts and resources
-// declare listChanged even if no server does, because merged lists change when a server connects or
-// disconnects.
+// always declare listChanged, even if no server does, because merged lists change when a server
+// connects or disconnects.
 func union(hellos []*mcp.ServerInfo) []byte {
 	var logging, completions, tools, prompts, resources, subscribe, tasks bool
 	for _, h := range hellos {
@@ -117,9 +119,9 @@ func union(hellos []*mcp.ServerInfo) []byte {
 	add(prompts, `"prompts":{"listChanged":true}`)
 	add(resources && subscribe, `"resources":{"listChanged":true,"subscribe":true}`)
 	add(resources && !subscribe, `"resources":{"listChanged":true}`)
-	// These fields have the form of 2025-11-25. The codecs convert them to the client's revision.
+	// This value has the form of 2025-11-25. The codecs convert it to the client's revision.
 	add(tasks, `"tasks":{"cancel":{},"requests":{"tools":{"call":{}}}}`)
-	// If no server has a capability, declare tools: the servers may be unreachable now and have
+	// If no server has a capability, declare tools: the servers may be unreachable now and offer
 	// tools later.
 	add(tools || len(out) == 1, `"tools":{"listChanged":true}`)
 	return append(out, '}')

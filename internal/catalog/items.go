@@ -9,37 +9,37 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 )
 
-// versions is the last version number that a list in this process got. All catalogs share it, so
-// two different lists never have the same version.
+// versions is the highest version number that a list in this process has. All catalogs share the
+// counter, so two different lists never have the same version.
 var versions atomic.Uint64
 
 // Items is one list of one server, for operators. It includes the items that the configuration
 // hides from clients. It must not be modified.
 type Items struct {
 	Server string
-	Have   bool // the list for clients without capabilities has been read
-	// Version changes whenever the items change. No other list has the same version. It is 0 if
-	// Have is false.
+	Have   bool // whether the catalog has read the list for clients without capabilities
+	// Version changes whenever the items change. No other list has the same version. Version is 0
+	// if Have is false.
 	Version uint64
-	Shown   [][]byte // items that Catalog.Expose shows, as the server sent them and in its order
+	Shown   [][]byte // items that Catalog.Expose shows, in the form and order in which the server sent them
 	Hidden  [][]byte // items that Catalog.Expose hides
-	// Hello is the server information. It is nil if the server has not been opened.
+	// Hello is the server information. It is nil if the catalog has not received it.
 	Hello *mcp.ServerInfo
-	// Others are the lists that clients with more capabilities have got, ordered by the
-	// capabilities, without lists that equal this one. A server may show an item only to a client
-	// that can answer server requests.
+	// Others are the lists for clients with capabilities, ordered by the capabilities. A server may
+	// show some items only to clients that can answer server requests. Others does not contain
+	// lists that equal this list.
 	Others []OtherList
 }
 
-// OtherList is the list of a server for clients that declare some capabilities.
+// OtherList is the list of a server for clients that declare certain capabilities.
 type OtherList struct {
 	Capabilities  []string // such as elicitation, sorted
 	Version       uint64   // as Items.Version
 	Shown, Hidden [][]byte
 }
 
-// othersLocked returns the lists of a server that differ from the list p for clients without
-// capabilities. p is nil if that list has not been read.
+// othersLocked returns those lists of a server for clients with capabilities that differ from p. p
+// is the list for clients without capabilities, or nil if the catalog has not read this list.
 func (c *Catalog) othersLocked(method, server string, p *serverList) (out []OtherList) {
 	for key := range c.audiences {
 		other := c.lists[serverListKey{method, server, key}]
@@ -54,8 +54,8 @@ func (c *Catalog) othersLocked(method, server string, p *serverList) (out []Othe
 	return out
 }
 
-// Items returns the list of each server for a method, in the order of the configuration. It
-// sends no requests and does not wait.
+// Items returns the list of each server for a method, in the order of the configuration. It sends
+// no requests and does not wait.
 func (c *Catalog) Items(method string) []Items {
 	out := make([]Items, len(c.Sources))
 	c.mu.Lock()
@@ -77,8 +77,8 @@ func (c *Catalog) Items(method string) []Items {
 	return out
 }
 
-// Refresh reads one list of one server if it is not fresh. It waits until the list is read, ctx
-// ends or the grace time is over. It opens the server if necessary.
+// Refresh reads one list of one server if the list is not fresh. It waits until the list is read,
+// ctx ends or the grace time is over. If necessary, it opens a session with the server.
 func (c *Catalog) Refresh(ctx context.Context, server, method string) {
 	at := slices.IndexFunc(c.Sources, func(u Source) bool { return u.Name() == server })
 	if at < 0 || mcp.LookupMethod(method) == nil {
@@ -92,8 +92,8 @@ func (c *Catalog) Refresh(ctx context.Context, server, method string) {
 	}
 }
 
-// Offered returns the name under which clients of the merged list see a tool or prompt of a
-// server. If another item already has that name, clients do not see this item.
+// Offered returns the name under which clients see a tool or prompt of a server in the merged list.
+// If another item already has this name, clients do not see the tool or prompt.
 func (c *Catalog) Offered(server, name string) string {
 	prefix := server
 	if p, ok := c.Prefixes[server]; ok {

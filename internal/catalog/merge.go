@@ -11,8 +11,8 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 )
 
-// maxRepeated is the maximum number of bytes of a client's or a server's text that an answer or a
-// log record repeats.
+// maxRepeated is the maximum length in bytes of a text from a client or a server that Dragoman
+// repeats in an error message or a log record.
 const maxRepeated = 128
 
 type mergedListKey struct {
@@ -20,13 +20,13 @@ type mergedListKey struct {
 	audience Audience
 }
 
-// mergedList joins the lists of all servers. It is immutable.
+// mergedList combines the lists of all servers for one method and one audience. It is immutable.
 type mergedList struct {
 	kind  Kind
-	first map[string]int // by offered name or URI: index of the first such item in items
-	items []item         // in the order of the servers, and for each server in its own order
-	// shadowed counts the items whose name an earlier item has too. A client sees such an item
-	// only if its filter hides the earlier ones.
+	first map[string]int // for each offered name or URI: the index of the first item with this name in items
+	items []item         // in the order of the servers; the items of one server are in the server's order
+	// shadowed is the number of items whose offered name or URI an earlier item already has. A
+	// client sees a shadowed item only if the client's filter hides the earlier items.
 	shadowed int
 	rejected []rejectedItem // at most maxRejected items
 }
@@ -37,32 +37,33 @@ type item struct {
 	json    []byte
 	target  Target
 	server  string
-	// mayBeTask marks a tool of a modern server with tasks that does not say whether it can be
-	// called as a task.
+	// mayBeTask is true for a tool of a modern server that supports tasks, if the tool does not
+	// declare whether it can be called as a task.
 	mayBeTask bool
-	// next is the index of the next item with the same offered name, 0 for none.
+	// next is the index of the next item with the same offered name or URI. It is 0 if there is no
+	// such item.
 	next int
 }
 
-// Target is the server and item that an offered name or a URI refers to.
+// Target is the server's item to which an offered name or URI refers.
 type Target struct {
 	Server Source
-	Name   string // the name that the server uses
-	// Quoted is Name as a JSON string, nil for a URI. It must not be modified.
+	Name   string // the server's own name for the item
+	// Quoted is Name as a JSON string. It is nil for a URI. It must not be modified.
 	Quoted []byte
 }
 
-// rejectedItem is an item that clients do not see, or see under an unusual name.
+// rejectedItem is an item that clients do not see, or that they see under an unusual name.
 type rejectedItem struct {
 	server, method string
 	RejectedItem
-	lost bool // clients do not see the item
+	lost bool // true if clients do not see the item
 }
 
-// These constants bound the rejected items that are kept.
+// These constants limit the memory for rejected items.
 const (
 	maxRejected = 100  // in one merged list
-	maxTold     = 1000 // items in Catalog.told, before it is cleared
+	maxTold     = 1000 // the number of items in Catalog.told; the map is cleared when it is larger
 )
 
 func (l *mergedList) reject(u Source, name, why string, lost bool) {
@@ -71,8 +72,9 @@ func (l *mergedList) reject(u Source, name, why string, lost bool) {
 	}
 }
 
-// add adds an item. If another item has the same offered name, add returns that item. A client then
-// sees the new item only if its filter hides the other item.
+// add adds an item to the list. If another item already has the same offered name, add returns the
+// first such item. In this case, a client sees the new item only if its filter hides the earlier
+// items with this name.
 func (l *mergedList) add(x item) (by *item) {
 	at, taken := l.first[x.offered]
 	if !taken {
@@ -82,7 +84,7 @@ func (l *mergedList) add(x item) (by *item) {
 	}
 	for i := at; ; i = l.items[i].next {
 		if have := &l.items[i]; have.server == x.server && have.target.Name == x.target.Name {
-			return &l.items[at] // both items have the same name and server, so a filter cannot distinguish them
+			return &l.items[at] // not added: both items have the same name and server, so no filter can distinguish them
 		} else if have.next == 0 {
 			have.next = len(l.items)
 			break
@@ -93,8 +95,8 @@ func (l *mergedList) add(x item) (by *item) {
 	return &l.items[at]
 }
 
-// find returns the item with an offered name. It returns nil if there is no such item, or if show
-// hides it.
+// find returns the first item with the given offered name that show does not hide. It returns nil
+// if there is no such item.
 func (l *mergedList) find(offered string, show Filter) *item {
 	at, ok := l.first[offered]
 	if !ok {
@@ -111,7 +113,8 @@ func (l *mergedList) find(offered string, show Filter) *item {
 	}
 }
 
-// visible returns the items that the filter shows. They must not be modified.
+// visible returns the items that a client with the filter show sees. The caller must not modify
+// them.
 func (l *mergedList) visible(show Filter) []item {
 	if show == nil && l.shadowed == 0 {
 		return l.items
@@ -126,8 +129,8 @@ func (l *mergedList) visible(show Filter) []item {
 	return out
 }
 
-// list returns the merged list of a method for an audience. It reads those lists of the servers
-// that are not fresh, and waits for them at most for the grace time.
+// list returns the merged list of a method for an audience. It first reads the server lists that
+// are not fresh, and waits for them for at most the grace time.
 func (c *Catalog) list(ctx context.Context, a *knownAudience, method string) *mergedList {
 	c.refresh(ctx, a, method)
 	c.mu.Lock()
@@ -161,13 +164,13 @@ func (c *Catalog) lost(server, method, why string) {
 	}
 }
 
-// LeftOut returns a clause that says that an item is left out of a list, and why.
+// LeftOut returns a clause that says that a list does not contain an item, and why.
 func LeftOut(name, why string) string {
 	return fmt.Sprintf("%q is left out: %s", excerpt.Cut(name, maxRepeated), why)
 }
 
-// newRejectedLocked returns the rejected items that have not been reported yet. The same items
-// are rejected each time that lists are merged again.
+// newRejectedLocked returns the rejected items that were not reported before. It is necessary
+// because each new merge of the lists rejects the same items again.
 func (c *Catalog) newRejectedLocked(all []rejectedItem) (out []rejectedItem) {
 	if c.told == nil || len(c.told) > maxTold {
 		c.told = make(map[rejectedItem]struct{})
@@ -181,8 +184,8 @@ func (c *Catalog) newRejectedLocked(all []rejectedItem) (out []rejectedItem) {
 	return out
 }
 
-// hellos returns the server information of each server for an audience. The element of a server
-// that has not answered yet is nil.
+// hellos returns the server information of each server for an audience, in the order of Sources. An
+// element is nil if the catalog does not have the information of the server yet.
 func (c *Catalog) hellos(ctx context.Context, a *knownAudience) []*mcp.ServerInfo {
 	c.refresh(ctx, a, "")
 	c.mu.Lock()
@@ -200,7 +203,7 @@ func has(object []byte, key string) bool {
 	return !jsonrpc.Find(object, jsonrpc.Whole(object), key).IsZero()
 }
 
-// mergeLocked merges the lists of all servers.
+// mergeLocked merges the servers' lists for one method and one audience.
 func (c *Catalog) mergeLocked(a *knownAudience, method string) *mergedList {
 	l := &mergedList{kind: kindOf(method), first: make(map[string]int)}
 	key := l.kind.key()
@@ -243,8 +246,8 @@ func (c *Catalog) mergeLocked(a *knownAudience, method string) *mergedList {
 	return l
 }
 
-// quoted returns name as a JSON string. It returns raw, the server's own spelling, if raw has the
-// same bytes.
+// quoted returns name as a JSON string. If raw, the server's own JSON string, has the same bytes,
+// quoted returns raw.
 func quoted(name string, raw []byte) []byte {
 	if own := jsonrpc.AppendQuote(nil, name); !bytes.Equal(own, raw) {
 		return own
@@ -252,7 +255,7 @@ func quoted(name string, raw []byte) []byte {
 	return raw
 }
 
-// taken returns the reason for an item that is not offered because another item has its name.
+// taken returns the reason why clients do not see an item whose name the item by already has.
 func taken(by *item, u Source, name string) string {
 	switch {
 	case by.server != u.Name():

@@ -7,9 +7,10 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 )
 
-// missing returns the servers whose items are missing from a list because they were never read. The
-// result starting has the servers that may still answer. The result failed has the servers that
-// could not be read. If a server was read once, clients see its last list, so it is not missing.
+// missing returns the servers whose items are missing from a list because the catalog never read
+// their lists. starting contains the servers whose list may still arrive. failed contains the
+// servers whose last reading failed. A server whose list was read at least once is not missing,
+// because clients see its last list.
 func (v View) missing(a *knownAudience, method string) (starting, failed []string) {
 	known := v.Servers()
 	c := v.c
@@ -27,9 +28,9 @@ func (v View) missing(a *knownAudience, method string) (starting, failed []strin
 	return starting, failed
 }
 
-// unread returns the server whose prefix a name begins with, if the server's list could never be
-// read. The results why and cause are the reason; cause may be nil. If there is no such server,
-// server is "".
+// unread returns the server whose prefix a name begins with, if no reading of this server's list
+// has ever succeeded. why and cause describe why the last reading failed; cause may be nil. If
+// there is no such server, server is "".
 func (v View) unread(method, name string) (server, why string, cause *mcp.Error) {
 	known := v.Servers()
 	c, a := v.c, v.c.audience(v.client)
@@ -46,7 +47,7 @@ func (v View) unread(method, name string) (server, why string, cause *mcp.Error)
 	return "", "", nil
 }
 
-// lastLocked returns the list that an audience sees of a server. If the list does not exist yet,
+// lastLocked returns the list of a server that an audience sees. If no reading has succeeded yet,
 // lastLocked returns the entry with the result of the last reading.
 func (c *Catalog) lastLocked(method string, u Source, a *knownAudience) *serverList {
 	p := c.seenLocked(method, u, a)
@@ -58,9 +59,9 @@ func (c *Catalog) lastLocked(method string, u Source, a *knownAudience) *serverL
 	return p
 }
 
-// appendMissing appends _meta to the result of a list, whose JSON object is not closed yet. The
-// _meta names the servers that are missing from the list. Without this _meta, a client that
-// requests a list only once, when it starts, could not know that servers are missing.
+// appendMissing appends a _meta member to a list result whose JSON object is still open. The _meta
+// contains the names of the servers that are missing from the list. It is for clients that request
+// a list only once, when they start: they could not know otherwise that servers are missing.
 func (v View) appendMissing(dst []byte, a *knownAudience, method string) []byte {
 	starting, failed := v.missing(a, method)
 	if len(starting)+len(failed) == 0 {

@@ -6,12 +6,12 @@ import (
 	"strings"
 )
 
-// maxName is the maximum length in bytes of a name that all clients and models accept.
+// maxName is the maximum length of a name in bytes that all clients and models accept.
 const maxName = 64
 
 // Names gives each item of each server a unique name. A name depends only on the names of the
-// server and of the item. So it does not depend on the number or the order of the servers. The
-// zero value is ready.
+// server and of the item, not on the number or the order of the servers. The zero value is ready to
+// use.
 type Names struct {
 	Separator string // empty means "__"
 }
@@ -23,7 +23,7 @@ func (n Names) separator() string {
 	return n.Separator
 }
 
-// plain returns the name of a server's item without a hash.
+// plain returns the prefix and the name of an item, without a hash.
 func (n Names) plain(server, item string) string {
 	if server == "" {
 		return item
@@ -31,15 +31,15 @@ func (n Names) plain(server, item string) string {
 	return server + n.separator() + item
 }
 
-// Join returns the name under which a server's item is offered. The parameter server is the prefix
-// of the server; "" means that the items of the server keep their own names. Different items of
-// servers with a prefix always get different names. If the plain form is ambiguous, too long, or
-// has characters that clients refuse, the name ends with a hash of server and item.
+// Join returns the name under which clients see an item of a server. server is the prefix of the
+// server. If it is "", the items of the server keep their own names. For servers with a prefix,
+// different items always get different names. If the plain form is too long or ambiguous, or has
+// characters that clients refuse, the name ends with a hash of server and item.
 func (n Names) Join(server, item string) string {
 	sep := n.separator()
 	plain := n.plain(server, item)
-	// The first separator in the name is the one that Join added, so the name can be split
-	// again.
+	// A plain name is clear if its first separator is the one that Join added, so that the name can
+	// be split again.
 	clear := server == "" || strings.Index(plain, sep) == len(server) && !strings.HasSuffix(server, sep[:1]) && !strings.HasPrefix(item, sep[len(sep)-1:])
 	if clear && len(plain) <= maxName && safe(plain) && !hashed(plain) {
 		return plain
@@ -53,13 +53,14 @@ func (n Names) Join(server, item string) string {
 	return head + tail
 }
 
-// mayBe reports whether an offered name can belong to an item of a server.
+// mayBe reports whether an offered name can be the name of an item of a server. server is the
+// prefix of the server.
 func (n Names) mayBe(server, offered string) bool {
 	return server == "" || strings.HasPrefix(offered, clean(server+n.separator())) || hashed(offered)
 }
 
-// hashed reports whether a name looks as if it ends with a hash. A plain name of this form gets
-// a hash too, so it never equals a name with a hash.
+// hashed reports whether the end of a name has the form of a hash. Join also adds a hash to plain
+// names of this form, so a plain name never equals a name with a hash.
 func hashed(s string) bool {
 	const n = 12
 	if len(s) < n || s[len(s)-n:len(s)-n+2] != "_h" {
@@ -73,8 +74,8 @@ func hashed(s string) bool {
 	return true
 }
 
-// safe reports whether a name has only characters that 2025-11-25 §Tools, "Tool Names"
-// recommends. They include slash and dot.
+// safe reports whether a name has only the characters that 2025-11-25 §Tools, "Tool Names"
+// recommends, and slashes. The revision does not list the slash, but SEP-986 allows it.
 func safe(s string) bool {
 	return !strings.ContainsFunc(s, unsafe)
 }

@@ -15,9 +15,10 @@ import (
 // pageSize is the number of items in one page of a merged list.
 const pageSize = 500
 
-// Page answers a client's list request with one page. cursor comes from the client, and is
-// absent for the first page. The list may change between two pages. If all is true, Page waits for
-// all servers until ctx ends. This is for clients that will not ask again.
+// Page answers a client's list request with one page. cursor is the cursor that the client sent. It
+// is absent for the first page. The list may change between two pages. If all is true, Page waits
+// until all servers have been read or ctx ends. This is useful for clients that request a list only
+// once.
 func (v View) Page(ctx context.Context, m *mcp.Method, cursor jsonrpc.Value, all bool) (*mcp.Reply, error) {
 	start, place := "", 0
 	if !cursor.Absent() {
@@ -64,25 +65,25 @@ func (v View) Page(ctx context.Context, m *mcp.Method, cursor jsonrpc.Value, all
 	return mcp.Answer(append(out, '}')), nil
 }
 
-// appendMayBeTask appends a tool with the mark that it is callable as a task.
+// appendMayBeTask appends a tool and declares that the tool may be called as a task.
 func appendMayBeTask(out, tool []byte) []byte {
 	var e jsonrpc.Edits
 	e.Object(mcp.WhyToolTask, tool, jsonrpc.Whole(tool), nil, mayBeTask)
 	return jsonrpc.Splice(out, tool, &e)
 }
 
-// makeCursor returns a cursor. The cursor names the last item of a page, so that items added later
-// do not shift the next page. The cursor also contains the number of items that the client has
-// seen, in case the named item is removed. Its checksum shows that Dragoman made it. Nothing in it
-// is secret.
+// makeCursor returns a cursor. The cursor contains the name of the last item of a page, so that
+// items added later do not shift the next page. The cursor also contains the number of items that
+// the client has seen, in case the last item is removed later. The checksum in the cursor shows
+// that Dragoman made the cursor. The cursor contains no secrets.
 func makeCursor(method, after string, place int) string {
 	text := method + "\x00" + strconv.Itoa(place) + "\x00" + after
 	sum := sha256.Sum256([]byte("drg1\x00" + text))
 	return base64.RawURLEncoding.EncodeToString(append(sum[:6], text...))
 }
 
-// openCursor returns the values in a cursor. ok is false if makeCursor did not make the
-// cursor.
+// openCursor returns the values that a cursor contains. ok is false if makeCursor did not make the
+// cursor. isText must be false if the client's cursor was not a string.
 func openCursor(method, cursor string, isText bool) (after string, place int, ok bool) {
 	b, err := base64.RawURLEncoding.DecodeString(cursor)
 	if err != nil || !isText || len(b) < 6 {

@@ -20,16 +20,16 @@ type serverListKey struct {
 type serverList struct {
 	items   [][]byte
 	hidden  [][]byte // items that Catalog.Expose hides
-	version uint64   // changes with items and hidden; see Catalog.Items
+	version uint64   // changes whenever items or hidden change; see Items.Version
 	hello   *mcp.ServerInfo
-	have    bool       // the list has been read at least once
-	fresh   bool       // the list has not changed since it was read
-	read    time.Time  // time of the last reading without an error
-	failed  string     // why the last reading failed, "" if it did not fail
-	cause   *mcp.Error // the error of the last reading, if it is an *mcp.Error
-	cutOff  bool       // the list was too long, and only its beginning was read
-	until   time.Time  // the list is fresh until this time; zero if the server announces changes
-	changed bool       // the server announced a change during the reading
+	have    bool       // true if at least one reading of the list has succeeded
+	fresh   bool       // true if the server has announced no change since the last successful reading began
+	read    time.Time  // when the last successful reading ended
+	failed  string     // why the last reading failed; "" if it did not fail
+	cause   *mcp.Error // the error of the last reading, if it is an *mcp.Error; else nil
+	cutOff  bool       // true if the list was too long, so that only its beginning was read
+	until   time.Time  // when the list stops being fresh; zero if the server announces changes
+	changed bool       // true if the server announced a change after the last reading started
 	reading *reading
 }
 
@@ -37,10 +37,10 @@ type serverList struct {
 type reading struct {
 	started  time.Time
 	done     chan struct{} // closed when the reading ends
-	finished time.Time     // zero while the reading runs
-	missed   bool          // a request stopped waiting for this reading
-	tell     bool          // clients have an older list, and nobody announced a change to them
-	slow     bool          // the reading took longer than the grace; set with finished
+	finished time.Time     // when the reading ended; zero while it runs
+	missed   bool          // true if a request stopped waiting for this reading
+	tell     bool          // true if clients have an older list and must be notified if this reading finds a different one
+	slow     bool          // true if the reading took longer than the grace time; set together with finished
 	failed   bool          // set with finished
 }
 
@@ -49,12 +49,13 @@ const (
 	defaultGrace = 1500 * time.Millisecond
 	readingLimit = time.Minute
 	retryReading = 2 * time.Second
-	// untoldLife is how long a list counts as fresh if its server does not announce changes.
+	// untoldLife is how long a list stays fresh if its server does not announce changes.
 	untoldLife = 5 * time.Second
 )
 
-// readLocked returns a server's list. If the list is not fresh, it starts a reading, or finds the
-// running one. It returns the reading, so that the caller can wait for it.
+// readLocked returns a server's list. If the list is not fresh, readLocked also returns a reading
+// for which the caller can wait. This is the running reading, or a new one that readLocked starts.
+// The reading is nil if the list is fresh or cannot be read now.
 func (c *Catalog) readLocked(a *knownAudience, method string, u Source) (*serverList, *reading) {
 	key := serverListKey{method, u.Name(), a.Audience}
 	p := c.lists[key]
@@ -73,23 +74,24 @@ func (c *Catalog) readLocked(a *knownAudience, method string, u Source) (*server
 	case r != nil && r.finished.IsZero():
 		return p, r
 	case r != nil && !p.changed && time.Since(r.finished) < retryReading:
-		return p, nil // the last reading has just failed
+		return p, nil // the last reading ended less than retryReading ago
 	}
 	again := r != nil && r.missed && r.failed && !p.changed || c.slowFailures[u.Name()] && !p.changed || old && r.slow
 	r = &reading{started: time.Now(), done: make(chan struct{}), tell: old}
 	if again {
-		// The server has used up its grace time, and has not answered since then.
+		// An earlier reading already used up the grace time of this server. So requests must not
+		// wait for this reading.
 		r.started, r.missed = time.Time{}, true
 	}
 	life := c.lifeLocked()
 	if !c.work.Go(func() { c.read(life, a, method, u, p, r) }) {
 		return p, nil
 	}
-	p.reading, p.changed = r, false // the goroutine waits for c.mu before it uses these fields
+	p.reading, p.changed = r, false // no race: the goroutine locks c.mu before it uses these fields
 	return p, r
 }
 
-// read reads one list from its server.
+// read runs one reading: it reads a list or the server information from a server.
 func (c *Catalog) read(life context.Context, a *knownAudience, method string, u Source, p *serverList, r *reading) {
 	ctx, cancel := context.WithTimeout(life, readingLimit)
 	defer cancel()
@@ -130,8 +132,8 @@ func (c *Catalog) read(life context.Context, a *knownAudience, method string, u 
 		changed := !sameItems(before, items)
 		announce = (r.missed || r.tell) && changed
 		if changed && p.have && !p.until.IsZero() {
-			// The server does not announce changes, so the lists of other audiences may be
-			// outdated too.
+			// The server does not announce changes, so the lists of the server for other audiences
+			// may be outdated too.
 			var others []serverListKey
 			for key, q := range c.lists {
 				if key.method == method && key.server == u.Name() && key.audience != a.Audience && q.have && q.fresh {
@@ -150,7 +152,8 @@ func (c *Catalog) read(life context.Context, a *knownAudience, method string, u 
 			p.until = r.finished.Add(untoldLife)
 		}
 		for key := range c.merged {
-			// An audience without a list of its own sees the list of the audience everybody.
+			// An audience whose own list does not exist yet sees the list of the audience
+			// everybody.
 			if key.method == method && (key.audience == a.Audience || a == everybody) {
 				delete(c.merged, key)
 			}
@@ -166,14 +169,15 @@ func (c *Catalog) read(life context.Context, a *knownAudience, method string, u 
 	}
 }
 
-// tellsOf reports whether a server has declared listChanged for a list.
+// tellsOf reports whether a server declares listChanged for the list of a method.
 func tellsOf(h *mcp.ServerInfo, method string) bool {
 	caps := h.Capabilities
 	at := jsonrpc.Find(caps, jsonrpc.Whole(caps), mcp.LookupMethod(method).Capability)
 	return string(jsonrpc.Find(caps, at, "listChanged").Of(caps)) == "true"
 }
 
-// changeOf returns the method of the notification about a changed list.
+// changeOf returns the method of the notification that announces a change of a list. method is the
+// method that reads the list.
 func changeOf(method string) string {
 	switch method {
 	case mcp.MethodListTools:
@@ -196,10 +200,10 @@ func sameItems(a, b [][]byte) bool {
 	return true
 }
 
-// seenLocked returns the list that clients of an audience see of a server. It is the list that was
-// read for this audience. Until that list exists, it is the list of the audience everybody. So a
-// server's items are shown even if no further session can be opened for the audience. seenLocked
-// returns nil if neither list was requested.
+// seenLocked returns the list of a server that clients of an audience see. If a reading for this
+// audience has succeeded, it is the audience's own list. Otherwise, it is the list of the audience
+// everybody, so that clients see the server's items even if Dragoman cannot open another session
+// for the audience. seenLocked returns nil if there is no such list.
 func (c *Catalog) seenLocked(method string, u Source, a *knownAudience) *serverList {
 	if p := c.lists[serverListKey{method, u.Name(), a.Audience}]; p != nil && p.have {
 		return p
@@ -214,7 +218,8 @@ func (c *Catalog) grace() time.Duration {
 	return c.Grace
 }
 
-// await waits for readings, each at most for the grace time.
+// await waits for readings. It waits for each reading until the grace time has passed since the
+// start of the reading, and at most until ctx ends.
 func (c *Catalog) await(ctx context.Context, all []*reading) {
 	for _, r := range all {
 		left := time.Until(r.started.Add(c.grace()))
@@ -231,8 +236,8 @@ func (c *Catalog) await(ctx context.Context, all []*reading) {
 	}
 }
 
-// readAll starts to read those lists of a method that are not fresh, and returns the readings
-// that run.
+// readAll starts a reading for each server whose list is not fresh, unless a reading already runs.
+// It returns the running readings.
 func (c *Catalog) readAll(a *knownAudience, method string) (all []*reading) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -244,13 +249,13 @@ func (c *Catalog) readAll(a *knownAudience, method string) (all []*reading) {
 	return all
 }
 
-// refresh reads those lists of a method that are not fresh, and waits at most for the grace
-// time.
+// refresh reads the servers' lists that are not fresh. It waits for the readings for at most the
+// grace time.
 func (c *Catalog) refresh(ctx context.Context, a *knownAudience, method string) {
 	c.await(ctx, c.readAll(a, method))
 }
 
-// settle reads those lists of a method that are not fresh, and waits until all are read or ctx
+// settle reads the servers' lists that are not fresh. It waits until all readings have ended or ctx
 // ends.
 func (c *Catalog) settle(ctx context.Context, a *knownAudience, method string) {
 	for _, r := range c.readAll(a, method) {

@@ -7,28 +7,29 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 )
 
-// ListReport describes one list of one server. It describes the list for clients that cannot
-// answer server requests. If no such client has read the list, it describes the list that was read
-// last.
+// ListReport describes one list of one server. This is the list for clients that cannot answer
+// server requests. If the catalog has not read that list, it is the list that was read last for
+// other clients.
 type ListReport struct {
 	Server, Method string
 	Items          int
-	Read           time.Time // time of the last reading without an error; zero for never
-	// Stale says that the server's list may be different by now. Either the server has
-	// announced a change, or the last reading failed and clients see the last good list.
+	Read           time.Time // when the last successful reading ended; zero if there was none
+	// Stale is true if the server's current list may differ from this list. Either the server has
+	// announced a change, or the last reading failed and clients see the last list that was read.
 	Stale    bool
-	Reading  bool           // the list is being read now
-	CutOff   bool           // the list was too long, and only its beginning is kept
-	Rejected []RejectedItem // the first items that are left out or renamed, with the reason
-	Failed   string         // why the last reading failed, "" if it did not fail
+	Reading  bool           // true while the catalog reads the list
+	CutOff   bool           // true if the list was too long, so that the catalog keeps only its beginning
+	Rejected []RejectedItem // the first items that clients do not see or see under an unusual name, each with the reason
+	Failed   string         // why the last reading failed; "" if it did not fail
 }
 
-// RejectedItem is an item that clients do not see, or see under an unusual name.
+// RejectedItem is an item that clients do not see, or that they see under an unusual name. Why is
+// the reason.
 type RejectedItem struct{ Name, Why string }
 
-// Report describes the kept lists of the servers for which show returns true. They are sorted by
-// server, in the order of the configuration, and then by method. If show is nil, all servers are
-// included.
+// Report describes the lists that the catalog keeps. show selects the servers and items; nil
+// selects all. The reports are in the order of the servers in the configuration, and for each
+// server in the order of the methods for tools, prompts, resources and templates.
 func (c *Catalog) Report(show Filter) []ListReport {
 	var out []ListReport
 	for _, u := range (View{c: c, show: show}).Servers() {
@@ -48,8 +49,8 @@ func (c *Catalog) Report(show Filter) []ListReport {
 	return out
 }
 
-// reportOf describes one list of one server, and returns its items. ok is false if nobody has
-// requested the list.
+// reportOf returns the report about one list of one server, and the items of the list. ok is false
+// if the list was never requested.
 func (c *Catalog) reportOf(method string, u Source) (r ListReport, items [][]byte, ok bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -72,8 +73,8 @@ func (c *Catalog) reportOf(method string, u Source) (r ListReport, items [][]byt
 	return r, p.items, true
 }
 
-// reportedLocked returns the one list of a server that a report describes, and the audience of that
-// list. The list is nil if there is none.
+// reportedLocked returns the list that describes a server in a report, and the audience of this
+// list. If no audience has a list of the server, shown is nil.
 func (c *Catalog) reportedLocked(method, server string) (shown *serverList, audience Audience) {
 	shown = c.lists[serverListKey{method, server, Audience{}}]
 	if shown != nil && (shown.have || shown.failed != "") {

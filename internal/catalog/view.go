@@ -10,25 +10,26 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 )
 
-// View is what one client may see of a catalog. It is a small value; creating one sends no
-// request. For each request of a client, Dragoman finds items and servers only through the client's
-// view.
+// View is the part of a catalog that one client may see. It is a small value. Creating it sends no
+// requests. For each request of a client, Dragoman finds items and servers only through the
+// client's view.
 type View struct {
 	c      *Catalog
 	client *mcp.ClientInfo
 	show   Filter
 }
 
-// View returns the view of a client. show filters the items. If it is nil, the client sees all
-// items.
+// View returns the view of a client. show filters the items. If show is nil, the client sees all
+// items that Catalog.Expose shows.
 func (c *Catalog) View(f *mcp.ClientInfo, show Filter) View { return View{c, f, show} }
 
-// Shows reports whether the client may see an item of a server. The item need not be listed.
+// Shows reports whether the client may see an item of a server. It does not check whether the item
+// exists.
 func (v View) Shows(kind Kind, server, name string) bool {
 	return shows(v.c.Expose, kind, server, name) && shows(v.show, kind, server, name)
 }
 
-// Listen counts the client as one that gets notifications of changes; see Catalog.Listen.
+// Listen adds the client to the listeners of its audience; see Catalog.Listen.
 func (v View) Listen() (stop func()) { return v.c.Listen(AudienceOf(v.client)) }
 
 // Servers returns the servers that the client may see, in the order of the configuration. The
@@ -46,11 +47,12 @@ func (v View) Servers() []Source {
 	return out
 }
 
-// Find returns the target of an offered name, or false if the client sees no item with that name.
-// Find also looks in the list of the audience everybody. A name has the same target for all
-// clients, and only the server can say whether this client may use it. So a call does not need the
-// list of the client's audience. An unknown name may belong to a server that has not been read yet:
-// Find waits for that server and for no other.
+// Find returns the target of an offered name. It returns false if the client sees no item with this
+// name. Find also searches the list of the audience everybody, so that a call does not have to wait
+// until the list of the client's own audience is read. This is correct because a name has the same
+// target for all audiences, and the server decides whether the client may use the item. If the name
+// is unknown, Find waits for the servers that may have an item with this name and whose lists were
+// never read.
 func (v View) Find(ctx context.Context, kind Kind, name string) (Target, bool) {
 	return v.find(ctx, v.c.audience(v.client), kind, name)
 }
@@ -94,9 +96,9 @@ func (v View) find(ctx context.Context, a *knownAudience, kind Kind, name string
 	return Target{}, false
 }
 
-// NotFound returns the error for a tool or prompt that Find does not find. The name may have the
-// prefix of a server whose list could never be read. Then the name may be correct, and the error is
-// the reason why the server cannot be reached. All names with that prefix get the same error.
+// NotFound returns the error for a tool or prompt that Find does not find. If the name has the
+// prefix of a server whose list was never read, the name may be correct. In this case, the error is
+// the reason why the last reading failed. The error is the same for all names with that prefix.
 func (v View) NotFound(kind Kind, name string) error {
 	if server, why, cause := v.unread(kind.method(), name); server != "" {
 		e := &mcp.Error{
@@ -135,9 +137,9 @@ func Missing(f *mcp.ClientInfo, uri string) error {
 	return &jsonrpc.Error{Code: code, Message: "Resource not found", Data: data}
 }
 
-// Owner returns the server that a URI belongs to. This is the server that lists the URI, or a
-// server with a template that matches the URI. If there is no such server, and only one server has
-// resources, Owner returns that server.
+// Owner returns the server to which Dragoman sends requests for a URI. This is the server that
+// lists the URI, or else the server with a template that matches the URI. If there is neither, and
+// only one server has resources, Owner returns that server.
 func (v View) Owner(ctx context.Context, uri string) (Target, error) {
 	if uri == "" {
 		return Target{}, &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: "params.uri must be a string"}
@@ -148,8 +150,8 @@ func (v View) Owner(ctx context.Context, uri string) (Target, error) {
 	}
 	u := v.byTemplate(ctx, a, uri)
 	if u == nil {
-		// 2025-06-18 §Tools, "Resource Links": a resource that a tool links to need not be
-		// listed.
+		// 2025-06-18 §Tools, "Resource Links": a tool may return a link to a resource that the
+		// server does not list.
 		u = v.soleWithResources(ctx, a)
 	}
 	if u == nil || !v.Shows(KindResource, u.Name(), uri) {
@@ -158,8 +160,9 @@ func (v View) Owner(ctx context.Context, uri string) (Target, error) {
 	return Target{Server: u, Name: uri}, nil
 }
 
-// byTemplate returns the server with a template that matches a URI, or nil if there is none. If
-// several templates match, the template with the longest literal start wins.
+// byTemplate returns the server with a template that matches a URI, or nil if no template matches.
+// If several templates match, byTemplate chooses the template with the longest literal text before
+// its first variable.
 func (v View) byTemplate(ctx context.Context, a *knownAudience, uri string) Source {
 	l := v.c.list(ctx, a, mcp.MethodListTemplates)
 	var best Source
@@ -176,8 +179,9 @@ func (v View) byTemplate(ctx context.Context, a *knownAudience, uri string) Sour
 	return best
 }
 
-// soleWithResources returns the only server that has resources. It returns nil if several servers
-// have resources, or none. A server that has not answered yet counts as a server with resources.
+// soleWithResources returns the only server that has resources. It returns nil if no server or more
+// than one server has resources. It assumes that a server has resources if its capabilities are not
+// known yet.
 func (v View) soleWithResources(ctx context.Context, a *knownAudience) (sole Source) {
 	for i, h := range v.c.hellos(ctx, a) {
 		u := v.c.Sources[i]
@@ -192,8 +196,8 @@ func (v View) soleWithResources(ctx context.Context, a *knownAudience) (sole Sou
 	return sole
 }
 
-// Info returns the server information that a client gets from Dragoman. The capabilities are those
-// of the servers that the client may see; see union.
+// Info returns the server information that the client gets from Dragoman. The capabilities are the
+// capabilities of all servers that the client may see; see union.
 func (v View) Info(ctx context.Context) *mcp.ServerInfo {
 	c := v.c
 	hellos := c.hellos(ctx, c.audience(v.client))

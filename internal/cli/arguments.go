@@ -7,15 +7,15 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/schema"
 )
 
-// argument is one name=value or name:=JSON of the command line.
+// argument is one name=value or name:=JSON from the command line.
 type argument struct {
-	flag       string // for errors: the flag before the argument and a space; "" for none
+	flag       string // for error messages: the flag before the argument and a space; "" if there is no flag
 	key, value string
 	json       bool
 }
 
-// parseArguments parses pairs of the command line. flag is the flag before the pairs, for errors.
-// It is "" if there is none.
+// parseArguments parses name=value and name:=JSON pairs from the command line. flag is the flag
+// before the pairs, for error messages. It is "" if there is no flag.
 func parseArguments(flag string, pairs []string) ([]argument, error) {
 	if flag != "" {
 		flag += " "
@@ -41,13 +41,13 @@ func parseArguments(flag string, pairs []string) ([]argument, error) {
 	return out, nil
 }
 
-// typeable reports whether name=value on the command line can set the argument name. The server
-// chose the name, so name=value could look like a flag or set another argument.
+// typeable reports whether a user can set the argument name with name=value on the command line.
+// The server chooses the name, so name=value could look like a flag or could set another argument.
 func typeable(name string) bool {
 	return name != "" && !strings.HasPrefix(name, "-") && !strings.Contains(name, "=") && !strings.HasSuffix(name, ":")
 }
 
-// needTypes reports whether a schema is needed to find the types of the arguments.
+// needTypes reports whether objectOf needs a schema to find the types of the arguments.
 func needTypes(arguments []argument) bool {
 	for _, x := range arguments {
 		if !x.json {
@@ -57,8 +57,9 @@ func needTypes(arguments []argument) bool {
 	return false
 }
 
-// objectOf returns a JSON object with the members of base and the parsed arguments. An
-// argument replaces a member of the same name. The schema decides the types of the values.
+// objectOf returns a JSON object with the members of base and the parsed arguments. An argument
+// replaces a member of the same name. The schema s determines the types of the values of
+// name=value.
 func objectOf(s schema.View, base []byte, arguments []argument) ([]byte, error) {
 	values := map[string][]string{}
 	asJSON := map[string]bool{}
@@ -102,8 +103,8 @@ func objectOf(s schema.View, base []byte, arguments []argument) ([]byte, error) 
 	return append(dst, '}'), nil
 }
 
-// valueOf returns the values of a property as JSON. If the values do not fit the schema, wants
-// describes valid values.
+// valueOf returns the value of a property as JSON. texts are the values that the user gave for this
+// property. If they do not fit the schema s of the property, wants describes valid values.
 func valueOf(s schema.View, texts []string) (json []byte, wants string) {
 	t := s.Types()
 	if len(texts) > 1 || t&schema.Array != 0 && t&schema.String == 0 && !strings.HasPrefix(strings.TrimSpace(texts[0]), "[") {
@@ -126,9 +127,9 @@ func valueOf(s schema.View, texts []string) (json []byte, wants string) {
 	return appendTyped(nil, t, texts[0])
 }
 
-// appendTyped appends text as JSON of one of the types t. If the types include string, it
-// appends a string. Users write name:=JSON for the other types. If no type fits, wants describes
-// the types.
+// appendTyped appends text as JSON with one of the types t. If t includes string or is empty, it
+// appends a string. In this case, users can write name:=JSON to send another type. If text fits
+// none of the types, wants describes the types.
 func appendTyped(dst []byte, t schema.Types, text string) (json []byte, wants string) {
 	if t == 0 || t&schema.String != 0 {
 		return jsonrpc.AppendQuote(dst, text), ""

@@ -18,25 +18,25 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/tool"
 )
 
-// askFlags are the flags of commands that answer questions of a server.
+// askFlags are the flags of commands that answer a server's requests.
 type askFlags struct {
 	accept  []string
 	decline bool
 	roots   []string
 }
 
-// asker answers the requests of one server while a command runs: from flags, or by asking
-// the person at the terminal. Its methods are safe for concurrent use.
+// asker answers the requests of one server while a command runs. It takes the answers from flags or
+// asks the user at the terminal. Its methods are safe for concurrent use.
 type asker struct {
 	app     *app
 	given   []argument // the values of --accept
 	decline bool
 	roots   []string
-	turn    chan struct{} // holds one token, so that only one question is asked at a time
+	turn    chan struct{} // a semaphore, so that the asker asks only one question at a time
 	told    chan map[string]bool
 }
 
-// asker returns the asker for the flags of a command.
+// asker returns the asker for the flags f of a command.
 func (a *app) asker(f *askFlags) (*asker, error) {
 	given, err := parseArguments("--accept", f.accept)
 	if err != nil {
@@ -57,14 +57,15 @@ func (a *app) asker(f *askFlags) (*asker, error) {
 	return k, nil
 }
 
-// canAsk reports whether there is a person to ask.
+// canAsk reports whether the asker can ask the user.
 func (k *asker) canAsk() bool { return k.app.interactive && !k.decline }
 
-// answers reports whether the asker answers questions. Declining every question counts as
-// answering.
+// answers reports whether the asker can answer questions. An asker that declines all questions also
+// answers them.
 func (k *asker) answers() bool { return k.canAsk() || k.decline || len(k.given) > 0 }
 
-// refused prints that a request of the server was refused. It prints this once for each method.
+// refused prints that Dragoman refused a request of the server. It prints this only once for each
+// method.
 func (k *asker) refused(method string) {
 	told := <-k.told
 	first := !told[method]
@@ -141,8 +142,9 @@ func (k *asker) answer(ctx context.Context, q runtime.Question) runtime.Answer {
 	return runtime.Answer{Action: "accept", Content: content}
 }
 
-// checkForm returns an error that names the first problem of a form's content. It returns nil
-// if the schema cannot be used: then the server checks the content.
+// checkForm checks the content of a form against the schema raw. It returns an error that describes
+// the first problem, or nil if there is none. It also returns nil if Dragoman cannot use the
+// schema. In this case, only the server checks the content.
 func checkForm(raw, content []byte) error {
 	c, err := schema.Compile(raw)
 	if err != nil {
@@ -154,7 +156,7 @@ func checkForm(raw, content []byte) error {
 	return nil
 }
 
-// problemText returns a problem as a sentence that begins with the name of the field.
+// problemText describes a problem in a sentence that begins with the name of the field.
 func problemText(p schema.Problem) string {
 	path := p.Path
 	if p.Name != "" {
@@ -174,17 +176,18 @@ func problemText(p schema.Problem) string {
 	return name + " " + p.Text
 }
 
-// terminal is the conversation with the person during one question.
+// terminal is the dialogue with the user about one question.
 type terminal struct {
 	app *app
 	in  io.Reader
 }
 
-// errEnough is the error for a line that is too long to have been typed.
+// errEnough is the error for a line that is too long: no user types such a line.
 var errEnough = errors.New("the line is too long")
 
-// readLine returns the next line without its newline. It reads one byte at a time and nothing
-// after the newline, because the next question uses a new reader.
+// readLine returns the next line without its newline. It reads one byte at a time and stops after
+// the newline. Otherwise, it could read a part of the answer to the next question, which has its
+// own reader.
 func readLine(in io.Reader) (string, error) {
 	const longest = 64 << 10
 	var line []byte
@@ -206,15 +209,14 @@ func readLine(in io.Reader) (string, error) {
 	}
 }
 
-// say prints lines on stderr.
+// say prints lines to stderr.
 func (t *terminal) say(lines ...string) {
 	for _, l := range lines {
 		_, _ = t.app.status.Write([]byte(strings.TrimRight(l, " ") + "\n"))
 	}
 }
 
-// prompt prints a prompt and reads a line. It returns false at the end of the input, or when
-// the question has ended.
+// prompt prints a prompt and reads a line. It returns false if the input has ended or was closed.
 func (t *terminal) prompt(text string) (string, bool) {
 	_, _ = t.app.status.Write([]byte(t.bold(text) + " "))
 	line, err := readLine(t.in)
@@ -232,8 +234,8 @@ func (t *terminal) bold(s string) string {
 	return s
 }
 
-// quote prints text of the server. Each line has a bar, so that it cannot look like a line
-// of Dragoman.
+// quote prints text from the server. Each line starts with a bar, so that the text cannot look like
+// output of Dragoman.
 func (t *terminal) quote(text string) {
 	const longest = 4 << 10
 	for l := range strings.Lines(excerpt.Cut(text, longest)) {
@@ -250,8 +252,8 @@ func orEmpty(lines []string) []string {
 	return lines
 }
 
-// converse runs body with the person at the terminal, and hides the progress line while it
-// runs. If ctx ends, a pending read ends.
+// converse runs body, which asks the user at the terminal. It hides the progress line while body
+// runs. If ctx ends, converse closes the input, so that body stops reading.
 func (k *asker) converse(ctx context.Context, body func(t *terminal) string) (action string) {
 	step := k.app.status.Pause()
 	defer step()
@@ -271,8 +273,8 @@ func (k *asker) converse(ctx context.Context, body func(t *terminal) string) (ac
 	return action
 }
 
-// askPage asks the person to visit a page. It shows the URL and asks for consent. It does not
-// open a browser.
+// askPage shows the user the URL of a page and asks for consent to visit the page. It does not open
+// a browser.
 func (k *asker) askPage(ctx context.Context, message, page string) (action string) {
 	return k.converse(ctx, func(t *terminal) string {
 		host := page
@@ -286,8 +288,8 @@ func (k *asker) askPage(ctx context.Context, message, page string) (action strin
 	})
 }
 
-// askForm asks for the fields of a form, and for consent before the values are sent. fill has
-// the values that are already known.
+// askForm asks the user for the fields of a form, and then for consent to send the values. fill
+// contains the values from --accept.
 func (k *asker) askForm(ctx context.Context, message string, raw []byte, fill []argument) (content []byte, action string) {
 	form := schema.Of(raw, jsonrpc.Whole(raw))
 	fields := tool.ArgumentsOf(form)
@@ -318,7 +320,7 @@ func (k *asker) askForm(ctx context.Context, message string, raw []byte, fill []
 		for {
 			for _, f := range fields {
 				if _, ok := values[f.Name]; ok && given {
-					continue // the value came from --accept
+					continue // --accept has already set the value
 				}
 				if action := t.field(f, values); action != "" {
 					return action
@@ -357,7 +359,7 @@ func objectIn(fields []tool.Argument, values map[string][]byte) []byte {
 	return append(out, '}')
 }
 
-// confirm shows what will be sent and asks for consent.
+// confirm shows what Dragoman will send, and asks for consent.
 func (t *terminal) confirm(fields []tool.Argument, values map[string][]byte) string {
 	t.say(t.bold("This will be sent to the server:"))
 	if len(values) == 0 {
@@ -371,8 +373,8 @@ func (t *terminal) confirm(fields []tool.Argument, values map[string][]byte) str
 	return t.consent("[Y]es, [e]dit, [d]ecline, [c]ancel:", len(fields) > 0)
 }
 
-// consent asks until the answer is an action: "accept", "decline", "cancel" or, if edit is
-// allowed, "edit". Enter alone accepts, and the end of the input cancels.
+// consent asks until the user chooses an action: "accept", "decline", "cancel" or, if edit is true,
+// "edit". An empty line means "accept". The end of the input means "cancel".
 func (t *terminal) consent(prompt string, edit bool) (action string) {
 	for {
 		line, ok := t.prompt(prompt)
@@ -389,7 +391,7 @@ func (t *terminal) consent(prompt string, edit bool) (action string) {
 	}
 }
 
-// shown returns a JSON value as it is shown on the terminal: a string has no quotes.
+// shown returns a JSON value in the form for the terminal. A string has no quotes.
 func shown(v []byte) string {
 	if s, ok := jsonrpc.Text(v, jsonrpc.Whole(v)); ok {
 		return clean(jsonrpc.Shown(s))
@@ -397,8 +399,8 @@ func shown(v []byte) string {
 	return clean(string(v))
 }
 
-// field asks for one field until the value is valid, and stores it in values. It returns the
-// action that ends the form, or "".
+// field asks for one field until the value is valid, and stores the value in values. If the user
+// cancels or declines the form, it returns "cancel" or "decline", otherwise "".
 func (t *terminal) field(f tool.Argument, values map[string][]byte) (action string) {
 	about := f.Type
 	choices := f.Schema.Choices()
@@ -439,7 +441,7 @@ func (t *terminal) field(f tool.Argument, values map[string][]byte) (action stri
 	}
 	check, err := schema.Compile(f.Schema.Raw())
 	if err != nil {
-		check = nil // the server checks the value
+		check = nil // only the server checks the value
 	}
 	for {
 		line, ok := t.prompt(prompt)
@@ -476,7 +478,7 @@ func (t *terminal) field(f tool.Argument, values map[string][]byte) (action stri
 	}
 }
 
-// fieldValue converts the text that a person typed to JSON. If the text is not valid, wants
+// fieldValue converts the text that the user typed to JSON. If the text is not valid, wants
 // describes a valid value.
 func fieldValue(s schema.View, line string, choices []schema.Choice, several bool) (v []byte, wants string) {
 	if len(choices) == 0 {

@@ -26,7 +26,7 @@ import (
 const (
 	// programTime is how long a program may take to print its version.
 	programTime = 5 * time.Second
-	// maxSection is the maximum length in bytes of a section of the report.
+	// maxSection is the maximum length of a section of the report in bytes.
 	maxSection = 64 << 10
 )
 
@@ -74,15 +74,15 @@ version. URL is the address of the running serve. Without URL, the command uses
 	return c
 }
 
-// bugSection is a part of the report. Its text has no secrets.
+// bugSection is a section of the report. After masking by bugReport, its text contains no secrets.
 type bugSection struct {
-	title, about string // about is a short description of the contents
+	title, about string // about is a short description of the content
 	text         string
 }
 
 type bugReport []bugSection
 
-// markdown returns the report as Markdown, to be pasted into an issue.
+// markdown returns the report as Markdown, which the user can paste into an issue.
 func (r bugReport) markdown() []byte {
 	var b bytes.Buffer
 	for i, s := range r {
@@ -98,7 +98,7 @@ func (r bugReport) markdown() []byte {
 	return b.Bytes()
 }
 
-// writeBugReport writes the report to a new file and says what is in it.
+// writeBugReport writes the report to a new file and prints an overview of its content.
 func (a *app) writeBugReport(path string, r bugReport) error {
 	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if errors.Is(err, fs.ErrExist) {
@@ -122,8 +122,8 @@ func (a *app) writeBugReport(path string, r bugReport) error {
 	return nil
 }
 
-// bugReport collects the report. It never fails: if a part cannot be collected, the part says
-// why.
+// bugReport collects the report. It never fails. If it cannot collect the content of a section, the
+// section contains the reason.
 func (a *app) bugReport(ctx context.Context, base, file string) bugReport {
 	a.status.Step("", "collecting versions")
 	var version bytes.Buffer
@@ -153,8 +153,8 @@ func (a *app) bugReport(ctx context.Context, base, file string) bugReport {
 	return r
 }
 
-// systemText describes the machine. It has the names of environment variables, but not their
-// values.
+// systemText describes the machine. The description contains names of environment variables, but
+// not their values.
 func (a *app) systemText() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s/%s, processors: %d\n", runtime.GOOS, runtime.GOARCH, runtime.NumCPU())
@@ -187,10 +187,10 @@ func (a *app) systemText() string {
 	return b.String()
 }
 
-// bugPrograms are the programs that start most MCP servers.
+// bugPrograms are the programs with which most MCP servers are started.
 var bugPrograms = []string{"node", "npm", "python3", "uv", "docker"}
 
-// programsText returns the version of each of bugPrograms.
+// programsText returns a line with the version for each of bugPrograms.
 func programsText(ctx context.Context) string {
 	lines := make([]string, len(bugPrograms))
 	var asked sync.WaitGroup
@@ -249,8 +249,8 @@ func (a *app) configSection(file string) bugSection {
 	return s
 }
 
-// serveSections describes the serve process that runs at base: its status, and the last
-// failure of each server.
+// serveSections returns the status of the serve process at the URL base, and the last failure of
+// each server.
 func (a *app) serveSections(ctx context.Context, base string) []bugSection {
 	const title = "Status of the running serve"
 	var status int

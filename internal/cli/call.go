@@ -23,7 +23,7 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/tool"
 )
 
-// callFlags are the flags of call.
+// callFlags are the flags of the command call.
 type callFlags struct {
 	client   clientFlags
 	ask      askFlags
@@ -183,7 +183,8 @@ func (a *app) call(ctx context.Context, w where, name string, words []string, f 
 	return err
 }
 
-// readJSONArgs returns the object of --json-args, or nil if the flag is not set.
+// readJSONArgs returns the JSON object that --json-args gives as text, as a file or on stdin. It
+// returns nil if text is "".
 func (a *app) readJSONArgs(text string) ([]byte, error) {
 	if text == "" {
 		return nil, nil
@@ -231,17 +232,18 @@ type toolCall struct {
 	check     bool
 	ask       *asker
 
-	hint string // what the user can do about a failed call; set by run
+	hint string // what the user can do if the call failed; run sets it
 }
 
-// maxVisits bounds how often a call is sent again after the person has visited pages.
+// maxVisits is how often one call is sent at most, if the server requires that the user first
+// visits pages.
 const maxVisits = 3
 
 // run looks up the tool, checks the arguments and calls the tool.
 func (x *toolCall) run(ctx context.Context) ([]byte, error) {
 	a := x.app
 	var names []string
-	var missing string // the servers that are missing from the list, and why
+	var missing string // the servers whose tools are missing from the list, and why
 	var found tool.Tool
 	if x.check || needTypes(x.arguments) {
 		a.status.Step(x.server, "looking up "+x.name)
@@ -250,7 +252,7 @@ func (x *toolCall) run(ctx context.Context) ([]byte, error) {
 			return nil, context.Cause(ctx)
 		}
 		if err != nil {
-			// A server that cannot list its tools may still be able to call one.
+			// A server may be able to call a tool even if it cannot list its tools.
 			a.log.LogAttrs(ctx, slog.LevelDebug, "tools/list failed; arguments are sent as strings", slog.Any("error", err))
 		}
 		a.remember(x.where, "tools", l.Items)
@@ -294,8 +296,8 @@ func (x *toolCall) run(ctx context.Context) ([]byte, error) {
 			return nil, err
 		}
 	}
-	// Servers answer a call of an unknown tool with an error or with an error result. Only the
-	// list shows whether the tool exists.
+	// For an unknown tool, some servers return an error, and others return a result with isError.
+	// Only the list of tools shows whether the tool exists.
 	if names == nil {
 		l, err := x.session.List(ctx, "tools")
 		if err != nil {
@@ -318,9 +320,9 @@ func (x *toolCall) run(ctx context.Context) ([]byte, error) {
 	return result, err
 }
 
-// visit shows the pages that the user must visit before the server runs the tool (2025-11-25
-// §Elicitation, "URL Elicitation Required Error"). It reports whether the call may be sent
-// again.
+// visit handles an error that lists pages that the user must visit before the server runs the tool
+// (2025-11-25 §Elicitation, "URL Elicitation Required Error"). It shows these pages to the user. It
+// reports whether to send the call again.
 func (x *toolCall) visit(ctx context.Context, err error) bool {
 	var wire *jsonrpc.Error
 	if !errors.As(err, &wire) || wire.Code != mcp.CodeURLElicitationRequired || !x.ask.canAsk() {
@@ -339,7 +341,8 @@ func (x *toolCall) visit(ctx context.Context, err error) bool {
 	return agreed && x.ask.waitForPage(ctx)
 }
 
-// waitForPage waits until the person confirms that everything on the pages is done.
+// waitForPage waits until the user confirms that everything on the pages is done. It returns false
+// if the user cancels.
 func (k *asker) waitForPage(ctx context.Context) bool {
 	return k.converse(ctx, func(t *terminal) string {
 		if line, ok := t.prompt("Press Enter when you are done there. [c]ancel:"); !ok || strings.EqualFold(line, "c") || strings.EqualFold(line, "cancel") {
@@ -357,17 +360,17 @@ func namesOf(items [][]byte) []string {
 	return names
 }
 
-// needsInput is the hint for a script that calls a server that asks for input.
+// needsInput is the hint for a user who calls a tool from a script if the server asks for input.
 const needsInput = "the server asks for input; run the command on a terminal, or answer in advance with --accept name=value or --decline"
 
-// wantsInput reports whether a text of a server is about elicitation. Most servers have no error
-// code for a client that lacks elicitation, and mention elicitation only in the text.
+// wantsInput reports whether a text from a server mentions elicitation. Most servers have no error
+// code for a client that does not support elicitation. They mention elicitation only in the text.
 func wantsInput(text []byte) bool { return bytes.Contains(bytes.ToLower(text), []byte("elicit")) }
 
-// needHint returns a hint for an error that names capabilities the client lacks, or "".
-// 2026-07-28 §Base, "Error Codes": -32021 lists the missing capabilities in
-// data.requiredCapabilities. Translation to another revision may have changed the code, so the
-// code is not checked.
+// needHint returns a hint if an error means that the client lacks a capability, or that the user
+// must visit a page. Otherwise, it returns "". The error -32021 lists the missing capabilities in
+// data.requiredCapabilities (2026-07-28 §Base, "Error Codes"). needHint reads this member whatever
+// the code is, because Dragoman may have changed the code for another revision.
 func needHint(e *jsonrpc.Error) string {
 	whole := jsonrpc.Whole(e.Data)
 	required := jsonrpc.Find(e.Data, whole, "requiredCapabilities")
@@ -390,7 +393,7 @@ func needHint(e *jsonrpc.Error) string {
 	return ""
 }
 
-// isToolError reports whether a result has isError set.
+// isToolError reports whether isError is true in a result.
 func isToolError(result []byte) bool {
 	return jsonrpc.KindOf(result, jsonrpc.Find(result, jsonrpc.Whole(result), "isError")) == 't'
 }
@@ -406,8 +409,8 @@ func progressText(server, tool string, progress, total float64, message string) 
 	return text
 }
 
-// printResult prints the result of a tool. name is the beginning of the names of saved files.
-// If files is nil, nothing is saved.
+// printResult prints the result of a tool call. If files is not nil, it saves the files in the
+// result, and their names begin with name.
 func (a *app) printResult(result []byte, name string, asJSON bool, files *saver) error {
 	if err := a.printAs(result, "content", name, asJSON, files); err != nil {
 		return err
@@ -419,7 +422,7 @@ func (a *app) printResult(result []byte, name string, asJSON bool, files *saver)
 	return nil
 }
 
-// timeoutError is the cause of a context that ended because of --timeout.
+// timeoutError is the cause of a context that ended because the time in --timeout was over.
 type timeoutError struct{ after time.Duration }
 
 func (e timeoutError) Error() string { return fmt.Sprintf("no result within %s", e.after) }

@@ -25,7 +25,7 @@ type callsFlags struct {
 	lines                                   int
 }
 
-// query returns the flags as parameters of the API.
+// query returns the flags as query parameters for the API.
 func (f *callsFlags) query() url.Values {
 	v := url.Values{"limit": {strconv.Itoa(f.lines)}}
 	for key, value := range map[string]string{"server": f.server, "client": f.client, "method": f.method, "outcome": f.outcome, "q": f.search} {
@@ -36,12 +36,12 @@ func (f *callsFlags) query() url.Values {
 	return v
 }
 
-// all reports whether the flags select every call.
+// all reports whether the flags match all calls.
 func (f *callsFlags) all() bool {
 	return f.server == "" && f.client == "" && f.method == "" && f.outcome == "" && f.search == ""
 }
 
-// checkServer returns an error if --server is not the name of a configured server.
+// checkServer returns an error if the value of --server is not the name of a configured server.
 func (f *callsFlags) checkServer(ctx context.Context, s *running) error {
 	if f.server == "" {
 		return nil
@@ -58,7 +58,7 @@ func (f *callsFlags) checkServer(ctx context.Context, s *running) error {
 	return noServer(f.server, r)
 }
 
-// callOutcomes are the values of --outcome.
+// callOutcomes are the valid values of --outcome.
 var callOutcomes = []string{"running", "ok", "tool_error", "failed", "cancelled", "refused", "parked", "not_sent", "unknown", "loss"}
 
 func (a *app) callsCommand() *cobra.Command {
@@ -168,7 +168,7 @@ serve stops.`,
 	return c
 }
 
-// oneOf refuses a value of a flag that is neither "" nor in a list.
+// oneOf returns an error if value is neither "" nor in list. flag is the flag that has this value.
 func oneOf(flag, value string, list []string) error {
 	if value == "" {
 		return nil
@@ -181,8 +181,8 @@ func oneOf(flag, value string, list []string) error {
 	return usagef(didYouMean(value, list, "use "+strings.Join(list[:len(list)-1], ", ")+" or "+list[len(list)-1]), "%s does not accept %q", flag, value)
 }
 
-// printCalls prints the last calls that the flags select, the oldest first. Calls to a server that
-// is no longer configured are printed too.
+// printCalls prints the last calls that match the flags, the oldest first. It also prints calls to
+// servers that are no longer configured.
 func (a *app) printCalls(ctx context.Context, s *running, which *callsFlags, print func(*admin.Call) error) error {
 	var all admin.Calls
 	if err := s.decode(ctx, "/api/v1/calls", which.query(), &all); err != nil {
@@ -209,7 +209,7 @@ func (a *app) printCalls(ctx context.Context, s *running, which *callsFlags, pri
 	return nil
 }
 
-// followCalls prints calls as they end, until ctx ends or serve stops.
+// followCalls prints each call when the call ends. It returns when ctx ends or serve stops.
 func (a *app) followCalls(ctx context.Context, s *running, query url.Values, print func(*admin.Call) error) error {
 	return a.followStream(ctx, s, "/api/v1/calls/stream", query, func(name string, data []byte) error {
 		if name != admin.EventCall {
@@ -226,7 +226,7 @@ func (a *app) followCalls(ctx context.Context, s *running, query url.Values, pri
 	})
 }
 
-// callPrinter returns a function that prints a call on one line.
+// callPrinter returns a function that prints a call as a row of a table, or as one line of JSON.
 func (a *app) callPrinter(asJSON bool, zone *time.Location) func(*admin.Call) error {
 	began := false
 	return func(c *admin.Call) error {
@@ -247,8 +247,8 @@ func (a *app) callPrinter(asJSON bool, zone *time.Location) func(*admin.Call) er
 	}
 }
 
-// callTable returns an empty table of calls. Its columns have fixed widths, so that tables of
-// one row each look like one table.
+// callTable returns a table of calls without rows. The columns have fixed widths, so that
+// consecutive tables of one row each look like a single table.
 func callTable(titles bool) screen.Table {
 	columns := []screen.Column{
 		{Title: "CALL", Right: true, Whole: true, Least: 6}, {Title: "STARTED", Whole: true, Least: 19}, {Title: "OUTCOME", Whole: true, Least: 10},
@@ -263,7 +263,7 @@ func callTable(titles bool) screen.Table {
 	return screen.Table{Columns: columns}
 }
 
-// callRow returns the cells of a call.
+// callRow returns the table cells for a call.
 func callRow(c *admin.Call, zone *time.Location) []screen.Cell {
 	outcome := screen.Cell{Text: c.Outcome, Style: screen.Green}
 	switch {
@@ -280,7 +280,7 @@ func callRow(c *admin.Call, zone *time.Location) []screen.Cell {
 	}
 }
 
-// tookOf returns how long a call took.
+// tookOf returns the duration of a call as text.
 func tookOf(c *admin.Call) string {
 	d := time.Duration(c.Seconds * float64(time.Second))
 	if d < 10*time.Millisecond {
@@ -289,8 +289,8 @@ func tookOf(c *admin.Call) string {
 	return spanOf(d)
 }
 
-// calledOf returns what was called: the name of a tool, or the method with the name of the prompt
-// or resource.
+// calledOf returns what the client called. For tools/call, this is the name of the tool. For other
+// methods, it is the method and the name of the prompt or resource.
 func calledOf(c *admin.Call) string {
 	if c.Method == mcp.MethodCallTool {
 		return cmp.Or(c.Target, c.Name, c.Method)
@@ -298,7 +298,8 @@ func calledOf(c *admin.Call) string {
 	return strings.TrimSpace(c.Method + " " + cmp.Or(c.Target, c.Name))
 }
 
-// callNote says what is special about a call.
+// callNote describes the unusual facts about a call, such as an error or a loss. It returns "" if
+// there are none.
 func callNote(c *admin.Call) string {
 	var parts []string
 	if c.Cause != "" {

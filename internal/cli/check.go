@@ -12,8 +12,8 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/tool"
 )
 
-// argumentErrors joins the problems of arguments into one error. It returns nil if there are no
-// problems. hint is added to the last problem.
+// argumentErrors joins problems with arguments into one error. It returns nil if there are no
+// problems. The last problem gets the hint.
 func argumentErrors(problems []string, hint string) error {
 	var all []error
 	for i, p := range problems {
@@ -26,9 +26,9 @@ func argumentErrors(problems []string, hint string) error {
 	return errors.Join(all...)
 }
 
-// checkArguments checks the arguments of a call against the schema of the tool. It returns
-// a usage error for each problem. If the schema cannot be used, unusable says
-// why, and the call is sent without a check.
+// checkArguments checks the arguments of a call against the schema of the tool. err contains a
+// usage error for each problem. If Dragoman cannot use the schema, unusable is the reason, and the
+// caller sends the call without a check.
 func checkArguments(w where, t tool.Tool, args []byte) (err error, unusable error) {
 	input := t.Input()
 	if input.IsZero() {
@@ -56,9 +56,10 @@ func checkArguments(w where, t tool.Tool, args []byte) (err error, unusable erro
 	return argumentErrors(texts, "run `"+w.line("show", t.Name())+"` to see the arguments; --no-check sends them as they are"), nil
 }
 
-// unlisted returns the arguments that the schema does not list. It returns nil if the schema does
-// not list properties, or has another keyword about properties, such as additionalProperties. JSON
-// Schema allows other arguments, but they are almost always typos.
+// unlisted returns a problem for each argument that is not among the properties of the schema. JSON
+// Schema allows such arguments, but they are almost always typos. unlisted returns nil if the
+// schema has no properties, or if it has another keyword that could define properties, such as
+// additionalProperties.
 func unlisted(input schema.View, args []byte) (out []schema.Problem) {
 	for _, key := range []string{"additionalProperties", "patternProperties", "unevaluatedProperties", "allOf", "anyOf", "oneOf", "if", "dependentSchemas", "$ref", "$dynamicRef"} {
 		if input.JSON(key) != nil {
@@ -76,7 +77,7 @@ func unlisted(input schema.View, args []byte) (out []schema.Problem) {
 	return out
 }
 
-// describeProblem returns one problem as a sentence.
+// describeProblem describes a problem in one sentence. name is the name of the tool.
 func describeProblem(name string, t tool.Tool, p schema.Problem) string {
 	arguments := t.Arguments()
 	find := func(key string) *tool.Argument {

@@ -25,7 +25,7 @@ filled in. docs/configuration.md describes every key.`,
 	}, a.configCheckCommand(), a.configPrintCommand())
 }
 
-// addServer says how to add a server to a configuration without servers.
+// addServer is the hint for a configuration without servers. It explains how to add a server.
 const addServer = "write one under mcpServers as `NAME: {command: …}` or `NAME: {url: …}`, or run `dragoman import` to take over the servers of your clients"
 
 func (a *app) configCheckCommand() *cobra.Command {
@@ -83,9 +83,9 @@ code is 0.`,
 	return c
 }
 
-// sourceOf returns the line of the file that has the problem, and a line with a ^ under its
-// column. If the line is wider than width cells, only the part around the column is shown. It
-// returns "" if the problem has no line.
+// sourceOf returns the line of the file that has the problem, and below it a line with a ^ under
+// the column of the problem. If the line is wider than width cells, sourceOf returns only the part
+// of the line around the column. It returns "" if the problem concerns no single line.
 func sourceOf(p config.Problem, width int) string {
 	if p.Source == "" {
 		return ""
@@ -93,15 +93,16 @@ func sourceOf(p config.Problem, width int) string {
 	margin := "  " + strconv.Itoa(p.Line) + " | "
 	runes := []rune(p.Source)
 	at := min(max(p.Caret, 0), len(runes))
-	const least = 20 // a narrower terminal wraps the line itself
+	const least = 20 // if the terminal is narrower, let the terminal wrap the line
 	before, after := around(runes, at, max(width-len(margin)-1, least))
 	return margin + before + after + "\n" +
 		strings.Repeat(" ", len(margin)-2) + "| " + strings.Repeat(" ", screen.Width(before)) + "^\n"
 }
 
-// around returns a part of the text before the index at, and a part of the text from that index on.
-// Together the two parts are at most width cells wide. The first part gets up to two thirds of the
-// width, and the space that the second part does not need.
+// around cuts a text that is too wide for one line. before is the end of the text before the index
+// at, and after is the beginning of the text from the index at. Together, they are at most width
+// cells wide. before gets up to two thirds of the width, or more if after needs less than one
+// third.
 func around(runes []rune, at, width int) (before, after string) {
 	before, after = string(runes[:at]), string(runes[at:])
 	if screen.Width(before)+screen.Width(after) <= width {
@@ -128,7 +129,7 @@ func (a *app) printProblems(path string, ok bool, problems config.Problems) erro
 		Hint    string `json:"hint,omitempty"`
 		Source  string `json:"source,omitempty"`
 		Warning bool   `json:"warning"`
-		Server  string `json:"server,omitempty"` // the server that has the problem; "" if it concerns more than one
+		Server  string `json:"server,omitempty"` // the server with the problem; "" if the problem does not concern exactly one server
 	}
 	out := struct {
 		File     string    `json:"file"`

@@ -20,8 +20,8 @@ func (a *app) showProgress() {
 	}
 }
 
-// signalOr returns the signal that ended ctx instead of err, because the signal caused err. It
-// returns err if no signal ended ctx.
+// signalOr returns the signal that ended ctx, because err is only a consequence of this signal. If
+// no signal ended ctx, or if err is nil, it returns err.
 func signalOr(ctx context.Context, err error) error {
 	var sig signalError
 	if err != nil && errors.As(context.Cause(ctx), &sig) {
@@ -30,7 +30,7 @@ func signalOr(ctx context.Context, err error) error {
 	return err
 }
 
-// clientFlags are the flags of the commands that use one server like a client.
+// clientFlags are the flags of the commands that act as a client of one server.
 type clientFlags struct {
 	t       targetFlags
 	file    string
@@ -45,7 +45,8 @@ func (f *clientFlags) add(c *cobra.Command) {
 	f.t.add(c.Flags())
 }
 
-// onServer opens a session with the server of a command, runs body, and closes the session.
+// onServer opens a session with the server of a command, runs body, and closes the session. w is
+// the server from the command line.
 func (a *app) onServer(ctx context.Context, w where, f *clientFlags, ask *asker, body func(context.Context, Session, config.Server) error) error {
 	if f.timeout < 0 {
 		return usagef("use a duration such as 30s", "--timeout must not be negative")
@@ -54,7 +55,7 @@ func (a *app) onServer(ctx context.Context, w where, f *clientFlags, ask *asker,
 	if err != nil {
 		return err
 	}
-	// Warnings are not logged, because the error of the command already names the problem.
+	// The log omits warnings, because the error of the command already describes the problem.
 	a.startLog(slog.LevelError, nil)
 	if f.timeout > 0 {
 		server.CallTimeout, server.CallMax = max(server.CallTimeout, f.timeout), max(server.CallMax, f.timeout)
@@ -66,7 +67,8 @@ func (a *app) onServer(ctx context.Context, w where, f *clientFlags, ask *asker,
 	if w.configured() && !f.direct {
 		server, through = a.throughServe(ctx, server, w.file)
 	}
-	// The server may need a variable that is unset here and set for a running serve process.
+	// Check the variables only now: if a running serve process is used, a variable that the server
+	// needs may be set there and not here.
 	if err := usable(server); err != nil {
 		return err
 	}
@@ -81,9 +83,9 @@ func (a *app) onServer(ctx context.Context, w where, f *clientFlags, ask *asker,
 	return err
 }
 
-// connect opens a session. If ask is nil, requests of the server for input are declined. The
-// session declares support for such requests nevertheless, because some servers do not list a tool
-// that asks for input if the client cannot answer.
+// connect opens a session. If ask is nil, the session declines all requests of the server for
+// input. It still declares that it supports these requests, because some servers hide tools that
+// ask for input from clients without this support.
 func (a *app) connect(ctx context.Context, s config.Server, ask *asker) (Session, error) {
 	a.showProgress()
 	o := daemon.ConnectOptions{Server: s, Log: a.log, Progress: a.status.Step, Version: version()}

@@ -24,7 +24,7 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/intake"
 )
 
-// connectFlags are the flags of connect.
+// connectFlags are the flags of the command connect.
 type connectFlags struct {
 	server, name, file, address, config string
 	write, remove, http, stdio          bool
@@ -166,7 +166,8 @@ func (a *app) runConnect(ctx context.Context, client *clientfile.Client, o conne
 	return a.applyConnect(ctx, client, place.Path, before, after, entry, base, o)
 }
 
-// hostPort returns the host and port of a URL.
+// hostPort returns the host and the port of a URL. If the URL has no port, it returns the default
+// port of the scheme.
 func hostPort(u *url.URL) string {
 	if u.Port() != "" {
 		return u.Host
@@ -177,7 +178,7 @@ func hostPort(u *url.URL) string {
 	return u.Host + ":80"
 }
 
-// entryFor returns the entry to write into the configuration of a client.
+// entryFor returns the entry for Dragoman in the configuration of a client.
 func (a *app) entryFor(client *clientfile.Client, base string, o connectFlags) (clientfile.Entry, error) {
 	e := clientfile.Entry{Name: o.name}
 	path, found := a.configPath(o.config)
@@ -223,13 +224,13 @@ func (a *app) entryFor(client *clientfile.Client, base string, o connectFlags) (
 	if path, err = filepath.Abs(path); err != nil {
 		return e, err
 	}
-	// Use a free port, because another Dragoman may use the default port.
+	// Let the system choose a free port, because another Dragoman process may use the default port.
 	e.Command = []string{self, "serve", "--config", path, "--stdio", "--listen", "127.0.0.1:0"}
 	return e, nil
 }
 
-// checkServer returns an error if the server of --server is not configured here. With --url it
-// allows any name, because the other machine may have other servers.
+// checkServer returns an error if the configuration does not have the server of --server. With
+// --url, it accepts any name, because serve on another machine may have other servers.
 func (a *app) checkServer(path string, found bool, o connectFlags) error {
 	switch {
 	case o.address != "":
@@ -251,7 +252,8 @@ func (a *app) checkServer(path string, found bool, o connectFlags) error {
 	return unknownServer(o.server, path, serverNames(s))
 }
 
-// self returns the absolute path of this program, and warns if the path will not last.
+// self returns the absolute path of this program. It prints a warning if the path is in a temporary
+// directory.
 func (a *app) self() (string, error) {
 	self, err := programPath()
 	if err != nil {
@@ -263,8 +265,8 @@ func (a *app) self() (string, error) {
 	return self, nil
 }
 
-// programPath returns the absolute path of this program. If the program on PATH is the same
-// file, it returns the path on PATH, which stays valid after an update.
+// programPath returns the absolute path of this program. If the program dragoman on PATH is the
+// same file, programPath returns its path on PATH, which stays valid after an update.
 func programPath() (string, error) {
 	self, err := os.Executable()
 	if err != nil {
@@ -312,8 +314,8 @@ func nameToRemove(client *clientfile.Client, path string, b []byte, addresses []
 	return "", usagef("add --name with one of "+strings.Join(names, ", "), "%s has several entries that lead to Dragoman", path)
 }
 
-// madeByUs reports whether connect created the file. It reports true if there is no backup of an
-// earlier file, and the entry is the only content.
+// madeByUs reports whether connect created the file. This is the case if no backup has another
+// content, and the file contains only the entry.
 func (a *app) madeByUs(client *clientfile.Client, path string, b []byte, name string) bool {
 	for _, was := range clientfile.Backups(path) {
 		if !bytes.Equal(was, b) {
@@ -328,7 +330,7 @@ func (a *app) madeByUs(client *clientfile.Client, path string, b []byte, name st
 	return ok && bytes.Equal(made, b)
 }
 
-// applyConnect shows a change. With --write it also makes the change.
+// applyConnect shows a change of a client's configuration. With --write, it also makes the change.
 func (a *app) applyConnect(ctx context.Context, client *clientfile.Client, path string, before, after []byte, entry clientfile.Entry, base string, o connectFlags) error {
 	action := "add"
 	switch {
@@ -343,7 +345,7 @@ func (a *app) applyConnect(ctx context.Context, client *clientfile.Client, path 
 	}
 	diff := ""
 	if action != "none" {
-		// The lines around the entry may hold credentials of other servers.
+		// The lines around the entry may contain credentials of other servers.
 		secrets := append(clientfile.Secrets(path, before), clientfile.Secrets(path, after)...)
 		slices.SortFunc(secrets, func(a, b string) int { return len(b) - len(a) })
 		diff = clientfile.Diff(path, before, after, func(l string) string {
@@ -391,7 +393,7 @@ func (a *app) applyConnect(ctx context.Context, client *clientfile.Client, path 
 	return nil
 }
 
-// tellConnect prints what was done and what the user still has to do.
+// tellConnect prints what the command did and what the user has to do next.
 func (a *app) tellConnect(ctx context.Context, client *clientfile.Client, path, action, backup string, entry clientfile.Entry, base string, o connectFlags) {
 	switch {
 	case action == "none" && o.remove:
@@ -408,7 +410,7 @@ func (a *app) tellConnect(ctx context.Context, client *clientfile.Client, path, 
 			a.status.Printf("the old file is %s", backup)
 		}
 		reload := client.Reload
-		if o.remove { // the rest of the text says how to enable the server, but the server is now removed
+		if o.remove { // after ", or enable", the text explains how to enable the server, but the server is removed
 			reload, _, _ = strings.Cut(reload, ", or enable")
 		}
 		a.status.Printf("now %s", reload)

@@ -78,8 +78,8 @@ Only the user who started serve can make a link. The address is that of
 	return c
 }
 
-// checkLink checks that a link leads to this machine and has no character with a meaning for a
-// shell or a terminal.
+// checkLink returns an error if a link does not lead to the console on this machine, or contains a
+// character that a shell or a terminal would interpret.
 func checkLink(link string) error {
 	u, err := url.Parse(link)
 	if err != nil || u.Scheme != "http" || u.Path != "/console/" || u.User != nil || !config.IsLoopback(u.Hostname()) ||
@@ -89,7 +89,7 @@ func checkLink(link string) error {
 	return nil
 }
 
-// openBrowser opens a link in the browser of the user.
+// openBrowser opens a link in the user's browser.
 func openBrowser(ctx context.Context, link string) error {
 	name, args := "xdg-open", []string{link}
 	switch runtime.GOOS {
@@ -101,8 +101,9 @@ func openBrowser(ctx context.Context, link string) error {
 	return exec.CommandContext(ctx, name, args...).Run()
 }
 
-// showConsole says how to open the console after the start of serve. The link is a secret, so it is
-// printed only on a terminal, because other output may be stored.
+// showConsole prints how to open the console. serve calls it after the start. A link is a secret,
+// and output that does not go to a terminal may be stored. Therefore, showConsole prints a link
+// only on a terminal.
 func (a *app) showConsole(c daemon.Console, flags string) {
 	switch {
 	case a.quiet:

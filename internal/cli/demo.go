@@ -19,8 +19,8 @@ var demoEras = []string{demo.Legacy, demo.Modern}
 
 const demoCommand = "demo-server"
 
-// withDemo returns a copy of s with the demo servers added. They are child processes that
-// run this program.
+// withDemo returns a copy of s with the demo servers added. The demo servers are child processes
+// that run this program.
 func withDemo(s *config.Snapshot) (*config.Snapshot, error) {
 	self, err := os.Executable()
 	if err != nil {
@@ -45,9 +45,9 @@ func withDemo(s *config.Snapshot) (*config.Snapshot, error) {
 	return &out, nil
 }
 
-// showTrial prints how to try the demo servers at an endpoint: an entry for the
-// configuration of a client, and commands. Each text to copy is on its own line. busy is true if
-// the demo's clients run.
+// showTrial prints how to try the demo servers: an entry for the configuration of a client, and
+// commands that call tools. Each text to copy is on its own line. endpoint is the URL of serve.
+// busy is true if the demo clients run.
 func (a *app) showTrial(endpoint string, busy bool) {
 	if busy {
 		a.status.Printf("two demo clients call the demo servers, and some of their calls fail on purpose; --quiet-demo starts no demo clients")
@@ -61,28 +61,29 @@ func (a *app) showTrial(endpoint string, busy bool) {
 	}
 }
 
-// demoCalls are the calls that showTrial prints: a tool and its arguments.
+// demoCalls are the calls that showTrial prints, each with the name of the tool and the arguments.
 var demoCalls = []string{
 	demo.Legacy + "__greet name=World",
 	demo.Modern + "__add a=1 b=41",
 }
 
-// programName returns the command that starts this program again from the same shell. word
-// is how the shell started it, and self is the path of the executable.
+// programName returns the command with which the user can start this program again from the same
+// shell. word is the command with which the shell started the program. self is the path of the
+// executable.
 func programName(word, self string) string {
 	const usual = "dragoman"
 	if strings.Contains(filepath.ToSlash(self), "/go-build") {
-		return "go run ./cmd/" + usual // "go run" deletes the executable when it ends
+		return "go run ./cmd/" + usual // "go run" deletes the executable when the program ends
 	}
 	if word == "" || strings.ContainsFunc(word, func(r rune) bool {
 		return !unicode.IsLetter(r) && !unicode.IsDigit(r) && !strings.ContainsRune(`_.-+/\:~`, r)
 	}) {
-		return usual // a shell would interpret these characters
+		return usual // word is empty, or a shell would interpret some of its characters
 	}
 	return word
 }
 
-// demoServerCommand returns the hidden command that serve --demo starts.
+// demoServerCommand returns the hidden command that runs a demo server. serve --demo starts it.
 func (a *app) demoServerCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:    demoCommand + " ERA",

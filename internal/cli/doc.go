@@ -1,12 +1,13 @@
-// Package cli implements the command line. It parses arguments and the configuration,
-// calls the backend, and prints the results as text for people or as JSON for scripts.
+// Package cli implements the command line. It parses the arguments and the configuration, calls the
+// backend, and prints the results as text for people or as JSON for scripts.
 //
-// Commands, flags and exit codes are a contract with scripts. The exit codes are 0 for
-// success, 1 for a failure, 2 for a usage error, 130 after SIGINT and 143 after SIGTERM.
-// stdout carries only results, or the protocol itself. Everything for people goes to
-// stderr. The package decodes only the parts of a server's message that it prints. With
-// --json it prints the server's own bytes.
+// Scripts depend on the commands, flags and exit codes, so these must stay compatible. The exit
+// codes are 0 for success, 1 for a failure, 2 for a usage error, 130 after SIGINT and 143 after
+// SIGTERM. In addition, doctor uses 3, and record returns the exit code of its command. stdout
+// carries only results or protocol messages. Messages for people go to stderr. The package decodes
+// only the parts of a server's message that it prints. With --json, it prints the bytes that the
+// server sent.
 //
-// The package does not speak MCP and does not connect to MCP servers. The backend does;
-// see Backend in backend.go. docs/cli.md is generated from the commands.
+// The package does not speak MCP and does not connect to MCP servers. The backend does both; see
+// Backend in backend.go. docs/cli.md is generated from the commands.
 package cli

@@ -16,10 +16,10 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/screen"
 )
 
-// exitUnreachable is the exit code of doctor for a peer that cannot be reached.
+// exitUnreachable is the exit code of doctor if it cannot reach the server or the client.
 const exitUnreachable = 3
 
-// doctorFlags are the flags of doctor.
+// doctorFlags are the flags of the command doctor.
 type doctorFlags struct {
 	t              targetFlags
 	file           string
@@ -129,7 +129,8 @@ normally.`,
 	return c
 }
 
-// explainCode prints the explanation of the finding code of a report.
+// explainCode prints the explanation of a finding code. args are the other arguments of the
+// command, which must be empty.
 func (a *app) explainCode(code string, args []string) error {
 	if len(args) > 0 {
 		return usagef("remove --explain or the server", "--explain does not take a server, but %q was given", args[0])
@@ -152,7 +153,7 @@ func (a *app) explainCode(code string, args []string) error {
 	return w.Flush()
 }
 
-// columns returns the width for wrapped text, in characters.
+// columns returns the width in characters to which text is wrapped.
 func (a *app) columns() int {
 	if a.screen && a.width > 0 {
 		return min(a.width, 100)
@@ -196,7 +197,7 @@ func (a *app) examine(c *cobra.Command, f *doctorFlags, args []string) error {
 	return a.printReport(server, r, f)
 }
 
-// doctorTarget returns the server to examine.
+// doctorTarget returns the server that the command examines.
 func (a *app) doctorTarget(c *cobra.Command, f *doctorFlags, args []string) (config.Server, error) {
 	dash := c.ArgsLenAtDash()
 	switch {
@@ -216,7 +217,7 @@ func (a *app) doctorTarget(c *cobra.Command, f *doctorFlags, args []string) (con
 	return s, err
 }
 
-// targetOf converts a configured server to a target of package doctor.
+// targetOf converts the configuration of a server to a target of package doctor.
 func targetOf(s config.Server) (doctor.Target, error) {
 	if _, err := url.Parse(s.URL); err != nil {
 		return doctor.Target{}, usagef("use a URL such as https://mcp.example.com/mcp", "the URL is not valid")

@@ -24,7 +24,7 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/transport/stdio"
 )
 
-// examineClient acts as a server and reports on the client that connects.
+// examineClient acts as a server, and prints a report about the client that connects.
 func (a *app) examineClient(c *cobra.Command, f *doctorFlags, args []string) error {
 	a.startLog(slog.LevelError, nil)
 	switch given := f.t.given(); {
@@ -46,7 +46,7 @@ func (a *app) examineClient(c *cobra.Command, f *doctorFlags, args []string) err
 	return a.serveClients(c.Context(), f)
 }
 
-// serveClientStdio runs as the server that a client starts. stdout carries the protocol, so
+// serveClientStdio acts as the server that a client starts. stdout carries protocol messages, so
 // the report goes to stderr and to a file.
 func (a *app) serveClientStdio(ctx context.Context, f *doctorFlags) error {
 	in, out := io.NopCloser(a.stdin), io.WriteCloser(unclosed{a.stdout})
@@ -70,11 +70,11 @@ func (a *app) serveClientStdio(ctx context.Context, f *doctorFlags) error {
 	return err
 }
 
-// textSuffix is appended to the name of the JSON report to get the name of the text report.
+// textSuffix is what follows the name of the JSON report in the name of the text report.
 const textSuffix = ".txt"
 
-// writeWhole writes a report as JSON and as text. The JSON file is created last and complete, so a
-// reader that waits for it never reads a partial report.
+// writeWhole writes a report as JSON and as text. It creates the JSON file last and in one step, so
+// a reader that waits for this file never reads a partial report.
 func writeWhole(path string, json []byte, text string) error {
 	if err := os.WriteFile(path+textSuffix, []byte(text), 0o600); err != nil {
 		return err
@@ -86,13 +86,14 @@ func writeWhole(path string, json []byte, text string) error {
 	return os.Rename(part, path)
 }
 
-// reportPoll is how often serveClients looks for the report of a Dragoman process that the
-// client started.
+// reportPoll is how often serveClients checks whether a Dragoman process that the client started
+// has written its report.
 const reportPoll = 200 * time.Millisecond
 
-// serveClients serves clients over HTTP. A client may also start this program on stdio. That
-// process then writes a report file, and serveClients waits for the file. serveClients prints the
-// first report from HTTP or from such a file.
+// serveClients serves clients over HTTP. A client may also start this program as a stdio server. In
+// this case, the new process writes a report file when it ends. serveClients ends when this file
+// exists or ctx ends. It prints the report in the file, or if there is none, its own report about
+// the clients over HTTP.
 func (a *app) serveClients(ctx context.Context, f *doctorFlags) error {
 	dir, err := os.MkdirTemp("", "dragoman-doctor-")
 	if err != nil {
@@ -111,7 +112,7 @@ func (a *app) serveClients(ctx context.Context, f *doctorFlags) error {
 	a.status.Printf("use the client for a while, then quit it or press Ctrl-C to get the report")
 	var wg sync.WaitGroup
 	serve, stop := context.WithCancel(ctx)
-	found := false // written by the goroutine below, read after it has ended
+	found := false // the goroutine below writes found; other code reads it only after the goroutine has ended
 	wg.Go(func() {
 		defer func() { _ = h.Close() }()
 		t := time.NewTicker(reportPoll)
@@ -148,7 +149,7 @@ func (a *app) programPath() string {
 	return a.program
 }
 
-// copyReport prints the report of the process that the client started.
+// copyReport prints the report that another Dragoman process wrote to the file at path.
 func (a *app) copyReport(path string, asJSON bool) error {
 	raw, err := os.ReadFile(path)
 	if err != nil {
@@ -167,8 +168,8 @@ func (a *app) copyReport(path string, asJSON bool) error {
 	return clientExit(jsonrpc.KindOf(raw, jsonrpc.Find(raw, verdict, "reached")) == 't', jsonrpc.KindOf(raw, jsonrpc.Find(raw, verdict, "healthy")) == 't')
 }
 
-// clientExit returns the error that sets the exit code. The codes are the same as for a
-// server.
+// clientExit returns the error that sets the exit code. A report about a client has the same exit
+// codes as a report about a server.
 func clientExit(reached, healthy bool) error {
 	switch {
 	case !reached:
@@ -190,8 +191,9 @@ func (a *app) printClient(r *doctor.ClientReport, f *doctorFlags) error {
 	return clientExit(r.Messages > 0, doctor.Worst(r.Findings) != doctor.Error)
 }
 
-// checksText returns a table with one row for each check. One column says what is right, and one
-// what is wrong. If all is set, the table also has the checks that did not apply.
+// checksText returns a table with one row for each check. One column shows that the client does it
+// right. Another column lists what is wrong or missing. If all is true, the table also has the
+// checks that no message of the client triggered.
 func (a *app) checksText(r *doctor.ClientReport, all bool) string {
 	t := screen.Table{
 		Columns: []screen.Column{{Title: "A CLIENT", Whole: true}, {Title: "RIGHT", Whole: true}, {Title: "WRONG OR MISSING", Whole: true}},
@@ -215,7 +217,7 @@ func (a *app) checksText(r *doctor.ClientReport, all bool) string {
 	return "\n" + t.Text()
 }
 
-// wrongCell returns the cell with the codes of findings and their levels.
+// wrongCell returns a table cell with the codes and levels of findings.
 func wrongCell(codes []string) screen.Cell {
 	out, style := make([]string, len(codes)), screen.Dim
 	for i, code := range codes {

@@ -13,7 +13,7 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/tokens"
 )
 
-// mark returns a glyph, which is coloured on a terminal.
+// mark returns a glyph. If stdout is a terminal with colours, the glyph has the given colour.
 func (a *app) mark(glyph, colour string) string {
 	if a.screen && a.status.colour {
 		return colour + glyph + plain
@@ -21,7 +21,8 @@ func (a *app) mark(glyph, colour string) string {
 	return glyph
 }
 
-// printReport prints the report on a server: the verdict, the findings, and other results.
+// printReport prints the report about a server: the verdict, the findings and, with --all, the
+// tests that passed.
 func (a *app) printReport(server config.Server, r *doctor.Report, f *doctorFlags) error {
 	w := bufio.NewWriter(a.stdout)
 	if f.asJSON {
@@ -32,7 +33,7 @@ func (a *app) printReport(server config.Server, r *doctor.Report, f *doctorFlags
 		if v := &r.Verdict; !v.Reached && v.Failure != nil && v.Failure.Action != "" {
 			findings = slices.Clone(findings)
 			for i := range findings {
-				findings[i].Fix = "" // the verdict gives a more exact instruction
+				findings[i].Fix = "" // the verdict already contains a more exact instruction
 			}
 		}
 		a.printFindings(w, findings, f.all)
@@ -60,7 +61,8 @@ func (a *app) printReport(server config.Server, r *doctor.Report, f *doctorFlags
 	return nil
 }
 
-// hiddenText describes the results that only --all shows.
+// hiddenText returns the end of the last line of a report. It describes the results that only --all
+// shows. infos is the number of hidden infos. passed is true if the report hides tests that passed.
 func hiddenText(infos int, passed bool) string {
 	switch {
 	case infos > 0 && passed:
@@ -82,7 +84,7 @@ func countLevel(all []doctor.Finding, level doctor.Level) (n int) {
 	return n
 }
 
-// printVerdict prints whether the server works, what it offers, and with which revisions.
+// printVerdict prints whether the server works, what it offers, and which revisions work.
 func (a *app) printVerdict(w *bufio.Writer, server config.Server, r *doctor.Report, all bool) {
 	v := &r.Verdict
 	name := clean(server.Name)
@@ -112,7 +114,8 @@ func (a *app) printVerdict(w *bufio.Writer, server config.Server, r *doctor.Repo
 	}
 }
 
-// offerText says how soon the server was ready, what it offers, and how many tokens its lists cost.
+// offerText describes how soon the server was ready, what it offers, and how many tokens its lists
+// cost.
 func offerText(o doctor.Offer) string {
 	var parts []string
 	if o.Ready > 0 {
