@@ -13,14 +13,14 @@ import (
 // Limits of dragoman.dialects.
 const (
 	mostDialects = 64
-	mostEntries  = 32       // the most entries per list
-	mostWord     = 256      // the most bytes of a text or path
+	mostEntries  = 32       // the most entries of one list
+	mostWord     = 256      // the most bytes of one text or one path
 	mostParams   = 16 << 10 // the most bytes of the initialize params
 )
 
-// Look returns the profiles that a server may match if no dialect is configured for it: first the
-// file's own profiles that have a detect section, then the built-in profiles. It returns nil if the
-// file has no profile with a detect section.
+// Look returns the profiles to try for a server that has no configured dialect. The profiles of the
+// file that have a detect section come first, followed by the built-in profiles. Look returns nil if
+// the file has no profile with a detect section.
 func (s *Snapshot) Look() []*dialect.Profile {
 	var own []*dialect.Profile
 	for _, p := range s.Dialects {
@@ -34,7 +34,7 @@ func (s *Snapshot) Look() []*dialect.Profile {
 	return append(own, dialect.Builtin()...)
 }
 
-// profile returns the profile with the given name, or nil.
+// profile returns the profile with the given name, or nil if there is none.
 func profile(own []*dialect.Profile, name string) *dialect.Profile {
 	for _, p := range own {
 		if p.Name == name {
@@ -213,7 +213,7 @@ func (c *compiler) readToolErrors(o *object, e *dialect.Errors) {
 	}
 }
 
-// word reads a short text for people.
+// word reads a setting that is a short text for people, and stores the text in dst.
 func (c *compiler) word(o *object, key string, dst *string) {
 	var s string
 	n := o.text(key, &s)
@@ -226,7 +226,7 @@ func (c *compiler) word(o *object, key string, dst *string) {
 	}
 }
 
-// badPath returns the problem with a path to a member, or "" if the path is valid.
+// badPath says why p is not a valid path to a JSON member. It returns "" if p is valid.
 func badPath(p string) string {
 	switch {
 	case p == "":
@@ -281,7 +281,8 @@ func (c *compiler) bounded(o *object, key string, n int) {
 	}
 }
 
-// signs reads the codes and texts that identify an error.
+// signs reads a list of signs. Each sign is an error code or a part of an error message, and
+// identifies an error. signs returns usual if the setting is missing.
 func (c *compiler) signs(o *object, key string, usual []dialect.Sign) []dialect.Sign {
 	if o.get(key) == nil {
 		return usual
@@ -302,7 +303,7 @@ func (c *compiler) signs(o *object, key string, usual []dialect.Sign) []dialect.
 	return out
 }
 
-// methods reads a list of methods. Dragoman never sends requests with these methods.
+// methods reads the list of methods that Dragoman never sends to servers of the dialect.
 func (c *compiler) methods(o *object, key string) []string {
 	var out []string
 	o.list(key, true, func(n *node, path string, e expansion) {
@@ -320,7 +321,8 @@ func (c *compiler) methods(o *object, key string) []string {
 	return out
 }
 
-// params reads the initialize params that a dialect adds or replaces.
+// params reads the initialize params that a dialect adds or replaces. A null value means that the
+// dialect removes the param, and gives a nil Value.
 func (c *compiler) params(n *node, path string) []jsonrpc.Field {
 	var out []jsonrpc.Field
 	size := 0
@@ -343,7 +345,7 @@ func (c *compiler) params(n *node, path string) []jsonrpc.Field {
 	return out
 }
 
-// json appends a value of the file as JSON. An unquoted scalar that looks like a number or a
+// json appends the YAML value n to dst as JSON. An unquoted scalar that looks like a number or a
 // boolean becomes a JSON number or boolean.
 func (c *compiler) json(dst []byte, n *node, path string) []byte {
 	switch n.kind {
@@ -386,8 +388,8 @@ func isJSONNumber(s string) bool {
 	return s != "" && strings.Trim(s, "0123456789+-.eE") == "" && jsonrpc.Valid([]byte(s), jsonrpc.Limits{}) == nil
 }
 
-// appendDialect appends a profile as a member of dragoman.dialects. It writes every
-// setting, including those that the profile inherited.
+// appendDialect appends a profile as a member of dragoman.dialects. It writes every setting of the
+// profile, including the settings that the profile inherited.
 func appendDialect(dst []byte, d *dialect.Profile) []byte {
 	p := printer{b: dst}
 	p.line(2, word(d.Name)+":")

@@ -13,7 +13,7 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/clientfile"
 )
 
-// MaxEnvFile is the size in bytes of the largest file of dragoman.envFile that is read.
+// MaxEnvFile is the maximum size, in bytes, of the file that dragoman.envFile names.
 const MaxEnvFile = 1 << 20
 
 // Variable is one line of a file with environment variables.
@@ -25,12 +25,12 @@ type Variable struct {
 
 // ParseEnv reads the content b of a file with environment variables. Each line is NAME=VALUE, a
 // comment that begins with #, or empty. The word export before a name is ignored. A value in
-// single quotes is taken as it is. In double quotes, \n, \r, \t, \", \\ and \$ have their usual
-// meaning. A value in quotes may have several lines. A value without quotes ends before a #
-// that follows a space. References in values are not replaced. If a name is set twice, the last
-// value counts, and the result has a warning.
+// single quotes has no escapes. In double quotes, \n, \r, \t, \", \\, \$ and \` have their usual
+// meaning. A value in quotes may have several lines. A value without quotes ends at a # that is at
+// the start of the value or follows a space or tab. References such as ${NAME} in values are not
+// replaced. If a name is set twice, ParseEnv uses the last value and reports a warning.
 //
-// The problems have no File and never contain a value.
+// The returned Problems have no File and never contain a value.
 func ParseEnv(b []byte) ([]Variable, Problems) {
 	p := envParser{rest: strings.ReplaceAll(string(bytes.TrimPrefix(b, []byte("\ufeff"))), "\r\n", "\n"), line: 1}
 	switch {
@@ -63,7 +63,7 @@ func (p *envParser) problem(text, hint string, warning bool) {
 	}
 }
 
-// read reads the next line.
+// read reads the next line. If a quoted value begins on that line, read reads all lines of the value.
 func (p *envParser) read() {
 	line, rest, _ := strings.Cut(p.rest, "\n")
 	at := p.line
@@ -105,7 +105,7 @@ func (p *envParser) read() {
 	p.all = append(p.all, Variable{name, NewSecret(value), at})
 }
 
-// unquoted returns a value without quotes, up to a comment.
+// unquoted returns the part of an unquoted value before the comment, without spaces at the end.
 func unquoted(value string) string {
 	for i := range len(value) {
 		if value[i] == '#' && (i == 0 || value[i-1] == ' ' || value[i-1] == '\t') {
@@ -116,8 +116,9 @@ func unquoted(value string) string {
 	return strings.TrimRight(value, " \t")
 }
 
-// quoted returns a value in quotes. text is the rest of its first line, after the quote. If the
-// quote is not closed, or if text follows it, quoted reports a problem and closed is false.
+// quoted reads a value in quotes, and returns the value without the quotes. The parameter text is
+// the part of the line after the opening quote. If the closing quote is missing, or if anything
+// except a comment follows it, quoted reports a problem and closed is false.
 func (p *envParser) quoted(text string, quote byte) (value string, closed bool) {
 	first := p.line
 	var b strings.Builder
@@ -154,7 +155,7 @@ func (p *envParser) quoted(text string, quote byte) (value string, closed bool) 
 	}
 }
 
-// unescape returns what a character after a backslash stands for in double quotes.
+// unescape returns the text for a backslash and the character c in double quotes.
 func unescape(c byte) string {
 	switch c {
 	case 'n':
@@ -169,9 +170,9 @@ func unescape(c byte) string {
 	return `\` + string(c)
 }
 
-// AppendEnv returns the file b with a variable added at its end. All other bytes stay the same.
-// ParseEnv reads exactly this value, if name is the name of a variable and the value is UTF-8
-// without NUL characters.
+// AppendEnv returns the content b of a file with a variable added at the end. The other bytes stay
+// the same. If name is a valid name of a variable, and value is UTF-8 without NUL characters, then
+// ParseEnv returns exactly this value.
 func AppendEnv(b []byte, name, value string) []byte {
 	out, end := bytes.Clone(b), "\n"
 	if bytes.Contains(b, []byte("\r\n")) {
@@ -183,7 +184,8 @@ func AppendEnv(b []byte, name, value string) []byte {
 	return append(append(out, name+"="+quoteEnv(value)...), end...)
 }
 
-// quoteEnv returns a value as ParseEnv reads it. A simple value needs no quotes.
+// quoteEnv returns a value in the form that ParseEnv reads. It puts a value into quotes only if the
+// value contains special characters.
 func quoteEnv(value string) string {
 	simple := !strings.ContainsFunc(value, func(r rune) bool {
 		return !(r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("_-./:@%+=,~", r))
@@ -197,9 +199,9 @@ func quoteEnv(value string) string {
 	return `"` + strings.NewReplacer(`\`, `\\`, `"`, `\"`, "$", `\$`, "`", "\\`", "\n", `\n`, "\r", `\r`, "\t", `\t`).Replace(value) + `"`
 }
 
-// ReadEnv reads the file of dragoman.envFile. It refuses a file that other users of the machine
-// can read or write. On Windows it does not check this, because a file has no such mode there.
-// The problems have the path as their File. A file that does not exist is a problem.
+// ReadEnv reads the file that dragoman.envFile names. It refuses a file that other users of the
+// machine can read or write. On Windows, ReadEnv does not check this, because Windows does not have
+// Unix file modes. The returned Problems have the path as their File. A missing file is a problem.
 func ReadEnv(path string) ([]Variable, Problems) {
 	b, mode, err := read(path, MaxEnvFile+1)
 	switch {
@@ -220,8 +222,9 @@ func ReadEnv(path string) ([]Variable, Problems) {
 	return all, problems
 }
 
-// EnvFileOf returns the path of dragoman.envFile in a configuration file, also if the file has
-// problems elsewhere. It returns "" if the file does not set it, or if the file cannot be read.
+// EnvFileOf returns the value of dragoman.envFile in the configuration file at the given path, even
+// if the file has problems elsewhere. EnvFileOf returns "" if the file does not set
+// dragoman.envFile, or if the file cannot be read.
 func EnvFileOf(path string) string {
 	b, _, err := read(path, clientfile.MaxFile+1)
 	if err != nil {
@@ -239,8 +242,8 @@ func EnvFileOf(path string) string {
 	return c.readEnvFile(ours)
 }
 
-// readEnvFile reads dragoman.envFile and returns its path. The variables of the file are then
-// available to references.
+// readEnvFile reads the setting dragoman.envFile and returns the path. If c.variables is not nil,
+// readEnvFile also reads the variables from the file at this path, so that references can use them.
 func (c *compiler) readEnvFile(o *object) string {
 	var path string
 	n := o.text("envFile", &path)
@@ -270,8 +273,8 @@ func (c *compiler) readEnvFile(o *object) string {
 	return path
 }
 
-// outer returns the value of a variable: the value in the process if it is set and not empty, else
-// the value in dragoman.envFile.
+// outer looks up a variable in the environment of the process. If the variable is not set or empty
+// there, outer looks it up in the file of dragoman.envFile.
 func (c *compiler) outer(name string) (string, bool) {
 	v, ok := c.process(name)
 	if !ok || v == "" {

@@ -16,16 +16,16 @@ func Expand(s string, env func(string) (string, bool)) (string, *Problem) {
 // expansion is a value with its references replaced.
 type expansion struct {
 	text  string // the value to use
-	shown string // the value with *** for everything from outside the file
-	from  bool   // whether any part is from outside the file
+	shown string // the value with *** in place of each reference
+	from  bool   // whether the value had references
 
-	outside []Secret // the parts from outside the file, in order
+	outside []Secret // the values that replaced the references, in order
 	unset   string   // the variable that is not set and has no default; "" for none
 }
 
-// expand replaces the references in a value: ${NAME}, ${NAME:-default} and ${env:NAME}, the
-// form of other clients. $${ is a literal ${. A $ without a brace is literal. bad describes
-// the first invalid reference, and hint says how to fix it.
+// expand replaces the references in a value: ${NAME}, ${NAME:-default} and ${env:NAME}, which some
+// other clients use. $${ gives a literal ${. A $ without a following { is literal. bad describes the
+// first invalid reference, and hint says how to fix it.
 func expand(s string, env func(string) (string, bool)) (e expansion, bad, hint string) {
 	var text, shown strings.Builder
 	both := func(s string) { text.WriteString(s); shown.WriteString(s) }
@@ -60,9 +60,8 @@ func expand(s string, env func(string) (string, bool)) (e expansion, bad, hint s
 	return e, "", ""
 }
 
-// resolve returns the value of a reference. If the reference is invalid, bad describes the
-// problem and hint says how to fix it. If the problem is a variable that is not set, unset is
-// its name.
+// resolve returns the value of a reference. If there is no value, bad describes the problem and hint
+// says how to fix it. If the reason is a variable that is not set, unset is the name of the variable.
 func resolve(ref string, env func(string) (string, bool)) (value, unset, bad, hint string) {
 	name, fallback, hasFallback := strings.Cut(ref, ":-")
 	if !hasFallback {

@@ -11,8 +11,8 @@ func matchesAny(patterns []string, name string) bool {
 	return false
 }
 
-// matches reports whether name matches a pattern. * in the pattern matches any text. The time is at
-// most O(len(pattern)*len(name)).
+// matches reports whether name matches a pattern. A * in the pattern matches any text. matches takes
+// at most O(len(pattern)*len(name)) time.
 func matches(pattern, name string) bool {
 	parts := strings.Split(pattern, "*")
 	if len(parts) == 1 {

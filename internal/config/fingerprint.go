@@ -12,8 +12,8 @@ import (
 )
 
 // fingerprint hashes the settings that a running server cannot adopt without a restart.
-// The hash includes the length of each part before the part itself, so that different lists never
-// have the same input.
+// The length of each text and each list is hashed too, so that two different configurations never
+// give the hash the same input.
 func fingerprint(s *Server, dialects []*dialect.Profile) string {
 	h := sha256.New()
 	var n [8]byte
@@ -58,7 +58,7 @@ func fingerprint(s *Server, dialects []*dialect.Profile) string {
 	if s.Profile != nil {
 		dialects = []*dialect.Profile{s.Profile}
 	}
-	for _, p := range dialects { // a profile is plain data, so its text describes it completely
+	for _, p := range dialects { // the YAML of a profile contains all its settings
 		if s.Profile != nil || len(p.Detect.Has) > 0 {
 			text(string(appendDialect(nil, p)))
 		}

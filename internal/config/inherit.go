@@ -24,8 +24,8 @@ func inherits(patterns []string, name string, windows bool) bool {
 }
 
 // inheritedSecrets returns the secret values that a command gets from env, the environment of
-// Dragoman. They are the values of inherited variables that have a name such as GITHUB_TOKEN, and
-// the passwords of proxies, which every command gets.
+// Dragoman. These are the values of inherited variables that have a name such as GITHUB_TOKEN, and
+// the passwords in variables such as HTTPS_PROXY. Every command gets the proxy variables.
 func (s Server) inheritedSecrets(env []string) []string {
 	if s.Command == "" {
 		return nil

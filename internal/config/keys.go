@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// everySection is a file that contains every mapping that has settings.
+// everySection is a configuration file that contains every mapping of the configuration.
 const everySection = `
 mcpServers: {NAME: {command: x}}
 dragoman:
@@ -19,8 +19,8 @@ dragoman:
   servers: {NAME: {expose: {tools: {}, prompts: {}, resources: {}}}}
 `
 
-// Keys returns the path of every setting, sorted. NAME stands for names that users
-// choose. Keys records the list while Parse reads everySection, so tests can compare the
+// Keys returns the path of every setting, sorted. NAME stands for names that users choose. Keys
+// parses everySection and records every key that the parser looks up, so tests can compare the
 // documentation with the parser.
 func Keys() []string {
 	none := func(string) (string, bool) { return "", false }

@@ -7,10 +7,10 @@ import (
 	"strings"
 )
 
-// CheckListen returns the problem with a listen address, or nil. It refuses an address that
-// other machines can reach unless allowed is true, because clients do not authenticate. permit is
-// the setting or flag that the hint suggests. CheckListen does not resolve host names, so every
-// name other than localhost counts as reachable.
+// CheckListen returns the problem with a listen address, or nil. Clients do not authenticate, so an
+// address that other machines can reach is a problem. If allowed is true, such an address is valid.
+// permit is the setting or flag that the hint suggests. CheckListen does not resolve host names, so
+// it assumes that other machines can reach every host name except localhost.
 func CheckListen(address string, allowed bool, permit string) *Problem {
 	host, port, err := net.SplitHostPort(address)
 	if err != nil {

@@ -14,8 +14,9 @@ import (
 )
 
 // Find returns the default configuration file: dragoman.yaml, .yml or .json in the working
-// directory, else dragoman/config.yaml under $XDG_CONFIG_HOME. If that variable is unset, Find
-// looks under ~/.config, or under %AppData% on Windows. ok is false if none of these files exists.
+// directory, else dragoman/config.yaml under $XDG_CONFIG_HOME. If XDG_CONFIG_HOME is not an absolute
+// path, Find looks under ~/.config, or under %AppData% on Windows. ok is false if none of these files
+// exists.
 func Find(env func(string) (string, bool)) (path string, ok bool) {
 	for _, p := range Places(env) {
 		if st, err := os.Stat(p); err == nil && !st.IsDir() {
@@ -34,7 +35,7 @@ func places(env func(string) (string, bool), windows bool) []string {
 	if !filepath.IsAbs(base) { // XDG Base Directory Specification: relative paths are invalid, so they are ignored
 		home, below := "HOME", ".config"
 		if windows {
-			home, below = "APPDATA", "" // the folder for the settings of a user on Windows
+			home, below = "APPDATA", "" // on Windows, %AppData% is the folder for settings
 		}
 		dir, _ := env(home)
 		if dir == "" {
@@ -45,8 +46,9 @@ func places(env func(string) (string, bool), windows bool) []string {
 	return append(places, filepath.Join(base, "dragoman", "config.yaml"))
 }
 
-// Load reads and parses a file, with the environment of this process and the file of
-// dragoman.envFile. As with Parse, the Snapshot is nil exactly when the file cannot be used.
+// Load reads and parses a configuration file. References in it can use the environment of this
+// process and the variables in the file that dragoman.envFile names. As with Parse, the Snapshot is
+// nil exactly when the configuration file cannot be used.
 func Load(path string) (*Snapshot, Problems) {
 	b, mode, err := read(path, clientfile.MaxFile+1)
 	if err != nil {
@@ -63,7 +65,7 @@ func Load(path string) (*Snapshot, Problems) {
 	return s, problems
 }
 
-// read reads at most n bytes of a file, and returns its mode. It accepts only regular files. It
+// read returns at most n bytes of a file, and the mode of the file. It accepts only regular files. It
 // does not block on a named pipe that has no writer.
 func read(path string, n int64) ([]byte, fs.FileMode, error) {
 	f, err := os.OpenFile(path, os.O_RDONLY|nonblock, 0)
@@ -114,12 +116,12 @@ func unreadable(path string, err error) Problem {
 	return p
 }
 
-// holdsSecrets reports whether the file contains text that looks like a credential.
-// References to environment variables do not count.
+// holdsSecrets reports whether the file itself contains the value of an environment variable or
+// header that has a name such as GITHUB_TOKEN. A reference instead of the value is allowed.
 func holdsSecrets(b []byte, s *Snapshot) bool {
 	literal := func(v Secret) bool {
-		// A value from the environment is probably not in the file. A value that has escapes in the
-		// file is not found here, so it causes no warning.
+		// A value that replaced a reference is usually not in the file. A value that is written with
+		// escapes in the file is not found, so there is no warning about this value.
 		return v.Reveal() != "" && v.Reveal() != mask && strings.Contains(string(b), v.Reveal())
 	}
 	for _, srv := range s.Servers {

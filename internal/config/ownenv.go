@@ -2,22 +2,23 @@ package config
 
 import "slices"
 
-// maxOwnText is the number of bytes that references to the env of one server may insert in total.
-// Values may refer to each other, so a few lines could grow without a bound.
+// maxOwnText is the maximum number of bytes that references to variables in the env of one server
+// may insert in total. Without a maximum, a few values that refer to each other could produce
+// gigabytes of text.
 const maxOwnText = 1 << 20
 
-// ownEnv is the env of the server that is being read. A reference in the server's settings
-// looks here first, and then in the environment of Dragoman.
+// ownEnv is the env of the server that is being read. A reference in the settings of the server is
+// looked up in ownEnv first, and then with compiler.env.
 type ownEnv struct {
 	values map[string]*node // the scalars of env, by the name of the variable
-	// open are the variables whose values are being read. If a value refers to its own variable, as
-	// in PATH: ${PATH}:/opt/bin, the reference means the variable in Dragoman's environment.
+	// open are the variables whose values are being expanded. If a value refers to its own variable,
+	// as in PATH: ${PATH}:/opt/bin, the reference means the variable in Dragoman's environment.
 	open []string
-	used bool // a reference found its variable here
-	cost int  // bytes inserted, and one for each reference
+	used bool // whether a reference used a variable of values
+	cost int  // the number of inserted bytes, plus one for each reference
 }
 
-// setOwn makes references look into the env of an entry of mcpServers.
+// setOwn makes the env of o available to references. The parameter o is an entry of mcpServers.
 func (c *compiler) setOwn(o *object) {
 	c.own = ownEnv{}
 	for i := range o.n.members {
@@ -34,8 +35,9 @@ func (c *compiler) setOwn(o *object) {
 	}
 }
 
-// lookup returns the value of a variable for the server that is being read. A value with an
-// invalid reference counts as empty, because readCommand reports the problem at the value.
+// lookup returns the value of a variable for the server that is being read. If the value has an
+// invalid reference, lookup returns an empty value and reports nothing, because readCommand reports
+// the problem.
 func (c *compiler) lookup(name string) (string, bool) {
 	n := c.own.values[name]
 	if n == nil || slices.Contains(c.own.open, name) {

@@ -14,7 +14,7 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 )
 
-// Default returns the configuration of an empty file.
+// Default returns the configuration in which every setting has its default value.
 func Default() *Snapshot {
 	return &Snapshot{
 		Listen:    "127.0.0.1:7300",
@@ -39,14 +39,14 @@ func Default() *Snapshot {
 // and warnings it found. The Snapshot is nil exactly when at least one problem is an error
 // that affects more than one server; see Problem.Server. env looks up an environment variable;
 // nil means an empty environment. Relative paths in the file are relative to the file's
-// folder. Parse has no side effects and does not retain b or env. It does not read the file of
-// dragoman.envFile, so env has to know its variables.
+// folder. Parse has no side effects and does not retain b or env. It does not read the file that
+// dragoman.envFile names, so env must also look up the variables in that file.
 func Parse(name string, b []byte, env func(string) (string, bool)) (*Snapshot, Problems) {
 	return parse(name, b, env, nil)
 }
 
-// parse does the same as Parse. variables reads the file of dragoman.envFile; nil means that
-// the file is not read.
+// parse does the same as Parse. The function variables reads the file that dragoman.envFile names. If
+// variables is nil, parse does not read that file.
 func parse(name string, b []byte, env func(string) (string, bool), variables func(path string) ([]Variable, Problems)) (*Snapshot, Problems) {
 	if env == nil {
 		env = func(string) (string, bool) { return "", false }
@@ -68,7 +68,8 @@ func parse(name string, b []byte, env func(string) (string, bool), variables fun
 	return s, c.problems
 }
 
-// compile parses the file. Its result is valid only if it reported no errors.
+// compile parses the content b of the file. The returned Snapshot is valid only if c.fatal is false
+// afterwards.
 func (c *compiler) compile(b []byte) *Snapshot {
 	s := Default()
 	s.File = c.file
@@ -97,9 +98,10 @@ func (c *compiler) compile(b []byte) *Snapshot {
 	return s
 }
 
-// foreignTop reports unknown top-level keys. Unknown keys are warnings, because files of other
-// clients have many. A key that looks like a typo of a key of Dragoman is an error. The parameter
-// ours has the keys that belong under dragoman.
+// foreignTop reports unknown top-level keys. Most unknown keys are only warnings, because the files
+// of other clients have many unknown keys. The key servers is an error if mcpServers is missing. A
+// typo of mcpServers or dragoman is an error too. The parameter ours contains the keys that are valid
+// under the key dragoman.
 func (c *compiler) foreignTop(top *object, ours []string) {
 	for _, m := range top.unknown() {
 		switch {
@@ -123,7 +125,7 @@ func (c *compiler) foreignTop(top *object, ours []string) {
 }
 
 func (c *compiler) readOurs(o *object, s *Snapshot) {
-	s.EnvFile = c.readEnvFile(o) // first, because the other settings may refer to its variables
+	s.EnvFile = c.readEnvFile(o) // must be first, because the other settings may refer to variables in that file
 	o.boolean("allowUnauthenticatedNetworkAccess", &s.AllowUnauthenticatedNetworkAccess)
 	if n := o.text("listen", &s.Listen); n != nil {
 		if err := CheckListen(s.Listen, s.AllowUnauthenticatedNetworkAccess, "dragoman.allowUnauthenticatedNetworkAccess: true"); err != nil {
@@ -204,8 +206,8 @@ func (c *compiler) readIdentity(o *object, s *Snapshot) {
 	}
 }
 
-// readInstructions reads the instructions. Every client reads them, so a text with values from
-// the environment is a problem unless outside is set.
+// readInstructions reads the instructions. Every client can read the instructions, so values from the
+// environment in the text are a problem. If outside is true, such values are allowed.
 func (c *compiler) readInstructions(o *object, in *Instructions, outside bool) {
 	var sources []string
 	if n := o.text("text", &in.Text); n != nil {
@@ -310,7 +312,8 @@ func (c *compiler) readLimits(o *object, l *Limits) {
 	o.done()
 }
 
-// relative resolves a path in the file against the file's folder.
+// relative returns the path p of a setting. A relative path is resolved against the folder of the
+// configuration file.
 func (c *compiler) relative(n *node, path, p string) string {
 	switch {
 	case p == "":

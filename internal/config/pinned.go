@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// unpinned returns the name of the package runner if the command runs a package without a
-// version. It returns "" for any other command.
+// unpinned returns the name of the package runner, for example "npx", if the command runs a package
+// without a fixed version. It returns "" for any other command.
 func unpinned(command string, args []string) string {
 	runner := strings.TrimSuffix(filepath.Base(command), ".cmd")
 	var valued []string // flags that take a value

@@ -13,9 +13,9 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 )
 
-// AppendYAML appends the whole configuration, including defaults, as a file that Parse
-// accepts. Credentials and values from the environment are masked, so the output is for
-// reading and cannot replace the file.
+// AppendYAML appends the whole configuration, including defaults, as a file that Parse accepts.
+// Credentials and values from the environment are masked, so the output cannot replace the original
+// file.
 func (s *Snapshot) AppendYAML(dst []byte) []byte {
 	p := printer{b: dst}
 	p.mapping(0, "mcpServers", len(s.Servers), func() {
@@ -133,8 +133,8 @@ func (p *printer) setting(depth int, s *Server, path, key, value string) {
 	p.text(depth, key, value)
 }
 
-// secret prints a value of env or headers, masked. It adds a comment if the value refers to a
-// variable that is not set.
+// secret prints an entry of env or headers with a masked value. It adds a comment if the value refers
+// to a variable that is not set.
 func (p *printer) secret(s *Server, path, key string, value Secret) {
 	if name := s.unset[path]; name != "" {
 		p.line(3, word(key)+": "+word(mask)+"  # ${"+name+"} is not set")
@@ -178,7 +178,7 @@ func (p *printer) settings(s *Server) {
 	switch {
 	case s.Unprefixed:
 		p.text(3, "prefix", noPrefix)
-	case s.Prefix != noPrefix: // a server called none has its name as prefix, without a setting
+	case s.Prefix != noPrefix: // a server named none has the prefix "none", but as a setting none means no prefix
 		p.text(3, "prefix", s.Prefix)
 	}
 	p.text(3, "isolation", s.Isolation.String())
@@ -273,8 +273,8 @@ func word(s string) string {
 	if plain && (letter || quantity(s)) {
 		return s
 	}
-	// YAML accepts the escapes of JSON. It also accepts \a, \v, \x and \U, which Go uses and
-	// JSON does not.
+	// YAML accepts all escapes of strconv.Quote, including \a, \v, \x and \U, which JSON does not
+	// have.
 	return strconv.Quote(s)
 }
 

@@ -12,26 +12,27 @@ type Problem struct {
 	File      string
 	Line, Col int    // 1-based, in characters; 0 if there is no position
 	Path      string // "mcpServers.gh.url"; "" for the whole file
-	Text      string // the problem, in lower case and without a full stop
-	Hint      string // how to fix the problem; "" if Text already says it
-	// Source is the line of the file, with secrets masked and only characters that are safe to
-	// print. A long line is cut around Col. Source is "" if there is no position, or if masking
-	// leaves nothing to show. Caret is the index, in characters, of the character of Source that is
-	// at Col in the file.
+	Text      string // the problem, without a full stop at the end
+	Hint      string // how to fix the problem; "" if there is no hint
+	// Source is the line of the file that has the problem. Secrets are masked, and characters that
+	// are not safe to print are replaced. If the line is long, Source is only the part around Col.
+	// Source is "" if there is no position, or if masking leaves nothing to show. Caret is the
+	// position of Col in Source, as a 0-based index in characters.
 	Source string
 	Caret  int
-	// Warning marks a problem that does not make the file unusable.
+	// Warning is true if the problem makes neither the file nor a server unusable.
 	Warning bool
 	// Server is set if the problem makes only one server unusable, because an environment variable
 	// is not set. Server is the name of this server, and Variable is the name of the variable.
 	// `config check` treats the problem as an error.
 	Server, Variable string
-	// EnvFile is the path of the file of dragoman.envFile, which could set Variable. "" means
-	// that there is none.
+	// EnvFile is the path of the file that dragoman.envFile names. The user can set Variable in this
+	// file. "" means that the configuration names no such file.
 	EnvFile string
 }
 
-// String returns the problem on one line: file:line:col: path: text; hint.
+// String returns the problem on one line: file:line:col: warning: path: text; hint. Parts that the
+// problem does not have are left out.
 func (p Problem) String() string {
 	var b strings.Builder
 	if p.File != "" {
@@ -54,7 +55,8 @@ func (p Problem) String() string {
 	return b.String()
 }
 
-// Problems are the errors and warnings of one file, in file order.
+// Problems are the errors and warnings of one configuration. The problems of each file are in file
+// order.
 type Problems []Problem
 
 // OfServers returns the errors that make only one server unusable.
@@ -72,7 +74,7 @@ func (ps Problems) Err() error {
 	return &Error{Problems: bad}
 }
 
-// Warnings returns the problems that do not make the file unusable.
+// Warnings returns the problems that are only warnings.
 func (ps Problems) Warnings() Problems { return ps.only(true) }
 
 func (ps Problems) only(warning bool) Problems {
@@ -94,7 +96,7 @@ func (ps Problems) sort() {
 	})
 }
 
-// Error means that a configuration cannot be used. Problems is never empty.
+// Error is the error that Problems.Err returns. The field Problems is never empty.
 type Error struct{ Problems Problems }
 
 // Error returns the problems, one per line.

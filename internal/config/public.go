@@ -13,7 +13,8 @@ func CheckHost(host string) *Problem {
 	return nil
 }
 
-// badPublicURL returns the problem with a value for publicURL, or "".
+// badPublicURL returns the problem with a value for publicURL, and a hint on how to fix the value. Both
+// are "" if the value is valid.
 func badPublicURL(text string) (bad, hint string) {
 	const form = "write https://host or https://host/path, as clients see it"
 	u, err := url.Parse(text)
@@ -54,7 +55,7 @@ func (s *Snapshot) PublicPath() string {
 }
 
 // PublicHost returns the host of PublicURL without the port, in lower case. It also returns the
-// origin in the form in which browsers send it. Both are "" without a PublicURL.
+// origin in the form in which browsers send it. Both results are "" if there is no PublicURL.
 func (s *Snapshot) PublicHost() (host, origin string) {
 	u, err := url.Parse(s.PublicURL)
 	if err != nil || u.Host == "" {

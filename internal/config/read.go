@@ -14,28 +14,28 @@ import (
 // compiler holds the state of one Parse.
 type compiler struct {
 	file string
-	// process looks up an environment variable of the process. env also knows the variables of
-	// dragoman.envFile. variables reads that file; nil means that it is not read.
+	// process looks up a variable in the environment of the process. env also looks in the file that
+	// dragoman.envFile names. variables reads that file. If variables is nil, that file is not read.
 	process, env func(string) (string, bool)
 	variables    func(path string) ([]Variable, Problems)
-	fromEnv      map[string]string // the variables of dragoman.envFile
-	inEnv        Problems          // problems with dragoman.envFile
-	envPath      string            // the path of dragoman.envFile; "" for none
+	fromEnv      map[string]string // the variables in the file of dragoman.envFile
+	inEnv        Problems          // problems with the file of dragoman.envFile
+	envPath      string            // the path of the file of dragoman.envFile; "" for none
 	problems     Problems
 	dialects     []*dialect.Profile // dialects that the file defines
 	source       source
-	// quiet turns problems with references into warnings. It is set for a disabled server,
-	// because its variables may be unset.
+	// quiet turns problems with references into warnings. It is true while the entry of a disabled
+	// server is read, because the variables for a disabled server are often not set.
 	quiet bool
 	// server is the server that is being read. If one of its references names a variable that is
 	// not set, only this server is unusable.
 	server *Server
 	own    ownEnv // the env of server
-	// format is what the file seems to be, if it is not a configuration of servers. formatHint
-	// says what to do then.
+	// format describes the file if it seems to be something other than a list of servers. formatHint
+	// says what the user can do about such a file.
 	format, formatHint string
-	fatal              bool            // a problem makes the whole file unusable
-	asked              map[string]bool // the paths of all members that were read; nil means not recorded
+	fatal              bool            // whether a problem makes the whole file unusable
+	asked              map[string]bool // the paths of all members that were looked up; nil to record none
 }
 
 func (c *compiler) problem(at *node, path, text, hint string) {
@@ -50,7 +50,8 @@ func (c *compiler) report(at *node, path, text, hint string, warning bool) {
 	c.add(at, Problem{Path: path, Text: text, Hint: hint, Warning: warning})
 }
 
-// add sets the position of a problem and reports it, unless there are too many problems.
+// add sets the position of the problem p and returns p. It also appends p to c.problems, except if
+// c.problems is already full.
 func (c *compiler) add(at *node, p Problem) Problem {
 	p.File = c.file
 	if at != nil {
@@ -64,7 +65,7 @@ func (c *compiler) add(at *node, p Problem) Problem {
 	return p
 }
 
-// object reads the members of one mapping. It records the keys that were read, so that all other
+// object reads the members of one mapping. It records the keys that were looked up, so that all other
 // keys can be reported as unknown.
 type object struct {
 	c     *compiler
@@ -73,8 +74,8 @@ type object struct {
 	known []string
 }
 
-// object returns a reader for n, which must be a mapping. A null value reads as an empty
-// mapping. Any other value is reported and then reads as empty.
+// object returns a reader for n, which must be a mapping or null. For null, object returns a reader
+// for an empty mapping. For any other value, object reports a problem and does the same.
 func (c *compiler) object(n *node, path string) *object {
 	switch n.kind {
 	case mappingKind, nullKind:
@@ -103,7 +104,7 @@ func (o *object) get(key string) *node {
 
 func (o *object) at(key string) string { return join(o.path, key) }
 
-// object returns a reader for a member, or nil if it is absent.
+// object returns a reader for a member, or nil if the member is absent or null.
 func (o *object) object(key string) *object {
 	if o.get(key) == nil {
 		return nil
@@ -116,7 +117,7 @@ func (o *object) object(key string) *object {
 	return nil
 }
 
-// unknown returns the members that were never read.
+// unknown returns the members that were never looked up.
 func (o *object) unknown() []*member {
 	var out []*member
 	for i := range o.n.members {
@@ -127,7 +128,7 @@ func (o *object) unknown() []*member {
 	return out
 }
 
-// done reports each member that was never read as unknown.
+// done reports an unknown key for each member that was never looked up.
 func (o *object) done() {
 	for _, m := range o.unknown() {
 		hint := "valid keys: " + oneOf(o.known)
@@ -148,7 +149,8 @@ func (m *member) whole() *node {
 
 func (m *member) place() *node { return &node{line: m.line, col: m.col} }
 
-// scalar returns a scalar with its references replaced.
+// scalar returns the text of a scalar with its references replaced. It returns false if the text
+// cannot be used.
 func (c *compiler) scalar(n *node, path string) (expansion, bool) {
 	if n.kind != scalarKind {
 		c.problem(n, path, "must be a single value, not "+n.kind.String(), "")
@@ -216,8 +218,8 @@ func (o *object) boolean(key string, dst *bool) {
 	}
 }
 
-// choice reads one of names and returns its index. It returns def if the key is absent or the
-// value is invalid.
+// choice reads a value that must be one of names, and returns the index of the value in names. It
+// returns def if the key is absent or the value is invalid.
 func (o *object) choice(key string, names []string, def int) int {
 	var s string
 	n := o.text(key, &s)
@@ -235,7 +237,7 @@ func (o *object) choice(key string, names []string, def int) int {
 	return def
 }
 
-// shown returns the text of a scalar as it is in the file. References are not replaced.
+// shown returns the text of a scalar in quotes, for a message. References are not replaced.
 func (n *node) shown() string { return strconv.Quote(printable(n.text)) }
 
 func (o *object) duration(key string, dst *time.Duration, least, most time.Duration) {
@@ -325,8 +327,8 @@ func (o *object) count(key string, dst *int, least, most int) {
 	*dst = v
 }
 
-// list reads a list of scalars. If alone is true, it also accepts a single scalar, as a list with
-// one item.
+// list reads a list of scalars, and calls each for every valid item. If alone is true, list also
+// accepts a single scalar as a list with one item.
 func (o *object) list(key string, alone bool, each func(n *node, path string, e expansion)) {
 	n := o.get(key)
 	if n == nil {

@@ -26,7 +26,7 @@ type Secret struct {
 // NewSecret returns a Secret that holds text.
 func NewSecret(text string) Secret { return Secret{text: &text} }
 
-// Reveal returns the text. Call it only where the text is sent.
+// Reveal returns the secret text. Call Reveal only where the text itself is needed.
 func (s Secret) Reveal() string {
 	if s.text == nil {
 		return ""
@@ -52,16 +52,21 @@ func (s Secret) MarshalJSON() ([]byte, error) { return []byte(`"` + mask + `"`),
 // MarshalText implements encoding.TextMarshaler.
 func (s Secret) MarshalText() ([]byte, error) { return []byte(mask), nil }
 
-// shortestSecret is the minimum length of a secret in bytes. Shorter values are usually
-// flags or levels, which occur in ordinary text.
+// shortestSecret is the minimum length, in bytes, of a text that is masked. Shorter values are
+// usually flags or levels, and masking them would make ordinary text unreadable.
 const shortestSecret = 6
 
-// Secrets returns the secret texts of the server's configuration, longest first. These texts must
-// be masked in all output of the server. They include the values of its environment and headers and
-// the words in these values, values from outside the file in its arguments and URL, arguments that
-// have a name such as --token, and the credentials in its URL. If a command inherits variables that
-// have a name such as GITHUB_TOKEN, their values are included too. Texts shorter than six bytes are
-// left out.
+// Secrets returns the secret texts of the server's configuration, longest first. The caller must mask
+// these texts in all output of the server. The secret texts are:
+//   - the values in Env, except PATH, and the values in Header
+//   - the values that replaced references in Args and URL
+//   - arguments that have a name such as --token
+//   - the password and the query in URL
+//   - for a command: the inherited variables that have a name such as GITHUB_TOKEN, and the
+//     passwords of proxies
+//
+// If a value has several words, each word is a secret text too. Texts shorter than six bytes are left
+// out.
 func (s Server) Secrets() []string {
 	var all []string
 	add := func(text string) {
@@ -71,7 +76,7 @@ func (s Server) Secrets() []string {
 		}
 	}
 	for name, v := range s.Env {
-		if !strings.EqualFold(name, "PATH") { // PATH is not a secret, and errors show it
+		if !strings.EqualFold(name, "PATH") { // PATH is not a secret, and error messages show its value
 			add(v.Reveal())
 		}
 	}

@@ -83,7 +83,8 @@ func (c *compiler) readServers(entries *node, settings *object, s *Snapshot) {
 	}
 }
 
-// CheckName returns a Problem without a position if name cannot be the name of a server.
+// CheckName returns nil if name can be the name of a server. Otherwise it returns a Problem without a
+// position.
 func CheckName(name string) *Problem {
 	if bad := badName(name); bad != "" {
 		return &Problem{Text: "the name " + bad, Hint: nameRules}
@@ -93,8 +94,8 @@ func CheckName(name string) *Problem {
 
 const nameRules = "use at most 64 characters: letters, digits, _, - and ."
 
-// badName returns the problem with a server's name, or "". The name becomes part of URLs and
-// of tool names.
+// badName returns the problem with a server's name, or "". The name becomes part of URLs and of tool
+// names, so only a few characters are allowed.
 func badName(name string) string {
 	switch {
 	case name == "":
@@ -166,8 +167,8 @@ var (
 	settingKeys = []string{"callMax", "callTimeout", "caFile", "dialect", "expose", "inheritEnv", "isolation", "lazy", "ping", "prefix", "revision", "startTimeout"}
 )
 
-// foreignMembers reports unknown and unused keys. misspelt is true if one of these keys looks like
-// a typo of a known key.
+// foreignMembers reports the keys that Dragoman does not know or does not use. misspelt is true if one
+// of these keys looks like a typo of a known key.
 func (c *compiler) foreignMembers(o *object, srv *Server) (misspelt bool) {
 	for _, m := range o.unknown() {
 		path := o.at(m.key)
@@ -192,8 +193,7 @@ func (c *compiler) foreignMembers(o *object, srv *Server) (misspelt bool) {
 	return misspelt
 }
 
-// readCompatibility reads compatibility_mode, the key of other programs that corresponds to
-// isolation.
+// readCompatibility reads the key compatibility_mode, which other programs use instead of isolation.
 func (c *compiler) readCompatibility(o *object, srv *Server) {
 	for _, key := range clientfile.CompatibilityKeys {
 		var mode string
@@ -210,8 +210,8 @@ func (c *compiler) readCompatibility(o *object, srv *Server) {
 	}
 }
 
-// readKind reads type. Some clients call it transport or transportType, and its values
-// have several spellings.
+// readKind reads the key type. Some clients use the key transport or transportType instead, and
+// spell the values differently. typed is true if the entry has a valid type.
 func (c *compiler) readKind(o *object) (k Kind, typed bool) {
 	for _, key := range []string{"type", "transport", "transportType"} {
 		var s string
@@ -289,7 +289,8 @@ func (c *compiler) readCommand(o *object, command *node, srv *Server) {
 // addressKeys are the keys for the URL of a server.
 var addressKeys = []string{"url", "httpUrl", "serverUrl"}
 
-// readAddress reads url. Some clients call it httpUrl or serverUrl.
+// readAddress reads the key url. Some clients use the key httpUrl or serverUrl instead. at is the value
+// of the key, and as is the transport that the key implies.
 func (c *compiler) readAddress(o *object, srv *Server) (at *node, as Kind) {
 	for _, key := range addressKeys {
 		n := o.get(key)
@@ -318,8 +319,8 @@ func (c *compiler) readAddress(o *object, srv *Server) (at *node, as Kind) {
 	return at, as
 }
 
-// badURL returns the problem with a server's URL, or "". The message does not repeat the URL,
-// which may contain credentials.
+// badURL returns the problem with a server's URL, or "". The problem does not repeat the URL, because
+// the URL may contain credentials.
 func badURL(text string) (bad, hint string) {
 	const form = "use http://host:port/path or https://host/path"
 	u, err := url.Parse(text)
@@ -404,15 +405,15 @@ func badHeader(name string) (bad, hint string) {
 }
 
 func badHeaderValue(v string) string {
-	// RFC 9110 §5.5. net/http would refuse such a value later, without its position in the
-	// file.
+	// RFC 9110 §5.5 does not allow control characters. net/http would refuse them too, but later and
+	// without the position in the file.
 	if strings.ContainsFunc(v, func(r rune) bool { return r < ' ' && r != '\t' || r == 0x7f }) {
 		return "a header's value must be one line without control characters"
 	}
 	return ""
 }
 
-// noPrefix is the value of prefix with which a server's items keep their own names.
+// noPrefix is the value of the setting prefix with which a server's items keep their own names.
 const noPrefix = "none"
 
 // readSettings reads the settings of one server under dragoman.servers.
@@ -471,14 +472,14 @@ func (c *compiler) readSettings(o *object, srv *Server) {
 	o.done()
 }
 
-// The bounds of ping. A shorter interval would cause too much traffic, and a longer interval would
-// detect a failure too late.
+// The limits of the setting ping. A shorter interval would cause too much traffic, and a longer
+// interval would detect a failure too late.
 const (
 	leastPing = 5 * time.Second
 	mostPing  = time.Hour
 )
 
-// pingOff is the value of ping that means the same as no ping.
+// pingOff is the value of the setting ping that turns pings off.
 const pingOff = "off"
 
 // readPing reads the interval of the pings of one server. The dialect and the revision of the

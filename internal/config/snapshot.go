@@ -16,20 +16,20 @@ import (
 // Parse, Load or Default returns it.
 type Snapshot struct {
 	File      string // path of the file; "" for Default
-	Empty     bool   // the file has no content except blanks and comments
-	Listen    string // host:port that serve listens on
+	Empty     bool   // whether the file has only blanks and comments
+	Listen    string // host:port on which the serve command listens
 	Identity  Identity
 	Revisions Revisions
-	// InheritEnv are the patterns of Server.InheritEnv for servers that have no patterns of their
-	// own.
+	// InheritEnv is the default for Server.InheritEnv.
 	InheritEnv []string
 	Separator  string // the text between a server's prefix and the name of a tool or prompt
 	Limits     Limits
-	// EnvFile is the path of a file with environment variables for references, "" for none. A
-	// variable of the process takes precedence over one of the file.
+	// EnvFile is the path of a file with environment variables for references; "" for none. If a
+	// variable in the environment of the process is not empty, it takes precedence over a variable
+	// in this file.
 	EnvFile string
-	// PublicURL is the URL at which clients reach "/" through a reverse proxy. It has no slash
-	// at the end. "" means that there is none.
+	// PublicURL is the URL at which clients reach the path "/" through a reverse proxy, without a
+	// slash at the end; "" for none.
 	PublicURL string
 	Hosts     []string // Host headers to accept in addition to the loopback names
 	Origins   []string // additional Origin headers to accept
@@ -37,7 +37,7 @@ type Snapshot struct {
 	// Record says whether the serve process keeps the messages of calls in memory; see
 	// Recording.
 	Record   Recording
-	Console  bool               // serve has the console, if only this machine can reach Listen; the default is true
+	Console  bool               // whether the console is on; without effect if other machines can reach Listen
 	Servers  []Server           // all servers in file order, including disabled ones
 	Dialects []*dialect.Profile // the dialects that the file defines, in file order
 
@@ -46,11 +46,11 @@ type Snapshot struct {
 	AllowUnauthenticatedNetworkAccess bool
 }
 
-// Equal reports whether s and t have the same settings. It ignores comments and the order of keys
-// in the file.
+// Equal reports whether s and t have the same content. Comments and formatting in the files do not
+// matter.
 func (s *Snapshot) Equal(t *Snapshot) bool { return reflect.DeepEqual(s, t) }
 
-// Server returns the server with the given name.
+// Server returns the server with the given name. It returns false if there is no such server.
 func (s *Snapshot) Server(name string) (Server, bool) {
 	for i := range s.Servers {
 		if s.Servers[i].Name == name {
@@ -60,24 +60,24 @@ func (s *Snapshot) Server(name string) (Server, bool) {
 	return Server{}, false
 }
 
-// Identity is how serve describes itself to clients.
+// Identity is the information about itself that Dragoman sends to clients.
 type Identity struct {
-	Name         string // the name of the server; the default is "dragoman"
+	Name         string // the server name that clients see; the default is "dragoman"
 	Title        string // the title; "" for none
 	Version      string // the version; "" means the version of the program
 	Instructions Instructions
 }
 
-// Instructions are the instructions for the model that serve sends to clients. At most one of Text,
-// File and Command is set. The code that uses the Snapshot reads the file or runs the command.
+// Instructions are the instructions that Dragoman sends to clients, for their models. At most one of
+// Text, File and Command is set. Package config does not read the file or run the command.
 type Instructions struct {
 	Text    string
 	File    string   // absolute, or relative to the working directory
 	Command []string // a command that prints the text to stdout
-	// Keep is how long the output of Command is used. Zero means a minute.
+	// Keep is how long the output of Command is used before Command runs again. Zero means a minute.
 	Keep    time.Duration
 	Join    Join
-	Outside bool // Text has values from outside the file
+	Outside bool // whether references in Text were replaced
 }
 
 // Join says how Dragoman's own instructions are combined with the instructions of the servers.
@@ -98,12 +98,12 @@ func (j Join) String() string { return nameOf(joins, int(j)) }
 // Revisions says which protocol revisions clients may use.
 type Revisions struct {
 	Accept []mcp.Revision // newest first
-	// Refuse makes Dragoman answer a client that asks for another revision with an error. Otherwise
-	// Dragoman offers the client one of the revisions in Accept.
+	// Refuse makes Dragoman answer initialize with an error if the client asks for a revision that is
+	// not in Accept. Otherwise, Dragoman offers this client a legacy revision in Accept.
 	Refuse bool
 }
 
-// Limits bound what clients and servers may use. In a Snapshot, all limits are positive.
+// Limits are the limits of sizes, times and rates. In a Snapshot, all limits are positive.
 type Limits struct {
 	Body                int           // max bytes of a client's message
 	Message             int           // max bytes of a server's message
@@ -111,7 +111,7 @@ type Limits struct {
 	CallMax             time.Duration // max total time of a call
 	Start               time.Duration // timeout for a server to start and initialize
 	ManifestClient      time.Duration // see ManifestClient of downstream.Endpoint
-	InitializePerSecond int           // max initialize requests per second of one client
+	InitializePerSecond int           // max initialize requests of one client per second
 	InFlight            int           // max bytes of all messages in memory
 }
 
@@ -119,14 +119,14 @@ type Limits struct {
 type Log struct {
 	Level slog.Level // the lowest level that is logged; the default is Info
 	JSON  bool
-	Calls bool // one record for each call at level info; otherwise at level debug
+	Calls bool // whether each call is logged at level info; otherwise at level debug
 }
 
 // Recording says whether the serve process keeps the messages of calls in memory.
 type Recording uint8
 
 // The values of Recording. RecordAuto means RecordMemory if only this machine can reach the
-// serve process. Otherwise it means RecordOff.
+// serve process. Otherwise RecordAuto means RecordOff.
 const (
 	RecordAuto Recording = iota
 	RecordMemory
@@ -135,15 +135,14 @@ const (
 
 var recordings = []string{"memory", "off"}
 
-// On reports whether messages are kept. local says that only this machine can reach the serve
-// process.
+// On reports whether the serve process keeps the messages of calls. local means that only this
+// machine can reach the serve process.
 func (r Recording) On(local bool) bool { return r == RecordMemory || r == RecordAuto && local }
 
 // Kind says which transport Dragoman uses for a server.
 type Kind uint8
 
-// A Kind says how Dragoman reaches a server. For KindAuto, Dragoman detects the transport of a
-// URL.
+// The values of Kind. KindAuto means that Dragoman detects the transport of a server with a URL.
 const (
 	KindAuto Kind = iota
 	KindStdio
@@ -158,12 +157,11 @@ func (k Kind) String() string { return nameOf(kinds, int(k)) }
 // Isolation says which clients share a session with a server.
 type Isolation uint8
 
-// The isolations: one session per principal and capability set, one for everybody, or
-// one per call.
+// The values of Isolation.
 const (
-	IsolateAuto Isolation = iota
-	IsolateShared
-	IsolateCall
+	IsolateAuto   Isolation = iota // separate sessions for each principal and capability set
+	IsolateShared                  // one session for all clients
+	IsolateCall                    // a new session for each call
 )
 
 var isolations = []string{"auto", "shared", "call"}
@@ -182,58 +180,59 @@ type Server struct {
 	Command string
 	Args    []string // the arguments may contain text from ${VAR}; do not log them, see Describe
 	Env     map[string]Secret
-	Dir     string // working directory; "" for a temporary one made for the server
-	// InheritEnv are patterns in which * stands for any text. The command gets the environment
-	// variables of Dragoman with matching names. Every command also gets a few basic
-	// variables. See Inherits.
+	Dir     string // the working directory; "" for a temporary folder that Dragoman creates
+	// InheritEnv are patterns for names of environment variables, in which * matches any text. The
+	// command gets the variables of Dragoman's environment that match a pattern. Every command also
+	// gets a few basic variables. See Inherits.
 	InheritEnv []string
 	URL        string // the URL may contain credentials; do not log it, see Describe
 	Header     []Field
 	Kind       Kind
-	// CAFile is a PEM file of certificate authorities. For URL, Dragoman trusts them in addition to
-	// the authorities of the system. "" means none.
+	// CAFile is the path of a PEM file with certificate authorities; "" for none. For connections to
+	// URL, Dragoman trusts them in addition to the authorities of the system.
 	CAFile string
 
-	// Given means that the server comes from the command line and not from a file. Then hints
-	// name flags instead of settings.
+	// Given means that the server comes from the command line and not from a file. Hints for such a
+	// server name flags instead of settings.
 	Given bool
 	// Unusable is the problem that prevents the start of the server or the connection to it. The
 	// problem affects only this server. Nil means that the server can be used.
 	Unusable *Problem
 
 	Disabled bool
-	Prefix   string // the prefix of the server's names; the default is Name
+	Prefix   string // the prefix of the server's tool and prompt names; the default is Name
 	// Unprefixed means that the server's items keep their own names. Prefix is then "".
 	Unprefixed bool
 	Isolation  Isolation
-	Revision   mcp.Revision     // the only revision to use; with Unknown, Dragoman detects it
-	Dialect    string           // the only dialect to use; with "", Dragoman detects it
-	Profile    *dialect.Profile // the profile of Dialect; nil if Dialect is "" or needs more than a profile
-	Lazy       bool             // start on first use
+	Revision   mcp.Revision     // the only revision to use; Unknown means that Dragoman detects the revision
+	Dialect    string           // the only dialect to use; "" means that Dragoman detects the dialect
+	Profile    *dialect.Profile // the profile of Dialect; nil if Dialect is ""
+	Lazy       bool             // whether Dragoman starts the server only on first use
 	Expose     Expose
 
 	CallTimeout time.Duration // the same as Limits.Call, for this server
 	CallMax     time.Duration // the same as Limits.CallMax, for this server
-	// StartTimeout is the same as Limits.Start, and Message the same as Limits.Message.
+	// StartTimeout is the same as Limits.Start, and Message is the same as Limits.Message, for this
+	// server.
 	StartTimeout time.Duration
 	Message      int
-	// Ping is the interval at which idle sessions of a legacy server are pinged. 0 means never.
+	// Ping is the interval at which Dragoman pings idle sessions of a legacy server. 0 means never.
 	Ping time.Duration
 
-	// Fingerprint changes when a setting changes that requires a restart of the server. It is
-	// derived from secrets, so it may be compared but must not be logged.
+	// Fingerprint is a hash of all settings that a running server cannot adopt without a restart. The
+	// settings include secrets, so do not log the fingerprint.
 	Fingerprint string
 
-	shownArgs []string // Args with *** for values from outside the file
+	shownArgs []string // Args with *** in place of each reference
 	shownURL  string
-	outside   []Secret // values in Args and URL that come from outside the file
-	// unset has the settings that refer to an environment variable that is not set. It maps the
-	// path of a setting to the name of the variable. The settings themselves are empty.
+	outside   []Secret // the values that replaced references in Args and URL
+	// unset has the settings that refer to an environment variable that is not set. It maps the path
+	// of such a setting to the name of the variable. The value of such a setting is empty.
 	unset map[string]string
 }
 
-// Describe returns a description that is safe to show: the program's name, or the URL
-// without credentials, query and values from outside the file.
+// Describe returns a description that is safe to show. This is the name of the program, or the URL in
+// which the credentials, the query and the values of references are masked.
 func (s Server) Describe() string {
 	if s.Command != "" {
 		return filepath.Base(s.Command)
@@ -244,8 +243,8 @@ func (s Server) Describe() string {
 	return maskURL(s.URL)
 }
 
-// CommandLine returns the command and its arguments for people, with secrets and values from
-// outside the file masked. It returns nil for a server with a URL.
+// CommandLine returns the command and its arguments for people. In the arguments, secrets and the
+// values of references are masked. CommandLine returns nil for a server with a URL.
 func (s Server) CommandLine() []string {
 	if s.Command == "" {
 		return nil
@@ -253,7 +252,7 @@ func (s Server) CommandLine() []string {
 	return append([]string{s.Command}, excerpt.Arguments(s.argsForPeople(), mask)...)
 }
 
-// argsForPeople returns the arguments with values from outside the file masked.
+// argsForPeople returns the arguments with *** in place of each reference.
 func (s *Server) argsForPeople() []string {
 	if s.shownArgs != nil {
 		return s.shownArgs
@@ -266,9 +265,12 @@ func (s Server) LogValue() slog.Value {
 	return slog.GroupValue(slog.String("name", s.Name), slog.String("kind", s.Kind.String()))
 }
 
-// Expose selects the features of a server that clients see. The zero value exposes all.
+// Expose selects the tools, prompts and resources of a server that clients see. The zero value
+// selects all of them.
 type Expose struct {
-	Tools, Prompts, Resources Filter // resources by URI; tools and prompts by the server's own name
+	// Tools and Prompts match the names without the server's prefix. Resources matches URIs
+	// and URI templates.
+	Tools, Prompts, Resources Filter
 }
 
 // Equal reports whether e and f select the same names with the same patterns.
@@ -276,7 +278,7 @@ func (e Expose) Equal(f Expose) bool {
 	return e.Tools.equal(f.Tools) && e.Prompts.equal(f.Prompts) && e.Resources.equal(f.Resources)
 }
 
-// IsZero reports whether all features are exposed.
+// IsZero reports whether e has no patterns, so that clients see everything.
 func (e Expose) IsZero() bool {
 	for _, f := range []Filter{e.Tools, e.Prompts, e.Resources} {
 		if len(f.Allow) > 0 || len(f.Deny) > 0 {

@@ -14,7 +14,7 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/excerpt"
 )
 
-// source has the lines of the file. A problem shows a part of a line with its secrets masked,
+// source has the lines of the file. A problem shows a part of a line. Secrets in this part are masked,
 // because problems end up in logs, screenshots and bug reports.
 type source struct {
 	lines    []string
@@ -23,11 +23,12 @@ type source struct {
 	// secrets are texts that are masked everywhere.
 	secrets []string
 
-	line  int // the number of the line in runes; 0 for none
+	line  int // the number of the line that runes contains; 0 for none
 	runes []rune
 }
 
-// mark is the beginning of a key or a scalar. The text up to the next mark belongs to it.
+// mark is the position at which a key or a scalar begins. secret says whether the text from this
+// position to the next mark is secret.
 type mark struct {
 	line, col int
 	secret    bool
@@ -55,8 +56,8 @@ func (s *source) show(file string, problems Problems) {
 	}
 }
 
-// excerpt returns the part of a line around a column, made safe to show. caret is the position of
-// the column in this part. text is "" if nothing is left to show.
+// excerpt returns the part of a line around a column, with secrets masked. caret is the position of
+// the column in text. text is "" if masking leaves nothing to show.
 func (s *source) excerpt(line, col int) (text string, caret int) {
 	if s.line != line {
 		s.line, s.runes = line, []rune(strings.TrimRight(s.lines[line-1], "\r"))
@@ -73,7 +74,7 @@ func (s *source) excerpt(line, col int) (text string, caret int) {
 		out, caret = s.guarded(line, from, to, at)
 	}
 	text = s.hide(string(out))
-	if text != string(out) { // hide changed the text, so the caret must not be after the first change
+	if text != string(out) { // hide changed the text, so positions after the first change are not valid
 		before := []rune(text)
 		same := 0
 		for same < len(before) && same < len(out) && before[same] == out[same] {
@@ -108,7 +109,8 @@ func (s *source) hide(text string) string {
 
 var query = regexp.MustCompile(`([a-zA-Z][a-zA-Z0-9+.-]*://[^\s"'?#]*\?)[^\s"'}\]]+`)
 
-// masked returns the characters from..to of a line with the secret values replaced.
+// masked returns the characters of a line from index from up to, but not including, index to. Secret
+// values are masked. caret is the position in out of the character with the index at.
 func (s *source) masked(line, from, to, at int) (out []rune, caret int) {
 	caret = -1
 	i, _ := slices.BinarySearchFunc(s.marks, mark{line: line, col: from + 1}, func(m, t mark) int { return m.compare(t.line, t.col) })
@@ -152,7 +154,7 @@ var (
 	// keyed matches a line that begins with a key. The groups are the text before the value,
 	// the key, and the value.
 	keyed = regexp.MustCompile(`^(\s*(?:- +)*["']?([A-Za-z_$][\w.$@/-]*)["']?\s*(?::(?:\s+|$)|=\s*))(.*)$`)
-	// structure matches a line without words.
+	// structure matches a line that has only punctuation and spaces.
 	structure = regexp.MustCompile(`^[\s\[\]{},:'"|>&*?-]*$`)
 )
 
@@ -181,11 +183,11 @@ func (s *source) guarded(line, from, to, at int) (out []rune, caret int) {
 	return append(key, []rune(mask)...), min(at, len(key))
 }
 
-// underSecret reports whether a line is below a key whose values are secret. Such a line has
-// more indentation, or is in an open bracket.
+// underSecret reports whether a line is below a key whose values are secret. A line is below a key if
+// the line has more indentation than the key, or is inside a bracket that the key opens.
 func (s *source) underSecret(line int) bool {
 	depth, open := indent(s.lines[line-1]), 0
-	var above []string // the keys above the line, nearest first
+	var above []string // the keys that contain the line, nearest first
 	for i := line - 2; i >= 0; i-- {
 		l := s.lines[i]
 		open += strings.Count(l, "{") + strings.Count(l, "[") - strings.Count(l, "}") - strings.Count(l, "]")
@@ -215,7 +217,7 @@ func secretKey(key string) bool {
 	switch {
 	case lower == "env", lower == "environment", strings.HasSuffix(lower, "headers"):
 		return true
-	case strings.HasPrefix(lower, "x-"): // a key with anchors for other parts of the file
+	case strings.HasPrefix(lower, "x-"): // such a key often has anchors, which env and headers may use
 		return true
 	}
 	return excerpt.SecretName(key)
@@ -233,11 +235,12 @@ const (
 // holders are the keys whose members are servers.
 var holders = []string{"mcpServers", "servers", "mcp_servers", "mcp"}
 
-// serverKeys are the keys that a server may have, here and in the files of other clients.
+// serverKeys are the keys that a server may have in Dragoman's file or in a file of another client.
 var serverKeys = slices.Concat(foreign, foreignFilters, clientfile.ServerKeys(), settingKeys)
 
 // below returns the kind of the keys below a key, and whether all values below it are secret.
-// An unknown key of a server may be a typo of env or headers, so its values are secret.
+// An unknown key of a server may be a typo of env or headers, so the values below such a key are
+// secret.
 func (p place) below(key string) (next place, secret bool) {
 	switch {
 	case slices.Contains(holders, key) && p != inServer && (p != inHolder || key == "servers"):
@@ -252,9 +255,9 @@ func (p place) below(key string) (next place, secret bool) {
 	return next, secret || secretKey(key)
 }
 
-// item returns the kind of the keys in an item of a list. An item in the place of the servers
-// counts as a server, because a user may write a list by mistake. Elsewhere the kind stays the
-// same, because a server may merge a list of mappings.
+// item returns the kind of the keys in an item of a list. If the list is where a mapping of servers
+// belongs, each item is treated as a server, because a user may write a list by mistake. Otherwise
+// item returns p, because the key << of a server may have a list of mappings.
 func (p place) item() place {
 	if p == inHolder {
 		return inServer
@@ -262,7 +265,8 @@ func (p place) item() place {
 	return p
 }
 
-// display replaces each character that a terminal does not show as exactly one visible character.
+// display returns text that a terminal shows with one cell per character. It expands tabs and replaces
+// characters that are not printable. caret is the position in text of the rune with the index at.
 func display(runes []rune, at int) (text string, caret int) {
 	var b strings.Builder
 	for i, r := range runes {
@@ -286,15 +290,15 @@ func display(runes []rune, at int) (text string, caret int) {
 	return b.String(), caret
 }
 
-// marker collects the marks of a file. It reads the parsed YAML itself, because the tree of nodes
-// omits invalid parts, such as the second of two equal keys.
+// marker collects the marks of a file. It reads the syntax tree of the YAML library, because the tree
+// of nodes omits invalid parts, such as the second of two equal keys.
 type marker struct {
 	at    func(ast.Node) *node
 	marks []mark
 	// shared lists the anchors that have an alias in a place where values are secret.
 	shared map[string]bool
-	all    bool // all anchors count as shared
-	// places maps anchors of servers to the places in which they are used.
+	all    bool // whether all anchors are treated as shared
+	// places maps an anchor to the place of its first alias that has a place other than elsewhere.
 	places map[string]place
 }
 
@@ -302,8 +306,8 @@ type marker struct {
 func marksOf(docs []*ast.DocumentNode, at func(ast.Node) *node) []mark {
 	m := &marker{at: at, shared: map[string]bool{}, places: map[string]place{}}
 	// An alias comes after its anchor, so the first pass does not know all shared anchors. An
-	// anchor may contain aliases, and each alias may require another pass. After eight passes all
-	// anchors count as shared.
+	// anchor may contain aliases, and each alias may require another pass. In the eighth pass, all
+	// anchors are treated as shared.
 	for pass, known := 1, -1; known < len(m.shared)+len(m.places) && pass <= 8; pass++ {
 		known, m.all, m.marks = len(m.shared)+len(m.places), pass == 8, []mark{}
 		for _, d := range docs {
@@ -383,8 +387,8 @@ func plainText(n ast.Node) string {
 	return ""
 }
 
-// flagged reports whether an argument contains both a name and a secret, as in --token=VALUE
-// or "Authorization: VALUE".
+// flagged reports whether text contains the name of a secret and the secret, as in --token=VALUE or
+// "Authorization: VALUE".
 func flagged(text string) bool {
 	at := strings.IndexAny(text, "=:")
 	return at > 0 && excerpt.SecretName(text[:at])

@@ -20,7 +20,7 @@ func Suggest(word string, candidates []string) string {
 	return best
 }
 
-// fold removes _ and -, so that callTimeout, call_timeout and call-timeout compare equal.
+// fold removes _ and -, so that callTimeout, call_timeout and call-timeout differ only in case.
 func fold(s string) string { return strings.NewReplacer("_", "", "-", "").Replace(s) }
 
 // distance returns the edit distance of a and b (insert, delete, replace, swap two neighbours), or
@@ -59,8 +59,8 @@ func oneOf(choices []string) string {
 	return strings.Join(choices[:last], ", ") + " or " + choices[last]
 }
 
-// printable shortens text of the file, so that a terminal can show it safely. If the text has
-// characters that are not printable, printable quotes the text.
+// printable returns text from the file in a form that a terminal can show safely. It shortens long
+// text, and quotes text that has characters that are not printable.
 func printable(s string) string {
 	const most = 60
 	if len(s) > most {

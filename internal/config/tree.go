@@ -14,12 +14,12 @@ import (
 	"github.com/goccy/go-yaml/token"
 )
 
-// Limits of a file. The YAML parser recurses, so a file that is nested too deeply is
-// refused before it is parsed.
+// Limits of a file. The YAML parser is recursive, so readTree refuses a file with too many levels
+// before the parser reads the file.
 const (
-	MaxFile    = 1 << 20 // bytes of YAML; JSON may have clientfile.MaxFile
-	maxDepth   = 64      // brackets, braces and indented blocks together
-	maxMembers = 100_000 // all mappings together, after merging
+	MaxFile    = 1 << 20 // the most bytes of a file; a JSON file may have clientfile.MaxFile bytes
+	maxDepth   = 64      // the most levels of brackets, braces and indented blocks
+	maxMembers = 100_000 // the most members of all mappings together, after merging
 )
 
 type kind uint8
