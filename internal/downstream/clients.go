@@ -190,8 +190,8 @@ func (c *Session) report() ClientReport {
 	return out
 }
 
-// noteModern records the client information from a modern request. If the request is the whole
-// conversation, visitors stores the information, and otherwise the Session.
+// noteModern records the client information from a modern request: in the Session, or in visitors if
+// the request belongs to no conversation.
 func (c *Session) noteModern(f *mcp.ClientInfo) {
 	if c.out == nil {
 		c.endpoint.visitors.note(f)

@@ -1,6 +1,7 @@
-// Package downstream handles the sessions with clients. An Endpoint accepts clients, and
-// creates a Session for each conversation. A conversation is a legacy session, a pipe on which
-// both eras may be used, or a single modern HTTP request.
+// Package downstream handles the sessions with clients. An Endpoint accepts clients, and creates a
+// Session for each conversation. A conversation is a legacy session, or a pipe on which both eras
+// may be used. The Endpoint also creates a Session for each independent request, such as a modern
+// HTTP request.
 //
 // A Session knows the client and its revision, the client's requests in flight, and the server
 // requests that wait for the client's answer. A Handler answers the requests. A request ends

@@ -13,31 +13,29 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 )
 
-// Some clients send initialize without params, although every revision requires them. These
-// clients read their tools from the result of initialize and never list them. They never send
-// notifications/initialized. They announce their end with a notification instead of closing
-// stdin. The missing params identify them.
+// Some clients send initialize without params, although every revision requires them. These clients
+// read their tools from the result of initialize and never send tools/list. They never send
+// notifications/initialized. They announce their end with a notification instead of closing stdin.
+// Dragoman recognizes such a client by the missing params.
 
-// noteShutdown is the notification that such a client sends before it ends. It then waits a few
-// seconds for Dragoman to exit.
+// noteShutdown is the notification that such a client sends before it ends. The client then waits a
+// few seconds for Dragoman to exit.
 const noteShutdown = "shutdown"
 
-// ServePipe returns ErrShutdown if the client has announced its end. The client waits
-// only briefly for Dragoman to exit.
+// ErrShutdown is what ServePipe returns when the client has sent noteShutdown.
 var ErrShutdown = errors.New("the client sent a shutdown notification")
 
-// defaultManifestClient is the default of Endpoint.ManifestClient. The known clients give up
-// after ten or thirty seconds.
+// defaultManifestClient is the default of Endpoint.ManifestClient. Known clients of this kind give
+// up after ten or thirty seconds.
 const defaultManifestClient = 8 * time.Second
 
-// maxToolPages and maxToolBytes bound the tools in the result of initialize.
+// maxToolPages and maxToolBytes bound the tools that Dragoman puts into the result of initialize.
 const (
 	maxToolPages = 200
 	maxToolBytes = 16 << 20
 )
 
-// limited returns a context that ends when the answer to an initialize without params must be
-// ready.
+// limited returns a context with the timeout for the answer to an initialize without params.
 func (c *Session) limited(ctx context.Context) (context.Context, context.CancelFunc) {
 	return context.WithTimeoutCause(ctx, c.manifestTime(), errTooSlow)
 }
@@ -51,7 +49,7 @@ func (c *Session) manifestTime() time.Duration {
 
 var errTooSlow = errors.New("no server was ready before the timeout")
 
-// tooSlow returns the error for a client that cannot wait longer for its only server.
+// tooSlow returns the error for an initialize without params if no server was ready in time.
 func (c *Session) tooSlow(cause error) error {
 	limit := c.manifestTime()
 	f := failure.Of(nil, failure.Facts{
@@ -65,7 +63,8 @@ func (c *Session) tooSlow(cause error) error {
 	}
 }
 
-// allTools reads the whole list of tools that this client may see.
+// allTools reads all tools that this client may see, up to the bounds maxToolPages and
+// maxToolBytes.
 func (c *Session) allTools(ctx context.Context, f *mcp.ClientInfo, h *mcp.ServerInfo) ([][]byte, error) {
 	if caps := h.Capabilities; len(caps) > 2 && jsonrpc.Find(caps, jsonrpc.Whole(caps), "tools").IsZero() {
 		return nil, nil

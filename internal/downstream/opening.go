@@ -12,8 +12,8 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/transport"
 )
 
-// opened publishes the initialize or server/discover m of a client, which arrived at the time
-// start. f describes the client and its negotiated revision. err is the reason if the handshake
+// opened publishes an event about m, an initialize or server/discover request that arrived at the
+// time start. f describes the client and its negotiated revision. err is not nil if the handshake
 // failed.
 func (c *Session) opened(m *jsonrpc.Message, f *mcp.ClientInfo, start time.Time, err error) {
 	e := event.Event{From: f.Revision, Took: time.Since(start), Outcome: event.OK}
@@ -29,21 +29,21 @@ func (c *Session) opened(m *jsonrpc.Message, f *mcp.ClientInfo, start time.Time,
 	c.endpoint.publishOpening(c.peer(), m.Method, opening, e)
 }
 
-// refused publishes the initialize or server/discover m that Dragoman refuses with bad. It does
-// nothing for other messages.
+// refused publishes an event about m if m is an initialize or server/discover request. bad is the
+// error with which Dragoman refuses m.
 func (c *Session) refused(m *jsonrpc.Message, bad *jsonrpc.Error) {
 	if m.Method == mcp.MethodInitialize || m.Method == mcp.MethodDiscover {
 		c.endpoint.Refused(transport.RefusedOpening{Peer: c.peer(), Method: m.Method, Msg: m, Err: bad})
 	}
 }
 
-// peer returns what events need of the transport's description of the client.
+// peer describes the client, with only those fields of transport.Peer that events need.
 func (c *Session) peer() transport.Peer {
 	return transport.Peer{Transport: c.transport, Who: c.who, Remote: c.remote}
 }
 
-// Refused publishes an initialize or server/discover that was refused; see
-// transport.OpeningWatcher.
+// Refused publishes an event about an initialize or server/discover request that was refused. It
+// implements transport.OpeningWatcher.
 func (r *Endpoint) Refused(o transport.RefusedOpening) {
 	e := event.Event{Outcome: event.Malformed, Code: o.Err.Code, Detail: o.Err.Message}
 	switch {
@@ -55,13 +55,13 @@ func (r *Endpoint) Refused(o transport.RefusedOpening) {
 	r.publishOpening(o.Peer, o.Method, openingOf(o.Msg), e)
 }
 
-// isVersionError reports whether an error of Dragoman says that a revision is not supported.
+// isVersionError reports whether an error from Dragoman says that a revision is not supported.
 func isVersionError(e *jsonrpc.Error) bool {
 	return e.Code == mcp.CodeUnsupportedVersion || bytes.Contains(e.Data, []byte(versionCode))
 }
 
-// publishOpening publishes the handshake of a client. e contains the fields that depend on the kind
-// of handshake.
+// publishOpening publishes an event about the handshake of a client. e contains the result of the
+// handshake. publishOpening sets the other fields.
 func (r *Endpoint) publishOpening(p transport.Peer, method string, o *event.Opening, e event.Event) {
 	if !r.Events.Wants(event.Handshake) {
 		return
@@ -72,7 +72,7 @@ func (r *Endpoint) publishOpening(p transport.Peer, method string, o *event.Open
 	}
 	e.Kind, e.Level, e.Who, e.Method, e.Name, e.Opening = event.Handshake, slog.LevelInfo, p.Who, method, o.Client, o
 	if e.Outcome == event.UnsupportedVersion {
-		e.Level = slog.LevelWarn // a person has to update the client, or to accept its revision
+		e.Level = slog.LevelWarn // a person has to update the client, or configure Dragoman to accept its revision
 	}
 	r.Events.Publish(e)
 }

@@ -18,29 +18,30 @@ const maxAtOnce = 1024
 
 // These are the timeouts of ServePipe.
 const (
-	// drainTimeout is how long requests may run after the client has closed its end. The client
-	// may have sent a few lines from a file, and still read the answers.
+	// drainTimeout is how long requests may run after the client has closed its end of the pipe.
+	// Such a client may be a script that sends a few lines from a file and then reads the answers.
 	drainTimeout = time.Second
 	// stopTimeout is how long a client may take to read the last answers after Dragoman has
 	// ended the conversation.
 	stopTimeout = 2 * time.Second
-	// A client that reads slowly gets more time while it keeps reading. slowEnd is the total time
-	// after the client has closed its end. slowStop is the total time after Dragoman was told to
-	// stop.
+	// A client that reads slowly gets more time while it keeps reading: at most slowEnd after the
+	// client has closed its end of the pipe, and at most slowStop after Dragoman was told to stop.
 	slowEnd  = 30 * time.Second
 	slowStop = 10 * time.Second
 )
 
-// ServePipe serves the client at the other end of a pipe. It returns nil when the client has
-// closed its end, and ErrShutdown when the client has announced its end. Otherwise it returns
-// the error of the pipe or the cause of ctx. When it returns, all goroutines of the
-// conversation have ended and the pipe is closed.
+// ServePipe serves the client at the other end of a pipe. It returns nil when the client has closed
+// its end, and ErrShutdown when the client has sent noteShutdown. Otherwise it returns the error of
+// the pipe or the cause of ctx. When it returns, all goroutines of the conversation have ended and
+// the pipe is closed.
 //
-// There is no timeout for a client that stops reading, because a debugger may have stopped it. Each
-// request keeps its own answer, and the bounded queue of the pipe keeps messages such as progress.
-// When 1024 requests wait, nothing more is read. The end of input or of ctx still ends the
-// conversation within seconds, or within half a minute if the client keeps reading slowly. If the
-// client has closed its end and stops reading before it has all answers, the error says so.
+// There is no timeout for a client that stops reading, because a debugger may have stopped the
+// client. Until the client reads again, each request keeps its own answer, and the bounded queue of
+// the pipe keeps messages such as progress. When maxAtOnce requests run, further requests get an
+// error. When the queue is full of such errors, ServePipe stops reading. At the end of input or of
+// ctx, the conversation still ends within seconds, or within half a minute if the client keeps
+// reading slowly. If the client has closed its end and stops reading before it has all answers,
+// ServePipe returns errUnread.
 func (r *Endpoint) ServePipe(ctx context.Context, p transport.Pipe, from transport.Peer) error {
 	d := &pipeServer{pipe: p, slots: make(chan struct{}, maxAtOnce), broken: make(chan error, 1)}
 	d.conversation = r.Accept(from, pipeOutbox{p}).(*Session)
@@ -50,7 +51,8 @@ func (r *Endpoint) ServePipe(ctx context.Context, p transport.Pipe, from transpo
 	watching.Go(func() {
 		select {
 		case err := <-d.broken:
-			// A client that exits closes both directions, in either order.
+			// A client that exits closes both directions, in either order. So wait a moment for the
+			// end of input.
 			late := time.NewTimer(drainTimeout)
 			defer late.Stop()
 			select {
@@ -60,7 +62,8 @@ func (r *Endpoint) ServePipe(ctx context.Context, p transport.Pipe, from transpo
 			}
 		case <-ctx.Done():
 		}
-		// The requests end with ctx and send their errors. ServePipe does not read any more.
+		// When ctx ends, all requests end with errors. awaitIdle gives the client time to read the
+		// errors.
 		<-ctx.Done()
 		d.awaitIdle(stopTimeout, slowStop)
 		_ = p.Close()
@@ -68,7 +71,7 @@ func (r *Endpoint) ServePipe(ctx context.Context, p transport.Pipe, from transpo
 	err := d.read(ctx)
 	if ctx.Err() != nil {
 		err = context.Cause(ctx)
-	} else if err == nil { // after ErrShutdown, running requests do not delay the end
+	} else if err == nil { // not after ErrShutdown, because that client waits only briefly
 		d.conversation.endListens(errGone)
 		if !d.awaitIdle(drainTimeout, slowEnd) && d.unread() {
 			err = errUnread
@@ -83,7 +86,8 @@ func (r *Endpoint) ServePipe(ctx context.Context, p transport.Pipe, from transpo
 
 var errGone = errors.New("the client has disconnected")
 
-// errUnread ends a conversation after the client has closed its end and stopped reading.
+// errUnread is what ServePipe returns if the client has closed its end and stopped reading before
+// it had all answers.
 var errUnread = errors.New("the client closed the connection before it read all answers")
 
 // pipeServer passes messages from a pipe to the Session.
@@ -91,10 +95,10 @@ type pipeServer struct {
 	pipe         transport.Pipe
 	conversation *Session
 	running      sync.WaitGroup
-	slotsFull    bool          // no slot became free in time; only read uses this field
-	slots        chan struct{} // contains one element per running request
-	broken       chan error    // capacity 1; the error that broke writing
-	opening      chan struct{} // closed when initialize has been answered; nil if no initialize is running; only read uses this field
+	slotsFull    bool          // no slot became free in time; only the goroutine of read uses this field
+	slots        chan struct{} // contains one element per running request, and per error that reply is writing
+	broken       chan error    // gets the first error of a write; capacity 1
+	opening      chan struct{} // closed when initialize has been answered; nil if no initialize is running; only the goroutine of read uses this field
 }
 
 // unread reports whether the client has not read all messages yet.
@@ -103,8 +107,9 @@ func (d *pipeServer) unread() bool {
 	return stalled > 0 || midway
 }
 
-// awaitIdle waits until no request runs. It gives up after the time patience, or, while the client
-// keeps reading, after the time most. It reports whether no request runs any more.
+// awaitIdle waits until all requests have ended, and reports whether they have. It gives up after
+// patience. If the client then has unread messages but keeps reading, awaitIdle gives up only after
+// most.
 func (d *pipeServer) awaitIdle(patience, most time.Duration) bool {
 	began := time.Now()
 	late := time.NewTimer(patience)
@@ -144,9 +149,10 @@ func (d *pipeServer) write(b []byte) error {
 	return err
 }
 
-// slot takes a slot for one request and reports whether one was free. If no slot is free, it waits
-// a moment, because the client may just be sending faster than it gets answers. If no slot becomes
-// free in this time, later calls return at once until a slot is free again.
+// slot takes a slot for one request, and reports whether it got one. If all slots are taken, slot
+// waits for slotGrace, because the client may just be sending faster than it gets answers. If no
+// slot becomes free in this time, later calls of slot do not wait, until one of them has got a
+// slot.
 func (d *pipeServer) slot(ctx context.Context) bool {
 	select {
 	case d.slots <- struct{}{}:
@@ -169,11 +175,10 @@ func (d *pipeServer) slot(ctx context.Context) bool {
 	return false
 }
 
-// reply sends the error for a message that the reader refused. If the client reads, reply
-// writes the error before the next message is read. This slows down a client that sends all the
-// time. If the client does not read, the error is queued. If the queue is also full, the error
-// takes the slot of a request, and the reader waits for a slot. So no error is lost, and the end of
-// input is still noticed.
+// reply sends the error for a message that the reader refused. If the client reads, reply writes
+// the error before the next message is read. This slows down a client that sends too fast. If the
+// client does not read, reply queues the error. If the queue is full, a goroutine writes the error
+// and occupies the slot of a request. The reader waits only if no slot is free.
 func (d *pipeServer) reply(ctx context.Context, b []byte) {
 	if stalled, _ := d.pipe.Stalled(); stalled < hintStalled {
 		patient, stop := context.WithTimeout(ctx, hintStalled)
@@ -201,17 +206,16 @@ type pipeOutbox struct{ pipe transport.Pipe }
 
 func (o pipeOutbox) Send(b []byte) error { return hint(o.pipe, b) }
 
-// hintGrace is how long an optional message waits for a slow client. A client that has not read for
-// hintStalled counts as not reading.
+// hintGrace is how long an optional message waits for a slow client. If a client has read nothing
+// for hintStalled, Dragoman assumes that it does not read at all.
 const (
 	hintGrace   = 100 * time.Millisecond
 	hintStalled = time.Second
-	slotGrace   = 100 * time.Millisecond // time that the reader waits for a slot
+	slotGrace   = 100 * time.Millisecond // how long the reader waits for a slot
 )
 
-// hint writes an optional message such as progress. If the queue is full and the client reads,
-// hint waits a moment. It drops the message if the queue stays full or the client does not
-// read.
+// hint writes an optional message such as progress. If the queue is full and the client reads, hint
+// waits for hintGrace. It drops the message if the queue stays full or the client does not read.
 func hint(p transport.Pipe, b []byte) error {
 	err := p.Queue(b)
 	if !errors.Is(err, transport.ErrFull) {
@@ -225,7 +229,7 @@ func hint(p transport.Pipe, b []byte) error {
 	return p.Send(ctx, nil, b)
 }
 
-// read reads all messages of the pipe. It returns nil at the end of input.
+// read reads all messages from the pipe. It returns nil at the end of input.
 func (d *pipeServer) read(ctx context.Context) error {
 	for {
 		m, err := d.pipe.Read()
@@ -236,8 +240,8 @@ func (d *pipeServer) read(ctx context.Context) error {
 			return ErrShutdown
 		}
 		if d.opening != nil && !final {
-			// The revision that initialize negotiates determines how the next messages are
-			// handled.
+			// The revision that initialize negotiates determines how the next messages are handled.
+			// So wait for the answer to initialize.
 			<-d.opening
 			d.opening = nil
 			if d.isShutdown(m, err) {
@@ -274,8 +278,8 @@ func (d *pipeServer) isShutdown(m *jsonrpc.Message, err error) bool {
 type responder interface {
 	transport.Responder
 	transport.Queuer
-	// refuse does the same as Finish for the goroutine that reads, which must not wait for the
-	// client.
+	// refuse does what Finish does, but for the goroutine that reads from the pipe. This goroutine
+	// must not wait for the client.
 	refuse(ctx context.Context, b []byte)
 }
 
@@ -301,7 +305,8 @@ func (d *pipeServer) message(ctx context.Context, m *jsonrpc.Message, r responde
 	done := func() { budget.Give(size); <-d.slots }
 	if m.Method == mcp.MethodInitialize {
 		// The answer may take as long as the servers need to start. In the meantime, the reader
-		// must notice the end of input.
+		// must notice the end of input. So it reads the next message, but handles it only after
+		// opening is closed.
 		opening := make(chan struct{})
 		d.opening = opening
 		done = func() { budget.Give(size); <-d.slots; close(opening) }
@@ -313,8 +318,9 @@ func (d *pipeServer) message(ctx context.Context, m *jsonrpc.Message, r responde
 	})
 }
 
-// errorID returns the id for an error about an unreadable message. It is null in the revisions
-// that require it, and empty otherwise (2026-07-28 §Base, "Error Responses").
+// errorID returns the id for an error about a message that could not be read. If known is empty,
+// the id is null in the revisions that require null, and empty in all others (2026-07-28 §Base,
+// "Error Responses").
 func (d *pipeServer) errorID(known jsonrpc.ID) jsonrpc.ID {
 	if known != "" {
 		return known
@@ -384,7 +390,7 @@ type batchAnswers struct {
 	left int
 }
 
-// add adds an answer. After the last answer it returns the whole array.
+// add adds an answer. After the last answer it returns the whole array of answers.
 func (a *batchAnswers) add(b []byte) (whole []byte) {
 	a.mu.Lock()
 	if len(b) > 0 {

@@ -25,21 +25,21 @@ type Endpoint struct {
 	Handler Handler
 	// Revisions lists the revisions that clients may use, newest first. Nil means all. A modern
 	// request with another revision is refused. If Strict is set, initialize with another revision
-	// is also refused. Otherwise the client gets the newest legacy revision of the list, if the
-	// list has a legacy revision.
+	// is refused too. If Strict is not set, a client that sends such an initialize gets the newest
+	// legacy revision in the list, if there is one.
 	Revisions []mcp.Revision
 	Strict    bool
-	// ManifestClient limits the time to answer an initialize without params. Such a client
-	// never lists tools and gives up soon, so it gets the tools that are ready by then. 0 means
-	// 8 s.
+	// ManifestClient limits the time to answer an initialize without params. A client that sends
+	// such an initialize never sends tools/list and gives up soon. So the answer contains the tools
+	// that are ready within this time. 0 means 8 s.
 	ManifestClient time.Duration
-	// Events gets each handshake, and each loss that the revision of a client causes. If it is
-	// nil, nothing is published.
+	// Events publishes each handshake, and each loss that the revision of a client causes. If
+	// Events is nil, nothing is published.
 	Events *event.Publisher
-	// Calls stores the calls of clients. If it is nil, they are not stored.
+	// Calls stores the calls of clients. If Calls is nil, they are not stored.
 	Calls *calls.Ring
-	// Budget bounds the bytes of the messages of all clients together. Nil means no bound. Over
-	// HTTP, the transport counts the bytes that it reads.
+	// Budget bounds the total bytes of the messages of all clients. Nil means no bound. ServePipe
+	// adds the requests on a pipe to it. Over HTTP, the transport adds the requests.
 	Budget *transport.Budget
 	Log    *slog.Logger
 
@@ -90,19 +90,20 @@ func (r *Endpoint) Accept(p transport.Peer, out transport.Outbox) transport.Conv
 	return c
 }
 
-// Session handles the conversation with one client: a legacy session, a pipe on which both eras
-// may be used, or a single modern HTTP request.
+// Session handles the conversation with one client, which is a legacy session or a pipe on which
+// both eras may be used. A Session can also handle a single independent request, such as a modern
+// HTTP request.
 type Session struct {
 	endpoint  *Endpoint
 	who       *identity.Principal
 	remote    string
 	transport string
-	out       transport.Outbox // nil if the conversation is a single request
+	out       transport.Outbox // nil for an independent request
 	number    uint64
 	manifest  atomic.Bool // the client sent initialize without params; see manifest.go
 
-	info       atomic.Pointer[mcp.ClientInfo] // set by initialize; nil before it
-	modernInfo atomic.Pointer[mcp.ClientInfo] // from the modern requests of the conversation; nil before the first
+	info       atomic.Pointer[mcp.ClientInfo] // set by initialize, or by an earlier legacy request; nil before
+	modernInfo atomic.Pointer[mcp.ClientInfo] // from the last modern request of the conversation; nil before the first one
 	active     activity                       // activity of the conversation
 
 	mu       sync.Mutex
@@ -119,10 +120,10 @@ type inflight struct {
 	id     jsonrpc.ID
 	ctx    context.Context
 	cancel context.CancelCauseFunc
-	listen bool // subscriptions/listen, which ends only with its client
+	listen bool // the request is subscriptions/listen, which runs until the client cancels it or disconnects
 	over   bool // the client has cancelled the request; guarded by Session.mu
-	// record follows the call of the request. It is nil before the call begins and after it has
-	// ended; guarded by Session.mu.
+	// record is the record of the request's call. It is nil before the call begins and after it has
+	// ended. Guarded by Session.mu.
 	record *calls.Record
 }
 
@@ -132,8 +133,8 @@ func newInflight(ctx context.Context, m *jsonrpc.Message) *inflight {
 	return f
 }
 
-// Expect registers a request, and returns the function that serves it. So a cancellation that
-// arrives right after the request can already find the request; see transport.Expecter. Expect
+// Expect registers a request, and returns the function that serves the request. A cancellation can
+// find the registered request even before the function runs; see transport.Expecter. Expect
 // registers requests instead of ids, because a client may reuse the id of a cancelled request
 // before that request was served.
 func (c *Session) Expect(ctx context.Context, in transport.Incoming) func(transport.Responder) {
@@ -149,7 +150,7 @@ func (c *Session) Expect(ctx context.Context, in transport.Incoming) func(transp
 	c.mu.Unlock()
 	return func(r transport.Responder) {
 		defer f.cancel(nil)
-		defer func() { // some requests, such as ping, are never in the table
+		defer func() { // requests such as ping never call enter, which removes f for other requests
 			c.mu.Lock()
 			delete(c.arriving, f)
 			c.mu.Unlock()
@@ -158,7 +159,8 @@ func (c *Session) Expect(ctx context.Context, in transport.Incoming) func(transp
 	}
 }
 
-// ClientInfo returns the client information from initialize, or nil before initialize.
+// ClientInfo returns what is known about a legacy client. It is nil until initialize, or another
+// legacy request, sets it.
 func (c *Session) ClientInfo() *mcp.ClientInfo { return c.info.Load() }
 
 // Request serves one request; see transport.Conversation.
@@ -166,7 +168,7 @@ func (c *Session) Request(ctx context.Context, in transport.Incoming, r transpor
 	c.request(ctx, in, r, nil)
 }
 
-// request serves one request. expected is its entry from Expect, or nil.
+// request serves one request. expected is what Expect registered for the request, or nil.
 func (c *Session) request(ctx context.Context, in transport.Incoming, r transport.Responder, expected *inflight) {
 	if c.out == nil {
 		c.endpoint.singles.Add(1)
@@ -193,10 +195,9 @@ func (c *Session) request(ctx context.Context, in transport.Incoming, r transpor
 	c.legacy(ctx, in, opening, r, expected)
 }
 
-// enter adds a request to the table of requests in flight. Only conversations with several requests
-// need the table. expected is the request's entry from Expect, or nil. The function leave removes
-// the request and reports whether the client has cancelled it. Further calls return the same
-// result.
+// enter adds a request to c.inflight. It does nothing for an independent request. expected is what
+// Expect registered for the request, or nil. The function leave removes the request and reports
+// whether the client has cancelled it. Further calls of leave return the same result.
 func (c *Session) enter(ctx context.Context, m *jsonrpc.Message, expected *inflight) (_ context.Context, _ *inflight, leave func() (cancelled bool), _ *jsonrpc.Error) {
 	if c.out == nil {
 		return ctx, nil, func() bool { return false }, nil
@@ -241,7 +242,7 @@ func (c *Session) enter(ctx context.Context, m *jsonrpc.Message, expected *infli
 func (c *Session) modern(ctx context.Context, in transport.Incoming, o mcp.Opening, r transport.Responder, expected *inflight) {
 	m := in.Msg
 	if method := mcp.LookupMethod(m.Method); method != nil && !method.In(o.Revision) {
-		// Methods that a revision has removed are refused, even if the server supports them
+		// Refuse methods that the revision has removed, even if the server supports them
 		// (2026-07-28 §Changelog).
 		c.fail(m.ID, r, mcp.MethodNotFound(m.Method))
 		return
@@ -311,15 +312,16 @@ func (c *Session) legacy(ctx context.Context, in transport.Incoming, o mcp.Openi
 		_ = r.Finish(jsonrpc.AppendResult(nil, m.ID, []byte("{}")), 0)
 		return
 	case info == nil:
-		// Reference servers answer any request before initialize, and some clients rely on
-		// that. Use the revision for clients that do not name a version.
+		// Reference servers answer any request before initialize, and some clients rely on that.
+		// o.Revision is then the revision for clients that do not name one.
 		info = c.adopt(o.Revision)
 	}
 	var flight *inflight
 	leave, bad := func() bool { return false }, (*jsonrpc.Error)(nil)
 	if !in.HTTP || info.Info != nil || expected != nil {
-		// Over HTTP, a client without a session cannot cancel, and many such clients use the same
-		// id for all requests. Each request has its own response, so the same id may be used again.
+		// Requests over HTTP without a session do not enter: the client cannot cancel them, and
+		// many such clients use the same id for all requests. These ids need not be unique, because
+		// each request has its own HTTP response.
 		ctx, flight, leave, bad = c.enter(ctx, m, expected)
 	}
 	if bad != nil {
@@ -339,7 +341,7 @@ func (c *Session) legacy(ctx context.Context, in transport.Incoming, o mcp.Openi
 	c.serve(ctx, call, &requestCaller{client: c, call: call, responder: r, request: in.Request, flight: flight, live: true}, leave)
 }
 
-// adopt returns client information for a client that has not sent initialize.
+// adopt stores and returns client information for a client that has not sent initialize.
 func (c *Session) adopt(rev mcp.Revision) *mcp.ClientInfo {
 	f := &mcp.ClientInfo{Revision: rev, Who: c.who, Conversation: c.number, Remote: c.remote}
 	if !c.info.CompareAndSwap(nil, f) {
@@ -391,7 +393,7 @@ func (c *Session) serve(ctx context.Context, call *mcp.Call, s *requestCaller, l
 		cancelled = true
 		return
 	}
-	// The answer stays in memory until a slow client has read it.
+	// The answer stays in memory until the client has read it, so the budget counts its bytes.
 	size := int64(len(reply.Msg.Raw))
 	c.endpoint.Budget.Hold(size)
 	defer c.endpoint.Budget.Give(size)
@@ -403,7 +405,7 @@ func (c *Session) serve(ctx context.Context, call *mcp.Call, s *requestCaller, l
 	sent = len(out)
 }
 
-// follow sets the record of the call of a request. f and record may be nil.
+// follow sets the record of the request f. Both may be nil.
 func (c *Session) follow(f *inflight, record *calls.Record) {
 	if f == nil || c.endpoint.Calls == nil {
 		return
@@ -475,7 +477,8 @@ func (c *Session) cancelRequest(m *jsonrpc.Message, from transport.Request) {
 	}
 	for _, f := range all {
 		f.over = true
-		// The record may be used for another call once the lock is free.
+		// This needs the lock. Once follow has removed the record from f, the record may be in use
+		// for another call.
 		f.record.Received(m.Raw, &from)
 	}
 	c.mu.Unlock()
@@ -507,7 +510,7 @@ func (c *Session) attach() {
 	}
 }
 
-// endListens ends all open subscriptions/listen, which otherwise run until the client
+// endListens ends all open subscriptions/listen requests, which otherwise run until the client
 // disconnects.
 func (c *Session) endListens(cause error) {
 	c.mu.Lock()
@@ -547,8 +550,8 @@ func (c *Session) Close(cause error) {
 	}
 }
 
-// shutdownError returns the error of a call whose context has ended. If this process is
-// stopping, the error says so. It keeps what is known about the outcome of the call.
+// shutdownError returns the error for a call that failed with err. If ctx ended because Dragoman is
+// stopping, the returned error says so, and keeps what err says about the outcome of the call.
 func shutdownError(ctx context.Context, err error) error {
 	if !errors.Is(context.Cause(ctx), mcp.ErrShutdown) {
 		return err

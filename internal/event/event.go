@@ -2,10 +2,10 @@
 // notifications, server states and refusals. The layers of Dragoman publish events. Metrics, logs
 // and status subscribe to them. A publisher does not know its subscribers.
 //
-// There are two kinds of subscribers. A tap is a function that runs in the publisher's
-// goroutine. It gets every event, but must not block. A queue is read by its own goroutine. It
-// never blocks a publisher, and counts the events that it drops. Data that must not be lost, such
-// as an audit trail, needs a policy.Step instead of a subscriber.
+// There are two kinds of subscribers. A tap is a function that runs in the publisher's goroutine.
+// It gets every event, but must not block. A queue is read by its own goroutine. A queue never
+// blocks a publisher, and counts the events that it drops. Data that must not be lost, such as an
+// audit trail, needs a policy.Step instead of a subscriber.
 //
 // The package starts no goroutine and does no I/O.
 package event
@@ -21,18 +21,18 @@ import (
 // Kind is the kind of an event.
 type Kind uint8
 
-// The kinds of events. The zero Kind is not a kind.
+// The kinds of events. The zero value is not a valid kind.
 const (
-	Call          Kind = iota + 1 // a client's request was answered
+	Call          Kind = iota + 1 // a client's request ended
 	ServerRequest                 // a server sent a request to a client: sampling, elicitation, roots
 	Loss                          // something was lost in translation; Name is the lost thing, and Detail the reason
 	Handshake                     // a handshake ended, either of a client with Dragoman or of Dragoman with a server
-	Notification                  // a notification was passed on
+	Notification                  // a notification was forwarded; no code publishes this kind yet
 	Lifecycle                     // a server or a session changed its state
 	Refusal                       // a request was refused before it became a call
 	Rename                        // clients see an item under an unusual name
 	Step                          // a message of a handshake with a server was sent or answered
-	Stderr                        // a line on stderr of a server; Detail is the line
+	Stderr                        // a line from stderr of a server; Detail is the line
 	Reload                        // a changed configuration was applied or refused
 	kinds                         // the number of kinds plus one
 )
@@ -95,20 +95,22 @@ type Opening struct {
 	Remote          string // the client's address without port, or its transport
 }
 
-// HandshakeStep describes a Step. All texts are printable, bounded and without secrets.
+// HandshakeStep describes an event of the kind Step. All texts are printable, bounded and without
+// secrets.
 type HandshakeStep struct {
 	N         int    // counts the steps of a session from 1
-	Sent, Got string // Got is "" if the message is being sent
+	Sent, Got string // the message to the server, and its answer; Got is "" while there is no answer
 	Reason    string // the reason for what Dragoman does next
-	For       string // the method for which the server is opened; "lists", "keep open" or "check era"
+	For       string // the method of the call that needs the server; or "lists", "keep open" or "check era"
 	Bytes     string // the first 4 KiB of the message; "" unless the log shows messages
 }
 
 // DefaultProject is the project of all events while Dragoman has only one project.
 const DefaultProject = "default"
 
-// Event is one event. Which members are set depends on its kind; the others are zero. It is passed
-// by value and shares its strings with the publisher, so that publishing does not allocate memory.
+// Event is one event. Which fields are set depends on its kind; the others are zero. An Event is
+// passed by value and shares its strings with the publisher, so that publishing does not allocate
+// memory.
 //
 //	Call           Server is "" if the answer comes from several servers, or from none
 //	ServerRequest  Method is the method of the request, and Took is how long the answer took
@@ -117,10 +119,8 @@ const DefaultProject = "default"
 //	Handshake      with a client: Opening is not nil, Server is "", Name is the client's own name,
 //	               and From its revision; with a server: Detail is the trace, a line for each step
 //	Notification   Method is the method of the notification
-//
-// Lifecycle      Detail is the current step, and "" when the step has ended; or Detail is the
-// action of an operator, or the reason why a server ended
-//
+//	Lifecycle      at level debug, Detail is the current step of opening a server, or "" when the
+//	               opening has ended; at other levels, Detail is what happened to the server
 //	Refusal        Detail is the fault of the request
 //	Rename         Method is the method of the list, Name the server's own name of the item,
 //	               and Detail the reason
@@ -135,15 +135,15 @@ type Event struct {
 	Project string              // the project; if it is "", Publish sets it
 	Server  string              // the configured name of the server
 	Method  string
-	Name    string       // the tool, prompt or resource, under the server's own name
+	Name    string       // the server's own name of the tool, prompt or resource; other kinds: see above
 	From    mcp.Revision // the client's revision
 	To      mcp.Revision // the server's revision
 	Outcome mcp.Outcome
 	Code    int64  // the code of the error that the client got; 0 for none
-	In, Out int    // bytes of the request, and of the answer as the server sent it
+	In, Out int    // bytes of the request and of its answer, as Dragoman received them
 	Call    uint64 // the same number in all events of one call and its retries; 0 for none
 	// Client describes the client of a Call. Only taps get it, and may use it only until they
-	// return, because it is part of the request.
+	// return, because Client shares memory with the request.
 	Client *mcp.ClientInfo
 	// Opening describes the Handshake of a client. It is nil for other events. It must not be
 	// modified.
@@ -154,6 +154,6 @@ type Event struct {
 	Detail string // text for people
 }
 
-// OfClient reports whether e is the handshake of a client with Dragoman. Otherwise a Handshake is
-// one of Dragoman with a server, even if the server has no name.
+// OfClient reports whether e is the handshake of a client with Dragoman. Any other Handshake is one
+// of Dragoman with a server, even if Server is "".
 func (e *Event) OfClient() bool { return e.Kind == Handshake && e.Opening != nil }

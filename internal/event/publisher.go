@@ -29,12 +29,12 @@ type tap struct {
 	f    func(Event)
 }
 
-// Wants reports whether a subscriber wants events of a kind. Callers check it before they
-// build a costly event.
+// Wants reports whether a subscriber wants events of a kind. Callers use Wants before they build a
+// costly event.
 func (p *Publisher) Wants(k Kind) bool { return p != nil && Kinds(p.want.Load()).Has(k) }
 
-// NextCall returns the number of a new call for its events. Numbers start at 1. For a nil
-// publisher it returns 0.
+// NextCall returns the number of a new call. All events of the call contain this number. Numbers
+// start at 1. For a nil Publisher, NextCall returns 0.
 func (p *Publisher) NextCall() uint64 {
 	if p == nil {
 		return 0
@@ -42,9 +42,9 @@ func (p *Publisher) NextCall() uint64 {
 	return p.call.Add(1)
 }
 
-// Publish passes e to all subscribers of its kind, and sets its time and project if they
-// are zero. It never waits for a slow subscriber and does not allocate memory. Do not call it while
-// you hold a lock.
+// Publish passes e to all subscribers that want events of its kind. If e has no time or no project,
+// Publish sets it. Publish never waits for a slow subscriber and does not allocate memory. Do not
+// call Publish while you hold a lock.
 func (p *Publisher) Publish(e Event) {
 	if !p.Wants(e.Kind) {
 		return
@@ -61,7 +61,7 @@ func (p *Publisher) Publish(e Event) {
 			t.f(e)
 		}
 	}
-	e.Client = nil // a queue would keep the request in memory
+	e.Client = nil // Client shares memory with the request, which a queue would keep in memory
 	for _, q := range s.queues {
 		if q.want.Has(e.Kind) {
 			q.push(&e)
@@ -69,9 +69,9 @@ func (p *Publisher) Publish(e Event) {
 	}
 }
 
-// Tap calls f for each event of the kinds, in the goroutine that publishes it. So several
+// Tap calls f for each event of the kinds in want, in the goroutine that publishes it. So several
 // goroutines may call f at the same time. f must be fast, must not block and must not publish.
-// After stop returns, f may still get an event whose publication began earlier.
+// After stop returns, f may still get an event whose publication began before.
 func (p *Publisher) Tap(want Kinds, f func(Event)) (stop func()) {
 	t := &tap{want, f}
 	p.change(func(s *subscribers) { s.taps = append(s.taps, t) })
