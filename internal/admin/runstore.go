@@ -11,14 +11,14 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/work"
 )
 
-// Omitted is a part of a result that is not kept.
+// Omitted describes a part of a result that Dragoman did not keep.
 type Omitted struct {
 	Member string `json:"member" doc:"the place of the part, such as content[2]"`
 	Type   string `json:"type,omitempty"`
 	Bytes  int    `json:"bytes"`
 }
 
-// runs has the runs of an API. The zero value is ready to use. Safe for concurrent use.
+// runs holds the runs of an API. The zero value is ready to use. It is safe for concurrent use.
 type runs struct {
 	work work.Group
 
@@ -27,7 +27,7 @@ type runs struct {
 	all  []*run // oldest first
 }
 
-// add adds a run that is about to start. It returns a problem if there are too many.
+// add adds a run that is about to start. It returns a problem if too many runs are running.
 func (s *runs) add(x *run) *Problem {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -47,8 +47,8 @@ func (s *runs) add(x *run) *Problem {
 	return nil
 }
 
-// trim drops the oldest runs that have ended, if there are too many, or their results are too
-// large together.
+// trim drops ended runs, the oldest first, if there are too many runs or if the runs hold too many
+// bytes in total.
 func (s *runs) trim() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -66,7 +66,7 @@ func (s *runs) trim() {
 	}
 }
 
-// newest returns the runs, newest first.
+// newest returns all runs, newest first.
 func (s *runs) newest() []*run {
 	s.mu.Lock()
 	all := slices.Clone(s.all)
@@ -80,14 +80,14 @@ func (s *runs) find(id string) (*run, *Problem) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, x := range s.all {
-		if x.show.ID == id { // the id does not change, so it needs no lock
+		if x.show.ID == id { // the id never changes, so reading it does not need the run's lock
 			return x, nil
 		}
 	}
 	return nil, &Problem{Type: "no-such-run", Title: "No such run", Status: http.StatusNotFound, Detail: fmt.Sprintf("Dragoman keeps only the last %d runs of this process.", keptRuns)}
 }
 
-// close cancels all runs and waits for them.
+// close cancels all runs and waits until they have ended.
 func (s *runs) close() {
 	s.work.Close()
 	s.mu.Lock()
@@ -99,14 +99,16 @@ func (s *runs) close() {
 	s.work.Wait()
 }
 
-// held returns how many bytes of its messages the run keeps, and whether the run has ended.
+// held returns the size in bytes of the run's result, arguments and log, and whether the run has
+// ended.
 func (x *run) held() (int, bool) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	return len(x.show.Result) + len(x.show.Arguments) + x.logBytes, x.show.Ended != nil
 }
 
-// keepLog adds a log message of the server, and drops the oldest messages if there are too many.
+// keepLog adds a log message of the server. It drops the oldest messages if there are too many, or
+// if they are too large in total.
 func (x *run) keepLog(l RunLog) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -122,8 +124,9 @@ func (x *run) keepLog(l RunLog) {
 
 func (l RunLog) size() int { return len(l.Level) + len(l.Logger) + len(l.Text) }
 
-// keepResult returns a result without changes if it is small enough. Otherwise it returns the
-// items of its list that fit, in their order, and describes the items that are left out.
+// keepResult returns a result unchanged if it is small enough. Otherwise it keeps only the list
+// items and members that fit, and describes the omitted parts. It omits a large result without a
+// list completely.
 func keepResult(result []byte) (kept []byte, omitted []Omitted) {
 	if len(result) <= keptResult {
 		return result, nil
@@ -165,5 +168,5 @@ func keepResult(result []byte) (kept []byte, omitted []Omitted) {
 	return nil, []Omitted{{Member: "result", Bytes: len(result)}}
 }
 
-// mostOmitted bounds the number of omitted parts that are described.
+// mostOmitted is the maximum number of omitted parts that keepResult describes.
 const mostOmitted = 100

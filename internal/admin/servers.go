@@ -44,7 +44,7 @@ type ServerEntry struct {
 	Restarts  int              `json:"restarts"`
 	Running   int              `json:"running" doc:"calls that are running"`
 	Sessions  int              `json:"sessions"`
-	// The following counts are omitted while the list has not been read.
+	// Each of the next four counts is nil until Dragoman has read the list.
 	Tools     *int `json:"tools,omitempty" doc:"tools that clients see; left out while the list has not been read"`
 	Resources *int `json:"resources,omitempty"`
 	Templates *int `json:"templates,omitempty"`
@@ -53,7 +53,7 @@ type ServerEntry struct {
 	Tokens    int  `json:"tokens" doc:"estimated number of tokens of the server's tools and instructions in a model's context"`
 }
 
-// ServerDetail has everything about one server.
+// ServerDetail describes one server in detail.
 type ServerDetail struct {
 	Server
 	Endpoint     string          `json:"endpoint" doc:"the path of the endpoint that has only this server"`
@@ -77,8 +77,8 @@ type Cost struct {
 	Instructions int `json:"instructions"`
 }
 
-// Handshakes is the answer of /api/v1/servers/NAME/handshake: the last handshake with a
-// server, with its messages.
+// Handshakes is the response of /api/v1/servers/NAME/handshake: the steps and messages of the last
+// handshake with a server.
 type Handshakes struct {
 	Server string          `json:"server"`
 	At     *time.Time      `json:"at,omitempty" doc:"left out before the first handshake"`
@@ -91,7 +91,7 @@ type Setting struct {
 	Value string `json:"value"`
 }
 
-// Items are the resources, templates or prompts of a server.
+// Items is a page of the resources, templates or prompts of a server.
 type Items struct {
 	Items []Item `json:"items"`
 	Total int    `json:"total"`
@@ -241,7 +241,7 @@ func (a *API) readServers(r *http.Request) (any, *Problem) {
 	return out, nil
 }
 
-// entry returns a server for a list.
+// entry returns the list entry of a server.
 func (a *API) entry(s Server, costs map[string]Cost) ServerEntry {
 	c, _ := a.opts.Runtime.Config(s.Name)
 	out := ServerEntry{
@@ -273,10 +273,11 @@ func (a *API) entry(s Server, costs map[string]Cost) ServerEntry {
 	return out
 }
 
-// listed has the methods of the lists of a server.
+// listed contains the methods that list the items of a server.
 var listed = []string{mcp.MethodListTools, mcp.MethodListResources, mcp.MethodListTemplates, mcp.MethodListPrompts}
 
-// costs returns the tokens that each server needs in a model's context.
+// costs estimates how many tokens each server needs in a model's context. The keys are server
+// names.
 func (a *API) costs() map[string]Cost {
 	out := map[string]Cost{}
 	for _, t := range a.toolsOf() {
@@ -348,7 +349,8 @@ func (a *API) readHandshake(r *http.Request) (any, *Problem) {
 	return out, nil
 }
 
-// settingsOf returns those settings of a server that may be shown.
+// settingsOf returns the settings of a server. For environment variables and headers it returns
+// only the names, because the values may be secret.
 func settingsOf(c config.Server) []Setting {
 	out := []Setting{
 		{"prefix", cmp.Or(c.Prefix, "none")}, {"isolation", c.Isolation.String()}, {"lazy", fmt.Sprint(c.Lazy)},
@@ -388,7 +390,7 @@ func settingsOf(c config.Server) []Setting {
 	return out
 }
 
-// listOf returns the handler for a list of a server. The list of tools has its own handler.
+// listOf returns a handler that reads one list of a server. The list of tools has its own handler.
 func listOf(method string) func(a *API, r *http.Request) (any, *Problem) {
 	return func(a *API, r *http.Request) (any, *Problem) {
 		name := r.PathValue("name")
@@ -422,7 +424,7 @@ func listOf(method string) func(a *API, r *http.Request) (any, *Problem) {
 	}
 }
 
-// item converts a resource, a template or a prompt to its JSON form.
+// item converts a resource, a template or a prompt to an Item.
 func (a *API) item(c config.Server, method string, raw []byte, exposed bool) Item {
 	clean := a.opts.Runtime.Clean(c.Name)
 	text := func(key string, limit int) string {

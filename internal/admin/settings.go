@@ -47,7 +47,7 @@ func (a *API) readSettings(r *http.Request) (any, *Problem) {
 	base, own := "mcpServers."+name, "dragoman.servers."+name
 	for _, l := range s.Lines(where) {
 		if l.Key == "" || l.Path != base && l.Path != own && !strings.HasPrefix(l.Path, base+".") && !strings.HasPrefix(l.Path, own+".") {
-			continue // a setting of another server, or of none
+			continue // not a setting of this server
 		}
 		x := ConfigLine{Path: l.Path, Value: l.Value, Line: l.At}
 		if x.Line == 0 && strings.HasPrefix(l.Path, own+".") {

@@ -7,7 +7,7 @@ import (
 )
 
 // Report is the state of the program. Scripts read its JSON, so members may be added but not
-// renamed. It has no secrets: principals appear as aliases, and configured secrets are
+// renamed. A report contains no secrets: principals appear as aliases, and configured secrets are
 // masked in text from servers.
 type Report struct {
 	Name          string         `json:"name"`
@@ -27,21 +27,22 @@ type Report struct {
 	Parked        []ParkedCall   `json:"parked"`
 	Listens       []Listens      `json:"listens"`
 	Losses        []Loss         `json:"losses"`
-	// DemoClients are the names of the clients that "serve --demo" runs itself.
+	// DemoClients are the names of the clients that "serve --demo" starts.
 	DemoClients []string `json:"demoClients,omitempty"`
 }
 
-// Refusal says why the configuration file, as it is now, is not used.
+// Refusal says why Dragoman refused the current content of the configuration file.
 type Refusal struct {
 	Text  string    `json:"text" doc:"why the file was refused, as sentences"`
 	Since time.Time `json:"since"`
 }
 
-// InFlight is the number of bytes of memory that requests and answers hold now.
+// InFlight describes the memory that running requests and their answers use now. Held and Limit are
+// in bytes.
 type InFlight struct {
 	Held    int64 `json:"held"`
 	Limit   int64 `json:"limit"`
-	Refused int64 `json:"refused"` // requests refused because the limit was reached
+	Refused int64 `json:"refused"` // number of requests that were refused because the limit was reached
 }
 
 // Endpoint is one HTTP endpoint for clients.
@@ -52,23 +53,22 @@ type Endpoint struct {
 	Requests      int            `json:"requests"`
 }
 
-// Server is one server behind Dragoman.
+// Server is the state of one server behind Dragoman.
 type Server struct {
 	Name   string    `json:"name"`
 	State  string    `json:"state"`
 	Since  time.Time `json:"since"`
 	Reason string    `json:"reason,omitempty"`
-	// Failure says why the server does not work: class, sentence, evidence and action. It is left
-	// out while the server works.
+	// Failure describes why the server does not work. It is nil while the server works.
 	Failure   *failure.Failure `json:"failure,omitempty"`
 	Era       string           `json:"era"`
 	Revision  string           `json:"revision,omitempty"`
 	Transport string           `json:"transport,omitempty"`
 	Isolation string           `json:"isolation"`
 	Restarts  int              `json:"restarts"`
-	// Attempts counts the failures in a row of a server that is not ready. RetryAt is the time
-	// of the next attempt in the background. For a server that starts on demand, no call
-	// starts it before RetryAt.
+	// Attempts is the number of consecutive failures while the server is not ready. RetryAt is the
+	// time of the next attempt in the background. If the server starts on demand, a call does not
+	// start the server before RetryAt.
 	Attempts  int        `json:"attempts,omitempty"`
 	RetryAt   *time.Time `json:"retryAt,omitempty"`
 	LastError *Fault     `json:"lastError,omitempty"`
@@ -79,16 +79,16 @@ type Server struct {
 	Calls       uint64 `json:"calls"`
 	FailedCalls uint64 `json:"failedCalls"`
 	Opening     int    `json:"opening"` // sessions being opened
-	Hearers     int    `json:"hearers"` // clients that receive its notifications
-	// Unasked counts answers that match no open request because they are late, repeated,
-	// or for another client. Broadcasts is true if the server sends messages for one
-	// session to all of its sessions.
+	Hearers     int    `json:"hearers"` // clients that receive the server's notifications
+	// Unasked counts answers that match no open request, such as late or repeated answers, and
+	// answers for another client. Broadcasts is true if the server sends messages for one session
+	// to all of its sessions.
 	Unasked    int64 `json:"unaskedAnswers"`
-	Odd        int64 `json:"oddMessages"` // other messages of the server that could not be used
+	Odd        int64 `json:"oddMessages"` // other messages from the server that Dragoman could not use
 	Late       int64 `json:"lateProgress" doc:"progress notifications for a request that had ended (answered, cancelled or timed out)"`
 	Broadcasts bool  `json:"broadcasts"`
-	// WorkerVersion is the version of the last handshake with a Codex worker. WorkerCause says
-	// why it is not the newest version, or why the handshake failed.
+	// WorkerVersion is the version of the last handshake with a Codex worker, "v1" or "v2".
+	// WorkerCause says why the version is not "v2", or why the handshake failed.
 	WorkerVersion string    `json:"workerVersion,omitempty"`
 	WorkerCause   string    `json:"workerCause,omitempty"`
 	Listen        *Filter   `json:"listen,omitempty"`
@@ -100,11 +100,11 @@ type Server struct {
 type Fault struct {
 	At   time.Time `json:"at"`
 	Text string    `json:"text"`
-	// Failure describes the same error in full. Text is its sentence.
+	// Failure describes the error in detail. Text is the sentence of Failure.
 	Failure *failure.Failure `json:"failure,omitempty"`
 }
 
-// Handshake is the trace of the last handshake with a server, a line for each step.
+// Handshake is the trace of the last handshake with a server. Trace has one line for each step.
 type Handshake struct {
 	At    time.Time `json:"at"`
 	Trace []string  `json:"trace"`
@@ -120,7 +120,7 @@ type Filter struct {
 
 // Session is one session with a server.
 type Session struct {
-	Principal    string     `json:"principal,omitempty"` // an alias; "" if the session has no principal
+	Principal    string     `json:"principal,omitempty"` // an alias of the principal; "" if the session has no principal
 	Capabilities []string   `json:"capabilities"`
 	Role         string     `json:"role"` // "home", "lane", "call" or "link"; see upstream.Role
 	Revision     string     `json:"revision"`
@@ -132,7 +132,7 @@ type Session struct {
 	Watched      int        `json:"watched"`
 }
 
-// List is one list that was read from a server: its tools, prompts, resources or templates.
+// List is the state of one list of a server: its tools, prompts, resources or templates.
 type List struct {
 	Method  string         `json:"method"`
 	Items   int            `json:"items"`
@@ -144,13 +144,14 @@ type List struct {
 	Odd     []RejectedItem `json:"odd,omitempty"`
 }
 
-// RejectedItem is an item that clients do not see, or see under an unusual name, and why.
+// RejectedItem is an item that clients do not see, or that they see under an unusual name. Why is
+// the reason.
 type RejectedItem struct {
 	Name string `json:"name"`
 	Why  string `json:"why"`
 }
 
-// ParkedCall is a call that waits until a modern client answers a request of the server.
+// ParkedCall is a call that waits until a modern client answers a request from the server.
 type ParkedCall struct {
 	Server    string    `json:"server"`
 	Method    string    `json:"method"`
@@ -159,13 +160,13 @@ type ParkedCall struct {
 	Questions int       `json:"questions"`
 }
 
-// Listens is the number of subscriptions that one client has open.
+// Listens is the number of open subscriptions of one client.
 type Listens struct {
 	Client string `json:"client"` // an alias, an address or the id of a session
 	Open   int    `json:"open"`
 }
 
-// Loss counts how often one thing could not be translated to or from a server.
+// Loss counts how often Dragoman left out one kind of content in messages to or from a server.
 type Loss struct {
 	Server string `json:"server"`
 	What   string `json:"what"`

@@ -5,22 +5,22 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/handshake"
 )
 
-// HandshakeStep is one step of a handshake. Known secrets in it are masked.
+// HandshakeStep is one step of a handshake. Known secrets in the step are masked.
 type HandshakeStep struct {
 	AtMS   int64  `json:"atMs" doc:"milliseconds since the beginning of the handshake"`
 	Sent   string `json:"sent,omitempty" doc:"method and revision; left out for a message that the server sent without a request"`
 	Got    string `json:"got"`
 	Reason string `json:"reason" doc:"the reason for the next step"`
-	// Params is the beginning of the params that were sent. Answer is the beginning of the
-	// answer. The sizes are the full sizes in bytes.
+	// Params and Answer contain only the first bytes of a long message. ParamsBytes and AnswerBytes
+	// are the full sizes.
 	Params      string `json:"params,omitempty" doc:"the beginning of the params that were sent"`
 	Answer      string `json:"answer,omitempty" doc:"the beginning of the answer, as it was on the wire"`
 	ParamsBytes int    `json:"paramsBytes" doc:"the length of the whole params in bytes"`
 	AnswerBytes int    `json:"answerBytes" doc:"the length of the whole answer in bytes"`
 }
 
-// Steps returns the last handshake with a server: the trace in the status, split into steps,
-// with the messages. It returns nil for an unknown server.
+// Steps returns the steps of the last handshake with a server, with the messages. It returns nil
+// for an unknown server.
 func (a *API) Steps(server string) (out []HandshakeStep) {
 	for _, u := range a.opts.Runtime.Report().Servers {
 		if u.Name != server {

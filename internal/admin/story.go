@@ -13,15 +13,15 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 )
 
-// Story is the answer of /api/v1/calls/NUMBER. It is a call with the messages on both wires in
-// the order of time. Secrets in it are masked.
+// Story is the response of /api/v1/calls/NUMBER: a call with the messages that were exchanged with
+// the client and with the server. Secrets are masked.
 type Story struct {
 	Call
-	// Messages are the messages of the call, in order. The list is empty if the call was not
-	// recorded.
+	// Messages are in the order of time. The list is empty if the call was not recorded.
 	Messages []Message `json:"messages"`
 	Missed   int       `json:"missed" doc:"number of messages and edits that Dragoman did not keep"`
-	// Notes explain the edits, in the order of their letters.
+	// Notes explain the edits. Notes with letters come first, then notes of losses, which have
+	// numbers.
 	Notes []Note `json:"notes"`
 }
 
@@ -38,20 +38,20 @@ type Message struct {
 	At        float64 `json:"at" doc:"seconds since the call began"`
 	Wire      string  `json:"wire" enum:"client,server"`
 	Direction string  `json:"direction" enum:"received,sent" doc:"whether Dragoman received or sent the message"`
-	// Text is the message if it is UTF-8. Otherwise the message is in Base64.
+	// Text contains the message if it is valid UTF-8. Otherwise Base64 contains the message.
 	Text   string `json:"text,omitempty" doc:"the message, if it is UTF-8; all positions are in bytes"`
 	Base64 []byte `json:"base64,omitempty" doc:"the message, if it is not UTF-8"`
 	Size   int    `json:"size" doc:"length of the whole message in bytes"`
 	Cut    int    `json:"cut,omitempty" doc:"number of bytes at the end of the message that Dragoman did not keep"`
-	// Masked are the ranges of bytes that were replaced because they are secret. The
-	// replacement has the same length.
+	// Masked lists the ranges of bytes that Dragoman replaced because they contain secrets. Each
+	// replacement has the same length as the secret.
 	Masked []Range `json:"masked,omitempty" doc:"ranges of bytes that Dragoman replaced because they contain secrets"`
 	// Error is the reason why the message was not sent, or why it got no answer.
 	Error    string `json:"error,omitempty" doc:"why the message was not sent, or why it got no answer"`
 	Request  *Head  `json:"request,omitempty" doc:"the HTTP request that carried the message"`
 	Response *Head  `json:"response,omitempty" doc:"the HTTP response that carried the message"`
-	// Source is the index of the message from which Dragoman made this message. It is left out
-	// for a received message, and for a message that Dragoman wrote itself.
+	// Source is the index of the message from which Dragoman made this message. It is nil for a
+	// message that Dragoman received, and for a message that Dragoman wrote itself.
 	Source *int   `json:"source,omitempty" doc:"index of the message from which Dragoman made this message"`
 	Edits  []Edit `json:"edits,omitempty"`
 }
@@ -62,10 +62,11 @@ const (
 	WireServer = "server"
 )
 
-// Range is a half-open range of bytes.
+// Range is a range of bytes: the index of the first byte, and the index after the last byte.
 type Range [2]int
 
-// Edit is one change. The bytes To of the message replace the bytes At of its source.
+// Edit is one difference between a message and its source: the bytes To of the message replace the
+// bytes At of the source.
 type Edit struct {
 	Kind   string    `json:"kind" enum:"changed,added,removed,lost"`
 	At     Range     `json:"at" doc:"the range of bytes in the source"`
@@ -75,19 +76,19 @@ type Edit struct {
 	Loss   *CallLoss `json:"loss,omitempty"`
 }
 
-// Head is the head of an HTTP message. Secrets in it are masked.
+// Head is the head of an HTTP message, with secrets masked.
 type Head struct {
 	Method  string      `json:"method,omitempty"`
 	Path    string      `json:"path,omitempty"`
 	Status  int         `json:"status,omitempty"`
 	Headers [][2]string `json:"headers" doc:"pairs of name and value"`
-	// Edits of a received head are the fields that Dragoman did not forward. Edits of a sent head
-	// are the fields that Dragoman wrote itself. All other fields were forwarded, or the reason is
-	// not known.
+	// In a received head, Edits lists the fields that Dragoman did not forward. In a sent head,
+	// Edits lists the fields that Dragoman wrote itself. Dragoman forwarded all other fields, or
+	// the reason for the edit is not known.
 	Edits []HeadEdit `json:"edits,omitempty"`
 }
 
-// HeadEdit is one change of a header field.
+// HeadEdit describes one header field that Dragoman added or removed.
 type HeadEdit struct {
 	Name   string `json:"name" doc:"name of the field"`
 	Kind   string `json:"kind" enum:"added,removed" doc:"removed: Dragoman did not forward it; added: Dragoman has written it"`
@@ -95,7 +96,7 @@ type HeadEdit struct {
 	Note   string `json:"note"`
 }
 
-// Of returns the edit of a field, or nil.
+// Of returns the edit of a field. It returns nil if the field has no edit.
 func (h *Head) Of(name string) *HeadEdit {
 	for i := range h.Edits {
 		if h.Edits[i].Name == name {
@@ -113,7 +114,7 @@ func (m *Message) Bytes() []byte {
 	return []byte(m.Text)
 }
 
-// StoryOf returns a call with its messages. ok is false if the call is not known.
+// StoryOf returns a call with its messages. ok is false if Dragoman does not know the call.
 func (a *API) StoryOf(number uint64) (s Story, ok bool) {
 	c, ok := a.opts.Calls.Find(number)
 	if !ok {
@@ -152,7 +153,8 @@ func messageOf(m *calls.Message, mask *calls.Masker, losses []CallLoss, notes *c
 		At: m.At.Seconds(), Wire: WireClient, Direction: "received", Size: m.Size, Cut: m.Cut(),
 		Error: mask.Text("", m.Failed),
 	}
-	// A message that was sent in a request may have the head of the response, which was received.
+	// A message that Dragoman sent in an HTTP request may also have the head of the response.
+	// Dragoman received that head.
 	out.Request = headOf(mask.Head(m.Request), m.Sent, notes)
 	out.Response = headOf(mask.Head(m.Response), m.Sent && m.Request == nil, notes)
 	if m.Wire == jsonrpc.ServerWire {
@@ -162,7 +164,7 @@ func messageOf(m *calls.Message, mask *calls.Masker, losses []CallLoss, notes *c
 		out.Direction = "sent"
 	}
 	for whole := text; ; {
-		// A message may have been cut within a character.
+		// The recording may have cut the message in the middle of a character.
 		if utf8.Valid(whole) {
 			out.Text = string(whole)
 			out.Cut += len(text) - len(whole)
@@ -196,7 +198,7 @@ func messageOf(m *calls.Message, mask *calls.Masker, losses []CallLoss, notes *c
 	return out
 }
 
-// headOf returns a head. sent says that Dragoman has sent it.
+// headOf converts a head to a Head. sent says whether Dragoman sent the head or received it.
 func headOf(h *jsonrpc.Head, sent bool, notes *calls.Notes) *Head {
 	if h == nil {
 		return nil
@@ -248,7 +250,7 @@ func (a *API) readCall(r *http.Request) (any, *Problem) {
 	return nil, noCall(number)
 }
 
-// callNumber returns the number of the call in the path of a request.
+// callNumber reads the number of a call from the path of a request.
 func callNumber(r *http.Request) (uint64, *Problem) {
 	number, err := strconv.ParseUint(r.PathValue("number"), 10, 64)
 	if err != nil || number == 0 {
@@ -264,15 +266,15 @@ func noCall(number uint64) *Problem {
 	}
 }
 
-// Recording is the answer of GET and POST /api/v1/recording.
+// Recording is the response of GET and POST /api/v1/recording.
 type Recording struct {
 	All     bool              `json:"all" doc:"all calls are recorded; see record in the configuration"`
 	Windows []RecordingWindow `json:"windows"`
 	Bytes   int               `json:"bytes" doc:"memory that all recordings use, in bytes"`
 }
 
-// RecordingWindow is a period in which the calls of one server, one client or both are
-// recorded.
+// RecordingWindow is a period in which Dragoman records the calls that match Server and Client. An
+// empty field matches all calls.
 type RecordingWindow struct {
 	Server string    `json:"server,omitempty"`
 	Client string    `json:"client,omitempty" doc:"the name of the client"`

@@ -12,23 +12,23 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/transport/eventstream"
 )
 
-// EventEnd is the last event of each stream that Dragoman ends, because it is stopping or
-// because nothing more will come. It has no data and no id. A reader that did not get it
-// should connect again.
+// EventEnd is the name of the event with which Dragoman ends a stream. Dragoman sends this event
+// when it stops, or when the stream will have no more events. The event has an empty object as
+// data, and no id. If a stream ends without this event, the reader should connect again.
 const EventEnd = "end"
 
-// The timing of all streams.
+// The times and limits of all streams.
 const (
 	streamKeepAlive = 15 * time.Second
-	streamStall     = 30 * time.Second // the longest time of one write to a reader
-	streamBatch     = 256              // the most events in one write
+	streamStall     = 30 * time.Second // the maximum time for one write to a reader
+	streamBatch     = 256              // the maximum number of events in one write
 )
 
-// busyFor is how long a client should wait after a limit was reached, before it tries again.
+// busyFor is how long a client should wait before it tries again after it has reached a limit.
 const busyFor = 5 * time.Second
 
 // Streams serves server-sent events of one kind, such as log records, and limits the number of
-// readers. Call NewStreams to create one. Safe for concurrent use.
+// readers. Call NewStreams to create a Streams. It is safe for concurrent use.
 type Streams struct {
 	most     int64
 	open     atomic.Int64
@@ -36,20 +36,20 @@ type Streams struct {
 	drain    sync.Once
 }
 
-// NewStreams returns streams with at most the given number of readers.
+// NewStreams returns a Streams that accepts at most the given number of readers at a time.
 func NewStreams(most int) *Streams {
 	return &Streams{most: int64(most), draining: make(chan struct{})}
 }
 
-// Next appends to out the events that a reader has not got yet, each with
-// eventstream.AppendEvent. If there are none now, more is closed when there may be some. If
-// more is nil, Next must be called again at once. last means that nothing more will come. Only
-// one goroutine at a time calls Next, and Next must not block.
+// Next appends to out the events that a reader has not got yet, each with eventstream.AppendEvent.
+// If more is not nil, it is closed when there may be new events. If more is nil, the caller must
+// call Next again at once. last means that no more events will come. Next must not block. Only one
+// goroutine at a time calls Next.
 type Next func(out []byte) (_ []byte, more <-chan struct{}, last bool)
 
-// Serve answers a request with the events of next. It returns when the reader has
-// disconnected, when next reports that nothing more will come, or after Drain. A reader that
-// does not read for 30 s is disconnected. Other readers do not wait for it.
+// Serve answers a request with the events of next. It returns when the reader has disconnected,
+// when next reports that no more events will come, or after Drain. Serve disconnects a reader that
+// does not read for 30 s. A slow reader does not delay other readers.
 func (s *Streams) Serve(w http.ResponseWriter, r *http.Request, next Next) {
 	if s.open.Add(1) > s.most {
 		s.open.Add(-1)
@@ -105,11 +105,12 @@ func (s *Streams) Serve(w http.ResponseWriter, r *http.Request, next Next) {
 	}
 }
 
-// Drain ends all streams, so that the listener can stop. It may be called more than once.
+// Drain ends all streams, because the listener stops only after they have ended. Drain may be
+// called more than once.
 func (s *Streams) Drain() { s.drain.Do(func() { close(s.draining) }) }
 
-// eventID returns the id of an event: the epoch of the process, and numbers that give the
-// position of the event in its stream.
+// eventID returns the id of an event. The id consists of the epoch of the process and of numbers
+// that identify the event in its stream.
 func eventID(epoch int64, numbers ...uint64) string {
 	b := strconv.AppendInt(nil, epoch, 36)
 	for _, n := range numbers {
@@ -118,8 +119,8 @@ func eventID(epoch int64, numbers ...uint64) string {
 	return string(b)
 }
 
-// parseEventID sets the numbers of an id that eventID has returned for this epoch. It returns
-// false for an id of another process, and for any other text.
+// parseEventID stores the numbers of an id that eventID returned for this epoch. It returns false
+// for an id of another process, and for text that is not an id.
 func parseEventID(id string, epoch int64, numbers ...*uint64) bool {
 	parts := strings.Split(id, "-")
 	if len(parts) != len(numbers)+1 || parts[0] != strconv.FormatInt(epoch, 36) {
@@ -135,9 +136,9 @@ func parseEventID(id string, epoch int64, numbers ...*uint64) bool {
 	return true
 }
 
-// lastEventID returns the position after which a request continues. It is the header
-// Last-Event-ID, which a browser sends when it connects again, or else the parameter "after".
-// "" means none.
+// lastEventID returns the id of the last event that the reader has got. It is the header
+// Last-Event-ID, which a browser sends when it connects again, or else the parameter "after". It is
+// "" if the request has neither.
 func lastEventID(r *http.Request) string {
 	if id := r.Header.Get("Last-Event-ID"); id != "" {
 		return id
@@ -145,9 +146,9 @@ func lastEventID(r *http.Request) string {
 	return r.URL.Query().Get("after")
 }
 
-// Ring keeps the last items of a stream, numbered from 1. So a reader that connects again can
-// continue where it stopped. The number of items and their bytes are bounded, and the oldest
-// items are dropped first. Call NewRing to create one. Safe for concurrent use.
+// Ring keeps the last items of a stream. It numbers the items from 1, so that a reader that
+// connects again can continue where it stopped. The ring limits the number of items and their size,
+// and drops the oldest items first. Call NewRing to create a Ring. It is safe for concurrent use.
 type Ring[T any] struct {
 	epoch            int64
 	mostItems, bytes int
@@ -155,8 +156,8 @@ type Ring[T any] struct {
 	mu    sync.Mutex // held only while a few items are copied
 	last  uint64     // the number of the newest item
 	items []sized[T]
-	held  int           // the size of items in bytes
-	ended bool          // nothing more will be added
+	held  int           // the total size of items in bytes
+	ended bool          // whether End was called
 	grown chan struct{} // closed by the next Add or End; nil if no reader waits
 }
 
@@ -168,7 +169,7 @@ type sized[T any] struct {
 // Numbered is an item of a Ring with its number.
 type Numbered[T any] struct {
 	Number uint64
-	Missed uint64 // the number of items before this one that were dropped before the reader could read them
+	Missed uint64 // the number of items directly before this item that were dropped before the reader could read them
 	Item   T
 }
 
@@ -177,8 +178,8 @@ func NewRing[T any](items, bytes int) *Ring[T] {
 	return &Ring[T]{epoch: time.Now().UnixMilli(), mostItems: max(items, 1), bytes: bytes}
 }
 
-// Add appends an item and returns its number. size is the size of the item in bytes. After End,
-// Add does nothing and returns 0. It does not wait for readers.
+// Add appends an item and returns its number. size is the size of the item in bytes. After End, Add
+// does nothing and returns 0. Add does not wait for readers.
 func (r *Ring[T]) Add(item T, size int) uint64 {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -197,7 +198,7 @@ func (r *Ring[T]) Add(item T, size int) uint64 {
 	return r.last
 }
 
-// End marks the ring as complete: nothing more will be added.
+// End marks the ring as complete: Add adds nothing more.
 func (r *Ring[T]) End() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -212,12 +213,13 @@ func (r *Ring[T]) wakeLocked() {
 	}
 }
 
-// Read returns up to limit items after a number, oldest first. If there are none, more is
-// closed when the next item is added, and last reports whether End was called.
+// Read returns up to limit items whose numbers are greater than after, the oldest first. If there
+// are none, more is closed by the next Add or End. last is true if there are none and End was
+// called; then more is nil.
 func (r *Ring[T]) Read(after uint64, limit int) (items []Numbered[T], more <-chan struct{}, last bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	oldest := r.last - uint64(len(r.items)) // the number before the oldest item
+	oldest := r.last - uint64(len(r.items)) // the number of the item before the oldest item
 	from := min(max(after, oldest), r.last)
 	for _, x := range r.items[from-oldest:] {
 		if len(items) == limit {
@@ -239,7 +241,8 @@ func (r *Ring[T]) Read(after uint64, limit int) (items []Numbered[T], more <-cha
 	return nil, r.grown, false
 }
 
-// Tail returns the number before the last n items. A negative n means before all items.
+// Tail returns the number that a reader passes to Read as after to get the last n items. A negative
+// n means all items.
 func (r *Ring[T]) Tail(n int) uint64 {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -249,11 +252,11 @@ func (r *Ring[T]) Tail(n int) uint64 {
 	return r.last - uint64(n)
 }
 
-// ID returns the id of an item for Last-Event-ID.
+// ID returns the id of the event for an item, which a reader sends as Last-Event-ID.
 func (r *Ring[T]) ID(number uint64) string { return eventID(r.epoch, number) }
 
-// After returns the number of the item with the given id. If the id is from another process, it
-// returns the number before the oldest item.
+// After returns the number of the item with the given id. If the id is from another process, After
+// returns the number before the oldest item, so that the reader gets all items.
 func (r *Ring[T]) After(id string) (number uint64) {
 	if !parseEventID(id, r.epoch, &number) {
 		return r.Tail(-1)
@@ -261,8 +264,8 @@ func (r *Ring[T]) After(id string) (number uint64) {
 	return number
 }
 
-// Follow returns a Next for a reader that has read the items up to a number. encode returns
-// the name and the data of an event. If the name is empty, the item is left out.
+// Follow returns a Next for a reader that has read all items up to the number after. encode returns
+// the name and the data of an event. If the name is empty, the reader does not get the item.
 func (r *Ring[T]) Follow(after uint64, encode func(Numbered[T]) (name string, data []byte)) Next {
 	return func(out []byte) ([]byte, <-chan struct{}, bool) {
 		items, more, last := r.Read(after, streamBatch)

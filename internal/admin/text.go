@@ -11,11 +11,11 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/excerpt"
 )
 
-// maxName is the maximum number of bytes of a peer's name that are shown.
+// maxName is the maximum number of bytes that Dragoman shows of a name from a peer.
 const maxName = 128
 
-// Text returns the report as text for a terminal. now is the time that ages are relative to.
-// Text from peers is quoted, so that a peer cannot add lines to the report.
+// Text returns the report as text for a terminal. The ages in the report are relative to now. Text
+// from peers is quoted, so that a peer cannot add lines to the report.
 func (r *Report) Text(now time.Time) []byte {
 	var b bytes.Buffer
 	line, ago := textOf(&b, now)
@@ -49,15 +49,15 @@ func (r *Report) Text(now time.Time) []byte {
 	return b.Bytes()
 }
 
-// Text returns everything about the server as text for a terminal; see Report.Text.
+// Text returns the complete state of the server as text for a terminal; see Report.Text.
 func (s *Server) Text(now time.Time) []byte {
 	var b bytes.Buffer
 	s.text(textOf(&b, now))
 	return b.Bytes()
 }
 
-// textOf returns two functions: line writes an indented line to b, and ago formats the time
-// since t.
+// textOf returns two functions: line writes an indented line to b, and ago returns as text how much
+// time has passed from a given time to now.
 func textOf(b *bytes.Buffer, now time.Time) (line func(depth int, format string, args ...any), ago func(time.Time) string) {
 	line = func(depth int, format string, args ...any) {
 		b.WriteString(strings.Repeat("  ", depth))
@@ -168,8 +168,8 @@ func (s *Server) text(line func(int, string, ...any), ago func(time.Time) string
 	}
 }
 
-// listFailure says why a list could not be read. It does not repeat the reason why the whole
-// server does not work.
+// listFailure returns a text that says why Dragoman could not read a list. If the reason is the
+// same as s.Reason, the text does not repeat it.
 func (s *Server) listFailure(why string) string {
 	if s.Reason != "" && strings.HasPrefix(why, s.Reason) {
 		return "failed for the same reason"
@@ -177,7 +177,7 @@ func (s *Server) listFailure(why string) string {
 	return fmt.Sprintf("failed: %q", why)
 }
 
-// number returns a number with its noun, in the plural unless the number is 1.
+// number returns a number and a noun as text. The noun is in the plural unless the number is 1.
 func number[T int | int64](n T, thing string) string {
 	if n != 1 {
 		thing += "s"
@@ -185,7 +185,8 @@ func number[T int | int64](n T, thing string) string {
 	return fmt.Sprintf("%d %s", n, thing)
 }
 
-// counts returns the number of sessions of each transport as text.
+// counts returns the number of sessions of each transport, and the number of single requests, as
+// text.
 func counts(all map[string]int, requests int) string {
 	var parts []string
 	for _, transport := range slices.Sorted(maps.Keys(all)) {
@@ -208,7 +209,7 @@ func ofChild(pid int) string {
 	return fmt.Sprintf(", pid %d", pid)
 }
 
-// printable returns s with its control characters written as escapes, as in Go source.
+// printable returns s with its control characters escaped as in Go source.
 func printable(s string) string {
 	q := fmt.Sprintf("%q", s)
 	return strings.ReplaceAll(q[1:len(q)-1], `\"`, `"`)

@@ -9,17 +9,18 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/tool"
 )
 
-// ToolQuery selects tools for FindTools. The zero value selects the first page of all tools,
-// sorted by name.
+// ToolQuery selects tools for FindTools. The zero value selects the first page of all tools, sorted
+// by their names at /mcp.
 type ToolQuery struct {
 	Server, Effect, State string // "" for all
-	Text                  string // words that a tool must contain, all of them
-	// Sort is name, tokens, server or effect, with "-" in front for descending. "" sorts by
-	// name, or by how well a tool matches Text.
+	Text                  string // words separated by spaces; a tool must contain all of them
+	// Sort is name, tokens, server or effect. A "-" in front reverses the order. If Sort is "", the
+	// best matches for Text come first; if Text is "" too, the tools are sorted by their names at
+	// /mcp.
 	Sort  string
-	From  int // tools to leave out, from the first on
+	From  int // the number of tools to skip
 	Limit int // 0 means 50
-	// Brief leaves out About and Signature, which take most of the time.
+	// Brief leaves out About and Signature, because they take the most time to compute.
 	Brief bool
 }
 
@@ -27,7 +28,7 @@ type ToolQuery struct {
 type FoundTools struct {
 	Tools  []FoundTool
 	Total  int // tools that match, on all pages
-	Tokens int // the cost of the tools that clients see at /mcp
+	Tokens int // estimated number of tokens of the matching tools that clients see at /mcp
 }
 
 // FoundTool is one tool with its whole description.
@@ -36,7 +37,7 @@ type FoundTool struct {
 	About string
 }
 
-// FindTools returns a page of tools. It reads nothing from servers.
+// FindTools returns a page of tools from the lists that Dragoman has already read.
 func (a *API) FindTools(q ToolQuery) FoundTools {
 	name, descending := strings.CutPrefix(q.Sort, "-")
 	search := toolQuery{
@@ -78,8 +79,8 @@ var toolOrders = map[string]func(x, y *indexed) int{
 	"effect": func(x, y *indexed) int { return strings.Compare(x.Effect, y.Effect) },
 }
 
-// FindTool returns one tool of a server, also one that clients do not see. It reads nothing
-// from the server. The problem is nil after success.
+// FindTool returns one tool of a server, even if clients do not see the tool. It uses the list that
+// Dragoman has already read. The problem is nil after success.
 func (a *API) FindTool(server, name string) (ToolDetail, *Problem) {
 	x, bad := a.knownTool(server, name)
 	if bad != nil {
@@ -88,7 +89,7 @@ func (a *API) FindTool(server, name string) (ToolDetail, *Problem) {
 	return a.toolDetail(x), nil
 }
 
-// ToolCost is what the tools of one endpoint cost in a model's context.
+// ToolCost estimates how many tokens the tools of one endpoint need in a model's context.
 type ToolCost struct {
 	Endpoint string // its path
 	Server   string // the only server of the endpoint; "" for the endpoint of all servers
@@ -96,8 +97,9 @@ type ToolCost struct {
 	Tokens   int    // an estimate
 }
 
-// ToolCosts returns the cost of each endpoint: first the endpoint of all servers, then the other
-// endpoints, the most expensive first. It reads nothing from servers.
+// ToolCosts returns the cost of each endpoint: first the endpoint of all servers, then the
+// endpoints of single servers, the most expensive first. It uses the lists that Dragoman has
+// already read.
 func (a *API) ToolCosts() []ToolCost { return toolCosts(a.toolsOf()) }
 
 func toolCosts(all []indexed) []ToolCost {

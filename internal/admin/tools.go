@@ -24,13 +24,13 @@ import (
 type Tools struct {
 	Tools []Tool `json:"tools"`
 	Total int    `json:"total" doc:"tools that match, on all pages"`
-	// Tokens is the number of tokens that the matching tools need in a model's context, if
-	// clients see them at /mcp.
+	// Tokens is the estimated number of tokens that the matching tools need in a model's context.
+	// It includes only the tools that clients see at /mcp.
 	Tokens int    `json:"tokens" doc:"estimated number of tokens, in a model's context, of the matching tools that clients see at /mcp"`
 	Next   string `json:"next,omitempty" doc:"the cursor of the next page"`
 }
 
-// Tool is one tool of a server. Text of the server is bounded, and secrets in it are masked.
+// Tool is one tool of a server. Long texts from the server are cut, and secrets in them are masked.
 type Tool struct {
 	Server      string `json:"server"`
 	Name        string `json:"name" doc:"the name that the server uses"`
@@ -39,13 +39,14 @@ type Tool struct {
 	Description string `json:"description,omitempty" doc:"the first 400 bytes; about of the tool has the whole description"`
 	Signature   string `json:"signature"`
 	Tokens      int    `json:"tokens" doc:"estimated number of tokens of the tool in a model's context"`
-	// Effect is the effect according to the annotations. The server does not guarantee it.
+	// Effect is the effect that the tool's annotations claim. The claim may be wrong.
 	Effect string     `json:"effect" enum:"read-only,write,destructive,unknown" doc:"the effect that the annotations claim"`
 	State  string     `json:"state" enum:"shown,hidden,invalid" doc:"whether clients see the tool at /mcp"`
 	Hidden []Hidden   `json:"hidden,omitempty" doc:"the endpoints at which clients do not see the tool"`
 	Hints  []ToolHint `json:"hints,omitempty"`
-	// Needs is nil for a tool that is in all lists that have been read. It is empty if the
-	// capability is not known.
+	// Needs is nil if clients without capabilities see the tool, or if all lists that have been
+	// read contain the tool. It is empty, but not nil, if Dragoman does not know which capabilities
+	// a client needs.
 	Needs []string `json:"needs,omitzero" doc:"capabilities of which a client needs one, because the server shows the tool only to such clients; only if the list of such a client is known"`
 	Stale bool     `json:"stale" doc:"whether the server is not ready, so that its list may have changed"`
 }
@@ -63,13 +64,13 @@ type ToolHint struct {
 	Text string `json:"text"`
 }
 
-// ToolDetail has everything about one tool.
+// ToolDetail describes one tool in detail.
 type ToolDetail struct {
 	Tool
 	About     string         `json:"about,omitempty" doc:"the whole description"`
 	Arguments []ToolArgument `json:"arguments"`
 	Returns   string         `json:"returns" doc:"the type of the structured result, or content"`
-	// Definition is the tool as the server sent it.
+	// Definition is the tool as the server sent it, but with secrets masked.
 	Definition json.RawMessage `json:"definition" doc:"the tool as the server sent it, with masked secrets"`
 }
 
@@ -82,7 +83,7 @@ type ToolArgument struct {
 	About    string `json:"about,omitempty"`
 }
 
-// These are the maximum lengths in bytes of a server's texts in lists.
+// The maximum lengths, in bytes, of texts from a server.
 const (
 	maxTitle       = 200
 	maxDescription = 400
@@ -104,19 +105,19 @@ type indexed struct {
 	sorted string // the sort key
 }
 
-// toolIndex has the tools of all servers. It is built again only when a list or the
-// configuration has changed. Results for unchanged lists are reused. The zero value is ready
-// to use. Safe for concurrent use.
+// toolIndex caches the tools of all servers. It is rebuilt only after a list or the configuration
+// has changed. After a change of a list, the tools from unchanged lists are reused. The zero value
+// is ready to use. It is safe for concurrent use.
 type toolIndex struct {
 	mu     sync.Mutex // held only for short assignments
 	made   bool
-	config *config.Snapshot     // the configuration of the tools
-	lists  []uint64             // the versions of the lists of tools
-	parts  map[string]*toolPart // the tools of each server
-	all    []indexed            // in the order of indexed.sorted; the slice is not changed after it is built
+	config *config.Snapshot     // the configuration from which all was built
+	lists  []uint64             // the versions of the tool lists from which all was built
+	parts  map[string]*toolPart // the tools of each server, by the server's name
+	all    []indexed            // in the order of indexed.sorted; the slice is never changed, only replaced
 }
 
-// toolPart has the tools of one server.
+// toolPart contains the tools of one server.
 type toolPart struct {
 	version uint64
 	tools   []indexed
@@ -133,8 +134,8 @@ func (a *API) toolsOf() []indexed {
 	return a.tools.of(lists.Of(mcp.MethodListTools), snapshot, lists.Offered, rt.Clean)
 }
 
-// of returns the tools of the lists under a configuration, sorted by their offered names. The
-// functions offered and cleaner belong to the same configuration.
+// of returns the tools of the given lists, sorted by the names under which clients see them.
+// snapshot, offered and cleaner must come from the same configuration.
 func (x *toolIndex) of(items []catalog.Items, snapshot *config.Snapshot, offered func(server, name string) string, cleaner func(server string) func(string) string) []indexed {
 	versions := make([]uint64, len(items))
 	for i := range items {
@@ -144,7 +145,7 @@ func (x *toolIndex) of(items []catalog.Items, snapshot *config.Snapshot, offered
 	have, all := x.made, x.all
 	known := x.parts
 	if x.config != snapshot {
-		known = nil // names and rules may have changed
+		known = nil // another configuration may have other names and rules
 	}
 	same := have && x.config == snapshot && slices.Equal(x.lists, versions)
 	x.mu.Unlock()
@@ -152,7 +153,7 @@ func (x *toolIndex) of(items []catalog.Items, snapshot *config.Snapshot, offered
 		return all
 	}
 	parts := make(map[string]*toolPart, len(items))
-	first := map[string]string{} // the server that offers each name
+	first := map[string]string{} // the server that offers each name; the key is a name at /mcp
 	all = nil
 	for i := range items {
 		list := &items[i]
@@ -160,7 +161,7 @@ func (x *toolIndex) of(items []catalog.Items, snapshot *config.Snapshot, offered
 		if part == nil || part.version != versions[i] {
 			part = &toolPart{version: versions[i]}
 			server, _ := snapshot.Server(list.Server)
-			server.Name = list.Server // a reload may have removed the server
+			server.Name = list.Server // the snapshot does not have the server if a reload has removed it
 			clean := cleaner(list.Server)
 			add := func(raw []byte, exposed bool) {
 				part.tools = append(part.tools, indexTool(server, raw, exposed, offered, clean))
@@ -201,19 +202,19 @@ func (x *toolIndex) of(items []catalog.Items, snapshot *config.Snapshot, offered
 	return all
 }
 
-// versionOf returns a number that changes whenever the items of a server change for some clients.
+// versionOf returns a number that changes whenever the items of a server change for any client.
 func versionOf(list *catalog.Items) uint64 {
 	v := list.Version
 	for i := range list.Others {
-		v = (v ^ list.Others[i].Version) * 1099511628211 // as FNV-1a, so that each list counts
+		v = (v ^ list.Others[i].Version) * 1099511628211 // as in FNV-1a, so that a change of any list changes v
 	}
 	return v
 }
 
-// addOthers calls add for each tool that is not in the list for clients without capabilities. needs
-// has the capabilities of which a client must declare one to see the tool. It is empty, but not nil,
-// if only some clients see the tool, and these capabilities are not known. It is nil if the list for
-// clients without capabilities has not been read, and all other lists have the tool.
+// addOthers calls add for each tool that is missing in the list for clients without capabilities. A
+// client must declare at least one of the capabilities in needs to see the tool. needs is empty,
+// but not nil, if these capabilities are not known. needs is nil if the list for clients without
+// capabilities has not been read, and all other lists contain the tool.
 func addOthers(list *catalog.Items, add func(raw []byte, exposed bool, needs []string)) {
 	if len(list.Others) == 0 {
 		return
@@ -241,7 +242,8 @@ func addOthers(list *catalog.Items, add func(raw []byte, exposed bool, needs []s
 				add(raw, at < len(list.Others[i].Shown), nil)
 				continue
 			}
-			// Keep the capabilities that all clients that see the tool have, and no other client has.
+			// Keep each capability that all clients with this tool declare, and that no other
+			// client declares.
 			needs := slices.Clone(list.Others[i].Capabilities)
 			for j := range list.Others {
 				needs = slices.DeleteFunc(needs, func(c string) bool { return slices.Contains(list.Others[j].Capabilities, c) != lists[j][name] })
@@ -321,7 +323,8 @@ func effectOf(t tool.Tool) string {
 	return "unknown"
 }
 
-// shownText bounds a text of a server and masks secrets in it. The text keeps its line ends.
+// shownText masks secrets in a text from a server and cuts the text to limit bytes. It keeps line
+// breaks.
 func shownText(clean func(string) string, text string, limit int) string {
 	return excerpt.Cut(clean(text), limit)
 }
@@ -363,15 +366,15 @@ func (a *API) readTools(r *http.Request) (any, *Problem) {
 	return out, nil
 }
 
-// toolQuery is the search and the order that a request asks for.
+// toolQuery says which tools a request asks for, and in which order.
 type toolQuery struct {
 	server, effect, state string   // "" for all
-	words                 []string // the words that the text of a tool must contain, all of them
-	byName, byTokens      bool     // the order of the answer; without either, the best matches come first
+	words                 []string // a tool must contain all these words
+	byName, byTokens      bool     // the order of the results; if neither is set, the best matches come first
 }
 
-// find returns the matching tools in order. cost is the number of tokens of the matching tools that
-// clients see.
+// find returns the matching tools in order. cost is the total number of tokens of the matching
+// tools that clients see.
 func (q *toolQuery) find(all []indexed) (found []indexed, cost int) {
 	ranked := q.byTokens || !q.byName && len(q.words) > 0
 	for i := range all {
@@ -396,7 +399,7 @@ func (q *toolQuery) find(all []indexed) (found []indexed, cost int) {
 	return found, cost
 }
 
-// maxQuery is the maximum length of the text of a search in bytes.
+// maxQuery is the maximum length of a search text in bytes.
 const maxQuery = 256
 
 func hasAll(text string, words []string) bool {
@@ -408,9 +411,9 @@ func hasAll(text string, words []string) bool {
 	return true
 }
 
-// rank returns a letter that says how well a tool matches a search. The best match is a tool
-// whose name begins with the first word. The next is a name that contains this word, and then a
-// description that contains the word.
+// rank returns a letter that says how well a tool matches a search. It returns a, the best, if the
+// server's name for the tool begins with the first word. It returns b if the name at /mcp contains
+// this word, and c otherwise.
 func rank(x *indexed, words []string) byte {
 	name := strings.ToLower(x.Name)
 	switch {
@@ -422,7 +425,7 @@ func rank(x *indexed, words []string) byte {
 	return 'c'
 }
 
-// readyServers returns the servers whose lists are not out of date.
+// readyServers reports for each server whether its lists are up to date.
 func (a *API) readyServers() map[string]bool {
 	out := map[string]bool{}
 	for _, s := range a.opts.Runtime.Statuses() {
@@ -431,8 +434,8 @@ func (a *API) readyServers() map[string]bool {
 	return out
 }
 
-// shownTool returns a tool of the index for the API. It computes the expensive fields that a
-// search does not need.
+// shownTool prepares a tool of the index for a response. It computes the signature, because the
+// index does not contain it.
 func (a *API) shownTool(x *indexed, ready map[string]bool) Tool {
 	out := x.Tool
 	out.Signature = shownText(a.opts.Runtime.Clean(x.Server), tool.Of(x.raw).Signature(), maxDescription)
@@ -449,7 +452,7 @@ func (a *API) readTool(r *http.Request) (any, *Problem) {
 	return a.toolDetail(x), nil
 }
 
-// toolDetail returns everything about a tool of the index.
+// toolDetail returns a tool of the index with all details.
 func (a *API) toolDetail(x *indexed) ToolDetail {
 	clean := a.opts.Runtime.Clean(x.Server)
 	t := tool.Of(x.raw)
@@ -465,8 +468,8 @@ func (a *API) toolDetail(x *indexed) ToolDetail {
 	return out
 }
 
-// findTool returns a tool of a server, including tools that clients do not see. It reads the
-// list again if it is not fresh.
+// findTool returns a tool of a server, even if clients do not see the tool. It reads the list again
+// if the cached list is not fresh.
 func (a *API) findTool(ctx context.Context, server, name string) (*indexed, *Problem) {
 	if bad := a.noServer(server); bad != nil {
 		return nil, bad
@@ -475,7 +478,7 @@ func (a *API) findTool(ctx context.Context, server, name string) (*indexed, *Pro
 	return a.knownTool(server, name)
 }
 
-// knownTool does the same as findTool, but reads nothing.
+// knownTool does the same as findTool, but does not read the list again.
 func (a *API) knownTool(server, name string) (*indexed, *Problem) {
 	if bad := a.noServer(server); bad != nil {
 		return nil, bad
@@ -498,7 +501,7 @@ func (a *API) knownTool(server, name string) (*indexed, *Problem) {
 	return nil, p
 }
 
-// cleanJSON masks the secrets in JSON of a server. It returns null if the result is no longer
+// cleanJSON masks the secrets in JSON from a server. It returns null if the masked text is not
 // valid JSON.
 func cleanJSON(clean func(string) string, raw []byte) json.RawMessage {
 	text := excerpt.MaskJSON(string(raw), clean)
@@ -512,7 +515,7 @@ func cleanJSON(clean func(string) string, raw []byte) json.RawMessage {
 }
 
 // itemsOf returns a list of one server. If the list for clients without capabilities has not been
-// read, itemsOf returns the longest list that other clients have got.
+// read, itemsOf returns the longest list that other clients have received.
 func (a *API) itemsOf(server, method string) (out catalog.Items) {
 	if lists := a.opts.Runtime.Lists(); lists != nil {
 		for _, x := range lists.Of(method) {
@@ -530,8 +533,8 @@ func (a *API) itemsOf(server, method string) (out catalog.Items) {
 	return out
 }
 
-// refreshList starts to read a list of a ready server if the cached list is not fresh, and waits
-// briefly for the result.
+// refreshList reads a list of a server again if the cached list is not fresh. It waits only briefly
+// for the result.
 func (a *API) refreshList(ctx context.Context, server, method string) {
 	if lists := a.opts.Runtime.Lists(); lists != nil {
 		lists.Refresh(ctx, server, method)

@@ -10,8 +10,7 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/tape"
 )
 
-// serveTranscript answers /api/v1/calls/NUMBER/transcript with a tape of both wires of a call,
-// which `dragoman replay` plays.
+// serveTranscript answers /api/v1/calls/NUMBER/transcript with the result of Transcript.
 func (a *API) serveTranscript(w http.ResponseWriter, r *http.Request) {
 	number, bad := callNumber(r)
 	var text []byte
@@ -31,8 +30,9 @@ func (a *API) serveTranscript(w http.ResponseWriter, r *http.Request) {
 	_, _ = w.Write(text)
 }
 
-// Transcript returns a tape of both wires of a call, which `dragoman replay` plays. The problem is
-// the reason why there is no tape: the call still runs, or its messages were not kept whole.
+// Transcript returns a tape of a call, which `dragoman replay` plays. The tape contains the
+// messages that were exchanged with the client and with the server. Transcript returns a problem if
+// the call is not known, still runs, or was not recorded completely.
 func (a *API) Transcript(number uint64) ([]byte, *Problem) {
 	c, ok := a.opts.Calls.Find(number)
 	if !ok {
@@ -82,7 +82,8 @@ func (a *API) Transcript(number uint64) ([]byte, *Problem) {
 	return out.Bytes(), nil
 }
 
-// isMessage reports whether a message is JSON-RPC. The error page of a proxy is not.
+// isMessage reports whether a recorded text is a JSON-RPC message. For example, the error page of a
+// proxy is not. A text that was cut off is treated as a message.
 func isMessage(m *calls.Message) bool {
 	if m.Cut() > 0 {
 		return true

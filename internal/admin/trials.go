@@ -21,8 +21,8 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/runtime"
 )
 
-// Trial is a test of a server before it is added. Dragoman opens the server once, reads its
-// lists and stops it.
+// Trial is a test of a server before the server is added. Dragoman opens the server once, reads its
+// lists and closes it.
 type Trial struct {
 	State     string           `json:"state" enum:"waiting,running,connected,failed,cancelled" doc:"waiting: other trials run first"`
 	Started   *time.Time       `json:"started,omitempty"`
@@ -50,8 +50,8 @@ const (
 
 // Bounds of trials.
 const (
-	mostTrials = 4                // trials at the same time
-	trialStart = time.Minute      // the minimum timeout for the start; npx may have to download a package first
+	mostTrials = 4                // the maximum number of trials at the same time
+	trialStart = time.Minute      // the minimum timeout for the start of the server; npx may have to download a package first
 	trialLists = 30 * time.Second // the timeout for reading the lists
 	trialStop  = 3 * time.Second  // how long the server may take to exit by itself
 )
@@ -81,7 +81,7 @@ func (x *trial) set(change func(*Trial)) {
 	change(&x.show)
 }
 
-// over reports whether the trial has ended.
+// over reports whether the trial has ended. It returns false if x is nil.
 func (x *trial) over() bool { return x != nil && x.snapshot().Ended != nil }
 
 // slots limits how many trials or requests run at the same time. The zero value is ready to use.
@@ -90,8 +90,8 @@ type slots struct {
 	free chan struct{}
 }
 
-// take waits for a free slot. It returns false if ctx ends first. most is the number of slots, and
-// must be the same in all calls.
+// take waits for a free slot and takes the slot. ok is false if ctx ends first. release frees the
+// slot. most is the number of slots, and must be the same in all calls.
 func (s *slots) take(ctx context.Context, most int) (release func(), ok bool) {
 	s.once.Do(func() { s.free = make(chan struct{}, most) })
 	select {
@@ -102,7 +102,7 @@ func (s *slots) take(ctx context.Context, most int) (release func(), ok bool) {
 	}
 }
 
-// TryDraft starts the trials of the chosen servers of a draft.
+// TryDraft starts a trial of each chosen server of a draft.
 func (a *API) TryDraft(id string, q Choice) (Draft, *Problem) {
 	d, bad := a.drafts.find(id)
 	if bad == nil {
@@ -156,8 +156,8 @@ func (a *API) TryDraft(id string, q Choice) (Draft, *Problem) {
 	return d.show(a), nil
 }
 
-// hides returns a problem if a chosen server has a command that is not shown in full, and the choice
-// does not confirm that it may start.
+// hides returns a problem if the command of a chosen server is not shown in full, unless q confirms
+// that such a command may start.
 func (d *draft) hides(q Choice) *Problem {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -175,9 +175,9 @@ func (d *draft) hides(q Choice) *Problem {
 	return nil
 }
 
-// judgeLocked deselects the servers whose trial has failed, when all trials have ended and at least
-// one server has connected. It judges each trial only once. A server that only needs the value of a
-// variable stays in use.
+// judgeLocked does nothing until the trials of all chosen servers have ended. Then it deselects
+// each server whose trial has failed, if at least one server has connected. A server that only
+// needs the value of a variable stays selected. judgeLocked judges each trial only once.
 func (d *draft) judgeLocked() {
 	connected := false
 	for _, x := range d.servers {
@@ -250,8 +250,8 @@ func (a *API) perform(ctx context.Context, x *trial, server config.Server) {
 	}
 }
 
-// whatStarts returns the program or the host of a server as attributes of a log record. Arguments
-// and the rest of a URL may contain secrets.
+// whatStarts returns the program or the host of a server as attributes of a log record. It leaves
+// out the arguments and the rest of the URL, because they may contain secrets.
 func whatStarts(server config.Server) []any {
 	if server.Command != "" {
 		return []any{"command", excerpt.Line(excerpt.MaskSecrets(server.Command), maxName)}
@@ -262,7 +262,7 @@ func whatStarts(server config.Server) []any {
 	return nil
 }
 
-// end records the end of a trial.
+// end stores the result of a trial that has ended.
 func (x *trial) end(state string, r runtime.Trial) {
 	now := time.Now().UTC()
 	clean := r.Clean
@@ -290,7 +290,7 @@ func (x *trial) end(state string, r runtime.Trial) {
 	})
 }
 
-// infoText returns the name and the version in an Implementation object.
+// infoText returns the name and the version from an Implementation object.
 func infoText(info []byte, clean func(string) string) string {
 	whole := jsonrpc.Whole(info)
 	part := func(key string) string {
@@ -305,7 +305,7 @@ func infoText(info []byte, clean func(string) string) string {
 }
 
 // resolve returns the settings that a server of a draft will have in the configuration. If the
-// server cannot be used, resolve returns the failure. It starts nothing.
+// server cannot be used, resolve returns the failure. It does not start the server.
 func (t *target) resolve(x *draftServer, env intake.Env) (config.Server, *failure.Failure) {
 	invalid := func(text string) *failure.Failure {
 		return &failure.Failure{Class: failure.CannotStart, Server: x.name, Sentence: "the entry of server " + excerpt.Quote(x.name, maxName) + " is not valid: " + excerpt.Line(excerpt.MaskSecrets(text), maxDraftText), Action: "correct the entry, then paste the text or choose the file again"}
