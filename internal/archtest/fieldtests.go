@@ -9,9 +9,9 @@ import (
 	"strconv"
 )
 
-// fieldTests lists bridge failures that occurred in practice, by number. The name of each test
-// that guards against failure 7 must begin with TestT7_, so that the test can be found. A
-// failure may have several tests, in several packages.
+// fieldTests lists failures of MCP bridges that occurred in practice, by number. The name of a test
+// for failure 7 must begin with TestT7_, so that developers can find the test. A failure may have
+// several tests, in several packages.
 var fieldTests = map[int]string{
 	1:  "a modern-only client before servers of both eras",
 	2:  "a legacy-only client before servers of both eras",
@@ -45,8 +45,8 @@ var fieldTests = map[int]string{
 
 var fieldTestName = regexp.MustCompile(`^TestT(\d+)(.?)`)
 
-// FieldTests reports each failure that has no test, and each test whose name almost follows the
-// pattern for such a test.
+// FieldTests reports each failure that has no test. It also reports each test whose name begins
+// like the name of such a test but does not follow the pattern exactly.
 func FieldTests(t *Tree, all map[int]string) (breaches []string) {
 	missing := maps.Clone(all)
 	for _, f := range t.Files {

@@ -6,7 +6,8 @@ import (
 	"strings"
 )
 
-// Directions returns the imports of a package in a higher layer or in the same layer.
+// Directions reports each import that the layers do not allow, and each package that is in no
+// layer. A package may import only packages in lower layers.
 func Directions(t *Tree) (breaches []string) {
 	for _, f := range t.product() {
 		if isRig(f.Dir) {
@@ -53,8 +54,8 @@ func refuse(from, to string) string {
 	return ""
 }
 
-// compare returns the reason why an import from one folder to another goes in the wrong
-// direction, or "".
+// compare returns the reason why an import from one folder to another goes in the wrong direction.
+// It returns "" if the import is allowed.
 func compare(order [][]string, from, to string) string {
 	fromRoom, fromLayer, _ := place(order, from)
 	toRoom, toLayer, ok := place(order, to)
@@ -71,8 +72,8 @@ func compare(order [][]string, from, to string) string {
 	return ""
 }
 
-// place returns the most specific package in order that contains dir, and its layer, counted
-// from 0.
+// place returns the most specific package in order that contains dir, and the index of the layer of
+// this package. ok is false if no package in order contains dir.
 func place(order [][]string, dir string) (room string, layer int, ok bool) {
 	for i, rooms := range order {
 		for _, r := range rooms {
@@ -84,7 +85,8 @@ func place(order [][]string, dir string) (room string, layer int, ok bool) {
 	return room, layer, ok
 }
 
-// Guests returns the imports of the modules in guests by packages that may not import them.
+// Guests reports each import of a module in guests by a package that may not import the module.
+// guests contains the folders that may import each module.
 func Guests(t *Tree, guests map[string][]string) (breaches []string) {
 	for _, f := range t.product() {
 		for _, path := range f.Imports() {
@@ -98,7 +100,7 @@ func Guests(t *Tree, guests map[string][]string) (breaches []string) {
 	return breaches
 }
 
-// WireJSON returns the imports of encoding/json in the packages of the list wire.
+// WireJSON reports each import of encoding/json in the packages that wire lists.
 func WireJSON(t *Tree) (breaches []string) {
 	for _, f := range t.product() {
 		onWire := slices.ContainsFunc(wire, func(r string) bool { return within(f.Dir, r) })

@@ -10,13 +10,14 @@ import (
 	"strings"
 )
 
-// Locks returns operations that may block while a lock is held: a callback, a log line, a call
-// through an interface, and a channel operation or wait that is not in a select with a
-// default. A function whose name ends in Locked runs under its caller's lock. allowed lists
-// exceptions, as "file: function: what", with their reasons.
+// Locks reports operations that may block while a lock is held: calls of callbacks, calls through
+// interfaces, log calls, waits, and channel operations that are not in a select with a default. A
+// function whose name ends in Locked runs while its caller holds a lock. allowed lists exceptions,
+// as "file: function: operation", with the reason for each.
 //
-// Locks reads syntax only. A lock is any value with a method Lock. Locks follows calls by name
-// within a package, and does not look into other packages.
+// Locks uses only the syntax of the files. A lock is any value whose method Lock or RLock is
+// called. Locks follows calls to functions of the same package, which it finds by name, but not
+// calls to other packages.
 func Locks(t *Tree, allowed map[string]string) (breaches []string) {
 	interfaces := t.interfaces()
 	used := map[string]bool{}
@@ -44,8 +45,8 @@ func Locks(t *Tree, allowed map[string]string) (breaches []string) {
 	return breaches
 }
 
-// interfaces returns the interface types of the tree, as "package.Name", and those of the
-// standard library whose methods block.
+// interfaces returns the names of interface types, as "package.Name": all interface types of the
+// program, and those of the standard library whose methods may block.
 func (t *Tree) interfaces() map[string]bool {
 	out := map[string]bool{
 		"io.Reader": true, "io.Writer": true, "io.Closer": true, "io.ReadCloser": true, "io.WriteCloser": true,
@@ -69,14 +70,14 @@ func (t *Tree) interfaces() map[string]bool {
 	return out
 }
 
-// lockPackage holds the facts about one package.
+// lockPackage contains what Locks needs to know about one package.
 type lockPackage struct {
 	name       string
 	interfaces map[string]bool
-	callbacks  map[string]bool              // fields with a function type
-	adapters   map[string]bool              // fields of an interface type
-	methods    map[string][]string          // types that have a method, by method name
-	fields     map[string]map[string]string // field types of this package's types, by type and field name
+	callbacks  map[string]bool              // names of fields with a function type
+	adapters   map[string]bool              // names of fields with an interface type
+	methods    map[string][]string          // names of the types that have a method, by method name
+	fields     map[string]map[string]string // types of the fields of this package's structs, by struct name and field name
 	functions  []*lockFunction
 	does       map[string]string // the first blocking operation of each function, by function name
 	imports    map[string]bool   // the names of imported packages
@@ -170,7 +171,7 @@ func fieldTypes(s *ast.StructType) map[string]string {
 	return out
 }
 
-// functionName returns the name of a function with its receiver's type before it.
+// functionName returns the name of a function, or Type.Method for a method.
 func functionName(d *ast.FuncDecl) string {
 	if d.Recv == nil {
 		return d.Name.Name
@@ -205,13 +206,13 @@ func typeName(e ast.Expr) string {
 	return ""
 }
 
-// spread finds out for each function whether it may block, including the functions that it
-// calls.
+// spread fills p.does. It finds for each function the first operation that may block, in the
+// function itself or in the functions that it calls.
 func (p *lockPackage) spread() {
 	calls := map[string][]string{}
 	for _, f := range p.functions {
 		if strings.HasSuffix(f.name, "Locked") {
-			// Operations after the function has released its caller's lock do not count.
+			// A Locked function may release its caller's lock. Ignore what it does after that.
 			w := &lockWalk{p: p, in: f.decl, held: map[string]bool{"the caller's": true}, calls: map[string]bool{}}
 			w.block(f.decl.Body.List)
 			if len(w.breaches) > 0 {
@@ -243,8 +244,9 @@ func (p *lockPackage) spread() {
 	}
 }
 
-// inspect visits the nodes that run when the function runs. It skips function literals, and
-// treats a select statement as one operation.
+// inspect visits the nodes that run when the function runs. It skips function literals, and go and
+// defer statements. It also skips the channel operations of a select statement with a default,
+// because they do not block.
 func (p *lockPackage) inspect(root ast.Node, f func(ast.Node)) {
 	ast.Inspect(root, func(n ast.Node) bool {
 		switch n := n.(type) {
@@ -283,7 +285,7 @@ var pureMethods = []string{"Name", "Header", "Error", "String", "Addr", "Stalled
 
 var logMethods = []string{"Debug", "Info", "Warn", "Error", "Log", "LogAttrs"}
 
-// blocks returns the operation of a node that may block, or "".
+// blocks describes the operation of a node if the operation may block. Otherwise it returns "".
 func (p *lockPackage) blocks(in *ast.FuncDecl, n ast.Node) string {
 	switch n := n.(type) {
 	case *ast.SendStmt:
@@ -295,8 +297,8 @@ func (p *lockPackage) blocks(in *ast.FuncDecl, n ast.Node) string {
 	case *ast.CallExpr:
 		switch fun := n.Fun.(type) {
 		case *ast.Ident:
-			// The parameters of unexported functions are functions of this package, which are
-			// checked themselves.
+			// All callers of an unexported function are in this package. So the functions that they
+			// pass are checked themselves.
 			if in.Name.IsExported() && isFuncParameter(in, fun.Name) {
 				return "the parameter " + fun.Name + " is called"
 			}
@@ -346,8 +348,8 @@ func lastName(e ast.Expr) string {
 	return ""
 }
 
-// callee returns the name of the function of this package that a node calls. It returns "" if
-// there is none or if it cannot be determined.
+// callee returns the name of the function of this package that a node calls. It returns "" if the
+// node calls no such function, or if the function cannot be determined.
 func (p *lockPackage) callee(in *ast.FuncDecl, n ast.Node) string {
 	call, ok := n.(*ast.CallExpr)
 	if !ok {
@@ -374,8 +376,8 @@ func (p *lockPackage) callee(in *ast.FuncDecl, n ast.Node) string {
 	return ""
 }
 
-// typeOf returns the name of an expression's type. It knows the types of the receiver, of
-// parameters, and of fields of values with a known type. Otherwise it returns "".
+// typeOf returns the name of an expression's type if the expression is the receiver, a parameter or
+// a field. For any other expression, and if the type is not known, it returns "".
 func (p *lockPackage) typeOf(in *ast.FuncDecl, e ast.Expr) string {
 	switch e := e.(type) {
 	case *ast.Ident:
@@ -410,8 +412,8 @@ func (p *lockPackage) isField(name string) bool {
 	return false
 }
 
-// fieldType returns the type of the fields with the given name. It returns "" if these fields have
-// different types.
+// fieldType returns the type of the fields with the given name. It returns "" if there is no such
+// field, or if the fields have different types.
 func (p *lockPackage) fieldType(name string) (t string) {
 	for _, fields := range p.fields {
 		switch has := fields[name]; {
@@ -425,14 +427,16 @@ func (p *lockPackage) fieldType(name string) (t string) {
 	return t
 }
 
-// underLock returns the operations that a function performs while it holds a lock.
+// underLock returns the operations that a function performs while a lock is held and that may
+// block.
 func (p *lockPackage) underLock(f *lockFunction) []lockBreach {
 	w := &lockWalk{p: p, in: f.decl, held: map[string]bool{}}
-	if strings.HasSuffix(f.name, "Locked") { // a function with this suffix runs under its caller's lock
+	if strings.HasSuffix(f.name, "Locked") { // such a function runs while its caller holds a lock
 		w.held["the caller's"] = true
 	}
 	w.block(f.decl.Body.List)
-	// Function literals run later, so their locks are tracked separately.
+	// Function literals may run later, without the locks of this function. So they are checked
+	// separately.
 	ast.Inspect(f.decl.Body, func(n ast.Node) bool {
 		if made, ok := n.(*ast.FuncLit); ok {
 			later := &lockWalk{p: p, in: f.decl, held: map[string]bool{}}
@@ -450,7 +454,7 @@ type lockWalk struct {
 	in       *ast.FuncDecl
 	held     map[string]bool
 	breaches []lockBreach
-	calls    map[string]bool // the functions of this package that are called; nil means not recorded
+	calls    map[string]bool // the functions of this package that are called while a lock is held; nil if they are not recorded
 }
 
 // block visits statements in order, and reports whether execution continues after them.
@@ -560,13 +564,13 @@ func (w *lockWalk) clauses(body *ast.BlockStmt) bool {
 	if !all {
 		ways = append(ways, nil)
 	}
-	// A break only leaves the switch statement.
+	// A break leaves only the switch statement, so execution continues after the statement.
 	w.ways(ways)
 	return true
 }
 
-// ways visits alternatives. Afterwards a lock counts as held if any alternative that continues
-// holds it.
+// ways visits the branches of a statement, and reports whether execution continues after any of
+// them. Afterwards, held contains each lock that is held at the end of such a branch.
 func (w *lockWalk) ways(all [][]ast.Stmt) (goesOn bool) {
 	before := w.held
 	after := map[string]bool{}
@@ -593,7 +597,7 @@ func hasBreak(b *ast.BlockStmt) (found bool) {
 	return found
 }
 
-// look records the operations of a statement or expression, if a lock is held.
+// look records the operations of a statement or expression that may block, if a lock is held.
 func (w *lockWalk) look(n ast.Node) {
 	if len(w.held) == 0 {
 		return

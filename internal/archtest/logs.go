@@ -14,16 +14,16 @@ import (
 // attrMakers are the functions of log/slog that return an attribute for a key and a value.
 var attrMakers = []string{"Any", "Bool", "Duration", "Float64", "Group", "Int", "Int64", "String", "Time", "Uint64"}
 
-// logMessageAt maps each method that writes a log record to the position of the message among
-// its arguments. With returns a logger with attributes. logLocked is a method of upstream that
-// logs after an unlock.
+// logMessageAt maps each method that writes a log record to the index of the message in its
+// arguments. The index of With is -1, because With has no message. logLocked is a method in package
+// upstream that queues a log record until the lock is released.
 var logMessageAt = map[string]int{
 	"Debug": 0, "Info": 0, "Warn": 0, "Error": 0, "Log": 2, "LogAttrs": 2, "With": -1, "logLocked": 1,
 }
 
 var snakeCase = regexp.MustCompile(`^[a-z][a-z0-9]*(_[a-z0-9]+)*$`)
 
-// LogKeys returns the keys of log attributes that are not snake_case.
+// LogKeys reports each key of a log attribute that is not snake_case.
 func LogKeys(t *Tree) (breaches []string) {
 	for _, f := range t.product() {
 		ast.Inspect(f.AST, func(n ast.Node) bool {
@@ -43,7 +43,7 @@ func LogKeys(t *Tree) (breaches []string) {
 	return breaches
 }
 
-// keysOf returns the keys of the attributes in a call, as far as they are literals.
+// keysOf returns those keys of the attributes in a call that are string literals.
 func keysOf(call *ast.CallExpr) (keys []*ast.BasicLit) {
 	owner, name := calleeOf(call)
 	literal := func(x ast.Expr) {
@@ -61,7 +61,7 @@ func keysOf(call *ast.CallExpr) (keys []*ast.BasicLit) {
 	}
 	for i := at + 1; i < len(call.Args); i++ {
 		if _, made := call.Args[i].(*ast.CallExpr); made {
-			continue // an attribute, which has its own key
+			continue // the argument is an attribute, which contains its own key
 		}
 		literal(call.Args[i])
 		i++ // skip the value of the key
@@ -69,8 +69,8 @@ func keysOf(call *ast.CallExpr) (keys []*ast.BasicLit) {
 	return keys
 }
 
-// calleeOf returns the name of a called function and the last word before it, as in
-// u.opts.Log.Warn: Log and Warn.
+// calleeOf returns the name of a called method, and the name of the variable or field before it.
+// For u.opts.Log.Warn, it returns Log and Warn.
 func calleeOf(call *ast.CallExpr) (owner, name string) {
 	s, ok := call.Fun.(*ast.SelectorExpr)
 	if !ok {
@@ -90,10 +90,10 @@ func isLog(name string) bool {
 	return strings.EqualFold(name, "log") || strings.EqualFold(name, "logger") || name == "slog" || name == "plain" || name == "limited"
 }
 
-// LogCodes returns the log calls at level info or above without a code. Such a call has no
-// attribute "code", and its message is not in the table. codes has the code of each message.
-// forwarders lists the files that log messages of other packages, with the reason. LogCodes
-// also returns the messages and codes of the table that no call logs.
+// LogCodes reports each log call at level info or above that has no attribute "code", if codes has
+// no code for its message. forwarders lists the files in which the message of a log call need not
+// be a literal, with the reason. LogCodes also reports the messages and codes in codes that do not
+// occur in the program.
 func LogCodes(t *Tree, codes []LogCode, forwarders map[string]string) (breaches []string) {
 	known, literals, needed := map[string]bool{}, map[string]bool{}, map[string]bool{}
 	for _, c := range codes {
@@ -141,11 +141,11 @@ func LogCodes(t *Tree, codes []LogCode, forwarders map[string]string) (breaches 
 	return breaches
 }
 
-// LogCode is the code of a message; see package logcode.
+// LogCode is a log message and its code; see package logcode.
 type LogCode struct{ Code, Message string }
 
-// messageOf returns the message of a log call at level info or above. text is "" if the
-// message is not a literal. logs is false for other calls.
+// messageOf returns the message of a log call at level info or above. text is "" if the message is
+// not a literal. logs is false for any other call.
 func messageOf(f *File, call *ast.CallExpr) (text string, logs bool) {
 	owner, name := calleeOf(call)
 	at, ok := logMessageAt[name]

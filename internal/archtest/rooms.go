@@ -1,9 +1,9 @@
 package archtest
 
-// layers lists the packages from the bottom up. A package imports only packages of lower
-// layers. Packages of one layer never import each other: the consumer declares an interface,
-// and runtime connects the two. An entry includes the folders below it, unless they have their
-// own entry.
+// layers lists the packages, the lowest layer first. A package may import only packages in lower
+// layers. Packages in the same layer never import each other: one of them declares an interface,
+// and a package in a higher layer connects the two. An entry includes the folders below it, unless
+// they have their own entry.
 var layers = [][]string{
 	{"internal/excerpt", "internal/identity", "internal/jsonrpc", "internal/logcode", "internal/loglimit", "internal/pattern", "internal/screen", "internal/servername", "internal/work"},
 	{"internal/failure"},
@@ -26,11 +26,11 @@ var layers = [][]string{
 	{"cmd"},
 }
 
-// inner orders the folders within an entry of layers in the same way. Entries that are not
-// listed have no such rule.
+// inner divides the folders below some entries of layers into layers too. The same rule applies to
+// these layers.
 var inner = map[string][][]string{
 	"internal/transport": {
-		{"internal/transport"}, // only this folder: the code that all transports share
+		{"internal/transport"}, // only this folder, with the code that all transports share
 		{"internal/transport/eventstream"},
 		{"internal/transport/httpdoor", "internal/transport/httplink"},
 		{"internal/transport/inmem", "internal/transport/sse", "internal/transport/stdio", "internal/transport/streamhttp"},
@@ -41,33 +41,35 @@ var inner = map[string][][]string{
 	},
 }
 
-// rigs are packages for tests and examples only. The program does not import them. They may import
-// any package.
+// rigs are packages that only tests and examples use. The program does not import them. They may
+// import any package.
 var rigs = []string{"examples", "internal/archtest", "internal/leaktest", "internal/netsim", "internal/pipetest", "internal/transcript"}
 
-// guests lists the modules that only some packages may import, and those packages.
+// guests lists the modules that only some packages may import, and the packages that may import
+// each module.
 var guests = map[string][]string{
-	// The core has its own wire code (docs/adr/0002). The SDK is for the built-in servers.
+	// The program itself uses its own wire code (docs/adr/0002). Only the built-in servers use the
+	// SDK.
 	"github.com/modelcontextprotocol/go-sdk": {"internal/server"},
 	"github.com/google/jsonschema-go":        {"internal/server"},
-	// One store has a database (docs/adr/0021).
+	// Only one package uses a database (docs/adr/0021).
 	"modernc.org/sqlite":      {"internal/server/requirements/store"},
 	"github.com/jackc/pgx/v5": {"internal/server/requirements/store"},
-	// The built-in servers are commands. Nothing else may depend on them.
+	// Each built-in server is a command. No package except cli may depend on them.
 	Module + "/internal/server": {"internal/server", "internal/cli"},
 }
 
-// wire lists the packages through which messages pass. They must not use encoding/json for a
-// message, because it ignores the case of names, keeps only the last of duplicate members,
-// replaces invalid UTF-8 and rounds numbers (docs/adr/0002).
+// wire lists the packages that process messages of peers. They must not use encoding/json, because
+// it ignores the case of names, keeps only the last of duplicate members, replaces invalid UTF-8
+// and rounds numbers (docs/adr/0002).
 var wire = []string{
 	"internal/jsonrpc", "internal/mcp", "internal/dialect", "internal/transport",
 	"internal/handshake", "internal/conn", "internal/downstream", "internal/upstream", "internal/bridge", "internal/catalog", "internal/gateway", "internal/demo", "internal/codex",
 }
 
-// datesLiveIn is the package with the feature table. Only this package may compare revisions.
-// The packages in datesNamedIn may contain dates, as the key of a codec or in the name of a
-// profile, but may not compare them.
+// datesLiveIn is the package with the feature table. Only this package may compare revisions. The
+// packages in datesNamedIn may contain the dates of revisions, for example in the name of a
+// profile, but may not compare the dates.
 const datesLiveIn = "internal/mcp"
 
 var datesNamedIn = []string{"internal/dialect", "internal/fake"}
@@ -80,7 +82,7 @@ var goStatements = map[string]string{
 
 // waitGroupRooms are the packages in which a type with goroutines must keep them in a work.Group.
 // waitGroupFields are the files that may have a struct with a sync.WaitGroup, with the reason why
-// no goroutine is added after the wait.
+// no goroutine is added after Wait was called.
 var waitGroupRooms = []string{
 	"internal/transport", "internal/handshake", "internal/conn", "internal/downstream", "internal/upstream", "internal/bridge", "internal/catalog", "internal/gateway", "internal/codex", "internal/runtime", "internal/console", "internal/daemon", "internal/telemetry",
 }
@@ -95,7 +97,8 @@ var waitGroupFields = map[string]string{
 	"internal/transport/stdio/process.go":              "added to before anybody has the process, and by what is waited for",
 }
 
-// logForwarders lists the files that log messages of other packages, with the reason.
+// logForwarders lists the files in which the message of a log call need not be a literal, with the
+// reason.
 var logForwarders = map[string]string{
 	"internal/upstream/log.go": "the messages are those of logLocked",
 	"internal/cli/status.go":   "the callers of record give the code",
@@ -107,15 +110,15 @@ var initFunctions = map[string]string{}
 // vagueNames are package names that do not say what the package provides.
 var vagueNames = []string{"util", "utils", "common", "types", "helper", "helpers", "models", "misc", "shared", "base"}
 
-// Limits of package comments and files, in lines.
+// Limits for the number of lines of package comments and files.
 const (
 	contractAtLeast = 5
 	contractAtMost  = 20
 	fileAtMost      = 900
 )
 
-// ownLocks are packages that hold locks while they write. They act as peers in tests, so no
-// real client or server waits for them.
+// ownLocks are packages that may hold a lock while they write. They are used only as peers in
+// tests, so no real client or server waits for the lock.
 var ownLocks = []string{"internal/fake"}
 
 // lockExceptions lists the operations that are allowed under a lock, as "file: function:
@@ -146,7 +149,8 @@ var lockExceptions = map[string]string{
 	"internal/server/lines/lines.go: Conn.send: the interface out is called":                                                                                 oneOutput,
 }
 
-// These are the reasons in lockExceptions. Each of these locks orders the writes to one target.
+// These are the reasons in lockExceptions. The reason oneRead means that the call cannot block. The
+// other reasons mean that the lock only orders the writes to one target.
 const (
 	drawing     = "status.mu is of one terminal"
 	oneResponse = "requestCaller.writing is of one response: one event after another, nothing after the answer"
@@ -156,6 +160,6 @@ const (
 	oneTape     = "the lock is of one tape or one replay: its sections in their order"
 )
 
-// unrevised lists the files that still use words of oldStyle. Remove a file from the list
-// when its text is rewritten.
+// unrevised lists the files that still contain phrases of oldStyle. Remove a file from the list
+// when the file contains none.
 var unrevised = []string{}

@@ -12,8 +12,8 @@ import (
 	"strings"
 )
 
-// Contracts returns the packages without exactly one package comment of 5 to 20 lines. The
-// comment of a command may be shorter, because the help text describes the command.
+// Contracts reports each package that does not have exactly one package comment of 5 to 20 lines.
+// The comment of a command may be shorter, because the help text describes the command.
 func Contracts(t *Tree) (breaches []string) {
 	docs := map[string][]*File{}
 	for _, f := range t.product() {
@@ -43,8 +43,8 @@ func Contracts(t *Tree) (breaches []string) {
 	return breaches
 }
 
-// Names returns the packages with a vague name, or with a name that differs from the name of
-// their folder.
+// Names reports each package with a vague name, or with a name that differs from the name of its
+// folder.
 func Names(t *Tree) (breaches []string) {
 	for _, f := range t.product() {
 		name, base := f.AST.Name.Name, path.Base(f.Dir)
@@ -57,7 +57,7 @@ func Names(t *Tree) (breaches []string) {
 	return slices.Compact(breaches)
 }
 
-// Sizes returns the files that are too long, except generated ones.
+// Sizes reports each file that has too many lines, except generated files.
 func Sizes(t *Tree) (breaches []string) {
 	for _, f := range t.Files {
 		if f.Lines > fileAtMost && !f.Generated {
@@ -67,8 +67,8 @@ func Sizes(t *Tree) (breaches []string) {
 	return breaches
 }
 
-// GoStatements returns the go statements in files that are not in allowed, and the files
-// in allowed that need no exception.
+// GoStatements reports each go statement in a file that is not in allowed. It also reports each
+// file in allowed that contains no go statement.
 func GoStatements(t *Tree, allowed map[string]string) []string {
 	return excepted(t, allowed, "go statement: use sync.WaitGroup.Go or errgroup, so that whoever starts a goroutine waits for it", func(n ast.Node) bool {
 		_, is := n.(*ast.GoStmt)
@@ -76,8 +76,8 @@ func GoStatements(t *Tree, allowed map[string]string) []string {
 	})
 }
 
-// WaitGroupFields returns the structs of the packages in rooms that have a sync.WaitGroup, in
-// files that are not in allowed. It also returns the files in allowed that need no exception.
+// WaitGroupFields reports each struct with a sync.WaitGroup that is in a package in rooms but not
+// in a file in allowed. It also reports each file in allowed that contains no such struct.
 func WaitGroupFields(t *Tree, rooms []string, allowed map[string]string) []string {
 	concerned := &Tree{Fset: t.Fset}
 	for _, f := range t.Files {
@@ -98,8 +98,8 @@ func WaitGroupFields(t *Tree, rooms []string, allowed map[string]string) []strin
 	})
 }
 
-// InitFunctions returns the init functions in files that are not in allowed, and the
-// files in allowed that need no exception.
+// InitFunctions reports each init function in a file that is not in allowed. It also reports each
+// file in allowed that contains no init function.
 func InitFunctions(t *Tree, allowed map[string]string) []string {
 	return excepted(t, allowed, "init function: nothing registers itself; the composition root calls constructors", func(n ast.Node) bool {
 		f, is := n.(*ast.FuncDecl)
@@ -128,9 +128,9 @@ func excepted(t *Tree, allowed map[string]string, breach string, is func(ast.Nod
 	return breaches
 }
 
-// Dates returns the places outside of the feature table that spell a revision's date or
-// compare a revision with a specific one. Code should use Can to ask what a peer can do; see
-// docs/adr.
+// Dates reports each place outside of internal/mcp that contains the date of a revision, or that
+// compares a revision with a specific revision. Code should call mcp.Revision.Can to find out what
+// a peer can do; see docs/adr.
 func Dates(t *Tree) (breaches []string) {
 	for _, f := range t.product() {
 		if within(f.Dir, datesLiveIn) || isRig(f.Dir) {
@@ -179,8 +179,8 @@ func isDate(lit *ast.BasicLit) bool {
 	return err == nil && date.MatchString(s)
 }
 
-// isRevision reports whether an expression is a specific revision: its date, or the constant
-// of package mcp.
+// isRevision reports whether an expression is a specific revision: a date, or a constant of package
+// mcp.
 func isRevision(e ast.Expr) bool {
 	switch e := ast.Unparen(e).(type) {
 	case *ast.BasicLit:

@@ -26,16 +26,16 @@ type File struct {
 	AST       *ast.File
 }
 
-// Tree holds a module's Go files, sorted by path, and its pages for users. It does not change
-// after Load.
+// Tree holds a module's Go files, sorted by path, and its documentation for users. It does not
+// change after Load.
 type Tree struct {
 	Fset  *token.FileSet
 	Files []*File
-	Texts map[string]string // README.md and docs/*.md, by path
+	Texts map[string]string // the contents of README.md and docs/*.md, by path
 }
 
-// Load parses the Go files and reads the pages below root. It skips nested modules, and
-// the folders that the go command ignores (testdata, and names beginning with "." or "_").
+// Load parses the Go files and reads the documentation below root. It skips nested modules, and the
+// folders that the go command ignores (testdata, and names beginning with "." or "_").
 func Load(root fs.FS) (*Tree, error) {
 	t := &Tree{Fset: token.NewFileSet(), Texts: map[string]string{}}
 	err := fs.WalkDir(root, ".", func(name string, d fs.DirEntry, err error) error {

@@ -38,9 +38,9 @@ var oldStyle = []struct {
 
 func phrase(p string) *regexp.Regexp { return regexp.MustCompile(`(?i)\b` + p + `\b`) }
 
-// Words returns the phrases of oldStyle in comments and strings of Go files, and in README.md
-// and docs/*.md. The files in unrevised may still have some. A file in unrevised without such
-// a phrase is a breach too.
+// Words reports each phrase of oldStyle in comments and strings of Go files, in README.md and in
+// docs/*.md, except in the files in unrevised. It also reports each file in unrevised that contains
+// no such phrase.
 func Words(t *Tree, unrevised []string) (breaches []string) {
 	found := map[string][]string{}
 	for _, f := range t.Files {
@@ -83,7 +83,7 @@ func Words(t *Tree, unrevised []string) (breaches []string) {
 	return breaches
 }
 
-// prose is text with its white space collapsed, so that a phrase is found across line
+// prose is a text in which white space is collapsed, so that a phrase can be found across line
 // breaks.
 type prose struct {
 	text   strings.Builder
@@ -91,8 +91,8 @@ type prose struct {
 	lines  []int // the line of each word
 }
 
-// add appends text that begins on a line. counts is true if a newline in the text is also a
-// new line in the file.
+// add appends text. line is the line of the file on which text begins. counts says whether a
+// newline in text is also a new line in the file.
 func (p *prose) add(line int, text string, counts bool) {
 	for part := range strings.SplitSeq(text, "\n") {
 		for _, word := range strings.Fields(part) {
@@ -106,7 +106,7 @@ func (p *prose) add(line int, text string, counts bool) {
 	}
 }
 
-// oldWords returns a breach for each phrase of oldStyle in the text.
+// oldWords reports each phrase of oldStyle in the text.
 func (p *prose) oldWords(path string) (breaches []string) {
 	text := p.text.String()
 	for _, old := range oldStyle {
