@@ -10,8 +10,8 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 )
 
-// ReportLoss publishes a loss: clients do not get the messages of a method from a server. The
-// parameter what is the method. The parameter why is the reason, written as a clause.
+// ReportLoss publishes a loss: clients do not get the messages of a method from a server. what is
+// the name of the method. why is the reason, written as a clause.
 func (r *Bridge) ReportLoss(server, what, why string) { r.publishLoss(nil, server, what, why) }
 
 // publishLoss publishes a loss of the call c. If the call is not known, c is nil.
@@ -23,8 +23,8 @@ func (r *Bridge) publishLoss(c *mcp.Call, server, what, why string) {
 	r.Events.Publish(e)
 }
 
-// publishRefusal publishes that the requestState of c was refused: it belongs to another client or
-// another request, or it was changed.
+// publishRefusal publishes that Dragoman refused the requestState of c, because it belongs to
+// another client or another request, or was changed.
 func (r *Bridge) publishRefusal(c *mcp.Call, server string) {
 	r.Events.Publish(event.Event{
 		Kind: event.Refusal, Level: slog.LevelWarn, Who: c.Client.Who, Server: server, Method: c.Method.Name,
@@ -45,7 +45,7 @@ func (r *Bridge) observe(server string, c *mcp.Call, s mcp.Caller) mcp.Caller {
 	return &observedCaller{s, r.Events, server, c}
 }
 
-// observedCaller is a Caller that also publishes the requests of a server.
+// observedCaller is a Caller that also publishes the requests from a server.
 type observedCaller struct {
 	mcp.Caller
 	events *event.Publisher

@@ -10,9 +10,9 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/mcp/mirror"
 )
 
-// Exchange relays a call to its server and returns the answer, including rounds of input and
-// tasks. The attempt contains the names that the server knows. res is what Open returned for
-// the call.
+// Exchange relays a call to its server and returns the answer. It also handles requests for input
+// and tasks. The attempt contains the names that the server uses. res is the result of Open for the
+// call.
 func (r *Bridge) Exchange(ctx context.Context, u Server, a *mcp.Attempt, res Resume, k mcp.Caller) (*mcp.Reply, error) {
 	if !a.Sole && a.Client.Revision.Can(mcp.ExperimentalTasks) && a.Client.Declares("tasks") {
 		k = withoutTaskList{k}
@@ -42,7 +42,7 @@ func (r *Bridge) rounds(ctx context.Context, v *visit, a *mcp.Attempt, res Resum
 	u, c := v.server, a.Call
 	if c.HTTP && c.Client.Revision.Can(mcp.MirroredHeaders) && c.Msg.Method == mcp.MethodCallTool && res.kind != 'P' {
 		// 2026-07-28 §Streamable HTTP, "Server Behavior for Custom Headers": the process that
-		// handles the body must check the headers, even if the server does not know them.
+		// handles the body must check the headers, even if the server does not use the headers.
 		l, err := v.open(ctx)
 		if err != nil {
 			return nil, err
@@ -80,8 +80,8 @@ func (r *Bridge) rounds(ctx context.Context, v *visit, a *mcp.Attempt, res Resum
 	return r.relayLive(ctx, v, a, k, reply)
 }
 
-// fromLegacy checks whether a legacy server's answer asks a modern client for input, and
-// converts the answer if so.
+// fromLegacy checks whether a legacy server's answer asks a modern client for input. If it does,
+// fromLegacy converts the answer.
 func (r *Bridge) fromLegacy(u Server, c *mcp.Call, reply *mcp.Reply) (*mcp.Reply, error) {
 	switch {
 	case reply.Code() == mcp.CodeURLElicitationRequired:
@@ -118,9 +118,10 @@ func askedInAnswer(c *mcp.Call, reply *mcp.Reply) bool {
 	return false
 }
 
-// carryAsked passes on the input requests in a legacy server's answer. The client always gets a
-// requestState, even if the server did not send one. In the retry, the requestState proves that the
-// server asked for input. Without this proof, Dragoman must not send answers to the server.
+// carryAsked passes the input requests in a legacy server's answer on to the client. The client
+// always gets a requestState, even if the server did not send one. In the retry, the requestState
+// proves that the server asked for input. Without this proof, Dragoman must not send answers to the
+// server.
 func (r *Bridge) carryAsked(u Server, c *mcp.Call, reply *mcp.Reply) (*mcp.Reply, error) {
 	m := reply.Msg
 	state, err := r.mint(u, c, 'S', m.ResultMember("requestState").Of(m.Raw))
@@ -194,8 +195,8 @@ func (r *Bridge) checkInputRequired(u Server, c *mcp.Call, reply *mcp.Reply) err
 	return r.CheckQuestions(u, c.Client, m.Raw, asks)
 }
 
-// CheckQuestions refuses an input request that must not be shown to any client, or that needs a
-// capability that this client has not declared. asks is an object of input requests, or absent.
+// CheckQuestions returns an error if an input request must not be shown to any client, or needs a
+// capability that the client f has not declared. asks is an object of input requests, or absent.
 func (r *Bridge) CheckQuestions(u Server, f *mcp.ClientInfo, raw []byte, asks jsonrpc.Span) error {
 	missing := map[string]bool{}
 	for ask := range jsonrpc.Members(raw, asks) {
@@ -228,7 +229,7 @@ func (r *Bridge) CheckQuestions(u Server, f *mcp.ClientInfo, raw []byte, asks js
 	need = append(need, '}')
 	code := int64(mcp.CodeMissingCapability)
 	if !f.Revision.Can(mcp.InputRequired) {
-		code = jsonrpc.CodeInvalidRequest // older revisions do not have the code
+		code = jsonrpc.CodeInvalidRequest // older revisions do not have CodeMissingCapability
 	}
 	return &jsonrpc.Error{
 		Code:    code,
@@ -237,7 +238,8 @@ func (r *Bridge) CheckQuestions(u Server, f *mcp.ClientInfo, raw []byte, asks js
 	}
 }
 
-// unsafeURL returns the error for a call whose server asked the client to open an unsafe URL.
+// unsafeURL reports a loss, and returns the error for a call whose server asked the client to open
+// an unsafe URL.
 func (r *Bridge) unsafeURL(u Server, why string) error {
 	r.ReportLoss(u.Name(), mcp.MethodElicit, why)
 	return &mcp.Error{

@@ -4,17 +4,19 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/transport"
 )
 
-// finished holds parked calls that ended before their clients came back, for example because
-// the server cancelled its request. A client may still fetch the answer until its state
-// expires. The number and the bytes of the answers are bounded. Beyond a bound, the party with the
-// most finished calls or the most bytes loses its oldest call. The retry of that call gets an error
-// that says that the call may have been executed. Guarded by Bridge.parkMu. The zero value is ready.
+// finished holds parked calls that ended before their clients retried, for example because the
+// server cancelled its request. A client can still get the answer until its requestState expires.
+// The number of calls and the bytes of their answers are limited. Above a limit, the party with the
+// most finished calls, or the most bytes, loses its oldest call. A retry of that call gets
+// errParkLost, which says that the call may have been executed. Bridge.parkMu guards a finished.
+// The zero value is ready to use.
 type finished struct {
 	order []*parkedCall // oldest first
 	bytes int64
 }
 
-// maxFinished and maxFinishedBytes bound the finished calls and the size of their answers.
+// maxFinished limits the number of finished calls. maxFinishedBytes limits the total size of their
+// answers.
 const (
 	maxFinished      = 256
 	maxFinishedBytes = 32 << 20

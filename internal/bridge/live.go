@@ -13,12 +13,13 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/work"
 )
 
-// maxRounds bounds how often one call may ask for input.
+// maxRounds is the maximum number of times that one call may ask for input.
 const maxRounds = 10
 
-// relayLive sends the input requests of a modern server's input_required result to a legacy
-// client as live requests, and retries the call with the answers and the unchanged state,
-// until the server returns another result (2026-07-28 §MRTR, "Client Requirements").
+// relayLive sends the input requests of a modern server's input_required result to a legacy client
+// as live requests. Then it retries the call with the answers and the unchanged requestState. It
+// repeats these steps until the server returns another kind of result (2026-07-28 §MRTR, "Client
+// Requirements").
 func (r *Bridge) relayLive(ctx context.Context, v *visit, a *mcp.Attempt, s mcp.Caller, reply *mcp.Reply) (*mcp.Reply, error) {
 	u, c := v.server, a.Call
 	next := *a
@@ -28,11 +29,11 @@ func (r *Bridge) relayLive(ctx context.Context, v *visit, a *mcp.Attempt, s mcp.
 		}
 		m := reply.Msg
 		asks := m.ResultMember("inputRequests")
-		v.release() // a user may take long to answer
+		v.release() // release the session, because the user may take long to answer
 		var answers []byte
 		if empty(m.Raw, asks) {
-			// A state without input requests means that the server is overloaded. Wait before the
-			// retry.
+			// A requestState without input requests means that the server is overloaded. Wait
+			// before the retry.
 			if err := work.Sleep(ctx, min(100*time.Millisecond<<round, 5*time.Second)); err != nil {
 				return nil, err
 			}
@@ -77,8 +78,8 @@ const maxPerRound = 32
 
 var errTooMany = errors.New("too many input requests in one round")
 
-// askAll sends all input requests of a round to the client concurrently. It returns the answers
-// as an InputResponses object. If one of the requests is not valid, none is sent.
+// askAll sends all input requests of a round to the client concurrently. It returns the answers as
+// an InputResponses object. If one of the requests is not valid, askAll sends none of them.
 func askAll(ctx context.Context, t *jsonrpc.Trail, s mcp.Caller, raw []byte, asks jsonrpc.Span, to mcp.Revision) ([]byte, error) {
 	type asked struct {
 		key    []byte
@@ -129,13 +130,13 @@ func askAll(ctx context.Context, t *jsonrpc.Trail, s mcp.Caller, raw []byte, ask
 // revision. It fails if the result is not a valid request.
 func toRequest(t *jsonrpc.Trail, raw []byte, at jsonrpc.Span, to mcp.Revision) (*jsonrpc.Message, error) {
 	var e jsonrpc.Edits
-	// The message is made from the whole result, so that a trail shows the origin of the message.
+	// The request is made from the whole result, so that the trail shows the origin of the request.
 	e.Replace(mcp.WhyQuestion, jsonrpc.Span{Start: 0, End: at.Start}, nil)
 	e.Replace(mcp.WhyQuestion, jsonrpc.Span{Start: at.End, End: len(raw)}, nil)
 	if params := jsonrpc.Find(raw, at, "params"); to.Can(mcp.ElicitationIDs) && isURLMode(raw, params) {
-		// 2025-11-25 §Elicitation, "URL Mode Elicitation Requests": the id is required and
-		// unique. A server of 2026-07-28 does not send one, so the client never gets a
-		// completion notification for this id.
+		// 2025-11-25 §Elicitation, "URL Mode Elicitation Requests": the request must have a unique
+		// elicitationId. A server of 2026-07-28 sends no elicitationId, so the client never gets a
+		// completion notification for this one.
 		e.Object(mcp.WhyElicitationID, raw, params, nil, jsonrpc.Field{Key: "elicitationId", Value: jsonrpc.AppendQuote(nil, rand.Text())})
 	}
 	e.Object(mcp.WhyQuestion, raw, at, nil,
@@ -148,7 +149,8 @@ func toRequest(t *jsonrpc.Trail, raw []byte, at jsonrpc.Span, to mcp.Revision) (
 	return m, nil
 }
 
-// isURLMode reports whether params belong to an elicitation in URL mode that has no id.
+// isURLMode reports whether params are the params of an elicitation in URL mode that has no
+// elicitationId.
 func isURLMode(raw []byte, params jsonrpc.Span) bool {
 	mode, _ := jsonrpc.Text(raw, jsonrpc.Find(raw, params, "mode"))
 	return mode == "url" && jsonrpc.Find(raw, params, "elicitationId").IsZero()

@@ -15,26 +15,26 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/transport"
 )
 
-// These constants bound parked calls. The slots of the first three are shared fairly between
-// parties; see slotsOf.
+// These constants limit parked calls. The parties share the slots of the first three limits fairly;
+// see slotsOf.
 const (
-	maxParked        = 512 // parked calls of all servers together
-	maxParkedAtOne   = 48  // parked calls of one server, which may have 64 sessions
-	maxParkedInLanes = 12  // parked calls of one pool of sessions, which may have 16 sessions
+	maxParked        = 512 // the maximum number of parked calls of all servers together
+	maxParkedAtOne   = 48  // the maximum number of parked calls of one server, which may have 64 sessions
+	maxParkedInLanes = 12  // the maximum number of parked calls of one pool of sessions, which may have 16 sessions
 	maxHeldLogs      = 64
-	maxHeldLogBytes  = 256 << 10 // bytes of held log messages of one call
+	maxHeldLogBytes  = 256 << 10 // the maximum size of the held log messages of one call
 )
 
-// parkedCall is a call of a modern client to a legacy server that has sent a request during the
-// call. The server waits for the answer to its request. The client has got input_required, and
-// may retry with the answer.
+// parkedCall is a call of a modern client to a legacy server that may be parked. While the call is
+// parked, the server waits for the answer to a server request. The client has received
+// input_required, and may retry with the answer. An attended task is a parkedCall too.
 //
-// The call runs on its own goroutine, because it outlives the client's requests. At most one
+// The call runs in its own goroutine, because it can outlive the client's request. At most one
 // request of the client is attached to the call at any time.
 type parkedCall struct {
 	id     string
 	cancel context.CancelCauseFunc
-	done   chan struct{} // closed when reply or err is set
+	done   chan struct{} // closed after reply or err is set
 
 	reply *mcp.Reply
 	err   error
@@ -43,26 +43,26 @@ type parkedCall struct {
 	asked   chan struct{} // capacity 1; signals a new server request
 	open    []*openQuestion
 	counter int         // numbers the server requests
-	caller  mcp.Caller  // the caller of the attached request, nil for none
-	call    *mcp.Call   // the call of the attached request, nil for none
+	caller  mcp.Caller  // the caller of the attached request; nil if no request is attached
+	call    *mcp.Call   // the call of the attached request; nil if no request is attached
 	held    []mcp.Note  // log messages that arrived while no request of the client was attached
 	heldLen int         // bytes of held
-	expiry  *time.Timer // runs while no request is attached
-	first   *mcp.Call   // the first request of the call; the server's progress notifications have its token
+	expiry  *time.Timer // fires if the client does not retry in time; runs while no request is attached
+	first   *mcp.Call   // the first request of the call; the server's progress notifications contain the token of this request
 	salt    string      // suffix that makes the keys of server requests unique across calls
 
 	// Bridge.parkMu guards the following fields.
-	kept   bool   // a retry may still fetch the answer: the call is in the table, or a retry is being checked
-	size   int64  // bytes of the answer while the call is in finished
-	waited bool   // the call has been parked: the budget counts its request, and the call has slots
+	kept   bool   // a retry may still get the answer: the call is in Bridge.parked, or a retry is being checked
+	size   int64  // the size of the answer in bytes; set while the call is in Bridge.finished
+	waited bool   // the call has been parked: the budget counts its first request, and the call has slots
 	slots  []slot // the call keeps these slots until it ends
 	server string // server and since describe the last time that the call was parked
 	since  time.Time
 
 	// The following fields are for attended tasks. Bridge.parkMu guards them.
 	party   string
-	counted int64 // bytes that the budget counts for this task
-	dropped bool  // the task is no longer in the table
+	counted int64 // the number of bytes that the budget counts for this task
+	dropped bool  // the task is no longer in Bridge.attended
 }
 
 // openQuestion is a server request that waits for the client's answer.
@@ -72,8 +72,8 @@ type openQuestion struct {
 	answer chan given // capacity 1
 }
 
-// given is the answer to a server request. It is a result object in the client's retry. raw is the
-// retry, and at is the position of the object.
+// given is the answer to a server request: a result object in the client's retry. raw is the retry,
+// and at is the position of the object.
 type given struct {
 	raw []byte
 	at  jsonrpc.Span
@@ -86,15 +86,15 @@ var (
 		Data:    []byte(`{"origin":"gateway","cause":"park_lost","outcome":"unknown","retryable":false}`)}
 )
 
-// mayPark reports whether a call could be parked: its method allows input_required, and its
-// client has declared a capability for server requests.
+// mayPark reports whether a call may be parked: its method allows input_required, and its client
+// has declared a capability for server requests.
 func mayPark(c *mcp.Call) bool {
 	return c.Method != nil && c.Method.MayAsk && c.Client.Revision.Can(mcp.InputRequired) &&
 		(c.Client.Declares("elicitation") || c.Client.Declares("sampling") || c.Client.Declares("roots"))
 }
 
-// start runs a call in a way that lets it be parked, and waits for its answer or its first
-// server request. It calls leave when the server has answered the call.
+// start runs a call so that it can be parked, and waits for the answer or the first server request.
+// It calls leave when the call has ended.
 func (r *Bridge) start(ctx context.Context, u Server, l Lease, a *mcp.Attempt, s mcp.Caller, leave func()) (*mcp.Reply, error) {
 	p := &parkedCall{
 		id: rand.Text(), done: make(chan struct{}), asked: make(chan struct{}, 1),
@@ -125,7 +125,7 @@ func (r *Bridge) start(ctx context.Context, u Server, l Lease, a *mcp.Attempt, s
 var errStopping = &mcp.Error{Origin: mcp.FromGateway, Cause: "shutdown", Outcome: mcp.NotSent, Message: "Dragoman is stopping"}
 
 // attend waits until the call has an answer or the server has sent a request. If the server has
-// sent a request, attend parks the call. c is the attached request.
+// sent a request, attend parks the call. c is the call of the attached request.
 func (r *Bridge) attend(ctx context.Context, u Server, c *mcp.Call, p *parkedCall) (*mcp.Reply, error) {
 	for {
 		select {
@@ -145,7 +145,8 @@ func (r *Bridge) attend(ctx context.Context, u Server, c *mcp.Call, p *parkedCal
 		case p.waits():
 			return r.park(u, c, p)
 		}
-		// No server request is open: the server has cancelled its request or has got the answer.
+		// No server request is open: the server has cancelled its request or has already received
+		// the answer.
 	}
 }
 
@@ -165,8 +166,8 @@ func (p *parkedCall) waits() bool {
 	return len(p.open) > 0
 }
 
-// gatherTime is how long gather waits after the first server request for further ones. Servers
-// may send several at once, and the client should get them together.
+// gatherTime is how long gather waits for further server requests after the first one. A server may
+// send several requests at once, and the client should get them together.
 const gatherTime = 15 * time.Millisecond
 
 func (p *parkedCall) gather() {
@@ -204,7 +205,7 @@ func (r *Bridge) park(u Server, c *mcp.Call, p *parkedCall) (*mcp.Reply, error) 
 	if !closed && fits {
 		p.kept = true
 		p.server, p.since = u.Name(), time.Now()
-		// Everything is set before a retry can find the call.
+		// Set everything before a retry can find the call in r.parked.
 		out = p.leave(state, func() { r.expire(p) })
 		r.parked[p.id] = p
 	}
@@ -224,8 +225,8 @@ func (r *Bridge) park(u Server, c *mcp.Call, p *parkedCall) (*mcp.Reply, error) 
 	return reply, nil
 }
 
-// refuse ends a call that cannot be parked. If the call has ended by itself, refuse returns its
-// answer.
+// refuse ends a call that cannot be parked. If the call ends with an answer anyway, refuse returns
+// this answer. Otherwise it returns why.
 func (p *parkedCall) refuse(why error) (*mcp.Reply, error) {
 	p.cancel(why)
 	<-p.done
@@ -242,11 +243,11 @@ type slot struct {
 	own        bool // only this party uses the quota
 }
 
-// slotsOf returns the three slots that a parked call needs. The first comes from the quota of all
-// servers together, and the second from the quota of the call's server. The third comes from the
-// quota of the pool of sessions for similar clients, since a parked call on a pipe has an exclusive
-// session. Each principal has its own pool. A parked call never loses its slots: when a client has
-// used its share, its next call is refused.
+// slotsOf returns the slots that a parked call needs in three quotas: the quota of all servers
+// together, the quota of the call's server, and the quota of the call's pool of sessions. The pool
+// has a quota because a parked call on a pipe uses a session of the pool exclusively. Each
+// principal has its own pool. A parked call never loses its slots: when a party has used its share,
+// its next call is refused.
 func slotsOf(u Server, f *mcp.ClientInfo) []slot {
 	who := f.Party()
 	lanes := "lanes " + u.Name() + "\x00" + f.Who.SeatKey() + "\x00" + string(mcp.CanonicalCapabilities(f.Capabilities))
@@ -257,9 +258,9 @@ func slotsOf(u Server, f *mcp.ClientInfo) []slot {
 	}
 }
 
-// admitLocked takes the slots for a call and reports whether they were free. A call that was
-// parked before already has its slots, and a call that has ended needs none. When admitLocked
-// has taken the slots, the budget counts the memory of the first request of the call.
+// admitLocked takes the slots for a call and reports whether all of them were free. A call that was
+// parked before already has its slots, and a call that has ended needs none. When admitLocked has
+// taken the slots, the budget counts the memory of the first request of the call.
 func (r *Bridge) admitLocked(p *parkedCall, u Server, f *mcp.ClientInfo) bool {
 	if p.waited || isDone(p.done) {
 		return true
@@ -290,7 +291,8 @@ func (r *Bridge) admitLocked(p *parkedCall, u Server, f *mcp.ClientInfo) bool {
 	return true
 }
 
-// finishCall releases the resources of a call that has ended.
+// finishCall releases the resources of a call that has ended, and keeps its answer if a retry may
+// get it.
 func (r *Bridge) finishCall(p *parkedCall) {
 	r.parkMu.Lock()
 	defer r.parkMu.Unlock()
@@ -315,8 +317,8 @@ func (r *Bridge) finishCall(p *parkedCall) {
 	}
 }
 
-// leave detaches the client's request and returns the open server requests as its result. If no
-// retry comes in time, expire is called.
+// leave detaches the client's request, and returns the result of this request, which contains the
+// open server requests. If the client does not retry within stateTTL, expire is called.
 func (p *parkedCall) leave(state string, expire func()) []byte {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -331,8 +333,8 @@ func (p *parkedCall) leave(state string, expire func()) []byte {
 	return out
 }
 
-// inputRequests appends the open server requests as an object, and also returns a list of them. The
-// caller must hold p.mu.
+// inputRequests appends an object with the open server requests to out, and also returns the server
+// requests as a list. The caller must hold p.mu.
 func (p *parkedCall) inputRequests(out []byte) (object []byte, parts [][]byte) {
 	out = append(out, '{')
 	for i, q := range p.open {
@@ -346,7 +348,7 @@ func (p *parkedCall) inputRequests(out []byte) (object []byte, parts [][]byte) {
 	return append(out, '}'), parts
 }
 
-// answer passes the given answers to the server. The caller must hold p.mu, and check must have
+// answer passes the client's answers to the server. The caller must hold p.mu, and check must have
 // accepted the answers.
 func (p *parkedCall) answer(raw []byte, answers jsonrpc.Span) {
 	var left []*openQuestion
@@ -361,7 +363,8 @@ func (p *parkedCall) answer(raw []byte, answers jsonrpc.Span) {
 	p.open = left
 }
 
-// request returns the method and params of a server's message, as an input request.
+// request converts a request of a server to an input request, which has only the method and the
+// params.
 func request(t *jsonrpc.Trail, m *jsonrpc.Message) []byte {
 	var e jsonrpc.Edits
 	var set []jsonrpc.Field
@@ -371,8 +374,8 @@ func request(t *jsonrpc.Trail, m *jsonrpc.Message) []byte {
 	}
 	e.Object(mcp.WhyQuestion, m.Raw, jsonrpc.Whole(m.Raw), func(k []byte) bool { return string(k) == "jsonrpc" || string(k) == "id" }, set...)
 	if meta := m.Param(mcp.KeyMeta); !mcp.RelatedTask(m.Raw, meta).IsZero() {
-		// An input request of a task names its task. The client may not know about the task, so
-		// the name is removed.
+		// The metadata of the request names a task. The client may not know this task, so the name
+		// is removed.
 		e.Object(mcp.WhyRelatedTask, m.Raw, meta, func(k []byte) bool { return string(k) == mcp.KeyRelatedTask })
 	}
 	return bytes.TrimSpace(t.Splice(make([]byte, 0, len(m.Raw)), m.Raw, &e))
