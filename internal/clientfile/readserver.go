@@ -106,7 +106,7 @@ func (r *reading) items(m *Member) []*Value {
 	return out
 }
 
-// Notes about keys that Dragoman does not have.
+// These are the texts of notes about keys that Dragoman's own file does not have.
 const (
 	approvals  = "is ignored: your client asks for approvals, but Dragoman does not"
 	signIn     = "is ignored: Dragoman does not support sign-in yet; if the server needs a token, add a header with the token"
@@ -114,7 +114,7 @@ const (
 	impossible = "is ignored: Dragoman has no setting for this key"
 )
 
-// untold contains keys that Dragoman's own file does not have. It maps each key to a note.
+// untold maps each key that Dragoman's own file does not have to the text of a note.
 var untold = map[string]string{
 	"trust": approvals, "autoApprove": approvals, "alwaysAllow": approvals, "default_tools_approval_mode": approvals,
 	"toolPermissions": approvals, "default_permissions": approvals,
@@ -126,7 +126,7 @@ var untold = map[string]string{
 	"supports_parallel_tool_calls": unneeded, "alwaysLoad": unneeded, "role": unneeded, "extension": unneeded, "category": unneeded,
 }
 
-// member converts one key of the client's entry.
+// member converts one key of a server's entry in the client's file.
 func (r *reading) member(m *Member) {
 	v := m.Value
 	switch m.Key {
@@ -196,8 +196,8 @@ func (r *reading) member(m *Member) {
 	}
 }
 
-// names returns the names of tools. In Gemini's files a name may be followed by arguments in
-// parentheses.
+// names returns the names of the tools in list. In Gemini's files, arguments in parentheses may
+// follow a name. names removes them.
 func names(list []string) []string {
 	var out []string
 	for _, n := range list {
@@ -242,7 +242,7 @@ func (r *reading) variables(m *Member) {
 	}
 }
 
-// inherited converts Codex's list of environment variables that are passed on.
+// inherited converts Codex's list of the environment variables that a server inherits.
 func (r *reading) inherited(m *Member) {
 	list := &Value{Kind: List, Line: m.Line, Col: m.Col}
 	for _, i := range m.Value.Items {
@@ -282,7 +282,8 @@ func (r *reading) header(m *Member) {
 	}
 }
 
-// timeout converts a timeout with a known unit.
+// timeout converts a timeout. If the unit is unknown or the value is out of range, it adds a note
+// instead.
 func (r *reading) timeout(m *Member) {
 	unit := map[string]string{"timeout": r.c.timeout, "startup_timeout_ms": "ms"}[m.Key]
 	if strings.HasSuffix(m.Key, "_sec") {
@@ -309,7 +310,7 @@ func (r *reading) timeout(m *Member) {
 // finish creates the converted entry from the parts that the other methods collected.
 func (r *reading) finish(m *Member, opt Options) {
 	head := &Value{Kind: Map, Line: m.Line, Col: m.Col}
-	defer r.resolved(r.env) // the arguments and the working directory may refer to further variables
+	defer r.resolved(r.env) // deferred, because the conversion of the arguments and the working directory may add variables
 	switch {
 	case len(r.command) > 0 && r.command[0].Text != "" && r.address == "":
 		head.set("command", r.scalar(r.command[0]))
@@ -370,8 +371,8 @@ func (r *reading) finish(m *Member, opt Options) {
 	}
 }
 
-// usesEnv reports whether the address or a header refers to a variable of env. Dragoman looks for
-// variables in env first.
+// usesEnv reports whether the address or a header refers to a variable of env. To expand such a
+// reference, Dragoman looks in env before it looks in its own environment.
 func (r *reading) usesEnv() bool {
 	texts := []string{r.address}
 	for _, h := range r.headers.Members {
@@ -385,7 +386,8 @@ func (r *reading) usesEnv() bool {
 	return false
 }
 
-// refersTo reports whether a text in the form of Dragoman refers to a variable.
+// refersTo reports whether text, with references in the form of Dragoman, refers to the variable
+// called name.
 func refersTo(text, name string) bool {
 	return strings.Contains(text, "${"+name+"}") || strings.Contains(text, "${"+name+":-") || strings.Contains(text, "${env:"+name+"}")
 }
@@ -399,7 +401,8 @@ func (r *reading) resolved(env *Value) {
 	})
 }
 
-// folder sets the working directory. Clients start the servers of a project in its folder.
+// folder sets the working directory. Clients start the servers of a project in the folder of the
+// project.
 func (r *reading) folder(m *Member, opt Options) {
 	cwd := r.entry.Get("cwd").text()
 	absolute := strings.HasPrefix(cwd, "/") || strings.HasPrefix(cwd, `\\`) || strings.HasPrefix(cwd, "${") || len(cwd) > 2 && cwd[1] == ':'
@@ -438,7 +441,7 @@ func (r *reading) unwrap() {
 	}
 }
 
-// words returns the texts of the command.
+// words returns the words of the command as strings.
 func (r *reading) words() []string {
 	var out []string
 	for _, w := range r.command {
@@ -447,7 +450,8 @@ func (r *reading) words() []string {
 	return out
 }
 
-// ourArgs returns the arguments of a command that starts Dragoman.
+// ourArgs returns the arguments of a command that starts Dragoman. It returns false for any other
+// command.
 func ourArgs(command []string) ([]string, bool) {
 	if len(command) == 0 {
 		return nil, false
@@ -469,7 +473,8 @@ func ourArgs(command []string) ([]string, bool) {
 	return nil, false
 }
 
-// isDragoman reports whether an entry starts Dragoman or has the address of its endpoint.
+// isDragoman reports whether command starts `dragoman serve`, or whether address is an endpoint of
+// Dragoman on one of the hosts and ports in ours.
 func isDragoman(command []string, address string, ours []string) bool {
 	if args, ok := ourArgs(command); ok && len(args) > 0 && args[0] == "serve" {
 		return true

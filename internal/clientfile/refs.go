@@ -9,7 +9,7 @@ import (
 type refs uint8
 
 const (
-	refsAny      refs = iota // ${NAME}, as in Dragoman's own file, so not changed
+	refsAny      refs = iota // ${NAME}, as in Dragoman's own file; these references stay unchanged
 	refsNone                 // no references: ${NAME} is ordinary text
 	refsBraces               // ${NAME} and ${NAME:-default}
 	refsEditor               // ${env:NAME}, ${input:ID}, ${workspaceFolder} and others
@@ -24,17 +24,18 @@ var patterns = map[refs]*regexp.Regexp{
 	refsOpencode: regexp.MustCompile(`\{((?:env|file):[^}]+)\}`),
 }
 
-// own matches a reference in Dragoman's own form. The groups are the name and the default.
+// own matches a reference in the form that Dragoman uses. The first group is the name of the
+// variable. The second group is ":-" and the default, if there is one.
 var own = regexp.MustCompile(`\$\{(?:env:)?([A-Za-z_][A-Za-z0-9_]*)(:-[^}]*)?\}`)
 
 var variable = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
 
-// expander converts the references in one file to the form of Dragoman.
+// expander converts references to variables from the form of one client to the form of Dragoman.
 type expander struct {
 	refs    refs
 	os      string
 	project string            // the workspace folder; "" if unknown
-	inputs  map[string]*Value // the inputs of VS Code by their ID
+	inputs  map[string]*Value // the inputs in a file of VS Code, by ID
 	found   func(Variable)    // the expander calls found for each reference to a variable
 	note    func(text string) // the expander calls note for each text that has another meaning in Dragoman
 }
@@ -42,17 +43,17 @@ type expander struct {
 // Variable is an environment variable that an imported server needs.
 type Variable struct {
 	Name string
-	// About describes the value if the variable does not occur in the client's file, for example
-	// "the input github-token: GitHub token". Otherwise it is "".
+	// If Dragoman chose the name of the variable, About describes its value, for example "the input
+	// github-token: GitHub token". Otherwise, About is "".
 	About string
-	// Optional means that the reference has a default.
+	// Optional means that every reference to the variable has a default.
 	Optional bool
 }
 
-// literal escapes text so that no part of the text is read as a reference.
+// literal escapes text so that Dragoman does not treat any part of it as a reference.
 func literal(s string) string { return strings.ReplaceAll(s, "${", "$${") }
 
-// expand returns a value with its references converted to the form of Dragoman.
+// expand returns s with its references converted to the form of Dragoman.
 func (x *expander) expand(s string) string {
 	pattern := patterns[x.refs]
 	switch {
@@ -88,8 +89,8 @@ func (x *expander) expand(s string) string {
 	return b.String() + literal(s[at:])
 }
 
-// reference converts the content of a reference. ok is false if the client would keep the text
-// unchanged.
+// reference converts one reference to the form of Dragoman. ref is the text inside its delimiters.
+// ok is false if the client treats the reference as ordinary text.
 func (x *expander) reference(ref string) (to string, ok bool) {
 	switch x.refs {
 	case refsOpencode:
@@ -113,7 +114,8 @@ func (x *expander) reference(ref string) (to string, ok bool) {
 	return x.use(name, "")
 }
 
-// use returns a reference to an environment variable, and records the variable.
+// use returns a reference to the environment variable called name, and records the variable. It
+// returns false if the name is not valid.
 func (x *expander) use(name, about string) (string, bool) {
 	if !variable.MatchString(name) {
 		return "", false
@@ -122,7 +124,7 @@ func (x *expander) use(name, about string) (string, bool) {
 	return "${" + name + "}", true
 }
 
-// editor converts the references of VS Code and editors based on it.
+// editor converts a reference of VS Code, or of an editor that is based on VS Code.
 func (x *expander) editor(ref string) (string, bool) {
 	kind, rest, _ := strings.Cut(ref, ":")
 	separator := "/"

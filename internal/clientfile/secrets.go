@@ -9,7 +9,8 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/excerpt"
 )
 
-// ServerKeys returns the keys of a server that Read knows, for all clients.
+// ServerKeys returns the keys of a server's entry that Read knows. The result has the keys of all
+// clients, sorted.
 func ServerKeys() []string {
 	keys := strings.Fields(`command args env environment env_vars envFile cwd url httpUrl serverUrl type transport transportType
 		headers http_headers env_http_headers bearer_token_env_var disabled enabled timeout tool_timeout_sec startup_timeout_sec
@@ -24,12 +25,12 @@ func ServerKeys() []string {
 // leastSecret is the length in bytes of the shortest text that Secrets returns.
 const leastSecret = 4
 
-// Secrets returns the texts in a file that must not be shown, longest first. They are the values of
-// variables and headers, and the values of members and arguments that have a name such as token or
-// password. They also include all values below unknown keys of a server, because such a key may be
-// a typo of env or headers. Secrets returns the decoded value of each text, and each line of the
-// text as it is written in the file. It omits true, false, and texts shorter than four bytes. It
-// returns nil for a file that cannot be parsed.
+// Secrets returns the secret texts in a file, longest first. These are the values of variables and
+// headers, and the values of members and arguments with a name such as token or password. All
+// values below unknown keys of a server are secret too, because such a key may be a typo of env or
+// headers. For each value, Secrets returns each line of the decoded text, and each line as it is
+// written in the file. It omits true, false, and lines shorter than leastSecret. It returns nil for
+// a file that cannot be parsed.
 func Secrets(path string, b []byte) []string {
 	root, err := Parse(path, b)
 	if err != nil {
@@ -64,7 +65,7 @@ func (f *secretFinder) add(s string) {
 	}
 }
 
-// read collects the secrets below a value. If secret is true, all values below it are secret.
+// read collects the secrets in a value. If secret is true, every scalar in the value is secret.
 func (f *secretFinder) read(v *Value, secret bool) {
 	if v.scalar() && secret {
 		f.add(v.Text)
@@ -87,7 +88,7 @@ func (f *secretFinder) read(v *Value, secret bool) {
 	}
 }
 
-// servers collects the values below unknown keys of servers.
+// servers collects all values below the unknown keys of each server.
 func (f *secretFinder) servers(v *Value) {
 	if !isMap(v) {
 		return
@@ -110,7 +111,8 @@ func secretMember(key string) bool {
 	return lower == "env" || lower == "environment" || lower == "envfile" || strings.HasSuffix(lower, "headers") || excerpt.SecretName(key)
 }
 
-// written returns the text of a value as written in the file, without its quotes.
+// written returns the text of a quoted string as it is written in the file, without the quotes. For
+// any other value, it returns "".
 func (f *secretFinder) written(v *Value) string {
 	if v.Kind != String || v.Line < 1 || v.Line > len(f.lines) || v.Col < 1 || v.Col > len(f.lines[v.Line-1]) {
 		return ""
@@ -141,12 +143,12 @@ func (f *secretFinder) written(v *Value) string {
 	}
 }
 
-// wordSecret is the minimum length in bytes of a secret that is also masked inside a word.
+// wordSecret is the minimum length in bytes of a secret that Mask also replaces inside words.
 const wordSecret = 6
 
-// Mask replaces the secrets in a line of a file with mask. secrets is the result of Secrets. A
-// secret shorter than wordSecret is replaced only if it is a whole word, because it may occur
-// in many words.
+// Mask replaces the secrets in a line of a file with mask. secrets is the result of Secrets. Mask
+// replaces a secret shorter than wordSecret only if the secret is a whole word, because a short
+// text often occurs inside ordinary words.
 func Mask(line string, secrets []string, mask string) string {
 	for _, s := range secrets {
 		if len(s) >= wordSecret {

@@ -10,10 +10,10 @@ import (
 	"github.com/pelletier/go-toml/v2/unstable"
 )
 
-// IsTOML reports whether the name of a file is the name of a TOML file.
+// IsTOML reports whether a file name ends with .toml, in upper or lower case.
 func IsTOML(name string) bool { return strings.HasSuffix(strings.ToLower(name), ".toml") }
 
-// checkTOML returns the first error of a TOML file.
+// checkTOML returns the first syntax error of a TOML file.
 func checkTOML(name string, b []byte) error {
 	depth := 0
 	for i, c := range b {
@@ -27,7 +27,7 @@ func checkTOML(name string, b []byte) error {
 			depth = max(0, depth-1)
 		case '\n':
 			if i+1 < len(b) && b[i+1] == '[' {
-				depth = 0 // the line is probably a header; brackets in strings before it made the count wrong
+				depth = 0 // the next line is probably a header; brackets in earlier strings may have made depth wrong
 			}
 		}
 	}
@@ -44,7 +44,7 @@ func checkTOML(name string, b []byte) error {
 	return e
 }
 
-// expression is a header, or a key with its value, in the order of the file.
+// expression is a header, or a key with its value, in a TOML file.
 type expression struct {
 	path   []string // the keys from the root
 	header bool
@@ -84,8 +84,8 @@ func parseTOML(name string, b []byte) (*Value, error) {
 	return root, nil
 }
 
-// enter returns the table at a key. If the key has an array of tables, it returns the last
-// one. If there is no table, it creates one.
+// enter returns the table of v at key. If the value at key is an array of tables, enter returns the
+// last table of the array. If there is no table, enter creates one.
 func enter(v *Value, key string, line, col int) *Value {
 	next := v.Get(key)
 	switch {
@@ -99,7 +99,7 @@ func enter(v *Value, key string, line, col int) *Value {
 	return next
 }
 
-// expressions returns the expressions of a valid TOML file.
+// expressions returns the expressions of a valid TOML file, in the order of the file.
 func expressions(b []byte) []expression {
 	var out []expression
 	var table []string
@@ -172,8 +172,8 @@ func tomlValue(n *unstable.Node, lines index, at int) *Value {
 }
 
 // setTOML returns b with the table at path set to value, a Map of scalars and lists. It replaces an
-// existing table in place. A new table comes after the last table of the same parent, or at the end
-// of the file if the parent has none.
+// existing table in place. A new table comes after the last table of the same parent. If the parent
+// has no tables yet, the new table comes at the end of the file.
 func setTOML(name string, b []byte, path []string, value *Value) ([]byte, error) {
 	mark := b[:len(b)-len(bytes.TrimPrefix(b, bom))]
 	src := b[len(mark):]
@@ -224,7 +224,7 @@ func setTOML(name string, b []byte, path []string, value *Value) ([]byte, error)
 	return append(bytes.Clone(mark), out...), nil
 }
 
-// removeTOML returns b without the table at path. It returns b if there is no such table.
+// removeTOML returns b without the table at path. If there is no such table, it returns b itself.
 func removeTOML(name string, b []byte, path []string) ([]byte, error) {
 	mark := b[:len(b)-len(bytes.TrimPrefix(b, bom))]
 	src := b[len(mark):]
@@ -258,7 +258,7 @@ func removeTOML(name string, b []byte, path []string) ([]byte, error) {
 	return append(bytes.Clone(mark), out...), nil
 }
 
-// without returns v without the member at path, and without parents that become empty.
+// without returns v without the member at path, and without each parent that becomes empty.
 func without(v *Value, path []string) *Value {
 	if v == nil || v.Kind != Map {
 		return v
@@ -278,11 +278,11 @@ func without(v *Value, path []string) *Value {
 	return out
 }
 
-// span is a part of a file.
+// span is a part of a file: the bytes from the offset from up to, but not including, the offset to.
 type span struct{ from, to int }
 
-// spansOf returns the lines of the expressions at or below path. Blank lines and comments
-// before an expression belong to that expression.
+// spansOf returns the lines of the expressions at or below path. It includes blank lines and
+// comments between two such expressions, but not before the first or after the last of them.
 func spansOf(b []byte, path []string) []span {
 	var out []span
 	all := expressions(b)
@@ -313,7 +313,7 @@ func lineStart(b []byte, offset int) int {
 	return bytes.LastIndexByte(b[:offset], '\n') + 1
 }
 
-// trimLines returns the end of a part of the file without its last blank lines and comments.
+// trimLines returns the end of the range without the blank lines and comments at its end.
 func trimLines(b []byte, from, to int) int {
 	for to > from {
 		start := lineStart(b, max(from, to-1))
@@ -326,7 +326,7 @@ func trimLines(b []byte, from, to int) int {
 	return to
 }
 
-// tomlTable returns a table as text.
+// tomlTable returns the TOML text of the table v at path.
 func tomlTable(path []string, v *Value, line string) string {
 	var b strings.Builder
 	keys := make([]string, len(path))

@@ -29,7 +29,7 @@ type Value struct {
 	Text      string   // the text of a Bool, Number or String, without quotes and escapes
 	Members   []Member // the members of a Map, in the order of the file
 	Items     []*Value // the items of a List
-	Line, Col int      // from 1; Col counts bytes; 0 if unknown
+	Line, Col int      // the position, counted from 1, with Col in bytes; 0 if unknown
 }
 
 // Member is one key of a Map with its value.
@@ -68,7 +68,7 @@ func (v *Value) scalar() bool {
 	return v != nil && (v.Kind == Bool || v.Kind == Number || v.Kind == String)
 }
 
-// set sets a member of a Map. It replaces an existing member.
+// set sets the member of a Map with the given key. It replaces an existing member.
 func (v *Value) set(key string, to *Value) {
 	for i := range v.Members {
 		if v.Members[i].Key == key {
@@ -91,7 +91,7 @@ func texts(list []string) *Value {
 
 func boolean(b bool) *Value { return &Value{Kind: Bool, Text: strconv.FormatBool(b)} }
 
-// mapping returns a Map. pairs are keys and values in turn.
+// mapping returns a Map. pairs has a key, its value, the next key, its value, and so on.
 func mapping(pairs ...any) *Value {
 	v := &Value{Kind: Map}
 	for i := 0; i+1 < len(pairs); i += 2 {
@@ -147,8 +147,8 @@ func position(b []byte, offset int) (line, col int) {
 // maxDepth bounds the nesting of a file, because the parsers recurse.
 const maxDepth = 500
 
-// MaxFile is the size in bytes of the largest file that is read. Some clients keep more than
-// their settings in these files.
+// MaxFile is the maximum size in bytes of a file that Dragoman reads. It is large, because some
+// clients also keep other data in these files.
 const MaxFile = 32 << 20
 
 var bom = []byte("\ufeff")

@@ -41,15 +41,15 @@ func Load(path string) ([]byte, error) {
 
 const backupMark = ".dragoman-backup-"
 
-// Change is a change of one file, which Write makes.
+// Change is a change of one file. Write makes the change.
 type Change struct {
 	Path   string
 	Before []byte // the content when the file was read; nil if it did not exist
 	After  []byte // the new content; nil removes the file
-	// Private sets the mode of the file to 0600. Otherwise the mode stays, and a new file gets
-	// 0600.
+	// Private makes Write set the mode of the file to 0600. If Private is false, an existing file
+	// keeps its mode, and a new file gets 0600.
 	Private bool
-	// Backup keeps a copy of Before beside the file.
+	// Backup makes Write keep a copy of Before beside the file.
 	Backup bool
 }
 
@@ -58,7 +58,8 @@ var ErrChanged = errors.New("another program changed the file at the same time; 
 
 // Write makes the change. It replaces the file in one step, so no reader sees a partial file. If
 // the path is a symbolic link, it replaces the link's target. Write returns the path of the backup,
-// or "". It fails with ErrChanged if the content of the file is no longer Before.
+// or "" if there is no backup. It fails with ErrChanged if the content of the file is no longer
+// Before.
 func (c Change) Write(now time.Time) (backup string, err error) {
 	path := c.Path
 	if target, err := filepath.EvalSymlinks(path); err == nil {
@@ -90,7 +91,7 @@ func (c Change) Write(now time.Time) (backup string, err error) {
 	if err != nil {
 		return backup, err
 	}
-	defer os.Remove(f.Name()) // fails without harm if the file has been renamed
+	defer os.Remove(f.Name()) // has no effect after the file has been renamed
 	_, err = f.Write(c.After)
 	if err == nil {
 		err = f.Chmod(mode)
@@ -149,7 +150,7 @@ func keep(path string, b []byte, now time.Time) (string, error) {
 	}
 }
 
-// maxBackups bounds how many backups are read.
+// maxBackups is the maximum number of backups that Backups reads.
 const maxBackups = 50
 
 // Backups returns the contents of the backups of a file, the newest first.

@@ -21,16 +21,17 @@ type Added struct {
 	Settings *Value // nil for none
 }
 
-// errNotBlock means that a part of Dragoman's file is written in braces or refers to an
-// anchor.
+// errNotBlock means that Dragoman cannot add to a part of its own YAML file, because this part is
+// written in braces or refers to an anchor.
 var errNotBlock = errors.New("is not written in indented lines, so Dragoman cannot add to it; change the file by hand")
 
 const head = "# Dragoman's configuration. Run `dragoman config check` after a change.\n"
 
-// AddServers returns Dragoman's configuration file b with servers added to mcpServers, and
-// their settings added to dragoman.servers. All other bytes stay the same, including comments,
-// order and indentation. The file b must be valid YAML, or JSON with or without comments. If b is
-// empty, the result is a new file. AddServers fails if the sections are YAML in braces.
+// AddServers returns Dragoman's configuration file b with servers added to mcpServers, and their
+// settings added to dragoman.servers. All other bytes stay the same, including comments, order and
+// indentation. The file b must be valid YAML, or JSON with or without comments. If b is empty, the
+// result is a new file. AddServers fails if one of these two mappings is written in braces in a
+// YAML file.
 func AddServers(name string, b []byte, add []Added) ([]byte, error) {
 	if LooksLikeJSON(b) && isJSON(name, b) {
 		return addJSON(name, b, add)
@@ -61,8 +62,9 @@ func AddServers(name string, b []byte, add []Added) ([]byte, error) {
 	return out, nil
 }
 
-// AddSetting returns Dragoman's configuration file b with a text added to the mapping at a path
-// of keys. All other bytes stay the same, as with AddServers. It fails if the key exists.
+// AddSetting returns Dragoman's configuration file b with key set to a string in the mapping at
+// path. All other bytes stay the same. If the key already exists, AddSetting replaces its value in
+// JSON, and fails in YAML.
 func AddSetting(name string, b []byte, path []string, key, value string) ([]byte, error) {
 	full := append(slices.Clone(path), key)
 	if LooksLikeJSON(b) && isJSON(name, b) {
@@ -80,7 +82,7 @@ func AddSetting(name string, b []byte, path []string, key, value string) ([]byte
 	return out, nil
 }
 
-// pruned returns a value without the empty mapping at a path.
+// pruned returns v without the mapping at path if this mapping is empty. Otherwise it returns v.
 func pruned(v *Value, path []string) *Value {
 	if m := v.Get(path...); m != nil && m.Kind == Map && len(m.Members) == 0 {
 		return without(v, path)
@@ -111,10 +113,10 @@ func addedOnly(before, after []byte, add []Added) bool {
 	return same(old, now)
 }
 
-// plainYAML reads YAML without positions. The result has no members without a value.
+// plainYAML parses YAML. The result has no positions, and no members whose value is null.
 func plainYAML(b []byte) (v *Value, ok bool) {
 	defer func() {
-		if recover() != nil { // the library may panic on an incomplete file, which an editor may have saved
+		if recover() != nil { // the library may panic on an incomplete file, for example while a user edits the file
 			v, ok = nil, false
 		}
 	}()
@@ -190,7 +192,7 @@ func addYAML(b []byte, path []string, members []Member, comments map[string]stri
 		}
 	}
 	lines := bytes.SplitAfter(b, []byte("\n"))
-	from, to, column := 0, len(lines), 0 // the lines of the mapping, and the column of its keys
+	from, to, column := 0, len(lines), 0 // from and to bound the lines of the mapping; column is the column of its keys
 	values, ok := blockOf(body)
 	if !ok {
 		return nil, fmt.Errorf("the file %w", errNotBlock)
@@ -243,7 +245,7 @@ func addYAML(b []byte, path []string, members []Member, comments map[string]stri
 }
 
 // blockOf returns the members of a mapping that is written in indented lines. For an empty value it
-// returns no members, and ok is true.
+// returns no members and true. For any other value it returns false.
 func blockOf(n ast.Node) ([]*ast.MappingValueNode, bool) {
 	switch n := n.(type) {
 	case nil, *ast.NullNode:
@@ -258,10 +260,11 @@ func blockOf(n ast.Node) ([]*ast.MappingValueNode, bool) {
 
 var emptyValue = regexp.MustCompile(`:[ \t]*(?:\{[ \t]*\}|~|null)`)
 
-// emptied removes the empty value after a key.
+// emptied removes an empty value, such as {} or null, after the key on a line.
 func emptied(line []byte) []byte { return emptyValue.ReplaceAll(line, []byte(":")) }
 
-// blockEnd returns the index after the last line that is indented more than column.
+// blockEnd returns the index of the first line that is indented by at most column spaces. It
+// ignores blank lines and comments. If there is no such line, it returns to.
 func blockEnd(lines [][]byte, from, to, column int) int {
 	for i := from; i < to; i++ {
 		l := bytes.TrimLeft(lines[i], " ")
@@ -275,8 +278,9 @@ func blockEnd(lines [][]byte, from, to, column int) int {
 	return to
 }
 
-// insertLines inserts text after the last line of a block. The keys of the block are at column.
-// Comments at the end of the block that are not indented belong to the text after the block.
+// insertLines inserts text after the last line of the block between the lines from and to. The keys
+// of the block are at column. Comments at the end of the block that are not indented stay after the
+// inserted text. If gap is true, a blank line precedes the text.
 func insertLines(lines [][]byte, from, to, column int, text, end string, gap bool) []byte {
 	at := from
 	for i := from; i < to; i++ {
@@ -340,12 +344,12 @@ func (w yamlWriter) inline(v *Value) string {
 
 var (
 	plainText = regexp.MustCompile(`^[A-Za-z0-9_./@$][A-Za-z0-9_./@%+=~:${}-]*$`)
-	// notText matches words that YAML 1.1 or 1.2 does not read as text.
+	// notText matches words that YAML 1.1 or YAML 1.2 does not parse as a string.
 	notText = regexp.MustCompile(`(?i)^(?:true|false|yes|no|on|off|y|n|null|~|[-+.]?[0-9][0-9a-fxo_.,:+-]*|\.inf|\.nan|0x.*)$`)
 )
 
-// yamlText returns a text as a plain scalar if every YAML reader reads it as text. Otherwise
-// it returns the text in double quotes.
+// yamlText returns s as a plain scalar if every YAML parser reads the scalar as a string. Otherwise
+// it returns s in double quotes.
 func yamlText(s string) string {
 	if plainText.MatchString(s) && !notText.MatchString(s) && !strings.ContainsAny(s, "{}@") && !strings.HasSuffix(s, ":") ||
 		len(s) > 1 && s[0] == '-' && plainText.MatchString(s[1:]) && !notText.MatchString(s) && !strings.ContainsAny(s, "{}:@") {

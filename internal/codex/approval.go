@@ -11,25 +11,25 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 )
 
-// question is a request of the worker, converted to an elicitation.
+// question is a request from the worker, converted to an elicitation for the client.
 type question struct {
 	thread string
 	params []byte // the params of elicitation/create, without _meta; nil if no client can answer the question
 	url    bool   // the question asks to open a URL instead of filling in a form
-	// reply converts the client's result to the worker's answer. accepted reports whether the
-	// worker may continue.
+	// reply converts the client's result to the answer for the worker. accepted reports whether the
+	// user accepted the request.
 	reply func(raw []byte, result jsonrpc.Span) (answer []byte, accepted bool)
-	safe  []byte // the answer if the client cannot be asked
+	safe  []byte // the answer for the worker if the request is not accepted
 	what  string // what the worker asked for, to complete "Codex asked …"
 }
 
-// handleRequest handles a request of the worker. It runs on the goroutine that reads from the
+// handleRequest handles a request from the worker. It runs on the goroutine that reads from the
 // worker.
 func (b *bridge) handleRequest(m *jsonrpc.Message) {
 	q := b.questionOf(m)
 	if q == nil {
-		// For example, the worker asks for credentials, or wants to use a tool that the client does
-		// not have.
+		// The bridge does not support this request. For example, the worker asks for credentials,
+		// or wants the client to run a tool.
 		b.answerLater(func() {
 			b.worker.refuse(m.ID, &jsonrpc.Error{Code: jsonrpc.CodeMethodNotFound, Message: excerpt.Line(m.Method, 80) + " is not supported by this client"})
 		})
@@ -77,9 +77,10 @@ func (b *bridge) handleRequest(m *jsonrpc.Message) {
 	})
 }
 
-// answerLater writes to the worker on a separate goroutine, because the goroutine that reads must
-// not wait for the worker. If too many answers are still being written, the worker does not read,
-// and answerLater drops the new answer.
+// answerLater runs f, which writes an answer to the worker, on a separate goroutine. The goroutine
+// that reads from the worker must not wait until the worker accepts the answer. If maxAnswers
+// answers are still being written, the worker has probably stopped reading, and answerLater drops
+// f.
 func (b *bridge) answerLater(f func()) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -106,9 +107,9 @@ func (b *bridge) put(ctx context.Context, t *turn, id jsonrpc.ID, q *question) {
 		}
 		b.worker.reply(id, reply)
 	case errors.Is(context.Cause(ctx), errResolved):
-		// The worker already has its answer.
+		// The worker no longer waits for an answer.
 	case ctx.Err() != nil:
-		// The turn is about to end, so answer with a refusal.
+		// The turn is about to end, so decline the request.
 		b.worker.reply(id, q.safe)
 	default:
 		t.note("Codex asked " + q.what + ". Dragoman declined, because no user could be asked (" + excerpt.Line(err.Error(), 200) + ").")
@@ -116,8 +117,9 @@ func (b *bridge) put(ctx context.Context, t *turn, id jsonrpc.ID, q *question) {
 	}
 }
 
-// elicit sends a question to the client and waits for the result. The question names its call
-// by the progress token. Between Dragoman and this bridge, the token is the call's id.
+// elicit sends a question to the client and waits for the result. The progress token in the
+// question identifies the call that caused the question. Between Dragoman and this bridge, the
+// progress token of a call is the id of the call.
 func (b *bridge) elicit(ctx context.Context, t *turn, q *question) (*jsonrpc.Message, error) {
 	c := make(chan *jsonrpc.Message, 1)
 	b.mu.Lock()
@@ -159,8 +161,8 @@ func (b *bridge) answered(m *jsonrpc.Message) {
 	}
 }
 
-// questionOf converts a request of the worker to an elicitation. It returns nil if no client
-// can answer the request.
+// questionOf converts a request from the worker to an elicitation. It returns nil if no client can
+// answer the request.
 func (b *bridge) questionOf(m *jsonrpc.Message) *question {
 	q := &question{thread: text(m.Raw, m.Params, "threadId")}
 	if q.thread == "" {
@@ -191,13 +193,13 @@ func (b *bridge) questionOf(m *jsonrpc.Message) *question {
 	return q
 }
 
-// decisions contains the values that tell a worker a decision.
+// decisions has the JSON value that the worker expects for each decision.
 type decisions struct{ accept, session, decline, cancel []byte }
 
 var newerDecisions = decisions{accept: []byte(`"accept"`), session: []byte(`"acceptForSession"`), decline: []byte(`"decline"`), cancel: []byte(`"cancel"`)}
 
-// olderDecisions returns the values for the requests of older workers. Some of these workers have
-// threads instead of conversations, and expect a reason for a denial.
+// olderDecisions returns the decisions for the requests execCommandApproval and applyPatchApproval.
+// Some workers that have threads send these requests too, and expect a reason for a denial.
 func (b *bridge) olderDecisions() decisions {
 	d := decisions{accept: []byte(`"approved"`), session: []byte(`"approved_for_session"`), decline: []byte(`"denied"`), cancel: []byte(`"abort"`)}
 	if !b.server.older.Load() {
@@ -206,7 +208,7 @@ func (b *bridge) olderDecisions() decisions {
 	return d
 }
 
-// These are the choices in the forms.
+// These are the choices that a form offers for a decision.
 const (
 	chooseAccept  = "accept"
 	chooseSession = "accept for session"
@@ -215,7 +217,9 @@ const (
 	chooseCancel  = "cancel"
 )
 
-// approve completes a question whose answer is a decision.
+// approve completes q as a question that asks for a decision. session means that the form offers
+// "accept for session". If always is not nil, the form offers "accept always", and always is the
+// value for this decision.
 func (q *question) approve(message string, d decisions, session bool, always []byte) {
 	choices := []string{chooseAccept}
 	about := "accept: allow this once"
@@ -259,10 +263,10 @@ func (q *question) approve(message string, d decisions, session bool, always []b
 // maxShown is the maximum length in bytes of a command or patch in a question.
 const maxShown = 8 << 10
 
-// maxRule is the maximum length in bytes of the rule of "accept always".
+// maxRule is the maximum length in bytes of a rule that the form shows for "accept always".
 const maxRule = 1 << 10
 
-// maxFields limits the number of fields of a form.
+// maxFields is the maximum number of fields of a form.
 const maxFields = 32
 
 func (b *bridge) commandApproval(m *jsonrpc.Message, q *question, d decisions) {
@@ -281,7 +285,8 @@ func (b *bridge) commandApproval(m *jsonrpc.Message, q *question, d decisions) {
 	message += ":\n\n" + command
 	q.what = "to run " + excerpt.Line(command, 200)
 
-	// If the worker lists the decisions that it accepts, the form offers only these and "decline".
+	// If the worker lists the decisions that it accepts, the form offers "accept for session" and
+	// "accept always" only if they are in this list.
 	session, always := true, []byte(nil)
 	if list := m.Param("availableDecisions"); jsonrpc.KindOf(m.Raw, list) == '[' {
 		session = false
@@ -298,8 +303,8 @@ func (b *bridge) commandApproval(m *jsonrpc.Message, q *question, d decisions) {
 		session, always = false, nil
 	}
 	if always != nil {
-		// The worker chooses this rule, which may allow more than this command. If the rule is too
-		// long to be shown, the form does not offer it.
+		// The worker chooses the rule, and the rule may allow more than this command. So the form
+		// must show the rule. If the rule is too long, the form does not offer "accept always".
 		rule := excerpt.Lines(string(jsonrpc.Find(always, jsonrpc.Whole(always), "acceptWithExecpolicyAmendment").Of(always)), 2*maxRule)
 		if len(rule) > maxRule {
 			always = nil
@@ -330,7 +335,7 @@ func reasonOf(m *jsonrpc.Message) string {
 	return ""
 }
 
-// patchOf formats file changes. They are an array of objects with a path, or an object whose
+// patchOf formats file changes. The changes are an array of objects with a path, or an object whose
 // keys are paths.
 func patchOf(raw []byte, at jsonrpc.Span) string {
 	var b strings.Builder
@@ -393,8 +398,9 @@ func permissionApproval(m *jsonrpc.Message, q *question) {
 	}
 }
 
-// userInput forwards the agent's own questions to the user. It refuses questions for secrets
-// (2025-11-25 §Elicitation, "Security Considerations": no sensitive information by forms).
+// userInput forwards questions from the agent to the user. It leaves out each question that asks
+// for a secret, because a form must not ask for sensitive information (2025-11-25 §Elicitation,
+// "Security Considerations").
 func userInput(m *jsonrpc.Message, q *question) {
 	q.safe, q.what = []byte(`{"answers":{}}`), "the user a question"
 	var fields []field
@@ -435,8 +441,8 @@ func userInput(m *jsonrpc.Message, q *question) {
 	}
 }
 
-// elicitation forwards an elicitation from an MCP server that the worker uses. Form and answer
-// are unchanged.
+// elicitation forwards an elicitation from an MCP server that the worker uses. It does not change
+// the requested schema or the content of the answer.
 func elicitation(m *jsonrpc.Message, q *question) {
 	keys := [...]string{"mode", "message", "requestedSchema", "url", "elicitationId", "serverName"}
 	var at [len(keys)]jsonrpc.Span
