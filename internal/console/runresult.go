@@ -103,13 +103,13 @@ func memberText(v jsonrpc.Value, key string, limit int) string {
 
 // blob is the data in one part of a result.
 type blob struct {
-	kind string // the declared type, in lower case, without parameters
-	text string // the text of a text resource; "" for other data
+	kind string // the declared media type, in lower case and without parameters
+	text string // the text, if the part is a text resource; otherwise ""
 	data string // in base64
 	uri  string
 }
 
-// blobOf returns the data of a part. ok is false if it has none.
+// blobOf returns the data of a part of a result. ok is false if the part has no data.
 func blobOf(e jsonrpc.Value) (b blob, ok bool) {
 	if c := e.Get("content"); c.Kind() == '{' { // a message of a prompt
 		e = c
@@ -131,7 +131,8 @@ func blobOf(e jsonrpc.Value) (b blob, ok bool) {
 	return b, ok
 }
 
-// partOf returns one part of a result.
+// partOf returns the view of part e of the result of a run. number counts the parts from 1. Long
+// text is complete only if all is true.
 func partOf(run string, number int, e jsonrpc.Value, all bool) resultPart {
 	p := resultPart{ID: "part-" + strconv.Itoa(number), Kind: "other", Role: memberText(e, "role", 40)}
 	rest := "?all=1#" + p.ID
@@ -184,9 +185,9 @@ func typed(kind, size string) string {
 	return strings.Trim(kind+", "+size, ", ")
 }
 
-// servePart answers GET /console/runs/ID/parts/N with the data of a part. Pictures and sounds of
-// known types are shown in the page. All other data is a download without a type, so a browser never
-// runs it.
+// servePart handles GET /console/runs/ID/parts/N. It sends the data of one part of a result.
+// Pictures and sounds of known media types are sent with their type, so a page can show them.
+// Browsers must download all other data, and never run it.
 func (c *Console) servePart(w http.ResponseWriter, r *http.Request) {
 	x, err := c.findRun(r)
 	n, bad := strconv.Atoi(r.PathValue("part"))
@@ -226,8 +227,8 @@ func noPart(run string) error {
 	return notFound("The result has no file at this address", "The run has not ended, or this part of its result has no data.", next)
 }
 
-// fileName returns a name for a downloaded part, made of plain characters. It is the end of the
-// resource's URI, if there is one.
+// fileName returns a file name for a download of part n, made of letters, digits and "-_.". If the
+// resource's URI ends with a file name, the result is that name.
 func fileName(b blob, n int) string {
 	name := path.Base(strings.SplitN(b.uri, "?", 2)[0])
 	name = strings.Map(func(r rune) rune {
@@ -255,7 +256,8 @@ func fileName(b blob, n int) string {
 	return "result-" + strconv.Itoa(n) + end
 }
 
-// serveResult answers GET /console/runs/ID/result.json with the whole result as a file.
+// serveResult handles GET /console/runs/ID/result.json. It sends the whole result of a run as a
+// file.
 func (c *Console) serveResult(w http.ResponseWriter, r *http.Request) {
 	x, err := c.findRun(r)
 	if err == nil && len(x.Result) == 0 {

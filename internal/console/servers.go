@@ -14,7 +14,7 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 )
 
-// serverList has the values of the page of all servers.
+// serverList has the values of the page that lists servers.
 type serverList struct {
 	Q      url.Values
 	Search string
@@ -22,11 +22,11 @@ type serverList struct {
 	Eras   []choice
 	Rows   []serverRow
 	Pager  pager
-	All    int // the number of servers without a filter
+	All    int // the number of servers, including servers that do not match the filters
 	Key    string
 }
 
-// serverRow is a row of the table of servers.
+// serverRow shows a server as a row of the table of servers.
 type serverRow struct {
 	ID, Name, Path      string
 	Class, Word         string
@@ -103,16 +103,16 @@ func (c *Console) servers(r *http.Request) (*View, error) {
 	return &View{Title: "Servers", Data: l}, nil
 }
 
-// withoutName returns a sentence about a server without the name at the beginning, because the row
-// has the name already.
+// withoutName removes the words "server NAME" from the beginning of a sentence, because the row
+// shows the name already.
 func withoutName(sentence, name string) string {
 	return upper(strings.TrimPrefix(sentence, "server "+strconv.Quote(name)+" "))
 }
 
-// shownLogs is the number of log records on the page of a server.
+// shownLogs is the maximum number of log records on the page of a server.
 const shownLogs = 50
 
-// serverView has the values of the page of one server.
+// serverView has the values of the page that shows one server.
 type serverView struct {
 	*admin.Server
 	Class, Word string
@@ -127,7 +127,7 @@ type serverView struct {
 	HandshakeAt time.Time
 	Lists       []listView
 	Logs        []admin.LogRecord
-	Telling     int // the index of the record of Logs that says why the server failed; -1 for none
+	Telling     int // the index in Logs of the record with the most useful line of stderr; -1 for none
 	LogKey      string
 	Calls       []admin.Call
 	Settings    *settings
@@ -137,25 +137,25 @@ type serverView struct {
 	Buttons     []button
 }
 
-// part is a link to a section of a page, or to a page below that page.
+// part is a link to a section of a server's page, or to a separate page about the server.
 type part struct {
 	Title, Path string
 	Current     bool
 }
 
-// stepView is a step of the handshake.
+// stepView shows a step of a handshake.
 type stepView struct {
 	At             string
 	Class          string // "no", "ok" or "end"
 	Sent, Got, Why string
-	Params, Answer string // the beginnings of the two messages
+	Params, Answer string // the beginnings of the params that Dragoman sent and of the peer's answer
 	ParamsSize     int
 	AnswerSize     int
 	Sizes          string
-	End            string // the result of the last step
+	End            string // how the handshake ended, if this is the last step; otherwise ""
 }
 
-// listView is a list that was read from a server.
+// listView shows the state of a list that Dragoman read from a server.
 type listView struct {
 	What        string
 	Items       string
@@ -169,8 +169,8 @@ func (c *Console) serverPage() Page {
 	return Page{Path: "/servers/{name}", Template: "server.html", View: c.server}
 }
 
-// serverParts returns the sections of the page of a server, and the pages below it. current is
-// the title of the page that is shown, or "".
+// serverParts returns links to the sections of a server's page, and to the separate pages about the
+// server. current is the title of the link that leads to the current page, or "".
 func serverParts(s *admin.Server, current string) []part {
 	base := pathOf("servers", s.Name)
 	parts := []part{
@@ -185,7 +185,7 @@ func serverParts(s *admin.Server, current string) []part {
 	return parts
 }
 
-// findServer returns the server that a request names.
+// findServer returns the server whose name is in the path of r.
 func (c *Console) findServer(r *http.Request) (*admin.Server, error) {
 	status, name := c.status(r), r.PathValue("name")
 	var names []string
@@ -261,7 +261,8 @@ func (c *Console) server(r *http.Request) (*View, error) {
 	return &View{Title: s.Name, Crumbs: []Crumb{{"Servers", pathOf("servers")}}, Data: v}, nil
 }
 
-// targetOf returns the command of a server as a line for a shell, or its URL. Secrets are masked.
+// targetOf returns the command of a server with shell quoting, or the server's URL. It masks
+// secrets.
 func targetOf(s *config.Server) string {
 	words := s.CommandLine()
 	if words == nil {
@@ -273,7 +274,7 @@ func targetOf(s *config.Server) string {
 	return strings.Join(words, " ")
 }
 
-// steps sets the timeline of the handshake.
+// steps sets the steps of the last handshake, and when the handshake took place.
 func (v *serverView) steps(all []admin.HandshakeStep) {
 	if v.Handshake == nil {
 		return
@@ -285,7 +286,7 @@ func (v *serverView) steps(all []admin.HandshakeStep) {
 	}
 }
 
-// listName returns the name of the items of a list.
+// listName returns the word for the items of the list that method reads.
 func listName(method string) string {
 	switch method {
 	case mcp.MethodListTools:
@@ -300,7 +301,7 @@ func listName(method string) string {
 	return method
 }
 
-// SessionRows returns the sessions as rows for people.
+// SessionRows returns a row for each session with the server.
 func (v *serverView) SessionRows() (rows []sessionRow) {
 	for _, s := range v.Sessions {
 		x := sessionRow{User: cmp.Or(s.Principal, "everybody"), Kind: s.Role, Active: strconv.Itoa(s.Running), Caps: strings.Join(s.Capabilities, ", ")}
@@ -324,7 +325,7 @@ func (v *serverView) SessionRows() (rows []sessionRow) {
 
 type sessionRow struct{ User, Kind, Title, Active, Caps, PID string }
 
-// outcomeMark returns the CSS class and the word for a call's outcome.
+// outcomeMark returns the CSS class and the word for the outcome of the call c.
 func outcomeMark(c admin.Call) (class, word string) {
 	switch {
 	case c.Outcome == admin.OutcomeRunning:
@@ -345,14 +346,14 @@ func outcomeMark(c admin.Call) (class, word string) {
 	return "bad", "failed"
 }
 
-// callRow is a row of a table of calls.
+// callRow shows a call as a row of a table.
 type callRow struct {
 	admin.Call
 	Class, Word string
 	Path        string
 }
 
-// callRows returns calls as rows.
+// callRows returns a row for each call.
 func callRows(all []admin.Call) (rows []callRow) {
 	for _, c := range all {
 		row := callRow{Call: c, Path: pathOf("calls", strconv.FormatUint(c.Number, 10))}
@@ -362,7 +363,8 @@ func callRows(all []admin.Call) (rows []callRow) {
 	return rows
 }
 
-// eraOf returns the era of a revision's date. It returns "" if the revision is empty.
+// eraOf returns the era of the revision with this date. It returns "" if date is not a known
+// revision.
 func eraOf(date string) string {
 	r, ok := mcp.ParseRevision(date)
 	if !ok {
@@ -378,10 +380,10 @@ func (r callRow) FromEra() string {
 }
 func (r callRow) ToEra() string { return eraOf(r.Revision) }
 
-// CallRows returns the calls of the server.
+// CallRows returns the rows of the server's recent calls.
 func (v *serverView) CallRows() []callRow { return callRows(v.Calls) }
 
-// CallKey returns the number of the newest call.
+// CallKey returns the number of the newest call, or 0 if there are no calls.
 func (v *serverView) CallKey() uint64 {
 	if len(v.Calls) == 0 {
 		return 0

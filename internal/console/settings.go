@@ -12,27 +12,27 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/config"
 )
 
-// settings has the current settings.
+// settings has the current settings of one server, or the global settings.
 type settings struct {
-	File  string // the full path of the configuration file; "" if there is none
+	File  string // the absolute path of the configuration file; "" if there is no file
 	Lines []settingLine
-	// Known means that the file has not changed since it was loaded, so that line numbers are
-	// correct.
+	// Known is true if Dragoman knows the current line numbers of the settings. It does not know
+	// them if the file has changed since Dragoman loaded it.
 	Known bool
 }
 
-// settingLine is a line of the configuration.
+// settingLine shows a line of the configuration.
 type settingLine struct {
 	config.Line
-	ID   string // the id of the row; "" for none
-	From string // "dragoman.yaml, line 14", or "default"
+	ID   string // the HTML id of the row; "" for none
+	From string // where the value is set, for example "dragoman.yaml, line 14", or "default"
 }
 
 // Indent returns the CSS class for the depth of the line.
 func (l settingLine) Indent() string { return "d" + strconv.Itoa(min(l.Depth, 6)) }
 
-// where caches the line numbers of the settings in the configuration file, because reading
-// them takes longer than building a page.
+// where caches the line numbers of the settings in the configuration file, because it takes longer
+// to read the file than to compute a page.
 type where struct {
 	mu       sync.Mutex
 	snapshot *config.Snapshot
@@ -61,7 +61,7 @@ func (w *where) of(s *config.Snapshot) map[string]int {
 	return lines
 }
 
-// settingsOf returns the settings of a server. For "" it returns the global settings.
+// settingsOf returns the settings of server, or the global settings if server is "".
 func (c *Console) settingsOf(s *config.Snapshot, server string) *settings {
 	lines := c.where.of(s)
 	out := &settings{File: s.File, Known: lines != nil}
@@ -110,7 +110,7 @@ func (c *Console) settingsOf(s *config.Snapshot, server string) *settings {
 
 func within(path, base string) bool { return path == base || strings.HasPrefix(path, base+".") }
 
-// settingsView has the values of the page of settings.
+// settingsView has the values of the page Settings.
 type settingsView struct {
 	*settings
 	Started, Configured time.Time

@@ -12,23 +12,23 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 )
 
-// mostRecentRuns is the number of runs that the page of a tool lists.
+// mostRecentRuns is the maximum number of runs that the page of a tool lists.
 const mostRecentRuns = 5
 
-// runForm is the form that runs a tool.
+// runForm is a form with which a user runs a tool.
 type runForm struct {
 	*form.Form
-	ID        string // the beginning of the ids of the form's controls
-	Path      string // the path to which the form is posted
-	Name      string // the name of the tool
+	ID        string // the prefix of the ids of the form's controls
+	Path      string // the path to which the browser posts the form
+	Name      string // the timeout of the run, in seconds
 	Timeout   string // in seconds
 	Revisions []choice
-	// Destructive says that the server calls the tool destructive, so that the user has to confirm
-	// the run. Confirmed says that the user has confirmed it.
+	// Destructive is true if the server says that the tool is destructive. The user must then
+	// confirm the run. Confirmed is true if the user has confirmed the run.
 	Destructive, Confirmed bool
-	Unconfirmed            bool // the run was not started, because the user has not confirmed it
+	Unconfirmed            bool // the run was not started, because the user did not confirm it
 	Problem                string
-	Skip                   bool // the page offers to send the arguments without a check
+	Skip                   bool // the page offers a run without a check of the arguments
 }
 
 // argumentsForm returns the form for the arguments of a tool.
@@ -40,7 +40,7 @@ func argumentsForm(t *admin.ToolDetail) *form.Form {
 	return form.Make(schema, form.Options{ID: "a"})
 }
 
-// inputSchema returns the schema of the arguments of a tool. It is nil if the tool has none. ok is
+// inputSchema returns the schema of a tool's arguments, or nil if the tool has no schema. ok is
 // false if the definition of the tool cannot be read.
 func inputSchema(t *admin.ToolDetail) (schema []byte, ok bool) {
 	definition := []byte(t.Definition)
@@ -50,9 +50,10 @@ func inputSchema(t *admin.ToolDetail) (schema []byte, ok bool) {
 	return jsonrpc.ValueOf(definition).Get("inputSchema").Raw(), true
 }
 
-// reportRest adds the faults that a check of the value against its schema finds, so that the user
-// sees all faults at once. value is nil if it could not be read. After a fault no request is sent,
-// so the API does not check the value.
+// reportRest checks value against schema, and adds all errors to the form. Without reportRest, the
+// user would see only the errors that the form itself finds, because the API does not get an
+// invalid form. value is nil if the form could not be read. found says whether the check found
+// errors.
 func reportRest(f *form.Form, schema, value []byte) (found bool) {
 	if value == nil || len(schema) == 0 {
 		return false
@@ -64,14 +65,15 @@ func reportRest(f *form.Form, schema, value []byte) (found bool) {
 	return len(all) > 0
 }
 
-// runFormOf returns the empty form that runs a tool.
+// runFormOf returns an empty form for a run of the tool t.
 func runFormOf(t *admin.ToolDetail) *runForm {
 	f := &runForm{Form: argumentsForm(t), ID: "run", Path: pathOf("servers", t.Server, "tools", t.Name), Name: t.Name, Timeout: "300", Destructive: t.Effect == "destructive"}
 	f.choose("")
 	return f
 }
 
-// choose selects the revision that the run speaks.
+// choose sets the list of revisions that the run can use, and selects one of them. "" selects the
+// newest legacy revision.
 func (f *runForm) choose(revision string) {
 	f.Revisions = nil
 	for _, date := range mcp.Dates(mcp.Revisions(mcp.Handshake)) {
@@ -80,7 +82,8 @@ func (f *runForm) choose(revision string) {
 	}
 }
 
-// read reads what a browser has sent. ok is false if the form has to be shown again.
+// read reads the form as a browser sent it. If ok is true, q is the request for the run. If ok is
+// false, the page must show the form again.
 func (f *runForm) read(t *admin.ToolDetail, sent url.Values) (q admin.RunRequest, ok bool) {
 	f.Timeout, f.Confirmed = strings.TrimSpace(sent.Get("timeout")), sent.Get("confirm") != ""
 	f.choose(sent.Get("revision"))
@@ -109,16 +112,17 @@ func (f *runForm) read(t *admin.ToolDetail, sent url.Values) (q admin.RunRequest
 	return q, ok
 }
 
-// switched changes between fields and JSON text if the user has requested this. fresh returns the
-// form without values.
+// switched shows the form as fields or as JSON text if do requests this, as switchForm describes,
+// and reports whether the user requested it.
 func (f *runForm) switched(do string, value []byte, ok bool, fresh func() *form.Form) bool {
 	to, changed := switchForm(f.Form, do, value, ok, fresh)
 	f.Form = to
 	return changed
 }
 
-// switchForm returns the form as fields or as JSON text, if do is "form" or "json". value is what
-// the form has read; ok is false if the form could not be read.
+// switchForm converts the form to fields if do is "form", or to JSON text if do is "json". value is
+// the value of the form. ok is false if the form contains errors. fresh returns an empty form with
+// fields. changed is true if do requests a conversion.
 func switchForm(f *form.Form, do string, value []byte, ok bool, fresh func() *form.Form) (to *form.Form, changed bool) {
 	switch {
 	case do != "json" && do != "form":
@@ -137,8 +141,9 @@ func switchForm(f *form.Form, do string, value []byte, ok bool, fresh func() *fo
 	return to, true
 }
 
-// reportTo shows in a form why the API has refused a request. prefix is the JSON Pointer to the
-// form's values in the request. rest is the problem if it does not belong to a field.
+// reportTo shows the errors in a response of the API beside the fields of the form. prefix is the
+// JSON Pointer to the form's values in the request. rest describes the problem if the response does
+// not refer to fields.
 func reportTo(f *form.Form, bad *admin.Problem, prefix string) (rest string) {
 	if len(bad.Errors) == 0 {
 		return bad.Error()
@@ -149,7 +154,7 @@ func reportTo(f *form.Form, bad *admin.Problem, prefix string) (rest string) {
 	return ""
 }
 
-// startRun answers the form that runs a tool.
+// startRun handles the form that runs a tool.
 func (c *Console) startRun(w http.ResponseWriter, r *http.Request) {
 	if !c.parsed(w, r) {
 		return
@@ -178,8 +183,8 @@ func (c *Console) startRun(w http.ResponseWriter, r *http.Request) {
 	c.show(w, r, &p, pageTemplate(p.Template))
 }
 
-// parsed reads the values of a form. If they cannot be read, parsed answers the request with an
-// error and returns false.
+// parsed parses the form in the body of r. If the form cannot be parsed, parsed writes an error
+// page and returns false.
 func (c *Console) parsed(w http.ResponseWriter, r *http.Request) bool {
 	if err := r.ParseForm(); err != nil {
 		c.fail(w, r, &pageError{Status: http.StatusRequestEntityTooLarge, Title: "The form could not be read", Text: "A form can contain at most 1 MiB. Send larger values with dragoman call."})
@@ -188,7 +193,8 @@ func (c *Console) parsed(w http.ResponseWriter, r *http.Request) bool {
 	return true
 }
 
-// fillFrom fills the form with the arguments of an earlier run.
+// fillFrom sets the arguments and the revision of the form to those of an earlier run of the same
+// tool. It does nothing if there is no such run.
 func (f *runForm) fillFrom(c *Console, t *admin.ToolDetail, id string) {
 	run, bad := c.opts.Source.FindRun(id)
 	if bad == nil && run.Server == t.Server && run.Name == t.Name && len(run.Arguments) > 0 {

@@ -13,46 +13,47 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/excerpt"
 )
 
-// Bounds of the pages of tools.
+// Limits for the pages about tools.
 const (
-	mostMeters     = 8       // endpoints with their cost
-	mostToolsFound = 2000    // tools in the palette
-	contextSize    = 200_000 // the size of a context in tokens, for comparison with the cost
+	mostMeters     = 8       // the maximum number of endpoints with their cost, and of servers in Unread
+	mostToolsFound = 2000    // the maximum number of tools in the palette
+	contextSize    = 200_000 // the size of a model's context, in tokens, for the comparison with the cost
 	messageShown   = 16 << 10
-	messageStart   = 4 << 10 // the bytes that are shown of a message longer than messageShown
+	messageStart   = 4 << 10 // how much the page shows of a message longer than messageShown, in bytes
 	mostAbout      = 64 << 10
 )
 
-// toolList has the values of the page of all tools.
+// toolList has the values of the page that lists tools.
 type toolList struct {
 	Q                        url.Values
 	Search                   string
 	Servers, States, Effects []choice
 	Rows                     []toolRow
 	Pager                    pager
-	All                      int    // the number of tools without a filter
-	Enabled                  int    // the number of tools that clients see at /mcp
-	Tokens                   string // the tokens that the matching tools cost
+	All                      int    // the number of tools, including tools that do not match the filters
+	Enabled                  int    // the number of tools that clients see at the endpoint /mcp
+	Tokens                   string // how many tokens the matching tools need in a model's context
 	Meters                   []meter
 	MoreMeters               int
-	Unread                   []string // the servers whose tools are not known yet
+	Unread                   []string // the names of servers whose tools Dragoman does not know yet
 	MoreUnread               int
 	Filtered                 bool
 	Configured               int // the number of configured servers
 	Key                      string
 }
 
-// toolRow is a row of the table of tools.
+// toolRow shows a tool as a row of the table of tools.
 type toolRow struct {
 	admin.Tool
-	Path        string // "" if the tool has no name
-	Revision    string // the revision of the server
+	Path        string // the path of the tool's page; "" if the tool has no name
+	Revision    string // the revision that the tool's server uses
 	Class, Word string
-	Rules       []string // the rules that hide the tool, and the endpoints at which they hide it
-	Invisible   int      // invisible characters in the name, the title and the whole description
+	Rules       []string // why some or all clients do not see the tool; empty if all clients see it
+	Invisible   int      // the number of invisible characters in the name, the title and the whole description
 }
 
-// Renamed returns the name at /mcp if it differs from the name at the server.
+// Renamed returns the tool's name at the endpoint /mcp. It returns "" if that is also the tool's
+// name at its server.
 func (r toolRow) Renamed() string {
 	if r.Offered == r.Name {
 		return ""
@@ -64,7 +65,7 @@ func (r toolRow) Renamed() string {
 type meter struct {
 	admin.ToolCost
 	Percent string
-	Width   string // the width of the bar, from 0 to 100
+	Width   string // the width of the bar in percent, from 0 to 100
 }
 
 func (c *Console) toolsPage() Page {
@@ -105,7 +106,7 @@ func (c *Console) tools(r *http.Request) (*View, error) {
 	}
 	found := c.opts.Source.FindTools(query)
 	l.Pager = pagerOf(found.Total, q)
-	if from := max(0, l.Pager.From-1); from != query.From { // the requested page does not exist any more
+	if from := max(0, l.Pager.From-1); from != query.From { // the requested part of the list does not exist
 		query.From = from
 		found = c.opts.Source.FindTools(query)
 	}
@@ -144,7 +145,7 @@ func meterOf(x admin.ToolCost) meter {
 	return m
 }
 
-// toolRowOf returns a tool as a row for people.
+// toolRowOf returns the row that shows the tool t.
 func toolRowOf(t admin.Tool) toolRow {
 	row := toolRow{Tool: t, Class: "ok quiet", Word: "enabled"}
 	if t.Name != "" {
@@ -177,7 +178,8 @@ func toolRowOf(t admin.Tool) toolRow {
 	return row
 }
 
-// clientsWith describes the clients that see a tool.
+// clientsWith returns words for the clients that see a tool. needs are the capabilities of which a
+// client needs at least one.
 func clientsWith(needs []string) string {
 	if len(needs) == 0 {
 		return "some clients"
@@ -185,7 +187,8 @@ func clientsWith(needs []string) string {
 	return "clients with " + strings.Join(needs, " or ")
 }
 
-// For returns a sentence that says which clients see the tool. It returns "" if all clients do.
+// For returns a sentence that says which clients the server shows the tool to. It returns "" if the
+// server shows the tool to all clients.
 func (r toolRow) For() string {
 	if r.Needs == nil {
 		return ""
@@ -193,7 +196,7 @@ func (r toolRow) For() string {
 	return "The server shows it only to " + clientsWith(r.Needs) + "."
 }
 
-// foundTools returns the tools for the palette.
+// foundTools returns the entries of the search palette for all tools with a name.
 func (c *Console) foundTools(*http.Request) (out []paletteItem) {
 	for _, t := range c.opts.Source.FindTools(admin.ToolQuery{Limit: mostToolsFound, Brief: true}).Tools {
 		if t.Name != "" {
@@ -203,7 +206,7 @@ func (c *Console) foundTools(*http.Request) (out []paletteItem) {
 	return out
 }
 
-// toolView has the values of the page of one tool.
+// toolView has the values of the page that shows one tool.
 type toolView struct {
 	toolRow
 	ServerState string
@@ -218,17 +221,18 @@ type toolView struct {
 	Key         string
 }
 
-// message is a message of a peer that is shown without changes.
+// message is a long text that the page shows without changes, for example the definition of a tool.
 type message struct {
 	Text string
-	Size string // the size of the whole message
-	Rest string // the link to the whole message; "" if Text is the whole message
+	Size string // the size of the whole text
+	Rest string // the link to the whole text; "" if Text is the whole text
 }
 
-// endpointView says whether clients see a tool at an endpoint, and why not.
+// endpointView says whether clients see a tool at an endpoint and, if not, why not. URL is the
+// endpoint, and As is the tool's name there.
 type endpointView struct {
 	URL, As   string
-	Why, Rule string // the reason and the setting; "" if clients see the tool
+	Why, Rule string // the reason why clients do not see the tool, and the setting that hides it; "" if clients see the tool
 }
 
 func (c *Console) toolPage() Page {
@@ -237,7 +241,8 @@ func (c *Console) toolPage() Page {
 
 func (c *Console) tool(r *http.Request) (*View, error) { return c.toolWith(r, nil, 0) }
 
-// toolWith returns the page of a tool with a form that was sent. nil means a new form.
+// toolWith returns the page of a tool. run is the form for a run as the user sent it, or nil for an
+// empty form. status is the HTTP status of the page.
 func (c *Console) toolWith(r *http.Request, run *runForm, status int) (*View, error) {
 	s, err := c.findServer(r)
 	if err != nil {
@@ -274,12 +279,12 @@ func (c *Console) toolWith(r *http.Request, run *runForm, status int) (*View, er
 	return &View{Title: t.Name, Crumbs: []Crumb{{"Servers", pathOf("servers")}, {s.Name, pathOf("servers", s.Name)}}, Data: v, Status: status}, nil
 }
 
-// ArgumentRows returns the first arguments as rows of a table.
+// ArgumentRows returns the first arguments of the tool, at most pageRows.
 func (v *toolView) ArgumentRows() []admin.ToolArgument {
 	return v.Arguments[:min(len(v.Arguments), pageRows)]
 }
 
-// RunKey returns a text that changes when a run starts or ends.
+// RunKey returns text that changes when a run of the tool starts or changes its state.
 func (v *toolView) RunKey() (key string) {
 	for _, x := range v.Runs {
 		key += x.ID + x.State
@@ -287,7 +292,7 @@ func (v *toolView) RunKey() (key string) {
 	return key
 }
 
-// noTool returns the error for a tool that a server does not list.
+// noTool returns the error for a tool that its server does not list.
 func (c *Console) noTool(server, name string) error {
 	var names []string
 	for _, t := range c.opts.Source.FindTools(admin.ToolQuery{Server: server, Limit: mostToolsFound, Brief: true}).Tools {
@@ -301,8 +306,8 @@ func (c *Console) noTool(server, name string) error {
 	return notFound("No tool of "+server+" has the name "+excerpt.Quote(name, 80), "The server may have changed its list of tools.", all, near...)
 }
 
-// messageOf returns a message to show. A long message is cut, unless the request asks for the whole
-// message.
+// messageOf returns a message for text. If text is too long, it contains only the beginning of
+// text, and the link rest to the whole text. If all is true, it always contains the whole text.
 func messageOf(text string, all bool, rest string) message {
 	m := message{Text: text, Size: bytesText(len(text))}
 	if len(text) > messageShown && !all {
@@ -311,14 +316,13 @@ func messageOf(text string, all bool, rest string) message {
 	return m
 }
 
-// invisibleIn returns the number of invisible characters in the texts of a tool. about is the
-// tool's whole description.
+// invisibleIn returns the number of invisible characters in the tool's name, title and description.
+// about is the whole description.
 func invisibleIn(t *admin.Tool, about string) int {
 	return countInvisible(t.Name) + countInvisible(t.Title) + countInvisible(about)
 }
 
-// countInvisible returns the number of invisible characters in a text. Line ends and tabs do
-// not count.
+// countInvisible returns the number of invisible characters in text, except line breaks and tabs.
 func countInvisible(text string) (n int) {
 	var before rune
 	for i := 0; i < len(text); {

@@ -17,20 +17,21 @@ import (
 
 // Limits of the counters.
 const (
-	mostClients   = 256             // clients, distinguished by name, version, revision and kind of connection
-	mostConnected = 4 * mostClients // connected clients that one page takes into account
+	mostClients   = 256             // the maximum number of clients; clientKey determines what counts as one client
+	mostConnected = 4 * mostClients // the maximum number of connected clients that sums adds
 	mostServers   = 1024
-	mostLosses    = 256 // kinds of losses
-	mostPending   = 256 // losses of calls that have not ended
-	mostInfos     = 512 // decoded descriptions of clients
+	mostLosses    = 256 // the maximum number of kinds of losses
+	mostPending   = 256 // the maximum number of calls that have not ended and whose losses are kept
+	mostInfos     = 512 // the maximum number of decoded clientInfo objects
 	mostInfo      = 2 << 10
-	minuteSlots   = 12 // slots of 5 s
-	hourSlots     = 60 // slots of a minute
-	latencies     = 40 // steps of a histogram, each 1.33 times the one before, from 0.25 ms
+	minuteSlots   = 12 // the number of slots of 5 s
+	hourSlots     = 60 // the number of slots of one minute
+	latencies     = 40 // the number of steps of a latency histogram; the first step ends at 0.25 ms, and each other step at 4/3 of the previous end
 )
 
-// traffic counts calls and losses from the event stream. Safe for concurrent use. It holds its
-// lock only for a few assignments, because it runs in the goroutines of calls.
+// traffic counts calls and losses from the event stream. It is safe for concurrent use. The
+// goroutines of calls execute note, so note must be fast: it holds the lock only for a few
+// assignments.
 type traffic struct {
 	began time.Time
 
@@ -40,7 +41,7 @@ type traffic struct {
 	servers map[string]*serverCount
 	losses  map[lossKey]*lossCount
 	pending map[uint64][]lossKey
-	waiting []uint64 // the keys of pending, oldest first
+	waiting []uint64 // the calls that were added to pending, oldest first; some of them may have ended
 	lanes   [2][2]window
 	hour    [hourSlots]minute
 	calls   uint64 // the number of calls since the start
@@ -50,7 +51,8 @@ type traffic struct {
 
 type named struct{ name, version string }
 
-// clientKey identifies a client. Two windows of one program count as one client.
+// clientKey identifies a client. Two running instances of one program have the same key, so they
+// count as one client.
 type clientKey struct {
 	name, version string
 	revision      mcp.Revision
@@ -59,14 +61,14 @@ type clientKey struct {
 
 type clientCount struct {
 	window
-	number       int // the number in the URL of the client's page
+	number       int // the number of the client in the URL of its page
 	first, last  time.Time
 	calls        uint64
 	failed       uint64
 	lost         uint64
 	capabilities []byte
-	shown        string            // the exact transport of its last connection, if it is known
-	servers      map[string]uint64 // calls by server; bounded
+	shown        string            // the exact transport of the client's last connection; "" if it is not known
+	servers      map[string]uint64 // the numbers of calls, by server; at most 64 servers
 }
 
 type serverCount struct {
@@ -76,29 +78,29 @@ type serverCount struct {
 	failed uint64
 }
 
-// lossKey identifies one kind of loss.
+// lossKey identifies one kind of loss at one server.
 type lossKey struct{ server, what, why string }
 
 type lossCount struct {
 	count   uint64
 	last    time.Time
-	clients map[string]uint64 // clients by name; bounded
+	clients map[string]uint64 // the numbers of calls with this loss, by client name; at most 16 names
 }
 
 // window counts the calls of the last minute.
 type window struct {
 	slots [minuteSlots + 1]struct {
-		at                     int64 // the time of the window, in units of 5 s since the epoch
+		at                     int64 // when the slot began, in units of 5 s since the epoch
 		calls, failed, through uint32
 	}
 }
 
-// minute counts the calls of one minute.
+// minute counts the calls that ended in one minute.
 type minute struct {
-	at                  int64 // the time, in minutes since the epoch
+	at                  int64 // when the minute began, in minutes since the epoch
 	relayed, translated uint32
 	other, failed       uint32
-	took                [2][latencies]uint32 // latencies, by mode: 0 without translation, 1 translated
+	took                [2][latencies]uint32 // latency histograms: 0 for relayed calls, 1 for translated calls
 }
 
 func newTraffic() *traffic {
@@ -108,7 +110,8 @@ func newTraffic() *traffic {
 	}
 }
 
-// tap subscribes to p. changed is called for each event.
+// tap subscribes to the events of p, which may be nil. It calls changed after each event. stop ends
+// the subscription.
 func (t *traffic) tap(p *event.Publisher, changed func()) (stop func()) {
 	if p == nil {
 		return func() {}
@@ -119,7 +122,7 @@ func (t *traffic) tap(p *event.Publisher, changed func()) (stop func()) {
 	})
 }
 
-// note adds an event to the counters.
+// note adds the event e to the counters.
 func (t *traffic) note(e *event.Event) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -132,8 +135,8 @@ func (t *traffic) note(e *event.Event) {
 	t.events.noteLocked(e)
 }
 
-// failedCall reports whether the client got an error. The error result of a tool does not
-// count, nor does a call that the client cancelled.
+// failedCall reports whether the client got a JSON-RPC error. A tool result that describes an error
+// is not a failed call. A call that the client cancelled is not a failed call either.
 func failedCall(e *event.Event) bool {
 	switch e.Outcome {
 	case event.OK, event.ToolError, event.Parked, event.Negotiated, event.Cancelled, "":
@@ -143,8 +146,8 @@ func failedCall(e *event.Event) bool {
 }
 
 // endedListening reports whether a call is a subscription that ended without an error. Such a call
-// counts in rows and totals, but not in rates, error rates and latencies, because it lasts as long
-// as its client listens.
+// lasts as long as its client listens. Therefore, it counts in rows and totals, but not in rates,
+// error rates and latencies.
 func endedListening(e *event.Event) bool {
 	return e.Method == mcp.MethodListen && !failedCall(e)
 }
@@ -254,8 +257,8 @@ func (t *traffic) lossLocked(e *event.Event) {
 	}
 }
 
-// clientLocked returns the counters of a client. If there are too many clients, it removes the
-// client with the oldest last call.
+// clientLocked returns the counters of a client. If the client is new and there are mostClients
+// clients, it removes the client with the oldest last call.
 func (t *traffic) clientLocked(key clientKey, at time.Time) *clientCount {
 	c := t.clients[key]
 	if c != nil {
@@ -274,7 +277,7 @@ func (t *traffic) clientLocked(key clientKey, at time.Time) *clientCount {
 	return c
 }
 
-// oldestLocked returns the client with the oldest last call, and the time of that call.
+// oldestLocked returns the client whose last call is oldest, and the time of that call.
 func (t *traffic) oldestLocked() (oldest clientKey, last time.Time) {
 	first := true
 	for k, v := range t.clients {
@@ -285,7 +288,7 @@ func (t *traffic) oldestLocked() (oldest clientKey, last time.Time) {
 	return oldest, last
 }
 
-// nameLocked returns the name and the version in a client's description.
+// nameLocked returns the name and the version from the clientInfo that a client sent.
 func (t *traffic) nameLocked(info []byte) named {
 	if n, ok := t.infos[string(info)]; ok {
 		return n
@@ -303,7 +306,7 @@ func (t *traffic) nameLocked(info []byte) named {
 	return n
 }
 
-// shownName returns a name that a client gives itself, shortened and with secrets masked.
+// shownName shortens a name that a client reports about itself, and masks secrets in it.
 func shownName(name string, limit int) string {
 	return excerpt.Cut(excerpt.MaskSecrets(excerpt.Cut(name, 4*limit)), limit)
 }
@@ -338,7 +341,7 @@ func (w *window) add(slot int64, failed, through bool) {
 	}
 }
 
-// last returns the numbers of calls in the last minute.
+// last returns the numbers of calls in the minute before now.
 func (w *window) last(now time.Time) (r rate) {
 	slot := now.Unix() / 5
 	for i := range w.slots {
@@ -359,7 +362,7 @@ func side(r mcp.Revision) int {
 	return 0
 }
 
-// latencyStep returns the step of a histogram for a duration.
+// latencyStep returns the index of the histogram step that contains the duration d.
 func latencyStep(d time.Duration) int {
 	if d <= 250*time.Microsecond {
 		return 0
@@ -367,30 +370,31 @@ func latencyStep(d time.Duration) int {
 	return min(latencies-1, int(math.Ceil(math.Log(float64(d)/float64(250*time.Microsecond))/math.Log(4.0/3))))
 }
 
-// stepTime returns the upper end of a step.
+// stepTime returns the upper end of histogram step i.
 func stepTime(i int) time.Duration {
 	return time.Duration(float64(250*time.Microsecond) * math.Pow(4.0/3, float64(i)))
 }
 
-// rate has the numbers of calls in the last minute.
+// rate has the numbers of calls that ended in the last minute.
 type rate struct {
 	Calls   int // all calls
-	Failed  int // calls with an error for the client
-	Through int // calls that a server answered
+	Failed  int // calls for which the client got a JSON-RPC error; see failedCall
+	Through int // calls that Dragoman sent to a server
 }
 
-// sums is a copy of the traffic at one moment.
+// sums is a copy of the counters of traffic at one moment, together with the clients that are
+// connected then.
 type sums struct {
 	At      time.Time
 	Began   time.Time
 	Clients []clientSum
 	Servers map[string]serverSum
-	Lanes   [2][2]rate // the calls by the era of the client and of the server: 0 legacy, 1 modern
-	Losses  []lossSum  // the losses, most frequent first
-	Hour    []minute   // the minutes of the last hour, oldest first; the last one is the current minute
+	Lanes   [2][2]rate // the calls; the first index is the era of the client, the second that of the server: 0 legacy, 1 modern
+	Losses  []lossSum  // the kinds of losses, most frequent first
+	Hour    []minute   // the minutes of the last hour, oldest first; the last element is the current minute
 	Calls   uint64
 	Lost    uint64
-	Events  uint64 // the number of events so far
+	Events  uint64 // the number of events that were added to the eventRing
 }
 
 type clientSum struct {
@@ -402,8 +406,8 @@ type clientSum struct {
 	Lost        uint64
 	Caps        []byte
 	Servers     []nameCount
-	Sessions    []runtime.ClientReport // the open sessions, and the requests without a session in the last hour
-	shown       string                 // the exact transport, if it is known
+	Sessions    []runtime.ClientReport // the client's open sessions, and its connections without a session in the last hour
+	shown       string                 // the exact transport; "" if it is not known
 }
 
 type nameCount struct {
@@ -424,10 +428,10 @@ type lossSum struct {
 	Last              time.Time
 }
 
-// Name returns the name that the client gives itself. It may be "".
+// Name returns the name that the client reports about itself. It may be "".
 func (c clientSum) Name() string { return c.name }
 
-// Title returns the name and the version.
+// Title returns the name and the version of the client.
 func (c clientSum) Title() string {
 	name := cmp.Or(c.name, "unnamed client")
 	if c.version == "" {
@@ -440,8 +444,8 @@ func (c clientSum) ID() string        { return strconv.Itoa(c.Number) }
 func (c clientSum) Revision() string  { return c.revision.String() }
 func (c clientSum) Transport() string { return cmp.Or(c.shown, c.transport) }
 
-// SessionCount returns the number of open sessions as text. It is "–" for a client of a revision
-// without sessions.
+// SessionCount returns the number of open sessions as text. If the client's revision has no
+// sessions, the text is "–".
 func (c clientSum) SessionCount() string {
 	if c.revision.Modern() {
 		return "–"
@@ -457,11 +461,12 @@ func (c clientSum) SessionCount() string {
 
 func (c clientSum) Modern() bool { return c.revision.Modern() }
 
-// sums copies the counters. connected are the clients that are connected now. Some of them may
-// not have made a call yet.
+// sums copies the counters and adds connected, the clients that are connected now. Some of these
+// clients may not have made a call yet.
 func (t *traffic) sums(now time.Time, connected []runtime.ClientReport) *sums {
 	s := &sums{At: now, Began: t.began, Servers: map[string]serverSum{}}
-	// Many clients may be connected. Take only the last ones, because calls wait for the lock.
+	// There may be very many connected clients, and calls wait while sums holds the lock. So use
+	// only the clients with the latest messages.
 	if len(connected) > mostConnected {
 		connected = slices.Clone(connected)
 		slices.SortStableFunc(connected, func(a, b runtime.ClientReport) int { return b.Last.Compare(a.Last) })
@@ -473,7 +478,7 @@ func (t *traffic) sums(now time.Time, connected []runtime.ClientReport) *sums {
 	for i := range connected {
 		x := &connected[i]
 		if x.Revision == mcp.Unknown || len(connected[i].Info) == 0 && x.Requests == 0 {
-			continue // the client has not sent its name yet
+			continue // the client has not sent its clientInfo yet
 		}
 		n := t.nameLocked(x.Info)
 		key := clientKey{n.name, n.version, x.Revision, "HTTP"}
@@ -482,7 +487,7 @@ func (t *traffic) sums(now time.Time, connected []runtime.ClientReport) *sums {
 		}
 		if t.clients[key] == nil && len(t.clients) >= mostClients {
 			if _, last := t.oldestLocked(); !x.Last.After(last) {
-				continue // a new entry would replace a client that was active later
+				continue // t is full, and the client would replace a client that was active more recently
 			}
 		}
 		c := t.clientLocked(key, x.Since)
@@ -498,7 +503,7 @@ func (t *traffic) sums(now time.Time, connected []runtime.ClientReport) *sums {
 	}
 	for k, c := range t.clients {
 		if all := sessions[k]; len(all) > 0 {
-			c.shown = transportName(all[0].Transport) // kept for the time after the session has ended
+			c.shown = transportName(all[0].Transport) // keep the transport, to show it after the session has ended
 		}
 		x := clientSum{clientKey: k, shown: c.shown, rate: c.last60(now), Number: c.number, First: c.first, Last: c.last, All: c.calls, Bad: c.failed, Lost: c.lost, Caps: c.capabilities, Servers: counts(c.servers), Sessions: sessions[k]}
 		s.Clients = append(s.Clients, x)
@@ -543,8 +548,8 @@ func counts(m map[string]uint64) (out []nameCount) {
 	return out
 }
 
-// p95 returns the time within which 95 of 100 calls ended. mode is 0 for calls without
-// translation and 1 for translated ones. It returns 0 if there were no calls.
+// p95 returns the time within which 95 % of the calls ended. mode is 0 for relayed calls and 1 for
+// translated calls. p95 returns 0 if there were no calls.
 func (m *minute) p95(mode int) time.Duration {
 	total := 0
 	for _, n := range m.took[mode] {

@@ -8,24 +8,25 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/admin"
 )
 
-// wireRow is a row of two columns: some lines of the client's side and of the server's.
+// wireRow is a row with two columns. Each column has lines of one message: Left on the client's
+// wire, and Right on the server's wire.
 type wireRow struct {
 	Class       string // "same", "ed" or "lost"
 	Left, Right template.HTML
-	NoLeft      bool // the client's side is empty in this row
+	NoLeft      bool // the left column is empty in this row
 	NoRight     bool
 	Marks       []rowMark
-	Lacuna      string // the text in the brackets of a loss; "" for none
-	Folded      bool   // "Edits only" does not show the row
+	Lacuna      string // the text in place of something that was lost: why it was lost; "" if nothing was lost
+	Folded      bool   // the view "Edits only" does not show the row
 }
 
-// rowMark is a sign in the gutter.
+// rowMark is a label beside a row, with a link to the note that explains the edit.
 type rowMark struct{ Sign, Target, Title string }
 
-// wireColumn holds the HTML of one column of a row while the row is built.
+// wireColumn has the HTML of one column of a row while a rowBuilder builds the row.
 type wireColumn struct {
 	b    strings.Builder
-	text string // the plain text so far
+	text string // the text of the column so far, without HTML
 }
 
 func (s *wireColumn) add(text string, open, close string) {
@@ -33,7 +34,7 @@ func (s *wireColumn) add(text string, open, close string) {
 		return
 	}
 	if s.text == "" {
-		text = strings.TrimPrefix(text, "\n") // the row begins on a new line anyway
+		text = strings.TrimPrefix(text, "\n") // each row begins on a new line anyway
 	}
 	if text == "" {
 		return
@@ -61,14 +62,14 @@ func (s *wireColumn) take() (html template.HTML, none bool) {
 	return html, none
 }
 
-// mostWire is the number of characters of a message that a page shows. A recorded message is
-// shorter.
+// mostWire is the maximum number of characters of a message that a page shows. Recorded messages
+// are shorter, so pages show them completely.
 const mostWire = 1 << 20
 
-// wireText does the same as peerBlock for a whole message.
+// wireText is like peerBlock, but for a whole message.
 func wireText(text string) template.HTML { return peerText(text, mostWire, true) }
 
-// rowBuilder builds rows from runs of bytes.
+// rowBuilder builds the rows from segments: text that is the same on both wires, and edits.
 type rowBuilder struct {
 	rows        []wireRow
 	left, right wireColumn
@@ -92,7 +93,7 @@ func (b *rowBuilder) end() {
 	row.Folded = b.fold && row.Class == "same"
 	b.marks, b.class, b.lacuna = nil, "", ""
 	if n := len(b.rows); n > 0 && row.Class == "same" && b.rows[n-1].Class == "same" {
-		last := &b.rows[n-1] // unchanged bytes continue the previous row
+		last := &b.rows[n-1] // row continues the unchanged text of the previous row
 		last.Left, last.Right = last.Left+"\n"+row.Left, last.Right+"\n"+row.Right
 		last.NoLeft, last.NoRight = last.NoLeft && row.NoLeft, last.NoRight && row.NoRight
 		return
@@ -100,7 +101,9 @@ func (b *rowBuilder) end() {
 	b.rows = append(b.rows, row)
 }
 
-// same adds bytes that are the same on both sides. Whole lines become a separate row.
+// same adds text that is the same on both wires, except for white space. If an edit is in the
+// current row, the row ends at the next line break. Otherwise, complete lines get a row without
+// edits.
 func (b *rowBuilder) same(left, right string) {
 	add := func(l, r string) {
 		b.left.add(l, "", "")
@@ -127,13 +130,13 @@ func (b *rowBuilder) same(left, right string) {
 	b.same(left[i:], right[j:])
 }
 
-// wireSegment is a run of bytes that are the same on both sides, or an edit.
+// wireSegment is an edit, or text that is the same on both wires.
 type wireSegment struct {
-	side [2]string   // the laid-out text of the client's side and of the server's
-	edit *admin.Edit // nil for bytes that are the same on both sides
+	side [2]string   // the formatted text on the client's wire and on the server's wire
+	edit *admin.Edit // nil if the text is the same on both wires
 }
 
-// alone reports whether an edit gets rows of its own if lines end around it.
+// alone reports whether the edit must be in a separate row, if lines begin and end around the edit.
 func (s *wireSegment) alone() bool {
 	if s.edit == nil {
 		return false
@@ -141,8 +144,8 @@ func (s *wireSegment) alone() bool {
 	return s.edit.Kind == "lost" || s.edit.Kind != "changed" && strings.Contains(s.side[0]+s.side[1], "\n")
 }
 
-// lineEnds reports whether a row can end before the segment i: on both sides, the next text begins
-// on a new line.
+// lineEnds reports whether a row can end before segment i. It can if the next text of both columns
+// begins on a new line.
 func lineEnds(all []wireSegment, i int) bool {
 	for side := range 2 {
 		begun, next := slices.ContainsFunc(all[:i], func(s wireSegment) bool { return s.side[side] != "" }), ""
@@ -156,13 +159,13 @@ func lineEnds(all []wireSegment, i int) bool {
 	return true
 }
 
-// edit adds an edit. from is the side of its source: 0 for the client, 1 for the server. end says
-// that a row can end before the edit.
+// edit adds an edit. from is the wire from which the edited message came: 0 for the client's wire,
+// and 1 for the server's wire. end is true if a row can end before the edit.
 func (b *rowBuilder) edit(s *wireSegment, from int, end bool) {
 	e, source, message := s.edit, s.side[from], s.side[1-from]
 	columns := [2]*wireColumn{&b.left, &b.right}
 	if e.Kind == "lost" && strings.HasPrefix(source, ",\n") {
-		columns[from].add(",", "", "") // the comma ends the line before the loss
+		columns[from].add(",", "", "") // the comma belongs to the line before the lost text
 		source = source[1:]
 	}
 	if e.Kind == "lost" || s.alone() && end {
@@ -195,7 +198,8 @@ func (b *rowBuilder) edit(s *wireSegment, from int, end bool) {
 	columns[1-from].add(message, "<mark>", "</mark>")
 }
 
-// pairRows returns the rows that show a message and, beside it, the message from which it was made.
+// pairRows returns the rows that compare the message m with the message from which it was made.
+// fromServer is true if source came from the server.
 func pairRows(source, m *admin.Message, view string, fromServer bool) []wireRow {
 	b := &rowBuilder{fold: view == showEdits}
 	from := 0
@@ -232,7 +236,8 @@ func pairRows(source, m *admin.Message, view string, fromServer bool) []wireRow 
 	return b.rows
 }
 
-// singleRows returns the rows of a message without a counterpart on the other side.
+// singleRows returns the row of a message that has no counterpart on the other wire. right is true
+// if the message is on the server's wire.
 func singleRows(m *admin.Message, view string, right bool) []wireRow {
 	text := layoutOf(m.Bytes(), view).part(0, m.Size)
 	b := &rowBuilder{}
@@ -245,15 +250,15 @@ func singleRows(m *admin.Message, view string, right bool) []wireRow {
 	return b.rows
 }
 
-// layout is a message with the white space that the page adds before some of its bytes.
+// layout is a message, together with the white space that a page inserts into it.
 type layout struct {
 	text  []byte
-	space map[int]string // the added white space, by position
-	blank map[int]bool   // the positions of the message's own white space, which the layout replaces
+	space map[int]string // the inserted white space, by the position of the byte after it
+	blank map[int]bool   // the positions of white space in the message that the page does not show
 }
 
-// layoutOf returns the layout of a JSON text. A text that has line breaks keeps its own layout, as
-// does every text in the raw view.
+// layoutOf returns the layout of a JSON text. It adds no white space in the raw view, and none to a
+// text that has line breaks already.
 func layoutOf(text []byte, view string) layout {
 	l := layout{text: text}
 	if view == showRaw || strings.ContainsRune(string(text), '\n') {
@@ -295,8 +300,8 @@ func layoutOf(text []byte, view string) layout {
 	return l
 }
 
-// part returns the bytes between two positions, with the added white space. Bytes that were not
-// recorded are "…".
+// part returns the text between two positions, with the inserted white space. If the recording is
+// cut off before to, part appends "…".
 func (l layout) part(from, to int) string {
 	missing := to > len(l.text) && to > from
 	from, to = min(from, len(l.text)), min(to, len(l.text))

@@ -12,7 +12,7 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 )
 
-// number formats a count with a comma between thousands.
+// number formats an integer with a comma after each group of thousands, for example "12,345".
 func number[T int | int64 | uint64](n T) string {
 	s := strconv.FormatInt(int64(n), 10)
 	for i := len(s) - 3; i > 0 && s[i-1] != '-'; i -= 3 {
@@ -21,7 +21,7 @@ func number[T int | int64 | uint64](n T) string {
 	return s
 }
 
-// anyNumber does the same as number, for templates.
+// anyNumber is number for templates. It formats an argument of another type as fmt.Sprint does.
 func anyNumber(n any) string {
 	switch n := n.(type) {
 	case int:
@@ -44,7 +44,8 @@ func plural(n int, one string) string {
 
 var smallNumbers = [...]string{"no", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve"}
 
-// inWords returns a number for a sentence: as a word up to twelve.
+// inWords returns a number for use in a sentence: as a word up to twelve, and as digits above
+// twelve.
 func inWords(n int) string {
 	if n >= 0 && n < len(smallNumbers) {
 		return smallNumbers[n]
@@ -60,8 +61,8 @@ func upper(s string) string {
 	return strings.ToUpper(s[:1]) + s[1:]
 }
 
-// clock returns a time as HTML. If the day is not today, it includes the day. The title attribute
-// has the time in UTC.
+// clock returns a time as HTML, with the text that when returns. The title attribute contains the
+// time in UTC.
 func clock(t time.Time) template.HTML {
 	if t.IsZero() {
 		return "–"
@@ -82,7 +83,8 @@ func when(t time.Time) string {
 	return local.Format("2 Jan 2006 15:04:05")
 }
 
-// spanText formats a duration with two significant digits: "0.61 s", "2.1 s", "60 s", "4 min".
+// spanText formats a duration with about two significant digits, for example "0.61 s", "2.1 s", "60
+// s" or "4 min".
 func spanText(d time.Duration) string {
 	switch s := d.Seconds(); {
 	case d <= 0:
@@ -105,7 +107,7 @@ func spanText(d time.Duration) string {
 	return strconv.Itoa(int(d.Hours())/24) + " d"
 }
 
-// upText formats how long the program has been running: "6 d 4 h".
+// upText formats a duration for the time that the program has been running, for example "6 d 4 h".
 func upText(d time.Duration) string {
 	switch h, m := int(d.Hours()), int(d.Minutes()); {
 	case h >= 24:
@@ -128,7 +130,7 @@ func bytesText(n int) string {
 	return number(n/1_000_000) + " MB"
 }
 
-// pathOf returns a path of the console. It escapes the parts.
+// pathOf returns the path of a page of the console. It escapes each of the parts.
 func pathOf(parts ...string) string {
 	var b strings.Builder
 	b.WriteString(prefix)
@@ -138,7 +140,8 @@ func pathOf(parts ...string) string {
 	return b.String()
 }
 
-// queryWith returns a query with one member changed and the member page removed.
+// queryWith returns the query q with key set to value. It removes key if value is "", and always
+// removes the key "page".
 func queryWith(q url.Values, key, value string) string {
 	out := url.Values{}
 	for k, v := range q {
@@ -152,7 +155,7 @@ func queryWith(q url.Values, key, value string) string {
 	return "?" + out.Encode()
 }
 
-// sortLink returns the heading of a column that can be sorted.
+// sortLink returns the heading of a table column, with a link that sorts the table by this column.
 func sortLink(q url.Values, key, title, class string) template.HTML {
 	now := q.Get("sort")
 	next, aria := key, ""
@@ -168,7 +171,8 @@ func sortLink(q url.Values, key, title, class string) template.HTML {
 	return template.HTML(fmt.Sprintf(`<th scope="col"%s><a href="%s">%s</a>`, aria, template.HTMLEscapeString(queryWith(q, "sort", next)), template.HTMLEscapeString(title)))
 }
 
-// revision returns the badge of a revision. It returns "" if the revision is unknown.
+// revision returns a label for the revision with this date, as HTML. It returns "" if date is not a
+// known revision.
 func revision(date string) template.HTML {
 	r, ok := mcp.ParseRevision(date)
 	switch {
@@ -180,8 +184,8 @@ func revision(date string) template.HTML {
 	return template.HTML(`<span class="rev">` + date + `</span>`)
 }
 
-// eraGlyph returns the picture for the eras of a client and a server, with the text that says
-// whether Dragoman translates between them.
+// eraGlyph returns an icon for the era of a client and the era of a server, followed by the text
+// "relayed" or "translated".
 func eraGlyph(from, to string) template.HTML {
 	path, text := eraPath(from, to)
 	if path == "" {
@@ -190,7 +194,8 @@ func eraGlyph(from, to string) template.HTML {
 	return template.HTML(`<span class="era">` + eraOpen + path + `</svg>` + text + `</span>`)
 }
 
-// eraMark returns the same picture as eraGlyph, but only screen readers read the text.
+// eraMark returns the same icon as eraGlyph, but hides the text from everybody except users of
+// screen readers.
 func eraMark(from, to string) template.HTML {
 	path, text := eraPath(from, to)
 	if path == "" {
@@ -201,7 +206,8 @@ func eraMark(from, to string) template.HTML {
 
 const eraOpen = `<svg class="g" width="44" height="12" viewBox="0 0 44 12" aria-hidden="true">`
 
-// eraPath returns the lines of the picture for two eras, and its text.
+// eraPath returns the SVG paths of the icon for two eras, and the text "relayed" or "translated".
+// Both are "" if an era is not known.
 func eraPath(from, to string) (path, text string) {
 	text = "relayed"
 	switch modern := mcp.Latest.Era(); {
@@ -219,7 +225,7 @@ func eraPath(from, to string) (path, text string) {
 	return path, text
 }
 
-// markOf returns the CSS class and the word for a server's state.
+// markOf returns the CSS class and the label for the state of a server.
 func markOf(state string) (class, word string) {
 	switch state {
 	case "ready":
@@ -238,7 +244,7 @@ func markOf(state string) (class, word string) {
 	return "idle", state
 }
 
-// stateMark returns the mark of a server's state.
+// stateMark returns the label for the state of a server as HTML.
 func stateMark(state string) template.HTML {
 	class, word := markOf(state)
 	return element("span", "", "st "+class, word)

@@ -15,7 +15,7 @@ type ConnectOptions struct {
 	Server   config.Server
 	Log      *slog.Logger
 	Progress func(server, step string) // the same as RunOptions.Progress
-	// runtime.ConnectOptions describes the following fields.
+	// The following fields are the fields of runtime.ConnectOptions with the same names.
 	Answer  func(context.Context, runtime.Question) runtime.Answer
 	Pages   bool
 	Roots   []string
@@ -23,14 +23,16 @@ type ConnectOptions struct {
 	Version string
 }
 
-// Session is a session with a server, for commands. It includes its log.
+// Session is a client's session with a server, for commands such as call. It also logs the events
+// of the session.
 type Session struct {
 	*runtime.Session
-	shown *telemetry.Log // logs the events of the session
+	shown *telemetry.Log // writes the events of the session to the log
 	flush func()         // flushes the log
 }
 
-// Connect opens a session with a server. If it fails, the error is the reason.
+// Connect opens a session with a server. If the server does not start or the handshake fails, the
+// error says why.
 func Connect(ctx context.Context, o ConnectOptions) (*Session, error) {
 	limited, flush := limitLog(orDiscard(o.Log))
 	o.Server.Name = nameOf(o.Server)
@@ -47,7 +49,7 @@ func Connect(ctx context.Context, o ConnectOptions) (*Session, error) {
 	return s, nil
 }
 
-// Close ends the session and stops the server. It waits until both have ended.
+// Close ends the session, stops the server, and waits until the server has ended.
 func (s *Session) Close() error {
 	s.Session.Close()
 	s.end()

@@ -1,9 +1,10 @@
-// Package daemon is the composition root: it builds a runtime from a configuration, listens,
-// handles signals, and decides in which order things start and stop. It connects the lower
-// packages, and none of them imports it.
+// Package daemon creates the parts of the program and connects them. It builds a runtime from a
+// configuration, listens, handles signals, and determines the order in which the parts start and
+// stop. The packages that it connects do not import it.
 //
-// Run serves one server without renaming its tools. Serve serves many servers behind one
-// endpoint. Connect is a client for the commands that need one. Record writes the messages of
-// a client and a server to a file, called a tape. Replay plays a tape. Each function returns
-// only when everything that it started has ended.
+// Run serves one server without renaming its tools. Serve serves many servers at one endpoint.
+// Connect opens a session with a server, for commands that act as a client. Record writes the
+// messages of a client and a server to a file, called a tape. Replay plays a tape. Each function
+// except Connect returns only when everything that it started has ended. After Connect, the caller
+// must call Session.Close.
 package daemon

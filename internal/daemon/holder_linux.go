@@ -16,12 +16,13 @@ import (
 
 // Bounds of holderOf.
 const (
-	maxSockets   = 4 << 20 // the most bytes of a socket table that are read
+	maxSockets   = 4 << 20 // the maximum number of bytes that holderOf reads from a socket table
 	maxProcesses = 16384
 )
 
-// holderOf returns the name and pid of the process that listens on the port of an address, or
-// "" if it is unknown. It finds only processes of the same user.
+// holderOf returns the name and the pid of the process that listens on the port of address. It
+// returns "" if it cannot find the process, for example because the process belongs to another
+// user.
 func holderOf(address string) string {
 	_, port, err := net.SplitHostPort(address)
 	if err != nil {
@@ -38,7 +39,8 @@ func holderOf(address string) string {
 			continue
 		}
 		for lines := bufio.NewScanner(io.LimitReader(f, maxSockets)); lines.Scan(); {
-			// sl local_address rem_address st … inode; state 0A is listening
+			// The columns are sl, local_address, rem_address, st and so on; column 9 is the inode.
+			// In st, 0A means listening.
 			fields := strings.Fields(lines.Text())
 			if len(fields) > 9 && fields[3] == "0A" && strings.HasSuffix(fields[1], fmt.Sprintf(":%04X", n)) {
 				sockets["socket:["+fields[9]+"]"] = true

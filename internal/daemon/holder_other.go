@@ -2,5 +2,6 @@
 
 package daemon
 
-// holderOf returns "", because on this system only another program could find the process.
+// holderOf returns "". On these systems, Dragoman would have to run another program to find the
+// process.
 func holderOf(string) string { return "" }

@@ -16,7 +16,7 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/transport/httpdoor"
 )
 
-// hangUp is the time that clients get to read the errors of calls that were cut off.
+// hangUp is how long clients have to read the errors of the calls that Dragoman ended.
 const hangUp = 2 * time.Second
 
 type listenOptions struct {
@@ -24,13 +24,13 @@ type listenOptions struct {
 	handler   http.Handler
 	endpoints *runtime.Endpoints
 	log       *slog.Logger
-	drain     func()            // listen calls drain when it begins to stop; drain ends requests that would never end by themselves
-	limit     time.Duration     // the time for running requests; 0 means runtime.DrainLimit
-	ready     func(base string) // listen calls ready once, with "http://host:port"
+	drain     func()            // listen calls drain when it begins to stop; drain must end the requests that would not end by themselves
+	limit     time.Duration     // how long running requests may take to finish; 0 means runtime.DrainLimit
+	ready     func(base string) // listen calls ready once, when it accepts connections; base has the form "http://host:port"
 }
 
-// listen serves HTTP until ctx ends. Then it lets running requests finish within o.limit, and
-// closes the endpoints. It returns nil after an orderly stop.
+// listen serves HTTP until ctx ends. Then it waits for running requests, at most for o.limit, and
+// closes the endpoints. It returns nil if it ended because of ctx.
 func listen(ctx context.Context, o listenOptions) error {
 	l, err := net.Listen("tcp", o.address)
 	if err != nil {
@@ -67,7 +67,7 @@ func listen(ctx context.Context, o listenOptions) error {
 	if srv.Shutdown(polite) != nil {
 		o.log.Warn("ending the calls that are still running", "after", o.limit.String())
 	}
-	// Closing the endpoints ends the requests that still run. Clients that read get an error.
+	// Closing the endpoints ends the requests that are still running. Their clients get an error.
 	closed := make(chan struct{})
 	running.Go(func() {
 		defer close(closed)
@@ -84,8 +84,8 @@ func listen(ctx context.Context, o listenOptions) error {
 	return nil
 }
 
-// listenError describes the problem with a listen address and how to fix it. The error is a
-// *failure.Failure.
+// listenError describes why Dragoman cannot listen on address, and what the user can do. The result
+// is a *failure.Failure.
 func listenError(address string, err error) error {
 	facts := failure.Facts{Listen: address, Given: true}
 	f := failure.Of(err, facts)
@@ -96,7 +96,7 @@ func listenError(address string, err error) error {
 	return f
 }
 
-// isLocal reports whether only this machine can reach a listen address.
+// isLocal reports whether only processes on this machine can connect to the listen address.
 func isLocal(address string) bool {
 	host, _, err := net.SplitHostPort(address)
 	return err == nil && config.IsLoopback(host)

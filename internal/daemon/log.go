@@ -9,8 +9,9 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/loglimit"
 )
 
-// limitLog returns a logger for events that clients and servers can cause. The logger limits the
-// rate of its records, so that they cannot flood the log. The caller must call flush at the end.
+// limitLog returns a logger for records that clients and servers can cause. The logger limits how
+// many of these records it writes, so that clients and servers cannot flood the log. The caller
+// must call flush when it no longer uses the logger.
 func limitLog(log *slog.Logger) (limited *slog.Logger, flush func()) {
 	h := loglimit.New(log.Handler())
 	return slog.New(h), h.Close
@@ -24,9 +25,9 @@ func callLevel(wanted bool) slog.Level {
 	return slog.LevelDebug
 }
 
-// serverLog receives the log lines of net/http's server. Most describe an action of one
-// client, and are logged at debug level. A failure to accept connections is a warning;
-// net/http tries again after a pause. A panic is an error.
+// serverLog receives the log lines of an http.Server. It logs a failure to accept connections as a
+// warning, because net/http tries again after a pause. It logs a panic as an error, and all other
+// lines as debug records.
 type serverLog struct{ log *slog.Logger }
 
 func (l serverLog) Write(b []byte) (int, error) {

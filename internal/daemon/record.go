@@ -22,22 +22,23 @@ import (
 // RecordOptions are the options of Record.
 type RecordOptions struct {
 	Server config.Server
-	Listen string    // the address where the client connects, if the server has a URL
-	Tape   io.Writer // receives the tape; not closed by Record
-	About  string    // a text at the beginning of the tape
+	Listen string    // the address on which Record listens for the client; only used if the server has a URL
+	Tape   io.Writer // receives the tape; Record does not close it
+	About  string    // text that Record writes at the beginning of the tape
 	Log    *slog.Logger
 	Stderr io.Writer // the child's stderr
-	// Stdin and Stdout replace the process's own, for tests.
+	// Stdin and Stdout replace the standard streams of the process, for tests.
 	Stdin  io.ReadCloser
 	Stdout io.WriteCloser
-	Ready  func(url string) // called once, when Record listens
+	Ready  func(url string) // Record calls Ready once, when it listens for the client
 }
 
-// Record connects a client and a server and writes their messages to a tape. The server's process
-// inherits the whole environment of Dragoman, because the client started Dragoman instead of the
-// server. Record returns when the server's process exits, or over HTTP when ctx ends. code is the
-// exit status of the process, as a shell reports it. Over HTTP it is 0. The error is the reason why
-// client and server were not connected, or why the recording is incomplete.
+// Record connects a client to a server, and writes their messages to a tape. If the server is a
+// command, Record starts it with the whole environment of Dragoman, because the client would also
+// have started it with this environment. Record then returns when the process has ended. code is
+// the exit status of the process, as a shell reports it. If the server has a URL, Record returns
+// when ctx ends, and code is 0. err says why Record could not connect the client and the server, or
+// why the recording is incomplete.
 func Record(ctx context.Context, o RecordOptions) (code int, err error) {
 	r := tape.NewRecorder(o.Tape, o.About, o.Server.Secrets())
 	if o.Server.URL != "" {
@@ -51,8 +52,8 @@ func Record(ctx context.Context, o RecordOptions) (code int, err error) {
 	return code, err
 }
 
-// stopOfTapped is how long a recorded server may take to exit after its client has
-// disconnected.
+// stopOfTapped is how long a recorded server may take to exit after the connection to its client
+// has ended.
 const stopOfTapped = 10 * time.Second
 
 func recordPipe(ctx context.Context, r *tape.Recorder, o RecordOptions) (int, error) {
@@ -72,7 +73,7 @@ func recordPipe(ctx context.Context, r *tape.Recorder, o RecordOptions) (int, er
 	stdout, stdin := child.Raw()
 	err = r.Pipe(tape.Ends{From: in, To: out}, tape.Ends{From: stdout, To: stdin}, func() { _ = in.Close() })
 	if ctx.Err() != nil {
-		err = nil // Record itself stopped the process
+		err = nil // the connection ended because ctx ended, and not because of an error
 	}
 	polite, cancel := context.WithTimeout(context.Background(), stopOfTapped)
 	defer cancel()
@@ -81,8 +82,8 @@ func recordPipe(ctx context.Context, r *tape.Recorder, o RecordOptions) (int, er
 	return child.ExitStatus(), err
 }
 
-// startWhole starts a command with the whole environment of Dragoman, plus the variables of
-// the server's entry.
+// startWhole starts the command of s with the whole environment of Dragoman, and with the variables
+// in the configuration of s.
 func startWhole(ctx context.Context, s config.Server, stderr io.Writer) (*stdio.Process, error) {
 	env := os.Environ()
 	for k, v := range s.Env {
@@ -143,8 +144,9 @@ func orDiscard(l *slog.Logger) *slog.Logger {
 // ReplayOptions are the options of Replay.
 type ReplayOptions struct {
 	Tape *tape.Tape
-	// Server is the server to which Replay sends the client's recorded messages. If it is nil,
-	// Replay acts as the server instead, to a client on stdio or, with Listen, over HTTP.
+	// If Server is not nil, Replay acts as the client, and sends the recorded messages of the
+	// client to this server. If Server is nil, Replay acts as the server for a client. The client
+	// connects over stdio or, if Listen is not "", over HTTP.
 	Server *config.Server
 	Listen string
 	tape.Options
@@ -155,9 +157,9 @@ type ReplayOptions struct {
 	Ready  func(url string)
 }
 
-// Replay plays one side of a tape and returns the differences between the other side and the
-// tape. Over HTTP it acts as the server until the client has sent everything, or until ctx
-// ends.
+// Replay plays one side of a tape. It returns the differences between the tape and the messages of
+// the other side. If Replay acts as the server over HTTP, it returns when the client has sent all
+// recorded messages, or when ctx ends.
 func Replay(ctx context.Context, o ReplayOptions) ([]tape.Difference, error) {
 	switch {
 	case o.Server != nil && o.Server.URL != "":

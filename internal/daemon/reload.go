@@ -16,22 +16,21 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 )
 
-// secondLook is how long Dragoman waits before it removes all running servers because a changed
-// file has no servers.
+// secondLook is how long Dragoman waits before it removes all running servers because the changed
+// file contains no servers.
 const secondLook = 10 * time.Second
 
-// emptiness decides whether a changed configuration without servers replaces one with servers.
-// A full disk or a crashed editor can leave such a file, which would remove all servers at once. An
-// empty file is never used. A file that explicitly has no servers is used only after secondLook or
-// on SIGHUP.
+// emptiness decides whether Dragoman uses a changed configuration without servers while servers are
+// running. A full disk or a crashed editor can leave such a file by mistake. Dragoman never uses an
+// empty file. It uses a file with an empty list of servers, but only after secondLook or on SIGHUP.
 type emptiness struct {
 	patience time.Duration // 0 means secondLook
 	log      *slog.Logger
 
-	again *time.Timer // the timer that fires after secondLook; nil if it is not running
+	again *time.Timer // fires after secondLook; nil if no file is waiting
 }
 
-// wait returns the channel of the timer. It returns nil if the timer is not running.
+// wait returns the channel of the timer, or nil if the timer is not running.
 func (e *emptiness) wait() <-chan time.Time {
 	if e.again == nil {
 		return nil
@@ -47,17 +46,17 @@ func (e *emptiness) stop() {
 	}
 }
 
-// emptyVerdict says whether a changed configuration can be used.
+// emptyVerdict says whether Dragoman uses a changed configuration.
 type emptyVerdict uint8
 
 const (
-	emptyUsed    emptyVerdict = iota // the configuration can be used
+	emptyUsed    emptyVerdict = iota // Dragoman uses the configuration
 	emptyRefused                     // the file is empty
-	emptyWaits                       // the file has no servers; Dragoman decides when the timer fires
+	emptyWaits                       // the file contains no servers; Dragoman decides when the timer fires
 )
 
-// check returns whether next can be used now, and logs it if not. sure is true on SIGHUP and when
-// the timer has fired.
+// check decides whether Dragoman uses the configuration next now. If not, check logs why. now is
+// the current configuration. sure is true on SIGHUP and when the timer has fired.
 func (e *emptiness) check(now, next *config.Snapshot, sure bool) emptyVerdict {
 	e.stop()
 	switch {
@@ -78,18 +77,20 @@ func (e *emptiness) check(now, next *config.Snapshot, sure bool) emptyVerdict {
 	return emptyWaits
 }
 
-// envFile watches the file of dragoman.envFile, whose path may change with the configuration. Only
-// one goroutine may use it. After stop, the caller waits for the goroutines in running.
+// envFile watches the file that dragoman.envFile names. A changed configuration can name another
+// file. Only one goroutine may call the methods. After the last call of stop, that goroutine must
+// wait for running.
 type envFile struct {
 	log     *slog.Logger
 	changed func()
 	running *sync.WaitGroup
 
 	path   string             // "" for none
-	cancel context.CancelFunc // nil if nothing is watched
+	cancel context.CancelFunc // stops the watch of path; nil if no file is watched
 }
 
-// follow watches the file at path instead of the previous file. If path is "", it watches no file.
+// follow stops watching the previous file, and watches the file at path. If path is "", it watches
+// no file.
 func (e *envFile) follow(ctx context.Context, path string) {
 	if path == e.path {
 		return
@@ -114,7 +115,8 @@ func (e *envFile) stop() {
 	}
 }
 
-// logChanges logs the changes of a new configuration, with a line for each server.
+// logChanges logs what is different in a new configuration, with one record for each changed
+// server.
 func logChanges(log *slog.Logger, c config.Changes) {
 	for _, name := range c.Added {
 		log.Info("server added", "code", "server_added", "server", name)
@@ -136,11 +138,11 @@ func logChanges(log *slog.Logger, c config.Changes) {
 	log.Info("configuration applied", attrs...)
 }
 
-// mostNamed is the number of servers that the event of a reload names in each list.
+// mostNamed is the maximum number of names in each list of changesText.
 const mostNamed = 5
 
-// publishReload publishes that a changed configuration was applied, or why it was refused. detail
-// consists of sentences.
+// publishReload publishes an event which says that a changed configuration was applied or refused.
+// detail says in sentences what changed, or why it was refused.
 func (d *daemon) publishReload(outcome mcp.Outcome, detail string) {
 	level := slog.LevelInfo
 	if outcome != event.OK {
@@ -149,8 +151,8 @@ func (d *daemon) publishReload(outcome mcp.Outcome, detail string) {
 	d.events.Publish(event.Event{Kind: event.Reload, Level: level, Outcome: outcome, Detail: detail})
 }
 
-// refusalOf returns the reason why a changed configuration was refused, as sentences. err has the
-// problems of the configuration.
+// refusalOf says in sentences why a changed configuration was refused. err is the error of the
+// changed configuration.
 func refusalOf(err error) string {
 	const kept = "The changed configuration was refused, and the current one stays in use. "
 	var bad *config.Error
@@ -167,8 +169,8 @@ func refusalOf(err error) string {
 	return text
 }
 
-// changesText returns the changes of a configuration that was applied, as sentences. later are the
-// settings that wait for a restart, and problems those of the file.
+// changesText says in sentences what a new configuration has changed. later lists the settings that
+// change only after a restart. problems are the problems of the configuration file.
 func changesText(c config.Changes, later []string, problems config.Problems) string {
 	text := "The changed configuration was applied."
 	list := func(what string, names []string) {

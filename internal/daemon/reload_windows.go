@@ -2,7 +2,8 @@ package daemon
 
 import "os"
 
-// notifyDump does nothing, because Windows has no SIGUSR1. /api/v1/status also returns the status.
+// notifyDump does nothing, because Windows has no SIGUSR1. On Windows, users can get the status
+// from /api/v1/status.
 func notifyDump(chan<- os.Signal) {}
 
 // notifyReload does nothing, because Windows has no SIGHUP. Dragoman only watches the file for

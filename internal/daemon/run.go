@@ -28,32 +28,32 @@ import (
 type RunOptions struct {
 	Server config.Server
 	Listen string   // "" means stdio
-	Hosts  []string // Host headers to accept in addition to the loopback names
+	Hosts  []string // values of the Host header that Run accepts, in addition to the names of the loopback address
 	Log    *slog.Logger
-	// Terminal says that stdin is a terminal, so that no MCP client can come over stdio.
+	// Terminal is true if stdin is a terminal, so that no MCP client can be connected to stdin.
 	Terminal bool
-	// LogCalls logs each call at level info, not debug.
+	// LogCalls makes Run log each call at level info. Otherwise the level is debug.
 	LogCalls bool
-	// Progress receives the current step while the user waits. An empty step means that the
-	// wait is over. Any goroutine may call it. It may be nil.
+	// Progress is called with each step of the server's start while the user waits. The step ""
+	// means that the user no longer waits. Several goroutines may call Progress. Progress may be
+	// nil.
 	Progress func(server, step string)
-	// Trace receives the traces of handshakes with the server. It may be nil.
+	// Trace is called with the trace of each handshake with the server. Trace may be nil.
 	Trace func(server, trace string)
 	// Stdin and Stdout replace the process's own, for tests.
 	Stdin   io.Reader
 	Stdout  io.WriteCloser
-	Ready   func(url string) // Run calls it once when it listens; on stdio with "", before it reads
-	Drain   time.Duration    // the time for running calls after ctx has ended; 0 means 30 s; not used on stdio
+	Ready   func(url string) // Run calls Ready once: over HTTP when it listens, and over stdio, with "", before it reads messages
+	Drain   time.Duration    // how long calls may continue after ctx has ended; 0 means 30 s; not used over stdio
 	Version string
-	// Events publishes everything that happens. If it is nil, Run creates a publisher to which
-	// only the log subscribes.
+	// Events publishes the events of Run. If it is nil, Run creates a publisher for its log.
 	Events *event.Publisher
 }
 
-// Run serves one server without renaming its tools. It returns nil when ctx ends or, on stdio,
-// when the client disconnects. If the server's program does not exist, Run fails at once over
-// HTTP. Over stdio it sends the failure to the client as the answer to the first request,
-// because the user would not see the reason for an exit.
+// Run serves one server without renaming its tools. It returns nil when ctx ends or, over stdio,
+// when the client disconnects. If the server's program does not exist, Run returns an error at once
+// over HTTP or if Terminal is true. Otherwise, the user of the stdio client would not see the
+// error. So Run sends the error to the client, as the response to the first request.
 func Run(ctx context.Context, o RunOptions) error {
 	plain := orDiscard(o.Log)
 	limited, flush := limitLog(plain)
@@ -111,11 +111,11 @@ func Run(ctx context.Context, o RunOptions) error {
 	})
 }
 
-// servePipe serves a client on stdin and stdout, or on their replacements. It reads messages
-// of at most body bytes. When ctx ends, drain ends requests that would never end by
-// themselves. The other requests are cut off at once, because a client on a pipe waits for the
-// program to exit. The error is downstream.ErrShutdown if the client waits for Dragoman to
-// exit.
+// servePipe serves a client over in and out, or over stdin and stdout if in is nil. It reads
+// messages of at most body bytes. When ctx ends, servePipe calls drain, which ends the requests
+// that would not end by themselves. Then it ends all other requests at once, because the client
+// waits until the process exits. The error is downstream.ErrShutdown if the client has sent a
+// shutdown notification.
 func servePipe(ctx context.Context, r *downstream.Endpoint, drain func(), body int, in io.Reader, out io.WriteCloser) error {
 	pipeOptions := stdio.Options{Limits: jsonrpc.Limits{Bytes: body, Names: mcp.MethodName}}
 	var pipe transport.Pipe
@@ -147,7 +147,7 @@ func servePipe(ctx context.Context, r *downstream.Endpoint, drain func(), body i
 	return err
 }
 
-// nameOf returns the name of a server, or a name for a server without one.
+// nameOf returns the name of the server c. If c has no name, nameOf derives one from the command.
 func nameOf(c config.Server) string {
 	if c.Name != "" {
 		return c.Name
@@ -158,6 +158,6 @@ func nameOf(c config.Server) string {
 	return "server"
 }
 
-// hurriedLimit replaces runtime.StopLimit if the client waits for Dragoman to exit. Such a
-// client kills Dragoman after five seconds.
+// hurriedLimit replaces runtime.StopLimit if the client waits until Dragoman exits. Such a client
+// kills Dragoman after five seconds.
 const hurriedLimit = 2 * time.Second
