@@ -66,6 +66,14 @@ func testReport() *admin.Report {
 	}
 }
 
+// refusedReport is a report of a process that refused its changed configuration.
+func refusedReport() *admin.Report {
+	r := testReport()
+	r.Servers = r.Servers[:1]
+	r.Refusal = &admin.Refusal{Text: "The changed configuration was refused, and the current one stays in use. /etc/dragoman.yaml:3:5: the key \"comand\x1b[2J\" is unknown; did you mean \"command\"?", Since: noon.Add(-90 * time.Second)}
+	return r
+}
+
 // adminStub acts as a running serve process.
 type adminStub struct {
 	mu      sync.Mutex
@@ -138,6 +146,7 @@ func TestStatusText(t *testing.T) {
 	golden(t, "status-one.txt", a.statusText("127.0.0.1:7300", testReport(), "files", noon))
 	a.screen, a.width = true, 100
 	golden(t, "status-screen.txt", a.statusText("127.0.0.1:7300", testReport(), "", noon))
+	golden(t, "status-refused.txt", a.statusText("127.0.0.1:7300", refusedReport(), "", noon))
 	again := testReport()
 	again.Servers[2].RetryAt, again.Servers[2].Opening = nil, 1
 	if got := a.statusText("x:1", again, "", noon); !strings.Contains(strings.Join(strings.Fields(got), " "), "Dragoman is trying again now") {
@@ -272,6 +281,18 @@ func TestWatchStatus(t *testing.T) {
 			stub.report = r
 		})
 		look("healed")
+		stub.set(func() {
+			r := refusedReport()
+			r.Servers[0].Restarts = 2
+			stub.report = r
+		})
+		look("refused")
+		stub.set(func() {
+			r := *stub.report
+			r.Refusal = nil
+			stub.report = &r
+		})
+		look("mended")
 		before := stub.report
 		stub.set(func() { stub.report = nil })
 		look("gone")

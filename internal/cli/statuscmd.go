@@ -35,8 +35,9 @@ func (a *app) statusCommand() *cobra.Command {
 		Long: `Ask a running "dragoman serve" on this machine for its state, and print a table
 of its servers. CALLS is the number of calls that have ended since serve
 started. RUNNING is the number of running calls. The table says why a server is
-not ready, and when Dragoman tries again. With NAME, print everything about one
-server, including the trace of its last handshake.
+not ready, and when Dragoman tries again. If serve refused the changed
+configuration file, a line above the table says why. With NAME, print everything
+about one server, including the trace of its last handshake.
 
 With --watch, the table is drawn again every second until you press Ctrl-C. If
 stdout is not a terminal, --watch prints a line for each change instead. If
@@ -129,7 +130,7 @@ func (a *app) statusText(address string, r *admin.Report, name string, now time.
 	}
 	var b strings.Builder
 	fmt.Fprintf(&b, "dragoman %s at http://%s/mcp, pid %d, %s for %s\n", clean(r.Version), address, r.PID, clean(r.State), spanOf(time.Duration(r.UptimeSeconds)*time.Second))
-	fmt.Fprintf(&b, "%s\n\n", clientsText(r))
+	fmt.Fprintf(&b, "%s\n%s\n", clientsText(r), a.refusalText(r.Refusal, now))
 	if len(r.Servers) == 0 {
 		b.WriteString("no server is configured\n")
 		return b.String()
@@ -162,6 +163,22 @@ func clientsText(r *admin.Report) string {
 	}
 	return fmt.Sprintf("sessions of clients: %d, requests without a session: %d, parked calls: %d", n, r.Requests, len(r.Parked))
 }
+
+// refusalText returns a line that says why the configuration file is not used, or "" if it is used.
+// On a terminal the text is wrapped.
+func (a *app) refusalText(x *admin.Refusal, now time.Time) string {
+	if x == nil {
+		return ""
+	}
+	text := refusalLine(x) + " (" + spanOf(now.Sub(x.Since)) + " ago)"
+	if a.screen {
+		return wrap(text, "", a.width)
+	}
+	return text + "\n"
+}
+
+// refusalLine is refusalText without the time.
+func refusalLine(x *admin.Refusal) string { return "configuration: " + clean(x.Text) }
 
 // stateCell returns a table cell with the state of a server, in the colour of that state.
 func stateCell(s *admin.Server) screen.Cell {
@@ -254,6 +271,7 @@ type watcher struct {
 
 	began bool
 	drawn int               // the number of lines that the last call of draw wrote
+	why   string            // the refusal that was printed last; "" if the configuration file is used
 	last  map[string]string // the last line printed for each server
 	gone  bool              // the user knows that serve does not answer
 	json  []byte            // the last report as JSON, without the uptime
@@ -286,6 +304,14 @@ func (w *watcher) show(r *admin.Report, now time.Time) error {
 	if back || w.last == nil {
 		lines = append(lines, fmt.Sprintf("dragoman %s at %s, pid %d, %s", clean(r.Version), w.address, r.PID, clean(r.State)))
 	}
+	why := ""
+	if r.Refusal != nil {
+		why = refusalLine(r.Refusal)
+	}
+	if w.why != why {
+		lines = append(lines, cmp.Or(why, "configuration: the file is used again"))
+	}
+	w.why = why
 	for i := range r.Servers {
 		s := &r.Servers[i]
 		if w.name != "" && w.name != s.Name {
