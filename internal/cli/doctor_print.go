@@ -140,8 +140,8 @@ func offerText(o doctor.Offer) string {
 	return strings.Join(parts, "; ")
 }
 
-// secondsOf formats a duration in seconds with one decimal, or in milliseconds if it is shorter than
-// a tenth of a second.
+// secondsOf formats a duration in seconds with one decimal. If the duration is shorter than a tenth
+// of a second, secondsOf formats it in milliseconds.
 func secondsOf(d time.Duration) string {
 	if d < 100*time.Millisecond {
 		return fmt.Sprintf("%d ms", max(1, d.Milliseconds()))
@@ -149,7 +149,8 @@ func secondsOf(d time.Duration) string {
 	return fmt.Sprintf("%.1f s", d.Seconds())
 }
 
-// printRevisions prints the line of the revisions, and whether Dragoman makes a difference.
+// printRevisions prints which revisions work without Dragoman, and which work through Dragoman. If
+// all is true, it also prints why a revision does not work.
 func (a *app) printRevisions(w *bufio.Writer, v *doctor.Verdict, all bool) {
 	var dates, missing []string
 	for _, r := range v.Revisions {
@@ -190,7 +191,7 @@ func (a *app) printRevisions(w *bufio.Writer, v *doctor.Verdict, all bool) {
 	}
 }
 
-// printWhy prints why the server cannot be used.
+// printWhy prints why clients cannot use the server. It prints nothing if f is nil.
 func (a *app) printWhy(w *bufio.Writer, f *failure.Failure) {
 	if f == nil {
 		return
@@ -204,8 +205,8 @@ func (a *app) printWhy(w *bufio.Writer, f *failure.Failure) {
 	}
 }
 
-// printFindings prints the findings, the most harmful ones first. It prints findings of the level
-// info only if all is true.
+// printFindings prints the findings in their order, which starts with the most harmful one. It
+// prints findings of the level info only if all is true.
 func (a *app) printFindings(w *bufio.Writer, findings []doctor.Finding, all bool) {
 	for _, f := range findings {
 		if f.Level != doctor.Info || all {
@@ -215,8 +216,8 @@ func (a *app) printFindings(w *bufio.Writer, findings []doctor.Finding, all bool
 	}
 }
 
-// printFinding prints one finding. The bytes that prove it are shown for errors, or with
-// --verbose.
+// printFinding prints one finding. It prints the messages that prove the finding if its level is
+// error or --verbose is set.
 func (a *app) printFinding(w *bufio.Writer, f doctor.Finding) {
 	level := string(f.Level)
 	if colour, ok := map[doctor.Level]string{doctor.Error: red, doctor.Warning: yellow}[f.Level]; ok {

@@ -20,7 +20,7 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 )
 
-// usageError is a mistake in the arguments. The exit code is 2.
+// usageError is an error in the command line arguments. The exit code is 2.
 type usageError struct {
 	text string
 	hint string // what the user can do; "" for no hint
@@ -32,7 +32,7 @@ func usagef(hint, format string, args ...any) error {
 	return &usageError{text: fmt.Sprintf(format, args...), hint: hint}
 }
 
-// hinted is an error with a hint: one thing to do about it.
+// hinted is an error with a hint. The hint says what the user can do about the error.
 type hinted struct {
 	err  error
 	hint string
@@ -45,14 +45,14 @@ func withHint(err error, format string, args ...any) error {
 	return &hinted{err: err, hint: fmt.Sprintf(format, args...)}
 }
 
-// printError prints an error and its hints, each on one line. If a peer could begin a new line, its
-// text could look like a message of Dragoman.
+// printError prints an error and its hints. It prints each on one line, so that text from a server
+// or a client cannot start a new line and look like a message of Dragoman.
 func (a *app) printError(err error) {
 	var bad *config.Error
 	if errors.As(err, &bad) {
 		for _, p := range bad.Problems {
 			a.status.line(p.String())
-			if a.status.records.Load() == nil { // a JSON record has the position already, and needs no excerpt of the file
+			if a.status.records.Load() == nil { // a JSON record already contains the position, so it does not need the line of the file
 				_, _ = io.WriteString(a.status, sourceOf(p, a.status.width()))
 			}
 		}
@@ -79,12 +79,12 @@ func (a *app) printError(err error) {
 	}
 }
 
-// codeFailure is the code of the record that shows a failure.
+// codeFailure is the attribute "code" of the log record for a failure.
 var codeFailure = slog.String("code", "failure")
 
-// printFailure prints a failure: the sentence, the evidence (each line with its origin), and the
-// action. Hints of the command replace the action. With --log-format json, printFailure prints one
-// record.
+// printFailure prints a failure: first the sentence, then each line of the evidence with its
+// origin, and then the action. If hints is not empty, it prints hints instead of the action. With
+// --log-format json, it prints the failure as one log record.
 func (a *app) printFailure(f *failure.Failure, hints []string) {
 	if len(hints) == 0 && f.Action != "" {
 		hints = []string{f.Action}
@@ -110,7 +110,7 @@ func (a *app) printFailure(f *failure.Failure, hints []string) {
 	a.status.label(red, "error", oneLine(f.Sentence))
 	alone := len(f.Evidence) == 1 && strings.Contains(f.Sentence, strconv.Quote(f.Evidence[0]))
 	for _, line := range f.Evidence {
-		if !alone { // a line that the sentence already quotes is not repeated
+		if !alone { // do not repeat a line that the sentence already quotes
 			a.status.label(plain, string(f.EvidenceFrom), oneLine(line))
 		}
 	}
@@ -119,8 +119,8 @@ func (a *app) printFailure(f *failure.Failure, hints []string) {
 	}
 }
 
-// failureIn returns the failure that an error is or describes. It returns nil if the error is not a
-// failure of a server.
+// failureIn returns the failure that err contains or describes. It returns nil if err is not about
+// the failure of a server or of a listener.
 func failureIn(err error) *failure.Failure {
 	var u *usageError
 	if errors.As(err, &u) {
@@ -137,7 +137,7 @@ func failureIn(err error) *failure.Failure {
 	}
 	var e *mcp.Error
 	if errors.As(err, &e) && e.Message != "" {
-		return nil // an error of Dragoman, not a failure of a server
+		return nil // an error of Dragoman itself, not a failure of a server
 	}
 	facts := failure.Facts{Given: true}
 	if op != nil && op.Addr != nil {
@@ -162,7 +162,7 @@ func parts(err error) []error {
 		texts = append(texts, e.Error())
 	}
 	if strings.Join(texts, "\n") != err.Error() {
-		return []error{err} // the text of err is not only the texts of the wrapped errors
+		return []error{err} // the text of err contains more than the texts of the wrapped errors
 	}
 	return out
 }
@@ -178,11 +178,12 @@ func oneLine(s string) string {
 	return strings.Join(lines, " ")
 }
 
-// maxQuoted is the number of bytes of a peer's text that an error or another message shows.
+// maxQuoted is the maximum number of bytes of a text from a server or a client that one message
+// quotes.
 const maxQuoted = 1 << 10
 
-// errorText returns the text of an error. An *mcp.Error has a message for clients and a cause
-// for the log. An error response of a server is quoted.
+// errorText returns the text of an error. For an *mcp.Error, this is the message for clients and
+// the cause for the log. errorText quotes the message of a server's error response.
 func errorText(err error) string {
 	var e *mcp.Error
 	if errors.As(err, &e) && e.Message != "" {
@@ -220,7 +221,7 @@ func hintsOf(err error) []string {
 	return out
 }
 
-// flagError converts an error of cobra about flags to a usageError.
+// flagError converts an error that cobra returns for a flag to a usageError.
 func flagError(c *cobra.Command, err error) error {
 	var unknown *pflag.NotExistError
 	if errors.As(err, &unknown) && len(unknown.GetSpecifiedName()) > 1 {

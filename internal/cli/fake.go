@@ -24,7 +24,7 @@ import (
 type fakeFlags struct {
 	set     []string
 	capture bool
-	report  string // a file to which the violations are appended when the fake server ends
+	report  string // the file to which the fake server appends the violations when it ends
 }
 
 func (a *app) fakeCommand() *cobra.Command {
@@ -148,12 +148,12 @@ The timeout is ten seconds for each step and one minute in total. Change it with
 	fl.BoolVar(&f.capture, "capture", false, "print each message to stderr as a line of JSON")
 	fl.StringArrayVar(&f.set, "set", nil, "change a setting of the profile, as `NAME=VALUE` (repeatable)")
 	fl.StringVar(&f.report, "report", "", "append the violations to `FILE` on exit")
-	_ = fl.MarkHidden("report") // only the matrix uses this flag, because its servers may run in several processes
+	_ = fl.MarkHidden("report") // only the matrix uses this flag; it collects the violations of several server processes in one file
 	addOpenFlag(c, &open)
 	return c
 }
 
-// reportOn appends the violations of the client to the file of --report, one per line.
+// reportOn appends the client's violations to the file of --report, one on each line.
 func (f *fakeFlags) reportOn(s *fake.Server) error {
 	all := s.Violations()
 	if f.report == "" || len(all) == 0 {
@@ -167,7 +167,7 @@ func (f *fakeFlags) reportOn(s *fake.Server) error {
 	return errors.Join(err, to.Close())
 }
 
-// options converts the flags to options of package fake.
+// options converts the flags to the options of package fake.
 func (f *fakeFlags) options(a *app) (fake.Options, error) {
 	o := fake.Options{Set: map[string]string{}, Version: version()}
 	for _, s := range f.set {
@@ -183,8 +183,8 @@ func (f *fakeFlags) options(a *app) (fake.Options, error) {
 	return o, nil
 }
 
-// codexVariables applies the environment variables that test scripts of Codex proxies set.
-// Flags take precedence.
+// codexVariables applies the environment variables that test scripts for Codex proxies set. Flags
+// take precedence over these variables.
 func (f *fakeFlags) codexVariables(a *app, profile string, o *fake.Options) {
 	if !strings.HasPrefix(profile, "codex-") {
 		return
@@ -202,7 +202,7 @@ func (f *fakeFlags) codexVariables(a *app, profile string, o *fake.Options) {
 	}
 }
 
-// statusLines writes whole lines to stderr, one at a time.
+// statusLines writes whole lines to stderr. Lines from several goroutines do not mix.
 type statusLines struct{ to *status }
 
 func (s statusLines) Write(b []byte) (int, error) {
@@ -221,12 +221,12 @@ func (a *app) fakeOnStdio(ctx context.Context, s *fake.Server) error {
 	}
 	err := s.ServePipe(ctx, in, out)
 	if errors.Is(err, fake.ErrDied) {
-		return errReported // the fake simulates a crash, and a crashed server prints nothing
+		return errReported // the profile simulates a crash, and a server that crashes prints no error
 	}
 	return err
 }
 
-// fakeOnHTTP serves clients over HTTP until ctx ends.
+// fakeOnHTTP serves clients over HTTP until ctx ends or the profile simulates a crash.
 func (a *app) fakeOnHTTP(ctx context.Context, s *fake.Server, name, address string) error {
 	l, err := net.Listen("tcp", address)
 	if err != nil {
@@ -253,7 +253,7 @@ func (a *app) fakeOnHTTP(ctx context.Context, s *fake.Server, name, address stri
 		return fmt.Errorf("serve: %w", err)
 	}
 	if ctx.Err() == nil {
-		return errReported // the profile made the server crash
+		return errReported // the profile simulated a crash
 	}
 	return context.Cause(ctx)
 }
@@ -262,7 +262,7 @@ type unclosed struct{ io.Writer }
 
 func (unclosed) Close() error { return nil }
 
-// nearProfile returns the hint for the name of a profile that does not exist.
+// nearProfile returns the hint for an unknown profile name.
 func nearProfile(side fake.Side, name string) string {
 	var names []string
 	for _, p := range fake.Profiles() {

@@ -11,7 +11,7 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/screen"
 )
 
-// fakeClientArgs checks the arguments of fake --client PROFILE.
+// fakeClientArgs checks the arguments of the command fake --client PROFILE.
 func fakeClientArgs(c *cobra.Command, profile string, args []string) error {
 	p, ok := fake.Lookup(fake.ClientSide, profile)
 	if !ok {

@@ -21,43 +21,43 @@ import (
 )
 
 const (
-	// healthTime is how long the list command waits for each server, unless --timeout is given.
+	// healthTime is how long the command list waits for each server if --timeout is not given.
 	healthTime = 30 * time.Second
-	// healthAtOnce is how many servers the list command opens at the same time.
+	// healthAtOnce is how many servers the command list examines at the same time.
 	healthAtOnce = 8
 )
 
-// The states of a server in the table of the list command.
+// The states of a server in the table of the command list.
 const (
 	stateReady    = "ready"
 	stateFailed   = "failed"
-	stateSignIn   = "sign-in" // the server answers, but a person must sign in
+	stateSignIn   = "sign-in" // the server answers, but the user must sign in
 	stateDisabled = "disabled"
 )
 
 // serveReport is the report of a running serve process about one server.
 type serveReport = admin.Server
 
-// health is the health of one configured server. Scripts read its JSON, so members may be
-// added but not renamed.
+// health is the health of one configured server. Scripts read its JSON form, so new versions may
+// add JSON members but must not rename any.
 type health struct {
 	Name      string         `json:"name"`
 	State     string         `json:"state"`
 	Revision  string         `json:"revision,omitempty"`
 	Transport string         `json:"transport,omitempty"`
-	Counts    map[string]int `json:"counts,omitempty"` // the number of items by kind of list; lists that the server does not have are left out
+	Counts    map[string]int `json:"counts,omitempty"` // the number of items in each list, by the kind of list; has no entry for lists that the server does not offer
 	Tokens    int            `json:"contextTokens,omitempty"`
 	ReadyMS   int64          `json:"readyMs,omitempty"`
 	// Via is "serve" if the values come from a running serve process, else "direct".
 	Via     string           `json:"via,omitempty"`
 	Failure *failure.Failure `json:"failure,omitempty"`
-	// Lists has the reason for each kind of list that failed.
+	// Lists contains, for each kind of list that could not be read, the reason.
 	Lists map[string]string `json:"failedLists,omitempty"`
 
 	index int
 }
 
-// listHealth opens all configured servers and prints their health.
+// listHealth examines all configured servers and prints the health of each.
 func (a *app) listHealth(ctx context.Context, f *clientFlags, asJSON bool) error {
 	if given := f.t.given(); given != "" {
 		return usagef("name a URL, or a command after --", "%s needs a server", given)
@@ -116,8 +116,9 @@ func (a *app) listHealth(ctx context.Context, f *clientFlags, asJSON bool) error
 	return nil
 }
 
-// behindServe returns a server that reaches s through a running serve process, and that process's
-// report about s. If the process does not have s, behindServe returns s itself and nil.
+// behindServe returns the configuration of a server that reaches s through a running serve process
+// at base, and the report of the process about s. If the process does not have s, it returns s
+// unchanged and nil.
 func behindServe(s config.Server, base string, r *admin.Report) (config.Server, *serveReport) {
 	through, ok := endpointOf(s, base, r)
 	if report := serverNamed(r, s.Name); ok && report != nil {
@@ -126,9 +127,9 @@ func behindServe(s config.Server, base string, r *admin.Report) (config.Server, 
 	return s, nil
 }
 
-// examineAll examines several servers at the same time, and returns their health in the order of
-// the configuration. It calls done as soon as each result is known, always from the same goroutine.
-// If ctx ends, servers without a result are left out.
+// examineAll examines several servers at the same time, and returns the health of each in the order
+// of the configuration. It calls done for each result at once, always from the goroutine that
+// called examineAll. If ctx ends, examineAll leaves out the servers without a result.
 func (a *app) examineAll(ctx context.Context, servers []config.Server, limit time.Duration, route func(config.Server) (config.Server, *serveReport), done func(health)) []health {
 	found := make(chan health)
 	places := make(chan struct{}, healthAtOnce)
@@ -185,7 +186,8 @@ func stillWaiting(servers []config.Server, waiting map[string]bool) string {
 	return "waiting for " + joinNames(names)
 }
 
-// examineOne opens a server, passes its health to done, and closes the server.
+// examineOne opens a session with a server, passes the server's health to done, and closes the
+// session. report is the report of a serve process about the server, or nil.
 func (a *app) examineOne(ctx context.Context, s config.Server, report *serveReport, limit time.Duration, done func(health)) {
 	ctx, cancel := context.WithTimeoutCause(ctx, limit, timeoutError{limit})
 	defer cancel()
@@ -208,8 +210,8 @@ func (a *app) examineOne(ctx context.Context, s config.Server, report *serveRepo
 	h.ReadyMS = max(1, time.Since(began).Milliseconds())
 	h.State, h.Revision, h.Transport, h.Counts = stateReady, d.Revision.String(), d.Transport, map[string]int{}
 	if report != nil {
-		// The serve process may use another revision with this command than with the server. The
-		// table shows the revision of the server.
+		// The serve process may speak one revision with this command and another revision with the
+		// server. The table shows the server's revision and transport.
 		h.Transport = report.Transport
 		if report.Revision != "" {
 			h.Revision = report.Revision
@@ -240,8 +242,8 @@ func (a *app) examineOne(ctx context.Context, s config.Server, report *serveRepo
 	done(h)
 }
 
-// broken returns the health of a server that could not be opened. report is the report of a
-// serve process about the server, or nil.
+// broken returns the health of a server that failed with err. report is the report of a serve
+// process about the server, or nil.
 func (h health) broken(ctx context.Context, err error, report *serveReport) health {
 	var late timeoutError
 	h.State = stateFailed
@@ -262,7 +264,7 @@ func (h health) broken(ctx context.Context, err error, report *serveReport) heal
 	return h
 }
 
-// failureOf converts an error of a configured server to a failure.
+// failureOf converts an error from a configured server to a failure.
 func failureOf(server string, err error) *failure.Failure {
 	if f := failureInData(err); f != nil {
 		return f
@@ -273,8 +275,9 @@ func failureOf(server string, err error) *failure.Failure {
 	return failure.Of(err, failure.Facts{Server: server})
 }
 
-// failureInData returns the failure that another Dragoman, between this command and the
-// server, put into the error data. It returns nil if the error data has none.
+// failureInData returns the failure in the data of an error response. This failure comes from
+// another Dragoman process between this command and the server. failureInData returns nil if the
+// data contains no failure.
 func failureInData(err error) *failure.Failure {
 	var wire *jsonrpc.Error
 	if !errors.As(err, &wire) {
@@ -287,8 +290,8 @@ func failureInData(err error) *failure.Failure {
 	return failure.Parse(at.Of(wire.Data))
 }
 
-// healthColumns are the columns of the table. The widths fit all usual values, so that each row can
-// be printed before the others are known.
+// healthColumns returns the columns of the table. The widths fit all usual values, so that each row
+// can be printed before the other rows are known.
 func healthColumns(servers []config.Server) []screen.Column {
 	name := len("SERVER")
 	for _, s := range servers {
@@ -300,9 +303,9 @@ func healthColumns(servers []config.Server) []screen.Column {
 	}
 }
 
-// rowPrinter returns the function that prints each row. On a terminal it prints a row as soon
-// as it is known, because a person is waiting. Otherwise it prints the rows in the order of
-// the configuration.
+// rowPrinter returns the function that prints the row of a server. On a terminal, this function
+// prints each row at once, because a user is waiting. Otherwise, it prints the rows in the order of
+// the configuration. With asJSON, it prints nothing.
 func (a *app) rowPrinter(servers []config.Server, asJSON bool) func(health) {
 	if asJSON {
 		return func(health) {}
@@ -338,7 +341,7 @@ func (a *app) rowPrinter(servers []config.Server, asJSON bool) func(health) {
 	}
 }
 
-// cells returns the row of a server.
+// cells returns the table cells for a server.
 func (h *health) cells() []screen.Cell {
 	style := map[string]screen.Style{stateReady: screen.Green, stateFailed: screen.Red, stateSignIn: screen.Yellow, stateDisabled: screen.Dim}[h.State]
 	count := func(kind string) screen.Cell {
@@ -370,7 +373,8 @@ func (h *health) cells() []screen.Cell {
 	return append(row, screen.Cell{Text: h.Revision}, screen.Cell{Text: h.Transport}, count("tools"), count("prompts"), count("resources"), screen.Cell{Text: cost}, screen.Cell{Text: took})
 }
 
-// notes returns the lines below the row of a server: why it failed, and what to do.
+// notes returns the lines below a server's row in the table: the failure of the server with the
+// action to take, and the failures of its lists.
 func (h *health) notes(width int) string {
 	var b strings.Builder
 	if h.Failure != nil {
@@ -393,8 +397,8 @@ func (h *health) notes(width int) string {
 	return b.String()
 }
 
-// evidence returns the prefix of a line of evidence, so that the line cannot look like text of
-// Dragoman.
+// evidence returns the prefix for each line of evidence. The prefix shows that the line is not a
+// message of Dragoman.
 func (h *health) evidence() string {
 	if h.Failure.EvidenceFrom == "" {
 		return "| "

@@ -63,7 +63,8 @@ configuration file, or http://127.0.0.1:7300.`,
 	return c
 }
 
-// reasonIn returns the reason in an answer of /readyz, or the first line of the answer.
+// reasonIn returns the reason in a response of /readyz. If the response contains no reason,
+// reasonIn returns its first line.
 func reasonIn(body []byte) string {
 	var answer struct{ Reason string }
 	if json.Unmarshal(body, &answer) == nil && answer.Reason != "" {

@@ -14,7 +14,7 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/intake"
 )
 
-// importFlags are the flags of import.
+// importFlags are the flags of the command import.
 type importFlags struct {
 	from, only           []string
 	into                 string
@@ -83,7 +83,7 @@ credentials.`,
 	return c
 }
 
-// candidate is one server that could be imported.
+// candidate is a server that the command could import.
 type candidate struct {
 	intake.Candidate
 	source *source
@@ -142,7 +142,8 @@ func (a *app) runImport(o importFlags) error {
 	return nil
 }
 
-// onlyNames reads the values of --only.
+// onlyNames parses the values of --only. The keys of the result are the names in the source, and
+// the values are the names for the import.
 func onlyNames(only []string) (map[string]string, error) {
 	out := map[string]string{}
 	for _, w := range only {
@@ -158,8 +159,8 @@ func onlyNames(only []string) (map[string]string, error) {
 	return out, nil
 }
 
-// importTarget returns the path of Dragoman's file and its content. The content is nil if the
-// file does not exist.
+// importTarget returns the path and the content of the configuration file to which the command adds
+// the servers. The content is nil if the file does not exist.
 func (a *app) importTarget(given string) (path string, b []byte, err error) {
 	path, found := given, given != ""
 	if !found {
@@ -181,8 +182,9 @@ func (a *app) importTarget(given string) (path string, b []byte, err error) {
 	return path, b, nil
 }
 
-// candidates returns the servers of all sources with their status: new, same, different or skipped.
-// The parameter into is the path of the configuration file.
+// candidates returns the servers of all sources, each with its status: new, same, different or
+// skipped. If rename is not empty, candidates returns only the servers that are keys in rename.
+// into is the path of the configuration file. old is the parsed content of this file.
 func (a *app) candidates(into string, sources []*source, rename map[string]string, old *config.Snapshot) []candidate {
 	var out []candidate
 	compare := intake.NewComparison(into, old, a.env)

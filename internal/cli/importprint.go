@@ -12,7 +12,8 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/screen"
 )
 
-// showImport prints the table of servers, and below it the settings that are not imported.
+// showImport prints a table of the servers, and below the table the settings that the command does
+// not import.
 func (a *app) showImport(all []candidate, sources []*source) error {
 	if len(all) == 0 {
 		if _, err := fmt.Fprintln(a.stdout, "no servers found"); err != nil {
@@ -65,7 +66,7 @@ func (a *app) showImport(all []candidate, sources []*source) error {
 	return nil
 }
 
-// tellImport prints what was written and what the user still has to do, to stderr.
+// tellImport prints to stderr what the command wrote and what the user has to do next.
 func (a *app) tellImport(into string, created, written, dry bool, all []candidate, secrets []string) {
 	n := 0
 	for _, c := range all {
@@ -103,8 +104,8 @@ func (a *app) tellImport(into string, created, written, dry bool, all []candidat
 	}
 }
 
-// missingVariables returns one line for each variable that new servers need and that is not set. The
-// line names all servers that need the variable.
+// missingVariables returns one line for each variable that new servers need and that is not set.
+// The line contains the names of all servers that need the variable.
 func (a *app) missingVariables(all []candidate) []string {
 	var names []string
 	users, about := map[string][]string{}, map[string]string{}
@@ -136,8 +137,7 @@ func (a *app) missingVariables(all []candidate) []string {
 	return out
 }
 
-// literalSecrets returns the places where new servers have literal values that look like
-// secrets.
+// literalSecrets returns the settings of new servers in which a literal value looks like a secret.
 func literalSecrets(all []candidate) []string {
 	var out []string
 	for _, c := range all {
@@ -150,7 +150,7 @@ func literalSecrets(all []candidate) []string {
 	return out
 }
 
-// printImport prints the result as JSON.
+// printImport prints the result of an import as JSON.
 func (a *app) printImport(into string, written bool, all []candidate, sources []*source) error {
 	type note struct {
 		Key      string `json:"key,omitempty"`
@@ -201,7 +201,7 @@ func (a *app) printImport(into string, written bool, all []candidate, sources []
 	return a.printJSON(out, "")
 }
 
-// showClients prints which clients have servers, and where.
+// showClients prints which clients have servers, and in which files.
 func (a *app) showClients(asJSON bool) error {
 	type row struct {
 		Client    string   `json:"client"`
@@ -209,7 +209,7 @@ func (a *app) showClients(asJSON bool) error {
 		File      string   `json:"file"`
 		Exists    bool     `json:"exists"`
 		Servers   int      `json:"servers"`
-		Connected []string `json:"connected"` // the entries that point to Dragoman
+		Connected []string `json:"connected"` // the names of the entries that lead to Dragoman
 		Problem   string   `json:"problem,omitempty"`
 	}
 	m, addresses := intake.Machine(a.env), a.addresses("")

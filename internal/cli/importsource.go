@@ -12,7 +12,8 @@ import (
 )
 
 // addresses returns the addresses on which Dragoman may listen: the default address, and the
-// configured address. An entry in a client's file with such an address is an entry of Dragoman.
+// configured address if it is different. A server entry in a client's file that has one of these
+// addresses leads to Dragoman.
 func (a *app) addresses(file string) []string {
 	out := []string{config.Default().Listen}
 	if listen, _ := a.listenAddress(file); listen != out[0] {
@@ -21,13 +22,13 @@ func (a *app) addresses(file string) []string {
 	return out
 }
 
-// source is a file of a client that has been read.
+// source is a client's file that the command has read.
 type source struct {
 	*intake.Source
 	word string // the value of --from
 }
 
-// readPlace reads the file of a client. It returns nil if the file does not exist.
+// readPlace reads a client's configuration file. It returns nil if the file does not exist.
 func (a *app) readPlace(m clientfile.Machine, p clientfile.Place, all bool, addresses []string) (*source, error) {
 	s, err := intake.Read(m, p, all, addresses)
 	var none *intake.NoServers

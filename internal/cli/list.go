@@ -84,7 +84,7 @@ servers anyway.`,
 			case len(args) == 1:
 				w.target = args[0]
 			case w.command != nil:
-			case words > 0: // list the servers of a running serve process
+			case words > 0: // list the items of all servers of a running serve process
 			default:
 				health = true
 			}
@@ -131,7 +131,8 @@ servers anyway.`,
 	return c
 }
 
-// rowsOf returns the name and the first line of the description of each item.
+// rowsOf returns two texts for each item: its name, and the first line of its description. If there
+// is no description, the second text is the title or the name.
 func rowsOf(kind string, items [][]byte) [][2]string {
 	name := map[string]string{"resources": "uri", "templates": "uriTemplate"}[kind]
 	if name == "" {

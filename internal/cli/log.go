@@ -18,8 +18,8 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/upstream"
 )
 
-// startLog creates the logger of a command. Flags override the configuration. The parameter usual
-// is the default level.
+// startLog creates the logger of a command. usual is the default level. c is the configuration of
+// the log, or nil. Flags take precedence over c.
 func (a *app) startLog(usual slog.Level, c *config.Log) {
 	level, json := usual, a.logFormat == "json"
 	if c != nil {
@@ -52,17 +52,17 @@ func (a *app) startLog(usual slog.Level, c *config.Log) {
 	a.log = slog.New(logcode.New(handler))
 }
 
-// withoutEscape replaces the escape character in an attribute. It also changes the four characters
-// \x1b. The coloured handler quotes all other control characters, but passes the escape character
-// on, and turns the four characters \x1b into an escape character. In both cases, text of a peer
-// could control the terminal.
+// withoutEscape replaces each escape character in an attribute, and each sequence of the four
+// characters \x1b. The coloured handler quotes other control characters, but it writes an escape
+// character unchanged, and it converts the four characters \x1b to an escape character. In both
+// cases, text from a server or a client could control the terminal.
 func withoutEscape(_ []string, a slog.Attr) slog.Attr {
 	switch a.Value.Kind() {
 	case slog.KindString:
 		a.Value = slog.StringValue(escapeSpelled.Replace(a.Value.String()))
 	case slog.KindAny:
 		switch v := a.Value.Any().(type) {
-		case slog.Level, *slog.Source: // the handler sets these values, not a peer
+		case slog.Level, *slog.Source: // these values come from the handler, not from a server or a client
 		default:
 			a.Value = slog.StringValue(escapeSpelled.Replace(fmt.Sprintf("%+v", v)))
 		}
@@ -72,8 +72,8 @@ func withoutEscape(_ []string, a slog.Attr) slog.Attr {
 
 var escapeSpelled = strings.NewReplacer("\x1b", `\x1B`, `\x1b`, `\x1B`)
 
-// jsonLines writes JSON records. It escapes the characters that control a terminal and that
-// the JSON handler does not escape.
+// jsonLines writes JSON records. It escapes the characters that can control a terminal and that the
+// JSON handler does not escape.
 type jsonLines struct{ to *status }
 
 func (l jsonLines) Write(b []byte) (int, error) {
@@ -83,7 +83,7 @@ func (l jsonLines) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// showStatus writes the whole status, for SIGUSR1.
+// showStatus prints the full status when the process gets SIGUSR1.
 func (a *app) showStatus(r *admin.Report) {
 	if a.status.records.Load() == nil {
 		_, _ = a.status.Write(r.Text(time.Now())) // a single write, so that no log line appears inside the status
@@ -92,8 +92,8 @@ func (a *app) showStatus(r *admin.Report) {
 	a.status.record(slog.LevelInfo, "status", slog.String("code", "status"), slog.Any("status", r))
 }
 
-// wantsRecords reports whether the arguments ask for JSON records on stderr. It is used for errors
-// that occur before or while the flags are parsed.
+// wantsRecords reports whether the arguments select JSON records for stderr. It is used for errors
+// that occur before the flags are parsed.
 func wantsRecords(args []string) bool {
 	format := ""
 	for i, word := range args {
@@ -109,8 +109,8 @@ func wantsRecords(args []string) bool {
 	return format == "json"
 }
 
-// childLines passes on the stderr of a server line by line. It puts the name of the server
-// before each line, so that the line cannot look like a message of Dragoman.
+// childLines writes the stderr of a server line by line to the status. It puts the name of the
+// server before each line, so that the line cannot look like a message of Dragoman.
 type childLines struct {
 	to   *status
 	name string

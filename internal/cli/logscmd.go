@@ -90,7 +90,7 @@ some records and prints how many. The command never slows the servers down.`,
 	return c
 }
 
-// printLogs prints the last records.
+// printLogs prints the last log records.
 func printLogs(ctx context.Context, s *running, query url.Values, print func(*admin.LogRecord) error) error {
 	var all admin.Logs
 	if err := s.decode(ctx, "/api/v1/logs", query, &all); err != nil {
@@ -104,7 +104,7 @@ func printLogs(ctx context.Context, s *running, query url.Values, print func(*ad
 	return nil
 }
 
-// followLogs prints new records until ctx ends or the serve process stops.
+// followLogs prints new log records until ctx ends or the serve process stops.
 func (a *app) followLogs(ctx context.Context, s *running, query url.Values, print func(*admin.LogRecord) error) error {
 	return a.followStream(ctx, s, "/api/v1/logs/stream", query, func(name string, data []byte) error {
 		if name != admin.EventRecord {
@@ -121,8 +121,8 @@ func (a *app) followLogs(ctx context.Context, s *running, query url.Values, prin
 	})
 }
 
-// printLogRecord prints a record on one line. If records before it were dropped, it first prints a
-// line with their number.
+// printLogRecord prints a log record on one line. If records before this record were dropped, it
+// first prints a line with the number of dropped records.
 func (a *app) printLogRecord(r *admin.LogRecord, asJSON bool) error {
 	if asJSON {
 		return a.printJSON(r, "")
@@ -137,7 +137,7 @@ func (a *app) printLogRecord(r *admin.LogRecord, asJSON bool) error {
 	return err
 }
 
-// logLine returns a record on one line.
+// logLine returns a log record as one line of text.
 func logLine(r *admin.LogRecord, zone *time.Location, colour bool) string {
 	paint := func(y screen.Style, s string) string {
 		if !colour {
@@ -165,7 +165,8 @@ func logLine(r *admin.LogRecord, zone *time.Location, colour bool) string {
 	return b.String()
 }
 
-// quoteValue makes a value safe to print, and quotes it unless it is a single word.
+// quoteValue makes a value safe for a terminal. If the value is empty or contains a space, a quote
+// or an equals sign, quoteValue quotes it.
 func quoteValue(s string) string {
 	if s == "" || strings.ContainsFunc(s, func(r rune) bool { return unicode.IsSpace(r) || r == '"' || r == '=' }) {
 		return strconv.Quote(s)

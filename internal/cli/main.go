@@ -22,12 +22,12 @@ const (
 	exitOK      = 0
 	exitFailure = 1
 	exitUsage   = 2
-	exitSignal  = 128 // the number of the signal is added
+	exitSignal  = 128 // plus the number of the signal
 )
 
-// Main runs the command line of this process and returns its exit code. The first SIGINT
-// or SIGTERM shuts the command down gracefully. The second ends the process at once, with
-// the exit code 130 or 143.
+// Main runs the command line of this process and returns its exit code. The first SIGINT or SIGTERM
+// shuts the command down gracefully. The second signal ends the process at once, with the exit code
+// 130 or 143.
 func Main(b Backend) int {
 	a := &app{
 		backend: b, stdin: os.Stdin, stdout: os.Stdout, env: os.LookupEnv,
@@ -49,7 +49,7 @@ func Main(b Backend) int {
 
 func isTerminal(f *os.File) bool { return term.IsTerminal(int(f.Fd())) }
 
-// app is one run of the program.
+// app contains the state of one run of the program.
 type app struct {
 	backend Backend
 	stdin   io.Reader
@@ -60,23 +60,23 @@ type app struct {
 	status  *status
 	// keyboard is true if stdin is a terminal.
 	keyboard bool
-	// interactive is true if stdin and stderr are a terminal, so that a person can be asked.
-	// openInput opens stdin for one question. Closing the input ends a pending read.
+	// interactive is true if stdin and stderr are terminals, so that commands can ask the user.
+	// openInput opens stdin for one question. Closing the returned input ends a pending read.
 	interactive bool
 	openInput   func() (io.ReadCloser, error)
-	program     string // the command that starts this program, for hints
+	program     string // the command that starts this program; used in hints
 
-	given commandLine // set when the command has ended
+	given commandLine // the command and its arguments; set when the command has ended
 
 	verbose, quiet, plain bool
 	traceBytes            bool
 	logFormat             string
-	noHelp                error // the error for help about an unknown command; nil if there is none
+	noHelp                error // the error if help is requested for an unknown command; otherwise nil
 	log                   *slog.Logger
 }
 
-// errReported ends a command with exit code 1 and without a message, because the command has
-// already printed one.
+// errReported ends a command with exit code 1. It prints no message, because the command has
+// already printed a message.
 var errReported = errors.New("reported")
 
 func (a *app) main(args []string) int {
@@ -115,16 +115,16 @@ func (a *app) main(args []string) int {
 	return exitFailure
 }
 
-// signalError is the cause of a context that ended because of a signal.
+// signalError is the cause of a context that a signal ended. It contains this signal.
 type signalError struct{ signal syscall.Signal }
 
 func (e signalError) Error() string { return "stopped by " + e.signal.String() }
 
-// stuckAfter is how long the second signal waits for stderr to accept the last write.
+// stuckAfter is how long the process waits for stderr after the second signal.
 const stuckAfter = 500 * time.Millisecond
 
-// catchSignals returns a context that ends with the first signal. stop restores the default
-// handling of signals and waits for the goroutine that receives them.
+// catchSignals returns a context that ends when the first signal arrives. stop restores the default
+// handling of signals and waits for the goroutine that receives the signals.
 func (a *app) catchSignals() (ctx context.Context, stop func()) {
 	ctx, cancel := context.WithCancelCause(context.Background())
 	signals := make(chan os.Signal, 2)
@@ -139,7 +139,8 @@ func (a *app) catchSignals() (ctx context.Context, stop func()) {
 			case s := <-signals:
 				sig, _ := s.(syscall.Signal)
 				if n > 0 {
-					// The write to stderr may block forever.
+					// Set a timer first, because End writes to stderr, and this write may block
+					// forever.
 					time.AfterFunc(stuckAfter, func() { os.Exit(exitSignal + int(sig)) })
 					a.status.End()
 					os.Exit(exitSignal + int(sig))
@@ -148,7 +149,7 @@ func (a *app) catchSignals() (ctx context.Context, stop func()) {
 				if a.status.terminal {
 					wg.Go(func() {
 						if sig == syscall.SIGINT {
-							_, _ = a.status.Write([]byte("\n")) // the terminal shows ^C on its current line
+							_, _ = a.status.Write([]byte("\n")) // start a new line, because the terminal has shown ^C on the current line
 						}
 						a.status.Printf("stopping; press Ctrl-C again to stop at once")
 					})
@@ -164,8 +165,8 @@ func (a *app) catchSignals() (ctx context.Context, stop func()) {
 	}
 }
 
-// withoutStop returns nil if err only reports that a signal stopped the command, and err
-// otherwise. It is for commands that run until they get a signal.
+// withoutStop returns nil if err means only that a signal stopped the command. Otherwise, it
+// returns err. It is for commands that run until they get a signal.
 func withoutStop(ctx context.Context, err error) error {
 	var sig signalError
 	if err != nil && ctx.Err() != nil && errors.As(context.Cause(ctx), &sig) &&
@@ -175,8 +176,8 @@ func withoutStop(ctx context.Context, err error) error {
 	return err
 }
 
-// interrupted does the same as withoutStop, but returns the signal if it was SIGINT. The exit code
-// tells scripts that the command did not finish.
+// interrupted does the same as withoutStop, except that it returns a signalError if the signal was
+// SIGINT. The exit code of this error shows scripts that the command did not finish.
 func interrupted(ctx context.Context, err error) error {
 	var sig signalError
 	if err = withoutStop(ctx, err); err == nil && errors.As(context.Cause(ctx), &sig) && sig.signal == syscall.SIGINT {

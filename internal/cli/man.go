@@ -54,7 +54,7 @@ you copied only the binary.`,
 	}
 }
 
-// manPage is one manual page: its file name and its roff source; see man(7).
+// manPage is a manual page: its file name and its source in the roff format; see man(7).
 type manPage struct {
 	file string
 	roff []byte
@@ -75,7 +75,7 @@ func writeManPages(dir string, pages []manPage) error {
 	return nil
 }
 
-// manPages returns the page of root, followed by the pages of all commands below it.
+// manPages returns the pages of root and of all commands below root. The page of root is the first.
 func manPages(root *cobra.Command) (pages []manPage) {
 	var walk func(c *cobra.Command)
 	walk = func(c *cobra.Command) {
@@ -88,7 +88,7 @@ func manPages(root *cobra.Command) (pages []manPage) {
 	return pages
 }
 
-// manCommands returns the subcommands of c that have a page.
+// manCommands returns the subcommands of c that have a manual page.
 func manCommands(c *cobra.Command) (out []*cobra.Command) {
 	for _, sub := range c.Commands() {
 		if sub.IsAvailableCommand() && sub.Name() != "help" && c.Name() != "completion" {
@@ -100,11 +100,11 @@ func manCommands(c *cobra.Command) (out []*cobra.Command) {
 
 func manName(c *cobra.Command) string { return strings.ReplaceAll(c.CommandPath(), " ", "-") }
 
-// manRoff returns the page of one command.
+// manRoff returns the manual page of a command in the roff format.
 func manRoff(c *cobra.Command) []byte {
 	r := &roff{}
 	r.line(`.TH "%s" "1" "%s" "dragoman %s" "Dragoman Manual"`, roffText(strings.ToUpper(manName(c))), commitDate(), roffText(version()))
-	r.line(".nh") // do not hyphenate: a hyphenated flag cannot be searched or copied
+	r.line(".nh") // no hyphenation, because users could not search or copy hyphenated flags
 	r.line(".ad l")
 	r.section("NAME")
 	r.line(`%s \- %s`, roffText(manName(c)), roffText(c.Short))
@@ -179,8 +179,9 @@ var (
 	}
 )
 
-// commitDate returns the day of the commit that this program was built from, or "" if the
-// build does not say. So two builds of the same commit write the same pages.
+// commitDate returns the date of the commit from which this program was built, or "" if the build
+// information has no date. The pages contain this date and not the current date, so that two builds
+// of the same commit write the same pages.
 func commitDate() string {
 	if b, ok := debug.ReadBuildInfo(); ok {
 		for _, s := range b.Settings {
@@ -193,7 +194,7 @@ func commitDate() string {
 	return ""
 }
 
-// unindented removes the two spaces with which each line of an example begins.
+// unindented removes the indentation of two spaces from each line of an example.
 func unindented(s string) string {
 	lines := strings.Split(s, "\n")
 	for i := range lines {
@@ -205,24 +206,24 @@ func unindented(s string) string {
 // roff collects a page.
 type roff struct{ b []byte }
 
-// line adds a line of roff. The caller must escape the arguments.
+// line adds a line in the roff format. The caller must escape the arguments.
 func (r *roff) line(format string, args ...any) {
 	r.b = append(fmt.Appendf(r.b, format, args...), '\n')
 }
 
 func (r *roff) section(title string) { r.line(".SH %s", title) }
 
-// text adds plain text, escaped.
+// text adds plain text. It escapes the text.
 func (r *roff) text(s string) { r.line("%s", roffText(s)) }
 
-// item adds a term with its explanation.
+// item adds a term and its explanation.
 func (r *roff) item(term, text string) {
 	r.line(".TP")
 	r.line(`\fB%s\fR`, roffText(term))
 	r.text(text)
 }
 
-// literal adds text and keeps its line breaks and blanks.
+// literal adds text and keeps its line breaks and spaces.
 func (r *roff) literal(s string) {
 	r.line(".RS 4")
 	r.line(".nf")
@@ -231,7 +232,8 @@ func (r *roff) literal(s string) {
 	r.line(".RE")
 }
 
-// prose adds text. It fills the lines of paragraphs, and keeps the lines of indented blocks.
+// prose adds text. It lets roff wrap the lines of paragraphs, and keeps the lines of indented
+// blocks and lists.
 func (r *roff) prose(s string) {
 	for i, block := range strings.Split(strings.Trim(s, "\n"), "\n\n") {
 		if i > 0 {
@@ -262,7 +264,8 @@ func (r *roff) prose(s string) {
 	}
 }
 
-// flags adds a section for a set of flags, unless the set is empty.
+// flags adds a section that describes a set of flags. It adds nothing if no flag in the set is
+// available.
 func (r *roff) flags(title string, set *pflag.FlagSet) {
 	if !set.HasAvailableFlags() {
 		return
@@ -289,8 +292,8 @@ func (r *roff) flags(title string, set *pflag.FlagSet) {
 	})
 }
 
-// roffText escapes text. A period or an apostrophe at the start of a line would begin a roff
-// request, and roff prints an unescaped hyphen as a typographic one.
+// roffText escapes plain text for roff. Without escaping, a line that starts with a period or an
+// apostrophe would be a roff command, and roff would print a hyphen as a typographic hyphen.
 func roffText(s string) string {
 	s = strings.NewReplacer(`\`, `\e`, "-", `\-`, "'", `\(aq`, "`", "\\(ga", "^", `\(ha`, "~", `\(ti`, `"`, `\(dq`, "…", "...").Replace(s)
 	lines := strings.Split(s, "\n")

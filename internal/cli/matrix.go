@@ -74,7 +74,7 @@ All traffic stays on this machine.`,
 			switch {
 			case asJSON:
 				err = r.JSON(a.stdout)
-			case markdown && stopped != nil: // do not print an incomplete table, because it would look complete
+			case markdown && stopped != nil: // print no table, because users could not see that it is incomplete
 				a.status.Printf("the matrix is not complete, so no Markdown is printed")
 			case markdown:
 				err = r.Markdown(a.stdout)

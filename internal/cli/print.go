@@ -12,8 +12,8 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/screen"
 )
 
-// printRaw prints JSON byte for byte as a peer sent it. On a terminal it replaces control
-// characters with equivalent JSON escapes.
+// printRaw prints JSON byte for byte. If stdout is a terminal, it replaces control characters with
+// equivalent JSON escapes.
 func (a *app) printRaw(w io.Writer, raw []byte) error {
 	if a.screen {
 		raw = excerpt.JSON(raw)
@@ -34,7 +34,7 @@ func (a *app) printJSON(v any, indent string) error {
 	return a.printRaw(a.stdout, b.Bytes())
 }
 
-// printItems prints raw objects as one JSON array, one object per line.
+// printItems prints raw JSON objects as one JSON array. Each object starts on a new line.
 func (a *app) printItems(items [][]byte) error {
 	w := bufio.NewWriter(a.stdout)
 	_ = w.WriteByte('[')
@@ -52,12 +52,12 @@ func (a *app) printItems(items [][]byte) error {
 	return w.Flush()
 }
 
-// widestName bounds the width of the first column in cells, so that one long name does not
-// push all descriptions off the screen.
+// widestName is the maximum width of the first column of a table in cells. Without this limit, one
+// long name could move all descriptions off the screen.
 const widestName = 48
 
-// printTable prints names and descriptions in two columns. On a terminal it cuts lines to
-// the width of the terminal. Names are not cut, because users copy them.
+// printTable prints names and descriptions in two columns. On a terminal, it cuts descriptions so
+// that the lines fit the width of the terminal. It does not cut names, because users copy them.
 func (a *app) printTable(rows [][2]string) error {
 	t := screen.Table{Columns: []screen.Column{{Whole: true, Most: widestName}, {}}}
 	for _, r := range rows {
@@ -66,8 +66,8 @@ func (a *app) printTable(rows [][2]string) error {
 	return a.print(t)
 }
 
-// print prints a table to stdout. If stdout is a terminal, the table has colours and the width of
-// the terminal.
+// print prints a table to stdout. If stdout is a terminal, the table fits its width and may have
+// colours.
 func (a *app) print(t screen.Table) error {
 	if a.screen {
 		t.Width, t.Colour = a.width, a.status.colour
@@ -76,10 +76,10 @@ func (a *app) print(t screen.Table) error {
 	return err
 }
 
-// printAs prints a result. If asJSON is set, it prints the bytes that the server sent. Otherwise it
-// prints the content of the member that key names. If files is not nil, it saves content that is
-// not text. If the server does not name a file, the name of the file begins with the parameter
-// name.
+// printAs prints a result. If asJSON is true, it prints the bytes that the server sent. Otherwise,
+// it prints the content blocks in the member with the given key. If files is not nil, printAs saves
+// content that is not text to files. name is the beginning of the file names that the server does
+// not choose.
 func (a *app) printAs(result []byte, key, name string, asJSON bool, files *saver) error {
 	p := a.printer(result, name, asJSON, files)
 	err := p.print(func() error {
@@ -107,7 +107,7 @@ type printer struct {
 	raw     []byte
 	name    string
 	files   *saver
-	asJSON  bool // the result was printed already; only files are saved
+	asJSON  bool // the result is printed as JSON, so the printer only saves files
 	printed bool
 }
 
@@ -115,8 +115,9 @@ func (a *app) printer(result []byte, name string, asJSON bool, files *saver) *pr
 	return &printer{app: a, w: bufio.NewWriter(a.stdout), raw: result, name: name, files: files, asJSON: asJSON}
 }
 
-// print prints the result. If asJSON is set, it prints the server's bytes. The function content
-// prints or saves the parts of the result. It is not called if only the bytes are needed.
+// print prints the result. If asJSON is true, it prints the bytes that the server sent. content
+// prints or saves the parts of the result. print does not call content if asJSON is true and no
+// files are saved.
 func (p *printer) print(content func() error) error {
 	if p.asJSON {
 		if err := p.app.printRaw(p.w, append(p.raw[:len(p.raw):len(p.raw)], '\n')); err != nil {
@@ -133,14 +134,15 @@ func (p *printer) print(content func() error) error {
 	return p.w.Flush()
 }
 
-// text prints text to stdout, with a newline at the end.
+// text prints text to stdout and adds a newline at the end if the text has none. If asJSON is true,
+// it prints nothing.
 func (p *printer) text(s string) {
 	p.printed = true
 	if p.asJSON {
 		return
 	}
 	if p.app.screen {
-		// Text of a server must not control the terminal.
+		// Text from a server must not control the terminal.
 		s = cleanLines(strings.ReplaceAll(s, "\r\n", "\n"))
 	}
 	_, _ = p.w.WriteString(s)
@@ -170,7 +172,7 @@ func (p *printer) item(item jsonrpc.Span) error {
 	return nil
 }
 
-// resource prints an embedded resource, or saves it.
+// resource prints or saves an embedded resource.
 func (p *printer) resource(inner jsonrpc.Span) error {
 	uri, mime := textOf(p.raw, inner, "uri"), textOf(p.raw, inner, "mimeType")
 	text := jsonrpc.Find(p.raw, inner, "text")
@@ -186,7 +188,8 @@ func (p *printer) resource(inner jsonrpc.Span) error {
 	return p.save(nameOf(uri, mime, p.name), []byte(jsonrpc.Shown(s)))
 }
 
-// binary saves base64 data. If files are not saved, it prints a line that mentions the data.
+// binary saves base64 data to a file. If the printer saves no files, binary prints the type and
+// size of the data to stderr.
 func (p *printer) binary(data jsonrpc.Span, mime, otherwise, name string) error {
 	p.printed = true
 	if p.files == nil {
@@ -200,7 +203,8 @@ func (p *printer) binary(data jsonrpc.Span, mime, otherwise, name string) error 
 	return p.save(name, b)
 }
 
-// save saves data and prints the path of the file to stdout, or with --json to stderr.
+// save saves data to a file and prints the path of the file. It prints the path to stdout, or to
+// stderr if asJSON is true.
 func (p *printer) save(name string, data []byte) error {
 	path, err := p.files.save(name, data)
 	if err != nil {
@@ -229,7 +233,7 @@ func textOf(raw []byte, obj jsonrpc.Span, key string) string {
 	return jsonrpc.Shown(s)
 }
 
-// base64Length returns the number of bytes that a JSON string of base64 encodes.
+// base64Length returns the number of bytes that a JSON string encodes in base64.
 func base64Length(raw []byte, s jsonrpc.Span) int {
 	b := bytes.TrimRight(bytes.Trim(s.Of(raw), `"`), "=")
 	return len(b) * 3 / 4

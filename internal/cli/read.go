@@ -110,7 +110,7 @@ func (a *app) printContents(result []byte, uri string, asJSON bool, files *saver
 	return nil
 }
 
-// resourceContent prints or saves one part of a resource.
+// resourceContent prints or saves one item of a resource's contents.
 func (p *printer) resourceContent(item jsonrpc.Span) error {
 	blob := jsonrpc.Find(p.raw, item, "blob")
 	switch {
@@ -138,7 +138,7 @@ func (p *printer) resourceContent(item jsonrpc.Span) error {
 	if p.app.screen {
 		p.text(s)
 	} else {
-		_, _ = p.w.WriteString(s) // stdout may be a file, so write the text byte for byte
+		_, _ = p.w.WriteString(s) // write the text unchanged, because stdout may be a file
 	}
 	return nil
 }
@@ -234,13 +234,13 @@ If there are several messages, each one begins with a line that shows its role.`
 	return c
 }
 
-// textArguments parses name=value pairs. All values are strings, and each name may occur once.
+// textArguments parses name=value pairs. All values are strings. Each name must occur only once.
 func textArguments(words []string) ([]argument, error) {
 	given, err := parseArguments("", words)
 	seen := map[string]bool{}
 	for i, g := range given {
 		if g.json {
-			given[i].key, given[i].json = g.key+":", false // for prompts, the colon of := belongs to the name
+			given[i].key, given[i].json = g.key+":", false // the user wrote name:=value, but for prompts the colon is a part of the name
 			continue
 		}
 		if seen[g.key] {
@@ -251,7 +251,7 @@ func textArguments(words []string) ([]argument, error) {
 	return given, err
 }
 
-// textObject returns arguments as an object of strings.
+// textObject returns a JSON object with the arguments as strings.
 func textObject(given []argument) []byte {
 	out := []byte{'{'}
 	for i, g := range given {
@@ -263,8 +263,8 @@ func textObject(given []argument) []byte {
 	return append(out, '}')
 }
 
-// checkPrompt checks the arguments of a prompt against the list of prompts. listed is false if the
-// prompt is not in the list. Then only the server checks the arguments.
+// checkPrompt checks the arguments of a prompt against the server's list of prompts. listed is
+// false if the prompt is not in the list. In this case, only the server checks the arguments.
 func (a *app) checkPrompt(ctx context.Context, s Session, server string, w where, name string, given []argument) (listed bool, err error) {
 	a.status.Step(server, "looking up "+name)
 	l, err := a.listWhole(ctx, s, server, "prompts", func(items [][]byte) bool { return hasNamed(items, name) })
@@ -404,7 +404,7 @@ the name of a configured server, or a command after --.`,
 	return c
 }
 
-// printCompletion prints the values of a completion.
+// printCompletion prints the values in a completion result.
 func (a *app) printCompletion(result []byte, asJSON bool) error {
 	if asJSON {
 		return a.printRaw(a.stdout, append(result[:len(result):len(result)], '\n'))

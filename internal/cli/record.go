@@ -19,7 +19,7 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/tape"
 )
 
-// exitError ends a command with an exit code and no message.
+// exitError ends a command with this exit code and without a message.
 type exitError int
 
 func (e exitError) Error() string { return "exit status " + strconv.Itoa(int(e)) }
@@ -116,8 +116,8 @@ This word and everything after it belong to the command.`,
 	return c
 }
 
-// aboutServer describes the server of a tape. It leaves out the arguments of a command and the
-// query of a URL, which may hold secrets.
+// aboutServer describes a server in the header of a tape. It omits the arguments of a command and
+// the query of a URL, because they may contain secrets.
 func aboutServer(s config.Server) string {
 	if s.URL != "" {
 		address, _, _ := strings.Cut(s.URL, "?")
@@ -126,8 +126,8 @@ func aboutServer(s config.Server) string {
 	return "A client and the server " + clean(filepath.Base(s.Command)) + "."
 }
 
-// createNew creates a file that only this user can read. If the file exists, it adds a
-// number to the name.
+// createNew creates a file that only the current user can read. If a file with this name exists, it
+// adds a number to the name.
 func createNew(file string) (*os.File, error) {
 	ext := filepath.Ext(file)
 	for n := 1; ; n++ {
@@ -142,10 +142,10 @@ func createNew(file string) (*os.File, error) {
 	}
 }
 
-// removeBlank removes a tape that has no messages, so that the next attempt can use its name.
+// removeBlank deletes a tape without messages, so that the next recording can use its name.
 func removeBlank(name string) {
-	// A tape without messages is shorter than header. So removeBlank does not need to read a longer
-	// file.
+	// A file that is longer than header bytes has messages, so removeBlank does not need to read
+	// it.
 	const header = 4 << 10
 	s, err := os.Stat(name)
 	if err != nil || s.Size() > header {
@@ -277,8 +277,8 @@ func transportOf(t *tape.Tape) string {
 	return "on stdio"
 }
 
-// replayTarget returns the server to which the recorded client messages are sent. It returns
-// nil if the server side is played instead.
+// replayTarget returns the server to which Dragoman sends the recorded messages of the client. It
+// returns nil if Dragoman plays the server.
 func (a *app) replayTarget(c *cobra.Command, t *targetFlags, rest []string) (*config.Server, error) {
 	var command []string
 	address := ""

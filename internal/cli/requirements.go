@@ -167,7 +167,7 @@ func promptNames(ctx context.Context, s *store.Store) []string {
 	return names
 }
 
-// noPrompt returns the error for a prompt that does not exist. The error names the prompts that
+// noPrompt returns the error for an unknown prompt. The hint of the error lists the prompts that
 // exist.
 func (a *app) noPrompt(ctx context.Context, s *store.Store, err error) error {
 	names := promptNames(ctx, s)
@@ -216,8 +216,8 @@ requirements.`,
 	return c
 }
 
-// openRequirements opens a database. If db is "", it opens the file in the user's data folder. If
-// existing is set, it creates neither the database nor the folder.
+// openRequirements opens a database. If db is "", it opens the database file in the user's data
+// folder. If existing is true, it does not create the database or the folder.
 func openRequirements(ctx context.Context, db string, existing bool) (*store.Store, error) {
 	if db == "" {
 		folder, err := dataFolder()
@@ -235,7 +235,7 @@ func openRequirements(ctx context.Context, db string, existing bool) (*store.Sto
 	return s, storeError(err)
 }
 
-// dataFolder returns the folder for data that a user wants to keep.
+// dataFolder returns the folder for the data that Dragoman stores for the user.
 func dataFolder() (string, error) {
 	if base := os.Getenv("XDG_DATA_HOME"); filepath.IsAbs(base) {
 		return filepath.Join(base, "dragoman"), nil
@@ -250,7 +250,7 @@ func dataFolder() (string, error) {
 	return filepath.Join(home, ".local", "share", "dragoman"), nil
 }
 
-// storeError adds the next step to an error of the store.
+// storeError adds the next step for the user to an error of the store.
 func storeError(err error) error {
 	var e *store.Error
 	if errors.As(err, &e) {

@@ -47,7 +47,7 @@ signal stops the program at once, with 130 or 143.`,
 				return usagef("remove one of them", "--verbose and --quiet cannot be used together")
 			}
 			if a.logFormat != "json" {
-				a.status.records.Store(nil) // a --log-format json in the arguments is a flag of the server's command
+				a.status.records.Store(nil) // if the arguments contain --log-format json, it is a flag of the server's command
 			} else {
 				a.status.recordsOnly()
 			}
@@ -91,16 +91,17 @@ signal stops the program at once, with 130 or 143.`,
 	return root
 }
 
-// alsoRuns is the annotation of a command that has subcommands and can run without one. Its Args
-// refuses all arguments.
+// alsoRuns is the annotation of a command that has subcommands and can also run without a
+// subcommand. Such a command must accept no arguments.
 const alsoRuns = "also-runs"
 
-// isGroup reports whether a command has subcommands and only reports an error without one.
+// isGroup reports whether a command has subcommands and returns an error if it runs without a
+// subcommand.
 func isGroup(c *cobra.Command) bool {
 	return c.HasAvailableSubCommands() && c.Annotations[alsoRuns] == ""
 }
 
-// refuseWord returns the error for a word that is not a subcommand of c.
+// refuseWord returns the error for an argument that is not a subcommand of c.
 func refuseWord(c *cobra.Command, words []string) error {
 	if isGroup(c) {
 		return c.RunE(c, words) // only returns an error
@@ -108,8 +109,8 @@ func refuseWord(c *cobra.Command, words []string) error {
 	return c.Args(c, words)
 }
 
-// usageOf prints the usage of a command. The usage of a group does not show a line without a
-// subcommand, because a group without a subcommand only reports an error.
+// usageOf prints the usage of a command. For a group, it omits the line without a subcommand,
+// because a group returns an error if it runs without a subcommand.
 func usageOf(c *cobra.Command, usual func(*cobra.Command) error) error {
 	if isGroup(c) {
 		run := c.RunE
@@ -119,7 +120,7 @@ func usageOf(c *cobra.Command, usual func(*cobra.Command) error) error {
 	return usual(c)
 }
 
-// unknownCommand returns the error for a first argument that is not a command.
+// unknownCommand returns the error for a first argument that is not the name of a command.
 func (a *app) unknownCommand(c *cobra.Command, args []string) error {
 	word := args[0]
 	switch {
@@ -135,8 +136,8 @@ func (a *app) unknownCommand(c *cobra.Command, args []string) error {
 	return usagef(hint, "%q is not a command", word)
 }
 
-// didYouMean returns a hint that suggests the known word closest to word. If no known word is
-// close, it returns the hint in the parameter other.
+// didYouMean returns a hint that suggests the known word that is most similar to word. If no known
+// word is similar, it returns other.
 func didYouMean(word string, known []string, other string) string {
 	if near := config.Suggest(word, known); near != "" {
 		return "did you mean " + near + "?"
@@ -144,8 +145,8 @@ func didYouMean(word string, known []string, other string) string {
 	return other
 }
 
-// nearCommand returns a hint that suggests the subcommand of c closest to word. It returns "" if no
-// subcommand is close.
+// nearCommand returns a hint that suggests a subcommand of c with a name similar to word. It
+// returns "" if no name is similar.
 func nearCommand(c *cobra.Command, word string) string {
 	var names []string
 	for _, s := range c.Commands() {
@@ -160,8 +161,8 @@ func nearCommand(c *cobra.Command, word string) string {
 	return didYouMean(word, names, other)
 }
 
-// checkHelp makes help for an unknown command an error. By default, cobra prints the help of the
-// parent command.
+// checkHelp makes the program return an error if the user requests help for an unknown command. By
+// default, cobra prints the help of the parent command.
 func (a *app) checkHelp(root *cobra.Command) {
 	usual := root.HelpFunc()
 	root.SetHelpFunc(func(c *cobra.Command, args []string) {
@@ -194,8 +195,7 @@ func (a *app) checkHelp(root *cobra.Command) {
 	}
 }
 
-// group adds subcommands to a command. The command itself only reports that a subcommand is
-// missing.
+// group adds subcommands to a command. Without a subcommand, the command returns an error.
 func group(c *cobra.Command, subs ...*cobra.Command) *cobra.Command {
 	c.Args = cobra.ArbitraryArgs
 	c.RunE = func(c *cobra.Command, args []string) error {
@@ -216,7 +216,7 @@ func group(c *cobra.Command, subs ...*cobra.Command) *cobra.Command {
 	return c
 }
 
-// noArguments returns an error if there are arguments.
+// noArguments returns an error if the command line has arguments.
 func noArguments(c *cobra.Command, args []string) error {
 	if len(args) > 0 {
 		return usagef("run `"+c.CommandPath()+" --help`", "%s does not accept arguments, but %q was given", c.CommandPath(), args[0])
@@ -224,8 +224,8 @@ func noArguments(c *cobra.Command, args []string) error {
 	return nil
 }
 
-// flagsInOrder returns the flags of a command, and keeps them in the order in which they are
-// declared. The most important flags come first.
+// flagsInOrder returns the flags of a command and keeps their order of declaration. Each command
+// declares its most important flags first.
 func flagsInOrder(c *cobra.Command) *pflag.FlagSet {
 	c.Flags().SortFlags = false
 	return c.Flags()

@@ -19,8 +19,8 @@ func addOpenFlag(c *cobra.Command, open *bool) {
 	c.Flags().BoolVar(open, openFlag, false, "allow a --listen address that other machines can reach without authentication")
 }
 
-// addHostFlag adds the flag --allow-host. If a request is refused because of its Host header, the
-// error names this flag.
+// addHostFlag adds the flag --allow-host. When Dragoman refuses a request because of its Host
+// header, the error message mentions this flag.
 func addHostFlag(c *cobra.Command, hosts *[]string) {
 	c.Flags().StringArrayVar(hosts, "allow-host", nil, "also accept requests for the host `NAME`, as behind a proxy (repeatable)")
 }
@@ -45,16 +45,16 @@ func checkListen(address string, open bool) error {
 	return nil
 }
 
-// warnOpen logs a warning if other machines can reach the address. The caller has checked
-// the address with CheckListen.
+// warnOpen logs a warning if other machines can reach the address. The caller has already checked
+// the address with checkListen.
 func (a *app) warnOpen(ctx context.Context, address string) {
 	if config.CheckListen(address, false, "") != nil {
 		a.log.LogAttrs(ctx, slog.LevelWarn, "other machines can use every tool without credentials", slog.String("listen", address))
 	}
 }
 
-// reachable returns a URL of the endpoint that a client on this machine can use. It replaces
-// an unspecified address such as 0.0.0.0 with localhost.
+// reachable returns a URL that a client on this machine can use for an endpoint. In this URL,
+// localhost replaces an unspecified address such as 0.0.0.0.
 func reachable(endpoint string) string {
 	u, err := url.Parse(endpoint)
 	if err != nil {
@@ -114,7 +114,8 @@ every user of the machine can read them. Quote ${NAME}, or the shell expands it.
 			if err != nil {
 				return err
 			}
-			// Over stdio, a client waits for the response, and nobody sees the progress.
+			// Show progress only over HTTP. Over stdio, the client starts Dragoman, so no user sees
+			// the progress.
 			if listen != "" {
 				a.warnOpen(c.Context(), listen)
 				a.showProgress()

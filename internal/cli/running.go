@@ -18,10 +18,10 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/handshake"
 )
 
-// serveAddress returns the base URL of the serve process that a command uses. It is the given URL,
-// else the address in the configuration, else the default address. serveAddress does not check that
-// a process answers at this address. It ignores a configuration with errors, because the running
-// process uses the last valid one.
+// serveAddress returns the base URL of the serve process that a command uses. This is the given
+// URL, or else the address in the configuration, or else the default address. serveAddress does not
+// check whether a process answers at this address. If the configuration has errors, it uses the
+// default address and returns no error.
 func (a *app) serveAddress(given, file string) (string, error) {
 	if given != "" {
 		u, err := url.Parse(given)
@@ -34,9 +34,9 @@ func (a *app) serveAddress(given, file string) (string, error) {
 	return reachable("http://" + listen), nil
 }
 
-// listenAddress returns the address of serve in the configuration, or the default address if
-// there is no configuration. If the configuration has errors, it returns these errors and the
-// default address.
+// listenAddress returns the address on which serve listens according to the configuration. If there
+// is no configuration, it returns the default address. If the configuration has errors, it returns
+// the default address and these errors.
 func (a *app) listenAddress(file string) (string, error) {
 	if path, ok := a.configPath(file); ok {
 		s, problems := config.Load(path)
@@ -57,14 +57,14 @@ func atMostOneURL(_ *cobra.Command, args []string) error {
 	return nil
 }
 
-// probeTime is how long a command waits for a running serve process before it starts a
-// configured server itself.
+// probeTime is how long a command waits for a response of a running serve process. After this time,
+// the command starts a configured server itself.
 const probeTime = 5 * time.Second
 
-// throughServe returns a server that reaches s through a running serve process, or s itself if
-// there is none. The process must listen on this machine, at the configured address. It must have
-// loaded the same configuration file as this command, because another file may have a different
-// server of the same name.
+// throughServe returns the configuration of a server that reaches s through a running serve
+// process. If there is no such process, it returns s itself and false. The process must listen on
+// this machine, at the configured address. It must also have loaded the same configuration file as
+// this command, because another file may have a different server with the same name.
 func (a *app) throughServe(ctx context.Context, s config.Server, file string) (config.Server, bool) {
 	base, status, why := a.servingSame(ctx, file)
 	if why == "" {
@@ -78,8 +78,9 @@ func (a *app) throughServe(ctx context.Context, s config.Server, file string) (c
 	return s, false
 }
 
-// endpointOf returns a server that reaches s through the endpoint that a serve process has for
-// it. base is the address of the serve process, "" for none.
+// endpointOf returns the configuration of a server that reaches s through the endpoint for s in a
+// serve process. base is the base URL of the process, or "" if there is no process. If there is no
+// such endpoint, endpointOf returns s itself and false.
 func endpointOf(s config.Server, base string, r *admin.Report) (config.Server, bool) {
 	for _, e := range r.Endpoints {
 		if base == "" || e.Server != s.Name {
@@ -93,9 +94,9 @@ func endpointOf(s config.Server, base string, r *admin.Report) (config.Server, b
 	return s, false
 }
 
-// servedFailure returns the failure of a server behind a serve process, as that process describes
-// it: in its error, or in its status if the session could not be opened. It returns nil if the
-// process does not describe a failure.
+// servedFailure returns the failure of a server that the command uses through a serve process. It
+// takes the failure from the error response of the process. If the session could not be opened, it
+// takes the failure from the status of the process. It returns nil if neither contains a failure.
 func (a *app) servedFailure(ctx context.Context, err error, server, file string, through bool) *failure.Failure {
 	if err == nil || !through || ctx.Err() != nil {
 		return nil
@@ -121,9 +122,8 @@ func (a *app) tell(format string, args ...any) {
 	}
 }
 
-// servingSame returns the address and the status of the serve process on this machine that uses the
-// same configuration file as this command. If it finds no such process, it returns the reason in
-// why.
+// servingSame returns the base URL and the status of the serve process on this machine that uses
+// the same configuration file as this command. If it finds no such process, why is the reason.
 func (a *app) servingSame(ctx context.Context, file string) (base string, status admin.Report, why string) {
 	path, ok := a.configPath(file)
 	if !ok {
@@ -136,8 +136,8 @@ func (a *app) servingSame(ctx context.Context, file string) (base string, status
 	return base, status, why
 }
 
-// serving does the same as servingSame for a serve process with any configuration, at the
-// configured or the default address.
+// serving does the same as servingSame, except that the serve process may use any configuration
+// file. It looks for the process at the configured address, or else at the default address.
 func (a *app) serving(ctx context.Context, file string) (base string, status admin.Report, why string) {
 	base, err := a.serveAddress("", file)
 	if err != nil {
@@ -165,7 +165,7 @@ func (a *app) serving(ctx context.Context, file string) (base string, status adm
 	return base, *r, ""
 }
 
-// firstLine returns the first line of an answer, quoted and cut.
+// firstLine returns the first line of a response, quoted and shortened.
 func firstLine(body []byte) string {
 	line, _, _ := strings.Cut(strings.TrimSpace(string(body)), "\n")
 	return excerpt.Quote(line, 200)

@@ -17,21 +17,21 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
 )
 
-// saver writes content of a server to files in one folder. It never writes outside of the
-// folder, does not follow links that lead out of it, and never overwrites a file.
+// saver writes content from a server to files in one folder. It never writes outside of this
+// folder, does not follow links that lead out of the folder, and never overwrites a file.
 type saver struct {
 	dir   string
 	root  *os.Root
 	saved int            // the number of saved files
-	next  map[string]int // for each name already used: the number to try first
+	next  map[string]int // for each file name that was used: the number with which save tries to make the name unique next
 }
 
-// maxSaved is how many files one command saves. Without a limit, a server could fill a disk even
-// with empty files.
+// maxSaved is the maximum number of files that one command saves. Without this limit, a server
+// could fill a disk even with empty files.
 const maxSaved = 1000
 
-// newSaver opens the folder dir. If dir does not exist, newSaver creates it. It returns nil if
-// dir is "". The caller closes the saver.
+// newSaver opens the folder dir, and creates it if it does not exist. It returns nil if dir is "".
+// The caller must close the saver.
 func newSaver(dir string) (*saver, error) {
 	if dir == "" {
 		return nil, nil
@@ -53,8 +53,8 @@ func (s *saver) Close() {
 	}
 }
 
-// extensionsOf maps common media types to file extensions. The tables of the operating system
-// differ between machines.
+// extensionsOf maps common media types to file extensions. Package mime is not used, because it
+// reads tables of the operating system that differ between machines.
 var extensionsOf = map[string]string{
 	"image/png": ".png", "image/jpeg": ".jpg", "image/gif": ".gif", "image/webp": ".webp", "image/svg+xml": ".svg", "image/bmp": ".bmp", "image/tiff": ".tiff",
 	"audio/wav": ".wav", "audio/x-wav": ".wav", "audio/mpeg": ".mp3", "audio/mp3": ".mp3", "audio/ogg": ".ogg", "audio/flac": ".flac", "audio/webm": ".weba", "audio/mp4": ".m4a",
@@ -63,8 +63,8 @@ var extensionsOf = map[string]string{
 	"application/javascript": ".js", "text/javascript": ".js", "application/yaml": ".yaml", "text/yaml": ".yaml",
 }
 
-// reserved are the device names of Windows. A file must not have such a name, even if it has an
-// extension.
+// reserved contains the device names of Windows. A file must not have one of these names, even with
+// an extension.
 var reserved = func() map[string]bool {
 	out := map[string]bool{"con": true, "prn": true, "aux": true, "nul": true}
 	for i := range 10 {
@@ -73,9 +73,10 @@ var reserved = func() map[string]bool {
 	return out
 }()
 
-// fileName returns a name for a file that is safe on every system: letters, digits, dots,
-// dashes and underscores, at most 100 bytes, without a leading or trailing dot, and without a
-// leading dash, because programs treat it as a flag.
+// fileName converts a text to a file name that is safe on every system. The name contains only
+// letters, digits, dots, dashes and underscores. It has at most about 100 bytes. It does not end
+// with a dot. It does not start with a dot or a dash, because programs treat a name with a leading
+// dash as a flag.
 func fileName(wish string) string {
 	const longest = 100
 	name := strings.Map(func(r rune) rune {
@@ -97,8 +98,8 @@ func fileName(wish string) string {
 	return name
 }
 
-// nameOf returns a file name for content with a URI and a media type. If the last part of the URI
-// is not usable, it returns the parameter otherwise.
+// nameOf returns a file name for content with a URI and a media type. It uses the last part of the
+// URI. If this part is not usable, it uses the parameter otherwise.
 func nameOf(uri, mime, otherwise string) string {
 	name := ""
 	if u, err := url.Parse(uri); err == nil {
@@ -127,8 +128,8 @@ func nameOf(uri, mime, otherwise string) string {
 	return name
 }
 
-// save writes data to a new file and returns its path. If a file of that name exists, it
-// adds a number to the name.
+// save writes data to a new file and returns the path of the file. If a file with this name exists,
+// save adds a number to the name.
 func (s *saver) save(name string, data []byte) (string, error) {
 	const most = 10_000
 	if s.saved == maxSaved {
@@ -159,8 +160,8 @@ func (s *saver) save(name string, data []byte) (string, error) {
 	return "", fmt.Errorf("cannot save to %s: %d files have the name %s already", s.dir, most, name)
 }
 
-// decode returns the bytes of a JSON string of base64. It accepts both alphabets, with or
-// without padding, because servers differ.
+// decode returns the bytes that a JSON string encodes in base64. It accepts the standard and the
+// URL-safe alphabet, with or without padding, because servers use different forms.
 func decode(raw []byte, at jsonrpc.Span) ([]byte, error) {
 	text, ok := jsonrpc.Text(raw, at)
 	if !ok {
@@ -174,7 +175,7 @@ func decode(raw []byte, at jsonrpc.Span) ([]byte, error) {
 	return b, nil
 }
 
-// fileURI returns the file URI of a folder, which must exist.
+// fileURI returns the file URI of a folder. It returns an error if the folder does not exist.
 func fileURI(dir string) (string, error) {
 	full, err := filepath.Abs(dir)
 	if err != nil {
@@ -185,7 +186,7 @@ func fileURI(dir string) (string, error) {
 	}
 	full = filepath.ToSlash(full)
 	if !strings.HasPrefix(full, "/") {
-		full = "/" + full // for example C:/x on Windows
+		full = "/" + full // on Windows, a path starts with a drive, such as C:/x
 	}
 	return (&url.URL{Scheme: "file", Path: full}).String(), nil
 }

@@ -79,8 +79,8 @@ these fail on purpose. --quiet-demo leaves the clients out.`,
 					return problems.Err()
 				}
 			case !demo:
-				// Without a configuration file, the user adds servers in the console, so the
-				// console must be available.
+				// Without a configuration file, the user adds the servers in the console. So serve
+				// needs a console that is available.
 				if !noConsole && !stdio && config.CheckListen(cmp.Or(listen, snapshot.Listen), false, "") == nil {
 					path = a.newConfig()
 				}
@@ -94,7 +94,7 @@ these fail on purpose. --quiet-demo leaves the clients out.`,
 				if snapshot, err = withDemo(snapshot); err != nil {
 					return err
 				}
-				path = "" // a reload of the file would remove the demo servers
+				path = "" // no reload, because it would remove the demo servers
 			}
 			a.startLog(slog.LevelInfo, &snapshot.Log)
 			for _, p := range problems.Warnings() {
@@ -117,7 +117,7 @@ these fail on purpose. --quiet-demo leaves the clients out.`,
 				start.flags = " -c " + file
 			}
 			var console *daemon.Console
-			self, _ := programPath() // without the path, the console shows only the name of the program
+			self, _ := programPath() // if the path is unknown, the console shows only the name of the program
 			err := a.backend.Serve(c.Context(), daemon.ServeOptions{
 				ConfigPath: path, Config: snapshot, Listen: listen, Hosts: hosts, Strict: strict, Stdio: stdio,
 				Log: a.log, LogCalls: logCalls || snapshot.Log.Calls, Progress: a.status.Step, Version: version(), Dump: a.showStatus,

@@ -22,24 +22,25 @@ import (
 )
 
 const (
-	// answerWait bounds a request to a running serve process. The process answers from
-	// memory, so it needs little time.
+	// answerWait is the maximum duration of a request to a running serve process. The process
+	// answers from memory, so it needs little time.
 	answerWait = 10 * time.Second
-	// pageWait bounds a request for a page, such as /healthz.
+	// pageWait is the maximum duration of a request for a page, such as /healthz.
 	pageWait = 5 * time.Second
-	// maxReport is the maximum number of bytes that are read of an answer.
+	// maxReport is the maximum number of bytes that a command reads from one response.
 	maxReport = 64 << 20
 )
 
-// running is a serve process on this machine. Its methods are safe for concurrent use.
+// running represents a serve process, usually on this machine. Its methods are safe for concurrent
+// use.
 type running struct {
-	base    string   // the URL before the path; "" for http://address
+	base    string   // the URL before the path of a request; "" means http:// and address
 	address string   // host:port
-	folders []string // the folders of key files
+	folders []string // the folders that may contain the key files of serve
 	http    *http.Client
 }
 
-// runningFlags select the serve process that a command asks.
+// runningFlags select the serve process to which a command sends its requests.
 type runningFlags struct{ file, listen string }
 
 func (f *runningFlags) add(c *cobra.Command) {
@@ -47,8 +48,8 @@ func (f *runningFlags) add(c *cobra.Command) {
 	c.Flags().StringVar(&f.listen, "listen", "", "ask the serve at `ADDR` (host:port), not at the configured address")
 }
 
-// running returns the serve process at the address in --listen or in the configuration file, or at
-// the default address. It does not check that the process exists.
+// running returns the serve process at the address in --listen, or else at the configured address,
+// or else at the default address. It does not check that the process exists.
 func (a *app) running(f *runningFlags) (*running, error) {
 	address := f.listen
 	if address == "" {
@@ -67,9 +68,9 @@ func (a *app) running(f *runningFlags) (*running, error) {
 	return a.runningAt("http://" + net.JoinHostPort(host, port))
 }
 
-// runningAt returns the serve process at a base URL, which may have a path. Its client uses no
-// proxy, because the address is usually on this machine, and follows no redirects, because
-// serve sends none.
+// runningAt returns the serve process at a base URL, which may have a path. The HTTP client uses no
+// proxy, because the process is usually on this machine. It follows no redirects, because serve
+// sends none.
 func (a *app) runningAt(base string) (*running, error) {
 	u, err := url.Parse(base)
 	if err != nil {
@@ -93,10 +94,11 @@ func (s *running) get(ctx context.Context, path string, query url.Values, header
 	return s.ask(ctx, http.MethodGet, path, query, nil, header...)
 }
 
-// ask sends a request to the API. The body must be JSON, or nil for none. If the API requires a
-// proof that the request comes from the user who started serve, ask sends the key that serve keeps
-// for this user. The caller closes the body of the response. The status of the response is 2xx. For
-// any other status, ask returns an error that says what to do.
+// ask sends a request to the API and returns the response, whose status is 2xx. For any other
+// status, it returns an error that says what the user can do. body is a JSON value, or nil if the
+// request has no body. Some requests require a proof that they come from the user who started
+// serve. For these requests, ask sends the key that serve stores for this user. The caller must
+// close the body of the response.
 func (s *running) ask(ctx context.Context, method, path string, query url.Values, body []byte, header ...string) (*http.Response, error) {
 	resp, err := s.send(ctx, method, path, query, body, header...)
 	var denied *problemError
@@ -126,7 +128,7 @@ func (s *running) ask(ctx context.Context, method, path string, query url.Values
 	return nil, withHint(errors.New(text), "run this command as the user who started `dragoman serve`, with the same XDG_RUNTIME_DIR and HOME")
 }
 
-// at returns s for another address of the same process.
+// at returns a copy of s that sends requests to another address of the same process.
 func (s *running) at(address string) *running {
 	if address == s.address {
 		return s
@@ -140,14 +142,14 @@ func (s *running) at(address string) *running {
 	return &out
 }
 
-// page requests a page that needs no key, and accepts any status. It returns at most maxReport
-// bytes of the answer.
+// page requests a page that requires no key. It accepts any status. It returns at most the first
+// maxReport bytes of the response body.
 func (s *running) page(ctx context.Context, path string) (status int, body []byte, err error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, pageWait, fmt.Errorf("no answer within %s", pageWait))
 	defer cancel()
 	resp, err := s.do(ctx, http.MethodGet, path, nil, nil)
 	if err != nil {
-		var wrapped *url.Error // the text of a *url.Error repeats the URL
+		var wrapped *url.Error // remove this wrapper, because its text repeats the URL
 		switch {
 		case context.Cause(ctx) != nil:
 			err = context.Cause(ctx)
@@ -180,7 +182,7 @@ func (s *running) do(ctx context.Context, method, path string, query url.Values,
 	return s.http.Do(req)
 }
 
-// send sends one request; see ask.
+// send does the same as ask, except that it does not add the user's key.
 func (s *running) send(ctx context.Context, method, path string, query url.Values, body []byte, header ...string) (*http.Response, error) {
 	resp, err := s.do(ctx, method, path, query, body, header...)
 	var usage *usageError
@@ -209,13 +211,13 @@ func (s *running) send(ctx context.Context, method, path string, query url.Value
 	return nil, &problemError{kind: strings.TrimPrefix(p.Type, "urn:dragoman:problem:"), text: lowerFirst(text)}
 }
 
-// absent returns the error for a missing serve process. The error says how to start or reach a
-// serve process.
+// absent returns an error that says that there is no serve process. The hint of the error says how
+// to start or reach a serve process.
 func (s *running) absent(text string) error {
 	return &absentError{text}
 }
 
-// absentError means that no serve process answers.
+// absentError means that no serve process answers at the address.
 type absentError struct{ text string }
 
 func (e *absentError) Error() string { return e.text }
@@ -224,8 +226,8 @@ func (e *absentError) Hint() string {
 	return "start `dragoman serve`, or name the address of a running serve with --listen or its configuration file with -c"
 }
 
-// problemError is an error response of a running serve process. kind is the short name of its
-// type.
+// problemError is an error response from a running serve process. kind is the last part of the
+// problem type.
 type problemError struct{ kind, text string }
 
 func (e *problemError) Error() string { return e.text }
@@ -237,7 +239,8 @@ func (e *problemError) Hint() string {
 	return ""
 }
 
-// decode requests a path and decodes the answer.
+// decode sends a GET request for a path to the API and decodes the JSON response into the variable
+// to which into points.
 func (s *running) decode(ctx context.Context, path string, query url.Values, into any) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, answerWait, fmt.Errorf("`dragoman serve` at %s accepts connections but does not answer", s.address))
 	defer cancel()
@@ -267,7 +270,7 @@ func (s *running) report(ctx context.Context) (*admin.Report, error) {
 	return r, nil
 }
 
-// noServer returns the error for a name that is not a server of the serve process.
+// noServer returns the error for a name that no server of the serve process has.
 func noServer(name string, r *admin.Report) error {
 	var names []string
 	for _, s := range r.Servers {
@@ -276,8 +279,8 @@ func noServer(name string, r *admin.Report) error {
 	return unknownServer(name, "the running serve", names)
 }
 
-// completeRunning completes the names of the configured servers, for a command that asks a
-// serve process.
+// completeRunning completes the names of the configured servers. It is for commands that send
+// requests to a running serve process.
 func (a *app) completeRunning(f *runningFlags) cobra.CompletionFunc {
 	return a.completeTarget(&f.file)
 }

@@ -31,7 +31,7 @@ server on stdio. Every MCP client can use it, directly or through dragoman.`,
 	}, a.filesystemCommand(), a.requirementsCommand())
 }
 
-// The values of --names: the two sets of tool names of the filesystem server.
+// The values of --names. Each value selects one set of tool names for the filesystem server.
 const (
 	plainNames    = "plain"
 	prefixedNames = "prefixed"
@@ -118,7 +118,8 @@ and their limits.`,
 	return c
 }
 
-// parseSize converts a number with a unit, such as 512MiB, to a number of bytes.
+// parseSize converts a size, such as 512MiB, to a number of bytes. The unit is optional. It returns
+// false if the size is not valid.
 func parseSize(text string) (int64, bool) {
 	factor := int64(1)
 	for i, unit := range []string{"KiB", "MiB", "GiB", "TiB"} {
