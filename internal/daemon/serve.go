@@ -37,9 +37,9 @@ import (
 
 // ServeOptions are the options of Serve.
 type ServeOptions struct {
-	ConfigPath string // the path of the file to watch for changes; "" without a file
+	ConfigPath string // the configuration file, which Serve watches for changes; "" means no file
 	Config     *config.Snapshot
-	Listen     string   // replaces the address in the configuration; "" keeps it
+	Listen     string   // the address to listen on; "" means the address in the configuration
 	Hosts      []string // Host headers to accept in addition to those of the configuration
 	Strict     bool     // refuse a changed configuration if one of its servers cannot be used
 	Stdio      bool     // also serve a client on stdin and stdout
@@ -51,46 +51,47 @@ type ServeOptions struct {
 	Stdout     io.WriteCloser
 	Ready      func(mcp string) // called once, with the endpoint's URL, when Serve listens
 	// Serve calls Started once: when every server is ready or has failed, or at the latest a few
-	// seconds after Ready. If Serve ends earlier, it does not call Started. It may be nil.
+	// seconds after Ready. If ctx ends earlier, Serve does not call Started. Started may be nil.
 	Started func(Start)
 	// Drain is how long calls may still run after ctx has ended, or after their server was
 	// removed from the configuration. 0 means 30 s.
 	Drain   time.Duration
 	Version string
 	// Program is the command that starts Dragoman in a terminal; "" means dragoman. Path is the
-	// full path of the program. Env returns an environment variable; a nil Env means that there are
-	// no variables. The console uses these three to show how to connect clients.
+	// full path of the program. Env returns the value of an environment variable; a nil Env means
+	// that there are no variables. The console uses Program, Path and Env to show how to connect
+	// clients.
 	Program, Path string
 	Env           func(string) (string, bool)
-	// Events publishes everything that happens. If it is nil, Serve creates a publisher to
-	// which only the log and the metrics subscribe.
+	// Serve publishes its events through Events. If Events is nil, Serve creates a publisher.
 	Events *event.Publisher
-	// KeyFolders are the folders in which the key of the admin API may be kept, best first. Serve
-	// writes the key into the first folder in which it can create a file, and only this user can
-	// read the file. If KeyFolders is empty, Serve does not write the key.
+	// KeyFolders are the folders to which Serve may write the key of the admin API, in order of
+	// preference. Serve uses the first folder in which it can create a file. Only the current user
+	// can read the file. If KeyFolders is empty, or if other machines can reach the listener, Serve
+	// does not write the key.
 	KeyFolders []string
 	// NoConsole turns the console off, even if the configuration turns it on.
 	NoConsole bool
-	// DemoClients runs the clients of package demo against this Serve. Config must have the
-	// servers of package demo.
+	// DemoClients starts the clients of package demo, which connect to this Serve. Config must
+	// contain the servers of package demo.
 	DemoClients bool
-	// Serve calls Console once, before Ready, and tells it how to open the console. It may be nil.
+	// Serve calls Console once, before Ready. Console may be nil.
 	Console func(Console)
-	// Serve calls Dump with the status on SIGUSR1. If it is nil, the signal keeps its default
-	// action.
+	// Serve calls Dump with the current status when the process receives SIGUSR1. If Dump is nil,
+	// SIGUSR1 keeps its default action.
 	Dump func(*admin.Report)
 
-	secondLook time.Duration // see emptiness; for tests
-	startWait  time.Duration // see reportStart; for tests
-	noCalls    bool          // do not keep the calls of clients; for tests
+	secondLook time.Duration // for tests; 0 means the constant secondLook
+	startWait  time.Duration // for tests; 0 means startReport
+	noCalls    bool          // for tests; do not record the calls of clients
 	recent     *logring.Ring // keeps the recent log records; Serve sets it
 }
 
 // Console says how to open the console of a running Serve.
 type Console struct {
 	Off  string        // a sentence that says why the console is off; "" if the console is on
-	URL  string        // the URL of the console; "" if there is none
-	Link func() string // returns a link that opens the console once, within ten minutes
+	URL  string        // the URL of the console; "" if the console is off
+	Link func() string // returns a link that can open the console once, within ten minutes
 }
 
 // consoleOff returns the reason why the console is off, or "" if the console is on.
@@ -106,9 +107,10 @@ func consoleOff(o *ServeOptions, local bool) string {
 	return ""
 }
 
-// Serve serves many servers behind one endpoint until ctx ends or, with Stdio, the client on stdin
-// disconnects. While Serve runs, it applies a changed configuration. If the changed configuration
-// cannot be used, Serve logs this and keeps the current one.
+// Serve serves many servers behind one endpoint until ctx ends. With Stdio, Serve also ends when the
+// client on stdin disconnects. When the configuration file changes, Serve applies the new
+// configuration. If the new configuration cannot be used, Serve logs the problem and keeps the
+// current configuration.
 func Serve(ctx context.Context, o ServeOptions) error {
 	o.recent = logring.New()
 	plain := slog.New(logcode.New(logring.NewHandler(o.recent, orDiscard(o.Log).Handler())))
@@ -117,7 +119,7 @@ func Serve(ctx context.Context, o ServeOptions) error {
 	o.Log = limited
 	reload := make(chan os.Signal, 1)
 	if o.ConfigPath != "" {
-		// Subscribe early, because a signal without a receiver would end the program.
+		// Subscribe early, because a SIGHUP without a handler ends the program.
 		notifyReload(reload)
 		defer signal.Stop(reload)
 	}
@@ -187,27 +189,27 @@ func Serve(ctx context.Context, o ServeOptions) error {
 
 // daemon is the state of a running Serve.
 type daemon struct {
-	opts        ServeOptions // the rate of records in opts.Log is limited
+	opts        ServeOptions // opts.Log limits the rate of its records
 	local       bool         // only this machine can reach the listener
-	log         *slog.Logger // logs events that clients and servers cannot cause; its rate is not limited
+	log         *slog.Logger // without a rate limit; only for records that clients and servers cannot cause
 	events      *event.Publisher
 	metrics     *telemetry.Metrics
 	shown       *telemetry.Log // logs events
 	calls       *telemetry.CallLog
-	stopMetrics func() // ends the subscription of the metrics
+	stopMetrics func() // ends the subscription of metrics to events
 	recorded    *calls.Ring
-	stopCalls   func() // ends the subscription of recorded
+	stopCalls   func() // ends the subscription of recorded to events
 	guard       *httpdoor.Guard
 	budget      *transport.Budget
 	runtime     *runtime.Runtime
 	admin       *admin.API
 	console     *console.Console
-	refusal     atomic.Pointer[admin.Refusal] // why the configuration file is not used; nil if it is
+	refusal     atomic.Pointer[admin.Refusal] // why the configuration file is refused; nil if the file is in use
 	reloads     chan chan<- error             // requests to apply the configuration file now
 	hurried     atomic.Bool                   // the client on stdin waits for Dragoman to exit
 }
 
-// newDaemon creates a daemon. local is true if only this machine can reach its listener.
+// newDaemon creates a daemon. local is true if only this machine can reach the listener.
 func newDaemon(o ServeOptions, local bool) *daemon {
 	d := &daemon{opts: o, local: local, log: o.Log, events: o.Events, metrics: telemetry.NewMetrics(), reloads: make(chan chan<- error)}
 	if o.recent == nil {
@@ -263,8 +265,8 @@ func onThisMachine(base string) string {
 	return net.JoinHostPort("localhost", port)
 }
 
-// keepKey writes the key of the admin API into a file, so that commands of this user can read the
-// key. base is the URL of the listener. The function forget removes the file.
+// keepKey writes the key of the admin API to a file, so that other commands of the current user can
+// read the key. base is the URL of the listener. The function forget removes the file.
 func (d *daemon) keepKey(base string) (forget func()) {
 	if !d.local || len(d.opts.KeyFolders) == 0 {
 		return func() {}
@@ -312,8 +314,8 @@ func needsRestart(a, b *config.Snapshot) (names []string) {
 	return names
 }
 
-// appliedNow returns those of the changed settings that Dragoman applies while it runs. It keeps
-// limits if one of its members is applied.
+// appliedNow returns the changed settings that Dragoman can apply without a restart. The result
+// contains "limits" if at least one changed member of limits can be applied.
 func appliedNow(changed []string, old, next *config.Snapshot) (now []string) {
 	later := needsRestart(old, next)
 	a, b := old.Limits, next.Limits
@@ -326,12 +328,13 @@ func appliedNow(changed []string, old, next *config.Snapshot) (now []string) {
 	return now
 }
 
-// unchangedAgain limits how often a change of the file without effect is logged at level info. If
-// the last such change is more recent, the next one is logged at level debug.
+// unchangedAgain decides how a file change without effect is logged: at level debug if the previous
+// such change was less than unchangedAgain ago, and otherwise at level info.
 const unchangedAgain = 10 * time.Minute
 
-// watch applies a changed configuration when the file changes, and when hup delivers a SIGHUP.
-// A configuration that equals the current one has no effect.
+// watch loads the configuration file and applies it when the file changes, when hup delivers a
+// SIGHUP, or when reloads delivers a request. A configuration that equals the current configuration
+// has no effect.
 func (d *daemon) watch(ctx context.Context, hup <-chan os.Signal) {
 	var running sync.WaitGroup
 	defer running.Wait()
@@ -353,12 +356,12 @@ func (d *daemon) watch(ctx context.Context, hup <-chan os.Signal) {
 	defer env.stop()
 	empty := emptiness{patience: d.opts.secondLook, log: d.log}
 	defer empty.stop()
-	var unchanged time.Time // the last time that a changed file had the same configuration
-	var done chan<- error   // the channel of the request that is being answered; nil for none
-	var refusal string      // the last published refusal since a configuration was applied; "" for none
+	var unchanged time.Time // when the file was last loaded without a change of the configuration
+	var done chan<- error   // receives the result of the current request; nil if there is no request
+	var refusal string      // the last refusal published since a configuration was applied; "" if there is none
 	refuse := func(why string) {
 		d.refusal.Store(&admin.Refusal{Text: why, Since: time.Now().UTC()})
-		if why != refusal { // a client may write the same invalid file very often
+		if why != refusal { // a program may write the same invalid file very often
 			d.publishReload(mcp.Failed, why)
 		}
 		refusal = why
@@ -404,7 +407,8 @@ func (d *daemon) watch(ctx context.Context, hup <-chan os.Signal) {
 			continue
 		}
 		if s.Equal(current) {
-			// A client that keeps its history in the file writes the file very often.
+			// The file may belong to an MCP client that also stores its history in the file. Such a
+			// client writes the file very often.
 			log := d.log.Info
 			if !sure && time.Since(unchanged) < unchangedAgain {
 				log = d.log.Debug
@@ -432,8 +436,8 @@ func (d *daemon) watch(ctx context.Context, hup <-chan os.Signal) {
 	}
 }
 
-// reloader returns a function that applies the configuration file as it is now, and waits for
-// that. It returns nil if there is no file.
+// reloader returns a function that applies the configuration file and returns when this is done.
+// Without a configuration file, reloader returns nil.
 func (d *daemon) reloader() func(context.Context) error {
 	if d.opts.ConfigPath == "" {
 		return nil
@@ -478,8 +482,8 @@ func (d *daemon) handler() http.Handler {
 	return d.guard.Wrap(underPrefix(d.opts.Config.PublicPath(), mux))
 }
 
-// underPrefix also serves requests whose path begins with the prefix of the public URL. Some
-// proxies remove the prefix, and some do not.
+// underPrefix returns a handler that accepts paths with and without the prefix of the public URL.
+// Some proxies remove the prefix, and some do not.
 func underPrefix(prefix string, next http.Handler) http.Handler {
 	if prefix == "" {
 		return next
@@ -498,7 +502,7 @@ func underPrefix(prefix string, next http.Handler) http.Handler {
 	})
 }
 
-// close stops all parts of the daemon and waits for them.
+// close stops all parts of the daemon and waits until they have stopped.
 func (d *daemon) close() {
 	limit := runtime.StopLimit
 	if d.hurried.Load() {
@@ -510,7 +514,7 @@ func (d *daemon) close() {
 	d.stopMetrics()
 	d.stopCalls()
 	d.calls.Close()
-	d.shown.Close() // closed last, so that it also logs the events of the other parts while they close
+	d.shown.Close() // closed last, to log the events that the other parts publish while they close
 }
 
 // fullPath returns the full path of a file, or "" if path is "".

@@ -10,20 +10,20 @@ import (
 )
 
 const (
-	// startReport is the longest time that the report of the start waits for servers.
+	// startReport is the longest time that reportStart waits for servers.
 	startReport = 5 * time.Second
 	startPoll   = 50 * time.Millisecond
 )
 
-// Start is the state of the servers after the start. Servers that need longer than a few
-// seconds are still starting.
+// Start has the state of the servers after the start, or after a few seconds if some servers are
+// still starting.
 type Start struct {
 	Report *admin.Report
 	Began  time.Time // the time at which Dragoman began to start the servers
 }
 
-// reportStart calls Started when every server is ready or has failed, or after a few seconds.
-// If ctx ends before that, it does not call Started.
+// reportStart calls Started when every server is settled, or after a few seconds. If ctx ends
+// earlier, reportStart does not call Started.
 func (d *daemon) reportStart(ctx context.Context, began time.Time) {
 	lazy := map[string]bool{}
 	for _, c := range d.runtime.Current().Servers {
@@ -55,8 +55,8 @@ func (d *daemon) reportStart(ctx context.Context, began time.Time) {
 	}
 }
 
-// settled reports whether a server is ready and its tools are known, or whether it will not be
-// ready soon.
+// settled reports whether the start of a server is over. A ready server is settled when its list of
+// tools was read or could not be read. An idle server is settled if the server is lazy.
 func settled(s *admin.Server, lazy bool) bool {
 	switch s.State {
 	case "starting":

@@ -5,7 +5,7 @@ import (
 	"os"
 )
 
-// dumpWhenAsked calls Dump whenever a signal arrives, until ctx ends.
+// dumpWhenAsked calls Dump for each signal from asked, until ctx ends.
 func (d *daemon) dumpWhenAsked(ctx context.Context, asked <-chan os.Signal) {
 	for {
 		select {
