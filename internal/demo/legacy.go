@@ -26,8 +26,8 @@ const (
 
 var haikuTopics = []string{"autumn", "bridges", "code", "mountains", "rain", "tea"}
 
-// legacy is the server of the revisions with a handshake. Only the reading goroutine uses its
-// fields, except asks.
+// legacy is the demo server that supports the legacy revisions. Only the goroutine that reads
+// messages uses rev, ready, forms, level and notes.
 type legacy struct {
 	*line
 	version string
@@ -35,7 +35,7 @@ type legacy struct {
 	methods map[string]step
 
 	rev   mcp.Revision // Unknown before initialize
-	ready bool         // the client has sent initialized
+	ready bool         // the client has sent notifications/initialized
 	forms bool         // the client supports form elicitation
 	level mcp.LogLevel // 0 until the client sets a level; at 0 nothing is logged
 	notes []string
@@ -134,8 +134,8 @@ func (s *legacy) hear(m *jsonrpc.Message) {
 	}
 }
 
-// initialize accepts the client's revision, or offers the newest revision of this server
-// (2025-11-25 §Lifecycle, "Version Negotiation").
+// initialize accepts a legacy revision from the client, and answers any other version with the
+// newest legacy revision (2025-11-25 §Lifecycle, "Version Negotiation").
 func (s *legacy) initialize(_ context.Context, c *call) (string, error) {
 	m := c.m
 	date, ok := jsonrpc.Text(m.Raw, m.Param("protocolVersion"))
@@ -318,7 +318,8 @@ func (s *legacy) subscribe(ctx context.Context, c *call) (string, error) {
 	return "", nil
 }
 
-// tick sends an update at each change of the clock, while the client is subscribed to the clock.
+// tick sends an update of the clock every clockTick, until the client unsubscribes or the session
+// ends.
 func (s *legacy) tick(ctx context.Context) []byte {
 	t := time.NewTicker(clockTick)
 	defer t.Stop()

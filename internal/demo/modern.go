@@ -23,8 +23,8 @@ const (
 		"confirm to answer a question before the tool runs, and slow to see progress. demo://about changes with every tool call."
 )
 
-// modern is the server of the revisions without a handshake. It keeps no state per client. All
-// clients share its counter.
+// modern is the demo server that supports the modern revisions. It keeps no state for single
+// clients: all clients share count.
 type modern struct {
 	*line
 	info    string // an Implementation object
@@ -126,8 +126,8 @@ func (s *modern) open(c *call) (step, *jsonrpc.Error) {
 	return st, paged(c)
 }
 
-// wrap adds the members that every result has, and the caching hints (2026-07-28 §Caching,
-// "Cacheable Results").
+// wrap makes a result from members, adds the members that every result must have, and adds caching
+// hints to a cacheable result (2026-07-28 §Caching, "Cacheable Results").
 func (s *modern) wrap(c *call, members string) string {
 	kind := mcp.ResultComplete
 	if c.resultType != "" {
@@ -151,8 +151,8 @@ func (s *modern) wrap(c *call, members string) string {
 	return out + quote(mcp.KeyServerInfo) + ":" + s.info + "}}"
 }
 
-// hear handles cancellations. It ignores other notifications. Clients must not send
-// responses to a modern server (2026-07-28 §stdio, "Sending Messages").
+// hear handles cancellations and ignores all other messages. Clients must not send responses to a
+// modern server (2026-07-28 §stdio, "Sending Messages").
 func (s *modern) hear(m *jsonrpc.Message) {
 	if m.Kind == jsonrpc.Notification && m.Method == mcp.NoteCancelled {
 		s.cancel(jsonrpc.ID(m.Param("requestId").Of(m.Raw)))
@@ -167,8 +167,7 @@ func (s *modern) counted() {
 	s.count.changed = make(chan struct{})
 }
 
-// called returns the number of tool calls so far, and a channel that is closed by the next
-// call.
+// called returns the number of tool calls so far, and a channel that the next tool call closes.
 func (s *modern) called() (int, <-chan struct{}) {
 	s.count.Lock()
 	defer s.count.Unlock()
@@ -188,7 +187,7 @@ func (s *modern) add(_ context.Context, c *call) (string, error) {
 		return "", toolError("The sum is too large for a 64-bit floating-point number.")
 	}
 	// 2026-07-28 §Tools, "Structured Content": repeat the structured content as text, for
-	// clients that do not read it.
+	// clients that read only text.
 	sum := `{"sum":` + decimal(a+b) + `}`
 	return text(sum) + `,"structuredContent":` + sum, nil
 }
@@ -230,15 +229,15 @@ func (s *modern) forecast(_ context.Context, c *call) (string, error) {
 	return text(strings.TrimSuffix(said, ";")+".") + `,"structuredContent":[` + days + `]`, nil
 }
 
-// confirm asks a question in its first answer, and finishes on the retry. The retry contains
-// everything that confirm needs (2026-07-28 §MRTR).
+// confirm answers a tool call with a question to the user, and the client's retry of the call with
+// the result. The retry contains everything that confirm needs (2026-07-28 §MRTR).
 func (s *modern) confirm(_ context.Context, c *call) (string, error) {
 	action, err := c.text("action")
 	if err != nil {
 		return "", err
 	}
 	if !c.mayAsk {
-		// 2026-07-28 §Base, "Per-request protocol fields".
+		// The error for a missing capability: 2026-07-28 §Base, "Per-request protocol fields".
 		e := refusal(mcp.CodeMissingCapability, "confirm needs a client that supports forms (elicitation)")
 		e.Data = []byte(`{"requiredCapabilities":{"elicitation":{"form":{}}}}`)
 		return "", e
@@ -246,13 +245,13 @@ func (s *modern) confirm(_ context.Context, c *call) (string, error) {
 	raw := c.m.Raw
 	answered := jsonrpc.Find(raw, c.m.Param("inputResponses"), "go_ahead")
 	if at := c.m.Param("requestState"); !at.IsZero() {
-		// The state needs no protection (2026-07-28 §MRTR, "Server Requirements"). A client with a
-		// forged state can only confirm an action that does nothing.
+		// The state needs no protection (2026-07-28 §MRTR, "Server Requirements"), because a client
+		// with a forged state can only confirm an action that does nothing.
 		if state, _ := jsonrpc.Text(raw, at); state != "asked: "+action {
 			return "", refusal(jsonrpc.CodeInvalidParams, "params.requestState does not belong to this question")
 		}
 	} else {
-		answered = jsonrpc.Span{} // the answer belongs to a question that this server has not asked
+		answered = jsonrpc.Span{} // without requestState, the client does not answer a question of this server
 	}
 	if answered.IsZero() {
 		c.resultType = mcp.ResultInputRequired
@@ -291,8 +290,8 @@ func (s *modern) read(_ context.Context, c *call) (string, error) {
 	return contents(uri, fmt.Sprintf("This server uses %s and has no sessions. Tool calls so far: %d.", mcp.Latest, n)), nil
 }
 
-// listen reports changes of the only resource that changes, until the client cancels the request or
-// the server stops (2026-07-28 §Subscriptions).
+// listen notifies the client of changes of demo://about, until the client cancels the request or the
+// server stops (2026-07-28 §Subscriptions).
 func (s *modern) listen(ctx context.Context, c *call) (string, error) {
 	asked, err := mcp.ParseSubscriptionFilter(c.m.Raw, c.m.Param("notifications"))
 	if err != nil {
@@ -313,7 +312,8 @@ func (s *modern) listen(ctx context.Context, c *call) (string, error) {
 			if cause := context.Cause(ctx); cause == errGone || cause == errCancelled {
 				return "", ctx.Err()
 			}
-			// 2026-07-28 §Cancellation, and §Subscriptions, "Graceful Closure".
+			// The server ends the subscription: 2026-07-28 §Cancellation, and §Subscriptions,
+			// "Graceful Closure".
 			s.notify(mcp.NoteCancelled, meta+`"requestId":`+string(c.m.ID)+"}")
 			return "", nil
 		case <-changed:

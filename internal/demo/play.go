@@ -10,43 +10,43 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/work"
 )
 
-// These are the names in the clientInfo of the demo's clients.
+// LegacyClient and ModernClient are the names of the demo clients in clientInfo.
 const (
 	LegacyClient = "demo-legacy-client"
 	ModernClient = "demo-modern-client"
 )
 
-// These are the revisions of the demo's clients.
+// legacyRevision and modernRevision are the revisions of the demo clients.
 const (
 	legacyRevision = mcp.R20250618
 	modernRevision = mcp.R20260728
 )
 
-// These are the times of the script. Each client makes a call per step. In the first round the
-// steps are short, so that a user sees every kind of call within ten seconds. Later the two clients
-// together make 30 calls a minute.
+// Each client makes one call per step. In the first round of its script, a step takes firstStep, so
+// that a user sees every kind of call within ten seconds. Later, a step takes laterStep, and the two
+// clients together make 30 calls a minute.
 const (
 	firstStep = time.Second
 	laterStep = 4 * time.Second
-	thinking  = 400 * time.Millisecond // the time in which the clients' user answers a question
+	thinking  = 400 * time.Millisecond // how long a client waits before it answers a question
 	patience  = time.Second            // the time after which the modern client cancels a call
-	mostWait  = 20 * time.Second       // the longest time of one request
+	mostWait  = 20 * time.Second       // the timeout of one call with all its requests
 )
 
 // PlayOptions are the options of Play. Endpoint is required.
 type PlayOptions struct {
-	Endpoint string // the URL of the endpoint of all servers, which must include the servers of this package
-	Version  string // the version in the clients' descriptions of themselves
-	// Transport sends the requests. Nil means a new one that uses no proxy. Play closes its idle
-	// connections.
+	Endpoint string // the URL of an endpoint that offers the servers of this package
+	Version  string // the version in the clientInfo of both clients
+	// Transport sends the requests. If Transport is nil, Play creates a transport that uses no proxy.
+	// At the end, Play closes the idle connections of the transport.
 	Transport http.RoundTripper
 }
 
-// Play acts as two clients of an endpoint until ctx ends. One client speaks 2025-06-18 and has
-// a session. The other speaks 2026-07-28. Both follow a fixed script. Some of its calls succeed,
-// some are translated, some lose something in translation, and some are cancelled or fail.
-// Others report progress, or answer a question of the server. Errors are part of the script,
-// so Play logs nothing. When Play returns, none of its goroutines and requests are left.
+// Play acts as two clients of an endpoint until ctx ends. The legacy client speaks 2025-06-18 and
+// has a session. The modern client speaks 2026-07-28. Each client follows a fixed script. Some calls
+// of the scripts succeed, some lose something in translation, and some are cancelled or fail. In
+// some calls, the server reports progress or asks a question. Errors are part of the scripts, so
+// Play does not log errors. When Play returns, all its goroutines and requests have ended.
 func Play(ctx context.Context, o PlayOptions) {
 	if o.Transport == nil {
 		o.Transport = &http.Transport{MaxConnsPerHost: 4, IdleConnTimeout: 30 * time.Second}
@@ -63,22 +63,22 @@ func Play(ctx context.Context, o PlayOptions) {
 type move struct {
 	method string
 	params string            // the members of params without _meta, as JSON without the braces
-	header map[string]string // more headers, for a modern client
-	answer string            // the content of the answer to a question of the server
-	cancel bool              // the client cancels the call after one second; see patience
+	header map[string]string // additional HTTP headers; only the modern client sends them
+	answer string            // the form content with which the client answers a question of the server; "" for none
+	cancel bool              // the modern client cancels the call after patience
 }
 
 // legacyScript has the calls of the legacy client.
 var legacyScript = []move{
 	{method: mcp.MethodCallTool, params: `"name":"modern__add","arguments":{"a":1,"b":41}`},
-	{method: mcp.MethodCallTool, params: `"name":"modern__forecast","arguments":{"city":"Łódź"}`}, // structuredContent is lost in the answer
+	{method: mcp.MethodCallTool, params: `"name":"modern__forecast","arguments":{"city":"Łódź"}`}, // Dragoman drops structuredContent, because it is not an object
 	{method: mcp.MethodCallTool, params: `"name":"modern__confirm","arguments":{"action":"paint the shed blue"}`, answer: `{"sure":true}`},
 	{method: mcp.MethodCallTool, params: `"name":"legacy__greet","arguments":{"who":"Ada"}`},          // the tool returns an error, because the argument has the wrong name
 	{method: mcp.MethodReadResource, params: `"uri":"demo://echo/%zz"`},                               // the server answers with an error
 	{method: mcp.MethodCallTool, params: `"name":"legacy__count","arguments":{"to":3,"delayMs":200}`}, // the server reports progress
 	{method: mcp.MethodGetPrompt, params: `"name":"legacy__haiku","arguments":{"topic":"bridges"}`},
-	{method: mcp.MethodCallTool, params: `"name":"modern__weather","arguments":{"city":"Zürich"}`},             // the server gets a header that the client does not know
-	{method: mcp.MethodCallTool, params: `"name":"legacy__ask_name","arguments":{}`, answer: `{"name":"Ada"}`}, // Dragoman relays the question of the server
+	{method: mcp.MethodCallTool, params: `"name":"modern__weather","arguments":{"city":"Zürich"}`},
+	{method: mcp.MethodCallTool, params: `"name":"legacy__ask_name","arguments":{}`, answer: `{"name":"Ada"}`}, // the server asks the client a question during the call
 }
 
 // modernScript has the calls of the modern client.
@@ -93,8 +93,9 @@ var modernScript = []move{
 	{method: mcp.MethodCallTool, params: `"name":"modern__forecast","arguments":{"city":"Kraków"}`},
 }
 
-// play sends the moves of a script again and again until ctx ends. The time between the beginnings
-// of two moves is one step, unless a move takes longer than that.
+// play sends the moves of a script again and again until ctx ends. A move begins one step after the
+// previous move began. If the previous move takes longer than one step, the next move begins
+// immediately after the previous move.
 func play(ctx context.Context, script []move, send func(context.Context, *move)) {
 	next := time.Now()
 	step := firstStep
@@ -117,15 +118,15 @@ func description(name, title, version string) string {
 	return `{"name":` + quote(name) + `,"title":` + quote(title) + `,"version":` + quote(version) + `}`
 }
 
-// legacyClient is a client with a session. Only the goroutine of its script uses it.
+// legacyClient is a client with a session. It is not safe for concurrent use.
 type legacyClient struct {
 	wire
 	version string
-	session string // "" before the handshake
+	session string // "" if there is no session
 	last    int64  // the last request id
 }
 
-// send makes one call. If there is no session, it first opens one.
+// send makes one call. If there is no session, send first opens a session.
 func (c *legacyClient) send(ctx context.Context, m *move) {
 	ctx, stop := context.WithTimeout(ctx, mostWait)
 	defer stop()
@@ -145,7 +146,7 @@ func (c *legacyClient) send(ctx context.Context, m *move) {
 		}
 	})
 	if status == http.StatusNotFound {
-		c.session = "" // the session has ended; open another one (2025-06-18 §Transports, "Session Management")
+		c.session = "" // the session has ended; the next call opens a new session (2025-06-18 §Transports, "Session Management")
 	}
 }
 
@@ -170,7 +171,7 @@ func (c *legacyClient) headers() map[string]string {
 	return map[string]string{"Mcp-Session-Id": c.session, "MCP-Protocol-Version": legacyRevision.String()}
 }
 
-// modernClient is a client without a session. Only the goroutine of its script uses it.
+// modernClient is a client without a session. It is not safe for concurrent use.
 type modernClient struct {
 	wire
 	version string
@@ -178,7 +179,7 @@ type modernClient struct {
 	last    int64 // the last request id
 }
 
-// send makes one call. If the server asks a question, send makes the call again with the answer.
+// send makes one call. If the server asks a question, send repeats the call with m.answer.
 func (c *modernClient) send(ctx context.Context, m *move) {
 	ctx, stop := context.WithTimeout(ctx, mostWait)
 	defer stop()
@@ -187,7 +188,8 @@ func (c *modernClient) send(ctx context.Context, m *move) {
 		c.listed = ok
 	}
 	if m.cancel {
-		// A client cancels a request by closing its stream (2026-07-28 §Cancellation).
+		// A client cancels a request by closing the stream of the response (2026-07-28
+		// §Cancellation).
 		var give context.CancelFunc
 		ctx, give = context.WithTimeout(ctx, patience)
 		defer give()
@@ -216,7 +218,8 @@ func (c *modernClient) send(ctx context.Context, m *move) {
 	}
 }
 
-// request sends one request and returns its answer. The parameter more has further members of params.
+// request sends one request and returns the answer. ok is true if the answer is a result. more has
+// additional members of params, each with a comma before it.
 func (c *modernClient) request(ctx context.Context, m *move, more string) (answer *jsonrpc.Message, ok bool) {
 	c.last++
 	id := jsonrpc.IntID(c.last)

@@ -1,12 +1,11 @@
-// Package demo contains two small MCP servers that come with the binary, so that `dragoman
-// serve --demo` has something to bridge. One supports only the revisions that open with initialize,
-// and the other only the revisions without initialize. Their tools wait, ask the user, keep state
-// and report progress, each in the way of its era. Play acts as two clients of these servers.
+// Package demo contains two small MCP servers for `dragoman serve --demo`. One server supports only
+// the legacy revisions. The other server supports only the modern revisions. Both servers have tools
+// that wait, ask the user and report progress. Play acts as two clients of these servers.
 //
-// Both servers are strict: they refuse requests that their era does not have, and declare only
-// features that they implement. They keep no files, open no connections and do not know about
-// Dragoman. A call that has to wait runs on its own goroutine. Everything else is answered at once
-// and in order. Nothing is left running when Serve returns.
+// Both servers refuse requests that their era does not define, and declare only features that they
+// implement. The servers write no files, open no network connections and do not know about Dragoman.
+// A call that has to wait runs in its own goroutine. All other requests are answered immediately and
+// in order. When Serve returns, all its goroutines have ended.
 package demo
 
 import (
@@ -28,23 +27,23 @@ const (
 	Modern = "modern"
 )
 
-// maxRunning limits the calls and subscriptions that run at a time.
+// maxRunning is the maximum number of calls and subscriptions that run at the same time.
 const maxRunning = 64
 
-// Reasons for ending running calls. A call may also end with the cause of Serve's context.
+// errGone and errCancelled are causes with which the context of a call is cancelled. Other causes
+// are errors of the connection and the cause of Serve's context.
 var (
 	errGone      = errors.New("the client disconnected")
 	errCancelled = errors.New("the client cancelled the request")
 )
 
-// Serve runs the server of one era for one client. version is the program's version. It returns nil
-// at the end of the input. If ctx ends first, it returns the cause of ctx. Otherwise it returns the
-// error of the connection.
+// Serve runs the server of one era for one client. version is the program's version. Serve returns
+// nil at the end of the input, the cause of ctx if ctx ends first, or an error of the connection.
 //
-// Serve closes its input and output if they can be closed. It does not close the process's stdin
-// and stdout, but duplicates of them. If closing does not unblock a read of the input, ctx takes
-// effect only at the next line. If the output cannot be closed, a client that does not read blocks
-// Serve.
+// Serve closes in and out if they have a method Close. If in and out are stdin and stdout of the
+// process, Serve closes only duplicates of them. If closing in does not unblock a read of in, Serve
+// returns only after the next line of input. If out cannot be closed, a client that does not read
+// blocks Serve.
 func Serve(ctx context.Context, era string, in io.Reader, out io.Writer, version string) error {
 	l := &line{running: map[jsonrpc.ID]*runningCall{}}
 	var s server
@@ -76,8 +75,9 @@ type unclosed struct{ io.Writer }
 
 func (unclosed) Close() error { return nil }
 
-// server has the parts that differ between the eras. Only the reading goroutine calls open and
-// hear. The same goroutine runs the step that open returns, unless the step waits.
+// server has the methods that differ between the eras. Only the goroutine that reads messages calls
+// open and hear. That goroutine also runs the step that open returns, unless waits is true in the
+// step.
 type server interface {
 	// open returns the step that handles a request, or an error.
 	open(c *call) (step, *jsonrpc.Error)
@@ -89,32 +89,32 @@ type server interface {
 	speaks() mcp.Revision
 }
 
-// call is one request. Only the goroutine that runs its step uses it.
+// call is one request. It is not safe for concurrent use.
 type call struct {
 	m          *jsonrpc.Message
 	rev        mcp.Revision
 	args       jsonrpc.Span // the arguments of a tool; absent if there are none
-	token      jsonrpc.Span // progress token; absent if no progress is wanted
+	token      jsonrpc.Span // the progress token; absent if the client wants no progress
 	mayAsk     bool         // the client supports form elicitation
-	resultType string       // the resultType of the modern era; "" means complete
-	listen     bool         // the call is a subscription, and its result must say so
+	resultType string       // the resultType of a modern result; "" means complete
+	listen     bool         // the call is subscriptions/listen, so its result must contain the subscription id
 }
 
-// step handles a request and returns the members of its result. Its errors are a
-// toolError, a *jsonrpc.Error, or the context's error.
+// step handles a request. run returns the members of the result, or an error: a toolError, a
+// *jsonrpc.Error, or the error of ctx. If waits is true, run has its own goroutine.
 type step struct {
 	waits bool
 	run   func(ctx context.Context, c *call) (string, error)
 }
 
-// line is the connection to the client, with the calls that are running on it.
+// line is the connection to the client, with the running calls of that client.
 type line struct {
 	pipe *stdio.Pipe
-	fail context.CancelCauseFunc // cancels everything with a cause
+	fail context.CancelCauseFunc // ends run and cancels all calls
 	wg   sync.WaitGroup
 
 	mu      sync.Mutex
-	ended   bool // no call may start any more
+	ended   bool // no new call may start
 	live    int  // the number of goroutines in wg
 	running map[jsonrpc.ID]*runningCall
 }
@@ -140,7 +140,7 @@ func (l *line) run(ctx context.Context, s server) error {
 	return nil
 }
 
-// read handles messages until the connection ends, and returns the reason.
+// read handles messages until the connection ends. At the end of the input, read returns errGone.
 func (l *line) read(ctx context.Context, s server) error {
 	for {
 		m, err := l.pipe.Read()
@@ -151,7 +151,7 @@ func (l *line) read(ctx context.Context, s server) error {
 		case errors.As(err, &bad):
 			id := bad.ID
 			if id == "" && s.speaks().Can(mcp.NullIDErrors) {
-				id = "null" // in older revisions, the id of an error without an id is null
+				id = "null" // in older revisions, an error without a known request id has the id null
 			}
 			l.send(jsonrpc.AppendError(nil, id, bad))
 		case errors.Is(err, io.EOF), errors.Is(err, io.ErrClosedPipe):
@@ -200,8 +200,9 @@ func answer(s server, c *call, members string, err error) []byte {
 	return jsonrpc.AppendResult(nil, c.m.ID, []byte(s.wrap(c, members)))
 }
 
-// begin runs f in a goroutine, under an id by which it can be cancelled. It sends the result
-// of f after the id is free again.
+// begin runs f in a goroutine. cancel(id) cancels the context of f. When f returns, the goroutine
+// removes id from running, and then sends the result of f. begin returns an error if id is in use,
+// if too many calls are running, or if the connection has ended.
 func (l *line) begin(ctx context.Context, id jsonrpc.ID, f func(context.Context) []byte) *jsonrpc.Error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -242,7 +243,7 @@ func (l *line) cancel(id jsonrpc.ID) {
 	}
 }
 
-// send writes one message. It ignores an empty message. If the write fails, everything ends.
+// send writes one message. It ignores an empty message. If the write fails, run ends.
 func (l *line) send(b []byte) {
 	if len(b) == 0 {
 		return

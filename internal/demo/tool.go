@@ -15,8 +15,8 @@ import (
 // maxText is the maximum length of a text argument in characters.
 const maxText = 1000
 
-// toolError is an error of a tool. Its text helps the caller (2025-11-25 §Tools, "Error
-// Handling": invalid arguments are tool errors too).
+// toolError is the text of a tool's result that has isError. Invalid arguments are tool errors too
+// (2025-11-25 §Tools, "Error Handling").
 type toolError string
 
 func (e toolError) Error() string { return string(e) }
@@ -25,7 +25,7 @@ func refusal(code int64, format string, args ...any) *jsonrpc.Error {
 	return &jsonrpc.Error{Code: code, Message: fmt.Sprintf(format, args...)}
 }
 
-// tool is one tool, with its schemas as JSON.
+// tool is one tool. input and output are its JSON Schemas.
 type tool struct {
 	name, title, about string
 	input, output      string // output may be ""
@@ -61,7 +61,7 @@ func (b toolbox) list(titled bool) string {
 	return out + "]"
 }
 
-// pick returns the requested tool and stores its arguments in c.
+// pick returns the step of the requested tool, and stores the arguments of the call in c.
 func (b toolbox) pick(c *call) (step, *jsonrpc.Error) {
 	name, ok := jsonrpc.Text(c.m.Raw, c.m.Param("name"))
 	if !ok {
@@ -79,7 +79,7 @@ func (b toolbox) pick(c *call) (step, *jsonrpc.Error) {
 	return step{}, refusal(jsonrpc.CodeInvalidParams, "unknown tool: %.64s", name)
 }
 
-// text returns an argument that must be a non-empty string.
+// text returns an argument that must be a string of 1 to maxText characters.
 func (c *call) text(name string) (string, error) {
 	s, ok := jsonrpc.Text(c.m.Raw, jsonrpc.Find(c.m.Raw, c.args, name))
 	if !ok || s == "" || utf8.RuneCountInString(s) > maxText {
@@ -99,8 +99,7 @@ func (c *call) number(name string) (float64, error) {
 }
 
 // integer returns an argument that must be an integer from low to high. If the argument is absent,
-// it returns usual, the default value. The argument is required if the default value is less than
-// low.
+// integer returns usual, the default value. The argument is required if usual is less than low.
 func (c *call) integer(name string, low, high, usual int) (int, error) {
 	at := jsonrpc.Find(c.m.Raw, c.args, name)
 	if at.IsZero() && usual >= low {
@@ -113,7 +112,8 @@ func (c *call) integer(name string, low, high, usual int) (int, error) {
 	return int(n), nil
 }
 
-// steps waits n times. If the caller asked for progress, it reports each step.
+// steps waits n times. If the client asked for progress, steps sends a progress notification after
+// each pause.
 func (l *line) steps(ctx context.Context, c *call, n int, pause time.Duration, say func(i int) string) error {
 	for i := 1; i <= n; i++ {
 		select {

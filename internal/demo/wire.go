@@ -23,12 +23,12 @@ type wire struct {
 // reply is the answer to one message. The zero value means that there was no answer.
 type reply struct {
 	answer  *jsonrpc.Message
-	session string // the session that the server has opened; "" for none
+	session string // the id of the session that the server opened; "" if it opened none
 }
 
-// post sends one message. It returns the answer to the request with the id, and the status of
-// the response. If the server sends requests before the answer, post passes them to ask. If ask is
-// nil, post ignores them. After an error the reply is empty.
+// post sends one message. It returns the answer to the request with this id, and the HTTP status. If
+// the server sends requests before the answer, post passes these requests to ask. If ask is nil,
+// post ignores them. Without an HTTP response, the reply is empty and the status is 0.
 func (w wire) post(ctx context.Context, body string, header map[string]string, id jsonrpc.ID, ask func(*jsonrpc.Message)) (r reply, status int) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, w.endpoint, strings.NewReader(body))
 	if err != nil {
