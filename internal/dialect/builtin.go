@@ -16,7 +16,8 @@ const (
 	CodexAppServer = "codex-app-server"
 )
 
-// These are the members of a manifest, in every known spelling.
+// These variables describe the servers that send a manifest. The paths include every known spelling
+// of a member.
 var (
 	versionless = []Path{"protocolVersion"}
 	identities  = []Path{"serverInfo", "server_info"}
@@ -34,15 +35,15 @@ var (
 		{-32002, "The user has to confirm this first"},
 		{-32003, "The file was not found"},
 		{-32004, "Permission denied"},
-		// These servers use this code only for exceptions of a tool.
+		// Servers with a manifest use -32603 only for exceptions in a tool.
 		{-32603, "The tool failed"},
 	}}
-	// These servers answer each notification with an error, and ping with a status. Both answers
-	// are useless.
+	// Servers with a manifest answer each notification with an error, and ping with a status. Dragoman
+	// can use neither answer, so Dragoman does not send these messages.
 	manifestNever = []string{mcp.MethodPing, "notifications/*"}
 )
 
-// builtin are the known profiles. A more specific profile comes first.
+// builtin has the built-in profiles. A more specific profile comes before a less specific profile.
 var builtin = []*Profile{
 	{
 		Name:  Standard,
@@ -54,7 +55,7 @@ var builtin = []*Profile{
 		Detect: Detect{Has: []Path{"tools", "server_info"}, Lacks: versionless},
 		Open:   Opening{NoProbe: true, NoInitialized: true, Identity: identities},
 		Tools:  manifestTools, Errors: manifestErrors, Never: manifestNever,
-		// Python's asyncio reader fails if a line is longer than this.
+		// Python's asyncio reader fails if a line is longer than 64 KiB.
 		MaxMessage: 64 << 10,
 	},
 	{
@@ -83,8 +84,8 @@ var builtin = []*Profile{
 	},
 }
 
-// Builtin returns the built-in profiles in the order in which they are tried. The caller owns
-// the slice but must not modify the profiles.
+// Builtin returns the built-in profiles in the order in which Dragoman tries them. The caller may
+// modify the slice, but not the profiles.
 func Builtin() []*Profile { return slices.Clone(builtin) }
 
 // Lookup returns the built-in profile with the given name, or nil if there is none.

@@ -11,13 +11,13 @@ type Stamp struct {
 	// Token is the progress token that Dragoman has chosen, as JSON. The codec uses it only if the
 	// client sent a token.
 	Token []byte
-	// Info and Capabilities describe the client to a server without a session. If they are nil,
-	// the codec keeps what the call contains, or adds {}.
+	// Info and Capabilities describe a legacy client to a modern server. If Info is nil, the call
+	// has no clientInfo. If Capabilities is nil, the codec adds {}.
 	Info, Capabilities []byte
 	Level              mcp.LogLevel
 }
 
-// codec writes messages of one revision.
+// codec writes messages in the form of one revision.
 type codec interface {
 	// request appends a call for a server of this revision.
 	request(dst []byte, c *mcp.Attempt, s *Stamp) []byte
@@ -52,13 +52,13 @@ func of(r mcp.Revision) codec {
 	return codecs[r]
 }
 
-// Request appends a client's call in the form for a server of the given revision.
+// Request appends a client's call to dst, in the form that a server of revision to expects.
 func Request(dst []byte, to mcp.Revision, c *mcp.Attempt, s *Stamp) []byte {
 	return of(to).request(dst, c, s)
 }
 
-// Reply appends the answer to a call in the form for the call's client, with the id that the client
-// used.
+// Reply appends the answer to a call to dst. The answer has the form of the client's revision and
+// the id of the client's request.
 func Reply(dst []byte, c *mcp.Call, r *mcp.Reply) []byte {
 	return of(c.Client.Revision).reply(dst, c, r)
 }
@@ -81,8 +81,8 @@ func PerRequest(rev mcp.Revision, info, capabilities []byte) []jsonrpc.Field {
 	return append(f, jsonrpc.Field{Key: mcp.KeyClientCaps, Value: capabilities})
 }
 
-// lacksArguments reports whether a tool call has no arguments, or null as its arguments. Arguments
-// are optional, but some legacy servers crash without them. Null is not allowed.
+// lacksArguments reports whether the arguments of a tool call are absent or null. Arguments are
+// optional, but some legacy servers crash if the arguments are absent. MCP does not allow null.
 func lacksArguments(m *jsonrpc.Message) bool {
 	if m.Params.IsZero() {
 		return false
@@ -91,8 +91,9 @@ func lacksArguments(m *jsonrpc.Message) bool {
 	return k == 0 || k == 'n'
 }
 
-// objectResult returns a replacement for a result that is not an object, since every revision
-// requires an object. For a tool call, the replacement contains the original value as content.
+// objectResult returns a replacement for a result that is not an object, because every revision
+// requires an object. For a tool call, the replacement contains the original value as content,
+// unless the value is null.
 func objectResult(c *mcp.Call, m *jsonrpc.Message) []byte {
 	if c.Msg.Method == mcp.MethodCallTool && jsonrpc.KindOf(m.Raw, m.Result) != 'n' {
 		return wrapValue(m.Raw, m.Result)
@@ -100,8 +101,9 @@ func objectResult(c *mcp.Call, m *jsonrpc.Message) []byte {
 	return emptyObject
 }
 
-// repairError adds an integer code and a message to an error that lacks them. It reports
-// whether it replaced the code. The server's code is then kept in data.
+// repairError sets the code of an error if the code is not an integer, and the message if the
+// message is not a string. It reports whether it set the code. If the error had another code, and
+// data is an object or absent, repairError adds that code to data.
 func repairError(e *jsonrpc.Edits, m *jsonrpc.Message) bool {
 	var at [2]jsonrpc.Span
 	jsonrpc.FindAll(m.Raw, m.Error, []string{"code", "message"}, at[:])

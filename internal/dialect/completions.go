@@ -5,10 +5,10 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 )
 
-// CompletesUndeclared reports whether a server may support completion/complete without
-// declaring it. 2024-11-05 §Completion has the method but no capability for it. The method
-// completes arguments of prompts and of resource templates. A server without completion refuses
-// the method.
+// CompletesUndeclared reports whether a server may support completion/complete without declaring
+// it. 2024-11-05 §Completion has the method but no capability for it. The method completes arguments
+// of prompts and resource templates, so the server must have prompts or resources. A server that
+// does not support the method answers it with an error.
 func CompletesUndeclared(rev mcp.Revision, capabilities []byte) bool {
 	if !rev.Legacy() || rev.Can(mcp.Completions) {
 		return false
@@ -17,8 +17,8 @@ func CompletesUndeclared(rev mcp.Revision, capabilities []byte) bool {
 	return !jsonrpc.Find(capabilities, whole, "prompts").IsZero() || !jsonrpc.Find(capabilities, whole, "resources").IsZero()
 }
 
-// withCompletions adds the completions capability. Some clients do not use completion without
-// it.
+// withCompletions adds the completions capability if CompletesUndeclared is true for the server.
+// Some clients use completion only if the server declares this capability.
 func withCompletions(to mcp.Revision, h *mcp.ServerInfo) *mcp.ServerInfo {
 	if !to.Can(mcp.Completions) || !CompletesUndeclared(h.Revision, h.Capabilities) {
 		return h

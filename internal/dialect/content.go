@@ -7,13 +7,13 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 )
 
-// This file converts content that a peer's revision cannot express and its schema does not
-// allow. Each schema defines a closed set of content types (§Schema, "ContentBlock",
-// "PromptMessage", "SamplingMessage", of all revisions). Revisions from 2025-06-18 on require
-// some values to be objects (§Schema, "CallToolResult", "Tool").
+// This file converts content that the schema of a peer's revision does not allow. The schema of each
+// revision defines a closed set of content types (§Schema, "ContentBlock", "PromptMessage",
+// "SamplingMessage", of all revisions). Legacy revisions from 2025-06-18 on require that some values
+// are objects (§Schema, "CallToolResult", "Tool").
 
-// lacks reports whether a result may contain something that this revision cannot express. It
-// runs for every answer, so it makes only the necessary checks.
+// lacks reports whether a result may contain something that this revision cannot express. It runs
+// for every answer, so it must be fast.
 func (l legacy) lacks(c *mcp.Call, r *mcp.Reply) bool {
 	switch c.Msg.Method {
 	case mcp.MethodCallTool:
@@ -32,9 +32,9 @@ func (l legacy) lacks(c *mcp.Call, r *mcp.Reply) bool {
 	return false
 }
 
-// mayBeStructured reports whether a message may have a structuredContent. This is much cheaper
-// than a search for the member: the letter C is rare, and a name without C can only be
-// structuredContent if it has an escape.
+// mayBeStructured reports whether a message may have a member structuredContent. It searches for the
+// letter C, which is rare. This is much faster than a search for the member. Without a C in the
+// message, the name of a member can be structuredContent only if the name has a JSON escape.
 func mayBeStructured(raw []byte) bool {
 	for rest := raw; ; {
 		i := bytes.IndexByte(rest, 'C')
@@ -50,7 +50,7 @@ func mayBeStructured(raw []byte) bool {
 
 var structuredHead, structuredTail = []byte("structured"), []byte("Content")
 
-// convertReply does the same as reply, for content that a client of this revision cannot read.
+// convertReply does the same as reply, and also converts content that this revision does not allow.
 func (l legacy) convertReply(dst []byte, c *mcp.Call, r *mcp.Reply) []byte {
 	e, m := &jsonrpc.Edits{}, r.Msg
 	e.AddAll(r.Edits)
@@ -83,9 +83,9 @@ func (l legacy) convertReply(dst []byte, c *mcp.Call, r *mcp.Reply) []byte {
 	return c.Trail.Splice(dst, m.Raw, e)
 }
 
-// dropStructured removes a structuredContent that is not an object. Its text should also be in
-// content (2026-07-28 §Tools, "Structured Content"). If content is empty, dropStructured adds
-// the text there.
+// dropStructured removes a structuredContent that is not an object. Servers should also send the
+// value as text in content (2026-07-28 §Tools, "Structured Content"). If content is empty,
+// dropStructured adds the value to content as text.
 func dropStructured(e *jsonrpc.Edits, r *mcp.Reply) {
 	m := r.Msg
 	var at [2]jsonrpc.Span
@@ -107,8 +107,8 @@ func dropStructured(e *jsonrpc.Edits, r *mcp.Reply) {
 	e.Object(mcp.WhyStructured, m.Raw, m.Result, func(k []byte) bool { return string(k) == "structuredContent" }, set...)
 }
 
-// dropOutputSchemas removes output schemas that are not object schemas. If a client checks the list
-// against the schema of its revision, it would reject the whole list because of one such tool.
+// dropOutputSchemas removes output schemas whose type is not object. A client that checks the list
+// against the schema of its revision would reject the whole list because of one such output schema.
 func dropOutputSchemas(e *jsonrpc.Edits, r *mcp.Reply) {
 	raw := r.Msg.Raw
 	for tool := range jsonrpc.Elements(raw, r.Msg.ResultMember("tools")) {
@@ -145,8 +145,8 @@ func (f *converter) block(at jsonrpc.Span, i int) {
 	}
 }
 
-// audioAsResource returns audio as an embedded resource. A resource needs a URI, so the resource
-// gets a URI with its index in the result.
+// audioAsResource returns an audio block as an embedded resource. A resource needs a URI, so
+// audioAsResource makes a URI from i, the index of the block.
 func audioAsResource(raw []byte, at jsonrpc.Span, i int) []byte {
 	out := append([]byte(`{"type":"resource","resource":{"uri":`), quote("urn:mcp:content:"+string(jsonInt(int64(i))))...)
 	for _, m := range [2][2]string{{"mimeType", "mimeType"}, {"data", "blob"}} {
@@ -176,7 +176,8 @@ func linkAsText(raw []byte, at jsonrpc.Span) []byte {
 	return appendAnnotations(append([]byte(`{"type":"text","text":`), quote(words+text("uri"))...), raw, at)
 }
 
-// appendAnnotations adds the annotations of the original block, and closes the new block.
+// appendAnnotations appends the annotations of the original block and a closing brace to the new
+// block.
 func appendAnnotations(out, raw []byte, at jsonrpc.Span) []byte {
 	if v := jsonrpc.Find(raw, at, "annotations"); !v.IsZero() {
 		out = append(append(out, `,"annotations":`...), v.Of(raw)...)
@@ -184,8 +185,8 @@ func appendAnnotations(out, raw []byte, at jsonrpc.Span) []byte {
 	return append(out, '}')
 }
 
-// ConvertRequest converts a server's request for a client of the given revision, and adds the
-// losses. It returns m if no change is needed.
+// ConvertRequest converts a server's request to the form for a client of revision to, and adds the
+// losses to l. It returns m if no change is needed.
 func ConvertRequest(t *jsonrpc.Trail, to mcp.Revision, m *jsonrpc.Message, l *mcp.Losses) *jsonrpc.Message {
 	if m.Method != mcp.MethodSample || to.Can(mcp.SamplingBlocks) || !to.Legacy() {
 		return m
@@ -209,10 +210,10 @@ func ConvertRequest(t *jsonrpc.Trail, to mcp.Revision, m *jsonrpc.Message, l *mc
 			out = f.message(out, at, content, nil)
 			continue
 		}
-		// Older revisions have one block per message, so several blocks become several messages
-		// of the same role, in the same order. Other members stay with the first message. If
-		// they were repeated for each block, the result could be a thousand times as large as
-		// the original.
+		// Older revisions allow only one block per message. So each block becomes a message with
+		// the same role, in the same order. Only the first message gets the other members of the
+		// original message. If every message got them, the result could be a thousand times as
+		// large as the original.
 		changed = true
 		n := 0
 		for block := range jsonrpc.Elements(m.Raw, content) {
@@ -241,11 +242,11 @@ func ConvertRequest(t *jsonrpc.Trail, to mcp.Revision, m *jsonrpc.Message, l *mc
 	return mcp.RewriteOrKeep(t, m, &e)
 }
 
-// longestRole is the maximum length of the role of a message that is split. The only defined
-// roles are "user" and "assistant".
+// longestRole is the maximum length in bytes of a role, including the quotes. A message with a
+// longer role is not split. MCP defines only the roles "user" and "assistant".
 const longestRole = 32
 
-// appendContinuation appends another message of the same role, with another block.
+// appendContinuation appends a message with this role and one content block to list.
 func appendContinuation(list, role, content []byte) []byte {
 	list = append(list, `,{`...)
 	if role != nil {
@@ -254,7 +255,8 @@ func appendContinuation(list, role, content []byte) []byte {
 	return append(append(append(list, `"content":`...), content...), '}')
 }
 
-// message appends a sampling message. If with is not nil, it replaces the content of the message.
+// message appends the sampling message at to list. If with is not nil, with replaces the content of
+// the message.
 func (f *converter) message(list []byte, at, content jsonrpc.Span, with []byte) []byte {
 	if len(list) > 1 {
 		list = append(list, ',')
@@ -268,7 +270,8 @@ func (f *converter) message(list []byte, at, content jsonrpc.Span, with []byte) 
 }
 
 // convertSampled returns a sampling block in a type that exists in the revision. It returns nil
-// if the block needs no change. Sampling has no resources, so unsupported blocks become text.
+// if the block needs no change. Sampling does not allow embedded resources, so an unsupported block
+// becomes text.
 func (f *converter) convertSampled(at jsonrpc.Span) []byte {
 	kind, _ := jsonrpc.Text(f.raw, jsonrpc.Find(f.raw, at, "type"))
 	var text string
@@ -289,8 +292,8 @@ func (f *converter) convertSampled(at jsonrpc.Span) []byte {
 	return append(jsonrpc.AppendQuote([]byte(`{"type":"text","text":`), text), '}')
 }
 
-// ConvertAnswer converts a client's answer to a server's request for a server of the given
-// revision, and adds the losses. It returns m if no change is needed.
+// ConvertAnswer converts a client's answer to a server request to the form for a server of revision
+// to, and adds the losses to l. It returns m if no change is needed.
 func ConvertAnswer(t *jsonrpc.Trail, to mcp.Revision, method string, m *jsonrpc.Message, l *mcp.Losses) *jsonrpc.Message {
 	if method != mcp.MethodSample || to.Can(mcp.SamplingBlocks) || m.Kind != jsonrpc.Result {
 		return m
@@ -312,8 +315,8 @@ func ConvertAnswer(t *jsonrpc.Trail, to mcp.Revision, method string, m *jsonrpc.
 	return mcp.RewriteOrKeep(t, m, &e)
 }
 
-// joinBlocks returns one block that replaces several. It contains all texts, or is the first
-// block if there is no text.
+// joinBlocks returns one block in place of a list of blocks. If the list has text blocks, the
+// returned block contains the text of all of them. Otherwise joinBlocks returns the first block.
 func (f *converter) joinBlocks(list jsonrpc.Span) []byte {
 	var text []byte
 	var other []byte

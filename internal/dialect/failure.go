@@ -7,9 +7,8 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 )
 
-// Code returns the error code that the call's client gets for a reply, or 0 for a result. It
-// differs from r.Code if the server's code has no meaning or a different meaning for this
-// client.
+// Code returns the error code that the call's client gets for a reply, or 0 for a result. The code
+// differs from r.Code() if the server's code has no meaning or a different meaning for this client.
 func Code(c *mcp.Call, r *mcp.Reply) int64 {
 	if r.Msg.Kind != jsonrpc.Failure {
 		return 0
@@ -18,7 +17,7 @@ func Code(c *mcp.Call, r *mcp.Reply) int64 {
 	return code
 }
 
-// recode replaces an error's code by the code for a client of the given revision.
+// recode replaces the code of an error with the code for a client of revision to.
 func recode(e *jsonrpc.Edits, to mcp.Revision, c *mcp.Call, r *mcp.Reply) {
 	code, note := codeFor(to, c, r)
 	if code == r.Code() {
@@ -31,15 +30,16 @@ func recode(e *jsonrpc.Edits, to mcp.Revision, c *mcp.Call, r *mcp.Reply) {
 	}
 }
 
-// codeFor returns the code for a client of the given revision, and a member for the error's data
-// that explains the code. Codes of Dragoman itself are unchanged, and so are codes between a legacy
-// client and a legacy server.
+// codeFor returns the code for a client of revision to, and a member for the error's data that
+// explains the code. Codes of Dragoman itself are unchanged. Codes from a legacy server to a legacy
+// client are unchanged too.
 //
 // The codes from -32020 to -32099 must have the specified meaning (2026-07-28 §Base, "Error
-// Codes"). For a client, Dragoman is the server. If a server behind Dragoman refuses a header or a
-// version, the client did not send that header or version. So these codes become an internal error
-// that names the original code. There is one exception: an error that correctly says that this
-// client lacks a capability. Both eras use the same code for this error.
+// Codes"). If a server behind Dragoman refuses a header or a version, Dragoman sent that header or
+// version, and not the client. So the client gets the code of an internal error instead, and the
+// member names the original code. The only exception is an error that correctly says that this
+// client lacks a capability. A modern client gets this error unchanged. A legacy client gets the
+// code of an invalid request.
 func codeFor(to mcp.Revision, c *mcp.Call, r *mcp.Reply) (code int64, note jsonrpc.Field) {
 	code = r.Code()
 	if r.From == mcp.Unknown || r.From.Legacy() && to.Legacy() {
@@ -60,7 +60,7 @@ func codeFor(to mcp.Revision, c *mcp.Call, r *mcp.Reply) (code int64, note jsonr
 		}
 	case code == mcp.CodeMissingCapability && lacksRequired(c, r):
 		if to.Legacy() {
-			return jsonrpc.CodeInvalidRequest, note // this client does not know the code
+			return jsonrpc.CodeInvalidRequest, note // legacy clients do not know CodeMissingCapability
 		}
 	case mcp.IsReservedCode(code):
 		return jsonrpc.CodeInternal, jsonrpc.Field{Key: "upstreamCode", Value: jsonInt(code)}
@@ -68,8 +68,8 @@ func codeFor(to mcp.Revision, c *mcp.Call, r *mcp.Reply) (code int64, note jsonr
 	return code, note
 }
 
-// lacksRequired reports whether an error lists the capabilities that the server requires, and
-// the client lacks one of them (2026-07-28 §Base, "Per-request protocol fields").
+// lacksRequired reports whether an error lists required capabilities, and the client lacks at least
+// one of these capabilities (2026-07-28 §Base, "Per-request protocol fields").
 func lacksRequired(c *mcp.Call, r *mcp.Reply) bool {
 	raw := r.Msg.Raw
 	need := jsonrpc.Find(raw, jsonrpc.Find(raw, r.Msg.Error, "data"), "requiredCapabilities")

@@ -12,18 +12,18 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 )
 
-// These constants bound what a converted form may add to the original.
+// These constants limit the size of a converted form and of a converted answer.
 const (
 	maxFormFields  = 1000 // a form with more fields is not converted
-	maxFormOptions = 64   // a field with more options becomes a text field instead of one field per option
-	maxFormText    = 200  // bytes of a title or name that is repeated for each option
-	maxFormTotal   = 1000 // a form with more options and default options in all of its lists is not converted
-	maxFormWords   = 1000 // a list with more entries in the client's answer is refused
+	maxFormOptions = 64   // a list with more options becomes one text field instead of one yes-or-no field per option
+	maxFormText    = 200  // the maximum length in bytes of a title or name that is repeated for each option
+	maxFormTotal   = 1000 // a form is not converted if all its lists together have more options and default options
+	maxFormWords   = 1000 // an answer with more entries in one text field is refused
 )
 
-// Form remembers how the fields of a form were converted, so that Restore can convert the
-// client's answer back. A nil Form stands for a form that was not converted. A Form does not
-// change after ConvertForm has returned it.
+// Form records how ConvertForm converted the fields of a form, so that Restore can convert the
+// client's answer back. A nil Form means that the form was not converted. A Form does not change
+// after ConvertForm has returned it.
 type Form struct {
 	choices []choice
 }
@@ -35,8 +35,8 @@ type choice struct {
 	fields   []string       // the names of the yes-or-no fields, one for each option, or the name of one text field
 	options  []option       // no two options have the same value
 	comma    string         // the separator in the text field, or "" if there are yes-or-no fields
-	byValue  map[string]int // the options of a text field by value
-	byTitle  map[string]int // the options of a text field by folded title
+	byValue  map[string]int // for a text field: the indexes of the options, by value
+	byTitle  map[string]int // for a text field: the indexes of the options, by folded title
 }
 
 type option struct {
@@ -45,17 +45,17 @@ type option struct {
 	title string
 }
 
-// ConvertForm converts the form of an elicitation request for a client of the given revision, and
-// adds the losses. It returns m and nil if no change is needed.
+// ConvertForm converts the form in an elicitation request to a form for a client of revision to, and
+// adds the losses to l. It returns m and nil if no change is needed.
 //
 // Since 2025-11-25, a form may have options with titles, lists of options, and default values
 // (2025-11-25 and 2026-07-28 §Elicitation, "Requested Schema"). 2025-06-18 has only enum with
 // enumNames, and default values only for booleans (schema.ts, PrimitiveSchemaDefinition). So a
-// list of options becomes one yes-or-no field for each option, and other default values and
-// limits become a part of the description.
+// list of options becomes one yes-or-no field for each option, or one text field. Default values of
+// other fields, and limits on the number of options, become part of a description.
 //
-// A form that is too large stays as it is, with a loss. An option that is listed twice becomes
-// one option.
+// A form that is too large is not converted, and a loss is added. An option that is listed twice
+// becomes one option.
 func ConvertForm(t *jsonrpc.Trail, to mcp.Revision, m *jsonrpc.Message, l *mcp.Losses) (*jsonrpc.Message, *Form) {
 	if m.Method != mcp.MethodElicit || to.Can(mcp.RichForms) {
 		return m, nil
@@ -102,8 +102,8 @@ type formConverter struct {
 	losses   mcp.Losses
 	edits    jsonrpc.Edits
 	taken    map[string]bool // the names of all fields
-	next     map[string]int  // for each name that is taken, how many other names were made from it
-	total    int             // the options and default options that were read
+	next     map[string]int  // how many new names were made from each name that a field already had
+	total    int             // the number of options and default options that were read
 	required map[string]bool
 	form     Form
 }
@@ -163,7 +163,8 @@ func (f *formConverter) scalar(at jsonrpc.Span) {
 	}, set...)
 }
 
-// shownDefault returns a default value for people: the title of the option, or the value.
+// shownDefault returns the text that shows a default value to the user: the title of the option if
+// the value is an option, and otherwise the value.
 func shownDefault(raw []byte, at jsonrpc.Span, options []option) string {
 	text, ok := jsonrpc.Text(raw, at)
 	if !ok {
@@ -196,8 +197,9 @@ func joinSentences(text, added string) string {
 	return text + ". " + added
 }
 
-// options returns the options of a list: texts, or objects with const and title. It returns each
-// value once. It returns nil if an element is neither, or if the form has too many options.
+// options reads a list of options. An option is a string, or an object with const and title. If two
+// options have the same value, only the first is returned. options returns nil if an element is not
+// an option, or if the form has too many options.
 func (f *formConverter) options(list jsonrpc.Span) (out []option) {
 	known := map[string]bool{}
 	for x := range jsonrpc.Elements(f.raw, list) {
@@ -275,7 +277,8 @@ func (f *formConverter) limits(at jsonrpc.Span) string {
 	return "Select at least " + n(least) + " and at most " + n(most) + "."
 }
 
-// unused returns a name that no field has, and takes it.
+// unused returns base, or a name made from base if a field already has the name base. It adds the
+// name to taken.
 func (f *formConverter) unused(base string) string {
 	name := base
 	for f.taken[name] {
@@ -290,7 +293,7 @@ func (f *formConverter) unused(base string) string {
 }
 
 // asBooleans returns one yes-or-no field for each option. defaults has the values of the options
-// that are selected at first.
+// that are selected by default.
 func (f *formConverter) asBooleans(x jsonrpc.Member, c *choice, about string, defaults map[string]bool) (out []byte) {
 	base, title := c.key, f.text(x.Value, "title")
 	if len(base) > maxFormText {
@@ -319,8 +322,8 @@ func (f *formConverter) asBooleans(x jsonrpc.Member, c *choice, about string, de
 	return out
 }
 
-// asText returns one text field, which names all options in its description. defaults has the
-// values of the options that are selected at first.
+// asText returns one text field whose description names all options. defaults has the values of the
+// options that are selected by default.
 func (f *formConverter) asText(x jsonrpc.Member, c *choice, about string, defaults map[string]bool) (out []byte) {
 	c.comma, c.fields = ",", []string{c.key}
 	c.byValue, c.byTitle = map[string]int{}, map[string]int{}
@@ -360,7 +363,8 @@ func (f *formConverter) asText(x jsonrpc.Member, c *choice, about string, defaul
 	return append(jsonrpc.AppendQuote(append(out, `,"description":`...), about), '}')
 }
 
-// dropRequired removes the fields that do not exist any more from the list of required fields.
+// dropRequired removes from the list of required fields those fields that the converted form does
+// not have.
 func (f *formConverter) dropRequired(required jsonrpc.Span) {
 	gone := map[string]bool{}
 	for _, c := range f.form.choices {
@@ -384,9 +388,10 @@ func (f *formConverter) dropRequired(required jsonrpc.Span) {
 	f.edits.Replace(mcp.WhyForm, required, append(out, ']'))
 }
 
-// Restore converts a client's answer back, so that it answers the form that the server sent. It
-// returns m if no change is needed. The error says in a part of a sentence why the answer cannot be
-// converted. The result is at most as large as the form and the escaped answer together.
+// Restore converts a client's answer to the converted form into an answer to the form that the
+// server sent. It returns m if no change is needed. If the answer cannot be converted, the error
+// says why, as part of a sentence. The result is not larger than the form plus the answer, with the
+// strings in both escaped.
 func (f *Form) Restore(t *jsonrpc.Trail, m *jsonrpc.Message) (*jsonrpc.Message, error) {
 	if f == nil || len(f.choices) == 0 || m.Kind != jsonrpc.Result {
 		return m, nil
@@ -433,7 +438,8 @@ func (f *Form) Restore(t *jsonrpc.Trail, m *jsonrpc.Message) (*jsonrpc.Message, 
 	if insert == nil && len(gone) == 0 {
 		return m, nil
 	}
-	// The members are written again, because names may contain escapes.
+	// Copy the members one by one, because only decoded names can be compared: names may contain
+	// escapes.
 	out := []byte{'{'}
 	for x := range jsonrpc.Members(m.Raw, content) {
 		if name, _ := jsonrpc.Text(m.Raw, x.Key); gone[name] {
@@ -452,8 +458,8 @@ func (f *Form) Restore(t *jsonrpc.Trail, m *jsonrpc.Message) (*jsonrpc.Message, 
 	return mcp.RewriteOrKeep(t, m, &e), nil
 }
 
-// parse calls add once for each option that a text contains. Text that is not an option is added
-// unchanged, so that the server can refuse it.
+// parse calls add once for each option in the user's text. A word that is not an option is added
+// too, so that the server can refuse it.
 func (c *choice) parse(raw []byte, at jsonrpc.Span, add func([]byte)) error {
 	text, ok := jsonrpc.Text(raw, at)
 	if !ok {
@@ -482,8 +488,8 @@ func (c *choice) parse(raw []byte, at jsonrpc.Span, add func([]byte)) error {
 	return nil
 }
 
-// find returns the index of the first option whose value equals the given word, or whose title
-// equals it in any case.
+// find returns the index of the first option whose value equals word, or whose title equals word if
+// case is ignored.
 func (c *choice) find(word string) (int, bool) {
 	byTitle, titled := c.byTitle[folded(word)]
 	byValue, valued := c.byValue[word]
@@ -493,8 +499,8 @@ func (c *choice) find(word string) (int, bool) {
 	return byValue, valued
 }
 
-// folded returns a text with all letters in one case. Two folded texts are equal if
-// strings.EqualFold reports that the original texts are equal.
+// folded returns a text without differences between upper and lower case. Two folded texts are equal
+// if and only if strings.EqualFold returns true for the original texts.
 func folded(text string) string {
 	return strings.Map(func(r rune) rune {
 		least := r

@@ -5,8 +5,8 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 )
 
-// legacy contains the common code of the revisions with a handshake. In these revisions, a
-// request does not describe its sender, and a result has no type.
+// legacy is the codec of the legacy revisions. In these revisions, a request does not describe its
+// sender, and a result has no type.
 type legacy struct{ rev mcp.Revision }
 
 func (l legacy) request(dst []byte, c *mcp.Attempt, s *Stamp) []byte {
@@ -18,8 +18,8 @@ func (l legacy) request(dst []byte, c *mcp.Attempt, s *Stamp) []byte {
 		e.Replace(mcp.WhyProgressToken, c.Token, s.Token)
 	}
 	if jsonrpc.KindOf(m.Raw, c.Meta) == '{' {
-		// The handshake has already declared these values, so reserved keys are not passed on. Some
-		// legacy clients also send a few reserved keys.
+		// Remove the reserved keys, because the handshake with the server has already declared their
+		// values. Some legacy clients send reserved keys, too.
 		e.Object(mcp.WhySender, m.Raw, c.Meta, func(k []byte) bool { return mcp.IsPerRequestKey(k) || c.IsJunk(k) })
 	}
 	modern := c.Client.Revision.Can(mcp.InputRequired)
@@ -51,14 +51,15 @@ func (l legacy) request(dst []byte, c *mcp.Attempt, s *Stamp) []byte {
 	return c.Trail.Splice(dst, m.Raw, &e)
 }
 
-// isRetryMember reports whether a key belongs to a modern client's answers to input requests. A
-// legacy server does not get such a key, because the server sends its requests while the call runs.
+// isRetryMember reports whether a key is a member of params that only the retry of a modern client
+// has. A legacy server does not get such members, because a legacy server sends its requests to the
+// client during the call and needs no retry.
 func isRetryMember(k []byte) bool {
 	return string(k) == "inputResponses" || string(k) == "requestState"
 }
 
-// isRetryOrTask reports whether a key is the member task or one for which isRetryMember returns
-// true. Modern servers ignore task, but a legacy server would create a task (SEP-2663, "Backward
+// isRetryOrTask reports whether isRetryMember returns true for a key, or the key is task. Modern
+// servers ignore the member task, but a legacy server would create a task (SEP-2663, "Backward
 // Compatibility").
 func isRetryOrTask(k []byte) bool { return isRetryMember(k) || isTask(k) }
 
@@ -79,15 +80,15 @@ func (l legacy) reply(dst []byte, c *mcp.Call, r *mcp.Reply) []byte {
 	case l.lacks(c, r):
 		return l.convertReply(dst, c, r)
 	}
-	// resultType, ttlMs and cacheScope are kept. The older schemas allow additional members,
-	// and their readers ignore them.
+	// The result keeps resultType, ttlMs and cacheScope. The schemas of legacy revisions allow
+	// additional members, and legacy clients ignore such members.
 	return c.Trail.Splice(dst, m.Raw, &e)
 }
 
 func (l legacy) hello(h *mcp.ServerInfo) []byte {
 	version := quote(l.rev.String())
 	if h.Raw != nil && h.Revision.Legacy() {
-		// The server has the same era. The client gets the server's own bytes, with the version
+		// The server is legacy too. So the client gets the result of the server, with the version
 		// that Dragoman and this client agreed on.
 		return spliceObject(h.Raw, nil, jsonrpc.Field{Key: "protocolVersion", Value: version})
 	}

@@ -7,8 +7,8 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 )
 
-// ConvertTools returns the list of tools at a span as an array of MCP tools. It leaves out tools
-// without a name, and returns their number as dropped.
+// ConvertTools returns the list of tools at list as an array of MCP tools. It leaves out tools
+// without a name. dropped is the number of these tools.
 func (p *Profile) ConvertTools(raw []byte, list jsonrpc.Span) (array []byte, dropped int) {
 	array = append(make([]byte, 0, list.End-list.Start+2), '[')
 	for at := range jsonrpc.Elements(raw, list) {
@@ -30,8 +30,8 @@ func (p *Profile) ManifestOf(raw []byte, result jsonrpc.Span) (array []byte, dro
 	return p.ConvertTools(raw, p.Tools.Manifest.find(raw, result))
 }
 
-// tool appends one tool in the form of MCP. The original members are kept byte for byte in _meta
-// under KeyDialect.
+// tool appends one tool in the form of MCP. Members that tool changes or removes are kept byte for
+// byte in _meta under KeyDialect.
 func (p *Profile) tool(dst, raw []byte, at jsonrpc.Span) []byte {
 	var x change
 	var original []byte
@@ -139,10 +139,11 @@ func (p *Profile) onlyFlags(raw []byte, tool jsonrpc.Span, path Path) bool {
 	return true
 }
 
-// annotations returns the tool's annotations with the hints that follow from its flags, or nil
-// if there are none. A tool that needs confirmation changes something, and may be destructive.
-// A tool whose calls can be undone changes something too. An absent flag has no effect: a tool
-// without confirmation is not necessarily read-only. Hints from the server itself are kept.
+// annotations returns the tool's annotations with additional hints from the flags confirm and undo.
+// It returns nil if there is no hint to add. A tool that needs confirmation changes something, and
+// may be destructive. A tool whose calls can be undone changes something too. An absent flag has no
+// effect, because a tool without confirmation is not necessarily read-only. Hints that the server
+// has sent are not replaced.
 func annotations(raw []byte, tool jsonrpc.Span, confirm, undo flag) []byte {
 	var hints []jsonrpc.Field
 	if confirm == yes || undo == yes {
@@ -197,8 +198,8 @@ func (p *Profile) own(original []byte, confirm, undo flag) []byte {
 	return append(out, '}')
 }
 
-// appendMember appends a member to an object that is not closed yet. If open is nil, it begins
-// an object.
+// appendMember appends a member to a JSON object without its closing brace. If open is nil,
+// appendMember begins a new object.
 func appendMember(open []byte, name string, value []byte) []byte {
 	if open == nil {
 		open = append(open, '{')
@@ -242,13 +243,13 @@ func (p *Profile) Answer(t *jsonrpc.Trail, method string, m *jsonrpc.Message) *j
 	return mcp.RewriteOrKeep(t, m, &e)
 }
 
-// translates reports whether the profile's tools have another form than in MCP.
+// translates reports whether ConvertTools has to convert the server's list of tools.
 func (t *Tools) translates() bool {
 	return t.Repair || len(t.Schema)+len(t.Confirm)+len(t.Undo) > 0
 }
 
-// toolError converts an error to a result with isError if the profile lists the error's code
-// (2025-06-18 §Tools, "Error Handling": tool errors are for the model).
+// toolError converts an error to a result with isError if the profile lists the error's code. Errors
+// of tools must be results, so that the model sees them (2025-06-18 §Tools, "Error Handling").
 func (p *Profile) toolError(m *jsonrpc.Message) *jsonrpc.Message {
 	var at [2]jsonrpc.Span
 	jsonrpc.FindAll(m.Raw, m.Error, []string{"code", "message"}, at[:])
@@ -279,10 +280,11 @@ func (p *Profile) toolError(m *jsonrpc.Message) *jsonrpc.Message {
 	return jsonrpc.NewResult(id, result)
 }
 
-// results are the members that identify a valid result of tools/call.
+// results has the names of members of a CallToolResult. An object without any of these members is
+// not a valid CallToolResult.
 var results = []string{"content", "structuredContent", "isError", "resultType", "task", "toolResult"}
 
-// wrap converts any answer to tools/call to a CallToolResult.
+// wrap converts the result of tools/call to a CallToolResult, unless it already is a CallToolResult.
 func wrap(e *jsonrpc.Edits, m *jsonrpc.Message) {
 	if jsonrpc.KindOf(m.Raw, m.Result) == '{' {
 		at := make([]jsonrpc.Span, len(results))
@@ -306,7 +308,8 @@ func wrap(e *jsonrpc.Edits, m *jsonrpc.Message) {
 	e.Replace(mcp.WhyProfile, m.Result, wrapValue(m.Raw, m.Result))
 }
 
-// block returns a text or a single block as a content block, or nil for any other value.
+// block returns a content block that contains a string, or a value that already is a content block.
+// It returns nil for any other value.
 func block(raw []byte, at jsonrpc.Span) []byte {
 	if jsonrpc.KindOf(raw, at) == '"' {
 		return append(append([]byte(`{"type":"text","text":`), at.Of(raw)...), '}')
@@ -317,8 +320,8 @@ func block(raw []byte, at jsonrpc.Span) []byte {
 	return nil
 }
 
-// wrapValue returns a CallToolResult for any JSON value. For a string, the content is the text. For
-// any other value, the content is the JSON of the value.
+// wrapValue returns a CallToolResult with one text block for any JSON value. For a string, the text
+// is the string. For any other value, the text is the JSON of the value.
 func wrapValue(raw []byte, at jsonrpc.Span) []byte {
 	out := []byte(`{"content":[{"type":"text","text":`)
 	if jsonrpc.KindOf(raw, at) == '"' {
@@ -334,9 +337,9 @@ func ToolList(array []byte) *jsonrpc.Message {
 	return jsonrpc.NewResult("0", append(append([]byte(`{"tools":`), array...), '}'))
 }
 
-// Hello converts a result of initialize to MCP. serverInfo contains the server's identity. If
-// there is a manifest, the tools capability is added and the manifest removed. Other members
-// are kept.
+// Hello converts a result of initialize to MCP. It moves the server's identity to serverInfo. If the
+// result has a manifest, Hello removes the manifest and adds the tools capability. All other members
+// are unchanged.
 func (p *Profile) Hello(m *jsonrpc.Message) (*jsonrpc.Message, error) {
 	raw, result := m.Raw, m.Result
 	var x change

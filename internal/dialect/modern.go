@@ -7,7 +7,7 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 )
 
-// modern contains the common code of the revisions with per-request metadata.
+// modern is the codec of the modern revisions.
 type modern struct{ rev mcp.Revision }
 
 func (d modern) request(dst []byte, c *mcp.Attempt, s *Stamp) []byte {
@@ -26,8 +26,8 @@ func (d modern) request(dst []byte, c *mcp.Attempt, s *Stamp) []byte {
 	return c.Trail.Splice(dst, m.Raw, &e)
 }
 
-// describe adds to a legacy client's request what the client declared in its session
-// (2026-07-28 §Base, "Per-request protocol fields").
+// describe adds the required _meta to a legacy client's request. The values come from the client's
+// session (2026-07-28 §Base, "Per-request protocol fields").
 func (d modern) describe(e *jsonrpc.Edits, c *mcp.Attempt, s *Stamp) {
 	m := c.Msg
 	set := PerRequest(d.rev, s.Info, s.Capabilities)
@@ -41,7 +41,8 @@ func (d modern) describe(e *jsonrpc.Edits, c *mcp.Attempt, s *Stamp) {
 	switch kind {
 	case 0:
 	case '{':
-		// Some legacy clients send a few reserved keys. The values of the session replace them.
+		// Some legacy clients send reserved keys. Replace their values with those of the session,
+		// and remove all other reserved keys.
 		e.Object(mcp.WhySender, m.Raw, c.Meta, func(k []byte) bool {
 			return c.IsJunk(k) || mcp.IsPerRequestKey(k) && !named(set, k)
 		}, set...)
@@ -97,9 +98,9 @@ func (d modern) reply(dst []byte, c *mcp.Call, r *mcp.Reply) []byte {
 	return c.Trail.Splice(dst, m.Raw, &e)
 }
 
-// completeResult completes the result of a legacy server. It adds the members that the result of a
-// modern server must have (2026-07-28 §Base, "ResultType"; §Caching). The values are the safest
-// possible: the result is stale at once and for this client only.
+// completeResult adds the members that a modern result must have to the result of a legacy server
+// (2026-07-28 §Base, "ResultType"; §Caching). The caching hints are the safest ones: the result is
+// stale immediately, and only this client may use it.
 func (d modern) completeResult(e *jsonrpc.Edits, c *mcp.Call, r *mcp.Reply) {
 	m := r.Msg
 	if jsonrpc.KindOf(m.Raw, m.Result) != '{' {

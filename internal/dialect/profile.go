@@ -9,84 +9,88 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 )
 
-// Profile describes how servers of one kind deviate from MCP: how they are opened, where their
-// data is, what their errors mean, and which messages they must not get. It contains only data.
-// Builtin returns the built-in profiles. Users can write others in the configuration. A profile
-// is immutable once in use, and may be shared.
+// Profile describes how a kind of server deviates from MCP: how to open such a server, where its
+// data is, what its errors mean, and which messages Dragoman must not send to it. A profile contains
+// only data. Builtin returns the built-in profiles. Users can define more profiles in the
+// configuration. After its first use, a profile must not be modified. Several servers may share a
+// profile.
 type Profile struct {
-	Name  string // the name for --dialect and for the configuration
-	About string // one line for users
+	Name  string // the name of the profile in --dialect and in the configuration
+	About string // a description for users, in one line
 
 	Detect Detect
 	Open   Opening
 	Tools  Tools
 	Errors Errors
 
-	// Never lists the methods of requests and notifications that must not be sent to such a
+	// Never lists the methods of requests and notifications that Dragoman must not send to the
 	// server. A * at the end matches any suffix.
 	Never []string
-	// Bridge is the name of the adapter, for a server that does not speak MCP at all. It is "" for
-	// all other servers. If a profile has a bridge, only its Open.NoInitialized and
-	// Errors.WrongParams are used.
+	// Bridge is the name of the adapter for a server that does not speak MCP at all. For all other
+	// servers, Bridge is "". If Bridge is not "", Dragoman uses only Open.NoInitialized and
+	// Errors.WrongParams of the profile.
 	Bridge string
-	// MaxMessage is the number of bytes of the longest message that the server can read, with the
-	// line end. 0 means no known limit.
+	// MaxMessage is the maximum length in bytes of a message that the server can read, including the
+	// line end. 0 means that no limit is known.
 	MaxMessage int
 }
 
-// Detect says which members of an initialize result identify a server of this kind. It is used
-// if no dialect is configured. The zero value matches nothing.
+// Detect says by which members of the initialize result Dragoman recognizes a server with this
+// profile. Dragoman uses Detect only if no dialect is configured. The zero value matches nothing.
 type Detect struct {
 	Has   []Path // members that must be present and not null
 	Lacks []Path // members that must be absent, null or ""
 }
 
-// Opening says how the handshake with such a server works.
+// Opening describes the handshake with a server that has this profile.
 type Opening struct {
-	NoProbe bool // server/discover must not be sent
-	// NoParams sends initialize without params. Otherwise initialize has the usual params with the
-	// members in Params set. A nil Value removes a member.
+	NoProbe bool // Dragoman must not send server/discover
+	// If NoParams is true, Dragoman sends initialize without params. Otherwise Params has changes to
+	// the usual params: each field sets a member, or removes the member if its Value is nil.
 	NoParams bool
 	Params   []jsonrpc.Field
-	// Version is the version that Dragoman offers first. Unknown means the newest version.
+	// Version is the version that Dragoman offers first. Unknown means the newest legacy revision.
 	Version mcp.Revision
-	// NoInitialized says that notifications/initialized must not be sent.
+	// NoInitialized says that Dragoman must not send notifications/initialized.
 	NoInitialized bool
-	// Pushed says that the server sends its manifest unsolicited, and may refuse initialize.
+	// Pushed says that the server sends its manifest without a request, and may refuse initialize.
 	Pushed bool
-	// Identity contains the possible paths of the server's name and version. If there are no paths,
-	// serverInfo is used.
+	// Identity has the paths at which the object with the server's name and version may be. If
+	// Identity is empty, that object is serverInfo.
 	Identity []Path
 }
 
-// Tools says where the tools are and how their members are named. The zero value means
-// tools/list, as in MCP.
+// Tools says where the server lists its tools, and how the members of a tool are named. The zero
+// value means tools/list, as in MCP.
 type Tools struct {
 	// Manifest is the member of the initialize result that contains all tools. It is "" for
 	// servers with tools/list.
 	Manifest Path
-	// These paths lead to a tool's schema, to the flag that says whether the user must confirm
-	// each call, and to the flag that says whether a call can be undone. The first path that
-	// exists is used.
+	// Schema has the paths at which the schema of a tool may be. Confirm has the paths of the flag
+	// that says whether the user must confirm each call. Undo has the paths of the flag that says
+	// whether a call can be undone. In each list, the first path that exists in the tool is used.
 	Schema, Confirm, Undo []Path
-	// Repair converts the idioms of OpenAPI and draft 4 in schemas to JSON Schema 2020-12.
+	// If Repair is true, keywords of OpenAPI 3.0 and of drafts 4 to 7 in the schemas are converted to
+	// JSON Schema 2020-12.
 	Repair bool
-	// Wrap converts a result of tools/call to a CallToolResult if it is not one.
+	// If Wrap is true, a result of tools/call that is not a CallToolResult is converted to a
+	// CallToolResult.
 	Wrap bool
 }
 
 // Errors describes the meaning of non-standard error codes and texts.
 type Errors struct {
 	NotReady, WrongVersion, WrongParams []Sign
-	// Tool contains the codes that mean that a tool has failed. The model gets such an error.
+	// Tool has the error codes that mean that a tool has failed. Dragoman converts such an error to a
+	// result, so that the model sees the error.
 	Tool []ToolError
 }
 
-// Sign identifies an error by its code, as a number or a word, or by a part of its message, in
-// lower case.
+// Sign identifies an error by its code (a number or a word) or by a part of its message. Upper and
+// lower case are the same.
 type Sign string
 
-// ToolError is an error code with its meaning, as a text for a model.
+// ToolError is an error code. Means explains the code to a model.
 type ToolError struct {
 	Code  int64
 	Means string
@@ -95,7 +99,7 @@ type ToolError struct {
 // Path is the path to a member of an object: names separated by dots.
 type Path string
 
-// find returns the value at the path. The path starts at an object.
+// find returns the value at the path. The path starts at obj.
 func (p Path) find(raw []byte, obj jsonrpc.Span) jsonrpc.Span {
 	rest, more := string(p), p != ""
 	for more {
@@ -150,13 +154,13 @@ func (p *Profile) matches(raw []byte, result jsonrpc.Span) bool {
 	return p.Tools.Manifest == "" || p.HasManifest(raw, result)
 }
 
-// HasManifest reports whether there is a list of tools at the place that the profile names.
+// HasManifest reports whether the result has a list of tools at the path Tools.Manifest.
 func (p *Profile) HasManifest(raw []byte, result jsonrpc.Span) bool {
 	return p.Tools.Manifest != "" && jsonrpc.KindOf(raw, p.Tools.Manifest.find(raw, result)) == '['
 }
 
-// Suppresses reports whether a method must not be sent to servers of this profile. A nil Profile
-// suppresses nothing.
+// Suppresses reports whether Dragoman must not send a method to servers with this profile. For a
+// nil Profile, it returns false.
 func (p *Profile) Suppresses(method string) bool {
 	if p == nil {
 		return false
@@ -170,7 +174,7 @@ func (p *Profile) Suppresses(method string) bool {
 }
 
 // HasSign reports whether an error matches one of the signs. code is the error's code without
-// quotes, and low is its message in lower case.
+// quotes, and low is the error's message in lower case.
 func HasSign(signs []Sign, code, low string) bool {
 	return slices.ContainsFunc(signs, func(s Sign) bool {
 		text := string(s)
@@ -181,8 +185,8 @@ func HasSign(signs []Sign, code, low string) bool {
 	})
 }
 
-// InitializeParams returns the parameters of initialize. These are the standard parameters with the
-// profile's changes. Nil means that initialize has no params.
+// InitializeParams returns the params of initialize: the standard params with the profile's changes.
+// It returns nil if initialize must not have params.
 func (o *Opening) InitializeParams(standard []byte) []byte {
 	if o.NoParams {
 		return nil

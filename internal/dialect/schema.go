@@ -12,10 +12,10 @@ import (
 const draft202012 = `"https://json-schema.org/draft/2020-12/schema"`
 
 // InputSchema returns a tool's schema as a JSON Schema 2020-12 object schema. changed says whether
-// the result differs from the given schema. InputSchema repairs idioms of OpenAPI 3.0 and of drafts
-// 4 to 7 that have another meaning in 2020-12, or no meaning: boolean exclusiveMinimum and
-// exclusiveMaximum, nullable, and items as a list. It changes only keywords of schemas. For
-// example, it keeps a property with the name nullable. All other bytes are unchanged.
+// the result differs from the given schema. InputSchema repairs keywords of OpenAPI 3.0 and of drafts
+// 4 to 7 that have a different meaning or no meaning in 2020-12: boolean exclusiveMinimum and
+// exclusiveMaximum, nullable, and items as a list. A property with the name of a keyword, such as
+// nullable, stays. All other bytes are unchanged.
 func InputSchema(schema []byte) (repaired []byte, changed bool) {
 	at := jsonrpc.Whole(schema)
 	if jsonrpc.KindOf(schema, at) != '{' {
@@ -30,12 +30,12 @@ func InputSchema(schema []byte) (repaired []byte, changed bool) {
 	return jsonrpc.Splice(make([]byte, 0, len(schema)+64), schema, &r.edits), true
 }
 
-// repairer collects the edits of one schema. Its recursion is as deep as the schema, and the
-// scan limits that depth.
+// repairer collects the edits of one schema. Its methods are recursive. The depth of the schema
+// limits the recursion, and jsonrpc.Scan limits the depth of the schema.
 type repairer struct {
 	raw    []byte
 	edits  jsonrpc.Edits
-	tuples bool // items may be a list as in older drafts, because $schema is absent
+	tuples bool // a list in items has the meaning of the older drafts, because $schema is absent
 }
 
 // These are the schema keywords that repairs depend on.
@@ -125,7 +125,7 @@ func (r *repairer) exclusive(x *change, flag, bound jsonrpc.Span, flagName, boun
 
 // nullable makes a schema allow null in the syntax of 2020-12.
 func (r *repairer) nullable(x *change, at jsonrpc.Span, kw *[keywordCount]jsonrpc.Span) {
-	// An enum or a list of choices must also allow null, besides the type.
+	// Not only type, but also enum, anyOf and oneOf must allow null.
 	if jsonrpc.KindOf(r.raw, kw[kwEnum]) == '[' {
 		r.append(kw[kwEnum], "null")
 	}
@@ -137,7 +137,7 @@ func (r *repairer) nullable(x *change, at jsonrpc.Span, kw *[keywordCount]jsonrp
 	}
 	switch {
 	case !kw[kwAllOf].IsZero() || !kw[kwRef].IsZero() || !kw[kwConst].IsZero() || choices && !kw[kwType].IsZero():
-		// Other keywords restrict the value, so the schema becomes part of an anyOf.
+		// Other keywords restrict the value too, so wrap the whole schema in an anyOf with null.
 		r.edits.Insert(mcp.WhySchema, at.Start, []byte(`{"anyOf":[`))
 		r.edits.Insert(mcp.WhySchema, at.End, []byte(`,{"type":"null"}]}`))
 	case choices:

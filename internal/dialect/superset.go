@@ -5,12 +5,12 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 )
 
-// Superset returns the result of initialize for a client that sent no parameters, called a
-// manifest client. The result is the result of Hello with all tools added, in the form that such
-// clients read. A standard client ignores the additional members.
+// Superset returns the result of initialize for a manifest client. A manifest client is a client
+// that sends initialize without params. The result is hello with a list of all tools, in the form
+// that manifest clients read. A standard client ignores the additional members.
 //
 // Manifest clients are strict. They reject the whole result if a tool lacks a name or a
-// description. They also reject it if a tool has a member in two spellings that they know.
+// description, or if a tool has the same member in two spellings.
 func Superset(hello []byte, tools [][]byte) []byte {
 	list := []byte{'['}
 	for _, t := range tools {
@@ -23,7 +23,7 @@ func Superset(hello []byte, tools [][]byte) []byte {
 		}
 		list = manifestTool(list, t)
 	}
-	// server_info is another spelling of serverInfo.
+	// Drop server_info, because it is another spelling of serverInfo.
 	return spliceObject(hello, func(k []byte) bool { return string(k) == "server_info" }, jsonrpc.Field{Key: "tools", Value: append(list, ']')})
 }
 
@@ -56,7 +56,8 @@ func manifestTool(dst, raw []byte) []byte {
 	return jsonrpc.Splice(dst, raw, &e)
 }
 
-// isSecondSpelling reports whether a manifest client treats a member as a duplicate.
+// isSecondSpelling reports whether manifest clients treat a member as a second spelling of another
+// member.
 func isSecondSpelling(k []byte) bool {
 	switch string(k) {
 	case "params_schema", "confirmationRequired", "undoSupported":

@@ -8,22 +8,22 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 )
 
-// Task describes changes to a task object that is converted to another form. All other members
-// are kept, unless they conflict with the other form.
+// Task has new values for a task object that is converted to the form of another revision. All other
+// members of the task object are kept if that form allows them.
 type Task struct {
-	ID     string // the id that the receiver knows
+	ID     string // the id of the task for the receiver
 	Status string // "" keeps the current status
-	// Result, Error and Asks are the outcome of the task, as JSON objects: the result of its
-	// call, its error, and the server requests that are open. Only the extension has them
-	// inside the task.
+	// Result is the result of the task's call, Error is the error of the call, and Asks has the
+	// open server requests. Each is a JSON object or nil. Only the form of the tasks extension has
+	// these members.
 	Result, Error, Asks []byte
 
-	inside bool // the task is a part of the result instead of the result itself
+	inside bool // leave out the _meta of the task, because it belongs to the result that contains the task
 }
 
-// CreatedTask returns the result object for a call that became the task at the span of raw, in the
-// form of the given revision (2025-11-25 §Tasks, "Creating Tasks"; SEP-2663, "Task Creation"). meta
-// is the _meta of the result, nil for none.
+// CreatedTask returns the result object for a call that became a task, in the form of revision to
+// (2025-11-25 §Tasks, "Creating Tasks"; SEP-2663, "Task Creation"). task is the position of the task
+// in raw. meta is the _meta of the result, or nil.
 func CreatedTask(to mcp.Revision, raw []byte, task jsonrpc.Span, meta []byte, t Task) []byte {
 	t.inside = true
 	if to.Can(mcp.TasksExtension) {
@@ -41,12 +41,12 @@ func appendMeta(out, meta []byte) []byte {
 	return append(append(out, `,"_meta":`...), meta...)
 }
 
-// TaskState returns the result object of tasks/get, or of a legacy tasks/cancel, for the task at
-// the span of raw, in the form of the given revision.
+// TaskState returns the result object of tasks/get, or of a legacy tasks/cancel, in the form of
+// revision to. task is the position of the task in raw.
 func TaskState(to mcp.Revision, raw []byte, task jsonrpc.Span, t Task) []byte {
 	out := []byte{'{'}
 	modern := to.Can(mcp.TasksExtension)
-	t.inside = modern // the serverInfo is in the _meta of the result
+	t.inside = modern // a modern result gets a new _meta with serverInfo
 	if modern {
 		out = append(out, `"resultType":"complete"`...)
 	}
@@ -61,7 +61,8 @@ func TaskState(to mcp.Revision, raw []byte, task jsonrpc.Span, t Task) []byte {
 	return append(out, '}')
 }
 
-// appendTask appends the members of a task. It adds a comma before them if out has members.
+// appendTask appends the members of a task to out. If out already has members, appendTask adds a
+// comma first.
 func appendTask(out []byte, to mcp.Revision, raw []byte, task jsonrpc.Span, t *Task) []byte {
 	add := func(key string, value []byte) {
 		if out[len(out)-1] != '{' {
@@ -81,7 +82,7 @@ func appendTask(out []byte, to mcp.Revision, raw []byte, task jsonrpc.Span, t *T
 		value := m.Value.Of(raw)
 		switch key {
 		case "taskId", "resultType", "result", "error", "inputRequests", "requestState":
-			continue // the code below writes this member if the form has it
+			continue // if the form has this member, it is written outside of this loop
 		case "_meta":
 			if t.inside {
 				continue // this _meta belongs to the result that contains the task
@@ -106,8 +107,8 @@ func appendTask(out []byte, to mcp.Revision, raw []byte, task jsonrpc.Span, t *T
 		}
 		add(key, value)
 	}
-	// Both forms require these members, but a server may omit them. A missing date becomes the
-	// current time.
+	// Both forms require status, the dates and the time to live, but some servers omit them. The
+	// current time replaces a missing date.
 	now := quote(time.Now().UTC().Format(time.RFC3339))
 	if !have.status {
 		add("status", quote(cmp.Or(t.Status, mcp.TaskWorking)))
@@ -141,8 +142,8 @@ func wholeMillis(value []byte) []byte {
 	return []byte("null")
 }
 
-// extensionFor returns a server's capabilities for modern clients, and declares 2025-11-25 tasks as
-// the extension.
+// extensionFor returns a server's capabilities for modern clients. If the server declares tasks as
+// in 2025-11-25, the result declares the tasks extension instead.
 func extensionFor(caps []byte) []byte {
 	if !mcp.RunsToolTasks(caps) {
 		return caps
@@ -155,8 +156,9 @@ func extensionFor(caps []byte) []byte {
 	return spliceObject(caps, func(k []byte) bool { return string(k) == "tasks" }, set)
 }
 
-// legacyTasksFor returns capabilities for a legacy client, and declares the extension as 2025-11-25
-// tasks. It omits list, which the extension does not have. For earlier revisions it removes tasks.
+// legacyTasksFor returns a server's capabilities for a legacy client. If the server declares the
+// tasks extension, the result for a client of 2025-11-25 also declares tasks, but without list,
+// because the extension does not have list. For earlier revisions, legacyTasksFor removes tasks.
 func legacyTasksFor(rev mcp.Revision, caps []byte) []byte {
 	switch {
 	case !rev.Can(mcp.ExperimentalTasks):
