@@ -6,7 +6,8 @@ import (
 )
 
 // Arguments returns a copy of args in which mask replaces each credential. It recognises a
-// credential by the name before it: --token X, --token=X, TOKEN=X and "Authorization: X".
+// credential by the name in front of the credential: --token X, --token=X, TOKEN=X and
+// "Authorization: X".
 func Arguments(args []string, mask string) []string {
 	out := slices.Clone(args)
 	for i, a := range args {

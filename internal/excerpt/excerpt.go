@@ -1,10 +1,10 @@
-// Package excerpt makes a peer's text safe to repeat in a text of Dragoman: in an answer, a
+// Package excerpt makes text from a peer safe to repeat in Dragoman's own text: in an answer, a
 // log, a trace or a question to a user.
 //
-// Cut only limits the length. Line and Lines also remove characters that control a terminal,
-// and characters that hide or reverse nearby text. The result is for people, and differs from the
+// Cut only limits the length. Line and Lines also remove characters that control a terminal, and
+// characters that hide or reverse nearby text. The result is for people, and may differ from the
 // bytes that the peer sent. Quote adds quotes, so that the text cannot be mistaken for Dragoman's
-// own. Messages that repeat a peer's text use Quote. JSON makes JSON safe for a terminal without
+// own. Messages that repeat text from a peer use Quote. JSON makes JSON safe for a terminal without
 // changing its meaning. Secrets and SecretName find text that should not be repeated at all. They
 // recognise known forms and names of secrets, and cannot find other secrets.
 //
@@ -24,8 +24,8 @@ import (
 
 const dots = "…"
 
-// Cut returns s if it is not longer than the limit. Otherwise it returns the beginning of s, with
-// as many whole characters as the limit allows.
+// Cut returns s if it is not longer than the limit. Otherwise it returns the beginning of s and an
+// ellipsis, with as many whole characters as the limit allows.
 func Cut(s string, limit int) string {
 	if len(s) <= limit {
 		return s
@@ -42,15 +42,16 @@ func Cut(s string, limit int) string {
 // changes and invalid UTF-8 becomes one space. Leading and trailing spaces are removed.
 func Line(s string, limit int) string { return clean(s, limit, false) }
 
-// Lines does the same as Line for text of several lines. It keeps line ends, tabs and spaces.
+// Lines does the same as Line for text of several lines, but keeps line ends, tabs and spaces.
 func Lines(s string, limit int) string { return clean(s, limit, true) }
 
-// Quote returns Line(s, limit) in double quotes. Quotes in s are escaped, so that s cannot
-// end the quotation. The limit applies to Line.
+// Quote returns Line(s, limit) in double quotes. Quotes in s are escaped, so that s cannot end the
+// quotation. The limit applies to the text inside the quotes, before it is escaped.
 func Quote(s string, limit int) string { return strconv.Quote(Line(s, limit)) }
 
 // Word returns Line(s, limit) if the result is a single plain word, such as a name, a MIME type or
-// a URI. Such a word cannot be mistaken for a sentence of Dragoman. Otherwise it returns Quote.
+// a URI. Such a word cannot be mistaken for a sentence of Dragoman. Otherwise Word returns Quote(s,
+// limit).
 func Word(s string, limit int) string {
 	l := Line(s, limit)
 	plain := func(r rune) bool {
@@ -63,9 +64,9 @@ func Word(s string, limit int) string {
 }
 
 // JSON returns the JSON text b with every character that controls a terminal replaced by a \u
-// escape: C1 controls, direction changes and invisible characters. They can occur only in
-// strings, where an escape has the same meaning. Line ends stay. If nothing changes, JSON
-// returns b itself.
+// escape: C1 controls, direction changes and invisible characters. In JSON, these characters can
+// occur only in strings, where an escape has the same meaning. Line ends stay. If nothing changes,
+// JSON returns b itself.
 func JSON(b []byte) []byte {
 	var out []byte
 	from := 0
@@ -98,7 +99,7 @@ func JSON(b []byte) []byte {
 
 func clean(s string, limit int, lines bool) string {
 	var b strings.Builder
-	fits := 0 // the number of bytes of b that fit together with the dots
+	fits := 0 // how many bytes of b fit into the limit together with an ellipsis
 	space := false
 	for _, r := range s {
 		keep := lines && (r == '\n' || r == '\t')

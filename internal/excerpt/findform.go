@@ -2,15 +2,15 @@ package excerpt
 
 import "strings"
 
-// form is the form of a secret that begins with a known prefix.
+// form describes secrets that begin with a known prefix.
 type form struct {
 	prefix string
 	bytes  *byteSet // the characters after the prefix
 	least  int      // the smallest number of characters after the prefix
-	exact  bool     // exactly that many characters follow the prefix, and then the word ends
+	exact  bool     // exactly least characters follow the prefix, and the next character is not part of a word
 }
 
-// The sets of bytes of forms.
+// The sets of characters in the known forms.
 var (
 	alnumBytes = bytesOf("A-Za-z0-9")
 	upperBytes = bytesOf("A-Z0-9")
@@ -18,10 +18,11 @@ var (
 	tokenBytes = bytesOf("A-Za-z0-9_-")
 	lowerHex   = bytesOf("a-f0-9")
 	anyHex     = bytesOf("a-fA-F0-9")
-	titleBytes = bytesOf("A-Z ") // the kind of a private key
+	titleBytes = bytesOf("A-Z ") // the title in the first line of a private key, such as RSA PRIVATE KEY
 )
 
-// forms has the forms by their first byte. No prefix is the beginning of another one.
+// forms has the known forms, indexed by the first byte of the prefix. No prefix is the beginning of
+// another prefix.
 var forms = formsOf(
 	formsWith("ghp_ gho_ ghu_ ghs_ ghr_", alnumBytes, 20),
 	formsWith("github_pat_", wordBytes, 20),
@@ -55,7 +56,7 @@ func formsOf(groups ...[]form) *[256][]form {
 	return &out
 }
 
-// formStarts has the first bytes of forms and of signed tokens.
+// formStarts has the first bytes of all forms, and of a signed token.
 var formStarts = func() *byteSet {
 	set := bytesOf("e")
 	for c := range forms {
@@ -64,7 +65,7 @@ var formStarts = func() *byteSet {
 	return set
 }()
 
-// These are the fixed parts of a private key.
+// These are the fixed parts of the first and the last line of a private key.
 const (
 	keyBegin  = "-----BEGIN "
 	keyEnd    = "-----END "
@@ -73,17 +74,19 @@ const (
 )
 
 // formFinder finds secrets by their form in one text: well-known key prefixes, signed tokens and
-// private keys. The time grows only with the length of the text: a search that fails ends after a
-// few characters, and the finder keeps what it knows about the characters of a signed token.
+// private keys. Its time is linear in the length of the text, because a search that fails ends
+// after a few characters, and the finder examines the characters of a possible signed token only
+// once.
 type formFinder struct {
 	// runEnd is the end of the run of token characters that the finder examined last. tokenEnd is
 	// the end of a signed token that begins in this run, or 0 if the characters after the run are
-	// not the rest of one.
+	// not the rest of a signed token.
 	runEnd, tokenEnd int
-	steps            int // characters that were examined after the beginning of a form
+	steps            int // how many characters skip has examined; only the tests use it
 }
 
-// next returns the first secret that begins at or after the offset from. from must not decrease.
+// next returns the first secret that begins at or after the offset from. from must not decrease
+// from one call to the next.
 func (f *formFinder) next(s string, from int) (p part, ok bool) {
 	for at := from; at < len(s); {
 		c := s[at]
@@ -107,15 +110,15 @@ func (f *formFinder) next(s string, from int) (p part, ok bool) {
 	return p, false
 }
 
-// skip does the same as byteSet.skip, and counts.
+// skip does the same as byteSet.skip, and adds the number of examined characters to steps.
 func (f *formFinder) skip(set *byteSet, s string, at int) int {
 	end := set.skip(s, at)
 	f.steps += end - at + 1
 	return end
 }
 
-// withPrefix returns the end of the secret with a known prefix at a position. It returns 0 if there
-// is none.
+// withPrefix returns the end of the secret with a known prefix that begins at the offset at. It
+// returns 0 if there is none.
 func (f *formFinder) withPrefix(s string, at int) int {
 	for i := range forms[s[at]] {
 		form := &forms[s[at]][i]
@@ -138,13 +141,14 @@ func (f *formFinder) withPrefix(s string, at int) int {
 	return 0
 }
 
-// The least lengths of the first two parts of a signed token.
+// These are the minimum lengths of the first two parts of a signed token.
 const (
 	leastHead = len("ey") + 10
 	leastBody = 8
 )
 
-// signedToken returns the end of the signed token at a position. It returns 0 if there is none.
+// signedToken returns the end of the signed token that begins at the offset at. It returns 0 if
+// there is none.
 func (f *formFinder) signedToken(s string, at int) int {
 	if !strings.HasPrefix(s[at:], "ey") {
 		return 0
@@ -164,8 +168,8 @@ func (f *formFinder) signedToken(s string, at int) int {
 	return f.tokenEnd
 }
 
-// privateKey returns the end of the private key at a position. Its last line may be missing. The
-// result is 0 if there is no private key.
+// privateKey returns the end of the private key that begins at the offset at. The last line of the
+// key may be missing. The result is 0 if there is no private key.
 func (f *formFinder) privateKey(s string, at int) int {
 	from := f.keyLine(s, at, keyBegin)
 	if from == 0 {
@@ -181,8 +185,8 @@ func (f *formFinder) privateKey(s string, at int) int {
 	return from + end
 }
 
-// keyLine returns the end of the first or the last line of a private key. It returns 0 if there is
-// no such line at a position.
+// keyLine returns the end of the first or the last line of a private key. The line begins at the
+// offset at with the text begin. keyLine returns 0 if there is no such line.
 func (f *formFinder) keyLine(s string, at int, begin string) int {
 	if !strings.HasPrefix(s[at:], begin) {
 		return 0

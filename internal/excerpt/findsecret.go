@@ -6,16 +6,18 @@ import (
 )
 
 // This file searches texts for values that may be secrets. Each function whose name begins with
-// next finds the same as a regular expression in the tests, which compare the results. The
-// expressions need almost a second for a megabyte, because they examine each position. The
-// functions look for a rare character first, and their time grows only with the length of the text.
+// next finds the same values as a regular expression in the tests, and the tests compare the
+// results. The regular expressions need almost a second for a megabyte, because they examine each
+// position. The functions look for a rare character first, and their time grows only with the
+// length of the text.
 
-// part is a value in a text, with the name of the value. name and nameEnd are 0 if it has none.
+// part has the offsets of a value in a text, and of the name of the value. name and nameEnd are 0
+// if the value has no name.
 type part struct{ name, nameEnd, value, end int }
 
-// The sets of bytes that the functions use.
+// The sets of bytes that the functions in this file use.
 var (
-	wordBytes  = bytesOf("A-Za-z0-9_")              // the characters of \b
+	wordBytes  = bytesOf("A-Za-z0-9_")              // the characters of a word, as for \b
 	letters    = bytesOf("A-Za-z")                  // the first character of a name or a scheme
 	nameBytes  = bytesOf("A-Za-z0-9_.-")            // a name before = or :
 	plainBytes = bytesExcept("\t\n\f\r \"'&;,<>\\") // a value after = or :
@@ -24,13 +26,13 @@ var (
 	schemes    = bytesOf("A-Za-z0-9+.-")            // a scheme of a URL
 	spaces     = bytesOf("\t\n\f\r ")               // the characters of \s
 	digits     = bytesOf("0-9")
-	folded     = []string{"\u017f", "\u212a"} // characters outside of ASCII that equal a letter if case does not matter
+	folded     = []string{"\u017f", "\u212a"} // non-ASCII characters that equal an ASCII letter if case is ignored
 )
 
 type byteSet [256]bool
 
-// bytesOf returns the set of the bytes of a text. A minus between two bytes means all bytes from the
-// first to the second one.
+// bytesOf returns the set of the bytes in list. A minus sign between two bytes means all bytes from
+// the first byte to the second.
 func bytesOf(list string) *byteSet {
 	var s byteSet
 	for i := 0; i < len(list); i++ {
@@ -46,7 +48,7 @@ func bytesOf(list string) *byteSet {
 	return &s
 }
 
-// bytesExcept returns the set of all bytes except those of a text.
+// bytesExcept returns the set of all bytes except those in list.
 func bytesExcept(list string) *byteSet {
 	var s byteSet
 	for c := range s {
@@ -55,7 +57,7 @@ func bytesExcept(list string) *byteSet {
 	return &s
 }
 
-// skip returns the position after the bytes of a set.
+// skip returns the offset of the first byte of s, from at on, that is not in the set.
 func (set *byteSet) skip(s string, at int) int {
 	for at < len(s) && set[s[at]] {
 		at++
@@ -63,14 +65,14 @@ func (set *byteSet) skip(s string, at int) int {
 	return at
 }
 
-// boundary reports whether a word may begin at a position.
+// boundary reports whether a word may begin at the offset at.
 func boundary(s string, at int) bool { return at == 0 || !wordBytes[s[at-1]] }
 
 // maxNamed is the largest number of characters of a name.
 const maxNamed = 63
 
-// nextJSON returns the first member with a text that begins at or after the offset from, in JSON or
-// in JSON within a JSON text. The JSON may be cut off.
+// nextJSON returns the first JSON member with a string value that begins at or after the offset
+// from. It also finds members in JSON within a JSON string. The JSON may be cut off.
 func nextJSON(s string, from int) (p part, ok bool) {
 	for at := from; ; at++ {
 		q := strings.IndexByte(s[at:], '"')
@@ -89,7 +91,8 @@ func nextJSON(s string, from int) (p part, ok bool) {
 	}
 }
 
-// jsonAt returns the member that begins at a position with a quote. quote is " or \".
+// jsonAt returns the member whose name begins at the offset at, with the given quote. quote is ",
+// or \" in JSON within a JSON string.
 func jsonAt(s string, at int, quote string) (p part, ok bool) {
 	p.name = at + len(quote)
 	p.nameEnd = p.name
@@ -132,8 +135,7 @@ func jsonAt(s string, at int, quote string) (p part, ok bool) {
 	return p, p.end > p.value
 }
 
-// nextSet returns the first name with an equals sign and a value that begins at or after the offset
-// from.
+// nextSet returns the first part of the form name=value that begins at or after the offset from.
 func nextSet(s string, from int) (p part, ok bool) {
 	for at := from; ; at++ {
 		i := strings.IndexByte(s[at:], '=')
@@ -149,12 +151,12 @@ func nextSet(s string, from int) (p part, ok bool) {
 		if p.end-p.value >= shortest && utf8.RuneCountInString(s[p.value:p.end]) >= shortest {
 			return p, true
 		}
-		at = p.end - 1 // no later equals sign of this value is followed by enough characters
+		at = p.end - 1 // no other equals sign in this value is followed by enough characters
 	}
 }
 
-// nextColon returns the first name with a colon, blanks and a value with a digit that begins at or
-// after the offset from.
+// nextColon returns the first part of the form "name: value" that begins at or after the offset
+// from. There must be a blank after the colon, and a digit in the value.
 func nextColon(s string, from int) (p part, ok bool) {
 	for at := from; ; at++ {
 		i := strings.IndexByte(s[at:], ':')
@@ -197,7 +199,8 @@ func nameBefore(s string, from, end int) (at int, ok bool) {
 	return at, false
 }
 
-// nextUser returns the first user with a password in a URL that begins at or after the offset from.
+// nextUser returns the first user information in a URL, such as user:password, that begins at or
+// after the offset from.
 func nextUser(s string, from int) (p part, ok bool) {
 	for at := from; ; at++ {
 		i := strings.Index(s[at:], "://")
@@ -220,8 +223,8 @@ func nextUser(s string, from int) (p part, ok bool) {
 	}
 }
 
-// nextBearer returns the first credentials of an Authorization header that begin at or after the
-// offset from.
+// nextBearer returns the first credentials after the word Bearer or Basic that begin at or after
+// the offset from.
 func nextBearer(s string, from int) (p part, ok bool) {
 	for at := from; at < len(s); at++ {
 		if s[at]|0x20 != 'b' || !boundary(s, at) {
@@ -248,8 +251,8 @@ func nextBearer(s string, from int) (p part, ok bool) {
 	return p, false
 }
 
-// schemeEnd returns the end of the word bearer or basic, in any case, that begins at a position. It
-// returns 0 if there is no such word.
+// schemeEnd returns the end of the word bearer or basic, in any case, that begins at the offset at.
+// It returns 0 if there is no such word.
 func schemeEnd(s string, at int) int {
 	for _, word := range []string{"bearer", "basic"} {
 		i := at
@@ -273,8 +276,8 @@ func schemeEnd(s string, at int) int {
 	return 0
 }
 
-// foldedAt returns the length of a letter outside of ASCII that equals an ASCII letter if case does
-// not matter. It returns 0 if there is none.
+// foldedAt returns the length of the non-ASCII letter at the offset at, if it equals an ASCII
+// letter when case is ignored. Otherwise foldedAt returns 0.
 func foldedAt(s string, at int) int {
 	for _, f := range folded {
 		if strings.HasPrefix(s[at:], f) {

@@ -6,9 +6,9 @@ import (
 	"strings"
 )
 
-// MaskJSON returns JSON of a peer with its secrets masked. clean masks the secrets that are known.
-// MaskJSON also finds a secret that is written with escapes, and one in JSON within a string. The
-// JSON may be cut off.
+// MaskJSON returns raw, which is JSON from a peer, with its secrets masked. clean masks known
+// secrets in a text. MaskJSON also finds a secret that is written with escapes, or that is in JSON
+// within a string. The JSON may be cut off.
 func MaskJSON(raw string, clean func(string) string) string {
 	return clean(cleanEscaped(clean, raw, maxNested))
 }
@@ -17,9 +17,9 @@ func MaskJSON(raw string, clean func(string) string) string {
 // end may be incomplete, and then it could not be recognised.
 const maskReach = 512
 
-// MaskHead does the same as MaskJSON for the beginning of a message, and also masks what looks like
-// a secret. size is the size of the whole message. If b is not the whole message, MaskHead leaves
-// out the end of b.
+// MaskHead does the same as MaskJSON for b, the beginning of a message, and also masks what looks
+// like a secret. size is the size of the whole message. If b is not the whole message, MaskHead
+// leaves out the end of b.
 func MaskHead(b []byte, size int, clean func(string) string) string {
 	if size > len(b) {
 		b = b[:max(0, len(b)-maskReach)]
@@ -67,7 +67,7 @@ func cleanEscaped(clean func(string) string, raw string, depth int) string {
 	return out.String() + raw[from:]
 }
 
-// escaped returns s as the inside of a JSON string.
+// escaped returns s encoded as a JSON string, but without the quotes.
 func escaped(s string) string {
 	var b bytes.Buffer
 	e := json.NewEncoder(&b)
@@ -77,8 +77,8 @@ func escaped(s string) string {
 	return string(quoted[1 : len(quoted)-1])
 }
 
-// unescaped decodes the inside of a JSON string. If the end of the string is cut off within an
-// escape, unescaped leaves this escape out.
+// unescaped decodes the text between the quotes of a JSON string. If this text was cut off within
+// an escape, unescaped leaves the escape out.
 func unescaped(inside string) (text string, ok bool) {
 	const longest = len(`\u00e`)
 	for cut := 0; cut <= min(longest, len(inside)); cut++ {

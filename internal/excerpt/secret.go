@@ -6,10 +6,10 @@ import (
 	"unicode"
 )
 
-// shortest is the minimum length of a secret within a sentence.
+// shortest is the minimum length of a value that nextSet or nextBearer finds.
 const shortest = 6
 
-// Mask replaces secrets in texts for people.
+// Mask is the text that MaskSecrets puts in place of a secret.
 const Mask = "***"
 
 // MaskSecrets returns s with Mask in place of each apparent secret; see Secrets.
@@ -17,8 +17,8 @@ func MaskSecrets(s string) string { return Secrets(s, func(string) string { retu
 
 // Secrets returns s with each apparent secret replaced by with(secret). It finds keys with
 // well-known prefixes, signed tokens, private keys, the credentials of an Authorization header or a
-// URL, and values with names of secrets. If two of these overlap, Secrets calls the function again
-// and passes its own result to it.
+// URL, and values with names of secrets (see SecretText). If two of these overlap, with may be
+// called with a text that contains an earlier result of with.
 func Secrets(s string, with func(secret string) string) string {
 	all := func(string, string) bool { return true }
 	s = replaceParts(s, new(formFinder).next, all, with)
@@ -30,7 +30,7 @@ func Secrets(s string, with func(secret string) string) string {
 	return replaceParts(s, nextUser, all, with)
 }
 
-// replaceParts replaces the values that next finds and that are secret.
+// replaceParts replaces each value that next finds, if secret returns true for it.
 func replaceParts(s string, next func(s string, from int) (part, bool), secret func(name, value string) bool, with func(secret string) string) string {
 	var out strings.Builder
 	from := 0
@@ -48,7 +48,7 @@ func replaceParts(s string, next func(s string, from int) (part, bool), secret f
 	return out.String()
 }
 
-// knownNames has the results of SecretName for the first names of a text, because names repeat.
+// knownNames caches results of SecretName, because a name often occurs more than once in a text.
 type knownNames map[string]bool
 
 // maxKnown bounds the names of knownNames.
@@ -71,8 +71,8 @@ func (k knownNames) secret(name, value string) bool {
 // These are the names of secrets. Tapes, evidence, logs, the status and the configuration all use
 // this list through SecretName or SecretText.
 var (
-	// secretWords lists words that mark the name of a secret if they are its last word: pw, dbPass,
-	// SMTP_PASSWORD.
+	// secretWords lists words that make a name the name of a secret if the name ends with them: pw,
+	// dbPass, SMTP_PASSWORD.
 	secretWords    = set("password passwd passphrase passcode pwd pw pass secret token jwt otp")
 	numericSecrets = set("password passwd passphrase passcode pwd pw otp")
 	// secretNames lists complete names of secrets, without separators.
@@ -82,15 +82,14 @@ var (
 	secretEnds = strings.Fields("password passwd passphrase passcode secret token apikey accesskey secretkey privatekey signingkey " +
 		"encryptionkey masterkey accountkey sharedkey authkey sessionkey sshkey servicekey servicerolekey deploykey subscriptionkey appkey")
 
-	// positions are words before "token". A token with such a name marks a position or a part of a
-	// text, and is not a credential. The words in positionEnds are also recognised without
-	// separators.
+	// positions lists words before "token". A token with such a name is a position or a part of a
+	// text, and not a credential. positionEnds lists the ends of such names, without separators.
 	positions = set("progress page paging pagination next previous prev continuation continue cursor sync resume skip delta scroll " +
 		"position offset marker change cancel cancellation idempotency start stop end first last partial max min " +
 		"eos bos pad unk sep cls mask special design syntax")
 	positionEnds = strings.Fields("progresstoken pagetoken nexttoken paginationtoken continuationtoken cursortoken synctoken resumetoken")
 
-	// questions and rounds list words that change the meaning of a secret word after them:
+	// questions and rounds list words that change the meaning of a word of secretWords after them:
 	// has_token is a flag, show_password an action, second_pass a round.
 	questions = set("is has no needs requires show hide forgot")
 	rounds    = set("first second third single multi two render")
@@ -109,15 +108,15 @@ func set(words string) map[string]bool {
 	return m
 }
 
-// maxSecretName is the number of bytes of a name that are examined, counted from its end.
+// maxSecretName is how many bytes at the end of a name SecretName examines.
 const maxSecretName = 64
 
-// SecretName reports whether a value with this name is a secret. It may be the name of a member,
-// parameter, variable, option or header. SecretName compares whole words, in any spelling, so
-// max_tokens, keyboard and passage are not names of secrets.
+// SecretName reports whether a value with this name is a secret. The name may belong to a member,
+// parameter, variable, option or header. SecretName compares whole words, with any case and
+// separators, so max_tokens, keyboard and passage are not names of secrets.
 func SecretName(name string) bool {
 	if name == "PWD" || name == "OLDPWD" {
-		return false // pwd is the working directory of a shell
+		return false // these variables have working directories of a shell
 	}
 	words := wordsOf(name[max(0, len(name)-maxSecretName):])
 	if n := len(words); n > 1 && words[n-1] == "value" {

@@ -4,8 +4,7 @@ package failure
 // for links to docs/failures.md.
 type Class string
 
-// A Class is the reason why a server cannot be used. The function Classes returns the meaning of
-// each class.
+// These are the classes. The function Classes returns the meaning of each class.
 const (
 	// Failures to start a command.
 	CommandNotFound Class = "command_not_found"

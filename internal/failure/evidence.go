@@ -50,13 +50,13 @@ func weigh(line string) int {
 	return neutral
 }
 
-// maxTrail is the number of lines of stack traces that are shown.
+// maxTrail is the maximum number of lines of stack traces that are shown.
 const maxTrail = 4
 
-// rank returns at most MaxEvidence lines of stderr, with the highest weight first. Lines of
-// equal weight stay in the order in which they were written. If there are too many, the last lines
-// are kept, because the last line usually says why the process ended. Repeated lines count once.
-// best is the most useful line, or "" if stderr has none.
+// rank returns at most MaxEvidence lines of stderr, with the highest weight first. Lines of equal
+// weight stay in the order in which they were written. If too many lines have the same weight, rank
+// keeps the last of them, because the last line usually says why the process ended. A repeated line
+// is returned only once. best is the most useful line, or "" if stderr has none.
 func rank(stderr []string) (out []string, best string) {
 	type weighed struct{ at, weight int }
 	var all []weighed
@@ -93,8 +93,8 @@ func rank(stderr []string) (out []string, best string) {
 	return out, best
 }
 
-// missingPatterns match lines of stderr that say that an environment variable is missing. The first
-// group that is not empty is the name.
+// missingPatterns match lines of stderr that say that an environment variable is missing. The group
+// in each pattern is the name of the variable.
 var missingPatterns = []*regexp.Regexp{
 	regexp.MustCompile(`\b([A-Z][A-Z0-9]*_[A-Z0-9_]+|[A-Z][A-Z0-9]{3,})(?: (?:environment|env\.?) ?(?:variable|var))?(?: is| was| are)?(?: (?:not set|not defined|undefined|missing|required|unset|empty|not provided|not configured|not found|must be (?:set|provided|defined))|: unbound variable|: parameter (?:null or )?not set)`),
 	regexp.MustCompile(`(?i:(?:missing|required|set|provide|define|need|no|expected|export|specify|lacks?)\b[^A-Z\n]{0,40}?(?:environment|env\.?) ?(?:variables?|vars?):? *["'` + "`" + `$]?)([A-Z][A-Z0-9_]{2,})`),
@@ -122,8 +122,8 @@ func missingVariable(stderr []string) (name, line string) {
 	return "", ""
 }
 
-// httpEvidence returns the HTTP status and the text of the body. said is only the text of the
-// body.
+// httpEvidence returns the evidence in an HTTP response: its status, some of its headers and the
+// text of its body. said is the text of the body alone.
 func (f *Facts) httpEvidence() (out []string, said string) {
 	line := "HTTP " + strconv.Itoa(f.Status)
 	if text := http.StatusText(f.Status); text != "" {
@@ -148,8 +148,8 @@ func (f *Facts) httpEvidence() (out []string, said string) {
 
 var challengePart = regexp.MustCompile(`\b(realm|error|error_description|resource_metadata|authorization_uri|scope)="([^"]*)"`)
 
-// challengeText returns the scheme and the parameters of a challenge, without text that looks
-// like a token.
+// challengeText returns the scheme and the known parameters of a challenge. It leaves out
+// everything else, because that may be a token.
 func challengeText(challenge string) string {
 	scheme, _, _ := strings.Cut(strings.TrimSpace(challenge), " ")
 	out := strings.TrimSuffix(scheme, ",")
@@ -165,8 +165,8 @@ var (
 	anyTag   = regexp.MustCompile(`(?s)<[^>]*>`)
 )
 
-// bodyText returns the text of the body of an error response: the text of a JSON error or
-// problem, the title of a page, or the beginning of a plain text.
+// bodyText returns the text of the body of an error response: the text of a JSON error or problem,
+// the title of a page, or the body itself if it is plain text.
 func bodyText(body []byte) string {
 	body = bytes.TrimSpace(body)
 	switch {

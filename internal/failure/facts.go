@@ -12,26 +12,26 @@ type Facts struct {
 	Class  Class  // the class; if it is "", the function Of determines the class
 	Server string // the configured name
 	Cause  string // the short word for the cause; see Failure.Cause
-	// Given means that the server comes from the command line. The action then names a flag instead
-	// of a setting.
+	// Given means that the server comes from the command line. Failure.Action then names a flag
+	// instead of a setting.
 	Given bool
-	// ByClient means that a client's configuration has this command line. The action then names
-	// that configuration. It is only used together with Given.
+	// ByClient means that the command line of Dragoman is in a client's configuration.
+	// Failure.Action then names that configuration. ByClient is used only if Given is set.
 	ByClient bool
 
 	// These are facts about a command.
 	Command string   // the program that was started, without arguments
 	Args    []string // the arguments of Command; they may be secret, so they are never shown
-	Start   string   // the operating system's reason if the command could not be started
-	Hint    string   // what the user should check if the program could not be started
+	Start   string   // the operating system's reason why the command could not be started
+	Hint    string   // a more precise reason why the program could not be started; "" if unknown
 	PATH    string   // the PATH that was searched; "" if none was searched
 	Near    []string // commands in PATH with a similar name
-	Exit    string   // how the process ended, such as "exit status 1"; "" if it is running
-	Running bool     // the server was ready before, and no call has failed
+	Exit    string   // how the process ended, such as "exit status 1"; "" if the process did not exit by itself
+	Running bool     // the server was ready; the failure is neither about opening the server nor about a call
 	Stderr  []string // the last lines of stderr, oldest first, printable
 	Stdout  []string // the first lines of stdout that are not messages, printable
-	// Withheld are environment variables of Dragoman that stderr mentions and that were not
-	// passed on.
+	// Withheld has the environment variables of Dragoman that stderr mentions, and that Dragoman
+	// did not pass to the server.
 	Withheld []string
 
 	// Facts about an address.
@@ -57,7 +57,7 @@ type Facts struct {
 	Listen string // the listen address
 	Holder string // the program that already listens at the address, with its pid; "" if unknown
 
-	// Sentence replaces the sentence of the class. Action replaces the action of the class.
+	// Sentence and Action replace the texts that Of chooses for the class. "" means no replacement.
 	Sentence, Action string
 
 	// Clean masks configured secrets. If it is nil, only text that looks like a secret is
@@ -71,7 +71,7 @@ type Facts struct {
 // must not block.
 type Source interface{ DescribeFailure(*Facts) }
 
-// clean masks secrets in a text of a peer.
+// clean masks secrets in text from a peer.
 func (f *Facts) clean(s string) string {
 	if f.Clean != nil {
 		s = f.Clean(s)
@@ -79,7 +79,7 @@ func (f *Facts) clean(s string) string {
 	return excerpt.MaskSecrets(s)
 }
 
-// say returns a peer's text on one line, bounded and with secrets masked.
+// say returns text from a peer on one line, bounded and with secrets masked.
 func (f *Facts) say(s string, limit int) string { return excerpt.Line(f.clean(s), limit) }
 
 // gather adds the facts of the errors in err's tree, starting with the outermost error.

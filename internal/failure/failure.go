@@ -26,14 +26,14 @@ type From string
 const (
 	Stderr   From = "stderr"   // stderr of the server's process
 	Stdout   From = "stdout"   // text on stdout of the server's process that is not a message
-	Response From = "response" // the HTTP status and the text of the body
-	Exchange From = "exchange" // the message that was sent, and the answer
+	Response From = "response" // an HTTP response: its status, some headers and the text of its body
+	Exchange From = "exchange" // the message to the server, and its answer
 	System   From = "system"   // the operating system, or the network on the way to the server
 )
 
-// Failure describes what went wrong with a server or a listener. It is an error, and its text
-// is the sentence. Of makes a Failure, which does not change afterwards. Its JSON form has
-// only the fields below.
+// Failure describes what went wrong with a server or a listener. A Failure is an error, and
+// Sentence is its text. A Failure does not change after Of has made it. Its JSON form has the
+// exported fields except Err.
 type Failure struct {
 	Class  Class  `json:"class"`
 	Server string `json:"server,omitempty"` // the configured name; "" if the failure is not about a server
@@ -45,8 +45,8 @@ type Failure struct {
 	// Action is one thing to do: a command, a setting or a link. It has no full stop.
 	Action string `json:"action,omitempty"`
 	Status int    `json:"status,omitempty"` // HTTP status; 0 for none
-	// Cause is a short word for the cause. Errors to clients have it under data.cause. ""
-	// means that there is none.
+	// Cause is a short word for the cause. "" means that there is none. Errors to clients contain
+	// the word in data.cause.
 	Cause string `json:"cause,omitempty"`
 	// Err is the error from which the failure was made. It is never shown.
 	Err error `json:"-"`
@@ -72,8 +72,8 @@ func (f *Failure) Text() string {
 	return f.Sentence + "; " + f.Action
 }
 
-// Public returns the failure for clients on other machines. It leaves out the output of the
-// process, the error messages of the operating system, and the paths in the sentence.
+// Public returns the failure as clients on other machines may see it. Public leaves out the output
+// of the process, the error messages of the operating system, and the paths in the sentence.
 func (f *Failure) Public() *Failure {
 	if f == nil || f.EvidenceFrom == "" || f.EvidenceFrom == Response || f.EvidenceFrom == Exchange {
 		return f

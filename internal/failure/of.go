@@ -52,7 +52,7 @@ var words = map[string]Class{
 	"dns": DNS, "tls": TLS, "connect": Unreachable, "link": CutOff, "unreachable": Unreachable, "exec": CannotStart,
 }
 
-// classify finds the class of an error.
+// classify finds the class of a failure from its facts and its error.
 func (f *Facts) classify(err error) Class {
 	switch f.Cause {
 	case "session_lost", "removed", "shutdown", "cancelled", "stopped", "restarted":

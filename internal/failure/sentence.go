@@ -15,13 +15,13 @@ import (
 )
 
 // saying has the texts of a failure. plain and plainAction leave out text that must not leave this
-// machine. "" means that they are the same as the full texts.
+// machine. If one of them is "", the full text may leave this machine.
 type saying struct {
 	sentence, plain     string
 	action, plainAction string
 }
 
-// tell sets the texts of a failure.
+// tell sets the texts of out: its sentence, action, flag and evidence.
 func (f *Facts) tell(out *Failure, err error) {
 	evidence, best, from := f.evidence()
 	s := f.sentence(err, best)
@@ -94,7 +94,7 @@ func (f *Facts) who() string {
 	return "server " + strconv.Quote(f.Server)
 }
 
-// said returns ": " and the words in quotes. It returns "" if words is "".
+// said returns ": " and words in quotes. It returns "" if words is "".
 func said(words string) string {
 	if words == "" {
 		return ""
@@ -265,7 +265,7 @@ func (f *Facts) listen() string {
 	return "address " + f.Listen
 }
 
-// exit says how the process ended.
+// exit returns a phrase that says how the process ended.
 func (f *Facts) exit() string {
 	code, isStatus := strings.CutPrefix(f.Exit, "exit status ")
 	signal, isSignal := strings.CutPrefix(f.Exit, "signal: ")
@@ -310,7 +310,8 @@ var signals = map[string]string{
 // killed reports whether the process was ended by SIGKILL or SIGTERM.
 func (f *Facts) killed() bool { return f.Exit == "signal: killed" || f.Exit == "signal: terminated" }
 
-// exitAction returns the action for the most useful line of stderr.
+// exitAction returns what the user should do after the process has exited. best is the most useful
+// line of stderr.
 func (f *Facts) exitAction(best string) string {
 	low := strings.ToLower(best)
 	switch {
@@ -383,8 +384,8 @@ func (f *Facts) missing() saying {
 	return s
 }
 
-// more returns the server's words as the end of a sentence that already has a colon. It returns ""
-// if there are no words.
+// more returns the end of a sentence, which quotes a line of the server's stderr. The sentence
+// already has a colon. more returns "" if the line is empty.
 func more(line string, f *Facts) string {
 	if line = f.say(line, maxQuoted); line != "" {
 		return "; its stderr says " + strconv.Quote(line)
@@ -483,7 +484,8 @@ func (f *Facts) within() string {
 	return " in time"
 }
 
-// reason returns ": " and the reason why no connection was made.
+// reason returns ": " and the reason why no connection was made. It returns "" if the reason is
+// unknown.
 func (f *Facts) reason(err error) string {
 	if f.Got != "" {
 		return ": " + f.Got
@@ -491,7 +493,8 @@ func (f *Facts) reason(err error) string {
 	return after(err)
 }
 
-// after returns ": " and the text of an error. It returns "" if there is no text.
+// after returns ": " and the text of the first error in the chain of err that has a text. It
+// returns "" if there is none.
 func after(err error) string {
 	for err != nil {
 		if t := excerpt.Line(err.Error(), maxQuoted*2); t != "" {
@@ -502,7 +505,7 @@ func after(err error) string {
 	return ""
 }
 
-// hostOf returns the host and port of a URL.
+// hostOf returns the host and port of a URL. It returns a general phrase if the URL has no host.
 func hostOf(address string) string {
 	u, err := url.Parse(address)
 	if err != nil || u.Host == "" {

@@ -14,8 +14,8 @@ import (
 // §Base, "_meta").
 const reserved = "io.modelcontextprotocol/"
 
-// admit decides whether the server may serve a request, and registers it as running. If the
-// request is not admitted, admit returns the error for the answer.
+// admit decides whether the server may serve a request. If so, admit registers the request as
+// running. Otherwise it returns the error for the answer.
 func (c *conversation) admit(x *exchange) *jsonrpc.Error {
 	known := c.s.methods[x.m.Method]
 	opening := c.opening(x, known)
@@ -42,7 +42,7 @@ func (c *conversation) admit(x *exchange) *jsonrpc.Error {
 	return c.register(x)
 }
 
-// register records that a request is running.
+// register records that a request is running. It returns an error if the request cannot run.
 func (c *conversation) register(x *exchange) *jsonrpc.Error {
 	c.s.mu.Lock()
 	crowded, taken := len(c.running) >= maxWaiting, false
@@ -63,8 +63,8 @@ func (c *conversation) register(x *exchange) *jsonrpc.Error {
 	return nil
 }
 
-// opening checks the required members of a request, and whether the client has completed the steps
-// before this request.
+// opening checks the required members of a request, and whether the client has completed the
+// handshake steps that must come before the request.
 func (c *conversation) opening(x *exchange, known *method) *jsonrpc.Error {
 	if !c.ed.has(handshake) {
 		return c.stateless(x)
@@ -144,7 +144,7 @@ func (c *conversation) stateless(x *exchange) *jsonrpc.Error {
 	if m.Method == mcp.MethodInitialize {
 		// 2026-07-28 §Versioning, "Backward Compatibility": the error message lists the versions,
 		// because an older client shows only this message. The request is a violation only if the
-		// client has also used this revision.
+		// client has sent a modern request before.
 		bad := refusal(jsonrpc.CodeMethodNotFound, "%s has no initialize; this server supports %s and nothing else", c.ed.date, c.ed.date)
 		c.s.mu.Lock()
 		late := c.phase == operating
@@ -230,8 +230,8 @@ func (c *conversation) checkNotification(m *jsonrpc.Message, overHTTP bool) (wro
 		return c.initialized()
 	case mcp.NoteCancelled:
 		if overHTTP && !c.ed.has(handshake) {
-			// 2026-07-28 §Streamable HTTP, "Sending Messages": the client should close the
-			// stream instead. The notification is unexpected but harmless.
+			// 2026-07-28 §Streamable HTTP, "Sending Messages": the client should close the stream
+			// instead. The notification is recorded as a violation, but has no other effect.
 			c.s.violate(m.Method, "not allowed over Streamable HTTP")
 			return ""
 		}

@@ -15,9 +15,9 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 )
 
-// question is a request of a tool to the client.
+// question is a request that a tool sends to the client.
 type question struct {
-	key     string // the key among the questions of one round
+	key     string // identifies the question among those of one round
 	method  string
 	params  string
 	needs   []string // the path of the capability that the client must declare
@@ -34,7 +34,7 @@ func (*inputRequired) Error() string { return "input is required" }
 func (e *edition) askSample(key, prompt string) question {
 	content := need("content", anObject, need("type", aString), may("text", aString))
 	if e.has(formModes) {
-		// 2025-11-25 §Sampling: one content block or several.
+		// 2025-11-25 §Sampling: content is one block or a list of blocks.
 		content = need("content", anything)
 	}
 	return question{
@@ -86,7 +86,7 @@ func (e *edition) askForm(key, words string) question {
 // richFields has the names of the fields of askRichForm.
 var richFields = []string{"color", "sizes", "tags", "name", "age", "gloss"}
 
-// askRichForm returns a form with all types of fields that 2025-11-25 has.
+// askRichForm returns a form with many of the field types in 2025-11-25.
 func (e *edition) askRichForm(key, words string) question {
 	return question{
 		key: key, method: mcp.MethodElicit, needs: []string{"elicitation", "form"},
@@ -165,9 +165,9 @@ func (x *exchange) declared(q *question) bool {
 	return allows(x.caps, q.needs...)
 }
 
-// ask sends questions to the client and returns the answers as JSON objects, in the order of
-// the questions. In revisions with input rounds, a call calls ask once in each round, always
-// with the same questions.
+// ask sends questions to the client and returns the answers as JSON objects, in the order of the
+// questions. In revisions with input rounds, the tool runs again in each round. It then calls ask
+// again with the same questions.
 func (x *exchange) ask(qs ...question) ([][]byte, error) {
 	for i := range qs {
 		if !x.declared(&qs[i]) {
@@ -199,7 +199,7 @@ func (x *exchange) undeclared(q *question) error {
 	for i := len(q.needs) - 1; i >= 0; i-- {
 		caps = "{" + quote(q.needs[i]) + ":" + caps + "}"
 	}
-	// 2026-07-28 §Base, "Per-request protocol fields".
+	// This error is defined in 2026-07-28 §Base, "Per-request protocol fields".
 	return &jsonrpc.Error{
 		Code: mcp.CodeMissingCapability, Message: "the client has not declared " + path,
 		Data: []byte(`{"requiredCapabilities":` + caps + `}`),
@@ -231,7 +231,7 @@ func (x *exchange) askLive(q *question) ([]byte, error) {
 	case <-x.ctx.Done():
 		c.s.mu.Lock()
 		if _, still := c.asked[id]; still {
-			c.asked[id] = nil // the client's response may already be on its way, and is then not a violation
+			c.asked[id] = nil // a response that is already on its way is not a violation
 		}
 		c.s.mu.Unlock()
 		if causeOf(x) == errCancelled {
@@ -243,15 +243,15 @@ func (x *exchange) askLive(q *question) ([]byte, error) {
 
 func causeOf(x *exchange) error { return context.Cause(x.ctx) }
 
-// askInResult takes the answers from the request. If some answers are missing, the result of the
-// call asks for them. The state has the answers of earlier rounds.
+// askInResult returns the answers that the client has sent, in this request or, with the state, in
+// earlier rounds. If answers are missing, askInResult returns the result that asks for them.
 func (x *exchange) askInResult(qs []question) ([][]byte, error) {
 	if x.spent+len(qs) <= len(x.past) {
 		x.spent += len(qs)
 		return x.past[x.spent-len(qs) : x.spent], nil
 	}
 	if x.answered {
-		return nil, x.inputRequired(qs) // the question is asked in the next round
+		return nil, x.inputRequired(qs) // the answers in this request belong to an earlier question, so ask qs in the next round
 	}
 	raw, given := x.m.Raw, x.m.Param("inputResponses")
 	var answers [][]byte
@@ -285,8 +285,8 @@ func (x *exchange) inputRequired(qs []question) error {
 	return &inputRequired{`"inputRequests":{` + strings.Join(asks, ",") + `},"requestState":` + quote(x.sealed())}
 }
 
-// stateKey signs the state that the client sends back. It is not secret, because the fake only
-// needs to be deterministic.
+// stateKey signs the state that the client sends back. The key need not be secret. It is constant,
+// so that the fake is deterministic.
 const stateKey = "a fake has no secrets"
 
 // sealed returns a signed state that contains the answers of all rounds so far. Only the same tool
