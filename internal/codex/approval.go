@@ -459,7 +459,7 @@ func elicitation(m *jsonrpc.Message, q *question) {
 		q.url = true
 		o.text("mode", "url").member("url", at[3].Of(m.Raw)).member("elicitationId", at[4].Of(m.Raw))
 	default:
-		return // only Codex's own clients know this kind of form
+		return // only Codex's own clients support this kind of form
 	}
 	q.params = o.json()
 	q.reply = func(raw []byte, result jsonrpc.Span) ([]byte, bool) {

@@ -16,41 +16,41 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/work"
 )
 
-// bridge is an MCP server that uses one worker. One goroutine reads from the client and one
-// from the worker, and neither of them waits for the other side. Tool calls and worker requests
-// run on further goroutines.
+// bridge is an MCP server that uses one worker. One goroutine reads from the client, and another
+// goroutine reads from the worker. Tool calls and requests from the worker run on further
+// goroutines, so the two readers never wait for the other side.
 type bridge struct {
 	server *Server
 	worker *worker
-	client transport.Pipe // the end that Adapt returns
-	side   transport.Pipe // the end that the bridge uses
+	client transport.Pipe // the end of the pipe that Adapt returns
+	side   transport.Pipe // the other end, which the bridge uses
 	begun  time.Time
 
-	life    context.Context // ends when the client or the worker ends
+	life    context.Context // ends when the client closes the pipe or the worker ends
 	end     context.CancelCauseFunc
 	running work.Group
 
 	events chan string // the names in {"event":…} lines that arrive during the handshake
 
 	mu       sync.Mutex
-	closing  bool // Close was called, so nothing new may start
-	opening  bool // a handshake is running
+	closing  bool // Close was called, so no new goroutine may start
+	opening  bool // a handshake is running or has succeeded
 	complete bool // the handshake has succeeded
-	counted  bool // the end of the worker was reported to the server
+	counted  bool // count has reported the end of the worker to server
 	forms    bool // the client supports form elicitation
 	urls     bool // the client supports URL elicitation
 	calls    map[jsonrpc.ID]*turn
-	threads  map[string]*turn // threads with a running turn
-	children map[string]*turn // threads that a turn's subagents have opened
+	threads  map[string]*turn // the running turn of each thread, by thread id
+	children map[string]*turn // the turn of the subagent that opened a thread, by thread id
 	asks     map[int64]chan *jsonrpc.Message
 	lastAsk  int64
-	open     map[jsonrpc.ID]context.CancelCauseFunc // open requests of the worker
+	open     map[jsonrpc.ID]context.CancelCauseFunc // cancel functions of the open requests from the worker, by request id
 	// answering is the number of answers to the worker that are being written. It does not
 	// include answers to requests in open.
 	answering int
 }
 
-// These constants limit the work that may run at the same time for each worker.
+// These constants are limits for each worker.
 const (
 	maxTurns     = 64
 	maxQuestions = 64
@@ -103,8 +103,8 @@ type pipe struct {
 	b *bridge
 }
 
-// Read returns the next message of the bridge. After the worker has ended, it returns an error with
-// the reason.
+// Read returns the next message from the bridge. After the worker has ended, it returns an error
+// with the reason.
 func (p *pipe) Read() (*jsonrpc.Message, error) {
 	m, err := p.Pipe.Read()
 	if errors.Is(err, io.EOF) {
@@ -118,7 +118,7 @@ func (p *pipe) Read() (*jsonrpc.Message, error) {
 // Stalled returns how long the worker has not read its stdin. The bridge itself never stops reading.
 func (p *pipe) Stalled() (d time.Duration, midway bool) { return p.b.worker.pipe.Stalled() }
 
-// Close ends the bridge, and waits for all goroutines that it has started.
+// Close ends the bridge, and waits for all goroutines that the bridge has started.
 func (p *pipe) Close() error {
 	b := p.b
 	b.mu.Lock()
@@ -134,7 +134,7 @@ func (p *pipe) Close() error {
 	return err
 }
 
-// count reports the end of the worker to the server, once.
+// count reports the end of the worker to the Server. Only the first call has an effect.
 func (b *bridge) count() {
 	b.mu.Lock()
 	counted, complete := b.counted, b.complete
@@ -147,7 +147,8 @@ func (b *bridge) count() {
 	b.server.ended(complete, !complete || !ours && time.Since(b.begun) < steady)
 }
 
-// start runs f on a goroutine. Close waits for the goroutine. After Close, start returns false.
+// start runs f on a goroutine. Close waits until f has returned. After Close, start does not run f
+// and returns false.
 func (b *bridge) start(f func()) bool {
 	return b.running.Go(f)
 }
@@ -182,11 +183,11 @@ func (b *bridge) serve() {
 	}
 }
 
-// say sends a message to the client. It ignores errors, because these mean that the client has
-// disconnected or that the message is too large for the pipe.
+// say sends a message to the client. It ignores errors. An error means that the client has
+// disconnected, or that the message is too large for the pipe.
 func (b *bridge) say(raw []byte) { _ = b.side.Write(raw) }
 
-// answer answers a call. If the result is too large for the pipe, it sends an error.
+// answer answers a call. If the result is too large for the pipe, it sends an error instead.
 func (b *bridge) answer(m *jsonrpc.Message, result []byte) {
 	err := b.side.Write(jsonrpc.AppendResult(nil, m.ID, result))
 	if err != nil && !errors.Is(err, io.ErrClosedPipe) {
@@ -221,8 +222,8 @@ func (b *bridge) request(m *jsonrpc.Message) {
 	}
 }
 
-// initialize performs the handshake with the worker and then answers the client. A failed
-// handshake may be repeated on the same pipe.
+// initialize performs the handshake with the worker and then answers the client. After a failed
+// handshake, the client may send initialize again on the same pipe.
 func (b *bridge) initialize(m *jsonrpc.Message) {
 	capable := jsonrpc.Find(m.Raw, m.Param("capabilities"), "elicitation")
 	if jsonrpc.KindOf(m.Raw, capable) == '{' {
@@ -277,8 +278,8 @@ func versionOf(agent string) string {
 	return version
 }
 
-// hear handles notifications and requests of the worker. It runs on the goroutine that reads
-// from the worker.
+// hear handles notifications and requests from the worker. It runs on the goroutine that reads from
+// the worker.
 func (b *bridge) hear(m *jsonrpc.Message) {
 	if m.Kind == jsonrpc.Request {
 		b.handleRequest(m)
@@ -308,8 +309,8 @@ func (b *bridge) hear(m *jsonrpc.Message) {
 	}
 }
 
-// adopt assigns a thread to the turn whose subagent has opened it, so that approval
-// requests of the thread reach the right client.
+// adopt assigns the thread of a subagent to the turn that started the subagent. So approval
+// requests from this thread reach the right client.
 func (b *bridge) adopt(m *jsonrpc.Message) {
 	thread := m.Param("thread")
 	id, parent := text(m.Raw, thread, "id"), text(m.Raw, thread, "parentThreadId")
@@ -327,8 +328,8 @@ func (b *bridge) adopt(m *jsonrpc.Message) {
 	}
 }
 
-// turnOf returns the running turn of a thread. If the worker does not name the thread, turnOf
-// looks for the turn id.
+// turnOf returns the running turn of a thread. If thread is "", turnOf looks for a turn with the
+// given id.
 func (b *bridge) turnOf(thread, id string) *turn {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -343,7 +344,8 @@ func (b *bridge) turnOf(thread, id string) *turn {
 	return nil
 }
 
-// asker returns the turn that a worker request belongs to.
+// asker returns the turn that runs in a thread, or the turn whose subagent opened the thread. It
+// returns nil if there is no such turn.
 func (b *bridge) asker(thread string) *turn {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -34,8 +34,8 @@ func (current) open(ctx context.Context, b *bridge, a *arguments) (string, error
 	return id, nil
 }
 
-// settings returns the config of a new thread, or nil. It contains the settings that are not
-// members of thread/start.
+// settings returns the value of config in thread/start, or nil. It contains the settings for which
+// thread/start has no other member.
 func (a *arguments) settings() []byte {
 	var fields []jsonrpc.Field
 	if !a.profile.IsZero() {
@@ -130,7 +130,7 @@ func (current) hear(m *jsonrpc.Message) (e event, ok bool) {
 	return e, true
 }
 
-// begunItem describes an item that has started.
+// begunItem returns the kind and the text of the event for an item that has started.
 func begunItem(raw []byte, item jsonrpc.Span) (eventKind, string) {
 	switch text(raw, item, "type") {
 	case "commandExecution":
@@ -145,7 +145,7 @@ func begunItem(raw []byte, item jsonrpc.Span) (eventKind, string) {
 	return alive, ""
 }
 
-// turnError returns the text of a turn's error.
+// turnError returns the text of an error in a turn.
 func turnError(raw []byte, at jsonrpc.Span) string {
 	s := strings.TrimSpace(text(raw, at, "message"))
 	if more := strings.TrimSpace(text(raw, at, "additionalDetails")); more != "" {

@@ -22,16 +22,17 @@ const methodInitialize = "initialize"
 
 // greeting is one handshake with a worker. A worker has at most one handshake at a time.
 //
-// If the last worker did not answer version 2, a greeting offers version 1 at once. Otherwise it
-// first offers version 2. If the worker refuses the params of version 2 or does not answer, the
-// greeting offers version 1 on the same pipe. If the worker refuses client_info, which is the
-// second spelling of clientInfo, the greeting offers version 1 again without client_info. A late
-// answer to an earlier offer still counts.
+// A greeting offers version 1 or version 2 of the params of initialize. If the last worker did not
+// answer version 2, the greeting offers version 1 at once. Otherwise it first offers version 2. If
+// the worker refuses version 2 or does not answer in time, the greeting offers version 1 on the
+// same pipe. If the worker refuses client_info, which is the second spelling of clientInfo, the
+// greeting offers version 1 again without client_info. It also accepts a late answer to an earlier
+// offer.
 type greeting struct {
 	b     *bridge
 	begun time.Time
 	trace handshake.Trace
-	cause string // why version 1 was offered; "" if it was not
+	cause string // why the greeting offered version 1; "" if it did not
 	class string // the cause as one word; see Server.Handshakes
 }
 
@@ -75,13 +76,13 @@ func (b *bridge) greet(ctx context.Context, info []byte) (*jsonrpc.Message, erro
 	return m, nil
 }
 
-// offered is the worker's answer to one of the offers.
+// offered is an offer and the worker's answer to that offer.
 type offered struct {
 	offer offer
 	m     *jsonrpc.Message
 }
 
-// offer is one way to send initialize.
+// offer is one variant of the params of initialize.
 type offer int
 
 const (
@@ -132,7 +133,7 @@ func (g *greeting) run(ctx context.Context, info []byte) (m *jsonrpc.Message, ve
 	} else {
 		err = send(offerTwo)
 	}
-	only := false // clientInfo alone has been offered
+	only := false // version 1 has been offered without client_info
 	for err == nil {
 		select {
 		case a := <-answers:
@@ -168,7 +169,7 @@ func (g *greeting) run(ctx context.Context, info []byte) (m *jsonrpc.Message, ve
 				return nil, "", problem("Codex refused the handshake: " + said(m))
 			}
 		case name := <-g.b.events:
-			// Until version 1 is offered, each status line of the worker starts the timeout again.
+			// Until version 1 is offered, each status line from the worker restarts the timeout.
 			g.noteEvent(name)
 			if !both {
 				timer.Reset(wait)
@@ -197,7 +198,7 @@ func (g *greeting) run(ctx context.Context, info []byte) (m *jsonrpc.Message, ve
 // maxSteps bounds the trace, because a wrapper may print any number of status lines.
 const maxSteps = 16
 
-// note adds a step to the trace, and publishes it.
+// note adds a step to the trace, and publishes the step.
 func (g *greeting) note(sent, got, reason string) {
 	if len(g.trace) >= maxSteps {
 		return
@@ -210,12 +211,12 @@ func (g *greeting) note(sent, got, reason string) {
 	}
 }
 
-// noteEvent records a status line that a wrapper prints while it starts.
+// noteEvent records a status line that a wrapper around Codex prints while it starts.
 func (g *greeting) noteEvent(name string) {
 	g.note("", `the line {"event":"`+excerpt.Line(name, 40)+`"}`, "Codex is running")
 }
 
-// drain records the lines that arrived before an answer.
+// drain records the status lines that arrived before an answer to initialize.
 func (g *greeting) drain() {
 	for {
 		select {
@@ -245,14 +246,14 @@ func already(e *jsonrpc.Error) bool {
 	return strings.Contains(strings.ToLower(e.Message), "already initialized")
 }
 
-// schemaWords occur in errors about unknown or missing members.
+// schemaWords has phrases that occur in errors about unknown or missing members.
 var schemaWords = []string{
 	"unknown field", "missing field", "unknown variant", "unexpected", "invalid type", "invalid param", "invalid request",
 	"additional propert", "unrecognized", "schema", "validation", "protocolversion", "protocol_version", "protocol version", "deserialize",
 }
 
-// fallsBack reports whether version 1 should be offered because the error is about a member that
-// only version 2 has.
+// fallsBack reports whether an error probably means that the worker does not support the params of
+// version 2. If so, the greeting offers version 1.
 func fallsBack(e *jsonrpc.Error) bool {
 	if e.Code == jsonrpc.CodeInvalidParams || e.Code == jsonrpc.CodeInvalidRequest {
 		return true
@@ -266,7 +267,8 @@ func fallsBack(e *jsonrpc.Error) bool {
 	return false
 }
 
-// classOf returns a word for an error after which version 1 is offered.
+// classOf returns the class of an error after which the greeting offers version 1: the code of the
+// error, or "schema".
 func classOf(e *jsonrpc.Error) string {
 	switch e.Code {
 	case jsonrpc.CodeInvalidParams, jsonrpc.CodeInvalidRequest:
@@ -275,15 +277,16 @@ func classOf(e *jsonrpc.Error) string {
 	return "schema"
 }
 
-// versionTwo returns the params of version 2. The result contains the new members in both spellings.
+// versionTwo returns the params of version 2. Each member is in both spellings, camelCase and
+// snake_case.
 func versionTwo(info []byte) []byte {
 	b := append([]byte(`{"protocolVersion":"v2","protocol_version":"v2","clientInfo":`), info...)
 	b = append(append(b, `,"client_info":`...), info...)
 	return append(b, `,"capabilities":{}}`...)
 }
 
-// versionOne returns the params of version 1, with clientInfo in both spellings. Members that
-// version 1 lacks are omitted instead of null.
+// versionOne returns the params of version 1, with clientInfo in both spellings. It omits the
+// members that only version 2 has, because even a null member may be refused.
 func versionOne(info []byte) []byte {
 	b := append([]byte(`{"clientInfo":`), info...)
 	return append(append(append(b, `,"client_info":`...), info...), '}')
@@ -294,14 +297,15 @@ func clientInfoOnly(info []byte) []byte {
 	return append(append([]byte(`{"clientInfo":`), info...), '}')
 }
 
-// refusesMirror reports whether an error of version 1 is about client_info, which most workers
-// ignore and strict workers refuse.
+// refusesMirror reports whether an error after an offer of version 1 is about client_info. Most
+// workers ignore this member, but strict workers refuse it.
 func refusesMirror(e *jsonrpc.Error) bool {
 	low := strings.ToLower(e.Message)
 	return strings.Contains(low, "client_info") || strings.Contains(low, "additional propert")
 }
 
-// said returns the text for an error of the worker. A code that is a string is quoted.
+// said returns the code and the message of an error from the worker as text. If the code is a
+// string, it is quoted.
 func said(m *jsonrpc.Message) string {
 	e := failureOf(m)
 	s := strconv.FormatInt(e.Code, 10)
@@ -314,7 +318,7 @@ func said(m *jsonrpc.Message) string {
 	return s
 }
 
-// describe lists the members of a result.
+// describe returns text that lists the first members of a result.
 func describe(m *jsonrpc.Message) string {
 	var names []string
 	for x := range jsonrpc.Members(m.Raw, m.Result) {

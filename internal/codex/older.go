@@ -10,9 +10,10 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
 )
 
-// older is the protocol of workers with conversations, the predecessors of threads. Its events are
-// Codex's internal events in the form codex/event/TYPE, with a member msg. Wrappers also send these
-// events without the prefix, in camelCase and without msg: agentMessageDelta, agentMessage.
+// older is the protocol of workers that have conversations instead of threads. Its events are
+// Codex's internal events, with the method codex/event/TYPE and a member msg. Wrappers also send
+// these events with the type in camelCase as the method and without msg, for example
+// agentMessageDelta.
 type older struct{}
 
 const eventPrefix = "codex/event"
@@ -38,8 +39,8 @@ func (older) open(ctx context.Context, b *bridge, a *arguments) (string, error) 
 	return id, nil
 }
 
-// resume resumes a conversation by its id. If the worker does not support that, resume uses the
-// conversation's rollout file.
+// resume resumes a conversation by its id. If that fails, resume uses the path of the
+// conversation's rollout file, if Dragoman knows this path.
 func (older) resume(ctx context.Context, b *bridge, thread string) error {
 	_, err := b.ask(ctx, "resumeConversation", (&object{}).text("conversationId", thread).json(), nil)
 	if path := b.server.recall(thread).rollout; err != nil && path != "" {
@@ -63,7 +64,8 @@ func (older) begin(ctx context.Context, b *bridge, t *turn, a *arguments) error 
 		}
 		t.learn("")
 		if !m.ResultMember("finish_reason").IsZero() {
-			// A wrapper answers at the end of the turn, and sends no event for the end.
+			// This answer comes from a wrapper, which answers only at the end of the turn and sends
+			// no event for the end.
 			t.take(older{}, &event{thread: id, kind: ended, status: completed})
 		}
 	}
@@ -71,7 +73,8 @@ func (older) begin(ctx context.Context, b *bridge, t *turn, a *arguments) error 
 	if !isUnknown(err) {
 		return err
 	}
-	// The method that uses the rollout file needs all settings again.
+	// The worker does not support sendUserMessage. Use sendUserTurn, which needs all settings
+	// again.
 	c := b.server.recall(id)
 	o = (&object{}).text("conversationId", id).member("items", items).text("cwd", cmp.Or(c.cwd, ".")).
 		text("approvalPolicy", cmp.Or(c.policy, "on-request")).member("sandboxPolicy", sandboxPolicy(c.sandbox)).
@@ -80,7 +83,8 @@ func (older) begin(ctx context.Context, b *bridge, t *turn, a *arguments) error 
 	return err
 }
 
-// sandboxPolicy returns the policy for a sandbox mode. The default is the strictest one.
+// sandboxPolicy returns the policy for a sandbox mode. If mode is "", it returns the strictest
+// policy, read-only.
 func sandboxPolicy(mode string) []byte {
 	o := (&object{}).text("mode", cmp.Or(mode, "read-only"))
 	if mode == "workspace-write" {
@@ -95,7 +99,7 @@ func (older) interrupt(ctx context.Context, b *bridge, t *turn) error {
 	return err
 }
 
-// finish removes the listener. With two listeners, all events would arrive twice.
+// finish removes the listener that begin added. With two listeners, each event would arrive twice.
 func (older) finish(b *bridge, t *turn) {
 	id := t.subscription()
 	if id == "" {
@@ -170,7 +174,7 @@ func messageOf(raw []byte, at jsonrpc.Span) string {
 	return text(raw, at, "content")
 }
 
-// commandOf returns a command as a text. It may be a string or an array of arguments.
+// commandOf returns a command as text. The command may be a string or an array of arguments.
 func commandOf(raw []byte, at jsonrpc.Span) string {
 	if s, ok := jsonrpc.Text(raw, at); ok {
 		return s

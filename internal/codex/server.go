@@ -16,32 +16,33 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/work"
 )
 
-// Options configure how workers are handled. The zero value works.
+// Options configure a Server. The zero value works.
 type Options struct {
 	Server string // the configured name of the server, for logs and traces
 
-	// Silence is how long to wait for an answer to version 2 of the handshake. After this time,
-	// version 1 is tried on the same pipe. 0 means 5 s.
+	// Silence is how long to wait for an answer to version 2 of the handshake. After this time, the
+	// bridge offers version 1 on the same pipe. 0 means 5 s.
 	Silence time.Duration
-	// Initialized sends the notification initialized after the handshake. The known workers do not
-	// need this notification, and some answer it with an error.
+	// Initialized makes the bridge send the notification initialized after the handshake. The known
+	// workers do not need this notification, and some answer it with an error.
 	Initialized bool
-	// WrongParams are additional words to look for in errors. They show that a worker refuses
-	// version 2 because of unknown members.
+	// WrongParams are additional signs to look for in errors. An error with such a sign means that
+	// the worker refuses version 2 because of unknown members.
 	WrongParams []dialect.Sign
-	// Restarts is the number of starts in a row that may fail before a pause of the length Rest.
-	// The default is 5 starts and 10 minutes. A negative Restarts means no limit.
+	// Restarts is the number of failed starts in a row after which the Server makes a pause of the
+	// length Rest. If Restarts is 0, it is 5. If it is negative, there is no limit. If Rest is not
+	// positive, it is 10 minutes.
 	Restarts int
 	Rest     time.Duration
 
-	// Message is the maximum length in bytes of one message of a worker. This also limits the
-	// text of a turn. 0 means 16 MiB.
+	// Message is the maximum length in bytes of one message from a worker. It also limits the text
+	// of a turn. 0 means 16 MiB.
 	Message int
 
-	// Events gets the result of each handshake with a worker. If it is nil, nothing is
-	// published.
+	// Events gets the result of each handshake with a worker. If Events is nil, the Server
+	// publishes no events.
 	Events *events.Publisher
-	// Clean removes secrets from a worker's output before the output is logged or traced. If it
+	// Clean removes secrets from a worker's output before the output is logged or traced. If Clean
 	// is nil, the output is unchanged.
 	Clean func(text string) string
 	Log   *slog.Logger
@@ -52,7 +53,7 @@ type Reason string
 
 // With HandshakeComplete, the worker can run turns. With every other Reason, it cannot.
 const (
-	WorkerLaunching      Reason = "worker_launching" // there is no process or no handshake yet
+	WorkerLaunching      Reason = "worker_launching" // no process has started, or no handshake has begun
 	HandshakePending     Reason = "handshake_pending"
 	HandshakeComplete    Reason = "handshake_complete"
 	HandshakeFailed      Reason = "handshake_failed"
@@ -62,15 +63,15 @@ const (
 // ErrRestartLimit means that too many starts in a row have failed. The error of Admit wraps it.
 var ErrRestartLimit = errors.New(string(RestartLimitExceeded))
 
-// steady is how long a worker must run before its exit no longer counts as a failed start. A
-// worker that has completed a turn also does not count as failed.
+// steady is how long a worker must run so that its exit does not count as a failed start.
 const steady = time.Minute
 
-// maxPause is the maximum delay before the next start.
+// maxPause is the maximum delay before the next start after a failed start.
 const maxPause = time.Minute
 
-// Server represents one configured worker. It covers all restarts, and all processes that different
-// kinds of clients need. New creates a Server. A Server does not have to be closed.
+// Server represents one configured worker. It represents all processes of this worker: a new
+// process after each restart, and separate processes for different kinds of clients. New creates a
+// Server. A Server does not have to be closed.
 type Server struct {
 	o Options
 
@@ -123,8 +124,8 @@ func (s *Server) Readiness() string {
 	return string(s.reason)
 }
 
-// Environ returns the variable by which wrappers around Codex recognise that another program
-// starts them. Without it, they print nothing and wait.
+// Environ returns the environment variable that tells wrappers around Codex that another program
+// starts them. Without this variable, wrappers print nothing and wait.
 func (s *Server) Environ() []string { return []string{"CODEX_WORKER_SUPERVISED=true"} }
 
 // Negotiated returns the version of the last handshake, "v1" or "v2". cause says why the version is
@@ -144,7 +145,7 @@ func (s *Server) Handshakes() map[[2]string]uint64 {
 	return maps.Clone(s.handshakes)
 }
 
-// negotiated records a handshake. class is the cause as a word.
+// negotiated records a handshake. class is the cause as one word; see Handshakes.
 func (s *Server) negotiated(version, cause, class string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -155,9 +156,10 @@ func (s *Server) negotiated(version, cause, class string) {
 	s.handshakes[[2]string{cmp.Or(version, "none"), class}]++
 }
 
-// Admit must be called before each start. After failed starts it waits up to a minute, as
-// work.Backoff says. After too many failed starts it returns ErrRestartLimit. Its only other error
-// is the error of ctx.
+// Admit must be called before each start. After a failed start, Admit waits up to a minute.
+// work.Backoff determines how long. After Options.Restarts failed starts in a row, Admit returns an
+// error that wraps ErrRestartLimit until the pause Options.Rest has ended. Its only other error is
+// the error of ctx.
 func (s *Server) Admit(ctx context.Context) error {
 	s.mu.Lock()
 	wait, failures := time.Until(s.notBefore), s.pauses.Failures()
@@ -192,7 +194,7 @@ func (s *Server) opened() {
 	s.mu.Unlock()
 }
 
-// proved resets the number of failures after a successful turn.
+// proved resets the number of failed starts after a successful turn.
 func (s *Server) proved() {
 	s.mu.Lock()
 	s.pauses.Reset()
@@ -230,21 +232,22 @@ func (s *Server) endedLocked(complete, failed bool) (failures int, exceeded bool
 	return s.pauses.Failures(), false
 }
 
-// past stores what a new worker needs to continue the conversations of a previous one. It keeps
+// past stores what a new worker needs to continue the conversations of a previous worker. It keeps
 // only the newest conversations.
 type past struct {
 	of    map[string]conversation
 	order []string
 }
 
-// These constants limit the stored conversations: their number, and the bytes of each. A larger
-// conversation is not stored, so it can be continued only while its worker runs.
+// These constants limit the number of stored conversations and the bytes of each conversation. A
+// larger conversation is not stored, so a client can continue it only while the same worker runs.
 const (
 	maxPast      = 256
 	maxPastBytes = 8 << 10
 )
 
-// conversation contains the settings that an older worker needs again to resume a conversation.
+// conversation contains the settings that a worker with the older protocol needs again to resume a
+// conversation.
 type conversation struct {
 	rollout, model, cwd, policy, sandbox string
 }

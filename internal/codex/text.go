@@ -2,11 +2,11 @@ package codex
 
 import "github.com/dragoman-mcp/dragoman/internal/jsonrpc"
 
-// maxSaid is the number of bytes of a worker's error text that Dragoman repeats. In the longest
-// errors, the worker lists all methods that it knows.
+// maxSaid is the maximum number of bytes of a worker's error text that Dragoman repeats. The
+// longest error texts list all methods of the worker.
 const maxSaid = 600
 
-// text returns the text of a member of obj, or "".
+// text returns the value of a string member of obj, or "" if obj has no such member.
 func text(raw []byte, obj jsonrpc.Span, key string) string {
 	s, _ := jsonrpc.Text(raw, jsonrpc.Find(raw, obj, key))
 	return s

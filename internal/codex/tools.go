@@ -7,7 +7,7 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
 )
 
-// These are the tools, with the names and arguments of Codex's own MCP server.
+// These are the tools. Their names and arguments are the same as in Codex's own MCP server.
 const (
 	toolStart    = "codex"
 	toolContinue = "codex-reply"
@@ -44,8 +44,8 @@ var toolList = []byte(`{"tools":[` +
 	`"required":["prompt"]},"outputSchema":` + outputSchema + `,` +
 	`"annotations":{"title":"Codex reply","readOnlyHint":false,"destructiveHint":true,"idempotentHint":false,"openWorldHint":true}}]}`)
 
-// arguments are the arguments of one call. The spans refer to raw. Each is JSON of the right
-// type, or absent.
+// arguments are the arguments of one call. The spans refer to raw. Each span contains JSON of the
+// right type, or is zero if the argument is absent.
 type arguments struct {
 	raw    []byte
 	prompt jsonrpc.Span
@@ -55,7 +55,7 @@ type arguments struct {
 	config                                                         jsonrpc.Span
 }
 
-// readArguments reads the arguments of a tool. problem is a sentence for the model, or "".
+// readArguments reads the arguments of a tool. problem tells the model what is wrong, or is "".
 // known is false for an unknown tool.
 func readArguments(tool string, m *jsonrpc.Message) (a *arguments, problem string, known bool) {
 	a = &arguments{raw: m.Raw}
@@ -82,7 +82,7 @@ func readArguments(tool string, m *jsonrpc.Message) (a *arguments, problem strin
 		}
 		switch {
 		case kind == 'n':
-			// Models write null for arguments that they omit.
+			// Ignore null, because models write null for arguments that they omit.
 		case slot == nil:
 			return nil, "Unknown argument: " + excerpt.Line(key, 80) + ". Other settings of Codex can be set with the argument config.", true
 		case kind != want:
@@ -111,7 +111,8 @@ func (a *arguments) of(at jsonrpc.Span) string {
 	return s
 }
 
-// copy adds arguments to o under other names. It omits absent arguments.
+// copy adds arguments to o in the given order. names maps each key in o to the span of an argument.
+// copy omits absent arguments.
 func (a *arguments) copy(o *object, names map[string]jsonrpc.Span, order ...string) {
 	for _, key := range order {
 		if at := names[key]; !at.IsZero() {

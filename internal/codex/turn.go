@@ -14,27 +14,28 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 )
 
-// These are the time limits of a turn.
+// These constants are the intervals and timeouts of a turn.
 const (
 	pace     = 100 * time.Millisecond // minimum time between two progress messages
 	beat     = 20 * time.Second       // time between keep-alive messages while a turn is silent
 	patience = 5 * time.Minute        // keep-alives end when the worker has sent no event for this long
-	// beginTimeout is the timeout of the request that starts a turn. Its answer means that the
-	// turn has begun.
+	// beginTimeout is the timeout of the request that starts a turn. The answer to this request
+	// means that the turn has begun.
 	beginTimeout = 30 * time.Second
 	// interruptTimeout is how long to wait for the end of an interrupted turn.
 	interruptTimeout = 5 * time.Second
 )
 
-// These constants limit what is kept of a turn: bytes of texts, or number of entries.
+// These constants limit what a turn keeps in memory. The first two are in bytes, and the other two
+// are numbers of entries.
 const (
 	maxDelta   = 64 << 10 // progress text that was not sent yet
 	maxPartial = 1 << 20  // text of a message that is not complete
 	maxPatches = 64       // file changes that may still need approval
-	maxNotes   = 16       // notes of Dragoman for the result
+	maxNotes   = 16       // notes that Dragoman adds to the result
 )
 
-// turn is one tool call and its state. The tool call runs a turn in a thread of the worker.
+// turn is the state of one tool call, which runs one turn in a thread of the worker.
 type turn struct {
 	b      *bridge
 	id     jsonrpc.ID // the id of the client's request, which is also the progress token
@@ -43,16 +44,16 @@ type turn struct {
 	wake   chan struct{} // capacity 1; signals that there is something to send, or that the turn has ended
 
 	mu       sync.Mutex
-	words    words // the protocol generation whose events count
+	words    words // the protocol generation of this turn; the turn ignores events of the other generation
 	thread   string
 	turn     string // id of the turn; "" until the worker has sent it
-	known    bool   // turn will not change any more, even if it is ""
+	known    bool   // the field turn is final, even if it is ""
 	early    *event // the event for the end of the turn, if it arrived before the turn's id
-	listener string // id of the listener, for older workers
+	listener string // id of the conversation listener; only for older workers
 	delta    []byte // progress text that was not sent yet
-	dropped  bool   // some progress text was dropped because of the limit
+	dropped  bool   // some progress text was dropped because of maxDelta
 	partial  []byte
-	message  string // the last complete message of the agent
+	message  string // the last complete message from the agent
 	status   string // how the turn ended; "" while it runs
 	problem  string // why the turn failed
 	notes    []string
