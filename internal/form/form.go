@@ -144,6 +144,7 @@ type maker struct {
 	work    int // bytes that were searched, an estimate
 
 	examples schema.Examples
+	types    schema.TypeFinder
 }
 
 // Make returns the form of a schema of an object. It never fails: a schema that cannot have fields
@@ -249,7 +250,7 @@ func (m *maker) field(p *schema.Property, key string, depth, i int) *Field {
 	}
 	f.Default = excerpt.Cut(string(usual), maxValue)
 	nullable := false
-	if rest, null := unwrapNull(to); null {
+	if rest, null := m.unwrapNull(to); null {
 		nullable, to = true, plain(rest)
 	}
 	if m.control(f, to, nullable, depth, i); f.Kind == JSON {
@@ -267,7 +268,7 @@ func (m *maker) field(p *schema.Property, key string, depth, i int) *Field {
 
 // example returns a short value for a schema, as a person types it. It returns "" if there is none.
 func (m *maker) example(v schema.View, name string) string {
-	if len(v.Raw()) > exampleOf || v.Types() == 0 {
+	if len(v.Raw()) > exampleOf || m.types.Types(v) == 0 {
 		return ""
 	}
 	value := excerpt.JSON(m.examples.ExampleShape(v, name))
@@ -314,13 +315,13 @@ func pointerStep(name string) string {
 
 // unwrapNull returns the other schema and true if v is a choice between null and one other schema.
 // Otherwise it returns v and false.
-func unwrapNull(v schema.View) (schema.View, bool) {
+func (m *maker) unwrapNull(v schema.View) (schema.View, bool) {
 	alternatives := v.Alternatives()
 	if len(alternatives) != 2 {
 		return v, false
 	}
 	for i := range alternatives {
-		if alternatives[i].Types() == schema.Null && alternatives[1-i].Types() != schema.Null {
+		if m.types.Types(alternatives[i]) == schema.Null && m.types.Types(alternatives[1-i]) != schema.Null {
 			return alternatives[1-i], true
 		}
 	}
@@ -329,7 +330,7 @@ func unwrapNull(v schema.View) (schema.View, bool) {
 
 // control chooses the control of a field.
 func (m *maker) control(f *Field, v schema.View, nullable bool, depth, i int) {
-	types := v.Types()
+	types := m.types.Types(v)
 	if types&schema.Null != 0 && types != schema.Null {
 		nullable = true
 		types &^= schema.Null
@@ -409,7 +410,7 @@ func (m *maker) array(f *Field, v schema.View) (kindText string, limits []string
 	least, _ := v.Int("minItems")
 	limits = span(v, "minItems", "maxItems", " element")
 	choices := items.Choices()
-	switch types := items.Types(); {
+	switch types := m.types.Types(items); {
 	case len(choices) > 0 && len(choices) <= maxSeveral && scalars(choices):
 		f.Kind, f.Options, kindText = Many, options(choices), "some of the values"
 	case types == schema.String:

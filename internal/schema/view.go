@@ -255,6 +255,23 @@ func (v View) Types() Types {
 	return v.types(0, &typeSearch{maxWork: math.MaxInt})
 }
 
+// TypeFinder finds the types of many schemas. All its searches together have one budget, because a
+// small schema can need a long search for each of its parts. The zero TypeFinder is ready for use.
+type TypeFinder struct {
+	searched int // bytes
+}
+
+// Types does the same as View.Types. It returns the empty set if the budget is exhausted.
+func (f *TypeFinder) Types(v View) Types {
+	c := typeSearch{work: f.searched, maxWork: maxSearched}
+	t := v.types(0, &c)
+	f.searched = c.work
+	if f.searched > maxSearched {
+		return 0
+	}
+	return t
+}
+
 // typeSearch counts the work of one search for types. The search ends if there is too much of it.
 type typeSearch struct {
 	steps         int // schemas

@@ -81,3 +81,26 @@ func TestChoices(t *testing.T) {
 		}
 	}
 }
+
+// TestTypesHaveOneBudget checks that the types of many hostile schemas do not need a long search.
+func TestTypesHaveOneBudget(t *testing.T) {
+	t.Parallel()
+	hostile, plain := view(`{"$ref":"#/$defs/d0","$defs":{`+branches()+`}}`), view(`{"type":"string"}`)
+	var f TypeFinder
+	if got := f.Types(plain); got != String {
+		t.Errorf("before: %v", got.Names())
+	}
+	searches := 0
+	for f.searched <= maxSearched {
+		if searches++; searches > 1000 {
+			t.Fatalf("%d searches have searched only %d bytes", searches, f.searched)
+		}
+		f.Types(hostile)
+	}
+	if most := maxSearched + hostile.work() + 2*typeLookups*len(hostile.raw); f.searched > most {
+		t.Errorf("%d bytes were searched, at most %d are allowed", f.searched, most)
+	}
+	if got := f.Types(plain); got != 0 {
+		t.Errorf("after: %v", got.Names())
+	}
+}
