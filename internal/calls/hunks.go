@@ -15,27 +15,29 @@ const (
 	Changed HunkKind = "changed" // replaced by other bytes
 	Added   HunkKind = "added"   // the bytes are only in the message
 	Removed HunkKind = "removed" // the bytes are only in the source
-	Lost    HunkKind = "lost"    // removed or replaced, because a revision cannot express it
+	Lost    HunkKind = "lost"    // removed or replaced, because the receiver's revision cannot express the bytes
 )
 
-// Hunk is a run of bytes of a source and of the message that was made from it.
+// Hunk is a range of bytes of a source, and the range of bytes of the message that was made from
+// this range.
 type Hunk struct {
 	Kind   HunkKind
-	At, To jsonrpc.Span // the bytes in the source, and those in the message; a span is empty if the hunk has no bytes there
+	At, To jsonrpc.Span // the range in the source, and the range in the message; either range may be empty
 	Why    jsonrpc.Reason
-	// Note is the letter of the reason (a, b … z, aa …), or its number (1, 2 …) if something
-	// is lost. It is "" for Same.
+	// Note is the letter of the reason (a, b … z, aa …), or the number of the reason (1, 2 …) if
+	// the reason is a loss. Note is "" if Kind is Same.
 	Note string
 }
 
-// Notes gives each reason a letter and each loss a number, in the order of the calls to Of. The
-// zero value is ready to use. It is not safe for concurrent use.
+// Notes assigns a letter to each reason, or a number if the reason is a loss. The order is the
+// order in which Of gets new reasons. The zero value is ready to use. A Notes is not safe for
+// concurrent use.
 type Notes struct {
 	Reasons []jsonrpc.Reason // the reasons with letters, in the order of the letters
 	Losses  []jsonrpc.Reason // the reasons with numbers, in the order of the numbers
 }
 
-// Of returns the letter or the number of a reason.
+// Of returns the letter or the number of a reason. It assigns a letter or a number to a new reason.
 func (n *Notes) Of(why jsonrpc.Reason) string {
 	if _, lost := IsLoss(why); lost {
 		return strconv.Itoa(1 + place(&n.Losses, why))
@@ -54,7 +56,7 @@ func place(list *[]jsonrpc.Reason, why jsonrpc.Reason) int {
 	return len(*list) - 1
 }
 
-// letters returns a for 0, z for 25 and aa for 26.
+// letters returns "a" for 0, "z" for 25 and "aa" for 26.
 func letters(i int) string {
 	text := ""
 	for i++; i > 0; i = (i - 1) / 26 {
@@ -63,7 +65,7 @@ func letters(i int) string {
 	return text
 }
 
-// KindOf returns the kind of the hunk of an edit.
+// KindOf returns the kind of the hunk that contains an edit.
 func KindOf(e Edit) HunkKind {
 	_, lost := IsLoss(e.Why)
 	switch {
@@ -78,9 +80,9 @@ func KindOf(e Edit) HunkKind {
 }
 
 // Hunks returns the hunks of a message that was made from a source. The parameters source and size
-// are the lengths of the source and of the message. edits are the recorded changes. Each byte of
-// the source and of the message is in exactly one hunk, in order. If a message was cut, the spans
-// of its last hunks lie beyond the recorded bytes.
+// are the lengths of the source and of the message. edits are the recorded changes. The hunks are
+// in order, and each byte of the source and of the message is in exactly one hunk. If only the
+// beginning of a message was recorded, the last hunks may contain bytes that were not recorded.
 func Hunks(source, size int, edits []Edit, notes *Notes) (hunks []Hunk) {
 	at, to := 0, 0
 	same := func(atEnd, toEnd int) {

@@ -9,18 +9,18 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
 )
 
-// Masker masks secrets in recorded messages. It replaces each byte of a secret by one
-// character. So the positions of edits stay correct, and JSON stays valid. Use NewMasker. It is
-// safe for concurrent use.
+// Masker masks secrets in recorded messages. It replaces each byte of a secret with one character.
+// So the positions of edits stay correct, and JSON stays valid. Call NewMasker to create a Masker.
+// It is safe for concurrent use.
 type Masker struct {
 	known []string // the known secrets, longest first
 }
 
-// shortest is the length of the shortest known secret that is masked. A shorter secret could be
-// part of any text.
+// shortest is the length of the shortest known secret that is masked. A shorter secret could occur
+// in any text by chance.
 const shortest = 6
 
-// NewMasker returns a Masker that masks the known texts, and texts that look like secrets; see
+// NewMasker returns a Masker that masks the known secrets, and texts that look like secrets; see
 // excerpt.Secrets.
 func NewMasker(known []string) *Masker {
 	m := &Masker{}
@@ -35,11 +35,12 @@ func NewMasker(known []string) *Masker {
 	return m
 }
 
-// mark replaces each byte of a secret during a search. It is a control character, which no string
-// of JSON may contain.
+// mark replaces each byte of a secret during a search. It is a control character, which JSON
+// strings may contain only as an escape.
 const mark = "\x00"
 
-// find returns which bytes of a text are secret. name is the name of the text, or "" if it has none.
+// find returns the positions of the secrets in a text. name is the name of the text, or "" if the
+// text has no name.
 func (m *Masker) find(name, text string) (spans []jsonrpc.Span) {
 	if excerpt.SecretText(name, text) {
 		return []jsonrpc.Span{{End: len(text)}}
@@ -65,11 +66,11 @@ func (m *Masker) find(name, text string) (spans []jsonrpc.Span) {
 	return spans
 }
 
-// shortestCut is the length of the shortest beginning of a known secret that is masked at the
-// end of a text that is cut off.
+// shortestCut is the minimum length of the beginning of a known secret that cutOff finds.
 const shortestCut = 4
 
-// cutOff returns the end of a text that is cut off, if a known secret begins with it.
+// cutOff returns the position of the last bytes of a text that was cut off, if a known secret
+// begins with these bytes.
 func (m *Masker) cutOff(text string) []jsonrpc.Span {
 	longest := 0
 	for _, k := range m.known {
@@ -85,8 +86,8 @@ func (m *Masker) cutOff(text string) []jsonrpc.Span {
 	return []jsonrpc.Span{{Start: len(text) - longest, End: len(text)}}
 }
 
-// Text returns a plain text with its secrets masked. name is the name of the text, or "" if it has
-// none.
+// Text returns a plain text with its secrets masked. name is the name of the text, or "" if the
+// text has no name.
 func (m *Masker) Text(name, text string) string {
 	b := []byte(text)
 	for _, s := range m.find(name, text) {
@@ -101,8 +102,8 @@ func fill(b []byte, s jsonrpc.Span, with byte) {
 	}
 }
 
-// Message returns a copy of a message, or of its beginning, with its secrets masked. spans are
-// the positions of the secrets. The copy has the same length.
+// Message returns a copy of a message, or of the beginning of a message, with secrets masked. The
+// copy has the same length. spans are the positions of the secrets.
 func (m *Masker) Message(raw []byte) (masked []byte, spans []jsonrpc.Span) {
 	masked = slices.Clone(raw)
 	w := maskWalk{masker: m, raw: raw, out: masked}
@@ -111,7 +112,7 @@ func (m *Masker) Message(raw []byte) (masked []byte, spans []jsonrpc.Span) {
 		w.walk()
 	}
 	if jsonrpc.Valid(raw, jsonrpc.Limits{Bytes: len(raw) + 1}) != nil {
-		// The message is not JSON, or was cut off. So text outside of strings is searched as well.
+		// The message is not JSON, or was cut off. So search text outside of strings as well.
 		for _, s := range m.find("", string(masked)) {
 			w.mask(s, '*')
 		}
@@ -141,13 +142,13 @@ type maskWalk struct {
 	open   []container
 }
 
-// container is an object or an array that is open.
+// container is an object or an array whose end has not been read yet.
 type container struct {
 	object bool
-	name   string // the name of the next value of an object, or of the list that has the elements of an array
-	key    bool   // the next string in an object is a name
-	// pair is the text of a member called name or key. value is the position of a member called
-	// value. Together the two members describe a variable or a header.
+	name   string // the name of the next value in an object, or the name of the array itself
+	key    bool   // whether the next string in an object is the name of a member
+	// An object may describe a variable or a header. Then pair is the text of its member "name" or
+	// "key", and value is the position of its member "value".
 	pair  string
 	value jsonrpc.Span
 }
@@ -196,7 +197,7 @@ func (w *maskWalk) top() *container {
 	return &w.open[len(w.open)-1]
 }
 
-// text handles the string at i and returns the position after it.
+// text masks the secrets in the string at i, and returns the position after the string.
 func (w *maskWalk) text(i int) int {
 	from := i + 1
 	end := from
@@ -232,7 +233,7 @@ func (w *maskWalk) text(i int) int {
 		name = top.name
 	}
 	if inner := strings.TrimLeft(decoded, " \t\r\n"); !excerpt.SecretText(name, decoded) && (strings.HasPrefix(inner, "{") || strings.HasPrefix(inner, "[")) {
-		// Tools often return JSON as text.
+		// Tools often return JSON as text. Search this JSON like a message.
 		_, spans := w.masker.Message([]byte(decoded))
 		w.found(from, at, spans)
 		return end + 1
@@ -241,16 +242,17 @@ func (w *maskWalk) text(i int) int {
 	return end + 1
 }
 
-// pair masks the value of an object that has a name and a value, if the name is the name of a
-// secret.
+// pair masks the value of an object that describes a variable or a header, if the variable or the
+// header is a secret.
 func (w *maskWalk) pair(c *container) {
 	if text, _ := decode(c.value.Of(w.raw)); excerpt.SecretText(c.pair, text) {
 		w.mask(c.value, '*')
 	}
 }
 
-// found masks spans of a decoded string. The string begins at from. The slice at has the position
-// of each decoded byte in the string. It is nil if the positions are the same.
+// found masks spans of a decoded string. The content of the string begins at from in the message.
+// The slice at contains the position of each decoded byte in the content. It is nil if the string
+// has no escapes.
 func (w *maskWalk) found(from int, at []int, spans []jsonrpc.Span) {
 	for _, s := range spans {
 		if at != nil {
@@ -260,7 +262,8 @@ func (w *maskWalk) found(from int, at []int, spans []jsonrpc.Span) {
 	}
 }
 
-// number handles the number at i and returns the position after it.
+// number masks the number at i if the number is a secret, and returns the position after the
+// number.
 func (w *maskWalk) number(i int) int {
 	end := i
 	for end < len(w.raw) && strings.IndexByte("+-.0123456789eE", w.raw[end]) >= 0 {
@@ -272,8 +275,9 @@ func (w *maskWalk) number(i int) int {
 	return end
 }
 
-// decode returns the decoded text of the inside of a JSON string. The slice at has the position of
-// each decoded byte, and of the end. It is nil if the string has no escapes.
+// decode decodes the content of a JSON string, without the quotes. The slice at contains the
+// position of each decoded byte in the content, and the position of the end. It is nil if the
+// string has no escapes.
 func decode(inside []byte) (text string, at []int) {
 	if !slices.Contains(inside, '\\') {
 		return string(inside), nil
@@ -318,8 +322,8 @@ func decode(inside []byte) (text string, at []int) {
 	return string(out), append(at, len(inside))
 }
 
-// harmless lists the header fields whose values are shown. The value of any other field may be
-// a credential.
+// harmless lists header fields whose values are shown. The value of a field that is not listed may
+// be a credential; see field.
 var harmless = map[string]bool{
 	"accept": true, "accept-encoding": true, "accept-language": true, "allow": true, "cache-control": true, "connection": true,
 	"content-encoding": true, "content-length": true, "content-type": true, "date": true, "host": true, "last-event-id": true,
@@ -331,7 +335,7 @@ var harmless = map[string]bool{
 // sessionShown is the maximum number of characters of a session id that are shown.
 const sessionShown = 8
 
-// Head returns a copy of a head with its secrets masked. It returns nil for nil.
+// Head returns a copy of a head with its secrets masked. It returns nil if h is nil.
 func (m *Masker) Head(h *jsonrpc.Head) *jsonrpc.Head {
 	if h == nil {
 		return nil
@@ -348,7 +352,7 @@ func (m *Masker) field(f jsonrpc.HeadField) string {
 	name := strings.ToLower(f.Name)
 	switch {
 	case name == "mcp-session-id":
-		// Anyone who knows a session id can use the session.
+		// Show only a part of a session id, because anyone who knows the id can use the session.
 		return f.Value[:min(len(f.Value)/2, sessionShown)] + excerpt.Mask
 	case harmless[name], strings.HasPrefix(name, "mcp-param-") && !excerpt.SecretName(name[len("mcp-param-"):]), strings.HasPrefix(name, "access-control-"):
 		return m.Text("", f.Value)

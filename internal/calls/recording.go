@@ -9,30 +9,31 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 )
 
-// The bounds of recording.
+// The limits of recording.
 const (
-	maxStories  = 200       // the number of ended calls with a recording
-	maxMessage  = 16 << 10  // the recorded bytes of one message
-	maxStory    = 1 << 20   // the recorded bytes of one call
-	maxAll      = 16 << 20  // the recorded bytes of all calls
-	maxNotes    = 256       // the recorded notifications of one call
-	maxWindows  = 64        // the number of open windows
-	LongestTime = time.Hour // the longest period of RecordFor
+	maxStories  = 200       // the maximum number of ended calls with a recording
+	maxMessage  = 16 << 10  // the maximum number of recorded bytes of one message
+	maxStory    = 1 << 20   // the maximum number of recorded bytes of one call
+	maxAll      = 16 << 20  // the maximum number of recorded bytes of all calls
+	maxNotes    = 256       // the maximum number of recorded notifications of one call
+	maxWindows  = 64        // the maximum number of open windows
+	LongestTime = time.Hour // the maximum length of a window; the callers of RecordFor check it
 )
 
-// Header is the request that carried a message. Head returns the head of the HTTP request, which is
-// zero if the message did not come over HTTP.
+// Header describes the request that carried a message. Head returns the head of the HTTP request.
+// The head is zero if the message did not come over HTTP.
 type Header interface{ Head() jsonrpc.Head }
 
-// Window is a period in which the calls of one server, one client or both are recorded.
+// Window is a period in which the Ring records the calls that match Server and Client.
 type Window struct {
-	Server string // the name of the server; "" for any
-	Client string // the name that the client gives itself; "" for any
+	Server string // the name of the server; "" matches every server
+	Client string // the name that the client gives itself; "" matches every client
 	Until  time.Time
 }
 
-// Record turns recording on or off for all calls that begin later. Record(false) also drops
-// the existing recordings, except those that an open window covers.
+// Record turns the recording of all calls on or off. Record(true) affects only calls whose server
+// is not yet known. Record(false) also drops the existing recordings, except those that match an
+// open window.
 func (r *Ring) Record(on bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -50,9 +51,8 @@ func (r *Ring) Record(on bool) {
 	}
 }
 
-// RecordFor records the calls that match the server and the client of a window, until its end.
-// An empty server or client matches every call. RecordFor reports false if too many windows
-// are open.
+// RecordFor opens a window: until its end, the Ring records the calls that match the window.
+// RecordFor reports false if too many windows are open.
 func (r *Ring) RecordFor(w Window) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -74,11 +74,11 @@ func (r *Ring) Recording() (all bool, windows []Window) {
 	return r.record, slices.Clone(r.windows)
 }
 
-// Held returns the number of bytes that all recordings hold.
+// Held returns the total size of all recordings in bytes.
 func (r *Ring) Held() int { return r.limits.Used() }
 
-// wantsLocked reports whether a call should be recorded. unsure is true if the answer depends
-// on the server of the call, which is not known yet.
+// wantsLocked reports whether a call should be recorded. unsure is true if this depends on the
+// server of the call, and the server is not known yet.
 func (r *Ring) wantsLocked(c *Call) (yes, unsure bool) {
 	if r.record || len(r.windows) == 0 {
 		return r.record, false
@@ -96,7 +96,7 @@ func (r *Ring) wantsLocked(c *Call) (yes, unsure bool) {
 	return yes, unsure
 }
 
-// Routed implements mcp.Record. It begins to record the call if the call should be recorded.
+// Routed implements mcp.Record. It starts the recording of the call if wantsLocked says so.
 func (x *Record) Routed(a *mcp.Attempt) {
 	target := short(a.Name)
 	r := x.ring
@@ -126,8 +126,8 @@ func (x *Record) Routed(a *mcp.Attempt) {
 	r.mu.Unlock()
 }
 
-// Received records a message of the client that concerns the call, if the call is recorded. head is
-// the request that carried the message. A nil Record does nothing.
+// Received records a message from the client that concerns the call, if the call is recorded. head
+// describes the request that carried the message. Received does nothing if x is nil.
 func (x *Record) Received(raw []byte, head Header) {
 	if x == nil {
 		return
@@ -140,7 +140,8 @@ func (x *Record) Received(raw []byte, head Header) {
 	}
 }
 
-// keepLocked keeps the story of an ended call. It drops the oldest stories beyond the limit.
+// keepLocked keeps the recording of an ended call. It drops the oldest recordings if there are too
+// many.
 func (r *Ring) keepLocked(x *Record) {
 	if x.trail == nil {
 		return
@@ -158,7 +159,7 @@ func (r *Ring) keepLocked(x *Record) {
 	}
 }
 
-// forgetLocked drops the story of an ended call.
+// forgetLocked drops the recording of an ended call.
 func (r *Ring) forgetLocked(x *Record) {
 	if x.trail == nil {
 		return
@@ -168,7 +169,7 @@ func (r *Ring) forgetLocked(x *Record) {
 	r.unlistLocked(x)
 }
 
-// unlistLocked removes a call from the recorded calls. This is usually the oldest call.
+// unlistLocked removes x from r.recorded. x is usually the oldest call in this list.
 func (r *Ring) unlistLocked(x *Record) {
 	if len(r.recorded) > 0 && r.recorded[0] == x {
 		r.recorded[0] = nil
@@ -178,7 +179,7 @@ func (r *Ring) unlistLocked(x *Record) {
 	r.recorded = slices.DeleteFunc(r.recorded, func(y *Record) bool { return x == y })
 }
 
-// continueLocked makes x continue the story of old. It returns the trail for the messages of x.
+// continueLocked makes x continue the recording of old. It returns the trail for the messages of x.
 func (r *Ring) continueLocked(x, old *Record) *jsonrpc.Trail {
 	t := old.trail
 	if t == nil {
