@@ -381,7 +381,7 @@ func request(t *jsonrpc.Trail, m *jsonrpc.Message) []byte {
 	return bytes.TrimSpace(t.Splice(make([]byte, 0, len(m.Raw)), m.Raw, &e))
 }
 
-// expire ends a parked call whose client did not come back. The client does not have to come back
+// expire ends a parked call whose client did not retry in time. The client does not have to retry
 // (2026-07-28 §MRTR, "Server Requirements" 8).
 func (r *Bridge) expire(p *parkedCall) {
 	if r.claim(p.id) != nil {
@@ -390,8 +390,8 @@ func (r *Bridge) expire(p *parkedCall) {
 	}
 }
 
-// unkeep records that no retry may fetch the answer from the table, because no retry will come, or
-// because a retry is attached already.
+// unkeep records that no further retry may get the answer of the call, because no retry will come
+// or because a retry is already attached.
 func (r *Bridge) unkeep(p *parkedCall) {
 	r.parkMu.Lock()
 	defer r.parkMu.Unlock()
@@ -399,8 +399,8 @@ func (r *Bridge) unkeep(p *parkedCall) {
 	r.finished.removeLocked(p, r.Budget)
 }
 
-// claim removes a parked call from the table, which gives the caller exclusive access to
-// it.
+// claim removes a parked call from r.parked and returns it, or nil if the call is not there. The
+// caller then has exclusive access to the call.
 func (r *Bridge) claim(id string) *parkedCall {
 	r.parkMu.Lock()
 	defer r.parkMu.Unlock()
@@ -428,8 +428,8 @@ func (r *Bridge) resume(ctx context.Context, u Server, c *mcp.Call, s mcp.Caller
 		p.mu.Unlock()
 		return nil, r.putBack(p, bad)
 	}
-	// The held messages go to the client first, before any message that the server sends after it
-	// gets the answer.
+	// First send the held messages to the client. The server sends further messages only after it
+	// has received the answers.
 	for len(p.held) > 0 {
 		held := p.held
 		p.held, p.heldLen = nil, 0
@@ -445,7 +445,7 @@ func (r *Bridge) resume(ctx context.Context, u Server, c *mcp.Call, s mcp.Caller
 	p.mu.Unlock()
 	r.unkeep(p)
 	if len(left) > 0 {
-		// 2026-07-28 §MRTR, "Error Handling": answers that are missing are requested again.
+		// 2026-07-28 §MRTR, "Error Handling": ask again for the missing answers.
 		select {
 		case <-p.done:
 			return p.reply, p.err
@@ -456,8 +456,8 @@ func (r *Bridge) resume(ctx context.Context, u Server, c *mcp.Call, s mcp.Caller
 	return r.attend(ctx, u, c, p)
 }
 
-// putBack parks a claimed call again after its retry was refused, and returns the error for
-// the retry.
+// putBack parks a claimed call again after a retry of the call was refused, and returns the error
+// for the retry.
 func (r *Bridge) putBack(p *parkedCall, bad error) error {
 	r.parkMu.Lock()
 	closed, kept := r.closed, p.kept
@@ -470,7 +470,7 @@ func (r *Bridge) putBack(p *parkedCall, bad error) error {
 		return errParkLost
 	}
 	if closed {
-		// Close ran while this retry held the call, so Close has not ended the call.
+		// Close has run after this retry claimed the call, so Close has not ended the call.
 		p.expiry.Stop()
 		p.cancel(errStopping)
 		return errStopping
@@ -478,7 +478,7 @@ func (r *Bridge) putBack(p *parkedCall, bad error) error {
 	return bad
 }
 
-// check returns an error if one of the answers cannot be the result of its server request.
+// check returns an error if one of the answers is not a valid result for its server request.
 func (p *parkedCall) check(raw []byte, answers jsonrpc.Span) error {
 	for _, q := range p.open {
 		at := jsonrpc.Find(raw, answers, q.key)
@@ -500,8 +500,8 @@ func (p *parkedCall) check(raw []byte, answers jsonrpc.Span) error {
 // parkedCaller is the caller of a call that may be parked.
 type parkedCaller parkedCall
 
-// Notify passes on notifications while a request is attached. At other times it drops progress
-// notifications and keeps a bounded number of log messages.
+// Notify sends notifications to the client while a request is attached. At other times it drops
+// progress notifications and keeps a limited number of other notifications.
 func (k *parkedCaller) Notify(n *mcp.Note) {
 	p := (*parkedCall)(k)
 	p.mu.Lock()
@@ -527,9 +527,9 @@ func (k *parkedCaller) Notify(n *mcp.Note) {
 	}
 }
 
-// keyOf returns the key of a server request, unique within the call. Legacy requests have no keys.
-// A key that describes the question helps clients and readers of logs: for example, user_name for a
-// form with the field "name".
+// keyOf returns a key for a server request, which is unique within the call. A legacy request has
+// no key. The key describes the request, which helps clients and people who read logs. For example,
+// user_name is the key of a form with the field "name".
 func (p *parkedCall) keyOf(m *jsonrpc.Message) string {
 	var key string
 	switch m.Method {
@@ -556,8 +556,8 @@ func numbered(key string, n int) string {
 	return fmt.Sprintf("%s.%d", key, n)
 }
 
-// onlyField returns the name of the only field of a form. It returns "input" if the form has
-// several fields, or if the name is not a plain word.
+// onlyField returns the name of the only field of a form. It returns "input" if the form does not
+// have exactly one field, or if the name is not a plain word.
 func onlyField(m *jsonrpc.Message) string {
 	const other = "input"
 	schema := m.Param("requestedSchema")
@@ -579,7 +579,7 @@ func onlyField(m *jsonrpc.Message) string {
 	return name
 }
 
-// Ask waits until the client comes back with the answer, and returns it.
+// Ask waits until a retry of the client contains the answer, and returns the answer.
 func (k *parkedCaller) Ask(ctx context.Context, m *jsonrpc.Message) (*jsonrpc.Message, error) {
 	p := (*parkedCall)(k)
 	capability := mcp.AskCapability(m.Method)
@@ -640,15 +640,15 @@ func (r *Bridge) Close() {
 	r.running.Wait()
 }
 
-// Parked returns how many calls wait for their clients.
+// Parked returns the number of calls that wait for a retry of the client.
 func (r *Bridge) Parked() int {
 	r.parkMu.Lock()
 	defer r.parkMu.Unlock()
 	return len(r.parked)
 }
 
-// Attended returns the number of attended tasks: tasks of legacy servers that Dragoman waits
-// for on behalf of polling clients.
+// Attended returns the number of attended tasks: tasks of legacy servers whose server requests
+// Dragoman waits for while a modern client polls.
 func (r *Bridge) Attended() int {
 	r.parkMu.Lock()
 	defer r.parkMu.Unlock()
@@ -661,10 +661,10 @@ func urlsOf(reply *mcp.Reply) jsonrpc.Span {
 	return jsonrpc.Find(raw, jsonrpc.Find(raw, reply.Msg.Error, "data"), "elicitations")
 }
 
-// urlsNeeded handles the error of a 2025-11-25 server that requires URL elicitations first. It
-// converts this error to input_required (2025-11-25 §Elicitation, "URL Elicitation Required").
-// Nothing is parked: the retry is a new call. urlsNeeded returns nil if the client cannot open
-// URLs, or if the error contains no URL.
+// urlsNeeded converts the error of a 2025-11-25 server that requires URL elicitations first to
+// input_required (2025-11-25 §Elicitation, "URL Elicitation Required"). It parks nothing, because
+// the retry is a new call. urlsNeeded returns nil if the client cannot open URLs, or if the error
+// contains no URL.
 func (r *Bridge) urlsNeeded(u Server, c *mcp.Call, reply *mcp.Reply) (*mcp.Reply, error) {
 	raw := reply.Msg.Raw
 	if !mayPark(c) || !c.Client.Declares("elicitation") {

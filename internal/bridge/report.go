@@ -7,14 +7,14 @@ import (
 	"time"
 )
 
-// ParkedReport describes a call that waits for its client.
+// ParkedReport describes a call that waits for a retry of the client.
 type ParkedReport struct {
 	Server, Principal, Method string
 	Since                     time.Time
 	Questions                 int // number of open server requests
 }
 
-// ParkedCalls returns the calls that wait for their clients, oldest first.
+// ParkedCalls returns the calls that wait for a retry of the client, oldest first.
 func (r *Bridge) ParkedCalls() []ParkedReport {
 	r.parkMu.Lock()
 	all := slices.Collect(maps.Values(r.parked))

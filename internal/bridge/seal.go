@@ -21,21 +21,22 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/work"
 )
 
-// Bridge holds the state that all calls of a daemon share: the keys that seal request
-// states, and the parked calls. The zero value is ready; Close ends it.
+// Bridge contains the state that all calls of a daemon share, such as the keys that seal
+// requestStates, and the parked calls. The zero value is ready to use. Call Close when the Bridge
+// is no longer needed.
 type Bridge struct {
-	// Events gets an event for each loss, and for each requestState that belongs to another
-	// client or request. If it is nil, nothing is published.
+	// Events gets an event for each loss, and for each requestState that belongs to another client
+	// or request. If Events is nil, the Bridge publishes no events.
 	Events *event.Publisher
 
 	// Budget counts the memory of parked calls and attended tasks. The transports count the memory
-	// of running requests. If it is nil, nothing is counted.
+	// of running requests. If Budget is nil, the Bridge counts nothing.
 	Budget *transport.Budget
 
 	mu      sync.Mutex
 	keys    []stateKey           // newest first, at most two
 	retried map[stateID]struct{} // states that have a running retry; see takeState
-	// taskKey signs the ids of tasks. It is nil until the first id is signed.
+	// taskKey signs the ids of tasks. It is nil until the Bridge signs the first id.
 	taskKey []byte
 
 	parkMu   sync.Mutex
@@ -56,7 +57,7 @@ type stateKey struct {
 	created time.Time
 }
 
-// stateTTL is the lifetime of a sealed state. keyLife is the lifetime of the key that seals it.
+// stateTTL is the lifetime of a sealed state. keyLife is how long a key is used to seal states.
 const (
 	stateTTL    = 10 * time.Minute
 	keyLife     = 24 * time.Hour
@@ -67,7 +68,8 @@ const (
 
 var errState = &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: "requestState is not valid for this request"}
 
-// key returns the newest key, and replaces it when it has expired.
+// key returns the newest key. If this key is older than keyLife, key creates a new key and returns
+// it.
 func (r *Bridge) key() (stateKey, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -101,7 +103,7 @@ func (r *Bridge) keyByID(id [keyIDLen]byte) (stateKey, bool) {
 	return stateKey{}, false
 }
 
-// seal encrypts the server's requestState. The result can be opened only for the same principal,
+// seal encrypts the server's requestState. Open accepts the result only for the same principal,
 // server, method and parameters, and only for ten minutes (2026-07-28 §MRTR, "Server Requirements"
 // 4 and 5). States of servers must be sealed too: a server sees one credential for many users, so
 // only Dragoman can distinguish the users.
@@ -137,7 +139,7 @@ func (r *Bridge) mint(u Server, c *mcp.Call, kind byte, inner []byte) (string, e
 type Resume struct {
 	kind  byte // see the parameter kind of mint
 	inner []byte
-	call  uint64 // number of the call that got the state
+	call  uint64 // number of the call that received the state
 	id    stateID
 }
 
@@ -147,9 +149,9 @@ type stateID [sha256.Size]byte
 // Resumed reports whether the request is a retry after a request for input.
 func (r Resume) Resumed() bool { return r.kind != 0 }
 
-// Open returns the content of a call's requestState, or the zero Resume if there is none. It
-// changes nothing. An error means that the state belongs to another client or request, or has
-// expired.
+// Open returns the content of a call's requestState, or the zero Resume if the call has none. It
+// does not reserve the state; see takeState. An error means that the state was changed, has
+// expired, is no longer known, or belongs to another client or request.
 func (r *Bridge) Open(u Server, c *mcp.Call) (Resume, error) {
 	if !c.Client.Revision.Can(mcp.InputRequired) {
 		return Resume{}, nil
@@ -180,7 +182,7 @@ func (r *Bridge) open(u Server, c *mcp.Call) (Resume, error) {
 	}
 	k, ok := r.keyByID([keyIDLen]byte(sealed))
 	if !ok {
-		// The state was sealed before a restart, or its lifetime is over.
+		// The state was sealed before a restart, or with a key that the Bridge no longer has.
 		return none, errParkLost
 	}
 	plain, err := k.aead.Open(nil, nil, sealed[keyIDLen:], binding(u, c))
@@ -197,11 +199,11 @@ func (r *Bridge) open(u Server, c *mcp.Call) (Resume, error) {
 	return Resume{plain[8], plain[stateHead+n:], number, sha256.Sum256(sealed)}, nil
 }
 
-// takeState lets one retry at a time use a state. Until leave is called, a second retry with
-// the same state is refused, so that a request that is sent twice does not run twice at once. After
-// leave, the state may be used again, since clients may retry a request that got no answer. The
-// server decides whether it accepts the state (2026-07-28 §MRTR, "Server Requirements" 5). A call
-// without a state needs no reservation.
+// takeState reserves a state for one retry at a time. Until leave is called, a second retry with
+// the same state is refused, so that a request that is sent twice does not run twice at the same
+// time. After leave, the state may be used again, because clients may retry a request that got no
+// answer. The server decides whether it accepts its state again (2026-07-28 §MRTR, "Server
+// Requirements" 5). A call without a state needs no reservation.
 func (r *Bridge) takeState(u Server, s Resume) (leave func(), err error) {
 	if s.kind == 0 {
 		return func() {}, nil
@@ -227,8 +229,9 @@ func (r *Bridge) takeState(u Server, s Resume) (leave func(), err error) {
 
 var errExpired error = &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: "requestState has expired; send the original request again"}
 
-// binding returns the data that a state is bound to. Each part is hashed separately, so that
-// different calls never have the same data.
+// binding returns a hash of everything that a state is bound to: the principal, the server, the
+// method and the parameters. Each part is hashed separately, so that different calls do not have
+// the same hash.
 func binding(u Server, c *mcp.Call) []byte {
 	h := sha256.New()
 	part := func(b []byte) {

@@ -10,8 +10,8 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 )
 
-// Tasks answers the requests about tasks. It relays them if client and server have the same
-// form of tasks, and converts them otherwise (docs/adr/0008-tasks.md).
+// Tasks answers requests about tasks. It relays them if the client and the server use the same form
+// of tasks. Otherwise it converts them (docs/adr/0008-tasks.md).
 func (r *Bridge) Tasks(ctx context.Context, all []Server, a *mcp.Attempt, s mcp.Caller) (*mcp.Reply, error) {
 	c := a.Call
 	modern := c.Client.Revision.Can(mcp.TasksExtension)
@@ -87,9 +87,10 @@ func (r *Bridge) sameEra(ctx context.Context, p Task, a *mcp.Attempt, s mcp.Call
 	return reply, nil
 }
 
-// listTasks answers tasks/list, which exists only in 2025-11-25. The list of a server that
-// several users share could reveal their tasks to each other (SEP-2663, "Motivation" 3). So the
-// request is refused for authenticated clients and for endpoints with several servers.
+// listTasks answers tasks/list, which exists only in 2025-11-25. The list of a server that several
+// users share could reveal their tasks to each other (SEP-2663, "Motivation" 3). So Dragoman
+// refuses the request of an authenticated client. It also refuses the request at an endpoint with
+// several servers, and if the server cannot list tasks.
 func (r *Bridge) listTasks(ctx context.Context, all []Server, a *mcp.Attempt, s mcp.Caller) (*mcp.Reply, error) {
 	c := a.Call
 	if c.Client.Who.Key() == "" && a.Sole {
@@ -114,7 +115,7 @@ func (r *Bridge) listTasks(ctx context.Context, all []Server, a *mcp.Attempt, s 
 	return nil, &jsonrpc.Error{Code: jsonrpc.CodeMethodNotFound, Message: "Method not found: tasks/list: the server cannot restrict the list to the tasks of one client"}
 }
 
-// ask creates Dragoman's own request about a task, on behalf of a call's client.
+// ask creates Dragoman's own request about a task, for the client of the call c.
 func (p Task) ask(c *mcp.Call, method string, extra ...jsonrpc.Field) *mcp.Attempt {
 	params := jsonrpc.AppendQuote([]byte(`{"taskId":`), p.Ref.ID)
 	for _, x := range extra {
@@ -157,7 +158,7 @@ func (p Task) getState(ctx context.Context, c *mcp.Call) (st state, failed *mcp.
 	return st, nil, nil
 }
 
-// member returns a member of the task that is an object, or nil if the task has no such member.
+// member returns a member of the task. It returns nil if the member is absent or is not an object.
 func (st *state) member(key string) []byte {
 	if at := jsonrpc.Find(st.raw, st.at, key); jsonrpc.KindOf(st.raw, at) == '{' {
 		return at.Of(st.raw)
@@ -165,7 +166,7 @@ func (st *state) member(key string) []byte {
 	return nil
 }
 
-// toReply converts a state to the reply for a client.
+// toReply converts a state to a reply for the client of c.
 func (st *state) toReply(c *mcp.Call, t dialect.Task) *mcp.Reply {
 	t.ID = c.Name
 	out := mcp.Answer(dialect.TaskState(c.Client.Revision, st.raw, st.at, t))
@@ -173,7 +174,7 @@ func (st *state) toReply(c *mcp.Call, t dialect.Task) *mcp.Reply {
 	return out
 }
 
-// withoutRelatedTask removes from a result the metadata that names the task.
+// withoutRelatedTask removes the metadata that names the task from a result.
 func withoutRelatedTask(reply *mcp.Reply) *mcp.Reply {
 	m := reply.Msg
 	meta := m.ResultMember(mcp.KeyMeta)

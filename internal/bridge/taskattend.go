@@ -11,17 +11,17 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 )
 
-// This file is about attended tasks. A legacy server sends the requests of a task live, while
-// it handles the request tasks/result. It answers tasks/result when the task has ended. A
-// modern client polls instead: it finds the input requests in the task and answers them with
-// tasks/update. So when the server wants input, Dragoman sends tasks/result on behalf of the
-// client, and keeps the server requests for the client's polls.
+// This file is about attended tasks. A legacy server sends the server requests of a task live,
+// while it handles the request tasks/result. The server answers tasks/result when the task has
+// ended. A modern client polls instead: the client finds the input requests in the task and answers
+// them with tasks/update. So when the server wants input, Dragoman sends tasks/result on behalf of
+// the client, and keeps the server requests for the client's polls.
 
 // maxAttended is the maximum number of attended tasks.
 const (
 	maxAttended = 256 // shared fairly between parties
-	// firstAsk is how long a poll waits for the first server request of a task that wants
-	// input.
+	// firstAsk is how long a poll waits for the first server request of a task whose status is
+	// input_required.
 	firstAsk = 2 * time.Second
 )
 
@@ -62,16 +62,16 @@ func (r *Bridge) requestedTask(ctx context.Context, p Task, c *mcp.Call) (*mcp.R
 	case t.Asks != nil:
 		t.Status = mcp.TaskInput
 	case st.status == mcp.TaskInput:
-		// The server has not sent its request yet. A task with the status input_required must
-		// list all its requests (SEP-2663, "Task Polling" 2).
+		// The server has not sent its request yet. A task with the status input_required must list
+		// all its input requests (SEP-2663, "Task Polling" 2).
 		t.Status = mcp.TaskWorking
 	}
 	return st.toReply(c, t), nil
 }
 
-// taskOutcome returns the state of an ended task, including its outcome. 2025-11-25 has a
-// separate request for the outcome. There, a failed task may have a result; the extension calls
-// such a task completed (SEP-2663, "Task Status").
+// taskOutcome returns the state of an ended task, including its outcome. 2025-11-25 has a separate
+// request for the outcome, and a failed task may have a result in this revision. In the extension,
+// such a task is completed (SEP-2663, "Task Status").
 func (r *Bridge) taskOutcome(ctx context.Context, p Task, c *mcp.Call, st *state) (*mcp.Reply, error) {
 	a := r.unattend(attendedKey(p, c.Client))
 	if st.status == mcp.TaskCancelled {
@@ -101,7 +101,8 @@ func (r *Bridge) taskOutcome(ctx context.Context, p Task, c *mcp.Call, st *state
 		return nil, err
 	}
 	if reply.Msg.Kind == jsonrpc.Failure {
-		// The error gets the code that the call itself would have got.
+		// The error gets the code that the client would have got if the call had failed without a
+		// task.
 		raw := dialect.Reply(nil, c, reply)
 		m, err := jsonrpc.Scan(raw, jsonrpc.Limits{Bytes: len(raw) + 1, Tolerant: true})
 		if err != nil {
@@ -119,8 +120,8 @@ func (r *Bridge) taskOutcome(ctx context.Context, p Task, c *mcp.Call, st *state
 	return st.toReply(c, dialect.Task{Status: mcp.TaskCompleted, Result: m.Result.Of(m.Raw)}), nil
 }
 
-// attendTask returns the attended task of p. If no goroutine waits for the task's server requests
-// yet, attendTask starts one.
+// attendTask returns the attended task of p. If no goroutine waits for the task's server requests,
+// attendTask starts one.
 func (r *Bridge) attendTask(p Task, c *mcp.Call) (*parkedCall, error) {
 	key := attendedKey(p, c.Client)
 	r.parkMu.Lock()
@@ -145,7 +146,7 @@ func (r *Bridge) attendTask(p Task, c *mcp.Call) (*parkedCall, error) {
 	}
 	a := &parkedCall{
 		id: key, party: who, done: make(chan struct{}), asked: make(chan struct{}, 1),
-		// Because of the salt, the server requests of a later attended task have other keys.
+		// The salt gives the server requests of each attended task different keys.
 		first: c, salt: "-" + strconv.FormatInt(time.Now().UnixMilli(), 36),
 	}
 	life, cancel := context.WithCancelCause(context.Background())
@@ -185,8 +186,8 @@ func (r *Bridge) holdLocked(a *parkedCall, m *jsonrpc.Message) {
 	r.Budget.Hold(n)
 }
 
-// dropLocked removes an attended task from the table. If the task has ended, the budget stops
-// counting its memory at once. Otherwise it stops when the task ends.
+// dropLocked removes an attended task from r.attended. The budget stops counting its memory when
+// the request tasks/result ends, or at once if this request has already ended.
 func (r *Bridge) dropLocked(a *parkedCall) {
 	delete(r.attended, a.id)
 	r.attends.Give(a.party)
@@ -196,8 +197,8 @@ func (r *Bridge) dropLocked(a *parkedCall) {
 	}
 }
 
-// unattend removes an attended task from the table and returns it. It returns nil if the table does
-// not have the task.
+// unattend removes an attended task from r.attended and returns the task. It returns nil if
+// r.attended does not contain the task.
 func (r *Bridge) unattend(key string) *parkedCall {
 	r.parkMu.Lock()
 	defer r.parkMu.Unlock()
@@ -209,7 +210,8 @@ func (r *Bridge) unattend(key string) *parkedCall {
 	return a
 }
 
-// dismiss removes an attended task from the table and reports whether it was there.
+// dismiss removes an attended task from r.attended and reports whether r.attended contained the
+// task.
 func (r *Bridge) dismiss(a *parkedCall) bool {
 	r.parkMu.Lock()
 	defer r.parkMu.Unlock()
@@ -226,8 +228,8 @@ func (r *Bridge) attendedTask(p Task, c *mcp.Call) *parkedCall {
 	return r.attended[attendedKey(p, c.Client)]
 }
 
-// firstQuestion waits a short time for requests that the server may be about to send. If they arrive
-// later, the client's next poll finds them.
+// firstQuestion waits a short time for server requests that may follow soon. If they arrive later,
+// the client's next poll finds them.
 func (p *parkedCall) firstQuestion(ctx context.Context) {
 	p.mu.Lock()
 	asked := p.counter > 0
@@ -246,8 +248,8 @@ func (p *parkedCall) firstQuestion(ctx context.Context) {
 	}
 }
 
-// questions returns the open server requests of a task as an inputRequests object, or nil if none
-// is open.
+// questions returns the open server requests of a task as an inputRequests object, or nil if no
+// server request is open.
 func (r *Bridge) questions(p Task, c *mcp.Call) []byte {
 	a := r.attendedTask(p, c)
 	if a == nil || isDone(a.done) {
@@ -271,7 +273,7 @@ func (r *Bridge) updateRequested(ctx context.Context, p Task, c *mcp.Call) (*mcp
 	}
 	a := r.attendedTask(p, c)
 	if a == nil || isDone(a.done) {
-		// No request is open. Ask the server whether the task exists.
+		// No server request is open. Find out from the server whether the task exists.
 		_, failed, err := p.getState(ctx, c)
 		if err != nil || failed != nil {
 			return failed, err

@@ -8,11 +8,11 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 )
 
-// callTool relays tools/call, which a server with tasks may turn into a task. There are four
-// outcomes. If the call became a task, the client gets the task, converted to its revision. If not,
-// the client gets the result. A client that asked for a task may instead get a task that has
-// already ended, which Dragoman keeps. If the client does not use tasks, callTool waits for the
-// server's task and returns its result.
+// callTool relays tools/call, which a server with tasks may turn into a task. If the call becomes a
+// task, the client gets this task, converted to the client's revision. If it does not, the client
+// gets the result. If a legacy client asked for a task but a modern server returned the result at
+// once, the client gets a task that has already ended, whose result Dragoman keeps. If the client
+// does not use tasks, callTool waits for the server's task and returns the result of the task.
 func (r *Bridge) callTool(ctx context.Context, v *visit, a *mcp.Attempt, res Resume, s mcp.Caller) (*mcp.Reply, error) {
 	u, c := v.server, a.Call
 	var form mcp.TaskForm
@@ -29,19 +29,19 @@ func (r *Bridge) callTool(ctx context.Context, v *visit, a *mcp.Attempt, res Res
 		}
 		if form = l.Tasks(); form == mcp.RequestedTasks && (modern || !wants) {
 			// If a legacy client asks for a task, the server accepts or refuses the request. For
-			// other clients, the tool list says whether the call becomes a task.
+			// any other client, the tool list says whether the tool supports or requires a task.
 			support = l.Tool(ctx, a.Name).Support
 		}
 	}
 	if form == mcp.NoTasks {
-		return r.rounds(ctx, v, a, res, s) // the usual case: the call does not become a task
+		return r.rounds(ctx, v, a, res, s) // the usual case: the server does not support tasks
 	}
 	if form == mcp.RequestedTasks {
 		s = &taskCaller{s, taskRenamer{r, u.Name(), c.Client, a.Sole, c.Trail}}
 		switch {
 		case wants && modern && support != mcp.TaskForbidden:
-			// The client accepts a task for any tool. The server leaves the choice to its caller,
-			// so Dragoman asks for a task.
+			// The client accepts a task for any tool. The server lets its caller decide, so
+			// Dragoman asks for a task.
 			next := *a
 			next.AsTask = []byte("{}")
 			a = &next
@@ -78,7 +78,7 @@ func (r *Bridge) callTool(ctx context.Context, v *visit, a *mcp.Attempt, res Res
 // these capabilities to a modern server when it handles tasks for the client.
 func withTasks(f *mcp.ClientInfo) []byte { return mcp.WithTasksExtension(f.Capabilities) }
 
-// needsTasks reports whether a modern server refused a call because the extension was not
+// needsTasks reports whether a modern server refused a call because the tasks extension was not
 // declared (SEP-2663, "Capability Negotiation").
 func needsTasks(reply *mcp.Reply) bool {
 	if reply.Code() != mcp.CodeMissingCapability {
@@ -126,8 +126,8 @@ func (r *Bridge) convertCreated(u Server, a *mcp.Attempt, reply *mcp.Reply, err 
 
 // callAsTask relays a call to a modern server, for a legacy client that wants a task. The server
 // decides whether it creates a task. The client must get a task in any case (2025-11-25 §Tasks,
-// "Result Retrieval" 1). So if the server returns the result at once, Dragoman keeps it as a task
-// that has ended.
+// "Result Retrieval" 1). So if the server returns the result at once, Dragoman keeps the result as
+// a task that has ended.
 func (r *Bridge) callAsTask(ctx context.Context, v *visit, a *mcp.Attempt, res Resume, s mcp.Caller) (*mcp.Reply, error) {
 	u, c := v.server, a.Call
 	wish := c.Msg.Param("task")
@@ -144,8 +144,9 @@ func (r *Bridge) callAsTask(ctx context.Context, v *visit, a *mcp.Attempt, res R
 	return r.kept.keep(c, reply, ttl)
 }
 
-// awaitingLease is a lease on a server with 2025-11-25 tasks for a client without tasks. It
-// calls the tool as a task and returns the task's result as the answer.
+// awaitingLease is a lease for a server with the tasks of 2025-11-25 and a client without tasks.
+// Its method Call calls the tool as a task, waits until the task ends, and returns the task's
+// result.
 type awaitingLease struct {
 	Lease
 	server Server
@@ -158,7 +159,7 @@ func (l *awaitingLease) Call(ctx context.Context, a *mcp.Attempt, s mcp.Caller) 
 	if err != nil || reply.CreatedTask().IsZero() {
 		return reply, err
 	}
-	l.Release() // the task may take long; the request for its result uses the session's number to find the session
+	l.Release() // the task may take long, so release the session; Ref.Session identifies the session for the request tasks/result
 	p := Task{Server: l.server}
 	p.Ref.Session = reply.Session
 	p.Ref.ID, _ = jsonrpc.Text(reply.Msg.Raw, jsonrpc.Find(reply.Msg.Raw, reply.CreatedTask(), "taskId"))

@@ -14,7 +14,7 @@ type taskRenamer struct {
 	server string
 	client *mcp.ClientInfo
 	sole   bool
-	trail  *jsonrpc.Trail // the trail of the call, nil for a request outside calls
+	trail  *jsonrpc.Trail // the trail of the call; nil for a request outside calls
 }
 
 func (a *taskRenamer) rename(m *jsonrpc.Message) *jsonrpc.Message {
@@ -33,7 +33,7 @@ func (a *taskRenamer) rename(m *jsonrpc.Message) *jsonrpc.Message {
 	return mcp.RewriteOrKeep(a.trail, m, &e)
 }
 
-// taskCaller is a Caller that replaces task ids in the requests of a server.
+// taskCaller is a Caller that replaces task ids in the requests from a server.
 type taskCaller struct {
 	mcp.Caller
 	taskRenamer
@@ -43,13 +43,13 @@ func (s *taskCaller) Ask(ctx context.Context, m *jsonrpc.Message) (*jsonrpc.Mess
 	return s.Caller.Ask(ctx, s.rename(m))
 }
 
-// TaskSubscriber returns a Subscriber for server requests outside calls. It replaces task ids with
-// the ids that the client f knows. sole has the same meaning as in FindTask.
+// TaskSubscriber returns a Subscriber for server requests outside calls. The Subscriber replaces
+// task ids with the ids that the client f knows. sole has the same meaning as in FindTask.
 func (r *Bridge) TaskSubscriber(s mcp.Subscriber, server string, f *mcp.ClientInfo, sole bool) mcp.Subscriber {
 	return &taskSubscriber{s, taskRenamer{r, server, f, sole, nil}}
 }
 
-// taskSubscriber is a Subscriber that replaces task ids in requests outside calls.
+// taskSubscriber is a Subscriber that replaces task ids in server requests outside calls.
 type taskSubscriber struct {
 	mcp.Subscriber
 	taskRenamer
@@ -62,8 +62,9 @@ func (s *taskSubscriber) Ask(ctx context.Context, m *jsonrpc.Message) (*jsonrpc.
 	return s.Subscriber.Ask(ctx, s.rename(m))
 }
 
-// withoutTaskList refuses the tasks/list of a server if the client uses several servers. The list
-// would reveal the client's tasks at the other servers, and the ids of tasks are secret.
+// withoutTaskList is a Caller that refuses tasks/list requests from a server. It is used if the
+// client uses several servers, because the list would reveal the client's tasks at the other
+// servers. The ids of tasks are secret.
 type withoutTaskList struct{ mcp.Caller }
 
 func (s withoutTaskList) Ask(ctx context.Context, m *jsonrpc.Message) (*jsonrpc.Message, error) {

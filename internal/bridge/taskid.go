@@ -12,16 +12,16 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 )
 
-// These constants are prefixes of task ids in the form for clients. An id contains the server
-// and the session of the task, because no other part of a request about a task names them.
+// These constants are prefixes of the task ids that clients get. An id contains the server and the
+// session of the task, because no other part of a request about a task identifies them.
 //
-// For authenticated clients the id is signed for the principal. A server sees one credential
-// for many users, so only Dragoman can tell whose task it is (2025-11-25 §Tasks, "Task
-// Isolation and Access Control"; SEP-2663, "Auth binding").
+// For authenticated clients the id is signed for the principal. A server sees one credential for
+// many users, so only Dragoman can tell whose task it is (2025-11-25 §Tasks, "Task Isolation and
+// Access Control"; SEP-2663, "Auth binding").
 //
 // For anonymous clients the id is not signed, because it must remain valid after a restart of
-// Dragoman: clients store ids, and the server may continue to run. Dragoman stores nothing for
-// an id. A task has the same id in answers, server requests and notifications.
+// Dragoman: clients store ids, and the server may continue to run. Dragoman stores nothing for an
+// id. A task has the same id in answers, server requests and notifications.
 const (
 	openTask   = "drgt1."
 	signedTask = "drgs1."
@@ -36,7 +36,7 @@ type Task struct {
 	stray bool
 }
 
-// Form returns the form of the task. Legacy tasks have a session.
+// Form returns the form of the task. A task of a legacy server has a session, or is stray.
 func (p Task) Form() mcp.TaskForm {
 	if p.Ref.Session != 0 || p.stray {
 		return mcp.RequestedTasks
@@ -46,8 +46,8 @@ func (p Task) Form() mcp.TaskForm {
 
 var errNoTask error = &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: "Task not found"}
 
-// taskID returns the id that a client gets for a task. sole says that the client's endpoint
-// has only one server.
+// taskID returns the id that a client gets for a task. sole says whether the client's endpoint has
+// only one server.
 func (r *Bridge) taskID(server string, f *mcp.ClientInfo, sole bool, ref mcp.TaskRef) string {
 	if f.Who.Key() != "" {
 		return signedTask + server + "~" + r.signature(server, f, ref) + "~" + ref.String()
@@ -58,8 +58,9 @@ func (r *Bridge) taskID(server string, f *mcp.ClientInfo, sole bool, ref mcp.Tas
 	return openTask + server + "~" + ref.String()
 }
 
-// signature returns the part of an id that binds a task to a principal. Its key lives as long
-// as the process, because an id must not change between messages.
+// signature returns the part of an id that binds a task to a principal. The key of the signature
+// does not change while the process runs, because the id of a task must not change between
+// messages.
 func (r *Bridge) signature(server string, f *mcp.ClientInfo, ref mcp.TaskRef) string {
 	r.mu.Lock()
 	if r.taskKey == nil {
@@ -75,8 +76,8 @@ func (r *Bridge) signature(server string, f *mcp.ClientInfo, ref mcp.TaskRef) st
 	return base64.RawURLEncoding.EncodeToString(mac.Sum(nil)[:16])
 }
 
-// FindTask returns the task that a client names by an id. sole says that the client's endpoint
-// has only one server. The error says that the client has no such task.
+// FindTask returns the task with an id that a client has sent. sole says whether the client's
+// endpoint has only one server. An error means that the client has no such task.
 func (r *Bridge) FindTask(ctx context.Context, all []Server, f *mcp.ClientInfo, sole bool, id string) (Task, error) {
 	if f.Who.Key() != "" {
 		rest, ok := strings.CutPrefix(id, signedTask)
@@ -103,8 +104,8 @@ func (r *Bridge) FindTask(ctx context.Context, all []Server, f *mcp.ClientInfo, 
 	return Task{}, errNoTask
 }
 
-// ownerOf finds the server whose name is the beginning of an id. It returns the server and the rest
-// of the id. The server is nil if it is unknown.
+// ownerOf finds the server whose name is at the beginning of an id. It returns the server and the
+// part of the id after the name. The server is nil if it is unknown.
 func ownerOf(all []Server, rest string) (Server, string) {
 	name, text, found := strings.Cut(rest, "~")
 	for _, u := range all {

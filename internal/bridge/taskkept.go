@@ -11,10 +11,10 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 )
 
-// keptTasks holds answers that a modern server returned at once although a legacy client wanted
-// a task. The number and the bytes of the answers are bounded. Beyond a bound, the party with the
-// most answers or the most bytes loses its oldest answer, and later gets "not found" for that task
-// (2025-11-25 §Tasks, "TTL and Resource Management"). The zero value is ready.
+// keptTasks holds answers that a modern server returned at once although a legacy client wanted a
+// task. The number and the total size of the answers are limited. Above a limit, the party with the
+// most answers, or the most bytes, loses its oldest answer. A later request for that task gets "not
+// found" (2025-11-25 §Tasks, "TTL and Resource Management"). The zero value is ready to use.
 type keptTasks struct {
 	mu    sync.Mutex
 	byID  map[string]*keptTask
@@ -31,7 +31,7 @@ type keptTask struct {
 	until       time.Time
 }
 
-// These constants bound kept tasks and their lifetime.
+// These constants limit the number, the total size and the lifetime of kept tasks.
 const (
 	maxKept      = 256
 	maxKeptBytes = 32 << 20
@@ -40,8 +40,7 @@ const (
 	keptTaskID   = "drgk1."
 )
 
-// keep stores an answer as a task that has ended, and returns the result that describes the
-// task.
+// keep stores an answer as a task that has ended, and returns a reply that describes the task.
 func (k *keptTasks) keep(c *mcp.Call, reply *mcp.Reply, ttl time.Duration) (*mcp.Reply, error) {
 	if ttl <= 0 {
 		ttl = keptLife
@@ -83,7 +82,7 @@ func stateOf(raw []byte, result jsonrpc.Span) string {
 	return mcp.TaskCompleted
 }
 
-// tidyLocked removes expired tasks. Then it makes room for one more answer: room is the size of the
+// tidyLocked removes expired tasks, and makes room for one more answer. room is the size of this
 // answer in bytes, and who is the party that gets it. If there is too little room, tidyLocked drops
 // the oldest tasks of the party that has the most tasks or the most bytes.
 func (k *keptTasks) tidyLocked(now time.Time, room int, who string) {
@@ -128,7 +127,7 @@ func (k *keptTasks) dropLocked(drop func(*keptTask) bool) {
 	k.order = left
 }
 
-// find returns a client's task. Expired tasks are not found.
+// find returns a client's task. It does not find expired tasks.
 func (k *keptTasks) find(f *mcp.ClientInfo, id string) (*keptTask, bool) {
 	if !strings.HasPrefix(id, keptTaskID) {
 		return nil, false
@@ -146,7 +145,7 @@ func (k *keptTasks) find(f *mcp.ClientInfo, id string) (*keptTask, bool) {
 func (t *keptTask) answer(c *mcp.Call) (*mcp.Reply, error) {
 	switch c.Msg.Method {
 	case mcp.MethodTaskResult:
-		// The message is copied, because the receiver of a reply adds edits to it.
+		// Copy the message, because the receiver of a reply may add edits to it.
 		m := *t.reply.Msg
 		out := &mcp.Reply{Msg: &m, From: t.reply.From, Server: t.reply.Server, Edits: t.reply.Edits}
 		return withRelatedTask(c.Trail, out, t.id), nil
@@ -159,8 +158,8 @@ func (t *keptTask) answer(c *mcp.Call) (*mcp.Reply, error) {
 
 var errTaskOver = &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: "Cannot cancel task: it has already ended"}
 
-// withRelatedTask adds to a result the metadata that names the task. 2025-11-25 requires this in
-// results of tasks/result (§Tasks, "Related Task Metadata").
+// withRelatedTask adds the metadata that names the task to a result. 2025-11-25 requires this
+// metadata in results of tasks/result (§Tasks, "Related Task Metadata").
 func withRelatedTask(t *jsonrpc.Trail, reply *mcp.Reply, id string) *mcp.Reply {
 	m := reply.Msg
 	value := append(jsonrpc.AppendQuote([]byte(`{"taskId":`), id), '}')

@@ -12,7 +12,7 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/work"
 )
 
-// These constants bound how Dragoman polls a server's task on behalf of a client.
+// These constants limit how long and how often Dragoman polls a server's task for a client.
 const (
 	maxAwait    = 4 * time.Hour
 	cancelLimit = 5 * time.Second
@@ -43,8 +43,8 @@ func (r *Bridge) directedTask(ctx context.Context, p Task, c *mcp.Call, s mcp.Ca
 	return st.legacy(c), nil
 }
 
-// legacy converts a task state of the extension to 2025-11-25, where the task has failed if the
-// tool reports an error.
+// legacy converts a task state of the extension to a state of 2025-11-25. In 2025-11-25 the task
+// has failed if the tool reports an error.
 func (st *state) legacy(c *mcp.Call) *mcp.Reply {
 	t := dialect.Task{}
 	if st.status == mcp.TaskCompleted {
@@ -55,7 +55,8 @@ func (st *state) legacy(c *mcp.Call) *mcp.Reply {
 
 // cancelDirected cancels a task for a legacy client. The client gets the resulting state, or an
 // error if the task has ended already (2025-11-25 §Tasks, "Task Cancellation"). The extension does
-// not promise that a cancelled task ends, or how soon. So Dragoman polls the state a few times.
+// not guarantee that a cancelled task ends. So Dragoman polls the state a few times before it
+// returns the state.
 func (r *Bridge) cancelDirected(ctx context.Context, p Task, c *mcp.Call) (*mcp.Reply, error) {
 	st, failed, err := p.getState(ctx, c)
 	if err != nil || failed != nil {
@@ -85,8 +86,8 @@ func (r *Bridge) cancelDirected(ctx context.Context, p Task, c *mcp.Call) (*mcp.
 	return st.legacy(c), nil
 }
 
-// wait waits for the task that a call has become, for a client without tasks. If the client
-// cancels the call, wait cancels the task.
+// wait waits for the end of the task that a call has become, for a client that does not use tasks.
+// If the client cancels the call, wait cancels the task.
 func (r *Bridge) wait(ctx context.Context, u Server, c *mcp.Call, s mcp.Caller, reply *mcp.Reply) (*mcp.Reply, error) {
 	id, _ := jsonrpc.Text(reply.Msg.Raw, reply.Msg.ResultMember("taskId"))
 	w := &taskWaiter{task: Task{Server: u, Ref: mcp.TaskRef{ID: id}}, call: c, caller: r.observe(u.Name(), c, s)}
@@ -106,11 +107,11 @@ type taskWaiter struct {
 	task   Task
 	call   *mcp.Call
 	caller mcp.Caller
-	shown  string          // the task id that the client knows, "" if the client does not know about the task
-	asked  map[string]bool // keys of input requests that were sent; each is sent once (SEP-2663, "Task Update Requests")
+	shown  string          // the task id that the client knows; "" if the client does not know about the task
+	asked  map[string]bool // keys of the input requests that were sent to the client; each is sent only once (SEP-2663, "Task Update Requests")
 }
 
-// result waits for the task and returns the answer to the original call.
+// result waits for the end of the task and returns the answer to the original call.
 func (w *taskWaiter) result(ctx context.Context) (*mcp.Reply, error) {
 	misses := 0
 	for {
@@ -144,7 +145,7 @@ func (w *taskWaiter) result(ctx context.Context) (*mcp.Reply, error) {
 	}
 }
 
-// pace returns the time until the next poll.
+// pace returns how long to wait before the next poll.
 func (st *state) pace() time.Duration {
 	wait, ok := mcp.Millis(st.raw, jsonrpc.Find(st.raw, st.at, "pollIntervalMs"))
 	if !ok {
@@ -160,7 +161,7 @@ func (w *taskWaiter) cancelledError(ctx context.Context) error {
 	}
 }
 
-// outcome returns the reply for an ended task.
+// outcome returns the reply for a task that has ended.
 func (w *taskWaiter) outcome(st *state) (*mcp.Reply, error) {
 	var m *jsonrpc.Message
 	switch result, failure := st.member("result"), st.member("error"); {
@@ -189,7 +190,7 @@ func (w *taskWaiter) outcome(st *state) (*mcp.Reply, error) {
 	return reply, nil
 }
 
-// answer sends new input requests to the client and the answers to the server.
+// answer sends new input requests to the client, and sends the client's answers to the server.
 func (w *taskWaiter) answer(ctx context.Context, st *state) error {
 	asks := jsonrpc.Find(st.raw, st.at, "inputRequests")
 	round := []byte{'{'}
@@ -230,8 +231,8 @@ func (w *taskWaiter) answer(ctx context.Context, st *state) error {
 	return err
 }
 
-// shownCaller adds the task id to each server request if the client knows about the task
-// (2025-11-25 §Tasks, "Input Required Status" 2).
+// shownCaller is a Caller that adds the task id to each server request if the client knows about
+// the task (2025-11-25 §Tasks, "Input Required Status" 2).
 type shownCaller struct {
 	mcp.Caller
 	trail *jsonrpc.Trail
