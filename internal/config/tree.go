@@ -35,8 +35,8 @@ func (k kind) String() string {
 	return [...]string{"nothing", "a single value", "a mapping", "a list"}[k]
 }
 
-// node is a value of the file with its position. Nodes that aliases refer to are shared
-// and are not modified after readTree.
+// node is a value in the file, with its position. Several aliases may share a node. Nodes are not
+// modified after readTree returns.
 type node struct {
 	kind      kind
 	text      string // the text of a scalar, without quotes
@@ -52,8 +52,8 @@ type member struct {
 	line, col int // the position of the key
 }
 
-// readTree parses the file's only document. It returns nil if the file is empty, or if a reported
-// problem prevents it from reading the rest.
+// readTree parses the content b of a YAML file with one document. It returns nil if the file is empty,
+// or if a problem prevents readTree from parsing the file. readTree reports such a problem.
 func (c *compiler) readTree(b []byte) (root *node) {
 	if len(b) > MaxFile {
 		c.problem(nil, "", "the file is larger than 1 MiB", "make the file smaller; only JSON files may have up to 32 MiB, because some clients write large files")
@@ -110,7 +110,7 @@ type treeReader struct {
 	members int
 }
 
-// comments returns the columns in which comments begin, by line.
+// comments returns the column in which the first comment of each line begins, by line.
 func (t *treeReader) comments(tokens token.Tokens) map[int]int {
 	columns := map[int]int{}
 	for _, tk := range tokens {
@@ -123,8 +123,8 @@ func (t *treeReader) comments(tokens token.Tokens) map[int]int {
 
 // shallow reports whether the file nests at most maxDepth levels. If not, it reports a
 // problem, because parsing such a file would take long. A bracket opens a level. A key or a dash
-// also opens a level if its block is further to the right than the enclosing block. The column
-// alone is not the depth, because other programs often write JSON as one long line.
+// also opens a level if its block is further to the right than the enclosing block. The column alone
+// does not show the depth, because JSON is often one long line.
 func (t *treeReader) shallow(tokens token.Tokens) bool {
 	brackets, stray := 0, 0
 	var blocks []int // the columns in which the enclosing blocks begin
@@ -190,12 +190,12 @@ func (t *treeReader) syntax(err error, src string) {
 	t.c.problem(at, "", "syntax error: "+text, hint)
 }
 
-// flowReference matches a reference without quotes within braces or brackets, where YAML treats the
-// brace of the reference as the beginning of a mapping.
+// flowReference matches a reference without quotes within braces or brackets. In such a place, YAML
+// treats the { of the reference as the beginning of a mapping.
 var flowReference = regexp.MustCompile(`[\[{,:]\s*[^\s"'\[{,]*\$\{[^}"']*\}`)
 
 // bareReference reports whether a syntax error on a line probably comes from a reference
-// without quotes, on that line or the one before.
+// without quotes, on that line or the line before.
 func (t *treeReader) bareReference(line int) bool {
 	for _, i := range []int{line - 1, line - 2} {
 		if i >= 0 && i < len(t.lines) && flowReference.MatchString(t.lines[i]) {
@@ -302,7 +302,7 @@ func (t *treeReader) add(out *node, m member) {
 	}
 }
 
-// merges returns the mappings that the key << merges.
+// merges returns the mappings in v, which is the value of the key <<.
 func (t *treeReader) merges(v *node) []*node {
 	switch v.kind {
 	case mappingKind:
@@ -346,8 +346,8 @@ func (t *treeReader) at(n ast.Node) *node {
 	return t.place(tk)
 }
 
-// place returns an empty node with the position of a token. Unlike editors, the lexer does not
-// count the tabs at the beginning of a line of JSON as columns.
+// place returns an empty node with the position of a token. Unlike editors, the lexer does not count
+// tabs at the beginning of a line of JSON as columns, so place adds these columns.
 func (t *treeReader) place(tk *token.Token) *node {
 	if tk.Position == nil {
 		return &node{line: 1, col: 1}

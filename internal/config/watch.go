@@ -13,8 +13,9 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/clientfile"
 )
 
-// Editors write a file in several steps. So Dragoman reads the file when its folder has not changed
-// for the time settle. If the changes continue, Dragoman reads the file after the time patience.
+// Editors write a file in several steps. So Dragoman waits until the folder of the file has not
+// changed for the duration settle, and then reads the file. If the folder keeps changing, Dragoman
+// reads the file after the duration patience.
 const (
 	settle   = 100 * time.Millisecond
 	patience = time.Second
@@ -22,12 +23,12 @@ const (
 
 // Watch calls onChange with the file's content each time the content changes. It returns nil
 // when ctx ends, or an error if watching fails. The initial content is not reported. If the file
-// disappears, Watch reports nothing until the file exists again with other content. It reads at
-// most clientfile.MaxFile+1 bytes. Parse refuses a file of that length. Calls to onChange do not
-// overlap, and Watch waits for the last call.
+// disappears, Watch reports nothing until the file exists again with different content. Watch reads
+// at most clientfile.MaxFile+1 bytes of a file, and Parse refuses a file that is so long. Calls to
+// onChange do not overlap. Watch returns only after the last call has returned.
 //
 // Watch watches the folder, because editors replace files, and a watch on the file would only see
-// the old file. If the file is a symbolic link, Watch also watches the folder of its target.
+// the old file. If the file is a symbolic link, Watch also watches the folder of the link's target.
 func Watch(ctx context.Context, path string, onChange func([]byte)) error {
 	return watch(ctx, &target{path: path, most: clientfile.MaxFile + 1}, onChange)
 }
@@ -94,16 +95,16 @@ func watch(ctx context.Context, t *target, onChange func([]byte)) error {
 // target is the watched file.
 type target struct {
 	path  string
-	most  int64  // how many bytes are read
-	modes bool   // whether a change of the mode counts
-	real  string // the folder of the link's target; "" until it is watched
+	most  int64  // the most bytes to read
+	modes bool   // whether to report a change of the file's mode
+	real  string // the folder of the link's target; "" until Dragoman watches this folder
 	hash  [sha256.Size]byte
 	mode  fs.FileMode
 	seen  bool // whether hash and mode are valid
 }
 
-// follow watches the folder of a symbolic link's target. It tries a dangling link again
-// after the next event.
+// follow watches the folder of a symbolic link's target. If the target does not exist, watch calls
+// follow again after the next event.
 func (t *target) follow(w *fsnotify.Watcher) {
 	real, err := filepath.EvalSymlinks(t.path)
 	if err != nil {
@@ -123,7 +124,8 @@ func (t *target) follow(w *fsnotify.Watcher) {
 	}
 }
 
-// changed returns the content of the file, and whether it differs from the last content.
+// changed returns the content of the file, and whether it has changed since the last call. If modes is
+// set, a new mode of the file is a change too.
 func (t *target) changed() ([]byte, bool) {
 	b, mode, err := read(t.path, t.most)
 	if err != nil {

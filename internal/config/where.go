@@ -7,19 +7,19 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/clientfile"
 )
 
-// Line is one line of the current configuration, for people.
+// Line is one line of a configuration that is shown to people.
 type Line struct {
 	Depth int    // the depth of nesting
 	Key   string // the key of the setting; "" for an item of a list
 	Value string // the value with secrets masked; "" for a mapping
 	Path  string // for example "dragoman.limits.call"
-	// At is the line of the file that has the setting. It is 0 for a default, or if the file cannot
-	// be read.
+	// At is the number of the line in the file that has the setting. At is 0 if the value is a
+	// default, or if the lines of the file are unknown.
 	At int
 }
 
-// Lines returns the whole configuration with its defaults, a line for each setting. The parameter
-// where is the result of the method Where, or nil if the lines of the file are unknown.
+// Lines returns the whole configuration including defaults, with one Line for each setting. The
+// parameter where is the result of the method Where, or nil if the lines of the file are unknown.
 func (s *Snapshot) Lines(where map[string]int) (out []Line) {
 	var path []string
 	for _, text := range strings.Split(strings.TrimSuffix(string(s.AppendYAML(nil)), "\n"), "\n") {
@@ -37,15 +37,17 @@ func (s *Snapshot) Lines(where map[string]int) (out []Line) {
 	return out
 }
 
-// inherited maps settings of a server to the global settings that apply if the server has none.
+// inherited maps a setting of a server to the global setting that applies if the server does not have
+// its own setting.
 var inherited = map[string]string{
 	"callTimeout": "dragoman.limits.call", "callMax": "dragoman.limits.callMax", "startTimeout": "dragoman.limits.start",
 	"inheritEnv": "dragoman.inheritEnv", "message": "dragoman.limits.message",
 }
 
-// LineOf returns the line of the file that sets a setting of a server, for example "env": the line
-// of the server's own setting, or else of the global setting that applies to all servers. It
-// returns 0 for a default. The parameter where is the result of the method Where.
+// LineOf returns the line of the file that sets the given key, for example "env", for a server. If the
+// server does not set the key, LineOf returns the line of the global setting that applies to all
+// servers. If the file does not have this setting either, LineOf returns 0. The parameter where is the
+// result of the method Where.
 func LineOf(where map[string]int, server, key string) int {
 	for _, path := range []string{"dragoman.servers." + server + "." + key, "mcpServers." + server + "." + key, inherited[key]} {
 		if at := where[path]; at > 0 {
@@ -71,8 +73,8 @@ func cutKey(line string) (key, value string, ok bool) {
 	return key, strings.TrimSpace(value), ok
 }
 
-// Where returns the line of each key in the configuration file, by path. It returns nil if the
-// file cannot be read, or if it has changed since it was loaded.
+// Where returns the line of each key in the configuration file, by path. It returns nil if the file
+// cannot be read, or if the settings in the file have changed since the file was loaded.
 func (s *Snapshot) Where() map[string]int {
 	b, _, err := read(s.File, clientfile.MaxFile+1)
 	if err != nil {

@@ -17,14 +17,14 @@ type abandonedCall struct {
 	until        time.Time
 }
 
-// abandonedFor is how long an abandoned call is remembered. maxAbandoned bounds the number of
-// these calls.
+// abandonedFor is how long a pipeConn remembers an abandoned call. maxAbandoned is the maximum number
+// of remembered calls.
 const (
 	abandonedFor = 10 * time.Second
 	maxAbandoned = 256
 )
 
-// rememberAbandonedLocked records a call that was given up.
+// rememberAbandonedLocked records an abandoned call.
 func (l *pipeConn) rememberAbandonedLocked(n int64, call *mcp.Attempt) {
 	if call == nil || !counts(call) {
 		return
@@ -54,9 +54,9 @@ func (l *pipeConn) abandonedLocked() []abandonedCall {
 	return l.abandoned
 }
 
-// log handles a log message. A log message does not name its request. So it is delivered only
-// if just one client has calls in flight, including recently abandoned calls. If it may belong
-// to several clients, none of them gets it.
+// log delivers a log message. A log message does not say which call it belongs to. So log delivers the
+// message only if all calls in flight, and all recently abandoned calls, belong to one client. If no
+// call is in flight, Options.Notice gets the message.
 func (l *pipeConn) log(m *jsonrpc.Message) {
 	if l.server.sessions.Broadcasts() {
 		l.logOfAll(m)
@@ -90,9 +90,10 @@ func (l *pipeConn) logOfAll(m *jsonrpc.Message) {
 	}
 }
 
-// about returns the call of a message that does not name its call. p is nil if no call is in
-// flight. The result only is the one conversation that the message may concern, or 0 for any.
-// certain is false if the message may belong to several clients.
+// about returns the call that a message belongs to if the message does not name its call. p is nil if
+// no call is in flight. The result only is the one conversation that the message may belong to, or 0
+// if it may belong to any conversation. certain is false if the message may belong to calls of several
+// clients.
 func (l *pipeConn) about() (p *pending, only uint64, certain bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -12,15 +12,15 @@ type attribution struct {
 	all candidate
 	may candidate // calls whose methods allow server requests
 	// task is the task that the server request names, or "". result is the number of the oldest
-	// tasks/result call for this task.
+	// tasks/result call for this task; 0 for none.
 	task     string
 	result   int64
 	ofTask   candidate // calls that name the task
-	creating candidate // calls that will become tasks, whose ids are not known yet
+	creating candidate // calls that create tasks with ids that Dragoman does not know yet
 }
 
-// taskOf returns the task that a server request names, or "" if it names none (2025-11-25
-// §Tasks, "Associating Task-Related Messages").
+// taskOf returns the task that a server request names, or "" if the request names no task
+// (2025-11-25 §Tasks, "Associating Task-Related Messages").
 func taskOf(m *jsonrpc.Message) string {
 	if m == nil {
 		return ""
@@ -37,8 +37,9 @@ type candidate struct {
 	mixed bool         // the calls belong to several clients
 }
 
-// add adds the call with the number n. It ignores requests of Dragoman itself, and
-// subscriptions/listen, which runs as long as its client is connected.
+// add adds the call with the number n. It always adds a call that is about the task. Otherwise it
+// ignores requests of Dragoman itself, and subscriptions/listen calls, which run as long as the
+// client is connected.
 func (t *attribution) add(n int64, call *mcp.Attempt) {
 	if t.task != "" {
 		t.addAbout(n, call)
@@ -63,7 +64,7 @@ func (t *attribution) addAbout(n int64, call *mcp.Attempt) {
 	}
 }
 
-// counts reports whether a server may send messages about a call that do not name the call.
+// counts reports whether a message that does not name its call may belong to the given call.
 func counts(call *mcp.Attempt) bool { return !call.Ours && call.Msg.Method != mcp.MethodListen }
 
 // mayAsk reports whether the method of a call allows server requests. It returns true for
@@ -77,19 +78,19 @@ func namesCall(m *jsonrpc.Message, n int64) bool {
 	return ok && token == n || taskOf(m) != ""
 }
 
-// mayOwn reports whether a server request that was attributed to one call, the parameter owner, may
-// also belong to another call, the parameter other. If the request does not name a call, both calls
-// belong to the same client.
+// mayOwn reports whether a server request that does not name its call may belong to the call other,
+// although it was attributed to the call owner. This is possible only if both calls belong to the
+// same client.
 func mayOwn(other, owner *mcp.Attempt) bool {
 	return counts(other) && counts(owner) && sameClient(other, owner) && (mayAsk(other) || !mayAsk(owner))
 }
 
 // owner returns the number of the call that a server request belongs to, or 0 if there is none.
 // It prefers calls whose methods allow server requests (see 2026-07-28 §MRTR, "Supported
-// Requests"), so that a list request that runs at the same time does not matter. A request that
-// names a task belongs to a call about that task, or to a call that will become a task. No other
-// call counts: the call that created the task has ended, and the other calls in flight may belong
-// to another client.
+// Requests"). So, for example, it ignores a tools/list call that runs at the same time as a
+// tools/call. A request that names a task belongs to a call about that task, or to a call that will
+// become a task. It cannot belong to the call that created the task, because that call has ended.
+// owner ignores the remaining calls, because they may belong to other clients.
 func (t *attribution) owner() int64 {
 	switch {
 	case t.result != 0:
@@ -131,8 +132,8 @@ func (c *candidate) add(n int64, call *mcp.Attempt) {
 	}
 }
 
-// sameClient reports whether two calls belong to the same client, and the client accepts server
-// requests for its whole session instead of one call.
+// sameClient reports whether two calls belong to the same legacy client. Such a client gets server
+// requests through its session, so it does not matter which of the two calls a request belongs to.
 func sameClient(a, b *mcp.Attempt) bool {
 	return a.Client.Revision.Can(mcp.AskedMidCall) && a.Client.Conversation != 0 && a.Client.Conversation == b.Client.Conversation
 }

@@ -20,8 +20,8 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/work"
 )
 
-// Options configure the connection to a server. The zero value works: it ignores notifications
-// and refuses server requests outside calls.
+// Options configure the connection to a server. With the zero value, the connection ignores
+// notifications, and refuses server requests that do not belong to a call.
 type Options struct {
 	Name string // the server's configured name, for errors and logs
 	// Given, Credentials and Clean are used for the errors of calls. They have the same meaning as
@@ -29,40 +29,39 @@ type Options struct {
 	Given, Credentials bool
 	Clean              func(string) string
 
-	// Info and Capabilities describe Dragoman, or the client on whose behalf it connects, as
-	// Implementation and ClientCapabilities objects. Nil capabilities mean none.
+	// Info is an Implementation object and Capabilities is a ClientCapabilities object. They describe
+	// Dragoman, or the client for which Dragoman connects. Nil Capabilities mean no capabilities.
 	Info, Capabilities []byte
 
 	// Notice gets notifications that do not belong to a call. The parameter only is the one
-	// conversation that the notification may concern, or 0 for any. Notice runs on the goroutine
-	// that reads the connection, and must not block.
+	// conversation that the notification may belong to, or 0 if it may belong to any conversation.
+	// Notice runs on the goroutine that reads the connection, and must not block.
 	Notice func(m *jsonrpc.Message, only uint64)
-	// Events gets a Loss for each message that is not delivered, because it may belong to several
-	// clients, or because no client should get it. It also gets a Handshake step when a call is
-	// retried because the server was not ready. If it is nil, nothing is published.
+	// Events gets a Loss for each message that Dragoman does not deliver, because the message may
+	// belong to several clients, or because no client should get it. Events also gets a Handshake
+	// step for each call that is retried because the server was not ready. Events may be nil.
 	Events *event.Publisher
-	// Ask answers a server request that could not be attributed to a call. If it returns
-	// mcp.ErrCannotAsk, the request is refused. Ask may block.
+	// Ask answers a server request that could not be attributed to a call. If Ask is nil or returns an
+	// error, the request is refused. Ask may block.
 	Ask func(ctx context.Context, m *jsonrpc.Message) (*jsonrpc.Message, error)
 
 	// Idle is the maximum time of a call without a message from the server. Hard is the maximum
 	// time of a call in total. Zero means 60 s for Idle, and 10 min for Hard. A negative value
 	// disables the timeout.
 	Idle, Hard time.Duration
-	// Times returns both timeouts at the start of each call. If it is nil, Idle and Hard are
-	// used.
+	// Times returns the current values of both timeouts. If Times is nil, Idle and Hard are used.
 	Times func() (idle, hard time.Duration)
 
-	// Posts says that each message on the pipe is a separate HTTP request, as with HTTP+SSE.
-	// Such a request may last longer than the call.
+	// Posts means that each message on the pipe is a separate HTTP request, as with HTTP+SSE. The
+	// HTTP request of a call may end after the call.
 	Posts bool
 
 	// Params returns the tool arguments to mirror into headers, and whether the tool is known.
 	// If Params is nil, all tools are unknown.
 	Params func(ctx context.Context, f *mcp.ClientInfo, tool string) ([]mirror.Param, bool)
 
-	// Sessions is the state that all sessions of one server share. Nil means that this is the
-	// only session. Its ids then start at 1.
+	// Sessions is the state that all sessions of one server share. Nil means that this session is the
+	// only one, and that its request ids start at 1.
 	Sessions *Sessions
 
 	Log *slog.Logger
@@ -75,7 +74,7 @@ type Conn struct {
 	opening atomic.Pointer[handshake.Outcome] // nil until the handshake is done
 
 	lacks map[string]bool // capabilities that the server has not declared; read-only
-	ready atomic.Bool     // the server has answered a call, so calls need not wait until it is ready
+	ready atomic.Bool     // whether the server has answered a call with a result; see untilReady
 
 	life     context.Context // ends with the connection
 	end      context.CancelCauseFunc
@@ -85,53 +84,53 @@ type Conn struct {
 	asking   work.Group
 	slots    chan struct{} // contains one element per open server request
 
-	questionBytes atomic.Int64 // bytes of the open server requests
+	questionBytes atomic.Int64 // total bytes of the open server requests
 
 	mu      sync.Mutex
 	closing bool
 	asked   map[jsonrpc.ID]context.CancelCauseFunc // open server requests, by id; the server may cancel them
 
-	backlog      [][]byte // answers for a server that does not read; see respond
+	backlog      [][]byte // messages for a server that does not read; see respond
 	backlogBytes int
 }
 
 // clientTransport contains the methods that pipeConn and httpConn have in common.
 type clientTransport interface {
-	// call sends a request and returns its answer. It passes the messages of the call to the
-	// flow, on the goroutine of the caller.
+	// call sends a request and returns the answer. Before the answer arrives, call passes the other
+	// messages of the call to f. It does this on the goroutine of its caller.
 	call(ctx context.Context, out *transport.Outgoing, f *flow) (*jsonrpc.Message, error)
 	// mates returns the other calls in flight that the server request m may belong to, oldest
-	// first. m arrived on the flow f, but does not name its call. All these calls belong to the
-	// same client.
+	// first. m was attributed to the call of f. All returned calls belong to the same client as f.
+	// If m names its call, mates returns nil.
 	mates(m *jsonrpc.Message, f *flow) []*flow
 	// post sends a notification or a response.
 	post(ctx context.Context, out *transport.Outgoing) error
 	// tell queues a notification or a response without waiting for the server. If the queue is
-	// full, it drops the message.
+	// full, tell drops the message and returns an error.
 	tell(body []byte) error
-	// cancels reports whether a cancelled call needs a notification. It does not need one if
-	// closing the stream cancels the call.
+	// cancels reports whether Dragoman must send a notification to cancel a call. No notification
+	// is necessary if closing the stream cancels the call.
 	cancels() bool
 	// stalled returns how long the server has not read although messages are waiting for it,
-	// and whether it has read a part of a message.
+	// and whether it has read only a part of a message.
 	stalled() (d time.Duration, midway bool)
-	// sent returns the number of calls that were sent completely and have no answer. Open
-	// subscriptions/listen do not count.
+	// sent returns the number of calls that were sent completely and have no answer yet. It does
+	// not include subscriptions/listen calls.
 	sent() int
-	// withdraw fails the calls of which nothing was sent. New calls fail too until the server
+	// withdraw fails all calls of which no byte was sent. New calls also fail until the server
 	// reads again.
 	withdraw()
-	// silence returns the time since the server last sent anything. It returns false if that is
-	// not known, because each call has its own stream.
+	// silence returns the time since the server last sent anything. Over HTTP, it returns false,
+	// because each call has its own stream.
 	silence() (time.Duration, bool)
 	close() error
 }
 
-// These constants bound the open requests of one server, since a user may take long to answer.
-// A single request may be as long as a message.
+// These constants limit the open server requests of one Conn, because a user may take long to answer
+// a request. If no other request is open, a request may be longer than maxQuestionBytes.
 const (
 	maxQuestions     = 64
-	maxQuestionBytes = 16 << 20 // bytes of all open requests together
+	maxQuestionBytes = 16 << 20 // total bytes of all open server requests
 )
 
 func newConn(o Options) *Conn {
@@ -161,31 +160,32 @@ func (s *Conn) Gone() <-chan struct{} { return s.life.Done() }
 // Err returns why the connection has ended, or nil while it is open.
 func (s *Conn) Err() error { return context.Cause(s.life) }
 
-// Running returns the number of calls in flight. Open subscriptions/listen do not count.
+// Running returns the number of calls in flight. It does not include subscriptions/listen calls.
 func (s *Conn) Running() int { return int(s.running.Load()) }
 
-// Silence returns the time since the server last sent anything. It returns false over HTTP,
-// where each call has its own stream and the time has no meaning.
+// Silence returns the time since the server last sent anything. Over HTTP, it returns false, because
+// each call has its own stream.
 func (s *Conn) Silence() (time.Duration, bool) { return s.link.silence() }
 
-// Stalled returns how long the server has not read although messages are waiting for it, and
-// whether it has read a part of a message. It returns 0 if no messages are waiting, and over
-// HTTP, where each call has its own connection.
+// Stalled returns how long the server has not read although messages are waiting for it, and whether
+// the server has read only a part of a message. Stalled returns 0 if no messages are waiting. Over
+// HTTP, it also returns 0.
 func (s *Conn) Stalled() (d time.Duration, midway bool) { return s.link.stalled() }
 
-// Sent returns the number of calls that were sent completely and have no answer. Open
-// subscriptions/listen do not count.
+// Sent returns the number of calls that were sent completely and have no answer yet. It does not
+// include subscriptions/listen calls. Over HTTP, it returns 0.
 func (s *Conn) Sent() int { return s.link.sent() }
 
-// Withdraw fails all calls of which nothing was sent. New calls fail too until the server reads
-// again. Their error is ErrStalled, and they count as not sent.
+// Withdraw fails all calls of which no byte was sent. New calls also fail until the server reads
+// again. The errors of these calls wrap transport.ErrStalled and have the outcome mcp.NotSent. Over
+// HTTP, Withdraw does nothing.
 func (s *Conn) Withdraw() { s.link.withdraw() }
 
-// Call relays one call. It blocks until the answer, the end of ctx, the end of the connection
-// or a timeout. The error is an *mcp.Error. If the server answers with an error response, Call
-// returns it as a Reply. Call is safe for concurrent use.
+// Call sends one call to the server and returns the answer. It blocks until the answer arrives, the
+// call times out, or ctx or the connection ends. The error is an *mcp.Error. If the server answers
+// with an error response, Call returns the response as a Reply. Call is safe for concurrent use.
 func (s *Conn) Call(ctx context.Context, c *mcp.Attempt, caller mcp.Caller) (*mcp.Reply, error) {
-	if c.Msg.Method != mcp.MethodListen { // subscriptions/listen does not count, because it never ends by itself
+	if c.Msg.Method != mcp.MethodListen { // subscriptions/listen is not counted, because it may last as long as the connection
 		s.running.Add(1)
 		defer s.running.Add(-1)
 	}
@@ -218,7 +218,8 @@ func (s *Conn) attempt(ctx context.Context, opened *handshake.Outcome, c *mcp.At
 		if known {
 			out.Params = mirror.HeadersFor(specs, c.Msg.Raw, c.Msg.Param("arguments"))
 		} else {
-			// 2026-07-28 §Streamable HTTP: headers that are not recognised are forwarded.
+			// 2026-07-28 §Streamable HTTP: headers that are not recognised are forwarded. Without the
+			// tool's schema, Dragoman recognises no header.
 			out.Params, out.Forwarded = c.Headers, true
 		}
 	}
@@ -266,7 +267,7 @@ func (s *Conn) cancel(t *jsonrpc.Trail, n int64) {
 // attempt.
 const maxFailed = 512
 
-// send sends a call, unless its context has already ended.
+// send sends a call, unless ctx has already ended.
 func (s *Conn) send(ctx context.Context, out *transport.Outgoing, f *flow) (*jsonrpc.Message, error) {
 	if ctx.Err() != nil {
 		return nil, fmt.Errorf("%w: %w", transport.ErrNotSent, context.Cause(ctx))
@@ -274,7 +275,8 @@ func (s *Conn) send(ctx context.Context, out *transport.Outgoing, f *flow) (*jso
 	return s.link.call(ctx, out, f)
 }
 
-// Forward sends a client's notification unchanged.
+// Forward sends a client's notification unchanged. It drops a notification that the dialect of the
+// server does not support.
 func (s *Conn) Forward(ctx context.Context, raw []byte, method string) error {
 	if s.Opening().Dialect.Suppresses(method) {
 		s.publishLoss(nil, method, "the server does not support this notification")
@@ -290,7 +292,7 @@ func (s *Conn) rules() *transport.Rules {
 	return &transport.Rules{}
 }
 
-// End marks the connection as ended. It does not wait. The owner must still call Close.
+// End marks the connection as ended and returns immediately. The owner must still call Close.
 func (s *Conn) End(cause error) { s.end(cause) }
 
 // Close ends the connection and waits for all of its goroutines. If there is a child process

@@ -7,9 +7,9 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 )
 
-// publishLoss publishes that something was not delivered. The parameter what is a method or a kind
-// of content, and why is the reason. c is the call that the lost message belongs to, or nil if
-// unknown.
+// publishLoss publishes an event about a message or content that was not delivered. The parameter
+// what is a method or a kind of content, and why is the reason. c is the call that the lost message
+// belongs to, or nil if the call is unknown.
 func (s *Conn) publishLoss(c *mcp.Call, what, why string) {
 	e := event.Event{Kind: event.Loss, Level: slog.LevelDebug, Server: s.opts.Name, Name: what, Detail: why}
 	if c != nil {

@@ -25,16 +25,16 @@ var ErrSessionLost = errors.New("the server has lost the session")
 // ErrLinkOver means that the pipe ended before or during a call. The pipe accepts no further calls.
 var ErrLinkOver = errors.New("the pipe to the server was closed")
 
-// ErrWriteFailed means that nothing of a call was sent, because the pipe accepts no more messages.
+// ErrWriteFailed means that no byte of a call was sent, because the pipe accepts no more messages.
 // Answers to earlier calls may still arrive.
 var ErrWriteFailed = errors.New("cannot write to the pipe to the server")
 
-// ErrRemoved is the cause to pass to Close when the server was removed. The errors of the calls
-// that Close ends give this reason.
+// ErrRemoved is the cause to pass to Close when the server was removed. The errors of the calls that
+// Close ends contain this cause.
 var ErrRemoved = errors.New("the server was removed from the configuration")
 
 // ErrStopped and ErrRestarted are the causes to pass to Close when an operator has stopped or
-// restarted the server. The errors of the calls that Close ends give this reason.
+// restarted the server. The errors of the calls that Close ends contain this cause.
 var (
 	ErrStopped   = errors.New("the server was stopped by an operator")
 	ErrRestarted = errors.New("the server was restarted by an operator")
@@ -67,7 +67,7 @@ func (s *Conn) failure(ctx context.Context, c *mcp.Attempt, err error) *mcp.Erro
 		e.Cause, e.Message = "timeout", "the server did not answer in time"
 	case errors.Is(cause, mcp.ErrCancelled):
 		e.Cause, e.Message, e.Origin = "cancelled", "the request was cancelled", mcp.FromClient
-	case errors.Is(cause, context.Canceled): // net/http ends the context of a request with this cause
+	case errors.Is(cause, context.Canceled): // net/http uses this cause if the client disconnects
 		e.Cause, e.Message, e.Origin = "cancelled", "the client disconnected before the answer arrived", mcp.FromClient
 	case ctx.Err() != nil:
 		e.Cause, e.Message = "shutdown", "the request ended before the answer arrived"
@@ -107,8 +107,8 @@ func (s *Conn) failure(ctx context.Context, c *mcp.Attempt, err error) *mcp.Erro
 	return e
 }
 
-// explain adds the failure to an error, and replaces the error's message. timeout is the cause with
-// which the call's context ended.
+// explain sets e.Failure and replaces e.Message. The parameter timeout is the cause with which the
+// context of the call ended.
 func (s *Conn) explain(e *mcp.Error, timeout error) {
 	f := failure.Facts{
 		Server: s.opts.Name, Call: true, Cause: e.Cause, Clean: s.opts.Clean, Given: s.opts.Given,
@@ -124,7 +124,7 @@ func (s *Conn) explain(e *mcp.Error, timeout error) {
 	e.Message = e.Failure.Text()
 }
 
-// status fills in e from an HTTP status that is not an answer.
+// status sets the fields of e for an HTTP response that is not an answer to the call.
 func (s *Conn) status(e *mcp.Error, st *transport.StatusError) {
 	e.RetryAfter = st.RetryAfter
 	e.Outcome = mcp.Failed

@@ -13,9 +13,9 @@ import (
 	"golang.org/x/time/rate"
 )
 
-// flow handles the messages of one call before its answer. It converts them for the client and
-// passes them on. It belongs to the goroutine of the call. The goroutine of a standalone SSE
-// stream may also call take.
+// flow handles the messages that arrive for one call before the answer. It converts these messages
+// for the client and passes them on. Only the goroutine of the call uses the flow, except that the
+// goroutine of a standalone SSE stream may call take.
 type flow struct {
 	server *Conn
 	call   *mcp.Attempt
@@ -28,14 +28,14 @@ type flow struct {
 	idle    time.Duration
 	idleEnd atomic.Int64 // end of the idle timeout, in nanoseconds after began; 0 before the first message
 	hardEnd time.Time    // zero if there is no total timeout
-	status  int          // HTTP status of an error response, 0 for none
-	open    atomic.Int32 // number of open server requests; a user may take longer than the idle timeout to answer
+	status  int          // HTTP status of an error response; 0 for none
+	open    atomic.Int32 // number of open server requests; the idle timeout does not apply while there are any
 
 	taking sync.Mutex    // held while a message is passed on, so that messages are passed on one at a time
-	note   *mcp.Note     // the notification that is passed on; nil before the first one
-	over   bool          // the call has got its answer
-	pace   *rate.Limiter // limits the rate of progress; nil before the first progress
-	ahead  bool          // this attempt has passed on progress
+	note   *mcp.Note     // reused for each notification; nil before the first notification
+	over   bool          // whether the call has ended
+	pace   *rate.Limiter // limits the rate of progress notifications; nil before the first of them
+	ahead  bool          // whether progress of this attempt has exceeded that of all earlier attempts
 }
 
 // These are the default timeouts of a call.
@@ -85,7 +85,8 @@ func (f *flow) limit(ctx context.Context) (context.Context, func()) {
 	}
 }
 
-// wait returns the time until the call times out if no further message arrives.
+// wait returns the time until the call times out if no further message arrives. It returns false if
+// the call has no timeout.
 func (f *flow) wait() (time.Duration, bool) {
 	switch {
 	case f.hardEnd.IsZero():
@@ -107,7 +108,7 @@ func (f *flow) resetIdle() {
 	}
 }
 
-// finish marks the call as ended. Nothing is passed on after that.
+// finish marks the call as ended. After that, take passes on no messages to the client.
 func (f *flow) finish() {
 	f.taking.Lock()
 	f.over = true
@@ -168,12 +169,12 @@ func (f *flow) trail() *jsonrpc.Trail {
 }
 
 // forward passes on a notification. If the notification belongs to a listen, forward replaces the
-// id of the listen. No other part of a notification is tied to one connection (2026-07-28
+// id of the listen. No other part of a notification depends on the connection (2026-07-28
 // §Subscriptions, "Receiving Notifications").
 func (f *flow) forward(m *jsonrpc.Message) {
 	if m.Method == mcp.NoteElicitComplete && !f.call.Client.Revision.Can(mcp.ElicitationIDs) {
-		// 2026-07-28 §Key Changes removes this notification, and the id in it. The client learns
-		// about the completion when it retries the call.
+		// 2026-07-28 §Key Changes removes this notification and the elicitation id in it. The client
+		// learns about the completion when it retries the call.
 		return
 	}
 	meta := m.Param(mcp.KeyMeta)
@@ -191,8 +192,8 @@ func (f *flow) forward(m *jsonrpc.Message) {
 	f.caller.Notify(n)
 }
 
-// noteOf returns the Note for a notification of the call. The same Note is used for the next
-// notification.
+// noteOf returns the Note for a notification of the call. The Note is valid until the next call of
+// noteOf, which reuses it.
 func (f *flow) noteOf(m *jsonrpc.Message) *mcp.Note {
 	if f.note == nil {
 		f.note = &mcp.Note{}
@@ -214,8 +215,9 @@ func belongsToCall(method string) bool {
 
 // takeProgress passes on progress with the client's token. It drops progress that the client
 // did not request, that decreases, or that exceeds the rate limit. The value "MUST increase
-// with each notification" (§Progress, all revisions), even if the call is sent several times.
-// So progress of a retry is passed on only when it exceeds that of all earlier attempts.
+// with each notification" (§Progress, all revisions), even if the call is sent several times. So
+// takeProgress passes on the progress of a retry only if the value exceeds the values of all earlier
+// attempts.
 func (f *flow) takeProgress(m *jsonrpc.Message) {
 	if f.call.Token.IsZero() {
 		return
@@ -246,8 +248,8 @@ func (f *flow) takeProgress(m *jsonrpc.Message) {
 }
 
 // takeLog passes on a log message that the client wants. A modern client gets the message only if
-// the request asked for this level (2026-07-28 §Logging). A legacy client gets the message unless
-// the client has set a more severe level.
+// the request asked for the level of the message or a less severe level (2026-07-28 §Logging). A
+// legacy client gets the message unless the client has set a more severe level.
 func (f *flow) takeLog(m *jsonrpc.Message) {
 	if mcp.WantsLog(f.call.Client.Revision, f.call.Level, m) {
 		f.caller.Notify(f.noteOf(m))

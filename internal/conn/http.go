@@ -31,7 +31,7 @@ type httpConn struct {
 	server    *Conn
 	http      Poster
 	listening sync.WaitGroup
-	open      context.Context // cancelled by close, which ends every call
+	open      context.Context // close cancels this context, and this ends every call
 	shut      context.CancelFunc
 	courier   *transport.Courier // sends messages without waiting for their responses
 
@@ -39,7 +39,7 @@ type httpConn struct {
 	alive  time.Time     // time of the last answer to a ping; guarded by asking
 
 	mu    sync.Mutex
-	flows map[*flow]struct{} // calls in flight, if the server may send requests on the standalone stream
+	flows map[*flow]struct{} // the calls in flight; empty if the revision has no standalone stream
 }
 
 func newHTTPConn(s *Conn, h Poster) *httpConn {
@@ -166,8 +166,8 @@ func (l *httpConn) waiting(n int64) *flow {
 	return nil
 }
 
-// addCallsTo implements member. Messages about a call arrive on the call's own stream. So messages
-// about an abandoned call do not arrive on other streams.
+// addCallsTo implements member. abandoned is always false, because messages about an abandoned call
+// can arrive only on the stream of that call, which is closed.
 func (l *httpConn) addCallsTo(t *attribution) (abandoned bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -205,7 +205,8 @@ func (l *httpConn) post(ctx context.Context, out *transport.Outgoing) error {
 
 func (l *httpConn) tell(body []byte) error { return l.courier.Put(body) }
 
-// cancels implements clientTransport. On modern servers, closing the stream cancels the call.
+// cancels implements clientTransport. It returns false for modern servers, because closing the stream
+// cancels the call.
 func (l *httpConn) cancels() bool { return !l.server.rules().CloseIsCancel }
 
 func (l *httpConn) stalled() (d time.Duration, midway bool) { return 0, false }
@@ -248,11 +249,12 @@ func (l *httpConn) listen() {
 	})
 }
 
-// closeTimeout is how long close waits for queued messages and for the answer to the DELETE.
+// closeTimeout is how long close waits for queued messages, and then for the response to the DELETE
+// request.
 const closeTimeout = 2 * time.Second
 
-// close ends the session with a DELETE. The context of the connection has already ended, so close
-// uses a short timeout of its own.
+// close ends the session with a DELETE request. The context of the connection has already ended, so
+// close uses a new context with a short timeout.
 func (l *httpConn) close() error {
 	l.shut()
 	l.listening.Wait()

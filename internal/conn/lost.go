@@ -15,7 +15,7 @@ import (
 
 // statusSaysLost reports whether an HTTP response says that the server no longer knows the session.
 // The specification requires status 404 (2025-03-26 §Transports, "Session Management"). Some
-// servers use another status with a text that says so.
+// servers use another status with a text that says that the session is unknown.
 func (s *Conn) statusSaysLost(st *transport.StatusError) bool {
 	if !s.rules().Sessions {
 		return false
@@ -37,8 +37,8 @@ func (s *Conn) statusSaysLost(st *transport.StatusError) bool {
 	return saysLost(errorMessage(st.Msg))
 }
 
-// codeNoSession is the error code of servers with the TypeScript SDK for an unknown session.
-// Some servers send it with status 200.
+// codeNoSession is the error code with which servers with the TypeScript SDK report an unknown
+// session. Some servers send this code with status 200.
 const codeNoSession = -32001
 
 // answerSaysLost does the same as statusSaysLost for an answer with a 2xx status.
@@ -53,12 +53,12 @@ const (
 	aliveTimeout = 10 * time.Second
 )
 
-// confirmLost sends a ping to check whether a session is really lost after an answer says so. The
-// answer may be about a session of the tool itself, and legacy servers may use the codes from
-// -32000 to -32099 for any purpose. Every legacy revision has ping. The session is lost only if the
-// answer to the ping also says so. Any other answer shows that the session exists. If no answer
-// arrives, the session does not count as lost, because otherwise a call could be retried and
-// executed twice. Concurrent calls share one ping.
+// confirmLost reports whether the session is really lost after an answer says so. The answer may be
+// about a session of the tool itself, and legacy servers may use the codes from -32000 to -32099 for
+// any purpose. So confirmLost sends a ping, which every legacy revision has. The session is lost only
+// if the answer to the ping also says so. If no answer to the ping arrives, confirmLost returns false,
+// because the caller would retry a call that the server may have executed. If the ping succeeds,
+// confirmLost sends no further ping for the duration aliveFor.
 func (l *httpConn) confirmLost(ctx context.Context) bool {
 	select {
 	case l.asking <- struct{}{}:
@@ -84,13 +84,14 @@ func (l *httpConn) confirmLost(ctx context.Context) bool {
 	return false
 }
 
-// Servers send these texts if they do not know a session, or if their only session is not
-// initialized after a restart.
+// Servers send texts that match these patterns if they do not know a session.
 var (
 	negatedSession = regexp.MustCompile(`\b(no|no valid|no such|invalid|unknown|unrecognized|find|missing|bad|stale)\b.{0,16}\bsession`)
 	sessionEnded   = regexp.MustCompile(`\bsession\b.{0,64}?\b(not found|not exist|doesn't exist|not known|not valid|not active|expired|terminated|closed|ended|no longer|invalid|unknown|missing|lost)\b`)
 )
 
+// saysLost reports whether a text from the server says that the server does not know the session. A
+// server with only one session may instead say that it is not initialized, because it has restarted.
 func saysLost(text string) bool {
 	text = strings.ToLower(strings.ReplaceAll(text, "\n", " "))
 	return negatedSession.MatchString(text) || sessionEnded.MatchString(text) || strings.Contains(text, "server not initialized")

@@ -15,8 +15,8 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/work"
 )
 
-// pipeConn is a connection on which all calls share one pipe. The ids and tokens in answers,
-// progress and server requests show which call they belong to.
+// pipeConn is a connection on which all calls share one pipe. An id or token in a message shows which
+// call the message belongs to.
 type pipeConn struct {
 	server  *Conn
 	pipe    transport.Pipe
@@ -27,13 +27,13 @@ type pipeConn struct {
 
 	mu        sync.Mutex
 	pending   map[int64]*pending
-	abandoned []abandonedCall        // calls that were given up, oldest first
-	onLate    func(*jsonrpc.Message) // gets answers that arrive after their request was given up
-	unasked   []*jsonrpc.Message     // results that match no request, until the end of the handshake
+	abandoned []abandonedCall        // the abandoned calls, oldest first
+	onLate    func(*jsonrpc.Message) // gets late answers to requests of the handshake
+	unasked   []*jsonrpc.Message     // results that match no request; kept until the handshake ends
 	onPush    func(*jsonrpc.Message) // gets results that match no request, after the results in unasked
-	settled   bool                   // the handshake has ended
-	left      time.Time              // time when the last request was given up
-	ended     error                  // why the pipe has ended
+	settled   bool                   // whether the handshake has ended
+	left      time.Time              // when the last request was abandoned
+	ended     error                  // why the pipe has ended; nil while it is open
 	quit      chan struct{}          // closing this channel fails the calls that were not sent; see withdraw
 	stuck     time.Duration          // how long the server had not read when quit was closed; 0 while quit is open
 }
@@ -42,19 +42,19 @@ type pipeConn struct {
 type pending struct {
 	call *mcp.Attempt  // nil for a request of the handshake
 	flow *flow         // nil for a request of the handshake
-	wake chan struct{} // capacity 1; signals that something was added
-	sent atomic.Bool   // the request was sent completely
+	wake chan struct{} // capacity 1; signals that events, answer or err has changed
+	sent atomic.Bool   // whether the request was sent completely
 
 	// The following fields are guarded by pipeConn.mu.
 	events []*jsonrpc.Message
 	bytes  int
 	answer *jsonrpc.Message
 	err    error
-	keep   bool // the answer is used even if no goroutine waits for it any more
-	left   bool // no goroutine waits for the answer any more
+	keep   bool // whether onLate gets the answer if no goroutine waits for it any more
+	left   bool // whether no goroutine waits for the answer any more
 }
 
-// maxEvents and the constants below bound the queue of a slow client.
+// These constants limit the queue of messages for one call, because its client may be slow.
 const (
 	maxEvents     = 256
 	maxEventBytes = 1 << 20
@@ -68,8 +68,8 @@ func newPipeConn(s *Conn, p transport.Pipe) *pipeConn {
 	return l
 }
 
-// register registers a request. The returned channel quit is closed when requests of which nothing
-// was sent must fail.
+// register adds a request to l.pending. The returned channel quit is closed when requests of which no
+// byte was sent must fail.
 func (l *pipeConn) register(n int64, p *pending) (quit <-chan struct{}, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -86,8 +86,9 @@ func (l *pipeConn) register(n int64, p *pending) (quit <-chan struct{}, err erro
 	return l.quit, nil
 }
 
-// abandon removes a request if no goroutine waits for its answer any more. sent says that the server
-// may have received it.
+// abandon records that no goroutine waits for the answer to a request any more. It keeps the request
+// in l.pending only if p.keep is true and the server may answer. sent means that the server may have
+// received the request.
 func (l *pipeConn) abandon(n int64, p *pending, sent bool) {
 	l.mu.Lock()
 	events := p.events
@@ -110,8 +111,8 @@ func (l *pipeConn) abandon(n int64, p *pending, sent bool) {
 	}
 }
 
-// passOn handles a request that is queued for a call that was given up. It passes the request
-// to another call that it may belong to. If there is no such call, it refuses the request.
+// passOn handles a server request that was attributed to an abandoned call. It passes the request to
+// another call that the request may belong to. If there is no such call, passOn refuses the request.
 func (l *pipeConn) passOn(m *jsonrpc.Message, p *pending) {
 	if p.flow != nil {
 		for _, f := range l.mates(m, p.flow) {
@@ -191,8 +192,8 @@ func (l *pipeConn) run(ctx context.Context, body []byte, n int64, p *pending, on
 
 // sendBeside sends a request on a separate goroutine, for a transport on which the answer may
 // arrive before Send returns. For example, an HTTP+SSE server may answer a POST only after it has
-// processed the message. The caller must call the function over at the end of the call. A Send that
-// still runs then has 10 s to finish.
+// processed the message. The caller must call the function over at the end of the call. If ctx has
+// not ended by then, a Send that still runs has 10 s to finish.
 func (l *pipeConn) sendBeside(ctx context.Context, body []byte, n int64, p *pending) (over func()) {
 	sending, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
 	fail := func(err error) {
