@@ -48,9 +48,9 @@ type addView struct {
 	Running  bool
 	Summary  string
 	Save     string // the label of the button that saves the servers
-	Left     string // says which servers the user has not chosen; "" if none
+	Left     string // text about the servers that the user has not chosen; "" if there are none
 	Key      string
-	Kept     *admin.Kept // the result of saving; set if the user has to set variables, or Dragoman does not use the file yet
+	Kept     *admin.Kept // the result of saving; not nil if the user still has to set variables, or if Dragoman does not use the file yet
 }
 
 // handForm has the values of the form for manual setup.
@@ -70,7 +70,7 @@ type triedView struct {
 	Line        string // the command of the server, with shell quoting; "" for a server with a URL
 	Counts      string
 	Steps       []stepView
-	Connected   string // a sentence about the connection; "" if the test has not connected
+	Connected   string // a sentence about the connection; "" if the test has not opened one
 	Live        string // text that changes when the state of the test changes
 }
 
@@ -312,8 +312,8 @@ func choiceOf(r *http.Request) admin.Choice {
 	return q
 }
 
-// maxEcho limits how much text, in bytes, the form shows again when the text cannot be read. The
-// form does not show longer text again.
+// maxEcho is the maximum length, in bytes, of text that the form shows again if the text cannot be
+// read. If the text is longer, the form is empty.
 const maxEcho = 64 << 10
 
 // changeDraft handles the forms of the page that adds servers.
@@ -378,8 +378,8 @@ func (c *Console) newDraft(q admin.DraftRequest) (id string, bad *admin.Problem)
 	return d.ID, bad
 }
 
-// keep saves the servers of a draft. It saves nothing if the file would change in another way than
-// the page showed.
+// keep saves the servers of a draft. It saves nothing if the change of the file would differ from
+// the change that the page showed.
 func (c *Console) keep(w http.ResponseWriter, r *http.Request, v *addView, id string) {
 	kept, bad := c.opts.Add.KeepDraft(r.Context(), id, admin.KeepRequest{Choice: choiceOf(r), Hash: r.PostForm.Get("hash")})
 	switch {

@@ -66,7 +66,7 @@ func serveAsset(w http.ResponseWriter, r *http.Request) {
 	_, _ = w.Write(a.body)
 }
 
-// assetPath returns the URL path of the file name in the folder static.
+// assetPath returns the URL path of an asset. name is the name of its file in the folder static.
 func assetPath(name string) string {
 	hashedName, ok := hashed[name]
 	if !ok {
@@ -94,7 +94,7 @@ var gateTemplate = template.Must(template.New("gate.html").Funcs(functions).Pars
 var pageTemplates sync.Map
 
 // pageTemplate returns the template of a page. The template consists of the frame and the block
-// "main" from the file name.
+// "main". name is the name of the file that defines this block.
 func pageTemplate(name string) *template.Template {
 	if t, ok := pageTemplates.Load(name); ok {
 		return t.(*template.Template)
@@ -106,7 +106,7 @@ func pageTemplate(name string) *template.Template {
 }
 
 // dict returns a map, so that a template can pass several values to another template. pairs
-// alternates keys and values.
+// contains keys and values, each key directly before its value.
 func dict(pairs ...any) map[string]any {
 	out := make(map[string]any, len(pairs)/2)
 	for i := 0; i+1 < len(pairs); i += 2 {

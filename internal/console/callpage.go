@@ -21,8 +21,8 @@ import (
 // mostLegs is the maximum number of legs that the page of a call shows.
 const mostLegs = 100
 
-// These are the values of the query parameter view in the URL of a call's page. They select how the
-// page shows messages.
+// These are the values of the query parameter view in the URL of a call's page. The value selects
+// how the page shows messages.
 const (
 	showFormatted = ""      // with line breaks and indentation that the page adds
 	showRaw       = "raw"   // the exact bytes
@@ -62,10 +62,10 @@ type leg struct {
 	Notes               []legNote
 	Error               string
 	LeftHead, RightHead []headLine
-	HeadMarks           []rowMark // the marks of the edits of both heads
+	HeadMarks           []rowMark // the marks of the edits in both HTTP heads
 }
 
-// HeadClass returns the CSS class of the row with the heads.
+// HeadClass returns the CSS class of the row with the HTTP heads.
 func (l *leg) HeadClass() string {
 	if len(l.HeadMarks) > 0 {
 		return "ed"
@@ -73,9 +73,9 @@ func (l *leg) HeadClass() string {
 	return "same"
 }
 
-// headLine is a header field of a head. If Dragoman wrote the field or did not forward it, Edited
-// is the name of the field, and Rest is the rest of the line. Otherwise Rest is the whole line.
-// Break is true for all fields except the first.
+// headLine is a field of an HTTP head. If Dragoman wrote the field or did not forward it, Edited is
+// the name of the field, and Rest is the rest of the line. Otherwise Rest is the whole line. Break
+// is true for all fields except the first.
 type headLine struct {
 	Edited, Rest string
 	Break        bool
@@ -119,7 +119,7 @@ func (c *Console) call(r *http.Request) (*View, error) {
 			v.Wires, v.Replay = pathOf("calls", number, "wires.txtar"), c.program()+" replay call-"+number+".txtar"
 		}
 	}
-	came := -1.0 // the time of the last message that Dragoman received and has to pass on
+	came := -1.0 // when Dragoman received the message that it has to pass on next, in seconds since the call began; -1 for none
 	for i := range s.Messages {
 		m := &s.Messages[i]
 		v.Edits += len(m.Edits)
@@ -292,7 +292,7 @@ func (v *callView) leg(number int, source, m *admin.Message, explained map[strin
 	return l
 }
 
-// explain adds the note of a mark, unless an earlier leg has explained it.
+// explain adds the note of a mark, unless an earlier leg has already explained the mark.
 func (l *leg) explain(v *callView, mark string, loss *admin.CallLoss, explained map[string]bool) {
 	if explained[mark] {
 		return
@@ -313,8 +313,8 @@ func (l *leg) explain(v *callView, mark string, loss *admin.CallLoss, explained 
 	}
 }
 
-// again changes a leg whose source is already part of an earlier leg. It changes the title and the
-// time, and does not show the source's head again.
+// again changes a leg if an earlier leg has the same source. It changes the title and the time, and
+// does not show the HTTP head of the source again.
 func (l *leg) again(v *callView, m *admin.Message) {
 	number, _, _ := strings.Cut(l.Title, ".")
 	l.Title = number + ". " + v.titleOf(m) + " again"
@@ -326,7 +326,8 @@ func (l *leg) again(v *callView, m *admin.Message) {
 	l.HeadMarks = headMarks(headEdits(m))
 }
 
-// didOf returns what the peer did with the message m. Dragoman's direction is the opposite.
+// didOf returns what the peer did with the message m. m.Direction says what Dragoman did, so the
+// result is the opposite.
 func didOf(m *admin.Message) string {
 	if m.Direction == "received" {
 		return "sent"
@@ -399,7 +400,7 @@ func scanned(m *admin.Message) *jsonrpc.Message {
 	return x
 }
 
-// asksForInput reports whether a result is the request of a modern server for input.
+// asksForInput reports whether x is a result with which a modern server requests input.
 func asksForInput(x *jsonrpc.Message) bool {
 	return x.Kind == jsonrpc.Result && x.At(x.ResultMember("resultType")).Is(mcp.ResultInputRequired)
 }
@@ -441,7 +442,8 @@ func (v *callView) titleOf(m *admin.Message) string {
 }
 
 // ofConnection contains the header fields that apply to one connection or to one body. The curl
-// command omits the recorded values, because curl sets its own and the user may edit the body.
+// command omits them, because curl sets them itself. The recorded values can be wrong for the new
+// request.
 var ofConnection = map[string]bool{"accept-encoding": true, "connection": true, "content-length": true, "host": true, "transfer-encoding": true}
 
 // commands sets Curl and CLI, the shell commands that repeat the call. host is the address of

@@ -15,7 +15,7 @@ import (
 // Bounds of the compatibility page.
 const (
 	mostPairRows = 40 // the maximum number of rows in the table of connected pairs
-	mostPairText = 3  // names in a cell
+	mostPairText = 3  // the maximum number of names in a cell of that table
 )
 
 // compatibility has the values of the compatibility page.
@@ -25,7 +25,7 @@ type compatibility struct {
 	Letters   []letterView
 	Pair      *pairView // the pair of revisions that the query selects; nil if it selects none
 	Here      []hereRow
-	More      int    // the number of connected pairs that Here does not contain, because of mostPairRows
+	More      int    // the number of rows that Here does not contain, because it has at most mostPairRows rows
 	Nothing   string // why Here is empty
 	Key       string
 }

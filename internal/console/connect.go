@@ -21,7 +21,7 @@ type connectView struct {
 	Setups  []setup
 	Servers []choice
 	Server  string // the server that the client will use; "" for all servers
-	Client  string // the client whose setup is open
+	Client  string // the ID of the client whose setup the page shows open
 	Others  []Crumb
 	Again   string // the link that reloads the page to check for a new client
 	Arrival arrival
@@ -31,9 +31,9 @@ type connectView struct {
 type setup struct {
 	*clientfile.Client
 	Open         bool
-	Class, State string // the CSS class and the text for whether the client is connected
-	File         string // the path of the user's file that needs the snippet
-	Project      string // the path of the file that applies only to one project; "" if the client has none
+	Class, State string // the CSS class and the text that say whether the client is connected
+	File         string // the path of the client's configuration file for all projects
+	Project      string // the path of the client's configuration file for one project; "" if the client has none
 	Snippet      string
 	Terminal     string // the command of the client itself that adds the entry; "" if there is none
 	Preview      string // the dragoman command that shows how the file would change
@@ -51,8 +51,8 @@ func (c *Console) connectPage() Page {
 	return Page{Path: "/connect", Template: "connect.html", Nav: "Connect", Group: accesses, Key: "N", View: c.connect}
 }
 
-// clientWords maps the ID of a client to beginnings of names. The name that a client reports must
-// begin with one of them, compared in lower case, with only letters and digits.
+// clientWords maps the ID of a client to prefixes of the names that the client reports. isClient
+// compares names in lower case, and only their letters and digits.
 var clientWords = map[string][]string{
 	"claude": {"claudeai", "claudedesktop"}, "claude-code": {"claudecode"}, "cursor": {"cursor"}, "vscode": {"visualstudiocode", "vscode"},
 	"codex": {"codex"}, "gemini": {"gemini"}, "opencode": {"opencode"},

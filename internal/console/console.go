@@ -48,8 +48,8 @@ type Source interface {
 	CallsOf(admin.CallQuery) admin.Calls
 	// StoryOf returns a call with its messages. ok is false if the call is not known.
 	StoryOf(number uint64) (s admin.Story, ok bool)
-	// Transcript returns the messages of a call, with clients and with servers, as a tape for
-	// `dragoman replay`.
+	// Transcript returns the messages of a call as a tape for `dragoman replay`. The tape contains
+	// the messages to and from the client, and to and from the server.
 	Transcript(number uint64) ([]byte, *admin.Problem)
 	// FindTools returns a page of tools. FindTool returns one tool. ToolCosts returns how many
 	// tokens the tools of each endpoint use in a model's context. None of these methods sends
@@ -110,7 +110,7 @@ type Options struct {
 // use.
 type Console struct {
 	opts    Options
-	mux     *http.ServeMux // the pages
+	mux     *http.ServeMux // finds the handler of a request
 	nav     []navEntry
 	traffic *traffic
 	feed    *feeds
@@ -302,8 +302,8 @@ func (c *Console) admit(w http.ResponseWriter, r *http.Request) bool {
 	return false
 }
 
-// enter signs the browser in with the token of a one-time link. Then it redirects the browser to a
-// URL without the token.
+// enter signs the browser in if token is the token of a valid one-time link. Then it redirects the
+// browser to a URL without the token.
 func (c *Console) enter(w http.ResponseWriter, r *http.Request, token string) {
 	if r.Method != http.MethodGet || r.Header.Get("Sec-Purpose") != "" {
 		w.WriteHeader(http.StatusForbidden) // keep the link valid until a person follows it
@@ -375,8 +375,7 @@ var groupNames = [...]string{"", "Traffic", "Catalog", "Access", "System"}
 type View struct {
 	Title  string  // the title of the HTML document, which is also the last part of the breadcrumb
 	Crumbs []Crumb // the parts of the breadcrumb before the title
-	// Waiting is text for the top bar, which replaces "live". For example, it is "waiting for a
-	// client".
+	// Waiting replaces the text "live" in the top bar, for example by "waiting for a client".
 	Waiting string
 	Data    any // the template's .Data
 	// Status is the HTTP status. 0 means 200.
@@ -571,9 +570,10 @@ func (c *Console) setTheme(w http.ResponseWriter, r *http.Request) {
 	http.Redirect(w, r, to, http.StatusSeeOther)
 }
 
-// ownPage reports whether the URL to leads to a page of the console. First it resolves ".." in the
-// path. Browsers treat a backslash as a slash, so ownPage rejects backslashes. Browsers treat %2e
-// as a dot, but %2f not as a slash. So the name of a tool in the path may contain %2f.
+// ownPage reports whether a URL leads to a page of the console. It rejects backslashes, because
+// browsers treat a backslash as a slash. It resolves ".." in the path, also if the dots are
+// escaped, because browsers do the same. Browsers do not treat %2f as a slash, so the name of a
+// tool in the path may contain %2f.
 func ownPage(to string) bool {
 	u, err := url.Parse(to)
 	if err != nil || u.IsAbs() || u.Host != "" || strings.Contains(u.Path, `\`) {

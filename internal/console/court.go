@@ -11,8 +11,8 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/admin"
 )
 
-// The sizes of the diagram, in pixels. The style sheet gives the rows the same heights. So the Go
-// code knows where the lines must begin and end.
+// The sizes of the diagram, in pixels. The style sheet must use the same heights for headings and
+// rows, so that the lines meet the rows.
 const (
 	headHeight   = 40 // the height of the column heading, such as "Clients"
 	groupHeight  = 36 // the height of a group heading, such as "Legacy: session"
@@ -80,7 +80,7 @@ type peerRow struct {
 	Class     string
 	Lost      uint64
 	off       bool
-	known     bool // the revision is known; only then the row has a line in the diagram
+	known     bool // the revision is known; the diagram has no line for other rows
 	severe    int
 }
 

@@ -9,6 +9,6 @@
 // from other sites.
 //
 // Only the user of this process may see the pages; see admin.Access. The templates pass text from
-// clients and servers through the function peer. It limits the length of the text and makes
+// clients and servers through the function peer, which limits the length of the text and makes
 // invisible characters visible.
 package console

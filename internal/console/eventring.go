@@ -41,7 +41,7 @@ type keptEvent struct {
 // eventRing keeps the newest events.
 type eventRing struct {
 	seq  uint64
-	kept []keptEvent     // a ring buffer; the next event replaces kept[seq%mostEvents]
+	kept []keptEvent     // a ring buffer; when it is full, the next event replaces kept[seq%mostEvents]
 	last map[string]step // the current lifecycle step of each server
 }
 
@@ -97,8 +97,9 @@ func (r *eventRing) noteLocked(e *event.Event) {
 	r.seq++
 }
 
-// newest returns events that match selects, newest first, and the total number of such events. It
-// skips the first from of them, and returns at most most events.
+// newest returns a part of the events for which match returns true, newest first. The part begins
+// at index from, and most is its maximum length. total is the number of all events for which match
+// returns true.
 func (t *traffic) newest(match func(*keptEvent) bool, from, most int) (out []keptEvent, total int) {
 	t.mu.Lock()
 	all := slices.Clone(t.events.kept)

@@ -32,7 +32,7 @@ type fallSpan struct {
 	lane     int // the row in the timeline: 0 for the client, 2 for the server, 3 for the user
 }
 
-// Begin and End return the times of a span as text.
+// Begin and End return when the span begins and ends, as text.
 func (s fallSpan) Begin() string { return seconds(s.From) }
 
 func (s fallSpan) End() string { return seconds(s.To) }
@@ -49,8 +49,8 @@ func seconds(s float64) string {
 	return strconv.FormatFloat(s, 'f', 3, 64) + " s"
 }
 
-// axisText returns the label for the time at on the axis of the timeline. step is the time between
-// two labels. Both are in seconds. The label has so many digits that no two labels are equal.
+// axisText returns a label for the time axis. at is the time of the label, and step is the time
+// between two labels, both in seconds. The labels have enough digits to differ from each other.
 func axisText(at, step float64) string {
 	unit := " s"
 	if step < 0.25 {

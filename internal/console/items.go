@@ -167,7 +167,7 @@ func promptForm(x *admin.Item, id string) *form.Form {
 }
 
 // readPrompt converts a form to the arguments of a prompt. ok is false if an argument is not valid,
-// or if a required argument is missing. Then f contains the errors.
+// or if a required argument is missing. If ok is false, f contains the errors.
 func readPrompt(f *form.Form, x *admin.Item, sent url.Values) (arguments []byte, ok bool) {
 	arguments, ok = f.Read(sent)
 	for _, a := range x.Arguments {

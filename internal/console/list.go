@@ -80,8 +80,8 @@ type choice struct {
 }
 
 // choices returns the entries of the menu of a filter. now is the selected value. all is the title
-// of the first entry, which disables the filter. pairs alternates the values and titles of the
-// other entries.
+// of the first entry, which disables the filter. pairs contains the value and the title of each
+// other entry.
 func choices(now, all string, pairs ...string) []choice {
 	out := []choice{{"", all, now == ""}}
 	for i := 0; i+1 < len(pairs); i += 2 {
@@ -90,8 +90,8 @@ func choices(now, all string, pairs ...string) []choice {
 	return out
 }
 
-// matches reports whether each word of the search q occurs in at least one of the texts, in upper
-// or lower case.
+// matches reports whether each word of the search q occurs in at least one of the texts. It ignores
+// case.
 func matches(q string, texts ...string) bool {
 	all := strings.ToLower(strings.Join(texts, " "))
 	for _, word := range strings.Fields(strings.ToLower(q)) {

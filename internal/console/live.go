@@ -35,7 +35,8 @@ type Live struct {
 	patches []patch
 }
 
-// patch is one live value, as a message to the page. kind determines which fields are used.
+// patch is one live value, as the console sends it to the page. kind determines which fields are
+// used.
 type patch struct {
 	ID    string `json:"id"`
 	Text  string `json:"text"`
@@ -141,7 +142,7 @@ func (l *Live) New(id string, total uint64) template.HTMLAttr {
 type feeds struct {
 	c     *Console
 	epoch int64
-	news  atomic.Uint64 // the number of calls of changed
+	news  atomic.Uint64 // how often changed was called
 	wake  chan struct{} // capacity 1; signals that a reader has joined
 
 	mu  sync.Mutex
@@ -155,11 +156,11 @@ type feed struct {
 
 	mu    sync.Mutex
 	state map[string]patch // the current values, by ID; nil before the first check
-	order []string         // the IDs of the values in state, in the order of the page
+	order []string         // the IDs of the values in state, in the order in which they appeared
 	seq   uint64           // the number of the newest batch
 	past  []batch          // the newest batches, oldest first
 	more  chan struct{}    // closed at the next batch
-	lines time.Time        // the time when lines last changed
+	lines time.Time        // when a line of the diagram last changed
 	seen  uint64           // feeds.news at the last check
 	look  time.Time        // the time of the last check
 	moves bool             // the page can change without events; see View.Moving
@@ -195,7 +196,7 @@ func (f *feeds) join(page string) *feed {
 	return x
 }
 
-// leave removes a reader from a feed. A feed without readers is closed.
+// leave removes a reader from a feed. It discards the feed if no reader is left.
 func (f *feeds) leave(x *feed) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -242,7 +243,8 @@ func (f *feeds) run(ctx context.Context) {
 	}
 }
 
-// due reports whether run must check the page now. news is the value of feeds.news.
+// due reports whether run must check the page now. If so, due records the check. news is the
+// current value of feeds.news.
 func (x *feed) due(news uint64, now time.Time) bool {
 	x.mu.Lock()
 	defer x.mu.Unlock()

@@ -17,7 +17,7 @@ type mend struct {
 	global   string   // the path of a setting that does not belong to a server; used instead of settings
 	command  bool     // the user can run the command in a terminal to find the cause
 	stderr   bool     // the server's stderr may contain the cause
-	doctor   bool     // an examination shows more
+	doctor   bool     // an examination may find the cause
 }
 
 var address = []string{"url", "httpUrl", "serverUrl"}
@@ -58,7 +58,7 @@ func (c *Console) mendButtons(s *admin.Server, f *failure.Failure) (out []button
 		m = usualMend
 	}
 	if s.State == "unresponsive" {
-		m = mend{} // the server has started but does not respond: these buttons do not help then
+		m = mend{} // the server has started but does not respond, and these buttons do not help in that case
 	}
 	base := pathOf("servers", s.Name)
 	configured := false
@@ -99,7 +99,7 @@ func (c *Console) settingButton(server string, m mend) button {
 		for _, block := range []string{"dragoman.servers.", "mcpServers."} {
 			if at := lines[block+server+"."+key]; at > 0 {
 				if slices.Contains(address, key) {
-					key = address[0] // the page has one row for all address settings, and its key is this one
+					key = address[0] // the page shows all address settings in the row with this key
 				}
 				return button{Title: title(key, at), Path: base + "#" + settingID(key)}
 			}

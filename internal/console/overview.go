@@ -19,7 +19,7 @@ import (
 // mostPeers is the maximum number of rows on each side of the diagram.
 const mostPeers = 8
 
-// idleAfter is how long after its last call the overview shows a client that has no session.
+// idleAfter is how long the overview shows a client without a session after the client's last call.
 const idleAfter = time.Hour
 
 // overview has the values of the overview, which is the first page.

@@ -79,8 +79,8 @@ func peerText(text string, limit int, lines bool) template.HTML {
 	return template.HTML(b.String())
 }
 
-// box writes a box for a character, and returns the new number of consecutive boxes. If there are
-// mostBoxes of them already, box writes nothing and increments skipped.
+// box writes a box for a character, and returns the new number of consecutive boxes. If boxes is
+// mostBoxes already, box only increments skipped.
 func box(b *strings.Builder, boxes int, skipped *int, label, name string) int {
 	if boxes >= mostBoxes {
 		*skipped++

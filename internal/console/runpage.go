@@ -47,7 +47,8 @@ func runRowOf(x admin.Run) runRow {
 	return row
 }
 
-// Took returns how long the run took or, if it has not ended, has taken until now.
+// Took returns how long the run took. If the run has not ended, Took returns how long it has been
+// running.
 func (r runRow) Took() string { return spanText(time.Duration(r.Seconds * float64(time.Second))) }
 
 // Over reports whether the run has ended.
@@ -58,7 +59,7 @@ type runView struct {
 	runRow
 	What      string // "tool", "prompt" or "resource"
 	Subject   string // the path of the page with the tool, or with all prompts or resources of the server
-	Again     string // the path of the tool's form, with the arguments of this run; "" if the run is not of a tool
+	Again     string // the path of the tool's form, with the arguments of this run; "" if the run is not a tool call
 	Bar       bool   // the server has sent a total with its progress, so the page shows a bar
 	Part      float64
 	Steps     string // the progress in words
@@ -75,7 +76,7 @@ type runView struct {
 type runLine struct {
 	Time   time.Time
 	Level  string
-	From   string // "stderr", or the name of the logger that the server sent
+	From   string // "stderr", or the name of the server's logger
 	Text   string
 	stderr bool
 }
@@ -103,9 +104,9 @@ func (c *Console) findRun(r *http.Request) (x admin.Run, err error) {
 	return x, nil
 }
 
-// runWith returns the page of the run in the path of r. failed is a question whose answer was not
-// sent, with the form as the user filled it in. nil means that there is none. status is the HTTP
-// status of the page.
+// runWith returns the page of the run in the path of r. If failed is not nil, it is a question
+// whose answer was not sent, with the form as the user has filled it in. status is the HTTP status
+// of the page.
 func (c *Console) runWith(r *http.Request, failed *questionView, status int) (*View, error) {
 	x, err := c.findRun(r)
 	if err != nil {
@@ -186,7 +187,8 @@ func (v *runView) progress() {
 
 func amount(f float64) string { return strconv.FormatFloat(f, 'f', -1, 64) }
 
-// Key returns text that changes when the page gains or loses a section.
+// Key returns text that changes when the state of the run changes, or when the page gets another
+// section.
 func (v *runView) Key() string { return fmt.Sprint(v.State, v.Bar, v.Call != nil) }
 
 // lines sets v.Lines to the newest log messages and stderr lines from the server during the run.

@@ -43,7 +43,7 @@ type resultPart struct {
 	Problem string // why the page cannot show the part's data; "" if it can
 }
 
-// pictures and sounds are the media types that a page can show and play. SVG is not among them,
+// pictures and sounds are the media types that a page can show or play. SVG is not among them,
 // because an SVG file can contain scripts and links.
 var (
 	pictures = map[string]bool{"image/png": true, "image/jpeg": true, "image/gif": true, "image/webp": true, "image/avif": true, "image/bmp": true}
@@ -68,8 +68,8 @@ func partsOf(result []byte) (parts []jsonrpc.Value, known bool) {
 	return nil, false
 }
 
-// resultOf returns the result of the run x for its page. The page shows long text completely only
-// if all is true.
+// resultOf converts the result of the run x for its page. If all is false, the page shows only the
+// beginning of long text.
 func resultOf(x *admin.Run, all bool) *resultView {
 	out := &resultView{Omitted: x.Omitted, Size: bytesText(x.ResultBytes)}
 	if len(x.Result) == 0 {
@@ -131,8 +131,8 @@ func blobOf(e jsonrpc.Value) (b blob, ok bool) {
 	return b, ok
 }
 
-// partOf returns the view of part e of the result of a run. number counts the parts from 1. Long
-// text is complete only if all is true.
+// partOf converts part e of a run's result for the page. number is the number of the part,
+// beginning with 1. If all is false, the page shows only the beginning of long text.
 func partOf(run string, number int, e jsonrpc.Value, all bool) resultPart {
 	p := resultPart{ID: "part-" + strconv.Itoa(number), Kind: "other", Role: memberText(e, "role", 40)}
 	rest := "?all=1#" + p.ID
@@ -185,9 +185,9 @@ func typed(kind, size string) string {
 	return strings.Trim(kind+", "+size, ", ")
 }
 
-// servePart handles GET /console/runs/ID/parts/N. It sends the data of one part of a result.
-// Pictures and sounds of known media types are sent with their type, so a page can show them.
-// Browsers must download all other data, and never run it.
+// servePart handles GET /console/runs/ID/parts/N. It sends the data of one part of a result. It
+// sends pictures and sounds of known media types with their type, so that a page can show them. It
+// sends all other data as a download without a type, so that no browser runs the data.
 func (c *Console) servePart(w http.ResponseWriter, r *http.Request) {
 	x, err := c.findRun(r)
 	n, bad := strconv.Atoi(r.PathValue("part"))

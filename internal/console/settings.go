@@ -16,8 +16,8 @@ import (
 type settings struct {
 	File  string // the absolute path of the configuration file; "" if there is no file
 	Lines []settingLine
-	// Known is true if Dragoman knows the current line numbers of the settings. It does not know
-	// them if the file has changed since Dragoman loaded it.
+	// Known is true if the line numbers of the settings are correct. It is false if the file has
+	// changed since Dragoman loaded it.
 	Known bool
 }
 

@@ -20,8 +20,8 @@ type runForm struct {
 	*form.Form
 	ID        string // the prefix of the ids of the form's controls
 	Path      string // the path to which the browser posts the form
-	Name      string // the timeout of the run, in seconds
-	Timeout   string // in seconds
+	Name      string // the name of the tool
+	Timeout   string // the timeout of the run, in seconds
 	Revisions []choice
 	// Destructive is true if the server says that the tool is destructive. The user must then
 	// confirm the run. Confirmed is true if the user has confirmed the run.
@@ -50,10 +50,9 @@ func inputSchema(t *admin.ToolDetail) (schema []byte, ok bool) {
 	return jsonrpc.ValueOf(definition).Get("inputSchema").Raw(), true
 }
 
-// reportRest checks value against schema, and adds all errors to the form. Without reportRest, the
-// user would see only the errors that the form itself finds, because the API does not get an
-// invalid form. value is nil if the form could not be read. found says whether the check found
-// errors.
+// reportRest checks value against schema, and adds all errors to the form. Normally the API does
+// this check. But if the form is not valid, the console does not call the API. value is nil if the
+// form could not be read. found is true if the check found errors.
 func reportRest(f *form.Form, schema, value []byte) (found bool) {
 	if value == nil || len(schema) == 0 {
 		return false
@@ -72,8 +71,8 @@ func runFormOf(t *admin.ToolDetail) *runForm {
 	return f
 }
 
-// choose sets the list of revisions that the run can use, and selects one of them. "" selects the
-// newest legacy revision.
+// choose sets the list of revisions that the run can use, and selects one of them. If revision is
+// "", choose selects the newest legacy revision.
 func (f *runForm) choose(revision string) {
 	f.Revisions = nil
 	for _, date := range mcp.Dates(mcp.Revisions(mcp.Handshake)) {
@@ -112,8 +111,8 @@ func (f *runForm) read(t *admin.ToolDetail, sent url.Values) (q admin.RunRequest
 	return q, ok
 }
 
-// switched shows the form as fields or as JSON text if do requests this, as switchForm describes,
-// and reports whether the user requested it.
+// switched calls switchForm and replaces the form with the result. It reports whether do requests a
+// conversion.
 func (f *runForm) switched(do string, value []byte, ok bool, fresh func() *form.Form) bool {
 	to, changed := switchForm(f.Form, do, value, ok, fresh)
 	f.Form = to

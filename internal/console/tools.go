@@ -178,8 +178,8 @@ func toolRowOf(t admin.Tool) toolRow {
 	return row
 }
 
-// clientsWith returns words for the clients that see a tool. needs are the capabilities of which a
-// client needs at least one.
+// clientsWith describes the clients that see a tool. A client sees the tool if it has at least one
+// of the capabilities in needs.
 func clientsWith(needs []string) string {
 	if len(needs) == 0 {
 		return "some clients"
@@ -306,8 +306,8 @@ func (c *Console) noTool(server, name string) error {
 	return notFound("No tool of "+server+" has the name "+excerpt.Quote(name, 80), "The server may have changed its list of tools.", all, near...)
 }
 
-// messageOf returns a message for text. If text is too long, it contains only the beginning of
-// text, and the link rest to the whole text. If all is true, it always contains the whole text.
+// messageOf returns text as a message. If text is long and all is false, the message contains only
+// the beginning of text, and the link rest, which leads to the whole text.
 func messageOf(text string, all bool, rest string) message {
 	m := message{Text: text, Size: bytesText(len(text))}
 	if len(text) > messageShown && !all {

@@ -18,15 +18,15 @@ import (
 // Limits of the counters.
 const (
 	mostClients   = 256             // the maximum number of clients; clientKey determines what counts as one client
-	mostConnected = 4 * mostClients // the maximum number of connected clients that sums adds
+	mostConnected = 4 * mostClients // the maximum number of connected clients that the method sums uses
 	mostServers   = 1024
 	mostLosses    = 256 // the maximum number of kinds of losses
-	mostPending   = 256 // the maximum number of calls that have not ended and whose losses are kept
+	mostPending   = 256 // the maximum number of calls in traffic.waiting
 	mostInfos     = 512 // the maximum number of decoded clientInfo objects
 	mostInfo      = 2 << 10
 	minuteSlots   = 12 // the number of slots of 5 s
 	hourSlots     = 60 // the number of slots of one minute
-	latencies     = 40 // the number of steps of a latency histogram; the first step ends at 0.25 ms, and each other step at 4/3 of the previous end
+	latencies     = 40 // the number of steps of a latency histogram; the first step ends at 0.25 ms, and each other step ends at 4/3 of the previous step's end
 )
 
 // traffic counts calls and losses from the event stream. It is safe for concurrent use. The
@@ -258,7 +258,7 @@ func (t *traffic) lossLocked(e *event.Event) {
 }
 
 // clientLocked returns the counters of a client. If the client is new and there are mostClients
-// clients, it removes the client with the oldest last call.
+// clients already, clientLocked removes the client with the oldest last call.
 func (t *traffic) clientLocked(key clientKey, at time.Time) *clientCount {
 	c := t.clients[key]
 	if c != nil {
@@ -406,7 +406,7 @@ type clientSum struct {
 	Lost        uint64
 	Caps        []byte
 	Servers     []nameCount
-	Sessions    []runtime.ClientReport // the client's open sessions, and its connections without a session in the last hour
+	Sessions    []runtime.ClientReport // the client's open sessions, and entries for requests that it sent without a session in the last hour
 	shown       string                 // the exact transport; "" if it is not known
 }
 
@@ -461,12 +461,12 @@ func (c clientSum) SessionCount() string {
 
 func (c clientSum) Modern() bool { return c.revision.Modern() }
 
-// sums copies the counters and adds connected, the clients that are connected now. Some of these
-// clients may not have made a call yet.
+// sums returns a copy of the counters. It adds the clients in connected, which are connected now.
+// Some of these clients may not have made a call yet.
 func (t *traffic) sums(now time.Time, connected []runtime.ClientReport) *sums {
 	s := &sums{At: now, Began: t.began, Servers: map[string]serverSum{}}
-	// There may be very many connected clients, and calls wait while sums holds the lock. So use
-	// only the clients with the latest messages.
+	// There may be very many connected clients, and calls wait while sums holds the lock.
+	// Therefore, use only the clients that sent a message most recently.
 	if len(connected) > mostConnected {
 		connected = slices.Clone(connected)
 		slices.SortStableFunc(connected, func(a, b runtime.ClientReport) int { return b.Last.Compare(a.Last) })

@@ -16,7 +16,7 @@ type wireRow struct {
 	NoLeft      bool // the left column is empty in this row
 	NoRight     bool
 	Marks       []rowMark
-	Lacuna      string // the text in place of something that was lost: why it was lost; "" if nothing was lost
+	Lacuna      string // the text that replaces lost text and says why it was lost; "" if nothing was lost
 	Folded      bool   // the view "Edits only" does not show the row
 }
 
@@ -101,9 +101,9 @@ func (b *rowBuilder) end() {
 	b.rows = append(b.rows, row)
 }
 
-// same adds text that is the same on both wires, except for white space. If an edit is in the
-// current row, the row ends at the next line break. Otherwise, complete lines get a row without
-// edits.
+// same adds text that is the same on both wires, except for white space. If the current row
+// contains an edit, the row ends at the first line break of the text. Otherwise, the row ends at
+// the last line break.
 func (b *rowBuilder) same(left, right string) {
 	add := func(l, r string) {
 		b.left.add(l, "", "")
@@ -136,7 +136,8 @@ type wireSegment struct {
 	edit *admin.Edit // nil if the text is the same on both wires
 }
 
-// alone reports whether the edit must be in a separate row, if lines begin and end around the edit.
+// alone reports whether the edit is shown in separate rows. This requires that a row can end before
+// and after the edit; see lineEnds.
 func (s *wireSegment) alone() bool {
 	if s.edit == nil {
 		return false
@@ -300,8 +301,8 @@ func layoutOf(text []byte, view string) layout {
 	return l
 }
 
-// part returns the text between two positions, with the inserted white space. If the recording is
-// cut off before to, part appends "…".
+// part returns the text between the positions from and to, with the inserted white space. If the
+// recording ends before the position to, part appends "…".
 func (l layout) part(from, to int) string {
 	missing := to > len(l.text) && to > from
 	from, to = min(from, len(l.text)), min(to, len(l.text))

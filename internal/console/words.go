@@ -12,7 +12,7 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 )
 
-// number formats an integer with a comma after each group of thousands, for example "12,345".
+// number formats an integer with commas between groups of three digits, for example "12,345".
 func number[T int | int64 | uint64](n T) string {
 	s := strconv.FormatInt(int64(n), 10)
 	for i := len(s) - 3; i > 0 && s[i-1] != '-'; i -= 3 {
@@ -21,7 +21,8 @@ func number[T int | int64 | uint64](n T) string {
 	return s
 }
 
-// anyNumber is number for templates. It formats an argument of another type as fmt.Sprint does.
+// anyNumber is like number, but accepts any type, for templates. It formats a value of another type
+// with fmt.Sprint.
 func anyNumber(n any) string {
 	switch n := n.(type) {
 	case int:
@@ -53,7 +54,7 @@ func inWords(n int) string {
 	return number(n)
 }
 
-// upper returns a sentence that begins with a capital letter.
+// upper returns s with a capital letter at the beginning.
 func upper(s string) string {
 	if s == "" {
 		return ""
@@ -61,8 +62,8 @@ func upper(s string) string {
 	return strings.ToUpper(s[:1]) + s[1:]
 }
 
-// clock returns a time as HTML, with the text that when returns. The title attribute contains the
-// time in UTC.
+// clock returns a time as an HTML element. The element shows the same text that the function when
+// returns. The title attribute contains the time in UTC.
 func clock(t time.Time) template.HTML {
 	if t.IsZero() {
 		return "–"
@@ -107,7 +108,7 @@ func spanText(d time.Duration) string {
 	return strconv.Itoa(int(d.Hours())/24) + " d"
 }
 
-// upText formats a duration for the time that the program has been running, for example "6 d 4 h".
+// upText formats how long the program has been running, for example "6 d 4 h".
 func upText(d time.Duration) string {
 	switch h, m := int(d.Hours()), int(d.Minutes()); {
 	case h >= 24:
@@ -119,7 +120,7 @@ func upText(d time.Duration) string {
 	}
 }
 
-// bytesText formats a size.
+// bytesText formats a size in bytes.
 func bytesText(n int) string {
 	switch {
 	case n < 10_000:

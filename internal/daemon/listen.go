@@ -67,7 +67,8 @@ func listen(ctx context.Context, o listenOptions) error {
 	if srv.Shutdown(polite) != nil {
 		o.log.Warn("ending the calls that are still running", "after", o.limit.String())
 	}
-	// Closing the endpoints ends the requests that are still running. Their clients get an error.
+	// Closing the endpoints ends the requests that are still running. The clients of these requests
+	// get an error.
 	closed := make(chan struct{})
 	running.Go(func() {
 		defer close(closed)

@@ -34,11 +34,11 @@ type RecordOptions struct {
 }
 
 // Record connects a client to a server, and writes their messages to a tape. If the server is a
-// command, Record starts it with the whole environment of Dragoman, because the client would also
-// have started it with this environment. Record then returns when the process has ended. code is
-// the exit status of the process, as a shell reports it. If the server has a URL, Record returns
-// when ctx ends, and code is 0. err says why Record could not connect the client and the server, or
-// why the recording is incomplete.
+// command, Record starts it with the whole environment of Dragoman, because the client started
+// Dragoman instead of the server. Record returns when the server's process has ended. code is the
+// exit status of the process, as a shell reports it. If the server has a URL, Record returns when
+// ctx ends, and code is 0. err says why Record could not connect the client and the server, or why
+// the recording is incomplete.
 func Record(ctx context.Context, o RecordOptions) (code int, err error) {
 	r := tape.NewRecorder(o.Tape, o.About, o.Server.Secrets())
 	if o.Server.URL != "" {

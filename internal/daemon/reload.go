@@ -27,7 +27,7 @@ type emptiness struct {
 	patience time.Duration // 0 means secondLook
 	log      *slog.Logger
 
-	again *time.Timer // fires after secondLook; nil if no file is waiting
+	again *time.Timer // fires after secondLook; nil if the timer is not running
 }
 
 // wait returns the channel of the timer, or nil if the timer is not running.
@@ -78,8 +78,8 @@ func (e *emptiness) check(now, next *config.Snapshot, sure bool) emptyVerdict {
 }
 
 // envFile watches the file that dragoman.envFile names. A changed configuration can name another
-// file. Only one goroutine may call the methods. After the last call of stop, that goroutine must
-// wait for running.
+// file. Only one goroutine may call the methods. After its last call of stop, this goroutine must
+// wait until all goroutines in running have ended.
 type envFile struct {
 	log     *slog.Logger
 	changed func()
@@ -138,7 +138,7 @@ func logChanges(log *slog.Logger, c config.Changes) {
 	log.Info("configuration applied", attrs...)
 }
 
-// mostNamed is the maximum number of names in each list of changesText.
+// mostNamed is the maximum number of names in each list that changesText makes.
 const mostNamed = 5
 
 // publishReload publishes an event which says that a changed configuration was applied or refused.

@@ -40,7 +40,7 @@ type RunOptions struct {
 	Progress func(server, step string)
 	// Trace is called with the trace of each handshake with the server. Trace may be nil.
 	Trace func(server, trace string)
-	// Stdin and Stdout replace the process's own, for tests.
+	// Stdin and Stdout replace the standard streams of the process, for tests.
 	Stdin   io.Reader
 	Stdout  io.WriteCloser
 	Ready   func(url string) // Run calls Ready once: over HTTP when it listens, and over stdio, with "", before it reads messages
@@ -52,8 +52,8 @@ type RunOptions struct {
 
 // Run serves one server without renaming its tools. It returns nil when ctx ends or, over stdio,
 // when the client disconnects. If the server's program does not exist, Run returns an error at once
-// over HTTP or if Terminal is true. Otherwise, the user of the stdio client would not see the
-// error. So Run sends the error to the client, as the response to the first request.
+// over HTTP or if Terminal is true. Otherwise, Run sends the error to the client as the response to
+// the first request, because the user would not see the output of Run.
 func Run(ctx context.Context, o RunOptions) error {
 	plain := orDiscard(o.Log)
 	limited, flush := limitLog(plain)
@@ -147,7 +147,8 @@ func servePipe(ctx context.Context, r *downstream.Endpoint, drain func(), body i
 	return err
 }
 
-// nameOf returns the name of the server c. If c has no name, nameOf derives one from the command.
+// nameOf returns the name of the server c. If c has no name, the result is the file name of its
+// command, or "server" if it has no command.
 func nameOf(c config.Server) string {
 	if c.Name != "" {
 		return c.Name
