@@ -90,6 +90,8 @@ func spanText(d time.Duration) string {
 	switch s := d.Seconds(); {
 	case d <= 0:
 		return "0 ms"
+	case d < 50*time.Microsecond:
+		return "<0.1 ms"
 	case d < 10*time.Millisecond:
 		return strconv.FormatFloat(float64(d)/1e6, 'f', 1, 64) + " ms"
 	case d < 100*time.Millisecond:
