@@ -16,13 +16,14 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 )
 
-// secondLook is how long Dragoman waits before it removes all running servers because the changed
-// file contains no servers.
+// secondLook is how long Dragoman waits before it removes all servers because the changed file
+// contains no servers.
 const secondLook = 10 * time.Second
 
-// emptiness decides whether Dragoman uses a changed configuration without servers while servers are
-// running. A full disk or a crashed editor can leave such a file by mistake. Dragoman never uses an
-// empty file. It uses a file with an empty list of servers, but only after secondLook or on SIGHUP.
+// emptiness decides whether Dragoman uses a changed configuration that has no servers, if the
+// current configuration has servers. A full disk or a crashed editor can leave such a file by
+// mistake. Dragoman never uses an empty file. It uses a file with an empty list of servers, but
+// only after secondLook or on SIGHUP.
 type emptiness struct {
 	patience time.Duration // 0 means secondLook
 	log      *slog.Logger
