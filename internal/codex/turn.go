@@ -63,8 +63,8 @@ type turn struct {
 	progress int // number of progress messages that were sent; only follow uses it
 }
 
-// callTool starts a tool call. It registers the turn before it waits, so that a cancellation right
-// after the call finds the turn.
+// callTool starts a tool call. It registers the turn before it returns, so that a cancellation
+// right after the call finds the turn.
 func (b *bridge) callTool(m *jsonrpc.Message) {
 	name := text(m.Raw, m.Params, "name")
 	a, wrong, known := readArguments(name, m)
@@ -105,8 +105,8 @@ func (b *bridge) callTool(m *jsonrpc.Message) {
 	b.mu.Unlock()
 }
 
-// run runs the turn in a thread and returns the result of the call. The result is ignored if
-// ctx has ended.
+// run runs the turn in a thread and returns the result of the call. callTool ignores the result if
+// t.ctx has ended.
 func (t *turn) run(a *arguments) []byte {
 	w, err := t.enter(a)
 	if err == nil {
@@ -128,7 +128,8 @@ func (t *turn) run(a *arguments) []byte {
 	return t.result()
 }
 
-// enter finds or opens the thread, and reserves it for this turn.
+// enter opens a thread if the call does not name one. It reserves the thread for this turn, and
+// returns the protocol generation of the worker.
 func (t *turn) enter(a *arguments) (words, error) {
 	w := t.b.words()
 	thread := a.thread
@@ -136,7 +137,7 @@ func (t *turn) enter(a *arguments) (words, error) {
 		var err error
 		thread, err = w.open(t.ctx, t.b, a)
 		if isUnknown(err) {
-			// The generation of the worker is unknown until it answers.
+			// The worker does not support this method, so it may belong to the other generation.
 			other := otherThan(w)
 			if id, again := other.open(t.ctx, t.b, a); !isUnknown(again) {
 				w, thread, err = other, id, again
@@ -160,7 +161,7 @@ func (t *turn) enter(a *arguments) (words, error) {
 	return w, nil
 }
 
-// leave makes the thread available again.
+// leave makes the thread available to other turns.
 func (t *turn) leave() {
 	t.b.mu.Lock()
 	defer t.b.mu.Unlock()
@@ -172,11 +173,11 @@ func (t *turn) leave() {
 	}
 }
 
-// begin starts the turn, and returns the protocol generation that it uses. If another process
-// has opened the thread, begin resumes the thread first.
+// begin starts the turn, and returns the protocol generation that it uses. If the worker has not
+// loaded the thread, begin resumes the thread and tries again.
 func (t *turn) begin(w words, a *arguments) (words, error) {
-	// This context does not end with the call, because only the answer shows whether there is a
-	// turn to interrupt.
+	// This context does not end with the call, because only the worker's answer shows whether a
+	// turn has started that must be interrupted.
 	ctx, stop := context.WithTimeoutCause(t.b.life, beginTimeout, problem("Codex did not confirm the start of the turn before the timeout. The turn may be running."))
 	defer stop()
 	t.speak(w)
@@ -240,8 +241,8 @@ func (t *turn) follow() bool {
 	}
 }
 
-// stop interrupts the turn and waits for its end, with a timeout. Until the end, the worker
-// would treat another prompt as part of this turn.
+// stop interrupts the turn and waits for its end, with a timeout. Until the turn has ended, the
+// worker would treat another prompt as part of this turn.
 func (t *turn) stop(w words) {
 	ctx, cancel := context.WithTimeout(t.b.life, interruptTimeout)
 	defer cancel()
@@ -260,7 +261,8 @@ func (t *turn) stop(w words) {
 	}
 }
 
-// report sends progress. A message without text prevents an idle timeout of the call.
+// report sends a progress notification. A notification without text only prevents an idle timeout
+// of the call.
 func (t *turn) report(text string) {
 	t.progress++
 	o := (&object{}).member("progressToken", []byte(t.id)).member("progress", strconv.AppendInt(nil, int64(t.progress), 10))
@@ -284,7 +286,7 @@ func (t *turn) send() {
 	}
 }
 
-// speak sets the protocol generation whose events count.
+// speak sets the protocol generation of the turn. take ignores events of the other generation.
 func (t *turn) speak(w words) {
 	t.mu.Lock()
 	t.words = w
@@ -296,7 +298,7 @@ func (t *turn) take(w words, e *event) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.words != w || t.status != "" {
-		return // some workers send every event in both protocols
+		return // the turn has ended, or the event is in the other protocol; some workers send each event in both
 	}
 	t.heard = time.Now()
 	if t.turn != "" && e.turn != "" && e.turn != t.turn {
@@ -370,7 +372,7 @@ func (t *turn) addLocked(text string) {
 	t.delta = append(t.delta, text...)
 }
 
-// lineLocked adds a text on a separate line.
+// lineLocked adds text to the progress on a separate line.
 func (t *turn) lineLocked(text string) {
 	if n := len(t.delta); n > 0 && t.delta[n-1] != '\n' {
 		text = "\n" + text

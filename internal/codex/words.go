@@ -8,12 +8,12 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
 )
 
-// words is the protocol of one generation of workers. Its methods wait for the worker's
-// answers. If the worker answers with an error, they return a *refusal.
+// words is the protocol of one generation of workers. Its methods wait for the worker's answers. If
+// the worker answers with an error, the methods return a *refusal.
 type words interface {
 	// open starts a thread and returns its id.
 	open(ctx context.Context, b *bridge, a *arguments) (string, error)
-	// resume loads a thread into a worker that has not opened it.
+	// resume loads an existing thread into the worker.
 	resume(ctx context.Context, b *bridge, thread string) error
 	// begin starts the turn t.
 	begin(ctx context.Context, b *bridge, t *turn, a *arguments) error
@@ -21,7 +21,8 @@ type words interface {
 	interrupt(ctx context.Context, b *bridge, t *turn) error
 	// finish cleans up after a turn.
 	finish(b *bridge, t *turn)
-	// hear reads a notification. ok is false if it is not about a turn.
+	// hear converts a notification to an event. ok is false if the notification is not about a
+	// turn.
 	hear(m *jsonrpc.Message) (e event, ok bool)
 }
 
@@ -56,10 +57,10 @@ type eventKind uint8
 
 const (
 	alive   eventKind = iota // any other event
-	started                  // the turn has an id
+	started                  // the turn has started
 	delta                    // more text of the message that the agent is writing
-	message                  // a complete message of the agent
-	step                     // what the agent is doing
+	message                  // a complete message from the agent
+	step                     // a description of what the agent is doing
 	changes                  // files that are about to change; text describes the changes
 	trouble                  // an error that need not end the turn
 	ended                    // the turn has ended
@@ -72,7 +73,7 @@ const (
 	failed      = "failed"
 )
 
-// refusal is an error answer of the worker to a request of a turn.
+// refusal is the error with which the worker answered a request.
 type refusal struct {
 	method  string
 	code    int64
@@ -81,7 +82,8 @@ type refusal struct {
 
 func (r *refusal) Error() string { return "Codex refused " + r.method + ": " + r.message }
 
-// ask sends a request of a turn. If the worker answers with an error, ask returns a *refusal.
+// ask sends a request to the worker and waits for the answer. If the worker answers with an error,
+// ask returns a *refusal.
 func (b *bridge) ask(ctx context.Context, method string, params []byte, on func(*jsonrpc.Message)) (*jsonrpc.Message, error) {
 	m, err := b.worker.call(ctx, method, params, on)
 	var e *jsonrpc.Error
@@ -91,7 +93,7 @@ func (b *bridge) ask(ctx context.Context, method string, params []byte, on func(
 	return m, err
 }
 
-// unknown reports whether the error says that the worker does not know the method. Some older
+// unknown reports whether the error says that the worker does not support the method. Some older
 // workers answer "Invalid request" to everything that they cannot parse.
 func (r *refusal) unknown() bool {
 	low := strings.ToLower(strings.TrimSpace(r.message))

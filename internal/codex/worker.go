@@ -15,16 +15,16 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/transport/stdio"
 )
 
-// worker is the pipe to an app-server. Its messages may lack the member jsonrpc. The tolerant scan
-// accepts such messages.
+// worker is the connection to an app-server. Messages from an app-server may lack the member
+// jsonrpc. The pipe accepts such messages, because it parses with Limits.Tolerant.
 type worker struct {
 	pipe transport.Pipe
-	// hear handles notifications and requests. event handles the name of an {"event":…} line.
-	// The reading goroutine calls both, and they must not block.
+	// hear handles notifications and requests. event handles the name of an {"event":…} line. The
+	// goroutine that reads from the worker calls both functions, so they must not block.
 	hear  func(*jsonrpc.Message)
 	event func(name string)
 
-	gone chan struct{} // closed when reading has ended; err is set before that
+	gone chan struct{} // closed when read has ended; err is set before gone is closed
 	err  error
 
 	mu      sync.Mutex
@@ -32,7 +32,7 @@ type worker struct {
 	pending map[int64]*exchange
 }
 
-// exchange is a request to the worker that has no answer yet.
+// exchange is one request to the worker, with its answer.
 type exchange struct {
 	n    int64
 	done chan struct{} // closed when answer is set
@@ -45,9 +45,9 @@ func newWorker(p transport.Pipe) *worker {
 	return &worker{pipe: p, gone: make(chan struct{}), pending: make(map[int64]*exchange)}
 }
 
-// begin sends a request within ctx. If the function on is not nil, the reading goroutine calls it
-// with the answer before it handles later messages. If the caller stops waiting for an exchange, it
-// must drop the exchange.
+// begin sends a request. ctx limits only the sending. If the function on is not nil, the goroutine
+// that reads from the worker calls it with the answer, before that goroutine handles later
+// messages. A caller that stops waiting for the answer must call drop.
 func (w *worker) begin(ctx context.Context, method string, params []byte, on func(*jsonrpc.Message)) (*exchange, error) {
 	w.mu.Lock()
 	w.last++
@@ -67,8 +67,8 @@ func (w *worker) drop(x *exchange) {
 	w.mu.Unlock()
 }
 
-// call sends a request and waits for its answer. It returns an error answer as a
-// *jsonrpc.Error.
+// call sends a request and waits for its answer. If the worker answers with an error, call returns
+// a *jsonrpc.Error.
 func (w *worker) call(ctx context.Context, method string, params []byte, on func(*jsonrpc.Message)) (*jsonrpc.Message, error) {
 	x, err := w.begin(ctx, method, params, on)
 	if err != nil {
@@ -77,7 +77,7 @@ func (w *worker) call(ctx context.Context, method string, params []byte, on func
 	select {
 	case <-x.done:
 	case <-w.gone:
-		// The answer may have been the last message of the worker.
+		// The answer may have been the last message from the worker.
 		select {
 		case <-x.done:
 		default:
@@ -98,8 +98,8 @@ func (w *worker) post(ctx context.Context, method string) error {
 	return w.pipe.Send(ctx, nil, jsonrpc.AppendNotification(nil, method, nil))
 }
 
-// reply answers a request of the worker. It ignores write errors, because the goroutine that
-// reads notices the end of the worker.
+// reply answers a request from the worker. It ignores write errors, because read detects the end of
+// the worker.
 func (w *worker) reply(id jsonrpc.ID, result []byte) {
 	_ = w.pipe.Write(jsonrpc.AppendResult(nil, id, result))
 }
@@ -108,7 +108,8 @@ func (w *worker) refuse(id jsonrpc.ID, e *jsonrpc.Error) {
 	_ = w.pipe.Write(jsonrpc.AppendError(nil, id, e))
 }
 
-// read handles the worker's messages until its output ends. It returns the reason for the end.
+// read handles the worker's messages until the output of the worker ends. It returns the error that
+// ended the output.
 func (w *worker) read() error {
 	for {
 		m, err := w.pipe.Read()
@@ -137,7 +138,8 @@ func (w *worker) dispatch(m *jsonrpc.Message) {
 		w.hear(m)
 		return
 	}
-	// An answer without an id answers a notification.
+	// A worker may send the id as a string. Ignore an answer without an id, because it cannot
+	// belong to a request.
 	id := bytes.Trim([]byte(m.ID), `"`)
 	n, ok := jsonrpc.Int(id, jsonrpc.Span{End: len(id)})
 	w.mu.Lock()
@@ -154,9 +156,9 @@ func (w *worker) dispatch(m *jsonrpc.Message) {
 	close(x.done)
 }
 
-// unusable is called for an answer that is not a message or exceeds the size limit. It ends the
-// exchange as if the worker had answered with an error. It reports whether there is such an
-// exchange.
+// unusable handles an answer that is not valid or exceeds the size limit. It ends the exchange as
+// if the worker had answered with an error. It returns false if err is not about an answer, or if
+// the answer cannot be matched to an exchange.
 func (w *worker) unusable(err error, why *jsonrpc.Error) bool {
 	var bad *transport.BadAnswer
 	if !errors.As(err, &bad) {
@@ -176,7 +178,8 @@ func (w *worker) unusable(err error, why *jsonrpc.Error) bool {
 	return true
 }
 
-// noise looks for an {"event":…} line in output that is not a message.
+// noise handles a line of output that is not a message. If the line is an object with the member
+// event, noise calls w.event.
 func (w *worker) noise(err error) {
 	var bad *stdio.BadLine
 	if !errors.As(err, &bad) || jsonrpc.Valid(bad.Line, jsonrpc.Limits{}) != nil {
@@ -203,7 +206,7 @@ var codeNames = map[string]int64{
 }
 
 // codeOf returns the code of an error. Workers also send a code as a string: "-32602" or
-// "invalid_params". An unknown code is 0.
+// "invalid_params". For an unknown code, codeOf returns 0.
 func codeOf(raw []byte, at jsonrpc.Span) int64 {
 	if n, ok := jsonrpc.Int(raw, at); ok {
 		return n

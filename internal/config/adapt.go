@@ -10,16 +10,17 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/clientfile"
 )
 
-// readFile parses the file's only document. A file of another client, in JSON with or without
-// comments or in TOML, is converted to the shape of dragoman.yaml. readFile returns nil if the file
-// is empty, or if a reported problem prevents it from reading the rest.
+// readFile parses the file, which must contain only one document. If the file is from another
+// client, in JSON with or without comments or in TOML, readFile converts it to the format of
+// dragoman.yaml. It returns nil if the file is empty, or if it has reported a problem that prevents
+// further parsing.
 func (c *compiler) readFile(b []byte) *node {
 	var root *node
 	switch {
 	case len(b) > MaxFile && clientfile.LooksLikeJSON(b):
-		// Some clients also keep their history in this file, so it may be larger than the YAML
-		// parser accepts. Problems in such a file do not show their line, because the whole file
-		// may be one line.
+		// Some clients also keep their history in their file, so the file may be larger than the
+		// YAML parser accepts. Problems in a large file do not show the text of their line, because
+		// the whole file may be one line.
 		v, err := clientfile.Parse(c.file, b)
 		if err != nil {
 			c.syntaxError(err)
@@ -46,7 +47,7 @@ func (c *compiler) readFile(b []byte) *node {
 		switch {
 		case err == nil:
 			root = c.readTree(plain)
-		case looksCommented(string(b)): // YAML with braces, not JSON
+		case looksCommented(string(b)): // invalid JSON with comments; YAML has no comments with //
 			c.source.lines = strings.Split(string(b), "\n")
 			c.syntaxError(err)
 			return nil
@@ -83,8 +84,9 @@ func isYAML(name string, b []byte) bool {
 	return (strings.HasSuffix(lower, ".yaml") || strings.HasSuffix(lower, ".yml")) && !clientfile.LooksLikeJSON(b)
 }
 
-// ParseSnippet does the same as ParseClientFile, but also accepts Dragoman's own file. The ending
-// of name says whether the text is JSON, TOML or YAML.
+// ParseSnippet does the same as ParseClientFile, but also accepts Dragoman's own file. The
+// extension of name selects the format: JSON, TOML or YAML. A YAML file that begins with an opening
+// brace is parsed as JSON.
 func ParseSnippet(name string, b []byte) (*clientfile.Value, error) {
 	c := &compiler{file: name}
 	if !isYAML(name, b) {
@@ -92,7 +94,7 @@ func ParseSnippet(name string, b []byte) (*clientfile.Value, error) {
 		if err != nil {
 			return nil, err
 		}
-		if c.duplicate(v) { // the error shows no line, because a line of JSON often has secrets
+		if c.duplicate(v) { // the error does not show the text of the line, because a line of JSON often has secrets
 			return nil, c.problems.Err()
 		}
 		return v, nil
@@ -112,8 +114,8 @@ func ParseSnippet(name string, b []byte) (*clientfile.Value, error) {
 	return v, nil
 }
 
-// duplicate reports the first key that a mapping has twice. Clients use the last value, but a person
-// may see only the first one.
+// duplicate reports the first key that occurs twice in its mapping, and returns true if there is
+// such a key. Clients use the last value of the key, but a person may see only the first value.
 func (c *compiler) duplicate(v *clientfile.Value) bool {
 	first := make(map[string]int, len(v.Members))
 	for _, m := range v.Members {
@@ -144,9 +146,9 @@ func (c *compiler) syntaxError(err error) {
 	c.problem(at, "", text, "")
 }
 
-// adapt converts a file of another client. Each setting that it cannot convert becomes a
-// warning at its position. A file with the key "dragoman" is Dragoman's own and is not
-// converted.
+// adapt converts a file of another client. It reports each setting that it cannot convert as a
+// warning with the position of the setting. A file with the key "dragoman" is Dragoman's own file,
+// so adapt does not convert it.
 func (c *compiler) adapt(root *node) *node {
 	for _, m := range root.members {
 		if m.key == "dragoman" {
@@ -170,7 +172,7 @@ func (c *compiler) serversOf(client *clientfile.Client, value *clientfile.Value)
 	return clientfile.Read(client, c.file, value, false, opt)
 }
 
-// convert returns the settings of a client's file in the form of dragoman.yaml.
+// convert returns the servers and settings of a client's file in the format of dragoman.yaml.
 func (c *compiler) convert(client *clientfile.Client, value *clientfile.Value) *node {
 	file := c.serversOf(client, value)
 	if len(file.Servers) == 0 {
@@ -207,8 +209,8 @@ func (c *compiler) convert(client *clientfile.Client, value *clientfile.Value) *
 	}}
 }
 
-// withoutOurselves removes the entries of mcpServers that start or reach Dragoman. With them
-// Dragoman would be its own client.
+// withoutOurselves removes the entries of mcpServers that start Dragoman or connect to it. With
+// such an entry, Dragoman would be its own client.
 func (c *compiler) withoutOurselves(root *node, file clientfile.File) *node {
 	ours := map[string]bool{}
 	for _, s := range file.Servers {
@@ -233,12 +235,12 @@ func (c *compiler) withoutOurselves(root *node, file clientfile.File) *node {
 	return &out
 }
 
-// maxValues is the number of values that toValue copies. An alias in YAML stands for a copy of
+// maxValues is the maximum number of values that toValue copies. A YAML alias repeats the value of
 // its anchor, so a small file can have very many values.
 const maxValues = 600_000
 
-// toValue copies a tree of nodes. If the tree has more than maxValues values, ok is false and the
-// remaining values are null.
+// toValue copies a tree of nodes. If the tree has more than maxValues values, ok is false, and the
+// values beyond this limit are null.
 func toValue(root *node) (v *clientfile.Value, ok bool) {
 	left := maxValues
 	v = copyValue(root, &left)

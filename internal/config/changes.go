@@ -2,8 +2,8 @@ package config
 
 import "reflect"
 
-// serverSettings maps each field of Server to the name of its setting in the file. Fields that are
-// derived from other fields map to "".
+// serverSettings maps each field of Server to the name of its setting in the file. A field without
+// its own setting maps to "".
 var serverSettings = map[string]string{
 	"Command": "command", "Args": "args", "Env": "env", "Dir": "cwd", "InheritEnv": "inheritEnv", "URL": "url",
 	"Header": "headers", "Kind": "type", "CAFile": "caFile", "Prefix": "prefix", "Unprefixed": "prefix", "Isolation": "isolation",
@@ -13,8 +13,9 @@ var serverSettings = map[string]string{
 	"Name": "", "Given": "", "Fingerprint": "",
 }
 
-// snapshotSettings maps the fields of Snapshot to settings, except the servers, which are
-// compared one by one.
+// snapshotSettings maps each field of Snapshot to the name of its setting in the file. A field
+// without its own setting maps to "". Servers also maps to "", because Since compares the servers
+// one by one.
 var snapshotSettings = map[string]string{
 	"Listen": "listen", "Identity": "server", "Revisions": "revisions", "InheritEnv": "inheritEnv", "EnvFile": "envFile",
 	"Separator": "names.separator", "Limits": "limits", "PublicURL": "publicURL", "Hosts": "allowedHosts",
@@ -23,12 +24,13 @@ var snapshotSettings = map[string]string{
 	"File":                              "", "Empty": "", "Servers": "",
 }
 
-// Changes is the difference between a configuration and an older one. Names are in the order of the
-// file they come from. A disabled server counts as removed.
+// Changes is the difference between a configuration and an older one. Removed is in the order of
+// the older file. The other lists of servers are in the order of the newer file. Disabled servers
+// are ignored, so a server that was disabled since the older configuration is in Removed.
 type Changes struct {
 	Added, Removed, Kept []string // names of servers
 	Changed              []ServerChange
-	Settings             []string // other settings, in the order of Snapshot
+	Settings             []string // names of changed settings outside the servers, in the order of the fields of Snapshot
 }
 
 // ServerChange lists the settings of a server that have changed.
@@ -62,7 +64,7 @@ func (s *Snapshot) Since(old *Snapshot) (c Changes) {
 	return c
 }
 
-// enabled returns the servers that are not disabled, by name.
+// enabled returns the enabled servers, by name.
 func (s *Snapshot) enabled() map[string]*Server {
 	out := make(map[string]*Server)
 	for i := range s.Servers {
@@ -73,7 +75,8 @@ func (s *Snapshot) enabled() map[string]*Server {
 	return out
 }
 
-// differences returns the names of the exported fields in which two structs differ.
+// differences compares the exported fields of two structs of the same type. For each field that
+// differs, it returns the name of its setting in names. It ignores fields without a setting.
 func differences(a, b any, names map[string]string) (out []string) {
 	x, y := reflect.ValueOf(a), reflect.ValueOf(b)
 	for i := range x.NumField() {

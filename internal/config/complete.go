@@ -6,9 +6,9 @@ import (
 	"strings"
 )
 
-// Complete checks a Server that did not come from a file. It fills in the values that are not
-// set: kind, the limits of Default, and the fingerprint. The returned Problem has no position. Its
-// path is relative to the server, for example "url" or "env.K".
+// Complete checks a Server that did not come from a file. It also sets the kind and the
+// fingerprint, and fills in missing values, such as the limits of Default. The returned Problem has
+// no position. Its path is relative to the server, for example "url" or "env.K".
 func Complete(s Server) (Server, *Problem) {
 	switch {
 	case s.Command == "" && s.URL == "":
