@@ -24,7 +24,8 @@ func (t *talk) judgeTool(raw []byte, tool jsonrpc.Span) (stub bool) {
 // MCP.
 var schemaKeys = []string{"inputSchema", "params_schema", "parameters", "input_schema", "schema"}
 
-// judgeToolAs is judgeTool for a tool whose input schema is in one of the members named in keys.
+// judgeToolAs does the same as judgeTool for a tool whose input schema is in one of the members
+// named in keys.
 func (t *talk) judgeToolAs(raw []byte, tool jsonrpc.Span, keys []string) (stub bool) {
 	name, _ := jsonrpc.Text(raw, jsonrpc.Find(raw, tool, "name"))
 	seen := func(what string) string {
@@ -91,9 +92,9 @@ func isStub(raw []byte, at jsonrpc.Span) bool {
 	return true
 }
 
-// judgeStubs records SchemaStub if tools have stubs as input schemas (see isStub). For a result of
-// tools/list, it does so only if there are at least two tools and all have stubs. For a manifest,
-// one stub is enough. SchemaStub replaces SchemaBare.
+// judgeStubs records the finding SchemaStub if tools have stubs as input schemas (see isStub). For
+// a result of tools/list, it does so only if there are at least two tools, and all of them have
+// stubs. For a manifest, one stub is enough. This finding replaces the finding SchemaBare.
 func (t *talk) judgeStubs(said string, stubs []string, tools int, manifest bool) {
 	if len(stubs) == 0 || !manifest && (tools < 2 || len(stubs) < tools) {
 		return
@@ -119,11 +120,11 @@ func (t *talk) judgeManifest(raw []byte, all jsonrpc.Span, said string) {
 	t.judgeStubs(said, stubs, tools, true)
 }
 
-// compiled has the limits of a schema that compile compiles. A schema beyond them is not compiled.
+// compiled limits the schemas that compile checks. compile ignores larger schemas.
 var compiled = jsonrpc.Limits{Bytes: 1 << 20, Depth: schemaDepth, Tokens: 100_000}
 
-// compile compiles a schema if the other checks found no fault in it. Compiling finds faults that they
-// cannot find, such as a $ref without a target.
+// compile compiles a schema if the other checks found no fault in it. It finds faults that the
+// other checks cannot find, such as a $ref without a target.
 func (j *schemaJudge) compile(at jsonrpc.Span) {
 	if len(j.found) > 0 || jsonrpc.Valid(at.Of(j.raw), compiled) != nil {
 		return
@@ -133,7 +134,8 @@ func (j *schemaJudge) compile(at jsonrpc.Span) {
 	}
 }
 
-// schemaJudge walks through one schema. found has the first fault of each code.
+// schemaJudge walks through one schema. found maps each code to a description of the first fault
+// with this code.
 type schemaJudge struct {
 	raw   []byte
 	found map[string]string
@@ -164,8 +166,8 @@ func (j *schemaJudge) dialect(at jsonrpc.Span) {
 	j.find(SchemaDialect, "$schema names a dialect that few clients know: "+clip(uri))
 }
 
-// schemaTypes has the types of JSON Schema 2020-12. The other maps have the keywords that schema
-// checks, grouped by the type of their values.
+// schemaTypes has the types of JSON Schema 2020-12. The other maps have the keywords that the
+// method schema checks, grouped by the type of their values.
 var (
 	schemaTypes = map[string]bool{"null": true, "boolean": true, "object": true, "array": true, "number": true, "string": true, "integer": true}
 	numberWords = map[string]bool{
@@ -180,7 +182,7 @@ var (
 	}
 )
 
-// schemaDepth limits the depth of the walk. Deeper parts are not checked.
+// schemaDepth is the depth to which a schema is checked.
 const schemaDepth = 64
 
 func (j *schemaJudge) schema(at jsonrpc.Span, depth int) {

@@ -36,7 +36,7 @@ type talk struct {
 	over      bool // the server ended the conversation, or the context is done
 	death     string
 	announced bool // notifications/initialized was sent
-	odd       bool // malformed input was sent, an answer without an id may be the answer to this input
+	odd       bool // malformed input was sent; an answer without an id may be the answer to it
 	notices   int  // notifications from the server since the last request to it
 
 	drafts   []draft // the possible findings of the current probe
@@ -196,8 +196,9 @@ func (t *talk) wait(ctx context.Context, q *question, d time.Duration) bool {
 }
 
 // await waits for the answer to q for as long as a client would, and reports whether q was
-// answered. If t.final is set, a missing answer becomes a finding. Then await waits longer, because
-// the machine may be slow: it sends a later request, and stops some time after the answer to it.
+// answered. If t.final is set, a missing answer becomes a finding. So await then waits longer, in
+// case the machine is slow. If the server is open, await sends a later request, and stops some time
+// after the answer to that request.
 func (t *talk) await(ctx context.Context, q *question) bool {
 	if t.wait(ctx, q, t.e.o.Patience) {
 		return true
@@ -245,7 +246,7 @@ func (t *talk) askUntilReady(ctx context.Context, method, members string) *quest
 	return q
 }
 
-// linger processes the input that arrives during the next d.
+// linger processes input for the time d.
 func (t *talk) linger(ctx context.Context, d time.Duration) {
 	t.wait(ctx, &question{}, d)
 }
@@ -397,8 +398,8 @@ func (t *talk) handleRequest(m *jsonrpc.Message) {
 	t.w.send(parcel{body: jsonrpc.AppendError(nil, m.ID, &jsonrpc.Error{Code: jsonrpc.CodeMethodNotFound, Message: "not supported"})})
 }
 
-// questionOf returns the question that m answers, or nil. If the id of m is not exactly the id of a
-// question, questionOf records a finding.
+// questionOf returns the question that m answers, or nil. It records a finding if m has a wrong id,
+// or answers no question.
 func (t *talk) questionOf(m *jsonrpc.Message, of *question) *question {
 	for _, q := range t.open {
 		if q.id == m.ID && q.id != "" {

@@ -20,8 +20,8 @@ type Target struct {
 	// Start starts a new conversation with a server on a pipe. It is nil for a URL.
 	Start func(ctx context.Context) (Child, error)
 
-	// Name is the name of the server in messages. Given is true if the server comes from the
-	// command line, and false if it comes from a configuration.
+	// Name is the name of the server in messages to the user. Given is true if the server comes
+	// from the command line, and false if it comes from a configuration.
 	Name    string
 	Given   bool
 	Program string   // the command without arguments; "" for a URL
@@ -67,7 +67,7 @@ func Command(spec stdio.Spec) func(context.Context) (Child, error) {
 type process struct {
 	*stdio.Process
 	// stays is shared by all processes of the command. It is set when a process has not exited
-	// within endingTime. From then on, Stop waits less for a process.
+	// within endingTime. From then on, Stop waits for a shorter time.
 	stays *atomic.Bool
 }
 

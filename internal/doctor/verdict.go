@@ -97,7 +97,7 @@ func (r *Report) JSON() []byte {
 	return append(jsonrpc.AppendStrings(out, r.Passed), '}')
 }
 
-// beginJSON returns the beginning of the JSON of a report, up to the key "verdict".
+// beginJSON returns the beginning of the JSON of a report, up to and including the key "verdict".
 func beginJSON(findings []Finding) []byte {
 	out := []byte(`{"findings":[`)
 	for i, f := range findings {

@@ -17,8 +17,8 @@ import (
 type wire interface {
 	// send queues a message and returns its number, starting at 1. It does not block.
 	send(p parcel) int
-	// pieces returns the channel of input. The wire closes it when its only stream of input has
-	// ended. Over Streamable HTTP there is no such stream, and the channel stays open.
+	// pieces returns the channel of input. The wire closes the channel when its only stream of
+	// input has ended. Over Streamable HTTP there is no such stream, and the channel stays open.
 	pieces() <-chan piece
 	// close ends the conversation and waits for all goroutines that the wire has started.
 	close()
@@ -49,7 +49,7 @@ type piece struct {
 
 // Limits of a wire.
 const (
-	maxLine   = 8 << 20 // bytes of a line, body or event; the rest is ignored
+	maxLine   = 8 << 20 // the most bytes of a line, body or event; bytes after them are ignored
 	maxPieces = 16      // pieces that wait to be processed; when there are more, the wire stops reading
 	maxUnsent = 32      // parcels that wait to be sent, or whose HTTP response has not ended
 )

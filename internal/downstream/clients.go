@@ -37,7 +37,7 @@ type ClientReport struct {
 const (
 	maxVisitors   = 256
 	visitorLife   = time.Hour
-	maxKept       = 1 << 10 // bytes of Info; longer Capabilities are reduced to known members
+	maxKept       = 1 << 10 // the most bytes of Info; longer Capabilities are reduced to known members
 	visitorPrefix = "v"
 )
 
@@ -139,7 +139,7 @@ func (v *visitors) report() (out []ClientReport) {
 			Since: x.since, Last: x.last, Requests: x.requests,
 		}
 		if b := []byte(key.info); jsonrpc.Valid(b, jsonrpc.Limits{Bytes: maxKept}) == nil {
-			r.Info = b // a longer text was cut off, so it is not valid JSON
+			r.Info = b // an Info longer than maxKept was cut off, and is not valid JSON
 		}
 		out = append(out, r)
 	}

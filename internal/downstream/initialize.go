@@ -156,8 +156,8 @@ func withRequired(info []byte) []byte {
 
 // settle returns the revision to use with a client that offers the revision with the given date.
 // This is the offered revision if the endpoint supports it, and otherwise the newest supported
-// legacy revision (2025-11-25 §Lifecycle, "Version Negotiation"). In strict mode, the result is
-// false if the endpoint does not support the offered revision.
+// legacy revision (2025-11-25 §Lifecycle, "Version Negotiation"). In strict mode, the second result
+// is false if the endpoint does not support the offered revision.
 func (r *Endpoint) settle(date string) (mcp.Revision, bool) {
 	offered, known := mcp.ParseRevision(date)
 	best := mcp.Unknown

@@ -16,10 +16,10 @@ import (
 // Some clients send initialize without params, although every revision requires them. These clients
 // read their tools from the result of initialize and never send tools/list. They never send
 // notifications/initialized. They announce their end with a notification instead of closing stdin.
-// Dragoman recognizes such a client by the missing params.
+// Dragoman recognises such a client by the missing params.
 
-// noteShutdown is the notification that such a client sends before it ends. The client then waits a
-// few seconds for Dragoman to exit.
+// noteShutdown is the notification that such a client sends before it exits. The client then waits
+// a few seconds for Dragoman to exit.
 const noteShutdown = "shutdown"
 
 // ErrShutdown is what ServePipe returns when the client has sent noteShutdown.

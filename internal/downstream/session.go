@@ -39,7 +39,7 @@ type Endpoint struct {
 	// Calls stores the calls of clients. If Calls is nil, they are not stored.
 	Calls *calls.Ring
 	// Budget bounds the total bytes of the messages of all clients. Nil means no bound. ServePipe
-	// adds the requests on a pipe to it. Over HTTP, the transport adds the requests.
+	// counts the requests on a pipe. The transport counts the requests over HTTP.
 	Budget *transport.Budget
 	Log    *slog.Logger
 
@@ -90,9 +90,9 @@ func (r *Endpoint) Accept(p transport.Peer, out transport.Outbox) transport.Conv
 	return c
 }
 
-// Session handles the conversation with one client, which is a legacy session or a pipe on which
-// both eras may be used. A Session can also handle a single independent request, such as a modern
-// HTTP request.
+// Session handles one conversation with a client. A conversation is a legacy session, or a pipe on
+// which both eras may be used. A Session can also handle a single independent request, such as a
+// modern HTTP request.
 type Session struct {
 	endpoint  *Endpoint
 	who       *identity.Principal
@@ -319,8 +319,8 @@ func (c *Session) legacy(ctx context.Context, in transport.Incoming, o mcp.Openi
 	var flight *inflight
 	leave, bad := func() bool { return false }, (*jsonrpc.Error)(nil)
 	if !in.HTTP || info.Info != nil || expected != nil {
-		// Requests over HTTP without a session do not enter: the client cannot cancel them, and
-		// many such clients use the same id for all requests. These ids need not be unique, because
+		// A request over HTTP without a session is not registered: the client cannot cancel it, and
+		// many such clients use the same id for all requests. The ids need not be unique, because
 		// each request has its own HTTP response.
 		ctx, flight, leave, bad = c.enter(ctx, m, expected)
 	}
@@ -477,8 +477,8 @@ func (c *Session) cancelRequest(m *jsonrpc.Message, from transport.Request) {
 	}
 	for _, f := range all {
 		f.over = true
-		// This needs the lock. Once follow has removed the record from f, the record may be in use
-		// for another call.
+		// The lock must be held here. Once follow has removed the record from f, the record may be
+		// in use for another call.
 		f.record.Received(m.Raw, &from)
 	}
 	c.mu.Unlock()

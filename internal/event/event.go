@@ -83,7 +83,7 @@ const (
 const (
 	Negotiated         mcp.Outcome = "negotiated"          // the client got another revision than the requested one
 	UnsupportedVersion mcp.Outcome = "unsupported_version" // Dragoman does not accept the revision
-	Malformed          mcp.Outcome = "malformed"           // the request lacks a member, or has one of a wrong type
+	Malformed          mcp.Outcome = "malformed"           // the request lacks a member, or a member has a wrong type
 	RateLimited        mcp.Outcome = "rate_limited"        // the client opens too many sessions
 )
 
@@ -98,7 +98,7 @@ type Opening struct {
 // HandshakeStep describes an event of the kind Step. All texts are printable, bounded and without
 // secrets.
 type HandshakeStep struct {
-	N         int    // counts the steps of a session from 1
+	N         int    // the number of the step in its session, from 1
 	Sent, Got string // the message to the server, and its answer; Got is "" while there is no answer
 	Reason    string // the reason for what Dragoman does next
 	For       string // the method of the call that needs the server; or "lists", "keep open" or "check era"
@@ -148,7 +148,8 @@ type Event struct {
 	// Opening describes the Handshake of a client. It is nil for other events. It must not be
 	// modified.
 	Opening *Opening
-	// Step describes a Step. It is nil for other events. It must not be modified.
+	// Step describes an event of the kind Step. It is nil for other events. It must not be
+	// modified.
 	Step   *HandshakeStep
 	Trace  string // the client's W3C trace id
 	Detail string // text for people

@@ -17,8 +17,8 @@ func MaskSecrets(s string) string { return Secrets(s, func(string) string { retu
 
 // Secrets returns s with each apparent secret replaced by with(secret). It finds keys with
 // well-known prefixes, signed tokens, private keys, the credentials of an Authorization header or a
-// URL, and values with names of secrets (see SecretText). If two of these overlap, with may be
-// called with a text that contains an earlier result of with.
+// URL, and values with names of secrets (see SecretText). If two of these overlap, the function
+// with may get a text that contains its own earlier result.
 func Secrets(s string, with func(secret string) string) string {
 	all := func(string, string) bool { return true }
 	s = replaceParts(s, new(formFinder).next, all, with)
@@ -68,8 +68,8 @@ func (k knownNames) secret(name, value string) bool {
 	return yes
 }
 
-// These are the names of secrets. Tapes, evidence, logs, the status and the configuration all use
-// this list through SecretName or SecretText.
+// These lists decide whether a name is the name of a secret. Tapes, evidence, logs, the status and
+// the configuration all use them through SecretName or SecretText.
 var (
 	// secretWords lists words that make a name the name of a secret if the name ends with them: pw,
 	// dbPass, SMTP_PASSWORD.
@@ -108,7 +108,7 @@ func set(words string) map[string]bool {
 	return m
 }
 
-// maxSecretName is how many bytes at the end of a name SecretName examines.
+// maxSecretName is the number of bytes that SecretName examines at the end of a name.
 const maxSecretName = 64
 
 // SecretName reports whether a value with this name is a secret. The name may belong to a member,
@@ -116,7 +116,7 @@ const maxSecretName = 64
 // separators, so max_tokens, keyboard and passage are not names of secrets.
 func SecretName(name string) bool {
 	if name == "PWD" || name == "OLDPWD" {
-		return false // these variables have working directories of a shell
+		return false // these variables contain working directories of a shell
 	}
 	words := wordsOf(name[max(0, len(name)-maxSecretName):])
 	if n := len(words); n > 1 && words[n-1] == "value" {
@@ -160,7 +160,7 @@ func SecretText(name, text string) bool {
 }
 
 // SecretNumber reports whether a number with this name is a secret. A password may consist of
-// digits, but a number with the name tokens is a count.
+// digits, but a number with a name such as token is usually a count.
 func SecretNumber(name string) bool {
 	words := wordsOf(name)
 	return SecretName(name) && len(words) > 0 && numericSecrets[words[len(words)-1]]

@@ -384,8 +384,8 @@ func (f *Facts) missing() saying {
 	return s
 }
 
-// more returns the end of a sentence, which quotes a line of the server's stderr. The sentence
-// already has a colon. more returns "" if the line is empty.
+// more returns the end of a sentence that already has a colon. The end quotes a line of the
+// server's stderr. more returns "" if the line is empty.
 func more(line string, f *Facts) string {
 	if line = f.say(line, maxQuoted); line != "" {
 		return "; its stderr says " + strconv.Quote(line)

@@ -196,8 +196,8 @@ var notes = []struct {
 	{"notifications/tasks/status", experimentalTask, shape{need("taskId", aString), need("status", aString)}},
 }
 
-// note handles a notification and records its violations. ok is false if the notification has a
-// violation.
+// note handles a notification, and records a violation if there is one. ok is false if the
+// notification has a violation.
 func (c *conversation) note(m *jsonrpc.Message, overHTTP bool) (ok bool) {
 	wrong := c.checkNotification(m, overHTTP)
 	if wrong != "" {
