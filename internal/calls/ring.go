@@ -22,7 +22,7 @@ const (
 	maxInfo    = 2 << 10
 )
 
-// Call describes one call. It is a copy, so the receiver may keep it.
+// Call describes one call. It is a copy, so callers may keep it.
 type Call struct {
 	Number uint64 // starts at 1; a later call has a higher number
 	// Seq is 0 while the call is running. A call that ends gets a higher Seq than all calls that
@@ -41,7 +41,7 @@ type Call struct {
 	In       int           // the total size of the client's requests in bytes
 	Out      int           // the total size of the responses to the client in bytes
 	Asked    int           // the number of the client's requests for this call: 1 plus the number of retries
-	Outcome  mcp.Outcome   // how the call ended, as defined in packages mcp and event; "" if not known yet
+	Outcome  mcp.Outcome   // how the call ended; packages mcp and event define the values; "" if not known yet
 	Cause    string        // why Dragoman answered with an error: timeout, cancelled, exited …
 	Code     int64         // the code of the error that the client got; 0 if the call got no error
 	Losses   []Loss        // what was left out of the call; readers must not change the slice
@@ -53,7 +53,7 @@ func (c *Call) Running() bool { return c.Seq == 0 }
 
 // Client describes the client of a call.
 type Client struct {
-	Name, Version string // the client's own statements; "" if unknown
+	Name, Version string // the name and the version that the client sent; "" if unknown
 	Revision      mcp.Revision
 	Who           *identity.Principal // the principal; nil if unknown
 	// Conversation distinguishes clients with the same name. It is 0 for a request without a
@@ -64,7 +64,7 @@ type Client struct {
 // Loss is a part of a message that Dragoman left out, and the reason.
 type Loss struct{ What, Why string }
 
-// Count has the numbers of the calls to one server that have ended since the ring was created.
+// Count contains how many calls to one server have ended since the ring was created.
 type Count struct {
 	Ended  uint64 // a parked call is counted once, when its last retry ends
 	Failed uint64 // calls for which the client got an error
@@ -128,8 +128,9 @@ func New(o Options) *Ring {
 // the rings of different processes.
 func (r *Ring) Epoch() int64 { return r.epoch }
 
-// Record follows one call. It implements mcp.Record. The session that called Begin must call End
-// once, and must not use the Record after that. End and Received do nothing on a nil Record.
+// Record collects data about one call. It implements mcp.Record. The session that called Begin must
+// call End once, and must not use the Record after that. End and Received do nothing on a nil
+// Record.
 type Record struct {
 	ring       *Ring
 	prev, next *Record        // the neighbours in the ring's list of running or ended calls
@@ -172,8 +173,8 @@ func (l *list) remove(x *Record) {
 	l.n--
 }
 
-// Begin starts to follow a call and sets the Record of the call. It returns nil if r is nil or if
-// the call has no number. head is the HTTP request of the call, or nil. Routed reads head.
+// Begin adds a running call to the ring and sets the Record of the call. It returns nil if r is nil
+// or if the call has no number. head is the HTTP request of the call, or nil. Routed reads head.
 func (r *Ring) Begin(c *mcp.Call, head Header) *Record {
 	if r == nil || c.Number == 0 {
 		return nil
@@ -312,8 +313,8 @@ func (x *Record) End(out int, cancelled bool) {
 	}
 }
 
-// countLocked counts an ended call for its server. It does not count parked calls and calls without
-// a server.
+// countLocked counts an ended call for its server. It does not count a parked call or a call
+// without a server.
 func (r *Ring) countLocked(c *Call) {
 	if c.Server == "" || c.Outcome == parked {
 		return
@@ -332,8 +333,8 @@ func (r *Ring) countLocked(c *Call) {
 	}
 }
 
-// Counts returns the numbers of the calls that have ended, by server. Servers without ended calls
-// are not in the map.
+// Counts returns the number of ended calls for each server. Servers without ended calls are not in
+// the map.
 func (r *Ring) Counts() map[string]Count {
 	if r == nil {
 		return nil
@@ -466,7 +467,7 @@ func (r *Ring) Since(seq uint64, limit int) (calls []Call, missed bool, more <-c
 	return calls, r.missed > seq, more
 }
 
-// Last returns the argument with which Since returns the last n calls that have ended.
+// Last returns the value of seq with which Since returns the last n calls that have ended.
 func (r *Ring) Last(n int) uint64 {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -67,7 +67,7 @@ func (r *Ring) Story(number uint64) (s Story, ok bool) {
 // messagesOf returns the messages in a trail, each with its source and edits.
 func messagesOf(texts []jsonrpc.TrailText, entries []jsonrpc.Entry) []Message {
 	var all []Message
-	at := make([]int, len(entries)) // at[i] is the index in all of the message of entries[i]
+	at := make([]int, len(entries)) // the message of entries[i] is all[at[i]]
 	for i, e := range entries {
 		if e.Wire == 0 {
 			continue
@@ -106,8 +106,8 @@ func sourceOf(texts []jsonrpc.TrailText, entries []jsonrpc.Entry, i int) (source
 	return 0, nil, false
 }
 
-// op is one step of changing an input text into an output text. It converts the span at of the
-// input to the next n bytes of the output. kept is true if the step copies the bytes unchanged.
+// op is one step in the change of an input text to an output text. The step converts the span at of
+// the input to the next n bytes of the output. kept is true if the step copies the bytes unchanged.
 type op struct {
 	at   jsonrpc.Span
 	n    int
@@ -136,8 +136,8 @@ func opsOf(changes []jsonrpc.Change, size int) (ops []op) {
 // steps in b.
 func compose(a, b []op) (out []op) {
 	position := 0 // where the next step starts in the input of a
-	// take removes the steps that produce the next n bytes of output from a, and returns them. A
-	// step that produces no bytes is removed together with the step before it.
+	// take removes from a the steps that produce the next n bytes of output, and returns these
+	// steps. It also removes the steps directly after them that produce no bytes.
 	take := func(n int) (taken []op) {
 		for len(a) > 0 && (n > 0 || a[0].n == 0) {
 			x := a[0]
@@ -194,7 +194,7 @@ func editsOf(ops []op) (edits []Edit) {
 	return edits
 }
 
-// IsLoss reports whether an edit with the reason why leaves something out because a revision cannot
+// IsLoss reports whether an edit whose reason is why leaves something out because a revision cannot
 // express it. prefix is the beginning of Loss.What for such an edit.
 func IsLoss(why jsonrpc.Reason) (prefix string, yes bool) {
 	switch why {

@@ -33,7 +33,8 @@ func AudienceOf(f *mcp.ClientInfo) Audience {
 	return Audience{caps: "modern " + string(caps)}
 }
 
-// capabilities returns the sorted names of the capabilities that the clients in a declare.
+// capabilities returns the sorted names of the capabilities that the clients of the audience
+// declare.
 func (a Audience) capabilities() (names []string) {
 	_, caps, _ := strings.Cut(a.caps, " ")
 	for name := range jsonrpc.ValueOf([]byte(caps)).Members() {
@@ -58,9 +59,9 @@ type knownAudience struct {
 // for whose own audience the catalog has no room. The catalog never removes this audience.
 var everybody = &knownAudience{facts: &mcp.ClientInfo{}}
 
-// These constants limit the number of audiences. The audience everybody does not count. The limits
-// are low, because each audience may need its own session at every legacy server. At a limit, a new
-// audience can only replace an audience that was not used for audienceRest.
+// These constants limit the number of audiences, not including everybody. The limits are low,
+// because each audience may need its own session at every legacy server. At a limit, a new audience
+// can only replace an audience that was unused for at least audienceRest.
 const (
 	maxAudiences        = 16 // in one catalog
 	maxAudiencesOfParty = 4
@@ -84,11 +85,11 @@ func (c *Catalog) audience(f *mcp.ClientInfo) *knownAudience {
 	return a
 }
 
-// audienceLocked returns the audience with the given key, and creates it if necessary. At a limit,
-// the new audience replaces another audience, which is one of the client's party if this party has
-// maxAudiencesOfParty audiences, and otherwise one of the party with the most audiences. Of these
-// audiences, it replaces the one that was unused for the longest time. audienceLocked returns nil
-// if even this audience was used within audienceRest.
+// audienceLocked returns the audience with the given key, and creates it if necessary. If the
+// client's party already has maxAudiencesOfParty audiences, the new audience replaces one of them.
+// Otherwise, if the catalog has maxAudiences audiences, the new audience replaces one of the party
+// that has the most audiences. In both cases, it replaces the audience that was unused for the
+// longest time. audienceLocked returns nil if this time is shorter than audienceRest.
 func (c *Catalog) audienceLocked(key Audience, f *mcp.ClientInfo) *knownAudience {
 	now := time.Now()
 	if a := c.audiences[key]; a != nil {

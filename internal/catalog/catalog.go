@@ -51,12 +51,12 @@ type Catalog struct {
 
 	mu        sync.Mutex
 	audiences map[Audience]*knownAudience // all audiences except the audience everybody
-	listeners map[Audience]int            // the number of clients that get notifications of changed lists
+	listeners map[Audience]int            // for each audience: the number of clients that get notifications of changed lists
 	lists     map[serverListKey]*serverList
-	merged    map[mergedListKey]*mergedList // the catalog merges a list that is not in this map when a client next needs it
-	// slowFailures contains the servers whose last reading failed after a long time. Requests do
-	// not wait for these servers until a reading succeeds. Requests still wait for a server whose
-	// readings fail quickly.
+	merged    map[mergedListKey]*mergedList // a list that is not in this map is merged when a client next needs it
+	// slowFailures contains the servers whose last reading took a long time and failed. Requests do
+	// not wait for a server in this map. When a reading of the server succeeds, the catalog removes
+	// the server from the map. Requests still wait for servers whose readings fail quickly.
 	slowFailures map[string]bool
 	told         map[rejectedItem]struct{} // items that the catalog has already passed to Lost or Renamed
 	ctx          context.Context           // created on first use; Drain cancels it
@@ -108,10 +108,10 @@ func (c *Catalog) Listen(a Audience) (stop func()) {
 }
 
 // Changed records that a server's lists may have changed. kind is "tools", "prompts", "resources",
-// or "" for all lists and the server information. If kind is "", no notification of the server
-// tells clients which list has changed. Therefore Changed reads the lists again that the catalog
-// has already read, and announces the lists that differ. If an earlier reading of a list failed,
-// Changed compares the new list with an empty list.
+// or "" for all lists and the server information. If kind is "", the server has not announced which
+// list has changed. Therefore, Changed starts new readings of the lists that the catalog has
+// already read or tried to read. It announces each list that differs from the list that clients saw
+// before. If no earlier reading of a list succeeded, clients saw an empty list.
 func (c *Catalog) Changed(server, kind string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -130,9 +130,10 @@ func (c *Catalog) Changed(server, kind string) {
 	c.readAgainLocked(again)
 }
 
-// readAgainLocked reads lists again and announces those that have changed. It skips lists of
-// audiences without listeners, except everybody, because reading such a list could open a session
-// that nobody needs. The catalog reads a skipped list when a client requests it.
+// readAgainLocked reads lists again and announces those that have changed. It skips the lists of an
+// audience without listeners, because reading them could open a session that nobody needs. The
+// catalog reads these lists when a client requests them. readAgainLocked never skips the lists of
+// everybody.
 func (c *Catalog) readAgainLocked(again []serverListKey) {
 	for _, key := range again {
 		at := slices.IndexFunc(c.Sources, func(u Source) bool { return u.Name() == key.server })

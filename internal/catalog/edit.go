@@ -6,7 +6,7 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/mcp/mirror"
 )
 
-// PageEdit describes how EditPage changes a page of the list of one server. The zero PageEdit only
+// PageEdit describes how EditPage changes a page of one server's list. The zero PageEdit only
 // removes tools that clients must not use.
 type PageEdit struct {
 	Server string
@@ -14,8 +14,8 @@ type PageEdit struct {
 	// Lost is called for each tool that EditPage removes because its x-mcp-header is invalid. It
 	// may be nil.
 	Lost func(tool, why string)
-	// OfferTasks declares that a tool may be called as a task, if the server does not declare
-	// whether the tool may. Without this declaration, a legacy client must not call the tool as a
+	// OfferTasks makes EditPage add the field mayBeTask to each tool that does not declare whether
+	// it can be called as a task. Without this field, a legacy client must not call the tool as a
 	// task (2025-11-25 §Tasks, "Tool-Level Negotiation"). The server decides whether a call becomes
 	// a task.
 	OfferTasks bool

@@ -64,9 +64,9 @@ func (k Kind) key() string {
 // hidden item gets the same answer as a request for an item that does not exist. A nil Filter shows
 // all items.
 type Filter interface {
-	// Shows reports whether clients see an item. name is the server's own name for the item. Shows
-	// is called for each item whenever a client reads a list. Shows must be fast, must not block,
-	// and its result must depend only on its arguments.
+	// Shows reports whether the filter shows an item. name is the server's own name for the item.
+	// Shows is called for each item whenever a client reads a list. Shows must be fast, must not
+	// block, and its result must depend only on its arguments.
 	Shows(kind Kind, server, name string) bool
 }
 

@@ -51,9 +51,9 @@ func (f *Identity) info() []byte {
 }
 
 // instructions joins Dragoman's instructions and the servers' instructions. A heading with the
-// server's name is above the instructions of each server. The result is a JSON string. It is "" if
-// there are no instructions, because some clients require the member although it is optional (all
-// revisions, InitializeResult and DiscoverResult).
+// server's name is above the instructions of each server. The result is a JSON string. If there are
+// no instructions, it is an empty JSON string, because some clients require the member although it
+// is optional (all revisions, InitializeResult and DiscoverResult).
 func (f *Identity) instructions(ctx context.Context, client *mcp.ClientInfo, names []string, hellos []*mcp.ServerInfo) []byte {
 	var own string
 	if f.Instructions != nil && f.Join != UpstreamsOnly {

@@ -9,7 +9,7 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 )
 
-// versions is the highest version number that a list in this process has. All catalogs share the
+// versions is the highest version number that a list in this process has. All catalogs share this
 // counter, so two different lists never have the same version.
 var versions atomic.Uint64
 
@@ -33,13 +33,14 @@ type Items struct {
 
 // OtherList is the list of a server for clients that declare certain capabilities.
 type OtherList struct {
-	Capabilities  []string // such as elicitation, sorted
-	Version       uint64   // as Items.Version
+	Capabilities  []string // sorted names, such as elicitation
+	Version       uint64   // see Items.Version
 	Shown, Hidden [][]byte
 }
 
-// othersLocked returns those lists of a server for clients with capabilities that differ from p. p
-// is the list for clients without capabilities, or nil if the catalog has not read this list.
+// othersLocked returns the lists of a server for clients with capabilities. It leaves out the lists
+// that are equal to p. p is the list for clients without capabilities, or nil if the catalog has
+// not read that list.
 func (c *Catalog) othersLocked(method, server string, p *serverList) (out []OtherList) {
 	for key := range c.audiences {
 		other := c.lists[serverListKey{method, server, key}]

@@ -11,8 +11,8 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 )
 
-// maxRepeated is the maximum length in bytes of a text from a client or a server that Dragoman
-// repeats in an error message or a log record.
+// maxRepeated is the maximum length in bytes of a text from a client or a server inside an error
+// message or a log record.
 const maxRepeated = 128
 
 type mergedListKey struct {
@@ -23,7 +23,7 @@ type mergedListKey struct {
 // mergedList combines the lists of all servers for one method and one audience. It is immutable.
 type mergedList struct {
 	kind  Kind
-	first map[string]int // for each offered name or URI: the index of the first item with this name in items
+	first map[string]int // for each offered name or URI: the index in items of the first item with this name
 	items []item         // in the order of the servers; the items of one server are in the server's order
 	// shadowed is the number of items whose offered name or URI an earlier item already has. A
 	// client sees a shadowed item only if the client's filter hides the earlier items.
@@ -63,7 +63,7 @@ type rejectedItem struct {
 // These constants limit the memory for rejected items.
 const (
 	maxRejected = 100  // in one merged list
-	maxTold     = 1000 // the number of items in Catalog.told; the map is cleared when it is larger
+	maxTold     = 1000 // the maximum number of items in Catalog.told; a larger map is cleared
 )
 
 func (l *mergedList) reject(u Source, name, why string, lost bool) {
@@ -72,9 +72,10 @@ func (l *mergedList) reject(u Source, name, why string, lost bool) {
 	}
 }
 
-// add adds an item to the list. If another item already has the same offered name, add returns the
-// first such item. In this case, a client sees the new item only if its filter hides the earlier
-// items with this name.
+// add adds an item to the list. If the list already has items with the same offered name, add
+// returns the first of them. A client then sees the new item only if the client's filter hides all
+// of them. add does not add an item if the list already has an item with the same offered name, the
+// same server and the same own name.
 func (l *mergedList) add(x item) (by *item) {
 	at, taken := l.first[x.offered]
 	if !taken {
@@ -169,8 +170,8 @@ func LeftOut(name, why string) string {
 	return fmt.Sprintf("%q is left out: %s", excerpt.Cut(name, maxRepeated), why)
 }
 
-// newRejectedLocked returns the rejected items that were not reported before. It is necessary
-// because each new merge of the lists rejects the same items again.
+// newRejectedLocked returns the rejected items that it has not returned before. Each new merge of
+// the lists rejects the same items again, but each item must be reported only once.
 func (c *Catalog) newRejectedLocked(all []rejectedItem) (out []rejectedItem) {
 	if c.told == nil || len(c.told) > maxTold {
 		c.told = make(map[rejectedItem]struct{})
@@ -246,8 +247,8 @@ func (c *Catalog) mergeLocked(a *knownAudience, method string) *mergedList {
 	return l
 }
 
-// quoted returns name as a JSON string. If raw, the server's own JSON string, has the same bytes,
-// quoted returns raw.
+// quoted returns name as a JSON string. raw is the server's own JSON string for the name. If raw
+// has the same bytes as the result, quoted returns raw.
 func quoted(name string, raw []byte) []byte {
 	if own := jsonrpc.AppendQuote(nil, name); !bytes.Equal(own, raw) {
 		return own
@@ -255,7 +256,8 @@ func quoted(name string, raw []byte) []byte {
 	return raw
 }
 
-// taken returns the reason why clients do not see an item whose name the item by already has.
+// taken returns the reason why clients do not see an item of the server u. The reason is that the
+// earlier item by has the same offered name. name is the own name of the hidden item.
 func taken(by *item, u Source, name string) string {
 	switch {
 	case by.server != u.Name():

@@ -60,8 +60,8 @@ func (c *Catalog) lastLocked(method string, u Source, a *knownAudience) *serverL
 }
 
 // appendMissing appends a _meta member to a list result whose JSON object is still open. The _meta
-// contains the names of the servers that are missing from the list. It is for clients that request
-// a list only once, when they start: they could not know otherwise that servers are missing.
+// contains the names of the servers that are missing from the list. Without it, a client that
+// requests a list only once, when it starts, could not know that servers are missing.
 func (v View) appendMissing(dst []byte, a *knownAudience, method string) []byte {
 	starting, failed := v.missing(a, method)
 	if len(starting)+len(failed) == 0 {

@@ -12,7 +12,7 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 )
 
-// pageSize is the number of items in one page of a merged list.
+// pageSize is the maximum number of items in one page of a merged list.
 const pageSize = 500
 
 // Page answers a client's list request with one page. cursor is the cursor that the client sent. It
@@ -24,7 +24,8 @@ func (v View) Page(ctx context.Context, m *mcp.Method, cursor jsonrpc.Value, all
 	if !cursor.Absent() {
 		text, ok := cursor.Text()
 		if start, place, ok = openCursor(m.Name, text, ok); !ok {
-			// §Pagination, "Error Handling", in all revisions.
+			// An invalid cursor must get this error code: §Pagination, "Error Handling", in all
+			// revisions.
 			return nil, &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: "cursor is not valid: Dragoman did not return it"}
 		}
 	}

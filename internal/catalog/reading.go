@@ -79,8 +79,8 @@ func (c *Catalog) readLocked(a *knownAudience, method string, u Source) (*server
 	again := r != nil && r.missed && r.failed && !p.changed || c.slowFailures[u.Name()] && !p.changed || old && r.slow
 	r = &reading{started: time.Now(), done: make(chan struct{}), tell: old}
 	if again {
-		// An earlier reading already used up the grace time of this server. So requests must not
-		// wait for this reading.
+		// An earlier reading already used up the grace time of this server, so requests do not wait
+		// for this reading.
 		r.started, r.missed = time.Time{}, true
 	}
 	life := c.lifeLocked()

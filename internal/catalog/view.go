@@ -122,7 +122,8 @@ func (k Kind) noun() string {
 
 // Unknown returns the error for a tool or a prompt that does not exist.
 func Unknown(kind Kind, name string) error {
-	// 2025-11-25 and 2026-07-28 §Tools, "Error Handling"; the same applies to prompts.
+	// An unknown tool must get this error code (2025-11-25 and 2026-07-28 §Tools, "Error
+	// Handling"). The same applies to prompts.
 	return &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: fmt.Sprintf("Unknown %s: %s", kind.noun(), excerpt.Cut(name, maxRepeated))}
 }
 

@@ -42,7 +42,8 @@ func parseArguments(flag string, pairs []string) ([]argument, error) {
 }
 
 // typeable reports whether a user can set the argument name with name=value on the command line.
-// The server chooses the name, so name=value could look like a flag or could set another argument.
+// The server chooses the name. With some names, name=value would look like a flag or would set
+// another argument.
 func typeable(name string) bool {
 	return name != "" && !strings.HasPrefix(name, "-") && !strings.Contains(name, "=") && !strings.HasSuffix(name, ":")
 }
@@ -58,8 +59,8 @@ func needTypes(arguments []argument) bool {
 }
 
 // objectOf returns a JSON object with the members of base and the parsed arguments. An argument
-// replaces a member of the same name. The schema s determines the types of the values of
-// name=value.
+// replaces a member of the same name. The schema s determines the types of values that were given
+// as name=value.
 func objectOf(s schema.View, base []byte, arguments []argument) ([]byte, error) {
 	values := map[string][]string{}
 	asJSON := map[string]bool{}

@@ -84,7 +84,7 @@ func (k *asker) refused(method string) {
 	}
 }
 
-// answer answers one question.
+// answer answers one question of the server.
 func (k *asker) answer(ctx context.Context, q runtime.Question) runtime.Answer {
 	select {
 	case k.turn <- struct{}{}:
@@ -182,12 +182,11 @@ type terminal struct {
 	in  io.Reader
 }
 
-// errEnough is the error for a line that is too long: no user types such a line.
+// errEnough is the error for a line that is longer than any line that a user would type.
 var errEnough = errors.New("the line is too long")
 
-// readLine returns the next line without its newline. It reads one byte at a time and stops after
-// the newline. Otherwise, it could read a part of the answer to the next question, which has its
-// own reader.
+// readLine returns the next line without its newline. It reads one byte at a time, because a larger
+// read could also consume a part of the next answer, for which converse opens a new reader.
 func readLine(in io.Reader) (string, error) {
 	const longest = 64 << 10
 	var line []byte
@@ -391,7 +390,7 @@ func (t *terminal) consent(prompt string, edit bool) (action string) {
 	}
 }
 
-// shown returns a JSON value in the form for the terminal. A string has no quotes.
+// shown formats a JSON value for the terminal. It shows strings without quotes.
 func shown(v []byte) string {
 	if s, ok := jsonrpc.Text(v, jsonrpc.Whole(v)); ok {
 		return clean(jsonrpc.Shown(s))
@@ -406,7 +405,8 @@ func (t *terminal) field(f tool.Argument, values map[string][]byte) (action stri
 	choices := f.Schema.Choices()
 	several := false
 	if len(choices) == 0 && f.Schema.Types()&schema.Array != 0 {
-		// 2025-11-25 §Elicitation, "Multi-Select": an array of choices.
+		// In a multi-select field, the schema of the array items has the choices (2025-11-25
+		// §Elicitation, "Multi-Select").
 		choices, several = f.Schema.Items().Choices(), true
 	}
 	if len(choices) > 0 {

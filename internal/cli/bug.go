@@ -74,7 +74,7 @@ version. URL is the address of the running serve. Without URL, the command uses
 	return c
 }
 
-// bugSection is a section of the report. After masking by bugReport, its text contains no secrets.
+// bugSection is a section of the report. bugReport masks the secrets in its text.
 type bugSection struct {
 	title, about string // about is a short description of the content
 	text         string
@@ -187,10 +187,10 @@ func (a *app) systemText() string {
 	return b.String()
 }
 
-// bugPrograms are the programs with which most MCP servers are started.
+// bugPrograms are the programs that most MCP servers need.
 var bugPrograms = []string{"node", "npm", "python3", "uv", "docker"}
 
-// programsText returns a line with the version for each of bugPrograms.
+// programsText returns one line for each of bugPrograms, with the version of the program.
 func programsText(ctx context.Context) string {
 	lines := make([]string, len(bugPrograms))
 	var asked sync.WaitGroup

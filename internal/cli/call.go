@@ -183,8 +183,8 @@ func (a *app) call(ctx context.Context, w where, name string, words []string, f 
 	return err
 }
 
-// readJSONArgs returns the JSON object that --json-args gives as text, as a file or on stdin. It
-// returns nil if text is "".
+// readJSONArgs returns the JSON object that --json-args specifies. text is the value of the flag:
+// JSON, @FILE, or @- for stdin. readJSONArgs returns nil if text is "".
 func (a *app) readJSONArgs(text string) ([]byte, error) {
 	if text == "" {
 		return nil, nil
@@ -235,8 +235,8 @@ type toolCall struct {
 	hint string // what the user can do if the call failed; run sets it
 }
 
-// maxVisits is how often one call is sent at most, if the server requires that the user first
-// visits pages.
+// maxVisits is the maximum number of times that the command sends a call if the server requires
+// that the user first visits pages.
 const maxVisits = 3
 
 // run looks up the tool, checks the arguments and calls the tool.
@@ -320,9 +320,9 @@ func (x *toolCall) run(ctx context.Context) ([]byte, error) {
 	return result, err
 }
 
-// visit handles an error that lists pages that the user must visit before the server runs the tool
-// (2025-11-25 §Elicitation, "URL Elicitation Required Error"). It shows these pages to the user. It
-// reports whether to send the call again.
+// visit handles an error response with pages that the user must visit before the server runs the
+// tool (2025-11-25 §Elicitation, "URL Elicitation Required Error"). It shows these pages to the
+// user. It reports whether to send the call again.
 func (x *toolCall) visit(ctx context.Context, err error) bool {
 	var wire *jsonrpc.Error
 	if !errors.As(err, &wire) || wire.Code != mcp.CodeURLElicitationRequired || !x.ask.canAsk() {
@@ -360,7 +360,8 @@ func namesOf(items [][]byte) []string {
 	return names
 }
 
-// needsInput is the hint for a user who calls a tool from a script if the server asks for input.
+// needsInput is the hint if a server asks for input and no user can answer, for example in a
+// script.
 const needsInput = "the server asks for input; run the command on a terminal, or answer in advance with --accept name=value or --decline"
 
 // wantsInput reports whether a text from a server mentions elicitation. Most servers have no error
@@ -369,8 +370,8 @@ func wantsInput(text []byte) bool { return bytes.Contains(bytes.ToLower(text), [
 
 // needHint returns a hint if an error means that the client lacks a capability, or that the user
 // must visit a page. Otherwise, it returns "". The error -32021 lists the missing capabilities in
-// data.requiredCapabilities (2026-07-28 §Base, "Error Codes"). needHint reads this member whatever
-// the code is, because Dragoman may have changed the code for another revision.
+// data.requiredCapabilities (2026-07-28 §Base, "Error Codes"). needHint reads this member in every
+// error, because Dragoman may have changed the code for another revision.
 func needHint(e *jsonrpc.Error) string {
 	whole := jsonrpc.Whole(e.Data)
 	required := jsonrpc.Find(e.Data, whole, "requiredCapabilities")
@@ -410,7 +411,7 @@ func progressText(server, tool string, progress, total float64, message string) 
 }
 
 // printResult prints the result of a tool call. If files is not nil, it saves the files in the
-// result, and their names begin with name.
+// result. A file without a usable URI gets a name that begins with the parameter name.
 func (a *app) printResult(result []byte, name string, asJSON bool, files *saver) error {
 	if err := a.printAs(result, "content", name, asJSON, files); err != nil {
 		return err

@@ -19,7 +19,7 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/screen"
 )
 
-// callsFlags select calls.
+// callsFlags are the flags that select calls.
 type callsFlags struct {
 	server, client, method, outcome, search string
 	lines                                   int

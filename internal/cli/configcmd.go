@@ -99,10 +99,10 @@ func sourceOf(p config.Problem, width int) string {
 		strings.Repeat(" ", len(margin)-2) + "| " + strings.Repeat(" ", screen.Width(before)) + "^\n"
 }
 
-// around cuts a text that is too wide for one line. before is the end of the text before the index
-// at, and after is the beginning of the text from the index at. Together, they are at most width
-// cells wide. before gets up to two thirds of the width, or more if after needs less than one
-// third.
+// around splits a text at the index at. before is the part before this index, and after is the part
+// from this index on. If both parts together are wider than width cells, around cuts the start of
+// before and the end of after. before keeps up to two thirds of the width, or more if after needs
+// less than one third.
 func around(runes []rune, at, width int) (before, after string) {
 	before, after = string(runes[:at]), string(runes[at:])
 	if screen.Width(before)+screen.Width(after) <= width {

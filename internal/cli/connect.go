@@ -45,8 +45,7 @@ func (f *clientFlags) add(c *cobra.Command) {
 	f.t.add(c.Flags())
 }
 
-// onServer opens a session with the server of a command, runs body, and closes the session. w is
-// the server from the command line.
+// onServer opens a session with the server that w describes, runs body, and closes the session.
 func (a *app) onServer(ctx context.Context, w where, f *clientFlags, ask *asker, body func(context.Context, Session, config.Server) error) error {
 	if f.timeout < 0 {
 		return usagef("use a duration such as 30s", "--timeout must not be negative")
@@ -55,7 +54,7 @@ func (a *app) onServer(ctx context.Context, w where, f *clientFlags, ask *asker,
 	if err != nil {
 		return err
 	}
-	// The log omits warnings, because the error of the command already describes the problem.
+	// Log no warnings, because the error of the command already describes the problem.
 	a.startLog(slog.LevelError, nil)
 	if f.timeout > 0 {
 		server.CallTimeout, server.CallMax = max(server.CallTimeout, f.timeout), max(server.CallMax, f.timeout)
@@ -67,8 +66,8 @@ func (a *app) onServer(ctx context.Context, w where, f *clientFlags, ask *asker,
 	if w.configured() && !f.direct {
 		server, through = a.throughServe(ctx, server, w.file)
 	}
-	// Check the variables only now: if a running serve process is used, a variable that the server
-	// needs may be set there and not here.
+	// Check the variables of the server only after throughServe, because a running serve process
+	// may have a variable that is not set here.
 	if err := usable(server); err != nil {
 		return err
 	}
@@ -84,8 +83,8 @@ func (a *app) onServer(ctx context.Context, w where, f *clientFlags, ask *asker,
 }
 
 // connect opens a session. If ask is nil, the session declines all requests of the server for
-// input. It still declares that it supports these requests, because some servers hide tools that
-// ask for input from clients without this support.
+// input. It still declares support for these requests, because some servers do not list a tool that
+// asks for input if the client does not support such requests.
 func (a *app) connect(ctx context.Context, s config.Server, ask *asker) (Session, error) {
 	a.showProgress()
 	o := daemon.ConnectOptions{Server: s, Log: a.log, Progress: a.status.Step, Version: version()}

@@ -314,8 +314,8 @@ func nameToRemove(client *clientfile.Client, path string, b []byte, addresses []
 	return "", usagef("add --name with one of "+strings.Join(names, ", "), "%s has several entries that lead to Dragoman", path)
 }
 
-// madeByUs reports whether connect created the file. This is the case if no backup has another
-// content, and the file contains only the entry.
+// madeByUs reports whether connect created the file. It returns true if no backup differs from the
+// file, and the file contains only the entry.
 func (a *app) madeByUs(client *clientfile.Client, path string, b []byte, name string) bool {
 	for _, was := range clientfile.Backups(path) {
 		if !bytes.Equal(was, b) {

@@ -73,7 +73,7 @@ var demoCalls = []string{
 func programName(word, self string) string {
 	const usual = "dragoman"
 	if strings.Contains(filepath.ToSlash(self), "/go-build") {
-		return "go run ./cmd/" + usual // "go run" deletes the executable when the program ends
+		return "go run ./cmd/" + usual // the program was started with "go run", which deletes the executable at the end
 	}
 	if word == "" || strings.ContainsFunc(word, func(r rune) bool {
 		return !unicode.IsLetter(r) && !unicode.IsDigit(r) && !strings.ContainsRune(`_.-+/\:~`, r)

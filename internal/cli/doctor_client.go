@@ -70,7 +70,7 @@ func (a *app) serveClientStdio(ctx context.Context, f *doctorFlags) error {
 	return err
 }
 
-// textSuffix is what follows the name of the JSON report in the name of the text report.
+// textSuffix is added to the file name of the JSON report to get the file name of the text report.
 const textSuffix = ".txt"
 
 // writeWhole writes a report as JSON and as text. It creates the JSON file last and in one step, so
@@ -92,8 +92,8 @@ const reportPoll = 200 * time.Millisecond
 
 // serveClients serves clients over HTTP. A client may also start this program as a stdio server. In
 // this case, the new process writes a report file when it ends. serveClients ends when this file
-// exists or ctx ends. It prints the report in the file, or if there is none, its own report about
-// the clients over HTTP.
+// exists or ctx ends. If the file exists, serveClients prints the report in the file. Otherwise, it
+// prints its own report about the HTTP clients.
 func (a *app) serveClients(ctx context.Context, f *doctorFlags) error {
 	dir, err := os.MkdirTemp("", "dragoman-doctor-")
 	if err != nil {
@@ -191,9 +191,9 @@ func (a *app) printClient(r *doctor.ClientReport, f *doctorFlags) error {
 	return clientExit(r.Messages > 0, doctor.Worst(r.Findings) != doctor.Error)
 }
 
-// checksText returns a table with one row for each check. One column shows that the client does it
-// right. Another column lists what is wrong or missing. If all is true, the table also has the
-// checks that no message of the client triggered.
+// checksText returns a table with one row for each check. One column marks the checks that the
+// client passed. Another column lists the findings of the checks that the client failed. If all is
+// true, the table also has the checks that no message of the client triggered.
 func (a *app) checksText(r *doctor.ClientReport, all bool) string {
 	t := screen.Table{
 		Columns: []screen.Column{{Title: "A CLIENT", Whole: true}, {Title: "RIGHT", Whole: true}, {Title: "WRONG OR MISSING", Whole: true}},

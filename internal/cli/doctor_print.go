@@ -205,8 +205,8 @@ func (a *app) printWhy(w *bufio.Writer, f *failure.Failure) {
 	}
 }
 
-// printFindings prints the findings in their order, which starts with the most harmful one. It
-// prints findings of the level info only if all is true.
+// printFindings prints the findings. They are already sorted, with the most harmful finding first.
+// It prints findings of the level info only if all is true.
 func (a *app) printFindings(w *bufio.Writer, findings []doctor.Finding, all bool) {
 	for _, f := range findings {
 		if f.Level != doctor.Info || all {

@@ -45,8 +45,8 @@ func withHint(err error, format string, args ...any) error {
 	return &hinted{err: err, hint: fmt.Sprintf(format, args...)}
 }
 
-// printError prints an error and its hints. It prints each on one line, so that text from a server
-// or a client cannot start a new line and look like a message of Dragoman.
+// printError prints an error and its hints. It prints each error and each hint on one line, so that
+// text from a server or a client cannot start a new line and look like a message of Dragoman.
 func (a *app) printError(err error) {
 	var bad *config.Error
 	if errors.As(err, &bad) {

@@ -148,7 +148,7 @@ The timeout is ten seconds for each step and one minute in total. Change it with
 	fl.BoolVar(&f.capture, "capture", false, "print each message to stderr as a line of JSON")
 	fl.StringArrayVar(&f.set, "set", nil, "change a setting of the profile, as `NAME=VALUE` (repeatable)")
 	fl.StringVar(&f.report, "report", "", "append the violations to `FILE` on exit")
-	_ = fl.MarkHidden("report") // only the matrix uses this flag; it collects the violations of several server processes in one file
+	_ = fl.MarkHidden("report") // only the matrix uses this flag, to collect the violations of several server processes in one file
 	addOpenFlag(c, &open)
 	return c
 }

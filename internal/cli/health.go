@@ -128,8 +128,9 @@ func behindServe(s config.Server, base string, r *admin.Report) (config.Server, 
 }
 
 // examineAll examines several servers at the same time, and returns the health of each in the order
-// of the configuration. It calls done for each result at once, always from the goroutine that
-// called examineAll. If ctx ends, examineAll leaves out the servers without a result.
+// of the configuration. It calls done for each result as soon as the result is known, always from
+// the goroutine that called examineAll. If ctx ends, examineAll leaves out the servers without a
+// result.
 func (a *app) examineAll(ctx context.Context, servers []config.Server, limit time.Duration, route func(config.Server) (config.Server, *serveReport), done func(health)) []health {
 	found := make(chan health)
 	places := make(chan struct{}, healthAtOnce)
@@ -304,8 +305,8 @@ func healthColumns(servers []config.Server) []screen.Column {
 }
 
 // rowPrinter returns the function that prints the row of a server. On a terminal, this function
-// prints each row at once, because a user is waiting. Otherwise, it prints the rows in the order of
-// the configuration. With asJSON, it prints nothing.
+// prints each row immediately, because a user is waiting. Otherwise, it prints the rows in the
+// order of the configuration. With asJSON, it prints nothing.
 func (a *app) rowPrinter(servers []config.Server, asJSON bool) func(health) {
 	if asJSON {
 		return func(health) {}

@@ -183,8 +183,8 @@ func (a *app) importTarget(given string) (path string, b []byte, err error) {
 }
 
 // candidates returns the servers of all sources, each with its status: new, same, different or
-// skipped. If rename is not empty, candidates returns only the servers that are keys in rename.
-// into is the path of the configuration file. old is the parsed content of this file.
+// skipped. If rename is not empty, candidates returns only the servers whose names are keys in
+// rename. into is the path of the configuration file. old is the parsed content of this file.
 func (a *app) candidates(into string, sources []*source, rename map[string]string, old *config.Snapshot) []candidate {
 	var out []candidate
 	compare := intake.NewComparison(into, old, a.env)

@@ -72,8 +72,8 @@ func withoutEscape(_ []string, a slog.Attr) slog.Attr {
 
 var escapeSpelled = strings.NewReplacer("\x1b", `\x1B`, `\x1b`, `\x1B`)
 
-// jsonLines writes JSON records. It escapes the characters that can control a terminal and that the
-// JSON handler does not escape.
+// jsonLines writes JSON records. It escapes those terminal control characters that the JSON handler
+// does not escape.
 type jsonLines struct{ to *status }
 
 func (l jsonLines) Write(b []byte) (int, error) {
@@ -92,8 +92,8 @@ func (a *app) showStatus(r *admin.Report) {
 	a.status.record(slog.LevelInfo, "status", slog.String("code", "status"), slog.Any("status", r))
 }
 
-// wantsRecords reports whether the arguments select JSON records for stderr. It is used for errors
-// that occur before the flags are parsed.
+// wantsRecords reports whether the arguments select JSON records for stderr. It is needed for
+// errors that occur before cobra has parsed all flags.
 func wantsRecords(args []string) bool {
 	format := ""
 	for i, word := range args {
@@ -109,8 +109,8 @@ func wantsRecords(args []string) bool {
 	return format == "json"
 }
 
-// childLines writes the stderr of a server line by line to the status. It puts the name of the
-// server before each line, so that the line cannot look like a message of Dragoman.
+// childLines prints the stderr of a server to Dragoman's stderr, line by line. It puts the name of
+// the server before each line, so that the line cannot look like a message of Dragoman.
 type childLines struct {
 	to   *status
 	name string

@@ -26,8 +26,8 @@ const (
 )
 
 // Main runs the command line of this process and returns its exit code. The first SIGINT or SIGTERM
-// shuts the command down gracefully. The second signal ends the process at once, with the exit code
-// 130 or 143.
+// shuts the command down gracefully. The second signal ends the process immediately, with the exit
+// code 130 or 143.
 func Main(b Backend) int {
 	a := &app{
 		backend: b, stdin: os.Stdin, stdout: os.Stdout, env: os.LookupEnv,

@@ -203,7 +203,7 @@ func unindented(s string) string {
 	return strings.Join(lines, "\n")
 }
 
-// roff collects a page.
+// roff collects the source of a manual page.
 type roff struct{ b []byte }
 
 // line adds a line in the roff format. The caller must escape the arguments.

@@ -52,8 +52,8 @@ func (a *app) printItems(items [][]byte) error {
 	return w.Flush()
 }
 
-// widestName is the maximum width of the first column of a table in cells. Without this limit, one
-// long name could move all descriptions off the screen.
+// widestName is the maximum width of the first column of a table, in terminal cells. Without this
+// limit, one long name could move all descriptions off the screen.
 const widestName = 48
 
 // printTable prints names and descriptions in two columns. On a terminal, it cuts descriptions so

@@ -23,7 +23,7 @@ type saver struct {
 	dir   string
 	root  *os.Root
 	saved int            // the number of saved files
-	next  map[string]int // for each file name that was used: the number with which save tries to make the name unique next
+	next  map[string]int // for each file name that was used: the number that save adds to the name next
 }
 
 // maxSaved is the maximum number of files that one command saves. Without this limit, a server
@@ -46,7 +46,7 @@ func newSaver(dir string) (*saver, error) {
 	return &saver{dir: dir, root: root, next: map[string]int{}}, nil
 }
 
-// Close closes the folder. It does nothing on nil.
+// Close closes the folder. It does nothing if s is nil.
 func (s *saver) Close() {
 	if s != nil {
 		_ = s.root.Close()
@@ -74,9 +74,9 @@ var reserved = func() map[string]bool {
 }()
 
 // fileName converts a text to a file name that is safe on every system. The name contains only
-// letters, digits, dots, dashes and underscores. It has at most about 100 bytes. It does not end
-// with a dot. It does not start with a dot or a dash, because programs treat a name with a leading
-// dash as a flag.
+// letters, digits, dots, dashes and underscores. It has at most about 100 bytes. It does not start
+// or end with a dot. It does not start with a dash, because programs would treat such a name as a
+// flag.
 func fileName(wish string) string {
 	const longest = 100
 	name := strings.Map(func(r rune) rune {
@@ -99,7 +99,7 @@ func fileName(wish string) string {
 }
 
 // nameOf returns a file name for content with a URI and a media type. It uses the last part of the
-// URI. If this part is not usable, it uses the parameter otherwise.
+// URI. If this part is not usable, it uses the parameter named otherwise.
 func nameOf(uri, mime, otherwise string) string {
 	name := ""
 	if u, err := url.Parse(uri); err == nil {

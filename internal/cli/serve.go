@@ -79,8 +79,8 @@ these fail on purpose. --quiet-demo leaves the clients out.`,
 					return problems.Err()
 				}
 			case !demo:
-				// Without a configuration file, the user adds the servers in the console. So serve
-				// needs a console that is available.
+				// Without a configuration file, the user adds the servers in the console. So the
+				// console must be available.
 				if !noConsole && !stdio && config.CheckListen(cmp.Or(listen, snapshot.Listen), false, "") == nil {
 					path = a.newConfig()
 				}

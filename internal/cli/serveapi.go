@@ -86,7 +86,7 @@ func (a *app) runningAt(base string) (*running, error) {
 	}}, nil
 }
 
-// close releases the connections.
+// close closes the idle connections.
 func (s *running) close() { s.http.CloseIdleConnections() }
 
 // get sends a GET request to the API; see ask.
@@ -163,7 +163,7 @@ func (s *running) page(ctx context.Context, path string) (status int, body []byt
 	return resp.StatusCode, body, err
 }
 
-// do sends one request.
+// do sends one HTTP request.
 func (s *running) do(ctx context.Context, method, path string, query url.Values, body []byte, header ...string) (*http.Response, error) {
 	address := cmp.Or(s.base, "http://"+s.address) + path
 	if len(query) > 0 {
@@ -239,8 +239,8 @@ func (e *problemError) Hint() string {
 	return ""
 }
 
-// decode sends a GET request for a path to the API and decodes the JSON response into the variable
-// to which into points.
+// decode sends a GET request to the API and decodes the JSON response. into is a pointer to the
+// result.
 func (s *running) decode(ctx context.Context, path string, query url.Values, into any) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, answerWait, fmt.Errorf("`dragoman serve` at %s accepts connections but does not answer", s.address))
 	defer cancel()
@@ -258,7 +258,7 @@ func (s *running) decode(ctx context.Context, path string, query url.Values, int
 	return nil
 }
 
-// report returns the status.
+// report returns the status of the serve process.
 func (s *running) report(ctx context.Context) (*admin.Report, error) {
 	r := &admin.Report{}
 	if err := s.decode(ctx, "/api/v1/status", nil, r); err != nil {
