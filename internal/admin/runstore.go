@@ -75,7 +75,7 @@ func (s *runs) newest() []*run {
 	return all
 }
 
-// find returns a run.
+// find returns the run with the given id.
 func (s *runs) find(id string) (*run, *Problem) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -44,7 +44,7 @@ type ServerEntry struct {
 	Restarts  int              `json:"restarts"`
 	Running   int              `json:"running" doc:"calls that are running"`
 	Sessions  int              `json:"sessions"`
-	// Each of the next four counts is nil until Dragoman has read the list.
+	// Each of the next four counts is nil until Dragoman has read the list that it counts.
 	Tools     *int `json:"tools,omitempty" doc:"tools that clients see; left out while the list has not been read"`
 	Resources *int `json:"resources,omitempty"`
 	Templates *int `json:"templates,omitempty"`
@@ -301,10 +301,10 @@ func (a *API) costs() map[string]Cost {
 	return out
 }
 
-// Limits of ServerDetail.
+// The limits of ServerDetail.
 const (
-	maxInstructions = 4 << 10 // bytes of the instructions
-	detailLog       = 50      // log records
+	maxInstructions = 4 << 10 // the maximum number of bytes of the instructions
+	detailLog       = 50      // the maximum number of log records
 )
 
 // readServer answers /servers/{name}.

@@ -16,7 +16,7 @@ type ServerSettings struct {
 	Lines  []ConfigLine `json:"settings" doc:"in the order of the configuration"`
 }
 
-// ConfigLine is one setting.
+// ConfigLine is one setting of a server, with its line in the configuration file.
 type ConfigLine struct {
 	Path  string `json:"path" doc:"for example dragoman.servers.files.startTimeout"`
 	Value string `json:"value,omitempty" doc:"the value as YAML, with secrets masked; left out for a mapping"`

@@ -78,7 +78,7 @@ type Server struct {
 	// failed if the client got an error.
 	Calls       uint64 `json:"calls"`
 	FailedCalls uint64 `json:"failedCalls"`
-	Opening     int    `json:"opening"` // sessions being opened
+	Opening     int    `json:"opening"` // sessions that are being opened
 	Hearers     int    `json:"hearers"` // clients that receive the server's notifications
 	// Unasked counts answers that match no open request, such as late or repeated answers, and
 	// answers for another client. Broadcasts is true if the server sends messages for one session

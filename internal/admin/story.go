@@ -76,7 +76,7 @@ type Edit struct {
 	Loss   *CallLoss `json:"loss,omitempty"`
 }
 
-// Head is the head of an HTTP message, with secrets masked.
+// Head is the start line and the header of an HTTP message, with secrets masked.
 type Head struct {
 	Method  string      `json:"method,omitempty"`
 	Path    string      `json:"path,omitempty"`
@@ -198,7 +198,7 @@ func messageOf(m *calls.Message, mask *calls.Masker, losses []CallLoss, notes *c
 	return out
 }
 
-// headOf converts a head to a Head. sent says whether Dragoman sent the head or received it.
+// headOf converts a recorded head to a Head. sent says whether Dragoman sent the head or received it.
 func headOf(h *jsonrpc.Head, sent bool, notes *calls.Notes) *Head {
 	if h == nil {
 		return nil

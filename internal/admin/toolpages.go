@@ -12,7 +12,7 @@ import (
 // ToolQuery selects tools for FindTools. The zero value selects the first page of all tools, sorted
 // by their names at /mcp.
 type ToolQuery struct {
-	Server, Effect, State string // "" for all
+	Server, Effect, State string // "" selects all
 	Text                  string // words separated by spaces; a tool must contain all of them
 	// Sort is name, tokens, server or effect. A "-" in front reverses the order. If Sort is "", the
 	// best matches for Text come first; if Text is "" too, the tools are sorted by their names at
@@ -27,7 +27,7 @@ type ToolQuery struct {
 // FoundTools is a page of tools.
 type FoundTools struct {
 	Tools  []FoundTool
-	Total  int // tools that match, on all pages
+	Total  int // the number of matching tools on all pages
 	Tokens int // estimated number of tokens of the matching tools that clients see at /mcp
 }
 
@@ -91,10 +91,10 @@ func (a *API) FindTool(server, name string) (ToolDetail, *Problem) {
 
 // ToolCost estimates how many tokens the tools of one endpoint need in a model's context.
 type ToolCost struct {
-	Endpoint string // its path
+	Endpoint string // the path of the endpoint
 	Server   string // the only server of the endpoint; "" for the endpoint of all servers
-	Tools    int    // tools that clients see at the endpoint
-	Tokens   int    // an estimate
+	Tools    int    // the number of tools that clients see at the endpoint
+	Tokens   int    // the estimated number of tokens of these tools
 }
 
 // ToolCosts returns the cost of each endpoint: first the endpoint of all servers, then the

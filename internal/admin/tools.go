@@ -368,7 +368,7 @@ func (a *API) readTools(r *http.Request) (any, *Problem) {
 
 // toolQuery says which tools a request asks for, and in which order.
 type toolQuery struct {
-	server, effect, state string   // "" for all
+	server, effect, state string   // "" selects all
 	words                 []string // a tool must contain all these words
 	byName, byTokens      bool     // the order of the results; if neither is set, the best matches come first
 }
@@ -411,9 +411,9 @@ func hasAll(text string, words []string) bool {
 	return true
 }
 
-// rank returns a letter that says how well a tool matches a search. It returns a, the best, if the
-// server's name for the tool begins with the first word. It returns b if the name at /mcp contains
-// this word, and c otherwise.
+// rank returns a letter that says how well a tool matches a search. It returns 'a' for the
+// best match: the server's name for the tool begins with the first word. It returns 'b' if the name
+// at /mcp contains this word, and 'c' otherwise.
 func rank(x *indexed, words []string) byte {
 	name := strings.ToLower(x.Name)
 	switch {

@@ -48,7 +48,7 @@ const (
 	trialCancelled = "cancelled"
 )
 
-// Bounds of trials.
+// The limits of trials.
 const (
 	mostTrials = 4                // the maximum number of trials at the same time
 	trialStart = time.Minute      // the minimum timeout for the start of the server; npx may have to download a package first
@@ -61,7 +61,7 @@ var (
 	errTrialTimeout   = errors.New("the trial has reached its timeout")
 )
 
-// trial is one trial.
+// trial is a trial that waits, runs or has ended.
 type trial struct {
 	cancel context.CancelCauseFunc
 
