@@ -39,7 +39,8 @@ func hasRoom(dir string) bool {
 	return ok
 }
 
-// refuse returns the reason why from must not import to, or "" if it may.
+// refuse returns the reason why the package from must not import the package to. It returns "" if
+// the import is allowed.
 func refuse(from, to string) string {
 	if isRig(to) {
 		return "the imported package is only for tests"

@@ -212,7 +212,8 @@ func (p *lockPackage) spread() {
 	calls := map[string][]string{}
 	for _, f := range p.functions {
 		if strings.HasSuffix(f.name, "Locked") {
-			// A Locked function may release its caller's lock. Ignore what it does after that.
+			// A Locked function may release its caller's lock. Ignore the operations after the
+			// release.
 			w := &lockWalk{p: p, in: f.decl, held: map[string]bool{"the caller's": true}, calls: map[string]bool{}}
 			w.block(f.decl.Body.List)
 			if len(w.breaches) > 0 {
@@ -297,8 +298,8 @@ func (p *lockPackage) blocks(in *ast.FuncDecl, n ast.Node) string {
 	case *ast.CallExpr:
 		switch fun := n.Fun.(type) {
 		case *ast.Ident:
-			// All callers of an unexported function are in this package. So the functions that they
-			// pass are checked themselves.
+			// All callers of an unexported function are in this package, so the functions that they
+			// pass as arguments are checked too.
 			if in.Name.IsExported() && isFuncParameter(in, fun.Name) {
 				return "the parameter " + fun.Name + " is called"
 			}
@@ -427,8 +428,7 @@ func (p *lockPackage) fieldType(name string) (t string) {
 	return t
 }
 
-// underLock returns the operations that a function performs while a lock is held and that may
-// block.
+// underLock returns the operations of a function that may block and that run while a lock is held.
 func (p *lockPackage) underLock(f *lockFunction) []lockBreach {
 	w := &lockWalk{p: p, in: f.decl, held: map[string]bool{}}
 	if strings.HasSuffix(f.name, "Locked") { // such a function runs while its caller holds a lock
@@ -570,7 +570,8 @@ func (w *lockWalk) clauses(body *ast.BlockStmt) bool {
 }
 
 // ways visits the branches of a statement, and reports whether execution continues after any of
-// them. Afterwards, held contains each lock that is held at the end of such a branch.
+// them. Afterwards, held contains each lock that is held at the end of at least one branch after
+// which execution continues.
 func (w *lockWalk) ways(all [][]ast.Stmt) (goesOn bool) {
 	before := w.held
 	after := map[string]bool{}

@@ -90,10 +90,10 @@ func isLog(name string) bool {
 	return strings.EqualFold(name, "log") || strings.EqualFold(name, "logger") || name == "slog" || name == "plain" || name == "limited"
 }
 
-// LogCodes reports each log call at level info or above that has no attribute "code", if codes has
-// no code for its message. forwarders lists the files in which the message of a log call need not
-// be a literal, with the reason. LogCodes also reports the messages and codes in codes that do not
-// occur in the program.
+// LogCodes reports each log call at level info or above that has no code: the call has no attribute
+// "code", and codes does not contain its message. forwarders lists the files in which the message
+// of a log call need not be a literal, with the reason. LogCodes also reports the messages and
+// codes in codes that do not occur in the program.
 func LogCodes(t *Tree, codes []LogCode, forwarders map[string]string) (breaches []string) {
 	known, literals, needed := map[string]bool{}, map[string]bool{}, map[string]bool{}
 	for _, c := range codes {

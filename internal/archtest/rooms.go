@@ -55,7 +55,7 @@ var guests = map[string][]string{
 	// Only one package uses a database (docs/adr/0021).
 	"modernc.org/sqlite":      {"internal/server/requirements/store"},
 	"github.com/jackc/pgx/v5": {"internal/server/requirements/store"},
-	// Each built-in server is a command. No package except cli may depend on them.
+	// The built-in servers are commands. Only package cli may import them.
 	Module + "/internal/server": {"internal/server", "internal/cli"},
 }
 
