@@ -8,7 +8,7 @@ import (
 // server cancelled its request. A client can still get the answer until its requestState expires.
 // The number of calls and the bytes of their answers are limited. Above a limit, the party with the
 // most finished calls, or the most bytes, loses its oldest call. A retry of that call gets
-// errParkLost, which says that the call may have been executed. Bridge.parkMu guards a finished.
+// errParkLost, which says that the call may have been executed. Bridge.parkMu guards all fields.
 // The zero value is ready to use.
 type finished struct {
 	order []*parkedCall // oldest first

@@ -42,11 +42,11 @@ type parkedCall struct {
 	mu      sync.Mutex
 	asked   chan struct{} // capacity 1; signals a new server request
 	open    []*openQuestion
-	counter int         // numbers the server requests
+	counter int         // the number of server requests so far
 	caller  mcp.Caller  // the caller of the attached request; nil if no request is attached
 	call    *mcp.Call   // the call of the attached request; nil if no request is attached
 	held    []mcp.Note  // log messages that arrived while no request of the client was attached
-	heldLen int         // bytes of held
+	heldLen int         // the total size of held in bytes
 	expiry  *time.Timer // fires if the client does not retry in time; runs while no request is attached
 	first   *mcp.Call   // the first request of the call; the server's progress notifications contain the token of this request
 	salt    string      // suffix that makes the keys of server requests unique across calls
@@ -317,8 +317,9 @@ func (r *Bridge) finishCall(p *parkedCall) {
 	}
 }
 
-// leave detaches the client's request, and returns the result of this request, which contains the
-// open server requests. If the client does not retry within stateTTL, expire is called.
+// leave detaches the client's request. It returns the input_required result for this request, which
+// contains the open server requests. If the client does not retry within stateTTL, expire is
+// called.
 func (p *parkedCall) leave(state string, expire func()) []byte {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -647,8 +648,8 @@ func (r *Bridge) Parked() int {
 	return len(r.parked)
 }
 
-// Attended returns the number of attended tasks: tasks of legacy servers whose server requests
-// Dragoman waits for while a modern client polls.
+// Attended returns the number of attended tasks. An attended task is a task of a legacy server:
+// Dragoman waits for the server requests of the task while a modern client polls.
 func (r *Bridge) Attended() int {
 	r.parkMu.Lock()
 	defer r.parkMu.Unlock()

@@ -44,7 +44,7 @@ type Bridge struct {
 	places   map[string]*transport.Quota // quotas of parked calls; see slotsOf; empty quotas are removed
 	finished finished                    // parked calls that have ended
 	attended map[string]*parkedCall      // attended tasks; see attendTask
-	attends  transport.Quota             // quota of attended
+	attends  transport.Quota             // the quota for attended
 	closed   bool
 	running  work.Group // goroutines of calls that may be parked, and of attended tasks
 

@@ -19,7 +19,7 @@ import (
 
 // maxAttended is the maximum number of attended tasks.
 const (
-	maxAttended = 256 // shared fairly between parties
+	maxAttended = 256 // the parties share this number fairly
 	// firstAsk is how long a poll waits for the first server request of a task whose status is
 	// input_required.
 	firstAsk = 2 * time.Second
@@ -186,8 +186,8 @@ func (r *Bridge) holdLocked(a *parkedCall, m *jsonrpc.Message) {
 	r.Budget.Hold(n)
 }
 
-// dropLocked removes an attended task from r.attended. The budget stops counting its memory when
-// the request tasks/result ends, or at once if this request has already ended.
+// dropLocked removes an attended task from r.attended. The budget stops counting the memory of the
+// task when the request tasks/result ends, or at once if this request has already ended.
 func (r *Bridge) dropLocked(a *parkedCall) {
 	delete(r.attended, a.id)
 	r.attends.Give(a.party)

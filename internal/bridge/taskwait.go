@@ -19,7 +19,7 @@ const (
 	pollDefault = time.Second
 	pollLeast   = 100 * time.Millisecond
 	pollMost    = 30 * time.Second
-	maxMisses   = 5 // consecutive polls that failed
+	maxMisses   = 5 // the maximum number of consecutive polls that fail
 	maxTaskAsks = 100
 )
 
