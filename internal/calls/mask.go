@@ -39,8 +39,8 @@ func NewMasker(known []string) *Masker {
 // strings may contain only as an escape.
 const mark = "\x00"
 
-// find returns the positions of the secrets in a text. name is the name of the text, or "" if the
-// text has no name.
+// find returns the positions of the secrets in a text. name is the name of the variable, member or
+// field that has the text as its value. It is "" if there is no name.
 func (m *Masker) find(name, text string) (spans []jsonrpc.Span) {
 	if excerpt.SecretText(name, text) {
 		return []jsonrpc.Span{{End: len(text)}}
@@ -86,8 +86,7 @@ func (m *Masker) cutOff(text string) []jsonrpc.Span {
 	return []jsonrpc.Span{{Start: len(text) - longest, End: len(text)}}
 }
 
-// Text returns a plain text with its secrets masked. name is the name of the text, or "" if the
-// text has no name.
+// Text returns a plain text with its secrets masked. name has the same meaning as in find.
 func (m *Masker) Text(name, text string) string {
 	b := []byte(text)
 	for _, s := range m.find(name, text) {

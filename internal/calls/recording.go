@@ -96,7 +96,7 @@ func (r *Ring) wantsLocked(c *Call) (yes, unsure bool) {
 	return yes, unsure
 }
 
-// Routed implements mcp.Record. It starts the recording of the call if wantsLocked says so.
+// Routed implements mcp.Record. It starts the recording of the call if wantsLocked returns true.
 func (x *Record) Routed(a *mcp.Attempt) {
 	target := short(a.Name)
 	r := x.ring
