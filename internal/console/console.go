@@ -25,8 +25,8 @@ import (
 // prefix is the path of the console.
 const prefix = "/console"
 
-// pagePolicy is the Content-Security-Policy of all pages. It allows only the console's own styles,
-// scripts and requests, and images from data URLs.
+// pagePolicy is the Content-Security-Policy of all pages. It allows only content and requests of
+// the console itself, and images from data URLs.
 const pagePolicy = "default-src 'none'; style-src 'self'; script-src 'self'; connect-src 'self'; img-src 'self' data:; media-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
 
 // maxForm is the maximum length of the body of a request, in bytes.
@@ -404,7 +404,7 @@ type screen struct {
 	URL     string // the path and the query from which Dragoman computes the page's live values
 	Host    string
 	Say     string // the message about the user's last action; "" for none
-	CanAdd  bool   // the page shows a link for adding servers
+	CanAdd  bool   // the console can add servers; see Options.Add
 }
 
 type navEntry struct {
