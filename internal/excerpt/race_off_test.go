@@ -1,0 +1,5 @@
+//go:build !race
+
+package excerpt
+
+const raceEnabled = false
