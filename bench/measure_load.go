@@ -16,7 +16,7 @@ import (
 // first slice, because connections are opened and buffers grow during that slice.
 const warmUp = 200 * time.Millisecond
 
-// sample holds the results of one slice with one contestant, and its CPU time.
+// sample holds the results of one slice with one contestant, and the CPU time of the contestant.
 type sample struct {
 	load.Slice
 	cpu, childCPU time.Duration
@@ -232,8 +232,8 @@ func (s *stage) account() account {
 	return a
 }
 
-// foreign returns the share of the machine's CPU time that other processes used between before and
-// a.
+// foreign returns the share of the machine's CPU time that other processes used between the account
+// before and the account a.
 func (a account) foreign(before account) float64 {
 	all := a.at.Sub(before.at) * time.Duration(runtime.NumCPU())
 	return max(0, float64((a.busy-before.busy)-(a.ours-before.ours))/float64(all))

@@ -43,7 +43,8 @@ type contestant struct {
 	err              error
 }
 
-// set starts all processes, and sends a first request through each contestant.
+// set starts all processes, and sends a first request through each process between client and
+// upstream.
 func (s *stage) set(ctx context.Context) error {
 	var err error
 	if s.self, err = os.Executable(); err != nil {

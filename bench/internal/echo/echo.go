@@ -22,8 +22,8 @@ import (
 const (
 	tools = `"tools":[{"name":"echo","description":"Answers with the text that it is given.",` +
 		`"inputSchema":{"type":"object","properties":{"text":{"type":"string"}}}}]`
-	// 2026-07-28 §Caching: lists and the discover result must have ttlMs and cacheScope. A
-	// ttlMs of 0 prevents caching, because answers from a cache would distort the measurement.
+	// 2026-07-28 §Caching: lists and the discover result must have ttlMs and cacheScope. ttlMs is
+	// 0 to prevent caching, because answers from a cache would distort the measurement.
 	uncached     = `,"ttlMs":0,"cacheScope":"private"`
 	capabilities = `"capabilities":{"tools":{}}`
 	identity     = `{"name":"bench-echo","version":"1"}`
@@ -42,7 +42,7 @@ type request struct {
 	valid              bool
 }
 
-// Reply appends the answer to msg to dst, in the format of era. It returns nil if the message gets
+// Reply appends to dst the answer to msg, in the format of era. It returns nil if the message gets
 // no answer. Reply is for servers that do not use the transports of this package.
 func Reply(dst []byte, era words.Era, msg []byte) []byte {
 	return reply(dst, era, parse(msg)).body
@@ -63,7 +63,7 @@ func parse(msg []byte) (q request) {
 	return q
 }
 
-// reply appends the answer to the message q to dst, in the format of era.
+// reply appends to dst the answer to the message q, in the format of era.
 func reply(dst []byte, era words.Era, q request) answer {
 	switch {
 	case !q.valid:

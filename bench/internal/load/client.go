@@ -30,7 +30,7 @@ const (
 	answerTimeout = 10 * time.Second
 	// idDigits is the number of digits in every id. A float64 represents fifteen digits exactly.
 	idDigits = 15
-	// MinSize is the minimum length of a text. It has room for an id at each end.
+	// MinSize is the minimum length of a text, which must have room for an id at each end.
 	MinSize = 2 * idDigits
 	// MaxClients is the maximum number of clients. All their ids have idDigits digits.
 	MaxClients = 1000
@@ -57,8 +57,8 @@ type Client struct {
 }
 
 // Dial connects a client to addr. addr is a host and a port, optionally followed by a path, as in
-// 127.0.0.1:7300/s/echo/mcp. The default path is /mcp. Each client must have a different number
-// below MaxClients.
+// 127.0.0.1:7300/s/echo/mcp. The default path is /mcp. number must be below MaxClients. Clients with
+// different numbers use different request ids.
 func Dial(addr string, era words.Era, number int) (*Client, error) {
 	addr, path, _ := strings.Cut(addr, "/")
 	if path == "" {

@@ -84,7 +84,7 @@ func (c *Crowd) Run(d time.Duration) (Slice, error) {
 	return s, nil
 }
 
-// run makes at least one call, and starts calls until end.
+// run makes calls until end, but at least one call.
 func (c *Client) run(end time.Time) error {
 	c.taken = c.taken[:0]
 	if err := c.conn.SetDeadline(end.Add(answerTimeout)); err != nil {

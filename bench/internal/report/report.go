@@ -73,7 +73,7 @@ const (
 	Proxy  = "proxy"  // httputil.ReverseProxy, for reference
 	Pooled = "pooled" // httputil.ReverseProxy with a buffer pool
 	HTTP   = "http"   // Dragoman in front of an HTTP upstream
-	Stdio  = "stdio"  // Dragoman in front of a stdio upstream, which it starts itself
+	Stdio  = "stdio"  // Dragoman in front of a stdio upstream that Dragoman starts
 
 	// In these paths, "dragoman serve" is in front of an HTTP upstream. The results of Console and
 	// Recording are compared with the results of Serve.
