@@ -65,12 +65,12 @@ func secret() string {
 type Denied struct {
 	Status int    // the HTTP status
 	Kind   string // the value for Problem.Type
-	Detail string // one or two sentences that name the next step
+	Detail string // one or two sentences: the cause, and often what the user can do
 }
 
 func (d *Denied) Error() string { return d.Detail }
 
-// Problem returns the answer to a refused request for a path.
+// Problem returns the body of the response to a refused request. path is the path of the request.
 func (d *Denied) Problem(path string) Problem {
 	title := "Only the user of this process may do this"
 	if d.Status == http.StatusUnauthorized {
@@ -79,10 +79,9 @@ func (d *Denied) Problem(path string) Problem {
 	return Problem{Type: d.Kind, Title: title, Status: d.Status, Detail: d.Detail, Instance: path}
 }
 
-// Check returns nil if a request may see messages and change something. Otherwise it returns a
-// *Denied. The request needs the cookie of a session, or the header "Authorization: Bearer KEY".
-// Even with the cookie or the key, Check refuses a request that a proxy forwarded, that names a
-// foreign host, or that a page of another site sent.
+// Check returns nil if the sender of a request may see messages and change something. Otherwise it
+// returns a *Denied. The request needs the cookie of a session, or the header "Authorization: Bearer
+// KEY". Even with a valid cookie or key, Check refuses the requests that CheckOrigin refuses.
 func (a *Access) Check(r *http.Request) error {
 	if err := a.CheckOrigin(r); err != nil {
 		return err
@@ -100,9 +99,9 @@ func (a *Access) Check(r *http.Request) error {
 	return nil
 }
 
-// CheckOrigin makes those checks of Check that need no secret. It refuses the request if other
-// machines can reach the listener, if a proxy forwarded the request, or if a page of another site
-// sent it.
+// CheckOrigin makes the checks of Check that need neither cookie nor key. It returns a *Denied if
+// other machines can reach the listener, if a proxy forwarded the request, if its Host is not this
+// machine, or if a page of another site sent the request.
 func (a *Access) CheckOrigin(r *http.Request) error {
 	switch {
 	case !a.local:
@@ -115,7 +114,7 @@ func (a *Access) CheckOrigin(r *http.Request) error {
 	return nil
 }
 
-// SignedIn reports whether a request has the cookie of a session that has not ended.
+// SignedIn reports whether a request has the cookie of a session that is still valid.
 func (a *Access) SignedIn(r *http.Request) bool {
 	given, now := sessionsOf(r), time.Now()
 	a.mu.Lock()
@@ -128,11 +127,11 @@ func (a *Access) SignedIn(r *http.Request) bool {
 	return false
 }
 
-// mostCookies bounds the session cookies of one request.
+// mostCookies is the maximum number of session cookies that are checked in one request.
 const mostCookies = 8
 
-// sessionsOf returns the hashes of the session cookies of a request. A program at another port
-// of this host can set another cookie with the same name, which the browser may send first.
+// sessionsOf returns the hashes of the session cookies of a request. There may be several cookies
+// with this name, because another program on this host can also set one.
 func sessionsOf(r *http.Request) (hashes [][sha256.Size]byte) {
 	for _, c := range r.CookiesNamed(cookieName(r)) {
 		if len(hashes) == mostCookies {
@@ -148,7 +147,7 @@ func (a *Access) Key() string { return a.key }
 
 // Link returns a new link that opens the console once, within ten minutes. base is the URL of the
 // listener without a path, for example "http://127.0.0.1:7300". At most 64 links are valid at the
-// same time. Beyond that, a new link ends the oldest link.
+// same time. If there are already 64, the oldest link becomes invalid.
 func (a *Access) Link(base string) string {
 	token := secret()
 	a.mu.Lock()
@@ -157,9 +156,9 @@ func (a *Access) Link(base string) string {
 	return base + "/console/?" + LinkQuery + "=" + token
 }
 
-// Enter uses the token of a link. If the token is valid, Enter ends it, sets the cookie of a new
-// session and reports true. The session lasts 12 hours. At most 64 sessions exist at the same time.
-// Beyond that, a new session ends the oldest session.
+// Enter checks the token of a link. If the token is valid, Enter makes it invalid, sets the cookie
+// of a new session and returns true. The session lasts 12 hours. At most 64 sessions exist at the
+// same time. If there are already 64, the oldest session ends.
 func (a *Access) Enter(w http.ResponseWriter, r *http.Request, token string) bool {
 	if !a.use(token) {
 		return false
@@ -175,7 +174,8 @@ func (a *Access) Enter(w http.ResponseWriter, r *http.Request, token string) boo
 	return true
 }
 
-// Leave ends the browser's session, if the request belongs to one.
+// Leave ends the browser session of a request, and deletes its cookie. It does nothing if the request
+// has no session cookie.
 func (a *Access) Leave(w http.ResponseWriter, r *http.Request) {
 	given := sessionsOf(r)
 	if len(given) == 0 {
@@ -187,7 +187,7 @@ func (a *Access) Leave(w http.ResponseWriter, r *http.Request) {
 	http.SetCookie(w, &http.Cookie{Name: cookieName(r), Path: "/", MaxAge: -1, HttpOnly: true, SameSite: http.SameSiteStrictMode, Secure: r.TLS != nil})
 }
 
-// use ends a link and reports whether it was valid.
+// use removes the link with the given token, and reports whether the link was valid.
 func (a *Access) use(token string) bool {
 	hash, now := sha256.Sum256([]byte(token)), time.Now()
 	a.mu.Lock()
@@ -201,8 +201,8 @@ func (a *Access) use(token string) bool {
 	return false
 }
 
-// added returns list with a new ticket. It removes expired tickets, and the oldest ticket if there
-// are too many.
+// added returns list with a new ticket, which expires after the duration life. It removes expired
+// tickets. If the list then has more tickets than the limit most, it also removes the oldest.
 func added(list []ticket, text string, life time.Duration, most int) []ticket {
 	now := time.Now()
 	kept := make([]ticket, 0, len(list)+1)
@@ -215,9 +215,9 @@ func added(list []ticket, text string, life time.Duration, most int) []ticket {
 	return kept[max(0, len(kept)-most):]
 }
 
-// cookieName returns the name of the session cookie. Browsers send a cookie to all ports of a
-// host, so the name has the port. Without it, two Dragomans on one machine would replace each
-// other's cookie.
+// cookieName returns the name of the session cookie. Browsers send a cookie to all ports of a host.
+// The name contains the port, because otherwise two Dragoman processes on one machine would
+// overwrite each other's cookie.
 func cookieName(r *http.Request) string {
 	_, port, err := net.SplitHostPort(r.Host)
 	if err != nil {
@@ -226,7 +226,7 @@ func cookieName(r *http.Request) string {
 	return "dragoman_console_" + port
 }
 
-// access reports whether Access.Check allows the request. If it returns false, it has written the
+// access reports whether Access.Check allows the request. Before it returns false, it writes the
 // error response.
 func (a *API) access(w http.ResponseWriter, r *http.Request) bool {
 	err := a.opts.Access.Check(r)
@@ -247,11 +247,11 @@ func (a *API) access(w http.ResponseWriter, r *http.Request) bool {
 // ConsoleLink is the response of POST /api/v1/console/link.
 type ConsoleLink struct {
 	URL     string    `json:"url"`     // the link; it opens the console once
-	Expires time.Time `json:"expires"` // the time at which the link expires
+	Expires time.Time `json:"expires"` // when the link expires
 }
 
-// serveConsoleLink answers POST /api/v1/console/link with a new link. The request needs the
-// key, because a browser session must not create another session.
+// serveConsoleLink answers POST /api/v1/console/link with a new link. It requires the key, because a
+// browser session must not be able to create another session.
 func (a *API) serveConsoleLink(w http.ResponseWriter, r *http.Request) {
 	switch {
 	case len(r.Header["Authorization"]) == 0:

@@ -8,10 +8,9 @@ import (
 	"sync"
 )
 
-// aliases gives each principal an alias. Different principals get different aliases. An alias stays
-// the same while the process runs, and does not reveal the principal. The key is secret, so nobody
-// can compute the alias of a guessed principal. The zero value is ready to use. Safe for concurrent
-// use.
+// aliases gives each principal a different alias. An alias stays the same while the process runs,
+// and does not reveal the principal. The key is secret, so nobody can guess a principal and check
+// the guess against an alias. The zero value is ready to use. aliases is safe for concurrent use.
 type aliases struct {
 	once sync.Once
 	key  [32]byte
@@ -21,7 +20,7 @@ func (a *aliases) of(principal string) string {
 	if principal == "" {
 		return ""
 	}
-	a.once.Do(func() { _, _ = rand.Read(a.key[:]) }) // never fails since Go 1.24
+	a.once.Do(func() { _, _ = rand.Read(a.key[:]) }) // rand.Read never fails since Go 1.24
 	sum := hmac.New(sha256.New, a.key[:])
 	sum.Write([]byte(principal))
 	return "p-" + hex.EncodeToString(sum.Sum(nil)[:5])

@@ -24,39 +24,39 @@ type Options struct {
 	Runtime *runtime.Runtime
 	Budget  *transport.Budget
 	Recent  *logring.Ring
-	Calls   *calls.Ring   // the calls of clients; if it is nil, New creates a ring that stays empty
-	Losses  func() []Loss // sorted by Server and What
-	Log     *slog.Logger  // gets a record of each trial of a server; if it is nil, nothing is logged
+	Calls   *calls.Ring   // the calls of clients; if Calls is nil, New creates a ring that stays empty
+	Losses  func() []Loss // returns the losses, sorted by Server and What
+	Log     *slog.Logger  // gets a record of each trial of a server; if Log is nil, trials are not logged
 	Version string
-	Config  string // the full path of the configuration file; "" if there is none
-	Local   bool   // Local means that only this machine can reach the listener
+	Config  string // the full path of the configuration file, or "" if no file is used
+	Local   bool   // whether the listener can be reached only from this machine
 	// PublicURL is the URL at which clients reach "/" through a reverse proxy. "" means that there
 	// is no proxy.
 	PublicURL string
 	// Access decides who may see messages and change something. If it is nil, New creates one.
 	Access *Access
-	// ConsoleOff is a sentence that says why there is no console. "" means that there is a console.
+	// ConsoleOff is a sentence that explains why the console is off. "" means that it is on.
 	ConsoleOff string
-	// Env returns an environment variable, for the files of clients and the variables of new
-	// servers. If Env is nil, no variable is set.
+	// Env looks up an environment variable. Env is used to find the configuration files of clients
+	// and to expand the variables of new servers. If Env is nil, no variable is set.
 	Env func(string) (string, bool)
-	// Refusal returns why the configuration file, as it is now, is not used; nil if it is used. If
-	// Refusal is nil, the program reads no file.
+	// Refusal returns why Dragoman does not use the current content of the configuration file. It
+	// returns nil if Dragoman uses that content. Refusal may be nil.
 	Refusal func() *Refusal
-	// Reload makes the program use the configuration file as it is now, and returns when the
-	// program uses it. If Reload is nil, the program reads no file.
+	// Reload makes Dragoman read the configuration file again, and returns when Dragoman uses its
+	// content. If Reload is nil, Dragoman uses no configuration file.
 	Reload func(context.Context) error
-	// DemoClients are the names of the clients that `serve --demo` runs itself.
+	// DemoClients holds the names of the clients that `serve --demo` runs itself.
 	DemoClients []string
 }
 
-// API reports the state of the running program. Use New. Safe for concurrent use.
+// API is the admin API of a running Dragoman. Create it with New. It is safe for concurrent use.
 type API struct {
 	opts    Options
 	started time.Time
 	alias   aliases
 	tools   toolIndex
-	// document returns the OpenAPI document. It builds the document at the first call.
+	// document returns the OpenAPI document. The first call builds the document.
 	document func() object
 	within   func() *http.ServeMux // the routes for Invoke
 
@@ -69,7 +69,7 @@ type API struct {
 	drafts      drafts
 }
 
-// New returns an API. The uptime that it reports begins now.
+// New returns an API. The API reports the time since this call as the uptime of Dragoman.
 func New(o Options) *API {
 	if o.Access == nil {
 		o.Access = NewAccess(o.Local)
@@ -91,7 +91,7 @@ func New(o Options) *API {
 // Access returns the Access that decides who may see messages and change something.
 func (a *API) Access() *Access { return a.opts.Access }
 
-// Drain ends the streams, so that the listener can stop. It may be called more than once.
+// Drain ends all event streams, so that the listener can stop. It may be called more than once.
 func (a *API) Drain() {
 	a.logStreams.Drain()
 	a.callStreams.Drain()
@@ -99,8 +99,8 @@ func (a *API) Drain() {
 	a.examStreams.Drain()
 }
 
-// Routes registers the page at /, /healthz, /readyz and /api/ with mux. It also answers paths that
-// have no other handler in mux.
+// Routes registers handlers with mux: for the page at /, for /healthz, /readyz and the routes of the
+// API, and for paths that have no other handler.
 func (a *API) Routes(mux *http.ServeMux) {
 	mux.HandleFunc("/{$}", a.servePage)
 	mux.HandleFunc("/", httpdoor.NotFound)
@@ -112,10 +112,10 @@ func (a *API) Routes(mux *http.ServeMux) {
 	a.register(mux)
 }
 
-// admits reports whether a request may read the API. If it returns false, it has written the error
-// response. The API names processes, sessions and their clients, so only this machine may read it.
-// Reading the API needs no key. Therefore admits refuses every request if other machines can reach
-// the listener, and refuses requests that a proxy forwarded or that a page of another site sent.
+// admits reports whether a request may read those parts of the API that need no key. Before it
+// returns false, it writes the error response. The API shows processes, sessions and their clients,
+// so only this machine may read it. admits refuses every request if other machines can reach the
+// listener. It also refuses requests that a proxy forwarded or that a page of another site sent.
 func (a *API) admits(w http.ResponseWriter, r *http.Request) bool {
 	const title = "Only this machine may read the status"
 	switch {
@@ -145,12 +145,12 @@ func (a *API) serveStatus(w http.ResponseWriter, r *http.Request) {
 	writeJSON(w, r, a.Report())
 }
 
-// writeJSON answers with a value as JSON.
+// writeJSON answers with status 200 and value as JSON.
 func writeJSON(w http.ResponseWriter, r *http.Request, value any) {
 	writeStatus(w, r, http.StatusOK, value)
 }
 
-// writeStatus answers with a status and a value as JSON.
+// writeStatus answers with the given status and value as JSON.
 func writeStatus(w http.ResponseWriter, r *http.Request, status int, value any) {
 	var body bytes.Buffer
 	out := json.NewEncoder(&body)
@@ -167,7 +167,7 @@ func writeStatus(w http.ResponseWriter, r *http.Request, status int, value any) 
 	_, _ = w.Write(excerpt.JSON(body.Bytes()))
 }
 
-// proxyHeaders are headers that proxies add, besides those that begin with X-Forwarded.
+// proxyHeaders are the headers that proxies add, except the headers that begin with X-Forwarded.
 var proxyHeaders = []string{
 	"Forwarded", "Via", "X-Real-Ip", "X-Client-Ip", "X-Cluster-Client-Ip", "X-Original-Host", "X-Original-Forwarded-For", "X-Envoy-External-Address",
 	"True-Client-Ip", "Cf-Connecting-Ip", "Cf-Ray", "Cdn-Loop", "Fastly-Client-Ip", "Fly-Client-Ip", "X-Azure-Clientip", "X-Appengine-User-Ip",
@@ -190,9 +190,9 @@ func forwarded(r *http.Request) bool {
 	return !httpdoor.IsLocal(r.Host)
 }
 
-// foreignPage reports whether the request comes from a page of another site that embeds the
-// response. A request for an image has no Origin header, so the check of that header does not
-// refuse it. A link that the user follows is not refused.
+// foreignPage reports whether a page of another site sent the request, for example to embed an
+// image. Such a request may have no Origin header, so checking Origin is not enough. foreignPage is
+// false if the user follows a link on the page.
 func foreignPage(r *http.Request) bool {
 	switch r.Header.Get("Sec-Fetch-Site") {
 	case "cross-site", "same-site":
@@ -201,8 +201,8 @@ func foreignPage(r *http.Request) bool {
 	return false
 }
 
-// Close ends the streams. It cancels runs, examinations and trials, and waits for them. It must be
-// called before the runtime is closed.
+// Close ends all event streams. It cancels the runs, examinations and trials, and waits until they
+// have ended. Call Close before the runtime is closed.
 func (a *API) Close() {
 	a.Drain()
 	a.runs.close()

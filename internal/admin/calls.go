@@ -15,7 +15,7 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/transport/eventstream"
 )
 
-// Calls is the response of /api/v1/calls: running and ended calls, newest first.
+// Calls is the response of /api/v1/calls. It contains running and ended calls, newest first.
 type Calls struct {
 	Calls []Call `json:"calls"`
 	// Before is the value for the query parameter "before" that selects older calls. It is 0 if
@@ -23,40 +23,42 @@ type Calls struct {
 	Before uint64 `json:"before,omitempty"`
 }
 
-// Call is one call of a client. Secrets in its texts are masked.
+// Call is one call from a client. Secrets in its strings are masked.
 type Call struct {
 	Number uint64 `json:"number"`
 	// Outcome is "running", "ok", "tool_error" (the result of a tool has isError), "failed" (the
 	// server answered with an error), "cancelled", "refused" (Dragoman answered with an error,
-	// and no server got the call), "parked" (the call waits for answers of the client),
-	// "not_sent" or "unknown".
+	// and no server got the call), "parked" (the call waits for answers from the client),
+	// "not_sent" (the call failed before the server got it), or "unknown" (the server may have
+	// run the call).
 	Outcome string     `json:"outcome"`
-	Cause   string     `json:"cause,omitempty"` // why Dragoman answered with an error: timeout, cancelled, exited …
-	Code    int64      `json:"code,omitempty"`  // the code of the error that the client got
+	Cause   string     `json:"cause,omitempty"` // why Dragoman answered with an error, for example "timeout" or "exited"
+	Code    int64      `json:"code,omitempty"`  // the code of the error that the client got, or 0
 	Client  CallClient `json:"client"`
-	Server  string     `json:"server,omitempty"` // "" if the call is for no server or for several
-	// Revision is the server's revision. It is "" if no server got the call.
+	Server  string     `json:"server,omitempty"` // "" if the call has no server or several servers
+	// Revision is the protocol revision of the server. It is "" if no server got the call.
 	Revision string    `json:"revision,omitempty"`
 	Method   string    `json:"method"`
-	Name     string    `json:"name,omitempty"`   // the name of the tool, prompt or resource, as the client sees it
-	Target   string    `json:"target,omitempty"` // the name of the tool, prompt or resource, as the server knows it
+	Name     string    `json:"name,omitempty"`   // the name of the tool, prompt or resource that the client uses
+	Target   string    `json:"target,omitempty"` // the name of the tool, prompt or resource that the server uses
 	Started  time.Time `json:"started"`
 	// Seconds is how long the call took, or how long it has been running.
 	Seconds float64 `json:"seconds"`
-	In      int     `json:"in"`  // bytes of the client's requests
-	Out     int     `json:"out"` // bytes of the answers that the client got
-	// Requests is the number of the client's requests for this call: 1, and one for each retry
-	// with answers.
+	In      int     `json:"in"`  // the number of bytes in the client's requests
+	Out     int     `json:"out"` // the number of bytes in the answers that the client got
+	// Requests is the number of requests that the client sent for this call: the first request,
+	// and one retry for each set of answers.
 	Requests  int        `json:"requests"`
 	ToolError bool       `json:"toolError,omitempty"` // the outcome is "tool_error"
 	Losses    []CallLoss `json:"losses,omitempty"`
 	Recorded  bool       `json:"recorded"` // /api/v1/calls/NUMBER has its messages
 	TraceID   string     `json:"traceId,omitempty"`
-	// Missed is true if calls before this one were dropped before they could be read.
+	// Missed is true in an event of the stream if earlier calls were dropped before the stream
+	// could send them.
 	Missed bool `json:"missed,omitempty"`
 }
 
-// CallClient is the client of a call, as it describes itself.
+// CallClient describes the client of a call. Name, Version and Revision come from the client itself.
 type CallClient struct {
 	Name      string `json:"name,omitempty"`
 	Version   string `json:"version,omitempty"`
@@ -64,7 +66,7 @@ type CallClient struct {
 	Principal string `json:"principal,omitempty"` // an alias
 }
 
-// CallLoss is something that was left out of a call, and why.
+// CallLoss describes something that Dragoman left out of a call, and the reason.
 type CallLoss struct {
 	What string `json:"what"`
 	Why  string `json:"why"`
@@ -73,26 +75,27 @@ type CallLoss struct {
 // OutcomeRunning is the Outcome of a call that has not ended.
 const OutcomeRunning = "running"
 
-// EventCall is the event of /api/v1/calls/stream. Its data is a call that has ended. The same call
-// is sent again if it continues after it was parked, or if a loss is found late.
+// EventCall is the name of the events of /api/v1/calls/stream. The data of an event is a Call that
+// has ended. The stream sends a call again if the call continues after it was parked, or if one of
+// its losses becomes known after the call has ended.
 const EventCall = "call"
 
-// Bounds of the routes of calls.
+// Limits of the routes for calls.
 const (
 	usualCalls      = 50
 	mostCalls       = 2000
 	mostCallStreams = 64
 )
 
-// callQuery has the parameters of a request for calls.
+// callQuery holds the query parameters of /api/v1/calls and /api/v1/calls/stream.
 type callQuery struct {
 	server, client, method, outcome, text string
 	before                                uint64 // 0 means no limit
 	limit                                 int
 }
 
-// readCallQuery reads the parameters of a request. If ok is false, it has written an error
-// response.
+// readCallQuery reads the query parameters of a request. If they are invalid, it writes an error
+// response and ok is false.
 func (a *API) readCallQuery(w http.ResponseWriter, r *http.Request) (q callQuery, ok bool) {
 	values := r.URL.Query()
 	q = callQuery{
@@ -120,12 +123,12 @@ func (a *API) readCallQuery(w http.ResponseWriter, r *http.Request) (q callQuery
 	return q, true
 }
 
-// may reports whether a call can match a query, without comparing texts.
+// may reports whether a call matches the parameters before and server of a query.
 func (q *callQuery) may(c *calls.Call) bool {
 	return (q.before == 0 || c.Number < q.before) && (q.server == "" || q.server == c.Server)
 }
 
-// selects reports whether a query selects a call.
+// selects reports whether a call matches the parameters client, method, outcome and q of a query.
 func (q *callQuery) selects(c *Call) bool {
 	has := func(list ...string) bool {
 		for _, text := range list {
@@ -146,7 +149,7 @@ func (q *callQuery) selects(c *Call) bool {
 	return false
 }
 
-// callsOf returns the calls that a query selects.
+// callsOf returns the calls that a query selects, newest first.
 func (a *API) callsOf(q callQuery) Calls {
 	out := Calls{Calls: []Call{}}
 	clean := a.cleaner()
@@ -170,29 +173,30 @@ func (a *API) callsOf(q callQuery) Calls {
 	return out
 }
 
-// CallQuery selects calls. The zero value selects all.
+// CallQuery selects calls. In all fields except Limit, the zero value selects all calls.
 type CallQuery struct {
-	Server, Client, Method, Outcome, Text string // the parameters of /api/v1/calls; "" selects all
+	Server, Client, Method, Outcome, Text string // the query parameters of /api/v1/calls; "" selects all calls
 	Before                                uint64 // only calls with a lower number; 0 means no limit
-	Limit                                 int    // the most calls to return
+	Limit                                 int    // the maximum number of calls to return
 }
 
-// CallsOf returns the calls that a query selects, newest first. Secrets in them are masked.
+// CallsOf returns the calls that q selects, newest first. Secrets in the calls are masked.
 func (a *API) CallsOf(q CallQuery) Calls {
 	return a.callsOf(callQuery{server: q.Server, client: q.Client, method: q.Method, outcome: q.Outcome, text: strings.ToLower(q.Text), before: q.Before, limit: q.Limit})
 }
 
-// RecentCalls returns the last calls to a server by the clients with a name, newest first. "" means
-// every server or every client. Secrets in them are masked.
+// RecentCalls returns up to limit calls to the given server from the clients with the given name,
+// newest first. If server is "", it returns calls to all servers. If client is "", it returns calls
+// from all clients. Secrets in the calls are masked.
 func (a *API) RecentCalls(server, client string, limit int) []Call {
 	return a.callsOf(callQuery{server: server, client: client, limit: limit}).Calls
 }
 
-// cleaner returns a function that makes texts of calls safe to show. The first argument is
-// the server of the call.
+// cleaner returns a function that masks secrets in a text from a call, and limits the length of the
+// text. The first argument of this function is the server of the call.
 func (a *API) cleaner() func(server, text string) string {
 	known := map[string]func(string) string{}
-	done := map[[2]string]string{} // most calls have the same few texts, so the results are cached
+	done := map[[2]string]string{} // a cache of results, because most calls contain the same few texts
 	return func(server, text string) string {
 		if text == "" {
 			return ""
@@ -214,7 +218,8 @@ func (a *API) cleaner() func(server, text string) string {
 	}
 }
 
-// call converts a call to its JSON form.
+// call converts a calls.Call to a Call. For a call that is still running, Seconds is measured until
+// now.
 func (a *API) call(c *calls.Call, now time.Time, clean func(server, text string) string) Call {
 	text := func(s string) string { return clean(c.Server, s) }
 	x := Call{
@@ -249,8 +254,8 @@ func (a *API) serveCalls(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// serveCallStream answers /api/v1/calls/stream: first the last calls that have ended, oldest first,
-// then each call when it ends.
+// serveCallStream answers /api/v1/calls/stream. It first sends the last calls that have ended,
+// oldest first. After that it sends each call when the call ends.
 func (a *API) serveCallStream(w http.ResponseWriter, r *http.Request) {
 	q, ok := a.readCallQuery(w, r)
 	if !ok {
@@ -259,7 +264,7 @@ func (a *API) serveCallStream(w http.ResponseWriter, r *http.Request) {
 	ring := a.opts.Calls
 	after := ring.Last(q.limit)
 	if id := lastEventID(r); id != "" && !parseEventID(id, ring.Epoch(), &after) {
-		after = 0 // an id of another process has no position here
+		after = 0 // the id is from an earlier process, so start with the oldest call
 	}
 	a.callStreams.Serve(w, r, func(out []byte) ([]byte, <-chan struct{}, bool) {
 		ended, missed, more := ring.Since(after, streamBatch)
@@ -276,7 +281,7 @@ func (a *API) serveCallStream(w http.ResponseWriter, r *http.Request) {
 			x.Missed, missed = missed, false
 			data, err := json.Marshal(x)
 			if err != nil {
-				continue // cannot happen: a call has only values that JSON can encode
+				continue // cannot happen, because JSON can encode all values in a Call
 			}
 			out = eventstream.AppendEvent(out, eventID(ring.Epoch(), after), EventCall, data)
 		}

@@ -18,7 +18,7 @@ type Clients struct {
 	Next    string   `json:"next,omitempty" doc:"the cursor of the next page"`
 }
 
-// Client is a client of an endpoint, as it describes itself.
+// Client is a client of an endpoint. Its name, title, version and capabilities come from the client.
 type Client struct {
 	ID           string    `json:"id"`
 	Name         string    `json:"name,omitempty"`
@@ -39,7 +39,7 @@ type Client struct {
 	Running      int       `json:"running" doc:"number of requests of the conversation that are still running"`
 }
 
-// maxCapabilities bounds the number of capabilities of a client in the response.
+// maxCapabilities is the maximum number of a client's capabilities in a response.
 const maxCapabilities = 16
 
 // readClients answers /clients.
@@ -52,8 +52,8 @@ func (a *API) readClients(r *http.Request) (any, *Problem) {
 	return Clients{Clients: p.items, Total: len(all), Next: p.next}, nil
 }
 
-// clientKey returns the sort key of a client. Clients with a session come first. Within each group,
-// the order is that in which the clients connected.
+// clientKey returns the sort key of a client. Clients with a conversation come first. Among these,
+// and among the other clients, the client that connected first comes first.
 func clientKey(c *Client) string {
 	kind := "b"
 	if c.Conversation {
@@ -73,7 +73,8 @@ func (a *API) clients() []Client {
 	return out
 }
 
-// client converts a client to its JSON form. It bounds the text of the client.
+// client converts a ClientReport to a Client. It masks secrets in the strings that the client sent,
+// and limits their length.
 func (a *API) client(x *runtime.ClientReport) Client {
 	text := func(key string) string {
 		s, _ := jsonrpc.Text(x.Info, jsonrpc.Find(x.Info, jsonrpc.Whole(x.Info), key))

@@ -23,16 +23,16 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/work"
 )
 
-// DraftRequest says where the servers of a draft come from. Exactly one of text and client is
-// set.
+// DraftRequest names the source of the servers in a draft. Either Text or Client must be set, but not
+// both.
 type DraftRequest struct {
 	Text   string `json:"text,omitempty" doc:"a command, a URL, or a snippet with mcpServers in JSON, YAML or TOML; at most 1 MiB"`
 	Client string `json:"client,omitempty" doc:"the id of a client on this machine, such as cursor"`
 	File   string `json:"file,omitempty" doc:"the file of the client, if it has several; /client-files lists them"`
 }
 
-// Draft has servers that could be added to the configuration. The draft is in memory only, and ends
-// 30 minutes after its last use.
+// Draft contains servers that the user can add to the configuration. A draft exists only in memory,
+// and expires 30 minutes after its last use.
 type Draft struct {
 	ID      string        `json:"id"`
 	Form    string        `json:"form" doc:"what the text is, such as a command or JSON; or the client of the file"`
@@ -43,7 +43,7 @@ type Draft struct {
 	Expires time.Time     `json:"expires"`
 }
 
-// DraftServer is one server of a draft. Its texts have no secrets.
+// DraftServer is one server of a draft. Its strings contain no secrets.
 type DraftServer struct {
 	Key      string          `json:"key" doc:"names the server within the draft"`
 	Name     string          `json:"name" doc:"the name that the server would get"`
@@ -62,7 +62,8 @@ type DraftServer struct {
 	Trial    *Trial          `json:"trial,omitempty"`
 }
 
-// DraftSecret is a literal secret of a text. Its value is not shown.
+// DraftSecret describes a secret that the source of a draft contained as literal text. It does not
+// contain the value of the secret.
 type DraftSecret struct {
 	Variable string `json:"variable" doc:"stands in the place of the secret, as ${variable}"`
 	Place    string `json:"place" doc:"the setting that had the secret, such as env.TOKEN"`
@@ -75,27 +76,27 @@ type DraftVariable struct {
 	From  string `json:"from" enum:"process,envFile,draft,missing" doc:"where its value comes from"`
 }
 
-// Choice says which servers of a draft to use, and how. Missing members change nothing.
+// Choice selects the servers of a draft to use, and sets options. Missing members change nothing.
 type Choice struct {
 	Servers []ChosenServer    `json:"servers,omitempty" doc:"the servers to use; all others are not used"`
 	Secrets string            `json:"secrets,omitempty" enum:"envFile,shown"`
 	Values  map[string]string `json:"values,omitempty" doc:"values of variables that are missing"`
-	// StartHidden confirms that a command may start although a part of it is not shown.
+	// StartHidden allows Dragoman to start a command although a part of the command is not shown.
 	StartHidden bool `json:"startHidden,omitempty" doc:"start also commands with hiddenBytes"`
 }
 
-// ChosenServer names a server of a draft to use.
+// ChosenServer selects one server of a draft.
 type ChosenServer struct {
 	Key  string `json:"key"`
 	Name string `json:"name,omitempty" doc:"another name"`
 }
 
-// ClientFiles are the files of the clients on this machine.
+// ClientFiles lists the configuration files of the clients on this machine.
 type ClientFiles struct {
 	Files []ClientFile `json:"files"`
 }
 
-// ClientFile is a file in which a client keeps its servers.
+// ClientFile is a configuration file in which a client stores its servers.
 type ClientFile struct {
 	Client  string             `json:"client"`
 	Title   string             `json:"title"`
@@ -106,7 +107,7 @@ type ClientFile struct {
 	Others  int                `json:"inOtherProjects" doc:"servers that Claude Code keeps for other projects"`
 }
 
-// ClientFileServer is one server of a file.
+// ClientFileServer is one server in a ClientFile.
 type ClientFileServer struct {
 	Name   string `json:"name"`
 	Status string `json:"status" enum:"new,same,different,skipped"`
@@ -123,25 +124,25 @@ const (
 const (
 	draftLife    = 30 * time.Minute
 	mostDrafts   = 16
-	maxDraftBody = 3 << 20 // bytes of a request; JSON may write a text of 1 MiB with escapes
-	maxDraftText = 400     // bytes of a shown text
+	maxDraftBody = 3 << 20 // bytes of a request body; enough for a text of 1 MiB with JSON escapes
+	maxDraftText = 400     // bytes of a text in a response
 	maxValue     = 64 << 10
 	mostValues   = 200
 )
 
-// drafts has the drafts of an API. The zero value is ready to use. Safe for concurrent use.
+// drafts holds the drafts of an API. The zero value is ready to use. It is safe for concurrent use.
 type drafts struct {
 	work    work.Group
-	trying  slots // bounds the number of trials at the same time
-	keeping slots // lets one request write at a time
+	trying  slots // limits how many trials run at the same time
+	keeping slots // lets only one request at a time write the configuration
 	keyOnce sync.Once
 	key     []byte // for the hashes of previews; see hashOf
 
-	mu  sync.Mutex // the mutex of a draft must not be locked while mu is held
+	mu  sync.Mutex // guards all; never lock the mutex of a draft while holding mu
 	all []*draft   // oldest first
 }
 
-// draft is one draft. Its mutex guards the fields after it.
+// draft is one draft. Its mutex guards the fields below the mutex.
 type draft struct {
 	used atomic.Int64 // the time of the last use, in nanoseconds since 1970
 	id   string
@@ -152,7 +153,7 @@ type draft struct {
 	notes   []string
 	servers []*draftServer
 	secrets string
-	values  map[string]string // secrets of the text, and values that the user entered
+	values  map[string]string // the values of variables: secrets from the source, and values that the user entered
 	ended   bool
 }
 
@@ -160,14 +161,14 @@ type draft struct {
 type draftServer struct {
 	key    string
 	name   string
-	from   string // the comment above the entry; "" for none
+	from   string // the comment to write above the server in the configuration file; "" for none
 	status intake.Status
 	why    string
 	use    bool
 	server clientfile.Server
 	found  []intake.Secret
 	trial  *trial
-	judged *trial // the last trial that judgeLocked has seen
+	judged *trial // the trial that judgeLocked has already judged
 }
 
 var draftRoutes = []route{
@@ -223,7 +224,7 @@ var draftRoutes = []route{
 	},
 }
 
-// result returns a route's answer, which is a value or a problem.
+// result returns the results of a route's read function: answer if bad is nil, otherwise bad.
 func result[T any](answer T, bad *Problem) (any, *Problem) {
 	if bad != nil {
 		return nil, bad
@@ -231,7 +232,8 @@ func result[T any](answer T, bad *Problem) (any, *Problem) {
 	return answer, nil
 }
 
-// withChoice returns a route that reads a Choice. A request may have no body.
+// withChoice returns a route's read function that reads a Choice from the body and calls serve. If the
+// request has no body, the Choice is empty.
 func withChoice(serve func(a *API, id string, q Choice) (any, *Problem)) func(a *API, r *http.Request) (any, *Problem) {
 	return func(a *API, r *http.Request) (any, *Problem) {
 		var q Choice
@@ -244,7 +246,7 @@ func withChoice(serve func(a *API, id string, q Choice) (any, *Problem)) func(a 
 	}
 }
 
-// env looks up a variable of the process.
+// env looks up an environment variable of the process.
 func (a *API) env(name string) (string, bool) {
 	if a.opts.Env == nil {
 		return "", false
@@ -252,7 +254,7 @@ func (a *API) env(name string) (string, bool) {
 	return a.opts.Env(name)
 }
 
-// ourAddresses returns the addresses on which this Dragoman may listen.
+// ourAddresses returns the addresses that this Dragoman process may listen on.
 func (a *API) ourAddresses() []string {
 	out := []string{config.Default().Listen}
 	if s := a.opts.Runtime.Current(); s != nil && s.Listen != out[0] {
@@ -261,8 +263,8 @@ func (a *API) ourAddresses() []string {
 	return out
 }
 
-// ClientFiles returns the files of the clients on this machine, with their servers. It reads
-// the files.
+// ClientFiles reads the configuration files of the clients on this machine, and returns them with
+// their servers.
 func (a *API) ClientFiles() ClientFiles {
 	out := ClientFiles{Files: []ClientFile{}}
 	m, t := intake.Machine(a.env), a.target()
@@ -295,7 +297,8 @@ func (a *API) ClientFiles() ClientFiles {
 	return out
 }
 
-// NewDraft reads servers from a text or from the file of a client. It starts nothing.
+// NewDraft creates a draft with the servers from a text or from the file of a client. It does not
+// start the servers.
 func (a *API) NewDraft(q DraftRequest) (Draft, *Problem) {
 	if (q.Text == "") == (q.Client == "") {
 		return Draft{}, badBody(`Send exactly one of "text" and "client".`)
@@ -342,7 +345,7 @@ func (a *API) NewDraft(q DraftRequest) (Draft, *Problem) {
 	return d.show(a), nil
 }
 
-// sentence joins a problem and its hint to sentences.
+// sentence turns text into a sentence. If hint is not "", it adds hint as a second sentence.
 func sentence(text, hint string) string {
 	upper := func(s string) string { return strings.ToUpper(s[:min(1, len(s))]) + s[min(1, len(s)):] }
 	out := upper(text) + "."
@@ -352,7 +355,8 @@ func sentence(text, hint string) string {
 	return excerpt.Line(excerpt.MaskSecrets(out), maxDraftText)
 }
 
-// readClientFile reads the file of a client. Only the known places of the client are read.
+// readClientFile reads the configuration file of a client. It only reads paths at which this client
+// is known to store its configuration.
 func (a *API) readClientFile(q DraftRequest) (*intake.Source, *Problem) {
 	none := &Problem{Type: "no-such-file", Title: "The client does not have this file", Status: http.StatusNotFound, Detail: "GET " + apiRoot + "/client-files lists the files of the clients on this machine."}
 	c, ok := clientfile.ByID(q.Client)
@@ -375,7 +379,7 @@ func (a *API) readClientFile(q DraftRequest) (*intake.Source, *Problem) {
 	return nil, none
 }
 
-// fill adds servers to a new draft: it compares them with the configuration, and moves their
+// fill adds servers to a new draft. It compares the servers with the configuration, and moves their
 // secrets into the values of the draft.
 func (a *API) fill(d *draft, servers []clientfile.Server, src *intake.Source) {
 	t := a.target()
@@ -403,8 +407,8 @@ func (a *API) fill(d *draft, servers []clientfile.Server, src *intake.Source) {
 	}
 }
 
-// variable returns the name of the variable for a secret: name, or name with a number if a variable
-// of this name already has another value.
+// variable returns the name of the variable for a secret. It appends a number to name if the variable
+// name already has a different value.
 func (d *draft) variable(name, value string, env intake.Env) string {
 	try := name
 	for n := 2; n < 10_000; n++ {
@@ -413,7 +417,7 @@ func (d *draft) variable(name, value string, env intake.Env) string {
 			known, ok = d.values[try]
 		}
 		if value == "" && !ok || value == "" && known != "" && try == name || ok && known == value {
-			return try // a placeholder usually means the variable that is set
+			return try // value is "" for a placeholder, which usually refers to a variable that is already set
 		}
 		if !ok {
 			d.values[try] = value
@@ -424,7 +428,7 @@ func (d *draft) variable(name, value string, env intake.Env) string {
 	return try
 }
 
-// add adds a draft. It ends drafts that are too old, and the oldest draft if there are too many.
+// add adds a draft. It ends the drafts that have expired, and the oldest draft if there are too many.
 func (s *drafts) add(d *draft) {
 	var b [12]byte
 	_, _ = rand.Read(b[:]) // rand.Read never fails
@@ -439,7 +443,8 @@ func (s *drafts) add(d *draft) {
 	}
 }
 
-// trimLocked removes the drafts that have ended, and returns them.
+// trimLocked removes expired drafts and, if there are too many, the oldest drafts. It returns the
+// drafts that it has removed.
 func (s *drafts) trimLocked() (over []*draft) {
 	now := time.Now()
 	s.all = slices.DeleteFunc(s.all, func(d *draft) bool {
@@ -455,7 +460,7 @@ func (s *drafts) trimLocked() (over []*draft) {
 	return over
 }
 
-// find returns a draft, and restarts its 30 minutes.
+// find returns a draft, which then expires 30 minutes from now.
 func (s *drafts) find(id string) (*draft, *Problem) {
 	s.mu.Lock()
 	over := s.trimLocked()
@@ -475,10 +480,10 @@ func (s *drafts) find(id string) (*draft, *Problem) {
 	return d, nil
 }
 
-// use restarts the life of a draft.
+// use sets the time of the last use of a draft to now.
 func (d *draft) use() { d.used.Store(time.Now().UnixNano()) }
 
-// lastUse returns the time of the last use of a draft.
+// lastUse returns the time when the draft was last used.
 func (d *draft) lastUse() time.Time { return time.Unix(0, d.used.Load()) }
 
 // drop removes a draft.
@@ -489,7 +494,7 @@ func (s *drafts) drop(d *draft) {
 	d.end()
 }
 
-// close ends all drafts, and waits for their trials.
+// close ends all drafts, and waits until their trials have ended.
 func (s *drafts) close() {
 	s.work.Close()
 	s.mu.Lock()
@@ -502,7 +507,7 @@ func (s *drafts) close() {
 	s.work.Wait()
 }
 
-// end forgets the secrets of a draft and cancels its trials.
+// end deletes the values of a draft, which may be secrets, and cancels its trials.
 func (d *draft) end() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -523,7 +528,7 @@ func (a *API) Draft(id string) (Draft, *Problem) {
 	return d.show(a), nil
 }
 
-// DropDraft ends a draft and its trials.
+// DropDraft deletes a draft and cancels its trials. It returns the draft.
 func (a *API) DropDraft(id string) (Draft, *Problem) {
 	d, bad := a.drafts.find(id)
 	if bad != nil {
@@ -534,7 +539,7 @@ func (a *API) DropDraft(id string) (Draft, *Problem) {
 	return out, nil
 }
 
-// choose applies a choice. It changes nothing if it returns a problem.
+// choose applies a Choice to the draft. If it returns a problem, it has changed nothing.
 func (d *draft) choose(q Choice) *Problem {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -590,7 +595,7 @@ func (d *draft) choose(q Choice) *Problem {
 	return nil
 }
 
-// show returns the draft for people, without secrets.
+// show returns the draft for a response, without secrets.
 func (d *draft) show(a *API) Draft {
 	t := a.target()
 	d.mu.Lock()
@@ -627,7 +632,7 @@ func (d *draft) show(a *API) Draft {
 	return out
 }
 
-// describe sets the texts that describe the server.
+// describe sets the fields of s that describe the settings of the server.
 func (x *draftServer) describe(s *DraftServer) {
 	if x.status != intake.Skipped {
 		for _, n := range x.server.Notes {
@@ -652,11 +657,12 @@ func (x *draftServer) describe(s *DraftServer) {
 	}
 }
 
-// maxShownCommand bounds the bytes of a command that are shown.
+// maxShownCommand is the maximum number of bytes that commandOf shows of a command.
 const maxShownCommand = 16 << 10
 
-// commandOf returns the command and the working directory of an entry, so that a person sees
-// everything that would start. hidden is the number of bytes beyond maxShownCommand.
+// commandOf returns the command and the working directory of an entry, so that the user sees exactly
+// what Dragoman would start. hidden is the number of bytes that are not shown because the command
+// is longer than maxShownCommand.
 func commandOf(e *clientfile.Value) (command []string, folder string, hidden int) {
 	left := maxShownCommand
 	show := func(v *clientfile.Value) string {
@@ -686,9 +692,10 @@ func commandOf(e *clientfile.Value) (command []string, folder string, hidden int
 	return command, folder, hidden
 }
 
-// visible returns a text with an escape in the place of each invisible character, such as a line
-// end or a change of direction. It also doubles each backslash of a text that has an invisible
-// character or seems to contain an escape, so that two texts never look the same.
+// visible replaces each invisible character of a text, such as a line break or a change of the
+// writing direction, by an escape. If the text contains an invisible character, or something that
+// looks like an escape, visible also doubles each backslash. So two different texts never look the
+// same.
 func visible(s string) string {
 	plain := utf8.ValidString(s)
 	for i, r := range s {
@@ -701,5 +708,5 @@ func visible(s string) string {
 	return strings.ReplaceAll(quoted[1:len(quoted)-1], `\"`, `"`)
 }
 
-// cancelled reports whether the cause of a context is that a trial was cancelled.
+// cancelled reports whether ctx has ended because a trial was cancelled.
 func cancelled(ctx context.Context) bool { return errors.Is(context.Cause(ctx), errTrialCancelled) }

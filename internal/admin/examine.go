@@ -18,12 +18,12 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/work"
 )
 
-// ExamRequest says how to examine a server.
+// ExamRequest is the body of a request to examine a server.
 type ExamRequest struct {
 	Deep bool `json:"deep,omitempty" doc:"also run the slow tests"`
 }
 
-// Examination is what the doctor has found out about a server, or is finding out.
+// Examination is a running or ended examination of a server by the doctor.
 type Examination struct {
 	Server   string       `json:"server"`
 	State    string       `json:"state" enum:"running,ended,cancelled,failed"`
@@ -37,7 +37,7 @@ type Examination struct {
 	Error    string       `json:"error,omitempty"`
 }
 
-// Finding is one thing that the doctor has found. docs/findings.md has all codes.
+// Finding is one finding of the doctor. docs/findings.md lists all codes.
 type Finding struct {
 	Code     string `json:"code"`
 	Level    string `json:"level" enum:"error,warning,info"`
@@ -49,7 +49,7 @@ type Finding struct {
 	Evidence string `json:"evidence,omitempty" doc:"the messages that prove the finding, one per line"`
 }
 
-// ExamVerdict says what works with a server, directly and through Dragoman.
+// ExamVerdict summarises what works with a server, directly and through Dragoman.
 type ExamVerdict struct {
 	Reached   bool             `json:"reached"`
 	Healthy   bool             `json:"healthy" doc:"true if no finding has the level error"`
@@ -64,7 +64,7 @@ type ExamVerdict struct {
 	Offer     ExamOffer        `json:"offer"`
 }
 
-// ExamOffer is what a server offers, as far as the examination could read it.
+// ExamOffer describes what a server offers. It contains only what the examination could read.
 type ExamOffer struct {
 	Name         string     `json:"name,omitempty" doc:"the name that the server gives itself"`
 	Version      string     `json:"version,omitempty"`
@@ -72,13 +72,14 @@ type ExamOffer struct {
 	Lists        []ExamList `json:"lists"`
 }
 
-// ExamList is the size of one list of a server.
+// ExamList is the number of items in one list of a server.
 type ExamList struct {
 	Kind  string `json:"kind" enum:"tools,resources,resourceTemplates,prompts"`
 	Items int    `json:"items"`
 }
 
-// ExamRevision says whether clients of a revision can use a server.
+// ExamRevision states whether clients of one revision can use a server, directly and through
+// Dragoman.
 type ExamRevision struct {
 	Revision string `json:"revision"`
 	Works    bool   `json:"works" doc:"whether clients can use the server without Dragoman"`
@@ -86,22 +87,23 @@ type ExamRevision struct {
 	Through  bool   `json:"throughDragoman"`
 }
 
-// Matrix is the compatibility of all pairs of revisions, according to Dragoman's feature table.
+// Matrix describes the compatibility of all pairs of revisions, according to Dragoman's table of
+// features.
 type Matrix struct {
 	Revisions []string        `json:"revisions" doc:"the oldest first"`
 	Features  []MatrixFeature `json:"features"`
 	Pairs     []MatrixPair    `json:"pairs"`
 }
 
-// MatrixFeature is one row of the matrix.
+// MatrixFeature is one feature in the matrix.
 type MatrixFeature struct {
 	Name   string `json:"name"`
 	Letter string `json:"letter,omitempty" doc:"the letter of the feature in a table of losses"`
 	About  string `json:"about"`
 }
 
-// MatrixPair is what clients of one revision get from servers of another through Dragoman: all
-// features except the losses.
+// MatrixPair is a pair of a client's revision and a server's revision. Through Dragoman, the client
+// gets all features except the losses.
 type MatrixPair struct {
 	Client string       `json:"client"`
 	Server string       `json:"server"`
@@ -109,17 +111,17 @@ type MatrixPair struct {
 	Losses []MatrixLoss `json:"losses"`
 }
 
-// MatrixLoss is a feature that a revision or a transport cannot express.
+// MatrixLoss is a feature that is lost because a revision or a transport cannot express it.
 type MatrixLoss struct {
 	Feature string `json:"feature"`
 	Letter  string `json:"letter"`
 	Always  bool   `json:"always" doc:"whether the feature is lost over all transports, and not only over those in transports"`
 	Why     string `json:"why"`
-	// Transports are the transports over which the feature is lost.
+	// Transports holds the pairs of transports over which the feature is lost.
 	Transports []MatrixTransports `json:"transports"`
 }
 
-// MatrixTransports are the transports of the two ends of a pair.
+// MatrixTransports holds the transport of the client and the transport of the server.
 type MatrixTransports struct {
 	Client string `json:"client"`
 	Server string `json:"server"`
@@ -128,12 +130,12 @@ type MatrixTransports struct {
 
 // The events of /api/v1/servers/{name}/doctor/stream.
 const (
-	EventStep    = "step"    // with an ExamStep
-	EventFinding = "finding" // with a Finding; all findings are sent at the end
-	EventVerdict = "verdict" // with the Examination, which has ended
+	EventStep    = "step"    // the data is an ExamStep
+	EventFinding = "finding" // the data is a Finding; all findings are sent when the examination ends
+	EventVerdict = "verdict" // the data is the Examination, which has ended
 )
 
-// ExamStep is what the doctor is testing.
+// ExamStep is the test that the doctor is running.
 type ExamStep struct {
 	Step string `json:"step"`
 }
@@ -151,14 +153,14 @@ const (
 var errExamCancelled = errors.New("the examination was cancelled")
 
 // exams contains the last examination of each server, and the running examination. At most one
-// examination runs at a time. The zero value is ready to use. Safe for concurrent use.
+// examination runs at a time. The zero value is ready to use. exams is safe for concurrent use.
 type exams struct {
 	work work.Group
 
 	mu      sync.Mutex
 	running *exam
 	last    map[string]*exam
-	order   []string // the servers of last, the oldest first
+	order   []string // the keys of last, in the order of the servers' first examinations
 }
 
 // exam is one examination.
@@ -214,8 +216,8 @@ func (a *API) startExam(r *http.Request) (any, *Problem) {
 }
 
 // StartExam starts an examination of a server and returns it. It does the same as POST
-// /api/v1/servers/{name}/doctor. It does not check the access, so its caller has to. The
-// examination ends when its time is over, or when CancelExam or Close cancels it.
+// /api/v1/servers/{name}/doctor, but does not check access: the caller must do that. The examination
+// ends after 10 minutes at the latest, or when CancelExam or Close cancels it.
 func (a *API) StartExam(name string, q ExamRequest) (Examination, *Problem) {
 	if bad := a.noServer(name); bad != nil {
 		return Examination{}, bad
@@ -249,7 +251,7 @@ func (a *API) StartExam(name string, q ExamRequest) (Examination, *Problem) {
 	return x.snapshot(), nil
 }
 
-// begin makes x the running examination, unless another examination is running.
+// begin makes x the running examination. It returns a problem if another examination is running.
 func (s *exams) begin(x *exam) *Problem {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -279,7 +281,7 @@ func (s *exams) ended(x *exam) {
 	}
 }
 
-// close cancels the examination and waits for it.
+// close cancels the running examination and waits until it has ended.
 func (s *exams) close() {
 	s.work.Close()
 	s.mu.Lock()
@@ -335,7 +337,7 @@ func (x *exam) perform(ctx context.Context, target doctor.Target, c config.Serve
 	})
 }
 
-// fail ends an examination without a verdict.
+// fail ends an examination that has no verdict because of err.
 func (x *exam) fail(err error) {
 	state, why := "failed", "the examination took longer than 10 minutes"
 	if errors.Is(err, errExamCancelled) {
@@ -344,7 +346,7 @@ func (x *exam) fail(err error) {
 	x.end(state, func(show *Examination) { show.Error = why })
 }
 
-// end records the end of an examination.
+// end records that an examination has ended with the given state. set sets the other results.
 func (x *exam) end(state string, set func(*Examination)) {
 	now := time.Now().UTC()
 	show := x.snapshot()
@@ -360,7 +362,7 @@ func (x *exam) end(state string, set func(*Examination)) {
 func (x *exam) publish(name string, data any) {
 	b, err := json.Marshal(data)
 	if err != nil {
-		return // cannot happen: the value has only types that JSON can encode
+		return // cannot happen, because JSON can encode all values in data
 	}
 	x.events.Add(runEvent{name, b}, len(b))
 }
@@ -381,8 +383,8 @@ func (a *API) findExam(name string) (*exam, *Problem) {
 	return nil, &Problem{Type: "not-examined", Title: "The server has not been examined", Status: http.StatusNotFound, Detail: "Send a POST request to the same path to examine the server."}
 }
 
-// FindExam returns the last examination of a server. The problem has the status 404 if the server
-// has not been examined since Dragoman started.
+// FindExam returns the last examination of a server. If the server has not been examined since
+// Dragoman started, FindExam returns a problem with the status 404.
 func (a *API) FindExam(name string) (Examination, *Problem) {
 	x, bad := a.findExam(name)
 	if bad != nil {
@@ -391,8 +393,8 @@ func (a *API) FindExam(name string) (Examination, *Problem) {
 	return x.snapshot(), nil
 }
 
-// CancelExam cancels the last examination of a server, if it still runs, and returns it. It does
-// not wait for the end.
+// CancelExam cancels the last examination of a server, if the examination is still running. It
+// returns the examination, and does not wait until it has ended.
 func (a *API) CancelExam(name string) (Examination, *Problem) {
 	x, bad := a.findExam(name)
 	if bad != nil {
@@ -433,8 +435,8 @@ func (a *API) serveExamStream(w http.ResponseWriter, r *http.Request) {
 // readMatrix answers /matrix.
 func readMatrix(a *API, _ *http.Request) (any, *Problem) { return a.Matrix(), nil }
 
-// Matrix returns the compatibility of all pairs of revisions. It is the same for each API. The
-// caller must not change it.
+// Matrix returns the compatibility of all pairs of revisions. All APIs return the same matrix. The
+// caller must not change the result.
 func (*API) Matrix() Matrix { return makeMatrix() }
 
 var makeMatrix = sync.OnceValue(func() Matrix {

@@ -13,8 +13,8 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/upstream"
 )
 
-// Report returns the state of the program. It sends nothing to a server and does not wait for
-// one.
+// Report returns the state of the program. It neither sends anything to a server nor waits for a
+// server.
 func (a *API) Report() *Report {
 	now, state := time.Now(), a.opts.Runtime.Report()
 	r := &Report{
@@ -95,7 +95,8 @@ func (a *API) server(u upstream.Report, lists []catalog.ListReport, clean func(s
 			PID: x.PID, Opened: x.Opened.UTC(), Running: x.Running, IdleSince: at(x.Idle), Hearers: x.Hearers, Watched: x.Watched,
 		})
 	}
-	// A server that exited may offer different lists after a restart.
+	// The lists of a server that is not running are stale, because the server may offer
+	// different lists after a restart.
 	away := u.State == upstream.Broken || u.State == upstream.Stopped || u.State == upstream.Idle && u.Reason != ""
 	for _, l := range lists {
 		if l.Server != u.Name {

@@ -7,12 +7,12 @@ import (
 	"net/http"
 )
 
-// Invoke runs a route of the API within the process and returns its answer, for pages that
-// show it. The answer is the same value that a client of the API gets as JSON. target is the path
-// below /api/v1 with its query. The caller escapes names in the path with PathName. body is nil or
-// is sent as JSON. Invoke does not check the access, so its caller has to. T is the type of the
-// answer. Routes that answer with a stream or with other content cannot be invoked. The problem is
-// nil after success.
+// Invoke calls a route of the API within the process and returns the answer of the route as a value
+// of type T. It is for the pages of the console. An API client gets the same value as JSON. target
+// is the path below /api/v1 with its query. The caller must escape names in the path with PathName.
+// If body is not nil, the route gets it as JSON. Invoke does not check access: the caller must do
+// that. Invoke does not support routes that answer with a stream or with content other than JSON.
+// bad is nil after success.
 func Invoke[T any](ctx context.Context, a *API, method, target string, body any) (answer T, bad *Problem) {
 	var in bytes.Buffer
 	if body != nil {
@@ -51,7 +51,8 @@ func Invoke[T any](ctx context.Context, a *API, method, target string, body any)
 	return answer, nil
 }
 
-// inside is the answer to an Invoke. It is an http.ResponseWriter for routes that write.
+// inside holds the answer of a route that Invoke calls. It is an http.ResponseWriter, because some
+// routes write their answer instead of returning it.
 type inside struct {
 	answer any
 	bad    *Problem
@@ -65,7 +66,7 @@ func (x *inside) Header() http.Header         { return x.header }
 func (x *inside) WriteHeader(status int)      { x.status = status }
 func (x *inside) Write(b []byte) (int, error) { return x.body.Write(b) }
 
-// innerMux returns the routes for Invoke.
+// innerMux returns the mux that Invoke uses.
 func (a *API) innerMux() *http.ServeMux {
 	mux := http.NewServeMux()
 	for _, x := range routes() {
@@ -80,7 +81,7 @@ func (a *API) innerMux() *http.ServeMux {
 			}
 			to, ok := w.(*inside)
 			if !ok {
-				return // only Invoke uses this mux
+				return // cannot happen, because only Invoke uses this mux
 			}
 			if to.answer, to.bad = x.read(a, r); to.bad != nil {
 				out := *to.bad

@@ -13,24 +13,24 @@ import (
 // ItemQuery selects resources, resource templates or prompts for FindItems.
 type ItemQuery struct {
 	Server string
-	Method string // the method of the list, such as resources/list
-	Text   string // words that an item must contain, all of them; "" for all items
-	From   int    // items to leave out, from the first on
+	Method string // the MCP method that returns the list, such as resources/list
+	Text   string // an item must contain all these words; "" selects all items
+	From   int    // the number of items to skip at the beginning
 	Limit  int    // 0 means 50
 }
 
-// FoundItems is a page of items.
+// FoundItems is one page of items.
 type FoundItems struct {
 	Items []Item
-	Total int  // items that match, on all pages
-	Read  bool // the list has been read; if false, the items are unknown
+	Total int  // the number of items on all pages
+	Read  bool // whether Dragoman has read the list; if false, the items are unknown
 }
 
-// mostSearched is the number of items of one list that a search looks at.
+// mostSearched is the maximum number of items in one list that FindItems searches.
 const mostSearched = 5000
 
-// FindItems returns a page of a list of a server, and puts the items that clients do not see at the
-// end. It reads nothing from servers.
+// FindItems returns one page of a server's list. The items that clients do not see are at the end of
+// the list. FindItems uses only what Dragoman has already read, and sends nothing to servers.
 func (a *API) FindItems(q ItemQuery) FoundItems {
 	list := a.itemsOf(q.Server, q.Method)
 	c, _ := a.opts.Runtime.Config(q.Server)
@@ -60,8 +60,9 @@ func (a *API) FindItems(q ItemQuery) FoundItems {
 	return out
 }
 
-// ReadItems starts to read a list of a ready server if the list is not fresh, and waits briefly for
-// the result. It does nothing for other servers and methods.
+// ReadItems starts to read a list of a server if the list is not fresh, and waits briefly for the
+// result. It opens the server if necessary. ReadItems does nothing if the server does not exist, or
+// if method does not list resources, resource templates or prompts.
 func (a *API) ReadItems(ctx context.Context, server, method string) {
 	if lists := a.opts.Runtime.Lists(); lists != nil && slices.Contains([]string{mcp.MethodListResources, mcp.MethodListTemplates, mcp.MethodListPrompts}, method) {
 		lists.Refresh(ctx, server, method)

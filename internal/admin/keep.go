@@ -21,7 +21,7 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/intake"
 )
 
-// Preview is the change that would add the chosen servers of a draft.
+// Preview shows how the configuration would change if the chosen servers of a draft were added.
 type Preview struct {
 	File      string            `json:"file,omitempty" doc:"the configuration file"`
 	Exists    bool              `json:"exists"`
@@ -37,7 +37,7 @@ type Preview struct {
 	Hash      string            `json:"hash,omitempty" doc:"identifies exactly this change, for keep"`
 }
 
-// Place is a text to add to an existing configuration file by hand.
+// Place is a text that the user can add to an existing configuration file by hand.
 type Place struct {
 	File  string `json:"file"`
 	After int    `json:"after" doc:"the number of the line of the unchanged file after which the text goes; 0 is the beginning"`
@@ -46,19 +46,19 @@ type Place struct {
 	Text  string `json:"text" doc:"the text with its indentation"`
 }
 
-// PreviewVariable is a secret of a draft.
+// PreviewVariable is a variable for a secret of a draft.
 type PreviewVariable struct {
 	Name    string   `json:"name"`
 	Servers []string `json:"servers" doc:"the servers that refer to the secret"`
 }
 
-// KeepRequest says which change to write.
+// KeepRequest is the body of a request to add the chosen servers to the configuration.
 type KeepRequest struct {
 	Choice
 	Hash string `json:"hash" doc:"the hash of the preview"`
 }
 
-// Kept is the result of adding servers.
+// Kept is the result of adding servers to the configuration.
 type Kept struct {
 	File    string   `json:"file"`
 	Backup  string   `json:"backup,omitempty" doc:"a copy of the file as it was"`
@@ -69,27 +69,27 @@ type Kept struct {
 	Problem string   `json:"problem,omitempty" doc:"why Dragoman does not use the file"`
 }
 
-// target is the configuration file to which servers are added.
+// target is the configuration file to which Dragoman adds servers.
 type target struct {
-	path     string // "" if there is none
-	before   []byte // nil if the file does not exist
+	path     string // "" if there is no configuration file
+	before   []byte // the content of path; nil if the file does not exist
 	old      *config.Snapshot
-	why      string // a sentence that says why it cannot be written; "" if it can
+	why      string // a sentence that explains why Dragoman cannot write path; "" if it can
 	envPath  string // the file for secrets
-	envSet   bool   // the configuration names envPath already
-	envBytes []byte // nil if the file does not exist
-	envWhy   string // a sentence that says why envPath cannot be used; "" if it can
+	envSet   bool   // whether the configuration already contains envPath
+	envBytes []byte // the content of envPath; nil if the file does not exist
+	envWhy   string // a sentence that explains why Dragoman cannot use envPath; "" if it can
 	envVars  map[string]string
 	note     string
 
-	// byHand is the content of the configuration file that a user can edit if Dragoman cannot. It is
-	// nil if there is no such file, or if the file has errors.
+	// byHand is the content of the file byHandPath, which the user can edit if Dragoman cannot
+	// write to it. byHand is nil if there is no configuration file, or if the file has errors.
 	byHand     []byte
 	byHandPath string
 }
 
-// places returns what to add to the configuration by hand. It returns nil if the change is not only
-// new lines, as in a file in braces.
+// places returns what the user can add to the configuration by hand. It returns nil if adding lines
+// is not enough, for example in a JSON file.
 func (t *target) places(add []clientfile.Added, envFile bool) (out []Place) {
 	if t.byHand == nil {
 		return nil
@@ -111,7 +111,7 @@ func (t *target) places(add []clientfile.Added, envFile bool) (out []Place) {
 	return out
 }
 
-// target reads the configuration file and the file for secrets.
+// target reads the configuration file and the file for secrets. It returns both as a target.
 func (a *API) target() *target {
 	t := &target{path: a.opts.Config, old: config.Default(), envVars: map[string]string{}}
 	if s := a.opts.Runtime.Current(); s != nil {
@@ -142,8 +142,8 @@ func (a *API) target() *target {
 	return t
 }
 
-// withoutFile chooses a file for a Dragoman that was started without one. It offers the default
-// file if this file does not exist.
+// withoutFile chooses a configuration file if Dragoman was started without one. If there is no
+// configuration file yet, it chooses the default path.
 func (a *API) withoutFile(t *target) {
 	const demo = "This Dragoman runs with --demo and reads no configuration file."
 	places := config.Places(a.env)
@@ -167,7 +167,7 @@ func (a *API) withoutFile(t *target) {
 	t.note = demo + " It can create " + path + ", but does not use the file. Start `dragoman serve` without --demo."
 }
 
-// readOld parses the file, and checks that it is a configuration of Dragoman.
+// readOld parses the configuration file, and checks that it is Dragoman's own configuration.
 func (t *target) readOld(env intake.Env) {
 	old, err := intake.ParseOurs(t.path, t.before, env)
 	if err != nil {
@@ -187,7 +187,8 @@ func (t *target) readOld(env intake.Env) {
 	t.why = "The file belongs to another program. Dragoman writes only to its own configuration."
 }
 
-// envName is the name of the file for secrets, beside the configuration.
+// envName is the default name of the file for secrets, which is in the folder of the configuration
+// file.
 const envName = "dragoman.env"
 
 // readEnv reads the file for secrets.
@@ -214,7 +215,8 @@ func (t *target) readEnv() {
 	}
 }
 
-// unwritable returns a sentence that says why the file cannot be replaced, or "".
+// unwritable returns a sentence that explains why Dragoman cannot replace the configuration file. It
+// returns "" if Dragoman can.
 func (t *target) unwritable() string {
 	path := t.path
 	if real, err := filepath.EvalSymlinks(path); err == nil {
@@ -242,8 +244,8 @@ func (t *target) unwritable() string {
 	return ""
 }
 
-// env returns a function that looks up a variable as the configuration would: first in the
-// process, then in the file for secrets, and then in the values of a draft.
+// env returns a function that looks up a variable: first in the environment of the process, then in
+// the file for secrets, and then in values.
 func (t *target) env(process intake.Env, values map[string]string) intake.Env {
 	return func(name string) (string, bool) {
 		if v, ok := process(name); ok && v != "" {
@@ -257,7 +259,7 @@ func (t *target) env(process intake.Env, values map[string]string) intake.Env {
 	}
 }
 
-// from says where the value of a variable comes from.
+// from returns the value of DraftVariable.From for a variable.
 func (t *target) from(name string, process intake.Env, values map[string]string) string {
 	if v, ok := process(name); ok && v != "" {
 		return "process"
@@ -271,15 +273,15 @@ func (t *target) from(name string, process intake.Env, values map[string]string)
 	return "missing"
 }
 
-// plan is everything that KeepDraft writes.
+// plan contains everything that KeepDraft writes.
 type plan struct {
 	Preview
-	config, env *clientfile.Change // nil for a file that is not written
-	lines       []string           // variables with their values
+	config, env *clientfile.Change // the changes of the two files; nil if the file does not change
+	lines       []string           // the secrets of the draft, as NAME=value
 	servers     []string
 }
 
-// plan returns the change for the chosen servers of a draft.
+// plan returns the change that adds the chosen servers of a draft to the configuration.
 func (a *API) plan(d *draft, t *target) (plan, *Problem) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -315,7 +317,7 @@ func (a *API) plan(d *draft, t *target) (plan, *Problem) {
 	if err != nil {
 		return p, &Problem{Type: "text", Title: "The servers cannot be written as YAML", Status: http.StatusUnprocessableEntity, Detail: excerpt.Line(excerpt.MaskSecrets(err.Error()), maxDraftText)}
 	}
-	_, after, _ := strings.Cut(string(text), "\n") // without the comment for a new file
+	_, after, _ := strings.Cut(string(text), "\n") // remove the comment at the beginning of a new file
 	p.YAML = strings.TrimLeft(after, "\n")
 	env := t.envBytes
 	for _, name := range sortedKeys(users) {
@@ -360,8 +362,8 @@ func (a *API) plan(d *draft, t *target) (plan, *Problem) {
 	return p, nil
 }
 
-// merge returns the configuration file with servers added. If this is not possible, bad has the
-// reason.
+// merge returns the content of the configuration file with the servers added. If Dragoman cannot add
+// them, bad is the reason.
 func (a *API) merge(t *target, add []clientfile.Added, envFile bool) (after []byte, bad string) {
 	const byHand = " Copy the text and add it by hand. If the file already has one of its keys, add only the lines below this key."
 	after, err := intake.Merge(t.path, t.before, t.old, add, t.env(a.env, nil))
@@ -374,7 +376,8 @@ func (a *API) merge(t *target, add []clientfile.Added, envFile bool) (after []by
 	return after, ""
 }
 
-// mask returns a function that masks the secrets of a configuration in a line of its file.
+// mask returns a function that masks the secrets of a configuration in a line of the configuration
+// file.
 func mask(s *config.Snapshot) func(string) string {
 	var secrets []string
 	for _, c := range s.Servers {
@@ -389,7 +392,7 @@ func mask(s *config.Snapshot) func(string) string {
 	}
 }
 
-// repository returns the folder of the git repository that has a file, or "".
+// repository returns the folder of the git repository that contains path, or "".
 func repository(path string) string {
 	for dir := filepath.Dir(path); ; dir = filepath.Dir(dir) {
 		if _, err := os.Stat(filepath.Join(dir, ".git")); err == nil {
@@ -410,8 +413,8 @@ func sortedKeys[V any](m map[string]V) []string {
 	return out
 }
 
-// hashOf returns a text that identifies changes. It needs the key of this process, because the
-// changes contain secrets.
+// hashOf returns a hash that identifies the changes. It uses a secret key, so that nobody can check
+// guesses of the secrets in the changes against the hash.
 func (a *API) hashOf(changes ...*clientfile.Change) string {
 	a.drafts.keyOnce.Do(func() {
 		a.drafts.key = make([]byte, 32)
@@ -430,8 +433,8 @@ func (a *API) hashOf(changes ...*clientfile.Change) string {
 	return hex.EncodeToString(sum.Sum(nil)[:16])
 }
 
-// PreviewDraft returns the change that would add the chosen servers of a draft. It writes
-// nothing.
+// PreviewDraft returns the change that KeepDraft would make for the chosen servers of a draft. It
+// writes nothing.
 func (a *API) PreviewDraft(id string, q Choice) (Preview, *Problem) {
 	d, bad := a.drafts.find(id)
 	if bad == nil {
@@ -444,8 +447,8 @@ func (a *API) PreviewDraft(id string, q Choice) (Preview, *Problem) {
 	return p.Preview, bad
 }
 
-// KeepDraft writes the change of a preview, and makes Dragoman use it. If the change now differs
-// from the preview, KeepDraft writes nothing.
+// KeepDraft writes the change that a preview showed, and makes Dragoman use the changed
+// configuration. If the change would now differ from the preview, KeepDraft writes nothing.
 func (a *API) KeepDraft(ctx context.Context, id string, q KeepRequest) (Kept, *Problem) {
 	d, bad := a.drafts.find(id)
 	if bad == nil {
@@ -487,7 +490,7 @@ func (a *API) KeepDraft(ctx context.Context, id string, q KeepRequest) (Kept, *P
 	}
 	var err error
 	if out.Backup, err = p.config.Write(time.Now()); err != nil {
-		if p.env != nil { // no server refers to the new lines yet
+		if p.env != nil { // remove the new lines again: no server refers to them
 			undo := clientfile.Change{Path: p.env.Path, Before: p.env.After, After: p.env.Before, Private: true}
 			_, _ = undo.Write(time.Now())
 		}
@@ -508,10 +511,10 @@ func (a *API) KeepDraft(ctx context.Context, id string, q KeepRequest) (Kept, *P
 	return out, nil
 }
 
-// reloadLimit is how long KeepDraft waits until Dragoman uses the changed file.
+// reloadLimit is the maximum time that KeepDraft waits until Dragoman uses the changed file.
 const reloadLimit = 30 * time.Second
 
-// unwritten returns the problem of a file that could not be written.
+// unwritten returns the Problem for a file that could not be written because of err.
 func unwritten(path string, err error) *Problem {
 	if errors.Is(err, clientfile.ErrChanged) {
 		return &Problem{Type: "changed", Title: "The file has changed", Status: http.StatusConflict, Detail: "Another program changed " + path + " at the same time. Nothing was written. Check the change again."}

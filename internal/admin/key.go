@@ -13,13 +13,13 @@ import (
 	"strings"
 )
 
-// maxKey bounds the bytes that are read from a key file.
+// maxKey is the maximum number of bytes that are read from a key file.
 const maxKey = 1 << 10
 
-// KeyFolders returns the folders in which a process may keep its key, best first. The first is
-// below the user's runtime folder, which is emptied at logout. The second is below the cache
-// folder. Only the user can read them. env looks up an environment variable. The result is empty if
-// the environment names no home directory.
+// KeyFolders returns the folders in which a process may store its key, best first: a folder below
+// the user's runtime folder, which the system empties at logout, and a folder below the cache
+// folder. On macOS and Windows there is no runtime folder. env looks up an environment variable. The
+// result is empty if the environment variables name neither a runtime folder nor a cache folder.
 func KeyFolders(env func(string) (string, bool)) (folders []string) {
 	add := func(base string, more ...string) {
 		if filepath.IsAbs(base) {
@@ -55,9 +55,9 @@ func isFolder(path string) bool {
 	return path != "" && err == nil && info.IsDir()
 }
 
-// WriteKey writes the key of a process into the first writable folder. Only this user
-// can read the file. address is the address of the listener, with an IP address. remove
-// deletes the file, unless another process has replaced it.
+// WriteKey writes the key of a process to a file in the first writable folder, and returns the path
+// of the file. Only the current user can read the file. address is the address of the listener. Its
+// host must be an IP address. remove deletes the file, unless another process has replaced it.
 func WriteKey(folders []string, address, key string) (path string, remove func(), err error) {
 	name, err := keyName(address)
 	if err != nil {
@@ -77,9 +77,10 @@ func WriteKey(folders []string, address, key string) (path string, remove func()
 	return "", nil, err
 }
 
-// KeyAddresses returns the addresses that an address may mean, each with an IP address in place of
-// "localhost". A key must be sent only to its own address, because another user may listen at any
-// other address.
+// KeyAddresses returns the addresses for which there may be key files. If the host of address is
+// "localhost", these are the two loopback addresses with the same port. Otherwise it returns only
+// address. Send a key only to the address in the name of its file, because a process of another user
+// may listen on any other address.
 func KeyAddresses(address string) []string {
 	if host, port, err := net.SplitHostPort(address); err == nil && strings.EqualFold(host, "localhost") {
 		return []string{net.JoinHostPort("127.0.0.1", port), net.JoinHostPort("::1", port)}
@@ -87,9 +88,9 @@ func KeyAddresses(address string) []string {
 	return []string{address}
 }
 
-// ReadKeys returns the keys for an address, best first. The host of address may be
-// "localhost". A key may belong to a process that ended without removing its file. The error
-// is the reason why there is no key.
+// ReadKeys returns the keys for an address, best first. The host of address may be "localhost". A
+// key may be out of date, because a process that crashed did not remove its key file. ReadKeys
+// returns an error if there is no key.
 func ReadKeys(folders []string, address string) (keys []string, err error) {
 	addresses := KeyAddresses(address)
 	for _, folder := range folders {
@@ -119,9 +120,9 @@ func keyName(address string) (string, error) {
 	return fmt.Sprintf("serve-%s-%d.key", host, at.Port()), nil
 }
 
-// readKey returns the key in a file. It returns "" if there is none, or if the file is a link or
-// not a regular file. Another user may have created such a file to read a file of this user, or to
-// make this program wait.
+// readKey returns the key in a file. It returns "" if the file contains no valid key, or if it is
+// not a regular file. Another user could create a link to make this process read a different file,
+// or a named pipe to make it wait.
 func readKey(path string) string {
 	named, err := os.Lstat(path)
 	if err != nil || !named.Mode().IsRegular() {
@@ -145,8 +146,8 @@ func readKey(path string) string {
 	return key
 }
 
-// writePrivate writes a file that only this user can read. It replaces an existing file as a
-// whole. If that file is a link, it replaces the link and not its target.
+// writePrivate writes a file that only the current user can read. It replaces an existing file
+// atomically. If path is a link, writePrivate replaces the link and not the target of the link.
 func writePrivate(path, text string) error {
 	folder := filepath.Dir(path)
 	if err := os.MkdirAll(folder, 0o700); err != nil {

@@ -16,27 +16,27 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/transport/stdio"
 )
 
-// Logs is the answer of /api/v1/logs: the last records, oldest first.
+// Logs is the response of /api/v1/logs. It contains the last records, oldest first.
 type Logs struct {
 	Records []LogRecord `json:"records"`
 }
 
-// LogRecord is a log record of Dragoman, or a line that a server wrote to stderr. Secrets in
-// it are masked. Control characters in Text and in the values are escaped.
+// LogRecord is a log record of Dragoman, or a line that a server wrote to stderr. Secrets in a
+// LogRecord are masked. Control characters in Text and in the values of Attributes are escaped.
 type LogRecord struct {
-	// ID is the position of the record, for Last-Event-ID and the parameter after.
+	// ID is the position of the record. It can be sent as the header Last-Event-ID or as the query
+	// parameter "after".
 	ID   string    `json:"id"`
 	Time time.Time `json:"time"`
-	// Level is "debug", "info", "warn" or "error". Lines of stderr have no level, and are
-	// "info".
+	// Level is "debug", "info", "warn" or "error". It is always "info" for lines of stderr.
 	Level  string `json:"level"`
 	Server string `json:"server,omitempty"` // "" if the record is not about a server
 	Source string `json:"source"`           // SourceLog or SourceStderr
 	Code   string `json:"code,omitempty"`   // the kind of the record; see docs/monitoring.md
 	Text   string `json:"text"`
-	// Attributes are the attributes without server and code.
+	// Attributes holds the attributes of the record, except server and code.
 	Attributes Attributes `json:"attributes,omitempty"`
-	// Missed is how many records before this one were dropped before they could be read.
+	// Missed is the number of earlier records that were dropped before the stream could send them.
 	Missed uint64 `json:"missed,omitempty"`
 }
 
@@ -49,7 +49,7 @@ const (
 // Attribute is an attribute of a log record.
 type Attribute struct{ Key, Value string }
 
-// Attributes are attributes in their order. Their JSON is one object.
+// Attributes is an ordered list of attributes. In JSON, it is an object.
 type Attributes []Attribute
 
 // MarshalJSON implements json.Marshaler.
@@ -97,27 +97,27 @@ func (a *Attributes) UnmarshalJSON(b []byte) error {
 	return nil
 }
 
-// EventRecord is the event of /api/v1/logs/stream that carries a LogRecord. The only other event
-// is EventEnd.
+// EventRecord is the name of the events of /api/v1/logs/stream that contain a LogRecord. The only
+// other event of this stream is EventEnd.
 const EventRecord = "record"
 
-// Bounds of the log routes.
+// Limits of the routes for logs.
 const (
 	usualLogs      = 100
 	mostLogs       = 20_000
 	mostLogStreams = 32
 )
 
-// logQuery has the parameters of a request for log records.
+// logQuery holds the parameters of a request for log records.
 type logQuery struct {
 	filter logring.Filter
 	after  logring.Cursor
 	last   int  // if resume is false, the number of past records to send
-	resume bool // the request continues after a position
+	resume bool // whether the request contains the position after
 }
 
-// readLogQuery reads the parameters server, limit and after, and the header Last-Event-ID. If
-// ok is false, it has written an error response.
+// readLogQuery reads the query parameters server, limit and after, and the header Last-Event-ID. If
+// a parameter is invalid, it writes an error response and ok is false.
 func (a *API) readLogQuery(w http.ResponseWriter, r *http.Request) (q logQuery, ok bool) {
 	values := r.URL.Query()
 	q.filter.Server, q.last = values.Get("server"), usualLogs
@@ -137,7 +137,7 @@ func (a *API) readLogQuery(w http.ResponseWriter, r *http.Request) (q logQuery, 
 		q.last = n
 	}
 	if id := lastEventID(r); id != "" {
-		// If the id is from another process, the reader gets all records of this process.
+		// If the id is from an earlier process, the client gets all records of this process.
 		q.after, q.resume = a.cursorOf(id, q.filter), true
 	}
 	return q, true
@@ -153,8 +153,8 @@ func (a *API) configured(name string) bool {
 	return false
 }
 
-// cursorOf returns the position of the record with the given id. If the id is from another process,
-// it returns the position of the oldest record.
+// cursorOf returns the position of the record with the given id. If the id is from an earlier
+// process, it returns the position before the oldest record that f selects.
 func (a *API) cursorOf(id string, f logring.Filter) (c logring.Cursor) {
 	if !parseEventID(id, a.opts.Recent.Epoch(), &c.Seq, &c.Ordinal) {
 		return a.opts.Recent.Tail(f, -1)
@@ -162,7 +162,7 @@ func (a *API) cursorOf(id string, f logring.Filter) (c logring.Cursor) {
 	return c
 }
 
-// logRecord converts a record to its JSON form.
+// logRecord converts a logring.Record to a LogRecord.
 func (a *API) logRecord(x *logring.Record) LogRecord {
 	clean := func(text string) string {
 		return excerpt.MaskSecrets(x.Clean(stdio.Printable([]byte(text))))
@@ -198,8 +198,8 @@ func levelName(l slog.Level) string {
 	return "error"
 }
 
-// Logs returns the last records about a server, including its stderr, oldest first. Secrets in
-// them are masked.
+// Logs returns the last records about a server, oldest first. They include lines of the server's
+// stderr. Secrets in the records are masked.
 func (a *API) Logs(server string, last int) (out []LogRecord) {
 	f := logring.Filter{Server: server}
 	records, _ := a.opts.Recent.Read(a.opts.Recent.Tail(f, last), f, max(last, 1))
@@ -221,7 +221,7 @@ func (a *API) serveLogs(w http.ResponseWriter, r *http.Request) {
 	writeJSON(w, r, Logs{Records: a.records(q)})
 }
 
-// records returns the records that a query selects.
+// records returns the records that a query selects, oldest first.
 func (a *API) records(q logQuery) []LogRecord {
 	out := []LogRecord{}
 	records, _ := a.opts.Recent.Read(q.after, q.filter, max(q.last, 1))
@@ -234,16 +234,17 @@ func (a *API) records(q logQuery) []LogRecord {
 	return out
 }
 
-// lastRecords returns the last n records about a server.
+// lastRecords returns the last n records about a server, oldest first.
 func (a *API) lastRecords(server string, n int) []LogRecord {
 	q := logQuery{filter: logring.Filter{Server: server}, last: n}
 	q.after = a.opts.Recent.Tail(q.filter, n)
 	return a.records(q)
 }
 
-// serveLogStream answers /api/v1/logs/stream: the last records, then each new one, as server-sent
-// events. A reader that is too slow misses records, and the next record that it gets says how many.
-// A slow reader never blocks the goroutine that logs.
+// serveLogStream answers /api/v1/logs/stream. It sends the last records, and then each new record,
+// as server-sent events. A client that reads too slowly misses records. The next record that it gets
+// contains the number of missed records. A slow client never blocks the goroutines that write to the
+// log.
 func (a *API) serveLogStream(w http.ResponseWriter, r *http.Request) {
 	q, ok := a.readLogQuery(w, r)
 	if !ok {
@@ -258,7 +259,7 @@ func (a *API) serveLogStream(w http.ResponseWriter, r *http.Request) {
 			x := a.logRecord(&records[i])
 			data, err := json.Marshal(x)
 			if err != nil {
-				continue // cannot happen: a record has only strings and numbers
+				continue // cannot happen, because JSON can encode all values in a LogRecord
 			}
 			out = eventstream.AppendEvent(out, x.ID, EventRecord, data)
 			q.after = logring.Cursor{Seq: records[i].Seq, Ordinal: records[i].Ordinal}

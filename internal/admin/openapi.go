@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// object is a JSON object of the OpenAPI document.
+// object is a JSON object in the OpenAPI document.
 type object map[string]any
 
 // serveDocument answers /api/v1/openapi.json.
@@ -19,10 +19,10 @@ func (a *API) serveDocument(w http.ResponseWriter, r *http.Request) {
 	writeJSON(w, r, a.document())
 }
 
-// schemas builds the JSON Schemas of Go types. Structs become definitions under their names.
+// schemas creates JSON Schemas for Go types. defs holds the schemas of structs by type name.
 type schemas struct{ defs object }
 
-// special has the schemas that cannot be derived from the Go type.
+// special holds the schemas of types for which reflection does not find the right schema.
 var special = map[reflect.Type]object{
 	reflect.TypeFor[time.Time]():       {"type": "string", "format": "date-time"},
 	reflect.TypeFor[json.RawMessage](): {"description": "any JSON"},
@@ -40,7 +40,7 @@ func (s *schemas) of(t reflect.Type) object {
 	case reflect.Struct:
 		name := t.Name()
 		if _, known := s.defs[name]; !known {
-			s.defs[name] = object{} // a placeholder, for a type that contains itself
+			s.defs[name] = object{} // a placeholder, so that a type that contains itself does not cause an endless recursion
 			s.defs[name] = s.object(t)
 		}
 		return object{"$ref": "#/components/schemas/" + name}
@@ -98,7 +98,7 @@ func (s *schemas) object(t reflect.Type) object {
 
 var pathParameter = regexp.MustCompile(`\{([a-z]+)\}`)
 
-// pathAbout maps the parameters of paths to their descriptions.
+// pathAbout holds the descriptions of the path parameters.
 var pathAbout = map[string]string{
 	"name": "the name of a server", "tool": "the name of a tool, as the server calls it; ~ stands before an empty name, and before ., .. and /, which cannot be an element of a path", "id": "an id from an earlier answer", "number": "the number of a call",
 }
@@ -136,7 +136,7 @@ func document(version string) object {
 	}
 }
 
-// operation returns the description of one route.
+// operation returns the OpenAPI description of one route.
 func (s *schemas) operation(x *route) object {
 	op := object{"operationId": x.name, "summary": x.summary}
 	parameters := []object{}
@@ -177,7 +177,7 @@ func (s *schemas) operation(x *route) object {
 	return op
 }
 
-// answer returns the description of the answer of a route.
+// answer returns the OpenAPI description of the response of a route after success.
 func (s *schemas) answer(x *route) object {
 	switch {
 	case len(x.events) > 0:

@@ -22,8 +22,8 @@ var (
 	pageCSS string
 
 	pageTemplate = template.Must(template.New("page").Parse(pageHTML))
-	// pagePolicy allows the page its own style and nothing else: no script, no picture, no
-	// frame, no form.
+	// pagePolicy allows only the style of the page itself. It forbids scripts, images, frames and
+	// forms.
 	pagePolicy = "default-src 'none'; style-src 'sha256-" + digest(pageCSS) + "'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 )
 
@@ -32,25 +32,24 @@ func digest(s string) string {
 	return base64.StdEncoding.EncodeToString(sum[:])
 }
 
-// page has the values of the page at /.
+// page holds the values for the template of the page at /.
 type page struct {
 	Style        template.CSS
 	Version      string
 	State        string // a sentence
 	Endpoint     string // the URL for clients
-	Entry        string // the entry for a client's configuration file, as JSON
-	CommandEntry string // the same for a client that has only stdio
-	Local        bool   // only this machine can see the page
+	Entry        string // the JSON entry for the configuration file of a client that supports HTTP
+	CommandEntry string // the JSON entry for the configuration file of a client that supports only stdio
+	Local        bool   // whether the page is visible only on this machine
 	Console      bool   // there is a console
 	Servers      []pageServer
 }
 
 type pageServer struct{ Name, State string }
 
-// servePage answers / with a page for a person: as HTML for a browser, else as text. The page
-// says how to connect a client. The page names the servers only if no other machine can see the
-// page. A POST to /, or a request for an event stream, comes from an MCP client with a wrong URL
-// and gets 404.
+// servePage answers / with a page that explains how to connect a client: as HTML for a browser,
+// otherwise as plain text. The page lists the servers only if no other machine can see it. A POST to
+// /, or a request for an event stream, comes from an MCP client with a wrong URL and gets 404.
 func (a *API) servePage(w http.ResponseWriter, r *http.Request) {
 	accept := strings.Join(r.Header["Accept"], ",")
 	asHTML := strings.Contains(accept, "text/html")
@@ -79,7 +78,8 @@ func (a *API) servePage(w http.ResponseWriter, r *http.Request) {
 	_, _ = w.Write(body.Bytes())
 }
 
-// page collects the values that the page shows. The Host of r has been checked already.
+// page collects the values that the page shows. It trusts the Host header of r, which the HTTP guard
+// has already checked.
 func (a *API) page(r *http.Request) page {
 	scheme := "http"
 	if r.TLS != nil || r.Header.Get("X-Forwarded-Proto") == "https" {
@@ -123,7 +123,7 @@ func (a *API) page(r *http.Request) page {
 	return p
 }
 
-// text writes the page for a terminal.
+// text writes the page as plain text to b.
 func (p page) text(b *bytes.Buffer) {
 	fmt.Fprintf(b, "Dragoman %s\n%s\n\n", p.Version, p.State)
 	fmt.Fprintf(b, "MCP clients connect to\n  %s\n\n", p.Endpoint)

@@ -15,15 +15,15 @@ const (
 	maxCursor = 2 << 10 // bytes of a cursor
 )
 
-// part is the part of a list in one response.
+// part is one page of a list.
 type part[T any] struct {
 	items []T
-	next  string // the cursor of the next page; "" if there is none
+	next  string // the cursor of the next page; "" on the last page
 }
 
-// pageOf returns the page of a sorted list that a request selects. key returns the sort key of
-// an item. Each item has its own key. A cursor is the key of the last item of a page, so it
-// stays valid when the list changes.
+// pageOf returns the page of a list that a request selects. key returns the key of an item. Each key
+// must be unique, and the list must be sorted by key. A cursor is the encoded key of the last item
+// of a page, so the cursor stays valid when the list changes.
 func pageOf[T any](r *http.Request, all []T, key func(*T) string) (p part[T], bad *Problem) {
 	query := r.URL.Query()
 	limit, from := usualPage, 0

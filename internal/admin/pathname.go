@@ -6,11 +6,15 @@ import (
 	"strings"
 )
 
-// PathName returns a name as one element of the path of a URL, escaped with url.PathEscape. HTTP
-// clients remove the elements "." and "..", even escaped ones. http.ServeMux matches neither an
-// empty element nor "%2F" alone. The path /console/servers/add is a page, and not a server with
-// the name add. So these five names get "~" in front. To keep all elements different, names that
-// consist of "~" and one of these names get another "~".
+// PathName returns name as one element of a URL path. It escapes name with url.PathEscape, and first
+// puts "~" before five names that cannot be path elements:
+//
+//   - "." and "..": HTTP clients remove them, even if they are escaped.
+//   - "" and "/": http.ServeMux matches neither an empty element nor "%2F".
+//   - "add": /console/servers/add is a page of the console.
+//
+// A name that consists of one or more "~" and one of these five names also gets another "~", so that
+// different names never become the same element.
 func PathName(name string) string {
 	if needsTilde(name) {
 		name = "~" + name
@@ -18,7 +22,7 @@ func PathName(name string) string {
 	return url.PathEscape(name)
 }
 
-// needsTilde reports whether PathName puts "~" in front of a name.
+// needsTilde reports whether PathName puts "~" before a name.
 func needsTilde(name string) bool {
 	switch strings.TrimLeft(name, "~") {
 	case "", ".", "..", "/", "add":
@@ -27,9 +31,8 @@ func needsTilde(name string) bool {
 	return false
 }
 
-// ReadPathNames replaces the names of servers and tools in the path of a request, as PathName
-// writes them, by the names that they mean. A handler must call it once, before it reads them
-// with PathValue.
+// ReadPathNames removes the "~" that PathName has added to the names of servers and tools in the path
+// of a request. A handler must call it exactly once, before it reads the names with PathValue.
 func ReadPathNames(r *http.Request) {
 	for _, key := range []string{"name", "tool"} {
 		rest, ok := strings.CutPrefix(r.PathValue(key), "~")

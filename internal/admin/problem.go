@@ -10,30 +10,32 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/transport/httpdoor"
 )
 
-// Problem is an error of the admin API (RFC 9457).
+// Problem is an error response of the admin API (RFC 9457).
 type Problem struct {
 	Type     string `json:"type"` // a short name; refuse turns it into a URI
 	Title    string `json:"title"`
 	Status   int    `json:"status"`
 	Detail   string `json:"detail,omitempty"`
 	Instance string `json:"instance,omitempty"`
-	// Failure describes why a server cannot be used: class, sentence, evidence and action.
+	// Failure describes why a server cannot be used. It contains a class, a sentence, evidence and
+	// an action.
 	Failure *failure.Failure `json:"failure,omitempty"`
-	// Errors are the values of the request that are not valid for their schema.
+	// Errors describes the values in the request that do not match their schema.
 	Errors []ValueError `json:"errors,omitempty"`
-	// RetryAfter is when the client may try again, for a problem with the status 429 or 503. It
-	// becomes the header Retry-After in whole seconds. 0 means that there is no header.
+	// RetryAfter is the time after which the client may try again. It is for the statuses 429 and
+	// 503. refuse sends it as the header Retry-After in whole seconds. If it is 0, refuse does not
+	// send the header.
 	RetryAfter time.Duration `json:"-"`
 }
 
-// ValueError describes the fault of one value of a request.
+// ValueError describes an invalid value in a request.
 type ValueError struct {
 	// Pointer is the path of the value in the body, as a JSON pointer (RFC 6901).
 	Pointer string `json:"pointer"`
 	Detail  string `json:"detail"`
 }
 
-// Error returns the detail, or the title if there is none.
+// Error returns Detail, or Title if Detail is "".
 func (p *Problem) Error() string {
 	if p.Detail != "" {
 		return p.Detail
@@ -41,10 +43,10 @@ func (p *Problem) Error() string {
 	return p.Title
 }
 
-// problemURI is the beginning of the type of each problem.
+// problemURI is the prefix of the type of each problem.
 const problemURI = "urn:dragoman:problem:"
 
-// refuse answers with a problem.
+// refuse answers a request with a problem.
 func refuse(w http.ResponseWriter, p Problem) {
 	p.Type = problemURI + p.Type
 	body, err := json.Marshal(p)

@@ -9,9 +9,9 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/upstream"
 )
 
-// serveReady answers /readyz: whether Dragoman can serve clients, why, and since when. If
-// one server has failed and another works, Dragoman is ready, because only calls to the
-// failed server fail.
+// serveReady answers /readyz. The answer contains whether Dragoman can serve clients, the reason,
+// and since when. If one server has failed and another has not, Dragoman is ready, because only
+// calls to the failed server fail.
 func (a *API) serveReady(w http.ResponseWriter, _ *http.Request) {
 	since, draining := a.opts.Runtime.Configured()
 	all := a.opts.Runtime.Statuses()

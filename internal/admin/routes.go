@@ -6,48 +6,49 @@ import (
 	"strings"
 )
 
-// access says who may use a route.
+// access defines who may use a route.
 type access uint8
 
 const (
-	// thisMachine is for routes that report the state. Only this machine may read them.
+	// thisMachine is for routes that report the state. They may be used only from this machine.
 	thisMachine access = iota
-	// thisUser is for routes that show messages or change something. See Access.Check.
+	// thisUser is for routes that show messages or change something. Access.Check must allow the
+	// request.
 	thisUser
 )
 
-// route is one operation of the admin API. Both the mux and the OpenAPI document are built
-// from the table of routes.
+// route is one operation of the admin API. The mux, the OpenAPI document and docs/api.md are
+// generated from the routes.
 type route struct {
-	method, path string // the path as for http.ServeMux, below /api/v1
+	method, path string // the path is a pattern of http.ServeMux below /api/v1
 	access       access
-	name         string // the name of the operation in the document
+	name         string // the operationId in the OpenAPI document
 	summary      string // a sentence without a full stop
 	query        []parameter
-	body         any    // an example of the JSON body, which defines its type; nil for none
-	answer       any    // an example of the response, which defines its type
-	status       int    // the status of the response; 0 means 200
+	body         any    // a value that has the type of the JSON body; nil if the request has no body
+	answer       any    // a value that has the type of the JSON response
+	status       int    // the status after success; 0 means 200
 	kind         string // the content type of a response that is not JSON
 	events       []streamed
-	problems     []int // error statuses, besides those that every route can have
+	problems     []int // the error statuses, without the statuses that every route can have
 
-	// Either serve or read is set. read returns the response, or a problem.
+	// Exactly one of serve and read is set. read returns the response or a problem.
 	serve func(a *API, w http.ResponseWriter, r *http.Request)
 	read  func(a *API, r *http.Request) (any, *Problem)
 }
 
-// parameter is a parameter of the query.
+// parameter is a query parameter of a route.
 type parameter struct {
 	name, kind, about string // kind is a type of JSON Schema
 }
 
-// streamed is one event of a stream.
+// streamed describes one kind of event in an event stream.
 type streamed struct {
 	name string
-	data any // an example of the event's data; nil for {}
+	data any // a value that has the type of the event's data; nil if the data is {}
 }
 
-// apiRoot is the path of the admin API.
+// apiRoot is the path below which the admin API is.
 const apiRoot = "/api/v1"
 
 var (
@@ -61,7 +62,7 @@ var (
 	}
 )
 
-// routes returns the table of routes. Each part of the API adds its own routes.
+// routes returns all routes. The files that implement parts of the API define their own routes.
 func routes() []route {
 	all := []route{
 		{
@@ -126,7 +127,8 @@ func (a *API) register(mux *http.ServeMux) {
 	})
 }
 
-// dispatch answers a request for a path with one of its routes.
+// dispatch answers a request with the route in list that has the method of the request. All routes
+// in list have the same path.
 func (a *API) dispatch(w http.ResponseWriter, r *http.Request, list []route) {
 	var allowed []string
 	for i := range list {

@@ -14,7 +14,7 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 )
 
-// Question is an elicitation request of the server: a form, or a page to visit.
+// Question is an elicitation request from a server: a form, or a page to visit.
 type Question struct {
 	ID      string          `json:"id"`
 	Message string          `json:"message"`
@@ -30,21 +30,21 @@ type RunAnswer struct {
 	Content json.RawMessage `json:"content,omitempty" doc:"an object with the fields of the form; only with accept"`
 }
 
-// runQuestion is a question that waits for its answer.
+// runQuestion is a question that has not been answered. id is the id of the server's request.
 type runQuestion struct {
 	Question
 	id jsonrpc.ID
 }
 
-// These constants limit how much of a text is searched for secrets, if only its beginning is shown.
+// These are the limits of cleanHead.
 const (
-	maxCleaned = 64 << 10 // bytes that are searched
-	cutSecret  = 8 << 10  // bytes at the end that are not shown
+	maxCleaned = 64 << 10 // bytes of a text in which cleanHead masks secrets
+	cutSecret  = 8 << 10  // bytes that cleanHead omits at the end of a longer text
 )
 
-// cleanHead returns the beginning of a text with its secrets masked. It searches only as much of the
-// text as may be shown. If the text is longer, cleanHead leaves out the end of the result, because a
-// secret that is cut off there may not be recognised.
+// cleanHead returns the first 64 KiB of a text with the secrets masked. If the text is longer,
+// cleanHead also omits the last 8 KiB of this result: a secret at its end may have been cut off, and
+// clean may not recognise a part of a secret.
 func cleanHead(text string, clean func(string) string) string {
 	if len(text) <= maxCleaned {
 		return clean(text)
@@ -53,7 +53,7 @@ func cleanHead(text string, clean func(string) string) string {
 	return head[:max(0, len(head)-cutSecret)] + "…"
 }
 
-// hear handles a notification or a request of the server.
+// hear handles a notification or a request from the server.
 func (x *run) hear(m *jsonrpc.Message, clean func(string) string) {
 	text := func(key string, limit int) string {
 		s, _ := jsonrpc.Text(m.Raw, m.Param(key))
@@ -86,13 +86,13 @@ func (x *run) hear(m *jsonrpc.Message, clean func(string) string) {
 		x.keepLog(l)
 		x.publish(EventLog, l)
 	case m.Method == mcp.NoteCancelled:
-		// The server or Dragoman no longer waits for the answer.
+		// The sender no longer waits for the answer to this question.
 		x.settle(func(q *runQuestion) bool { return string(q.id) == string(m.Param("requestId").Of(m.Raw)) })
 	}
 }
 
-// ask handles a request of the server. Dragoman passes on only elicitation requests, because
-// the client declares nothing else.
+// ask handles a request from the server. It accepts only elicitation requests, because a run declares
+// no other client capability.
 func (x *run) ask(m *jsonrpc.Message, clean func(string) string) {
 	s, _ := jsonrpc.Text(m.Raw, m.Param("message"))
 	url, _ := jsonrpc.Text(m.Raw, m.Param("url"))
@@ -122,7 +122,7 @@ func (x *run) ask(m *jsonrpc.Message, clean func(string) string) {
 	x.publish(EventQuestion, q.Question)
 }
 
-// questionsLocked updates the open questions that the run shows.
+// questionsLocked updates show.Questions and show.State after a change of x.questions.
 func (x *run) questionsLocked() {
 	x.show.Questions = nil
 	for _, q := range x.questions {
@@ -136,7 +136,8 @@ func (x *run) questionsLocked() {
 	}
 }
 
-// settle removes the open questions that match, and returns the last of them.
+// settle removes the open questions for which match is true. It publishes and returns the last
+// question that it has removed, or returns nil.
 func (x *run) settle(match func(*runQuestion) bool) (found *runQuestion) {
 	x.mu.Lock()
 	x.questions = slices.DeleteFunc(x.questions, func(q *runQuestion) bool {
@@ -171,8 +172,8 @@ func (a *API) answerRun(r *http.Request) (any, *Problem) {
 	return out, nil
 }
 
-// AnswerRun answers a question of the server in a run, as POST /api/v1/runs/{id}/answers does.
-// The server gets the content byte for byte. The problem is nil after success.
+// AnswerRun answers an open question of a run, as POST /api/v1/runs/{id}/answers does. The server
+// gets the content byte for byte. The returned problem is nil after success.
 func (a *API) AnswerRun(ctx context.Context, id string, in RunAnswer) (Run, *Problem) {
 	x, bad := a.runs.find(id)
 	if bad != nil {

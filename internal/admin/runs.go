@@ -24,7 +24,8 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/upstream"
 )
 
-// RunRequest says what to run. Exactly one of tool, prompt and resource is set.
+// RunRequest is the body of a request to start a run. Exactly one of Tool, Prompt and Resource must
+// be set.
 type RunRequest struct {
 	Tool      string          `json:"tool,omitempty" doc:"the name of a tool, as the server calls it"`
 	Prompt    string          `json:"prompt,omitempty" doc:"the name of a prompt, as the server calls it"`
@@ -35,7 +36,7 @@ type RunRequest struct {
 	Unchecked bool            `json:"unchecked,omitempty" doc:"send the arguments without checking them against the schema of the tool"`
 }
 
-// Run is a call that the API makes as a client, and its result.
+// Run is a call that the API makes as a client of a server, and the result of the call.
 type Run struct {
 	ID       string     `json:"id"`
 	Server   string     `json:"server"`
@@ -48,10 +49,10 @@ type Run struct {
 	Seconds  float64    `json:"seconds" doc:"how long the run took, or has run so far"`
 	Revision string     `json:"revision"`
 	TraceID  string     `json:"traceId" doc:"the W3C trace id of the call, which /api/v1/calls?q= accepts"`
-	// Arguments are what Dragoman sends to the server, except for secrets, which are masked.
+	// Arguments is the JSON that Dragoman sends to the server, but with masked secrets.
 	Arguments json.RawMessage `json:"arguments,omitempty" doc:"the arguments of the call, with masked secrets; left out if they are larger than 64 KiB"`
 	Progress  *Progress       `json:"progress,omitempty"`
-	// Questions are the questions of the server that wait for an answer.
+	// Questions holds the questions from the server that have not been answered.
 	Questions   []Question      `json:"questions,omitempty"`
 	Result      json.RawMessage `json:"result,omitempty" doc:"the result of the server"`
 	ResultBytes int             `json:"resultBytes,omitempty" doc:"the length of the whole result in bytes"`
@@ -60,7 +61,7 @@ type Run struct {
 	Error       *RunError       `json:"error,omitempty"`
 }
 
-// Progress is the last progress that the server reported.
+// Progress is the progress that the server reported last.
 type Progress struct {
 	Progress float64  `json:"progress"`
 	Total    *float64 `json:"total,omitempty"`
@@ -75,7 +76,7 @@ type RunError struct {
 	Data    json.RawMessage  `json:"data,omitempty"`
 }
 
-// RunLog is a log message of the server during a run.
+// RunLog is a log message that the server sent during a run.
 type RunLog struct {
 	Time   time.Time `json:"time"`
 	Level  string    `json:"level"`
@@ -83,7 +84,7 @@ type RunLog struct {
 	Text   string    `json:"text" doc:"at most 4 KiB; if the message is not a string, its JSON"`
 }
 
-// Runs is a page of runs, newest first.
+// Runs is one page of the list of runs. The newest run is first.
 type Runs struct {
 	Runs  []Run  `json:"runs"`
 	Total int    `json:"total"`
@@ -105,41 +106,41 @@ const (
 const (
 	EventProgress = "progress" // a progress notification; the data is a Progress
 	EventLog      = "log"      // a log message; the data is a RunLog
-	EventQuestion = "question" // a new question; the data is a Question
-	EventAnswered = "answered" // a question that no longer waits; the data is the Question
+	EventQuestion = "question" // a new question from the server; the data is a Question
+	EventAnswered = "answered" // a question that was answered or withdrawn; the data is the Question
 	EventResult   = "result"   // the end of the run; the data is the Run
 )
 
 // Limits of runs.
 const (
-	mostRuns        = 16        // runs at the same time
-	keptRuns        = 100       // ended runs that are kept
-	keptResults     = 16 << 20  // bytes of all results
+	mostRuns        = 16        // runs that may run at the same time
+	keptRuns        = 100       // ended runs in the list of runs
+	keptResults     = 16 << 20  // bytes of the results of all runs
 	keptResult      = 1 << 20   // bytes of one result
 	maxRunBody      = 1 << 20   // bytes of a request
 	mostQuestions   = 32        // open questions in one run
-	keptArguments   = 64 << 10  // bytes of the arguments of one run
-	keptLogs        = 100       // log messages of one run
-	keptLogBytes    = 64 << 10  // bytes of the log messages of one run
-	runEvents       = 500       // events kept for readers of the stream
-	runEventBytes   = 512 << 10 // bytes of the kept events of one run
-	maxRunText      = 4 << 10   // bytes of a text of the server
+	keptArguments   = 64 << 10  // bytes of the arguments that one run keeps
+	keptLogs        = 100       // log messages that one run keeps
+	keptLogBytes    = 64 << 10  // bytes of the log messages that one run keeps
+	runEvents       = 500       // events that one run keeps for its stream
+	runEventBytes   = 512 << 10 // bytes of the events that one run keeps
+	maxRunText      = 4 << 10   // bytes of a text from the server
 	maxRunSchema    = 64 << 10  // bytes of the schema of a question
 	usualRunTimeout = 300 * time.Second
 	mostRunTimeout  = time.Hour
 	mostRunStreams  = 64
 )
 
-// visitorInfo is the beginning of the client information that servers get from runs.
+// visitorInfo is the beginning of the client information (clientInfo) that a run sends to a server.
 const visitorInfo = `{"name":"dragoman console","version":`
 
-// visitorCapabilities are the capabilities of the client of a run: a person at the console can
-// answer these requests.
+// visitorCapabilities are the client capabilities that a run declares. A user of the console can
+// answer elicitation requests.
 const visitorCapabilities = `{"elicitation":{"form":{},"url":{}}}`
 
 var errRunCancelled, errRunTimeout = errors.New("the run was cancelled"), errors.New("the run has reached its timeout")
 
-// run is one run. Its mutex guards show and questions.
+// run is one run. Its mutex guards the fields below the mutex.
 type run struct {
 	number uint64
 	cancel context.CancelCauseFunc
@@ -149,10 +150,10 @@ type run struct {
 	show      Run
 	questions []*runQuestion // the open questions
 	asked     int
-	logBytes  int              // the bytes of show.Logs
-	visitor   *runtime.Visitor // nil until the visitor is connected
-	// maskedResult is the result with its secrets masked. maskedWith is the configuration that
-	// has these secrets.
+	logBytes  int              // the number of bytes in show.Logs
+	visitor   *runtime.Visitor // nil before the visitor is connected
+	// maskedResult is the result with masked secrets. The secrets are those of the configuration
+	// maskedWith.
 	maskedResult json.RawMessage
 	maskedWith   *config.Snapshot
 }
@@ -195,7 +196,8 @@ var runRoutes = []route{
 	},
 }
 
-// readBody decodes a JSON body. It refuses a body that is too large.
+// readBody decodes the JSON body of a request into the value that to points to. It returns a problem
+// if the body is invalid, or if the body has more bytes than the limit most.
 func readBody(r *http.Request, most int64, to any) *Problem {
 	kind, _, _ := strings.Cut(r.Header.Get("Content-Type"), ";")
 	if !strings.EqualFold(strings.TrimSpace(kind), "application/json") {
@@ -237,9 +239,9 @@ func (a *API) startRun(r *http.Request) (any, *Problem) {
 	return out, nil
 }
 
-// StartRun starts a run on a server and returns it. It does the same as POST
-// /api/v1/servers/{name}/runs and does not wait for the end of the run. It sends the arguments
-// byte for byte. ctx bounds only the check of the request. The problem is nil after success.
+// StartRun starts a run on a server and returns it, as POST /api/v1/servers/{name}/runs does. It does
+// not wait until the run has ended. The server gets the arguments byte for byte. ctx limits only the
+// time to check the arguments, not the run. The returned problem is nil after success.
 func (a *API) StartRun(ctx context.Context, server string, q RunRequest) (Run, *Problem) {
 	if bad := a.noServer(server); bad != nil {
 		return Run{}, bad
@@ -310,8 +312,8 @@ func (a *API) StartRun(ctx context.Context, server string, q RunRequest) (Run, *
 	return x.snapshot(true), nil
 }
 
-// checkArguments checks arguments against the schema of a tool. It makes no check if the
-// server does not list the tool, or if the schema cannot be used. Then the server checks them.
+// checkArguments checks arguments against the schema of a tool. If the server does not list the
+// tool, or if the schema cannot be used, it checks nothing and leaves the check to the server.
 func (a *API) checkArguments(ctx context.Context, server, name string, arguments []byte) *Problem {
 	x, bad := a.findTool(ctx, server, name)
 	if bad != nil {
@@ -324,8 +326,8 @@ func (a *API) checkArguments(ctx context.Context, server, name string, arguments
 	return unfit(jsonrpc.Find(x.raw, whole, "inputSchema").Of(x.raw), arguments, "/arguments", "arguments", "The arguments do not fit the schema of the tool")
 }
 
-// unfit returns the problem of a value that is not valid for a schema of a server. It returns
-// nil if the value is valid.
+// unfit returns a problem if value does not match raw, which is a JSON Schema from a server. It
+// returns nil if value matches, or if the schema cannot be used.
 func unfit(raw, value []byte, pointer, what, title string) *Problem {
 	c, err := schema.Compile(raw)
 	if err != nil {
@@ -340,8 +342,9 @@ func unfit(raw, value []byte, pointer, what, title string) *Problem {
 	return p
 }
 
-// FaultsOf returns the faults of a value that is not valid for a schema of a server. The pointers
-// begin at the value. It returns nil if the value is valid, or if the schema cannot be used.
+// FaultsOf returns the errors in value according to raw, which is a JSON Schema from a server. The
+// pointers of the errors are relative to value. FaultsOf returns nil if value matches the schema, or
+// if the schema cannot be used.
 func FaultsOf(raw, value []byte) []ValueError {
 	c, err := schema.Compile(raw)
 	if err != nil {
@@ -354,7 +357,7 @@ func FaultsOf(raw, value []byte) []ValueError {
 	return faultsOf(all, "")
 }
 
-// faultsOf returns the problems of a value that is at a pointer.
+// faultsOf converts the problems in a value to ValueErrors. pointer is the JSON pointer of the value.
 func faultsOf(all []schema.Problem, pointer string) (out []ValueError) {
 	for _, x := range all {
 		path := x.Path
@@ -370,7 +373,8 @@ func faultsOf(all []schema.Problem, pointer string) (out []ValueError) {
 	return out
 }
 
-// paramsOf returns the params of the request. It includes the arguments byte for byte.
+// paramsOf returns the params of the MCP request for q, with the arguments byte for byte. parent is
+// the traceparent of the request.
 func paramsOf(q *RunRequest, parent string) []byte {
 	var out []byte
 	switch {
@@ -388,7 +392,7 @@ func paramsOf(q *RunRequest, parent string) []byte {
 	return append(append(out, parent...), `"}}`...)
 }
 
-// perform makes the call and waits for its end.
+// perform makes the call of a run, waits until the call has ended, and records its result.
 func (x *run) perform(ctx context.Context, a *API, revision mcp.Revision, params []byte, clean func(string) string) {
 	v, err := a.opts.Runtime.Visit(ctx, x.show.Server, runtime.VisitOptions{
 		Revision: revision, Info: append(jsonrpc.AppendQuote([]byte(visitorInfo), a.opts.Version), '}'), Capabilities: []byte(visitorCapabilities),
@@ -403,8 +407,8 @@ func (x *run) perform(ctx context.Context, a *API, revision mcp.Revision, params
 	x.visitor = v
 	x.mu.Unlock()
 	if a.modern(x.show.Server) {
-		// A modern server logs only if the request asks for it. A legacy server has one level for
-		// all clients, which a run must not change.
+		// A modern server sends log messages only if the request sets a log level. A legacy server
+		// has one log level for all clients, so a run must not change it.
 		_, _ = v.Call(ctx, mcp.MethodSetLevel, []byte(`{"level":"info"}`))
 	}
 	answer, err := v.Call(ctx, x.show.Method, params)
@@ -422,7 +426,7 @@ func (x *run) perform(ctx context.Context, a *API, revision mcp.Revision, params
 			state = runToolError
 		}
 		kept, omitted := keepResult(result)
-		// A slice of the message would keep the whole message in memory.
+		// Clone the result, because a slice of the message would keep the whole message in memory.
 		x.end(state, bytes.Clone(kept), omitted, nil, len(result))
 	}
 }
@@ -432,7 +436,7 @@ func (a *API) modern(server string) bool {
 	return slices.ContainsFunc(a.opts.Runtime.Statuses(), func(s upstream.Status) bool { return s.Name == server && s.Revision.Modern() })
 }
 
-// fail ends a run that has no result.
+// fail records the end of a run that has no result because of err.
 func (x *run) fail(ctx context.Context, err error, clean func(string) string) {
 	state, out := runFailed, &RunError{Message: excerpt.Lines(cleanHead(err.Error(), clean), maxRunText)}
 	var wire *jsonrpc.Error
@@ -452,7 +456,7 @@ func (x *run) fail(ctx context.Context, err error, clean func(string) string) {
 	x.end(state, nil, nil, out)
 }
 
-// end records the end of a run. size is the size of the whole result.
+// end records the end of a run. size is the length of the whole result in bytes.
 func (x *run) end(state string, result []byte, omitted []Omitted, e *RunError, size ...int) {
 	now := time.Now().UTC()
 	x.mu.Lock()
@@ -467,16 +471,17 @@ func (x *run) end(state string, result []byte, omitted []Omitted, e *RunError, s
 	x.events.End()
 }
 
-// publish adds an event for the readers of the stream.
+// publish adds an event to the stream of the run.
 func (x *run) publish(name string, data any) {
 	b, err := json.Marshal(data)
 	if err != nil {
-		return // cannot happen: the raw JSON in data is valid
+		return // cannot happen, because all raw JSON in data is valid
 	}
 	x.events.Add(runEvent{name, b}, len(b))
 }
 
-// snapshot returns a copy of the run, with or without its result.
+// snapshot returns a copy of the run. If result is false, the copy has no result, no arguments and no
+// log messages.
 func (x *run) snapshot(result bool) Run {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -551,8 +556,8 @@ func (a *API) cancelRun(r *http.Request) (any, *Problem) {
 	return out, nil
 }
 
-// CancelRun cancels a run, as DELETE /api/v1/runs/{id} does, and returns it without its result.
-// It does not wait for the end of the run. A run that has ended does not change.
+// CancelRun cancels a run, as DELETE /api/v1/runs/{id} does, and returns it without its result. It
+// does not wait until the run has ended. It has no effect on a run that has already ended.
 func (a *API) CancelRun(id string) (Run, *Problem) {
 	x, bad := a.runs.find(id)
 	if bad != nil {
@@ -562,7 +567,8 @@ func (a *API) CancelRun(id string) (Run, *Problem) {
 	return x.snapshot(false), nil
 }
 
-// FindRun returns a run. Secrets in its result are masked. The problem is nil after success.
+// FindRun returns the run with the given id. Secrets in the result of the run are masked. The returned
+// problem is nil after success.
 func (a *API) FindRun(id string) (Run, *Problem) {
 	x, bad := a.runs.find(id)
 	if bad != nil {
@@ -575,8 +581,8 @@ func (a *API) FindRun(id string) (Run, *Problem) {
 	return out, nil
 }
 
-// masked returns the result of a run with masked secrets. It keeps the masked result until the
-// configuration changes, because the search for secrets in a large result is slow.
+// masked returns the result of a run with masked secrets. It caches the masked result until the
+// configuration changes, because masking a large result is slow.
 func (x *run) masked(rt *runtime.Runtime, result []byte) json.RawMessage {
 	now := rt.Current()
 	x.mu.Lock()
@@ -585,22 +591,22 @@ func (x *run) masked(rt *runtime.Runtime, result []byte) json.RawMessage {
 	if known && shown != nil {
 		return shown
 	}
-	shown = cleanJSON(rt.Clean(x.show.Server), result) // Server never changes, so no lock is needed
+	shown = cleanJSON(rt.Clean(x.show.Server), result) // show.Server never changes, so no lock is needed
 	x.mu.Lock()
 	x.maskedWith, x.maskedResult = now, shown
 	x.mu.Unlock()
 	return shown
 }
 
-// FindRuns returns the last runs of a tool, a prompt or a resource of a server without their
-// results, the newest first. name is the name or the URI. "" for server and name selects all
-// runs.
+// FindRuns returns up to limit runs without their results, newest first. It selects the runs on the
+// given server of the tool or prompt with the given name, or of the resource with this URI. If both
+// server and name are "", it selects all runs.
 func (a *API) FindRuns(server, name string, limit int) (out []Run) {
 	for _, x := range a.runs.newest() {
 		if len(out) >= limit {
 			break
 		}
-		if server == "" && name == "" || x.show.Server == server && x.show.Name == name { // these members do not change, so they need no lock
+		if server == "" && name == "" || x.show.Server == server && x.show.Name == name { // Server and Name never change, so no lock is needed
 			out = append(out, x.snapshot(false))
 		}
 	}
@@ -617,13 +623,14 @@ func (a *API) serveRunStream(w http.ResponseWriter, r *http.Request) {
 	serveRunEvents(w, r, a.runStreams, x.events)
 }
 
-// refuseStream answers a request for a stream that does not exist.
+// refuseStream answers a request for a stream with a problem, because the stream does not exist.
 func refuseStream(w http.ResponseWriter, r *http.Request, bad Problem) {
 	bad.Instance = r.URL.Path
 	refuse(w, bad)
 }
 
-// serveRunEvents sends the events of a run, beginning where the client stopped.
+// serveRunEvents sends events as a stream. It begins after the last event that the client has already
+// received, or with the oldest event.
 func serveRunEvents(w http.ResponseWriter, r *http.Request, streams *Streams, events *Ring[runEvent]) {
 	after := uint64(0)
 	if id := lastEventID(r); id != "" {
