@@ -239,22 +239,23 @@ func (l *pipeConn) Post(ctx context.Context, method string, params []byte, _ *tr
 	return l.pipe.Send(ctx, nil, jsonrpc.AppendNotification(nil, method, params))
 }
 
-// OnLate sets the function that gets late answers. See handshake.LateAnswers.
+// OnLate sets the function that gets late answers to requests of the handshake. See
+// handshake.LateAnswers.
 func (l *pipeConn) OnLate(f func(*jsonrpc.Message)) {
 	l.mu.Lock()
 	l.onLate = f
 	l.mu.Unlock()
 }
 
-// These constants bound the results that are kept although they match no request. The first result
-// may be as long as any message, because a server that pushes its manifest sends it first.
+// These constants limit the results in pipeConn.unasked. Only the first result may be longer than
+// maxUnaskedBytes, because a server that pushes its manifest sends the manifest first.
 const (
 	maxUnasked      = 4
 	maxUnaskedBytes = 1 << 20
 )
 
-// OnUnasked sets the function that gets results that match no request. See
-// handshake.UnaskedAnswers.
+// OnUnasked sets the function that gets results that match no request. If f is nil, the handshake has
+// ended, and such results are dropped. See handshake.UnaskedAnswers.
 func (l *pipeConn) OnUnasked(f func(*jsonrpc.Message)) {
 	l.mu.Lock()
 	l.onPush = f
@@ -269,7 +270,8 @@ func (l *pipeConn) OnUnasked(f func(*jsonrpc.Message)) {
 	}
 }
 
-// push handles a result that matches no request.
+// push handles a result that matches no request. It passes the result to onPush, or keeps it until
+// onPush is set.
 func (l *pipeConn) push(m *jsonrpc.Message) {
 	l.mu.Lock()
 	f := l.onPush
@@ -322,7 +324,7 @@ func (l *pipeConn) sent() (n int) {
 	return n
 }
 
-// withdraw fails the calls of which nothing was sent. New calls fail too until the server reads
+// withdraw fails all calls of which no byte was sent. New calls also fail until the server reads
 // again.
 func (l *pipeConn) withdraw() {
 	d, _ := l.pipe.Stalled()
@@ -338,7 +340,7 @@ func (l *pipeConn) silence() (time.Duration, bool) {
 	return time.Since(l.started) - time.Duration(l.heard.Load()), true
 }
 
-// read reads all messages of the pipe. It never waits for a client.
+// read reads all messages from the pipe. It never waits for a client.
 func (l *pipeConn) read() {
 	for {
 		m, err := l.pipe.Read()
@@ -356,7 +358,7 @@ func (l *pipeConn) read() {
 	}
 }
 
-// finish fails all pending requests.
+// finish ends the connection and fails all pending requests.
 func (l *pipeConn) finish(err error) {
 	l.mu.Lock()
 	l.ended = err
@@ -371,7 +373,7 @@ func (l *pipeConn) finish(err error) {
 	l.server.end(err)
 }
 
-// signal wakes the goroutine that waits for p. It is called under pipeConn.mu and never blocks.
+// signal wakes the goroutine that waits for p. It never blocks. The caller holds pipeConn.mu.
 func (p *pending) signal() {
 	select {
 	case p.wake <- struct{}{}:
@@ -411,7 +413,7 @@ func (l *pipeConn) dispatch(m *jsonrpc.Message) {
 	}
 }
 
-// takeRequest handles a request of the server.
+// takeRequest handles a server request.
 func (l *pipeConn) takeRequest(m *jsonrpc.Message) {
 	switch n, where := l.server.ownerOf(m, l, func(n int64) bool { return l.waiting(n) != nil }); where {
 	case here:
@@ -438,8 +440,9 @@ func (l *pipeConn) takeUnattributed(m *jsonrpc.Message) {
 	}
 }
 
-// add queues m for the call p. If p is nil, it passes m to the function other. A request that
-// cannot be queued is refused, because the server waits for its answer.
+// add queues m for the call p. If p is nil, add passes m to the function other. If a server request
+// cannot be queued, add passes it to another call or refuses it, because the server waits for an
+// answer.
 func (l *pipeConn) add(p *pending, m *jsonrpc.Message, other func(*jsonrpc.Message)) {
 	if p == nil {
 		other(m)
@@ -455,7 +458,7 @@ func (l *pipeConn) add(p *pending, m *jsonrpc.Message, other func(*jsonrpc.Messa
 }
 
 // queue appends m to the events of p. On success it returns "". Otherwise it returns the reason for
-// the failure. For example, the caller may have given up p in the meantime.
+// the failure. For example, p may be an abandoned call.
 func (l *pipeConn) queue(p *pending, m *jsonrpc.Message) (why string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -473,8 +476,8 @@ func (l *pipeConn) queue(p *pending, m *jsonrpc.Message) (why string) {
 	}
 	full := len(p.events) >= maxEvents || p.bytes+len(m.Raw) > maxEventBytes && len(p.events) > 0
 	if m.Kind == jsonrpc.Request {
-		// The server waits for the answers to its requests, so other messages must not use up the
-		// space for these requests.
+		// The server waits for the answers to its requests, so there is extra space for requests that
+		// other messages cannot use.
 		full = len(p.events) >= maxEvents+maxQuestions || p.bytes+len(m.Raw) > maxEventBytes+maxQuestionBytes && len(p.events) > 0
 	}
 	if full {
@@ -493,9 +496,9 @@ func (l *pipeConn) takeAnswer(m *jsonrpc.Message) {
 	if !ok || p == nil {
 		l.forgetAbandonedLocked(n)
 		l.mu.Unlock()
-		// An answer without an id, or with the id null or 0, belongs to a notification, because
-		// some servers answer notifications. Other answers are late or unsolicited. During the
-		// handshake, the server may have pushed them.
+		// Some servers answer notifications. Such an answer has no id, or the id null or 0. All
+		// other answers that match no request are late or unsolicited. For example, a server may
+		// push its manifest during the handshake.
 		l.server.logOdd("answer", string(m.ID))
 		if !l.server.unasked(n) && m.Kind == jsonrpc.Result {
 			l.push(m)
@@ -515,8 +518,8 @@ func (l *pipeConn) takeAnswer(m *jsonrpc.Message) {
 	}
 }
 
-// number parses an id or token that Dragoman has chosen. The server may have changed it to a
-// string, or added a zero fraction.
+// number parses an id or token that Dragoman has chosen. It accepts the number as a string and with
+// the fraction .0, because some servers change the number in these ways.
 func number(raw []byte, at jsonrpc.Span) (int64, bool) {
 	if at.IsZero() {
 		return 0, false

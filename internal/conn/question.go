@@ -18,10 +18,10 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/transport"
 )
 
-// serveRequest answers a request of the server on its own goroutine. Close waits for the
-// goroutine. f is the call that the request belongs to, or nil if unknown. mates are other
-// calls of the same client that it may belong to. The request stays open until all of these
-// calls have ended.
+// serveRequest answers a server request on a separate goroutine. Close waits for this goroutine. f is
+// the call that the request belongs to, or nil if the call is unknown. mates are other calls of the
+// same client that the request may belong to. If nobody has answered the request when the last of
+// these calls ends, the request ends too.
 func (s *Conn) serveRequest(m *jsonrpc.Message, f *flow, mates []*flow) {
 	if m.Method == mcp.MethodPing {
 		s.respond(jsonrpc.AppendResult(nil, m.ID, []byte("{}")))
@@ -116,8 +116,8 @@ func (s *Conn) serveRequest(m *jsonrpc.Message, f *flow, mates []*flow) {
 // delivered.
 const callEnded = "the call that it belongs to has ended"
 
-// refuse refuses a server request that no client gets. A ping gets its normal answer, because
-// it is about the connection and not about a call.
+// refuse refuses a server request that no client gets. A ping gets its normal answer, because a ping
+// is about the connection and not about a call.
 func (s *Conn) refuse(m *jsonrpc.Message, why string) {
 	switch {
 	case m.Method == mcp.MethodPing:
@@ -127,9 +127,9 @@ func (s *Conn) refuse(m *jsonrpc.Message, why string) {
 	}
 }
 
-// mustNotAsk reports whether the server must not send requests at all, and logs the request.
-// 2026-07-28 §stdio and §Streamable HTTP: a modern server must not send requests, and Dragoman must
-// not answer them.
+// mustNotAsk reports whether the revision of the server does not allow server requests. If so,
+// mustNotAsk logs the request m. 2026-07-28 §stdio and §Streamable HTTP: a modern server must not send
+// requests, and Dragoman must not answer them.
 func (s *Conn) mustNotAsk(m *jsonrpc.Message) bool {
 	opened := s.opening.Load()
 	if opened == nil || opened.Revision.Can(mcp.AskedMidCall) {
@@ -141,8 +141,8 @@ func (s *Conn) mustNotAsk(m *jsonrpc.Message) bool {
 
 var errServerCancelled = errors.New("the server cancelled its request")
 
-// untilEnded returns a context that ends when the last of the calls in owners ends, with the same
-// cause. If there are no owners, the context ends with the connection.
+// untilEnded returns a context that ends when the last of the calls in owners ends. The context has
+// the same cause as that call. If there are no owners, the context ends with the connection.
 func (s *Conn) untilEnded(owners []*flow) (context.Context, context.CancelCauseFunc) {
 	switch len(owners) {
 	case 0:
@@ -176,11 +176,11 @@ func (s *Conn) ask(ctx context.Context, m *jsonrpc.Message, owners []*flow) (f *
 	began := time.Now()
 	if len(owners) > 0 {
 		for _, x := range owners {
-			x.open.Add(1) // the server may wait for the user in any of these calls
+			x.open.Add(1) // the server may wait for the user in any of these calls, so none of them may time out
 		}
 		for i, x := range owners {
 			if f = x; i > 0 {
-				f.received(m.Raw, jsonrpc.Head{}) // the previous call has ended, so the request belongs to x
+				f.received(m.Raw, jsonrpc.Head{}) // the previous call has its answer, so the request belongs to x
 			}
 			if answer, err = f.caller.Ask(ctx, withoutToken(f.trail(), m)); !errors.Is(err, mcp.ErrAnswered) {
 				break
@@ -188,7 +188,7 @@ func (s *Conn) ask(ctx context.Context, m *jsonrpc.Message, owners []*flow) (f *
 		}
 		for _, x := range owners {
 			if x.ctx.Err() == nil {
-				x.resetIdle() // the timer must start again before it sees that no request is open
+				x.resetIdle() // before open becomes 0, because otherwise the idle timeout could expire at once
 			}
 			x.open.Add(-1)
 		}
@@ -206,8 +206,8 @@ func (s *Conn) ask(ctx context.Context, m *jsonrpc.Message, owners []*flow) (f *
 	return f, answer, err
 }
 
-// matesAmong returns the calls other than f that a server request may belong to, oldest first.
-// The request does not name its call.
+// matesAmong returns the calls in all, except f, that a server request may belong to, oldest first.
+// The request was attributed to f and does not name its call.
 func matesAmong(all iter.Seq[*flow], f *flow) (mates []*flow) {
 	for x := range all {
 		if x != f && mayOwn(x.call, f.call) {
@@ -218,8 +218,8 @@ func matesAmong(all iter.Seq[*flow], f *flow) (mates []*flow) {
 	return mates
 }
 
-// withoutToken removes the progress token from a server request. The token names the server's
-// call. It is valid only between Dragoman and the server, so the client cannot use it.
+// withoutToken removes the progress token from a server request. The token is valid only between
+// Dragoman and the server, so the client cannot use the token.
 func withoutToken(t *jsonrpc.Trail, m *jsonrpc.Message) *jsonrpc.Message {
 	meta := m.Param(mcp.KeyMeta)
 	if jsonrpc.Find(m.Raw, meta, mcp.KeyProgressToken).IsZero() {
@@ -254,16 +254,17 @@ func (s *Conn) cancelRequest(m *jsonrpc.Message) {
 	}
 }
 
-// These constants bound the backlog. The backlog contains messages for a server that does not
-// read, in addition to the queue of its transport.
+// These constants limit the backlog. The backlog contains the messages that do not fit into the queue
+// of the transport, because the server does not read.
 const (
 	maxBacklog      = 512
 	maxBacklogBytes = 1 << 20
 )
 
-// respond sends an answer to a server request, or a cancellation. It does not wait for the
-// server, because its caller reads the connection or runs a call. On a pipe, messages keep
-// their order. If the queue and the backlog are full, respond drops the message.
+// respond sends an answer to a server request, or a cancellation. It does not wait for the server,
+// because respond may run on the goroutine that reads the connection or on the goroutine of a call.
+// On a pipe, messages keep their order. If the queue and the backlog are full, respond drops the
+// message.
 func (s *Conn) respond(body []byte) {
 	s.mu.Lock()
 	err := error(transport.ErrFull)
@@ -308,13 +309,15 @@ func (s *Conn) deliverBacklog() {
 	}
 }
 
-// respondTo does the same as respond, for an answer to a request of the call f, which may be nil.
+// respondTo does the same as respond, for the answer to a server request that belongs to the call f.
+// If f is nil, the call is unknown.
 func (s *Conn) respondTo(f *flow, body []byte) {
 	f.trail().Sent(jsonrpc.ServerWire, body)
 	s.respond(body)
 }
 
-// deliverTo does the same as deliver, for an answer to a request of the call f, which may be nil.
+// deliverTo does the same as deliver, for the answer to a server request that belongs to the call f.
+// If f is nil, the call is unknown.
 func (s *Conn) deliverTo(f *flow, body []byte) {
 	t := f.trail()
 	out := transport.Outgoing{Body: body, Rules: s.rules(), Trail: t, Passage: t.Sent(jsonrpc.ServerWire, body)}
@@ -324,9 +327,9 @@ func (s *Conn) deliverTo(f *flow, body []byte) {
 	}
 }
 
-// deliver sends an answer to a server request. It may block, so it needs its own goroutine. On
-// a pipe it blocks until the end of the connection, since a busy server reads the answer later.
-// Over HTTP it gives up after 10 s.
+// deliver sends an answer to a server request, or a cancellation. It may block, so it must run on a
+// separate goroutine. On a pipe, deliver waits until the server accepts the message or the connection
+// ends, because a busy server may read the message later. Over HTTP, deliver gives up after 10 s.
 func (s *Conn) deliver(body []byte) {
 	if err := s.link.post(s.life, &transport.Outgoing{Body: body, Rules: s.rules()}); err != nil {
 		s.undelivered(err)

@@ -11,7 +11,8 @@ import (
 
 // refused handles a frame that the pipe refused with err. why describes what is wrong with the
 // frame. If the frame certainly answers a particular request, that request fails now, because the
-// server will not send its answer again. Any other frame is only counted.
+// server will not send the answer again. A batch is passed to the method batch. Any other frame is
+// only counted and logged.
 func (l *pipeConn) refused(err error, why *jsonrpc.Error) {
 	var bad *transport.BadAnswer
 	if errors.As(err, &bad) && l.failWith(bad) {
@@ -29,9 +30,9 @@ func (l *pipeConn) refused(err error, why *jsonrpc.Error) {
 	l.server.noteOdd("refused", why.Message)
 }
 
-// batch handles an array of messages. A server whose revision has batches may send them
-// (2025-03-26 §Base Protocol, "Batching": a receiver MUST support them). From other servers a batch
-// is an error, and the requests that the batch answers fail now.
+// batch handles an array of messages. A server may send such a batch if its revision has batches
+// (2025-03-26 §Base Protocol, "Batching": a receiver MUST support them). From any other server, a
+// batch is an error, and the requests that the batch answers fail now.
 func (l *pipeConn) batch(b *transport.Batch, why *jsonrpc.Error) {
 	items, err := jsonrpc.ScanBatch(b.Raw, jsonrpc.Limits{Bytes: len(b.Raw), Tolerant: true, Names: mcp.MethodName})
 	if err != nil {
@@ -79,8 +80,8 @@ func (l *pipeConn) failWith(bad *transport.BadAnswer) bool {
 }
 
 // soleRequestLocked returns the number of the only request that an answer can belong to. It returns
-// 0 if there is no such request or more than one. A recently abandoned request counts, because the
-// server may still answer it.
+// 0 if there is no such request or more than one. It also returns 0 if a request was abandoned
+// recently, because the server may still answer that request.
 func (l *pipeConn) soleRequestLocked() int64 {
 	sole := int64(0)
 	for n, p := range l.pending {
@@ -98,8 +99,8 @@ func (l *pipeConn) soleRequestLocked() int64 {
 	return sole
 }
 
-// unusable returns why the answer to a call could not be used. It returns "" if err is another
-// error.
+// unusable returns why the answer to a call could not be used. It returns "" if err has another
+// cause.
 func unusable(err error) string {
 	var bad *transport.BadAnswer
 	switch {

@@ -13,16 +13,17 @@ import (
 
 // Sessions is the state that all sessions with one server share.
 //
-// It assigns their request ids, which are also their progress tokens. A wrapper that publishes
-// a stdio program over HTTP may send each answer to all of its sessions. If two sessions used
-// the same id, one would get the other's answer.
+// Sessions assigns the request ids of all these sessions. The ids are also the progress tokens. A
+// wrapper that publishes a stdio program over HTTP may send each answer to all of its sessions. If
+// two sessions used the same id, one session would get the answer for the other session.
 //
-// Such a server broadcasts. Sessions detects this when an answer arrives at a session that did not
-// send the request. If a message does not name its call, Dragoman then looks for the call in all
-// sessions, since each session receives a copy of the message.
+// Such a wrapper broadcasts: it sends the messages for one session to all sessions. Sessions detects
+// a broadcast when an answer arrives at a session that did not send the request. From then on, if a
+// message does not name its call, Dragoman looks for the call in all sessions, because each session
+// receives a copy of the message.
 //
-// The zero Sessions starts at 1. NewSessions starts at a random number. Sessions is safe for
-// concurrent use.
+// With the zero Sessions, the ids start at 1. With NewSessions, they start at a random number.
+// Sessions is safe for concurrent use.
 type Sessions struct {
 	first   int64 // all ids are greater than this number
 	last    atomic.Int64
@@ -38,37 +39,38 @@ type Sessions struct {
 	tell       func() // set by OnBroadcast; nil after it was called
 }
 
-// member is one session, as Sessions uses it.
+// member contains the methods of a session that Sessions uses.
 type member interface {
 	// addCallsTo adds the session's calls in flight to t. It reports whether the server may
 	// still send messages about an abandoned call.
 	addCallsTo(t *attribution) (abandoned bool)
 }
 
-// These constants bound the first id. Ids stay below 2^31 for the first billion requests of a
-// process, because some servers read ids as 32-bit integers. Dragoman does not use ids below the
-// lower bound, because other clients of the same wrapper use them and start at 0 or 1.
+// These constants limit the first id. Ids stay below 2^31 for the first billion requests of a
+// process, because some servers read ids as 32-bit integers. Dragoman does not use ids below
+// minFirstID, because the ids of other clients of the same wrapper start at 0 or 1.
 const (
 	minFirstID = 1 << 20
 	maxFirstID = 1 << 30
 )
 
-// maxUnknown is the number of answers with unknown ids that count as mistakes of the server. If
-// more arrive, Dragoman assumes that the server also sends it the answers for other clients.
+// maxUnknown is the number of answers with unknown ids that Dragoman treats as mistakes of the
+// server. If more such answers arrive, Dragoman assumes that they are answers for other clients, and
+// that the server broadcasts.
 const maxUnknown = 1
 
 // NewSessions returns a Sessions that starts at a random id. So other processes that use the same
-// wrapper, and this process after a restart, almost certainly have other ids. Two processes that
-// send 10,000 requests each have a common id with a probability of 1 in 50,000. They confuse calls
-// only if both have this id in flight at the same time.
+// wrapper, and this process after a restart, almost certainly use different ids. If two processes
+// send 10,000 requests each, they have a common id with a probability of about 1 in 50,000. Even then,
+// they confuse calls only if both have a request with this id in flight at the same time.
 func NewSessions() *Sessions {
 	s := &Sessions{first: minFirstID + rand.Int64N(maxFirstID-minFirstID)}
 	s.last.Store(s.first)
 	return s
 }
 
-// OnBroadcast sets a function that is called once, when the server is found to broadcast. The
-// function f must not block.
+// OnBroadcast sets a function that Sessions calls once, when it detects that the server broadcasts.
+// The function f must not block.
 func (s *Sessions) OnBroadcast(f func()) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -87,11 +89,11 @@ func (s *Sessions) LateProgress() int64 { return s.late.Load() }
 func (s *Sessions) NoteOdd() { s.odd.Add(1) }
 
 // Odd returns the number of messages from the server that could not be used. Such a message is
-// unreadable, does not belong to a call, or is not allowed. Unasked counts answers, and
-// LateProgress counts late progress.
+// unreadable, does not belong to a call, or is not allowed. Odd does not include the messages that
+// Unasked and LateProgress count.
 func (s *Sessions) Odd() int64 { return s.odd.Load() }
 
-// Broadcasts reports whether the server sends messages for one session to all sessions.
+// Broadcasts reports whether Sessions has detected that the server broadcasts.
 func (s *Sessions) Broadcasts() bool { return s.broadcasts.Load() }
 
 func (s *Sessions) join(m member) {
@@ -103,9 +105,9 @@ func (s *Sessions) join(m member) {
 	s.members[m] = struct{}{}
 }
 
-// leave removes a session. Further calls have no effect. When the last session leaves,
-// everything that was learned about the server is reset, because the next session may be with
-// another server.
+// leave removes a session. Further calls for the same session have no effect. When the last session
+// leaves, leave resets everything that was learned about the server, because the next session may be
+// with another server.
 func (s *Sessions) leave(m member) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -122,10 +124,10 @@ func (s *Sessions) leave(m member) {
 // issued reports whether one of the sessions has used the id n.
 func (s *Sessions) issued(n int64) bool { return n > s.first && n <= s.last.Load() }
 
-// unknown records an answer with the id n at a session that does not wait for it. used says
-// whether that session has sent a request with this id. certain is false if the session has
-// forgotten its oldest ids. unknown returns true if another session of Dragoman has sent the
-// request.
+// unknown records that a session received an answer with the id n, although it waits for no such
+// answer. used says whether that session has sent a request with this id. certain is false if used
+// may be wrong, because the session has forgotten its oldest ids. unknown returns true if another
+// session of Dragoman has sent the request.
 func (s *Sessions) unknown(n int64, used, certain bool) (anothers bool) {
 	s.unasked.Add(1)
 	if n <= 0 || used || !certain {
@@ -156,13 +158,14 @@ type place int
 const (
 	nowhere   place = iota // no call in flight owns the message
 	here                   // the message belongs to a call of this session
-	elsewhere              // the message belongs to a call of another session, which also receives it
+	elsewhere              // the message belongs to a call of another session, which receives a copy of the message
 	unclear                // the message may belong to calls of several clients
 	ended                  // the message belongs to a call that has ended
 )
 
-// ownerOfRequest returns the number of the call that a server request belongs to, for a request
-// without the token of a call. own contains the calls of the session that received the request.
+// ownerOfRequest returns the number of the call that a server request belongs to, and the place of
+// the call. The request does not contain the progress token of a call. own contains the calls of the
+// session that received the request.
 func (s *Sessions) ownerOfRequest(own *attribution) (int64, place) {
 	if !s.Broadcasts() {
 		if n := own.owner(); n != 0 {
@@ -175,7 +178,7 @@ func (s *Sessions) ownerOfRequest(own *attribution) (int64, place) {
 	switch {
 	case n == 0 && all.empty():
 		if others {
-			return 0, elsewhere // no call of Dragoman can own the request, so the request belongs to another client's call
+			return 0, elsewhere // no call of Dragoman can own the request, so another client of the server owns it
 		}
 		if sessions > 1 {
 			return 0, unclear
@@ -205,7 +208,9 @@ func (s *Sessions) ownerOfLog(own *attribution) place {
 	return elsewhere
 }
 
-// allCalls collects the calls of all sessions.
+// allCalls collects the calls of all sessions in t. abandoned reports whether the server may still
+// send messages about an abandoned call. others reports whether the server also sends the answers for
+// other clients. sessions is the number of sessions.
 func (s *Sessions) allCalls(task string) (t attribution, abandoned, others bool, sessions int) {
 	t.task = task
 	s.mu.Lock()
@@ -219,8 +224,8 @@ func (s *Sessions) allCalls(task string) (t attribution, abandoned, others bool,
 }
 
 // used contains the ids that one session has used, as runs of consecutive numbers. If there is only
-// one session, there is one run. If there are maxRuns runs, the older half is removed before the
-// next run begins.
+// one session, there is one run. If there are maxRuns runs, the method next removes the older half
+// before it adds a run.
 type used struct {
 	mu   sync.Mutex
 	runs []run
@@ -231,7 +236,7 @@ type run struct{ from, to int64 }
 
 const maxRuns = 256
 
-// next assigns the next id of the server to the session.
+// next assigns the next unused id to the session, and returns the id.
 func (u *used) next(s *Sessions) int64 {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -251,7 +256,7 @@ func (u *used) next(s *Sessions) int64 {
 	return n
 }
 
-// has reports whether the session has used n, and whether that is certain.
+// has reports whether the session has used n, and whether this result is certain.
 func (u *used) has(n int64) (yes, certain bool) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -300,10 +305,10 @@ func (s *Conn) logOdd(what, detail string) {
 	s.opts.Log.Debug("discarded an unexpected message from the server", "server", s.opts.Name, "what", excerpt.Name(what), "detail", excerpt.Name(detail))
 }
 
-// ownerOf returns the number of the call that a server request belongs to. The request's progress
-// token names this call, or the request can belong to no other call. The parameter link is the
-// session that received the request. The function has reports whether this session has a call with
-// a given number.
+// ownerOf returns the number of the call that a server request belongs to, and the place of the call.
+// Either the progress token of the request names this call, or the request cannot belong to any other
+// call. The parameter link is the session that received the request. The function has reports whether
+// this session has a call in flight with a given number.
 func (s *Conn) ownerOf(m *jsonrpc.Message, link member, has func(n int64) bool) (int64, place) {
 	if m.Method == mcp.MethodPing { // the session itself answers a ping
 		return 0, nowhere
@@ -318,11 +323,12 @@ func (s *Conn) ownerOf(m *jsonrpc.Message, link member, has func(n int64) bool) 
 		case used && task == "":
 			return 0, ended
 		case used:
-			// 2025-11-25 §Tasks: the token of the call that created a task stays valid.
+			// 2025-11-25 §Tasks: the token of the call that created a task stays valid. So look for a
+			// call about the task.
 		case certain && s.sessions.issued(n):
 			return 0, elsewhere
 		}
-		// Otherwise the server chose the token, because it wants progress of its own request.
+		// If no case applies, the server itself chose the token, to get progress of its request.
 	}
 	own := attribution{task: task}
 	link.addCallsTo(&own)
@@ -340,10 +346,10 @@ func (s *Conn) refuseOrDrop(m *jsonrpc.Message, where place) {
 		s.refuse(m, whyUnclear)
 		return
 	}
-	// The session of the call has received a copy. A refusal from this session would count as the
-	// answer of that session.
+	// The session of the call has received a copy of the request, and will answer it. If this session
+	// refused the request, the server would treat the refusal as the answer.
 	s.opts.Log.Debug("discarded a server request for another session", "server", s.opts.Name, "method", excerpt.Name(m.Method))
 }
 
-// whyUnclear is the reason for refusing a request of a server that broadcasts.
+// whyUnclear is the reason for refusing a server request with the place unclear.
 const whyUnclear = "the server sends its requests to all sessions, and this request does not say which call it belongs to"

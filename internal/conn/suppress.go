@@ -15,13 +15,14 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/work"
 )
 
-// This file protects servers from requests that they cannot handle: requests for methods whose
-// capability they have not declared, requests that crash them, and calls that come too early.
+// This file protects a server from requests that it cannot handle. These are requests that need a
+// capability that the server has not declared, requests that crash the server, and calls that come
+// too early.
 
-// undeclared returns the capabilities that a legacy server has not declared although it has
-// declared other capabilities, or nil if there are none. A server that declares no capabilities may
-// still have them, because some servers have tools but omit the capabilities. Modern servers answer
-// methods that they do not have with an error, so undeclared returns nil for them.
+// undeclared returns the capabilities that a legacy server has not declared. It returns nil if the
+// server has declared no capabilities at all, because some servers have tools but omit the
+// capabilities. It also returns nil for a modern server, because a modern server answers a request for
+// an unknown method with an error.
 func undeclared(o *handshake.Outcome) map[string]bool {
 	if !o.Revision.Legacy() {
 		return nil
@@ -47,14 +48,14 @@ func undeclared(o *handshake.Outcome) map[string]bool {
 	return lacks
 }
 
-// suppress returns the reply to a call that must not be sent. It returns nil for a call that may be
-// sent.
+// suppress returns the reply to a call that must not be sent to the server. It returns nil for a call
+// that may be sent.
 func (s *Conn) suppress(opened *handshake.Outcome, c *mcp.Attempt) *mcp.Reply {
 	m := c.Msg
 	switch {
 	case m.Method == mcp.MethodCallTool:
 		if m.Params.IsZero() && opened.Revision.Legacy() {
-			// Some servers crash because they read the name without a check of params.
+			// Some servers crash because they read params.name without checking that params exists.
 			return mcp.Fail(&jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: "params.name must be a string"})
 		}
 	case m.Method == mcp.MethodListTools && opened.Tools != nil:
@@ -65,7 +66,7 @@ func (s *Conn) suppress(opened *handshake.Outcome, c *mcp.Attempt) *mcp.Reply {
 	}
 	if c.Method != nil && len(s.lacks) > 0 && s.lacks[c.Method.Capability] {
 		// §Lifecycle, "Operation", of all legacy revisions: only negotiated capabilities may be
-		// used. Some servers never answer a request for another capability.
+		// used. Some servers never answer a request that needs another capability.
 		e := mcp.MethodNotFound(excerpt.Name(m.Method))
 		e.Message += " (the server has not declared the capability " + c.Method.Capability + ")"
 		return mcp.Fail(e)
@@ -82,9 +83,9 @@ func (s *Conn) tooLong(c *mcp.Attempt, p *dialect.Profile, size int) *mcp.Error 
 	}
 }
 
-// untilReady sends a call while the server has not answered any call yet. If the server says
-// that it has not processed notifications/initialized, the call is retried, up to three times.
-// The server has not executed a call that it refused in this way.
+// untilReady sends a call to a server that has not answered any call with a result yet. If the server
+// says that it has not processed notifications/initialized, untilReady retries the call, up to three
+// times. A retry is safe, because the server has not executed a call that it refused in this way.
 func (s *Conn) untilReady(ctx context.Context, opened *handshake.Outcome, c *mcp.Attempt, caller mcp.Caller) (*mcp.Reply, error) {
 	var reply *mcp.Reply
 	wait := func(ctx context.Context, d time.Duration) error {
