@@ -24,13 +24,13 @@ func (t Target) Kept() bool {
 // These are the targets. Most ratios are relative to ReverseProxy with the same client era and size
 // over HTTP. The ratio for handshakes is relative to the same handshake without a process in between.
 const (
-	sameEraCPU   = 1.25     // 256 B to 1 KiB
-	sameEraRate  = 0.8      // 256 B to 1 KiB
-	sameEraLarge = 1.75     // 64 KiB
-	mixedCPU     = 1.5      // 1 KiB
-	stdioCPU     = 0.75     // 256 B to 1 KiB
-	consoleCPU   = 1.03     // relative to dragoman serve without the console, 1 KiB
-	recordingCPU = 1.10     // relative to dragoman serve without the console, 1 KiB
+	sameEraCPU   = 1.25     // for payloads of 256 B to 1 KiB
+	sameEraRate  = 0.8      // for payloads of 256 B to 1 KiB
+	sameEraLarge = 1.75     // for payloads of 64 KiB
+	mixedCPU     = 1.5      // for payloads of 1 KiB
+	stdioCPU     = 0.75     // for payloads of 256 B to 1 KiB
+	consoleCPU   = 1.03     // for payloads of 1 KiB; relative to "dragoman serve" without the console
+	recordingCPU = 1.10     // for payloads of 1 KiB; relative to "dragoman serve" without the console
 	handshake    = 2.0      // p50
 	firstList    = 25.0     // ms
 	connected    = 33 << 10 // bytes, including the connection
