@@ -95,7 +95,7 @@ func argumentWords(t tool.Tool, given []string, word string) ([]string, cobra.Sh
 	return out, noFiles | cobra.ShellCompDirectiveNoSpace
 }
 
-// itemWords returns the names of the items of a list, with descriptions.
+// itemWords returns the names of the items in a list, with descriptions.
 func (a *app) itemWords(ctx context.Context, w where, kind string) []string {
 	var out []string
 	for _, r := range rowsOf(kind, a.knownItems(ctx, w, kind)) {
@@ -187,7 +187,7 @@ func (a *app) cacheDir() string {
 	return filepath.Join(home, ".cache")
 }
 
-// remember caches a list for completion. It ignores errors, because completion is optional.
+// remember caches a list for completion. It ignores errors, because they affect only completion.
 func (a *app) remember(w where, kind string, items [][]byte) {
 	path := a.listFile(w, kind)
 	if path == "" || len(items) == 0 {

@@ -151,7 +151,7 @@ func cost(tools [][]byte) int {
 	return n
 }
 
-// showServer describes a server.
+// showServer prints a description of a server.
 func (a *app) showServer(ctx context.Context, s Session, server config.Server, w where, asJSON bool) error {
 	i, err := a.takeInventory(ctx, s, server.Name, true)
 	if err != nil {
@@ -282,7 +282,7 @@ func orNull(b []byte) []byte {
 	return b
 }
 
-// showTool describes one tool.
+// showTool prints a description of one tool.
 func (a *app) showTool(ctx context.Context, s Session, server string, w where, name string, asJSON, withSchema bool) error {
 	a.status.Step(server, "looking up "+name)
 	l, err := a.listWhole(ctx, s, server, "tools", func(items [][]byte) bool { return hasNamed(items, name) })

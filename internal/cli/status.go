@@ -140,7 +140,7 @@ func (s *status) Pause() (resume func()) {
 	}
 }
 
-// Step sets the current step of a server. An empty step ends the current one. Step shows nothing
+// Step sets the current step of a server. An empty step ends the current step. Step shows nothing
 // before Begin.
 func (s *status) Step(server, step string) {
 	text := clean(step)

@@ -197,7 +197,8 @@ func toolsOf(s *admin.Server) string {
 	return ""
 }
 
-// noteOf says why a server is not ready, what the user can do, and when Dragoman tries again.
+// noteOf returns text that says why a server is not ready, what the user can do, and when Dragoman
+// tries again.
 func noteOf(s *admin.Server, now time.Time) string {
 	var parts []string
 	switch {

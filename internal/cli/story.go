@@ -73,7 +73,7 @@ func storyText(s *admin.Story, zone *time.Location, width int, colour bool) stri
 	return p.String()
 }
 
-// storyPrinter writes a story.
+// storyPrinter formats a story as text.
 type storyPrinter struct {
 	*admin.Story
 	strings.Builder
@@ -126,7 +126,7 @@ func (p *storyPrinter) way(m *admin.Message) string {
 	return peer + " to dragoman"
 }
 
-// message writes one message.
+// message writes the message with the index i.
 func (p *storyPrinter) message(i int) {
 	m := &p.Messages[i]
 	fmt.Fprintf(p, "\n%s  %s  %s", p.paint(screen.Bold, strconv.Itoa(i+1)+"."), p.paint(screen.Bold, p.way(m)), p.paint(screen.Dim, strconv.FormatFloat(m.At, 'f', 3, 64)+" s, "+strconv.Itoa(m.Size)+" bytes"))
@@ -152,7 +152,8 @@ func (p *storyPrinter) message(i int) {
 	}
 }
 
-// http writes the first line and the headers of the HTTP request and response of a message.
+// http writes the HTTP request and response that carried a message: the first line and the headers
+// of each.
 func (p *storyPrinter) http(m *admin.Message) {
 	for _, h := range []*admin.Head{m.Request, m.Response} {
 		if h == nil {
@@ -289,7 +290,7 @@ func (p *storyPrinter) each(source, m *admin.Message, f func(at, to admin.Range,
 	same(source.Size, m.Size)
 }
 
-// notes explains the marks.
+// notes writes what each mark in the messages means.
 func (p *storyPrinter) notes() {
 	if len(p.Notes) == 0 {
 		return

@@ -71,7 +71,7 @@ func (t *targetFlags) given() string {
 // oneServer makes c read a server from the end of its command line into t. The server is a URL, or
 // a command with or without -- before it. The first word of the command ends the flags of c, so a
 // command with flags needs no --. The string usage is the part of the command line before the
-// server, for hints.
+// server. Hints for the user contain usage.
 func (a *app) oneServer(c *cobra.Command, t *targetFlags, usage string) {
 	c.Flags().SetInterspersed(false)
 	c.Args = func(c *cobra.Command, args []string) error {
@@ -168,7 +168,7 @@ func (a *app) configured(name string) (*config.Server, string) {
 }
 
 // oneTarget returns the command after --, or the URL. The string usage is the part of the command
-// line before the server, for hints.
+// line before the server. Hints for the user contain usage.
 func oneTarget(c *cobra.Command, args []string, usage string) (command []string, address string, err error) {
 	dash := c.ArgsLenAtDash()
 	switch {
@@ -385,8 +385,8 @@ func (a *app) newConfig() string {
 }
 
 // completeTarget completes the names of configured servers as the first argument. If first has
-// words, it offers these words as the first argument too, and completes the names also as the
-// second argument.
+// words, completeTarget also offers these words as the first argument, and also completes the names
+// as the second argument.
 func (a *app) completeTarget(file *string, first ...string) cobra.CompletionFunc {
 	return func(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
 		out := []string{}

@@ -68,7 +68,7 @@ func joinNames(names []string) string {
 // errMissing reports that a list is empty because servers are missing from it.
 var errMissing = errors.New("servers are missing from the list")
 
-// missingError is an errMissing that names the missing servers.
+// missingError is an error that matches errMissing and names the missing servers.
 type missingError struct{ text string }
 
 func (e *missingError) Error() string        { return e.text }

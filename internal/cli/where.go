@@ -21,8 +21,8 @@ type where struct {
 func (w where) configured() bool { return len(w.command) == 0 && !isURL(w.target) }
 
 // line returns a command line that runs the Dragoman command verb for the same server, to paste
-// into a shell. The strings in words follow the server. If the server is a command, they precede
-// the -- instead.
+// into a shell. The strings in words follow the server. If the server is a command, these strings
+// precede the -- instead.
 func (w where) line(verb string, words ...string) string {
 	all := []string{"dragoman", verb}
 	if len(w.command) == 0 {
@@ -44,7 +44,8 @@ func (w where) line(verb string, words ...string) string {
 	return strings.Join(all, " ")
 }
 
-// commandLine is the command line of this process: the name of the command and all arguments.
+// commandLine is the command line of this process: the name of the Dragoman command and all
+// arguments.
 type commandLine struct {
 	name string
 	args []string

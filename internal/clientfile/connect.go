@@ -69,7 +69,8 @@ func ours(c *Client, entry *Value, addresses []string) bool {
 	if s.Dragoman {
 		return true
 	}
-	// Check for the command `dragoman run URL`, which a client that cannot use a URL needs.
+	// A client that cannot use a URL has the command `dragoman run URL` instead. Check for that
+	// command.
 	var words []string
 	if list := entry.Get("command"); list.scalar() {
 		words = []string{list.Text}

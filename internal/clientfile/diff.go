@@ -67,7 +67,7 @@ type Insertion struct {
 	After int    // the number of the line before the text; 0 means that the text is at the beginning of the file
 	Last  bool   // the line with the number After is the last line of the file
 	Under string // the key of the block to which the text belongs; "" for the whole file
-	Text  string // with its indentation
+	Text  string // the inserted text, with its indentation
 }
 
 // Insertions returns the texts that a change of a YAML file inserts, in the order of the file. name
@@ -102,16 +102,16 @@ func Insertions(name string, before, after []byte) (out []Insertion, ok bool) {
 // indentOf returns the number of spaces before a line.
 func indentOf(line string) int { return len(line) - len(strings.TrimLeft(line, " ")) }
 
-// lineChange replaces the lines from a up to, but not including, aEnd of the old file. The
-// replacement is the lines from b up to, but not including, bEnd of the new file.
+// lineChange means that the lines a to aEnd-1 of the old file became the lines b to bEnd-1 of the
+// new file. Lines are counted from 0.
 type lineChange struct{ a, aEnd, b, bEnd int }
 
 // mostCells bounds the work of changedLines. If the comparison of two files needs a table with more
-// cells, changedLines returns their difference as one change.
+// than mostCells cells, changedLines returns their difference as one change.
 const mostCells = 4 << 20
 
-// changedLines returns the changes between the lines of two files, in order. It replaces as few
-// lines as possible, unless the comparison needs more than mostCells cells.
+// changedLines returns the changes between the lines of two files, in order. The changes replace as
+// few lines as possible, unless the comparison needs more than mostCells cells.
 func changedLines(a, b []string) (out []lineChange) {
 	head := 0
 	for head < len(a) && head < len(b) && a[head] == b[head] {

@@ -1,8 +1,8 @@
 package clientfile
 
-// Format describes a file in which Dragoman found no servers. The value what is the format that the
-// file seems to have. It completes the phrase "it seems to be". hint tells the user what to do.
-// Both values are "" if the format is unknown.
+// Format describes a file in which Dragoman found no servers. what names the format that the file
+// seems to have, and completes the phrase "it seems to be". hint tells the user what to do. Both
+// values are "" if the format is unknown.
 func Format(root *Value) (what, hint string) {
 	for _, f := range formats {
 		if f.is(root) {
@@ -12,14 +12,14 @@ func Format(root *Value) (what, hint string) {
 	return "", ""
 }
 
-// Hints of several formats.
+// These hints are for several formats.
 const (
 	useServer = "write the command of the server under mcpServers as `NAME: {command: …, args: […]}`"
 	useOwner  = "name the file in which your MCP client keeps its servers, or write them under mcpServers"
 )
 
 // formats lists the kinds of files that people confuse with a configuration of servers. Format uses
-// the first entry whose function is returns true.
+// the first entry whose function "is" returns true for the file.
 var formats = []struct {
 	what, hint string
 	is         func(*Value) bool

@@ -270,7 +270,7 @@ func insertJSON(src []byte, start int, obj *hujson.Object, key string, value *Va
 	case n > 0 && !bytes.ContainsRune(obj.Members[n-1].Name.BeforeExtra, '\n'):
 		// The last member is on the same line as the previous member, or as the opening brace.
 		compact = closing == ""
-		before = string(blank(obj.Members[n-1].Value.BeforeExtra)) // copy the space after the colon, as in {"a": 1}
+		before = string(blank(obj.Members[n-1].Value.BeforeExtra)) // use the same space as after the colon, as in {"a": 1}
 		if n > 1 {
 			before = string(blank(obj.Members[n-1].Name.BeforeExtra))
 		}
@@ -326,7 +326,7 @@ func blank(extra hujson.Extra) []byte {
 	return extra
 }
 
-// splitExtra splits blanks and comments at their last newline. comments is the text before the
+// splitExtra splits white space and comments at the last newline. comments is the text before the
 // newline, and last is the newline with the indentation after it. last is empty if there is no
 // newline, or if a comment follows the newline.
 func splitExtra(e hujson.Extra) (comments, last string) {

@@ -11,7 +11,7 @@ import (
 type Machine struct {
 	OS     string // a value of runtime.GOOS
 	Home   string // the user's home directory
-	Folder string // the working directory, which may have the files of a project
+	Folder string // the working directory, which may contain the files of a project
 	Env    func(string) (string, bool)
 	Glob   func(pattern string) []string // nil means filepath.Glob
 }

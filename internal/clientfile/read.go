@@ -11,7 +11,7 @@ type File struct {
 	Path    string
 	Servers []Server
 	// Unread is the number of servers that were not read, because the file has more than
-	// Options.Most.
+	// Options.Most servers.
 	Unread int
 	// Elsewhere maps the folder of each Claude Code project that was not read to its number of
 	// servers.
@@ -142,7 +142,7 @@ func (f *File) projects(root *Value, add func(*Value, string), opt Options) {
 	}
 }
 
-// off disables the servers of a project whose names are in list.
+// off disables the servers that list names, if they belong to the given project.
 func (f *File) off(list *Value, project string) {
 	if list == nil {
 		return

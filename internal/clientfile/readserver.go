@@ -114,7 +114,7 @@ const (
 	impossible = "is ignored: Dragoman has no setting for this key"
 )
 
-// untold maps each key that Dragoman's own file does not have to the text of a note.
+// untold maps keys to the texts of notes. Dragoman's own file does not have these keys.
 var untold = map[string]string{
 	"trust": approvals, "autoApprove": approvals, "alwaysAllow": approvals, "default_tools_approval_mode": approvals,
 	"toolPermissions": approvals, "default_permissions": approvals,
@@ -242,7 +242,7 @@ func (r *reading) variables(m *Member) {
 	}
 }
 
-// inherited converts Codex's list of the environment variables that a server inherits.
+// inherited converts env_vars, Codex's list of the environment variables that a server inherits.
 func (r *reading) inherited(m *Member) {
 	list := &Value{Kind: List, Line: m.Line, Col: m.Col}
 	for _, i := range m.Value.Items {
@@ -282,8 +282,8 @@ func (r *reading) header(m *Member) {
 	}
 }
 
-// timeout converts a timeout. If the unit is unknown or the value is out of range, it adds a note
-// instead.
+// timeout converts a timeout setting. If the unit is unknown or the value is out of range, timeout
+// adds a note instead.
 func (r *reading) timeout(m *Member) {
 	unit := map[string]string{"timeout": r.c.timeout, "startup_timeout_ms": "ms"}[m.Key]
 	if strings.HasSuffix(m.Key, "_sec") {
@@ -386,14 +386,14 @@ func (r *reading) usesEnv() bool {
 	return false
 }
 
-// refersTo reports whether text, with references in the form of Dragoman, refers to the variable
-// called name.
+// refersTo reports whether text refers to the variable called name. References in text have the
+// form of Dragoman.
 func refersTo(text, name string) bool {
 	return strings.Contains(text, "${"+name+"}") || strings.Contains(text, "${"+name+":-") || strings.Contains(text, "${env:"+name+"}")
 }
 
-// resolved removes the variables that env defines from the list of variables that the user must
-// set.
+// resolved updates the list of variables that the user must set. It removes each variable that env
+// defines.
 func (r *reading) resolved(env *Value) {
 	r.s.Variables = slices.DeleteFunc(r.s.Variables, func(v Variable) bool {
 		own := env.Get(v.Name)
@@ -473,8 +473,8 @@ func ourArgs(command []string) ([]string, bool) {
 	return nil, false
 }
 
-// isDragoman reports whether command starts `dragoman serve`, or whether address is an endpoint of
-// Dragoman on one of the hosts and ports in ours.
+// isDragoman reports whether an entry is for Dragoman. This is the case if command starts `dragoman
+// serve`, or if address is an MCP endpoint with a host and port from ours.
 func isDragoman(command []string, address string, ours []string) bool {
 	if args, ok := ourArgs(command); ok && len(args) > 0 && args[0] == "serve" {
 		return true
@@ -506,7 +506,7 @@ func isDragoman(command []string, address string, ours []string) bool {
 	return false
 }
 
-// local reports whether a host name is a name of this machine.
+// local reports whether host names this machine.
 func local(host string) bool {
 	ip := net.ParseIP(host)
 	return host == "" || strings.EqualFold(host, "localhost") || ip != nil && (ip.IsLoopback() || ip.IsUnspecified())

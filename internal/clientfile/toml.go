@@ -278,7 +278,7 @@ func without(v *Value, path []string) *Value {
 	return out
 }
 
-// span is a part of a file: the bytes from the offset from up to, but not including, the offset to.
+// span is the part of a file from the offset from (inclusive) to the offset to (exclusive).
 type span struct{ from, to int }
 
 // spansOf returns the lines of the expressions at or below path. It includes blank lines and
@@ -313,7 +313,8 @@ func lineStart(b []byte, offset int) int {
 	return bytes.LastIndexByte(b[:offset], '\n') + 1
 }
 
-// trimLines returns the end of the range without the blank lines and comments at its end.
+// trimLines excludes the blank lines and comments at the end of a range of b, and returns the new
+// end of the range.
 func trimLines(b []byte, from, to int) int {
 	for to > from {
 		start := lineStart(b, max(from, to-1))

@@ -9,7 +9,7 @@ import (
 // Kind is the type of a Value.
 type Kind uint8
 
-// The kinds of values. A date in TOML is a String.
+// These are the kinds of values. A date in TOML is a String.
 const (
 	Null Kind = iota
 	Bool

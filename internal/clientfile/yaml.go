@@ -21,8 +21,8 @@ type Added struct {
 	Settings *Value // nil for none
 }
 
-// errNotBlock means that Dragoman cannot add to a part of its own YAML file, because this part is
-// written in braces or refers to an anchor.
+// errNotBlock means that Dragoman cannot add anything to a part of its own YAML file, because this
+// part is written in braces or refers to an anchor.
 var errNotBlock = errors.New("is not written in indented lines, so Dragoman cannot add to it; change the file by hand")
 
 const head = "# Dragoman's configuration. Run `dragoman config check` after a change.\n"
@@ -82,7 +82,8 @@ func AddSetting(name string, b []byte, path []string, key, value string) ([]byte
 	return out, nil
 }
 
-// pruned returns v without the mapping at path if this mapping is empty. Otherwise it returns v.
+// pruned returns v without the mapping at path if this mapping is empty. Otherwise it returns v
+// itself.
 func pruned(v *Value, path []string) *Value {
 	if m := v.Get(path...); m != nil && m.Kind == Map && len(m.Members) == 0 {
 		return without(v, path)
@@ -264,7 +265,7 @@ var emptyValue = regexp.MustCompile(`:[ \t]*(?:\{[ \t]*\}|~|null)`)
 func emptied(line []byte) []byte { return emptyValue.ReplaceAll(line, []byte(":")) }
 
 // blockEnd returns the index of the first line that is indented by at most column spaces. It
-// ignores blank lines and comments. If there is no such line, it returns to.
+// ignores blank lines and comments. If there is no such line, the result is the value of to.
 func blockEnd(lines [][]byte, from, to, column int) int {
 	for i := from; i < to; i++ {
 		l := bytes.TrimLeft(lines[i], " ")
@@ -278,8 +279,8 @@ func blockEnd(lines [][]byte, from, to, column int) int {
 	return to
 }
 
-// insertLines inserts text after the last line of the block between the lines from and to. The keys
-// of the block are at column. Comments at the end of the block that are not indented stay after the
+// insertLines inserts text after the last line of a block. The indexes from and to bound the block,
+// and its keys are at column. Comments at the end of the block that are not indented stay after the
 // inserted text. If gap is true, a blank line precedes the text.
 func insertLines(lines [][]byte, from, to, column int, text, end string, gap bool) []byte {
 	at := from

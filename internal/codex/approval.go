@@ -286,7 +286,7 @@ func (b *bridge) commandApproval(m *jsonrpc.Message, q *question, d decisions) {
 	q.what = "to run " + excerpt.Line(command, 200)
 
 	// If the worker lists the decisions that it accepts, the form offers "accept for session" and
-	// "accept always" only if they are in this list.
+	// "accept always" only if the list has them.
 	session, always := true, []byte(nil)
 	if list := m.Param("availableDecisions"); jsonrpc.KindOf(m.Raw, list) == '[' {
 		session = false

@@ -22,8 +22,8 @@ import (
 type bridge struct {
 	server *Server
 	worker *worker
-	client transport.Pipe // the end of the pipe that Adapt returns
-	side   transport.Pipe // the other end, which the bridge uses
+	client transport.Pipe // one end of the in-memory pipe; Adapt returns this end
+	side   transport.Pipe // the other end of the in-memory pipe, which the bridge uses
 	begun  time.Time
 
 	life    context.Context // ends when the client closes the pipe or the worker ends
@@ -36,7 +36,7 @@ type bridge struct {
 	closing  bool // Close was called, so no new goroutine may start
 	opening  bool // a handshake is running or has succeeded
 	complete bool // the handshake has succeeded
-	counted  bool // count has reported the end of the worker to server
+	counted  bool // count has already reported the end of the worker
 	forms    bool // the client supports form elicitation
 	urls     bool // the client supports URL elicitation
 	calls    map[jsonrpc.ID]*turn
@@ -115,7 +115,8 @@ func (p *pipe) Read() (*jsonrpc.Message, error) {
 	return m, err
 }
 
-// Stalled returns how long the worker has not read its stdin. The bridge itself never stops reading.
+// Stalled returns how long the worker has not read from its stdin. The bridge itself never stops
+// reading.
 func (p *pipe) Stalled() (d time.Duration, midway bool) { return p.b.worker.pipe.Stalled() }
 
 // Close ends the bridge, and waits for all goroutines that the bridge has started.

@@ -34,8 +34,8 @@ func (current) open(ctx context.Context, b *bridge, a *arguments) (string, error
 	return id, nil
 }
 
-// settings returns the value of config in thread/start, or nil. It contains the settings for which
-// thread/start has no other member.
+// settings returns the value of the member config in the params of thread/start, or nil. config has
+// the settings for which the params have no other member.
 func (a *arguments) settings() []byte {
 	var fields []jsonrpc.Field
 	if !a.profile.IsZero() {

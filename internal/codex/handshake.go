@@ -211,7 +211,7 @@ func (g *greeting) note(sent, got, reason string) {
 	}
 }
 
-// noteEvent records a status line that a wrapper around Codex prints while it starts.
+// noteEvent records a status line that a wrapper around Codex prints while the wrapper starts.
 func (g *greeting) noteEvent(name string) {
 	g.note("", `the line {"event":"`+excerpt.Line(name, 40)+`"}`, "Codex is running")
 }

@@ -12,8 +12,8 @@ import (
 
 // older is the protocol of workers that have conversations instead of threads. Its events are
 // Codex's internal events, with the method codex/event/TYPE and a member msg. Wrappers also send
-// these events with the type in camelCase as the method and without msg, for example
-// agentMessageDelta.
+// these events in another form: the method is the type in camelCase, for example agentMessageDelta,
+// and there is no member msg.
 type older struct{}
 
 const eventPrefix = "codex/event"
@@ -39,8 +39,8 @@ func (older) open(ctx context.Context, b *bridge, a *arguments) (string, error) 
 	return id, nil
 }
 
-// resume resumes a conversation by its id. If that fails, resume uses the path of the
-// conversation's rollout file, if Dragoman knows this path.
+// resume resumes a conversation by its id. If that fails and Dragoman knows the path of the
+// conversation's rollout file, resume uses this path.
 func (older) resume(ctx context.Context, b *bridge, thread string) error {
 	_, err := b.ask(ctx, "resumeConversation", (&object{}).text("conversationId", thread).json(), nil)
 	if path := b.server.recall(thread).rollout; err != nil && path != "" {

@@ -239,8 +239,9 @@ type past struct {
 	order []string
 }
 
-// These constants limit the number of stored conversations and the bytes of each conversation. A
-// larger conversation is not stored, so a client can continue it only while the same worker runs.
+// These constants limit the number of stored conversations and the bytes stored for each
+// conversation. A conversation that needs more bytes is not stored, so a client can continue it
+// only while the same worker runs.
 const (
 	maxPast      = 256
 	maxPastBytes = 8 << 10

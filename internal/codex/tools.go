@@ -55,8 +55,8 @@ type arguments struct {
 	config                                                         jsonrpc.Span
 }
 
-// readArguments reads the arguments of a tool. problem tells the model what is wrong, or is "".
-// known is false for an unknown tool.
+// readArguments reads the arguments of a tool. problem tells the model what is wrong; it is "" if
+// the arguments are valid. known is false for an unknown tool.
 func readArguments(tool string, m *jsonrpc.Message) (a *arguments, problem string, known bool) {
 	a = &arguments{raw: m.Raw}
 	texts := map[string]*jsonrpc.Span{"prompt": &a.prompt}

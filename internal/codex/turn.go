@@ -173,8 +173,8 @@ func (t *turn) leave() {
 	}
 }
 
-// begin starts the turn, and returns the protocol generation that it uses. If the worker has not
-// loaded the thread, begin resumes the thread and tries again.
+// begin starts the turn, and returns the protocol generation that the turn uses. If the worker has
+// not loaded the thread, begin resumes the thread and tries again.
 func (t *turn) begin(w words, a *arguments) (words, error) {
 	// This context does not end with the call, because only the worker's answer shows whether a
 	// turn has started that must be interrupted.

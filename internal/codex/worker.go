@@ -19,8 +19,9 @@ import (
 // jsonrpc. The pipe accepts such messages, because it parses with Limits.Tolerant.
 type worker struct {
 	pipe transport.Pipe
-	// hear handles notifications and requests. event handles the name of an {"event":…} line. The
-	// goroutine that reads from the worker calls both functions, so they must not block.
+	// hear handles notifications and requests. event handles the name in a line such as
+	// {"event":"NAME"}. The goroutine that reads from the worker calls both functions, so they must
+	// not block.
 	hear  func(*jsonrpc.Message)
 	event func(name string)
 
@@ -205,7 +206,7 @@ var codeNames = map[string]int64{
 	"invalid_params": jsonrpc.CodeInvalidParams, "internal_error": jsonrpc.CodeInternal,
 }
 
-// codeOf returns the code of an error. Workers also send a code as a string: "-32602" or
+// codeOf returns the code of an error. Some workers send the code as a string, such as "-32602" or
 // "invalid_params". For an unknown code, codeOf returns 0.
 func codeOf(raw []byte, at jsonrpc.Span) int64 {
 	if n, ok := jsonrpc.Int(raw, at); ok {

@@ -146,7 +146,7 @@ func (c *compiler) syntaxError(err error) {
 	c.problem(at, "", text, "")
 }
 
-// adapt converts a file of another client. It reports each setting that it cannot convert as a
+// adapt converts a file of another client. For each setting that it cannot convert, adapt reports a
 // warning with the position of the setting. A file with the key "dragoman" is Dragoman's own file,
 // so adapt does not convert it.
 func (c *compiler) adapt(root *node) *node {

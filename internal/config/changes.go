@@ -76,7 +76,8 @@ func (s *Snapshot) enabled() map[string]*Server {
 }
 
 // differences compares the exported fields of two structs of the same type. For each field that
-// differs, it returns the name of its setting in names. It ignores fields without a setting.
+// differs, it returns the name of the setting to which names maps the field. It ignores fields that
+// names maps to "".
 func differences(a, b any, names map[string]string) (out []string) {
 	x, y := reflect.ValueOf(a), reflect.ValueOf(b)
 	for i := range x.NumField() {
