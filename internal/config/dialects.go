@@ -321,8 +321,8 @@ func (c *compiler) methods(o *object, key string) []string {
 	return out
 }
 
-// params reads the initialize params that a dialect adds or replaces. A null value means that the
-// dialect removes the param, and gives a nil Value.
+// params reads the initialize params that a dialect adds, replaces or removes. A param that is null in
+// the file is removed. Its Value in the result is nil.
 func (c *compiler) params(n *node, path string) []jsonrpc.Field {
 	var out []jsonrpc.Field
 	size := 0

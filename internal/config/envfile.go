@@ -273,7 +273,7 @@ func (c *compiler) readEnvFile(o *object) string {
 	return path
 }
 
-// outer looks up a variable in the environment of the process. If the variable is not set or empty
+// outer looks up a variable in the environment of the process. If the variable is empty or missing
 // there, outer looks it up in the file of dragoman.envFile.
 func (c *compiler) outer(name string) (string, bool) {
 	v, ok := c.process(name)

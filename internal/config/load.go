@@ -46,7 +46,7 @@ func places(env func(string) (string, bool), windows bool) []string {
 	return append(places, filepath.Join(base, "dragoman", "config.yaml"))
 }
 
-// Load reads and parses a configuration file. References in it can use the environment of this
+// Load reads and parses a configuration file. References in the file can use the environment of this
 // process and the variables in the file that dragoman.envFile names. As with Parse, the Snapshot is
 // nil exactly when the configuration file cannot be used.
 func Load(path string) (*Snapshot, Problems) {

@@ -178,7 +178,7 @@ func (p *printer) settings(s *Server) {
 	switch {
 	case s.Unprefixed:
 		p.text(3, "prefix", noPrefix)
-	case s.Prefix != noPrefix: // a server named none has the prefix "none", but as a setting none means no prefix
+	case s.Prefix != noPrefix: // a server named none has the prefix "none", but the setting prefix: none means no prefix
 		p.text(3, "prefix", s.Prefix)
 	}
 	p.text(3, "isolation", s.Isolation.String())

@@ -86,7 +86,7 @@ func (c *compiler) object(n *node, path string) *object {
 	return &object{c: c, path: path, n: n}
 }
 
-// get returns the value of a member, or nil if it is absent or null.
+// get returns the value of a member, or nil if the member is absent or null.
 func (o *object) get(key string) *node {
 	if !slices.Contains(o.known, key) {
 		o.known = append(o.known, key)
@@ -139,8 +139,8 @@ func (o *object) done() {
 	}
 }
 
-// whole returns the value with the position of its key. Use it for problems with the whole value,
-// so that an editor jumps to the key.
+// whole returns the value with the position of its key. If a problem is reported at this position, an
+// editor jumps to the key.
 func (m *member) whole() *node {
 	n := *m.value
 	n.line, n.col = m.line, m.col
@@ -187,8 +187,8 @@ func (c *compiler) scalar(n *node, path string) (expansion, bool) {
 	return e, true
 }
 
-// text reads a scalar into dst and returns its node. If it does not change dst, it returns
-// nil.
+// text reads a scalar into dst and returns the node of the scalar. It returns nil if it does not
+// change dst.
 func (o *object) text(key string, dst *string) *node {
 	n := o.get(key)
 	if n == nil {

@@ -389,7 +389,7 @@ func (c *compiler) readHeaders(o *object, srv *Server) {
 
 func badHeader(name string) (bad, hint string) {
 	for i := range len(name) {
-		// RFC 9110 §5.6.2, token
+		// RFC 9110 §5.6.2: these are the characters of a token.
 		if c := name[i]; !isNameByte(c) && !strings.ContainsRune("!#$%&'*+^`|~", rune(c)) {
 			return "is not a valid header name", ""
 		}

@@ -25,8 +25,8 @@ type Snapshot struct {
 	Separator  string // the text between a server's prefix and the name of a tool or prompt
 	Limits     Limits
 	// EnvFile is the path of a file with environment variables for references; "" for none. If a
-	// variable in the environment of the process is not empty, it takes precedence over a variable
-	// in this file.
+	// variable in the environment of the process is not empty, it takes precedence over the same
+	// variable in this file.
 	EnvFile string
 	// PublicURL is the URL at which clients reach the path "/" through a reverse proxy, without a
 	// slash at the end; "" for none.
@@ -60,7 +60,7 @@ func (s *Snapshot) Server(name string) (Server, bool) {
 	return Server{}, false
 }
 
-// Identity is the information about itself that Dragoman sends to clients.
+// Identity is the information about Dragoman that clients get.
 type Identity struct {
 	Name         string // the server name that clients see; the default is "dragoman"
 	Title        string // the title; "" for none
@@ -192,8 +192,8 @@ type Server struct {
 	// URL, Dragoman trusts them in addition to the authorities of the system.
 	CAFile string
 
-	// Given means that the server comes from the command line and not from a file. Hints for such a
-	// server name flags instead of settings.
+	// Given means that the server comes from the command line and not from a file. For such a server,
+	// hints suggest flags instead of settings.
 	Given bool
 	// Unusable is the problem that prevents the start of the server or the connection to it. The
 	// problem affects only this server. Nil means that the server can be used.

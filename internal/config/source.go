@@ -109,8 +109,8 @@ func (s *source) hide(text string) string {
 
 var query = regexp.MustCompile(`([a-zA-Z][a-zA-Z0-9+.-]*://[^\s"'?#]*\?)[^\s"'}\]]+`)
 
-// masked returns the characters of a line from index from up to, but not including, index to. Secret
-// values are masked. caret is the position in out of the character with the index at.
+// masked returns s.runes[from:to] with secret values masked. s.runes is the line with the given
+// number. caret is the position in out of the character s.runes[at].
 func (s *source) masked(line, from, to, at int) (out []rune, caret int) {
 	caret = -1
 	i, _ := slices.BinarySearchFunc(s.marks, mark{line: line, col: from + 1}, func(m, t mark) int { return m.compare(t.line, t.col) })
@@ -265,8 +265,8 @@ func (p place) item() place {
 	return p
 }
 
-// display returns text that a terminal shows with one cell per character. It expands tabs and replaces
-// characters that are not printable. caret is the position in text of the rune with the index at.
+// display returns runes as text for a terminal. It expands tabs, and replaces characters that are not
+// printable. caret is the position in text of the rune with the index at.
 func display(runes []rune, at int) (text string, caret int) {
 	var b strings.Builder
 	for i, r := range runes {

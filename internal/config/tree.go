@@ -122,7 +122,7 @@ func (t *treeReader) comments(tokens token.Tokens) map[int]int {
 }
 
 // shallow reports whether the file nests at most maxDepth levels. If not, it reports a
-// problem, because parsing such a file would take long. A bracket opens a level. A key or a dash
+// problem, because parsing the file would take very long. A bracket opens a level. A key or a dash
 // also opens a level if its block is further to the right than the enclosing block. The column alone
 // does not show the depth, because JSON is often one long line.
 func (t *treeReader) shallow(tokens token.Tokens) bool {

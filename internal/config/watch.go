@@ -24,8 +24,8 @@ const (
 // Watch calls onChange with the file's content each time the content changes. It returns nil
 // when ctx ends, or an error if watching fails. The initial content is not reported. If the file
 // disappears, Watch reports nothing until the file exists again with different content. Watch reads
-// at most clientfile.MaxFile+1 bytes of a file, and Parse refuses a file that is so long. Calls to
-// onChange do not overlap. Watch returns only after the last call has returned.
+// at most clientfile.MaxFile+1 bytes, which is more than Parse accepts. Calls to onChange do not
+// overlap. Watch returns only after the last call of onChange has returned.
 //
 // Watch watches the folder, because editors replace files, and a watch on the file would only see
 // the old file. If the file is a symbolic link, Watch also watches the folder of the link's target.

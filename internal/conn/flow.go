@@ -14,8 +14,8 @@ import (
 )
 
 // flow handles the messages that arrive for one call before the answer. It converts these messages
-// for the client and passes them on. Only the goroutine of the call uses the flow, except that the
-// goroutine of a standalone SSE stream may call take.
+// for the client and passes them on. The goroutine of the call calls take for each message. The
+// goroutine of a standalone SSE stream may also call take.
 type flow struct {
 	server *Conn
 	call   *mcp.Attempt

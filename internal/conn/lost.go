@@ -56,9 +56,9 @@ const (
 // confirmLost reports whether the session is really lost after an answer says so. The answer may be
 // about a session of the tool itself, and legacy servers may use the codes from -32000 to -32099 for
 // any purpose. So confirmLost sends a ping, which every legacy revision has. The session is lost only
-// if the answer to the ping also says so. If no answer to the ping arrives, confirmLost returns false,
-// because the caller would retry a call that the server may have executed. If the ping succeeds,
-// confirmLost sends no further ping for the duration aliveFor.
+// if the answer to the ping also says so. If no answer to the ping arrives, confirmLost returns false.
+// Otherwise the caller would retry a call that the server may have executed. If the ping shows that
+// the session exists, confirmLost sends no further ping for the duration aliveFor.
 func (l *httpConn) confirmLost(ctx context.Context) bool {
 	select {
 	case l.asking <- struct{}{}:
@@ -84,7 +84,7 @@ func (l *httpConn) confirmLost(ctx context.Context) bool {
 	return false
 }
 
-// Servers send texts that match these patterns if they do not know a session.
+// A server that does not know a session sends a text that matches one of these patterns.
 var (
 	negatedSession = regexp.MustCompile(`\b(no|no valid|no such|invalid|unknown|unrecognized|find|missing|bad|stale)\b.{0,16}\bsession`)
 	sessionEnded   = regexp.MustCompile(`\bsession\b.{0,64}?\b(not found|not exist|doesn't exist|not known|not valid|not active|expired|terminated|closed|ended|no longer|invalid|unknown|missing|lost)\b`)

@@ -87,8 +87,8 @@ func (l *pipeConn) register(n int64, p *pending) (quit <-chan struct{}, err erro
 }
 
 // abandon records that no goroutine waits for the answer to a request any more. It keeps the request
-// in l.pending only if p.keep is true and the server may answer. sent means that the server may have
-// received the request.
+// in l.pending only if p.keep and sent are true. sent means that the server may have received the
+// request.
 func (l *pipeConn) abandon(n int64, p *pending, sent bool) {
 	l.mu.Lock()
 	events := p.events
@@ -476,8 +476,8 @@ func (l *pipeConn) queue(p *pending, m *jsonrpc.Message) (why string) {
 	}
 	full := len(p.events) >= maxEvents || p.bytes+len(m.Raw) > maxEventBytes && len(p.events) > 0
 	if m.Kind == jsonrpc.Request {
-		// The server waits for the answers to its requests, so there is extra space for requests that
-		// other messages cannot use.
+		// The server waits for the answers to its requests. So the queue has extra space that only
+		// server requests can use.
 		full = len(p.events) >= maxEvents+maxQuestions || p.bytes+len(m.Raw) > maxEventBytes+maxQuestionBytes && len(p.events) > 0
 	}
 	if full {
