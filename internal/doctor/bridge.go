@@ -21,8 +21,8 @@ type throughDragoman struct {
 	tried   bool
 	works   bool
 	dialect string // the dialect with which Dragoman opens the server; "" for standard MCP
-	// revisions are the revisions whose clients got an answer. No revision is tested with an
-	// app-server.
+	// revisions are the revisions in which a client gets a valid answer through Dragoman. With a
+	// Codex app-server, no revision is tested.
 	revisions []mcp.Revision
 	err       error  // the error if Dragoman cannot open the server
 	why       string // the reason if Dragoman cannot open the server
@@ -58,7 +58,7 @@ func (e *exam) bridge(ctx context.Context) {
 	again := !out.works && !e.through.tried
 	e.through = out
 	e.mu.Unlock()
-	if again { // the machine may have been too slow
+	if again { // try once more, because the machine may have been too slow
 		e.later(job{probes: []probe{{name: "Dragoman's own handshake", alone: e.bridge}}})
 	}
 }
@@ -112,7 +112,7 @@ func (e *exam) openBridge(ctx context.Context, offer handshake.Offer) (*handshak
 		p := stdio.NewPipe(from, to, stdio.Options{Limits: jsonrpc.Limits{Bytes: maxLine, Tolerant: true, Names: mcp.MethodName}})
 		if s, err = conn.OpenPipe(ctx, p, offer, o); err != nil {
 			if source, ok := child.(failure.Source); ok {
-				child.Epitaph() // waits until the process has exited, if it is exiting
+				child.Epitaph() // if the process is exiting, wait until it has exited
 				e.mu.Lock()
 				source.DescribeFailure(&e.unreached.facts)
 				e.mu.Unlock()
@@ -127,9 +127,9 @@ func (e *exam) openBridge(ctx context.Context, offer handshake.Offer) (*handshak
 	return s.Opening(), works, err
 }
 
-// firstCall requests the list of tools for a client of each revision, because a handshake
-// alone does not show that a server is usable. It returns the revisions whose clients got a
-// valid answer of their revision.
+// firstCall requests the list of tools once as a client of each revision, because a handshake alone
+// does not show that a server is usable. It returns the revisions in which the client gets a valid
+// answer.
 func (e *exam) firstCall(ctx context.Context, s *conn.Conn) (works []mcp.Revision, err error) {
 	ctx, cancel := context.WithTimeout(ctx, 3*(e.o.Patience+e.startTime()))
 	defer cancel()

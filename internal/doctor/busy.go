@@ -12,8 +12,8 @@ import (
 // slow is the shortest timeout that clients use when they probe a server.
 const slow = 2500 * time.Millisecond
 
-// judgeStart reports a server that starts slowly. It uses the fastest start. If this start is slow,
-// judgeStart starts the server once more while no other probe runs. Then it divides the time by the
+// judgeStart reports a server whose fastest start is slow. To be sure, judgeStart first starts the
+// server once more while no other probe runs. Then it divides the time of the fastest start by the
 // factor by which other programs slow down this machine.
 func (e *exam) judgeStart(ctx context.Context) {
 	if e.http || len(e.state.started) < 2 || slices.Min(e.state.started) < slow {
@@ -34,8 +34,9 @@ func (e *exam) judgeStart(ctx context.Context) {
 }
 
 // slowdown returns the factor by which other programs slow down this process: 1 on an idle machine,
-// 3 if the process gets a third of a processor. It computes for some tens of milliseconds to
-// measure this. If the system cannot report the CPU time of a process, it returns 1.
+// 3 if the process gets a third of a processor. To measure the factor, slowdown runs a computation
+// that takes some tens of milliseconds. If the system cannot report the CPU time of a process,
+// slowdown returns 1.
 func slowdown() float64 {
 	worked, ok := cpuTime()
 	if !ok {

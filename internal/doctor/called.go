@@ -7,7 +7,7 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 )
 
-// callTime is the timeout of a tool call, in units of Patience.
+// callTime is the timeout of a tool call as a multiple of Options.Patience.
 const callTime = 6
 
 // call runs the tool that Options.Call names, and waits for its result.
@@ -23,11 +23,11 @@ func (e *exam) call(ctx context.Context, t *talk) {
 	}
 }
 
-// cancel sends a call and cancels it at once. The server may still answer the call, and must
-// keep working (2025-11-25 §Cancellation).
+// cancel calls the tool and immediately cancels the call. The server may still answer the call, and
+// must keep working (2025-11-25 §Cancellation).
 func (e *exam) cancel(ctx context.Context, t *talk) {
 	if t.rev.Can(mcp.HangUpCancels) && e.http {
-		return // closing the connection cancels the call, and every conversation already tests this at its end
+		return // here a client cancels a call by closing the connection, and every probe closes the connection anyway
 	}
 	q := t.ask(mcp.MethodCallTool, `"name":`+quoted(e.o.Call)+`,"arguments":{}`)
 	q.givenUp = true

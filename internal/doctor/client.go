@@ -14,19 +14,19 @@ import (
 
 // Stage is a test server for clients. It acts as a server of both eras and records what the
 // clients do. It has one tool, which echoes its input. The zero value is not usable; call
-// NewStage. Its methods are safe for concurrent use.
+// NewStage. The exported methods are safe for concurrent use.
 type Stage struct {
 	speaks []mcp.Revision
 
 	mu       sync.Mutex
 	found    map[string]Finding
-	judged   map[string]bool     // the checks that the messages of a client were compared with, by id
+	judged   map[string]bool     // the ids of the checks that at least one message was checked against
 	visitors map[string]*visitor // the visitors over HTTP, by session id
 	all      []*visitor          // all visitors, in order of arrival
 	messages int
 }
 
-// maxVisitors is the limit of HTTP sessions. The stage refuses further sessions.
+// maxVisitors is the maximum number of HTTP sessions. The stage refuses all later sessions.
 const maxVisitors = 1000
 
 // NewStage returns a stage that supports the given revisions, or all revisions if none is given.
@@ -42,7 +42,7 @@ type visitor struct {
 	http    bool
 	session string
 
-	opened   string       // the method of the first request
+	opened   string       // the method of the request that opened the conversation
 	version  string       // the version that the client offered
 	revision mcp.Revision // the revision in use
 	name     string
@@ -52,11 +52,11 @@ type visitor struct {
 	requests int  // requests since the opening
 	lists    bool // tools/list was requested
 	used     map[jsonrpc.ID]bool
-	asked    map[jsonrpc.ID]string // requests of the stage that have no answer yet, with the code to report if no answer comes
+	asked    map[jsonrpc.ID]string // for each unanswered request of the stage: the code to report if no answer arrives
 	askedAt  time.Time
 }
 
-// maxUsed limits how many ids of a conversation are remembered.
+// maxUsed is the maximum number of ids in used.
 const maxUsed = 4096
 
 func (s *Stage) enter(session string, http bool) *visitor {
@@ -87,16 +87,16 @@ func (s *Stage) find(code string, raw []byte, what ...string) {
 	s.found[code] = Finding{Condition: c, Evidence: evidence(append([]string{line}, what...)...)}
 }
 
-// judge records that a client did something to which the given checks apply. If the client did it
-// wrong, find records that too. The caller holds s.mu.
+// judge records that the given checks were applied to a client. If a check fails, find records the
+// fault. The caller holds s.mu.
 func (s *Stage) judge(checks ...string) {
 	for _, id := range checks {
 		s.judged[id] = true
 	}
 }
 
-// hear handles one message from a client. It returns the messages to send. If the client's message
-// gets an answer, the answer is the first of them.
+// hear handles one message from a client, and returns the messages to send. If the client's message
+// gets an answer, the answer comes first.
 func (s *Stage) hear(v *visitor, raw []byte, version string) [][]byte {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -199,8 +199,8 @@ func (s *Stage) judgeID(v *visitor, m *jsonrpc.Message) {
 	}
 }
 
-// note handles a notification. When the handshake is complete, it returns requests that test
-// whether the client answers them.
+// note handles a notification. After the handshake on a pipe, note returns requests to the client.
+// Later, leave checks whether the client has answered them.
 func (s *Stage) note(v *visitor, m *jsonrpc.Message) [][]byte {
 	switch m.Method {
 	case mcp.NoteInitialized:
@@ -293,7 +293,8 @@ func (s *Stage) describe(v *visitor, m *jsonrpc.Message, info, caps jsonrpc.Span
 	}
 }
 
-// initialize answers as 2025-11-25 §Lifecycle, "Version Negotiation" requires.
+// initialize checks and answers an initialize request (2025-11-25 §Lifecycle, "Version
+// Negotiation").
 func (s *Stage) initialize(v *visitor, m *jsonrpc.Message) (string, *jsonrpc.Error) {
 	if v.discover {
 		s.find(ClientBothEras, m.Raw)
@@ -343,7 +344,7 @@ func (s *Stage) initialize(v *visitor, m *jsonrpc.Message) (string, *jsonrpc.Err
 // echoTool is the stage's only tool.
 const echoTool = `{"name":"echo","description":"Returns the text of its argument.","inputSchema":{"type":"object","properties":{"text":{"type":"string"}}}}`
 
-// perform answers requests after the opening.
+// perform answers all requests except initialize.
 func (s *Stage) perform(v *visitor, m *jsonrpc.Message, modern bool) (string, *jsonrpc.Error) {
 	head := "{"
 	if modern {
@@ -393,7 +394,8 @@ func (s *Stage) perform(v *visitor, m *jsonrpc.Message, modern bool) (string, *j
 	return "", &jsonrpc.Error{Code: jsonrpc.CodeMethodNotFound, Message: "the server has not declared the capability for this method"}
 }
 
-// leave records the required steps that were missing in a conversation when it ended.
+// leave is called when a conversation has ended. It records the requests that the client did not
+// answer, and whether notifications/initialized was missing.
 func (s *Stage) leave(v *visitor) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -409,7 +411,7 @@ func (s *Stage) leave(v *visitor) {
 	}
 }
 
-// answerTime is how long a client may take to answer.
+// answerTime is how long a client may take to answer a request of the stage.
 const answerTime = 2 * time.Second
 
 // newSession returns an unguessable session id.

@@ -18,8 +18,8 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/mcp/mirror"
 )
 
-// ServePipe acts as a server for one client on a pipe, until the input or ctx ends. It closes the
-// input. It returns nil if the input ends between two messages.
+// ServePipe acts as a server for one client on a pipe, until the input or ctx ends. It closes in. At
+// the end of the input, it returns nil.
 func (s *Stage) ServePipe(ctx context.Context, in io.ReadCloser, out io.Writer) error {
 	defer context.AfterFunc(ctx, func() { _ = in.Close() })()
 	defer func() { _ = in.Close() }()
@@ -64,11 +64,11 @@ func (s *Stage) ServePipe(ctx context.Context, in io.ReadCloser, out io.Writer) 
 }
 
 // answerDelay is how long the stage waits before it answers initialize on a pipe. A client that does
-// not wait for the answer sends its next message in this time.
+// not wait for the answer sends its next message during this time.
 const answerDelay = 200 * time.Millisecond
 
-// heldAnswer is an answer that is written when its timer fires, or before the next message is
-// handled. Nil means that no answer is held.
+// heldAnswer is a delayed answer. It is written when its timer fires, or before the stage handles
+// the next message. All methods do nothing if the heldAnswer is nil.
 type heldAnswer struct {
 	out   io.Writer
 	body  []byte
@@ -89,7 +89,7 @@ func holdAnswer(out io.Writer, body []byte) *heldAnswer {
 	return h
 }
 
-// cancel stops the timer. It reports whether the answer was not written yet.
+// cancel stops the timer. It reports whether it stopped the timer before the answer was written.
 func (h *heldAnswer) cancel() bool {
 	if h == nil {
 		return false
@@ -211,8 +211,8 @@ func (s *Stage) post(w http.ResponseWriter, r *http.Request) {
 			s.judge(checkHeader)
 		}
 		if !modern && version == "" && bad == nil {
-			// 2025-06-18 §Transports, "Protocol Version Header". Servers assume 2025-03-26
-			// without it.
+			// Without this header, servers assume 2025-03-26 (2025-06-18 §Transports, "Protocol
+			// Version Header").
 			s.find(ClientVersionHeader, raw, "MCP-Protocol-Version is missing, and there is no session that has a version")
 		}
 	}
@@ -239,7 +239,7 @@ func statusOf(answer []byte, modern bool) int {
 	return http.StatusBadRequest
 }
 
-// judgeHeaders checks the headers required of every POST (2025-11-25 §Transports,
+// judgeHeaders checks the headers that every POST must have (2025-11-25 §Transports,
 // "Sending Messages to the Server").
 func (s *Stage) judgeHeaders(r *http.Request) {
 	s.mu.Lock()
@@ -261,8 +261,8 @@ func (s *Stage) judgeHeaders(r *http.Request) {
 	}
 }
 
-// judgeSession checks the version header (2025-06-18 §Transports, "Protocol Version
-// Header").
+// judgeSession checks the version header of a message in a session (2025-06-18 §Transports,
+// "Protocol Version Header").
 func (s *Stage) judgeSession(v *visitor, raw []byte, version string) {
 	if v.opened != mcp.MethodInitialize || !v.revision.Can(mcp.VersionHeader) {
 		return
@@ -277,7 +277,7 @@ func (s *Stage) judgeSession(v *visitor, raw []byte, version string) {
 	}
 }
 
-// judgeMirrors checks the headers that repeat the body (2026-07-28 §Streamable HTTP,
+// judgeMirrors checks the headers that repeat values from the body (2026-07-28 §Streamable HTTP,
 // "Request Metadata").
 func (s *Stage) judgeMirrors(m *jsonrpc.Message, h http.Header) {
 	s.judge(checkMirrors)

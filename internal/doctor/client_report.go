@@ -10,17 +10,17 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
 )
 
-// ClientReport is the record of a stage.
+// ClientReport describes what a stage has found out about its clients.
 type ClientReport struct {
 	Findings []Finding // the findings, worst first
 	Visits   []Visit   // one visit per conversation
-	Checks   []Check   // what the client has to do, in the order of the report
+	Checks   []Check   // all checks, in the order in which they are shown
 	Messages int       // number of messages received
 }
 
-// Check is something that a client has to do, and whether it does.
+// Check is something that a client has to do, and whether the client does it.
 type Check struct {
-	ID    string // a word that never changes
+	ID    string // a stable id of one word
 	Title string // what the client has to do
 	State CheckState
 	Codes []string // the findings that say what is wrong; nil if State is not CheckWrong
@@ -55,15 +55,15 @@ func (s *Stage) checksLocked() []Check {
 
 // Visit describes one conversation.
 type Visit struct {
-	Client    string   // name and version; "" if unknown
-	OpensWith string   // the method of the first request
-	Offers    string   // the first version that the client offered, or ""
+	Client    string   // the name and version of the client; "" if unknown
+	OpensWith string   // the method of the request that opened the conversation
+	Offers    string   // the version that the client offered last; "" if none
 	Revision  string   // the revision in use
 	Declares  []string // the client's capabilities
 	Requests  int      // requests since the opening
 }
 
-// Report returns the record so far.
+// Report returns what the stage has recorded so far.
 func (s *Stage) Report() *ClientReport {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -91,7 +91,7 @@ func (s *Stage) Report() *ClientReport {
 	return r
 }
 
-// String describes a visit on one line. It quotes the client's name, and any other text of the
+// String describes a visit on one line. It quotes the client's name, and any other text from the
 // client that is not a single plain word.
 func (v Visit) String() string {
 	who := "a client without a name"

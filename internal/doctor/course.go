@@ -10,32 +10,34 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 )
 
-// This file decides which probes share a conversation. On a pipe, a conversation is a process,
-// which takes longer to start than most probes take to run. So many probes run one after the
-// other in one conversation. A finding of such a probe is in doubt if an earlier probe or a
-// slow machine could be the cause. Then the probe is run again in its own conversation, and
-// only that result counts. Over HTTP a conversation is cheap, so each probe has its own.
+// This file decides which probes share a conversation. On a pipe, each conversation needs a process
+// of its own. The start of a process takes longer than most probes, so many probes run one after the
+// other in the same conversation. A finding of such a probe is in doubt if an earlier probe or a
+// slow machine could be the cause. In this case, the probe runs again in its own conversation, and
+// only the result of the second run counts. Over HTTP, a conversation is cheap, so each probe has
+// its own conversation.
 
 // probe is one test.
 type probe struct {
 	name  string
-	rev   mcp.Revision // the revision with which to open the server before the probe; Unknown for a probe that opens the server itself
+	rev   mcp.Revision // the revision in which the server is opened before the probe; Unknown if the probe opens the server itself
 	death string       // the code to report if the server exits during the probe; "" means Dies
 	run   func(ctx context.Context, t *talk)
-	alone func(ctx context.Context) // the function of a probe that opens its own conversations; it replaces run
+	alone func(ctx context.Context) // replaces run for a probe that opens its own conversations
 
-	midway bool // the probe runs between initialize and notifications/initialized, if the conversation is at that point
-	odd    bool // the probe sends malformed input, so only probes of this kind may follow it
-	// then returns further probes for the same conversation. It may be nil.
+	midway bool // in a shared conversation, the probe runs between initialize and notifications/initialized
+	odd    bool // the probe sends malformed input, so only odd probes may follow
+	// then returns more probes for the same conversation. It may be nil.
 	then func() []probe
 }
 
 // job is a series of probes in one conversation.
 type job struct {
 	probes []probe
-	talk   *talk // an open conversation to use; if nil, the job opens one
+	talk   *talk // an open conversation to use; if nil, the job opens a conversation
 	open   mcp.Revision
-	// final means that findings of this job count. A final job has one probe.
+	// final means that the findings of this job count without another run. A final job has one
+	// probe.
 	final bool
 }
 
@@ -47,7 +49,7 @@ func singles(all []probe) (out []job) {
 	return out
 }
 
-// draft is a possible finding, before it is certain.
+// draft is a possible finding that is not certain yet.
 type draft struct {
 	code, seen string
 	level      Level // the level; "" means the usual level of the code
@@ -67,14 +69,14 @@ func (d draft) condition() Condition {
 // find records a possible finding of the conversation.
 func (t *talk) find(code, seen string) { t.findAs(code, "", seen) }
 
-// findAs does the same as find, with another level than that of the code.
+// findAs does the same as find, but with level instead of the usual level of the code.
 func (t *talk) findAs(code string, level Level, seen string) {
 	t.drafts = append(t.drafts, draft{code, seen, level})
 }
 
-// deathCodes are the codes for a server that exits. formCodes are about the form of a single
-// message, so an earlier probe or a delay cannot be the cause. matchCodes depend on which
-// request an answer belongs to.
+// deathCodes are the codes for a server that exits. formCodes are the codes for the form of a single
+// message, so an earlier probe or a delay cannot be the cause of such a finding. matchCodes are the
+// codes for findings that depend on which request an answer belongs to.
 var (
 	deathCodes = []string{Dies, ProbeDies, BareDies, DiesOnOdd, LongMessage, VeryLongMessage}
 	formCodes  = []string{Noise, HalfLine, NoVersionMember, ErrorCode, ErrorShape, MessageShape, AsksUndeclared}
@@ -117,7 +119,8 @@ func (e *exam) run(ctx context.Context, all []job) {
 	}
 }
 
-// probeTime is the timeout of one probe, in units of Patience.
+// probeTime is the fixed part of the timeout of a job, as a multiple of Options.Patience. Each probe
+// of the job adds Options.Patience once.
 const probeTime = 12
 
 // follow runs the probes of a job.
@@ -185,7 +188,7 @@ func (e *exam) follow(ctx context.Context, j job, step func(*probe)) {
 	}
 }
 
-// fits reports whether the conversation is in the state in which a probe begins.
+// fits reports whether the conversation is in the state that a probe needs.
 func (t *talk) fits(p *probe) bool {
 	switch {
 	case t.spent:
@@ -200,8 +203,8 @@ func (t *talk) fits(p *probe) bool {
 	return t.opened && t.rev == p.rev
 }
 
-// lingerAtEnd waits in case the server exits. A server that crashes on its input may still answer
-// the next request before it exits.
+// lingerAtEnd waits for a short time, to notice a server that exits. A server that crashes on its
+// input may still answer the next request before it exits.
 func (t *talk) lingerAtEnd(ctx context.Context, odd bool) {
 	d := t.e.grace() / 20
 	if odd {
@@ -210,8 +213,8 @@ func (t *talk) lingerAtEnd(ctx context.Context, odd bool) {
 	t.linger(ctx, d)
 }
 
-// settle decides which possible findings of a probe count. If a finding is in doubt, settle runs
-// the probe again. It reports whether the conversation can continue.
+// settle decides which possible findings of a probe count. If a finding is in doubt, settle adds a
+// job that runs the probe again. It reports whether the conversation can continue.
 func (e *exam) settle(t *talk, p *probe) bool {
 	drafts := t.drafts
 	t.drafts = nil
@@ -243,8 +246,8 @@ func (e *exam) settle(t *talk, p *probe) bool {
 
 func isMatch(d draft) bool { return slices.Contains(matchCodes, d.code) }
 
-// keepDeath keeps the evidence of an exit in a shared conversation. It is used if no probe causes
-// the exit when the probe runs alone.
+// keepDeath keeps the evidence that the server exited in a shared conversation. judgeDeaths uses the
+// evidence if the server does not exit again when each probe runs alone.
 func (t *talk) keepDeath(drafts []draft) {
 	t.e.mu.Lock()
 	defer t.e.mu.Unlock()
@@ -255,8 +258,8 @@ func (t *talk) keepDeath(drafts []draft) {
 	}
 }
 
-// judgeDeaths reports an exit that did not occur again. The exit is certain, but the probe that
-// caused it is not known.
+// judgeDeaths reports that the server exited in a shared conversation, if the server did not exit
+// again later. The exit is certain, but the probe that caused the exit is not known.
 func (e *exam) judgeDeaths() {
 	if slices.ContainsFunc(deathCodes, e.has) {
 		return
@@ -269,15 +272,15 @@ func (e *exam) judgeDeaths() {
 	}
 }
 
-// rerun runs a probe again in its own conversation. Its findings then count.
+// rerun adds a job that runs a probe again in its own conversation. The findings of this job count.
 func (e *exam) rerun(p *probe) {
 	one := *p
 	one.then = nil
 	e.later(job{probes: []probe{one}, final: true})
 }
 
-// leave ends a shared conversation after probe p. The probes after p continue in another
-// conversation. The probes before p are run again if one of them may be the cause.
+// leave adds jobs when a shared conversation has to end after probe p. The probes after p (rest) run
+// in another conversation. If an earlier probe (done) may be the cause, that probe runs again.
 func (e *exam) leave(t *talk, p *probe, done, rest []probe) {
 	if t.over || !t.timedOut && !t.unsure {
 		for i := range done {
@@ -302,7 +305,7 @@ func (e *exam) later(jobs ...job) {
 	e.jobs = append(e.jobs, jobs...)
 }
 
-// progress reports a step. The total number of steps is unknown, because a probe may add more.
+// progress reports a step. The total number of steps is unknown, because a probe may add steps.
 func (e *exam) progress(name string) {
 	e.done++
 	if e.o.Progress != nil {

@@ -11,12 +11,12 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/transport/stdio"
 )
 
-// shown is the number of bytes of one message that evidence shows. An ellipsis marks the
-// rest.
+// shown is the maximum number of bytes of one message in the evidence. An ellipsis replaces the
+// other bytes.
 const shown = 300
 
-// redact makes bytes of a peer safe to show: printable and bounded. It masks the given
-// secrets, and text that looks like a secret.
+// redact returns bytes from a peer as printable text of limited length. It masks the given secrets,
+// and text that looks like a secret.
 func redact(b []byte, secrets []string) string {
 	cut := len(b) > shown
 	s := string(b[:min(len(b), 4*shown)])
@@ -35,7 +35,7 @@ func redact(b []byte, secrets []string) string {
 	return s
 }
 
-// maskAll masks the known secrets in a text.
+// maskAll masks the given secrets in a text, except secrets of less than four bytes.
 func maskAll(s string, secrets []string) string {
 	for _, secret := range secrets {
 		if len(secret) >= 4 {
@@ -58,9 +58,9 @@ func maskCutSecret(s string, secrets []string) string {
 	return s
 }
 
-// spellings returns the secrets in every form in which a peer may repeat them, longest first.
-// For "Bearer XYZ" this includes XYZ alone. Each secret is also included as written in JSON
-// and in URLs.
+// spellings returns the secrets in every form in which a peer may repeat them, longest first. For
+// "Bearer XYZ", the result also has XYZ. For each secret, the result also has the secret as it is
+// written in JSON and in URLs.
 func spellings(secrets []string) []string {
 	var all []string
 	add := func(s string) {
@@ -83,7 +83,7 @@ func spellings(secrets []string) []string {
 	return slices.Compact(all)
 }
 
-// evidence joins the lines of an Evidence.
+// evidence joins lines to the text of Finding.Evidence, without the empty lines.
 func evidence(lines ...string) string {
 	var out []string
 	for _, l := range lines {

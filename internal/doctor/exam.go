@@ -16,23 +16,23 @@ import (
 // Options control an examination. The zero value has the usual settings.
 type Options struct {
 	Deep bool // Deep means that the slower probes run too
-	// Call names the one tool that may be run; "" means none. It is called without
-	// arguments twice: once to completion, and once to be cancelled.
+	// Call is the name of the only tool that Examine may call; "" means no tool. Examine calls this
+	// tool several times without arguments, and cancels some of the calls.
 	Call string
 	// Patience is the timeout for an answer; 0 means 5 s.
 	Patience time.Duration
 	// Start is the timeout for the server's first answer; 0 means 30 s.
 	Start time.Duration
-	// Parallel is the largest number of conversations at the same time. On a pipe it is also the
-	// largest number of processes of the server. 0 means 4.
+	// Parallel is the maximum number of conversations at the same time. On a pipe, each conversation
+	// has its own process of the server. 0 means 4.
 	Parallel int
-	// Examine calls Progress with each step, in the goroutine that called Examine.
+	// Examine calls Progress for each step, in the goroutine that called Examine. It may be nil.
 	Progress func(step string)
 }
 
 // Report is the result of an examination.
 type Report struct {
-	Findings []Finding // worst level first, then by the number of affected clients
+	Findings []Finding // sorted by level, worst first, and then by the number of affected clients
 	Verdict  Verdict
 	// Passed has the names of the probes that found nothing, sorted.
 	Passed []string
@@ -45,12 +45,12 @@ type exam struct {
 	http bool
 	sse  bool // the server uses HTTP+SSE; decided before probes run in parallel
 
-	// knowsLocalhost is true if a server that answers 403 accepts the host localhost. byName
-	// makes sure that only one probe finds this out.
+	// knowsLocalhost is true if a server that refuses its own host name accepts localhost. Only one
+	// probe tests this, through byName.
 	byName         sync.Once
 	knowsLocalhost bool
 
-	lastID atomic.Int64 // the last id over HTTP, where all conversations share one counter
+	lastID atomic.Int64 // the last request id over HTTP; all conversations share this counter
 
 	done int // the number of probes started; used only by Examine's goroutine
 
@@ -61,20 +61,20 @@ type exam struct {
 // state has the results of the probes. The mutex of exam guards it.
 type state struct {
 	found   map[string]Finding
-	passed  map[string]bool // the probes that ran and found nothing
-	jobs    []job           // jobs to run again, or later
-	deaths  []draft         // exits in shared conversations
+	passed  map[string]bool // for each probe, by name: whether it ran and found nothing
+	jobs    []job           // the jobs to run after the current jobs
+	deaths  []draft         // exits of the server in shared conversations
 	started []time.Duration // the time until the first answer, for each conversation
 	start   time.Duration   // extra time allowed for a process to start
 	reached bool            // the server has sent something
 	tried   map[mcp.Revision]*attempt
-	// refusedUnknown is the evidence that the server refused an initialize with an unknown version,
-	// and refusedBare that it refused an initialize without params. Such errors are faults only if
-	// the server supports initialize at all.
+	// refusedUnknown is the evidence that the server refused initialize with an unknown version.
+	// refusedBare is the evidence that the server refused initialize without params. A refusal is a
+	// fault only if the server supports initialize at all.
 	refusedUnknown, refusedBare string
 
 	guess    mcp.Revision          // the newest legacy revision that the server supports, according to its first answer
-	examined map[mcp.Revision]bool // the revisions whose habits are being examined, or have been; see habits.go
+	examined map[mcp.Revision]bool // the revisions for which the probes of habits.go were added
 
 	pushed  bool              // the server pushed a manifest without a request
 	odd     bool              // initialize works, but returns no version
@@ -90,13 +90,13 @@ type state struct {
 // attempt is the result of opening the server in one revision.
 type attempt struct {
 	opened  bool   // the server speaks the revision and answers requests in it
-	answer  string // the revision that the server returned instead
-	refused string // the evidence of an error answer
+	answer  string // the version in the server's answer, if it is another version
+	refused string // the evidence that the server answered with an error
 	why     string // a sentence that says why the server was not opened, if opened is false
 }
 
-// Examine examines a server. It returns an error only if ctx ends. A server that cannot
-// be reached is a finding, and Verdict.Reached is false.
+// Examine examines a server. It returns an error only if ctx ends. If the server cannot be reached,
+// the report has a finding, and Verdict.Reached is false.
 func Examine(ctx context.Context, t Target, o Options) (*Report, error) {
 	t.Secrets = spellings(t.Secrets)
 	e := &exam{t: &t, o: o, http: t.URL != nil}
@@ -165,8 +165,8 @@ func (e *exam) begin(ctx context.Context) (*talk, error) {
 	return t, err
 }
 
-// slack is the extra time before a missing answer counts. It is longer for a server that
-// starts slowly, because the machine may be busy.
+// slack is how much longer the doctor waits before a missing answer counts. It is longer for a
+// server that starts slowly, because the machine may be busy.
 func (e *exam) slack() time.Duration {
 	return max(e.o.Patience, min(4*e.o.Patience, e.startTime()))
 }
@@ -211,7 +211,7 @@ func (e *exam) startTime() time.Duration {
 	return e.start
 }
 
-// judgeWhole reports that the server is unusable, if no other finding explains it.
+// judgeWhole reports that no revision works, unless another finding explains why.
 func (e *exam) judgeWhole() {
 	e.mu.Lock()
 	useless := !e.odd && !e.pushed

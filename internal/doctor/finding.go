@@ -13,26 +13,26 @@ type Level string
 
 // The levels, worst first.
 const (
-	Error   Level = "error"   // clients that follow the specification fail, or cannot use something
+	Error   Level = "error"   // clients that follow the specification fail, or cannot use a feature
 	Warning Level = "warning" // some clients fail
 	Info    Level = "info"    // for information; nothing is wrong
 )
 
-// Condition is a fault or a fact that the doctor can find. The table has one for each code.
+// Condition is a fault or a fact that the doctor can find. The table has one condition for each code.
 type Condition struct {
-	Code    string // "DRG-…", stable
+	Code    string // the stable code, "DRG-…"
 	Level   Level
 	Title   string // the title, in a few words
-	Meaning string // the consequences for users of the server
-	Fix     string // the change that the author of the server should make
-	Bridged string // what Dragoman does until the server is corrected
+	Meaning string // the consequences for users
+	Fix     string // the change that the author of the server or client should make
+	Bridged string // what Dragoman does until the fault is corrected
 }
 
 // Finding is a condition that was found, with its evidence.
 type Finding struct {
 	Condition
 	// Evidence has one line for each message sent ("> "), message received ("< ") and
-	// observation ("# "). It is printable and bounded, and known secrets are masked.
+	// observation ("# "). It has limited length, only printable characters, and no known secrets.
 	Evidence string
 }
 
@@ -68,7 +68,7 @@ func severity(a, b Finding) int {
 	return cmp.Or(cmp.Compare(b.reach(), a.reach()), cmp.Compare(a.Code, b.Code))
 }
 
-// Worst returns the level of the worst finding, or "" if there are none.
+// Worst returns the level of the worst finding, or "" if there are no findings.
 func Worst(all []Finding) Level {
 	if len(all) == 0 {
 		return ""
@@ -87,7 +87,8 @@ func appendFinding(dst []byte, f Finding) []byte {
 	return dst
 }
 
-// appendMembers appends a JSON object of strings. pairs are names and values in turn.
+// appendMembers appends a JSON object whose values are strings. pairs has each name followed by its
+// value.
 func appendMembers(dst []byte, pairs ...string) []byte {
 	dst = append(dst, '{')
 	for i := 0; i+1 < len(pairs); i += 2 {

@@ -18,7 +18,7 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/transport/eventstream"
 )
 
-// foreignHost is the host of a web page that may be open in the user's browser.
+// foreignHost is the host of an imaginary malicious web page in the user's browser.
 const foreignHost = "attacker.example"
 
 // guards returns the probes of one revision that exist only over HTTP.
@@ -53,7 +53,7 @@ type visit struct {
 	err    error
 }
 
-// served reports whether the request was accepted.
+// served reports whether the server accepted the request.
 func (v *visit) served() bool {
 	return v.err == nil && v.status < 300 && (v.msg == nil || v.msg.Kind != jsonrpc.Failure)
 }
@@ -78,8 +78,7 @@ func (e *exam) seen(v *visit) string {
 	return evidence("> "+v.said, got)
 }
 
-// visit sends one request outside the conversation. note describes the request, for the
-// evidence.
+// visit sends one request outside the conversation. note describes the request in the evidence.
 func (w *web) visit(ctx context.Context, e *exam, p parcel, note string) *visit {
 	ctx, cancel := context.WithTimeout(ctx, e.o.Patience)
 	defer cancel()
@@ -133,8 +132,8 @@ func (e *exam) again(ctx context.Context, t *talk, w *web, h http.Header) *visit
 	return w.visit(ctx, e, parcel{body: body, method: http.MethodPost, header: h}, note)
 }
 
-// local reports whether only this machine can reach the server. If so, only Origin and Host
-// distinguish a page in a browser from a client.
+// local reports whether only this machine can reach the server. Such a server can distinguish a page
+// in the user's browser from a client only by the headers Origin and Host.
 func (e *exam) local() bool {
 	host := e.t.URL.Hostname()
 	if a, err := netip.ParseAddr(host); err == nil {
@@ -144,8 +143,8 @@ func (e *exam) local() bool {
 }
 
 // origins sends requests that a page in a browser could send (2025-11-25 §Transports,
-// "Security Warning"). A POST from a page always has an Origin header. With DNS rebinding it
-// also has the host name of the page in Host.
+// "Security Warning"). A POST from a page always has an Origin header. With DNS rebinding, its Host
+// header also has the host name of the page.
 func (e *exam) origins(ctx context.Context, t *talk, w *web) {
 	page := "https://" + foreignHost
 	v := e.again(ctx, t, w, http.Header{"Origin": {page}})
@@ -186,8 +185,8 @@ func (e *exam) shares(ctx context.Context, w *web, page string) bool {
 	return (origin == "*" || origin == page) && (strings.Contains(headers, "*") || strings.Contains(headers, "content-type"))
 }
 
-// contentType sends JSON with another content type. A page in a browser can do that without a
-// preflight request (CORS simple requests).
+// contentType sends JSON as text/plain. A page in a browser can send text/plain without a preflight
+// request (CORS simple requests).
 func (e *exam) contentType(ctx context.Context, t *talk, w *web) {
 	if v := e.again(ctx, t, w, http.Header{"Content-Type": {"text/plain"}}); v.served() {
 		t.find(ContentTypeUnchecked, e.seen(v))
@@ -232,7 +231,7 @@ func guessable(id string) bool {
 	return len(id) < 16 || len(kinds) < 8
 }
 
-// sessionEnd ends the session and then sends a request in it.
+// sessionEnd ends the session, and then sends a request in the ended session.
 func (e *exam) sessionEnd(ctx context.Context, t *talk, w *web) {
 	if w.sessionOf() == "" {
 		return
@@ -249,8 +248,8 @@ func (e *exam) sessionEnd(ctx context.Context, t *talk, w *web) {
 	}
 }
 
-// standing requests the GET stream. The server must provide it or refuse with 405
-// (2025-11-25 §Transports, "Listening for Messages from the Server").
+// standing sends a GET request for a stream. The server must open the stream or answer with status
+// 405 (2025-11-25 §Transports, "Listening for Messages from the Server").
 func (e *exam) standing(ctx context.Context, t *talk, w *web) {
 	v := w.visit(ctx, e, parcel{method: http.MethodGet}, "")
 	if v.err != nil || v.status == http.StatusMethodNotAllowed {
@@ -262,8 +261,8 @@ func (e *exam) standing(ctx context.Context, t *talk, w *web) {
 	}
 }
 
-// versionHeader sends wrong values of MCP-Protocol-Version (2025-06-18 §Transports,
-// "Protocol Version Header").
+// versionHeader sends a request with a wrong MCP-Protocol-Version, and a request without this header
+// (2025-06-18 §Transports, "Protocol Version Header").
 func (e *exam) versionHeader(ctx context.Context, t *talk, w *web) {
 	if v := e.again(ctx, t, w, http.Header{mcp.HeaderVersion: {unknownDate}}); v.served() {
 		t.find(VersionHeaderUnchecked, e.seen(v))
@@ -273,8 +272,8 @@ func (e *exam) versionHeader(ctx context.Context, t *talk, w *web) {
 	}
 }
 
-// mirrored sends headers that contradict the body (2026-07-28 §Streamable HTTP, "Request
-// Metadata").
+// mirrored sends requests with headers that contradict the body, and requests without these headers
+// (2026-07-28 §Streamable HTTP, "Request Metadata").
 func (e *exam) mirrored(ctx context.Context, t *talk, w *web) {
 	for _, h := range []http.Header{
 		{mcp.HeaderMethod: {mcp.MethodListTools}}, {mcp.HeaderMethod: nil},
@@ -291,8 +290,8 @@ func (e *exam) mirrored(ctx context.Context, t *talk, w *web) {
 	}
 }
 
-// gone sends the HTTP methods of earlier revisions (2026-07-28 §Streamable HTTP, "Earlier
-// Streamable HTTP Revisions"). A server that supports those revisions may serve them.
+// gone sends a GET and a DELETE, which only earlier revisions use (2026-07-28 §Streamable HTTP,
+// "Earlier Streamable HTTP Revisions"). A server that supports an earlier revision may accept them.
 func (e *exam) gone(ctx context.Context, t *talk, w *web) {
 	for _, r := range mcp.Revisions(mcp.HTTPSessions) {
 		e.mu.Lock()
@@ -325,7 +324,7 @@ func (t *talk) judgeResponse(q *question) {
 		if code := t.forbidden(q); code != "" {
 			see(code)
 		}
-	case q.id == bigID: // the probe that sends bigID reports this error, because few clients send such a number
+	case q.id == bigID: // the function bigID reports this error with a code of its own, because few clients send such an id
 	case q.status >= 500:
 		see(ServerError)
 	case q.id == "" && !q.odd() && ok && q.status != http.StatusAccepted && !t.rev.Modern():
@@ -376,7 +375,7 @@ var (
 )
 
 // servesLocalhost reports whether a server that refuses the host name in the URL accepts
-// localhost. It tests this once.
+// localhost. It sends requests only when it is called for the first time.
 func (e *exam) servesLocalhost(w *web) bool {
 	e.byName.Do(func() {
 		for _, name := range []string{"localhost", "127.0.0.1"} {
@@ -388,8 +387,8 @@ func (e *exam) servesLocalhost(w *web) bool {
 			}
 			body := jsonrpc.AppendRequest(nil, "1", mcp.MethodInitialize, []byte("{"+greeting(mcp.LatestLegacy.String())+"}"))
 			v := w.visit(w.ctx, e, parcel{body: body, header: http.Header{"Host": {name}}}, "")
-			// Only an MCP answer counts, because a reverse proxy for many hosts may answer
-			// every unknown host.
+			// Only an MCP answer counts, because a reverse proxy for many hosts may also answer
+			// requests for unknown hosts.
 			if v.served() && v.msg != nil {
 				e.knowsLocalhost = true
 				return

@@ -11,8 +11,9 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 )
 
-// bases returns the revisions to examine in detail: the newest revision of each era that the server
-// supports. If the handshake works but is not MCP, it returns the newest legacy revision.
+// bases returns the revisions to examine in detail. These are the newest legacy and the newest
+// modern revision that the server supports. If the server supports no revision, but sends a manifest
+// or an initialize result without a version, bases returns only the newest legacy revision of all.
 func (e *exam) bases() []mcp.Revision {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -42,8 +43,8 @@ func alive(r mcp.Revision) string {
 	return mcp.MethodPing
 }
 
-// examinations returns the jobs for the revisions that can be opened. It leaves out probes that
-// have already run in the conversations that opened these revisions.
+// examinations returns the jobs for the revisions that the server supports. It leaves out probes
+// that were already added to a conversation of the opening probes.
 func (e *exam) examinations() (jobs []job) {
 	for _, r := range e.bases() {
 		if !e.examined[r] {
@@ -75,15 +76,15 @@ func (e *exam) examinations() (jobs []job) {
 	return jobs
 }
 
-// habits returns the probes for a server that can be opened in a revision. These probes can run one
-// after the other in one conversation.
+// habits returns the probes for a server that supports the revision. These probes can run one after
+// the other in the same conversation.
 func (e *exam) habits(r mcp.Revision) []probe {
 	var all []probe
 	add := func(name string, run func(context.Context, *talk)) {
 		all = append(all, probe{name: name + " (" + r.String() + ")", rev: r, run: run})
 	}
 	if r.Legacy() {
-		add("an unknown notification", e.unknownNote) // the first probe, so that a wrong answer to it can arrive during the others
+		add("an unknown notification", e.unknownNote) // first, so that a wrong answer to the notification can arrive during the later probes
 		add("ping", e.ping)
 	} else {
 		add("an unknown version in _meta", e.unknownMeta)
@@ -98,8 +99,8 @@ func (e *exam) habits(r mcp.Revision) []probe {
 	}
 	add("ids", e.ids)
 	if r.Modern() {
-		// This probe comes last: after a message without _meta, a server of both eras may treat the
-		// client as a legacy client.
+		// This probe comes after all other valid requests. After a message without _meta, a server
+		// that supports both eras may treat the client as a legacy client.
 		add("an unknown notification", e.unknownNote)
 	}
 	add("staying alive", func(ctx context.Context, t *talk) { t.lingerAtEnd(ctx, false) })
@@ -128,7 +129,7 @@ func (e *exam) batchProbe(r mcp.Revision) probe {
 // answers the same request after the handshake.
 func (e *exam) early(ctx context.Context, t *talk, r mcp.Revision) {
 	if e.http && !e.sse {
-		return // there is no session yet; the session probes test this
+		return // the probe of sessions tests requests without a session
 	}
 	q := t.ask(mcp.MethodListTools, "")
 	t.await(ctx, q)
@@ -185,11 +186,11 @@ func unsupported(q *question) bool {
 	return code == jsonrpc.CodeMethodNotFound
 }
 
-// ping must be answered with an empty result (2025-11-25 §Ping).
+// ping checks that the server answers ping with an empty result (2025-11-25 §Ping).
 func (e *exam) ping(ctx context.Context, t *talk) {
 	q := t.ask(mcp.MethodPing, "")
 	if !t.await(ctx, q) || q.msg == nil {
-		return // the opening has already reported a missing answer
+		return // an opening probe has already reported a missing answer
 	}
 	if !q.worked() {
 		t.find(PingRefused, t.proof(q))
@@ -203,7 +204,8 @@ func (e *exam) ping(ctx context.Context, t *talk) {
 	}
 }
 
-// ids tries every kind of id (2025-11-25 §Base, "Requests").
+// ids sends requests whose ids are a string, 0, a very large number, and an id that was used before
+// (2025-11-25 §Base, "Requests").
 func (e *exam) ids(ctx context.Context, t *talk) {
 	method := alive(t.rev)
 	for _, c := range []struct {
@@ -225,14 +227,15 @@ func (e *exam) ids(ctx context.Context, t *talk) {
 	if t.over {
 		return
 	}
-	q := t.askAs(`"dragoman-1"`, method, "") // the id is reused; the server must refuse or answer the request
+	q := t.askAs(`"dragoman-1"`, method, "") // this id was used before; the server must answer with a result or an error
 	t.await(ctx, q)
 	if q.silent() && !t.over {
 		t.find(IDReused, t.proof(q))
 	}
 }
 
-// bigID tries an id that many servers change or drop. It does not wait long for the answer.
+// bigID sends a request with an id that many servers change or drop. It does not wait long for the
+// answer.
 func (e *exam) bigID(ctx context.Context, t *talk) {
 	q := t.askAs(bigID, alive(t.rev), "")
 	if e.http && !e.sse {
@@ -247,7 +250,7 @@ func (e *exam) bigID(ctx context.Context, t *talk) {
 }
 
 // unknownMethod checks that the server answers an unknown method with an error. If the server
-// answers a later request first, it will not answer this one.
+// answers a later request first, unknownMethod treats the answer to the unknown method as missing.
 func (e *exam) unknownMethod(ctx context.Context, t *talk) {
 	q := t.ask("dragoman/no_such_method", "")
 	if t.e.http && !t.e.sse {
@@ -272,7 +275,7 @@ func (e *exam) unknownMethod(ctx context.Context, t *talk) {
 }
 
 // unknownNote sends an unknown notification, which the server must ignore (JSON-RPC 2.0 §4.1).
-// If the server answers, the talk reports it.
+// If the server answers, talk reports the answer as a finding.
 func (e *exam) unknownNote(ctx context.Context, t *talk) {
 	note := t.tell("notifications/dragoman/unknown", "")
 	if t.e.http && !t.e.sse {
@@ -348,19 +351,19 @@ func (e *exam) burst(ctx context.Context, t *talk) {
 	}
 }
 
-// batch sends a batch. Only one revision has batches (2025-03-26 §Base, "Batching").
+// batch sends a batch. Only 2025-03-26 has batches (2025-03-26 §Base, "Batching").
 func (e *exam) batch(ctx context.Context, t *talk) {
 	one := jsonrpc.AppendRequest(nil, `"batch-1"`, mcp.MethodPing, nil)
 	two := jsonrpc.AppendRequest(nil, `"batch-2"`, mcp.MethodPing, nil)
 	body := append(append(append(append([]byte("["), one...), ','), two...), ']')
 	q := t.askRaw("", batchOf, body, nil)
-	// On a stream the answers may arrive one by one (2025-03-26 §Transports, "Sending
-	// Messages to the Server").
+	// In an event stream, the server may send each answer as a message of its own (2025-03-26
+	// §Transports, "Sending Messages to the Server").
 	alone := []*question{{id: `"batch-1"`, method: mcp.MethodPing, said: t.said}, {id: `"batch-2"`, method: mcp.MethodPing, said: t.said}}
 	t.open = append(t.open, alone...)
 	level := Level("")
 	if e.hasLater(t.rev) {
-		// No client needs this revision, and the other revisions have no batches.
+		// Clients can use the later revision, which has no batches.
 		level = Info
 	}
 	if e.http && !e.sse {
@@ -437,7 +440,8 @@ func (e *exam) oddity(ctx context.Context, t *talk, o odd) {
 		}
 		return
 	}
-	// The server works at this moment. An exception in its handler may end it a little later.
+	// The server has answered, but an exception in its handler may still end the server a little
+	// later.
 	if !t.shared {
 		t.linger(ctx, e.grace()/5)
 	}

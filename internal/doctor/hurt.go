@@ -5,12 +5,12 @@ import (
 	"strings"
 )
 
-// This file says which clients a finding affects. A client is listed if it sends the messages that
-// are described below, or if no client can work without the missing feature. Only a few of these
-// clients were tested with such a server. For example, the Go SDK closed the connection on Noise.
+// This file lists the clients that each condition affects. A client is listed because of the
+// messages that it sends. If no client can work with such a server, EveryClient is listed. Only a
+// few of these clients were tested with such a server. For example, the Go SDK closed the connection
+// on Noise.
 
-// EveryClient is the only entry of Condition.Hurts for a condition with which no client can
-// work.
+// EveryClient is the only entry of Condition.Hurts if no client can work with such a server.
 const EveryClient = "every client"
 
 // These are the clients, grouped by the messages that they send.
@@ -46,14 +46,14 @@ var hurts = map[string][]string{
 	MetaVersionCode:     probing,
 	SlowStart:           hasty,
 	VersionRefused:      offering2025,
-	IDString:            {"Claude Code"}, // the probe of Claude Code has a string as its id
+	IDString:            {"Claude Code"}, // Claude Code sends server/discover with a string as the id
 	IDZero:              append([]string{"Codex"}, sdk1...),
-	UnknownSilent:       append([]string{"Codex"}, probing...), // Codex lists resources that were not declared
+	UnknownSilent:       append([]string{"Codex"}, probing...), // Codex requests the list of resources even if the server did not declare resources
 	UnknownServed:       probing,
 	UnknownCode:         probing,
 	PingSilent:          {"Gemini CLI"}, // Gemini CLI pings after the handshake
 	PingRefused:         {"Gemini CLI"},
-	VersionHeaderNeeded: {"Gemini CLI"}, // Gemini CLI does not send the header
+	VersionHeaderNeeded: {"Gemini CLI"}, // Gemini CLI does not send MCP-Protocol-Version
 	GetStatus:           sdk1,
 	SchemaMissing:       sdk1,
 	SchemaEmpty:         sdk1,
@@ -65,11 +65,11 @@ var hurts = map[string][]string{
 	Noise:               {"Go SDK"}, // the Go SDK closes the connection
 }
 
-// Hurts returns the names of the clients that are known to fail, or to lose something,
-// because of the condition: only EveryClient, or a list of names, or nil.
+// Hurts returns the names of the clients that are known to fail, or to lose a feature, because of
+// the condition. The result is only EveryClient, or a list of names, or nil.
 func (c Condition) Hurts() []string { return hurts[c.Code] }
 
-// reach orders conditions of one level by the number of affected clients.
+// reach returns the number of affected clients, or 1000 for EveryClient. It is used for sorting.
 func (c Condition) reach() int {
 	if h := c.Hurts(); len(h) == 1 && h[0] == EveryClient {
 		return 1000
@@ -77,7 +77,7 @@ func (c Condition) reach() int {
 	return len(c.Hurts())
 }
 
-// HurtsText returns the clients as text, or "".
+// HurtsText returns the names from Hurts as text, or "" if Hurts returns nil.
 func (c Condition) HurtsText() string {
 	if h := c.Hurts(); len(h) > 1 {
 		return strings.Join(h[:len(h)-1], ", ") + " and " + h[len(h)-1]

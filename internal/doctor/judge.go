@@ -8,8 +8,8 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
 )
 
-// read parses a message from the server and reports faults of its form. It returns nil if raw
-// is not a message.
+// read parses a message from the server and reports faults in the form of the message. It returns
+// nil if raw is not a message.
 func (t *talk) read(raw []byte, of *question) *jsonrpc.Message {
 	m, err := jsonrpc.Scan(raw, jsonrpc.Limits{Bytes: maxLine})
 	if err == nil {
@@ -34,7 +34,7 @@ func (t *talk) read(raw []byte, of *question) *jsonrpc.Message {
 	return loose
 }
 
-// form reports faults that only a tolerant parser accepts.
+// form reports the faults of a message that only a tolerant parser accepts.
 func (t *talk) form(m *jsonrpc.Message, err error) {
 	whole := jsonrpc.Whole(m.Raw)
 	see := func(code string) { t.find(code, evidence("> "+t.said, "< "+t.e.redact(m.Raw))) }

@@ -12,18 +12,19 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/tokens"
 )
 
-// Limits for reading a list.
+// Limits for reading lists and prompts.
 const (
 	maxPages  = 60
 	deepPages = 600
 	maxItems  = 20000
-	maxBytes  = 64 << 20 // the most bytes of all pages together
+	maxBytes  = 64 << 20 // the maximum size in bytes of all pages of a list together
 
-	maxArguments = 64 // the most arguments of a prompt that is read
+	maxArguments = 64 // the maximum number of arguments that read sends for a prompt
 )
 
-// list describes one of the lists of a server: its method, the result member that has the
-// items, and the member that identifies an item.
+// list describes one of the lists of a server: its method, the result member that has the items, the
+// member that identifies an item, and the capability. capability is "" if the list has no capability
+// of its own.
 type list struct{ method, member, key, capability string }
 
 var serverLists = []list{
@@ -33,7 +34,8 @@ var serverLists = []list{
 	{mcp.MethodListPrompts, "prompts", "name", "prompts"},
 }
 
-// declared returns the capabilities from the server's answer to the opening.
+// declared asks the server for its capabilities. It returns the answer, and the position of the
+// capabilities in the answer.
 func (t *talk) declared(ctx context.Context) (raw []byte, caps jsonrpc.Span) {
 	method, members := mcp.MethodInitialize, greeting(t.rev.String())
 	if t.rev.Modern() {
@@ -83,8 +85,8 @@ func (e *exam) lists(ctx context.Context, t *talk) {
 	e.handlers(ctx, t, raw, caps)
 }
 
-// tacit reports whether a list is expected although the server declared no capabilities at
-// all. tacit expects only tools from such a server.
+// tacit reports whether the server should have a list although the server declared no capabilities
+// at all. This is true only for tools.
 func tacit(raw []byte, caps jsonrpc.Span, l list) bool {
 	return l.capability == "tools" && jsonrpc.KindOf(raw, caps) != '{'
 }
@@ -96,8 +98,8 @@ func refusedForGood(q *question) bool {
 		q.status != http.StatusUnauthorized && q.status != http.StatusForbidden
 }
 
-// handlers tries a method of the capabilities that have no list, completions and logging, if the
-// server declared them. The methods have no side effects.
+// handlers tries the capabilities completions and logging, which have no list, if the server declared
+// them. It sends one request for each. These requests change at most the log level of the session.
 func (e *exam) handlers(ctx context.Context, t *talk, raw []byte, caps jsonrpc.Span) {
 	tries := []struct{ capability, method, members string }{
 		{"completions", mcp.MethodComplete, `"ref":{"type":"ref/prompt","name":"dragoman_no_such_prompt"},"argument":{"name":"a","value":""}`},
@@ -119,7 +121,7 @@ func (e *exam) handlers(ctx context.Context, t *talk, raw []byte, caps jsonrpc.S
 	}
 }
 
-// list reads one list to its end and returns the first request for it.
+// list reads the pages of one list, and returns the request for the first page.
 func (e *exam) list(ctx context.Context, t *talk, l list) *question {
 	pages := maxPages
 	if e.o.Deep {
@@ -231,8 +233,8 @@ func (e *exam) read(ctx context.Context, t *talk) {
 	}
 }
 
-// textMember returns the text of a member as a JSON string. It returns "" if the member is not
-// a string.
+// textMember returns the text of a member as a quoted JSON string. If the member is not a string,
+// textMember returns an empty JSON string.
 func textMember(raw []byte, obj jsonrpc.Span, key string) string {
 	s, _ := jsonrpc.Text(raw, jsonrpc.Find(raw, obj, key))
 	return string(jsonrpc.AppendQuote(nil, s))

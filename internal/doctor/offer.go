@@ -10,19 +10,19 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/tokens"
 )
 
-// Offer has the server's name and version, and says what the server offers. The zero Offer
-// belongs to a server that could not be opened.
+// Offer has the server's name and version, and says what the server offers. A server that could not
+// be opened has the zero Offer.
 type Offer struct {
-	// Name and Version are as the server sent them, but bounded, printable and without known
-	// secrets. They may be "".
+	// Name and Version come from the server. They have limited length, only printable characters,
+	// and no known secrets. They may be "".
 	Name, Version string
-	// Ready is the time from the start of the process, or from the first request, until the
-	// first answer. 0 means that no answer arrived.
+	// Ready is how long the server took until its first answer. On a pipe, the time begins when the
+	// process starts. Over HTTP, it begins with the first request. 0 means that no answer arrived.
 	Ready time.Duration
 	// Lists has the number of items of each list that was read, in the order of the requests.
 	Lists []ListOffer
-	// Tokens is an estimate of the tokens that tools and instructions need in a model's
-	// context (package tokens). 0 means that the server offers neither.
+	// Tokens is an estimate of the tokens that tools and instructions need in a model's context
+	// (package tokens). 0 means that the server has neither tools nor instructions.
 	Tokens int
 }
 
@@ -35,15 +35,15 @@ type ListOffer struct {
 // offered has the parts of the offer that the probes have seen. The mutex of exam guards it.
 type offered struct {
 	name, version string
-	instructions  int            // the tokens of the instructions
-	items, cost   map[string]int // the number of items and their tokens, by the result member that has the list
+	instructions  int            // the estimated tokens of the instructions
+	items, cost   map[string]int // the number of items, and the estimated tokens of all items; by the result member that has the list
 }
 
 // nameLimit is the maximum length in bytes of the name, and of the version.
 const nameLimit = 80
 
-// introduce keeps the name, version and instructions from an answer to initialize or
-// server/discover.
+// introduce stores the server's name and version, and the tokens of its instructions, from an answer
+// to initialize or server/discover.
 func (e *exam) introduce(q *question) {
 	raw := q.msg.Raw
 	info := q.msg.ResultMember("serverInfo")
@@ -68,8 +68,8 @@ func (e *exam) introduce(q *question) {
 	e.offered.instructions = max(e.offered.instructions, cost)
 }
 
-// offers keeps the size of a list and the tokens of its items. Lists may differ between
-// revisions, and the longest list counts.
+// offers stores the number of items of a list, and the tokens of all items. A list may differ between
+// revisions, so offers keeps the largest numbers.
 func (e *exam) offers(member string, items, cost int) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -96,7 +96,8 @@ func (e *exam) offerLocked() Offer {
 	return o
 }
 
-// append appends the members that describe the offer to a JSON object.
+// append appends the members that describe the offer to dst, a JSON object without its closing
+// brace.
 func (o Offer) append(dst []byte) []byte {
 	for _, m := range [][2]string{{"name", o.Name}, {"version", o.Version}} {
 		if m[1] != "" {

@@ -15,10 +15,9 @@ import (
 // unknownDate is a version that no server supports.
 const unknownDate = "1999-12-31"
 
-// reach opens the server for the first time. No other probe runs, and the timeout is long,
-// because the server may have to be downloaded or built first. It reports whether the server
-// sent anything. If the server answered initialize on a pipe, first is the conversation, for
-// further use.
+// reach opens the server for the first time, while no other probe runs. The timeout is long, because
+// the server may have to be downloaded or built first. ok is true if the server sent anything. If
+// the server answered initialize on a pipe, first is the conversation, which stays open.
 func (e *exam) reach(ctx context.Context) (first *greeted, ok bool) {
 	ways := []struct {
 		name, method, members string
@@ -87,8 +86,8 @@ type unreached struct {
 	facts failure.Facts
 }
 
-// notReached keeps the reason why an attempt to open the server got no answer. The first reason
-// other than a timeout counts.
+// notReached records why an attempt to open the server got no answer. It keeps the first reason that
+// is not a timeout.
 func (e *exam) notReached(t *talk, q *question, waited time.Duration) {
 	if e.unreached.err != nil || e.unreached.facts.Class == failure.Exited {
 		return
@@ -109,8 +108,8 @@ func (e *exam) notReached(t *talk, q *question, waited time.Duration) {
 	}
 }
 
-// failureLocked returns the failure of the server. It returns nil if the server can be used through
-// Dragoman. The caller holds e.mu.
+// failureLocked describes why the server cannot be used through Dragoman. It returns nil if the
+// server can be used. The caller holds e.mu.
 func (e *exam) failureLocked() *failure.Failure {
 	err, facts := e.through.err, failure.Facts{}
 	switch {
@@ -126,15 +125,15 @@ func (e *exam) failureLocked() *failure.Failure {
 	return failure.Of(err, facts)
 }
 
-// greeted is a conversation in which the server answered initialize with a result, together with
-// that request.
+// greeted is a conversation in which the server answered initialize with a result. q is the
+// initialize request.
 type greeted struct {
 	t *talk
 	q *question
 }
 
-// guessFrom keeps the version of the server's first answer. That version is the newest legacy
-// revision of a server that follows the specification.
+// guessFrom stores the version in the server's first answer to initialize. A server that follows the
+// specification answers with the newest legacy revision that it supports.
 func (e *exam) guessFrom(q *question) {
 	version, _ := jsonrpc.Text(q.msg.Raw, q.msg.ResultMember("protocolVersion"))
 	if r, ok := mcp.ParseRevision(version); ok && r.Legacy() {
@@ -142,8 +141,8 @@ func (e *exam) guessFrom(q *question) {
 	}
 }
 
-// mayBeEvents reports whether the server refused a POST as an HTTP+SSE server does (2026-07-28
-// §Streamable HTTP, "HTTP+SSE Transport (2024-11-05)").
+// mayBeEvents reports whether the server refused a POST in the same way as an HTTP+SSE server
+// (2026-07-28 §Streamable HTTP, "HTTP+SSE Transport (2024-11-05)").
 func mayBeEvents(q *question) bool {
 	code, _ := q.failed()
 	switch q.status {
@@ -153,7 +152,8 @@ func mayBeEvents(q *question) bool {
 	return false
 }
 
-// forget replaces Unreachable with Dies after a later attempt reached the server.
+// forget replaces the finding Unreachable with the finding Dies, because a later attempt reached the
+// server.
 func (e *exam) forget(code string) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -166,8 +166,8 @@ func (e *exam) forget(code string) {
 	}
 }
 
-// tryEvents reports whether the server at the URL uses HTTP+SSE (2024-11-05 §Transports). It
-// tests this as a client does after a refused POST.
+// tryEvents reports whether the server at the URL uses HTTP+SSE (2024-11-05 §Transports). It opens
+// the server in the same way as a client after a refused POST.
 func (e *exam) tryEvents(ctx context.Context) bool {
 	e.sse = true
 	t, err := e.begin(ctx)
@@ -188,9 +188,8 @@ func (e *exam) tryEvents(ctx context.Context) bool {
 	return e.sse
 }
 
-// openings returns the jobs that open the server in each revision. On a pipe, a conversation
-// that was opened is also used for the habits in that revision. first is the conversation from
-// reach.
+// openings returns the jobs that open the server in each revision. On a pipe, the probes from habits
+// may follow in the same conversation. first is the conversation from reach, or nil.
 func (e *exam) openings(first *greeted) []job {
 	goOn := func(r mcp.Revision) func() []probe {
 		if e.http {
@@ -206,7 +205,7 @@ func (e *exam) openings(first *greeted) []job {
 		p := legacy(mcp.LatestLegacy)
 		p.run = func(ctx context.Context, t *talk) {
 			q := first.q
-			if t != first.t { // the probe runs again later
+			if t != first.t { // the probe runs again, in another conversation
 				q = nil
 			}
 			e.initialize(ctx, t, mcp.LatestLegacy, q)
@@ -232,7 +231,7 @@ func (e *exam) openings(first *greeted) []job {
 	return append(jobs, job{probes: append(append([]probe{e.earlyProbe(e.guess)}, mistakes...), e.midwayProbe(e.guess))})
 }
 
-// goOn returns the further probes for a conversation that was opened in a revision.
+// goOn returns more probes for a conversation in which the server was opened in the revision.
 func (e *exam) goOn(r mcp.Revision) (more []probe) {
 	e.mu.Lock()
 	a := e.tried[r]
@@ -283,7 +282,7 @@ func (e *exam) discover(ctx context.Context, t *talk) {
 	}
 }
 
-// modernResult checks the members that every modern result must have (2026-07-28 §Base,
+// modernResult checks two members that the result of server/discover must have (2026-07-28 §Base,
 // "ResultType").
 func (e *exam) modernResult(t *talk, q *question) {
 	if q.msg.ResultMember("resultType").IsZero() {
@@ -294,15 +293,15 @@ func (e *exam) modernResult(t *talk, q *question) {
 	}
 }
 
-// attempted records the result for a revision.
+// attempted records the result of opening the server in a revision.
 func (e *exam) attempted(r mcp.Revision, a *attempt) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.tried[r] = a
 }
 
-// initialize opens with one revision (2025-11-25 §Lifecycle, "Version Negotiation"). If the request
-// was already sent and answered, q is that request. Otherwise q is nil.
+// initialize opens the server in one revision (2025-11-25 §Lifecycle, "Version Negotiation"). If the
+// server has already answered initialize in this conversation, q is that request. Otherwise q is nil.
 func (e *exam) initialize(ctx context.Context, t *talk, r mcp.Revision, q *question) {
 	a := &attempt{why: "the server does not answer initialize"}
 	defer func() { e.attempted(r, a) }()
@@ -362,7 +361,7 @@ func (e *exam) versionless(t *talk, q *question) {
 	e.odd, e.notMCP = true, e.notMCP || code == NotMCP
 }
 
-// openAs opens the server in a revision for a probe, in any way that works.
+// openAs opens the server in a revision before a probe. It reports whether the probe can run.
 func (t *talk) openAs(ctx context.Context, r mcp.Revision) bool {
 	t.rev = r
 	if r.Modern() {
@@ -407,7 +406,7 @@ func (t *talk) finishHandshake(ctx context.Context, r mcp.Revision) bool {
 	return t.opened
 }
 
-// ready pings until the server is ready to answer.
+// ready sends ping until the server is ready. It reports whether the server answers requests.
 func (t *talk) ready(ctx context.Context) bool {
 	q := t.askUntilReady(ctx, mcp.MethodPing, "")
 	if q.silent() && !t.over {
@@ -421,8 +420,8 @@ func (t *talk) ready(ctx context.Context) bool {
 	return q.done
 }
 
-// unknownVersion offers an unknown version. The server must answer with a version that it
-// supports (2025-11-25 §Lifecycle, "Version Negotiation").
+// unknownVersion sends initialize with an unknown version. The server must answer with a version
+// that it supports (2025-11-25 §Lifecycle, "Version Negotiation").
 func (e *exam) unknownVersion(ctx context.Context, t *talk) {
 	q := t.ask(mcp.MethodInitialize, greeting(unknownDate))
 	if !t.await(ctx, q) || q.msg == nil {
@@ -463,8 +462,8 @@ func (e *exam) bareInitialize(ctx context.Context, t *talk) {
 	}
 }
 
-// settleVersions reports refused versions as findings, if the server is legacy.
-// A server that is not legacy may refuse initialize.
+// settleVersions reports that the server answered initialize with an error. It does so only for a
+// server that supports initialize, because any other server may refuse initialize.
 func (e *exam) settleVersions() {
 	e.mu.Lock()
 	legacy, refused, strict, bare := false, e.refusedUnknown, "", e.refusedBare
@@ -497,5 +496,5 @@ func (e *exam) settleVersions() {
 	}
 }
 
-// clip shortens a peer's text, to be used within a text of Dragoman.
+// clip shortens text from a peer, so that it can be part of a text from Dragoman.
 func clip(s string) string { return excerpt.Cut(s, 40) }
