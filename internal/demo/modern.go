@@ -23,8 +23,8 @@ const (
 		"confirm to answer a question before the tool runs, and slow to see progress. demo://about changes with every tool call."
 )
 
-// modern is the demo server that supports the modern revisions. It keeps no state for single
-// clients: all clients share count.
+// modern is the demo server that supports the modern revisions. It keeps no state per client. All
+// clients share count.
 type modern struct {
 	*line
 	info    string // an Implementation object
@@ -229,8 +229,9 @@ func (s *modern) forecast(_ context.Context, c *call) (string, error) {
 	return text(strings.TrimSuffix(said, ";")+".") + `,"structuredContent":[` + days + `]`, nil
 }
 
-// confirm answers a tool call with a question to the user, and the client's retry of the call with
-// the result. The retry contains everything that confirm needs (2026-07-28 §MRTR).
+// confirm answers a tool call with a question to the user. When the client sends the call again with
+// the user's answer, confirm returns the result. The retry contains everything that confirm needs
+// (2026-07-28 §MRTR).
 func (s *modern) confirm(_ context.Context, c *call) (string, error) {
 	action, err := c.text("action")
 	if err != nil {

@@ -64,7 +64,7 @@ type move struct {
 	method string
 	params string            // the members of params without _meta, as JSON without the braces
 	header map[string]string // additional HTTP headers; only the modern client sends them
-	answer string            // the form content with which the client answers a question of the server; "" for none
+	answer string            // the form content with which the client answers a question of the server; "" if there is no question
 	cancel bool              // the modern client cancels the call after patience
 }
 

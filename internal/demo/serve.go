@@ -40,10 +40,10 @@ var (
 // Serve runs the server of one era for one client. version is the program's version. Serve returns
 // nil at the end of the input, the cause of ctx if ctx ends first, or an error of the connection.
 //
-// Serve closes in and out if they have a method Close. If in and out are stdin and stdout of the
-// process, Serve closes only duplicates of them. If closing in does not unblock a read of in, Serve
-// returns only after the next line of input. If out cannot be closed, a client that does not read
-// blocks Serve.
+// Serve closes its input and its output if they have a method Close. If they are stdin and stdout of
+// the process, Serve closes only duplicates of them. If closing the input does not unblock a read,
+// Serve returns only after the next line of input. If the output cannot be closed, a client that
+// does not read blocks Serve.
 func Serve(ctx context.Context, era string, in io.Reader, out io.Writer, version string) error {
 	l := &line{running: map[jsonrpc.ID]*runningCall{}}
 	var s server

@@ -172,7 +172,7 @@ func given(raw []byte, result jsonrpc.Span, field string) (action string, value 
 	return "", jsonrpc.Span{}, errors.New("the action in the answer must be accept, decline or cancel")
 }
 
-// paged returns an error if the request has a cursor, because all lists have one page.
+// paged returns an error if the request has a cursor, because each list has only one page.
 func paged(c *call) *jsonrpc.Error {
 	if m := mcp.LookupMethod(c.m.Method); m != nil && m.ListKey != "" && !c.m.Param("cursor").IsZero() {
 		return refusal(jsonrpc.CodeInvalidParams, "params.cursor is not valid: this list has only one page")
@@ -185,7 +185,7 @@ func quote(s string) string { return string(jsonrpc.AppendQuote(nil, s)) }
 // text returns the member "content" of a tool's result.
 func text(s string) string { return `"content":[{"type":"text","text":` + quote(s) + `}]` }
 
-// contents returns the member "contents" of a text resource.
+// contents returns the member "contents" of a result that contains one text resource.
 func contents(uri, s string) string {
 	return `"contents":[{"uri":` + quote(uri) + `,"mimeType":"text/plain","text":` + quote(s) + `}]`
 }
