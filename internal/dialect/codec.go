@@ -52,7 +52,7 @@ func of(r mcp.Revision) codec {
 	return codecs[r]
 }
 
-// Request appends a client's call to dst, in the form that a server of revision to expects.
+// Request appends a client's call to dst, in the form that a server of the given revision expects.
 func Request(dst []byte, to mcp.Revision, c *mcp.Attempt, s *Stamp) []byte {
 	return of(to).request(dst, c, s)
 }

@@ -185,8 +185,8 @@ func appendAnnotations(out, raw []byte, at jsonrpc.Span) []byte {
 	return append(out, '}')
 }
 
-// ConvertRequest converts a server's request to the form for a client of revision to, and adds the
-// losses to l. It returns m if no change is needed.
+// ConvertRequest converts a server request to the form for a client of the given revision. It adds
+// the losses to l. It returns m if no change is needed.
 func ConvertRequest(t *jsonrpc.Trail, to mcp.Revision, m *jsonrpc.Message, l *mcp.Losses) *jsonrpc.Message {
 	if m.Method != mcp.MethodSample || to.Can(mcp.SamplingBlocks) || !to.Legacy() {
 		return m
@@ -255,8 +255,8 @@ func appendContinuation(list, role, content []byte) []byte {
 	return append(append(append(list, `"content":`...), content...), '}')
 }
 
-// message appends the sampling message at to list. If with is not nil, with replaces the content of
-// the message.
+// message appends a sampling message to a list. The parameter at is the position of the message. If
+// the parameter with is not nil, it replaces the content of the message.
 func (f *converter) message(list []byte, at, content jsonrpc.Span, with []byte) []byte {
 	if len(list) > 1 {
 		list = append(list, ',')
@@ -292,8 +292,8 @@ func (f *converter) convertSampled(at jsonrpc.Span) []byte {
 	return append(jsonrpc.AppendQuote([]byte(`{"type":"text","text":`), text), '}')
 }
 
-// ConvertAnswer converts a client's answer to a server request to the form for a server of revision
-// to, and adds the losses to l. It returns m if no change is needed.
+// ConvertAnswer converts the answer to a server request to the form for a server of the given
+// revision. It adds the losses to l. It returns m if no change is needed.
 func ConvertAnswer(t *jsonrpc.Trail, to mcp.Revision, method string, m *jsonrpc.Message, l *mcp.Losses) *jsonrpc.Message {
 	if method != mcp.MethodSample || to.Can(mcp.SamplingBlocks) || m.Kind != jsonrpc.Result {
 		return m

@@ -17,7 +17,7 @@ func Code(c *mcp.Call, r *mcp.Reply) int64 {
 	return code
 }
 
-// recode replaces the code of an error with the code for a client of revision to.
+// recode replaces the code of an error with the code for a client of the given revision.
 func recode(e *jsonrpc.Edits, to mcp.Revision, c *mcp.Call, r *mcp.Reply) {
 	code, note := codeFor(to, c, r)
 	if code == r.Code() {
@@ -30,9 +30,9 @@ func recode(e *jsonrpc.Edits, to mcp.Revision, c *mcp.Call, r *mcp.Reply) {
 	}
 }
 
-// codeFor returns the code for a client of revision to, and a member for the error's data that
-// explains the code. Codes of Dragoman itself are unchanged. Codes from a legacy server to a legacy
-// client are unchanged too.
+// codeFor returns the code for a client of the given revision, and a member for the error's data
+// that explains the code. Codes of Dragoman itself are unchanged. Codes from a legacy server to a
+// legacy client are unchanged too.
 //
 // The codes from -32020 to -32099 must have the specified meaning (2026-07-28 §Base, "Error
 // Codes"). If a server behind Dragoman refuses a header or a version, Dragoman sent that header or

@@ -45,8 +45,8 @@ type option struct {
 	title string
 }
 
-// ConvertForm converts the form in an elicitation request to a form for a client of revision to, and
-// adds the losses to l. It returns m and nil if no change is needed.
+// ConvertForm converts the form in an elicitation request to a form for a client of the given
+// revision. It adds the losses to l. It returns m and nil if no change is needed.
 //
 // Since 2025-11-25, a form may have options with titles, lists of options, and default values
 // (2025-11-25 and 2026-07-28 §Elicitation, "Requested Schema"). 2025-06-18 has only enum with
@@ -389,9 +389,9 @@ func (f *formConverter) dropRequired(required jsonrpc.Span) {
 }
 
 // Restore converts a client's answer to the converted form into an answer to the form that the
-// server sent. It returns m if no change is needed. If the answer cannot be converted, the error
-// says why, as part of a sentence. The result is not larger than the form plus the answer, with the
-// strings in both escaped.
+// server sent. It returns m if no change is needed. If the answer cannot be converted, the text of
+// the error gives the reason, and can be used within a sentence. The result is not larger than the
+// form plus the answer with escaped strings.
 func (f *Form) Restore(t *jsonrpc.Trail, m *jsonrpc.Message) (*jsonrpc.Message, error) {
 	if f == nil || len(f.choices) == 0 || m.Kind != jsonrpc.Result {
 		return m, nil
@@ -438,8 +438,7 @@ func (f *Form) Restore(t *jsonrpc.Trail, m *jsonrpc.Message) (*jsonrpc.Message, 
 	if insert == nil && len(gone) == 0 {
 		return m, nil
 	}
-	// Copy the members one by one, because only decoded names can be compared: names may contain
-	// escapes.
+	// Copy the members one by one. Names may contain escapes, so only decoded names can be compared.
 	out := []byte{'{'}
 	for x := range jsonrpc.Members(m.Raw, content) {
 		if name, _ := jsonrpc.Text(m.Raw, x.Key); gone[name] {

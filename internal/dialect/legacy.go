@@ -51,8 +51,8 @@ func (l legacy) request(dst []byte, c *mcp.Attempt, s *Stamp) []byte {
 	return c.Trail.Splice(dst, m.Raw, &e)
 }
 
-// isRetryMember reports whether a key is a member of params that only the retry of a modern client
-// has. A legacy server does not get such members, because a legacy server sends its requests to the
+// isRetryMember reports whether a key is the name of a member that modern clients add only to the
+// retry of a call. A legacy server does not get such a member, because it sends its requests to the
 // client during the call and needs no retry.
 func isRetryMember(k []byte) bool {
 	return string(k) == "inputResponses" || string(k) == "requestState"

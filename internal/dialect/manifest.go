@@ -7,8 +7,8 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 )
 
-// ConvertTools returns the list of tools at list as an array of MCP tools. It leaves out tools
-// without a name. dropped is the number of these tools.
+// ConvertTools converts a server's list of tools to an array of MCP tools. It leaves out tools
+// without a name. dropped is the number of tools without a name.
 func (p *Profile) ConvertTools(raw []byte, list jsonrpc.Span) (array []byte, dropped int) {
 	array = append(make([]byte, 0, list.End-list.Start+2), '[')
 	for at := range jsonrpc.Elements(raw, list) {

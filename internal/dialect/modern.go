@@ -98,9 +98,9 @@ func (d modern) reply(dst []byte, c *mcp.Call, r *mcp.Reply) []byte {
 	return c.Trail.Splice(dst, m.Raw, &e)
 }
 
-// completeResult adds the members that a modern result must have to the result of a legacy server
-// (2026-07-28 §Base, "ResultType"; §Caching). The caching hints are the safest ones: the result is
-// stale immediately, and only this client may use it.
+// completeResult completes the result of a legacy server. It adds the members that a modern result
+// must have (2026-07-28 §Base, "ResultType"; §Caching). The caching hints are the safest ones: the
+// result is stale immediately, and only this client may use it.
 func (d modern) completeResult(e *jsonrpc.Edits, c *mcp.Call, r *mcp.Reply) {
 	m := r.Msg
 	if jsonrpc.KindOf(m.Raw, m.Result) != '{' {

@@ -86,8 +86,8 @@ type Errors struct {
 	Tool []ToolError
 }
 
-// Sign identifies an error by its code (a number or a word) or by a part of its message. Upper and
-// lower case are the same.
+// Sign identifies an error by its code (a number or a word) or by a part of its message. Case is
+// ignored.
 type Sign string
 
 // ToolError is an error code. Means explains the code to a model.

@@ -18,12 +18,12 @@ type Task struct {
 	// these members.
 	Result, Error, Asks []byte
 
-	inside bool // leave out the _meta of the task, because it belongs to the result that contains the task
+	inside bool // leave out the _meta of the task object, because this _meta belongs to the whole result
 }
 
-// CreatedTask returns the result object for a call that became a task, in the form of revision to
-// (2025-11-25 §Tasks, "Creating Tasks"; SEP-2663, "Task Creation"). task is the position of the task
-// in raw. meta is the _meta of the result, or nil.
+// CreatedTask returns the result object for a call that became a task, in the form of the given
+// revision (2025-11-25 §Tasks, "Creating Tasks"; SEP-2663, "Task Creation"). task is the position of
+// the task in raw. meta is the _meta of the result, or nil.
 func CreatedTask(to mcp.Revision, raw []byte, task jsonrpc.Span, meta []byte, t Task) []byte {
 	t.inside = true
 	if to.Can(mcp.TasksExtension) {
@@ -41,8 +41,8 @@ func appendMeta(out, meta []byte) []byte {
 	return append(append(out, `,"_meta":`...), meta...)
 }
 
-// TaskState returns the result object of tasks/get, or of a legacy tasks/cancel, in the form of
-// revision to. task is the position of the task in raw.
+// TaskState returns the result object of tasks/get, or of a legacy tasks/cancel, in the form of the
+// given revision. task is the position of the task in raw.
 func TaskState(to mcp.Revision, raw []byte, task jsonrpc.Span, t Task) []byte {
 	out := []byte{'{'}
 	modern := to.Can(mcp.TasksExtension)
