@@ -27,7 +27,7 @@ func (e *exam) call(ctx context.Context, t *talk) {
 // must keep working (2025-11-25 §Cancellation).
 func (e *exam) cancel(ctx context.Context, t *talk) {
 	if t.rev.Can(mcp.HangUpCancels) && e.http {
-		return // here a client cancels a call by closing the connection, and every probe closes the connection anyway
+		return // in this revision, a client cancels a call by closing the connection, as every probe does at its end
 	}
 	q := t.ask(mcp.MethodCallTool, `"name":`+quoted(e.o.Call)+`,"arguments":{}`)
 	q.givenUp = true

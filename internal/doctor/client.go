@@ -20,7 +20,7 @@ type Stage struct {
 
 	mu       sync.Mutex
 	found    map[string]Finding
-	judged   map[string]bool     // the ids of the checks that at least one message was checked against
+	judged   map[string]bool     // the ids of the checks that applied to at least one message
 	visitors map[string]*visitor // the visitors over HTTP, by session id
 	all      []*visitor          // all visitors, in order of arrival
 	messages int

@@ -18,8 +18,8 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/mcp/mirror"
 )
 
-// ServePipe acts as a server for one client on a pipe, until the input or ctx ends. It closes in. At
-// the end of the input, it returns nil.
+// ServePipe acts as a server for one client on a pipe, until the input or ctx ends. It closes the
+// input. At the end of the input, it returns nil.
 func (s *Stage) ServePipe(ctx context.Context, in io.ReadCloser, out io.Writer) error {
 	defer context.AfterFunc(ctx, func() { _ = in.Close() })()
 	defer func() { _ = in.Close() }()
@@ -68,7 +68,7 @@ func (s *Stage) ServePipe(ctx context.Context, in io.ReadCloser, out io.Writer) 
 const answerDelay = 200 * time.Millisecond
 
 // heldAnswer is a delayed answer. It is written when its timer fires, or before the stage handles
-// the next message. All methods do nothing if the heldAnswer is nil.
+// the next message. A nil heldAnswer means that no answer is delayed.
 type heldAnswer struct {
 	out   io.Writer
 	body  []byte

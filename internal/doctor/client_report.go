@@ -23,7 +23,7 @@ type Check struct {
 	ID    string // a stable id of one word
 	Title string // what the client has to do
 	State CheckState
-	Codes []string // the findings that say what is wrong; nil if State is not CheckWrong
+	Codes []string // the codes of the findings that say what is wrong; nil if State is not CheckWrong
 }
 
 // CheckState says whether a client does what a check requires.

@@ -9,8 +9,8 @@
 // the duration of the probes are limited. At most Options.Parallel conversations run at the same
 // time. A missing answer counts only after a second, longer wait.
 //
-// The package calls only the tool that Options.Call names. All other requests change nothing on the
-// server: they read lists, one resource and one prompt, or use methods that no server should have.
+// The package calls only the tool that Options.Call names. All other requests change no data on the
+// server. For example, they read lists, one resource and one prompt, or use unknown methods.
 // To find out whether Dragoman works with the server, the package also opens the server with
 // Dragoman's own handshake.
 //

@@ -26,7 +26,7 @@ type Options struct {
 	// Parallel is the maximum number of conversations at the same time. On a pipe, each conversation
 	// has its own process of the server. 0 means 4.
 	Parallel int
-	// Examine calls Progress for each step, in the goroutine that called Examine. It may be nil.
+	// Examine calls Progress for each step, in the goroutine that called Examine. Progress may be nil.
 	Progress func(step string)
 }
 
@@ -45,8 +45,8 @@ type exam struct {
 	http bool
 	sse  bool // the server uses HTTP+SSE; decided before probes run in parallel
 
-	// knowsLocalhost is true if a server that refuses its own host name accepts localhost. Only one
-	// probe tests this, through byName.
+	// knowsLocalhost is true if a server that refuses the host name in the URL accepts localhost.
+	// byName makes sure that the doctor tests this only once.
 	byName         sync.Once
 	knowsLocalhost bool
 

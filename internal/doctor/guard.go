@@ -114,7 +114,8 @@ func (w *web) visit(ctx context.Context, e *exam, p parcel, note string) *visit 
 	return v
 }
 
-// again sends a request in the revision of the conversation, with extra headers.
+// again sends a request in the revision of the conversation. h has the headers to change. A header
+// without a value in h is removed from the request.
 func (e *exam) again(ctx context.Context, t *talk, w *web, h http.Header) *visit {
 	body := jsonrpc.AppendRequest(nil, t.nextID(), alive(t.rev), t.params(""))
 	var notes []string

@@ -99,8 +99,9 @@ func (e *exam) habits(r mcp.Revision) []probe {
 	}
 	add("ids", e.ids)
 	if r.Modern() {
-		// This probe comes after all other valid requests. After a message without _meta, a server
-		// that supports both eras may treat the client as a legacy client.
+		// This probe comes after all other valid requests, because the notification has no _meta.
+		// After a message without _meta, a server that supports both eras may treat the client as a
+		// legacy client.
 		add("an unknown notification", e.unknownNote)
 	}
 	add("staying alive", func(ctx context.Context, t *talk) { t.lingerAtEnd(ctx, false) })
@@ -440,8 +441,7 @@ func (e *exam) oddity(ctx context.Context, t *talk, o odd) {
 		}
 		return
 	}
-	// The server has answered, but an exception in its handler may still end the server a little
-	// later.
+	// The server has answered, but a late exception may still end the server.
 	if !t.shared {
 		t.linger(ctx, e.grace()/5)
 	}

@@ -6,11 +6,12 @@ import (
 )
 
 // This file lists the clients that each condition affects. A client is listed because of the
-// messages that it sends. If no client can work with such a server, EveryClient is listed. Only a
-// few of these clients were tested with such a server. For example, the Go SDK closed the connection
-// on Noise.
+// messages that it sends. If no client can work with a server that has the condition, EveryClient is
+// listed. Only a few clients were tested with such servers. For example, the Go SDK closed the
+// connection on Noise.
 
-// EveryClient is the only entry of Condition.Hurts if no client can work with such a server.
+// EveryClient is the only entry of Condition.Hurts if no client can work with a server that has the
+// condition.
 const EveryClient = "every client"
 
 // These are the clients, grouped by the messages that they send.

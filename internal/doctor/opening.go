@@ -425,7 +425,7 @@ func (t *talk) ready(ctx context.Context) bool {
 func (e *exam) unknownVersion(ctx context.Context, t *talk) {
 	q := t.ask(mcp.MethodInitialize, greeting(unknownDate))
 	if !t.await(ctx, q) || q.msg == nil {
-		return // the other opening probes report silence
+		return // the other opening probes report a missing answer
 	}
 	if q.worked() {
 		t.greet(q)
