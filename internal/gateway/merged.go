@@ -16,26 +16,27 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/policy"
 )
 
-// maxRepeated bounds how many bytes of a client's text an answer repeats.
+// maxRepeated bounds how many bytes of text from a client Dragoman puts into an error message or an
+// event.
 const maxRepeated = 128
 
-// Merged presents many servers as one. Names have the form server__tool, a request for a URI goes
-// to the server that has the URI, and lists are merged. A server that is slow or has failed is
-// missing from the lists but does not delay them.
+// Merged presents many servers as one server. Tools and prompts have names of the form
+// server__name. A request for a URI goes to the server that has the URI, and lists are merged. A
+// server that is slow or has failed is missing from the lists but does not delay them.
 type Merged struct {
 	Bridge *bridge.Bridge
-	// Policy decides about each call before it is sent. An empty policy allows every call.
+	// Policy allows or refuses each call before it is sent. An empty policy allows every call.
 	Policy policy.Chain
 	// Project is the name of the endpoint's project, for policy and events. The default is
 	// event.DefaultProject.
 	Project string
-	// Listens bounds the subscriptions/listen requests of all endpoints together. If it is nil,
-	// the bound applies to this endpoint alone.
+	// Listens bounds the subscriptions/listen requests of all endpoints together. If Listens is
+	// nil, this endpoint counts its own requests and has the same bound.
 	Listens   *ListenQuota
 	Upstreams []Upstream // in the order of the configuration
 	Names     catalog.Names
-	// Prefixes contains the prefix of each server whose prefix is not its name. "" means that
-	// its items keep their own names.
+	// Prefixes contains the prefix of each server whose prefix is not the server's name. If the
+	// prefix is "", the server's items keep their own names.
 	Prefixes map[string]string
 	// Expose hides items from all clients. Nil shows all items.
 	Expose catalog.Filter
@@ -43,8 +44,8 @@ type Merged struct {
 	// result is nil, everything is shown. Filter is called for each request and must not block.
 	Filter   func(who *identity.Principal) catalog.Filter
 	Identity catalog.Identity
-	// Grace is how long a merged answer waits for a server. The time starts when the server is
-	// first needed. Zero means 1.5 s.
+	// Grace is how long a request for a merged list waits for a server. The time starts when the
+	// server's list is first needed. Zero means 1.5 s.
 	Grace time.Duration
 
 	notices
@@ -66,12 +67,13 @@ func (g *Merged) catalog() *catalog.Catalog {
 	return g.lists
 }
 
-// renamed publishes that clients see an item under an unusual name, and why.
+// renamed publishes that clients see an item under an unusual name. The parameter why is the
+// reason.
 func (g *Merged) renamed(server, list, name, why string) {
 	g.Bridge.Events.Publish(event.Event{Kind: event.Rename, Level: slog.LevelWarn, Server: server, Method: list, Name: name, Detail: why})
 }
 
-// view returns the view of the lists for a client.
+// view returns a client's view of the lists.
 func (g *Merged) view(f *mcp.ClientInfo) catalog.View {
 	return g.catalog().View(f, filterFor(g.Filter, f))
 }
@@ -100,17 +102,18 @@ func (g *Merged) shown(v catalog.View) []Upstream {
 	return out
 }
 
-// Hello returns Dragoman's server information, with the capabilities of all servers.
+// Hello returns Dragoman's server information, with the capabilities of all servers that the client
+// may see.
 func (g *Merged) Hello(ctx context.Context, f *mcp.ClientInfo) (*mcp.ServerInfo, error) {
 	return g.view(f).Info(ctx), nil
 }
 
-// Call answers one request and publishes the outcome.
+// Call answers one request and publishes the outcome as an event.
 func (g *Merged) Call(ctx context.Context, c *mcp.Call, k mcp.Caller) (*mcp.Reply, error) {
 	return runner{g.Bridge, g.Policy, g.Project, g.Listens, &g.notices}.answer(ctx, g, c, k)
 }
 
-// resolve implements resolver. An unknown name and a hidden name get the same answer.
+// resolve implements resolver. An unknown name and a hidden name get the same error.
 func (g *Merged) resolve(ctx context.Context, c *mcp.Call) (*route, error) {
 	r := newRoute(c)
 	r.view = g.view(c.Client)
@@ -155,7 +158,7 @@ func (g *Merged) resolve(ctx context.Context, c *mcp.Call) (*route, error) {
 	return r, err
 }
 
-// find sets the target of the route to the tool or prompt that the request names.
+// find finds the tool or prompt that the request names, and makes it the target of the route.
 func (r *route) find(ctx context.Context, kind catalog.Kind) error {
 	if r.Name == "" {
 		return &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: "params.name must be a string"}
@@ -169,7 +172,7 @@ func (r *route) find(ctx context.Context, kind catalog.Kind) error {
 	return nil
 }
 
-// findOwner sets the server of the route to the server that has the URI.
+// findOwner finds the server that has the URI, and makes it the server of the route.
 func (r *route) findOwner(ctx context.Context, uri string) error {
 	t, err := r.view.Owner(ctx, uri)
 	if err == nil {
@@ -178,8 +181,8 @@ func (r *route) findOwner(ctx context.Context, uri string) error {
 	return err
 }
 
-// findReferred finds the server of the prompt or resource that completion/complete refers
-// to.
+// findReferred finds the prompt or resource that completion/complete refers to, and sets the server
+// of the route.
 func (r *route) findReferred(ctx context.Context) error {
 	raw, ref := r.Msg.Raw, r.Msg.Param("ref")
 	if name := jsonrpc.Find(raw, ref, "name"); !name.IsZero() {
@@ -202,7 +205,7 @@ func (r *route) findReferred(ctx context.Context) error {
 	return r.findOwner(ctx, uri)
 }
 
-// Notify forwards a client's notification to all servers.
+// Notify forwards a client's notification to all servers that the client may see.
 func (g *Merged) Notify(_ context.Context, f *mcp.ClientInfo, m *jsonrpc.Message) {
 	raw := withoutSenderMeta(m)
 	for _, u := range g.shown(g.view(f)) {
@@ -210,7 +213,8 @@ func (g *Merged) Notify(_ context.Context, f *mcp.ClientInfo, m *jsonrpc.Message
 	}
 }
 
-// Subscribe sends a legacy client the notifications of all servers, until detach is called.
+// Subscribe sends a legacy client the notifications of all servers that the client may see, until
+// detach is called.
 func (g *Merged) Subscribe(f *mcp.ClientInfo, s mcp.Subscriber) (detach func()) {
 	v := g.view(f)
 	stop := v.Listen()
@@ -221,15 +225,15 @@ func (g *Merged) Subscribe(f *mcp.ClientInfo, s mcp.Subscriber) (detach func()) 
 	}
 }
 
-// Resume subscribes an attached client to the resources that it watched through another
-// gateway; see TakeWatched. It does not wait for the servers.
+// Resume subscribes an attached client to the resources that the client watched through another
+// gateway; see TakeWatched. Resume does not wait for the servers.
 func (g *Merged) Resume(f *mcp.ClientInfo, all Watched) {
 	v := g.view(f)
 	g.resume(f, g.Bridge, all, func(server, uri string) bool { return v.Shows(catalog.KindResource, server, uri) })
 }
 
-// Lists describes the kept lists, sorted by server in the order of the configuration, and then
-// by method.
+// Lists describes the lists that the catalog keeps. The order is that of the servers in the
+// configuration, and then by method.
 func (g *Merged) Lists() []catalog.ListReport { return g.catalog().Report(nil) }
 
 // ListsFor returns those entries of Lists that a principal may see.
@@ -237,7 +241,7 @@ func (g *Merged) ListsFor(who *identity.Principal) []catalog.ListReport {
 	return g.catalog().Report(filterFor(g.Filter, &mcp.ClientInfo{Who: who}))
 }
 
-// Items returns one list of each server for operators; see catalog.Catalog.Items.
+// Items returns the list of each server for a method, for operators; see catalog.Catalog.Items.
 func (g *Merged) Items(method string) []catalog.Items { return g.catalog().Items(method) }
 
 // Refresh reads one list of one server; see catalog.Catalog.Refresh.
@@ -245,31 +249,32 @@ func (g *Merged) Refresh(ctx context.Context, server, method string) {
 	g.catalog().Refresh(ctx, server, method)
 }
 
-// Offered returns the name of a tool or prompt for clients; see catalog.Catalog.Offered.
+// Offered returns the name under which clients see a server's tool or prompt; see
+// catalog.Catalog.Offered.
 func (g *Merged) Offered(server, name string) string { return g.catalog().Offered(server, name) }
 
 // Changed records that a server's lists may have changed. kind is "tools", "prompts", "resources",
-// or "" for everything, including the server information. If kind is "", no client has been
-// notified yet, so the catalog reads again all lists that were needed before, and announces the
-// lists that differ.
+// or "" for all lists and the server information. If kind is "", clients do not know about the
+// change yet. So the catalog reads all lists again that clients have requested before, and
+// announces the lists that differ.
 func (g *Merged) Changed(server, kind string) { g.catalog().Changed(server, kind) }
 
-// Warm starts to read the lists that clients request first, from the servers for which want returns
-// true. It does not wait.
+// Warm starts to read the lists that clients request first, from each server for which want returns
+// true. Warm does not wait.
 func (g *Merged) Warm(want func(server string) bool) { g.catalog().Warm(want) }
 
-// EndListens ends all subscriptions/listen requests with a result. It does not affect calls, or the
-// reading of lists from servers. EndListens does not wait.
+// EndListens ends all subscriptions/listen requests with a result. Calls continue, and lists are
+// still read from servers. EndListens does not wait.
 func (g *Merged) EndListens() { g.notices.Drain() }
 
-// Drain ends all subscriptions/listen requests with a result, and stops the reading of lists from
-// servers. It does not wait.
+// Drain ends all subscriptions/listen requests with a result, and stops reading lists from servers.
+// Drain does not wait.
 func (g *Merged) Drain() {
 	g.notices.Drain()
 	g.catalog().Drain()
 }
 
-// Close stops the background work and waits for it.
+// Close drains the gateway, and waits until its background work has ended.
 func (g *Merged) Close() {
 	g.Drain()
 	g.catalog().Close()

@@ -18,18 +18,18 @@ import (
 // is ready to use.
 type notices struct {
 	mu             sync.Mutex
-	attached       map[uint64]*attachment // the key is the conversation
+	attached       map[uint64]*attachment // the key is mcp.ClientInfo.Conversation
 	localListeners map[*localListener]struct{}
-	own            ListenQuota     // used if the endpoint does not share a quota
+	own            ListenQuota     // used if the endpoint does not share a quota with other endpoints
 	ctx            context.Context // cancelled by Drain; created on first use
 	end            context.CancelFunc
 }
 
-// attachment is a legacy client that gets notifications. It has one entry for each server.
+// attachment is a legacy client that gets notifications.
 type attachment struct {
 	to   []attachedTo
-	uris map[string]string // resources that the client has subscribed to, at most maxURIs, and their servers
-	over bool              // another gateway now handles the client; see TakeWatched
+	uris map[string]string // the server of each resource that the client has subscribed to; at most maxURIs entries
+	over bool              // true if another gateway takes over the client; see TakeWatched
 }
 
 type attachedTo struct {
@@ -49,18 +49,18 @@ func (a *attachment) find(server string) Subscriber {
 	return nil
 }
 
-// localListener is a listening client that is registered for changes of merged lists, which the
-// catalog announces.
+// localListener is a client that is notified when the catalog announces a change of a merged list.
 type localListener struct {
 	want     mcp.SubscriptionFilter
 	audience catalog.Audience
 	tell     func(method string)
 }
 
-// listenGrace is how long the answer to a listen waits for a server.
+// listenGrace is how long Dragoman waits for the servers before it acknowledges a
+// subscriptions/listen.
 const listenGrace = 1500 * time.Millisecond
 
-// rename changes the names in a server's notification to those that clients know.
+// rename replaces the names in a server's notification by the names that clients know.
 type rename = func(server string, m *jsonrpc.Message, e *jsonrpc.Edits)
 
 // maxURIs bounds the resources that one listen or one legacy client may watch.
@@ -81,7 +81,7 @@ func (n *notices) lifeLocked() context.Context {
 }
 
 // Drain ends all listens with a result, as a server that shuts down should (2026-07-28
-// §Subscriptions, "Graceful Closure"). It does not wait.
+// §Subscriptions, "Graceful Closure"). Drain does not wait.
 func (n *notices) Drain() {
 	n.mu.Lock()
 	n.lifeLocked()
@@ -90,9 +90,8 @@ func (n *notices) Drain() {
 	end()
 }
 
-// announce notifies the clients of an audience that a list has changed. A change of the default
-// list goes to all audiences, because an audience sees that list if the catalog has no room for
-// its own.
+// announce notifies the clients of an audience that a list has changed. The zero Audience means all
+// clients, because some clients see the lists of that audience instead of their own.
 func (n *notices) announce(method string, audience catalog.Audience) {
 	n.mu.Lock()
 	all := make([]*localListener, 0, len(n.localListeners))
@@ -126,8 +125,8 @@ func (n *notices) hear(h *localListener) (stop func()) {
 	}
 }
 
-// admit counts a new subscriptions/listen in the shared quota that the parameter all contains. If
-// all is nil, admit uses the endpoint's own quota. leave must be called when the listen ends.
+// admit counts a new subscriptions/listen in the quota all. If all is nil, admit uses the
+// endpoint's own quota. The caller must call leave when the listen ends.
 func (n *notices) admit(all *ListenQuota, c *mcp.Call) (leave func(), err error) {
 	if all == nil {
 		all = &n.own
@@ -135,9 +134,9 @@ func (n *notices) admit(all *ListenQuota, c *mcp.Call) (leave func(), err error)
 	return all.admit(c)
 }
 
-// listen serves subscriptions/listen until the client cancels or the gateway drains. owner returns
-// the server of a resource. If owner is nil, the parameter from contains a single server, which has
-// all resources.
+// listen serves a subscriptions/listen request until the client cancels the request or the gateway
+// drains. owner returns the server of a resource. If owner is nil, the parameter from contains a
+// single server, and all resources are on that server.
 func (n *notices) listen(ctx context.Context, r *bridge.Bridge, c *mcp.Call, s mcp.Caller, from []Upstream, sole bool, owner func(uri string) Upstream) (*mcp.Reply, error) {
 	want, err := mcp.ParseSubscriptionFilter(c.Msg.Raw, c.Msg.Param("notifications"))
 	if err != nil {
@@ -160,9 +159,10 @@ func (n *notices) listen(ctx context.Context, r *bridge.Bridge, c *mcp.Call, s m
 	defer late.Stop()
 	patience := late.C
 	if sole {
-		patience = nil // wait for the only server without a limit, so that the client gets an error of the server
+		patience = nil // wait for the only server without a time limit, so that the client gets the server's error
 	}
-	// A server that connects later changes the merged lists, and then the client is notified.
+	// Dragoman acknowledges these changes for a server that fails or is slow. When the server
+	// connects later, the merged lists change, and the client is notified.
 	absent := mcp.SubscriptionFilter{Tools: want.Tools, Prompts: want.Prompts, Resources: want.Resources}
 	for _, w := range all {
 		var got mcp.SubscriptionFilter
@@ -194,7 +194,7 @@ func (n *notices) listen(ctx context.Context, r *bridge.Bridge, c *mcp.Call, s m
 	ack := append(append([]byte(`{"_meta":`), meta...), `,"notifications":`...)
 	ack = append(append(ack, tasks.filter(honoured.JSON())...), '}')
 	s.Notify(mcp.NewNote(mcp.NoteAcknowledged, ack))
-	rest := time.NewTimer(pace) // the pause between two writes, which limits a flood
+	rest := time.NewTimer(pace) // the pause between two writes, which limits the rate of notifications
 	defer rest.Stop()
 	as := r.TaskNames(c.Client, sole)
 	for {
@@ -220,9 +220,9 @@ func (n *notices) listen(ctx context.Context, r *bridge.Bridge, c *mcp.Call, s m
 	}
 }
 
-// endResult returns the result of a listen that Dragoman ends (2026-07-28 §Subscriptions,
-// "Graceful Closure"). If there is no HTTP stream to close, it also sends a cancellation
-// (§Cancellation: a server that ends a subscription must send one).
+// endResult returns the result of a listen that Dragoman ends (2026-07-28 §Subscriptions, "Graceful
+// Closure"). If the client does not use HTTP, there is no stream to close. Then endResult also
+// sends a cancellation (§Cancellation: a server that ends a subscription must send one).
 func (n *notices) endResult(c *mcp.Call, s mcp.Caller, meta []byte) *mcp.Reply {
 	if !c.HTTP {
 		params := append(append([]byte(`{"requestId":`), c.Msg.ID...), `,"reason":"the server stops","_meta":`...)
@@ -231,7 +231,7 @@ func (n *notices) endResult(c *mcp.Call, s mcp.Caller, meta []byte) *mcp.Reply {
 	return mcp.Answer(append(append([]byte(`{"resultType":"complete","_meta":`), meta...), '}'))
 }
 
-// watching is the part of a listen that one server serves.
+// watching is the subscription at one server for a listen.
 type watching struct {
 	done chan struct{} // closed when got and err are set
 	got  mcp.SubscriptionFilter
@@ -239,7 +239,7 @@ type watching struct {
 }
 
 // watchAll subscribes at all servers at the same time, so that a slow server does not delay the
-// others. The function leave ends the subscriptions and waits for them.
+// others. The function leave ends all subscriptions and waits until they have ended.
 func (n *notices) watchAll(ctx context.Context, c *mcp.Call, q *queue, from []Upstream, wants []mcp.SubscriptionFilter) (all []*watching, leave func()) {
 	ctx, cancel := context.WithCancel(ctx)
 	var running sync.WaitGroup
@@ -286,7 +286,8 @@ func splitByServer(want mcp.SubscriptionFilter, from []Upstream, owner func(uri 
 	return out
 }
 
-// nameOf returns the name of the server that sent a notification, or "" if Dragoman created it.
+// nameOf returns the name of the server that sent a notification, or "" if Dragoman created the
+// notification.
 func nameOf(u Upstream) string {
 	if u == nil {
 		return ""
@@ -294,8 +295,8 @@ func nameOf(u Upstream) string {
 	return u.Name()
 }
 
-// forListener returns a notification in the form for a listening client: with the names that
-// the client knows and with the id of its listen.
+// forListener returns a notification as a client with an open listen must get it: with the names
+// that the client knows, and with the id of the listen.
 func forListener(u Upstream, m *jsonrpc.Message, id []byte, as rename) *mcp.Note {
 	n := &mcp.Note{Msg: m}
 	e := &n.Edits
@@ -314,8 +315,8 @@ func forListener(u Upstream, m *jsonrpc.Message, id []byte, as rename) *mcp.Note
 	return n
 }
 
-// forLegacyClient returns a notification in the form for a legacy client: with the names that
-// the client knows and without the subscription id of another listen.
+// forLegacyClient returns a notification as a legacy client must get it: with the names that the
+// client knows, and without the subscription id of another listen.
 func forLegacyClient(u Upstream, m *jsonrpc.Message, as rename) *mcp.Note {
 	n := &mcp.Note{Msg: m}
 	e := &n.Edits
@@ -327,9 +328,8 @@ func forLegacyClient(u Upstream, m *jsonrpc.Message, as rename) *mcp.Note {
 	return n
 }
 
-// withoutSenderMeta returns a client's notification in the form for servers. It removes the _meta
-// keys that describe the sender, because they belong to the connection between the client and
-// Dragoman (2026-07-28 §Base, "_meta").
+// withoutSenderMeta returns a client's notification without the _meta keys that describe the
+// sender. These keys are valid only between the client and Dragoman (2026-07-28 §Base, "_meta").
 func withoutSenderMeta(m *jsonrpc.Message) []byte {
 	meta := m.Param(mcp.KeyMeta)
 	if jsonrpc.KindOf(m.Raw, meta) != '{' {
@@ -343,9 +343,9 @@ func withoutSenderMeta(m *jsonrpc.Message) []byte {
 	return jsonrpc.Splice(make([]byte, 0, len(m.Raw)), m.Raw, &e)
 }
 
-// attach registers a legacy client with its servers. If merged is true, the servers are behind the
-// merged endpoint: the catalog also announces changes of lists, and task ids contain the server,
-// even if the client sees only one server.
+// attach registers a legacy client with its servers. If merged is true, the client is connected to
+// the merged endpoint. Then the client is also notified of changes that the catalog announces, and
+// task ids contain the server, even if the client sees only one server.
 func (n *notices) attach(f *mcp.ClientInfo, r *bridge.Bridge, s mcp.Subscriber, from []Upstream, as rename, merged bool) (detach func()) {
 	out := &notifier{to: s, as: as}
 	for _, u := range from {
@@ -372,7 +372,8 @@ func (n *notices) attach(f *mcp.ClientInfo, r *bridge.Bridge, s mcp.Subscriber, 
 	}
 }
 
-// register registers a legacy client with one server.
+// register registers a legacy client with one server. It has no effect if the client is registered
+// already.
 func (n *notices) register(f *mcp.ClientInfo, r *bridge.Bridge, out *notifier, u Upstream, sole bool) Subscriber {
 	n.mu.Lock()
 	w := n.attached[f.Conversation].find(u.Name())
@@ -397,7 +398,7 @@ func (n *notices) register(f *mcp.ClientInfo, r *bridge.Bridge, out *notifier, u
 }
 
 // subscribe answers resources/subscribe and resources/unsubscribe. A resource that the filter show
-// hides gets the same answer as a resource that does not exist. If show is nil, all resources are
+// hides gets the same error as a resource that does not exist. If show is nil, all resources are
 // shown.
 func (n *notices) subscribe(ctx context.Context, c *mcp.Call, u Upstream, show catalog.Filter) (*mcp.Reply, error) {
 	uri, ok := jsonrpc.Text(c.Msg.Raw, c.Msg.Param("uri"))
@@ -432,7 +433,7 @@ func (n *notices) subscribe(ctx context.Context, c *mcp.Call, u Upstream, show c
 	return w.Unsubscribe(ctx, uri)
 }
 
-// countLocked records a resource of a server as watched by the client. It returns false if the
+// countLocked records that the client watches a resource of a server. It returns false if the
 // client already watches the maximum number of resources.
 func (a *attachment) countLocked(uri, server string) bool {
 	if _, have := a.uris[uri]; len(a.uris) >= maxURIs && !have {
@@ -445,12 +446,12 @@ func (a *attachment) countLocked(uri, server string) bool {
 	return true
 }
 
-// Watched contains the resources that a legacy client has subscribed to, by server.
+// Watched contains the resources that a legacy client has subscribed to. The key is the server.
 type Watched map[string][]string
 
 // TakeWatched returns the resources that an attached client has subscribed to through this gateway,
-// so that another gateway can serve the client. From now on, this gateway refuses new subscriptions
-// of the client. The client still gets notifications for its old subscriptions until it is
+// so that another gateway can serve the client. After that, this gateway refuses new subscriptions
+// of the client. The client still gets notifications for its old subscriptions until the client is
 // detached.
 func (n *notices) TakeWatched(f *mcp.ClientInfo) Watched {
 	n.mu.Lock()
@@ -467,9 +468,9 @@ func (n *notices) TakeWatched(f *mcp.ClientInfo) Watched {
 	return out
 }
 
-// resume subscribes an attached client to the resources that it watched through another
-// gateway. If a resource no longer exists or is now hidden, resume publishes a loss. resume does
-// not wait for servers, and modifies the slices in the map all.
+// resume subscribes an attached client to the resources that the client watched through another
+// gateway. If a resource's server no longer exists or the resource is now hidden, resume publishes
+// a loss. resume does not wait for servers, and modifies the slices in the map all.
 func (n *notices) resume(f *mcp.ClientInfo, b *bridge.Bridge, all Watched, show func(server, uri string) bool) {
 	for server, uris := range all {
 		total := len(uris)
@@ -497,9 +498,9 @@ func (n *notices) uncount(a *attachment, uri string) {
 	delete(a.uris, uri)
 }
 
-// queue holds the notifications for a listening client. Each notification only says that something
-// has changed. While it is in the queue, further notifications about the same thing are
-// unnecessary. So the number of watched lists, resources and tasks bounds the queue.
+// queue contains the notifications that wait for a listening client. A later notification about the
+// same list, resource or task replaces an earlier one. So the queue has at most one entry for each
+// list, resource and task that the client watches.
 type queue struct {
 	wake chan struct{} // capacity 1
 
@@ -538,8 +539,8 @@ func (q *queue) signal() {
 	}
 }
 
-// take returns the notifications that may be sent now. If other notifications must wait, take wakes
-// the reader of the queue again.
+// take returns the notifications that may be sent now. If other notifications must wait, take
+// signals the reader of the queue to call take again.
 func (q *queue) take() []queued {
 	q.mu.Lock()
 	defer q.mu.Unlock()

@@ -8,11 +8,12 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 )
 
-// notifier sends notifications to one legacy client. put never waits for the client, because
-// the goroutine that reads a server serves all other clients too. The queue is bounded by the
-// number of things that can change and by maxHeld other notifications. Notifications are sent at
-// most once per pace, and changes of one list at most once per changePace. The goroutine that
-// writes exists only while something is queued, so an idle client needs none.
+// notifier sends notifications to one legacy client. put never waits for the client, because put
+// runs in a goroutine that reads from a server for all clients. The queue contains at most one
+// notification for each thing that can change, and at most maxHeld other notifications. Writes are
+// at least pace apart, and notifications about one list are at least changePace apart. The
+// goroutine that writes exists only while something is queued, so an idle client needs no
+// goroutine.
 type notifier struct {
 	to mcp.Subscriber
 	as rename
@@ -28,9 +29,9 @@ type notifier struct {
 const (
 	maxHeld = 256 // notifications in the queue that carry their own information
 	pace    = 50 * time.Millisecond
-	// maxHeldBytes bounds the queue of one client in bytes. A notification that only says that
-	// something has changed is accepted beyond this bound if it has at most alwaysFits bytes.
-	// Without such a notification, the client would not read the list or resource again.
+	// maxHeldBytes bounds the queue of one client in bytes. The bound does not apply to a
+	// notification that only says that something has changed, and that has at most alwaysFits
+	// bytes. Without such a notification, the client would not read the list or resource again.
 	maxHeldBytes = 1 << 20
 	alwaysFits   = 1 << 10
 )
@@ -47,8 +48,8 @@ func fits(waiting []queued, m *jsonrpc.Message) bool {
 	return size <= maxHeldBytes
 }
 
-// repeats reports whether notifications of this method only say that something has changed.
-// If one is in the queue, later ones are unnecessary.
+// repeats reports whether notifications of this method only say that something has changed. If such
+// a notification is in the queue, later notifications about the same thing are unnecessary.
 func repeats(method string) bool {
 	switch method {
 	case mcp.NoteToolsChanged, mcp.NotePromptsChanged, mcp.NoteResourcesChanged, mcp.NoteResourceUpdated:
@@ -58,17 +59,17 @@ func repeats(method string) bool {
 }
 
 // changePace is the minimum time between two notifications to one client that the same list has
-// changed. The first notification is sent at once. Further notifications within this time are
-// merged into one, which is sent at the end of this time. Clients usually read the list after each
-// notification.
+// changed. The first notification is sent at once. Later notifications within this time are merged
+// into one notification, which is sent when the time is over. This protects the servers, because
+// clients usually read the list after each notification.
 const changePace = time.Second
 
-// listPace contains, for each list, the time when a client was last notified of a change. The
-// zero value is ready to use.
+// listPace contains, for each list, the time when a client was last notified that the list has
+// changed. The zero value is ready to use.
 type listPace [3]time.Time
 
-// listOf returns the index in a listPace of the list that a notification is about. It returns
-// -1 for other notifications.
+// listOf returns the index in a listPace of the list that a notification is about. It returns -1 if
+// the notification is not about a list.
 func listOf(method string) int {
 	switch method {
 	case mcp.NoteToolsChanged:
@@ -129,8 +130,9 @@ func (o *notifier) put(u Upstream, m *jsonrpc.Message) {
 	}
 }
 
-// stands reports whether a queued notification makes another notification unnecessary. For list
-// changes the server does not matter, because the client gets one merged list.
+// stands reports whether the queued notification q makes the notification m of the server u
+// unnecessary. If m says that a list has changed, the server does not matter, because the client
+// gets one merged list.
 func (q *queued) stands(u Upstream, m *jsonrpc.Message) bool {
 	if listOf(m.Method) >= 0 {
 		return q.m.Method == m.Method
@@ -178,7 +180,7 @@ func (o *notifier) write() {
 	}
 }
 
-// close drops the queue, and returns when the writing goroutine has ended.
+// close drops the queued notifications, and waits until the writing goroutine has ended.
 func (o *notifier) close() {
 	o.mu.Lock()
 	writing := o.writing

@@ -10,10 +10,10 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/transport"
 )
 
-// These constants bound the open subscriptions/listen requests, because each can occupy a
-// connection without a time limit. maxListens is for a single client. maxListensOfMachine is for
-// all clients of one address that have neither a principal nor a conversation, because such a
-// client can choose any name.
+// These constants bound the number of open subscriptions/listen requests. Such a request can occupy
+// a connection without a time limit. maxListens is the bound for a single client.
+// maxListensOfMachine is the bound for all clients of one address that have neither a principal nor
+// a conversation. They share a bound because each of them can choose any name.
 const (
 	maxListens          = 64
 	maxListensOfMachine = 256
@@ -24,7 +24,7 @@ const (
 type ListenQuota struct {
 	mu       sync.Mutex
 	taken    map[string]int              // the number of open requests by party; parties without requests have no entry
-	machines map[string]*transport.Quota // the open requests by address; addresses without requests have no entry
+	machines map[string]*transport.Quota // the number of open requests by address and party; addresses without requests have no entry
 }
 
 // machineOf returns the address whose unauthenticated clients share a bound. It returns "" for a
@@ -76,7 +76,7 @@ func (s *ListenQuota) giveBack(f *mcp.ClientInfo) {
 	}
 }
 
-// ByParty returns how many subscriptions/listen requests each client has open. The key is a
+// ByParty returns how many subscriptions/listen requests each party has open. The key is a
 // principal, a conversation, or an address and a name.
 func (s *ListenQuota) ByParty() map[string]int {
 	s.mu.Lock()
@@ -84,7 +84,7 @@ func (s *ListenQuota) ByParty() map[string]int {
 	return maps.Clone(s.taken)
 }
 
-// admit counts a listen of a client. leave must be called when the listen ends.
+// admit counts a client's listen. The caller must call leave when the listen ends.
 func (s *ListenQuota) admit(c *mcp.Call) (leave func(), err error) {
 	if !s.take(c.Client) {
 		return nil, &mcp.Error{

@@ -19,18 +19,19 @@ type action uint8
 
 const (
 	doExchange  action = iota // send the request to one server, through the bridge
-	doPage                    // answer with a page of a list: of route.server if it is set, else of route.view
+	doPage                    // answer with a page of a list: the list of route.server if it is set, else the merged list of route.view
 	doTasks                   // send the request to the server of route.all that owns the task
-	doListen                  // answer from Dragoman, and subscribe at each server of route.all
+	doListen                  // Dragoman answers the request, and subscribes at each server of route.all
 	doSubscribe               // subscribe at route.server, for the attached client
 	doSetLevel                // send the level to route.server if it is set, else to each server of route.all
 )
 
-// route says how to handle one request and which servers get it. resolve creates the route before
-// anything is sent. A route belongs to the goroutine that serves the request.
+// route says how to handle one request and which servers get the request. resolve creates the route
+// before anything is sent. Only the goroutine that serves the request uses the route.
 type route struct {
-	// Attempt is the request with the name that the server knows. Its Server is "" if no single
-	// server answers. It is also "" for doTasks, where the bridge finds the server.
+	// Attempt is the request with the item's name at the server. Attempt.Server is "" if no single
+	// server answers the request. Attempt.Server is also "" for doTasks of Merged, because the
+	// bridge finds the server of the task later.
 	mcp.Attempt
 	do     action
 	server Upstream
@@ -47,21 +48,21 @@ func newRoute(c *mcp.Call) *route { return &route{Attempt: *mcp.NewAttempt(c)} }
 // setServer makes u the server of the route.
 func (r *route) setServer(u Upstream) { r.server, r.Server = u, u.Name() }
 
-// rename sets the target of the route to t. It replaces the name in the request. The parameter at
-// is the position of the name.
+// rename makes t the target of the route, and replaces the name in the request by the item's name
+// at the server. The parameter at is the position of the name.
 func (r *route) rename(at jsonrpc.Span, t catalog.Target) {
 	r.Edits.Replace(mcp.WhyName, at, t.Quoted)
 	r.setServer(upstreamOf(t))
 }
 
-// usesBridge reports whether the request goes to the server through the bridge. Only these requests
-// can have a requestState.
+// usesBridge reports whether the request goes to the server through the bridge. Only requests
+// through the bridge can have a requestState.
 func (r *route) usesBridge() bool {
 	return r.do == doExchange || r.do == doPage && r.server != nil
 }
 
-// resolver finds the route of a request. Single and Merged implement it. The route is never
-// nil. If there is an error, the request is refused with that error.
+// resolver finds the route of a request. Single and Merged implement it. resolve never returns a
+// nil route. If resolve returns an error, the request is refused with that error.
 type resolver interface {
 	resolve(ctx context.Context, c *mcp.Call) (*route, error)
 }
@@ -83,8 +84,8 @@ func (x runner) answer(ctx context.Context, by resolver, c *mcp.Call, k mcp.Call
 	passed := 0
 	r, err := by.resolve(ctx, c)
 	if err == nil && r.usesBridge() {
-		// The policy decides again about a retry. It needs the content of the retry's state, so
-		// the state is opened first.
+		// A retry also needs a decision of the policy. The policy must know the content of the
+		// retry's requestState, so Open decrypts it first.
 		r.resume, err = x.bridge.Open(r.server, c)
 	}
 	if r.Record != nil {
@@ -103,8 +104,8 @@ func (x runner) answer(ctx context.Context, by resolver, c *mcp.Call, k mcp.Call
 // admit asks the policy whether the request may be sent.
 func (x runner) admit(ctx context.Context, r *route) (passed int, err error) {
 	if r.do == doTasks && r.Server == "" {
-		// The policy needs the server of the task. This look-up does not send a request. The bridge
-		// repeats it later.
+		// The policy needs the server of the task. FindTask does not send a request. The bridge
+		// repeats the look-up when the request runs.
 		if t, err := x.bridge.FindTask(ctx, servers(r.all), r.Client, false, r.Name); err == nil {
 			r.Server = t.Server.Name()
 		}
@@ -139,7 +140,7 @@ func (x runner) run(ctx context.Context, r *route, k mcp.Caller) (*mcp.Reply, er
 	return x.bridge.Exchange(ctx, r.server, &r.Attempt, r.resume, k)
 }
 
-// listen keeps the client's subscription open until it ends.
+// listen answers subscriptions/listen. It returns when the subscription has ended.
 func (x runner) listen(ctx context.Context, r *route, k mcp.Caller) (*mcp.Reply, error) {
 	leave, err := x.notices.admit(x.listens, r.Call)
 	if err != nil {
@@ -152,7 +153,8 @@ func (x runner) listen(ctx context.Context, r *route, k mcp.Caller) (*mcp.Reply,
 	return x.notices.listen(ctx, x.bridge, r.Call, k, r.all, r.Sole, r.owner)
 }
 
-// ownPage answers a list request with a page from the server, filtered for the client.
+// ownPage answers a list request with a page from the server. It leaves out the items that the
+// client may not see.
 func (x runner) ownPage(ctx context.Context, r *route, k mcp.Caller) (*mcp.Reply, error) {
 	reply, err := x.bridge.Exchange(ctx, r.server, &r.Attempt, r.resume, k)
 	if err != nil {

@@ -15,13 +15,13 @@ import (
 // Single presents one server with its own server information, names and URIs.
 type Single struct {
 	Bridge *bridge.Bridge
-	// Policy decides about each call before it is sent. An empty policy allows every call.
+	// Policy allows or refuses each call before it is sent. An empty policy allows every call.
 	Policy policy.Chain
 	// Project is the name of the endpoint's project, for policy and events. The default is
 	// event.DefaultProject.
 	Project string
-	// Listens bounds the subscriptions/listen requests of all endpoints together. If it is nil,
-	// the bound applies to this endpoint alone.
+	// Listens bounds the subscriptions/listen requests of all endpoints together. If Listens is
+	// nil, this endpoint counts its own requests and has the same bound.
 	Listens  *ListenQuota
 	Upstream Upstream
 	// Expose hides items from all clients. Nil shows all items.
@@ -33,18 +33,18 @@ type Single struct {
 	notices
 }
 
-// Hello returns the server information of the server.
+// Hello returns the server's own server information.
 func (g *Single) Hello(ctx context.Context, f *mcp.ClientInfo) (*mcp.ServerInfo, error) {
 	return g.Upstream.Hello(ctx, f)
 }
 
-// Call answers one request and publishes the outcome.
+// Call answers one request and publishes the outcome as an event.
 func (g *Single) Call(ctx context.Context, c *mcp.Call, k mcp.Caller) (*mcp.Reply, error) {
 	return runner{g.Bridge, g.Policy, g.Project, g.Listens, &g.notices}.answer(ctx, g, c, k)
 }
 
-// resolve implements resolver. It sends all requests to the server, and refuses requests for hidden
-// items.
+// resolve implements resolver. The route sends all requests to the server. resolve refuses requests
+// for hidden items.
 func (g *Single) resolve(_ context.Context, c *mcp.Call) (*route, error) {
 	r := newRoute(c)
 	r.Sole = true
@@ -72,8 +72,8 @@ func (g *Single) resolve(_ context.Context, c *mcp.Call) (*route, error) {
 	return r, nil
 }
 
-// owner returns a function that finds the server of a URI. The function returns nil if a filter
-// hides the URI. owner returns a nil function if all URIs are shown.
+// owner returns a function that finds the server of a URI. This function returns nil if the filter
+// show hides the URI. If show is nil, owner returns nil, because no URI is hidden.
 func (g *Single) owner(show catalog.Filter) func(uri string) Upstream {
 	if show == nil {
 		return nil
@@ -132,8 +132,8 @@ func (g *Single) Subscribe(f *mcp.ClientInfo, s mcp.Subscriber) (detach func()) 
 	return g.attach(f, g.Bridge, s, []Upstream{g.Upstream}, g.Bridge.TaskNames(f, true), false)
 }
 
-// Resume subscribes an attached client to the resources that it watched through another
-// gateway; see TakeWatched. It does not wait for the server.
+// Resume subscribes an attached client to the resources that the client watched through another
+// gateway; see TakeWatched. Resume does not wait for the server.
 func (g *Single) Resume(f *mcp.ClientInfo, all Watched) {
 	show := catalog.Both(g.Expose, filterFor(g.Filter, f))
 	g.resume(f, g.Bridge, all, func(server, uri string) bool {

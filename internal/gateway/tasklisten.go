@@ -16,18 +16,18 @@ import (
 // maxTaskIDs bounds the tasks that one listen may watch.
 const maxTaskIDs = 1000
 
-// taskListen is the part of a modern client's listen that is about tasks. It has one extra
-// listen with each server that owns some of the tasks. These extra listens are separate from the
-// listen that all clients share, because a server that refuses a task refuses the whole listen.
+// taskListen handles the tasks in a modern client's listen. For each server that owns some of the
+// tasks, it opens an extra listen at the server. The tasks cannot be in the listen that all clients
+// share, because a server that refuses one task refuses the whole listen.
 type taskListen struct {
-	shown []string // ids that servers have accepted, in the form that the client knows
-	leave func()   // ends the listens and waits for them
+	shown []string // the ids of the tasks that servers have accepted, as the client knows them
+	leave func()   // ends the extra listens and waits until they have ended
 }
 
 // listenToTasks subscribes to the tasks that a listen names (SEP-2663, "Task Status
-// Notifications"). It leaves out tasks of legacy servers, because notifications of legacy servers
-// do not contain the result and the input requests of a task, and notifications of the extension
-// must contain both.
+// Notifications"). It leaves out tasks of legacy servers. Notifications of the tasks extension must
+// contain the result and the input requests of a task, but notifications of legacy servers do not
+// contain them.
 func listenToTasks(ctx context.Context, r *bridge.Bridge, c *mcp.Call, q *queue, from []Upstream, sole bool) (*taskListen, error) {
 	raw := c.Msg.Raw
 	list := jsonrpc.Find(raw, c.Msg.Param("notifications"), "taskIds")
@@ -40,7 +40,7 @@ func listenToTasks(ctx context.Context, r *bridge.Bridge, c *mcp.Call, q *queue,
 	if jsonrpc.KindOf(raw, list) != '[' {
 		return nil, &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: "taskIds must be an array of strings"}
 	}
-	ids := map[string]map[string]string{} // for each server: a map from the server's task id to the client's
+	ids := map[string]map[string]string{} // the key is the server's name; each value maps the server's task ids to the client's task ids
 	n := 0
 	for e := range jsonrpc.Elements(raw, list) {
 		id, ok := jsonrpc.Text(raw, e)
@@ -89,7 +89,7 @@ func listenToTasks(ctx context.Context, r *bridge.Bridge, c *mcp.Call, q *queue,
 	return l, nil
 }
 
-// filter adds the accepted tasks to the notifications object of an acknowledgement.
+// filter adds the accepted tasks to the notifications object of the acknowledgement.
 func (l *taskListen) filter(honoured []byte) []byte {
 	if len(l.shown) == 0 {
 		return honoured
@@ -108,14 +108,14 @@ func (l *taskListen) filter(honoured []byte) []byte {
 	return append(out, ']', '}')
 }
 
-// taskListener is a listen with one server, and receives the messages of the listen.
+// taskListener opens one of the extra listens, and receives the messages of that listen.
 type taskListener struct {
 	mcp.NoCaller
 	bridge *bridge.Bridge
 	client *mcp.ClientInfo
 	server Upstream
 	q      *queue
-	ids    map[string]string // from the server's task id to the client's; immutable
+	ids    map[string]string // maps the server's task ids to the client's task ids; immutable
 	acked  chan struct{}     // closed when agreed is set, or when the listen has ended
 	agreed []string
 	once   sync.Once
@@ -131,13 +131,13 @@ func (e *taskListener) listen(ctx context.Context, c *mcp.Call) {
 	}
 	m := jsonrpc.NewRequest("1", mcp.MethodListen, append(params, `]}}`...))
 	f := *c.Client
-	f.Revision, f.LogLevel = mcp.LatestLegacy, 0 // Dragoman's own request; the codec adds the other members
+	f.Revision, f.LogLevel = mcp.LatestLegacy, 0 // Dragoman makes the request in the legacy form; the codec adds what a modern server needs
 	call := mcp.NewCall(m, m.Param(mcp.KeyMeta), &f)
 	call.Ours = true
 	_, _ = bridge.Send(ctx, e.server, mcp.NewAttempt(call), e)
 }
 
-// Notify handles the acknowledgement and the notifications about the requested tasks. It drops
+// Notify handles the acknowledgement, and the notifications about the requested tasks. It drops all
 // other notifications.
 func (e *taskListener) Notify(n *mcp.Note) {
 	m := n.Msg
@@ -158,7 +158,8 @@ func (e *taskListener) Notify(n *mcp.Note) {
 			return
 		}
 		if err := e.bridge.CheckQuestions(e.server, e.client, m.Raw, m.Param("inputRequests")); err != nil {
-			// The client can get the same information when it polls the task.
+			// The notification is dropped. The client can get the same information when it polls
+			// the task.
 			e.bridge.ReportLoss(e.server.Name(), m.Method, "the task asks for input in a way that this client does not support")
 			return
 		}

@@ -15,22 +15,23 @@ type Upstream interface {
 	catalog.Source
 	// SetLevel answers logging/setLevel.
 	SetLevel(ctx context.Context, c *mcp.Call) (*mcp.Reply, error)
-	// Forward sends a client's notification to the server. It does not wait.
+	// Forward sends a client's notification to the server. Forward does not wait.
 	Forward(f *mcp.ClientInfo, raw []byte, method string)
-	// Subscribe registers a receiver of the server's notifications.
+	// Subscribe registers deliver as a receiver of the server's notifications.
 	Subscribe(f *mcp.ClientInfo, deliver func(*jsonrpc.Message), asker mcp.Subscriber) Subscriber
 }
 
-// Subscriber receives a server's notifications until Close.
+// Subscriber receives a server's notifications until Close is called.
 type Subscriber interface {
-	// Lists sets which list changes the subscriber gets from now on. It does not wait.
+	// Lists sets which list changes are sent to the subscriber from now on. Lists does not wait.
 	Lists(tools, prompts, resources bool)
 	Subscribe(ctx context.Context, uri string) (*mcp.Reply, error)
 	Unsubscribe(ctx context.Context, uri string) (*mcp.Reply, error)
-	// Resume watches resources to which the client subscribed earlier. It does not wait.
+	// Resume subscribes to the resources that the client subscribed to through another gateway.
+	// Resume does not wait.
 	Resume(uris []string)
-	// Watch replaces the subscription filter. It returns the part of the filter that the server has
-	// accepted.
+	// Watch replaces the subscription filter. It returns the part of the new filter that the server
+	// has accepted.
 	Watch(ctx context.Context, want mcp.SubscriptionFilter) (mcp.SubscriptionFilter, error)
 	Close()
 }

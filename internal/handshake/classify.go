@@ -12,15 +12,15 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 )
 
-// failureKind is the meaning of an error answer to an opening request. The code alone is not
-// enough, because servers use -32600, -32601 and -32602 for any of these meanings.
+// failureKind is the meaning of an error answer to an opening request. The error code does not show
+// the meaning, because servers use each of -32600, -32601 and -32602 for several meanings.
 type failureKind uint8
 
 const (
 	otherFailure failureKind = iota
 	notSupported             // the method is unknown
 	wrongParams              // the method is known, but its parameters are wrong
-	notReady                 // retry later, or after notifications/initialized
+	notReady                 // the server accepts the request later, or after notifications/initialized
 	wrongVersion             // the server refuses the protocol version
 )
 
@@ -31,14 +31,14 @@ func (k failureKind) String() string {
 // errorAnswer is the part of an error answer that a handshake needs.
 type errorAnswer struct {
 	kind     failureKind
-	number   int64    // the code, 0 if it is not an integer
-	code     string   // the code as text: a number, or a quoted string
+	number   int64    // the code, or 0 if the code is not an integer
+	code     string   // the code as text; if the code is a string, it is sanitised and truncated
 	text     string   // the message, sanitised and truncated
-	modern   bool     // only modern servers send this code
-	gated    bool     // the text says that the server is not ready, and can only refer to the handshake
+	modern   bool     // true if only modern servers send this code
+	gated    bool     // true if the message clearly says that the server waits for the end of the handshake
 	versions []string // the versions that the server lists, at most maxVersions
 
-	sign, low string // the code without quotes, and the truncated message in lower case
+	sign, low string // what hasSign searches: the code, and the truncated message in lower case
 }
 
 // hasSign reports whether the error matches one of a profile's signs.
@@ -72,8 +72,7 @@ func readFailure(m *jsonrpc.Message) errorAnswer {
 	return f
 }
 
-// readFailure classifies an error answer as the function readFailure does, and also by the signs of
-// the dialect.
+// readFailure does the same as the function readFailure, and also uses the signs of the dialect.
 func (o *opening) readFailure(m *jsonrpc.Message) errorAnswer {
 	f := readFailure(m)
 	if p := o.offer.Dialect; p != nil {
@@ -92,11 +91,11 @@ func (o *opening) readFailure(m *jsonrpc.Message) errorAnswer {
 	return f
 }
 
-// maxRead is the number of bytes of an error message that are searched.
+// maxRead is the number of bytes of an error message that are searched for phrases.
 const maxRead = 2 << 10
 
-// classify returns the kind of the error. low is the error's text in lower case. word is the
-// error's code if the code is a word.
+// classify returns the kind of the error. low is the error's message in lower case. word is the
+// error's code if the code is a string.
 func (f *errorAnswer) classify(low, word string) failureKind {
 	switch {
 	case f.number == mcp.CodeUnsupportedVersion,
@@ -120,7 +119,7 @@ var (
 		"not initialized", "not initialised", "not yet initialized", "before initializ", "before initialis",
 		"initialization was complete", "uninitialized", "not ready", "still starting", "still initializing",
 	}
-	// gateWords contains phrases that can only refer to the initialization of the MCP session.
+	// gateWords contains phrases that can only be about the initialization of the MCP session.
 	// Other phrases may come from a tool, for example about a database that is not initialized.
 	gateWords = []string{
 		"client not initialized", "client is not initialized", "server not initialized", "server is not initialized",
@@ -129,19 +128,20 @@ var (
 	}
 	wrongParamsWords  = []string{"missing field", "invalid param", "invalid request param", "missing param", "validation error"}
 	notSupportedWords = []string{"method not found", "unknown method", "unknown variant", "not implemented", "unsupported method", "method not supported"}
-	// versionWords contains words that mean a refusal if they occur near "protocol version".
+	// versionWords contains words that show a refusal of the version in a text that also contains
+	// "protocol version".
 	versionWords = []string{"unsupported", "not supported", "expected", "invalid", "unknown", "mismatch", "incompatible", "supported version", "supports"}
 )
 
-// waitsForInitialized reports whether a text comes from a server that waits for
-// notifications/initialized.
+// waitsForInitialized reports whether an error message says that the server waits for
+// notifications/initialized. low is the message in lower case.
 func waitsForInitialized(low string) bool {
 	low = strings.TrimSpace(low)
 	return strings.HasPrefix(low, "not initialized") || strings.HasPrefix(low, "not yet initialized") || hasAny(low, gateWords)
 }
 
-// aboutVersion reports whether a text is a variant of "Unsupported protocol version" or
-// "Expected: 2025-03-26".
+// aboutVersion reports whether an error message is a variant of "Unsupported protocol version" or
+// "Expected: 2025-03-26". low is the message in lower case.
 func aboutVersion(low string) bool {
 	if strings.Contains(low, "protocol version") || strings.Contains(low, "protocolversion") || strings.Contains(low, "protocol_version") {
 		return hasAny(low, versionWords)
@@ -164,8 +164,8 @@ func hasAny(s string, words []string) bool {
 	return false
 }
 
-// listedVersions returns the versions in an error's data. They are in the member supported
-// (2026-07-28 and 2024-11-05 §Lifecycle, "Error Handling"), or under other names.
+// listedVersions returns the versions in an error's data. The versions are in the member supported
+// (2026-07-28 and 2024-11-05 §Lifecycle, "Error Handling"), or in a member with a similar name.
 func listedVersions(raw []byte, data jsonrpc.Span) []string {
 	keys := [...]string{"supported", "supported_versions", "supportedVersions", "supportedProtocolVersions", "expected"}
 	var at [len(keys)]jsonrpc.Span
@@ -183,8 +183,8 @@ func listedVersions(raw []byte, data jsonrpc.Span) []string {
 	return nil
 }
 
-// datesIn returns the parts of a text that look like a revision's date, without duplicates.
-// It returns at most maxVersions.
+// datesIn returns the parts of a text that look like a revision's date, without duplicates. It
+// returns at most maxVersions dates.
 func datesIn(s string) []string {
 	const form = "2000-00-00"
 	var out []string
@@ -211,22 +211,22 @@ next:
 
 func isDigit(c byte) bool { return '0' <= c && c <= '9' }
 
-// ReadyWaits are the delays before each retry of a request that the server refused because it
-// was not ready.
+// ReadyWaits are the delays before the retries of a request. They apply when the server has refused
+// the request because the server was not ready.
 var ReadyWaits = [...]time.Duration{50 * time.Millisecond, 200 * time.Millisecond, 800 * time.Millisecond}
 
 // NotReady reports whether an answer says that the server has not yet processed
-// notifications/initialized. The request was then not executed and may be retried. Only unambiguous
-// phrases count, and an internal error never counts, so that the error of a tool is not mistaken
-// for such an answer. m may be any message or nil.
+// notifications/initialized. In this case the server has not executed the request, and the request
+// may be retried. NotReady accepts only unambiguous phrases, and returns false for an internal
+// error. Otherwise it could mistake a tool's error for such an answer. m may be any message or nil.
 func NotReady(m *jsonrpc.Message) bool {
 	return m != nil && m.Kind == jsonrpc.Failure && readFailure(m).gated
 }
 
 // UntilReady calls send. As long as late reports that the server was not ready, UntilReady waits
 // for the next delay of ReadyWaits and calls send again. It returns the last answer, or the first
-// error. late is the function NotReady or the method Outcome.NotReady. The function by waits for a
-// delay, as Offer.Wait does, and may be nil.
+// error. late is the function NotReady or the method Outcome.NotReady. The function by waits as
+// Offer.Wait does. If by is nil, UntilReady uses a timer.
 func UntilReady(ctx context.Context, by func(context.Context, time.Duration) error, late func(*jsonrpc.Message) bool, send func() (*jsonrpc.Message, error)) (*jsonrpc.Message, error) {
 	m, err := send()
 	for _, d := range ReadyWaits {

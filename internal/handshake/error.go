@@ -10,14 +10,14 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/transport"
 )
 
-// ErrDiedOnProbe says that a pipe ended before the server had answered server/discover. The
-// caller must restart the server and open it with SkipProbe.
+// ErrDiedOnProbe says that a server on a pipe exited before it answered server/discover. The caller
+// must restart the server and open it with Offer.SkipProbe.
 var ErrDiedOnProbe = errors.New("the server exited when it received server/discover")
 
-// ErrTrySSE says that initialize by POST was answered with 400, 404 or 405, without a modern
-// error. The caller should connect to HTTP+SSE by GET (2026-07-28 §Streamable HTTP, "HTTP+SSE
-// Transport (2024-11-05)"). If that fails too, the caller should report the *Error that wraps
-// ErrTrySSE.
+// ErrTrySSE says that initialize by POST was answered with 400, 404 or 405, and that the answer was
+// not a modern error. The caller should connect to HTTP+SSE by GET (2026-07-28 §Streamable HTTP,
+// "HTTP+SSE Transport (2024-11-05)"). If HTTP+SSE fails too, the caller should report the *Error
+// that wraps ErrTrySSE.
 var ErrTrySSE = errors.New("the server may use HTTP+SSE")
 
 // Cause is a one-word reason for a failed handshake.
@@ -25,53 +25,53 @@ type Cause string
 
 // The causes of failed handshakes.
 const (
-	CauseCancelled       Cause = "cancelled"         // the ctx of the caller ended
+	CauseCancelled       Cause = "cancelled"         // the caller's ctx was cancelled
 	CauseTimeout         Cause = "timeout"           // no answer before the timeout
 	CauseExited          Cause = "exited"            // the pipe ended
-	CauseUnreachable     Cause = "unreachable"       // no connection, or the connection broke
+	CauseUnreachable     Cause = "unreachable"       // Dragoman could not connect, or the connection broke
 	CauseAuth            Cause = "auth"              // status 401, 403 or 407
 	CauseRateLimited     Cause = "rate_limited"      // status 429
 	CauseUnavailable     Cause = "unavailable"       // status 503
 	CauseServerError     Cause = "server_error"      // any other status 5xx
 	CauseRefused         Cause = "refused"           // an error without further information
-	CauseNotReady        Cause = "not_ready"         // not ready after all retries
+	CauseNotReady        Cause = "not_ready"         // the server was not ready after all retries
 	CauseNoCommonVersion Cause = "no_common_version" // the server lists only versions that Dragoman does not support
 	CausePinned          Cause = "pinned"            // the server does not support the pinned revision
 	CauseBadAnswer       Cause = "bad_answer"        // unreadable, or not MCP
-	CauseEcho            Cause = "echo"              // the server sends back what it gets
-	CauseDialect         Cause = "dialect"           // a known protocol that is not MCP; see Dialect
+	CauseEcho            Cause = "echo"              // the server sends Dragoman's own messages back
+	CauseDialect         Cause = "dialect"           // the server speaks a known protocol that is not MCP; see Error.Dialect
 )
 
-// DialectAppServer is the protocol of Codex's app-server, detected by its answer to
-// initialize. It is not MCP and needs an adapter.
+// DialectAppServer is the protocol of Codex's app-server. The handshake detects this protocol by
+// the answer to initialize. The protocol is not MCP, so Dragoman needs an adapter for it.
 const DialectAppServer = "app-server"
 
-// Error is a failed handshake. If a *transport.StatusError caused it, errors.As finds that error,
-// which contains the challenge of a 401.
+// Error is a failed handshake. If the cause is a *transport.StatusError, errors.As finds it. The
+// *transport.StatusError contains the challenge of a 401.
 type Error struct {
 	Step  string // the state in which the handshake failed: "probe", "initialize", "initialized"
 	Cause Cause
-	// Text is one sentence that says what was sent, what was answered, and what to do. The server's
-	// own words in it are printable and at most 200 bytes long.
+	// Text is one sentence that says what was sent, what was answered, and what to do. The parts of
+	// Text that come from the server are printable and at most 200 bytes long.
 	Text  string
 	Trace Trace
-	// RetryAfter is the delay that the server asked for, 0 for none.
+	// RetryAfter is the delay that the server asked for, or 0 if it asked for none.
 	RetryAfter time.Duration
 	// Dialect and Answer are set only if Cause is CauseDialect. Dialect is the protocol that the
 	// server speaks instead of MCP, and Answer is the server's initialize result, as JSON.
 	Dialect string
 	Answer  []byte
 	// Err is ErrDiedOnProbe, ErrTrySSE, the error of the Link, or several of these errors joined.
-	// It is nil if the only reason is the server's answer.
+	// Err is nil if the server's answer is the only reason for the failure.
 	Err error
 
-	healthy bool // an earlier connection answered a probe
+	healthy bool // true if an earlier connection to the server was modern
 
-	// DescribeFailure uses the following fields.
-	sent, got    string        // the last message and its answer
+	// The following fields are for DescribeFailure.
+	sent, got    string        // what was sent last, and what was answered
 	answer       string        // the message of an error answer, at most 200 bytes
 	waited       time.Duration // the timeout of the handshake, if it has expired
-	theirs, ours []string      // versions of the server and of Dragoman; a pinned version is the only one in ours
+	theirs, ours []string      // the versions of the server and of Dragoman; if a version is pinned, ours contains only that version
 }
 
 // DescribeFailure implements failure.Source.
@@ -102,8 +102,8 @@ func (e *Error) Error() string { return e.Text }
 func (e *Error) Unwrap() error { return e.Err }
 
 // Remember reports whether the failure should be stored for later connections to the server. It
-// returns true if the server speaks a dialect, or if the server exited on the probe and Offer.Known
-// was not a modern revision. All other failures may be temporary.
+// returns true if Dialect is set, or if the server exited when it received the probe and
+// Offer.Known was not a modern revision. All other failures may be temporary.
 func (e *Error) Remember() bool {
 	return e.Dialect != "" || errors.Is(e.Err, ErrDiedOnProbe) && !e.healthy
 }
@@ -127,8 +127,8 @@ var hints = map[Cause]string{
 	CauseDialect:         "set the dialect of the server in the configuration",
 }
 
-// fail returns the error of the current state. The last step of the trace contains what was
-// sent and what was answered.
+// fail returns an error for the current state. It takes what was sent and what was answered from
+// the last step of the trace.
 func (o *opening) fail(cause Cause, err error) *Error {
 	e := &Error{Step: string(o.state), Cause: cause, Err: err, healthy: o.offer.Known.Modern()}
 	var status *transport.StatusError
@@ -137,7 +137,7 @@ func (o *opening) fail(cause Cause, err error) *Error {
 	}
 	hint := hints[cause]
 	if cause == CauseRefused && status != nil && status.Msg == nil {
-		// The server is a web server without an MCP endpoint at this path.
+		// The server is probably a web server without an MCP endpoint at this path.
 		hint = hints[CauseBadAnswer]
 	}
 	if cause == CauseAuth && status != nil {
@@ -178,7 +178,7 @@ func (o *opening) last() (sent, got string) {
 	return sent, got
 }
 
-// sentence returns what was sent last, what was answered, and what to do.
+// sentence returns one sentence that says what was sent last, what was answered, and what to do.
 func (o *opening) sentence(hint string) string {
 	if len(o.trace) == 0 {
 		return hint

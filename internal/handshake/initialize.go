@@ -30,8 +30,8 @@ func (o *opening) initialize(ctx context.Context) (state, *Error) {
 	r := o.exchange(during, o.initializeTimeout(), mcp.MethodInitialize, params, &rules)
 	o.listenLate(nil)
 	got := r.got()
-	// A late answer to the probe takes precedence over this answer. A server on a pipe reads
-	// messages in order, so its answer to the probe already showed that it is modern.
+	// A late answer to the probe takes precedence over the answer to initialize if the late answer
+	// shows that the server is modern.
 	if o.takeLate(sent, got) {
 		return opened, nil
 	}
@@ -67,7 +67,7 @@ func (o *opening) initialize(ctx context.Context) (state, *Error) {
 	return o.refusedBare(&r, sent, got)
 }
 
-// initializeParams returns the parameters of initialize, or nil for none.
+// initializeParams returns the parameters of initialize, or nil if it must have none.
 func (o *opening) initializeParams() []byte {
 	info, capabilities := o.declared()
 	b := make([]byte, 0, 80+len(info)+len(capabilities))
@@ -119,15 +119,15 @@ func (o *opening) accept(m *jsonrpc.Message, sent, got string) (state, *Error) {
 		o.find(FoundSilentProbe, "the server never answered server/discover, so Dragoman sends initialize first from now on")
 	}
 	if !known {
-		// The server may speak another protocol, and workers of other protocols answer this
-		// notification with an error.
+		// The server may speak another protocol. Some servers of other protocols answer
+		// notifications/initialized with an error.
 		return opened, nil
 	}
 	return announcing, nil
 }
 
-// chooseRevision sets the revision, based on the version that initialize returned. It returns the
-// reason, for the trace.
+// chooseRevision sets the revision, based on the version in the result of initialize. It returns
+// the reason for the choice, for the trace.
 func (o *opening) chooseRevision(version string, given bool) string {
 	if !given {
 		legacy := mcp.Revisions(mcp.Handshake)
@@ -211,7 +211,8 @@ func (o *opening) refusedWith(ctx context.Context, f *errorAnswer, r *reply, sen
 	return o.refusedBare(r, sent, got)
 }
 
-// echoed handles an answer that is Dragoman's own refusal of its own request.
+// echoed handles a server that sends Dragoman's own messages back. Dragoman has refused its own
+// request, and the answer is this refusal.
 func (o *opening) echoed(r *reply, sent, got string) (state, *Error) {
 	o.note(sent, got, "this error is Dragoman's own, so the server sends Dragoman's messages back")
 	return "", o.fail(CauseEcho, r.err)
@@ -224,8 +225,8 @@ func (o *opening) waitCause() Cause {
 	return CauseTimeout
 }
 
-// otherVersion chooses another version after a server has refused one. It offers the newest
-// version that the server lists, but only once.
+// otherVersion decides what to do after the server has refused a version. It offers the newest
+// legacy version that the server lists, but only once.
 func (o *opening) otherVersion(f *errorAnswer, r *reply, sent, got string) (state, *Error) {
 	modern := newestOf(f.versions, mcp.Revision.Modern) != mcp.Unknown
 	if modern && o.mayProbe(true) {
@@ -268,7 +269,7 @@ func (o *opening) otherVersion(f *errorAnswer, r *reply, sent, got string) (stat
 	return "", e
 }
 
-// refusedBare handles a refusal that contains no further information.
+// refusedBare handles a refusal of initialize that does not say what to change.
 func (o *opening) refusedBare(r *reply, sent, got string) (state, *Error) {
 	cause := CauseRefused
 	var also error
@@ -297,23 +298,24 @@ func (o *opening) refusedBare(r *reply, sent, got string) (state, *Error) {
 	return "", o.fail(cause, r.err)
 }
 
-// mayProbe reports whether server/discover can still help after initialize was refused. It can if
-// the probe was skipped or its result was unclear. certain says that the server is known to be
-// modern, so the probe does not make it exit.
+// mayProbe reports whether to send server/discover after initialize was refused. certain says that
+// the server is known to be modern. Otherwise, a probe can only help if no earlier probe had a
+// clear answer, and must not be sent if the server may exit because of it.
 func (o *opening) mayProbe(certain bool) bool {
 	harmless := !o.offer.SkipProbe || o.offer.Known.Modern()
 	return o.probes < 2 && o.offer.Pin == mcp.Unknown && (certain || !o.probeAnswered && harmless)
 }
 
-// probeAfter sends a probe after initialize was refused. If the probe does not help, the error
-// is the refusal.
+// probeAfter starts a probe after initialize was refused. If the probe does not help, the handshake
+// fails with the error of the refusal.
 func (o *opening) probeAfter(r *reply, cause Cause) (state, *Error) {
 	o.refusal = o.fail(cause, r.err)
 	return probing, nil
 }
 
-// announce sends notifications/initialized, before any other message. An error answer of the server
-// is ignored, unless it says that the link has ended.
+// announce sends notifications/initialized. It fails if the server has exited, does not read its
+// input, or refuses access, or if the timeout of the handshake expires. It ignores any other error,
+// because the connection is usable.
 func (o *opening) announce(ctx context.Context) (state, *Error) {
 	sent := mcp.NoteInitialized
 	limited, stop := context.WithTimeout(ctx, o.limit)
@@ -351,8 +353,8 @@ func (o *opening) announce(ctx context.Context) (state, *Error) {
 	return opened, nil
 }
 
-// exited returns the error for a server that exited during initialize. If an earlier probe got no
-// answer, the server may have read the probe only now and crashed on it.
+// exited returns the error for a server that exited after initialize was sent. If an earlier probe
+// got no answer, the server may have read the probe only now, and the probe may have made it exit.
 func (o *opening) exited(err error, sent, got string) *Error {
 	if o.silent && o.offer.Pin == mcp.Unknown {
 		o.note(sent, got, "the server exited and never answered server/discover, so Dragoman restarts it and sends initialize first")

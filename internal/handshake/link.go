@@ -11,28 +11,29 @@ import (
 )
 
 // Link is the connection to a server, as a handshake uses it. One goroutine calls the methods of a
-// Link, one at a time. A method must not keep params or rules after it returns.
+// Link, one at a time. A method must not use params or rules after it returns.
 type Link interface {
-	// Exchange sends one request and waits for its answer, a Result or a Failure. params is a
-	// JSON object, or nil for none.
+	// Exchange sends one request and waits for its answer, a Result or a Failure. params is a JSON
+	// object, or nil for none.
 	//
-	// Over HTTP, an error status or an answer that is not MCP is a *transport.StatusError. The Msg
-	// of this error is set if the body is JSON-RPC. An answer that could not be scanned is a
-	// *jsonrpc.Error. context.DeadlineExceeded means that no answer has come. On a pipe the answer
-	// may still come; see LateAnswers. Any other error means that the link has ended or could not
-	// be opened. If such an error wraps transport.ErrNotSent, the server has received nothing.
+	// Over HTTP, the error for an error status, or for an answer that is not MCP, is a
+	// *transport.StatusError. Its Msg is set if the body is JSON-RPC. The error for an answer that
+	// could not be scanned is a *jsonrpc.Error. context.DeadlineExceeded means that no answer came
+	// in time. On a pipe, the answer may still come; see LateAnswers. Any other error means that
+	// the link has ended or could not be opened. If such an error wraps transport.ErrNotSent, the
+	// server has received nothing.
 	//
-	// If ctx ends, Exchange sends no cancellation. A legacy server that has not been
-	// initialized does not expect one, and initialize must not be cancelled (2025-11-25
+	// If ctx ends, Exchange sends no cancellation. A legacy server that has not been initialized
+	// does not expect a cancellation, and initialize must not be cancelled (2025-11-25
 	// §Cancellation, "Behavior Requirements").
 	Exchange(ctx context.Context, method string, params []byte, rules *transport.Rules) (*jsonrpc.Message, error)
-	// Post sends a notification. params may be nil. Post returns the same errors as Exchange.
+	// Post sends a notification. params may be nil. The errors are the same as those of Exchange.
 	Post(ctx context.Context, method string, params []byte, rules *transport.Rules) error
 }
 
-// LateAnswers is implemented by a Link such as a pipe. On such a Link, an answer may arrive after
-// the ctx of Exchange has ended. A server that starts slowly may be modern, so a late answer to the
-// probe still counts.
+// LateAnswers is implemented by a Link on which an answer may arrive after the ctx of Exchange has
+// ended, such as a pipe. Open uses a late answer to the probe, because a server that starts slowly
+// may be modern.
 type LateAnswers interface {
 	// OnLate sets f as the receiver of late answers. Before Open returns, Open calls OnLate with
 	// nil, which removes the receiver. The goroutine that reads the link calls f before it reads
@@ -41,12 +42,12 @@ type LateAnswers interface {
 	OnLate(f func(answer *jsonrpc.Message))
 }
 
-// UnaskedAnswers is implemented by a Link on which unsolicited results may come, such as a
-// pipe. Some servers send their manifest when they start.
+// UnaskedAnswers is implemented by a Link on which unsolicited results may arrive, such as a pipe.
+// Some servers send their manifest when they start.
 type UnaskedAnswers interface {
 	// OnUnasked sets f as the receiver of unsolicited results, including the first few that arrived
 	// before the call. Before Open returns, Open calls OnUnasked with nil, which removes the
-	// receiver. The rules for f are the same as in LateAnswers.
+	// receiver. The rules for f are the same as for LateAnswers.OnLate.
 	OnUnasked(f func(answer *jsonrpc.Message))
 }
 
@@ -60,35 +61,35 @@ type Offer struct {
 
 	// Pin is the only allowed revision. Unknown allows all revisions.
 	Pin mcp.Revision
-	// Known is the revision of an earlier Outcome of the same server, if its Remember was true.
-	// Open tries this revision first. If it is a legacy revision, Open sends initialize without a
-	// probe. If the server no longer speaks the revision, Open continues with the revision that the
-	// server does speak.
+	// Known is the revision of an earlier Outcome of the same server, if that Outcome's Remember
+	// returned true. Open tries this revision first. If Known is a legacy revision, Open sends
+	// initialize without a probe. If the server no longer speaks Known, Open chooses a revision
+	// that the server speaks.
 	Known mcp.Revision
 	// SkipProbe omits the probe. It must be set after ErrDiedOnProbe, for all later connections
-	// with the same configuration. It is also set over HTTP+SSE, which modern servers do not
-	// use.
+	// with the same configuration. It is also set for HTTP+SSE, because modern servers do not use
+	// HTTP+SSE.
 	SkipProbe bool
-	// InitializeFirst sends initialize first, and the probe only if initialize is refused. It
-	// is for servers that are known not to answer server/discover.
+	// If InitializeFirst is set, Open sends initialize first, and the probe only if the server
+	// refuses initialize. It is for servers that are known not to answer server/discover.
 	InitializeFirst bool
 
 	// Dialect is the configured dialect. Nil means that Open detects the dialect.
 	Dialect *dialect.Profile
-	// Dialects are the dialects that Open can detect, in the order in which they are tried. Nil
+	// Dialects are the dialects that Open can detect, in the order in which Open tries them. Nil
 	// means the built-in dialects.
 	Dialects []*dialect.Profile
 
-	// Watch is called as the handshake happens: before a message is sent, and when its outcome is
-	// known. It must not block. Nil means that nobody watches.
+	// Watch is called during the handshake: before a message is sent, and when the outcome of the
+	// message is known. Watch must not block. It may be nil.
 	Watch func(Progress)
 
 	// HTTP says that the Link is Streamable HTTP. It is false for pipes and for HTTP+SSE.
 	HTTP bool
 
 	// ProbeTimeout is the timeout of server/discover. When it expires, Open tries initialize. Zero
-	// means 3 s on a pipe and 10 s over HTTP. It is at most half of Timeout, unless Pin rules out
-	// initialize.
+	// means 3 s on a pipe and 10 s over HTTP. A ProbeTimeout that is longer than half of Timeout is
+	// shortened. If Pin is modern, only Timeout applies.
 	ProbeTimeout time.Duration
 	// Timeout limits the whole handshake. Zero means 30 s.
 	Timeout time.Duration
@@ -102,9 +103,8 @@ const (
 	wholeTimeout     = 30 * time.Second
 )
 
-// timeouts returns the timeouts of a probe and of the whole handshake. If Pin is modern, the probe
-// may use all the time. Its own timeout is then 0, which means none, because two equal timeouts
-// would expire at the same time.
+// timeouts returns the timeouts of a probe and of the whole handshake. If Pin is modern, the
+// timeout of the probe is 0. Then only the timeout of the whole handshake limits the probe.
 func (o *Offer) timeouts() (probe, whole time.Duration) {
 	probe, whole = o.ProbeTimeout, o.Timeout
 	if whole <= 0 {
@@ -125,27 +125,26 @@ func (o *Offer) timeouts() (probe, whole time.Duration) {
 // Outcome is the result of a successful handshake. It is immutable after Open.
 type Outcome struct {
 	Revision mcp.Revision
-	// Hello is what the server declared. Its Capabilities are {} if the server sent none. If a
-	// modern server refused server/discover (the finding "undiscovered"), the capabilities are
-	// unknown, and Capabilities is nil.
+	// Hello is what the server declared. Hello.Capabilities is {} if the server sent no
+	// capabilities. If a modern server refused server/discover (the finding "undiscovered"), the
+	// capabilities are unknown, and Hello.Capabilities is nil.
 	Hello mcp.ServerInfo
-	// Rules are the HTTP rules of Revision, with the version in the server's spelling.
+	// Rules are the HTTP rules for Revision. Rules.Version is spelled as the server spells it.
 	Rules    transport.Rules
 	Trace    Trace
 	Findings []Finding
 
-	// Dialect describes how the server differs from its revision, and is nil if the server
-	// follows its revision.
+	// Dialect describes how the server differs from its revision, and is nil if there is no
+	// difference.
 	Dialect *dialect.Profile
-	// Tools is the tool list of a server that sent its tools during the handshake. It has the form
-	// of an answer to tools/list. It is nil for all other servers.
+	// Tools is the list of tools that a server sent during the handshake. It has the form of an
+	// answer to tools/list. Tools is nil if the server sent no tools during the handshake.
 	Tools *jsonrpc.Message
 
 	remember bool
 }
 
-// NotReady does the same as the function NotReady, and also knows the dialect's signs for such an
-// answer.
+// NotReady does the same as the function NotReady, and also uses the signs of the dialect.
 func (o *Outcome) NotReady(m *jsonrpc.Message) bool {
 	if m == nil || m.Kind != jsonrpc.Failure {
 		return false
@@ -154,8 +153,9 @@ func (o *Outcome) NotReady(m *jsonrpc.Message) bool {
 	return f.gated || o.Dialect != nil && f.hasSign(o.Dialect.Errors.NotReady)
 }
 
-// Remember reports whether Revision may be passed as Known to later connections. It is false if
-// the era follows from a timeout, from status 408 or 5xx, from a broken link, or from Pin.
+// Remember reports whether Revision may be passed as Offer.Known to later connections. It returns
+// false if Pin was set, or if Open could not determine the era with certainty. Examples are a
+// timeout, a status 408 or 5xx, and a broken link.
 func (o *Outcome) Remember() bool { return o.remember }
 
 // Finding is a deviation of a server that Dragoman tolerates.
@@ -169,26 +169,26 @@ const (
 	FoundUnknownVersion     = "unknown_version"     // the server answered initialize with an unknown version
 	FoundNoVersion          = "no_version"          // the server answered initialize without a version
 	FoundNoCapabilities     = "no_capabilities"     // the server sent no capabilities object
-	FoundNoServerInfo       = "no_server_info"      // the server did not say its name
-	FoundOddInstructions    = "odd_instructions"    // the instructions are not a string
-	FoundLongInstructions   = "long_instructions"   // the instructions were cut; see MaxInstructions
-	FoundUndiscovered       = "undiscovered"        // the error shows that the server is modern, but the server refuses server/discover
-	FoundLateProbe          = "late_probe"          // the probe was answered after its timeout
-	FoundSilentProbe        = "silent_probe"        // the probe was not answered
+	FoundNoServerInfo       = "no_server_info"      // the server sent no serverInfo
+	FoundOddInstructions    = "odd_instructions"    // the server's instructions are not a string
+	FoundLongInstructions   = "long_instructions"   // the server's instructions were cut; see MaxInstructions
+	FoundUndiscovered       = "undiscovered"        // the server refused server/discover, but with an error that only modern servers send
+	FoundLateProbe          = "late_probe"          // the server answered the probe after the timeout of the probe
+	FoundSilentProbe        = "silent_probe"        // the server did not answer the probe
 	FoundStrictVersion      = "strict_version"      // the server refused the version that was offered first
-	FoundOtherVersion       = "other_version"       // the server's version is not the pinned one
-	FoundNotReady           = "not_ready"           // initialize had to be retried
-	FoundInitializedRefused = "initialized_refused" // notifications/initialized was answered with an error
-	FoundEraChanged         = "era_changed"         // the era differs from the remembered one
+	FoundOtherVersion       = "other_version"       // the server's version is not the pinned version
+	FoundNotReady           = "not_ready"           // the server refused initialize at first, because it was not ready
+	FoundInitializedRefused = "initialized_refused" // the server answered notifications/initialized with an error
+	FoundEraChanged         = "era_changed"         // the server's era differs from the era of Offer.Known
 	FoundDialect            = "dialect"             // the server speaks a dialect that was not configured
-	FoundNoManifest         = "no_manifest"         // the dialect requires a manifest, but there was none
-	FoundNamelessTools      = "nameless_tools"      // tools without a name in a manifest were left out
+	FoundNoManifest         = "no_manifest"         // the dialect requires a manifest, but the server sent none
+	FoundNamelessTools      = "nameless_tools"      // the manifest contained tools without a name, which were left out
 )
 
 // RulesFor returns the HTTP rules for a revision, from the feature table. The revision is Unknown
 // until the server has answered initialize. For Unknown, and for a revision without Streamable
-// HTTP, RulesFor returns the rules of the first revision with Streamable HTTP. Servers of
-// 2024-11-05 that use Streamable HTTP have sessions as in 2025-03-26.
+// HTTP, RulesFor returns the rules of 2025-03-26, the first revision with Streamable HTTP. A server
+// of 2024-11-05 that uses Streamable HTTP follows the same rules.
 func RulesFor(r mcp.Revision) transport.Rules {
 	if !r.Can(mcp.StreamableHTTP) {
 		r = mcp.Assumed

@@ -11,7 +11,7 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 )
 
-// manifest is an unsolicited result with the profile that matches it.
+// manifest is an unsolicited result and the profile that matches the result.
 type manifest struct {
 	msg *jsonrpc.Message
 	as  *dialect.Profile
@@ -19,9 +19,9 @@ type manifest struct {
 
 // These are the timeouts for servers that send their manifest without a request.
 const (
-	// pushedTimeout is the timeout of initialize after the manifest has arrived.
+	// pushedTimeout is the timeout of initialize if the manifest has already arrived.
 	pushedTimeout = 2 * time.Second
-	// pushTimeout limits the wait for a manifest that the dialect promises.
+	// pushTimeout is how long the handshake waits for the manifest after initialize has failed.
 	pushTimeout = 5 * time.Second
 )
 
