@@ -22,14 +22,14 @@ func parseArguments(flag string, pairs []string) ([]argument, error) {
 	}
 	var out []argument
 	for _, p := range pairs {
-		k, v, ok := strings.Cut(p, "=")
-		if !ok {
-			return nil, usagef("use "+flag+"name=value", "%s%q has no =", flag, fit(p, 40))
+		k, v, err := cutPair(flag, p)
+		if err != nil {
+			return nil, err
 		}
 		x := argument{flag: flag, key: k, value: v}
 		x.key, x.json = strings.CutSuffix(k, ":")
 		if x.key == "" {
-			return nil, usagef("use "+flag+"name=value", "%s%q has no name", flag, fit(p, 40))
+			return nil, noName(flag, p)
 		}
 		if x.json {
 			if err := jsonrpc.Valid([]byte(v), jsonrpc.Limits{}); err != nil {
@@ -39,6 +39,23 @@ func parseArguments(flag string, pairs []string) ([]argument, error) {
 		out = append(out, x)
 	}
 	return out, nil
+}
+
+// cutPair cuts a pair at its first = into a name, which is not empty, and a value. flag is the flag
+// before the pair and a space, for error messages.
+func cutPair(flag, pair string) (name, value string, err error) {
+	name, value, ok := strings.Cut(pair, "=")
+	if !ok {
+		return "", "", usagef("use "+flag+"name=value", "%s%q has no =", flag, fit(pair, 40))
+	}
+	if name == "" {
+		return "", "", noName(flag, pair)
+	}
+	return name, value, nil
+}
+
+func noName(flag, pair string) error {
+	return usagef("use "+flag+"name=value", "%s%q has no name", flag, fit(pair, 40))
 }
 
 // typeable reports whether a user can set the argument name with name=value on the command line.

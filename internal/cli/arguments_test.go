@@ -103,3 +103,25 @@ func FuzzSchema(f *testing.F) {
 		}
 	})
 }
+
+// TestTextArguments checks the arguments of a prompt, which are strings.
+func TestTextArguments(t *testing.T) {
+	for in, want := range map[string]string{
+		"a=1 b={}":    `{"a":"1","b":"{}"}`,
+		"a:=x b=y=z":  `{"a:":"x","b":"y=z"}`,
+		"a= :=x":      `{"a":"",":":"x"}`,
+		"a=1 a=2":     "!a is given twice",
+		"a:=1 a:=2":   "!a: is given twice",
+		"=1":          `!"=1" has no name`,
+		"a=1 nothing": `!"nothing" has no =`,
+	} {
+		given, err := textArguments(strings.Fields(in))
+		got := string(textObject(given))
+		if err != nil {
+			got = "!" + err.Error()
+		}
+		if got != want {
+			t.Errorf("%s: %s, want %s", in, got, want)
+		}
+	}
+}

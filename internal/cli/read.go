@@ -234,21 +234,23 @@ If there are several messages, each one begins with a line that shows its role.`
 	return c
 }
 
-// textArguments parses name=value pairs. All values are strings. Each name must occur only once.
+// textArguments parses name=value pairs. All values are strings, so a colon before the = is a part of
+// the name. Each name must occur only once.
 func textArguments(words []string) ([]argument, error) {
-	given, err := parseArguments("", words)
+	var given []argument
 	seen := map[string]bool{}
-	for i, g := range given {
-		if g.json {
-			given[i].key, given[i].json = g.key+":", false // the user wrote name:=value, but for prompts the colon is a part of the name
-			continue
+	for _, word := range words {
+		name, value, err := cutPair("", word)
+		if err != nil {
+			return nil, err
 		}
-		if seen[g.key] {
-			return nil, usagef("remove one of the two values", "%s is given twice", g.key)
+		if seen[name] {
+			return nil, usagef("remove one of the two values", "%s is given twice", name)
 		}
-		seen[g.key] = true
+		seen[name] = true
+		given = append(given, argument{key: name, value: value})
 	}
-	return given, err
+	return given, nil
 }
 
 // textObject returns a JSON object with the arguments as strings.
