@@ -289,7 +289,7 @@ func hiddenBy(server config.Server, kind string, f config.Filter, name string) [
 	}
 	h := Hidden{Rule: "expose." + kind + ".deny: " + pattern, Why: "the configuration denies it"}
 	if pattern == "" {
-		h = Hidden{Rule: "expose." + kind + ".allow", Why: "the configuration allows only other tools"}
+		h = Hidden{Rule: "expose." + kind + ".allow", Why: "the configuration allows only other " + kind}
 	}
 	out := []Hidden{h, h}
 	out[0].Endpoint, out[1].Endpoint = "/mcp", endpointOf(server.Name)
