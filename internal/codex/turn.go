@@ -453,11 +453,13 @@ func (t *turn) result() []byte {
 		said = string(t.partial)
 	}
 	var notes []string
+	if t.status == completed {
+		t.b.server.proved()
+	}
 	switch {
 	case t.status == completed && said == "":
 		notes = append(notes, "Codex has finished the turn without a message.")
 	case t.status == completed:
-		t.b.server.proved()
 	case t.status == interrupted:
 		notes = append(notes, "The turn was interrupted before it ended. Call codex-reply to continue the thread.")
 	case t.problem != "":
