@@ -56,12 +56,12 @@ func (c *Console) serversPage() Page {
 }
 
 // stateOrder is the order of the states in a table. States that need attention come first.
-var stateOrder = map[string]int{"failed": 0, "unresponsive": 1, "starting": 2, "ready": 3, "idle": 4}
+var stateOrder = map[string]int{"failed": 0, "unresponsive": 1, "starting": 2, "ready": 3, "idle": 4, "stopped": 5}
 
 func (c *Console) servers(r *http.Request) (*View, error) {
 	status, t, q := c.status(r), c.sums(r), r.URL.Query()
 	l := &serverList{Q: q, Search: q.Get("q"), All: len(status.Servers)}
-	l.States = choices(q.Get("state"), "any state", "ready", "ready", "failed", "failed", "unresponsive", "unresponsive", "starting", "starting", "idle", "idle")
+	l.States = choices(q.Get("state"), "any state", "ready", "ready", "failed", "failed", "unresponsive", "unresponsive", "starting", "starting", "idle", "idle", "stopped", "stopped")
 	l.Eras = choices(q.Get("era"), "any era", "legacy", "legacy", "modern", "modern")
 	var all []serverRow
 	for i := range status.Servers {

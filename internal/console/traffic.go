@@ -41,7 +41,7 @@ type traffic struct {
 	servers map[string]*serverCount
 	losses  map[lossKey]*lossCount
 	pending map[uint64][]lossKey
-	waiting []uint64 // the calls that were added to pending, oldest first; some of them may have ended
+	waiting []uint64 // the calls in pending, oldest first
 	lanes   [2][2]window
 	hour    [hourSlots]minute
 	calls   uint64 // the number of calls since the start
@@ -158,6 +158,11 @@ func (t *traffic) callLocked(e *event.Event) {
 	slot := e.Time.Unix() / 5
 	t.calls++
 	key := clientKey{revision: e.From}
+	lost := t.pending[e.Call]
+	if lost != nil {
+		delete(t.pending, e.Call)
+		t.waiting = slices.DeleteFunc(t.waiting, func(call uint64) bool { return call == e.Call })
+	}
 	if e.Client != nil {
 		n := t.nameLocked(e.Client.Info)
 		key.name, key.version, key.transport = n.name, n.version, transportOf(e.Client)
@@ -175,13 +180,10 @@ func (t *traffic) callLocked(e *event.Event) {
 		if caps := e.Client.Capabilities; len(caps) <= mostInfo && string(c.capabilities) != string(caps) {
 			c.capabilities = slices.Clone(caps)
 		}
-		if lost := t.pending[e.Call]; len(lost) > 0 && e.Call != 0 {
-			delete(t.pending, e.Call)
-			for _, k := range lost {
-				c.lost++
-				if l := t.losses[k]; l != nil && (len(l.clients) < 16 || l.clients[key.name] > 0) {
-					l.clients[key.name]++
-				}
+		for _, k := range lost {
+			c.lost++
+			if l := t.losses[k]; l != nil && (len(l.clients) < 16 || l.clients[key.name] > 0) {
+				l.clients[key.name]++
 			}
 		}
 	}

@@ -217,6 +217,28 @@ func TestTrafficIsBounded(t *testing.T) {
 	}
 }
 
+// TestLossOfLongCall checks that a client is counted for the loss of a long call, although many other
+// calls with losses have ended since then.
+func TestLossOfLongCall(t *testing.T) {
+	tr, p := newTraffic(), &event.Publisher{}
+	defer tr.tap(p, func() {})()
+	lose := func(name string, call uint64) {
+		p.Publish(event.Event{Kind: event.Loss, Server: "files", Name: name, Detail: "x", Call: call})
+	}
+	lose("long", 1)
+	for i := range uint64(3 * mostPending) {
+		lose("short", i+2)
+		call(p, "Cursor", "1", mcp.R20250618, "files", mcp.R20250618, event.OK, i+2)
+	}
+	call(p, "Claude", "1", mcp.R20250618, "files", mcp.R20250618, event.OK, 1)
+	if l := tr.losses[lossKey{"files", "long", "x"}]; l.clients["Claude"] != 1 {
+		t.Errorf("%+v", l)
+	}
+	if len(tr.pending) != 0 || len(tr.waiting) != 0 {
+		t.Errorf("%d calls with losses and %d calls waiting", len(tr.pending), len(tr.waiting))
+	}
+}
+
 // TestConnected checks that the console shows a client with its transport before its first
 // call.
 func TestConnected(t *testing.T) {
