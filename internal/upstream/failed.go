@@ -15,17 +15,17 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/transport/stdio"
 )
 
-// This file converts every failure of a server to a failure.Failure. The status, the log and
-// the clients all get the same Failure.
+// The functions in this file convert server failures to failure.Failure. The status, the log and
+// the errors for clients use the same Failure.
 
-// stderrLines is the number of the last lines of stderr that are searched for evidence.
+// stderrLines is how many of the last lines of stderr are searched for the cause of a failure.
 const stderrLines = 200
 
-// exitGrace is the time to wait for the exit of a child that has closed its stdout. Most children
-// close their stdout because they exit.
+// exitGrace is how long Dragoman waits for a child to exit after the child has closed its stdout.
+// Most children close their stdout because they exit.
 const exitGrace = 5 * time.Second
 
-// facts returns the facts about the server that do not depend on a failure.
+// facts returns the facts about the server that are the same for every failure.
 func (u *Upstream) facts() failure.Facts {
 	f := failure.Facts{Server: u.spec.Name, Given: u.spec.Given, ByClient: u.spec.OneClient, Command: u.spec.Command, Args: u.spec.Args, Clean: u.opts.Clean}
 	if u.spec.Command == "" {
@@ -37,14 +37,15 @@ func (u *Upstream) facts() failure.Facts {
 	return f
 }
 
-// childError adds the exit status and the output of a child to a failed handshake.
+// childError is the error of a failed handshake, with the exit status and the output of the child
+// process.
 type childError struct {
 	err    error
-	exit   string   // the exit of the child; "" if it did not exit by itself
+	exit   string   // how the child exited; "" if it did not exit by itself
 	stderr []string // the last lines of stderr
 	noise  []string // lines of stdout that are not messages
-	// withheld are environment variables that the child did not get and that stderr names; see
-	// stdio.Process.Withheld.
+	// withheld are the environment variables that stderr mentions but that the child did not get;
+	// see stdio.Process.Withheld.
 	withheld []string
 }
 
@@ -58,8 +59,8 @@ func (e *childError) DescribeFailure(f *failure.Facts) {
 	}
 }
 
-// withChild ends a child whose handshake has failed, and adds the child's exit status and
-// output to the error.
+// withChild stops a child whose handshake has failed, and returns err with the child's exit status
+// and output.
 func (u *Upstream) withChild(err error, child *stdio.Process) error {
 	e := &childError{err: err}
 	var failed *handshake.Error
@@ -71,8 +72,8 @@ func (u *Upstream) withChild(err error, child *stdio.Process) error {
 	return e
 }
 
-// exitOf returns how a child that has closed its stdout has exited. It returns "" if the child
-// does not exit by itself.
+// exitOf waits until a child that has closed its stdout exits, and describes the exit. If the child
+// does not exit by itself within exitGrace, exitOf returns "".
 func (u *Upstream) exitOf(child *stdio.Process) string {
 	late := time.NewTimer(exitGrace)
 	defer late.Stop()
@@ -85,7 +86,8 @@ func (u *Upstream) exitOf(child *stdio.Process) string {
 	return ""
 }
 
-// unavailable returns the error for a call that got no session.
+// unavailable returns the error for a call that gets no session. The parameter word becomes the
+// Cause of the error.
 func (u *Upstream) unavailable(cause error, word string) *mcp.Error {
 	e := &mcp.Error{
 		Origin: mcp.FromGateway, Upstream: u.spec.Name, Outcome: mcp.NotSent, Cause: word,
@@ -102,7 +104,7 @@ func (u *Upstream) unavailable(cause error, word string) *mcp.Error {
 	return e
 }
 
-// explain adds the failure to an error for clients, and replaces the error's message.
+// explain adds the failure f to the error e, and replaces the message of e with the text of f.
 func (u *Upstream) explain(e *mcp.Error, f *failure.Failure) {
 	e.Failure, e.Exposed = f, u.opts.Exposed
 	if u.opts.Exposed {
@@ -111,8 +113,9 @@ func (u *Upstream) explain(e *mcp.Error, f *failure.Failure) {
 	e.Message = f.Text()
 }
 
-// openError returns the error for clients and operators if the server could not be opened. The
-// parameter found contains other URLs at which lookAround has found an MCP endpoint.
+// openError converts err, the reason why the server could not be opened, to an error for clients
+// and operators. The parameter found contains other URLs at which lookAround has found an MCP
+// endpoint.
 func (u *Upstream) openError(err error, found []string) *mcp.Error {
 	e := u.unavailable(err, "connect")
 	var he *handshake.Error
@@ -136,9 +139,9 @@ func (u *Upstream) openError(err error, found []string) *mcp.Error {
 	return e
 }
 
-// CheckCommand reports whether the server's command can be started on this machine. If not, it
-// returns the same error as a start. It returns nil if the server has no command. It does not start
-// the command or record the error.
+// CheckCommand checks whether the server's command can be started on this machine. If not, it
+// returns the error that a start would return. If the server has no command, it returns nil.
+// CheckCommand neither starts the command nor records the error.
 func (u *Upstream) CheckCommand() error {
 	if u.spec.Command == "" || u.spec.Unusable != nil {
 		return nil
@@ -149,8 +152,8 @@ func (u *Upstream) CheckCommand() error {
 	return nil
 }
 
-// RecordFailure logs an error of CheckCommand and records it like a failed attempt. Calls get
-// this error until the next attempt.
+// RecordFailure logs an error from CheckCommand, and records it like the error of a failed attempt
+// to open the server. Calls get this error until the next attempt.
 func (u *Upstream) RecordFailure(err error) {
 	why := u.failureOf(err)
 	u.mu.Lock()
@@ -160,12 +163,12 @@ func (u *Upstream) RecordFailure(err error) {
 	}
 }
 
-// failureOf returns the failure of an error from openError or unavailable.
+// failureOf converts an error from openError or unavailable to a failure.
 func (u *Upstream) failureOf(err error) *failure.Failure { return failure.Of(err, u.facts()) }
 
-// withRemains returns the error of a call. If the child exited during the call, it adds the
-// child's exit status and output. It returns a new error, because err is also the reason for
-// the end of the session.
+// withRemains returns the error of a call for the client. If the child exited during the call, the
+// result is a copy of err with the child's exit status and output. withRemains does not change err
+// itself, because err is also the cause of the session's end.
 func (u *Upstream) withRemains(s *session, err error) error {
 	var e *mcp.Error
 	if s.child == nil || !errors.As(err, &e) || e.Cause != "exited" {
@@ -180,9 +183,9 @@ func (u *Upstream) withRemains(s *session, err error) error {
 	return e
 }
 
-// ended returns the failure of a server whose session has ended by itself. If the server has a
-// child process, this process has been stopped. exit says how the process exited. It is "" if
-// Dragoman stopped the process.
+// ended returns the failure for a session that has ended by itself. The parameter exit describes
+// how the child process exited. It is "" if there is no child process, or if the child did not exit
+// by itself.
 func (u *Upstream) ended(s *session, cause error, exit string) *failure.Failure {
 	f := u.facts()
 	f.Running, f.Class = true, failure.CutOff
@@ -193,7 +196,7 @@ func (u *Upstream) ended(s *session, cause error, exit string) *failure.Failure 
 	if errors.Is(cause, errUnresponsive) || errors.Is(cause, errStalled) {
 		f.Class, f.Sentence = failure.Silent, fmt.Sprintf("server %q was restarted: %v", u.spec.Name, cause)
 	}
-	// Use only the text of the cause. The cause may be the error of a call, which contains another
+	// Pass only the text of cause. If cause is the error of a call, it already contains another
 	// failure.
 	return failure.Of(errors.New(cause.Error()), f)
 }

@@ -10,29 +10,32 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 )
 
-// If a server is kept open but is not ready, the code in this file opens it again in the
-// background. This happens after a failed open, and after the last session has ended by itself. It
-// opens only one session: the home session of clients without capabilities. Dragoman's own requests
-// also use this session. Sessions for other clients are opened when they call.
+// If a server is kept open (see KeepOpen) but has no session, the code in this file opens the
+// server again in the background. It does so after a failed open, and after the last session has
+// ended by itself. It opens only one session: the home session of clients without capabilities,
+// which Dragoman's own requests also use. Sessions for other clients are opened when these clients
+// make a call.
 //
-// All attempts to open a server share one schedule. A call may try earlier than the background, but
-// not in a loop. After a failed open, or after several sessions in a row that ended early, calls
-// also have to wait, for up to a minute.
+// Calls and the background share one back-off. A call may open the server before the next
+// background attempt. But after a failed open, or after several sessions in a row that ended early,
+// calls also have to wait: for at most a minute, or for as long as the server requests.
 
 const (
-	// steady is how long a session must last so that its end begins a new count of failures in a
-	// row. The end of a session that has answered a client's call always begins a new count.
+	// steady is how long a session must last so that its end resets the count of consecutive
+	// failures. The end of a session that has answered a call from a client always resets the
+	// count.
 	steady = time.Minute
-	// maxCallPause is the maximum time after a failure in which calls are refused without an
-	// attempt. The pause of the background may be longer.
+	// maxCallPause is the maximum time after a failure during which calls fail at once, without an
+	// attempt to open the server. A pause that the server requests may be longer, and so may the
+	// pause before the next attempt in the background.
 	maxCallPause = time.Minute
-	// freeRestarts is the number of sessions in a row that may end early before calls also have to
-	// wait.
+	// freeRestarts is how many consecutive sessions may end early before calls have to wait.
 	freeRestarts = 4
-	// maxRetryAfter is the maximum pause that a server can request.
+	// maxRetryAfter bounds the pause that a server requests with a Retry-After header.
 	maxRetryAfter = time.Hour
-	// readersWait is the minimum time that readers of a server's lists wait for its first
-	// start. After this time they have given up, and must be notified when the server is ready.
+	// readersWait is the shortest time for which a request for a server's lists waits for the first
+	// start of the server. If the start takes longer, some requests may have failed, so clients
+	// must be notified when the server is ready.
 	readersWait = 45 * time.Second
 )
 
@@ -76,8 +79,8 @@ func (u *Upstream) hasSession() bool {
 	return u.hasSessionLocked()
 }
 
-// healLaterLocked schedules the next attempt in the background, and replaces the previous
-// schedule.
+// healLaterLocked schedules the next attempt in the background, to start after the given pause. It
+// cancels an attempt that is already scheduled.
 func (u *Upstream) healLaterLocked(pause time.Duration) {
 	if !u.kept || u.closed || u.stopped || u.operating != nil || u.spec.Unusable != nil {
 		return
@@ -95,7 +98,7 @@ func (u *Upstream) stopHealingLocked() {
 	u.nextTry = time.Time{}
 }
 
-// heal opens the home session of a server that is not ready.
+// heal opens the home session of a server that is kept open and has no session.
 func (u *Upstream) heal() {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -105,12 +108,12 @@ func (u *Upstream) heal() {
 	u.openHomeLocked()
 }
 
-// openHomeLocked opens the home session of clients without capabilities. It does nothing if an
-// open that serves the same purpose is in progress.
+// openHomeLocked opens the home session of clients without capabilities. It does nothing if another
+// open without client credentials is in progress.
 func (u *Upstream) openHomeLocked() {
 	for _, p := range u.pools {
 		if p.opening != nil && p.scope == "" {
-			return // a call is opening the server; if that fails, the call schedules the next attempt
+			return // if this open fails, failedLocked schedules the next attempt
 		}
 	}
 	p := u.pools[""]
@@ -123,7 +126,7 @@ func (u *Upstream) openHomeLocked() {
 }
 
 // failLocked counts a failure and returns the pause before the next attempt. The parameter lived is
-// how long the server was ready before the failure. Zero means that it was not ready.
+// how long the server was ready before the failure, or 0 if it was not ready.
 func (u *Upstream) failLocked(lived time.Duration) time.Duration {
 	if lived >= steady {
 		u.backoff.Reset()
@@ -131,15 +134,15 @@ func (u *Upstream) failLocked(lived time.Duration) time.Duration {
 	return u.backoff.Fail()
 }
 
-// awayLocked records that the server is needed but not ready.
+// awayLocked records since when the server has been needed but not ready.
 func (u *Upstream) awayLocked() {
 	if u.awaySince.IsZero() {
 		u.awaySince, u.tries = time.Now(), 0
 	}
 }
 
-// failedLocked records an open that failed, and schedules the next attempt. The parameter why is
-// the failure of err, for users.
+// failedLocked records that an open has failed with err, and schedules the next attempt. The
+// parameter why describes err for users.
 func (u *Upstream) failedLocked(err error, why *failure.Failure) {
 	var lived time.Duration
 	if !u.opened.IsZero() {
@@ -165,7 +168,7 @@ func (u *Upstream) failedLocked(err error, why *failure.Failure) {
 		u.healLaterLocked(pause)
 	}
 	if errors.Is(err, syscall.EMFILE) || errors.Is(err, syscall.ENFILE) {
-		// The server did not cause this failure. One log line is enough for all servers.
+		// The server did not cause this failure, so the log line is the same for all servers.
 		u.lines = append(u.lines, logLine{level: slog.LevelWarn, text: "no free file descriptors: servers cannot be started or connected to; raise the limit of open files (ulimit -n)"})
 		return
 	}
@@ -176,7 +179,7 @@ func (u *Upstream) failedLocked(err error, why *failure.Failure) {
 	u.logLocked(slog.LevelWarn, "server could not be opened", append(why.Attrs(), "attempt", u.backoff.Failures(), "retry_after", shownPause(pause))...)
 }
 
-// shownPause returns a pause as the log shows it.
+// shownPause formats a pause for the log.
 func shownPause(pause time.Duration) string {
 	return pause.Round(100 * time.Millisecond).String()
 }
@@ -213,8 +216,9 @@ func (u *Upstream) endError(s *session, why *failure.Failure) *mcp.Error {
 	return e
 }
 
-// readyLocked records that the session s has opened the server, and logs how long that took. If
-// each call has a process of its own, only the first one is logged at level info.
+// readyLocked records that the session s has made the server ready, and logs how long this took. If
+// each call has its own process, only the first start and starts after a failed attempt are logged
+// at level info.
 func (u *Upstream) readyLocked(s *session) {
 	u.notBefore, u.lastErr = time.Time{}, nil
 	u.opened = time.Now()

@@ -10,14 +10,16 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 )
 
-// A server on a pipe may be running but not answer: it may be stopped, swapped out, or in an
-// endless loop. Then its calls time out. If a session has calls in flight and nothing arrives from
-// the server, Dragoman pings the server. If the server does not answer the ping, it is reported as
-// unresponsive until it sends a message. After it has been silent for twice the idle timeout of a
-// call, its process group is killed, and the next call restarts it.
+// A server on a pipe may be running but not answer: the process may be suspended, swapped out, or
+// in an endless loop. Then its calls time out. If a session has calls in flight and nothing arrives
+// from the server, Dragoman pings the server. If the server does not answer the ping, its state is
+// Unresponsive until it sends a message. If it sends nothing for twice the idle timeout of a call,
+// Dragoman ends its process. If the server is kept open, Dragoman restarts it in the background.
+// Otherwise the next call restarts it.
 
 const (
-	// The answer to the ping may take two thirds of this time, so the state changes after 25 s.
+	// defaultSilence is the default of Spec.Silence. The ping that follows may take another two
+	// thirds of this time, so the state becomes Unresponsive after 25 s.
 	defaultSilence     = 15 * time.Second
 	defaultIdle        = 60 * time.Second // default of conn.Options.Idle
 	reasonUnresponsive = "calls are waiting, but the server does not send anything and does not answer a ping"
@@ -32,8 +34,8 @@ func (u *Upstream) silence() time.Duration {
 	return defaultSilence
 }
 
-// watch starts the watch timer of a session that is about to run a call. The timer restarts
-// itself while calls run, so consecutive calls share it.
+// watch starts the watch timer of a session that is about to run a call. The timer is restarted
+// while calls run, so it also serves the calls that follow.
 func (u *Upstream) watch(s *session) {
 	if !s.shared || s.watched.Load() {
 		return
@@ -55,7 +57,9 @@ func (u *Upstream) unwatchLocked(s *session) {
 	s.watched.Store(false)
 }
 
-// checkSilence runs when the watch timer fires.
+// checkSilence runs when the watch timer fires. It pings a server that has been silent for too
+// long. If an unresponsive server has been silent for twice the idle timeout of a call, it ends the
+// session.
 func (u *Upstream) checkSilence(s *session) {
 	u.mu.Lock()
 	defer u.unlock()
@@ -76,22 +80,22 @@ func (u *Upstream) checkSilence(s *session) {
 	}
 }
 
-// silentLocked returns how long the server has sent nothing since the watch started. The second
-// result is false if this time is not known.
+// silentLocked returns how long the server has sent nothing, but at most the time since
+// s.watchedFrom. The second result is false if the time is not known.
 func (u *Upstream) silentLocked(s *session) (time.Duration, bool) {
 	silent, known := s.server.Silence()
 	return min(silent, time.Since(s.watchedFrom)), known
 }
 
-// rewatchLocked restarts the watch timer. It stops the timer if no call is running or about to run
-// on the session. While a caller has acquired the session, the timer must run.
+// rewatchLocked restarts the watch timer. It stops the timer if the server is responsive and the
+// session has no running calls and no leases.
 func (u *Upstream) rewatchLocked(s *session, after time.Duration) {
 	if s.server.Running() == 0 && s.unresponsiveSince.IsZero() {
 		if s.users == 0 {
 			u.unwatchLocked(s)
 			return
 		}
-		s.watchedFrom = time.Now() // the server does not have to send anything yet
+		s.watchedFrom = time.Now() // no call is running, so the server does not have to send anything
 	}
 	s.watch.Reset(after)
 }
@@ -104,7 +108,8 @@ func (u *Upstream) markResponsiveLocked(s *session) {
 	}
 }
 
-// markUnresponsiveLocked records that the server does not answer on a session, and why.
+// markUnresponsiveLocked records and logs that the server does not answer on the session s. The
+// parameter why describes the reason for users.
 func (u *Upstream) markUnresponsiveLocked(s *session, why *failure.Failure, attrs ...any) {
 	if !s.unresponsiveSince.IsZero() {
 		return
@@ -115,8 +120,9 @@ func (u *Upstream) markUnresponsiveLocked(s *session, why *failure.Failure, attr
 	u.tellLocked(slog.LevelWarn, "server does not answer", "does not answer: "+why.Sentence, attrs...)
 }
 
-// lastsTooLong reports whether a silence is so long that every call that waited during all of it
-// has timed out. tasks/result does not count, because it has no timeout.
+// lastsTooLong reports whether a silence has lasted for twice the idle timeout of a call. Every
+// call that was running when the silence began has then timed out, except tasks/result, which has
+// no timeout. If calls have no idle timeout, lastsTooLong returns false.
 func (u *Upstream) lastsTooLong(silent time.Duration) bool {
 	idle := u.times.Load().Idle
 	if idle == 0 {
@@ -125,7 +131,7 @@ func (u *Upstream) lastsTooLong(silent time.Duration) bool {
 	return idle > 0 && silent >= 2*idle
 }
 
-// probe pings the server. Any answer shows that the server runs.
+// probe pings the server. Any answer, even an error, shows that the server is responsive.
 func (u *Upstream) probe(s *session) {
 	ctx, stop := context.WithTimeout(u.life, u.silence()*2/3)
 	defer stop()

@@ -11,24 +11,25 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 )
 
-// Lease is a session of the server, reserved for one call. The facts about the server come from the
-// same session that sends the call. A lease belongs to one goroutine at a time. It must be released
-// while a user is asked or a task is polled, since a pool has few sessions.
+// Lease reserves a session of the server for one call. The facts that its methods return are about
+// this session. Only one goroutine at a time may use a lease. The caller must release the lease
+// while it waits for a user or polls a task, since a pool has few sessions.
 type Lease struct {
 	u       *Upstream
 	s       *session // nil after Release
 	client  *mcp.ClientInfo
 	need    mcp.Need
-	counted bool // the lease counts as a call of the session
-	unused  bool // nothing was sent yet, so a session with isolation "call" can be reused
+	counted bool // the lease is counted in session.calls
+	unused  bool // no call was sent yet; with isolation "call", the next lease can then use the session
 	rev     mcp.Revision
 	tasks   mcp.TaskForm
 
-	released func() // the function of OnRelease; nil for none
+	released func() // the function that was passed to OnRelease, or nil
 }
 
-// Acquire returns a lease on a session for the client f, and opens a session if necessary. If all
-// sessions are in use, it waits for one until ctx ends. The caller must call Release.
+// Acquire returns a lease on a session for the client f, and opens a session if necessary. If the
+// pool is full and no session is free, Acquire waits until a session is free or ctx ends. The
+// caller must call Release.
 func (u *Upstream) Acquire(ctx context.Context, f *mcp.ClientInfo, need mcp.Need) (*Lease, error) {
 	if need.Session != 0 {
 		if l := u.acquireSession(f, need); l != nil {
@@ -37,7 +38,7 @@ func (u *Upstream) Acquire(ctx context.Context, f *mcp.ClientInfo, need mcp.Need
 		if u.spec.piped() {
 			return nil, u.sessionOver()
 		}
-		// An HTTP server may also know the task in another session.
+		// An HTTP server may know the task in its other sessions too.
 	}
 	l, err := u.acquire(ctx, f, need)
 	if err != nil {
@@ -47,14 +48,14 @@ func (u *Upstream) Acquire(ctx context.Context, f *mcp.ClientInfo, need mcp.Need
 	return l, nil
 }
 
-// sessionOver returns the error for a request about a task whose session has ended. The process and
-// its tasks no longer exist.
+// sessionOver returns the error for a request about a task whose session has ended.
 func (u *Upstream) sessionOver() error {
 	return &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams,
 		Message: fmt.Sprintf("Task not found: the session of server %q that ran the task has ended", u.spec.Name)}
 }
 
-// newLease returns a lease on an acquired session.
+// newLease returns a lease on an acquired session. The parameter counted says whether the lease is
+// counted in session.calls.
 func (u *Upstream) newLease(s *session, f *mcp.ClientInfo, counted bool) *Lease {
 	l := &Lease{u: u, client: f}
 	l.take(s, counted)
@@ -72,8 +73,8 @@ func (l *Lease) Revision() mcp.Revision { return l.rev }
 // Tasks returns the form in which the server supports tasks in this session.
 func (l *Lease) Tasks() mcp.TaskForm { return l.tasks }
 
-// Tool returns the facts that the server's tool list states about a tool. If the list is not
-// known, it is read through this session.
+// Tool returns what the server's tool list says about a tool. If Dragoman does not have the list
+// yet, Tool reads the list through the lease's session.
 func (l *Lease) Tool(ctx context.Context, name string) mcp.ToolFacts {
 	var info mcp.ToolFacts
 	l.u.lookUpTool(ctx, l.client, l.s, func(t *toolSpecs) bool {
@@ -84,11 +85,11 @@ func (l *Lease) Tool(ctx context.Context, name string) mcp.ToolFacts {
 	return info
 }
 
-// OnRelease sets a function that the first Release calls. OnRelease must be called before the lease
-// is used, and f must not block.
+// OnRelease sets the function that the first call of Release runs. OnRelease must be called before
+// the lease is used. The function f must not block.
 func (l *Lease) OnRelease(f func()) { l.released = f }
 
-// Release gives the session back. Further calls have no effect.
+// Release gives the session back. Further calls of Release have no effect.
 func (l *Lease) Release() {
 	l.giveBack()
 	if f := l.released; f != nil {
@@ -104,9 +105,10 @@ func (l *Lease) giveBack() {
 	}
 }
 
-// Call sends a call and waits for its answer; see conn.Conn.Call. It retries a call once in
-// another session if the call certainly did not arrive or is read-only. The lease then keeps
-// the new session. The error is mcp.ErrChanged if the attempt does not fit the new session.
+// Call sends a call and waits for its answer; see conn.Conn.Call. If the call certainly did not
+// arrive at the server, or if it is read-only, Call retries it once in another session. The lease
+// then keeps the new session. If the attempt does not fit the new session, the error is
+// mcp.ErrChanged.
 func (l *Lease) Call(ctx context.Context, a *mcp.Attempt, k mcp.Caller) (*mcp.Reply, error) {
 	l.unused = false
 	if l.need.Session != 0 {
@@ -122,8 +124,8 @@ func (l *Lease) Call(ctx context.Context, a *mcp.Attempt, k mcp.Caller) (*mcp.Re
 		u.watch(s)
 		reply, err := s.server.Call(ctx, a, s.related(a.Trail, k))
 		if err == nil && u.missesHeader(s, a, reply) {
-			// The schema of the tool has changed since it was read (2026-07-28 §Streamable
-			// HTTP, "Client Behavior").
+			// The tool's schema has changed since Dragoman read the tool list. Read the list again
+			// and repeat the call (2026-07-28 §Streamable HTTP, "Client Behavior").
 			u.forgetTools()
 			reply, err = s.server.Call(ctx, a, k)
 		}
@@ -174,7 +176,8 @@ func (l *Lease) Call(ctx context.Context, a *mcp.Attempt, k mcp.Caller) (*mcp.Re
 	}
 }
 
-// again replaces the failed session with another one.
+// again replaces the lease's failed session with another session. If the attempt does not fit that
+// session, again returns mcp.ErrChanged.
 func (l *Lease) again(ctx context.Context) error {
 	l.giveBack()
 	next, err := l.u.acquire(ctx, l.client, l.need)
@@ -189,13 +192,12 @@ func (l *Lease) again(ctx context.Context) error {
 	return nil
 }
 
-// brokenGrace is how long replaceBroken waits for the end of a session that accepts no more
-// messages.
+// brokenGrace is how long replaceBroken waits for the session to end.
 const brokenGrace = 100 * time.Millisecond
 
-// replaceBroken takes a session that accepts no more messages out of service, so that no other call
-// gets it. Usually the server has exited, and the session ends with the pipe. If not, the session
-// continues for calls that still wait for their answers.
+// replaceBroken takes a session out of service after a failed write, so that no other call gets it.
+// Usually the server has exited, and the session ends when the pipe closes. If the session does not
+// end, it stays open for calls that still wait for their answers.
 func (u *Upstream) replaceBroken(ctx context.Context, s *session, err error) {
 	t := time.NewTimer(brokenGrace)
 	defer t.Stop()
@@ -221,8 +223,10 @@ func (u *Upstream) replaceBroken(ctx context.Context, s *session, err error) {
 	}
 }
 
-// callInSession sends a call that only one session can answer. If that session has ended on a
-// pipe, the process and its tasks no longer exist. An HTTP server may still know the task.
+// callInSession sends a call in the session with the number l.need.Session, such as the session of
+// a task. If this session of a server on a pipe has ended, the server's process and its tasks no
+// longer exist. An HTTP server may know the task in another session, so callInSession then uses
+// another session, except for tools/call.
 func (l *Lease) callInSession(ctx context.Context, a *mcp.Attempt, k mcp.Caller) (*mcp.Reply, error) {
 	u := l.u
 	for try := 0; ; try++ {
@@ -254,8 +258,8 @@ func (l *Lease) callInSession(ctx context.Context, a *mcp.Attempt, k mcp.Caller)
 }
 
 // Call acquires a session, sends one call and releases the session. It is for calls that do not
-// depend on the session. If the session has changed in the meantime, Call builds the attempt once
-// more.
+// need a particular session. If Lease.Call returns mcp.ErrChanged, Call builds a new attempt and
+// sends it.
 func (u *Upstream) Call(ctx context.Context, c *mcp.Call, k mcp.Caller) (*mcp.Reply, error) {
 	l, err := u.Acquire(ctx, c.Client, mcp.NeedOf(c))
 	if err != nil {

@@ -16,29 +16,29 @@ import (
 // Credentials authorise the requests of principals to one HTTP server. Implementations are safe for
 // concurrent use.
 type Credentials interface {
-	// Scope returns the credential scope of a principal. Scopes never share sessions,
-	// subscriptions or lists. All principals without credentials of their own share the scope
-	// "". Scope is called several times for each call.
+	// Scope returns the credential scope of a principal. Different scopes never share sessions,
+	// subscriptions or lists. All principals without credentials of their own have the scope "".
+	// Scope is called several times for each call.
 	Scope(p *identity.Principal) string
-	// Headers returns the headers of one HTTP request in a scope. They replace configured
-	// headers of the same name. Headers is called for each request, and may block until ctx
-	// ends. If it returns an error, the request is not sent.
+	// Headers returns the headers to add to one HTTP request in a scope. They replace configured
+	// headers with the same names. Headers is called for each request, and may block until ctx
+	// ends. If Headers returns an error, the request is not sent.
 	Headers(ctx context.Context, scope string) ([]transport.HeaderField, error)
 }
 
-// link is the connection to a modern server that all clients of one credential scope share. It
-// includes their subscriptions. Upstream.mu guards it.
+// link is the connection to a modern server that the clients of one credential scope share. It
+// includes the subscriptions of these clients. Upstream.mu guards all fields.
 type link struct {
 	scope   string
-	who     *mcp.ClientInfo // a client of the scope for Dragoman's own requests; nil for ""
+	who     *mcp.ClientInfo // the client whose credentials Dragoman's own requests use; nil for the scope ""
 	session *session        // the session with the server; nil if there is none
 
 	listen      *listening // the newest subscriptions/listen request, or nil
 	listenSet   listenSet  // all open subscriptions/listen requests
 	relistening bool       // a goroutine is about to send a new subscriptions/listen request
 
-	// notBefore is the end of the back-off after the server has refused the credentials. Other scopes
-	// are not affected.
+	// Until notBefore, calls in this scope fail with lastErr, because the server has refused the
+	// credentials of the scope.
 	notBefore time.Time
 	lastErr   error
 }
@@ -67,11 +67,13 @@ func (u *Upstream) linkLocked(scope string, f *mcp.ClientInfo) *link {
 	return l
 }
 
-// maxUnusedLinks bounds the number of links without a session. Such a link was idle, or the server
-// has refused its credentials.
+// maxUnusedLinks is the number of links at which linkLocked begins to remove links without a
+// session. A link has no session if the session has ended, or if the server has refused the
+// credentials.
 const maxUnusedLinks = 256
 
-// dropUnusedLinksLocked removes links without a session to make room for another one.
+// dropUnusedLinksLocked removes the links without a session if there are at least maxUnusedLinks
+// links. It keeps links with a listen and links in a back-off.
 func (u *Upstream) dropUnusedLinksLocked() {
 	if len(u.links) < maxUnusedLinks {
 		return
@@ -106,8 +108,9 @@ func (u *Upstream) linksLocked() []*link {
 	return all
 }
 
-// endIdleLinkLocked ends the link of a scope that was idle for some time. Each user may have a
-// scope, so idle links are not kept.
+// endIdleLinkLocked starts a timer if the session s is the unused session of a link. If s is still
+// unused after homeIdle, the timer ends s and removes the link. Each user may have a credential
+// scope, so Dragoman does not keep idle links, except the link of the scope "".
 func (u *Upstream) endIdleLinkLocked(s *session) {
 	l := s.link
 	if l == nil || l.scope == "" || s.users > 0 || s.reap != nil || u.closed || !s.current() {
@@ -126,9 +129,9 @@ func (u *Upstream) endIdleLinkLocked(s *session) {
 	})
 }
 
-// refusedScopeLocked starts the back-off of a scope if err says that the server refuses its
-// credentials. It reports whether it has started the back-off. The server does not count as failed,
-// and other scopes are not affected.
+// refusedScopeLocked handles a failed open in the scope of p. If err says that the server refused
+// the credentials of the scope, it starts a back-off for this scope and returns true. The server is
+// then not in the state Broken, and other scopes can still open it.
 func (u *Upstream) refusedScopeLocked(p *pool, f *mcp.ClientInfo, err error) bool {
 	var e *handshake.Error
 	refused := errors.As(err, &e) && e.Cause == handshake.CauseAuth || errors.Is(err, transport.ErrCredentials)

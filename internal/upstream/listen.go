@@ -13,26 +13,27 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/work"
 )
 
-// listening is one open subscriptions/listen at a modern server, on behalf of all subscribers
-// (2026-07-28 §Subscriptions).
+// listening is one subscriptions/listen request to a modern server, on behalf of all subscribers on
+// a link (2026-07-28 §Subscriptions).
 type listening struct {
-	union  string // the subscription filter as JSON, for comparison
+	union  string // the subscription filter of the request, as JSON
 	cancel context.CancelCauseFunc
-	acked  chan struct{} // closed when the server has acknowledged or the listen has ended
+	acked  chan struct{} // closed when the server has acknowledged the listen, or when the listen has ended
 
-	// Upstream.mu guards the following fields. They are set before acked is closed.
+	// Upstream.mu guards the following fields. When acked is closed, honoured and err are set.
 	honoured mcp.SubscriptionFilter
 	err      error
-	refused  bool           // the server does not support listens, so no goroutine keeps this one open
+	refused  bool           // the server does not support subscriptions/listen
 	acks     int            // number of acknowledgements from the server
-	received map[string]int // the number of received notifications; see listenSet
+	received map[string]int // the number of received notifications, by method and URI; see listenSet
 }
 
-// errNoListen ends a listen permanently, because the server does not support the method.
+// errNoListen is the error of a listen that the server does not support. keepListening does not try
+// again after this error.
 var errNoListen = errors.New("the server does not support subscriptions/listen")
 
-// noListenFor is the time before an HTTP server without subscriptions/listen is asked again. A
-// server on a pipe is asked only once for each process.
+// noListenFor is how long an HTTP server that does not support subscriptions/listen gets no further
+// listens. A server on a pipe gets no further listens in the same session.
 const noListenFor = time.Hour
 
 // hasNoListenLocked reports whether the server of a session is known not to support
@@ -41,8 +42,8 @@ func (u *Upstream) hasNoListenLocked(s *session) bool {
 	return !s.noListen.IsZero() && (u.spec.piped() || time.Since(s.noListen) < noListenFor)
 }
 
-// noteListen records that a server answers subscriptions/listen with -32601. r is nil if no answer
-// arrived.
+// noteListen records that the server of s does not support subscriptions/listen, if r is the error
+// -32601 for this method. r is nil if no answer arrived.
 func (u *Upstream) noteListen(s *session, method string, r *mcp.Reply) {
 	if method != mcp.MethodListen || r == nil || r.Code() != jsonrpc.CodeMethodNotFound {
 		return
@@ -81,7 +82,7 @@ func (u *Upstream) unionLocked(l *link) mcp.SubscriptionFilter {
 	}
 	for _, p := range u.pools {
 		if len(p.sessions) > 0 || p.scope != l.scope {
-			continue // this subscriber uses a legacy session or another link
+			continue // the subscribers of this pool use a legacy session or another link
 		}
 		for _, w := range p.subscribers {
 			all.Tools = all.Tools || w.want.Tools
@@ -95,9 +96,9 @@ func (u *Upstream) unionLocked(l *link) mcp.SubscriptionFilter {
 	return all
 }
 
-// relisten adapts the listen to the current union of subscriptions. It opens a new listen
-// before it closes the old one, so that no notification is lost. It waits until the server has
-// acknowledged the listen, but at most a few seconds.
+// relisten replaces the listen if the union of the subscriptions on the link has changed. It opens
+// the new listen before it closes the old one, so that no notification is lost. It waits until the
+// server has acknowledged the listen, but at most a few seconds.
 func (u *Upstream) relisten(ctx context.Context, on *link) {
 	u.mu.Lock()
 	if on == nil || on.session == nil || u.closed {
@@ -126,7 +127,7 @@ func (u *Upstream) relisten(ctx context.Context, on *link) {
 		life, next.cancel = context.WithCancelCause(u.life)
 		u.work.Go(func() {
 			if old != nil {
-				u.awaitAck(life, old) // the old listen may still get the answer that the server does not support listens
+				u.awaitAck(life, old) // the server may answer the old listen with the error that it does not support listens
 			}
 			u.keepListening(life, on, next)
 		})
@@ -173,7 +174,7 @@ func (u *Upstream) keepListening(ctx context.Context, on *link, l *listening) {
 		if ctx.Err() != nil || errors.Is(err, errEraChanged) || errors.Is(err, errNoListen) {
 			return // the next session or subscription starts another listen
 		}
-		level := slog.LevelDebug // the listen has not started yet
+		level := slog.LevelDebug // the server has not acknowledged the listen
 		if u.acksOf(l) != before {
 			// Notifications may have been lost while the listen was broken.
 			level = slog.LevelInfo
@@ -238,8 +239,8 @@ func (u *Upstream) listenOnce(ctx context.Context, on *link, l *listening) error
 	return err
 }
 
-// ackLocked sets the outcome and closes acked. Only the first call has an effect. The caller must
-// hold Upstream.mu.
+// ackLocked sets honoured and err, and closes acked. Only the first call has an effect. The caller
+// must hold Upstream.mu.
 func (l *listening) ackLocked(honoured mcp.SubscriptionFilter, err error) {
 	select {
 	case <-l.acked:
@@ -278,8 +279,8 @@ func (s *listenCaller) Ask(context.Context, *jsonrpc.Message) (*jsonrpc.Message,
 	return nil, mcp.ErrCannotAsk
 }
 
-// deliverModern delivers a notification of a modern server. The parameter only is the number of the
-// conversation that may get the notification. 0 means that all conversations may get it.
+// deliverModern delivers a notification from a modern server to subscribers. If the parameter only
+// is not 0, it is the number of the only conversation that may get the notification.
 func (u *Upstream) deliverModern(on *link, m *jsonrpc.Message, only uint64) {
 	kind := changedList(m.Method)
 	if kind == "tools" {
@@ -302,8 +303,8 @@ func (u *Upstream) deliverModern(on *link, m *jsonrpc.Message, only uint64) {
 	}
 }
 
-// listenFor starts or stops watching a resource at a modern server, on behalf of a legacy
-// client.
+// listenFor implements resources/subscribe and resources/unsubscribe of a legacy client for a
+// modern server, which has only listens.
 func (u *Upstream) listenFor(ctx context.Context, on *link, method, uri string) (*mcp.Reply, error) {
 	u.relisten(ctx, on)
 	u.mu.Lock()
@@ -338,9 +339,9 @@ func isClosed(c <-chan struct{}) bool {
 	}
 }
 
-// Watch sets the subscriptions of w, and returns the part that the server supports. A modern server
-// states that part in its acknowledgement. For a legacy server, the part follows from the
-// capabilities and from the answer for each resource.
+// Watch sets the subscriptions of w, and returns those that the server supports. A modern server
+// states them in its acknowledgement. For a legacy server, Watch subscribes to each resource, and
+// uses the server's capabilities to find what the server supports.
 func (w *Subscriber) Watch(ctx context.Context, want mcp.SubscriptionFilter) (mcp.SubscriptionFilter, error) {
 	u := w.upstream
 	u.mu.Lock()
@@ -379,7 +380,7 @@ func (w *Subscriber) honouredLocked(s *session) mcp.SubscriptionFilter {
 		l = s.link.listen
 	}
 	if s.server.Revision().Can(mcp.Listen) && l != nil && l.refused {
-		return got // the server does not send notifications, even if it declares them
+		return got // the server sends no notifications, even if its capabilities declare them
 	}
 	if s.server.Revision().Can(mcp.Listen) && l != nil && isClosed(l.acked) && l.err == nil {
 		got.Tools, got.Prompts, got.Resources = l.honoured.Tools, l.honoured.Prompts, l.honoured.Resources

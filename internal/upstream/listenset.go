@@ -10,19 +10,19 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/work"
 )
 
-// drainFor is how long the old listen stays open after the server has acknowledged the new one.
-// Over HTTP, the two listens are separate streams. So a notification that was written to the old
-// stream can arrive after the acknowledgement on the new one. A server on a pipe may acknowledge
-// the new listen shortly before it begins to send notifications for it.
+// drainFor is how long the old listen stays open after the server has acknowledged the new listen.
+// Over HTTP, the two listens are separate streams. So a notification on the old stream can arrive
+// after the acknowledgement on the new stream. A server on a pipe may acknowledge the new listen
+// shortly before it begins to send notifications for this listen.
 const drainFor = time.Second
 
-// mostCounted bounds the counters of a listenSet. Above this bound a notification may be
-// delivered twice, which every revision allows.
+// mostCounted bounds the counters of a listenSet. If the bound is reached, some notifications may
+// be delivered twice, which every revision allows.
 const mostCounted = 1024
 
-// listenSet contains the open listens of one link. Usually it has one listen. While a new listen
-// replaces an old one, both are open and most notifications arrive twice. Each notification is
-// delivered once, when it first arrives. The zero value has no listen. Upstream.mu guards it.
+// listenSet contains the open listens of one link. Usually there is only one listen. While a new
+// listen replaces an old one, both are open and most notifications arrive twice. Each notification
+// is delivered once, when it first arrives. The zero value is an empty set. Upstream.mu guards it.
 type listenSet struct {
 	listens []*listening
 	// delivered counts the notifications that were delivered while several listens were open.
@@ -73,8 +73,8 @@ func (h *listenSet) before(l *listening) (older []*listening) {
 	return older
 }
 
-// first reports whether m must be delivered: l is open, and m has not arrived on another listen
-// yet.
+// first reports whether the notification m, which has arrived on the listen l, must be delivered.
+// It must be delivered if l is open and m has not yet arrived on another listen.
 func (h *listenSet) first(l *listening, m *jsonrpc.Message) bool {
 	if !slices.Contains(h.listens, l) {
 		return false
@@ -97,7 +97,7 @@ func (h *listenSet) first(l *listening, m *jsonrpc.Message) bool {
 	return true
 }
 
-// count raises a counter to n. It returns false if the set has too many counters.
+// count raises the counter of a key to n. It returns false if there are too many counters.
 func (h *listenSet) count(counts *map[string]int, key string, n int) bool {
 	if _, known := (*counts)[key]; !known && len(*counts) >= mostCounted {
 		return false
@@ -109,12 +109,13 @@ func (h *listenSet) count(counts *map[string]int, key string, n int) bool {
 	return true
 }
 
-// replace ends the old listen after the server has acknowledged the new one.
+// replace waits until the server has acknowledged the listen next, but at most a few seconds. It
+// then waits for drainFor and ends the listen old.
 func (u *Upstream) replace(l *link, old, next *listening) {
 	u.awaitAck(u.life, next)
 	u.mu.Lock()
 	for _, older := range l.listenSet.before(old) {
-		older.cancel(errReplaced) // only this listen and its replacement stay open
+		older.cancel(errReplaced) // only old and next stay open
 	}
 	u.mu.Unlock()
 	_ = work.Sleep(u.life, drainFor)

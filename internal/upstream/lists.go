@@ -14,15 +14,15 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/transport"
 )
 
-// These constants bound a list.
+// maxPages bounds the pages of one list, and maxListBytes bounds their total length.
 const (
 	maxPages     = 1000
 	maxListBytes = 16 << 20
 )
 
-// List reads a whole list on behalf of f, which may be nil. It returns the items as the server
-// wrote them. complete is false if a bound was reached or a cursor was repeated. In this case List
-// returns the items that it has read.
+// List reads all pages of a list on behalf of the client f, which may be nil. It returns the items
+// as the server wrote them. complete is false if a bound was reached or a cursor was repeated. In
+// this case List returns the items that it has read.
 func (u *Upstream) List(ctx context.Context, f *mcp.ClientInfo, method string) (items [][]byte, complete bool, err error) {
 	return u.ListPages(ctx, f, method, func(*jsonrpc.Message) {})
 }
@@ -41,7 +41,7 @@ func (u *Upstream) ListPages(ctx context.Context, f *mcp.ClientInfo, method stri
 }
 
 // listPages does the same as ListPages, without a retry. The parameter via is the session to use,
-// which the caller must hold. If via is nil, listPages acquires a session.
+// which the caller must have acquired. If via is nil, listPages acquires a session.
 func (u *Upstream) listPages(ctx context.Context, f *mcp.ClientInfo, via *session, method string, page func(*jsonrpc.Message)) (items [][]byte, complete bool, err error) {
 	info := mcp.LookupMethod(method)
 	if info == nil || info.ListKey == "" {
@@ -103,9 +103,9 @@ func (u *Upstream) listPages(ctx context.Context, f *mcp.ClientInfo, via *sessio
 	return items, false, nil
 }
 
-// mayList rejects a tool with an invalid x-mcp-header, as a Streamable HTTP client must (2026-07-28
-// §Streamable HTTP, "Schema Extension"). It stores the reason in the map, under the
-// name of the tool.
+// mayList reports whether a tool may be in a list. A Streamable HTTP client must leave out a tool
+// with an invalid x-mcp-header (2026-07-28 §Streamable HTTP, "Schema Extension"). For such a tool,
+// mayList stores the reason in left, under the tool's name.
 func mayList(raw []byte, tool jsonrpc.Span, left map[string]string) bool {
 	_, err := mirror.ParseParams(raw, jsonrpc.Find(raw, tool, "inputSchema"))
 	if err != nil && len(left) < maxLeftOut {
@@ -115,17 +115,17 @@ func mayList(raw []byte, tool jsonrpc.Span, left map[string]string) bool {
 	return err == nil
 }
 
-// maxLeftOut and maxToolName bound the stored data about tools that are left out.
+// maxLeftOut bounds how many left-out tools are stored, and maxToolName bounds the length of their
+// names.
 const (
 	maxLeftOut  = 100
-	maxToolName = 128 // the maximum length of a name in bytes
+	maxToolName = 128 // in bytes
 )
 
-// leaveOut stores the tools that are left out, and logs each of them. It logs a tool only once,
-// because lists are read repeatedly. The parameter whole says that the list was read without an
-// error. If it is false, leaveOut does nothing. The parameter some says that only some clients see
-// this list. If it is true, the tools in left are added to the stored tools. Otherwise they replace
-// the stored tools.
+// leaveOut stores the tools that were left out of a list, and logs each of them. It does not log a
+// tool again when the list is read again. If whole is false, the list could not be read, and
+// leaveOut does nothing. If some is true, only some clients see the list, so the tools in left are
+// added to the stored tools. Otherwise they replace the stored tools.
 func (u *Upstream) leaveOut(left map[string]string, whole, some bool) {
 	u.mu.Lock()
 	before := u.leftOut
@@ -153,12 +153,12 @@ func (u *Upstream) leaveOut(left map[string]string, whole, some bool) {
 	}
 }
 
-// toolSpecs contains, for the server's tools, the parameters to mirror into headers and the
-// support for tasks.
+// toolSpecs says which parameters of each tool Dragoman mirrors into headers, and whether the tool
+// supports tasks.
 type toolSpecs struct {
 	done   chan struct{} // closed when the other fields are set
 	params map[string][]mirror.Param
-	tasks  map[string]mcp.TaskSupport // the support for tasks of the tools that declare it
+	tasks  map[string]mcp.TaskSupport // only the tools that support tasks
 }
 
 // forgetTools removes the stored information about the tools, for all clients.
@@ -168,9 +168,9 @@ func (u *Upstream) forgetTools() {
 	u.mu.Unlock()
 }
 
-// ToolParams returns the arguments of a tool that must be mirrored into headers. It also
-// returns whether the server has the tool for the client f, which may be nil. ToolParams reads
-// the tool list once, and again after a change.
+// ToolParams returns the parameters of a tool that must be mirrored into headers. known says
+// whether the server has the tool for the client f, which may be nil. ToolParams reads the tool
+// list only if the list is not cached.
 func (u *Upstream) ToolParams(ctx context.Context, f *mcp.ClientInfo, tool string) (params []mirror.Param, known bool) {
 	u.lookUpTool(ctx, f, nil, func(t *toolSpecs) bool {
 		params, known = t.params[tool]
@@ -179,9 +179,9 @@ func (u *Upstream) ToolParams(ctx context.Context, f *mcp.ClientInfo, tool strin
 	return params, known
 }
 
-// lookUpTool calls the function find with the known tools until find returns true. It starts with
-// the tools that all clients see, and continues with the tools for clients with the capabilities of
-// f. The parameter via is the session through which it reads unknown lists. If via is nil, it
+// lookUpTool calls the function find with cached tools until find returns true. It starts with the
+// tools that all clients see, and continues with the tools for clients with the capabilities of f.
+// If a tool list is not cached, lookUpTool reads it through the session via. If via is nil, it
 // acquires a session.
 func (u *Upstream) lookUpTool(ctx context.Context, f *mcp.ClientInfo, via *session, find func(*toolSpecs) bool) {
 	scope := u.scopeOf(f)
@@ -208,8 +208,9 @@ func (u *Upstream) lookUpTool(ctx context.Context, f *mcp.ClientInfo, via *sessi
 	}
 }
 
-// setLocked returns the key of the tools that a client sees. The key consists of the client's
-// credential scope and of the capabilities of its sessions. It is "" for a client without either.
+// setLocked returns the key in Upstream.tools of the tools that a client sees. The key consists of
+// the client's credential scope and the canonical form of the client's capabilities. It is "" for a
+// client without either.
 func (u *Upstream) setLocked(f *mcp.ClientInfo, scope string) string {
 	if f == nil {
 		return ""
@@ -224,12 +225,13 @@ func (u *Upstream) setLocked(f *mcp.ClientInfo, scope string) string {
 	return caps
 }
 
-// maxToolSpecs bounds the sets of capabilities whose tools are cached.
+// maxToolSpecs bounds the cached tool lists. If the bound is reached, the cache is emptied.
 const maxToolSpecs = 16
 
-// toolsOf returns the tools for clients with the capabilities of f, which may be nil. It returns
-// nil if ctx ends first. The parameter via is the session through which it reads the tools. The
-// caller must hold this session. If via is nil, toolsOf acquires a session.
+// toolsOf returns the cached tools for clients with the capabilities of f, which may be nil. If
+// they are not cached, toolsOf reads them through the session via, which the caller must have
+// acquired. If via is nil, toolsOf acquires a session. It returns nil if ctx ends before the tools
+// have been read.
 func (u *Upstream) toolsOf(ctx context.Context, f *mcp.ClientInfo, via *session) *toolSpecs {
 	scope := u.scopeOf(f)
 	u.mu.Lock()
@@ -245,7 +247,8 @@ func (u *Upstream) toolsOf(ctx context.Context, f *mcp.ClientInfo, via *session)
 		if via != nil {
 			via.users++ // the caller may release the session before the list is read
 		}
-		// The read must not use the caller's ctx, because other callers wait for it too.
+		// This goroutine must not use the caller's ctx, because other callers may also wait for the
+		// tools.
 		u.work.Go(func() {
 			ctx, stop := context.WithTimeout(u.life, 30*time.Second)
 			defer stop()
@@ -312,8 +315,8 @@ func (u *Upstream) listTools(ctx context.Context, f *mcp.ClientInfo, via *sessio
 	return items, err
 }
 
-// paramsOf returns the parameters that Dragoman mirrors in headers. It returns nil for a pipe,
-// which has no headers.
+// paramsOf returns the parameters of a tool that Dragoman mirrors into headers. It returns nil for
+// a server on a pipe, which has no headers.
 func (u *Upstream) paramsOf(ctx context.Context, f *mcp.ClientInfo, tool string) ([]mirror.Param, bool) {
 	if u.spec.piped() {
 		return nil, false

@@ -10,8 +10,8 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 )
 
-// logLine is a log line that is written after the lock is released. If a goroutine wrote it under
-// the lock, a slow terminal would block all users of the lock.
+// logLine is a log line that is written after Upstream.mu is released. If it were written under mu,
+// a slow terminal would block all goroutines that need mu.
 type logLine struct {
 	level slog.Level
 	text  string
@@ -19,13 +19,13 @@ type logLine struct {
 	event string // the detail of the event to publish; "" for none
 }
 
-// logLocked queues a log line about the server until the next unlock.
+// logLocked queues a log line about the server. unlock writes the queued lines.
 func (u *Upstream) logLocked(level slog.Level, text string, attrs ...any) {
 	u.tellLocked(level, text, "", attrs...)
 }
 
-// tellLocked does the same as logLocked, and also publishes an event. detail is the event's detail;
-// if it is "", there is no event.
+// tellLocked queues a log line about the server, and an event with the given detail. If detail is
+// "", there is no event.
 func (u *Upstream) tellLocked(level slog.Level, text, detail string, attrs ...any) {
 	u.lines = append(u.lines, logLine{level, text, append([]any{"server", u.spec.Name}, attrs...), detail})
 }
@@ -38,19 +38,19 @@ func (u *Upstream) unlock() {
 	u.write(lines)
 }
 
-// takeLinesLocked returns the queued lines, for callers that have other work to do before they
-// write them.
+// takeLinesLocked empties the queue of log lines and returns the lines. It is for callers that do
+// other work before they write the lines.
 func (u *Upstream) takeLinesLocked() []logLine {
 	lines := u.lines
 	u.lines = nil
 	return lines
 }
 
-// sameEnd is the time between two full log records for the same reason. Within this time, an
-// end of the server gets a short record.
+// sameEnd is the minimum time between two full log records about ends of the server for the same
+// reason. Other ends within this time get a short record.
 const sameEnd = 10 * time.Minute
 
-// endLog is the last end of the server that was logged in full.
+// endLog describes the last end of the server that was logged in full.
 type endLog struct {
 	fault Fault
 	times int // how often the server has ended for this reason, including the first time
@@ -69,9 +69,9 @@ func (u *Upstream) countEnd(f *failure.Failure) int {
 	return 1
 }
 
-// logEnd logs that a session has ended by itself, and the reason. pause is the time before the
-// next attempt, or 0 if there is none. If the same end was logged recently, the record has no
-// evidence. logEnd also publishes an event.
+// logEnd logs that a session has ended by itself, and the reason. pause is the time before the next
+// attempt, or 0 if there is none. If an end for the same reason was logged recently, the record is
+// short. logEnd also publishes an event.
 func (u *Upstream) logEnd(s *session, f *failure.Failure, pause time.Duration) {
 	attrs := []any{"server", u.spec.Name}
 	n := u.countEnd(f)

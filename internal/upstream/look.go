@@ -15,14 +15,14 @@ import (
 
 // These constants bound lookAround.
 const (
-	lookTimeout = 3 * time.Second // the time for all addresses together, within the timeout of the start
-	lookBody    = 64 << 10        // the most bytes of one response
+	lookTimeout = 3 * time.Second // for all requests together; the timeout of the start also applies
+	lookBody    = 64 << 10        // the maximum length of one response in bytes
 )
 
 // lookAround returns the URLs of MCP endpoints at the usual paths, if err says that the configured
-// URL has no MCP endpoint. All URLs have the origin of the configured URL, so the configured
-// headers do not reach other servers. lookAround changes nothing at the server and opens no session
-// over Streamable HTTP.
+// URL has no MCP endpoint. All these URLs have the same origin as the configured URL, so the
+// configured headers are not sent to other servers. lookAround sends only requests that do not
+// change the state of the server: a ping, or a GET for HTTP+SSE.
 func (u *Upstream) lookAround(ctx context.Context, err error) (found []string) {
 	if u.spec.URL == "" || ctx.Err() != nil {
 		return nil
@@ -57,8 +57,8 @@ func (u *Upstream) lookAround(ctx context.Context, err error) (found []string) {
 	return found
 }
 
-// usualPaths returns the paths at which servers usually have their endpoints, below the root
-// and below the path of the address. It leaves out the path of the address itself.
+// usualPaths returns the paths /mcp and /sse, below the root and below the path of the address. It
+// leaves out the path of the address itself.
 func usualPaths(address string) (paths []string) {
 	u, err := url.Parse(address)
 	if err != nil {
@@ -75,7 +75,8 @@ func usualPaths(address string) (paths []string) {
 	return paths
 }
 
-// looksLikeMCP reports whether an address speaks MCP or asks for credentials.
+// looksLikeMCP reports whether the server at an address answers like an MCP endpoint or requires
+// credentials.
 func looksLikeMCP(ctx context.Context, at *httplink.Link, path string) bool {
 	h := at.NewHeader(2)
 	if strings.HasSuffix(path, "/sse") {

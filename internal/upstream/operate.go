@@ -12,29 +12,30 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 )
 
-// An operator can stop, start and restart a server. The methods in this file return at once,
-// and the status shows the progress.
+// With the methods in this file, an operator can stop, start and restart a server. The methods do
+// not wait until the operation is complete. Upstream.Status shows the progress.
 //
-// A stop takes the sessions out of service. They end when their running calls have ended. After
-// operatorGrace they end in any case, and the remaining calls fail with the reason. A restart opens
-// the server again only when all sessions have ended, because two processes of one server may not
-// be able to run at the same time. Calls that arrive in the meantime wait for the restart.
+// Stop and Restart take the sessions out of service. Each session ends when its running calls have
+// ended, or after operatorGrace. Calls that still run at that time fail. Restart opens the server
+// again only when all sessions have ended, because two processes of one server may not be able to
+// run at the same time. Calls that arrive in the meantime wait for the restart.
 
 // operatorGrace is how long running calls may continue when an operator stops or restarts the
 // server.
 const operatorGrace = 5 * time.Second
 
-// operated is the state of an operator's operations. Upstream.mu guards it.
+// operated contains the fields of Upstream for the operations of an operator. Upstream.mu guards
+// them.
 type operated struct {
 	stopped   bool
 	operation uint64        // number of operations that took sessions out of service
-	operating chan struct{} // closed when the sessions have ended; nil if no restart is in progress
+	operating chan struct{} // closed when the old sessions have ended; nil if no restart is in progress
 	opens     context.Context
 	endOpens  context.CancelCauseFunc // cancels the opens in progress
 }
 
-// Stop ends all sessions and keeps the server stopped. Calls fail at once, and only Start,
-// Restart or Probe opens the server. If the server is already stopped, Stop does nothing.
+// Stop ends all sessions and keeps the server stopped. Calls then fail at once, and only Start,
+// Restart or Probe opens the server again. If the server is already stopped, Stop does nothing.
 func (u *Upstream) Stop() error {
 	u.mu.Lock()
 	defer u.unlock()
@@ -53,7 +54,7 @@ func (u *Upstream) Stop() error {
 }
 
 // Start opens a server that is stopped, idle or failed, without waiting for the next scheduled
-// attempt. If the server is ready or is being opened, Start does nothing.
+// attempt. If the server has a session or is being restarted, Start does nothing.
 func (u *Upstream) Start() error {
 	u.mu.Lock()
 	defer u.unlock()
@@ -77,12 +78,12 @@ func (u *Upstream) Restart() error {
 }
 
 // Probe does the same as Restart. It also removes the stored revision and transport of the server,
-// so that the handshake starts from the beginning.
+// so that Dragoman detects both again.
 func (u *Upstream) Probe() error {
 	return u.restart(true)
 }
 
-// restart restarts the server. If forget is true, restart also removes the stored revision and
+// restart implements Restart and Probe. If forget is true, it also removes the stored revision and
 // transport.
 func (u *Upstream) restart(forget bool) error {
 	u.mu.Lock()
@@ -108,7 +109,7 @@ func (u *Upstream) restart(forget bool) error {
 		u.mu.Lock()
 		defer u.unlock()
 		if u.operation != operation {
-			return // a later operation has replaced this one
+			return // a later operation has replaced this restart
 		}
 		close(u.operating)
 		u.operating = nil
@@ -135,7 +136,8 @@ func (u *Upstream) restart(forget bool) error {
 // errNotOperable is the error of an operation on a server that is being removed.
 var errNotOperable = errors.New("the server is being removed")
 
-// operableLocked returns the reason why the server cannot be operated, or nil if it can.
+// operableLocked returns the reason why an operator cannot stop, start or restart the server, or
+// nil if the operator can.
 func (u *Upstream) operableLocked() error {
 	switch {
 	case u.closed:
@@ -146,8 +148,8 @@ func (u *Upstream) operableLocked() error {
 	return nil
 }
 
-// takeDownLocked takes all sessions out of service, and cancels the opens in progress. It
-// returns the sessions, which end after their last calls.
+// takeDownLocked takes all sessions out of service, and cancels the opens in progress. It returns
+// these sessions. Each session ends after its last call.
 func (u *Upstream) takeDownLocked(cause error) []*session {
 	u.operation++
 	u.endOpens(cause)
@@ -170,15 +172,14 @@ func (u *Upstream) takeDownLocked(cause error) []*session {
 			s.reap = nil
 		}
 		if !s.outdated {
-			u.leaving = slices.DeleteFunc(u.leaving, func(x *session) bool { return x == s }) // the session was set aside because of a stall
+			u.leaving = slices.DeleteFunc(u.leaving, func(x *session) bool { return x == s }) // a stalled session may already be in leaving, and outdateLocked adds it
 			u.outdateLocked(s, cause)
 		}
 	}
 	return all
 }
 
-// clearBackoffLocked clears earlier failures, so that the next attempt is made without a
-// delay.
+// clearBackoffLocked ends all back-offs, so that the next attempt is made without a delay.
 func (u *Upstream) clearBackoffLocked() {
 	u.stopHealingLocked()
 	u.backoff.Reset()
@@ -188,8 +189,8 @@ func (u *Upstream) clearBackoffLocked() {
 	}
 }
 
-// awaitEnd waits until the sessions have ended. After operatorGrace, it ends those that still
-// have calls.
+// awaitEnd waits until the sessions and their child processes have ended. After operatorGrace, it
+// ends the sessions that still have calls.
 func (u *Upstream) awaitEnd(all []*session, cause error) {
 	late := time.NewTimer(operatorGrace)
 	defer late.Stop()
@@ -208,7 +209,8 @@ func (u *Upstream) awaitEnd(all []*session, cause error) {
 	}
 }
 
-// supersededLocked ends an open that an operator's operation has made obsolete.
+// supersededLocked discards the result of an open that began before an operator stopped or
+// restarted the server.
 func (u *Upstream) supersededLocked(p *pool, o *opening, s *session, err error) {
 	cause := conn.ErrRestarted
 	if u.stopped {
@@ -225,7 +227,8 @@ func (u *Upstream) supersededLocked(p *pool, o *opening, s *session, err error) 
 	}
 }
 
-// reopenLocked opens the server, and restores the subscriptions of its legacy clients.
+// If the server has no session, reopenLocked opens the server and restores the subscriptions of its
+// clients.
 func (u *Upstream) reopenLocked() {
 	if u.hasSessionLocked() {
 		return
@@ -238,7 +241,7 @@ func (u *Upstream) reopenLocked() {
 	}
 }
 
-// operatedBy publishes an operation of an operator.
+// operatedBy publishes an event about an operator's operation.
 func (u *Upstream) operatedBy(what string) {
 	u.opts.Events.Publish(event.Event{Kind: event.Lifecycle, Level: slog.LevelInfo, Server: u.spec.Name, Detail: what})
 	u.step("")

@@ -12,26 +12,28 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 )
 
-// An operator can have the idle sessions of a server pinged (Spec.Ping; 2025-11-25 §Ping,
+// If Spec.Ping is set, Dragoman pings the idle sessions of the server (2025-11-25 §Ping,
 // "Implementation Considerations": periodic pings, a frequency that can be configured, and logged
-// failures). A ping goes to each legacy session, on any transport, that has no calls and has been
-// quiet for the interval. Any answer counts, even the error -32601. If there is no answer, the
-// server is unresponsive until it answers a ping or a call, or until it sends anything on a pipe.
+// failures). It pings each legacy session, on any transport, that has no calls and on which nothing
+// has happened for the interval. Any answer counts, even the error -32601. If there is no answer,
+// the server is unresponsive until it answers a ping or a call. A server on a pipe is responsive
+// again as soon as it sends anything.
 //
-// A ping never ends the process of a server, because a server may be busy with work of its own. If
-// calls wait for a server that is unresponsive, health.go ends it in the usual time. Over HTTP,
-// pings replace the checks of idle sessions (see check.go). A check then runs only when the server
-// cannot be reached, or has been unresponsive for twice the idle timeout of a call.
+// A ping without an answer never ends the server's process, because the server may be busy with its
+// own work. If calls wait for an unresponsive server, the code in health.go ends it as usual. Over
+// HTTP, pings replace the regular checks of idle sessions (see check.go). A session is then checked
+// only if the server cannot be reached, or if the server has been unresponsive for twice the idle
+// timeout of a call.
 
 const (
-	// pingTimeout is how long the answer to a ping may take. If the interval is shorter, the
-	// interval is the timeout.
+	// pingTimeout is the timeout of a ping. If Spec.Ping is shorter, the timeout is Spec.Ping.
 	pingTimeout = 10 * time.Second
-	// pingAgain is the pause before the next ping of a server that has not answered the last ping,
-	// unless the interval is shorter.
+	// pingAgain is the pause before the next ping of an unresponsive server. If Spec.Ping is
+	// shorter, the pause is Spec.Ping.
 	pingAgain = 5 * time.Second
-	// pingJitter bounds the random deviation of an interval: the pause is longer or shorter by at
-	// most interval/pingJitter. So the sessions of many servers are not pinged at the same time.
+	// pingJitter bounds the random deviation of the pauses between pings. Each pause is longer or
+	// shorter than the interval by at most interval/pingJitter, so that the sessions of many
+	// servers are not pinged at the same time.
 	pingJitter = 10
 )
 
