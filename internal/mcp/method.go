@@ -1,16 +1,17 @@
 package mcp
 
-// Method describes one method of a request.
+// Method describes one request method.
 type Method struct {
 	Name string
-	// NameKey is the member of params that Mcp-Name mirrors and that a catalog routes by:
-	// "name", "uri", "taskId", or "" for none.
+	// NameKey is the member of params that the header Mcp-Name mirrors: "name", "uri" or "taskId".
+	// NameKey is "" if the method has no such member.
 	NameKey string
 	// ListKey is the member of the result that contains a list, or "" if there is none.
 	ListKey string
 	// ReadOnly says that the request may be retried, because it is harmless to run it twice.
 	ReadOnly bool
-	// Cacheable says that results have ttlMs and cacheScope if the revision defines them.
+	// Cacheable says that results have ttlMs and cacheScope in the revisions that define these
+	// fields.
 	Cacheable bool
 	// MayAsk says that the answer may be input_required (2026-07-28 §MRTR, "Supported
 	// Requests").
@@ -93,7 +94,8 @@ func define(ms ...Method) map[string]*Method {
 	return t
 }
 
-// clientMethods follows the ClientRequest unions of schema/2025-11-25 and schema/2026-07-28.
+// clientMethods contains the methods in the ClientRequest unions of schema/2025-11-25 and
+// schema/2026-07-28.
 var clientMethods = define(
 	Method{Name: MethodInitialize, eras: inLegacy},
 	Method{Name: MethodPing, eras: inLegacy, ReadOnly: true},
@@ -111,7 +113,7 @@ var clientMethods = define(
 	Method{Name: MethodComplete, eras: both, ReadOnly: true, Capability: "completions"},
 	Method{Name: MethodSetLevel, eras: inLegacy, ReadOnly: true, Capability: "logging"},
 
-	// These methods belong to 2025-11-25 and to the extension (SEP-2663).
+	// These task methods come from 2025-11-25 and from the tasks extension (SEP-2663).
 	Method{Name: MethodGetTask, eras: both, NameKey: "taskId", ReadOnly: true, Task: true},
 	Method{Name: MethodTaskResult, eras: inLegacy, NameKey: "taskId", ReadOnly: true, MayAsk: true, Task: true},
 	Method{Name: MethodListTasks, eras: inLegacy, ReadOnly: true, Task: true},
@@ -123,7 +125,8 @@ var clientMethods = define(
 // Dragoman still passes on requests with unknown methods.
 func LookupMethod(name string) *Method { return clientMethods[name] }
 
-// MethodName returns the shared string of a method's name, for jsonrpc.Limits.
+// MethodName is for jsonrpc.Limits.Names. It returns the name of a known method without allocating
+// a string.
 func MethodName(name []byte) (string, bool) {
 	if m := clientMethods[string(name)]; m != nil {
 		return m.Name, true

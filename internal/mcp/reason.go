@@ -103,7 +103,8 @@ func ReasonText(r jsonrpc.Reason) string {
 	return reasons[r]
 }
 
-// reasonCodes are the names of the reasons for programs. A name never changes.
+// reasonCodes contains a name for each reason. Programs may rely on these names, so they never
+// change.
 var reasonCodes = [reasonEnd]string{
 	WhyID:            "id",
 	WhyProgressToken: "progress_token",
@@ -148,8 +149,8 @@ var reasonCodes = [reasonEnd]string{
 	WhyConnection:    "connection",
 }
 
-// ReasonCode returns a name for an edit's reason that programs can rely on. It returns "" for an
-// unknown reason and for jsonrpc.NoReason.
+// ReasonCode returns the name of a reason. Programs may rely on the name, because it never changes.
+// It returns "" for an unknown reason and for jsonrpc.NoReason.
 func ReasonCode(r jsonrpc.Reason) string {
 	if r >= reasonEnd {
 		return ""

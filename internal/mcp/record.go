@@ -2,24 +2,24 @@ package mcp
 
 import "time"
 
-// Record gets the steps of one call, for people who read them later. A Call has at most one Record.
-// The methods must not block. Several goroutines may call them, but Routed is called first, and
-// only by one goroutine.
+// Record gets the steps of one call, for people who look at the call later. A Call has at most one
+// Record. The methods must not block. Several goroutines may call them, but Routed is called first,
+// and only by one goroutine.
 type Record interface {
 	// Routed is called when the server of the call is known, before a request is sent to the
 	// server. The attempt has no server if the answer comes from several servers or from none, or
 	// if the call is refused.
 	Routed(a *Attempt)
-	// Resumed is called when the client has come back with answers. The call c then continues the
-	// earlier call that has the given number.
+	// Resumed is called when the client retries an earlier call with answers to server requests. c
+	// is the retry, and number is the number of the earlier call.
 	Resumed(c *Call, number uint64)
-	// Answered is called with the answer, before it is encoded for the client.
+	// Answered is called before the answer is encoded for the client.
 	Answered(a *Attempt, how Ending)
 }
 
 // Ending describes how a call ended, for a Record.
 type Ending struct {
-	Reply   *Reply // nil if the answer is an error of Dragoman
+	Reply   *Reply // nil if Dragoman answers with its own error
 	To      Revision
 	Outcome Outcome
 	Cause   string // why Dragoman answered with an error; see Error.Cause

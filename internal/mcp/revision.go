@@ -4,7 +4,7 @@ package mcp
 // features.
 type Revision uint8
 
-// These are the five revisions in use, oldest first.
+// These are the zero Revision and the five revisions in use, oldest first.
 const (
 	Unknown Revision = iota
 	R20241105
@@ -14,15 +14,15 @@ const (
 	R20260728
 )
 
-// Latest is the newest revision that Dragoman supports. LatestLegacy is the newest revision that
-// has initialize.
+// Latest is the newest revision that Dragoman supports. LatestLegacy is the newest revision with
+// the request initialize.
 const (
 	Latest       = R20260728
 	LatestLegacy = R20251125
 )
 
-// Assumed is the revision that Dragoman assumes for an HTTP client that sends no version
-// (2025-06-18 §Transports, "Protocol Version Header").
+// Assumed is the revision that Dragoman assumes for an HTTP client that does not send the header
+// MCP-Protocol-Version (2025-06-18 §Transports, "Protocol Version Header").
 const Assumed = R20250326
 
 var dates = [...]string{"", "2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25", "2026-07-28"}
@@ -45,7 +45,7 @@ func ParseRevision(date string) (r Revision, ok bool) {
 	return Unknown, false
 }
 
-// Dates returns the dates that name the revisions.
+// Dates returns the date of each revision in all.
 func Dates(all []Revision) []string {
 	out := make([]string, len(all))
 	for i, r := range all {
@@ -73,76 +73,83 @@ next:
 // out what a peer supports, use Can.
 func (r Revision) Newer(o Revision) bool { return r > o }
 
-// Feature is something that peers of some revisions support, or must not receive.
+// Feature is a part of the protocol that only some revisions have.
 type Feature uint8
 
-// These are the features. Each comment names the page that defines the feature.
+// These are the features. The references in parentheses are to the specification.
 const (
 	// Handshake means that a connection starts with initialize and has a session (§Lifecycle of
 	// the four legacy revisions). Revisions without a handshake have metadata in _meta of each request
 	// (2026-07-28 §Versioning).
 	Handshake Feature = iota
-	// PerRequestMeta means that each request contains version, identity and capabilities.
+	// PerRequestMeta means that each request contains the version, the identity and the
+	// capabilities of its sender.
 	PerRequestMeta
-	// Batches means that JSON-RPC batches may be received (2025-03-26 §Base, "Batching").
+	// Batches means that a peer may send JSON-RPC batches (2025-03-26 §Base, "Batching").
 	Batches
-	// AskedMidCall means that a client accepts requests while its call runs.
+	// AskedMidCall means that a client accepts server requests while its call runs.
 	AskedMidCall
 	// InputRequired means that server requests are part of a result, and that a retry answers
 	// them (2026-07-28 §Multi Round-Trip Requests).
 	InputRequired
-	// StreamableHTTP means the transport of this name. Revisions without this transport have HTTP+SSE.
+	// StreamableHTTP means that the HTTP transport is Streamable HTTP. Revisions without this
+	// feature have HTTP+SSE.
 	StreamableHTTP
-	// VersionHeader means that HTTP requests have MCP-Protocol-Version (since 2025-06-18).
+	// VersionHeader means that HTTP requests have the header MCP-Protocol-Version (since
+	// 2025-06-18).
 	VersionHeader
-	// MirroredHeaders means that Mcp-Method, Mcp-Name and Mcp-Param-* are required (2026-07-28
-	// §Streamable HTTP, "Request Metadata").
+	// MirroredHeaders means that the headers Mcp-Method, Mcp-Name and Mcp-Param-* are required
+	// (2026-07-28 §Streamable HTTP, "Request Metadata").
 	MirroredHeaders
-	// HTTPSessions means Mcp-Session-Id, GET streams and DELETE (2025-03-26 to 2025-11-25).
+	// HTTPSessions means that the HTTP transport has Mcp-Session-Id, GET streams and DELETE
+	// (2025-03-26 to 2025-11-25).
 	HTTPSessions
-	// Resumption means that Last-Event-ID continues a broken stream (2025-03-26 to 2025-11-25).
+	// Resumption means that a client can continue a broken stream with Last-Event-ID (2025-03-26 to
+	// 2025-11-25).
 	Resumption
-	// PrimingEvent means that a stream begins with an event that has an id and no data. The
-	// stream may be closed and polled (2025-11-25 §Transports, SEP-1699).
+	// PrimingEvent means that a stream begins with an event that has an id and no data. The server
+	// may close the stream, and the client then polls for the response (2025-11-25 §Transports,
+	// SEP-1699).
 	PrimingEvent
 	// HangUpCancels means that closing the response stream cancels the request.
 	HangUpCancels
-	// NullIDErrors means that an error about an unreadable request has the id null. Later
+	// NullIDErrors means that an error response to an unreadable request has the id null. Later
 	// revisions omit the id.
 	NullIDErrors
 	// Listen means that subscriptions/listen replaces resources/subscribe and unrequested
 	// notifications.
 	Listen
-	// ResultTypes means that results have resultType, and that lists and reads have ttlMs and
-	// cacheScope.
+	// ResultTypes means that results have resultType, and that results of lists and reads also have
+	// ttlMs and cacheScope.
 	ResultTypes
 	// Elicitation means that elicitation/create exists (since 2025-06-18).
 	Elicitation
-	// URLElicitation means that elicitation has modes (since 2025-11-25).
+	// URLElicitation means that an elicitation has a mode, form or url (since 2025-11-25).
 	URLElicitation
 	// RichForms means that the fields of a form may have options with titles, lists of options,
 	// and default values of any type (since 2025-11-25, SEP-1034 and SEP-1330).
 	RichForms
-	// ElicitationIDs means that a URL elicitation has an elicitationId. A notification may use
-	// it to report the end of the elicitation (2025-11-25 §Elicitation; removed in 2026-07-28).
+	// ElicitationIDs means that a URL elicitation has an elicitationId. The server may send a
+	// notification with this id when the elicitation is complete (2025-11-25 §Elicitation; removed
+	// in 2026-07-28).
 	ElicitationIDs
-	// Completions means that completion has a capability.
+	// Completions means that there is a server capability for completion/complete.
 	Completions
-	// ProgressMessages means that progress has a message (since 2025-03-26).
+	// ProgressMessages means that a progress notification may have a message (since 2025-03-26).
 	ProgressMessages
 	// AudioContent means that content may be audio (since 2025-03-26).
 	AudioContent
 	// ResourceLinks means that content may be a link to a resource (since 2025-06-18).
 	ResourceLinks
-	// ResourceNotFoundCode means that the code for a missing resource is -32002 instead of
+	// ResourceNotFoundCode means that the error code for a missing resource is -32002 instead of
 	// -32602.
 	ResourceNotFoundCode
 	// TitledImplementation means that an Implementation may have a title and further members
 	// (since 2025-06-18).
 	TitledImplementation
-	// ExperimentalTasks means tasks as 2025-11-25 defines them.
+	// ExperimentalTasks means the tasks that 2025-11-25 defines.
 	ExperimentalTasks
-	// TasksExtension means tasks as io.modelcontextprotocol/tasks defines them.
+	// TasksExtension means the tasks of the extension io.modelcontextprotocol/tasks.
 	TasksExtension
 	// SamplingBlocks means that a sampling message may have several content blocks, including
 	// blocks for tool use and tool results (since 2025-11-25).
@@ -204,13 +211,13 @@ func (r Revision) Can(f Feature) bool {
 	return r >= features[f].from && r <= features[f].to
 }
 
-// Modern reports whether r has per-request metadata. It is false for the unknown revision.
+// Modern reports whether r has per-request metadata. It returns false for Unknown.
 func (r Revision) Modern() bool { return r.Can(PerRequestMeta) }
 
-// Legacy reports whether r has initialize. It is false for the unknown revision.
+// Legacy reports whether r has the request initialize. It returns false for Unknown.
 func (r Revision) Legacy() bool { return r.Can(Handshake) }
 
-// Era returns "modern" or "legacy", or "unknown" for the unknown revision.
+// Era returns "modern" or "legacy", or "unknown" for Unknown.
 func (r Revision) Era() string {
 	switch {
 	case r.Modern():

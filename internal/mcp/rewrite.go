@@ -3,7 +3,7 @@ package mcp
 import "github.com/dragoman-mcp/dragoman/internal/jsonrpc"
 
 // Rewrite returns m with the edits of e applied, or m itself if e has no edits. It fails if the
-// result is not a valid message. The trail may be nil.
+// result is not a valid message. t may be nil.
 func Rewrite(t *jsonrpc.Trail, m *jsonrpc.Message, e *jsonrpc.Edits) (*jsonrpc.Message, error) {
 	if e.Len() == 0 {
 		return m, nil
@@ -21,8 +21,8 @@ func RewriteOrKeep(t *jsonrpc.Trail, m *jsonrpc.Message, e *jsonrpc.Edits) *json
 	return out
 }
 
-// rewriteLimits returns limits for an edited message. The original message was accepted, but edits
-// may have made it larger and deeper.
+// rewriteLimits returns the limits for an edited message. They are higher than the limits for a
+// received message, because edits may add bytes and nesting.
 func rewriteLimits(raw []byte) jsonrpc.Limits {
 	return jsonrpc.Limits{Bytes: len(raw) + 1, Depth: 256, Tokens: 4 << 20, Tolerant: true, Names: MethodName}
 }

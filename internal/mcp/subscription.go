@@ -8,22 +8,22 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
 )
 
-// SubscriptionFilter selects the notifications that a client gets outside calls. It is the
-// notification filter of 2026-07-28 §Subscriptions. In the legacy revisions,
-// resources/subscribe and unrequested notifications have the same effect.
+// SubscriptionFilter selects the notifications that a client gets outside of calls. A modern client
+// sends it in subscriptions/listen (2026-07-28 §Subscriptions). A legacy client sends
+// resources/subscribe for each URI, and gets list_changed notifications without asking.
 type SubscriptionFilter struct {
-	Tools, Prompts, Resources bool            // notifications that a list has changed
-	URIs                      map[string]bool // updates of these resources
+	Tools, Prompts, Resources bool            // true selects the list_changed notifications of the list
+	URIs                      map[string]bool // the resources whose update notifications are selected
 }
 
-// MaxWatched and MaxWatchedBytes limit what one client may subscribe to, in one modern listen
-// or legacy session. Dragoman keeps the URIs as long as the client is connected.
+// MaxWatched and MaxWatchedBytes limit how many resources one modern listen or one legacy session
+// may watch. The limits are needed because Dragoman keeps the URIs while the client is connected.
 const (
 	MaxWatched      = 1000
-	MaxWatchedBytes = 256 << 10 // total length of the URIs
+	MaxWatchedBytes = 256 << 10 // total length of the URIs in bytes
 )
 
-// OverLimit reports whether the filter exceeds the limits of one client.
+// OverLimit reports whether the filter exceeds MaxWatched or MaxWatchedBytes.
 func (i SubscriptionFilter) OverLimit() bool {
 	size := 0
 	for uri := range i.URIs {
@@ -37,7 +37,8 @@ func (i SubscriptionFilter) Empty() bool {
 	return !i.Tools && !i.Prompts && !i.Resources && len(i.URIs) == 0
 }
 
-// JSON returns the filter as the notifications object of a listen, or of its acknowledgement.
+// JSON returns the filter as the notifications object of a subscriptions/listen request or of its
+// acknowledgement.
 func (i SubscriptionFilter) JSON() []byte {
 	out := []byte{'{'}
 	flag := func(name string, on bool) {
@@ -73,8 +74,8 @@ func (i SubscriptionFilter) JSON() []byte {
 	return append(out, '}')
 }
 
-// ParseSubscriptionFilter reads the notifications object of a listen. It ignores unknown
-// members. If a member has the wrong type, the error names this member.
+// ParseSubscriptionFilter reads the notifications object of a subscriptions/listen request. It
+// ignores unknown members. If a member has the wrong type, the error names this member.
 func ParseSubscriptionFilter(raw []byte, at jsonrpc.Span) (SubscriptionFilter, error) {
 	i := SubscriptionFilter{URIs: map[string]bool{}}
 	if jsonrpc.KindOf(raw, at) != '{' {

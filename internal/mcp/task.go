@@ -9,9 +9,9 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
 )
 
-// These are the methods of requests about tasks (2025-11-25 §Tasks; the extension
-// io.modelcontextprotocol/tasks, SEP-2663, of the modern revisions). Only 2025-11-25 has
-// tasks/result and tasks/list, and only the extension has tasks/update.
+// These are the methods of requests about tasks. They come from 2025-11-25 §Tasks and from
+// io.modelcontextprotocol/tasks (SEP-2663), an extension of the modern revisions. Only 2025-11-25
+// has tasks/result and tasks/list, and only the extension has tasks/update.
 const (
 	MethodGetTask    = "tasks/get"
 	MethodTaskResult = "tasks/result"
@@ -20,21 +20,21 @@ const (
 	MethodUpdateTask = "tasks/update"
 )
 
-// These notifications say that a task has changed. The first is for the legacy revisions, and the
-// second for the modern ones.
+// These notifications say that a task has changed. NoteTaskStatus is for the legacy revisions, and
+// NoteTask for the modern revisions.
 const (
 	NoteTaskStatus = "notifications/tasks/status"
 	NoteTask       = "notifications/tasks"
 )
 
-// ExtensionTasks is the name of the extension for tasks. ResultTask is the resultType of an answer
+// ExtensionTasks is the name of the extension for tasks. ResultTask is the resultType of a result
 // that is a task.
 const (
 	ExtensionTasks = "io.modelcontextprotocol/tasks"
 	ResultTask     = "task"
 )
 
-// These are the statuses of a task, which are the same in both forms.
+// These are the statuses of a task, which are the same for RequestedTasks and DirectedTasks.
 const (
 	TaskWorking   = "working"
 	TaskInput     = "input_required"
@@ -54,9 +54,9 @@ type TaskForm uint8
 // NoTasks is the zero value. It means that a peer does not support tasks.
 const (
 	NoTasks TaskForm = iota
-	// RequestedTasks are the tasks of 2025-11-25. The caller requests a task.
+	// RequestedTasks are the tasks of 2025-11-25. The client decides whether a call becomes a task.
 	RequestedTasks
-	// DirectedTasks are the tasks of the extension. The server decides whether a call becomes a
+	// DirectedTasks are the tasks of ExtensionTasks. The server decides whether a call becomes a
 	// task.
 	DirectedTasks
 )
@@ -65,7 +65,7 @@ const (
 // (2025-11-25 §Tasks, "Tool-Level Negotiation").
 type TaskSupport uint8
 
-// These are the kinds of support. The zero value is the default of the specification.
+// These are the values of TaskSupport. TaskForbidden is the default in the specification.
 const (
 	TaskForbidden TaskSupport = iota
 	TaskOptional
@@ -100,8 +100,8 @@ func (h *ServerInfo) Tasks() TaskForm {
 	return NoTasks
 }
 
-// HasTasksExtension reports whether a capabilities object declares the extension. The object may be
-// from a client or from a server.
+// HasTasksExtension reports whether a capabilities object declares ExtensionTasks. The object may
+// come from a client or from a server.
 func HasTasksExtension(caps []byte) bool {
 	at := jsonrpc.Find(caps, jsonrpc.Find(caps, jsonrpc.Whole(caps), "extensions"), ExtensionTasks)
 	return jsonrpc.KindOf(caps, at) == '{'
@@ -117,8 +117,8 @@ func RunsToolTasks(caps []byte) bool {
 	return jsonrpc.KindOf(caps, at) == '{'
 }
 
-// WithTasksExtension returns a client's capabilities object with the extension added.
-// caps may be nil.
+// WithTasksExtension returns a client's capabilities object with ExtensionTasks added. caps may be
+// nil.
 func WithTasksExtension(caps []byte) []byte {
 	if HasTasksExtension(caps) {
 		return caps
@@ -154,8 +154,8 @@ func (r *Reply) CreatedTask() jsonrpc.Span {
 	return jsonrpc.Span{}
 }
 
-// TaskRef identifies a task among the sessions of a server, since two processes of one server
-// may give the same id to two tasks.
+// TaskRef identifies a task of a server. The id alone is not enough, because two processes of one
+// server may use the same id for two tasks.
 type TaskRef struct {
 	Session uint64 // same as Reply.Session; 0 for a server without sessions
 	ID      string
@@ -164,7 +164,7 @@ type TaskRef struct {
 // String returns the reference as a text that ParseTaskRef can read.
 func (t TaskRef) String() string { return strconv.FormatUint(t.Session, 36) + "~" + t.ID }
 
-// ParseTaskRef parses the text of String.
+// ParseTaskRef parses a text that TaskRef.String returned. It returns false for any other text.
 func ParseTaskRef(s string) (TaskRef, bool) {
 	number, id, found := strings.Cut(s, "~")
 	n, err := strconv.ParseUint(number, 36, 64)
@@ -180,9 +180,9 @@ func Millis(raw []byte, at jsonrpc.Span) (time.Duration, bool) {
 	return time.Duration(max(-most, min(ms, most))) * time.Millisecond, ok
 }
 
-// RelatedTask returns the position of the task id in a message that belongs to a task
+// RelatedTask returns the position of the task id in the related-task metadata of a message
 // (2025-11-25 §Tasks, "Related Task Metadata"). meta is the message's _meta object. The position is
-// absent if the message has no task id.
+// absent if the message has no such metadata.
 func RelatedTask(raw []byte, meta jsonrpc.Span) jsonrpc.Span {
 	return jsonrpc.Find(raw, jsonrpc.Find(raw, meta, KeyRelatedTask), "taskId")
 }

@@ -30,9 +30,9 @@ const maxTraceText = 8192
 // HasJunk reports whether _meta has invalid trace context.
 func (c *Call) HasJunk() bool { return c.junk != 0 }
 
-// IsJunk reports whether a member of _meta is trace context in an invalid format, according to
-// W3C Trace Context and Baggage. Dragoman drops such a member, because it would appear in headers
-// and logs. The call itself is still valid.
+// IsJunk reports whether a member of _meta is trace context in an invalid format, according to W3C
+// Trace Context and Baggage. Dragoman drops such a member, because it writes trace context to
+// headers and logs. The call itself is still valid.
 func (c *Call) IsJunk(key []byte) bool {
 	switch string(key) {
 	case KeyTraceparent:
@@ -45,8 +45,8 @@ func (c *Call) IsJunk(key []byte) bool {
 	return false
 }
 
-// TraceID returns the id of the client's W3C trace, or "" if the request has no trace. The result
-// is a copy.
+// TraceID returns the id of the client's W3C trace, or "" if the request has no valid traceparent.
+// The result does not share memory with the request.
 func (c *Call) TraceID() string {
 	if c.parent.IsZero() || c.junk&junkParent != 0 {
 		return ""
@@ -67,8 +67,8 @@ func junkOf(raw []byte, parent, state, baggage jsonrpc.Span) (junk uint8) {
 	return junk
 }
 
-// unquoted returns the bytes between the quotes of a string, or nil for other values. Valid
-// trace context needs no escapes, so unquoted does not decode them.
+// unquoted returns the bytes between the quotes of a string, or nil if the value is not a string.
+// Valid trace context needs no escapes, so unquoted does not decode them.
 func unquoted(raw []byte, at jsonrpc.Span) []byte {
 	b := at.Of(raw)
 	if len(b) < 2 || b[0] != '"' {

@@ -13,19 +13,18 @@ import (
 
 // Faults configure one direction of a link. The zero value has no faults.
 type Faults struct {
-	// Latency is the delay before the other end can read a written byte, or the end of the
-	// stream.
+	// Latency is the delay before the other end can read a written byte or the end of the stream.
 	Latency time.Duration
-	// ChunkBytes limits the bytes that one Read returns. 0 means that a Read returns the bytes
-	// of one Write.
+	// ChunkBytes limits the bytes that one Read returns. 0 means that a Read returns at most the
+	// bytes of one Write.
 	ChunkBytes int
-	// DropAfterBytes resets the whole link after this many bytes were written. The bytes can
-	// still be read. Then both sides get ECONNRESET. 0 means never. A negative number resets the
-	// link on the first write.
+	// DropAfterBytes resets the whole link after this many bytes were written. The other end can
+	// still read these bytes. After that, both ends get ECONNRESET. 0 means that the link is never
+	// reset. A negative number resets the link on the first write.
 	DropAfterBytes int
-	// HalfCloseAfterBytes ends this direction after this many bytes were written. The bytes
-	// can still be read, followed by io.EOF. Further writes get EPIPE. 0 means never. A negative
-	// number ends the direction on the first write.
+	// HalfCloseAfterBytes ends this direction after this many bytes were written. The other end can
+	// still read these bytes, and then gets io.EOF. Further writes get EPIPE. 0 means that the
+	// direction does not end. A negative number ends the direction on the first write.
 	HalfCloseAfterBytes int
 }
 
@@ -63,7 +62,7 @@ type half struct {
 	queue  []segment
 	size   int   // bytes in queue
 	passed int   // bytes written so far
-	end    error // the error that Write returns at once, and that Read returns after the queue; nil while open
+	end    error // io.EOF or ECONNRESET after the direction has ended, else nil
 	endAt  time.Time
 	unread bool // the reader has closed its end
 }
@@ -75,7 +74,7 @@ type segment struct {
 
 type deadline struct{ at time.Time }
 
-// NewLink returns the two ends of a link. The caller closes both.
+// NewLink returns the two ends of a link. The caller must close both.
 func NewLink(o Options) (a, b *Conn) {
 	return newLink(o, addr("127.0.0.1", 49152), addr("127.0.0.1", 80))
 }
@@ -101,7 +100,7 @@ func (l *link) notifyLocked() {
 	l.changed = make(chan struct{})
 }
 
-// waitLocked releases the lock until the link changes or one of the times is reached. It
+// waitLocked releases the lock until the link changes or the earliest of the times is reached. It
 // ignores zero times.
 func (l *link) waitLocked(t ...time.Time) {
 	var first time.Time
@@ -133,7 +132,7 @@ func (c *Conn) Read(b []byte) (int, error) {
 	defer c.link.mu.Unlock()
 	for {
 		h, now := c.in, time.Now()
-		var next time.Time // the time at which the next item arrives
+		var next time.Time // the time at which the next bytes or the end of the stream arrive; zero if unknown
 		switch {
 		case c.closed:
 			return 0, c.fault("read", net.ErrClosed)
@@ -240,8 +239,8 @@ func (c *Conn) resetLocked() {
 	c.out.endLocked(syscall.ECONNRESET)
 }
 
-// Close implements net.Conn. The other end can read the bytes already sent, followed by
-// io.EOF.
+// Close implements net.Conn. The other end can still read the bytes that were already sent, and
+// then gets io.EOF.
 func (c *Conn) Close() error {
 	c.link.mu.Lock()
 	if c.closed {
@@ -271,8 +270,8 @@ func (c *Conn) CloseWrite() error {
 	return nil
 }
 
-// Reset breaks the link in the same way as a cut cable or a crash. Both ends can read the bytes
-// already on their way, and then get ECONNRESET. The caller must still close both ends.
+// Reset breaks the link in the same way as a cut cable or a crash. Both ends can still read the
+// bytes that were already sent, and then get ECONNRESET. The caller must still close both ends.
 func (c *Conn) Reset() {
 	c.link.mu.Lock()
 	defer c.link.mu.Unlock()

@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// backlog is the number of connections that may wait to be accepted.
+// backlog is the number of connections to one listener that may wait to be accepted.
 const backlog = 128
 
 // Network connects dialers with listeners by address. Its methods are safe for concurrent
@@ -23,8 +23,8 @@ type Network struct {
 	shapes    map[string]func(nth int) Options
 	holes     map[string]bool
 	dials     map[string]int
-	live      map[*Conn]string // the dialled ends, by address
-	port      int              // the port of the last dialler
+	live      map[*Conn]string // the dialing end of each open link, with the address that it dialed
+	port      int              // the source port of the last dial
 }
 
 // NewNetwork returns a network without listeners.
@@ -47,15 +47,15 @@ func (n *Network) Shape(address string, f func(nth int) Options) {
 	n.shapes[address], n.dials[address] = f, 0
 }
 
-// Swallow makes dials to an address hang until their context ends. If hang is false, dials to the
-// address work again.
+// Swallow makes dials to an address hang until the context of the dial ends. If hang is false,
+// dials to the address work again.
 func (n *Network) Swallow(address string, hang bool) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.holes[address] = hang
 }
 
-// Reset resets all open links that were dialled to an address.
+// Reset resets all open links to an address.
 func (n *Network) Reset(address string) {
 	n.mu.Lock()
 	live := maps.Clone(n.live)
@@ -67,8 +67,8 @@ func (n *Network) Reset(address string) {
 	}
 }
 
-// Listen starts to accept connections to an address of the form host:port. Port 0 chooses
-// a free port; see the listener's Addr.
+// Listen starts to accept connections to an address of the form host:port. For port 0, Listen
+// chooses a free port, which the listener's Addr returns.
 func (n *Network) Listen(address string) (net.Listener, error) {
 	host, port, err := net.SplitHostPort(address)
 	if err != nil {
@@ -99,7 +99,8 @@ func (n *Network) Listen(address string) (net.Listener, error) {
 	return l, nil
 }
 
-// tcpAddr returns an address for a name, from the documentation range (RFC 5737).
+// tcpAddr returns the address of host. If host is a name, the IP address is 192.0.2.1, which is in
+// a range for documentation (RFC 5737).
 func tcpAddr(host string, port int) net.Addr {
 	ip, err := netip.ParseAddr(host)
 	if err != nil {
@@ -109,7 +110,7 @@ func tcpAddr(host string, port int) net.Addr {
 }
 
 // DialContext connects to an address, with the source address 127.0.0.1. It can be used in
-// http.Transport. A dial takes as long as the latencies of both directions together.
+// http.Transport. A dial takes the sum of the latencies of both directions.
 func (n *Network) DialContext(ctx context.Context, network, address string) (net.Conn, error) {
 	return n.DialFrom("127.0.0.1")(ctx, network, address)
 }

@@ -7,14 +7,14 @@ import (
 	"sync/atomic"
 )
 
-// Bounds of patterns.
+// These are the limits of expressions and matches.
 const (
-	// MaxBytes is the longest expression that Compile accepts.
+	// MaxBytes is the maximum length in bytes of an expression that Compile accepts.
 	MaxBytes = 4 << 10
-	// MaxSize is the largest size of an expression that Compile accepts, in instructions.
+	// MaxSize is the maximum number of instructions of an expression that Compile accepts.
 	MaxSize = 2000
-	// UsualBudget is the number of steps that a check or a search may take. So many steps take some
-	// seconds.
+	// UsualBudget is the number of steps that a check or a search may take. This number of steps
+	// takes a few seconds.
 	UsualBudget = 100_000_000
 )
 
@@ -28,7 +28,7 @@ type Pattern struct {
 	size int
 }
 
-// Compile compiles an expression. The error is ErrTooLarge, or the error of package regexp.
+// Compile compiles an expression. The error is ErrTooLarge, or an error of package regexp/syntax.
 func Compile(expr string) (*Pattern, error) {
 	if len(expr) > MaxBytes {
 		return nil, ErrTooLarge
@@ -37,7 +37,7 @@ func Compile(expr string) (*Pattern, error) {
 	if err != nil {
 		return nil, err
 	}
-	size := 2 + instructions(tree) // the instruction that fails, and the one that matches
+	size := 2 + instructions(tree) // plus one instruction for failure and one for success
 	if size > MaxSize {
 		return nil, ErrTooLarge
 	}
@@ -48,21 +48,23 @@ func Compile(expr string) (*Pattern, error) {
 	return &Pattern{re, size}, nil
 }
 
-// Regexp returns the compiled expression, which has methods for all kinds of matches.
+// Regexp returns the compiled expression.
 func (p *Pattern) Regexp() *regexp.Regexp { return p.re }
 
-// Size returns the size of the expression in instructions, between 1 and MaxSize.
+// Size returns an upper bound of the number of instructions of the expression. The bound is at most
+// MaxSize.
 func (p *Pattern) Size() int { return p.size }
 
-// Cost returns the most steps that one match with a text of n bytes takes.
+// Cost returns the maximum number of steps of one match with a text of n bytes.
 func (p *Pattern) Cost(n int) int64 { return int64(p.size) * (int64(n) + 1) }
 
-// rangesPerStep is the number of ranges of a class of characters that count as one instruction.
-// A class such as \pL has hundreds of ranges.
+// rangesPerStep is how many ranges of a character class count as one instruction. A class such as
+// \pL has hundreds of ranges.
 const rangesPerStep = 32
 
-// instructions returns a number that is at least the number of instructions of an expression,
-// but stops counting above MaxSize. The parser bounds the depth of the expression.
+// instructions returns an upper bound of the number of instructions of an expression. It stops
+// counting when the bound exceeds MaxSize. The recursion depth is bounded, because the parser
+// limits the nesting of an expression.
 func instructions(re *syntax.Regexp) int {
 	n := 1
 	switch re.Op {
@@ -81,8 +83,8 @@ func instructions(re *syntax.Regexp) int {
 		n = min(n+instructions(sub), MaxSize+1)
 	}
 	if re.Op == syntax.OpRepeat {
-		// The part is compiled Min times. Then the last copy becomes a loop, or optional copies
-		// follow.
+		// The compiler makes Min copies of the repeated part. If there is no maximum, the last copy
+		// becomes a loop. Otherwise, Max-Min optional copies follow.
 		if re.Max < 0 {
 			n = n*max(re.Min, 1) + 2
 		} else {

@@ -1,9 +1,8 @@
 // Package pipetest provides one end of a pipe for tests. It sends lines, collects the lines
 // that arrive, and compares them with patterns.
 //
-// It is for tests in a testing/synctest bubble. Say returns when every goroutine in the bubble is
-// waiting again. Heard returns when no more lines can arrive. The package imports testing, so the
-// program must not use it.
+// It is for tests in a testing/synctest bubble. Say and Heard wait until all other goroutines in
+// the bubble are blocked. The package imports testing, so only tests may import it.
 package pipetest
 
 import (
@@ -28,8 +27,8 @@ func Scan(t testing.TB, s string) *jsonrpc.Message {
 	return m
 }
 
-// Wire is one end of a pipe in a synctest bubble. It keeps all lines that arrive until Heard
-// is called.
+// Wire is one end of a pipe in a synctest bubble. It keeps the lines that arrive until Heard
+// returns them.
 type Wire struct {
 	t    *testing.T
 	Pipe transport.Pipe
@@ -66,7 +65,7 @@ func Tap(t *testing.T, p transport.Pipe, reading *sync.WaitGroup) *Wire {
 	return w
 }
 
-// Say writes lines and waits until every goroutine in the bubble is waiting again.
+// Say writes lines. After each line, it waits until all other goroutines in the bubble are blocked.
 func (w *Wire) Say(lines ...string) {
 	w.t.Helper()
 	for _, line := range lines {
@@ -77,7 +76,8 @@ func (w *Wire) Say(lines ...string) {
 	}
 }
 
-// Heard returns the lines that have arrived since the last call.
+// Heard waits until all other goroutines in the bubble are blocked. Then it returns the lines that
+// have arrived since the last call of Heard or Want.
 func (w *Wire) Heard() []string {
 	synctest.Wait()
 	w.mu.Lock()
@@ -87,7 +87,8 @@ func (w *Wire) Heard() []string {
 	return got
 }
 
-// Want compares the lines that have arrived with patterns. … in a pattern matches any text.
+// Want fails the test unless the lines from Heard match the patterns one by one. … in a pattern
+// matches any text.
 func (w *Wire) Want(patterns ...string) {
 	w.t.Helper()
 	got := w.Heard()

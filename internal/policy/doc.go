@@ -3,6 +3,6 @@
 //
 // The gateway runs the chain after it has found the server of a call and before it sends anything.
 // So a step sees the caller, the server and the tool, and can refuse the call. Code that must see
-// every call, such as an audit trail, should be a step, because subscribers of events may miss
-// some. The package does no I/O and starts no goroutine. An empty Chain has no cost.
+// every call, such as an audit trail, should be a step, because a subscriber of events may miss
+// events. The package does no I/O and starts no goroutine. An empty Chain has no cost.
 package policy

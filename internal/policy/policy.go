@@ -12,13 +12,13 @@ import (
 // Call is a call as a step sees it. A step must not change it, and must not keep it after the step
 // returns.
 type Call struct {
-	Who     *identity.Principal // the caller; nil without authentication
+	Who     *identity.Principal // the principal of the client; nil without authentication
 	Project string
 	// Server is the name of the server that gets the call. It is "" if the answer comes from
 	// several servers, or from none.
 	Server string
-	// Name is the tool, prompt, URI or task of the call, under the server's own name. It is "" if
-	// the method does not name an item.
+	// Name is the server's own name of the tool or prompt, or the URI of the resource, or the id of
+	// the task. It is "" if the method does not name an item.
 	Name string
 	// Args are the arguments of a tool or prompt, as the server gets them. They are absent for
 	// other methods.
@@ -38,12 +38,12 @@ type Answer struct {
 	Outcome mcp.Outcome  // the same outcome as in the event of the call
 	Code    int64        // the JSON-RPC error code that the client gets; 0 for a result
 	To      mcp.Revision // the server's revision; Unknown if no server got the call
-	Size    int          // bytes of the server's message; 0 for none
+	Size    int          // size of the server's message in bytes; 0 if there is none
 	Took    time.Duration
 }
 
-// Step decides about calls. Many goroutines call its methods at the same time. The methods may
-// block until ctx ends, but the client waits during that time.
+// Step decides whether a call may be sent. Many goroutines call its methods at the same time. The
+// methods may block until ctx ends, but the client waits during that time.
 type Step interface {
 	// Before lets the call pass if it returns nil. Otherwise the client gets the error, which
 	// mcp.Wire converts to a JSON-RPC error, and the call is not sent to the server.

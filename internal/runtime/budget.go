@@ -9,13 +9,13 @@ import (
 )
 
 // memoryPerByte is how much memory the process may need for each byte of a message in flight. A
-// message is in memory three times while it is translated.
+// message is in memory up to three times while it is translated, and the value 4 leaves a reserve.
 const memoryPerByte = 4
 
-// InFlight returns how many bytes of messages may be in memory at the same time. It is the
-// configured value, but at most a quarter of the memory that the process may use: GOMEMLIMIT or
-// the limit of its container, whichever is less. It is never less than the size of the largest
-// body.
+// InFlight returns how many bytes of messages may be in memory at the same time. The result is the
+// configured value, but at most a quarter of the memory limit of the process. That limit is
+// GOMEMLIMIT or the limit of the container, whichever is less. The result is at least body, which
+// is the size of the largest body.
 func InFlight(configured, body int) int64 {
 	limit := int64(math.MaxInt64)
 	if os.Getenv("GOMEMLIMIT") != "" {

@@ -21,25 +21,25 @@ type ConnectOptions struct {
 	Server config.Server
 	Log    *slog.Logger
 	Events *event.Publisher
-	// Answer answers a request of the server for input. It may be called several times at once
-	// for one call. If Answer is nil, the client does not declare elicitation.
+	// Answer answers a Question of the server. It may be called concurrently, even for one call. If
+	// Answer is nil, the client does not declare elicitation.
 	Answer func(context.Context, Question) Answer
 	// Pages means that Answer can also ask a person to visit a page; see Question.URL.
 	Pages bool
-	// Roots are the file URIs of the folders that the server may know. If there are none, the
-	// client does not declare roots.
+	// Roots are the file URIs of the folders that the client reports to the server. If there are
+	// none, the client does not declare roots.
 	Roots []string
-	// Refused, if set, is called when the server sends a request for which the client has not
-	// declared the capability, such as sampling. It gets the method of the request.
+	// Refused, if set, is called when the server sends a request that needs a capability that the
+	// client has not declared. method is the method of this request.
 	Refused func(method string)
 	Version string
 }
 
-// Question is a request of a server for input from a person (2025-06-18 and later,
-// §Elicitation). All texts and the schema are the server's own.
+// Question is a request of a server for input from a person (2025-06-18 and later, §Elicitation).
+// All fields are copied unchanged from the request.
 type Question struct {
 	Message string
-	Schema  []byte // the schema of the form, a JSON object; nil for none
+	Schema  []byte // the schema of the form, a JSON object; nil if there is no form
 	URL     string // the http or https URL of the page to visit; "" for a form
 }
 
@@ -51,8 +51,8 @@ type Answer struct {
 }
 
 // Session is a session with a server, for commands. It is a legacy client of a gateway in this
-// process. So requests of the server reach the command directly, for every revision of the server.
-// Connect creates a Session. The caller must call Close.
+// process. So the command gets server requests directly, whatever revision the server uses. Connect
+// creates a Session. The caller must call Close.
 type Session struct {
 	upstream *upstream.Upstream
 	host     *gateway.Single
@@ -96,17 +96,17 @@ func capabilities(o ConnectOptions) []byte {
 	return append(out, '}')
 }
 
-// Description is the server's description of itself, with its transport.
+// Description contains what a server reports about itself, and the transport to the server.
 type Description struct {
 	Revision  mcp.Revision
 	Transport string // "stdio", "http", "sse" or "inmem"
 	// Info is the Implementation object of the server, and Capabilities is its capabilities object.
-	// Both have the server's own bytes. Instructions is "" if the server has none.
+	// Both are unchanged. Instructions is "" if the server has none.
 	Info, Capabilities []byte
 	Instructions       string
 }
 
-// Describe returns the server's description of itself.
+// Describe returns the Description of the server.
 func (s *Session) Describe(ctx context.Context) (Description, error) {
 	h, err := s.host.Hello(ctx, s.facts)
 	if err != nil {
@@ -129,18 +129,19 @@ func (s *Session) Close() {
 // List is the result of Session.List: all pages of a list.
 type List struct {
 	Items [][]byte // the items as raw JSON objects
-	// Starting and Failed are the servers behind a gateway whose items are missing from the list.
-	// The servers in Starting may still get ready. The servers in Failed could not be listed.
+	// If the server is itself a gateway, Starting and Failed name those servers of the gateway
+	// whose items are missing from the list. The servers in Starting may still get ready. The
+	// servers in Failed could not be listed.
 	Starting, Failed []string
 	// Changes is true if the server sends notifications when the list changes.
 	Changes bool
 }
 
-// maxMissing is the largest number of missing servers that a list names.
+// maxMissing is the maximum length of List.Starting and of List.Failed.
 const maxMissing = 64
 
 // ListMethod returns the method that lists "tools", "resources", "prompts" or "templates". It
-// returns "" for another kind.
+// returns "" for any other kind.
 func ListMethod(kind string) string {
 	switch kind {
 	case "tools":
@@ -192,9 +193,9 @@ func namesIn(raw []byte, array jsonrpc.Span) (names []string) {
 	return names
 }
 
-// Call calls a tool with args, a valid JSON object, and returns the raw result. If the server
-// answers with an error, the error is a *jsonrpc.Error. If ctx ends, Call cancels the call at
-// the server.
+// Call calls a tool and returns the raw result. args must be a valid JSON object, or nil for no
+// arguments. If the server answers with an error, Call returns a *jsonrpc.Error. If ctx ends, Call
+// also cancels the request that it sent to the server.
 func (s *Session) Call(ctx context.Context, tool string, args []byte, onProgress func(progress, total float64, message string)) ([]byte, error) {
 	params := jsonrpc.AppendQuote([]byte(`{"name":`), tool)
 	if args == nil {
@@ -207,8 +208,8 @@ func (s *Session) Call(ctx context.Context, tool string, args []byte, onProgress
 	return s.request(ctx, mcp.MethodCallTool, append(params, '}'), onProgress)
 }
 
-// Request sends any other request, such as resources/read, and returns the raw result. params must
-// be a valid JSON object. The errors are the same as in Call.
+// Request sends a request other than tools/call, such as resources/read, and returns the raw
+// result. params must be a valid JSON object. It returns the same errors as Call.
 func (s *Session) Request(ctx context.Context, method string, params []byte) ([]byte, error) {
 	return s.request(ctx, method, params, nil)
 }
@@ -233,7 +234,8 @@ func wireError(m *jsonrpc.Message) *jsonrpc.Error {
 	return e
 }
 
-// sessionSink is the client side of a Session.
+// sessionSink is the client of the Session's gateway. It gets the notifications and the server
+// requests.
 type sessionSink struct {
 	s        *Session
 	progress func(progress, total float64, message string)

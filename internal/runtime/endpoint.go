@@ -16,7 +16,7 @@ import (
 )
 
 // Endpoint is one address for clients. It serves Streamable HTTP of both eras on one URL, and
-// HTTP+SSE on two others.
+// HTTP+SSE on two other URLs.
 type Endpoint struct {
 	name string
 	http *streamhttp.Server
@@ -51,7 +51,7 @@ func NewEndpoint(name string, r *downstream.Endpoint, o EndpointOptions) *Endpoi
 	}
 }
 
-// Path returns the URL path of the endpoint's Streamable HTTP.
+// Path returns the URL path at which the endpoint serves Streamable HTTP.
 func (e *Endpoint) Path() string {
 	if e.name == "" {
 		return "/mcp"
@@ -59,7 +59,7 @@ func (e *Endpoint) Path() string {
 	return "/s/" + e.name + "/mcp"
 }
 
-// Counts returns the endpoint's counters, by transport.
+// Counts returns the endpoint's counters for Streamable HTTP and for HTTP+SSE.
 func (e *Endpoint) Counts() (streamhttp.Counts, sse.Counts) { return e.http.Counts(), e.sse.Counts() }
 
 // Mount registers the endpoint's three routes under prefix.
@@ -72,7 +72,7 @@ func (e *Endpoint) Mount(mux *http.ServeMux, prefix string) {
 // leaves are the last path segments of an endpoint's URLs.
 var leaves = [...]string{"mcp", "sse", "messages"}
 
-// leaf returns the handler of one of the paths in leaves.
+// leaf returns the handler for leaf, which is one of leaves.
 func (e *Endpoint) leaf(leaf string) http.Handler {
 	if leaf == "mcp" {
 		return e.http
@@ -83,14 +83,15 @@ func (e *Endpoint) leaf(leaf string) http.Handler {
 // run removes the endpoint's expired sessions until ctx ends.
 func (e *Endpoint) run(ctx context.Context) { _ = e.http.Run(ctx) }
 
-// drain ends requests that would not end by themselves, and refuses new clients.
+// drain refuses new clients, and ends the streams that would otherwise stay open. Running requests
+// continue.
 func (e *Endpoint) drain() {
 	e.http.Drain()
 	e.sse.Drain()
 }
 
-// close ends all requests and sessions of the endpoint, and waits for them. Clients with running
-// requests get an error that contains the cause.
+// close ends all requests and sessions of the endpoint, and waits until they have ended. Clients
+// with running requests get an error that contains the cause.
 func (e *Endpoint) close(cause error) {
 	var wait sync.WaitGroup
 	wait.Go(func() { _ = e.http.CloseWith(cause) })

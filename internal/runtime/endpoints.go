@@ -11,8 +11,8 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/work"
 )
 
-// Endpoints is the set of open endpoints. Each endpoint runs from Add until Remove or Close.
-// Call NewEndpoints to create a set. Safe for concurrent use.
+// Endpoints is the set of open endpoints. Each endpoint runs from Add until Remove or Close. Call
+// NewEndpoints to create a set. Endpoints is safe for concurrent use.
 type Endpoints struct {
 	life    context.Context
 	end     context.CancelCauseFunc
@@ -46,7 +46,7 @@ func (s *Endpoints) Add(e *Endpoint) {
 	}
 }
 
-// Remove closes an endpoint and its sessions, and waits for them.
+// Remove closes an endpoint and its sessions, and waits until they have ended.
 func (s *Endpoints) Remove(e *Endpoint) {
 	s.mu.Lock()
 	end := s.all[e]
@@ -67,7 +67,8 @@ func (s *Endpoints) List() []*Endpoint {
 	return slices.Collect(maps.Keys(s.all))
 }
 
-// Drain ends requests that would not end by themselves, and refuses new clients.
+// Drain refuses new clients, and ends the streams that would otherwise stay open. Running requests
+// continue.
 func (s *Endpoints) Drain() {
 	s.mu.Lock()
 	s.draining = true

@@ -11,8 +11,8 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/transport/stdio"
 )
 
-// DoctorTarget returns a configured server as a target of package doctor. The doctor opens its own
-// connections, which do not affect those of clients.
+// DoctorTarget returns a configured server as a target of package doctor. Package doctor opens its
+// own connections and does not use the connections of clients.
 func DoctorTarget(s config.Server) (doctor.Target, error) {
 	t := doctor.Target{Secrets: s.Secrets(), Dialect: s.Profile, Name: s.Name, Given: s.Given, Program: s.Command, Args: s.Args}
 	env := map[string]string{}
@@ -28,7 +28,7 @@ func DoctorTarget(s config.Server) (doctor.Target, error) {
 		return t, err
 	}
 	if t.URL, err = url.Parse(s.URL); err != nil {
-		return t, fmt.Errorf("the URL of server %q is not valid", s.Name) // do not return err, because it repeats the URL
+		return t, fmt.Errorf("the URL of server %q is not valid", s.Name) // do not return err, because err contains the URL
 	}
 	t.Header = http.Header{}
 	for _, h := range s.Header {

@@ -7,12 +7,11 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/config"
 )
 
-// exposed has the features that the configuration exposes, by server. All features of servers
-// without an entry are exposed.
+// exposed maps the name of a server to the features that the configuration exposes. If a server is
+// not in the map, all its features are exposed.
 type exposed map[string]config.Expose
 
-// exposedOf returns the filter for servers. It returns nil if the filter would show
-// everything.
+// exposedOf returns the filter for the given servers, or nil if the filter would show everything.
 func exposedOf(all ...config.Server) catalog.Filter {
 	out := make(exposed)
 	for _, c := range all {

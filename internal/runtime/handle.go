@@ -13,30 +13,30 @@ import (
 )
 
 // Handle is a downstream.Handler that passes all requests to another handler, its host. The host
-// can be replaced while clients are connected. A call ends in the host in which it began.
-// Later calls go to the new host, and legacy clients are attached to it. Call Replace once before
-// any other method. Safe for concurrent use.
+// can be replaced while clients are connected. A running call stays with the host with which it
+// began. New calls go to the new host, and the subscriptions of legacy clients move to the new
+// host. Call Replace once before any other method. Handle is safe for concurrent use.
 type Handle struct {
 	now atomic.Pointer[Generation]
 
-	mu       sync.Mutex // guards attached and changes of now
+	mu       sync.Mutex // guards attached and writes to now
 	attached map[*attachment]struct{}
 }
 
-// Generation is one host of a Handle, such as a gateway, with a count of its users.
+// Generation is one host of a Handle, such as a gateway, with the number of requests that use it.
 type Generation struct {
 	host  downstream.Handler
-	users atomic.Int64 // the number of users; when the host is replaced, retired is added to this number
+	users atomic.Int64 // the number of requests that use the generation; retired is added when the generation is replaced
 	once  sync.Once
 	idle  chan struct{}
 }
 
-// retired is added to the users of a replaced generation. It is so small that users stays negative
-// after that.
+// retired is added to Generation.users when the generation is replaced. After that, users is
+// negative, and users == retired means that no request uses the generation.
 const retired = math.MinInt64 / 2
 
-// Idle returns a channel that is closed when the generation has been replaced and its last
-// call has ended.
+// Idle returns a channel that is closed when the generation has been replaced and no request uses
+// it any more.
 func (g *Generation) Idle() <-chan struct{} { return g.idle }
 
 func (g *Generation) leave() {
@@ -45,15 +45,16 @@ func (g *Generation) leave() {
 	}
 }
 
-// retire marks a generation as replaced. Call it once, after the Handle has got a new generation.
+// retire marks a generation as replaced. Call retire once, after the new generation was stored in
+// Handle.now.
 func (g *Generation) retire() {
 	if g.users.Add(retired) == retired {
 		g.once.Do(func() { close(g.idle) })
 	}
 }
 
-// enter adds a user to the current generation and returns it. It does not take a lock or allocate
-// memory.
+// enter increments users of the current generation and returns this generation. enter does not take
+// a lock or allocate memory.
 func (h *Handle) enter() *Generation {
 	for {
 		g := h.now.Load()
@@ -73,7 +74,8 @@ type attachment struct {
 
 // watcher is a host that keeps the resource subscriptions of its attached clients.
 type watcher interface {
-	// TakeWatched returns the subscriptions of a client, and refuses further ones.
+	// TakeWatched returns the subscriptions of a client. After that, the host refuses new
+	// subscriptions of the client.
 	TakeWatched(f *mcp.ClientInfo) gateway.Watched
 	// Resume adds subscriptions of an attached client. It does not wait for servers.
 	Resume(f *mcp.ClientInfo, all gateway.Watched)
@@ -92,8 +94,8 @@ func carry(from, to downstream.Handler, f *mcp.ClientInfo) {
 }
 
 // Replace replaces the host and moves all attached clients, with their subscriptions, to the new
-// host. The clients get a notification that all lists have changed. Replace returns the old
-// generation, or nil the first time. Calls of Replace must not overlap.
+// host. The clients get a list_changed notification for each list. Replace returns the old
+// generation, or nil on the first call. Calls of Replace must not overlap.
 func (h *Handle) Replace(host downstream.Handler) *Generation {
 	next := &Generation{host: host, idle: make(chan struct{})}
 	h.mu.Lock()
@@ -122,7 +124,7 @@ func (h *Handle) Replace(host downstream.Handler) *Generation {
 		if old != nil {
 			carry(old.host, host, a.facts)
 		}
-		before() // detach only after carry, so that an unchanged server keeps watching its resources
+		before() // after carry, so that a server of both hosts does not lose its resource subscriptions
 		for _, note := range []string{mcp.NoteToolsChanged, mcp.NotePromptsChanged, mcp.NoteResourcesChanged} {
 			a.to.Notify(mcp.NewNote(note, nil))
 		}
@@ -162,7 +164,7 @@ func (h *Handle) Notify(ctx context.Context, f *mcp.ClientInfo, m *jsonrpc.Messa
 	g.host.Notify(ctx, f, m)
 }
 
-// Subscribe implements downstream.Handler. When the host is replaced, the attachment moves to the
+// Subscribe implements downstream.Handler. When the host is replaced, the subscription moves to the
 // new host.
 func (h *Handle) Subscribe(f *mcp.ClientInfo, to mcp.Subscriber) (detach func()) {
 	a := &attachment{facts: f, to: to}
@@ -173,7 +175,8 @@ func (h *Handle) Subscribe(f *mcp.ClientInfo, to mcp.Subscriber) (detach func())
 		if h.now.Load() == g {
 			break
 		}
-		// The host was replaced in the meantime, and Replace did not move this client.
+		// The generation was replaced during Subscribe, so the client may be subscribed to an old
+		// host.
 		h.mu.Unlock()
 		a.detach()
 	}

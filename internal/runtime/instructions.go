@@ -17,11 +17,12 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/transport/stdio"
 )
 
-// instructions reads the text of the instructions for clients, and caches it until its source
-// changes. A text that cannot be read counts as "", so that no handshake fails because of the text.
+// instructions gets the instructions for clients from the configuration, a file or a command. It
+// caches the text of a file until the file changes, and the output of a command for a limited time.
+// If it cannot get the text, it returns "", so that the handshake does not fail.
 type instructions struct {
 	mu     sync.Mutex
-	source string // the source of text
+	source string // the file or the command from which text comes
 	text   string
 	mod    time.Time // the modification time of the file
 	size   int64
@@ -33,7 +34,7 @@ type instructions struct {
 const (
 	maxInstructions     = 256 << 10
 	instructionsCommand = 5 * time.Second
-	instructionsKept    = time.Minute // how long a command's output is used by default
+	instructionsKept    = time.Minute // how long the output of a command is cached by default
 )
 
 func (i *instructions) get(ctx context.Context, in config.Instructions, log *slog.Logger) string {
@@ -51,7 +52,7 @@ func (i *instructions) get(ctx context.Context, in config.Instructions, log *slo
 func (i *instructions) file(path string, log *slog.Logger) string {
 	st, err := os.Stat(path)
 	if err == nil && !st.Mode().IsRegular() {
-		err = errNoFile // do not open a named pipe, because that would wait for a writer
+		err = errNoFile // do not open a named pipe, because opening it would block
 	}
 	if err != nil {
 		log.Warn("cannot read the instructions", "cause", err.Error())
@@ -80,8 +81,8 @@ func (i *instructions) file(path string, log *slog.Logger) string {
 var errNoFile = errors.New("the path does not lead to a regular file")
 
 // command returns the last output of the command. If the output is older than keep, the command
-// runs again first. If several callers wait, the command runs once for all of them. The command
-// continues to run even if the caller that started it stops waiting.
+// runs again first. Concurrent callers share one run of the command. The end of ctx does not stop
+// the command, because other callers may need its output.
 func (i *instructions) command(ctx context.Context, argv []string, keep time.Duration, log *slog.Logger) string {
 	source := strings.Join(argv, "\x00")
 	for {
@@ -128,7 +129,8 @@ func output(ctx context.Context, argv []string, log *slog.Logger) string {
 	return readText(strings.NewReader(out.b.String()), log)
 }
 
-// bounded is an io.Writer that keeps the beginning of the text.
+// bounded is an io.Writer that keeps the first maxInstructions+1 bytes and discards all later
+// bytes.
 type bounded struct{ b strings.Builder }
 
 func (w *bounded) Write(p []byte) (int, error) {

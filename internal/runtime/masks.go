@@ -6,7 +6,7 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/config"
 )
 
-// mostFormer bounds the number of secrets of earlier configurations that are kept.
+// mostFormer is the maximum number of secrets from earlier configurations that the Runtime keeps.
 const mostFormer = 512
 
 // retireSecretsLocked keeps the secrets of the current configuration before another configuration
@@ -15,7 +15,7 @@ func (r *Runtime) retireSecretsLocked() {
 	if r.snapshot == nil {
 		return
 	}
-	former := slices.Clone(r.former) // readers may use the old slice
+	former := slices.Clone(r.former) // other goroutines may still read the old slice
 	for _, text := range secretsOf(r.snapshot) {
 		former = slices.DeleteFunc(former, func(x string) bool { return x == text })
 		former = append(former, text)
@@ -23,7 +23,7 @@ func (r *Runtime) retireSecretsLocked() {
 	r.former = slices.Clone(former[max(0, len(former)-mostFormer):])
 }
 
-// masks returns the current configuration, and the secrets of earlier ones.
+// masks returns the current configuration, and the secrets of earlier configurations.
 func (r *Runtime) masks() (current *config.Snapshot, former []string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

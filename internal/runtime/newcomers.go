@@ -10,34 +10,36 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/transport"
 )
 
-// Rates for clients that open sessions, as multiples of limits.initializePerSecond.
+// These factors are multiplied by limits.initializePerSecond. The products limit how often clients
+// open sessions.
 const (
-	burstFactor    = 10 // the burst of one client, because clients open several sessions when they start
+	burstFactor    = 10 // the burst of every limiter, because clients open several sessions when they start
 	clientFactor   = 4  // the rate of all connections with the same address and client name
-	strangerFactor = 20 // the rate of all clients that have not been seen before
+	strangerFactor = 20 // the total rate of all clients that have not been seen before
 )
 
 const (
-	// maxDelay is the longest time that opening a session is delayed. If the delay would be
-	// longer, the client is refused. Because of the delay, a client in a loop must wait behind
-	// earlier clients.
+	// maxDelay is the maximum time for which opening a session is delayed. If the delay would be
+	// longer, Dragoman refuses the client. The delay slows down clients that open sessions in a
+	// loop.
 	maxDelay = 2 * time.Second
-	// maxDelayed is the largest number of delayed clients at the same time.
+	// maxDelayed is the maximum number of clients that are delayed at the same time.
 	maxDelayed = 1024
-	// maxNewcomers bounds the number of remembered connections, and of remembered clients.
+	// maxNewcomers is the maximum number of entries in each of the tables conns and clients.
 	maxNewcomers = 4096
 )
 
 // newcomers limits how often a client may open a session, so that a client in a loop does not keep
-// others from opening theirs. Each authenticated client has the configured rate. Without
+// other clients from opening sessions. Each authenticated client has the configured rate. Without
 // authentication, each connection has this rate. All connections with the same address and client
 // name share a multiple of the rate. So a client cannot gain much by opening more connections. All
-// new names share another multiple, so a client cannot gain much by using new names.
+// clients with new names share another multiple of the rate, so a client cannot gain much by
+// changing its name.
 //
 // Opening a session takes a token from each of the client's buckets. If a bucket is empty, the
-// client waits for a token. If the wait would be too long, the client is refused.
+// client waits for a token. If the wait would be longer than maxDelay, Dragoman refuses the client.
 type newcomers struct {
-	perSecond int // the configured rate; 0 allows everything
+	perSecond int // the configured rate; 0 means no limit
 
 	mu        sync.Mutex
 	conns     buckets[uint64]
@@ -46,8 +48,8 @@ type newcomers struct {
 	delayed   int
 }
 
-// allow reports whether a client may open a session, and if not, when to try again. It
-// waits for at most maxDelay.
+// allow reports whether a client may open a session, and if not, when to try again. allow waits for
+// at most maxDelay.
 func (n *newcomers) allow(ctx context.Context, who transport.Newcomer) (retryAfter time.Duration, ok bool) {
 	if n.perSecond <= 0 {
 		return 0, true
@@ -132,7 +134,7 @@ type bucket struct {
 	again bool // the client has opened a session more than once
 }
 
-// of returns the limiter of a key. known is true if the table already had it.
+// of returns the limiter of a key. known is true if the table already contained the limiter.
 func (b *buckets[K]) of(key K, perSecond int, now time.Time) (l *rate.Limiter, known bool) {
 	if there := b.all[key]; there != nil {
 		there.again = true
@@ -149,9 +151,9 @@ func (b *buckets[K]) of(key K, perSecond int, now time.Time) (l *rate.Limiter, k
 	return l, false
 }
 
-// forget removes a few clients to make room. It first removes clients that opened only one session
-// and have a full bucket. Such a client only counts as new again. Then forget removes the clients
-// with the most tokens, because these clients lose the least.
+// forget removes entries to make room. It first removes the full buckets of clients that opened
+// only one session. Such a client is then treated as a new client. If forget must remove more
+// entries, it prefers buckets with many tokens, because they differ least from new buckets.
 func (b *buckets[K]) forget(now time.Time) {
 	full := func(e *bucket) bool { return e.TokensAt(now) >= float64(e.Burst()) }
 	for key, e := range b.all {

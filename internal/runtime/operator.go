@@ -11,7 +11,8 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/upstream"
 )
 
-// This file has the operations on servers, and what operators see in addition to Report.
+// This file contains the operations on servers, and the data that operators get in addition to
+// Report.
 
 // ErrNoServer is the error of operations on a server that is disabled or not configured.
 var ErrNoServer = errors.New("the server is disabled or not configured")
@@ -19,7 +20,7 @@ var ErrNoServer = errors.New("the server is disabled or not configured")
 // Operation is what an operator can do with a server.
 type Operation string
 
-// The operations; see the methods of upstream.Upstream.
+// These are the operations; see the methods of upstream.Upstream with the same names.
 const (
 	OpStart   Operation = "start"
 	OpStop    Operation = "stop"
@@ -62,11 +63,11 @@ func (r *Runtime) server(name string) *server {
 // ClientReport describes a client and the endpoint that it uses.
 type ClientReport struct {
 	downstream.ClientReport
-	Path   string // the path of the endpoint
+	Path   string // the URL path of the endpoint
 	Server string // the only server of the endpoint; "" for the merged endpoint
 }
 
-// ClientReports returns the clients of all endpoints, by endpoint.
+// ClientReports returns the clients of all endpoints, grouped by endpoint.
 func (r *Runtime) ClientReports() (out []ClientReport) {
 	p := r.projects[defaultProject]
 	r.mu.Lock()
@@ -104,19 +105,19 @@ func (r *Runtime) Lists() *Lists {
 	return &Lists{r, g}
 }
 
-// Of returns the list of each server for a method, in the order of the configuration. It does not
-// read the lists from the servers.
+// Of returns the last known list of each server for a list method such as tools/list. The servers
+// are in the order of the configuration. Of sends no requests.
 func (l *Lists) Of(method string) []catalog.Items { return l.gateway.Items(method) }
 
 // Refresh reads one list of one server, if the server is ready and the list is not fresh, and waits
-// a moment for the result. It does not open a server.
+// a short time for the result. It does not open a server.
 func (l *Lists) Refresh(ctx context.Context, server, method string) {
 	if x := l.runtime.server(server); x != nil && x.Status().State == upstream.Ready {
 		l.gateway.Refresh(ctx, server, method)
 	}
 }
 
-// Offered returns the name of a tool or prompt in the merged list.
+// Offered returns the name that a server's tool or prompt has in the merged list.
 func (l *Lists) Offered(server, name string) string { return l.gateway.Offered(server, name) }
 
 // Config returns the configuration of a server. It returns false if the server is disabled or not

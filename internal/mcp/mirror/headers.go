@@ -18,7 +18,7 @@ const MaxSafe = 1<<53 - 1
 // HeadersFor returns the headers for a call. arguments is the span of the call's arguments in raw,
 // which must have been scanned. Null and absent values get no header (2026-07-28 §Streamable HTTP,
 // table of "Server Behavior for Custom Headers"). Objects and arrays do not get headers either,
-// because a schema must not mirror them.
+// because the specification does not allow a schema to mirror them.
 func HeadersFor(params []Param, raw []byte, arguments jsonrpc.Span) []Header {
 	var out []Header
 	for i := range params {
@@ -28,8 +28,8 @@ func HeadersFor(params []Param, raw []byte, arguments jsonrpc.Span) []Header {
 		switch jsonrpc.KindOf(raw, at) {
 		case '"':
 			s, _ := jsonrpc.Text(raw, at)
-			// Half of a surrogate pair cannot be encoded in UTF-8. Most writers replace it by
-			// U+FFFD.
+			// Half of a surrogate pair cannot be encoded in UTF-8. Like most JSON libraries, this
+			// code replaces it by U+FFFD.
 			text = EncodeValue(jsonrpc.Shown(s))
 		case '0':
 			text = string(at.Of(raw))
@@ -63,9 +63,9 @@ func CheckHeaders(params []Param, raw []byte, arguments jsonrpc.Span, got []Head
 	return nil
 }
 
-// CheckValue checks a header that must be present exactly once, such as Mcp-Name. Its decoded value
-// must equal the value in the body. got contains the header's values as received. The error has no
-// id.
+// CheckValue checks a header that must be present exactly once, such as Mcp-Name. The decoded value
+// of the header must equal body, the value in the request body. got contains the values of the
+// header as received. The error has no id.
 func CheckValue(name string, got []string, body string) *jsonrpc.Error {
 	switch len(got) {
 	case 0:
@@ -150,9 +150,9 @@ func differ(name, header, body string) *jsonrpc.Error {
 	return mismatch(name + " header value '" + excerpt.Cut(header, maxRepeated) + "' does not match body value '" + excerpt.Cut(body, maxRepeated) + "'")
 }
 
-// integer returns the value of a decimal number in any notation (42, 42.0, 4.2e1). It returns
-// false if the text is not a number, not an integer or not within ±MaxSafe. It does not use
-// float64, because float64 would round.
+// integer returns the value of a decimal number in any notation (42, 42.0, 4.2e1). It returns false
+// if s is not the text of an integer between -MaxSafe and MaxSafe. It does not use float64, because
+// float64 would round 1.00000000000000000001 to 1.
 func integer(s string) (int64, bool) {
 	rest, negative := strings.CutPrefix(s, "-")
 	mantissa, exponent, hasExp := cutByte(rest, 'e', 'E')
@@ -167,7 +167,7 @@ func integer(s string) (int64, bool) {
 			return 0, false
 		}
 		if unsigned = strings.TrimLeft(unsigned, "0"); len(unsigned) > 6 {
-			unsigned = "999999" // larger than the exponent of any valid value
+			unsigned = "999999" // limits the exponent, so that Atoi cannot overflow
 		}
 		exp, _ = strconv.Atoi("0" + unsigned)
 		if exponent[0] == '-' {

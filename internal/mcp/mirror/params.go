@@ -16,7 +16,7 @@ const (
 )
 
 // MaxParams is the maximum number of mirrored parameters of one tool. The specification sets no
-// limit, but HTTP implementations limit the header section.
+// limit, but HTTP implementations limit the total size of the headers.
 const MaxParams = 64
 
 // maxRepeated limits how many bytes of a peer's text are quoted in an error or a log.
@@ -32,10 +32,10 @@ type Param struct {
 	Header string
 }
 
-// SchemaError is the reason why a tool's inputSchema is invalid. Clients and servers that use
-// mirrored headers do not list such a tool.
+// SchemaError is the reason why the x-mcp-header in a tool's inputSchema is invalid. A client of
+// 2026-07-28 over HTTP must not accept such a tool.
 type SchemaError struct {
-	At     string // JSON pointer to the schema with the annotation
+	At     string // quoted JSON pointer to the schema that contains x-mcp-header, or "the root"
 	Reason string
 }
 
@@ -43,14 +43,14 @@ func (e *SchemaError) Error() string {
 	return annotation + " at " + e.At + " " + e.Reason
 }
 
-// ParseParams returns the parameters that an inputSchema mirrors, in order. schema is the span of
-// the inputSchema in raw. ParseParams returns nil if the schema is absent or not an object. The
-// error is a *SchemaError for the first annotation that violates a constraint of 2026-07-28
-// §Streamable HTTP, "Schema Extension". raw must have been scanned.
+// ParseParams returns the parameters that an inputSchema mirrors, in the order of the schema.
+// schema is the span of the inputSchema in raw. ParseParams returns nil if the schema is absent or
+// not an object. The error is a *SchemaError for the first annotation that violates a constraint of
+// 2026-07-28 §Streamable HTTP, "Schema Extension". raw must have been scanned by package jsonrpc.
 func ParseParams(raw []byte, schema jsonrpc.Span) ([]Param, error) {
 	text := schema.Of(raw)
 	if !bytes.Contains(text, []byte(annotation)) && bytes.IndexByte(text, '\\') < 0 {
-		return nil, nil // nearly every tool has no annotation
+		return nil, nil // fast path: most schemas do not contain x-mcp-header
 	}
 	p := parser{raw: raw}
 	if err := p.schema(schema, nil, nil, true); err != nil {
@@ -64,9 +64,9 @@ type parser struct {
 	params []Param
 }
 
-// schema checks one schema. at is its location, and path contains the property names that lead to
-// it. reachable says that the path from the root to the schema uses no keyword except "properties".
-// The depth is bounded, because the scan of raw has checked it.
+// schema checks the schema s. at contains all member names on the way from the root to s, and path
+// only the names of properties. reachable says that every keyword on the way is "properties". The
+// recursion depth is bounded, because the scan of raw limits the nesting.
 func (p *parser) schema(s jsonrpc.Span, at, path []string, reachable bool) error {
 	for m := range jsonrpc.Members(p.raw, s) {
 		key, _ := jsonrpc.Text(p.raw, m.Key)
@@ -107,8 +107,8 @@ func (p *parser) named(s jsonrpc.Span, at []string) error {
 	return nil
 }
 
-// other checks a value that is a schema or contains schemas. Such schemas are not reachable in the
-// sense of the method schema.
+// other checks a value that is a schema or contains schemas. It passes false to the method schema
+// as reachable.
 func (p *parser) other(s jsonrpc.Span, at []string) error {
 	switch jsonrpc.KindOf(p.raw, s) {
 	case '{':
@@ -180,7 +180,7 @@ func pointer(at []string) string {
 	return strconv.Quote(excerpt.Cut(s, maxRepeated))
 }
 
-// isToken reports whether s is 1*tchar (RFC 9110 §5.6.2).
+// isToken reports whether s is an HTTP token, which is 1*tchar (RFC 9110 §5.6.2).
 func isToken(s string) bool {
 	for i := range len(s) {
 		switch c := s[i]; {

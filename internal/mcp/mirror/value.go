@@ -18,10 +18,10 @@ type Header struct{ Name, Value string }
 // ErrValue means that a header value is not a valid encoding of a text.
 var ErrValue = errors.New("invalid header value")
 
-// EncodeValue returns the header value for a text. If the text is visible ASCII, with spaces
-// and tabs only inside, and does not look encoded, it is used unchanged. Otherwise the value is
-// the UTF-8 text in Base64 between the sentinels (2026-07-28 §Streamable HTTP, "Value
-// Encoding"). The result never contains a line end.
+// EncodeValue returns the header value for a text. If plain(s) is true and s does not look like an
+// encoded value, EncodeValue returns s unchanged. Otherwise it returns the Base64 form of s between
+// sentinel and sentinelEnd (2026-07-28 §Streamable HTTP, "Value Encoding"). The result never
+// contains a line break.
 func EncodeValue(s string) string {
 	if plain(s) && !(strings.HasPrefix(s, sentinel) && strings.HasSuffix(s, sentinelEnd)) {
 		return s
@@ -32,16 +32,16 @@ func EncodeValue(s string) string {
 	return string(append(b, sentinelEnd...))
 }
 
-// DecodeValue returns the text of a header value, without the white space around it
-// that HTTP allows (RFC 9110 §5.5). It returns ErrValue if the value is neither plain
-// nor the canonical Base64 of UTF-8.
+// DecodeValue returns the text that a header value encodes. It first removes leading and trailing
+// spaces and tabs, which HTTP allows (RFC 9110 §5.5). It returns ErrValue if the value is not
+// allowed in a header, if the Base64 is invalid, or if the decoded bytes are not UTF-8.
 func DecodeValue(h string) (string, error) {
 	h = strings.Trim(h, " \t")
 	if !plain(h) {
 		return "", ErrValue
 	}
-	// The sentinels must match exactly and must not overlap. In "=?base64?=" they overlap, so it is
-	// plain text.
+	// The sentinels must match exactly and must not overlap. The sentinels overlap in "=?base64?=",
+	// so this value is plain text.
 	if len(h) < len(sentinel)+len(sentinelEnd) || !strings.HasPrefix(h, sentinel) || !strings.HasSuffix(h, sentinelEnd) {
 		return h, nil
 	}
