@@ -8,11 +8,11 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 )
 
-// fill replaces the placeholders in Dragoman's own instructions with facts about the client that
-// reads them: {{client.name}}, {{client.version}}, {{revision}} and {{project}}. The name and the
-// version come from the client, so they are cut and made printable. Unknown placeholders stay, and
-// placeholders in a value are not replaced. When the inserted values have reached maxInstructions
-// bytes, the other placeholders stay.
+// fill replaces the placeholders {{client.name}}, {{client.version}}, {{revision}} and {{project}}
+// in Dragoman's own instructions. The name and the version come from the client, so fill cuts them
+// and makes them printable. It does not replace unknown placeholders, or placeholders in an
+// inserted value. After fill has inserted maxInstructions bytes, it does not replace any more
+// placeholders.
 func fill(text, project string, f *mcp.ClientInfo) string {
 	if !strings.Contains(text, "{{") {
 		return text
@@ -29,7 +29,7 @@ func fill(text, project string, f *mcp.ClientInfo) string {
 		if closed && added < maxInstructions {
 			value, known = placeholder(strings.TrimSpace(name), project, f)
 		}
-		if !known { // the text after the braces may contain a placeholder
+		if !known { // keep the braces, and look for placeholders in the text after them
 			b.WriteString("{{")
 			text = rest
 			continue
@@ -60,8 +60,8 @@ func placeholder(name, project string, f *mcp.ClientInfo) (value string, known b
 // unknown is the value of a placeholder if the client did not send the value.
 const unknown = "unknown"
 
-// member returns a member of the client's Implementation object on one line. key is the name of the
-// member, which is a string. If there is none, member returns unknown.
+// member returns the string that the client's Implementation object has under key, on one line. If
+// there is no such string, member returns unknown.
 func member(f *mcp.ClientInfo, key string) string {
 	if f == nil {
 		return unknown

@@ -10,7 +10,8 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/gateway"
 )
 
-// defaultProject is the project of paths without /p/. It is the only project so far.
+// defaultProject is the name of the only project so far. A path that does not begin with /p/ is in
+// this project.
 const defaultProject = "default"
 
 // project is a set of servers and their endpoints. Runtime.mu guards the fields of a project,
@@ -20,7 +21,7 @@ type project struct {
 	joined  *mount // the endpoint of all servers; exists as long as the Runtime
 	gateway *gateway.Merged
 	single  map[string]*mount          // the endpoints of single servers, by server name
-	singles map[string]*gateway.Single // the handlers of these endpoints
+	singles map[string]*gateway.Single // the handlers of the endpoints in single, by server name
 }
 
 // mount is an endpoint with the handle that serves its clients.
@@ -32,7 +33,7 @@ type mount struct {
 }
 
 // replace makes h the handler for clients. The parameter to contains the servers that h can reach.
-// replace returns the old generation, which is nil the first time, and the servers of that
+// replace returns the old generation, which is nil on the first call, and the servers of that
 // generation.
 func (m *mount) replace(h downstream.Handler, to []*server) (*Generation, []*server) {
 	for _, x := range to {
@@ -70,9 +71,9 @@ func (r *Runtime) newMount(name string) *mount {
 	return m
 }
 
-// planLocked creates the handlers of a project for a configuration. enabled contains the settings
-// of the servers in order. planLocked returns the new handler of each mount. It adds to l all
-// objects that are no longer used.
+// planLocked creates the handlers of a project for a configuration. enabled[i] contains the
+// settings of order[i]. planLocked returns a move for each mount that needs a new handler. It adds
+// the objects that are no longer used to l.
 func (r *Runtime) planLocked(p *project, s *config.Snapshot, order []*server, enabled []config.Server, l *leaving) (moves []move) {
 	g := &gateway.Merged{
 		Bridge: r.bridge, Policy: r.opts.Policy, Project: p.name, Listens: &r.listens, Names: catalog.Names{Separator: s.Separator}, Identity: r.identity(s, p.name),

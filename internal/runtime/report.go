@@ -15,11 +15,11 @@ import (
 type Report struct {
 	Configured time.Time // the time of the last Apply
 	Draining   bool
-	Endpoints  []EndpointReport // the endpoints by name; the merged endpoint comes first
+	Endpoints  []EndpointReport // the merged endpoint, followed by the others, sorted by server name
 	Servers    []ServerReport   // the servers in the order of the configuration
 	Lists      []catalog.ListReport
 	Parked     []bridge.ParkedReport
-	Listens    map[string]int // the number of open listens of each client
+	Listens    map[string]int // the number of open listens of each party
 }
 
 // EndpointReport describes one endpoint.
@@ -27,7 +27,7 @@ type EndpointReport struct {
 	Path          string
 	Server        string         // the only server of the endpoint; "" for the merged endpoint
 	Conversations map[string]int // the number of sessions with clients, by transport
-	Requests      int            // running requests that do not belong to a session
+	Requests      int            // the number of running requests without a session
 }
 
 // ServerReport describes one server.
@@ -37,7 +37,8 @@ type ServerReport struct {
 	Clean func(string) string
 }
 
-// Report returns the state of all endpoints and servers. It does not ask servers and does not wait.
+// Report returns the state of all endpoints and servers. It sends no requests to servers and does
+// not wait for them.
 func (r *Runtime) Report() *Report {
 	p := r.projects[defaultProject]
 	r.mu.Lock()

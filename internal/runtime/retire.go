@@ -7,7 +7,7 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/upstream"
 )
 
-// leaving has the generations, servers and endpoints that an Apply has replaced or removed.
+// leaving contains the generations, servers and endpoints that an Apply has replaced or removed.
 type leaving struct {
 	generations []held
 	gateways    []*gateway.Merged
@@ -29,7 +29,8 @@ func (l *leaving) add(g *Generation, servers []*server) {
 	}
 }
 
-// retire releases each object in l as soon as no call uses it any more. It does not wait.
+// retire closes the objects in l in the background, after the calls that use them have ended. See
+// remove for the limit.
 func (r *Runtime) retire(l leaving) {
 	for _, x := range l.servers {
 		x.release() // the configuration no longer uses the server
@@ -54,7 +55,7 @@ func (r *Runtime) retire(l leaving) {
 	}
 }
 
-// remove closes servers, and then their endpoints. Before that, it waits until no call uses the
+// remove closes servers, and then their endpoints. Before that, remove waits until no call uses the
 // servers any more, but at most for Options.Drain.
 func (r *Runtime) remove(servers []*server, mounts []*mount) {
 	limit := r.opts.Drain

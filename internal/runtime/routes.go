@@ -9,8 +9,9 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/transport/httpdoor"
 )
 
-// Routes registers the paths of all endpoints on mux: the paths of the default project, and of each
-// project below /p/. Each request looks up its project and its server by name.
+// Routes registers the paths of all endpoints on mux. Paths below /p/{project}/ are for that
+// project, and all other paths are for the default project. The handler looks up the project and
+// the server for each request.
 func (r *Runtime) Routes(mux *http.ServeMux) {
 	for _, prefix := range []string{"/", "/p/{project}/", "/s/{server}/", "/p/{project}/s/{server}/"} {
 		for _, leaf := range leaves {
@@ -19,8 +20,8 @@ func (r *Runtime) Routes(mux *http.ServeMux) {
 	}
 }
 
-// serve answers a request for an endpoint. A project that does not exist gets the same
-// answer as any other unknown path.
+// serve answers a request for an endpoint. If the project does not exist, the response is the same
+// as for an unknown path.
 func (r *Runtime) serve(w http.ResponseWriter, req *http.Request, leaf string) {
 	p := r.projects[cmp.Or(req.PathValue("project"), defaultProject)]
 	if p == nil {

@@ -24,8 +24,8 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/work"
 )
 
-// DrainLimit is how long running calls may continue after the process was told to stop, or
-// after their server was removed from the configuration.
+// DrainLimit is how long running calls may continue after the process begins to stop, or after
+// their server was removed from the configuration.
 const DrainLimit = 30 * time.Second
 
 // Options are the options of New. Config, Log, Guard and Budget must be set.
@@ -44,8 +44,8 @@ type Options struct {
 	Version string
 	// Exposed means that clients may be on other machines; see upstream.Options.
 	Exposed bool
-	// Policy decides about each call. The chain is still empty, so it allows every call. Future
-	// steps belong in this order: authorise, limit, confirm, redact, audit.
+	// Policy decides which calls are allowed. The chain is still empty, so it allows every call.
+	// Future steps must be in this order: authorise, limit, confirm, redact, audit.
 	Policy policy.Chain
 }
 
@@ -60,15 +60,15 @@ type Runtime struct {
 	newcomers newcomers
 	texts     instructions
 	endpoints *Endpoints
-	retired   work.Group          // goroutines that wait for replaced generations to end
+	retired   work.Group          // goroutines that close replaced gateways and removed servers
 	projects  map[string]*project // the projects by name; the map does not change
 
 	mu       sync.Mutex
 	snapshot *config.Snapshot
-	former   []string           // the secrets of earlier configurations, oldest first; the slice is replaced but never changed
+	former   []string           // the secrets of earlier configurations, oldest first; Apply replaces the slice and never changes its elements
 	since    time.Time          // the time of the last Apply
-	servers  map[string]*server // the servers by name and fingerprint
-	order    []*server          // the servers in the order of the configuration
+	servers  map[string]*server // the enabled servers by name and fingerprint
+	order    []*server          // the enabled servers in the order of the configuration
 	draining bool
 }
 
@@ -82,7 +82,7 @@ func New(o Options) *Runtime {
 	return r
 }
 
-// changed is called by upstreams when their lists have changed.
+// changed is called by an upstream when one of its lists has changed.
 func (r *Runtime) changed(server, kind string) {
 	for _, g := range r.gateways() {
 		g.Changed(server, kind)
@@ -101,9 +101,9 @@ func (r *Runtime) gateways() (all []*gateway.Merged) {
 	return all
 }
 
-// Apply makes a configuration the current one. Servers with unchanged settings keep running.
-// Other servers are closed when their last earlier call has ended, or at the latest after
-// Options.Drain.
+// Apply replaces the current configuration. Servers with unchanged settings keep running. All other
+// servers of the old configuration are closed in the background after their running calls have
+// ended, but at the latest after Options.Drain.
 func (r *Runtime) Apply(s *config.Snapshot) {
 	h := r.hooks
 	h.Dialects = s.Look()
@@ -152,8 +152,8 @@ func (r *Runtime) Apply(s *config.Snapshot) {
 }
 
 // identity returns the name, title and version with which Dragoman describes itself. Environment
-// variables override the configuration, so that a container needs no file. project is the value of
-// the placeholder {{project}} in the instructions.
+// variables override the configuration, so that a container needs no configuration file. project is
+// the value of the placeholder {{project}} in the instructions.
 func (r *Runtime) identity(s *config.Snapshot, project string) catalog.Identity {
 	or := func(env, value string) string {
 		if v := os.Getenv(env); v != "" {
@@ -177,7 +177,7 @@ func (r *Runtime) identity(s *config.Snapshot, project string) catalog.Identity 
 	return f
 }
 
-// Current returns the configuration of the last Apply. It returns nil before the first.
+// Current returns the configuration of the last Apply. It returns nil before the first Apply.
 func (r *Runtime) Current() *config.Snapshot {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -185,8 +185,8 @@ func (r *Runtime) Current() *config.Snapshot {
 }
 
 // Warm starts to open all servers that are not lazy, so that the first client does not have to
-// wait. After that, a server that fails or ends is opened again in the background. Warm itself does
-// not wait.
+// wait. After that, such a server is opened again in the background whenever it fails or ends. Warm
+// does not wait for the servers.
 func (r *Runtime) Warm() {
 	r.mu.Lock()
 	order := r.order
@@ -203,11 +203,10 @@ func (r *Runtime) Warm() {
 	}
 }
 
-// Endpoints returns the endpoints of all servers, including the merged one.
+// Endpoints returns the endpoints of all servers, including the merged endpoint.
 func (r *Runtime) Endpoints() *Endpoints { return r.endpoints }
 
-// Clients returns the endpoint for a client on a pipe: all servers of the default
-// project.
+// Clients returns the merged endpoint of the default project, for a client on a pipe.
 func (r *Runtime) Clients() *downstream.Endpoint {
 	return r.projects[defaultProject].joined.clients
 }
@@ -235,8 +234,8 @@ func (r *Runtime) drainSingles() {
 	}
 }
 
-// Close closes all endpoints and servers, and waits until nothing is running. Each server may use
-// the given time to exit by itself.
+// Close closes all endpoints and servers, and waits until they have stopped. It kills the processes
+// that have not exited within limit.
 func (r *Runtime) Close(limit time.Duration) {
 	r.endpoints.Close()
 	r.drainSingles()

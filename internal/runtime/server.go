@@ -23,19 +23,19 @@ import (
 // StopLimit is how long a server may take to exit by itself before it is killed.
 const StopLimit = 10 * time.Second
 
-// server implements gateway.Upstream with an *upstream.Upstream, and counts its users. The users
-// are the current configuration, each generation that can reach the server and is not idle, and
-// leases. Leases count because a parked call may continue after the request in which it began, and
-// after the generation of that request.
+// server implements gateway.Upstream with an *upstream.Upstream, and counts the users of the
+// server. The users are the current configuration, each generation that can reach the server and is
+// not idle, and leases. Leases are counted because a parked call may continue after its generation
+// is idle.
 type server struct {
 	*upstream.Upstream
 	users   atomic.Int64
 	once    sync.Once
 	idle    chan struct{} // closed when the last user has left
-	leaving func()        // the method value of release, created once so that a lease does not allocate
+	leaving func()        // the method value of release, created once so that Acquire does not allocate it
 }
 
-// newServer returns a server with one user.
+// newServer returns a server with one user, the current configuration.
 func newServer(u *upstream.Upstream) *server {
 	s := &server{Upstream: u, idle: make(chan struct{})}
 	s.users.Store(1)
@@ -71,15 +71,15 @@ func (s *server) Acquire(ctx context.Context, f *mcp.ClientInfo, need mcp.Need) 
 	return l, nil
 }
 
-// Hooks has the values that NewUpstream needs besides the configuration of a server. Log must
+// Hooks contains the values that NewUpstream needs besides the configuration of a server. Log must
 // be set.
 type Hooks struct {
 	Log *slog.Logger
 	// Events receives the events of upstreams. If it is nil, nothing is published.
 	Events *event.Publisher
-	// Changed is called when lists of a server have changed; see gateway.Merged.Changed.
+	// Changed, if set, is called when a list of a server has changed; see gateway.Merged.Changed.
 	Changed func(server, kind string)
-	// Version is the version of Dragoman that servers get; "" means "devel".
+	// Version is the version that Dragoman reports to servers; "" means "devel".
 	Version string
 	// Recent records the stderr of servers. If it is nil, only the lines that errors quote are kept.
 	Recent *logring.Ring
@@ -87,7 +87,7 @@ type Hooks struct {
 	OneClient bool
 	// Exposed means that clients may be on other machines; see upstream.Options.
 	Exposed bool
-	// Dialects are the profiles to detect. Nil means the built-in profiles.
+	// Dialects are the profiles that Dragoman can detect. Nil means the built-in profiles.
 	Dialects []*dialect.Profile
 }
 
@@ -125,7 +125,7 @@ func NewUpstream(c config.Server, h Hooks) *upstream.Upstream {
 	}
 	switch p := c.Profile; {
 	case p != nil && p.Bridge == dialect.CodexAppServer:
-		spec.Adapter, spec.Dialect = worker(p), nil // the adapter translates the worker's protocol to MCP
+		spec.Adapter, spec.Dialect = worker(p), nil // the adapter translates between the protocol of the app-server and MCP
 	case p == nil:
 		spec.AdapterFor = func(name string) upstream.Adapter {
 			if name != handshake.DialectAppServer {
@@ -148,8 +148,8 @@ func timesOf(c config.Server) upstream.Times {
 	return upstream.Times{Start: c.StartTimeout, Idle: c.CallTimeout, Hard: c.CallMax, Ping: c.Ping}
 }
 
-// info returns the Implementation object for sessions that do not belong to a client. An empty
-// version means "devel".
+// info returns the Implementation object for sessions that Dragoman opens without a client. An
+// empty version means "devel".
 func info(version string) []byte {
 	if version == "" {
 		version = "devel"
@@ -157,8 +157,8 @@ func info(version string) []byte {
 	return append(jsonrpc.AppendQuote([]byte(`{"name":"dragoman","version":`), version), '}')
 }
 
-// CloseAll closes upstreams at the same time and waits for them. After the time limit, it kills the
-// processes that have not exited.
+// CloseAll closes upstreams concurrently and waits until they are closed. After the time limit, it
+// kills the processes that have not exited.
 func CloseAll(all []*upstream.Upstream, limit time.Duration) {
 	ctx, cancel := context.WithTimeout(context.Background(), limit)
 	defer cancel()

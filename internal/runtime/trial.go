@@ -19,9 +19,10 @@ import (
 // TrialOptions are the options of Try. Server must be set.
 type TrialOptions struct {
 	Server   config.Server
-	Dialects []*dialect.Profile // the profiles to detect; nil means the built-in ones
+	Dialects []*dialect.Profile // the profiles that Dragoman can detect; nil means the built-in profiles
 	Version  string
-	// Stop is the time in which the server may exit by itself at the end. 0 means StopLimit.
+	// Stop is how long the server may take to exit by itself at the end of the trial. 0 means
+	// StopLimit.
 	Stop time.Duration
 }
 
@@ -40,9 +41,9 @@ type Trial struct {
 	Clean func(string) string
 }
 
-// Try opens a server once, reads its lists, closes it, and waits until it has ended. No client sees
-// the server. Try calls no tool, and does not open the server again after a failure. If ctx ends,
-// Trial.Failure says so.
+// Try opens a server once, reads its lists, closes the server, and waits until the server has
+// stopped. No client sees the server. Try calls no tool, and does not open the server again after a
+// failure. If ctx ends, Trial.Failure says so.
 func Try(ctx context.Context, o TrialOptions) Trial {
 	t := Trial{Clean: redactor(o.Server), Counts: map[string]int{}}
 	u := NewUpstream(o.Server, Hooks{Log: slog.New(slog.DiscardHandler), Events: &event.Publisher{}, Version: o.Version, Dialects: o.Dialects})
@@ -70,7 +71,7 @@ func Try(ctx context.Context, o TrialOptions) Trial {
 	return t
 }
 
-// count reads the lists that a server declares.
+// count reads the lists that the server declares, and stores their lengths in t.Counts.
 func (t *Trial) count(ctx context.Context, u *upstream.Upstream, facts *mcp.ClientInfo, capabilities []byte) error {
 	for _, method := range []string{mcp.MethodListTools, mcp.MethodListResources, mcp.MethodListTemplates, mcp.MethodListPrompts} {
 		x := mcp.LookupMethod(method)
@@ -84,7 +85,7 @@ func (t *Trial) count(ctx context.Context, u *upstream.Upstream, facts *mcp.Clie
 		case method == mcp.MethodListTools || ctx.Err() != nil:
 			return err
 		}
-		// Ignore the error, because some servers declare resources but do not have both
+		// Ignore the error, because some servers declare resources but support only one of
 		// resources/list and resources/templates/list.
 	}
 	return nil

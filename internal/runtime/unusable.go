@@ -7,7 +7,7 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/failure"
 )
 
-// unusable is the error of a server with a configuration that uses an unset environment variable.
+// unusable is the error of a server whose configuration uses an unset environment variable.
 type unusable struct {
 	server  string
 	problem config.Problem
@@ -23,7 +23,7 @@ func unusableOf(c config.Server) error {
 }
 
 // UnusableFailure returns the failure of a server that is unusable because of a problem in its
-// configuration. The status shows the same failure.
+// configuration. The status of the server contains the same failure.
 func UnusableFailure(p config.Problem) *failure.Failure {
 	return failure.Of(&unusable{p.Server, p}, failure.Facts{Server: p.Server})
 }

@@ -16,20 +16,20 @@ import (
 
 // VisitOptions are the options of Runtime.Visit.
 type VisitOptions struct {
-	// Revision is the revision that the visitor uses. Unknown means mcp.LatestLegacy. A modern
-	// revision is refused.
+	// Revision is the revision that the visitor uses. Unknown means mcp.LatestLegacy. For a modern
+	// revision, Visit returns ErrModern.
 	Revision mcp.Revision
-	// Info is the visitor's Implementation object. Capabilities are its capabilities.
+	// Info is the visitor's Implementation object, and Capabilities is its capabilities object.
 	Info, Capabilities []byte
-	// Heard receives the notifications and the server requests that belong to a call. It must
-	// not block. A request waits for Visitor.Answer or Visitor.Refuse.
+	// Heard, if set, receives all notifications and server requests for the visitor. It must not
+	// block. Each server request must be answered with Visitor.Answer or Visitor.Refuse.
 	Heard func(*jsonrpc.Message)
 }
 
-// Visitor is a legacy client in this process, connected to the endpoint of one server. Its messages
-// are handled in the same way as those of other clients, so its calls appear in the metrics, in the
-// log and in the list of calls. Runtime.Visit creates a Visitor, and the caller must call Close.
-// Safe for concurrent use.
+// Visitor is a legacy client in this process, connected to the endpoint of one server. Dragoman
+// handles it like any other client, so its calls appear in the metrics, in the log and in the list
+// of calls. Runtime.Visit creates a Visitor, and the caller must call Close. Visitor is safe for
+// concurrent use.
 type Visitor struct {
 	conversation transport.Conversation
 	heard        func(*jsonrpc.Message)
@@ -81,9 +81,9 @@ func orObject(b []byte) []byte {
 // Close ends the session and cancels its running calls.
 func (v *Visitor) Close() { v.conversation.Close(mcp.ErrCancelled) }
 
-// Call sends a request with params, a valid JSON object, and waits for the answer. The answer is a
-// result or an error, in the form that clients get. If ctx ends, Call cancels the request at the
-// server and returns the cause of ctx.
+// Call sends a request and waits for the answer. params must be a valid JSON object. The answer is
+// a result or an error response, in the same form as for other clients. If ctx ends, Call cancels
+// the request and returns the cause of ctx.
 func (v *Visitor) Call(ctx context.Context, method string, params []byte) (*jsonrpc.Message, error) {
 	id := jsonrpc.IntID(v.lastID.Add(1))
 	m := jsonrpc.NewRequest(id, method, params)
@@ -122,7 +122,7 @@ func (v *Visitor) Refuse(ctx context.Context, id jsonrpc.ID, e *jsonrpc.Error) {
 	_ = v.conversation.OneWay(ctx, transport.Incoming{Msg: jsonrpc.NewFailure(id, e)})
 }
 
-// hear passes on a copy of a message that is not an answer.
+// hear passes a copy of the message b to v.heard if b is a request or a notification.
 func (v *Visitor) hear(b []byte) error {
 	m, err := jsonrpc.Scan(bytes.Clone(b), jsonrpc.Limits{Bytes: len(b) + 1})
 	if err != nil {
@@ -134,7 +134,7 @@ func (v *Visitor) hear(b []byte) error {
 	return nil
 }
 
-// outbox receives the messages that do not belong to a call.
+// outbox receives the messages that are sent outside of calls.
 type outbox struct{ v *Visitor }
 
 func (o outbox) Send(b []byte) error { return o.v.hear(b) }

@@ -19,22 +19,23 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/pattern"
 )
 
-// Limits of a schema that is compiled.
+// These are the limits of compiling a schema and of checking a value.
 const (
 	maxBytes  = 1 << 20
 	maxNested = 64
 	maxTokens = 100_000
-	// maxExponent bounds the exponents of numbers, and maxDigits their length. The library
-	// computes with exact fractions, and 1e999999999 would become a fraction with a billion
-	// digits.
+	// maxExponent is the maximum exponent of a number, and maxDigits is the maximum length of its
+	// text. They are needed because the jsonschema library computes with exact fractions, so
+	// 1e999999999 would become a number with a billion digits.
 	maxExponent = 400
 	maxDigits   = 1000
-	// maxWork bounds the number of schemas that one check may apply. Alternatives that refer to
-	// each other can cause an unlimited number, even in a schema of a few hundred bytes.
+	// maxWork limits how many times one check may apply a schema. Without this limit, even a schema
+	// of a few hundred bytes could cause a huge number, if its alternatives refer to each other.
 	maxWork = 1_000_000
-	// maxPatterns bounds the sum of the sizes of a schema's patterns, in instructions.
+	// maxPatterns limits the total number of the number of instructions that further patterns may
+	// have of all patterns in a schema.
 	maxPatterns = 50_000
-	// maxProblems bounds the problems that one check reports.
+	// maxProblems is the maximum number of problems that one check reports.
 	maxProblems = 20
 )
 
@@ -51,7 +52,8 @@ type noLoader struct{}
 
 func (noLoader) Load(string) (any, error) { return nil, errRemote }
 
-// formats lists the formats that the library checks for schemas of draft-07 and older.
+// formats lists the formats that the jsonschema library checks in schemas of draft-07 and older.
+// Compile turns these checks off.
 var formats = []string{
 	"date", "date-time", "duration", "email", "hostname", "idn-email", "idn-hostname", "ipv4", "ipv6", "iri", "iri-reference",
 	"json-pointer", "period", "regex", "relative-json-pointer", "semver", "time", "uri", "uri-reference", "uri-template", "uuid",
@@ -95,14 +97,14 @@ type anything string
 func (anything) MatchString(string) bool { return true }
 func (a anything) String() string        { return string(a) }
 
-// steps is what the patterns of a schema may cost during one check.
+// steps is the budget that all patterns of a schema share during one check.
 type steps struct {
 	pattern.Budget
-	short atomic.Int64 // counts the matches that were left out
+	short atomic.Int64 // counts the matches that were skipped because the budget was empty
 }
 
-// bounded is a pattern of a schema. If the patterns have used up the steps of a check, it matches
-// all texts, and the check ends with an error.
+// bounded is a pattern whose matches take steps from a budget. If the budget is too small for a
+// match, MatchString returns true, and Checker.Check returns an error.
 type bounded struct {
 	*pattern.Pattern
 	steps *steps
@@ -124,23 +126,23 @@ type patterns struct {
 	steps *steps
 }
 
-// compile compiles a pattern. Patterns are regular expressions of ECMA-262. Package regexp does
-// not support all of them, for example lookahead. Such patterns and patterns that are too large
-// are ignored, because the server checks its arguments anyway.
+// compile compiles a pattern. Patterns are regular expressions of ECMA-262. Package regexp does not
+// support all of them, for example lookahead. compile ignores unsupported patterns and patterns
+// that are too large, because the server checks the arguments anyway.
 func (p *patterns) compile(text string) (jsonschema.Regexp, error) {
 	if p.left <= 0 {
 		return anything(text), nil
 	}
 	c, err := pattern.Compile(text)
 	if err != nil {
-		p.left -= min(len(text), pattern.MaxBytes) // reading the text was work, too
+		p.left -= min(len(text), pattern.MaxBytes) // parsing the text took time, too
 		return anything(text), nil
 	}
 	p.left -= c.Size()
 	return bounded{c, p.steps}, nil
 }
 
-// compileError returns the reason why the library refuses a schema, in one sentence.
+// compileError returns the reason why the jsonschema library refuses a schema, in one sentence.
 func compileError(err error) error {
 	if errors.Is(err, errRemote) {
 		return errRemote
@@ -165,7 +167,8 @@ func compileError(err error) error {
 	return errors.New(excerpt.Line(err.Error(), 500))
 }
 
-// checkNumbers refuses numbers that the library would need too much time for.
+// checkNumbers returns an error if raw contains a number that would take the jsonschema library too
+// much time.
 func checkNumbers(raw []byte) error {
 	quoted := false
 	for i := 0; i < len(raw); i++ {
@@ -201,34 +204,35 @@ func checkNumbers(raw []byte) error {
 // Kind is the kind of a Problem.
 type Kind int
 
-// The kinds of problems.
+// These are the kinds of problems.
 const (
-	Invalid Kind = iota // the value has any problem except the following
+	Invalid Kind = iota // the value has a problem that no other kind describes
 	Missing             // the property Name is missing
 	Unknown             // the property Name is not allowed
 	Wrong               // the value has the wrong type
 )
 
-// Problem is one fault of a value.
+// Problem is one reason why a value does not match a schema.
 type Problem struct {
-	// Path is the path to the value: names of properties and indices of arrays. It is empty if the
-	// problem concerns the whole value. For Missing and Unknown, it is the path to the object.
+	// Path is the path to the wrong value: property names and array indices. It is empty for the
+	// checked value itself. For Missing and Unknown, it is the path to the object that lacks or
+	// contains the property.
 	Path []string
 	Kind Kind
-	Name string // the property, for Missing and Unknown
-	// Text is the rest of a sentence that begins with the value: "must be a number". Any text of
-	// the schema in Text is quoted and bounded.
+	Name string // the name of the property, for Missing and Unknown
+	// Text is the rest of a sentence that begins with the value: "must be a number". Text that
+	// comes from the schema is quoted and shortened.
 	Text string
 }
 
-// Check checks a JSON value and returns its problems, at most 20. It returns nil if the value is
-// valid. The error says in one sentence why the value cannot be checked.
+// Check checks a JSON value and returns at most 20 problems. It returns nil if the value is valid.
+// The error says in one sentence why the value cannot be checked.
 func (c *Checker) Check(value []byte) ([]Problem, error) {
 	if err := jsonrpc.Valid(value, jsonrpc.Limits{}); err != nil {
 		return nil, fmt.Errorf("the value cannot be parsed: %w", err)
 	}
 	if err := checkNumbers(value); err != nil {
-		// The value comes from the user, so this is not a fault of the schema.
+		// Say that the number is in the value, because Compile returns the same error for a schema.
 		return nil, fmt.Errorf("the value cannot be checked: %w", err)
 	}
 	doc, err := jsonschema.UnmarshalJSON(bytes.NewReader(value))
@@ -268,8 +272,8 @@ func (c *Checker) Check(value []byte) ([]Problem, error) {
 			}
 		}
 	}
-	// Put missing and unknown arguments first, because they explain more. The library returns the
-	// problems in a different order each time.
+	// Sort the problems, because the library returns them in a random order. Put missing and
+	// unknown properties first, because they help the user most.
 	slices.SortFunc(out, func(a, b Problem) int {
 		return cmp.Or(cmp.Compare(a.rank(), b.rank()), slices.Compare(a.Path, b.Path), cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.Name, b.Name), cmp.Compare(a.Text, b.Text))
 	})
@@ -289,8 +293,8 @@ func (p Problem) same(q Problem) bool {
 
 var errEndless = errors.New("the schema contains a reference to itself that never ends")
 
-// leaves returns the errors of a validation that have a specific cause. If no alternative fits, it
-// returns only the causes of the closest alternative; see nearest.
+// leaves returns the innermost errors of e that can be described. If a value matches no alternative
+// of anyOf or oneOf, leaves returns only the errors of the alternative that nearest chooses.
 func leaves(e *jsonschema.ValidationError) []*jsonschema.ValidationError {
 	switch e.ErrorKind.(type) {
 	case *kind.AnyOf, *kind.OneOf:
@@ -311,8 +315,8 @@ func leaves(e *jsonschema.ValidationError) []*jsonschema.ValidationError {
 	return out
 }
 
-// nearest returns the only alternative with the type of the value. It returns nil if no alternative
-// has this type, or more than one.
+// nearest returns the error of the only alternative that allows the type of the value. It returns
+// nil if there is no such alternative, or more than one.
 func nearest(e *jsonschema.ValidationError) *jsonschema.ValidationError {
 	var found *jsonschema.ValidationError
 	for _, c := range e.Causes {
@@ -336,7 +340,7 @@ func nearest(e *jsonschema.ValidationError) *jsonschema.ValidationError {
 	return found
 }
 
-// problems converts one error of the library to problems.
+// problems converts one error of the jsonschema library to problems.
 func problems(e *jsonschema.ValidationError) []Problem {
 	at := e.InstanceLocation
 	var out []Problem
@@ -365,7 +369,7 @@ func problems(e *jsonschema.ValidationError) []Problem {
 	return out
 }
 
-// describe returns the text of a Problem for an error of the library.
+// describe returns the text of a Problem for an error of the jsonschema library.
 func describe(e *jsonschema.ValidationError) string {
 	switch k := e.ErrorKind.(type) {
 	case *kind.Type:
@@ -422,7 +426,7 @@ func describe(e *jsonschema.ValidationError) string {
 	return "does not match the schema"
 }
 
-// alternatives describes the allowed types or values if a value fits none of several schemas,
+// alternatives returns the text of a Problem for a value that matches no schema of anyOf or oneOf,
 // or more than one schema of oneOf.
 func alternatives(e *jsonschema.ValidationError) string {
 	if one, ok := e.ErrorKind.(*kind.OneOf); ok && len(one.Subschemas) > 0 {

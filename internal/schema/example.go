@@ -9,42 +9,45 @@ import (
 
 // Limits of an example.
 const (
-	maxLevels   = 6   // levels
-	maxValues   = 100 // values in it
+	maxLevels   = 6   // nested levels of one example
+	maxValues   = 100 // values in one example
 	maxElements = 8   // elements of one array
 	maxPadding  = 60  // the largest minLength that an example satisfies by padding
-	optional    = 3   // optional properties that show the shape of an object
+	optional    = 3   // optional properties in an object that has no required properties
 )
 
-// Limits of all examples of one Examples, and the estimate for them.
+// maxSearched and maxWritten limit all examples of one Examples together. lookups is an estimate.
 const (
-	maxSearched = 64 << 20 // bytes of schemas that are searched
-	maxWritten  = 1 << 20  // bytes of defaults, choices, names and placeholders
-	lookups     = 16       // members that the example of one value looks up
+	maxSearched = 64 << 20 // bytes of schemas that Examples searches
+	maxWritten  = 1 << 20  // bytes of defaults, choices, names and placeholders that Examples writes
+	lookups     = 16       // how many members are looked up in the schema of each value
 )
 
-// formatted has an example of each common string format.
+// formatted contains an example of each common string format.
 var formatted = map[string]string{
 	"date": "1999-12-31", "date-time": "1999-12-31T12:00:00Z", "time": "12:00:00Z", "duration": "PT1H", "email": "user@example.com",
 	"hostname": "example.com", "ipv4": "192.0.2.1", "ipv6": "2001:db8::1", "uri": "https://example.com/", "url": "https://example.com/",
 	"uri-reference": "https://example.com/", "uuid": "123e4567-e89b-12d3-a456-426614174000",
 }
 
-// Examples makes examples. All its examples together have one budget, because a small schema can
-// describe a large value, and can need a long search. The zero Examples is ready for use.
+// Examples creates example values. All examples of one Examples share a budget, because even a
+// small schema can describe a large value or require a long search. The zero Examples is ready for
+// use.
 type Examples struct {
 	searched, written int // bytes
 }
 
 // Example returns a JSON value that fits the types, the choices and the simplest limits of a
-// schema. The value comes from the default, the examples or the choices in the schema. Otherwise it
-// is a placeholder of the right type. name is the name of the property that has the value. Objects
-// have only their required properties. Example returns nil if the budget is exhausted.
+// schema. If the schema has a default, examples or choices, Example uses one of these values.
+// Otherwise, it uses a placeholder of the right type. name is the name of the property that has the
+// value. An object gets only its required properties. Example returns nil if the budget is
+// exhausted.
 func (x *Examples) Example(v View, name string) []byte { return x.example(v, name, false) }
 
-// ExampleShape returns an example that shows a person what the value looks like. It does the same as
-// Example, with two differences. An object without required properties gets some of its optional
-// properties. A default that is an empty array or object does not count.
+// ExampleShape returns an example that shows a person what the value looks like. It does the same
+// as Example, with three differences. An object without required properties gets some of its
+// optional properties. A default that is an empty array or object is ignored. If the schema has
+// alternatives, the example follows the first alternative that is not null.
 func (x *Examples) ExampleShape(v View, name string) []byte { return x.example(v, name, true) }
 
 func (x *Examples) example(v View, name string, shape bool) []byte {
@@ -56,16 +59,16 @@ func (x *Examples) example(v View, name string, shape bool) []byte {
 	return value
 }
 
-// exhausted reports whether nothing is left of the budget.
+// exhausted reports whether the budget is exhausted.
 func (x *Examples) exhausted() bool { return x.searched > maxSearched || x.written > maxWritten }
 
-// write returns a part of an example, and counts it.
+// write returns value, which is a part of an example, and counts its bytes.
 func (x *Examples) write(value []byte) []byte {
 	x.written += len(value)
 	return value
 }
 
-// types does the same as View.Types, and counts.
+// types does the same as View.Types, and counts the bytes that it searches.
 func (x *Examples) types(v View) Types {
 	c := typeSearch{work: x.searched, maxWork: maxSearched}
 	t := v.types(0, &c)
@@ -73,7 +76,8 @@ func (x *Examples) types(v View) Types {
 	return t
 }
 
-// choice returns the first value of View.Choices, or nil. It does not read the others.
+// choice returns the first value of View.Choices, or nil. It does not build the list of all
+// choices.
 func (x *Examples) choice(v View) (first []byte) {
 	if one := v.JSON("const"); one != nil {
 		return one
@@ -99,7 +103,7 @@ func (x *Examples) choice(v View) (first []byte) {
 // exampler makes one example.
 type exampler struct {
 	*Examples
-	shape  bool // the example is one of ExampleShape
+	shape  bool // true for ExampleShape, false for Example
 	values int
 }
 
@@ -185,7 +189,7 @@ func hollow(raw []byte) bool {
 	return v.Kind() == '[' || v.Kind() == '{'
 }
 
-// members returns the properties that the example of an object has.
+// members returns the properties that the example of an object contains.
 func (x *exampler) members(v View) (out []Property) {
 	all := v.Properties()
 	for _, p := range all {
@@ -203,9 +207,9 @@ func (x *exampler) members(v View) (out []Property) {
 	return out
 }
 
-// exampleText returns a string with the format and the length that the schema requires.
-// If the schema requires no format, the string is the name in upper case, so that a reader sees
-// what to replace.
+// exampleText returns a string with the format and the length that the schema requires. If the
+// schema has no common format, the string is made from the name in upper case, so that a person
+// sees what to replace.
 func exampleText(v View, name string) string {
 	if s, ok := formatted[v.Text("format")]; ok {
 		return s

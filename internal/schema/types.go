@@ -9,7 +9,7 @@ import (
 // Types is a set of JSON types. The empty set means that the types are unknown.
 type Types uint8
 
-// The JSON types. Integer is an additional type of JSON Schema.
+// These are the types of JSON, and Integer, which only JSON Schema has.
 const (
 	String Types = 1 << iota
 	Integer
