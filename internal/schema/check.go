@@ -32,8 +32,7 @@ const (
 	// maxWork limits how many times one check may apply a schema. Without this limit, even a schema
 	// of a few hundred bytes could cause a huge number, if its alternatives refer to each other.
 	maxWork = 1_000_000
-	// maxPatterns limits the total number of the number of instructions that further patterns may
-	// have of all patterns in a schema.
+	// maxPatterns limits the total number of instructions of all patterns in a schema.
 	maxPatterns = 50_000
 	// maxProblems is the maximum number of problems that one check reports.
 	maxProblems = 20
@@ -122,7 +121,7 @@ func (b bounded) String() string { return b.Regexp().String() }
 
 // patterns compiles the patterns of one schema.
 type patterns struct {
-	left  int // instructions
+	left  int // the number of instructions that further patterns may have
 	steps *steps
 }
 

@@ -56,8 +56,8 @@ func (t Types) Describe() string {
 	return strings.Join(out, " or ")
 }
 
-// TypeOf returns the type of a JSON value: one type, or both Integer and Number. It returns no
-// type if b is not valid JSON.
+// TypeOf returns the type of a JSON value. For an integer, it returns both Integer and Number. It
+// returns the empty set if b is not valid JSON.
 func TypeOf(b []byte) Types {
 	b = []byte(strings.TrimSpace(string(b)))
 	if jsonrpc.Valid(b, jsonrpc.Limits{}) != nil {

@@ -7,23 +7,23 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
 )
 
-// These constants limit how deep a View follows references and alternatives, and how many of them
-// one method reads.
+// maxDepth limits how deep a View follows references and alternatives. maxSteps limits how many
+// schemas one search for types reads.
 const (
 	maxDepth = 8
 	maxSteps = 1000
 
-	typeLookups = 9 // members that the search for the types of one schema looks up
+	typeLookups = 9 // how many members View.types looks up in one schema
 )
 
 // View is a JSON Schema, or a part of one, in the bytes of a message. The zero View is an
 // unknown schema: it has no types and no properties.
 type View struct {
 	raw      []byte
-	root, at jsonrpc.Span // root is the whole document, which references need; at is this part of the document
+	root, at jsonrpc.Span // root is the whole document, which references need; at is the schema in this document
 }
 
-// Of returns a View of the schema at a Span of valid JSON.
+// Of returns a View of the schema at a position in raw. The schema must be valid JSON.
 func Of(raw []byte, at jsonrpc.Span) View { return View{raw, at, at} }
 
 // IsZero reports whether the View has no schema.
@@ -42,18 +42,19 @@ func (v View) Raw() []byte {
 // returns the zero Span if there is no such member.
 func (v View) member(key string) jsonrpc.Span {
 	if at := jsonrpc.Find(v.raw, v.at, key); !at.IsZero() {
-		return at // a member beside a $ref, which 2019-09 allows
+		return at // JSON Schema 2019-09 allows members beside a $ref
 	}
 	return jsonrpc.Find(v.raw, v.resolve(0).at, key)
 }
 
-// Text returns a member that is a string, such as "description", or "".
+// Text returns a member that is a string, such as "description". It returns "" if there is no such
+// member.
 func (v View) Text(key string) string {
 	s, _ := jsonrpc.Text(v.raw, v.member(key))
 	return jsonrpc.Shown(s)
 }
 
-// JSON returns the bytes of a member, such as "default", or nil.
+// JSON returns the bytes of a member, such as "default". It returns nil if there is no such member.
 func (v View) JSON(key string) []byte {
 	at := v.member(key)
 	if at.IsZero() {
@@ -62,7 +63,8 @@ func (v View) JSON(key string) []byte {
 	return at.Of(v.raw)
 }
 
-// Int returns a member that is an integer, such as "minItems".
+// Int returns a member that is an integer, such as "minItems". It returns false if there is no such
+// integer.
 func (v View) Int(key string) (int64, bool) { return jsonrpc.Int(v.raw, v.member(key)) }
 
 // Property is a named property of an object.
@@ -158,20 +160,20 @@ func (v View) All() []View {
 	return out
 }
 
-// Target returns the schema that a $ref leads to, or v itself if it has no $ref. Members beside
-// the $ref are only in v. Target returns the zero View for a reference to another document, to
-// nothing, or to itself.
+// Target returns the schema to which the $ref in v refers, or v itself if v has no $ref. Members
+// beside the $ref are only in v. Target returns the zero View if the $ref refers to another
+// document, to a missing schema, or to itself.
 func (v View) Target() View { return v.resolve(0) }
 
 // Choice is one of the values that a schema allows.
 type Choice struct {
 	Value []byte // the JSON value
-	Title string // the text for people; "" if the schema does not have one
+	Title string // the title of the value for people; "" if the schema has no title
 }
 
 // Choices returns the values of enum or const, or of alternatives that each have a const. It
 // returns nil if the schema also allows other values. Titles come from the alternatives, or from
-// enumNames, an older form (2025-06-18 §Elicitation, "Enum Schema").
+// the older keyword enumNames (2025-06-18 §Elicitation, "Enum Schema").
 func (v View) Choices() []Choice {
 	var out []Choice
 	if at := v.member("const"); !at.IsZero() {
@@ -201,8 +203,8 @@ func (v View) Choices() []Choice {
 	return out
 }
 
-// resolve follows references within the document. For other references it returns the zero
-// View.
+// resolve follows a chain of references within the document. It returns the zero View if a
+// reference is to another document, or if the chain is longer than maxDepth.
 func (v View) resolve(depth int) View {
 	to, _, ok := v.follow()
 	if !ok {
@@ -214,8 +216,8 @@ func (v View) resolve(depth int) View {
 	return to.resolve(depth + 1)
 }
 
-// follow follows one reference within the document. For other references it returns the zero View.
-// work is the number of bytes that follow searches. ok is false if v has no $ref.
+// follow follows one reference within the document. For a reference to another document, it returns
+// the zero View. work is the number of bytes that follow searches. ok is false if v has no $ref.
 func (v View) follow() (to View, work int, ok bool) {
 	ref, ok := jsonrpc.Text(v.raw, jsonrpc.Find(v.raw, v.at, "$ref"))
 	if !ok {
@@ -236,7 +238,7 @@ func (v View) follow() (to View, work int, ok bool) {
 	return View{v.raw, v.root, at}, work, true
 }
 
-// work returns the largest number of bytes that the lookup of one member searches.
+// work returns the maximum number of bytes that one call of View.member searches.
 func (v View) work() int {
 	n := 3 * len(v.Raw())
 	for range maxDepth {
@@ -272,7 +274,8 @@ func (f *TypeFinder) Types(v View) Types {
 	return t
 }
 
-// typeSearch counts the work of one search for types. The search ends if there is too much of it.
+// typeSearch counts the work of one search for types. The search ends when steps or work reaches
+// its limit.
 type typeSearch struct {
 	steps         int // schemas
 	work, maxWork int // bytes

@@ -2,14 +2,14 @@ package schema
 
 import "github.com/santhosh-tekuri/jsonschema/v6"
 
-// work computes an upper bound for the number of schemas that the check of one value applies. The
-// library does not limit this number.
+// work computes an upper bound for how many times the check of one value applies a schema. The
+// jsonschema library does not limit this number.
 type work struct {
 	known map[step]int
-	open  map[*jsonschema.Schema]bool // the schemas that are being applied to the value itself
+	open  map[*jsonschema.Schema]bool // the schemas that are being applied to the current value
 	// cyclic is true if a schema refers to itself for the same value.
 	cyclic bool
-	fan    int // the largest number of children of a value
+	fan    int // the largest number of children of any value
 }
 
 type step struct {
@@ -17,8 +17,8 @@ type step struct {
 	depth int // the number of nested levels below the value
 }
 
-// of returns the bound for a value with depth levels below it. The result is at most
-// maxWork+1.
+// of returns the bound for the schema s and a value with depth nested levels below it. The result
+// is at most maxWork+1.
 func (w *work) of(s *jsonschema.Schema, depth int) int {
 	if s == nil || depth < 0 {
 		return 0

@@ -5,9 +5,9 @@
 // takes two cells. A combining mark takes no cell. The widths do not depend on the locale: a
 // character of ambiguous width takes one cell.
 //
-// Safe and SafeLines escape all characters that control a terminal. Table calls Safe for each
-// cell. The other functions do not escape, so the caller must escape text of a peer first.
+// Safe and SafeLines escape all characters that control a terminal. Table calls Safe for each cell.
+// The other functions do not escape, so the caller must escape text from a peer first.
 //
-// The package only returns text, keeps no state and is safe for concurrent use. The
-// command line, doctor, matrix and admin use it for all text for people.
+// The package only returns text, keeps no state and is safe for concurrent use. Packages cli and
+// matrix use it for text that people read.
 package screen

@@ -26,7 +26,7 @@ func (y Style) Paint(s string) string {
 	return "\x1b[" + string(y) + "m" + s + "\x1b[0m"
 }
 
-// Cell is one cell of a table. Text may be any text of a peer: the table makes it safe.
+// Cell is one cell of a table. Text may come from a peer, because Table escapes it.
 type Cell struct {
 	Text  string
 	Style Style
@@ -48,14 +48,13 @@ type Column struct {
 	Right bool // align the cells to the right, for numbers
 	// Whole means that cells are never cut. Use Whole for names, because people copy them.
 	Whole bool
-	// Wrap means that a cell that is too wide gets several lines and is not cut.
+	// Wrap means that a cell that is too wide is broken into lines instead of cut.
 	Wrap bool
-	// Most bounds the width of the column in cells; 0 means no bound. If a cell is wider and Whole
-	// is set, the cell moves the rest of its row to the right. Any other wider cell is wrapped or
-	// cut.
+	// Most is the maximum width of the column in terminal cells; 0 means no maximum. A wider cell
+	// is wrapped or cut. But if Whole is set, a wider cell moves the rest of its row to the right.
 	Most int
-	// Least is the minimum width of the column in cells. It aligns the columns of tables that are
-	// printed row by row.
+	// Least is the minimum width of the column in terminal cells. It keeps the columns aligned if
+	// each row is printed as a separate Table.
 	Least int
 }
 
@@ -65,16 +64,16 @@ type Table struct {
 	// may have fewer cells than there are columns.
 	Columns []Column
 	Rows    [][]Cell
-	// Width is the width of the terminal in cells. If it is 0, nothing is wrapped, and only cells
-	// wider than Column.Most are cut. Use 0 if the output is not a terminal.
+	// Width is the width of the terminal in terminal cells. If Width is 0, nothing is wrapped, and
+	// only cells wider than Column.Most are cut. Use 0 if the output is not a terminal.
 	Width int
 	// Colour applies the styles of the cells, and shows titles in bold.
 	Colour bool
 }
 
 const (
-	gap = 2 // the number of cells between two columns
-	// narrowest is the minimum width of a column that is cut to make the table fit.
+	gap = 2 // the number of spaces between two columns
+	// narrowest is the smallest width to which Text narrows a column to make the table fit.
 	narrowest = 8
 )
 
@@ -116,7 +115,7 @@ func (t *Table) widths(rows [][]Cell) []int {
 			n := Width(c.Text)
 			if most := t.Columns[i].Most; most > 0 && n > most {
 				if t.Columns[i].Whole {
-					continue // the cell moves the rest of its row instead of widening the column
+					continue // the cell moves the rest of its row to the right and does not widen the column
 				}
 				n = most
 			}
@@ -185,8 +184,8 @@ func (t *Table) row(b *strings.Builder, row []Cell, widths []int) {
 					from = max(from, at+gap)
 				}
 				if i == len(row)-1 && t.Width > 0 && !t.Columns[i].Whole && !t.Columns[i].Wrap {
-					// If a long name has moved a row to the right, cut the row at the edge of the
-					// terminal.
+					// A long name may have moved this cell to the right. Cut the cell at the edge
+					// of the terminal.
 					if text = Fit(text, max(t.Width-from, 1)); from >= t.Width {
 						from = at
 					}
