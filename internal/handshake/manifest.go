@@ -25,7 +25,7 @@ const (
 	pushTimeout = 5 * time.Second
 )
 
-// applyDialect prepares an opening for the configured dialect.
+// applyDialect sets the version to offer first, and adapts the offer to the configured dialect.
 func (o *opening) applyDialect() {
 	o.version = mcp.LatestLegacy
 	p := o.offer.Dialect
@@ -35,7 +35,7 @@ func (o *opening) applyDialect() {
 		}
 		return
 	}
-	o.offer.Dialects = nil // the dialect is configured, so do not detect another one
+	o.offer.Dialects = nil // the dialect is configured, so Open must not detect another dialect
 	o.offer.SkipProbe = o.offer.SkipProbe || p.Open.NoProbe
 	if p.Open.Version.Legacy() {
 		o.version = p.Open.Version
@@ -45,7 +45,8 @@ func (o *opening) applyDialect() {
 	}
 }
 
-// profileOf returns the profile that matches a result of initialize, or nil for standard MCP.
+// profileOf returns the configured dialect, or the dialect that it detects in the result of
+// initialize. It returns nil for standard MCP.
 func (o *opening) profileOf(m *jsonrpc.Message) *dialect.Profile {
 	if o.offer.Dialect != nil {
 		return o.offer.Dialect
@@ -53,8 +54,8 @@ func (o *opening) profileOf(m *jsonrpc.Message) *dialect.Profile {
 	return dialect.DetectProfile(o.offer.Dialects, m.Raw, m.Result)
 }
 
-// receiveUnasked stores an unsolicited result if it is a manifest. It runs on the
-// goroutine that reads the link.
+// receiveUnasked stores an unsolicited result if the result is a manifest. It runs on the goroutine
+// that reads the link.
 func (o *opening) receiveUnasked(m *jsonrpc.Message) {
 	if m.Kind != jsonrpc.Result {
 		return
@@ -78,7 +79,7 @@ func (o *opening) receiveUnasked(m *jsonrpc.Message) {
 	o.pushed = &manifest{m, p}
 	close(o.push)
 	if o.stop != nil {
-		o.stop() // the manifest replaces the answer to initialize
+		o.stop() // stop waiting for the answer to initialize; the manifest replaces it
 	}
 }
 
@@ -94,7 +95,8 @@ func (o *opening) initializeTimeout() time.Duration {
 }
 
 // takePushed returns true if initialize failed, but an unsolicited manifest has completed the
-// handshake. If initialize has a result, the handshake uses the result.
+// handshake. If the server has answered initialize with a result, takePushed returns false, and the
+// handshake uses that result.
 func (o *opening) takePushed(ctx context.Context, r *reply, sent, got string) (state, bool) {
 	if r.kind == ended || r.kind == halted || r.kind == answered && r.msg.Kind == jsonrpc.Result {
 		return "", false
@@ -119,7 +121,7 @@ func (o *opening) takePushed(ctx context.Context, r *reply, sent, got string) (s
 	return next, err == nil
 }
 
-// acceptAs handles a result of initialize according to a profile.
+// acceptAs handles a result of initialize, or an unsolicited manifest, according to a profile.
 func (o *opening) acceptAs(p *dialect.Profile, m *jsonrpc.Message, version, sent, got string) (state, *Error) {
 	if jsonrpc.KindOf(m.Raw, m.Result) != '{' {
 		o.note(sent, got, "the result is not valid for initialize")

@@ -20,7 +20,7 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/work"
 )
 
-// state is a state of the handshake. Its value names the message that is sent next.
+// state is a state of the handshake. Error.Step contains its value.
 type state string
 
 const (
@@ -30,34 +30,34 @@ const (
 	opened       state = "open"
 )
 
-// opening is one run of the state machine. It belongs to the goroutine that called Open, except
-// for the fields after mu.
+// opening is one run of the state machine. mu protects the fields after it. Only the goroutine that
+// called Open uses the fields before mu.
 type opening struct {
 	link    Link
 	offer   Offer
-	caller  context.Context // the context of Open, without the timeouts
+	caller  context.Context // the ctx that was passed to Open, without the timeouts
 	begun   time.Time
 	limit   time.Duration // timeout of a probe
 	whole   time.Duration // timeout of the whole handshake
 	timedUp bool          // true if the timeout of the whole handshake has expired
 	state   state
 	trace   Trace
-	bytes   Step // the messages of the next step
-	watched int  // number of calls of Offer.Watch
+	bytes   Step // the params and the answer for the next step of the trace
+	watched int  // the number of calls of Offer.Watch
 
 	// The following fields record what was tried.
 	probes        int
-	probeAnswered bool // another probe would have the same result
-	eraUncertain  bool // no answer has determined the era
-	silent        bool // a probe got no answer
-	waited        int  // number of waits for a server that is not ready
+	probeAnswered bool // the probe had a clear answer, so another probe would have the same result
+	eraUncertain  bool // no answer has shown the era clearly
+	silent        bool // the probe got no answer
+	waited        int  // the number of waits because the server was not ready
 	version       mcp.Revision
-	retried       bool     // a second version was offered
-	plain         bool     // initialize gets standard parameters, even if there is a dialect
-	refusal       *Error   // error of the refused initialize, kept while a probe may still help
-	unsent        string   // why the last message could not be sent, in the words of reply.got
-	answer        string   // the message of the last answer if it is an error, else ""
-	theirs        []string // the versions that the server lists, if they are known
+	retried       bool     // a second version was offered after the first was refused
+	plain         bool     // initialize is sent with standard parameters, even if there is a dialect
+	refusal       *Error   // the error of the refused initialize, kept while a probe may still help
+	unsent        string   // why the last message could not be sent, as returned by reply.got
+	answer        string   // the message of the last answer if the answer is an error, else ""
+	theirs        []string // the versions that the server supports, if it has listed them
 
 	// The following fields record what was found.
 	revision mcp.Revision
@@ -68,15 +68,15 @@ type opening struct {
 	findings []Finding
 
 	mu     sync.Mutex
-	late   *jsonrpc.Message // the answer to the probe, if it came after the timeout
+	late   *jsonrpc.Message // the answer to the probe, if the answer came after the timeout
 	stop   context.CancelFunc
 	pushed *manifest     // the unsolicited manifest
 	push   chan struct{} // closed when pushed is set
 }
 
-// Open performs the handshake with a server. After it, the revision is known. In the legacy era,
-// notifications/initialized has been sent. The error is always an *Error. Open may be called again
-// on the same Link if the Link has not ended.
+// Open performs the handshake with a server. If Open succeeds, the revision is known, and Open has
+// sent notifications/initialized if the server expects it. The error is always an *Error. Open may
+// be called again on the same Link if the Link has not ended.
 func Open(ctx context.Context, l Link, offer Offer) (*Outcome, error) {
 	o := &opening{link: l, offer: offer, caller: ctx, begun: time.Now(), push: make(chan struct{})}
 	o.applyDialect()
@@ -137,7 +137,7 @@ func (o *opening) step(ctx context.Context) (state, *Error) {
 // maxFinding is the maximum length in bytes of the text of a finding.
 const maxFinding = 400
 
-// find adds a finding. Each code has at most one finding.
+// find adds a finding, unless there is already a finding with the same code.
 func (o *opening) find(code, text string) {
 	for _, f := range o.findings {
 		if f.Code == code {
@@ -159,14 +159,14 @@ func wait(ctx context.Context, d time.Duration, by func(context.Context, time.Du
 	return work.Sleep(ctx, d)
 }
 
-// replyKind is the outcome of an exchange.
+// replyKind is the kind of outcome of an exchange.
 type replyKind uint8
 
 const (
 	answered   replyKind = iota // msg is a Result or a Failure
-	refused                     // an HTTP error status; msg is the body if that is a Failure
+	refused                     // the server answered with an HTTP error status; msg is the body if the body is a Failure
 	silence                     // the server did not answer before the timeout
-	unreadable                  // an answer that is not a valid message
+	unreadable                  // the answer is not a valid message
 	ended                       // the link has ended, or could not be opened
 	halted                      // the caller cancelled
 )
@@ -180,8 +180,8 @@ type reply struct {
 	took   time.Duration
 }
 
-// exchange sends a request and classifies the outcome. limit is the timeout of the exchange; 0
-// means that only ctx limits the exchange.
+// exchange sends a request and classifies the outcome. limit is the timeout of the exchange. If
+// limit is 0, only ctx limits the exchange.
 func (o *opening) exchange(ctx context.Context, limit time.Duration, method string, params []byte, rules *transport.Rules) reply {
 	if limit > 0 {
 		var cancel context.CancelFunc
@@ -263,7 +263,7 @@ func (r *reply) got() string {
 	return "a closed connection (" + excerpt.Line(r.err.Error(), maxSaid) + ")"
 }
 
-// unsent returns a short description of why a message could not be sent.
+// unsent returns a short text that says why a message could not be sent.
 func unsent(err error) string {
 	said := "could not send: "
 	if errors.Is(err, syscall.EPIPE) {
@@ -271,7 +271,7 @@ func unsent(err error) string {
 	}
 	var op *net.OpError
 	if errors.As(err, &op) && op.Op == "dial" {
-		// The caller already knows the address, so only the reason is shown.
+		// The user already knows the address, so the text contains only the reason.
 		said, err = "could not connect: ", op.Err
 		var call *os.SyscallError
 		if errors.As(err, &call) {
@@ -281,8 +281,8 @@ func unsent(err error) string {
 	return said + excerpt.Line(strings.TrimPrefix(err.Error(), transport.ErrNotSent.Error()+": "), maxSaid)
 }
 
-// accessCause returns the cause for a status that concerns access to the server and not its era.
-// For any other status, it returns "".
+// accessCause returns the cause if the status is about access to the server and does not show its
+// era. Otherwise accessCause returns "".
 func (r *reply) accessCause() Cause {
 	if r.kind != refused {
 		return ""
@@ -298,14 +298,14 @@ func (r *reply) accessCause() Cause {
 	return ""
 }
 
-// transient reports whether a status may be temporary. Such a status does not say anything about
-// the server's era.
+// transient reports whether a status may be temporary. Such a status does not show the server's
+// era.
 func (r *reply) transient() bool {
 	return r.kind == refused && (r.status.Status == http.StatusRequestTimeout || r.status.Status >= 500)
 }
 
-// giveUp returns the cause if the handshake was cancelled or its timeout expired, and ""
-// otherwise.
+// giveUp returns the cause if the handshake was cancelled or its timeout has expired. Otherwise
+// giveUp returns "".
 func (o *opening) giveUp(ctx context.Context, r *reply) Cause {
 	switch {
 	case r.kind == halted && errors.Is(o.caller.Err(), context.DeadlineExceeded),

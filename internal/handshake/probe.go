@@ -32,8 +32,8 @@ func (o *opening) probe(ctx context.Context) (state, *Error) {
 		return o.echoed(&r, sent, got)
 	}
 	if r.msg != nil {
-		// A modern error proves that the server is modern, whatever its HTTP status is. Any other
-		// error counts only if its HTTP status is not temporary.
+		// A modern error shows that the server is modern, whatever the HTTP status is. The
+		// handshake uses any other answer only if the HTTP status is not temporary.
 		if v := judge(r.msg); v.modern || !r.transient() {
 			return o.follow(&v, r.msg, sent, got, r.err)
 		}
@@ -66,9 +66,9 @@ func (o *opening) probe(ctx context.Context) (state, *Error) {
 	return o.fallBack(sent, got, "an answer that is not MCP does not show whether the server is legacy or modern", CauseBadAnswer, r.err)
 }
 
-// probeEnded decides what to do after the link has ended. A pipe belongs to one process or one
-// stream, so the handshake cannot continue on it. Over HTTP, the next request uses a new
-// connection.
+// probeEnded decides what to do after the link has ended. If the link was a pipe, the handshake
+// cannot continue, because the server's process or stream has ended. Over HTTP, the next request
+// can use a new connection.
 func (o *opening) probeEnded(r *reply, sent, got string) (state, *Error) {
 	if o.offer.HTTP && !errors.Is(r.err, transport.ErrNotSent) {
 		o.eraUncertain = true
@@ -89,8 +89,9 @@ func (o *opening) probeEnded(r *reply, sent, got string) (state, *Error) {
 	return "", o.fail(CauseExited, errors.Join(ErrDiedOnProbe, r.err))
 }
 
-// fallBack continues with initialize, unless the pinned revision forbids it or initialize was
-// refused before. cause is the cause of the error if the pinned revision forbids initialize.
+// fallBack continues with initialize, unless the pinned revision forbids initialize, or the server
+// has already refused it. cause is the cause of the error if the pinned revision forbids
+// initialize.
 func (o *opening) fallBack(sent, got, reason string, cause Cause, err error) (state, *Error) {
 	switch {
 	case o.offer.Pin.Modern():
@@ -108,21 +109,21 @@ func (o *opening) fallBack(sent, got, reason string, cause Cause, err error) (st
 type verdict struct {
 	modern          bool
 	revision        mcp.Revision // the newest modern revision that both sides support, or Unknown
-	legacy          mcp.Revision // the newest legacy revision that the server lists, or Unknown
+	legacy          mcp.Revision // the newest legacy revision that the server lists and Dragoman supports, or Unknown
 	discover        bool         // the answer is a DiscoverResult
-	noCommonVersion bool         // a modern error lists versions, and Dragoman does not support any of them
+	noCommonVersion bool         // the answer is a modern error that lists only versions that Dragoman does not support
 	versions        []string
 	reason          string
 }
 
-// judge interprets an answer to server/discover. The HTTP status does not matter.
+// judge interprets an answer to server/discover. It does not depend on the HTTP status.
 func judge(m *jsonrpc.Message) verdict {
 	if m.Kind == jsonrpc.Failure {
 		return judgeFailure(m)
 	}
 	v := verdict{versions: texts(m.Raw, m.ResultMember("supportedVersions"))}
 	if v.versions == nil {
-		// Some servers answer every method with a manifest, a list or a pong.
+		// Some servers answer every method with a manifest, a list or an empty result.
 		v.reason = "a result without supportedVersions does not show whether the server is legacy or modern"
 		return v
 	}
@@ -143,7 +144,8 @@ func judgeFailure(m *jsonrpc.Message) verdict {
 	f := readFailure(m)
 	v := verdict{versions: f.versions}
 	if !f.modern {
-		// 2026-07-28 §stdio: the fallback must not depend on one particular code.
+		// 2026-07-28 §stdio: the fallback to initialize must not depend on one particular error
+		// code.
 		v.reason = "not a modern error, so the server is legacy"
 		return v
 	}
@@ -161,8 +163,8 @@ func judgeFailure(m *jsonrpc.Message) verdict {
 	case len(v.versions) > 0:
 		v.noCommonVersion, v.reason = true, "the server lists no revision that Dragoman supports"
 	default:
-		// The list of versions is required. Without the list, only initialize can show which
-		// versions the server supports.
+		// A modern server must list its versions in this error. Because the list is missing, only
+		// initialize can show which versions the server supports.
 		v.reason = "the server refuses 2026-07-28 and lists no revision"
 	}
 	return v
@@ -180,7 +182,7 @@ func (o *opening) follow(v *verdict, m *jsonrpc.Message, sent, got string, err e
 		return opened, nil
 	}
 	if v.noCommonVersion {
-		// 2026-07-28 §stdio: a modern error must not lead to initialize.
+		// 2026-07-28 §stdio: the client must not send initialize after a modern error.
 		o.note(sent, got, v.reason)
 		e := o.fail(CauseNoCommonVersion, err)
 		e.Text = o.sentence(noCommonVersion(v.versions))
@@ -192,8 +194,7 @@ func (o *opening) follow(v *verdict, m *jsonrpc.Message, sent, got string, err e
 	return o.fallBack(sent, got, v.reason, CausePinned, err)
 }
 
-// noCommonVersion returns a sentence that says that client and server support no common
-// version.
+// noCommonVersion returns a sentence that says which versions the server and Dragoman support.
 func noCommonVersion(theirs []string) string {
 	ours := mcp.Revisions()
 	names := make([]string, len(ours))
@@ -214,7 +215,7 @@ func newestOf(names []string, want func(mcp.Revision) bool) mcp.Revision {
 	return best
 }
 
-// goModern stores the server information of a modern server.
+// goModern sets the revision and the server information of a modern server.
 func (o *opening) goModern(v *verdict, m *jsonrpc.Message) {
 	o.eraUncertain = false
 	o.revision, o.rules = v.revision, RulesFor(v.revision)
@@ -228,13 +229,13 @@ func (o *opening) goModern(v *verdict, m *jsonrpc.Message) {
 	jsonrpc.FindAll(m.Raw, m.Result, keys[:], at[:])
 	info := jsonrpc.Find(m.Raw, at[2], mcp.KeyServerInfo)
 	if jsonrpc.KindOf(m.Raw, info) != '{' {
-		// Drafts of the revision have serverInfo in the result instead of _meta.
+		// Drafts of the revision have serverInfo in the result instead of in _meta.
 		info = at[3]
 	}
 	o.introduce(m, at[0], at[1], info)
 }
 
-// introduce fills in those parts of the server information that both eras have.
+// introduce fills in the parts of the server information that exist in both eras.
 func (o *opening) introduce(m *jsonrpc.Message, capabilities, instructions, info jsonrpc.Span) {
 	o.hello.Raw = m.Result.Of(m.Raw)
 	if jsonrpc.KindOf(m.Raw, capabilities) == '{' {
@@ -257,12 +258,13 @@ func (o *opening) introduce(m *jsonrpc.Message, capabilities, instructions, info
 	}
 }
 
-// MaxInstructions is the maximum length in bytes of the instructions of a server. Dragoman sends
-// the instructions to every client, and the client adds them to the context of its model.
+// MaxInstructions is the maximum length in bytes of a server's instructions. The instructions are
+// limited because Dragoman sends them to every client, and the client adds them to the context of
+// its model.
 const MaxInstructions = 64 << 10
 
-// setInstructions stores the server's instructions, a JSON string, cut to
-// MaxInstructions.
+// setInstructions stores the server's instructions, truncated to MaxInstructions. raw is a JSON
+// string.
 func (o *opening) setInstructions(raw []byte) {
 	o.hello.Instructions = raw
 	if len(raw) <= MaxInstructions {
@@ -279,8 +281,8 @@ func (o *opening) setInstructions(raw []byte) {
 	o.find(FoundLongInstructions, "the instructions of the server have "+strconv.Itoa(len(text))+" bytes; Dragoman cuts them after "+strconv.Itoa(MaxInstructions))
 }
 
-// discoverParams returns params that contain the _meta of a modern request (2026-07-28 §Base,
-// "Per-request protocol fields").
+// discoverParams returns the params of server/discover, with the _meta of a modern request
+// (2026-07-28 §Base, "Per-request protocol fields").
 func (o *opening) discoverParams(r mcp.Revision) []byte {
 	info, capabilities := o.declared()
 	b := make([]byte, 0, 192+len(info)+len(capabilities))
@@ -293,7 +295,7 @@ func (o *opening) discoverParams(r mcp.Revision) []byte {
 	return append(b, "}}"...)
 }
 
-// declared returns the client info and capabilities that Dragoman declares.
+// declared returns the client info and the capabilities that Dragoman sends to the server.
 func (o *opening) declared() (info, capabilities []byte) {
 	info, capabilities = o.offer.ClientInfo, o.offer.Capabilities
 	if len(info) == 0 {
@@ -305,8 +307,9 @@ func (o *opening) declared() (info, capabilities []byte) {
 	return info, capabilities
 }
 
-// receiveLate stores an answer that came after its timeout. It runs on the goroutine that reads
-// the link. Such an answer belongs to the probe only if it is a DiscoverResult or an error.
+// receiveLate stores an answer that came after the timeout of its request. An answer that shows
+// that the server is modern replaces an earlier late answer. receiveLate runs on the goroutine that
+// reads the link.
 func (o *opening) receiveLate(m *jsonrpc.Message) {
 	v := judge(m)
 	o.mu.Lock()
@@ -332,9 +335,9 @@ func (o *opening) listenLate(stop context.CancelFunc) {
 	}
 }
 
-// takeLate returns true if a late answer shows that the server is modern. takeLate has then
-// switched to the modern era. After any other late answer, the era is certain. sent and got
-// describe the exchange during which the answer arrived. They are "" if there was none.
+// takeLate returns true if a late answer shows that the server is modern. In this case, takeLate
+// switches to the modern era. Any other late answer shows that the server is legacy. sent and got
+// describe the exchange during which the answer arrived. They are "" if no exchange was open.
 func (o *opening) takeLate(sent, got string) bool {
 	o.mu.Lock()
 	m := o.late

@@ -10,40 +10,40 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
 )
 
-// Step is one exchange of a handshake and the decision that followed.
+// Step is one exchange of a handshake and the decision that followed the exchange.
 type Step struct {
-	At     time.Duration // time from the start of Open until Got was known
-	Sent   string        // method and version; "" if the answer was unsolicited
+	At     time.Duration // the time from the start of Open until Got was known
+	Sent   string        // the method and the version; "" if the answer was unsolicited
 	Got    string        // the answer, a status, a timeout, or the end of the link
 	Reason string        // the reason for the next step
 
 	// Params and Answer are the first MaxShown bytes of the params that were sent and of the
-	// answer, as they were on the wire. They may hold secrets. The sizes are the full sizes in
-	// bytes. A size of 0 means that there were no params, or no answer.
+	// answer, as they were on the wire. They may hold secrets. ParamsSize and AnswerSize are the
+	// full sizes in bytes. A size of 0 means that there were no params, or no answer.
 	Params, Answer         []byte
 	ParamsSize, AnswerSize int
 }
 
-// Progress is a part of a Step, at the moment when it happens.
+// Progress reports that a message is being sent, or that its outcome is known.
 type Progress struct {
 	N         int    // counts from 1
-	Sent, Got string // Got is "" if the message is being sent
-	Reason    string // the reason for the next step; "" if the message is being sent
-	// Bytes are the first MaxShown bytes of the params, or of the answer. They may hold
-	// secrets. Size is the full size in bytes.
+	Sent, Got string // Got is "" while the outcome is not known
+	Reason    string // the reason for the next step; "" while the outcome is not known
+	// Bytes are the first MaxShown bytes of the params if Got is "", and else of the answer. They
+	// may hold secrets. Size is the full size in bytes.
 	Bytes []byte
 	Size  int
 }
 
-// MaxShown is the maximum length in bytes of Params, and of Answer, in a Step.
+// MaxShown is the maximum length in bytes of Step.Params, and of Step.Answer.
 const MaxShown = 4 << 10
 
-// Trace is the history of a handshake. It has at most maxSteps steps. The server's own words in it
-// are truncated and printable.
+// Trace is the history of a handshake. It has at most maxSteps steps. Texts from the server are
+// truncated and printable.
 type Trace []Step
 
-// maxSteps is greater than the number of steps of the longest handshake: two probes, and one
-// initialize for each wait, each version and each probe.
+// maxSteps is greater than the number of steps of the longest handshake. The longest handshake has
+// two probes, and several requests initialize: one for each wait, each version and each probe.
 const maxSteps = 16
 
 // String returns the trace with one line for each step.
@@ -66,7 +66,8 @@ func (t Trace) String() string {
 	return b.String()
 }
 
-// AppendJSON appends the trace as an array of objects with atMs, sent, got and reason.
+// AppendJSON appends the trace as a JSON array of objects. The members of each object are atMs,
+// sent, got and reason.
 func (t Trace) AppendJSON(dst []byte) []byte {
 	dst = append(dst, '[')
 	for i, s := range t {
@@ -108,7 +109,7 @@ func (o *opening) note(sent, got, reason string) {
 	}
 }
 
-// maxSaid is the maximum length in bytes of a server's text in the trace.
+// maxSaid is the maximum length in bytes of one text from the server in the trace.
 const maxSaid = 200
 
 // describe returns a short description of a message.
@@ -154,7 +155,8 @@ func describe(m *jsonrpc.Message) string {
 // maxVersions is the maximum number of versions that are read from a server's list.
 const maxVersions = 16
 
-// texts returns the first strings of an array, sanitised, or nil if there are none.
+// texts returns the first maxVersions strings of an array, sanitised. It returns nil if the array
+// contains no strings.
 func texts(raw []byte, array jsonrpc.Span) []string {
 	var out []string
 	for at := range jsonrpc.Elements(raw, array) {
@@ -181,12 +183,12 @@ func join(versions []string) string {
 	return strings.Join(shown, "/")
 }
 
-// keepSent keeps the params of a request for the next step of the trace.
+// keepSent stores the params of a request for the next step of the trace.
 func (o *opening) keepSent(params []byte) {
 	o.bytes = Step{Params: shown(params), ParamsSize: len(params)}
 }
 
-// keepAnswer keeps an answer for the next step of the trace. The answer may be nil.
+// keepAnswer stores an answer for the next step of the trace. The answer may be nil.
 func (o *opening) keepAnswer(m *jsonrpc.Message) {
 	if m != nil {
 		o.bytes.Answer, o.bytes.AnswerSize = shown(m.Raw), len(m.Raw)

@@ -13,29 +13,28 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/excerpt"
 )
 
-// Status is the result of comparing a server with those of the configuration file.
+// Status is the result of comparing a server with the servers of the configuration file.
 type Status string
 
 // The values of Status.
 const (
 	New       Status = "new"
 	Same      Status = "same"      // the configuration already has the server
-	Different Status = "different" // the configuration has another server of this name
+	Different Status = "different" // the configuration has a different server with the same name
 	Skipped   Status = "skipped"   // the server cannot be added
 )
 
 // Candidate is one server that could be added.
 type Candidate struct {
 	Status Status
-	Why    string // why the server is skipped; "" otherwise
-	Name   string // the name in Dragoman's file
+	Why    string // why the server is skipped; "" if it is not skipped
+	Name   string // the server's name in Dragoman's configuration file
 	Server clientfile.Server
 	Source *Source       // the file that the server comes from; nil for pasted text
-	Parsed config.Server // the server as the configuration reads it; not set if it is skipped
+	Parsed config.Server // the server as Dragoman's configuration; empty if Status is Skipped
 }
 
-// What describes the server on one line, with secrets masked. It returns "" for a server that
-// cannot be added.
+// What describes the server on one line, with secrets masked. It returns "" if Server.Entry is nil.
 func (c *Candidate) What() string {
 	e := c.Server.Entry
 	if e == nil {
@@ -47,7 +46,7 @@ func (c *Candidate) What() string {
 	return excerpt.MaskSecrets(strings.Join(excerpt.Arguments(commandOf(e), excerpt.Mask), " "))
 }
 
-// commandOf returns the words of an entry's command.
+// commandOf returns the command of an entry, and its arguments.
 func commandOf(e *clientfile.Value) []string {
 	words := []string{e.Get("command").Text}
 	if args := e.Get("args"); args != nil {
@@ -61,10 +60,11 @@ func commandOf(e *clientfile.Value) []string {
 // Env looks up an environment variable.
 type Env func(name string) (string, bool)
 
-// standIns replace variables that are not set, so that a file can be read without them.
+// standIns are values for environment variables that are not set, so that ParseOurs can parse a
+// file that uses these variables. ParseOurs tries the values one after the other.
 var standIns = []string{"http://unset.invalid", "1", "unset"}
 
-// ParseOurs parses Dragoman's configuration file. Environment variables that it uses may be
+// ParseOurs parses Dragoman's configuration file. The environment variables in the file may be
 // unset. A nil content means that the file does not exist.
 func ParseOurs(path string, b []byte, env Env) (*config.Snapshot, error) {
 	if b == nil {
@@ -88,8 +88,8 @@ func ParseOurs(path string, b []byte, env Env) (*config.Snapshot, error) {
 	return nil, first
 }
 
-// Comparison compares servers with those of a configuration. If several new servers have the same
-// name, the first is New, and the others are compared with the first.
+// Comparison compares servers with the servers of a configuration. If several new servers have the
+// same name, the first is New, and the others are compared with the first.
 type Comparison struct {
 	path  string
 	env   Env
@@ -97,7 +97,7 @@ type Comparison struct {
 }
 
 // NewComparison returns a Comparison with the servers of the configuration old. path is the path of
-// the configuration file; relative paths in servers are relative to its folder.
+// the configuration file. Relative paths in a server are relative to the folder of that file.
 func NewComparison(path string, old *config.Snapshot, env Env) *Comparison {
 	x := &Comparison{path: path, env: env, taken: map[string]config.Server{}}
 	for _, s := range old.Servers {
@@ -106,7 +106,8 @@ func NewComparison(path string, old *config.Snapshot, env Env) *Comparison {
 	return x
 }
 
-// Compare returns a server as a candidate with the given name.
+// Compare compares a server with the configuration, and returns it as a Candidate with the given
+// name.
 func (x *Comparison) Compare(s clientfile.Server, name string, from *Source) Candidate {
 	c := Candidate{Name: name, Server: s, Source: from}
 	switch {
@@ -135,8 +136,8 @@ func (x *Comparison) Compare(s clientfile.Server, name string, from *Source) Can
 	return c
 }
 
-// ParseServer parses s as an entry of the configuration file at path, with the given name.
-// Environment variables may be unset. The error names the invalid setting.
+// ParseServer parses s as an entry of the configuration file at path, with the given name. The
+// environment variables in the entry may be unset. The error names the invalid setting.
 func ParseServer(path, name string, s *clientfile.Server, env Env) (config.Server, error) {
 	one, err := clientfile.AddServers("import.yaml", nil, []clientfile.Added{{Name: name, Entry: s.Entry, Settings: s.Settings}})
 	var snapshot *config.Snapshot
@@ -164,8 +165,9 @@ func SameServer(a, b config.Server) bool {
 	return kind && env && header && a.Command == b.Command && slices.Equal(a.Args, b.Args) && a.URL == b.URL && a.Dir == b.Dir
 }
 
-// Merge returns Dragoman's file with servers added. It checks that nothing else has changed. The
-// parameter before is the content of the file, and old is the parsed content.
+// Merge returns the content of Dragoman's configuration file with servers added. It returns an
+// error if anything else would change. The parameter before is the content of the file, and old is
+// the parsed content.
 func Merge(path string, before []byte, old *config.Snapshot, add []clientfile.Added, env Env) ([]byte, error) {
 	after, err := clientfile.AddServers(path, before, add)
 	if err != nil {
@@ -177,7 +179,7 @@ func Merge(path string, before []byte, old *config.Snapshot, add []clientfile.Ad
 	return after, nil
 }
 
-// added checks that the only change is n new servers. old is the configuration before the change.
+// added checks that n new servers are the only change. old is the configuration before the change.
 // The parameter after is the content of the file after the change.
 func added(path string, old *config.Snapshot, after []byte, n int, env Env) error {
 	now, err := ParseOurs(path, after, env)
@@ -195,8 +197,8 @@ func added(path string, old *config.Snapshot, after []byte, n int, env Env) erro
 	return nil
 }
 
-// SetEnvFile returns Dragoman's file b with dragoman.envFile set. It checks that nothing else
-// has changed.
+// SetEnvFile returns the content of Dragoman's configuration file with dragoman.envFile set to
+// value. It returns an error if anything else would change. b is the content before the change.
 func SetEnvFile(path string, b []byte, value string, env Env) ([]byte, error) {
 	old, err := ParseOurs(path, b, env)
 	if err != nil {

@@ -17,28 +17,29 @@ import (
 
 // Bounds of Paste.
 const (
-	MaxPaste  = 1 << 20 // the bytes of a text
+	MaxPaste  = 1 << 20 // the maximum length of a text in bytes
 	MaxServer = 100     // servers in one text
 )
 
-// Pasted is what Paste has understood.
+// Pasted is the result of Paste.
 type Pasted struct {
 	Form    string              // the kind of text: "a command", "a URL", "JSON", "YAML" or "TOML"
 	Servers []clientfile.Server // at least one
 	Notes   []string            // notes about the whole text
-	// Unsure are the names of the servers that a person should confirm. If a text has several
-	// commands, a command without a known launcher may be a step of the installation.
+	// Unsure contains the names of the servers that a person should confirm. If a text has several
+	// commands, a command without a known launcher may be a step of an installation and not a
+	// server.
 	Unsure []string
 }
 
-// PasteError is the reason why a text cannot be read. It never contains the pasted text.
+// PasteError is the reason why Paste cannot read a text. It never contains the pasted text.
 type PasteError struct {
 	Text string // the problem, in lower case and without a full stop
-	Hint string // what to do; "" if Text says so
+	Hint string // what to do; "" if Text already says what to do
 	Line int    // 1-based; 0 if unknown
 }
 
-// Error returns the problem with its line.
+// Error returns the problem with its line number.
 func (e *PasteError) Error() string {
 	if e.Line > 0 {
 		return fmt.Sprintf("line %d: %s", e.Line, e.Text)
@@ -48,10 +49,10 @@ func (e *PasteError) Error() string {
 
 const pasteForms = "paste a command such as `npx -y PACKAGE`, a URL, or a snippet with mcpServers in JSON, YAML or TOML"
 
-// Paste reads a text that a person has copied: commands in the quoting of a shell, URLs, links that
-// install a server in an editor, or a snippet or a whole file of a client. A command may also be
-// one that adds a server to another client, such as claude mcp add. Paste runs nothing. It uses
-// only OS and Addresses of opt. The error is always a *PasteError.
+// Paste reads a text that a person has copied: commands with the quoting of a shell, URLs, links
+// that install a server in an editor, or a snippet or a whole file of a client. Paste also reads
+// commands that add a server to another client, such as claude mcp add. Paste runs nothing. It uses
+// only the fields OS and Addresses of opt. The error is always a *PasteError.
 func Paste(text string, opt clientfile.Options) (Pasted, error) {
 	if len(text) > MaxPaste {
 		return Pasted{}, &PasteError{Text: "the text is larger than 1 MiB", Hint: "paste only the entry of the server"}
@@ -84,7 +85,8 @@ func asPasteError(err error) *PasteError {
 	return &PasteError{Text: err.Error(), Hint: pasteForms}
 }
 
-// unfenced returns the content of the first code block of Markdown, or the text itself.
+// unfenced returns the content of the first fenced code block in a Markdown text. If there is no
+// code block, unfenced returns the text.
 func unfenced(text string) string {
 	text = strings.TrimPrefix(strings.ReplaceAll(text, "\r\n", "\n"), "\ufeff")
 	_, rest, ok := strings.Cut("\n"+text, "\n```")
@@ -126,8 +128,8 @@ func paste(text string, opt clientfile.Options) (Pasted, error) {
 	return commands(text, opt)
 }
 
-// snippet reads a snippet or a file of a client. form becomes Pasted.Form, and the ending of name
-// decides between JSON, TOML and YAML.
+// snippet reads a snippet or a whole file of a client. form becomes Pasted.Form. The extension of
+// name decides whether the text is parsed as JSON, TOML or YAML.
 func snippet(form, name, text string, opt clientfile.Options) (Pasted, error) {
 	root, err := config.ParseSnippet(name, []byte(text))
 	if err != nil {
@@ -176,7 +178,7 @@ func fromValue(form, name string, root *clientfile.Value, opt clientfile.Options
 	for _, n := range file.Notes {
 		out.Notes = append(out.Notes, n.String())
 	}
-	for i := range out.Servers { // the settings of Dragoman's own file
+	for i := range out.Servers { // Dragoman's own configuration file also has settings for each server
 		if own := root.Get("dragoman", "servers", out.Servers[i].Original); own != nil && out.Servers[i].Entry != nil {
 			out.Servers[i].Settings = own
 		}
@@ -184,7 +186,7 @@ func fromValue(form, name string, root *clientfile.Value, opt clientfile.Options
 	return out, nil
 }
 
-// isEntry reports whether a value looks like the entry of one server.
+// isEntry reports whether a value looks like an entry for one server.
 func isEntry(v *clientfile.Value) bool {
 	if v == nil || v.Kind != clientfile.Map {
 		return false
@@ -199,8 +201,8 @@ func isEntry(v *clientfile.Value) bool {
 
 func within(servers *clientfile.Value) *clientfile.Value { return mapOf("mcpServers", servers) }
 
-// named returns entries as a mapping. An entry without a name is named after its command or its
-// host.
+// named returns a mapping from names to entries. An entry without a name is named after its command
+// or its host.
 func named(entries []*clientfile.Value) *clientfile.Value {
 	out := &clientfile.Value{Kind: clientfile.Map}
 	var names clientfile.Names
@@ -218,7 +220,8 @@ func named(entries []*clientfile.Value) *clientfile.Value {
 	return out
 }
 
-// nameOfEntry returns a name for an entry without one.
+// nameOfEntry returns a name for an entry that has no name. The name is made from the entry's URL
+// or command.
 func nameOfEntry(e *clientfile.Value) string {
 	for _, key := range []string{"url", "httpUrl", "serverUrl"} {
 		if u := e.Get(key); u != nil {
@@ -243,8 +246,9 @@ func nameOfEntry(e *clientfile.Value) string {
 	return clientfile.Name(servername.OfCommand(words, dir))
 }
 
-// nameOfURL returns the name of the organisation in a host, because clients use the name of a
-// server in the names of its tools, and some clients allow no dots there.
+// nameOfURL returns the name of the organisation in a host name, such as example for
+// mcp.example.com. Clients put the name of a server in front of the names of its tools, and some
+// clients allow no dots in such names.
 func nameOfURL(address string) string {
 	u, err := url.Parse(address)
 	if err != nil || u.Host == "" {
@@ -261,7 +265,8 @@ func nameOfURL(address string) string {
 	return clientfile.Name(labels[at])
 }
 
-// mapOf returns a mapping. pairs are keys and values in turn.
+// mapOf returns a mapping. pairs contains keys and values in turn: a key, its value, the next key,
+// and so on.
 func mapOf(pairs ...any) *clientfile.Value {
 	v := &clientfile.Value{Kind: clientfile.Map}
 	for i := 0; i+1 < len(pairs); i += 2 {
@@ -345,7 +350,7 @@ func commands(text string, opt clientfile.Options) (Pasted, error) {
 	return out, err
 }
 
-// unsure sets Unsure for the servers of several commands, and adds a note about them.
+// unsure fills Unsure, for a text with several commands, and adds a note about these servers.
 func (p *Pasted) unsure() {
 	for _, s := range p.Servers {
 		if s.Entry != nil && s.Entry.Get("command") != nil && !servername.Launches(commandOf(s.Entry)) {
@@ -362,7 +367,7 @@ func (p *Pasted) unsure() {
 	}
 }
 
-// withEnv adds variables to an entry.
+// withEnv adds environment variables to an entry.
 func withEnv(entry *clientfile.Value, env []assignment) {
 	if len(env) == 0 {
 		return
@@ -374,13 +379,13 @@ func withEnv(entry *clientfile.Value, env []assignment) {
 	entry.Members = append(entry.Members, clientfile.Member{Key: "env", Value: v})
 }
 
-// adders are the programs that have the command mcp add.
+// adders are the programs that have a subcommand mcp add.
 var adders = []string{"claude", "codex", "gemini", "cursor-agent", "qwen"}
 
 // valued are the flags of mcp add that take a value.
 var valued = strings.Fields("-s --scope -t --transport -e --env -H --header --url --timeout --description --bearer-token-env-var --include-tools --exclude-tools")
 
-// addCommand reads a command that adds a server to a client: claude mcp add, and code
+// addCommand reads a command that adds a server to a client, such as claude mcp add or code
 // --add-mcp. ok is false for any other command.
 func addCommand(l commandLine) (servers *clientfile.Value, ok bool, err error) {
 	w := l.words
@@ -445,7 +450,7 @@ func addCommand(l commandLine) (servers *clientfile.Value, ok bool, err error) {
 	if len(positional) > 1 && positional[1] == "--" {
 		positional = append(positional[:1], positional[2:]...)
 	}
-	positional = append(positional, rest...) // a command keeps all of its arguments
+	positional = append(positional, rest...) // the words after the command are its arguments, even if they look like flags
 	if len(positional) == 0 || len(positional) == 1 && address == "" {
 		return nil, true, &PasteError{Text: "the command does not contain a server to start or to connect to", Hint: pasteForms}
 	}
@@ -469,7 +474,7 @@ func addCommand(l commandLine) (servers *clientfile.Value, ok bool, err error) {
 	return mapOf(positional[0], entry), true, nil
 }
 
-// unescaped reverses the function escaped, for text that is read as a snippet.
+// unescaped reverses the function escaped. ParseSnippet needs the text as it was pasted.
 func unescaped(text string) string { return strings.ReplaceAll(text, "$${", "${") }
 
 // installLink reads a link that installs a server in Cursor or VS Code. ok is false for any
@@ -516,7 +521,8 @@ func installLink(address string) (name string, entry *clientfile.Value, ok bool,
 // withoutScheme matches text that looks like a URL without its scheme.
 var withoutScheme = regexp.MustCompile(`^(?:localhost|\[[0-9a-fA-F:]+\]|[A-Za-z0-9-]+(?:\.[A-Za-z0-9-]+)+)(?::[0-9]+(?:/.*)?|/.*)$`)
 
-// WithScheme returns the URL that a word probably stands for, "" if it does not look like one.
+// WithScheme adds the probable scheme to a word that looks like a URL without a scheme. For any
+// other word, WithScheme returns "".
 func WithScheme(word string) string {
 	switch {
 	case !withoutScheme.MatchString(word):

@@ -14,13 +14,14 @@ import (
 type Secret struct {
 	Variable string // the name of the variable that replaces the secret, as ${Variable}
 	Place    string // the setting that had the secret: "env.TOKEN", "headers.Authorization", "args[2]" or "url"
-	Value    string // the secret itself; "" for a placeholder, which stands for a secret
+	Value    string // the secret itself; "" if the setting had only a placeholder for a secret
 }
 
-// Take returns a copy of a server with a reference ${NAME} in place of each literal secret, and
-// returns the secrets. name is the name of the server. choose returns the name of the variable for
-// a secret. Its arguments are a suggestion, which is always a valid name, and the secret, which is
-// "" for a placeholder such as YOUR_API_KEY. Values that already have a reference stay as they are.
+// Take replaces each literal secret of a server by a reference ${NAME}. It returns a changed copy
+// of the server, and the secrets. name is the name of the server. choose returns the name of the
+// variable for a secret. The first argument of choose is a suggestion, which is always a valid
+// name. The second is the secret, or "" for a placeholder such as YOUR_API_KEY. Take does not
+// change values that already contain a reference.
 func Take(s clientfile.Server, name string, choose func(suggestion, value string) string) (clientfile.Server, []Secret) {
 	if s.Entry == nil {
 		return s, nil
@@ -66,7 +67,8 @@ func Take(s clientfile.Server, name string, choose func(suggestion, value string
 	return s, t.found
 }
 
-// Literals returns the places of the literal secrets of a server, without placeholders.
+// Literals returns the settings of a server that contain a literal secret. It leaves out settings
+// with placeholders.
 func Literals(s clientfile.Server) []string {
 	var out []string
 	_, found := Take(s, "x", func(suggestion, _ string) string { return suggestion })
@@ -78,16 +80,17 @@ func Literals(s clientfile.Server) []string {
 	return out
 }
 
-// taker is the state of one Take.
+// taker is the state of one call of Take.
 type taker struct {
 	server string
 	choose func(suggestion, value string) string
 	found  []Secret
-	place  string // the setting that is read
-	key    string // the suggested name; "" suggests the name of the server and "_token"
+	place  string // the setting that Take reads now
+	key    string // the text from which the variable name is suggested; "" means the server's name and "_token"
 }
 
-// flag returns the suggestion for the value of an option, or of a variable within an argument.
+// flag returns the suggestion for the value that follows word in the arguments. word is an option
+// such as --api-key, or a variable such as API_KEY.
 func (t *taker) flag(word string) string {
 	switch word = strings.TrimLeft(word, "-"); {
 	case strings.EqualFold(word, "Authorization"):
@@ -107,7 +110,7 @@ var (
 )
 
 // value returns the text of a setting with its secrets replaced. If whole is true, the whole text
-// is secret. If asked is true, the text may be a placeholder.
+// is a secret. If asked is true, the text may be a placeholder.
 func (t *taker) value(text string, whole, asked bool) string {
 	if text == "" || strings.Contains(strings.ReplaceAll(text, "$${", ""), "${") {
 		return text
@@ -130,7 +133,7 @@ func (t *taker) value(text string, whole, asked bool) string {
 	})
 }
 
-// take records a secret and returns the reference in its place.
+// take records a secret and returns the reference that replaces the secret.
 func (t *taker) take(text string) string {
 	key := t.key
 	if key == "" {
@@ -168,10 +171,12 @@ func variableName(s string) string {
 	return strings.TrimSuffix(name, "_")
 }
 
-// reference matches a reference to a variable without a default.
+// reference matches a reference to a variable, such as ${NAME}. It does not match a reference with
+// a default value.
 var reference = regexp.MustCompile(`\$\{(?:env:)?([A-Za-z_][A-Za-z0-9_]*)\}`)
 
-// References returns the variables without a default to which a server refers, each once.
+// References returns the names of the variables that a server refers to without a default value.
+// Each name occurs once.
 func References(s *clientfile.Server) (names []string) {
 	var walk func(v *clientfile.Value)
 	walk = func(v *clientfile.Value) {

@@ -10,8 +10,8 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/config"
 )
 
-// Machine describes where the clients on this machine keep their files. env returns an
-// environment variable.
+// Machine describes where the clients on this machine keep their files. env looks up an environment
+// variable.
 func Machine(env func(string) (string, bool)) clientfile.Machine {
 	home, _ := env("HOME")
 	if home == "" {
@@ -24,7 +24,7 @@ func Machine(env func(string) (string, bool)) clientfile.Machine {
 	return clientfile.Machine{OS: runtime.GOOS, Home: home, Folder: folder, Env: env}
 }
 
-// Source is a file of a client that has been read.
+// Source is a client's file that Read has read.
 type Source struct {
 	Place clientfile.Place
 	Root  *clientfile.Value
@@ -34,11 +34,11 @@ type Source struct {
 // NoServers is the error for a file that has no servers and does not belong to a known client.
 type NoServers struct {
 	Path   string
-	Format string // what the file seems to be; "" if that is unknown
+	Format string // what the file seems to be; "" if its format is unknown
 	Hint   string // what to do
 }
 
-// Error returns the error on one line. It names the file.
+// Error returns the error on one line, with the path of the file.
 func (e *NoServers) Error() string {
 	if e.Format != "" {
 		return e.Path + " has no MCP servers; it seems to be " + e.Format
@@ -46,10 +46,10 @@ func (e *NoServers) Error() string {
 	return e.Path + " has no MCP servers"
 }
 
-// Read reads the file of a client. It returns nil and no error if the file does not exist. If the
-// place has no client, Read identifies the client by the path and the content. If all is true, Read
-// also reads the servers that Claude Code keeps for other projects. addresses are the addresses on
-// which this Dragoman may listen; an entry with one of them is an entry of Dragoman.
+// Read reads the file of a client. It returns nil and no error if the file does not exist. If
+// p.Client is nil, Read identifies the client by the path and the content. If all is true, Read
+// also reads the servers that Claude Code has for other projects. addresses are the addresses on
+// which this Dragoman may listen. An entry with one of these addresses is an entry of Dragoman.
 func Read(m clientfile.Machine, p clientfile.Place, all bool, addresses []string) (*Source, error) {
 	b, err := clientfile.Load(p.Path)
 	if err != nil || b == nil {
@@ -76,8 +76,8 @@ func Read(m clientfile.Machine, p clientfile.Place, all bool, addresses []string
 	return &Source{Place: p, Root: root, File: clientfile.Read(p.Client, p.Path, root, p.Project != "", opt)}, nil
 }
 
-// projectOf returns the folder of the Claude Code project that contains folder: folder itself
-// or its nearest parent with settings. If there is none, it returns folder.
+// projectOf returns the folder of the Claude Code project that contains folder. It is folder itself
+// or the nearest parent that has settings. If there is no such folder, projectOf returns folder.
 func projectOf(root *clientfile.Value, folder string) string {
 	for at := folder; ; at = filepath.Dir(at) {
 		if root.Get("projects", at) != nil {
@@ -89,7 +89,8 @@ func projectOf(root *clientfile.Value, folder string) string {
 	}
 }
 
-// ProjectOfFile returns the folder of the project that a file belongs to, by its path, or "".
+// ProjectOfFile returns the folder of the project that a client's file is for. The path of the file
+// shows the folder. If it does not show a folder, ProjectOfFile returns "".
 func ProjectOfFile(path string) string {
 	abs, err := filepath.Abs(path)
 	if err != nil {
@@ -113,7 +114,7 @@ func (s *Source) Elsewhere() (n int) {
 	return n
 }
 
-// Of returns the name of the client and the path of the file that a server comes from.
+// Of describes where a server comes from: the client, and the project or the path of the file.
 func (s *Source) Of(server *clientfile.Server) string {
 	title := s.Place.Client.Title
 	if server.Project != "" && s.Place.Project == "" {

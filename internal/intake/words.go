@@ -5,21 +5,22 @@ import (
 	"strings"
 )
 
-// commandLine is one command of a pasted text.
+// commandLine is one command in a pasted text.
 type commandLine struct {
 	words []string
-	env   []assignment // the variables before the command
-	dir   string       // the DIR of a "cd DIR &&" before the command; "" for none
+	env   []assignment // the variables that are set before the command
+	dir   string       // DIR if "cd DIR &&" precedes the command; otherwise ""
 }
 
 // assignment is NAME=VALUE.
 type assignment struct{ name, value string }
 
-// maxWords bounds the words of one text.
+// maxWords bounds the number of words in one text.
 const maxWords = 10_000
 
-// splitter reads text in the quoting of a POSIX shell. It never runs anything. A reference to a
-// variable becomes ${NAME}, the form of Dragoman's file. Other expansions are refused.
+// splitter reads text with the quoting of a POSIX shell. It never runs anything. A reference to a
+// variable becomes ${NAME}, as in Dragoman's configuration file. The splitter refuses most other
+// expansions.
 type splitter struct {
 	text    string
 	at      int
@@ -113,7 +114,7 @@ func (s *splitter) word() (string, error) {
 	return b.String(), nil
 }
 
-// quoted reads a part in double quotes.
+// quoted reads the part of a word that is in double quotes.
 func (s *splitter) quoted(b *strings.Builder) error {
 	for s.at++; s.at < len(s.text); {
 		switch c := s.text[s.at]; {
@@ -169,7 +170,8 @@ func (s *splitter) dollar(b *strings.Builder) error {
 	return nil
 }
 
-// escaped returns text with each ${ escaped, so that Dragoman sees no reference in it.
+// escaped returns text with each ${ escaped, so that Dragoman does not read it as a reference to a
+// variable.
 func escaped(text string) string { return strings.ReplaceAll(text, "${", "$${") }
 
 // shellNeeded is the error for a command that works only in a shell.
@@ -179,8 +181,8 @@ func (e *shellNeeded) Error() string {
 	return "the command has " + e.what + ", which only a shell understands"
 }
 
-// commandLines splits a text into commands. Lines of the form export NAME=VALUE set variables
-// for the commands after them.
+// commandLines splits a text into commands. A line of the form export NAME=VALUE sets a variable
+// for the commands that follow.
 func commandLines(text string, windows bool) (all []commandLine, err error) {
 	s := &splitter{text: text, windows: windows}
 	var exported []assignment
@@ -240,7 +242,7 @@ func (s *splitter) lineEnds() bool {
 	return strings.Trim(line, " \t\r") == ""
 }
 
-// assigned reports whether a word is NAME=VALUE.
+// assigned reports whether a word has the form NAME=VALUE.
 func assigned(word string) bool {
 	name, _, ok := strings.Cut(word, "=")
 	return ok && validVariable.MatchString(name)

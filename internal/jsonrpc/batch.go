@@ -8,23 +8,25 @@ import (
 // MaxBatch is the maximum number of messages in a batch that ScanBatch accepts.
 const MaxBatch = 100
 
-// Item is one element of a batch. It is either a Message whose Raw is a copy of the element, or the
-// *Error that Scan returned for the element. A copy does not keep the whole batch in memory.
+// Item is one element of a batch. It contains either a Message whose Raw is a copy of the element,
+// or the *Error that Scan returned for the element. Because Raw is a copy, an Item does not keep
+// the whole batch in memory.
 type Item struct {
 	Message *Message
 	Err     error
 }
 
 // IsBatch reports whether the first byte of b after white space starts an array. Only 2025-03-26
-// has batches (§Base Protocol, "Batching"). Scan refuses every batch; ScanBatch reads one.
+// has batches (§Base Protocol, "Batching"). Scan refuses a batch; ScanBatch reads it.
 func IsBatch(b []byte) bool {
 	i := skipSpace(b, 0)
 	return i < len(b) && b[i] == '['
 }
 
-// ScanBatch scans an array of 1 to MaxBatch messages. lim.Bytes and lim.Tokens apply to the
-// whole array. If b is not JSON, exceeds a limit, is not an array or is empty, ScanBatch returns an
-// *Error and no element may be used. An error in a single element is reported in its Item.
+// ScanBatch scans an array of 1 to MaxBatch messages. lim.Bytes and lim.Tokens apply to the whole
+// array. If b is not JSON, exceeds a limit, is not an array or is empty, ScanBatch returns an
+// *Error and no items. If a single element is not a valid message, the Item of the element contains
+// the error.
 func ScanBatch(b []byte, lim Limits) ([]Item, error) {
 	s := scannerOf(b, &lim)
 	defer s.release()

@@ -2,8 +2,8 @@ package jsonrpc
 
 import "sync"
 
-// buffers is a pool of buffers for outgoing messages. Every transport copies or writes the
-// bytes before it returns, so the caller can then reuse the buffer.
+// buffers is a pool of buffers for outgoing messages. Every transport copies or writes the bytes of
+// a message before it returns. After that, the caller can reuse the buffer.
 var buffers = sync.Pool{New: func() any { return new([]byte) }}
 
 // maxPooled is the size in bytes of the largest buffer that the pool keeps. Larger buffers would
@@ -20,9 +20,9 @@ func GetBuffer(n int) *[]byte {
 	return b
 }
 
-// PutBuffer returns a buffer from GetBuffer to the pool. used is the slice after appending to the
-// buffer. The caller must not use the slice or the buffer afterwards. Buffers larger than maxPooled
-// are left to the garbage collector.
+// PutBuffer returns a buffer from GetBuffer to the pool. used is the slice that the caller got by
+// appending to the buffer. After the call, the caller must not use the slice or the buffer.
+// PutBuffer does not keep buffers larger than maxPooled.
 func PutBuffer(b *[]byte, used []byte) {
 	if cap(used) > maxPooled {
 		return

@@ -6,10 +6,10 @@ import (
 	"slices"
 )
 
-// Edits collects the changes to one message. The zero value is empty and ready to use. Edits
-// may be added in any order. Edits of several objects, including nested ones, can be combined.
-// Each object must be edited with one call of Object. Edits is not safe for concurrent use. The
-// bytes that are passed to edits must not be modified before Splice.
+// Edits collects the changes to one message. The zero value is empty and ready to use. Changes may
+// be added in any order, and to several objects, including nested objects. All changes to the
+// members of one object must be made by one call of Object. Edits is not safe for concurrent use.
+// The bytes that are passed to the methods must not be modified before Splice has returned.
 type Edits struct {
 	n     int
 	few   [8]edit // the edits, if they fit
