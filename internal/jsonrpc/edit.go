@@ -12,34 +12,33 @@ import (
 // The bytes that are passed to the methods must not be modified before Splice has returned.
 type Edits struct {
 	n     int
-	few   [8]edit // the edits, if they fit
-	many  []edit  // all edits, once few is full
-	mixed bool    // the edits are not sorted by position
+	few   [8]edit // the edits, if there are at most eight
+	many  []edit  // all edits, if there are more than eight
+	mixed bool    // true if the edits are not sorted by position
 }
 
-// Reason is the reason for an edit. The packages that make edits define its values; this
-// package only stores them.
+// Reason is the reason for an edit. The packages that make edits define the values of Reason.
+// Package jsonrpc only stores them.
 type Reason uint8
 
-// NoReason is the Reason of edits whose reason is not reported, such as those of test tools and
-// tests.
+// NoReason is the Reason of an edit whose reason is not reported, such as an edit of a test.
 const NoReason Reason = 0
 
-// edit replaces one span of bytes. A member to insert is stored as a name and a value, to avoid an
-// allocation.
+// edit replaces one span of bytes. If the edit inserts a member, the name and the value are stored
+// separately, to avoid an allocation.
 type edit struct {
 	at     Span
 	with   []byte
-	name   string // name of an inserted member
+	name   string // the name of the inserted member
 	member bool
-	comma  bool   // a comma follows the inserted member
+	comma  bool   // true if a comma follows the inserted member
 	why    Reason // this field uses a padding byte, so it needs no extra memory
 }
 
-// Len returns the number of edits. If it is 0, Splice only copies.
+// Len returns the number of edits. If there are no edits, Splice only copies.
 func (e *Edits) Len() int { return e.n }
 
-// Reset removes all edits but keeps their memory for later edits.
+// Reset removes all edits. It keeps the memory for later edits.
 func (e *Edits) Reset() {
 	clear(e.all())
 	e.n, e.many, e.mixed = 0, e.many[:0], false
@@ -75,9 +74,9 @@ func (e *Edits) AddAll(list EditList) {
 	}
 }
 
-// EditList is a list of edits that belongs to a message until the message is spliced. Most lists
-// are empty, and an empty list needs little memory. EditList is a value: an edit that is added to
-// one copy is not in other copies. The zero value is empty. Its methods correspond to those of
+// EditList is a list of edits that is stored with a message until Splice applies the edits. Most
+// lists are empty, and an empty list needs little memory. An edit that is added to one copy of an
+// EditList is not in other copies. The zero value is empty. The methods correspond to those of
 // Edits.
 type EditList struct{ edits []edit }
 
@@ -101,8 +100,8 @@ func (l *EditList) Object(why Reason, raw []byte, obj Span, drop func(key []byte
 	l.change(func(e *Edits) { e.Object(why, raw, obj, drop, set...) })
 }
 
-// change calls add with the edits of the list. It creates a new slice for the result, because the
-// old slice may belong to a copy of the list.
+// change calls add with the edits of the list. It creates a new slice for the result, because a
+// copy of the list may use the old slice.
 func (l *EditList) change(add func(*Edits)) {
 	var e Edits
 	e.AddAll(*l)
@@ -142,16 +141,15 @@ func (e *Edits) Insert(why Reason, at int, with []byte) {
 	e.add(edit{at: Span{at, at}, with: with, why: why})
 }
 
-// Object edits the members of the object obj in raw, which must have been scanned:
+// Object edits the members of the object obj in raw. raw must have been scanned.
 //
-//   - It removes each member if drop returns true for its unescaped name. If drop is nil, no member is removed.
-//   - It replaces the values of the members that have the name of a field in set.
-//   - It inserts the other fields of set after the opening brace.
+//   - Object removes each member for whose unescaped name drop returns true. If drop is nil, no member is removed.
+//   - If a field in set has the name of a member, Object replaces the member's value.
+//   - Object inserts the other fields of set after the opening brace.
 //
 // set takes precedence over drop. If two fields have the same name, Object uses the last field. A
-// nil Value stands for null. Commas are correct in every combination. No other byte changes,
-// including white space. If obj is absent or not an object, Object has no effect. drop must not
-// keep its argument.
+// nil Value means null. Object also adds and removes commas. No other byte changes, not even white
+// space. If obj is absent or not an object, Object has no effect. drop must not keep its argument.
 func (e *Edits) Object(why Reason, raw []byte, obj Span, drop func(key []byte) bool, set ...Field) {
 	if KindOf(raw, obj) != '{' {
 		return
@@ -162,8 +160,8 @@ func (e *Edits) Object(why Reason, raw []byte, obj Span, drop func(key []byte) b
 		present = make([]bool, len(set))
 	}
 	w := walkObject(raw, obj)
-	kept := 0     // end of the last member that is kept, or 0
-	run := Span{} // the removed members directly before the current one
+	kept := 0     // the end of the last member that is kept, or 0
+	run := Span{} // the removed members directly before the current member
 	for w.next() {
 		field := -1
 		for i := range set {
@@ -180,7 +178,7 @@ func (e *Edits) Object(why Reason, raw []byte, obj Span, drop func(key []byte) b
 			continue
 		}
 		if !run.IsZero() {
-			// Remove everything up to the next name, including the comma.
+			// Remove everything up to the name of the current member, including the comma.
 			e.add(edit{at: Span{run.Start, w.key.Start}, why: why})
 			run = Span{}
 		}
@@ -191,14 +189,14 @@ func (e *Edits) Object(why Reason, raw []byte, obj Span, drop func(key []byte) b
 	}
 	if !run.IsZero() {
 		if kept > 0 {
-			run.Start = kept // no name follows, so remove the comma before the members
+			run.Start = kept // no member follows, so also remove the comma before the removed members
 		}
 		e.add(edit{at: run, why: why})
 	}
 	e.insertFields(why, obj.Start+1, kept > 0, present, set)
 }
 
-// insertFields inserts the fields that are not present, all at the same place. comma says whether
+// insertFields inserts the fields that are not present, all at the offset at. comma says whether
 // other members follow the inserted fields.
 func (e *Edits) insertFields(why Reason, at int, comma bool, present []bool, set []Field) {
 	last := -1
@@ -237,11 +235,11 @@ func unescapedKey(b []byte, key Span) []byte {
 	return inside
 }
 
-// Splice appends raw to dst with the edits of e applied. Every byte of raw that no edit covers
-// is copied unchanged. An edit within bytes that another edit replaces has no effect. Of two
-// edits that replace the same bytes, only the first has an effect. dst must not overlap raw.
-// Splice allocates only if dst is too short. raw must be the bytes that the edits were made
-// for. A position beyond the end of raw counts as its end.
+// Splice appends raw to dst with the edits of e applied. raw must be the bytes for which the edits
+// were made. Splice copies every byte of raw that no edit covers. An edit within bytes that another
+// edit replaces has no effect. If two edits replace the same bytes, only the edit that was added
+// first has an effect. A position beyond the end of raw is treated as the end of raw. dst must not
+// overlap raw. Splice allocates only if the capacity of dst is too small.
 func Splice(dst, raw []byte, e *Edits) []byte {
 	list := e.all()
 	if e.mixed {
@@ -254,7 +252,7 @@ func Splice(dst, raw []byte, e *Edits) []byte {
 		grow += x.size() + x.at.Start - x.at.End
 	}
 	dst = slices.Grow(dst, max(grow, 0))
-	from := 0 // bytes before this offset are done
+	from := 0 // the bytes before this offset are done
 	for i := range list {
 		x := &list[i]
 		at, ok := x.place(from, len(raw))
@@ -267,13 +265,14 @@ func Splice(dst, raw []byte, e *Edits) []byte {
 	return append(dst, raw[from:]...)
 }
 
-// place returns the span that an edit replaces. The parameter from is the offset up to which the
-// bytes have been handled. ok is false if the edit has no effect, because another edit has replaced
-// its bytes.
+// place returns the span that an edit replaces. The parameter from is the offset up to which Splice
+// has handled the bytes, and size is the length of the message. ok is false if the edit has no
+// effect, because another edit has replaced the bytes.
 func (x *edit) place(from, size int) (at Span, ok bool) {
 	start, end := min(x.at.Start, size), min(x.at.End, size)
 	if start < from {
-		// The edit has no effect, or it is a removal whose start another edit overlaps.
+		// Another edit has replaced the bytes before from. If bytes of x remain after from, x
+		// replaces only these bytes.
 		if end <= from {
 			return Span{}, false
 		}
@@ -282,8 +281,8 @@ func (x *edit) place(from, size int) (at Span, ok bool) {
 	return Span{start, max(end, start)}, true
 }
 
-// size estimates how many bytes appendTo appends. The estimate is too small only if the name
-// needs escapes.
+// size estimates how many bytes appendTo appends. The estimate is too small only if the member's
+// name needs escapes.
 func (x *edit) size() int {
 	if x.member {
 		return len(x.name) + len(x.with) + len(`"":,`)

@@ -8,9 +8,9 @@ import (
 	"strings"
 )
 
-// The functions in this file require that raw was scanned, and do not check it again. With
-// other input they return wrong results, but do not panic or loop. A Span outside raw counts as
-// absent.
+// The functions in this file require that raw was scanned, and do not check it again. With other
+// input they return wrong results, but do not panic or loop forever. They treat a Span outside raw
+// as absent.
 
 // Find returns the value of the member whose name equals key in the object obj of raw. The result
 // is absent if there is no such member, or if obj is absent or not an object.
@@ -24,8 +24,8 @@ func Find(raw []byte, obj Span, key string) Span {
 	return Span{}
 }
 
-// FindAll finds several keys in one pass and sets out[i] to the value of keys[i]. out must be
-// as long as keys. The keys must differ.
+// FindAll finds several keys in one pass and sets out[i] to the value of keys[i]. out must be as
+// long as keys. All keys must be different.
 func FindAll(raw []byte, obj Span, keys []string, out []Span) {
 	clear(out)
 	w := walkObject(raw, obj)
@@ -68,8 +68,9 @@ func Elements(raw []byte, arr Span) iter.Seq[Span] {
 	}
 }
 
-// KindOf returns the kind of the JSON value at s as its first byte: one of '{', '[', '"', 't',
-// 'f' and 'n', or '0' for any number. It returns 0 if s is absent or no value begins there.
+// KindOf returns the kind of the JSON value at s. The kind is the first byte of the value: '{',
+// '[', '"', 't', 'f' or 'n'. For a number, the kind is '0'. KindOf returns 0 if s is absent or no
+// value begins there.
 func KindOf(raw []byte, s Span) byte {
 	if !within(raw, s) {
 		return 0
@@ -83,10 +84,10 @@ func KindOf(raw []byte, s Span) byte {
 	return 0
 }
 
-// Text returns the text of a JSON string, or false if s is not a string. If the string contains
-// half of a surrogate pair as an escape, the text is not valid UTF-8 (utf8.ValidString returns
-// false). Such a text differs from every other text, and AppendQuote restores the escape. Shown
-// makes it readable.
+// Text returns the text of a JSON string. It returns false if s is not a string. If the string
+// contains an escape for half of a surrogate pair, the text is not valid UTF-8 (utf8.ValidString
+// returns false). AppendQuote restores such an escape, and Shown makes the text readable. The text
+// shows which half the string contains.
 func Text(raw []byte, s Span) (string, bool) {
 	inside, ok := insideOf(raw, s)
 	if !ok {
@@ -134,8 +135,8 @@ func Int(raw []byte, s Span) (int64, bool) {
 	return 0, false
 }
 
-// Whole returns the span of the value in b, without the white space around it. The result is absent
-// if b contains only white space.
+// Whole returns the span of the value in b without the surrounding white space. The result is
+// absent if b contains only white space.
 func Whole(b []byte) Span {
 	start, end := skipSpace(b, 0), len(b)
 	for end > start && skipSpace(b[:end], end-1) == end {
@@ -151,7 +152,7 @@ func within(raw []byte, s Span) bool {
 	return 0 <= s.Start && s.Start < s.End && s.End <= len(raw)
 }
 
-// insideOf returns the bytes between the quotes of a string.
+// insideOf returns the bytes between the quotes of a string. It returns false if s is not a string.
 func insideOf(raw []byte, s Span) ([]byte, bool) {
 	if !within(raw, s) || raw[s.Start] != '"' || s.End-s.Start < 2 {
 		return nil, false
@@ -159,30 +160,30 @@ func insideOf(raw []byte, s Span) ([]byte, bool) {
 	return raw[s.Start+1 : s.End-1], true
 }
 
-// textIs reports whether s is a JSON string whose text equals the parameter want.
+// textIs reports whether s is a JSON string with the text want.
 func textIs(raw []byte, s Span, want string) bool {
 	inside, ok := insideOf(raw, s)
 	return ok && insideIs(inside, want)
 }
 
-// keyIs does the same as textIs for a span of a walker.
+// keyIs does the same as textIs, for a name that a walker has found.
 func keyIs(b []byte, key Span, want string) bool {
 	return insideIs(b[key.Start+1:key.End-1], want)
 }
 
 func insideIs(inside []byte, want string) bool {
 	if string(inside) == want {
-		return strings.IndexByte(want, '\\') < 0 // a backslash in inside begins an escape, so the texts differ
+		return strings.IndexByte(want, '\\') < 0 // a backslash in inside begins an escape, so the text of inside is not want
 	}
-	// An escape has at most six times as many bytes as its text.
+	// An escape has at most six times as many bytes as the text that it encodes.
 	return len(inside) > len(want) && len(inside) <= 6*len(want) && bytes.IndexByte(inside, '\\') >= 0 &&
 		string(appendText(nil, inside)) == want
 }
 
 // walker iterates over the members of an object or the elements of an array.
 type walker struct {
-	b     []byte // the bytes up to the end of the container
-	i     int    // the offset after the opening bracket or a comma
+	b     []byte // the bytes up to the end of the object or array
+	i     int    // the offset after the opening bracket or after a comma
 	key   Span   // the name with its quotes
 	value Span
 }
@@ -196,7 +197,7 @@ func walk(raw []byte, at Span, open byte) walker {
 	return walker{b: raw[:at.End], i: at.Start + 1}
 }
 
-// next advances to the next member. It returns false if there is no further member.
+// next advances to the next member. It returns false if there are no more members.
 func (w *walker) next() bool {
 	b := w.b
 	i := skipSpace(b, w.i)
@@ -216,7 +217,8 @@ func (w *walker) next() bool {
 	return w.nextValue()
 }
 
-// nextValue advances to the next value and skips the comma after it.
+// nextValue advances to the next value, and skips the comma after the value. It returns false if
+// there are no more values.
 func (w *walker) nextValue() bool {
 	b := w.b
 	i := skipSpace(b, w.i)
@@ -251,17 +253,18 @@ func skipValue(b []byte, i int) int {
 	return i
 }
 
-// ends marks the bytes that end a number or a literal.
+// ends is 1 for each byte that ends a number or a literal.
 var ends = [256]uint8{
 	',': 1, ']': 1, '}': 1, ' ': 1, '\t': 1, '\n': 1, '\r': 1,
 	'"': 1, '[': 1, '{': 1, ':': 1,
 }
 
-// nests contains the change of depth for each byte outside strings. 2 marks a quote.
+// nests contains, for each byte outside strings, by how much the byte changes the depth. The value
+// 2 means a quote.
 var nests = [256]int8{'{': 1, '[': 1, '}': -1, ']': -1, '"': 2}
 
-// skipContainer returns the offset after the object or array at i, or len(b) if its end is
-// missing.
+// skipContainer returns the offset after the object or array at i. If the end of the object or
+// array is missing, skipContainer returns len(b).
 func skipContainer(b []byte, i int) int {
 	depth := 0
 	for i < len(b) {
@@ -282,7 +285,8 @@ func skipContainer(b []byte, i int) int {
 	return len(b)
 }
 
-// skipText returns the offset after the string at i, or -1 if its end is missing.
+// skipText returns the offset after the string at i. If the closing quote is missing, skipText
+// returns -1.
 func skipText(b []byte, i int) int {
 	i++
 	for {
@@ -304,9 +308,9 @@ func skipText(b []byte, i int) int {
 			i += 2
 			continue
 		}
-		// The next bytes do not contain a quote, so search for one. A quote is escaped if the
-		// number of backslashes before it is odd. The backslashes before one quote are not counted
-		// again for the next quote, so the search stays linear.
+		// There is no quote nearby, so search for the next quote. A quote is escaped if the number
+		// of backslashes before it is odd. No backslash is counted twice, so the search takes
+		// linear time.
 		n := bytes.IndexByte(b[i:], '"')
 		if n < 0 {
 			return -1

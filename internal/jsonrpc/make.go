@@ -1,11 +1,11 @@
 package jsonrpc
 
-// Messages that Dragoman writes itself do not need a scan, because the positions of their members
-// are known. The parts that a caller passes must be valid JSON. A part that comes from a peer was
-// scanned when it arrived.
+// The functions in this file make messages without a scan, because they know the positions of the
+// members. The parts that a caller passes must be valid JSON. A part that comes from a client or
+// server was scanned when it arrived.
 
-// NewRequest returns a request that has the same spans as Scan would find. If params are empty,
-// the member is omitted.
+// NewRequest returns a request with the spans that Scan would find. If params is empty, the request
+// has no params.
 func NewRequest(id ID, method string, params []byte) *Message {
 	m := &Message{Kind: Request, ID: id, Method: method}
 	m.head(id, len(method)+len(params))
@@ -21,8 +21,8 @@ func NewNotification(method string, params []byte) *Message {
 	return m
 }
 
-// NewResult returns a result that has the same spans as Scan would find. result is a JSON value
-// without white space around it. An empty result stands for {}.
+// NewResult returns a result with the spans that Scan would find. result is a JSON value without
+// surrounding white space. If result is empty, NewResult uses {}.
 func NewResult(id ID, result []byte) *Message {
 	m := &Message{Kind: Result, ID: id}
 	m.head(id, len(result))
@@ -46,7 +46,7 @@ func NewFailure(id ID, e *Error) *Message {
 	return m
 }
 
-// room is enough space for the bytes around the parts of a message.
+// room is enough space for the bytes of a message that surround its parts.
 const room = 80
 
 func (m *Message) head(id ID, rest int) {
@@ -54,7 +54,7 @@ func (m *Message) head(id ID, rest int) {
 	m.idAt()
 }
 
-// idAt records the position at which appendHead has written the id.
+// idAt sets IDAt to the position at which appendHead has written the id.
 func (m *Message) idAt() {
 	if m.ID != "" {
 		start := len(`{"jsonrpc":"2.0","id":`)

@@ -2,7 +2,7 @@ package jsonrpc
 
 import "strconv"
 
-// Kind is the kind of a message. The members of the message determine it.
+// Kind is the kind of a message. It depends on which members the message has.
 type Kind uint8
 
 // These are the kinds of messages. The zero Kind is not valid.
@@ -10,19 +10,18 @@ const (
 	Request      Kind = iota + 1 // has a method and an id
 	Notification                 // has a method and no id
 	Result                       // has an id and a result
-	Failure                      // has an error, and an id unless the sender could not read it
+	Failure                      // has an error, and an id unless the sender could not read the id of the request
 )
 
-// ID is the exact JSON text of a message's id: 1, "1" and 1.0 are three different IDs.
-// The empty ID means absent. A null id, which only a Failure may have, is the ID
-// "null".
+// ID is the exact JSON text of a message's id: 1, "1" and 1.0 are three different IDs. The empty ID
+// means that the message has no id. The ID "null" is a null id, which only a Failure may have.
 type ID string
 
-// IntID returns the ID of a number.
+// IntID returns the ID for a number.
 func IntID(n int64) ID { return ID(strconv.FormatInt(n, 10)) }
 
-// Span is a half-open range of bytes in a message's Raw. The zero Span means
-// absent; no value of a message can start at offset 0.
+// Span is a half-open range of bytes in a message's Raw. The zero Span means that a value is
+// absent. No value has the zero Span, because a value is never empty.
 type Span struct{ Start, End int }
 
 // IsZero reports whether the span is absent.
@@ -36,13 +35,13 @@ func (s Span) Of(raw []byte) []byte {
 	return raw[s.Start:s.End:s.End]
 }
 
-// Message is one JSON-RPC message: its bytes, and the positions of the top-level members in
-// them. Raw is never modified after Scan.
+// Message is one JSON-RPC message: its bytes, and the positions of its top-level members. Raw is
+// never modified after Scan.
 type Message struct {
 	Raw    []byte
 	Kind   Kind
 	ID     ID
-	Method string // the decoded method; if Limits.Names knows the method, this is its shared string
+	Method string // the decoded method, or the string from Limits.Names
 
 	IDAt   Span // position of the id
 	Params Span // position of the params object
@@ -50,7 +49,8 @@ type Message struct {
 	Error  Span // position of the error object
 }
 
-// Param returns the position of a member of params. The position is absent if there is no such member.
+// Param returns the position of a member of params. The position is absent if there is no such
+// member.
 func (m *Message) Param(key string) Span { return Find(m.Raw, m.Params, key) }
 
 // ResultMember returns the position of a member of result. The position is absent if there is no
@@ -60,30 +60,30 @@ func (m *Message) ResultMember(key string) Span { return Find(m.Raw, m.Result, k
 // Limits bounds what Scan accepts. A zero field means the default that is documented at the
 // field.
 type Limits struct {
-	Bytes  int // length of the whole message; 0 means 4 MiB
-	Depth  int // depth of nested arrays and objects; 0 means 128
-	Tokens int // number of values and member names together; 0 means 1,000,000
+	Bytes  int // maximum length of the message in bytes; 0 means 4 MiB
+	Depth  int // maximum depth of nested arrays and objects; 0 means 128
+	Tokens int // maximum number of values and member names together; 0 means 1,000,000
 
-	// Tolerant accepts these unambiguous mistakes of existing servers:
+	// If Tolerant is true, Scan accepts these unambiguous mistakes of existing servers:
 	//
 	//   - a missing jsonrpc member
 	//   - an id of null in an answer, or a fractional id
 	//   - a result that is not an object
 	//   - a result and a null error, or an error and a null result
 	//   - an error without a message, or with a code that is missing, a string or a fraction
-	//   - a result with a method, which the server sends unsolicited, if its id is a string or absent
+	//   - an unsolicited result with a method, if its id is a string or absent
 	//
 	// Tolerant does not relax the JSON syntax.
 	Tolerant bool
 
-	// Names returns a shared string for a known method name, so that a scan does not have to
-	// allocate one. If it is nil, no names are known. Names must be safe for concurrent use and
-	// must not keep its argument.
+	// Names returns a shared string for a known method name, so that Scan does not have to allocate
+	// a string. Names may be nil. It must be safe for concurrent use and must not keep its
+	// argument.
 	Names func(name []byte) (string, bool)
 }
 
-// MaxID and MaxMethod are the maximum lengths of an id and a method that Scan accepts. Both count
-// bytes of JSON text, including the quotes and escapes of a string.
+// MaxID and MaxMethod are the maximum lengths of an id and of a method that Scan accepts. The
+// lengths are in bytes of JSON text, including the quotes and escapes of a string.
 const (
 	MaxID     = 1 << 10
 	MaxMethod = 256
@@ -105,22 +105,22 @@ type Error struct {
 	Message string
 	Data    []byte // JSON; nil if absent
 
-	// ID is the id of the message that Scan refused. If Scan could not read the id, ID is empty.
+	// ID is the id of the message that Scan refused. ID is empty if Scan could not read the id.
 	ID ID
-	// Method is the method of the request that Scan refused because of its params. Otherwise
-	// it is empty.
+	// Method is the method of the request, if Scan refused the request because of its params.
+	// Otherwise Method is empty.
 	Method string
 
-	// Fault says what is wrong with the JSON text that Scan or Valid refused, and Offset where. Both
-	// are 0 for other errors.
+	// Fault says what is wrong with the JSON text that Scan or Valid refused, and Offset is the
+	// position of the fault. Both are 0 for other errors.
 	Fault  Fault
 	Offset int
 }
 
-// Fault is a fault of a JSON text.
+// Fault is a kind of mistake in a JSON text.
 type Fault uint8
 
-// The values of Fault, and what is at Error.Offset.
+// These are the values of Fault. Each comment says what is at Error.Offset.
 const (
 	FaultByte      Fault = iota + 1 // a character that JSON does not allow there
 	FaultEnd                        // the end of the text, although the value is not complete
