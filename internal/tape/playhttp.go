@@ -16,14 +16,13 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/transport/eventstream"
 )
 
-// Stage acts as the server of a tape over HTTP. It is an http.Handler and safe for concurrent
-// use.
+// Stage is an http.Handler that plays the server of a recording. It is safe for concurrent use.
 type Stage struct {
 	*score
 	over chan struct{} // never closed, because an HTTP client may send another request at any time
 }
 
-// Stage returns a handler that acts as the server of the tape.
+// Stage returns a handler that plays the recorded server.
 func (t *Tape) Stage(o Options) (*Stage, error) {
 	if !t.http {
 		return nil, errors.New("the recording was made on stdio, but this connection is HTTP")
@@ -31,7 +30,8 @@ func (t *Tape) Stage(o Options) (*Stage, error) {
 	return &Stage{score: newScore(t, false, o), over: make(chan struct{})}, nil
 }
 
-// Done reports whether the client has sent all its messages on the tape.
+// Done reports whether the client has sent all its recorded messages. It ignores messages that the
+// replay no longer waits for.
 func (s *Stage) Done() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -43,7 +43,7 @@ func (s *Stage) Done() bool {
 	return true
 }
 
-// Path returns the URL path that the recorded client used.
+// Path returns the URL path of the first recorded request, or "/" if there is none.
 func (s *Stage) Path() string {
 	for i := range s.tape.entries {
 		if e := &s.tape.entries[i]; e.section == request {
@@ -55,15 +55,16 @@ func (s *Stage) Path() string {
 	return "/"
 }
 
-// Moved returns a channel that is closed when the client has sent another message of the tape.
+// Moved returns a channel that is closed when the client sends a recorded message, or when the
+// replay stops waiting for a message.
 func (s *Stage) Moved() <-chan struct{} {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.moved
 }
 
-// Differences returns the differences between the client and the tape, including messages that
-// the client has not sent.
+// Differences returns the differences between the client's messages and the tape. They include the
+// recorded messages that the client has not sent.
 func (s *Stage) Differences() []Difference { return s.rest() }
 
 func (s *Stage) ServeHTTP(w http.ResponseWriter, q *http.Request) {
@@ -99,8 +100,8 @@ func notOnTape(w http.ResponseWriter, body []byte) {
 	_, _ = w.Write(jsonrpc.AppendError(nil, m.ID, errNotOnTape))
 }
 
-// sameAddress compares the path and the query on the tape with those of a request. The tape and the
-// request may use different escapes.
+// sameAddress compares the path and the query of a recorded request with those of a live request.
+// The two URLs may be escaped differently. A placeholder on the tape matches any value.
 func sameAddress(tape string, live *url.URL) bool {
 	u, err := url.Parse(tape)
 	if err != nil {
@@ -130,7 +131,7 @@ func fieldOf(e *Entry, name string) string {
 	return ""
 }
 
-// checkHeader compares the relevant header fields.
+// checkHeader compares the header fields with the given names, and records the differences.
 func (s *score) checkHeader(e *Entry, live http.Header, names ...string) {
 	for _, n := range names {
 		want, got := fieldOf(e, n), live.Get(n)
@@ -143,7 +144,8 @@ func (s *score) checkHeader(e *Entry, live http.Header, names ...string) {
 	}
 }
 
-// mediaTypes returns the types in a Content-Type or Accept header, without parameters.
+// mediaTypes returns the media types in a Content-Type or Accept header, in lower case and without
+// parameters.
 func mediaTypes(v string) string {
 	parts := strings.Split(v, ",")
 	for i, p := range parts {
@@ -153,7 +155,7 @@ func mediaTypes(v string) string {
 	return strings.Join(parts, ",")
 }
 
-// answer sends the response that the server sent in the recorded exchange.
+// answer sends the server's response in the recorded exchange.
 func (s *Stage) answer(w http.ResponseWriter, q *http.Request, exchange int) {
 	flush := http.NewResponseController(w)
 	began := false
@@ -189,8 +191,9 @@ func (s *Stage) answer(w http.ResponseWriter, q *http.Request, exchange int) {
 			return
 		}
 	}
-	// The recording ends here, because the client disconnected or the tape stopped before
-	// the stream did. Keep the stream open until this client disconnects.
+	// The tape contains no more of this exchange: the recorded client disconnected, or the
+	// recording stopped while the stream was open. Keep the stream open until the live client
+	// disconnects.
 	<-q.Context().Done()
 }
 
@@ -217,7 +220,7 @@ func (s *Stage) begin(w http.ResponseWriter, i int, e *Entry) bool {
 	return true
 }
 
-// event returns a recorded event, with its message adapted to this peer.
+// event returns the event of entry i, with the message that messageFor returns.
 func (s *score) event(i int) []byte {
 	e := &s.tape.entries[i]
 	words := s.messageFor(i)
@@ -237,9 +240,9 @@ func (s *score) event(i int) []byte {
 }
 
 // PlayHTTP sends the client's recorded messages to the server at target. It returns the differences
-// between the server and the tape. extra contains header fields that are added to each request,
-// such as credentials, which the tape does not contain. The path of target replaces the path of the
-// first request.
+// between the server's messages and the tape. Each recorded request with the same URL as the first
+// one is sent to target. extra contains header fields that are added to each request, such as
+// credentials, which the tape does not contain.
 func (t *Tape) PlayHTTP(ctx context.Context, target *url.URL, extra http.Header, transport http.RoundTripper, o Options) ([]Difference, error) {
 	if !t.http {
 		return nil, errors.New("the recording was made on stdio, but this connection is HTTP")
@@ -287,7 +290,7 @@ type httpPlay struct {
 	cancels map[int]context.CancelFunc
 }
 
-// address returns the URL for a request of the tape.
+// address returns the URL for a request. tape is the URL that was recorded for this request.
 func (p *httpPlay) address(tape string) string {
 	u := *p.target
 	_, own, _ := strings.Cut(p.tape.entries[p.firstRequest()].head[0], " ")
@@ -365,8 +368,9 @@ func (p *httpPlay) setHeaders(q *http.Request, e *Entry) {
 	}
 }
 
-// hear compares a response with the recorded one. A message may arrive as plain JSON instead of an
-// event, or as an event instead of plain JSON.
+// hear compares a response with the recorded response of the same exchange. A message that was
+// recorded as an event may arrive as plain JSON. A message that was recorded as plain JSON may
+// arrive as an event.
 func (p *httpPlay) hear(exchange int, res *http.Response) {
 	of := func(i int) bool {
 		e := &p.tape.entries[i]

@@ -11,8 +11,8 @@ import (
 	"strconv"
 )
 
-// Limits for recording an exchange. Longer responses are forwarded completely, but are cut on the
-// tape. Longer requests are refused.
+// Limits in bytes. Longer requests are refused. Longer responses and events are forwarded
+// completely, but only a part of them is recorded.
 const (
 	maxBody  = 16 << 20
 	maxEvent = 4 << 20
@@ -20,10 +20,10 @@ const (
 
 type exchangeKey struct{}
 
-// Proxy returns a handler that forwards requests to a server and records both sides. It records
-// events as they arrive. target is the server's endpoint. A request for path is sent to the path of
-// the endpoint. Other requests keep their paths. extra contains header fields that are added to
-// each request.
+// Proxy returns a handler that forwards requests to a server, and records the requests and the
+// responses. It records each event of a stream as soon as the event arrives. target is the server's
+// endpoint. In a request for path, the path is replaced by that of target. Requests for other paths
+// keep their path. extra contains header fields that are added to each request.
 func (r *Recorder) Proxy(target *url.URL, path string, extra http.Header, transport http.RoundTripper) http.Handler {
 	proxy := &httputil.ReverseProxy{
 		FlushInterval: -1, // forward events without delay
@@ -42,8 +42,8 @@ func (r *Recorder) Proxy(target *url.URL, path string, extra http.Header, transp
 				p.Out.Header[k] = v
 			}
 			if p.In.Header.Get("Origin") != "" {
-				// The client sends the origin of this proxy, but the server knows only its
-				// own.
+				// The client sends the origin of this proxy, but the server may accept only the
+				// server's own origin.
 				p.Out.Header.Set("Origin", target.Scheme+"://"+target.Host)
 			}
 		},
@@ -92,8 +92,9 @@ func (r *Recorder) tapResponse(res *http.Response) {
 	res.Body = t
 }
 
-// tappedBody records a response body while it is read. A plain body is recorded at its end,
-// and a stream event by event. Only the goroutine that copies the body uses it.
+// tappedBody records a response body while it is read. The events of a stream are recorded one by
+// one. Any other body is recorded at its end. Only the goroutine that copies the body uses
+// tappedBody.
 type tappedBody struct {
 	r      *Recorder
 	n      int
@@ -104,9 +105,10 @@ type tappedBody struct {
 	buf    []byte
 	over   bool
 
-	// These are positions in buf, which begins with the current event: the start of the current
-	// line, the end of the previous line, and the end of the searched part. cr is true if buf
-	// begins after a CR, so that an LF may follow.
+	// line, last and pos are positions in buf: the start of the current line, the end of the
+	// previous line, and the end of the part that was searched. buf begins with the current event.
+	// cr is true if the byte before buf was a CR. An LF at the start of buf then belongs to that
+	// CR.
 	line, last, pos int
 	cr              bool
 }
@@ -122,7 +124,7 @@ func (t *tappedBody) Read(b []byte) (int, error) {
 		t.finish(err)
 	case was > 0:
 		// The client may send its next request as soon as it has read the end of the body. The tape
-		// must contain the body before that request.
+		// must contain the body before it contains that request.
 		if t.left -= int64(n); t.left <= 0 {
 			t.finish(io.EOF)
 		}
@@ -131,7 +133,7 @@ func (t *tappedBody) Read(b []byte) (int, error) {
 }
 
 // events records the complete events in buf. An empty line ends an event. A line may end with CR
-// LF, LF or CR (WHATWG HTML, "Parsing an event stream"). Each byte is examined once.
+// LF, LF or CR (WHATWG HTML, "Parsing an event stream"). events searches each byte only once.
 func (t *tappedBody) events() {
 	for {
 		at := bytes.IndexAny(t.buf[t.pos:], "\r\n")
@@ -161,7 +163,8 @@ func (t *tappedBody) events() {
 	}
 }
 
-// begin drops the first n bytes of buf, which are a complete event.
+// begin drops the first n bytes of buf, so that buf begins with the next event. cr is true if the
+// last dropped byte is a CR.
 func (t *tappedBody) begin(n int, cr bool) {
 	t.buf = t.buf[n:]
 	t.line, t.last, t.pos, t.cr = 0, 0, 0, cr
@@ -193,7 +196,8 @@ func (t *tappedBody) finish(err error) {
 	t.r.part(end, t.n, []byte(how))
 }
 
-// Close records that the client has disconnected, if the body was not read to its end.
+// Close closes the body. If the body was not read to its end, Close records that the client has
+// disconnected.
 func (t *tappedBody) Close() error {
 	if !t.over {
 		t.over = true

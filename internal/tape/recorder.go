@@ -22,8 +22,9 @@ type Recorder struct {
 	err     error
 }
 
-// NewRecorder starts a tape with a description. secrets contains known secret texts. Texts shorter
-// than six bytes are ignored.
+// NewRecorder returns a Recorder that writes a tape to w. about is the description at the beginning
+// of the tape. secrets contains texts that the tape must not contain. Secrets shorter than six
+// bytes are ignored.
 func NewRecorder(w io.Writer, about string, secrets []string) *Recorder {
 	r := &Recorder{w: w, redact: newRedactor(secrets)}
 	var b []byte
@@ -57,7 +58,8 @@ func (r *Recorder) write(b []byte) {
 	r.err = err
 }
 
-// open starts a section, unless the current section continues.
+// open appends the header of a section to dst. It appends nothing if a line of a pipe continues the
+// current section.
 func (r *Recorder) open(dst []byte, section string) []byte {
 	if r.section == section && (section == clientLine || section == serverLine) {
 		return dst
@@ -66,14 +68,14 @@ func (r *Recorder) open(dst []byte, section string) []byte {
 	return append(append(append(dst, "-- "...), section...), " --\n"...)
 }
 
-// line records a line of a pipe.
+// line records a line that was sent on a pipe.
 func (r *Recorder) line(section string, line []byte) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.write(quoteLine(r.open(nil, section), r.redact.json(line)))
 }
 
-// closed records that one side has closed its end.
+// closed records that one side has closed its end of the pipe. how describes the end, or is "".
 func (r *Recorder) closed(section, how string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -92,7 +94,7 @@ func (r *Recorder) begin() int {
 	return r.next
 }
 
-// head records a request or a response. body is nil for a stream.
+// head records a request or a response. body is nil if the response is a stream.
 func (r *Recorder) head(section string, exchange int, first string, h http.Header, body []byte) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -129,8 +131,8 @@ func (r *Recorder) part(section string, exchange int, text []byte) {
 		case bytes.Equal(data, clean):
 			b = quoteLine(b, line)
 		case clean != nil:
-			// A secret may span several lines, so redact the whole text before it is written
-			// line by line.
+			// The data was redacted as a whole, because a secret may span several lines. Write the
+			// redacted data in place of the first data line, and skip the other data lines.
 			for l := range bytes.SplitSeq(clean, []byte("\n")) {
 				b = quoteLine(b, append([]byte("data: "), l...))
 			}
@@ -140,7 +142,7 @@ func (r *Recorder) part(section string, exchange int, text []byte) {
 	r.write(b)
 }
 
-// dataOf returns the data lines of an event, joined.
+// dataOf returns the data lines of an event, joined with newlines.
 func dataOf(text []byte) []byte {
 	var data [][]byte
 	for line := range bytes.SplitSeq(text, []byte("\n")) {
@@ -151,7 +153,7 @@ func dataOf(text []byte) []byte {
 	return bytes.Join(data, []byte("\n"))
 }
 
-// eventData redacts the data of an event: a message, or the URL of HTTP+SSE's first event.
+// eventData redacts the data of an event: a message, or the URL in the first event of HTTP+SSE.
 func (r *Recorder) eventData(data []byte) []byte {
 	if bytes.HasPrefix(data, []byte("/")) || bytes.HasPrefix(data, []byte("http")) {
 		return []byte(r.redact.address(string(data)))

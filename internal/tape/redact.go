@@ -11,21 +11,21 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
 )
 
-// redactor replaces secrets. The recorder's lock guards it.
+// redactor replaces secrets. The lock of the Recorder guards it.
 type redactor struct {
 	known []string          // known secrets, longest first
 	names map[string]string // the placeholder of each secret text
-	next  map[string]int    // the next number of a placeholder, by kind
+	next  map[string]int    // the number in the last placeholder of each kind
 }
 
-// maxNames limits the number of secrets with their own placeholder. Other secrets share one
-// placeholder.
+// maxNames limits the number of secrets that have their own placeholder. All other secrets of a
+// kind share one placeholder.
 const maxNames = 4096
 
 func newRedactor(known []string) *redactor {
 	r := &redactor{names: map[string]string{}, next: map[string]int{}}
 	add := func(k string) {
-		// A short word could be part of any text.
+		// A shorter text could be part of an ordinary word.
 		if len(k) >= 6 {
 			r.known = append(r.known, k)
 		}
@@ -44,8 +44,8 @@ func newRedactor(known []string) *redactor {
 	return r
 }
 
-// placeholder returns the placeholder for a text. The same text always gets the same
-// placeholder.
+// placeholder returns the placeholder for a text. It always returns the same placeholder for the
+// same text.
 func (r *redactor) placeholder(kind, text string) string {
 	if n, ok := r.names[text]; ok {
 		return n
@@ -79,7 +79,7 @@ func (r *redactor) text(s string) string {
 	})
 }
 
-// json redacts JSON. It treats any other text as plain text.
+// json redacts JSON. If b is not valid JSON, json redacts it as plain text.
 func (r *redactor) json(b []byte) []byte {
 	if jsonrpc.Valid(b, jsonrpc.Limits{Bytes: len(b) + 1}) != nil {
 		return []byte(r.text(string(b)))
@@ -129,8 +129,8 @@ func (r *redactor) value(raw []byte, at jsonrpc.Span, name string, e *jsonrpc.Ed
 	}
 }
 
-// pairName returns the name in an object that consists of a name and a value. It returns "" for
-// other objects. Lists of environment variables and of headers consist of such objects.
+// pairName returns the member "name" or "key" of an object, or "" if the object has neither. Lists
+// of environment variables and of headers often consist of objects with a name and a value.
 func pairName(raw []byte, at jsonrpc.Span) string {
 	for _, key := range []string{"name", "key"} {
 		if name, ok := jsonrpc.Text(raw, jsonrpc.Find(raw, at, key)); ok {
@@ -146,8 +146,8 @@ func startsJSON(s string) bool {
 	return strings.HasPrefix(s, "{") || strings.HasPrefix(s, "[")
 }
 
-// harmless lists the header fields that are recorded without changes. Any other field may be a
-// credential.
+// harmless lists header fields that contain no credentials. Their values are redacted as plain
+// text. The whole value of any other field may be a credential.
 var harmless = map[string]bool{
 	"accept": true, "accept-encoding": true, "accept-language": true, "allow": true, "cache-control": true, "connection": true,
 	"content-encoding": true, "content-length": true, "content-type": true, "date": true, "host": true, "last-event-id": true,
@@ -155,7 +155,7 @@ var harmless = map[string]bool{
 	"transfer-encoding": true, "user-agent": true, "vary": true, "x-accel-buffering": true,
 }
 
-// field redacts a header field.
+// field returns the value of a header field, redacted.
 func (r *redactor) field(name, value string) string {
 	switch l := strings.ToLower(name); {
 	case l == "mcp-session-id":
@@ -166,7 +166,8 @@ func (r *redactor) field(name, value string) string {
 	return r.placeholder("secret", value)
 }
 
-// address redacts the credentials and the query of a URL.
+// address redacts a URL. It also replaces session ids, and the values of query parameters with the
+// name of a secret.
 func (r *redactor) address(s string) string {
 	u, err := url.Parse(s)
 	if err != nil {

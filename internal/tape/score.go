@@ -12,22 +12,22 @@ import (
 
 // Options control a replay.
 type Options struct {
-	// Timeout is how long to wait for the peer's next recorded message; 0 means 10 s.
+	// Timeout is how long to wait for the peer's next recorded message. 0 means 10 s.
 	Timeout time.Duration
-	// Strict also compares names, versions and times.
+	// Strict also compares names, versions and times, which usually differ between runs.
 	Strict bool
 }
 
-// score is the state of a replay: the recorded messages that the peer has sent. The replay sends a
-// message of the tape as soon as the peer has sent all of the peer's messages that come earlier on
-// the tape. score is safe for concurrent use.
+// score is the state of a replay. It records which messages the peer has sent. The replay sends its
+// next message as soon as the peer has sent all messages that come earlier on the tape. score is
+// safe for concurrent use.
 type score struct {
 	tape    *Tape
-	client  bool // the replay acts as the client
+	client  bool // true if the replay acts as the client
 	options Options
 
 	mu          sync.Mutex
-	seen        []bool        // for each entry, whether the peer has sent it; only the peer's entries are used
+	seen        []bool        // for each entry, whether the peer has sent it; used only for entries of the peer
 	moved       chan struct{} // closed and replaced when seen changes
 	bonds       *bonds
 	differences []Difference
@@ -67,9 +67,9 @@ func (s *score) seeLocked(i int) {
 	s.moved = make(chan struct{})
 }
 
-// turn waits until the peer has sent all its entries before entry i. After a timeout, or when over
-// is closed, turn records missing entries as differences. Then it treats these entries as sent, so
-// that the replay can continue.
+// turn waits until the peer has sent all of the peer's entries before entry i. After a timeout, or
+// when over is closed, turn records each missing entry as a difference. Then turn treats the entry
+// as sent, so that the replay can continue.
 func (s *score) turn(ctx context.Context, i int, over <-chan struct{}) error {
 	late := time.NewTimer(s.options.Timeout)
 	defer late.Stop()
@@ -101,7 +101,7 @@ func (s *score) turn(ctx context.Context, i int, over <-chan struct{}) error {
 	}
 }
 
-// miss records that the peer has not sent entry k.
+// miss records as a difference that the peer has not sent entry k.
 func (s *score) miss(k int) {
 	s.mu.Lock()
 	if s.seen[k] {
@@ -118,7 +118,7 @@ func (s *score) miss(k int) {
 	s.differ(Difference{Where: describe(e), Tape: strings.TrimSpace(text)})
 }
 
-// describe returns a short description of an entry, for messages.
+// describe returns a short description of an entry, for the texts of differences.
 func describe(e *Entry) string {
 	name := e.section
 	if e.exchange > 0 {
@@ -146,8 +146,9 @@ func scan(b []byte) *jsonrpc.Message {
 	return m
 }
 
-// compareLocked compares live with entry i. like is true if both are the same kind of message. out
-// contains the differences. after contains the bonds that apply if live is this entry.
+// compareLocked compares live with entry i. like reports whether live is the same kind of message
+// as the entry. out contains the differences between the two messages. after contains the bonds
+// that apply if live is the message of the entry.
 func (s *score) compareLocked(i int, live []byte) (like bool, out []Difference, after *bonds) {
 	e := &s.tape.entries[i]
 	want, got := scan(payload(e)), scan(live)
@@ -165,7 +166,8 @@ func (s *score) compareLocked(i int, live []byte) (like bool, out []Difference, 
 		return false, nil, nil
 	}
 	after = s.bonds.copy()
-	// The side that sends a request chooses the id. The ids of the two sides are independent.
+	// The side that sends a request chooses its id. The client and the server choose their ids
+	// independently.
 	asker := e.fromClient() == (want.Method != "")
 	if want.IDAt.IsZero() != got.IDAt.IsZero() {
 		return false, nil, nil
@@ -198,9 +200,9 @@ func idBond(ofClient bool) string {
 	return "id of server"
 }
 
-// take finds the entry that matches a message of the peer. The parameter may selects the entries to
-// examine. take records the differences and returns the index of the entry, or -1 if no entry
-// matches.
+// take finds the entry that matches live, a message from the peer. The function may selects the
+// entries to examine. take records the differences and returns the index of the entry, or -1 if no
+// entry matches.
 func (s *score) take(live []byte, may func(i int) bool) int {
 	s.mu.Lock()
 	best, bestOut := -1, []Difference(nil)
@@ -229,8 +231,9 @@ func (s *score) take(live []byte, may func(i int) bool) int {
 	return best
 }
 
-// messageFor returns the message to send for entry i. It replaces ids and other values that
-// the recorded peer chose with the values of this peer.
+// messageFor returns the message to send for entry i. The recorded message contains ids and other
+// values that the recorded peer chose. messageFor replaces them with the values that the live peer
+// chose.
 func (s *score) messageFor(i int) []byte {
 	e := &s.tape.entries[i]
 	b := payload(e)
@@ -285,7 +288,7 @@ func (s *score) messageFor(i int) []byte {
 	return jsonrpc.Splice(nil, b, &edits)
 }
 
-// rest returns all differences, including messages that the peer has not sent.
+// rest returns all differences. They include the recorded messages that the peer has not sent.
 func (s *score) rest() []Difference {
 	for i := range s.tape.entries {
 		if !s.ours(i) && s.tape.entries[i].waits() {

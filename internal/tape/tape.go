@@ -33,20 +33,20 @@ type Entry struct {
 	section  string
 	exchange int      // the number of the HTTP exchange, starting at 1; 0 on a pipe
 	head     []string // the request line or the status, and the header fields
-	body     []byte   // the content; a line has no newline
+	body     []byte   // the content; if it is a line, without its newline
 }
 
 // fromClient reports whether the client sent the entry.
 func (e *Entry) fromClient() bool { return strings.HasPrefix(e.section, clientLine) }
 
-// waits reports whether later entries must wait for this one. No entry waits for the end of a
-// stream, or for an event without content that keeps a stream open.
+// waits reports whether later entries must wait for this entry. No entry waits for the end of a
+// stream, or for an event without data, which only keeps a stream open.
 func (e *Entry) waits() bool {
 	return !e.isEnd() && (e.section != event || len(payload(e)) > 0)
 }
 
-// isEnd reports whether the entry records the end of a stream. Such an entry is not a message, so
-// no other entry waits for it.
+// isEnd reports whether the entry records an end: one side closed its end of a pipe, a client
+// disconnected, or an exchange ended.
 func (e *Entry) isEnd() bool {
 	switch e.section {
 	case clientClose, serverClose, gone, end:
@@ -61,14 +61,14 @@ type Tape struct {
 	entries []Entry
 	http    bool
 
-	call     bool // the tape is one wire of a call and has no handshake
+	call     bool // true if the tape is one wire of a recorded call, without a handshake
 	revision mcp.Revision
 }
 
 // HTTP reports whether the conversation was recorded over HTTP instead of a pipe.
 func (t *Tape) HTTP() bool { return t.http }
 
-// Parse parses a tape. The error names the invalid section.
+// Parse parses a tape. If a section is invalid, the error names it.
 func Parse(b []byte) (*Tape, error) { return ParseWire(b, "") }
 
 func parse(a *txtar.Archive) (*Tape, error) {
@@ -134,9 +134,9 @@ func (t *Tape) addLines(section string, lines [][]byte) {
 	}
 }
 
-// quoteLine appends a line in a form that txtar can hold and a terminal can show. If a line
-// begins with a backslash, or would begin a section, quoteLine puts a backslash before it. A line with
-// unprintable characters becomes a backslash and a quoted Go string.
+// quoteLine appends a line in a form that txtar can store and a terminal can show. If the line
+// begins with a backslash or looks like the header of a section, quoteLine puts a backslash before
+// it. If the line has unprintable characters, quoteLine writes a backslash and a quoted Go string.
 func quoteLine(dst, line []byte) []byte {
 	s := string(line)
 	plain := utf8.ValidString(s) && strings.IndexFunc(s, func(r rune) bool { return r != '\t' && !unicode.IsPrint(r) }) < 0
