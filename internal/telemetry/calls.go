@@ -16,11 +16,12 @@ import (
 // callDepth bounds the number of calls that wait to be logged.
 const callDepth = 1024
 
-// CallLog writes one log record for each call of a client. NewCallLog starts it and Close ends
+// CallLog writes one log record for each call of a client. NewCallLog starts it, and Close stops
 // it. A nil *CallLog does nothing.
 //
-// CallLog is a tap, because only a tap gets the name of the client. The tap does not wait. If the
-// log is too slow, some calls are not logged. Then CallLog logs their number.
+// CallLog subscribes as a tap, because the events in a queue do not contain the name of the client.
+// The tap never blocks. If the log is too slow, CallLog drops calls. It later logs how many calls
+// it dropped.
 type CallLog struct {
 	log     *slog.Logger
 	level   slog.Level
@@ -31,14 +32,14 @@ type CallLog struct {
 	running work.Group
 }
 
-// loggedCall is a call with the name of its client.
+// loggedCall is the event of a call, with the name of the client.
 type loggedCall struct {
 	event.Event
 	client string
 }
 
-// NewCallLog returns a CallLog for the calls that p publishes, at a level. It returns nil if log
-// does not write this level, so that nothing is done for a call.
+// NewCallLog returns a CallLog that logs, at the given level, the calls that p publishes. If log does
+// not write records of this level, NewCallLog returns nil. The calls then cost nothing.
 func NewCallLog(p *event.Publisher, log *slog.Logger, level slog.Level) *CallLog {
 	if !log.Enabled(context.Background(), level) {
 		return nil
@@ -49,7 +50,8 @@ func NewCallLog(p *event.Publisher, log *slog.Logger, level slog.Level) *CallLog
 	return l
 }
 
-// Close logs the calls that were published before Close, and waits for the goroutine.
+// Close logs the calls that were published before Close, and waits until the goroutine of the
+// CallLog has ended.
 func (l *CallLog) Close() {
 	if l == nil {
 		return
@@ -60,10 +62,10 @@ func (l *CallLog) Close() {
 	l.running.Wait()
 }
 
-// take is the tap, which is called for each event.
+// take is the tap. The publisher calls it for each call.
 func (l *CallLog) take(e event.Event) {
 	name := clientName(e.Client)
-	e.Client = nil // the client belongs to the request, so it must not be kept
+	e.Client = nil // Client shares memory with the request, which must not be kept in memory
 	select {
 	case l.calls <- loggedCall{e, name}:
 	default:
@@ -71,7 +73,7 @@ func (l *CallLog) take(e event.Event) {
 	}
 }
 
-// clientName returns the name that a client gives itself, or "".
+// clientName returns the name in a client's description of itself, or "".
 func clientName(c *mcp.ClientInfo) string {
 	if c == nil {
 		return ""
@@ -83,7 +85,7 @@ func clientName(c *mcp.ClientInfo) string {
 	return excerpt.Name(name)
 }
 
-// run logs calls until Close.
+// run logs calls until Close is called.
 func (l *CallLog) run() {
 	for {
 		select {
@@ -109,14 +111,14 @@ func (l *CallLog) run() {
 	}
 }
 
-// tellMissed logs how many calls were not logged since the last time.
+// tellMissed logs how many calls were dropped since the last time it was called.
 func (l *CallLog) tellMissed() {
 	if n := l.missed.Swap(0); n > 0 {
 		l.log.Warn("too many calls at once; some were not logged", "code", "calls_not_logged", "missed", n)
 	}
 }
 
-// subjects maps methods to the log attribute for their item. Calls of tools have no entry.
+// subjects maps a method to the log attribute that contains the item's name or URI.
 var subjects = map[string]string{
 	mcp.MethodCallTool: "tool", mcp.MethodGetPrompt: "prompt", mcp.MethodReadResource: "uri",
 	mcp.MethodSubscribe: "uri", mcp.MethodUnsubscribe: "uri",
@@ -154,10 +156,10 @@ func (l *CallLog) write(c *loggedCall) {
 	_ = l.log.Handler().Handle(context.Background(), r)
 }
 
-// maxSubject is the maximum length in bytes of the name of a tool, a prompt or a resource.
+// maxSubject is the maximum length in bytes of a logged name or URI of a tool, prompt or resource.
 const maxSubject = 256
 
-// tookText rounds a duration to the precision that people need.
+// tookText formats a duration, rounded to a precision that is useful to people.
 func tookText(d time.Duration) string {
 	switch {
 	case d < time.Millisecond:

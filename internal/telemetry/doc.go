@@ -1,11 +1,11 @@
 // Package telemetry subscribes to events and reports them to operators. Metrics counts them for
-// Prometheus. Log writes them as log records. Log also shows steps and handshakes to a waiting
-// user.
+// Prometheus. Log writes them as log records. Log also shows a waiting user the start of a server.
+// CallLog writes a log record for each call.
 //
-// Metrics is a tap. It runs in the goroutine that publishes, gets every event, and only
-// counts. Gauges and the counts of servers and endpoints are read on every scrape of /metrics.
-// Log has a queue and a goroutine, so a slow terminal does not delay calls. Events that do not
-// fit into the queue are dropped, and their number is logged.
+// Metrics subscribes as a tap: it runs in the goroutine that publishes an event, and only counts.
+// The state of servers, endpoints and memory is read on each scrape of /metrics. Log and CallLog
+// each have a queue and a goroutine, so a slow terminal does not delay calls. They drop events that
+// do not fit into the queue, and log the number of dropped events.
 //
-// Only package daemon imports this package and creates a Metrics and a Log.
+// Only package daemon imports this package.
 package telemetry

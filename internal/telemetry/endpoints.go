@@ -12,20 +12,21 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/transport/streamhttp"
 )
 
-// Endpoint has the counts of an HTTP endpoint.
+// Endpoint contains the counters of an HTTP endpoint.
 type Endpoint struct {
-	Path string // the path of Streamable HTTP
+	Path string // the URL path at which the endpoint serves Streamable HTTP
 	HTTP streamhttp.Counts
 	SSE  sse.Counts
 }
 
-// endpoints is a collector that reads the counts of all HTTP endpoints on every scrape.
+// endpoints is a collector that reads the counters of all HTTP endpoints on each scrape.
 type endpoints struct {
 	all          func() []Endpoint
 	events, open *prometheus.Desc
 }
 
-// WatchEndpoints adds the counts of the endpoints, and of the requests that guard refused.
+// WatchEndpoints exports the counters of the endpoints that all returns, and the number of requests
+// that guard refused.
 func (m *Metrics) WatchEndpoints(all func() []Endpoint, guard *httpdoor.Guard) {
 	m.registry.MustRegister(
 		&endpoints{
@@ -61,9 +62,9 @@ func (m *endpoints) Collect(c chan<- prometheus.Metric) {
 	}
 }
 
-// each calls f for each field of a struct of counts. An int64 field is a total since the start, and
-// an int field is a current value. The name is derived from the field's name: SlowReaders becomes
-// slow_readers.
+// each calls f for each field of counts, a struct. An int64 field is a total since the start. An
+// int field is a current value. The name for f is derived from the name of the field: SlowReaders
+// becomes slow_readers.
 func each(counts any, f func(name string, n int64, total bool)) {
 	v := reflect.ValueOf(counts)
 	for i := range v.NumField() {

@@ -14,27 +14,29 @@ import (
 // logDepth bounds the number of events that wait to be logged.
 const logDepth = 512
 
-// LogOptions are the options of NewLog.
+// Log receives losses, refusals, renamed items and the handshakes of clients as records. At level
+// debug, Log also receives the steps of handshakes with servers, and lines from the servers'
+// stderr.
 type LogOptions struct {
 	// Log receives losses, refusals, renamed items and the handshakes of clients as records.
 	Log *slog.Logger // nil means no log
-	// Step shows the current step of a server to a waiting user. An empty step means that the
-	// server is done. Step may be nil.
+	// Step shows a waiting user the current step of opening a server. When the opening has ended,
+	// step is "". Step may be nil.
 	Step func(server, step string)
-	// Trace shows the trace of a handshake with a server, with a line for each step. Trace may be
-	// nil.
+	// Trace shows a waiting user the trace of a handshake with a server. Each step is one line.
+	// Trace may be nil.
 	Trace func(server, trace string)
 }
 
-// Log writes events as log records, and shows steps and handshakes to a person. Log calls Step and
-// Trace from one goroutine. NewLog starts the goroutine, and Close ends it.
+// Log writes events as log records, and shows a person the start of a server. It calls Step and
+// Trace from one goroutine. NewLog starts the goroutine, and Close stops it.
 type Log struct {
 	o       LogOptions
 	queue   *event.Queue
 	running work.Group
 }
 
-// NewLog returns a Log for all further events of p.
+// NewLog returns a Log that handles all further events of p.
 func NewLog(p *event.Publisher, o LogOptions) *Log {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
@@ -51,8 +53,8 @@ func NewLog(p *event.Publisher, o LogOptions) *Log {
 	return l
 }
 
-// Close logs the events that were published before Close, and waits for the goroutine. Close may be
-// called more than once.
+// Close logs the events that were published before Close, and waits until the goroutine has ended.
+// Close may be called more than once.
 func (l *Log) Close() {
 	l.queue.Close()
 	l.running.Close()
@@ -121,7 +123,8 @@ func (l *Log) write(e *event.Event) {
 	}
 }
 
-// opening logs the handshake of a client. Repeats of one client within a minute become a count.
+// opening logs the handshake of a client. Package loglimit writes only the first few records of a
+// client each minute, and a count of the others.
 func (l *Log) opening(e *event.Event) {
 	attrs := []slog.Attr{
 		loglimit.Peer("client", e.Opening.Client), slog.String("client_version", e.Opening.Version),
@@ -138,7 +141,7 @@ func (l *Log) opening(e *event.Event) {
 	l.record(e, "initialize", attrs...)
 }
 
-// revisionOf returns the revision that a client got in its handshake.
+// revisionOf returns the revision that a client got in its handshake, or "none".
 func revisionOf(e *event.Event) string {
 	if e.From == mcp.Unknown {
 		return "none"

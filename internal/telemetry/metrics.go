@@ -17,8 +17,8 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/upstream"
 )
 
-// Metrics counts events and exports the counts. Each Metrics has its own registry. Call
-// NewMetrics to create one. All methods are safe for concurrent use.
+// Metrics counts events and exports the counts to Prometheus. NewMetrics creates a Metrics, with
+// its own registry. All methods are safe for concurrent use.
 type Metrics struct {
 	registry   *prometheus.Registry
 	handshakes *prometheus.CounterVec
@@ -32,17 +32,18 @@ type Metrics struct {
 	lost  map[loss]int64 // the counts of losses, for Losses
 }
 
-// loss is the label set of a loss.
+// loss contains the values of the labels of a loss.
 type loss struct{ server, what string }
 
-// maxClientNames bounds the values of the label client, because clients choose them.
+// maxClientNames bounds the number of values of the label client, because clients choose their
+// names.
 const maxClientNames = 64
 
 type callLabels struct {
 	server, from, to, outcome string
 }
 
-// NewMetrics returns a Metrics. It counts events after a call of Subscribe.
+// NewMetrics returns a Metrics. The Metrics counts events once Subscribe was called.
 func NewMetrics() *Metrics {
 	m := &Metrics{
 		registry: prometheus.NewRegistry(),
@@ -70,7 +71,7 @@ func (m *Metrics) Subscribe(p *event.Publisher) (stop func()) {
 	return p.Tap(event.Of(event.Call, event.Loss, event.Handshake), m.count)
 }
 
-// count is the tap, which is called for each event.
+// count is the tap. The publisher calls it for each event.
 func (m *Metrics) count(e event.Event) {
 	switch e.Kind {
 	case event.Call:
@@ -84,7 +85,7 @@ func (m *Metrics) count(e event.Event) {
 	}
 }
 
-// WatchServers adds the state of each server. The state is read on every scrape.
+// WatchServers exports the state of each server that all returns. The state is read on each scrape.
 func (m *Metrics) WatchServers(all func() []upstream.Status) {
 	m.registry.MustRegister(&servers{
 		all: all,
@@ -101,7 +102,8 @@ func (m *Metrics) WatchServers(all func() []upstream.Status) {
 	})
 }
 
-// WatchBudget adds the memory that messages hold. The value is read on every scrape.
+// WatchBudget exports the memory that messages use, and the number of requests that b refused. The
+// values are read on each scrape.
 func (m *Metrics) WatchBudget(b *transport.Budget) {
 	m.registry.MustRegister(
 		prometheus.NewGaugeFunc(prometheus.GaugeOpts{
@@ -171,8 +173,8 @@ func (m *Metrics) opened(e event.Event) {
 	m.latency.WithLabelValues(e.From.String()).Observe(e.Took.Seconds())
 }
 
-// requestedLabel returns the revision that a client asked for, "other" for an unknown revision, or
-// "none" if the client did not name a revision.
+// requestedLabel returns the revision that a client requested. It returns "other" for an unknown
+// revision, and "none" if the client requested no revision.
 func requestedLabel(o *event.Opening) string {
 	if o == nil || o.Requested == "" {
 		return "none"
@@ -201,7 +203,8 @@ func (m *Metrics) called(e event.Event) {
 	c.(prometheus.Counter).Inc()
 }
 
-// lose counts a loss. Unknown methods share one label, because clients choose them.
+// lose counts a loss. Unknown methods share the label "other", because clients choose the names of
+// methods.
 func (m *Metrics) lose(server, what string) {
 	switch what {
 	case mcp.NoteRootsChanged, mcp.NoteMessage, mcp.NoteProgress, mcp.MethodElicit:
@@ -221,7 +224,8 @@ func (m *Metrics) lose(server, what string) {
 	m.lost[loss{server, what}]++
 }
 
-// Losses returns the counts of losses so far, sorted by the server and by what was lost.
+// Losses returns the number of losses of each kind so far, sorted by the server and by what was
+// lost.
 func (m *Metrics) Losses() []admin.Loss {
 	m.mu.Lock()
 	all := make([]admin.Loss, 0, len(m.lost))
