@@ -14,7 +14,7 @@ const (
 	signsPerToken   = 3
 )
 
-// class is a kind of character. A sequence of characters of one class shares tokens.
+// class is a kind of character. Consecutive characters of one class are counted together.
 type class int
 
 const (
@@ -67,9 +67,9 @@ func Text[T string | []byte](text T) int {
 	return n
 }
 
-// Tool estimates the number of tokens of one item of tools/list: its name, its description and
-// its inputSchema. It does not count members that clients do not give to a model, such as
-// annotations and outputSchema. For an item that is not an object, it returns 0.
+// Tool estimates the number of tokens of one item of tools/list: its name, its description and its
+// inputSchema. It does not count members that clients do not give to a model, such as annotations
+// and outputSchema. If the item is not an object, Tool returns 0.
 func Tool(raw []byte, tool jsonrpc.Span) int {
 	if jsonrpc.KindOf(raw, tool) != '{' {
 		return 0
@@ -83,8 +83,8 @@ func Tool(raw []byte, tool jsonrpc.Span) int {
 	return n
 }
 
-// About rounds an estimate to two digits and formats it for people, such as "about 1,900
-// tokens". Numbers below 100 are rounded to tens.
+// About rounds an estimate to two significant digits and formats it for people, such as "about
+// 1,900 tokens". Numbers below 100 are rounded to tens.
 func About(n int) string {
 	step := 10
 	for n/step >= 100 {

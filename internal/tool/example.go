@@ -5,19 +5,17 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/schema"
 )
 
-// Value is an example of one argument.
+// Value is an example value of one argument.
 type Value struct {
 	Name string
 	JSON []byte
-	// Text is the form in which a person types the value. A string has no quotes. Any other value
-	// is JSON.
+	// Text is the value as a person types it: a string without quotes, or any other value as JSON.
 	Text string
 }
 
-// Example returns a value for each required argument. The value comes from the default, the
-// examples or the choices in the schema. If the schema has none of these, the value is a
-// placeholder of the right type. If the schema of the tool is too large or too complex, the value is
-// null.
+// Example returns an example value for each required argument. The value comes from the default,
+// the examples or the choices in the argument's schema. If the schema has none of these, the value
+// is a placeholder of the right type. The value is null if the schema is too large or too complex.
 func (t Tool) Example() []Value {
 	var out []Value
 	var examples schema.Examples

@@ -28,7 +28,8 @@ func (t Tool) Signature() string {
 	return word(t.Name()) + "(" + strings.Join(t.Parameters(), ", ") + ") → " + t.Returns()
 }
 
-// Parameters returns the arguments, each as Signature writes it.
+// Parameters returns the arguments of the tool as Signature writes them. If there are more than
+// maxArguments, the last element is "…".
 func (t Tool) Parameters() []string {
 	args := t.Arguments()
 	var out []string
@@ -41,7 +42,8 @@ func (t Tool) Parameters() []string {
 	return out
 }
 
-// Returns returns the type of the structured result, or "content".
+// Returns returns the type of the tool's structured result. It returns "content" if the tool has no
+// output schema.
 func (t Tool) Returns() string {
 	if v := t.Output(); !v.IsZero() {
 		return TypeOf(v)
@@ -54,8 +56,8 @@ type Argument struct {
 	Name     string
 	Required bool
 	Type     string // the type in the notation of TypeOf
-	Default  string // the default as shortened JSON; "" if there is none
-	About    string // the description, or the title
+	Default  string // the default value as shortened JSON; "" if there is none
+	About    string // the description; if there is none, the title
 	Schema   schema.View
 }
 
@@ -72,14 +74,14 @@ func (a Argument) String() string {
 	return s
 }
 
-// Arguments returns the arguments of the tool. Required arguments come first. Otherwise the
+// Arguments returns the arguments of the tool. Required arguments come first. Apart from that, the
 // arguments are in the order of the schema.
 func (t Tool) Arguments() []Argument {
 	return ArgumentsOf(t.Input())
 }
 
-// ArgumentsOf returns the arguments that the schema of an object describes, one for each property.
-// Required arguments come first.
+// ArgumentsOf returns one argument for each property in the schema of an object. Required arguments
+// come first.
 func ArgumentsOf(v schema.View) []Argument {
 	var first, rest []Argument
 	for _, p := range v.Properties() {
@@ -106,7 +108,8 @@ func TypeOf(v schema.View) string {
 	return typeOf(v, 0, &steps)
 }
 
-// maxTypes bounds the parts of one type, because alternatives may refer to each other without end.
+// maxTypes bounds the number of schemas that are read for one type, because schemas may refer to
+// each other in a cycle.
 const maxTypes = 100
 
 func typeOf(v schema.View, level int, steps *int) string {
@@ -126,7 +129,7 @@ func typeOf(v schema.View, level int, steps *int) string {
 	}
 	types := v.Types()
 	if types&(schema.Object|schema.Array) != 0 && v.JSON("type") == nil {
-		// The types come from the alternatives of the schema, so show each alternative.
+		// The schema itself has no type, but its alternatives have types. Show each alternative.
 		var out []string
 		for _, a := range v.Alternatives() {
 			if s := typeOf(a, level, steps); !contains(out, s) {
@@ -185,7 +188,8 @@ func object(v schema.View, level int, steps *int) string {
 	return "{" + strings.Join(out, ", ") + "}"
 }
 
-// word returns a name as Signature writes it: in quotes if the name is not a single word.
+// word returns a name as Signature writes it. The name is in quotes if it is empty, or contains
+// spaces or punctuation of the notation.
 func word(name string) string {
 	if name == "" || strings.ContainsAny(name, " ,:?()[]{}|") {
 		return string(jsonrpc.AppendQuote(nil, excerpt.Line(name, maxName)))

@@ -10,14 +10,15 @@ type Tool struct {
 	raw []byte
 }
 
-// Of returns the tool that raw describes. raw must be a valid JSON object. The tool keeps raw.
+// Of returns the Tool that raw describes. raw must be a valid JSON object. The Tool keeps raw and
+// does not copy it.
 func Of(raw []byte) Tool { return Tool{raw} }
 
-// Raw returns the object as the server sent it.
+// Raw returns the JSON object of the tool as the server sent it.
 func (t Tool) Raw() []byte { return t.raw }
 
-// Text returns the string in the member with this key, such as "description". It returns "" if
-// there is none.
+// Text returns the string in the tool's member with this key, such as "description". It returns ""
+// if the tool has no such string.
 func (t Tool) Text(key string) string {
 	s, _ := jsonrpc.Text(t.raw, jsonrpc.Find(t.raw, jsonrpc.Whole(t.raw), key))
 	return jsonrpc.Shown(s)
@@ -26,8 +27,8 @@ func (t Tool) Text(key string) string {
 // Name returns the tool's name.
 func (t Tool) Name() string { return t.Text("name") }
 
-// Title returns the text that clients show instead of the name, or "". 2025-06-18 §Tools,
-// "Tool": the title may be in the annotations.
+// Title returns the text that clients show instead of the name, or "". The title may also be in the
+// annotations (2025-06-18 §Tools, "Tool").
 func (t Tool) Title() string {
 	if s := t.Text("title"); s != "" {
 		return s
@@ -40,11 +41,12 @@ func (t Tool) member(key string) jsonrpc.Span {
 	return jsonrpc.Find(t.raw, jsonrpc.Whole(t.raw), key)
 }
 
-// Input returns the schema of the arguments. It returns the zero View if the tool has none.
+// Input returns the schema of the tool's arguments. It returns the zero View if the tool has no
+// such schema.
 func (t Tool) Input() schema.View { return t.schema("inputSchema") }
 
-// Output returns the schema of the structured result. It returns the zero View if the tool has
-// none.
+// Output returns the schema of the tool's structured result. It returns the zero View if the tool
+// has no such schema.
 func (t Tool) Output() schema.View { return t.schema("outputSchema") }
 
 func (t Tool) schema(key string) schema.View {
@@ -55,14 +57,14 @@ func (t Tool) schema(key string) schema.View {
 	return schema.Of(t.raw, at)
 }
 
-// Hint is one statement of a server about a tool, in the tool's annotations. The statement may be
+// Hint is one statement of a server about a tool, from the tool's annotations. The statement may be
 // wrong.
 type Hint struct {
-	Name string // the name of the member in annotations
+	Name string // the name of a member of the annotations, such as "readOnlyHint"
 	Text string // the text for people
 }
 
-// Hints returns the statements of the annotations that are set (2025-03-26 §Tools,
+// Hints returns the hints that are true or false in the tool's annotations (2025-03-26 §Tools,
 // "ToolAnnotations").
 func (t Tool) Hints() []Hint {
 	var out []Hint
