@@ -1,15 +1,17 @@
-// Package transcript runs a conversation from a txtar file against a gateway. The test fails if a
-// byte differs.
+// Package transcript runs a conversation from a txtar file against a gateway. The test fails if the
+// gateway's output differs from the file by a single byte.
 //
 // A file starts with a description of the peers and of the test. The sections of the file are run
-// in order. client.send and upstream.send write their lines to the gateway. client.expect and
-// upstream.expect read as many lines as the section has, and compare them exactly. In the expected
-// lines, <*> matches any text without a quote. Use <*> only for the version of Dragoman.
-// client.close and upstream.close close the output of that side. The optional section config must
-// be the first, and is passed to Start. After the last section, the client closes its output, and
-// any unexpected line is a failure.
+// in order. The sections client.send and upstream.send write their lines to the gateway. The
+// sections client.expect and upstream.expect read as many lines as they contain, and compare the
+// lines exactly. In an expected line, <*> matches any text without a double quote. Use <*> only for
+// the version of Dragoman. The section client.close closes the client's output, and upstream.close
+// closes the server's output. The section config is optional and must come first. Its text is
+// passed to Start. After the last section, the test closes the outputs that are still open. It
+// fails if an unexpected line arrives.
 //
-// With -update, expectations are replaced by the lines that arrive. An empty expectation
-// receives all lines until the gateway is quiet. Lines have the form of the stdio transport. A
-// step has a timeout of 10 seconds, in synthetic time if the test runs in a synctest bubble.
+// With -update, the expected lines in the file are replaced by the lines that arrive. An empty
+// expect section receives all lines until no more lines arrive. Lines have the form of the stdio
+// transport. Each line must be sent or received within 10 seconds. In a synctest bubble, this is
+// synthetic time.
 package transcript

@@ -7,23 +7,22 @@ import (
 	"time"
 )
 
-// limit is the timeout of one step.
+// limit is the timeout for sending or receiving one line.
 const limit = 10 * time.Second
 
-// quiet is the time without a line after which drain considers the lines of a party complete.
+// quiet is the time without a line after which drain stops reading.
 const quiet = 300 * time.Millisecond
 
 var errSlow = errors.New("no line arrived within 10s")
 
-// Link is one end of an in-memory pipe. Reads and writes wait for each other, as with
-// io.Pipe.
+// Link is one end of an in-memory pipe. As with io.Pipe, each write waits until it has been read.
 type Link struct {
 	io.Reader
 	w *io.PipeWriter
 	r *io.PipeReader
 }
 
-// Pipe returns the two ends of a link: one for the gateway, and one for Ends.
+// Pipe returns two connected Links: one for the gateway, and one for Ends.
 func Pipe() (a, b *Link) {
 	ar, bw := io.Pipe()
 	br, aw := io.Pipe()
@@ -35,19 +34,19 @@ func (l *Link) Write(p []byte) (int, error) { return l.w.Write(p) }
 // CloseWrite makes the other end read io.EOF. This end can still read.
 func (l *Link) CloseWrite() error { return l.w.Close() }
 
-// Close ends both directions.
+// Close closes both directions of the link.
 func (l *Link) Close() error { return errors.Join(l.w.Close(), l.r.Close()) }
 
-// party is one end of a link, where the test sends and reads.
+// party is the client or the server, played by the test, with its end of a link.
 type party struct {
 	name  string
 	conn  io.ReadWriteCloser
-	lines chan string // the lines that arrive; closed when the link ends
-	err   error       // the reason why the reader ended; valid after lines is closed
+	lines chan string // the lines that arrived; closed when the link ends
+	err   error       // why read returned; valid after lines is closed
 	ended bool        // this party has closed its output
 }
 
-// read passes on the lines that arrive. It returns when the link ends.
+// read sends each line that arrives to p.lines. It returns when the link ends.
 func (p *party) read() {
 	defer close(p.lines)
 	in := bufio.NewReader(p.conn)
@@ -68,7 +67,7 @@ func (p *party) read() {
 	}
 }
 
-// next waits for a line.
+// next waits until a line arrives, for at most within.
 func (p *party) next(within time.Duration) (string, error) {
 	timer := time.NewTimer(within)
 	defer timer.Stop()
@@ -83,8 +82,8 @@ func (p *party) next(within time.Duration) (string, error) {
 	}
 }
 
-// send writes a line. If the gateway does not read in time, send closes the link, so that the
-// write ends.
+// send writes a line to the gateway. If the gateway does not read the line in time, send closes the
+// link, which ends the write.
 func (p *party) send(line string) error {
 	timer := time.AfterFunc(limit, func() { p.conn.Close() })
 	defer timer.Stop()
@@ -92,7 +91,8 @@ func (p *party) send(line string) error {
 	return err
 }
 
-// finish closes the party's output, or the whole link if it cannot be half-closed.
+// finish closes the party's output. If the link cannot be closed in one direction only, finish
+// closes the whole link.
 func (p *party) finish() error {
 	p.ended = true
 	if half, ok := p.conn.(interface{ CloseWrite() error }); ok {

@@ -15,23 +15,24 @@ import (
 
 var update = flag.Bool("update", false, "rewrite the expectations of transcripts with what was seen")
 
-// Update reports whether the test was started with -update. Packages that import this one also
-// use it for their golden files, because a flag can be declared only once.
+// Update reports whether the test was started with -update. Packages that import transcript also
+// use Update for their golden files, because a program can declare a flag only once.
 func Update() bool { return *update }
 
-// Ends are the two ends at which the test talks to a started gateway.
+// Ends contains the two links through which a test talks to a running gateway.
 type Ends struct {
-	Client   io.ReadWriteCloser // the end of the client
-	Upstream io.ReadWriteCloser // the end of the server
+	Client   io.ReadWriteCloser // the link on which the test plays the client
+	Upstream io.ReadWriteCloser // the link on which the test plays the server
 
-	// Wait waits until the gateway has ended, after both links are closed. It may be nil.
+	// Wait waits until the gateway has ended. It is called after both links were closed, and may be
+	// nil.
 	Wait func() error
 }
 
 // Start starts a gateway. config is the text of the section config.
 type Start func(t testing.TB, config string) Ends
 
-// RunAll runs every file that matches the pattern, each as a subtest.
+// RunAll runs each file that matches the pattern as a subtest.
 func RunAll(t *testing.T, pattern string, start Start) {
 	t.Helper()
 	files, err := filepath.Glob(pattern)
@@ -43,7 +44,8 @@ func RunAll(t *testing.T, pattern string, start Start) {
 	}
 }
 
-// Run runs one file. It returns when the gateway has ended.
+// Run runs one file and compares the gateway's lines with those in the file. It returns when the
+// gateway has ended.
 func Run(t testing.TB, file string, start Start) {
 	t.Helper()
 	s, err := parse(file)
@@ -83,7 +85,7 @@ func newPlay(s *script, ends Ends, update bool) *play {
 	return p
 }
 
-// run performs the steps, checks for unexpected lines, and ends the gateway.
+// run performs the steps, checks that no unexpected lines arrive, and ends the gateway.
 func (p *play) run() error {
 	err := p.steps()
 	if err == nil {
@@ -154,7 +156,8 @@ func (p *play) expect(who *party, st *step) error {
 	return nil
 }
 
-// drain reads the lines of a party until no more lines arrive.
+// drain passes the lines that arrive at a party to take. It returns when no line has arrived for
+// the time quiet.
 func (p *play) drain(who *party, take func(line string)) {
 	for {
 		line, err := who.next(quiet)
@@ -166,8 +169,9 @@ func (p *play) drain(who *party, take func(line string)) {
 	}
 }
 
-// rest closes the client's output, as a client does at the end of a session. It collects the lines
-// that arrive until the gateway has closed both links or is quiet.
+// rest closes the outputs that are still open: first the client's, then the server's. It collects
+// the lines that still arrive. With -update, rest adds these lines to the script. Without -update,
+// rest returns an error if there are any.
 func (p *play) rest() error {
 	client, upstream := p.parties["client"], p.parties["upstream"]
 	var surplus []string
@@ -204,8 +208,8 @@ func (p *play) rest() error {
 	return nil
 }
 
-// end closes both links, and waits for the gateway and for the readers of the test. It
-// discards remaining lines, so that no reader blocks.
+// end closes both links. It waits until the gateway and the goroutines that read lines have ended.
+// It discards the remaining lines, so that these goroutines do not block.
 func (p *play) end() error {
 	var errs []error
 	for _, who := range p.parties {
@@ -230,7 +234,7 @@ func (p *play) note(who *party, verb, line string) {
 
 func (p *play) session() string { return strings.Join(p.log, "\n") }
 
-// difference returns the parts of two lines that differ, with a little text before them.
+// difference returns a message that shows where two lines differ.
 func difference(want, got string) string {
 	i := 0
 	for i < len(want) && i < len(got) && want[i] == got[i] && !strings.HasPrefix(want[i:], wildcard) {
@@ -240,7 +244,7 @@ func difference(want, got string) string {
 	return fmt.Sprintf("they differ at byte %d\n want %s\n  got %s\n      %s^", i, cut(want, from), cut(got, from), strings.Repeat(" ", i-from))
 }
 
-// cut returns the part of s to show, which begins at the offset from.
+// cut returns the part of s that begins at the offset from, shortened if it is too long to show.
 func cut(s string, from int) string {
 	const width = 240
 	s = s[min(from, len(s)):]

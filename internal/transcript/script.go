@@ -10,7 +10,7 @@ import (
 	"github.com/rogpeppe/go-internal/txtar"
 )
 
-// step is one section of a file.
+// step is one section of a file, except the section config.
 type step struct {
 	party  string // "client" or "upstream"
 	action string // "send", "expect" or "close"
@@ -71,7 +71,7 @@ func parse(file string) (*script, error) {
 	return s, nil
 }
 
-// split returns the lines of a section, without blank lines at its beginning and end.
+// split returns the lines of a section, without the empty lines at its beginning and end.
 func split(b []byte) []string {
 	text := strings.Trim(string(b), "\n")
 	if text == "" {
@@ -80,7 +80,7 @@ func split(b []byte) []string {
 	return strings.Split(text, "\n")
 }
 
-// format returns the text of the file. It is the inverse of parse.
+// format returns the script as the text of a file.
 func (s *script) format() []byte {
 	archive := &txtar.Archive{Comment: s.prose}
 	if s.config != "" {
@@ -96,8 +96,8 @@ func (s *script) format() []byte {
 	return txtar.Format(archive)
 }
 
-// Lines returns every line that is sent or expected in the files that match the pattern. Fuzz tests
-// use these lines as seeds.
+// Lines returns the lines in all sections for sending and expecting, from the files that match the
+// pattern. Fuzz tests use these lines as seeds.
 func Lines(pattern string) ([][]byte, error) {
 	files, err := filepath.Glob(pattern)
 	if err != nil {
@@ -120,14 +120,15 @@ func Lines(pattern string) ([][]byte, error) {
 
 const wildcard = "<*>"
 
-// matches reports whether a line equals its expectation byte by byte, apart from wildcards.
+// matches reports whether the line got equals the expected line want. A wildcard in want matches
+// any text without a double quote.
 func matches(want, got string) bool {
 	head, rest, wild := strings.Cut(want, wildcard)
 	tail, ok := strings.CutPrefix(got, head)
 	if !ok || !wild {
 		return ok && tail == ""
 	}
-	for n := 0; ; n++ { // try every length n of the text that the wildcard matches
+	for n := 0; ; n++ { // try each length n of the text that the wildcard matches
 		if matches(rest, tail[n:]) {
 			return true
 		}
