@@ -5,10 +5,10 @@ import "github.com/dragoman-mcp/dragoman/internal/jsonrpc"
 // Batch is the error that Pipe.Read returns for an array of messages. The revision 2025-03-26 has
 // batches and requires receivers to accept them (§Base Protocol, "Batching"). For that revision,
 // pass Raw to jsonrpc.ScanBatch. For all other revisions, refuse the array with the *jsonrpc.Error
-// that Unwrap returns, which has CodeInvalidRequest. Only the first byte and the length of the
-// array have been checked.
+// that Unwrap returns, which has CodeInvalidRequest. The transport has checked only the first byte
+// and the length of the array.
 type Batch struct {
-	Raw []byte // the whole array; the receiver may keep it
+	Raw []byte // the whole array; the caller of Read may keep it
 }
 
 var errBatch = &jsonrpc.Error{
@@ -18,5 +18,6 @@ var errBatch = &jsonrpc.Error{
 
 func (b *Batch) Error() string { return errBatch.Error() }
 
-// Unwrap lets errors.As find the *jsonrpc.Error. The error is shared and must not be modified.
+// Unwrap returns a *jsonrpc.Error, so that errors.As finds it. All batches share this error, so it
+// must not be modified.
 func (b *Batch) Unwrap() error { return errBatch }

@@ -2,10 +2,10 @@ package transport
 
 import "sync/atomic"
 
-// Budget limits the bytes of all messages in memory: bodies that are being read, running
-// requests, and answers for slow clients. Above the limit new requests are refused, because
-// running out of memory would end the calls of all clients. A nil *Budget has no limit. Budget
-// is safe for concurrent use.
+// Budget limits the bytes of all messages in memory: bodies that are being read, running requests,
+// and answers for slow clients. Above the limit, new requests are refused, because running out of
+// memory would end the calls of all clients. A nil *Budget has no limit. Budget is safe for
+// concurrent use.
 type Budget struct {
 	limit         int64
 	held, refused atomic.Int64
@@ -14,13 +14,13 @@ type Budget struct {
 // NewBudget returns a budget with a limit in bytes, which must be positive.
 func NewBudget(limit int64) *Budget { return &Budget{limit: limit} }
 
-// Take reserves n bytes. It returns false if that would exceed the limit. But if no other bytes are
-// reserved, a message of any size fits.
+// Take reserves n bytes and returns true. If the limit would be exceeded, Take reserves nothing and
+// returns false. But if no other bytes are reserved, Take reserves any number of bytes.
 func (b *Budget) Take(n int64) bool { return b == nil || b.takeUpTo(b.limit, n) }
 
-// TakeSmall does the same as Take for a small message, or a small part of one. TakeSmall may exceed
-// the limit by an eighth. Small messages such as answers to server requests, cancellations and
-// retries end the requests that use the memory. So they must not be refused because memory is
+// TakeSmall does the same as Take for a small message, or for a small part of a message. It may
+// exceed the limit by one eighth. Small messages, such as answers to server requests, cancellations
+// and retries, end requests that use memory. So small messages should not be refused when memory is
 // short.
 func (b *Budget) TakeSmall(n int64) bool { return b == nil || b.takeUpTo(b.limit+b.limit/8, n) }
 
@@ -51,7 +51,7 @@ func (b *Budget) Give(n int64) {
 // requests.
 type Budgeted struct{ Held, Limit, Refused int64 }
 
-// State returns the state of the budget. For a nil budget it is the zero value.
+// State returns the state of the budget. If b is nil, State returns the zero value.
 func (b *Budget) State() Budgeted {
 	if b == nil {
 		return Budgeted{}

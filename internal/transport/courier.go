@@ -9,22 +9,23 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/work"
 )
 
-// These are the limits of a Courier.
+// Limits of a Courier: the length of its queue in messages and in bytes, and the number of messages
+// that it sends at the same time.
 const (
 	courierMessages = 256
 	courierBytes    = 1 << 20
 	courierAtOnce   = 8
 )
 
-// AnswerTimeout is the timeout of a message if no caller waits for its result, on a transport where
-// each message is a separate request.
+// AnswerTimeout is the timeout for sending a message if no caller waits for the result. It is used
+// by transports that send each message as a separate request.
 const AnswerTimeout = 10 * time.Second
 
-// Courier sends messages in the background, such as cancellations and answers to a server's
-// requests. It is for transports where each message is a separate request, and it uses its own
-// goroutines. It queues at most 256 messages or 1 MiB, and sends 8 messages at a time. Each message
-// may take 10 s. So a server that does not accept messages does not block callers. NewCourier
-// creates a Courier, and Close ends it. Courier is safe for concurrent use.
+// Courier sends messages in the background, such as cancellations and answers to server requests.
+// It is for transports that send each message as a separate request. Its queue has at most 256
+// messages and, if there is more than one message, at most 1 MiB. Up to 8 goroutines send the
+// messages, each with a timeout of 10 s. So callers are not blocked if the server does not accept
+// messages. NewCourier creates a Courier, and Close stops it. Courier is safe for concurrent use.
 type Courier struct {
 	send  func(context.Context, []byte) error
 	fault func(error)
@@ -40,16 +41,15 @@ type Courier struct {
 	busy    int // number of goroutines
 }
 
-// NewCourier returns a Courier that sends with send. The function fault is called for each message
-// that could not be sent. The function fault may be nil and must not block.
+// NewCourier returns a Courier that sends each message with the function send. If a message cannot
+// be sent, the Courier calls the function fault. fault may be nil and must not block.
 func NewCourier(send func(ctx context.Context, b []byte) error, fault func(error)) *Courier {
 	c := &Courier{send: send, fault: fault}
 	c.life, c.end = context.WithCancel(context.Background())
 	return c
 }
 
-// Put queues a message. It does not wait and does not keep b. The error wraps ErrFull
-// if the queue is full.
+// Put copies a message into the queue and does not wait. If the queue is full, Put returns ErrFull.
 func (c *Courier) Put(b []byte) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -92,9 +92,9 @@ func (c *Courier) run() {
 	}
 }
 
-// Close waits until the queued messages are sent. The parameter chance limits this wait. After that
-// time, Close drops the remaining messages and cancels the sends that are running. It returns when
-// all goroutines of the Courier have ended.
+// Close waits for at most chance until the queued messages are sent. After that time, Close drops
+// the remaining messages and cancels the running sends. Close returns when all goroutines of the
+// Courier have ended.
 func (c *Courier) Close(chance time.Duration) {
 	c.mu.Lock()
 	c.closed = true

@@ -7,10 +7,10 @@ import (
 	"time"
 )
 
-// AppendEvent appends an event. It omits an id or name that is empty, or that cannot be encoded
-// because it contains a line end or NUL. Data is split into data lines at its line ends. Empty data
-// still gets one data line. Such an event primes a stream (2025-11-25 §Transports, "Sending
-// Messages to the Server").
+// AppendEvent appends an event. It omits an id or a name that is empty, or that contains a line end
+// or NUL. It splits data at line ends into data lines. For empty data, it appends one empty data
+// line. An event with an id and empty data prepares the client to reconnect (2025-11-25
+// §Transports, "Sending Messages to the Server").
 func AppendEvent(dst []byte, id, name string, data []byte) []byte {
 	if name != "" && oneLine(name) {
 		dst = append(dst, "event: "...)
@@ -43,8 +43,8 @@ func AppendEvent(dst []byte, id, name string, data []byte) []byte {
 	}
 }
 
-// AppendComment appends a comment, which serves as a keep-alive. Readers ignore comments. Line ends
-// in text become spaces.
+// AppendComment appends a comment. Readers ignore comments, so a comment can keep a connection
+// alive. Line ends in text become spaces.
 func AppendComment(dst []byte, text string) []byte {
 	dst = append(dst, ':')
 	if text != "" {
@@ -71,8 +71,8 @@ func AppendRetry(dst []byte, d time.Duration) []byte {
 // MaxID is the maximum length in bytes of an event id that ValidID allows.
 const MaxID = 1 << 10
 
-// ValidID reports whether an event id may be sent back in a Last-Event-ID header. Such an id is
-// not empty, not too long, and contains only visible ASCII and inner spaces.
+// ValidID reports whether an event id may be sent back in a Last-Event-ID header. Such an id has 1
+// to MaxID bytes and contains only printable ASCII. It does not begin or end with a space.
 func ValidID(id string) bool {
 	if id == "" || len(id) > MaxID || id[0] == ' ' || id[len(id)-1] == ' ' {
 		return false

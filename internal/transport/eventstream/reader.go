@@ -7,43 +7,45 @@ import (
 	"time"
 )
 
-// DefaultBytes is the default limit of an event.
+// DefaultBytes is the default limit for the data of one event.
 const DefaultBytes = 16 << 20
 
-// ErrTooLarge means that an event, or an id, name or retry line, exceeds the limit. The error is
-// final, because the Reader does not look for the end of the event. If Limits.Skip is set, the
-// Reader skips such an event instead.
+// ErrTooLarge means that the data of an event, or an id, event or retry line, is too large. The
+// error is final, because the Reader does not look for the end of the event. If Limits.Skip is set,
+// the Reader skips the data of a large event instead of returning ErrTooLarge.
 var ErrTooLarge = errors.New("event exceeds the size limit")
 
 // Limits limits what a Reader accepts.
 type Limits struct {
-	Bytes int // limit for the data of one event; 0 means 16 MiB
-	// Skip gets the data of an event over the limit, piece by piece. Next then returns the event
-	// with Skipped set. Skip.Write must not fail. If Skip is nil, such an event is an error.
+	Bytes int // limit for the data of one event in bytes; 0 means 16 MiB
+	// If the data of an event exceeds Bytes, the Reader writes the data to Skip piece by piece.
+	// Next then returns the event with Skipped set. Skip.Write must not fail. If Skip is nil, Next
+	// returns ErrTooLarge.
 	Skip io.Writer
-	// Endless is the number of bytes of one event that are skipped before the stream ends with
-	// ErrTooLarge.
+	// Endless is the maximum number of bytes of one event that the Reader skips. If an event has
+	// more, Next returns ErrTooLarge.
 	Endless int64
 }
 
-// Event is one event. According to the standard, an event without Data is not dispatched. Next
-// returns it anyway, because its ID and Retry are needed.
+// Event is one event. The standard ignores an event without data. Next returns such an event,
+// because callers need its ID and Retry.
 type Event struct {
-	ID    string // valid if HasID is set; an empty ID resets the last event id
+	ID    string // valid if HasID is set; "" means that there is no longer a last event id
 	HasID bool
-	Name  string // the name of the event; "" means "message"
-	Data  []byte // the data lines, joined by \n; nil if empty; owned by the caller
-	// Skipped says that the data exceeded the limit and was written to Limits.Skip.
+	Name  string // the event type; "" means "message"
+	Data  []byte // the data lines, joined by line feeds; nil if empty; owned by the caller
+	// Skipped is true if the data exceeded the limit and was written to Limits.Skip.
 	Skipped bool
 
-	// Retry is the requested delay before the next connection. It may be very long.
+	// Retry is the delay that the server requests before the next connection. It is at most 366
+	// days.
 	Retry    time.Duration
 	HasRetry bool
 }
 
 const (
-	window = 4 << 10  // size of the buffer; also the maximum length of an id, event or retry line
-	retain = 16 << 10 // size of the data buffer that is kept from one event to the next
+	window = 4 << 10  // size of the window; also the maximum length of an id, event or retry line
+	retain = 16 << 10 // maximum size of a data buffer that is kept for the next event
 )
 
 type mode uint8
@@ -59,19 +61,19 @@ const (
 type Reader struct {
 	src io.Reader
 	lim Limits
-	err error // the error of src, to be returned after its last bytes; or ErrTooLarge
+	err error // the error to return when the window contains no more lines: the error of src, or ErrTooLarge
 
 	buf  []byte
-	r, w int // the unread part of the window
+	r, w int // the unread part of the window is buf[r:w]
 	lf   int // offset of the first line feed at or after r, or w if there is none
 
 	mode    mode
-	skipLF  bool // a line ended with CR, so an LF directly after the CR belongs to the line end
-	started bool // a byte order mark is no longer possible
+	skipLF  bool // the last line ended with CR, so an LF directly after the CR belongs to the line end
+	started bool // the start of the stream was checked for a byte order mark
 	eventState
 }
 
-// eventState is the part of the current event that has been read.
+// eventState is what has been read of the current event.
 type eventState struct {
 	ev      Event
 	hasData bool // a data line was seen, even if it was empty
@@ -80,7 +82,7 @@ type eventState struct {
 	skipped int64 // number of data bytes written to Limits.Skip
 }
 
-// NewReader returns a Reader of src. The Reader returns an event as soon as a Read of src has
+// NewReader returns a Reader that reads from src. The Reader returns an event as soon as src has
 // delivered the last byte of the event.
 func NewReader(src io.Reader, lim Limits) *Reader {
 	r := new(Reader)
@@ -88,7 +90,7 @@ func NewReader(src io.Reader, lim Limits) *Reader {
 	return r
 }
 
-// Reset makes r read from src, like a new Reader. It reuses the buffers of r. Events that were
+// Reset makes r read from src, as if r were new. It reuses the buffers of r. Events that Next
 // returned earlier stay valid.
 func (r *Reader) Reset(src io.Reader, lim Limits) {
 	if lim.Bytes <= 0 {
@@ -104,9 +106,9 @@ func (r *Reader) Reset(src io.Reader, lim Limits) {
 	*r = Reader{src: src, lim: lim, buf: buf, eventState: eventState{data: data[:0]}}
 }
 
-// Next returns the next event. At the end of the stream it returns io.EOF. If the stream broke
-// within an event, it returns io.ErrUnexpectedEOF and discards the event, as the standard
-// requires. Other errors are ErrTooLarge and the errors of the source. All errors are final.
+// Next returns the next event. At the end of the stream, Next returns io.EOF. If the stream ends
+// within an event, Next returns io.ErrUnexpectedEOF and discards the event, as the standard
+// requires. Any other error is ErrTooLarge or an error of src. All errors are final.
 func (r *Reader) Next() (Event, error) {
 	if !r.started {
 		r.skipMark()
@@ -144,8 +146,8 @@ func (r *Reader) Next() (Event, error) {
 	}
 }
 
-// take handles a line, or the rest of a line whose beginning takePart handled. It reports
-// whether the line ends an event.
+// take handles a line. If takePart has handled the beginning of the line, take handles only the
+// rest. It reports whether the line ends an event.
 func (r *Reader) take(line []byte) bool {
 	switch r.mode {
 	case inData:
@@ -184,13 +186,13 @@ func (r *Reader) take(line []byte) bool {
 	return false
 }
 
-// takePart handles the available part of a line whose end is not in the window. So only lines
-// of limited length have to fit in the window.
+// takePart handles what the window contains of a line whose end has not arrived. So a data line or
+// a comment may be longer than the window.
 func (r *Reader) takePart() {
 	part := r.buf[r.r:r.w]
 	if r.mode == atStart {
-		// The longest field name with colon and space has 7 bytes. The window always has room for
-		// them.
+		// The longest field name has 7 bytes, with its colon and a space. Wait until 7 bytes have
+		// arrived, except in a comment, which begins with a colon.
 		switch {
 		case len(part) == 0 || len(part) < len("retry: ") && part[0] != ':':
 			return
@@ -215,7 +217,8 @@ func (r *Reader) takePart() {
 	r.advance(r.w)
 }
 
-// startData begins a data line.
+// startData prepares for the value of a data line. It appends a line feed to the value of the
+// previous data line.
 func (r *Reader) startData() {
 	if r.hasData {
 		r.grow([]byte{'\n'})
@@ -239,7 +242,7 @@ func (r *Reader) grow(b []byte) {
 	}
 }
 
-// skip handles data of an event over the limit.
+// skip writes data of an event that exceeds the limit to Limits.Skip.
 func (r *Reader) skip(b []byte) {
 	_, _ = r.lim.Skip.Write(b)
 	if r.skipped += int64(len(b)); r.skipped > r.lim.Endless {
@@ -254,7 +257,7 @@ func (r *Reader) dispatch() Event {
 	switch {
 	case len(data) == 0:
 	case cap(data) > retain:
-		// Do not keep a large buffer, because it would use memory for a long time.
+		// Give the large buffer to the caller. If r kept it, it would use memory for a long time.
 		e.Data, data = data[:len(data):len(data)], nil
 	default:
 		e.Data = bytes.Clone(data)
@@ -263,8 +266,8 @@ func (r *Reader) dispatch() Event {
 	return e
 }
 
-// lineEnd returns the offset of the end of the line that begins at r, or -1 if the end is not
-// in the window.
+// lineEnd returns the offset of the end of the line that begins at r.r. It returns -1 if the window
+// does not contain the end.
 func (r *Reader) lineEnd() int {
 	if i := bytes.IndexByte(r.buf[r.r:r.lf], '\r'); i >= 0 {
 		return r.r + i
@@ -275,7 +278,7 @@ func (r *Reader) lineEnd() int {
 	return -1
 }
 
-// advance removes the bytes before an offset from the window.
+// advance removes the bytes before the offset to from the window.
 func (r *Reader) advance(to int) {
 	r.r = to
 	if r.lf < to {
@@ -283,7 +286,8 @@ func (r *Reader) advance(to int) {
 	}
 }
 
-// nextLF returns the offset of the first line feed at or after an offset.
+// nextLF returns the offset of the first line feed in the window at or after from, or w if there is
+// none.
 func (r *Reader) nextLF(from int) int {
 	if i := bytes.IndexByte(r.buf[from:r.w], '\n'); i >= 0 {
 		return from + i
@@ -291,8 +295,8 @@ func (r *Reader) nextLF(from int) int {
 	return r.w
 }
 
-// fill reads once from the source into the window. The window always has room, because it
-// contains only part of a line that is shorter than the window.
+// fill reads from src into the window, until src returns data or an error. The window always has
+// room, because it contains at most the beginning of a line that is shorter than the window.
 func (r *Reader) fill() {
 	if r.r > 0 {
 		n := copy(r.buf, r.buf[r.r:r.w])
@@ -340,8 +344,9 @@ func intern(b []byte) string {
 	return string(b)
 }
 
-// parseRetry parses milliseconds. ok is false if the text has any character that is not an ASCII
-// digit. The standard ignores such a text. A delay of more than a year becomes a year.
+// parseRetry parses a number of milliseconds. It returns false if b is empty or contains any
+// character that is not an ASCII digit, because the standard ignores such a value. A longer delay
+// is reduced to 366 days.
 func parseRetry(b []byte) (time.Duration, bool) {
 	const most = 366 * 24 * time.Hour
 	if len(b) == 0 {

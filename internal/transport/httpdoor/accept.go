@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// IsJSON reports whether the request declares its body as JSON in UTF-8. This also excludes the
-// types that a browser may send without a CORS preflight.
+// IsJSON reports whether the headers declare the body as JSON in UTF-8. For the media types that a
+// browser may send without a CORS preflight, IsJSON returns false.
 func IsJSON(h http.Header) bool {
 	values := h["Content-Type"]
 	if len(values) != 1 || len(h["Content-Encoding"]) != 0 {
@@ -34,9 +34,9 @@ func IsJSON(h http.Header) bool {
 	return true
 }
 
-// Accepts reports which of the two forms of an answer the Accept header allows. If the header is
-// absent, neither form is allowed, since clients must send the header (2026-07-28 §Streamable HTTP,
-// "Sending Messages" 2, and every revision before).
+// Accepts reports whether the Accept header allows a response in JSON, and a response as
+// server-sent events. If the header is absent, Accepts returns false for both, because clients must
+// send the header (2026-07-28 §Streamable HTTP, "Sending Messages" 2, and every revision before).
 func Accepts(h http.Header) (json, events bool) {
 	for _, v := range h["Accept"] {
 		switch v {
@@ -63,7 +63,7 @@ func Accepts(h http.Header) (json, events bool) {
 	return json, events
 }
 
-// refusesAll reports whether the parameters of a media range contain a weight of zero.
+// refusesAll reports whether the parameters of a media range contain q=0, which excludes the range.
 func refusesAll(params string) bool {
 	for more := params != ""; more; {
 		var p string

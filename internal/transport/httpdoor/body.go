@@ -14,24 +14,23 @@ import (
 // BodyLimits contains the limits for reading a body.
 type BodyLimits struct {
 	Bytes int64 // maximum size in bytes; must be positive
-	// Idle is the maximum time for each 64 KiB of a body. So a client that sends single bytes
-	// cannot keep its connection longer than a client that sends nothing.
+	// Idle is the maximum time in which each 64 KiB of a body must arrive. So a client that sends
+	// single bytes slowly is disconnected as early as a client that sends nothing.
 	Idle time.Duration
-	// Budget limits the memory of all bodies together. Nil means no limit. It counts received
-	// bytes, not the announced length.
+	// Budget limits the memory of all bodies together, including their buffers. Nil means no limit.
 	Budget *transport.Budget
 }
 
-// Lease is the part of a budget that a body uses. The zero value uses no bytes of the budget.
+// Lease is the memory that a body has reserved in a budget. The zero value has reserved nothing.
 type Lease struct {
 	budget *transport.Budget
 	n      int64
 }
 
-// Give releases the lease. It must be called when the body is no longer needed.
+// Give releases the memory. It must be called when the body is no longer needed.
 func (l Lease) Give() { l.budget.Give(l.n) }
 
-// grow increases the lease to n bytes.
+// grow increases the lease to n bytes. It returns false if the budget has too little memory left.
 func (l *Lease) grow(n int64) bool {
 	take := l.budget.Take
 	if n <= bodyStep {
@@ -44,8 +43,7 @@ func (l *Lease) grow(n int64) bool {
 	return true
 }
 
-// bodyStep is the number of bytes of a body that must arrive within Idle. It is also the maximum
-// memory that is allocated before the body arrives.
+// bodyStep is the number of bytes of a body that must arrive within Idle.
 const bodyStep = 64 << 10
 
 var (
@@ -53,8 +51,8 @@ var (
 	errBusy     = errors.New("too many large requests are in memory at the same time; try again")
 )
 
-// ReadBody returns the whole body in a new slice, with its lease on the budget. If ok is false,
-// ReadBody has answered the request or the client has disconnected, and the body has no lease.
+// ReadBody returns the whole body in a new slice, and the Lease of the body. If ok is false,
+// ReadBody has refused the request and released the Lease.
 func ReadBody(w http.ResponseWriter, r *http.Request, lim BodyLimits) (b []byte, held Lease, ok bool) {
 	if r.ContentLength > lim.Bytes {
 		refuseTooLarge(w)
@@ -79,12 +77,13 @@ func ReadBody(w http.ResponseWriter, r *http.Request, lim BodyLimits) (b []byte,
 		_, err = io.ReadFull(r.Body, b)
 	}
 	if time.Since(start) > time.Second && hasWriteTimeout(r) {
-		// The write timeout of the server has been running since the headers arrived, so it
-		// starts again here.
+		// The server's write timeout began when the headers arrived. Reading the body took long, so
+		// begin the timeout again.
 		_ = rc.SetWriteDeadline(time.Now().Add(WriteTimeout))
 	}
 	if timed && err == nil {
-		// Without this, net/http would treat an expired deadline as a disconnect of the client.
+		// Remove the read deadline. net/http would treat an expired deadline as a disconnect of the
+		// client.
 		_ = rc.SetReadDeadline(time.Time{})
 	}
 	switch {
@@ -105,8 +104,8 @@ func ReadBody(w http.ResponseWriter, r *http.Request, lim BodyLimits) (b []byte,
 	return nil, Lease{}, false
 }
 
-// first returns the initial buffer size for a body. This is the announced length, up to a limit
-// that is acceptable for many slow senders.
+// first returns the size of the first buffer for a body. n is the announced length, or negative if
+// unknown. The size is at most 256 KiB, because many clients may send slowly at the same time.
 func first(n, limit int64) int64 {
 	if n < 0 {
 		return bodyStep
@@ -114,8 +113,8 @@ func first(n, limit int64) int64 {
 	return min(n+1, limit+1, 4*bodyStep)
 }
 
-// readSteps reads a body that is large, or whose length is unknown (n < 0). It calls grow
-// before it allocates, and renew for each step.
+// readSteps reads a body that is large, or whose length is unknown (n < 0). It calls grow before
+// each allocation, and renew after each 64 KiB.
 func readSteps(src io.Reader, n, limit int64, grow func(int64) bool, renew func() error) ([]byte, error) {
 	if !grow(min(first(n, limit), limit)) {
 		return nil, errBusy
@@ -127,8 +126,9 @@ func readSteps(src io.Reader, n, limit int64, grow func(int64) bool, renew func(
 			if n >= 0 {
 				room = n + 1 // one more byte, so that the end is found without another allocation
 			}
-			// One byte more than allowed shows that a body is too large. This byte is not
-			// counted, because the budget may be as small as the largest body.
+			// The buffer may have one byte more than limit, to detect a body that is too large.
+			// This byte is not taken from the budget, because the budget may be no larger than
+			// limit.
 			room = min(room, limit+1)
 			if !grow(min(room, limit)) {
 				return nil, errBusy
@@ -148,7 +148,7 @@ func readSteps(src io.Reader, n, limit int64, grow func(int64) bool, renew func(
 			return nil, err
 		case len(b) >= step:
 			step = len(b) + bodyStep
-			_ = renew() // the error is always nil: the first renew has succeeded, or the connection has no deadlines
+			_ = renew() // an error means only that the connection does not support deadlines
 		}
 	}
 }

@@ -10,8 +10,8 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/transport"
 )
 
-// Listen wraps the listener for a server from NewHTTPServer, so that ConnectionOf knows the
-// connection of a request.
+// Listen wraps the listener for a server from NewHTTPServer. ConnectionOf returns numbers only for
+// connections of such a listener.
 func Listen(l net.Listener) net.Listener { return &listener{Listener: l} }
 
 type listener struct{ net.Listener }
@@ -24,15 +24,17 @@ func (l *listener) Accept() (net.Conn, error) {
 	return &conn{Conn: c, number: connections.Add(1)}, nil
 }
 
-// connections is the number of the last connection. It makes the numbers unique in the process.
+// connections is the number of the newest connection. All listeners share it, so each number is
+// unique in the process.
 var connections atomic.Uint64
 
-// conn is a connection of a client.
+// conn is a connection of a client, with a number.
 type conn struct {
 	net.Conn
 	number uint64
 	// lengths counts the lines that begin like a Content-Length header. told counts the requests in
-	// which net/http has reported this header. See ambiguous.
+	// which net/http reported a Content-Length header. The function ambiguous compares the two
+	// counts.
 	lengths lengthLines
 	told    atomic.Uint64
 }
@@ -43,8 +45,8 @@ func (c *conn) Read(b []byte) (int, error) {
 	return n, err
 }
 
-// CloseWrite lets net/http close one direction, so that a client can read the last answer
-// before its connection is reset.
+// CloseWrite lets net/http close one direction of the connection, so that a client can read the
+// last response before the connection is reset.
 func (c *conn) CloseWrite() error {
 	if half, ok := c.Conn.(interface{ CloseWrite() error }); ok {
 		return half.CloseWrite()
@@ -62,7 +64,7 @@ func withConn(ctx context.Context, c net.Conn) context.Context {
 }
 
 // ConnectionOf returns the number of r's connection. The number is unique in the process. It is 0
-// if the listener was not wrapped by Listen.
+// if the server's listener is not from Listen.
 func ConnectionOf(r *http.Request) uint64 {
 	if c, ok := r.Context().Value(connKey{}).(*conn); ok {
 		return c.number
@@ -70,8 +72,8 @@ func ConnectionOf(r *http.Request) uint64 {
 	return 0
 }
 
-// NewcomerOf describes the sender of r, for the limits on new sessions. client is the name that
-// the sender gives. If it is "", the User-Agent is used.
+// NewcomerOf describes the sender of r, for the limits on new sessions. client is the sender's name
+// for itself. If client is "", NewcomerOf uses the User-Agent header.
 func NewcomerOf(r *http.Request, principal, client string) transport.Newcomer {
 	if client == "" {
 		client = r.UserAgent()
@@ -80,11 +82,12 @@ func NewcomerOf(r *http.Request, principal, client string) transport.Newcomer {
 	return transport.Newcomer{Principal: principal, Remote: Remote(r), Connection: ConnectionOf(r), Client: client}
 }
 
-// ambiguous reports whether r may have had a Content-Length in addition to its Transfer-Encoding.
-// With both headers, a proxy may see a different end of the request. net/http removes the
-// Content-Length silently, so conn counts the lines that begin like this header. The count is never
-// too low. It may be too high if a body contains such a line, or if the next request was already
-// read. A count that is too high only closes a connection that could stay open.
+// ambiguous reports whether r may have had a Content-Length header in addition to its
+// Transfer-Encoding header. With both headers, a proxy and net/http may disagree about the end of
+// the request. net/http removes such a Content-Length header silently, so conn counts the lines
+// that begin like this header. The count is never too low. It may be too high if a body contains
+// such a line, or if the next request was already read. Then the only effect is that a connection
+// is closed that could stay open.
 func ambiguous(r *http.Request) bool {
 	c, ok := r.Context().Value(connKey{}).(*conn)
 	if len(r.TransferEncoding) > 0 {
@@ -96,8 +99,8 @@ func ambiguous(r *http.Request) bool {
 	return false
 }
 
-// lengthLines counts the lines of a stream that begin with Content-Length and a colon, in upper
-// or lower case. The stream may arrive in chunks of any size.
+// lengthLines counts the lines of a stream that begin with "Content-Length:" in any combination of
+// upper and lower case. The stream may arrive in chunks of any size.
 type lengthLines struct {
 	seen atomic.Uint64
 	at   int // the number of bytes of lengthName that have matched since the line began; -1 if the line cannot match

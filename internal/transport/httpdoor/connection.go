@@ -12,34 +12,35 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/transport/eventstream"
 )
 
-// maxConnections is the maximum number of connections of one client that wait on one stream.
-// If there are more, the oldest connection is closed, because it is probably dead.
+// maxConnections is the maximum number of open connections to one stream. If a client opens more,
+// the oldest connection is closed, because it is probably dead.
 const maxConnections = 4
 
-// writeStep is the number of bytes that are written before the deadline is renewed.
+// writeStep is the number of bytes after which the write deadline is renewed.
 const writeStep = 64 << 10
 
-// Connection is one HTTP response that reads a Stream.
+// Connection writes the events of a Stream to one HTTP response.
 type Connection struct {
 	stream  *Stream
 	w       http.ResponseWriter
 	rc      *http.ResponseController
 	rearm   bool          // the server sets a write deadline for each request
-	wake    chan struct{} // capacity 1; wakes Run to check the stream again
+	wake    chan struct{} // capacity 1; a value makes Run check the stream again
 	aborted atomic.Bool
-	// released says that the connection must end after everything is written.
+	// released is true if the connection must end as soon as all events are written.
 	released atomic.Bool
 
-	// mu prevents abort from changing a finished response, because the deadlines of the connection
-	// then belong to the next request.
+	// abort holds mu and does nothing if over is set, because the deadlines then apply to the next
+	// request on the same network connection.
 	mu   sync.Mutex
 	over bool // Run has returned
 }
 
 var errAborted = errors.New("the connection was aborted")
 
-// Attach makes the response w the reader of the stream and sets its headers. The caller must
-// call Run next. Attach does no I/O.
+// Attach returns a Connection that writes the stream's events to w, and sets the headers of w. Only
+// the newest Connection of a stream writes events. The caller must call Run next. Attach does no
+// I/O.
 func (s *Stream) Attach(w http.ResponseWriter, r *http.Request) *Connection {
 	s.mu.Lock()
 	c, oldest := s.attachLocked(w, r)
@@ -50,9 +51,9 @@ func (s *Stream) Attach(w http.ResponseWriter, r *http.Request) *Connection {
 	return c
 }
 
-// Resume does the same as Attach, for a client that resumes the stream. The parameter seen is the
-// number of the last event that the client has received. Events that are no longer kept are
-// skipped.
+// Resume does the same as Attach, for a client that resumes the stream. seen is the number of the
+// last event that the client has received. Later events are skipped if the stream no longer has
+// them.
 func (s *Stream) Resume(w http.ResponseWriter, r *http.Request, seen uint64) *Connection {
 	s.mu.Lock()
 	c, oldest := s.attachLocked(w, r)
@@ -73,7 +74,7 @@ func (s *Stream) attachLocked(w http.ResponseWriter, r *http.Request) (c, oldest
 	h := w.Header()
 	h["Content-Type"] = typeEvents
 	h["Cache-Control"] = noStore
-	// The header is required by 2026-07-28 §Streamable HTTP, "Receiving Messages".
+	// 2026-07-28 §Streamable HTTP, "Receiving Messages", requires X-Accel-Buffering.
 	h["X-Accel-Buffering"] = noBuffer
 	h["X-Content-Type-Options"] = nosniff
 	c = &Connection{
@@ -91,13 +92,13 @@ func (s *Stream) attachLocked(w http.ResponseWriter, r *http.Request) (c, oldest
 	return c, oldest
 }
 
-// Run writes events when they arrive, and comments when no events arrive for a while. It returns
-// nil when the stream has ended and everything is written. It returns an error when the
-// connection breaks or is aborted, or ctx ends. No other code may use the response until Run has
-// returned.
+// Run writes events when they arrive, and keep-alive comments when no events arrive for a while. It
+// returns nil when all events are written and the stream has ended or the connection was released.
+// It returns an error when the connection breaks or is aborted, or when ctx ends. No other code may
+// use the response until Run has returned.
 //
-// If ctx ends with mcp.ErrShutdown, the connection continues, because the last messages must
-// still be written. The caller must End or Cut the stream.
+// If ctx ends with mcp.ErrShutdown, the connection continues, because the last messages must still
+// be written. The caller must then end the stream with End or Cut.
 func (c *Connection) Run(ctx context.Context) error {
 	err := c.run(ctx)
 	c.stream.mu.Lock()
@@ -144,8 +145,8 @@ func (c *Connection) run(ctx context.Context) error {
 		case ended:
 			return nil
 		case c.released.Load():
-			// 2025-11-25 §Transports, "Listening for Messages from the Server" 4: a server that
-			// closes the connection but not the stream tells the client when to reconnect.
+			// 2025-11-25 §Transports, "Listening for Messages from the Server" 4: before a server
+			// closes a connection without ending the stream, it tells the client when to reconnect.
 			return c.write([][]byte{comeBack})
 		}
 		select {
@@ -172,8 +173,9 @@ var (
 	comeBack  = append(eventstream.AppendRetry(nil, Retry), '\n')
 )
 
-// take returns the next events if c is the connection that must write them. The second result is
-// the number after the last of these events.
+// take appends the stream's next events to batch, but only if c is the newest connection of the
+// stream. to is one more than the number of the last of these events. ended reports whether the
+// stream has ended.
 func (c *Connection) take(batch [][]byte) (_ [][]byte, to uint64, ended bool) {
 	s := c.stream
 	s.mu.Lock()
@@ -191,8 +193,9 @@ func (c *Connection) take(batch [][]byte) (_ [][]byte, to uint64, ended bool) {
 	return batch, s.cursor, s.ended
 }
 
-// wrote records the result for the events that take returned. If the connection is broken, its
-// events go to the next connection, unless the next one has already written later events.
+// wrote records whether c has written the events that take returned. from is the number of the
+// first of these events, and to is one more than the number of the last. If writing failed, the
+// stream's newest connection writes the events again, unless later events were already taken.
 func (c *Connection) wrote(from, to uint64, ok bool) {
 	s := c.stream
 	s.mu.Lock()
@@ -210,7 +213,8 @@ func (c *Connection) wrote(from, to uint64, ok bool) {
 	}
 }
 
-// write writes and flushes. Each step has the stall timeout.
+// write writes a batch and flushes it. Each step of writeStep bytes may take at most the time
+// Stall.
 func (c *Connection) write(batch [][]byte) error {
 	room := 0
 	for _, b := range batch {
@@ -234,7 +238,8 @@ func (c *Connection) write(batch [][]byte) error {
 	if err := c.rc.Flush(); err != nil {
 		return err
 	}
-	// HTTP/2 resets a stream when its deadline expires, even if nothing is being written.
+	// HTTP/2 resets a stream when its write deadline expires, even if nothing is being written. So
+	// remove the deadline.
 	if !c.aborted.Load() {
 		_ = c.rc.SetWriteDeadline(time.Time{})
 	}
@@ -244,9 +249,9 @@ func (c *Connection) write(batch [][]byte) error {
 	return nil
 }
 
-// arm sets the deadline of the next write, and then checks the flag aborted. abort does the opposite:
-// it sets the flag, and then its deadline. So if arm does not see the flag, the deadline of abort
-// comes later and replaces the deadline of arm.
+// arm sets the deadline of the next write, and then checks the flag aborted. abort sets the flag
+// first, and then a deadline in the past. If arm does not see the flag, the deadline of abort is
+// set after the deadline of arm and replaces it.
 func (c *Connection) arm() error {
 	_ = c.rc.SetWriteDeadline(time.Now().Add(c.stream.rules.Stall))
 	if c.aborted.Load() {
@@ -255,7 +260,7 @@ func (c *Connection) arm() error {
 	return nil
 }
 
-// abort ends the connection, even while it is writing.
+// abort ends the connection, even while Run is writing.
 func (c *Connection) abort() {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -9,22 +9,21 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/excerpt"
 )
 
-// These constants bound how many values of refused Host and Origin headers are kept and logged, and
-// how much of each value.
+// Limits on the values of refused Host and Origin headers that are kept and logged.
 const (
 	maxForeign = 64  // the number of values that are logged
 	maxShown   = 128 // bytes of one value
 )
 
 // foreign remembers which refused hosts and origins were logged. Any client can send new values, so
-// their number is bounded. The zero value is ready.
+// foreign remembers at most maxForeign of them. The zero value is ready to use.
 type foreign struct {
 	mu   sync.Mutex
 	told map[string]struct{}
 }
 
-// first reports whether a value must be logged, because it is new and fewer than maxForeign values
-// have been logged. The second result says that no further value will be logged.
+// first reports whether value must be logged, because it is new and fewer than maxForeign values
+// have been logged. last reports whether it is the last value that is logged.
 func (f *foreign) first(value string) (first, last bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -38,8 +37,9 @@ func (f *foreign) first(value string) (first, last bool) {
 	return true, len(f.told) == maxForeign
 }
 
-// LogTo makes the guard log each host and each origin that it refuses. The guard logs each value
-// only once, with advice. LogTo must be called before the guard is used.
+// LogTo makes the guard log each host and each origin that it refuses, with advice. The guard logs
+// each value only once, and at most maxForeign values. LogTo must be called before the guard is
+// used.
 func (g *Guard) LogTo(log *slog.Logger) { g.log = log }
 
 // tell logs a refused header unless it has been logged before.
@@ -58,15 +58,15 @@ func (g *Guard) tell(header, value, advice string) {
 	}
 }
 
-// foreignHost returns the problem with a Host header and how to fix it. It also logs each host
-// once.
+// foreignHost returns a message that says why a Host header was refused, and how to allow the host.
+// It also logs each host once.
 func (g *Guard) foreignHost(host string) string {
 	if host == "" {
 		return "the Host header is missing"
 	}
 	name, _ := splitHost(host)
 	if !plainHost(name) {
-		name = "HOST" // a user may copy the command, so it must not contain text of an unknown client
+		name = "HOST" // a user may copy the command into a shell, so it must not contain arbitrary text from a client
 	}
 	advice := "if this host name is yours, add it to allowedHosts in the configuration, or start Dragoman with --allow-host " + name
 	g.tell("Host", host, advice)
@@ -80,8 +80,8 @@ func (g *Guard) foreignOrigin(origin string) string {
 	return "the Origin header " + excerpt.Quote(origin, maxShown) + " is not an allowed origin: " + advice
 }
 
-// plainHost reports whether a name is a host name or an address without special characters of a
-// shell.
+// plainHost reports whether name contains only characters of host names and addresses, and does not
+// begin with a hyphen.
 func plainHost(name string) bool {
 	return len(name) <= maxShown && name != "" && !strings.HasPrefix(name, "-") && strings.IndexFunc(name, func(r rune) bool {
 		return (r < '0' || r > '9') && (r < 'a' || r > 'z') && (r < 'A' || r > 'Z') && !strings.ContainsRune(".-_:[]", r)

@@ -12,10 +12,10 @@ import (
 )
 
 // Guard refuses requests that a browser sends on behalf of a foreign web page, before any other
-// handler sees them. It refuses a Host that does not belong to this server (DNS rebinding), and an
-// Origin that is not allowed (2026-07-28 §Streamable HTTP, "Security & Endpoint"; the same in all
-// earlier revisions). It protects every route, answers with JSON-RPC errors without an id, and
-// never sends a CORS header.
+// handler gets them. It refuses a request if its Host header does not name this server (DNS
+// rebinding), or if its Origin header is not allowed (2026-07-28 §Streamable HTTP, "Security &
+// Endpoint"; the same in all earlier revisions). It protects every route, answers with JSON-RPC
+// errors without an id, and never sends a CORS header.
 //
 // A nil *Guard allows only the loopback names. Guard is safe for concurrent use.
 type Guard struct {
@@ -29,9 +29,9 @@ type Guard struct {
 }
 
 // NewGuard returns a guard that allows the loopback names, the hosts and the origins. A host
-// without a port matches any port. An origin has the form that browsers send: scheme, "://", host
-// and, unless it is the scheme's default, ":port". methods are the HTTP methods that the guard lets
-// pass; nil means GET, HEAD, POST and DELETE. A route may allow fewer methods.
+// without a port matches any port. An origin has the form that browsers send: scheme, "://", host,
+// and ":port" if the port is not the scheme's default. methods are the HTTP methods that the guard
+// allows. Nil means GET, HEAD, POST and DELETE. A route may allow fewer methods.
 func NewGuard(hosts, origins, methods []string) *Guard {
 	g := &Guard{
 		hosts:   make(map[string]struct{}, len(hosts)),
@@ -49,7 +49,7 @@ func NewGuard(hosts, origins, methods []string) *Guard {
 
 var usualMethods = []string{http.MethodGet, http.MethodHead, http.MethodPost, http.MethodDelete}
 
-// Refused returns the number of requests that were refused.
+// Refused returns the number of requests that the guard has refused.
 func (g *Guard) Refused() int64 {
 	if g == nil {
 		return 0
@@ -57,7 +57,7 @@ func (g *Guard) Refused() int64 {
 	return g.refused.Load()
 }
 
-// Wrap returns a handler that passes accepted requests to the handler next.
+// Wrap returns a handler that passes the requests that Admit accepts to the handler next.
 func (g *Guard) Wrap(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if g.Admit(w, r) {
@@ -66,7 +66,7 @@ func (g *Guard) Wrap(next http.Handler) http.Handler {
 	})
 }
 
-// Admit reports whether r is accepted. If it returns false, Admit has answered the request.
+// Admit reports whether r is accepted. If r is not accepted, Admit refuses it and returns false.
 func (g *Guard) Admit(w http.ResponseWriter, r *http.Request) bool {
 	switch {
 	case !g.hostAllowed(r.Host):
@@ -82,9 +82,9 @@ func (g *Guard) Admit(w http.ResponseWriter, r *http.Request) bool {
 	return false
 }
 
-// Identify returns the sender of an accepted request. The function principal returns the sender's
-// principal. If the function is nil, the principal is identity.Local. If the function returns an
-// error, Identify increases denied. If ok is false, Identify has answered the request.
+// Identify returns the sender of r if Admit accepts r. The function principal returns the sender.
+// If principal is nil, the sender is identity.Local. If principal returns an error, Identify
+// increases denied. If ok is false, Identify has refused the request.
 func (g *Guard) Identify(w http.ResponseWriter, r *http.Request, principal func(*http.Request) (*identity.Principal, error), denied *atomic.Int64) (who *identity.Principal, ok bool) {
 	if !g.Admit(w, r) {
 		return nil, false
@@ -143,10 +143,10 @@ func (g *Guard) hostAllowed(host string) bool {
 	return false
 }
 
-// originAllowed reports whether the Origin of a request is allowed. Without the header, the
-// client is not a browser, or the page comes from this server. A page from a loopback address
-// of this server is allowed under each loopback name, because no other program can listen on this
-// port of the loopback interface.
+// originAllowed reports whether the Origin header of a request is allowed. A request without the
+// header is allowed, because only browsers send it. A page at a loopback name may send requests to
+// any loopback name if the port is the same, because no other program can listen on this port of
+// the loopback interface.
 func (g *Guard) originAllowed(r *http.Request) bool {
 	values, present := r.Header["Origin"]
 	if !present {
@@ -173,8 +173,8 @@ func (g *Guard) originAllowed(r *http.Request) bool {
 	return isLoopback(name) && isLoopback(host) && port == ownPort
 }
 
-// splitHost splits a Host header into the host and the port. The port is "" if the header has none.
-// The brackets of an IPv6 address belong to the host.
+// splitHost splits a Host header into the host and the port. The port is "" if the header contains
+// none. The brackets of an IPv6 address are part of the host.
 func splitHost(s string) (host, port string) {
 	i := strings.LastIndexByte(s, ':')
 	if i < 0 || strings.IndexByte(s[i:], ']') >= 0 {
@@ -198,8 +198,8 @@ func IsLocal(host string) bool {
 	return isLoopback(name) || err == nil && ip.IsLoopback()
 }
 
-// Remote returns the network address of the client without its port. It ignores the headers of
-// proxies.
+// Remote returns the network address of the client without its port. It ignores the headers that
+// proxies add.
 func Remote(r *http.Request) string {
 	host, _ := splitHost(r.RemoteAddr)
 	if n := len(host); n > 2 && host[0] == '[' && host[n-1] == ']' {

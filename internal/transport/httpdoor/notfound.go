@@ -7,9 +7,9 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/excerpt"
 )
 
-// NotFound answers a request for an unknown path with 404 and one line that names the endpoint.
-// Many clients show this line to their user, whose configured URL usually lacks /mcp. A request for
-// an unknown project also gets this answer.
+// NotFound answers a request for an unknown path or an unknown project. It sends 404 and one line
+// that names the endpoints. Many clients show this line to their user. The usual cause is a
+// configured URL without /mcp.
 func NotFound(w http.ResponseWriter, r *http.Request) {
 	h := w.Header()
 	h["Content-Type"] = []string{"text/plain; charset=utf-8"}

@@ -5,11 +5,13 @@ import (
 	"strings"
 )
 
-// maxQuery is the number of bytes beside the path that a kept path may hold in memory.
+// maxQuery is the maximum number of bytes that a path from the function Path keeps in memory, in
+// addition to its own bytes.
 const maxQuery = 64
 
-// Path returns the path of a request, to be kept after the request. net/http cuts the path from the
-// request line, so the path would keep a long query in memory. Path copies the path in that case.
+// Path returns the path of a request. Callers use it to keep the path after the request has ended.
+// net/http takes the path from the request line without copying it, so the path would keep a long
+// query in memory. In that case, Path returns a copy.
 func Path(r *http.Request) string {
 	if len(r.RequestURI) > len(r.URL.Path)+maxQuery {
 		return strings.Clone(r.URL.Path)

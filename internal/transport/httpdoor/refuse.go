@@ -25,13 +25,13 @@ var (
 	nosniff    = []string{"nosniff"}
 )
 
-// Denied is an error of an authenticator. It says how to refuse the request. A Status of 0
+// Denied is an error from an authenticator, and contains how to refuse the request. A Status of 0
 // means 401.
 type Denied struct {
 	Status     int
 	Challenge  string        // the value of WWW-Authenticate; "" for none
 	RetryAfter time.Duration // the value of Retry-After; 0 means none
-	Reason     string        // a fixed text for the client
+	Reason     string        // the error message for the client; a constant text
 }
 
 func (e *Denied) Error() string {
@@ -42,10 +42,11 @@ func (e *Denied) Error() string {
 }
 
 // drain is how long a refused request may take to send the rest of its body. net/http reads the
-// rest before it answers.
+// rest of the body before it sends the response.
 const drain = 5 * time.Second
 
-// Refuse answers with a JSON-RPC error. If id is empty, the member id is omitted.
+// Refuse answers a request with an HTTP status and a JSON-RPC error. If id is empty, the error has
+// no member id.
 func Refuse(w http.ResponseWriter, status int, id jsonrpc.ID, e *jsonrpc.Error) {
 	refuse(w, time.Now().Add(drain), status, id, e)
 }
@@ -59,7 +60,8 @@ func refuse(w http.ResponseWriter, until time.Time, status int, id jsonrpc.ID, e
 	_, _ = w.Write(jsonrpc.AppendError(make([]byte, 0, 160+len(e.Data)), id, e))
 }
 
-// RefuseAndClose does the same as Refuse, for a request whose body was not read completely.
+// RefuseAndClose does the same as Refuse, and closes the connection. It is for a request whose body
+// was not read completely.
 func RefuseAndClose(w http.ResponseWriter, status int, id jsonrpc.ID, e *jsonrpc.Error) {
 	w.Header()["Connection"] = closing
 	refuse(w, past, status, id, e)
@@ -83,7 +85,8 @@ func RefuseDenied(w http.ResponseWriter, err error) {
 	Refuse(w, status, "", out)
 }
 
-// SetRetryAfter sets Retry-After in whole seconds, rounded up. If d is 0, it does nothing.
+// SetRetryAfter sets the Retry-After header to d in whole seconds, rounded up. If d is 0, it sets
+// no header.
 func SetRetryAfter(w http.ResponseWriter, d time.Duration) {
 	if d > 0 {
 		s := int64((d + time.Second - 1) / time.Second)
@@ -91,8 +94,8 @@ func SetRetryAfter(w http.ResponseWriter, d time.Duration) {
 	}
 }
 
-// RefuseForNow refuses a request that was not handled. The parameter after is the delay before the
-// client may send the request again. The parameters cause and why become members of the error.
+// RefuseForNow refuses a request that the client may send again after the time after. why becomes
+// the message of the error, and cause becomes its cause.
 func RefuseForNow(w http.ResponseWriter, status int, id jsonrpc.ID, cause, why string, after time.Duration) {
 	SetRetryAfter(w, after)
 	Refuse(w, status, id, mcp.Wire(&mcp.Error{
@@ -105,7 +108,8 @@ func RefuseForNow(w http.ResponseWriter, status int, id jsonrpc.ID, cause, why s
 	}))
 }
 
-// ErrInternal is the error that clients get after a bug. It must not be modified.
+// ErrInternal is the error that clients get when Dragoman fails because of a bug. It must not be
+// modified.
 var ErrInternal = mcp.Wire(&mcp.Error{
 	Message: "internal error",
 	Origin:  mcp.FromGateway,
@@ -122,14 +126,14 @@ func LogPanic(log *slog.Logger, endpoint string, p any) {
 		slog.String("stack", string(debug.Stack())))
 }
 
-// RefuseMethod answers 405 and lists the methods of the route.
+// RefuseMethod answers a request with 405. allow lists the methods that the route allows.
 func RefuseMethod(w http.ResponseWriter, allow string) {
 	w.Header()["Allow"] = []string{allow}
 	Refuse(w, http.StatusMethodNotAllowed, "", &jsonrpc.Error{Code: jsonrpc.CodeInvalidRequest, Message: "this HTTP method is not allowed at this path"})
 }
 
-// WriteLarge writes a body that may take longer than the server's write timeout. The parameter
-// stall is the timeout for each 64 KiB.
+// WriteLarge writes a body. Writing the body may take longer than the server's write timeout, but
+// each 64 KiB may take at most stall.
 func WriteLarge(w http.ResponseWriter, r *http.Request, b []byte, stall time.Duration) error {
 	rc := http.NewResponseController(w)
 	for len(b) > 0 {
@@ -148,8 +152,9 @@ func WriteLarge(w http.ResponseWriter, r *http.Request, b []byte, stall time.Dur
 	return nil
 }
 
-// hasWriteTimeout reports whether r's server sets a write deadline for each request. If the server
-// does not, a deadline that is not removed would affect the next request.
+// hasWriteTimeout reports whether r's server sets a write deadline for each request. If it does
+// not, handlers must remove their own write deadlines, because these would also apply to the next
+// request on the connection.
 func hasWriteTimeout(r *http.Request) bool {
 	server, _ := r.Context().Value(http.ServerContextKey).(*http.Server)
 	return server != nil && server.WriteTimeout > 0

@@ -7,7 +7,7 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
 )
 
-// These are the limits of NewHTTPServer.
+// Limits of the servers that NewHTTPServer returns.
 const (
 	ReadHeaderTimeout = 10 * time.Second
 	IdleTimeout       = 120 * time.Second
@@ -17,10 +17,9 @@ const (
 )
 
 // NewHTTPServer returns a server for h. Its limits protect against clients that send headers
-// slowly, send many headers, or do not read. Its write timeout is for responses that are written
-// within 30 s after the request arrived. Handlers that answer later or stream must set their own
-// deadlines, as Stream does. The caller may set Addr, ErrorLog and BaseContext, and must serve a
-// listener from Listen.
+// slowly, send many headers, or do not read. Its write timeout ends 30 s after the headers of a
+// request have arrived. Handlers that may need longer must set their own write deadlines, as Stream
+// does. The caller may set Addr, ErrorLog and BaseContext, and must serve a listener from Listen.
 func NewHTTPServer(h http.Handler) *http.Server {
 	return &http.Server{
 		Handler:           fewHeaders(h),
@@ -44,7 +43,7 @@ func fewHeaders(next http.Handler) http.Handler {
 			return
 		}
 		if ambiguous(r) {
-			// RFC 9112 §6.1: the connection must close after the answer.
+			// RFC 9112 §6.1: the server must close the connection after the response.
 			w.Header()["Connection"] = closing
 		}
 		next.ServeHTTP(w, r)

@@ -12,23 +12,24 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/transport/eventstream"
 )
 
-// StreamRules contains the limits for the streams that share them. It is immutable once in use.
-// A zero value means the default, which is the last value in the comment of the field.
+// StreamRules contains limits for streams. Streams may share a StreamRules, so it must not be
+// modified while a stream uses it. If a field is zero, the default applies. The default is the last
+// value in the comment of the field.
 type StreamRules struct {
 	Events    int           // maximum number of events queued for a slow reader; 256
-	Bytes     int           // maximum bytes of these events, plus one event; 1 MiB
-	Grace     time.Duration // how long Push waits for room before it aborts the reader; 100 ms
+	Bytes     int           // maximum total bytes of these events; the last event may exceed it; 1 MiB
+	Grace     time.Duration // how long Push waits for room before it aborts the slow connection; 100 ms
 	Stall     time.Duration // timeout of one write; 30 s
-	KeepAlive time.Duration // idle time before a comment is sent; 15 s
-	Waiting   int           // maximum number of events queued without a reader, for Wait; 64
-	// Slow is called for each connection that was closed because the client did not read. It may be
-	// nil, and must not block.
+	KeepAlive time.Duration // idle time before a keep-alive comment is sent; 15 s
+	Waiting   int           // for Wait: maximum number of events queued while there is no connection; 64
+	// Slow is called for each connection that was aborted because the client did not read. Slow may
+	// be nil and must not block.
 	Slow func()
 
 	epoch time.Time
 }
 
-// Defaults returns the rules with the zero values replaced.
+// Defaults returns a copy of the rules, in which each zero value is replaced by the default.
 func (r StreamRules) Defaults() *StreamRules {
 	r.Events = cmp.Or(r.Events, 256)
 	r.Bytes = cmp.Or(r.Bytes, 1<<20)
@@ -40,43 +41,43 @@ func (r StreamRules) Defaults() *StreamRules {
 	return &r
 }
 
-// Away says what happens to events while no connection reads the stream.
+// Away determines what happens to new events while the stream has no connection.
 type Away uint8
 
-// These are the values of Away.
+// The values of Away.
 const (
-	Discard Away = iota // events are dropped, and Push returns an error
-	Keep                // events are kept until the client reconnects; the oldest are dropped first
-	Wait                // some events are queued, and then Push returns an error
+	Discard Away = iota // new events are dropped, and Push returns an error
+	Keep                // new events are kept until the client reconnects; if there are too many, the oldest are dropped
+	Wait                // a limited number of new events is queued; after that, Push returns an error
 )
 
 // ErrEnded is the error of Push after End or Cut.
 var ErrEnded = errors.New("the stream has ended")
 
-// Stream is a sequence of events for one client. Only the latest connection reads it. An event that
-// was written to one connection is not written to another connection, unless the other connection
-// resumes the stream by an event id (2025-11-25 §Transports, "Multiple Connections", "Resumability
-// and Redelivery").
+// Stream is a sequence of events for one client. Only the newest connection writes the events. An
+// event that was written to one connection is not written to another one, unless the client resumes
+// the stream after an earlier event id (2025-11-25 §Transports, "Multiple Connections",
+// "Resumability and Redelivery").
 //
-// Events are queued in memory within the limits of the rules. So Push does not wait for the
-// network longer than Grace. Stream is safe for concurrent use after Init.
+// Events are queued in memory within the limits of the rules. If the queue is full, Push waits at
+// most Grace for each slow connection. Stream is safe for concurrent use after Init.
 type Stream struct {
 	rules *StreamRules
-	ids   string // the prefix of the event ids, before the event's number; "" for no ids
+	ids   string // the part of the event ids before the event's number; "" if events have no ids
 	away  Away
-	// replay says that written events are kept, so that clients can resume the stream.
+	// replay is true if written events are kept, so that clients can resume the stream.
 	replay bool
 
 	mu     sync.Mutex
 	conns  []*Connection // the connections, in the order in which they were attached
-	events []event       // the events; their numbers are first, first+1, …
+	events []event       // the events that are kept or not yet written; their numbers are first, first+1, …
 	first  uint64
-	cursor uint64 // number of the next event that a connection must write
+	cursor uint64 // number of the next event to write
 	done   uint64 // all events with a smaller number are written or dropped
-	kept   int    // bytes of all events in events
-	unsent int    // bytes of the events from done on
+	kept   int    // bytes of all elements of events
+	unsent int    // bytes of the events with the number done or a larger number
 	ended  bool
-	room   chan struct{} // capacity 1; signals that something was written; created when needed
+	room   chan struct{} // capacity 1; signals that events were written or dropped; created when needed
 }
 
 type event struct {
@@ -84,14 +85,14 @@ type event struct {
 	at   time.Duration // the time of the event since the epoch of the rules
 }
 
-// Init prepares s. ids is the prefix of its event ids, or "" for no ids. With ids, written
-// events are kept for replay within the limits of the rules.
+// Init prepares s. ids is the beginning of the ids of its events. If ids is not "", written events
+// are kept for replay within the limits of the rules. If ids is "", the events have no ids.
 func (s *Stream) Init(rules *StreamRules, ids string, away Away) {
 	s.rules, s.ids, s.away, s.replay = rules, ids, away, ids != ""
 }
 
-// Push appends an event. It does not keep data. The error is ErrEnded, or transport.ErrNoStream
-// if the event was dropped because no connection reads the stream.
+// Push appends an event. It does not keep data after it returns. The error is ErrEnded, or
+// transport.ErrNoStream if the event was dropped because the stream has no connection.
 func (s *Stream) Push(name string, data []byte) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -113,8 +114,8 @@ func (s *Stream) Push(name string, data []byte) error {
 	return nil
 }
 
-// Prime appends an event that contains only an id, and the time that the client should wait
-// before it reconnects. On a stream without ids it has no effect.
+// Prime appends an event that contains only an id. retry tells the client how long to wait before
+// it reconnects. On a stream without ids, Prime has no effect.
 func (s *Stream) Prime(retry time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -143,7 +144,7 @@ func (s *Stream) addLocked(name string, data []byte, retry time.Duration) {
 	s.wakeLocked()
 }
 
-// End closes the connections after they have written all events.
+// End ends the stream. Its connections close after all events are written.
 func (s *Stream) End() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -153,7 +154,7 @@ func (s *Stream) End() {
 	}
 }
 
-// Cut ends the stream and its connections immediately and drops its events.
+// Cut ends the stream, aborts its connections immediately and drops its events.
 func (s *Stream) Cut() {
 	s.mu.Lock()
 	s.ended = true
@@ -166,7 +167,7 @@ func (s *Stream) Cut() {
 	}
 }
 
-// Release closes the connections after they have written all events, but does not end the
+// Release closes the stream's connections after all events are written, but does not end the
 // stream. The client may reconnect.
 func (s *Stream) Release() {
 	s.mu.Lock()
@@ -178,7 +179,7 @@ func (s *Stream) Release() {
 }
 
 // Forget drops the events that are older than age, except those that a connection still has to
-// write. It returns the number of bytes that are still kept.
+// write. It returns the number of bytes of the events that are still kept.
 func (s *Stream) Forget(age time.Duration) int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -194,15 +195,15 @@ func (s *Stream) Forget(age time.Duration) int {
 	return s.kept
 }
 
-// Attended reports whether a connection reads the stream.
+// Attended reports whether the stream has a connection.
 func (s *Stream) Attended() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return len(s.conns) > 0
 }
 
-// Number returns the number in an event id of this stream. ok is false for an id that the
-// stream has never sent.
+// Number returns the number of the event with an id. ok is false if the stream has never sent an
+// event with this id.
 func (s *Stream) Number(id string) (n uint64, ok bool) {
 	rest, ok := strings.CutPrefix(id, s.ids)
 	if !ok || s.ids == "" || rest == "" || rest[0] == '+' || rest[0] == '0' && len(rest) > 1 {
@@ -220,8 +221,8 @@ func (s *Stream) fullLocked() bool {
 	return int(s.next()-s.done) >= s.rules.Events || s.unsent >= s.rules.Bytes
 }
 
-// makeRoomLocked waits while the queue of the reader is full, and releases the lock during that time.
-// After Grace, makeRoomLocked aborts the reader.
+// makeRoomLocked waits while the queue is full and the stream has a connection. It unlocks mu while
+// it waits. After Grace, it aborts the newest connection.
 func (s *Stream) makeRoomLocked() {
 	if !s.fullLocked() || len(s.conns) == 0 {
 		return
@@ -255,7 +256,7 @@ func (s *Stream) makeRoomLocked() {
 	}
 }
 
-// boundLocked drops the oldest events if the limit is exceeded.
+// boundLocked drops the oldest events while there are more than the rules allow.
 func (s *Stream) boundLocked() {
 	n, bytes := 0, s.kept
 	for n < len(s.events)-1 && (len(s.events)-n > s.rules.Events || bytes > s.rules.Bytes) {
@@ -305,8 +306,9 @@ func (s *Stream) wakeLocked() {
 	}
 }
 
-// leaveLocked removes a connection. If it was the latest, the previous connection reads the stream
-// again.
+// leaveLocked removes a connection. If the connection was the newest, the one that was attached
+// before it continues to write the events. If no connection is left and away is Discard,
+// leaveLocked drops all events.
 func (s *Stream) leaveLocked(c *Connection) {
 	for i, o := range s.conns {
 		if o == c {

@@ -16,7 +16,7 @@ import (
 // maxCAFile is the maximum size of a certificate file in bytes.
 const maxCAFile = 4 << 20
 
-// CAFileError says that a file of certificate authorities cannot be used.
+// CAFileError means that a file of certificate authorities cannot be used.
 type CAFileError struct {
 	File string
 	Err  error
@@ -36,8 +36,8 @@ func (e *CAFileError) DescribeFailure(f *failure.Facts) {
 	}
 }
 
-// LoadCAs returns the certificate authorities of the system together with those of a PEM file.
-// It returns nil if file is "". The error is a *CAFileError.
+// LoadCAs returns the certificate authorities of the system together with those in a PEM file. If
+// file is "", LoadCAs returns nil. Each error is a *CAFileError.
 func LoadCAs(file string) (*x509.CertPool, error) {
 	if file == "" {
 		return nil, nil
@@ -61,7 +61,7 @@ func readFile(name string) ([]byte, error) {
 	if err != nil {
 		var p *fs.PathError
 		if errors.As(err, &p) {
-			err = p.Err // the message already contains the name
+			err = p.Err // the message of CAFileError already contains the file name
 		}
 		return nil, err
 	}
@@ -73,8 +73,8 @@ func readFile(name string) ([]byte, error) {
 	return b, err
 }
 
-// Trust sets the certificate authorities that a transport trusts. Nil means the authorities of the
-// system.
+// Trust sets the certificate authorities that a transport trusts. If cas is nil, the transport
+// trusts the authorities of the system.
 func Trust(t *http.Transport, cas *x509.CertPool) {
 	if cas != nil {
 		t.TLSClientConfig = &tls.Config{RootCAs: cas, MinVersion: tls.VersionTLS12}

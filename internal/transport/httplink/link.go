@@ -24,33 +24,35 @@ const maxRedirects = 3
 
 // Options configure a Link. The zero value works.
 type Options struct {
-	// HTTP sends the requests. If it is nil, the Link uses a DefaultTransport of its own, and
-	// Close ends its idle connections. A transport that is set here belongs to the caller.
+	// HTTP sends the requests. If HTTP is nil, the Link creates a DefaultTransport, and Close
+	// closes the idle connections of this transport. Close does nothing to a transport that the
+	// caller has set.
 	HTTP http.RoundTripper
-	// CAs are the certificate authorities that the Link's own transport trusts. Nil means the
-	// authorities of the system. See LoadCAs.
+	// CAs are the certificate authorities that the DefaultTransport of the Link trusts. Nil means
+	// the authorities of the system. LoadCAs reads them from a file.
 	CAs *x509.CertPool
-	// Header is sent with every request to the origin of the address, and never to another origin.
-	// A field with the name Host replaces the Host header.
+	// Header contains fields that are sent with every request, but only to the origin of the
+	// address. A field with the name Host replaces the Host header.
 	Header []transport.HeaderField
-	// Credentials returns headers for one request. They replace fields of Header with the same
-	// name. Credentials may block until ctx ends. If it returns an error, the request is not sent.
-	// If it is nil, no headers are added.
+	// Credentials returns header fields for one request. They replace the fields in Header that
+	// have the same names. Credentials may block until ctx ends. If it returns an error, the
+	// request is not sent. If Credentials is nil, no fields are added.
 	Credentials func(ctx context.Context) ([]transport.HeaderField, error)
-	// UserAgent is sent unless Header contains one. "" means "dragoman".
+	// UserAgent is the value of the User-Agent header, unless Header contains this header. "" means
+	// "dragoman".
 	UserAgent string
 }
 
-// Link is an address with the headers for every request to it. It is immutable and safe for
-// concurrent use.
+// Link is the address of a server, with the headers for every request to this address. A Link is
+// immutable and safe for concurrent use.
 type Link struct {
 	rt     http.RoundTripper
 	own    *http.Transport // the Link's own transport; nil if Options.HTTP was set
 	url    *url.URL
-	host   string // value of the Host header; "" unless configured
+	host   string // the configured value of the Host header; "" if none is configured
 	header http.Header
 	signed func(ctx context.Context) ([]transport.HeaderField, error) // Options.Credentials; may be nil
-	edits  []jsonrpc.HeadEdit                                         // the reasons for the fields of header; the first one applies to all other fields
+	edits  []jsonrpc.HeadEdit                                         // why the fields of header are sent; the first element is the reason for the fields without an element of their own
 	plan   *http.Request                                              // copied for each request, so that the URL is parsed only once
 }
 
