@@ -2,25 +2,25 @@ package jsonrpc
 
 import "bytes"
 
-// Salvage determines whether an unusable frame was a request or an answer, and the id of the
-// request. A frame is unusable if it is not JSON or too long to keep. The caller writes the frame
-// to Salvage in pieces of any size. The zero value is ready to use. Salvage does not allocate.
+// Salvage finds out whether an unusable frame was a request or an answer, and which id it has. A
+// frame is unusable if it is not JSON or too long to keep. The caller writes the frame to Salvage
+// in pieces of any size. The zero value is ready to use. Salvage does not allocate.
 //
-// Salvage never guesses. It reads top-level members strictly. It skips the contents of their
-// values, string by string and bracket by bracket, because frames are usually broken there. For
-// example, an unescaped quote can make Salvage misread where a value ends. An id counts only if the
-// frame has no other id. The id must also precede all values that Salvage skips, or the whole
-// object must close exactly at the end of the frame. FuzzSalvage checks this.
+// Salvage never guesses. It reads the names of top-level members strictly. Errors are usually
+// inside values, so it skips most values and looks only for strings and brackets in them. It may
+// misread where a skipped value ends, for example after an unescaped quote. Salvage returns an id
+// only if the frame has no other id. In addition, the id must precede all skipped values, or the
+// object must close exactly at the end of the frame. FuzzSalvage checks these rules.
 type Salvage struct {
 	at     salvageState
 	member memberName // the member whose value is being read
 
-	opaque  bool // a skipped value may have been misread
+	opaque  bool // a value was skipped, so the text after it may be misread
 	unsure  bool // there are two ids, or a name that needs decoding
-	folds   bool // a name was seen that other readers may confuse with a known name
+	folds   bool // a name was seen that other parsers may confuse with a known name
 	version bool // the member jsonrpc was seen
 	method  bool
-	answer  bool // the member result or error
+	answer  bool // the member result or error was seen
 	unknown bool // an unknown member was seen
 
 	id    [MaxID]byte // the JSON text of the id
@@ -33,12 +33,13 @@ type Salvage struct {
 	keyLen  int
 	escaped bool // in a name: the name contains an escape; in a string: the next byte is escaped
 
-	text  bool // the position is inside a string in a container
+	text  bool // the current position is inside a string in a container
 	depth int
-	kinds [salvageDepth / 64]uint64 // one bit for each open container, set for an object
+	kinds [salvageDepth / 64]uint64 // one bit for each open container: 1 for an object, 0 for an array
 }
 
-// salvageDepth is the maximum depth of containers. Deeper frames are not read further.
+// salvageDepth is the maximum nesting depth of containers. Salvage stops reading a frame that is
+// nested deeper.
 const salvageDepth = 1024
 
 type salvageState uint8
@@ -71,8 +72,8 @@ const (
 func (s *Salvage) Reset() { *s = Salvage{} }
 
 // Verdict returns the kind of the frame: Result for an answer (a result or an error), Request for a
-// request or notification, and 0 if the kind is uncertain. id is the id of the request, or ""
-// if it is uncertain.
+// request or notification, and 0 if the kind is uncertain. id is the id in the frame, or "" if the
+// id is uncertain.
 func (s *Salvage) Verdict() (kind Kind, id ID) {
 	switch {
 	case s.unsure || s.folds || s.method == s.answer || s.unknown && !s.version:
@@ -86,9 +87,9 @@ func (s *Salvage) Verdict() (kind Kind, id ID) {
 }
 
 // Suspect returns the id of a frame without a method, even if the frame does not look like an
-// answer: its result may be missing, misspelled or cut off. A server that sends one of
-// Dragoman's ids in such a frame will not answer that request again. Suspect returns "" if the
-// id is uncertain or the frame has no jsonrpc member.
+// answer: its result may be missing, misspelled or cut off. A server that sends the id of one of
+// Dragoman's requests in such a frame will not send another answer to the request. Suspect returns
+// "" if the id is uncertain or the frame has no jsonrpc member.
 func (s *Salvage) Suspect() ID {
 	if s.unsure || s.method || !s.version {
 		return ""
@@ -108,7 +109,8 @@ func (s *Salvage) soleID() ID {
 	return ID(text)
 }
 
-// Decided reports whether the rest of the frame cannot change the verdict.
+// Decided reports whether the rest of the frame can be ignored. The rest cannot turn a request into
+// an answer, or an answer into a request.
 func (s *Salvage) Decided() bool {
 	return s.at == lost || s.unsure || s.folds || s.front && s.method != s.answer
 }
@@ -169,7 +171,8 @@ func (s *Salvage) between(c byte) {
 	case s.at == afterValue && c == ',':
 		s.at = beforeName
 	default:
-		// Bytes after the object may be a separated part of the object.
+		// The frame is malformed here. If there are bytes after the object, Salvage may have
+		// misread where the object ends.
 		s.at = lost
 	}
 }
@@ -180,7 +183,8 @@ func (s *Salvage) name(c byte) {
 		s.nameEnds()
 		return
 	case c == '\\':
-		// Known peers do not escape names. Readers may treat an escaped name differently.
+		// No known peer escapes member names. Salvage does not decode escapes, so the name is
+		// uncertain.
 		s.unsure = true
 	}
 	if s.keyLen < len(s.key) {
@@ -256,7 +260,8 @@ func (s *Salvage) valueEnds() {
 	}
 }
 
-// skip skips the inside of a container from offset i on. It returns the offset at which it stopped.
+// skip skips the content of a container, starting at offset i. It returns the offset after the last
+// skipped byte.
 func (s *Salvage) skip(b []byte, i int) int {
 	for i < len(b) {
 		c := b[i]
@@ -269,7 +274,7 @@ func (s *Salvage) skip(b []byte, i int) int {
 			case c == '\\':
 				s.escaped = true
 			default:
-				// A long frame consists mostly of strings.
+				// Jump to the next quote or backslash: a long frame consists mostly of strings.
 				n := bytes.IndexByte(b[i:], '"')
 				if n < 0 {
 					n = len(b) - i

@@ -15,14 +15,14 @@ import (
 //
 //   - CodeParse: b is not JSON (RFC 8259, UTF-8 without a byte order mark, one value).
 //   - CodeInvalidRequest: b exceeds lim, or is JSON but not a message, or has a duplicate member in an object at any depth.
-//   - CodeInvalidParams: only params is wrong. MCP requires an object there.
+//   - CodeInvalidParams: only params is wrong. MCP requires params to be an object.
 //
 // The error contains the message's id if Scan could read one before it stopped. It does not
 // contain the id of an answer: Dragoman chose that id, and the peer could treat an error with that
 // id as the answer to one of its own requests.
 //
-// If a message has two members that readers could confuse (METHOD beside method, two ids), Scan
-// refuses the message and does not choose one.
+// Scan refuses a message with two members that parsers could confuse, such as METHOD beside method,
+// or two ids.
 func Scan(b []byte, lim Limits) (*Message, error) {
 	s := scannerOf(b, &lim)
 	defer s.release()
@@ -54,8 +54,9 @@ type envelope struct {
 	version, id, method, params, result, failure Span
 }
 
-// envelope scans the top-level value. It returns the offset after the value, or -1 if s.err is
-// set. After an error in a member it continues, because the id may follow.
+// envelope scans the top-level value. It returns the offset after the value, or -1 if s.err is set.
+// After a duplicate name or a name with the wrong case, envelope continues, because the id may
+// follow.
 func (s *scanner) envelope(e *envelope) int {
 	b := s.b
 	i := skipSpace(b, 0)
@@ -140,8 +141,8 @@ var known = [...][]byte{
 }
 
 func foldsToKnown(name []byte) bool {
-	// A spelling of a known name never has more than 16 bytes, although letters that fold to K or S
-	// have up to three bytes.
+	// A known name in any mix of upper and lower case has at most 16 bytes, even with the two-byte
+	// letter ſ, which folds to S.
 	if len(name) > 16 {
 		return false
 	}
@@ -153,8 +154,8 @@ func foldsToKnown(name []byte) bool {
 	return false
 }
 
-// readID returns the id for the answer to a refused message. It returns "" if the message has no id
-// that may be used.
+// readID returns the id for the error that answers a refused message, or "" if the message has no
+// usable id.
 func (e *envelope) readID(b []byte, tolerant bool) ID {
 	if e.twice || e.answer && e.method.IsZero() || e.id.IsZero() || e.id.End-e.id.Start > MaxID {
 		return ""
@@ -166,10 +167,10 @@ func (e *envelope) readID(b []byte, tolerant bool) ID {
 	return ID(id)
 }
 
-// idAllowed reports whether the JSON value id may be the id of a request. A number whose
-// fraction is all zeros is an integer, as in JSON Schema. A number with an exponent counts as a
-// fraction. A string must not contain half of a surrogate pair, because many peers cannot write
-// it back.
+// idAllowed reports whether the JSON value id may be the id of a request. A number must be an
+// integer, unless tolerant is true. As in JSON Schema, 1.0 is an integer. A number with an exponent
+// is not an integer. A string must not contain half of a surrogate pair, because many peers cannot
+// send such a string back.
 func idAllowed(id []byte, tolerant bool) bool {
 	switch c := id[0]; {
 	case c == '"':
@@ -180,13 +181,14 @@ func idAllowed(id []byte, tolerant bool) bool {
 	return false
 }
 
-// whole reports whether the inside of a scanned string is valid text without half of a surrogate
-// pair.
+// whole reports whether a scanned string is valid text without half of a surrogate pair. inside is
+// the JSON text between the quotes.
 func whole(inside []byte) bool {
 	return bytes.IndexByte(inside, '\\') < 0 || utf8.Valid(appendText(nil, inside))
 }
 
-// isInteger reports whether a JSON number is written as an integer.
+// isInteger reports whether the JSON number n has no exponent and no digits other than 0 after the
+// decimal point.
 func isInteger(n []byte) bool {
 	dot := len(n)
 	for i, c := range n {
@@ -287,8 +289,8 @@ func (s *scanner) judgeCall(e *envelope, lim *Limits, m *Message, null bool) *Er
 		switch {
 		case b[e.params.Start] == '{':
 		case b[e.params.Start] == 'n' && m.Kind == Notification:
-			// Some peers write null for an absent value. A notification gets no answer, so the
-			// sender would not see an error.
+			// Some peers write null for absent params. A notification gets no answer, so the sender
+			// would not see an error.
 			return nil
 		default:
 			return &Error{Code: CodeInvalidParams, Message: "params is not an object", Method: m.Method}
@@ -298,9 +300,9 @@ func (s *scanner) judgeCall(e *envelope, lim *Limits, m *Message, null bool) *Er
 	return nil
 }
 
-// pushes reports whether a message with a method and a result is an unsolicited result. Such a
-// message has no id, or a string as id. It cannot be an answer, because Dragoman never uses a
-// string as id.
+// pushes reports whether a message with a method and a result is an unsolicited result. An
+// unsolicited result has no id, or a string as its id. It cannot answer a request of Dragoman,
+// because Dragoman never uses a string as an id.
 func pushes(b []byte, id Span) bool { return id.IsZero() || b[id.Start] == '"' }
 
 func methodName(name []byte, names func([]byte) (string, bool)) string {
@@ -329,7 +331,7 @@ func (s *scanner) judgeResult(e *envelope, lim *Limits, m *Message, null bool) *
 }
 
 // judgeFailure checks an error answer. The id may be absent or null. If the sender could not read
-// the id, JSON-RPC 2.0 §5 requires null, but MCP 2025-11-25 and later omit the member.
+// the id of the request, JSON-RPC 2.0 §5 requires null, but MCP 2025-11-25 and later omit the id.
 func (s *scanner) judgeFailure(e *envelope, lim *Limits, m *Message) *Error {
 	b := s.b
 	if b[e.failure.Start] != '{' {

@@ -12,9 +12,10 @@ const (
 	highs = 0x8080808080808080
 )
 
-// stops marks, in the high bit of each byte, the bytes of w that a fast scan of a string must
-// not skip: a quote, a backslash, a control character or a non-ASCII byte. Only the lowest mark is
-// exact, because the borrow of the subtraction may set wrong marks above it.
+// stops finds the bytes of w at which a fast scan of a string must stop: quotes, backslashes,
+// control characters and non-ASCII bytes. The result has the high bit of each such byte set. Only
+// the lowest set bit is reliable, because the borrow of the subtraction may set wrong bits above
+// it.
 func stops(w uint64) uint64 {
 	quote, backslash := w^ones*'"', w^ones*'\\'
 	return (w | (quote - ones) | (backslash - ones) | (w - ones*' ')) & highs
@@ -33,8 +34,8 @@ func shortText(b []byte, i int) int {
 	return n + 1
 }
 
-// text scans the string whose opening quote is at i. It returns the offset after the closing
-// quote, or -1 if s.err is set, and whether the string has an escape.
+// text scans the string whose opening quote is at i. It returns the offset after the closing quote,
+// and whether the string has an escape. After an error, the offset is -1 and s.err is set.
 func (s *scanner) text(i int) (end int, escaped bool) {
 	b := s.b
 	start := i
@@ -67,7 +68,8 @@ func (s *scanner) text(i int) (end int, escaped bool) {
 			i++ // fewer than eight bytes are left
 		default:
 			for i < len(b) && b[i] >= utf8.RuneSelf {
-				// Most non-ASCII characters are plain three-byte sequences.
+				// The fast path handles three-byte characters, the most common non-ASCII
+				// characters.
 				for i+4 <= len(b) {
 					w := binary.LittleEndian.Uint32(b[i:])
 					if w&0xC0C0F0 != 0x8080E0 || w&0xFF == 0xE0 || w&0xFF == 0xED {
@@ -92,7 +94,8 @@ func (s *scanner) text(i int) (end int, escaped bool) {
 // b. It returns 0 if the encoding is malformed or overlong, or if the character is a surrogate or
 // beyond U+10FFFF (RFC 3629).
 func runeLen(b []byte) int {
-	// The fast path handles common two-byte and three-byte sequences without a call.
+	// The fast path handles common two-byte and three-byte sequences without a call of
+	// utf8.DecodeRune.
 	if len(b) >= 3 {
 		switch c := b[0]; {
 		case 0xC2 <= c && c <= 0xDF:
@@ -115,8 +118,9 @@ func runeLen(b []byte) int {
 }
 
 // escapeLen returns the length of the escape at the start of b, or 0 if it is malformed. A
-// surrogate pair counts as one escape. Half a pair also counts as an escape. The grammar allows it
-// (RFC 8259 §8.2), and JavaScript and Python write it when they cut a text within a character.
+// surrogate pair counts as one escape. Half of a pair also counts as an escape. The JSON grammar
+// allows such a half (RFC 8259 §8.2). JavaScript and Python write one if they cut a text in the
+// middle of a character.
 func escapeLen(b []byte) int {
 	if len(b) < 2 {
 		return 0
@@ -160,10 +164,10 @@ func hex4(b []byte) rune {
 	return r
 }
 
-// appendText appends the text of a JSON string whose quotes are removed. Half a surrogate pair
-// becomes the three bytes that UTF-8 would use if it were a character. Valid text never contains
-// these three bytes, so two different strings never become the same text. Input that Scan refuses
-// becomes U+FFFD or stays unchanged.
+// appendText decodes a JSON string without its quotes and appends the text to dst. Half of a
+// surrogate pair becomes the three bytes that UTF-8 would use if the half were a character. Valid
+// text never contains these three bytes, so two different strings never become the same text. The
+// backslash of a malformed escape becomes U+FFFD. Other bytes that Scan refuses stay unchanged.
 func appendText(dst, inside []byte) []byte {
 	for i := 0; i < len(inside); {
 		c := inside[i]
@@ -198,8 +202,8 @@ func appendUnit(dst []byte, r rune) []byte {
 	return utf8.AppendRune(dst, r)
 }
 
-// halfAt returns the half of a surrogate pair that appendUnit wrote at s[i:], or 0 if there is
-// none.
+// halfAt returns the half of a surrogate pair that is encoded at the start of s[i:], or 0 if there
+// is none.
 func halfAt(s string, i int) rune {
 	if i+3 > len(s) || s[i] != 0xED || s[i+1]&0xE0 != 0xA0 || s[i+2]&0xC0 != 0x80 {
 		return 0
@@ -242,9 +246,9 @@ func unescape(c byte) byte {
 	return c
 }
 
-// AppendQuote appends s as a JSON string with only the escapes that RFC 8259 §7 requires. Half
-// of a surrogate pair, which Text may return, becomes its escape again. Other invalid UTF-8
-// becomes U+FFFD.
+// AppendQuote appends s as a JSON string with only the escapes that RFC 8259 §7 requires. Half of a
+// surrogate pair, which Text may return, is written as an escape. Other invalid UTF-8 becomes
+// U+FFFD.
 func AppendQuote(dst []byte, s string) []byte {
 	const digits = "0123456789abcdef"
 	dst = append(dst, '"')

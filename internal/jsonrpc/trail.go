@@ -12,9 +12,9 @@ import (
 	"time"
 )
 
-// Trail records what happens to the messages of one call: each message that passes one of the
-// two wires, and each splice with its changes and their reasons. It keeps the messages, and stops
-// recording when it reaches a limit. A nil Trail records nothing. Trail is safe for
+// Trail records what happens to the messages of one call: each message that passes one of the two
+// wires, and each splice with its changes and their reasons. It keeps the messages in memory. It
+// stops recording when it reaches a limit. A nil Trail records nothing. Trail is safe for
 // concurrent use.
 type Trail struct {
 	limits *TrailLimits
@@ -23,7 +23,7 @@ type Trail struct {
 	mu      sync.Mutex
 	memory  *trailMemory // nil before the first entry, and after Close
 	used    int
-	notes   int // the number of notifications, if counted is true
+	notes   int // the number of notifications in the trail; valid only if counted is true
 	counted bool
 	missed  int
 	closed  bool
@@ -32,10 +32,10 @@ type Trail struct {
 // TrailLimits bounds the trails that its method NewTrail makes. A limit of zero means no limit. The
 // limits must not change after the first call of NewTrail.
 type TrailLimits struct {
-	Message int // bytes that are kept of one message
-	Call    int // bytes of one trail; at most 1 GiB
-	All     int // bytes of all trails that are not closed
-	Notes   int // notifications of one trail
+	Message int // the most bytes that a trail keeps of one message
+	Call    int // the most bytes of one trail; values above 1 GiB mean 1 GiB
+	All     int // the most bytes of all trails that are not closed
+	Notes   int // the most notifications of one trail
 
 	used atomic.Int64
 }
@@ -52,8 +52,9 @@ const (
 	ServerWire
 )
 
-// TrailText is the text of a message, or of a part of one. If the text is longer than the limit,
-// Bytes is the beginning of the text.
+// TrailText is the text of a message or of a part of a message. Size is the length of the whole
+// text. If the text is longer than TrailLimits.Message allows, Bytes is only the beginning of the
+// text.
 type TrailText struct {
 	Bytes []byte
 	Size  int
@@ -61,15 +62,15 @@ type TrailText struct {
 
 // Entry is one step of a trail: a message that passed a wire, or a splice.
 type Entry struct {
-	Text int // the index of the message, or of the output of a splice
+	Text int // the index of a text: the message, or the output of the splice
 
 	// The following fields describe a message. For a splice, Wire is 0.
 	At     time.Duration // the time since the trail began
 	Wire   Wire
 	Sent   bool   // Dragoman sent the message
-	Failed string // why the message was not sent, or got no answer; "" for none
+	Failed string // why the message was not sent or got no answer; "" if neither happened
 	// Request is the head of the HTTP request that carried the message. Response is the head of its
-	// response. Nil means that the message has none.
+	// response. Each is nil if the message has no such head.
 	Request, Response *Head
 
 	// The following fields describe a splice.
@@ -93,13 +94,13 @@ type Head struct {
 	edits        []HeadEdit
 }
 
-// HeadEdit says why a field of a head differs on the two wires. Of a head that Dragoman sends, it
-// is the reason why Dragoman has written the field. Of a head that Dragoman received, it is the
-// reason why Dragoman does not forward the field. NoReason means that the field was forwarded.
+// HeadEdit describes why a field of a head differs on the two wires. If Dragoman sent the head, Why
+// is the reason why Dragoman wrote the field. If Dragoman received the head, Why is the reason why
+// Dragoman did not forward the field. NoReason means that the field was forwarded.
 type HeadEdit struct {
 	Why Reason
-	// Name is the canonical name of the field. If it ends in a hyphen, it is the beginning of the
-	// names of several fields. "" means all fields.
+	// Name is the canonical name of the field. If Name ends in a hyphen, it is a prefix and means
+	// all fields whose names begin with it. "" means all fields.
 	Name string
 }
 
@@ -110,10 +111,10 @@ func (e *HeadEdit) concerns(name string) bool {
 // HeadField is one field of a Head.
 type HeadField struct{ Name, Value string }
 
-// NewHead returns a Head. method and path are those of a request, status is that of a response.
-// A trail leaves out a header that is longer than maxHead. Of several edits of one field, the last
-// one counts. edits may concern fields that the header does not have. Neither header nor edits may
-// be modified afterwards.
+// NewHead returns a Head. method and path are for a request, and status is for a response. A trail
+// leaves out the header if the head is larger than maxHead. If several edits concern the same
+// field, the last edit applies. edits may concern fields that the header does not have. Neither
+// header nor edits may be modified afterwards.
 func NewHead(method, path string, status int, header map[string][]string, edits ...HeadEdit) Head {
 	return Head{Method: method, Path: path, Status: status, header: header, edits: edits}
 }
@@ -121,13 +122,13 @@ func NewHead(method, path string, status int, header map[string][]string, edits 
 // IsZero reports whether there is no head.
 func (h *Head) IsZero() bool { return h.Method == "" && h.Status == 0 }
 
-// With returns a copy of the head with another path and other fields.
+// With returns a copy of h with a new path and a new header.
 func (h *Head) With(path string, header map[string][]string) Head {
 	return NewHead(h.Method, path, h.Status, header, h.edits...)
 }
 
-// bounded returns the head without its header if the header is too long, and the bytes of memory
-// that the result needs.
+// bounded returns the head and the number of bytes that it needs. If the head is larger than
+// maxHead, bounded leaves out the header.
 func (h Head) bounded() (Head, int) {
 	least := headCost + len(h.Method) + len(h.Path)
 	cost := least
@@ -142,9 +143,8 @@ func (h Head) bounded() (Head, int) {
 	return h, cost
 }
 
-// Why returns the reason why Dragoman has written a field that it sent, or did not forward one
-// that it received. NoReason means that the field was forwarded, or that the reason is not
-// recorded.
+// Why returns the reason for the last edit of the named field; see HeadEdit. NoReason means that
+// the field was forwarded, or that no reason was recorded.
 func (h *Head) Why(name string) Reason {
 	for i := len(h.edits) - 1; i >= 0; i-- {
 		if h.edits[i].concerns(name) {
@@ -165,22 +165,23 @@ func (h *Head) Fields() []HeadField {
 	return all
 }
 
-// Passage names a message of a trail. The zero Passage means no message.
+// Passage identifies a message in a trail. The zero Passage means no message.
 type Passage int
 
-// These are the bytes of memory that the parts of a trail need in addition to their contents.
+// Sizes in bytes. A cost is the memory that a part of a trail needs in addition to its content.
 const (
 	trailCost  = 256
-	entryCost  = 160 // an entry and its text
+	entryCost  = 160 // for an entry together with the description of its text
 	changeCost = 48
 	headCost   = 64
 	fieldCost  = 32
-	maxHead    = 16 << 10 // the maximum for a head with its fields
+	maxHead    = 16 << 10 // the maximum size of a head with its fields
 )
 
-// alike is how many of the last texts are compared with a new text, so that a message that is also
-// the input or output of a splice is kept only once. The first texts, which belong to the request,
-// are compared as well.
+// alike is the number of last texts with which a new text is compared. alikeFirst is the number of
+// first texts with which it is also compared; these are the texts of the request. A new text that
+// equals an older one is not stored again. For example, a message is often also the input or output
+// of a splice.
 const (
 	alike      = 64
 	alikeFirst = 8
@@ -204,8 +205,8 @@ func (t *Trail) Splice(dst, raw []byte, e *Edits) []byte {
 	return out
 }
 
-// Carry records that Dragoman wrote a new text around some bytes of raw. The parameter whole is the
-// new text. The span at is the position of the bytes in raw.
+// Carry records that Dragoman copied a part of raw into a new text. at is the position of the part
+// in raw, and whole is the new text.
 func (t *Trail) Carry(why Reason, raw []byte, at Span, whole []byte) {
 	if t == nil || at.IsZero() {
 		return
@@ -226,8 +227,8 @@ func (t *Trail) Carry(why Reason, raw []byte, at Span, whole []byte) {
 }
 
 // Received records a message that came in on a wire. raw must not be modified afterwards, because
-// the trail may keep it; the Raw of a Message never is. h is the head of the message's HTTP
-// request; it is zero if there is none.
+// the trail may keep it. h is the head of the HTTP request that carried the message, or zero if
+// there is none.
 func (t *Trail) Received(w Wire, raw []byte, h Head) Passage {
 	if t == nil {
 		return 0
@@ -243,7 +244,7 @@ func (t *Trail) Sent(w Wire, raw []byte) Passage {
 	return t.pass(w, true, raw, Head{})
 }
 
-// Miss counts a message that was not recorded because it was dropped before it was read.
+// Miss counts a message that was not recorded because Dragoman dropped it before reading it.
 func (t *Trail) Miss() {
 	if t == nil {
 		return
@@ -290,7 +291,7 @@ func (t *Trail) Failed(p Passage, why string) {
 	}
 }
 
-// Close drops everything that the trail holds. Later messages are not kept.
+// Close drops everything that the trail holds. The trail does not record later messages.
 func (t *Trail) Close() {
 	if t == nil {
 		return
@@ -359,7 +360,8 @@ func (t *Trail) Append(other *Trail) {
 	t.counted = false
 }
 
-// memoryLocked returns the memory of a trail that is not closed.
+// memoryLocked returns the memory of the trail. If the trail has no memory yet, memoryLocked gets
+// one. The trail must not be closed.
 func (t *Trail) memoryLocked() *trailMemory {
 	if t.memory == nil {
 		t.memory = trailMemories.Get().(*trailMemory)
@@ -367,8 +369,8 @@ func (t *Trail) memoryLocked() *trailMemory {
 	return t.memory
 }
 
-// pass records a message. If a call has more notifications than the limit allows, the further ones
-// are not kept, so that there is space for the answer.
+// pass records a message. pass does not record notifications over the limit, so that there is space
+// for the answer.
 func (t *Trail) pass(w Wire, sent bool, raw []byte, h Head) Passage {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -422,26 +424,26 @@ func (t *Trail) pass(w Wire, sent bool, raw []byte, h Head) Passage {
 	return Passage(len(m.entries))
 }
 
-// wasteful reports whether a text occupies much more memory than it has bytes.
+// wasteful reports whether the capacity of a text is much larger than its length.
 func wasteful(text []byte) bool { return cap(text)-len(text) > len(text)/2+256 }
 
-// isNote reports whether a message is a notification: a notification has no id, result or error.
-// The result may be wrong for an unusual message. The only effect is then that the message is
-// counted wrongly for a limit.
+// isNote reports whether a message looks like a notification: its first 256 bytes contain a method
+// that begins with notifications/, but no id. If the result is wrong, the message is only counted
+// wrongly for the limit on notifications.
 func isNote(raw []byte) bool {
 	head := raw[:min(len(raw), 256)]
 	return bytes.Contains(head, []byte(`"method":"notifications/`)) && !bytes.Contains(head, []byte(`"id":`))
 }
 
-// keep records a splice. The edits are sorted, because they were spliced.
+// keep records a splice. Splice has already sorted the edits in list.
 func (t *Trail) keep(raw []byte, list []edit, out []byte) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.spliceLocked(out, raw, func(all []Change) []Change { return appendApplied(all, list, len(raw)) })
 }
 
-// spliceLocked appends an entry for a splice that made a text from an input. add appends the
-// changes.
+// spliceLocked appends an entry for a splice that made text from input. add appends the changes of
+// the splice to its parameter.
 func (t *Trail) spliceLocked(text, input []byte, add func([]Change) []Change) {
 	if t.closed {
 		return
@@ -472,8 +474,8 @@ func (t *Trail) spliceLocked(text, input []byte, add func([]Change) []Change) {
 	m.entries = append(m.entries, e)
 }
 
-// takeLocked takes a number of bytes for an entry. If the limits do not allow so many bytes, it
-// counts the entry as missed and returns false.
+// takeLocked reserves n bytes for an entry. If the limits do not allow n more bytes, it counts the
+// entry as missed and returns false.
 func (t *Trail) takeLocked(n int) bool {
 	if t.used+n > t.limits.call() || !t.limits.take(n) {
 		t.missed++
@@ -483,7 +485,7 @@ func (t *Trail) takeLocked(n int) bool {
 	return true
 }
 
-// take reserves a number of bytes, if the limits allow it.
+// take reserves n bytes, and reports whether the limit All allows it.
 func (l *TrailLimits) take(n int) bool {
 	if l.used.Add(int64(n)) <= int64(l.All) || l.All == 0 {
 		return true
@@ -508,8 +510,9 @@ func (l *TrailLimits) message() int {
 
 func (t *Trail) costOf(text []byte) int { return min(len(text), t.limits.message()) }
 
-// find returns the index of the stored text that equals a new text, or -1. kept is the part of the
-// new text within the limit. find looks at the first and the last few stored texts only.
+// find returns the index of the stored text that equals a new text, or -1. kept is the beginning of
+// the new text, up to the limit. size and hash describe the whole new text. find looks only at the
+// first and the last few stored texts.
 func (m *trailMemory) find(kept []byte, size int, hash uint64) int32 {
 	for i := len(m.texts) - 1; i >= 0; i-- {
 		if i < len(m.texts)-alike && i >= alikeFirst {
@@ -522,7 +525,8 @@ func (m *trailMemory) find(kept []byte, size int, hash uint64) int32 {
 	return -1
 }
 
-// hashOf returns a hash that distinguishes texts that are longer than the limit.
+// hashOf returns a hash of a text that is longer than the limit, and 0 for any other text. The hash
+// distinguishes long texts with the same beginning.
 func (t *Trail) hashOf(text []byte) uint64 {
 	if len(text) <= t.limits.message() {
 		return 0
@@ -530,8 +534,8 @@ func (t *Trail) hashOf(text []byte) uint64 {
 	return maphash.Bytes(hashSeed, text)
 }
 
-// entryLocked returns the entry of a message, or nil if the trail does not have the entry or is
-// full.
+// entryLocked returns the entry of a message. It returns nil if the trail is full or does not have
+// the entry.
 func (t *Trail) entryLocked(p Passage) *trailEntry {
 	if t.memory == nil || int(p) > len(t.memory.entries) || t.used > maxTrail {
 		return nil
@@ -539,14 +543,14 @@ func (t *Trail) entryLocked(p Passage) *trailEntry {
 	return &t.memory.entries[p-1]
 }
 
-// addLocked counts n more bytes of an entry that exists already.
+// addLocked counts n more bytes for an existing entry.
 func (t *Trail) addLocked(n int) {
 	t.used += n
 	t.limits.used.Add(int64(n))
 }
 
-// appendApplied appends the edits of list that have an effect on a message of size bytes, as
-// Splice applies them.
+// appendApplied appends one Change for each edit in list that Splice applies to a message of size
+// bytes.
 func appendApplied(changes []Change, list []edit, size int) []Change {
 	from, grown := 0, 0
 	for i := range list {

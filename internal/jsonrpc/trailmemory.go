@@ -7,13 +7,13 @@ import (
 	"time"
 )
 
-// trailMemory is the memory of one trail. When the trail is closed, another trail uses the memory
-// again, so that a recorded call needs few allocations. Nothing outside of the trail may refer to
-// it. A recorded call should touch little memory, because memory that was not used for 200 calls
-// is no longer in the cache of the processor. So heads and received messages are not copied, and
-// all other bytes are in one log.
+// trailMemory is the memory of one trail. After the trail is closed, another trail reuses the
+// memory, so that a recorded call needs few allocations. Nothing outside of the trail may refer to
+// the memory. A recorded call should touch little memory, because memory that was not used for 200
+// calls is no longer in the processor cache. For this reason, heads and received messages are not
+// copied, and all other bytes are in one log.
 type trailMemory struct {
-	log     []byte // texts that are copied, and errors
+	log     []byte // copied texts, and the texts of errors
 	texts   []trailText
 	entries []trailEntry
 	changes []Change
@@ -26,8 +26,8 @@ type part struct{ from, to int32 }
 
 func (p part) len() int { return int(p.to - p.from) }
 
-// moved returns the range after an insertion before it. The parameter by is the number of inserted
-// elements. An empty range does not change.
+// moved returns the range of the same elements after some elements were inserted before them. by is
+// the number of inserted elements. For an empty range, moved returns the zero part.
 func (p part) moved(by int) part {
 	if p.from == p.to {
 		return part{}
@@ -35,15 +35,15 @@ func (p part) moved(by int) part {
 	return part{p.from + int32(by), p.to + int32(by)}
 }
 
-// trailText is a text. If it was made from another text, only the new bytes are kept.
+// trailText is a text. If it was made from another text, only its new bytes are stored.
 type trailText struct {
-	owned   []byte // the text, if it was not copied; otherwise the following fields describe it
-	bytes   part   // the beginning of the text, or the new bytes of all its changes
+	owned   []byte // the text, if it was not copied; otherwise nil
+	bytes   part   // if made: the new bytes of all changes; otherwise: the copied beginning of the text
 	changes part
 	hash    uint64 // hash of the whole text, if it is longer than the limit
 	size    int
 	input   int32
-	made    bool // the text is that of input with changes
+	made    bool // the text was made from the text with index input
 }
 
 // trailEntry is an Entry in the memory of a trail.
@@ -52,21 +52,21 @@ type trailEntry struct {
 	text, input       int32
 	changes           part
 	failed            part
-	request, response int32 // the number of the head, counted from 1; 0 for none
+	request, response int32 // the index of the head plus 1; 0 for no head
 	wire              Wire
 	sent              bool
 }
 
-// These are the limits of memory that is used again, so that one large call does not occupy
-// memory for a long time.
+// These constants bound the memory that trails reuse. Memory beyond these limits is freed, so that
+// one large call does not occupy it for a long time.
 const (
 	firstLog     = 1 << 10  // the capacity of a new log
-	maxKeptLog   = 16 << 10 // the maximum of the log, and of scratch
-	maxKeptItems = 64       // the number of entries, texts and changes
+	maxKeptLog   = 16 << 10 // the maximum capacity of the log, and of scratch
+	maxKeptItems = 64       // the maximum number of entries, texts, changes or heads
 )
 
-// maxTrail is the maximum size in bytes of a trail for which no limit is set. Positions in a trail
-// are 32-bit numbers.
+// maxTrail is the maximum size of a trail in bytes, even if TrailLimits allows more. Positions in a
+// trail are 32-bit numbers.
 const maxTrail = 1 << 30
 
 var trailMemories = sync.Pool{New: func() any {
@@ -76,7 +76,7 @@ var trailMemories = sync.Pool{New: func() any {
 	}
 }}
 
-// release makes the memory available for another trail.
+// release makes the memory available for another trail, unless the memory is too large.
 func (m *trailMemory) release() {
 	if cap(m.texts) > maxKeptItems || cap(m.entries) > maxKeptItems || cap(m.changes) > maxKeptItems || cap(m.heads) > maxKeptItems || cap(m.log) > maxKeptLog || cap(m.scratch) > maxKeptLog {
 		return
@@ -96,7 +96,7 @@ func (m *trailMemory) store(b []byte) part {
 
 func (m *trailMemory) bytes(p part) []byte { return m.log[p.from:p.to:p.to] }
 
-// whole returns the kept bytes of a text that was not made from another one.
+// whole returns the stored bytes of a text that was not made from another text.
 func (m *trailMemory) whole(x *trailText) []byte {
 	if x.owned != nil {
 		return x.owned
@@ -110,14 +110,14 @@ func (m *trailMemory) addOwned(text []byte) int32 {
 	return int32(len(m.texts) - 1)
 }
 
-// addText stores a text of which at most limit bytes are kept.
+// addText stores a copy of at most the first limit bytes of a text.
 func (m *trailMemory) addText(text []byte, limit int, hash uint64) int32 {
 	m.texts = append(m.texts, trailText{bytes: m.store(text[:min(len(text), limit)]), size: len(text), hash: hash})
 	return int32(len(m.texts) - 1)
 }
 
-// addMade stores the text that was made from the text input with changes. If it cannot be made
-// again, it is stored like other texts.
+// addMade stores a text that was made by applying changes to the text with index input. If the text
+// could not be rebuilt from the stored input, addMade stores it with addText.
 func (m *trailMemory) addMade(text []byte, limit int, hash uint64, input int32, changes part) int32 {
 	if in := &m.texts[input]; in.made || in.size != len(m.whole(in)) || len(text) > limit {
 		return m.addText(text, limit, hash)
@@ -130,8 +130,8 @@ func (m *trailMemory) addMade(text []byte, limit int, hash uint64, input int32, 
 	return int32(len(m.texts) - 1)
 }
 
-// same reports whether the stored text i equals a new text. kept is the part of the new text within
-// the limit.
+// same reports whether the stored text i equals a new text. kept is the beginning of the new text,
+// up to the limit. size and hash describe the whole new text.
 func (m *trailMemory) same(i int, kept []byte, size int, hash uint64) bool {
 	x := &m.texts[i]
 	switch {
@@ -189,13 +189,13 @@ func (m *trailMemory) notes() (n int) {
 	return n
 }
 
-// addHead stores a result of Head.bounded and returns its number, counted from 1.
+// addHead stores a head that Head.bounded has returned. The result is the index of the head plus 1.
 func (m *trailMemory) addHead(h Head) int32 {
 	m.heads = append(m.heads, h)
 	return int32(len(m.heads))
 }
 
-// headOf returns the head with a number, nil for 0.
+// headOf returns the head that addHead stored under a number, or nil for 0.
 func (m *trailMemory) headOf(number int32) *Head {
 	if number == 0 {
 		return nil
@@ -204,8 +204,8 @@ func (m *trailMemory) headOf(number int32) *Head {
 	return &h
 }
 
-// adopt appends the contents of the memory other. It adds the parameter later to the times of the
-// appended entries.
+// adopt appends the contents of other to m and releases other. It adds the duration later to the
+// times of the appended entries.
 func (m *trailMemory) adopt(other *trailMemory, later time.Duration) {
 	log, texts, changes, heads := len(m.log), len(m.texts), len(m.changes), len(m.heads)
 	m.log = append(m.log, other.log...)

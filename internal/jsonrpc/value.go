@@ -16,8 +16,8 @@ const (
 	defaultTokens = 1_000_000
 )
 
-// scanner reads one JSON text once, from left to right, and checks it. It remembers only the
-// names in the objects that are open.
+// scanner reads one JSON text once, from left to right, and checks it. It remembers only the names
+// in the open objects.
 type scanner struct {
 	b      []byte
 	err    *Error // why the scan ended early
@@ -29,17 +29,17 @@ type scanner struct {
 	// duplicate.
 	duplicate int
 
-	// hashed makes closeObject check every object. It is set after long names that can be
-	// distinguished only after decoding.
+	// hashed makes closeObject look for duplicates in every object. It is set if two long names
+	// have the same print and must be decoded to be compared.
 	hashed bool
 
-	frames []int32 // for each open container: the index of its first name in keys, or array
+	frames []int32 // for each open container: the index of its first name in keys, or array for an array
 	keys   []name
 	table  []int32 // memory that closeObject reuses
 }
 
-// scanners is a pool of scanners, which keeps the memory of their stacks: at most about 30 KiB
-// for each.
+// scanners is a pool of scanners. A scanner in the pool keeps the memory of its slices: at most
+// about 30 KiB.
 var scanners = sync.Pool{New: func() any {
 	return &scanner{frames: make([]int32, 0, 32), keys: make([]name, 0, 64)}
 }}
@@ -59,16 +59,16 @@ func (s *scanner) release() {
 	scanners.Put(s)
 }
 
-// array marks the frame of an array, since arrays have no names.
+// array is the value in scanner.frames for an array, which has no names.
 const array = -1
 
-// few is a limit for the names of an object. Up to this limit, each new name is compared with
-// all names before it. For larger objects, closeObject looks for duplicates.
+// few is the maximum number of names in a small object. In a small object, each new name is
+// compared with all names before it. In a larger object, closeObject looks for duplicates.
 const few = 24
 
 // name is the name of one member. Equal names have equal prints.
 type name struct {
-	print uint64 // hash of the unescaped name: its first bytes and its length
+	print uint64 // hash of the first bytes and the length of the unescaped name
 	start int32  // position of the first byte inside the quotes
 	end   int32  // position of the closing quote; ^end if the name has escapes
 }
@@ -97,8 +97,8 @@ func scannerOf(b []byte, lim *Limits) *scanner {
 	return s
 }
 
-// beyond returns the error for a message that exceeds lim. This is not a parse error (JSON-RPC
-// 2.0 §5.1: "Invalid JSON was received"), because the JSON may be valid.
+// beyond returns the error for a message that exceeds a limit. The error is not a parse error
+// (JSON-RPC 2.0 §5.1: "Invalid JSON was received"), because the JSON may be valid.
 func beyond(what string) *Error {
 	return &Error{Code: CodeInvalidRequest, Message: "message exceeds a limit: " + what}
 }
@@ -271,7 +271,8 @@ func (s *scanner) key(i, base int) int {
 	return i + 1
 }
 
-// name scans the name whose opening quote is at i, and returns the name and the offset after it.
+// name scans the name whose opening quote is at i, and returns the name and the offset after the
+// closing quote.
 func (s *scanner) name(i int) (name, int) {
 	b := s.b
 	start := i + 1
@@ -287,11 +288,11 @@ func (s *scanner) name(i int) (name, int) {
 		w &= 1<<(8*uint(n)) - 1
 		return name{w ^ uint64(n)*lengthPrime, int32(start), int32(start + n)}, start + n + 1
 	}
-	// The name has at least eight bytes, and the first eight are plain ASCII. The print covers them
-	// and the length.
+	// The name has at least eight bytes, and the first eight bytes are plain ASCII. The print is
+	// made from these eight bytes and the length of the name.
 	i, escaped := s.text(start + 7)
 	if escaped || i < 0 {
-		s.err = nil // its offset may be too large, and oddName finds the fault again
+		s.err = nil // the offset in s.err may be too large; oddName scans the name again
 		return s.oddName(start - 1)
 	}
 	n := i - 1 - start
@@ -323,7 +324,7 @@ func printOf(text []byte) uint64 {
 	return w ^ uint64(len(text))*lengthPrime
 }
 
-// costly reports whether the name is too long to be decoded for each comparison.
+// costly reports whether the name has escapes and is too long to be decoded for each comparison.
 func (k name) costly() bool { return k.end < 0 && ^k.end-k.start > 64 }
 
 func (s *scanner) repeat(k name) {
@@ -332,7 +333,7 @@ func (s *scanner) repeat(k name) {
 	}
 }
 
-// unescaped returns the text of a name.
+// unescaped returns a name without its escapes.
 func (s *scanner) unescaped(k name) []byte {
 	if k.end < 0 {
 		return appendText(nil, s.b[k.start:^k.end])
@@ -350,8 +351,9 @@ func (s *scanner) lastKey() []byte { return s.unescaped(s.keys[len(s.keys)-1]) }
 // seed is random, so that senders cannot choose names that collide in closeObject.
 var seed = maphash.MakeSeed()
 
-// closeObject removes the names of the object whose first name is at base. If there were too
-// many names to compare each pair, it first looks for duplicates, in linear time.
+// closeObject removes the names of the object whose first name is at base. If not all of these
+// names were compared with each other before, closeObject first looks for duplicates in linear
+// time.
 func (s *scanner) closeObject(base int) {
 	names := s.keys[base:]
 	s.keys = s.keys[:base]
@@ -433,7 +435,7 @@ func skipDigits(b []byte, i int) int {
 	return i
 }
 
-// skipSpace returns the offset of the first byte from i on that is not white space (RFC 8259
+// skipSpace returns the offset of the first byte at or after i that is not white space (RFC 8259
 // §2).
 func skipSpace(b []byte, i int) int {
 	for i < len(b) && b[i] <= ' ' && (1<<b[i])&spaces != 0 {

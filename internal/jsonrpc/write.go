@@ -2,17 +2,17 @@ package jsonrpc
 
 import "strconv"
 
-// AppendRequest appends a request. If params are empty, the member is omitted.
+// AppendRequest appends a request. It omits params if they are empty.
 func AppendRequest(dst []byte, id ID, method string, params []byte) []byte {
 	return appendParams(appendMethod(appendHead(dst, id), method), params)
 }
 
-// AppendNotification appends a notification. If params are empty, the member is omitted.
+// AppendNotification appends a notification. It omits params if they are empty.
 func AppendNotification(dst []byte, method string, params []byte) []byte {
 	return appendParams(appendMethod(appendHead(dst, ""), method), params)
 }
 
-// AppendResult appends a result. An empty result stands for {}.
+// AppendResult appends a result. It writes an empty result as {}.
 func AppendResult(dst []byte, id ID, result []byte) []byte {
 	dst = append(appendHead(dst, id), `,"result":`...)
 	if len(result) == 0 {
@@ -21,9 +21,9 @@ func AppendResult(dst []byte, id ID, result []byte) []byte {
 	return append(append(dst, result...), '}')
 }
 
-// AppendError appends an error answer for e. If id is empty, the member is omitted, as
-// 2025-11-25 and later require if the id could not be read. For earlier revisions and plain
-// JSON-RPC 2.0 §5, id must be "null". AppendError ignores e.ID.
+// AppendError appends an error answer for e. It omits an empty id. Revisions 2025-11-25 and later
+// require this if the id of the request could not be read. For earlier revisions and plain JSON-RPC
+// 2.0 §5, id must be "null". AppendError ignores e.ID.
 func AppendError(dst []byte, id ID, e *Error) []byte {
 	dst = append(appendHead(dst, id), `,"error":{"code":`...)
 	dst = strconv.AppendInt(dst, e.Code, 10)
@@ -36,7 +36,7 @@ func AppendError(dst []byte, id ID, e *Error) []byte {
 	return append(dst, `}}`...)
 }
 
-// AppendStrings appends an array of strings, each in the form of AppendQuote.
+// AppendStrings appends a JSON array of strings. Each string is written by AppendQuote.
 func AppendStrings(dst []byte, all []string) []byte {
 	dst = append(dst, '[')
 	for i, s := range all {
