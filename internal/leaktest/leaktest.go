@@ -5,9 +5,9 @@
 //
 // Goroutines are found with goleak on all systems. Processes and descriptors are found through
 // /proc, which only Linux has. On Linux, the test binary also becomes the parent of descendants
-// when their parents exit, so that it finds them too. Leaked processes are killed before the
-// report. leaktest first waits a few seconds, because some goroutines and processes may be about to
-// end. It does not check a test binary that has already failed.
+// when their parents exit, so that leaktest finds these descendants too. Leaked processes are
+// killed before the report. leaktest first waits a few seconds, because some goroutines and
+// processes may be about to end. It does not check a test binary that has already failed.
 package leaktest
 
 import (
@@ -29,9 +29,10 @@ var settle = 5 * time.Second
 // exception has been needed.
 var ignored []goleak.Option
 
-// RaceOptions is the name of the environment variable with the options of the race detector.
-// Run sets it in a race build. If a test starts a program with a different environment, it should
-// pass on this variable. Otherwise the program takes a second to exit.
+// RaceOptions is the name of the environment variable with the options of the race detector. Run
+// sets it in a race build. If a test starts a program with another environment, the environment
+// should include this variable. Without it, the race detector delays the exit of the program by a
+// second.
 const RaceOptions = "GORACE"
 
 // Main runs the tests, looks for leaks if they passed, and exits. It does not
@@ -69,7 +70,8 @@ func Run(m *testing.M) int {
 	return 0
 }
 
-// await calls find until find returns an empty result or the time is over. It returns the last result.
+// await calls find until find returns an empty result or settle has passed. It returns the last
+// result.
 func await(find func() []string) []string {
 	for end := time.Now().Add(settle); ; time.Sleep(10 * time.Millisecond) {
 		found := find()
@@ -80,7 +82,8 @@ func await(find func() []string) []string {
 	}
 }
 
-// opened returns the descriptors that are in the map after but not in the map before.
+// opened returns a line of text for each descriptor that is in the map after but not in the map
+// before.
 func opened(before, after map[int]string) []string {
 	var found []string
 	for fd, what := range after {

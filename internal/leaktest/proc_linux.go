@@ -20,8 +20,8 @@ type process struct {
 func (p process) String() string { return fmt.Sprintf("%d (%s)", p.pid, p.name) }
 
 func (p process) kill() {
-	// The process is a child of this one, and no other code waits for it, so the pid cannot
-	// have been reused.
+	// The process is a child of the test binary. No other code waits for it, so its pid cannot have
+	// been reused.
 	if err := unix.Kill(p.pid, unix.SIGKILL); err == nil {
 		_, _ = unix.Wait4(p.pid, nil, 0, nil)
 	}
@@ -31,8 +31,8 @@ func (p process) kill() {
 func adoptOrphans() { _ = unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) }
 
 // processes returns the running children of this process. It also waits for children that have
-// exited, because no other code does after the tests. If a test forgot to wait for a child, the
-// child still has a pidfd, which the function descriptors finds.
+// exited, because no other code does so after the tests. A test that forgot to wait for its child
+// is still detected: the pidfd of the child is open, and the function descriptors finds it.
 func processes() []process {
 	for {
 		pid, err := unix.Wait4(-1, nil, unix.WNOHANG, nil)
@@ -59,8 +59,8 @@ func processes() []process {
 	return found
 }
 
-// descriptors returns the open descriptors of this process with their targets. It omits those
-// of the runtime's network poller, which are opened on first use and never closed.
+// descriptors returns the open descriptors of this process with their targets. It omits the
+// descriptors of the runtime's network poller, which are opened on first use and never closed.
 func descriptors() map[int]string {
 	open := make(map[int]string)
 	entries, err := os.ReadDir("/proc/self/fd")
@@ -74,7 +74,7 @@ func descriptors() map[int]string {
 		}
 		what, err := os.Readlink("/proc/self/fd/" + e.Name())
 		switch {
-		case err != nil: // the descriptor that was used to read the list
+		case err != nil: // the descriptor through which ReadDir read the list
 		case what == "anon_inode:[eventpoll]", what == "anon_inode:[eventfd]":
 		default:
 			open[fd] = what

@@ -2,7 +2,7 @@
 
 package leaktest
 
-// process is unused on systems without /proc.
+// process is unused on systems other than Linux.
 type process struct{}
 
 func (process) String() string { return "" }

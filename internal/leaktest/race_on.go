@@ -16,8 +16,8 @@ func letChildrenExit() {
 }
 
 // Exit ends a test binary that runs as a program. Unlike os.Exit under the race detector, it does
-// not sleep, even if the program was started without RaceOptions. After a data race, only stderr
-// shows the race, and not the exit code.
+// not sleep, even if the program was started without RaceOptions. Without RaceOptions, a data race
+// is reported on stderr but does not change the exit code.
 func Exit(code int) {
 	if os.Getenv(RaceOptions) == "" {
 		syscall.Exit(code)
