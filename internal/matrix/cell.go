@@ -17,8 +17,8 @@ const (
 	SSE   Transport = "sse"  // HTTP+SSE
 )
 
-// Transports returns the transports that a revision defines, each of which the matrix tests. The
-// revision must be known.
+// Transports returns the transports that a revision defines. The matrix tests each of these
+// transports. The revision must be known.
 func Transports(r mcp.Revision) []Transport {
 	if r.Can(mcp.StreamableHTTP) {
 		return []Transport{Stdio, HTTP}
@@ -26,11 +26,11 @@ func Transports(r mcp.Revision) []Transport {
 	return []Transport{Stdio, SSE}
 }
 
-// Outcome is the result of a feature between two peers.
+// Outcome is the result of testing a feature between two peers.
 type Outcome string
 
-// None is the Outcome of a pair that cannot be connected without Dragoman, because the two peers
-// have different transports.
+// None is the direct outcome of a pair that was not tested without Dragoman: the two peers have
+// different transports, or Options.Through is set.
 const (
 	Works Outcome = "works"
 	Loss  Outcome = "loss"
@@ -56,7 +56,7 @@ type Cell struct {
 	Direct  Outcome // the outcome without Dragoman
 	// Reason says what is lost, or why the feature failed. It is "" if the feature works.
 	Reason string
-	// DirectReason is the reason for Direct.
+	// DirectReason is the reason for the outcome without Dragoman.
 	DirectReason string
 }
 

@@ -1,6 +1,6 @@
-// Package matrix measures which clients work with which servers: every client revision with
-// every server revision, over every transport that each defines, feature by feature. It
-// measures through Dragoman and, for comparison, without it.
+// Package matrix measures which clients work with which servers: every client revision with every
+// server revision, over every transport that each revision defines, feature by feature. It measures
+// with Dragoman and, for comparison, without Dragoman.
 //
 // Both ends are strict peers of package fake. They refuse and report every message that their
 // revision does not allow. Dragoman is the real program, as a child process. A cell works if the

@@ -6,7 +6,7 @@ import "github.com/dragoman-mcp/dragoman/internal/mcp"
 type FeatureInfo struct {
 	Name   string
 	Letter string // the abbreviation of a feature that can be lost; "" for others
-	About  string // a clause that says what is tested
+	About  string // a short description of what is tested
 }
 
 // FeatureInfos returns the features in the order in which they are tested.
@@ -18,18 +18,18 @@ func FeatureInfos() []FeatureInfo {
 	return out
 }
 
-// ExpectedLoss is a feature that clients of one revision do not get from servers of another,
-// because a revision or a transport cannot express it.
+// ExpectedLoss is a feature that clients of one revision cannot use with servers of another
+// revision, because a revision or a transport cannot express the feature.
 type ExpectedLoss struct {
 	Feature string
 	Pairs   []Pair   // the pairs of transports over which the feature is lost
-	Whys    []string // a sentence for each of Pairs
+	Whys    []string // the reason for each of Pairs, as a sentence
 	Always  bool     // the feature is lost over all transports
 	Why     string   // the first of Whys
 }
 
 // Expected returns the features that are lost between two revisions through Dragoman, in the order
-// of the features. All other features work, and the test of the matrix checks this.
+// of the features. All other features work. The test of the matrix checks this.
 func Expected(client, server mcp.Revision) []ExpectedLoss {
 	var out []ExpectedLoss
 	for _, f := range features() {

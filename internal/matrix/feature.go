@@ -12,8 +12,8 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 )
 
-// feature is one row of the matrix: a use of the protocol by a client and a server, with the
-// expected result.
+// feature is one row of the matrix: an interaction between a client and a server, with the expected
+// result.
 type feature struct {
 	name, about string
 	play        func(ctx context.Context, t *talk) error
@@ -95,11 +95,12 @@ func playTools(ctx context.Context, t *talk) error {
 	return t.checkMedia(kindsOf(r.Result, jsonrpc.Find(r.Result, jsonrpc.Whole(r.Result), "content")))
 }
 
-// kindsOf returns the types of content blocks.
+// kindsOf returns the types of the content blocks in a list. The list contains content blocks or
+// prompt messages.
 func kindsOf(raw []byte, list jsonrpc.Span) (kinds []string) {
 	for v := range jsonrpc.Elements(raw, list) {
 		if c := jsonrpc.Find(raw, v, "content"); !c.IsZero() {
-			v = c // a message of a prompt has one block
+			v = c // v is a prompt message, which has one content block
 		}
 		kinds = append(kinds, textAt(raw, v, "type"))
 	}
@@ -228,11 +229,11 @@ func playPaging(ctx context.Context, t *talk) error {
 			return fmt.Errorf("%s returned some names twice: %s", l.method, strings.Join(values, " "))
 		}
 	}
-	// §Pagination, "Error Handling" of all revisions.
+	// A server must refuse an invalid cursor (§Pagination, "Error Handling", all revisions).
 	return t.refused(ctx, "tools/list", `{"cursor":`+quote(noCursor)+`}`, jsonrpc.CodeInvalidParams)
 }
 
-// refused calls a method and expects an error with a code.
+// refused calls a method and expects an error with the given code.
 func (t *talk) refused(ctx context.Context, method, params string, code int64) error {
 	r, err := t.c.Call(ctx, method, []byte(params), fake.CallOptions{})
 	if err != nil {

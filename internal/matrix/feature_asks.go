@@ -9,7 +9,7 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 )
 
-const form = "accept Ada 36" // the text with which the servers report the answer of fake.Obliging
+const form = "accept Ada 36" // the tool result after fake.Obliging has answered the form
 
 func playSampling(ctx context.Context, t *talk) error {
 	return errors.Join(
@@ -29,7 +29,7 @@ func playForm(ctx context.Context, t *talk) error {
 	)
 }
 
-// playRichForm checks a form whose fields 2025-06-18 does not have. The server gets the same
+// playRichForm checks a form with fields that 2025-06-18 does not allow. The server gets the same
 // answer from clients of all revisions.
 func playRichForm(ctx context.Context, t *talk) error {
 	return t.says(ctx, "elicit_rich", "{}", `accept color="#f00" sizes=["s"] tags=["wet","dry"] name="Ada" age=36 gloss=true`)
@@ -48,7 +48,7 @@ func lostRichForm(ctx context.Context, t *talk) error {
 	case !t.Server.Can(mcp.RichForms):
 		return nil
 	case t.Client.Can(mcp.Elicitation):
-		return playRichForm(ctx, t) // only the limits and some default values are lost
+		return playRichForm(ctx, t) // the form works; only the limits and some default values are lost
 	}
 	return t.notAsked(ctx, "elicit_rich", true)
 }
@@ -57,8 +57,9 @@ func lostURL(ctx context.Context, t *talk) error {
 	return t.notAsked(ctx, "elicit_url", t.Server.Can(mcp.URLElicitation))
 }
 
-// notAsked calls a tool that needs a capability that the client does not have. The client must
-// get an error, and no request.
+// notAsked calls a tool that needs a capability that the client does not have. The client must get
+// an error and no server request. The parameter there says whether the server has the tool. If it
+// is false, notAsked does nothing.
 func (t *talk) notAsked(ctx context.Context, tool string, there bool) error {
 	if !there {
 		return nil

@@ -40,7 +40,7 @@ func playSubscriptions(ctx context.Context, t *talk) error {
 		return err
 	}
 	// No client is subscribed to the first resource any more. When the notification about the
-	// second resource arrives, a notification about the first would have arrived too.
+	// second resource arrives, a notification about the first one would already have arrived.
 	after := t.c.Serial()
 	if err := t.says(ctx, "touch", `{"uri":`+quote(watched)+`}`, "touched"); err != nil {
 		return err
@@ -51,7 +51,8 @@ func playSubscriptions(ctx context.Context, t *talk) error {
 	}
 	for _, n := range t.c.Notices()[after : last-1] {
 		if n.Method == mcp.NoteResourceUpdated && t.Client.Can(mcp.Handshake) {
-			// after the end of a listen, earlier notifications may still arrive
+			// not an error for a modern client: earlier notifications may arrive after the end of a
+			// listen
 			return fmt.Errorf("the client got an update of %s after the subscription had ended", member(n.Params, "uri"))
 		}
 	}

@@ -50,7 +50,8 @@ func playCancellation(ctx context.Context, t *talk) error {
 	running, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	wanted := errors.New("the client no longer wants the result")
-	// After the first step has arrived, the server has certainly received the call.
+	// Cancel the call after its first progress notification: then the server has certainly received
+	// the call.
 	_, err = t.tool(running, "wait", `{"steps":1000,"ms":50}`, fake.CallOptions{
 		Progress: true, OnProgress: func(fake.Notice) { cancel(wanted) },
 	})
@@ -137,8 +138,8 @@ const (
 )
 
 // playResume makes a call with streams that break. It breaks the stream on each side that can
-// resume streams. The server closes the stream after dropAfter events. The client closes it after
-// breakAt events.
+// resume streams. The server closes the stream after dropAfter events. The client closes the stream
+// after breakAt events.
 func playResume(ctx context.Context, t *talk) error {
 	const breakAt = 4
 	o := fake.CallOptions{Progress: true}

@@ -12,8 +12,9 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/work"
 )
 
-// playTasks tests a task from its creation to its result, in the client's revision. In
-// 2025-11-25 the client requests tasks. With the extension the server creates them.
+// playTasks tests a task from its creation to its result, in the client's revision. In 2025-11-25,
+// the client requests a task. With the tasks extension, the server decides whether to create a
+// task.
 func playTasks(ctx context.Context, t *talk) error {
 	id, err := t.makeTask(ctx, "task_only", `{"ask":true}`)
 	if err != nil {
@@ -44,7 +45,7 @@ func playTasks(ctx context.Context, t *talk) error {
 
 func taskParams(id string) string { return `{"taskId":` + quote(id) + `}` }
 
-// makeTask calls a tool in the way that creates a task.
+// makeTask calls a tool so that a task is created. It returns the id of the task.
 func (t *talk) makeTask(ctx context.Context, tool, args string) (id string, err error) {
 	params := toolParams(tool, args)
 	if t.Client.Can(mcp.ExperimentalTasks) {
@@ -64,7 +65,8 @@ func (t *talk) makeTask(ctx context.Context, tool, args string) (id string, err 
 	return id, nil
 }
 
-// waitForTask requests the result of a task. Meanwhile, the server sends a request to the client.
+// waitForTask requests the result of a task and waits for the result. During the wait, the client
+// must get exactly one server request.
 func (t *talk) waitForTask(ctx context.Context, id, want string) error {
 	before := len(t.c.Asks())
 	r, err := t.call(ctx, "tasks/result", taskParams(id), fake.CallOptions{})
@@ -84,7 +86,7 @@ func (t *talk) waitForTask(ctx context.Context, id, want string) error {
 	)
 }
 
-// pollTask polls a task until it has ended, and answers its questions.
+// pollTask polls a task until it has ended, and answers the server requests of the task.
 func (t *talk) pollTask(ctx context.Context, id, want string) error {
 	const most = 100
 	for range most {
@@ -127,8 +129,9 @@ func (t *talk) pollTask(ctx context.Context, id, want string) error {
 	return fmt.Errorf("the task has not finished after %d polls", most)
 }
 
-// lostTasks tests a client that cannot use the tasks of the server. A tool that can create a task
-// returns its result instead. Through Dragoman, so does a tool that always creates a task.
+// lostTasks tests a client that cannot use the tasks of the server. The tool task, which can create
+// a task, must return its result directly. Through Dragoman, the tool task_only, which always
+// creates a task, must also return its result directly.
 func lostTasks(ctx context.Context, t *talk) error {
 	if !t.Server.Can(mcp.ExperimentalTasks) && !t.Server.Can(mcp.TasksExtension) {
 		return nil

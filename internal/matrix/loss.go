@@ -40,9 +40,9 @@ func lossOf(feature string, p Pair) string {
 	return ""
 }
 
-// lacking returns a sentence that names the end of a pair that lacks a feature. If both ends lack
-// the feature, the sentence names the older end. If neither end lacks the feature, the result is
-// "".
+// lacking returns a sentence that says which revision of a pair lacks a feature. If both revisions
+// lack the feature, the sentence names the older one. If both revisions have the feature, the
+// result is "".
 func lacking(p Pair, f mcp.Feature, what string) string {
 	return sentence(p, p.Client.Can(f), p.Server.Can(f), what)
 }
@@ -65,7 +65,7 @@ func lackingTasks(p Pair) string {
 	return sentence(p, has(p.Client), has(p.Server), "tasks (introduced in 2025-11-25)")
 }
 
-// unresumable returns the reason why streams of a transport cannot be resumed, or "".
+// unresumable returns the reason why streams of a transport cannot be resumed, or "" if they can.
 func unresumable(r mcp.Revision, t Transport) string {
 	switch {
 	case t == Stdio:

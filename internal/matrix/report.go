@@ -29,8 +29,7 @@ func (r *Report) Failed() []Cell {
 	return out
 }
 
-// JSON writes the report as one object. For a pair without a common transport, the direct outcome
-// is a failure.
+// JSON writes the report as one JSON object. It writes the direct outcome None as a failure.
 func (r *Report) JSON(w io.Writer) error {
 	type cell struct {
 		Client          string    `json:"client"`
@@ -52,7 +51,7 @@ func (r *Report) JSON(w io.Writer) error {
 		b.WriteString("\n")
 		direct, why := c.Direct, c.DirectReason
 		if direct == None {
-			// The JSON report has only three outcomes, so a pair that cannot be connected fails.
+			// The JSON report has no outcome "n/a".
 			direct, why = Fails, fmt.Sprintf("the client speaks over %s, the server over %s", c.ClientTransport, c.ServerTransport)
 		}
 		e := json.NewEncoder(&b)
@@ -71,10 +70,10 @@ func (r *Report) JSON(w io.Writer) error {
 	return err
 }
 
-// square is a pair of a client revision and a server revision, with all its transports.
+// square is a pair of a client revision and a server revision, over all transports.
 type square struct{ client, server mcp.Revision }
 
-// sums counts the outcomes of a square, or of one feature of it.
+// sums counts the outcomes of a square, or of one feature in a square.
 type sums struct{ works, loss, fails int }
 
 func (s *sums) add(o Outcome) {
@@ -108,7 +107,8 @@ func (r *Report) axes() (clients, servers []mcp.Revision, names []string) {
 	return clients, servers, names
 }
 
-// grid draws a table of clients and servers. cell returns the text of a square.
+// grid writes a table with a row for each client revision and a column for each server revision.
+// cell returns the text for a square.
 func grid(b *strings.Builder, clients, servers []mcp.Revision, cell func(square) string) {
 	b.WriteString("| client ↓ server → |")
 	for _, s := range servers {
@@ -124,7 +124,8 @@ func grid(b *strings.Builder, clients, servers []mcp.Revision, cell func(square)
 	}
 }
 
-// inSquare returns the sums of each feature of a square, through Dragoman or without it.
+// inSquare returns the sums of each feature in a square. If direct is true, it counts the outcomes
+// without Dragoman.
 func (r *Report) inSquare(q square, direct bool) map[string]*sums {
 	out := map[string]*sums{}
 	for _, c := range r.Cells {
@@ -191,8 +192,8 @@ func (r *Report) Markdown(w io.Writer) error {
 // letters are the abbreviations of the features that can be lost (loss.go).
 var letters = map[string]string{"elicitation-form": "F", "elicitation-rich": "L", "elicitation-url": "U", "tasks": "T", "resume": "R"}
 
-// summary returns the text of a square. The text says that everything works, or has the letters of
-// the lost features. A letter in brackets means that only some transports lose the feature.
+// summary returns the text for a square. The text names the features that fail and has a letter for
+// each lost feature. A letter in brackets means that only some transports lose the feature.
 func summary(by map[string]*sums, names []string) string {
 	works, total, lost, failed := 0, 0, "", ""
 	for _, n := range names {
@@ -240,7 +241,7 @@ func legend(b *strings.Builder, names []string) {
 	}
 }
 
-// losses lists each reason for a loss once, with its cells.
+// losses lists each reason for a loss once, with the pairs that it concerns.
 func (r *Report) losses(b *strings.Builder) {
 	type group struct{ feature, reason string }
 	counts := map[group]int{}

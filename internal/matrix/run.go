@@ -13,19 +13,19 @@ import (
 // Options configure a run. Program is required.
 type Options struct {
 	Filter Filter
-	// Program is the command line that starts dragoman: a file, and arguments that come before
-	// the command.
+	// Program is the beginning of the command line of dragoman: the executable file, and any
+	// arguments before the name of the command.
 	Program []string
-	// Parallel is the number of conversations at the same time; 0 means 3.
+	// Parallel is the number of concurrent conversations; 0 means 3.
 	Parallel int
 	// Done, if set, is called after each conversation, on the goroutine that called Run.
 	Done func(p Pair, direct bool, done, of int)
-	// Through leaves out the direct conversations.
+	// Through omits the conversations without Dragoman.
 	Through bool
-	// Env returns additional environment variables, as K=V, for the Dragoman of a pair.
+	// Env returns additional environment variables, as K=V, for the Dragoman process of a pair.
 	// Capture returns a writer for the messages of the pair's client; see
-	// fake.ClientOptions.Capture. Several goroutines may call these functions at the same time.
-	// They are not called for direct conversations. Both may be nil.
+	// fake.ClientOptions.Capture. Several goroutines may call Env and Capture at the same time. The
+	// two functions are not called for conversations without Dragoman. Both may be nil.
 	Env     func(p Pair) []string
 	Capture func(p Pair) io.Writer
 }
@@ -39,9 +39,10 @@ type verdict struct {
 	reason  string
 }
 
-// Run measures the selected pairs, each through Dragoman and, if both ends have the transport,
-// directly. It returns an error if nothing can be measured, or if ctx ends. If ctx ends, the error
-// is the cause of ctx, and the report has the pairs that were measured before.
+// Run measures each selected pair through Dragoman. If both ends have the same transport and
+// Options.Through is false, Run also measures the pair without Dragoman. It returns an error if
+// nothing can be measured, or if ctx ends. If ctx ends, the error is the cause of ctx, and the
+// report has the pairs that were measured before.
 func Run(ctx context.Context, o Options) (*Report, error) {
 	if len(o.Program) == 0 {
 		return nil, errors.New("matrix: no program to measure")

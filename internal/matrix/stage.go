@@ -25,8 +25,8 @@ const (
 	endWithin  = 10 * time.Second
 )
 
-// stage is the set-up for one pair: the server, Dragoman if it is used, and the fake.Where that
-// tells the client how to connect.
+// stage is the set-up for one pair: the server, Dragoman (unless direct is true), and the
+// fake.Where that tells the client how to connect.
 type stage struct {
 	program []string  // the command line of dragoman
 	direct  bool      // the client connects to the server without Dragoman
@@ -34,7 +34,7 @@ type stage struct {
 	capture io.Writer // receives the messages of the client; nil for none
 	where   fake.Where
 	told    tail   // Dragoman's output
-	report  string // a file to which stdio servers append the violations that they see; "" for none
+	report  string // a file to which stdio servers append the violations that they see; "" for other servers
 	ends    []func()
 }
 
@@ -123,7 +123,7 @@ func (s *stage) server(p Pair) (fake.Where, error) {
 
 var endpoint = regexp.MustCompile(`is at (http://\S+)/mcp`)
 
-// bridge starts Dragoman as an HTTP server and returns the Where of its endpoint.
+// bridge starts Dragoman as an HTTP server and returns the fake.Where of Dragoman's endpoint.
 func (s *stage) bridge(ctx context.Context, run []string, t Transport) (fake.Where, error) {
 	cmd := exec.Command(run[0], run[1:]...)
 	cmd.WaitDelay = endWithin
@@ -184,7 +184,7 @@ func (s *stage) open(ctx context.Context, p Pair) (*talk, error) {
 	return &talk{Pair: p, c: c, direct: s.direct}, nil
 }
 
-// strike ends the processes of the stage, in reverse order.
+// strike ends the processes of the stage in the reverse order of their start.
 func (s *stage) strike() {
 	for i := len(s.ends) - 1; i >= 0; i-- {
 		s.ends[i]()
@@ -193,8 +193,8 @@ func (s *stage) strike() {
 }
 
 // reported returns the violations that stdio servers wrote when they exited. Dragoman may have
-// started several servers. reported first ends all running processes, but only strike removes the
-// folder of the report.
+// started several servers. Before reading the report, reported ends all running processes. It does
+// not remove the folder of the report; strike does.
 func (s *stage) reported() []string {
 	if s.report == "" {
 		return nil

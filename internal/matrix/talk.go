@@ -18,8 +18,8 @@ type talk struct {
 	Pair
 	c      *fake.Client
 	direct bool // the conversation does not go through Dragoman
-	// These are the numbers of violations that were already reported: the server's violations that
-	// the client saw, and the client's violations that the server saw.
+	// The numbers of violations that the client and the server had seen when misdeeds was last
+	// called.
 	seenByClient, seenByServer int
 }
 
@@ -59,7 +59,7 @@ func (t *talk) says(ctx context.Context, name, args, want string) error {
 
 func quote(s string) string { return string(jsonrpc.AppendQuote(nil, s)) }
 
-// textOf returns the texts of a tool's result, joined.
+// textOf joins the texts in a tool's result.
 func textOf(result []byte) string {
 	var all strings.Builder
 	for v := range jsonrpc.Elements(result, jsonrpc.Find(result, jsonrpc.Whole(result), "content")) {
@@ -93,8 +93,7 @@ func same(what, got, want string) error {
 
 func clip(s string) string { return excerpt.Cut(s, 300) }
 
-// list reads a list to its end. It returns one text member of each item, and the number of
-// pages.
+// list reads all pages of a list. It returns the member name of each item, and the number of pages.
 func (t *talk) list(ctx context.Context, method, key, name string) (values []string, pages int, err error) {
 	const mostPages = 100
 	params := "{}"
@@ -115,7 +114,8 @@ func (t *talk) list(ctx context.Context, method, key, name string) (values []str
 	return nil, pages, fmt.Errorf("%s did not end after %d pages", method, mostPages)
 }
 
-// misdeeds returns the violations of both sides since the last call.
+// misdeeds returns the unexpected violations that the client and the server have seen since its
+// last call.
 func (t *talk) misdeeds(ctx context.Context) []string {
 	var out []string
 	if r, err := t.tool(ctx, "violations", "{}", fake.CallOptions{}); err != nil {
@@ -141,17 +141,16 @@ func (t *talk) misdeeds(ctx context.Context) []string {
 // noCursor is an invalid cursor, which a feature sends on purpose.
 const noCursor = "no such cursor"
 
-// provoked reports whether a violation is expected. It may be about the invalid cursor that a
-// feature sends on purpose. It may also be about Dragoman's probe, which a server of the other era
-// must refuse (2026-07-28 §Versioning, "Backward Compatibility with Initialization-based
-// Versions").
+// provoked reports whether a violation is expected. An expected violation concerns the invalid
+// cursor that a feature sends on purpose, or Dragoman's probe, which a server of the other era must
+// refuse (2026-07-28 §Versioning, "Backward Compatibility with Initialization-based Versions").
 func (t *talk) provoked(violation string) bool {
 	return strings.Contains(violation, noCursor) ||
 		!t.direct && (strings.HasPrefix(violation, mcp.MethodInitialize+":") || strings.HasPrefix(violation, mcp.MethodDiscover+":"))
 }
 
-// until repeats a request until it gets the expected result. Use it for changes that a server does
-// not announce.
+// until calls ask until ask returns true or an error. Use until for changes that a server does not
+// announce.
 func until(ctx context.Context, ask func() (bool, error)) error {
 	for pause := 5 * time.Millisecond; ; pause = min(2*pause, 200*time.Millisecond) {
 		if ok, err := ask(); ok || err != nil {

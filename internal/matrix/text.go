@@ -11,8 +11,8 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/screen"
 )
 
-// The widths of the columns of a grid, and of the terminal. A grid with all ten servers fits into
-// the terminal.
+// The widths, in characters, of the columns of a grid and of the terminal. A grid with all ten
+// servers fits into the terminal.
 const (
 	clientWidth = 17
 	cellWidth   = 6
@@ -25,9 +25,9 @@ type end struct {
 	transport Transport
 }
 
-// Text writes the report for a terminal of 80 columns. It lists the cells that fail, with a
-// sentence for each. It draws a grid of all pairs through Dragoman and another one without
-// Dragoman. A legend and the lost features follow.
+// Text writes the report for a terminal of 80 columns. It lists the cells that fail, with the
+// reason for each failure. Then it draws a grid of all pairs through Dragoman and, if they were
+// measured, a grid of the pairs without Dragoman. A legend and the lost features follow.
 func (r *Report) Text(w io.Writer) error {
 	var b strings.Builder
 	r.failedCells(&b)
@@ -55,7 +55,7 @@ func (r *Report) failedCells(b *strings.Builder) {
 	}
 }
 
-// paragraph writes a text in several lines. All lines except the first are indented.
+// paragraph wraps a text into lines and writes them. All lines except the first are indented.
 func paragraph(b *strings.Builder, text string) {
 	for i, line := range screen.Wrap(text, textWidth-2) {
 		if i > 0 {
@@ -126,7 +126,7 @@ func (r *Report) glyphs(b *strings.Builder, outcome func(*Cell) Outcome) {
 	}
 }
 
-// glyph returns the text of a pair, of at most five characters.
+// glyph returns the text for a pair in the grid. The text has at most five characters.
 func glyph(cells []*Cell, outcome func(*Cell) Outcome) string {
 	if len(cells) == 0 {
 		return "·"
