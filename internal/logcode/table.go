@@ -92,7 +92,7 @@ var table = []Entry{
 	{"instructions_unreadable", "the instructions are too long, so they are not used", ""},
 	{"instructions_unreadable", "the instructions are not UTF-8, so they are not used", ""},
 
-	// The process as a whole.
+	// Messages about the whole process.
 	{"open_to_network", "other machines can use every tool without credentials", "The listen address is not a loopback address."},
 	{"out_of_files", "no free file descriptors: servers cannot be started or connected to; raise the limit of open files (ulimit -n)", "Dragoman has no free file descriptors."},
 	{"out_of_files", "no free file descriptors: new connections wait; raise the limit of open files (ulimit -n)", ""},
@@ -102,7 +102,7 @@ var table = []Entry{
 	{"calls_cut", "ending the calls that are still running", "Dragoman is stopping, and some calls took too long, so Dragoman ends these calls."},
 	{"stdin_ended", "stdin ended", "The client on stdin of `serve --stdio` disconnected because of an error."},
 
-	// Lines of commands for people, written as records.
+	// Command output that is written as log records.
 	{"notice", "", "A message for the user, such as the URL for clients."},
 	{"output", "", "Other output of a command."},
 	{"error", "", "A command failed. The message contains the reason."},

@@ -2,14 +2,14 @@
 // thousand forged messages, the log gets a few lines, and then one count per minute for as
 // long as the peer continues.
 //
-// A Handler wraps another slog.Handler. Records with the same level and message are one kind.
-// The records of a kind are grouped by the peer that caused them. The attributes in peerKeys name
-// the peer. The first few distinct records of each kind and peer are written, and the rest are
-// counted. The count is written each minute, and by Close. After a minute without records of this
-// kind and peer, new ones are written again.
+// A Handler wraps another slog.Handler. Records with the same level and message are one kind. The
+// records of a kind are grouped by the peer that caused them. The attributes in peerKeys name the
+// peer. For each kind and peer, the first few distinct records are written, and all other records
+// are counted. The count is written each minute, and by Close. After a minute in which no record of
+// a kind and peer was counted, records of this kind and peer are written again.
 //
-// Memory is bounded. Kinds beyond a maximum number are counted together, and so are the peers of
-// one kind beyond a maximum number. No lock is held while the next handler runs.
+// Memory is bounded. Kinds beyond maxKinds are counted together. Peers of one kind beyond maxPeers
+// are also counted together. No lock is held while the next handler runs.
 package loglimit
 
 import (
@@ -24,22 +24,21 @@ import (
 // Limits of a Handler.
 const (
 	window    = time.Minute
-	first     = 10  // the number of records of a kind and a peer that are written before counting starts
-	firstFine = 100 // the same number for records below slog.LevelInfo, which the user has enabled
+	first     = 10  // the number of distinct records of a kind and a peer that are written
+	firstFine = 100 // used instead of first below slog.LevelInfo, because the user has enabled these records
 	maxKinds  = 256
-	maxPeers  = 64 // the most peers per kind
+	maxPeers  = 64 // the most peers of one kind that are counted separately
 )
 
-// peerKeys are the attributes that name the peer that caused a record.
+// peerKeys are the keys of attributes that name the peer that caused a record.
 var peerKeys = []string{"server", "principal", "remote", "endpoint"}
 
-// Peer returns an attribute that names the peer that caused a record, in addition to peerKeys.
-// Records with such an attribute are repeats if all their attributes except Measured ones are the
-// same.
+// Peer returns an attribute that names the peer that caused a record. The attribute has the same
+// effect as an attribute with a key in peerKeys.
 func Peer(key, value string) slog.Attr { return slog.Any(key, special{slog.StringValue(value), true}) }
 
-// Measured returns an attribute that differs in each record, such as a duration. Records that
-// differ only in it are repeats: the first is written, and the others are counted.
+// Measured returns an attribute that differs in each record, such as a duration. If records differ
+// only in this attribute, the first record is written, and the others are counted.
 func Measured(key string, value slog.Value) slog.Attr { return slog.Any(key, special{value, false}) }
 
 // special is the value of an attribute that Peer or Measured has returned.
@@ -51,7 +50,7 @@ type special struct {
 // LogValue implements slog.LogValuer.
 func (s special) LogValue() slog.Value { return s.value }
 
-// kindOf says how the limit treats an attribute.
+// kindOf reports whether an attribute names a peer, and whether its value is a measured value.
 func kindOf(a slog.Attr) (peer, measured bool) {
 	if a.Value.Kind() == slog.KindLogValuer {
 		if s, ok := a.Value.LogValuer().(special); ok {
@@ -61,12 +60,12 @@ func kindOf(a slog.Attr) (peer, measured bool) {
 	return slices.Contains(peerKeys, a.Key), false
 }
 
-// Handler is a slog.Handler that passes on a limited number of records. Call Close at the
-// end.
+// Handler is a slog.Handler that passes on a limited number of records. Call Close before the
+// program exits.
 type Handler struct {
 	next  slog.Handler
 	state *state
-	own   string       // the peer, if WithAttrs has set it
+	own   string       // the peer, if attributes of WithAttrs name one; otherwise ""
 	hash  maphash.Hash // hash of everything that was passed to WithAttrs and WithGroup
 }
 
@@ -83,7 +82,7 @@ var seed = maphash.MakeSeed()
 type state struct {
 	mu      sync.Mutex
 	kinds   map[kind]*tally
-	tick    *time.Timer // fires at the end of the current minute; nil while no records are counted
+	tick    *time.Timer // fires at the end of the current minute; nil if no minute is running
 	ticking sync.WaitGroup
 	closed  bool
 }
@@ -105,7 +104,7 @@ type entry struct {
 	storm  bool     // records were counted in the previous minute, so no new record is written
 	next   slog.Handler
 	about  []slog.Attr // the attributes that name the peer
-	// several is true if the records come from several peers.
+	// several is true if the entry counts the records of several peers.
 	several bool
 }
 
@@ -152,8 +151,7 @@ func add(h *maphash.Hash, a slog.Attr) {
 	_ = h.WriteByte(0)
 }
 
-// passes reports whether a record should be written. If the result is false, it has counted the
-// record.
+// passes reports whether a record should be written. If not, passes counts the record.
 func (s *state) passes(h *Handler, r *slog.Record) bool {
 	sum, peer := h.hash, h.own
 	var about []slog.Attr
@@ -239,7 +237,8 @@ type count struct {
 	held  int64
 }
 
-// turn ends the minute and returns its counts. If last is false, it starts a new minute.
+// turn ends the minute and returns its counts. If there are counts and last is false, turn starts a
+// new minute.
 func (s *state) turn(last bool) (out []count) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -6,8 +6,8 @@
 // Dragoman's records about the server. Writers never wait for readers. A reader that is too slow
 // learns how many records it missed.
 //
-// A Handler is a slog.Handler that keeps each record and passes it on. The package does not
-// mask or escape text. It keeps lines of stderr unchanged, together with a function that masks the
-// server's secrets. Readers must call Record.Clean. The package does no I/O and starts no
-// goroutine.
+// A Handler is a slog.Handler that keeps each record and passes it on. The package does not mask or
+// escape text. It keeps lines of stderr unchanged, together with a function that masks the server's
+// secrets. Readers must call Record.Clean before they show a text. The package does no I/O and
+// starts no goroutine.
 package logring

@@ -9,8 +9,9 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/excerpt"
 )
 
-// Handler keeps log records in a ring and passes them on. It keeps records at slog.LevelInfo
-// or above, and other records if the next handler writes them. Call NewHandler to create one.
+// Handler keeps log records in a ring and passes them on. It keeps records at slog.LevelInfo or
+// above. It keeps other records only if the next handler is enabled for their level. Call
+// NewHandler to create a Handler.
 type Handler struct {
 	ring   *Ring
 	next   slog.Handler

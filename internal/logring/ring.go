@@ -8,18 +8,18 @@ import (
 	"time"
 )
 
-// The limits of a Ring. The size of a record is the size of its text and attributes, plus
-// recordSize.
+// Limits of a Ring. Records of one server are of two kinds: log records and lines of stderr. The
+// size of a record is the size of its text and attributes, plus recordSize.
 const (
-	maxRecords  = 1000      // records of one server and kind
-	maxBytes    = 256 << 10 // bytes of the records of one server and kind
-	totalRecord = 20_000    // records of all servers together
+	maxRecords  = 1000      // the most records of one server and kind
+	maxBytes    = 256 << 10 // the most bytes of the records of one server and kind
+	totalRecord = 20_000    // the most records of all servers together
 	totalBytes  = 8 << 20
 	recordSize  = 240 // the memory of a record without its texts
 
-	maxText    = 4 << 10 // bytes of a text or a value
-	maxAttrs   = 32      // attributes of one record
-	maxServers = 1024    // servers; the records of further servers count as records without a server
+	maxText    = 4 << 10 // the most bytes of a text or a value
+	maxAttrs   = 32      // the most attributes of one record
+	maxServers = 1024    // the most servers; records of further servers are stored without a server
 )
 
 // Record is one log record, or one line of stderr. It must not be changed.
@@ -60,7 +60,8 @@ func (r *Record) Clean(text string) string {
 }
 
 // Shown returns the text and the attributes, each passed through clean. Only the first call of
-// Shown runs clean, so all readers must use the same function. The result must not be changed.
+// Shown for a record runs clean, so all readers must use the same function. The result must not be
+// modified.
 func (r *Record) Shown(clean func(string) string) (text string, attrs []Attr) {
 	s := r.shown
 	if s == nil {
@@ -96,20 +97,21 @@ func (r *Record) size() int {
 	return n
 }
 
-// Cursor is a position in a ring: the position of the last record read. The zero Cursor is
-// before the first record of the ring.
+// Cursor is a position in a ring: the position of the last record that a reader has read. The zero
+// Cursor is before the first record of the ring.
 type Cursor struct{ Seq, Ordinal uint64 }
 
-// Ring keeps the last records. Call New to create one. It is safe for concurrent use.
+// Ring keeps the last log records and lines of stderr. Call New to create a Ring. A Ring is safe
+// for concurrent use.
 type Ring struct {
 	epoch int64
 
-	mu      sync.Mutex // held only while a few records are copied
+	mu      sync.Mutex // held only for work in memory
 	seq     uint64
 	servers map[string]*server
 	records int
 	bytes   int
-	grown   chan struct{} // closed at the next record; nil if no reader waits
+	grown   chan struct{} // closed when the next record is added; nil if no reader waits
 }
 
 // server holds the records of one server.
@@ -208,13 +210,14 @@ func (r *Ring) dropLocked(q *queue) {
 	r.records--
 }
 
-// Filter selects records. The zero value selects all.
+// Filter selects records. The zero value selects all records.
 type Filter struct {
 	Server string // only records of this server; "" for all
 }
 
-// Read returns up to limit records after a cursor, oldest first. If there are none, the next record
-// closes the channel more, even if the filter does not select this record.
+// Read returns up to limit records that f selects after a cursor, oldest first. If there are no
+// such records, the channel more is closed when the next record is added, even if f does not select
+// the new record.
 func (r *Ring) Read(after Cursor, f Filter, limit int) (records []Record, more <-chan struct{}) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -242,7 +245,8 @@ func (r *Ring) Read(after Cursor, f Filter, limit int) (records []Record, more <
 	return records, more
 }
 
-// Tail returns the cursor before the last n records. A negative n means before all records.
+// Tail returns the cursor before the last n records that f selects. If n is negative, it returns
+// the cursor before all these records.
 func (r *Ring) Tail(f Filter, n int) Cursor {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -261,7 +265,7 @@ func (r *Ring) Tail(f Filter, n int) Cursor {
 	return Cursor{x.Seq - 1, x.Ordinal - 1}
 }
 
-// nextLocked returns copies of up to limit records after a cursor, oldest first.
+// nextLocked returns copies of up to limit records that f selects after a cursor, oldest first.
 func (r *Ring) nextLocked(after Cursor, f Filter, limit int) (out []Record) {
 	var rest [][]Record
 	for name, s := range r.servers {
