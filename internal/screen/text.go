@@ -10,7 +10,8 @@ import (
 	"github.com/clipperhouse/displaywidth"
 )
 
-// cells measures text. The result does not depend on the locale of the process.
+// cells measures the width of text in terminal cells. Its results do not depend on the locale of
+// the process.
 var cells displaywidth.Options
 
 // Width returns the number of cells that s takes on a terminal.
@@ -25,7 +26,7 @@ func Fit(s string, width int) string {
 	return cells.TruncateString(s, width, "…")
 }
 
-// Pad returns s with spaces after it, so that it takes at least width cells.
+// Pad appends spaces to s until the result takes at least width cells.
 func Pad(s string, width int) string {
 	return s + strings.Repeat(" ", max(0, width-Width(s)))
 }
@@ -67,8 +68,9 @@ func escape(s, keep string) string {
 // so that people can copy it. Wrap returns nil if text has no words.
 func Wrap(text string, width int) []string { return breakLines(text, width, false) }
 
-// Break breaks text into lines of at most width cells. It may also break words, but does not change
-// the text otherwise. It returns at least one line. The text must be safe to print.
+// Break splits text into lines of at most width cells, also in the middle of a word. The lines
+// together contain the whole text, unchanged. Break returns at least one line. The text must be
+// safe to print; see Safe.
 func Break(text string, width int) (lines []string) {
 	for width > 1 && Width(text) > width {
 		part := cells.TruncateString(text, width, "")

@@ -12,8 +12,8 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/excerpt"
 )
 
-// The SDK begins its error for wrong arguments with wrongArguments. The other constants are texts
-// of the schema library.
+// Parts of the error message that the SDK returns for wrong tool arguments. The message begins with
+// wrongArguments. The other parts come from the schema library.
 const (
 	wrongArguments = `validating "arguments": validating root: `
 	wrongProperty  = "validating /properties/"
@@ -21,8 +21,8 @@ const (
 	unexpected     = "unexpected additional properties "
 )
 
-// explain replaces the SDK's error for wrong tool arguments with a sentence that names the next
-// step. It leaves other results as they are.
+// explain rewrites the SDK's error for wrong tool arguments, so that the error says what is wrong
+// and what to do next. It does not change other results.
 func explain(res *mcp.CallToolResult, schema *jsonschema.Schema) {
 	if !res.IsError || len(res.Content) != 1 || schema == nil {
 		return
@@ -58,12 +58,12 @@ func explain(res *mcp.CallToolResult, schema *jsonschema.Schema) {
 	text.Text = err.Error()
 }
 
-// bare returns a list of names as the SDK writes it, without brackets and quotes.
+// bare turns a list of names from an error of the SDK, such as ["a" "b"], into "a and b".
 func bare(list string) string {
 	return excerpt.Line(strings.ReplaceAll(strings.Trim(list, `[]"`), `" "`, " and "), 200)
 }
 
-// allowed says which values the schema of an argument allows.
+// allowed returns a phrase that describes the values that the schema of an argument allows.
 func allowed(p *jsonschema.Schema) string {
 	kind := p.Type
 	for _, t := range p.Types {

@@ -53,7 +53,7 @@ func (s *Server) copy(ctx context.Context, req *mcp.CallToolRequest, in copyIn) 
 	d := &duplication{Server: s, ctx: ctx, report: s.progress(ctx, req), root: from.rel == "."}
 	var replaced *undone
 	err = s.inParent(to, func(dir *os.Root, base string) error {
-		old, err := s.free(dir, base, to, fi, in.Overwrite) // fail before the copy, not after it
+		old, err := s.free(dir, base, to, fi, in.Overwrite) // check before the slow copy; install checks again
 		if err != nil {
 			return err
 		}
@@ -79,8 +79,8 @@ func (s *Server) copy(ctx context.Context, req *mcp.CallToolRequest, in copyIn) 
 	}, nil
 }
 
-// install renames temp, a temporary copy of source, to base. If a file has this name, install first
-// keeps it in the undo folder. The caller holds root.changing.
+// install renames temp, a temporary copy of source, to base. If a file with this name exists,
+// install first saves the file in the undo folder. The caller holds root.changing.
 func (s *Server) install(ctx context.Context, temp string, source fs.FileInfo, to place, dir *os.Root, base string, overwrite bool) (*undone, error) {
 	old, err := s.free(dir, base, to, source, overwrite)
 	if err != nil {
@@ -100,28 +100,28 @@ func (s *Server) install(ctx context.Context, temp string, source fs.FileInfo, t
 	return k.told(s, to), nil
 }
 
-// duplication is one copy of a file or a folder.
+// duplication is one operation that copies a file or a folder.
 type duplication struct {
 	*Server
 	ctx    context.Context
 	report func(done int, message string)
-	moving bool // the source is removed afterwards, so nothing may be skipped
-	root   bool // the source is a whole root, whose undo folder is skipped
+	moving bool // for a move: the source is removed after the copy, so the copy must not skip an entry
+	root   bool // the source is a whole root; its undo folder is not copied
 
 	entries, skipped int
 	bytes            int64
 	made             fs.FileInfo // the new folder
-	copied           []copied    // if moving, each folder before its entries
+	copied           []copied    // for a move: the copied entries, each folder before its content
 }
 
 // copied is one entry that a move copied, with its state right before the copy.
 type copied struct {
-	rel  string // below the source; "." is the source itself
+	rel  string // the path relative to the source; "." is the source itself
 	mark mark
 }
 
-// make copies the source to a new temporary name in dir. old is the file that the copy replaces,
-// or nil.
+// make copies the file or folder at from to a new temporary name in dir. old is the file that the
+// copy will replace, or nil.
 func (d *duplication) make(from place, fi fs.FileInfo, dir *os.Root, old fs.FileInfo) (temp string, err error) {
 	switch typeOf(fi.Mode()) {
 	case typeFolder:
@@ -155,14 +155,15 @@ func (d *duplication) make(from place, fi fs.FileInfo, dir *os.Root, old fs.File
 	return temp, err
 }
 
-// record remembers an entry that is about to be copied.
+// record adds an entry to d.copied if the copy is part of a move. fi describes the entry right
+// before it was copied.
 func (d *duplication) record(rel string, fi fs.FileInfo) {
 	if d.moving {
 		d.copied = append(d.copied, copied{rel: rel, mark: markOf(fi)})
 	}
 }
 
-// folder copies a folder into a new temporary one in dir.
+// folder copies the folder at from to a new temporary folder in dir.
 func (d *duplication) folder(from place, dir *os.Root) (_ string, err error) {
 	source, err := d.Server.folder(from)
 	if err != nil {
@@ -191,7 +192,8 @@ func (d *duplication) folder(from place, dir *os.Root) (_ string, err error) {
 	return temp, err
 }
 
-// tree copies the content of a folder. rel is its path below the source.
+// tree copies the content of the folder from into the existing folder to. rel is the path of from
+// relative to the source.
 func (d *duplication) tree(from, to *os.Root, rel string, depth int) error {
 	if depth > searchDepth {
 		return refuse("copy its parts one by one", "the folder is more than %d folders deep", searchDepth)
@@ -209,7 +211,7 @@ func (d *duplication) tree(from, to *os.Root, rel string, depth int) error {
 				d.skipped++
 				continue
 			case strings.HasPrefix(n, tempPrefix) && !d.isMade(from, n):
-				continue // another call is writing it
+				continue // a temporary file or folder of another call
 			}
 			if err := d.entry(from, to, n, path.Join(rel, n), depth); err != nil {
 				return err
@@ -283,7 +285,7 @@ func (d *duplication) entry(from, to *os.Root, name, rel string, depth int) erro
 	return nil
 }
 
-// isMade reports whether a name leads to the folder that the duplication makes.
+// isMade reports whether name in dir is the folder that this duplication creates.
 func (d *duplication) isMade(dir *os.Root, name string) bool {
 	fi, err := dir.Lstat(name)
 	return err == nil && os.SameFile(d.made, fi)

@@ -55,7 +55,7 @@ func (s *Server) delete(ctx context.Context, _ *mcp.CallToolRequest, in deleteIn
 		}
 		out.Type = typeOf(fi.Mode())
 		if out.Type == typeFolder && !in.Recursive {
-			// The system refuses to remove a folder that is not empty.
+			// Remove fails if the folder is not empty.
 			return s.failed("delete", at, at.dir.Remove(rel))
 		}
 		if in.Permanent || s.o.Undo.Size <= 0 {

@@ -1,16 +1,19 @@
-// Package files is the built-in filesystem server: `dragoman server filesystem`. It is an
-// ordinary MCP server on the official Go SDK, with all revisions that the SDK speaks.
+// Package files is the built-in filesystem server: `dragoman server filesystem`. It is an ordinary
+// MCP server, built with the official Go SDK. It supports all revisions that the SDK supports.
 //
-// Every access goes through an os.Root of one of the folders that the user named. So a symlink, a
-// ".." or a folder that somebody replaces during a call cannot lead outside. Only regular files and
-// folders are opened, never devices, pipes or sockets. Nothing is half written: a file or a copied
-// folder is made beside its target, synced, and renamed. Files and folders that a call replaces or
-// deletes go to the undo folder of their root. This folder is bounded.
+// The server accesses files only through an os.Root of each folder that the user named. So no call
+// can access a file outside these folders: not with "..", not through a symlink, and not if
+// somebody replaces a folder during the call. The server opens only regular files and folders,
+// never devices, pipes or sockets. It never leaves a file half written: it creates a file or a
+// copied folder under a temporary name beside its target, syncs it, and renames it. Files and
+// folders that a call replaces or deletes go to the undo folder of their root. The undo folder has
+// a maximum size.
 //
-// Answers are bounded, and contain the way to continue. A tool that fails returns a sentence with the
-// next step. Changes of watched folders are found by polling through the same os.Root.
+// The size of each result is limited, and an incomplete result says how to get the rest. A tool
+// that fails returns a sentence with the problem and a sentence with the next step. To find changes
+// in watched folders, the server polls them through the same os.Root.
 //
-// The package does not import the packages that carry messages, and only the commands import it.
-// Server is safe for concurrent use. Serve returns when its input or its context ends, and waits
-// for its goroutines.
+// The package does not import Dragoman's transports and conversations, and only package cli imports
+// it. Server is safe for concurrent use. Serve returns when its input or its context ends, and
+// waits for the goroutines that it started.
 package files

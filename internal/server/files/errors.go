@@ -12,19 +12,19 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/excerpt"
 )
 
-// refusal is a failure for the client. It names the problem and the next step.
+// refusal is an error for the client. text names the problem, and next is what the client can do.
 type refusal struct{ text, next string }
 
 func (r *refusal) Error() string { return upper(r.text) + ". " + upper(r.next) + "." }
 
-// refuse returns a failure. next is an instruction, and the other arguments make a sentence. Both
-// begin with a small letter and have no full stop.
+// refuse returns a refusal. next is an instruction for the client; format and args make a sentence
+// that names the problem. Both texts begin with a small letter and have no full stop.
 func refuse(next, format string, args ...any) error {
 	return &refusal{text: fmt.Sprintf(format, args...), next: next}
 }
 
-// upper capitalizes the first letter of a sentence, unless the sentence begins with the name of a
-// tool or of an argument.
+// upper capitalizes the first letter of a sentence. It leaves the sentence unchanged if its first
+// word contains "_" or ".", because this word is the name of a tool, an argument or a file.
 func upper(s string) string {
 	word, _, _ := strings.Cut(s, " ")
 	if s == "" || strings.ContainsAny(word, "_.") {
@@ -33,11 +33,12 @@ func upper(s string) string {
 	return strings.ToUpper(s[:1]) + s[1:]
 }
 
-// quote returns a path or a URI for an error.
+// quote quotes a path or a URI for an error message, and shortens it if it is long.
 func quote(p string) string { return excerpt.Quote(p, 200) }
 
-// failed turns an error of the system into a sentence. doing is what the server did, such as
-// "read". It returns nil for nil, and returns refusals and context errors unchanged.
+// failed turns an error of the operating system into a refusal. doing is what the server tried to
+// do, such as "read". failed returns nil for nil, and returns refusals and context errors
+// unchanged.
 func (s *Server) failed(doing string, at place, err error) error {
 	var r *refusal
 	switch {
@@ -75,10 +76,11 @@ func (s *Server) failed(doing string, at place, err error) error {
 	return refuse("check the path with get_metadata", "the server could not %s %s: %s", doing, name, excerpt.Line(cause(err).Error(), 200))
 }
 
-// isFull reports whether an error means that the disk or the quota is full.
+// isFull reports whether err means that the disk is full or a disk quota is used up.
 func isFull(err error) bool { return errors.Is(err, syscall.ENOSPC) || isQuota(err) }
 
-// cause returns the error of the system without the paths that the os package adds.
+// cause returns the error of the operating system without the operation and the paths that package
+// os adds.
 func cause(err error) error {
 	var p *fs.PathError
 	var l *os.LinkError

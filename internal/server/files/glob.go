@@ -9,11 +9,13 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/pattern"
 )
 
-// maxPattern is the longest pattern, in bytes.
+// maxPattern is the maximum length of a pattern in bytes.
 const maxPattern = 1000
 
-// matcher returns a function that reports whether a path below the searched folder matches a
-// pattern for names.
+// matcher returns a function that reports whether a path matches a glob. The path is relative to
+// the searched folder. A glob without a slash is compared with the last element of the path. A glob
+// without a slash and without wildcards matches all names that contain it. If exact is false, the
+// case of letters is ignored.
 func matcher(glob string, exact bool) (func(rel string) bool, error) {
 	if len(glob) > maxPattern {
 		return nil, refuse("use a shorter pattern", "the pattern has %d bytes, and the limit is %d", len(glob), maxPattern)
@@ -51,7 +53,8 @@ func matcher(glob string, exact bool) (func(rel string) bool, error) {
 	}, nil
 }
 
-// globExpr turns a glob into a regular expression. ** matches folders of any depth.
+// globExpr turns a glob into a regular expression. In a glob, ** also matches slashes. globExpr
+// returns false if a bracket or a brace is not closed.
 func globExpr(glob string) (string, bool) {
 	var b strings.Builder
 	braces := 0
@@ -72,7 +75,7 @@ func globExpr(glob string) (string, bool) {
 			b.WriteString("[^/]")
 		case '[':
 			end := strings.IndexByte(glob[i+1:], ']')
-			if end == 0 { // the bracket is the first character of the class
+			if end == 0 { // the first character of a class may be "]"
 				if end = strings.IndexByte(glob[i+2:], ']'); end >= 0 {
 					end++
 				}

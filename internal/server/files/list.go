@@ -15,7 +15,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
-// Bounds of one page of list_dir, in entries.
+// The default size and the maximum size of a page of list_dir, in entries.
 const (
 	pageUsual = 200
 	pageMost  = 2000
@@ -35,7 +35,7 @@ type listOut struct {
 	NextCursor string  `json:"next_cursor,omitempty" jsonschema:"Present if there are more entries. Pass it as cursor."`
 }
 
-// entry is one name of a folder.
+// entry describes one entry of a folder.
 type entry struct {
 	Name     string `json:"name"`
 	Type     string `json:"type" jsonschema:"file, folder, symlink or other. Nothing of type other can be opened."`
@@ -101,12 +101,12 @@ func (s *Server) list(ctx context.Context, _ *mcp.CallToolRequest, in listIn) (*
 	return nil, out, nil
 }
 
-// page returns, in order, the first limit+1 names that sort after a name, and the number of all
-// names. after is the name after which the result begins. Names that wanted refuses do not count.
-// However large the folder is, page holds at most 2*(limit+1) names and one group of eachName.
+// page returns the first limit+1 names in dir that sort after the name after, in order. total is
+// the number of all names in dir. page ignores names for which wanted returns false. It holds at
+// most 2*(limit+1) names and one group of eachName in memory, however large the folder is.
 func page(ctx context.Context, dir *os.Root, after string, limit int, wanted func(string) bool) (names []string, total int, err error) {
 	keep := limit + 1
-	bound := "" // the largest of the names that are kept
+	bound := "" // if not "", only names before bound can be in the result
 	err = eachName(dir, func(group []string) error {
 		for _, n := range group {
 			if n == "" || !wanted(n) {
@@ -131,7 +131,7 @@ func page(ctx context.Context, dir *os.Root, after string, limit int, wanted fun
 	return names, total, err
 }
 
-// describe returns the entry of a name in a folder.
+// describe returns the entry for one name in dir.
 func describe(dir *os.Root, name string) (entry, error) {
 	fi, err := dir.Lstat(name)
 	if err != nil {

@@ -64,7 +64,7 @@ func (s *Server) metadata(_ context.Context, _ *mcp.CallToolRequest, in metadata
 	case typeFile:
 		f, fi, err := s.regular(at)
 		if err != nil {
-			break // an entry that is not readable still has metadata
+			break // a file that cannot be read still has metadata
 		}
 		defer func() { _ = f.Close() }()
 		if head, err := headOf(f); err == nil {

@@ -81,7 +81,8 @@ func (s *Server) move(ctx context.Context, req *mcp.CallToolRequest, in moveIn) 
 	return nil, out, nil
 }
 
-// rename moves an entry within a file system. The caller holds root.changing.
+// rename moves from to the name base in dir, which is on the same file system. The caller holds
+// root.changing.
 func (s *Server) rename(ctx context.Context, from, to place, dir *os.Root, base string, overwrite bool) (*undone, error) {
 	source, target := filepath.FromSlash(from.rel), filepath.FromSlash(to.rel)
 	fi, err := from.dir.Lstat(source)
@@ -110,8 +111,9 @@ func (s *Server) rename(ctx context.Context, from, to place, dir *os.Root, base 
 	return k.told(s, to), nil
 }
 
-// respelled reports whether a name is another spelling of the source, in the same folder. Such
-// names exist on file systems that ignore case. A hard link is not another spelling.
+// respelled reports whether base in dir is another spelling of the name of from, which fi
+// describes. File systems that ignore case accept several spellings of one name. A hard link is a
+// different name, not another spelling.
 func (s *Server) respelled(from place, fi fs.FileInfo, dir *os.Root, base string) bool {
 	old, err := dir.Lstat(base)
 	if err != nil || !os.SameFile(old, fi) || path.Base(from.rel) == base {
@@ -131,7 +133,7 @@ func (s *Server) respelled(from place, fi fs.FileInfo, dir *os.Root, base string
 	return err == nil && !found
 }
 
-// syncParent syncs the folder of a place, so that its entries survive a crash.
+// syncParent syncs the folder that contains at, so that changes of its entries survive a crash.
 func (s *Server) syncParent(at place) {
 	parent, _ := at.parent(s)
 	if dir, err := s.folder(parent); err == nil {
@@ -140,7 +142,8 @@ func (s *Server) syncParent(at place) {
 	}
 }
 
-// tidy removes empty folders from an entry of the undo folder.
+// tidy removes empty parent folders of p if p is in the undo folder. It is called after the entry p
+// was moved out of the undo folder.
 func (p place) tidy() {
 	if !p.inUndo() {
 		return
@@ -192,8 +195,8 @@ func (s *Server) pair(source, destination string, follow bool) (from place, fi f
 	return from, fi, to, nil
 }
 
-// free checks that the destination may be replaced by the source. It returns the file that already
-// exists at the destination, or nil. The result is reliable only while the caller holds
+// free checks whether the source may replace the file at the destination. It returns this file, or
+// nil if the destination does not exist. The result is reliable only while the caller holds
 // root.changing.
 func (s *Server) free(dir *os.Root, base string, to place, source fs.FileInfo, overwrite bool) (fs.FileInfo, error) {
 	old, err := dir.Lstat(base)

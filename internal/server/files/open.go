@@ -9,7 +9,7 @@ import (
 	"strconv"
 )
 
-// Types of entries, as answers name them.
+// Types of entries, as they appear in results.
 const (
 	typeFile    = "file"
 	typeFolder  = "folder"
@@ -29,8 +29,8 @@ func typeOf(m fs.FileMode) string {
 	return typeOther
 }
 
-// regular opens a regular file to read. It opens nothing else, because opening a pipe may wait and
-// opening a device may have an effect.
+// regular opens a regular file for reading. It opens nothing else, because opening a pipe may block
+// and opening a device may have side effects.
 func (s *Server) regular(at place) (*os.File, fs.FileInfo, error) {
 	rel := filepath.FromSlash(at.rel)
 	fi, err := at.dir.Stat(rel)
@@ -45,7 +45,7 @@ func (s *Server) regular(at place) (*os.File, fs.FileInfo, error) {
 		return nil, nil, s.failed("read", at, err)
 	}
 	if fi, err = f.Stat(); err == nil {
-		err = onlyFile(at, fi) // somebody may have replaced the file
+		err = onlyFile(at, fi) // somebody may have replaced the file after the first check
 	}
 	if err != nil {
 		_ = f.Close()
@@ -54,7 +54,7 @@ func (s *Server) regular(at place) (*os.File, fs.FileInfo, error) {
 	return f, fi, nil
 }
 
-// onlyFile refuses everything but regular files.
+// onlyFile returns an error unless fi describes a regular file.
 func onlyFile(at place, fi fs.FileInfo) error {
 	switch typeOf(fi.Mode()) {
 	case typeFile:
@@ -68,11 +68,11 @@ func onlyFile(at place, fi fs.FileInfo) error {
 	return refuse("use the path of a file", "%s is a device, a pipe or a socket, which this server never opens", quote(at.name))
 }
 
-// folder opens a folder. The result stays the same folder, even if its path later leads to another
-// folder.
+// folder opens a folder. The result keeps referring to this folder, even if another folder later
+// gets its path.
 func (s *Server) folder(at place) (*os.Root, error) {
-	// The dot makes the system refuse anything but a folder instead of opening it. Opening a pipe
-	// would wait.
+	// Because of the dot, the operating system returns an error if the path is not a folder.
+	// Without the dot, it would open a pipe, which may block.
 	dir, err := at.dir.OpenRoot(filepath.FromSlash(at.rel) + string(filepath.Separator) + ".")
 	if err != nil {
 		if fi, e := at.dir.Stat(filepath.FromSlash(at.rel)); e == nil && !fi.IsDir() {
@@ -83,8 +83,8 @@ func (s *Server) folder(at place) (*os.Root, error) {
 	return dir, nil
 }
 
-// eachName calls f with groups of names of a folder, in the order of the file system. f may
-// keep the names but not the slice.
+// eachName calls f with groups of the names in dir, in the order of the file system. f may keep the
+// names but not the slice.
 func eachName(dir *os.Root, f func(names []string) error) error {
 	d, err := dir.OpenFile(".", openFolder, 0)
 	if err != nil {

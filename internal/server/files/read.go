@@ -15,13 +15,13 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
-// Bounds of one answer of read_file.
+// Limits of one result of read_file.
 const (
 	readUsual    = 128 << 10 // bytes of the file
 	readMost     = 1 << 20   // bytes of the file
 	linesUsual   = 2000
 	linesMost    = 100_000
-	pictureMost  = 4 << 20 // bytes of a file that is sent as an image
+	pictureMost  = 4 << 20 // the maximum size of a file that is sent as an image, in bytes
 	scanningStep = 256 << 10
 )
 
@@ -101,13 +101,13 @@ func (s *Server) read(ctx context.Context, _ *mcp.CallToolRequest, in readIn) (*
 			})
 		}
 	default:
-		res = nil // the SDK puts the structured result into a text
+		res = nil // the SDK then sends the structured result as a text
 	}
 	return res, out, nil
 }
 
-// readPart reads the part of a file that the arguments select. picture has the bytes of a file that
-// is sent as an image.
+// readPart reads the part of a file that the arguments select. If the file is sent as an image,
+// picture contains the bytes of the file.
 func readPart(ctx context.Context, f *os.File, fi fs.FileInfo, in readIn) (out readOut, picture []byte, err error) {
 	head, err := headOf(f)
 	if err != nil {
@@ -186,7 +186,7 @@ func readPart(ctx context.Context, f *os.File, fi fs.FileInfo, in readIn) (out r
 			raw, atEnd = raw[:k], false
 		} else if !atEnd {
 			if k := cs.lastLine(raw); k > 0 {
-				raw = raw[:k] // keep only the whole lines, if raw has any
+				raw = raw[:k] // keep only whole lines, if raw contains at least one
 			}
 		}
 	}
@@ -209,7 +209,7 @@ func readPart(ctx context.Context, f *os.File, fi fs.FileInfo, in readIn) (out r
 	return out, nil, nil
 }
 
-// headOf returns the first bytes of a file.
+// headOf returns up to headSize bytes from the beginning of a file.
 func headOf(f *os.File) ([]byte, error) {
 	head := make([]byte, headSize)
 	n, err := f.ReadAt(head, 0)
@@ -219,8 +219,9 @@ func headOf(f *os.File) ([]byte, error) {
 	return head[:n], nil
 }
 
-// trim returns the part of raw that begins and ends with whole characters and has at most limit
-// bytes. start is the position of raw in the file.
+// trim returns the bounds of the longest part raw[from:to] that contains only whole characters and
+// has at most limit bytes. start is the position of raw in the file. atEnd means that raw reaches
+// the end of the file.
 func (c charset) trim(raw []byte, start int64, limit int, atEnd bool) (from, to int) {
 	to = min(limit, len(raw))
 	if c.name == "" {
@@ -231,12 +232,12 @@ func (c charset) trim(raw []byte, start int64, limit int, atEnd bool) (from, to 
 			from = min(1, to)
 		}
 		if from+2 <= to && c.word(raw[from:])&0xfc00 == 0xdc00 {
-			from += 2 // the second half of a surrogate pair
+			from += 2 // skip the second half of a surrogate pair
 		}
 		if !atEnd {
 			to -= (to - from) % 2
 			if to-2 >= from && c.word(raw[to-2:])&0xfc00 == 0xd800 {
-				to -= 2 // the first half of a surrogate pair
+				to -= 2 // leave out the first half of a surrogate pair
 			}
 		}
 		return from, to
@@ -252,7 +253,7 @@ func (c charset) trim(raw []byte, start int64, limit int, atEnd bool) (from, to 
 	return from, to
 }
 
-// nextEnd returns the position after the first line end in raw, or 0.
+// nextEnd returns the position after the first line end in raw, or 0 if raw has no line end.
 func (c charset) nextEnd(raw []byte) int {
 	if c.unit() == 1 {
 		return bytes.IndexByte(raw, '\n') + 1
@@ -265,7 +266,7 @@ func (c charset) nextEnd(raw []byte) int {
 	return 0
 }
 
-// firstLines returns the length of the first n lines of raw.
+// firstLines returns the length in bytes of the first n lines of raw.
 func (c charset) firstLines(raw []byte, n int64) int {
 	at := 0
 	for ; n > 0; n-- {
@@ -278,7 +279,7 @@ func (c charset) firstLines(raw []byte, n int64) int {
 	return at
 }
 
-// lastLine returns the position after the last line end in raw, or 0.
+// lastLine returns the position after the last line end in raw, or 0 if raw has no line end.
 func (c charset) lastLine(raw []byte) int {
 	if c.unit() == 1 {
 		return bytes.LastIndexByte(raw, '\n') + 1
@@ -305,8 +306,9 @@ func (c charset) count(raw []byte) int64 {
 	return n
 }
 
-// skipLines skips n lines of a file from the position at. It returns the position after these
-// lines, and the number of line ends that it found. If the file has too few, found is less than n.
+// skipLines skips n lines of a file, beginning at the position at. It returns the position after
+// these lines, and the number of lines that it skipped. This number is less than n if the file has
+// too few lines.
 func skipLines(ctx context.Context, f *os.File, at, n int64, cs charset) (_, found int64, err error) {
 	buf := make([]byte, scanningStep)
 	for found < n {
@@ -333,7 +335,7 @@ func skipLines(ctx context.Context, f *os.File, at, n int64, cs charset) (_, fou
 }
 
 // tail returns the position at which the last n lines of a file begin. A line end at the end of the
-// file belongs to the last line.
+// file does not begin another line.
 func tail(ctx context.Context, f *os.File, size, n int64, cs charset) (int64, error) {
 	begin := int64(cs.bom)
 	end := size - (size-begin)%cs.unit()

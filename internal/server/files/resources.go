@@ -13,7 +13,7 @@ import (
 )
 
 // resourceMost is the size in bytes of the largest file that a resource returns. namesMost is the
-// largest number of names that a resource lists for a folder.
+// maximum number of names that the resource of a folder lists.
 const (
 	resourceMost = 1 << 20
 	namesMost    = 1000
@@ -35,7 +35,7 @@ func (s *Server) addResources() {
 	}, s.readResource)
 }
 
-// readResource returns a file, or the names in a folder.
+// readResource returns the content of a file, or the names in a folder.
 func (s *Server) readResource(ctx context.Context, req *mcp.ReadResourceRequest) (*mcp.ReadResourceResult, error) {
 	uri := req.Params.URI
 	done, err := s.begin(ctx, false)
@@ -80,7 +80,7 @@ func (s *Server) readResource(ctx context.Context, req *mcp.ReadResourceRequest)
 	if cs.name != "" {
 		if text, ok := cs.decode(raw[cs.bom:]); ok {
 			if c.Text = text; text == "" {
-				c.Blob = []byte{} // send an empty blob, because the SDK leaves out an empty text
+				c.Blob = []byte{} // an empty blob, because the SDK leaves out an empty text
 			}
 			return &mcp.ReadResourceResult{Contents: []*mcp.ResourceContents{c}}, nil
 		}
@@ -90,7 +90,7 @@ func (s *Server) readResource(ctx context.Context, req *mcp.ReadResourceRequest)
 	return &mcp.ReadResourceResult{Contents: []*mcp.ResourceContents{c}}, nil
 }
 
-// names returns the names in a folder, one on each line, with a slash after folders.
+// names returns the names in a folder, one on each line. A slash follows the name of a folder.
 func (s *Server) names(ctx context.Context, at place) (string, error) {
 	dir, err := s.folder(at)
 	if err != nil {
@@ -125,7 +125,7 @@ func (s *Server) names(ctx context.Context, at place) (string, error) {
 	return b.String(), nil
 }
 
-// invalid makes a refusal an error of the protocol.
+// invalid turns a refusal into a JSON-RPC error. It returns other errors unchanged.
 func invalid(err error) error {
 	var r *refusal
 	if errors.As(err, &r) {
@@ -134,7 +134,7 @@ func invalid(err error) error {
 	return err
 }
 
-// subscribe begins to watch the file or folder that a client subscribes to.
+// subscribe begins to watch the file or folder to which a client subscribes.
 func (s *Server) subscribe(ctx context.Context, req *mcp.SubscribeRequest) error {
 	at, err := s.ofURI(req.Params.URI)
 	if err != nil {
@@ -144,7 +144,8 @@ func (s *Server) subscribe(ctx context.Context, req *mcp.SubscribeRequest) error
 	return invalid(err)
 }
 
-// unsubscribe ends a subscription. The watch itself ends later, if no client uses it any more.
+// unsubscribe removes the subscription of a URI. The watch of the file or folder ends later, when
+// nothing uses it any more.
 func (s *Server) unsubscribe(_ context.Context, req *mcp.UnsubscribeRequest) error {
 	at, err := s.ofURI(req.Params.URI)
 	if err != nil {

@@ -15,30 +15,31 @@ import (
 
 // Bounds of paths.
 const (
-	maxPath      = 4096 // bytes of a path in an argument
-	maxLinkSteps = 40   // symlinks that one path may follow, as Linux does
+	maxPath      = 4096 // the maximum length of a path in an argument, in bytes
+	maxLinkSteps = 40   // the maximum number of symlinks that the server follows for one path; Linux has the same limit
 )
 
-// root is one folder that the user named.
+// root is a folder that the user allows the server to use.
 type root struct {
-	name string   // the beginning of paths on a server with several roots
-	abs  string   // the absolute path that the user named
+	name string   // on a server with several roots, the first element of each path in this root
+	abs  string   // the path that the user gave, made absolute
 	real string   // abs without symlinks
 	dir  *os.Root // confines every access
 
-	number int // the position among the roots; locks are taken in this order
+	number int // the position in Server.roots; a call that changes two roots locks them in this order
 
-	changing chan struct{} // holds one value while a call changes files in the root
+	changing chan struct{} // a lock: contains one value while a call changes files in the root
 }
 
 // place is a path within a root.
 type place struct {
 	*root
-	rel  string // with slashes; "." is the root itself
-	name string // the path as the client writes it
+	rel  string // the path relative to the root, with slashes; "." is the root itself
+	name string // the path in the form that clients use
 }
 
-// openRoots opens the folders. It closes them again if one of them cannot be opened.
+// openRoots opens the folders as roots. If openRoots returns an error, it has closed all of them
+// again.
 func openRoots(folders []string) (_ []*root, err error) {
 	var roots []*root
 	defer func() {
@@ -80,8 +81,8 @@ func openRoots(folders []string) (_ []*root, err error) {
 
 var errNotFolder = errors.New("not a folder")
 
-// apart refuses two roots if one contains the other. A file in both would have two paths, and a
-// move from one path to the other would remove the file.
+// apart returns an error if two roots are the same folder, or if one contains the other. Otherwise,
+// one file could have two paths, and a move from one path to the other would delete the file.
 func apart(a, b *root) error {
 	same := func(dir string, r *root) bool {
 		x, err1 := os.Stat(dir)
@@ -106,7 +107,8 @@ func apart(a, b *root) error {
 	return nil
 }
 
-// gone reports whether somebody deleted the root. A root that was moved still works.
+// gone reports whether somebody deleted the root: its path does not exist any more, and the open
+// folder has no entries. A root that was only moved still has its entries.
 func (r *root) gone() bool {
 	if _, err := os.Stat(r.real); !errors.Is(err, fs.ErrNotExist) || r.real == "" {
 		return false
@@ -119,10 +121,10 @@ func (r *root) gone() bool {
 	return empty
 }
 
-// freeName returns a name for a root that no other root has.
+// freeName returns a name that no root in roots has: base, or base with a number.
 func freeName(roots []*root, base string) string {
 	if base == string(filepath.Separator) || base == "." || strings.ContainsRune(base, filepath.Separator) {
-		base = "root" // the top of a volume
+		base = "root" // the top folder of a volume has no name
 	}
 	name := base
 	for n := 2; ; n++ {
@@ -137,8 +139,9 @@ func freeName(roots []*root, base string) string {
 	}
 }
 
-// find returns the place that a path of a client names. If a server has several roots and the path
-// names the list of these roots, all is true and the place is empty. find does not use the disk.
+// find returns the place for a path from a client. If the server has several roots and the path is
+// ".", the client means the list of roots. find then returns an empty place, and all is true. find
+// does not access the disk.
 func (s *Server) find(p string) (_ place, all bool, err error) {
 	if len(p) > maxPath {
 		return place{}, false, refuse("use a shorter path", "the path has %d bytes, and the limit is %d", len(p), maxPath)
@@ -184,8 +187,9 @@ func (s *Server) find(p string) (_ place, all bool, err error) {
 	return place{}, false, refuse("begin the path with the name of a root: "+s.rootNames(), "%s does not begin with the name of a root", quote(p))
 }
 
-// absolute returns the place of an absolute path. If several roots contain the path as it is
-// written, absolute uses the root with the longest path.
+// absolute returns the place for an absolute path. It compares the text of the path with the paths
+// of the roots, and does not follow symlinks. If the paths of several roots match, absolute uses
+// the longest.
 func (s *Server) absolute(p string) (place, bool, error) {
 	p = path.Clean(p)
 	var found *root
@@ -207,8 +211,8 @@ func (s *Server) absolute(p string) (place, bool, error) {
 	return place{root: found, rel: rel, name: s.display(found, rel)}, false, nil
 }
 
-// below returns the path of p relative to base, if p is base or below it. base and p are clean, and
-// their separator is a slash, on Windows too.
+// below returns the path of p relative to base. It returns false if p is neither base nor a path
+// below base. Both paths must be clean and use slashes, even on Windows.
 func below(base, p string) (string, bool) {
 	same := func(a, b string) bool { return a == b }
 	if runtime.GOOS == "windows" {
@@ -224,8 +228,8 @@ func below(base, p string) (string, bool) {
 	return "", false
 }
 
-// clean returns a relative path without empty, "." and ".." elements. It returns false if the
-// path leads above its beginning at any point.
+// clean removes the empty elements, the "." elements and the ".." elements of a relative path. It
+// returns false if a ".." leads above the start of the path.
 func clean(p string) (string, bool) {
 	var out []string
 	for _, e := range strings.Split(p, "/") {
@@ -246,8 +250,8 @@ func clean(p string) (string, bool) {
 	return strings.Join(out, "/"), true
 }
 
-// checkNames refuses paths that the system would not treat as paths below a folder: on
-// Windows, names of devices, of streams and of volumes.
+// checkNames returns an error if rel contains a reserved name. The operating system would not look
+// for such a name below the root. Windows reserves the names of devices, streams and volumes.
 func checkNames(rel string) error {
 	if filepath.IsLocal(filepath.FromSlash(rel)) {
 		return nil
@@ -255,7 +259,7 @@ func checkNames(rel string) error {
 	return refuse("use another name", "%s contains a name that this system reserves", quote(rel))
 }
 
-// display returns a place as clients write it.
+// display returns the path that clients use for rel in the root r.
 func (s *Server) display(r *root, rel string) string {
 	switch {
 	case len(s.roots) == 1:
@@ -266,7 +270,7 @@ func (s *Server) display(r *root, rel string) string {
 	return r.name + "/" + rel
 }
 
-// one returns the place of a path that must not name the list of roots.
+// one returns the place for a path, and an error if the path means the list of roots.
 func (s *Server) one(p string) (place, error) {
 	at, all, err := s.find(p)
 	if err == nil && all {
@@ -292,7 +296,7 @@ func (s *Server) rootNames() string {
 	return strings.Join(names, ", ")
 }
 
-// child returns the place of an entry of a folder.
+// child returns the place of one entry of the folder p.
 func (p place) child(s *Server, name string) place {
 	rel := name
 	if p.rel != "." {
@@ -307,7 +311,7 @@ func (p place) parent(s *Server) (place, string) {
 	return place{root: p.root, rel: rel, name: s.display(p.root, rel)}, path.Base(p.rel)
 }
 
-// local returns the path of p on this machine.
+// local returns the absolute path of p in the form of the operating system.
 func (p place) local() string { return filepath.Join(p.abs, filepath.FromSlash(p.rel)) }
 
 // uri returns the file URI of p.
@@ -319,7 +323,7 @@ func (p place) uri() string {
 	return (&url.URL{Scheme: "file", Path: l}).String()
 }
 
-// ofURI returns the place of a file URI.
+// ofURI returns the place for a file URI.
 func (s *Server) ofURI(uri string) (place, error) {
 	u, err := url.Parse(uri)
 	if err != nil || u.Scheme != "file" || u.Host != "" && u.Host != "localhost" || u.RawQuery != "" || u.Fragment != "" || u.Path == "" {
@@ -336,10 +340,10 @@ func (s *Server) ofURI(uri string) (place, error) {
 	return at, err
 }
 
-// resolve follows the symlinks of a place as far as the place exists, and returns the place without
-// them. If last is false, it does not follow the last element. It refuses symlinks that lead
-// outside. This check alone protects nothing, because somebody may replace a folder at any time.
-// os.Root confines every access.
+// resolve returns at with each symlink replaced by its target. If last is false, a symlink in the
+// last element stays. resolve returns an error for a symlink that is absolute or leads outside the
+// root. Security does not depend on this check, because somebody may replace a folder at any time.
+// os.Root confines every access to the root.
 func (s *Server) resolve(at place, last bool) (place, error) {
 	rest := strings.Split(at.rel, "/")
 	done := "."

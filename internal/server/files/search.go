@@ -25,14 +25,14 @@ import (
 const (
 	foundUsual   = 100
 	foundMost    = 1000
-	searchMost   = 1_000_000        // entries that a search examines
-	searchTime   = 50 * time.Second // shorter than the usual timeout of a client
-	searchDepth  = 64               // levels of folders below the searched one
-	linesPerFile = 5                // lines of one file that are shown
-	searchLine   = 1 << 20          // bytes of a line that one match searches
-	searchSteps  = 20_000_000       // steps of one match: less than a second
-	clockSteps   = 10_000_000       // steps of matches between two looks at the clock
-	sortMost     = 20_000           // names of one folder that are sorted
+	searchMost   = 1_000_000        // the maximum number of entries that a search examines
+	searchTime   = 50 * time.Second // the maximum duration of a search; shorter than the usual timeout of a client
+	searchDepth  = 64               // the maximum depth of folders below the searched folder
+	linesPerFile = 5                // the maximum number of lines of one file in the result
+	searchLine   = 1 << 20          // the maximum number of bytes of a line that one match searches
+	searchSteps  = 20_000_000       // the maximum number of steps of one match; they take less than a second
+	clockSteps   = 10_000_000       // the number of steps after which a search checks the time
+	sortMost     = 20_000           // the number of names after which a search sorts and examines them
 	progressStep = 500 * time.Millisecond
 )
 
@@ -64,7 +64,7 @@ type result struct {
 	Lines    []matched `json:"lines,omitempty" jsonschema:"The first lines that match content."`
 }
 
-// matched is one line that matches.
+// matched is one line of a file that matches the content of the search.
 type matched struct {
 	Line int64  `json:"line" jsonschema:"The number of the line; the first is 1."`
 	Text string `json:"text" jsonschema:"The part of the line around the match."`
@@ -81,20 +81,20 @@ func (s *Server) addSearch() {
 	}, s.search)
 }
 
-// search is one search.
+// search is the state of one call of search_files.
 type search struct {
 	*Server
 	ctx      context.Context
 	in       searchIn
 	name     func(rel string) bool
-	content  *pattern.Pattern // nil if the search has no text to find
-	steps    int64            // steps of matches since the last look at the clock
+	content  *pattern.Pattern // nil if the search does not look at content
+	steps    int64            // the number of steps of matches since the last check of the time
 	out      searchOut
 	deadline time.Time
 	report   func(done int, message string)
 }
 
-// errStopped ends a search at one of its limits.
+// errStopped ends a search that has reached a limit.
 var errStopped = errors.New("stopped")
 
 func (s *Server) search(ctx context.Context, req *mcp.CallToolRequest, in searchIn) (*mcp.CallToolResult, searchOut, error) {
@@ -140,7 +140,8 @@ func (s *Server) search(ctx context.Context, req *mcp.CallToolRequest, in search
 	return nil, run.out, nil
 }
 
-// contentExpr returns the expression that a line must match.
+// contentExpr returns the expression that a line must match, or nil if the search does not look at
+// content.
 func contentExpr(in searchIn) (*pattern.Pattern, error) {
 	if in.Content == "" {
 		return nil, nil
@@ -165,7 +166,8 @@ func contentExpr(in searchIn) (*pattern.Pattern, error) {
 	return re, nil
 }
 
-// folder searches one folder. rel is its path below the searched folder.
+// folder searches the folder at. rel is the path of this folder relative to the folder where the
+// search began.
 func (r *search) folder(at place, dir *os.Root, rel string, depth int) error {
 	var names []string
 	each := func() error {
@@ -199,7 +201,7 @@ func (r *search) folder(at place, dir *os.Root, rel string, depth int) error {
 	return nil
 }
 
-// entry examines one entry of a folder. If the entry is a folder, it is searched.
+// entry examines one entry of a folder. If the entry is a folder, entry also searches that folder.
 func (r *search) entry(at place, dir *os.Root, name, rel string, depth int) error {
 	if err := r.ctx.Err(); err != nil {
 		return err
@@ -256,14 +258,14 @@ func (r *search) stopped(why string) error {
 	return errStopped
 }
 
-// late reports whether the time of the search is over.
+// late checks the time, and reports whether the deadline of the search has passed.
 func (r *search) late() bool {
 	r.steps = 0
 	return r.now().After(r.deadline)
 }
 
-// spend counts steps of a match, and looks at the clock now and then. It reports whether the time of
-// the search is over.
+// spend counts steps of matches, and checks the time after each clockSteps steps. It reports
+// whether the deadline of the search has passed.
 func (r *search) spend(steps int64) bool {
 	r.steps += steps
 	return r.steps >= clockSteps && r.late()
@@ -273,7 +275,8 @@ func (r *search) outOfTime() error {
 	return r.stopped(fmt.Sprintf("The search took %s. Search a smaller folder.", searchTime))
 }
 
-// lines returns the first lines of a file that match. It skips files that are not text.
+// lines returns the first lines of a file that match, at most linesPerFile. It skips files that are
+// not text.
 func (r *search) lines(at place, dir *os.Root, name string) ([]matched, error) {
 	f, _, err := r.regular(place{root: &root{dir: dir}, rel: name, name: at.name})
 	if err != nil {
@@ -297,7 +300,7 @@ func (r *search) lines(at place, dir *os.Root, name string) ([]matched, error) {
 	var found []matched
 	var line []byte
 	number := int64(1)
-	most := min(searchLine, searchSteps/r.content.Size()) // a running match cannot be stopped
+	most := min(searchLine, searchSteps/r.content.Size()) // the maximum bytes of one match, because a running match cannot be stopped
 	in := bufio.NewReaderSize(f, min(64<<10, most))
 	for {
 		if err := r.ctx.Err(); err != nil {
