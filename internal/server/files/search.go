@@ -317,7 +317,7 @@ func (r *search) lines(at place, dir *os.Root, name string) ([]matched, error) {
 			}
 		}
 		if err != nil {
-			return found, nil // the file has ended or became unreadable
+			return found, nil // the file has ended, or cannot be read any more
 		}
 		if end {
 			number++
@@ -328,9 +328,9 @@ func (r *search) lines(at place, dir *os.Root, name string) ([]matched, error) {
 	}
 }
 
-// nextPart returns the next line with its end. If the line is longer than the limit most, nextPart
-// returns a part of the line, which can exceed the limit by at most the size of in's buffer. end is
-// true if the line ends with this part.
+// nextPart returns the next line, including its line end. If the line has more than most bytes,
+// nextPart returns only the beginning, which can have up to one buffer of in more than most bytes.
+// end is true if the returned part ends with a line end.
 func nextPart(in *bufio.Reader, cs charset, line []byte, most int) (_ []byte, end bool, err error) {
 	for len(line) < most || int64(len(line))%cs.unit() != 0 {
 		part, err := in.ReadSlice('\n')
@@ -344,7 +344,7 @@ func nextPart(in *bufio.Reader, cs charset, line []byte, most int) (_ []byte, en
 		if cs.unit() == 1 {
 			return line, true, nil
 		}
-		if len(line)%2 != 0 { // the byte is the first half of a code unit
+		if len(line)%2 != 0 { // the byte is the first half of a UTF-16 code unit
 			b, err := in.ReadByte()
 			if err != nil {
 				return line, false, err
@@ -358,7 +358,7 @@ func nextPart(in *bufio.Reader, cs charset, line []byte, most int) (_ []byte, en
 	return line, false, nil
 }
 
-// around returns the part of a line around a match.
+// around returns the part of a line that surrounds a match.
 func around(text string, span []int) string {
 	const before, most = 60, 240
 	text = string(bytes.TrimRight([]byte(text), "\r\n"))

@@ -17,16 +17,16 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/work"
 )
 
-// Bounds of a server. maxLong calls, together with the waitersMost calls that wait for changes,
-// leave two of the maxRunning places for other calls.
+// Limits of a Server. maxLong long calls and waitersMost calls that wait for changes leave two of
+// the maxRunning places for other calls.
 const (
-	maxRunning     = 16  // calls that run at the same time
-	maxWaiting     = 256 // calls that wait until another call ends
-	maxLong        = 6   // searches, copies and moves that run at the same time
-	maxLongWaiting = 256 // searches, copies and moves that wait until another of them ends
+	maxRunning     = 16  // the maximum number of calls that run at the same time
+	maxWaiting     = 256 // the maximum number of calls that wait until another call ends
+	maxLong        = 6   // the maximum number of long calls (searches, copies and moves) that run at the same time
+	maxLongWaiting = 256 // the maximum number of long calls that wait until another long call ends
 )
 
-// Prefix is put before the name of each tool if Options.Prefixed is set.
+// Prefix is the beginning of the name of each tool if Options.Prefixed is set.
 const Prefix = "filesystem."
 
 // Options are the settings of a Server.
@@ -39,29 +39,30 @@ type Options struct {
 	Prefixed bool
 	// Version is the version that the server reports.
 	Version string
-	// Undo bounds the undo folder of each root. Without a size nothing is kept.
+	// Undo limits the undo folder of each root. If its size is 0, the server keeps no replaced or
+	// deleted files.
 	Undo Undo
-	// Poll is the pause between two looks at a watched folder. Zero means one second.
+	// Poll is the pause between two checks of a watched folder. Zero means one second.
 	Poll time.Duration
 }
 
-// Server serves the files of some folders. Close releases them.
+// Server serves the files of some folders. Close closes the folders.
 type Server struct {
 	o     Options
 	roots []*root
 	mcp   *mcp.Server
 
-	schemas map[string]*jsonschema.Schema // of the arguments, by tool; fixed after Open
+	schemas map[string]*jsonschema.Schema // the schemas of the arguments of each tool, by its name; not changed after Open
 
 	calls *tools.Gate // all calls
-	long  *tools.Gate // searches, copies and moves, which pass calls too
+	long  *tools.Gate // searches, copies and moves, which also count in calls
 	now   func() time.Time
 
-	// Tests replace these.
+	// Only tests set these fields.
 	filling  func(io.Writer) io.Writer // makes writes fail; nil outside tests
-	keeping  func() error              // makes a new entry of the undo folder fail; nil outside tests
-	apart    bool                      // moves as if each entry were on a disk of its own
-	volatile bool                      // leaves out the waits for the disk
+	keeping  func() error              // makes it fail to add an entry to the undo folder; nil outside tests
+	apart    bool                      // true: move_file treats each entry as if it were on another disk
+	volatile bool                      // true: the server does not wait until data is on the disk
 
 	ctx   context.Context // ends with Close
 	stop  context.CancelFunc
@@ -69,7 +70,7 @@ type Server struct {
 	watch watching
 }
 
-// Open opens the roots and makes the tools.
+// Open creates a Server: it opens the roots, and registers the tools and the resources.
 func Open(o Options) (*Server, error) {
 	roots, err := openRoots(o.Roots)
 	if err != nil {
@@ -94,10 +95,10 @@ func Open(o Options) (*Server, error) {
 	return s, nil
 }
 
-// guard refuses requests that the SDK does not handle correctly. If the server lacks a capability,
-// the SDK would answer the methods of this capability with empty lists. If a URI has a character
-// that is not printable, the SDK cannot repeat the URI and would end the conversation. guard also
-// explains wrong arguments.
+// guard rejects requests that the SDK does not handle correctly. The server declares no capability
+// for prompts or logging, but the SDK would answer requests for them without an error. If a URI has
+// a character that is not printable, the SDK would end the conversation. guard also rewrites the
+// errors for wrong tool arguments; see explain.
 func (s *Server) guard(next mcp.MethodHandler) mcp.MethodHandler {
 	return func(ctx context.Context, method string, req mcp.Request) (mcp.Result, error) {
 		switch method {
@@ -119,7 +120,7 @@ func (s *Server) guard(next mcp.MethodHandler) mcp.MethodHandler {
 	}
 }
 
-// Close ends the watches and closes the roots. It waits for the goroutines of the server.
+// Close ends the watches, waits for the goroutines of the server, and closes the roots.
 func (s *Server) Close() error {
 	s.stop()
 	s.group.Wait()
@@ -130,12 +131,13 @@ func (s *Server) Close() error {
 	return errors.Join(errs...)
 }
 
-// Serve answers one client, whose messages come from in, until in or ctx ends.
+// Serve serves one client until in ends or ctx ends. It reads the messages of the client from in,
+// and writes the messages for the client to out.
 func (s *Server) Serve(ctx context.Context, in io.Reader, out io.Writer) error {
 	return lines.Serve(ctx, s.mcp, in, out)
 }
 
-// instructions tells a model what the server does.
+// instructions returns a text that tells a model what the server does.
 func (s *Server) instructions() string {
 	text := "This server reads and changes files in one folder. Paths are relative to it; . is the folder itself."
 	if len(s.roots) > 1 {
@@ -154,17 +156,18 @@ func (s *Server) instructions() string {
 type tool struct {
 	name, title, description string
 
-	long        bool // a call may take long, so few of them run at the same time
+	long        bool // a call can take long, so fewer of these calls may run at the same time
 	writes      bool // the tool changes files
 	destroys    bool // the tool may replace or remove files
 	idempotent  bool // a second call with the same arguments changes nothing
-	confirm     bool // a client with confirmations should ask its user first
-	undo        bool // a change by the tool can be undone
+	confirm     bool // clients that support confirmations should ask the user before a call
+	undo        bool // what a call changes can be undone
 	restrictIn  func(map[string]*jsonschema.Schema)
 	restrictOut func(map[string]*jsonschema.Schema)
 }
 
-// add registers a tool. A tool that writes is left out if the server is read-only.
+// add registers t with the handler run. If the server is read-only, add leaves out a tool that
+// changes files.
 func add[In, Out any](s *Server, t tool, run func(context.Context, *mcp.CallToolRequest, In) (*mcp.CallToolResult, Out, error)) {
 	if t.writes && s.o.ReadOnly {
 		return
@@ -196,8 +199,8 @@ func add[In, Out any](s *Server, t tool, run func(context.Context, *mcp.CallTool
 	})
 }
 
-// begin waits until a call may run. It returns a function, which must be called when the call ends.
-// The limits on long calls that run and wait leave room for other calls.
+// begin waits until a call may run. The caller must call end when the call has ended. A long call
+// also waits for a place in s.long, so that long calls leave places for other calls.
 func (s *Server) begin(ctx context.Context, long bool) (end func(), err error) {
 	endLong := func() {}
 	if long {
@@ -213,7 +216,7 @@ func (s *Server) begin(ctx context.Context, long bool) (end func(), err error) {
 	return func() { endCall(); endLong() }, nil
 }
 
-// crowded turns the error of a full gate into a refusal. It returns other errors unchanged.
+// crowded turns a *tools.FullError into a refusal. It returns other errors unchanged.
 func crowded(err error) error {
 	var full *tools.FullError
 	if errors.As(err, &full) {
@@ -234,16 +237,17 @@ func (s *Server) addTools() {
 	s.addDelete()
 }
 
-// integers sets the bounds of an integer argument.
+// integers sets the minimum and the maximum of an integer.
 func integers(p *jsonschema.Schema, least, most float64) {
 	p.Minimum, p.Maximum = &least, &most
 }
 
-// exactMost is the largest integer that every client can send exactly.
+// exactMost is the largest integer argument. A client that stores numbers as float64 can send all
+// integers up to 2^53 exactly.
 const exactMost = 1 << 53
 
-// words sets the values that a text argument may have.
+// words sets the values that p allows.
 func words(p *jsonschema.Schema, values ...any) { p.Enum = values }
 
-// stamp is the format of times in answers.
+// stamp returns t as it appears in results: in UTC, with milliseconds.
 func stamp(t time.Time) string { return t.UTC().Format("2006-01-02T15:04:05.000Z") }

@@ -9,7 +9,7 @@ import (
 	"unicode/utf8"
 )
 
-// Encodings of text, as arguments and answers name them.
+// Encodings of text, as they appear in arguments and results.
 const (
 	utf8Plain  = "utf-8"
 	utf8Marked = "utf-8-bom"
@@ -17,20 +17,20 @@ const (
 	utf16More  = "utf-16be" // big endian
 )
 
-// Line ends of a text.
+// Kinds of line ends, as they appear in arguments and results.
 const (
 	endsLF    = "lf"
 	endsCRLF  = "crlf"
 	endsMixed = "mixed"
 )
 
-// headSize is the number of bytes that decide whether a file is text.
+// headSize is the number of bytes at the beginning of a file that show whether the file is text.
 const headSize = 8 << 10
 
 // charset is the encoding of a file. The zero value means that the file is not text.
 type charset struct {
 	name string
-	bom  int // bytes of the byte order mark
+	bom  int // the length of the byte order mark in bytes
 }
 
 // unit returns the number of bytes in one code unit.
@@ -55,8 +55,9 @@ func (c charset) word(b []byte) uint16 {
 	return binary.LittleEndian.Uint16(b)
 }
 
-// charsetOf guesses the encoding of a file from its beginning. whole is true if head is all of
-// the file. UTF-16 needs a byte order mark. A NUL means that a file is not text.
+// charsetOf guesses the encoding of a file from head, the beginning of the file. whole means that
+// head is the whole file. A file in UTF-16 must begin with a byte order mark. A file without this
+// mark that contains a NUL byte is not text.
 func charsetOf(head []byte, whole bool) charset {
 	switch {
 	case bytes.HasPrefix(head, []byte("\xef\xbb\xbf")):
@@ -79,7 +80,7 @@ func charsetOf(head []byte, whole bool) charset {
 	return charset{}
 }
 
-// wholeRunes returns the length of b without a rune that is cut off at the end.
+// wholeRunes returns the length of b without an incomplete rune at its end.
 func wholeRunes(b []byte) int {
 	for i := 1; i <= utf8.UTFMax && i <= len(b); i++ {
 		if c := b[len(b)-i]; utf8.RuneStart(c) {
@@ -92,8 +93,8 @@ func wholeRunes(b []byte) int {
 	return len(b)
 }
 
-// decode returns the text of raw bytes. It returns false if raw is not valid in this encoding, so
-// encode returns raw again for every decoded text.
+// decode converts raw, which has no byte order mark, to a string. It returns false if raw is not
+// valid in the encoding c. Otherwise, encode converts the string to exactly raw again.
 func (c charset) decode(raw []byte) (string, bool) {
 	if c.unit() == 1 {
 		return string(raw), utf8.Valid(raw)
@@ -119,7 +120,7 @@ func (c charset) decode(raw []byte) (string, bool) {
 	return b.String(), true
 }
 
-// encode returns the bytes of a text, without a byte order mark.
+// encode converts text to the encoding c, without a byte order mark.
 func (c charset) encode(text string) []byte {
 	if c.unit() == 1 {
 		return []byte(text)
@@ -135,7 +136,7 @@ func (c charset) encode(text string) []byte {
 	return out
 }
 
-// mark returns the byte order mark.
+// mark returns the byte order mark of c, or nil if c has none.
 func (c charset) mark() []byte {
 	switch c.name {
 	case utf8Marked:
@@ -148,7 +149,7 @@ func (c charset) mark() []byte {
 	return nil
 }
 
-// endsOf returns the line ends of a text, or "" if it has none.
+// endsOf returns the kind of line ends in text, or "" if text has no line end.
 func endsOf(text string) string {
 	all, crlf := strings.Count(text, "\n"), strings.Count(text, "\r\n")
 	switch {
@@ -162,7 +163,8 @@ func endsOf(text string) string {
 	return endsMixed
 }
 
-// mimeOf returns the MIME type of a file, from its beginning and its name.
+// mimeOf returns the MIME type of a file. For text, the type depends on the extension in name. For
+// other files, it depends on head, the beginning of the file.
 func mimeOf(name string, head []byte, c charset) string {
 	if c.name == "" {
 		return http.DetectContentType(head)
@@ -190,7 +192,7 @@ func mimeOf(name string, head []byte, c charset) string {
 	return "text/plain"
 }
 
-// isPicture reports whether clients can show the type as an image.
+// isPicture reports whether clients can show files of this MIME type as images.
 func isPicture(mime string) bool {
 	switch mime {
 	case "image/png", "image/jpeg", "image/gif", "image/webp":

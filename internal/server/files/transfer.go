@@ -11,17 +11,16 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
-// remainingMost is the largest number of paths that an answer lists as remaining in the source of a
-// move.
+// remainingMost is the maximum length of transfer.remaining.
 const remainingMost = 100
 
 // transfer moves an entry to another root or disk: it copies the entry, and then removes what it
-// copied. Entries that somebody created or changed meanwhile stay in the source.
+// copied. Entries that somebody created or changed during the move stay in the source.
 type transfer struct {
 	*Server
 	from, to  place
-	dir       *os.Root // the folder of the destination
-	base      string   // the name of the destination
+	dir       *os.Root // the folder that gets the moved entry
+	base      string   // the name of the moved entry in dir
 	overwrite bool
 
 	replaced       *undone
@@ -29,9 +28,10 @@ type transfer struct {
 	remainingCount int
 }
 
-// run copies without a lock, so that other calls can write meanwhile.
+// run moves the entry. It copies without holding root.changing, so that other calls can change
+// files during the copy. It holds the locks of both roots only for the rest of the move.
 func (t *transfer) run(ctx context.Context, req *mcp.CallToolRequest, fi fs.FileInfo) error {
-	old, err := t.free(t.dir, t.base, t.to, fi, t.overwrite) // fail before the copy, not after it
+	old, err := t.free(t.dir, t.base, t.to, fi, t.overwrite) // check before the slow copy; install checks again
 	if err != nil {
 		return err
 	}
@@ -56,13 +56,14 @@ func (t *transfer) run(ctx context.Context, req *mcp.CallToolRequest, fi fs.File
 	return err
 }
 
-// at returns the place of an entry of the source.
+// at returns the place of an entry of the source. rel is relative to the source.
 func (t *transfer) at(rel string) place {
 	rel = path.Join(t.from.rel, rel)
 	return place{root: t.from.root, rel: rel, name: t.display(t.from.root, rel)}
 }
 
-// unchanged reports whether an entry of the source is still what was copied.
+// unchanged reports whether an entry of the source has not changed since it was copied. A folder is
+// unchanged if it is still the same folder, whatever it contains.
 func (t *transfer) unchanged(c copied) bool {
 	fi, err := t.from.dir.Lstat(filepath.FromSlash(t.at(c.rel).rel))
 	if err != nil {
@@ -75,8 +76,8 @@ func (t *transfer) unchanged(c copied) bool {
 	return is == c.mark
 }
 
-// removeSource removes what was copied and is unchanged. It removes only empty folders, so entries
-// that were not copied stay.
+// removeSource removes each copied entry that has not changed since it was copied. It removes only
+// empty folders, so that entries that were not copied stay.
 func (t *transfer) removeSource(all []copied) error {
 	stayed := map[string]bool{}
 	stay := func(rel string) {
@@ -85,8 +86,8 @@ func (t *transfer) removeSource(all []copied) error {
 			t.remaining = append(t.remaining, t.at(rel).name)
 		}
 	}
-	var first error  // the first entry that could not be removed
-	changed := false // whether the copy may lack something that is left of the source
+	var first error  // the error of the first entry that could not be removed
+	changed := false // whether the source may still contain something that the copy does not contain
 	for i := len(all) - 1; i >= 0; i-- {
 		c := all[i]
 		rel := filepath.FromSlash(t.at(c.rel).rel)
@@ -128,8 +129,8 @@ func (t *transfer) removeSource(all []copied) error {
 	return nil
 }
 
-// newIn calls stay for the entries of a folder that are not in stayed. It returns whether the
-// folder has entries, and an error if it could not read the folder.
+// newIn calls stay for each entry of the folder rel that is not in stayed. some is true if the
+// folder has entries. The error is not nil if newIn could not read the folder.
 func (t *transfer) newIn(rel string, stayed map[string]bool, stay func(rel string)) (some bool, err error) {
 	dir, err := t.folder(t.at(rel))
 	if err != nil {
@@ -148,8 +149,8 @@ func (t *transfer) newIn(rel string, stayed map[string]bool, stay func(rel strin
 	return some, err
 }
 
-// changeBoth runs f while no other call changes files in either root. It takes the locks in a fixed
-// order, so that two calls cannot wait for each other.
+// changeBoth runs f while no other call changes files in either root. It locks the roots in the
+// order of their numbers, so that two calls cannot wait for each other.
 func changeBoth(ctx context.Context, a, b *root, f func() error) error {
 	if a == b {
 		return a.change(ctx, f)

@@ -17,41 +17,44 @@ import (
 	"unicode/utf8"
 )
 
-// undoFolder is the folder of a root that keeps the files and folders that calls replaced or
-// deleted. Each entry is a folder with the time, a random part and a size in its name. The kept
-// file or folder has the same path in its entry as it had in the root.
+// undoFolder is the name of the folder in each root that keeps the files and folders that calls
+// replaced or deleted. Each entry of undoFolder is a folder whose name contains a time, a random
+// part and a size. In the entry, the kept file or folder has the same path as it had in the root.
 const undoFolder = ".dragoman-undo"
 
-// prunedMost is the largest number of entries that one call removes to make room on a full disk.
+// prunedMost is the maximum number of entries of an undo folder that one call removes to make room
+// on a full disk.
 const prunedMost = 8
 
-// treeMost is the largest number of entries in a folder that one call may copy, or delete with undo.
+// treeMost is the maximum number of entries, on all levels, of a folder that a call copies, or
+// deletes with undo.
 const treeMost = 100_000
 
-// Undo bounds what an undo folder keeps. The oldest entries are removed first.
+// Undo limits what an undo folder keeps. To stay within the limits, the server removes the oldest
+// entries first.
 type Undo struct {
-	Size    int64         // bytes of all entries; zero keeps nothing
-	Entries int           // zero means 1000
-	Age     time.Duration // zero means no bound
+	Size    int64         // the maximum size of all entries in bytes; zero turns undo off
+	Entries int           // the maximum number of entries; zero means 1000
+	Age     time.Duration // the maximum age of an entry; zero means no limit
 }
 
-// undone tells a client the path of the former file.
+// undone tells a client where a replaced or deleted file or folder is now.
 type undone struct {
 	Path string `json:"path" jsonschema:"Where the former file or folder is now."`
 	How  string `json:"how" jsonschema:"How to bring it back."`
 }
 
-// isUndo reports whether a name in a root is the undo folder, also on file systems that ignore
-// case.
+// isUndo reports whether the entry name of a root is the undo folder. It ignores case, because some
+// file systems do.
 func isUndo(name string) bool { return strings.EqualFold(name, undoFolder) }
 
-// inUndo reports whether a place is the undo folder or in it.
+// inUndo reports whether p is the undo folder or a place in it.
 func (p place) inUndo() bool {
 	first, _, _ := strings.Cut(p.rel, "/")
 	return isUndo(first)
 }
 
-// notUndo refuses a place in the undo folder as the target of a change.
+// notUndo returns an error if at is the undo folder or a place in it.
 func notUndo(at place) error {
 	if at.inUndo() {
 		return refuse("use another path; to bring a file back, pass its path in the undo folder to move_file as source", "%s is in the undo folder, which is only for files that calls replaced or deleted", quote(at.name))
@@ -61,12 +64,13 @@ func notUndo(at place) error {
 
 // keep is a new entry of the undo folder.
 type keep struct {
-	at    place // the place of the kept file
+	at    place // the place of the kept file or folder
 	entry string
 }
 
-// newKeep makes room for size bytes in the undo folder and returns an entry for the file or folder
-// at a place. It returns nil if the server keeps nothing. The caller must hold root.changing.
+// newKeep makes room for size bytes in the undo folder, and creates an entry for the file or folder
+// at. It returns nil if undo is off or if at is in the undo folder. The caller must hold
+// root.changing.
 func (s *Server) newKeep(at place, size int64) (*keep, error) {
 	if s.o.Undo.Size <= 0 || at.inUndo() {
 		return nil, nil
@@ -94,7 +98,7 @@ func (s *Server) newKeep(at place, size int64) (*keep, error) {
 	}
 }
 
-// makeEntry makes room for size bytes in the undo folder, and makes the folder of a new entry.
+// makeEntry makes room for size bytes in the undo folder, and creates folder in a new entry.
 func (s *Server) makeEntry(r *root, folder string, size int64) error {
 	if err := s.openUndo(r); err != nil {
 		return err
@@ -110,7 +114,7 @@ func (s *Server) makeEntry(r *root, folder string, size int64) error {
 	return r.dir.MkdirAll(filepath.FromSlash(folder), 0o700)
 }
 
-// removeOldest removes the oldest entry of the undo folder. It reports whether there was one.
+// removeOldest removes the oldest entry of the undo folder. It reports whether it removed an entry.
 func (s *Server) removeOldest(r *root) bool {
 	dir, err := r.dir.OpenRoot(undoFolder + "/.")
 	if err != nil {
@@ -121,7 +125,8 @@ func (s *Server) removeOldest(r *root) bool {
 	return err == nil && len(names) > 0 && dir.RemoveAll(names[0]) == nil
 }
 
-// keptEntries returns the names of the entries of the undo folder, the oldest first, and their size.
+// keptEntries returns the names of the entries of the undo folder, the oldest first, and their
+// total size in bytes.
 func keptEntries(dir *os.Root) (names []string, size int64, err error) {
 	err = eachName(dir, func(group []string) error {
 		for _, n := range group {
@@ -132,11 +137,12 @@ func keptEntries(dir *os.Root) (names []string, size int64, err error) {
 		}
 		return nil
 	})
-	slices.Sort(names) // each name begins with its time
+	slices.Sort(names) // each name begins with the time of the entry
 	return names, size, err
 }
 
-// openUndo makes the undo folder of a root. Version control ignores it.
+// openUndo creates the undo folder of a root, unless it exists already. A .gitignore file in it
+// makes Git ignore the folder.
 func (s *Server) openUndo(r *root) error {
 	err := r.dir.Mkdir(undoFolder, 0o700)
 	if errors.Is(err, fs.ErrExist) {
@@ -152,7 +158,8 @@ func (s *Server) openUndo(r *root) error {
 	return r.dir.WriteFile(undoFolder+"/.gitignore", []byte("*\n"), 0o600)
 }
 
-// prune removes the oldest entries until another one of size bytes fits.
+// prune removes entries that are too old, and then the oldest entries until another entry of size
+// bytes fits.
 func (s *Server) prune(r *root, size int64) error {
 	dir, err := r.dir.OpenRoot(undoFolder + "/.")
 	if err != nil {
@@ -197,14 +204,15 @@ func keptEntry(name string) (at time.Time, size int64, ok bool) {
 	return at, size, err == nil && size >= 0
 }
 
-// drop removes an unused entry.
+// drop removes k from the undo folder. It does nothing if k is nil.
 func (k *keep) drop() {
 	if k != nil {
 		_ = k.at.dir.RemoveAll(filepath.FromSlash(k.entry))
 	}
 }
 
-// told returns the entry as a client sees it.
+// told describes k to a client: its path, and how to move the file or folder back to was. It
+// returns nil if k is nil.
 func (k *keep) told(s *Server, was place) *undone {
 	if k == nil {
 		return nil
@@ -212,8 +220,8 @@ func (k *keep) told(s *Server, was place) *undone {
 	return &undone{Path: k.at.name, How: fmt.Sprintf("Call move_file with source %q, destination %q and overwrite true.", k.at.name, s.display(was.root, was.rel))}
 }
 
-// keepCopy keeps a file that a rename is about to replace. The file stays where it is, so that its
-// path always has a file.
+// keepCopy adds a file to the undo folder before a rename replaces the file. The file also stays at
+// its own path, so that this path is never without a file.
 func (s *Server) keepCopy(ctx context.Context, at place, fi fs.FileInfo) (*keep, error) {
 	k, err := s.newKeep(at, fi.Size())
 	if err != nil || k == nil {
@@ -222,7 +230,7 @@ func (s *Server) keepCopy(ctx context.Context, at place, fi fs.FileInfo) (*keep,
 	if at.dir.Link(filepath.FromSlash(at.rel), filepath.FromSlash(k.at.rel)) == nil {
 		return k, nil
 	}
-	// Not every file system has hard links.
+	// The file system may not support hard links.
 	if _, err := s.copyBytes(ctx, at, k.at); err != nil {
 		k.drop()
 		return nil, err
@@ -255,7 +263,8 @@ func (s *Server) copyBytes(ctx context.Context, from, to place) (fs.FileInfo, er
 	return fi, s.failed("copy", to, err)
 }
 
-// treeSize returns the bytes below a folder, and the number of its entries.
+// treeSize returns the total size of an entry in bytes, and the number of entries. For a folder,
+// both include all entries below the folder.
 func treeSize(ctx context.Context, dir *os.Root, name string) (size int64, entries int, err error) {
 	fi, err := dir.Lstat(name)
 	if err != nil {
@@ -294,7 +303,7 @@ func treeSize(ctx context.Context, dir *os.Root, name string) (size int64, entri
 
 var errTooMany = errors.New("too many entries")
 
-// change runs f while no other call changes files in the same root.
+// change runs f while no other call changes files in r.
 func (r *root) change(ctx context.Context, f func() error) error {
 	select {
 	case r.changing <- struct{}{}:
@@ -305,8 +314,8 @@ func (r *root) change(ctx context.Context, f func() error) error {
 	return f()
 }
 
-// copyTo copies in to out in steps, so that a call can be cancelled. done gets the number of copied
-// bytes.
+// copyTo copies in to out in steps, so that a call can be cancelled. After each step, copyTo calls
+// done with the number of bytes in this step, unless done is nil.
 func (s *Server) copyTo(ctx context.Context, out io.Writer, in io.Reader, done func(int64)) error {
 	const step = 8 << 20
 	if s.filling != nil {
@@ -329,7 +338,8 @@ func (s *Server) copyTo(ctx context.Context, out io.Writer, in io.Reader, done f
 	}
 }
 
-// finish gives f the permissions of like, and syncs f, so that its bytes survive a crash.
+// finish gives f the permissions of like, unless like is nil. It also syncs f, so that the content
+// of f survives a crash.
 func (s *Server) finish(f *os.File, like fs.FileInfo) error {
 	if like != nil {
 		if err := f.Chmod(like.Mode().Perm()); err != nil {
@@ -342,7 +352,7 @@ func (s *Server) finish(f *os.File, like fs.FileInfo) error {
 	return f.Sync()
 }
 
-// validName refuses a path with names that other tools could not use.
+// validName returns an error if at.rel is not valid UTF-8, because no client could send this path.
 func validName(at place) error {
 	if !utf8.ValidString(at.rel) {
 		return refuse("use another name", "%s is not valid UTF-8", quote(at.name))

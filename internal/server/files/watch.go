@@ -22,16 +22,16 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/work"
 )
 
-// Bounds of watches.
+// Limits of watches.
 const (
 	watchMost   = 256
-	watchedMost = 20_000  // entries of one watch
-	entriesMost = 100_000 // entries of all watches
-	urisMost    = 1000    // URIs of all subscriptions
-	changesMost = 1000    // changes that one watch remembers
-	waitMost    = 50      // seconds; shorter than the usual timeout of a client
+	watchedMost = 20_000  // the maximum number of entries of one watch
+	entriesMost = 100_000 // the maximum number of entries of all watches
+	urisMost    = 1000    // the maximum number of URIs of all subscriptions
+	changesMost = 1000    // the maximum number of changes that one watch remembers
+	waitMost    = 50      // the maximum time that a call waits, in seconds; shorter than the usual timeout of a client
 	waitersMost = 8
-	watchIdle   = 30 * time.Minute // a watch without a subscription or a request ends after this time
+	watchIdle   = 30 * time.Minute // a watch without a subscription ends if no request uses it for this time
 )
 
 type watchIn struct {
@@ -51,7 +51,7 @@ type watchOut struct {
 	Incomplete bool      `json:"incomplete,omitempty" jsonschema:"The folder has more entries than can be watched. Watch a smaller one."`
 }
 
-// changed is one change of a watched folder.
+// changed is one change in a watched folder.
 type changed struct {
 	Path string `json:"path"`
 	Kind string `json:"kind" jsonschema:"created, modified or deleted"`
@@ -80,23 +80,24 @@ type watch struct {
 	at        place
 	recursive bool
 
-	state      map[string]mark // the marks by their path below the folder; "." is the folder itself
+	state      map[string]mark // the mark of each entry, by the path relative to at; "." is at itself
 	incomplete bool
 	changes    []changed
-	first      int             // the number of the first element of changes
-	news       chan struct{}   // closed at the next change
-	subscribed map[string]bool // the URIs of subscriptions; the SDK also has at most one subscription for a URI
+	first      int             // the number of changes[0]
+	news       chan struct{}   // closed when a poll finds the next change
+	subscribed map[string]bool // the URIs with a subscription; the SDK too has at most one subscription for each URI
 	used       time.Time
 
-	// The SDK registers a subscription only after subscribe has returned, so it notifies nobody of
-	// a change in between. pending has, by URI, the number of the first such change and the number
-	// of polls after which the subscribers are notified again.
+	// The SDK registers a subscription only after Server.subscribe has returned. It does not notify
+	// the subscriber of changes before that. So the server notifies the subscriber again later.
+	// pending contains, for each new subscription by its URI, the number of the first change that
+	// the SDK may have missed, and the number of polls to wait before the second notification.
 	pending map[string]repeat
 }
 
 type repeat struct{ number, looks int }
 
-// watching holds the watches of a server.
+// watching contains all watches of a server.
 type watching struct {
 	mu      sync.Mutex
 	all     []*watch
@@ -139,8 +140,8 @@ func (s *Server) watchFolder(ctx context.Context, _ *mcp.CallToolRequest, in wat
 	return nil, out, nil
 }
 
-// waiter adds n to the number of calls that wait for a change. It returns false if there are too
-// many.
+// waiter adds n to the number of calls that wait for a change. If the sum would exceed waitersMost,
+// waiter changes nothing and returns false.
 func (s *Server) waiter(n int) bool {
 	s.watch.mu.Lock()
 	defer s.watch.mu.Unlock()
@@ -151,8 +152,8 @@ func (s *Server) waiter(n int) bool {
 	return true
 }
 
-// watchOf returns the watch of a place, and begins it if there is none. uri is the URI of a
-// new subscription, or empty.
+// watchOf returns the watch of a place, and creates the watch if it does not exist. uri is the URI
+// of a new subscription, or "" if the caller does not subscribe.
 func (s *Server) watchOf(ctx context.Context, at place, recursive bool, uri string) (*watch, error) {
 	if w, err := s.findWatch(at, recursive, uri); w != nil || err != nil {
 		return w, err
@@ -174,7 +175,8 @@ func (s *Server) watchOf(ctx context.Context, at place, recursive bool, uri stri
 	return w, nil
 }
 
-// findWatch returns the watch of a place, or nil. It refuses a new URI if there are too many URIs.
+// findWatch returns the existing watch of a place, or nil. It also adds a subscription for uri,
+// unless uri is "". It returns an error if uri is new and there are too many URIs.
 func (s *Server) findWatch(at place, recursive bool, uri string) (*watch, error) {
 	s.watch.mu.Lock()
 	defer s.watch.mu.Unlock()
@@ -201,7 +203,7 @@ func (w *watching) urisLocked() (n int) {
 	return n
 }
 
-// entriesLocked returns the number of entries of all watches. The caller holds mu.
+// entriesLocked returns the number of watched entries. The caller holds mu.
 func (w *watching) entriesLocked() (n int) {
 	for _, o := range w.all {
 		n += len(o.state)
@@ -209,8 +211,8 @@ func (w *watching) entriesLocked() (n int) {
 	return n
 }
 
-// subscribeLocked notes the URI of a subscription; "" means no subscription. The caller holds
-// watching.mu, or is the only user of w.
+// subscribeLocked adds a subscription for uri, unless uri is "". The caller holds watching.mu, or
+// is the only user of w.
 func (w *watch) subscribeLocked(uri string) {
 	if uri != "" {
 		w.subscribed[uri] = true
@@ -218,7 +220,8 @@ func (w *watch) subscribeLocked(uri string) {
 	}
 }
 
-// repeatsLocked counts one poll, and returns the URIs whose subscribers are notified again.
+// repeatsLocked is called once for each poll. It returns the URIs in pending whose subscribers must
+// get a second notification now. The caller holds watching.mu.
 func (w *watch) repeatsLocked() (uris []string) {
 	for uri, p := range w.pending {
 		if p.looks--; p.looks > 0 {
@@ -233,8 +236,10 @@ func (w *watch) repeatsLocked() (uris []string) {
 	return uris
 }
 
-// addWatched adds a watch, and starts to poll if it is the first. If there are too many watches or
-// entries, it removes the watches that were not used for the longest time, and returns them.
+// addWatched adds w, and starts the polls if w is the first watch. If there are too many watches or
+// entries, it removes watches without a subscription and returns them. It removes the least
+// recently used watches first. It returns an error if too many watches have a subscription, or if
+// there are too many URIs.
 func (s *Server) addWatched(w *watch) (removed []*watch, err error) {
 	s.watch.mu.Lock()
 	defer s.watch.mu.Unlock()
@@ -268,7 +273,8 @@ func (s *Server) addWatched(w *watch) (removed []*watch, err error) {
 	return removed, nil
 }
 
-// announce adds a watched folder to the list of resources, and takes removed ones from the list.
+// announce adds the place of w to the list of resources, unless w is nil. It removes the places of
+// removed from the list. Roots always stay in the list.
 func (s *Server) announce(w *watch, removed ...*watch) {
 	for _, o := range removed {
 		if !s.isRoot(o.at) {
@@ -282,7 +288,7 @@ func (s *Server) announce(w *watch, removed ...*watch) {
 
 func (s *Server) isRoot(at place) bool { return at.rel == "." }
 
-// since returns the changes of a watch after a cursor, and the channel of the next change.
+// since returns the changes of w after a cursor, and a channel that is closed at the next change.
 func (s *Server) since(w *watch, cursor string) (watchOut, <-chan struct{}) {
 	s.watch.mu.Lock()
 	defer s.watch.mu.Unlock()
@@ -297,7 +303,7 @@ func (s *Server) since(w *watch, cursor string) (watchOut, <-chan struct{}) {
 	from, err := strconv.Atoi(number)
 	switch {
 	case err != nil || id != w.id || from > w.first+len(w.changes):
-		out.Missed = true // the cursor of another watch, or of a server that has ended
+		out.Missed = true // the cursor is from another watch, or from an earlier run of the server
 	case from < w.first:
 		out.Missed = true
 		out.Changes = slices.Clone(w.changes)
@@ -307,8 +313,8 @@ func (s *Server) since(w *watch, cursor string) (watchOut, <-chan struct{}) {
 	return out, w.news
 }
 
-// poll looks at all watched folders until the server is closed. If a poll takes long, the next
-// pause is longer.
+// poll checks all watches repeatedly until the server is closed. If a check takes long, the pause
+// after it is longer.
 func (s *Server) poll() {
 	pause := s.o.Poll
 	for work.Sleep(s.ctx, pause) == nil {
@@ -318,7 +324,8 @@ func (s *Server) poll() {
 	}
 }
 
-// lookAtAll looks once at each watched folder and reports the changes.
+// lookAtAll checks each watch once, and notifies the subscribers of changes. It also removes idle
+// watches.
 func (s *Server) lookAtAll(ctx context.Context) {
 	s.watch.mu.Lock()
 	all := slices.Clone(s.watch.all)
@@ -330,7 +337,7 @@ func (s *Server) lookAtAll(ctx context.Context) {
 			return
 		}
 		if err != nil {
-			state, incomplete = map[string]mark{}, false // the folder does not exist, or is not readable for now
+			state, incomplete = map[string]mark{}, false // the place was deleted, or cannot be read at the moment
 		}
 		left = max(1, left-len(state))
 		for _, uri := range s.compare(w, state, incomplete) {
@@ -340,7 +347,7 @@ func (s *Server) lookAtAll(ctx context.Context) {
 	s.announce(nil, s.idle()...)
 }
 
-// idle removes the watches that nobody uses and returns them.
+// idle removes the watches that nobody has used for watchIdle, and returns them.
 func (s *Server) idle() (gone []*watch) {
 	s.watch.mu.Lock()
 	defer s.watch.mu.Unlock()
@@ -371,7 +378,7 @@ func (s *Server) compare(w *watch, state map[string]mark, incomplete bool) []str
 		case !ok:
 			tell(rel, "deleted")
 		case is != was && !(is.kind.IsDir() && was.kind.IsDir() && is.identity == was.identity):
-			tell(rel, "modified") // changes in a folder are reported for its entries
+			tell(rel, "modified") // a change in a folder is reported for the changed entry, not for the folder
 		}
 	}
 	for _, rel := range slices.Sorted(maps.Keys(state)) {
@@ -390,11 +397,12 @@ func (s *Server) compare(w *watch, state map[string]mark, incomplete bool) []str
 	}
 	close(w.news)
 	w.news = make(chan struct{})
-	w.repeatsLocked() // all subscribers are notified now
+	w.repeatsLocked() // count this poll, but notify all subscribers
 	return slices.Sorted(maps.Keys(w.subscribed))
 }
 
-// look returns the state of a watched place, with at most the given number of entries.
+// look returns the marks of a watched place and of the entries below it. The map has at most most
+// entries. The bool is true if look left out entries.
 func (s *Server) look(ctx context.Context, at place, recursive bool, most int) (map[string]mark, bool, error) {
 	fi, err := at.dir.Stat(filepath.FromSlash(at.rel))
 	if err != nil {
@@ -412,7 +420,8 @@ func (s *Server) look(ctx context.Context, at place, recursive bool, most int) (
 	return state, lookBelow(ctx, dir, "", recursive, 0, most, state), nil
 }
 
-// lookBelow adds the entries of a folder to a state. It returns whether it omitted some entries.
+// lookBelow adds the marks of the entries of dir to state. rel is the path of dir relative to the
+// watched place. lookBelow returns true if it left out entries because of a limit.
 func lookBelow(ctx context.Context, dir *os.Root, rel string, recursive bool, depth, most int, state map[string]mark) (incomplete bool) {
 	_ = eachName(dir, func(names []string) error {
 		for _, n := range names {

@@ -18,7 +18,8 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/server/tools"
 )
 
-// Bounds of write_file, in bytes.
+// Limits of write_file in bytes: for the content of one call, and for a file to which a call
+// appends.
 const (
 	writeMost  = 16 << 20 // bytes of one call
 	appendMost = 256 << 20
@@ -61,8 +62,8 @@ func (s *Server) addWrite() {
 	}, s.write)
 }
 
-// restrictUndo makes the schema of the member undo that of an object. The schema of its pointer
-// type would also allow null.
+// restrictUndo sets the schema of the member undo to the schema of an object. The type of the Go
+// field is a pointer, so its own schema would also allow null.
 func restrictUndo(p map[string]*jsonschema.Schema) {
 	p["undo"] = tools.Schema[undone](nil)
 	p["undo"].Description = "How to undo the change."
@@ -77,7 +78,7 @@ func (s *Server) write(ctx context.Context, _ *mcp.CallToolRequest, in writeIn) 
 	if err != nil {
 		return nil, none, err
 	}
-	if at, err = s.resolve(at, true); err != nil { // writing to a symlink writes to its target
+	if at, err = s.resolve(at, true); err != nil { // a call that writes to a symlink changes the target of the symlink
 		return nil, none, err
 	}
 	if err := notUndo(at); err != nil {
@@ -91,9 +92,9 @@ func (s *Server) write(ctx context.Context, _ *mcp.CallToolRequest, in writeIn) 
 	return nil, out, err
 }
 
-// writeIn writes a file in a folder.
+// writeIn writes the file base in the folder dir.
 func (s *Server) writeIn(ctx context.Context, in writeIn, at place, dir *os.Root, base string) (writeOut, error) {
-	inDir := place{root: &root{dir: dir}, rel: base, name: at.name} // for reading the former file
+	inDir := place{root: &root{dir: dir}, rel: base, name: at.name} // the place of the existing file
 	var out writeOut
 	err := at.change(ctx, func() error {
 		var former []byte
@@ -168,7 +169,8 @@ func (s *Server) writeIn(ctx context.Context, in writeIn, at place, dir *os.Root
 }
 
 // encoded returns the bytes to write, the name of their encoding, and the kind of their line ends.
-// former is the beginning of the existing file, and fi its metadata.
+// former is the beginning of the existing file. fi is the metadata of this file, or nil if the file
+// does not exist.
 func encoded(in writeIn, former []byte, fi fs.FileInfo) (content []byte, enc, ends string, err error) {
 	if in.Encoding == "base64" {
 		content, err = base64.StdEncoding.DecodeString(strings.TrimSpace(in.Content))
@@ -210,7 +212,7 @@ func encoded(in writeIn, former []byte, fi fs.FileInfo) (content []byte, enc, en
 	return content, cs.name, endsOf(text), nil
 }
 
-// target returns the place for a path that a call is about to change.
+// target returns the place for a path that a call will change. It returns an error for a root.
 func (s *Server) target(p string) (place, error) {
 	at, err := s.one(p)
 	switch {
@@ -222,9 +224,9 @@ func (s *Server) target(p string) (place, error) {
 	return at, validName(at)
 }
 
-// inParent calls f with the folder that contains a place, and with the last element of the place.
-// It makes the folder if it does not exist, and removes it again if f fails. f gets the same folder
-// even if the path of the folder leads to another one meanwhile.
+// inParent calls f with the folder that contains at, and with the last element of at. It creates
+// missing folders, and removes them again if f fails. f gets an open folder, which stays the same
+// if somebody replaces the folder at this path.
 func (s *Server) inParent(at place, f func(dir *os.Root, base string) error) (err error) {
 	parent, base := at.parent(s)
 	var missing []string // the deepest folder first
@@ -256,20 +258,20 @@ func (s *Server) inParent(at place, f func(dir *os.Root, base string) error) (er
 	return f(dir, base)
 }
 
-// change describes a file that replace makes.
+// change describes a file that replace writes.
 type change struct {
 	dir       *os.Root
 	base      string
-	old       fs.FileInfo // the file that exists; nil if there is none
+	old       fs.FileInfo // the existing file; nil if there is none
 	like      fs.FileInfo // a file with the permissions to use; nil for the permissions of a new file
-	overwrite bool        // if false, a file that appeared meanwhile is kept
+	overwrite bool        // if false, a file that somebody created at the target meanwhile is not replaced
 
 	fill   func(*os.File) error
-	before func() error // runs right before the rename
+	before func() error // called right before the rename
 }
 
-// replace writes a file beside its target, syncs it, and renames it. If replace fails, the target
-// is unchanged and no temporary file remains.
+// replace writes a file with a temporary name in the folder of the target, syncs it, and renames
+// it. If replace fails, the target is unchanged and no temporary file remains.
 func (s *Server) replace(ctx context.Context, c change) (fs.FileInfo, error) {
 	temp, fi, err := s.temporary(c)
 	if err != nil {
@@ -292,7 +294,7 @@ func (s *Server) replace(ctx context.Context, c change) (fs.FileInfo, error) {
 // temporary writes and syncs a new file with a temporary name. If temporary fails, no file remains.
 func (s *Server) temporary(c change) (_ string, fi fs.FileInfo, err error) {
 	temp := tempPrefix + rand.Text()
-	perm := fs.FileMode(0o666) // the umask of the server applies
+	perm := fs.FileMode(0o666) // the operating system applies the umask
 	if c.like != nil {
 		perm = 0o600
 	}
@@ -318,7 +320,7 @@ func (s *Server) temporary(c change) (_ string, fi fs.FileInfo, err error) {
 	if fi, err = f.Stat(); err != nil {
 		return "", nil, err
 	}
-	return temp, fi, f.Close() // Windows cannot rename an open file
+	return temp, fi, f.Close() // close f first, because Windows cannot rename an open file
 }
 
 // settle gives a file its final name, within one folder or between two.
