@@ -13,35 +13,36 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 )
 
-// Where says how a client reaches a server.
+// Where says how a client reaches a server: through In and Out if In is not nil, else with Command
+// if it is not empty, else at URL.
 type Where struct {
-	// Command starts the server as a child process on stdio; if it is empty, URL is used.
+	// Command is the command that starts the server as a child process on stdio.
 	Command []string
-	// Env lists environment variables as K=V. They are added to those of this process.
+	// Env lists environment variables as K=V. They are added to the environment of this process.
 	Env []string
 	// In and Out connect to a running server, with one message per line. In is the output of the
 	// server, and Out is its input. The client closes both.
 	In  io.ReadCloser
 	Out io.WriteCloser
-	// URL is the endpoint of a running server. The transport is Streamable HTTP, or HTTP+SSE in the
-	// revision that has no other HTTP transport.
+	// URL is the endpoint of a running server. The transport is HTTP+SSE in 2024-11-05, and
+	// Streamable HTTP in later revisions.
 	URL string
 }
 
-// ClientOptions configure a strict client. The zero value declares every capability of
-// the revision and answers every request.
+// ClientOptions configures a strict client. With the zero value, the client declares every
+// capability of its revision and answers every server request.
 type ClientOptions struct {
-	// Without lists capabilities not to declare: sampling, elicitation, url, roots,
-	// tasks.
+	// Without lists the capabilities that the client does not declare: sampling, elicitation, url,
+	// roots, tasks.
 	Without []string
-	// Answer answers server requests. It is called on the client's goroutines, possibly
-	// several at once. Nil means Obliging.
+	// Answer answers server requests. Several goroutines of the client may call it at the same
+	// time. Nil means Obliging.
 	Answer func(ctx context.Context, a Ask) ([]byte, *jsonrpc.Error)
 	// Capture receives each message as one line. It may be nil.
 	Capture io.Writer
 	// Stderr receives a child's stderr; nil discards it.
 	Stderr io.Writer
-	// Version is the version in the client's identity.
+	// Version is the version in the client's clientInfo; "" means "0".
 	Version string
 	// Set overrides settings of the profile, by name.
 	Set map[string]string
@@ -50,15 +51,16 @@ type ClientOptions struct {
 // Ask is one request from a server.
 type Ask struct {
 	Method string
-	Params []byte // an object; nil for none
-	// Key is the question's key within its round; "" for a request outside of rounds.
+	Params []byte // the params object; nil if the request has none
+	// Key is the key of the request in an input_required result. It is "" for a request that the
+	// server sent as a message of its own.
 	Key string
 }
 
 // Notice is one notification from the server.
 type Notice struct {
 	Method string
-	Params []byte // the params object; nil for none
+	Params []byte // the params object; nil if the notification has none
 	// Serial is the number of the notification in its conversation, starting at 1.
 	Serial int
 }
@@ -67,52 +69,55 @@ type Notice struct {
 type Reply struct {
 	Result []byte         // an object; nil if the call failed
 	Err    *jsonrpc.Error // nil if the call succeeded
-	// Rounds is the number of requests sent. It is more than 1 if the server answered
-	// input_required (2026-07-28 §Multi Round-Trip Requests).
+	// Rounds is the number of requests that the call sent. It is more than 1 if the server
+	// answered input_required (2026-07-28 §Multi Round-Trip Requests).
 	Rounds int
-	// Progress and Logs are the notifications that belong to this call. Progress has those with the
-	// token of the call. Logs has the log messages of the call, in revisions with per-request
-	// logging.
+	// Progress holds the progress notifications with the token of the call. Logs holds the log
+	// messages of the call; it is empty in revisions without per-request logging.
 	Progress, Logs []Notice
 }
 
 // CallOptions are the optional settings of a call. The zero value sets none.
 type CallOptions struct {
 	// If Progress is set, the call sends a progress token. OnProgress is called for each progress
-	// notification, on the reading goroutine. OnProgress must not block, and may be nil.
+	// notification, on the goroutine that reads from the server. OnProgress must not block, and
+	// may be nil.
 	Progress   bool
 	OnProgress func(Notice)
 	// LogLevel requests log messages for this call, in revisions with per-request logging
-	// (2026-07-28 §Logging). In other revisions, setting it is an error.
+	// (2026-07-28 §Logging). In other revisions, Call returns an error if LogLevel is set.
 	LogLevel string
-	// Break is the number of events with an id after which the client closes the response stream
-	// and resumes it, if the revision and the transport support that. 0 means never.
+	// If Break is greater than 0, the client closes the response stream after that number of events
+	// with an id, and then resumes the stream. Break has no effect if the revision or the transport
+	// has no resumable streams.
 	Break int
-	// Meta has members to add to _meta, as JSON without the braces.
+	// Meta holds members that the call adds to _meta, as JSON without the braces.
 	Meta string
 
-	probe *edition // the revision of a probe before initialize; nil for other requests
+	probe *edition // the revision of a server/discover request before initialize; nil for other requests
 }
 
-// Limits of one client. If the server exceeds a limit, the client records a violation.
+// Limits of one client. If the server exceeds maxNotices or maxOpenAsks, the client records a
+// violation. If it exceeds maxRounds, Call returns an error.
 const (
 	maxNotices  = 10_000
 	maxRounds   = 16
 	maxOpenAsks = 32
 )
 
-// clientPatience is the timeout for Close.
+// clientPatience is the timeout for closing the conversation in Close, and for sending a
+// cancellation.
 const clientPatience = 5 * time.Second
 
 // wire carries the messages of one conversation. send and cancel may be called by several
 // goroutines.
 type wire interface {
-	// send sends a message. f is the pending request, or nil for other messages. An error
-	// means that the message was not delivered. The end of ctx does not cancel the request;
-	// the method cancel does.
+	// send sends a message. f is the pending request, or nil for other messages. After an error,
+	// it is unknown whether the server got the message. The end of ctx does not cancel the
+	// request; the method cancel does.
 	send(ctx context.Context, msg []byte, f *pendingRequest) error
-	// cancel cancels a request if the transport itself has a signal for that. If done is
-	// false, the caller must send a notification instead.
+	// cancel cancels a request if the transport itself has a signal for cancellation. If done is
+	// false, the caller must send notifications/cancelled instead.
 	cancel(f *pendingRequest) (done bool)
 	// close ends the conversation and waits for its goroutines.
 	close(ctx context.Context) error
@@ -126,7 +131,7 @@ type Client struct {
 	caps []byte // the declared capabilities
 	wire wire
 
-	ctx    context.Context // ends when Close is called; used for actions that no caller started
+	ctx    context.Context // ends in Close; used for actions that no caller started
 	stop   context.CancelCauseFunc
 	asking sync.WaitGroup
 
@@ -136,28 +141,28 @@ type Client struct {
 	ids        int64
 	pending    map[jsonrpc.ID]*pendingRequest
 	cancelled  map[jsonrpc.ID]bool        // cancelled requests whose response may still arrive
-	tokens     map[string]*pendingRequest // calls with progress, by token as JSON text
+	tokens     map[string]*pendingRequest // the calls with a progress token, by the token as JSON text
 	lastToken  int64                      // the last numeric token
-	lateTokens map[string]bool            // tokens of cancelled calls, whose progress may still arrive
-	open       map[jsonrpc.ID]bool        // server requests that are being answered
-	ready      bool                       // initialized was sent, or the revision does not have a handshake
+	lateTokens map[string]bool            // progress tokens of cancelled calls; notifications with them may still arrive
+	open       map[jsonrpc.ID]bool        // server requests that the client has not answered yet
+	ready      bool                       // the server has answered initialize, or in a modern revision server/discover
 	server     greeting
-	level      mcp.LogLevel // the level of the session; 0 until it is set
+	level      mcp.LogLevel // the log level of the session; 0 until the client sets it
 	watched    map[string]bool
 	listens    map[jsonrpc.ID]*Subscription
-	mirrors    map[string][]headerArg // the arguments that headers repeat, by tool
+	mirrors    map[string][]headerArg // the arguments that the client must also send as headers, by tool name
 	notices    []Notice
 	asks       []Ask
 	violations []string
 	// overwhelmed is true after the server has sent more notifications than the client keeps.
 	overwhelmed bool
-	news        chan struct{} // closed and replaced at each notification
+	news        chan struct{} // closed and replaced at each notification and when the conversation ends
 	dead        error         // the reason why the conversation has ended
 }
 
-// greeting is the answer with which the server introduces itself.
+// greeting is the server's answer to initialize or server/discover.
 type greeting struct {
-	raw  []byte // the result of initialize or server/discover
+	raw  []byte // the result object
 	caps jsonrpc.Span
 }
 
@@ -165,22 +170,22 @@ type greeting struct {
 type pendingRequest struct {
 	id      jsonrpc.ID
 	method  string
-	name    string // the value of params.name or params.uri
+	name    string // the value of params.name, params.uri or params.taskId; "" if there is none
 	params  []byte
 	token   string
 	level   mcp.LogLevel // the log level for this request only
 	opts    CallOptions
-	cut     context.CancelFunc // ends the HTTP exchange of the request; nil for none
+	cut     context.CancelFunc // ends the HTTP exchange of the request; nil on other transports
 	done    chan struct{}
 	once    sync.Once
 	reply   Reply
-	err     error // an error of the transport
+	err     error // why the request ended without a response; nil if the server answered it
 	reached float64
 	events  bool // a progress notification has arrived
 	listen  *Subscription
 }
 
-// end completes the request. Only the first call has an effect.
+// end calls set and completes the request. Only the first call of end has an effect.
 func (f *pendingRequest) end(set func()) (first bool) {
 	f.once.Do(func() {
 		set()
@@ -254,7 +259,7 @@ func OpenClient(ctx context.Context, profile string, at Where, o ClientOptions) 
 	return c, nil
 }
 
-// greet opens the conversation: initialize and initialized (§Lifecycle of the four legacy
+// greet opens the conversation. It sends initialize and initialized (§Lifecycle of the four legacy
 // revisions), or server/discover (2026-07-28 §Versioning).
 func (c *Client) greet(ctx context.Context) error {
 	if c.habits.wantsOAuth {
@@ -326,7 +331,8 @@ func (c *Client) Greeting() []byte {
 	return c.server.raw
 }
 
-// Offers reports whether the server declared the capability at the path.
+// Offers reports whether the server declared the capability at the path, such as "tools",
+// "listChanged".
 func (c *Client) Offers(path ...string) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -342,30 +348,30 @@ func (c *Client) offersLocked(path ...string) bool {
 	return k == '{' || k == 't'
 }
 
-// Notices returns the notifications so far, oldest first.
+// Notices returns the notifications that have arrived so far, oldest first.
 func (c *Client) Notices() []Notice {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return slices.Clone(c.notices)
 }
 
-// Asks returns the server requests so far, oldest first.
+// Asks returns the server requests that have arrived so far, oldest first.
 func (c *Client) Asks() []Ask {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return slices.Clone(c.asks)
 }
 
-// Violations returns the server's violations of the rules of the revision, oldest first. It returns
-// at most 100.
+// Violations returns the server's violations of the revision, oldest first. It returns at most 100.
 func (c *Client) Violations() []string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return slices.Clone(c.violations)
 }
 
-// Await returns the first notification that has a greater number than the parameter after, and for
-// which want returns true. It waits for such a notification until ctx or the conversation ends.
+// Await returns the first notification whose Serial is greater than after and for which want
+// returns true. If no such notification has arrived, Await waits for one until ctx or the
+// conversation ends.
 func (c *Client) Await(ctx context.Context, after int, want func(Notice) bool) (Notice, error) {
 	for {
 		c.mu.Lock()
@@ -398,7 +404,7 @@ func (c *Client) Serial() int {
 var errClientClosed = errors.New("the client was closed")
 
 // Close ends the conversation as the revision requires, and waits for all goroutines and processes
-// that the client started. Further calls have no effect.
+// that the client started.
 func (c *Client) Close() error {
 	c.endWith(errClientClosed)
 	ctx, cancel := context.WithTimeout(c.ctx, clientPatience)
@@ -412,7 +418,8 @@ func (c *Client) Close() error {
 	return err
 }
 
-// endWith ends every pending request. Only the reason of the first call counts.
+// endWith ends the conversation. Every pending request fails with the error why. Only the first
+// call of endWith has an effect.
 func (c *Client) endWith(why error) {
 	c.mu.Lock()
 	if c.dead != nil {

@@ -15,8 +15,7 @@ import (
 // Call sends a request and waits for the outcome. params is an object without _meta, or nil. If the
 // server answers input_required, Call answers the questions and resends the request until the
 // server returns a complete result. If ctx ends, Call cancels the request as the revision and the
-// transport specify. The returned error is an error of the conversation or of ctx. Errors from the
-// server are in the Reply.
+// transport specify. Errors from the server are in the Reply, not in the returned error.
 func (c *Client) Call(ctx context.Context, method string, params []byte, o CallOptions) (*Reply, error) {
 	if o.LogLevel != "" && !c.e.has(perRequest) {
 		return nil, fmt.Errorf("a client of %s cannot set a log level for one request", c.e.date)
@@ -52,7 +51,7 @@ func isInputRequired(result []byte) bool {
 }
 
 // answerRound answers the questions of an input_required result. It returns the params of the
-// retry: the params of the call, the answers, and the unchanged state (2026-07-28 §Multi
+// retry: the params of the call, the answers, and the unchanged requestState (2026-07-28 §Multi
 // Round-Trip Requests, "Client Requirements").
 func (c *Client) answerRound(ctx context.Context, params, result []byte) ([]byte, error) {
 	whole := jsonrpc.Whole(result)
@@ -83,7 +82,7 @@ func (c *Client) answerRound(ctx context.Context, params, result []byte) ([]byte
 	if len(answers) > 1 {
 		fields = append(fields, jsonrpc.Field{Key: "inputResponses", Value: append(answers, '}')})
 	} else if err := sleep(ctx, 50*time.Millisecond); err != nil {
-		return nil, err // no questions: the server only needs the request again
+		return nil, err // ctx ended during the pause before a retry without answers
 	}
 	if state := jsonrpc.Find(result, whole, "requestState"); !state.IsZero() {
 		fields = append(fields, jsonrpc.Field{Key: "requestState", Value: state.Of(result)})
@@ -192,7 +191,7 @@ func (c *Client) launch(method string, params []byte, o CallOptions) (*pendingRe
 	return f, jsonrpc.AppendRequest(nil, f.id, method, params), nil
 }
 
-// retire removes a request that no longer needs its response.
+// retire removes a request that has ended, with its progress token and its subscription.
 func (c *Client) retire(f *pendingRequest) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -207,9 +206,9 @@ func (c *Client) retireLocked(f *pendingRequest) {
 
 var errNotWanted = errors.New("cancelled")
 
-// abandon cancels a request, by closing its stream (2026-07-28 §Streamable HTTP,
-// "Cancellation") or with a notification. initialize must not be cancelled (§Cancellation
-// of the legacy revisions).
+// abandon cancels a request by closing its stream (2026-07-28 §Streamable HTTP, "Cancellation") or
+// with notifications/cancelled. It sends no notification for a probe, or for initialize, which must
+// not be cancelled (§Cancellation of the legacy revisions).
 func (c *Client) abandon(f *pendingRequest) {
 	c.mu.Lock()
 	c.retireLocked(f)
@@ -245,7 +244,7 @@ func (c *Client) SetLevel(ctx context.Context, level string) (*Reply, error) {
 	c.mu.Lock()
 	was := c.level
 	if was == 0 || l < was {
-		c.level = l // more messages may arrive as soon as the server has set the level
+		c.level = l // log messages at the new level may arrive before the server's answer
 	}
 	c.mu.Unlock()
 	r, err := c.Call(ctx, mcp.MethodSetLevel, []byte(`{"level":`+quote(level)+`}`), CallOptions{})
@@ -259,8 +258,8 @@ func (c *Client) SetLevel(ctx context.Context, level string) (*Reply, error) {
 
 // Filter selects the changes that a client wants to be notified of.
 type Filter struct {
-	Tools, Prompts, Resources bool     // notify of changes of the lists
-	URIs                      []string // notify of updates of these resources
+	Tools, Prompts, Resources bool     // changes of these lists
+	URIs                      []string // updates of the resources with these URIs
 }
 
 func (f *Filter) json() string {
@@ -283,7 +282,8 @@ func (f *Filter) json() string {
 	return "{" + strings.Join(parts, ",") + "}"
 }
 
-// Subscription is a subscription to changes. Its notifications are in the client's Notices.
+// Subscription is a subscription to changes. Client.Notices returns the notifications of all
+// subscriptions.
 type Subscription struct {
 	c      *Client
 	filter Filter
@@ -293,9 +293,9 @@ type Subscription struct {
 	agreed Filter
 }
 
-// Subscribe subscribes to changes and returns when the server has agreed. The legacy revisions
-// use one resources/subscribe per URI, and list changes need no subscription. 2026-07-28 uses
-// subscriptions/listen.
+// Subscribe subscribes to changes and returns after the server has confirmed the subscription. In
+// the legacy revisions, the client sends one resources/subscribe for each URI, and changes of lists
+// need no subscription. In 2026-07-28, the client sends subscriptions/listen.
 func (c *Client) Subscribe(ctx context.Context, want Filter) (*Subscription, error) {
 	s := &Subscription{c: c, filter: want, acked: make(chan struct{})}
 	if c.e.has(handshake) {
@@ -344,7 +344,7 @@ func (c *Client) Subscribe(ctx context.Context, want Filter) (*Subscription, err
 	}
 }
 
-// Agreed returns the changes that the server agreed to send.
+// Agreed returns the changes that the server agreed to report.
 func (s *Subscription) Agreed() Filter {
 	s.c.mu.Lock()
 	defer s.c.mu.Unlock()

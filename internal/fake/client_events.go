@@ -33,9 +33,8 @@ func newEventReader(r io.Reader) *eventReader {
 	return &eventReader{s}
 }
 
-// eventLines splits at LF, CRLF and CR. A CR at the end of the data may be the start of a
-// CRLF. eventLines waits for one more byte only if the line is not empty, so that a complete
-// event is not delayed.
+// eventLines is a bufio.SplitFunc that splits at LF, CRLF and CR. A CR at the end of the data may
+// be the start of a CRLF, so eventLines then asks for more data.
 func eventLines(data []byte, atEOF bool) (advance int, token []byte, err error) {
 	i := bytes.IndexAny(data, "\r\n")
 	switch {
@@ -49,7 +48,7 @@ func eventLines(data []byte, atEOF bool) (advance int, token []byte, err error) 
 	return i + 1, data[:i], nil
 }
 
-// next returns the next event that has data, an id or a retry.
+// next returns the next event that has at least one valid field.
 func (r *eventReader) next() (streamEvent, error) {
 	ev := streamEvent{retry: -1}
 	says, parts := false, 0
@@ -91,8 +90,9 @@ func (r *eventReader) next() (streamEvent, error) {
 	return ev, io.EOF
 }
 
-// eventWire is HTTP+SSE. One stream carries all messages from the server, and its first event
-// has the URL for POST (2024-11-05 §Transports, "HTTP with SSE").
+// eventWire is the connection to a server over HTTP+SSE. One stream carries all messages from the
+// server. The first event of the stream contains the URL for POST (2024-11-05 §Transports, "HTTP
+// with SSE").
 type eventWire struct {
 	c      *Client
 	to     string
@@ -106,7 +106,7 @@ func (c *Client) dialEvents(ctx context.Context, address string) (wire, error) {
 	r := &eventWire{c: c, client: newHTTPClient()}
 	streaming, stop := context.WithCancel(c.ctx)
 	r.stop = stop
-	// ctx limits only the opening of the stream. The stream continues after ctx has ended.
+	// ctx limits only the opening of the stream. An open stream continues after ctx has ended.
 	unbind := context.AfterFunc(ctx, stop)
 	first, events, err := r.open(streaming, address)
 	if !unbind() && err == nil {

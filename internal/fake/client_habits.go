@@ -13,7 +13,7 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 )
 
-// role describes a simulated client: its revision and its habits.
+// role describes a simulated client: its revision, its habits and its timeouts.
 type role struct {
 	e           *edition
 	habits      habits
@@ -23,13 +23,13 @@ type role struct {
 // habits are the ways in which a client deviates from its revision. The zero value is a strict
 // client.
 type habits struct {
-	probes     bool // sends server/discover first, in the same conversation
+	probes     bool // sends server/discover before initialize, in the same conversation
 	fromZero   bool // counts ids and progress tokens from 0
 	unoffered  bool // requests lists that the server did not declare
 	noVersion  bool // omits MCP-Protocol-Version
-	names      bool // sends the method in headers, and the log level in _meta
+	names      bool // sends Mcp-Method and Mcp-Name headers, and a log level in _meta
 	forgetful  bool // never sends notifications/initialized
-	wantsOAuth bool // requests a stream and OAuth metadata before anything else
+	wantsOAuth bool // requests a stream and OAuth metadata before initialize
 }
 
 // probeID is the id of the probe before initialize. A widely used client sends this id.
@@ -44,7 +44,7 @@ var playSettings = []Setting{
 	{"whole", "60000", "timeout of all steps together, in milliseconds"},
 }
 
-// habitualClients returns strict clients with one habit each.
+// habitualClients returns the profiles of strict clients with one habit each.
 func habitualClients() []Profile {
 	client := func(name, revision, about string, kind Kind, h habits) Profile {
 		return Profile{
@@ -72,7 +72,7 @@ func habitualClients() []Profile {
 	}
 }
 
-// role reads the settings of a client that OpenClient can simulate, and returns the role.
+// role returns the role with the revision e, the habits h and the timeouts from the settings.
 func (s *settings) role(e *edition, h habits) (*role, error) {
 	r := &role{e: e, habits: h}
 	for _, d := range []struct {
@@ -88,7 +88,7 @@ func (s *settings) role(e *edition, h habits) (*role, error) {
 	return r, nil
 }
 
-// roleOf returns the role of the client with the given name.
+// roleOf returns the role of the client profile with the given name.
 func roleOf(name string, set map[string]string) (*role, error) {
 	p, _, r, err := loadClient(name, set)
 	if err == nil && p.client == nil {
@@ -120,17 +120,17 @@ func (c *Client) probe(ctx context.Context) error {
 	return nil
 }
 
-// wellKnown lists the paths of OAuth metadata that the client requests. %s stands for the path of
-// the endpoint (RFC 8414 section 3.1, RFC 9728 section 3.1, OpenID Connect Discovery 1.0 section
-// 4).
+// wellKnown lists the paths of OAuth metadata that the client requests. lookForOAuth replaces %s
+// with the path of the endpoint (RFC 8414 section 3.1, RFC 9728 section 3.1, OpenID Connect
+// Discovery 1.0 section 4).
 var wellKnown = []string{
 	"/.well-known/oauth-protected-resource%s", "/.well-known/oauth-protected-resource",
 	"/.well-known/oauth-authorization-server%s", "/.well-known/oauth-authorization-server",
 	"/.well-known/openid-configuration%s", "%s/.well-known/openid-configuration", "/.well-known/openid-configuration",
 }
 
-// lookForOAuth requests a stream without a session, and then the OAuth metadata. A server
-// without metadata answers 404. A server with metadata answers JSON.
+// lookForOAuth requests a stream without a session, and then the OAuth metadata. A request for
+// metadata must be answered with 404, or with 200 and JSON.
 func (c *Client) lookForOAuth(ctx context.Context) error {
 	h, ok := c.wire.(*httpWire)
 	if !ok {
@@ -179,8 +179,8 @@ func (c *Client) look(ctx context.Context, client *http.Client, at *url.URL, str
 	return nil
 }
 
-// hangUp disconnects from a server that does not read any more. Pending writes fail, and the
-// conversation ends.
+// hangUp ends the conversation with the error why. On a pipe, it also closes the input of the
+// server, so that blocked writes fail.
 func (c *Client) hangUp(why error) {
 	c.endWith(why)
 	if p, ok := c.wire.(*pipeWire); ok {

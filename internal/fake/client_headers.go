@@ -7,14 +7,14 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
 )
 
-// headerArg is a tool argument that a header repeats (2026-07-28 §Streamable HTTP,
+// headerArg is a tool argument that the client also sends in a header (2026-07-28 §Streamable HTTP,
 // "Custom Headers from Tool Parameters").
 type headerArg struct {
 	path   []string // the path of the argument: the names of the members below arguments
-	header string   // the part of the header's name after Mcp-Param-
+	header string   // the header's name without Mcp-Param-
 }
 
-// learnMirrors records which arguments of the listed tools have headers.
+// learnMirrors records which arguments of the listed tools the client must also send in headers.
 func (c *Client) learnMirrors(result []byte) {
 	found := map[string][]headerArg{}
 	for t := range jsonrpc.Elements(result, jsonrpc.Find(result, jsonrpc.Whole(result), "tools")) {
@@ -30,7 +30,8 @@ func (c *Client) learnMirrors(result []byte) {
 	}
 }
 
-// headerArgs visits the properties of a schema. It ignores all other keywords.
+// headerArgs returns the arguments in schema that have x-mcp-header. path is the path of schema.
+// headerArgs searches only the keyword properties, to a depth of 8.
 func headerArgs(raw []byte, schema jsonrpc.Span, path []string) (out []headerArg) {
 	const deepest = 8
 	if len(path) == deepest {

@@ -15,23 +15,23 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 )
 
-// httpWire is Streamable HTTP. The client sends each message with a POST, whose response is plain
-// JSON or a stream. In revisions with sessions, a GET stream carries the server's unsolicited
-// messages (2025-03-26 and later, §Streamable HTTP).
+// httpWire is the connection to a server over Streamable HTTP. The client sends each message with a
+// POST. The response is plain JSON or an event stream. In revisions with sessions, a GET stream
+// carries messages that belong to no POST (2025-03-26 and later, §Streamable HTTP).
 type httpWire struct {
 	c      *Client
 	url    string
 	client *http.Client
-	ctx    context.Context // the context of all requests except the final DELETE
+	ctx    context.Context // the context of MCP requests and of the GET stream; ends in close
 	stop   context.CancelFunc
 	runs   sync.WaitGroup
 
 	mu      sync.Mutex
 	session string
-	seen    map[string]bool // ids of this session's events
+	seen    map[string]bool // the event ids that the client has received in this session
 }
 
-// Limits of the HTTP transports.
+// Limits, pauses and timeouts of the HTTP transports.
 const (
 	maxEventIDs     = 100_000
 	maxResumes      = 20
@@ -133,7 +133,8 @@ func (h *httpWire) send(ctx context.Context, msg []byte, f *pendingRequest) erro
 	return nil
 }
 
-// answer reads the response to a request. It returns nil if the request is complete.
+// answer reads the HTTP response to the request f. It returns nil if the HTTP response contains the
+// JSON-RPC response.
 func (h *httpWire) answer(ctx context.Context, f *pendingRequest, resp *http.Response) error {
 	defer resp.Body.Close()
 	h.takeSession(f, resp)
@@ -158,8 +159,9 @@ func (h *httpWire) answer(ctx context.Context, f *pendingRequest, resp *http.Res
 	return fmt.Errorf("status %d: %s", resp.StatusCode, clip(string(body)))
 }
 
-// takeSession reads the session id. Only the response to initialize may set it (2025-03-26
-// §Streamable HTTP, "Session Management"). Since 2026-07-28 no response may set it.
+// takeSession checks and stores the session id in resp. Only the response to initialize may set a
+// session id (2025-03-26 §Streamable HTTP, "Session Management"). Since 2026-07-28, no response may
+// set one.
 func (h *httpWire) takeSession(f *pendingRequest, resp *http.Response) {
 	id := resp.Header.Get(mcp.HeaderSession)
 	if id == "" {
@@ -184,12 +186,12 @@ func (h *httpWire) takeSession(f *pendingRequest, resp *http.Response) {
 	}
 }
 
-// checkStatus checks that the HTTP status matches the error code (2026-07-28 §Streamable
-// HTTP, "Protocol Version Header" and "Server Validation"; §Base, "_meta").
+// checkStatus checks that the HTTP status matches the result or the error code in body (2026-07-28
+// §Streamable HTTP, "Protocol Version Header" and "Server Validation"; §Base, "_meta").
 func (h *httpWire) checkStatus(f *pendingRequest, status int, body []byte) {
 	m, err := jsonrpc.Scan(body, jsonrpc.Limits{})
 	if err != nil {
-		return // the caller reports this error
+		return // Client.receive reports this error
 	}
 	if m.Kind != jsonrpc.Failure {
 		if status != http.StatusOK {
@@ -213,8 +215,8 @@ func (h *httpWire) checkStatus(f *pendingRequest, status int, body []byte) {
 	}
 }
 
-// stream reads a response stream to its end. If the stream breaks before the answer, and the
-// revision allows resumption, the method resumes it.
+// stream reads a response stream until the answer to f has arrived. If the stream breaks before the
+// answer, and the revision allows resumption, stream resumes it.
 func (h *httpWire) stream(ctx context.Context, f *pendingRequest, resp *http.Response) error {
 	s := &resumable{h: h, f: f, breakAfter: f.opts.Break}
 	for tries := 0; ; tries++ {
@@ -255,16 +257,16 @@ func (h *httpWire) get(ctx context.Context, last string) (*http.Response, error)
 	return h.client.Do(r)
 }
 
-// resumable is a stream that can be resumed. Reading it may take several connections.
+// resumable is a stream that the client can resume. It may consist of several HTTP responses.
 type resumable struct {
 	h          *httpWire
-	f          *pendingRequest // the request that the stream belongs to; nil for the session's own stream
+	f          *pendingRequest // the request that the stream belongs to; nil for the GET stream of the session
 	last       string
 	retry      time.Duration
 	breakAfter int
 }
 
-// read reads one response. ended reports whether the request has its answer.
+// read reads the events of one HTTP response. ended reports whether the answer to s.f has arrived.
 func (s *resumable) read(resp *http.Response) (ended bool, err error) {
 	defer resp.Body.Close()
 	r := newEventReader(resp.Body)
@@ -276,7 +278,7 @@ func (s *resumable) read(resp *http.Response) (ended bool, err error) {
 		if ev.retry >= 0 {
 			s.retry = time.Duration(ev.retry) * time.Millisecond
 		}
-		// An event does not count if it has no data and only repeats the id of the last event.
+		// An event without data may repeat the id of the last event.
 		if ev.id != "" && (len(ev.data) > 0 || ev.id != s.last) {
 			s.remember(ev.id)
 		}
@@ -319,8 +321,8 @@ func (s *resumable) remember(id string) {
 	}
 }
 
-// listen opens the stream of the session and keeps it open. A server may refuse it with 405.
-// listen returns when the server has answered, or after headersWithin.
+// listen opens the GET stream of the session, and opens it again whenever it ends. The server may
+// refuse the stream with 405. listen returns when the server has answered, or after headersWithin.
 func (h *httpWire) listen() {
 	opened := make(chan struct{})
 	h.runs.Go(func() {
@@ -362,7 +364,7 @@ func (h *httpWire) listen() {
 	}
 }
 
-// cancel closes the stream of a request, if this cancels the request in the client's revision.
+// cancel closes the stream of a request in revisions in which a closed stream cancels the request.
 func (h *httpWire) cancel(f *pendingRequest) bool {
 	if !h.c.e.has(perRequest) {
 		return false
@@ -373,8 +375,8 @@ func (h *httpWire) cancel(f *pendingRequest) bool {
 	return true
 }
 
-// close deletes the session (2025-03-26 §Streamable HTTP, "Session Management"). A server does not
-// have to support this.
+// close deletes the session (2025-03-26 §Streamable HTTP, "Session Management") and closes all
+// connections. A server may refuse to delete the session with 405.
 func (h *httpWire) close(ctx context.Context) error {
 	h.mu.Lock()
 	session := h.session

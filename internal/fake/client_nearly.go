@@ -14,8 +14,8 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
 )
 
-// nearlyClients returns the non-standard clients. Play can simulate them, but OpenClient cannot.
-// Tests can also call OpenManifest and Post.
+// nearlyClients returns the profiles of the non-standard clients. Play can simulate them, but
+// OpenClient cannot. Tests can also use these clients through OpenManifest and Post.
 func nearlyClients() []Profile {
 	return []Profile{
 		{Name: "bare-http-client", Kind: Dialect, Side: ClientSide, script: &script{check: checkBare, play: playBare},
@@ -31,7 +31,7 @@ func nearlyClients() []Profile {
 	}
 }
 
-// ManifestTool is a tool in a manifest, as a manifest client reads it.
+// ManifestTool is a tool that a manifest client has read from a manifest.
 type ManifestTool struct {
 	Name, Description string
 	Schema            string // the schema as JSON
