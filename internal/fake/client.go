@@ -362,7 +362,8 @@ func (c *Client) Asks() []Ask {
 	return slices.Clone(c.asks)
 }
 
-// Violations returns the server's violations of the revision, oldest first. It returns at most 100.
+// Violations returns the server's violations of the revision, oldest first. It returns at most
+// maxViolations.
 func (c *Client) Violations() []string {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -38,12 +38,12 @@ type ManifestTool struct {
 	Confirm, Undo     bool
 }
 
-// ManifestClient is the client with the profile manifest-client. It sends one request at a time
-// over a pipe. Its ids start at 1. Only one goroutine may use it.
+// ManifestClient is the client of the profile manifest-client. It sends one request at a time over
+// a pipe. Request ids start at 1. Only one goroutine may use a ManifestClient.
 type ManifestClient struct {
 	Tools []ManifestTool
-	// Skipped lists the lines that did not answer the current request. Each line is shortened,
-	// and there are at most 1000.
+	// Skipped lists lines that were not the response to the current request. It has at most
+	// maxViolations lines, and each line is shortened.
 	Skipped []string
 
 	in     *bufio.Reader
@@ -54,8 +54,8 @@ type ManifestClient struct {
 }
 
 // OpenManifest opens a conversation with a server. in is the server's output, and out is the
-// server's input. OpenManifest fails where a real manifest client would fail: at a tool without a
-// name or a description, at a member in two spellings, or at an id that is not an unsigned number.
+// server's input. Like a real manifest client, OpenManifest fails if a tool has no name or no
+// description, or if an object has the same member in two spellings.
 func OpenManifest(in io.Reader, out io.WriteCloser) (*ManifestClient, error) {
 	c := newManifest(in, out, nil)
 	if err := c.open(); err != nil {
@@ -68,7 +68,8 @@ func newManifest(in io.Reader, out io.WriteCloser, tape *capture) *ManifestClien
 	return &ManifestClient{in: bufio.NewReader(in), out: out, tape: tape}
 }
 
-// open sends initialize and reads the tools. The error lists everything that is invalid.
+// open sends initialize and reads the tools from the result. The error lists all faults of the
+// result.
 func (c *ManifestClient) open() error {
 	m, err := c.request("initialize", "")
 	if err != nil {
@@ -101,7 +102,8 @@ func (t *ManifestTool) needs() bool {
 	return false
 }
 
-// oneOf returns an error if a member is present in both of its spellings.
+// oneOf returns an error if obj has both the member name and the member alias, which is another
+// spelling of name.
 func oneOf(raw []byte, obj jsonrpc.Span, name, alias string) error {
 	if !jsonrpc.Find(raw, obj, name).IsZero() && !jsonrpc.Find(raw, obj, alias).IsZero() {
 		return fmt.Errorf("duplicate field %s: %s", name, obj.Of(raw))
@@ -136,12 +138,13 @@ func readTool(raw []byte, at jsonrpc.Span) (t ManifestTool, err error) {
 	return t, err
 }
 
-// Call calls a tool. args is a JSON object. The answer may be an error.
+// Call calls a tool and returns the response, which may be a JSON-RPC error. args is a JSON object.
 func (c *ManifestClient) Call(name, args string) (*jsonrpc.Message, error) {
 	return c.request("tools/call", `{"name":`+quote(name)+`,"arguments":`+args+`}`)
 }
 
-// request sends a request and reads until its answer. It skips all other lines.
+// request sends a request and reads lines until the response arrives. It adds all other lines to
+// Skipped.
 func (c *ManifestClient) request(method, params string) (*jsonrpc.Message, error) {
 	c.id++
 	id := strconv.FormatInt(c.id, 10)
@@ -176,15 +179,15 @@ func (c *ManifestClient) write(line string) error {
 	return err
 }
 
-// Shutdown announces that the client ends. It does not close the pipe, because such a client waits
-// until the server closes it.
+// Shutdown sends the notification shutdown. It does not close the pipe, because a real manifest
+// client waits until the server closes the pipe.
 func (c *ManifestClient) Shutdown() error {
 	return c.write(`{"jsonrpc":"2.0","method":"shutdown","params":null}`)
 }
 
-// Post acts as the profile bare-http-client. It calls a tool with one POST, and returns the
-// messages in the response in order. version is the value of MCP-Protocol-Version, "" for
-// none. meta has the members of _meta, "" for none.
+// Post acts like the client of the profile bare-http-client. It calls a tool with one POST, and
+// returns the messages in the response in order. version is the value of MCP-Protocol-Version; ""
+// omits the header. meta holds the members of _meta as JSON without the braces; "" omits _meta.
 func Post(ctx context.Context, client *http.Client, url, version, tool, args, meta string) ([]*jsonrpc.Message, error) {
 	return post(ctx, client, nil, url, version, tool, args, meta)
 }

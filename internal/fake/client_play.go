@@ -15,7 +15,7 @@ import (
 
 // script describes how to simulate a non-standard client.
 type script struct {
-	piped bool                    // the client uses a pipe; otherwise HTTP
+	piped bool                    // the client uses a pipe; if false, the client uses HTTP
 	check func(s *settings) error // checks the settings; nil if there is nothing to check
 	play  func(ctx context.Context, p *playing) error
 }
@@ -30,8 +30,8 @@ type playing struct {
 	done func(Finding)
 }
 
-// Reaches returns an error if a client of this profile cannot connect to the given server, and
-// nil if it can.
+// Reaches returns an error if a client of this profile cannot use the transport of the given
+// server.
 func (p *Profile) Reaches(at Where) error {
 	switch {
 	case p.script == nil:
@@ -44,10 +44,10 @@ func (p *Profile) Reaches(at Where) error {
 	return nil
 }
 
-// Play runs a client profile against a server from beginning to end. It calls done after each step,
-// on the calling goroutine. It takes no longer than the setting "whole", plus the time to close.
-// violations lists the server's violations of the rules of the client's revision. The error is the
-// reason why the client could not connect.
+// Play runs all steps of a client profile against a server. It calls done after each step, on the
+// calling goroutine. It ends after at most the time in the setting "whole", plus the time to close
+// the connection. violations lists the server's violations of the client's revision. Play returns
+// an error if the profile or a setting is invalid, or if the client cannot connect.
 func Play(ctx context.Context, profile string, at Where, o ClientOptions, done func(Finding)) (violations []string, err error) {
 	p, set, limits, err := loadClient(profile, o.Set)
 	if err != nil {
@@ -80,7 +80,7 @@ func CheckClient(profile string, set map[string]string) error {
 	return err
 }
 
-// loadClient reads the settings of a client profile.
+// loadClient finds a client profile and checks its settings. r is the role of the client.
 func loadClient(profile string, set map[string]string) (p Profile, s *settings, r *role, err error) {
 	p, parameter, ok := find(ClientSide, profile)
 	if !ok {
@@ -102,8 +102,8 @@ func loadClient(profile string, set map[string]string) (p Profile, s *settings, 
 	return p, s, r, err
 }
 
-// playStep runs one step within the step timeout. When the timeout expires, it calls free to end
-// the step.
+// playStep runs one step, reports it with p.done, and returns whether the step succeeded. If ctx
+// ends, or if the step takes longer than p.step, playStep calls free, which must unblock the step.
 func (p *playing) playStep(ctx context.Context, name string, free func(), play func(ctx context.Context) (string, error)) bool {
 	ctx, cancel := context.WithTimeoutCause(ctx, p.step, fmt.Errorf("no answer within %s", p.step))
 	defer cancel()
@@ -121,7 +121,7 @@ func (p *playing) playStep(ctx context.Context, name string, free func(), play f
 	return err == nil
 }
 
-// errorCode returns the code of an error, which must be an integer.
+// errorCode returns the code of the error response m. It fails if the code is not an integer.
 func errorCode(m *jsonrpc.Message) (int64, error) {
 	code, ok := jsonrpc.Int(m.Raw, jsonrpc.Find(m.Raw, m.Error, "code"))
 	if !ok {
@@ -133,8 +133,8 @@ func errorCode(m *jsonrpc.Message) (int64, error) {
 // exitWithin is how long a manifest client waits for a server to exit by itself.
 const exitWithin = 5 * time.Second
 
-// playManifest initializes, calls the tools that need neither confirmation nor arguments,
-// calls an unknown tool, and shuts down.
+// playManifest sends initialize, calls tools, calls an unknown tool, and sends shutdown. It calls
+// only tools that have no required arguments, no confirmation and no undo.
 func playManifest(ctx context.Context, p *playing) (err error) {
 	in, out := p.at.In, p.at.Out
 	var child *exec.Cmd
@@ -150,7 +150,7 @@ func playManifest(ctx context.Context, p *playing) (err error) {
 		_, _ = out.Close(), in.Close()
 	}
 	defer func() {
-		hangUp() // has no effect if the server has already exited
+		hangUp() // kills the server if it is still running
 		if child != nil {
 			_ = child.Wait()
 		}
@@ -196,7 +196,7 @@ func playManifest(ctx context.Context, p *playing) (err error) {
 		}
 		_, err := io.Copy(io.Discard, c.in)
 		if ctx.Err() != nil {
-			// This is not a failure, because a real client of this kind then kills the server.
+			// This is not a failure, because a real manifest client kills a server that does not exit.
 			return "the server did not end within " + exitWithin.String(), nil
 		}
 		return "the server has ended", err
@@ -217,7 +217,7 @@ func (c *ManifestClient) try(name string) (string, error) {
 	return fmt.Sprintf("the error %d", code), err
 }
 
-// maxBareCalls limits the calls of a bare client.
+// maxBareCalls is the maximum number of calls of a bare-http-client.
 const maxBareCalls = 1000
 
 func checkBare(s *settings) error {
@@ -258,7 +258,8 @@ func playBare(ctx context.Context, p *playing) error {
 	return nil
 }
 
-// bareAnswer returns a description of the response. The error describes its faults.
+// bareAnswer describes the result in a response. It returns an error if the response is malformed
+// or contains an error.
 func bareAnswer(all []*jsonrpc.Message) (string, error) {
 	at := slices.IndexFunc(all, func(m *jsonrpc.Message) bool { return m.ID == `"1"` && m.Kind != jsonrpc.Request })
 	if at < 0 || at != len(all)-1 {

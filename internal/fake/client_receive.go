@@ -59,7 +59,7 @@ func (c *Client) take(m *jsonrpc.Message, from origin) (ended bool) {
 	return false
 }
 
-// handleResponse handles the response to a request.
+// handleResponse handles a response. ended reports whether the response completed a request.
 func (c *Client) handleResponse(m *jsonrpc.Message, from origin) (ended bool) {
 	c.mu.Lock()
 	f := c.pending[m.ID]
@@ -216,8 +216,8 @@ func (c *Client) handleNotification(m *jsonrpc.Message, from origin) {
 	}
 }
 
-// checkNoticeLocked returns the violation in a notification, or "". f is the call that the
-// notification belongs to, or nil.
+// checkNoticeLocked returns the violation in a notification, or "" if the notification is valid. f
+// is the request that the notification belongs to, or nil.
 func (c *Client) checkNoticeLocked(n Notice, from origin) (wrong string, f *pendingRequest) {
 	p := n.Params
 	at := jsonrpc.Whole(p)
@@ -271,14 +271,14 @@ func (c *Client) checkNoticeLocked(n Notice, from origin) (wrong string, f *pend
 	case mcp.NoteCancelled:
 		id := jsonrpc.ID(jsonrpc.Find(p, at, "requestId").Of(p))
 		if !c.open[id] {
-			return "", nil // the call may have been answered in the meantime
+			return "", nil // the client may have answered the request before it got the cancellation
 		}
 	}
 	return "", f
 }
 
-// checkListened checks a notification for subscriptions/listen (2026-07-28 §Subscriptions).
-// done means that no other checks apply.
+// checkListened checks a notification that belongs to a subscriptions/listen request (2026-07-28
+// §Subscriptions). If done is true, no other checks are necessary.
 func (c *Client) checkListened(n Notice, from origin) (wrong string, done bool) {
 	p := n.Params
 	at := jsonrpc.Whole(p)
@@ -346,7 +346,8 @@ func filterOf(raw []byte, at jsonrpc.Span) (f Filter) {
 	return f
 }
 
-// excess returns the changes that a server agreed to and the client did not request.
+// excess returns a violation if f contains changes that want does not contain. f is what the server
+// agreed to, and want is what the client requested.
 func (f *Filter) excess(want *Filter) string {
 	if f.Tools && !want.Tools || f.Prompts && !want.Prompts || f.Resources && !want.Resources {
 		return "acknowledges list changes that the client did not request"
@@ -359,7 +360,8 @@ func (f *Filter) excess(want *Filter) string {
 	return ""
 }
 
-// checkLogLocked checks a log message (§Logging).
+// checkLogLocked checks a log message (§Logging). f is the request that the log message belongs to,
+// or nil.
 func (c *Client) checkLogLocked(n Notice, from origin) (wrong string, f *pendingRequest) {
 	name, _ := jsonrpc.Text(n.Params, jsonrpc.Find(n.Params, jsonrpc.Whole(n.Params), "level"))
 	l, _ := mcp.ParseLogLevel(name)
@@ -372,9 +374,9 @@ func (c *Client) checkLogLocked(n Notice, from origin) (wrong string, f *pending
 		}
 		return "", nil
 	}
-	// 2026-07-28 §Logging: log messages are only for a request that asked for them, and are
-	// sent on its stream. On a pipe the request is unknown, so the check passes if any request
-	// asked for this level.
+	// 2026-07-28 §Logging: the server sends log messages only for a request that asked for them, on
+	// the stream of this request. On a pipe, the client cannot know the request, so it checks
+	// against the request with the lowest level.
 	if from.f != nil {
 		f = from.f
 		if f.level == 0 {

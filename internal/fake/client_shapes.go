@@ -42,7 +42,8 @@ func (e *edition) clientCaps(without []string) []byte {
 	return append(out, '}')
 }
 
-// declares reports whether the client declared the capability at the path.
+// declares reports whether the client declared the capability at the path, such as "elicitation",
+// "url".
 func (c *Client) declares(path ...string) bool {
 	at := jsonrpc.Whole(c.caps)
 	for _, name := range path {
@@ -51,9 +52,9 @@ func (c *Client) declares(path ...string) bool {
 	return !at.IsZero()
 }
 
-// noticeShape returns the shape of a server notification's params. known is false for a
-// notification that the edition does not have (the ServerNotification unions of
-// schema/DATE/schema.ts).
+// noticeShape returns the shape of a server notification's params. known is false if the edition
+// does not have the notification. The notifications of an edition are those of the union
+// ServerNotification in schema/DATE/schema.ts.
 func (e *edition) noticeShape(method string) (s shape, known bool) {
 	var meta []member
 	if e.has(perRequest) {
@@ -81,7 +82,7 @@ func (e *edition) noticeShape(method string) (s shape, known bool) {
 	return nil, false
 }
 
-// resultShape returns the shape of a complete result.
+// resultShape returns the shape of a complete result of the method, or nil if there is none.
 func (e *edition) resultShape(method string) shape {
 	implementation := []member{need("name", aString), need("version", aString), may("title", aString)}
 	capabilities := []member{
@@ -185,7 +186,8 @@ func (e *edition) checkResult(method string, result []byte) string {
 			}
 		}
 		s := jsonrpc.Find(result, whole, "structuredContent")
-		// 2025-06-18 §Tools, "Structured Content": an object. Since 2026-07-28: any value.
+		// 2025-06-18 §Tools, "Structured Content": structuredContent must be an object. Since
+		// 2026-07-28, it may be any value.
 		if !s.IsZero() && e.has(structured) && !e.has(resultTypes) && jsonrpc.KindOf(result, s) != '{' {
 			return "structuredContent is not an object"
 		}
@@ -245,8 +247,8 @@ func checkCache(result []byte, whole jsonrpc.Span) string {
 	return ""
 }
 
-// checkContent checks one content block: its type must exist in the edition, and it must have the
-// members of this type (the ContentBlock unions of the schemas).
+// checkContent checks one content block. The edition must have the type of the block, and the block
+// must have the members of this type (see the union ContentBlock in the schemas).
 func (e *edition) checkContent(raw []byte, at jsonrpc.Span) string {
 	kind, _ := jsonrpc.Text(raw, jsonrpc.Find(raw, at, "type"))
 	var s shape
@@ -355,7 +357,7 @@ func (c *Client) checkAsk(a Ask) string {
 		}
 		s := shape{need("message", aString), need("url", aString)}
 		if c.e.has(elicitationIDs) {
-			s = append(s, need("elicitationId", aString)) // 2026-07-28 has removed the member
+			s = append(s, need("elicitationId", aString)) // 2026-07-28 removed this member
 		}
 		return s.check(a.Params, at, "params")
 	default:
@@ -379,8 +381,8 @@ const (
 
 // Obliging answers every server request as a cooperative user would, always in the same way. It
 // answers a sampling request with "sampled: " and the text of the last message. It accepts URLs and
-// returns one root. In forms, it uses a name for strings, an age for numbers, and the first option
-// for choices.
+// returns one root. In forms, it uses the default values of the fields. Fields without a default
+// value get ObligingName, ObligingAge, true, the first option, or all options, as their type needs.
 func Obliging(a Ask) ([]byte, *jsonrpc.Error) {
 	p := a.Params
 	at := jsonrpc.Whole(p)

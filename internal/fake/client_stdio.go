@@ -35,7 +35,7 @@ func (c *Client) spawn(at Where) (wire, error) {
 	return p, nil
 }
 
-// startChild starts a server on stdio.
+// startChild starts the server at.Command as a child process.
 func startChild(at Where, stderr io.Writer) (cmd *exec.Cmd, in io.WriteCloser, out io.ReadCloser, err error) {
 	cmd = exec.Command(at.Command[0], at.Command[1:]...)
 	cmd.Env = append(os.Environ(), at.Env...)
@@ -71,7 +71,7 @@ func (p *pipeWire) read() {
 		err = io.EOF
 	}
 	p.c.endWith(fmt.Errorf("the server's output ended: %w", err))
-	_, _ = io.Copy(io.Discard, p.out) // read the rest, so that the child can exit
+	_, _ = io.Copy(io.Discard, p.out) // read the rest of the output, so that the child can exit
 }
 
 // newLines returns a scanner for lines of bounded length.
@@ -103,7 +103,7 @@ func (p *pipeWire) close(ctx context.Context) error {
 			if p.cmd != nil {
 				_ = p.cmd.Process.Kill()
 			}
-			_ = p.out.Close() // a process started by the child may hold the other end open
+			_ = p.out.Close() // a process that the child started may still hold the write end open
 		}
 	})
 	p.reads.Wait()

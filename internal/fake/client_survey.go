@@ -20,15 +20,15 @@ type Finding struct {
 
 // Limits of a survey.
 const (
-	maxSurveyed = 20  // the most items of a list that are tried
-	maxPages    = 200 // the most pages of a list
+	maxSurveyed = 20  // the maximum number of items of one list that a survey tries
+	maxPages    = 200 // the maximum number of pages of one list
 )
 
 // Survey tries all requests without side effects: lists, reads, prompts, completions,
 // subscriptions, requests that the server must refuse, and the tools that are read-only and need no
 // arguments. Survey calls done after each step. A step takes no longer than the setting "step".
-// When ctx ends, Survey skips the remaining steps. Violations returns the violations by the server
-// during the survey.
+// When ctx ends, Survey ends the conversation and reports the remaining steps as not tried. The
+// method Violations returns the server's violations.
 func (c *Client) Survey(ctx context.Context, done func(Finding)) {
 	v := survey{c: c}
 	free := context.AfterFunc(ctx, func() { c.hangUp(context.Cause(ctx)) })
@@ -65,7 +65,7 @@ func (c *Client) Survey(ctx context.Context, done func(Finding)) {
 // survey keeps the results of earlier steps that later steps need.
 type survey struct {
 	c         *Client
-	readers   []string // the tools that may be called
+	readers   []string // the read-only tools without required arguments
 	uris      []string
 	ready     []string    // the prompts without required arguments
 	arguments [][2]string // the pairs of a prompt name and an argument name
@@ -73,7 +73,8 @@ type survey struct {
 
 const notOffered = "not offered"
 
-// walk reads a list to its end and returns the number of items.
+// walk reads all pages of a list and calls each, if it is not nil, for every item. It returns a text
+// with the number of items and pages.
 func (v *survey) walk(ctx context.Context, method, key string, each func(raw []byte, entry jsonrpc.Span)) (string, error) {
 	n, params := 0, []byte("{}")
 	for page := 1; page <= maxPages; page++ {
@@ -97,7 +98,8 @@ func (v *survey) walk(ctx context.Context, method, key string, each func(raw []b
 	return "", fmt.Errorf("the list does not end after %d pages", maxPages)
 }
 
-// call returns the result of a call, or the server's error.
+// call sends a request and returns the result. If the server answers with an error, call returns
+// that error.
 func (v *survey) call(ctx context.Context, method, params string) ([]byte, error) {
 	r, err := v.c.Call(ctx, method, []byte(params), CallOptions{})
 	if err == nil && r.Err != nil {
@@ -260,7 +262,7 @@ func (v *survey) pings(ctx context.Context) (string, error) {
 	return "answered", err
 }
 
-// refused calls a method and expects an error with one of the codes.
+// refused sends a request and expects an error response with one of the codes.
 func (v *survey) refused(ctx context.Context, method, params string, codes ...int64) (string, error) {
 	r, err := v.c.Call(ctx, method, []byte(params), CallOptions{})
 	switch {
@@ -278,8 +280,8 @@ func (v *survey) wrongCursor(ctx context.Context) (string, error) {
 	if !v.c.Offers("tools") {
 		return notOffered, nil
 	}
-	// §Pagination, "Error Handling": servers SHOULD refuse an invalid cursor, so they may also
-	// start over.
+	// §Pagination, "Error Handling": a server SHOULD refuse an invalid cursor. Survey also accepts
+	// a server that returns a list.
 	detail, err := v.refused(ctx, mcp.MethodListTools, `{"cursor":"no such cursor"}`, jsonrpc.CodeInvalidParams)
 	if err != nil && strings.HasPrefix(err.Error(), "not refused") {
 		return "not refused", nil

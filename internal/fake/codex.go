@@ -11,9 +11,9 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
 )
 
-// codexServers returns the Codex app-server workers, which use JSON-RPC but not MCP. Current
-// workers have threads and turns. Older workers have conversations. The first word of the prompt
-// decides what a turn does:
+// codexServers returns the profiles of the Codex app-server workers, which use JSON-RPC but not MCP.
+// Current workers have threads and turns. Older workers have conversations. The first word of the
+// prompt decides what a turn does:
 //
 //	run    asks for approval of a command
 //	patch  asks for approval of a file change
@@ -25,7 +25,7 @@ import (
 //	fail   ends with an error
 //	die    exits the process
 //
-// Any other prompt is repeated word by word.
+// A turn with any other prompt repeats the prompt word by word.
 func codexServers() []Profile {
 	const outcomes = "how version 2 of the handshake is answered: accept, -32602, -32600, schema, silence, late (accepted after version 1 was offered), closed (an error that has nothing to do with the version)"
 	events := Setting{"events", "no", `whether the worker prints {"event":"ready"} before its first message: yes or no`}
@@ -73,33 +73,33 @@ type codexWorker struct {
 	v2       string
 	ready    bool
 	shim     bool
-	noMirror bool // client_info is refused
-	mute     bool // the worker answers nothing, because its environment does not say that a program started it
+	noMirror bool // the worker refuses client_info
+	mute     bool // the worker prints and answers nothing, because it is not supervised as its settings require
 
 	mu    sync.Mutex
 	pipes map[*conversation]*codexPipe
 	last  int // the number of the last thread
 }
 
-// codexPipe is one connection. Only the goroutine that reads from it uses it.
+// codexPipe is one connection. Only the goroutine that reads from the connection uses the codexPipe.
 type codexPipe struct {
 	w       *codexWorker
 	c       *conversation
 	out     outlet
 	open    bool
-	late    jsonrpc.ID // the id of an unanswered offer of version 2
+	late    jsonrpc.ID // the id of an initialize request of version 2 that the worker has not answered yet
 	threads map[string]*codexThread
 	asks    int64
 	waiting map[jsonrpc.ID]func(m *jsonrpc.Message) // the handler of each answer, by the id of the request
 	turns   int
-	ears    map[string]string // the conversations of older workers, by subscription id
+	ears    map[string]string // the ids of the conversations with a listener, by subscription id; only in older workers
 }
 
 type codexThread struct{ id, turn, policy string }
 
 func (w *codexWorker) open(ctx context.Context, c *conversation) {
 	if c == nil {
-		return // over HTTP, no message can be sent
+		return // over HTTP, the worker cannot send messages of its own
 	}
 	w.mu.Lock()
 	w.pipes[c] = &codexPipe{
@@ -125,7 +125,7 @@ func (w *codexWorker) hear(h *arrival, _ func()) {
 	w.mu.Unlock()
 	m, err := jsonrpc.Scan(h.raw, jsonrpc.Limits{Bytes: maxMessage, Tolerant: true})
 	if p == nil || err != nil || w.mute {
-		return // malformed input, batches and null ids get no answer
+		return // the worker does not answer malformed input, batches, or messages with a null id
 	}
 	switch m.Kind {
 	case jsonrpc.Request:
@@ -151,8 +151,8 @@ func (w *codexWorker) nextThread() string {
 	return "thread-" + strconv.Itoa(w.last)
 }
 
-// send sends a message. The messages of a shim have the member "jsonrpc", the messages of a worker
-// do not.
+// send sends a message with the given members. A shim adds the member "jsonrpc" to each message. A
+// worker does not.
 func (p *codexPipe) send(members string) {
 	if p.w.shim {
 		members = `"jsonrpc":"2.0",` + members
@@ -200,8 +200,8 @@ func (p *codexPipe) request(m *jsonrpc.Message) {
 	}
 }
 
-// initialize answers both versions of the handshake. A worker that does not know version 2 refuses
-// a request with a member of version 2, even if the member is null.
+// initialize answers an initialize request of version 1 or 2 of the handshake. A worker that does
+// not know version 2 refuses a request with a member of version 2, even if the member is null.
 func (p *codexPipe) initialize(m *jsonrpc.Message) {
 	two := false
 	for _, key := range []string{"protocolVersion", "protocol_version", "capabilities"} {
@@ -314,8 +314,8 @@ func (p *codexPipe) currentRequest(m *jsonrpc.Message) {
 	}
 }
 
-// shimRequest plays a wrapper that answers sendUserMessage at the end of the turn. Its events
-// have no prefix, and it refuses everything that it does not know.
+// shimRequest simulates a wrapper that answers sendUserMessage at the end of the turn. The method
+// names of the wrapper's events have no prefix. The wrapper refuses unknown methods.
 func (p *codexPipe) shimRequest(m *jsonrpc.Message) {
 	id := paramText(m, "conversationId")
 	switch m.Method {
@@ -356,7 +356,7 @@ func (p *codexPipe) olderRequest(m *jsonrpc.Message) {
 		p.threads[t.id] = t
 		p.result(m, `{"conversationId":`+quote(t.id)+`,"model":"fake-model","rolloutPath":"/nowhere/`+t.id+`.jsonl"}`)
 	case "resumeConversation":
-		// Only the file name matters. The folder does not.
+		// The file name contains the id of the thread.
 		name := strings.TrimSuffix(strings.TrimPrefix(paramText(m, "path"), "/nowhere/"), ".jsonl")
 		if !strings.HasPrefix(name, "thread-") {
 			p.fail(m, -32600, "Invalid request")
@@ -405,8 +405,8 @@ func (p *codexPipe) olderRequest(m *jsonrpc.Message) {
 	}
 }
 
-// The following methods send the parts of a turn, in the form that the generation of the worker
-// uses.
+// The following methods send the events of a turn, in the format of current workers or in that of
+// older workers.
 
 func (p *codexPipe) event(t *codexThread, kind, members string) {
 	p.notify("codex/event/"+kind, `{"id":"`+t.turn+`","msg":{"type":"`+kind+`"`+members+`},"conversationId":`+quote(t.id)+`}`)
@@ -462,7 +462,7 @@ func (p *codexPipe) speak(t *codexThread, text string) {
 	p.finish(t, "completed", text, "")
 }
 
-// play runs a turn until it has to wait for an answer.
+// play runs a turn until the turn ends or waits for a message from the client.
 func (p *codexPipe) play(t *codexThread, prompt string) {
 	if p.w.older {
 		p.event(t, "task_started", `,"model_context_window":null`)

@@ -12,12 +12,12 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 )
 
-// phase is the progress of a conversation's handshake.
+// phase is the state of the handshake in a conversation.
 type phase int
 
 const (
 	unopened  phase = iota // only initialize and ping are allowed
-	answered               // initialize was answered; waiting for initialized
+	answered               // the server has answered initialize and waits for initialized
 	operating              // everything is allowed
 )
 
@@ -28,10 +28,10 @@ type conversation struct {
 	ed   *edition
 	out  outlet         // receives the messages that do not belong to a request
 	pipe *pipe          // the pipe; nil over HTTP
-	wg   sync.WaitGroup // counts the requests that wait
+	wg   sync.WaitGroup // counts the goroutines that spawn started
 
 	// s.mu guards the following fields.
-	ended   bool // nothing may start any more
+	ended   bool // end was called; spawn starts no more goroutines
 	phase   phase
 	id      string // the id of the HTTP session
 	caps    []byte // the capabilities that the client declared
@@ -50,8 +50,8 @@ type conversation struct {
 	lastStream int
 }
 
-// exchange is one request while it is served. Only the goroutine that serves the request uses
-// it.
+// exchange is one request that the server is serving. Only the goroutine that serves the request
+// may change the exchange.
 type exchange struct {
 	ctx    context.Context
 	cancel context.CancelCauseFunc
@@ -63,11 +63,11 @@ type exchange struct {
 	header http.Header // the headers of the HTTP request; nil on a pipe
 
 	caps  []byte       // the client's capabilities; nil for none
-	level mcp.LogLevel // the lowest level of log messages to send; 0 for none
+	level mcp.LogLevel // the lowest level of the log messages that the client wants; 0 if it wants none
 	token []byte       // the progress token; nil if the client does not want progress
 
-	// These fields are for revisions with input rounds. They have the answers so far, the number of
-	// answers that the tool has used, and whether the answers in this request are included.
+	// The following fields are for revisions with input rounds: the client's answers so far, the
+	// number of answers that the tool has used, and whether past contains the answers in this request.
 	past     [][]byte
 	spent    int
 	answered bool
@@ -89,7 +89,7 @@ func (s *Server) converse(out outlet) *conversation {
 	return c
 }
 
-// end cancels all running requests and waits for them.
+// end ends the conversation. It cancels all running requests and waits until they have ended.
 func (c *conversation) end(cause error) {
 	c.s.mu.Lock()
 	delete(c.s.state.conversations, c)
@@ -150,7 +150,7 @@ func (c *conversation) applyTwist(h *arrival, next func()) {
 	next()
 }
 
-// unreadable returns the answer to input that is not a message.
+// unreadable records a violation and returns the error response to input that is not a message.
 func (s *Server) unreadable(err error) []byte {
 	var bad *jsonrpc.Error
 	if !errors.As(err, &bad) {
@@ -164,9 +164,8 @@ func (s *Server) unreadable(err error) []byte {
 	return jsonrpc.AppendError(nil, id, bad)
 }
 
-// take handles one message. It answers invalid requests and handles notifications and
-// responses. It returns a request that must be served. ok is false if the revision does not
-// allow the message.
+// take handles one message. It returns a valid request as x, and the caller must serve x. It
+// answers invalid requests itself. ok is false if the revision does not allow the message.
 func (c *conversation) take(ctx context.Context, m *jsonrpc.Message, header http.Header, out outlet) (x *exchange, ok bool) {
 	switch m.Kind {
 	case jsonrpc.Request:
@@ -185,7 +184,7 @@ func (c *conversation) take(ctx context.Context, m *jsonrpc.Message, header http
 	}
 }
 
-// serve runs a request. If the request waits, it runs in its own goroutine.
+// serve runs a request. A request that may wait runs in a goroutine of its own.
 func (c *conversation) serve(x *exchange) {
 	if x.waits() {
 		c.spawn(x.run)
@@ -198,7 +197,7 @@ func (x *exchange) waits() bool {
 	return x.method.waits || x.tool != nil && (x.tool.waits || x.c.s.part.twist.call != nil)
 }
 
-// run serves the request until its end.
+// run serves the request and sends the response.
 func (x *exchange) run() {
 	defer x.cancel(nil)
 	result, err := x.perform()
@@ -245,7 +244,7 @@ func (x *exchange) wrap(members string, err error) []byte {
 		return jsonrpc.AppendError(nil, x.m.ID, refusal(jsonrpc.CodeInternal, "%v", err))
 	}
 	if x.c.ed.has(resultTypes) {
-		// 2026-07-28 §Base, "ResultType", "Per-response protocol fields"; §Caching.
+		// See 2026-07-28 §Base, "ResultType" and "Per-response protocol fields", and §Caching.
 		head := `"resultType":` + quote(kind) + `,"_meta":{` + x.resultMeta() + `}`
 		if x.method.cached && kind == mcp.ResultComplete {
 			head += `,"ttlMs":0,"cacheScope":"private"`
@@ -275,7 +274,7 @@ func (s *Server) identity() string {
 	return `{"name":"fake"` + title + `,"version":` + quote(s.version) + `}`
 }
 
-// tell sends a message that belongs to the request m. m may be nil.
+// tell sends a message that belongs to the request m. m is nil if the message belongs to no request.
 func (c *conversation) tell(out outlet, m *jsonrpc.Message, msg []byte) {
 	if say := c.s.part.twist.say; say != nil {
 		if msg = say(c, m, msg); msg == nil {
@@ -313,8 +312,8 @@ func (c *conversation) retire(x *exchange) {
 	}
 }
 
-// hearBatch handles a batch. It sends the responses as one array. Other messages are not part
-// of the array (2025-03-26 §Base, "Batching"; JSON-RPC 2.0 §6).
+// hearBatch handles a batch. It sends the responses as one array, and all other messages by
+// themselves (2025-03-26 §Base, "Batching"; JSON-RPC 2.0 §6).
 func (c *conversation) hearBatch(ctx context.Context, raw []byte, out outlet) {
 	xs, b, bad := c.takeBatch(ctx, raw, nil, out)
 	if bad != nil {
@@ -334,7 +333,9 @@ func (c *conversation) hearBatch(ctx context.Context, raw []byte, out outlet) {
 	finish()
 }
 
-// takeBatch does the same as take for a batch. The caller must serve the returned requests.
+// takeBatch calls take for each message of a batch. The caller must serve the returned requests and
+// send the responses in the returned batch. If raw is not a valid batch, takeBatch returns only an
+// error response.
 func (c *conversation) takeBatch(ctx context.Context, raw []byte, header http.Header, out outlet) ([]*exchange, *batch, []byte) {
 	items, err := jsonrpc.ScanBatch(raw, jsonrpc.Limits{Bytes: maxMessage})
 	if err != nil {
@@ -358,7 +359,7 @@ func (c *conversation) takeBatch(ctx context.Context, raw []byte, header http.He
 	return xs, b, nil
 }
 
-// batch is an outlet that collects the responses to a batch and passes on all other messages.
+// batch is an outlet that collects the responses to a batch and sends all other messages to through.
 type batch struct {
 	through outlet
 	mu      sync.Mutex

@@ -5,8 +5,8 @@ import "github.com/dragoman-mcp/dragoman/internal/mcp"
 // feature is something that a revision has or requires.
 type feature uint
 
-// The features. Each comment names the revision, or the page of the specification, in which the
-// feature appears or disappears.
+// The features. The parentheses name the revisions that have the feature, or the page of the
+// specification that defines or removes it.
 const (
 	always           feature = iota // a feature of every revision
 	handshake                       // initialize, initialized, ping, setLevel, subscribe (removed in 2026-07-28 §Versioning)
@@ -16,31 +16,31 @@ const (
 	streamable                      // Streamable HTTP (2025-03-26 on)
 	httpSessions                    // Mcp-Session-Id, GET, DELETE, Last-Event-ID (2025-03-26 to 2025-11-25)
 	versionHeader                   // MCP-Protocol-Version is required (2025-06-18 on)
-	primed                          // streams begin with an id and no data (2025-11-25 §Transports, "Sending Messages")
+	primed                          // a stream begins with an event that has an id and no data (2025-11-25 §Transports, "Sending Messages")
 	mirrored                        // Mcp-Method, Mcp-Name and Mcp-Param-* are required (2026-07-28 §Streamable HTTP)
-	nullIDs                         // if the id of a message is unreadable, the error has the id null; from 2025-11-25 on, the error may omit the id
-	notFoundCode                    // -32002 for an unknown resource; -32602 in 2026-07-28 (§Resources)
+	nullIDs                         // the error response to a message with an unreadable id has the id null (until 2025-06-18); later, it has no id
+	notFoundCode                    // the error code for an unknown resource is -32002; in 2026-07-28, it is -32602 (§Resources)
 	completions                     // the capability "completions" (2025-03-26 on)
-	completeContext                 // completion/complete has context (2025-06-18 on)
+	completeContext                 // completion/complete has the parameter context (2025-06-18 on)
 	audio                           // audio content (2025-03-26 on)
 	toolHints                       // tool annotations (2025-03-26 on)
-	progressWords                   // progress has a message (2025-03-26 on)
-	titles                          // names have titles (2025-06-18 on)
+	progressWords                   // progress notifications have a message (2025-03-26 on)
+	titles                          // objects with a name have a title (2025-06-18 on)
 	links                           // resource_link content (2025-06-18 on)
 	structured                      // outputSchema and structuredContent (2025-06-18 on)
 	forms                           // elicitation/create (2025-06-18 on)
 	formModes                       // elicitation has the modes form and url (2025-11-25 on)
-	richForms                       // forms have options with titles, lists of options and defaults of any type (2025-11-25 on)
+	richForms                       // forms have options with titles, multiple choices, and default values of any type (2025-11-25 on)
 	elicitationIDs                  // URL elicitation has an elicitationId (2025-11-25 only)
-	inputErrors                     // invalid arguments are a tool error (2025-11-25 §Tools, "Error Handling")
+	inputErrors                     // the server reports invalid arguments as a tool error (2025-11-25 §Tools, "Error Handling")
 	experimentalTask                // tasks/* (2025-11-25 only)
 	directedTask                    // the extension io.modelcontextprotocol/tasks (SEP-2663, with 2026-07-28)
 	resultTypes                     // resultType in every result, ttlMs and cacheScope in some (2026-07-28)
-	inputRounds                     // the server asks in results (2026-07-28 §Multi Round-Trip Requests)
+	inputRounds                     // the server puts its requests into input_required results (2026-07-28 §Multi Round-Trip Requests)
 )
 
-// edition is the feature set of one revision. Only this table compares revisions. All other
-// code asks for features.
+// edition is the feature set of one revision. Code that depends on the revision checks for a feature
+// with the method has, and does not compare revisions.
 type edition struct {
 	date string
 	rev  mcp.Revision
@@ -63,8 +63,8 @@ func without(base uint64, fs ...feature) uint64 {
 	return base
 }
 
-// editions returns the revisions, oldest first. Each revision is described by its changes to the
-// previous one (schema/DATE/schema.ts, and the pages that the features name).
+// editions returns the editions of all revisions, oldest first. Each feature set is built from the
+// previous one. The sources are schema/DATE/schema.ts and the pages named beside the features.
 func editions() []*edition {
 	a := with(0, always, handshake, eventTransport, nullIDs, notFoundCode)
 	b := with(without(a, eventTransport), batches, streamable, httpSessions, completions, audio, toolHints, progressWords)
@@ -81,7 +81,7 @@ func editions() []*edition {
 	}
 }
 
-// editionOf returns the edition with a date, or nil.
+// editionOf returns the edition with the given date, or nil if there is none.
 func editionOf(date string) *edition {
 	for _, e := range editions() {
 		if e.date == date {

@@ -12,10 +12,10 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 )
 
-// usual is the default revision of dialects and faults.
+// usual is the default revision of the profiles of the kinds Dialect and Fault.
 const usual = "2025-06-18"
 
-// faultServers returns strict servers with one fault each.
+// faultServers returns the profiles of strict servers with one fault each.
 func faultServers() []Profile {
 	fault := func(name, about string, makeTwist func(s *settings) (twist, error), more ...Setting) Profile {
 		return Profile{
@@ -53,7 +53,7 @@ func faultServers() []Profile {
 	}
 }
 
-// steps maps the names of steps in crash-at to their methods.
+// steps maps the step names that crash-at accepts to the methods of each step.
 var steps = map[string][]string{
 	"initialize":  {mcp.MethodInitialize, mcp.MethodDiscover},
 	"initialized": {mcp.NoteInitialized},
@@ -134,7 +134,7 @@ func sayToAll(c *conversation, _ *jsonrpc.Message, msg []byte) []byte {
 	return msg
 }
 
-// sayHalf sends half of the answer to a call, and then nothing more.
+// sayHalf sends half of the response to a tool call, and then crashes the server.
 func sayHalf(c *conversation, m *jsonrpc.Message, msg []byte) []byte {
 	if m == nil || m.Method != mcp.MethodCallTool {
 		return msg
@@ -170,7 +170,7 @@ func sayNoisily(c *conversation, _ *jsonrpc.Message, msg []byte) []byte {
 	return msg
 }
 
-// sayOtherID changes the type of the id of an answer: a number becomes a string, and a string that
+// sayOtherID changes the type of the id in a response: a number becomes a string, and a string that
 // contains a number becomes a number.
 func sayOtherID(_ *conversation, _ *jsonrpc.Message, msg []byte) []byte {
 	m, err := jsonrpc.Scan(msg, jsonrpc.Limits{})

@@ -35,7 +35,7 @@ func (e *edition) fieldMembers(raw []byte, field jsonrpc.Span) []string {
 	return members
 }
 
-// formFault returns what is wrong with the schema of a form, or "".
+// formFault returns the first fault in the schema of a form, or "" if the schema is valid.
 func (e *edition) formFault(raw []byte, schema jsonrpc.Span) string {
 	fields := jsonrpc.Find(raw, schema, "properties")
 	for m := range jsonrpc.Members(raw, fields) {
@@ -78,7 +78,7 @@ func fillForm(p []byte, schema jsonrpc.Span) []byte {
 	return append(out, '}')
 }
 
-// fillField returns the value of one field, or "" to leave the field out.
+// fillField returns the value of one field as JSON, or "" to leave the field out.
 func fillField(p []byte, field jsonrpc.Span) string {
 	if v := jsonrpc.Find(p, field, "default"); !v.IsZero() {
 		return string(v.Of(p))
