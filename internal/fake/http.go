@@ -14,15 +14,15 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
 )
 
-// The paths of the transports.
+// The URL paths of the HTTP transports.
 const (
 	mcpPath      = "/mcp"
 	eventsPath   = "/sse"
 	messagesPath = "/messages"
 )
 
-// Path returns the URL path for clients. It is the path of Streamable HTTP, or the path of the
-// event stream in the revision that has only HTTP+SSE.
+// Path returns the URL path that clients connect to: /sse in 2024-11-05, and /mcp in later
+// revisions.
 func (s *Server) Path() string {
 	if s.part.ed.has(streamable) {
 		return mcpPath
@@ -31,8 +31,8 @@ func (s *Server) Path() string {
 }
 
 // Handler serves HTTP: Streamable HTTP at /mcp in the revisions that have it, and HTTP+SSE at
-// /sse and /messages in the revisions with a handshake. In the later of these revisions, HTTP+SSE
-// is allowed for older clients. All requests end when Close is called.
+// /sse and /messages in the revisions with a handshake. Handshake revisions after 2024-11-05 allow
+// HTTP+SSE for older clients. All requests end when Close is called.
 func (s *Server) Handler() http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		done, ok := s.begin()
@@ -76,9 +76,9 @@ func (s *Server) route(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// foreign returns the reason why a request may come from a web page that misuses the browser:
-// an Origin of another machine or, on a loopback address, a Host of another machine. It
-// returns "" if there is no such reason.
+// foreign returns why a request may come from the web page of another site: its Origin is another
+// machine or, on a loopback address, its Host is another machine. It returns "" for all other
+// requests.
 func foreign(r *http.Request) string {
 	if origin := r.Header.Get("Origin"); origin != "" {
 		u, err := url.Parse(origin)
@@ -109,7 +109,7 @@ func local(host string) bool {
 	return strings.EqualFold(host, "localhost") || err == nil && a.Unmap().IsLoopback()
 }
 
-// only reports whether the HTTP method is one of methods. If it is not, the request is answered
+// only reports whether the HTTP method is one of methods. If not, the function answers the request
 // with an error.
 func (s *Server) only(w http.ResponseWriter, r *http.Request, methods ...string) bool {
 	for _, m := range methods {
@@ -122,8 +122,8 @@ func (s *Server) only(w http.ResponseWriter, r *http.Request, methods ...string)
 	return false
 }
 
-// accepts reports whether the client accepts the response types. A wildcard does not count. If the
-// client does not accept them all, the request is answered with an error.
+// accepts reports whether the Accept header lists all the types. Wildcards do not match. If a type
+// is missing, the function answers the request with an error.
 func (s *Server) accepts(w http.ResponseWriter, r *http.Request, types ...string) bool {
 	have := map[string]bool{}
 	for part := range strings.SplitSeq(strings.Join(r.Header.Values("Accept"), ","), ",") {
@@ -140,8 +140,8 @@ func (s *Server) accepts(w http.ResponseWriter, r *http.Request, types ...string
 	return true
 }
 
-// body reads the body of a POST. If the media type is wrong or reading fails, body answers the
-// request with an error.
+// body reads the body of a POST. If the media type is wrong or the body is too large, the function
+// answers the request with an error and returns false.
 func (s *Server) body(w http.ResponseWriter, r *http.Request) ([]byte, bool) {
 	if t, _, err := mime.ParseMediaType(r.Header.Get("Content-Type")); err != nil || t != "application/json" {
 		s.violate("HTTP", "the Content-Type is not application/json")
@@ -161,7 +161,7 @@ func (s *Server) body(w http.ResponseWriter, r *http.Request) ([]byte, bool) {
 	return raw, true
 }
 
-// fail answers a request with an error as the only message.
+// fail answers an HTTP request with a status and with msg, which is a JSON-RPC error response.
 func (s *Server) fail(w http.ResponseWriter, status int, msg []byte) {
 	s.capture.write(response, msg)
 	w.Header().Set("Content-Type", "application/json")
@@ -169,7 +169,8 @@ func (s *Server) fail(w http.ResponseWriter, status int, msg []byte) {
 	_, _ = w.Write(msg)
 }
 
-// deny does the same as fail for a parsed message.
+// deny answers an HTTP request with a status and the error bad. m is the message in the request, or
+// nil.
 func (s *Server) deny(w http.ResponseWriter, status int, m *jsonrpc.Message, bad *jsonrpc.Error) {
 	id := jsonrpc.ID("")
 	if m != nil && m.Kind == jsonrpc.Request {

@@ -7,8 +7,8 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
 )
 
-// serveEvents serves the event stream of HTTP+SSE. The first event has the URL for POST. All
-// messages of the server follow (2024-11-05 §Transports, "HTTP with SSE").
+// serveEvents serves the event stream of HTTP+SSE. The first event contains the URL for POST. The
+// other events contain the messages from the server (2024-11-05 §Transports, "HTTP with SSE").
 func (s *Server) serveEvents(w http.ResponseWriter, r *http.Request) {
 	if !s.only(w, r, http.MethodGet) {
 		return
@@ -40,7 +40,8 @@ func (s *Server) serveEvents(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// servePosted accepts a posted message. The response is sent as an event on the stream.
+// servePosted handles a posted message. It sends the response as an event on the stream of the
+// session.
 func (s *Server) servePosted(w http.ResponseWriter, r *http.Request) {
 	if !s.only(w, r, http.MethodPost) {
 		return
@@ -63,8 +64,8 @@ func (s *Server) servePosted(w http.ResponseWriter, r *http.Request) {
 	}
 	m, err := jsonrpc.Scan(raw, jsonrpc.Limits{Bytes: maxMessage})
 	if err == nil && m.Kind != jsonrpc.Request {
-		// Process the message before sending the 202. After the 202, the client may post its next
-		// request, which must be processed later.
+		// Process the message before the 202. After the 202, the client may post a request, which
+		// must not overtake this message.
 		c.process(s.ctx, raw, c.out)
 		w.WriteHeader(http.StatusAccepted)
 		return

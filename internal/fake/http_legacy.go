@@ -12,11 +12,11 @@ import (
 // Limits of HTTP sessions.
 const (
 	maxSessions = 1000
-	maxStreams  = 100 // the most resumable streams per session
+	maxStreams  = 100 // the maximum number of resumable streams of one session, without the GET stream
 )
 
 // serveLegacy serves Streamable HTTP with sessions (2025-11-25 §Transports, "Streamable
-// HTTP"). For the differences in earlier revisions, see the table of editions.
+// HTTP"). For the differences in earlier revisions, see the function editions.
 func (s *Server) serveLegacy(w http.ResponseWriter, r *http.Request) {
 	if !s.only(w, r, http.MethodPost, http.MethodGet, http.MethodDelete) {
 		return
@@ -34,7 +34,7 @@ func (s *Server) serveLegacy(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// post handles one message or batch.
+// post handles a POST with one message or one batch.
 func (s *Server) post(w http.ResponseWriter, r *http.Request) {
 	if !s.accepts(w, r, "application/json", "text/event-stream") {
 		return
@@ -93,8 +93,8 @@ func (s *Server) post(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// accepted answers a notification or a response with a status. If the twist of a profile has sent a
-// message, the answer contains this message.
+// accepted answers a POST of a notification or a response with a status. ok says whether the message
+// is allowed. If the twist has sent a message to st, accepted sends that message instead.
 func (s *Server) accepted(w http.ResponseWriter, r *http.Request, st *stream, ok bool) {
 	if msg, _, _, _ := st.after(0); msg != nil {
 		st.deliver(w, r, 0, alwaysOK)
@@ -144,16 +144,16 @@ func (s *Server) openSession(w http.ResponseWriter, r *http.Request, m *jsonrpc.
 		return nil
 	}
 	if v := r.Header.Get(mcp.HeaderVersion); v != "" && v != s.part.ed.date && s.part.ed.has(versionHeader) {
-		// 2025-11-25 §Transports, "Protocol Version Header": an unsupported version gets 400.
-		// The header is not required yet in this request, so an unsupported version is not a
-		// violation.
+		// 2025-11-25 §Transports, "Protocol Version Header": the server answers an unsupported
+		// version with 400. Before initialize, the client does not know the version, so an
+		// unsupported version is not a violation.
 		s.deny(w, http.StatusBadRequest, m, refusal(jsonrpc.CodeInvalidRequest, "the MCP-Protocol-Version %s is not supported", clip(v)))
 		return nil
 	}
 	return s.newSession(newStream(s, ""))
 }
 
-// newSession registers a conversation as a session. standing is its GET stream.
+// newSession creates a session and registers it. standing is the GET stream of the session.
 func (s *Server) newSession(standing *stream) *conversation {
 	standing.standing = true
 	c := s.converse(standing)
@@ -177,28 +177,28 @@ func (c *conversation) newStream() *stream {
 	c.lastStream++
 	st := newStream(c.s, strconv.Itoa(c.lastStream))
 	c.streams[st.id] = st
-	delete(c.streams, strconv.Itoa(c.lastStream-maxStreams)) // the GET stream, which has the number 0, is not removed
+	delete(c.streams, strconv.Itoa(c.lastStream-maxStreams)) // the next lines restore the GET stream, which has the id 0
 	if c.lastStream == maxStreams {
 		c.streams["0"] = c.standing
 	}
 	return st
 }
 
-// forgetStream removes a stream that is not needed any more.
+// forgetStream removes a stream from the resumable streams of a session.
 func (c *conversation) forgetStream(st *stream) {
 	c.s.mu.Lock()
 	defer c.s.mu.Unlock()
 	delete(c.streams, st.id)
 }
 
-// session returns the session of a request. If the request has no valid session, session answers it
-// with an error. m is the message, or nil.
+// session returns the session of an HTTP request. If the request has no valid session, the function
+// answers it with an error and returns nil. m is the message in the request, or nil.
 func (s *Server) session(w http.ResponseWriter, r *http.Request, m *jsonrpc.Message) *conversation {
 	where := "HTTP " + r.Method
 	ids := r.Header.Values(mcp.HeaderSession)
 	if m != nil && len(ids) == 0 && !jsonrpc.Find(m.Raw, m.Param(mcp.KeyMeta), mcp.KeyVersion).IsZero() {
-		// 2026-07-28 §Streamable HTTP, "Backward Compatibility": this answer tells a client that
-		// supports both eras that the server is legacy.
+		// 2026-07-28 §Streamable HTTP, "Backward Compatibility": from this answer, a client that
+		// supports both eras concludes that the server is legacy.
 		s.deny(w, http.StatusBadRequest, m, refusal(jsonrpc.CodeInvalidRequest, "a session of %s begins with initialize", s.part.ed.date))
 		return nil
 	}

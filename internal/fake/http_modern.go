@@ -13,7 +13,8 @@ import (
 
 // serveModern serves Streamable HTTP without sessions (2026-07-28 §Streamable HTTP).
 func (s *Server) serveModern(w http.ResponseWriter, r *http.Request) {
-	// "Earlier Streamable HTTP Revisions": 405 for GET and DELETE.
+	// §Streamable HTTP, "Earlier Streamable HTTP Revisions": the server answers GET and DELETE with
+	// 405.
 	if !s.only(w, r, http.MethodPost) || !s.accepts(w, r, "application/json", "text/event-stream") {
 		return
 	}
@@ -49,15 +50,15 @@ func (s *Server) serveModern(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	st.deliver(w, r, 0, func(msg []byte) int { return modernStatus(msg, !accepted) })
-	// §Cancellation: a client that disconnects cancels its request. If the client already has its
-	// answer, abandon returns nil.
+	// §Cancellation: a client that disconnects cancels its request. If the request has already been
+	// answered, abandon returns nil.
 	if x := c.abandon(m.ID); x != nil {
 		x.cancel(errCancelled)
 	}
 	c.end(errGone)
 }
 
-// modernStatus returns the HTTP status of a plain JSON answer. refused means that the server did
+// modernStatus returns the HTTP status for a plain JSON response. If refused is true, the server did
 // not execute the request.
 func modernStatus(msg []byte, refused bool) int {
 	m, err := jsonrpc.Scan(msg, jsonrpc.Limits{Tolerant: true})
@@ -74,7 +75,8 @@ func modernStatus(msg []byte, refused bool) int {
 	return http.StatusOK
 }
 
-// mirrors checks the headers that repeat the body (§Streamable HTTP, "Request Metadata").
+// mirrors checks that the headers match the values in the body (§Streamable HTTP, "Request
+// Metadata").
 func (s *Server) mirrors(h http.Header, m *jsonrpc.Message) *jsonrpc.Error {
 	bad := func(format string, args ...any) *jsonrpc.Error {
 		text := fmt.Sprintf(format, args...)
@@ -85,8 +87,8 @@ func (s *Server) mirrors(h http.Header, m *jsonrpc.Message) *jsonrpc.Error {
 	body, inBody := jsonrpc.Text(m.Raw, jsonrpc.Find(m.Raw, m.Param(mcp.KeyMeta), mcp.KeyVersion))
 	switch {
 	case len(version) == 0 && m.Method == mcp.MethodInitialize:
-		// A legacy client sent this request. That is not a violation. The text lists the versions
-		// (§Versioning, "Backward Compatibility").
+		// The request comes from a legacy client, which is not a violation. The error message lists
+		// the supported versions (§Versioning, "Backward Compatibility").
 		return &jsonrpc.Error{Code: mcp.CodeHeaderMismatch, Message: "Header mismatch: MCP-Protocol-Version is missing; this server supports " + s.part.ed.date + " and nothing else"}
 	case len(version) != 1:
 		return bad("the request has %d MCP-Protocol-Version headers instead of one", len(version))
@@ -124,8 +126,8 @@ func (s *Server) mirrors(h http.Header, m *jsonrpc.Message) *jsonrpc.Error {
 	return nil
 }
 
-// headerText returns the value of an argument as a header value ("Value Encoding"). ok is
-// false for null, which has no header.
+// headerText returns the value of an argument as a header value (§Streamable HTTP, "Value
+// Encoding"). The second result is false for a value that has no header, such as null.
 func headerText(raw []byte, at jsonrpc.Span) (string, bool) {
 	switch jsonrpc.KindOf(raw, at) {
 	case '"':
@@ -139,8 +141,8 @@ func headerText(raw []byte, at jsonrpc.Span) (string, bool) {
 	return "", false
 }
 
-// mirrors returns the fault of a header, or "". The parameter there says whether the body has the
-// value. If so, the header must have the same value. Otherwise the header must be absent.
+// mirrors returns the fault of one header, or "". If the parameter there is true, the body contains
+// value, and the header must have the same value. If it is false, the header must be absent.
 func mirrors(h http.Header, name, value string, there bool) string {
 	got := h.Values(name)
 	if !there {

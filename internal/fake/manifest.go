@@ -11,9 +11,9 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 )
 
-// manifestServers returns servers that send their tools in the result of initialize. These are the
-// two variants of LocalCowork, the variant that its design document describes, and an older
-// variant. They are not based on a strict server. All their answers are in this file.
+// manifestServers returns the profiles of servers that send their tools in the handshake: the two
+// variants of the program LocalCowork, the variant in its design document, and an older variant.
+// These servers are not based on a strict server. This file contains all their answers.
 func manifestServers() []Profile {
 	profile := func(name, about string, k manifestKind) Profile {
 		return Profile{
@@ -39,11 +39,11 @@ func manifestServers() []Profile {
 
 // manifestKind holds the differences between the variants.
 type manifestKind struct {
-	snake   bool   // the result has server_info and capabilities
-	nested  bool   // the flags are in metadata, with names in camelCase
-	schema  string // the tool member that holds the schema
+	snake   bool   // the Python variant, whose manifest has server_info and capabilities
+	nested  bool   // the flags of a tool are in its member metadata, with names in camelCase
+	schema  string // the name of the member of a tool that contains the schema
 	pushes  bool   // the server sends the manifest without a request
-	longest int    // the most bytes of a line, with its end; 0 for no limit
+	longest int    // the maximum length of a line in bytes, including the line end; 0 means no limit
 }
 
 type manifestServer struct {
@@ -59,8 +59,8 @@ type manifestTool struct {
 	confirm, undo       bool
 }
 
-// manifestTools are the tools of all variants. Their schemas have the form that OpenAPI 3.0
-// converters write.
+// manifestTools are the tools of all variants. Their schemas use the keywords of OpenAPI 3.0, such
+// as nullable.
 var manifestTools = []manifestTool{
 	{name: "files.add", about: "Adds two numbers.",
 		schema: `{"type":"object","properties":{"a":{"type":"number","minimum":0,"exclusiveMinimum":true},"b":{"type":"number","nullable":true}},"required":["a"]}`},
@@ -72,7 +72,7 @@ var manifestTools = []manifestTool{
 	{name: "files.seen", about: "Returns the methods that the server has received.", schema: `{"type":"object"}`},
 }
 
-// list returns the tools in this variant's spelling.
+// list returns the tools as a JSON array, with the member names of this variant.
 func (s *manifestServer) list() string {
 	var all []string
 	for _, t := range manifestTools {
@@ -93,8 +93,8 @@ func (s *manifestServer) manifest() []byte {
 	return []byte(`{"serverInfo":{"name":"files","version":"1.0.0"},"tools":` + s.list() + `}`)
 }
 
-// push sends the manifest before it reads anything. It does nothing over HTTP, where the server has
-// no connection before the first request.
+// push sends the manifest before the server reads anything. It does nothing over HTTP, where the
+// server has no connection before the first request.
 func (s *manifestServer) push(_ context.Context, c *conversation) {
 	if c != nil {
 		c.out.send(jsonrpc.AppendResult(nil, `"init"`, s.manifest()))
@@ -136,8 +136,8 @@ func (s *manifestServer) hear(h *arrival, _ func()) {
 	case m.Method == mcp.MethodCallTool:
 		s.call(h, id, answer)
 	default:
-		// These servers also answer notifications in this way. The answer of the TypeScript variant
-		// has no id, and the answer of the Python variant has the id 0.
+		// These servers also answer notifications with this error. The answer of the TypeScript
+		// variant has no id, and the answer of the Python variant has the id 0.
 		answer(jsonrpc.AppendError(nil, id, refusal(jsonrpc.CodeMethodNotFound, "Unknown method: %s", clip(m.Method))))
 	}
 }

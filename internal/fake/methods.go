@@ -19,13 +19,13 @@ type method struct {
 	run    func(x *exchange) (string, error)
 }
 
-// extension has the methods, tools and capabilities that one file adds to strict servers. Each is
-// added only to servers of revisions that have its feature.
+// extension holds the methods, tools and capabilities that one file adds to strict servers. A server
+// has a method, a tool or the capabilities only if its revision has the feature in the field of.
 type extension struct {
 	methods      []method
 	tools        []tool
 	of           feature
-	capabilities string // members of ServerCapabilities; added if the revision has the feature
+	capabilities string // members of ServerCapabilities
 }
 
 // extensions returns the extensions that other files define. Add further extensions here.
@@ -107,8 +107,8 @@ func discover(x *exchange) (string, error) {
 		`,"instructions":` + quote("fake of "+x.c.ed.date), nil
 }
 
-// page returns one page of a list as members of a result. A cursor consists of the name of the
-// list and the next position. Any other cursor is refused (2025-11-25 §Pagination, "Error
+// page returns one page of a list as members of a result. A cursor consists of the name of the list
+// and the position of the next entry. page refuses all other cursors (2025-11-25 §Pagination, "Error
 // Handling").
 func (x *exchange) page(list string, entries []string) (string, error) {
 	from, size := 0, x.c.s.part.page
@@ -182,7 +182,7 @@ func listTemplates(x *exchange) (string, error) {
 	})
 }
 
-// contents returns the contents of a resource, or "" if it does not exist.
+// contents returns the contents of a resource as JSON, or "" if the resource does not exist.
 func contents(uri string) string {
 	switch id, item := strings.CutPrefix(uri, itemsURI); {
 	case uri == textURI:
@@ -195,9 +195,9 @@ func contents(uri string) string {
 	return ""
 }
 
-// uri returns the URI of the requested resource. For an unknown resource it returns the error of
-// the revision (2025-11-25 §Resources, "Error Handling"; 2026-07-28, same section). The request is
-// then not a violation.
+// uri returns the URI of the requested resource. For an unknown resource, it returns the error that
+// the revision defines (2025-11-25 §Resources, "Error Handling"; 2026-07-28, same section). A
+// request for an unknown resource is not a violation.
 func (x *exchange) uri() (string, error) {
 	uri, _ := jsonrpc.Text(x.m.Raw, x.m.Param("uri"))
 	if contents(uri) != "" {
@@ -292,10 +292,10 @@ func setLevel(x *exchange) (string, error) {
 
 func textBlock(s string) string { return `{"type":"text","text":` + quote(s) + `}` }
 
-// textResult returns the members of a text result of a tool.
+// textResult returns the members of a tool result that contains the text s.
 func textResult(s string) string { return `"content":[` + textBlock(s) + `]` }
 
-// toolError is an error of a tool, which is sent as a result with isError.
+// toolError is an error of a tool. The server sends it as a result with isError.
 type toolError string
 
 func (e toolError) Error() string { return string(e) }

@@ -8,8 +8,8 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 )
 
-// nearlyServers returns strict legacy servers with one unusual behaviour each. The handshake fails
-// with clients that do not handle this behaviour.
+// nearlyServers returns the profiles of strict legacy servers with one unusual behaviour each. The
+// handshake fails if the client does not handle this behaviour.
 func nearlyServers() []Profile {
 	nearly := func(name, revision, about string, makeTwist func(s *settings) (twist, error), more ...Setting) Profile {
 		return Profile{
@@ -53,7 +53,7 @@ func nearlyServers() []Profile {
 	}
 }
 
-// wrongCode refuses unknown methods with the code for invalid requests.
+// wrongCode refuses unknown methods with the error code in the setting code.
 func wrongCode(s *settings) (twist, error) {
 	code, err := s.number("code", -40_000, 40_000)
 	return twist{hear: func(h *arrival, next func()) {
@@ -62,14 +62,15 @@ func wrongCode(s *settings) (twist, error) {
 			next()
 			return
 		}
-		if m.Method != mcp.MethodDiscover { // a probe of a modern client is not a violation
+		if m.Method != mcp.MethodDiscover { // a probe by a modern client is not a violation
 			h.c.s.violate(m.Method, "%s has no such method", h.c.ed.date)
 		}
 		h.c.tell(h.out, m, jsonrpc.AppendError(nil, m.ID, refusal(int64(code), "Invalid request: %s", clip(m.Method))))
 	}}, err
 }
 
-// gateInitialized refuses the first requests after the handshake.
+// gateInitialized refuses the first requests after the handshake. The setting refusals is their
+// number.
 func gateInitialized(s *settings) (twist, error) {
 	n, err := s.number("refusals", 0, 1000)
 	var left atomic.Int64
@@ -84,7 +85,8 @@ func gateInitialized(s *settings) (twist, error) {
 	}}, err
 }
 
-// strictVersion refuses unsupported versions in one of the ways that occur in practice.
+// strictVersion refuses initialize with an unsupported version. The setting "says" selects the form
+// of the error.
 func strictVersion(s *settings) (twist, error) {
 	how := s.values["says"]
 	if how != "code" && how != "text" {

@@ -11,20 +11,21 @@ import (
 	"time"
 )
 
-// stuck is how long ServePipe, when it ends, waits for a client that does not read.
+// stuck is how long ServePipe waits at its end for a client that does not read.
 const stuck = 2 * time.Second
 
 // pipe is the outlet of a conversation over stdio.
 type pipe struct {
 	s     *Server
 	lines chan []byte
-	dead  chan struct{} // closed when writing is no longer possible
+	dead  chan struct{} // closed after a write has failed
 }
 
-// ServePipe serves one client. Each line of the reader in is a message of the client (2025-11-25
-// §Transports, "stdio"). ServePipe returns nil at the end of the input, the cause of ctx if ctx
-// ended first, and otherwise the error of the pipe. ServePipe closes out, and also closes in if in
-// is an io.Closer. If closing does not unblock a read, ctx and Close take effect at the next line.
+// ServePipe serves one client. Each line of the reader in is a message from the client (2025-11-25
+// §Transports, "stdio"). ServePipe returns nil at the end of the input and the cause of ctx if ctx
+// ended first. Otherwise it returns the error of the pipe or the reason why the server ended.
+// ServePipe closes out, and also closes in if in is an io.Closer. If closing in does not unblock a
+// read, ServePipe notices the end of ctx or of the server only after the next line.
 func (s *Server) ServePipe(ctx context.Context, in io.Reader, out io.WriteCloser) error {
 	done, ok := s.begin()
 	if !ok {
@@ -63,7 +64,8 @@ func (s *Server) ServePipe(ctx context.Context, in io.Reader, out io.WriteCloser
 	return nil
 }
 
-// read handles lines until the pipe ends, and returns the reason.
+// read handles lines until the input or ctx ends, and returns the reason. The reason is errGone at
+// the end of the input.
 func (s *Server) read(ctx context.Context, c *conversation, in io.Reader) error {
 	if s.part.twist.open != nil {
 		s.part.twist.open(ctx, c)
@@ -112,7 +114,7 @@ func (p *pipe) send(msg []byte) {
 	p.raw(append(append(line, msg...), '\n'))
 }
 
-// raw writes bytes without changes. The caller must not use them afterwards.
+// raw queues bytes, which write sends without changes. The caller must not use b afterwards.
 func (p *pipe) raw(b []byte) {
 	select {
 	case p.lines <- b:
@@ -127,7 +129,7 @@ func (p *pipe) write(out io.WriteCloser, fail context.CancelCauseFunc) {
 		if _, err := out.Write(line); err != nil {
 			fail(fmt.Errorf("cannot write to the client: %w", err))
 			close(p.dead)
-			for range p.lines { // discard the rest, so that no sender blocks
+			for range p.lines { // discard the other lines, so that no sender blocks
 			}
 			return
 		}

@@ -10,10 +10,10 @@ import (
 // Kind classifies a profile.
 type Kind string
 
-// The kinds, in the order of Profiles.
+// The kinds, in the order in which Profiles returns them.
 const (
 	Strict  Kind = "strict"  // a peer that implements all of one revision and nothing else
-	Dialect Kind = "dialect" // a family of real peers that deviate from MCP
+	Dialect Kind = "dialect" // a simulation of real peers that deviate from MCP
 	Fault   Kind = "fault"   // a strict peer with one fault
 )
 
@@ -33,12 +33,13 @@ type Profile struct {
 	About string // the description, in one sentence
 	Kind  Kind
 	Side  Side
-	// Settings are the settings that Options.Set may change.
+	// Settings lists the settings of the profile. Options.Set and ClientOptions.Set override their
+	// values.
 	Settings []Setting
 
 	server func(s *settings) (*part, error) // returns the server to simulate; nil for a client
-	client func(s *settings) (*role, error) // returns the client for OpenClient; nil for other profiles
-	script *script                          // any other client; nil for other profiles
+	client func(s *settings) (*role, error) // returns the role that OpenClient simulates; nil for other profiles
+	script *script                          // describes a client that OpenClient cannot simulate; nil for other profiles
 }
 
 // Setting is a parameter of a profile. Values are text. Numbers are decimal, and durations are

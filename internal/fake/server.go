@@ -12,16 +12,16 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
 )
 
-// Limits of the data that a peer keeps.
+// Limits of the data that a peer accepts and stores.
 const (
-	maxMessage    = 4 << 20 // the most bytes of a message, in either direction
+	maxMessage    = 4 << 20 // the maximum size of a message in bytes, in both directions
 	maxViolations = 1000
-	maxUsedIDs    = 1 << 16 // the most ids of a session that are kept; later ones are not checked
-	maxWaiting    = 256     // the most waiting requests per conversation
-	maxQueued     = 256     // the most undelivered messages
+	maxUsedIDs    = 1 << 16 // the maximum number of ids that a session stores to detect reused ids
+	maxWaiting    = 256     // the maximum number of running requests in one conversation
+	maxQueued     = 256     // the maximum number of subscribed resources, and of notifications that wait for an acknowledgement
 )
 
-// Reasons for ending requests and conversations.
+// The reasons why requests and conversations end.
 var (
 	errClosed    = errors.New("the fake is closed")
 	errGone      = errors.New("the other side has disconnected")
@@ -31,7 +31,7 @@ var (
 // ErrDied means that a server ended because its profile simulates a crash.
 var ErrDied = errors.New("the fake server crashed, as its profile says")
 
-// Options configure a server. The zero value uses the defaults of the profile.
+// Options configures a server. The zero value selects the defaults of the profile.
 type Options struct {
 	// Set overrides settings of the profile, by name.
 	Set map[string]string
@@ -43,26 +43,27 @@ type Options struct {
 	Version string
 }
 
-// part describes a server to simulate: an edition and the changes to this edition.
+// part describes a server to simulate: its edition and how it differs from a strict server.
 type part struct {
 	ed    *edition
 	page  int // the number of items on a page of a list
-	drop  int // the number of events after which the stream of the tool "wait" is closed; 0 for never
+	drop  int // the number of events after which the server closes the stream of the tool "wait"; 0 means never
 	twist twist
 }
 
-// twist is the change that a dialect or a fault makes to its strict server. The zero twist
-// changes nothing.
+// twist is the change that a dialect or a fault makes to a strict server. The zero value changes
+// nothing.
 type twist struct {
-	// open runs before a pipe's first message is read. Over HTTP it runs before the first
-	// request is handled, and c is nil.
+	// open runs before the server reads the first message from a pipe. Over HTTP, it runs before
+	// the server handles the first request, and c is nil.
 	open func(ctx context.Context, c *conversation)
-	// hear receives each message. next passes it to the strict server.
+	// hear receives each message. next passes the message to the strict server.
 	hear func(h *arrival, next func())
 	// say returns the bytes to send in place of msg, or nil to send nothing. m is the request to
 	// which msg belongs, or nil.
 	say func(c *conversation, m *jsonrpc.Message, msg []byte) []byte
-	// call runs before each tool call and delays it. An error ends the call.
+	// call runs before each tool call. The tool runs after call has returned. If call returns an
+	// error, the tool does not run, and the error is the outcome of the tool call.
 	call func(x *exchange) error
 	// endless makes lists endless. With "new", each page has a different cursor. With "same", all
 	// pages have the same cursor.
@@ -83,7 +84,7 @@ type arrival struct {
 // the connection has ended are lost.
 type outlet interface{ send(msg []byte) }
 
-// Server plays one server profile. Its methods are safe for concurrent use.
+// Server simulates one server profile. Its methods are safe for concurrent use.
 type Server struct {
 	name, version string
 	part          *part
@@ -93,16 +94,16 @@ type Server struct {
 
 	ctx    context.Context // ends when the server ends
 	cancel context.CancelCauseFunc
-	wg     sync.WaitGroup // counts pipes, handlers and their goroutines
-	opened sync.Once      // makes the open function of the twist run once, over HTTP
+	wg     sync.WaitGroup // counts the running calls of ServePipe and of the HTTP handler
+	opened sync.Once      // guards the call of twist.open over HTTP
 
 	mu    sync.Mutex
 	state state
 }
 
-// state has all data that a server keeps. mu guards it.
+// state is the data of a server that changes. Server.mu guards it.
 type state struct {
-	ended         bool // nothing may start any more
+	ended         bool // the server has ended, so begin returns false
 	violations    []string
 	calls         int // the number of calls of the tool "count", for clients without a session
 	cancelled     int // the number of cancelled calls of the tool "wait"
@@ -188,7 +189,7 @@ func (s *Server) violate(where, format string, args ...any) {
 	}
 }
 
-// refuse records a violation and returns the error for the answer.
+// refuse records a violation and returns the error to send to the client.
 func (s *Server) refuse(where string, code int64, format string, args ...any) *jsonrpc.Error {
 	s.violate(where, format, args...)
 	return refusal(code, format, args...)
@@ -202,7 +203,7 @@ func refusal(code int64, format string, args ...any) *jsonrpc.Error {
 // simulated crash.
 func (s *Server) Dead() <-chan struct{} { return s.ctx.Done() }
 
-// die ends the server as a crash would. Messages that were sent before still arrive.
+// die ends the server as a crash would. Messages that the server sent before the crash still arrive.
 func (s *Server) die() {
 	s.mu.Lock()
 	s.state.ended = true

@@ -9,16 +9,16 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 )
 
-// shape describes an object: its members by name. Other members may be anything, because
-// the schemas of all revisions are open.
+// shape describes the members of an object. An object may also have members that are not in its
+// shape, because the schemas of all revisions allow this.
 type shape []member
 
 type member struct {
 	name   string
 	kind   kind
 	needed bool
-	within shape   // the shape of an object
-	each   *member // the elements of an array, or all values of an object
+	within shape   // the shape of the value, if the value is an object
+	each   *member // describes each element of an array, or each value of an object; nil for any
 	header string  // the x-mcp-header of a tool's argument, in revisions that have it
 }
 
@@ -51,8 +51,8 @@ func (m member) of(each member) member {
 	return m
 }
 
-// check returns the fault of an object, or "" if it has none. The parameter at is the path of the
-// object in the message. An absent object counts as empty.
+// check returns the first fault of an object, or "" if the object has none. The parameter at is the
+// path of the object in the message. check treats an absent object like an empty object.
 func (s shape) check(raw []byte, obj jsonrpc.Span, at string) string {
 	for _, m := range s {
 		v := jsonrpc.Find(raw, obj, m.name)
@@ -121,7 +121,8 @@ func (k kind) fits(raw []byte, v jsonrpc.Span) bool {
 	return true
 }
 
-// schema returns the shape as a JSON Schema of an object.
+// schema returns the shape as a JSON Schema. The parameter headers says whether the schema has
+// x-mcp-header.
 func (s shape) schema(headers bool) string {
 	out, required := `{"type":"object","properties":{`, ""
 	for i, m := range s {
@@ -149,5 +150,5 @@ func (s shape) schema(headers bool) string {
 
 func quote(s string) string { return string(jsonrpc.AppendQuote(nil, s)) }
 
-// clip shortens a peer's text for use in a message of this package.
+// clip shortens a text from a peer for use in an error message or a violation.
 func clip(s string) string { return excerpt.Cut(s, 64) }

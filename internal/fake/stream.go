@@ -10,25 +10,25 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
 )
 
-// maxEvents limits the events of a stream that are kept for sending or resending.
+// maxEvents is the maximum number of events that a stream stores for sending and resending.
 const maxEvents = 1024
 
-// stream holds the messages of one HTTP request, or of the GET stream of a session. If the
-// revision allows resuming, the stream continues when a connection ends.
+// stream holds the messages that answer one HTTP request, or the messages of the GET stream of a
+// session. If the revision has resumable streams, a stream outlives its connection.
 type stream struct {
 	s        *Server
 	id       string // "" if events of the stream have no ids
-	standing bool   // the GET stream, which belongs to no request
-	served   bool   // a request is running that will end the stream
-	drop     int    // the number of events after which the connection is closed once; 0 for never
+	standing bool   // the stream is the GET stream or the stream of HTTP+SSE, which belong to no request
+	served   bool   // serve was called; the stream ends when the request ends
+	drop     int    // the number of events after which the server closes the connection, once; 0 means never
 
 	mu      sync.Mutex
 	first   int // the number of events[0]; the first event of the stream has the number 1
 	events  [][]byte
-	sent    int           // the number of the last event that was written
+	sent    int           // the number of the last event that a connection has taken for writing
 	reader  int           // the number of the current connection, starting at 1
 	reading bool          // a connection is reading the stream
-	over    bool          // no more messages will come
+	over    bool          // the stream is complete; send has no effect
 	changed chan struct{} // closed and replaced at each change
 }
 
@@ -41,7 +41,7 @@ func (st *stream) changeLocked() {
 	st.changed = make(chan struct{})
 }
 
-// serve runs a request whose messages go to the stream.
+// serve calls f in a new goroutine. f runs a request whose messages go to the stream.
 func (st *stream) serve(c *conversation, f func()) {
 	st.served = true
 	if !c.spawn(f) {
@@ -49,8 +49,8 @@ func (st *stream) serve(c *conversation, f func()) {
 	}
 }
 
-// send queues a message. It blocks while a connected reader is slow. If there is no reader,
-// the oldest messages are dropped.
+// send queues a message. If the queue is full, send waits until the connected reader has taken an
+// event. If no reader is connected, send drops the oldest message.
 func (st *stream) send(msg []byte) {
 	st.s.capture.write(response, msg)
 	m, err := jsonrpc.Scan(msg, jsonrpc.Limits{Tolerant: true})
@@ -88,7 +88,8 @@ func (st *stream) end() {
 	st.changeLocked()
 }
 
-// after returns the first event with a number larger than n, if there is one.
+// after returns the first event with a number larger than n, and its number. If there is none yet,
+// msg is nil, and changed is closed at the next change. over reports whether no event can follow.
 func (st *stream) after(n int) (msg []byte, number int, over bool, changed <-chan struct{}) {
 	st.mu.Lock()
 	defer st.mu.Unlock()
@@ -99,8 +100,9 @@ func (st *stream) after(n int) (msg []byte, number int, over bool, changed <-cha
 	return nil, 0, st.over, st.changed
 }
 
-// take makes this connection the reader of the stream and ends an earlier connection. If from is
-// negative, the stream continues where the last connection stopped.
+// take makes a new connection the reader of the stream and ends an earlier connection. The reader
+// begins after the event with the number from. If from is negative, it begins where the earlier
+// connection stopped. take returns the number of the connection and the number of that event.
 func (st *stream) take(from int) (me, last int) {
 	st.mu.Lock()
 	defer st.mu.Unlock()
@@ -113,8 +115,8 @@ func (st *stream) take(from int) (me, last int) {
 	return st.reader, st.sent
 }
 
-// mine reports whether this connection is still the reader. If so, mine stores the parameter sent
-// as the position of the connection.
+// mine reports whether the connection me is still the reader of the stream. If so, mine stores sent
+// as the number of the last event that this connection has taken.
 func (st *stream) mine(me, sent int) bool {
 	st.mu.Lock()
 	defer st.mu.Unlock()
@@ -137,10 +139,10 @@ func (st *stream) leave(me int) {
 	}
 }
 
-// deliver writes the stream to a connection until the stream or the connection ends. If the answer
-// is the first message, it is written as plain JSON. Otherwise messages are written as events.
-// status returns the HTTP status of a plain answer. If status is nil, deliver always writes events,
-// and starts the event stream before there is a message.
+// deliver writes the stream to a connection until the stream or the connection ends. If the first
+// message completes the stream, deliver writes this message as plain JSON with the HTTP status from
+// status. Otherwise, deliver writes events. If status is nil, deliver always writes events, and
+// sends the response headers before there is a message.
 func (st *stream) deliver(w http.ResponseWriter, r *http.Request, from int, status func(msg []byte) int) {
 	me, last := st.take(from)
 	defer st.leave(me)
@@ -155,7 +157,7 @@ func (st *stream) deliver(w http.ResponseWriter, r *http.Request, from int, stat
 			w.WriteHeader(status(msg))
 			_, _ = w.Write(msg)
 			if st.s.ctx.Err() != nil {
-				_ = http.NewResponseController(w).Flush() // flush, because the connection is aborted next
+				_ = http.NewResponseController(w).Flush() // flush, because Handler aborts the connection next
 			}
 			return
 		}
@@ -168,7 +170,8 @@ func (st *stream) deliver(w http.ResponseWriter, r *http.Request, from int, stat
 	w.WriteHeader(http.StatusOK)
 	out := &eventWriter{w: w, flush: http.NewResponseController(w)}
 	if st.id != "" && st.s.part.ed.has(primed) {
-		// 2025-11-25 §Transports, "Sending Messages": an event with an id and no data.
+		// 2025-11-25 §Transports, "Sending Messages": the stream begins with an event that has an id
+		// and no data.
 		out.event("", st.eventID(last), "")
 	}
 	out.flushed()
@@ -177,7 +180,7 @@ func (st *stream) deliver(w http.ResponseWriter, r *http.Request, from int, stat
 		if !ok || msg == nil {
 			return
 		}
-		// Record the position first, so that the next reader does not repeat the event.
+		// Store the position before writing the event, so that the next reader does not repeat it.
 		if _, last, _, _ = st.after(last); !st.mine(me, last) {
 			return
 		}
@@ -190,7 +193,8 @@ func (st *stream) deliver(w http.ResponseWriter, r *http.Request, from int, stat
 			if !st.s.part.ed.has(primed) {
 				panic(http.ErrAbortHandler) // abort, as if the connection had broken
 			}
-			// 2025-11-25 §Transports, "Sending Messages": send a retry field before closing.
+			// 2025-11-25 §Transports, "Sending Messages": send a retry field before closing the
+			// connection.
 			out.text("retry: 10\n\n")
 			out.flushed()
 			return
@@ -199,7 +203,8 @@ func (st *stream) deliver(w http.ResponseWriter, r *http.Request, from int, stat
 }
 
 // wait returns the first event with a number greater than last, or nil if the stream is complete.
-// ok is false if the connection or the server has ended.
+// ok is false if the server or the connection has ended, or if another connection has become the
+// reader.
 func (st *stream) wait(ctx context.Context, me, last int) (msg []byte, over, ok bool) {
 	closed := st.s.ctx.Done()
 	if st.served {
@@ -210,7 +215,8 @@ func (st *stream) wait(ctx context.Context, me, last int) (msg []byte, over, ok 
 		if msg != nil || over {
 			return msg, over, true
 		}
-		// Check after reading changed, so that a later takeover wakes this goroutine.
+		// Call mine after reading changed. If another connection becomes the reader later, take
+		// closes changed, and this loop calls mine again.
 		if !st.mine(me, last) {
 			return nil, false, false
 		}
@@ -224,7 +230,7 @@ func (st *stream) wait(ctx context.Context, me, last int) (msg []byte, over, ok 
 	}
 }
 
-// dropNow reports whether the connection should be closed early.
+// dropNow reports whether the server must close the connection after the event with the number last.
 func (st *stream) dropNow(last int) bool {
 	st.mu.Lock()
 	defer st.mu.Unlock()

@@ -2,7 +2,7 @@ package fake
 
 import "slices"
 
-// strictSettings are the settings of every server that is based on a strict one.
+// strictSettings are the settings of every server that is based on a strict server.
 var strictSettings = []Setting{
 	{"page", "4", "entries in one page of a list"},
 	{"drop", "0", "events after which the HTTP stream of a wait is closed, so that the client has to resume; 0 for never"},
@@ -32,12 +32,13 @@ func strictPart(ed *edition, s *settings) (*part, error) {
 	return &part{ed: ed, page: page, drop: drop}, nil
 }
 
-// revised returns the settings of a profile that works in several revisions.
+// revised returns the settings of a profile that works in several revisions. The parameter missing
+// is the default revision.
 func revised(missing string, more ...Setting) []Setting {
 	return slices.Concat([]Setting{{"revision", missing, "the revision that the peer speaks"}}, strictSettings, more)
 }
 
-// twistedPart returns a strict server with a twist.
+// twistedPart returns the part of a strict server with the twist t.
 func twistedPart(s *settings, t twist) (*part, error) {
 	ed, err := s.edition()
 	if err != nil {

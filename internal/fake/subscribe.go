@@ -49,7 +49,7 @@ type listen struct {
 	pending [][]byte // notifications that wait for the acknowledgement; bounded
 }
 
-// listenTo keeps a subscription until it is cancelled or the server ends (2026-07-28
+// listenTo serves a subscription until the client cancels it or the server ends (2026-07-28
 // §Subscriptions).
 func listenTo(x *exchange) (string, error) {
 	raw, filter := x.m.Raw, x.m.Param("notifications")
@@ -74,8 +74,8 @@ func listenTo(x *exchange) (string, error) {
 	return l.close()
 }
 
-// filter returns the part of a filter that the server supports. This server never changes its
-// prompts or its list of resources.
+// filter returns the part of a filter that the server supports. It omits changes of prompts and of
+// the list of resources, because this server never changes them.
 func (l *listen) filter(raw []byte, asked jsonrpc.Span) string {
 	var parts []string
 	if l.tools {
