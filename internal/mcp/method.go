@@ -122,7 +122,7 @@ var clientMethods = define(
 )
 
 // LookupMethod returns the description of a client's request, or nil for an unknown method.
-// Dragoman still passes on requests with unknown methods.
+// Dragoman also forwards requests with unknown methods.
 func LookupMethod(name string) *Method { return clientMethods[name] }
 
 // MethodName is for jsonrpc.Limits.Names. It returns the name of a known method without allocating

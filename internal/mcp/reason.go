@@ -39,7 +39,7 @@ const (
 	WhySuperset
 	WhyOwnText
 
-	// These are the reasons for changes to the header fields of HTTP.
+	// These are the reasons for changes to HTTP headers.
 	WhySession
 	WhyVersion
 	WhyMirror

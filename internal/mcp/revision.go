@@ -78,9 +78,9 @@ type Feature uint8
 
 // These are the features. The references in parentheses are to the specification.
 const (
-	// Handshake means that a connection starts with initialize and has a session (§Lifecycle of
-	// the four legacy revisions). Revisions without a handshake have metadata in _meta of each request
-	// (2026-07-28 §Versioning).
+	// Handshake means that a connection starts with initialize and has a session (§Lifecycle of the
+	// four legacy revisions). Revisions without a handshake have metadata in the _meta of each
+	// request (2026-07-28 §Versioning).
 	Handshake Feature = iota
 	// PerRequestMeta means that each request contains the version, the identity and the
 	// capabilities of its sender.

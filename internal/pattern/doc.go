@@ -1,8 +1,8 @@
 // Package pattern compiles regular expressions from peers, and calculates the maximum cost of a
 // match.
 //
-// A match with package regexp takes a number of steps that is at most the number of instructions of
-// the expression times the length of the text. So every match ends. But a short expression such as
+// With package regexp, a match takes at most I × L steps. I is the number of instructions of the
+// expression, and L is the length of the text. So every match ends. But a short expression such as
 // (?:(?:x{100}){100}){100} has a million instructions. Compile estimates the number of instructions
 // before it compiles an expression, and refuses an expression that has too many. Cost returns the
 // maximum cost of a match before the match runs. So a caller can limit the total cost of its

@@ -102,8 +102,8 @@ type Budget struct{ left atomic.Int64 }
 // Set sets the number of steps that are left.
 func (b *Budget) Set(steps int64) { b.left.Store(steps) }
 
-// Take takes the steps of one match from the budget. If too few steps are left, it takes none and
-// returns false, and the caller must not run the match.
+// Take takes the steps of one match from the budget. If too few steps are left, it takes no steps
+// and returns false. Then the caller must not run the match.
 func (b *Budget) Take(steps int64) bool {
 	for {
 		left := b.left.Load()

@@ -19,7 +19,7 @@ const memoryPerByte = 4
 func InFlight(configured, body int) int64 {
 	limit := int64(math.MaxInt64)
 	if os.Getenv("GOMEMLIMIT") != "" {
-		limit = debug.SetMemoryLimit(-1) // returns the memory limit; a negative argument does not change the limit
+		limit = debug.SetMemoryLimit(-1) // a negative argument returns the limit without changing it
 	}
 	if b, err := os.ReadFile("/sys/fs/cgroup/memory.max"); err == nil {
 		if n, err := strconv.ParseInt(strings.TrimSpace(string(b)), 10, 64); err == nil {

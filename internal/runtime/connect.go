@@ -35,7 +35,7 @@ type ConnectOptions struct {
 	Version string
 }
 
-// Question is a request of a server for input from a person (2025-06-18 and later, §Elicitation).
+// Question is a request from a server for input from a person (2025-06-18 and later, §Elicitation).
 // All fields are copied unchanged from the request.
 type Question struct {
 	Message string
@@ -130,8 +130,8 @@ func (s *Session) Close() {
 type List struct {
 	Items [][]byte // the items as raw JSON objects
 	// If the server is itself a gateway, Starting and Failed name those servers of the gateway
-	// whose items are missing from the list. The servers in Starting may still get ready. The
-	// servers in Failed could not be listed.
+	// whose items are missing from the list. The servers in Starting may still get ready. The lists
+	// of the servers in Failed could not be read.
 	Starting, Failed []string
 	// Changes is true if the server sends notifications when the list changes.
 	Changes bool
@@ -209,7 +209,7 @@ func (s *Session) Call(ctx context.Context, tool string, args []byte, onProgress
 }
 
 // Request sends a request other than tools/call, such as resources/read, and returns the raw
-// result. params must be a valid JSON object. It returns the same errors as Call.
+// result. params must be a valid JSON object. Request returns the same errors as Call.
 func (s *Session) Request(ctx context.Context, method string, params []byte) ([]byte, error) {
 	return s.request(ctx, method, params, nil)
 }

@@ -72,7 +72,7 @@ func (e *Endpoint) Mount(mux *http.ServeMux, prefix string) {
 // leaves are the last path segments of an endpoint's URLs.
 var leaves = [...]string{"mcp", "sse", "messages"}
 
-// leaf returns the handler for leaf, which is one of leaves.
+// leaf returns the handler for one of the path segments in leaves.
 func (e *Endpoint) leaf(leaf string) http.Handler {
 	if leaf == "mcp" {
 		return e.http

@@ -124,7 +124,7 @@ func (h *Handle) Replace(host downstream.Handler) *Generation {
 		if old != nil {
 			carry(old.host, host, a.facts)
 		}
-		before() // after carry, so that a server of both hosts does not lose its resource subscriptions
+		before() // detach after carry, so that servers of both hosts keep their resource subscriptions
 		for _, note := range []string{mcp.NoteToolsChanged, mcp.NotePromptsChanged, mcp.NoteResourcesChanged} {
 			a.to.Notify(mcp.NewNote(note, nil))
 		}
@@ -132,7 +132,7 @@ func (h *Handle) Replace(host downstream.Handler) *Generation {
 	return old
 }
 
-// Renew starts a new generation with the same host, and returns the old one. Clients are not
+// Renew starts a new generation with the same host, and returns the old generation. Clients are not
 // affected. Replace must have been called before. Calls of Renew and Replace must not overlap.
 func (h *Handle) Renew() *Generation {
 	h.mu.Lock()

@@ -19,7 +19,7 @@ import (
 
 // instructions gets the instructions for clients from the configuration, a file or a command. It
 // caches the text of a file until the file changes, and the output of a command for a limited time.
-// If it cannot get the text, it returns "", so that the handshake does not fail.
+// If the text cannot be read, get returns "", so that the handshake does not fail.
 type instructions struct {
 	mu     sync.Mutex
 	source string // the file or the command from which text comes

@@ -14,7 +14,7 @@ import (
 // open sessions.
 const (
 	burstFactor    = 10 // the burst of every limiter, because clients open several sessions when they start
-	clientFactor   = 4  // the rate of all connections with the same address and client name
+	clientFactor   = 4  // the total rate of all connections with the same address and client name
 	strangerFactor = 20 // the total rate of all clients that have not been seen before
 )
 
@@ -29,8 +29,8 @@ const (
 	maxNewcomers = 4096
 )
 
-// newcomers limits how often a client may open a session, so that a client in a loop does not keep
-// other clients from opening sessions. Each authenticated client has the configured rate. Without
+// newcomers limits how often a client may open a session, so that a client that opens sessions in a
+// loop does not block other clients. Each authenticated client has the configured rate. Without
 // authentication, each connection has this rate. All connections with the same address and client
 // name share a multiple of the rate. So a client cannot gain much by opening more connections. All
 // clients with new names share another multiple of the rate, so a client cannot gain much by
@@ -153,7 +153,8 @@ func (b *buckets[K]) of(key K, perSecond int, now time.Time) (l *rate.Limiter, k
 
 // forget removes entries to make room. It first removes the full buckets of clients that opened
 // only one session. Such a client is then treated as a new client. If forget must remove more
-// entries, it prefers buckets with many tokens, because they differ least from new buckets.
+// entries, it prefers buckets with many tokens, because they differ least from a new bucket, which
+// is full.
 func (b *buckets[K]) forget(now time.Time) {
 	full := func(e *bucket) bool { return e.TokensAt(now) >= float64(e.Burst()) }
 	for key, e := range b.all {
@@ -161,7 +162,7 @@ func (b *buckets[K]) forget(now time.Time) {
 			delete(b.all, key)
 		}
 	}
-	const least = maxNewcomers / 16 // remove at least this many, so that forget does not run for each new client
+	const least = maxNewcomers / 16 // remove at least this many entries, so that forget does not run for each new client
 	const few = 64                  // the number of entries that are examined for each removed entry
 	for len(b.all) > maxNewcomers-least {
 		var fullest K

@@ -10,7 +10,7 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/gateway"
 )
 
-// defaultProject is the name of the only project so far. A path that does not begin with /p/ is in
+// defaultProject is the name of the only project so far. A path that does not begin with /p/ is for
 // this project.
 const defaultProject = "default"
 
@@ -73,7 +73,7 @@ func (r *Runtime) newMount(name string) *mount {
 
 // planLocked creates the handlers of a project for a configuration. enabled[i] contains the
 // settings of order[i]. planLocked returns a move for each mount that needs a new handler. It adds
-// the objects that are no longer used to l.
+// to l the objects that are no longer used.
 func (r *Runtime) planLocked(p *project, s *config.Snapshot, order []*server, enabled []config.Server, l *leaving) (moves []move) {
 	g := &gateway.Merged{
 		Bridge: r.bridge, Policy: r.opts.Policy, Project: p.name, Listens: &r.listens, Names: catalog.Names{Separator: s.Separator}, Identity: r.identity(s, p.name),

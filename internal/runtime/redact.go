@@ -10,8 +10,8 @@ import (
 )
 
 // redactor returns a function that masks the configured secrets of a server in text from the server
-// or the network. It also masks text that looks like a secret, because the server may have read
-// secrets from its own files. The parameter more contains additional secrets to mask.
+// or the network. The function also masks text that looks like a secret, because the server may
+// have read secrets from its own files. The parameter more contains additional secrets to mask.
 func redactor(c config.Server, more ...string) func(text string) string {
 	var pairs []string
 	if c.URL != "" && c.Describe() != c.URL {

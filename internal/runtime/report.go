@@ -15,7 +15,7 @@ import (
 type Report struct {
 	Configured time.Time // the time of the last Apply
 	Draining   bool
-	Endpoints  []EndpointReport // the merged endpoint, followed by the others, sorted by server name
+	Endpoints  []EndpointReport // the merged endpoint, then the endpoints of single servers, sorted by name
 	Servers    []ServerReport   // the servers in the order of the configuration
 	Lists      []catalog.ListReport
 	Parked     []bridge.ParkedReport

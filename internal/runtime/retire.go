@@ -29,8 +29,8 @@ func (l *leaving) add(g *Generation, servers []*server) {
 	}
 }
 
-// retire closes the objects in l in the background, after the calls that use them have ended. See
-// remove for the limit.
+// retire closes the objects in l in the background, after the calls that use them have ended. The
+// wait for removed servers is limited; see remove.
 func (r *Runtime) retire(l leaving) {
 	for _, x := range l.servers {
 		x.release() // the configuration no longer uses the server

@@ -25,8 +25,8 @@ const StopLimit = 10 * time.Second
 
 // server implements gateway.Upstream with an *upstream.Upstream, and counts the users of the
 // server. The users are the current configuration, each generation that can reach the server and is
-// not idle, and leases. Leases are counted because a parked call may continue after its generation
-// is idle.
+// not idle, and each lease. Leases are counted because a parked call may continue after its
+// generation is idle.
 type server struct {
 	*upstream.Upstream
 	users   atomic.Int64

@@ -25,12 +25,12 @@ const (
 	maxNested = 64
 	maxTokens = 100_000
 	// maxExponent is the maximum exponent of a number, and maxDigits is the maximum length of its
-	// text. They are needed because the jsonschema library computes with exact fractions, so
-	// 1e999999999 would become a number with a billion digits.
+	// text. These limits are needed because the jsonschema library computes with exact fractions,
+	// so 1e999999999 would become a number with a billion digits.
 	maxExponent = 400
 	maxDigits   = 1000
-	// maxWork limits how many times one check may apply a schema. Without this limit, even a schema
-	// of a few hundred bytes could cause a huge number, if its alternatives refer to each other.
+	// maxWork limits how many times one check may apply a schema. Without this limit, a check could
+	// run for a very long time, even if the schema has only a few hundred bytes.
 	maxWork = 1_000_000
 	// maxPatterns limits the total number of instructions of all patterns in a schema.
 	maxPatterns = 50_000
@@ -99,7 +99,7 @@ func (a anything) String() string        { return string(a) }
 // steps is the budget that all patterns of a schema share during one check.
 type steps struct {
 	pattern.Budget
-	short atomic.Int64 // counts the matches that were skipped because the budget was empty
+	short atomic.Int64 // counts the matches that were skipped because the budget was too small
 }
 
 // bounded is a pattern whose matches take steps from a budget. If the budget is too small for a

@@ -7,7 +7,7 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
 )
 
-// Limits of an example.
+// These are the limits of one example.
 const (
 	maxLevels   = 6   // nested levels of one example
 	maxValues   = 100 // values in one example
@@ -34,7 +34,7 @@ var formatted = map[string]string{
 // small schema can describe a large value or require a long search. The zero Examples is ready for
 // use.
 type Examples struct {
-	searched, written int // bytes
+	searched, written int // bytes searched and written so far
 }
 
 // Example returns a JSON value that fits the types, the choices and the simplest limits of a

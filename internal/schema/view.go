@@ -257,10 +257,11 @@ func (v View) Types() Types {
 	return v.types(0, &typeSearch{maxWork: math.MaxInt})
 }
 
-// TypeFinder finds the types of many schemas. All its searches together have one budget, because a
-// small schema can need a long search for each of its parts. The zero TypeFinder is ready for use.
+// TypeFinder finds the types of many schemas. All searches of one TypeFinder share a budget,
+// because even a small schema can require a long search for each of its parts. The zero TypeFinder
+// is ready for use.
 type TypeFinder struct {
-	searched int // bytes
+	searched int // bytes searched so far
 }
 
 // Types does the same as View.Types. It returns the empty set if the budget is exhausted.
@@ -277,8 +278,8 @@ func (f *TypeFinder) Types(v View) Types {
 // typeSearch counts the work of one search for types. The search ends when steps or work reaches
 // its limit.
 type typeSearch struct {
-	steps         int // schemas
-	work, maxWork int // bytes
+	steps         int // the number of schemas read so far
+	work, maxWork int // the number of bytes searched so far, and its limit
 }
 
 func (v View) types(depth int, c *typeSearch) Types {

@@ -8,8 +8,8 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
 )
 
-// CodeMismatch is HeaderMismatch, the code of every error that this package returns for a
-// client (2026-07-28 §Streamable HTTP, "Server Validation").
+// CodeMismatch is the error code HeaderMismatch. Every error that this package returns for a client
+// has this code (2026-07-28 §Streamable HTTP, "Server Validation").
 const CodeMismatch = -32020
 
 // MaxSafe is the largest integer that may be mirrored. -MaxSafe is the smallest.

@@ -19,12 +19,12 @@ const (
 // limit, but HTTP implementations limit the total size of the headers.
 const MaxParams = 64
 
-// maxRepeated limits how many bytes of a peer's text are quoted in an error or a log.
+// maxRepeated limits how many bytes of text from a peer are quoted in an error or a log.
 const maxRepeated = 128
 
 // Param is a parameter that is mirrored in a header.
 type Param struct {
-	Name string   // the value of x-mcp-header, without the prefix
+	Name string   // the value of x-mcp-header, which is the header name without Mcp-Param-
 	Path []string // the path to the parameter's value in the arguments
 	Type string   // "integer", "string" or "boolean"
 
@@ -64,9 +64,9 @@ type parser struct {
 	params []Param
 }
 
-// schema checks the schema s. at contains all member names on the way from the root to s, and path
-// only the names of properties. reachable says that every keyword on the way is "properties". The
-// recursion depth is bounded, because the scan of raw limits the nesting.
+// schema checks the schema s. at contains all names and indices on the way from the root to s, and
+// path contains only the property names. reachable says that every keyword on the way is
+// "properties". The recursion depth is bounded, because the scan of raw limits the nesting.
 func (p *parser) schema(s jsonrpc.Span, at, path []string, reachable bool) error {
 	for m := range jsonrpc.Members(p.raw, s) {
 		key, _ := jsonrpc.Text(p.raw, m.Key)
@@ -107,8 +107,8 @@ func (p *parser) named(s jsonrpc.Span, at []string) error {
 	return nil
 }
 
-// other checks a value that is a schema or contains schemas. It passes false to the method schema
-// as reachable.
+// other checks a value that is a schema or contains schemas. It calls the method schema with
+// reachable set to false.
 func (p *parser) other(s jsonrpc.Span, at []string) error {
 	switch jsonrpc.KindOf(p.raw, s) {
 	case '{':
