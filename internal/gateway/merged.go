@@ -16,13 +16,12 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/policy"
 )
 
-// maxRepeated bounds how many bytes of text from a client Dragoman puts into an error message or an
-// event.
+// maxRepeated is the maximum length in bytes of a client's text in an error message or an event.
 const maxRepeated = 128
 
 // Merged presents many servers as one server. Tools and prompts have names of the form
-// server__name. A request for a URI goes to the server that has the URI, and lists are merged. A
-// server that is slow or has failed is missing from the lists but does not delay them.
+// server__name. A request for a URI goes to the server that has the URI. Lists are merged. A server
+// that is slow or has failed is missing from the lists, but does not delay them.
 type Merged struct {
 	Bridge *bridge.Bridge
 	// Policy allows or refuses each call before it is sent. An empty policy allows every call.
@@ -31,7 +30,7 @@ type Merged struct {
 	// event.DefaultProject.
 	Project string
 	// Listens bounds the subscriptions/listen requests of all endpoints together. If Listens is
-	// nil, this endpoint counts its own requests and has the same bound.
+	// nil, the endpoint has a quota of its own.
 	Listens   *ListenQuota
 	Upstreams []Upstream // in the order of the configuration
 	Names     catalog.Names
@@ -67,8 +66,8 @@ func (g *Merged) catalog() *catalog.Catalog {
 	return g.lists
 }
 
-// renamed publishes that clients see an item under an unusual name. The parameter why is the
-// reason.
+// renamed publishes an event that says that clients see an item under an unusual name. The
+// parameter why is the reason.
 func (g *Merged) renamed(server, list, name, why string) {
 	g.Bridge.Events.Publish(event.Event{Kind: event.Rename, Level: slog.LevelWarn, Server: server, Method: list, Name: name, Detail: why})
 }
@@ -232,7 +231,7 @@ func (g *Merged) Resume(f *mcp.ClientInfo, all Watched) {
 	g.resume(f, g.Bridge, all, func(server, uri string) bool { return v.Shows(catalog.KindResource, server, uri) })
 }
 
-// Lists describes the lists that the catalog keeps. The order is that of the servers in the
+// Lists describes the lists that the catalog keeps. They are sorted by server, in the order of the
 // configuration, and then by method.
 func (g *Merged) Lists() []catalog.ListReport { return g.catalog().Report(nil) }
 
@@ -254,9 +253,9 @@ func (g *Merged) Refresh(ctx context.Context, server, method string) {
 func (g *Merged) Offered(server, name string) string { return g.catalog().Offered(server, name) }
 
 // Changed records that a server's lists may have changed. kind is "tools", "prompts", "resources",
-// or "" for all lists and the server information. If kind is "", clients do not know about the
-// change yet. So the catalog reads all lists again that clients have requested before, and
-// announces the lists that differ.
+// or "" for all lists and the server information. If kind is "", nobody has notified the clients of
+// the change. So the catalog reads the server's lists again if they were read before, and announces
+// the lists that differ.
 func (g *Merged) Changed(server, kind string) { g.catalog().Changed(server, kind) }
 
 // Warm starts to read the lists that clients request first, from each server for which want returns

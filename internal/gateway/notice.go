@@ -91,7 +91,8 @@ func (n *notices) Drain() {
 }
 
 // announce notifies the clients of an audience that a list has changed. The zero Audience means all
-// clients, because some clients see the lists of that audience instead of their own.
+// clients, because some clients see the lists of the zero Audience instead of the lists of their
+// own audience.
 func (n *notices) announce(method string, audience catalog.Audience) {
 	n.mu.Lock()
 	all := make([]*localListener, 0, len(n.localListeners))
@@ -125,8 +126,8 @@ func (n *notices) hear(h *localListener) (stop func()) {
 	}
 }
 
-// admit counts a new subscriptions/listen in the quota all. If all is nil, admit uses the
-// endpoint's own quota. The caller must call leave when the listen ends.
+// admit counts a new subscriptions/listen. The parameter all is the shared quota. If it is nil,
+// admit uses the endpoint's own quota. The caller must call leave when the listen ends.
 func (n *notices) admit(all *ListenQuota, c *mcp.Call) (leave func(), err error) {
 	if all == nil {
 		all = &n.own
@@ -345,7 +346,7 @@ func withoutSenderMeta(m *jsonrpc.Message) []byte {
 
 // attach registers a legacy client with its servers. If merged is true, the client is connected to
 // the merged endpoint. Then the client is also notified of changes that the catalog announces, and
-// task ids contain the server, even if the client sees only one server.
+// task ids identify the server, even if the client sees only one server.
 func (n *notices) attach(f *mcp.ClientInfo, r *bridge.Bridge, s mcp.Subscriber, from []Upstream, as rename, merged bool) (detach func()) {
 	out := &notifier{to: s, as: as}
 	for _, u := range from {

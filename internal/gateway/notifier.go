@@ -10,10 +10,10 @@ import (
 
 // notifier sends notifications to one legacy client. put never waits for the client, because put
 // runs in a goroutine that reads from a server for all clients. The queue contains at most one
-// notification for each thing that can change, and at most maxHeld other notifications. Writes are
-// at least pace apart, and notifications about one list are at least changePace apart. The
-// goroutine that writes exists only while something is queued, so an idle client needs no
-// goroutine.
+// notification for each thing that can change, and at most maxHeld other notifications. The time
+// between two writes is at least pace. The time between two notifications about one list is at
+// least changePace. The goroutine that writes exists only while something is queued, so an idle
+// client needs no goroutine.
 type notifier struct {
 	to mcp.Subscriber
 	as rename
@@ -29,9 +29,9 @@ type notifier struct {
 const (
 	maxHeld = 256 // notifications in the queue that carry their own information
 	pace    = 50 * time.Millisecond
-	// maxHeldBytes bounds the queue of one client in bytes. The bound does not apply to a
-	// notification that only says that something has changed, and that has at most alwaysFits
-	// bytes. Without such a notification, the client would not read the list or resource again.
+	// maxHeldBytes bounds the queue of one client in bytes. A notification that only says that
+	// something has changed is queued beyond this bound, if it has at most alwaysFits bytes.
+	// Without it, the client would not read the list or resource again.
 	maxHeldBytes = 1 << 20
 	alwaysFits   = 1 << 10
 )

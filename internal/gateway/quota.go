@@ -13,7 +13,7 @@ import (
 // These constants bound the number of open subscriptions/listen requests. Such a request can occupy
 // a connection without a time limit. maxListens is the bound for a single client.
 // maxListensOfMachine is the bound for all clients of one address that have neither a principal nor
-// a conversation. They share a bound because each of them can choose any name.
+// a conversation. Such a client could avoid the bound of a single client by changing its name.
 const (
 	maxListens          = 64
 	maxListensOfMachine = 256

@@ -29,9 +29,9 @@ const (
 // route says how to handle one request and which servers get the request. resolve creates the route
 // before anything is sent. Only the goroutine that serves the request uses the route.
 type route struct {
-	// Attempt is the request with the item's name at the server. Attempt.Server is "" if no single
-	// server answers the request. Attempt.Server is also "" for doTasks of Merged, because the
-	// bridge finds the server of the task later.
+	// Attempt is the request, with the server's own name of the item. Attempt.Server is "" if no
+	// single server answers the request. Attempt.Server is also "" for doTasks of Merged, because
+	// the bridge finds the server of the task later.
 	mcp.Attempt
 	do     action
 	server Upstream
@@ -48,8 +48,8 @@ func newRoute(c *mcp.Call) *route { return &route{Attempt: *mcp.NewAttempt(c)} }
 // setServer makes u the server of the route.
 func (r *route) setServer(u Upstream) { r.server, r.Server = u, u.Name() }
 
-// rename makes t the target of the route, and replaces the name in the request by the item's name
-// at the server. The parameter at is the position of the name.
+// rename makes t the target of the route, and replaces the name in the request by the server's own
+// name of the item. The parameter at is the position of the name.
 func (r *route) rename(at jsonrpc.Span, t catalog.Target) {
 	r.Edits.Replace(mcp.WhyName, at, t.Quoted)
 	r.setServer(upstreamOf(t))
@@ -84,8 +84,8 @@ func (x runner) answer(ctx context.Context, by resolver, c *mcp.Call, k mcp.Call
 	passed := 0
 	r, err := by.resolve(ctx, c)
 	if err == nil && r.usesBridge() {
-		// A retry also needs a decision of the policy. The policy must know the content of the
-		// retry's requestState, so Open decrypts it first.
+		// The policy must also allow a retry. For this decision, the policy needs the content of
+		// the retry's requestState, so Open decrypts the requestState first.
 		r.resume, err = x.bridge.Open(r.server, c)
 	}
 	if r.Record != nil {

@@ -21,7 +21,7 @@ type Single struct {
 	// event.DefaultProject.
 	Project string
 	// Listens bounds the subscriptions/listen requests of all endpoints together. If Listens is
-	// nil, this endpoint counts its own requests and has the same bound.
+	// nil, the endpoint has a quota of its own.
 	Listens  *ListenQuota
 	Upstream Upstream
 	// Expose hides items from all clients. Nil shows all items.

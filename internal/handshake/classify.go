@@ -91,7 +91,7 @@ func (o *opening) readFailure(m *jsonrpc.Message) errorAnswer {
 	return f
 }
 
-// maxRead is the number of bytes of an error message that are searched for phrases.
+// maxRead is how many bytes of an error message are searched for phrases.
 const maxRead = 2 << 10
 
 // classify returns the kind of the error. low is the error's message in lower case. word is the

@@ -37,7 +37,7 @@ const (
 	CauseNotReady        Cause = "not_ready"         // the server was not ready after all retries
 	CauseNoCommonVersion Cause = "no_common_version" // the server lists only versions that Dragoman does not support
 	CausePinned          Cause = "pinned"            // the server does not support the pinned revision
-	CauseBadAnswer       Cause = "bad_answer"        // unreadable, or not MCP
+	CauseBadAnswer       Cause = "bad_answer"        // the answer is unreadable, or not MCP
 	CauseEcho            Cause = "echo"              // the server sends Dragoman's own messages back
 	CauseDialect         Cause = "dialect"           // the server speaks a known protocol that is not MCP; see Error.Dialect
 )
@@ -65,7 +65,7 @@ type Error struct {
 	// Err is nil if the server's answer is the only reason for the failure.
 	Err error
 
-	healthy bool // true if an earlier connection to the server was modern
+	healthy bool // true if the server was modern on an earlier connection
 
 	// The following fields are for DescribeFailure.
 	sent, got    string        // what was sent last, and what was answered

@@ -67,7 +67,8 @@ func (o *opening) initialize(ctx context.Context) (state, *Error) {
 	return o.refusedBare(&r, sent, got)
 }
 
-// initializeParams returns the parameters of initialize, or nil if it must have none.
+// initializeParams returns the parameters of initialize, or nil if the request must have no
+// parameters.
 func (o *opening) initializeParams() []byte {
 	info, capabilities := o.declared()
 	b := make([]byte, 0, 80+len(info)+len(capabilities))
@@ -300,7 +301,7 @@ func (o *opening) refusedBare(r *reply, sent, got string) (state, *Error) {
 
 // mayProbe reports whether to send server/discover after initialize was refused. certain says that
 // the server is known to be modern. Otherwise, a probe can only help if no earlier probe had a
-// clear answer, and must not be sent if the server may exit because of it.
+// clear answer, and the probe must not be sent if it may make the server exit.
 func (o *opening) mayProbe(certain bool) bool {
 	harmless := !o.offer.SkipProbe || o.offer.Known.Modern()
 	return o.probes < 2 && o.offer.Pin == mcp.Unknown && (certain || !o.probeAnswered && harmless)
@@ -315,7 +316,7 @@ func (o *opening) probeAfter(r *reply, cause Cause) (state, *Error) {
 
 // announce sends notifications/initialized. It fails if the server has exited, does not read its
 // input, or refuses access, or if the timeout of the handshake expires. It ignores any other error,
-// because the connection is usable.
+// because the next request may still succeed.
 func (o *opening) announce(ctx context.Context) (state, *Error) {
 	sent := mcp.NoteInitialized
 	limited, stop := context.WithTimeout(ctx, o.limit)

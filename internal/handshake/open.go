@@ -20,7 +20,7 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/work"
 )
 
-// state is a state of the handshake. Error.Step contains its value.
+// state is a state of the handshake. Its value is used as Error.Step.
 type state string
 
 const (
@@ -75,8 +75,8 @@ type opening struct {
 }
 
 // Open performs the handshake with a server. If Open succeeds, the revision is known, and Open has
-// sent notifications/initialized if the server expects it. The error is always an *Error. Open may
-// be called again on the same Link if the Link has not ended.
+// sent notifications/initialized to a server that expects this notification. The error is always an
+// *Error. Open may be called again on the same Link if the Link has not ended.
 func Open(ctx context.Context, l Link, offer Offer) (*Outcome, error) {
 	o := &opening{link: l, offer: offer, caller: ctx, begun: time.Now(), push: make(chan struct{})}
 	o.applyDialect()
@@ -168,7 +168,7 @@ const (
 	silence                     // the server did not answer before the timeout
 	unreadable                  // the answer is not a valid message
 	ended                       // the link has ended, or could not be opened
-	halted                      // the caller cancelled
+	halted                      // the caller's ctx ended
 )
 
 // reply is the outcome of one message.
@@ -281,8 +281,8 @@ func unsent(err error) string {
 	return said + excerpt.Line(strings.TrimPrefix(err.Error(), transport.ErrNotSent.Error()+": "), maxSaid)
 }
 
-// accessCause returns the cause if the status is about access to the server and does not show its
-// era. Otherwise accessCause returns "".
+// accessCause returns the cause if the status is about access to the server. Such a status does not
+// show the server's era. For any other status, accessCause returns "".
 func (r *reply) accessCause() Cause {
 	if r.kind != refused {
 		return ""
@@ -304,8 +304,8 @@ func (r *reply) transient() bool {
 	return r.kind == refused && (r.status.Status == http.StatusRequestTimeout || r.status.Status >= 500)
 }
 
-// giveUp returns the cause if the handshake was cancelled or its timeout has expired. Otherwise
-// giveUp returns "".
+// giveUp returns CauseCancelled if the handshake was cancelled, and CauseTimeout if its timeout has
+// expired. Otherwise giveUp returns "".
 func (o *opening) giveUp(ctx context.Context, r *reply) Cause {
 	switch {
 	case r.kind == halted && errors.Is(o.caller.Err(), context.DeadlineExceeded),

@@ -116,7 +116,7 @@ type verdict struct {
 	reason          string
 }
 
-// judge interprets an answer to server/discover. It does not depend on the HTTP status.
+// judge interprets an answer to server/discover. The result does not depend on the HTTP status.
 func judge(m *jsonrpc.Message) verdict {
 	if m.Kind == jsonrpc.Failure {
 		return judgeFailure(m)
@@ -336,8 +336,8 @@ func (o *opening) listenLate(stop context.CancelFunc) {
 }
 
 // takeLate returns true if a late answer shows that the server is modern. In this case, takeLate
-// switches to the modern era. Any other late answer shows that the server is legacy. sent and got
-// describe the exchange during which the answer arrived. They are "" if no exchange was open.
+// switches to the modern era. Any other late answer means that the server is legacy. sent and got
+// describe the exchange during which the answer arrived. They are "" if there was no exchange.
 func (o *opening) takeLate(sent, got string) bool {
 	o.mu.Lock()
 	m := o.late

@@ -26,11 +26,11 @@ type Step struct {
 
 // Progress reports that a message is being sent, or that its outcome is known.
 type Progress struct {
-	N         int    // counts from 1
+	N         int    // the number of this report, from 1
 	Sent, Got string // Got is "" while the outcome is not known
 	Reason    string // the reason for the next step; "" while the outcome is not known
-	// Bytes are the first MaxShown bytes of the params if Got is "", and else of the answer. They
-	// may hold secrets. Size is the full size in bytes.
+	// If Got is "", Bytes are the first MaxShown bytes of the params. Otherwise, Bytes are the
+	// first MaxShown bytes of the answer. They may hold secrets. Size is the full size in bytes.
 	Bytes []byte
 	Size  int
 }
@@ -43,7 +43,7 @@ const MaxShown = 4 << 10
 type Trace []Step
 
 // maxSteps is greater than the number of steps of the longest handshake. The longest handshake has
-// two probes, and several requests initialize: one for each wait, each version and each probe.
+// two probes, and sends initialize once for each wait, each version and each probe.
 const maxSteps = 16
 
 // String returns the trace with one line for each step.
@@ -89,7 +89,7 @@ func (t Trace) AppendJSON(dst []byte) []byte {
 	return append(dst, ']')
 }
 
-// watch reports progress.
+// watch reports progress to Offer.Watch.
 func (o *opening) watch(p Progress) {
 	if o.offer.Watch != nil {
 		o.watched++
@@ -98,7 +98,7 @@ func (o *opening) watch(p Progress) {
 	}
 }
 
-// note adds a step.
+// note adds a step to the trace.
 func (o *opening) note(sent, got, reason string) {
 	o.watch(Progress{Sent: sent, Got: got, Reason: reason, Bytes: o.bytes.Answer, Size: o.bytes.AnswerSize})
 	defer func() { o.bytes = Step{} }()
@@ -155,8 +155,8 @@ func describe(m *jsonrpc.Message) string {
 // maxVersions is the maximum number of versions that are read from a server's list.
 const maxVersions = 16
 
-// texts returns the first maxVersions strings of an array, sanitised. It returns nil if the array
-// contains no strings.
+// texts returns the first maxVersions strings of an array. The strings are sanitised. texts returns
+// nil if the array contains no strings.
 func texts(raw []byte, array jsonrpc.Span) []string {
 	var out []string
 	for at := range jsonrpc.Elements(raw, array) {

@@ -31,7 +31,7 @@ type Candidate struct {
 	Name   string // the server's name in Dragoman's configuration file
 	Server clientfile.Server
 	Source *Source       // the file that the server comes from; nil for pasted text
-	Parsed config.Server // the server as Dragoman's configuration; empty if Status is Skipped
+	Parsed config.Server // the result of ParseServer; empty if Status is Skipped
 }
 
 // What describes the server on one line, with secrets masked. It returns "" if Server.Entry is nil.

@@ -15,10 +15,10 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/servername"
 )
 
-// Bounds of Paste.
+// These are the limits of Paste.
 const (
 	MaxPaste  = 1 << 20 // the maximum length of a text in bytes
-	MaxServer = 100     // servers in one text
+	MaxServer = 100     // the maximum number of servers in one text
 )
 
 // Pasted is the result of Paste.
@@ -93,7 +93,7 @@ func unfenced(text string) string {
 	if !ok {
 		return strings.TrimSpace(text)
 	}
-	_, rest, _ = strings.Cut(rest, "\n") // the language
+	_, rest, _ = strings.Cut(rest, "\n") // skip the name of the language
 	rest, _, _ = strings.Cut(rest, "\n```")
 	return strings.TrimSpace(strings.TrimSuffix(rest, "```"))
 }
@@ -178,7 +178,7 @@ func fromValue(form, name string, root *clientfile.Value, opt clientfile.Options
 	for _, n := range file.Notes {
 		out.Notes = append(out.Notes, n.String())
 	}
-	for i := range out.Servers { // Dragoman's own configuration file also has settings for each server
+	for i := range out.Servers { // Dragoman's own configuration file may also have settings for each server
 		if own := root.Get("dragoman", "servers", out.Servers[i].Original); own != nil && out.Servers[i].Entry != nil {
 			out.Servers[i].Settings = own
 		}
@@ -248,7 +248,7 @@ func nameOfEntry(e *clientfile.Value) string {
 
 // nameOfURL returns the name of the organisation in a host name, such as example for
 // mcp.example.com. Clients put the name of a server in front of the names of its tools, and some
-// clients allow no dots in such names.
+// clients allow no dots in the names of tools.
 func nameOfURL(address string) string {
 	u, err := url.Parse(address)
 	if err != nil || u.Host == "" {
@@ -350,7 +350,8 @@ func commands(text string, opt clientfile.Options) (Pasted, error) {
 	return out, err
 }
 
-// unsure fills Unsure, for a text with several commands, and adds a note about these servers.
+// unsure sets Unsure for a text with several commands. If Unsure is not empty, it adds a note about
+// these servers.
 func (p *Pasted) unsure() {
 	for _, s := range p.Servers {
 		if s.Entry != nil && s.Entry.Get("command") != nil && !servername.Launches(commandOf(s.Entry)) {

@@ -127,7 +127,7 @@ func (t *taker) value(text string, whole, asked bool) string {
 	}
 	return before + excerpt.Secrets(text, func(secret string) string {
 		if reference.MatchString(secret) {
-			return secret // an earlier replacement
+			return secret // a reference that already replaces a secret
 		}
 		return t.take(secret)
 	})
@@ -139,7 +139,7 @@ func (t *taker) take(text string) string {
 	if key == "" {
 		key = t.server + "_token"
 	}
-	value := strings.ReplaceAll(text, "$${", "${") // as Dragoman reads it
+	value := strings.ReplaceAll(text, "$${", "${") // the secret as Dragoman reads it from the file
 	name := t.choose(variableName(key), value)
 	t.found = append(t.found, Secret{Variable: name, Place: t.place, Value: value})
 	return "${" + name + "}"

@@ -12,7 +12,7 @@ type commandLine struct {
 	dir   string       // DIR if "cd DIR &&" precedes the command; otherwise ""
 }
 
-// assignment is NAME=VALUE.
+// assignment sets a variable, as NAME=VALUE does.
 type assignment struct{ name, value string }
 
 // maxWords bounds the number of words in one text.
@@ -138,7 +138,7 @@ func (s *splitter) quoted(b *strings.Builder) error {
 	return fmt.Errorf(`a " has no closing "`)
 }
 
-// dollar reads an expansion.
+// dollar reads an expansion, which begins with $ or `.
 func (s *splitter) dollar(b *strings.Builder) error {
 	rest := s.text[s.at+1:]
 	switch {
@@ -191,7 +191,7 @@ func commandLines(text string, windows bool) (all []commandLine, err error) {
 	end := func() {
 		line := commandLine{dir: dir, env: append([]assignment(nil), exported...)}
 		if len(words) > 1 && (words[0] == "$" || words[0] == "%" || words[0] == ">") {
-			words = words[1:] // a prompt
+			words = words[1:] // the first word is the prompt of a shell
 		}
 		export := len(words) > 1 && (words[0] == "export" || words[0] == "set")
 		if export || len(words) > 2 && words[0] == "env" && assigned(words[1]) {

@@ -6,10 +6,10 @@ import (
 	"slices"
 )
 
-// Edits collects the changes to one message. The zero value is empty and ready to use. Changes may
-// be added in any order, and to several objects, including nested objects. All changes to the
-// members of one object must be made by one call of Object. Edits is not safe for concurrent use.
-// The bytes that are passed to the methods must not be modified before Splice has returned.
+// Edits collects the changes to one message. The zero value is empty and ready to use. The changes
+// may be added in any order, and may concern several objects, including nested objects. All changes
+// to the members of one object must be made by one call of Object. Edits is not safe for concurrent
+// use. The bytes that are passed to the methods must not be modified before Splice has returned.
 type Edits struct {
 	n     int
 	few   [8]edit // the edits, if there are at most eight
@@ -21,7 +21,7 @@ type Edits struct {
 // Package jsonrpc only stores them.
 type Reason uint8
 
-// NoReason is the Reason of an edit whose reason is not reported, such as an edit of a test.
+// NoReason is the Reason of an edit whose reason is not reported, such as an edit in a test.
 const NoReason Reason = 0
 
 // edit replaces one span of bytes. If the edit inserts a member, the name and the value are stored
@@ -196,8 +196,8 @@ func (e *Edits) Object(why Reason, raw []byte, obj Span, drop func(key []byte) b
 	e.insertFields(why, obj.Start+1, kept > 0, present, set)
 }
 
-// insertFields inserts the fields that are not present, all at the offset at. comma says whether
-// other members follow the inserted fields.
+// insertFields inserts the fields that are not present. It inserts all of them at one offset, the
+// parameter at. comma says whether other members follow the inserted fields.
 func (e *Edits) insertFields(why Reason, at int, comma bool, present []bool, set []Field) {
 	last := -1
 	for i := range set {

@@ -86,8 +86,8 @@ func KindOf(raw []byte, s Span) byte {
 
 // Text returns the text of a JSON string. It returns false if s is not a string. If the string
 // contains an escape for half of a surrogate pair, the text is not valid UTF-8 (utf8.ValidString
-// returns false). AppendQuote restores such an escape, and Shown makes the text readable. The text
-// shows which half the string contains.
+// returns false). AppendQuote restores such an escape, and Shown makes the text readable. Strings
+// with different halves have different texts.
 func Text(raw []byte, s Span) (string, bool) {
 	inside, ok := insideOf(raw, s)
 	if !ok {

@@ -41,7 +41,7 @@ type Message struct {
 	Raw    []byte
 	Kind   Kind
 	ID     ID
-	Method string // the decoded method, or the string from Limits.Names
+	Method string // the decoded method; if Limits.Names knows the method, the string is shared
 
 	IDAt   Span // position of the id
 	Params Span // position of the params object
