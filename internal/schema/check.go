@@ -9,7 +9,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"sync/atomic"
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
 	"github.com/santhosh-tekuri/jsonschema/v6/kind"
@@ -38,7 +37,8 @@ const (
 	maxProblems = 20
 )
 
-// Checker is a compiled schema. Compile creates it.
+// Checker is a compiled schema. Compile creates it. A Checker checks one value at a time: Check must
+// not run concurrently with another Check of the same Checker.
 type Checker struct {
 	compiled *jsonschema.Schema
 	steps    *steps
@@ -99,7 +99,7 @@ func (a anything) String() string        { return string(a) }
 // steps is the budget that all patterns of a schema share during one check.
 type steps struct {
 	pattern.Budget
-	short atomic.Int64 // counts the matches that were skipped because the budget was too small
+	short int // the number of matches that were skipped because the budget was too small
 }
 
 // bounded is a pattern whose matches take steps from a budget. If the budget is too small for a
@@ -111,7 +111,7 @@ type bounded struct {
 
 func (b bounded) MatchString(s string) bool {
 	if !b.steps.Take(b.Cost(len(s))) {
-		b.steps.short.Add(1)
+		b.steps.short++
 		return true
 	}
 	return b.Regexp().MatchString(s)
@@ -247,10 +247,10 @@ func (c *Checker) Check(value []byte) ([]Problem, error) {
 	case n > maxWork:
 		return nil, errors.New("a check would take too long, because the schema has too many nested alternatives and references")
 	}
-	short := c.steps.short.Load()
+	short := c.steps.short
 	c.steps.Set(pattern.UsualBudget)
 	err = c.compiled.Validate(doc)
-	if c.steps.short.Load() != short {
+	if c.steps.short != short {
 		return nil, errors.New("a check would take too long, because the patterns of the schema are large and the value is long")
 	}
 	if err == nil {

@@ -8,5 +8,5 @@
 // schema cannot be used, Compile or Check returns an error. Callers should not refuse a tool call
 // because of this error. The keyword "format" is ignored, because servers use it in different ways.
 //
-// Views and checkers are safe for concurrent use.
+// Views are safe for concurrent use. A Checker is not.
 package schema
