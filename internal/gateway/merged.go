@@ -40,7 +40,8 @@ type Merged struct {
 	// Expose hides items from all clients. Nil shows all items.
 	Expose catalog.Filter
 	// Filter returns the filter for a principal. This filter applies after Expose. If Filter or its
-	// result is nil, everything is shown. Filter is called for each request and must not block.
+	// result is nil, the principal sees everything that Expose does not hide. Filter is called for
+	// each request and must not block.
 	Filter   func(who *identity.Principal) catalog.Filter
 	Identity catalog.Identity
 	// Grace is how long a request for a merged list waits for a server. The time starts when the
@@ -49,7 +50,7 @@ type Merged struct {
 
 	notices
 	made  sync.Once
-	lists *catalog.Catalog // created by catalog from the fields above on first use
+	lists *catalog.Catalog // created from the fields above when the method catalog is first called
 }
 
 // catalog returns the merged lists of the servers.
@@ -235,7 +236,7 @@ func (g *Merged) Resume(f *mcp.ClientInfo, all Watched) {
 // configuration, and then by method.
 func (g *Merged) Lists() []catalog.ListReport { return g.catalog().Report(nil) }
 
-// ListsFor returns those entries of Lists that a principal may see.
+// ListsFor does the same as Lists, but describes only what a principal may see.
 func (g *Merged) ListsFor(who *identity.Principal) []catalog.ListReport {
 	return g.catalog().Report(filterFor(g.Filter, &mcp.ClientInfo{Who: who}))
 }

@@ -22,12 +22,12 @@ type notifier struct {
 	waiting []queued
 	told    listPace
 	writing chan struct{} // closed when the writing goroutine has returned; nil if there is none
-	quit    chan struct{} // closed by close; created together with writing
+	quit    chan struct{} // closed by the method close; created together with writing
 	closed  bool
 }
 
 const (
-	maxHeld = 256 // notifications in the queue that carry their own information
+	maxHeld = 256 // the maximum number of queued notifications for which repeats returns false
 	pace    = 50 * time.Millisecond
 	// maxHeldBytes bounds the queue of one client in bytes. A notification that only says that
 	// something has changed is queued beyond this bound, if it has at most alwaysFits bytes.
@@ -99,7 +99,7 @@ func (p *listPace) split(waiting []queued, now time.Time) (due, later []queued) 
 	return due, later
 }
 
-// put queues a notification of the server u. For a notification that Dragoman created, u is nil.
+// put queues a notification from the server u. For a notification that Dragoman created, u is nil.
 // If the queue is full, put drops the notification.
 func (o *notifier) put(u Upstream, m *jsonrpc.Message) {
 	o.mu.Lock()

@@ -20,7 +20,7 @@ const (
 )
 
 // ListenQuota counts the open subscriptions/listen requests of all endpoints together. The zero
-// value is ready to use. It is safe for concurrent use.
+// value is ready to use. ListenQuota is safe for concurrent use.
 type ListenQuota struct {
 	mu       sync.Mutex
 	taken    map[string]int              // the number of open requests by party; parties without requests have no entry

@@ -27,7 +27,8 @@ type Single struct {
 	// Expose hides items from all clients. Nil shows all items.
 	Expose catalog.Filter
 	// Filter returns the filter for a principal. This filter applies after Expose. If Filter or its
-	// result is nil, everything is shown. Filter is called for each request and must not block.
+	// result is nil, the principal sees everything that Expose does not hide. Filter is called for
+	// each request and must not block.
 	Filter func(who *identity.Principal) catalog.Filter
 
 	notices

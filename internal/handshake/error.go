@@ -23,7 +23,7 @@ var ErrTrySSE = errors.New("the server may use HTTP+SSE")
 // Cause is a one-word reason for a failed handshake.
 type Cause string
 
-// The causes of failed handshakes.
+// These are the causes of failed handshakes.
 const (
 	CauseCancelled       Cause = "cancelled"         // the caller's ctx was cancelled
 	CauseTimeout         Cause = "timeout"           // no answer before the timeout
@@ -143,7 +143,7 @@ func (o *opening) fail(cause Cause, err error) *Error {
 	if cause == CauseAuth && status != nil {
 		switch status.Status {
 		case http.StatusForbidden:
-			// Servers with protection against DNS rebinding also answer 403 (2025-03-26
+			// Servers that protect against DNS rebinding also answer with 403 (2025-03-26
 			// §Transports, "Security Warning").
 			hint = "check the permissions of the credentials, and which host name the server expects"
 		case http.StatusProxyAuthRequired:

@@ -238,7 +238,7 @@ func (o *opening) otherVersion(f *errorAnswer, r *reply, sent, got string) (stat
 	theirs := slices.DeleteFunc(f.versions, func(v string) bool { return v == o.version.String() })
 	if best == mcp.Unknown && len(theirs) == 0 && !f.modern {
 		// The server does not list versions. The strictest servers support only the oldest
-		// revision.
+		// revision, so offer that revision.
 		legacy := mcp.Revisions(mcp.Handshake)
 		if oldest := legacy[len(legacy)-1]; oldest != o.version {
 			best = oldest

@@ -163,7 +163,7 @@ func wait(ctx context.Context, d time.Duration, by func(context.Context, time.Du
 type replyKind uint8
 
 const (
-	answered   replyKind = iota // msg is a Result or a Failure
+	answered   replyKind = iota // the server answered; msg is a Result or a Failure
 	refused                     // the server answered with an HTTP error status; msg is the body if the body is a Failure
 	silence                     // the server did not answer before the timeout
 	unreadable                  // the answer is not a valid message
@@ -171,7 +171,7 @@ const (
 	halted                      // the caller's ctx ended
 )
 
-// reply is the outcome of one message.
+// reply is the outcome of sending one message.
 type reply struct {
 	kind   replyKind
 	msg    *jsonrpc.Message
@@ -232,7 +232,7 @@ func (o *opening) classify(msg *jsonrpc.Message, err error, took time.Duration) 
 	return r
 }
 
-// got returns a short description of the answer.
+// got returns a short description of the outcome.
 func (r *reply) got() string {
 	switch r.kind {
 	case answered:

@@ -42,8 +42,8 @@ func (o *opening) probe(ctx context.Context) (state, *Error) {
 	case ended:
 		return o.probeEnded(&r, sent, got)
 	case silence:
-		// Some legacy servers do not answer an unknown method. A server that starts slowly also
-		// does not answer in time.
+		// Some legacy servers do not answer an unknown method. A server that starts slowly does not
+		// answer in time either.
 		o.silent, o.eraUncertain = true, true
 		return o.fallBack(sent, got, "the server may be legacy, or slow", CauseTimeout, r.err)
 	case unreadable:
@@ -108,7 +108,7 @@ func (o *opening) fallBack(sent, got, reason string, cause Cause, err error) (st
 // verdict is what an answer to server/discover shows about the server.
 type verdict struct {
 	modern          bool
-	revision        mcp.Revision // the newest modern revision that both sides support, or Unknown
+	revision        mcp.Revision // the newest modern revision that the server and Dragoman support, or Unknown
 	legacy          mcp.Revision // the newest legacy revision that the server lists and Dragoman supports, or Unknown
 	discover        bool         // the answer is a DiscoverResult
 	noCommonVersion bool         // the answer is a modern error that lists only versions that Dragoman does not support

@@ -195,5 +195,5 @@ func (o *opening) keepAnswer(m *jsonrpc.Message) {
 	}
 }
 
-// shown returns a copy of the first MaxShown bytes.
+// shown returns a copy of the first MaxShown bytes of b.
 func shown(b []byte) []byte { return bytes.Clone(b[:min(len(b), MaxShown)]) }

@@ -1,7 +1,6 @@
 package jsonrpc
 
-// Member is one member of an object. It extends from the opening quote of the name to the end
-// of the value.
+// Member contains the positions of the name and the value of one member of an object.
 type Member struct {
 	Key   Span // the name with its quotes, as it is in the message
 	Value Span

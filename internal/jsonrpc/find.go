@@ -119,7 +119,7 @@ func Int(raw []byte, s Span) (int64, bool) {
 	if len(b) == 0 || len(b) > 19 {
 		return 0, false
 	}
-	var n uint64 // nineteen digits fit into an uint64
+	var n uint64 // nineteen digits fit into a uint64
 	for _, c := range b {
 		if !isDigit(c) {
 			return 0, false

@@ -122,7 +122,7 @@ type Fault uint8
 
 // These are the values of Fault. Each comment says what is at Error.Offset.
 const (
-	FaultByte      Fault = iota + 1 // a character that JSON does not allow there
+	FaultByte      Fault = iota + 1 // a character that JSON does not allow at this position
 	FaultEnd                        // the end of the text, although the value is not complete
 	FaultString                     // the opening quote of a string without a closing quote
 	FaultEscape                     // the backslash of an escape that JSON does not have
