@@ -11,19 +11,19 @@ type RefusedOpening struct {
 	Method string
 	// Msg is the request. It is nil if the request is not a valid message.
 	Msg *jsonrpc.Message
-	// Err is the error that the client gets. Limited says that the only problem is the rate of the
-	// client's requests.
+	// Err is the error that the client gets. Limited is true if the only problem is that too many
+	// sessions are open or are being opened.
 	Err     *jsonrpc.Error
 	Limited bool
 }
 
-// OpeningWatcher is an Acceptor that is notified of refused openings.
+// OpeningWatcher is an Acceptor that is notified of each RefusedOpening.
 type OpeningWatcher interface {
-	// Refused must not keep Msg and must not block.
+	// Refused is called for each refused request. It must not keep o.Msg and must not block.
 	Refused(o RefusedOpening)
 }
 
-// ReportRefused passes o to an Acceptor that is an OpeningWatcher.
+// ReportRefused passes o to a if a is an OpeningWatcher.
 func ReportRefused(a Acceptor, o RefusedOpening) {
 	if w, ok := a.(OpeningWatcher); ok {
 		w.Refused(o)

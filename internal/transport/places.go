@@ -3,17 +3,19 @@ package transport
 import "fmt"
 
 // Places determines from the id of an object, such as a session, in which process the object
-// exists. Clients see the ids, so an id must not reveal more than the process. Implementations are
-// safe for concurrent use and do not block.
+// exists. Clients see the ids, so an id must not reveal anything except the process.
+// Implementations are safe for concurrent use and do not block.
 type Places interface {
-	// Mark returns an id in the form that clients get. From this form, Of finds this process.
+	// Mark returns id in the form that clients get. This form contains the process, so that Of can
+	// find it.
 	Mark(id string) string
-	// Of returns the home of an id that a client sent. "" means this process. The id may be any
-	// text.
+	// Of returns the process that an id from a client contains. "" means this process. The id may
+	// be any text.
 	Of(id string) (home string)
 }
 
-// Elsewhere is the error for an id that belongs to another process. The request had no effect.
+// Elsewhere is the error for the id of an object in another process. The request with this id had
+// no effect.
 type Elsewhere struct {
 	Home string // result of Places.Of
 }
@@ -22,7 +24,7 @@ func (e *Elsewhere) Error() string {
 	return fmt.Sprintf("the session is in another process, %q", e.Home)
 }
 
-// Alone implements Places for a single process. It does not change ids, and all ids belong to this
+// Alone implements Places for a single process. It does not change ids, and finds all ids in this
 // process.
 type Alone struct{}
 

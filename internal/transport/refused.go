@@ -7,35 +7,36 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
 )
 
-// ErrTooLarge means that a message is over the size limit. The reader skips the message and
-// continues after it.
+// ErrTooLarge means that a message exceeds the size limit. The transport skips this message, and
+// the next Read returns the message after it.
 var ErrTooLarge = errors.New("message exceeds the size limit")
 
-// ErrEndless is the final error of a connection. It means that a message over the size limit did
-// not end within Endless bytes. On stdio, it can also mean that such a message stopped in the
-// middle.
+// ErrEndless is the final error of a connection. It means that a message above the size limit did
+// not end within Endless bytes. On stdio, it can also mean that no more bytes of such a message
+// arrived.
 var ErrEndless = errors.New("a message that is larger than the size limit does not end")
 
 // Endless returns the number of bytes of one message that are skipped before the connection is
-// closed. limit is the size limit of messages. The result is 16 times the limit, and at least
-// 256 MiB. Skipping uses no memory, but no other message can arrive during that time.
+// closed. limit is the size limit of messages. The result is 16 times the limit, and at least 256
+// MiB. Skipping uses no memory, but no other message can be read at the same time.
 func Endless(limit int) int64 { return max(16*int64(limit), 256<<20) }
 
-// BadAnswer is the error of a frame that is not a valid message but looks like the answer to a
-// request. It is also the error of a frame that was skipped and may have been an answer.
-// Reading continues after the frame.
+// BadAnswer is the error for a frame that is not a valid message but looks like the answer to a
+// request. It is also the error for a frame that was skipped and may have been an answer. After a
+// BadAnswer, reading may continue.
 type BadAnswer struct {
-	ID       jsonrpc.ID     // id of the request; "" if it is uncertain
+	ID       jsonrpc.ID     // id of the request; "" if the id is uncertain
 	Err      *jsonrpc.Error // what is wrong with the frame
-	TooLarge bool           // the frame was skipped; see ErrTooLarge
-	// Doubtful says that the frame has an id but no method, result or error. Such a frame counts as
-	// an answer only if no other peer can have chosen this id.
+	TooLarge bool           // the frame was skipped because it was too large
+	// Doubtful is true if the frame has an id but no method, result or error. Such a frame is
+	// certainly an answer only if the sender cannot have chosen the id for a request of its own.
 	Doubtful bool
 }
 
 func (e *BadAnswer) Error() string { return "the answer is not valid: " + e.Err.Message }
 
-// Unwrap lets errors.As find the *jsonrpc.Error, and lets errors.Is find ErrTooLarge.
+// Unwrap returns Err, so that errors.As finds it. If TooLarge is set, Unwrap also returns
+// ErrTooLarge.
 func (e *BadAnswer) Unwrap() []error {
 	if e.TooLarge {
 		return []error{e.Err, ErrTooLarge}
@@ -44,7 +45,8 @@ func (e *BadAnswer) Unwrap() []error {
 }
 
 // Refused returns the error for a frame that jsonrpc.Scan has refused with err. If the frame looks
-// like an answer or is doubtful, the result is a *BadAnswer. Otherwise the result is err.
+// like an answer, or is doubtful as in BadAnswer.Doubtful, the result is a *BadAnswer. Otherwise,
+// the result is err.
 func Refused(frame []byte, err error) error {
 	var why *jsonrpc.Error
 	if !errors.As(err, &why) {
@@ -61,10 +63,10 @@ func Refused(frame []byte, err error) error {
 	return err
 }
 
-// Skipped returns the error for a frame over the size limit. The frame was written to s and
-// dropped. The error wraps ErrTooLarge and a *jsonrpc.Error. If the frame is a request that can be
-// answered, the *jsonrpc.Error has the id of the request. The error is a *BadAnswer unless the
-// frame has a method.
+// Skipped returns the error for a frame that exceeds limit. The transport has written the frame to
+// s and dropped it. The error wraps ErrTooLarge and a *jsonrpc.Error. If the frame is certainly a
+// request, the *jsonrpc.Error contains its id, unless the id is uncertain. If the frame may be an
+// answer, the error is a *BadAnswer.
 func Skipped(limit int, s *jsonrpc.Salvage) error {
 	why := &jsonrpc.Error{Code: jsonrpc.CodeInvalidRequest, Message: "message exceeds " + strconv.Itoa(limit) + " bytes"}
 	kind, id := s.Verdict()
@@ -83,14 +85,16 @@ func (e *skipped) Unwrap() []error { return []error{e.err, ErrTooLarge} }
 
 // Refuser is a Conversation that handles invalid answers from its client.
 type Refuser interface {
-	// Refuse fails the server request that the frame answers, if this request is known for certain.
+	// Refuse fails the server request that the frame answers. If it is not certain which request
+	// that is, Refuse fails none.
 	Refuse(bad *BadAnswer)
 }
 
-// Refuse passes err to a conversation that is a Refuser, if err is a *BadAnswer.
+// Refuse passes err to c if err is a *BadAnswer and c is a Refuser. It drops doubtful answers.
 func Refuse(c Conversation, err error) {
 	var bad *BadAnswer
-	// A malformed request of a client may have the same id as one of Dragoman's requests.
+	// A doubtful frame may be a malformed request from the client. Its id may equal the id of one
+	// of Dragoman's requests.
 	if r, ok := c.(Refuser); ok && errors.As(err, &bad) && !bad.Doubtful {
 		r.Refuse(bad)
 	}

@@ -56,9 +56,9 @@ type Link struct {
 	plan   *http.Request                                              // copied for each request, so that the URL is parsed only once
 }
 
-// DefaultTransport returns a transport for many calls to few servers. It keeps idle connections
-// and has a connect timeout of 10 s. It does not compress, because messages are small and
-// latency matters.
+// DefaultTransport returns a transport for many calls to few servers. It keeps idle connections and
+// has a connect timeout of 10 s. It disables compression, because messages are small and latency
+// matters.
 func DefaultTransport() *http.Transport {
 	return &http.Transport{
 		Proxy:                  http.ProxyFromEnvironment,
@@ -74,7 +74,7 @@ func DefaultTransport() *http.Transport {
 }
 
 // New returns a Link to an absolute http or https URL. If the URL contains a user and a password,
-// New removes them from the URL. They become an Authorization header, unless o already has one.
+// New removes both from the URL. They become an Authorization header, unless o.Header contains one.
 func New(address string, o Options) (*Link, error) {
 	u, err := url.Parse(address)
 	if err != nil {
@@ -130,7 +130,8 @@ func New(address string, o Options) (*Link, error) {
 		l.edits = append(l.edits, jsonrpc.HeadEdit{Why: mcp.WhyConfigured, Name: "Authorization"})
 	}
 	for name := range l.header {
-		// The transports always set Accept and Content-Type themselves.
+		// The transports set Accept and Content-Type for each request, so the configured values are
+		// not used.
 		if name != "Accept" && name != "Content-Type" && (name != "User-Agent" || set[name]) {
 			l.edits = append(l.edits, jsonrpc.HeadEdit{Why: mcp.WhyConfigured, Name: name})
 		}
@@ -144,7 +145,7 @@ func (l *Link) at(u *url.URL) {
 	l.plan = &http.Request{URL: u, Host: l.host, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1}
 }
 
-// Close ends the idle connections of a Link that has its own transport. Requests in flight
+// Close closes the idle connections if the Link has created its own transport. Requests in flight
 // continue, and new requests are still possible.
 func (l *Link) Close() {
 	if l.own != nil {
@@ -152,12 +153,13 @@ func (l *Link) Close() {
 	}
 }
 
-// ErrForeign means that the origin of an address differs from the configured origin. Nothing is sent
-// to such an address.
+// ErrForeign means that an address contains a user name, or that its origin differs from the
+// configured origin. Nothing is sent to such an address.
 var ErrForeign = errors.New("the address has a user name, or its origin differs from that of the configured URL")
 
-// Resolve returns a Link to a reference from a response of l's address, with the same
-// configuration. It returns ErrForeign if the reference has another origin or a user name.
+// Resolve returns a Link to an address that a response from l's address contains. The new Link has
+// the same configuration as l. reference may be relative. If reference has another origin or a user
+// name, Resolve returns ErrForeign.
 func (l *Link) Resolve(reference string) (*Link, error) {
 	u, err := l.url.Parse(reference)
 	if err != nil {
@@ -172,7 +174,7 @@ func (l *Link) Resolve(reference string) (*Link, error) {
 	return &r, nil
 }
 
-// String returns the address without its query, for logs.
+// String returns the address for logs. It omits the query.
 func (l *Link) String() string {
 	u := *l.url
 	u.RawQuery = ""
@@ -182,28 +184,28 @@ func (l *Link) String() string {
 // Path returns the path of the address, without its query.
 func (l *Link) Path() string { return l.url.EscapedPath() }
 
-// NewHeader returns a new header for one request. It contains the configured fields, and has
+// NewHeader returns a new header for one request. The header contains the configured fields and has
 // room for n more.
 func (l *Link) NewHeader(n int) http.Header {
 	h := make(http.Header, len(l.header)+n)
 	for k, v := range l.header {
-		// The values are shared. To set a field, replace its slice.
+		// All headers share the slices of values. To set a field, replace its slice.
 		h[k] = v[:len(v):len(v)]
 	}
 	return h
 }
 
-// Edits returns the reasons for the fields of NewHeader. The caller must not modify the list.
+// Edits returns why the fields of NewHeader are sent. The caller must not modify the list.
 func (l *Link) Edits() []jsonrpc.HeadEdit { return l.edits }
 
-// Send sends one request and returns as soon as the header of the response has arrived. The
-// caller must Close the response, and must not modify h and body before that. After Close, no code
-// refers to body. If an error wraps transport.ErrNotSent, no byte of body was sent, or the server
-// said that it has not processed the request.
+// Send sends one request and returns as soon as the header of the response has arrived. The caller
+// must close the response, and must not modify h or body before that. After Close, body is no
+// longer read. If an error wraps transport.ErrNotSent, either no byte of body was sent, or the
+// server has indicated that it did not process the request.
 //
 // Send follows up to three redirects to the same origin with the same method and body. If the
-// request has a body, Send follows only 307 and 308 (RFC 9110 §15.4). It returns any other redirect
-// as the response.
+// request has a body, Send follows only redirects with the status 307 or 308 (RFC 9110 §15.4). It
+// returns any other redirect to the caller.
 func (l *Link) Send(ctx context.Context, method string, h http.Header, body []byte) (*Response, error) {
 	if err := l.sign(ctx, h); err != nil {
 		return nil, fmt.Errorf("%w: %w: %w", transport.ErrNotSent, transport.ErrCredentials, err)
@@ -244,7 +246,7 @@ func (l *Link) Send(ctx context.Context, method string, h http.Header, body []by
 	}
 }
 
-// sign sets the headers that Credentials returns for one request.
+// sign sets the header fields that Credentials returns, in h.
 func (l *Link) sign(ctx context.Context, h http.Header) error {
 	if l.signed == nil {
 		return nil
@@ -262,7 +264,8 @@ func (l *Link) sign(ctx context.Context, h http.Header) error {
 	return nil
 }
 
-// redirect returns the target of a redirect, or nil if the redirect is not followed.
+// redirect returns the target of a redirect. It returns nil if resp is not a redirect, or if the
+// redirect must not be followed.
 func (l *Link) redirect(from *url.URL, resp *http.Response, hasBody bool) *url.URL {
 	switch resp.StatusCode {
 	case http.StatusTemporaryRedirect, http.StatusPermanentRedirect:
@@ -285,8 +288,8 @@ func (l *Link) redirect(from *url.URL, resp *http.Response, hasBody bool) *url.U
 	return u
 }
 
-// drain discards the rest of a response, so that the connection can be reused. It reads at most
-// 4 KiB.
+// drain discards the rest of a response body, so that the connection can be reused. It reads at
+// most 4 KiB.
 func drain(resp *http.Response) {
 	io.CopyN(io.Discard, resp.Body, 4<<10)
 	resp.Body.Close()
@@ -306,7 +309,7 @@ func portOf(u *url.URL) string {
 	return "80"
 }
 
-// validName reports whether s is a header field name (RFC 9110 §5.1).
+// validName reports whether s is a valid name of a header field (RFC 9110 §5.1).
 func validName(s string) bool {
 	for i := range len(s) {
 		c := s[i]
@@ -317,7 +320,7 @@ func validName(s string) bool {
 	return s != ""
 }
 
-// validValue reports whether s may be sent as a header field value.
+// validValue reports whether s may be sent as the value of a header field.
 func validValue(s string) bool {
 	for i := range len(s) {
 		if c := s[i]; c < ' ' && c != '\t' || c == 0x7f {

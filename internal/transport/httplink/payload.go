@@ -8,16 +8,15 @@ import (
 
 var errReleased = errors.New("the request has ended")
 
-// payload is the body of one request. It records whether any of the body was read. The payload can
-// be detached from the body, because net/http may continue to read after it has returned the
-// response or the error.
+// payload reads the body of one request, and records whether any byte was read. net/http may
+// continue to read after it has returned a response or an error. The method release prevents this.
 type payload struct {
 	mu       sync.Mutex // held only while bytes are copied
 	b        []byte
 	at       int
 	taken    bool
 	released bool
-	readers  int // how often a reader of the body was created
+	readers  int // number of calls of again; only the newest reader may read
 }
 
 func (p *payload) Read(dst []byte) (int, error) { return p.read(dst, 0) }
@@ -54,7 +53,7 @@ func (p *payload) again() (io.ReadCloser, error) {
 	return &replay{p, p.readers}, nil
 }
 
-// release detaches the body and reports whether none of it was read.
+// release makes all further reads fail, and reports whether no byte of the body was read.
 func (p *payload) release() (unsent bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -64,7 +63,8 @@ func (p *payload) release() (unsent bool) {
 	return !p.taken
 }
 
-// replay reads a payload again. Earlier readers get an error.
+// replay reads a payload again from the beginning. The readers that were created earlier return an
+// error.
 type replay struct {
 	p      *payload
 	reader int

@@ -13,17 +13,17 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/transport"
 )
 
-// maxErrorBody is the maximum number of bytes that are read of the body of an error response.
+// maxErrorBody is the maximum number of bytes that are read from the body of an error response.
 const maxErrorBody = 64 << 10
 
-// errorBodyTime is the timeout for reading the body of an error response. The status is useful
-// without the body.
+// errorBodyTime is the timeout for reading the body of an error response. After the timeout, the
+// part that has arrived is used.
 const errorBodyTime = 5 * time.Second
 
-// ErrTooLarge means that a body exceeds the limit.
+// ErrTooLarge means that the body of a response exceeds the limit.
 var ErrTooLarge = errors.New("response exceeds the size limit")
 
-// Response is the response to one Send. Its body has not been read. It must be closed.
+// Response is the response to one request. Its body has not been read. The response must be closed.
 type Response struct {
 	*http.Response
 	payload payload
@@ -35,7 +35,8 @@ func (r *Response) Close() {
 	r.payload.release()
 }
 
-// Discard reads a little more and closes the response, so that the connection can be reused.
+// Discard reads up to 4 KiB of the rest of the body and closes the response. If the body ends
+// there, the connection can be reused.
 func (r *Response) Discard() {
 	drain(r.Response)
 	r.payload.release()
@@ -44,7 +45,7 @@ func (r *Response) Discard() {
 // Media is the media type of a response. Media distinguishes only the types that MCP uses.
 type Media uint8
 
-// These are the media types of MCP's answers.
+// The media types of responses in MCP, and Other for any other type.
 const (
 	Other Media = iota
 	JSON
@@ -75,7 +76,7 @@ func (r *Response) Media() Media {
 }
 
 // ReadAll reads a body of at most limit bytes, with one allocation if the length is known. If the
-// body is longer, it returns ErrTooLarge and stops reading.
+// body is longer than limit, ReadAll returns ErrTooLarge.
 func (r *Response) ReadAll(limit int) ([]byte, error) {
 	n := r.ContentLength
 	if n > int64(limit) {
@@ -114,8 +115,9 @@ func broken(err error) error {
 	return err
 }
 
-// Refused reads the beginning of a response that is an error or not an answer, and closes it.
-// Reading takes at most five seconds, and ends earlier if the context of the exchange ends.
+// Refused returns the error for a response that reports a failure or is not an MCP response. It
+// reads the beginning of the body and closes the response. Reading takes at most five seconds, and
+// ends earlier if the context of the request ends.
 func (r *Response) Refused() *transport.StatusError { return r.refused(errorBodyTime) }
 
 func (r *Response) refused(limit time.Duration) *transport.StatusError {
@@ -127,7 +129,7 @@ func (r *Response) refused(limit time.Duration) *transport.StatusError {
 	}
 	e.Location = target(r.Response)
 	if r.Media() == Events {
-		// The stream may never end, and contains no error message.
+		// An event stream may never end, and it contains no error message.
 		r.Close()
 		return e
 	}
@@ -156,8 +158,8 @@ func target(r *http.Response) string {
 	return u.String()
 }
 
-// NotMCP returns the error for a successful response whose body is not an answer. The caller has
-// already read body. NotMCP closes the response.
+// NotMCP returns the error for a successful response whose body is not an MCP response. body is
+// what the caller has read. NotMCP closes the response.
 func (r *Response) NotMCP(body []byte) *transport.StatusError {
 	r.Close()
 	return &transport.StatusError{
@@ -167,8 +169,8 @@ func (r *Response) NotMCP(body []byte) *transport.StatusError {
 	}
 }
 
-// retryAfter parses seconds or a date (RFC 9110 §10.2.3). It returns at most one day. For other
-// text and for a time in the past, it returns 0.
+// retryAfter parses the value of a Retry-After header: seconds or a date (RFC 9110 §10.2.3). It
+// returns at most one day. For any other text, and for a time in the past, it returns 0.
 func retryAfter(v string, now time.Time) time.Duration {
 	const most = 24 * time.Hour
 	if s, err := strconv.ParseInt(v, 10, 64); err == nil {

@@ -1,11 +1,11 @@
-// Package inmem connects a client and a server within one process through a pair of pipes with
-// two bounded queues. Built-in servers, adapters and tests use it.
+// Package inmem connects a client and a server within one process through a pair of pipes with two
+// bounded queues. Built-in servers, adapters and tests use it.
 //
 // A message is copied when it is written and scanned when it is read. So the two sides share no
-// memory, as with a real connection. The package waits only on channels. So it works in a
-// testing/synctest bubble, where waiting takes no real time. The package starts no goroutine. If a
-// queue is full, Write and Send wait until the other side reads or either side closes, and Queue
-// returns an error.
+// memory, as with a network connection. The package waits only for channels. So tests can use it in
+// a testing/synctest bubble, where waiting takes no real time. The package starts no goroutine. If
+// a queue is full, Write and Send wait until the other side reads or either side closes the
+// connection. Queue does not wait and returns an error.
 package inmem
 
 import (
@@ -25,8 +25,8 @@ const (
 	maximum = 16 << 20 // default maximum length of one message in bytes
 )
 
-// Pipe returns the two ends of a connection. A message that is written to one end is read from
-// the other. The client's end tolerates mistakes of servers, like all connections to servers.
+// Pipe returns the two ends of a connection. A message that is written to one end is read from the
+// other. The client's end tolerates mistakes of servers, as all connections to servers do.
 func Pipe() (client, server transport.Pipe) { return PipeOf(maximum) }
 
 // PipeOf does the same as Pipe, for messages of at most maximum bytes.
@@ -47,18 +47,18 @@ func PipeOf(maximum int) (client, server transport.Pipe) {
 type end struct {
 	in, out chan []byte // never closed
 	closed  chan struct{}
-	other   <-chan struct{} // the field closed of the other end
+	other   <-chan struct{} // the channel closed of the other end
 	once    sync.Once
-	limits  jsonrpc.Limits // the limits of messages, the same for both ends
+	limits  jsonrpc.Limits // the limits of messages; Bytes is the same for both ends
 
 	mu      sync.Mutex
-	waiting int       // number of sends that wait for room
-	moved   time.Time // time when a send last got room, or when the first waiting send began to wait
+	waiting int       // number of Send calls that wait for room in the queue
+	moved   time.Time // when a waiting Send last put its message into the queue, or when the first waiting Send began to wait
 }
 
-// Read implements transport.Pipe. After the other end has closed, Read still returns the
-// messages that were written before, and then io.EOF. After Close it returns io.ErrClosedPipe.
-// For an array, the error is a *transport.Batch.
+// Read implements transport.Pipe. After the other end was closed, Read returns the messages that
+// were written before, and then io.EOF. After this end was closed, Read returns io.ErrClosedPipe.
+// For an array of messages, the error is a *transport.Batch.
 func (e *end) Read() (*jsonrpc.Message, error) {
 	select {
 	case <-e.closed:
@@ -91,8 +91,8 @@ func (e *end) scan(b []byte) (*jsonrpc.Message, error) {
 	return m, nil
 }
 
-// Write implements transport.Pipe. Its only error wraps transport.ErrNotSent. The same is true for
-// Send and Queue, because a message is never sent partly.
+// Write implements transport.Pipe. All errors of Write, Send and Queue wrap transport.ErrNotSent,
+// because a message is never sent in part.
 func (e *end) Write(b []byte) error { return e.Send(context.Background(), nil, b) }
 
 // Send implements transport.Pipe.
@@ -162,7 +162,7 @@ func (e *end) Stalled() (d time.Duration, midway bool) {
 	return time.Since(e.moved), false
 }
 
-// refuse returns the reason why b cannot be sent. It returns nil if b can be sent.
+// refuse returns why b cannot be sent, or nil if b can be sent.
 func (e *end) refuse(b []byte) error {
 	select {
 	case <-e.closed:

@@ -16,8 +16,8 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/transport/httplink"
 )
 
-// ErrNoEndpoint means that the server did not send the endpoint for messages, or sent an endpoint
-// that must not be used.
+// ErrNoEndpoint means that the server did not send the endpoint for messages, or that Dial refused
+// this endpoint.
 var ErrNoEndpoint = errors.New("the event stream does not begin with a valid endpoint event")
 
 // ClientOptions configure a connection to a server. The zero value works.
@@ -28,11 +28,11 @@ type ClientOptions struct {
 	Header      []transport.HeaderField
 	Credentials func(ctx context.Context) ([]transport.HeaderField, error)
 	UserAgent   string
-	// Limits limits one message of the server. If Bytes is 0, the limit is 16 MiB. Tolerant is
-	// always set.
+	// Limits are the limits of one message from the server. If Bytes is 0, the limit is 16 MiB.
+	// Dial always sets Tolerant.
 	Limits jsonrpc.Limits
-	// WriteTimeout is the timeout of one Write. 0 means 30 s, because a server may answer a
-	// POST only after it has processed the message.
+	// WriteTimeout is the timeout of one Write. 0 means 30 s. The timeout is long because some
+	// servers process a message before they answer its POST request.
 	WriteTimeout time.Duration
 }
 
@@ -42,13 +42,13 @@ const maxEndpoint = 8 << 10
 // closeTimeout is how long Close waits for queued messages, such as a cancellation.
 const closeTimeout = 2 * time.Second
 
-// pipe is the client's end of one stream, with the endpoint for messages to the server.
+// pipe is the client's end of one stream. It also contains the endpoint for messages to the server.
 type pipe struct {
 	post    *httplink.Link
-	link    *httplink.Link // the link of the stream
+	link    *httplink.Link // the address of the stream
 	resp    *httplink.Response
 	rd      *eventstream.Reader
-	long    jsonrpc.Salvage // gets the data of an event over the limit
+	long    jsonrpc.Salvage // gets the data of an event that exceeds the limit
 	limits  jsonrpc.Limits
 	timeout time.Duration
 
@@ -61,15 +61,15 @@ type pipe struct {
 
 var errClosed = errors.New("the connection was closed")
 
-// Dial opens the stream of an HTTP+SSE server (2024-11-05 §Transports, "HTTP with SSE") and
-// waits for its endpoint event. ctx limits only this wait. The endpoint must have the origin of
-// the URL, although the specification does not require that. Dial refuses any other endpoint, so
-// that credentials do not reach another server.
+// Dial opens the stream of an HTTP+SSE server (2024-11-05 §Transports, "HTTP with SSE") and waits
+// for its endpoint event. ctx does not limit the stream after Dial has returned. Dial refuses an
+// endpoint whose origin differs from the origin of url, so that credentials do not reach another
+// server. The specification does not require this.
 //
-// The error is ErrNoEndpoint, an error of net/http, or a *transport.StatusError if the server
-// refuses or does not answer with a stream. Read of the Pipe returns io.EOF when the server ends
-// the stream. Read returns another error when the stream breaks or was closed by Close. Write
-// returns a *transport.StatusError when the server refuses a message; the Pipe stays usable.
+// The error of Dial wraps ErrNoEndpoint, is an error from net/http, or is a *transport.StatusError
+// if the response is not a stream. Read returns io.EOF when the server ends the stream, and another
+// error when the stream breaks or after Close. Write returns a *transport.StatusError when the
+// server refuses a message. The Pipe can still be used after such an error.
 func Dial(ctx context.Context, url string, o ClientOptions) (transport.Pipe, error) {
 	link, err := httplink.New(url, httplink.Options{HTTP: o.HTTP, CAs: o.CAs, Header: o.Header, Credentials: o.Credentials, UserAgent: o.UserAgent})
 	if err != nil {
@@ -84,8 +84,7 @@ func Dial(ctx context.Context, url string, o ClientOptions) (transport.Pipe, err
 	if p.timeout <= 0 {
 		p.timeout = 30 * time.Second
 	}
-	// ctx ends the stream only until Dial returns. After that, the stream continues even if ctx
-	// ends.
+	// ctx ends the stream only until Dial returns. After that, the stream does not depend on ctx.
 	p.life, p.end = context.WithCancelCause(context.WithoutCancel(ctx))
 	stop := context.AfterFunc(ctx, func() { p.end(context.Cause(ctx)) })
 	err = p.open()
@@ -99,7 +98,7 @@ func Dial(ctx context.Context, url string, o ClientOptions) (transport.Pipe, err
 	return p, nil
 }
 
-// open sends the GET request and reads up to the endpoint event.
+// open sends the GET request and reads the stream up to the endpoint event.
 func (p *pipe) open() error {
 	h := p.link.NewHeader(2)
 	h["Accept"] = []string{"text/event-stream"}
@@ -123,8 +122,8 @@ func (p *pipe) open() error {
 		if len(e.Data) == 0 && !e.Skipped {
 			continue
 		}
-		// The specification requires the endpoint event first. A server that sends something
-		// else does not use this transport.
+		// The specification requires that the endpoint event comes first. A server that sends
+		// another event first does not use this transport.
 		if e.Name != "endpoint" {
 			return fmt.Errorf("%w: the first event is not an endpoint event", ErrNoEndpoint)
 		}
@@ -174,15 +173,15 @@ func (p *pipe) Read() (*jsonrpc.Message, error) {
 	}
 }
 
-// Write implements transport.Pipe, within the timeout of the options.
+// Write implements transport.Pipe. Its timeout is ClientOptions.WriteTimeout.
 func (p *pipe) Write(b []byte) error {
 	ctx, cancel := context.WithTimeout(p.life, p.timeout)
 	defer cancel()
 	return p.send(ctx, b)
 }
 
-// Send implements transport.Pipe. It has no timeout of its own, because a server may answer on
-// its stream before it accepts the message with a status.
+// Send implements transport.Pipe. It has no timeout of its own, because a server may send the
+// answer on its stream before it responds to the POST request.
 func (p *pipe) Send(ctx context.Context, _ <-chan struct{}, b []byte) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -193,8 +192,8 @@ func (p *pipe) Send(ctx context.Context, _ <-chan struct{}, b []byte) error {
 // Queue implements transport.Pipe. Queued messages may arrive out of order.
 func (p *pipe) Queue(b []byte) error { return p.courier.Put(b) }
 
-// Stalled implements transport.Pipe. It returns 0, because each message is a separate request. So
-// the server may accept a message even if it did not accept the previous one.
+// Stalled implements transport.Pipe. It always returns 0, because each message is a separate
+// request. The server may accept a message even if it did not accept the previous one.
 func (p *pipe) Stalled() (d time.Duration, midway bool) { return 0, false }
 
 func (p *pipe) send(ctx context.Context, b []byte) error {
@@ -211,9 +210,9 @@ func (p *pipe) send(ctx context.Context, b []byte) error {
 		return resp.Refused()
 	}
 	if resp.Media() == httplink.Events {
-		resp.Close() // the body may never end
+		resp.Close() // the body of the response may never end
 	} else {
-		resp.Discard() // servers send 202 or 200, some with a short body
+		resp.Discard() // most servers send no body or a short one
 	}
 	return nil
 }

@@ -19,46 +19,49 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/transport/httpdoor"
 )
 
-// Options configure a Server. Only Acceptor is required. A zero value means the default,
-// which is the last value in the comment of the field.
+// Options configure a Server. Only Acceptor is required. If a field is zero, its default applies.
+// The default is the last value in the comment of the field.
 type Options struct {
 	Acceptor transport.Acceptor
 	Endpoint string          // name of the endpoint, for transport.Peer
 	Guard    *httpdoor.Guard // checks the Host and Origin headers; nil allows only the loopback names
 
-	// Messages is the path in the URL to which clients POST messages. "" means that the last part
-	// of the stream's path is replaced by "messages".
+	// Messages is the path in the URL to which clients POST messages. If Messages is "", this path
+	// is the path of the stream with "messages" as its last part.
 	Messages string
-	// Prefix is the path under which a proxy publishes this server, such as "/mcp-gateway". It is
-	// needed if the path for clients must contain this prefix. It has no slash at the end.
+	// Prefix is the path under which a proxy publishes this server, such as "/mcp-gateway". Set
+	// Prefix if the proxy removes this path from requests. The server then adds Prefix to the path
+	// that it sends to clients. Prefix has no slash at the end.
 	Prefix string
 
-	// Principal returns the sender of a request. If it returns an error, the request is refused
-	// with 401, or with the status of an *httpdoor.Denied. Nil means no authentication.
+	// Principal returns the sender of a request. If Principal returns an error, the request is
+	// refused with 401, or with the status of an *httpdoor.Denied. A nil Principal means no
+	// authentication.
 	Principal func(*http.Request) (*identity.Principal, error)
 	// AllowStream reports whether a client may open another stream. If not, retryAfter says when to
-	// retry. AllowStream may wait a short time. If it is nil, all streams are allowed.
+	// retry. AllowStream may wait a short time. If AllowStream is nil, all streams are allowed.
 	AllowStream func(context.Context, transport.Newcomer) (retryAfter time.Duration, ok bool)
 
-	// Places tells in which process a stream exists. A stream of another process counts as not found.
-	// Nil means transport.Alone.
+	// Places determines in which process a stream exists. A message for a stream in another process
+	// is refused with 404. Nil means transport.Alone.
 	Places      transport.Places
 	MaxBody     int64                // maximum bytes of a POST; 4 MiB
 	BodyIdle    time.Duration        // see httpdoor.BodyLimits; 30 s
-	MaxStreams  int                  // maximum number of streams; transport.Quota divides them between clients; 1,000
-	MaxInFlight int                  // maximum number of requests of one client; 64
+	MaxStreams  int                  // maximum number of streams; transport.Quota divides them between parties; 1,000
+	MaxInFlight int                  // maximum number of running requests on one stream; 64
 	StreamMax   time.Duration        // maximum lifetime of a stream; 24 h
-	Stream      httpdoor.StreamRules // NewServer sets Slow
+	Stream      httpdoor.StreamRules // NewServer replaces Slow
 
 	Budget *transport.Budget // memory of all messages; nil means no limit
 
 	Log *slog.Logger // nil means no log
 }
 
-// Server is the server side of one endpoint for HTTP+SSE (2024-11-05 §Transports, "HTTP with
-// SSE"). A GET opens the stream for all answers, and a POST to the address in its first event
-// sends a message. Server is an http.Handler for both requests, and is safe for concurrent use. A
-// conversation lasts as long as its stream.
+// Server is the server side of one endpoint for HTTP+SSE (2024-11-05 §Transports, "HTTP with SSE").
+// A GET request opens the stream on which the server sends its messages. The first event contains
+// an address, to which the client sends each message in a POST request. Server is an http.Handler
+// for both kinds of requests, and is safe for concurrent use. A conversation lasts as long as its
+// stream.
 type Server struct {
 	opts   Options
 	rules  *httpdoor.StreamRules
@@ -70,7 +73,7 @@ type Server struct {
 	links  map[string]*link
 	quota  transport.Quota // quota for links
 	shut   shutting
-	served sync.WaitGroup // the running GET handlers; Add is called under mu, and not after closing
+	served sync.WaitGroup // the running GET handlers; Add is called with mu locked, and never after shutDown
 
 	counts struct {
 		opened, requests, notes, refused, denied, limited, slowReaders, panics atomic.Int64
@@ -85,8 +88,8 @@ const (
 	closed
 )
 
-// Counts is a snapshot of a Server's counters since its start. Only the last field is a current
-// value.
+// Counts is a snapshot of a Server's counters. Streams is the number of open streams. All other
+// fields count since the start of the Server.
 type Counts struct {
 	Opened      int64 // the number of streams that were opened
 	Requests    int64
@@ -144,7 +147,7 @@ func (s *Server) Counts() Counts {
 	}
 }
 
-// ServeHTTP serves the stream or one message.
+// ServeHTTP serves a stream or accepts one message.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	who, ok := s.opts.Guard.Identify(w, r, s.opts.Principal, &s.counts.denied)
 	if !ok {
@@ -161,7 +164,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// stream serves a stream until its end.
+// stream serves a GET request until its stream ends.
 func (s *Server) stream(w http.ResponseWriter, r *http.Request, principal *identity.Principal) {
 	if _, events := httpdoor.Accepts(r.Header); !events {
 		s.refuse(w, http.StatusNotAcceptable, "", jsonrpc.CodeInvalidRequest, "the Accept header must contain text/event-stream")
@@ -192,7 +195,7 @@ func (s *Server) stream(w http.ResponseWriter, r *http.Request, principal *ident
 	_ = c.Run(ctx)
 }
 
-// messages returns the absolute path for messages.
+// messages returns the absolute path to which the client must send messages.
 func (s *Server) messages(r *http.Request) string {
 	if s.opts.Messages != "" {
 		return s.opts.Messages
@@ -207,8 +210,8 @@ func (s *Server) messages(r *http.Request) string {
 	return path.Join(path.Dir(own), "messages")
 }
 
-// message accepts one message and answers 202 at once. The answer to the message is sent on the
-// stream.
+// message accepts one message and responds with 202 without waiting for the answer. The answer is
+// sent on the stream.
 func (s *Server) message(w http.ResponseWriter, r *http.Request, who *identity.Principal) {
 	if !httpdoor.IsJSON(r.Header) {
 		s.refuse(w, http.StatusUnsupportedMediaType, "", jsonrpc.CodeInvalidRequest, "the Content-Type header must be application/json, in UTF-8")
@@ -216,7 +219,8 @@ func (s *Server) message(w http.ResponseWriter, r *http.Request, who *identity.P
 	}
 	id := r.URL.Query().Get("sessionId")
 	if id == "" {
-		// The client may try Streamable HTTP first. After this refusal, it opens a stream with a GET.
+		// A client that supports Streamable HTTP may try it first. After this refusal, the client
+		// opens a stream with a GET request.
 		s.refuse(w, http.StatusBadRequest, "", jsonrpc.CodeInvalidRequest, "the query parameter sessionId is missing")
 		return
 	}
@@ -230,7 +234,7 @@ func (s *Server) message(w http.ResponseWriter, r *http.Request, who *identity.P
 		s.counts.refused.Add(1)
 		return
 	}
-	running := false // true if the request continues after the answer to the POST
+	running := false // true if the request continues after the response to the POST
 	defer func() {
 		if !running {
 			held.Give()
@@ -272,7 +276,7 @@ func (s *Server) message(w http.ResponseWriter, r *http.Request, who *identity.P
 	_, _ = w.Write(accepted)
 }
 
-// The old SDKs answer with this word, and some clients depend on it.
+// The server SDKs for 2024-11-05 respond with this text, and some clients depend on it.
 var (
 	accepted  = []byte("Accepted")
 	plainText = []string{"text/plain; charset=utf-8"}
@@ -299,7 +303,7 @@ func (s *Server) add(l *link) bool {
 	if s.shut != running {
 		return false
 	}
-	// A party without a link may take any free place, even if Room refuses.
+	// A party without a link may take any free place, even if Room returns false.
 	if own, all := s.quota.Taken(l.party); !s.quota.Room(l.party, s.opts.MaxStreams) && (own > 0 || all >= s.opts.MaxStreams) {
 		return false
 	}
@@ -318,8 +322,8 @@ func (s *Server) remove(l *link) {
 
 var errNotFound = errors.New("session not found")
 
-// link returns the link with an id and seat. The error is a *transport.Elsewhere if the id
-// belongs to another process.
+// link returns the link with an id, if the link has the given seat. The error is a
+// *transport.Elsewhere if the link is in another process.
 func (s *Server) link(id, seat string) (*link, error) {
 	if home := s.opts.Places.Of(id); home != "" {
 		return nil, &transport.Elsewhere{Home: home}
@@ -338,7 +342,8 @@ func (s *Server) state() shutting {
 	return s.shut
 }
 
-// shutDown moves the server to a later state of shutting down, and returns the current links.
+// shutDown puts the server into the state to, unless its state is already later. It returns the
+// current links.
 func (s *Server) shutDown(to shutting) []*link {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -350,7 +355,7 @@ func (s *Server) shutDown(to shutting) []*link {
 	return all
 }
 
-// Drain refuses new streams, and ends each stream as soon as none of its requests is in flight. It
+// Drain refuses new streams, and ends each stream as soon as none of its requests is running. Drain
 // does not wait.
 func (s *Server) Drain() {
 	for _, l := range s.shutDown(draining) {
@@ -358,18 +363,19 @@ func (s *Server) Drain() {
 	}
 }
 
-// drainTimeout is the time that clients get to read the last messages after the server was closed.
+// drainTimeout is the time that clients get to read the last messages after Close or CloseWith was
+// called.
 const drainTimeout = 2 * time.Second
 
 var errEndpointClosed = errors.New("the endpoint was removed, or Dragoman is stopping")
 
-// Close ends all streams and their conversations and waits for them. Close may be called more than
-// once.
+// Close ends all streams and their conversations, and waits until they have ended. Close may be
+// called more than once.
 func (s *Server) Close() error { return s.CloseWith(errEndpointClosed) }
 
-// CloseWith does the same as Close. Running requests end with the cause. If the cause is
-// mcp.ErrShutdown, the base context of the HTTP server must end with the same cause, so that
-// the streams are written to their end.
+// CloseWith does the same as Close, but running requests end with cause. If cause is
+// mcp.ErrShutdown, the base context of the HTTP server must end with the same cause. Otherwise the
+// last messages on the streams may be lost.
 func (s *Server) CloseWith(cause error) error {
 	links := s.shutDown(closed)
 	late := time.AfterFunc(drainTimeout, func() {
