@@ -27,9 +27,9 @@ type link struct {
 	out    httpdoor.Stream
 
 	mu       sync.Mutex
-	conv     transport.Conversation // the conversation; nil before open and after end
+	conv     transport.Conversation // the conversation; nil before open and after close
 	inFlight int
-	requests sync.WaitGroup // Add is called under mu while conv is set
+	requests sync.WaitGroup // counts the requests in flight; Go is called under mu while conv is not nil
 }
 
 func newLink(s *Server, seat, party string) *link {
@@ -60,14 +60,13 @@ func (l *link) end() {
 	l.close(errStreamGone)
 }
 
-// finish closes the conversation, and ends the stream after the answers to requests in flight
-// are written.
+// finish closes the conversation, waits for the requests in flight, and ends the stream.
 func (l *link) finish(cause error) {
 	l.close(cause)
 	l.out.End()
 }
 
-// close closes the conversation, which cancels requests in flight, and waits for them.
+// close closes the conversation, cancels the requests in flight, and waits until they have ended.
 func (l *link) close(cause error) {
 	l.mu.Lock()
 	conv := l.conv
@@ -89,7 +88,7 @@ func (l *link) tell(ctx context.Context, in transport.Incoming) (err error) {
 	conv := l.conv
 	l.mu.Unlock()
 	if conv == nil {
-		return nil // the stream is ending, so an error could not be sent
+		return nil // the stream is ending, so the message is dropped
 	}
 	defer func() {
 		if p := recover(); p != nil {
@@ -100,7 +99,7 @@ func (l *link) tell(ctx context.Context, in transport.Incoming) (err error) {
 	return conv.OneWay(ctx, in)
 }
 
-// refuse passes an invalid answer of the client to the conversation.
+// refuse passes err to the conversation if err is a *transport.BadAnswer.
 func (l *link) refuse(err error) {
 	l.mu.Lock()
 	conv := l.conv
@@ -108,8 +107,8 @@ func (l *link) refuse(err error) {
 	transport.Refuse(conv, err)
 }
 
-// begin starts a request, which releases its lease at the end. ok is false if there are too many
-// requests.
+// begin starts a request. When the request ends, its lease is released. running is false if the
+// stream is ending. ok is false if too many requests are in flight.
 func (l *link) begin(in transport.Incoming, held httpdoor.Lease) (running, ok bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
