@@ -8,10 +8,10 @@ import (
 	"strings"
 )
 
-// inherited contains the environment variables that every child gets. Programs need them to
-// find their files, their user, their language and the proxy. The address of a proxy may
-// contain a password. The address is passed on anyway, because a server behind a proxy cannot work
-// without it. Code that repeats text of a child must mask the password.
+// inherited contains the environment variables that every child gets, except on Windows. Programs
+// need them to find their files, their user, their language and the proxy. The address of a proxy
+// may contain a password. The address is passed on anyway, because a server behind a proxy cannot
+// work without it. Code that shows output of a child must mask the password.
 var inherited = append([]string{
 	"PATH", "HOME", "USER", "LOGNAME", "SHELL", "LANG", "TERM", "TMPDIR", "TZ",
 	"http_proxy", "https_proxy", "no_proxy", "all_proxy",
@@ -33,9 +33,9 @@ var network = []string{
 	"SSL_CERT_FILE", "SSL_CERT_DIR", "NODE_EXTRA_CA_CERTS", "REQUESTS_CA_BUNDLE",
 }
 
-// Environ returns the complete environment of a child, sorted by name. It contains the basic
-// variables that every child gets, the variables for which inherit returns true, and extra, which
-// takes precedence. If inherit is nil, it accepts no variables.
+// Environ returns the complete environment of a child, sorted by name. The environment contains the
+// basic variables that every child gets, the variables for which inherit returns true, and extra,
+// which takes precedence. If inherit is nil, the child inherits only the basic variables.
 func Environ(extra map[string]string, inherit func(name string) bool) []string {
 	windows := runtime.GOOS == "windows"
 	return mergeEnv(filterEnv(os.Environ(), windows, inherit), extra, windows)
@@ -48,8 +48,8 @@ func filterEnv(env []string, windows bool, inherit func(name string) bool) []str
 		if !ok {
 			continue
 		}
-		// A value with this beginning is a function that bash has exported. It is code, whatever
-		// the name of the variable is.
+		// A value that begins with "() {" is a function that bash has exported. Such a value is
+		// code, so it is passed on only if inherit accepts the name.
 		basic := basicVariable(name, windows) && !strings.HasPrefix(value, "() {")
 		if basic || inherit != nil && inherit(name) {
 			kept = append(kept, kv)
@@ -99,8 +99,8 @@ func mergeEnv(base []string, extra map[string]string, windows bool) []string {
 	return env
 }
 
-// lookupEnv returns the value of a variable in a list. If the variable occurs several times,
-// the last one counts, as in the operating system.
+// lookupEnv returns the value of a variable in a list. If the variable occurs several times, the
+// last value is used, as in os/exec.
 func lookupEnv(env []string, name string, windows bool) (string, bool) {
 	for _, kv := range slices.Backward(env) {
 		k, v, ok := strings.Cut(kv, "=")

@@ -12,7 +12,7 @@ import (
 )
 
 const (
-	readBuffer = 32 << 10 // bytes of one read; a pipe holds 64 KiB
+	readBuffer = 32 << 10 // size of the read buffer in bytes; a pipe on Linux holds 64 KiB
 	shownBytes = 256      // bytes of a refused line that are kept for diagnosis
 )
 
@@ -28,18 +28,19 @@ var (
 type lines struct {
 	r       *bufio.Reader
 	limit   int
-	endless int64           // maximum number of bytes of one line that are skipped
-	long    jsonrpc.Salvage // gets the bytes of a line over the limit
+	endless int64           // maximum number of bytes to skip in one line
+	long    jsonrpc.Salvage // reads a line over the limit to find which request the line answers
 	shown   []byte          // the first bytes of a line over the limit, until the line is reported
 	skip    bool            // the rest of the current line is discarded
 	skipped int64           // number of discarded bytes of the current line
 	stall   *time.Timer     // timer that runs while the rest of a line over the limit is missing
-	giveUp  func()          // called by the timer; unblocks the reader
-	err     error           // the final error
+	giveUp  func()          // called by stall; unblocks the reader
+	err     error           // the error that ended reading
 }
 
-// maxStall is how long to wait for more data of a line over the limit. If the line stops, later
-// messages of the other end would count as parts of this line.
+// maxStall is how long to wait for more data of a line over the limit. Then reading ends. If the
+// sender stopped in the middle of such a line, its later messages would be read as parts of the
+// line.
 const maxStall = 10 * time.Second
 
 func newLines(r io.Reader, limit int, giveUp func()) *lines {
@@ -48,10 +49,10 @@ func newLines(r io.Reader, limit int, giveUp func()) *lines {
 
 // next returns the next line without trailing white space, in a new slice.
 //
-// If the error is errTooLong, next returns the first shownBytes of a line over the limit. It
-// does so as soon as l.long has determined which request the line answers, because such a line
-// may never end. If the error is errUnterminated, next returns the data after the last newline
-// at the end of the stream. Any other error is final.
+// If the error is errTooLong, next returns the first shownBytes of a line over the limit. A line
+// over the limit may never end, so next returns as soon as l.long has decided which request the
+// line answers. If the error is errUnterminated, next returns the data after the last newline at
+// the end of the stream. Any other error is final.
 func (l *lines) next() ([]byte, error) {
 	var long []byte // the earlier parts of the current line
 	for l.err == nil {
@@ -105,8 +106,8 @@ func (l *lines) next() ([]byte, error) {
 	return nil, l.err
 }
 
-// read returns the next part of the stream, up to a newline. After a line has exceeded the limit,
-// more data must arrive within maxStall.
+// read returns the next part of the stream: at most readBuffer bytes, up to a newline. If read
+// takes longer than maxStall while a line over the limit is skipped, giveUp is called.
 func (l *lines) read() ([]byte, error) {
 	if l.skip {
 		if l.stall == nil {
@@ -119,8 +120,8 @@ func (l *lines) read() ([]byte, error) {
 	return l.r.ReadSlice('\n')
 }
 
-// discard discards a part of a line over the limit. err is the reason why the part ended. discard
-// reports whether the line must be reported now.
+// discard discards a part of a line over the limit. err is the error that read returned together
+// with frag. discard returns true if next must report the line now.
 func (l *lines) discard(frag []byte, err error) bool {
 	l.skipped += int64(len(frag))
 	ended := err != bufio.ErrBufferFull
@@ -139,7 +140,7 @@ func (l *lines) discard(frag []byte, err error) bool {
 	return ended || l.long.Decided()
 }
 
-// trimRight removes newlines, carriage returns, spaces and tabs at the end.
+// trimRight removes newlines, carriage returns, spaces and tabs at the end of b.
 func trimRight(b []byte) []byte {
 	for len(b) > 0 {
 		switch b[len(b)-1] {
@@ -152,7 +153,7 @@ func trimRight(b []byte) []byte {
 	return b
 }
 
-// join returns the first n bytes of a and b together, in a new slice.
+// join returns the first n bytes of a followed by b, in a new slice.
 func join(a, b []byte, n int) []byte {
 	a = a[:min(len(a), n)]
 	b = b[:min(len(b), n-len(a))]

@@ -22,30 +22,30 @@ const (
 
 // Options configure a Pipe. The zero value is for a pipe to a client.
 type Options struct {
-	// Limits are the limits of one message. Limits.Bytes is the maximum length of a line
-	// without trailing white space; 0 means MaxFromClient. A longer line is skipped, up to
-	// transport.Endless.
+	// Limits apply to each message that is read. Limits.Bytes is the maximum length of a line
+	// without trailing white space; 0 means MaxFromClient. A longer line is skipped. A line that is
+	// longer than transport.Endless(Limits.Bytes) ends the pipe.
 	Limits jsonrpc.Limits
-	// Queue limits the bytes that wait while a write is in progress. If they exceed the limit,
-	// Write and Send block. A message that is larger than the limit waits alone. Messages from
-	// Pipe.Queue may exceed the limit by a quarter. 0 means 1 MiB.
+	// Queue is the maximum number of bytes that wait while a write is in progress. If there is no
+	// room for a message, Write and Send block. A message that is larger than Queue is queued only
+	// if no other message waits. Pipe.Queue may exceed the limit by a quarter. 0 means 1 MiB.
 	Queue int
 }
 
-// BadLine reports a line that is not a message. Reading continues after the line. BadLine unwraps
-// to Err. It also unwraps to a *transport.BadAnswer if the line looks like an answer, to
+// BadLine reports a line that is not a message. The next Read continues after the line. BadLine
+// unwraps to Err. It also unwraps to a *transport.BadAnswer if the line looks like an answer, to
 // transport.ErrTooLarge if the line was too long, and to io.ErrUnexpectedEOF if the stream ended
 // within the line.
 type BadLine struct {
 	Err   *jsonrpc.Error
 	Line  []byte // at most the first 256 bytes of the line; not sanitised, so do not print it
-	whole error  // the error that contains Err
+	whole error  // the error from which Err was taken
 	cause error
 }
 
 func (e *BadLine) Error() string { return e.Err.Error() }
 
-// Unwrap lets errors.As find the *jsonrpc.Error, and lets errors.Is find the reason.
+// Unwrap returns the errors that errors.Is and errors.As can find in a BadLine.
 func (e *BadLine) Unwrap() []error {
 	if e.cause == nil {
 		return []error{e.whole}
@@ -63,8 +63,8 @@ func badLine(line []byte, err, cause error) *BadLine {
 	return bad
 }
 
-// Pipe sends messages over a pair of byte streams. It implements transport.Pipe. One goroutine may
-// read, and any number of goroutines may write and close.
+// Pipe sends messages over a pair of byte streams. It implements transport.Pipe. Only one goroutine
+// at a time may call Read. All other methods are safe for concurrent use.
 type Pipe struct {
 	limits jsonrpc.Limits
 	in     *lines
@@ -74,7 +74,7 @@ type Pipe struct {
 	once   sync.Once
 	err    error // the result of Close
 
-	stalled atomic.Bool // a line over the limit has stopped in the middle
+	stalled atomic.Bool // true if the rest of a line over the limit did not arrive in time
 
 	mu    sync.Mutex
 	noise []string // the lines that Noise returns
@@ -84,7 +84,7 @@ type Pipe struct {
 const maxNoise = 12
 
 // Noise returns the first lines that were text instead of JSON, such as a banner. It returns at
-// most 12 lines. Each has at most 256 bytes and is made safe by Printable. The lines may
+// most 12 lines. Each line has at most 256 bytes and is made safe by Printable. The lines may
 // contain secrets.
 func (p *Pipe) Noise() []string {
 	p.mu.Lock()
@@ -107,7 +107,7 @@ func (p *Pipe) noteNoise(line []byte) {
 var _ transport.Pipe = (*Pipe)(nil)
 
 // NewPipe returns a Pipe that reads from r and writes to w, and owns both. Close can unblock a Read
-// only if r is an io.Closer and its Close unblocks a Read of r. To interrupt a write, the Pipe uses
+// only if r is an io.Closer and closing r unblocks r.Read. To interrupt a write, the Pipe uses
 // SetWriteDeadline of w. If w does not have this method, closing w must unblock the write.
 func NewPipe(r io.Reader, w io.WriteCloser, o Options) *Pipe {
 	if o.Limits.Bytes <= 0 {
@@ -133,12 +133,12 @@ func (p *Pipe) stop() {
 
 // Read returns the next message. The caller owns its bytes.
 //
-// For a refused line, the error is a *BadLine. For a batch, it is a *transport.Batch. Both unwrap to a
-// *jsonrpc.Error, and reading continues. (2026-07-28 §stdio forbids anything but valid messages,
-// but servers print banners.) Any other error is final: io.EOF at the end of the stream,
-// io.ErrClosedPipe after Close, and transport.ErrEndless if a line does not end. If the last
-// message has no newline but is complete, Read returns the message. If the last message is not
-// complete, the error is a *BadLine.
+// For a refused line, the error is a *BadLine. For a batch, it is a *transport.Batch. Both errors
+// unwrap to a *jsonrpc.Error, and the next Read continues after the line. (2026-07-28 §stdio allows
+// only valid messages, but some servers print banners.) Any other error is final: io.EOF at the end
+// of the stream, io.ErrClosedPipe after Close, and transport.ErrEndless if a line over the limit
+// does not end. If the last message has no newline but is complete, Read returns the message. If
+// the last message is not complete, the error is a *BadLine.
 func (p *Pipe) Read() (*jsonrpc.Message, error) {
 	line, err := p.in.next()
 	var cause error
@@ -158,7 +158,7 @@ func (p *Pipe) Read() (*jsonrpc.Message, error) {
 			return nil, transport.ErrEndless
 		}
 		if errors.Is(err, os.ErrClosed) || errors.Is(err, io.ErrClosedPipe) {
-			return nil, io.EOF // Stop ended reading
+			return nil, io.EOF // the stream was closed, but not by Pipe.Close
 		}
 		return nil, err
 	}
@@ -176,25 +176,25 @@ func (p *Pipe) Read() (*jsonrpc.Message, error) {
 	}
 	bad := badLine(line, err, cause)
 	p.noteNoise(bad.Line)
-	// A program that exits may write only half of an answer. Then the request fails because of the
-	// exit, and not because of the answer.
+	// If cause is set, the stream ended within the line, usually because the program exited. The
+	// error is then not a *transport.BadAnswer, so that the request fails because of the exit.
 	return nil, bad
 }
 
-// Write sends one message. It returns when the operating system has accepted the message. It
-// has no timeout, even if the other end does not read. The owner of the pipe uses Stalled to
-// decide when to give up. Line breaks are replaced by spaces. This does not change the meaning,
-// because JSON strings do not contain line breaks.
+// Write sends one message. It returns when the operating system has accepted the message. Write has
+// no timeout, even if the other end does not read. The owner of the pipe uses Stalled to decide
+// when to give up. Write replaces line breaks by spaces. This does not change the meaning of the
+// message, because JSON strings do not contain line breaks.
 //
-// An error of Write is final for the pipe. It wraps transport.ErrNotSent if no byte of b was
-// sent.
+// After an error of Write, all later writes fail too. The error wraps transport.ErrNotSent if no
+// byte of b was sent.
 func (p *Pipe) Write(b []byte) error { return p.out.send(context.Background(), nil, b) }
 
-// Send implements transport.Pipe. An error that wraps neither the cause of ctx nor
-// transport.ErrStalled is final for the pipe.
+// Send implements transport.Pipe. After an error that wraps neither the cause of ctx nor
+// transport.ErrStalled, all later writes fail too.
 //
-// If w does not support deadlines, Send does not know whether a running write has already written a
-// part of the message. In this case the message is not withdrawn.
+// If the writer of the pipe does not support deadlines, Send cannot interrupt a running write. Send
+// then does not withdraw a message that belongs to the running write.
 func (p *Pipe) Send(ctx context.Context, quit <-chan struct{}, b []byte) error {
 	return p.out.send(ctx, quit, b)
 }

@@ -8,9 +8,9 @@ import (
 	"syscall"
 )
 
-// dieWithUs does nothing, because most of these systems cannot kill a child when its parent exits.
-// When this process exits, the stdin of a child is closed, and 2026-07-28 §stdio requires the child
-// to exit.
+// dieWithUs does nothing, because most Unix systems except Linux cannot kill a child when its
+// parent exits. When this process exits, the stdin of each child is closed. 2026-07-28 §stdio
+// requires the child to exit then.
 func dieWithUs(*syscall.SysProcAttr) {}
 
 // sealInherited prevents children from inheriting the descriptors that this process inherited.

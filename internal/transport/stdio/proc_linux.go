@@ -12,8 +12,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// dieWithUs makes the kernel kill the child when the thread that forks it ends; see Process.run.
-// The kernel does not kill the child's own children, but their stdin is closed.
+// dieWithUs makes the kernel kill the child when the thread that forked the child ends; see
+// Process.run. The kernel does not kill the child's own children. If they share the child's stdin,
+// they read EOF.
 func dieWithUs(attr *syscall.SysProcAttr) { attr.Pdeathsig = syscall.SIGKILL }
 
 // sealInherited prevents children from inheriting the descriptors that this process inherited.
@@ -30,9 +31,9 @@ func awaitZombie(pid int) {
 	}
 }
 
-// descendants are the descendants of a child. They are found through /proc while their parents
-// are alive. A signal to the group does not reach descendants with their own session (setsid,
-// detached). A process is identified by its pid and its start time.
+// descendants maps the pid of each descendant of a child to the start time of the process, because
+// a pid alone may be reused. Descendants are found through /proc while their parents are alive. A
+// signal to the group does not reach descendants that have their own session (setsid, detached).
 type descendants map[int]uint64
 
 // maxDescendants limits the number of processes that are tracked.
@@ -76,7 +77,8 @@ func (d descendants) kill() {
 		if err != nil {
 			continue
 		}
-		// The descriptor now refers to a fixed process, so its start time can be compared.
+		// From now on, fd refers to one process, even if the pid is reused. So compare the start
+		// times only after PidfdOpen.
 		if _, now := procState(pid); now == start {
 			_ = unix.PidfdSendSignal(fd, unix.SIGKILL, nil, 0)
 		}

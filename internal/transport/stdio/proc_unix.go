@@ -21,13 +21,13 @@ var errExecFormat error = syscall.ENOEXEC
 // be sent only until the child is reaped, because the number of the group may be reused afterwards.
 type processGroup struct {
 	pid  int
-	left descendants // descendants that left the group
+	left descendants // all recorded descendants, including those that left the group
 }
 
 var closeInherited = sync.OnceFunc(sealInherited)
 
-// prepare puts the child into its own process group. Go closes its own descriptors on exec.
-// prepare also closes the descriptors that this process inherited.
+// prepare puts the child into its own process group. Go marks its own descriptors as close-on-exec.
+// prepare also marks the descriptors that this process inherited.
 func prepare(cmd *exec.Cmd) {
 	closeInherited()
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
@@ -43,12 +43,12 @@ func (g *processGroup) adopt(p *os.Process) error {
 // the number of its group are not reused.
 func (g *processGroup) awaitExit() { awaitZombie(g.pid) }
 
-// recordDescendants records the descendants that a signal to the group does not reach, while
-// the process tree still exists. cleanUp kills them.
+// recordDescendants records the descendants of the child while the process tree still exists.
+// cleanUp kills them, because a signal to the group may not reach all of them.
 func (g *processGroup) recordDescendants() { g.left = g.left.join(descendantsOf(g.pid)) }
 
-// terminate sends SIGTERM to the group. It also sends SIGCONT, so that stopped processes can
-// handle it.
+// terminate sends SIGTERM to the group. It also sends SIGCONT, so that stopped processes can handle
+// SIGTERM.
 func (g *processGroup) terminate() {
 	_ = unix.Kill(-g.pid, unix.SIGTERM)
 	_ = unix.Kill(-g.pid, unix.SIGCONT)
@@ -58,7 +58,7 @@ func (g *processGroup) kill() {
 	_ = unix.Kill(-g.pid, unix.SIGKILL)
 }
 
-// cleanUp kills the recorded descendants, and waits a short time until all killed processes are
+// cleanUp kills the recorded descendants, and waits up to one second until all killed processes are
 // gone. It also reaps the processes of the group: if this process is process 1 of a container, no
 // other process would reap them. The child itself has been reaped already.
 func (g *processGroup) cleanUp() {

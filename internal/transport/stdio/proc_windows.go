@@ -12,8 +12,8 @@ import (
 
 var errExecFormat error = windows.ERROR_BAD_EXE_FORMAT
 
-// processGroup is the job of a child. It contains all descendants. They are killed when the last
-// handle of the job is closed. Only this process has a handle.
+// processGroup is the job of a child. The job contains the child and all its descendants. Windows
+// kills them when the last handle of the job is closed. Only this process has a handle.
 type processGroup struct {
 	job   windows.Handle
 	child windows.Handle
@@ -85,7 +85,7 @@ func (g *processGroup) awaitExit() { _, _ = windows.WaitForSingleObject(g.child,
 
 func (g *processGroup) recordDescendants() {}
 
-// terminate kills the job. A graceful signal cannot reach a process with another console.
+// terminate kills the job, because a graceful signal cannot reach a process with another console.
 func (g *processGroup) terminate() { g.kill() }
 
 func (g *processGroup) kill() { _ = windows.TerminateJobObject(g.job, 1) }

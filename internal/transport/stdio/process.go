@@ -17,26 +17,26 @@ import (
 // Spec describes the child to start and how to handle it. A duration of 0 means the default,
 // which is the last value in the comment of the field.
 type Spec struct {
-	Command string   // the program; looked up in the PATH of Env unless it contains a separator
+	Command string   // the program; looked up in the PATH of Env unless it contains a path separator
 	Args    []string // the arguments without the command; no shell interprets them
-	Env     []string // the complete environment; see Environ. Nil means empty
+	Env     []string // the complete environment; see Environ; nil means no variables
 	Dir     string   // the working directory; "" means the directory of this process
 
-	// Options are the options of the pipe. If Limits.Bytes is 0, it means MaxFromUpstream.
-	// Limits.Tolerant is always set.
+	// Options are the options of the pipe, except that a Limits.Bytes of 0 means MaxFromUpstream.
+	// Start sets Limits.Tolerant.
 	Options Options
 
-	// StderrBytes is the number of bytes of the child's stderr that are kept. 0 means 1 MiB.
+	// StderrBytes is how many bytes are kept from the end of the child's stderr. 0 means 1 MiB.
 	StderrBytes int
-	// OnStderr is called with each line of stderr. The line is cut after 4 KiB, and is not safe
-	// for a terminal (see Printable). OnStderr must not keep the line, and must return soon,
-	// because it can block the child. It is always called by the same goroutine. It may be nil.
+	// OnStderr is called with each line of stderr. The line is cut after 4 KiB, and is not safe for
+	// a terminal (see Printable). OnStderr must not keep the line, and must return soon, because it
+	// can block the child. OnStderr is always called by the same goroutine. It may be nil.
 	OnStderr func(line []byte)
 
 	ExitGrace time.Duration // time from closing stdin to SIGTERM; 2 s
 	TermGrace time.Duration // time from SIGTERM to SIGKILL; 5 s
-	// DrainDelay is how long to wait for output after the child has exited, because another
-	// process may keep the pipe open; 500 ms.
+	// DrainDelay is how long to wait for output after the child has exited, because another process
+	// may keep stdout or stderr open; 500 ms.
 	DrainDelay time.Duration
 }
 
@@ -54,21 +54,21 @@ type Process struct {
 	stderr ring
 
 	dead   chan struct{} // closed when the child has exited
-	exited chan struct{} // closed by run after all output was read
+	exited chan struct{} // closed by run after the child has exited and its stderr was read
 
-	mu    sync.Mutex // held at most as long as sending a signal takes
+	mu    sync.Mutex // held only for short operations, such as sending a signal
 	group processGroup
-	gone  bool // the child has been reaped, so its pid may be reused
+	gone  bool // no more signals may be sent, because the child's pid may be reused
 	state *os.ProcessState
 
-	running sync.WaitGroup // the goroutine of run and the one that drains stderr
+	running sync.WaitGroup // the goroutine of run and the goroutine that drains stderr
 	once    sync.Once      // makes Stop run only once
 	err     error          // the result of Stop
 }
 
-// Start starts a child. The context can only prevent the start. The child runs until Stop, its
-// own exit, or the exit of this process. The error is a *StartError if the command is the
-// cause.
+// Start starts a child. If ctx has ended, Start does not start the child. After the start, ctx has
+// no effect. The child runs until Stop, its own exit, or the exit of this process. The error is a
+// *StartError if the command is the cause.
 func Start(ctx context.Context, spec Spec) (*Process, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
@@ -87,7 +87,7 @@ func Start(ctx context.Context, spec Spec) (*Process, error) {
 	var files [6]*os.File // both ends of the three standard streams
 	closeAll := func(list ...*os.File) {
 		for _, f := range list {
-			_ = f.Close() // Close of a nil *os.File returns an error
+			_ = f.Close() // Close of a nil *os.File does not panic
 		}
 	}
 	for i := 0; i < len(files); i += 2 {
@@ -177,18 +177,19 @@ func (p *Process) run(start chan<- error, stderr *os.File) {
 	p.mu.Unlock()
 	p.group.cleanUp()
 	close(p.dead)
-	// A process that left the group may keep the pipes open.
+	// A process that left the group may keep stdout and stderr open, so reading ends after
+	// DrainDelay.
 	_ = p.output.f.SetReadDeadline(time.Now().Add(p.spec.DrainDelay))
 	_ = stderr.SetReadDeadline(time.Now().Add(p.spec.DrainDelay))
 	<-drained
 }
 
-// Pipe returns the pipe to the child's standard streams. Read ends with io.EOF when the child
-// has closed its stdout, even if the child is still alive.
+// Pipe returns the pipe to the child's standard streams. Read returns io.EOF when the child has
+// closed its stdout, even if the child is still alive.
 func (p *Process) Pipe() *Pipe { return p.pipe }
 
 // Raw returns the child's stdout and stdin, for callers that copy bytes. Callers must use either
-// these streams or Pipe. Stop first closes stdin.
+// these streams or Pipe, but not both. Stop closes stdin first.
 func (p *Process) Raw() (stdout io.Reader, stdin io.WriteCloser) {
 	return p.output, rawInput{p.pipe.out}
 }
@@ -201,8 +202,8 @@ func (r rawInput) Close() error                { return r.out.close() }
 // PID returns the child's process id.
 func (p *Process) PID() int { return p.cmd.Process.Pid }
 
-// Exited returns a channel. The channel is closed when the child has exited, its group has ended
-// and its stderr was read.
+// Exited returns a channel that is closed when the child has exited, its group has ended and its
+// stderr was read.
 func (p *Process) Exited() <-chan struct{} { return p.exited }
 
 // ExitText returns how the child exited, such as "exit status 3" or "signal: killed". It
@@ -230,13 +231,14 @@ func (p *Process) ExitStatus() int {
 	return p.state.ExitCode()
 }
 
-// StderrTail returns the last non-blank lines of stderr, oldest first. They are made safe by
-// Printable, but may contain secrets of the child.
+// StderrTail returns the last non-blank lines of stderr, oldest first. Printable has made the lines
+// safe for a terminal, but they may contain secrets.
 func (p *Process) StderrTail(lines int) []string { return tail(p.stderr.bytes(), lines) }
 
 // Withheld returns the names of variables that the environment of this process has, that the child
 // did not get, and that the child's stderr mentions. It returns at most three names, in the order
-// of their first mention. If the child has failed, these variables are probably the reason.
+// of their first mention. If the child has failed, the lack of these variables is probably the
+// reason.
 func (p *Process) Withheld() []string {
 	const lines, most = 200, 3
 	names := Mentioned(p.StderrTail(lines), Missing(p.spec.Env))
@@ -244,12 +246,12 @@ func (p *Process) Withheld() []string {
 }
 
 // Stop ends the child and all processes of its group, and releases all resources. It follows
-// 2026-07-28 §stdio, "Shutdown": it closes stdin, sends SIGTERM to the group after ExitGrace,
-// and SIGKILL after TermGrace. On Windows, the two signals are one step. When ctx ends, the
-// processes are killed at once. While Stop waits, the child's remaining output can be read.
+// 2026-07-28 §stdio, "Shutdown": it closes stdin, sends SIGTERM to the group after ExitGrace, and
+// sends SIGKILL after TermGrace. On Windows, it kills the processes after ExitGrace. When ctx ends,
+// the processes are killed at once. While Stop waits, the child's remaining output can be read.
 //
-// A second call waits for the first one and returns the same error. The only error is a process
-// that is still alive after it was killed.
+// A second call waits for the first one and returns the same error. The error means that the child
+// is still alive after it was killed, or that a stream could not be closed.
 func (p *Process) Stop(ctx context.Context) error {
 	p.once.Do(func() { p.err = p.stop(ctx) })
 	return p.err
@@ -287,7 +289,7 @@ func (p *Process) stop(ctx context.Context) error {
 	return errors.Join(err, p.pipe.Close())
 }
 
-// signal calls f unless the child has been reaped.
+// signal calls f unless the child may have been reaped.
 func (p *Process) signal(f func(*processGroup)) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

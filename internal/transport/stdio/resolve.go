@@ -37,7 +37,7 @@ func (e *StartError) DescribeFailure(f *failure.Facts) {
 	}
 	f.Start, f.Hint, f.PATH, f.Near = e.Err.Error(), e.Hint, e.path, e.near
 	if e.path != "" {
-		f.Hint = "" // the hint repeats PATH
+		f.Hint = "" // the hint would repeat PATH
 	}
 	missing := errors.Is(e.Err, exec.ErrNotFound) || errors.Is(e.Err, fs.ErrNotExist)
 	switch {
@@ -56,8 +56,8 @@ const noPATH = "the environment of the server has no PATH"
 // Unwrap lets errors.Is find exec.ErrNotFound and the errors of package fs.
 func (e *StartError) Unwrap() error { return e.Err }
 
-// Check returns nil if Start could start the command, and a *StartError otherwise. It does not
-// start the command.
+// Check returns a *StartError if the working directory or the program of spec cannot be used. It
+// does not start the program.
 func Check(spec Spec) error {
 	_, err := resolve(&spec)
 	return err
@@ -130,11 +130,11 @@ func resolve(spec *Spec) (string, error) {
 	}
 }
 
-// These constants bound nearIn.
+// These constants limit the work of nearIn.
 const (
-	maxNear     = 3    // number of names
+	maxNear     = 3    // number of names in the result
 	maxNearDirs = 64   // number of directories
-	maxNearList = 4096 // number of names that are read in a directory
+	maxNearList = 4096 // maximum number of names to read from one directory
 )
 
 // nearIn returns the names of programs in PATH that differ from the command by one edit. It returns

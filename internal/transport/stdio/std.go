@@ -8,14 +8,15 @@ import (
 )
 
 // Std returns a Pipe over stdin and stdout of this process, which lead to the client that started
-// the process. The Pipe uses its own descriptors. So a client that has exited (EPIPE) does not end
-// the process by a signal, and Close does not close descriptors 0 and 1. The client sees the end of
-// the output when the process exits. After the call, other code must not read stdin or write to
-// stdout (2026-07-28 §stdio: a server MUST NOT write anything to stdout that is not a message).
+// the process. On Unix, the Pipe uses its own descriptors. So a write to a client that has exited
+// returns EPIPE and causes no SIGPIPE, and Close does not close descriptors 0 and 1. The client
+// sees the end of the output only when the process exits. After Std has been called, other code
+// must not read stdin or write to stdout (2026-07-28 §stdio: a server MUST NOT write anything to
+// stdout that is not a message).
 //
 // On Windows, and for terminals outside Linux, files do not support polling. In these cases a
 // goroutine continues to read after Close, until input arrives or the process exits, and a write
-// has no timeout.
+// cannot be interrupted.
 func Std(o Options) (*Pipe, error) {
 	in, out, err := Streams()
 	if err != nil {
@@ -24,8 +25,8 @@ func Std(o Options) (*Pipe, error) {
 	return NewPipe(in, out, o), nil
 }
 
-// Streams returns stdin and stdout of this process with the properties of Std, for callers with
-// their own framing. Closing stdin ends a read from it. The caller must close both.
+// Streams returns stdin and stdout of this process as Std uses them, for callers with their own
+// framing. Closing in ends a running read of in. The caller must close both streams.
 func Streams() (in io.ReadCloser, out io.WriteCloser, err error) {
 	if in, err = Input(); err != nil {
 		return nil, nil, err
@@ -38,8 +39,7 @@ func Streams() (in io.ReadCloser, out io.WriteCloser, err error) {
 	return in, w, nil
 }
 
-// Input returns stdin of this process with the properties of Streams, for a caller that only
-// reads.
+// Input returns stdin of this process as Streams does, for callers that only read.
 func Input() (io.ReadCloser, error) {
 	r, err := ownDescriptor(os.Stdin, false)
 	if err != nil {
@@ -51,11 +51,11 @@ func Input() (io.ReadCloser, error) {
 	return r, nil
 }
 
-// pump reads from a file on its own goroutine, so that Close can end a Read of the pump even if the
-// read of the file cannot be unblocked.
+// pump reads a file in its own goroutine, so that Close can end a Read of the pump while the
+// goroutine is blocked in a read of the file.
 type pump struct {
 	chunks chan []byte
-	taken  chan struct{} // signals that the last chunk has been read
+	taken  chan struct{} // signals that Read has returned the whole chunk
 	closed chan struct{}
 	once   sync.Once
 	rest   []byte
@@ -64,7 +64,7 @@ type pump struct {
 
 func newPump(f *os.File) *pump {
 	p := &pump{chunks: make(chan []byte), taken: make(chan struct{}), closed: make(chan struct{})}
-	go p.run(f) // no code can wait for this goroutine; see Std
+	go p.run(f) // the goroutine may never end, so no code waits for it; see Std
 	return p
 }
 

@@ -9,11 +9,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// ownDescriptor returns another descriptor of f. The descriptor supports polling if that is
-// harmless. Whether reads and writes block is a property of the open file, which other processes
-// may share. For example, the shell shares its terminal with this process, and other commands may
-// share a pipe. So on Linux, ownDescriptor opens a pipe or a terminal again. On other systems, it
-// does not change a terminal. The client's end is not affected.
+// ownDescriptor returns a new descriptor for f. The descriptor is non-blocking, so that Go can poll
+// it, unless this could disturb other processes. O_NONBLOCK is a property of the open file, which
+// other processes may share: the shell shares its terminal, and other commands may share a pipe. So
+// on Linux, ownDescriptor opens a pipe or a terminal again. On other systems, it leaves a terminal
+// in blocking mode. The other end of a pipe is not affected.
 func ownDescriptor(f *os.File, write bool) (*os.File, error) {
 	fd := int(f.Fd())
 	var st unix.Stat_t
@@ -30,8 +30,8 @@ func ownDescriptor(f *os.File, write bool) (*os.File, error) {
 		if err == nil {
 			return os.NewFile(uintptr(own), f.Name()), nil
 		}
-		// The file cannot be opened again: /proc does not exist, the terminal belongs to another
-		// user, or the pipe has no reader.
+		// The file cannot be opened again, for example because /proc does not exist, the terminal
+		// belongs to another user, or the pipe has no reader.
 	}
 	own, err := unix.FcntlInt(uintptr(fd), unix.F_DUPFD_CLOEXEC, 3)
 	if err != nil {

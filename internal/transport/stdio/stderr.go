@@ -14,18 +14,18 @@ import (
 
 const (
 	defaultStderr = 1 << 20
-	// maxLine is the number of bytes of one line of stderr that are shown or passed on. The ring
-	// keeps the rest of the line.
+	// maxLine is the maximum number of bytes of one line of stderr that are shown or passed to
+	// OnStderr. The ring keeps the whole line.
 	maxLine = 4 << 10
 )
 
-// ring keeps the last bytes that were written to it. It grows up to its size, and is safe for
+// ring keeps the last bytes that were written to it. It holds up to size bytes, and is safe for
 // concurrent use.
 type ring struct {
 	mu   sync.Mutex
 	size int
 	buf  []byte
-	at   int // position of the next byte, once buf has its full size
+	at   int // position of the oldest byte in a full buf; the next byte overwrites it
 }
 
 func (r *ring) write(b []byte) {
@@ -53,8 +53,8 @@ func (r *ring) bytes() []byte {
 	return append(append(make([]byte, 0, len(r.buf)), r.buf[r.at:]...), r.buf[:r.at]...)
 }
 
-// drain reads r to its end. It writes all data to the ring, and passes every line to the function
-// each, which may be nil. Apart from reading, only this function can block drain.
+// drain reads r to its end. It writes all data to keep, and calls each for every line unless each
+// is nil. Only reading r and calling each can block drain.
 func drain(r io.Reader, keep *ring, each func(line []byte)) error {
 	buf := make([]byte, readBuffer)
 	var line []byte // the beginning of the current line, at most maxLine bytes
@@ -101,9 +101,9 @@ func tail(b []byte, n int) []string {
 	return last
 }
 
-// Printable returns a line of a child in a form that is safe for a terminal or a log. It keeps
-// the text after the last carriage return, removes escape sequences, and escapes invisible
-// characters and invalid UTF-8. It cuts the line after 4 KiB.
+// Printable makes a line from a child safe for a terminal or a log. It keeps only the text after
+// the last carriage return, removes escape sequences, and escapes invisible characters and invalid
+// UTF-8. It cuts the line after 4 KiB.
 func Printable(line []byte) string {
 	line = trimRight(line)
 	if i := bytes.LastIndexByte(line, '\r'); i >= 0 {
@@ -149,7 +149,7 @@ func escapeLen(b []byte) int {
 				return i + 1
 			}
 			if b[i] < 0x20 || b[i] > 0x7e {
-				return i // the sequence is cut off
+				return i // the sequence is incomplete
 			}
 		}
 		return len(b)

@@ -34,16 +34,17 @@ func missing(ours, env []string, windows bool) []string {
 	return slices.Compact(names)
 }
 
-// aboutVariables matches lines that say that a setting is missing. Names without an underscore,
-// such as DEBUG or HOST, are also ordinary words, so they count only in such lines.
+// aboutVariables matches lines that say that a setting is missing. A name without an underscore,
+// such as DEBUG or HOST, is also an ordinary word. So Mentioned accepts such a name only in these
+// lines, or after a $.
 var aboutVariables = regexp.MustCompile(`(?i)\benv|environ|variable|missing|required?\b|not (?:set|defined|provided)|undefined|unset|must (?:be|set)|please (?:set|provide)|keyerror`)
 
-// levels contains words at the start of log lines.
+// levels contains the log levels. Mentioned accepts them as names only after a $.
 var levels = []string{"TRACE", "DEBUG", "INFO", "WARN", "WARNING", "ERROR", "FATAL"}
 
-// Mentioned returns the names of environment variables that occur in lines, which are a program's
-// stderr. It returns each name once, in the order of the first mentions. A name counts only as a
-// whole word in the same case. Names of one or two characters never count.
+// Mentioned returns the elements of names that occur in lines. The parameter lines is the stderr of
+// a program. Mentioned returns each name once, in the order of first occurrence. A name must occur
+// as a whole word in the same case. Names of one or two characters are ignored.
 func Mentioned(lines, names []string) []string {
 	const shortest = 3
 	known := make(map[string]bool, len(names))

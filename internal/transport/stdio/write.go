@@ -16,66 +16,67 @@ import (
 
 const (
 	defaultQueue = 1 << 20
-	// inlineWait is how long the goroutine of a sender writes before another goroutine takes
-	// over, so that the sender can return when its context ends.
+	// inlineWait is how long the goroutine of a sender may write. Then another goroutine continues,
+	// so that the sender can return when its context ends.
 	inlineWait = 10 * time.Millisecond
-	// tick is the interval at which the writing goroutine checks the progress of a write.
+	// tick is how long one Write of the writing goroutine may take before the goroutine records the
+	// progress.
 	tick = 50 * time.Millisecond
-	// A writer without deadlines cannot know during a write how far the other end has read. So its
-	// writes are short. A write contains several lines with at most fewLines bytes together, or a
-	// part of one line.
+	// Without deadlines, the progress of a write is unknown until the write returns. So each write
+	// is short: whole lines with at most fewLines bytes in total, or at most writeChunk bytes of
+	// one line.
 	fewLines   = 4 << 10
 	writeChunk = 64 << 10
-	// flushTimeout is how long close waits for queued lines, such as a cancellation. If the other
-	// end has not read for longer than that, close does not wait.
+	// flushTimeout is how long close waits until queued lines, such as a cancellation, are written.
+	// If the other end has read nothing for longer than flushTimeout, close does not wait.
 	flushTimeout = 500 * time.Millisecond
 	// closeGrace is how long close waits for a write that cannot be interrupted.
 	closeGrace = time.Second
-	// An idle writer keeps keptGroups groups for reuse. One is for filling, one for writing, and
-	// one for senders that are being woken. keptBuffer limits the buffer of each group.
+	// A writer keeps up to keptGroups groups for reuse. Three groups can be in use at the same
+	// time: one collects lines, one is being written, and the senders of the third read its result.
+	// keptBuffer is the maximum capacity of the buffer of a kept group.
 	keptGroups = 3
 	keptBuffer = 128 << 10
 )
 
-// writer sends lines by group commit. While one group of lines is being written, the lines of
-// all senders are collected in the next group. If no write is in progress, the sender writes
-// its own line. If the other end does not accept everything at once, a goroutine writes the
-// rest and every later group. So a sender never blocks longer than its context allows. A write has
-// no timeout, because the owner of the pipe decides how long the other end may stop reading; see
-// stalled.
+// writer sends lines by group commit. While one group of lines is being written, the lines of all
+// senders are collected in the next group. If no write is in progress, the sender writes its own
+// line. If the other end does not accept everything within inlineWait, a goroutine writes the rest
+// and every later group. So a sender never blocks longer than its context allows. A write has no
+// timeout. The owner of the pipe decides how long the other end may read nothing; see stalled.
 type writer struct {
 	w     io.WriteCloser
-	timed interface{ SetWriteDeadline(time.Time) error } // sets deadlines; nil if the writer has none
+	timed interface{ SetWriteDeadline(time.Time) error } // w, if w supports deadlines; otherwise nil
 	queue int
 
 	closing sync.Once
-	ended   error      // the result of closing
+	ended   error      // the error of closing w
 	pushing work.Group // the goroutine that writes groups
 	run     func()     // the method push, stored to avoid an allocation
 
 	mu    sync.Mutex // never held during a write
 	busy  bool       // a group is being written
-	going *group     // the group that the goroutine writes, or nil
-	moved time.Time  // the time of the last progress of the running write
+	going *group     // the group that the goroutine in pushing writes; nil if no goroutine runs
+	moved time.Time  // when the running write last made progress
 	next  *group     // the group that collects lines; nil if no lines are queued
 	free  []*group   // groups to reuse, at most keptGroups
-	err   error      // the reason why no more lines can be sent; nil while they can
+	err   error      // the reason why no more lines can be sent; nil if lines can be sent
 	room  chan struct{}
 	empty chan struct{} // closed when no line is queued or being written; nil if nobody waits
 }
 
-// group contains lines that are written together. writer.mu guards it. But the goroutine that
-// writes the group reads buf up to edge without the lock.
+// group contains lines that are written together. writer.mu guards the group, but the goroutine
+// that writes the group reads buf up to edge without the lock.
 type group struct {
 	buf     []byte
 	lines   []line
 	members int // number of senders that have not seen the result yet
 	at      int // number of bytes that were written
-	edge    int // end of the running write
+	edge    int // end of the running write in buf
 	done    bool
 	err     error
 	changed chan struct{} // closed when a line may have been sent; nil if nobody waits
-	settled chan struct{} // closed after the running write; nil if nobody waits
+	settled chan struct{} // closed when the running write has returned; nil if nobody waits
 }
 
 // line is one message in a group.
@@ -125,8 +126,8 @@ func (w *writer) post(b []byte) error {
 	case w.err != nil:
 		return fmt.Errorf("%w: %w", transport.ErrNotSent, w.err)
 	case w.next != nil && len(w.next.buf)+len(b)+1 > w.queue+w.queue/4:
-		// The limit is a quarter higher than for Send, because messages from Queue can end waiting
-		// calls.
+		// The limit is a quarter higher than for Send, so that cancellations can still be queued
+		// when Send blocks.
 		return transport.ErrFull
 	}
 	w.addLocked(b)
@@ -180,7 +181,7 @@ func (w *writer) roomLocked() {
 	}
 }
 
-// addLocked adds b to the group that is being filled.
+// addLocked adds b to the next group. It returns the group and the index of the line.
 func (w *writer) addLocked(b []byte) (g *group, i int) {
 	if w.next == nil {
 		if n := len(w.free); n > 0 {
@@ -240,7 +241,7 @@ func (w *writer) startLocked() {
 	}
 }
 
-// takeLocked returns the group to write next.
+// takeLocked removes the next group from the queue and returns it for writing.
 func (w *writer) takeLocked() *group {
 	g := w.next
 	w.next = nil
@@ -273,7 +274,7 @@ func (w *writer) push() {
 	}
 }
 
-// writeLocked writes a group to its end. It releases the lock while it writes.
+// writeLocked writes the rest of a group. It releases the lock while it writes.
 func (w *writer) writeLocked(g *group) {
 	for w.err == nil && g.at < len(g.buf) {
 		g.edge = len(g.buf)
@@ -332,7 +333,7 @@ func (g *group) step() int {
 	return edge
 }
 
-// wroteLocked records the result of writing a group.
+// wroteLocked marks a group as done. n is the number of bytes of the group that were written.
 func (w *writer) wroteLocked(g *group, n int, err error) {
 	g.at, g.edge = n, n
 	if err == nil && n < len(g.buf) {
@@ -348,7 +349,7 @@ func (w *writer) wroteLocked(g *group, n int, err error) {
 	}
 }
 
-// emptyLocked wakes a close that waits for the last lines.
+// emptyLocked notifies a close that waits until all lines are written.
 func (w *writer) emptyLocked() {
 	if w.empty != nil {
 		close(w.empty)
@@ -368,7 +369,7 @@ func (w *writer) endLocked(g *group) {
 	}
 }
 
-// failLocked records that no more lines can be sent.
+// failLocked makes all queued and later lines fail with err.
 func (w *writer) failLocked(err error) {
 	if w.err == nil {
 		w.err = err
@@ -381,7 +382,7 @@ func (w *writer) failLocked(err error) {
 	w.emptyLocked()
 }
 
-// tell wakes the senders that wait for a line.
+// tell notifies the senders that wait for lines of g.
 func (g *group) tell() {
 	if g.changed != nil {
 		close(g.changed)
@@ -389,7 +390,7 @@ func (g *group) tell() {
 	}
 }
 
-// remove removes a line of which no byte was sent.
+// remove removes line i, of which no byte was sent.
 func (g *group) remove(i int) {
 	l := &g.lines[i]
 	n := l.end - l.start
@@ -401,7 +402,8 @@ func (g *group) remove(i int) {
 	}
 }
 
-// awaitLocked waits until a line has been sent.
+// awaitLocked waits until line i of g has been sent. If ctx ends or quit is closed, it tries to
+// withdraw the line.
 func (w *writer) awaitLocked(ctx context.Context, quit <-chan struct{}, g *group, i int) error {
 	for !g.done && g.at < g.lines[i].end {
 		if g.changed == nil {
@@ -471,8 +473,8 @@ func (w *writer) shut() error {
 	return w.ended
 }
 
-// close waits up to flushTimeout for queued lines. Then it ends the stream and unblocks all
-// writes.
+// close waits up to flushTimeout until queued lines are written. Then it closes the stream and
+// unblocks all writes.
 func (w *writer) close() error {
 	w.mu.Lock()
 	if stuck := w.going != nil && time.Since(w.moved) > flushTimeout; w.busy && w.err == nil && !stuck {
@@ -499,9 +501,9 @@ func (w *writer) close() error {
 	return nil
 }
 
-// awaitPush waits for the goroutine that writes. With deadlines, closing ends the write. Without
-// deadlines, the write may continue until the other end is closed too. awaitPush then does not wait
-// for the goroutine.
+// awaitPush waits until the goroutine that writes has ended. With deadlines, closing the stream
+// ends the running write. Without deadlines, the write may continue until the other end is closed,
+// so awaitPush waits at most closeGrace.
 func (w *writer) awaitPush() {
 	if w.timed != nil {
 		w.pushing.Wait()
@@ -519,9 +521,10 @@ func (w *writer) awaitPush() {
 	}
 }
 
-// appendLine appends b and a newline to dst. 2026-07-28 §stdio: a message MUST NOT contain
-// embedded newlines. appendLine removes white space after the message, which HTTP bodies often
-// have: the Go SDK treats a space before the newline as trailing data and exits.
+// appendLine appends b and a newline to dst. It replaces line breaks in b by spaces, because a
+// message MUST NOT contain embedded newlines (2026-07-28 §stdio). It removes white space at the end
+// of b, which HTTP bodies often have: the Go SDK treats a space before the newline as trailing data
+// and exits.
 func appendLine(dst, b []byte) []byte {
 	start := len(dst)
 	b = bytes.TrimRight(b, " \t\r\n")
