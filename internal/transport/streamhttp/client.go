@@ -17,13 +17,13 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/transport/httplink"
 )
 
-// These are the errors of an exchange with a server, in addition to errors of net/http and
-// transport.StatusError.
+// An exchange with a server can fail with these errors, with a transport.StatusError, and with
+// errors of net/http.
 var (
-	// ErrNoAnswer means that the response ended before the answer. The outcome of the request
-	// is unknown.
+	// ErrNoAnswer means that the HTTP response ended before it contained the JSON-RPC answer. The
+	// outcome of the request is unknown.
 	ErrNoAnswer = errors.New("the response ended before the answer")
-	// ErrNoListen means that the server does not offer the standing stream, which is optional.
+	// ErrNoListen means that the server has no event stream for GET. This stream is optional.
 	ErrNoListen = errors.New("the server has no event stream for GET")
 	// ErrSessionLost means that the server no longer knows the client's session.
 	ErrSessionLost = errors.New("the session is unknown to the server")
@@ -37,22 +37,22 @@ type ClientOptions struct {
 	Header      []transport.HeaderField
 	Credentials func(ctx context.Context) ([]transport.HeaderField, error)
 	UserAgent   string
-	// Limits limits one message of the server. If Bytes is 0, the limit is 16 MiB. Tolerant is
-	// always set.
+	// Limits apply to each message from the server. If Limits.Bytes is 0, it means 16 MiB.
+	// NewClient sets Limits.Tolerant.
 	Limits jsonrpc.Limits
 	Logger *slog.Logger // receives log records; nil discards them
-	// Dropped is called for each message of the server that cannot be used. Such a message is an
-	// event that is not JSON-RPC, an answer to another request, a request that the revision
-	// forbids, or an event after the answer. Dropped must not block. It may be nil.
+	// Dropped is called for each message from the server that is dropped: an event that is not
+	// JSON-RPC, an answer to another request, a request that the revision forbids, or an event
+	// after the answer. Dropped must not block. It may be nil.
 	Dropped func(why string)
-	// Interrupted is called each time that the standing stream has ended or could not be
+	// Interrupted is called each time that the event stream of Listen has ended or could not be
 	// opened. It must not block. It may be nil.
 	Interrupted func()
 }
 
-// Client speaks Streamable HTTP to one server, in any revision. Each message comes with the
-// rules of its revision as transport.Rules. The only state is the session id. Client starts no
-// goroutine, and is safe for concurrent use.
+// Client speaks Streamable HTTP to one server, in any revision. The caller passes the rules of the
+// revision with each message, as transport.Rules. The only protocol state of a Client is the
+// session id. Client starts no goroutine, and is safe for concurrent use.
 type Client struct {
 	link        *httplink.Link
 	limits      jsonrpc.Limits
@@ -86,7 +86,7 @@ func NewClient(url string, o ClientOptions) (*Client, error) {
 	return c, nil
 }
 
-// Close ends idle connections, unless the caller supplied the transport. Calls in flight
+// Close closes idle connections, unless the caller has set ClientOptions.HTTP. Calls in flight
 // continue until their contexts end.
 func (c *Client) Close() { c.link.Close() }
 
@@ -124,7 +124,7 @@ func (c *Client) storeSession(h http.Header) {
 	c.SetSession(id)
 }
 
-// visible reports whether s consists of visible ASCII (0x21 to 0x7E).
+// visible reports whether s consists of visible ASCII characters (0x21 to 0x7E).
 func visible(s string) bool {
 	for i := range len(s) {
 		if s[i] <= ' ' || s[i] > '~' {
@@ -141,7 +141,7 @@ func (c *Client) Post(ctx context.Context, out *transport.Outgoing) error {
 	h, set := c.header(out)
 	resp, err := c.link.Send(ctx, http.MethodPost, h, out.Body)
 	c.exchanged(out, h, set, resp)
-	out.Trail.Exchanged(out.Passage, jsonrpc.Head{}, out.Response) // no message follows the response
+	out.Trail.Exchanged(out.Passage, jsonrpc.Head{}, out.Response) // the response contains no message
 	if err != nil {
 		return err
 	}
@@ -152,8 +152,8 @@ func (c *Client) Post(ctx context.Context, out *transport.Outgoing) error {
 	return nil
 }
 
-// exchanged records the heads of an exchange. The parameter set is the result of c.header. resp is
-// nil if there was no response.
+// exchanged records the HTTP heads of a request and its response. h and set are the results of
+// c.header. resp is nil if there was no response.
 func (c *Client) exchanged(out *transport.Outgoing, h http.Header, set fields, resp *httplink.Response) {
 	if out.Trail == nil {
 		return
@@ -170,9 +170,9 @@ var receivedFields = []jsonrpc.HeadEdit{
 	{Why: mcp.WhySession, Name: mcp.HeaderSession},
 }
 
-// Terminate ends the session at the server, if there is one, and removes its id. It returns no
-// error if the server does not allow clients to end sessions, or has already ended the session
-// (2025-11-25 §Transports, "Session Management" 5).
+// Terminate ends the session at the server, if there is a session, and removes the session id. It
+// returns no error if the server does not allow clients to end sessions, or has already ended the
+// session (2025-11-25 §Transports, "Session Management" 5).
 func (c *Client) Terminate(ctx context.Context, rules *transport.Rules) error {
 	if c.Session() == "" {
 		return nil
@@ -203,7 +203,8 @@ var (
 
 var anyRules transport.Rules
 
-// header returns the header of a POST, and the fields that Dragoman has written into it.
+// header returns the HTTP header of the POST that sends out. set contains the fields that Dragoman
+// has added.
 func (c *Client) header(out *transport.Outgoing) (h http.Header, set fields) {
 	rules := out.Rules
 	if rules == nil {
@@ -254,7 +255,8 @@ func sentBefore(fields []transport.HeaderField, name string) bool {
 	return false
 }
 
-// sessionHeaders sets the headers of all requests after initialize, and returns which ones.
+// sessionHeaders sets the version and the session id, which all requests after initialize have. It
+// returns the fields that it has set.
 func (c *Client) sessionHeaders(h http.Header, rules *transport.Rules) (set fields) {
 	if rules == nil {
 		rules = &anyRules
@@ -272,7 +274,8 @@ func (c *Client) sessionHeaders(h http.Header, rules *transport.Rules) (set fiel
 	return set
 }
 
-// drop reports a message of the server that cannot be used, without its content.
+// drop reports a message from the server that cannot be used. It does not log the content of the
+// message.
 func (c *Client) drop(why string, m *jsonrpc.Message) {
 	if c.dropped != nil {
 		c.dropped(why)
@@ -284,7 +287,8 @@ func (c *Client) drop(why string, m *jsonrpc.Message) {
 	c.log.Debug("discarded a message from the server", slog.String("why", why), slog.String("method", method))
 }
 
-// ended returns the error of a call. If the context has ended, the error is its cause.
+// ended returns the error of a call whose response ended with err before the answer. If ctx has
+// ended, the error is the cause of ctx.
 func ended(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)

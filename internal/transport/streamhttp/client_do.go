@@ -19,15 +19,15 @@ import (
 )
 
 // Do sends one request and returns its answer, a Result or a Failure. The answer has the id out.ID,
-// in any spelling. A Failure without an id also counts as the answer, because it cannot belong to
-// another request. The Inbox gets the messages before the answer, on the goroutine of the caller.
-// Without an Inbox, Do drops these messages.
+// possibly in another spelling. A Failure without an id also counts as the answer, because it
+// cannot belong to another request. Do calls in for each message before the answer, in the
+// goroutine of the caller. If in is nil, Do drops these messages.
 //
-// When ctx ends, Do closes the response and returns the cause. Other errors are a
-// *transport.StatusError for an error status, or for a success that is not an answer; an error
-// that wraps transport.ErrNotSent if the server received nothing of the request; a
-// *transport.BadAnswer for an answer that is not a valid message, or an event over the limit;
-// ErrNoAnswer, transport.ErrTooLarge, and errors of net/http.
+// When ctx ends, Do closes the response and returns the cause. For an error status, and for a
+// success status without an answer, the error is a *transport.StatusError. If the server received
+// nothing of the request, the error wraps transport.ErrNotSent. If the answer is not a valid
+// message, or is an event over the limit, the error is a *transport.BadAnswer. Other errors are
+// ErrNoAnswer, transport.ErrTooLarge, transport.ErrEndless and errors of net/http.
 func (c *Client) Do(ctx context.Context, out *transport.Outgoing, in transport.Inbox) (*jsonrpc.Message, error) {
 	h, set := c.header(out)
 	resp, err := c.link.Send(ctx, http.MethodPost, h, out.Body)
@@ -78,9 +78,9 @@ func (c *Client) answer(ctx context.Context, resp *httplink.Response, out *trans
 // readers is a pool of event readers. A response uses one reader at a time.
 var readers = sync.Pool{New: func() any { return new(eventstream.Reader) }}
 
-// unusable returns err if it is the error of an invalid answer to the request id, and nil
-// otherwise. HTTP assigns a response to its request, so the message only has to look like an
-// answer.
+// unusable returns the *transport.BadAnswer in err if it can be the answer to the request id, and
+// nil otherwise. An invalid answer without an id is accepted, because HTTP assigns each response to
+// its request.
 func (c *Client) unusable(err error, id jsonrpc.ID) error {
 	var bad *transport.BadAnswer
 	if errors.As(err, &bad) && (bad.ID == "" || plainID(bad.ID) == plainID(id)) {
@@ -89,7 +89,8 @@ func (c *Client) unusable(err error, id jsonrpc.ID) error {
 	return nil
 }
 
-// follow reads a response that is an event stream, and its continuations.
+// follow reads a response that is an event stream. If the stream breaks and can be resumed, follow
+// resumes it.
 func (c *Client) follow(ctx context.Context, resp *httplink.Response, out *transport.Outgoing, in transport.Inbox) (*jsonrpc.Message, error) {
 	rules := out.Rules
 	if rules == nil {
@@ -129,15 +130,15 @@ func (c *Client) follow(ctx context.Context, resp *httplink.Response, out *trans
 	}
 }
 
-// stream is one event stream. If it is resumed, it consists of several connections.
+// stream is one event stream. If the stream is resumed, it consists of several connections.
 type stream struct {
 	c     *Client
 	rules *transport.Rules
-	id    jsonrpc.ID // id of the request that the stream answers, "" for a standing stream
+	id    jsonrpc.ID // id of the request that the stream answers, "" for the stream of Listen
 	in    transport.Inbox
 	rd    *eventstream.Reader
-	long  jsonrpc.Salvage // gets an event over the limit
-	trail *jsonrpc.Trail  // records the requests that continue the stream; nil for none
+	long  jsonrpc.Salvage // reads an event over the limit to find which request the event answers
+	trail *jsonrpc.Trail  // records the GET requests that resume the stream; nil if nothing is recorded
 
 	last  string // the event id to resume after, "" if the stream cannot be resumed
 	retry time.Duration
@@ -148,9 +149,9 @@ func (s *stream) limits() eventstream.Limits {
 	return eventstream.Limits{Bytes: most, Skip: &s.long, Endless: transport.Endless(most)}
 }
 
-// read reads events from the current connection until the answer or the end of the connection. It
-// returns the answer. The second result says that the connection ended at once and without an
-// event. An answer that is not a valid message is a *transport.BadAnswer.
+// read reads events from the current connection until it gets the answer or the connection ends.
+// empty is true if the connection ended without an event and within maxRetry. If the answer is not
+// a valid message, err is a *transport.BadAnswer.
 func (s *stream) read() (answer *jsonrpc.Message, empty bool, err error) {
 	opened := time.Now()
 	events := 0
@@ -158,14 +159,14 @@ func (s *stream) read() (answer *jsonrpc.Message, empty bool, err error) {
 		e, err := s.rd.Next()
 		if err != nil {
 			if err == io.EOF {
-				err = io.ErrUnexpectedEOF // the error for a caller that waits for an answer
+				err = io.ErrUnexpectedEOF // the caller still expects the answer
 			}
 			return nil, events == 0 && time.Since(opened) < maxRetry, err
 		}
 		events++
 		if e.HasRetry {
-			// 2025-11-25 §Transports, "Sending Messages to the Server" 6: the client must
-			// respect the delay of the server. Dragoman does so within limits.
+			// 2025-11-25 §Transports, "Sending Messages to the Server" 6: the client must respect
+			// the delay of the server. Dragoman keeps the delay between minRetry and maxRetry.
 			s.retry = min(max(e.Retry, minRetry), maxRetry)
 		}
 		if e.HasID && (e.ID == "" || eventstream.ValidID(e.ID)) {
@@ -237,7 +238,7 @@ func (s *stream) take(m *jsonrpc.Message) bool {
 }
 
 // answers reports whether m is the answer to the request id. HTTP assigns a response to its
-// request, so m may also have no id, or the id in another spelling.
+// request, so a Failure may have no id, and the id of m may be spelled differently.
 func (c *Client) answers(m *jsonrpc.Message, id jsonrpc.ID) bool {
 	switch {
 	case m.Kind == jsonrpc.Failure && (m.ID == "" || m.ID == "null"):
@@ -250,8 +251,8 @@ func (c *Client) answers(m *jsonrpc.Message, id jsonrpc.ID) bool {
 	return plainID(m.ID) == plainID(id)
 }
 
-// plainID returns an id in a form without details that some servers add or remove: quotes, and
-// a zero fraction.
+// plainID returns an id without details that some servers add or remove: quotes, and a zero
+// fraction such as .0.
 func plainID(id jsonrpc.ID) string {
 	s := string(id)
 	if len(s) >= 2 && s[0] == '"' {
@@ -271,13 +272,13 @@ type lingering struct {
 
 const (
 	lingerTime = 10 * time.Millisecond
-	lingerSkip = 64   // after a stream that did not end, the number of streams that are closed without waiting
+	lingerSkip = 64   // number of streams to close without waiting, after a stream that did not end in time
 	lingerMost = 1024 // maximum number of events that are read after an answer
 )
 
 // finish ends a stream after its answer. The server should end the stream itself (2026-07-28
-// §Streamable HTTP, "Receiving Messages"). Only then can an HTTP/1 connection be reused. So
-// finish waits a moment, unless this server is known not to end its streams.
+// §Streamable HTTP, "Receiving Messages"). An HTTP/1 connection can be reused only if the server
+// does so. So finish waits up to lingerTime, unless the server recently failed to end a stream.
 func (c *Client) finish(resp *httplink.Response, rd *eventstream.Reader) {
 	defer resp.Close()
 	if resp.ProtoMajor >= 2 {

@@ -9,27 +9,28 @@ import (
 )
 
 // fields is a set of the header fields that Dragoman has written into one request, in addition to
-// those of the link.
+// the fields of the link.
 type fields uint8
 
 const (
 	versionField fields = 1 << iota
 	sessionField
-	mirrorFields // the method, the name and the parameters
-	paramsAsSent // the client has sent the parameters
-	lastEvent    // the event after which a stream continues
+	mirrorFields // Mcp-Method, Mcp-Name and Mcp-Param-*
+	paramsAsSent // Mcp-Param-* are as the client sent them
+	lastEvent    // Last-Event-ID
 	fieldBits    = iota
 )
 
-// fieldReasons has the reasons for the fields of requests. A call that is recorded keeps such a
-// list, so each list is made only once. It is safe for concurrent use.
+// fieldReasons has the reasons for the header fields of requests: one list for each set of fields.
+// Recorded calls keep these lists, so each list is made only once. fieldReasons is safe for
+// concurrent use.
 type fieldReasons struct {
 	link  []jsonrpc.HeadEdit // the reasons for the fields of the link; set before the first use
 	lists [1 << fieldBits]atomic.Pointer[[]jsonrpc.HeadEdit]
 }
 
-// of returns the reasons for a set of fields and for those of the link. The caller must not modify
-// the list.
+// of returns the reasons for the fields in set and for the fields of the link. The caller must not
+// modify the list.
 func (r *fieldReasons) of(set fields) []jsonrpc.HeadEdit {
 	if list := r.lists[set].Load(); list != nil {
 		return *list

@@ -21,20 +21,19 @@ const (
 	maxRetry     = 60 * time.Second
 	defaultRetry = time.Second
 
-	// maxEmpty is the maximum number of continuations in a row that end at once without an event.
-	// After more of them, the request fails. maxTries is the number of attempts for each
-	// continuation.
+	// maxEmpty is the number of connections in a row without an event after which a request fails.
+	// maxTries is the maximum number of attempts for each reconnection.
 	maxEmpty = 5
 	maxTries = 5
 )
 
-// reconnects are the pauses after streams that contained no event.
+// reconnects determines the pauses before the client reconnects after failures.
 var reconnects = work.Backoff{First: 2 * defaultRetry, Ceiling: maxRetry}
 
-// wait returns the delay before the client reconnects, after a number of failures in a row. If the
-// server requested a delay, wait returns exactly this delay. If the server fails repeatedly, wait
-// returns longer delays, which are random in part, because other clients may wait for the same
-// server.
+// wait returns the delay before the client reconnects. failures is the number of failures in a row.
+// If failures is 0, wait returns the delay that the server requested, or defaultRetry. After
+// failures, wait may return a longer delay, which is random in part, because other clients may wait
+// for the same server.
 func (s *stream) wait(failures int) time.Duration {
 	d := s.retry
 	if d == 0 {
@@ -46,11 +45,11 @@ func (s *stream) wait(failures int) time.Duration {
 	return max(d, reconnects.Pause(failures))
 }
 
-// get opens a stream by GET. It continues after the event s.last, if there is one.
+// get opens a stream by GET. If s.last is set, the stream continues after that event.
 func (s *stream) get(ctx context.Context) (*httplink.Response, error) {
 	var p jsonrpc.Passage
 	if s.trail != nil {
-		p = s.trail.Sent(jsonrpc.ServerWire, nil) // a request without a message
+		p = s.trail.Sent(jsonrpc.ServerWire, nil) // a GET request contains no message
 	}
 	h := s.c.link.NewHeader(4)
 	h["Accept"] = eventsOnly
@@ -70,7 +69,7 @@ func (s *stream) get(ctx context.Context) (*httplink.Response, error) {
 }
 
 // resume continues the broken stream of a request (2025-11-25 §Transports, "Resumability and
-// Redelivery"). failures is the number of previous continuations in a row without an event.
+// Redelivery"). failures is the number of previous connections in a row without an event.
 func (s *stream) resume(ctx context.Context, failures int) (*httplink.Response, error) {
 	var last error
 	for range maxTries {
@@ -103,7 +102,8 @@ func overloaded(r *httplink.Response) bool {
 	return r.StatusCode == http.StatusTooManyRequests || r.StatusCode >= 500 && r.StatusCode != http.StatusNotImplemented
 }
 
-// refused returns the error for a refusal, and stores the refusal's Retry-After.
+// refused returns the error for a response that refuses the request. It stores the delay from the
+// Retry-After header in s.retry, within limits.
 func (s *stream) refused(resp *httplink.Response) *transport.StatusError {
 	e := resp.Refused()
 	if e.RetryAfter > 0 {
@@ -112,13 +112,13 @@ func (s *stream) refused(resp *httplink.Response) *transport.StatusError {
 	return e
 }
 
-// Listen keeps the standing stream open, which only revisions with sessions have (2025-11-25
-// §Transports, "Listening for Messages from the Server"). It passes the messages of the stream to
-// the Inbox until ctx ends, and then returns the cause. When the stream ends, Listen reconnects,
+// Listen keeps the event stream for GET open, which exists only in revisions with sessions
+// (2025-11-25 §Transports, "Listening for Messages from the Server"). It passes the messages of the
+// stream to in until ctx ends, and then returns the cause. When the stream ends, Listen reconnects,
 // and continues after the last event that had an id.
 //
-// It returns ErrNoListen if the server does not have such a stream, ErrSessionLost if the server has
-// lost the session, and a *transport.StatusError if the server requires other credentials.
+// It returns ErrNoListen if the server does not offer the stream, ErrSessionLost if the server has
+// lost the session, and a *transport.StatusError if the status is 401 or 403.
 func (c *Client) Listen(ctx context.Context, rules *transport.Rules, in transport.Inbox) error {
 	if rules == nil {
 		rules = &anyRules
@@ -142,7 +142,7 @@ func (c *Client) Listen(ctx context.Context, rules *transport.Rules, in transpor
 			resp.Close()
 			c.interrupted()
 			if errors.Is(err, eventstream.ErrTooLarge) {
-				s.last = "" // do not resume before this event, or the server would send it again
+				s.last = "" // if the stream resumed before this event, the server would send the event again
 				c.log.Warn("discarded an SSE event for notifications that is larger than the size limit")
 			}
 			failures++
@@ -158,7 +158,8 @@ func (c *Client) Listen(ctx context.Context, rules *transport.Rules, in transpor
 			resp.Discard()
 			return ErrSessionLost
 		case resp.StatusCode == http.StatusBadRequest && s.last != "":
-			// The server no longer knows the event, so messages that were missed are lost.
+			// The server no longer knows the event s.last. So Listen opens a new stream, and missed
+			// messages are lost.
 			resp.Discard()
 			s.last = ""
 			failures++

@@ -26,28 +26,29 @@ type Options struct {
 	// Principal returns the sender of a request. If it returns an error, the request is refused
 	// with 401, or with the status of an *httpdoor.Denied. Nil means no authentication.
 	Principal func(*http.Request) (*identity.Principal, error)
-	// AllowInitialize reports whether a client may open another session. If not, retryAfter
-	// says when to retry. AllowInitialize may wait a short time. If it is nil, all sessions are
-	// allowed.
+	// AllowInitialize reports whether a client may open another session. If not, the client may
+	// retry after retryAfter. AllowInitialize may block for a short time. If it is nil, all
+	// sessions are allowed.
 	AllowInitialize func(context.Context, transport.Newcomer) (retryAfter time.Duration, ok bool)
-	// RefuseBare answers 400 to a legacy request outside a session. If it is false, such requests
-	// are accepted. They share one conversation for each principal, address and revision.
+	// If RefuseBare is true, a legacy request outside a session is refused with 400. If it is
+	// false, such requests are accepted. They share one conversation for each principal, address
+	// and revision.
 	RefuseBare bool
 
-	// Places tells in which process a session exists. A session of another process counts as not
-	// found. Nil means transport.Alone.
+	// Places reports in which process a session exists. A session of another process is treated as
+	// not found. Nil means transport.Alone.
 	Places transport.Places
 
 	MaxBody     int64                // maximum bytes of a POST; 4 MiB
 	BodyIdle    time.Duration        // see httpdoor.BodyLimits; 30 s
 	MaxSessions int                  // maximum number of sessions; transport.Quota divides them between clients; 10,000
-	SessionIdle time.Duration        // maximum time without a request or stream; 30 min
+	SessionIdle time.Duration        // maximum time that a session has no request and no stream; 30 min
 	SessionMax  time.Duration        // maximum lifetime of a session; 24 h
 	Replay      time.Duration        // how long events are kept for resumption; 2 min
 	LateStream  time.Duration        // delay before a response becomes a stream with keep-alives; 10 s, at most 20 s
 	Stream      httpdoor.StreamRules // NewServer sets Slow
 
-	Budget *transport.Budget // memory of all messages; nil means no limit
+	Budget *transport.Budget // limits the memory of all messages; nil means no limit
 
 	Log *slog.Logger // nil means no log
 }
@@ -129,20 +130,20 @@ func (s *Server) peer(r *http.Request, who *identity.Principal) transport.Peer {
 	return transport.Peer{Transport: "http", Who: who, Remote: httpdoor.Remote(r), Endpoint: s.opts.Endpoint}
 }
 
-// refuse answers with an error and counts it.
+// refuse answers with an error and counts the refusal.
 func (s *Server) refuse(w http.ResponseWriter, status int, id jsonrpc.ID, code int64, why string) {
 	s.counts.refused.Add(1)
 	httpdoor.Refuse(w, status, id, &jsonrpc.Error{Code: code, Message: why})
 }
 
-// headers contains the headers that identify the session of a request.
+// headers contains the headers that determine the revision and the session of a request.
 type headers struct {
 	version string // MCP-Protocol-Version, "" if absent
 	session string // Mcp-Session-Id, "" if absent
 }
 
-// readHeaders reads the headers of a request. If one of them appears twice, readHeaders answers
-// the request and ok is false, because a proxy may have used the other value.
+// readHeaders reads the headers of a request. If a header appears twice, a proxy may have used the
+// other value. So readHeaders refuses the request, and ok is false.
 func (s *Server) readHeaders(w http.ResponseWriter, r *http.Request) (h headers, ok bool) {
 	var twice bool
 	if h.version, twice = only(r.Header[mcp.HeaderVersion]); !twice {
@@ -162,7 +163,7 @@ func only(values []string) (v string, twice bool) {
 }
 
 // Run ends expired sessions until ctx ends, and returns the error of ctx. If Run is not called,
-// sessions stay until MaxSessions is reached.
+// expired sessions end only when MaxSessions is reached.
 func (s *Server) Run(ctx context.Context) error {
 	every := max(min(s.opts.SessionIdle/4, s.opts.Replay/4, 15*time.Second), 10*time.Millisecond)
 	tick := time.NewTicker(every)
@@ -178,8 +179,8 @@ func (s *Server) Run(ctx context.Context) error {
 	}
 }
 
-// Drain ends the GET streams, which do not end by themselves. It refuses new sessions and
-// streams. Requests continue. Drain does not wait.
+// Drain ends the GET streams, which do not end by themselves. It refuses new sessions and streams.
+// Running requests continue. Drain does not wait.
 func (s *Server) Drain() {
 	s.draining.Store(true)
 	for _, ses := range s.table.all() {
@@ -194,14 +195,14 @@ var errClosed = errors.New("the endpoint was removed, or Dragoman is stopping")
 // drainTimeout is the time that clients get to read the last messages after the server was closed.
 const drainTimeout = 2 * time.Second
 
-// Close ends all conversations and waits until every request has returned. A modern request
-// ends with its connection, so cancel the HTTP server's base context or close that server
-// first. Close may be called more than once.
+// Close ends all conversations and waits until every request has returned. Because a modern request
+// ends with its connection, the caller must first cancel the base context of the HTTP server, or
+// close the HTTP server. Close may be called more than once.
 func (s *Server) Close() error { return s.CloseWith(errClosed) }
 
-// CloseWith does the same as Close. Running requests end with the cause. If the cause is
-// mcp.ErrShutdown, the base context of the HTTP server must end with the same cause, so that
-// the responses are written to their end.
+// CloseWith does the same as Close, but running requests end with cause. If cause is
+// mcp.ErrShutdown, the base context of the HTTP server must end with the same cause, so that the
+// responses are written to their end.
 func (s *Server) CloseWith(cause error) error {
 	s.draining.Store(true)
 	convs := s.flights.close()

@@ -19,7 +19,7 @@ import (
 const maxConcurrent = 8
 
 // batch serves an array of messages. Only one revision has batches (2025-03-26 §Base Protocol,
-// "Batching"). In all other revisions, no message of the array is executed.
+// "Batching"). In all other revisions, batch refuses the whole array.
 func (s *Server) batch(w http.ResponseWriter, r *http.Request, who *identity.Principal, h headers, body []byte) {
 	rev := mcp.Assumed
 	if h.version != "" {
@@ -83,7 +83,7 @@ func (s *Server) batch(w http.ResponseWriter, r *http.Request, who *identity.Pri
 }
 
 // runBatch passes the messages to the conversation in order. Requests run concurrently. Their
-// answers are sent in one array or, if other messages were sent before, as events.
+// answers are sent in one array, or as events if the response has become a stream.
 func (s *Server) runBatch(w http.ResponseWriter, r *http.Request, ses *session, h headers, items []jsonrpc.Item, requests int) {
 	all := &response{server: s, w: w, r: r, id: "null", session: ses}
 	all.conv, all.response = ses.conv, all
@@ -163,7 +163,8 @@ func (b *batch) run(s *Server, serve func(transport.Responder), id jsonrpc.ID) {
 	serve(one)
 }
 
-// add adds an answer. If the response is already a stream, add sends the answer at once.
+// add keeps an answer for the array. If the response is already a stream, add sends the answer at
+// once.
 func (b *batch) add(answer []byte) {
 	b.all.mu.Lock()
 	streams := b.all.state == streaming
@@ -177,8 +178,7 @@ func (b *batch) add(answer []byte) {
 	b.answers = append(b.answers, bytes.Clone(answer))
 }
 
-// finish sends the remaining answers, as events if the response is a stream, and otherwise as
-// an array.
+// finish sends the remaining answers: as events if the response is a stream, otherwise as an array.
 func (b *batch) finish() {
 	b.all.mu.Lock()
 	streams := b.all.state == streaming

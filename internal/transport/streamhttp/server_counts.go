@@ -19,7 +19,7 @@ type Counts struct {
 	OneWay         int64 // notifications and responses
 	Refused        int64 // requests that the Server itself answered with 4xx; the Guard counts its own refusals
 	Denied         int64 // requests that failed authentication
-	Limited        int64 // sessions refused with 429 or 503
+	Limited        int64 // requests refused with 429 or 503
 	SessionsOpened int64
 	SessionsEnded  int64 // sessions that ended for any reason
 	Expired        int64 // how many of SessionsEnded ended because they were too old or idle
@@ -30,7 +30,7 @@ type Counts struct {
 	Dropped        int64 // notifications outside sessions
 	Panics         int64
 
-	Sessions int // the current number of sessions, including adopted clients
+	Sessions int // the current number of sessions, including those for clients that do not open sessions
 	InFlight int // the current number of requests, including GET streams
 }
 

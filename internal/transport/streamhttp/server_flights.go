@@ -7,24 +7,24 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/transport"
 )
 
-// flights contains the requests and GET streams that are in progress, so that Close can end
-// them and wait for them. Each shard has its own lock, which is held only while a list is
-// changed.
+// flights contains the requests and GET streams that are in progress, so that Close can end them
+// and wait for them. Each shard has its own lock, which is held only for short operations on its
+// list.
 type flights struct {
 	shards [8]shard
 }
 
 type shard struct {
 	mu     sync.Mutex
-	idle   sync.Cond // signals that the number n is 0
+	idle   sync.Cond // signals that n is 0
 	head   flight    // head of a circular list
 	n      int
 	closed bool
 	_      [64]byte // padding, so that the shards are in different cache lines
 }
 
-// flight is one request or stream that is in progress. It belongs to its response and must not
-// be copied.
+// flight is one request or GET stream that is in progress. It is an element of its shard's list,
+// and must not be copied.
 type flight struct {
 	prev, next *flight
 	shard      *shard
@@ -66,7 +66,7 @@ func (x *flight) remove() {
 	l.mu.Unlock()
 }
 
-// close refuses new flights, and returns the conversations of the current flights.
+// close makes later calls of add fail, and returns the conversations of the current flights.
 func (f *flights) close() (convs []transport.Conversation) {
 	for i := range f.shards {
 		l := &f.shards[i]

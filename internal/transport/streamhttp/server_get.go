@@ -10,9 +10,9 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/transport/httpdoor"
 )
 
-// sessionOf returns the acquired session of a GET or DELETE. If the session does not exist, it
-// answers the request. Modern clients do not send GET or DELETE (2026-07-28 §Streamable HTTP,
-// "Earlier Streamable HTTP Revisions").
+// sessionOf returns the acquired session of a GET or DELETE. If there is no such session, sessionOf
+// refuses the request and returns nil. It also refuses modern clients, which do not use GET or
+// DELETE (2026-07-28 §Streamable HTTP, "Earlier Streamable HTTP Revisions").
 func (s *Server) sessionOf(w http.ResponseWriter, r *http.Request, who *identity.Principal) *session {
 	h, ok := s.readHeaders(w, r)
 	if !ok {
@@ -47,7 +47,7 @@ func (s *Server) get(w http.ResponseWriter, r *http.Request, who *identity.Princ
 	} else {
 		var ok bool
 		if stream, seen, ok = ses.find(last); !ok || twice {
-			// Do not answer 404, because that would end the session for the client.
+			// Do not answer 404, because a 404 would end the session for the client.
 			s.refuse(w, http.StatusBadRequest, "", jsonrpc.CodeInvalidRequest, "the stream of this Last-Event-ID cannot be resumed; open a new stream")
 			return
 		}

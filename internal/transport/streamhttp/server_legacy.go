@@ -35,7 +35,7 @@ func (s *Server) legacy(w http.ResponseWriter, r *http.Request, who *identity.Pr
 	case opens:
 		s.initialize(w, r, who, in)
 	case m.Kind == jsonrpc.Notification:
-		// The notification belongs to a session, but the request does not name one.
+		// The notification belongs to a session, but the request does not name a session.
 		s.counts.dropped.Add(1)
 		w.WriteHeader(http.StatusAccepted)
 	case s.opts.RefuseBare:
@@ -63,8 +63,8 @@ func (s *Server) inSession(w http.ResponseWriter, r *http.Request, ses *session,
 	s.serve(ses.requestContext(r), res, in)
 }
 
-// requestContext returns the context of a legacy request. It ends with the session instead of
-// the connection, because in these revisions a disconnect is not a cancellation (2025-11-25
+// requestContext returns the context of a legacy request. The context ends with the session and not
+// with the connection, because in legacy revisions a disconnect is not a cancellation (2025-11-25
 // §Transports, "Sending Messages to the Server" 6). The context has the values of the request's
 // context.
 func (ses *session) requestContext(r *http.Request) context.Context {
@@ -85,7 +85,8 @@ func (c sessionContext) Value(key any) any {
 
 var errNoSession = errors.New("initialize failed")
 
-// initialize opens a session. The response contains the session id if the answer is a result.
+// initialize opens a session. The response contains the session id if initialize succeeds, or if
+// the response becomes a stream before the answer.
 func (s *Server) initialize(w http.ResponseWriter, r *http.Request, who *identity.Principal, in transport.Incoming) {
 	peer := s.peer(r, who)
 	party, ok := s.admit(w, r, in.Msg.ID, httpdoor.NewcomerOf(r, who.SeatKey(), clientName(in.Msg)))
@@ -104,12 +105,13 @@ func (s *Server) initialize(w http.ResponseWriter, r *http.Request, who *identit
 	res := &response{server: s, w: w, r: r, id: in.Msg.ID, session: ses, init: initPending}
 	res.conv = ses.conv
 	defer s.finishInit(res)
-	// The client has no session yet, so it could not resume the stream.
+	// Use the context of r: the client does not have the session id yet, so it could not resume a
+	// broken stream.
 	s.serve(r.Context(), res, in)
 }
 
-// admit reserves a place for the session of a new client, and returns the client's party. If ok
-// is false, admit has answered the request.
+// admit reserves a place for the session of a new client, and returns the client's party. If ok is
+// false, admit has refused the request.
 func (s *Server) admit(w http.ResponseWriter, r *http.Request, id jsonrpc.ID, who transport.Newcomer) (party string, ok bool) {
 	if s.draining.Load() {
 		s.limited(w, http.StatusServiceUnavailable, id, "shutdown", "Dragoman is stopping", 5*time.Second)
@@ -137,8 +139,7 @@ func clientName(m *jsonrpc.Message) string {
 	return name + " " + version
 }
 
-// finishInit ends the session if initialize failed, and releases the session if initialize
-// succeeded.
+// finishInit releases the session. If initialize has failed, finishInit also ends the session.
 func (s *Server) finishInit(res *response) {
 	ses := res.session
 	defer s.leave(ses)
@@ -156,7 +157,7 @@ func (s *Server) finishInit(res *response) {
 	}
 }
 
-// publish adds a new session to the table and sends its id with the response.
+// publish adds a new session to the table and sets the session id in the header of the response.
 func (s *Server) publish(res *response) {
 	s.table.put(res.session)
 	s.counts.opened.Add(1)
@@ -175,8 +176,8 @@ func negotiated(answer []byte) mcp.Revision {
 	return rev
 }
 
-// adopt returns the acquired conversation of a client that does not open sessions. If ok is
-// false, adopt has answered the request.
+// adopt returns the acquired session of a client that does not open sessions. It creates the
+// session if necessary. If ok is false, adopt has refused the request.
 func (s *Server) adopt(w http.ResponseWriter, r *http.Request, who *identity.Principal, id jsonrpc.ID, rev mcp.Revision) (ses *session, ok bool) {
 	peer := s.peer(r, who)
 	key := bareKey{who.SeatKey(), peer.Remote, rev}

@@ -13,9 +13,8 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/transport/httpdoor"
 )
 
-// modern serves an independent message with its own conversation, which ends with the response.
-// If the client disconnects, the message is cancelled (2026-07-28 §Streamable HTTP,
-// "Cancellation").
+// modern serves an independent message with its own conversation, which ends with the response. If
+// the client disconnects, the request is cancelled (2026-07-28 §Streamable HTTP, "Cancellation").
 func (s *Server) modern(w http.ResponseWriter, r *http.Request, who *identity.Principal, h headers, m *jsonrpc.Message, o mcp.Opening) {
 	in := transport.Incoming{Msg: m, Version: h.version, HTTP: true, Opening: o, Request: requestOf(r)}
 	if m.Kind == jsonrpc.Notification {
@@ -42,8 +41,8 @@ func (s *Server) modern(w http.ResponseWriter, r *http.Request, who *identity.Pr
 	s.serve(r.Context(), res, in)
 }
 
-// checkMirrors compares the mirrored headers with the body (2026-07-28 §Streamable HTTP,
-// "Server Validation"). net/http ignores the case of header names. The case of values matters.
+// checkMirrors compares the mirrored headers with the body (2026-07-28 §Streamable HTTP, "Server
+// Validation"). net/http ignores the case of header names, but the case of values matters.
 func checkMirrors(h http.Header, m *jsonrpc.Message) *jsonrpc.Error {
 	method := h[mcp.HeaderMethod]
 	switch {
@@ -54,7 +53,7 @@ func checkMirrors(h http.Header, m *jsonrpc.Message) *jsonrpc.Error {
 	}
 	known := mcp.LookupMethod(m.Method)
 	if known == nil || known.NameKey == "" || !known.In(mcp.Latest) {
-		return nil // a method of the other era is refused later
+		return nil // Mcp-Name is not required for this method, or the method is refused later
 	}
 	name := h[mcp.HeaderName]
 	at := m.Param(known.NameKey)
@@ -80,7 +79,7 @@ func mismatch(m *jsonrpc.Message, why string) *jsonrpc.Error {
 	return &jsonrpc.Error{Code: mcp.CodeHeaderMismatch, Message: why, ID: m.ID}
 }
 
-// plain reports whether a value is the same in a header and in JSON.
+// plain reports whether a value has the same bytes in a header and in a JSON string.
 func plain(v string) bool {
 	for i := range len(v) {
 		if c := v[i]; c < ' ' || c > '~' || c == '\\' || c == '"' {

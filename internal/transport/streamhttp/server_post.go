@@ -53,16 +53,16 @@ func (s *Server) post(w http.ResponseWriter, r *http.Request, who *identity.Prin
 		s.reportRefused(r, who, m.Method, m, bad)
 		httpdoor.Refuse(w, http.StatusBadRequest, bad.ID, bad)
 	case o.Revision.Modern():
-		// The session header of earlier revisions must be ignored and never returned
-		// (2026-07-28 §Streamable HTTP, "Earlier Streamable HTTP Revisions").
+		// In modern requests, the session header of earlier revisions must be ignored. Responses
+		// must never contain it (2026-07-28 §Streamable HTTP, "Earlier Streamable HTTP Revisions").
 		s.modern(w, r, who, h, m, o)
 	default:
 		s.legacy(w, r, who, h, m, o)
 	}
 }
 
-// refuseScan answers an invalid message. If its id cannot be read, the answer has a null id in the
-// revisions that require it. In the other revisions, the answer has no id.
+// refuseScan answers an invalid message with an error. If the id of the message is unknown, some
+// revisions require a null id in the error. In the other revisions, the error has no id.
 func (s *Server) refuseScan(w http.ResponseWriter, r *http.Request, h headers, who *identity.Principal, err error) {
 	var e *jsonrpc.Error
 	if !errors.As(err, &e) {
@@ -74,16 +74,16 @@ func (s *Server) refuseScan(w http.ResponseWriter, r *http.Request, h headers, w
 	httpdoor.Refuse(w, http.StatusBadRequest, s.orNull(e.ID, h, who), e)
 }
 
-// reportRefused reports a request that the server refuses with bad, if it is a handshake. m may
-// be nil.
+// reportRefused reports to the Acceptor that the request was refused with bad. It ignores methods
+// other than initialize and server/discover. m may be nil.
 func (s *Server) reportRefused(r *http.Request, who *identity.Principal, method string, m *jsonrpc.Message, bad *jsonrpc.Error) {
 	if method == mcp.MethodInitialize || method == mcp.MethodDiscover {
 		transport.ReportRefused(s.opts.Acceptor, transport.RefusedOpening{Peer: s.peer(r, who), Method: method, Msg: m, Err: bad})
 	}
 }
 
-// refuseAnswer passes an invalid answer of a client to its session, because a server request is
-// waiting for it.
+// refuseAnswer passes err to the session if err is a *transport.BadAnswer. The server request that
+// waits for the answer then fails.
 func (s *Server) refuseAnswer(h headers, who *identity.Principal, err error) {
 	if _, bad := err.(*transport.BadAnswer); !bad || h.session == "" {
 		return
@@ -128,14 +128,15 @@ func (s *Server) answer(w http.ResponseWriter, r *http.Request, who *identity.Pr
 	s.oneWay(w, r, ses.conv, transport.Incoming{Msg: m, Version: h.version, HTTP: true, Request: requestOf(r)})
 }
 
-// enter returns the acquired session that the headers name. If there is an error, enter answers the
-// request: with 404 for an unknown session, and with 400 for a version that differs from the
-// session's version.
+// enter returns the acquired session that the headers name. If enter returns nil, it has refused
+// the request: with 404 for an unknown session, and with 400 for a version that is unknown or
+// differs from the session's version.
 func (s *Server) enter(w http.ResponseWriter, who *identity.Principal, h headers) *session {
 	ses, err := s.acquire(h.session, who)
 	if err != nil {
-		// 2025-11-25 §Transports, "Session Management" 3. Dragoman does not forward requests to
-		// other processes yet, so a session of another process also counts as not found.
+		// 2025-11-25 §Transports, "Session Management" 3, requires 404. Dragoman does not forward
+		// requests to other processes yet, so a session of another process is also answered with
+		// 404.
 		s.refuse(w, http.StatusNotFound, "", jsonrpc.CodeInvalidRequest, "session not found")
 		return nil
 	}
@@ -143,7 +144,7 @@ func (s *Server) enter(w http.ResponseWriter, who *identity.Principal, h headers
 		return ses
 	}
 	// The header must be valid (2025-11-25 §Transports, "Protocol Version Header") and should be
-	// the negotiated version. Dragoman requires the negotiated version, because proxies also read
+	// the negotiated version. Dragoman requires the negotiated version, because proxies may rely on
 	// the header. After a refusal, the session continues.
 	named, known := mcp.ParseRevision(h.version)
 	switch rev := ses.revision(); {
@@ -199,7 +200,8 @@ func (s *Server) tell(ctx context.Context, conv transport.Conversation, in trans
 	return conv.OneWay(ctx, in)
 }
 
-// panicked records a bug. The text of a panic may contain anything, so it is only logged.
+// panicked records a bug. The text of a panic may contain anything, so it is logged and not sent to
+// the client.
 func (s *Server) panicked(p any) {
 	s.counts.panics.Add(1)
 	httpdoor.LogPanic(s.log, s.opts.Endpoint, p)

@@ -14,11 +14,12 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/transport/httpdoor"
 )
 
-// response is the response to one POST. It is JSON if no message comes before the answer and
-// the answer comes soon. Otherwise it is an event stream. It implements transport.Responder.
+// response is the response to one POST. It is JSON if the answer comes soon and no other message
+// comes before the answer. Otherwise it is an event stream. response implements
+// transport.Responder.
 //
-// Until the response becomes a stream, it belongs to the goroutine of its handler. After that
-// it belongs to the goroutine that writes the stream, and the handler waits for that goroutine.
+// Until the response becomes a stream, only the goroutine of the handler uses w. After that, only
+// the goroutine that writes the stream uses w, and the handler waits for that goroutine.
 type response struct {
 	flight
 
@@ -37,8 +38,8 @@ type response struct {
 	mu     sync.Mutex // guards the fields below; it is not held during writes
 	state  state
 	stream *httpdoor.Stream
-	header http.Header // header of the stream, which nobody modifies any more
-	status int         // status of the JSON response, after it was written
+	header http.Header // header of the stream; not modified after it is set
+	status int         // status of the JSON response, 0 before it is written; not guarded by mu
 	number uint32      // number of the stream in its session; 0 if clients cannot resume the stream
 }
 
@@ -56,7 +57,7 @@ type initState uint8
 const (
 	initNone initState = iota // not an initialize request
 	initPending
-	idSent // the session id was sent before the answer
+	idSent // the session id is in the response header, but initialize has not succeeded yet
 	initSucceeded
 )
 
@@ -111,7 +112,8 @@ func (res *response) undone() bool {
 	return res.state != finished
 }
 
-// abandon ends a response without an answer, because its client has disconnected.
+// abandon ends the response if the client has disconnected before the answer. It has no effect if
+// the response has ended.
 func (res *response) abandon() {
 	res.mu.Lock()
 	defer res.mu.Unlock()
@@ -121,7 +123,7 @@ func (res *response) abandon() {
 	res.state = finished
 }
 
-// cut ends the stream of the response, if there is one, without sending the rest.
+// cut ends the stream of the response, if there is one, without sending queued messages.
 func (res *response) cut() {
 	res.mu.Lock()
 	stream := res.stream
@@ -161,7 +163,8 @@ func (res *response) beginLocked() {
 	c := res.stream.Attach(res.w, res.r)
 	res.header = res.w.Header()
 	if rev.Can(mcp.PrimingEvent) {
-		// 2025-11-25 §Transports, "Sending Messages to the Server" 6.
+		// 2025-11-25 §Transports, "Sending Messages to the Server" 6: the first event should
+		// contain only an id, so that the client can reconnect.
 		res.stream.Prime(httpdoor.Retry)
 	}
 	ctx := res.r.Context()
@@ -221,7 +224,7 @@ func (res *response) finish(b []byte, code int64) error {
 	if res.modern {
 		status = statusOf(code)
 		if res.retry > 0 {
-			// RFC 6585, section 4.
+			// RFC 6585, section 4, defines this status.
 			status = http.StatusTooManyRequests
 			httpdoor.SetRetryAfter(res.w, res.retry)
 			res.server.counts.limited.Add(1)
@@ -236,14 +239,15 @@ func (res *response) Head() jsonrpc.Head {
 	if res.status != 0 {
 		return jsonrpc.NewHead("", "", res.status, res.w.Header(), responseFields...)
 	}
-	// The response is an event stream. The goroutine that writes it uses res.w.
+	// The response is an event stream, and another goroutine writes the stream to res.w. So use
+	// res.header.
 	res.mu.Lock()
 	header := res.header
 	res.mu.Unlock()
 	return jsonrpc.NewHead("", "", http.StatusOK, header, responseFields...)
 }
 
-// responseFields are the reasons for the fields of a response.
+// responseFields gives the reasons for the header fields that Dragoman writes into a response.
 var responseFields = []jsonrpc.HeadEdit{
 	{Why: mcp.WhyConnection},
 	{Why: mcp.WhySession, Name: mcp.HeaderSession},
@@ -268,7 +272,7 @@ func (res *response) finishStream(b []byte, code int64) error {
 	return err
 }
 
-// markInitialized records that initialize has succeeded.
+// markInitialized records that initialize has succeeded, and which revision was negotiated.
 func (res *response) markInitialized(answer []byte) {
 	res.session.rev.Store(uint32(negotiated(answer)))
 	res.init = initSucceeded
@@ -276,9 +280,9 @@ func (res *response) markInitialized(answer []byte) {
 
 var eventType = []string{"text/event-stream"}
 
-// statusOf returns the HTTP status of a modern answer for its error code. The code of a result is 0
-// (2026-07-28 §Streamable HTTP, "Protocol Version Header", "Server Validation"; §Base, "Error
-// Codes"). For errors without their own status, it returns the same status as for a result.
+// statusOf returns the HTTP status of a modern answer with an error code (2026-07-28 §Streamable
+// HTTP, "Protocol Version Header", "Server Validation"; §Base, "Error Codes"). The code of a result
+// is 0. An error for which the specification requires no status gets the status of a result.
 func statusOf(code int64) int {
 	switch code {
 	case jsonrpc.CodeMethodNotFound:
@@ -289,12 +293,12 @@ func statusOf(code int64) int {
 	return http.StatusOK
 }
 
-// smallBody is the number of bytes that net/http buffers until the handler returns. For such a
+// smallBody is the number of bytes that net/http buffers until the handler returns. For a smaller
 // body, net/http sets Content-Length itself.
 const smallBody = 2048
 
-// largeBody is the number of bytes that are written without special care for slow readers,
-// because the server's own write timeout is enough.
+// largeBody is the maximum size of a body that is written with one plain Write. For such a body,
+// the write timeout of the HTTP server is a sufficient limit for slow readers.
 const largeBody = 64 << 10
 
 func writeJSON(w http.ResponseWriter, r *http.Request, status int, b []byte, stall time.Duration) error {

@@ -24,13 +24,13 @@ var (
 	errDeleted = errors.New("the client has ended the session")
 )
 
-// table contains a server's sessions. It does not hold a lock while a session is opened or ended.
+// table contains a server's sessions. Its lock is not held while a session is opened or ended.
 type table struct {
 	mu       sync.RWMutex
 	byID     map[string]*session
 	bare     map[bareKey]*session
 	reserved int             // number of sessions that are being opened
-	quota    transport.Quota // places of sessions and of reservations
+	quota    transport.Quota // counts the sessions and reservations of each party
 }
 
 func (t *table) init() {
@@ -44,8 +44,8 @@ func (t *table) len() int {
 	return len(t.byID) + len(t.bare)
 }
 
-// acquire returns the session with an id and seat, or nil if there is none. The session counts
-// as in use until it is released.
+// acquire returns the session with the given id if it has the seat of who, and nil otherwise. The
+// session is in use until release is called.
 func (t *table) acquire(id string, who *identity.Principal) *session {
 	t.mu.RLock()
 	defer t.mu.RUnlock()
@@ -151,11 +151,12 @@ func (t *table) unreserve(party string) {
 	t.mu.Unlock()
 }
 
-// reserve takes a place for a new session of a party.
+// reserve takes a place for a new session of a party. It returns false if there is no free place
+// for the party.
 func (t *table) reserve(party string, most int) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	// A party without a session may take any free place, even if Room refuses.
+	// A party without a session may take any free place.
 	if own, all := t.quota.Taken(party); !t.quota.Room(party, most) && (own > 0 || all >= most) {
 		return false
 	}
@@ -164,10 +165,10 @@ func (t *table) reserve(party string, most int) bool {
 	return true
 }
 
-// evict removes an idle session to make room for a session of a party, and returns it. If the
-// party has sessions, evict removes one of them, so that a party with many sessions does not
-// displace other parties. Otherwise evict may remove any session. It chooses the session that has
-// been idle for the longest time. If that session has not been idle for long enough, evict returns nil.
+// evict removes an idle session to make room for a session of a party, and returns it. If the party
+// has sessions, evict removes one of them, so that a party with many sessions does not displace
+// other parties. Otherwise evict may remove any session. Of the sessions that have been idle for
+// long enough, it removes the one with the longest idle time. If there is none, evict returns nil.
 func (t *table) evict(party string, now time.Duration) *session {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -220,8 +221,9 @@ func (t *table) overdue(idle, aged time.Duration) (out []*session) {
 
 var errNotFound = errors.New("session not found")
 
-// acquire returns the session with an id and seat. The session counts as in use until it is
-// released. The error is a *transport.Elsewhere if the id belongs to another process.
+// acquire returns the session with the given id if it has the seat of who. The session is in use
+// until release is called. The error is a *transport.Elsewhere if the session exists in another
+// process.
 func (s *Server) acquire(id string, who *identity.Principal) (*session, error) {
 	if home := s.opts.Places.Of(id); home != "" {
 		return nil, &transport.Elsewhere{Home: home}
@@ -245,14 +247,15 @@ func (s *Server) sweep() {
 	}
 }
 
-// forget drops, in every session, the events that are too old to be resumed.
+// forget drops the events that are too old to be resumed, in all sessions.
 func (s *Server) forget() {
 	for _, ses := range s.table.all() {
 		ses.forget(s.opts.Replay)
 	}
 }
 
-// reserve takes a place for a new session of a party. It evicts an idle session if necessary.
+// reserve takes a place for a new session of a party. It evicts an idle session if necessary. It
+// returns false if there is no free place.
 func (s *Server) reserve(party string) bool {
 	most := s.opts.MaxSessions
 	if s.table.reserve(party, most) {

@@ -18,13 +18,13 @@ import (
 
 // These constants limit the ended streams that a session keeps for resumption.
 const (
-	maxFinished = 16      // number of streams that have ended
-	keptBytes   = 1 << 20 // the bytes of all these streams together; one stream may exceed the limit
+	maxFinished = 16      // maximum number of ended streams
+	keptBytes   = 1 << 20 // maximum bytes of all ended streams together; the oldest stream that is kept may exceed the limit
 )
 
 // session is a legacy conversation that lasts longer than its requests. It was opened by
-// initialize, or adopted for a client that does not open sessions. It does not own a goroutine. An
-// idle session needs less than 1 KiB.
+// initialize, or adopted for a client that does not open sessions. An idle session has no
+// goroutine, and needs less than 1 KiB.
 type session struct {
 	id    string // the session id; "" for an adopted session
 	seat  string
@@ -34,23 +34,23 @@ type session struct {
 	rules *httpdoor.StreamRules
 
 	rev    atomic.Uint32 // an mcp.Revision; Unknown until initialize was answered
-	born   time.Duration // the time of creation since the server's epoch
-	seen   atomic.Int64  // the time since the server's epoch when a request or stream last started or ended
+	born   time.Duration // the time of creation, relative to the server's epoch
+	seen   atomic.Int64  // when a request or stream last started or ended, relative to the server's epoch
 	active atomic.Int32  // number of requests and streams; 0 means idle
-	used   atomic.Bool   // a request came after initialize
+	used   atomic.Bool   // true if the session was used after initialize
 
-	tag [4]byte // the start of the event ids; random, but not a secret (unlike id)
+	tag [4]byte // start of the event ids, written in hexadecimal; random, but not a secret (unlike id)
 
 	mu       sync.Mutex
 	ended    error            // why the session ended; nil while it is open
-	life     *lifetime        // context of the requests in flight; nil if there are none
+	life     *lifetime        // context of the requests; created on first use, dropped when the session is idle
 	out      *httpdoor.Stream // the stream for messages that do not belong to a request; created on first use
 	last     uint32           // number of the latest stream
 	streams  map[uint32]*httpdoor.Stream
 	finished []uint32 // numbers of the streams that have ended, oldest first
 }
 
-// bareKey identifies a client that has no session.
+// bareKey identifies a client that does not open sessions.
 type bareKey struct {
 	seat, remote string
 	rev          mcp.Revision
@@ -71,8 +71,8 @@ type lifetime struct {
 	cancel context.CancelCauseFunc
 }
 
-// lifetime returns the context of the requests in flight, which ends with the session. For an idle
-// session, lifetime creates the context.
+// lifetime returns the context of the session's requests, and creates the context if necessary. The
+// context ends when the session ends.
 func (ses *session) lifetime() context.Context {
 	ses.mu.Lock()
 	defer ses.mu.Unlock()
@@ -86,7 +86,7 @@ func (ses *session) lifetime() context.Context {
 	return ses.life.ctx
 }
 
-// cancel ends the session's lifetime permanently.
+// cancel marks the session as ended and cancels the context of its requests.
 func (ses *session) cancel(cause error) {
 	ses.mu.Lock()
 	defer ses.mu.Unlock()
@@ -126,8 +126,8 @@ func (ses *session) stream() *httpdoor.Stream {
 	return ses.out
 }
 
-// streamIfAny returns the stream of messages that do not belong to a request. It returns nil if no
-// such message was sent yet.
+// streamIfAny returns the stream of messages that do not belong to a request. It returns nil if the
+// stream was not created yet.
 func (ses *session) streamIfAny() *httpdoor.Stream {
 	ses.mu.Lock()
 	defer ses.mu.Unlock()
@@ -144,7 +144,7 @@ func newSessionID() string {
 
 func (ses *session) revision() mcp.Revision { return mcp.Revision(ses.rev.Load()) }
 
-// Send implements transport.Outbox. For an adopted client it always fails, because such a client
+// Send implements transport.Outbox. For an adopted session, Send always fails, because the client
 // has no stream.
 func (ses *session) Send(b []byte) error {
 	if ses.bare != nil {
@@ -206,7 +206,8 @@ func (ses *session) find(eventID string) (st *httpdoor.Stream, number uint64, ok
 	return st, number, ok
 }
 
-// forget drops events that are too old or too many.
+// forget drops events that are older than age, and the oldest ended streams beyond the limits. If
+// the session is idle, forget also drops the context of its requests.
 func (ses *session) forget(age time.Duration) {
 	if out := ses.streamIfAny(); out != nil {
 		out.Forget(age)
@@ -228,8 +229,8 @@ func (ses *session) forget(age time.Duration) {
 	}
 	ses.mu.Unlock()
 
-	// Keep the newest streams that fit. A stream that is being read continues even if it is removed
-	// from the session.
+	// Keep the newest streams within the limits. A stream that is being read continues even if it
+	// is removed from the session.
 	total, drop := 0, make(map[uint32]bool)
 	for i := len(numbers) - 1; i >= 0; i-- {
 		kept := streams[i].Forget(age)
@@ -256,7 +257,7 @@ func (ses *session) forget(age time.Duration) {
 	}
 }
 
-// cut ends all streams of the session at once, without sending the rest.
+// cut ends all streams of the session at once, without sending queued messages.
 func (ses *session) cut() {
 	ses.mu.Lock()
 	streams := make([]*httpdoor.Stream, 0, len(ses.streams)+1)
@@ -272,8 +273,8 @@ func (ses *session) cut() {
 	}
 }
 
-// end closes a session that is no longer in a table. It cancels the requests in flight. The
-// streams of the session end after they have sent what is queued.
+// end closes a session that is no longer in the table. It cancels the requests in flight. The
+// stream of messages that do not belong to a request ends after its queued messages were sent.
 func (s *Server) end(ses *session, cause error) {
 	s.counts.ended.Add(1)
 	ses.cancel(cause)
