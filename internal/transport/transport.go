@@ -19,25 +19,26 @@ import (
 // the standard streams of a child or of this process, the pair of streams of HTTP+SSE, and a
 // pipe in memory.
 type Pipe interface {
-	// Read waits for the next message. A *jsonrpc.Error reports a frame that was refused, and
-	// reading may continue after it. Any other error is final; io.EOF is the normal end. Only
-	// one goroutine may read.
+	// Read waits for the next message. An error that wraps a *jsonrpc.Error means that a frame was
+	// refused. Read can then be called again. Any other error is final; io.EOF is the normal end.
+	// Only one goroutine at a time may call Read.
 	Read() (*jsonrpc.Message, error)
-	// Write sends one message, without a line end. It blocks while the other end does not accept
-	// the message. Write is safe for concurrent use and does not keep b. If the error wraps
+	// Write sends the message b, which has no line end. Write blocks while the other end does not
+	// accept the message. Write is safe for concurrent use and does not keep b. If the error wraps
 	// ErrNotSent, no byte of b was sent.
 	Write(b []byte) error
 	// Send does the same as Write, but stops waiting when ctx ends, or when quit is closed before
-	// any byte of b was sent. The channel quit may be nil. If no byte of b was sent, the message is
-	// withdrawn, and the error wraps ErrNotSent, and the cause of ctx or ErrStalled. If the message
-	// was partly sent, the pipe itself sends the rest once the other end continues to read.
+	// any byte of b was sent. The channel quit may be nil. If Send stops before any byte of b was
+	// sent, it withdraws the message. The error then wraps ErrNotSent and either the cause of ctx
+	// or ErrStalled. If a part of b was sent, the pipe sends the rest once the other end continues
+	// to read.
 	Send(ctx context.Context, quit <-chan struct{}, b []byte) error
 	// Queue queues a message without waiting for the other end. If the queue is full, the error
 	// wraps ErrFull.
 	Queue(b []byte) error
-	// Stalled returns how long the other end has not read although data is waiting, and
-	// whether the other end has read only a part of a message. It returns 0 if no data is
-	// waiting, and on transports that cannot measure this.
+	// Stalled reports whether the other end has stopped reading. d is how long the other end has
+	// read nothing while data was waiting. midway is true if the other end has read only a part of
+	// a message. d is 0 if no data is waiting, and on transports that cannot measure d.
 	Stalled() (d time.Duration, midway bool)
 	// Close ends both directions and unblocks Read. It may be called more than once.
 	Close() error
@@ -73,22 +74,24 @@ type Peer struct {
 
 // Acceptor creates conversations. Packages above the transports implement it.
 type Acceptor interface {
-	// Accept starts a conversation. The parameter out takes messages that do not belong to a
-	// request. It is nil for a conversation of a single request. Accept does not block.
+	// Accept starts a conversation. The parameter out sends messages that do not belong to a
+	// request. out is nil for a conversation of a single request. Accept does not block.
 	Accept(p Peer, out Outbox) Conversation
 }
 
 // Incoming is one message from a client.
 type Incoming struct {
 	Msg *jsonrpc.Message
-	// Version is the MCP-Protocol-Version header. It is "" if absent or without HTTP.
+	// Version is the MCP-Protocol-Version header. It is "" if the header is absent, and on
+	// transports without HTTP.
 	Version string
 	// Params are the Mcp-Param-* headers as received.
 	Params []HeaderField
-	// HTTP says that mirrored headers are required, if the revision has them.
+	// HTTP is true for Streamable HTTP. The mirrored headers are then required, if the revision has
+	// them.
 	HTTP bool
-	// Opening is the result of mcp.Classify, if the server side has called mcp.Classify and
-	// mcp.CheckModern. If it is zero, the conversation must call both.
+	// Opening is the result of mcp.Classify if the server side has already classified and checked
+	// the message. If Opening is zero, the conversation must call mcp.Classify and mcp.CheckModern.
 	Opening mcp.Opening
 	// Request is the HTTP request that carried the message; its Method is "" if there was no HTTP
 	// request.
@@ -102,7 +105,8 @@ type Request struct {
 	Edits        []jsonrpc.HeadEdit // the fields that are not forwarded; must not be modified
 }
 
-// Head returns the head for a trail. It is zero if there was no HTTP request.
+// Head returns the head of the request for a jsonrpc.Trail. The head is zero if there was no HTTP
+// request.
 func (r *Request) Head() jsonrpc.Head {
 	return jsonrpc.NewHead(r.Method, r.Path, 0, r.Header, r.Edits...)
 }
@@ -116,8 +120,9 @@ type Conversation interface {
 	// OneWay handles a notification or a response. If the error is a *jsonrpc.Error, an HTTP
 	// server side should refuse the message. Nil means that the message was accepted.
 	OneWay(ctx context.Context, in Incoming) error
-	// Close ends the conversation. It is called when the client has disconnected or has
-	// announced its end. It cancels requests in flight and may be called more than once.
+	// Close ends the conversation. The server side calls Close when the conversation is over, for
+	// example because the client has disconnected. Close cancels requests in flight and may be
+	// called more than once.
 	Close(cause error)
 }
 
@@ -125,13 +130,13 @@ type Conversation interface {
 // goroutine announces the request, and another goroutine serves it. Without the announcement, a
 // cancellation directly after the request could be handled first, and would be lost.
 type Expecter interface {
-	// Expect does not block. The returned function serves the request in the same way as Request.
-	// It must be called once.
+	// Expect does not block. The returned function serves the request in the same way as Request,
+	// and must be called once.
 	Expect(ctx context.Context, in Incoming) (serve func(Responder))
 }
 
-// Expect announces a request to a conversation that is an Expecter. The returned function
-// serves the request and must be called once.
+// Expect announces a request to c if c is an Expecter. In any case, the returned function serves
+// the request and must be called once.
 func Expect(ctx context.Context, c Conversation, in Incoming) (serve func(Responder)) {
 	if e, ok := c.(Expecter); ok {
 		return e.Expect(ctx, in)
@@ -142,27 +147,27 @@ func Expect(ctx context.Context, c Conversation, in Incoming) (serve func(Respon
 // Responder sends the messages for one request. Calls must not overlap. A Responder does not keep
 // its arguments.
 type Responder interface {
-	// Event sends a message before the answer. Over HTTP it turns the response into an event
-	// stream.
+	// Event sends a message before the answer. Over HTTP, the first event turns the response into
+	// an event stream.
 	Event(b []byte) error
 	// Finish sends the answer. It must be called exactly once. code is the error code of the
-	// answer, or 0 for a result, and determines the HTTP status. An empty b ends the response
-	// without an answer, because the request was cancelled.
+	// answer, or 0 for a result, and determines the HTTP status. If the request was cancelled, b is
+	// empty, and the response ends without an answer.
 	Finish(b []byte, code int64) error
 }
 
-// Postponer is a Responder whose transport can tell a client that has reached a limit to retry
-// later, with HTTP status 429.
+// Postponer is a Responder that can tell a client at its limit to retry later, with HTTP status
+// 429.
 type Postponer interface {
-	// Postpone is called before Finish. The parameter after is the delay before a retry, which the
-	// answer also contains. Postpone has no effect after an event was sent.
+	// Postpone is called before Finish. The parameter after is the delay before a retry. The answer
+	// contains the same delay. Postpone has no effect after an event was sent.
 	Postpone(after time.Duration)
 }
 
 // Headed is a Responder that sends an HTTP response.
 type Headed interface {
-	// Head returns the head of the response. It is called after Finish, and the header must not be
-	// modified afterwards.
+	// Head returns the head of the response. Callers call Head after Finish. After the call, the
+	// header of the response must not be modified.
 	Head() jsonrpc.Head
 }
 
@@ -178,8 +183,8 @@ type Queuer interface {
 
 // Outbox accepts messages that do not belong to a request. Examples are the GET stream of a
 // session, and stdout. Send is safe for concurrent use, does not keep b and does not wait for the
-// client. If the client has no such stream open, the error is ErrNoStream. If the client's queue is
-// full, the error is ErrFull.
+// client. If the client has no stream for such messages open, the error is ErrNoStream. If the
+// client's queue is full, the error is ErrFull.
 type Outbox interface {
 	Send(b []byte) error
 }
@@ -187,14 +192,14 @@ type Outbox interface {
 // ErrNoStream is the error of an Outbox if its client has no stream open.
 var ErrNoStream = errors.New("the client has no open event stream")
 
-// OwnFields are the edits of a head whose fields all belong to the connection, so that none is
-// forwarded. It must not be modified.
+// OwnFields are the edits of a head of which no field is forwarded, because all fields belong to
+// the connection. OwnFields must not be modified.
 var OwnFields = []jsonrpc.HeadEdit{{Why: mcp.WhyConnection}}
 
-// The following types are for the client side of Streamable HTTP, towards servers.
+// The following types are for the client side of Streamable HTTP, which talks to servers.
 
-// Rules are the differences between revisions over HTTP. The caller fills them in from the
-// feature table of mcp. The zero value means that none of the following applies.
+// Rules describe how a revision works over HTTP. The caller fills them in from the feature table of
+// mcp. The zero value describes a revision without any of these features.
 type Rules struct {
 	Version         string // the value of MCP-Protocol-Version; "" means that the header is not sent
 	Sessions        bool   // Mcp-Session-Id is stored and sent, and DELETE ends the session
@@ -202,7 +207,7 @@ type Rules struct {
 	Resumable       bool   // GET with Last-Event-ID continues a broken stream
 	CloseIsCancel   bool   // closing the response stream cancels the request
 	RequestsOnSSE   bool   // the server may send requests on a response stream
-	ResponsesByPost bool   // the client answers such requests by POST
+	ResponsesByPost bool   // the client answers requests of the server by POST
 }
 
 // Outgoing is one message for a server.
@@ -212,29 +217,29 @@ type Outgoing struct {
 	Method string        // the method; "" for a response
 	Name   string        // the value of Mcp-Name, not yet encoded; "" for none
 	Params []HeaderField // the Mcp-Param-* headers
-	// Forwarded says that Params are those that the client sent.
+	// Forwarded is true if Params are the headers that the client sent.
 	Forwarded bool
 	Header    []HeaderField // additional headers of this message
 	Rules     *Rules
 
-	// Trail records the HTTP exchange of the message that Passage identifies. If it is nil, nothing
-	// is recorded. If Trail is set, Response is set to the head of the HTTP response.
+	// Trail records the HTTP exchange of the message that Passage identifies. If Trail is nil,
+	// nothing is recorded. Otherwise the transport sets Response to the head of the HTTP response.
 	Trail    *jsonrpc.Trail
 	Passage  jsonrpc.Passage
 	Response jsonrpc.Head
 }
 
-// Inbox gets messages of a server that arrive before an answer or outside requests. These are
+// Inbox gets messages from a server that arrive before an answer or outside requests:
 // notifications, requests in legacy revisions, and answers to the requests of other clients, which
-// a faulty server may send. For one stream, only one goroutine at a time calls the Inbox. It must
-// not block for long.
+// a faulty server may send. For one stream, only one goroutine at a time calls the Inbox. The Inbox
+// must not block for long.
 type Inbox func(*jsonrpc.Message)
 
 // StatusError is an HTTP response that is not a success, or a successful response that is not MCP.
 type StatusError struct {
 	Status      int
 	ContentType string
-	Body        []byte        // the first 64 KiB of the body at most
+	Body        []byte        // at most the first 64 KiB of the body
 	RetryAfter  time.Duration // the delay in the header Retry-After; 0 if absent
 	Challenge   string        // the WWW-Authenticate header
 	// Location is the target of a redirect that was not followed. It is absolute and has no
@@ -262,8 +267,8 @@ func (e *StatusError) DescribeFailure(f *failure.Facts) {
 	}
 }
 
-// Excerpt returns the beginning of the body as readable text. It has at most 200 bytes, is on
-// one line, and has no control characters or broken UTF-8.
+// Excerpt returns the beginning of the body as readable text. The excerpt has at most 200 bytes, is
+// on one line, and has no control characters or broken UTF-8.
 func (e *StatusError) Excerpt() string {
 	const most = 200
 	b := e.Body[:min(len(e.Body), most)]
