@@ -12,17 +12,17 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/work"
 )
 
-// An HTTP server can disappear unnoticed, because there is no pipe that ends. So if a server is
-// kept open, Dragoman pings its sessions. It checks an idle session once a minute, and any session
-// soon after a call failed or a stream of the server ended. A session that fails two checks in a
-// row is ended, and the server is opened again in the background. If the operator has set an
-// interval for pings, the pings in ping.go replace the checks of idle sessions.
+// An HTTP server can disappear unnoticed, because no pipe ends when the server exits. So Dragoman
+// pings the sessions of each server that is kept open. It checks an idle session once a minute, and
+// any session soon after a call failed or a stream of the server ended. A session that fails two
+// pings in a row is ended, and the server is opened again in the background. If the operator has
+// set an interval for pings, the pings in ping.go replace the checks of idle sessions.
 
 const (
 	checkEvery   = time.Minute
 	checkTimeout = 10 * time.Second
-	// checkGap is the minimum time between two checks of a session, since servers may end their
-	// streams often. A check that fails is repeated once, after checkAgain.
+	// checkGap is the minimum time between two checks of a session, because servers may end their
+	// streams often. If the ping of a check fails, the check pings once more after checkAgain.
 	checkGap   = 5 * time.Second
 	checkAgain = time.Second
 )
@@ -62,7 +62,8 @@ func (s *session) stopCheck() {
 	}
 }
 
-// checkSoon schedules an early check, because something failed on the session.
+// checkSoon schedules an early check of a session after a failure. It has an effect only if the
+// session has regular checks or pings.
 func (u *Upstream) checkSoon(s *session) {
 	if s.pipe {
 		return
@@ -74,8 +75,8 @@ func (u *Upstream) checkSoon(s *session) {
 	}
 }
 
-// check pings the server. It does not ping while calls run, because running calls show whether the
-// server answers.
+// check pings the server, and ends the session if the server does not answer. It does not ping
+// while calls run, because running calls show whether the server answers.
 func (u *Upstream) check(s *session) {
 	u.mu.Lock()
 	s.checked = time.Now()
@@ -119,8 +120,7 @@ func (u *Upstream) others(s *session) (all []*session) {
 }
 
 // pingFails pings the server. It returns nil if the server answers, and otherwise the reason why
-// the session cannot be used. Any answer counts, even the error that the client sent too many
-// requests.
+// the session cannot be used. Any answer is enough, even HTTP status 429.
 func (u *Upstream) pingFails(s *session) error {
 	err := u.pingWithin(s, checkTimeout)
 	if statusOf(err) == http.StatusTooManyRequests {
@@ -140,7 +140,7 @@ func (u *Upstream) pingWithin(s *session, limit time.Duration) error {
 	return err
 }
 
-// statusOf returns the HTTP status in an error, or 0 if there is none.
+// statusOf returns the HTTP status in an error, or 0 if err contains no HTTP status.
 func statusOf(err error) int {
 	var status *transport.StatusError
 	if errors.As(err, &status) {

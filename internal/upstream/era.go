@@ -14,12 +14,14 @@ import (
 // A deployment can replace a server with a server of the other era. The errors of the new server
 // look like errors that the old server might send: a legacy server may use the codes from -32000 to
 // -32099 for any purpose, and a modern server may answer 400 for its own reasons. So such an error
-// is only a hint. To find out, Dragoman opens a second session. If the second session has the other
-// era, the old sessions are taken out of service, but their running calls continue.
+// is only a hint that the server was replaced. To be sure, Dragoman opens a second session. If the
+// second session has the other era, the old sessions are taken out of service, but their running
+// calls continue.
 
 // eraCheckPause is the first pause after an era check that finds no change. The pause doubles up to
-// maxEraCheckPause. So a server that answers every call with such an error is not checked at every
-// call. A real change is detected after this pause at the latest.
+// maxEraCheckPause. Without the pause, a server that answers every call with a suspicious error
+// would be checked at every call. A real change is detected by the first such error after the
+// pause.
 const (
 	eraCheckPause    = 30 * time.Second
 	maxEraCheckPause = 10 * time.Minute
@@ -27,7 +29,7 @@ const (
 
 var errEraChanged = errors.New("the server now has a protocol revision of the other era")
 
-// eraCheck is one check of the era. Several calls may wait for it.
+// eraCheck is one check of the era. Several calls may wait for the same check.
 type eraCheck struct {
 	done    chan struct{} // closed when changed is set
 	changed bool
@@ -39,26 +41,27 @@ func maybeOtherEra(s *session, r *mcp.Reply, err error) bool {
 	modern := s.server.Revision().Modern()
 	switch {
 	case err != nil:
-		// 2026-07-28 §Streamable HTTP, "Backward Compatibility": a 4xx without a modern
-		// error comes from a legacy server. A lost session is not a hint.
+		// 2026-07-28 §Streamable HTTP, "Backward Compatibility": a 4xx without a modern error comes
+		// from a legacy server. For a legacy session, a 4xx is not a hint, because it may mean that
+		// the session is lost.
 		var status *transport.StatusError
 		return modern && errors.As(err, &status) && isRefusal(status.Status)
 	case modern:
 		switch r.Code() {
 		case jsonrpc.CodeMethodNotFound, jsonrpc.CodeInvalidParams, jsonrpc.CodeInternal, jsonrpc.CodeParse:
-			return false // the specification allows these statuses for modern servers
+			return false // the specification allows modern servers to send these codes with an error status
 		}
 		return isRefusal(r.Status) && !mcp.IsModernCode(r.Code())
 	}
 	return r.Code() == mcp.CodeUnsupportedVersion || r.Code() == mcp.CodeHeaderMismatch
 }
 
-// isRefusal reports whether a server of the other era refuses requests with this status.
+// isRefusal reports whether servers use this status to refuse requests of the other era.
 func isRefusal(status int) bool { return status == 400 || status == 404 || status == 405 }
 
-// notExecuted reports whether a call may be retried. It is called after Dragoman has found out that
-// the server now has the other era. r is the server's answer, or nil if the answer was only an HTTP
-// status.
+// notExecuted reports whether a call may be retried because the server has not executed it. It is
+// called after Dragoman has found out that the server now has the other era. r is the server's
+// answer, or nil if the answer was only an HTTP status.
 func notExecuted(s *session, c *mcp.Call, r *mcp.Reply) bool {
 	switch {
 	case r == nil, s.server.Revision().Modern():
@@ -67,8 +70,8 @@ func notExecuted(s *session, c *mcp.Call, r *mcp.Reply) bool {
 		return true
 	case isRefusal(r.Status):
 		// 2026-07-28 §Streamable HTTP, "Protocol Version Header" and "Server Validation": a modern
-		// server refuses such a call with the status 400. A legacy server answers 200 to a call
-		// that it has executed.
+		// server refuses a legacy call with the status 400. A legacy server that has executed the
+		// call answers 200.
 		return true
 	}
 	// 2026-07-28 §Versioning, "Protocol Version Negotiation": the error lists the
@@ -86,9 +89,10 @@ func notExecuted(s *session, c *mcp.Call, r *mcp.Reply) bool {
 	return false
 }
 
-// eraChanged reports whether the server now speaks another era than the session s. To find out,
-// it opens a second session, or waits for a check that is running. Until then, s stays in use.
-// If a recent check found no change, it returns false without a new check.
+// eraChanged reports whether the server of the session s has changed to the other era. To find out,
+// eraChanged opens a second session, or waits for a check that is running. Until the result is
+// known, s stays in use. If a recent check found no change, eraChanged returns false without a new
+// check.
 func (u *Upstream) eraChanged(ctx context.Context, s *session) bool {
 	u.mu.Lock()
 	l := u.eraChecking
@@ -116,7 +120,8 @@ func (u *Upstream) eraChanged(ctx context.Context, s *session) bool {
 }
 
 // checkEra opens a second session, which does not belong to a client. If the server has become
-// modern, this session becomes the new link. Otherwise it is closed.
+// modern, the second session becomes the session of the link. Otherwise checkEra closes the second
+// session.
 func (u *Upstream) checkEra(s *session, l *eraCheck) {
 	u.opts.Log.Debug("opening a second session to check the protocol era of the server", "server", u.spec.Name)
 	u.mu.Lock()
@@ -158,8 +163,9 @@ func (u *Upstream) checkEra(s *session, l *eraCheck) {
 	close(l.done)
 }
 
-// provesChangeFrom reports whether a new session shows that the server no longer speaks the
-// previous era. If a modern server also supports the legacy era, its legacy sessions continue.
+// provesChangeFrom reports whether the new session s proves that the server no longer supports the
+// previous era. The parameter modern says whether that era was the modern one. A modern server that
+// also supports the legacy era proves no change, so its legacy sessions continue.
 func (s *session) provesChangeFrom(modern bool) bool {
 	if modern || !s.server.Revision().Modern() {
 		return s.server.Revision().Modern() != modern
@@ -167,8 +173,9 @@ func (s *session) provesChangeFrom(modern bool) bool {
 	return s.legacyFirst || !offersLegacy(s.server.Hello().Versions)
 }
 
-// eraIsOverLocked takes all sessions of an era out of service, and removes all stored information
-// that depends on the era.
+// eraIsOverLocked takes all sessions of one era out of service: of the modern era if modern is
+// true, otherwise of the legacy era. It also removes all stored information that depends on the
+// era.
 func (u *Upstream) eraIsOverLocked(modern bool) {
 	u.era, u.sse, u.noLegacy, u.silent, u.up = mcp.Unknown, false, false, false, false
 	if modern {
@@ -199,7 +206,7 @@ func (u *Upstream) outdateLocked(s *session, cause error) {
 	s.leaveLink()
 	if p := s.pool; p != nil {
 		p.removeLocked(s)
-		close(p.freed) // wakes the callers that wait for an exclusive session, so that they choose another session
+		close(p.freed) // notifies the callers that wait for an exclusive session, so that they choose another session
 		p.freed = make(chan struct{})
 		u.tidyLocked(p)
 	}
