@@ -5,9 +5,9 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/mcp/mirror"
 )
 
-// Call is one request of a client: the client's own bytes and the values read from them. After
-// its creation, only its number, its record and its trail change. The goroutine that serves the
-// call sets them. Several goroutines may read the Call. An Attempt contains the changes for one
+// Call is one request of a client: the client's own bytes and the values read from them. After the
+// Call is created, only Number, Record and Trail change. The goroutine that serves the call sets
+// these fields. Several goroutines may read the Call. An Attempt contains the changes for one
 // server.
 type Call struct {
 	Msg    *jsonrpc.Message
@@ -16,34 +16,34 @@ type Call struct {
 
 	Meta  jsonrpc.Span // position of params._meta in Msg.Raw
 	Token jsonrpc.Span // position of progressToken in Meta
-	junk  uint8        // the members of Meta that are not passed on; see IsJunk
+	junk  uint8        // one bit for each invalid member of trace context in Meta; see IsJunk
 
 	parent jsonrpc.Span // position of traceparent in Meta
 
-	// Level is the lowest severity of log messages that the client wants for this call. 0 means
-	// that the client wants no log messages.
+	// Level is the lowest severity of log messages that the client wants for this call. For 0, see
+	// WantsLog.
 	Level LogLevel
 	// Name is the name of the item that the call is about, as the client wrote it: the tool,
 	// prompt, URI or task in params. It is "" if the method does not name an item.
 	Name string
-	// Headers are the Mcp-Param-* fields that the client sent. HTTP says that the client's
+	// Headers are the Mcp-Param-* header fields that the client sent. HTTP says that the client's
 	// transport has headers.
 	Headers []mirror.Header
 	HTTP    bool
-	// Trail records the messages of the call and their splices. If it is nil, nothing is
-	// recorded. The Record sets it.
+	// Trail records the messages of the call and their splices. If Trail is nil, nothing is
+	// recorded. The Record sets Trail.
 	Trail *jsonrpc.Trail
-	// Ours says that the call is Dragoman's own, for example to read a list, to subscribe or to
-	// set a level. No client waits for such a call, so it cannot get requests or notifications.
+	// Ours says that the call is Dragoman's own, for example to read a list, to subscribe or to set
+	// a log level. No client waits for such a call, so it cannot get requests or notifications.
 	Ours bool
-	// Number is the number of the call in all its events. 0 means that the call has no number. It
-	// is set before the call is handled. If the call is a retry that contains answers, Resume
-	// changes the number.
+	// Number is the number of the call in all its events. 0 means that the call has no number.
+	// Number is set before the call is handled. If the call is a retry that contains answers,
+	// Resume changes the number.
 	Number uint64
 	// Record gets the steps of the call. If it is nil, the steps are not recorded.
 	Record Record
-	// Once says that the client will not ask again. So the answer to a list request waits for all
-	// servers, but at most until the call's context ends.
+	// Once says that the client requests a list only once. The answer to a list request then waits
+	// for all servers, but at most until the call's context ends.
 	Once bool
 }
 
@@ -66,22 +66,22 @@ func NewCall(m *jsonrpc.Message, meta jsonrpc.Span, client *ClientInfo) *Call {
 // Reply is the answer to a call. It is a Result or a Failure, from the server or from Dragoman.
 type Reply struct {
 	Msg   *jsonrpc.Message
-	Edits jsonrpc.EditList // changes that do not depend on the client's revision
+	Edits jsonrpc.EditList // changes to Msg that do not depend on the client's revision
 	// From is the revision in which Msg is written. It is Unknown for Dragoman's own messages,
 	// which are written in the client's revision.
 	From Revision
-	// Status is the HTTP status of an error response, 0 for none.
+	// Status is the HTTP status of an error response, or 0 if there is none.
 	Status int
-	// Server is the server's identification for results of the modern era. If it is nil,
-	// nothing is added.
+	// Server is the server's Implementation object, which is added to a result of the modern era.
+	// If Server is nil, nothing is added.
 	Server []byte
-	// Session is the number of the legacy server's session that answered, 0 for none.
+	// Session is the number of the legacy server's session that answered, or 0 if there is none.
 	Session uint64
-	// Asks says that the result is input_required. The call continues when the client comes
-	// back with its answers.
+	// Asks says that the result is input_required. The call continues when the client retries it
+	// with the answers.
 	Asks bool
-	// Losses are the parts that the client's revision cannot express. The codec sets them. Nil
-	// means no losses.
+	// Losses are the parts of the answer that the client's revision cannot express. The codec sets
+	// them. Nil means no losses.
 	Losses Losses
 }
 
@@ -92,7 +92,7 @@ type Losses []Loss
 // Loss describes one kind of content that was left out or converted.
 type Loss struct {
 	What string // for example "content.audio"
-	Why  string // a clause, for example "2024-11-05 has no audio, so it is an embedded resource"
+	Why  string // the reason, for example "2024-11-05 has no audio, so it is an embedded resource"
 }
 
 const maxLosses = 16
@@ -110,7 +110,7 @@ func (l *Losses) Add(what, why string) {
 }
 
 // Answer returns a reply of Dragoman itself with a result, which must be valid JSON. An empty
-// result stands for {}.
+// result is sent as {}.
 func Answer(result []byte) *Reply { return &Reply{Msg: jsonrpc.NewResult("0", result)} }
 
 // Fail returns a reply of Dragoman itself for any error.

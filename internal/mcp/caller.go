@@ -17,8 +17,8 @@ type Caller interface {
 	Notify(n *Note)
 	// Ask sends a server's request to the client and waits for the answer. m is the message that
 	// the server sent, and the answer has the id of m. Ask returns ErrCannotAsk if the client
-	// accepts no requests while its call runs. It returns ErrAnswered if the call has already been
-	// answered. In this case m was not sent.
+	// accepts no requests while its call runs. If the call has already been answered, Ask does not
+	// send m and returns ErrAnswered.
 	Ask(ctx context.Context, m *jsonrpc.Message) (*jsonrpc.Message, error)
 }
 
@@ -34,7 +34,8 @@ func NewNote(method string, params []byte) *Note {
 	return &Note{Msg: jsonrpc.NewNotification(method, params)}
 }
 
-// Bytes returns the notification as the client gets it. The trail may be nil.
+// Bytes returns the notification as the client gets it. It records the splice in t, which may be
+// nil.
 func (n *Note) Bytes(t *jsonrpc.Trail) []byte {
 	if n.Edits.Len() == 0 {
 		return n.Msg.Raw
@@ -42,24 +43,24 @@ func (n *Note) Bytes(t *jsonrpc.Trail) []byte {
 	return t.Splice(make([]byte, 0, len(n.Msg.Raw)+96), n.Msg.Raw, &n.Edits)
 }
 
-// Subscriber is a client that gets notifications outside calls.
+// Subscriber is a client that gets notifications outside of calls.
 type Subscriber interface {
 	Caller
-	// ClientInfo returns what is currently known about the client; the log level may change. It
-	// must not block, because callers hold locks.
+	// ClientInfo returns what is currently known about the client; the log level may change.
+	// ClientInfo must not block, because its callers hold locks.
 	ClientInfo() *ClientInfo
 }
 
-// ErrCannotAsk is the error of Ask if the client accepts no requests while its call runs. If a
-// client cannot be asked for another reason, the error is a CannotAsk.
+// ErrCannotAsk is the error of Ask if the client accepts no requests while its call runs. If the
+// request cannot be sent to a client for another reason, the error is a CannotAsk.
 var ErrCannotAsk = errors.New("this client does not accept requests from the server while its call runs")
 
 // CannotAsk is the reason why no client can answer a request of a server. errors.Is reports that a
 // CannotAsk is ErrCannotAsk.
 type CannotAsk string
 
-// These are the reasons why no client can answer a request that belongs to no call. Clients of
-// 2026-07-28 answer requests only as part of a call (2026-07-28 §MRTR).
+// These are the reasons why no client can answer a server request that is not part of a call.
+// Clients of 2026-07-28 answer requests only as part of a call (2026-07-28 §MRTR).
 const (
 	NobodyToAsk CannotAsk = "no client is connected that answers requests outside a call"
 	SeveralAsk  CannotAsk = "several clients use this session, and the request does not say which of them it is for"

@@ -3,24 +3,24 @@ package mcp
 import "github.com/dragoman-mcp/dragoman/internal/jsonrpc"
 
 // capability is one member of a client's capabilities that a revision or an official extension
-// defines. It is an object, or a boolean if flag is set.
+// defines. Its value is an object, or a boolean if flag is set.
 type capability struct {
 	name    string
 	flag    bool
 	members []capability
 	// bare is the canonical form of an object without members. "" means {}.
 	bare string
-	// group says that an object without members does not declare anything.
+	// group says that an object without members declares nothing, so the canonical form omits it.
 	group bool
 }
 
-// clientCapabilities are the members of ClientCapabilities in the schemas of all revisions that may
-// change the behaviour of a server. The member experimental is left out, because its meaning is not
-// specified. Extensions are included if the specification names them (2026-07-28 §Versioning,
-// "Extension Negotiation"). The canonical form has the same order.
+// clientCapabilities lists the members of ClientCapabilities that may change the behaviour of a
+// server, from the schemas of all revisions. The member experimental is left out, because its
+// meaning is not specified. Extensions are included if the specification names them (2026-07-28
+// §Versioning, "Extension Negotiation"). The canonical form has its members in this order.
 var clientCapabilities = []capability{
-	// 2025-11-25 and 2026-07-28 §Elicitation, "Capabilities": an empty object is
-	// equivalent to form mode. Earlier revisions have no other mode.
+	// 2025-11-25 and 2026-07-28 §Elicitation, "Capabilities": an empty object is equivalent to form
+	// mode. Earlier revisions have only form mode.
 	{name: "elicitation", bare: `{"form":{}}`, members: []capability{{name: "form"}, {name: "url"}}},
 	{name: "extensions", group: true, members: []capability{{name: ExtensionTasks}, {name: ExtensionApps}}},
 	{name: "roots", members: []capability{{name: "listChanged", flag: true}}},
@@ -35,17 +35,17 @@ var clientCapabilities = []capability{
 }
 
 // ExtensionApps is the extension for tools with a user interface. A client declares it together
-// with the media type of its pages.
+// with the media types of the pages that it can show.
 const (
 	ExtensionApps = "io.modelcontextprotocol/ui"
 	appsValue     = `{"mimeTypes":["text/html;profile=mcp-app"]}`
 	appsType      = "text/html;profile=mcp-app"
 )
 
-// CanonicalCapabilities returns a client's capabilities object in a canonical form. It contains
-// only members that a revision or an official extension defines, in a fixed order. The form is a
-// valid capabilities object, and declares only capabilities that caps declares. So the form can
-// stand for all clients that have the same form.
+// CanonicalCapabilities returns a client's capabilities object in a canonical form. The form
+// contains only members that a revision or an official extension defines, in a fixed order. The
+// form is a valid capabilities object, and declares only capabilities that caps declares. So
+// Dragoman can send the form to a server on behalf of every client with the same form.
 //
 // CanonicalCapabilities returns nil for a client that declares neither elicitation, roots nor
 // sampling. A legacy server treats all such clients alike.
@@ -56,8 +56,8 @@ func CanonicalCapabilities(caps []byte) []byte {
 	return appendCanonical(make([]byte, 0, 64), caps, jsonrpc.Whole(caps), clientCapabilities)
 }
 
-// Askable reports whether a capabilities object declares any request that a server may send to
-// the client.
+// Askable reports whether a client with these capabilities accepts any kind of request from a
+// server.
 func Askable(caps []byte) bool {
 	if len(caps) <= 2 {
 		return false
@@ -74,7 +74,8 @@ func Askable(caps []byte) bool {
 
 var askableKeys = []string{"elicitation", "roots", "sampling"}
 
-// appendCanonical appends the known members of the object obj, as an object.
+// appendCanonical appends the canonical form of the object obj. The form has only the members that
+// known lists.
 func appendCanonical(dst, raw []byte, obj jsonrpc.Span, known []capability) []byte {
 	dst = append(dst, '{')
 	start := len(dst)
@@ -115,7 +116,7 @@ func appendCanonical(dst, raw []byte, obj jsonrpc.Span, known []capability) []by
 	return append(dst, '}')
 }
 
-// listsApps reports whether the value of ExtensionApps lists the media type.
+// listsApps reports whether the value of ExtensionApps lists the media type appsType.
 func listsApps(raw []byte, at jsonrpc.Span) bool {
 	for e := range jsonrpc.Elements(raw, jsonrpc.Find(raw, at, "mimeTypes")) {
 		if s, _ := jsonrpc.Text(raw, e); s == appsType {
@@ -131,8 +132,8 @@ func LacksCapability(caps, raw []byte, need jsonrpc.Span) bool {
 	return lacks(caps, jsonrpc.Whole(caps), raw, need, "")
 }
 
-// lacks does the same as LacksCapability for the objects have and need. The parameter implied is
-// the name of a member that counts as declared even if it is absent.
+// lacks does the same as LacksCapability for the objects have and need. The member with the name
+// implied is treated as declared even if have does not contain it.
 func lacks(caps []byte, have jsonrpc.Span, raw []byte, need jsonrpc.Span, implied string) bool {
 	for m := range jsonrpc.Members(raw, need) {
 		key, _ := jsonrpc.Text(raw, m.Key)

@@ -5,23 +5,24 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
 )
 
-// maxRepeated limits how many bytes of a peer's text are quoted in an answer or a log.
+// maxRepeated is the most bytes of text from a peer that an answer or a log record quotes.
 const maxRepeated = 64
 
-// Opening describes the era of a client, as one of its messages shows it.
+// Opening describes the era of a client. It is derived from one message of the client.
 type Opening struct {
-	// Revision is modern if the client is modern; the message is then served without a session. For
-	// a legacy client, it is LatestLegacy in initialize, and otherwise the revision in the header,
-	// or Assumed.
+	// If Revision is modern, the message is served without a session. For an initialize request,
+	// Revision is LatestLegacy. For any other message of a legacy client, Revision is the revision
+	// in the header, or Assumed if there is no header.
 	Revision Revision
-	// Meta is the position of params._meta, absent if there is none.
+	// Meta is the position of params._meta, or the zero Span if there is no _meta.
 	Meta jsonrpc.Span
 }
 
 // Classify determines the era of a request or notification. header is the MCP-Protocol-Version
-// header, or "" if it is absent. http says whether the transport has headers. Only the version
-// key in _meta and that header matter, because legacy clients may also send Mcp-Method and other
-// reserved keys. The error is the answer for the client.
+// header, or "" if it is absent. http says whether the transport has headers. Classify looks only
+// at the method, the version key in _meta and this header. It ignores Mcp-Method and other reserved
+// keys, because legacy clients may also send them. A returned error is the error to send to the
+// client.
 //
 // Source: 2026-07-28 §Versioning, "Backward Compatibility", §Streamable HTTP, "Protocol Version
 // Header".
@@ -53,15 +54,15 @@ func Classify(m *jsonrpc.Message, header string, http bool) (Opening, *jsonrpc.E
 	return o, nil
 }
 
-// classifyBare classifies a message without the version key.
+// classifyBare classifies a message without the version key in _meta.
 func classifyBare(m *jsonrpc.Message, o Opening, header string) (Opening, *jsonrpc.Error) {
 	if m.Method == MethodInitialize {
 		o.Revision = LatestLegacy
 		return o, nil
 	}
 	if m.Method == MethodDiscover {
-		// No legacy method has this name, so the sender is modern and the request is malformed.
-		// The error tells the sender which key is missing.
+		// No legacy method is named server/discover, so the sender is modern and the request is
+		// malformed. The error tells the sender which key is missing.
 		return o, refuse(m, jsonrpc.CodeInvalidParams, "_meta must contain "+KeyVersion)
 	}
 	if header == "" {
@@ -75,8 +76,8 @@ func classifyBare(m *jsonrpc.Message, o Opening, header string) (Opening, *jsonr
 	case rev.Modern() && m.Kind == jsonrpc.Request:
 		return o, refuse(m, jsonrpc.CodeInvalidParams, "_meta must contain "+KeyVersion)
 	}
-	// A notification does not need _meta. Only requests require it (2026-07-28 §Base, "Per-request
-	// protocol fields"), and §Cancellation shows a notification without it.
+	// A notification does not need _meta. Only requests require _meta (2026-07-28 §Base,
+	// "Per-request protocol fields"), and §Cancellation shows a notification without _meta.
 	o.Revision = rev
 	return o, nil
 }
@@ -108,7 +109,7 @@ func UnsupportedVersion(id jsonrpc.ID, requested string, can ...Feature) *jsonrp
 	return UnsupportedAmong(id, requested, Revisions(can...))
 }
 
-// UnsupportedAmong returns the same error as UnsupportedVersion, for a peer that supports the
+// UnsupportedAmong returns the same error as UnsupportedVersion, for a peer that supports only the
 // given revisions.
 func UnsupportedAmong(id jsonrpc.ID, requested string, speaks []Revision) *jsonrpc.Error {
 	d := jsonrpc.AppendStrings([]byte(`{"supported":`), Dates(speaks))

@@ -25,7 +25,7 @@ func URLProblem(raw []byte, params jsonrpc.Span) string {
 	case at[1].IsZero():
 		return ""
 	}
-	// A URL is checked in any mode, because a client may use it.
+	// Check the URL in any mode, because a client may open the URL in any mode.
 	text, ok := jsonrpc.Text(raw, at[1])
 	if !ok {
 		return "its URL is not a string"
@@ -44,7 +44,7 @@ func checkURL(text string) string {
 		return "its URL is longer than 8 KiB"
 	}
 	// Browsers drop tabs and line ends and treat a backslash as a slash. So the URL that a browser
-	// opens would differ from the parsed URL (WHATWG URL, "URL parsing").
+	// opens would differ from the URL that is checked here (WHATWG URL, "URL parsing").
 	if strings.ContainsFunc(text, func(r rune) bool { return r <= ' ' || r == 0x7f || r == '\\' }) {
 		return "its URL contains white space, control characters or backslashes"
 	}

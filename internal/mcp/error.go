@@ -28,7 +28,7 @@ func IsModernCode(code int64) bool {
 // Codes"). A reserved code must have the specified meaning.
 func IsReservedCode(code int64) bool { return code <= -32020 && code >= -32099 }
 
-// Origin says which party caused an error. The origin determines who may retry.
+// Origin says who caused an error: the client, Dragoman or the server.
 type Origin string
 
 // These are the origins of an error.
@@ -38,7 +38,7 @@ const (
 	FromUpstream Origin = "upstream"
 )
 
-// Outcome says what is known about a failed call.
+// Outcome says whether the server may have executed a failed call.
 type Outcome string
 
 // These are the outcomes of a failed call.
@@ -52,17 +52,17 @@ const (
 // failure, what happened to the call, and whether to retry.
 type Error struct {
 	Code       int64  // a JSON-RPC code; 0 means -32603
-	Message    string // the text for the client: fixed, without paths or internal details
+	Message    string // a fixed text for the client, without paths or internal details
 	Origin     Origin
 	Upstream   string // the configured name of the server; "" for none
 	Cause      string // one word: timeout, exited, too_large, bad_response, dns, …
 	Outcome    Outcome
 	Retryable  bool
 	RetryAfter time.Duration
-	// TooMany says that the client has reached one of its own limits. Over HTTP, the response then
-	// has the status 429, unless its status was sent before.
+	// TooMany says that the client has exceeded one of its limits. Over HTTP, the response has the
+	// status 429, unless another status has already been sent.
 	TooMany bool
-	Data    []byte // JSON object whose members are added to data, nil for none
+	Data    []byte // a JSON object whose members are added to the data of the error; nil for none
 	// Failure describes the failure for users, logs and clients. The client gets it as
 	// data.failure. Nil means none.
 	Failure *failure.Failure
@@ -108,15 +108,15 @@ func (e *Error) DescribeFailure(f *failure.Facts) {
 	}
 }
 
-// ErrShutdown is the cause of a context that ends because this process stops. It is also the answer
-// to the requests that are still running.
+// ErrShutdown is the cause of a context that ends because this process stops. Dragoman also answers
+// the requests that are still running with this error.
 var ErrShutdown error = &Error{
 	Origin: FromGateway, Cause: "shutdown", Outcome: OutcomeUnknown,
 	Message: "Dragoman stopped before the server answered",
 }
 
-// Overloaded returns the error for a request that is refused because other messages use
-// too much memory.
+// Overloaded returns the error for a request that Dragoman refuses because other messages use too
+// much memory.
 func Overloaded() *Error {
 	return &Error{
 		Origin: FromGateway, Cause: "overloaded", Outcome: NotSent, Retryable: true, RetryAfter: time.Second,
@@ -125,14 +125,14 @@ func Overloaded() *Error {
 }
 
 // Wire converts any error to the error object for a client. An error that is neither *Error nor
-// *jsonrpc.Error becomes -32603 without its text.
+// *jsonrpc.Error becomes -32603 without the text of the error.
 func Wire(err error) *jsonrpc.Error {
 	var w *jsonrpc.Error
 	var e *Error
 	switch {
 	case errors.As(err, &e):
-		// This case comes before *jsonrpc.Error, because the Err of an *Error may be the error of
-		// another message.
+		// This case precedes the case of *jsonrpc.Error, because the Err of an *Error may be a
+		// *jsonrpc.Error from another message.
 	case errors.As(err, &w):
 		return w
 	default:

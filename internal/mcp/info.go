@@ -10,16 +10,16 @@ import (
 )
 
 // ServerInfo is what a server declares when a session opens: the result of initialize or of
-// server/discover, in one form. The byte slices contain JSON and must not be modified. They are
-// nil if the server sent nothing.
+// server/discover, in one form. The byte slices contain JSON and must not be modified. A slice is
+// nil if the server did not send the value.
 type ServerInfo struct {
 	Revision     Revision // the agreed revision
-	Versions     []string // the supported versions, in the server's spelling
+	Versions     []string // the supported versions, as the server wrote them
 	Info         []byte   // an Implementation object
 	Capabilities []byte   // a JSON object
 	Instructions []byte   // a JSON string
 	// Raw is the whole result object. A client of the same era gets the unknown members of Raw. Raw
-	// is nil if the ServerInfo is Dragoman's own.
+	// is nil if the ServerInfo describes Dragoman itself.
 	Raw []byte
 }
 
@@ -30,22 +30,22 @@ type ClientInfo struct {
 	Revision     Revision
 	Info         []byte              // an Implementation object, nil if unknown
 	Capabilities []byte              // a JSON object; nil means {}
-	LogLevel     LogLevel            // the lowest severity of log messages to send; 0 means no log messages
+	LogLevel     LogLevel            // the lowest severity of log messages to send; for 0, see WantsLog
 	Who          *identity.Principal // nil if unknown
 	// Conversation distinguishes clients of one principal. It is 0 for a modern HTTP request,
-	// because such a request is independent of others.
+	// because each of these requests is independent.
 	Conversation uint64
 	// Remote is the network address of the client, or "" on a pipe.
 	Remote string
 }
 
-// These constants limit the data that is kept about a client after its request, in bytes. A client
-// may send more, up to the limit of a message. In practice, only icons in data URLs exceed these
-// limits.
+// These constants limit, in bytes, the data that Dragoman keeps about a client after a request. A
+// client may send more data, up to the size limit of a message. In practice, only icons in data
+// URLs exceed these limits.
 const (
 	MaxOwnInfo         = 16 << 10
 	MaxOwnCapabilities = 16 << 10
-	maxOwnText         = 256 // maximum length of a name or version, if Info is too long
+	maxOwnText         = 256 // for the name and for the version, if Info is too long
 )
 
 // Own returns a copy that may be kept after the request has ended. The Info and Capabilities of
@@ -70,7 +70,7 @@ func (f *ClientInfo) Own() *ClientInfo {
 	return &g
 }
 
-// shortInfo returns an Implementation object with only the members that every revision
+// shortInfo returns a copy of an Implementation object with only the members that every revision
 // requires.
 func shortInfo(info []byte) []byte {
 	out := []byte{'{'}
@@ -94,9 +94,9 @@ func (f *ClientInfo) Declares(capability string) bool {
 	return jsonrpc.KindOf(f.Capabilities, at) == '{'
 }
 
-// Party returns the key under which the client's share of a quota is counted. The key is the
-// principal. Without authentication, it is the conversation. A modern client over HTTP has no
-// conversation, so its key is its address and the name that it gives.
+// Party returns the key under which the client's share of a quota is counted. The key identifies
+// the principal. Without authentication, the key identifies the conversation. A modern client over
+// HTTP has no conversation, so its key consists of its address and the name that it sends.
 func (f *ClientInfo) Party() string {
 	switch {
 	case f.Who.SeatKey() != "":

@@ -10,14 +10,15 @@ import (
 // Need describes what a lease on a server's session is for. The zero value is enough to read the
 // server information.
 type Need struct {
-	// ForCall says that the server may ask the client while the call runs. The session is
-	// chosen so that the server's requests can be attributed to this call.
+	// ForCall says that the server may send requests to the client while the call runs. The session
+	// is chosen so that the server's requests can be attributed to this call.
 	ForCall bool
-	// Session is the number of the only suitable session, such as that of a task. 0 means any
-	// session.
+	// Session is the number of the session to use, such as the session of a task. If this session
+	// has ended, a lease on a server over a pipe fails, and a lease on an HTTP server gets another
+	// session. 0 means any session.
 	Session uint64
-	// Method is the method of the request that needs the session, for the log. If it is "", the
-	// log has the purpose of the context; see WithPurpose.
+	// Method is the method of the request that needs the session, for the log. If Method is "", the
+	// log shows the purpose of the context; see WithPurpose.
 	Method string
 }
 
@@ -33,9 +34,9 @@ func NeedOf(c *Call) Need {
 // purposeKey is the key of a purpose in a context.
 type purposeKey struct{}
 
-// WithPurpose returns a context that contains the purpose for which a server is opened. The log
-// shows the purpose. Use WithPurpose if a server is opened before there is a request. The purpose
-// is a method, or "lists" if Dragoman reads the lists that it merges.
+// WithPurpose returns a context that contains the purpose for which Dragoman opens a server. The
+// log shows the purpose. Use WithPurpose if Dragoman opens a server before there is a request. The
+// purpose is a method, or "lists" if Dragoman reads the lists that it merges.
 func WithPurpose(ctx context.Context, purpose string) context.Context {
 	return context.WithValue(ctx, purposeKey{}, purpose)
 }
@@ -46,14 +47,14 @@ func PurposeOf(ctx context.Context) string {
 	return purpose
 }
 
-// ToolFacts are the facts about one tool in a server's tool list.
+// ToolFacts contains what Dragoman knows about one tool from a server's tool list.
 type ToolFacts struct {
 	Known   bool           // the tool is in the list
 	Params  []mirror.Param // the parameters to mirror into headers
 	Support TaskSupport    // whether the tool may or must be called as a task
 }
 
-// ErrChanged is the error of a lease's Call if the session was replaced, and the new session has
-// another era or another form of tasks. The server did not execute the call. The caller must build
-// a new attempt for the new session.
+// ErrChanged is the error of a lease's Call if the session was replaced by a session with another
+// era or another form of tasks. The server did not execute the call. The caller must build a new
+// attempt for the new session.
 var ErrChanged = errors.New("the server changed its protocol revision or its support for tasks during the call")

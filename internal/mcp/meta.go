@@ -2,7 +2,7 @@ package mcp
 
 import "github.com/dragoman-mcp/dragoman/internal/jsonrpc"
 
-// These are the reserved keys of _meta (2026-07-28 §Base, "_meta").
+// These are the name of the member _meta and the reserved keys in it (2026-07-28 §Base, "_meta").
 const (
 	KeyMeta          = "_meta"
 	KeyProgressToken = "progressToken"
@@ -16,9 +16,9 @@ const (
 	KeyRelatedTask    = "io.modelcontextprotocol/related-task"
 )
 
-// KeyDialect is Dragoman's own key of _meta. It contains the original fields of a non-standard
-// peer after they were converted to MCP. Its value is an object; docs/dialects.md lists its
-// members.
+// KeyDialect is Dragoman's own key of _meta. It contains, in their original form, the fields of a
+// non-standard peer that Dragoman converted to MCP. Its value is an object; docs/dialects.md lists
+// its members.
 const KeyDialect = "io.github.dragoman-mcp/dialect"
 
 // KeyMissing is Dragoman's own key of _meta in the result of a merged list. Its value is an
@@ -28,7 +28,7 @@ const KeyDialect = "io.github.dragoman-mcp/dialect"
 const KeyMissing = "io.github.dragoman-mcp/missing"
 
 // IsPerRequestKey reports whether key is one of the _meta members in which a modern request
-// describes its sender. Dragoman does not pass them on to the other side.
+// describes its sender. Dragoman does not forward these members.
 func IsPerRequestKey(key []byte) bool {
 	switch string(key) {
 	case KeyVersion, KeyClientInfo, KeyClientCaps, KeyLogLevel:
@@ -44,7 +44,7 @@ const (
 	HeaderSession   = "Mcp-Session-Id"
 	HeaderMethod    = "Mcp-Method"
 	HeaderName      = "Mcp-Name"
-	HeaderParam     = "Mcp-Param-" // the prefix of header names
+	HeaderParam     = "Mcp-Param-" // the prefix of the headers that mirror parameters
 	HeaderLastEvent = "Last-Event-Id"
 )
 
@@ -52,8 +52,8 @@ const (
 // revisions).
 var logLevels = [...]string{"debug", "info", "notice", "warning", "error", "critical", "alert", "emergency"}
 
-// LogLevel is a severity. A larger value is more severe. The zero LogLevel means no log
-// messages.
+// LogLevel is a severity. A larger value is more severe. The zero LogLevel means that no level was
+// set; see WantsLog.
 type LogLevel uint8
 
 // ParseLogLevel returns the level with the given name. ok is false for any other text.
@@ -77,7 +77,8 @@ func (l LogLevel) String() string {
 // WantsLog reports whether a client with the given revision and level gets the log message m.
 func WantsLog(rev Revision, level LogLevel, m *jsonrpc.Message) bool {
 	if level == 0 {
-		// If a legacy client did not set a level, the server chooses the level.
+		// If a legacy client did not set a level, the server chooses the level. A modern client
+		// that did not set a level gets no log messages.
 		return rev.Legacy()
 	}
 	s, _ := jsonrpc.Text(m.Raw, m.Param("level"))
