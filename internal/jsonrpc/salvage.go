@@ -16,7 +16,7 @@ type Salvage struct {
 	member memberName // the member whose value is being read
 
 	opaque  bool // a value was skipped, so the text after it may be misread
-	unsure  bool // there are two ids, or a name that needs decoding
+	unsure  bool // the id is unusable, there are two ids, or a name contains an escape
 	folds   bool // a name was seen that other parsers may confuse with a known name
 	version bool // the member jsonrpc was seen
 	method  bool
@@ -31,7 +31,7 @@ type Salvage struct {
 
 	key     [16]byte // the name of the current member
 	keyLen  int
-	escaped bool // in a name: the name contains an escape; in a string: the next byte is escaped
+	escaped bool // in a string value: the next byte is escaped
 
 	text  bool // the current position is inside a string in a container
 	depth int

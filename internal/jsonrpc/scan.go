@@ -21,8 +21,8 @@ import (
 // contain the id of an answer: Dragoman chose that id, and the peer could treat an error with that
 // id as the answer to one of its own requests.
 //
-// Scan refuses a message with two members that parsers could confuse, such as METHOD beside method,
-// or two ids.
+// Scan refuses a message with a member that parsers could confuse with a known member, such as
+// METHOD. It also refuses a message with two ids.
 func Scan(b []byte, lim Limits) (*Message, error) {
 	s := scannerOf(b, &lim)
 	defer s.release()
@@ -123,8 +123,8 @@ func (e *envelope) place(name []byte, at Span) {
 	case "error":
 		slot = &e.failure
 	default:
-		// A reader that ignores case, such as encoding/json, would treat the member as a known one
-		// (the class of CVE-2026-27896).
+		// A parser that ignores case, such as encoding/json, would treat the member as a known
+		// member (the class of CVE-2026-27896).
 		if e.fault == "" && foldsToKnown(name) {
 			e.fault = "a member name has the wrong case (upper and lower case matter)"
 		}

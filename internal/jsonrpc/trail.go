@@ -85,7 +85,7 @@ type Change struct {
 	To  Span // the new bytes, in the output; empty for a removal
 }
 
-// Head is the head of an HTTP request or response. The zero Head means that there is none. The
+// Head is the head of an HTTP request or response. The zero Head means that there is no head. The
 // header and the edits are not copied and must not be modified.
 type Head struct {
 	Method, Path string // the method and the path of a request
@@ -190,7 +190,7 @@ const (
 // NewTrail returns a Trail that keeps about limit bytes.
 func NewTrail(limit int) *Trail { return (&TrailLimits{Call: limit}).NewTrail(time.Now()) }
 
-// NewTrail returns a trail with these limits. The parameter is the time at which the trail began.
+// NewTrail returns a trail with the limits l. began is the time at which the trail began.
 func (l *TrailLimits) NewTrail(began time.Time) *Trail {
 	l.used.Add(trailCost)
 	return &Trail{limits: l, began: began, used: trailCost}

@@ -1,6 +1,6 @@
-// Package loglimit limits the log records that peers can cause. If a peer sends thirty
-// thousand forged messages, the log gets a few lines, and then one count per minute for as
-// long as the peer continues.
+// Package loglimit limits the log records that peers can cause. If a peer sends thirty thousand
+// invalid messages, the log gets a few lines, and then one count per minute for as long as the peer
+// continues.
 //
 // A Handler wraps another slog.Handler. Records with the same level and message are one kind. The
 // records of a kind are grouped by the peer that caused them. The attributes in peerKeys name the
@@ -92,8 +92,8 @@ type kind struct {
 	text  string
 }
 
-// tally counts the records of one kind, by peer. Peers above the limit are counted together
-// under "".
+// tally counts the records of one kind, by peer. Peers beyond maxPeers are counted together under
+// "".
 type tally struct {
 	peers map[string]*entry
 }

@@ -135,8 +135,8 @@ func New() *Ring {
 // rings of different processes.
 func (r *Ring) Epoch() int64 { return r.epoch }
 
-// Stderr returns a function that keeps a line of a server's stderr. clean masks the server's
-// secrets. If clean is nil, secrets are not masked. The function copies the line.
+// Stderr returns a function that adds a line of a server's stderr to the ring. clean masks the
+// server's secrets. If clean is nil, secrets are not masked. The function copies the line.
 func (r *Ring) Stderr(name string, clean func(string) string) func(line []byte) {
 	return func(line []byte) {
 		if len(line) == 0 {

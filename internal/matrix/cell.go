@@ -62,11 +62,12 @@ type Cell struct {
 
 // Filter selects the pairs and features to measure. The zero Filter selects everything.
 type Filter struct {
-	// Clients and Servers are revisions. Empty means all.
+	// Clients and Servers are the revisions to measure. An empty list means all revisions.
 	Clients, Servers []mcp.Revision
-	// ClientTransports and ServerTransports are transports. Empty means all.
+	// ClientTransports and ServerTransports are the transports to measure. An empty list means all
+	// transports.
 	ClientTransports, ServerTransports []Transport
-	// Features are names of features. Empty means all.
+	// Features are the names of the features to measure. An empty list means all features.
 	Features []string
 }
 

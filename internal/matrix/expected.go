@@ -5,7 +5,7 @@ import "github.com/dragoman-mcp/dragoman/internal/mcp"
 // FeatureInfo describes a feature.
 type FeatureInfo struct {
 	Name   string
-	Letter string // the abbreviation of a feature that can be lost; "" for others
+	Letter string // the abbreviation of a feature that can be lost; "" for other features
 	About  string // a short description of what is tested
 }
 

@@ -58,8 +58,8 @@ func sentence(p Pair, client, server bool, what string) string {
 	return fmt.Sprintf("%s has no %s.", older, what)
 }
 
-// lackingTasks does the same as lacking, for tasks. They are experimental in 2025-11-25 and an
-// extension in 2026-07-28. Earlier revisions do not have them.
+// lackingTasks does the same as lacking, for tasks. Tasks are experimental in 2025-11-25 and an
+// extension in 2026-07-28. Earlier revisions do not have tasks.
 func lackingTasks(p Pair) string {
 	has := func(r mcp.Revision) bool { return r.Can(mcp.ExperimentalTasks) || r.Can(mcp.TasksExtension) }
 	return sentence(p, has(p.Client), has(p.Server), "tasks (introduced in 2025-11-25)")

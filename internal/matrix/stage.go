@@ -38,7 +38,8 @@ type stage struct {
 	ends    []func()
 }
 
-// setStage starts all processes that a pair needs. The caller must call strike at the end.
+// setStage starts all processes that a pair needs. The caller must call strike when the
+// conversation is over.
 func setStage(ctx context.Context, o *Options, p Pair, direct bool) (*stage, error) {
 	s := &stage{program: o.Program, direct: direct}
 	if o.Env != nil && !direct {
@@ -77,8 +78,8 @@ func (s *stage) set(ctx context.Context, p Pair) error {
 	return err
 }
 
-// server starts the server of a pair and returns its Where. A stdio server is started by its
-// client, so for such a server the Where has only the command line.
+// server starts the server of a pair and returns its fake.Where. A stdio server is started by its
+// client, so its fake.Where contains only the command line.
 func (s *stage) server(p Pair) (fake.Where, error) {
 	profile := "strict-" + p.Server.String()
 	var set []string
