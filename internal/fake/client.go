@@ -51,16 +51,16 @@ type ClientOptions struct {
 // Ask is one request from a server.
 type Ask struct {
 	Method string
-	Params []byte // the params object; nil if the request has none
-	// Key is the key of the request in an input_required result. It is "" for a request that the
-	// server sent as a message of its own.
+	Params []byte // the params object; nil if the request has no params
+	// Key is the key of the request in an input_required result. It is "" if the server sent the
+	// request as a JSON-RPC request.
 	Key string
 }
 
 // Notice is one notification from the server.
 type Notice struct {
 	Method string
-	Params []byte // the params object; nil if the notification has none
+	Params []byte // the params object; nil if the notification has no params
 	// Serial is the number of the notification in its conversation, starting at 1.
 	Serial int
 }
@@ -131,7 +131,7 @@ type Client struct {
 	caps []byte // the declared capabilities
 	wire wire
 
-	ctx    context.Context // ends in Close; used for actions that no caller started
+	ctx    context.Context // Close cancels it; used for actions that no caller started
 	stop   context.CancelCauseFunc
 	asking sync.WaitGroup
 
@@ -209,8 +209,9 @@ func strictClients() []Profile {
 }
 
 // OpenClient opens a conversation with the server in the profile's revision and returns as soon as
-// requests may be sent. It fails if the server does not support the revision. The error names the
-// step that failed. Only ctx limits how long OpenClient takes. The caller must close the client.
+// the client may send requests. It fails if the server does not support the revision. The error
+// names the step that failed. Only ctx limits how long OpenClient takes. The caller must close the
+// client.
 func OpenClient(ctx context.Context, profile string, at Where, o ClientOptions) (*Client, error) {
 	r, err := roleOf(profile, o.Set)
 	if err != nil {

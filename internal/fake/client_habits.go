@@ -38,7 +38,7 @@ const probeID = jsonrpc.ID(`"server-discover-probe-1"`)
 // probeWithin is the timeout of the probe.
 const probeWithin = 3 * time.Second
 
-// playSettings are the settings of every client that OpenClient can simulate.
+// playSettings are the settings that every client profile has.
 var playSettings = []Setting{
 	{"step", "10000", "timeout of one step, in milliseconds"},
 	{"whole", "60000", "timeout of all steps together, in milliseconds"},
@@ -129,8 +129,8 @@ var wellKnown = []string{
 	"/.well-known/openid-configuration%s", "%s/.well-known/openid-configuration", "/.well-known/openid-configuration",
 }
 
-// lookForOAuth requests a stream without a session, and then the OAuth metadata. A request for
-// metadata must be answered with 404, or with 200 and JSON.
+// lookForOAuth requests a stream without a session, and then the OAuth metadata. The server must
+// answer each request for metadata with 404, or with 200 and JSON.
 func (c *Client) lookForOAuth(ctx context.Context) error {
 	h, ok := c.wire.(*httpWire)
 	if !ok {

@@ -131,7 +131,7 @@ func (c *Client) handleRequest(m *jsonrpc.Message, from origin) {
 		c.violateLocked("the id %s of the request %s belongs to another open request", m.ID, clip(m.Method))
 	}
 	if !c.ready && m.Method != mcp.MethodPing {
-		// §Lifecycle, "Initialization": only pings and logging are allowed before initialized.
+		// §Lifecycle, "Initialization": only pings and logging are allowed before notifications/initialized.
 		c.violateLocked("the server sent the request %s before the conversation was open", clip(m.Method))
 	}
 	full := len(c.open) >= maxOpenAsks

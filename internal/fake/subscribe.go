@@ -91,8 +91,8 @@ func (l *listen) filter(raw []byte, asked jsonrpc.Span) string {
 	return "{" + strings.Join(parts, ",") + "}"
 }
 
-// close ends the subscription. If the server closes, the client gets a cancellation and the result
-// (2026-07-28 §Subscriptions, "Graceful Closure"; §Cancellation).
+// close ends the subscription. If the reason is Server.Close, close sends a cancellation and the
+// result (2026-07-28 §Subscriptions, "Graceful Closure"; §Cancellation).
 func (l *listen) close() (string, error) {
 	x := l.x
 	cause := causeOf(x)
@@ -112,7 +112,8 @@ func (l *listen) note(method, more string) []byte {
 
 func (l *listen) notify(method, more string) { l.x.c.tell(l.x.out, l.x.m, l.note(method, more)) }
 
-// hear delivers a notification to the subscription.
+// hear sends a notification of the subscription. It stores the notification if the subscription is
+// not acknowledged yet.
 func (l *listen) hear(method, more string) {
 	l.mu.Lock()
 	if !l.acked {
@@ -143,8 +144,9 @@ func (l *listen) flush() {
 	}
 }
 
-// recipients returns the recipients of a notification: the conversations that want it, in
-// revisions with sessions, and the matching subscriptions.
+// recipients returns the recipients of a notification. In revisions with a handshake, these are the
+// conversations for which wants returns true. In other revisions, these are the subscriptions for
+// which isFor returns true.
 func (s *Server) recipients(wants func(*conversation) bool, isFor func(*listen) bool) (cs []*conversation, ls []*listen) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -9,9 +9,10 @@ import (
 
 // The tools "task" and "task_only" create tasks: in 2025-11-25 if the call asks for a task, and in
 // 2026-07-28 if the client declares the extension (SEP-2663). Otherwise, a call of "task" runs
-// without a task, and a call of "task_only" is refused. Tasks do not depend on time. A task is
-// working until the first request for it. It is complete at the second request, or when its result
-// is requested.
+// without a task, and the server refuses a call of "task_only". Tasks do not depend on time. The
+// first tasks/get returns the status working. The second tasks/get completes the task, or sets the
+// status input_required if the task has a request for the client. tasks/result completes the task
+// too.
 
 const maxTasks = 256
 
@@ -20,7 +21,7 @@ type task struct {
 	id, status string
 	asks       bool
 	looks      int
-	answer     []byte // the client's answer to the question of the task, or nil
+	answer     []byte // the client's answer to the request of the task; nil if there is none
 }
 
 // support is a tool's support for tasks (2025-11-25 §Tasks, "Tool-Level Negotiation").
@@ -186,8 +187,8 @@ func getTask(x *exchange) (string, error) {
 	return out, nil
 }
 
-// taskResult asks the question of the task and completes the task (2025-11-25 §Tasks, "Input
-// Required Status", "Result Retrieval").
+// taskResult sends the task's request to the client, if there is one, and completes the task
+// (2025-11-25 §Tasks, "Input Required Status", "Result Retrieval").
 func taskResult(x *exchange) (string, error) {
 	t, done, err := x.task()
 	if err != nil {
@@ -251,7 +252,7 @@ func updateTask(x *exchange) (string, error) {
 	defer done()
 	a := jsonrpc.Find(x.m.Raw, x.m.Param("inputResponses"), "who")
 	if t.status != mcp.TaskInput || a.IsZero() {
-		return "", nil // SEP-2663, "Task Update Requests": answers that were not requested are ignored
+		return "", nil // SEP-2663, "Task Update Requests": the server ignores answers that it did not request
 	}
 	q := x.c.ed.askForm("who", "Who are you?")
 	if wrong := q.wrong(x.m.Raw, a); wrong != "" {

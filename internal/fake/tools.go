@@ -17,12 +17,12 @@ type tool struct {
 	about  string
 	of     feature
 	args   shape
-	input  string // the raw inputSchema, instead of one built from args
+	input  string // the inputSchema as JSON; "" means that the server builds it from args
 	output string // the outputSchema, in revisions that have this member
 	writes bool   // the tool changes something, so it does not have a readOnlyHint
 	waits  bool   // the tool runs concurrently with other requests
-	long   bool   // cancellations of the tool are counted, and its HTTP stream may be dropped
-	absent bool   // the tool is listed only after a call of the tool "grow"
+	long   bool   // the server counts cancelled calls of the tool, and may close their HTTP streams early
+	absent bool   // the tool is in the list only after the tool "grow" has added it
 	task   support
 	run    func(x *exchange, args jsonrpc.Span) (string, error)
 }

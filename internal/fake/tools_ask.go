@@ -120,7 +120,7 @@ func sampled(answer []byte) string {
 	return all
 }
 
-// filled returns the action and the values of an elicitation answer as text.
+// filled returns an elicitation answer as text: the action, the name and the age.
 func filled(answer []byte) string {
 	whole := jsonrpc.Whole(answer)
 	action, _ := jsonrpc.Text(answer, jsonrpc.Find(answer, whole, "action"))

@@ -10,10 +10,10 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
 )
 
-// Fill puts a JSON object into the form. A member that its control cannot express becomes JSON
-// text. If the fields cannot hold the object, for example because it has members that the schema
-// does not list, Fill changes the form to the JSON text of the object and returns false. The value
-// must be valid JSON.
+// Fill puts a JSON object into the form. If the control of a field cannot express its member, the
+// field becomes JSON text. If the fields cannot hold the object, for example because the object has
+// members that the schema does not list, Fill changes the form to the JSON text of the object and
+// returns false. The value must be valid JSON.
 func (f *Form) Fill(value []byte) bool {
 	if !f.Whole && fillGroup(f.Fields, jsonrpc.ValueOf(value)) {
 		return true
@@ -26,11 +26,11 @@ func (f *Form) Fill(value []byte) bool {
 // AsJSON changes the form to the JSON text of the object.
 func (f *Form) AsJSON(value []byte) { *f = Form{Whole: true, Text: visible(value)} }
 
-// visible returns a JSON value with escapes for characters that a person cannot see.
+// visible returns a JSON value in which all characters that a person cannot see are escaped.
 func visible(value []byte) string { return string(excerpt.JSON(bytes.TrimSpace(value))) }
 
-// fillGroup fills the fields of an object. ok is false if the value is not an object, or if it
-// has members that are not listed.
+// fillGroup fills the fields of an object. ok is false if v is not an object, or if v has a member
+// without a field.
 func fillGroup(fields []*Field, v jsonrpc.Value) (ok bool) {
 	if v.Kind() != '{' {
 		return false
@@ -133,7 +133,8 @@ func plainText(v jsonrpc.Value) bool {
 	return jsonrpc.Shown(text) == text && bytes.Equal(excerpt.JSON(raw), raw) && !strings.ContainsFunc(text, func(r rune) bool { return r < ' ' && r != '\n' && r != '\t' })
 }
 
-// choose selects the option with a value.
+// choose selects the option with the value v. It returns false if there is no such option, or if the
+// option of a Many field is already selected.
 func (f *Field) choose(v jsonrpc.Value) bool {
 	for i := range f.Options {
 		if o := &f.Options[i]; same(jsonrpc.ValueOf([]byte(o.Value)), v) && (f.Kind != Many || !o.Selected) {

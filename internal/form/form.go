@@ -13,20 +13,20 @@ import (
 
 // Limits of a form.
 const (
-	maxSchema  = 256 << 10 // bytes of a schema that gets fields
-	maxNesting = 64        // levels of a schema that gets fields
-	maxFields  = 200       // fields, including fields in groups
-	maxWork    = 8 << 20   // bytes to search; after that all other fields are JSON text
+	maxSchema  = 256 << 10 // bytes of a schema; a larger schema gets JSON text instead of fields
+	maxNesting = 64        // levels of a schema; a deeper schema gets JSON text instead of fields
+	maxFields  = 200       // fields of a form, including the fields in groups
+	maxWork    = 8 << 20   // bytes that Make searches, an estimate; all further fields are JSON text
 	maxGroups  = 4         // levels of groups
-	maxRefused = 8         // groups with too many members; after that no more groups are tried
+	maxRefused = 8         // groups that have too many members; Make tries no further groups
 	maxChoices = 500       // choices of one field
-	maxSeveral = 100       // choices of a field that allows several of them
+	maxSeveral = 100       // choices of a field of the kind Many
 	maxName    = 200       // bytes of a name
 	maxAbout   = 2 << 10   // bytes of a description
 	maxType    = 300       // bytes of a type
-	maxValue   = 200       // bytes of a default, of an example or of the title of a choice
-	exampleOf  = 16 << 10  // bytes of a schema that gets an example
-	longText   = 200       // a text that may have at least this many characters gets several lines
+	maxValue   = 200       // bytes of a default value, of an example, or of a choice's title
+	exampleOf  = 16 << 10  // bytes of a schema; the field of a larger schema gets no example
+	longText   = 200       // characters; if maxLength is at least this number, the kind is Long
 )
 
 // Kind is the kind of control of a field.
@@ -34,20 +34,20 @@ type Kind string
 
 // The kinds of controls.
 const (
-	Text   Kind = "text"   // a text of one or more lines
+	Text   Kind = "text"   // a text that usually has one line
 	Long   Kind = "long"   // a text of many lines
-	Secret Kind = "secret" // a text that nobody else should read
+	Secret Kind = "secret" // a password
 	Date   Kind = "date"   // a date, as 2026-11-22
 	Number Kind = "number" // a JSON number
 	Choice Kind = "choice" // one of Field.Options
-	Yes    Kind = "yes"    // true or false, in Field.Options
-	Many   Kind = "many"   // an array with some of Field.Options
+	Yes    Kind = "yes"    // a boolean; Field.Options has true and false
+	Many   Kind = "many"   // an array of some of Field.Options
 	List   Kind = "list"   // an array of texts or numbers, one on each line
 	Group  Kind = "group"  // an object with Field.Fields
 	JSON   Kind = "json"   // any JSON value, as text
 )
 
-// The values of Field.Empty: what an empty control means.
+// The values of Field.Empty. They say what an empty control means.
 const (
 	NotSent = ""      // the object has no such member
 	Blank   = "empty" // an empty text, array or object
@@ -56,57 +56,57 @@ const (
 
 // Form is a form for a JSON object.
 type Form struct {
-	// Fields are the fields. The list is empty if Whole is true, or if the object has no known
-	// members.
+	// Fields lists the fields. It is empty if Whole is true, or if the object has no known members.
 	Fields []*Field
-	// Whole says that the object is edited as the JSON text in Text. Why says in one sentence why
-	// the schema has no fields. Why is "" if only the user chose the JSON text.
+	// If Whole is true, the user edits the object as the JSON text in Text. Why says in one sentence
+	// why the schema cannot have fields. It is "" if the schema can have fields.
 	Whole     bool
 	Text, Why string
-	// Errors are the faults of the values, in the order of the fields.
+	// Errors lists the faults of the values, in the order of the fields.
 	Errors []Error
 }
 
-// Error is the fault of a value.
+// Error describes the fault of a value.
 type Error struct {
-	ID   string // the Field.ID of the field; "" for the whole object
-	Name string // the name of the member; "" for the whole object
-	Text string // the rest of a sentence that begins with the name: "must be a number"
+	ID   string // the Field.ID of the field; "" if the fault is in no field
+	Name string // the path of the member, such as "address/city"; "" for the whole object
+	Text string // the fault, to read after Name: "must be a number"; a sentence if the JSON text in Form.Text is invalid
 
-	order  int  // Field.order; errors of the whole object come last
+	order  int  // Field.order of the field; Report uses math.MaxInt for a fault that is in no field
 	unread bool // Read has found the fault
 }
 
-// Field is one member of the object, with its control. Texts of the peer are bounded.
+// Field is one member of the object, with its control. Texts from the peer are shortened, except
+// Name.
 type Field struct {
 	ID  string // unique in the form, for example "f12"
-	Key string // the path of the member, for the names of the controls
+	Key string // the path of the member; part of the names of the controls
 
-	Name     string // the whole name of the member
+	Name     string // the name of the member
 	Title    string // "" for none
-	Label    string // what a person reads first: Name, or Title if Options.Titles asks for it
+	Label    string // the label of the control: Title if Options.Titles is true and there is a title, else Name
 	About    string // the description; "" for none
 	Type     string // the type with its limits: "integer, 1 to 100"
 	Default  string // the default value as JSON; "" for none
 	Hint     string // an example of the format; "" for none
-	Example  string // JSON: a value of the type, as JSON text; "" for none
+	Example  string // only for the kind JSON: an example of a value, as JSON text; "" for none
 	Required bool
 	Kind     Kind
-	Whole    bool // Number and List: only integers
-	Numbers  bool // List: the elements are numbers
+	Whole    bool // only for Number and List: the numbers must be integers
+	Numbers  bool // only for List: the elements are numbers
 
 	Text    string   // the text of the control
 	Options []Option // the options of Choice, Yes and Many
-	// Empty is what an empty control means now. Empties lists all possible meanings. If the list is
-	// empty, the only meaning is NotSent.
+	// Empty says what the control means if it is empty. Empties lists the meanings that the user can
+	// choose from. If Empties has no elements, the only meaning is NotSent.
 	Empty   string
 	Empties []string
 	Fields  []*Field // the fields of Group
 	Error   string   // the fault of the value; "" for none
 
 	pointer string
-	order   int  // counts all fields from 1, in the order of the page
-	unread  bool // the value has no valid syntax
+	order   int  // the number of the field in the form, starting at 1, in the order of the page
+	unread  bool // Read could not read the value
 }
 
 // Option is one of the choices of a field.
@@ -118,14 +118,14 @@ type Option struct {
 
 // Options are the options of Make.
 type Options struct {
-	// ID is the beginning of the ids of the fields, so that a page can have several forms. "" means
-	// "f".
+	// ID is the prefix of the ids of the fields; "" means "f". A page with several forms needs a
+	// different prefix for each form.
 	ID string
-	// Defaults fills in the default values. If it is false, default values are not sent, and the
-	// server applies them.
+	// If Defaults is true, Make fills in the default values. If it is false, the fields stay empty,
+	// and the server applies the default values.
 	Defaults bool
-	// Titles makes the title of a field its label, as in a question to a user. A field without a
-	// title keeps its name as label.
+	// If Titles is true, the label of a field is its title. If a field has no title, the label is
+	// the name.
 	Titles bool
 }
 
@@ -138,17 +138,17 @@ func (f *Field) Chosen() bool {
 type maker struct {
 	Options
 	fields  int
-	made    int // fields that were made, the last of which has this number
-	refused int // groups that had too many members
+	made    int // the number of fields so far; this is the Field.order of the last field
+	refused int // the number of groups that had too many members
 	size    int // bytes of the schema
-	work    int // bytes that were searched, an estimate
+	work    int // an estimate of the bytes of the schema that were searched so far
 
 	examples schema.Examples
 	types    schema.TypeFinder
 }
 
-// Make returns the form of a schema of an object. It never fails: a schema that cannot have fields
-// gets a form with JSON text.
+// Make returns the form for raw, which is the schema of an object. It never fails: if the schema
+// cannot have fields, the form has only JSON text.
 func Make(raw []byte, o Options) *Form {
 	f := &Form{}
 	whole := func(why string) *Form {
@@ -184,7 +184,8 @@ func open(v schema.View) bool {
 		jsonrpc.ValueOf(v.JSON("additionalProperties")).Kind() == '{' || jsonrpc.ValueOf(v.JSON("additionalProperties")).Kind() == 't'
 }
 
-// plain follows references, and each allOf that contains one schema. Generators write such schemas.
+// plain follows references, and each allOf that contains only one schema. Some schema generators
+// write such an allOf.
 func plain(v schema.View) schema.View {
 	for range maxGroups {
 		v = v.Target()
@@ -197,7 +198,7 @@ func plain(v schema.View) schema.View {
 	return v.Target()
 }
 
-// group returns the fields of an object. ok is false if there are too many of them.
+// group returns the fields of an object. ok is false if the form would have too many fields.
 func (m *maker) group(v schema.View, key string, depth int) (fields []*Field, ok bool) {
 	all := v.Properties()
 	if m.fields += len(all); m.fields > maxFields {
@@ -225,16 +226,16 @@ func (m *maker) field(p *schema.Property, key string, depth, i int) *Field {
 	f.Label, f.order = f.Name, m.made
 	f.ID = idOf(cmp.Or(m.ID, "f"), key, i)
 	if p.JSON("$ref") != nil || p.JSON("allOf") != nil {
-		m.work += 2 * m.size // references lead through the whole schema
+		m.work += 2 * m.size // to follow a reference, plain searches the whole schema
 	}
 	if m.work > maxWork {
 		f.Kind, f.Type = JSON, "any JSON value"
 		return f
 	}
 	to := plain(p.View)
-	m.work += 30 * len(to.Raw()) // about the number of member lookups in the rest of this function
+	m.work += 30 * len(to.Raw()) // the code below searches this schema about 30 times
 	text := func(name string, limit int) string {
-		s := p.Text(name) // a member beside a reference has precedence
+		s := p.Text(name) // a member beside $ref has precedence over the member in the target
 		if s == "" {
 			s = to.Text(name)
 		}
@@ -266,7 +267,8 @@ func (m *maker) field(p *schema.Property, key string, depth, i int) *Field {
 	return f
 }
 
-// example returns a short value for a schema, as a person types it. It returns "" if there is none.
+// example returns a short example of a value for a schema, as JSON text. It returns "" if there is
+// none.
 func (m *maker) example(v schema.View, name string) string {
 	if len(v.Raw()) > exampleOf || m.types.Types(v) == 0 {
 		return ""
@@ -278,10 +280,11 @@ func (m *maker) example(v schema.View, name string) string {
 	return string(value)
 }
 
-// idOf returns the id of a field: its position in each group that contains it.
+// idOf returns the id of a field: the prefix id, a hash of key if the field is in a group, and the
+// position of the field. key is the Key of the group.
 func idOf(id, key string, i int) string {
 	if key != "" {
-		// Names of groups can be long or have unusual characters, so an id has a hash of them.
+		// The names of groups can be long or have unusual characters, so the id contains only a hash.
 		h := uint64(14695981039346656037)
 		for _, c := range []byte(key) {
 			h = (h ^ uint64(c)) * 1099511628211
@@ -291,15 +294,15 @@ func idOf(id, key string, i int) string {
 	return id + strconv.Itoa(i+1)
 }
 
-// step returns a name as a part of the names of controls. The result has no invisible characters,
-// and none that a browser would change, such as line ends and invalid UTF-8.
+// step returns a member name as one step of Field.Key. The result has no invisible characters, and
+// no characters that a browser would change, such as line ends and invalid UTF-8.
 func step(name string) string {
 	quoted := excerpt.JSON(jsonrpc.AppendQuote(nil, name))
 	return strings.NewReplacer("~", "~0", "/", "~1").Replace(string(quoted[1 : len(quoted)-1]))
 }
 
-// shown returns a text with escapes for characters that a person cannot see. A browser shows the
-// titles of options as they are.
+// shown returns a title of an option in which characters that a person cannot see are escaped. A
+// browser does not escape them.
 func shown(text string) string {
 	quoted := jsonrpc.AppendQuote(nil, text)
 	if safe := excerpt.JSON(quoted); len(safe) != len(quoted) {
@@ -308,7 +311,7 @@ func shown(text string) string {
 	return text
 }
 
-// pointerStep returns a name as a part of a JSON pointer (RFC 6901).
+// pointerStep returns a member name as one step of a JSON pointer (RFC 6901).
 func pointerStep(name string) string {
 	return strings.NewReplacer("~", "~0", "/", "~1").Replace(excerpt.Cut(name, maxName))
 }
@@ -328,7 +331,7 @@ func (m *maker) unwrapNull(v schema.View) (schema.View, bool) {
 	return v, false
 }
 
-// control chooses the control of a field.
+// control sets the kind of the field and all members of Field that depend on the kind.
 func (m *maker) control(f *Field, v schema.View, nullable bool, depth, i int) {
 	types := m.types.Types(v)
 	if types&schema.Null != 0 && types != schema.Null {
@@ -376,7 +379,7 @@ func (m *maker) control(f *Field, v schema.View, nullable bool, depth, i int) {
 		fields, ok := m.group(v, f.Key, depth+1)
 		if !ok {
 			m.fields = before
-			m.refused++ // bounded by maxRefused, because counting the members of a group takes long
+			m.refused++ // maxRefused limits this number, because counting the members of a group takes long
 			break
 		}
 		if len(fields) > 0 {
@@ -404,7 +407,7 @@ func (m *maker) control(f *Field, v schema.View, nullable bool, depth, i int) {
 	f.Type = strings.Join(append([]string{kindText}, limits...), ", ")
 }
 
-// array chooses the control of an array.
+// array does the same as control for an array. It returns the description of the type.
 func (m *maker) array(f *Field, v schema.View) (kindText string, limits []string) {
 	items := plain(v.Items())
 	least, _ := v.Int("minItems")
@@ -430,7 +433,7 @@ func (m *maker) array(f *Field, v schema.View) (kindText string, limits []string
 	return kindText, limits
 }
 
-// scalars reports whether all choices are texts, numbers, booleans or null.
+// scalars reports whether no choice is an array or an object, or longer than maxAbout bytes.
 func scalars(all []schema.Choice) bool {
 	for _, c := range all {
 		if kind := jsonrpc.ValueOf(c.Value).Kind(); kind == '{' || kind == '[' || len(c.Value) > maxAbout {
@@ -457,13 +460,13 @@ func options(all []schema.Choice) (out []Option) {
 	return out
 }
 
-// hints are examples of formats that people do not know by heart.
+// hints has an example for each format that people may not know by heart.
 var hints = map[string]string{
 	"date-time": "2026-11-22T14:30:00Z", "time": "14:30:00Z", "duration": "PT30M", "email": "name@example.com", "uri": "https://example.com/",
 	"ipv4": "192.0.2.1", "uuid": "123e4567-e89b-12d3-a456-426614174000", "hostname": "example.com",
 }
 
-// textKind returns the control of a string.
+// textKind returns the kind of a field for a string.
 func textKind(v schema.View) Kind {
 	switch v.Text("format") {
 	case "date":
@@ -482,7 +485,7 @@ func textKind(v schema.View) Kind {
 func textLimits(v schema.View, required bool) []string {
 	out := span(v, "minLength", "maxLength", " character")
 	if required && len(out) == 1 && out[0] == "at least 1 character" {
-		out = nil // the word "required" already has this meaning
+		out = nil // the form shows that the field is required, which means the same
 	}
 	if format := v.Text("format"); format != "" {
 		out = append(out, excerpt.Line(format, maxName))
@@ -503,7 +506,8 @@ func numberLimits(v schema.View) []string {
 	return out
 }
 
-// numberOf returns a member that is a number, as the schema writes it.
+// numberOf returns the number in the member key of a schema, as the schema writes it. It returns ""
+// if the member is missing or is not a number.
 func numberOf(v schema.View, key string) string {
 	if n := jsonrpc.ValueOf(v.JSON(key)); n.Kind() == '0' {
 		return excerpt.Cut(string(n.Raw()), 40)
@@ -511,7 +515,7 @@ func numberOf(v schema.View, key string) string {
 	return ""
 }
 
-// span describes two limits: "1 to 100", "at least 1 element".
+// span describes a lower and an upper limit, for example "1 to 100" or "at least 1 element".
 func span(v schema.View, least, most, unit string) []string {
 	from, to := numberOf(v, least), numberOf(v, most)
 	if unit != "" && from == "0" {

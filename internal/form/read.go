@@ -14,21 +14,20 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
 )
 
-// The name of each control is one of these letters, followed by Field.Key.
+// The name of each control of a field is one of these letters, followed by Field.Key.
 const (
-	valueKey = "v" // the text or the selected options
-	emptyKey = "e" // what an empty control means
-	jsonKey  = "j" // JSON text
+	valueKey = "v" // the control for the text or the options
+	emptyKey = "e" // the control that says what an empty value means
+	jsonKey  = "j" // the control for JSON text
 )
 
 // WholeKey is the name of the control of Form.Text.
 const WholeKey = "json"
 
-// maxValueDepth bounds the levels of a value that a person enters.
+// maxValueDepth is the maximum nesting of JSON text that a person enters.
 const maxValueDepth = 100
 
-// ValueName returns the name of the control for the value. EmptyName returns the name of the
-// control that says what an empty value means.
+// ValueName returns the name of the control for the value of the field.
 func (f *Field) ValueName() string {
 	if f.Kind == JSON {
 		return jsonKey + f.Key
@@ -36,13 +35,13 @@ func (f *Field) ValueName() string {
 	return valueKey + f.Key
 }
 
-// EmptyName is described at ValueName.
+// EmptyName returns the name of the control that says what an empty value of the field means.
 func (f *Field) EmptyName() string { return emptyKey + f.Key }
 
-// Read reads the values that a browser has sent, and returns the JSON object. The form then shows
-// the sent values. ok is false if a value has no valid syntax; the form then has the errors, and
-// the object lacks the values with errors. The object is nil if the whole object has no valid
-// syntax. The names and values can be hostile. Their size limits the work.
+// Read reads the values that a browser has sent, puts them into the form, and returns the JSON
+// object. If the syntax of a value is invalid, ok is false, Form.Errors has the fault, and the
+// object lacks this value. If the JSON text of the whole object is invalid, value is nil. The sent
+// names and values can be hostile. The work is limited by their size.
 func (f *Form) Read(sent url.Values) (value []byte, ok bool) {
 	if f.Whole || sent.Has(WholeKey) {
 		*f = Form{Whole: true, Why: f.Why, Text: lines(sent.Get(WholeKey))}
@@ -64,7 +63,8 @@ func (f *Form) Read(sent url.Values) (value []byte, ok bool) {
 	return value, len(f.Errors) == 0
 }
 
-// object appends the object of a group.
+// object appends the JSON object of the fields of a form or a group. path has the names of the
+// group and of the groups around it.
 func (f *Form) object(dst []byte, fields []*Field, sent url.Values, path []string) []byte {
 	dst = append(dst, '{')
 	empty := len(dst)
@@ -82,14 +82,15 @@ func (f *Form) object(dst []byte, fields []*Field, sent url.Values, path []strin
 	return append(dst, '}')
 }
 
-// value appends the value of a field. It appends nothing if the value is not sent.
+// value appends the JSON value of a field. It appends nothing if the value has a fault, or if the
+// object must not have this member.
 func (f *Form) value(dst []byte, x *Field, sent url.Values, path []string) []byte {
 	wrong := func(text string) []byte {
 		x.Error, x.unread = text, true
 		f.Errors = append(f.Errors, Error{ID: x.ID, Name: strings.Join(append(slices.Clone(path), x.Name), "/"), Text: text, order: x.order, unread: true})
 		return dst
 	}
-	if sent.Has(jsonKey + x.Key) { // the earlier value could only be expressed as JSON text
+	if sent.Has(jsonKey + x.Key) { // the page had JSON text here, because the control could not express the value
 		x.Kind, x.Fields, x.Options, x.Empties = JSON, nil, nil, nil
 	}
 	if empty := sent.Get(x.EmptyName()); slices.Contains(x.Empties, empty) {
@@ -156,7 +157,7 @@ func (f *Form) value(dst []byte, x *Field, sent url.Values, path []string) []byt
 
 func isText(k Kind) bool { return k == Text || k == Long || k == Secret || k == Date }
 
-// list appends the array of a field with one element on each line. Empty lines do not count.
+// list appends the array of a List field. Each line of the text is one element, except empty lines.
 func (f *Form) list(dst []byte, x *Field, text string, wrong func(string) []byte) []byte {
 	before := dst
 	dst = append(dst, '[')
@@ -181,7 +182,8 @@ func (f *Form) list(dst []byte, x *Field, text string, wrong func(string) []byte
 	return append(dst, ']')
 }
 
-// chosen returns the values of the options that were sent, in the order of the options.
+// chosen returns the values of the options that the browser has sent, in the order of the options.
+// It returns at most one value if the kind is not Many.
 func (f *Field) chosen(sent []string) (out []string) {
 	for i := range f.Options {
 		o := &f.Options[i]
@@ -192,8 +194,9 @@ func (f *Field) chosen(sent []string) (out []string) {
 	return out
 }
 
-// number reports whether a text is a JSON number. If whole is true, a fraction like 1.5 is not
-// allowed; 1.0 and 1e3 are left to the check against the schema.
+// number reports whether a text is a JSON number. If whole is true, fractions such as 1.5 are not
+// allowed. Numbers such as 1.0 and 1e3 are allowed, because only the check against the schema can
+// decide whether they are valid.
 func number(text string, whole bool) bool {
 	b := []byte(text)
 	if jsonrpc.Valid(b, jsonrpc.Limits{}) != nil || jsonrpc.ValueOf(b).Kind() != '0' {
@@ -205,7 +208,8 @@ func number(text string, whole bool) bool {
 	return true
 }
 
-// lineFault returns the fault of a text in which each line must be a number.
+// lineFault describes the fault of a list with a line that is not a number, or not an integer if
+// whole is true.
 func lineFault(whole bool) string {
 	if whole {
 		return "must have an integer on each line, such as 42"
@@ -220,7 +224,7 @@ func numberFault(whole bool) string {
 	return "must be a number, such as 1.5"
 }
 
-// jsonFaults describes the faults of a JSON text that are not one character.
+// jsonFaults describes the faults of JSON text, except for an unexpected character.
 var jsonFaults = map[jsonrpc.Fault]string{
 	jsonrpc.FaultEnd:       "unexpected end",
 	jsonrpc.FaultString:    "string without a closing quote",
@@ -229,8 +233,8 @@ var jsonFaults = map[jsonrpc.Fault]string{
 	jsonrpc.FaultDuplicate: "duplicate member name",
 }
 
-// faultOfJSON returns why a person's JSON text is not valid, and where. text is the text as typed,
-// and err is the error of jsonrpc.Valid for its part without space around it.
+// faultOfJSON returns why the JSON text of a person is not valid, and where. text is the text that
+// the person typed. err is the error of jsonrpc.Valid for text without the white space around it.
 func faultOfJSON(text string, err error) string {
 	var wrong *jsonrpc.Error
 	if !errors.As(err, &wrong) {
@@ -257,8 +261,8 @@ func lines(text string) string { return strings.ReplaceAll(text, "\r\n", "\n") }
 
 // Report adds a fault that a check of the object against the schema has found. pointer is the place
 // of the value as a JSON pointer (RFC 6901) within the object, as package admin writes it. If Read
-// could not read a value, Report adds no second fault of this value and no fault of the whole
-// object, because the check has not seen the value.
+// could not read a value, the checked object lacks this value. So Report then adds no second fault
+// of this value and no fault of the whole object.
 func (f *Form) Report(pointer, text string) {
 	fields, found := f.Fields, (*Field)(nil)
 	var path []string
@@ -292,7 +296,7 @@ func (f *Form) Report(pointer, text string) {
 	f.add(Error{ID: found.ID, Name: strings.Join(path, "/"), Text: text, order: found.order})
 }
 
-// add adds an error at the position of its field.
+// add inserts an error into Errors, in the order of the fields.
 func (f *Form) add(e Error) {
 	i := len(f.Errors)
 	for i > 0 && f.Errors[i-1].order > e.order {

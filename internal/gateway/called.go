@@ -28,8 +28,8 @@ func (x runner) begin(c *mcp.Call) (began time.Time) {
 	return began
 }
 
-// end tells the policy, the record and the event subscribers that a call was answered. passed
-// is the number of policy steps that allowed the call.
+// end reports the outcome of a call to the policy, the record and the event subscribers. passed is
+// the number of policy steps that allowed the call.
 func (x runner) end(ctx context.Context, r *route, passed int, began time.Time, reply *mcp.Reply, err error) {
 	if began.IsZero() {
 		return
@@ -41,7 +41,7 @@ func (x runner) end(ctx context.Context, r *route, passed int, began time.Time, 
 		a.Outcome, a.Code, cause = event.Cancelled, 0, "cancelled"
 	}
 	if a.To == mcp.Unknown && (err != nil || reply.Asks) {
-		a.To = r.To // the error comes from Dragoman, but the request has a server
+		a.To = r.To // the answer does not contain the server's revision, but the route does
 	}
 	a.Took = now.Sub(began)
 	if passed > 0 {
@@ -64,7 +64,7 @@ func (x runner) end(ctx context.Context, r *route, passed int, began time.Time, 
 }
 
 // cancelled reports whether a call failed because its client cancelled it or disconnected. The
-// context of a call also ends when this process stops, but with another cause.
+// context of a call also ends when this process stops, but then its cause is mcp.ErrShutdown.
 func cancelled(ctx context.Context, a policy.Answer) bool {
 	return a.Err != nil && a.Outcome != event.Refused && ctx.Err() != nil && !errors.Is(context.Cause(ctx), mcp.ErrShutdown)
 }
@@ -124,7 +124,7 @@ func outcomeOf(err error) mcp.Outcome {
 	}
 	var own *jsonrpc.Error
 	if errors.As(err, &own) {
-		return event.Refused // an error response of a server is a reply, so this error comes from Dragoman
+		return event.Refused // an error response from a server is an mcp.Reply, so this error comes from Dragoman
 	}
 	return mcp.OutcomeUnknown
 }
@@ -138,8 +138,8 @@ func causeOf(err error) string {
 	return ""
 }
 
-// short truncates a client's text for an event. Queues keep events, and a name may be as long
-// as a message.
+// short truncates a client's text for an event, because a name may be as long as a message and
+// queues store events.
 func short(text string) string {
 	if len(text) <= maxRepeated {
 		return text
