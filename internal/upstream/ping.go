@@ -37,8 +37,9 @@ const (
 	pingJitter = 10
 )
 
-// pingEvery returns the interval at which a session is pinged, or 0 if it is not pinged. The second
-// result says why a session is not pinged although the operator wants it. Otherwise it is "".
+// pingEvery returns the interval at which a session is pinged, or 0 if it is not pinged. If
+// Spec.Ping is set but the session cannot be pinged, the second result says why. Otherwise it is
+// "".
 func (u *Upstream) pingEvery(s *session) (every time.Duration, why string) {
 	every = u.times.Load().Ping
 	switch {
@@ -52,7 +53,8 @@ func (u *Upstream) pingEvery(s *session) (every time.Duration, why string) {
 	return every, ""
 }
 
-// startPingsLocked schedules the pings of a session that was opened, or whose interval has changed.
+// startPingsLocked schedules the first ping of a session that was just opened, or whose interval
+// was changed.
 func (u *Upstream) startPingsLocked(s *session) {
 	s.stopPings()
 	every, why := u.pingEvery(s)
@@ -65,12 +67,13 @@ func (u *Upstream) startPingsLocked(s *session) {
 	}
 }
 
-// spread returns the interval with a random deviation.
+// spread adds a random deviation to the interval; see pingJitter.
 func spread(every time.Duration) time.Duration {
 	return every - every/pingJitter + rand.N(2*every/pingJitter+1)
 }
 
-// pingLaterLocked schedules the next ping of a session and replaces the previous schedule.
+// pingLaterLocked schedules the next ping of a session. It cancels a ping that is already
+// scheduled.
 func (u *Upstream) pingLaterLocked(s *session, after time.Duration) {
 	s.stopPings()
 	if !s.over && !s.outdated && !u.closed {
@@ -86,11 +89,11 @@ func (s *session) stopPings() {
 	}
 }
 
-// isBusy reports whether a session is in use. The calls of such a session show whether the server
-// answers. The caller must hold Upstream.mu.
+// isBusy reports whether a session is in use. Such a session needs no pings, because its calls show
+// whether the server answers. The caller must hold Upstream.mu.
 func (s *session) isBusy() bool { return s.users > 0 || s.server.Running() > 0 }
 
-// quietLocked returns how long nothing has happened on a session.
+// quietLocked returns the time since the last activity on a session.
 func (s *session) quietLocked() time.Duration {
 	quiet := min(time.Since(s.opened), time.Since(s.idle), time.Since(s.pinged))
 	if silent, known := s.server.Silence(); known {
@@ -99,8 +102,8 @@ func (s *session) quietLocked() time.Duration {
 	return quiet
 }
 
-// pingIdle runs when the timer of a session's pings fires. It pings the server if the session has
-// been idle for the interval.
+// pingIdle runs when a session's ping timer fires. It pings the server if the session has been idle
+// for the interval, or if the server is unresponsive. It then schedules the next ping.
 func (u *Upstream) pingIdle(s *session) {
 	u.mu.Lock()
 	every, _ := u.pingEvery(s)
@@ -143,14 +146,15 @@ func (u *Upstream) pingIdle(s *session) {
 	defer u.unlock()
 	s.pinged = time.Now()
 	if silent, known := s.server.Silence(); known && silent < time.Since(began) {
-		err = nil // the server has sent something else
+		err = nil // the server has sent another message in the meantime
 	}
 	check := false
 	switch {
 	case err == nil:
 		u.markResponsiveLocked(s)
 	case s.isBusy() && s.unresponsiveSince.IsZero():
-		// A call has begun in the meantime. health.go watches it.
+		// A call has begun since the ping was sent. health.go checks whether the server answers the
+		// call.
 	default:
 		u.markUnresponsiveLocked(s, why, why.Attrs()...)
 		check = !late || u.lastsTooLong(time.Since(s.unresponsiveSince))
@@ -164,7 +168,7 @@ func (u *Upstream) pingIdle(s *session) {
 	u.pingLaterLocked(s, spread(every))
 }
 
-// pingFailure returns the failure of a server that has not answered a ping, or nil if err is nil.
+// pingFailure returns the failure to report for a ping that failed with err, or nil if err is nil.
 func (u *Upstream) pingFailure(err error, limit time.Duration) *failure.Failure {
 	var e *mcp.Error
 	switch {
@@ -180,7 +184,7 @@ func (u *Upstream) pingFailure(err error, limit time.Duration) *failure.Failure 
 	return failure.Of(errors.New(err.Error()), f)
 }
 
-// answered records that a call has got an answer on a session that was unresponsive.
+// answered records that a call was answered on a session that was unresponsive.
 func (u *Upstream) answered(s *session) {
 	u.mu.Lock()
 	defer u.unlock()

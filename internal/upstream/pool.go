@@ -20,9 +20,9 @@ type pool struct {
 	seat        string        // the seat of the principal; "" for anonymous clients
 	scope       string        // credential scope of the pool's sessions
 	declared    []byte        // capabilities that the pool's sessions declare
-	sessions    []*session    // the home session comes first
+	sessions    []*session    // the home session comes first; the others are exclusive sessions, which are opened if the home session cannot take a call
 	opening     *opening      // the open that is running, or nil
-	freed       chan struct{} // closed when an exclusive session may be free
+	freed       chan struct{} // closed when a session may be free for another call
 	subscribers []*Subscriber
 }
 
@@ -32,15 +32,15 @@ type opening struct {
 	err  error
 }
 
-// maxSessionsPerPool bounds the sessions of one pool. At the bound, calls wait for a free
+// maxSessionsPerPool bounds the sessions of one pool. If the pool is full, calls wait for a free
 // session.
 const maxSessionsPerPool = 16
 
-// keyLocked returns the key of the pool for a client's calls. The key consists of the seat and
-// the canonical form of the capabilities. Each pool of a legacy server may need a process, so the
-// key ignores differences that do not affect a server: white space, the order of members, and
-// unknown names. All clients without capabilities for server requests share a key with Dragoman's
-// own calls.
+// keyLocked returns the key of the pool for a client's calls. The key consists of the credential
+// scope, the seat, and the canonical form of the capabilities. Each pool of a legacy server may
+// need a process, so the key ignores differences that do not affect a server: white space, the
+// order of members, and unknown names. Anonymous clients that cannot get server requests share the
+// key "" with Dragoman's own calls, unless they have credentials of their own.
 func (u *Upstream) keyLocked(f *mcp.ClientInfo, scope string) string {
 	if f == nil {
 		return ""
@@ -58,14 +58,14 @@ func (u *Upstream) keyLocked(f *mcp.ClientInfo, scope string) string {
 	return key
 }
 
-// canon caches the canonical form of the last few capabilities, because a client sends the same
-// ones in each call.
+// canon caches the canonical forms of a few capabilities objects, because a client sends the same
+// capabilities with each call.
 type canon struct {
 	last [4]struct{ raw, canonical string }
 	next int
 }
 
-// maxRemembered is the maximum length in bytes of capabilities that a canon caches.
+// maxRemembered is the maximum length in bytes of a capabilities object that a canon caches.
 const maxRemembered = 2 << 10
 
 func (c *canon) of(caps []byte) string {
@@ -99,10 +99,10 @@ func (u *Upstream) newPoolLocked(key string, f *mcp.ClientInfo, scope string) *p
 	return p
 }
 
-// capabilities returns the capabilities to declare to a legacy server on behalf of f. The
-// session may serve other clients later, and must not declare a capability that these clients lack. So
-// capabilities returns the canonical form, which all clients of the pool share. If a server has
-// only one client, it gets that client's own bytes.
+// capabilities returns the capabilities to declare to a legacy server on behalf of f. The session
+// may serve other clients later, and must not declare a capability that these clients lack. So
+// capabilities returns the canonical form, which all clients of the pool share. If Spec.OneClient
+// is set, there are no other clients, so the result is the client's own bytes.
 func (u *Upstream) capabilities(f *mcp.ClientInfo) []byte {
 	switch {
 	case f == nil:
@@ -116,9 +116,10 @@ func (u *Upstream) capabilities(f *mcp.ClientInfo) []byte {
 // canBeAsked reports whether a client has declared a capability for server requests.
 func canBeAsked(f *mcp.ClientInfo) bool { return mcp.Askable(f.Capabilities) }
 
-// useModernLocked reports whether a client is served over the link to a modern server. If a legacy
-// client can be asked and the server also supports the legacy era, that era is better, because its
-// server requests are live. For other clients, the era makes no visible difference.
+// useModernLocked reports whether the calls of a client use the link to a modern server. If the
+// client is a legacy client that can be asked, and the server also supports the legacy era, a
+// legacy session is better: there, the server can send requests during a call. For other clients,
+// the era makes no visible difference.
 func (u *Upstream) useModernLocked(f *mcp.ClientInfo, scope string) bool {
 	if l := u.links[scope]; l == nil || l.session == nil {
 		return false
@@ -126,9 +127,9 @@ func (u *Upstream) useModernLocked(f *mcp.ClientInfo, scope string) bool {
 	return f == nil || !f.Revision.Legacy() || u.noLegacy || !canBeAsked(f)
 }
 
-// acquire returns a lease on a session for a client, and opens a session if necessary. If a call
-// will run on the session, acquire chooses a session on which server requests can be attributed.
-// It ignores need.Session. The caller must release the lease.
+// acquire returns a lease on a session for a client, and opens a session if necessary. If
+// need.ForCall is set, acquire chooses a session on which Dragoman can attribute server requests to
+// the call. acquire ignores need.Session. The caller must release the lease.
 func (u *Upstream) acquire(ctx context.Context, f *mcp.ClientInfo, need mcp.Need) (*Lease, error) {
 	scope := u.scopeOf(f)
 	for {
@@ -154,7 +155,8 @@ func (u *Upstream) acquire(ctx context.Context, f *mcp.ClientInfo, need mcp.Need
 }
 
 // pick returns a session. If no session is available yet, it returns what the caller must wait for:
-// an open, or a free exclusive session. It uses ctx only to find the purpose of an open.
+// the result of an open, or a channel that is closed when the caller must try again. It uses ctx
+// only to find the purpose of an open.
 func (u *Upstream) pick(ctx context.Context, f *mcp.ClientInfo, scope string, need mcp.Need) (s *session, open *opening, freed <-chan struct{}, err error) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -183,7 +185,8 @@ func (u *Upstream) pick(ctx context.Context, f *mcp.ClientInfo, scope string, ne
 	key := u.keyLocked(f, scope)
 	p := u.pools[key]
 	if f == nil && (p == nil || len(p.sessions) == 0) {
-		// Dragoman's own requests, such as for the tool list, can use any session.
+		// Dragoman's own requests, such as those for the tool list, can use the sessions of any
+		// anonymous pool.
 		if q := u.anyLocked(); q != nil {
 			p = q
 		}
@@ -229,7 +232,8 @@ func (u *Upstream) pick(ctx context.Context, f *mcp.ClientInfo, scope string, ne
 	return nil, p.opening, nil, nil
 }
 
-// anyLocked returns an anonymous pool with a session, or nil if there is none.
+// anyLocked returns a pool that is anonymous, uses no client credentials, and has a session. It
+// returns nil if there is no such pool.
 func (u *Upstream) anyLocked() *pool {
 	for _, p := range u.pools {
 		if p.seat == "" && p.scope == "" && len(p.sessions) > 0 {
@@ -239,8 +243,8 @@ func (u *Upstream) anyLocked() *pool {
 	return nil
 }
 
-// chooseLocked returns a session of the pool that may take the call. It returns nil if another
-// session is needed.
+// chooseLocked returns a session of the pool that may take a call of the client f. It returns nil
+// if none of the sessions may take the call.
 func (u *Upstream) chooseLocked(p *pool, f *mcp.ClientInfo, forCall bool) *session {
 	if u.spec.Isolation == PerCall {
 		for _, s := range p.sessions {
@@ -258,9 +262,10 @@ func (u *Upstream) chooseLocked(p *pool, f *mcp.ClientInfo, forCall bool) *sessi
 	if !forCall || f == nil || !home.shared || u.spec.Isolation == Shared || !canBeAsked(f) {
 		return home
 	}
-	// On a shared pipe, a server request belongs to the client with calls on this pipe. So only one
-	// client may have calls there. The home session is the first choice, because it holds the
-	// server's state. A client with a conversation keeps the session of its last call.
+	// On a shared pipe, Dragoman attributes a server request to the client whose calls run on the
+	// pipe. So only one client at a time may have calls there. The home session is the first
+	// choice, because it holds the server's state. If possible, a client with a conversation gets
+	// the session of its last call again.
 	var free *session
 	for _, s := range p.sessions[i:] {
 		switch {
@@ -268,8 +273,9 @@ func (u *Upstream) chooseLocked(p *pool, f *mcp.ClientInfo, forCall bool) *sessi
 		case s.calls == 0 && (free == nil || f.Conversation != 0 && s.owner == f.Conversation):
 			free = s
 		case s.calls > 0 && f.Revision.Legacy() && s.owner == f.Conversation:
-			// A legacy client accepts server requests during its whole conversation. A modern
-			// client gets them in the result of one call, so this call must be alone.
+			// The calls of one legacy client may share a session, because server requests may reach
+			// the client during any of these calls. A modern client gets server requests in the
+			// result of one particular call, so no other call may use its session.
 			return s
 		}
 	}
@@ -278,8 +284,8 @@ func (u *Upstream) chooseLocked(p *pool, f *mcp.ClientInfo, forCall bool) *sessi
 
 func (s *session) isReading() bool { return !s.stuck }
 
-// release gives back an acquired session. The parameter called says that the lease counted as a
-// call of the session, and unused says that no call was sent.
+// release gives back an acquired session. The parameter called says whether the lease was counted
+// in s.calls. The parameter unused says that no call was sent.
 func (u *Upstream) release(s *session, called, unused bool) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -308,7 +314,7 @@ func (u *Upstream) release(s *session, called, unused bool) {
 	} else if end {
 		p.removeLocked(s)
 	} else if p != nil && s.users == 0 && s.reap == nil && !u.closed {
-		// A session that has ended is no longer in the list of its pool.
+		// If the session has ended, it is no longer in p.sessions.
 		if i := slices.Index(p.sessions, s); i >= 0 {
 			wait := homeIdle
 			if i > 0 || u.spec.Isolation == PerCall {
@@ -322,31 +328,31 @@ func (u *Upstream) release(s *session, called, unused bool) {
 		}
 	}
 	if end {
-		// This runs under the lock, so that Close finds the session in its pool or waits for
-		// this goroutine.
+		// Start this goroutine under mu, so that Close either finds the session in its pool or
+		// waits for this goroutine.
 		u.work.Go(func() { s.shut(u.graceful, cause) })
 	}
 }
 
-// exclusiveIdle is how long an idle exclusive session is kept for the next call that needs one.
-// homeIdle is how long an idle home session, which holds the server's state, is kept for its
-// clients.
+// exclusiveIdle is how long an idle exclusive session stays open for other calls. homeIdle is the
+// same time for a home session. It is longer, because a home session holds the server's state.
 const (
 	exclusiveIdle = time.Minute
 	homeIdle      = 15 * time.Minute
 )
 
 // maxSessions bounds the sessions of one server in all pools together, because clients can cause
-// many pools to be created. maxPerPrincipal bounds the share of one principal, so that a principal
-// with many sets of capabilities does not take the sessions of others. Anonymous clients count as
-// one principal. Only the first bound applies to them.
+// many pools to be created. maxPerPrincipal bounds the sessions of one principal, so that a
+// principal with many sets of capabilities does not use up maxSessions. It does not apply to
+// anonymous clients.
 const (
 	maxSessions     = 64
 	maxPerPrincipal = 24
 )
 
-// reapIdle ends an idle session. It checks a home session with subscribers again later. It
-// removes a pool that has no sessions left.
+// reapIdle ends an idle session, and removes the pool if the pool is no longer needed. If the
+// session has tasks, or is a home session with subscribers, reapIdle does not end it, but checks it
+// again later.
 func (u *Upstream) reapIdle(s *session, wait time.Duration) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -385,8 +391,8 @@ func (u *Upstream) tidyLocked(p *pool) {
 }
 
 // retireKeptLocked makes room in a full pool, so that tasks do not prevent calls of other clients.
-// Some sessions exist only for their tasks. Of these, retireKeptLocked ends the session with the
-// shortest time to live. It returns false if the pool has no such session.
+// It ends a session that is kept open only for its tasks. If there are several, it ends the session
+// whose tasks would be kept for the shortest time. If there is no such session, it returns false.
 func (u *Upstream) retireKeptLocked(p *pool) bool {
 	var soonest *session
 	for _, s := range p.sessions {
@@ -402,10 +408,9 @@ func (u *Upstream) retireKeptLocked(p *pool) bool {
 	return true
 }
 
-// roomLocked reports whether the pool may open one more session. If necessary, it ends an idle
-// session. If the principal has used its share, this idle session is one of its own. Otherwise it
-// may be the session of any principal. roomLocked prefers exclusive sessions to home sessions, and
-// then the session that has been idle for the longest time. It never ends a home session with
+// roomLocked reports whether the pool may open one more session. If a limit has been reached, it
+// ends an idle session to make room. If the limit is maxPerPrincipal, this is a session of the same
+// principal. It chooses the session in the order of sooner, and never chooses a home session with
 // subscribers.
 func (u *Upstream) roomLocked(p *pool) bool {
 	all, own := 0, 0
@@ -447,10 +452,12 @@ func (u *Upstream) roomLocked(p *pool) bool {
 	return true
 }
 
-// sooner reports whether an idle session should end before another one.
+// sooner reports whether the idle session s should end before the idle session than. Sessions
+// without tasks end first. Among the remaining candidates, exclusive sessions end before home
+// sessions, and sessions that have been idle for longer end first.
 func sooner(s *session, home bool, than *session, thanHome bool) bool {
 	if held := s.keep.After(time.Now()); held != than.keep.After(time.Now()) {
-		return !held // the tasks of the session would end with the session
+		return !held // ending the session would also end its tasks
 	}
 	if home != thanHome {
 		return thanHome
@@ -475,7 +482,7 @@ func (p *pool) removeLocked(s *session) {
 	}
 }
 
-// openingLocked reports whether a pool is being opened.
+// openingLocked reports whether an open is in progress.
 func (u *Upstream) openingLocked() bool {
 	for _, p := range u.pools {
 		if p.opening != nil {
@@ -485,15 +492,15 @@ func (u *Upstream) openingLocked() bool {
 	return false
 }
 
-// openLocked starts an open for the pool. The open continues if its first caller gives up, because
-// other callers may also wait for it. purpose is that of the first caller.
+// openLocked starts to open a session for the pool. The open continues if its first caller gives
+// up, because other callers may also wait for it. The log shows the purpose of the first caller.
 func (u *Upstream) openLocked(p *pool, f *mcp.ClientInfo, purpose string) {
 	o := &opening{done: make(chan struct{})}
 	alone := !u.openingLocked()
 	p.opening = o
 	f = f.Own()
 	if u.status.State != Broken && !u.hasSessionLocked() {
-		// If the server has other sessions, it is in use, and its state does not change.
+		// If the server already has a session, its state does not change.
 		u.setStateLocked(Starting, "")
 	}
 	began := time.Now()
@@ -533,7 +540,8 @@ func (u *Upstream) openLocked(p *pool, f *mcp.ClientInfo, purpose string) {
 		}
 		failed := u.backoff.Failures() > 0
 		if err != nil {
-			// The error is for the callers that are waiting now, and not for later callers.
+			// Callers that are waiting now get o.err. For later callers, failedLocked and
+			// refusedScopeLocked store an error with a time limit.
 			if !u.refusedScopeLocked(p, f, err) {
 				u.failedLocked(err, why)
 			} else if u.backoff.Failures() > 0 && !u.hasSessionLocked() {
@@ -549,8 +557,9 @@ func (u *Upstream) openLocked(p *pool, f *mcp.ClientInfo, purpose string) {
 		if err == nil && !u.up {
 			u.up = true
 			u.starts++
-			// Readers of the lists caused the first start, and read the lists now. So no list can
-			// be out of date.
+			// Clients that read the lists caused the first start, and read the lists now. So no
+			// list is out of date after a first start, unless the start was slow or an earlier
+			// attempt failed.
 			changed = failed || u.starts > 1 || time.Since(began) > readersWait
 		}
 		lines := u.takeLinesLocked()
@@ -576,13 +585,13 @@ func (u *Upstream) openedLocked(p *pool, f *mcp.ClientInfo, s *session) {
 	}
 	u.setStateLocked(Ready, "")
 	if slices.ContainsFunc(opened.Findings, func(f handshake.Finding) bool { return f.Code == handshake.FoundSilentProbe }) {
-		// The probe timed out. So the next handshake begins with initialize, whose error may still
-		// show the era.
+		// The server did not answer the probe in time. The next handshake begins with initialize.
+		// An error response to initialize may still show the era of the server.
 		u.silent = true
 	}
 	if opened.Revision.Modern() {
-		// A modern server that got initialize first has refused it, so the list of its versions may
-		// be wrong.
+		// If the handshake began with initialize, the server has refused initialize. Then it does
+		// not support the legacy era, even if it lists a legacy version.
 		u.noLegacy = s.legacyFirst || !offersLegacy(opened.Hello.Versions)
 		s.pool = nil
 		scope := ""
@@ -616,7 +625,7 @@ func offersLegacy(versions []string) bool {
 	return false
 }
 
-// drop takes a session out of service and ends it. Its calls fail with cause.
+// drop takes a session out of service and ends it. The session's running calls fail with cause.
 func (u *Upstream) drop(s *session, cause error) {
 	u.mu.Lock()
 	s.leaveLink()

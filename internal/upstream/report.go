@@ -13,7 +13,7 @@ import (
 )
 
 // Report describes the state of a server for operators. It contains no secrets. But Principal may
-// name people, and texts may repeat output of the server.
+// identify people, and texts may repeat output of the server.
 type Report struct {
 	Status
 	Transport string // "stdio", "http", "sse" or "inmem"; "" if not yet known
@@ -21,25 +21,25 @@ type Report struct {
 	Restarts  int             // number of starts after the first one
 	Fault     Fault           // the last fault; the zero Fault if there was none
 	Trace     []string        // the last handshake, one line per step
-	Steps     handshake.Trace // the last handshake with its messages; must not be changed
+	Steps     handshake.Trace // the last handshake with its messages; must not be modified
 	TracedAt  time.Time
 	Sessions  []SessionReport
-	LeftOut   map[string]string // tools that clients do not see, and why
+	LeftOut   map[string]string // tools that clients do not see, by name, with the reason
 	Opening   int               // number of sessions that are being opened
 	Hearers   int               // number of subscribers
-	// Listen is the filter of the open subscriptions/listen, or nil if there is none.
+	// Listen is the filter of the listen in the credential scope "", or nil if there is no listen.
 	Listen *mcp.SubscriptionFilter
 }
 
-// Fault describes something that went wrong.
+// Fault describes a failure of the server and when it happened.
 type Fault struct {
 	Text    string
 	At      time.Time
 	Failure *failure.Failure // the failure whose sentence is Text; nil for the zero Fault
 }
 
-// same reports whether a failure repeats the fault. It compares all values in the log record except
-// the evidence. The evidence may contain times and process numbers.
+// same reports whether the failure g repeats the fault f. It compares all values in the log record
+// except the evidence, which may contain times and process ids.
 func (f Fault) same(g *failure.Failure) bool {
 	return f.Failure != nil && f.Failure.Class == g.Class && f.Failure.Cause == g.Cause && f.Failure.Status == g.Status && f.Text == g.Sentence && f.Failure.Action == g.Action
 }
@@ -49,15 +49,15 @@ type Role string
 
 // These are the roles of a session.
 const (
-	Home Role = "home" // the session that holds the server's state for its clients
-	Lane Role = "lane" // an exclusive session, for calls during which the server may send requests
+	Home Role = "home" // the session that holds the server's state for the clients of a pool
+	Lane Role = "lane" // an exclusive session of a pool, for calls during which the server may send requests
 	Once Role = "call" // a session for one call
 	Link Role = "link" // the connection to a modern server, which has no sessions
 )
 
 // SessionReport describes one session with a server.
 type SessionReport struct {
-	Principal    string   // owner of the session; "" for anonymous clients
+	Principal    string   // the seat of the principal, or the credential scope of a link; "" for anonymous clients
 	Capabilities []string // names of the capabilities that were declared to the server
 	Role         Role
 	Revision     mcp.Revision
@@ -69,11 +69,12 @@ type SessionReport struct {
 	Watched      int       // number of watched resources
 }
 
-// maxShownNames bounds the names of capabilities that are shown for one client.
+// maxShownNames bounds the capability names in one SessionReport.
 const maxShownNames = 16
 
-// Report returns the state of the server. The sessions are sorted by principal and
-// capabilities. The home session of a pool comes first.
+// Report returns the state of the server. The links come first, sorted by credential scope. The
+// sessions of each pool follow, with the home session first. Sessions that are out of service come
+// last.
 func (u *Upstream) Report() Report {
 	r := Report{Status: u.Status(), Isolation: u.spec.Isolation}
 	if r.Isolation == "" {
@@ -170,7 +171,7 @@ func capabilityNames(caps []byte) []string {
 	return names
 }
 
-// faultLocked stores the last fault.
+// faultLocked stores f as the last fault.
 func (u *Upstream) faultLocked(f *failure.Failure) {
 	u.fault = Fault{Text: f.Sentence, At: time.Now(), Failure: f}
 }

@@ -27,48 +27,48 @@ import (
 type session struct {
 	steps  *stepLog
 	server *conn.Conn
-	child  *stdio.Process // the child process; nil over HTTP
-	shared bool           // all calls share one pipe
-	pipe   bool           // the session uses a pipe, even if there is an adapter in between
-	// legacyFirst says that initialize was sent first, for a legacy client. Then a legacy
-	// outcome does not show whether the server supports the modern era too.
+	child  *stdio.Process // the child process; nil if there is none
+	shared bool           // calls share a pipe without an adapter, so server requests need not say which call they are for
+	pipe   bool           // the session uses a pipe, perhaps with an adapter; false over Streamable HTTP
+	// legacyFirst says that the handshake began with initialize, for a legacy client. If the server
+	// has then chosen a legacy revision, it may also support the modern era.
 	legacyFirst bool
-	number      uint64       // a number that is unique for the server; see mcp.TaskRef
-	tasks       mcp.TaskForm // set before the session is used
+	number      uint64       // the number of the session, unique among the sessions of the server; see mcp.TaskRef
+	tasks       mcp.TaskForm // the form of the server's tasks; set before the session is used
 	ending      sync.Once
 	watched     atomic.Bool // the watch timer is running
-	served      atomic.Bool // the session has answered a call of a client
+	served      atomic.Bool // the session has answered a call from a client
 	unanswered  atomic.Bool // unresponsiveSince is set
 
 	// Upstream.mu guards the following fields.
 	pool              *pool     // nil for the link to a modern server
 	link              *link     // nil for a legacy session
-	opened, idle      time.Time // the time of the open, and the time of the last release
-	taken             bool      // the session is reserved for one call
+	opened, idle      time.Time // when the session was opened, and when its last lease was released
+	taken             bool      // the session has been used for a call; only relevant with isolation "call"
 	users             int       // number of leases
-	calls             int       // number of running calls of clients that can be asked
+	calls             int       // number of leases with Need.ForCall
 	owner             uint64
 	reap              *time.Timer  // timer that ends an idle session; nil while the session is in use
 	over              bool         // the session has ended, and cleanUp has taken it out of service
 	check             *time.Timer  // timer of the next check; see checkLaterLocked
 	checked           time.Time    // time of the last check
 	ping              *time.Timer  // timer of the next ping; nil if the session is not pinged; see ping.go
-	pinged            time.Time    // time of the end of the last ping; zero for none
+	pinged            time.Time    // when the last ping ended; zero for none
 	outdated          bool         // the session is out of service; see outdateLocked
-	outdatedBy        error        // cause of the end of a session that is out of service
-	noListen          time.Time    // the time of the server's answer that it does not support subscriptions/listen; zero for never
-	keep              time.Time    // the session has tasks, so it is not ended as idle before this time
-	level             mcp.LogLevel // log level that was set at the server; 0 for none
+	outdatedBy        error        // the cause with which an outdated session ends
+	noListen          time.Time    // when the server last answered that it does not support subscriptions/listen; zero for never
+	keep              time.Time    // the session has tasks, so Dragoman does not end it as idle before this time
+	level             mcp.LogLevel // the log level that Dragoman has set on the server; 0 for none
 	watch             *time.Timer  // the watch timer; nil if it is not running
 	watchedFrom       time.Time
 	stall             *time.Timer      // timer that checks whether the server reads; nil while the session is idle
-	stuck             bool             // the server does not read; see setAsideLocked
-	unresponsiveSince time.Time        // start of the unresponsive state; zero if the server is responsive
+	stuck             bool             // the server does not read its input; see stall.go
+	unresponsiveSince time.Time        // when the server became unresponsive; zero if it is responsive
 	unresponsive      *failure.Failure // why the server is unresponsive; nil if it is responsive
 }
 
-// shut ends the session and its child process, and waits for both. When ctx ends, the child is
-// killed.
+// shut ends the session and its child process, and waits until both have ended. When ctx ends, shut
+// kills the child.
 func (s *session) shut(ctx context.Context, cause error) {
 	s.ending.Do(func() {
 		_ = s.server.Close(cause)
@@ -91,8 +91,9 @@ func (u *Upstream) open(ctx context.Context, p *pool, f *mcp.ClientInfo, purpose
 	s, err := u.dial(ctx, p, f, purpose)
 	var before handshake.Trace // the traces of earlier attempts
 	for try := 0; try < 2 && errors.Is(err, handshake.ErrDiedOnProbe); try++ {
-		// If the server has answered a probe before, it does not crash on probes, so the exit has
-		// another reason. If it exits twice, another server may have replaced it.
+		// If crashesOnProbe is false, the server has answered a probe before, so the exit has
+		// another cause. Try again. If the server exits a second time, another server may have
+		// replaced it, so remove the stored era.
 		u.mu.Lock()
 		if crashesOnProbe(err) {
 			u.skipProbe = true
@@ -134,7 +135,7 @@ func (u *Upstream) open(ctx context.Context, p *pool, f *mcp.ClientInfo, purpose
 	return s, nil
 }
 
-// warnCut logs once that clients do not get the whole instructions of the server.
+// warnCut logs once that the server's instructions were truncated.
 func (u *Upstream) warnCut(s *session) {
 	for _, f := range s.server.Opening().Findings {
 		if f.Code == handshake.FoundLongInstructions && !u.cut.Swap(true) {
@@ -144,7 +145,7 @@ func (u *Upstream) warnCut(s *session) {
 	}
 }
 
-// traceOf returns the trace of a failed handshake, or nil if err is another error.
+// traceOf returns the trace of a failed handshake, or nil if err is not the error of a handshake.
 func traceOf(err error) handshake.Trace {
 	var failed *handshake.Error
 	if errors.As(err, &failed) {
@@ -153,8 +154,8 @@ func traceOf(err error) handshake.Trace {
 	return nil
 }
 
-// publishTrace stores the trace of the last handshake, and publishes it together with the
-// negotiated revision or the error.
+// publishTrace stores the trace of the last handshake. It publishes the trace with the negotiated
+// revision, and with the outcome Failed if err is not nil.
 func (u *Upstream) publishTrace(t handshake.Trace, rev mcp.Revision, err error) {
 	u.mu.Lock()
 	u.trace, u.tracedAt = t, time.Now()
@@ -169,8 +170,8 @@ func (u *Upstream) publishTrace(t handshake.Trace, rev mcp.Revision, err error) 
 	u.opts.Events.Publish(e)
 }
 
-// recognise looks up the adapter for the dialect that the handshake has detected. It reports
-// whether there is one.
+// recognise sets the adapter for the dialect that a failed handshake has detected. It reports
+// whether the server now has an adapter.
 func (u *Upstream) recognise(err error) bool {
 	var e *handshake.Error
 	if !errors.As(err, &e) || e.Dialect == "" || u.spec.AdapterFor == nil || u.spec.Command == "" {
@@ -193,13 +194,14 @@ func crashesOnProbe(err error) bool {
 	return errors.As(err, &e) && e.Remember()
 }
 
-// step publishes the current step of an open while callers wait. "" means that the open has
-// ended.
+// step publishes the current step of an open, for callers that wait for the open. If text is "",
+// the open has ended.
 func (u *Upstream) step(text string) {
 	u.opts.Events.Publish(event.Event{Kind: event.Lifecycle, Level: slog.LevelDebug, Server: u.spec.Name, Detail: text})
 }
 
-// displayName returns the command or URL of the server without secrets.
+// displayName returns the part of the command or URL that users may see. If there is none, it
+// returns the name of the server.
 func (u *Upstream) displayName() string {
 	if u.spec.Shown != "" {
 		return u.spec.Shown
@@ -216,18 +218,19 @@ func (u *Upstream) dial(ctx context.Context, p *pool, f *mcp.ClientInfo, purpose
 		Dialect: u.spec.Dialect, Dialects: u.spec.Dialects,
 	}
 	overSSE := u.sse || u.spec.Kind == "sse"
-	// Over HTTP, probe first. A probe is cheap there, and some modern servers accept initialize but
-	// then refuse all requests of that version.
+	// Over Streamable HTTP, a server whose era is not known is probed first. A probe is cheap
+	// there, and some modern servers accept initialize but then refuse all legacy requests.
 	known := u.spec.piped() || overSSE || u.era != mcp.Unknown
 	if f != nil && f.Revision.Legacy() && known && !u.noLegacy && u.spec.Pin == mcp.Unknown {
-		// Try the client's own era first. initialize needs no probe, and a server that does not
-		// support it returns an error.
+		// Try the client's own era first, without a probe. A server that does not support
+		// initialize returns an error.
 		legacyFirst = true
 		offer.Known = mcp.LatestLegacy
 	}
 	if purpose == purposeCheckEra {
-		// A server on a pipe that answers initialize counts as legacy, even if it also supports the
-		// modern era. Over HTTP, the probe comes first, for the reason given above.
+		// On a pipe, begin with initialize: a server that accepts initialize is treated as legacy,
+		// even if it also supports the modern era. Over Streamable HTTP, begin with the probe, for
+		// the reason given above.
 		overSSE = u.spec.Kind == "sse"
 		legacyFirst = u.spec.piped() || overSSE
 		offer.Known, offer.InitializeFirst = mcp.Unknown, false
@@ -305,7 +308,7 @@ func (u *Upstream) dial(ctx context.Context, p *pool, f *mcp.ClientInfo, purpose
 	return s, nil
 }
 
-// limits returns the limits for one message of the server.
+// limits returns the limits for messages from the server.
 func (u *Upstream) limits() jsonrpc.Limits {
 	return jsonrpc.Limits{Bytes: u.spec.Message, Names: mcp.MethodName}
 }
@@ -341,7 +344,8 @@ func (u *Upstream) spawn(ctx context.Context, s *session, a Adapter, offer hands
 	return nil
 }
 
-// process returns the stdio.Spec that starts the server's child process. a may be nil.
+// process returns the stdio.Spec that starts the server's child process. a is the adapter of the
+// server, or nil.
 func (u *Upstream) process(a Adapter) stdio.Spec {
 	env := stdio.Environ(u.spec.Env, u.spec.Inherit)
 	if a != nil {
@@ -358,12 +362,13 @@ func (u *Upstream) process(a Adapter) stdio.Spec {
 	}
 }
 
-// notAdmitted is the error of a start that Adapter.Admit refused.
+// notAdmitted is the error of an open if Adapter.Admit has refused to start the child.
 type notAdmitted struct{ error }
 
 func (e *notAdmitted) Unwrap() error { return e.error }
 
-// wanted reports whether Dragoman ended the session itself.
+// wanted reports whether Dragoman ended the session on purpose, and not because of a fault of the
+// server.
 func wanted(cause error) bool {
 	for _, ours := range []error{conn.ErrStopped, conn.ErrRestarted, errCallOver, errEraChanged, errNotNeeded, errIdleSession, errStopped} {
 		if errors.Is(cause, ours) {
@@ -373,7 +378,8 @@ func wanted(cause error) bool {
 	return false
 }
 
-// cleanUp waits for the end of a session, and releases all resources of the session.
+// cleanUp waits for the end of a session and takes the session out of service. If the session has
+// ended by itself, cleanUp also records and logs the failure, and restores subscriptions.
 func (u *Upstream) cleanUp(s *session) {
 	<-s.server.Gone()
 	cause := s.server.Err()
@@ -396,7 +402,7 @@ func (u *Upstream) cleanUp(s *session) {
 	u.leaving = slices.DeleteFunc(u.leaving, func(x *session) bool { return x == s })
 	unexpected := !u.closed && !s.outdated && !wanted(cause)
 	var pause time.Duration
-	if unexpected && !s.opened.IsZero() { // if the session was never in use, openLocked handles its end
+	if unexpected && !s.opened.IsZero() { // openLocked handles the end of a session that was never in use
 		u.faultLocked(first)
 		switch {
 		case u.hasSessionLocked():
@@ -422,8 +428,8 @@ func (u *Upstream) cleanUp(s *session) {
 	u.restore(p, s.link)
 }
 
-// endedAtOnce returns the error of an open if the session has ended before its first use. It
-// waits for the child.
+// endedAtOnce returns the error of an open whose session has ended before its first use. It waits
+// for the end of the child process.
 func (u *Upstream) endedAtOnce(s *session) error {
 	cause, exit := s.server.Err(), ""
 	if s.child != nil {

@@ -9,20 +9,20 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/transport"
 )
 
-// A server on a pipe can stop reading because it is busy in a tool, stopped, or blocked while
-// it writes its own output. Messages to the server then have to wait, and their calls wait with
-// them. The status shows this at once. Calls that the server has read are not affected and may
-// still finish.
+// A server on a pipe can stop reading its input because it runs a tool, is suspended, or is blocked
+// while it writes its output. Then messages to the server have to wait, and so do the calls that
+// need these messages. The status shows such a stall after stallShown. Calls that the server has
+// already read are not affected and may still finish.
 //
-// After ten seconds without reading, the session is set aside. New calls, and calls of which
-// nothing was sent, then get another session. When the server reads again, the session returns to
-// service. Otherwise the session ends after the last of the calls that the server has read. If all
-// clients share one session, calls wait until they time out.
+// After stallLimit, Dragoman sets the session aside. New calls, and calls of which nothing was
+// sent, then get another session. When the server reads again, the session returns to service. If
+// the server does not read again, the session ends after the last call that the server has already
+// read. If all clients share one session, Dragoman does not set it aside, and new calls wait.
 
 const (
-	stallTick  = time.Second             // interval of the checks while the session is in use
-	stallShown = 1500 * time.Millisecond // the status shows a stall after this time without reading
-	stallLimit = 10 * time.Second        // the session is set aside after this time without reading
+	stallTick  = time.Second             // interval of the checks of a session in use
+	stallShown = 1500 * time.Millisecond // the status shows a stall that lasts this long
+	stallLimit = 10 * time.Second        // a session is set aside after a stall of this length
 
 	reasonStalled     = "the server does not read its input; messages to the server are waiting"
 	reasonSomeStalled = "the server does not read the input of one of its sessions"
@@ -30,16 +30,16 @@ const (
 
 var errStalled = fmt.Errorf("session ended because %w", transport.ErrStalled)
 
-// watchStallLocked starts the stall timer of a session that is about to be used. The timer
-// restarts itself while the session is in use.
+// watchStallLocked starts the stall timer of a session that is about to be used. lookAtStall
+// restarts the timer while the session is in use.
 func (u *Upstream) watchStallLocked(s *session) {
 	if s.stall == nil && s.pipe && !u.closed {
 		s.stall = time.AfterFunc(stallTick, func() { u.lookAtStall(s) })
 	}
 }
 
-// lookAtStall runs when the stall timer fires. It checks whether the server reads. If not, it
-// sets the session aside or ends it.
+// lookAtStall runs when the stall timer fires. If the server has not read for stallLimit, it sets
+// the session aside or ends it. If the server reads again, it puts the session back into service.
 func (u *Upstream) lookAtStall(s *session) {
 	u.mu.Lock()
 	defer u.unlock()
@@ -52,8 +52,9 @@ func (u *Upstream) lookAtStall(s *session) {
 	case d < stallLimit:
 		u.resumeLocked(s)
 	case s.server.Sent() == 0 && (!midway || d >= u.idleLimit()):
-		// No call that the server has read would end with the session. A call that was partly sent
-		// keeps the session until the call times out, because the server may still read the rest.
+		// The server has not read any of the running calls, so the session can end. If a call was
+		// partly sent, the session ends only after the idle timeout, because the server may still
+		// read the rest of the call.
 		s.stall = nil
 		u.stalledLocked(s)
 		u.work.Go(func() { u.drop(s, errStalled) })
@@ -89,9 +90,9 @@ func (u *Upstream) setAsideLocked(s *session) {
 	case s.current():
 		s.link.session = nil
 		u.leaving = append(u.leaving, s)
-		u.stopListenLocked(s.link, errStalled) // the next link starts its own listen
+		u.stopListenLocked(s.link, errStalled) // the next session of the link starts its own listen
 	case p != nil:
-		close(p.freed) // wakes the callers that wait for an exclusive session, so that they choose another session
+		close(p.freed) // notifies the callers that wait for an exclusive session, so that they choose another session
 		p.freed = make(chan struct{})
 	}
 	if !slices.ContainsFunc(u.sessionsLocked(), func(x *session) bool { return !x.stuck && !x.outdated }) {
@@ -122,7 +123,7 @@ func (u *Upstream) resumeLocked(s *session) {
 	}
 }
 
-// idleLimit returns the idle timeout of a call.
+// idleLimit returns the idle timeout of a call, or defaultIdle if there is none.
 func (u *Upstream) idleLimit() time.Duration {
 	if idle := u.times.Load().Idle; idle > 0 {
 		return idle
@@ -130,7 +131,8 @@ func (u *Upstream) idleLimit() time.Duration {
 	return defaultIdle
 }
 
-// reportStallsLocked adds to the status that the server does not read.
+// reportStallsLocked changes the status if the server does not read the input of some or all of its
+// sessions.
 func (u *Upstream) reportStallsLocked(st *Status) {
 	if st.State != Ready {
 		return

@@ -15,36 +15,38 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/transport/stdio"
 )
 
-// LevelBytes is the level of a logger that also gets the messages of handshakes, with secrets
-// masked.
+// LevelBytes is the log level at which the log also contains the messages of handshakes, with
+// secrets masked.
 const LevelBytes = slog.LevelDebug - 4
 
-// maxStderrLine is the number of characters of a line of stderr that are logged.
+// maxStderrLine bounds the length of a logged line of stderr.
 const maxStderrLine = 500
 
-// These are the purposes of sessions that Dragoman opens without a request.
+// These are the purposes of sessions that Dragoman opens without a request from a client.
 const (
 	purposeKeepOpen = "keep open" // the server is kept open, or an operator starts it
 	purposeCheckEra = "check era" // see checkEra
 )
 
 // purposeOf returns the purpose of a session for the log: the method of the request that needs the
-// session, or the purpose in ctx. Without either, a client needs the session for its initialize.
+// session, or the purpose in ctx. If there is neither, the session is needed for a client's
+// initialize.
 func purposeOf(ctx context.Context, need mcp.Need) string {
 	return cmp.Or(need.Method, mcp.PurposeOf(ctx), mcp.MethodInitialize)
 }
 
-// stepLog publishes the steps of a handshake as they happen, and those of the first tools/list
-// after it.
+// stepLog publishes each step of a handshake when it happens. It also publishes the first
+// tools/list of the session.
 type stepLog struct {
 	u       *Upstream
 	purpose string // why the session is opened; see purposeOf
 	n       atomic.Int64
-	// listed says that the log has a tools/list of this session.
+	// listed says that the first tools/list was published.
 	listed atomic.Bool
 }
 
-// watch returns the function for handshake.Offer, or nil if nobody reads the steps.
+// watch returns the function for handshake.Offer.Watch, or nil if no subscriber of events wants the
+// steps.
 func (l *stepLog) watch() func(handshake.Progress) {
 	if !l.enabled() {
 		return nil
@@ -56,9 +58,9 @@ func (l *stepLog) enabled() bool {
 	return l != nil && l.u.opts.Events.Wants(event.Step)
 }
 
-// write publishes one step. The parameter got is "" if the message is being sent. The log is
-// written by another goroutine, so a slow terminal does not delay a handshake. The parameter
-// message is the beginning of the message, and size is the size of the whole message in bytes.
+// write publishes one step. If a message is being sent, the parameter got is "". Another goroutine
+// writes the log, so a slow terminal does not delay a handshake. The parameter message is the
+// beginning of the sent or received message, and size is the size of the whole message in bytes.
 func (l *stepLog) write(sent, got, reason string, message []byte, size int) {
 	clean := l.u.opts.Clean
 	e := &event.HandshakeStep{N: int(l.n.Add(1)), Sent: sent, Got: clean(got), Reason: clean(reason), For: l.purpose}
@@ -68,7 +70,7 @@ func (l *stepLog) write(sent, got, reason string, message []byte, size int) {
 	l.u.opts.Events.Publish(event.Event{Kind: event.Step, Level: slog.LevelDebug, Server: l.u.spec.Name, Step: e})
 }
 
-// shownBytes returns the beginning of a message as the log shows it, with secrets masked. It has at
+// shownBytes returns the beginning of a message for the log, with secrets masked. The result has at
 // most handshake.MaxShown bytes.
 func shownBytes(message []byte, size int, clean func(string) string) string {
 	if len(message) > handshake.MaxShown {
@@ -81,8 +83,8 @@ func shownBytes(message []byte, size int, clean func(string) string) string {
 	return excerpt.Line(text, handshake.MaxShown)
 }
 
-// list logs that Dragoman reads the tools of a session for the first time. The returned
-// function logs the answer.
+// list publishes that Dragoman sends the first tools/list of a session. The returned function
+// publishes the answer.
 func (l *stepLog) list(method string) func(*mcp.Reply, error) {
 	if method != mcp.MethodListTools || !l.enabled() || l.listed.Swap(true) {
 		return func(*mcp.Reply, error) {}
@@ -111,7 +113,7 @@ func (l *stepLog) list(method string) func(*mcp.Reply, error) {
 	}
 }
 
-// stderr returns the function that gets the lines on stderr of the server's processes.
+// stderr returns the function to call with each line that the server's processes write to stderr.
 func (u *Upstream) stderr() func([]byte) {
 	if !u.opts.Events.Wants(event.Stderr) {
 		return u.opts.Stderr
@@ -120,7 +122,8 @@ func (u *Upstream) stderr() func([]byte) {
 		if u.opts.Stderr != nil {
 			u.opts.Stderr(line)
 		}
-		// Mask before the line is cut, because a part of a secret would not be recognised.
+		// Mask secrets before the line is truncated, because a part of a secret would not be
+		// recognised.
 		text := excerpt.Line(excerpt.MaskSecrets(u.opts.Clean(stdio.Printable(line))), maxStderrLine)
 		u.opts.Events.Publish(event.Event{Kind: event.Stderr, Level: slog.LevelDebug, Server: u.spec.Name, Detail: text})
 	}

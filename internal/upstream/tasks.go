@@ -9,29 +9,31 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 )
 
-// A task of a legacy server belongs to the session in which it was created, and on stdio to the
-// process. So sessions have numbers, a request about a task goes to the session of the task, and a
-// session with tasks does not end because it is idle.
+// A task of a legacy server exists only in the session that created it, and on stdio only in the
+// session's process. So sessions have numbers, and a request about a task goes to the session of
+// the task. A session with tasks does not end because it is idle.
 
-// firstNumber returns the first session number of an upstream. The number is different after a
-// restart of the program or a change of settings, so that old task ids do not match new sessions.
+// firstNumber returns the first session number of an upstream. Each upstream begins with a
+// different number, even after a restart of Dragoman, so that old task ids do not match new
+// sessions.
 func firstNumber() uint64 { return uint64(time.Now().UnixMilli()) << 10 }
 
-// These constants say how long a session is kept for its tasks: the default for a task without
-// a TTL, the maximum, and the minimum after each request about a task.
+// These constants bound the time for which a session is kept for its tasks. taskLife is the time
+// for a task without a TTL, taskMaxLife is the maximum, and taskRest is the minimum after each
+// request about a task.
 const (
 	taskLife    = time.Hour
 	taskMaxLife = 4 * time.Hour
 	taskRest    = 15 * time.Minute
 )
 
-// knownForms contains the task forms that the sessions of a server have declared.
+// knownForms is the set of the task forms that the sessions of a server have had.
 type knownForms struct{ seen atomic.Uint32 }
 
 func (k *knownForms) add(f mcp.TaskForm) { k.seen.Or(1 << f) }
 
-// Tasks returns the form in which the server supports tasks for the client f. It opens the
-// server if necessary. If that fails, it returns mcp.NoTasks.
+// Tasks returns the form in which the server supports tasks for the client f. It opens the server
+// if necessary. If the server cannot be opened, it returns mcp.NoTasks.
 func (u *Upstream) Tasks(ctx context.Context, f *mcp.ClientInfo) mcp.TaskForm {
 	if u.forms.seen.Load() == 1<<mcp.NoTasks {
 		return mcp.NoTasks // the usual case: no session has declared tasks
@@ -44,8 +46,9 @@ func (u *Upstream) Tasks(ctx context.Context, f *mcp.ClientInfo) mcp.TaskForm {
 	return l.Tasks()
 }
 
-// acquireSession returns a lease on the session whose number a client gives. It returns nil if the
-// session has ended or belongs to another principal, because a client could guess the number.
+// acquireSession returns a lease on the session with the number need.Session. The number comes from
+// the client, which could have guessed it. So if the session is for another principal,
+// acquireSession returns nil. It also returns nil if the session has ended.
 func (u *Upstream) acquireSession(f *mcp.ClientInfo, need mcp.Need) *Lease {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -75,8 +78,9 @@ func (u *Upstream) acquireSession(f *mcp.ClientInfo, need mcp.Need) *Lease {
 	return nil
 }
 
-// remember stores in the reply which session of a legacy server has answered. It also keeps this
-// session for the task in the answer. r is nil if no answer arrived.
+// remember stores the number of the session s in the reply r, if s is a session of a legacy server.
+// If the call has created a task or is about a task, remember also keeps the session open for the
+// task. r is nil if no answer arrived.
 func (u *Upstream) remember(s *session, c *mcp.Attempt, r *mcp.Reply) {
 	if r == nil || s.pool == nil {
 		return
@@ -101,8 +105,8 @@ func (u *Upstream) remember(s *session, c *mcp.Attempt, r *mcp.Reply) {
 	u.mu.Unlock()
 }
 
-// related returns a Caller for a session with tasks. The Caller adds the session to the task id
-// in server requests.
+// related returns a Caller that adds the session number to the task ids in server requests. If the
+// session has no tasks, it returns caller.
 func (s *session) related(t *jsonrpc.Trail, caller mcp.Caller) mcp.Caller {
 	if s.tasks != mcp.RequestedTasks {
 		return caller
@@ -121,7 +125,7 @@ func (r relatedCaller) Ask(ctx context.Context, m *jsonrpc.Message) (*jsonrpc.Me
 }
 
 // askRelated sends a server request with the function ask. If the request is about a task,
-// askRelated adds the session to the task id. In the answer it restores the server's task id
+// askRelated adds the session number to the task id, and removes it from the task id in the answer
 // (2025-11-25 §Tasks, "Associating Task-Related Messages").
 func (s *session) askRelated(ctx context.Context, t *jsonrpc.Trail, m *jsonrpc.Message, ask func(context.Context, *jsonrpc.Message) (*jsonrpc.Message, error)) (*jsonrpc.Message, error) {
 	at := mcp.RelatedTask(m.Raw, m.Param(mcp.KeyMeta))
@@ -139,13 +143,13 @@ func (s *session) askRelated(ctx context.Context, t *jsonrpc.Trail, m *jsonrpc.M
 	return answer, nil
 }
 
-// withSession returns m with the session added to the task id at the given position.
+// withSession returns m with the session number added to the task id at the given position.
 func (s *session) withSession(t *jsonrpc.Trail, m *jsonrpc.Message, at jsonrpc.Span) *jsonrpc.Message {
 	id, _ := jsonrpc.Text(m.Raw, at)
 	return spliced(t, m, at, jsonrpc.AppendQuote(nil, mcp.TaskRef{Session: s.number, ID: id}.String()))
 }
 
-// spliced returns m with one value replaced.
+// spliced returns m with the value at the given position replaced.
 func spliced(t *jsonrpc.Trail, m *jsonrpc.Message, at jsonrpc.Span, with []byte) *jsonrpc.Message {
 	var e jsonrpc.Edits
 	e.Replace(mcp.WhyTaskID, at, with)

@@ -29,43 +29,43 @@ const (
 	PerCall Isolation = "call"   // a new session for every call
 )
 
-// Spec describes a server. A Spec must not change after New.
+// Spec describes a server. A Spec must not be modified after it is passed to New.
 type Spec struct {
 	Name string
 
 	// Command starts a child process on stdio. If it is empty, URL is used.
 	Command string
 	Args    []string
-	Env     map[string]string // variables in addition to the inherited ones
+	Env     map[string]string // environment variables in addition to the inherited ones
 	Dir     string
-	// Inherit decides about the variables of Dragoman's environment that are not basic ones; see
-	// stdio.Environ. If it returns true, the child gets the variable. If Inherit is nil, the child
-	// gets only basic variables.
+	// Inherit reports whether the child inherits a variable of Dragoman's environment that is not a
+	// basic variable; see stdio.Environ. If Inherit is nil, the child inherits only basic
+	// variables.
 	Inherit func(name string) bool
 
-	// Pipe is for in-process servers and tests. If it is not nil, it is called for each session.
-	// Command and URL are then not used. The session owns the pipe and closes it.
+	// Pipe opens a pipe to an in-process server or to a test. If Pipe is not nil, it is called for
+	// each session, and Command and URL are not used. The session owns the pipe and closes it.
 	Pipe func(ctx context.Context) (transport.Pipe, error)
 
 	// Adapter converts the child's protocol to MCP. It is nil if the child speaks MCP.
 	Adapter Adapter
 	// AdapterFor returns the adapter for a dialect that a handshake has detected (see
-	// handshake.Error), or nil if the dialect has none. AdapterFor may be nil.
+	// handshake.Error), or nil if there is no adapter for the dialect. AdapterFor may be nil.
 	AdapterFor func(dialect string) Adapter
 
-	// Unusable is the reason why Dragoman cannot open the server with its configuration. For a
-	// usable server, Unusable is nil. An unusable server is in the state Broken from the start, and
-	// Dragoman does not try to open it.
+	// Unusable is the reason why Dragoman cannot open the server with its configuration. It is nil
+	// if the configuration can be used. If Unusable is not nil, the server is in the state Broken
+	// from the start, and Dragoman does not try to open it.
 	Unusable error
 
 	URL    string
-	Shown  string // the part of Command or URL that users may see; "" shows only the name
+	Shown  string // the part of Command or URL that users may see; if it is "", users see only the name
 	Header []Header
-	// Given says that the server was given on the command line instead of in a file. Advice to the
-	// user then names flags.
+	// Given says that the server was configured on the command line and not in a file. Advice to
+	// the user then mentions flags.
 	Given bool
-	// Credentials authorise the requests of each principal. If they are nil, only Header is
-	// used.
+	// Credentials provides the headers that authorise the requests of each principal. If it is nil,
+	// only Header is used.
 	Credentials Credentials
 	Kind        string // "http" or "sse"; "" means that the transport is detected
 	// CAFile is a PEM file of certificate authorities that are trusted in addition to those of
@@ -73,27 +73,28 @@ type Spec struct {
 	CAFile string
 
 	Isolation Isolation
-	// OneClient says that only one client uses the server, as on a pipe. The server then gets
-	// the client's capabilities unchanged.
+	// OneClient says that only one client uses the server. Dragoman then declares this client's own
+	// capabilities to the server.
 	OneClient bool
-	Pin       mcp.Revision // the only allowed revision; Unknown negotiates
+	Pin       mcp.Revision // the only allowed revision; if it is Unknown, the revision is negotiated
 
-	// Dialect is the dialect that the operator has configured. If it is nil, the dialect is
-	// detected among Dialects, or among the built-in dialects if Dialects is nil.
+	// Dialect is the dialect that the operator has configured. If it is nil, Dragoman detects which
+	// of Dialects the server speaks. If Dialects is also nil, Dragoman uses the built-in dialects
+	// instead.
 	Dialect  *dialect.Profile
 	Dialects []*dialect.Profile
 
-	// Message is the maximum length in bytes of one message of the server. 0 means 16 MiB.
+	// Message is the maximum length in bytes of one message from the server. 0 means 16 MiB.
 	Message int
 
-	// Start is the timeout of starting the server, including the handshake. 0 means 30 s. Idle
-	// and Hard are the timeouts of a call; see conn.Options. SetTimes changes all three.
+	// Start is the timeout for opening a session, including the handshake. 0 means 30 s. Idle and
+	// Hard are the timeouts of a call; see conn.Options. SetTimes changes all three.
 	Start, Idle, Hard time.Duration
-	// Silence is used for servers on a pipe. If a call waits and the server does not send anything
-	// for this time, Dragoman pings the server. 0 means 15 s.
+	// Silence applies to servers on a pipe. If a call is running and the server sends nothing for
+	// this time, Dragoman pings the server. 0 means 15 s.
 	Silence time.Duration
-	// Ping is the interval at which idle legacy sessions are pinged. 0 means never. SetTimes
-	// changes it too.
+	// Ping is the interval at which idle legacy sessions are pinged. 0 means never. SetTimes also
+	// changes Ping.
 	Ping time.Duration
 }
 
@@ -114,8 +115,8 @@ func (u *Upstream) SetTimes(t Times) {
 	}
 }
 
-// piped reports whether the server uses a configured pipe instead of HTTP. Such a server has no
-// headers, and its transport does not have to be detected.
+// piped reports whether the server is on a pipe and not on HTTP. A server on a pipe has no headers,
+// and its transport does not have to be detected.
 func (s *Spec) piped() bool { return s.Command != "" || s.Pipe != nil }
 
 // Adapter converts between the protocol of a child and MCP. Its methods are safe for concurrent
@@ -124,43 +125,45 @@ type Adapter interface {
 	// Admit is called before each start. It may block. If it returns an error, the child is not
 	// started. The error must be a sentence.
 	Admit(ctx context.Context) error
-	// Adapt takes ownership of the pipe to a new child, and returns a pipe that speaks a legacy
-	// revision of MCP. Closing the new pipe closes both pipes. Each server request on the new pipe
-	// must have the progress token of its call, even if the client did not send a token. So several
-	// clients may share the pipe.
+	// Adapt takes ownership of p, the pipe to a new child. It returns a pipe that speaks a legacy
+	// revision of MCP. Closing the returned pipe also closes p. Each server request on the returned
+	// pipe must have the progress token of its call, even if the client sent no token. With this
+	// token, Dragoman can attribute the request, so several clients may share the pipe.
 	Adapt(p transport.Pipe) transport.Pipe
-	// Environ returns environment variables, as NAME=VALUE, for each child. A variable that the
-	// configuration sets or that the child inherits takes precedence.
+	// Environ returns additional environment variables for each child, in the form NAME=VALUE. If
+	// the configuration sets a variable of the same name, or the child inherits one, that variable
+	// takes precedence.
 	Environ() []string
 	// Readiness describes the state of the children in one word.
 	Readiness() string
-	// Negotiated returns the protocol version of the last handshake with a child, and why it is
-	// not the newest version or why the handshake failed. Both may be "".
+	// Negotiated returns the protocol version of the last handshake with a child. cause says why
+	// this is not the newest version, or why the handshake failed. Both results may be "".
 	Negotiated() (version, cause string)
-	// Handshakes counts the handshakes since the start. The key has the version and a word for
-	// the cause; both have few values.
+	// Handshakes counts the handshakes with children, by protocol version and cause. There are only
+	// a few different versions and causes.
 	Handshakes() map[[2]string]uint64
 }
 
 // Header is a configured HTTP header.
 type Header struct{ Name, Value string }
 
-// Options connect an upstream to the rest of the program. The zero value works.
+// Options connect an upstream to the rest of the program. The zero value is valid.
 type Options struct {
-	// Info is the Implementation object to send for sessions without a client.
+	// Info is the Implementation object that Dragoman sends to the server in a session without a
+	// client.
 	Info []byte
 	// Changed is called after a list of the server has changed. kind is "tools", "prompts" or
-	// "resources", or "" if any list may have changed, as after a restart. Changed must not
-	// block.
+	// "resources". If any list may have changed, for example after a restart, kind is "". Changed
+	// must not block.
 	Changed func(kind string)
-	// Events gets each handshake, the steps of each open, and losses. If it is nil, nothing is
-	// published.
+	// Events receives the events of the server, such as handshakes, the steps of each open, and
+	// losses. If it is nil, nothing is published.
 	Events *event.Publisher
-	// Exposed says that clients may be on other machines. Such clients get failures without the
+	// Exposed says that clients may be on other machines. Errors for clients then do not contain
 	// output of the server's process.
 	Exposed bool
-	// Clean removes secrets from texts of the server, its process or the network before anyone
-	// sees them. If it is nil, texts are shown unchanged.
+	// Clean removes secrets from text that comes from the server, its process or the network,
+	// before the text is logged or shown. If Clean is nil, the text is not changed.
 	Clean func(text string) string
 	// Stderr is called with each line on stderr of the server's processes; see
 	// stdio.Spec.OnStderr. Several goroutines may call it. It may be nil.
@@ -178,20 +181,20 @@ type Upstream struct {
 
 	forms knownForms
 
-	// New creates the following failures. They are needed under mu, but Clean must not be called
-	// under mu.
+	// New creates the following failures in advance. They are needed under mu, but Clean must not
+	// be called under mu.
 	unresponsive, stalled, removed, cancelled, stoppedFailure *failure.Failure
 
 	times    atomic.Pointer[Times]
-	cut      atomic.Bool // the log says that Dragoman shortened the instructions
+	cut      atomic.Bool // the log already says that Dragoman truncated the instructions
 	sessions *conn.Sessions
-	numbers  atomic.Uint64 // the number of the last session
+	numbers  atomic.Uint64 // the number of the newest session
 
 	life context.Context
 	end  context.CancelCauseFunc
-	work work.Group // the goroutines of opens, session ends and listens; closed under mu when closed is set
+	work work.Group // the goroutines for opens, session ends and listens; Close closes work under mu
 
-	graceful context.Context // after this context has ended, Dragoman kills children and does not ask them to exit
+	graceful context.Context // until this context ends, children can exit by themselves; after that, Dragoman kills them
 	kill     context.CancelFunc
 
 	mu              sync.Mutex
@@ -205,33 +208,33 @@ type Upstream struct {
 	silent          bool // the server does not answer the probe
 	sse             bool
 	status          Status
-	backoff         work.Backoff // counts consecutive failed opens and early ends
+	backoff         work.Backoff // counts consecutive failed opens and early ends of sessions
 	notBefore       time.Time    // before this time, calls do not open the server
 	lastErr         error        // the error for calls before notBefore
 	kept            bool         // the server is kept open; see KeepOpen
 	healTimer       *time.Timer  // timer of the next attempt in the background, or nil
 	nextTry         time.Time    // time of the next attempt in the background, or zero
-	opened          time.Time    // time of the last open of a session; zero after a failure
-	awaySince       time.Time    // start of the time in which the server is needed but not ready; zero if it is ready
+	opened          time.Time    // when a session was last opened; zero after a failure
+	awaySince       time.Time    // since when the server has been needed but not ready; zero if it is ready
 	tries           int          // number of attempts since awaySince; concurrent opens are one attempt
 	closed          bool
-	pingNoted       bool // the log says that the server is not pinged
+	pingNoted       bool // the log already says that the server is not pinged
 	up              bool // the server is open
 	starts          int  // number of starts
 	fault           Fault
 	lastEnd         endLog // the last end of the server; see countEnd
 	trace           handshake.Trace
 	tracedAt        time.Time
-	tools           map[string]*toolSpecs // the tools, by the capabilities of the clients that see them
-	leftOut         map[string]string     // tools that clients do not see, and why
-	lines           []logLine             // log lines that unlock writes
+	tools           map[string]*toolSpecs // the cached tools; setLocked returns the keys
+	leftOut         map[string]string     // tools that clients do not see, by name, with the reason
+	lines           []logLine             // queued log lines, which unlock writes
 	forwardings     []forwarding
 	forwardingBytes int
 	isForwarding    bool       // a goroutine sends the queued notifications
 	eraChecking     *eraCheck  // the running era check, or nil
 	nextEraCheck    time.Time  // no era check starts before this time
 	eraChecks       int        // number of consecutive era checks without a change
-	leaving         []*session // sessions that are out of service and in no pool, but have running calls
+	leaving         []*session // sessions that are out of service and in no pool, but have not ended yet
 	operated
 }
 
@@ -240,15 +243,15 @@ type State string
 
 // These are the values of State.
 const (
-	Idle     State = "idle"     // the server was not needed yet
+	Idle     State = "idle"     // the server has no session, and the next call opens it
 	Starting State = "starting" // the server is being opened
 	Ready    State = "ready"
-	// Broken means that the last open failed, or that the server is kept open and has ended.
-	// See Reason. A new attempt does not change the state until it succeeds.
+	// Broken means that the last open failed, or that the server is kept open and has ended; see
+	// Status.Reason. A new attempt does not change the state until it succeeds.
 	Broken State = "failed"
-	// Unresponsive means that calls wait, no message has arrived for a while, and the server does
-	// not answer a ping. The state is also Unresponsive if an idle server does not answer a ping
-	// (see Spec.Ping), or if the server does not read. See Reason.
+	// Unresponsive means that the server does not answer a ping, or does not read its input; see
+	// Status.Reason. Dragoman pings a server if calls are waiting and no message arrives. If
+	// Spec.Ping is set, it also pings an idle server.
 	Unresponsive State = "unresponsive"
 	// Stopped means that an operator has stopped the server. Only Start, Restart and Probe open
 	// it again.
@@ -262,21 +265,20 @@ type Status struct {
 	// Since is when the state began. A server that is ready stays in this state while sessions
 	// for other clients are opened and closed.
 	Since  time.Time
-	Reason string // one sentence that says why the server failed
-	// Failure contains Reason and more details. It is nil if Reason is "". It must not be
-	// modified.
+	Reason string // one sentence that explains the state, such as why the server failed; may be ""
+	// Failure describes Reason in more detail. It may be nil. It must not be modified.
 	Failure  *failure.Failure
-	Attempts int       // number of consecutive failures while the server is not ready; see work.Backoff
-	Retry    time.Time // the time of the next attempt in the background, or the time from which calls make an attempt; zero for none
+	Attempts int       // number of consecutive failures; 0 if the server is ready or stopped
+	Retry    time.Time // when the next attempt in the background begins, or else when calls may open the server again; zero for neither
 	Revision mcp.Revision
 	Sessions int
 	Running  int // number of calls in flight
-	// Unasked counts the answers that match no open request. Odd counts the other messages that
-	// could not be used. Broadcasts says that the server sends messages for one session to all
-	// of its sessions.
+	// Unasked counts the answers that match no open request. Odd counts the messages that could not
+	// be used, except those that Unasked and Late count. Broadcasts says that the server sends
+	// messages for one session to all of its sessions.
 	Unasked    int64
 	Odd        int64
-	Late       int64 // progress notifications for a request that had ended; Odd does not count them
+	Late       int64 // progress notifications for requests that had already ended
 	Broadcasts bool
 	// Readiness is the result of Adapter.Readiness, or "" without an adapter. Version and Cause
 	// are the results of Adapter.Negotiated.
@@ -386,14 +388,14 @@ func (u *Upstream) setStateLocked(st State, reason string) {
 	u.status.Failure = nil
 }
 
-// setFailedLocked sets the state of a server that does not work, and the reason.
+// setFailedLocked sets the state, with the failure f as its reason.
 func (u *Upstream) setFailedLocked(st State, f *failure.Failure) {
 	u.setStateLocked(st, f.Sentence)
 	u.status.Failure = f
 }
 
-// replaceFailure replaces an earlier failure with a more detailed one, in every place that still
-// has the earlier failure.
+// replaceFailure replaces the failure before with the more detailed failure now: in the last fault,
+// in the status, and in the error for later calls.
 func (u *Upstream) replaceFailure(before, now *failure.Failure) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -413,8 +415,8 @@ func (u *Upstream) replaceFailure(before, now *failure.Failure) {
 
 var errStopped = fmt.Errorf("%w, or Dragoman is stopping", conn.ErrRemoved)
 
-// Close ends all sessions and child processes, and waits for them. When ctx ends, it kills the
-// remaining children.
+// Close ends all sessions and child processes, and waits until they have ended. When ctx ends,
+// Close kills the remaining children.
 func (u *Upstream) Close(ctx context.Context) {
 	defer context.AfterFunc(ctx, u.kill)()
 	u.mu.Lock()
@@ -448,7 +450,7 @@ func (u *Upstream) sessionsLocked() []*session {
 
 // Hello returns the server information from the handshake. If necessary, it opens the server for
 // the client f, which may be nil. While the server is unavailable, Hello returns an error with the
-// reason, and not an older value.
+// reason. It never returns information from an earlier handshake.
 func (u *Upstream) Hello(ctx context.Context, f *mcp.ClientInfo) (*mcp.ServerInfo, error) {
 	l, err := u.acquire(ctx, f, mcp.Need{})
 	if err != nil {
@@ -464,8 +466,8 @@ func isOver(err error) bool {
 	return errors.Is(err, conn.ErrSessionLost) || errors.Is(err, conn.ErrLinkOver) || errors.As(err, &e) && e.Cause == "exited"
 }
 
-// missesHeader reports whether a modern server refused a call because of a mirrored header.
-// Such a call was not executed.
+// missesHeader reports whether a modern server refused a call because a mirrored header was missing
+// or wrong. Such a call was not executed.
 func (u *Upstream) missesHeader(s *session, c *mcp.Attempt, r *mcp.Reply) bool {
 	return r.Code() == mcp.CodeHeaderMismatch && c.Msg.Method == mcp.MethodCallTool &&
 		s.server.Revision().Can(mcp.MirroredHeaders) && u.spec.Command == ""
@@ -476,24 +478,26 @@ func (u *Upstream) publishLoss(what, why string) {
 	u.opts.Events.Publish(event.Event{Kind: event.Loss, Level: slog.LevelDebug, Server: u.spec.Name, Name: what, Detail: why})
 }
 
-// forwarding is a client's notification that waits to be sent to the client's sessions.
+// forwarding is a notification from a client, in the queue for the client's sessions.
 type forwarding struct {
 	to     []*session
 	raw    []byte
 	method string
 }
 
-// These constants bound the queue of notifications for a server that does not read them.
+// These constants bound the queue of notifications for a server that does not read its input, and
+// the time to send one notification.
 const (
 	maxForwardings     = 64
 	maxForwardingBytes = 1 << 20 // the last notification in the queue may exceed this limit
 	forwardTimeout     = 10 * time.Second
 )
 
-// Forward queues a client's notification for the client's sessions, in order. It does not wait for
-// the server, because the goroutine that reads a client's pipe calls it. For a modern server,
-// Forward drops the notification and publishes a loss, because such a server has no sessions. Each
-// request to a modern server describes the client anyway.
+// Forward queues a notification from the client f for the client's sessions. The notifications are
+// sent in the order in which they were queued. Forward does not wait for the server, because it is
+// called on the goroutine that reads from the client. A modern server has no sessions, so Forward
+// drops a notification for such a server and publishes a loss. Each request to a modern server
+// describes the client anyway.
 func (u *Upstream) Forward(f *mcp.ClientInfo, raw []byte, method string) {
 	if why := u.queueForwarding(f, u.scopeOf(f), raw, method); why != "" {
 		u.publishLoss(method, why)

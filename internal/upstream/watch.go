@@ -12,7 +12,7 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/work"
 )
 
-// Subscriber gets the notifications of a server on behalf of a client. A legacy client has a
+// Subscriber receives the notifications from a server on behalf of a client. A legacy client has a
 // Subscriber during its conversation, and a modern client during its listen.
 type Subscriber struct {
 	upstream *Upstream
@@ -36,9 +36,9 @@ func (p *pool) leaveLocked(w *Subscriber) {
 	p.subscribers = p.subscribers[:last]
 }
 
-// Subscribe registers a client. The function deliver gets the server's messages on the goroutine
-// that reads the connection, and must not block. asker answers server requests outside calls. If
-// asker is nil, these requests are refused.
+// Subscribe registers the client f for notifications. The function deliver is called with each
+// notification on the goroutine that reads from the server, and must not block. asker answers
+// server requests outside calls. If asker is nil, these requests are refused.
 func (u *Upstream) Subscribe(f *mcp.ClientInfo, deliver func(*jsonrpc.Message), asker mcp.Subscriber) *Subscriber {
 	scope := u.scopeOf(f)
 	u.mu.Lock()
@@ -53,8 +53,8 @@ func (u *Upstream) Subscribe(f *mcp.ClientInfo, deliver func(*jsonrpc.Message), 
 	return w
 }
 
-// Close removes the subscriber. If no other subscriber watches a resource, Close unsubscribes
-// from it at the server.
+// Close removes the subscriber. It unsubscribes from the resources that no other subscriber in the
+// pool watches.
 func (w *Subscriber) Close() {
 	u := w.upstream
 	u.mu.Lock()
@@ -69,7 +69,7 @@ func (w *Subscriber) Close() {
 	u.relistenSoonLocked(u.links[w.pool.scope])
 	u.tidyLocked(w.pool)
 	if len(uris) == 0 || u.closed || len(w.pool.sessions) == 0 {
-		return // a server that is not running has no subscriptions
+		return // without a session, there are no subscriptions at the server
 	}
 	u.work.Go(func() {
 		ctx, stop := context.WithTimeout(u.life, 10*time.Second)
@@ -80,8 +80,8 @@ func (w *Subscriber) Close() {
 	})
 }
 
-// Lists sets the lists whose changes w is told about from now on. Unlike Watch, it does not wait
-// for the server.
+// Lists sets the lists whose changes are reported to w. Unlike Watch, Lists does not wait for the
+// server.
 func (w *Subscriber) Lists(tools, prompts, resources bool) {
 	u := w.upstream
 	u.mu.Lock()
@@ -104,8 +104,8 @@ func (u *Upstream) relistenSoonLocked(l *link) {
 	})
 }
 
-// Subscribe watches a resource. The reply comes from the server. If another client already watches
-// the resource, the reply comes from Dragoman.
+// Subscribe watches a resource. If the server is modern, or if another subscriber in the pool
+// already watches the resource, the reply comes from Dragoman. Otherwise it comes from the server.
 func (w *Subscriber) Subscribe(ctx context.Context, uri string) (*mcp.Reply, error) {
 	u := w.upstream
 	u.mu.Lock()
@@ -132,9 +132,10 @@ func (w *Subscriber) Subscribe(ctx context.Context, uri string) (*mcp.Reply, err
 	return r, err
 }
 
-// Resume watches resources to which the client subscribed earlier. It does not wait. If the
-// server does not watch a resource yet, the request is sent in the background when the server
-// is available. A resource that the server refuses is published as a loss.
+// Resume watches resources to which the client subscribed before the configuration changed. It does
+// not wait for the server. When the server is available, a goroutine subscribes to the resources
+// that no other subscriber in the pool watches. If the server refuses a resource, the goroutine
+// publishes a loss.
 func (w *Subscriber) Resume(uris []string) {
 	u := w.upstream
 	u.mu.Lock()
@@ -157,8 +158,8 @@ func (w *Subscriber) Resume(uris []string) {
 	}
 }
 
-// resume asks the server to watch resources. It continues until the server has got the request, or
-// until no client wants the resources any more.
+// resume subscribes to resources at the server. For each resource, it tries again until the server
+// answers, or until no client watches the resource any more.
 func (u *Upstream) resume(w *Subscriber, uris []string) {
 	pauses := work.Backoff{Ceiling: time.Minute}
 	for len(uris) > 0 {
@@ -191,7 +192,8 @@ func (u *Upstream) resume(w *Subscriber, uris []string) {
 	}
 }
 
-// roomLocked reports whether w may watch one more resource.
+// roomLocked reports whether w may watch the resource uri, in addition to the resources that it
+// already watches.
 func (w *Subscriber) roomLocked(uri string) bool {
 	size := len(uri)
 	for have := range w.want.URIs {
@@ -225,8 +227,9 @@ func (p *pool) watchedLocked(uri string) bool {
 	return false
 }
 
-// subscription starts or stops watching a resource at the server. A server with sessions gets a
-// request. A modern server gets a listen with the new union of subscriptions.
+// subscription starts or stops watching a resource at the server. To a legacy server, it sends a
+// request with the given method. To a modern server, it sends a listen with the new union of all
+// subscriptions.
 func (u *Upstream) subscription(ctx context.Context, w *Subscriber, method, uri string) (*mcp.Reply, error) {
 	lease, err := u.acquire(ctx, w.info, mcp.Need{Method: method})
 	if err != nil {
@@ -241,9 +244,9 @@ func (u *Upstream) subscription(ctx context.Context, w *Subscriber, method, uri 
 	return s.server.Call(ctx, u.ownCall(method, params, w.info), mcp.NoCaller{})
 }
 
-// ownCall returns a call of Dragoman itself on behalf of a client. Without a client, the call has
-// Dragoman's own client info (2026-07-28 §Base, "Per-request protocol fields": required on every
-// request).
+// ownCall returns a call that Dragoman itself makes, on behalf of the client f. If f is nil, the
+// call contains Dragoman's own client info (2026-07-28 §Base, "Per-request protocol fields":
+// required on every request).
 func (u *Upstream) ownCall(method string, params []byte, f *mcp.ClientInfo) *mcp.Attempt {
 	g := mcp.ClientInfo{Revision: mcp.LatestLegacy, Info: u.opts.Info}
 	if f != nil {
@@ -264,8 +267,8 @@ func (u *Upstream) ownCall(method string, params []byte, f *mcp.ClientInfo) *mcp
 	return mcp.NewAttempt(c)
 }
 
-// deliverNotification handles a notification of a legacy session, or one of a modern server outside
-// all listens. The parameter only has the same meaning as for deliverModern.
+// deliverNotification handles a notification from a legacy session, or from a modern server outside
+// all listens. For the parameter only, see deliverModern.
 func (u *Upstream) deliverNotification(p *pool, s *session, m *jsonrpc.Message, only uint64) {
 	kind := changedList(m.Method)
 	if kind == "tools" {
@@ -279,7 +282,7 @@ func (u *Upstream) deliverNotification(p *pool, s *session, m *jsonrpc.Message, 
 	}
 	to := u.audienceLocked(p, m, only, s.level != 0)
 	if kind != "" {
-		// Clients without their own session have seen the lists of another session.
+		// Clients whose pool has no session have read the lists through another session.
 		for _, q := range u.pools {
 			if q != p && len(q.sessions) == 0 {
 				to = append(to, u.audienceLocked(q, m, only, false)...)
@@ -341,8 +344,8 @@ func (w *Subscriber) wants(m *jsonrpc.Message, uri string, leveled bool) bool {
 		if w.want.URIs[uri] {
 			return true
 		}
-		// Schema of ResourceUpdatedNotification in all revisions: the URI may be the URI of a
-		// sub-resource.
+		// The URI may be the URI of a sub-resource of a watched resource (all revisions, schema of
+		// ResourceUpdatedNotification).
 		for have := range w.want.URIs {
 			if strings.HasPrefix(uri, strings.TrimSuffix(have, "/")+"/") {
 				return true
@@ -355,22 +358,24 @@ func (w *Subscriber) wants(m *jsonrpc.Message, uri string, leveled bool) bool {
 		}
 		f := w.asker.ClientInfo()
 		if f == nil || f.LogLevel == 0 && leveled {
-			// This client has not set a level. The current level comes from another client.
+			// This client has not set a log level, so another client has set the level of the
+			// session.
 			return false
 		}
 		return mcp.WantsLog(f.Revision, f.LogLevel, m)
 	}
 	if m.Method == mcp.NoteTaskStatus && (!w.info.Revision.Can(mcp.ExperimentalTasks) || w.info.Who.Key() != "" && w.upstream.spec.Isolation == Shared) {
-		// The notification belongs to a task that Dragoman waits for, or to an unknown client.
-		// Clients must not depend on such notifications.
+		// The notification is about a task for which Dragoman itself waits, or about a task of an
+		// unknown client. Clients must not depend on such notifications.
 		return false
 	}
-	// Unknown notifications go to all legacy clients of the session.
+	// All other notifications go to all legacy clients of the session.
 	return w.asker != nil
 }
 
-// askSubscriber handles a server request outside calls. It sends the request to the only client of
-// the session. If there are several clients, it refuses the request.
+// askSubscriber handles a server request outside calls. If the pool has exactly one client that can
+// be asked, it sends the request to this client. If there are several, it refuses the request. If
+// there is none, it waits a short time for a client before it refuses the request.
 func (u *Upstream) askSubscriber(ctx context.Context, p *pool, m *jsonrpc.Message) (*jsonrpc.Message, error) {
 	var one mcp.Subscriber
 	for waited := 0; ; waited++ {
@@ -392,16 +397,16 @@ func (u *Upstream) askSubscriber(ctx context.Context, p *pool, m *jsonrpc.Messag
 		case waited == 20:
 			return nil, mcp.NobodyToAsk
 		}
-		// Some servers ask for roots right after the handshake, when the client of the session
-		// has not finished its own handshake yet.
+		// Some servers request the roots right after the handshake, when the client has not yet
+		// finished its own handshake with Dragoman.
 		if err := work.Sleep(ctx, 100*time.Millisecond); err != nil {
 			return nil, err
 		}
 	}
 }
 
-// restore sends the subscriptions of a lost session again. It retries until the server is
-// available.
+// restore renews the subscriptions after a session has ended: those of the pool p, or those on the
+// link l if p is nil. It retries until the server is available.
 func (u *Upstream) restore(p *pool, l *link) {
 	if p == nil {
 		u.mu.Lock()
@@ -415,7 +420,7 @@ func (u *Upstream) restore(p *pool, l *link) {
 	pauses := work.Backoff{Ceiling: time.Minute}
 	for !u.resubscribe(p) {
 		if u.isStopped() {
-			return // Start opens the server and restores the subscriptions
+			return // Upstream.Start opens the server and restores the subscriptions
 		}
 		if work.Sleep(u.life, pauses.Fail()) != nil {
 			return
@@ -423,8 +428,8 @@ func (u *Upstream) restore(p *pool, l *link) {
 	}
 }
 
-// resubscribe sends the subscriptions to the watched resources of a pool again. It reports whether the
-// server was available.
+// resubscribe subscribes again to all resources that the subscribers in the pool watch. It reports
+// whether the server was available.
 func (u *Upstream) resubscribe(p *pool) bool {
 	u.mu.Lock()
 	watched := map[string]*Subscriber{}
@@ -446,7 +451,8 @@ func (u *Upstream) resubscribe(p *pool) bool {
 	return true
 }
 
-// raiseLevel sets the log level that a call needs at a legacy server.
+// raiseLevel sets the log level of a legacy session to the level that a call needs, unless the
+// session already has a sufficient level.
 func (u *Upstream) raiseLevel(ctx context.Context, s *session, c *mcp.Attempt) {
 	if c.Level == 0 || s.server.Revision().Modern() {
 		return
@@ -464,8 +470,8 @@ func (u *Upstream) raiseLevel(ctx context.Context, s *session, c *mcp.Attempt) {
 	_, _ = s.server.Call(ctx, u.ownCall(mcp.MethodSetLevel, params, c.Client), mcp.NoCaller{})
 }
 
-// replayLevel sets the log level at a new session. It is the level that the pool's clients had set
-// at the previous session.
+// replayLevel sets the log level of a new session to the most verbose level that the clients in the
+// pool have set.
 func (u *Upstream) replayLevel(s *session, p *pool) {
 	if s.server.Revision().Modern() || !hasLog(s) {
 		return

@@ -5,11 +5,11 @@ import (
 	"time"
 )
 
-// Backoff computes the pauses between attempts. After each failure in a row the pause doubles, from
-// First up to Ceiling. Each pause is shortened by a random part of up to half. So attempts that
-// failed at the same time are not repeated at the same time. A Backoff has no goroutine and no
-// timer. The zero value is ready to use. A Backoff is not safe for concurrent use, except for Pause
-// and Longest, which do not change it.
+// Backoff computes the pauses between attempts. With each consecutive failure the pause doubles,
+// from First up to Ceiling. Each pause is shortened by a random amount of at most half, so that
+// attempts that failed at the same time are not repeated at the same time. A Backoff has no
+// goroutine and no timer. The zero value is ready to use. A Backoff is not safe for concurrent use,
+// except for Pause and Longest, which do not change it.
 type Backoff struct {
 	// First is the maximum pause after the first failure. Zero means 1 s.
 	First time.Duration
