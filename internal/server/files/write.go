@@ -323,7 +323,8 @@ func (s *Server) temporary(c change) (_ string, fi fs.FileInfo, err error) {
 	return temp, fi, f.Close() // close f first, because Windows cannot rename an open file
 }
 
-// settle gives a file its final name, within one folder or between two.
+// settle renames a temporary or moved file to its final name. Both names are relative to dir. If
+// overwrite is false and the final name exists already, settle returns an error.
 func settle(dir *os.Root, from, to string, overwrite bool) error {
 	if !overwrite {
 		switch err := dir.Link(from, to); {
@@ -332,7 +333,7 @@ func settle(dir *os.Root, from, to string, overwrite bool) error {
 		case errors.Is(err, fs.ErrExist):
 			return err
 		}
-		// Not every file system has hard links.
+		// The file system may not support hard links.
 		if _, err := dir.Lstat(to); err == nil {
 			return fs.ErrExist
 		}
@@ -340,8 +341,8 @@ func settle(dir *os.Root, from, to string, overwrite bool) error {
 	return dir.Rename(from, to)
 }
 
-// sync syncs a folder, so that its entries survive a crash. The change itself is complete, so a
-// failure does not matter to the client.
+// sync writes the entries of a folder to the disk, so that they survive a crash. The change itself
+// is already complete. Therefore sync ignores errors.
 func (s *Server) sync(dir *os.Root) {
 	if !s.volatile {
 		_ = syncFolder(dir)

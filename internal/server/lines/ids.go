@@ -8,19 +8,20 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 )
 
-// The SDK reads a numeric id into a float64, so it changes a fraction and an integer above 2^53. It
-// also writes a string with other escapes. A Conn therefore gives the SDK an id of its own, and puts
-// the client's id back into the answer byte for byte (all revisions, §Base, "Requests" and
-// "Responses": the answer has the id of the request). The SDK numbers its own requests, so a string
-// cannot be the id of one of them.
-const ownID = `"dragoman:` // before the number of a request
+// The SDK stores a numeric id as a float64, so it changes fractions and integers above 2^53. It
+// also changes the escapes in an id that is a string. Therefore, a Conn gives the SDK an id of its
+// own for each request, and puts the client's id back into the response byte for byte (all
+// revisions, §Base, "Requests" and "Responses": the response has the id of the request). The ids
+// that the SDK gives to its own requests are numbers, so they differ from these strings.
+const ownID = `"dragoman:` // the number of the request and a quote follow
 
-// appendOwnID appends the id that the SDK gets for the request with a number.
+// appendOwnID appends the id that the SDK gets for the request with this number.
 func appendOwnID(dst []byte, number uint64) []byte {
 	return append(strconv.AppendUint(append(dst, ownID...), number, 10), '"')
 }
 
-// numberIn returns the number in an id that appendOwnID has written, and false for any other id.
+// numberIn returns the number in an id that appendOwnID has written. It returns false for any other
+// id.
 func numberIn(id []byte) (uint64, bool) {
 	digits, ours := bytes.CutPrefix(id, []byte(ownID))
 	digits, ends := bytes.CutSuffix(digits, []byte(`"`))
@@ -28,8 +29,8 @@ func numberIn(id []byte) (uint64, bool) {
 	return number, ours && ends && err == nil
 }
 
-// keyOf returns the same text for two ids that are equal in JSON-RPC: two strings may have
-// different escapes.
+// keyOf returns the same text for two ids that are equal in JSON-RPC, such as two strings that
+// differ only in their escapes.
 func keyOf(id []byte) string {
 	if id[0] == '"' && bytes.IndexByte(id, '\\') >= 0 {
 		if text, ok := jsonrpc.Text(id, jsonrpc.Whole(id)); ok {
@@ -39,14 +40,14 @@ func keyOf(id []byte) string {
 	return string(id)
 }
 
-// reply is a message of the SDK. The spans are positions in raw.
+// reply is a message from the SDK. The spans are positions in raw.
 type reply struct {
 	raw    []byte
-	id     jsonrpc.Span // the id of an answer; absent in requests and notifications
+	id     jsonrpc.Span // the id of a response; absent in requests and notifications
 	places []jsonrpc.Span
 }
 
-// read finds the positions at which a message of the SDK names a request of the client.
+// read finds the positions in a message from the SDK that contain the id of a client's request.
 func read(message []byte) reply {
 	var method string
 	var id, params, result jsonrpc.Span
@@ -72,10 +73,11 @@ func read(message []byte) reply {
 		// id of the request in _meta.
 		r.id, r.places = id, []jsonrpc.Span{id, subscription(result)}
 	case method == mcp.NoteCancelled:
-		// 2026-07-28 §Cancellation: a server cancels a subscriptions/listen of the client.
+		// 2026-07-28 §Cancellation: with this notification, a server cancels a subscriptions/listen
+		// request of the client.
 		r.places = []jsonrpc.Span{jsonrpc.Find(message, params, "requestId")}
 	case id.IsZero():
-		// 2026-07-28 §Subscriptions: a notification has the id of the request that subscribed.
+		// 2026-07-28 §Subscriptions: a notification contains the id of the request that subscribed.
 		r.places = []jsonrpc.Span{subscription(params)}
 	}
 	return r

@@ -18,14 +18,15 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 )
 
-// maxLine is the largest message of a client, in bytes.
+// maxLine is the maximum size of a message from the client, in bytes.
 const maxLine = 32 << 20
 
-// Conn passes the messages of a client to the SDK. One goroutine may read while others write.
+// Conn passes messages between a client and the SDK. One goroutine may call Read while others call
+// Write.
 type Conn struct {
 	in  io.Reader
 	buf *bufio.Reader
-	now []byte // the rest of the current line
+	now []byte // what Read has not returned yet of the messages from next
 
 	revision string // the revision that the client requested with initialize
 	requests requests
@@ -39,8 +40,8 @@ type Conn struct {
 
 var errLongLine = errors.New("the client sent a message that is too long")
 
-// Serve lets a server answer one client, whose messages come from in, until in or ctx ends. The end
-// of in is not an error.
+// Serve connects server to one client until in ends or ctx ends. It reads the client's messages
+// from in, and writes the server's messages to out. It returns nil when in ends.
 func Serve(ctx context.Context, server *sdk.Server, in io.Reader, out io.Writer) error {
 	l := New(in, out)
 	err := server.Run(ctx, &sdk.IOTransport{Reader: l, Writer: l, MaxLineLength: -1})
@@ -50,10 +51,11 @@ func Serve(ctx context.Context, server *sdk.Server, in io.Reader, out io.Writer)
 	return err
 }
 
-// New returns a Conn for a client whose messages come from in.
+// New returns a Conn that reads the client's messages from in, and writes the server's messages to
+// out.
 func New(in io.Reader, out io.Writer) *Conn { return &Conn{in: in, out: out} }
 
-// Read returns the bytes of the next messages, each on a line of its own.
+// Read returns the next bytes for the SDK: the client's messages, each on its own line.
 func (l *Conn) Read(p []byte) (int, error) {
 	if l.buf == nil {
 		l.buf = bufio.NewReaderSize(l.in, 64<<10)
@@ -70,8 +72,8 @@ func (l *Conn) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-// next returns the next messages for the SDK, each on a line of its own. It returns nil for a line
-// that has none.
+// next reads one line from the client. It returns the messages in the line that the SDK must get,
+// each on its own line, or nil if the SDK must get nothing.
 func (l *Conn) next() ([]byte, error) {
 	var line []byte
 	for {
@@ -86,7 +88,7 @@ func (l *Conn) next() ([]byte, error) {
 		}
 		if !errors.Is(err, bufio.ErrBufferFull) {
 			if len(bytes.TrimSpace(line)) > 0 {
-				break // the last line may lack its end
+				break // the last line may have no line end
 			}
 			return nil, err
 		}
@@ -107,8 +109,8 @@ func (l *Conn) next() ([]byte, error) {
 	return passed, nil
 }
 
-// batch returns the messages of a batch, each on a line of its own. The answers to its requests
-// become one array (2025-03-26 §Base, "Batching").
+// batch returns the messages of a batch, each on its own line. The responses to the requests of the
+// batch become one array (2025-03-26 §Base, "Batching").
 func (l *Conn) batch(text []byte) ([]byte, error) {
 	refuse := func(why string) ([]byte, error) { return nil, l.send(failure(invalid(why))) }
 	var all []json.RawMessage
@@ -131,19 +133,19 @@ func (l *Conn) batch(text []byte) ([]byte, error) {
 		}
 		passed = append(passed, line...)
 	}
-	if b.missing == 0 { // the SDK answers nothing
+	if b.missing == 0 { // the SDK will not respond to any message of the batch
 		return passed, l.send(b.line())
 	}
 	return passed, nil
 }
 
-// admit returns the line that the SDK gets for a message of the client, or nil for a notification
-// that it need not get. The request in the message gets a place in b unless b is nil. The error is
-// for a message that must not reach the SDK.
+// admit returns the line that the SDK gets for one message of the client, or nil for a notification
+// that the SDK need not get. If b is not nil, the message is part of the batch b. The error says
+// why the message must not reach the SDK.
 func (l *Conn) admit(text []byte, b *batch) ([]byte, *jsonrpc.Error) {
 	decoded, err := wire.DecodeMessage(text)
 	if _, ok := decoded.(*wire.Response); ok {
-		return append(text, '\n'), nil // an answer to a request of the SDK, which checks it
+		return append(text, '\n'), nil // a response to a request of the SDK, which checks the response
 	}
 	m, refused := scan(text)
 	if refused != nil {
@@ -180,7 +182,7 @@ func (l *Conn) admit(text []byte, b *batch) ([]byte, *jsonrpc.Error) {
 	return append(jsonrpc.Splice(nil, text, &edits), '\n'), nil
 }
 
-// scan returns the positions in a message of the client.
+// scan finds the parts of a message from the client.
 func scan(text []byte) (*jsonrpc.Message, *jsonrpc.Error) {
 	m, err := jsonrpc.Scan(text, jsonrpc.Limits{Bytes: maxLine})
 	if refused := (*jsonrpc.Error)(nil); errors.As(err, &refused) {
@@ -189,8 +191,8 @@ func scan(text []byte) (*jsonrpc.Message, *jsonrpc.Error) {
 	return m, nil
 }
 
-// check returns the error for a request that must not reach the SDK, or nil. It notes the revision
-// that initialize requests.
+// check returns the error for a request that must not reach the SDK, or nil. For initialize, it
+// also stores the requested revision in l.revision.
 func (l *Conn) check(request *wire.Request, m *jsonrpc.Message) *jsonrpc.Error {
 	var params struct {
 		Version string `json:"protocolVersion"`
@@ -204,7 +206,7 @@ func (l *Conn) check(request *wire.Request, m *jsonrpc.Message) *jsonrpc.Error {
 	if request.Method == mcp.MethodInitialize {
 		l.revision = params.Version
 	}
-	// The SDK treats an unknown version as an old one, and does not recognise server/discover.
+	// The SDK treats an unknown version like an old one, and does not recognise server/discover.
 	supported := sdk.SupportedProtocolVersions()
 	if v := params.Meta.Version; v != nil && request.IsCall() && !slices.Contains(supported, *v) {
 		data, _ := json.Marshal(sdk.UnsupportedProtocolVersionData{Supported: supported, Requested: *v})
@@ -213,12 +215,12 @@ func (l *Conn) check(request *wire.Request, m *jsonrpc.Message) *jsonrpc.Error {
 	return nil
 }
 
-// invalid returns the error for a message whose id is not known.
+// invalid returns the error for an invalid message. The error has no id.
 func invalid(why string) *jsonrpc.Error {
 	return &jsonrpc.Error{Code: jsonrpc.CodeInvalidRequest, Message: why}
 }
 
-// failure returns an error on a line, with the id of the error or null.
+// failure returns e as a JSON-RPC response on its own line. The id is null if e has none.
 func failure(e *jsonrpc.Error) []byte {
 	id := e.ID
 	if id == "" {
@@ -227,8 +229,8 @@ func failure(e *jsonrpc.Error) []byte {
 	return append(jsonrpc.AppendError(nil, id, e), '\n')
 }
 
-// Write writes one message of the SDK, which passes each message in one call. An answer to a request
-// of a batch waits for the other answers of the batch.
+// Write writes one message from the SDK. The SDK passes each message in one call. If the message is
+// a response to a request in a batch, Write keeps it until the batch has all its responses.
 func (l *Conn) Write(p []byte) (int, error) {
 	if err := l.send(l.requests.pass(p)); err != nil {
 		return 0, err
@@ -247,7 +249,8 @@ func (l *Conn) send(line []byte) error {
 	return err
 }
 
-// Close closes the input if it is an io.Closer, which ends a pending Read. Close may be called again.
+// Close closes the input if it is an io.Closer, so that a pending Read returns. Close may be called
+// more than once.
 func (l *Conn) Close() error {
 	l.closing.Do(func() {
 		if c, ok := l.in.(io.Closer); ok {

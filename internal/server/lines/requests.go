@@ -9,45 +9,45 @@ import (
 )
 
 const (
-	// maxRequests is the largest number of requests without an answer. It is larger than the number
-	// of calls that run and wait in a server.
+	// maxRequests is the maximum number of requests that the SDK has not answered. It is larger
+	// than the number of calls that can run and wait in a server.
 	maxRequests = 1024
-	// maxBatch is the largest number of messages in a batch.
+	// maxBatch is the maximum number of messages in a batch.
 	maxBatch = maxRequests
-	// maxBatchBytes is the size of the answers that are kept until a batch is complete. Each later
-	// answer is replaced by an error.
+	// maxBatchBytes is the maximum size of the responses to one batch, in bytes. When it is
+	// reached, an error replaces each later response.
 	maxBatchBytes = 32 << 20
 )
 
-// requests are the client's requests that the SDK has not answered. The SDK never answers a batch
-// that has a notification or a request with the id of a running request. It also answers a
-// cancelled request. So requests finds such ids, collects the answers of a batch, and drops the
-// answer to a cancelled request.
+// requests contains the client's requests that the SDK has not answered. The SDK itself never
+// answers a batch if it contains a notification, or if it contains a request with the id of a
+// running request. The SDK also answers cancelled requests. So requests detects ids that are in
+// use, collects the responses to a batch, and drops the responses to cancelled requests.
 type requests struct {
 	mu       sync.Mutex
 	last     uint64              // the number of the newest request
-	byKey    map[string]*request // without cancelled requests, because their ids are free
+	byKey    map[string]*request // without cancelled requests, so that the client can use their ids again
 	byNumber map[uint64]*request
 }
 
-// request is a request of the client without an answer.
+// request is a request of the client that the SDK has not answered.
 type request struct {
 	number        uint64
 	id            jsonrpc.ID // the client's id
-	batch         *batch     // nil if the answer has a line of its own
-	index         int        // the index of the answer in batch
+	batch         *batch     // nil if the request is not part of a batch
+	index         int        // the index of the response in batch.answers
 	uncancellable bool       // the client must not cancel the request
 	cancelled     bool
 }
 
-// batch collects the answers to the requests of one batch, in the order of the requests.
+// batch collects the responses to the requests of one batch, in the order of the requests.
 type batch struct {
-	answers [][]byte // nil for an answer that is missing, or that the client does not get
+	answers [][]byte // an element is nil if its response is missing, or if the client does not get it
 	missing int
-	size    int // the bytes of the answers
+	size    int // the total size of the responses in bytes
 }
 
-// line returns the answers as one array, or nil if there are none.
+// line returns the responses as one array on a line, or nil if there are none.
 func (b *batch) line() []byte {
 	given := make([][]byte, 0, len(b.answers))
 	for _, a := range b.answers {
@@ -62,20 +62,20 @@ func (b *batch) line() []byte {
 	return append(out, "]\n"...)
 }
 
-// refuse makes an error the next answer of the batch.
+// refuse adds an error as the next response of the batch.
 func (b *batch) refuse(e *jsonrpc.Error) {
 	b.answers = append(b.answers, bytes.TrimSpace(failure(e)))
 }
 
-// add adds a request and returns its number. If b is not nil, the answer gets the next place in b.
-// If the request must not reach the SDK, add returns an error and adds nothing.
+// add adds a request and returns its number. If b is not nil, add reserves the next place in b for
+// the response. If the request must not reach the SDK, add returns an error and adds nothing.
 func (r *requests) add(m *jsonrpc.Message, uncancellable bool, b *batch) (uint64, *jsonrpc.Error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	key := keyOf([]byte(m.ID))
 	if r.byKey[key] != nil {
-		// 2026-07-28 §Base, "Requests": an id must not be that of another request without a
-		// response. "Error Responses": an error has the id of its request.
+		// 2026-07-28 §Base, "Requests": a client must not reuse the id of a request that has no
+		// response yet. "Error Responses": an error response has the id of its request.
 		return 0, &jsonrpc.Error{Code: jsonrpc.CodeInvalidRequest, Message: "a request with this id is still running", ID: m.ID}
 	}
 	if len(r.byNumber) >= maxRequests {
@@ -95,7 +95,7 @@ func (r *requests) add(m *jsonrpc.Message, uncancellable bool, b *batch) (uint64
 	return q.number, nil
 }
 
-// cancel marks the request with the given id of the client as cancelled, and returns its number. It
+// cancel marks the request with this id of the client as cancelled, and returns its number. It
 // returns false if no such request is running, or if the client must not cancel the request.
 func (r *requests) cancel(id []byte) (uint64, bool) {
 	r.mu.Lock()
@@ -110,8 +110,9 @@ func (r *requests) cancel(id []byte) (uint64, bool) {
 	return q.number, true
 }
 
-// pass returns the lines that the client gets for a message of the SDK, with the client's own ids:
-// the message, a whole batch, or nothing. An answer ends its request, so the id is free again.
+// pass returns what the client gets for a message from the SDK, with the client's own ids: the
+// message, all responses to a batch, or nothing. If the message is a response, pass removes the
+// request, so that its id can be used again.
 func (r *requests) pass(message []byte) []byte {
 	m := read(message)
 	r.mu.Lock()
@@ -145,7 +146,7 @@ func (r *requests) pass(message []byte) []byte {
 	return b.line()
 }
 
-// shownLocked returns a message of the SDK with the client's own ids. The caller holds mu.
+// shownLocked returns a message from the SDK with the client's own ids. The caller holds mu.
 func (r *requests) shownLocked(m reply) []byte {
 	var edits jsonrpc.Edits
 	for _, at := range m.places {
