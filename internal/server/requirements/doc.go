@@ -1,16 +1,20 @@
 // Package requirements is the built-in requirements server: `dragoman server requirements`. It is
-// an ordinary MCP server on the official Go SDK, with all revisions that the SDK speaks.
+// an ordinary MCP server, built with the official Go SDK. It supports all revisions that the SDK
+// supports.
 //
-// It serves epics, user stories, acceptance criteria, requirements, relations, comments and prompts
-// from the database of the package store. Each of these objects is a resource with a URI made from
-// its id. The description and the content of the active prompt are the instructions, read anew for
-// each session. Changes by other processes on the same database reach subscribers too, because the
-// server asks the database for new changes twice a second.
+// The server manages epics, user stories, acceptance criteria, requirements, relations, comments
+// and prompts in a database; see package store. Each of these objects is a resource, and the URI of
+// the resource contains the id of the object. The URI of a prompt contains its name instead. The
+// server reads its instructions from the database for each session: they are the description and
+// the content of the active prompt. Several processes can use one database. The server asks the
+// database for new changes twice a second, so that subscribers also learn of changes that other
+// processes make.
 //
-// Answers are bounded, and contain the way to continue. A tool that fails returns a sentence
-// with the next step. A handshake works without instructions if the database does not answer.
+// The size of each result is limited, and an incomplete result says how to get the rest. A tool
+// that fails returns a sentence with the next step. If the database does not answer, the handshake
+// succeeds without instructions.
 //
-// The package does not import the packages that carry messages, and only the commands import it.
-// Server is safe for concurrent use. Serve returns when its input or its context ends. Close waits
-// for the goroutines of the server.
+// The package does not import Dragoman's transports and conversations, and only package cli imports
+// it. Server is safe for concurrent use. Serve returns when its input or its context ends. Close
+// waits for the goroutines of the server.
 package requirements

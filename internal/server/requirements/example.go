@@ -2,8 +2,9 @@ package requirements
 
 import "github.com/dragoman-mcp/dragoman/internal/server/requirements/store"
 
-// Example returns a realistic set: the requirements of a room booking for a company. The ids in
-// it are those that the objects get in an empty database.
+// Example returns a realistic set of objects: the requirements for software that books the meeting
+// rooms of a company. The objects refer to each other with the ids that they get in an empty
+// database.
 func Example() store.Set {
 	return store.Set{Items: exampleItems, Relations: exampleRelations, Comments: exampleComments, Prompts: examplePrompts}
 }

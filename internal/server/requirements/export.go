@@ -18,8 +18,8 @@ const (
 	ReqIF    = "reqif"
 )
 
-// maxExport bounds the texts of an export in an answer, and MaxExport those of an export to a file,
-// in bytes.
+// maxExport is the maximum size of the texts in an export that a tool returns. MaxExport is the
+// maximum size of the texts in an export to a file. Both are in bytes.
 const (
 	maxExport = 4 << 20
 	MaxExport = 256 << 20
@@ -54,8 +54,8 @@ func (s *Server) addExport() {
 	})
 }
 
-// Export writes all items of a database in a format. If root is not "", it writes only the item
-// with this id and everything below the item.
+// Export writes all items of a database to w in the given format. If root is not "", it writes only
+// the item with this id and everything below the item.
 func Export(ctx context.Context, s *store.Store, w io.Writer, format, root, version string) error {
 	d, err := s.Dump(ctx, root, MaxExport)
 	if err != nil {
@@ -97,7 +97,8 @@ func walk(d store.Dump, root string, visit func(it store.Item, depth int) bool) 
 	down(root, 0)
 }
 
-// errWriter keeps the first error of its writer, so that the callers need not check each write.
+// errWriter keeps the first error of w, so that its users need not check each write. After an
+// error, it writes nothing more.
 type errWriter struct {
 	w   io.Writer
 	err error
@@ -151,7 +152,7 @@ func writeMarkdown(w io.Writer, d store.Dump) error {
 	return out.err
 }
 
-// heading escapes the characters of a line that Markdown would read as markup.
+// heading escapes the characters in s that Markdown would treat as markup.
 func heading(s string) string {
 	return strings.NewReplacer(`\`, `\\`, "*", `\*`, "_", `\_`, "`", "\\`", "<", `\<`, "[", `\[`, "#", `\#`).Replace(s)
 }

@@ -12,19 +12,19 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/server/requirements/store"
 )
 
-// maxSubscriptions is the largest number of URIs to which clients can subscribe.
+// maxSubscriptions is the maximum number of URIs to which clients can subscribe.
 const maxSubscriptions = 1000
 
-// feed is what the server needs to tell clients about changes.
+// feed is the state that the server needs to notify clients of changes.
 type feed struct {
-	poke    chan struct{}           // has a value after this process has made a change
-	prompts map[string]store.Prompt // the prompts that the SDK has; used by New, and then only by follow
+	poke    chan struct{}           // contains a value if follow must look for changes now
+	prompts map[string]store.Prompt // the prompts that the SDK has, by name; used by New, and later only by follow
 
 	mu         sync.Mutex
-	subscribed map[string]map[*mcp.ServerSession]bool // the sessions that subscribe to a URI, as in the SDK
+	subscribed map[string]map[*mcp.ServerSession]bool // the sessions that have subscribed to each URI; the SDK keeps the same list
 }
 
-// now makes the server look for changes at once.
+// now makes follow look for changes at once.
 func (f *feed) now() {
 	select {
 	case f.poke <- struct{}{}:
@@ -32,8 +32,8 @@ func (f *feed) now() {
 	}
 }
 
-// follow tells the clients about changes by this process and by others, until the server closes.
-// last is the number of the last change that is known.
+// follow notifies clients of changes by this process and by other processes until the server
+// closes. last is the number of the newest change that the clients know already.
 func (s *Server) follow(last int64) {
 	tick := time.NewTicker(s.o.Poll)
 	defer tick.Stop()
@@ -48,8 +48,9 @@ func (s *Server) follow(last int64) {
 	}
 }
 
-// news tells the clients about the changes with a number above last, and returns the number of the
-// newest change. If the database fails, news returns last, and the next call tries again.
+// news notifies clients of the changes with a number above last. It returns the number of the last
+// change that it has handled. If the database fails, news returns last, so that the next call tries
+// again.
 func (s *Server) news(ctx context.Context, last int64) int64 {
 	newest, err := s.store.Last(ctx)
 	if err != nil || newest == last {
@@ -92,12 +93,12 @@ func (s *Server) news(ctx context.Context, last int64) int64 {
 		}
 	}
 	if last < newest {
-		s.feed.now() // there are more
+		s.feed.now() // news has not handled all changes
 	}
 	return last
 }
 
-// everything tells the clients that anything may have changed.
+// everything reloads the prompts and notifies all subscribers, because anything may have changed.
 func (s *Server) everything(ctx context.Context) {
 	_ = s.loadPrompts(ctx)
 	s.addOverview()
@@ -106,7 +107,7 @@ func (s *Server) everything(ctx context.Context) {
 	}
 }
 
-// subscriptions returns the URIs with a subscriber, in order.
+// subscriptions returns the URIs that have a subscriber, in order.
 func (s *Server) subscriptions() []string {
 	s.feed.mu.Lock()
 	defer s.feed.mu.Unlock()
@@ -114,7 +115,7 @@ func (s *Server) subscriptions() []string {
 	return slices.Sorted(maps.Keys(s.feed.subscribed))
 }
 
-// dropEndedLocked drops the subscriptions of sessions that have ended, because the SDK does not
+// dropEndedLocked removes the subscriptions of sessions that have ended, because the SDK does not
 // call unsubscribe for them. The caller holds feed.mu.
 func (s *Server) dropEndedLocked() {
 	live := slices.Collect(s.mcp.Sessions())
@@ -126,7 +127,8 @@ func (s *Server) dropEndedLocked() {
 	}
 }
 
-// subscribe accepts a subscription to a resource that exists.
+// subscribe adds a subscription. It returns an error if the resource does not exist, or if there
+// are too many subscriptions.
 func (s *Server) subscribe(ctx context.Context, req *mcp.SubscribeRequest) error {
 	uri := req.Params.URI
 	if _, err := s.contents(ctx, uri); err != nil {
@@ -147,7 +149,8 @@ func (s *Server) subscribe(ctx context.Context, req *mcp.SubscribeRequest) error
 	return nil
 }
 
-// unsubscribe ends the subscription of one session, however often the session has subscribed.
+// unsubscribe removes the subscription of a session, even if the session has subscribed more than
+// once.
 func (s *Server) unsubscribe(_ context.Context, req *mcp.UnsubscribeRequest) error {
 	uri := req.Params.URI
 	s.feed.mu.Lock()

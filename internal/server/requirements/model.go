@@ -8,7 +8,7 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/server/requirements/store"
 )
 
-// item is an item in answers and resources.
+// item is the form of an item in results and resources.
 type item struct {
 	ID           string   `json:"id" jsonschema:"the reference id, which never changes"`
 	Kind         string   `json:"kind"`
@@ -25,7 +25,7 @@ type item struct {
 	URI          string   `json:"uri" jsonschema:"the resource"`
 }
 
-// summary is an item in lists.
+// summary is the short form of an item in lists.
 type summary struct {
 	ID       string `json:"id"`
 	Kind     string `json:"kind"`
@@ -113,7 +113,8 @@ func comments(all []store.Comment) []comment {
 	return list
 }
 
-// detailsOf shows at most 20 comments, because one comment can have 16 KiB.
+// detailsOf returns d in the form for results, with at most 20 comments, because one comment can
+// have 16 KiB.
 func detailsOf(d store.Details) details {
 	out := details{
 		item: itemOf(d.Item), Children: summaries(d.Children), ChildrenTotal: d.ChildrenTotal,
@@ -129,10 +130,10 @@ func promptOf(p store.Prompt) prompt {
 	return prompt{p.Name, p.Title, p.Description, p.Content, placeholders(p), p.Active, p.Version, p.Updated, collections[promptCollection].uri(p.Name)}
 }
 
-// collection is a group of resources whose URIs differ only in the id.
+// collection is a group of resources whose URIs differ only in the id or name at the end.
 type collection struct {
-	name   string // the first part of the path, and the name of the template
-	prefix string // of the ids; "" for prompts
+	name   string // the first part of the URI after scheme, and the name of the URI template
+	prefix string // the prefix of the ids; "" for prompts
 	kind   store.Kind
 	title  string
 }
@@ -140,7 +141,8 @@ type collection struct {
 // scheme begins all URIs.
 const scheme = "requirements://"
 
-// Indexes of collections. The collections of items come first, in the order of store.Kinds.
+// Indexes in the slice collections. The collections of items come first, in the order of
+// store.Kinds.
 const (
 	commentCollection = iota + 4
 	relationCollection
@@ -159,7 +161,7 @@ var collections = []collection{
 
 func (c collection) uri(id string) string { return scheme + c.name + "/" + id }
 
-// argument is the name of the variable in the template.
+// argument returns the name of the variable in the URI template.
 func (c collection) argument() string {
 	if c.prefix == "" {
 		return "name"
@@ -169,7 +171,8 @@ func (c collection) argument() string {
 
 func (c collection) template() string { return c.uri("{" + c.argument() + "}") }
 
-// uriOf returns the URI of the object with an id, or "" if no collection has such ids.
+// uriOf returns the URI of the object with this id, or "" if no collection has ids with the prefix
+// of this id.
 func uriOf(id string) string {
 	prefix, _, _ := strings.Cut(id, "-")
 	i := slices.IndexFunc(collections, func(c collection) bool { return c.prefix == prefix && prefix != "" })
@@ -179,7 +182,8 @@ func uriOf(id string) string {
 	return collections[i].uri(id)
 }
 
-// split returns the collection and the id of a URI.
+// split returns the collection of a URI, and the id or name at the end of the URI. ok is false if
+// the URI has another form.
 func split(uri string) (c collection, id string, ok bool) {
 	rest, ok := strings.CutPrefix(uri, scheme)
 	name, id, slash := strings.Cut(rest, "/")

@@ -16,7 +16,7 @@ import (
 // activeKey is the member of a prompt's _meta that marks the active prompt.
 const activeKey = "io.github.dragoman-mcp/active"
 
-// maxArguments is the largest number of arguments of a prompt.
+// maxArguments is the maximum number of arguments of a prompt.
 const maxArguments = 20
 
 var placeholder = regexp.MustCompile(`\{\{([a-z][a-z0-9_]{0,63})\}\}`)
@@ -33,8 +33,9 @@ func placeholders(p store.Prompt) []string {
 	return names
 }
 
-// acceptable refuses a prompt with too many arguments. It also refuses an active prompt with
-// arguments, because no client sends values for the instructions.
+// acceptable returns an error for a prompt with too many arguments. It also returns an error for an
+// active prompt with any argument: the content becomes instructions, and clients cannot send values
+// for them.
 func acceptable(p store.Prompt) error {
 	names := placeholders(p)
 	if len(names) > maxArguments {
@@ -53,7 +54,8 @@ func activatable(p store.Prompt) error {
 	return nil
 }
 
-// Activate makes a prompt the active one. With the name "", no prompt is active afterwards.
+// Activate makes the prompt with this name the active prompt. If name is "", no prompt is active
+// afterwards.
 func Activate(ctx context.Context, s *store.Store, name string) error {
 	return s.Activate(ctx, name, activatable)
 }
@@ -142,8 +144,8 @@ func (s *Server) addPromptTools() {
 	})
 }
 
-// loadPrompts updates the prompts of the SDK, which tells the clients if something differs. Only
-// one goroutine calls loadPrompts at a time.
+// loadPrompts gives the current prompts to the SDK. The SDK notifies the clients if the prompts
+// have changed. Only one goroutine calls loadPrompts at a time.
 func (s *Server) loadPrompts(ctx context.Context) error {
 	all, err := s.store.Prompts(ctx)
 	if err != nil {
@@ -177,7 +179,7 @@ func (s *Server) loadPrompts(ctx context.Context) error {
 	return nil
 }
 
-// kindsOf returns the kinds of items whose ids complete an argument with this name.
+// kindsOf returns the kinds of items whose ids are possible values of an argument with this name.
 func kindsOf(argument string) []store.Kind {
 	switch argument {
 	case "epic":
@@ -204,8 +206,8 @@ func argumentText(name string) string {
 	return "the id of an item; the item is added to the prompt"
 }
 
-// getPrompt returns a prompt with the values of its arguments. If a value is the id of an item,
-// getPrompt adds the item.
+// getPrompt returns a prompt with the values of its arguments filled in. If a value is the id of an
+// item, the result also contains the item.
 func (s *Server) getPrompt(ctx context.Context, req *mcp.GetPromptRequest) (*mcp.GetPromptResult, error) {
 	done, err := s.begin(ctx)
 	if err != nil {

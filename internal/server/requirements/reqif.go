@@ -9,8 +9,8 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/server/requirements/store"
 )
 
-// Identifiers of the definitions in a ReqIF file. They are the same in each file, so that a tool
-// that imports a second file recognises them.
+// Identifiers of the definitions in a ReqIF file. They are the same in all files, so that a tool
+// that imports several files recognises the definitions.
 const (
 	reqifNamespace = "http://www.omg.org/spec/ReqIF/20110401/reqif.xsd"
 	textType       = "dt-text"
@@ -19,7 +19,7 @@ const (
 	specType       = "st-specification"
 )
 
-// reqifEnum is an attribute with a fixed set of values.
+// reqifEnum is an attribute of an item with a fixed set of values.
 type reqifEnum struct {
 	name   string
 	values []string
@@ -35,7 +35,7 @@ func reqifEnums() []reqifEnum {
 	}
 }
 
-// reqifTexts are the attributes that are texts, with the names that requirements tools know.
+// reqifTexts are the text attributes of an item, with the names that requirements tools know.
 var reqifTexts = []struct {
 	name string
 	of   func(store.Item) string
@@ -53,7 +53,7 @@ func strs[T ~string](all []T) []string {
 	return list
 }
 
-// node is an element of XML.
+// node is an XML element.
 type node struct {
 	XMLName  xml.Name
 	Attrs    []xml.Attr `xml:",any,attr"`
@@ -61,7 +61,7 @@ type node struct {
 	Children []*node
 }
 
-// element makes an element. attrs alternates names and values.
+// element returns an XML element. attrs contains names and values in turn.
 func element(name string, attrs []string, children ...*node) *node {
 	n := &node{XMLName: xml.Name{Local: name}, Children: children}
 	for i := 0; i+1 < len(attrs); i += 2 {
@@ -70,15 +70,16 @@ func element(name string, attrs []string, children ...*node) *node {
 	return n
 }
 
-// leaf makes an element with a text.
+// leaf returns an XML element that contains only a text.
 func leaf(name, text string) *node { return &node{XMLName: xml.Name{Local: name}, Text: text} }
 
-// named returns the attributes of an object that has an identifier.
+// named returns the XML attributes that identify an object: its identifier, its name and the time
+// of its last change.
 func named(id, name, changed string) []string {
 	return []string{"IDENTIFIER", id, "LONG-NAME", name, "LAST-CHANGE", changed}
 }
 
-// writeReqIF writes a ReqIF file. The file has the version 1.0, because later versions of the
+// writeReqIF writes a ReqIF file. The version in the file is 1.0, because later versions of the
 // standard keep this number. Items become spec objects with texts and enumerations, relations
 // become spec relations, and the hierarchy becomes one specification. Comments become an attribute
 // of their item, because ReqIF has no comments.
@@ -184,14 +185,14 @@ func reqifObject(it store.Item, comments string) *node {
 		element("TYPE", nil, leaf("SPEC-OBJECT-TYPE-REF", itemType)), element("VALUES", nil, values...))
 }
 
-// hierarchy returns the items as a tree.
+// hierarchy returns the items as a tree of XML elements.
 func hierarchy(d store.Dump) *node {
 	top := element("CHILDREN", nil)
-	path := []*node{top} // the element with the children of each depth
+	path := []*node{top} // for each depth, the element that gets the next item
 	walk(d, "", func(it store.Item, depth int) bool {
 		n := element("SPEC-HIERARCHY", []string{"IDENTIFIER", "h-" + it.ID, "LAST-CHANGE", it.Updated},
 			element("OBJECT", nil, leaf("SPEC-OBJECT-REF", it.ID)))
-		if depth > 0 && len(path) == depth { // the first child of its parent
+		if depth > 0 && len(path) == depth { // the item is the first child of its parent
 			parent := path[depth-1].Children[len(path[depth-1].Children)-1]
 			children := element("CHILDREN", nil)
 			parent.Children = append(parent.Children, children)

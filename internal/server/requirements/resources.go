@@ -21,7 +21,7 @@ const (
 	instructionsURI = scheme + "instructions"
 )
 
-// overviewMost is the largest number of lines of the overview.
+// overviewMost is the maximum number of items in the overview.
 const overviewMost = 2000
 
 func (s *Server) addResources() {
@@ -42,8 +42,8 @@ func (s *Server) addResources() {
 	}
 }
 
-// addOverview adds the overview. Adding it again tells the clients that the list of resources
-// has changed.
+// addOverview adds the resource of the overview. If the SDK has this resource already, it notifies
+// the clients that the list of resources has changed.
 func (s *Server) addOverview() {
 	s.mcp.AddResource(&mcp.Resource{
 		URI: overviewURI, Name: "overview", Title: "Overview", MIMEType: "text/markdown",
@@ -51,10 +51,11 @@ func (s *Server) addOverview() {
 	}, s.readResource)
 }
 
-// itemsCursor begins the cursors of pages with items.
+// itemsCursor is the beginning of each cursor of resources/list.
 const itemsCursor = "after:"
 
-// listResources lists the resources that always exist, and then all items in pages.
+// listResources lists all items in pages. The first page begins with the resources that always
+// exist.
 func (s *Server) listResources(ctx context.Context, req mcp.Request, next mcp.MethodHandler) (mcp.Result, error) {
 	p, _ := req.GetParams().(*mcp.ListResourcesParams)
 	after, rest := "", false
@@ -86,7 +87,7 @@ func (s *Server) listResources(ctx context.Context, req mcp.Request, next mcp.Me
 	return list, nil
 }
 
-// readResource returns any resource.
+// readResource returns the content of a resource.
 func (s *Server) readResource(ctx context.Context, req *mcp.ReadResourceRequest) (*mcp.ReadResourceResult, error) {
 	done, err := s.begin(ctx)
 	if err != nil {
@@ -114,7 +115,7 @@ func (s *Server) contents(ctx context.Context, uri string) (*mcp.ResourceContent
 		}
 		c := &mcp.ResourceContents{URI: uri, MIMEType: "text/plain", Text: p.Instructions()}
 		if c.Text == "" {
-			c.Blob = []byte{} // send an empty blob, because the SDK leaves out an empty text
+			c.Blob = []byte{} // an empty blob, because the SDK leaves out an empty text
 		}
 		return c, nil
 	}
@@ -132,7 +133,8 @@ func (s *Server) contents(ctx context.Context, uri string) (*mcp.ResourceContent
 	return document(uri, value), nil
 }
 
-// object returns the object of a collection that has the id, and its URI.
+// object returns the object with this id in the form for results, and the URI of the object. The
+// URI is "" if the object is an item of another kind than c.
 func (s *Server) object(ctx context.Context, c collection, id string) (any, string, error) {
 	switch {
 	case c.kind != "":
@@ -156,16 +158,16 @@ func (s *Server) object(ctx context.Context, c collection, id string) (any, stri
 	return out, out.URI, err
 }
 
-// document is a resource with JSON.
+// document returns a resource that contains value as JSON.
 func document(uri string, value any) *mcp.ResourceContents {
 	b, err := json.MarshalIndent(value, "", "  ")
 	if err != nil {
-		panic(fmt.Sprintf("JSON of %T: %v", value, err)) // the types of this package have no values that fail
+		panic(fmt.Sprintf("JSON of %T: %v", value, err)) // impossible for the types of this package
 	}
 	return &mcp.ResourceContents{URI: uri, MIMEType: "application/json", Text: string(b)}
 }
 
-// protocol makes a failure of the store an error of the protocol.
+// protocol turns an error of the store into a JSON-RPC error.
 func protocol(err error) error {
 	var e *store.Error
 	if err == nil || errors.Is(err, context.Canceled) {
@@ -178,7 +180,7 @@ func protocol(err error) error {
 	return &jsonrpc.Error{Code: code, Message: sentence(err).Error()}
 }
 
-// workflow describes the rules of the store.
+// workflow returns the statuses, types, relations and priorities that the store allows.
 func workflow() any {
 	type status struct {
 		Status string         `json:"status"`
@@ -205,7 +207,7 @@ func workflow() any {
 	return out
 }
 
-// overview returns all items as a nested list.
+// overview returns the items as a nested list, at most overviewMost of them.
 func (s *Server) overview(ctx context.Context) (string, error) {
 	d, err := s.store.Dump(ctx, "", maxExport)
 	if store.IsCode(err, store.Full) {
@@ -232,10 +234,10 @@ func (s *Server) overview(ctx context.Context) (string, error) {
 	return b.String(), nil
 }
 
-// completions is the largest number of values of a completion.
+// completions is the maximum number of values in a completion.
 const completions = 100
 
-// complete completes ids in templates and in the arguments of prompts.
+// complete completes the ids and names in URI templates, and the ids in the arguments of prompts.
 func (s *Server) complete(ctx context.Context, req *mcp.CompleteRequest) (*mcp.CompleteResult, error) {
 	done, err := s.begin(ctx)
 	if err != nil {
@@ -298,8 +300,8 @@ func (s *Server) completeURI(ctx context.Context, uri, value string) (out mcp.Co
 	return out, wrong(fmt.Sprintf("there is no template %q. List them with resources/templates/list.", uri))
 }
 
-// completeItems returns ids that begin with a value. If there are none, it returns the ids of
-// items in whose texts the value occurs.
+// completeItems returns the ids that begin with value. If no id begins with value, it returns the
+// ids of items whose texts contain value.
 func (s *Server) completeItems(ctx context.Context, k store.Kind, value string) (mcp.CompletionResultDetails, error) {
 	p, err := s.store.Items(ctx, store.Query{Kind: k, Prefix: value, Limit: completions})
 	if err == nil && len(p.Items) == 0 && len(value) <= store.MaxSearch {

@@ -18,17 +18,17 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/work"
 )
 
-// Bounds of a server.
+// Limits of a Server.
 const (
-	maxRunning = 16  // calls that run at the same time
-	maxWaiting = 256 // calls that wait until another call ends
-	pageSize   = 100 // entries of resources/list
+	maxRunning = 16  // the maximum number of calls that run at the same time
+	maxWaiting = 256 // the maximum number of calls that wait until another call ends
+	pageSize   = 100 // the number of items on a page of resources/list
 	handshake  = 2 * time.Second
 )
 
 // Options are the settings of a Server.
 type Options struct {
-	// Store is the open database. The caller closes it after the server.
+	// Store is the open database. The caller must close it after the server.
 	Store *store.Store
 	// Version is the version that the server reports.
 	Version string
@@ -37,7 +37,7 @@ type Options struct {
 	Poll time.Duration
 }
 
-// Server serves a database to clients. Close ends it.
+// Server serves the objects of one database to clients. Close stops a Server.
 type Server struct {
 	o     Options
 	store *store.Store
