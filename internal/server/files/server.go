@@ -96,9 +96,9 @@ func Open(o Options) (*Server, error) {
 }
 
 // guard rejects requests that the SDK does not handle correctly. The server declares no capability
-// for prompts or logging, but the SDK would answer requests for them without an error. If a URI has
-// a character that is not printable, the SDK would end the conversation. guard also rewrites the
-// errors for wrong tool arguments; see explain.
+// for prompts or logging, but the SDK would answer requests for them without an error. The SDK
+// cannot repeat a URI in an error if the URI has a character that is not printable, and would end
+// the conversation. guard also rewrites the errors for wrong tool arguments; see explain.
 func (s *Server) guard(next mcp.MethodHandler) mcp.MethodHandler {
 	return func(ctx context.Context, method string, req mcp.Request) (mcp.Result, error) {
 		switch method {

@@ -51,7 +51,8 @@ type Server struct {
 	feed  feed
 }
 
-// New makes a server for an open database. It reads the prompts, and fails if it cannot read them.
+// New creates a Server for an open database. It reads the prompts from the database, and returns an
+// error if this fails.
 func New(ctx context.Context, o Options) (*Server, error) {
 	if o.Poll == 0 {
 		o.Poll = 500 * time.Millisecond
@@ -85,20 +86,23 @@ func New(ctx context.Context, o Options) (*Server, error) {
 	return s, nil
 }
 
-// Close stops the goroutine that looks for changes, and waits for it.
+// Close stops the goroutine that looks for changes, and waits until the goroutine has ended.
 func (s *Server) Close() {
 	s.stop()
 	s.group.Wait()
 }
 
-// Serve answers one client, whose messages come from in, until in or ctx ends.
+// Serve serves one client until in ends or ctx ends. It reads the messages of the client from in,
+// and writes the messages for the client to out.
 func (s *Server) Serve(ctx context.Context, in io.Reader, out io.Writer) error {
 	return lines.Serve(ctx, s.mcp, in, out)
 }
 
-// middleware adds what the SDK lacks: instructions that can change, and a list of resources that
-// comes from the database. It refuses logging, which the SDK would accept without the capability,
-// and URIs that the SDK cannot repeat in an error.
+// middleware adds two things that the SDK lacks: instructions that can change, and a list of
+// resources that comes from the database. It also rejects two kinds of requests that the SDK
+// handles wrongly. The SDK would accept logging/setLevel, although the server does not declare this
+// capability. The SDK cannot repeat a URI in an error if the URI has a character that is not
+// printable.
 func (s *Server) middleware(next mcp.MethodHandler) mcp.MethodHandler {
 	return func(ctx context.Context, method string, req mcp.Request) (mcp.Result, error) {
 		switch method {
@@ -127,8 +131,8 @@ func (s *Server) middleware(next mcp.MethodHandler) mcp.MethodHandler {
 	}
 }
 
-// instructions returns the text of the active prompt. It returns "" if no prompt is active. It also
-// returns "" if the database does not answer, so that the handshake works anyway.
+// instructions returns the text of the active prompt. It returns "" if no prompt is active, and
+// also if the database does not answer. So the handshake succeeds in each case.
 func (s *Server) instructions(ctx context.Context) string {
 	ctx, cancel := context.WithTimeout(ctx, handshake)
 	defer cancel()
@@ -144,7 +148,7 @@ type tool struct {
 	name, title, description string
 
 	writes     bool // the tool changes the database
-	destroys   bool // the tool may replace or remove something
+	destroys   bool // the tool may replace or delete objects
 	idempotent bool // a second call with the same arguments changes nothing
 	restrict   func(map[string]*jsonschema.Schema)
 }
@@ -178,8 +182,7 @@ func add[In, Out any](s *Server, t tool, run func(context.Context, *mcp.CallTool
 	})
 }
 
-// begin waits until a call may run. It returns a function, which must be called when the call
-// ends.
+// begin waits until a call may run. The caller must call end when the call has ended.
 func (s *Server) begin(ctx context.Context) (end func(), err error) {
 	end, err = s.calls.Enter(ctx)
 	var full *tools.FullError
@@ -189,8 +192,8 @@ func (s *Server) begin(ctx context.Context) (end func(), err error) {
 	return end, err
 }
 
-// sentence turns an error of the store into sentences for a client: what is wrong, and what to
-// do. The texts of other errors may have secrets, so the client does not get them.
+// sentence turns an error of the store into sentences for a client: what is wrong, and what to do.
+// The texts of other errors may contain secrets, so the client does not get these texts.
 func sentence(err error) error {
 	var e *store.Error
 	switch {
@@ -207,8 +210,8 @@ func sentence(err error) error {
 // sentences joins sentences for a client into one error.
 func sentences(text ...string) error { return errors.New(strings.Join(text, " ")) }
 
-// upper capitalizes the first letter of a sentence, unless the sentence begins with the name of a
-// tool.
+// upper capitalizes the first letter of a sentence. It leaves the sentence unchanged if its first
+// word contains "_" or ".", because this word is the name of a tool.
 func upper(s string) string {
 	word, _, _ := strings.Cut(s, " ")
 	if s == "" || strings.ContainsAny(word, "_.") {
@@ -217,7 +220,7 @@ func upper(s string) string {
 	return strings.ToUpper(s[:1]) + s[1:]
 }
 
-// wrong is an error of the protocol about parameters.
+// wrong returns a JSON-RPC error for invalid parameters.
 func wrong(text string) error {
 	return &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: text}
 }

@@ -6,17 +6,17 @@ import (
 	"slices"
 )
 
-// Set is the content of a new database. Objects get their ids in the order of the lists, so they
-// can refer to each other.
+// Set is the content of a new database. The objects of each kind get their ids in the order of the
+// list, so objects can refer to each other by id.
 type Set struct {
-	Items     []Item // without a Status, an item gets that of a new item
+	Items     []Item // an item without a Status gets the status of a new item
 	Relations []Relation
 	Comments  []Comment
-	Prompts   []Prompt // the prompt with Active set becomes the active prompt
+	Prompts   []Prompt // the prompt whose Active is true becomes the active prompt
 }
 
-// Fill writes a set into a database, all of it or nothing. It returns false and does nothing if
-// the database has an item or a prompt.
+// Fill writes all objects of a set into a database in one transaction. If the database contains
+// objects already, or contained objects before, Fill returns false and writes nothing.
 func (s *Store) Fill(ctx context.Context, set Set) (filled bool, err error) {
 	err = s.write(ctx, func(t *txn) error {
 		for _, table := range []string{"items", "prompts", "counters"} {
@@ -59,15 +59,15 @@ func (s *Store) Fill(ctx context.Context, set Set) (filled bool, err error) {
 	return filled && err == nil, err
 }
 
-// Dump is a part of the database, or all of it.
+// Dump contains the items of a database, or some of them, with their relations and comments.
 type Dump struct {
 	Items     []Item
 	Relations []Relation // between these items
-	Comments  []Comment  // about these items, with the oldest first
+	Comments  []Comment  // on these items, the oldest first
 }
 
 // Dump returns all items, or one item with everything below it, from one snapshot of the database.
-// It fails with an error of code Full if the texts are longer than the limit most, in bytes.
+// If the texts together have more than most bytes, Dump returns an error with the code Full.
 func (s *Store) Dump(ctx context.Context, root string, most int) (d Dump, err error) {
 	from, args := "FROM items", []any{}
 	if root != "" {
@@ -133,8 +133,8 @@ func (s *Store) Dump(ctx context.Context, root string, most int) (d Dump, err er
 	return d, err
 }
 
-// IDs returns up to limit reference ids of comments (prefix CM) or relations (REL) that begin
-// with a text.
+// IDs returns up to limit ids that start with the text beginning. The ids are those of comments if
+// prefix is CM, or of relations if prefix is REL.
 func (s *Store) IDs(ctx context.Context, prefix, beginning string, limit int) (ids []string, err error) {
 	table, ok := map[string]string{commentPrefix: "comments", relationPrefix: "relations"}[prefix]
 	if !ok {

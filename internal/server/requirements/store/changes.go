@@ -15,23 +15,24 @@ const (
 	Removed Action = "removed"
 )
 
-// Change is an entry of the list of changes.
+// Change is an entry in the list of changes.
 type Change struct {
 	Seq    int64
-	Object string // the id of an item, a comment or a relation, or PromptObject
+	Object string // the id of an item, a comment or a relation; for a prompt, the result of PromptObject
 	Action Action
 }
 
-// kept is the number of changes that the database keeps.
+// kept is the number of changes that the database keeps. It deletes older changes.
 const kept = 10_000
 
-// promptObject is the prefix of Change.Object for a prompt.
+// promptObject is the prefix of Change.Object if the changed object is a prompt.
 const promptObject = "prompt:"
 
-// PromptObject returns Change.Object for a prompt.
+// PromptObject returns the value of Change.Object for the prompt with this name.
 func PromptObject(name string) string { return promptObject + name }
 
-// PromptOf returns the name of the prompt that Change.Object stands for, or "".
+// PromptOf returns the name of a prompt from a Change.Object, or "" if the changed object is not a
+// prompt.
 func PromptOf(object string) string {
 	name, ok := strings.CutPrefix(object, promptObject)
 	if !ok {
@@ -40,7 +41,7 @@ func PromptOf(object string) string {
 	return name
 }
 
-// changed adds a change to the list. It does nothing for the object "".
+// changed adds a change of object to the list of changes. If object is "", changed does nothing.
 func (t *txn) changed(object string, a Action) error {
 	if object == "" {
 		return nil
@@ -64,8 +65,8 @@ func (s *Store) Last(ctx context.Context) (seq int64, err error) {
 	return seq, s.engine.explain(err)
 }
 
-// Changes returns the next changes whose number is greater than the parameter after, at most 1000.
-// complete is false if the database no longer keeps all changes with such numbers.
+// Changes returns the changes with a number greater than after, at most 1000, in the order of their
+// numbers. complete is false if the database has already deleted some of these changes.
 func (s *Store) Changes(ctx context.Context, after int64) (list []Change, complete bool, err error) {
 	var first int64
 	err = s.read(ctx, func(t *txn) error {

@@ -8,8 +8,8 @@ import (
 	"strings"
 )
 
-// Details are an item with everything that belongs to it, from one snapshot of the database. Each
-// list has at most MaxPage entries.
+// Details contains an item with its children, relations and comments, from one snapshot of the
+// database. Each list has at most MaxPage entries.
 type Details struct {
 	Item
 	Children      []Item
@@ -51,8 +51,8 @@ func (s *Store) Details(ctx context.Context, id string) (d Details, err error) {
 	return d, err
 }
 
-// Link adds a relation. It refuses a relation that exists already, and a relation of an item to
-// itself.
+// Link adds a relation. It returns an error if the relation exists already, or if source and target
+// are the same item.
 func (s *Store) Link(ctx context.Context, source, kind, target string) (r Relation, err error) {
 	err = s.write(ctx, func(t *txn) error {
 		r, err = t.link(source, kind, target)
@@ -111,7 +111,8 @@ func (s *Store) Unlink(ctx context.Context, source, kind, target string) (r Rela
 	return r, err
 }
 
-// ends checks the members of a relation, and returns the ids of its two items in their usual form.
+// ends checks the type and the two items of a relation. It returns the ids of the items in their
+// usual form.
 func (t *txn) ends(source, kind, target string) (string, string, error) {
 	if err := among(kind, "type of relation", RelationTypes()); err != nil {
 		return "", "", err
@@ -133,8 +134,8 @@ func (t *txn) ends(source, kind, target string) (string, string, error) {
 	return ids[0], ids[1], nil
 }
 
-// relation returns the relation between two items. A relation of a mutual type is found in both
-// directions.
+// relation returns the relation of the type kind from source to target. If the type is mutual,
+// relation also finds the relation from target to source.
 func (t *txn) relation(source, kind, target string) (Relation, error) {
 	found, err := t.relations("WHERE source = ? AND type = ? AND target = ?", source, kind, target)
 	if err == nil && len(found) == 0 && slices.Contains(mutual, kind) {
@@ -264,8 +265,9 @@ func (t *txn) commentOf(id string) (Comment, error) {
 	return found[0], nil
 }
 
-// Comments returns the comments of an item, with the newest first. before is the id of the last
-// comment of the previous page, or "". next is the value of before for the next page, or "".
+// Comments returns the comments of an item, the newest first. before is the id of the last comment
+// on the previous page, or "" for the first page. next is the value of before for the next page, or
+// "" on the last page.
 func (s *Store) Comments(ctx context.Context, item, before string, limit int) (list []Comment, next string, err error) {
 	if item, _, err = ParseID(item); err != nil {
 		return nil, "", err
@@ -305,5 +307,5 @@ func (t *txn) comments(where string, args ...any) ([]Comment, error) {
 	return all, err
 }
 
-// none reports whether a query found no row.
+// none reports whether err means that a query found no row.
 func none(err error) bool { return errors.Is(err, sql.ErrNoRows) }

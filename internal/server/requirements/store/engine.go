@@ -20,21 +20,21 @@ import (
 	"modernc.org/sqlite"
 )
 
-// engine is what differs between the two databases.
+// engine contains what differs between SQLite and PostgreSQL.
 type engine struct {
-	name     string // of the database, for errors
-	tables   string // the part of a query from FROM that finds all tables
-	marker   string // the part of a query from FROM that finds the table that marks our databases
+	name     string // the name of the database in errors
+	tables   string // the end of a query for all tables, from FROM on
+	marker   string // the end of a query for the table that only databases of this program have, from FROM on
 	snapshot sql.IsolationLevel
-	lock     string // makes a transaction wait for other changes, or ""
+	lock     string // a query that makes a transaction wait until no other transaction makes changes; "" if none is needed
 	bind     func(query string) string
-	explain  func(error) error // turns errors of the driver into sentences
+	explain  func(error) error // turns known errors of the driver into an *Error
 }
 
-// schemaName is the PostgreSQL schema that is used without a setting.
+// schemaName is the default of Options.Schema.
 const schemaName = "dragoman_requirements"
 
-// IsURL reports whether database is the URL of a PostgreSQL database, and not a file.
+// IsURL reports whether database is the URL of a PostgreSQL database, and not the path of a file.
 func IsURL(database string) bool {
 	return strings.HasPrefix(database, "postgres://") || strings.HasPrefix(database, "postgresql://")
 }
@@ -51,14 +51,14 @@ func connect(ctx context.Context, o Options) (*sql.DB, engine, error) {
 	return file(o.Database, o.Existing)
 }
 
-// busyTimeout is the longest time that an SQLite connection waits for other processes.
+// busyTimeout is the maximum time that an SQLite connection waits for other processes.
 const busyTimeout = 15 * time.Second
 
-// connector makes SQLite connections. SQLite's own timeout does not apply to a process that turns
-// WAL on or recovers the log, so a new connection may be refused at once while another process opens
-// or closes the database. Connect then tries again.
+// connector opens SQLite connections. SQLite can return an error at once while another process
+// opens or closes the database, because its own timeout does not apply when a process turns on WAL
+// or recovers the log. After such an error, Connect tries again.
 type connector struct {
-	driver sqlite.Driver // the zero Driver has no hooks and no functions of its own
+	driver sqlite.Driver // the zero Driver adds no hooks and no functions to SQLite
 	dsn    string
 }
 
@@ -68,9 +68,9 @@ func (c *connector) Connect(ctx context.Context) (driver.Conn, error) {
 	return retry(ctx, isBusy, func() (driver.Conn, error) { return c.driver.Open(c.dsn) })
 }
 
-// retry calls open until open succeeds, or fails with an error that allows no further attempt. The
-// parameter again reports whether an error allows one. retry starts no attempt after busyTimeout.
-// The last attempt may wait for another busyTimeout in SQLite.
+// retry calls open until open succeeds. It stops if again returns false for the error of open, if
+// ctx ends, or after busyTimeout. The last call of open may itself wait in SQLite for another
+// busyTimeout.
 func retry(ctx context.Context, again func(error) bool, open func() (driver.Conn, error)) (driver.Conn, error) {
 	end := time.Now().Add(busyTimeout)
 	for pause := time.Millisecond; ; pause = min(2*pause, 50*time.Millisecond) {
@@ -86,15 +86,16 @@ func retry(ctx context.Context, again func(error) bool, open func() (driver.Conn
 	}
 }
 
-// isBusy reports whether the reason of an error is another connection to an SQLite database.
+// isBusy reports whether err means that another connection is using the SQLite database.
 func isBusy(err error) bool {
 	var e *sqlite.Error
 	return errors.As(err, &e) && (e.Code()&0xff == 5 || e.Code()&0xff == 6) // SQLITE_BUSY, SQLITE_LOCKED
 }
 
-// file opens an SQLite database. An SQLite connection waits up to busyTimeout for other processes.
-// WAL lets processes read while another one writes. With synchronous=FULL, a commit returns when
-// the operating system says that the log is on the disk.
+// file opens an SQLite database. It creates the file if the file does not exist and existing is
+// false. A connection waits up to busyTimeout for other processes. With WAL, processes can read
+// while another process writes. With synchronous=FULL, a commit returns when the operating system
+// says that the log is on the disk.
 func file(path string, existing bool) (*sql.DB, engine, error) {
 	path, err := filepath.Abs(path)
 	if err != nil {
@@ -166,8 +167,8 @@ func unwrapPath(err error) error {
 	return err
 }
 
-// postgres opens a PostgreSQL database. The password may come from the environment variable
-// PGPASSWORD or from a password file.
+// postgres opens a PostgreSQL database, and creates the schema if it does not exist. The password
+// may come from the environment variable PGPASSWORD or from a password file.
 func postgres(ctx context.Context, o Options) (*sql.DB, engine, error) {
 	c, err := pgx.ParseConfig(o.Database)
 	if err != nil {

@@ -8,29 +8,29 @@ import (
 	"unicode/utf8"
 )
 
-// Code says what kind of failure an Error is.
+// Code is the kind of an Error.
 type Code int
 
 // The codes of errors.
 const (
 	Invalid   Code = iota // a value is not allowed
 	NotFound              // an object does not exist
-	Conflict              // somebody else changed the object meanwhile, or it exists already
+	Conflict              // somebody else has changed the object, or the object exists already
 	Forbidden             // a rule does not allow the change
-	Full                  // a bound is reached
+	Full                  // a limit is reached
 	Unusable              // the database cannot be used
 )
 
-// Error is a failure that a client or a user can act on.
+// Error is an error that a client or a user can do something about.
 type Error struct {
 	Code Code
-	Text string // what is wrong; begins with a small letter or an id, without a full stop
-	Next string // what to do, in the same form
+	Text string // what is wrong: a sentence without a full stop that begins with a small letter or an id
+	Next string // what to do: an instruction in the same form as Text
 }
 
 func (e *Error) Error() string { return e.Text }
 
-// IsCode reports whether an error is an *Error with the code.
+// IsCode reports whether err is an *Error with the code c, or wraps one.
 func IsCode(err error, c Code) bool {
 	var e *Error
 	return errors.As(err, &e) && e.Code == c
@@ -42,7 +42,7 @@ func fail(c Code, next, format string, args ...any) error {
 
 func invalid(next, format string, args ...any) error { return fail(Invalid, next, format, args...) }
 
-// quote returns a client's value in quotation marks, with at most 80 runes of it.
+// quote returns a value from a client in quotation marks, shortened to 80 runes.
 func quote(s string) string {
 	s = strings.ToValidUTF8(s, "\uFFFD")
 	if r := []rune(s); len(r) > 80 {
@@ -51,7 +51,8 @@ func quote(s string) string {
 	return fmt.Sprintf("%q", s)
 }
 
-// text checks a text of a client and returns it without white space around it.
+// text checks a text from a client. It returns the text without leading and trailing white space.
+// name is what errors call the text.
 func text(s, name string, most int, required bool) (string, error) {
 	switch {
 	case !utf8.ValidString(s):
@@ -69,7 +70,7 @@ func text(s, name string, most int, required bool) (string, error) {
 	return s, nil
 }
 
-// line does the same as text for a text on one line.
+// line does the same as text, but also returns an error for a text with several lines.
 func line(s, name string, most int, required bool) (string, error) {
 	s, err := text(s, name, most, required)
 	if err == nil && strings.ContainsAny(s, "\r\n") {
@@ -78,7 +79,7 @@ func line(s, name string, most int, required bool) (string, error) {
 	return s, err
 }
 
-// among checks that a value is in a list.
+// among returns an error unless v is in all. name is what the error calls v.
 func among[T ~string](v T, name string, all []T) error {
 	list := make([]string, len(all))
 	for i, one := range all {

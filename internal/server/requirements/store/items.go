@@ -17,7 +17,8 @@ func scanItem(scan func(...any) error) (Item, error) {
 }
 
 // Create adds an item. Kind and Title are required. An acceptance criterion also needs Parent. Type
-// and Priority have defaults. The store sets the other members.
+// and Priority have defaults. Status must be empty, because the store sets the status of a new
+// item.
 func (s *Store) Create(ctx context.Context, it Item) (Item, error) {
 	if it.Status != "" {
 		return Item{}, invalid("leave out the status; update_item changes it later", "a new item cannot have a status")
@@ -67,12 +68,12 @@ func (t *txn) create(it Item) (Item, error) {
 	return it, errors.Join(t.changed(it.ID, Created), t.changed(it.Parent, Updated))
 }
 
-// haystack is the text in which a search looks.
+// haystack returns the text that a search in an item uses, in lower case.
 func haystack(it Item) string {
 	return strings.ToLower(it.ID + "\n" + it.Title + "\n" + it.Description)
 }
 
-// check checks the members of an item that a client sets.
+// check checks the members of an item that a client can set.
 func (t *txn) check(it *Item) (err error) {
 	r := rules[it.Kind]
 	if it.Title, err = line(it.Title, "title", MaxTitle, true); err != nil {
@@ -129,7 +130,7 @@ func nouns(kinds []Kind) string {
 	return strings.Join(list, " or ")
 }
 
-// item returns an item by its id in its usual form.
+// item returns the item with this id. The id must have its usual form; see ParseID.
 func (t *txn) item(id string) (Item, error) {
 	it, err := scanItem(func(into ...any) error {
 		return t.row("SELECT "+itemColumns+" FROM items WHERE id = ?", []any{id}, into...)
@@ -152,16 +153,16 @@ func (s *Store) Item(ctx context.Context, id string) (it Item, err error) {
 	return it, err
 }
 
-// Update says what to change in an item. A nil member stays as it is.
+// Update contains new values for the members of an item. A nil member leaves the value unchanged.
 type Update struct {
 	Title, Description, Type, Priority *string
 	Status                             *Status
 	Parent                             *string // "" removes the parent
 }
 
-// Update changes an item if its version is the given one. Otherwise somebody else has changed
-// the item, and the error is of code Conflict. A new status must be allowed after the present
-// one. If nothing differs, the version stays.
+// Update changes an item if its version is still the given version. If somebody else has changed
+// the item meanwhile, Update returns an error with the code Conflict. A new status must be allowed
+// after the current status. If the update changes nothing, the version stays the same.
 func (s *Store) Update(ctx context.Context, id string, version int64, u Update) (Item, error) {
 	id, kind, err := ParseID(id)
 	if err != nil {
@@ -218,7 +219,7 @@ func set[T any](to, from *T) {
 	}
 }
 
-// allowed checks that a status may follow another one.
+// allowed returns an error if the status of an item of the kind k must not change in this way.
 func allowed(k Kind, id string, from, to Status) error {
 	if err := among(to, "status of "+rules[k].noun, rules[k].statuses); err != nil {
 		return err
@@ -234,24 +235,24 @@ func allowed(k Kind, id string, from, to Status) error {
 	return fail(Forbidden, "use one of "+strings.Join(names, ", "), "%s is %s, and its status cannot change to %s", id, from, to)
 }
 
-// Query selects items. Empty members select everything.
+// Query selects items. An empty member does not restrict the selection.
 type Query struct {
 	Kind     Kind
 	Status   Status
 	Type     string
 	Priority string
 	Parent   string
-	Search   string // words that must all occur in the id, the title, the description or the comments
+	Search   string // words; each must occur in the id, the title, the description or a comment
 	Prefix   string // the beginning of the id
 	After    string // the id of the last item of the previous page
-	Limit    int    // at most MaxPage; 0 means 50
+	Limit    int    // the maximum number of items on a page, up to MaxPage; 0 means 50
 }
 
-// Page is a part of a list of items.
+// Page is one page of a list of items.
 type Page struct {
 	Items []Item
 	Total int    // the number of items on all pages
-	Next  string // for Query.After; "" on the last page
+	Next  string // the value of Query.After for the next page; "" on the last page
 }
 
 // Items returns items in the order of their kinds and numbers.
@@ -337,7 +338,7 @@ func (q Query) where() (string, []any, error) {
 	return where, args, nil
 }
 
-// like escapes the characters that have a meaning in a pattern.
+// like escapes the characters that have a special meaning in a LIKE pattern.
 func like(s string) string {
 	return strings.NewReplacer(`\`, `\\`, "%", `\%`, "_", `\_`).Replace(s)
 }

@@ -7,15 +7,16 @@ import (
 	"strconv"
 )
 
-// migrations has a file for each version of the tables. A file that was released never changes.
+// migrations contains one SQL file for each version of the tables. A file never changes after it
+// has been released.
 //
 //go:embed migrations/*.sql
 var migrations embed.FS
 
-// schemaVersion is the version of the tables that this program writes.
+// schemaVersion is the version of the tables that this program uses.
 const schemaVersion = 1
 
-// migrate creates the tables, or brings them to the version of this program, in one transaction.
+// migrate creates the tables, or updates them to schemaVersion, in one transaction.
 func (s *Store) migrate(ctx context.Context) error {
 	var version int
 	look := func(t *txn) (err error) {
@@ -48,8 +49,9 @@ func (s *Store) migrate(ctx context.Context) error {
 	})
 }
 
-// version returns the version of the tables, 0 for an empty database. The table
-// dragoman_requirements shows that the database is one of this program.
+// version returns the version of the tables, or 0 for an empty database. If there are tables, but
+// no table dragoman_requirements, version returns an error, because another program uses the
+// database.
 func (s *Store) version(t *txn) (int, error) {
 	all, err := t.count(s.engine.tables)
 	if err != nil || all == 0 {

@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// Kind is what an item is.
+// Kind is the kind of an item: epic, user story, acceptance criterion or requirement.
 type Kind string
 
 // The kinds of items, in the order in which lists show them.
@@ -18,16 +18,16 @@ const (
 	Requirement Kind = "requirement"
 )
 
-// Kinds returns all kinds in the order of lists.
+// Kinds returns all kinds in the order in which lists show them.
 func Kinds() []Kind { return []Kind{Epic, Story, Criterion, Requirement} }
 
-// rule is what the store knows about a kind.
+// rule contains the properties of the items of one kind.
 type rule struct {
-	prefix   string   // of the reference id
-	noun     string   // for sentences, with its article
+	prefix   string   // the prefix of the reference ids
+	noun     string   // the name of the kind in sentences, with its article
 	parents  []Kind   // kinds of possible parents
-	orphans  bool     // the parent may be missing
-	statuses []Status // the first is that of a new item
+	orphans  bool     // an item of this kind may have no parent
+	statuses []Status // the first is the status of a new item
 }
 
 var rules = map[Kind]rule{
@@ -37,7 +37,7 @@ var rules = map[Kind]rule{
 	Requirement: {prefix: "REQ", noun: "a requirement", parents: []Kind{Epic, Story, Criterion}, orphans: true, statuses: []Status{"draft", "review", "approved", "implemented", "verified", "obsolete"}},
 }
 
-// transitions lists the statuses that may follow a status.
+// transitions contains, for each kind and status, the statuses that may follow.
 var transitions = map[Kind]map[Status][]Status{
 	Epic:  work,
 	Story: work,
@@ -68,10 +68,10 @@ var work = map[Status][]Status{
 // Status is the state of an item. Each kind has its own statuses.
 type Status string
 
-// Statuses returns the statuses of a kind. The first is that of a new item.
+// Statuses returns the statuses of a kind. The first is the status of a new item.
 func Statuses(k Kind) []Status { return slices.Clone(rules[k].statuses) }
 
-// Next returns the statuses that an item may get after a status.
+// Next returns the statuses that may follow the status s of an item.
 func Next(k Kind, s Status) []Status { return slices.Clone(transitions[k][s]) }
 
 // Types returns the types of requirements. The first is the default.
@@ -79,7 +79,7 @@ func Types() []string {
 	return []string{"functional", "non_functional", "constraint", "interface", "business_rule"}
 }
 
-// Priorities returns the priorities of items, with the highest first.
+// Priorities returns the priorities of items, the highest first.
 func Priorities() []string { return []string{"critical", "high", "medium", "low"} }
 
 // defaultPriority is the priority of an item that is created without one.
@@ -90,7 +90,7 @@ func RelationTypes() []string {
 	return []string{"depends_on", "blocks", "derives_from", "conflicts_with", "relates_to"}
 }
 
-// mutual are the relation types that mean the same in both directions.
+// mutual contains the relation types that mean the same in both directions.
 var mutual = []string{"conflicts_with", "relates_to"}
 
 // Prefixes of the reference ids of comments and relations.
@@ -101,20 +101,20 @@ const (
 
 // Item is an epic, a user story, an acceptance criterion or a requirement.
 type Item struct {
-	ID          string // reference id, for example REQ-007; it never changes
+	ID          string // the reference id, for example REQ-007; it never changes
 	Kind        Kind
 	Parent      string // the id of the parent, or ""
 	Title       string
 	Description string
 	Status      Status
-	Type        string // of a requirement, otherwise ""
+	Type        string // the type of a requirement; "" for other kinds
 	Priority    string
-	Version     int64 // 1 for a new item, one more with each update
+	Version     int64 // 1 for a new item; each update adds 1
 	Created     string
-	Updated     string // times are RFC 3339 in UTC with milliseconds
+	Updated     string // times are RFC 3339, in UTC, with milliseconds
 }
 
-// Relation leads from one item to another.
+// Relation is a link from the item Source to the item Target.
 type Relation struct {
 	ID, Source, Type, Target, Created string
 }
@@ -125,11 +125,12 @@ type Comment struct {
 	Resolved                        bool
 }
 
-// Prompt is a text for models. At most one prompt is active.
+// Prompt is a text for models. At most one prompt is active; its text is the instructions of the
+// server.
 type Prompt struct {
 	Name, Title, Description, Content string
 	Active                            bool
-	Version                           int64 // 1 for a new prompt, one more with each update
+	Version                           int64 // 1 for a new prompt; each update adds 1
 	Created, Updated                  string
 }
 
@@ -138,7 +139,7 @@ func (p Prompt) Instructions() string {
 	return strings.TrimSpace(p.Description + "\n\n" + p.Content)
 }
 
-// Bounds of texts, in bytes, and of numbers.
+// Limits. The limits of texts are in bytes.
 const (
 	MaxTitle       = 500
 	MaxDescription = 64 << 10
@@ -148,17 +149,18 @@ const (
 	MaxSummary     = 2 << 10
 	MaxContent     = 48 << 10 // of a prompt
 	MaxSearch      = 200
-	MaxPage        = 200 // entries of a page
+	MaxPage        = 200 // the maximum number of entries on a page
 	MaxPrompts     = 200
 	MaxComments    = 2000 // of one item
 	MaxRelations   = 500  // of one item
 	MaxItems       = 100_000
 )
 
-// reference returns the reference id with the given number.
+// reference returns the reference id with this prefix and number.
 func reference(prefix string, n int64) string { return fmt.Sprintf("%s-%03d", prefix, n) }
 
-// parse splits a reference id. It accepts lower case and missing zeros.
+// parse splits a reference id into its prefix and its number. It accepts small letters and missing
+// zeros.
 func parse(id string) (prefix string, n int64, ok bool) {
 	prefix, digits, ok := strings.Cut(strings.TrimSpace(id), "-")
 	if !ok || digits == "" || len(digits) > 12 || strings.ContainsFunc(digits, func(r rune) bool { return r < '0' || r > '9' }) {
@@ -168,8 +170,8 @@ func parse(id string) (prefix string, n int64, ok bool) {
 	return strings.ToUpper(prefix), n, err == nil && n > 0
 }
 
-// ParseID returns the reference id of an item in its usual form, and its kind. It accepts lower
-// case and missing zeros, so req-7 is REQ-007.
+// ParseID returns the reference id of an item in its usual form, and the kind of the item. It
+// accepts small letters and missing zeros: for req-7, it returns REQ-007.
 func ParseID(id string) (string, Kind, error) {
 	if prefix, n, ok := parse(id); ok {
 		for k, r := range rules {
@@ -192,7 +194,7 @@ func parseOther(id, prefix, noun string) (string, error) {
 // Prefix returns the prefix of the reference ids of a kind, for example REQ.
 func Prefix(k Kind) string { return rules[k].prefix }
 
-// number returns the number in a reference id in its usual form.
+// number returns the number in a reference id, such as 7 for REQ-007.
 func number(id string) int64 {
 	_, n, _ := parse(id)
 	return n

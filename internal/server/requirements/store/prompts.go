@@ -16,9 +16,9 @@ func scanPrompt(scan func(...any) error) (Prompt, error) {
 	return p, err
 }
 
-// SavePrompt creates a prompt if p.Version is 0. Otherwise it replaces the prompt p.Name, which
-// must still have this version. Active, Created and Updated are ignored. check may refuse the
-// result.
+// SavePrompt creates the prompt p.Name if p.Version is 0. Otherwise it replaces the prompt p.Name,
+// which must still have the version p.Version. It ignores p.Active, p.Created and p.Updated. If
+// check returns an error for the new prompt, SavePrompt saves nothing and returns this error.
 func (s *Store) SavePrompt(ctx context.Context, p Prompt, check func(Prompt) error) (Prompt, error) {
 	err := s.write(ctx, func(t *txn) (err error) {
 		p, err = t.savePrompt(p, check)
@@ -98,8 +98,9 @@ func (s *Store) DeletePrompt(ctx context.Context, name string) error {
 	})
 }
 
-// Activate makes a prompt the active one, and the former one inactive. With the name "" no
-// prompt is active afterwards. check may refuse the prompt.
+// Activate makes the prompt with this name the active prompt. If name is "", no prompt is active
+// afterwards. If check returns an error for the prompt, Activate changes nothing and returns this
+// error.
 func (s *Store) Activate(ctx context.Context, name string, check func(Prompt) error) error {
 	return s.write(ctx, func(t *txn) error { return t.activate(name, check) })
 }

@@ -10,10 +10,10 @@ import (
 
 // Options say which database a Store uses.
 type Options struct {
-	// Database is the path of an SQLite file, which is created with mode 0600 if it is missing,
-	// or a URL that begins with postgres:// or postgresql://.
+	// Database is the path of an SQLite file, or a URL that begins with postgres:// or
+	// postgresql://. Open creates a missing file with mode 0600.
 	Database string
-	// Existing refuses a file that does not exist, instead of creating it.
+	// If Existing is true, Open returns an error for a missing SQLite file instead of creating it.
 	Existing bool
 	// Schema is the PostgreSQL schema with the tables. "" means dragoman_requirements.
 	Schema string
@@ -23,7 +23,7 @@ type Options struct {
 type Store struct {
 	db     *sql.DB
 	engine engine
-	turn   chan struct{} // holds a value while a change runs
+	turn   chan struct{} // a lock: contains one value while a change runs
 	now    func() time.Time
 }
 
