@@ -240,9 +240,9 @@ func (s *score) event(i int) []byte {
 }
 
 // PlayHTTP sends the client's recorded messages to the server at target. It returns the differences
-// between the server's messages and the tape. Each recorded request with the same URL as the first
-// one is sent to target. extra contains header fields that are added to each request, such as
-// credentials, which the tape does not contain.
+// between the server's messages and the tape. A recorded request is sent to target if its URL is
+// the same as that of the first recorded request. extra contains header fields that are added to
+// each request, such as credentials, which the tape does not contain.
 func (t *Tape) PlayHTTP(ctx context.Context, target *url.URL, extra http.Header, transport http.RoundTripper, o Options) ([]Difference, error) {
 	if !t.http {
 		return nil, errors.New("the recording was made on stdio, but this connection is HTTP")

@@ -22,8 +22,8 @@ type exchangeKey struct{}
 
 // Proxy returns a handler that forwards requests to a server, and records the requests and the
 // responses. It records each event of a stream as soon as the event arrives. target is the server's
-// endpoint. In a request for path, the path is replaced by that of target. Requests for other paths
-// keep their path. extra contains header fields that are added to each request.
+// endpoint. A request for path is sent to the path of target. Requests for other paths keep their
+// path. extra contains header fields that are added to each request.
 func (r *Recorder) Proxy(target *url.URL, path string, extra http.Header, transport http.RoundTripper) http.Handler {
 	proxy := &httputil.ReverseProxy{
 		FlushInterval: -1, // forward events without delay
@@ -107,8 +107,8 @@ type tappedBody struct {
 
 	// line, last and pos are positions in buf: the start of the current line, the end of the
 	// previous line, and the end of the part that was searched. buf begins with the current event.
-	// cr is true if the byte before buf was a CR. An LF at the start of buf then belongs to that
-	// CR.
+	// cr is true if the byte before buf was a CR. In that case, an LF at the start of buf belongs
+	// to the same line end.
 	line, last, pos int
 	cr              bool
 }
@@ -123,8 +123,8 @@ func (t *tappedBody) Read(b []byte) (int, error) {
 	case err != nil:
 		t.finish(err)
 	case was > 0:
-		// The client may send its next request as soon as it has read the end of the body. The tape
-		// must contain the body before it contains that request.
+		// The client may send its next request as soon as it has read the end of the body. Record
+		// the body now, because it must come before that request on the tape.
 		if t.left -= int64(n); t.left <= 0 {
 			t.finish(io.EOF)
 		}

@@ -25,7 +25,7 @@ const maxNames = 4096
 func newRedactor(known []string) *redactor {
 	r := &redactor{names: map[string]string{}, next: map[string]int{}}
 	add := func(k string) {
-		// A shorter text could be part of an ordinary word.
+		// A text of less than six bytes could be part of an ordinary word.
 		if len(k) >= 6 {
 			r.known = append(r.known, k)
 		}
@@ -129,8 +129,9 @@ func (r *redactor) value(raw []byte, at jsonrpc.Span, name string, e *jsonrpc.Ed
 	}
 }
 
-// pairName returns the member "name" or "key" of an object, or "" if the object has neither. Lists
-// of environment variables and of headers often consist of objects with a name and a value.
+// pairName returns the string in the member "name" or "key" of an object. If neither member is a
+// string, pairName returns "". Lists of environment variables and of headers often consist of
+// objects with a name and a value.
 func pairName(raw []byte, at jsonrpc.Span) string {
 	for _, key := range []string{"name", "key"} {
 		if name, ok := jsonrpc.Text(raw, jsonrpc.Find(raw, at, key)); ok {
@@ -146,8 +147,8 @@ func startsJSON(s string) bool {
 	return strings.HasPrefix(s, "{") || strings.HasPrefix(s, "[")
 }
 
-// harmless lists header fields that contain no credentials. Their values are redacted as plain
-// text. The whole value of any other field may be a credential.
+// harmless lists header fields that are not credentials. Only secrets within their values are
+// replaced.
 var harmless = map[string]bool{
 	"accept": true, "accept-encoding": true, "accept-language": true, "allow": true, "cache-control": true, "connection": true,
 	"content-encoding": true, "content-length": true, "content-type": true, "date": true, "host": true, "last-event-id": true,
@@ -166,8 +167,8 @@ func (r *redactor) field(name, value string) string {
 	return r.placeholder("secret", value)
 }
 
-// address redacts a URL. It also replaces session ids, and the values of query parameters with the
-// name of a secret.
+// address redacts a URL. It also replaces session ids, and the values of query parameters whose
+// names suggest a secret.
 func (r *redactor) address(s string) string {
 	u, err := url.Parse(s)
 	if err != nil {

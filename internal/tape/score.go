@@ -19,8 +19,8 @@ type Options struct {
 }
 
 // score is the state of a replay. It records which messages the peer has sent. The replay sends its
-// next message as soon as the peer has sent all messages that come earlier on the tape. score is
-// safe for concurrent use.
+// next message as soon as the peer has sent all of the peer's messages that come earlier on the
+// tape. score is safe for concurrent use.
 type score struct {
 	tape    *Tape
 	client  bool // true if the replay acts as the client
@@ -68,8 +68,8 @@ func (s *score) seeLocked(i int) {
 }
 
 // turn waits until the peer has sent all of the peer's entries before entry i. After a timeout, or
-// when over is closed, turn records each missing entry as a difference. Then turn treats the entry
-// as sent, so that the replay can continue.
+// when over is closed, turn records the missing entries as differences. Then turn treats these
+// entries as sent, so that the replay can continue.
 func (s *score) turn(ctx context.Context, i int, over <-chan struct{}) error {
 	late := time.NewTimer(s.options.Timeout)
 	defer late.Stop()
@@ -200,8 +200,8 @@ func idBond(ofClient bool) string {
 	return "id of server"
 }
 
-// take finds the entry that matches live, a message from the peer. The function may selects the
-// entries to examine. take records the differences and returns the index of the entry, or -1 if no
+// take finds the entry that matches live, a message from the peer. It examines entry i only if
+// may(i) is true. take records the differences and returns the index of the entry, or -1 if no
 // entry matches.
 func (s *score) take(live []byte, may func(i int) bool) int {
 	s.mu.Lock()

@@ -33,7 +33,7 @@ type Entry struct {
 	section  string
 	exchange int      // the number of the HTTP exchange, starting at 1; 0 on a pipe
 	head     []string // the request line or the status, and the header fields
-	body     []byte   // the content; if it is a line, without its newline
+	body     []byte   // the content; a line does not include its newline
 }
 
 // fromClient reports whether the client sent the entry.

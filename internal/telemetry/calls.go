@@ -38,8 +38,8 @@ type loggedCall struct {
 	client string
 }
 
-// NewCallLog returns a CallLog that logs, at the given level, the calls that p publishes. If log does
-// not write records of this level, NewCallLog returns nil. The calls then cost nothing.
+// NewCallLog returns a CallLog that logs, at the given level, the calls that p publishes. If log
+// does not write records of this level, NewCallLog returns nil, so that calls cost nothing.
 func NewCallLog(p *event.Publisher, log *slog.Logger, level slog.Level) *CallLog {
 	if !log.Enabled(context.Background(), level) {
 		return nil
@@ -111,7 +111,7 @@ func (l *CallLog) run() {
 	}
 }
 
-// tellMissed logs how many calls were dropped since the last time it was called.
+// tellMissed logs how many calls were dropped since its last call.
 func (l *CallLog) tellMissed() {
 	if n := l.missed.Swap(0); n > 0 {
 		l.log.Warn("too many calls at once; some were not logged", "code", "calls_not_logged", "missed", n)

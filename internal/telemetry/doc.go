@@ -1,5 +1,5 @@
 // Package telemetry subscribes to events and reports them to operators. Metrics counts them for
-// Prometheus. Log writes them as log records. Log also shows a waiting user the start of a server.
+// Prometheus. Log writes them as log records. Log also shows a waiting user how a server starts.
 // CallLog writes a log record for each call.
 //
 // Metrics subscribes as a tap: it runs in the goroutine that publishes an event, and only counts.

@@ -28,7 +28,7 @@ type LogOptions struct {
 	Trace func(server, trace string)
 }
 
-// Log writes events as log records, and shows a person the start of a server. It calls Step and
+// Log writes events as log records, and shows a waiting user how a server starts. It calls Step and
 // Trace from one goroutine. NewLog starts the goroutine, and Close stops it.
 type Log struct {
 	o       LogOptions

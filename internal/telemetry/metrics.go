@@ -43,7 +43,7 @@ type callLabels struct {
 	server, from, to, outcome string
 }
 
-// NewMetrics returns a Metrics. The Metrics counts events once Subscribe was called.
+// NewMetrics returns a Metrics. It counts no events until Subscribe is called.
 func NewMetrics() *Metrics {
 	m := &Metrics{
 		registry: prometheus.NewRegistry(),

@@ -10,8 +10,8 @@
 // passed to Start. After the last section, the test closes the outputs that are still open. It
 // fails if an unexpected line arrives.
 //
-// With -update, the expected lines in the file are replaced by the lines that arrive. An empty
-// expect section receives all lines until no more lines arrive. Lines have the form of the stdio
+// With -update, the lines that arrive replace the expected lines in the file. If an expect section
+// is empty, it is filled with lines until no more lines arrive. Lines have the form of the stdio
 // transport. Each line must be sent or received within 10 seconds. In a synctest bubble, this is
 // synthetic time.
 package transcript

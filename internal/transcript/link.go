@@ -67,7 +67,7 @@ func (p *party) read() {
 	}
 }
 
-// next waits until a line arrives, for at most within.
+// next waits for a line and returns it. within is the timeout.
 func (p *party) next(within time.Duration) (string, error) {
 	timer := time.NewTimer(within)
 	defer timer.Stop()

@@ -96,8 +96,8 @@ func (s *script) format() []byte {
 	return txtar.Format(archive)
 }
 
-// Lines returns the lines in all sections for sending and expecting, from the files that match the
-// pattern. Fuzz tests use these lines as seeds.
+// Lines returns the lines of all sections except config, from the files that match the pattern.
+// Fuzz tests use these lines as seeds.
 func Lines(pattern string) ([][]byte, error) {
 	files, err := filepath.Glob(pattern)
 	if err != nil {

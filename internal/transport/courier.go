@@ -92,9 +92,9 @@ func (c *Courier) run() {
 	}
 }
 
-// Close waits for at most chance until the queued messages are sent. After that time, Close drops
-// the remaining messages and cancels the running sends. Close returns when all goroutines of the
-// Courier have ended.
+// Close waits until the queued messages are sent, but not longer than chance. After that time,
+// Close drops the remaining messages and cancels the running sends. Close returns when all
+// goroutines of the Courier have ended.
 func (c *Courier) Close(chance time.Duration) {
 	c.mu.Lock()
 	c.closed = true

@@ -9,8 +9,8 @@ type Places interface {
 	// Mark returns id in the form that clients get. This form contains the process, so that Of can
 	// find it.
 	Mark(id string) string
-	// Of returns the process that an id from a client contains. "" means this process. The id may
-	// be any text.
+	// Of returns the process in which the object with this id exists. "" means this process. The id
+	// comes from a client and may be any text.
 	Of(id string) (home string)
 }
 

@@ -30,7 +30,7 @@ type Limits struct {
 // Event is one event. The standard ignores an event without data. Next returns such an event,
 // because callers need its ID and Retry.
 type Event struct {
-	ID    string // valid if HasID is set; "" means that there is no longer a last event id
+	ID    string // valid if HasID is set; "" clears the last event id of the client
 	HasID bool
 	Name  string // the event type; "" means "message"
 	Data  []byte // the data lines, joined by line feeds; nil if empty; owned by the caller
@@ -147,7 +147,7 @@ func (r *Reader) Next() (Event, error) {
 }
 
 // take handles a line. If takePart has handled the beginning of the line, take handles only the
-// rest. It reports whether the line ends an event.
+// rest. take reports whether the line ends an event.
 func (r *Reader) take(line []byte) bool {
 	switch r.mode {
 	case inData:
@@ -217,8 +217,8 @@ func (r *Reader) takePart() {
 	r.advance(r.w)
 }
 
-// startData prepares for the value of a data line. It appends a line feed to the value of the
-// previous data line.
+// startData prepares for the value of a data line. If the event already has a data line, startData
+// appends a line feed to its value.
 func (r *Reader) startData() {
 	if r.hasData {
 		r.grow([]byte{'\n'})
@@ -242,7 +242,7 @@ func (r *Reader) grow(b []byte) {
 	}
 }
 
-// skip writes data of an event that exceeds the limit to Limits.Skip.
+// skip writes b to Limits.Skip. b is data of an event that exceeds the size limit.
 func (r *Reader) skip(b []byte) {
 	_, _ = r.lim.Skip.Write(b)
 	if r.skipped += int64(len(b)); r.skipped > r.lim.Endless {
@@ -257,7 +257,7 @@ func (r *Reader) dispatch() Event {
 	switch {
 	case len(data) == 0:
 	case cap(data) > retain:
-		// Give the large buffer to the caller. If r kept it, it would use memory for a long time.
+		// Give the large buffer to the caller, so that r does not keep it for a long time.
 		e.Data, data = data[:len(data):len(data)], nil
 	default:
 		e.Data = bytes.Clone(data)

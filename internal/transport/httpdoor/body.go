@@ -17,7 +17,7 @@ type BodyLimits struct {
 	// Idle is the maximum time in which each 64 KiB of a body must arrive. So a client that sends
 	// single bytes slowly is disconnected as early as a client that sends nothing.
 	Idle time.Duration
-	// Budget limits the memory of all bodies together, including their buffers. Nil means no limit.
+	// Budget limits the memory that the buffers of all bodies use together. Nil means no limit.
 	Budget *transport.Budget
 }
 

@@ -66,7 +66,8 @@ func (g *Guard) Wrap(next http.Handler) http.Handler {
 	})
 }
 
-// Admit reports whether r is accepted. If r is not accepted, Admit refuses it and returns false.
+// Admit reports whether the guard accepts r. If the guard does not accept r, Admit sends the
+// refusal.
 func (g *Guard) Admit(w http.ResponseWriter, r *http.Request) bool {
 	switch {
 	case !g.hostAllowed(r.Host):

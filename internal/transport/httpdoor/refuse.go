@@ -25,7 +25,7 @@ var (
 	nosniff    = []string{"nosniff"}
 )
 
-// Denied is an error from an authenticator, and contains how to refuse the request. A Status of 0
+// Denied is an error from an authenticator. It determines how the request is refused. A Status of 0
 // means 401.
 type Denied struct {
 	Status     int
@@ -94,8 +94,8 @@ func SetRetryAfter(w http.ResponseWriter, d time.Duration) {
 	}
 }
 
-// RefuseForNow refuses a request that the client may send again after the time after. why becomes
-// the message of the error, and cause becomes its cause.
+// RefuseForNow refuses a request. The client may send the request again when the duration after has
+// passed. why becomes the message of the error, and cause becomes its cause.
 func RefuseForNow(w http.ResponseWriter, status int, id jsonrpc.ID, cause, why string, after time.Duration) {
 	SetRetryAfter(w, after)
 	Refuse(w, status, id, mcp.Wire(&mcp.Error{

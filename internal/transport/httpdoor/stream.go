@@ -17,7 +17,7 @@ import (
 // value in the comment of the field.
 type StreamRules struct {
 	Events    int           // maximum number of events queued for a slow reader; 256
-	Bytes     int           // maximum total bytes of these events; the last event may exceed it; 1 MiB
+	Bytes     int           // maximum total bytes of these events, which the last event may exceed; 1 MiB
 	Grace     time.Duration // how long Push waits for room before it aborts the slow connection; 100 ms
 	Stall     time.Duration // timeout of one write; 30 s
 	KeepAlive time.Duration // idle time before a keep-alive comment is sent; 15 s
@@ -75,7 +75,7 @@ type Stream struct {
 	cursor uint64 // number of the next event to write
 	done   uint64 // all events with a smaller number are written or dropped
 	kept   int    // bytes of all elements of events
-	unsent int    // bytes of the events with the number done or a larger number
+	unsent int    // bytes of the events that are neither written nor dropped
 	ended  bool
 	room   chan struct{} // capacity 1; signals that events were written or dropped; created when needed
 }

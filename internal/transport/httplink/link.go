@@ -189,13 +189,14 @@ func (l *Link) Path() string { return l.url.EscapedPath() }
 func (l *Link) NewHeader(n int) http.Header {
 	h := make(http.Header, len(l.header)+n)
 	for k, v := range l.header {
-		// All headers share the slices of values. To set a field, replace its slice.
+		// All headers from NewHeader share these slices. To set a field, replace its slice.
 		h[k] = v[:len(v):len(v)]
 	}
 	return h
 }
 
-// Edits returns why the fields of NewHeader are sent. The caller must not modify the list.
+// Edits returns the reasons for the header fields that NewHeader sets. The caller must not modify
+// the list.
 func (l *Link) Edits() []jsonrpc.HeadEdit { return l.edits }
 
 // Send sends one request and returns as soon as the header of the response has arrived. The caller
@@ -246,7 +247,7 @@ func (l *Link) Send(ctx context.Context, method string, h http.Header, body []by
 	}
 }
 
-// sign sets the header fields that Credentials returns, in h.
+// sign sets in h the header fields that Credentials returns.
 func (l *Link) sign(ctx context.Context, h http.Header) error {
 	if l.signed == nil {
 		return nil

@@ -35,8 +35,8 @@ func (r *Response) Close() {
 	r.payload.release()
 }
 
-// Discard reads up to 4 KiB of the rest of the body and closes the response. If the body ends
-// there, the connection can be reused.
+// Discard reads up to 4 KiB of the rest of the body and closes the response. If the rest is no
+// longer than that, the connection can be reused.
 func (r *Response) Discard() {
 	drain(r.Response)
 	r.payload.release()

@@ -47,7 +47,7 @@ func PipeOf(maximum int) (client, server transport.Pipe) {
 type end struct {
 	in, out chan []byte // never closed
 	closed  chan struct{}
-	other   <-chan struct{} // the channel closed of the other end
+	other   <-chan struct{} // the field closed of the other end
 	once    sync.Once
 	limits  jsonrpc.Limits // the limits of messages; Bytes is the same for both ends
 
