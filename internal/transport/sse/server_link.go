@@ -54,7 +54,7 @@ func (l *link) open(conv transport.Conversation) {
 	}
 }
 
-// end closes the conversation of a stream that has ended.
+// end closes the conversation after the stream has ended.
 func (l *link) end() {
 	l.out.Cut()
 	l.close(errStreamGone)
@@ -121,7 +121,8 @@ func (l *link) begin(in transport.Incoming, held httpdoor.Lease) (running, ok bo
 	}
 	l.inFlight++
 	l.server.counts.requests.Add(1)
-	// Register the request now, because another POST may cancel it as soon as this POST is answered.
+	// Register the request now, because another POST may cancel the request as soon as this POST is
+	// answered.
 	run := transport.Expect(l.ctx, conv, in)
 	l.requests.Go(func() {
 		defer l.done()

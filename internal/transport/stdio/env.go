@@ -27,7 +27,7 @@ var inheritedOnWindows = append([]string{
 	"LANG", "TERM", "TZ",
 }, network...)
 
-// network contains the variables for proxies and for certificates of a company's own CA.
+// network contains the variables for proxies and for additional CA certificates.
 var network = []string{
 	"HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "ALL_PROXY",
 	"SSL_CERT_FILE", "SSL_CERT_DIR", "NODE_EXTRA_CA_CERTS", "REQUESTS_CA_BUNDLE",

@@ -196,7 +196,8 @@ func startFailed(spec *Spec, path string, err error) error {
 	return &StartError{Command: spec.Command, Err: err, Hint: hintFor(err, path)}
 }
 
-// cause removes the parts of an error that StartError repeats.
+// cause unwraps an *exec.Error and an *fs.PathError, because StartError itself contains the
+// command.
 func cause(err error) error {
 	var e *exec.Error
 	if errors.As(err, &e) {

@@ -2,5 +2,6 @@ package stdio
 
 import "os"
 
-// ownDescriptor returns f itself, because Windows has no SIGPIPE and no polling.
+// ownDescriptor returns f itself, because Windows has no SIGPIPE, and its files do not support
+// polling.
 func ownDescriptor(f *os.File, write bool) (*os.File, error) { return f, nil }

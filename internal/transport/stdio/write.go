@@ -71,7 +71,7 @@ type group struct {
 	buf     []byte
 	lines   []line
 	members int // number of senders that have not seen the result yet
-	at      int // number of bytes that were written
+	at      int // number of bytes of buf that were written
 	edge    int // end of the running write in buf
 	done    bool
 	err     error
