@@ -72,7 +72,7 @@ type Peer struct {
 	Endpoint  string              // name of the endpoint, as configured
 }
 
-// Acceptor creates conversations. Packages above the transports implement it.
+// Acceptor creates conversations. It is implemented outside of the transport packages.
 type Acceptor interface {
 	// Accept starts a conversation. The parameter out sends messages that do not belong to a
 	// request. out is nil for a conversation of a single request. Accept does not block.

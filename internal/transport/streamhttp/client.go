@@ -164,7 +164,7 @@ func (c *Client) exchanged(out *transport.Outgoing, h http.Header, set fields, r
 	}
 }
 
-// receivedFields are the fields of a response that are not forwarded.
+// receivedFields are the header fields of a response that are not forwarded.
 var receivedFields = []jsonrpc.HeadEdit{
 	{Why: mcp.WhyConnection},
 	{Why: mcp.WhySession, Name: mcp.HeaderSession},

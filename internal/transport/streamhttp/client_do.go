@@ -75,7 +75,7 @@ func (c *Client) answer(ctx context.Context, resp *httplink.Response, out *trans
 	return m, nil
 }
 
-// readers is a pool of event readers. A response uses one reader at a time.
+// readers is a pool of event readers. Each response uses its own reader.
 var readers = sync.Pool{New: func() any { return new(eventstream.Reader) }}
 
 // unusable returns the *transport.BadAnswer in err if it can be the answer to the request id, and

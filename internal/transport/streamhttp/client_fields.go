@@ -9,7 +9,7 @@ import (
 )
 
 // fields is a set of the header fields that Dragoman has written into one request, in addition to
-// the fields of the link.
+// the fields that httplink adds.
 type fields uint8
 
 const (
@@ -25,12 +25,12 @@ const (
 // Recorded calls keep these lists, so each list is made only once. fieldReasons is safe for
 // concurrent use.
 type fieldReasons struct {
-	link  []jsonrpc.HeadEdit // the reasons for the fields of the link; set before the first use
+	link  []jsonrpc.HeadEdit // the reasons for the fields that httplink adds; set before the first use
 	lists [1 << fieldBits]atomic.Pointer[[]jsonrpc.HeadEdit]
 }
 
-// of returns the reasons for the fields in set and for the fields of the link. The caller must not
-// modify the list.
+// of returns the reasons for the fields in set and for the fields that httplink adds. The caller
+// must not modify the list.
 func (r *fieldReasons) of(set fields) []jsonrpc.HeadEdit {
 	if list := r.lists[set].Load(); list != nil {
 		return *list

@@ -97,7 +97,7 @@ func (s *stream) resume(ctx context.Context, failures int) (*httplink.Response, 
 	return nil, last
 }
 
-// overloaded reports whether a refusal may be temporary.
+// overloaded reports whether the server may accept the same request later.
 func overloaded(r *httplink.Response) bool {
 	return r.StatusCode == http.StatusTooManyRequests || r.StatusCode >= 500 && r.StatusCode != http.StatusNotImplemented
 }

@@ -82,7 +82,7 @@ func (f *flights) close() (convs []transport.Conversation) {
 	return convs
 }
 
-// cut ends the streams of the current responses.
+// cut ends the streams of the current responses without sending queued messages.
 func (f *flights) cut() {
 	var all []*response
 	for i := range f.shards {

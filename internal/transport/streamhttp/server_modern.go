@@ -18,7 +18,7 @@ import (
 func (s *Server) modern(w http.ResponseWriter, r *http.Request, who *identity.Principal, h headers, m *jsonrpc.Message, o mcp.Opening) {
 	in := transport.Incoming{Msg: m, Version: h.version, HTTP: true, Opening: o, Request: requestOf(r)}
 	if m.Kind == jsonrpc.Notification {
-		// The specification does not define headers for notifications, so none is required.
+		// The specification does not define headers for notifications, so Dragoman requires none.
 		conv := s.opts.Acceptor.Accept(s.peer(r, who), nil)
 		defer conv.Close(nil)
 		s.oneWay(w, r, conv, in)

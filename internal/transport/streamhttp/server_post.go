@@ -111,9 +111,9 @@ func (s *Server) orNull(id jsonrpc.ID, h headers, who *identity.Principal) jsonr
 	return ""
 }
 
-// answer handles a client's response to a server request. Only sessions have server requests,
-// so modern clients must not send responses (2026-07-28 §Streamable HTTP, "Sending Messages"
-// 4).
+// answer handles a client's response to a server request. Dragoman sends server requests only in
+// sessions, so modern clients must not send responses (2026-07-28 §Streamable HTTP, "Sending
+// Messages" 4).
 func (s *Server) answer(w http.ResponseWriter, r *http.Request, who *identity.Principal, h headers, m *jsonrpc.Message) {
 	rev, _ := mcp.ParseRevision(h.version)
 	if h.session == "" || rev.Modern() {

@@ -171,7 +171,7 @@ func (res *response) beginLocked() {
 	res.writer.Go(func() { _ = c.Run(ctx) })
 }
 
-// Event sends a message before the answer; see transport.Responder. If no client reads the
+// Event sends a message before the answer; see transport.Responder. If no connection reads the
 // stream, Event returns no error as long as the client can resume the stream.
 func (res *response) Event(b []byte) error {
 	res.mu.Lock()

@@ -9,9 +9,9 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/transport"
 )
 
-// evictable is how long a session must be idle before it may be removed to make room for a new
-// one. abandonable is the same time for a session that got no request after initialize. A client
-// that opens sessions in a loop leaves many such sessions.
+// evictable is how long a session must be idle before it may be removed to make room for a new one.
+// abandonable is the corresponding time for a session that got no request after initialize. A
+// client that opens sessions in a loop leaves many such sessions.
 const (
 	evictable   = 2 * time.Minute
 	abandonable = 10 * time.Second
