@@ -34,8 +34,8 @@ var (
 	errPingTimeout = errors.New("no answer")
 )
 
-// checkLaterLocked schedules a check of a session and replaces the previous schedule. It has an
-// effect only if the server uses HTTP and is kept open.
+// checkLaterLocked schedules a check of a session, and cancels a check that was scheduled before.
+// It has an effect only if the server uses HTTP and is kept open.
 func (u *Upstream) checkLaterLocked(s *session, after time.Duration) {
 	if s.pipe || s.over || !u.kept || u.closed {
 		return

@@ -6,8 +6,8 @@
 // server gets the capabilities of its client at initialize, and keeps them for the session. So each
 // combination of capabilities and principal has its own pool of sessions. The home session of a
 // pool keeps state between calls. If the server may send requests during a call, the call may need
-// an exclusive session, so that the requests can be attributed to the call. A lazy server is
-// started only when it is needed. All other servers are kept open. A call is sent again only if the
+// an exclusive session, so that the requests can be attributed to the call. A server
+// that is not kept open is started only when it is needed. A call is sent again only if the
 // server certainly did not execute it, or if the call is safe to repeat.
 //
 // The package does not handle routes or the names that clients see. Packages bridge, catalog and

@@ -65,7 +65,7 @@ func isRefusal(status int) bool { return status == 400 || status == 404 || statu
 func notExecuted(s *session, c *mcp.Call, r *mcp.Reply) bool {
 	switch {
 	case r == nil, s.server.Revision().Modern():
-		return true // maybeOtherEra has checked that the status refuses the whole request
+		return true // maybeOtherEra has checked that the server refused the whole request
 	case c.Method != nil && c.Method.ReadOnly:
 		return true
 	case isRefusal(r.Status):
@@ -74,8 +74,8 @@ func notExecuted(s *session, c *mcp.Call, r *mcp.Reply) bool {
 		// call answers 200.
 		return true
 	}
-	// 2026-07-28 §Versioning, "Protocol Version Negotiation": the error lists the
-	// versions that the server supports.
+	// 2026-07-28 §Versioning, "Protocol Version Negotiation": the error of a modern server lists
+	// the versions that the server supports.
 	if r.Code() != mcp.CodeUnsupportedVersion {
 		return false
 	}
