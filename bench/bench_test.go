@@ -22,8 +22,9 @@ import (
 	"github.com/dragoman-mcp/dragoman/bench/internal/report"
 )
 
-// TestMain lets the test binary run as every process that a comparison starts: as itself with
-// a subcommand, and with "run" and "serve" as a stand-in for Dragoman that relays without translation.
+// TestMain lets the test binary run as every process that a comparison starts. The subcommands
+// "echo", "proxy" and "bare" are those of bench. With "run" and "serve" the test binary is a stand-in
+// for Dragoman that relays messages without translation.
 func TestMain(m *testing.M) {
 	if len(os.Args) > 1 {
 		switch os.Args[1] {
@@ -108,8 +109,8 @@ func bridge(addr string, child []string) error {
 	}))
 }
 
-// TestCompare runs a short comparison. Cells that can work must work, and cells that cannot
-// must be failures.
+// TestCompare runs a short comparison. It checks that the cells without translation succeed, and
+// that the cell with translation fails.
 func TestCompare(t *testing.T) {
 	self, err := os.Executable()
 	if err != nil {
@@ -145,8 +146,8 @@ func TestCompare(t *testing.T) {
 	}
 }
 
-// TestCompareAgainst checks that a base binary takes turns with the measured binary, and only on
-// the paths through Dragoman.
+// TestCompareAgainst checks that -against also measures a base binary, only on the paths through
+// Dragoman, and that targets do not apply to the base binary.
 func TestCompareAgainst(t *testing.T) {
 	self, err := os.Executable()
 	if err != nil {
@@ -174,8 +175,8 @@ func TestCompareAgainst(t *testing.T) {
 	}
 }
 
-// TestCompareServe checks that serve with the console is compared with serve without it, and
-// that both comparisons have a target.
+// TestCompareServe checks that the paths "console" and "recording" are compared with the path
+// "serve", and that each comparison has a target.
 func TestCompareServe(t *testing.T) {
 	self, err := os.Executable()
 	if err != nil {
@@ -205,8 +206,7 @@ func TestCompareServe(t *testing.T) {
 	}
 }
 
-// TestIdleOpeners checks that sessions are opened and counted, and that streams are opened if
-// the server offers them.
+// TestIdleOpeners checks how many connections each kind of idle session keeps open.
 func TestIdleOpeners(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	ln, err := net.Listen("tcp", "127.0.0.1:0")

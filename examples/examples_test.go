@@ -32,7 +32,7 @@ func TestExamples(t *testing.T) {
 			defer cancel()
 			c := exec.CommandContext(ctx, "sh", script)
 			c.Env = append(os.Environ(), "DRAGOMAN="+filepath.Join(programs, "dragoman"), "POST="+filepath.Join(programs, "post"))
-			c.Cancel = func() error { return c.Process.Signal(os.Interrupt) } // so that it stops its children
+			c.Cancel = func() error { return c.Process.Signal(os.Interrupt) } // so that the script can stop its children
 			c.WaitDelay = 10 * time.Second
 			out, err := c.CombinedOutput()
 			if err != nil {

@@ -15,7 +15,7 @@ import (
 	"time"
 )
 
-// asked returns a request of a browser on this machine, with headers in pairs.
+// asked returns a request from a browser on this machine. header alternates names and values.
 func asked(method, target string, header ...string) *http.Request {
 	r := httptest.NewRequest(method, target, nil)
 	r.Host = "127.0.0.1:7300"
@@ -41,7 +41,7 @@ func enter(a *Access, link string) string {
 	return cookie
 }
 
-// TestAccess checks which requests may see messages.
+// TestAccess checks which requests Access.Check allows.
 func TestAccess(t *testing.T) {
 	a := NewAccess(true)
 	cookie := enter(a, a.Link("http://127.0.0.1:7300"))
@@ -191,8 +191,8 @@ func TestConsoleLink(t *testing.T) {
 	}
 }
 
-// TestKeyFile checks that a key is written for its user only and can be read again. Only the
-// process that wrote the file may remove it.
+// TestKeyFile checks that only its user can read a key file, and that a process removes the key
+// file only if that process wrote it.
 func TestKeyFile(t *testing.T) {
 	folder := filepath.Join(t.TempDir(), "dragoman")
 	blocked := filepath.Join(t.TempDir(), "file")
@@ -231,8 +231,9 @@ func TestKeyFile(t *testing.T) {
 	}
 }
 
-// TestPlantedKeyFile puts a link to a file of this user, a folder and other text in the place of
-// a key, and checks that ReadKeys takes none of them for a key. WriteKey replaces a link.
+// TestPlantedKeyFile puts other text, a folder or a symbolic link where a key file should be. It
+// checks that ReadKeys returns no key, and that WriteKey replaces the link instead of writing to its
+// target.
 func TestPlantedKeyFile(t *testing.T) {
 	folder, target := t.TempDir(), filepath.Join(t.TempDir(), "target")
 	path := filepath.Join(folder, "serve-127.0.0.1-7300.key")
@@ -273,7 +274,7 @@ func TestPlantedKeyFile(t *testing.T) {
 	}
 }
 
-// TestKeyFolders checks the folders in which keys are kept.
+// TestKeyFolders checks which folders are used for keys.
 func TestKeyFolders(t *testing.T) {
 	if runtime.GOOS == "windows" || runtime.GOOS == "darwin" {
 		t.Skip("the folders of Linux")

@@ -9,10 +9,10 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/demo"
 )
 
-// TestAttacksOnRoutes checks that no route acts on a request from a page of another site, for a
-// foreign host or through a proxy, even if the request has the key. The API refuses or ignores
-// unexpected ids, long queries and unexpected bodies. After each attack, it serves a
-// well-behaved client.
+// TestAttacksOnRoutes checks that every route refuses requests from a page of another site, requests
+// for a foreign host, and requests through a proxy, even if they have the key. The API refuses or
+// ignores unexpected ids, long queries and unexpected bodies. After each attack, a well-behaved
+// client still gets an answer.
 func TestAttacksOnRoutes(t *testing.T) {
 	t.Parallel()
 	r := serving(t, demoServer(t, "old", demo.Legacy))

@@ -40,14 +40,14 @@ func (r *rig) send(d Draft, route string, value any) reply {
 	return r.do(http.MethodPost, "/api/v1/drafts/"+d.ID+"/"+route, string(body), "Content-Type", "application/json")
 }
 
-// preview returns the change for a draft.
+// preview returns the changes to the configuration that a draft would make.
 func (r *rig) preview(d Draft) (p Preview) {
 	r.t.Helper()
 	r.send(d, "preview", Choice{}).into(r.t, &p)
 	return p
 }
 
-// tried tries the chosen servers of a draft and waits for the end.
+// tried starts the trials of a draft's chosen servers, and waits until all of them have ended.
 func (r *rig) tried(d Draft, q Choice) Draft {
 	r.t.Helper()
 	if a := r.send(d, "trials", q); a.status != http.StatusAccepted {
@@ -67,7 +67,7 @@ func (r *rig) tried(d Draft, q Choice) Draft {
 	return d
 }
 
-// ownFile gives the API a configuration file. Reload applies it.
+// ownFile writes a configuration file and lets the API use it. A reload applies the file.
 func (r *rig) ownFile(name, text string) string {
 	r.t.Helper()
 	path := filepath.Join(r.t.TempDir(), name)
@@ -87,7 +87,7 @@ func (r *rig) ownFile(name, text string) string {
 	return path
 }
 
-// snippet returns a snippet with a server that is this test binary.
+// snippet returns a configuration snippet with one server, whose command is this test binary.
 func snippet(t testing.TB, name, era, more string) string {
 	t.Helper()
 	return fmt.Sprintf(`{"mcpServers": {%q: {"command": %q, "args": ["--user", "ada"], "env": {%q: %q, "API_TOKEN": "hunter2-draft"}%s}}}`, name, os.Args[0], asServer, era, more)
@@ -95,8 +95,8 @@ func snippet(t testing.TB, name, era, more string) string {
 
 const ours = "# kept\nmcpServers:\n  # a comment\n  gone: {command: gone-mcp, disabled: true}\n\ndragoman:\n  record: \"off\" # why\n"
 
-// TestDraft adds a server from a snippet: the server is tried while a client uses another server.
-// The change is shown and then written with a backup. The token is in the file for secrets only.
+// TestDraft adds a server from a snippet. It tries the server, previews the change, and writes the
+// change with a backup. The token is only in the file for secrets.
 func TestDraft(t *testing.T) {
 	t.Parallel()
 	r := serving(t)
@@ -152,14 +152,15 @@ func TestDraft(t *testing.T) {
 	if a := r.do(http.MethodGet, "/api/v1/drafts/"+d.ID, ""); a.status != http.StatusNotFound {
 		t.Errorf("the draft is still there: %d", a.status)
 	}
-	// The same server is not added again, and another server of this name gets another name.
+	// A snippet with the same server is not chosen again. A different server with this name gets
+	// another name.
 	if again := r.draft(snippet(t, "old one", demo.Legacy, "")).Servers[0]; again.Status != "same" || again.Use {
 		t.Errorf("%+v", again)
 	}
 	if other := r.draft(snippet(t, "old one", demo.Modern, "")).Servers[0]; other.Status != "different" || other.Name != "old-one-2" || !other.Use {
 		t.Errorf("%+v", other)
 	}
-	// Another value of the same variable gets another name.
+	// Another value for API_TOKEN gets a variable with another name.
 	if other := r.draft(`{"command": "x", "env": {"API_TOKEN": "hunter2-other"}}`).Servers[0]; other.Secrets[0].Variable != "API_TOKEN_2" {
 		t.Errorf("%+v", other)
 	}
@@ -188,8 +189,8 @@ func TestCommandsAreShownInFull(t *testing.T) {
 	}
 }
 
-// TestCommandsThatAreTooLongToShow checks that a command starts only after a confirmation if a part
-// of it is not shown.
+// TestCommandsThatAreTooLongToShow checks that a command that is not shown in full starts only after
+// a confirmation.
 func TestCommandsThatAreTooLongToShow(t *testing.T) {
 	t.Parallel()
 	r := serving(t)
@@ -229,7 +230,7 @@ func TestDraftFailures(t *testing.T) {
 	if x := d.Servers[0].Trial; x.State != "failed" || x.Failure.Class != "missing_variable" || !strings.Contains(x.Failure.Action, "A_TOKEN") {
 		t.Errorf("%+v", x.Failure)
 	}
-	if x := d.Servers[1].Trial; x.State != "failed" || x.Failure.Class != "command_not_found" { // this pasted text is the name of a program
+	if x := d.Servers[1].Trial; x.State != "failed" || x.Failure.Class != "command_not_found" { // the pasted text is used as a program's name, not run by a shell
 		t.Errorf("%+v", x.Failure)
 	}
 	d = r.tried(d, Choice{Servers: []ChosenServer{{Key: "s1", Name: "other"}}, Values: map[string]string{"A_TOKEN": "hunter2-typed"}})
@@ -270,8 +271,8 @@ func TestDraftFailures(t *testing.T) {
 	}
 }
 
-// TestCancelTrial checks that a trial that hangs can be cancelled, that at most four run at the
-// same time, and that the end of a draft ends its trials.
+// TestCancelTrial checks that a hanging trial can be cancelled, that at most mostTrials trials run
+// at the same time, and that the oldest draft is dropped when there are too many drafts.
 func TestCancelTrial(t *testing.T) {
 	if _, err := exec.LookPath("sleep"); err != nil {
 		t.Skip("there is no program that only waits")
@@ -320,7 +321,8 @@ func TestCancelTrial(t *testing.T) {
 	}
 }
 
-// TestWhereDraftsGo checks which files Dragoman writes, and its messages about all other files.
+// TestWhereDraftsGo checks which configuration files Dragoman writes, and what it reports about files
+// that it does not write.
 func TestWhereDraftsGo(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
@@ -370,7 +372,7 @@ func TestWhereDraftsGo(t *testing.T) {
 	if p.Writable || !strings.Contains(p.Why, "Add the servers to "+path) || len(p.Places) == 0 {
 		t.Errorf("%+v", p)
 	}
-	// Nothing says what to add to a file with errors.
+	// The preview does not suggest lines for a file with errors.
 	if err := os.WriteFile(path, []byte("mcpServers:\n  a:\n    comand: x\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -380,8 +382,8 @@ func TestWhereDraftsGo(t *testing.T) {
 	}
 }
 
-// TestPlaces checks what the console shows for a file that Dragoman cannot write: the lines to add
-// below the keys that the file already has, with its indentation, and where.
+// TestPlaces checks which lines the console suggests for a file that Dragoman cannot write, and where
+// to add them. The lines have the indentation of the file, and go below keys that it already has.
 func TestPlaces(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct{ name, text, want string }{
@@ -424,8 +426,8 @@ func TestPlaces(t *testing.T) {
 	}
 }
 
-// TestTrialRecords checks that a trial writes to the log what starts and how it ended, without
-// arguments, which may be secret.
+// TestTrialRecords checks that a trial logs the command and the outcome, but not the arguments,
+// which may be secret.
 func TestTrialRecords(t *testing.T) {
 	t.Parallel()
 	r := serving(t)
@@ -454,7 +456,7 @@ func TestTrialRecords(t *testing.T) {
 	}
 }
 
-// TestClientFiles imports from the file of a client, which stays as it is.
+// TestClientFiles imports servers from a client's file. The import does not change the file.
 func TestClientFiles(t *testing.T) {
 	t.Parallel()
 	r := serving(t)
@@ -500,8 +502,8 @@ func TestClientFiles(t *testing.T) {
 }
 
 // TestDraftLocks works with the list of drafts while the mutex of one draft is held, and with one
-// draft while the mutex of the list is held. Both were waited for in turn: a page that was open
-// while another request looked for a draft made all later ones wait forever.
+// draft while the mutex of the list is held. A deadlock was possible earlier, because two requests
+// could each hold one mutex and wait for the other one.
 func TestDraftLocks(t *testing.T) {
 	t.Parallel()
 	a := &API{}

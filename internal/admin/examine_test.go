@@ -9,7 +9,7 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/demo"
 )
 
-// examined examines a server and waits for the end.
+// examined examines a server and waits until the examination has ended.
 func (r *rig) examined(server, body string) (x Examination) {
 	r.t.Helper()
 	if a := r.do(http.MethodPost, "/api/v1/servers/"+server+"/doctor", body, "Content-Type", "application/json"); a.status != http.StatusAccepted {
@@ -23,8 +23,8 @@ func (r *rig) examined(server, body string) (x Examination) {
 	return x
 }
 
-// TestExamination checks that an examination opens its own connections to a server, one at a
-// time, and that the stream has the steps and the findings.
+// TestExamination checks that the stream of an examination has the steps and the findings, that the
+// server stays ready for clients, and that an examination can be cancelled.
 func TestExamination(t *testing.T) {
 	t.Parallel()
 	r := serving(t, demoServer(t, "old", demo.Legacy), demoServer(t, "new", demo.Modern))
@@ -90,8 +90,8 @@ func TestOneExamination(t *testing.T) {
 	}
 }
 
-// TestMatrixRoute checks that the route returns all pairs, with the losses that
-// docs/compatibility.md shows.
+// TestMatrixRoute checks that the route returns all pairs of revisions, with the losses that
+// docs/compatibility.md lists.
 func TestMatrixRoute(t *testing.T) {
 	t.Parallel()
 	r := serving(t)

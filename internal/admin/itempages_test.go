@@ -7,7 +7,7 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 )
 
-// TestFindItems checks the pages of a list, and a search in it.
+// TestFindItems checks the pages of a list, and a search in the list.
 func TestFindItems(t *testing.T) {
 	t.Parallel()
 	r := serving(t, demoServer(t, "old", demo.Legacy))

@@ -10,7 +10,8 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/leaktest"
 )
 
-// asServer is the variable that makes the test binary run as a server of an era.
+// asServer is the environment variable that makes the test binary run as a demo server. Its value is
+// the era of the server.
 const asServer = "DRAGOMAN_ADMIN_TEST_SERVER"
 
 func TestMain(m *testing.M) {

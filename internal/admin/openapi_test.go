@@ -21,7 +21,7 @@ import (
 
 var update = flag.Bool("update", false, "write docs/api.md")
 
-// openapi is an OpenAPI document as a reader decodes it.
+// openapi is a decoded OpenAPI document.
 type openapi struct {
 	OpenAPI string
 	Paths   map[string]map[string]struct {
@@ -70,7 +70,7 @@ func (d *openapi) checker(t *testing.T, of json.RawMessage) func(body string) []
 }
 
 // TestDocument checks that the document describes exactly the routes of the table, and that the
-// mux serves them. The response of each route for reading matches its schema.
+// mux serves them. The JSON response of each GET route matches its schema.
 func TestDocument(t *testing.T) {
 	t.Parallel()
 	r := serving(t, demoServer(t, "old", demo.Legacy), demoServer(t, "new", demo.Modern))
@@ -99,7 +99,8 @@ func TestDocument(t *testing.T) {
 		if strings.Contains(path, "{") {
 			t.Errorf("%s has parameters that the document does not name", x.path)
 		}
-		// The access is checked first. A method without a route is refused.
+		// The API refuses methods without a route, requests through a proxy, and requests without a key
+		// for routes that need one.
 		if a := r.ask(http.MethodPatch, path, ""); a.status != http.StatusMethodNotAllowed || !strings.Contains(a.header.Get("Allow"), x.method) {
 			t.Errorf("PATCH %s: %d %v", path, a.status, a.header)
 		}
@@ -311,7 +312,7 @@ func reference() []byte {
 	return b.Bytes()
 }
 
-// typeText returns a schema as a type, for people.
+// typeText returns a readable type for a schema.
 func typeText(p object) string {
 	if ref, ok := p["$ref"].(string); ok {
 		name := ref[strings.LastIndexByte(ref, '/')+1:]

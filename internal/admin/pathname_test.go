@@ -9,8 +9,8 @@ import (
 	"testing"
 )
 
-// TestPathName checks that each name is one element of a path that no client and no mux
-// changes, that it comes back, and that two names never have the same path.
+// TestPathName checks that each name becomes one path element that neither a client nor a mux
+// changes. The element is decoded to the same name, and two names never have the same element.
 func TestPathName(t *testing.T) {
 	mux, got := http.NewServeMux(), ""
 	mux.HandleFunc("GET /servers/{name}/tools/{tool}", func(_ http.ResponseWriter, r *http.Request) {
@@ -32,7 +32,7 @@ func TestPathName(t *testing.T) {
 			t.Errorf("%q: %v", name, err)
 			continue
 		}
-		// A browser reads %2e as a dot, and removes the elements "." and "..".
+		// A browser treats %2e as a dot, and removes the elements "." and "..".
 		if seen := path.Clean(strings.ReplaceAll(strings.ToLower(element), "%2e", ".")); strings.Contains(element, "/") || seen == "." || seen == ".." {
 			t.Errorf("%q: a client changes %s", name, element)
 		}

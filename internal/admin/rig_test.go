@@ -23,7 +23,7 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/transport/httpdoor"
 )
 
-// rig is an API over a runtime with real servers, with a client for it.
+// rig is an API over a runtime with real servers, and an HTTP server that serves the API.
 type rig struct {
 	t       testing.TB
 	api     *API
@@ -49,7 +49,7 @@ func demoServer(t testing.TB, name, era string, more ...func(*config.Server)) co
 	return out
 }
 
-// serving returns an API over servers.
+// serving returns a rig with servers.
 func serving(t testing.TB, servers ...config.Server) *rig {
 	t.Helper()
 	c := *config.Default()
@@ -57,7 +57,7 @@ func serving(t testing.TB, servers ...config.Server) *rig {
 	return servingSnapshot(t, &c)
 }
 
-// servingSnapshot returns an API over the servers of a configuration.
+// servingSnapshot returns a rig with the servers of a configuration.
 func servingSnapshot(t testing.TB, c *config.Snapshot) *rig {
 	t.Helper()
 	recent := logring.New()
@@ -93,7 +93,7 @@ func emptyHome(t testing.TB) func(string) (string, bool) {
 	}
 }
 
-// reply is a response of the API.
+// reply is a response from the API.
 type reply struct {
 	status int
 	header http.Header
@@ -108,7 +108,7 @@ func (a reply) into(t testing.TB, to any) {
 	}
 }
 
-// open sends a request with headers in pairs. The caller closes the body.
+// open sends a request. header alternates names and values. The caller closes the response's body.
 func (r *rig) open(ctx context.Context, method, path, body string, header ...string) *http.Response {
 	r.t.Helper()
 	req, err := http.NewRequestWithContext(ctx, method, r.web.URL+path, strings.NewReader(body))
@@ -194,8 +194,7 @@ func (r *rig) state(name string) string {
 	return s.State
 }
 
-// events reads a stream. Each call of the returned function returns the next event, including the
-// last event.
+// events reads a stream. Each call of the returned function returns the next event.
 func (r *rig) events(path string, header ...string) func() eventstream.Event {
 	r.t.Helper()
 	resp := r.open(r.t.Context(), http.MethodGet, path, "", append([]string{"Authorization", r.key()}, header...)...)

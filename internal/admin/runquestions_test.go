@@ -9,11 +9,11 @@ import (
 )
 
 // TestLongTextsOfARunAreCutBeforeTheSearch checks that only the beginning of a long text is searched
-// for secrets, and that no part of a secret that is cut off is shown.
+// for secrets. If this limit cuts a secret in two, no part of the secret is shown.
 func TestLongTextsOfARunAreCutBeforeTheSearch(t *testing.T) {
 	t.Parallel()
 	const head, token = "ghp_abcdefghijklmnopqrstuvwx ", "eyJhbGciOiJub25l"
-	// Many secrets become short, so that the end of the searched part comes near to the shown part.
+	// The masks are much shorter than the many secrets, so the end of the searched text could be shown.
 	short := strings.Repeat(head, maxCleaned/len(head)-50)
 	long := short + strings.Repeat("-", maxCleaned-len(short)-1000) + " " + token + strings.Repeat("A", 4000) + "." + strings.Repeat("B", 4000) + ".C" + strings.Repeat(" more", 1<<17)
 	for method, params := range map[string]string{

@@ -101,14 +101,14 @@ func TestRuns(t *testing.T) {
 	if all.Total != 9 || len(all.Runs) != 2 || all.Runs[0].ID != x.ID || all.Next == "" || all.Runs[0].Result != nil {
 		t.Errorf("%+v", all)
 	}
-	// The client of a run is listed like any other client.
+	// Runs that have ended leave no clients in the list.
 	var clients Clients
 	if r.get("/api/v1/clients", &clients); clients.Total != 0 {
 		t.Errorf("clients of runs that have ended: %+v", clients)
 	}
 }
 
-// TestRunQuestion answers, declines and cancels a question of a server of each era. The API
+// TestRunQuestion answers, declines and cancels a question from a server of each era. The API
 // refuses an answer that is not valid, and keeps the question open.
 func TestRunQuestion(t *testing.T) {
 	t.Parallel()
@@ -203,11 +203,11 @@ func TestRunEnds(t *testing.T) {
 	if x = r.ended(r.run("new", `{"tool":"add","arguments":{"a":1,"b":2}}`).ID); x.State != "succeeded" {
 		t.Errorf("the other server: %+v", x)
 	}
-	r.run("old", long+`}`) // this run ends with the API
+	r.run("old", long+`}`) // closing the API ends this run
 }
 
-// TestRunAttacks checks that the API refuses requests that are invalid, too large or too many,
-// and still serves another client.
+// TestRunAttacks checks that the API refuses invalid requests, large requests, and more requests than
+// it permits. Another client can still make calls.
 func TestRunAttacks(t *testing.T) {
 	t.Parallel()
 	r := serving(t, demoServer(t, "old", demo.Legacy))
@@ -256,7 +256,7 @@ func TestRunAttacks(t *testing.T) {
 	if a := start(`{"tool":"greet","arguments":{"name":"x"}}`); a.status != 429 || !strings.Contains(a.body, "too-many-runs") || a.header.Get("Retry-After") != "5" {
 		t.Errorf("one more: %d %s", a.status, a.body)
 	}
-	// Open the largest allowed number of streams, which no reader reads.
+	// Open more streams than are allowed, and read none of them.
 	refused := 0
 	for range mostRunStreams + 8 {
 		resp := r.open(t.Context(), http.MethodGet, "/api/v1/runs/"+ids[0]+"/stream", "", "Authorization", r.key())
@@ -285,8 +285,8 @@ func TestRunAttacks(t *testing.T) {
 	}
 }
 
-// TestKeepResultOfManyMembers checks that the API describes a limited number of the members that it
-// leaves out of a result with very many members.
+// TestKeepResultOfManyMembers checks that the list of omitted members is bounded when a result has
+// very many members.
 func TestKeepResultOfManyMembers(t *testing.T) {
 	t.Parallel()
 	var b strings.Builder
@@ -356,8 +356,8 @@ func TestRunsAreTrimmed(t *testing.T) {
 	}
 }
 
-// TestRunForPeople starts, reads, answers and cancels runs with the functions for pages. They
-// keep the bytes of the arguments and of the answer.
+// TestRunForPeople starts, reads, answers and cancels runs with the functions that the console's
+// pages use. These functions do not change the bytes of the arguments and the result, except secrets.
 func TestRunForPeople(t *testing.T) {
 	t.Parallel()
 	r := serving(t, demoServer(t, "old", demo.Legacy))
@@ -373,7 +373,7 @@ func TestRunForPeople(t *testing.T) {
 	}
 	x, _ = r.api.StartRun(t.Context(), "old", RunRequest{Tool: "greet", Arguments: json.RawMessage(`{"name":"hunter2-secret"}`)})
 	r.ended(x.ID)
-	for range 2 { // the second time, the API knows the answer
+	for range 2 { // the second call returns the stored masked result
 		if x, _ := r.api.FindRun(x.ID); strings.Contains(string(x.Result)+string(x.Arguments), "hunter2") || !strings.Contains(string(x.Result), "***") {
 			t.Errorf("a secret of the configuration: %s %s", x.Result, x.Arguments)
 		}
@@ -408,7 +408,7 @@ func TestRunForPeople(t *testing.T) {
 	}
 }
 
-// TestRunLogs checks that a run keeps a limited number of log messages, and the last ones.
+// TestRunLogs checks that a run keeps only its last log messages, limited in number and in bytes.
 func TestRunLogs(t *testing.T) {
 	t.Parallel()
 	x := &run{events: NewRing[runEvent](1, 1)}

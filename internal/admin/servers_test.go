@@ -234,7 +234,7 @@ func TestOperations(t *testing.T) {
 	var before, after ServerDetail
 	r.get("/api/v1/servers/b", &before)
 	operate("a/stop", "stopped")
-	r.runtime.Apply(r.runtime.Current()) // this reload has no changes
+	r.runtime.Apply(r.runtime.Current()) // a reload without changes
 	r.runtime.Warm()
 	var stopped ServerDetail
 	r.get("/api/v1/servers/a", &stopped)

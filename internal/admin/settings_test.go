@@ -10,7 +10,8 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/config"
 )
 
-// TestServerSettings checks the settings of a server and their lines.
+// TestServerSettings checks which settings the API lists for a server, and their line numbers in
+// the file.
 func TestServerSettings(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), "dragoman.yaml")

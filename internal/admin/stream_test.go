@@ -12,8 +12,8 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/transport/eventstream"
 )
 
-// TestRing checks that a ring is bounded by items and by bytes, says what a reader has missed,
-// and ends.
+// TestRing checks that a ring is bounded in items and in bytes, and reports how many items a reader
+// has missed. An ended ring accepts no more items and reports its end.
 func TestRing(t *testing.T) {
 	r := NewRing[string](3, 10)
 	if _, more, last := r.Read(0, 9); more == nil || last {
@@ -81,7 +81,7 @@ func TestRing(t *testing.T) {
 
 // TestStreams checks that a reader that connects again gets the items that it missed. At the
 // maximum number of readers, the API refuses a further reader and does not disturb the others.
-// Streams end with the ring and with Drain.
+// A stream ends when its ring ends or when Drain is called.
 func TestStreams(t *testing.T) {
 	ring, streams := NewRing[string](100, 1000), NewStreams(2)
 	web := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -142,7 +142,7 @@ func TestStreams(t *testing.T) {
 	next(again, "end {}")
 }
 
-// TestStreamEnds checks that the reader of an ended ring gets the items and the end.
+// TestStreamEnds checks that the reader of an ended ring gets the remaining items and the end event.
 func TestStreamEnds(t *testing.T) {
 	ring, streams := NewRing[string](100, 1000), NewStreams(2)
 	ring.Add("one", 1)

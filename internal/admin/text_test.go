@@ -25,8 +25,8 @@ func TestTextQuotesPeers(t *testing.T) {
 	}
 }
 
-// TestTextDoesNotRepeatTheFailure checks that the reason of a server that does not work is
-// printed once.
+// TestTextDoesNotRepeatTheFailure checks that the reason why a server does not work is printed only
+// once.
 func TestTextDoesNotRepeatTheFailure(t *testing.T) {
 	const why = "the server exited with status 3"
 	now := time.Date(2026, 11, 22, 12, 0, 0, 0, time.UTC)

@@ -7,8 +7,8 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/demo"
 )
 
-// TestFindTools checks the orders and the pages of the search that pages use, and that it
-// gives the same tools as the API.
+// TestFindTools checks the sort orders and the ranges of FindTools, and that it finds the same tools
+// as the API route.
 func TestFindTools(t *testing.T) {
 	t.Parallel()
 	r := serving(t, demoServer(t, "old", demo.Legacy))
@@ -59,12 +59,12 @@ func TestFindTools(t *testing.T) {
 	}
 }
 
-// TestToolCosts checks which tools count at which endpoint.
+// TestToolCosts checks which tools are included in the costs of each endpoint.
 func TestToolCosts(t *testing.T) {
 	t.Parallel()
 	got := toolCosts([]indexed{
 		{Tool: Tool{Server: "a", State: shown, Tokens: 1}},
-		{Tool: Tool{Server: "a", State: hidden, Tokens: 10, Hidden: []Hidden{{Endpoint: "/mcp"}}}}, // another server has the name
+		{Tool: Tool{Server: "a", State: hidden, Tokens: 10, Hidden: []Hidden{{Endpoint: "/mcp"}}}}, // hidden at /mcp because another server has a tool with the same name
 		{Tool: Tool{Server: "a", State: hidden, Tokens: 100, Hidden: []Hidden{{Endpoint: "/mcp"}, {Endpoint: "/s/a/mcp"}}}},
 		{Tool: Tool{Server: "a", State: invalid, Tokens: 1000}},
 		{Tool: Tool{Server: "b", State: shown, Tokens: 20}},

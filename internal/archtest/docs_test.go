@@ -26,7 +26,7 @@ var (
 
 // TestDocsNameWhatExists checks that each name in the pages exists: files, Type.Method,
 // pkg.Name, and single words with an upper-case letter. A file name without a folder must be
-// in a folder that the same line mentions before it.
+// in a folder that the same line mentions before the file.
 func TestDocsNameWhatExists(t *testing.T) {
 	skipUnderRace(t)
 	tree, err := Load(os.DirFS(filepath.Join("..", "..")))

@@ -17,7 +17,7 @@ var originTables = []struct {
 	rows   int
 }{{"M", 33}, {"X", 35}, {"O", 37}, {"R", 40}, {"H", 28}}
 
-// originMet has the values of the column "met". The statements of the first two need a test.
+// originMet has the values of the column "met". A row with one of the first two values needs a test.
 var originMet = []string{"yes", "partly", "no", "does not apply"}
 
 var (

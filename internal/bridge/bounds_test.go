@@ -23,7 +23,7 @@ func TestLogsHeldForAParkedCallAreBoundedInBytes(t *testing.T) {
 	bubble(t, func(t *testing.T, r *Bridge) {
 		u := &fake{name: "old", call: func(ctx context.Context, _ *mcp.Attempt, s mcp.Caller) (*mcp.Reply, error) {
 			go func() {
-				time.Sleep(time.Second) // no request is attached
+				time.Sleep(time.Second) // until the call is parked
 				for n := range maxHeldLogs {
 					s.Notify(pipetest.Note(fmt.Sprintf(`{"jsonrpc":"2.0","method":"notifications/message","params":{"level":"info","data":"%d %s"}}`, n, long(100<<10))))
 				}
@@ -48,7 +48,7 @@ func TestLogsHeldForAParkedCallAreBoundedInBytes(t *testing.T) {
 	})
 }
 
-// givesUp is a legacy server that sends a request, waits for a second, and answers with n
+// givesUp returns a legacy server that sends a request, waits for a second, and answers with size
 // bytes.
 func givesUp(size int) *fake {
 	return &fake{name: "old", call: func(ctx context.Context, c *mcp.Attempt, s mcp.Caller) (*mcp.Reply, error) {
@@ -63,7 +63,7 @@ func givesUp(size int) *fake {
 	}}
 }
 
-// TestAnswersThatNobodyFetchesAreBounded parks calls whose client never comes back. The server
+// TestAnswersThatNobodyFetchesAreBounded parks calls whose client never retries. The server
 // then cancels its requests and sends long answers. The kept answers are bounded in number and
 // bytes, and the budget counts them. Another client's parked call still gets its answer, and
 // the budget is empty at the end.

@@ -16,7 +16,7 @@ import (
 type fake struct {
 	name  string
 	hello mcp.ServerInfo
-	// call answers calls. If it is nil, the answer is {} in the revision from.
+	// call answers calls. If it is nil, the result is {} in the form of 2025-11-25.
 	call   func(context.Context, *mcp.Attempt, mcp.Caller) (*mcp.Reply, error)
 	params map[string][]mirror.Param
 	// support says whether the tools support tasks. The zero value means that tasks are
@@ -25,7 +25,7 @@ type fake struct {
 	seen    seen
 }
 
-// seen is a message that a fake got, in the fake's own revision.
+// seen has the messages that a fake got, in the form of the fake's revision.
 type seen struct {
 	mu    sync.Mutex
 	calls []string
@@ -88,8 +88,8 @@ func (l *fakeLease) Release() {}
 
 func (u *fake) Tasks(context.Context, *mcp.ClientInfo) mcp.TaskForm { return u.hello.Tasks() }
 
-// ear is the client side of a test. It keeps notifications and answers server requests with
-// ask.
+// ear is the client side of a test. It records notifications and answers server requests with
+// the function ask.
 type ear struct {
 	mu    sync.Mutex
 	heard []string
@@ -118,7 +118,7 @@ func (e *ear) Ask(ctx context.Context, m *jsonrpc.Message) (*jsonrpc.Message, er
 
 func (e *ear) ClientInfo() *mcp.ClientInfo { return &mcp.ClientInfo{Revision: mcp.R20251125} }
 
-// said returns a result in the form of a revision.
+// said returns a reply with a result, as from a server of a revision.
 func said(from mcp.Revision, result string) *mcp.Reply {
 	r := mcp.Answer([]byte(result))
 	r.From = from
@@ -178,7 +178,7 @@ func result(t testing.TB, r *mcp.Reply) string {
 	return string(m.Result.Of(m.Raw))
 }
 
-// relay runs Exchange for a call without changes.
+// relay opens the requestState of a call and runs Exchange.
 func relay(ctx context.Context, r *Bridge, u Server, c *mcp.Call, k mcp.Caller) (*mcp.Reply, error) {
 	res, err := r.Open(u, c)
 	if err != nil {

@@ -31,7 +31,8 @@ const (
 	twoAsks  = `{"resultType":"input_required","requestState":"\u0053 ä","inputRequests":{"a":{"method":"elicitation/create","params":{"m":1}},"\u0062":{"method":"roots/list"}}}`
 )
 
-// live answers every server request with an object that contains its method.
+// live returns a client that answers every server request with an object that contains the method
+// of the request.
 func live() *ear {
 	return &ear{ask: func(_ context.Context, m *jsonrpc.Message) (*jsonrpc.Message, error) {
 		raw := fmt.Sprintf(`{"jsonrpc":"2.0","id":0,"result":{"to":"%s","n":1e400}}`, m.Method)
@@ -61,7 +62,7 @@ func TestQuestionsAreAskedLiveAndAnsweredInOneRound(t *testing.T) {
 	}
 }
 
-// TestVisitsArePutWithAnID checks URL elicitations for each client revision. A client of 2025-11-25
+// TestVisitsArePutWithAnID checks URL elicitations for two client revisions. A client of 2025-11-25
 // needs an id for each elicitation, but a modern server's input request does not have one.
 func TestVisitsArePutWithAnID(t *testing.T) {
 	const visit = `{"resultType":"input_required","inputRequests":{"a":{"method":"elicitation/create","params":{"mode":"url","url":"https://x.example","message":"m"}}}}`
@@ -147,8 +148,8 @@ func TestDeclineIsAnAnswer(t *testing.T) {
 	}
 }
 
-// TestTooManyInputRequestsSendNone checks that no input request of a round is sent if one of
-// them cannot be sent.
+// TestTooManyInputRequestsSendNone checks that no input request of a round is sent if there are too
+// many, or if one of them is not valid.
 func TestTooManyInputRequestsSendNone(t *testing.T) {
 	var asks []byte
 	for i := range maxPerRound + 1 {

@@ -17,8 +17,8 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/pipetest"
 )
 
-// asking is a legacy server. During a call it sends one request for each of methods, all at
-// once, and then returns the client's answers as its result.
+// asking returns a legacy server. During a call, the server sends one request for each of methods,
+// all at once. Then it returns the client's answers as its result.
 func asking(methods ...string) *fake {
 	u := &fake{name: "old"}
 	u.call = func(ctx context.Context, _ *mcp.Attempt, s mcp.Caller) (*mcp.Reply, error) {
@@ -336,7 +336,7 @@ func TestProgressBearsTheTokenOfTheRequestThatIsThere(t *testing.T) {
 		u := &fake{name: "old", call: func(ctx context.Context, _ *mcp.Attempt, s mcp.Caller) (*mcp.Reply, error) {
 			s.Notify(pipetest.Note(progress))
 			go func() {
-				time.Sleep(time.Second) // no request is attached
+				time.Sleep(time.Second) // until the call is parked
 				s.Notify(pipetest.Note(progress))
 				for range 2 * maxHeldLogs {
 					s.Notify(pipetest.Note(log))
@@ -380,9 +380,9 @@ func (e *waitingEar) Notify(n *mcp.Note) {
 	}
 }
 
-// TestHeldNotesGoFirst checks the order of notifications on a retry. The notifications that were
-// held while no request was attached arrive first. The notifications that the server sends after it
-// gets its answer arrive later.
+// TestHeldNotesGoFirst checks the order of notifications on a retry. First come the notifications
+// that were held while the call was parked. Then come the notifications that the server sends after
+// it gets the client's answer.
 func TestHeldNotesGoFirst(t *testing.T) {
 	bubble(t, func(t *testing.T, r *Bridge) {
 		log := func(i int) string {
@@ -390,7 +390,7 @@ func TestHeldNotesGoFirst(t *testing.T) {
 		}
 		u := &fake{name: "old", call: func(ctx context.Context, _ *mcp.Attempt, s mcp.Caller) (*mcp.Reply, error) {
 			go func() {
-				time.Sleep(time.Second) // no request is attached
+				time.Sleep(time.Second) // until the call is parked
 				s.Notify(pipetest.Note(log(1)))
 				s.Notify(pipetest.Note(log(2)))
 			}()
@@ -415,8 +415,8 @@ func TestHeldNotesGoFirst(t *testing.T) {
 }
 
 // TestNotificationsThatMentionProgressAreHeld checks notifications that contain the word "progress"
-// but are not progress notifications. If they arrive while no request is attached, they wait for
-// the retry.
+// but are not progress notifications. If they arrive while the call is parked, the bridge holds them
+// for the retry.
 func TestNotificationsThatMentionProgressAreHeld(t *testing.T) {
 	bubble(t, func(t *testing.T, r *Bridge) {
 		said1 := []string{
@@ -430,7 +430,7 @@ func TestNotificationsThatMentionProgressAreHeld(t *testing.T) {
 		}
 		u := &fake{name: "old", call: func(ctx context.Context, _ *mcp.Attempt, s mcp.Caller) (*mcp.Reply, error) {
 			go func() {
-				time.Sleep(time.Second) // no request is attached
+				time.Sleep(time.Second) // until the call is parked
 				for _, b := range append(progress, said1...) {
 					s.Notify(pipetest.Note(b))
 				}

@@ -19,7 +19,7 @@ type crowd struct {
 	u *fake
 }
 
-// park starts a call of a client, waits until it is parked, and returns its state.
+// park starts a client's call, waits until the call is parked, and returns its requestState.
 func (w crowd) park(f mcp.ClientInfo) (state string, err error) {
 	w.t.Helper()
 	c := modern(w.t, mcp.MethodCallTool, `{"name":"t"}`)
@@ -32,7 +32,7 @@ func (w crowd) park(f mcp.ClientInfo) (state string, err error) {
 	return text(w.t, reply, "requestState"), nil
 }
 
-// answer sends a retry of a call with the answer.
+// answer retries a parked call with an answer to the server request.
 func (w crowd) answer(f mcp.ClientInfo, state string) error {
 	c := modern(w.t, mcp.MethodCallTool, answered(state, accepted))
 	f.Revision, f.Capabilities = mcp.R20260728, []byte(asksAll)
@@ -41,10 +41,10 @@ func (w crowd) answer(f mcp.ClientInfo, state string) error {
 	return err
 }
 
-// TestParkedCallsAreSharedFairly checks that one client cannot take the slots of others. While
-// a user reads a form, another client parks call after call. This client gets a retryable error.
-// The user's call is the oldest and still gets its answer. Other clients find free slots, and slots
-// are released whenever calls end.
+// TestParkedCallsAreSharedFairly checks that one client cannot take the slots of other clients. While
+// a user reads a form, a second client parks call after call, until it gets a retryable error.
+// The user's call is the oldest and still gets its answer. A third client finds a free slot. When
+// calls end, their slots are released.
 func TestParkedCallsAreSharedFairly(t *testing.T) {
 	for name, who := range map[string]func(n int) mcp.ClientInfo{
 		"conversations": func(n int) mcp.ClientInfo { return mcp.ClientInfo{Conversation: uint64(n + 1)} },
@@ -76,7 +76,7 @@ func TestParkedCallsAreSharedFairly(t *testing.T) {
 						t.Fatalf("refused with %v", err)
 					}
 				}
-				want := maxParkedInLanes/2 - 1 // one slot is taken, and a party may take as many slots as are free
+				want := maxParkedInLanes/2 - 1 // one slot is taken, and a party may take at most as many slots as it leaves free
 				if greedy.Who != nil {
 					want = maxParkedInLanes // a principal has its own sessions
 				}

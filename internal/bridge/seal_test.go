@@ -18,7 +18,7 @@ import (
 
 const askName = `{"n":{"method":"elicitation/create","params":{"mode":"form","message":"name?","requestedSchema":{"type":"object","properties":{}}}}}`
 
-// stateful is a modern server that asks once with the given requestState ("" for none), and
+// stateful returns a modern server that asks once with the given requestState ("" for none), and
 // then returns a result.
 func stateful(state string) *fake {
 	u := &fake{name: "s"}
@@ -42,7 +42,7 @@ func stateful(state string) *fake {
 
 const toolCall = `{"name":"t","arguments":{"a":1,"b":"é"}%s}`
 
-// retry returns the params of a call with an answer and a state.
+// retry returns the params of a call's retry, with an answer and a requestState.
 func retry(params, state string) string {
 	more := `,"inputResponses":{"n":{"action":"accept","content":{}}}`
 	if state != "" {
@@ -119,7 +119,7 @@ func TestM02_StateOfAnotherPrincipalIsRefused(t *testing.T) {
 // has its own sessions.
 func TestStateFollowsItsSubject(t *testing.T) {
 	r, u := &Bridge{}, stateful(`"s"`)
-	state := first(t, r, u) // a state of alice
+	state := first(t, r, u) // a state that belongs to alice
 	for _, who := range []*identity.Principal{
 		{Subject: "alice", Seat: "alice/other key"}, {Subject: "mallory", Seat: "alice"},
 	} {
@@ -288,7 +288,7 @@ func TestM08_InputRequestsOfLegacyServers(t *testing.T) {
 	const form = `{"method":"elicitation/create","params":{"mode":"form","message":"?","requestedSchema":{"type":"object","properties":{}}}}`
 	for what, x := range map[string]struct {
 		method, result string
-		asked          bool // the client gets the input requests, with a sealed state
+		asked          bool // whether the client gets the input requests, with a sealed state
 	}{
 		"no question":                  {mcp.MethodCallTool, `{"resultType":"input_required","inputRequests":{"k":{"method":"tools/call","params":{}}},"requestState":"raw"}`, false},
 		"no question, no type":         {mcp.MethodCallTool, `{"inputRequests":{"a":` + form + `,"k":{"method":"x/y"}},"requestState":"raw"}`, false},

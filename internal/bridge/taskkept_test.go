@@ -8,7 +8,7 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 )
 
-// TestKeptTasksAreBounded checks the bounds in number and in bytes.
+// TestKeptTasksAreBounded checks the bounds on the number and the bytes of kept answers.
 func TestKeptTasksAreBounded(t *testing.T) {
 	var k keptTasks
 	c := legacy(t, "tools/call", `{"name":"star"}`)

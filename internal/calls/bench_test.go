@@ -29,8 +29,7 @@ func BenchmarkStory(b *testing.B) {
 	}
 }
 
-// TestAllocationsOfARecording checks that a recorded call over HTTP stays within its allocation
-// budget: the trail, and the numbers of the test.
+// TestAllocationsOfARecording checks how many times a recorded call over HTTP allocates memory.
 func TestAllocationsOfARecording(t *testing.T) {
 	if raceEnabled {
 		t.Skip("the race detector adds allocations")
@@ -46,8 +45,8 @@ func TestAllocationsOfARecording(t *testing.T) {
 	}
 }
 
-// recordedCall returns a function that does with a ring what a relayed call over HTTP does, with
-// messages of about 1 KiB.
+// recordedCall returns a function that adds one call to a ring, as a relayed call over HTTP does. The
+// messages have about 1 KiB.
 func recordedCall(on bool) (once func()) {
 	header := fakeHeader{}
 	for _, name := range []string{"Accept", "Content-Type", "Content-Length", "User-Agent", "Mcp-Method", "Mcp-Name", "Mcp-Protocol-Version", "Accept-Encoding"} {

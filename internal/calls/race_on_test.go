@@ -2,6 +2,6 @@
 
 package calls
 
-// raceEnabled says that the race detector is on. With the race detector, sync.Pool drops objects at
-// random, so allocation counts are useless.
+// raceEnabled reports whether the race detector is on. With the race detector, sync.Pool drops
+// objects at random, so allocation counts are useless.
 const raceEnabled = true

@@ -11,7 +11,7 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 )
 
-// request returns a call of a tool with a number.
+// request returns a call of a tool. The call has a number.
 func request(number uint64, tool string) *mcp.Call {
 	m := jsonrpc.NewRequest("1", mcp.MethodCallTool, []byte(`{"name":"`+tool+`"}`))
 	c := mcp.NewCall(m, jsonrpc.Span{}, &mcp.ClientInfo{Revision: mcp.R20250618, Info: []byte(`{"name":"Cursor","version":"1.7"}`)})
@@ -129,8 +129,8 @@ func TestResumed(t *testing.T) {
 		t.Error("the retry is a call of its own")
 	}
 
-	// A retry while the call is running is a separate call. A retry of an unknown call takes
-	// its number.
+	// Call 3 is still running, so its retry is a separate call. The ring does not have call 77, so
+	// the retry of call 77 gets this number.
 	running := request(3, "t")
 	y := r.Begin(running, nil)
 	for i, number := range []uint64{3, 77} {
@@ -194,7 +194,7 @@ func TestCounts(t *testing.T) {
 	}
 }
 
-// TestBoundedTexts checks that long names of peers are cut.
+// TestBoundedTexts checks that long names from peers are cut.
 func TestBoundedTexts(t *testing.T) {
 	r := New(Options{})
 	c := request(1, strings.Repeat("x", 5000))
@@ -214,7 +214,8 @@ func TestBoundedTexts(t *testing.T) {
 	}
 }
 
-// TestAtOnce runs and ends many calls while other goroutines read, for the race detector.
+// TestAtOnce runs and ends many calls while other goroutines read the ring. The race detector can
+// find data races in this test.
 func TestAtOnce(t *testing.T) {
 	r := New(Options{Keep: 50})
 	var number atomic.Uint64

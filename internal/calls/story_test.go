@@ -32,8 +32,8 @@ func reasonOf(t *testing.T, code string) jsonrpc.Reason {
 	return 0
 }
 
-// TestHunks reads the files of testdata/hunks. Each has edits of a text and the expected
-// hunks. Each byte of the source and of the message is in exactly one hunk.
+// TestHunks reads the files of testdata/hunks. Each file has a text, edits, and the expected
+// hunks. Each byte of the source and of the message must be in exactly one hunk.
 func TestHunks(t *testing.T) {
 	files, err := filepath.Glob("testdata/hunks/*.txtar")
 	if err != nil || len(files) == 0 {
@@ -135,8 +135,8 @@ func hunksText(t *testing.T, source, m *Message) string {
 	return out.String()
 }
 
-// TestComposedEdits changes a text several times. The edits of the story lead from the first
-// text to the last text, and the bytes between the edits are the same in both texts.
+// TestComposedEdits changes a text several times. The edits of the story must turn the first text
+// into the last text. The bytes between the edits must be the same in both texts.
 func TestComposedEdits(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	for round := range 2000 {

@@ -134,7 +134,7 @@ func TestFilterOfSharedNames(t *testing.T) {
 }
 
 // TestCursorCountsVisibleItems checks that a cursor counts only the items that the client sees.
-// If the last item of a page no longer exists, the next page still begins where the client stopped.
+// If the client no longer sees the last item of a page, the next page still begins after this item.
 func TestCursorCountsVisibleItems(t *testing.T) {
 	u := &source{name: "u", lists: map[string][]string{}}
 	show := only{}

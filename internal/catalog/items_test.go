@@ -9,7 +9,7 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 )
 
-// asking is a source that shows more tools to clients with some capabilities.
+// asking is a source that shows more tools to clients that support elicitation or sampling.
 type asking struct{ source }
 
 func (s *asking) List(_ context.Context, f *mcp.ClientInfo, _ string) (items [][]byte, complete bool, err error) {
@@ -48,8 +48,8 @@ func TestOtherLists(t *testing.T) {
 	}
 }
 
-// TestListsOfOneAudience checks that a list of clients with capabilities is not taken for the list of
-// all clients, if nobody has read the latter. Operators do not open a lazy server to read it.
+// TestListsOfOneAudience reads only the lists for clients with certain capabilities. Items must not
+// return one of these lists as the list for clients without capabilities.
 func TestListsOfOneAudience(t *testing.T) {
 	c := &Catalog{Sources: []Source{&asking{source{name: "a"}}}}
 	t.Cleanup(c.Close)

@@ -48,7 +48,7 @@ func TestTM23_TwoSplitsOfOneNameAreTwoNames(t *testing.T) {
 			t.Errorf("%q and %q both get the name %q", p[:2], p[2:], x)
 		}
 	}
-	// A plain name must differ from the name with a hash of any other item.
+	// No item's plain name may be equal to another item's name with a hash.
 	hash := (Names{}).Join("a", "b c")
 	if got := (Names{}).Join("a", strings.TrimPrefix(hash, "a__")); got == hash {
 		t.Errorf("two items get the name %q", got)

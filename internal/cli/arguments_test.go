@@ -54,7 +54,7 @@ func TestTypes(t *testing.T) {
 	}
 }
 
-// TestEndlessSchema checks that a schema of the server cannot keep the command busy.
+// TestEndlessSchema checks that a server's schema cannot keep the command busy forever.
 func TestEndlessSchema(t *testing.T) {
 	wide := strings.Repeat(`{"$ref":"#/properties/x"},`, 2000) + "{}"
 	raw := []byte(`{"properties":{"x":{"anyOf":[` + wide + `]}}}`)

@@ -89,7 +89,7 @@ func TestPages(t *testing.T) {
 	}
 }
 
-// blocked is an input on which no person types. Close ends a pending read.
+// blocked is an input that delivers nothing. Close ends a pending read.
 type blocked struct {
 	reading, closed chan struct{}
 }
@@ -102,8 +102,8 @@ func (b *blocked) Read([]byte) (int, error) {
 
 func (b *blocked) Close() error { close(b.closed); return nil }
 
-// TestEndOfQuestion checks that the end of a call also ends its question, if nobody has
-// answered it.
+// TestEndOfQuestion checks that Dragoman stops waiting for the answer to a question when the call
+// ends.
 func TestEndOfQuestion(t *testing.T) {
 	var said bytes.Buffer
 	in := &blocked{make(chan struct{}), make(chan struct{})}
@@ -120,8 +120,8 @@ func TestEndOfQuestion(t *testing.T) {
 	}
 }
 
-// TestHostileForm checks that text of a server in a form cannot control the terminal or
-// imitate a line of Dragoman.
+// TestHostileForm checks that text from a server in a form cannot control the terminal or
+// imitate a line from Dragoman.
 func TestHostileForm(t *testing.T) {
 	raw := strings.NewReplacer("Your name", "x\\r\\ndragoman: hint: FORGED \\u001b[2J", "Small", "\\u202e\\u001b]0;t\\u0007", `"age"`, `"a\u001b[2J"`).Replace(askedForm)
 	var said bytes.Buffer

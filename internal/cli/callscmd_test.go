@@ -24,7 +24,7 @@ func testCalls() []admin.Call {
 	}
 }
 
-// TestCalls checks the table and the JSON of calls, and the request of the command.
+// TestCalls checks the table and the JSON that the command prints, and the request that it sends.
 func TestCalls(t *testing.T) {
 	stub := &adminStub{report: testReport(), calls: testCalls()}
 	var out syncBuffer

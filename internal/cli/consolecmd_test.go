@@ -62,8 +62,8 @@ func TestConsoleCommand(t *testing.T) {
 	}
 }
 
-// TestKeyGoesToItsAddress checks that a command sends a key only to the address that the key
-// belongs to, while another user listens on the same port of the other address of localhost.
+// TestKeyGoesToItsAddress checks that a command sends a key only to the address for which the key
+// was written. In the test, another user listens on the same port of localhost's other address.
 func TestKeyGoesToItsAddress(t *testing.T) {
 	var given atomic.Int64
 	other := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

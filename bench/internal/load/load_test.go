@@ -100,7 +100,7 @@ func TestCallChecks(t *testing.T) {
 				if strings.Contains(c.answer, "data: ") {
 					w.Header().Set("Content-Type", "text/event-stream")
 				}
-				// The client is waiting for this answer, so it does not change its buffers.
+				// The client does not change its buffers while it waits for this answer.
 				text := string(client.text)
 				out := strings.NewReplacer("ID", string(client.id), "TEXT", text, "CUT", text[:len(text)-1]).Replace(c.answer)
 				_, _ = w.Write([]byte(out))

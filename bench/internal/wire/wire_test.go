@@ -58,7 +58,7 @@ func TestResponse(t *testing.T) {
 }
 
 // TestLargeResponse checks that a body larger than the buffer makes the buffer grow, and that
-// the slices of the head stay valid.
+// slices of the response's head stay valid.
 func TestLargeResponse(t *testing.T) {
 	body := strings.Repeat("0123456789abcdef", 20<<10)
 	for name, msg := range map[string]string{
