@@ -82,7 +82,7 @@ func (e *edition) noticeShape(method string) (s shape, known bool) {
 	return nil, false
 }
 
-// resultShape returns the shape of a complete result of the method, or nil if there is none.
+// resultShape returns the shape of a complete result of the method, or nil if any object is valid.
 func (e *edition) resultShape(method string) shape {
 	implementation := []member{need("name", aString), need("version", aString), may("title", aString)}
 	capabilities := []member{
@@ -371,7 +371,7 @@ func floatOf(raw []byte, at jsonrpc.Span) (float64, bool) {
 	return v, err == nil
 }
 
-// The answers of Obliging.
+// The values that Obliging uses in its answers.
 const (
 	ObligingName  = "Ada"
 	ObligingAge   = 36
@@ -381,8 +381,8 @@ const (
 
 // Obliging answers every server request as a cooperative user would, always in the same way. It
 // answers a sampling request with "sampled: " and the text of the last message. It accepts URLs and
-// returns one root. In forms, it uses the default values of the fields. Fields without a default
-// value get ObligingName, ObligingAge, true, the first option, or all options, as their type needs.
+// returns one root. In forms, it uses the default values. A field without a default value gets a
+// fixed value for its type: ObligingName, ObligingAge, true, the first option, or all options.
 func Obliging(a Ask) ([]byte, *jsonrpc.Error) {
 	p := a.Params
 	at := jsonrpc.Whole(p)

@@ -26,7 +26,7 @@ const (
 
 // Survey tries all requests without side effects: lists, reads, prompts, completions,
 // subscriptions, requests that the server must refuse, and the tools that are read-only and need no
-// arguments. Survey calls done after each step. A step takes no longer than the setting "step".
+// arguments. Survey calls done after each step. The setting "step" limits the time of each step.
 // When ctx ends, Survey ends the conversation and reports the remaining steps as not tried. The
 // method Violations returns the server's violations.
 func (c *Client) Survey(ctx context.Context, done func(Finding)) {

@@ -74,7 +74,7 @@ type codexWorker struct {
 	ready    bool
 	shim     bool
 	noMirror bool // the worker refuses client_info
-	mute     bool // the worker prints and answers nothing, because it is not supervised as its settings require
+	mute     bool // the worker prints and answers nothing, because CODEX_WORKER_SUPERVISED must be true and is not
 
 	mu    sync.Mutex
 	pipes map[*conversation]*codexPipe
@@ -151,8 +151,8 @@ func (w *codexWorker) nextThread() string {
 	return "thread-" + strconv.Itoa(w.last)
 }
 
-// send sends a message with the given members. A shim adds the member "jsonrpc" to each message. A
-// worker does not.
+// send sends a message with the given members. A wrapper (codexWorker.shim) adds the member
+// "jsonrpc" to each message. A worker does not.
 func (p *codexPipe) send(members string) {
 	if p.w.shim {
 		members = `"jsonrpc":"2.0",` + members

@@ -50,8 +50,8 @@ type conversation struct {
 	lastStream int
 }
 
-// exchange is one request that the server is serving. Only the goroutine that serves the request
-// may change the exchange.
+// exchange is one request that the server is serving. While run is running, only its goroutine may
+// change the exchange.
 type exchange struct {
 	ctx    context.Context
 	cancel context.CancelCauseFunc
@@ -62,7 +62,7 @@ type exchange struct {
 	out    outlet
 	header http.Header // the headers of the HTTP request; nil on a pipe
 
-	caps  []byte       // the client's capabilities; nil for none
+	caps  []byte       // the client's capabilities; nil if the client declared none
 	level mcp.LogLevel // the lowest level of the log messages that the client wants; 0 if it wants none
 	token []byte       // the progress token; nil if the client does not want progress
 
@@ -122,7 +122,7 @@ func (c *conversation) hear(ctx context.Context, raw []byte, out outlet) {
 	c.process(ctx, raw, out)
 }
 
-// process does the same as hear for a message that was already captured.
+// process does the same as hear, but does not write the message to the capture.
 func (c *conversation) process(ctx context.Context, raw []byte, out outlet) {
 	if c.ed.has(batches) && jsonrpc.IsBatch(raw) {
 		c.hearBatch(ctx, raw, out)
@@ -284,14 +284,14 @@ func (c *conversation) tell(out outlet, m *jsonrpc.Message, msg []byte) {
 	out.send(msg)
 }
 
-// notify sends a notification that belongs to the request.
+// notify sends a notification that belongs to the request of the exchange.
 func (x *exchange) notify(method, params string) {
 	x.c.tell(x.out, x.m, jsonrpc.AppendNotification(nil, method, []byte(params)))
 }
 
 // abandon removes a running request from its conversation and returns it. It returns nil if no such
-// request is running. If the request calls a tool whose field long is true, abandon counts it as
-// cancelled.
+// request is running. If the request calls a tool whose field long is true, abandon increments the
+// number of cancelled calls.
 func (c *conversation) abandon(id jsonrpc.ID) *exchange {
 	c.s.mu.Lock()
 	defer c.s.mu.Unlock()
@@ -303,7 +303,7 @@ func (c *conversation) abandon(id jsonrpc.ID) *exchange {
 	return x
 }
 
-// retire removes a request that has ended.
+// retire removes a request that has ended from the running requests.
 func (c *conversation) retire(x *exchange) {
 	c.s.mu.Lock()
 	defer c.s.mu.Unlock()
@@ -312,8 +312,8 @@ func (c *conversation) retire(x *exchange) {
 	}
 }
 
-// hearBatch handles a batch. It sends the responses as one array, and all other messages by
-// themselves (2025-03-26 §Base, "Batching"; JSON-RPC 2.0 §6).
+// hearBatch handles a batch. It sends the responses as one array, and all other messages as single
+// messages (2025-03-26 §Base, "Batching"; JSON-RPC 2.0 §6).
 func (c *conversation) hearBatch(ctx context.Context, raw []byte, out outlet) {
 	xs, b, bad := c.takeBatch(ctx, raw, nil, out)
 	if bad != nil {

@@ -7,8 +7,9 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
 )
 
-// fieldMembers returns the members that a field of a form may have, or nil if the revision does
-// not have such a field (schema.ts of 2025-06-18 to 2026-07-28, PrimitiveSchemaDefinition).
+// fieldMembers returns the members that a field of this type may have in a form. It returns nil if
+// the revision does not have this type (schema.ts of 2025-06-18 to 2026-07-28,
+// PrimitiveSchemaDefinition).
 func (e *edition) fieldMembers(raw []byte, field jsonrpc.Span) []string {
 	kind, _ := jsonrpc.Text(raw, jsonrpc.Find(raw, field, "type"))
 	has := func(name string) bool { return !jsonrpc.Find(raw, field, name).IsZero() }

@@ -76,8 +76,8 @@ func (s *Server) route(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// foreign returns why a request may come from the web page of another site: its Origin is another
-// machine or, on a loopback address, its Host is another machine. It returns "" for all other
+// foreign returns why a request may come from the web page of another site: its Origin names another
+// machine or, on a loopback address, its Host names another machine. It returns "" for all other
 // requests.
 func foreign(r *http.Request) string {
 	if origin := r.Header.Get("Origin"); origin != "" {

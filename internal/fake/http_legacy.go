@@ -93,8 +93,9 @@ func (s *Server) post(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// accepted answers a POST of a notification or a response with a status. ok says whether the message
-// is allowed. If the twist has sent a message to st, accepted sends that message instead.
+// accepted answers a POST that contained a notification or a response. ok says whether this message
+// is allowed. The answer is only a status, unless the twist has sent a message to st: then the
+// answer is that message.
 func (s *Server) accepted(w http.ResponseWriter, r *http.Request, st *stream, ok bool) {
 	if msg, _, _, _ := st.after(0); msg != nil {
 		st.deliver(w, r, 0, alwaysOK)

@@ -20,7 +20,7 @@ type method struct {
 }
 
 // extension holds the methods, tools and capabilities that one file adds to strict servers. A server
-// has a method, a tool or the capabilities only if its revision has the feature in the field of.
+// has a method, a tool or the capabilities only if its revision has the feature in the field "of".
 type extension struct {
 	methods      []method
 	tools        []tool

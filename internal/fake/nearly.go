@@ -53,7 +53,7 @@ func nearlyServers() []Profile {
 	}
 }
 
-// wrongCode refuses unknown methods with the error code in the setting code.
+// wrongCode refuses unknown methods with the error code in the setting "code".
 func wrongCode(s *settings) (twist, error) {
 	code, err := s.number("code", -40_000, 40_000)
 	return twist{hear: func(h *arrival, next func()) {
@@ -69,8 +69,8 @@ func wrongCode(s *settings) (twist, error) {
 	}}, err
 }
 
-// gateInitialized refuses the first requests after the handshake. The setting refusals is their
-// number.
+// gateInitialized refuses the first requests after the handshake. The setting "refusals" is the
+// number of refused requests.
 func gateInitialized(s *settings) (twist, error) {
 	n, err := s.number("refusals", 0, 1000)
 	var left atomic.Int64
@@ -112,7 +112,7 @@ func strictVersion(s *settings) (twist, error) {
 	}}, nil
 }
 
-// codeWords maps the codes of JSON-RPC to words, as some servers write them.
+// codeWords maps error codes of JSON-RPC to the words that some servers send instead.
 var codeWords = map[int64]string{
 	jsonrpc.CodeParse: "PARSE_ERROR", jsonrpc.CodeInvalidRequest: "INVALID_REQUEST", jsonrpc.CodeMethodNotFound: "METHOD_NOT_FOUND",
 	jsonrpc.CodeInvalidParams: "INVALID_PARAMS", jsonrpc.CodeInternal: "INTERNAL_ERROR", mcp.CodeResourceNotFound: "RESOURCE_NOT_FOUND",

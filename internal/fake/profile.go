@@ -20,7 +20,7 @@ const (
 // Side says whether a profile acts as a server or as a client.
 type Side string
 
-// These are the sides.
+// The values of Side.
 const (
 	ServerSide Side = "server"
 	ClientSide Side = "client"

@@ -51,8 +51,8 @@ type part struct {
 	twist twist
 }
 
-// twist is the change that a dialect or a fault makes to a strict server. The zero value changes
-// nothing.
+// twist is the change that a profile of the kind Dialect or Fault makes to a strict server. The zero
+// value changes nothing.
 type twist struct {
 	// open runs before the server reads the first message from a pipe. Over HTTP, it runs before
 	// the server handles the first request, and c is nil.

@@ -18,7 +18,7 @@ type member struct {
 	kind   kind
 	needed bool
 	within shape   // the shape of the value, if the value is an object
-	each   *member // describes each element of an array, or each value of an object; nil for any
+	each   *member // describes each element of an array, or each value of an object; nil allows anything
 	header string  // the x-mcp-header of a tool's argument, in revisions that have it
 }
 

@@ -88,8 +88,9 @@ func (st *stream) end() {
 	st.changeLocked()
 }
 
-// after returns the first event with a number larger than n, and its number. If there is none yet,
-// msg is nil, and changed is closed at the next change. over reports whether no event can follow.
+// after returns the first event with a number larger than n, and its number. If there is no such
+// event yet, msg is nil, and changed is closed at the next change. over reports whether no further
+// event can follow.
 func (st *stream) after(n int) (msg []byte, number int, over bool, changed <-chan struct{}) {
 	st.mu.Lock()
 	defer st.mu.Unlock()
@@ -101,8 +102,9 @@ func (st *stream) after(n int) (msg []byte, number int, over bool, changed <-cha
 }
 
 // take makes a new connection the reader of the stream and ends an earlier connection. The reader
-// begins after the event with the number from. If from is negative, it begins where the earlier
-// connection stopped. take returns the number of the connection and the number of that event.
+// begins after the event with the number from. If from is negative, the reader begins where the
+// earlier connection stopped. take returns the number of the connection, and the number of the event
+// after which the reader begins.
 func (st *stream) take(from int) (me, last int) {
 	st.mu.Lock()
 	defer st.mu.Unlock()
@@ -180,7 +182,7 @@ func (st *stream) deliver(w http.ResponseWriter, r *http.Request, from int, stat
 		if !ok || msg == nil {
 			return
 		}
-		// Store the position before writing the event, so that the next reader does not repeat it.
+		// Store the position before writing, so that the next reader does not repeat the event.
 		if _, last, _, _ = st.after(last); !st.mine(me, last) {
 			return
 		}

@@ -91,7 +91,7 @@ func (l *listen) filter(raw []byte, asked jsonrpc.Span) string {
 	return "{" + strings.Join(parts, ",") + "}"
 }
 
-// close ends the subscription. If the reason is Server.Close, close sends a cancellation and the
+// close ends the subscription. If Server.Close is the reason, close sends a cancellation and the
 // result (2026-07-28 §Subscriptions, "Graceful Closure"; §Cancellation).
 func (l *listen) close() (string, error) {
 	x := l.x
@@ -112,8 +112,8 @@ func (l *listen) note(method, more string) []byte {
 
 func (l *listen) notify(method, more string) { l.x.c.tell(l.x.out, l.x.m, l.note(method, more)) }
 
-// hear sends a notification of the subscription. It stores the notification if the subscription is
-// not acknowledged yet.
+// hear sends a notification of the subscription. If the subscription is not acknowledged yet, hear
+// stores the notification, and flush sends it later.
 func (l *listen) hear(method, more string) {
 	l.mu.Lock()
 	if !l.acked {

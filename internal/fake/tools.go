@@ -10,7 +10,7 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 )
 
-// tool is one tool of a server. run returns the members of its result. The errors of run are a
+// tool is one tool of a server. run returns the members of the result. The errors of run are a
 // toolError, an inputRequired, a *jsonrpc.Error or the context's error.
 type tool struct {
 	name   string

@@ -11,22 +11,22 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/schema"
 )
 
-// Limits of a form.
+// The limits of a form. Each comment says what the limit counts.
 const (
 	maxSchema  = 256 << 10 // bytes of a schema; a larger schema gets JSON text instead of fields
 	maxNesting = 64        // levels of a schema; a deeper schema gets JSON text instead of fields
 	maxFields  = 200       // fields of a form, including the fields in groups
-	maxWork    = 8 << 20   // bytes that Make searches, an estimate; all further fields are JSON text
+	maxWork    = 8 << 20   // bytes of the schema that Make searches, an estimate; after that, fields are JSON text
 	maxGroups  = 4         // levels of groups
-	maxRefused = 8         // groups that have too many members; Make tries no further groups
+	maxRefused = 8         // groups that have too many members; after that, objects are JSON text
 	maxChoices = 500       // choices of one field
 	maxSeveral = 100       // choices of a field of the kind Many
 	maxName    = 200       // bytes of a name
 	maxAbout   = 2 << 10   // bytes of a description
 	maxType    = 300       // bytes of a type
 	maxValue   = 200       // bytes of a default value, of an example, or of a choice's title
-	exampleOf  = 16 << 10  // bytes of a schema; the field of a larger schema gets no example
-	longText   = 200       // characters; if maxLength is at least this number, the kind is Long
+	exampleOf  = 16 << 10  // bytes of the schema of a field; a field with a larger schema gets no example
+	longText   = 200       // characters; a string whose maxLength is at least longText has the kind Long
 )
 
 // Kind is the kind of control of a field.
@@ -49,7 +49,7 @@ const (
 
 // The values of Field.Empty. They say what an empty control means.
 const (
-	NotSent = ""      // the object has no such member
+	NotSent = ""      // the object does not have the member
 	Blank   = "empty" // an empty text, array or object
 	Null    = "null"  // null
 )
@@ -301,8 +301,8 @@ func step(name string) string {
 	return strings.NewReplacer("~", "~0", "/", "~1").Replace(string(quoted[1 : len(quoted)-1]))
 }
 
-// shown returns a title of an option in which characters that a person cannot see are escaped. A
-// browser does not escape them.
+// shown returns a text in which characters that a person cannot see are escaped. The titles of
+// options need this, because a browser shows them without escapes.
 func shown(text string) string {
 	quoted := jsonrpc.AppendQuote(nil, text)
 	if safe := excerpt.JSON(quoted); len(safe) != len(quoted) {
@@ -331,7 +331,7 @@ func (m *maker) unwrapNull(v schema.View) (schema.View, bool) {
 	return v, false
 }
 
-// control sets the kind of the field and all members of Field that depend on the kind.
+// control sets the kind of a field, and the members of Field that depend on the kind.
 func (m *maker) control(f *Field, v schema.View, nullable bool, depth, i int) {
 	types := m.types.Types(v)
 	if types&schema.Null != 0 && types != schema.Null {
@@ -407,7 +407,8 @@ func (m *maker) control(f *Field, v schema.View, nullable bool, depth, i int) {
 	f.Type = strings.Join(append([]string{kindText}, limits...), ", ")
 }
 
-// array does the same as control for an array. It returns the description of the type.
+// array does the same as control for an array. It returns the description of the type, and the
+// limits.
 func (m *maker) array(f *Field, v schema.View) (kindText string, limits []string) {
 	items := plain(v.Items())
 	least, _ := v.Int("minItems")
@@ -433,7 +434,8 @@ func (m *maker) array(f *Field, v schema.View) (kindText string, limits []string
 	return kindText, limits
 }
 
-// scalars reports whether no choice is an array or an object, or longer than maxAbout bytes.
+// scalars reports whether all choices are strings, numbers, booleans or null, and none is longer
+// than maxAbout bytes.
 func scalars(all []schema.Choice) bool {
 	for _, c := range all {
 		if kind := jsonrpc.ValueOf(c.Value).Kind(); kind == '{' || kind == '[' || len(c.Value) > maxAbout {
@@ -485,7 +487,7 @@ func textKind(v schema.View) Kind {
 func textLimits(v schema.View, required bool) []string {
 	out := span(v, "minLength", "maxLength", " character")
 	if required && len(out) == 1 && out[0] == "at least 1 character" {
-		out = nil // the form shows that the field is required, which means the same
+		out = nil // the form shows the word "required", which means the same
 	}
 	if format := v.Text("format"); format != "" {
 		out = append(out, excerpt.Line(format, maxName))

@@ -41,7 +41,7 @@ func (f *Field) EmptyName() string { return emptyKey + f.Key }
 // Read reads the values that a browser has sent, puts them into the form, and returns the JSON
 // object. If the syntax of a value is invalid, ok is false, Form.Errors has the fault, and the
 // object lacks this value. If the JSON text of the whole object is invalid, value is nil. The sent
-// names and values can be hostile. The work is limited by their size.
+// names and values can be hostile. The work is proportional to their size.
 func (f *Form) Read(sent url.Values) (value []byte, ok bool) {
 	if f.Whole || sent.Has(WholeKey) {
 		*f = Form{Whole: true, Why: f.Why, Text: lines(sent.Get(WholeKey))}
