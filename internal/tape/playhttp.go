@@ -424,7 +424,7 @@ func (p *httpPlay) message(exchange int, name string, data []byte, of func(int) 
 		}
 	}
 	if len(data) == 0 {
-		return // the event has only an id, which marks a position for resuming
+		return // an event without data contains no message
 	}
 	if p.take(data, of) < 0 {
 		p.differ(Difference{Where: fmt.Sprintf("not in the recording, in exchange %d", exchange), Live: string(data)})

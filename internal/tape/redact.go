@@ -115,7 +115,7 @@ func (r *redactor) value(raw []byte, at jsonrpc.Span, name string, e *jsonrpc.Ed
 		case excerpt.SecretText(name, s):
 			clean = r.placeholder("secret", s)
 		case startsJSON(s):
-			clean = string(r.json([]byte(s))) // tools often return JSON as text
+			clean = string(r.json([]byte(s))) // tools often return JSON in a string
 		default:
 			clean = r.text(s)
 		}

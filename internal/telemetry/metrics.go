@@ -66,7 +66,7 @@ func NewMetrics() *Metrics {
 	return m
 }
 
-// Subscribe counts the events of p until stop is called.
+// Subscribe makes m count the events of p until stop is called.
 func (m *Metrics) Subscribe(p *event.Publisher) (stop func()) {
 	return p.Tap(event.Of(event.Call, event.Loss, event.Handshake), m.count)
 }

@@ -43,7 +43,7 @@ type party struct {
 	conn  io.ReadWriteCloser
 	lines chan string // the lines that arrived; closed when the link ends
 	err   error       // why read returned; valid after lines is closed
-	ended bool        // this party has closed its output
+	ended bool        // true if the test has closed the output of this party
 }
 
 // read sends each line that arrives to p.lines. It returns when the link ends.

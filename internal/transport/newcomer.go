@@ -17,7 +17,7 @@ func (n Newcomer) Party() string {
 	return "remote " + n.Remote + " " + n.Client
 }
 
-// MaxClient is the maximum length in bytes of a client's name, and of its version.
+// MaxClient is the maximum length of Newcomer.Client in bytes.
 const MaxClient = 256
 
 // Quota divides a fixed number of places so that no party can take all of them. A party may take

@@ -24,7 +24,7 @@ type Connection struct {
 	stream  *Stream
 	w       http.ResponseWriter
 	rc      *http.ResponseController
-	rearm   bool          // the server sets a write deadline for each request
+	rearm   bool          // true if the server sets a write deadline for each request
 	wake    chan struct{} // capacity 1; a value makes Run check the stream again
 	aborted atomic.Bool
 	// released is true if the connection must end as soon as all events are written.

@@ -42,7 +42,8 @@ func (f *foreign) first(value string) (first, last bool) {
 // used.
 func (g *Guard) LogTo(log *slog.Logger) { g.log = log }
 
-// tell logs a refused header unless it has been logged before.
+// tell logs the value of a refused header, unless this value was logged before or too many values
+// were logged.
 func (g *Guard) tell(header, value, advice string) {
 	if g == nil || g.log == nil {
 		return

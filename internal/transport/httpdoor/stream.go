@@ -16,7 +16,7 @@ import (
 // modified while a stream uses it. If a field is zero, the default applies. The default is the last
 // value in the comment of the field.
 type StreamRules struct {
-	Events    int           // maximum number of events queued for a slow reader; 256
+	Events    int           // maximum number of events queued for a slow client or kept for replay; 256
 	Bytes     int           // maximum total bytes of these events, which the last event may exceed; 1 MiB
 	Grace     time.Duration // how long Push waits for room before it aborts the slow connection; 100 ms
 	Stall     time.Duration // timeout of one write; 30 s
@@ -82,7 +82,7 @@ type Stream struct {
 
 type event struct {
 	text []byte
-	at   time.Duration // the time of the event since the epoch of the rules
+	at   time.Duration // when the event was added, as the time since the epoch of the rules
 }
 
 // Init prepares s. ids is the beginning of the ids of its events. If ids is not "", written events

@@ -45,7 +45,7 @@ type Options struct {
 	// Places determines in which process a stream exists. A message for a stream in another process
 	// is refused with 404. Nil means transport.Alone.
 	Places      transport.Places
-	MaxBody     int64                // maximum bytes of a POST; 4 MiB
+	MaxBody     int64                // maximum bytes of the body of a POST; 4 MiB
 	BodyIdle    time.Duration        // see httpdoor.BodyLimits; 30 s
 	MaxStreams  int                  // maximum number of streams; transport.Quota divides them between parties; 1,000
 	MaxInFlight int                  // maximum number of running requests on one stream; 64
