@@ -37,8 +37,8 @@ func (b *Backoff) Failures() int { return b.failures }
 // Reset clears the count of failures.
 func (b *Backoff) Reset() { b.failures = 0 }
 
-// Pause returns the pause after a number of failures in a row; failures must be at least 1. The
-// pause is random, so two calls may return different pauses. Pause does not count a failure.
+// Pause returns the pause after the given number of consecutive failures, which must be at least 1.
+// The pause is random, so two calls may return different pauses. Pause does not count a failure.
 func (b *Backoff) Pause(failures int) time.Duration {
 	longest := b.Longest(failures)
 	return longest - rand.N(longest/2+1)

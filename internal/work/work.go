@@ -1,12 +1,12 @@
-// Package work runs goroutines for an owner. An owner is a value that starts goroutines and can be
-// closed. The goroutines open sessions, read lists, close servers, or run calls that continue after
-// their request. Code that starts a goroutine must wait for it, so each owner has a Group.
+// Package work manages the goroutines of an owner. An owner is a value that starts goroutines and
+// can be closed, such as an upstream. Each owner has a Group, so that it can wait for its
+// goroutines.
 //
-// A sync.WaitGroup alone is not enough. If a goroutine is added while the count is zero and another
-// goroutine waits, there is a race. A goroutine that is added after the wait is leaked, with all
-// its resources. A flag that is checked before the start helps only if the check and the start are
-// under the lock that sets the flag. A Group has such a lock. After Close the Group starts no
-// goroutines, and Wait waits for all goroutines that it has started.
+// A sync.WaitGroup alone is not enough. Adding a goroutine while the count is zero and another
+// goroutine waits is a race. If a goroutine is added after the wait, nobody waits for this
+// goroutine. So a Group also has a flag that Close sets. Go checks the flag and starts the
+// goroutine under the same lock. After Close, the Group starts no goroutines, and Wait waits for
+// all goroutines that it has started.
 //
 // Sleep waits for a duration or until a context ends. Backoff computes the pause between two
 // attempts. The package does not know the protocol, and starts no goroutines by itself.
@@ -18,7 +18,7 @@ import (
 	"time"
 )
 
-// Group holds the goroutines of one owner. The zero value is ready to use. A Group must not be
+// Group manages the goroutines of one owner. The zero value is ready to use. A Group must not be
 // copied. All methods are safe for concurrent use.
 type Group struct {
 	mu      sync.Mutex // not held while a function of the group runs
@@ -26,8 +26,8 @@ type Group struct {
 	running sync.WaitGroup
 }
 
-// Go runs f in a new goroutine and returns true. After Close it does not run f and returns
-// false. The caller must then release all resources that f would have released.
+// Go runs f in a new goroutine and returns true. After Close, it returns false and does not run f.
+// The caller must then release all resources that f would have released.
 func (g *Group) Go(f func()) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -38,7 +38,8 @@ func (g *Group) Go(f func()) bool {
 	return true
 }
 
-// Close makes Go refuse further functions. It does not wait. It may be called again.
+// Close prevents Go from starting more goroutines. It does not wait for running goroutines. It may
+// be called more than once.
 func (g *Group) Close() {
 	g.mu.Lock()
 	g.closed = true

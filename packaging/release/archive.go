@@ -18,12 +18,12 @@ import (
 	"strings"
 )
 
-// entry is one file of an archive or image. If the name ends with a slash, it is a folder.
+// entry is one file of an archive or image. If its name ends with a slash, the entry is a folder.
 type entry struct {
 	name string // the path, with slashes
 	body []byte
 	mode fs.FileMode
-	uid  int // the number of the owner and of the group
+	uid  int // the user id and the group id of the owner
 }
 
 // archiveName returns the name of a platform's archive without its extension.
@@ -31,8 +31,8 @@ func (r *release) archiveName(p platform) string {
 	return program + "_" + r.version + "_" + p.os + "_" + p.arch
 }
 
-// archive creates the archive of a platform: a folder with the program, its documents, manual
-// pages and completions.
+// archive creates the archive for a platform. It contains a folder with the program, its documents,
+// manual pages and completions.
 func (r *release) archive(p platform) error {
 	entries, err := r.archived(p)
 	if err != nil {
@@ -73,7 +73,7 @@ func (r *release) archived(p platform) ([]entry, error) {
 	return entries, err
 }
 
-// tar writes entries as a tar file, with the date of the release.
+// tar writes entries as a tar file. The time of each entry is the date of the release.
 func (r *release) tar(w io.Writer, entries []entry) error {
 	t := tar.NewWriter(w)
 	for _, e := range entries {
@@ -94,7 +94,7 @@ func (r *release) tar(w io.Writer, entries []entry) error {
 	return t.Close()
 }
 
-// zip writes entries as a zip file, with the date of the release.
+// zip writes entries as a zip file. The time of each entry is the date of the release.
 func (r *release) zip(w io.Writer, entries []entry) error {
 	z := zip.NewWriter(w)
 	z.RegisterCompressor(zip.Deflate, func(w io.Writer) (io.WriteCloser, error) { return flate.NewWriter(w, flate.BestCompression) })
@@ -116,7 +116,8 @@ func (r *release) zip(w io.Writer, entries []entry) error {
 	return z.Close()
 }
 
-// write writes one result file. If that fails, the incomplete file is removed.
+// write creates a file in the folder of the results. The function body writes its content. If this
+// fails, write removes the file.
 func (r *release) write(name string, body func(io.Writer) error) error {
 	to := filepath.Join(r.dist, name)
 	f, err := os.OpenFile(to, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o644)

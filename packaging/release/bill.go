@@ -13,8 +13,9 @@ import (
 	cdx "github.com/CycloneDX/cyclonedx-go"
 )
 
-// bill writes the bill of materials of a platform's program: its modules and the Go standard
-// library. The modules come from the program's own build information, and differ between platforms.
+// bill writes the bill of materials of a platform's program: the modules in the program and the Go
+// standard library. It reads the modules from the build information in the program, because they
+// differ between platforms.
 func (r *release) bill(p platform) error {
 	b, err := os.ReadFile(r.built(p))
 	if err != nil {
@@ -49,8 +50,8 @@ func (r *release) bill(p platform) error {
 		refs = append(refs, d.Path)
 	}
 	bom := cdx.NewBOM()
-	// The same program must have the same bill, so the serial number is derived from the
-	// program.
+	// The same program must have the same bill of materials, so the serial number is derived from
+	// the program.
 	bom.SerialNumber = uuidOf(sum)
 	bom.Metadata = &cdx.Metadata{Timestamp: r.date.Format(time.RFC3339), Component: &self}
 	bom.Components = &parts

@@ -10,8 +10,8 @@ import (
 	"text/template"
 )
 
-// formula writes the Homebrew formula, with the checksums of the archives. It needs the
-// archives of four platforms.
+// formula writes the Homebrew formula, with the checksums of the archives for four platforms. If
+// one of these archives is not made, it does not write the formula.
 func (r *release) formula() error {
 	sums := map[string]string{}
 	for _, p := range []platform{{"darwin", "amd64"}, {"darwin", "arm64"}, {"linux", "amd64"}, {"linux", "arm64"}} {

@@ -20,11 +20,12 @@ import (
 	"golang.org/x/crypto/x509roots/fallback/bundle"
 )
 
-// nonRoot is the number of the user and of the group in the image. Neither has a name on the host.
+// nonRoot is the user id and the group id of the program in the image. A host usually has no user
+// or group with this id.
 const nonRoot = 65532
 
-// image writes the container image of a Linux platform. The file is one archive in two formats
-// at once: an OCI image layout, and the format that every version of "docker load" reads. Both
+// image writes the container image of a Linux platform. The file is one archive that is valid in
+// two formats: an OCI image layout, and the format that every version of "docker load" reads. Both
 // formats refer to the same blobs.
 func (r *release) image(p platform) error {
 	img, err := r.newImage(p)
@@ -38,8 +39,9 @@ func (r *release) image(p platform) error {
 	return r.write(r.archiveName(p)+".oci.tar", func(w io.Writer) error { return r.tar(w, entries) })
 }
 
-// newImage creates the image. It has the program, the certificates of public authorities, a
-// user, a configuration and writable folders. It has no shell and no package manager.
+// newImage creates the image. The image contains the program, the certificates of public
+// authorities, a user, a configuration and writable folders. It contains no shell and no package
+// manager.
 func (r *release) newImage(p platform) (v1.Image, error) {
 	config, err := os.ReadFile(filepath.Join(r.files, "dragoman.yaml"))
 	if err != nil {
@@ -126,7 +128,7 @@ func authorities() []byte {
 	return out
 }
 
-// layout returns the files in the archive of an image.
+// layout returns the files of the archive that contains an image.
 func (r *release) layout(img v1.Image) ([]entry, error) {
 	entries := []entry{{name: "blobs/", mode: 0o755}, {name: "blobs/sha256/", mode: 0o755}}
 	blob := func(h v1.Hash, b []byte) string {

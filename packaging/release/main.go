@@ -15,7 +15,7 @@ import (
 	"time"
 )
 
-// These are the texts about the program in the packages.
+// These constants describe the program in the packages and images.
 const (
 	program     = "dragoman"
 	summary     = "Connect any MCP client to any MCP server"
@@ -41,19 +41,20 @@ func (p platform) binary() string {
 	return program
 }
 
-// released has the platforms of a release.
+// released contains the platforms for which a release is made, unless the flag -platforms names
+// others.
 var released = []platform{
 	{"linux", "amd64"}, {"linux", "arm64"}, {"darwin", "amd64"}, {"darwin", "arm64"}, {"windows", "amd64"}, {"windows", "arm64"},
 }
 
-// release has the settings of the release. It does not change after main has set them.
+// release contains the settings of a release. They do not change after newRelease has set them.
 type release struct {
 	root      string // the root of the repository
 	files     string // the folder with files that are packed without changes
 	dist      string // the folder for the results
 	work      string // the folder for intermediate files, below dist
 	version   string // the version without "v"
-	commit    string // the commit; "" without git
+	commit    string // the hash of the commit; "" if it is not known
 	date      time.Time
 	platforms []platform
 }
@@ -198,15 +199,16 @@ func (r *release) build(p platform) error {
 	return c.Run()
 }
 
-// These methods return the folders of generated documents.
+// These methods return the folders for the generated manual pages and completions.
 func (r *release) man() string         { return filepath.Join(r.work, "man") }
 func (r *release) completions() string { return filepath.Join(r.work, "completions") }
 
-// shells maps the shells for which the program has completions to the usual name of a
+// shells contains the shells for which the program has completions, with the usual name of each
 // completion file.
 var shells = map[string]string{"bash": "dragoman.bash", "zsh": "_dragoman", "fish": "dragoman.fish", "powershell": "dragoman.ps1"}
 
-// documents runs the program for this machine to write its manual pages and completions.
+// documents creates the manual pages and completions. It runs the program that was built for this
+// machine.
 func (r *release) documents(host platform) error {
 	if _, err := output(r.root, r.built(host), "-q", "man", r.man()); err != nil {
 		return err
@@ -239,7 +241,7 @@ func names(dir string) ([]string, error) {
 	return out, err
 }
 
-// output runs a command in a folder and returns its stdout without the last newline.
+// output runs a command in a folder and returns its stdout without the newlines at the end.
 func output(dir, name string, args ...string) (string, error) {
 	c := exec.Command(name, args...)
 	c.Dir = dir

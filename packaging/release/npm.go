@@ -9,7 +9,7 @@ import (
 	"strings"
 )
 
-// npmPackage has the members of package.json that the command writes.
+// npmPackage contains the members of a package.json file.
 type npmPackage struct {
 	Name                 string            `json:"name"`
 	Version              string            `json:"version"`
@@ -37,7 +37,8 @@ func (r *release) npmPackage(name, about string) npmPackage {
 	}
 }
 
-// npmWords has npm's names for operating systems and architectures, if they differ from Go's.
+// npmWords contains npm's names for operating systems and architectures, where they differ from
+// Go's names.
 var npmWords = map[string]string{"windows": "win32", "amd64": "x64"}
 
 func npmWord(s string) string {
@@ -63,8 +64,9 @@ func (r *release) npmPlatform(p platform) error {
 	return r.pack(pkg, []entry{{name: "bin/" + p.binary(), body: binary, mode: 0o755}, {name: "README.md", body: []byte(text), mode: 0o644}})
 }
 
-// npmMain creates the npm package that people install. It has a launcher. The packages of all
-// platforms are its optional dependencies, and npm installs the package for the user's platform.
+// npmMain creates the npm package that people install. It contains a launcher. The packages with
+// the program are its optional dependencies, one for each platform. npm installs only the package
+// for the user's platform.
 func (r *release) npmMain() error {
 	pkg := r.npmPackage(npmName, summary)
 	pkg.Keywords = []string{"mcp", "model-context-protocol", "mcp-server", "mcp-client", "gateway", "proxy", "bridge"}
@@ -90,7 +92,7 @@ func (r *release) npmMain() error {
 	return r.pack(pkg, entries)
 }
 
-// pack runs npm to create the package file, because npm defines the format.
+// pack creates the file of a package. It runs npm, because npm defines the format of this file.
 func (r *release) pack(pkg npmPackage, entries []entry) error {
 	dir := filepath.Join(r.work, "npm", strings.ReplaceAll(pkg.Name, "/", "_"))
 	license, err := os.ReadFile(filepath.Join(r.root, "LICENSE"))

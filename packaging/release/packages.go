@@ -16,7 +16,7 @@ import (
 	"github.com/goreleaser/nfpm/v2/rpm"
 )
 
-// packages creates the deb and the rpm of a Linux platform.
+// packages creates the deb and rpm packages for a Linux platform.
 func (r *release) packages(p platform) error {
 	for format, packager := range map[string]nfpm.Packager{"deb": deb.Default, "rpm": rpm.DefaultRPM} {
 		info, err := r.packageInfo(p, format)
@@ -26,7 +26,8 @@ func (r *release) packages(p platform) error {
 		if info, err = prepare(info, format); err != nil {
 			return err
 		}
-		// GitHub would change the ~ in the name of a file, for example in version 1.2.3~rc.1.
+		// GitHub replaces the character ~ in file names, for example in the file name of version
+		// 1.2.3~rc.1.
 		name := strings.ReplaceAll(packager.ConventionalFileName(info), "~", "-")
 		if err := r.write(name, func(w io.Writer) error { return packager.Package(info, w) }); err != nil {
 			return err
@@ -35,7 +36,7 @@ func (r *release) packages(p platform) error {
 	return nil
 }
 
-// prepare sets defaults and checks that no field is missing.
+// prepare sets defaults and checks that no required field is missing.
 func prepare(info *nfpm.Info, format string) (*nfpm.Info, error) {
 	info = nfpm.WithDefaults(info)
 	return info, nfpm.PrepareForPackager(info, format)
@@ -49,8 +50,8 @@ func (r *release) packageInfo(p platform, format string) (*nfpm.Info, error) {
 		Section: "net", Priority: "optional", Maintainer: maintainer, Homepage: homepage, License: license,
 		Description: summary + "\n" + description, DisableGlobbing: true,
 		Overridables: nfpm.Overridables{
-			// The program runs without other packages. It needs ca-certificates only for servers
-			// over HTTPS. Many MCP servers run on nodejs, npm or python3.
+			// The program itself runs without other packages, except that it needs ca-certificates
+			// for servers over HTTPS. Many MCP servers run on nodejs, npm or python3.
 			Recommends: []string{"ca-certificates"},
 			Suggests:   []string{"nodejs", "npm", "python3"},
 			Contents:   contents,
@@ -101,7 +102,8 @@ func (r *release) contents(p platform, format string) (all files.Contents, err e
 	return all, err
 }
 
-// compress writes a gzip file without a name or a date in it.
+// compress compresses the file from with gzip and writes the result to the file to. The gzip header
+// contains no name and no date.
 func compress(to, from string) error {
 	if err := os.MkdirAll(filepath.Dir(to), 0o755); err != nil {
 		return err

@@ -1,9 +1,9 @@
-// Package try tests the results of `make release` as users use them. It unpacks the archive
-// and the deb, installs the npm packages from a local registry, and starts servers from a
-// client's file in a clean environment. It reads the container image with a different library from
-// the one that wrote the image.
+// Package try tests the results of `make release` in the way that users use them. It unpacks the
+// archive and the deb, installs the npm packages from a local registry, and starts servers from a
+// client's configuration file in a clean environment. It reads the container image with a different
+// library from the one that wrote the image.
 //
-// The tests need the folder with the results in DRAGOMAN_TRY. If this variable is not set, they are
-// skipped; see `make release-try`. If this machine lacks the tool for a check, the check says so
-// and passes.
+// The environment variable DRAGOMAN_TRY must contain the path of the folder with the results; `make
+// release-try` sets it. If it is not set, the tests are skipped. If this machine lacks a tool that
+// a test needs, that test is skipped.
 package try
