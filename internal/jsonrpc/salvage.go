@@ -112,7 +112,7 @@ func (s *Salvage) soleID() ID {
 // Decided reports whether the rest of the frame can be ignored. The rest cannot turn a request into
 // an answer, or an answer into a request.
 func (s *Salvage) Decided() bool {
-	return s.at == lost || s.unsure || s.folds || s.front && s.method != s.answer
+	return s.at == lost || s.unsure || s.folds || s.front && s.method != s.answer && (s.version || !s.unknown)
 }
 
 // Write reads the next piece of the frame. It never fails.

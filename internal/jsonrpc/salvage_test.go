@@ -91,7 +91,7 @@ func TestSuspect(t *testing.T) {
 func TestSalvageIsDecidedEarly(t *testing.T) {
 	for frame, want := range map[string]bool{
 		`xxx`: true, `{"jsonrpc":"2.0","id":5,"result":{"`: true, `{"jsonrpc":"2.0","id":5,"method":"x",`: true,
-		`{"jsonrpc":"2.0","id":5,`: false, `{"result":{"a":"`: false, `{"id":1,"id":2`: true,
+		`{"jsonrpc":"2.0","id":5,`: false, `{"id":5,"method":"x","a":1,`: false, `{"id":5,"method":"x","a":1,"jsonrpc":"2.0",`: true, `{"result":{"a":"`: false, `{"id":1,"id":2`: true,
 	} {
 		var s Salvage
 		_, _ = s.Write([]byte(frame))
@@ -103,7 +103,7 @@ func TestSalvageIsDecidedEarly(t *testing.T) {
 
 func FuzzSalvage(f *testing.F) {
 	for _, s := range []string{
-		`{"jsonrpc":"2.0","id":5,"result":{"x":NaN}}`, `{"result":{"x":"y"},"jsonrpc":"2.0","id":5}`, `{"id":5,"error":{"code":1,"message":"a"}}`,
+		`{"jsonrpc":"2.0","id":5,"result":{"x":NaN}}`, `{"result":{"x":"y"},"jsonrpc":"2.0","id":5}`, `{"id":5,"error":{"code":1,"message":"a"}}`, `{"id":5,"method":"x","a":1,"jsonrpc":"2.0"}`,
 		`a"},"id":4,"z":{"y":"b`, `a"}],"id":4,"z":[{"y":"b`, `","id":4,"x":"`, `\`, `"`, `"}},"id":4,"result":{"a":{"b":"`, `"}}`, `"}}{"id":4,"result":{"a":{"b":"`, sample, odd,
 	} {
 		f.Add([]byte(s), 7)
