@@ -166,7 +166,7 @@ func (l *Conn) admit(text []byte, b *batch) ([]byte, *jsonrpc.Error) {
 		if refused != nil {
 			return nil, refused
 		}
-		edits.Replace(jsonrpc.NoReason, m.IDAt, appendOwnID(nil, number))
+		edits.Replace(mcp.WhyID, m.IDAt, appendOwnID(nil, number))
 	case m.Method == mcp.NoteCancelled:
 		at := m.Param("requestId")
 		if at.IsZero() {
@@ -177,7 +177,7 @@ func (l *Conn) admit(text []byte, b *batch) ([]byte, *jsonrpc.Error) {
 		if !ok {
 			return nil, nil
 		}
-		edits.Replace(jsonrpc.NoReason, at, appendOwnID(nil, number))
+		edits.Replace(mcp.WhyID, at, appendOwnID(nil, number))
 	}
 	return append(jsonrpc.Splice(nil, text, &edits), '\n'), nil
 }

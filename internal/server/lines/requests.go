@@ -6,6 +6,7 @@ import (
 	"sync"
 
 	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
+	"github.com/dragoman-mcp/dragoman/internal/mcp"
 )
 
 const (
@@ -151,7 +152,7 @@ func (r *requests) shownLocked(m reply) []byte {
 	var edits jsonrpc.Edits
 	for _, at := range m.places {
 		if number, ok := numberIn(at.Of(m.raw)); ok && r.byNumber[number] != nil {
-			edits.Replace(jsonrpc.NoReason, at, []byte(r.byNumber[number].id))
+			edits.Replace(mcp.WhyID, at, []byte(r.byNumber[number].id))
 		}
 	}
 	if edits.Len() == 0 {
