@@ -143,8 +143,9 @@ func nearIn(list, command string) (near []string) {
 	if len(command) < 3 || len(command) > 64 {
 		return nil
 	}
-	for i, dir := range filepath.SplitList(list) {
-		if i == maxNearDirs || !filepath.IsAbs(dir) {
+	dirs := filepath.SplitList(list)
+	for _, dir := range dirs[:min(len(dirs), maxNearDirs)] {
+		if !filepath.IsAbs(dir) {
 			continue
 		}
 		f, err := os.Open(dir)
