@@ -303,8 +303,7 @@ func (s *Server) add(l *link) bool {
 	if s.shut != running {
 		return false
 	}
-	// A party without a link may take any free place, even if Room returns false.
-	if own, all := s.quota.Taken(l.party); !s.quota.Room(l.party, s.opts.MaxStreams) && (own > 0 || all >= s.opts.MaxStreams) {
+	if !s.quota.Room(l.party, s.opts.MaxStreams) {
 		return false
 	}
 	s.quota.Take(l.party)

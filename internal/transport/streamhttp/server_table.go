@@ -156,8 +156,7 @@ func (t *table) unreserve(party string) {
 func (t *table) reserve(party string, most int) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	// A party without a session may take any free place.
-	if own, all := t.quota.Taken(party); !t.quota.Room(party, most) && (own > 0 || all >= most) {
+	if !t.quota.Room(party, most) {
 		return false
 	}
 	t.reserved++
