@@ -10,16 +10,17 @@ import (
 	"strings"
 )
 
-// OfCommand returns a name for the server that a command starts. It is the name of the
-// package, script or image, not of the program that runs it. command has at least one word. dir
-// is the working directory of the command, and names scripts such as dist/index.js.
+// OfCommand returns a name for the server that a command starts: the name of the package, script or
+// image, and not the name of the launcher. command has at least one word. dir is the working
+// directory of the command. If the path of a script is vague, such as dist/index.js, the name comes
+// from dir.
 func OfCommand(command []string, dir string) string {
 	return valid(commandName(command, filepath.ToSlash(dir), 8))
 }
 
 // Launches reports whether a command runs a program with a common launcher of servers, such as npx,
-// uvx, node or docker run. It returns false for other subcommands such as npm install, for other
-// programs such as rm, and for a path such as ./npx.
+// uvx, node or docker run. It returns false for other subcommands of a launcher, such as npm
+// install, for other programs such as rm, and for a path such as ./npx.
 func Launches(command []string) bool {
 	if len(command) == 0 || strings.ContainsAny(command[0], `/\`) {
 		return false
@@ -33,8 +34,9 @@ func Launches(command []string) bool {
 	return slices.Contains(l.subcommands, run.word)
 }
 
-// OfHost returns a server name for the host of a URL. It includes the port, because one host
-// may run several servers. The colon before the port is not valid in a configuration file.
+// OfHost returns a server name for the host of a URL. The name includes the port, because one host
+// may run several servers. A name with a port is not valid in a configuration file, because it
+// contains a colon.
 func OfHost(host string) string {
 	h, port, err := net.SplitHostPort(host)
 	if err != nil {
@@ -64,18 +66,19 @@ func valid(s string) string {
 	return s
 }
 
-// isURL reports whether a word of a command is a URL.
+// isURL reports whether a word of a command looks like a URL.
 func isURL(s string) bool { return strings.Contains(s, "://") }
 
 // launcher describes a program such as npx, which runs another program. The server is named after
 // that other program.
 type launcher struct {
-	// subcommands are the first words after which the program runs another program. Nil means that
+	// subcommands are the subcommands with which the launcher runs another program. Nil means that
 	// the launcher needs no subcommand.
 	subcommands []string
 	// valued are the flags that take their value from the next argument.
 	valued []string
-	// source are the flags whose value is the package, which may differ from the program.
+	// source are the flags whose value is the name of the package. The program in the package may
+	// have another name.
 	source []string
 	// folder are the flags that set the working directory.
 	folder []string
@@ -83,9 +86,9 @@ type launcher struct {
 	name func(l *launch) string
 }
 
-// launch is a command line of a launcher, without the subcommand.
+// launch is a parsed command line of a launcher, without the subcommand.
 type launch struct {
-	flags map[string]string // the flags with their last values; names include dashes
+	flags map[string]string // the last value of each flag; the names include the dashes
 	args  []string          // all arguments after the subcommand
 	word  string            // the first argument that is not a flag
 	rest  []string          // the arguments after word
@@ -101,8 +104,8 @@ var (
 	nodeFlags = words("-r --require --import --loader --experimental-loader --env-file --env-file-if-exists -C --conditions --tsconfig --project -P -c --config -d --define")
 )
 
-// launcherOf returns the launcher with the given name. The name is in lower case and has no Windows
-// extension.
+// launcherOf returns the launcher with the name program. The name must be in lower case, and must
+// have no Windows extension.
 func launcherOf(program string) (l launcher, ok bool) {
 	npm := launcher{valued: npmFlags, source: words("-p --package"), folder: words("--prefix -C --dir --cwd"), name: npmLaunch}
 	python := launcher{valued: pipFlags, folder: words("--directory --project"), name: pythonLaunch}
@@ -144,8 +147,8 @@ func launcherOf(program string) (l launcher, ok bool) {
 }
 
 // wrappers are programs that run another command. The value is the flag whose argument is the
-// command. "--" means that the command follows "--". "" means that it follows the wrapper's
-// own arguments.
+// command. The value "--" means that the command follows the argument "--". The value "" means that
+// the command follows the wrapper's own arguments.
 var wrappers = map[string]string{
 	"sh": "-c", "bash": "-c", "zsh": "-c", "dash": "-c", "cmd": "/c",
 	"env": "", "sudo": "", "nice": "", "nohup": "", "time": "", "wsl": "",
@@ -153,7 +156,8 @@ var wrappers = map[string]string{
 	"dragoman": "--",
 }
 
-// commandName returns the name for a command. depth limits how many nested commands it reads.
+// commandName returns a name for the server that a command starts. depth is the maximum number of
+// nested commands that it reads.
 func commandName(command []string, dir string, depth int) string {
 	program := programOf(command[0])
 	if depth == 0 {
@@ -192,8 +196,8 @@ func commandName(command []string, dir string, depth int) string {
 
 var pythons = regexp.MustCompile(`^(?:python|pypy|py)w?[0-9.]*$`)
 
-// programOf returns the name of a program without its directory, and without the extension of
-// a script or of Windows.
+// programOf returns the name of a program without its directory. It also removes the extension of a
+// script or of a Windows program. For each Python interpreter, it returns "python".
 func programOf(command string) string {
 	name := path.Base(strings.ReplaceAll(command, `\`, "/"))
 	lower := strings.ToLower(name)
@@ -213,8 +217,8 @@ func programOf(command string) string {
 	return withoutExtension(name)
 }
 
-// unwrap returns the command that a wrapper runs. It returns nil if program is not a wrapper, or
-// runs no command.
+// unwrap returns the command that a wrapper runs. It returns nil if program is not a wrapper, or if
+// args contains no command.
 func unwrap(program string, args []string) []string {
 	flag, ok := wrappers[program]
 	if !ok {
@@ -238,7 +242,7 @@ func unwrap(program string, args []string) []string {
 		return nil
 	}
 	for i, a := range args {
-		// A shell's flags may be combined, as in -lc.
+		// The flags of a shell may be combined, as in -lc.
 		found := strings.EqualFold(a, flag) || flag == "-c" && strings.HasPrefix(a, "-") && !strings.HasPrefix(a, "--") && strings.HasSuffix(a, "c")
 		if !found || i+1 == len(args) {
 			continue
@@ -259,7 +263,8 @@ var assignment = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*=`)
 
 func isAssignment(word string) bool { return assignment.MatchString(word) }
 
-// read splits arguments into flags, the first word and the rest.
+// read splits args into flags, the first word that is not a flag, and the arguments after this
+// word.
 func (r *launch) read(l launcher, args []string) {
 	r.args, r.word, r.rest = args, "", nil
 	for i := 0; i < len(args); i++ {
@@ -281,7 +286,7 @@ func (r *launch) read(l launcher, args []string) {
 		}
 		r.flags[flag] = value
 		if (flag == "-m" || flag == "-c") && l.name != nil && !inline && !slices.Contains(l.valued, flag) && i+1 < len(args) {
-			// python -m MODULE: all following arguments are for the module.
+			// In python -m MODULE, all arguments after MODULE are for the module.
 			r.flags[flag], r.rest = args[i+1], args[i+2:]
 			return
 		}
@@ -303,7 +308,7 @@ func npmLaunch(r *launch) string {
 	return name
 }
 
-// vague are names that mean little without their scope or directory.
+// vague are names that say little about a server without their scope or directory.
 var vague = []string{
 	"index", "main", "server", "mcp", "mcp-server", "mcp_server", "cli", "app", "mod", "core",
 	"start", "run", "serve", "dev", "stdio", "__main__", "__init__",
@@ -311,7 +316,7 @@ var vague = []string{
 }
 
 // npmName returns the name of a package on npm or JSR: "name" for @scope/name@1.2. If the name is
-// vague, the result includes the scope, as in @playwright/mcp.
+// vague, the result includes the scope: "playwright-mcp" for @playwright/mcp.
 func npmName(pkg string) string {
 	for _, prefix := range []string{"npm:", "jsr:", "file:"} {
 		pkg = strings.TrimPrefix(pkg, prefix)
@@ -337,8 +342,8 @@ func npmName(pkg string) string {
 
 var versionSuffix = regexp.MustCompile(`[-_]v?[0-9]+(?:\.[0-9A-Za-z]+)+$`)
 
-// sourceName returns the name for the address of a repository or an archive, or for a
-// directory.
+// sourceName returns the name at the end of an address or a path. The address is that of a
+// repository or an archive, and the path is that of a directory.
 func sourceName(address string) string {
 	address, _, _ = strings.Cut(address, "#")
 	address, _, _ = strings.Cut(address, "?")
@@ -387,7 +392,8 @@ func pythonName(requirement string) string {
 	return strings.TrimSpace(first(requirement, "[@=<>!~; "))
 }
 
-// first returns s up to the first character that is in ends.
+// first returns the part of s before the first character that is in ends. It returns s if there is
+// no such character, or if s begins with it.
 func first(s, ends string) string {
 	if i := strings.IndexAny(s, ends); i > 0 {
 		return s[:i]
@@ -395,7 +401,8 @@ func first(s, ends string) string {
 	return s
 }
 
-// moduleName returns the last part of a module name that is not vague; see vague.
+// moduleName returns the last part of a module name that is not in vague, or the whole name if all
+// parts are in vague.
 func moduleName(module string) string {
 	parts := strings.Split(module, ".")
 	for _, p := range slices.Backward(parts) {
@@ -434,17 +441,17 @@ func scriptLaunch(r *launch) string {
 	return scriptName(file, r.dir)
 }
 
-// codeFlags are the flags after which an interpreter gets the program itself.
+// codeFlags are the flags with which an interpreter runs code from the command line.
 var codeFlags = words("-e --eval -p --print -pe")
 
-// runsCode reports whether the program is on the command line, as in node -e CODE or
+// runsCode reports whether the command line contains the code of the program, as in node -e CODE or
 // deno eval CODE.
 func (r *launch) runsCode() bool {
 	if r.word == "eval" {
 		return true
 	}
 	for _, flag := range codeFlags {
-		// A short flag with a value is a different flag, such as the port in fastmcp run -p 8000.
+		// A short flag with a value has another meaning, such as the port in fastmcp run -p 8000.
 		if value, ok := r.flags[flag]; ok && (value == "" || strings.HasPrefix(flag, "--")) {
 			return true
 		}
@@ -462,8 +469,8 @@ func withoutExtension(name string) string {
 	return name
 }
 
-// scriptName returns the name for a file: the last part of its path that is not vague. If the
-// path is relative and all its parts are vague, the name comes from dir.
+// scriptName returns a name for the server in a file: the last part of the file's path that is not
+// in vague. If the path is relative and all its parts are in vague, the name comes from dir.
 func scriptName(file, dir string) string {
 	file = strings.ReplaceAll(file, `\`, "/")
 	parts := strings.Split(withoutExtension(path.Clean(file)), "/")
@@ -482,14 +489,14 @@ func scriptName(file, dir string) string {
 	return parts[len(parts)-1]
 }
 
-// switches are the flags of docker run without a value. All other flags take a value.
+// switches are the long flags of docker run that take no value. All other long flags take a value.
 var switches = words("--rm --init --privileged --read-only --interactive --tty --detach --publish-all --quiet --sig-proxy --no-healthcheck --oom-kill-disable --no-deps --service-ports --build --remove-orphans --replace --tls-verify")
 
 func containerLaunch(r *launch) string {
 	for i := 0; i < len(r.args); i++ {
 		a := r.args[i]
 		switch {
-		case a == "run" || a == "exec": // the subcommands of docker compose and docker container
+		case a == "run" || a == "exec": // the subcommand after docker compose or docker container
 		case strings.HasPrefix(a, "--"):
 			if !strings.Contains(a, "=") && !slices.Contains(switches, a) {
 				i++
@@ -506,8 +513,8 @@ func containerLaunch(r *launch) string {
 	return ""
 }
 
-// imageName returns the last part of an image's name, without tag and digest. If that part is
-// vague, the part before it is included.
+// imageName returns the last part of an image's name, without tag and digest. If the last part is
+// vague, the result also contains the part before it.
 func imageName(image string) string {
 	image, _, _ = strings.Cut(image, "@")
 	parts := strings.Split(image, "/")

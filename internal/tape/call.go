@@ -12,18 +12,19 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 )
 
-// wireMark begins a line such as "wire client 2025-06-18". The sections of one wire of a call
-// follow this line. The revision is that of the client or of the server.
+// wireMark is the beginning of the name of a section such as "wire client 2025-06-18". The sections
+// with the messages on this wire of the call follow. The date is the revision of the client or of
+// the server on this wire.
 const wireMark = "wire "
 
-// The wires of a tape of a call.
+// The wires on a tape of a call.
 const (
-	WireClient = "client" // between the client and Dragoman
-	WireServer = "server" // between Dragoman and the server
+	WireClient = "client" // the wire between the client and Dragoman
+	WireServer = "server" // the wire between Dragoman and the server
 )
 
-// Wire begins the part of a tape for one wire of a call. The part has no handshake. A tape with
-// such a part must not have sections outside of such parts.
+// Wire begins the part of a tape with the messages on one wire of a call. The part has no
+// handshake. If a tape has such parts, it must not have other sections outside of them.
 func (r *Recorder) Wire(name, revision string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -31,9 +32,9 @@ func (r *Recorder) Wire(name, revision string) {
 	r.write([]byte(strings.TrimSpace("-- "+wireMark+name+" "+revision) + " --\n"))
 }
 
-// Line records a message as one line, because the tape of a pipe has one line for each message.
-// Line replaces the line ends in the message with spaces, which does not change the JSON, because
-// JSON has line ends only between values.
+// Line records a message on one line, because the tape of a pipe has one line for each message. It
+// replaces each line end in the message with a space. This does not change the meaning of the
+// message, because JSON does not allow line ends inside strings.
 func (r *Recorder) Line(fromClient bool, line []byte) {
 	section := serverLine
 	if fromClient {
@@ -50,14 +51,14 @@ func (r *Recorder) Line(fromClient bool, line []byte) {
 // noName is a line that begins and ends like the header of a section, but has no name.
 const noName = "-- --"
 
-// ErrNoWire means that a tape does not have the requested wire.
+// ErrNoWire means that a tape does not contain the requested wire.
 var ErrNoWire = errors.New("the tape does not have the requested wire")
 
-// ParseWire does the same as Parse for one wire of a tape of a call, which has two wires. The wire
-// "" means the first wire, or the whole tape if the tape has no wires.
+// ParseWire does the same as Parse, but reads only one wire from a tape of a call. If wire is "",
+// ParseWire reads the first wire, or the whole tape if the tape has no wires.
 func ParseWire(b []byte, wire string) (*Tape, error) {
-	// txtar.Parse panics at this line, because the marks at its beginning and at its end overlap in
-	// the space.
+	// txtar.Parse panics at this line, because the space is part of both the marker at the
+	// beginning of the line and the marker at its end.
 	for line := range bytes.Lines(b) {
 		if string(bytes.TrimRight(line, "\r\n")) == noName {
 			return nil, fmt.Errorf("the line %q does not name a section", noName)
@@ -95,19 +96,19 @@ func ParseWire(b []byte, wire string) (*Tape, error) {
 	return t, nil
 }
 
-// handshake is the id of the initialize request that a replay sends. The recorded messages do not
-// contain this request, because the tape of a call begins after the handshake.
+// handshake is the id of the initialize request that a replay sends. A tape of a call does not
+// contain this request, because such a tape begins after the handshake.
 const handshake = `"dragoman-replay"`
 
-// hello sends the initialize request to a legacy server. The tape of a call does not contain this
+// hello sends an initialize request to a legacy server. A tape of a call does not contain this
 // request.
 func (p *pipePlay) hello() {
 	params := fmt.Appendf(nil, `{"protocolVersion":%q,"capabilities":{"roots":{},"sampling":{},"elicitation":{}},"clientInfo":{"name":"dragoman-replay","version":"1"}}`, p.tape.revision)
 	_ = p.line(jsonrpc.AppendRequest(nil, handshake, mcp.MethodInitialize, params))
 }
 
-// greet handles a message of the handshake, which a tape of a call does not contain. It
-// reports whether m was such a message.
+// greet handles messages of the peer that a tape of a call does not contain: the messages of the
+// handshake, and pings of a client. It reports whether m was such a message.
 func (p *pipePlay) greet(m *jsonrpc.Message) bool {
 	switch {
 	case m == nil || !p.tape.call:

@@ -14,9 +14,9 @@ import (
 
 // Difference is one deviation of a peer from the tape.
 type Difference struct {
-	Where string // the message, and the path in the message
+	Where string // which message, and the path in the message
 	Tape  string // the value on the tape; "" if the tape has none
-	Live  string // the value of the peer; "" if the peer sent none
+	Live  string // the value that the peer sent; "" if the peer sent none
 }
 
 func (d Difference) String() string {
@@ -29,22 +29,23 @@ func (d Difference) String() string {
 	return fmt.Sprintf("%s: the recording has %s, the peer has %s", d.Where, excerpt.Cut(d.Tape, maxShown), excerpt.Cut(d.Live, maxShown))
 }
 
-// chosen lists members with values that a peer chooses freely. If two such values are equal on the
-// tape, the values of the peer must be equal too.
+// chosen contains the members whose values a peer chooses freely. If two such values are equal on
+// the tape, the values of the peer must be equal too.
 var chosen = map[string]bool{
 	"progressToken": true, "requestId": true, "requestState": true, "cursor": true, "nextCursor": true,
 	"taskId": true, "elicitationId": true, "sessionId": true, "eventId": true,
 	mcp.KeySubscriptionID: true,
 }
 
-// passing lists members that identify a program or a time. Their values are not compared.
+// passing contains the members that identify a program or a trace. Their values are compared only
+// if Options.Strict is set.
 var passing = map[string]bool{
 	"clientInfo": true, "serverInfo": true, mcp.KeyClientInfo: true, mcp.KeyServerInfo: true,
 	"traceparent": true, "tracestate": true, "baggage": true,
 }
 
-// bonds maps values on the tape to values of this peer, and back, so that two values on the tape
-// never map to the same value.
+// bonds maps values on the tape to values of this peer, and back. Two values on the tape never map
+// to the same value of the peer.
 type bonds struct {
 	live map[string]string // this peer's values, by the kind and the value on the tape
 	tape map[string]string
@@ -54,7 +55,8 @@ func newBonds() *bonds { return &bonds{live: map[string]string{}, tape: map[stri
 
 func (b *bonds) copy() *bonds { return &bonds{live: maps.Clone(b.live), tape: maps.Clone(b.tape)} }
 
-// tie reports whether the values tape and live may correspond. If they may, tie records the pair.
+// tie reports whether the value live of the peer may correspond to the value tape on the tape. If
+// it may, tie records the two values as a pair.
 func (b *bonds) tie(kind, tape, live string) bool {
 	t, l := kind+" "+tape, kind+" "+live
 	was, ok := b.live[t]
@@ -74,11 +76,11 @@ type comparison struct {
 	out        []Difference
 }
 
-// maxDifferences limits the differences that are reported for one message. A message with more
-// differences counts as a different message.
+// maxDifferences is the maximum number of differences that a replay reports, both for one message
+// and in total.
 const maxDifferences = 50
 
-// maxShown is the maximum length in bytes of the text of each side of a difference.
+// maxShown is the maximum length, in bytes, of each of the two values in the text of a difference.
 const maxShown = 200
 
 func (c *comparison) differ(where, tape, live string) {
@@ -87,8 +89,7 @@ func (c *comparison) differ(where, tape, live string) {
 	}
 }
 
-// bondOf returns the kind of the values of a member. Members with the same kind share their
-// bonds.
+// bondOf returns the kind of a member's value. Members of the same kind share their pairs in bonds.
 func bondOf(key string) string {
 	switch key {
 	case "progressToken", "requestId":
@@ -132,8 +133,8 @@ func (c *comparison) values(where, key string, t, l jsonrpc.Span) {
 
 // objects compares two objects. name is the name of the member that contains them.
 func (c *comparison) objects(where, name string, t, l jsonrpc.Span) {
-	// The members of a tool's arguments and results are always compared, whatever their names
-	// are.
+	// Only members of the protocol are skipped. A tool's arguments and results may use the same
+	// names for other values.
 	skip := func(key string) bool {
 		return passing[key] && !c.strict && (name == "params" || name == "result" || name == mcp.KeyMeta)
 	}
@@ -182,7 +183,8 @@ func (c *comparison) arrays(where string, t, l jsonrpc.Span) {
 	}
 }
 
-// canonical normalizes an id or token: 1.0 and 1 are equal, "1" is different.
+// canonical returns the same text for equal ids or tokens. For example, 1 and 1.0 are equal, but 1
+// and "1" are not.
 func canonical(raw []byte, at jsonrpc.Span) string {
 	if s, ok := jsonrpc.Text(raw, at); ok {
 		return "s" + s
@@ -193,8 +195,9 @@ func canonical(raw []byte, at jsonrpc.Span) string {
 	return "n" + string(at.Of(raw))
 }
 
-// sameNumber reports whether two different texts are the same number. It returns false for texts
-// with an exponent or with more than 60 bytes, because comparing such numbers could take too long.
+// sameNumber reports whether two different texts represent the same number. It returns false for
+// texts with an exponent or with more than 60 bytes, because comparing such numbers could take too
+// long.
 func sameNumber(a, b string) bool {
 	if len(a) > 60 || len(b) > 60 || strings.ContainsAny(a+b, "eE") {
 		return false
@@ -204,8 +207,8 @@ func sameNumber(a, b string) bool {
 	return ok && fine && x.Cmp(y) == 0
 }
 
-// sameButSecret reports whether the texts differ only in secrets, which are redacted on the
-// tape.
+// sameButSecret reports whether the texts differ only where the tape has a placeholder for a
+// secret.
 func sameButSecret(tape, live string) bool {
 	parts := inText.Split(tape, -1)
 	if len(parts) == 1 {

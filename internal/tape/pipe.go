@@ -9,8 +9,8 @@ import (
 	"syscall"
 )
 
-// maxLine is the maximum number of bytes of a line that are recorded. Longer lines are still
-// forwarded completely.
+// maxLine is the maximum number of bytes of one line on a tape. Longer lines are still forwarded
+// completely.
 const maxLine = 16 << 20
 
 // Ends are the streams of one side.
@@ -20,9 +20,10 @@ type Ends struct {
 }
 
 // Pipe forwards the bytes of client and server to each other without changes, and records them
-// until the server's output ends. When the client's output ends, Pipe closes the server's To. When
-// the server has ended, Pipe calls stop, which must unblock the client's From. The function stop
-// may be nil. Pipe returns the error that ended the conversation, or nil after a normal end.
+// until the server's output ends. When the client's output ends, Pipe closes server.To. When the
+// server's output has ended, Pipe calls stop, unless stop is nil. stop must make a blocked Read of
+// client.From return. Pipe returns the error that ended the conversation, or nil after a normal
+// end.
 func (r *Recorder) Pipe(client, server Ends, stop func()) error {
 	var up error
 	var pumps sync.WaitGroup
@@ -43,7 +44,8 @@ func (r *Recorder) Pipe(client, server Ends, stop func()) error {
 // Ended records how the server ended, for example with an exit code.
 func (r *Recorder) Ended(how string) { r.closed(serverClose, how) }
 
-// pass copies until from ends. Bytes are recorded even if the receiver no longer accepts them.
+// pass copies and records bytes until from ends. It continues to record if to accepts no more
+// bytes.
 func (r *Recorder) pass(section string, from io.Reader, to io.Writer) error {
 	var line []byte
 	var broken error
@@ -75,7 +77,8 @@ func (r *Recorder) pass(section string, from io.Reader, to io.Writer) error {
 	}
 }
 
-// unlessOver removes errors that only say that the conversation has ended.
+// unlessOver returns nil for an error that only says that the conversation has ended. It returns
+// any other error unchanged.
 func unlessOver(err error) error {
 	for _, end := range []error{io.EOF, io.ErrClosedPipe, os.ErrClosed, syscall.EPIPE} {
 		if errors.Is(err, end) {

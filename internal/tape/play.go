@@ -13,15 +13,15 @@ import (
 )
 
 // PlayPipe replays one side of a tape to a peer on a pipe: the client's side if client is true,
-// otherwise the server's. PlayPipe sends a message of the tape as soon as the peer has sent all of
-// the peer's messages that come earlier on the tape. It returns the differences between the peer
-// and the tape. A message of the peer that is not on the tape is a difference. If such a message is
-// a request, the peer gets an error.
+// otherwise the server's side. It sends each message as soon as the peer has sent all of the peer's
+// messages that come earlier on the tape. It returns the differences between the peer and the tape.
+// If the peer sends a message that is not on the tape, that is a difference. If this message is a
+// request, PlayPipe also answers it with an error.
 //
-// When PlayPipe acts as the client, it closes its end after the last message and gives the server
-// time to exit. When it acts as the server, it ends when the client ends, or at the point at which
-// the server ended on the tape. PlayPipe always closes To. At the end it calls stop, which must
-// unblock From. The error is the reason why the replay could not continue.
+// As the client, PlayPipe closes peer.To after the last message, and gives the server time to exit.
+// As the server, it ends when the client ends, or at the point where the server ended on the tape.
+// PlayPipe always closes peer.To. At the end it calls stop, which must make a blocked Read of
+// peer.From return. The error says why the replay could not continue.
 func (t *Tape) PlayPipe(ctx context.Context, client bool, peer Ends, stop func(), o Options) ([]Difference, error) {
 	if t.http {
 		return nil, errors.New("the recording was made over HTTP, but this connection is stdio")
@@ -50,16 +50,17 @@ func (t *Tape) PlayPipe(ctx context.Context, client bool, peer Ends, stop func()
 
 type pipePlay struct {
 	*score
-	open    chan struct{} // closed when the server has answered the initialize of the replay
+	open    chan struct{} // closed when the server has answered the initialize request of the replay
 	greeted sync.Once
 	over    chan struct{} // closed when the peer cannot send any more messages
 
-	out    sync.Mutex // guards writes; it is held during a write, which may block if the peer does not read
+	out    sync.Mutex // guards to and closed; a write holds it, and may block if the peer does not read
 	to     io.WriteCloser
 	closed bool
 }
 
-// begin opens the session with a legacy server if the tape is a tape of a call.
+// begin does the handshake with a legacy server if the tape is a tape of a call, which contains no
+// handshake.
 func (p *pipePlay) begin(ctx context.Context) error {
 	if !p.client || !p.tape.call || !p.tape.revision.Legacy() {
 		return nil
@@ -108,8 +109,8 @@ func (p *pipePlay) staysOpen() bool {
 	return true
 }
 
-// awaitEnd waits until the peer cannot send any more messages. The wait has a timeout if the peer
-// is a server, but not if it is a client.
+// awaitEnd waits until the peer cannot send any more messages. It waits for a server at most
+// Options.Timeout, and for a client without a limit.
 func (p *pipePlay) awaitEnd(ctx context.Context) error {
 	var late <-chan time.Time
 	if p.client {
@@ -146,7 +147,7 @@ func (p *pipePlay) close() error {
 	return p.to.Close()
 }
 
-// listen handles the peer's lines until its output ends.
+// listen handles each line from the peer until from ends.
 func (p *pipePlay) listen(from io.Reader) {
 	in := bufio.NewReaderSize(from, 64<<10)
 	for {
@@ -172,8 +173,8 @@ func (p *pipePlay) hear(line []byte) {
 
 var errNotOnTape = &jsonrpc.Error{Code: jsonrpc.CodeMethodNotFound, Message: "this message is not in the recording, or was already replayed"}
 
-// readLine reads a line. If the line is longer than a tape can hold, readLine returns the
-// beginning of the line.
+// readLine reads a line. If the line has more than maxLine bytes, readLine returns only the first
+// maxLine bytes.
 func readLine(in *bufio.Reader) ([]byte, error) {
 	var line []byte
 	for {

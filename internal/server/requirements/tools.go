@@ -17,18 +17,18 @@ func (s *Server) addTools() {
 	s.addPromptTools()
 }
 
-// words sets the values that a text argument may have.
+// words sets the values that p allows.
 func words[T ~string](p *jsonschema.Schema, values []T) {
 	for _, v := range values {
 		p.Enum = append(p.Enum, string(v))
 	}
 }
 
-// integers sets the bounds of an integer argument.
+// integers sets the minimum and the maximum of an integer argument.
 func integers(p *jsonschema.Schema, least, most float64) { p.Minimum, p.Maximum = &least, &most }
 
-// longest sets the largest length of a text argument. A character has up to four bytes, so the
-// store checks the length in bytes again.
+// longest sets the maximum length of a text argument. A schema counts characters, and a character
+// has up to four bytes in UTF-8. So the store also checks the length in bytes.
 func longest(p *jsonschema.Schema, most int) { p.MaxLength = &most }
 
 // statuses returns the statuses of all kinds, each once.
@@ -46,7 +46,7 @@ func statuses() []store.Status {
 	return all
 }
 
-// restrictItem sets the values of the arguments that several tools have.
+// restrictItem sets the allowed values and the limits of the arguments that several tools share.
 func restrictItem(p map[string]*jsonschema.Schema) {
 	for name, schema := range p {
 		switch name {

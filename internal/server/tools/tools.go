@@ -6,13 +6,13 @@ import (
 	"github.com/google/jsonschema-go/jsonschema"
 )
 
-// DialectKey is the member of a tool's _meta in which Dragoman finds the flags for clients
-// that read a manifest. See docs/dialects.md.
+// DialectKey is the member of a tool's _meta that contains flags of the tool. Dragoman gives these
+// flags to clients that read a manifest. See docs/dialects.md.
 const DialectKey = "io.github.dragoman-mcp/dialect"
 
-// Schema returns the schema of a type. restrict may change the schemas of its members. It may be
-// nil. Schema panics if the type has no schema, because only an error in the program can cause
-// that.
+// Schema returns the JSON schema of the type T. If restrict is not nil, Schema calls it to change
+// the schemas of the members. Schema panics if T has no schema, because that is an error in the
+// program.
 func Schema[T any](restrict func(map[string]*jsonschema.Schema)) *jsonschema.Schema {
 	schema, err := jsonschema.For[T](nil)
 	if err != nil {

@@ -27,14 +27,14 @@ type Store struct {
 	now    func() time.Time
 }
 
-// connections is the largest number of connections that a Store opens.
+// connections is the maximum number of connections that a Store opens.
 const connections = 4
 
-// patience bounds one change, and the opening of a database.
+// patience is the maximum time for one change, and for opening a database.
 const patience = 30 * time.Second
 
-// Open opens a database and brings its tables up to date. It refuses a database of a newer version,
-// and a database that belongs to another program.
+// Open opens a database, and creates or updates its tables. It returns an error if a newer version
+// of Dragoman has changed the tables, or if another program uses the database.
 func Open(ctx context.Context, o Options) (*Store, error) {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
@@ -60,12 +60,12 @@ type txn struct {
 	ctx context.Context
 	tx  *sql.Tx
 	e   engine
-	at  string // the time of the changes
+	at  string // the time of all changes in the transaction
 }
 
-// write runs a change in a transaction. If it returns nil, the change is on the disk, as far as
-// the operating system and the disk keep their promises. ctx can end only the wait for other
-// changes: once the transaction has begun, its outcome is always known.
+// write runs a change in a transaction. If write returns nil, the database has confirmed that the
+// change is on the disk. While write waits for other changes, it returns if ctx ends. After that,
+// it ignores ctx, so that the caller always learns whether the change was made.
 func (s *Store) write(ctx context.Context, change func(*txn) error) error {
 	select {
 	case s.turn <- struct{}{}:
@@ -119,7 +119,7 @@ func (t *txn) row(query string, args []any, into ...any) error {
 	return t.tx.QueryRowContext(t.ctx, t.e.bind(query), args...).Scan(into...)
 }
 
-// each calls scan for each row.
+// each runs a query and calls scan for each row of the result.
 func (t *txn) each(scan func(scan func(...any) error) error, query string, args ...any) error {
 	rows, err := t.tx.QueryContext(t.ctx, t.e.bind(query), args...)
 	if err != nil {
@@ -134,12 +134,12 @@ func (t *txn) each(scan func(scan func(...any) error) error, query string, args 
 	return rows.Err()
 }
 
-// count returns the number of rows of a query that begins with FROM.
+// count returns the number of rows that a query finds. from is the query from FROM on.
 func (t *txn) count(from string, args ...any) (n int, err error) {
 	return n, t.row("SELECT COUNT(*) "+from, args, &n)
 }
 
-// take returns the next number of a counter. Numbers are never used again.
+// take increments a counter and returns its new value. So each number is used only once.
 func (t *txn) take(counter string) (n int64, err error) {
 	if _, err := t.exec("INSERT INTO counters (name, last) VALUES (?, 0) ON CONFLICT (name) DO NOTHING", counter); err != nil {
 		return 0, err
@@ -147,10 +147,10 @@ func (t *txn) take(counter string) (n int64, err error) {
 	return n, t.row("UPDATE counters SET last = last + 1 WHERE name = ? RETURNING last", []any{counter}, &n)
 }
 
-// stamp is the format of times in the database.
+// stamp returns t in the format of times in the database.
 func stamp(t time.Time) string { return t.UTC().Format("2006-01-02T15:04:05.000Z") }
 
-// numbered replaces the question marks of a query with $1, $2 and so on.
+// numbered replaces the question marks in a query by $1, $2 and so on, which PostgreSQL needs.
 func numbered(query string) string {
 	parts := strings.Split(query, "?")
 	var b strings.Builder
