@@ -16,15 +16,15 @@ import (
 
 var update = flag.Bool("update", false, "write the golden files")
 
-// serverCode is an error with which a server answers a call.
+// serverCode is the error code, and perhaps the data, that a server sends for a call.
 type serverCode struct {
 	code int64
 	data string
 }
 
-// serverCodes are the codes at the edges of each range, and the codes with a meaning. They
-// include the codes of JSON-RPC, the free range, the range that implementations have used, and
-// the range that the specification reserves. The clients of the table declare elicitation.
+// serverCodes are the codes at the edges of each range, and the codes with a meaning. They cover
+// the codes of JSON-RPC, the codes that applications may use, the range for implementations, and
+// the range that the specification reserves.
 var serverCodes = []serverCode{
 	{code: -32700}, {code: -32600}, {code: -32601}, {code: -32602}, {code: -32603}, {code: -31999}, {code: 7},
 	{code: -32000}, {code: -32001}, {code: -32002}, {code: -32019},
@@ -37,11 +37,11 @@ var serverCodes = []serverCode{
 	{code: -32023}, {code: -32042}, {code: -32050, data: `[1]`}, {code: -32050, data: `{"upstreamCode":1}`}, {code: -32099}, {code: -32100},
 }
 
-// TestErrorCodeTable compares errors with the table in testdata/codes.txt; -update writes the
-// table. For each error of a server of each era, the table lists the code, the data and the HTTP
-// status that a client of each era gets, from one server and from the merged endpoint. A client
-// never gets a reserved code of a server as if Dragoman had set it. After each error, a call of
-// a second client works.
+// TestErrorCodeTable checks how Dragoman translates the errors in serverCodes, for each era of
+// server and of client. testdata/codes.txt lists the HTTP status, the code and the data that the
+// client gets, from the server's own endpoint and from the merged endpoint. All clients declare
+// elicitation. After each error, a call to another server works. The flag -update rewrites the
+// file.
 func TestErrorCodeTable(t *testing.T) {
 	t.Parallel()
 	const caps = `{"elicitation":{}}`

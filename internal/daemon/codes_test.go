@@ -15,19 +15,20 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 )
 
-// errorCase is a request with the expected status, code and data of its answer.
+// errorCase is a request, and the HTTP status, error code and error data that its answer must have.
 type errorCase struct {
 	name   string
-	method string // "" sends body without changes
+	method string // if "", the test sends body and header as they are
 	params string
 	body   string
-	header []string // headers for body
+	header []string // names and values in turn; used only with body
 	status int
 	code   int64
 	data   map[string]string // the members that the error's data must have
 }
 
-// fail returns the params for a call. A webServer answers this call with an error.
+// fail returns params for tools/call that make a webServer answer with an error of this code and
+// data.
 func fail(code int64, data string) string {
 	if data != "" {
 		data = `,"data":` + data
@@ -89,8 +90,8 @@ func TestT26_ModernClient(t *testing.T) {
 	}
 }
 
-// TestT26_LegacyClient checks that clients of the older revisions get the right errors. In these
-// revisions, an error of a request does not change the HTTP status.
+// TestT26_LegacyClient checks that a legacy client gets the right errors from servers of both eras
+// and from Dragoman. A JSON-RPC error for a valid request comes with HTTP status 200.
 func TestT26_LegacyClient(t *testing.T) {
 	t.Parallel()
 	both := []errorCase{
@@ -150,11 +151,11 @@ func (x errorCase) check(t *testing.T, a answer) {
 	}
 }
 
-// TestT20_RenamedToolsAndTheirHeaders uses a tool that a prefix renames, and whose arguments are
-// also in headers. The server gets a name and headers that match the body, and never the client's
-// headers. If a header contradicts the client's body, Dragoman refuses the request and does not
-// send it to the server. Only a tool with an invalid x-mcp-header is missing from the list, and the
-// log contains the reason.
+// TestT20_RenamedToolsAndTheirHeaders calls a tool that has a prefix in the merged list and whose
+// arguments are mirrored in headers. The server gets its own tool name and headers that match the
+// body, but no other headers of the client. If a header contradicts the client's body, Dragoman
+// refuses the request and does not send it to the server. A tool with an invalid x-mcp-header is
+// left out of the list, and the log says why.
 func TestT20_RenamedToolsAndTheirHeaders(t *testing.T) {
 	t.Parallel()
 	web := newWeb(t, true, func(s *webServer) {
@@ -167,8 +168,8 @@ func TestT20_RenamedToolsAndTheirHeaders(t *testing.T) {
 			r := serve(t, snapshot(web.as(t, "web", func(s *config.Server) { s.Prefix = prefix }), child(t, "pipe", "legacy")))
 			tool := prefix + "__echo"
 			var names []string
-			// On a busy machine a child may start later than the time that a first list waits
-			// for servers.
+			// The first list waits only a limited time for servers, and on a busy machine the child
+			// may start later.
 			await(t, "the child's tools are listed", time.Minute, func() bool {
 				names = namesOf(r.modern("/mcp", "1", "tools/list", "", "").message(t))
 				return slices.Contains(names, "pipe__echo")

@@ -20,8 +20,8 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
 )
 
-// runAsFake runs the process as a profile of package fake, with the settings after the
-// profile's name. It records protocol violations in the journal.
+// runAsFake runs the process as a profile of package fake, with the settings after the profile's
+// name. The fake's journal gets the protocol violations.
 func runAsFake(mode string) {
 	words := strings.Fields(mode)
 	set := map[string]string{}
@@ -39,7 +39,7 @@ func runAsFake(mode string) {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(2)
 	}
-	// The read of stdin must be interruptible so that the process can exit.
+	// In non-blocking mode, Go can interrupt a read of stdin, so the process can exit.
 	_ = syscall.SetNonblock(0, true)
 	err = s.ServePipe(context.Background(), os.NewFile(0, "stdin"), os.Stdout)
 	for _, v := range s.Violations() {
@@ -150,7 +150,7 @@ func TestCodex(t *testing.T) {
 		}
 		for i, revision := range revisions {
 			if worker.slow && (i < 3 || testing.Short()) {
-				continue // these workers wait five seconds without an answer
+				continue // each run takes at least five seconds, because the worker does not answer v2
 			}
 			t.Run(worker.mode+"/"+revision, func(t *testing.T) {
 				t.Parallel()
@@ -215,8 +215,8 @@ func TestCodex(t *testing.T) {
 	}
 }
 
-// TestCodexAtOnce sends requests of two clients through one worker process. In both eras, each
-// client gets the answers to its own calls.
+// TestCodexAtOnce makes two calls at the same time through one worker process. The worker asks for
+// approval in each call, and each call gets its own approval.
 func TestCodexAtOnce(t *testing.T) {
 	t.Parallel()
 	for _, revision := range []string{"2025-11-25", "2026-07-28"} {
@@ -233,7 +233,7 @@ func TestCodexAtOnce(t *testing.T) {
 				}
 				mu.Unlock()
 				select {
-				case <-both: // answer the requests only after both clients have got one
+				case <-both: // wait until the approvals of both calls have been requested
 				case <-ctx.Done():
 				}
 				decision := "accept"
@@ -283,7 +283,8 @@ func TestCodexUnnamed(t *testing.T) {
 }
 
 // TestCodexSupervised checks the environment of the processes. A worker gets
-// CODEX_WORKER_SUPERVISED=true unless the user sets the variable. No other server gets it.
+// CODEX_WORKER_SUPERVISED=true unless the user sets another value. A server that is not a worker
+// does not get the variable.
 func TestCodexSupervised(t *testing.T) {
 	t.Parallel()
 	codex := func(s *config.Server) { s.Dialect = dialect.CodexAppServer }
@@ -317,13 +318,14 @@ func TestCodexSupervised(t *testing.T) {
 	}
 }
 
-// TestCodexProfile checks that a profile based on the built-in one changes the handshake.
+// TestCodexProfile checks that a copy of the built-in profile with changed fields changes the
+// handshake.
 func TestCodexProfile(t *testing.T) {
 	t.Parallel()
 	own := *dialect.Lookup(dialect.CodexAppServer)
 	own.Name, own.Open.NoInitialized, own.Errors.WrongParams = "own", false, []dialect.Sign{"not logged in"}
 	u := child(t, "codex", "fake codex-app-server v2=closed", func(s *config.Server) { s.Dialect, s.Profile = own.Name, &own })
-	u.complains = true // the worker records initialized as a violation, but accepts it
+	u.complains = true // the worker records notifications/initialized as a violation, but accepts it
 	p := dial(t, u, "strict-2025-11-25", fake.ClientOptions{})
 	r := p.tool(t, fake.CallOptions{}, "codex", `{"prompt":"hello"}`)
 	if memberOf(r.Result, "structuredContent", "content") != "You said: hello" || !strings.Contains(p.log.String(), "version=v1 ") {
@@ -335,8 +337,8 @@ func TestCodexProfile(t *testing.T) {
 	}
 }
 
-// TestCodexDies checks a worker that exits during a turn. The call fails with an error that says
-// so. For the next turn, Dragoman restarts the worker, and the turn can continue the thread.
+// TestCodexDies checks a worker that exits during a turn. The call fails with the outcome
+// "unknown". Dragoman restarts the worker for the next turn, which can continue the same thread.
 func TestCodexDies(t *testing.T) {
 	t.Parallel()
 	u := codexWorker(t, "codex-app-server")
@@ -355,7 +357,7 @@ func TestCodexDies(t *testing.T) {
 	}
 }
 
-// TestCodexReadiness checks that /readyz has the readiness of the worker.
+// TestCodexReadiness checks that /readyz shows the readiness of each worker.
 func TestCodexReadiness(t *testing.T) {
 	t.Parallel()
 	good := codexWorker(t, "codex-app-server")

@@ -24,10 +24,11 @@ func (u *upstreamUnderTest) late(how, file string) *upstreamUnderTest {
 	return u
 }
 
-// TestServersComeBackByThemselves runs six servers. Two of them cannot start at first: one
-// exits, and the other does not answer. Later all servers become ready without a call. Dragoman
-// notifies connected clients of both eras, and the log and /readyz report the change. Then the
-// test kills each server in turn, and Dragoman restarts each server without a call.
+// TestServersComeBackByThemselves runs six servers. At first, two of them cannot start: "exits"
+// exits, and "waits" does not answer. After the test creates the gate file, both become ready
+// without a call. Dragoman notifies connected clients of both eras, and the log and /readyz report
+// the change. Then the test kills each server in turn, and Dragoman restarts each of them without a
+// call.
 func TestServersComeBackByThemselves(t *testing.T) {
 	t.Parallel()
 	gate := filepath.Join(t.TempDir(), "gate")
@@ -106,9 +107,9 @@ func TestServersComeBackByThemselves(t *testing.T) {
 	}
 }
 
-// TestUnsetVariableFailsOneServer checks a server that needs a variable that is not set. The
-// other servers work. The status, /readyz and the errors to clients show the failure and its
-// reason. After a change of the file, the server works.
+// TestUnsetVariableFailsOneServer checks a server whose configuration uses an environment variable
+// that is not set. Only this server fails. The status, /readyz and the errors to clients show the
+// reason. After the configuration file no longer needs the variable, the server works.
 func TestUnsetVariableFailsOneServer(t *testing.T) {
 	t.Parallel()
 	good, bad := child(t, "good", "legacy"), child(t, "bad", "legacy")
@@ -152,9 +153,8 @@ func TestUnsetVariableFailsOneServer(t *testing.T) {
 	})
 }
 
-// TestStrictRefusesUnsetVariablesOnReload checks that a changed configuration is
-// refused if Strict is set and a server needs a variable that is not set. The current
-// configuration stays.
+// TestStrictRefusesUnsetVariablesOnReload sets Strict and adds a server that needs an environment
+// variable that is not set. Dragoman refuses the changed configuration and keeps the current one.
 func TestStrictRefusesUnsetVariablesOnReload(t *testing.T) {
 	t.Parallel()
 	good, bad := child(t, "good", "legacy"), child(t, "bad", "legacy")
@@ -162,7 +162,7 @@ func TestStrictRefusesUnsetVariablesOnReload(t *testing.T) {
 	changed := strings.Replace(text(good, bad), "bad: {command:", "bad: {args: [\"${DAEMON_TEST_NOT_SET}\"], command:", 1)
 	n := 0
 	await(t, "the changed file is refused", time.Minute, func() bool {
-		if n++; n%200 == 1 { // Dragoman may not watch the file yet
+		if n++; n%200 == 1 { // repeat the write, because Dragoman may not watch the file yet
 			w.write(t, changed+fmt.Sprintf("# %d\n", n))
 		}
 		return strings.Contains(w.log.String(), "the changed configuration is invalid")
@@ -172,8 +172,8 @@ func TestStrictRefusesUnsetVariablesOnReload(t *testing.T) {
 	}
 }
 
-// TestManifestClientGetsWhatIsReady checks that a client that sends initialize without params
-// gets the tools of the servers that are ready, even if another server has failed.
+// TestManifestClientGetsWhatIsReady checks that a client that sends initialize without params gets
+// the tools of the servers that are ready, even if another server does not answer.
 func TestManifestClientGetsWhatIsReady(t *testing.T) {
 	t.Parallel()
 	s := snapshot(child(t, "good", "legacy"), child(t, "mute", "mute"))

@@ -13,8 +13,8 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/runtime"
 )
 
-// TestListNamesMissingServers checks that a command that lists the tools of a gateway learns, in
-// both eras, which servers are missing from the list.
+// TestListNamesMissingServers checks that a command that lists the tools of another gateway learns
+// which of its servers are missing from the list, in both eras.
 func TestListNamesMissingServers(t *testing.T) {
 	slow, dead, good := child(t, "slow", "mute"), child(t, "dead", "exit"), child(t, "good", "legacy")
 	r := serve(t, snapshot(slow, dead, good))
@@ -28,7 +28,7 @@ func TestListNamesMissingServers(t *testing.T) {
 			t.Fatal(err)
 		}
 		var l runtime.List
-		for range 600 { // poll until both servers have their final state
+		for range 600 { // poll until the list has the tools of good and the failure of dead
 			if l, err = s.List(t.Context(), "tools"); err != nil {
 				t.Fatal(err)
 			}

@@ -21,14 +21,14 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/work"
 )
 
-// These are the numbers of BenchmarkConsole.
+// The size of BenchmarkConsole.
 const (
 	benchServers  = 200
-	benchTools    = 25 // of each server
+	benchTools    = 25 // per server
 	benchConsoles = 50
 )
 
-// manyTools answers like modern servers with benchTools tools each.
+// manyTools answers requests like a modern server with benchTools tools.
 func manyTools(w http.ResponseWriter, r *http.Request) {
 	b, err := io.ReadAll(r.Body)
 	if err != nil {
@@ -54,9 +54,9 @@ func manyTools(w http.ResponseWriter, r *http.Request) {
 	_, _ = w.Write(jsonrpc.AppendResult(nil, m.ID, []byte(result)))
 }
 
-// BenchmarkConsole measures serve with 200 servers, 5,000 tools, a full list of calls and 50
-// open consoles: the time and the CPU time of a page with its request, and the CPU time of the
-// whole process while nothing happens. The process also contains the servers and the consoles.
+// BenchmarkConsole runs serve with 200 servers, 5,000 tools, a full list of calls and 50 open
+// consoles. It measures the time and the CPU time of one page request, and the CPU load of the idle
+// process. The measured process also contains the servers and the consoles.
 func BenchmarkConsole(b *testing.B) {
 	web := httptest.NewServer(http.HandlerFunc(manyTools))
 	defer web.Close()
@@ -90,7 +90,7 @@ func BenchmarkConsole(b *testing.B) {
 		}
 	}
 
-	// The consoles show different pages.
+	// Open the event streams of the consoles, which show different pages.
 	ctx, cancel := context.WithCancel(b.Context())
 	var open sync.WaitGroup
 	defer open.Wait()
@@ -128,7 +128,7 @@ func BenchmarkConsole(b *testing.B) {
 	_ = work.Sleep(b.Context(), pause)
 	idle := 100 * float64(cpuTime(b)-before) / float64(time.Since(start))
 	b.Run("idle", func(b *testing.B) {
-		for b.Loop() { // measured above
+		for b.Loop() { // the load was measured above
 		}
 		b.ReportMetric(idle, "%-of-a-core")
 		b.ReportMetric(0, "ns/op")

@@ -13,21 +13,21 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 )
 
-// crowdServer is a server for many clients at the same time. It is fast enough for a million
-// calls, because it has one goroutine and flushes its output only before it reads again. Every
-// call carries a mark, and every message about the call carries the same mark. Calls that
-// arrive together are answered in random order.
+// crowdServer is a server for many clients at the same time. To be fast enough for a million calls,
+// it has one goroutine and flushes its output only when no input is buffered. The argument "mark"
+// of a call is repeated in every message about the call. Calls that arrive together are answered in
+// random order.
 //
-// A call of "hang" sends one progress notification and continues until it is cancelled. Then
-// it sends the messages of a server that gets the cancellation late: more progress, a log line
-// and, if "late" was requested, an answer. "count" answers with the number of log lines so
-// far.
+// The argument "do" changes a call. With "late" or "never", the call runs until the client cancels
+// it. The server then behaves as if the cancellation had arrived late: it sends a log line and a
+// progress notification, and with "late" also an answer. With "count", the answer is the number of
+// log lines so far.
 type crowdServer struct {
 	modern bool
 	in     *bufio.Reader
 	out    *bufio.Writer
 	held   []crowdCall
-	hung   map[string]crowdCall // the running calls of the tool hang, by id
+	hung   map[string]crowdCall // the calls that run until they are cancelled, by id
 	logged int
 }
 

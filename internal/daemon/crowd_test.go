@@ -36,10 +36,10 @@ import (
 // crowdCallsVar sets how many calls TestX05_AllTheSameIDs makes; see `make soak`.
 const crowdCallsVar = "DRAGOMAN_SOAK_CALLS"
 
-// TestX05_AllTheSameIDs runs 64 clients of both eras, on pipes and over HTTP. All use the id 1
-// and the progress token "1" on one shared process. Each call carries a mark, and each client
-// checks everything that it gets. An answer, a progress notification or a log line with the mark
-// of another client fails the test.
+// TestX05_AllTheSameIDs runs 64 clients of both eras, on pipes and over HTTP. All clients share one
+// server process and use the id 1 and the progress token "1". Each call carries a mark. The test
+// fails if a client gets an answer, a progress notification or a log line with the mark of another
+// client.
 func TestX05_AllTheSameIDs(t *testing.T) {
 	calls := 100_000
 	if testing.Short() || raceEnabled {
@@ -63,22 +63,22 @@ func crowded(t *testing.T, mode string, calls int) {
 	c := openCrowd(t, u, clients)
 	defer c.close()
 
-	// One after another: Dragoman knows to which call each log line belongs, so it delivers
-	// each line.
+	// One call after another: each log line can belong only to the one running call, so Dragoman
+	// delivers all log lines.
 	for _, m := range c.members {
 		c.must(m.call(""))
 	}
 	c.wantCounts("one after another", crowdCounts{answers: clients, progress: clients, logs: clients})
 
-	// Two at a time: sometimes one call runs, and sometimes two.
+	// Two clients at a time: sometimes one call runs, and sometimes two.
 	for i := range clients {
 		c.together(20, 0, c.members[i], c.members[(i+1+i/4)%clients])
 	}
 	var given, done int64 = 0, clients + 2*20*clients
 	c.wantCounts("two at a time", crowdCounts{answers: done, progress: done, logs: -1})
 
-	// A cancelled call continues in the server. Its messages must not reach the other client,
-	// whose call is now the only one that a client waits for.
+	// The server still sends messages about a cancelled call. They must not reach the client
+	// "other", although its call is now the only one that has not been cancelled.
 	for i, m := range c.members {
 		other := c.members[(i+1+i/4)%clients]
 		c.must(m.start("late"))
@@ -87,21 +87,21 @@ func crowded(t *testing.T, mode string, calls int) {
 		c.must(other.giveUp())
 	}
 	for _, m := range c.members {
-		c.must(m.call("")) // this call also reads messages that were misdelivered before
+		c.must(m.call("")) // this call also reads messages that were delivered to the wrong client before
 	}
 	given += 2 * clients
 	done += clients
 	c.wantCounts("given up", crowdCounts{answers: done, progress: done + given, logs: -1})
 
-	// All at once. Dragoman mostly does not know to which call a log line belongs, and then no
-	// client may get the line. One call in fifty is cancelled.
+	// All clients at once. Dragoman usually cannot know to which call a log line belongs. It must
+	// not deliver such a line to any client. Each client also cancels about one call in fifty.
 	var now usage
 	began := time.Now()
 	each := max(1, calls/clients/rounds)
 	for round := range rounds {
 		c.together(each, 50, c.members...)
 		if w := measureUsage(); round == 0 {
-			now = w // the memory of the first round is not a leak
+			now = w // the comparison starts after the first round, which fills pools and caches
 		} else if round == rounds-1 && !raceEnabled {
 			w.wantNoMore(t, "after the last round", now, 48<<20)
 		}
@@ -112,8 +112,8 @@ func crowded(t *testing.T, mode string, calls int) {
 	done += stormed
 	c.wantCounts("all at once", crowdCounts{answers: done, progress: done + given, logs: -1})
 
-	// Every log line of the server was delivered to its client or counted as a loss. Only for lines
-	// of cancelled calls may both be false.
+	// Every log line of the server was delivered to its client or counted as a loss. Only a log
+	// line of a cancelled call may be neither.
 	told, err := c.members[0].ask("count")
 	c.must(err)
 	sent, _ := strconv.ParseInt(told, 10, 64)
@@ -131,9 +131,8 @@ func crowded(t *testing.T, mode string, calls int) {
 	await(t, "nothing is left", 20*time.Second, func() bool { return measureUsage().within(before) })
 }
 
-// together lets some members make n calls each, in parallel. If every is not 0, each member
-// also starts and cancels further calls, on average one after each "every" calls. A failure ends the
-// test.
+// together lets some members make n calls each, in parallel. If every is not 0, each member also
+// starts and cancels one extra call per "every" calls. Any failure ends the test.
 func (c *crowd) together(n, every int, some ...*member) {
 	c.t.Helper()
 	var wait sync.WaitGroup
@@ -157,7 +156,7 @@ func (c *crowd) together(n, every int, some ...*member) {
 	}
 }
 
-// usage is the resource use that a leak would increase.
+// usage holds the resources of the process that a leak would increase.
 type usage struct {
 	goroutines, descriptors int
 	resident                int64 // bytes; 0 if unknown
@@ -178,7 +177,7 @@ func measureUsage() usage {
 }
 
 func (w usage) within(was usage) bool {
-	return w.goroutines <= was.goroutines && w.descriptors <= was.descriptors+2 // the runtime opens two descriptors for its network poller once
+	return w.goroutines <= was.goroutines && w.descriptors <= was.descriptors+2 // the two are those of the network poller, which the Go runtime opens at its first use
 }
 
 func (w usage) wantNoMore(t *testing.T, when string, was usage, bytes int64) {
@@ -194,7 +193,7 @@ func (w usage) wantNoMore(t *testing.T, when string, was usage, bytes int64) {
 	}
 }
 
-// crowd is one gateway with one server and many clients, called members.
+// crowd is one gateway with one server and many clients. Each client is a member.
 type crowd struct {
 	t       *testing.T
 	base    string
@@ -206,7 +205,8 @@ type crowd struct {
 	close   func()
 }
 
-// crowdCounts are the messages that arrived; -1 means any number.
+// crowdCounts are the numbers of messages that arrived. In wantCounts, -1 log lines means any
+// number.
 type crowdCounts struct{ answers, progress, logs int64 }
 
 func (c *crowd) wantCounts(when string, want crowdCounts) {
@@ -227,7 +227,8 @@ func (c *crowd) must(err error) {
 	}
 }
 
-// failed reports an error. Any goroutine may call it.
+// failed reports err to the test and returns whether the test has failed. Any goroutine may call
+// it.
 func (c *crowd) failed(err error) bool {
 	if err != nil {
 		c.t.Error(err)
@@ -235,8 +236,8 @@ func (c *crowd) failed(err error) bool {
 	return err != nil || c.t.Failed()
 }
 
-// openCrowd connects n clients to one upstream. It works like Run, but has many pipes in addition
-// to the listener.
+// openCrowd starts a gateway with one server and connects n clients. It works like Run, but also
+// serves many pairs of pipes.
 func openCrowd(t *testing.T, u *upstreamUnderTest, n int) *crowd {
 	t.Helper()
 	c := &crowd{t: t, http: &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 2 * n}}}
@@ -301,7 +302,8 @@ func openCrowd(t *testing.T, u *upstreamUnderTest, n int) *crowd {
 	return c
 }
 
-// member is one client. One goroutine uses it. Only its standing streams have their own goroutines.
+// member is one client. Only one goroutine at a time uses it, except that a standing stream has its
+// own goroutine.
 type member struct {
 	*crowd
 	number int
@@ -312,18 +314,20 @@ type member struct {
 	body   string // the body of the running call
 
 	mu      sync.Mutex
-	givenUp map[string]bool // the marks of its own cancelled calls; the server may still send messages about them
+	givenUp map[string]bool // the marks of this member's cancelled calls; the server may still send messages about them
 }
 
 // crowdLine is the connection of a client to the gateway.
 type crowdLine interface {
-	// send sends a request. The answer must be read before the next request is sent.
+	// send sends a request. The caller must read the answer before it sends the next request.
 	send(body string) error
-	// next returns the next message for that request, or io.EOF when the stream has ended.
+	// next returns the next message that belongs to the sent request, or io.EOF at the end of the
+	// stream.
 	next() (*jsonrpc.Message, error)
-	// notify sends a notification of a legacy client.
+	// notify sends a notification.
 	notify(body string) error
-	// hangUp closes the response. Over HTTP, a modern client cancels a call in this way.
+	// hangUp ends an HTTP response; on a pipe, it does nothing. A modern HTTP client cancels a call
+	// with hangUp.
 	hangUp() error
 	close()
 }
@@ -358,7 +362,8 @@ func (m *member) open() error {
 	return nil
 }
 
-// start sends a call. For a call of "hang" it waits until the call has begun.
+// start sends a call. If do is "late" or "never", start also waits for the call's first progress
+// notification.
 func (m *member) start(do string) error {
 	m.calls++
 	m.mark = fmt.Sprintf("%d-%d", m.number, m.calls)
@@ -382,8 +387,8 @@ func (m *member) start(do string) error {
 	}
 }
 
-// next returns the next message for the running call. On a pipe a client cannot see when a
-// cancelled call has ended, so the id of the call may still be in use for a short time.
+// next returns the next message for the running call. If Dragoman refuses the call because its id
+// is still in use by a cancelled call, next sends the call again.
 func (m *member) next() (*jsonrpc.Message, error) {
 	for {
 		a, err := m.line.next()
@@ -406,14 +411,14 @@ func (m *member) giveUp() error {
 			return h.hangUp()
 		}
 	}
-	// 2026-07-28 §Cancellation: on pipes, modern clients send a notification too.
+	// 2026-07-28 §Cancellation: on a pipe, a modern client also cancels with a notification.
 	if err := m.line.notify(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":1}}`); err != nil {
 		return err
 	}
 	return m.line.hangUp()
 }
 
-// call makes a call, or continues a call that start has begun, and reads the answer.
+// call makes a call and checks that the answer has the mark of the call.
 func (m *member) call(do string) error {
 	text, err := m.ask(do)
 	if err == nil && text != m.mark {
@@ -594,8 +599,9 @@ func (h *crowdHTTP) notify(body string) error {
 	return nil
 }
 
-// hangUp drops the running response. A modern client closes it, which cancels the call. A
-// legacy client reads it to the end, and checks that no message of another client is in it.
+// hangUp ends the running response. If a modern client cancels its call, hangUp only closes the
+// response. Otherwise hangUp reads the response to the end and checks that the response has no
+// message of another client.
 func (h *crowdHTTP) hangUp() error {
 	if h.body == nil {
 		return nil
@@ -630,8 +636,8 @@ func (m *member) isGivenUp() bool {
 	return m.givenUp[m.mark]
 }
 
-// stand opens the standing stream of the session. The standing stream must not carry messages of
-// other clients either.
+// stand opens the standing stream of the session and checks that it carries no messages of other
+// clients.
 func (h *crowdHTTP) stand() error {
 	ctx, cancel := context.WithCancel(context.Background())
 	h.leave = cancel

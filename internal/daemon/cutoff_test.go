@@ -15,9 +15,9 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 )
 
-// TestW01_CutOff checks a call that is still running when the time after SIGTERM ends. The
-// client gets a JSON-RPC error in a complete response. The test covers every form of the
-// response, every transport, and both eras of client and server.
+// TestW01_CutOff stops Dragoman and checks calls that still run when the drain time ends. Each
+// client gets a JSON-RPC error in a complete response. The test covers every form of HTTP response,
+// HTTP+SSE, and both eras of client and server.
 func TestW01_CutOff(t *testing.T) {
 	t.Parallel()
 	const token = `"_meta":{"progressToken":"p"},`
@@ -91,8 +91,8 @@ func TestW01_CutOff(t *testing.T) {
 	}
 }
 
-// TestW01_CutOffQuestion cuts off a call that waits for a response of its client. The client
-// gets an answer to the call, which may come from the server.
+// TestW01_CutOffQuestion stops Dragoman while a call waits for the client's answer to a server
+// request. The client gets either the server's result or an error with the cause "shutdown".
 func TestW01_CutOffQuestion(t *testing.T) {
 	t.Parallel()
 	u := child(t, "u", "legacy")
@@ -115,8 +115,8 @@ func TestW01_CutOffQuestion(t *testing.T) {
 	}
 }
 
-// TestW01_CutOffUnsent cuts off a call that waits for its server to start. The error says that
-// Dragoman has not sent the call.
+// TestW01_CutOffUnsent stops Dragoman while calls wait for their server to start. The errors say
+// that Dragoman has not sent the calls.
 func TestW01_CutOffUnsent(t *testing.T) {
 	t.Parallel()
 	u := child(t, "u", "mute")
@@ -128,7 +128,7 @@ func TestW01_CutOffUnsent(t *testing.T) {
 		r.post("/s/u/mcp", toolCall("5", "echo", "{}")).wantFault(t, "shutdown", "not_sent")
 	})
 	sse.send(toolCall("5", "echo", "{}"))
-	waiting := func() int { // the bytes of the three waiting calls
+	waiting := func() int { // the bytes that Dragoman holds for the three waiting calls
 		s, _ := r.status()
 		return int(s.InFlight.Held)
 	}
@@ -141,8 +141,8 @@ func TestW01_CutOffUnsent(t *testing.T) {
 	u.wantGone(t)
 }
 
-// TestW01_CutOffPipe is the same test for a client on stdin of run and of serve --stdio. On a pipe,
-// calls get no extra time.
+// TestW01_CutOffPipe is like TestW01_CutOff, but the client uses the stdin and stdout of run or of
+// serve --stdio.
 func TestW01_CutOffPipe(t *testing.T) {
 	t.Parallel()
 	for _, mode := range []string{"legacy", "modern"} {
@@ -178,8 +178,8 @@ func TestW01_CutOffPipe(t *testing.T) {
 						continue
 					}
 					if string(m.ID) == "4" && strings.Contains(toolText(m), "cannot be answered") {
-						// this call has ended: its server request was refused, and the server
-						// answered it before the cut-off
+						// Dragoman refused the server request of call 4, and the server then
+						// answered call 4 before Dragoman cut it off.
 						delete(calls, "4")
 						continue
 					}

@@ -17,8 +17,9 @@ import (
 	"time"
 )
 
-// TestW10_NoDescriptors uses up all file descriptors. Existing sessions continue, and Dragoman
-// logs one warning. When descriptors are free again, Dragoman recovers by itself.
+// TestW10_NoDescriptors uses up all file descriptors. Existing sessions continue, and Dragoman logs
+// few warnings. When descriptors are free again, Dragoman accepts connections and starts servers
+// again.
 func TestW10_NoDescriptors(t *testing.T) {
 	t.Parallel()
 	u := child(t, "child", "legacy")
@@ -54,7 +55,7 @@ func TestW10_NoDescriptors(t *testing.T) {
 	stream.open()
 
 	var idle []net.Conn
-	for range 80 { // more connections than descriptors; the kernel queues the connections that are not accepted
+	for range 80 { // more connections than Dragoman has descriptors; the kernel queues those that Dragoman cannot accept
 		c, err := net.Dial("tcp", strings.TrimPrefix(r.base, "http://"))
 		if err != nil {
 			t.Fatal(err)
@@ -64,7 +65,7 @@ func TestW10_NoDescriptors(t *testing.T) {
 	}
 	await(t, "the warning", 30*time.Second, func() bool { return strings.Contains(log.String(), "no free file descriptors") })
 	r.post("/mcp", toolCall("3", "echo", `{"v":2}`), session...).wantText(t, `{"v":2}`)
-	// A server that must be started now fails to start. The error of its call says so.
+	// Kill the server. Dragoman cannot start it again without descriptors, so calls fail.
 	pids := u.pids(t)
 	if err := syscall.Kill(pids[0], syscall.SIGKILL); err != nil {
 		t.Fatal(err)
@@ -80,7 +81,7 @@ func TestW10_NoDescriptors(t *testing.T) {
 	}
 	await(t, "the warning about servers", 20*time.Second, func() bool { return strings.Contains(log.String(), "servers cannot be started") })
 	var newcomers sync.WaitGroup
-	newcomers.Go(func() { // the connection waits in the kernel's queue
+	newcomers.Go(func() { // this connection waits in the kernel's queue until the idle connections are closed
 		c := http.Client{Transport: &http.Transport{DisableKeepAlives: true}, Timeout: 30 * time.Second}
 		resp, err := c.Post(r.base+"/mcp", "application/json", strings.NewReader("{"))
 		if err != nil {
@@ -99,7 +100,8 @@ func TestW10_NoDescriptors(t *testing.T) {
 	})
 	stream.send(`{"jsonrpc":"2.0","id":9,"method":"ping"}`)
 	stream.answerTo("9")
-	// Failures to accept connections and failures to start servers each log one warning per minute.
+	// Dragoman has two such warnings, one about connections and one about servers. It logs each at
+	// most once per minute.
 	if n := strings.Count(log.String(), "no free file descriptors"); n > 2 {
 		t.Errorf("%d warnings:\n%s", n, log.String())
 	}

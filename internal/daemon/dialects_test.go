@@ -23,7 +23,7 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 )
 
-// runWithTrace does the same as run, and also collects the traces of the handshakes.
+// runWithTrace is like run, but also returns a function that returns the traces of the handshakes.
 func runWithTrace(t *testing.T, u *upstreamUnderTest) (*rig, func() string) {
 	t.Helper()
 	var trace journal
@@ -34,14 +34,15 @@ func runWithTrace(t *testing.T, u *upstreamUnderTest) (*rig, func() string) {
 	return r, trace.String
 }
 
-// strictClients are the strict clients of all revisions, with the paths that they use.
+// strictClients are the strict profiles of package fake, one for each revision, with the URL paths
+// that they use.
 var strictClients = []struct{ profile, path string }{
 	{"strict-2024-11-05", "/sse"}, {"strict-2025-03-26", "/mcp"}, {"strict-2025-06-18", "/mcp"},
 	{"strict-2025-11-25", "/mcp"}, {"strict-2026-07-28", "/mcp"},
 }
 
-// withStrictClients runs play with a strict client of each revision. It fails if a client sees
-// a message that its revision does not have.
+// withStrictClients runs play with a strict client of each revision. The test fails if a client
+// gets a message that its revision does not allow.
 func withStrictClients(t *testing.T, r *rig, play func(t *testing.T, ctx context.Context, c *fake.Client)) {
 	for _, e := range strictClients {
 		t.Run(e.profile, func(t *testing.T) {
@@ -81,8 +82,8 @@ func wantAll(t *testing.T, got string, want ...string) {
 	}
 }
 
-// TestManifestServers checks that servers that list their tools in the result of initialize,
-// in every variant, work with strict clients of every revision.
+// TestManifestServers checks every kind of server that lists its tools in the handshake. Each works
+// with strict clients of all revisions.
 func TestManifestServers(t *testing.T) {
 	t.Parallel()
 	for profile, spoken := range map[string]string{
@@ -98,7 +99,7 @@ func TestManifestServers(t *testing.T) {
 					`"name":"files.move"`, `"inputSchema":{`, `"exclusiveMinimum":0`, `"type":["number","null"]`,
 					`"readOnlyHint":false`, `"destructiveHint":true`,
 					`"io.github.dragoman-mcp/dialect":{"name":"`+spoken+`","confirmationRequired":true,"undoSupported":true,"original":{`,
-					`"minimum":0,"exclusiveMinimum":true`, // the schema as the server sent it
+					`"minimum":0,"exclusiveMinimum":true`, // part of the schema as the server sent it
 				)
 				wantAll(t, result(t, ctx, c, mcp.MethodCallTool, `{"name":"files.add","arguments":{"a":2,"b":3}}`), `{\"sum\":5}`)
 				wantAll(t, result(t, ctx, c, mcp.MethodCallTool, `{"name":"files.bare","arguments":{}}`), `"content":[{"type":"text","text":"{\"moved\":3,\"skipped\":[]}"}]`)
@@ -118,8 +119,8 @@ func TestManifestServers(t *testing.T) {
 	}
 }
 
-// TestWhatManifestServersDieOf checks that Dragoman never sends manifest servers the messages
-// on which they crash.
+// TestWhatManifestServersDieOf checks that Dragoman sends manifest servers no message that makes
+// them crash.
 func TestWhatManifestServersDieOf(t *testing.T) {
 	t.Parallel()
 	for _, profile := range []string{"manifest-ts", "manifest-python"} {
@@ -137,12 +138,14 @@ func TestWhatManifestServersDieOf(t *testing.T) {
 					t.Errorf("%s: %s", args, a.body)
 				}
 			}
-			// Dragoman splits a batch into single messages.
+			// Dragoman must split a batch into single messages, because the server does not accept
+			// batches.
 			a := r.post("/mcp", `[`+toolCall("7", "files.bare", "{}")+`,`+toolCall("8", "files.bare", "{}")+`]`, header...)
 			if a.status != 200 || strings.Count(a.body, `moved`) != 2 {
 				t.Errorf("a batch: %d %s", a.status, a.body)
 			}
-			// The server would answer a cancellation with an error that has the id 0.
+			// Dragoman must not forward the notification, which the server would answer with an
+			// error.
 			r.post("/mcp", `{"jsonrpc":"2.0","method":"notifications/roots/list_changed"}`, header...)
 			long := r.post("/mcp", toolCall("9", "files.bare", `{"x":"`+strings.Repeat("x", 70_000)+`"}`), header...)
 			if died := long.code(t) != 0; died != (profile == "manifest-python") {
@@ -160,8 +163,8 @@ func TestWhatManifestServersDieOf(t *testing.T) {
 	}
 }
 
-// TestServersThatAreNearlyRight checks that servers with small faults work with strict clients
-// of every revision, and that the trace says how Dragoman handled the fault.
+// TestServersThatAreNearlyRight checks that servers with one small fault each work with strict
+// clients of every revision. The trace says how Dragoman handled the fault.
 func TestServersThatAreNearlyRight(t *testing.T) {
 	t.Parallel()
 	for mode, want := range map[string]struct {
@@ -187,7 +190,8 @@ func TestServersThatAreNearlyRight(t *testing.T) {
 		t.Run(mode, func(t *testing.T) {
 			u := child(t, "near", "fake "+mode)
 			r, trace := runWithTrace(t, u)
-			// Start with the modern client, because Dragoman probes the server only for such a client.
+			// Start with the modern client, because Dragoman probes the server only if a modern
+			// client connects first.
 			for _, e := range slices.Backward(strictClients) {
 				ctx, stop := context.WithTimeout(t.Context(), time.Minute)
 				defer stop()
@@ -196,7 +200,7 @@ func TestServersThatAreNearlyRight(t *testing.T) {
 					t.Fatalf("%s: %v\n%s\nstarted %d times", e.profile, err, trace(), u.count("start"))
 				}
 				wantAll(t, result(t, ctx, c, mcp.MethodCallTool, `{"name":"echo","arguments":{"text":"hi"}}`), `"hi"`)
-				// Clients of every revision can read the error.
+				// Every client gets an error that is valid in its revision.
 				if reply, err := c.Call(ctx, mcp.MethodCallTool, []byte(`{"name":"refuse","arguments":{}}`), fake.CallOptions{}); err != nil || reply.Err == nil || reply.Err.Code == 0 {
 					t.Errorf("%s: %v, %+v", e.profile, err, reply)
 				}
@@ -215,9 +219,9 @@ func TestServersThatAreNearlyRight(t *testing.T) {
 	}
 }
 
-// TestManifestClient checks that a client that sends initialize without params works with
-// servers of every kind, alone and merged. Its shutdown ends Dragoman at once, even if a call
-// hangs and a server does not exit by itself.
+// TestManifestClient checks that a client that sends initialize without params works with servers
+// of every kind, alone and merged. When the client sends shutdown, Dragoman exits within five
+// seconds, even if a call hangs and the server does not exit by itself.
 func TestManifestClient(t *testing.T) {
 	t.Parallel()
 	open := func(t *testing.T, start func(ctx context.Context, log *slog.Logger, in io.Reader, out io.WriteCloser) error) (*fake.ManifestClient, *io.PipeWriter, chan error) {
@@ -285,8 +289,8 @@ func TestManifestClient(t *testing.T) {
 	for _, mode := range []string{"fake strict-2025-06-18", "fake strict-2026-07-28", "fake strict-2024-11-05"} {
 		t.Run(mode, func(t *testing.T) {
 			c, _, done := open(t, alone(child(t, "s", mode)))
-			// The list has several pages. A tool without annotations may change anything, so
-			// it needs confirmation.
+			// The list has several pages. A server of 2024-11-05 has no annotations. Its tools may
+			// change anything, so they need confirmation.
 			if add := find(t, c, "add"); add.Confirm != strings.HasSuffix(mode, "2024-11-05") || add.Undo || add.Description == "" {
 				t.Errorf("%+v", add)
 			}
@@ -307,7 +311,7 @@ func TestManifestClient(t *testing.T) {
 			return Serve(ctx, ServeOptions{Config: s, Listen: "127.0.0.1:0", Log: log, Stdio: true, Stdin: in, Stdout: out, Version: "test"})
 		})
 		find(t, c, "files__files.move")
-		find(t, c, "slow__echo") // the server starts slowly, but the client gets only one list
+		find(t, c, "slow__echo") // this server starts slowly, and the client gets only one list, so Dragoman must wait
 		m, err := c.Call("slow__echo", `{"text":"hi"}`)
 		if err != nil || toolText(m) != "hi" {
 			t.Fatalf("%v %s", err, m.Raw)
@@ -323,8 +327,9 @@ func TestManifestClient(t *testing.T) {
 	})
 }
 
-// TestBareHTTPClients checks that clients without a session work with any server. These clients use
-// one id for all requests. They get progress with their own token.
+// TestBareHTTPClients checks that clients without a session work with servers of every kind,
+// although they use the same id for all requests. Progress notifications have the client's own
+// token.
 func TestBareHTTPClients(t *testing.T) {
 	t.Parallel()
 	for _, mode := range []string{"fake strict-2025-06-18", "fake strict-2026-07-28", "fake manifest-ts"} {
@@ -343,7 +348,7 @@ func TestBareHTTPClients(t *testing.T) {
 					wantAll(t, string(post("files.add", `{"a":1,"b":1}`, "")[0].Raw), `"id":"1"`, "sum")
 					return
 				}
-				// Calls at the same time with the same id each get their own answer.
+				// Concurrent calls with the same id each get the right answer.
 				var all sync.WaitGroup
 				for i := range 8 {
 					all.Go(func() {
@@ -359,7 +364,8 @@ func TestBareHTTPClients(t *testing.T) {
 				if len(got) < 2 || got[0].Method != mcp.NoteProgress || !strings.Contains(string(got[0].Raw), `"progressToken":"mine"`) {
 					t.Errorf("%d messages: %s", len(got), got[0].Raw)
 				}
-				// The session with the server stays the same, so the server's counter continues.
+				// All calls use the same session with the server, so the server's counter
+				// continues.
 				if strings.Contains(mode, "2025") {
 					first, second := toolText(post("count", `{}`, "")[0]), toolText(post("count", `{}`, "")[0])
 					if first != "1" || second != "2" {
@@ -371,8 +377,8 @@ func TestBareHTTPClients(t *testing.T) {
 	}
 }
 
-// TestTheDocumentsProfile checks that the example in docs/dialects.md is a valid
-// configuration, and that the server in the example works.
+// TestTheDocumentsProfile checks that the example in docs/dialects.md is a valid configuration, and
+// that a server like the one in the example works with and without the profile.
 func TestTheDocumentsProfile(t *testing.T) {
 	t.Parallel()
 	doc, err := os.ReadFile(filepath.Join("..", "..", "docs", "dialects.md"))
@@ -418,7 +424,8 @@ func TestTheDocumentsProfile(t *testing.T) {
 	}
 }
 
-// runAsToolbox runs the server of docs/dialects.md with the given answer to initialize.
+// runAsToolbox runs a server like the example in docs/dialects.md. answer is its result of
+// initialize.
 func runAsToolbox(answer string) {
 	s := &fakeServer{out: os.Stdout}
 	s.note("start")

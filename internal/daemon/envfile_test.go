@@ -10,8 +10,9 @@ import (
 	"time"
 )
 
-// TestEnvFileReload checks that Dragoman restarts the server whose variable changes in
-// dragoman.envFile, and no other server. A file that other users can read changes nothing.
+// TestEnvFileReload changes a variable in the file that dragoman.envFile names. Dragoman restarts
+// only the server that uses the variable. If other users can read the file, Dragoman ignores the
+// change.
 func TestEnvFileReload(t *testing.T) {
 	one, other := child(t, "one", "legacy"), child(t, "other", "legacy")
 	config := text(one, other) + "\n"

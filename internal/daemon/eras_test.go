@@ -19,8 +19,8 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 )
 
-// bothEras returns servers of both eras on both transports, and the listed names of their
-// tools. All tools answer.
+// bothEras returns servers of both eras on both transports, and the names of all their tools in the
+// merged list.
 func bothEras(t *testing.T) (all []*upstreamUnderTest, names []string) {
 	t.Helper()
 	const tools = `{"name":"echo","inputSchema":{"type":"object"}},{"name":"count","inputSchema":{"type":"object"}}`
@@ -40,7 +40,7 @@ func bothEras(t *testing.T) (all []*upstreamUnderTest, names []string) {
 	return all, names
 }
 
-// walk reads all pages of the list of tools.
+// walk reads all pages of tools/list and returns the names of the tools.
 func walk(t testing.TB, page func(params string) *jsonrpc.Message) (names []string) {
 	t.Helper()
 	params := ""
@@ -76,8 +76,8 @@ func sameNames(t testing.TB, got, want []string) {
 	}
 }
 
-// joined waits until no server is missing from the merged list. On a busy machine a server may
-// start more slowly than the first list waits.
+// joined waits until no server is missing from the merged list. The first list waits only a limited
+// time for servers, and on a busy machine a server may start later.
 func (r *rig) joined() {
 	r.t.Helper()
 	await(r.t, "all servers are in the list", 20*time.Second, func() bool {
@@ -85,8 +85,8 @@ func (r *rig) joined() {
 	})
 }
 
-// answers fails unless m is the result of the tool. The servers of bothEras answer in
-// different ways.
+// answers fails the test unless m is the expected result of the tool. The tools of bothEras have
+// different results.
 func answers(t testing.TB, tool string, m *jsonrpc.Message) {
 	t.Helper()
 	_, own, _ := strings.Cut(tool, "__")
@@ -96,9 +96,8 @@ func answers(t testing.TB, tool string, m *jsonrpc.Message) {
 	}
 }
 
-// TestT1_ModernClient checks that a client that knows only 2026-07-28 sees and calls all tools
-// of servers of both eras behind one endpoint. The client never gets an answer in the form of the
-// other era.
+// TestT1_ModernClient checks that a client that knows only 2026-07-28 can list and call all tools
+// of servers of both eras through one endpoint. Every answer has the form of 2026-07-28.
 func TestT1_ModernClient(t *testing.T) {
 	t.Parallel()
 	all, names := bothEras(t)
@@ -129,8 +128,8 @@ func TestT1_ModernClient(t *testing.T) {
 	}
 }
 
-// TestT2_LegacyClient checks that servers of both eras work with clients that know one legacy
-// revision each, over the transport of that revision.
+// TestT2_LegacyClient checks each legacy revision with a client that knows only this revision and
+// uses its transport. The client can list and call all tools of servers of both eras.
 func TestT2_LegacyClient(t *testing.T) {
 	t.Parallel()
 	all, names := bothEras(t)
@@ -182,7 +181,7 @@ func (c *sseClient) open() {
 	c.send(`{"jsonrpc":"2.0","method":"notifications/initialized"}`)
 }
 
-// answerTo returns the response with an id. It drops the messages before it.
+// answerTo returns the answer with the id and drops all messages before that answer.
 func (c *sseClient) answerTo(id string) *jsonrpc.Message {
 	c.r.t.Helper()
 	for {
@@ -196,12 +195,12 @@ func (c *sseClient) answerTo(id string) *jsonrpc.Message {
 	}
 }
 
-// oldWeb is a server that has only HTTP+SSE (2024-11-05 §Transports). The first event of its
-// stream has the URL for POST. It accepts no other requests.
+// oldWeb is a server that supports only HTTP+SSE (2024-11-05 §Transports). The first event of its
+// stream has the URL for POST. It refuses requests to other URLs.
 type oldWeb struct {
 	mu      sync.Mutex
 	streams map[string]chan []byte
-	asking  *jsonrpc.Message // the call during which the server waits for a response
+	asking  *jsonrpc.Message // the call that waits for the client's answer to a server request
 }
 
 func (s *oldWeb) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -277,8 +276,8 @@ func (s *oldWeb) take(out chan []byte, m *jsonrpc.Message) {
 }
 
 // TestT27_ModernClientOldServer connects a client of 2026-07-28 with a server that supports only
-// HTTP+SSE, both with a detected and with a configured transport. The client lists and calls
-// tools, gets progress, and answers the server's requests.
+// HTTP+SSE. It does so twice: Dragoman detects the transport, or the configuration sets it. The
+// client lists and calls tools, gets progress, and answers the server's requests.
 func TestT27_ModernClientOldServer(t *testing.T) {
 	t.Parallel()
 	for name, kind := range map[string]config.Kind{"found out": 0, "configured": config.KindSSE} {
@@ -291,7 +290,7 @@ func TestT27_ModernClientOldServer(t *testing.T) {
 				t.Fatal(problem)
 			}
 			r := serve(t, snapshot(&upstreamUnderTest{Server: c}, child(t, "other", "modern")))
-			defer func() { _ = r.stop() }() // stop Dragoman before the server, because closing the server waits for its streams
+			defer func() { _ = r.stop() }() // stop Dragoman before web, because web.Close waits until Dragoman's streams end
 			list := r.modern("/s/old/mcp", "1", "tools/list", "", "").message(t)
 			sameNames(t, namesOf(list), []string{"echo", "sample"})
 			r.call("/mcp", "old__echo", `{"v":1}`).wantText(t, `{"v":1}`)
@@ -320,7 +319,7 @@ func TestT27_ModernClientOldServer(t *testing.T) {
 }
 
 // TestT27_OldClientModernServer checks that a client of 2024-11-05 on HTTP+SSE can use modern
-// servers, on a pipe and on HTTP.
+// servers on a pipe and over HTTP.
 func TestT27_OldClientModernServer(t *testing.T) {
 	t.Parallel()
 	r := serve(t, snapshot(child(t, "pipe", "modern"), newWeb(t, true).as(t, "web")))
@@ -328,7 +327,7 @@ func TestT27_OldClientModernServer(t *testing.T) {
 		c := dialSSE(r, path)
 		c.open()
 		lists := 100
-		await(t, path+": the list with "+tools[0], 30*time.Second, func() bool { // lacks the tools of a server that is still starting
+		await(t, path+": the list with "+tools[0], 30*time.Second, func() bool { // at first, the list may lack the tools of a server that is still starting
 			lists++
 			c.send(fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"method":"tools/list"}`, lists))
 			return slices.Contains(namesOf(c.answerTo(fmt.Sprint(lists))), tools[0])

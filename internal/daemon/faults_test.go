@@ -25,7 +25,8 @@ func withShortTimeouts(s *config.Server) {
 	s.StartTimeout, s.CallTimeout = 2*time.Second, time.Second
 }
 
-// wantFault fails unless a is the error of a call that got no answer from its server.
+// wantFault fails the test unless a is Dragoman's error for a call that its server did not answer,
+// with this cause and outcome.
 func (a answer) wantFault(t testing.TB, cause, outcome string) {
 	t.Helper()
 	m := a.message(t)
@@ -37,8 +38,8 @@ func (a answer) wantFault(t testing.TB, cause, outcome string) {
 	}
 }
 
-// TestU01_NoSuchCommand checks that calls fail at once if Dragoman cannot start the server's
-// command. Other servers work.
+// TestU01_NoSuchCommand checks that calls to a server fail at once if Dragoman cannot start the
+// server's command. Calls to other servers work.
 func TestU01_NoSuchCommand(t *testing.T) {
 	dir := t.TempDir()
 	for name, command := range map[string]string{"missing": dir + "/none", "directory": dir} {
@@ -60,8 +61,8 @@ func TestU01_NoSuchCommand(t *testing.T) {
 }
 
 // TestU02_DiesBeforeFirstByte checks a server that exits before it writes any output. The client
-// gets an error quickly, the log has the exit status and the last line of stderr, and Dragoman
-// waits before the next attempts.
+// gets an error quickly, the log has the exit status and the last line of stderr, and Dragoman does
+// not start a new process for every call.
 func TestU02_DiesBeforeFirstByte(t *testing.T) {
 	for _, x := range []struct{ mode, exit, words string }{
 		{"exit", "exited with status 3", "THE_TOKEN is not set"},
@@ -79,7 +80,7 @@ func TestU02_DiesBeforeFirstByte(t *testing.T) {
 			if n := u.count("start"); n > 4 {
 				t.Errorf("started %d times in a row", n)
 			}
-			// The calls fail before the log line is written.
+			// Dragoman writes the log line after the calls have failed.
 			await(t, fmt.Sprintf("the log says %q and %q", x.exit, x.words), 20*time.Second, func() bool {
 				text := r.log.String()
 				return strings.Contains(text, x.exit) && strings.Contains(text, x.words)
@@ -98,9 +99,9 @@ func TestU03_DiesAfterInitialize(t *testing.T) {
 	}
 }
 
-// TestP3_AtMostOnce checks a server that exits during a call, in every way (U04, U05, U06, U14).
-// The error says that the server may have executed the call, Dragoman does not send the call
-// again, and the next call uses a new process.
+// TestP3_AtMostOnce checks the ways in which a server can stop during a call (U04, U05, U06, U14).
+// The error says that the server may have executed the call. Dragoman does not send the call again.
+// The next call uses a new process.
 func TestP3_AtMostOnce(t *testing.T) {
 	for _, server := range []string{"legacy", "modern"} {
 		for _, tool := range []string{"crash", "progress", "half", "mute"} {
@@ -139,8 +140,8 @@ func TestP3_AtMostOnce(t *testing.T) {
 	}
 }
 
-// TestU07_NeverOpens checks a server that does not answer. Dragoman stops the server after the
-// timeout, and other servers work during that time.
+// TestU07_NeverOpens checks a server that does not answer. Calls to it fail after StartTimeout, and
+// other servers work.
 func TestU07_NeverOpens(t *testing.T) {
 	bad, good := child(t, "bad", "mute", withShortTimeouts), child(t, "good", "legacy")
 	r := serve(t, snapshot(bad, good))
@@ -156,9 +157,9 @@ func TestU07_NeverOpens(t *testing.T) {
 	}
 }
 
-// TestCallOfAServerThatNeverOpened checks the error of a call through the merged endpoint. The
-// error says that Dragoman cannot open the server. A name that no server can have is still an
-// unknown tool.
+// TestCallOfAServerThatNeverOpened calls a tool of a server that cannot start, through the merged
+// endpoint. The error says that the server is unavailable. For a tool name with an unknown prefix,
+// or an unknown tool of a ready server, the error is still "unknown tool".
 func TestCallOfAServerThatNeverOpened(t *testing.T) {
 	bad, good := child(t, "bad", "exit"), child(t, "good", "legacy")
 	r := serve(t, snapshot(bad, good))
@@ -190,7 +191,8 @@ func TestU08_NeverAnswers(t *testing.T) {
 		t.Run(mode, func(t *testing.T) {
 			u := child(t, "child", mode, withShortTimeouts)
 			r := run(t, u)
-			// The start of the process must not take a part of the timeout of the call.
+			// Wait for the server first, so that the timeout of the call does not include the start
+			// of the process.
 			await(t, "the server is ready", 30*time.Second, func() bool { return toolText(r.call("/mcp", "echo", `{"v":0}`).message(t)) == `{"v":0}` })
 			cancelled, starts := u.count("cancelled"), u.count("start")
 			r.call("/mcp", "hang", "{}").wantFault(t, "timeout", "unknown")
@@ -203,8 +205,8 @@ func TestU08_NeverAnswers(t *testing.T) {
 	}
 }
 
-// TestU09_Stopped checks that a process that was stopped by a signal delays only its own calls.
-// When the process continues, its calls work again.
+// TestU09_Stopped stops a server's process with SIGSTOP. Only calls to this server time out. They
+// work again after SIGCONT.
 func TestU09_Stopped(t *testing.T) {
 	bad, good := child(t, "bad", "legacy", withShortTimeouts), child(t, "good", "legacy")
 	r := serve(t, snapshot(bad, good))
@@ -213,7 +215,8 @@ func TestU09_Stopped(t *testing.T) {
 	if err := syscall.Kill(pid, syscall.SIGSTOP); err != nil {
 		t.Fatal(err)
 	}
-	// The threads stop one after another. Until all have stopped, the process may still answer.
+	// The threads of the process stop one after another, and until all have stopped, it may still
+	// answer.
 	await(t, "the process is stopped", 5*time.Second, func() bool {
 		threads, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/stat", pid))
 		return !slices.ContainsFunc(threads, func(f string) bool {
@@ -231,8 +234,8 @@ func TestU09_Stopped(t *testing.T) {
 	})
 }
 
-// TestU11_Flood checks a server that floods its clients with notifications. Calls to another
-// server are not delayed, and memory use does not grow.
+// TestU11_Flood checks a server that floods a client with progress notifications. Calls to another
+// server are not delayed. When the client ends its call, the server gets a cancellation.
 func TestU11_Flood(t *testing.T) {
 	bad, good := child(t, "bad", "legacy"), child(t, "good", "legacy")
 	r := serve(t, snapshot(bad, good))
@@ -253,7 +256,7 @@ func TestU11_Flood(t *testing.T) {
 	await(t, "the cancellation", 10*time.Second, func() bool { return bad.count("cancelled") == 1 })
 }
 
-// TestU18_IgnoresSIGTERM checks that a server that ignores SIGTERM is killed.
+// TestU18_IgnoresSIGTERM checks that Dragoman kills a server that ignores SIGTERM.
 func TestU18_IgnoresSIGTERM(t *testing.T) {
 	t.Parallel()
 	u := child(t, "child", "stubborn")
@@ -269,7 +272,8 @@ func TestU18_IgnoresSIGTERM(t *testing.T) {
 	u.wantGone(t)
 }
 
-// TestP8_KilledDragoman checks that the child processes of Dragoman also exit if Dragoman is killed.
+// TestP8_KilledDragoman checks that no server process is left after Dragoman is killed with
+// SIGKILL.
 func TestP8_KilledDragoman(t *testing.T) {
 	for _, mode := range []string{"legacy", "stubborn"} {
 		t.Run(mode, func(t *testing.T) {
@@ -298,8 +302,8 @@ func TestP8_KilledDragoman(t *testing.T) {
 	}
 }
 
-// TestQuestionsAcrossEndpoints checks two clients that have the same numbers on different
-// endpoints. Each client gets only the requests that are for it.
+// TestQuestionsAcrossEndpoints checks two clients of one server that use the same request id on
+// different endpoints. Each client gets only the server requests of its own call.
 func TestQuestionsAcrossEndpoints(t *testing.T) {
 	u := child(t, "child", "legacy", func(s *config.Server) { s.Isolation = config.IsolateAuto })
 	r := serve(t, snapshot(u))
@@ -333,8 +337,8 @@ func TestQuestionsAcrossEndpoints(t *testing.T) {
 	}
 }
 
-// TestP6_DeadReaders checks clients that stop reading their streams while their server floods
-// them. Other clients of the same server still get their answers without delay.
+// TestP6_DeadReaders opens streams whose clients never read, while the server floods another client
+// with notifications. Calls to the server are still answered without delay.
 func TestP6_DeadReaders(t *testing.T) {
 	u := child(t, "child", "legacy")
 	r := run(t, u)

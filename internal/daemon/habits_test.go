@@ -13,14 +13,15 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 )
 
-// clientsWithHabits lists the client profiles with a behaviour that their revision does not define.
+// clientsWithHabits lists the client profiles that have a habit: a behaviour that their revision
+// does not define.
 var clientsWithHabits = []string{
 	"id-zero", "looks-for-oauth", "mcp-method-in-the-old-era", "no-version-header", "probe-then-initialize", "forgets-initialized",
 }
 
 // TestHabitsAreAllThere checks that the tests in this package use every client profile.
 func TestHabitsAreAllThere(t *testing.T) {
-	played := append([]string{"bare-http-client", "manifest-client"}, clientsWithHabits...) // the two profiles that dialects_test.go uses
+	played := append([]string{"bare-http-client", "manifest-client"}, clientsWithHabits...) // dialects_test.go uses the first two
 	for _, p := range fake.Profiles() {
 		if p.Side == fake.ClientSide && p.Kind != fake.Strict && !slices.Contains(played, p.Name) {
 			t.Errorf("no test plays the client %s through the bridge", p.Name)
@@ -29,7 +30,8 @@ func TestHabitsAreAllThere(t *testing.T) {
 }
 
 // TestClientsWithHabits checks that each client with a habit works with strict servers of every
-// revision, on a pipe and over HTTP. The servers do not notice the habit.
+// revision, on a pipe and over HTTP. Over HTTP, the servers get no message that violates their
+// revision.
 func TestClientsWithHabits(t *testing.T) {
 	t.Parallel()
 	talk := func(t *testing.T, c *fake.Client) {
@@ -48,7 +50,8 @@ func TestClientsWithHabits(t *testing.T) {
 		if err != nil || got.Err != nil || len(got.Progress) == 0 {
 			t.Errorf("wait: %v, %+v", err, got)
 		}
-		// The server's request reaches the client, even if the client never sends initialized.
+		// A server request reaches the client, even if the client never sends
+		// notifications/initialized.
 		wantAll(t, result(t, ctx, c, mcp.MethodCallTool, `{"name":"roots","arguments":{}}`), fake.ObligingRoot)
 	}
 	for _, e := range strictClients {
@@ -91,8 +94,8 @@ func TestClientsWithHabits(t *testing.T) {
 	}
 }
 
-// TestSurveysByClientsWithHabits checks that the surveys of such clients find no fault in the
-// bridge, with a modern server and with a server that has only tools.
+// TestSurveysByClientsWithHabits runs fake.Play with each client that has a habit. The client finds
+// no fault in Dragoman, with a modern server and with a manifest server.
 func TestSurveysByClientsWithHabits(t *testing.T) {
 	t.Parallel()
 	for _, server := range []string{"fake strict-2026-07-28", "fake manifest-ts"} {
@@ -101,7 +104,7 @@ func TestSurveysByClientsWithHabits(t *testing.T) {
 			for _, profile := range clientsWithHabits {
 				o := fake.ClientOptions{Set: map[string]string{"step": "60000", "whole": "300000"}}
 				violations, err := fake.Play(t.Context(), profile, fake.Where{URL: r.base + "/mcp"}, o, func(f fake.Finding) {
-					// These servers use their own error code for an unknown tool, which is
+					// For an unknown tool, a manifest server has its own error code, which is
 					// allowed.
 					own := server == "fake manifest-ts" && f.Step == "an unknown tool" && strings.Contains(f.Detail, "-32601")
 					if f.Bad && !own {

@@ -9,9 +9,9 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/config"
 )
 
-// TestHalfOfACharacterOverAllLinks sends arguments with an escaped half of a surrogate pair,
-// which is allowed. Over each transport of the client, these arguments reach servers of both
-// eras on all transports without changes.
+// TestHalfOfACharacterOverAllLinks sends arguments with an escaped half of a surrogate pair, which
+// JSON allows. Over every HTTP transport of clients and every transport of servers, the server gets
+// the arguments without changes.
 func TestHalfOfACharacterOverAllLinks(t *testing.T) {
 	t.Parallel()
 	old := &oldWeb{streams: map[string]chan []byte{}}
@@ -23,7 +23,7 @@ func TestHalfOfACharacterOverAllLinks(t *testing.T) {
 	}
 	r := serve(t, snapshot(child(t, "oldpipe", "legacy"), child(t, "newpipe", "modern"),
 		newWeb(t, false).as(t, "oldweb"), newWeb(t, true).as(t, "newweb"), &upstreamUnderTest{Server: sse}))
-	defer func() { _ = r.stop() }() // stop Dragoman before the server, because closing the server waits for its streams
+	defer func() { _ = r.stop() }() // stop Dragoman before web, because web.Close waits until Dragoman's streams end
 	const args = `{"v":"cut \ud83d","\uDE00":1}`
 	session := []string{"Mcp-Session-Id", r.initialize("/mcp", "2025-11-25", "{}")}
 	c := dialSSE(r, "/sse")

@@ -24,12 +24,12 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/upstream"
 )
 
-// talker is the mode of a server that repeats its password in an answer of 6 KiB and on stderr. A
-// call of its tool "two" writes 300 lines to stderr.
+// talker is the mode of a test server that repeats its password in a 6 KiB answer to initialize and
+// on stderr. For a call of its tool "two", it writes 300 lines to stderr.
 const talker = "talker mode"
 
-// talkerPassword is the value of the variable that the talker repeats. A slash may be written with
-// an escape in JSON.
+// talkerPassword is the password of the talker. It contains a slash, because JSON can escape a
+// slash, and Dragoman must mask the escaped password too.
 const talkerPassword = "open/sesame-1001"
 
 func runAsTalker() {
@@ -67,7 +67,8 @@ func runAsTalker() {
 	}
 }
 
-// bothFormats passes each record to two handlers, in the same order.
+// bothFormats passes each record to a text handler and to a JSON handler. Both logs have the
+// records in the same order.
 type bothFormats struct {
 	mu         *sync.Mutex
 	text, json slog.Handler
@@ -90,7 +91,8 @@ func (b bothFormats) WithGroup(name string) slog.Handler {
 	return bothFormats{b.mu, b.text.WithGroup(name), b.json.WithGroup(name)}
 }
 
-// logRecord is a record of a log. Its members are texts in both formats.
+// logRecord is a record of a text log or a JSON log. All values are strings, so that the records of
+// both formats can be compared.
 type logRecord map[string]string
 
 func recordsOfJSON(t *testing.T, log string) (all []logRecord) {
@@ -103,7 +105,7 @@ func recordsOfJSON(t *testing.T, log string) (all []logRecord) {
 		r := logRecord{}
 		for key, value := range x {
 			r[key] = fmt.Sprint(value)
-			if list, ok := value.([]any); ok { // the text has the elements on one line
+			if list, ok := value.([]any); ok { // the text format has the elements of a list in one string
 				var words []string
 				for _, x := range list {
 					words = append(words, fmt.Sprint(x))
@@ -134,9 +136,10 @@ func recordsOfText(t *testing.T, log string) (all []logRecord) {
 	return all
 }
 
-// TestHandshakeLog checks what the log says about the handshakes with a server that has a process for
-// each call: the messages with --trace-bytes, the number of tools, the lines of stderr, for what the
-// server is opened, and that all of this is the same in both formats.
+// TestHandshakeLog checks the log of the handshakes with a server that has a process for each call.
+// With --trace-bytes, the log contains the messages. It also contains the number of tools, the
+// lines of stderr, and why Dragoman opened each process. The text log and the JSON log have the
+// same content, and neither has the password.
 func TestHandshakeLog(t *testing.T) {
 	t.Parallel()
 	u := child(t, "each", talker, func(s *config.Server) {
@@ -148,14 +151,14 @@ func TestHandshakeLog(t *testing.T) {
 	r := serve(t, snapshot(u), func(o2 *ServeOptions) {
 		o2.Log = slog.New(bothFormats{&sync.Mutex{}, slog.NewTextHandler(&text, o), slog.NewJSONHandler(&inJSON, o)})
 	})
-	r.joined() // the lists are known before the call
+	r.joined() // Dragoman has the server's lists before the first call
 	session := r.initialize("/mcp", "2025-06-18", "{}")
 	header := []string{"Mcp-Session-Id", session, "MCP-Protocol-Version", "2025-06-18"}
 	if a := r.post("/mcp", `{"jsonrpc":"2.0","id":2,"method":"tools/list"}`, header...); !strings.Contains(a.body, `"each__three"`) {
 		t.Fatalf("tools/list: %s", a.body)
 	}
-	// A call may use a process that was opened for a list and has not been used. Each further call
-	// opens its own.
+	// The first call may use a process that Dragoman opened for a list. Each later call opens a new
+	// process, so repeat the call.
 	await(t, "a process was opened for a call", time.Minute, func() bool {
 		r.post("/mcp", toolCall("3", "each__one", "{}"), header...).wantText(t, "done")
 		return strings.Contains(text.String(), "sent=initialize for=tools/call")
@@ -182,13 +185,13 @@ func TestHandshakeLog(t *testing.T) {
 			t.Errorf("the members are %q in the text and %q in JSON", slices.Sorted(maps.Keys(got)), slices.Sorted(maps.Keys(want)))
 		}
 		for key, value := range want {
-			if got[key] != value && key != "time" && key != "took" { // JSON has durations as numbers
+			if got[key] != value && key != "time" && key != "took" { // the formats write times and durations in different ways
 				t.Errorf("%s is %q in the text and %q in JSON", key, got[key], value)
 			}
 		}
 	}
 
-	// of returns the records with a message, about the server.
+	// of returns the records about the server with this message.
 	of := func(msg string) (found []logRecord) {
 		for _, x := range records {
 			if x["msg"] == msg && x["server"] == "each" {
@@ -228,7 +231,7 @@ func TestHandshakeLog(t *testing.T) {
 		t.Errorf("the server is open: %q", opened)
 	}
 	for i, x := range opened {
-		if i > 0 && x["level"] != "DEBUG" { // each call has a process
+		if i > 0 && x["level"] != "DEBUG" { // only the first process is logged at INFO
 			t.Errorf("another process: %q", x)
 		}
 	}
@@ -238,8 +241,8 @@ func TestHandshakeLog(t *testing.T) {
 	}
 }
 
-// TestStderrIsBounded checks that a server that writes many lines to stderr does not fill the log. The
-// rest is counted.
+// TestStderrIsBounded checks that a server that writes many lines to stderr does not fill the log.
+// Dragoman logs only the first lines and the number of the others.
 func TestStderrIsBounded(t *testing.T) {
 	t.Parallel()
 	r := serve(t, snapshot(child(t, "each", talker)))

@@ -14,8 +14,8 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 )
 
-// TestHandshakePage checks that docs/handshake.md has the log records of a real handshake. The
-// records of other goroutines may come in another order, so the lines are compared as a set.
+// TestHandshakePage checks that docs/handshake.md has the log records of a real handshake. It sorts
+// the lines before it compares them, because several goroutines write to the log.
 func TestHandshakePage(t *testing.T) {
 	t.Parallel()
 	page, err := os.ReadFile("../../docs/handshake.md")
@@ -34,8 +34,8 @@ func TestHandshakePage(t *testing.T) {
 		return all
 	}
 	want := records(string(page))
-	// A revision is set, because a probe has a timeout of its own: on a busy machine, the process may
-	// start too late for it.
+	// Set the revision, so that Dragoman does not probe the server. On a busy machine, the process
+	// may start after the timeout of the probe.
 	files := child(t, "files", "fake gate-initialized", func(s *config.Server) { s.Revision = mcp.R20250618 })
 	r := serve(t, snapshot(files))
 	await(t, "the log has the last record of the handshake", 30*time.Second, func() bool { return len(records(r.log.String())) >= len(want) })

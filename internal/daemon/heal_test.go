@@ -14,9 +14,9 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 )
 
-// TestT15_OneSessionDiesInAFederation uses several servers behind one endpoint: one server loses
-// its session, and another loses its process. Dragoman opens only these two again. During this
-// time, clients keep their sessions and see all tools.
+// TestT15_OneSessionDiesInAFederation uses four servers behind one endpoint. One server loses its
+// session, and another loses its process. Dragoman opens only these two again. The client keeps its
+// session and sees all tools.
 func TestT15_OneSessionDiesInAFederation(t *testing.T) {
 	t.Parallel()
 	pipe, newPipe := child(t, "pipe", "legacy"), child(t, "newpipe", "modern")
@@ -65,15 +65,15 @@ func TestT15_OneSessionDiesInAFederation(t *testing.T) {
 	sameNames(t, tools(), all)
 }
 
-// TestT16_ServersTokenRotates checks two kinds of rotating tokens. Clients do not authenticate
-// to a daemon yet. The first kind is a token that the client sends. Such a token does not identify
-// the client, so it must not be part of the key of the client's session. The second kind is the
-// credential of a server in the configuration, which a reload changes. Dragoman cannot know whether
-// the new credential belongs to the same user, so it opens a new session with the server. The
-// sessions of clients continue. Running calls also continue, and end with the old token.
+// TestT16_ServersTokenRotates checks two kinds of rotating tokens. First, a client changes the
+// token that it sends. Clients do not authenticate here, so this token does not identify the
+// client. The session with the server stays the same. Second, a reload changes the credential of a
+// server. Dragoman cannot know whether the new credential belongs to the same user, so it opens a
+// new session with the server. The client's session continues. A running call also continues, in
+// the old session with the server.
 //
-// Package gateway has a test with the same number, for sessions that follow their principal
-// from token to token.
+// The T16 test in package gateway checks clients that authenticate: a session continues when the
+// same principal changes its token.
 func TestT16_ServersTokenRotates(t *testing.T) {
 	const variable = "DAEMON_TEST_TOKEN"
 	t.Setenv(variable, "one")
@@ -114,7 +114,7 @@ func TestT16_ServersTokenRotates(t *testing.T) {
 	if got := all[len(all)-1].header.Get("Authorization"); got != "Bearer two" {
 		t.Errorf("the server got %s", got)
 	}
-	// The running call is not cut off; it ends when its client cancels it.
+	// The reload has not ended the running call, so the client can cancel it.
 	w.post("/mcp", `{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":"running"}}`, session...)
 	await(t, "the cancellation", 20*time.Second, func() bool { return web.count("cancelled") == 1 })
 	if calls, ends := web.entries("call work"), web.entries("cancelled"); ends[0] != calls[0] {
@@ -133,10 +133,10 @@ func TestT16_ServersTokenRotates(t *testing.T) {
 	}
 }
 
-// TestT18_PagesOnBothEdges uses servers of both eras that list their tools in pages of a
-// hundred. Clients of both eras read the merged list in Dragoman's own pages. Between two pages,
-// the test adds a server before the first one and removes another server after it. The client
-// still gets the rest of the list that it began to read.
+// TestT18_PagesOnBothEdges uses servers of both eras that list their tools in pages of a hundred.
+// Clients of both eras read the merged list in Dragoman's own pages. After a client has read the
+// first page, the test adds one server and removes another. The client still gets all tools of the
+// server that stays, in order.
 func TestT18_PagesOnBothEdges(t *testing.T) {
 	t.Parallel()
 	for _, era := range []string{"legacy", "modern"} {
@@ -182,7 +182,7 @@ func TestT18_PagesOnBothEdges(t *testing.T) {
 				}
 				sameNames(t, walk(t, func(params string) *jsonrpc.Message { return page("/mcp", params) }), append(names(came, 120), names(many, 1234)...))
 			}
-			// The endpoint of a single server uses the server's own pages and cursors.
+			// The endpoint of one server passes the server's own pages and cursors to the client.
 			pages := 0
 			single := walk(t, func(params string) *jsonrpc.Message {
 				pages++

@@ -8,12 +8,13 @@ import (
 	"strings"
 )
 
-// hostileCase is a text that a server sends before its answer or in its place.
+// hostileCase is one way in which a server answers a call badly, or sends bad messages before or
+// after its answer.
 type hostileCase struct {
 	name string
-	want string // how the call ends: answer, error or any
-	// alone replaces want on a transport where only the server's first message is read, as in
-	// the body of an HTTP response. "" means want.
+	want string // how the call must end: "answer", "error", or "any" for both
+	// alone replaces want on the transport "json", where the server can send only one message. ""
+	// means the same as want.
 	alone string
 	only  []string // the transports of the case; nil means all
 	era   string   // the era of the case; "" means both
@@ -26,15 +27,16 @@ func (x *hostileCase) not(transport, era string) bool {
 
 var streams = []string{"stdio", "events", "sse"} // transports on which a server can send more than one message
 
-// instead sends a text in place of the answer. ID in the text is replaced by the id of the
-// call.
+// instead returns a case in which the server sends text instead of an answer. ID and TOKEN in the
+// text mean the call's id and progress token.
 func instead(name, want, text string) hostileCase {
 	return hostileCase{name: name, want: want, play: func(c *hostileCall) {
 		c.say(strings.NewReplacer("ID", c.id, "TOKEN", c.token).Replace(text))
 	}}
 }
 
-// before sends a text several times and then answers correctly.
+// before returns a case in which the server sends text several times and then answers correctly.
+// NUMBER in the text means a counter.
 func before(name string, times int, text string) hostileCase {
 	return hostileCase{name: name, want: "answer", only: streams, play: func(c *hostileCall) {
 		for n := range times {
@@ -57,7 +59,7 @@ func request(id, method, params string) string {
 func nested(n int) string { return strings.Repeat("[", n) + strings.Repeat("]", n) }
 
 var hostileCases = []hostileCase{
-	// The following texts are not JSON, but the id is readable.
+	// The following answers are invalid JSON or exceed a limit, but their id is readable.
 	instead("result with a missing value", "error", head+`"result":{"content":[}}`),
 	instead("result cut off", "error", head+`"result":{"content":[`),
 	instead("result with a bare word", "error", head+`"result":{"content":undefined}}`),
@@ -78,7 +80,7 @@ var hostileCases = []hostileCase{
 	instead("two objects on a line", "error", head+`"result":{}}`+head+`"result":{}}`),
 	instead("text behind the answer", "error", head+`"result":{}} done`),
 
-	// The following texts are valid JSON with odd values.
+	// The following answers are valid JSON with odd values.
 	instead("half an emoji", "answer", head+`"result":{"resultType":"complete","content":[{"type":"text","text":"\ud83d"}]}}`),
 	instead("the other half of an emoji", "answer", head+`"result":{"resultType":"complete","content":[{"type":"text","text":"\ude00 \ud83d"}]}}`),
 	instead("NUL escaped", "answer", head+`"result":{"resultType":"complete","content":[{"type":"text","text":"\u0000"}]}}`),
@@ -109,7 +111,7 @@ var hostileCases = []hostileCase{
 	instead("id with a fraction", "any", `{"jsonrpc":"2.0","id":ID.0,"result":{"resultType":"complete","content":[]}}`),
 	instead("batch of one", "any", `[`+head+`"result":{"resultType":"complete","content":[]}}]`),
 
-	// The following are errors in all shapes.
+	// The following answers are errors, many of them malformed.
 	instead("error that is null", "error", head+`"error":null}`),
 	instead("error that is a text", "error", head+`"error":"it broke"}`),
 	instead("error that is a number", "error", head+`"error":42}`),
@@ -135,7 +137,7 @@ var hostileCases = []hostileCase{
 	instead("error -32042", "any", head+`"error":{"code":-32042,"message":"URL elicitation required","data":{"elicitations":[{"mode":"url","elicitationId":"e","url":"javascript:alert(1)","message":"x"}]}}}`),
 	instead("error -32099", "error", head+`"error":{"code":-32099,"message":"x"}}`),
 
-	// The following messages come before a correct answer.
+	// The following messages come before or after a correct answer.
 	before("answers with other ids", 50, `{"jsonrpc":"2.0","id":900NUMBER,"result":{"stolen":true}}`),
 	before("answers with ids of all kinds", 1, `{"jsonrpc":"2.0","id":null,"result":{}}`),
 	before("answers with an id below zero", 5, `{"jsonrpc":"2.0","id":-NUMBER,"result":{}}`),
@@ -193,7 +195,7 @@ var hostileCases = []hostileCase{
 		c.say(note("notifications/progress", `{"progressToken":`+c.token+`,"progress":99}`))
 	}},
 
-	// The following answers contain requests.
+	// The following answers ask for input or return a task.
 	{name: "input required of a legacy server", want: "any", era: "legacy", play: func(c *hostileCall) {
 		c.result(`{"resultType":"input_required","inputRequests":{"a":{"method":"tools/call","params":{"name":"x"}}},"requestState":"s"}`)
 	}},

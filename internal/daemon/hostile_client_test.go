@@ -16,17 +16,16 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
 )
 
-// hostilePipe is text that a client writes to stdin. NUMBER is replaced by a counter. The
-// answers do not matter. After the text, the same client must get answers, and no other client may
-// be affected.
+// hostilePipe is a line that a client writes to Dragoman's stdin many times. NUMBER in the text
+// means a counter. The test ignores the answers to these lines.
 type hostilePipe struct {
 	name  string
 	times int
 	text  string
 }
 
-// hostileLines are for a legacy client that has opened its session. They also work for a modern
-// client. The tools belong to a good server.
+// hostileLines are the lines that TestHostileLines writes after it has initialized a legacy
+// session.
 var hostileLines = []hostilePipe{
 	{"broken JSON", 2000, `{"jsonrpc":`},
 	{"text", 2000, `hello?`},
@@ -92,8 +91,8 @@ var hostileLines = []hostilePipe{
 	{"40 spellings of capabilities", 40, strings.Replace(modernBody("6NUMBER", "tools/call", `"name":"good__echo","arguments":{}`), `clientCapabilities":{}`, `clientCapabilities":{"elicitation":{"x-NUMBER":{}}}`, 1)},
 }
 
-// TestHostileLines writes hostile lines to stdin. If these lines end, the client that sent them
-// gets answers. Clients over HTTP are not affected.
+// TestHostileLines writes hostile lines to stdin. After each kind of line, the same client makes a
+// correct call and gets the result. HTTP clients are not affected.
 func TestHostileLines(t *testing.T) {
 	if testing.Short() {
 		t.Skip("sends about sixty floods")
@@ -138,7 +137,7 @@ func TestHostileLines(t *testing.T) {
 					}
 					m, err := jsonrpc.Scan(line, jsonrpc.Limits{Bytes: len(line) + 1, Tolerant: true})
 					if answered = err == nil && string(m.ID) == mark; answered && strings.Contains(string(m.Raw), "too many requests of this client are running; wait until one ends") {
-						// The client's own flood delays its call, so it sends the call again.
+						// The client's own flood has used up its quota, so send the call again.
 						answered = false
 						writing.Go(func() { _, _ = io.WriteString(p.in, marked) })
 						continue
@@ -183,7 +182,7 @@ func TestHostileConnections(t *testing.T) {
 	for name, x := range map[string]struct {
 		many int
 		text string
-		read bool // true if the client reads to the end; false if it does not read
+		read bool // true if the client closes the connection after it has written text
 	}{
 		"heads that do not end":              {200, "POST /mcp HTTP/1.1\r\nHost: localhost\r\n", false},
 		"bodies that do not come":            {200, headOfPost + "Content-Length: 1000\r\n\r\n", false},
@@ -228,8 +227,8 @@ func TestHostileConnections(t *testing.T) {
 				}
 				_ = c.SetDeadline(time.Now().Add(time.Minute))
 				open = append(open, c)
-				// Dragoman may close the connection of a refused request before the client has
-				// written all of it.
+				// Dragoman may refuse the request and stop reading before the client has written
+				// all of text.
 				_ = c.SetWriteDeadline(time.Now().Add(2 * time.Second))
 				_, _ = io.WriteString(c, x.text)
 				if x.read {

@@ -21,14 +21,14 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 )
 
-// A hostile server behaves well except for one tool, "hostile". The argument of that tool
-// names a row of hostileCases, which says what the server sends when the tool is called.
-// At the same time, the server serves innocent clients.
+// A hostile server misbehaves only in calls of its tool "hostile". The argument "case" of the tool
+// is the name of one of hostileCases. At the same time, innocent clients call the server's tool
+// "echo".
 
 // hostileCall is a call of the tool "hostile".
 type hostileCall struct {
 	id, token string            // raw JSON; token is "null" if the request has none
-	say       func(text string) // sends a line, an event, or a body
+	say       func(text string) // sends text as a line, an event or a body, depending on the transport
 }
 
 func (c *hostileCall) sayf(format string, args ...any) { c.say(fmt.Sprintf(format, args...)) }
@@ -47,7 +47,8 @@ const goodResult = `{"resultType":"complete","content":[{"type":"text","text":"g
 
 func (c *hostileCall) good() { c.result(goodResult) }
 
-// hostileServer answers requests; each transport gives it a way to send.
+// hostileServer is a hostile server on any transport. take gets each message and a function that
+// sends the answer.
 type hostileServer struct{ era string }
 
 func (s *hostileServer) take(m *jsonrpc.Message, say func(string)) {
@@ -117,7 +118,8 @@ func runAsHostileServer(era string) {
 	}
 }
 
-// hostileWeb is a hostile server over HTTP. kind is "json", "events" or "sse" (HTTP+SSE).
+// hostileWeb is a hostile server over HTTP. kind is "json", "events" (answers as event streams) or
+// "sse" (HTTP+SSE).
 type hostileWeb struct {
 	hostileServer
 	kind    string
@@ -166,7 +168,7 @@ func (s *hostileWeb) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		s.take(m, func(text string) { writeEvent(w, text) })
 		return
 	}
-	first := true // a body is one message
+	first := true // a JSON body can have only one message, so drop the others
 	w.Header().Set("Content-Type", "application/json")
 	s.take(m, func(text string) {
 		if first {
@@ -201,7 +203,7 @@ func (s *hostileWeb) stream(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// hostileOver starts the hostile server on a transport.
+// hostileOver starts a hostile server on a transport: "stdio", or a kind of hostileWeb.
 func hostileOver(t *testing.T, transport, era string, more ...func(*config.Server)) *upstreamUnderTest {
 	t.Helper()
 	more = append(more, func(s *config.Server) { s.CallTimeout = 6 * time.Second })
@@ -226,14 +228,15 @@ func hostileOver(t *testing.T, transport, era string, more ...func(*config.Serve
 	return &upstreamUnderTest{Server: complete}
 }
 
-// innocent is a well-behaved client that calls in a loop until it is stopped.
+// innocent is a group of well-behaved clients that make calls until stop is called.
 type innocent struct {
 	calls  atomic.Int64
 	faults chan string
 	stop   func()
 }
 
-// innocents starts clients of both eras, of the hostile server and of a good server.
+// innocents starts a client of each era for the hostile server, and a client of each era for the
+// server "good".
 func (r *rig) innocents() *innocent {
 	i := &innocent{faults: make(chan string, 64)}
 	done := make(chan struct{})
@@ -242,7 +245,7 @@ func (r *rig) innocents() *innocent {
 		for _, era := range []string{"modern", "legacy"} {
 			session := r.initialize("/mcp", "2025-06-18", "{}")
 			running.Go(func() {
-				pause := time.NewTicker(5 * time.Millisecond) // leave CPU time to the server under test
+				pause := time.NewTicker(5 * time.Millisecond) // leave CPU time for the hostile input
 				defer pause.Stop()
 				for n := 0; ; n++ {
 					select {
@@ -280,7 +283,7 @@ func (i *innocent) fault(text string) {
 	}
 }
 
-// checkUnaffected fails if an innocent client got an error or was delayed.
+// checkUnaffected fails the test if an innocent client got a wrong answer or waited too long.
 func (i *innocent) checkUnaffected(t *testing.T) {
 	t.Helper()
 	for {
@@ -300,8 +303,8 @@ func (i *innocent) round(t *testing.T) {
 	await(t, "the innocent clients are served", 10*time.Second, func() bool { return i.calls.Load() >= from+8 })
 }
 
-// postQuietly posts a body and reads the response. It does not use a testing.T, so any goroutine
-// may call it.
+// postQuietly posts a body and reads the response. It never fails the test, so any goroutine may
+// call it.
 func (r *rig) postQuietly(body string, header ...string) (string, error) {
 	req, err := http.NewRequest("POST", r.base+"/mcp", strings.NewReader(body))
 	if err != nil {
@@ -321,10 +324,10 @@ func (r *rig) postQuietly(body string, header ...string) (string, error) {
 	return string(b), err
 }
 
-// TestHostileServers plays every case over every transport in both eras to clients of both
-// eras. The call must end in time, in the way that the case says. Innocent clients of the same
-// server and of another server must not be affected. The server must not be restarted, its status
-// stays ready, and the log stays short.
+// TestHostileServers plays every case over every transport, with servers and clients of both eras.
+// The call must end in time, in the way that the case says. Innocent clients of the same server and
+// of another server must not be affected. Dragoman does not restart the server, the server's status
+// stays ready, and each case logs few warnings.
 func TestHostileServers(t *testing.T) {
 	if testing.Short() {
 		t.Skip("plays hundreds of cases")
@@ -332,7 +335,7 @@ func TestHostileServers(t *testing.T) {
 	for _, transport := range []string{"stdio", "events", "json", "sse"} {
 		for _, era := range []string{"legacy", "modern"} {
 			if transport == "sse" && era == "modern" || raceEnabled && transport != "stdio" {
-				continue // one transport is enough under the race detector
+				continue // HTTP+SSE is legacy; and under the race detector, one transport is enough
 			}
 			t.Run(transport+"/"+era, func(t *testing.T) { playHostileServer(t, transport, era) })
 		}
@@ -399,7 +402,7 @@ func playHostileServer(t *testing.T, transport, era string) {
 	}
 	r.t = t
 	if transport == "stdio" {
-		// A second process may have been started to check whether the server has changed its
+		// Dragoman may have started a second process to check whether the server has changed its
 		// era.
 		pids := bad.pids(t)
 		if len(pids) > 2 || !alive(pids[0]) {

@@ -13,8 +13,7 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
 )
 
-// stillServes checks that a correct call of each era is answered within a second. It runs
-// after every hostile input.
+// stillServes checks that a correct call of each era gets its result within a second.
 func (r *rig) stillServes(session string) {
 	r.t.Helper()
 	for _, legacy := range []bool{false, true} {
@@ -31,7 +30,7 @@ func (r *rig) stillServes(session string) {
 	}
 }
 
-// hostileHTTP is one input over HTTP and its expected outcome.
+// hostileHTTP is one HTTP request and its expected response.
 type hostileHTTP struct {
 	row    string
 	body   string
@@ -42,8 +41,8 @@ type hostileHTTP struct {
 	check  func(t *testing.T, a answer)
 }
 
-// noID fails if an error has an id although it does not belong to a request (2026-07-28 §Base, "Error
-// Responses").
+// noID fails the test if an error has an id. An error for input whose id cannot be read must not
+// have one (2026-07-28 §Base, "Error Responses").
 func noID(t *testing.T, a answer) {
 	t.Helper()
 	if m := a.message(t); m.ID != "" && m.ID != "null" {
@@ -68,7 +67,7 @@ var toolHeader = modernHeader("tools/call", "echo")
 
 func with(h []string, more ...string) []string { return append(h[:len(h):len(h)], more...) }
 
-// otherMeta returns a modern request with the given _meta.
+// otherMeta returns a modern request with another protocol version in its _meta.
 func otherMeta(version string) string {
 	return strings.Replace(good(`{}`), `/protocolVersion":"2026-07-28"`, `/protocolVersion":"`+version+`"`, 1)
 }
@@ -169,9 +168,9 @@ var hostileRows = []hostileHTTP{
 	{row: "L14 answer to nothing", body: `{"jsonrpc":"2.0","id":77,"result":{}}`, header: []string{"Mcp-Session-Id", "SESSION"}, status: []int{202}},
 }
 
-// TestHostileHTTP sends every hostile input to a whole Dragoman with a server behind it. After
-// each input the same endpoint serves clients of both eras, and the server has received
-// nothing. In the end no sessions or connections are left.
+// TestHostileHTTP sends all hostileRows to one Dragoman with one server. No hostile request reaches
+// the server. After each request, the same endpoint serves clients of both eras. At the end, no
+// goroutines are left, and the heap has not grown much.
 func TestHostileHTTP(t *testing.T) {
 	u := child(t, "child", "legacy")
 	r := run(t, u)
@@ -276,8 +275,8 @@ func TestAcceptedHTTP(t *testing.T) {
 	r.t = t
 }
 
-// TestL03_UnknownVersion checks that a client with an unknown version is offered the newest
-// version.
+// TestL03_UnknownVersion checks that Dragoman offers the newest legacy revision to a client that
+// sends initialize with an unknown version.
 func TestL03_UnknownVersion(t *testing.T) {
 	r := run(t, child(t, "child", "legacy"))
 	for _, date := range []string{"9999-01-01", ""} {

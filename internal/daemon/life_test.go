@@ -36,7 +36,8 @@ func demoServers(t *testing.T) *config.Snapshot {
 	return &s
 }
 
-// TestDemoClients runs the demo and waits until every kind of call has been seen.
+// TestDemoClients runs the demo servers and the demo clients, and waits until the API has listed
+// every kind of call.
 func TestDemoClients(t *testing.T) {
 	t.Parallel()
 	r := serve(t, demoServers(t), func(o *ServeOptions) { o.DemoClients = true })
@@ -106,7 +107,8 @@ func TestDemoClients(t *testing.T) {
 	}
 }
 
-// TestNoDemoClients runs the demo servers without the clients.
+// TestNoDemoClients runs the demo servers without the demo clients, and checks that nobody makes
+// calls.
 func TestNoDemoClients(t *testing.T) {
 	t.Parallel()
 	r := serve(t, demoServers(t))
@@ -137,8 +139,8 @@ func (r *rig) statusOnly() *admin.Report {
 	return status
 }
 
-// pollUntil calls missing until it returns "". After a minute it fails the test with the last
-// result.
+// pollUntil calls missing until it returns "". After a minute, it fails the test and reports the
+// last result of missing.
 func pollUntil(t *testing.T, missing func() string) {
 	t.Helper()
 	for end := time.Now().Add(time.Minute); ; {
@@ -153,8 +155,9 @@ func pollUntil(t *testing.T, missing func() string) {
 	}
 }
 
-// runAsDemo runs a server of package demo. letter is the first letter of the server's era. The name
-// of the era is not used, because Dragoman masks longer values of environment variables.
+// runAsDemo runs a server of package demo. letter is the first letter of the server's era. The
+// letter is in an environment variable. A longer value, such as the name of the era, would be
+// masked in the API and the log.
 func runAsDemo(letter string) {
 	era := demo.Legacy
 	if letter == demo.Modern[:1] {

@@ -16,7 +16,8 @@ import (
 )
 
 // TestLimitOfAServersMessage checks that limits.message applies to every transport, and can be
-// higher than the default. A message over the limit fails one call, and the server continues.
+// higher than the default. If a message exceeds the limit, only its call fails, and the server
+// keeps running.
 func TestLimitOfAServersMessage(t *testing.T) {
 	t.Parallel()
 	old := &oldWeb{streams: map[string]chan []byte{}}
@@ -43,8 +44,8 @@ func TestLimitOfAServersMessage(t *testing.T) {
 	pipe.wantOneLeft(t)
 }
 
-// TestLimitOfAClientsMessageOnAPipe checks that limits.body also applies to stdin. Dragoman
-// refuses a request that is too long, with the id of the request, and serves the other requests.
+// TestLimitOfAClientsMessageOnAPipe checks that limits.body also applies to stdin. If a request is
+// too long, the client gets an error with the id of that request. Dragoman serves the next request.
 func TestLimitOfAClientsMessageOnAPipe(t *testing.T) {
 	t.Parallel()
 	s := snapshot(child(t, "a", "legacy"))
@@ -64,8 +65,8 @@ func TestLimitOfAClientsMessageOnAPipe(t *testing.T) {
 	}
 }
 
-// TestReloadOfTimeouts checks that a changed timeout applies to the next call, and that the
-// server keeps its process. Dragoman restarts a server whose message limit has changed.
+// TestReloadOfTimeouts checks that a changed call timeout applies to the next call, and that the
+// server keeps its process. A changed message limit also applies to the next call.
 func TestReloadOfTimeouts(t *testing.T) {
 	t.Parallel()
 	u := child(t, "a", "legacy")

@@ -11,8 +11,9 @@ import (
 	"time"
 )
 
-// TestLogsAreBounded checks that Dragoman logs an event once and counts the others if a client
-// or a server repeats the event endlessly. Calls of another client are not affected.
+// TestLogsAreBounded checks clients and a server that cause the same event hundreds of times.
+// Dragoman logs the event once, and later logs how often it occurred again. Calls of another client
+// are not affected.
 func TestLogsAreBounded(t *testing.T) {
 	t.Parallel()
 	u, noisy := child(t, "u", "modern"), child(t, "noisy", "noisy")
@@ -53,8 +54,8 @@ func TestLogsAreBounded(t *testing.T) {
 	}
 }
 
-// TestServerLog checks that log lines of net/http about a single client have level debug.
-// Panics, and failures to accept connections, have a higher level.
+// TestServerLog checks the levels of the log lines of net/http. A line about one client has the
+// level debug. A line about a panic or about a failure to accept connections has a higher level.
 func TestServerLog(t *testing.T) {
 	var j journal
 	l := serverLog{slog.New(slog.NewTextHandler(&j, &slog.HandlerOptions{Level: slog.LevelInfo}))}

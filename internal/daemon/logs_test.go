@@ -15,8 +15,8 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/transport/eventstream"
 )
 
-// shell returns a server that runs a shell script. If the script does not answer, the server
-// is not restarted.
+// shell returns a server that runs a shell script. The start timeout is long, so Dragoman does not
+// restart a script that never answers.
 func shell(t *testing.T, name, script string) *upstreamUnderTest {
 	t.Helper()
 	s, problem := config.Complete(config.Server{Name: name, Command: "sh", Args: []string{"-c", script}, Dir: t.TempDir(), StartTimeout: 10 * time.Minute})
@@ -36,7 +36,7 @@ func (r *rig) logs(query string) []admin.LogRecord {
 	return all.Records
 }
 
-// logStream is a stream of log records.
+// logStream is an open stream of log records from the API.
 type logStream struct {
 	t    *testing.T
 	resp *http.Response
@@ -56,7 +56,7 @@ func (r *rig) follow(t *testing.T, query string, header ...string) *logStream {
 	return &logStream{t, resp, eventstream.NewReader(resp.Body, eventstream.Limits{})}
 }
 
-// next returns the next record, or nil if serve reports that it is stopping.
+// next returns the next record, or nil if serve sends the event that ends the stream.
 func (s *logStream) next() *admin.LogRecord {
 	s.t.Helper()
 	for {
@@ -78,7 +78,7 @@ func (s *logStream) next() *admin.LogRecord {
 }
 
 // TestLogs checks that the API returns the stderr of servers and Dragoman's records about them,
-// without secrets and control characters. The API serves only this machine.
+// without secrets and control characters. The API refuses requests that come through a proxy.
 func TestLogs(t *testing.T) {
 	t.Parallel()
 	r := serve(t, snapshot(leakingServer(t), shell(t, "odd", `printf 'a \033[31mred\033[0m\007 line\n\n' >&2; sleep 60`)))
@@ -132,8 +132,9 @@ func TestLogs(t *testing.T) {
 	}
 }
 
-// TestLogStream checks that a reader gets the last records and each new record. The reader can
-// resume after a record, and is told when Dragoman stops. The number of open streams is limited.
+// TestLogStream checks that a stream sends the stored records and then each new record. A client
+// can resume after a record that it names. When Dragoman stops, it sends an end event on each
+// stream. The number of open streams is limited.
 func TestLogStream(t *testing.T) {
 	t.Parallel()
 	r := serve(t, snapshot(shell(t, "steps", `echo one >&2; echo two >&2; read line; echo three >&2; exec cat >/dev/null`)))
@@ -152,7 +153,7 @@ func TestLogStream(t *testing.T) {
 			}
 		}
 	}
-	ids, got := texts(s, "three") // the server prints a line during the handshake
+	ids, got := texts(s, "three") // the server writes "three" after it has got the first message of the handshake
 	if got != " one two three" {
 		t.Errorf("followed: %s", got)
 	}

@@ -19,7 +19,7 @@ const (
 )
 
 func TestMain(m *testing.M) {
-	// Child processes always exit when their test ends.
+	// A child process exits after its test has ended, even if nobody stops it.
 	if mode, ok := strings.CutPrefix(os.Getenv(asServer), "crowd "); ok {
 		time.AfterFunc(30*time.Minute, func() { os.Exit(99) })
 		runAsCrowdServer(mode == "modern")

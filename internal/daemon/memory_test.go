@@ -15,9 +15,10 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/runtime"
 )
 
-// TestW11_TooMuchUnderWayIsShed fills the memory for running messages to its limit. Dragoman
-// refuses a further large request with 503 while it reads the request, and still accepts small
-// requests of other clients. Every way in which a call can end releases all of its memory.
+// TestW11_TooMuchUnderWayIsShed fills the memory for running messages nearly to its limit. Dragoman
+// then refuses each large request with 503, but still accepts small requests. The memory of a
+// message is released when the client disconnects, when the call is cancelled, and when the message
+// is refused.
 func TestW11_TooMuchUnderWayIsShed(t *testing.T) {
 	u := child(t, "u", "legacy")
 	s := snapshot(u)
@@ -30,8 +31,8 @@ func TestW11_TooMuchUnderWayIsShed(t *testing.T) {
 	r.call("/mcp", "u__echo", "{}").wantText(t, "{}")
 	await(t, "nothing under way", 20*time.Second, func() bool { return held() == 0 })
 
-	// A client that announces the length of a body reserves this much memory until it
-	// disconnects.
+	// A client sends the Content-Length of a body but not the body. Dragoman reserves this much
+	// memory until the client disconnects.
 	var idle []net.Conn
 	for range 20 {
 		c, err := net.Dial("tcp", strings.TrimPrefix(r.base, "http://"))
@@ -82,8 +83,8 @@ func TestW11_TooMuchUnderWayIsShed(t *testing.T) {
 	calling.Wait()
 	await(t, "all is given back", 20*time.Second, func() bool { return held() == 0 })
 
-	// Repeat this over HTTP+SSE, where the request continues after its POST, and with a parked
-	// call.
+	// Check the memory of a call over HTTP+SSE, which continues after its POST has ended, and of a
+	// parked call.
 	c := dialSSE(r, "/s/u/sse")
 	defer c.events.stop()
 	c.send(initializeBody("2024-11-05", "{}"))
@@ -97,7 +98,8 @@ func TestW11_TooMuchUnderWayIsShed(t *testing.T) {
 		t.Fatalf("parked: %s", a.body)
 	}
 	await(t, "the parked call alone", 20*time.Second, func() bool { n := held(); return n >= 600<<10 && n < 700<<10 })
-	// The memory of batches and of refused requests is also released.
+	// The memory of batches and of refused requests is released, so only the parked call holds
+	// memory.
 	session := r.initialize("/s/u/mcp", "2025-03-26", "{}")
 	r.post("/s/u/mcp", `[`+toolCall("1", "echo", "{}")+`,`+toolCall("2", "echo", "{}")+`]`, "Mcp-Session-Id", session)
 	r.post("/s/u/mcp", strings.Repeat("[", 100<<10))
@@ -118,7 +120,7 @@ func TestInFlightFollowsTheMemory(t *testing.T) {
 	if runtime.RaiseMemoryLimit(64 << 20); debug.SetMemoryLimit(-1) != 64<<20 {
 		t.Error("the limit of the environment was raised")
 	}
-	// Dragoman's own limit does not reduce a configured value.
+	// Without GOMEMLIMIT, the memory limit of the process does not reduce the configured value.
 	t.Setenv("GOMEMLIMIT", "")
 	if got := runtime.InFlight(48<<20, 4<<20); got != 48<<20 {
 		t.Errorf("without GOMEMLIMIT: %d", got)

@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// TestDoorMetrics checks that the metrics have the counters of the endpoints, of refused
-// requests and of the connections to servers.
+// TestDoorMetrics checks that /metrics has the counters of each endpoint, of refused requests, and
+// of unexpected messages from servers.
 func TestDoorMetrics(t *testing.T) {
 	r := serve(t, snapshot(child(t, "a", "noisy")))
 	r.call("/mcp", "a__echo", "{}").wantText(t, "{}")

@@ -17,8 +17,9 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
 )
 
-// TestRunWithoutItsProgram runs a program that does not exist. A person gets the failure at once. A
-// client over stdio gets the failure as the answer to initialize. The log has it before that.
+// TestRunWithoutItsProgram calls Run for a server whose program does not exist. At a terminal and
+// over HTTP, Run returns the failure at once. A client over stdio gets the failure as the answer to
+// initialize, and the log has the failure before that answer.
 func TestRunWithoutItsProgram(t *testing.T) {
 	t.Parallel()
 	server := config.Server{Name: "gone", Given: true, Command: filepath.Join(t.TempDir(), "gone")}
@@ -54,7 +55,7 @@ func TestRunWithoutItsProgram(t *testing.T) {
 	})
 }
 
-// neverRead is a stdin that must not be read.
+// neverRead is a stdin that fails the test if it is read.
 type neverRead struct{ t *testing.T }
 
 func (r neverRead) Read([]byte) (int, error) {

@@ -9,9 +9,9 @@ import (
 	"time"
 )
 
-// TestT28_ChildrenThatMisbehave uses servers that write text between their messages and end
-// their lines in different ways. Clients of both eras can still call their tools. After Dragoman
-// has stopped, no process of these servers is left, even if it ignores SIGTERM.
+// TestT28_ChildrenThatMisbehave checks servers that write other text between their messages, use
+// CRLF, ignore SIGTERM or start processes of their own. Clients of both eras can call their tools.
+// After Dragoman has stopped, no process of these servers is left.
 func TestT28_ChildrenThatMisbehave(t *testing.T) {
 	t.Parallel()
 	for mode, what := range map[string]string{
@@ -49,9 +49,9 @@ func TestT28_ChildrenThatMisbehave(t *testing.T) {
 	}
 }
 
-// TestT28_LargeLine checks that a line of nearly 16 MiB, the longest that Dragoman accepts,
-// arrives complete. A call with a longer answer fails, and the error is the reason. The server and
-// the calls of all other clients keep running.
+// TestT28_LargeLine checks that an answer of nearly 16 MiB, the limit for a line from a server,
+// arrives complete. If the answer is longer, the call fails with the cause "too_large". The server
+// keeps running and answers the next call.
 func TestT28_LargeLine(t *testing.T) {
 	t.Parallel()
 	const most = 16 << 20
@@ -81,7 +81,7 @@ func TestT28_LargeLine(t *testing.T) {
 	u.wantOneLeft(t)
 }
 
-// wantOneLeft fails unless exactly one process of the server is running.
+// wantOneLeft waits until exactly one process of the server is running.
 func (u *upstreamUnderTest) wantOneLeft(t testing.TB) {
 	t.Helper()
 	await(t, "the others have ended", 20*time.Second, func() bool {

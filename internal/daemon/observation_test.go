@@ -15,9 +15,9 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
 )
 
-// TestObservation compares the log, at all levels, and /metrics of one scripted run with
-// golden text. The lines are sorted, because the order of lines from two goroutines is
-// random.
+// TestObservation makes a fixed sequence of requests, and compares the log, at all levels, and
+// /metrics with a golden file. It sorts the lines, because the order of lines from two goroutines
+// is random.
 func TestObservation(t *testing.T) {
 	t.Parallel()
 	legacy, modern := child(t, "legacy", "legacy"), child(t, "modern", "modern")
@@ -34,7 +34,7 @@ func TestObservation(t *testing.T) {
 		return true
 	})
 
-	// Read lists, one of them merged.
+	// Read the merged list and the list of one server.
 	r.modern("/mcp", "1", "tools/list", "", "")
 	r.modern("/s/legacy/mcp", "1", "tools/list", "", "")
 
@@ -52,7 +52,7 @@ func TestObservation(t *testing.T) {
 	r.post("/mcp", initializeBody("1999-01-01", "{}"))
 	r.modern("/s/modern/mcp", "1", "server/discover", "", "")
 
-	// Make a call that is parked, and its retries.
+	// Make a call that is parked, a retry with wrong arguments, and a correct retry.
 	const params = `"name":"ask","arguments":{"v":1}`
 	ask := func(params string) *jsonrpc.Message {
 		return r.post("/s/legacy/mcp", canElicit(modernBody("1", "tools/call", params)), modernHeader("tools/call", "ask")...).message(t)
@@ -65,7 +65,8 @@ func TestObservation(t *testing.T) {
 		t.Errorf("the retry: %s", m.Raw)
 	}
 
-	// Cause losses in messages to a client, in messages to a server, and in a call.
+	// Cause losses: content that the client's revision lacks, and a notification that the server's
+	// revision lacks.
 	old := r.initialize("/s/strict/mcp", "2024-11-05", "{}")
 	r.post("/s/strict/mcp", toolCall("2", "media", "{}"), "Mcp-Session-Id", old)
 	r.post("/s/strict/mcp", toolCall("3", "add", `{"a":1,"b":2}`), "Mcp-Session-Id", old)
@@ -95,8 +96,8 @@ func TestObservation(t *testing.T) {
 	}
 }
 
-// maskMetrics returns the metrics of Dragoman, sorted, without values that depend on time and
-// memory.
+// maskMetrics returns the lines of Dragoman's own metrics, sorted, without those whose values vary
+// between runs.
 func maskMetrics(text string) string {
 	return sortedLines(text, func(line string) string {
 		if !strings.HasPrefix(line, "dragoman_") || strings.HasPrefix(line, "dragoman_handshake_seconds_bucket") || strings.HasPrefix(line, "dragoman_handshake_seconds_sum") ||
@@ -113,10 +114,8 @@ var (
 	logVary = regexp.MustCompile(`(pid|port|remote|took|after|for)=\S+|127\.0\.0\.1:\d+`)
 )
 
-// maskLog returns the lines of a log, sorted, without times and numbers that vary. It omits
-// lines that depend on the moment at which one listen replaces another, steps of handshakes with
-// servers, which depend on which client comes first, and repeats of
-// handshakes, which are logged again after a minute.
+// maskLog returns the lines of a log, sorted, without times and numbers that vary. It omits lines
+// that depend on timing, such as handshake steps, and repeated lines about initialize.
 func maskLog(text string) string {
 	repeated := map[string]bool{}
 	return sortedLines(text, func(line string) string {

@@ -37,15 +37,15 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/upstream"
 )
 
-// An owner is a value that starts goroutines and has a method that ends them. Each owner is
-// closed while work is running, by two goroutines at the same time. After that, the other owners
-// are closed in any order. The race detector checks the code for races. leaktest or the end of the
-// synctest bubble finds goroutines that are left.
+// An owner is a value that starts goroutines and has a method that ends them. In these tests, two
+// goroutines close one owner at the same time, while work is running. After that, the test closes
+// the other owners. The race detector finds races. leaktest, or the end of the synctest bubble,
+// finds goroutines that are left.
 
 // workload is the work that runs while an owner is closed.
 type workload struct {
 	t       *testing.T
-	ticks   chan struct{} // gets an element for each finished step
+	ticks   chan struct{} // gets one element for each finished step
 	closing chan struct{} // closed when finished steps are no longer counted
 	bubble  bool
 	all     sync.WaitGroup
@@ -62,14 +62,14 @@ func newBubble(t *testing.T) *workload {
 	return m
 }
 
-// pace waits, so that the time of a bubble can advance. This happens only while all goroutines wait.
+// pace sleeps in a bubble. Time in a bubble advances only while all its goroutines are blocked.
 func (m *workload) pace() {
 	if m.bubble {
 		time.Sleep(time.Millisecond)
 	}
 }
 
-// tick counts one finished step.
+// tick counts one finished step, unless closing is closed.
 func (m *workload) tick() {
 	select {
 	case m.ticks <- struct{}{}:
@@ -77,7 +77,7 @@ func (m *workload) tick() {
 	}
 }
 
-// repeat runs f until the owner is being closed, and then once more.
+// repeat runs f in a loop until closing is closed, and then once more.
 func (m *workload) repeat(f func()) {
 	m.all.Go(func() {
 		for over := false; !over; {
@@ -94,8 +94,8 @@ func (m *workload) repeat(f func()) {
 	})
 }
 
-// closeDuring closes the owner after n steps, by two goroutines at the same time. Then it closes
-// the other owners and waits for the work.
+// closeDuring waits for n steps and then calls owner in two goroutines at the same time. After
+// that, it calls others in order and waits until the work has ended.
 func (m *workload) closeDuring(n int, owner func(), others ...func()) {
 	m.t.Helper()
 	late := time.After(time.Minute)
@@ -118,10 +118,10 @@ func (m *workload) closeDuring(n int, owner func(), others ...func()) {
 }
 
 // converse acts as a client on a pipe until the pipe ends. It sends all kinds of requests and
-// answers the server's requests. prefix is the beginning of the names of the tools.
+// answers server requests. prefix is the prefix of the tool names.
 func (m *workload) converse(p transport.Pipe, modern bool, prefix string) {
 	write := func(format string, a ...any) bool { return p.Write(fmt.Appendf(nil, format, a...)) == nil }
-	open, gone := make(chan struct{}, 16), make(chan struct{}) // open counts requests without an answer; gone is closed when the pipe has ended
+	open, gone := make(chan struct{}, 16), make(chan struct{}) // open has one element for each request without an answer; gone is closed when the pipe has ended
 	m.all.Go(func() {
 		defer close(gone)
 		for {
@@ -169,7 +169,7 @@ func (m *workload) converse(p transport.Pipe, modern bool, prefix string) {
 				}
 				return write(`{"jsonrpc":"2.0","id":%d,"method":"%s","params":{%s}}`, n, method, more(params))
 			}
-			cancel := func() bool { // the cancellation may be too late
+			cancel := func() bool { // cancels the last request, which may already have an answer
 				select {
 				case <-open:
 				default:
@@ -190,17 +190,17 @@ func (m *workload) converse(p transport.Pipe, modern bool, prefix string) {
 	})
 }
 
-// stack is a gateway with upstreams, and with fake servers behind it, in one process.
+// stack is a gateway with its upstreams and fake servers, all in this process.
 type stack struct {
 	fakes     []*fake.Server
 	upstreams []*upstream.Upstream
 	bridge    *bridge.Bridge
-	merged    *gateway.Merged // nil if there is one server
+	merged    *gateway.Merged // nil if there is only one server
 	endpoint  *downstream.Endpoint
 	serving   sync.WaitGroup
 }
 
-// newFakePipe returns a pipe to a fake of a profile.
+// newFakePipe starts a fake server with the profile and returns a pipe to it.
 func (w *stack) newFakePipe(t *testing.T, profile string) transport.Pipe {
 	f, err := fake.NewServer(profile, fake.Options{})
 	if err != nil {
@@ -259,8 +259,8 @@ func (w *stack) close() {
 	w.serving.Wait()
 }
 
-// client starts a client on a pipe. The first returned function ends the session from
-// Dragoman's side, the second from the client's side.
+// client starts a client on a pipe. stop ends the session from Dragoman's side, leave from the
+// client's side.
 func (w *stack) client(m *workload, modern bool, prefix string) (stop, leave func()) {
 	theirs, ours := inmem.Pipe()
 	ctx, cancel := context.WithCancel(context.Background())
@@ -275,8 +275,8 @@ const (
 	perCall       = "" // the legacy profile, with a session for each call
 )
 
-// TestOwnersWithinThisProcessAreClosedInMidWork builds a chain of all packages from client to
-// server. It closes one of the owners first.
+// TestOwnersWithinThisProcessAreClosedInMidWork builds a whole stack with four clients, closes one
+// of the owners while they work, and then closes the others.
 func TestOwnersWithinThisProcessAreClosedInMidWork(t *testing.T) {
 	owners := map[string]func(w *stack, stop, leave func()) func(){
 		"upstream.Upstream":   func(w *stack, _, _ func()) func() { return func() { runtime.CloseAll(w.upstreams, 0) } },
@@ -324,8 +324,8 @@ func (w *stack) closeHost() {
 	w.endpoint.Handler.(*gateway.Single).Drain()
 }
 
-// TestConversationsWithServersAreClosedInMidWork closes conn.Server and the adapter of Codex,
-// each over a pipe.
+// TestConversationsWithServersAreClosedInMidWork closes a conn.Server, and the codex adapter of a
+// pipe, while calls are running.
 func TestConversationsWithServersAreClosedInMidWork(t *testing.T) {
 	t.Run("conn.Server", func(t *testing.T) {
 		for n := range 20 {
@@ -401,7 +401,8 @@ func TestConversationsWithServersAreClosedInMidWork(t *testing.T) {
 	})
 }
 
-// TestDoorsAreClosedInMidWork closes the two HTTP handlers that serve clients.
+// TestDoorsAreClosedInMidWork closes the two kinds of HTTP server (streamhttp and sse) while
+// clients use them.
 func TestDoorsAreClosedInMidWork(t *testing.T) {
 	t.Run("streamhttp.Server", func(t *testing.T) {
 		for n := range 8 {
@@ -460,7 +461,8 @@ func TestDoorsAreClosedInMidWork(t *testing.T) {
 	})
 }
 
-// TestProcessesAndPipesAreClosedInMidWork closes a child process and the pipe to it.
+// TestProcessesAndPipesAreClosedInMidWork stops a child process, or closes the pipe to it, while a
+// client uses the pipe.
 func TestProcessesAndPipesAreClosedInMidWork(t *testing.T) {
 	for name, stop := range map[string]func(*stdio.Process){
 		"stdio.Process": func(p *stdio.Process) { _ = p.Stop(context.Background()) },
@@ -483,8 +485,8 @@ func TestProcessesAndPipesAreClosedInMidWork(t *testing.T) {
 	}
 }
 
-// TestRecorderIsClosedInMidWork closes a recorder while both sides send. Either side may
-// disconnect.
+// TestRecorderIsClosedInMidWork ends a recorded conversation while both sides send. Either the
+// server exits or the client disconnects.
 func TestRecorderIsClosedInMidWork(t *testing.T) {
 	for n := range 20 {
 		synctest.Test(t, func(t *testing.T) {
@@ -514,7 +516,8 @@ func TestRecorderIsClosedInMidWork(t *testing.T) {
 	}
 }
 
-// TestServeAndRunAreClosedInMidWork stops the whole program, with child processes.
+// TestServeAndRunAreClosedInMidWork stops Serve and Run, with child processes, while clients make
+// calls.
 func TestServeAndRunAreClosedInMidWork(t *testing.T) {
 	for n := range 4 {
 		t.Run(fmt.Sprint("serve ", n), func(t *testing.T) {
