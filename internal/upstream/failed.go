@@ -140,8 +140,8 @@ func (u *Upstream) openError(err error, found []string) *mcp.Error {
 }
 
 // CheckCommand checks whether the server's command can be started on this machine. If not, it
-// returns the error that a start would return. If the server has no command, it returns nil.
-// CheckCommand neither starts the command nor records the error.
+// returns the error that starting the server would return. If the server has no command, it returns
+// nil. CheckCommand neither starts the command nor records the error.
 func (u *Upstream) CheckCommand() error {
 	if u.spec.Command == "" || u.spec.Unusable != nil {
 		return nil
@@ -166,9 +166,9 @@ func (u *Upstream) RecordFailure(err error) {
 // failureOf converts an error from openError or unavailable to a failure.
 func (u *Upstream) failureOf(err error) *failure.Failure { return failure.Of(err, u.facts()) }
 
-// withRemains returns the error of a call for the client. If the child exited during the call, the
-// result is a copy of err with the child's exit status and output. withRemains does not change err
-// itself, because err is also the cause of the session's end.
+// withRemains returns the error of a call. If the child exited during the call, the result is a
+// copy of err with the child's exit status and output. withRemains does not change err itself,
+// because err is also the cause of the session's end.
 func (u *Upstream) withRemains(s *session, err error) error {
 	var e *mcp.Error
 	if s.child == nil || !errors.As(err, &e) || e.Cause != "exited" {

@@ -16,9 +16,9 @@ import (
 // which Dragoman's own requests also use. Sessions for other clients are opened when these clients
 // make a call.
 //
-// Calls and the background share one back-off. A call may open the server before the next
-// background attempt. But after a failed open, or after several sessions in a row that ended early,
-// calls also have to wait: for at most a minute, or for as long as the server requests.
+// Calls and attempts in the background share one back-off. A call may open the server before the
+// next background attempt. But after a failed open, or after several sessions in a row that ended
+// early, calls also have to wait: for at most a minute, or for as long as the server requests.
 
 const (
 	// steady is how long a session must last so that its end resets the count of consecutive

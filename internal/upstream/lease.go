@@ -224,9 +224,9 @@ func (u *Upstream) replaceBroken(ctx context.Context, s *session, err error) {
 }
 
 // callInSession sends a call in the session with the number l.need.Session, such as the session of
-// a task. If this session of a server on a pipe has ended, the server's process and its tasks no
-// longer exist. An HTTP server may know the task in another session, so callInSession then uses
-// another session, except for tools/call.
+// a task. If this session has ended, a server on a pipe no longer has the task, and the call fails.
+// An HTTP server may know the task in another session, so callInSession then uses another session,
+// except for tools/call.
 func (l *Lease) callInSession(ctx context.Context, a *mcp.Attempt, k mcp.Caller) (*mcp.Reply, error) {
 	u := l.u
 	for try := 0; ; try++ {

@@ -108,9 +108,9 @@ func (u *Upstream) linksLocked() []*link {
 	return all
 }
 
-// endIdleLinkLocked starts a timer if the session s is the unused session of a link. If s is still
-// unused after homeIdle, the timer ends s and removes the link. Each user may have a credential
-// scope, so Dragoman does not keep idle links, except the link of the scope "".
+// endIdleLinkLocked starts a timer if the session s is not in use and is the session of a link. If
+// s is still unused after homeIdle, the timer ends s and removes the link. Each user may have a
+// credential scope, so Dragoman does not keep idle links, except the link of the scope "".
 func (u *Upstream) endIdleLinkLocked(s *session) {
 	l := s.link
 	if l == nil || l.scope == "" || s.users > 0 || s.reap != nil || u.closed || !s.current() {

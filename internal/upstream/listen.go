@@ -303,8 +303,8 @@ func (u *Upstream) deliverModern(on *link, m *jsonrpc.Message, only uint64) {
 	}
 }
 
-// listenFor implements resources/subscribe and resources/unsubscribe of a legacy client for a
-// modern server, which has only listens.
+// listenFor answers resources/subscribe and resources/unsubscribe of a legacy client. A modern
+// server does not have these methods, so listenFor adapts the listen to the server instead.
 func (u *Upstream) listenFor(ctx context.Context, on *link, method, uri string) (*mcp.Reply, error) {
 	u.relisten(ctx, on)
 	u.mu.Lock()

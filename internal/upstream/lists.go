@@ -158,7 +158,7 @@ func (u *Upstream) leaveOut(left map[string]string, whole, some bool) {
 type toolSpecs struct {
 	done   chan struct{} // closed when the other fields are set
 	params map[string][]mirror.Param
-	tasks  map[string]mcp.TaskSupport // only the tools that support tasks
+	tasks  map[string]mcp.TaskSupport // contains only the tools that support tasks
 }
 
 // forgetTools removes the stored information about the tools, for all clients.

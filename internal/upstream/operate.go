@@ -172,7 +172,7 @@ func (u *Upstream) takeDownLocked(cause error) []*session {
 			s.reap = nil
 		}
 		if !s.outdated {
-			u.leaving = slices.DeleteFunc(u.leaving, func(x *session) bool { return x == s }) // a stalled session may already be in leaving, and outdateLocked adds it
+			u.leaving = slices.DeleteFunc(u.leaving, func(x *session) bool { return x == s }) // a stalled session may already be in u.leaving; outdateLocked adds it again
 			u.outdateLocked(s, cause)
 		}
 	}

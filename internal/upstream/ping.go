@@ -20,10 +20,10 @@ import (
 // again as soon as it sends anything.
 //
 // A ping without an answer never ends the server's process, because the server may be busy with its
-// own work. If calls wait for an unresponsive server, the code in health.go ends it as usual. Over
-// HTTP, pings replace the regular checks of idle sessions (see check.go). A session is then checked
-// only if the server cannot be reached, or if the server has been unresponsive for twice the idle
-// timeout of a call.
+// own work. If calls wait for an unresponsive server, the code in health.go ends the server as
+// usual. Over HTTP, pings replace the regular checks of idle sessions (see check.go). A session is
+// then checked only if the server cannot be reached, or if the server has been unresponsive for
+// twice the idle timeout of a call.
 
 const (
 	// pingTimeout is the timeout of a ping. If Spec.Ping is shorter, the timeout is Spec.Ping.

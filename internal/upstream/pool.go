@@ -20,7 +20,7 @@ type pool struct {
 	seat        string        // the seat of the principal; "" for anonymous clients
 	scope       string        // credential scope of the pool's sessions
 	declared    []byte        // capabilities that the pool's sessions declare
-	sessions    []*session    // the home session comes first; the others are exclusive sessions, which are opened if the home session cannot take a call
+	sessions    []*session    // the home session, followed by the exclusive sessions; see chooseLocked
 	opening     *opening      // the open that is running, or nil
 	freed       chan struct{} // closed when a session may be free for another call
 	subscribers []*Subscriber
@@ -410,7 +410,7 @@ func (u *Upstream) retireKeptLocked(p *pool) bool {
 
 // roomLocked reports whether the pool may open one more session. If a limit has been reached, it
 // ends an idle session to make room. If the limit is maxPerPrincipal, this is a session of the same
-// principal. It chooses the session in the order of sooner, and never chooses a home session with
+// principal. It uses sooner to choose the session, and never chooses a home session with
 // subscribers.
 func (u *Upstream) roomLocked(p *pool) bool {
 	all, own := 0, 0
@@ -453,8 +453,8 @@ func (u *Upstream) roomLocked(p *pool) bool {
 }
 
 // sooner reports whether the idle session s should end before the idle session than. Sessions
-// without tasks end first. Among the remaining candidates, exclusive sessions end before home
-// sessions, and sessions that have been idle for longer end first.
+// without tasks end before sessions with tasks. If this does not decide, exclusive sessions end
+// before home sessions. Otherwise, the session that has been idle for longer ends first.
 func sooner(s *session, home bool, than *session, thanHome bool) bool {
 	if held := s.keep.After(time.Now()); held != than.keep.After(time.Now()) {
 		return !held // ending the session would also end its tasks
@@ -540,8 +540,8 @@ func (u *Upstream) openLocked(p *pool, f *mcp.ClientInfo, purpose string) {
 		}
 		failed := u.backoff.Failures() > 0
 		if err != nil {
-			// Callers that are waiting now get o.err. For later callers, failedLocked and
-			// refusedScopeLocked store an error with a time limit.
+			// Callers that wait for this open get o.err. For later callers, failedLocked or
+			// refusedScopeLocked stores an error.
 			if !u.refusedScopeLocked(p, f, err) {
 				u.failedLocked(err, why)
 			} else if u.backoff.Failures() > 0 && !u.hasSessionLocked() {

@@ -72,9 +72,9 @@ type SessionReport struct {
 // maxShownNames bounds the capability names in one SessionReport.
 const maxShownNames = 16
 
-// Report returns the state of the server. The links come first, sorted by credential scope. The
-// sessions of each pool follow, with the home session first. Sessions that are out of service come
-// last.
+// Report returns the state of the server. Report.Sessions begins with the links, sorted by
+// credential scope. The sessions of each pool follow, with the home session first. Sessions that
+// are out of service come last.
 func (u *Upstream) Report() Report {
 	r := Report{Status: u.Status(), Isolation: u.spec.Isolation}
 	if r.Isolation == "" {

@@ -28,7 +28,7 @@ type session struct {
 	steps  *stepLog
 	server *conn.Conn
 	child  *stdio.Process // the child process; nil if there is none
-	shared bool           // calls share a pipe without an adapter, so server requests need not say which call they are for
+	shared bool           // calls share a pipe, and server requests do not always name their call
 	pipe   bool           // the session uses a pipe, perhaps with an adapter; false over Streamable HTTP
 	// legacyFirst says that the handshake began with initialize, for a legacy client. If the server
 	// has then chosen a legacy revision, it may also support the modern era.

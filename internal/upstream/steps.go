@@ -19,7 +19,7 @@ import (
 // secrets masked.
 const LevelBytes = slog.LevelDebug - 4
 
-// maxStderrLine bounds the length of a logged line of stderr.
+// maxStderrLine is the maximum length in bytes of a logged line of stderr.
 const maxStderrLine = 500
 
 // These are the purposes of sessions that Dragoman opens without a request from a client.

@@ -18,7 +18,7 @@ import (
 // sessions.
 func firstNumber() uint64 { return uint64(time.Now().UnixMilli()) << 10 }
 
-// These constants bound the time for which a session is kept for its tasks. taskLife is the time
+// These constants say how long a session is kept open because of its tasks. taskLife is the time
 // for a task without a TTL, taskMaxLife is the maximum, and taskRest is the minimum after each
 // request about a task.
 const (
@@ -27,7 +27,7 @@ const (
 	taskRest    = 15 * time.Minute
 )
 
-// knownForms is the set of the task forms that the sessions of a server have had.
+// knownForms is the set of the task forms of all sessions that the server has had.
 type knownForms struct{ seen atomic.Uint32 }
 
 func (k *knownForms) add(f mcp.TaskForm) { k.seen.Or(1 << f) }

@@ -125,10 +125,11 @@ type Adapter interface {
 	// Admit is called before each start. It may block. If it returns an error, the child is not
 	// started. The error must be a sentence.
 	Admit(ctx context.Context) error
-	// Adapt takes ownership of p, the pipe to a new child. It returns a pipe that speaks a legacy
-	// revision of MCP. Closing the returned pipe also closes p. Each server request on the returned
-	// pipe must have the progress token of its call, even if the client sent no token. With this
-	// token, Dragoman can attribute the request, so several clients may share the pipe.
+	// Adapt takes ownership of p, the pipe to a new child. It returns a pipe on which the messages
+	// have the form of a legacy revision of MCP. Closing the returned pipe also closes p. Each
+	// server request on the returned pipe must have the progress token of its call, even if the
+	// client sent no token. With this token, Dragoman can attribute the request, so several clients
+	// may share the pipe.
 	Adapt(p transport.Pipe) transport.Pipe
 	// Environ returns additional environment variables for each child, in the form NAME=VALUE. If
 	// the configuration sets a variable of the same name, or the child inherits one, that variable
@@ -168,8 +169,8 @@ type Options struct {
 	// Stderr is called with each line on stderr of the server's processes; see
 	// stdio.Spec.OnStderr. Several goroutines may call it. It may be nil.
 	Stderr func(line []byte)
-	// Sessions assigns the request ids of the server's sessions. If it is nil, the ids start at
-	// a random number. Tests that compare bytes set a Sessions that starts at 1.
+	// Sessions assigns the request ids of the server's sessions. If it is nil, the ids start at a
+	// random number. Tests that compare bytes use a Sessions that starts at 1.
 	Sessions *conn.Sessions
 	Log      *slog.Logger
 }
@@ -243,7 +244,7 @@ type State string
 
 // These are the values of State.
 const (
-	Idle     State = "idle"     // the server has no session, and the next call opens it
+	Idle     State = "idle"     // the server is not open; the next call opens it
 	Starting State = "starting" // the server is being opened
 	Ready    State = "ready"
 	// Broken means that the last open failed, or that the server is kept open and has ended; see
@@ -258,7 +259,7 @@ const (
 	Stopped State = "stopped"
 )
 
-// Status describes the state of a server to users.
+// Status describes the state of a server for users.
 type Status struct {
 	Name  string
 	State State
@@ -460,7 +461,7 @@ func (u *Upstream) Hello(ctx context.Context, f *mcp.ClientInfo) (*mcp.ServerInf
 	return l.s.server.Hello(), nil
 }
 
-// isOver reports whether the error of a call says that the session does not accept any more calls.
+// isOver reports whether the error of a call says that the session does not accept more calls.
 func isOver(err error) bool {
 	var e *mcp.Error
 	return errors.Is(err, conn.ErrSessionLost) || errors.Is(err, conn.ErrLinkOver) || errors.As(err, &e) && e.Cause == "exited"

@@ -3,7 +3,7 @@
 // client's configuration file in a clean environment. It reads the container image with a different
 // library from the one that wrote the image.
 //
-// The environment variable DRAGOMAN_TRY must contain the path of the folder with the results; `make
-// release-try` sets it. If it is not set, the tests are skipped. If this machine lacks a tool that
-// a test needs, that test is skipped.
+// `make release-try` sets the environment variable DRAGOMAN_TRY to the path of the folder with the
+// results. If it is not set, the tests are skipped. If this machine lacks a tool that a test needs,
+// that test is skipped.
 package try
