@@ -44,8 +44,8 @@ func (r *Recorder) Pipe(client, server Ends, stop func()) error {
 // Ended records how the server ended, for example with an exit code.
 func (r *Recorder) Ended(how string) { r.closed(serverClose, how) }
 
-// pass copies and records bytes until from ends. It continues to record if to accepts no more
-// bytes.
+// pass copies bytes until the input ends, and records them. It continues to record if the receiver
+// accepts no more bytes.
 func (r *Recorder) pass(section string, from io.Reader, to io.Writer) error {
 	var line []byte
 	var broken error

@@ -147,7 +147,7 @@ func (p *pipePlay) close() error {
 	return p.to.Close()
 }
 
-// listen handles each line from the peer until from ends.
+// listen handles each line from the peer until the peer's output ends.
 func (p *pipePlay) listen(from io.Reader) {
 	in := bufio.NewReaderSize(from, 64<<10)
 	for {

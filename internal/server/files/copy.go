@@ -120,8 +120,8 @@ type copied struct {
 	mark mark
 }
 
-// make copies the file or folder at from to a new temporary name in dir. old is the file that the
-// copy will replace, or nil.
+// make copies a file, a folder or a symlink to a new temporary name in dir. old is the file that
+// the copy will replace, or nil.
 func (d *duplication) make(from place, fi fs.FileInfo, dir *os.Root, old fs.FileInfo) (temp string, err error) {
 	switch typeOf(fi.Mode()) {
 	case typeFolder:
@@ -155,15 +155,15 @@ func (d *duplication) make(from place, fi fs.FileInfo, dir *os.Root, old fs.File
 	return temp, err
 }
 
-// record adds an entry to d.copied if the copy is part of a move. fi describes the entry right
-// before it was copied.
+// record adds an entry to d.copied if the copy is part of a move. fi is the metadata that the entry
+// had right before the copy.
 func (d *duplication) record(rel string, fi fs.FileInfo) {
 	if d.moving {
 		d.copied = append(d.copied, copied{rel: rel, mark: markOf(fi)})
 	}
 }
 
-// folder copies the folder at from to a new temporary folder in dir.
+// folder copies a folder into a new temporary folder in dir.
 func (d *duplication) folder(from place, dir *os.Root) (_ string, err error) {
 	source, err := d.Server.folder(from)
 	if err != nil {
@@ -192,8 +192,8 @@ func (d *duplication) folder(from place, dir *os.Root) (_ string, err error) {
 	return temp, err
 }
 
-// tree copies the content of the folder from into the existing folder to. rel is the path of from
-// relative to the source.
+// tree copies the content of one folder into another folder, which exists already. rel is the path
+// of the first folder relative to the source.
 func (d *duplication) tree(from, to *os.Root, rel string, depth int) error {
 	if depth > searchDepth {
 		return refuse("copy its parts one by one", "the folder is more than %d folders deep", searchDepth)

@@ -81,7 +81,7 @@ func (s *Server) move(ctx context.Context, req *mcp.CallToolRequest, in moveIn) 
 	return nil, out, nil
 }
 
-// rename moves from to the name base in dir, which is on the same file system. The caller holds
+// rename moves an entry within one file system, to the name base in dir. The caller holds
 // root.changing.
 func (s *Server) rename(ctx context.Context, from, to place, dir *os.Root, base string, overwrite bool) (*undone, error) {
 	source, target := filepath.FromSlash(from.rel), filepath.FromSlash(to.rel)
@@ -111,9 +111,9 @@ func (s *Server) rename(ctx context.Context, from, to place, dir *os.Root, base 
 	return k.told(s, to), nil
 }
 
-// respelled reports whether base in dir is another spelling of the name of from, which fi
-// describes. File systems that ignore case accept several spellings of one name. A hard link is a
-// different name, not another spelling.
+// respelled reports whether the name base in dir is another spelling of the source's own name. File
+// systems that ignore case accept several spellings of one name. A hard link is a different name,
+// not another spelling.
 func (s *Server) respelled(from place, fi fs.FileInfo, dir *os.Root, base string) bool {
 	old, err := dir.Lstat(base)
 	if err != nil || !os.SameFile(old, fi) || path.Base(from.rel) == base {
@@ -133,7 +133,8 @@ func (s *Server) respelled(from place, fi fs.FileInfo, dir *os.Root, base string
 	return err == nil && !found
 }
 
-// syncParent syncs the folder that contains at, so that changes of its entries survive a crash.
+// syncParent syncs the folder that contains a place, so that changes of the entries in this folder
+// survive a crash.
 func (s *Server) syncParent(at place) {
 	parent, _ := at.parent(s)
 	if dir, err := s.folder(parent); err == nil {
@@ -142,8 +143,8 @@ func (s *Server) syncParent(at place) {
 	}
 }
 
-// tidy removes empty parent folders of p if p is in the undo folder. It is called after the entry p
-// was moved out of the undo folder.
+// tidy removes the empty folders that contained p, if p was in the undo folder. It is called after
+// the entry was moved to another place.
 func (p place) tidy() {
 	if !p.inUndo() {
 		return
@@ -195,9 +196,9 @@ func (s *Server) pair(source, destination string, follow bool) (from place, fi f
 	return from, fi, to, nil
 }
 
-// free checks whether the source may replace the file at the destination. It returns this file, or
-// nil if the destination does not exist. The result is reliable only while the caller holds
-// root.changing.
+// free checks whether the source may replace the file at the destination. It returns the metadata
+// of this file, or nil if the destination does not exist. The result is reliable only while the
+// caller holds root.changing.
 func (s *Server) free(dir *os.Root, base string, to place, source fs.FileInfo, overwrite bool) (fs.FileInfo, error) {
 	old, err := dir.Lstat(base)
 	switch {

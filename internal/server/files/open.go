@@ -71,8 +71,8 @@ func onlyFile(at place, fi fs.FileInfo) error {
 // folder opens a folder. The result keeps referring to this folder, even if another folder later
 // gets its path.
 func (s *Server) folder(at place) (*os.Root, error) {
-	// Because of the dot, the operating system returns an error if the path is not a folder.
-	// Without the dot, it would open a pipe, which may block.
+	// Because of the dot, the operating system returns an error if the path is not that of a
+	// folder. Without the dot, it would open a pipe, and this may block.
 	dir, err := at.dir.OpenRoot(filepath.FromSlash(at.rel) + string(filepath.Separator) + ".")
 	if err != nil {
 		if fi, e := at.dir.Stat(filepath.FromSlash(at.rel)); e == nil && !fi.IsDir() {

@@ -17,8 +17,8 @@ import (
 
 // Limits of one result of read_file.
 const (
-	readUsual    = 128 << 10 // bytes of the file
-	readMost     = 1 << 20   // bytes of the file
+	readUsual    = 128 << 10 // the default number of bytes of the file
+	readMost     = 1 << 20   // the maximum number of bytes of the file
 	linesUsual   = 2000
 	linesMost    = 100_000
 	pictureMost  = 4 << 20 // the maximum size of a file that is sent as an image, in bytes

@@ -13,7 +13,7 @@ import (
 	"strings"
 )
 
-// Bounds of paths.
+// Limits of paths.
 const (
 	maxPath      = 4096 // the maximum length of a path in an argument, in bytes
 	maxLinkSteps = 40   // the maximum number of symlinks that the server follows for one path; Linux has the same limit
@@ -38,8 +38,7 @@ type place struct {
 	name string // the path in the form that clients use
 }
 
-// openRoots opens the folders as roots. If openRoots returns an error, it has closed all of them
-// again.
+// openRoots opens the folders as roots. If it returns an error, it has closed all roots again.
 func openRoots(folders []string) (_ []*root, err error) {
 	var roots []*root
 	defer func() {
@@ -340,10 +339,10 @@ func (s *Server) ofURI(uri string) (place, error) {
 	return at, err
 }
 
-// resolve returns at with each symlink replaced by its target. If last is false, a symlink in the
-// last element stays. resolve returns an error for a symlink that is absolute or leads outside the
-// root. Security does not depend on this check, because somebody may replace a folder at any time.
-// os.Root confines every access to the root.
+// resolve returns a place in which the target of each symlink replaces the symlink. If last is
+// false, a symlink in the last element stays. resolve returns an error for a symlink that is
+// absolute or leads outside the root. Security does not depend on this check, because somebody may
+// replace a folder at any time. os.Root confines every access to the root.
 func (s *Server) resolve(at place, last bool) (place, error) {
 	rest := strings.Split(at.rel, "/")
 	done := "."

@@ -21,7 +21,7 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/pattern"
 )
 
-// Bounds of one search.
+// Limits of one search.
 const (
 	foundUsual   = 100
 	foundMost    = 1000
@@ -30,7 +30,7 @@ const (
 	searchDepth  = 64               // the maximum depth of folders below the searched folder
 	linesPerFile = 5                // the maximum number of lines of one file in the result
 	searchLine   = 1 << 20          // the maximum number of bytes of a line that one match searches
-	searchSteps  = 20_000_000       // the maximum number of steps of one match; they take less than a second
+	searchSteps  = 20_000_000       // the maximum number of steps of one match, which takes less than a second
 	clockSteps   = 10_000_000       // the number of steps after which a search checks the time
 	sortMost     = 20_000           // the number of names after which a search sorts and examines them
 	progressStep = 500 * time.Millisecond
@@ -166,7 +166,7 @@ func contentExpr(in searchIn) (*pattern.Pattern, error) {
 	return re, nil
 }
 
-// folder searches the folder at. rel is the path of this folder relative to the folder where the
+// folder searches one folder. rel is the path of this folder relative to the folder where the
 // search began.
 func (r *search) folder(at place, dir *os.Root, rel string, depth int) error {
 	var names []string
@@ -264,8 +264,8 @@ func (r *search) late() bool {
 	return r.now().After(r.deadline)
 }
 
-// spend counts steps of matches, and checks the time after each clockSteps steps. It reports
-// whether the deadline of the search has passed.
+// spend counts steps of matches, and checks the time whenever it has counted clockSteps steps. It
+// reports whether the deadline of the search has passed.
 func (r *search) spend(steps int64) bool {
 	r.steps += steps
 	return r.steps >= clockSteps && r.late()
@@ -328,9 +328,9 @@ func (r *search) lines(at place, dir *os.Root, name string) ([]matched, error) {
 	}
 }
 
-// nextPart returns the next line, including its line end. If the line has more than most bytes,
-// nextPart returns only the beginning, which can have up to one buffer of in more than most bytes.
-// end is true if the returned part ends with a line end.
+// nextPart returns the next line, including its line end. If the line is longer than the limit
+// most, nextPart returns only a part of the line. This part exceeds the limit by at most the size
+// of in's buffer. end is true if the part ends with a line end.
 func nextPart(in *bufio.Reader, cs charset, line []byte, most int) (_ []byte, end bool, err error) {
 	for len(line) < most || int64(len(line))%cs.unit() != 0 {
 		part, err := in.ReadSlice('\n')

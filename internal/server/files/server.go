@@ -39,8 +39,8 @@ type Options struct {
 	Prefixed bool
 	// Version is the version that the server reports.
 	Version string
-	// Undo limits the undo folder of each root. If its size is 0, the server keeps no replaced or
-	// deleted files.
+	// Undo limits the undo folder of each root. If Undo.Size is 0, the server does not keep
+	// replaced or deleted files.
 	Undo Undo
 	// Poll is the pause between two checks of a watched folder. Zero means one second.
 	Poll time.Duration
@@ -52,17 +52,17 @@ type Server struct {
 	roots []*root
 	mcp   *mcp.Server
 
-	schemas map[string]*jsonschema.Schema // the schemas of the arguments of each tool, by its name; not changed after Open
+	schemas map[string]*jsonschema.Schema // the schema of each tool's arguments, by the name of the tool; not changed after Open
 
 	calls *tools.Gate // all calls
-	long  *tools.Gate // searches, copies and moves, which also count in calls
+	long  *tools.Gate // only searches, copies and moves; each of them also needs a place in calls
 	now   func() time.Time
 
 	// Only tests set these fields.
 	filling  func(io.Writer) io.Writer // makes writes fail; nil outside tests
-	keeping  func() error              // makes it fail to add an entry to the undo folder; nil outside tests
-	apart    bool                      // true: move_file treats each entry as if it were on another disk
-	volatile bool                      // true: the server does not wait until data is on the disk
+	keeping  func() error              // makes the creation of an undo entry fail; nil outside tests
+	apart    bool                      // if true, move_file treats each entry as if it were on another disk
+	volatile bool                      // if true, the server does not wait until data is on the disk
 
 	ctx   context.Context // ends with Close
 	stop  context.CancelFunc
@@ -152,7 +152,7 @@ func (s *Server) instructions() string {
 	return text + " Long answers come in parts, and each part says how to get the next one."
 }
 
-// tool describes a tool. In and Out are the types of its handler's input and output.
+// tool describes a tool.
 type tool struct {
 	name, title, description string
 
@@ -166,8 +166,8 @@ type tool struct {
 	restrictOut func(map[string]*jsonschema.Schema)
 }
 
-// add registers t with the handler run. If the server is read-only, add leaves out a tool that
-// changes files.
+// add registers t with the handler run. In and Out are the types of the tool's arguments and
+// result. If the server is read-only, add leaves out a tool that changes files.
 func add[In, Out any](s *Server, t tool, run func(context.Context, *mcp.CallToolRequest, In) (*mcp.CallToolResult, Out, error)) {
 	if t.writes && s.o.ReadOnly {
 		return
@@ -237,7 +237,7 @@ func (s *Server) addTools() {
 	s.addDelete()
 }
 
-// integers sets the minimum and the maximum of an integer.
+// integers sets the minimum and the maximum of the integer that p describes.
 func integers(p *jsonschema.Schema, least, most float64) {
 	p.Minimum, p.Maximum = &least, &most
 }

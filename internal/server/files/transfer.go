@@ -129,8 +129,8 @@ func (t *transfer) removeSource(all []copied) error {
 	return nil
 }
 
-// newIn calls stay for each entry of the folder rel that is not in stayed. some is true if the
-// folder has entries. The error is not nil if newIn could not read the folder.
+// newIn calls stay for each entry of the folder rel, except for entries that are in stayed. some is
+// true if the folder has entries. The error is not nil if newIn could not read the folder.
 func (t *transfer) newIn(rel string, stayed map[string]bool, stay func(rel string)) (some bool, err error) {
 	dir, err := t.folder(t.at(rel))
 	if err != nil {

@@ -44,8 +44,8 @@ type undone struct {
 	How  string `json:"how" jsonschema:"How to bring it back."`
 }
 
-// isUndo reports whether the entry name of a root is the undo folder. It ignores case, because some
-// file systems do.
+// isUndo reports whether name, an entry of a root, is the undo folder. It ignores case, because
+// some file systems do.
 func isUndo(name string) bool { return strings.EqualFold(name, undoFolder) }
 
 // inUndo reports whether p is the undo folder or a place in it.
@@ -54,7 +54,7 @@ func (p place) inUndo() bool {
 	return isUndo(first)
 }
 
-// notUndo returns an error if at is the undo folder or a place in it.
+// notUndo returns an error if a place is the undo folder or is in it.
 func notUndo(at place) error {
 	if at.inUndo() {
 		return refuse("use another path; to bring a file back, pass its path in the undo folder to move_file as source", "%s is in the undo folder, which is only for files that calls replaced or deleted", quote(at.name))
@@ -68,9 +68,9 @@ type keep struct {
 	entry string
 }
 
-// newKeep makes room for size bytes in the undo folder, and creates an entry for the file or folder
-// at. It returns nil if undo is off or if at is in the undo folder. The caller must hold
-// root.changing.
+// newKeep makes room for size bytes in the undo folder, and creates an entry for a file or folder.
+// It returns nil if undo is off, or if the file or folder is already in the undo folder. The caller
+// must hold root.changing.
 func (s *Server) newKeep(at place, size int64) (*keep, error) {
 	if s.o.Undo.Size <= 0 || at.inUndo() {
 		return nil, nil
@@ -98,7 +98,8 @@ func (s *Server) newKeep(at place, size int64) (*keep, error) {
 	}
 }
 
-// makeEntry makes room for size bytes in the undo folder, and creates folder in a new entry.
+// makeEntry makes room for size bytes in the undo folder, and creates a new entry. folder is the
+// folder in this entry that will contain the kept file or folder.
 func (s *Server) makeEntry(r *root, folder string, size int64) error {
 	if err := s.openUndo(r); err != nil {
 		return err
@@ -211,8 +212,8 @@ func (k *keep) drop() {
 	}
 }
 
-// told describes k to a client: its path, and how to move the file or folder back to was. It
-// returns nil if k is nil.
+// told returns what a client must know about k: its path, and how to move the file or folder back.
+// was is the former place of the file or folder. told returns nil if k is nil.
 func (k *keep) told(s *Server, was place) *undone {
 	if k == nil {
 		return nil

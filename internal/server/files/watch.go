@@ -80,7 +80,7 @@ type watch struct {
 	at        place
 	recursive bool
 
-	state      map[string]mark // the mark of each entry, by the path relative to at; "." is at itself
+	state      map[string]mark // the mark of each entry, by its path relative to the watched place; "." is this place itself
 	incomplete bool
 	changes    []changed
 	first      int             // the number of changes[0]
@@ -274,7 +274,7 @@ func (s *Server) addWatched(w *watch) (removed []*watch, err error) {
 }
 
 // announce adds the place of w to the list of resources, unless w is nil. It removes the places of
-// removed from the list. Roots always stay in the list.
+// the removed watches from the list. Roots always stay in the list.
 func (s *Server) announce(w *watch, removed ...*watch) {
 	for _, o := range removed {
 		if !s.isRoot(o.at) {
@@ -347,7 +347,8 @@ func (s *Server) lookAtAll(ctx context.Context) {
 	s.announce(nil, s.idle()...)
 }
 
-// idle removes the watches that nobody has used for watchIdle, and returns them.
+// idle removes the watches that have no subscription and that nobody has used for watchIdle, and
+// returns them.
 func (s *Server) idle() (gone []*watch) {
 	s.watch.mu.Lock()
 	defer s.watch.mu.Unlock()
@@ -397,12 +398,12 @@ func (s *Server) compare(w *watch, state map[string]mark, incomplete bool) []str
 	}
 	close(w.news)
 	w.news = make(chan struct{})
-	w.repeatsLocked() // count this poll, but notify all subscribers
+	w.repeatsLocked() // count this poll; all subscribers are notified anyway
 	return slices.Sorted(maps.Keys(w.subscribed))
 }
 
-// look returns the marks of a watched place and of the entries below it. The map has at most most
-// entries. The bool is true if look left out entries.
+// look returns the marks of a watched place and of the entries below it. The map has no more
+// entries than the limit most. The bool is true if look left out entries.
 func (s *Server) look(ctx context.Context, at place, recursive bool, most int) (map[string]mark, bool, error) {
 	fi, err := at.dir.Stat(filepath.FromSlash(at.rel))
 	if err != nil {

@@ -224,9 +224,9 @@ func (s *Server) target(p string) (place, error) {
 	return at, validName(at)
 }
 
-// inParent calls f with the folder that contains at, and with the last element of at. It creates
-// missing folders, and removes them again if f fails. f gets an open folder, which stays the same
-// if somebody replaces the folder at this path.
+// inParent calls f with the folder that contains a place, and with the last element of the place.
+// It creates missing folders, and removes them again if f fails. f gets an open folder, which stays
+// the same if somebody replaces the folder at this path.
 func (s *Server) inParent(at place, f func(dir *os.Root, base string) error) (err error) {
 	parent, base := at.parent(s)
 	var missing []string // the deepest folder first
