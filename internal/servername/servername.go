@@ -342,8 +342,8 @@ func npmName(pkg string) string {
 
 var versionSuffix = regexp.MustCompile(`[-_]v?[0-9]+(?:\.[0-9A-Za-z]+)+$`)
 
-// sourceName returns the name at the end of an address or a path. The address is that of a
-// repository or an archive, and the path is that of a directory.
+// sourceName returns the name at the end of the address of a repository or an archive, or at the
+// end of the path of a directory.
 func sourceName(address string) string {
 	address, _, _ = strings.Cut(address, "#")
 	address, _, _ = strings.Cut(address, "?")
@@ -502,7 +502,8 @@ func containerLaunch(r *launch) string {
 				i++
 			}
 		case strings.HasPrefix(a, "-"):
-			// -it has no value, -eNAME contains its value, and -e takes the next argument.
+			// The flags -it have no value, -eNAME contains its value, and -e takes the next
+			// argument as its value.
 			if len(a) == 2 && !strings.Contains("itdPqT", a[1:]) {
 				i++
 			}

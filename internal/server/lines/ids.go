@@ -11,8 +11,8 @@ import (
 // The SDK stores a numeric id as a float64, so it changes fractions and integers above 2^53. It
 // also changes the escapes in an id that is a string. Therefore, a Conn gives the SDK an id of its
 // own for each request, and puts the client's id back into the response byte for byte (all
-// revisions, §Base, "Requests" and "Responses": the response has the id of the request). The ids
-// that the SDK gives to its own requests are numbers, so they differ from these strings.
+// revisions, §Base, "Requests" and "Responses": the response has the id of the request). The SDK
+// numbers its own requests, so their ids differ from the ids that a Conn gives, which are strings.
 const ownID = `"dragoman:` // the number of the request and a quote follow
 
 // appendOwnID appends the id that the SDK gets for the request with this number.

@@ -26,7 +26,7 @@ const maxLine = 32 << 20
 type Conn struct {
 	in  io.Reader
 	buf *bufio.Reader
-	now []byte // what Read has not returned yet of the messages from next
+	now []byte // the part of the last result of next that Read has not returned yet
 
 	revision string // the revision that the client requested with initialize
 	requests requests
@@ -35,7 +35,7 @@ type Conn struct {
 	out io.Writer
 
 	closing sync.Once
-	closed  error // of Close
+	closed  error // the result of Close
 }
 
 var errLongLine = errors.New("the client sent a message that is too long")
@@ -72,8 +72,8 @@ func (l *Conn) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-// next reads one line from the client. It returns the messages in the line that the SDK must get,
-// each on its own line, or nil if the SDK must get nothing.
+// next reads one line from the client, which contains a message or a batch. It returns the messages
+// that the SDK must get, each on its own line, or nil if the SDK must get nothing.
 func (l *Conn) next() ([]byte, error) {
 	var line []byte
 	for {
@@ -109,8 +109,8 @@ func (l *Conn) next() ([]byte, error) {
 	return passed, nil
 }
 
-// batch returns the messages of a batch, each on its own line. The responses to the requests of the
-// batch become one array (2025-03-26 §Base, "Batching").
+// batch returns those messages of a batch that the SDK must get, each on its own line. The
+// responses to the requests of the batch become one array (2025-03-26 §Base, "Batching").
 func (l *Conn) batch(text []byte) ([]byte, error) {
 	refuse := func(why string) ([]byte, error) { return nil, l.send(failure(invalid(why))) }
 	var all []json.RawMessage
@@ -140,8 +140,8 @@ func (l *Conn) batch(text []byte) ([]byte, error) {
 }
 
 // admit returns the line that the SDK gets for one message of the client, or nil for a notification
-// that the SDK need not get. If b is not nil, the message is part of the batch b. The error says
-// why the message must not reach the SDK.
+// that the SDK need not get. If b is not nil, the message is part of the batch b. If the error is
+// not nil, the message must not reach the SDK.
 func (l *Conn) admit(text []byte, b *batch) ([]byte, *jsonrpc.Error) {
 	decoded, err := wire.DecodeMessage(text)
 	if _, ok := decoded.(*wire.Response); ok {
@@ -182,7 +182,7 @@ func (l *Conn) admit(text []byte, b *batch) ([]byte, *jsonrpc.Error) {
 	return append(jsonrpc.Splice(nil, text, &edits), '\n'), nil
 }
 
-// scan finds the parts of a message from the client.
+// scan parses a message from the client.
 func scan(text []byte) (*jsonrpc.Message, *jsonrpc.Error) {
 	m, err := jsonrpc.Scan(text, jsonrpc.Limits{Bytes: maxLine})
 	if refused := (*jsonrpc.Error)(nil); errors.As(err, &refused) {

@@ -15,15 +15,16 @@ const (
 	maxRequests = 1024
 	// maxBatch is the maximum number of messages in a batch.
 	maxBatch = maxRequests
-	// maxBatchBytes is the maximum size of the responses to one batch, in bytes. When it is
-	// reached, an error replaces each later response.
+	// maxBatchBytes is the maximum size of the responses to one batch, in bytes. An error replaces
+	// each response that would exceed this size.
 	maxBatchBytes = 32 << 20
 )
 
 // requests contains the client's requests that the SDK has not answered. The SDK itself never
-// answers a batch if it contains a notification, or if it contains a request with the id of a
-// running request. The SDK also answers cancelled requests. So requests detects ids that are in
-// use, collects the responses to a batch, and drops the responses to cancelled requests.
+// answers a batch that contains a notification. It also never answers a batch that contains a
+// request with the id of a running request. It answers cancelled requests, although it should not.
+// So requests detects ids that are in use, collects the responses to a batch, and drops the
+// responses to cancelled requests.
 type requests struct {
 	mu       sync.Mutex
 	last     uint64              // the number of the newest request

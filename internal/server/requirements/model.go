@@ -138,7 +138,7 @@ type collection struct {
 	title  string
 }
 
-// scheme begins all URIs.
+// scheme is the beginning of all URIs.
 const scheme = "requirements://"
 
 // Indexes in the slice collections. The collections of items come first, in the order of

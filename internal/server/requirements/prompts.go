@@ -34,8 +34,8 @@ func placeholders(p store.Prompt) []string {
 }
 
 // acceptable returns an error for a prompt with too many arguments. It also returns an error for an
-// active prompt with any argument: the content becomes instructions, and clients cannot send values
-// for them.
+// active prompt with an argument, because clients cannot send values for arguments of the
+// instructions.
 func acceptable(p store.Prompt) error {
 	names := placeholders(p)
 	if len(names) > maxArguments {

@@ -42,8 +42,8 @@ func (s *Server) addResources() {
 	}
 }
 
-// addOverview adds the resource of the overview. If the SDK has this resource already, it notifies
-// the clients that the list of resources has changed.
+// addOverview adds the resource of the overview. If the SDK has this resource already, the SDK
+// notifies the clients that the list of resources has changed.
 func (s *Server) addOverview() {
 	s.mcp.AddResource(&mcp.Resource{
 		URI: overviewURI, Name: "overview", Title: "Overview", MIMEType: "text/markdown",
@@ -134,7 +134,7 @@ func (s *Server) contents(ctx context.Context, uri string) (*mcp.ResourceContent
 }
 
 // object returns the object with this id in the form for results, and the URI of the object. The
-// URI is "" if the object is an item of another kind than c.
+// URI is "" if the object is an item, but not one of the collection c.
 func (s *Server) object(ctx context.Context, c collection, id string) (any, string, error) {
 	switch {
 	case c.kind != "":

@@ -132,7 +132,7 @@ func (s *Server) middleware(next mcp.MethodHandler) mcp.MethodHandler {
 }
 
 // instructions returns the text of the active prompt. It returns "" if no prompt is active, and
-// also if the database does not answer. So the handshake succeeds in each case.
+// also if the database does not answer. So the handshake succeeds in all cases.
 func (s *Server) instructions(ctx context.Context) string {
 	ctx, cancel := context.WithTimeout(ctx, handshake)
 	defer cancel()

@@ -67,7 +67,8 @@ type Dump struct {
 }
 
 // Dump returns all items, or one item with everything below it, from one snapshot of the database.
-// If the texts together have more than most bytes, Dump returns an error with the code Full.
+// If the total size of the texts exceeds the limit most, in bytes, Dump returns an error with the
+// code Full.
 func (s *Store) Dump(ctx context.Context, root string, most int) (d Dump, err error) {
 	from, args := "FROM items", []any{}
 	if root != "" {
@@ -133,8 +134,8 @@ func (s *Store) Dump(ctx context.Context, root string, most int) (d Dump, err er
 	return d, err
 }
 
-// IDs returns up to limit ids that start with the text beginning. The ids are those of comments if
-// prefix is CM, or of relations if prefix is REL.
+// IDs returns the ids that start with the given text, at most limit of them. The ids are those of
+// comments if prefix is CM, or of relations if prefix is REL.
 func (s *Store) IDs(ctx context.Context, prefix, beginning string, limit int) (ids []string, err error) {
 	table, ok := map[string]string{commentPrefix: "comments", relationPrefix: "relations"}[prefix]
 	if !ok {

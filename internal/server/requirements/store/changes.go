@@ -22,7 +22,7 @@ type Change struct {
 	Action Action
 }
 
-// kept is the number of changes that the database keeps. It deletes older changes.
+// kept is the number of changes that the database keeps. The store deletes older changes.
 const kept = 10_000
 
 // promptObject is the prefix of Change.Object if the changed object is a prompt.
@@ -65,8 +65,9 @@ func (s *Store) Last(ctx context.Context) (seq int64, err error) {
 	return seq, s.engine.explain(err)
 }
 
-// Changes returns the changes with a number greater than after, at most 1000, in the order of their
-// numbers. complete is false if the database has already deleted some of these changes.
+// Changes returns the changes with a number greater than the parameter after, at most 1000, in the
+// order of their numbers. complete is false if the database has already deleted some of these
+// changes.
 func (s *Store) Changes(ctx context.Context, after int64) (list []Change, complete bool, err error) {
 	var first int64
 	err = s.read(ctx, func(t *txn) error {

@@ -23,8 +23,8 @@ import (
 // engine contains what differs between SQLite and PostgreSQL.
 type engine struct {
 	name     string // the name of the database in errors
-	tables   string // the end of a query for all tables, from FROM on
-	marker   string // the end of a query for the table that only databases of this program have, from FROM on
+	tables   string // the part of a query that begins with FROM and selects all tables
+	marker   string // the part of a query that begins with FROM and selects the table that only databases of this program have
 	snapshot sql.IsolationLevel
 	lock     string // a query that makes a transaction wait until no other transaction makes changes; "" if none is needed
 	bind     func(query string) string
@@ -55,8 +55,8 @@ func connect(ctx context.Context, o Options) (*sql.DB, engine, error) {
 const busyTimeout = 15 * time.Second
 
 // connector opens SQLite connections. SQLite can return an error at once while another process
-// opens or closes the database, because its own timeout does not apply when a process turns on WAL
-// or recovers the log. After such an error, Connect tries again.
+// opens or closes the database, because SQLite's own timeout does not apply when a process turns on
+// WAL or recovers the log. After such an error, Connect tries again.
 type connector struct {
 	driver sqlite.Driver // the zero Driver adds no hooks and no functions to SQLite
 	dsn    string

@@ -52,7 +52,7 @@ func quote(s string) string {
 }
 
 // text checks a text from a client. It returns the text without leading and trailing white space.
-// name is what errors call the text.
+// name is the name of the text in errors.
 func text(s, name string, most int, required bool) (string, error) {
 	switch {
 	case !utf8.ValidString(s):
@@ -79,7 +79,7 @@ func line(s, name string, most int, required bool) (string, error) {
 	return s, err
 }
 
-// among returns an error unless v is in all. name is what the error calls v.
+// among returns an error unless v is in all. name describes v in the error.
 func among[T ~string](v T, name string, all []T) error {
 	list := make([]string, len(all))
 	for i, one := range all {

@@ -68,7 +68,8 @@ func (t *txn) create(it Item) (Item, error) {
 	return it, errors.Join(t.changed(it.ID, Created), t.changed(it.Parent, Updated))
 }
 
-// haystack returns the text that a search in an item uses, in lower case.
+// haystack returns the text of an item in which a search looks for words. The text is in lower
+// case.
 func haystack(it Item) string {
 	return strings.ToLower(it.ID + "\n" + it.Title + "\n" + it.Description)
 }
@@ -141,7 +142,7 @@ func (t *txn) item(id string) (Item, error) {
 	return it, err
 }
 
-// Item returns an item.
+// Item returns the item with this id.
 func (s *Store) Item(ctx context.Context, id string) (it Item, err error) {
 	if id, _, err = ParseID(id); err != nil {
 		return Item{}, err
@@ -219,7 +220,7 @@ func set[T any](to, from *T) {
 	}
 }
 
-// allowed returns an error if the status of an item of the kind k must not change in this way.
+// allowed returns an error if an item of the kind k must not change from one status to the other.
 func allowed(k Kind, id string, from, to Status) error {
 	if err := among(to, "status of "+rules[k].noun, rules[k].statuses); err != nil {
 		return err

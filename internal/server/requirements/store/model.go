@@ -125,8 +125,8 @@ type Comment struct {
 	Resolved                        bool
 }
 
-// Prompt is a text for models. At most one prompt is active; its text is the instructions of the
-// server.
+// Prompt is a text for models. At most one prompt is active; its text becomes the instructions of
+// the server.
 type Prompt struct {
 	Name, Title, Description, Content string
 	Active                            bool
@@ -145,14 +145,14 @@ const (
 	MaxDescription = 64 << 10
 	MaxComment     = 16 << 10
 	MaxAuthor      = 100
-	MaxName        = 64 // of a prompt
+	MaxName        = 64 // the name of a prompt
 	MaxSummary     = 2 << 10
-	MaxContent     = 48 << 10 // of a prompt
+	MaxContent     = 48 << 10 // the content of a prompt
 	MaxSearch      = 200
 	MaxPage        = 200 // the maximum number of entries on a page
 	MaxPrompts     = 200
-	MaxComments    = 2000 // of one item
-	MaxRelations   = 500  // of one item
+	MaxComments    = 2000 // comments on one item
+	MaxRelations   = 500  // relations of one item
 	MaxItems       = 100_000
 )
 

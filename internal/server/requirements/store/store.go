@@ -64,8 +64,8 @@ type txn struct {
 }
 
 // write runs a change in a transaction. If write returns nil, the database has confirmed that the
-// change is on the disk. While write waits for other changes, it returns if ctx ends. After that,
-// it ignores ctx, so that the caller always learns whether the change was made.
+// change is on the disk. While write waits for other changes by this process, it returns if ctx
+// ends. After that, it ignores ctx, so that the caller always learns whether the change was made.
 func (s *Store) write(ctx context.Context, change func(*txn) error) error {
 	select {
 	case s.turn <- struct{}{}:
@@ -134,7 +134,8 @@ func (t *txn) each(scan func(scan func(...any) error) error, query string, args 
 	return rows.Err()
 }
 
-// count returns the number of rows that a query finds. from is the query from FROM on.
+// count returns the number of rows that a query finds. from is the part of the query that begins
+// with FROM.
 func (t *txn) count(from string, args ...any) (n int, err error) {
 	return n, t.row("SELECT COUNT(*) "+from, args, &n)
 }
