@@ -10,8 +10,8 @@ import (
 	"testing"
 )
 
-// TestClientStartsPrintedCommand starts the command that doctor --client prints, as a client
-// would. The first process must print the report.
+// TestClientStartsPrintedCommand runs doctor --client, and starts the command that it prints, as a
+// client would. Then doctor --client must print its report.
 func TestClientStartsPrintedCommand(t *testing.T) {
 	self, err := os.Executable()
 	if err != nil {

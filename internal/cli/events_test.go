@@ -156,7 +156,7 @@ func TestEventsOfTheMatrix(t *testing.T) {
 func rebuilt(t *testing.T, p matrix.Pair, text []byte) (all []matrixCall) {
 	t.Helper()
 	calls, asked := map[uint64]bool{}, map[uint64]int{}
-	parked := map[uint64]int{} // how often each call was parked and not resumed
+	parked := map[uint64]int{} // how often each call was parked; calls that have ended are deleted
 	for line := range bytes.Lines(text) {
 		var e eventLine
 		if err := json.Unmarshal(line, &e); err != nil {

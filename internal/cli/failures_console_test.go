@@ -43,7 +43,7 @@ func openConsole(s *stage, folders []string) *consoleVisit {
 	return v
 }
 
-// send sends a request of the browser, and does not follow a redirect.
+// send sends a request from the browser, and does not follow a redirect.
 func (v *consoleVisit) send(method, path string) (*http.Response, string) {
 	v.Helper()
 	r, err := http.NewRequest(method, v.base+path, nil)
@@ -72,8 +72,8 @@ var (
 	lineOfKey  = regexp.MustCompile(`^Show (.*), line (\d+)$`)
 )
 
-// need waits until a page says that a server needs attention, with a sentence. It returns the
-// entry as HTML and as text.
+// need waits until a page lists a server that needs attention, with the given sentence. It returns
+// the server's list entry as HTML and as text.
 func (v *consoleVisit) need(page, server, sentence string) (row, text string) {
 	v.Helper()
 	path := "/console/servers/" + server
@@ -85,7 +85,7 @@ func (v *consoleVisit) need(page, server, sentence string) (row, text string) {
 				return row, text
 			}
 		}
-		if time.Since(begin) > 2*time.Minute { // a server has no failure while Dragoman opens it again
+		if time.Since(begin) > 2*time.Minute { // while Dragoman opens a server again, pages show no failure of the server
 			v.Fatalf("%s does not say about %s: %s\n%s", page, server, sentence, body)
 		}
 	}
@@ -93,9 +93,8 @@ func (v *consoleVisit) need(page, server, sentence string) (row, text string) {
 
 func capital(s string) string { return strings.ToUpper(s[:1]) + s[1:] }
 
-// checkConsole checks that the overview and the page of each server show its failure with the
-// sentence and the action of the status, and follows the buttons. It returns the titles of the
-// buttons.
+// checkConsole checks that the overview and each server's page show the same sentence and action as
+// the status. It follows the buttons of each failure and returns their titles for each server.
 func checkConsole(v *consoleVisit, file string, all []brokenServer, status map[string]shownFailure) map[string]string {
 	text, err := os.ReadFile(file)
 	if err != nil {
@@ -139,7 +138,7 @@ func (v *consoleVisit) follow(server, title, target string, lines []string) {
 	base := "/console/servers/" + server
 	switch {
 	case target == base+"/restart":
-		return // TestOperations presses this button
+		return // pressButtons presses this button for one server
 	case target == base+"/findings":
 	case path != base && path != "/console/settings" || fragment == "":
 		v.Errorf("%s: %s leads to %s", server, title, target)
@@ -171,7 +170,8 @@ func (v *consoleVisit) telling(server, line string) {
 	}
 }
 
-// pressButtons presses the buttons of one failure: an examination and a restart.
+// pressButtons presses two buttons of a server's failure: one starts an examination, the other one
+// a restart.
 func pressButtons(t *testing.T, v *consoleVisit, server string) {
 	for _, x := range []string{"/findings", "/restart"} {
 		if resp, _ := v.send(http.MethodPost, "/console/servers/"+server+x); resp.StatusCode != http.StatusSeeOther {

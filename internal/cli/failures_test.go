@@ -78,8 +78,8 @@ type brokenServer struct {
 	name  string
 	entry string        // the entry in mcpServers
 	own   string        // the settings in dragoman.servers
-	words string        // the words of the server or of the operating system that must be quoted
-	class failure.Class // the class that every place must show
+	words string        // words of the server or the operating system that the output must quote
+	class failure.Class // the class that every output must show
 }
 
 // brokenServers starts the HTTP servers of TestCommonestFailures and returns all cases.
@@ -124,8 +124,8 @@ func brokenServers(t *testing.T) []brokenServer {
 		{"tls", `url: "` + secure + `/mcp"`, "", "x509: certificate signed by unknown authority", failure.TLS},
 		{"silence", peer("silent"), "startTimeout: 1s", "got no response", failure.Silent},
 		{"wrong-version", peer("version"), "", "1999-01-01", failure.WrongVersion},
-		// The case "port in use" does not concern a server; see the end of the test. The following
-		// cases are additional.
+		// The case "port in use" needs no server, so it is at the end of TestCommonestFailures. The
+		// following cases are not among the ten commonest failures.
 		{"sign-in", `url: "` + web(answer(401, "text/plain", "", "WWW-Authenticate", `Bearer resource_metadata="http://127.0.0.1/.well-known/oauth-protected-resource"`), plain) + `/mcp"`,
 			"", "resource_metadata", failure.NeedsSignIn},
 		{"redirect", `url: "` + web(answer(302, "text/html", "", "Location", "https://id.example/login?state=s3cr3t"), plain) + `/mcp"`, "", "https://id.example/login", failure.Redirected},
@@ -135,17 +135,16 @@ func brokenServers(t *testing.T) []brokenServer {
 	}
 }
 
-// shownFailure is a failure as one place shows it.
+// shownFailure is a failure as one output shows it.
 type shownFailure struct {
 	Class, Sentence, Action string
 	Evidence                []string
 }
 
-// TestCommonestFailures runs the ten commonest failures, and some more, in the real program:
-// by `list`, as text and as records, and by `serve`. Class, sentence, evidence and action must
-// be the same on the command line, in the log, in the error to a client, in the status and in
-// /readyz. They must quote the server's own words. testdata/failures.txt has the expected
-// texts.
+// TestCommonestFailures causes the ten commonest failures, and some more. It runs `list` and `serve`
+// with the real backend. Class, sentence, evidence and action must be the same on the command
+// line, in the log, in the error to a client, in the status and in /readyz. The evidence must quote
+// the server's own words. testdata/failures.txt has the expected texts.
 func TestCommonestFailures(t *testing.T) {
 	all := brokenServers(t)
 	dir, err := filepath.EvalSymlinks(t.TempDir())
@@ -324,10 +323,9 @@ func recordWith(t *testing.T, text, code, server string) (f shownFailure) {
 	return f
 }
 
-// serveBroken runs serve with all servers. It returns the failure that each place shows for
+// serveBroken runs serve with all servers. It returns the failure that each output shows for
 // each server: the log, the status, /readyz, and the error to a client. buttons has the buttons
-// of each server in the console. served is all the text
-// that was read.
+// of each server in the console. served is all the text that was read.
 func serveBroken(t *testing.T, file string, all []brokenServer) (served string, logged, status, ready, clients map[string]shownFailure, buttons map[string]string) {
 	keys := t.TempDir()
 	env := func(name string) (string, bool) {
@@ -359,7 +357,8 @@ func serveBroken(t *testing.T, file string, all []brokenServer) (served string, 
 		if s.base == "" {
 			continue
 		}
-		// While a server is tried again, it has no failure, so several reads may be needed.
+		// While Dragoman opens a server again, the server has no failure, so several reads may be
+		// needed.
 		for path, into := range map[string]map[string]shownFailure{"/api/v1/status": status, "/readyz": ready} {
 			var page struct {
 				Servers []struct {

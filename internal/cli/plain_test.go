@@ -44,8 +44,8 @@ var inverted = regexp.MustCompile(`^(What|Whatever|Whoever|Whose|Of which|Withou
 // codeSpan matches code or a formatted value, which counts as one word of a sentence.
 var codeSpan = regexp.MustCompile("`[^`]*`|\\$\\{\\w+\\}|%[+#]?[a-z]")
 
-// sentences splits a text. Paragraphs and items of a list end a sentence. A paragraph
-// that ends with a colon introduces a list, and the items are their own sentences.
+// sentences splits a text into sentences. The end of a paragraph or of a list item also ends a
+// sentence.
 func sentences(text string) (out []string) {
 	text = codeSpan.ReplaceAllString(text, "X")
 	text = regexp.MustCompile(`\n\s*\n|\n\s*- `).ReplaceAllString(text, "\x00")
@@ -109,9 +109,9 @@ func TestPlainHelp(t *testing.T) {
 	walk(testRoot())
 }
 
-// TestPlainMessages checks the wording of errors, hints, progress lines and log messages:
-// every string of the package that has three words or more. TestPlainHelp checks the texts of
-// several lines.
+// TestPlainMessages checks the wording of errors, hints, progress lines and log messages: every
+// string literal of the package with three words or more. It leaves out strings with a blank line,
+// because they are help texts, which TestPlainHelp checks.
 func TestPlainMessages(t *testing.T) {
 	names, err := filepath.Glob("*.go")
 	if err != nil {
@@ -162,8 +162,8 @@ func TestPlainMessages(t *testing.T) {
 	}
 }
 
-// stringOf returns the text of a string literal, or of a concatenation with literals. X stands for
-// each part that is not a literal.
+// stringOf returns the text of a string literal, or of a concatenation with literals. Each part
+// that is not a literal is replaced by X.
 func stringOf(e ast.Expr) (string, bool) {
 	switch e := e.(type) {
 	case *ast.BasicLit:

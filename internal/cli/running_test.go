@@ -40,7 +40,8 @@ func runApp(args ...string) (code int, out, said string) {
 }
 
 // TestBugOfRunningServe checks that the report has the status and the failures of a running
-// serve process. It must not have secrets, and text of a server must not end its code block.
+// serve process. The report must not have secrets, and text from a server must not end the report's
+// code block.
 func TestBugOfRunningServe(t *testing.T) {
 	s := runningServe(t)
 	code, out, said := runApp("bug", "-c", filepath.Join(t.TempDir(), "none.yaml"), s.URL+"/mcp")

@@ -66,7 +66,7 @@ func testReport() *admin.Report {
 	}
 }
 
-// refusedReport is a report of a process that refused its changed configuration.
+// refusedReport returns the report of a process that refused a changed configuration.
 func refusedReport() *admin.Report {
 	r := testReport()
 	r.Servers = r.Servers[:1]
@@ -208,8 +208,8 @@ func TestStatusCommand(t *testing.T) {
 	}
 }
 
-// TestNoRunningServe checks that the error says how to reach a serve process, for each kind of
-// wrong answer at the address.
+// TestNoRunningServe checks the error when no serve process answers at the address. The error must
+// say how to reach a serve process.
 func TestNoRunningServe(t *testing.T) {
 	other := httptest.NewServer(http.NotFoundHandler())
 	busy := strings.TrimPrefix(other.URL, "http://")
@@ -345,7 +345,7 @@ func TestWatchJSON(t *testing.T) {
 	}
 }
 
-// testRecords are records of each kind.
+// testRecords returns log records of each kind.
 func testRecords() []admin.LogRecord {
 	at := func(s int) time.Time { return noon.Add(time.Duration(s) * time.Second) }
 	return []admin.LogRecord{
@@ -356,7 +356,7 @@ func testRecords() []admin.LogRecord {
 	}
 }
 
-// TestLogLines checks records as text and as JSON.
+// TestLogLines checks how log records are printed as text and as JSON.
 func TestLogLines(t *testing.T) {
 	var out strings.Builder
 	for _, r := range testRecords() {
@@ -417,7 +417,7 @@ func TestFollowLogs(t *testing.T) {
 		if d := cmp.Diff([]string{path, path + " a-2-1", path + " a-2-1"}, stub.requests()); d != "" {
 			t.Error(d)
 		}
-		// A serve process that does not come back is an error.
+		// If the serve process does not come back, followLogs returns an error.
 		stub = &adminStub{report: testReport(), streams: []string{": hello\n\n"}}
 		lost := stub.running()
 		err = a.followLogs(t.Context(), lost, nil, func(*admin.LogRecord) error { return nil })

@@ -20,7 +20,7 @@ import (
 //	PEER_REFUSE  the message of the error for the first initialize
 //	PEER_PUSH    text to write before it reads anything
 //	PEER_TOOLS   the tools
-//	PEER_OURS    written to PEER_NOTES
+//	PEER_OURS    text to write to PEER_NOTES
 //	PEER_MUTE    if set, the peer never answers
 func settingsPeer() {
 	notes, err := os.OpenFile(os.Getenv("PEER_NOTES"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
@@ -109,8 +109,8 @@ func peerAnswer(m *jsonrpc.Message, result func(string), fail func(int64, string
 	}
 }
 
-// settingsWeb is the same server over HTTP: Streamable HTTP at any path, and HTTP+SSE at
-// /sse. It calls seen with each request.
+// settingsWeb returns a server over HTTP that answers like settingsPeer. It speaks Streamable HTTP at
+// any path, and HTTP+SSE at /sse. It calls seen with each request.
 func settingsWeb(seen func(r *http.Request, body string)) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		var body strings.Builder

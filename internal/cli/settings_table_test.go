@@ -99,7 +99,7 @@ func serveSettings() map[string]setting {
 			effect: func(s *stage) {
 				first := s.hello("/mcp", "2025-11-25")
 				s.wants(first, "run ")
-				time.Sleep(150 * time.Millisecond) // longer than keep, so another process runs
+				time.Sleep(150 * time.Millisecond) // longer than keep, so the command runs again
 				if second := s.hello("/mcp", "2025-11-25"); second == first {
 					s.Errorf("the command did not run again: %s", second)
 				}
@@ -240,7 +240,7 @@ func isolated(s *stage) {
 	}
 }
 
-// entrySettings are the settings in mcpServers.
+// entrySettings returns the rows for the settings in mcpServers.
 func entrySettings() map[string]setting {
 	const echo = `{"v":1}`
 	works := func(s *stage) { s.wants(s.call("echo", echo), `{\"v\":1}`) }
@@ -291,7 +291,7 @@ func entrySettings() map[string]setting {
 	}
 }
 
-// serverSettings are the settings in dragoman.servers, except the limits.
+// serverSettings returns the rows for the settings in dragoman.servers, except the limits.
 func serverSettings() map[string]setting {
 	filter := func(kind, rule, key, gone, left string) setting {
 		return setting{own: `expose: {` + kind + `: {` + rule + `}}`, effect: func(s *stage) {
@@ -356,7 +356,7 @@ func serverSettings() map[string]setting {
 	}
 }
 
-// dialectSettings are the settings of a dialect. A server's dialect is configured or detected.
+// dialectSettings returns the rows for the settings of a dialect.
 func dialectSettings() map[string]setting {
 	speak := func(profile, env string, effect func(*stage)) setting {
 		return setting{ours: `dialects: {own: {` + profile + `}}`, own: `dialect: own`, env: env, effect: effect}

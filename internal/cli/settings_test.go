@@ -44,7 +44,7 @@ type stage struct {
 	base  string // http://127.0.0.1:port
 	log   *lockedBuffer
 	dir   string
-	notes string // the text of the server's file
+	notes string // the path of the file to which the server writes its input
 	web   *httptest.Server
 
 	mu   sync.Mutex
@@ -125,7 +125,7 @@ func (s *stage) call(tool, args string) string {
 	return s.ask("/s/a/mcp", "tools/call", tool, `"name":"`+tool+`","arguments":`+args)
 }
 
-// list returns a list of the merged endpoint.
+// list requests a list from the merged endpoint.
 func (s *stage) list(kind string) string { s.Helper(); return s.ask("/mcp", kind+"/list", "", "") }
 
 // hello opens a legacy session.

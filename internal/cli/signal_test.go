@@ -23,7 +23,7 @@ func TestSignals(t *testing.T) {
 	}
 	for _, tt := range []struct {
 		name, args, wait string
-		// lines are lines on stderr. After each of them, a signal is sent.
+		// lines are lines on stderr. The test sends a signal after each of these lines.
 		lines  []string
 		signal syscall.Signal
 		code   int
@@ -97,7 +97,7 @@ func TestSignalsWithStuckStderr(t *testing.T) {
 	})
 	defer waiting.Wait()
 	for range 200 {
-		_ = cmd.Process.Signal(syscall.SIGTERM) // a second signal is enough
+		_ = cmd.Process.Signal(syscall.SIGTERM) // the second signal ends the process
 		select {
 		case <-ended:
 			if code := cmd.ProcessState.ExitCode(); code != 143 {

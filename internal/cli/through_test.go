@@ -77,7 +77,7 @@ func TestThroughServe(t *testing.T) {
 	}
 }
 
-// TestListOfServe checks that list with a kind but without a server asks the running serve.
+// TestListOfServe checks that list with a kind but without a server uses the running serve process.
 func TestListOfServe(t *testing.T) {
 	mux := http.NewServeMux()
 	mux.HandleFunc("/api/v1/status", func(w http.ResponseWriter, _ *http.Request) {
@@ -145,8 +145,8 @@ func TestRunOnTerminal(t *testing.T) {
 	}
 }
 
-// TestHealthIsBounded checks that the table does not wait for a server that never answers, for a
-// server that cannot be opened, or after an interrupt.
+// TestHealthIsBounded checks that the table does not wait forever for a server that never answers or
+// cannot be opened. After an interrupt, the table does not wait at all.
 func TestHealthIsBounded(t *testing.T) {
 	for _, interrupted := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {

@@ -18,8 +18,8 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/runtime"
 )
 
-// forged is text of a hostile peer. It has line breaks, three sequences that clear the screen,
-// a character that reverses the text direction, and imitations of messages of Dragoman.
+// forged is text from a hostile peer. It has line breaks, three sequences that clear the screen,
+// a character that reverses the text direction, and imitations of Dragoman's messages.
 const forged = "bad\r\ndragoman: hint: FORGED \x1b[2J\u009b2J\\x1b[2J\u202e\u2028dragoman: error: FORGED"
 
 // hostileSession is a session with a peer that sends forged in every text.
@@ -69,8 +69,8 @@ func (s *hostileSession) Describe(context.Context) (runtime.Description, error) 
 
 func (s *hostileSession) Close() error { return nil }
 
-// checkLines fails the test if a line of text imitates Dragoman, has text of a peer without
-// quotes, or has control characters.
+// checkLines fails the test if a line of text imitates Dragoman, has unquoted text from a peer, or
+// has control characters.
 func checkLines(t *testing.T, name, text string) {
 	t.Helper()
 	for l := range strings.Lines(text) {
