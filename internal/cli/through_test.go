@@ -146,7 +146,7 @@ func TestRunOnTerminal(t *testing.T) {
 }
 
 // TestHealthIsBounded checks that the table does not wait forever for a server that never answers or
-// cannot be opened. After an interrupt, the table does not wait at all.
+// cannot be opened. An interrupt ends the wait.
 func TestHealthIsBounded(t *testing.T) {
 	for _, interrupted := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {

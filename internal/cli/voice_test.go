@@ -87,7 +87,7 @@ func checkLines(t *testing.T, name, text string) {
 	}
 }
 
-// TestPeersCannotImitateDragoman checks all output on stderr.
+// TestPeersCannotImitateDragoman checks what Dragoman prints on stderr about hostile peers.
 func TestPeersCannotImitateDragoman(t *testing.T) {
 	wire := &jsonrpc.Error{Code: -32000, Message: forged}
 	for _, c := range []struct {

@@ -14,7 +14,7 @@ import (
 )
 
 // startingSession is a session with a gateway whose servers are starting. lists has the lists
-// that it returns, and the time from which it returns each.
+// that the session returns, each with the time from which the session returns it.
 type startingSession struct {
 	began time.Time
 	lists []listAt
@@ -61,8 +61,8 @@ func tools(names ...string) (out [][]byte) {
 	return out
 }
 
-// TestListOfStartingGateway checks how long list waits for starting servers, and that it
-// names the servers that are missing.
+// TestListOfStartingGateway checks how long list waits for starting servers, and that list
+// names the servers whose items are missing.
 func TestListOfStartingGateway(t *testing.T) {
 	never := 1000 * time.Hour
 	for name, c := range map[string]struct {

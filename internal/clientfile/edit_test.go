@@ -148,7 +148,7 @@ func TestStandardize(t *testing.T) {
 func TestDiff(t *testing.T) {
 	before := "a\nb\nc\nd\ne\nf\n"
 	got := Diff("f", []byte(before), []byte("a\nb\nc\nd\nx\ne\nf"), func(s string) string { return s })
-	want := "--- f\n+++ f\n@@ -2,5 +2,6 @@\n b\n c\n d\n+x\n e\n-f\n+f\n\\ No newline at end of file\n" // unchanged lines between changes stay
+	want := "--- f\n+++ f\n@@ -2,5 +2,6 @@\n b\n c\n d\n+x\n e\n-f\n+f\n\\ No newline at end of file\n" // the line e stays unchanged between two changes
 	if got != want {
 		t.Errorf("got:\n%s\nwant:\n%s", got, want)
 	}
@@ -158,7 +158,7 @@ func TestDiff(t *testing.T) {
 }
 
 // FuzzConnect connects and disconnects any file. Values other than Dragoman's entry keep their
-// meaning, and Disconnect restores the older version of the file byte for byte.
+// meaning. If Disconnect gets the earlier version of the file, it restores this version byte for byte.
 func FuzzConnect(f *testing.F) {
 	for _, seed := range []string{"", "{}", `{"mcpServers":{"a":{}}}`, "{\n \"mcpServers\": { // x\n \"a\": 1, /* b */ }, }", "[mcp_servers.a]\nb = 1\n# c\n[d]\n", "mcp_servers.a.b = 1\n[[x]]\ny = '''\n[z]\n'''\n"} {
 		f.Add([]byte(seed), false)

@@ -46,8 +46,7 @@ func TestMask(t *testing.T) {
 	}
 }
 
-// TestServerKeys checks that each key that the method member reads is in ServerKeys, so its
-// values are shown.
+// TestServerKeys checks that readServer knows every key in ServerKeys.
 func TestServerKeys(t *testing.T) {
 	for _, key := range ServerKeys() {
 		s := readServer(generic, &Member{Key: "a", Value: mapping(key, text("x"))}, "", nil, Options{})

@@ -9,8 +9,8 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
 )
 
-// TestApprovals checks that a worker's approval requests reach the client, and that the
-// decisions reach the worker in its own form.
+// TestApprovals checks that a worker's approval requests reach the client, and that the client's
+// decisions reach the worker in the form that the worker expects.
 func TestApprovals(t *testing.T) {
 	declined := "The client declined."
 	for _, c := range []struct {
@@ -93,8 +93,8 @@ func TestQuestionsShowWhatIsAsked(t *testing.T) {
 	})
 }
 
-// TestNobodyToAsk checks that a request is denied if the client cannot or does not want to be asked,
-// and that the result contains a note about it.
+// TestNobodyToAsk checks that a request is denied if the client cannot or does not want to be asked.
+// The result must contain a note about the denial.
 func TestNobodyToAsk(t *testing.T) {
 	bubble(t, func(t *testing.T, profile string) {
 		for _, capabilities := range []string{`{}`, `{"elicitation":{"url":{}}}`, forms} {

@@ -68,7 +68,7 @@ func TestHandshake(t *testing.T) {
 	}
 }
 
-// TestHandshakePending checks the readiness while the worker does not answer.
+// TestHandshakePending checks the result of Readiness while the worker does not answer.
 func TestHandshakePending(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := play(t, today, codex.Options{Silence: time.Minute}, "v2=silence")
@@ -90,7 +90,7 @@ func TestHandshakePending(t *testing.T) {
 }
 
 // TestMuteWorkerIsNotAskedTwice checks a worker that did not answer version 2. The next handshake
-// starts with version 1, so that the five seconds are lost only once.
+// starts with version 1, so that only the first handshake waits five seconds in vain.
 func TestMuteWorkerIsNotAskedTwice(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := play(t, today, codex.Options{}, "v2=silence")
@@ -131,7 +131,8 @@ func TestHandshakeRefused(t *testing.T) {
 }
 
 // TestInitializedOnlyOnDemand checks that the notification initialized is sent only if the
-// profile requires it. The fake reports it as a violation. Its error has no id and is ignored.
+// profile requires it. The fake worker reports the notification as a violation, with an error without
+// an id. The adapter ignores this error.
 func TestInitializedOnlyOnDemand(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := play(t, today, codex.Options{Initialized: true})

@@ -16,8 +16,8 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/transport/stdio"
 )
 
-// scripted is a worker that sends lines of the test during turn u in thread t. It records what
-// it receives.
+// scripted is a worker that sends the test's lines during turn u in thread t. The worker records
+// what it receives.
 type scripted struct {
 	t     *testing.T
 	pipe  transport.Pipe
@@ -60,7 +60,7 @@ func script(t *testing.T, resume <-chan struct{}) *scripted {
 		t.Fatalf("initialize: %s", m.Raw)
 	}
 	s.send(`{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"codex","arguments":{"prompt":"x"}}}`)
-	synctest.Wait() // wait until the turn is known
+	synctest.Wait() // wait until the adapter knows the turn
 	return s
 }
 
@@ -184,8 +184,8 @@ func TestQuestionsWithOneName(t *testing.T) {
 	})
 }
 
-// TestQuestionsAreBounded checks that the memory is bounded if a worker sends many questions and
-// gets no answers.
+// TestQuestionsAreBounded checks that a worker that sends many questions without getting answers
+// cannot use unlimited memory.
 func TestQuestionsAreBounded(t *testing.T) {
 	for name, line := range map[string]string{
 		"of nobody":      `{"method":"item/commandExecution/requestApproval","id":%d,"params":{"command":"ls"}}`,

@@ -63,7 +63,7 @@ type rig struct {
 	halt   atomic.Pointer[chan struct{}] // the worker does not read until this channel is closed
 }
 
-// halted is the input of the worker, which a test can stop.
+// halted is the worker's input. A test can block reads from it with rig.halt.
 type halted struct {
 	io.ReadCloser
 	r *rig
@@ -77,7 +77,7 @@ func (h halted) Read(b []byte) (int, error) {
 	return n, err
 }
 
-// play starts a worker and adapts it. set contains settings of the fake.
+// play starts a fake worker behind an adapter. set contains settings of the fake worker.
 func play(t *testing.T, profile string, o codex.Options, set ...string) *rig {
 	t.Helper()
 	f := newFake(t, profile, set...)
@@ -106,7 +106,7 @@ func newFake(t *testing.T, profile string, set ...string) *fake.Server {
 	return f
 }
 
-// attach opens another connection to the worker.
+// attach connects a fake worker to an adapter, and returns the rig of this connection.
 func attach(t *testing.T, f *fake.Server, s *codex.Server, log *journal) *rig {
 	t.Helper()
 	workerIn, ourOut := io.Pipe()
@@ -197,14 +197,14 @@ func (r *rig) call(tool, arguments string) jsonrpc.ID {
 	return r.send("tools/call", `{"name":"`+tool+`","arguments":`+arguments+`}`)
 }
 
-// say runs a turn to its end and returns its result.
+// say calls the tool codex, waits until the turn has ended, and returns the response.
 func (r *rig) say(prompt string) *jsonrpc.Message {
 	r.t.Helper()
 	m, _ := r.answerTo(r.call("codex", `{"prompt":"`+prompt+`"}`))
 	return m
 }
 
-// reply answers a request of the worker.
+// reply answers a request from the worker.
 func (r *rig) reply(q *jsonrpc.Message, result string) {
 	r.t.Helper()
 	r.write(jsonrpc.AppendResult(nil, q.ID, []byte(result)))
@@ -260,7 +260,7 @@ func bubble(t *testing.T, f func(t *testing.T, profile string)) {
 	}
 }
 
-// ends are the two ends of a pipe of bytes.
+// ends has the two ends of a byte pipe.
 type ends struct {
 	r *io.PipeReader
 	w *io.PipeWriter

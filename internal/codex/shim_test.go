@@ -95,8 +95,8 @@ func TestCodesOfStrings(t *testing.T) {
 	}
 }
 
-// TestWordsOfRefusals plays workers that refuse version 2 with a code that says nothing. The words
-// of the message decide whether version 1 is offered.
+// TestWordsOfRefusals plays workers that refuse version 2 with a code that gives no reason. The
+// words of the message decide whether the adapter offers version 1.
 func TestWordsOfRefusals(t *testing.T) {
 	for _, c := range []struct {
 		code, message string
@@ -168,7 +168,7 @@ func refuser(t *testing.T, code, message string) *rig {
 }
 
 // TestShim runs turns with a wrapper that answers at the end of a turn, and whose events have no
-// prefix. It must not get the notification initialized.
+// prefix. The wrapper must not get the notification initialized.
 func TestShim(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := play(t, today, codex.Options{}, "form=shim")

@@ -97,8 +97,8 @@ func TestReplyFirst(t *testing.T) {
 	})
 }
 
-// TestArguments checks that the model gets an error for invalid arguments, and that absent
-// arguments are not sent.
+// TestArguments checks that the model gets an error for invalid arguments. Unknown tools and methods
+// that were not declared get an error response.
 func TestArguments(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := play(t, today, codex.Options{})
@@ -160,7 +160,8 @@ func TestCancel(t *testing.T) {
 	})
 }
 
-// TestCancelTakesQuestionsBack checks that the cancellation of a call also cancels its question.
+// TestCancelTakesQuestionsBack checks that the cancellation of a call also cancels the call's
+// question.
 func TestCancelTakesQuestionsBack(t *testing.T) {
 	bubble(t, func(t *testing.T, profile string) {
 		r := play(t, profile, codex.Options{})
@@ -187,7 +188,7 @@ func TestCancelTakesQuestionsBack(t *testing.T) {
 	})
 }
 
-// TestSilentTurnStaysAlive checks that keep-alives are sent for five minutes during a turn
+// TestSilentTurnStaysAlive checks that the adapter sends keep-alives for five minutes during a turn
 // without events.
 func TestSilentTurnStaysAlive(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -211,8 +212,9 @@ func TestSilentTurnStaysAlive(t *testing.T) {
 	})
 }
 
-// TestWorkerThatStopsReading checks a worker that does not read. A call that cannot be sent
-// times out, and Stalled reports the time. Calls work again once the worker reads.
+// TestWorkerThatStopsReading checks a worker that stops reading during a call. Stalled reports how
+// long the write has been blocked, and tools/list still gets a result. The call gets its result when
+// the worker reads again.
 func TestWorkerThatStopsReading(t *testing.T) {
 	bubble(t, func(t *testing.T, profile string) {
 		r := play(t, profile, codex.Options{})

@@ -15,7 +15,7 @@ import (
 )
 
 // TestBadAnswerOfAWorker checks that an answer that is not JSON, or too large, fails its own
-// request at once. The other request gets its answer, and the worker continues.
+// request at once. Another pending request still gets its answer.
 func TestBadAnswerOfAWorker(t *testing.T) {
 	for name, bad := range map[string]string{
 		"NaN":          `{"id":1,"result":{"x":NaN}}`,

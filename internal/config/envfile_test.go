@@ -12,7 +12,7 @@ import (
 	"unicode/utf8"
 )
 
-// values returns the variables as "NAME=VALUE" lines.
+// values returns the variables in one line, each as NAME="VALUE"@LINE.
 func values(all []Variable) string {
 	var out []string
 	for _, v := range all {
@@ -66,8 +66,8 @@ func TestAppendEnv(t *testing.T) {
 	}
 }
 
-// FuzzParseEnv checks that ParseEnv accepts any file, and reads each value that AppendEnv
-// writes.
+// FuzzParseEnv checks that ParseEnv reports valid line numbers and names for any file, and that it
+// reads each value that AppendEnv writes.
 func FuzzParseEnv(f *testing.F) {
 	for _, text := range []string{"", "A=1", "A='x", "A=\"\\", "export A=\n#", "A=1\nA=2\r\n", "=\n'\n\""} {
 		f.Add([]byte(text), "it's \"x\" $y `z` \\ \n\r\t#")

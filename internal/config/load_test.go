@@ -175,7 +175,7 @@ func TestWatchThroughLinks(t *testing.T) {
 			write(t, filepath.Join(dir, v, "c.yaml"), text, 0o600)
 			link(v)
 		})
-		// Write in place, in the folder that the link now points to.
+		// Overwrite the file in the folder to which the link now points.
 		until(t, changes, func(text string) { write(t, filepath.Join(dir, fmt.Sprintf("v%d", n), "c.yaml"), "x"+text, 0o600) })
 	})
 }

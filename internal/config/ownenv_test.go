@@ -56,9 +56,9 @@ dragoman:
 	}
 }
 
-// TestOwnEnvProblems checks that a missing variable is reported at the value that refers to it,
-// that env of a server with a url is ignored only if nothing refers to it, and that references
-// between variables have a bound.
+// TestOwnEnvProblems checks that a missing variable is reported at the value that refers to it. The
+// env of a server with a url is ignored only if nothing refers to it. The references between
+// variables are bounded.
 func TestOwnEnvProblems(t *testing.T) {
 	_, problems := Parse("f.yaml", []byte("mcpServers:\n  a:\n    command: x\n    args: [\"${A}\"]\n    env:\n      A: \"${MISSING}\"\n"), nil)
 	if got := listing(problems); strings.Count(got, "MISSING is not set") != 1 || !strings.Contains(got, "f.yaml:6:10: mcpServers.a.env.A:") {
@@ -84,8 +84,8 @@ func TestOwnEnvProblems(t *testing.T) {
 	}
 }
 
-// TestFormatOfFileWithoutServers checks that the error for a file without servers names its
-// probable format, and that aliases cannot make this slow.
+// TestFormatOfFileWithoutServers checks that the error for a file without servers names the file's
+// probable format. Aliases must not make the detection of the format slow.
 func TestFormatOfFileWithoutServers(t *testing.T) {
 	for text, want := range map[string]string{
 		"services: {web: {image: nginx}}":                                           "has no servers; it seems to be a Docker Compose file",
@@ -110,7 +110,7 @@ func TestFormatOfFileWithoutServers(t *testing.T) {
 	if s == nil || s.Servers[0].Isolation != IsolateCall || s.Servers[1].Isolation != IsolateShared {
 		t.Errorf("%+v", s)
 	}
-	// Each alias stands for a copy of its anchor: 10^8 values in few bytes.
+	// Each alias is a copy of its anchor, so few bytes become 10^8 values.
 	bomb := "x-0: &a0 [1]\n"
 	for i := range 8 {
 		bomb += "x-" + string(rune('1'+i)) + ": &a" + string(rune('1'+i)) + " [" + strings.Repeat("*a"+string(rune('0'+i))+", ", 9) + "*a" + string(rune('0'+i)) + "]\n"

@@ -190,8 +190,8 @@ func TestOurOwnKeys(t *testing.T) {
 	}
 }
 
-// TestAllProblemsAtOnce checks that a bad file is refused, and that one run reports all its
-// problems.
+// TestAllProblemsAtOnce checks that Parse refuses a bad file, and reports all problems of the file at
+// once.
 func TestAllProblemsAtOnce(t *testing.T) {
 	text, err := os.ReadFile("testdata/bad.yaml")
 	if err != nil {
@@ -506,7 +506,7 @@ func TestCompleteChecks(t *testing.T) {
 }
 
 // TestSecretsInInstructions checks that values from the environment are allowed in instructions
-// only on request, and that they are masked when the configuration is printed.
+// only with allowSecretsInInstructions, and that a printed configuration masks these values.
 func TestSecretsInInstructions(t *testing.T) {
 	const in = "dragoman: {server: {%sinstructions: {text: '${TEAM} $${X}'}}}"
 	s, problems := Parse("f", []byte(strings.Replace(in, "%s", "allowSecretsInInstructions: true, ", 1)), env("TEAM=blue-team"))
@@ -521,8 +521,8 @@ func TestSecretsInInstructions(t *testing.T) {
 	}
 }
 
-// TestNoPrefix checks that prefix: none is not a prefix, also for two servers and for a server
-// with this name, and that a printed configuration keeps it.
+// TestNoPrefix checks that "prefix: none" means no prefix. Two servers may have this setting, and a
+// server may have the name none. A printed configuration keeps the setting.
 func TestNoPrefix(t *testing.T) {
 	s, problems := Parse("f", []byte("mcpServers: {a: {command: x}, b: {command: y}, none: {command: z}}\ndragoman: {servers: {a: {prefix: none}, b: {prefix: none}}}"), nil)
 	if s == nil || len(problems) > 0 {

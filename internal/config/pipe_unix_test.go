@@ -14,7 +14,7 @@ import (
 )
 
 // TestPipeIsRefused checks that a named pipe is refused at once, on load and when it
-// replaces a watched file. Nothing opens its other end, so a blocking open would hang.
+// replaces a watched file. Nothing opens the pipe's other end, so a blocking open would hang.
 func TestPipeIsRefused(t *testing.T) {
 	dir := t.TempDir()
 	pipe := filepath.Join(dir, "pipe.yaml")

@@ -6,7 +6,7 @@ import (
 )
 
 // TestPrintUnsetVariables checks that a setting with an unset variable is printed with a note about
-// this.
+// the variable.
 func TestPrintUnsetVariables(t *testing.T) {
 	s, problems := Parse("f", []byte(`
 mcpServers:

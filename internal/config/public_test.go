@@ -49,8 +49,8 @@ func TestCheckHost(t *testing.T) {
 	}
 }
 
-// TestUnsetVariableConcernsItsServer checks that the rest of the file can be used. An unset
-// variable outside of a server makes the whole file unusable.
+// TestUnsetVariableConcernsItsServer checks that an unset variable in a server's settings makes only
+// this server unusable. An unset variable elsewhere makes the whole file unusable.
 func TestUnsetVariableConcernsItsServer(t *testing.T) {
 	const file = "mcpServers:\n  a: {command: x}\n  b: {command: y, env: {K: \"${NOPE}\"}}\n  c: {command: z}\ndragoman: {servers: {c: {callTimeout: \"${NOPE_TOO}\"}}}\n"
 	s, problems := Parse("f", []byte(file), nil)

@@ -84,7 +84,7 @@ func chained(n int) string {
 	return s
 }
 
-// hidingTOML is the same test data in TOML.
+// hidingTOML is a similar file in TOML.
 const hidingTOML = "[mcp_servers.a]\ncommand = \"x\"\nargs = [\"--token\", \"canary\", \"-y\"]\nenv = { A = \"canary\", name = \"canary\" }\n\n" +
 	"[mcp_servers.b]\nurl = \"http://u:canary@h/?k=canary\"\nbearer_token = \"canary\"\n[mcp_servers.b.http_headers]\nX-One = \"canary\"\ncommand = \"canary\"\nlong = \"\"\"\na canary\n\"\"\"\n"
 
