@@ -95,8 +95,9 @@ func endpointOf(s config.Server, base string, r *admin.Report) (config.Server, b
 }
 
 // servedFailure returns the failure of a server that the command uses through a serve process. It
-// takes the failure from the error response of the process. If the session could not be opened, it
-// takes the failure from the status of the process. It returns nil if neither contains a failure.
+// takes the failure from the error response of the process. If the response contains no failure and
+// the session could not be opened, servedFailure takes the failure from the status of the process. It
+// returns nil if neither contains a failure.
 func (a *app) servedFailure(ctx context.Context, err error, server, file string, through bool) *failure.Failure {
 	if err == nil || !through || ctx.Err() != nil {
 		return nil

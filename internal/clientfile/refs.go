@@ -89,8 +89,8 @@ func (x *expander) expand(s string) string {
 	return b.String() + literal(s[at:])
 }
 
-// reference converts one reference to the form of Dragoman. ref is the text inside its delimiters.
-// ok is false if the client treats the reference as ordinary text.
+// reference converts one reference to the form of Dragoman. ref is the text between the delimiters
+// of the reference. ok is false if the client treats the reference as ordinary text.
 func (x *expander) reference(ref string) (to string, ok bool) {
 	switch x.refs {
 	case refsOpencode:

@@ -152,7 +152,7 @@ func section(versions map[string]string, rows []string) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, `## Third-party clients
 
-`+"`make clients`"+` writes this part. The command connects each client through the bridge to servers of the other era, which Dragoman starts:
+`+"`make clients`"+` writes this part. The command starts servers of both eras, and connects each client through the bridge to the servers of the era that the client does not speak:
 
 - TypeScript SDK v2: a server of @modelcontextprotocol/server %s that speaks 2026-07-28 and refuses older revisions (`+"`test/clients/modern.mjs`"+`);
 - everything: @modelcontextprotocol/server-everything %s, which speaks older revisions;

@@ -63,7 +63,7 @@ func (s *Server) failed(doing string, at place, err error) error {
 	case errors.Is(err, syscall.EROFS):
 		return refuse("use another folder", "%s is on a file system that is mounted read-only", name)
 	case errors.Is(err, syscall.ENOTDIR):
-		return refuse("check each folder of the path with get_metadata", "%s has a part that is not a folder", name)
+		return refuse("check each folder of the path with get_metadata", "a part of the path %s is not a folder", name)
 	case errors.Is(err, syscall.EISDIR):
 		return refuse("use the path of a file", "%s is a folder", name)
 	case errors.Is(err, syscall.ENAMETOOLONG):

@@ -245,7 +245,7 @@ func (s *Server) inParent(at place, f func(dir *os.Root, base string) error) (er
 	}()
 	if parent.rel != "." {
 		if err := at.dir.MkdirAll(filepath.FromSlash(parent.rel), 0o777); errors.Is(err, fs.ErrExist) {
-			return refuse("use the path of a folder", "%s has a part that is not a folder", quote(parent.name))
+			return refuse("use the path of a folder", "a part of the path %s is not a folder", quote(parent.name))
 		} else if err != nil {
 			return s.failed("make", parent, err)
 		}
