@@ -48,7 +48,7 @@ func TestPage(t *testing.T) {
 	}
 }
 
-// TestPageOnTheNetwork checks that the page names no server if other machines can see it.
+// TestPageOnTheNetwork checks that the page names no server if other machines can reach Dragoman.
 func TestPageOnTheNetwork(t *testing.T) {
 	s := snapshot(child(t, "quill", "legacy"))
 	d := newDaemon(ServeOptions{Config: s, Version: "test"}, false)

@@ -14,9 +14,9 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
 )
 
-// TestPublicURL checks Dragoman behind a proxy that publishes it under a path. The proxy may
-// remove this path from requests or leave it, and may pass on the public host. Clients of all
-// transports work, and the endpoint event of HTTP+SSE has the public path.
+// TestPublicURL checks Dragoman behind a proxy that publishes it under a path. The proxy either
+// removes this path from requests or leaves it, and it sends the public host name in the Host
+// header. Clients of all transports work, and the endpoint event of HTTP+SSE has the public path.
 func TestPublicURL(t *testing.T) {
 	t.Parallel()
 	for name, removes := range map[string]bool{"the proxy removes the path": true, "the proxy leaves the path": false} {
@@ -57,15 +57,15 @@ func TestPublicURL(t *testing.T) {
 			if a := r.do(t.Context(), "GET", prefix+"/readyz", nil); a.status != 200 {
 				t.Errorf("readyz: %d %s", a.status, a.body)
 			}
-			// A page of the public origin is allowed. The page for people shows the public
-			// URL.
+			// Dragoman accepts requests whose Origin is that of the public URL. The page at / shows
+			// the public URL.
 			if a := r.do(t.Context(), "GET", prefix+"/", nil, "Origin", "https://gateway.example", "Accept", "text/plain"); a.status != 200 || !strings.Contains(a.body, "https://Gateway.example/tools/mcp-gateway/mcp") {
 				t.Errorf("the page: %d %s", a.status, a.body)
 			}
 			if a := r.do(t.Context(), "GET", prefix+"/readyz", nil, "Origin", "https://other.example"); a.status != http.StatusForbidden {
 				t.Errorf("another origin: %d", a.status)
 			}
-			// Without the proxy, Dragoman also works.
+			// A client that does not use the proxy also gets the public path.
 			c := dialSSE(direct, "/sse")
 			if !strings.HasPrefix(c.post, prefix+"/messages?") {
 				t.Errorf("without the proxy the endpoint event is %s", c.post)
@@ -75,8 +75,8 @@ func TestPublicURL(t *testing.T) {
 	}
 }
 
-// TestForeignHostIsNamed checks that the error names a foreign host, and that the log names it
-// once. With --allow-host, Dragoman accepts the host.
+// TestForeignHostIsNamed checks requests with an unknown Host header. The error names the host each
+// time, and the log names it once. With --allow-host, Dragoman accepts the host.
 func TestForeignHostIsNamed(t *testing.T) {
 	t.Parallel()
 	u := child(t, "a", "legacy")

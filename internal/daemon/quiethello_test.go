@@ -12,16 +12,16 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 )
 
-// TestHandshakesReachNoOpenServer checks that Dragoman answers the handshakes of clients from what it
-// knows. Servers that are open get nothing, however many clients connect.
+// TestHandshakesReachNoOpenServer checks that Dragoman answers the handshakes of clients without
+// requests to servers that are already open.
 func TestHandshakesReachNoOpenServer(t *testing.T) {
 	t.Parallel()
-	// A server that is not kept open is not pinged in the background.
+	// Dragoman does not ping lazy servers in the background.
 	lazy := func(c *config.Server) { c.Lazy = true }
 	legacy, modern := newWeb(t, false), newWeb(t, true)
 	r := serve(t, snapshot(legacy.as(t, "old", lazy), modern.as(t, "new", lazy)))
 	r.joined()
-	// Dragoman tries to subscribe to the changes of the modern server once, for all clients.
+	// Wait until Dragoman has sent its one subscriptions/listen to the modern server.
 	r.initialize("/mcp", "2025-06-18", "{}")
 	await(t, "Dragoman has tried to subscribe", time.Minute, func() bool { return len(modern.of(mcp.MethodListen)) > 0 })
 	methods := func() (all []string) {

@@ -15,8 +15,8 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/config"
 )
 
-// TestRawBytes sends bytes that no HTTP client sends. Each time the server refuses them or
-// closes the connection, and then serves the next client.
+// TestRawBytes sends bytes that no correct HTTP client sends. Dragoman refuses each request, and
+// then serves the next client.
 func TestRawBytes(t *testing.T) {
 	r := serve(t, config.Default())
 	for name, x := range map[string]struct{ text, want string }{
@@ -41,9 +41,9 @@ func TestRawBytes(t *testing.T) {
 	}
 }
 
-// TestLengthAndChunks sends a Content-Length together with Transfer-Encoding to each
-// endpoint. The connection closes after the answer (RFC 9112 §6.1), and the bytes after the
-// request are not executed. A second client's connection stays open.
+// TestLengthAndChunks sends Content-Length together with Transfer-Encoding to each endpoint.
+// Dragoman closes the connection after its response (RFC 9112 §6.1) and ignores the bytes after the
+// request. The connection of a second client stays open.
 func TestLengthAndChunks(t *testing.T) {
 	u := child(t, "one", "modern")
 	r := serve(t, snapshot(u))
@@ -57,7 +57,7 @@ func TestLengthAndChunks(t *testing.T) {
 	rd := bufio.NewReader(innocent)
 	for name, x := range map[string]struct{ path, body, want string }{
 		"streamable HTTP":    {"/mcp", `{"jsonrpc":"2.0","id":1,"method":"ping"}`, "HTTP/1.1 200"},
-		"one server's":       {"/s/one/mcp", `{"jsonrpc":"2.0","id":1,"method":"ping"}`, "HTTP/1.1 404"}, // the session belongs to the other client
+		"one server's":       {"/s/one/mcp", `{"jsonrpc":"2.0","id":1,"method":"ping"}`, "HTTP/1.1 404"}, // the session belongs to the endpoint /mcp
 		"not JSON":           {"/mcp", "{", "HTTP/1.1 400"},
 		"HTTP+SSE":           {"/messages?sessionId=x", `{"jsonrpc":"2.0","id":1,"method":"ping"}`, "HTTP/1.1 404"},
 		"HTTP+SSE, a server": {"/s/one/messages", `{}`, "HTTP/1.1 400"},

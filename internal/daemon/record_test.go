@@ -19,7 +19,7 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/tape"
 )
 
-// syncBuffer is a buffer that one goroutine writes and another reads.
+// syncBuffer is a buffer that several goroutines can use at the same time.
 type syncBuffer struct {
 	mu sync.Mutex
 	b  bytes.Buffer
@@ -42,8 +42,9 @@ const (
 	tapedCall  = `{"jsonrpc":"2.0","id":"a" ,"method":"tools/call","params":{"name":"echo","arguments":{"text":"hi","password":"p"}}}`
 )
 
-// TestRecordThenReplay records a server process byte for byte, with its exit code. Then Replay
-// acts as the server for the same client, and as the client for the same server.
+// TestRecordThenReplay records a conversation with a server process. Then Replay acts as the server
+// for the same client, and as the client for the same server. Apart from masked secrets, both get
+// the same bytes as before.
 func TestRecordThenReplay(t *testing.T) {
 	server := child(t, "s", "legacy").Server
 	lines := []string{tapedHello, `{"jsonrpc":"2.0","method":"notifications/initialized"}`, tapedCall}
@@ -63,7 +64,8 @@ func TestRecordThenReplay(t *testing.T) {
 		_, _ = io.Copy(io.Discard, r)
 		return heard
 	}
-	// with runs the function f and connects the client to the streams of f.
+	// with runs f, connects the client to the streams of f, and returns what the client has
+	// received.
 	with := func(f func(in io.ReadCloser, out io.WriteCloser)) []string {
 		in, toProgram := io.Pipe()
 		fromProgram, out := io.Pipe()
@@ -108,8 +110,8 @@ func TestRecordThenReplay(t *testing.T) {
 	}
 }
 
-// TestRecordTellsHowTheServerEnded checks that Record returns the server's exit code and keeps
-// its stderr.
+// TestRecordTellsHowTheServerEnded checks that Record returns the server's exit code, writes it to
+// the tape, and passes on the server's stderr.
 func TestRecordTellsHowTheServerEnded(t *testing.T) {
 	var file, stderr syncBuffer
 	in, held := io.Pipe()
@@ -123,7 +125,8 @@ func TestRecordTellsHowTheServerEnded(t *testing.T) {
 	}
 }
 
-// TestTapeThatFails checks that a full disk is reported, and that the session continues.
+// TestTapeThatFails checks that Record reports an error if it cannot write the tape, and that the
+// session continues.
 func TestTapeThatFails(t *testing.T) {
 	in, out := io.Pipe()
 	go func() {
@@ -153,8 +156,8 @@ type keep struct{ *syncBuffer }
 
 func (keep) Close() error { return nil }
 
-// TestReplayOverHTTPEnds checks that Replay ends when the client has sent everything that is
-// on the tape.
+// TestReplayOverHTTPEnds checks that Replay returns when the client has sent all requests of the
+// tape.
 func TestReplayOverHTTPEnds(t *testing.T) {
 	played, err := tape.Parse([]byte("-- client.request 1 --\nGET /deep/mcp\n\n-- server.response 1 --\n405\nAllow: POST\n"))
 	if err != nil {
@@ -182,8 +185,8 @@ func TestReplayOverHTTPEnds(t *testing.T) {
 	<-done
 }
 
-// TestRecordTellsOfSignals checks the exit code if a signal killed the server: it is the code that
-// a shell would report.
+// TestRecordTellsOfSignals checks that Record returns the exit code that a shell would report if a
+// signal kills the server.
 func TestRecordTellsOfSignals(t *testing.T) {
 	sh, err := exec.LookPath("sh")
 	if err != nil {

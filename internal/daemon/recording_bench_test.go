@@ -14,12 +14,11 @@ import (
 )
 
 // BenchmarkRecording compares the CPU time of one call through serve in three variants: without the
-// list of calls, with the list, and with recording in memory. The variants take turns within one
-// run. The benchmark subtracts the time of a call without Dragoman, which is the time of the two
-// peers and of the loopback. Each iteration is one turn of all variants; use -benchtime 30x or
-// more.
+// list of calls, with the list, and with recording in memory. It subtracts the CPU time of a call
+// without Dragoman, which the client, the server and the loopback use. The variants take turns.
+// Each iteration is one turn of every variant, so use -benchtime 30x or more.
 func BenchmarkRecording(b *testing.B) {
-	const calls = 150 // the calls of one turn
+	const calls = 150 // the number of calls in one turn
 	text := strings.Repeat("The quick brown fox jumps over the lazy dog. ", 20)
 	u := httpServer(b, text)
 	start := func(record config.Recording, none bool) *rig {
@@ -50,7 +49,7 @@ func BenchmarkRecording(b *testing.B) {
 		}
 		return float64((cpuTime(b) - before).Nanoseconds()) / calls
 	}
-	for i := range variants { // this loop also fills the rings
+	for i := range variants { // warm up; this also fills the lists of recorded calls
 		for range 3 {
 			turn(i)
 		}

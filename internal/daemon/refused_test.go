@@ -9,9 +9,9 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
 )
 
-// TestBadAnswerOverHTTP posts a response that is not a valid message. The client gets an error,
-// and the server request that the response would answer fails at once. The server request to
-// another client stays open.
+// TestBadAnswerOverHTTP checks a client that answers a server request with invalid JSON. The client
+// gets an error, and the server request fails at once. A server request to another client is not
+// affected.
 func TestBadAnswerOverHTTP(t *testing.T) {
 	t.Parallel()
 	r := run(t, child(t, "child", "legacy"))

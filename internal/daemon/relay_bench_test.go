@@ -48,14 +48,14 @@ func httpServer(t testing.TB, text string) *upstreamUnderTest {
 	return &upstreamUnderTest{Server: c}
 }
 
-// BenchmarkRelay runs one call after another. It measures the time from a client's request to
-// the end of the response, over HTTP on both hops. The time includes both peers, which use
-// net/http, and four passes through the loopback.
+// BenchmarkRelay makes one call after another, over HTTP on both hops. It measures the time from
+// the client's request to the end of the response. This time includes the client and the server,
+// which use net/http, and four transfers over the loopback.
 func BenchmarkRelay(b *testing.B) {
 	b.Run("http", func(b *testing.B) {
 		text := strings.Repeat("The quick brown fox jumps over the lazy dog. ", 20)
 		u := httpServer(b, text)
-		// do not use a journal, because logging each message is not part of the measurement
+		// Do not log, because the benchmark does not measure logging.
 		r := launch(b, func(ctx context.Context, _ *slog.Logger, ready func(string)) error {
 			return Run(ctx, RunOptions{Server: u.Server, Listen: "127.0.0.1:0", Ready: ready, Version: "test"})
 		})

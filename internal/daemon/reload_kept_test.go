@@ -13,8 +13,8 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 )
 
-// keptKinds are kinds of changes. Each entry says whether the sessions with the server and the
-// streams of clients continue at a server's own endpoint.
+// keptKinds are kinds of configuration changes. sessions says whether the servers keep their
+// sessions. open says whether the streams of clients at a server's own endpoint stay open.
 var keptKinds = []struct {
 	name           string
 	sessions, open bool
@@ -37,12 +37,12 @@ func shownBut(tool string) func(r *reloading) string {
 	return func(r *reloading) string { return r.with("{expose: {tools: {deny: ["+tool+"]}}}", "old", "new") }
 }
 
-// TestReloadKeeps checks a server that a change does not concern. It keeps its sessions, and its
-// own endpoint keeps the streams of its clients. A listen continues, and Dragoman does not tell a
-// legacy client that anything has changed. If the change replaces the endpoint, the listen ends
-// with its result, and Dragoman tells the client that all lists have changed. The client still gets
-// updates of the resources to which it has subscribed, at this endpoint and at the merged endpoint.
-// A client without subscriptions gets no update.
+// TestReloadKeeps checks what a configuration change keeps. If a change does not concern a server,
+// the server keeps its sessions, a listen at the server's own endpoint continues, and legacy
+// clients there get no list_changed. If the change replaces the endpoint, the listen ends with its
+// result, and legacy clients get list_changed for all lists. In both cases, clients still get
+// updates of the resources to which they have subscribed, at this endpoint and at the merged
+// endpoint. A client without subscriptions gets no update.
 func TestReloadKeeps(t *testing.T) {
 	for _, kind := range keptKinds {
 		t.Run(kind.name, func(t *testing.T) {
@@ -50,7 +50,8 @@ func TestReloadKeeps(t *testing.T) {
 			changes := 0
 			settle := func() {
 				t.Helper()
-				// Wait for the lists, because a change would cancel reading them.
+				// Wait until Dragoman has read the lists, because a change would cancel a list
+				// request that is still running.
 				await(t, "the lists of both servers are read", 20*time.Second, func() bool {
 					a := r.modern("/mcp", "1", "tools/list", "", "")
 					return strings.Contains(a.body, "old__elicit") && strings.Contains(a.body, "new__elicit") && r.quiet()
@@ -104,11 +105,12 @@ func TestReloadKeeps(t *testing.T) {
 	}
 }
 
-// keptEndpoint is the endpoint of one server, with the open streams of its clients.
+// keptEndpoint is the endpoint of one server, with the open streams of a legacy client (events) and
+// of a modern client (listen).
 type keptEndpoint struct {
 	name, path     string
 	events, listen *stream
-	sessions       []string // the sessions with the server
+	sessions       []string // Dragoman's sessions with the server
 }
 
 func (r *reloading) keptEndpoint(t *testing.T, name string) *keptEndpoint {
@@ -126,7 +128,7 @@ func (r *reloading) keptEndpoint(t *testing.T, name string) *keptEndpoint {
 }
 
 // subscribed opens a session as a legacy client, subscribes to two resources, and returns the
-// stream of its events.
+// standing stream of the session.
 func (r *reloading) subscribed(t *testing.T, path string) *stream {
 	t.Helper()
 	in := []string{"Mcp-Session-Id", r.initialize(path, "2025-11-25", "{}"), "MCP-Protocol-Version", "2025-11-25"}
@@ -138,7 +140,8 @@ func (r *reloading) subscribed(t *testing.T, path string) *stream {
 	return r.open("GET", path, "", in...)
 }
 
-// wantReplaced reads the messages that clients get when the endpoint is replaced.
+// wantReplaced fails the test unless the clients get the messages that say that the endpoint was
+// replaced.
 func (e *keptEndpoint) wantReplaced(t *testing.T) {
 	t.Helper()
 	for m := e.listen.event(); m == nil || m.Kind != jsonrpc.Result; m = e.listen.event() {
@@ -172,8 +175,8 @@ func (r *reloading) quiet() bool {
 	return true
 }
 
-// touch makes the server send updates of a resource until each stream has got one. It returns the
-// messages of the streams that are not updates.
+// touch makes the server send updates of a resource until each stream has got an update. It returns
+// the methods of the other notifications that arrived on the streams.
 func (r *reloading) touch(t *testing.T, path, uri string, streams ...*stream) (others []string) {
 	t.Helper()
 	heard := map[*stream]bool{}
@@ -196,8 +199,8 @@ func (r *reloading) touch(t *testing.T, path, uri string, streams ...*stream) (o
 	return others
 }
 
-// sessionsOf returns the sessions that Dragoman has with a server. The start time of a session is
-// its name.
+// sessionsOf returns the start times of Dragoman's sessions with a server. The test uses them as
+// names of the sessions.
 func (r *reloading) sessionsOf(t *testing.T, name string) (all []string) {
 	t.Helper()
 	status, _ := r.status()

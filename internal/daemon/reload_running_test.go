@@ -22,19 +22,20 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 )
 
-// A change of the configuration does not affect running work. These tests run calls, server
-// requests, tasks and listens across each kind of change. The servers are fakes in this
-// process and survive the change, so only Dragoman can lose anything.
+// A change of the configuration must not interrupt running work. In these tests, calls, server
+// requests, tasks and listens are running during each kind of change. The servers are fakes in this
+// process and are not restarted, so only Dragoman can lose messages.
 
-// reloadsVar sets how often TestReloadUnderLoad changes the configuration.
+// reloadsVar is the environment variable that sets how often TestReloadUnderLoad changes the
+// configuration.
 const reloadsVar = "DRAGOMAN_SOAK_RELOADS"
 
-// reloading is a daemon whose servers are fakes, and whose file a test changes.
+// reloading is a daemon whose servers are fakes and whose configuration file the test changes.
 type reloading struct {
 	*fileDaemon
-	urls map[string]string // the URLs by server name
-	n    int               // number of changes so far
-	last string            // content of the file
+	urls map[string]string // the URL of each server, by name
+	n    int               // makes the text of each change different
+	last string            // the current content of the file
 }
 
 func serveReloading(t *testing.T) *reloading {
@@ -50,8 +51,8 @@ func serveReloading(t *testing.T) *reloading {
 		t.Cleanup(func() {
 			_ = s.Close()
 			for _, v := range s.Violations() {
-				// If no client waits for a list any more, Dragoman cancels the request. The
-				// cancellation has its own connection, so it may arrive before the request.
+				// If no client waits for a list any more, Dragoman cancels its list request. The
+				// cancellation uses another connection, so it may arrive before the request.
 				if !strings.HasPrefix(v, "notifications/cancelled: no request") {
 					t.Errorf("server %s saw: %s", name, v)
 				}
@@ -59,7 +60,8 @@ func serveReloading(t *testing.T) *reloading {
 		})
 		r.urls[name] = web.URL + s.Path()
 	}
-	// A SIGHUP that comes before the daemon handles it must not end the test process.
+	// Handle SIGHUP here, because a SIGHUP that arrives before the daemon handles it would end the
+	// test process.
 	heard := make(chan os.Signal, 1)
 	signal.Notify(heard, syscall.SIGHUP)
 	t.Cleanup(func() { signal.Stop(heard) })
@@ -68,8 +70,8 @@ func serveReloading(t *testing.T) *reloading {
 	return r
 }
 
-// text returns a configuration with the named servers. The parameter more is added to the entry of
-// each server.
+// text returns a configuration with the named servers. text appends more to the entry of each
+// server.
 func (r *reloading) text(more string, names ...string) string {
 	out := "dragoman: {limits: {initializePerSecond: 10000}}\nmcpServers:\n"
 	for _, name := range names {
@@ -88,8 +90,8 @@ func (r *reloading) with(settings string, names ...string) string {
 	return strings.Replace(r.text("", names...), "dragoman: {", "dragoman: {servers: {"+strings.Join(all, ", ")+"}, ", 1)
 }
 
-// change writes a configuration. It returns when the daemon has applied it, or has found that
-// it is unchanged.
+// change writes a configuration and sends SIGHUP. It returns when the daemon has applied the
+// configuration, or has found that nothing has changed.
 func (r *reloading) change(text string) {
 	r.t.Helper()
 	said := "configuration applied"
@@ -106,12 +108,12 @@ func (r *reloading) change(text string) {
 	await(r.t, "the configuration is applied", 10*time.Second, func() bool { return taken() > before })
 }
 
-// changeKind is a kind of change. After it, both servers "old" and "new" are still configured,
-// unless gone is set.
+// changeKind is a kind of configuration change. If gone is set, the change removes the servers
+// "old" and "new".
 type changeKind struct {
 	name string
 	gone bool
-	same bool // no server is replaced, and listens continue
+	same bool // the configuration stays the same, so listens continue
 	text func(r *reloading) string
 }
 
@@ -138,13 +140,13 @@ var changeKinds = []changeKind{
 	{name: "removed", gone: true, text: func(r *reloading) string { return r.text("", "extra") }},
 }
 
-// story is a sequence of steps of a client, during which the server sends a request to the
-// client. The reload happens while this request is open.
+// story is a sequence of requests of a client. The server sends a server request in between, and
+// the test changes the configuration while the server request is open.
 type story struct {
 	name   string
-	client string // the profile of the client
+	client string // the client's profile in package fake
 	server string
-	retry  bool // the story later needs another request, which a removed server does not get
+	retry  bool // after the server request, the client sends another request, which a removed server cannot get
 	tell   func(ctx context.Context, c *fake.Client, prefix string) error
 }
 
@@ -177,7 +179,7 @@ func stories() (all []story) {
 	return all
 }
 
-// callOf calls a tool and returns its result.
+// callOf calls a tool and returns its result. more is further text in params, or "".
 func callOf(ctx context.Context, c *fake.Client, tool, args, more string) ([]byte, error) {
 	return requestOf(ctx, c, mcp.MethodCallTool, `{"name":"`+tool+`","arguments":`+args+more+`}`)
 }
@@ -256,15 +258,15 @@ func (r *reloading) play(ctx context.Context, s story, path, prefix string, answ
 		return err
 	}
 	for _, v := range c.Violations() {
-		if !strings.Contains(v, "listChanged") { // a reload announces changes of all lists, even of lists that were not declared
+		if !strings.Contains(v, "listChanged") { // after a reload, a client gets list_changed for all lists, even if the server did not declare listChanged
 			return fmt.Errorf("the client saw %s", v)
 		}
 	}
 	return nil
 }
 
-// TestReloadWhileClientsAreAsked changes the configuration while server requests and tasks of
-// each kind are open. All of them continue, even if the client answers long after the change.
+// TestReloadWhileClientsAreAsked changes the configuration while all stories wait for the client's
+// answer. Every story continues, even if the client answers seconds after the change.
 func TestReloadWhileClientsAreAsked(t *testing.T) {
 	for _, kind := range changeKinds {
 		t.Run(kind.name, func(t *testing.T) {
@@ -285,7 +287,7 @@ func TestReloadWhileClientsAreAsked(t *testing.T) {
 				}
 				for path, prefix := range map[string]string{"/mcp": s.server + "__", "/s/" + s.server + "/mcp": ""} {
 					if kind.gone && prefix == "" {
-						continue // the URL to which the client would post its response no longer exists
+						continue // the change removes the URL to which the client would post its answer
 					}
 					asked.Add(1)
 					once := sync.OnceFunc(asked.Done)
@@ -330,12 +332,12 @@ func TestReloadWhileClientsAreAsked(t *testing.T) {
 	}
 }
 
-// heldOver is how long after a change clients send their responses. It is longer than Dragoman
-// waits for calls that are just being sent.
+// heldOver is the time between a change and the answers of the clients. It is longer than the time
+// for which Dragoman waits for calls that it is still sending.
 const heldOver = 3 * time.Second
 
-// TestReloadUnderLoad changes the configuration repeatedly while clients make calls, start tasks
-// and answer requests. No call fails, and no session of a replaced server is left.
+// TestReloadUnderLoad changes the configuration many times while clients make calls, start tasks
+// and answer server requests. No call fails.
 func TestReloadUnderLoad(t *testing.T) {
 	reloads := 60
 	if testing.Short() {

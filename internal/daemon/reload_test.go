@@ -23,13 +23,13 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 )
 
-// fileDaemon is a daemon whose configuration is a file.
+// fileDaemon is a daemon that reads its configuration from the file path.
 type fileDaemon struct {
 	*rig
 	path string
 }
 
-// serveFile serves the configuration in text.
+// serveFile writes text to a file and starts a daemon with this configuration file.
 func serveFile(t testing.TB, text string, more ...func(*ServeOptions)) *fileDaemon {
 	t.Helper()
 	w := &fileDaemon{path: filepath.Join(t.TempDir(), "dragoman.yaml")}
@@ -53,7 +53,7 @@ func (w *fileDaemon) write(t testing.TB, text string) {
 	}
 }
 
-// text returns a configuration file of these servers.
+// text returns the text of a configuration file with these servers.
 func text(all ...*upstreamUnderTest) string {
 	out := "dragoman: {limits: {initializePerSecond: 1000}}\nmcpServers:\n"
 	for _, u := range all {
@@ -72,13 +72,13 @@ func (w *fileDaemon) waitLog(t testing.TB, what string, times int) {
 	await(t, what, 10*time.Second, func() bool { return strings.Count(w.log.String(), what) >= times })
 }
 
-// TestReloadEvents checks that each reload publishes whether the file was applied or refused, and
-// which settings change only with a restart.
+// TestReloadEvents checks that each reload publishes an event. The event says whether Dragoman
+// applied or refused the file, and which settings change only with a restart.
 func TestReloadEvents(t *testing.T) {
 	kept, came := child(t, "kept", "legacy"), child(t, "came", "legacy")
 	var mu sync.Mutex
 	var got []string
-	heard := make(chan os.Signal, 1) // without this, a SIGHUP could end the test process
+	heard := make(chan os.Signal, 1) // handle SIGHUP, which would otherwise end the test process
 	signal.Notify(heard, syscall.SIGHUP)
 	defer signal.Stop(heard)
 	events := &event.Publisher{}
@@ -90,7 +90,7 @@ func TestReloadEvents(t *testing.T) {
 	w := serveFile(t, text(kept), func(o *ServeOptions) { o.Events = events })
 	wait := func(n int, want string) {
 		t.Helper()
-		// The watch may begin after the first change.
+		// Send SIGHUP too, because Dragoman may not watch the file yet.
 		if err := syscall.Kill(os.Getpid(), syscall.SIGHUP); err != nil {
 			t.Fatal(err)
 		}
@@ -128,8 +128,9 @@ func TestReloadEvents(t *testing.T) {
 	wait(6, "reload ok: The changed configuration was applied. Changed: came. Settings: limits. Settings that change only with a restart: limits.body, allowedHosts.")
 }
 
-// TestRepeatedRefusals checks that the same refusal is published once until a configuration is
-// applied. A file without servers is neither applied nor refused while Dragoman waits.
+// TestRepeatedRefusals checks that Dragoman publishes the same refusal only once until it applies a
+// configuration. If the file explicitly has no servers, Dragoman waits before it applies the file,
+// and publishes nothing.
 func TestRepeatedRefusals(t *testing.T) {
 	u, other := child(t, "u", "legacy"), child(t, "other", "legacy")
 	var mu sync.Mutex
@@ -145,7 +146,7 @@ func TestRepeatedRefusals(t *testing.T) {
 		t.Helper()
 		before, again := strings.Count(w.log.String(), logged), time.Time{}
 		await(t, logged, 30*time.Second, func() bool {
-			if now := time.Now(); now.After(again) { // the watch may begin after the first change
+			if now := time.Now(); now.After(again) { // repeat the write, because Dragoman may not watch the file yet
 				w.write(t, fmt.Sprintf("%s# %d\n", text, now.UnixNano()))
 				again = now.Add(5 * time.Second)
 			}
@@ -169,7 +170,7 @@ func TestRepeatedRefusals(t *testing.T) {
 		defer mu.Unlock()
 		return slices.Equal(got, want)
 	}
-	for end := time.Now().Add(30 * time.Second); !equal() && time.Now().Before(end); { // the event follows the log
+	for end := time.Now().Add(30 * time.Second); !equal() && time.Now().Before(end); { // Dragoman writes the log line before it publishes the event
 		time.Sleep(5 * time.Millisecond)
 	}
 	if !equal() {
@@ -177,9 +178,9 @@ func TestRepeatedRefusals(t *testing.T) {
 	}
 }
 
-// TestReload checks that Dragoman applies a changed file as a whole. A server that is in both
-// files keeps its process and its sessions. Dragoman adds a new server, and stops a removed
-// server.
+// TestReload checks a changed file. A server that is in the old and in the new file keeps its
+// process and its sessions. Dragoman starts the server that is only in the new file, and stops the
+// server that is only in the old file.
 func TestReload(t *testing.T) {
 	kept, gone, came := child(t, "kept", "legacy"), child(t, "gone", "modern"), child(t, "came", "legacy")
 	w := serveFile(t, text(kept, gone))
@@ -217,16 +218,16 @@ func TestReload(t *testing.T) {
 	if n := len(kept.pids(t)); n != 1 {
 		t.Errorf("the server in both files was started %d times", n)
 	}
-	// Change the file back: the endpoint of the server that returns works.
+	// Change the file back. The endpoint of the server gone works again.
 	w.write(t, text(gone, kept))
 	w.waitLog(t, "configuration applied", 2)
 	w.call("/s/gone/mcp", "echo", `{"v":3}`).wantText(t, `{"v":3}`)
 	came.wantGone(t)
 }
 
-// TestP7_BadConfigChangesNothing checks that a bad file has no effect, both after a change of the
-// file and after SIGHUP (W07). Dragoman logs every problem with its line and keeps all servers
-// running. Afterwards, it applies a good file.
+// TestP7_BadConfigChangesNothing checks that Dragoman ignores a bad file, both when the file
+// changes and after SIGHUP (W07). Dragoman logs each problem with its line number and keeps the
+// server running. Afterwards, it applies a valid file.
 func TestP7_BadConfigChangesNothing(t *testing.T) {
 	u := child(t, "a", "legacy")
 	w := serveFile(t, text(u))
@@ -273,10 +274,9 @@ func TestP7_BadConfigChangesNothing(t *testing.T) {
 	w.waitLog(t, "change only with a restart\" settings=revisions", 1)
 }
 
-// TestSignalBeforeReady sends SIGHUP as soon as Serve reports that it is ready. Serve must read
-// the file again, and the signal must not end the program.
+// TestSignalBeforeReady sends SIGHUP while Serve calls Ready. Serve must read the file again.
 func TestSignalBeforeReady(t *testing.T) {
-	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1)) // prevents the watch from starting in between
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1)) // with one thread, the goroutine that watches the file starts later
 	heard := make(chan os.Signal, 1)
 	signal.Notify(heard, syscall.SIGHUP)
 	defer signal.Stop(heard)
@@ -288,7 +288,7 @@ func TestSignalBeforeReady(t *testing.T) {
 	if s == nil {
 		t.Fatal(problems.Err())
 	}
-	w.write(t, text(u, other)) // the write comes before the watch begins, so only the signal reports the change
+	w.write(t, text(u, other)) // write before Dragoman watches the file, so that only the signal makes Dragoman read it
 	w.rig = serve(t, s, func(o *ServeOptions) {
 		ready := o.Ready
 		o.ConfigPath = path
@@ -303,13 +303,12 @@ func TestSignalBeforeReady(t *testing.T) {
 	w.call("/mcp", "other__echo", "{}").wantText(t, "{}")
 }
 
-// TestReloadTwice checks that Dragoman applies a changed file and a SIGHUP for the same change
-// only once. When the second of the two arrives, the streams that a client opened after the
-// change stay open.
+// TestReloadTwice changes the file and then also sends SIGHUP. Dragoman applies the change only
+// once. SIGHUP does not close the streams that a client has opened after the change.
 func TestReloadTwice(t *testing.T) {
 	u, other := child(t, "u", "legacy"), child(t, "other", "modern")
 	w := serveFile(t, text(u))
-	w.call("/mcp", "u__echo", "{}").wantText(t, "{}") // the watch has begun by now
+	w.call("/mcp", "u__echo", "{}").wantText(t, "{}") // Dragoman now watches the file
 	w.write(t, text(u, other))
 	w.waitLog(t, "configuration applied", 1)
 	session := w.initialize("/mcp", "2025-11-25", "{}")
@@ -347,9 +346,9 @@ func TestReloadTwice(t *testing.T) {
 	}
 }
 
-// TestEmptyFile checks that an empty file, which a full disk or a crashed editor may leave, does
-// not remove any server. A file that explicitly has no servers removes all servers, if the file
-// does not change again.
+// TestEmptyFile checks that an empty file, which a full disk or a crashed editor may leave, removes
+// no server. A file that explicitly has no servers removes all servers after SIGHUP, or if it does
+// not change again for some time.
 func TestEmptyFile(t *testing.T) {
 	for name, made := range map[string]string{"no bytes": "", "blanks": " \n\n", "a comment": "# soon\n", "a mark": "\ufeff"} {
 		t.Run(name, func(t *testing.T) {
@@ -358,7 +357,7 @@ func TestEmptyFile(t *testing.T) {
 			session := w.initialize("/mcp", "2025-11-25", "{}")
 			w.write(t, made)
 			w.waitLog(t, "ignored an empty configuration file", 1)
-			if err := syscall.Kill(os.Getpid(), syscall.SIGHUP); err != nil { // the file must not be applied on SIGHUP either
+			if err := syscall.Kill(os.Getpid(), syscall.SIGHUP); err != nil { // Dragoman must not apply the file on SIGHUP either
 				t.Fatal(err)
 			}
 			w.waitLog(t, "ignored an empty configuration file", 2)
@@ -413,8 +412,8 @@ func TestEmptyFile(t *testing.T) {
 	})
 }
 
-// TestW08_RemovedWithCalls checks that running calls of a removed server may finish. A call that
-// does not finish in time gets an error with the reason.
+// TestW08_RemovedWithCalls removes a server while it runs calls. A call that ends within the drain
+// time gets its result. Any other call fails with the cause "removed".
 func TestW08_RemovedWithCalls(t *testing.T) {
 	t.Parallel()
 	for _, mode := range []string{"legacy", "modern"} {
@@ -435,9 +434,9 @@ func TestW08_RemovedWithCalls(t *testing.T) {
 	}
 }
 
-// TestW01_Stop stops Dragoman while calls and listens are open. Dragoman lets calls finish, ends
-// listens with their result (N09), and cuts off the other calls with an error. No process of the
-// server is left.
+// TestW01_Stop stops Dragoman while calls and listens are open. A call that ends within the drain
+// time gets its result, and any other call gets an error. A listen ends with its result (N09). No
+// process of the server is left.
 func TestW01_Stop(t *testing.T) {
 	t.Parallel()
 	for _, mode := range []string{"legacy", "modern"} {
@@ -506,7 +505,8 @@ func TestW01_Stop(t *testing.T) {
 	}
 }
 
-// TestStopWhileStarting checks that the stop does not wait for a server that does not answer.
+// TestStopWhileStarting checks that Serve returns soon after its context ends, even if a server has
+// not yet answered its handshake.
 func TestStopWhileStarting(t *testing.T) {
 	u := child(t, "u", "mute")
 	ctx, stop := context.WithCancel(context.Background())
@@ -529,9 +529,9 @@ func TestStopWhileStarting(t *testing.T) {
 	u.wantGone(t)
 }
 
-// TestFileThatIsWrittenAllTheTime checks that a client that keeps its history in the
-// configuration file does not fill the log. Dragoman logs only the first change without effect
-// at level info.
+// TestFileThatIsWrittenAllTheTime checks that a client that stores its history in the configuration
+// file does not fill the log. Dragoman logs the first change that has no effect at level info, and
+// later ones at level debug.
 func TestFileThatIsWrittenAllTheTime(t *testing.T) {
 	t.Parallel()
 	u := child(t, "u", "legacy")
@@ -540,7 +540,7 @@ func TestFileThatIsWrittenAllTheTime(t *testing.T) {
 	polls := 0
 	for i := range 3 {
 		await(t, "the change is noticed", time.Minute, func() bool {
-			if polls++; polls%64 == 1 { // write the file again, because it may not be watched yet
+			if polls++; polls%64 == 1 { // repeat the write, because Dragoman may not watch the file yet
 				w.write(t, text(u)+strings.Repeat("# history\n", polls))
 			}
 			return strings.Count(w.log.String(), `msg="configuration is unchanged"`) > i
@@ -552,7 +552,7 @@ func TestFileThatIsWrittenAllTheTime(t *testing.T) {
 	}
 }
 
-// TestRefusalOf checks that a refusal ends with one mark, also after a question.
+// TestRefusalOf checks that the text of a refusal that ends with a question mark gets no full stop.
 func TestRefusalOf(t *testing.T) {
 	_, problems := config.Parse("f", []byte("dragoman: {lissen: 1}\n"), nil)
 	if got := refusalOf(problems.Err()); !strings.HasSuffix(got, "unknown key; did you mean listen?") {

@@ -32,7 +32,7 @@ type rig struct {
 	stop func() error // stops the daemon and returns its error; may be called again
 }
 
-// journal is a log that a test can read while it is written.
+// journal is a log that a test can read while other goroutines write to it.
 type journal struct {
 	mu sync.Mutex
 	b  bytes.Buffer
@@ -54,7 +54,7 @@ func (j *journal) logger() *slog.Logger {
 	return slog.New(slog.NewTextHandler(j, &slog.HandlerOptions{Level: slog.LevelDebug}))
 }
 
-// launch calls start in a goroutine and waits until the daemon is ready.
+// launch calls start in a goroutine and waits until start calls ready.
 func launch(t testing.TB, start func(ctx context.Context, log *slog.Logger, ready func(string)) error) *rig {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
@@ -107,7 +107,7 @@ func run(t testing.TB, u *upstreamUnderTest) *rig {
 	})
 }
 
-// serve runs a daemon that serves many servers.
+// serve runs a daemon that serves all servers of a configuration.
 func serve(t testing.TB, s *config.Snapshot, more ...func(*ServeOptions)) *rig {
 	t.Helper()
 	return launch(t, func(ctx context.Context, log *slog.Logger, ready func(string)) error {
@@ -119,7 +119,7 @@ func serve(t testing.TB, s *config.Snapshot, more ...func(*ServeOptions)) *rig {
 	})
 }
 
-// snapshot returns a configuration with the servers, and with high limits for new clients.
+// snapshot returns a configuration with these servers and a high limits.initializePerSecond.
 func snapshot(all ...*upstreamUnderTest) *config.Snapshot {
 	s := *config.Default()
 	s.Limits.InitializePerSecond = 10_000
@@ -129,14 +129,14 @@ func snapshot(all ...*upstreamUnderTest) *config.Snapshot {
 	return &s
 }
 
-// answer is an HTTP response that has been read to its end.
+// answer is an HTTP response with its complete body.
 type answer struct {
 	status int
 	header http.Header
 	body   string
 }
 
-// message returns the JSON-RPC message in a: the body or the last event.
+// message returns the JSON-RPC message in a: the whole body, or the last event of an event stream.
 func (a answer) message(t testing.TB) *jsonrpc.Message {
 	t.Helper()
 	text := a.body
@@ -155,7 +155,7 @@ func (a answer) message(t testing.TB) *jsonrpc.Message {
 	return m
 }
 
-// code returns the error code in a, 0 for a result.
+// code returns the error code of the JSON-RPC message in a, or 0 for a result.
 func (a answer) code(t testing.TB) int64 {
 	t.Helper()
 	return errorCode(a.message(t))
@@ -178,7 +178,7 @@ func errorData(m *jsonrpc.Message, key string) string {
 	return string(at.Of(m.Raw))
 }
 
-// post sends a body with headers, given as name and value in turn. The value "" removes a
+// post sends a POST request. header has names and values in turn; the value "" removes a default
 // header.
 func (r *rig) post(path, body string, header ...string) answer {
 	r.t.Helper()
@@ -227,10 +227,10 @@ func (r *rig) do(ctx context.Context, method, path string, body io.Reader, heade
 
 const modernVersion = "2026-07-28"
 
-// meta is the _meta of every modern request.
+// meta is the _meta member of modern requests.
 const meta = `"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{},"io.modelcontextprotocol/clientInfo":{"name":"t","version":"1"}}`
 
-// modernBody returns a modern request. params are further members, or "".
+// modernBody returns a modern request. params are the members of params other than _meta, or "".
 func modernBody(id, method, params string) string {
 	if params != "" {
 		params += ","
@@ -238,7 +238,7 @@ func modernBody(id, method, params string) string {
 	return `{"jsonrpc":"2.0","id":` + id + `,"method":"` + method + `","params":{` + params + meta + `}}`
 }
 
-// modern posts a modern request with the headers that mirror its body.
+// modern posts a modern request with the headers that repeat its method and name.
 func (r *rig) modern(path, id, method, name, params string, header ...string) answer {
 	r.t.Helper()
 	return r.post(path, modernBody(id, method, params), append(modernHeader(method, name), header...)...)
@@ -258,7 +258,7 @@ func (r *rig) call(path, tool, args string) answer {
 	return r.modern(path, "1", "tools/call", tool, `"name":"`+tool+`","arguments":`+args)
 }
 
-// wantText fails unless a is the result of a tool with this text.
+// wantText fails the test unless a is a tool result with this text.
 func (a answer) wantText(t testing.TB, text string) {
 	t.Helper()
 	if got := toolText(a.message(t)); got != text {
@@ -266,7 +266,7 @@ func (a answer) wantText(t testing.TB, text string) {
 	}
 }
 
-// toolText returns the text of a tool's result.
+// toolText returns the text of the first content item of a tool's result, or "".
 func toolText(m *jsonrpc.Message) string {
 	for e := range jsonrpc.Elements(m.Raw, m.ResultMember("content")) {
 		s, _ := jsonrpc.Text(m.Raw, jsonrpc.Find(m.Raw, e, "text"))
@@ -275,7 +275,7 @@ func toolText(m *jsonrpc.Message) string {
 	return ""
 }
 
-// initialize opens a legacy session and returns its id.
+// initialize opens a legacy session and returns the session id.
 func (r *rig) initialize(path, revision, capabilities string) string {
 	r.t.Helper()
 	a := r.post(path, initializeBody(revision, capabilities))
@@ -297,8 +297,8 @@ func toolCall(id, tool, args string) string {
 	return `{"jsonrpc":"2.0","id":` + id + `,"method":"tools/call","params":{"name":"` + tool + `","arguments":` + args + `}}`
 }
 
-// raw writes bytes to a new connection and returns the bytes of the answer. It reads until the
-// other end closes, or for at most d.
+// raw writes text to a new TCP connection and returns everything that it reads, until Dragoman
+// closes the connection, but at most for d.
 func (r *rig) raw(text string, d time.Duration) string {
 	r.t.Helper()
 	c, err := net.Dial("tcp", strings.TrimPrefix(r.base, "http://"))
@@ -312,11 +312,11 @@ func (r *rig) raw(text string, d time.Duration) string {
 	return string(b)
 }
 
-// stream reads the events of a response one by one.
+// stream is a response of type text/event-stream that is read in the background.
 type stream struct {
 	t    testing.TB
 	resp *http.Response
-	next chan *jsonrpc.Message // closed at the end
+	next chan *jsonrpc.Message // closed at the end of the stream
 	stop func()
 }
 
@@ -332,7 +332,7 @@ func (r *rig) open(method, path, body string, header ...string) *stream {
 	return readStream(r.t, resp, cancel)
 }
 
-// readStream reads the events of a response until stop is called. stop must end the response.
+// readStream reads the events of a response in the background. stop must end the response.
 func readStream(t testing.TB, resp *http.Response, stop func()) *stream {
 	ctx, cancel := context.WithCancel(context.Background())
 	s := &stream{t: t, resp: resp, next: make(chan *jsonrpc.Message, 1024), stop: func() { cancel(); stop() }}
@@ -376,16 +376,17 @@ func (s *stream) event() *jsonrpc.Message {
 	}
 }
 
-// pipe is a client on stdin and stdout of a daemon under test.
+// pipe is a client that uses stdin and stdout of a daemon under test.
 type pipe struct {
 	t    testing.TB
 	in   *io.PipeWriter
-	out  chan []byte // the lines of stdout; closed at the end
+	out  chan []byte // the lines of stdout; closed at the end of stdout
 	done chan error
 	log  *journal
 }
 
-// pipeTo calls start with a pair of pipes as stdin and stdout.
+// pipeTo calls start in a goroutine, with a pair of pipes as stdin and stdout, and returns a client
+// on these pipes.
 func pipeTo(t testing.TB, start func(ctx context.Context, log *slog.Logger, in io.Reader, out io.WriteCloser) error) *pipe {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
@@ -438,7 +439,7 @@ func (p *pipe) send(line string) {
 	}
 }
 
-// read returns the next message. It fails if a line is not a message.
+// read returns the next message on stdout. It fails the test if the line is not a message.
 func (p *pipe) read() *jsonrpc.Message {
 	p.t.Helper()
 	select {
@@ -457,7 +458,7 @@ func (p *pipe) read() *jsonrpc.Message {
 	return nil
 }
 
-// answerTo returns the response with an id. It drops the messages before it.
+// answerTo returns the answer with the id and drops all messages before that answer.
 func (p *pipe) answerTo(id string) *jsonrpc.Message {
 	p.t.Helper()
 	for {
@@ -491,9 +492,9 @@ func (p *pipe) wait(within time.Duration) error {
 
 const fewDescriptors = 48
 
-// runAsDragoman runs this process as a Dragoman that the test will kill. mode is the mode of its
-// only server. Dragoman serves the server on a pipe or, if mode begins with "http ", over HTTP. If
-// mode begins with "few ", Dragoman has few file descriptors.
+// runAsDragoman runs this process as Dragoman, so that a test can kill it. mode is the mode of its
+// only server, after optional prefixes. With "few ", the process has only fewDescriptors file
+// descriptors. With "http ", Dragoman serves over HTTP, and otherwise on stdin and stdout.
 func runAsDragoman(mode string) {
 	if rest, few := strings.CutPrefix(mode, "few "); few {
 		mode = rest

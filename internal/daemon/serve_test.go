@@ -23,7 +23,7 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 )
 
-// TestServeRoutes calls a tool over every route, in both eras.
+// TestServeRoutes calls a tool at every kind of path, in both eras.
 func TestServeRoutes(t *testing.T) {
 	r := serve(t, snapshot(child(t, "a", "legacy"), child(t, "b", "modern")))
 	for path, tool := range map[string]string{
@@ -57,7 +57,7 @@ type sseClient struct {
 	post   string
 }
 
-// dialSSE opens the stream and reads the endpoint event.
+// dialSSE opens an HTTP+SSE stream and reads its endpoint event.
 func dialSSE(r *rig, path string) *sseClient {
 	r.t.Helper()
 	c := &sseClient{r: r}
@@ -65,7 +65,7 @@ func dialSSE(r *rig, path string) *sseClient {
 	if err != nil || resp.StatusCode != 200 {
 		r.t.Fatalf("GET %s: %v %v", path, resp, err)
 	}
-	// The endpoint event is not a JSON-RPC message, so it is read before readStream starts.
+	// readStream cannot read the endpoint event, because it is not a JSON-RPC message.
 	var head []byte
 	b := make([]byte, 1)
 	for !strings.HasSuffix(string(head), "\n\n") {
@@ -124,8 +124,8 @@ func TestServeSSE(t *testing.T) {
 	}
 }
 
-// TestT17_SlowAndDead uses a server that takes 30 s to start, and a server that fails. A third
-// server is not delayed by them.
+// TestT17_SlowAndDead uses a server that never answers and a server that exits at once. They do not
+// delay requests that a third server or Dragoman itself can answer.
 func TestT17_SlowAndDead(t *testing.T) {
 	t.Parallel()
 	slow, dead, good := child(t, "slow", "mute"), child(t, "dead", "exit"), child(t, "good", "legacy")
@@ -139,7 +139,7 @@ func TestT17_SlowAndDead(t *testing.T) {
 			t.Errorf("%s took %v", what, took)
 		}
 	}
-	// A merged list waits up to 1.5 s for servers. It waits only once.
+	// Only the first merged list waits for the servers, for at most 1.5 s.
 	within("the first list", 3*time.Second, func() { r.modern("/mcp", "1", "tools/list", "", "") })
 	within("discover", time.Second, func() { r.modern("/mcp", "1", "server/discover", "", "") })
 	within("initialize", time.Second, func() { r.initialize("/mcp", "2025-06-18", "{}") })
@@ -164,8 +164,8 @@ func TestT17_SlowAndDead(t *testing.T) {
 	})
 }
 
-// TestStrictRevisions checks that, with `otherwise: refuse`, the error names the supported
-// versions in every spelling that clients read.
+// TestStrictRevisions checks the error for an unsupported version with `otherwise: refuse`. It has
+// the supported versions under every member name that clients read.
 func TestStrictRevisions(t *testing.T) {
 	s := snapshot(child(t, "a", "legacy"))
 	rev, _ := mcp.ParseRevision("2025-06-18")
@@ -190,7 +190,7 @@ func TestStrictRevisions(t *testing.T) {
 	r.initialize("/mcp", "2025-06-18", "{}")
 }
 
-// TestIdentity checks that environment variables override the identity in the file.
+// TestIdentity checks that an environment variable overrides the server title in the configuration.
 func TestIdentity(t *testing.T) {
 	t.Setenv("DRAGOMAN_SERVER_TITLE", "From the environment")
 	s := snapshot(child(t, "a", "legacy"))
@@ -208,8 +208,9 @@ func TestIdentity(t *testing.T) {
 	}
 }
 
-// TestInstructions checks instructions from a text, from a file that changes, from a command,
-// and from sources that Dragoman cannot read. Dragoman adds the servers' own instructions.
+// TestInstructions checks instructions from the configuration, from a file that changes, from a
+// command, and from sources that Dragoman cannot read. Dragoman joins them with the servers' own
+// instructions as config.Instructions.Join says.
 func TestInstructions(t *testing.T) {
 	dir := t.TempDir()
 	file := filepath.Join(dir, "text")
@@ -280,10 +281,9 @@ func TestInstructions(t *testing.T) {
 	}
 }
 
-// TestInitializeRate checks that Dragoman delays a client that opens sessions in a loop. If the
-// delay would be too long, Dragoman tells the client when to try again. Other clients are not
-// delayed: clients with the same address, clients over HTTP or HTTP+SSE, and clients with a
-// session.
+// TestInitializeRate checks a client that opens sessions in a loop. Dragoman refuses many of its
+// requests with 429 and Retry-After. Other clients with the same address can still open sessions
+// over HTTP and HTTP+SSE, and can make calls.
 func TestInitializeRate(t *testing.T) {
 	s := snapshot(child(t, "a", "legacy"))
 	s.Limits.InitializePerSecond = 1
@@ -326,7 +326,8 @@ func TestInitializeRate(t *testing.T) {
 	looping.Wait()
 }
 
-// TestReadyzAndMetrics checks the output of /readyz and /metrics.
+// TestReadyzAndMetrics checks the output of /readyz and /metrics, and that Dragoman refuses
+// requests with a foreign Host or Origin.
 func TestReadyzAndMetrics(t *testing.T) {
 	a, dead := child(t, "a", "legacy"), child(t, "dead", "exit")
 	r := serve(t, snapshot(a, dead))
@@ -369,8 +370,8 @@ func TestReadyzAndMetrics(t *testing.T) {
 	}
 }
 
-// TestW09_PortInUse checks that the error names the address, and that Dragoman does not try another
-// port.
+// TestW09_PortInUse checks that Run and Serve return an error with the address if they cannot
+// listen on it.
 func TestW09_PortInUse(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -402,8 +403,8 @@ type nopCloser struct{ io.Writer }
 
 func (nopCloser) Close() error { return nil }
 
-// TestManySessions opens two thousand sessions that their clients never close. Dragoman still
-// accepts every new session, and still serves calls.
+// TestManySessions opens two thousand sessions without closing any. Dragoman accepts every new
+// session and still serves calls.
 func TestManySessions(t *testing.T) {
 	if testing.Short() || raceEnabled {
 		t.Skip("opens thousands of sessions")

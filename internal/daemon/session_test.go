@@ -14,8 +14,8 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/runtime"
 )
 
-// TestSessionCancels checks that a command's call is cancelled at the server when the command's
-// context ends, in both eras.
+// TestSessionCancels checks that the server gets a cancellation when the context of Session.Call
+// ends, in both eras.
 func TestSessionCancels(t *testing.T) {
 	for _, mode := range []string{"legacy", "modern"} {
 		t.Run(mode, func(t *testing.T) {
@@ -28,7 +28,7 @@ func TestSessionCancels(t *testing.T) {
 			defer s.Close()
 			ctx, cancel := context.WithCancel(t.Context())
 			defer cancel()
-			// The tool sends progress when it has begun. Then it waits until it is cancelled.
+			// The tool "work" sends progress and then waits until it is cancelled.
 			_, err = s.Call(ctx, "work", []byte(`{}`), func(float64, float64, string) { cancel() })
 			if !errors.Is(err, context.Canceled) {
 				t.Errorf("the call ended with %v", err)
@@ -42,8 +42,8 @@ func TestSessionCancels(t *testing.T) {
 	}
 }
 
-// TestSessionIsAsked checks what a command tells a server about itself, and that the server's
-// requests get the answers of the command.
+// TestSessionIsAsked checks how a Session answers server requests: elicitation with Answer, roots
+// with Roots, and sampling with an error that it reports to Refused.
 func TestSessionIsAsked(t *testing.T) {
 	u := child(t, "s", "legacy")
 	asked := make(chan runtime.Question, 10)

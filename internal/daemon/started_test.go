@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// TestStarted checks that the state after the start is reported once, when every server is
-// ready with its tools, or has failed.
+// TestStarted checks that Serve calls Started once, when each server either is ready and its tools
+// are known, or has failed.
 func TestStarted(t *testing.T) {
 	t.Parallel()
 	started := make(chan Start, 2)
@@ -38,15 +38,16 @@ func TestStarted(t *testing.T) {
 	}
 }
 
-// TestStartedLate checks that Dragoman reports a slow server as starting, and that calls of
-// other servers do not wait for the report. If Serve ends first, there is no report.
+// TestStartedLate checks servers that take longer than startWait. Started then gets the state
+// "starting". Calls to other servers do not wait for Started. If Serve ends first, it does not call
+// Started.
 func TestStartedLate(t *testing.T) {
 	t.Parallel()
 	started := make(chan Start, 2)
 	serve(t, snapshot(child(t, "slow", "mute")), func(o *ServeOptions) {
 		o.Started, o.startWait = func(s Start) { started <- s }, time.Millisecond
 	})
-	if s := <-started; s.Report.Servers[0].State != "starting" && s.Report.Servers[0].State != "idle" { // the server has not even begun to start
+	if s := <-started; s.Report.Servers[0].State != "starting" && s.Report.Servers[0].State != "idle" { // "idle" if Dragoman has not begun to start the server
 		t.Errorf("after the wait: %+v", s.Report.Servers[0])
 	}
 	r := serve(t, snapshot(child(t, "slow", "mute"), child(t, "fast", "legacy")), func(o *ServeOptions) {

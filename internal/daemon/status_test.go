@@ -19,7 +19,7 @@ import (
 
 const canary = "canary-b7f3-token"
 
-// leakingServer is a server that cannot start and prints its token.
+// leakingServer returns a server that writes its token to stderr and exits.
 func leakingServer(t *testing.T) *upstreamUnderTest {
 	s, problem := config.Complete(config.Server{
 		Name: "leaky", Command: "sh", Args: []string{"-c", `echo "token $KEY is not valid" >&2; exit 3`}, Dir: t.TempDir(),
@@ -55,11 +55,11 @@ func serverIn(t *testing.T, r *admin.Report, name string) admin.Server {
 	return admin.Server{}
 }
 
-// TestStatus checks that the status has each server, session, list, parked call, listen and
-// loss, and no secret, as JSON and as text.
+// TestStatus checks that the status has each server, session, list, parked call and listen, but no
+// secret, as JSON and as text.
 func TestStatus(t *testing.T) {
 	old, young := child(t, "old", "legacy"), child(t, "young", "modern")
-	old.Lazy = true // the server is not restarted by itself, so that the status can show its exit
+	old.Lazy = true // Dragoman restarts a lazy server only for a call, so the status can show the server's exit
 	dump := &journal{}
 	r := serve(t, snapshot(old, young, leakingServer(t)), func(o *ServeOptions) {
 		o.Dump = func(r *admin.Report) { _, _ = dump.Write(r.Text(time.Now())) }
@@ -82,9 +82,8 @@ func TestStatus(t *testing.T) {
 	a := r.post("/s/leaky/mcp", modernBody("1", "tools/list", ""), modernHeader("tools/list", "")...)
 	a.message(t)
 
-	// The lists were read while the servers started, so Dragoman reads them again. It opens
-	// the failing server repeatedly. Between two attempts, the status has the time of the next
-	// attempt.
+	// Wait until Dragoman has read the lists again after the start, and until it waits between two
+	// attempts to start the failing server. Then the status has the time of the next attempt.
 	var s *admin.Report
 	var body string
 	await(t, "fresh lists", 30*time.Second, func() bool {
@@ -155,7 +154,7 @@ func TestStatus(t *testing.T) {
 		}
 	}
 
-	// The status shows the exit of a server, and its lists are no longer marked as fresh.
+	// After a server has exited, the status shows it as idle and its lists as stale.
 	for _, pid := range old.pids(t) {
 		_ = syscall.Kill(pid, syscall.SIGKILL)
 	}
@@ -172,8 +171,8 @@ func TestStatus(t *testing.T) {
 	})
 }
 
-// TestStatusIsForThisMachine checks that clients on other machines, foreign pages and proxied
-// requests get a problem of RFC 9457, without any data of the status.
+// TestStatusIsForThisMachine checks that Dragoman refuses the status to other machines, to foreign
+// pages and through proxies. The response is problem details as in RFC 9457.
 func TestStatusIsForThisMachine(t *testing.T) {
 	r := serve(t, snapshot())
 	problemOf := func(a answer) admin.Problem {
@@ -221,7 +220,7 @@ func TestStatusIsForThisMachine(t *testing.T) {
 		t.Errorf("nothing: %d", a.status)
 	}
 
-	// Even if a proxy does not add a header, it passes on the public host name.
+	// A proxy that adds no header can be recognised by the public host name in the Host header.
 	public := snapshot()
 	public.Hosts = []string{"mcp.example"}
 	p := serve(t, public)
@@ -251,8 +250,8 @@ func TestStatusIsForThisMachine(t *testing.T) {
 	}
 }
 
-// TestN14_OneListenTooMany checks that one listen too many is refused with its own status, and that
-// a correct call after it works.
+// TestN14_OneListenTooMany checks that Dragoman refuses a listen over the limit with 429. A call
+// still works, and after another listen has ended, a new listen works too.
 func TestN14_OneListenTooMany(t *testing.T) {
 	r := serve(t, snapshot(child(t, "u", "legacy")))
 	open := func(path string, n int) *stream {

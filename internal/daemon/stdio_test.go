@@ -17,8 +17,8 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 )
 
-// TestHostilePipe sends hostile lines to a whole Dragoman on stdin. Each line gets its error,
-// the pipe continues, and no line reaches the server.
+// TestHostilePipe sends hostile lines to stdin. Dragoman answers each with the expected number of
+// errors. After each line, a correct call works. No hostile line reaches the server.
 func TestHostilePipe(t *testing.T) {
 	t.Parallel()
 	u := child(t, "child", "legacy")
@@ -101,8 +101,8 @@ func TestJ13_ReusedID(t *testing.T) {
 	}
 }
 
-// TestT3_BothErasOnePipe checks that a client can send server/discover and modern calls, then
-// initialize and legacy calls, on the same pipe.
+// TestT3_BothErasOnePipe checks that a client can use both eras on the same pipe: first
+// server/discover and a modern call, then initialize and a legacy call, then a modern call again.
 func TestT3_BothErasOnePipe(t *testing.T) {
 	t.Parallel()
 	p := runPipe(t, child(t, "child", "legacy"))
@@ -125,8 +125,8 @@ func TestT3_BothErasOnePipe(t *testing.T) {
 	}
 }
 
-// TestS10_EndOfInput checks that if a client disconnects while calls are running, the calls
-// are cancelled, and no process is left.
+// TestS10_EndOfInput checks a client that closes stdin while calls are running. Dragoman cancels
+// the calls at the server and exits, and no server process is left.
 func TestS10_EndOfInput(t *testing.T) {
 	t.Parallel()
 	u := child(t, "child", "legacy")
@@ -146,7 +146,8 @@ func TestS10_EndOfInput(t *testing.T) {
 	u.wantGone(t)
 }
 
-// TestS06_HalfMessage checks that an incomplete message is not executed.
+// TestS06_HalfMessage checks that Dragoman does not execute an incomplete message at the end of
+// stdin.
 func TestS06_HalfMessage(t *testing.T) {
 	t.Parallel()
 	u := child(t, "child", "legacy")
@@ -165,8 +166,8 @@ func TestS06_HalfMessage(t *testing.T) {
 	u.wantGone(t)
 }
 
-// TestS06_EndDuringInitialize checks that Dragoman exits without delay if the client disconnects
-// while the server hangs during its start.
+// TestS06_EndDuringInitialize checks that Dragoman exits soon if the client closes stdin while the
+// server does not answer its handshake.
 func TestS06_EndDuringInitialize(t *testing.T) {
 	t.Parallel()
 	u := child(t, "child", "mute")
@@ -181,7 +182,7 @@ func TestS06_EndDuringInitialize(t *testing.T) {
 }
 
 // TestS12_OnlyMessages checks that Dragoman writes only messages to stdout, even if the server
-// misbehaves and the log is long. The function read checks each line.
+// misbehaves. pipe.read checks each line.
 func TestS12_OnlyMessages(t *testing.T) {
 	t.Parallel()
 	u := child(t, "child", "noisy")
@@ -198,7 +199,8 @@ func TestS12_OnlyMessages(t *testing.T) {
 	p.answerTo("31")
 }
 
-// TestS16_StrayAnswers checks that no client gets a second answer, or an answer with an unknown id.
+// TestS16_StrayAnswers checks a server that sends second answers and answers with unknown ids. The
+// client gets exactly one answer to each call.
 func TestS16_StrayAnswers(t *testing.T) {
 	t.Parallel()
 	p := runPipe(t, child(t, "child", "noisy"))
@@ -227,8 +229,8 @@ func TestS18_ModernServerAsks(t *testing.T) {
 	}
 }
 
-// TestS19_Environment checks that a server gets the configured environment and not the
-// environment of Dragoman.
+// TestS19_Environment checks that a server gets the variables of its configuration, but not all
+// variables of Dragoman's environment.
 func TestS19_Environment(t *testing.T) {
 	t.Setenv("DRAGOMAN_TEST_SECRET", "canary")
 	u := child(t, "child", "legacy", func(s *config.Server) { s.Env["GIVEN"] = config.NewSecret("yes") })
@@ -239,8 +241,8 @@ func TestS19_Environment(t *testing.T) {
 	}
 }
 
-// TestWholeEnvironment checks that a server with the setting to inherit everything gets the
-// whole environment of Dragoman. Variables in the server's own entry take precedence.
+// TestWholeEnvironment checks that a server with inheritEnv ["*"] gets all variables of Dragoman's
+// environment. Variables in the server's own configuration take precedence.
 func TestWholeEnvironment(t *testing.T) {
 	t.Setenv("DRAGOMAN_TEST_SECRET", "canary")
 	t.Setenv("GIVEN", "ours")
@@ -255,8 +257,8 @@ func TestWholeEnvironment(t *testing.T) {
 }
 
 // TestE12_ProgressStorm uses a server that sends a flood of progress notifications: with wrong
-// tokens, with decreasing values, and after the answer. The client gets only a few
-// notifications. All these notifications belong to the client's call, and their values increase.
+// tokens, with decreasing values, and after the answer. The client gets at most 300 of them. All
+// have the client's own token, and their values never decrease.
 func TestE12_ProgressStorm(t *testing.T) {
 	t.Parallel()
 	p := runPipe(t, child(t, "child", "legacy"))
@@ -280,8 +282,8 @@ func TestE12_ProgressStorm(t *testing.T) {
 	}
 }
 
-// TestServeStdio checks that serve with many servers on stdio ends completely when the client
-// disconnects.
+// TestServeStdio checks serve with a client on stdin and stdout. When the client closes stdin,
+// Dragoman and all server processes exit.
 func TestServeStdio(t *testing.T) {
 	t.Parallel()
 	a, b := child(t, "a", "legacy"), child(t, "b", "modern")
@@ -304,8 +306,8 @@ func TestServeStdio(t *testing.T) {
 	b.wantGone(t)
 }
 
-// wantGone waits until all processes of the server have ended, and fails the test if one
-// stays.
+// wantGone waits until all processes of the server have ended. It fails the test if a process is
+// still running after ten seconds.
 func (u *upstreamUnderTest) wantGone(t testing.TB) {
 	t.Helper()
 	for _, pid := range u.pids(t) {
@@ -313,8 +315,8 @@ func (u *upstreamUnderTest) wantGone(t testing.TB) {
 	}
 }
 
-// TestLastWords checks that a client that writes a few requests and closes stdin gets the
-// answers to all of them.
+// TestLastWords checks that a client that writes requests and closes stdin at once still gets all
+// answers.
 func TestLastWords(t *testing.T) {
 	t.Parallel()
 	p := runPipe(t, child(t, "child", "legacy"))
@@ -331,8 +333,9 @@ func TestLastWords(t *testing.T) {
 	}
 }
 
-// TestN09_StopOnPipe checks Dragoman on a pipe when it is told to stop. A listen ends with a
-// message, a call gets its error in time, and the server's process ends.
+// TestN09_StopOnPipe stops Run while a client on a pipe has a listen and a call. The listen ends
+// with a cancellation and its result. The call gets an error with the cause "shutdown". The
+// server's process ends.
 func TestN09_StopOnPipe(t *testing.T) {
 	t.Parallel()
 	for _, mode := range []string{"legacy", "modern"} {
@@ -372,8 +375,8 @@ func TestN09_StopOnPipe(t *testing.T) {
 	}
 }
 
-// TestS11_ClientThatReadsNothing checks a client that does not read its answers. Dragoman still
-// stops on request. If the client closes the pipe, Dragoman exits with an error.
+// TestS11_ClientThatReadsNothing checks a client that does not read stdout. Run still returns when
+// its context ends. If the client closes its end of the pipe, Run returns an error.
 func TestS11_ClientThatReadsNothing(t *testing.T) {
 	t.Parallel()
 	for _, closes := range []bool{false, true} {

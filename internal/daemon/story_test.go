@@ -19,7 +19,7 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/config"
 )
 
-// tappedWeb passes requests to a webServer and keeps the bodies of requests and answers.
+// tappedWeb is a webServer that keeps the bodies of tools/call requests and of their answers.
 type tappedWeb struct {
 	*webServer
 	mu     sync.Mutex
@@ -56,8 +56,8 @@ func (w *tappedResponse) Write(b []byte) (int, error) {
 	return w.ResponseWriter.Write(b)
 }
 
-// withKey returns an option and a header for a serve process whose access key the test knows.
-// The header contains the key.
+// withKey makes the access key of Serve known to the test. option must be passed to serve. header
+// returns the Authorization header with the key.
 func withKey(t *testing.T) (option func(*ServeOptions), header func(r *rig) []string) {
 	folder := t.TempDir()
 	return func(o *ServeOptions) { o.KeyFolders = []string{folder} }, func(r *rig) []string {
@@ -70,7 +70,7 @@ func withKey(t *testing.T) (option func(*ServeOptions), header func(r *rig) []st
 	}
 }
 
-// story returns the story of a call.
+// story gets the story of a call from the API.
 func (r *rig) story(number uint64, header []string) admin.Story {
 	r.t.Helper()
 	a := r.do(r.t.Context(), "GET", "/api/v1/calls/"+decimal(number), nil, header...)
@@ -91,9 +91,9 @@ func texts(s admin.Story, wire string) (out []string) {
 	return out
 }
 
-// TestStoryOverHTTP checks that the story of a call over HTTP has the bytes that the client and
-// the server have seen, and the heads of the HTTP messages. The same is true for a call that
-// Dragoman sent again because the server had lost the session. Secrets are masked.
+// TestStoryOverHTTP checks the story of a call over HTTP. It has the bytes that the client and the
+// server have sent and received, and the heads of the HTTP messages. Secrets are masked. With a
+// legacy server, the session is lost, so Dragoman sends the call twice, and the story has both.
 func TestStoryOverHTTP(t *testing.T) {
 	t.Parallel()
 	const secret = "configured-secret-1"
@@ -118,7 +118,7 @@ func TestStoryOverHTTP(t *testing.T) {
 					body = toolCall(`"id-1"`, "web__echo", `{"n": 1e400,"s":"`+secret+`"}`)
 				}
 				if !modern {
-					r.post("/mcp", strings.Replace(body, "id-1", "id-0", 1), header...) // this post opens the session
+					r.post("/mcp", strings.Replace(body, "id-1", "id-0", 1), header...) // opens the session with the server
 					web.forget()
 					web.mu.Lock()
 					web.bodies = nil
@@ -192,8 +192,9 @@ func notesOf(s admin.Story) map[string]string {
 	return out
 }
 
-// TestRecording checks that a story has no messages if recording is off. A POST request makes
-// Dragoman record the calls to one server for a time. GET and POST requests need the access key.
+// TestRecording checks that a story has no messages if recording is off. A POST to
+// /api/v1/recording makes Dragoman record the calls to one server for some minutes. The request
+// needs the access key.
 func TestRecording(t *testing.T) {
 	t.Parallel()
 	option, key := withKey(t)

@@ -14,8 +14,9 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/tape"
 )
 
-// TestTranscript saves a call with progress as a transcript. It replays the server's side to a
-// client, and Dragoman's side to the real server. Both replays must match the transcript.
+// TestTranscript saves a call with progress as a transcript. Then Replay takes Dragoman's part of
+// the transcript, first with the real server and then with a client. Neither replay may differ from
+// the transcript.
 func TestTranscript(t *testing.T) {
 	t.Parallel()
 	for _, server := range []string{"legacy", "modern"} {

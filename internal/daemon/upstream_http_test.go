@@ -22,7 +22,7 @@ import (
 // badHTTP is a server of 2026-07-28 that gives bad answers to tool calls.
 type badHTTP struct {
 	calls  atomic.Int64
-	tokens atomic.Int64 // the number of requests that carried the client's credentials
+	tokens atomic.Int64 // the number of requests that had the client's credentials
 }
 
 func (s *badHTTP) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -89,7 +89,7 @@ func (s *badHTTP) tool(w http.ResponseWriter, m *jsonrpc.Message, name string, a
 	case "half event":
 		stream("data: " + whole[:30])
 		abort()
-	case "unended event": // no blank line follows, so the event must be discarded (WHATWG HTML §Server-sent events)
+	case "unended event": // no blank line follows, so Dragoman must discard the event (WHATWG HTML §Server-sent events)
 		stream("data: " + whole + "\n")
 	case "redirect":
 		w.Header().Set("Location", "http://127.0.0.1:1/elsewhere")
@@ -113,7 +113,7 @@ func (s *badHTTP) tool(w http.ResponseWriter, m *jsonrpc.Message, name string, a
 		_, _ = io.CopyN(w, zeros{}, 64<<20)
 	case "500":
 		w.WriteHeader(http.StatusInternalServerError)
-	case "stray": // sends a request, an answer to another call, the right answer, then one more
+	case "stray": // sends a request, an answer with an unknown id, the right answer twice, and progress
 		stream(`data: {"jsonrpc":"2.0","id":5,"method":"sampling/createMessage"}` + "\n\n" +
 			"data: " + string(jsonrpc.AppendResult(nil, "987654", []byte(`{}`))) + "\n\n" +
 			"data: " + whole + "\n\n" + "data: " + whole + "\n\n" + `data: {"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":1,"progress":9}}` + "\n\n")
@@ -129,9 +129,9 @@ func (zeros) Read(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// TestE11_BadAnswers checks an HTTP server that gives a bad answer. The client soon gets one
-// sanitised error that states the outcome of the call. Dragoman sends the call once, and the
-// next call works.
+// TestE11_BadAnswers checks an HTTP server that answers calls badly, in many ways. The client soon
+// gets an error without the server's own text, with the outcome of the call. Dragoman does not send
+// the call again, and the next call works.
 func TestE11_BadAnswers(t *testing.T) {
 	s := &badHTTP{}
 	server := httptest.NewServer(s)
@@ -182,8 +182,8 @@ func TestE11_BadAnswers(t *testing.T) {
 	}
 }
 
-// TestU13_EndlessLine checks a child that sends a line that never ends. Dragoman stops the
-// child, the call fails with the reason, and the next call uses another process.
+// TestU13_EndlessLine checks a server that writes a line that never ends. The call fails with the
+// cause "too_large", and a later call works.
 func TestU13_EndlessLine(t *testing.T) {
 	u := child(t, "child", "legacy")
 	r := run(t, u)

@@ -17,28 +17,28 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 )
 
-// webServer is a strict HTTP server of one era. It counts the calls in each of its sessions
-// and records its events. Its tools:
+// webServer is a strict HTTP server of one era. It counts the calls in each session, and keeps its
+// requests and a journal of events. Its tools:
 //
 //	echo   answers with its arguments
-//	count  answers with how often it was called in this session
-//	hang   does not answer until it is cancelled
-//	work   sends progress when it has begun, then waits like hang
+//	count  answers with the number of calls so far in this session
+//	hang   never answers, and ends when it is cancelled
+//	work   sends progress and then does the same as hang
 //	fail   answers with the error in its arguments
 //
-// Its resource x:error does not exist. A request for it gets the error of the server's era.
+// For every resources/read, the answer is the "resource not found" error of the server's era.
 type webServer struct {
 	modern bool
-	tools  string // replaces the server's own items of tools/list
+	tools  string // if not "", the items of tools/list instead of the default
 	web    *httptest.Server
 
 	mu       sync.Mutex
 	token    string         // the token that requests must have; "" accepts any
-	counts   map[string]int // the number of calls, by session
+	counts   map[string]int // the number of calls in each session, by session id
 	opened   int
 	journal  []string
 	requests []webRequest
-	gone     map[string]chan struct{} // a channel by session and id of a call; a cancellation of the call closes it
+	gone     map[string]chan struct{} // by session id and call id; a cancellation of the call closes the channel
 }
 
 // webRequest is one request that the server received.
@@ -79,7 +79,7 @@ func (s *webServer) note(format string, args ...any) {
 	s.journal = append(s.journal, fmt.Sprintf(format, args...))
 }
 
-// entries returns the remainders of the journal entries that start with what.
+// entries returns the journal entries that start with what, without what.
 func (s *webServer) entries(what string) (rest []string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -93,21 +93,21 @@ func (s *webServer) entries(what string) (rest []string) {
 
 func (s *webServer) count(what string) int { return len(s.entries(what)) }
 
-// of returns the requests of a method.
+// of returns all received requests of a method.
 func (s *webServer) of(method string) []webRequest {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return slices.DeleteFunc(slices.Clone(s.requests), func(r webRequest) bool { return r.m.Method != method })
 }
 
-// forget drops all sessions of the server, like a restart.
+// forget drops all sessions, as a restart of the server would.
 func (s *webServer) forget() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	clear(s.counts)
 }
 
-// takes sets the token that is valid from now on.
+// takes sets the token that requests must have from now on; "" accepts any.
 func (s *webServer) takes(token string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -20,10 +20,10 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 )
 
-// wireLog keeps the messages that a fake peer captures. Each begins with "> " if the peer has
-// sent it, and with "< " if the peer has received it.
+// wireLog keeps the messages that a fake client or a fake server captures. A line begins with "> "
+// if the fake has sent the message, and with "< " if the fake has received it.
 type wireLog struct {
-	server bool // the peer is a server
+	server bool // the fake is a server
 	mu     sync.Mutex
 	lines  []string
 }
@@ -48,8 +48,8 @@ func (l *wireLog) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// take returns the messages of calls since the last forget. The messages of handshakes, of
-// lists and of pings are left out.
+// take returns the messages of calls since the last forget. It leaves out the messages of
+// handshakes, lists and pings.
 func (l *wireLog) take(t *testing.T) (out []string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -80,13 +80,13 @@ func (l *wireLog) forget() {
 	l.lines = nil
 }
 
-// storyLines returns the messages of stories on one wire, as the peer sees them. Messages
-// without text, such as a request that continues a stream, are left out.
+// storyLines returns the messages of stories on one wire, as lines of a wireLog. It leaves out
+// messages without a body, such as a request that continues a stream.
 func storyLines(stories []admin.Story, wire string) (lines []string, masked [][]admin.Range) {
 	for _, s := range stories {
 		for _, m := range s.Messages {
 			if m.Wire != wire || m.Size == 0 || m.Error != "" && wire == admin.WireClient {
-				continue // neither peer has seen the message
+				continue // the fakes have not captured this message
 			}
 			way := "> "
 			if m.Direction == "sent" {
@@ -98,8 +98,8 @@ func storyLines(stories []admin.Story, wire string) (lines []string, masked [][]
 	return lines, masked
 }
 
-// differ describes the first difference between what a peer saw and a story, "" for none. Bytes
-// that are masked in the story may differ.
+// differ describes the first difference between the captured lines and the lines of a story, or
+// returns "". Bytes that are masked in the story may differ.
 func differ(seen, told []string, masked [][]admin.Range) string {
 	for i := range max(len(seen), len(told)) {
 		switch {
@@ -121,7 +121,7 @@ func differ(seen, told []string, masked [][]admin.Range) string {
 	return ""
 }
 
-// sides returns the messages that a peer sent, followed by the messages that it received.
+// sides returns the lines of sent messages, followed by the lines of received messages.
 func sides(lines []string, masked [][]admin.Range) (out []string, outMasked [][]admin.Range) {
 	for _, way := range []byte(">-<") {
 		for i, l := range lines {
