@@ -83,7 +83,8 @@ func TestUnsetVariableConcernsItsServer(t *testing.T) {
 			t.Errorf("%s is accepted", text)
 		}
 	}
-	// All problems count, even those after the last one that is reported.
+	// Parse reports a limited number of problems. An error that it does not report still makes the
+	// file unusable.
 	many := "mcpServers:\n"
 	for i := range 300 {
 		many += "  s" + string(rune('a'+i%26)) + string(rune('a'+i/26)) + ": {command: \"${NOPE}\"}\n"

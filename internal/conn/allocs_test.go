@@ -12,8 +12,8 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/transport/inmem"
 )
 
-// maxAllocs bounds the allocations for relaying one call. The number includes the copies of the
-// pipe, and the server, which runs in the same process. The measured number was 25.
+// maxAllocs is the limit on the allocations for one relayed call. The limit includes the allocations
+// of the pipe and of the server, which run in the same process. The measured number was 25.
 const maxAllocs = 32
 
 func TestAllocationsOfACall(t *testing.T) {

@@ -66,12 +66,12 @@ func calling(t *testing.T, rev mcp.Revision, o Options, script func(s *Conn, w *
 type running struct {
 	cancel context.CancelCauseFunc
 	trail  *jsonrpc.Trail
-	answer func(m *jsonrpc.Message) (*jsonrpc.Message, error) // returns the answer of Ask; nil blocks
+	answer func(m *jsonrpc.Message) (*jsonrpc.Message, error) // makes the answer that Ask returns; if it is nil, Ask blocks
 
 	mu    sync.Mutex
 	notes []string
 	asked []string
-	taken []error // causes of the ends of server requests without an answer
+	taken []error // the causes why server requests ended without an answer
 	reply *mcp.Reply
 	err   error
 	over  bool
@@ -234,7 +234,7 @@ func TestGivingUp(t *testing.T) {
 			t.Errorf("got %s %s", got, cause)
 		}
 		w.Want()
-		// The recording says why in a sentence for people.
+		// The recording contains a sentence that explains the failure to people.
 		var failed []string
 		_, entries, _ := a.trail.Story()
 		for _, e := range entries {
@@ -289,7 +289,7 @@ func TestProgressOfAnAbandonedCall(t *testing.T) {
 }
 
 // TestProgressOnTheStandaloneStream checks that progress on the standalone stream reaches its call.
-// Other progress is counted: for a call that has ended, or for an unknown token.
+// Progress for a call that has ended and progress with an unknown token are only counted.
 func TestProgressOnTheStandaloneStream(t *testing.T) {
 	p := &fakePoster{rev: mcp.R20251125}
 	posting(t, p, func(s *Conn) {
@@ -422,8 +422,8 @@ func TestQuestionsOfAServer(t *testing.T) {
 	})
 }
 
-// TestNobodyToAsk checks the refusal of a request outside calls if nobody can answer it, and that
-// it is not a warning, because it is usual with clients of 2026-07-28.
+// TestNobodyToAsk checks that a server request outside calls is refused if no client can answer it.
+// This refusal is usual with clients of 2026-07-28, so its log record is not a warning.
 func TestNobodyToAsk(t *testing.T) {
 	for _, x := range []struct {
 		err   error

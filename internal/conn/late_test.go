@@ -30,7 +30,7 @@ func (s *slowCaller) Notify(n *mcp.Note) {
 	s.running.Notify(n)
 }
 
-// startWith does the same as start with a given caller. done is closed at the end.
+// startWith does the same as start with a given caller. done waits until the call has ended.
 func startWith(s *Conn, facts *mcp.ClientInfo, line string, caller mcp.Caller) (cancel context.CancelCauseFunc, done *sync.WaitGroup) {
 	m, err := jsonrpc.Scan([]byte(line), jsonrpc.Limits{})
 	if err != nil {
@@ -46,7 +46,7 @@ func startWith(s *Conn, facts *mcp.ClientInfo, line string, caller mcp.Caller) (
 
 // TestQuestionsQueuedForACallThatIsGivenUpAreRefused lets server requests wait for a client
 // that reads slowly, and then cancels the call. The server still gets an answer to each
-// request. The order in which the call sees the two events is random, so the test tries many
+// request. The call may notice the cancellation before or after the requests, so the test tries many
 // times.
 func TestQuestionsQueuedForACallThatIsGivenUpAreRefused(t *testing.T) {
 	calling(t, mcp.R20251125, Options{}, func(s *Conn, w *pipetest.Wire) {
@@ -79,8 +79,8 @@ func TestQuestionsQueuedForACallThatIsGivenUpAreRefused(t *testing.T) {
 
 const listCall = `{"jsonrpc":"2.0","id":"l","method":"tools/list"}`
 
-// TestQuestionForACallThatHasJustLeft ends a call after a server request was attributed to it,
-// and before the request is queued.
+// TestQuestionForACallThatHasJustLeft ends a call after a server request was attributed to the call,
+// but before the request is queued.
 func TestQuestionForACallThatHasJustLeft(t *testing.T) {
 	calling(t, mcp.R20251125, Options{}, func(s *Conn, w *pipetest.Wire) {
 		l := s.link.(*pipeConn)

@@ -10,8 +10,8 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/transport"
 )
 
-// TestU20_SessionIsLostInAnySpelling checks answers of existing servers for an unknown session,
-// and answers that only look similar.
+// TestU20_SessionIsLostInAnySpelling checks answers with which existing servers report an unknown
+// session, and answers that only look similar.
 func TestU20_SessionIsLostInAnySpelling(t *testing.T) {
 	rpc := func(code, message string) string {
 		return `{"jsonrpc":"2.0","id":null,"error":{"code":` + code + `,"message":"` + message + `"}}`
@@ -48,7 +48,7 @@ func TestU20_SessionIsLostInAnySpelling(t *testing.T) {
 		{200, rpc("-32602", "Session not found"), false},
 		{200, rpc("-32000", "Session not found"), false},
 	} {
-		pings := false // the server answers pings
+		pings := false // whether the server answers pings
 		do := func(out *transport.Outgoing) (*jsonrpc.Message, error) {
 			if out.Method == mcp.MethodPing && pings {
 				return jsonrpc.Scan(jsonrpc.AppendResult(nil, out.ID, []byte("{}")), jsonrpc.Limits{})
@@ -80,8 +80,8 @@ func TestU20_SessionIsLostInAnySpelling(t *testing.T) {
 }
 
 // TestASessionThatAnswersIsNotLost checks a tool that reports that one of its own sessions is
-// not found, with the text of a server that has lost a session. The client gets that error. The
-// server is not pinged for each such error.
+// not found, with the text of a server that has lost a session. The client gets that error. Dragoman
+// does not ping the server for each of these errors.
 func TestASessionThatAnswersIsNotLost(t *testing.T) {
 	const own = `{"jsonrpc":"2.0","id":null,"error":{"code":-32001,"message":"Session not found: browser 7"}}`
 	for _, status := range []int{200, 400} {

@@ -181,8 +181,8 @@ func TestBroadcastingOverHTTP(t *testing.T) {
 		if len(annas.asked) != 1 || len(bens.asked) != 0 || len(p1.posted())+len(p2.posted()) != 0 {
 			t.Errorf("anna got the requests %q, and ben got %q", annas.asked, bens.asked)
 		}
-		// The server does not count as broadcasting yet, and each stream belongs to its own
-		// session.
+		// The server does not count as broadcasting yet. So a request without a token goes to a call
+		// of the session whose stream delivered the request.
 		both(rootsAsked)
 		if len(annas.asked) != 2 || len(bens.asked) != 1 {
 			t.Errorf("anna got the requests %q, and ben got %q", annas.asked, bens.asked)
@@ -208,8 +208,8 @@ func TestBroadcastingOverHTTP(t *testing.T) {
 	})
 }
 
-// TestAnswersOfAnotherSessionAreNotPushed checks a tool list that arrives while a session
-// opens, and that another session has requested. The list does not count as pushed by the server.
+// TestAnswersOfAnotherSessionAreNotPushed checks a tool list that arrives while a session opens, but
+// that another session has requested. The list does not count as pushed by the server.
 func TestAnswersOfAnotherSessionAreNotPushed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		shared := NewSessions()

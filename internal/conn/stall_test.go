@@ -82,9 +82,9 @@ func TestServerThatTakesNoAnswers(t *testing.T) {
 	}
 }
 
-// TestPostThatDoesNotEnd checks a server over HTTP+SSE. It may answer on its stream, and send
-// requests before that, while the POST of the call is still open. A POST that the server never
-// accepts does not delay other calls.
+// TestPostThatDoesNotEnd checks a server over HTTP+SSE. While the POST of a call is still open, the
+// server may send requests and the answer on its stream. A POST that the server never accepts does
+// not delay other calls.
 func TestPostThatDoesNotEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		stream, events := io.Pipe()
@@ -166,8 +166,8 @@ type roundTrip func(*http.Request) (*http.Response, error)
 
 func (f roundTrip) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
 
-// stuckServer is an HTTP server that does not read the body of a POST while stuck is set, until
-// letGo is closed.
+// stuckServer is an HTTP server. If stuck is set, it does not read the body of a POST until letGo is
+// closed.
 type stuckServer struct {
 	sse    bool // the server uses HTTP+SSE instead of Streamable HTTP
 	stuck  atomic.Bool
@@ -215,8 +215,8 @@ func (s *stuckServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	_, _ = w.Write(answer)
 }
 
-// TestU16_ServerThatReadsNoBody checks an HTTP server that does not read one call. Only that
-// call waits, until its timeout.
+// TestU16_ServerThatReadsNoBody checks an HTTP server that does not read the body of one call's POST.
+// Only that call waits, until its timeout.
 func TestU16_ServerThatReadsNoBody(t *testing.T) {
 	for _, overSSE := range []bool{false, true} {
 		for _, pause := range []time.Duration{time.Second, 11 * time.Second, 59 * time.Second, time.Hour} {

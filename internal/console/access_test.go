@@ -180,7 +180,7 @@ func (s *source) RecentCalls(_, _ string, limit int) (list []admin.Call) {
 	return s.calls[:min(limit, len(s.calls))]
 }
 
-// open returns a console for a status. The browser has opened a link.
+// open returns a console that shows a status. A browser has already opened the console with a link.
 func open(t testing.TB, status *admin.Report, change ...func(*Options)) *testConsole {
 	t.Helper()
 	h := &testConsole{t: t, access: admin.NewAccess(true), mux: http.NewServeMux()}
@@ -202,7 +202,7 @@ func open(t testing.TB, status *admin.Report, change ...func(*Options)) *testCon
 	return h
 }
 
-// request returns a request with headers in pairs.
+// request returns a request from a browser on this machine. header alternates names and values.
 func (h *testConsole) request(method, target string, header ...string) *http.Request {
 	r := httptest.NewRequest(method, target, nil)
 	r.Host = "127.0.0.1:7300"
@@ -351,14 +351,14 @@ type readCloser struct{ io.Reader }
 
 func (readCloser) Close() error { return nil }
 
-// newRecorder answers a request.
+// newRecorder sends a request to the console and returns the response.
 func newRecorder(h *testConsole, r *http.Request) *http.Response {
 	w := httptest.NewRecorder()
 	h.mux.ServeHTTP(w, r)
 	return w.Result()
 }
 
-// TestOwnPage checks that the form of the theme leads only to pages of the console.
+// TestOwnPage checks that the form that sets the theme redirects only to pages of the console.
 func TestOwnPage(t *testing.T) {
 	t.Parallel()
 	for to, want := range map[string]bool{

@@ -15,13 +15,13 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/failure"
 )
 
-// adder is an Adder with fixed answers. It keeps what it was asked.
+// adder is an Adder with fixed answers. It records the requests that it gets.
 type adder struct {
 	draft   admin.Draft
 	preview admin.Preview
 	files   admin.ClientFiles
 	kept    admin.Kept
-	bad     *admin.Problem // the answer of everything that changes something
+	bad     *admin.Problem // the problem that each changing operation returns
 	asked   []string
 	choice  admin.Choice
 	hash    string
@@ -74,7 +74,7 @@ func (a *adder) KeepDraft(_ context.Context, _ string, q admin.KeepRequest) (adm
 	return a.kept, a.bad
 }
 
-// tried returns a draft with servers in all states. name and text are those of a peer.
+// triedDraft returns an Adder whose draft has servers in all states. name and text come from a peer.
 func triedDraft(name, text string) *adder {
 	n, ended := 13, time.Now()
 	a := &adder{draft: admin.Draft{ID: "d1", Form: "JSON", Notes: []string{text}, Secrets: "envFile"}}
@@ -122,7 +122,7 @@ func init() {
 	}
 }
 
-// adders are the Adders of scenes. A scene without one has a console that cannot add servers.
+// adders are the Adders of scenes. A scene without an Adder has a console that cannot add servers.
 var adders = map[string]func() *adder{}
 
 // adding returns a console that can add servers.
@@ -131,7 +131,7 @@ func adding(t testing.TB, a *adder) *testConsole {
 	return open(t, &admin.Report{}, func(o *Options) { o.Add = a })
 }
 
-// sendForm sends a form of the page, with headers in pairs.
+// sendForm sends a form of the page. header alternates names and values.
 func (h *testConsole) sendForm(form url.Values, header ...string) *httptest.ResponseRecorder {
 	h.t.Helper()
 	r := h.request(http.MethodPost, "/console/servers/add", header...)
@@ -142,7 +142,8 @@ func (h *testConsole) sendForm(form url.Values, header ...string) *httptest.Resp
 	return w
 }
 
-// sendAdd sends a form of the page as the user of the console.
+// sendAdd sends a form of the page as the user of the console. pairs alternates names and values of
+// fields.
 func (h *testConsole) sendAdd(pairs ...string) (status int, location, body string) {
 	h.t.Helper()
 	form := url.Values{}
@@ -195,12 +196,12 @@ func TestAddForms(t *testing.T) {
 		if a.text != `{"headers":{"Authorization":"Bearer x"},"url":"https://h/x"}` {
 			t.Errorf("%q", a.text)
 		}
-		// Values to set are shown once, with what to do.
+		// The page shows the values that the user must set. It shows them only once, with instructions.
 		a.kept.Lines, a.kept.Applied, a.kept.Problem = []string{"A_TOKEN=hunter2"}, false, "Start it."
 		if status, _, body := h.sendAdd(append([]string{"do", "keep"}, selection...)...); status != 200 || !strings.Contains(body, "A_TOKEN=hunter2") || !strings.Contains(body, "only once") || !strings.Contains(body, "Start it.") {
 			t.Errorf("%d %s", status, body)
 		}
-		// A refused action keeps the page, with the reason.
+		// If an action is refused, the same page shows the reason.
 		a.bad = &admin.Problem{Status: 409, Detail: "The change differs from the preview."}
 		for _, do := range []string{"try", "keep", "update", "read"} {
 			if status, _, body := h.sendAdd("do", do, "draft", "d1", "text", "a | b <script>"); status != 409 || !strings.Contains(body, "differs from the preview") || strings.Contains(body, "<script>") || do == "read" && !strings.Contains(body, "a | b &lt;script&gt;") {
@@ -215,10 +216,8 @@ func TestAddForms(t *testing.T) {
 	})
 }
 
-// TestAddNeedsAccess checks that nothing is read, tried or written without a session, or for a
-// page of another site.
-// TestCommandsInFull checks that the page shows a command to its end, and asks before it starts one
-// that is too long to show.
+// TestCommandsInFull checks that the page shows a command to its end. The page asks for a
+// confirmation before it starts a command that is too long to show.
 func TestCommandsInFull(t *testing.T) {
 	a := triedDraft("everything", "x")
 	a.draft.Servers[0].Command = []string{"bash", "-c", "nice-server" + strings.Repeat(" ", 3000) + "; touch /evil"}
@@ -240,6 +239,8 @@ func TestCommandsInFull(t *testing.T) {
 	}
 }
 
+// TestAddNeedsAccess checks that nothing is read, tried or written without a session, or for a
+// page of another site.
 func TestAddNeedsAccess(t *testing.T) {
 	a := triedDraft("everything", "x")
 	h := adding(t, a)

@@ -137,8 +137,8 @@ func TestRawShowsEveryByte(t *testing.T) {
 	}
 }
 
-// TestLinesOfEdits checks that the lines of a formatted message are those of its layout, whatever
-// the edits: a line must not break where an edit begins or ends within it.
+// TestLinesOfEdits checks that edits do not change the lines of a formatted message. No line may
+// break where an edit begins or ends within the line.
 func TestLinesOfEdits(t *testing.T) {
 	t.Parallel()
 	s := storyOfPublish(admin.Call{Number: 2})
@@ -146,16 +146,16 @@ func TestLinesOfEdits(t *testing.T) {
 		n := len(s.Messages)
 		s.Messages = append(s.Messages, admin.Message{Text: from, Size: len(from), Wire: admin.WireServer}, admin.Message{Text: to, Size: len(to), Edits: edits, Source: &n})
 	}
-	// A server asks for roots in a result, and Dragoman makes a request of it.
+	// A server asks for roots in a result. Dragoman makes a request from this result.
 	pair(`{"jsonrpc":"2.0","id":6120,"result":{"inputRequests":{"roots":{"method":"roots/list","params":{"a":1}}},"requestState":"W10"}}`, `{"jsonrpc":"2.0","id":6,"method":"roots/list","params":{"a":1}}`,
 		admin.Edit{Kind: "removed", Note: "a", At: admin.Range{0, 62}}, admin.Edit{Kind: "added", Note: "b", At: admin.Range{63, 63}, To: admin.Range{1, 17}},
 		admin.Edit{Kind: "added", Note: "c", At: admin.Range{63, 63}, To: admin.Range{17, 22}}, admin.Edit{Kind: "added", Note: "d", At: admin.Range{63, 63}, To: admin.Range{22, 23}},
 		admin.Edit{Kind: "added", Note: "e", At: admin.Range{63, 63}, To: admin.Range{23, 24}}, admin.Edit{Kind: "removed", Note: "f", At: admin.Range{102, 126}, To: admin.Range{63, 63}})
-	// A server asks, and Dragoman makes a result of the request.
+	// A server sends a request. Dragoman makes a result from this request.
 	pair(`{"method":"roots/list","jsonrpc":"2.0","id":0}`, `{"jsonrpc":"2.0","id":7,"result":{"inputRequests":{"client_roots":{"method":"roots/list"}}}}`,
 		admin.Edit{Kind: "added", Note: "a", To: admin.Range{0, 22}}, admin.Edit{Kind: "added", Note: "b", To: admin.Range{22, 23}}, admin.Edit{Kind: "added", Note: "c", To: admin.Range{23, 33}},
 		admin.Edit{Kind: "added", Note: "d", To: admin.Range{33, 66}}, admin.Edit{Kind: "removed", Note: "e", At: admin.Range{22, 45}, To: admin.Range{88, 88}}, admin.Edit{Kind: "added", Note: "f", At: admin.Range{46, 46}, To: admin.Range{89, 92}})
-	// A loss with the comma before it.
+	// The lost bytes include the comma before the lost member.
 	pair(`{"result":{"a":1,"b":[2]}}`, `{"result":{"a":1}}`, admin.Edit{Kind: "lost", Note: "1", At: admin.Range{16, 24}, To: admin.Range{16, 16}})
 	// A text with its own white space.
 	pair(`{"id": 6, "params": { }, "x": [1, "a, b"]}`, `{"id": 7, "params": { }, "x": [1, "a, b"]}`, admin.Edit{Kind: "changed", Note: "a", At: admin.Range{7, 8}, To: admin.Range{7, 8}})
@@ -188,7 +188,7 @@ func TestLinesOfEdits(t *testing.T) {
 	}
 }
 
-// TestLossIsAGap checks that the page shows brackets beside lost bytes.
+// TestLossIsAGap checks that the page shows a gap with the reason beside lost bytes.
 func TestLossIsAGap(t *testing.T) {
 	s := storyOfPublish(admin.Call{Number: 2})
 	n := len(s.Messages)

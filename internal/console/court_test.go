@@ -9,8 +9,8 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/admin"
 )
 
-// TestLabelsOfTheKnot checks that no translated line touches the labels beside the knot, which
-// are two lines of text of up to 60 pixels.
+// TestLabelsOfTheKnot checks that no drawn line for translated calls touches the labels beside the
+// knot. A label has two lines of text, each up to 60 pixels wide.
 func TestLabelsOfTheKnot(t *testing.T) {
 	for _, n := range [][4]int{{0, 1, 1, 0}, {13, 8, 7, 9}, {2000, 1, 1, 2000}, {0, 3000, 0, 0}, {0, 0, 3000, 0}, {1, 1500, 1500, 1}, {3000, 10, 3000, 10}, {1000, 1000, 1000, 1000}} {
 		s := &sums{Servers: map[string]serverSum{}, Clients: []clientSum{}}

@@ -39,7 +39,7 @@ func TestExamine(t *testing.T) {
 		if _, body := h.ask("GET", page); !strings.Contains(textOf(body), "The last examination has no result: the examination was cancelled.") || !strings.Contains(body, "Examine again") {
 			t.Errorf("the page of a cancelled examination:\n%s", mainOf(body))
 		}
-		// The button of an entry that needs attention has no values.
+		// The button of a server that needs attention sends no form values.
 		if post(""); h.source.exam.State != "running" || h.source.exam.Deep {
 			t.Errorf("%+v", h.source.exam)
 		}

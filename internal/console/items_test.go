@@ -42,7 +42,7 @@ func TestReadResource(t *testing.T) {
 		if _, to, _ := post("resources", url.Values{"uri": {"file:///x"}, "template": {"1"}}); to != run || did() == "" {
 			t.Error(to)
 		}
-		// The names of the controls are those of the page.
+		// Take the name of the form control from the page.
 		_, page := h.ask("GET", "/console/servers/files/prompts")
 		_, rest, _ := strings.Cut(page, `id="p0-h"`)
 		_, rest, _ = strings.Cut(rest, "<textarea")
@@ -70,8 +70,8 @@ func TestReadResource(t *testing.T) {
 	})
 }
 
-// TestListsAreRead checks that a page reads a list that Dragoman has not read yet, only from a
-// ready server, and not to make live values.
+// TestListsAreRead checks that a page reads a list that Dragoman has not read yet. The page does so
+// only if the server is ready, and never for live values.
 func TestListsAreRead(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := stage(t, "busy")

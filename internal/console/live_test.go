@@ -33,7 +33,7 @@ func (w *watcher) take() (all []map[string]map[string]string) {
 	return all
 }
 
-// pipeRecorder is a response that a test reads while it is written.
+// pipeRecorder is a response that a test reads while the handler writes it.
 type pipeRecorder struct {
 	*httptest.ResponseRecorder
 	write func([]byte)
@@ -163,7 +163,7 @@ func TestLiveEnds(t *testing.T) {
 	})
 }
 
-// TestFeedIsShared checks that several consoles with the same page share the work.
+// TestFeedIsShared checks that several browsers that show the same page share the work.
 func TestFeedIsShared(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := &event.Publisher{}

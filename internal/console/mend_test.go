@@ -8,8 +8,8 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/runtime"
 )
 
-// TestButtonsOfASilentServer checks that a server that stops answering gets other buttons than one
-// that never started.
+// TestButtonsOfASilentServer checks that a server that stops answering gets other buttons than a
+// server that never started.
 func TestButtonsOfASilentServer(t *testing.T) {
 	c := &Console{opts: Options{Operate: func(string, runtime.Operation) error { return nil }}}
 	for state, want := range map[string]string{"unresponsive": "[View logs Restart]", "failed": "[Run doctor Restart]"} {

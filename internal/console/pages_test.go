@@ -164,8 +164,8 @@ var scenes = map[string]func() scene{
 	},
 }
 
-// examOf returns an examination that found one finding of each level. text is in every text of
-// the server.
+// examOf returns an examination with one finding of each level. Every text from the server contains
+// text.
 func examOf(server, text string) *admin.Examination {
 	now := time.Now()
 	return &admin.Examination{
@@ -189,7 +189,7 @@ const hostile = "<script>alert(1)</script>\"'><img src=x onerror=alert(2)>\x1b[3
 // stage opens a console in a scene. It must run in a synctest bubble.
 func stage(t testing.TB, name string) *testConsole { return stageWith(t, name, &event.Publisher{}) }
 
-// stageWith opens a console in a scene, with events of p.
+// stageWith opens a console in a scene. The console gets the events of p.
 func stageWith(t testing.TB, name string, p *event.Publisher) *testConsole {
 	t.Helper()
 	s := scenes[name]()
@@ -302,8 +302,8 @@ func goldenName(page string) string {
 	return name + ".html"
 }
 
-// foldRows writes the rows of a table as one line with their texts if three rows of the same
-// shape stand before them.
+// foldRows shortens a table row to one line with its text if three rows of the same shape come
+// before it.
 func foldRows(page string) string {
 	seen := map[string]int{}
 	tag := regexp.MustCompile(`<[^>]*>`)
