@@ -86,7 +86,7 @@ type Reply struct {
 }
 
 // Losses contains the parts that a peer's revision cannot express. The zero value is empty and
-// ready to use. It keeps at most maxLosses losses, and only one for each What.
+// ready to use. Losses keeps at most maxLosses losses, and only one for each What.
 type Losses []Loss
 
 // Loss describes one kind of content that was left out or converted.

@@ -19,8 +19,13 @@ type Difference struct {
 	Live  string // the value that the peer sent; "" if the peer sent none
 }
 
+// furtherDifferences is the last Difference of a replay that has more than maxDifferences.
+var furtherDifferences = Difference{Where: fmt.Sprintf("further differences are not shown; the limit is %d", maxDifferences)}
+
 func (d Difference) String() string {
 	switch {
+	case d == furtherDifferences:
+		return d.Where
 	case d.Live == "":
 		return fmt.Sprintf("%s: the recording has %s, the peer has nothing", d.Where, excerpt.Cut(d.Tape, maxShown))
 	case d.Tape == "":
@@ -76,15 +81,15 @@ type comparison struct {
 	out        []Difference
 }
 
-// maxDifferences is the maximum number of differences that a replay reports, both for one message
-// and in total.
+// maxDifferences is the maximum number of differences that a replay reports. If there are more, the
+// last Difference says so.
 const maxDifferences = 50
 
 // maxShown is the maximum length, in bytes, of each of the two values in the text of a difference.
 const maxShown = 200
 
 func (c *comparison) differ(where, tape, live string) {
-	if len(c.out) < maxDifferences {
+	if len(c.out) <= maxDifferences { // one more than the replay reports shows that there are more
 		c.out = append(c.out, Difference{where, tape, live})
 	}
 }

@@ -119,6 +119,30 @@ func TestServerIsPlayedToTheSameClient(t *testing.T) {
 	}
 }
 
+// TestManyDifferences checks that a replay with too many differences says so, whether one message or
+// many messages differ.
+func TestManyDifferences(t *testing.T) {
+	var members strings.Builder
+	for i := range maxDifferences + 9 {
+		fmt.Fprintf(&members, `,"m%d":1`, i)
+	}
+	for name, say := range map[string]func(say func(string)){
+		"one message": func(say func(string)) {
+			say(`{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-06-18"` + members.String() + `}}`)
+		},
+		"many messages": func(say func(string)) {
+			for i := range maxDifferences + 9 {
+				say(fmt.Sprintf(`{"jsonrpc":"2.0","method":"notifications/n%d"}`, i))
+			}
+		},
+	} {
+		d := against(t, parsed(t, said(t, talk...)), false, func(s func(string), _ func() string) { say(s) })
+		if len(d) != maxDifferences+1 || d[maxDifferences].String() != "further differences are not shown; the limit is 50" {
+			t.Errorf("%s: %d differences, the last is %v", name, len(d), d[len(d)-1])
+		}
+	}
+}
+
 func TestClientThatDiffers(t *testing.T) {
 	tp := parsed(t, said(t, talk...))
 	d := against(t, tp, false, func(say func(string), hear func() string) {

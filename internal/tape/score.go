@@ -3,6 +3,7 @@ package tape
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -31,6 +32,7 @@ type score struct {
 	moved       chan struct{} // closed and replaced when seen changes
 	bonds       *bonds
 	differences []Difference
+	further     bool // there are more differences
 }
 
 func newScore(t *Tape, playClient bool, o Options) *score {
@@ -49,7 +51,7 @@ func (s *score) differ(d ...Difference) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if room := maxDifferences - len(s.differences); len(d) > room {
-		d = d[:room]
+		d, s.further = d[:room], true
 	}
 	s.differences = append(s.differences, d...)
 }
@@ -297,5 +299,8 @@ func (s *score) rest() []Difference {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if s.further {
+		return append(slices.Clip(s.differences), furtherDifferences)
+	}
 	return s.differences
 }
