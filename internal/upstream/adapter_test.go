@@ -15,7 +15,7 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/transport"
 )
 
-// watcher is an adapter that counts messages and does not change them.
+// watcher is an adapter that counts how often its methods are called. It does not change messages.
 type watcher struct {
 	refuse          error
 	admitted        atomic.Int64
@@ -57,9 +57,9 @@ func (p *watched) Close() error {
 	return p.Pipe.Close()
 }
 
-// TestAdapterWrapsTheChild checks an adapter for a child process. The adapter is asked before
-// each start, and its pipe is used and closed. The server is not probed. Clients that can be
-// asked share the child, since its server requests name their calls.
+// TestAdapterWrapsTheChild checks an adapter for a child process. Dragoman calls Admit before the
+// start, and uses and closes the pipe from Adapt. Dragoman does not probe the server. Several
+// clients that support elicitation share the child, because each server request names its call.
 func TestAdapterWrapsTheChild(t *testing.T) {
 	self, err := os.Executable()
 	if err != nil {
@@ -100,8 +100,9 @@ func TestAdapterRefusesAStart(t *testing.T) {
 	}
 }
 
-// TestDialectIsRecognised checks a child that answers initialize in a dialect. It is restarted
-// with the adapter for the dialect. Without an adapter, the error of the handshake remains.
+// TestDialectIsRecognised checks a child that answers initialize in a dialect. Dragoman restarts
+// the child with the adapter for this dialect. Without an adapter, the call fails with the error
+// of the handshake.
 func TestDialectIsRecognised(t *testing.T) {
 	self, err := os.Executable()
 	if err != nil {

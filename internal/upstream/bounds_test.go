@@ -43,7 +43,7 @@ func TestSubscriptionsOfOneClientAreBounded(t *testing.T) {
 					u.mu.Lock()
 					greedy.want.URIs = map[string]bool{}
 					for n := range x.fit - 1 {
-						greedy.want.URIs[x.uri(n)] = true // the assignment has the same effect as many requests
+						greedy.want.URIs[x.uri(n)] = true // sets the same state as a Subscribe call for each URI
 					}
 					u.mu.Unlock()
 					if _, err := greedy.Subscribe(t.Context(), x.uri(x.fit-1)); err != nil {
@@ -75,8 +75,8 @@ func TestSubscriptionsOfOneClientAreBounded(t *testing.T) {
 	}
 }
 
-// TestForwardingsAreBoundedInBytes checks the queue of client notifications for a server that
-// does not read them.
+// TestForwardingsAreBoundedInBytes checks that the queue of client notifications for one server
+// has a limit in bytes.
 func TestForwardingsAreBoundedInBytes(t *testing.T) {
 	h := &program{legacy: true}
 	f := info(mcp.R20251125, "", canElicit, 1)

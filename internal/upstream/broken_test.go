@@ -15,7 +15,8 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/transport/inmem"
 )
 
-// closedInput is a pipe. Its other end may stop reading but still write.
+// closedInput is a pipe whose other end has closed its input if closed is true. The other end may
+// still write.
 type closedInput struct {
 	transport.Pipe
 	closed *atomic.Bool

@@ -11,7 +11,7 @@ import (
 )
 
 // TestCloseUnderLoad closes a server while clients of both eras call, list, subscribe and
-// disconnect, with every isolation. No goroutine runs when Close has returned. The race
+// disconnect, with every isolation. When Close has returned, no goroutine is left. The race
 // detector makes the test stricter.
 func TestCloseUnderLoad(t *testing.T) {
 	for _, isolation := range []Isolation{Auto, Shared, PerCall} {
@@ -41,7 +41,7 @@ func busy(t *testing.T, u *Upstream, n int) {
 					over = true
 				}
 			}
-			f() // runs after Close
+			f() // runs once more after Close
 		})
 	}
 	for i := range 3 {

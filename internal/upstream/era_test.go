@@ -20,9 +20,9 @@ import (
 type deployed struct {
 	mu     sync.Mutex
 	modern bool
-	answer func(w http.ResponseWriter, m *jsonrpc.Message) bool // answers calls; nil means the default answer
+	answer func(w http.ResponseWriter, m *jsonrpc.Message) bool // answers a call and returns true, or returns false to get the default answer; may be nil
 	foul   func(w http.ResponseWriter)                          // answers modern requests while the server is legacy
-	hold   func(m *jsonrpc.Message)                             // blocks an answer; nil never blocks
+	hold   func(m *jsonrpc.Message)                             // called before each answer and may block it; may be nil
 	opened int
 	calls  int // number of calls that were executed
 }
@@ -146,7 +146,7 @@ func (s *deployed) deploy(modern bool) {
 }
 
 // TestRefusalOfTheSameEraIsNotSentAgain checks a modern server that executes a tool, and then
-// answers in a way that only legacy servers should. The call is not retried.
+// sends an answer that is typical of legacy servers. Dragoman does not send the call again.
 func TestRefusalOfTheSameEraIsNotSentAgain(t *testing.T) {
 	for name, foul := range badAnswers {
 		t.Run(strings.ReplaceAll(name, " ", "_"), func(t *testing.T) {
@@ -210,7 +210,7 @@ func TestT14_EraAfterADeployOnStdio(t *testing.T) {
 					deploy(false)
 					works(false)
 				}
-				// The program is replaced during a call.
+				// Replace the program during a call.
 				for _, modern := range []bool{true, false} {
 					h.on = held(release)
 					cut := make(chan error, 1)
@@ -233,12 +233,13 @@ func TestT14_EraAfterADeployOnStdio(t *testing.T) {
 	}
 }
 
-// probed is a legacy HTTP server with sessions. It answers probes in a configurable way.
+// probed is an HTTP server with sessions. It is legacy unless modern is set. The function probe
+// answers the probes.
 type probed struct {
 	probe func(w http.ResponseWriter, m *jsonrpc.Message)
 
 	mu      sync.Mutex
-	down    func(w http.ResponseWriter) // answers every request; nil means that the server works normally
+	down    func(w http.ResponseWriter) // if not nil, answers every request
 	modern  bool
 	session int
 	probes  int
@@ -278,7 +279,7 @@ func (s *probed) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// change modifies the server, and returns the number of probes until then.
+// change calls f, which may modify the server, and returns the number of probes so far.
 func (s *probed) change(f func()) int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -286,9 +287,9 @@ func (s *probed) change(f func()) int {
 	return s.probes
 }
 
-// TestT13_OverHTTP checks a legacy server that answers the probe, in each way that is known
-// from existing servers. It is opened by initialize. When its session is lost, it is probed
-// again only if its first answer did not show its era.
+// TestT13_OverHTTP checks a legacy server that answers the probe in one of the ways known from
+// existing servers. Dragoman opens the server with initialize. After the session is lost, Dragoman
+// probes the server again only if the first answer did not show the era.
 func TestT13_OverHTTP(t *testing.T) {
 	refusal := func(status int, code int64) func(http.ResponseWriter, *jsonrpc.Message) {
 		return func(w http.ResponseWriter, m *jsonrpc.Message) {
@@ -300,7 +301,7 @@ func TestT13_OverHTTP(t *testing.T) {
 	}
 	for name, x := range map[string]struct {
 		probe  func(http.ResponseWriter, *jsonrpc.Message)
-		forget bool // true if the era must not be remembered
+		forget bool // Dragoman must not remember the era
 	}{
 		"-32601 at 200": {refusal(200, -32601), false},
 		"-32601 at 400": {refusal(400, -32601), false},
@@ -348,7 +349,7 @@ func TestT13_OverHTTP(t *testing.T) {
 }
 
 // TestT13_InconclusiveIsForgotten checks a server that requires credentials or is down, so that
-// its era remains unknown. When it becomes available, it is probed.
+// its era remains unknown. When the server becomes available, Dragoman probes it.
 func TestT13_InconclusiveIsForgotten(t *testing.T) {
 	for _, status := range []int{401, 403, 407, 429, 502, 503, 504} {
 		for _, modern := range []bool{false, true} {
@@ -382,10 +383,9 @@ func TestT13_InconclusiveIsForgotten(t *testing.T) {
 	}
 }
 
-// TestT13_SilenceProvesNothing checks a server on stdio that does not answer the probe. It is
-// opened by initialize after 3 s. Its next process is opened without this delay, since the
-// timeout is remembered. The era is not remembered: the next process is modern, and is detected as
-// modern.
+// TestT13_SilenceProvesNothing checks a server on stdio that does not answer the probe. Dragoman
+// sends initialize after 3 s. It remembers the timeout, so it opens the second process without
+// this delay. It does not remember the era, so it detects that the third process is modern.
 func TestT13_SilenceProvesNothing(t *testing.T) {
 	h := &program{legacy: true}
 	mute := true

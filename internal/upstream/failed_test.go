@@ -16,8 +16,9 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 )
 
-// TestExposed checks that clients on other machines get the class of a failure, a sentence and
-// an action, but no output of the process. The report contains the whole failure.
+// TestExposed checks that the error for a client contains the class of the failure, a sentence and
+// an action. If Exposed is set, the error does not contain the output of the process. The report
+// always contains the whole failure.
 func TestExposed(t *testing.T) {
 	for _, exposed := range []bool{false, true} {
 		u := New(Spec{
@@ -64,8 +65,8 @@ read x; read x; echo "panic: out of paper" >&2; exit 7`
 	}
 }
 
-// TestLookAround checks that only the usual paths of the same origin are tried after 404 and
-// 405.
+// TestLookAround checks the advice after the configured URL returns 404. Dragoman looks for an
+// endpoint only at the usual paths of the same origin.
 func TestLookAround(t *testing.T) {
 	jsonAt := func(w http.ResponseWriter) {
 		w.Header().Set("Content-Type", "application/json")

@@ -54,7 +54,7 @@ func (h *program) starts() int {
 	return len(h.tries)
 }
 
-// keptOpen runs a test with a server that Dragoman keeps open, after the first use of the server.
+// keptOpen makes a server that Dragoman keeps open, opens it for the first time, and then runs f.
 func keptOpen(t *testing.T, h *program, spec Spec, f func(t *testing.T, u *Upstream, log *journal)) {
 	t.Helper()
 	bubble(t, h, spec, func(t *testing.T, u *Upstream) {
@@ -67,8 +67,8 @@ func keptOpen(t *testing.T, h *program, spec Spec, f func(t *testing.T, u *Upstr
 	})
 }
 
-// TestConcurrentOpensAreOneAttempt checks the log of a server that two clients with different
-// capabilities open at the same time.
+// TestConcurrentOpensAreOneAttempt checks that the log counts one attempt if two clients with
+// different capabilities open a server at the same time.
 func TestConcurrentOpensAreOneAttempt(t *testing.T) {
 	h := &program{legacy: true}
 	bubble(t, h, Spec{}, func(t *testing.T, u *Upstream) {
@@ -95,8 +95,9 @@ func TestConcurrentOpensAreOneAttempt(t *testing.T) {
 }
 
 // TestServerComesBackByItself checks a server that cannot be opened at first and becomes ready
-// without a call. The status counts the failures and shows the next attempt. The log says how long
-// this took. Options.Changed is called, because the lists may have changed.
+// without a call. The status counts the failures and shows the time of the next attempt. The log
+// says how long the server was not available. Options.Changed is called, because the lists may
+// have changed.
 func TestServerComesBackByItself(t *testing.T) {
 	for _, era := range []string{"legacy", "modern"} {
 		t.Run(era, func(t *testing.T) {
@@ -152,8 +153,8 @@ func TestServerComesBackByItself(t *testing.T) {
 	}
 }
 
-// TestKilledServerIsStartedAgain kills a server three times. Each time it is started again
-// within a second, and without a call.
+// TestKilledServerIsStartedAgain kills a server three times. Each time, Dragoman starts it again
+// within a second, without a call.
 func TestKilledServerIsStartedAgain(t *testing.T) {
 	for _, era := range []string{"legacy", "modern"} {
 		h := &program{legacy: era == "legacy", modern: era == "modern"}
@@ -181,8 +182,9 @@ func TestKilledServerIsStartedAgain(t *testing.T) {
 	}
 }
 
-// TestOnlyTheHomeSessionIsOpenedAgain checks that sessions for other clients and exclusive
-// sessions are opened only when they are needed.
+// TestOnlyTheHomeSessionIsOpenedAgain checks that Dragoman opens only the home session again in
+// the background. It opens sessions for other clients and exclusive sessions only when calls need
+// them.
 func TestOnlyTheHomeSessionIsOpenedAgain(t *testing.T) {
 	h := &program{legacy: true}
 	f := info(mcp.R20260728, "anna", canElicit, 0)
@@ -228,9 +230,9 @@ func exitsAtOnce(l *process, m *jsonrpc.Message) []byte {
 	return silent
 }
 
-// TestServerThatExitsAtOnceIsNotStartedInALoop checks that the pauses grow to five minutes,
-// with and without clients that call all the time. When the server is stable, the pauses start
-// from the beginning.
+// TestServerThatExitsAtOnceIsNotStartedInALoop checks that the pauses between starts grow to five
+// minutes, even if clients call all the time. After the server has been stable, the next pause is
+// short again.
 func TestServerThatExitsAtOnceIsNotStartedInALoop(t *testing.T) {
 	for _, calls := range []bool{false, true} {
 		name := map[bool]string{false: "nobody calls", true: "clients call"}[calls]
@@ -295,8 +297,8 @@ func TestServerThatExitsAtOnceIsNotStartedInALoop(t *testing.T) {
 	}
 }
 
-// TestCallMayTryBeforeTheBackground checks that a call may open a server while the background
-// still pauses. Afterwards the background does not try again.
+// TestCallMayTryBeforeTheBackground checks that a call may open a server before the next attempt
+// in the background is due. The background then makes no further attempt.
 func TestCallMayTryBeforeTheBackground(t *testing.T) {
 	var down atomic.Bool
 	down.Store(true)
@@ -321,8 +323,8 @@ func TestCallMayTryBeforeTheBackground(t *testing.T) {
 	})
 }
 
-// TestServerThatIsNotKeptOpenWaitsForCalls checks that a server that is not kept open is
-// started only by calls, even after its end or a failure.
+// TestServerThatIsNotKeptOpenWaitsForCalls checks that only calls start a server that is not kept
+// open, even after the server has exited or failed.
 func TestServerThatIsNotKeptOpenWaitsForCalls(t *testing.T) {
 	h := &program{legacy: true}
 	bubble(t, h, Spec{}, func(t *testing.T, u *Upstream) {
@@ -350,8 +352,8 @@ func TestServerThatIsNotKeptOpenWaitsForCalls(t *testing.T) {
 }
 
 // TestSessionsOfOneCallAreNotOpenedAgain checks a server with isolation "call". The end of a
-// session concerns only one call, so the session is not opened again. Only failed opens are
-// repeated.
+// session concerns only one call, so the session is not opened again. Only a failed attempt to
+// open a session is repeated.
 func TestSessionsOfOneCallAreNotOpenedAgain(t *testing.T) {
 	h := &program{legacy: true, fails: func(n int) bool { return n == 1 }}
 	keptOpen(t, h, Spec{Isolation: PerCall}, func(t *testing.T, u *Upstream, _ *journal) {
@@ -396,9 +398,9 @@ func TestFailedLaneDoesNotMakeTheServerFailed(t *testing.T) {
 	})
 }
 
-// TestHTTPServerThatWasAwayIsNoticed checks an HTTP server that disappears unnoticed. Dragoman
-// notices this when a call fails or a stream of the server ends. When the server is back, Dragoman
-// notices that without a call.
+// TestHTTPServerThatWasAwayIsNoticed checks an HTTP server that stops silently. Dragoman notices
+// that the server has stopped when a call fails or a stream from the server ends. It notices
+// without a call that the server is back.
 func TestHTTPServerThatWasAwayIsNoticed(t *testing.T) {
 	t.Parallel()
 	for name, how := range map[string]struct{ modern, stream bool }{"legacy": {}, "modern": {modern: true}, "legacy with a stream": {stream: true}} {
@@ -501,8 +503,8 @@ func TestReadySince(t *testing.T) {
 	})
 }
 
-// TestRepeatedFailureIsOneShortLine checks that only the first log record of a failure has its
-// sentence and evidence. Another failure gets a full record again.
+// TestRepeatedFailureIsOneShortLine checks that only the first log record of a failure contains
+// the sentence and the evidence. A different failure gets a full record again.
 func TestRepeatedFailureIsOneShortLine(t *testing.T) {
 	h := &program{legacy: true, fails: func(n int) bool { return n <= 4 }}
 	keptOpen(t, h, Spec{}, func(t *testing.T, u *Upstream, log *journal) {

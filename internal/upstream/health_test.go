@@ -13,7 +13,7 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 )
 
-// stopped makes the processes of a program stop working while the variable still is set.
+// stopped makes the processes of h ignore all messages while still.Load() is true.
 func stopped(h *program, still *atomic.Bool) {
 	h.on = func(_ *process, m *jsonrpc.Message) []byte {
 		if still.Load() {
@@ -24,7 +24,7 @@ func stopped(h *program, still *atomic.Bool) {
 }
 
 // TestU09_HungServerIsReported checks that a hung server is reported within half a minute. Its
-// calls time out. If it stays hung, it is killed, and the next call restarts it.
+// calls time out. If it stays hung, Dragoman kills it, and the next call starts it again.
 func TestU09_HungServerIsReported(t *testing.T) {
 	for name, h := range map[string]*program{"legacy": {legacy: true}, "modern": {modern: true}} {
 		t.Run(name, func(t *testing.T) {
@@ -82,7 +82,7 @@ func TestU09_HungServerIsReported(t *testing.T) {
 	}
 }
 
-// TestU09_ServerThatComesBackIsReady checks that a hung server is ready as soon as it sends a
+// TestU09_ServerThatComesBackIsReady checks that a hung server becomes ready again when it sends a
 // message.
 func TestU09_ServerThatComesBackIsReady(t *testing.T) {
 	h := &program{legacy: true}
@@ -147,8 +147,8 @@ func TestSlowCallsAreNotUnresponsive(t *testing.T) {
 	})
 }
 
-// TestLevelComesBackWithTheServer checks that a new session gets the log level of the previous
-// session before any other request.
+// TestLevelComesBackWithTheServer checks that Dragoman sets the log level of the previous session
+// in a new session before it sends any other request.
 func TestLevelComesBackWithTheServer(t *testing.T) {
 	h := &program{legacy: true}
 	h.on = func(_ *process, m *jsonrpc.Message) []byte {
@@ -192,7 +192,7 @@ func mustLevel(t *testing.T, name string) mcp.LogLevel {
 	return l
 }
 
-// subscriber is a client without capabilities that subscribes.
+// subscriber is an mcp.Subscriber that refuses all server requests.
 type subscriber struct {
 	mcp.NoCaller
 	info *mcp.ClientInfo

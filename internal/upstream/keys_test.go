@@ -67,7 +67,7 @@ func TestSpellingsOfCapabilitiesStartNoProcesses(t *testing.T) {
 			}
 			close(release)
 			wait.Wait()
-			// If a difference could matter to a server, it leads to another session.
+			// A difference that could matter to a server leads to a separate session.
 			for i, caps := range []string{
 				`{"elicitation":{"url":{}},"roots":{}}`, `{"elicitation":{},"roots":{"listChanged":true}}`, `{"elicitation":{}}`, `{}`, `{"experimental":{}}`,
 			} {
@@ -111,8 +111,9 @@ func TestKeysOfPoolsAreBounded(t *testing.T) {
 	})
 }
 
-// TestOneClientKeepsItsCapabilities checks that a server with only one client also gets the unknown
-// capabilities of that client. Different spellings do not start further processes.
+// TestOneClientKeepsItsCapabilities checks that a server with OneClient gets the capabilities of
+// the client unchanged, even unknown ones. Calls with further unknown capabilities start no
+// further process.
 func TestOneClientKeepsItsCapabilities(t *testing.T) {
 	for _, caps := range []string{
 		`{"elicitation":{"later":{"n":1e400}},"experimental":{"a/b":{}},"x":[1]}`,

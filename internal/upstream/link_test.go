@@ -17,8 +17,8 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/transport"
 )
 
-// tokens are the credentials of a test; the key is the subject. Principals without an entry
-// share the scope "".
+// tokens maps each subject to its token. The token "none" is an expired one. Principals without an
+// entry share the scope "".
 type tokens map[string]string
 
 func (t tokens) Scope(p *identity.Principal) string {
@@ -151,8 +151,8 @@ func TestEachCredentialHasALinkOfItsOwn(t *testing.T) {
 	}
 }
 
-// TestRefusedCredentialsStopOnlyTheirScope checks that refused or missing credentials affect
-// only the principals that use them. The server does not count as failed.
+// TestRefusedCredentialsStopOnlyTheirScope checks that refused or missing credentials affect only
+// the principals that use them. The server stays ready.
 func TestRefusedCredentialsStopOnlyTheirScope(t *testing.T) {
 	for _, modern := range []bool{true, false} {
 		s := &teller{modern: modern, refuses: "bens"}
@@ -179,8 +179,8 @@ func TestRefusedCredentialsStopOnlyTheirScope(t *testing.T) {
 	}
 }
 
-// TestEachCredentialListensForItself checks that subscriptions belong to the link of their
-// credentials.
+// TestEachCredentialListensForItself checks that each subscription uses the link of its own
+// credentials, and gets no notifications from other links.
 func TestEachCredentialListensForItself(t *testing.T) {
 	s := &teller{modern: true}
 	web := httptest.NewServer(s)
@@ -208,7 +208,7 @@ func TestEachCredentialListensForItself(t *testing.T) {
 	}
 }
 
-// TestUnusedLinksAreBounded checks that links of scopes without use are removed.
+// TestUnusedLinksAreBounded checks that at most maxUnusedLinks unused links are kept.
 func TestUnusedLinksAreBounded(t *testing.T) {
 	u := New(Spec{Name: "web", URL: "http://127.0.0.1:1", Kind: "http"}, Options{})
 	defer u.Close(t.Context())

@@ -13,9 +13,9 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 )
 
-// TestChangesAreHeardWhileAListenIsReplaced checks that the new listen is open before the old
-// one ends. A change is delivered once, whenever it occurs: before the server has read the new
-// listen, after the server has acknowledged the new listen, and after the end of the old listen.
+// TestChangesAreHeardWhileAListenIsReplaced checks that the new listen is open before the old one
+// ends. Each change is delivered once, whether it occurs before the server has read the new
+// listen, after the server has acknowledged the new listen, or after the old listen has ended.
 func TestChangesAreHeardWhileAListenIsReplaced(t *testing.T) {
 	var mu sync.Mutex
 	var ids []string // ids of the listens that the server has acknowledged

@@ -13,8 +13,9 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 )
 
-// TestToolWithAnInvalidHeaderIsLoggedOnce checks that only this tool is left out, and that the
-// report gives the reason as long as it applies. If the list is read again, no new record is logged.
+// TestToolWithAnInvalidHeaderIsLoggedOnce checks that only the tool with the invalid header is
+// left out of the list. The report gives the reason until the server corrects the tool. Reading
+// the list again logs nothing new.
 func TestToolWithAnInvalidHeaderIsLoggedOnce(t *testing.T) {
 	var mended atomic.Bool
 	web := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -73,9 +74,9 @@ func TestToolWithAnInvalidHeaderIsLoggedOnce(t *testing.T) {
 	}
 }
 
-// TestParamsOfToolsForSomeClients checks a tool that a server lists only for clients with
-// certain capabilities. Clients of both eras send its headers. The list for these clients does
-// not change which tools are left out of the common list.
+// TestParamsOfToolsForSomeClients checks a tool that a server lists only for clients with certain
+// capabilities. For clients of both eras, Dragoman mirrors the arguments of this tool in headers.
+// Reading the list for these clients does not change which tools are left out of the common list.
 func TestParamsOfToolsForSomeClients(t *testing.T) {
 	const mirrored = `"inputSchema":{"type":"object","properties":{"a":{"type":"string","x-mcp-header":"A"}}}}`
 	var lists atomic.Int32

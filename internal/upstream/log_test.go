@@ -12,7 +12,7 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 )
 
-// stuckLog is a log that blocks until proceed is closed.
+// stuckLog is a slog.Handler that blocks until proceed is closed.
 type stuckLog struct {
 	slog.Handler
 	proceed chan struct{}
@@ -64,8 +64,8 @@ func TestStuckLogDelaysNothing(t *testing.T) {
 	})
 }
 
-// TestRepeatedEndsAreLoggedInShort checks a server that ends for the same reason again and
-// again. It gets a full log record once in ten minutes.
+// TestRepeatedEndsAreLoggedInShort checks a server that ends again and again for the same reason.
+// Dragoman logs a full record at most once in ten minutes.
 func TestRepeatedEndsAreLoggedInShort(t *testing.T) {
 	h := &program{legacy: true}
 	keptOpen(t, h, Spec{}, func(t *testing.T, u *Upstream, log *journal) {
@@ -90,7 +90,8 @@ func TestRepeatedEndsAreLoggedInShort(t *testing.T) {
 	})
 }
 
-// TestEventOfAnEnd checks that a server that ends by itself publishes the reason once for each end.
+// TestEventOfAnEnd checks that Dragoman publishes one event with the reason when the connection to
+// a server breaks.
 func TestEventOfAnEnd(t *testing.T) {
 	h := &program{legacy: true}
 	bubble(t, h, Spec{}, func(t *testing.T, u *Upstream) {

@@ -14,7 +14,8 @@ import (
 )
 
 // TestAServerWithoutListenIsAskedOnce checks a modern server that answers subscriptions/listen
-// with -32601. It is asked once for each process. Calls work, and the report shows no listen.
+// with -32601. Dragoman sends the request to each process only once. Calls work, and the report
+// shows no listen.
 func TestAServerWithoutListenIsAskedOnce(t *testing.T) {
 	h := &program{modern: true}
 	h.on = func(_ *process, m *jsonrpc.Message) []byte {
@@ -63,8 +64,8 @@ func TestAServerWithoutListenIsAskedOnce(t *testing.T) {
 	})
 }
 
-// TestAServerWithoutListenIsAskedOnceOverHTTP checks that an HTTP server without listens is
-// asked again after an hour at the earliest.
+// TestAServerWithoutListenIsAskedOnceOverHTTP checks an HTTP server that does not support
+// subscriptions/listen. Dragoman repeats the request after an hour at the earliest.
 func TestAServerWithoutListenIsAskedOnceOverHTTP(t *testing.T) {
 	var asked atomic.Int64
 	web := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

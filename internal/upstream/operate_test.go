@@ -32,8 +32,8 @@ func eras(t *testing.T, f func(t *testing.T, h *program)) {
 	}
 }
 
-// TestStoppedServer checks that a stopped server stays stopped until it is started, even if
-// clients call it and time passes.
+// TestStoppedServer checks that a stopped server stays stopped, even if clients call it or time
+// passes.
 func TestStoppedServer(t *testing.T) {
 	eras(t, func(t *testing.T, h *program) {
 		keptOpen(t, h, Spec{}, func(t *testing.T, u *Upstream, log *journal) {
@@ -85,9 +85,9 @@ func TestStoppedServer(t *testing.T) {
 	})
 }
 
-// TestRestart checks that a restart waits for a call that ends soon, and ends a call that takes
-// longer. It opens the server when all sessions have ended. Calls that arrive in the meantime
-// wait.
+// TestRestart checks that Restart waits for a call that ends soon, and interrupts a call that
+// takes longer. After all sessions have ended, Restart opens the server again. Calls that arrive
+// during the restart wait.
 func TestRestart(t *testing.T) {
 	eras(t, func(t *testing.T, h *program) {
 		var release chan struct{}
@@ -101,7 +101,7 @@ func TestRestart(t *testing.T) {
 			return nil
 		}
 		keptOpen(t, h, Spec{}, func(t *testing.T, u *Upstream, _ *journal) {
-			release = make(chan struct{}) // created in the synctest bubble
+			release = make(chan struct{}) // must be created in the synctest bubble
 			var wait sync.WaitGroup
 			var quick, endless, later error
 			wait.Go(func() { _, quick = call(t, u, legacyClient, mcp.MethodCallTool, `{"name":"quick"}`) })
@@ -134,8 +134,8 @@ func TestRestart(t *testing.T) {
 	})
 }
 
-// TestStopEndsAStart checks a server that does not become ready. It is stopped and started
-// again while calls wait for it.
+// TestStopEndsAStart checks a server that does not become ready. The test stops and restarts it
+// while calls wait for it.
 func TestStopEndsAStart(t *testing.T) {
 	stuck := true
 	h := &program{legacy: true}
@@ -192,8 +192,8 @@ func TestStartClearsBackoff(t *testing.T) {
 	})
 }
 
-// TestProbeForgets checks that Probe detects the era of a server whose era has changed,
-// although its old era still works.
+// TestProbeForgets checks a server that supports only the legacy era at first, and then both eras.
+// After a restart, Dragoman still uses the legacy era. After Probe, it uses the modern era.
 func TestProbeForgets(t *testing.T) {
 	h := &program{legacy: true}
 	keptOpen(t, h, Spec{}, func(t *testing.T, u *Upstream, _ *journal) {

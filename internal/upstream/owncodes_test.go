@@ -22,8 +22,8 @@ var ownErrors = map[string]string{
 	"-32022 with its data": `{"code":-32022,"message":"m","data":{"supported":["2026-07-28"],"requested":"x"}}`,
 }
 
-// odd answers the tool "odd" with an error of the server, and blocks the tool "slow" until
-// release is closed.
+// odd returns the answers of a process. A call of the tool "odd" gets the error in code. A call of
+// any other tool gets its answer after release is closed.
 func odd(release <-chan struct{}, code string) func(*process, *jsonrpc.Message) []byte {
 	return func(l *process, m *jsonrpc.Message) []byte {
 		if m.Method != mcp.MethodCallTool {
@@ -36,8 +36,8 @@ func odd(release <-chan struct{}, code string) func(*process, *jsonrpc.Message) 
 	}
 }
 
-// TestOwnErrorCodesEndNoSession checks a tool of a legacy server that answers with a code of
-// the server's own. The caller gets that error. The call of another client on the same session
+// TestOwnErrorCodesEndNoSession checks a tool of a legacy server that answers with an error code
+// of its own. The caller gets this error. The call of another client on the same session
 // continues, and the server stays ready. If the server often answers in this way, Dragoman checks
 // its era only from time to time.
 func TestOwnErrorCodesEndNoSession(t *testing.T) {
@@ -104,8 +104,8 @@ func TestOwnErrorCodesEndNoSession(t *testing.T) {
 	}
 }
 
-// TestOwnErrorCodesEndNoSessionOverHTTP checks the same over HTTP for both eras. It includes
-// the statuses that servers of the other era use to refuse requests.
+// TestOwnErrorCodesEndNoSessionOverHTTP checks the same over HTTP for both eras. The errors
+// include those with which a server of the other era refuses requests.
 func TestOwnErrorCodesEndNoSessionOverHTTP(t *testing.T) {
 	type answer struct {
 		modern bool
@@ -170,7 +170,7 @@ func TestOwnErrorCodesEndNoSessionOverHTTP(t *testing.T) {
 }
 
 // TestT14_RunningCallsSurviveTheDeploy replaces a server with a server of the other era while a
-// call runs. The next call is converted and retried, and the first call still gets its answer.
+// call runs. Dragoman converts and retries the next call. The first call still gets its answer.
 func TestT14_RunningCallsSurviveTheDeploy(t *testing.T) {
 	for _, modern := range []bool{false, true} {
 		t.Run(fmt.Sprintf("from_modern_%t", modern), func(t *testing.T) {

@@ -20,7 +20,8 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 )
 
-// pinged is a bubble with a server that is pinged every 30 s. It has answered one call.
+// pinged runs f in a synctest bubble with a server that has answered one call. If spec.Ping is 0,
+// Dragoman pings the server every 30 s.
 func pinged(t *testing.T, h *program, spec Spec, f func(t *testing.T, u *Upstream, log *journal, events *eventList)) {
 	synctest.Test(t, func(t *testing.T) {
 		spec.Name, spec.Pipe = "h", h.dial
@@ -39,7 +40,7 @@ func pinged(t *testing.T, h *program, spec Spec, f func(t *testing.T, u *Upstrea
 	})
 }
 
-// eventList keeps the details of lifecycle events that are not "".
+// eventList collects the details of lifecycle events, but not empty details.
 type eventList struct {
 	mu  sync.Mutex
 	all []string
@@ -53,7 +54,7 @@ func (l *eventList) add(e event.Event) {
 	}
 }
 
-// count returns how many events begin with a text.
+// count returns how many details begin with text.
 func (l *eventList) count(text string) (n int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -65,14 +66,14 @@ func (l *eventList) count(text string) (n int) {
 	return n
 }
 
-// after sleeps in the bubble and returns the state of the server.
+// after sleeps for d and returns the status of the server.
 func after(u *Upstream, d time.Duration) Status {
 	time.Sleep(d)
 	synctest.Wait()
 	return u.Status()
 }
 
-// unanswered makes the program ignore pings while the variable is set.
+// unanswered makes the program ignore pings while hangs is true.
 func unanswered(h *program, hangs *atomic.Bool) {
 	h.on = func(_ *process, m *jsonrpc.Message) []byte {
 		if m.Method == mcp.MethodPing && hangs.Load() {
@@ -82,7 +83,8 @@ func unanswered(h *program, hangs *atomic.Bool) {
 	}
 }
 
-// answers is how a program answers. It may change while the program runs.
+// answers returns the answer of a process to a message. If it returns nil, the process sends the
+// default answer.
 type answers = func(*process, *jsonrpc.Message) []byte
 
 // changeable returns a legacy program, and a function that changes how it answers.
@@ -109,7 +111,7 @@ func TestIdleSessionsArePinged(t *testing.T) {
 		if strings.Contains(log.String(), "does not answer") {
 			t.Error(log)
 		}
-		// The end of an idle session is not delayed.
+		// Pings do not delay the end of an idle session.
 		if s := after(u, homeIdle); s.Sessions != 0 {
 			t.Errorf("%+v", s)
 		}
@@ -120,8 +122,8 @@ func TestIdleSessionsArePinged(t *testing.T) {
 	})
 }
 
-// TestQuietIsMeasured checks that a session is pinged only after it was quiet: calls and messages of
-// the server postpone the ping.
+// TestQuietIsMeasured checks that Dragoman pings a session only after a quiet time. Calls and
+// messages from the server postpone the ping.
 func TestQuietIsMeasured(t *testing.T) {
 	h := &program{legacy: true}
 	pinged(t, h, Spec{}, func(t *testing.T, u *Upstream, _ *journal, _ *eventList) {
@@ -156,7 +158,7 @@ func TestIdleServerThatHangsIsUnresponsive(t *testing.T) {
 		if r := u.Report(); r.Fault.Text != s.Reason {
 			t.Errorf("%+v", r.Fault)
 		}
-		// The process is not ended, and the state is reported once.
+		// Dragoman does not end the process, and reports the state only once.
 		if s := after(u, 10*time.Minute); s.State != Unresponsive || h.alive() != 1 || len(h.all()) != 1 {
 			t.Errorf("%+v, %d processes", s, len(h.all()))
 		}
@@ -176,8 +178,8 @@ func TestIdleServerThatHangsIsUnresponsive(t *testing.T) {
 	})
 }
 
-// TestAnyMessageEndsTheUnresponsiveState checks that the status is right as soon as the server sends
-// something on its pipe.
+// TestAnyMessageEndsTheUnresponsiveState checks that a server is ready again as soon as it sends
+// any message on its pipe.
 func TestAnyMessageEndsTheUnresponsiveState(t *testing.T) {
 	var hangs atomic.Bool
 	h := &program{legacy: true}
@@ -194,8 +196,8 @@ func TestAnyMessageEndsTheUnresponsiveState(t *testing.T) {
 	})
 }
 
-// TestCallsOfAnUnresponsiveServer checks that a call is tried, and that the server is ended in the
-// usual time if the call gets no answer either.
+// TestCallsOfAnUnresponsiveServer checks that Dragoman still sends a call to an unresponsive
+// server. If the call gets no answer either, Dragoman ends the server after the usual time.
 func TestCallsOfAnUnresponsiveServer(t *testing.T) {
 	var hangs atomic.Bool
 	h := &program{legacy: true}
@@ -221,7 +223,7 @@ func TestCallsOfAnUnresponsiveServer(t *testing.T) {
 	})
 }
 
-// TestAnErrorIsAnAnswerToAPing checks that a server without ping is alive.
+// TestAnErrorIsAnAnswerToAPing checks that a server that answers pings with an error stays ready.
 func TestAnErrorIsAnAnswerToAPing(t *testing.T) {
 	h := &program{legacy: true, on: func(_ *process, m *jsonrpc.Message) []byte {
 		if m.Method == mcp.MethodPing {
@@ -236,8 +238,8 @@ func TestAnErrorIsAnAnswerToAPing(t *testing.T) {
 	})
 }
 
-// TestBusyServerIsNotUnresponsive checks that a server may ignore a ping while a call runs that began
-// after the ping.
+// TestBusyServerIsNotUnresponsive checks that a server may ignore a ping while it executes a call
+// that began after the ping.
 func TestBusyServerIsNotUnresponsive(t *testing.T) {
 	h, change := changeable()
 	pinged(t, h, Spec{}, func(t *testing.T, u *Upstream, log *journal, _ *eventList) {
@@ -262,8 +264,8 @@ func TestBusyServerIsNotUnresponsive(t *testing.T) {
 	})
 }
 
-// TestServersWithoutPing checks the servers that are not pinged although the operator wants it. The
-// log says so once.
+// TestServersWithoutPing checks servers that Dragoman cannot ping although the operator has set a
+// ping interval. The log contains the reason once.
 func TestServersWithoutPing(t *testing.T) {
 	for name, c := range map[string]struct {
 		h    *program
@@ -295,7 +297,7 @@ func TestServersWithoutPing(t *testing.T) {
 	}
 }
 
-// TestPingIntervalChanges checks that a running session adopts another interval.
+// TestPingIntervalChanges checks that a running session uses a changed ping interval.
 func TestPingIntervalChanges(t *testing.T) {
 	h := &program{legacy: true}
 	pinged(t, h, Spec{Ping: time.Hour}, func(t *testing.T, u *Upstream, _ *journal, _ *eventList) {
@@ -312,8 +314,8 @@ func TestPingIntervalChanges(t *testing.T) {
 	})
 }
 
-// TestServerThatDoesNotReadIsNotPinged checks that pings do not pile up in front of a server that
-// does not read.
+// TestServerThatDoesNotReadIsNotPinged checks that only a few pings wait for a server that does
+// not read.
 func TestServerThatDoesNotReadIsNotPinged(t *testing.T) {
 	h, change := changeable()
 	h.link = links["stdio"]
@@ -339,11 +341,11 @@ func TestServerThatDoesNotReadIsNotPinged(t *testing.T) {
 }
 
 // webServer is a legacy server over Streamable HTTP at /mcp and over HTTP+SSE at /sse. While hangs
-// is set, it answers no ping.
+// is true, it does not answer pings.
 type webServer struct {
 	h     program
 	hangs atomic.Bool
-	lost  atomic.Bool // requests get the status of a lost session, except initialize
+	lost  atomic.Bool // all requests except initialize get the status of a lost session
 	begun atomic.Int32
 
 	mu     sync.Mutex
@@ -406,7 +408,7 @@ func (s *webServer) event(name, data string) {
 	_ = http.NewResponseController(s.stream).Flush()
 }
 
-// until polls the status until it has a state.
+// until polls the status until the state is one of states.
 func until(t *testing.T, u *Upstream, log *journal, states ...State) {
 	t.Helper()
 	for end := time.Now().Add(time.Minute); !slices.Contains(states, u.Status().State); time.Sleep(10 * time.Millisecond) {
@@ -418,7 +420,7 @@ func until(t *testing.T, u *Upstream, log *journal, states ...State) {
 
 // TestPingsOverHTTP checks that an idle server over each HTTP transport becomes unresponsive, and
 // ready again. The interval is short, so a slow machine may make the server unresponsive for a
-// moment. Therefore the test waits for states, and never expects one at a time.
+// moment. So the test waits for each state, and never expects a state at a certain time.
 func TestPingsOverHTTP(t *testing.T) {
 	t.Parallel()
 	for _, kind := range []string{"http", "sse"} {
@@ -441,7 +443,7 @@ func TestPingsOverHTTP(t *testing.T) {
 			until(t, u, log, Ready)
 			s.hangs.Store(true)
 			until(t, u, log, Unresponsive)
-			// A call that gets its answer also shows that the server is there.
+			// A call must get its answer even if the server does not answer pings.
 			if _, err := call(t, u, legacyClient, mcp.MethodCallTool, `{"name":"t"}`); err != nil {
 				t.Fatal(err)
 			}

@@ -13,7 +13,7 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 )
 
-// TestStateStaysInTheHomeSession opens exclusive sessions with concurrent calls. Later,
+// TestStateStaysInTheHomeSession opens exclusive sessions with concurrent calls. After that,
 // sequential calls of a modern client all use the home session, which holds the server's state.
 func TestStateStaysInTheHomeSession(t *testing.T) {
 	h := &program{legacy: true}
@@ -69,9 +69,10 @@ func TestAConversationStaysWithItsSession(t *testing.T) {
 	})
 }
 
-// TestOnePrincipalLeavesRoomForOthers checks a principal that always uses new capabilities. It
-// gets a bounded number of sessions and loses its own idle sessions first. The principal is refused
-// if all its sessions are in use. Other principals are not affected.
+// TestOnePrincipalLeavesRoomForOthers checks a principal whose calls all declare different
+// capabilities. The principal gets at most maxPerPrincipal sessions. To open another session for
+// the principal, Dragoman closes one of its idle sessions. If all its sessions are in use,
+// Dragoman refuses the call. Other principals are not affected.
 func TestOnePrincipalLeavesRoomForOthers(t *testing.T) {
 	h := &program{legacy: true}
 	who := func(principal string, n int) *mcp.ClientInfo {
@@ -85,7 +86,7 @@ func TestOnePrincipalLeavesRoomForOthers(t *testing.T) {
 			if _, err := call(t, u, who("loud", n), mcp.MethodCallTool, `{"name":"t"}`); err != nil {
 				t.Fatal(err)
 			}
-			time.Sleep(time.Millisecond) // one session has then been idle for longer than the others
+			time.Sleep(time.Millisecond) // so that the sessions have been idle for different times
 		}
 		synctest.Wait()
 		if n := h.alive(); n != maxPerPrincipal+1 {
@@ -182,7 +183,7 @@ func TestReportTellsOfEachSession(t *testing.T) {
 		}
 		w.Close()
 		synctest.Wait() // wait until the server has got the request
-		// The server exits and is started again.
+		// The server exits, and Dragoman starts it again.
 		h.on = nil
 		for _, l := range h.all() {
 			_ = l.pipe.Close()

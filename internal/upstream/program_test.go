@@ -15,16 +15,15 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/transport/inmem"
 )
 
-// program is a server program. Each pipe to it is a separate process.
+// program is a server program. Each pipe leads to a separate process.
 type program struct {
 	modern, legacy bool // the eras that the program supports
 	lists          bool // the program lists a legacy version, even if it does not support the legacy era
 	dies           bool // the program exits when it is probed
 	fails          func(n int) bool
-	// link returns a pipe to a process. If it is nil, the pipe is in memory.
+	// link makes a pipe to a process. If link is nil, the pipe is in memory.
 	link func() (ours, theirs transport.Pipe)
-	// on answers a request with a message. If it returns nil, the request gets the default
-	// answer.
+	// on returns the answer to m. If it returns nil, the process sends the default answer.
 	on func(c *process, m *jsonrpc.Message) []byte
 
 	mu        sync.Mutex
@@ -32,7 +31,7 @@ type program struct {
 	tries     []time.Time
 }
 
-// process is one process of the program. The goroutine of the process ends with its pipe.
+// process is one process of the program. Its goroutine runs until the pipe is closed.
 type process struct {
 	n    int
 	pipe transport.Pipe
@@ -134,7 +133,7 @@ func (h *program) alive() (n int) {
 	return n
 }
 
-// count returns how often a method has arrived at all processes together.
+// count returns how many messages with this method all processes have got in total.
 func (h *program) count(method string) (n int) {
 	for _, l := range h.all() {
 		for _, m := range l.methods() {

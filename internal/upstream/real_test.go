@@ -20,8 +20,8 @@ import (
 // childEnv is the environment variable that turns this test binary into a server on stdio.
 const childEnv = "DRAGOMAN_TEST_CHILD"
 
-// beChild runs a legacy server that exits during a call of the tool "crash". If the variable is
-// "codex", it answers initialize as a Codex app-server does.
+// beChild runs a legacy server that exits during a call of the tool "crash". If childEnv is
+// "codex", the server answers initialize as a Codex app-server does.
 func beChild() {
 	in := bufio.NewScanner(os.Stdin)
 	for in.Scan() {

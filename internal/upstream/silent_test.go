@@ -14,8 +14,8 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/transport/inmem"
 )
 
-// TestSilenceIsWaitedForOnce checks a server that never answers the probe. This delays only its
-// first connection.
+// TestSilenceIsWaitedForOnce checks a server that never answers the probe. The wait for this
+// answer delays only the first connection.
 func TestSilenceIsWaitedForOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var mu sync.Mutex

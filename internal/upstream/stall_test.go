@@ -19,8 +19,8 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/transport/stdio"
 )
 
-// links contains the pipes on which the tests let a server stop reading. Their buffers are smaller
-// than any message.
+// links contains functions that make pipes, on which the tests let a server stop reading. The
+// buffers of the stdio pipes are smaller than any message.
 var links = map[string]func() (ours, theirs transport.Pipe){
 	"stdio": func() (transport.Pipe, transport.Pipe) {
 		near, far := netsim.NewLink(netsim.Options{Buffer: 32})
@@ -36,8 +36,8 @@ var links = map[string]func() (ours, theirs transport.Pipe){
 	"inmem": func() (transport.Pipe, transport.Pipe) { return inmem.Pipe() },
 }
 
-// pausing makes the first process of a program stop reading while it runs the tool "busy". It
-// reads again when release or its pipe is closed.
+// pausing makes the first process of a program stop reading while it runs the tool "busy". The
+// process reads again when release is closed.
 func pausing(h *program, release <-chan struct{}) {
 	h.on = func(l *process, m *jsonrpc.Message) []byte {
 		if l.n == 0 && strings.Contains(string(m.Raw), `"busy"`) {
@@ -48,15 +48,15 @@ func pausing(h *program, release <-chan struct{}) {
 	}
 }
 
-// tool is one call of a tool. A test checks later how the call has ended.
+// tool is the result of one tool call. over is true when the call has ended.
 type tool struct {
 	took time.Duration
 	over bool
 	err  error
 }
 
-// start starts a call of the named tool with size bytes of arguments. It returns when the call
-// has ended or waits.
+// start starts a call of the named tool with size bytes of arguments. It returns when the call has
+// ended or is blocked.
 func start(ctx context.Context, t *testing.T, u *Upstream, all *sync.WaitGroup, name string, size int) *tool {
 	x := &tool{}
 	raw := fmt.Sprintf(`{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"name":%q,"arguments":{"a":%q}}}`, name, strings.Repeat("x", size))
@@ -73,10 +73,10 @@ func start(ctx context.Context, t *testing.T, u *Upstream, all *sync.WaitGroup, 
 	return x
 }
 
-// TestU16_ServerThatStopsReading checks a server that does not read for a while, with few or
-// many bytes waiting for it. The call that keeps the server busy and the call that the server has
-// partly read get their answers. A second client's calls are answered all the time, if necessary
-// through another session. The status is correct within two seconds.
+// TestU16_ServerThatStopsReading checks a server that does not read for a while, while few or many
+// bytes are waiting to be sent. The call that keeps the server busy and the call that the server
+// has partly read still get their answers. Calls of a second client are answered all the time, if
+// necessary through another session. The status is correct within two seconds.
 func TestU16_ServerThatStopsReading(t *testing.T) {
 	for link, open := range links {
 		for _, era := range []string{"legacy", "modern"} {
@@ -87,7 +87,7 @@ func TestU16_ServerThatStopsReading(t *testing.T) {
 							continue // there is no other session; see TestU16_OneSessionForEverybody
 						}
 						if link == "inmem" && waiting > 1 {
-							continue // this pipe counts messages instead of bytes
+							continue // the limit of this pipe is in messages, not in bytes
 						}
 						name := fmt.Sprintf("%s/%s/%s/%v/%d", link, era, isolation, pause, waiting)
 						t.Run(strings.ReplaceAll(name, " ", "_"), func(t *testing.T) {
@@ -107,8 +107,8 @@ func stopsReading(t *testing.T, h *program, isolation Isolation, pause time.Dura
 		pausing(h, release)
 		var all sync.WaitGroup
 		keeps := start(t.Context(), t, u, &all, "busy", 1)
-		// The server reads only a part of the first of these calls, or the calls fill the queue. An
-		// in-memory pipe holds 64 messages.
+		// On a stdio pipe, the server reads only part of the first of these calls. An in-memory
+		// pipe holds 64 messages, so the calls fill it.
 		var fills []*tool
 		for range 66 {
 			fills = append(fills, start(t.Context(), t, u, &all, "fill", waiting))
@@ -180,8 +180,8 @@ func (u *Upstream) stalledNow() bool {
 }
 
 // TestU16_ServerThatNeverReadsAgain checks a server that never reads again. Its running call
-// continues until it times out, and other calls get another session. Then the process is
-// killed. The status is always correct.
+// continues until it times out, and other calls get another session. Then Dragoman kills the
+// process. The status is always correct.
 func TestU16_ServerThatNeverReadsAgain(t *testing.T) {
 	for link, open := range links {
 		for _, era := range []string{"legacy", "modern"} {
@@ -217,7 +217,7 @@ func TestU16_ServerThatNeverReadsAgain(t *testing.T) {
 								t.Errorf("call %d of the other client: %v, %v", i, x.took, x.err)
 							}
 						}
-						close(never) // the test has stopped reading, so the process may exit
+						close(never) // lets the goroutine of the killed process end
 						synctest.Wait()
 						r := u.Report()
 						if r.State != Ready || r.Restarts != 1 || r.Fault.Text == "" || h.alive() != 1 || len(h.all()) != 2 {
@@ -230,9 +230,9 @@ func TestU16_ServerThatNeverReadsAgain(t *testing.T) {
 	}
 }
 
-// TestU16_OneSessionForEverybody checks that calls wait for a busy session until they time out
-// if there is no other session. When no call is left that the server could answer, the server
-// is killed, and the next call restarts it.
+// TestU16_OneSessionForEverybody checks that calls wait for a busy session until they time out if
+// there is no other session. When all calls have ended, Dragoman kills the server, and the next
+// call starts it again.
 func TestU16_OneSessionForEverybody(t *testing.T) {
 	h := &program{legacy: true, link: links["stdio"]}
 	bubble(t, h, Spec{Isolation: Shared}, func(t *testing.T, u *Upstream) {

@@ -15,8 +15,8 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 )
 
-// TestSteps checks that the messages of a handshake, and of the first tools/list after it, are
-// published when they are sent and when they are answered, in this order.
+// TestSteps checks that Dragoman publishes an event when it sends a message of the handshake or
+// the first tools/list, and another event when the answer arrives.
 func TestSteps(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := &program{legacy: true, on: func(_ *process, m *jsonrpc.Message) []byte {
@@ -35,7 +35,7 @@ func TestSteps(t *testing.T) {
 			got = append(got, fmt.Sprintf("%d %s -> %s", e.Step.N, e.Step.Sent, e.Step.Got))
 		})
 		u.opts.Events = p
-		for range 2 { // only the first list is a step
+		for range 2 { // Dragoman publishes only the first tools/list
 			if _, _, err := u.List(t.Context(), nil, mcp.MethodListTools); err != nil {
 				t.Fatal(err)
 			}
@@ -53,7 +53,8 @@ func TestSteps(t *testing.T) {
 	})
 }
 
-// TestPurposes checks that the steps and the record of an open server say for what it was opened.
+// TestPurposes checks that the steps of opening a server, and the log record of the open server,
+// contain the reason why Dragoman opened it.
 func TestPurposes(t *testing.T) {
 	call := func(ctx context.Context, u *Upstream) error {
 		m, err := jsonrpc.Scan([]byte(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"a"}}`), jsonrpc.Limits{})

@@ -17,8 +17,8 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 )
 
-// TestU09_StoppedChild stops a real child process (SIGSTOP) and continues it. A child that
-// stays stopped is killed, and the next call starts another.
+// TestU09_StoppedChild sends SIGSTOP and later SIGCONT to a real child process. Dragoman kills a
+// child that stays stopped, and the next call starts another.
 func TestU09_StoppedChild(t *testing.T) {
 	if testing.Short() {
 		t.Skip("this test waits 5 s for the end of a stopped child")
@@ -51,7 +51,8 @@ func TestU09_StoppedChild(t *testing.T) {
 		}
 	}
 	first := pid()
-	// One thread handles the signal first, and the other threads may answer until then.
+	// The threads of the child do not all stop at once. Until they have stopped, the child may
+	// still answer.
 	stop := func() {
 		t.Helper()
 		_ = syscall.Kill(first, syscall.SIGSTOP)
@@ -86,8 +87,8 @@ func TestU09_StoppedChild(t *testing.T) {
 	}
 }
 
-// TestU16_StoppedChild stops a child with an operating system pipe. The status reports the
-// waiting messages at once, and the child gets all of them when it continues.
+// TestU16_StoppedChild stops a child on an operating system pipe. The status reports at once that
+// messages are waiting. The child gets all messages when it continues.
 func TestU16_StoppedChild(t *testing.T) {
 	self, err := os.Executable()
 	if err != nil {
@@ -104,7 +105,7 @@ func TestU16_StoppedChild(t *testing.T) {
 	defer wait.Wait()
 	_ = syscall.Kill(int(pid), syscall.SIGSTOP)
 	defer func() { _ = syscall.Kill(int(pid), syscall.SIGCONT) }()
-	for range 4 { // more bytes than a pipe holds; the child cannot read a line of 64 KiB
+	for range 4 { // together more bytes than a pipe holds; each line is shorter than 64 KiB, because the child cannot read longer lines
 		wait.Go(func() {
 			if r, err := call(t, u, modernClient, mcp.MethodCallTool, `{"name":"pid","arguments":{"a":"`+strings.Repeat("x", 40<<10)+`"}}`); err != nil || r.Code() != 0 {
 				t.Errorf("a call that waited for the child: %v", err)

@@ -16,7 +16,7 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 )
 
-// tasking is a legacy server that turns every call into a task of one minute.
+// tasking is a legacy server that turns every call into a task with a ttl of one minute.
 func tasking() *program {
 	return &program{legacy: true, on: func(l *process, m *jsonrpc.Message) []byte {
 		const task = `{"taskId":"t","status":"working","ttl":60000}`
@@ -34,7 +34,7 @@ func tasking() *program {
 	}}
 }
 
-// about sends a request about the task of a session.
+// about sends a request about the task "t" to the given session.
 func about(t *testing.T, u *Upstream, f *mcp.ClientInfo, method string, session uint64) (*mcp.Reply, error) {
 	raw := `{"jsonrpc":"2.0","id":8,"method":"` + method + `","params":{"taskId":"t"}}`
 	m, err := jsonrpc.Scan([]byte(raw), jsonrpc.Limits{})
@@ -100,8 +100,8 @@ func TestTasksOutliveTheirCall(t *testing.T) {
 	})
 }
 
-// TestTasksOfATool checks that the task support of a tool is read from the server's list only
-// if the server has tasks.
+// TestTasksOfATool checks that Dragoman reads the task support of a tool from the server's list,
+// but only if the server supports tasks.
 func TestTasksOfATool(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := tasking()
@@ -132,8 +132,8 @@ func TestTasksOfATool(t *testing.T) {
 	})
 }
 
-// TestU09_TaskResultOfAStoppedServerEnds checks that a request for a task's result fails when a
-// stopped server is ended, although such a request has no timeout.
+// TestU09_TaskResultOfAStoppedServerEnds checks that a request for a task's result fails when
+// Dragoman ends a server that has stopped answering, although such a request has no timeout.
 func TestU09_TaskResultOfAStoppedServerEnds(t *testing.T) {
 	h := tasking()
 	usual := h.on
@@ -198,8 +198,8 @@ func TestTaskLifetimeIsBounded(t *testing.T) {
 	}
 }
 
-// TestTasksOfALostSession checks an HTTP server that has forgotten the session of a task. The
-// request is sent in another session, because the server may still know the task.
+// TestTasksOfALostSession checks an HTTP server that has forgotten the session of a task. Dragoman
+// sends the request in another session, because the server may still know the task.
 func TestTasksOfALostSession(t *testing.T) {
 	var opened, made atomic.Int64
 	web := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -263,8 +263,8 @@ func TestTasksOfAnotherPrincipalAreNotFound(t *testing.T) {
 	})
 }
 
-// TestAskingForTasksStartsNoProcess checks a server with one process per call. Dragoman finds out
-// its task support without starting an additional process.
+// TestAskingForTasksStartsNoProcess checks a server with one process per call. To find out whether
+// the server supports tasks, Dragoman does not start an additional process for each call.
 func TestAskingForTasksStartsNoProcess(t *testing.T) {
 	h := tasking()
 	bubble(t, h, Spec{Isolation: PerCall}, func(t *testing.T, u *Upstream) {

@@ -17,7 +17,8 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 )
 
-// bubble runs a test in a synctest bubble. At the end, the server must have no goroutines left.
+// bubble opens a server and runs f in a synctest bubble. Then it closes the server and checks that
+// no process is left.
 func bubble(t *testing.T, h *program, spec Spec, f func(t *testing.T, u *Upstream)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
@@ -36,7 +37,7 @@ var (
 	legacyClient = info(mcp.R20251125, "", "{}", 1)
 )
 
-// held blocks tools/call until release is closed.
+// held delays the answers to tools/call until release is closed.
 func held(release <-chan struct{}) func(*process, *jsonrpc.Message) []byte {
 	return func(l *process, m *jsonrpc.Message) []byte {
 		if m.Method != mcp.MethodCallTool {
@@ -248,7 +249,7 @@ func TestServerThatDiesOnTheProbeIsStartedOnceMore(t *testing.T) {
 	})
 }
 
-// crashing returns a handler that lets the first process exit when it gets a method.
+// crashing returns a handler that makes the first process exit when it gets this method.
 func crashing(method string) func(*process, *jsonrpc.Message) []byte {
 	return func(l *process, m *jsonrpc.Message) []byte {
 		if m.Method != method || l.n > 0 {
@@ -309,9 +310,9 @@ func TestSubscriptionsComeBackWithTheServer(t *testing.T) {
 	})
 }
 
-// TestResume checks Subscriber.Resume. It does not wait, and subscribes when the server is
-// available. It does not ask for a resource that another client already watches. A resource that
-// the server refuses is a loss. The other resources are watched.
+// TestResume checks Subscriber.Resume. It does not wait for the server, but subscribes when the
+// server is available. It sends no request for a resource that another client already watches. If
+// the server refuses a resource, Dragoman publishes a loss and still watches the other resources.
 func TestResume(t *testing.T) {
 	h := &program{legacy: true, fails: func(n int) bool { return n == 1 }}
 	h.on = func(_ *process, m *jsonrpc.Message) []byte {

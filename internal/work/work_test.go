@@ -11,7 +11,7 @@ import (
 
 func TestMain(m *testing.M) { leaktest.Main(m) }
 
-// TestNothingIsStartedAfterClose calls Go from several goroutines while the group is closed.
+// TestNothingIsStartedAfterClose calls Go from several goroutines while Wait closes the group.
 // When Wait returns, every accepted function must have run. After that, no function is accepted.
 func TestNothingIsStartedAfterClose(t *testing.T) {
 	for range 500 {

@@ -12,8 +12,8 @@ import (
 	"time"
 )
 
-// TestFormula checks that the formula has the addresses and checksums of four archives. CI builds
-// the archive of only one platform, and then no formula is written.
+// TestFormula checks that the Homebrew formula has the URLs and checksums of four archives. If an
+// archive is missing, as in CI, no formula is written.
 func TestFormula(t *testing.T) {
 	r := &release{files: filepath.Join("..", "files"), dist: t.TempDir(), version: "1.2.3", platforms: released}
 	sums := map[string]string{}
@@ -47,7 +47,7 @@ func TestFormula(t *testing.T) {
 	}
 }
 
-// TestZip checks that a zip file has modes and dates, and has the same bytes each time.
+// TestZip checks that a zip file contains modes and dates, and that two runs write the same bytes.
 func TestZip(t *testing.T) {
 	r := &release{date: time.Unix(1_700_000_000, 0).UTC()}
 	entries := []entry{{name: "a/", mode: 0o755}, {name: "a/b.exe", body: []byte("x"), mode: 0o755}}
@@ -67,8 +67,8 @@ func TestZip(t *testing.T) {
 	}
 }
 
-// TestVersions checks that only versions that deb, rpm, npm and image tags support are
-// accepted.
+// TestVersions checks that versions matches only the versions that deb, rpm, npm and image tags
+// support.
 func TestVersions(t *testing.T) {
 	for v, want := range map[string]bool{"1.2.3": true, "0.0.0-dev": true, "1.2.3-rc.1": true, "1.2": false, "v1.2.3": false, "1.2.3+x": false, "1.2.3-a_b": false, "": false} {
 		if versions.MatchString(v) != want {
@@ -77,7 +77,8 @@ func TestVersions(t *testing.T) {
 	}
 }
 
-// TestClear checks that clear removes only the results of an earlier run.
+// TestClear checks that clear removes the results of an earlier run, but refuses a folder with
+// other files.
 func TestClear(t *testing.T) {
 	r := &release{dist: filepath.Join(t.TempDir(), "dist")}
 	if err := r.clear(); err != nil {

@@ -18,9 +18,9 @@ import (
 	modzip "golang.org/x/mod/zip"
 )
 
-// TestGoInstall installs the command in the same way as `go install …@latest`. The module proxy is a
-// folder, the home is empty, and only Go is in the PATH. The program must know its version
-// from its build information, and must start a server for a client.
+// TestGoInstall installs the command in the same way as `go install …@latest`. The module proxy is
+// a folder, the home directory is empty, and PATH contains only Go. The program must know its
+// version from its build information, and must start a server for a client.
 func TestGoInstall(t *testing.T) {
 	results(t)
 	const path, tag = "github.com/dragoman-mcp/dragoman", "v0.9.1-try"
@@ -49,7 +49,8 @@ func TestGoInstall(t *testing.T) {
 	home := t.TempDir()
 	environment := []string{
 		"HOME=" + home, "PATH=" + filepath.Join(ours("GOROOT"), "bin"), "CGO_ENABLED=0", "GOTOOLCHAIN=local",
-		// The home is empty, but Go uses the module cache and the build cache of this machine.
+		// The home directory is empty, but Go uses the module cache and the build cache of this
+		// machine.
 		"GOPROXY=file://" + proxy + ",file://" + filepath.Join(ours("GOMODCACHE"), "cache", "download") + "," + ours("GOPROXY"), "GOSUMDB=off",
 		"GOCACHE=" + ours("GOCACHE"), "GOFLAGS=-modcacherw -trimpath",
 	}
@@ -62,8 +63,8 @@ func TestGoInstall(t *testing.T) {
 	wantServer(t, []string{"HOME=" + home, "PATH=" + folder(t, "sh")}, program, program, "run")
 }
 
-// moduleFiles returns the files of the work tree that git tracks. A release has the same
-// files. Without a git repository, it returns all files but those that a build writes.
+// moduleFiles returns the files of the work tree that git tracks. A release has the same files.
+// Without a git repository, moduleFiles returns all files except those that a build writes.
 func moduleFiles(t *testing.T) (out []modzip.File) {
 	t.Helper()
 	root := filepath.Join("..", "..")
@@ -91,7 +92,7 @@ next:
 	return out
 }
 
-// tracked returns the files below root that git tracks, or nil if it cannot tell.
+// tracked returns the files below root that git tracks, or nil if git lists none.
 func tracked(root string) []string {
 	c := exec.Command("git", "ls-files", "-z")
 	c.Dir = root

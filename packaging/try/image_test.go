@@ -84,7 +84,7 @@ func wantConfig(t *testing.T, img v1.Image) {
 	if c.User != "65532:65532" || !slices.Equal(c.Entrypoint, []string{"/usr/bin/dragoman"}) || c.Cmd[0] != "serve" || file.Architecture != runtime.GOARCH {
 		t.Errorf("%+v", c)
 	}
-	// The form CMD runs the check without a shell.
+	// With the form CMD, the check runs without a shell.
 	if c.Healthcheck == nil || !slices.Equal(c.Healthcheck.Test, []string{"CMD", "/usr/bin/dragoman", "-q", "healthcheck"}) {
 		t.Errorf("%+v", c.Healthcheck)
 	}

@@ -77,8 +77,8 @@ func TestUnit(t *testing.T) {
 	}
 }
 
-// TestRPM checks the beginning of the rpm. If rpm is installed, it also checks the list of
-// files.
+// TestRPM checks the size and the first bytes of the rpm. If rpm is installed, it also checks the
+// list of files.
 func TestRPM(t *testing.T) {
 	file := result(t, "dragoman-*.rpm")
 	b, err := os.ReadFile(file)

@@ -45,7 +45,7 @@ func serveRegistry(t *testing.T) *registry {
 	t.Helper()
 	r := &registry{}
 	documents := map[string]string{} // package metadata, by package name
-	files := map[string]string{}     // files, by name of the tarball
+	files := map[string]string{}     // paths of the tarballs, by name
 	found, err := filepath.Glob(filepath.Join(results(t), "dragoman-cli-*.tgz"))
 	if err != nil || len(found) != 2 {
 		t.Fatalf("%q, %v", found, err)

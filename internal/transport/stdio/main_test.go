@@ -24,7 +24,7 @@ const childMode = "STDIO_TEST_CHILD"
 
 func TestMain(m *testing.M) {
 	if mode := os.Getenv(childMode); mode != "" {
-		// A child ends after a minute in any case.
+		// The child exits after a minute, even if the test leaves it running.
 		time.AfterFunc(time.Minute, func() { os.Exit(99) })
 		child(mode)
 		return
@@ -32,12 +32,12 @@ func TestMain(m *testing.M) {
 	leaktest.Main(m)
 }
 
-// child runs as the server in the tests.
+// child runs the child process of a test. The mode selects what the process does.
 func child(mode string) {
 	switch mode {
-	case "echo": // answers each line with the same line, and ends with its input
+	case "echo": // writes each line back unchanged, and exits at the end of its input
 		_, _ = io.Copy(os.Stdout, os.Stdin)
-	case "std": // does the same as echo through Std
+	case "std": // does the same as echo, but through Std
 		p, err := Std(Options{})
 		if err != nil {
 			panic(err)
@@ -67,27 +67,27 @@ func child(mode string) {
 				return
 			}
 		}
-	case "mute": // closes its output and continues to run
+	case "mute": // closes its output and reads its input to the end
 		_ = os.Stdout.Close()
 		_, _ = io.Copy(io.Discard, os.Stdin)
 	case "closed-stdin": // closes its stdin and continues to run
 		_ = os.Stdin.Close()
 		fmt.Println(hello)
 		forever()
-	case "idle": // does not read
+	case "idle": // writes one message and never reads its input
 		fmt.Println(hello)
 		forever()
-	case "stubborn": // does not end with its input or on a signal
+	case "stubborn": // ignores SIGTERM and the end of its input
 		signal.Ignore(syscall.SIGTERM)
 		fmt.Println(hello)
 		forever()
-	case "polite": // ends on a signal
+	case "polite": // exits on SIGTERM
 		c := make(chan os.Signal, 1)
 		signal.Notify(c, syscall.SIGTERM)
 		fmt.Println(hello)
 		<-c
 		os.Exit(7)
-	case "noise": // writes much to stderr, and then an answer
+	case "noise": // writes many lines to stderr, and then an answer
 		line := []byte(strings.Repeat("n", 99) + "\n")
 		for range 1 << 15 {
 			_, _ = os.Stderr.Write(line)
@@ -103,14 +103,14 @@ func child(mode string) {
 			where, _ := os.Readlink("/proc/self/fd/" + e.Name())
 			fmt.Fprintln(os.Stderr, e.Name(), where)
 		}
-	case "parent", "parent-detached": // starts a process that keeps the pipes open, and exits
+	case "parent", "parent-detached": // starts a process that keeps the pipes open, and exits at the end of its input
 		startKin(mode == "parent-detached")
 		fmt.Println(hello)
 		_, _ = io.Copy(io.Discard, os.Stdin)
 	case "deserter", "deserter-detached":
 		startKin(mode == "deserter-detached")
 		fmt.Println(hello)
-	case "starter": // starts a child through Start, writes its pid, and is killed
+	case "starter": // starts a child through Start, writes the child's pid, and waits until the test kills it
 		runtime.GOMAXPROCS(4)
 		p, err := Start(context.Background(), specOf("stubborn"))
 		if err != nil {
@@ -119,7 +119,7 @@ func child(mode string) {
 		if _, err := p.Pipe().Read(); err != nil {
 			panic(err)
 		}
-		// Threads end, but the child must continue to run.
+		// The child must continue to run when threads of this process end.
 		for range 50 {
 			done := make(chan struct{})
 			go func() {
@@ -136,8 +136,8 @@ func child(mode string) {
 
 func forever() { time.Sleep(time.Hour) }
 
-// startKin starts a child that inherits all descriptors, writes its pid, and does not wait for
-// it.
+// startKin starts a child that inherits stdout and stderr, writes its pid, and does not wait for
+// its exit.
 func startKin(detached bool) {
 	cmd := exec.Command(os.Args[0])
 	cmd.Env = []string{childMode + "=stubborn"}

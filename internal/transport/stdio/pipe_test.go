@@ -25,7 +25,7 @@ const (
 	hello = `{"jsonrpc":"2.0","method":"notifications/initialized"}`
 )
 
-// reading returns a Pipe that only reads.
+// reading returns a Pipe that reads from r and discards what is written to it.
 func reading(r io.Reader, o Options) *Pipe { return NewPipe(r, discard{}, o) }
 
 type discard struct{}
@@ -33,7 +33,7 @@ type discard struct{}
 func (discard) Write(b []byte) (int, error) { return len(b), nil }
 func (discard) Close() error                { return nil }
 
-// transcript reads to the end and describes each result in one line.
+// transcript reads p to its end and describes the result of each Read in one line.
 func transcript(p *Pipe) []string {
 	var got []string
 	for {
@@ -103,8 +103,8 @@ func TestS04_TooLongALineIsNotKept(t *testing.T) {
 	}
 	wantLines(t, transcript(p), ping)
 	runtime.ReadMemStats(&after)
-	// Growing the buffer to the limit allocates a few times the limit, but never the length of the
-	// line.
+	// Growing the buffer to the limit allocates a few times the limit. It never allocates as much
+	// as the length of the line.
 	if n := after.TotalAlloc - before.TotalAlloc; n > 8*MaxFromClient {
 		t.Errorf("reading allocated %d bytes", n)
 	}
@@ -183,8 +183,8 @@ func TestBatchIsHandedOver(t *testing.T) {
 	wantLines(t, transcript(p), ping)
 }
 
-// TestU12_PauseWithinALine checks that a line is read correctly, even if there is a long pause
-// within it.
+// TestU12_PauseWithinALine checks that a line is read correctlyafter a pause of a minute in the
+// middle.
 func TestU12_PauseWithinALine(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r, w := io.Pipe()
@@ -222,7 +222,7 @@ func TestCloseUnblocksRead(t *testing.T) {
 	wg.Wait()
 }
 
-// endless is a reader that repeats one byte.
+// endless is a reader that repeats one byte without end.
 type endless byte
 
 func (e endless) Read(b []byte) (int, error) {
@@ -232,8 +232,8 @@ func (e endless) Read(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// FuzzFramer splits arbitrary bytes into arbitrary pieces, and compares the result with
-// splitting at newlines.
+// FuzzFramer passes arbitrary bytes to a Pipe in small pieces, with small limits. The Pipe must
+// return the same messages and errors as the simple code here, which splits the bytes at newlines.
 func FuzzFramer(f *testing.F) {
 	for _, s := range []string{
 		ping + "\n" + pong, "\r\n \n" + hello + "\r\n", "[" + ping + "]\n", "{\n}\n", "x", "",
@@ -268,7 +268,7 @@ func FuzzFramer(f *testing.F) {
 				}
 			}
 		}
-		for _, buffer := range []int{16, readBuffer} { // 16 is the minimum of bufio
+		for _, buffer := range []int{16, readBuffer} { // 16 bytes is the smallest buffer of bufio
 			p := reading(nil, Options{Limits: limits})
 			p.in.r = bufio.NewReaderSize(&cutter{stream, int(step) + 1}, buffer)
 			wantLines(t, transcript(p), want...)

@@ -20,7 +20,7 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/transport"
 )
 
-// start starts the test binary as a child, and stops the child when the test ends.
+// start starts the test binary as a child process, and stops the process when the test ends.
 func start(t *testing.T, spec Spec) *Process {
 	t.Helper()
 	p, err := Start(t.Context(), spec)
@@ -44,8 +44,8 @@ func read(t *testing.T, p *Process) *jsonrpc.Message {
 	return m
 }
 
-// readPID reads the message in which a child writes the pid of another process. Messages that
-// the other process writes to the same pipe may come before.
+// readPID reads the message in which a child writes the pid of another process. It skips messages
+// that the other process writes to the same pipe.
 func readPID(t *testing.T, p *Process) int {
 	t.Helper()
 	for {
@@ -270,8 +270,9 @@ func TestU16_InputFull(t *testing.T) {
 	}
 }
 
-// TestU17_Grandchildren checks that a process that keeps the pipes open does not block Stop.
-// Processes in the group, and descendants that existed when Stop began, are dead after Stop.
+// TestU17_Grandchildren checks that a process that keeps the pipes open does not block Stop. After
+// Stop, or after the child has exited by itself, the other processes of its group are dead. After
+// Stop, so are descendants outside the group that existed when Stop began.
 func TestU17_Grandchildren(t *testing.T) {
 	needProc(t)
 	for _, mode := range []string{"parent", "parent-detached", "deserter"} {
@@ -281,7 +282,7 @@ func TestU17_Grandchildren(t *testing.T) {
 			p := start(t, spec)
 			pid := readPID(t, p)
 			if mode == "deserter" {
-				// The child exits by itself, and Stop has not been called.
+				// The child exits by itself, without a call of Stop.
 				<-p.Exited()
 			} else if err := p.Stop(t.Context()); err != nil {
 				t.Error(err)
@@ -291,8 +292,9 @@ func TestU17_Grandchildren(t *testing.T) {
 	}
 }
 
-// TestU17_WhoLeftTheGroupHangsNobody checks a descendant that has left the group and lost its
-// parent. Stop cannot kill it, but it must not block Stop. The test kills it at the end.
+// TestU17_WhoLeftTheGroupHangsNobody checks a descendant that has left the process group and whose
+// parent has exited. Stop cannot kill this process, but the process must not block Stop. The test
+// kills it at the end.
 func TestU17_WhoLeftTheGroupHangsNobody(t *testing.T) {
 	needProc(t)
 	t.Parallel()
@@ -427,16 +429,16 @@ func TestOnlyStandardStreamsAreInherited(t *testing.T) {
 	<-p.Exited()
 	for _, line := range p.StderrTail(100) {
 		fd, where, _ := strings.Cut(line, " ")
-		// Besides the three standard streams, the child has descriptors of its own runtime and
-		// of this check.
+		// The child also has descriptors that its Go runtime opened, and one that it opened to
+		// list its descriptors.
 		if (len(fd) > 1 || fd > "2") && (strings.Contains(where, f.Name()) || strings.HasPrefix(where, "pipe:") || strings.HasPrefix(where, "socket:")) {
 			t.Errorf("descriptor %s is %s", fd, where)
 		}
 	}
 }
 
-// TestChildDiesWithUs kills a process that has a child. The child also dies, but not earlier,
-// because it does not depend on a thread that may end.
+// TestChildDiesWithUs kills a process that has a child of its own. The child must die together
+// with the process, but not when a single thread of the process ends.
 func TestChildDiesWithUs(t *testing.T) {
 	needProc(t)
 	t.Parallel()
@@ -480,8 +482,8 @@ func TestStd(t *testing.T) {
 	wantLines(t, p.StderrTail(5), "EOF")
 }
 
-// TestStdSurvivesABrokenPipe checks that Write returns an error if the client has exited, and that
-// the process does not end.
+// TestStdSurvivesABrokenPipe checks that Write returns an error if the client no longer reads, and
+// that the broken pipe does not kill the process.
 func TestStdSurvivesABrokenPipe(t *testing.T) {
 	t.Parallel()
 	p := start(t, specOf("std"))

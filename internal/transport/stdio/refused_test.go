@@ -14,7 +14,8 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/transport"
 )
 
-// verdicts reads to the end, and describes how each refused line was classified.
+// verdicts reads p to its end. It describes each message in one line, and each refused line by how
+// Read classified it.
 func verdicts(p *Pipe) []string {
 	var got []string
 	for {
@@ -55,8 +56,8 @@ func TestRefusedLineSaysWhatItAnswers(t *testing.T) {
 		"message 1", "refused , too large false", "EOF")
 }
 
-// TestTooLongAnAnswerIsReportedAtOnce checks a line over the limit whose id comes first. The
-// line is reported with its id before it ends, because it may never end.
+// TestTooLongAnAnswerIsReportedAtOnce checks a line that is over the limit and has its id near its
+// start. The error is reported, with the id, before the line ends, because the line may never end.
 func TestTooLongAnAnswerIsReportedAtOnce(t *testing.T) {
 	r, w := io.Pipe()
 	defer w.Close()
@@ -91,14 +92,14 @@ func TestLineWithoutEndIsFinal(t *testing.T) {
 }
 
 // TestLineThatStopsIsFinal checks a line over the limit that stops in the middle. The error is
-// final, because otherwise the rest of the line would hide the next messages.
+// final, because a next message could not be told from the rest of the line.
 func TestLineThatStopsIsFinal(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r, w := io.Pipe()
 		p := reading(r, Options{Limits: jsonrpc.Limits{Bytes: 100}})
 		var wg sync.WaitGroup
 		wg.Go(func() {
-			for range 5 { // the line may be slow
+			for range 5 { // a line may arrive slowly, if no pause in it reaches maxStall
 				_, _ = io.WriteString(w, strings.Repeat("x", readBuffer))
 				time.Sleep(maxStall - time.Second)
 			}
@@ -113,7 +114,7 @@ func TestLineThatStopsIsFinal(t *testing.T) {
 		if !errors.Is(err, transport.ErrTooLarge) {
 			t.Errorf("got %v", err)
 		}
-		time.Sleep(time.Hour) // time in which nobody reads does not count
+		time.Sleep(time.Hour) // only the time while Read waits counts towards maxStall
 		before := time.Now()
 		if _, err = p.Read(); err != transport.ErrEndless || time.Since(before) != maxStall {
 			t.Errorf("got %v after %v", err, time.Since(before))

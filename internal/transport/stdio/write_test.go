@@ -41,8 +41,8 @@ type nopCloser struct{ io.Writer }
 
 func (nopCloser) Close() error { return nil }
 
-// TestWritesGather checks that, while one write is in progress, the lines of other senders are
-// collected and written together.
+// TestWritesGather checks that lines that are sent while a write is in progress are collected and
+// written together.
 func TestWritesGather(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := &gate{open: make(chan struct{})}
@@ -106,8 +106,8 @@ func TestS11_QueueIsBounded(t *testing.T) {
 	})
 }
 
-// ends returns a Pipe and the other end of its output, with and without deadlines. The pipes of
-// Unix have deadlines.
+// ends returns two functions. Each makes a Pipe and returns it with the other end of its output.
+// Only the output of the first has write deadlines, as Unix pipes have.
 func ends(t *testing.T) map[string]func() (*Pipe, io.ReadCloser) {
 	return map[string]func() (*Pipe, io.ReadCloser){
 		"with deadlines": func() (*Pipe, io.ReadCloser) {
@@ -121,8 +121,8 @@ func ends(t *testing.T) map[string]func() (*Pipe, io.ReadCloser) {
 	}
 }
 
-// TestS11_AStallIsWaitedFor checks a reader that pauses, even in the middle of a message and for
-// a minute. When the reader continues, it gets all data.
+// TestS11_AStallIsWaitedFor checks that writes wait while the reader pauses for up to a minute,
+// even in the middle of a message. When the reader continues, it gets all data.
 func TestS11_AStallIsWaitedFor(t *testing.T) {
 	for name, open := range ends(t) {
 		for _, pause := range []time.Duration{time.Second, 11 * time.Second, time.Minute} {
@@ -139,7 +139,7 @@ func TestS11_AStallIsWaitedFor(t *testing.T) {
 						})
 						synctest.Wait()
 					}
-					// The second large message waits for room.
+					// The second large message waits for space in the queue.
 					if err := p.Queue([]byte(hello)); err != nil {
 						t.Error(err)
 					}
@@ -166,8 +166,8 @@ func TestS11_AStallIsWaitedFor(t *testing.T) {
 	}
 }
 
-// TestS11_ASenderComesBack checks that a sender returns when its context ends or it may quit.
-// The lines that were sent so far stay complete.
+// TestS11_ASenderComesBack checks that Send returns when its context ends or its quit channel is
+// closed. The lines that have been sent stay complete.
 func TestS11_ASenderComesBack(t *testing.T) {
 	for name, open := range ends(t) {
 		t.Run(name, func(t *testing.T) {
@@ -219,8 +219,8 @@ func TestS11_ASenderComesBack(t *testing.T) {
 	}
 }
 
-// TestS11_WithdrawnInAGroup ends the context of six senders while their lines are being
-// written. The first three lines were sent and the fourth was sent partly. The other lines are
+// TestS11_WithdrawnInAGroup ends the context of six senders while their lines are being written.
+// By then, lines 0 to 2 have been sent, and line 3 has been sent partly. Only lines 4 and 5 are
 // withdrawn.
 func TestS11_WithdrawnInAGroup(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -239,7 +239,7 @@ func TestS11_WithdrawnInAGroup(t *testing.T) {
 			_, _ = io.ReadFull(far, b)
 			return string(b)
 		}
-		got := read(20) // the buffer accepts 10 more bytes: lines 0 to 2, and most of line 3
+		got := read(20) // 20 bytes arrive and the buffer takes 10 more: lines 0 to 2 and most of line 3
 		time.Sleep(time.Second)
 		stop()
 		all.Wait()
@@ -262,8 +262,8 @@ func TestS11_WithdrawnInAGroup(t *testing.T) {
 	})
 }
 
-// TestQueueWaitsForNobody checks that Queue does not wait, and refuses messages above the
-// limit.
+// TestQueueWaitsForNobody checks that Queue does not wait, and returns an error if the queue is
+// full.
 func TestQueueWaitsForNobody(t *testing.T) {
 	for name, open := range ends(t) {
 		t.Run(name, func(t *testing.T) {
@@ -300,7 +300,8 @@ func TestQueueWaitsForNobody(t *testing.T) {
 	}
 }
 
-// TestCloseEndsAStall checks that Close unblocks every kind of sender.
+// TestCloseEndsAStall checks that Close unblocks senders whose lines are being written or queued,
+// or wait for space in the queue.
 func TestCloseEndsAStall(t *testing.T) {
 	for name, open := range ends(t) {
 		t.Run(name, func(t *testing.T) {
@@ -418,8 +419,8 @@ func TestConcurrentWriters(t *testing.T) {
 	_ = r.Close()
 }
 
-// TestCloseLetsTheLastLineLeave checks that a line that was accepted just before Close is still
-// sent if the other end reads.
+// TestCloseLetsTheLastLineLeave checks that close still sends a line that was accepted just
+// before, if the other end reads.
 func TestCloseLetsTheLastLineLeave(t *testing.T) {
 	for range 200 {
 		r, w := io.Pipe()

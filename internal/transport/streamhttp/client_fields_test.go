@@ -7,8 +7,8 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 )
 
-// TestFieldReasons checks the reason for each field, and that a parameter that the client has sent
-// is not called a mirror.
+// TestFieldReasons checks the reason that a request's trail shows for each header field. A
+// parameter header that the client itself sent must not have the reason WhyMirror.
 func TestFieldReasons(t *testing.T) {
 	r := fieldReasons{link: []jsonrpc.HeadEdit{{Why: mcp.WhyConnection}, {Why: mcp.WhyConfigured, Name: "Authorization"}}}
 	for _, c := range []struct {
@@ -29,7 +29,7 @@ func TestFieldReasons(t *testing.T) {
 		{sessionField | lastEvent, mcp.HeaderLastEvent, mcp.WhyResume},
 		{sessionField | lastEvent, "Authorization", mcp.WhyConfigured},
 	} {
-		for range 2 { // the second time from the kept list
+		for range 2 { // the second time from the list that the first call stored
 			h := jsonrpc.NewHead("POST", "/mcp", 0, nil, r.of(c.set)...)
 			if got := h.Why(c.name); got != c.want {
 				t.Errorf("set %b: the reason for %s is %s, want %s", c.set, c.name, mcp.ReasonCode(got), mcp.ReasonCode(c.want))

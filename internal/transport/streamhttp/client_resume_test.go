@@ -14,7 +14,8 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/transport"
 )
 
-// script is a server that gives its answers in order, and records the time of each request.
+// script is a server that answers each request with the next step, and records the time of each
+// request.
 type script struct {
 	t     *testing.T
 	start time.Time
@@ -208,8 +209,8 @@ func TestListenGivesUp(t *testing.T) {
 	}
 }
 
-// TestListenBacksOff checks that an unreachable server gets requests at longer and longer
-// intervals, and at most one request in half a second.
+// TestListenBacksOff checks that an unreachable server gets requests at increasing intervals, and
+// never more than one request in half a second.
 func TestListenBacksOff(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		asked := 0
@@ -233,8 +234,8 @@ func TestListenBacksOff(t *testing.T) {
 	})
 }
 
-// TestListenToQuietStream checks a stream that a proxy closes after a long time without an
-// event. This does not count as a failure.
+// TestListenToQuietStream checks a stream that a proxy closes after a long time without an event.
+// The client does not treat such an end as a failure.
 func TestListenToQuietStream(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		asked := 0

@@ -51,7 +51,8 @@ type fakeTrip func(*http.Request) (*http.Response, error)
 
 func (f fakeTrip) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
 
-// fakeClient returns a client without a network, so that it works in a synctest bubble.
+// fakeClient returns a client that uses f instead of a network, so the client works in a synctest
+// bubble.
 func fakeClient(t testing.TB, f fakeTrip) *Client {
 	t.Helper()
 	c, err := NewClient("http://fake/mcp", ClientOptions{HTTP: f})
@@ -146,7 +147,7 @@ func TestClientHeaders(t *testing.T) {
 		t.Fatal(err)
 	}
 	want("Mcp-Session-Id", "s-1")
-	if err := c.Post(t.Context(), &transport.Outgoing{Body: []byte(msgReply)}); err != nil { // with nil rules
+	if err := c.Post(t.Context(), &transport.Outgoing{Body: []byte(msgReply)}); err != nil { // this message has no rules
 		t.Fatal(err)
 	}
 	want("MCP-Protocol-Version", "")
@@ -281,14 +282,14 @@ func TestClientLimits(t *testing.T) {
 	}
 }
 
-// TestAnswerThatIsNoMessage checks invalid data that arrives instead of the answer. If it looks
-// like the answer, it ends the call at once, although the stream continues. Other invalid data
-// is dropped.
+// TestAnswerThatIsNoMessage checks invalid data in the event stream of a call. If the data looks
+// like the answer to the call, the call fails at once, although the stream continues. Other
+// invalid data is dropped.
 func TestAnswerThatIsNoMessage(t *testing.T) {
 	long := strings.Repeat("x", 5000)
 	for _, tt := range []struct {
 		name, event string
-		bad         bool // the call fails; otherwise the call gets the next answer
+		bad         bool // the call fails because of the event; otherwise the event is dropped and the call gets the next answer
 		tooLarge    bool
 	}{
 		{"NaN", `{"jsonrpc":"2.0","id":7,"result":{"x":NaN}}`, true, false},
@@ -417,8 +418,8 @@ func TestClientCancelClosesTheStream(t *testing.T) {
 	<-over
 }
 
-// TestClientReusesConnections checks that one connection serves one call after the other,
-// whatever the form of the answer is.
+// TestClientReusesConnections checks that successive calls use the same connection, whatever the
+// form of the answers is.
 func TestClientReusesConnections(t *testing.T) {
 	conns := make(map[string]bool)
 	c := clientFor(t, ClientOptions{}, func(w http.ResponseWriter, r *http.Request) {
@@ -437,7 +438,7 @@ func TestClientReusesConnections(t *testing.T) {
 			w.(http.Flusher).Flush()
 		}
 	})
-	c.linger.time = time.Minute // long enough for a busy machine
+	c.linger.time = time.Minute // long enough to see the end of each stream on a busy machine
 	for range 5 {
 		for _, form := range []string{"json", "accepted", "refused", "events"} {
 			out := outgoing(legacyRules)
@@ -635,8 +636,8 @@ func BenchmarkClientDo(b *testing.B) {
 	}
 }
 
-// cannedClient returns a client whose transport does no work, so that a benchmark measures only
-// the client.
+// cannedClient returns a client whose transport always returns the same answer, so that a
+// benchmark measures only the client.
 func cannedClient(t testing.TB, form string, answer []byte) (*Client, *transport.Outgoing) {
 	resp := &http.Response{StatusCode: 200, ProtoMajor: 1, ContentLength: int64(len(answer)), Header: http.Header{"Content-Type": {"application/json"}}}
 	if form == "events" {

@@ -27,7 +27,7 @@ type hall struct {
 
 	mu    sync.Mutex
 	convs []*guest
-	calls []string // methods of the messages that arrived
+	calls []string // the methods of the messages that arrived, in order
 }
 
 func (h *hall) Accept(p transport.Peer, out transport.Outbox) transport.Conversation {
@@ -95,14 +95,14 @@ func (g *guest) OneWay(_ context.Context, in transport.Incoming) error {
 
 func (g *guest) Close(error) { g.once.Do(func() { close(g.gone) }) }
 
-// door is a Server of this package that runs in a real HTTP server.
+// door runs a Server of this package in a real HTTP server.
 type door struct {
 	t      testing.TB
 	hall   *hall
 	server *Server
 	url    string
 	client *http.Client
-	stop   func(cause error) // ends the base context
+	stop   func(cause error) // cancels the base context of the server with this cause
 }
 
 func open(t testing.TB, h *hall, change func(*Options)) *door {
@@ -113,7 +113,8 @@ func open(t testing.TB, h *hall, change func(*Options)) *door {
 	return openOn(t, h, change, l, nil)
 }
 
-// openOn serves on l. If dial is nil, clients use the network.
+// openOn starts a door that serves on l. Its clients connect with dial, or over the network if
+// dial is nil.
 func openOn(t testing.TB, h *hall, change func(*Options), l net.Listener, dial func() (net.Conn, error)) *door {
 	o := Options{Acceptor: h, Endpoint: "test"}
 	if change != nil {
@@ -191,7 +192,7 @@ type pipeAddr struct{}
 func (pipeAddr) Network() string { return "pipe" }
 func (pipeAddr) String() string  { return "localhost" }
 
-// openPipes does the same as open, with a network in memory.
+// openPipes does the same as open, but with a network in memory.
 func openPipes(t testing.TB, h *hall, change func(*Options)) (*door, *pipes) {
 	l := newPipes()
 	return openOn(t, h, change, l, l.dial), l
@@ -261,7 +262,7 @@ func (d *door) post(body string, headers ...string) heard {
 	return d.do(http.MethodPost, body, headers...)
 }
 
-// want checks a status and the error code, 0 for none.
+// want checks the status and the JSON-RPC error code. Code 0 means no error.
 func (r heard) want(t testing.TB, status int, code int64) {
 	t.Helper()
 	if r.status != status {
@@ -295,7 +296,7 @@ func (r heard) id() jsonrpc.ID {
 
 const modernMeta = `"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientInfo":{"name":"t","version":"1"},"io.modelcontextprotocol/clientCapabilities":{}}`
 
-// modernCall returns a tools/call of the modern era and its headers.
+// modernCall returns a modern tools/call request and its HTTP headers.
 func modernCall(id string) (string, []string) {
 	return `{"jsonrpc":"2.0","id":` + id + `,"method":"tools/call","params":{"name":"star","arguments":{},` + modernMeta + `}}`,
 		[]string{"MCP-Protocol-Version: 2026-07-28", "Mcp-Method: tools/call", "Mcp-Name: star"}
@@ -313,7 +314,7 @@ func (d *door) callModern() {
 
 const initializeBody = `{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":"%s","capabilities":{},"clientInfo":{"name":"t","version":"1"}}}`
 
-// initialize opens a session and returns its header.
+// initialize opens a session and returns the header line with the session id.
 func (d *door) initialize(version string, headers ...string) string {
 	d.t.Helper()
 	r := d.post(strings.ReplaceAll(initializeBody, "%s", version), headers...)
@@ -329,7 +330,7 @@ func call(id string) string {
 	return `{"jsonrpc":"2.0","id":` + id + `,"method":"tools/call","params":{"name":"star","arguments":{}}}`
 }
 
-// feed is a reader of an event stream.
+// feed reads the events of a response.
 type feed struct {
 	t    testing.TB
 	resp *http.Response

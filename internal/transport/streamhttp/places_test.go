@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// twoPlaces marks the ids of this process with "here-". For other ids, the home is the part
-// before the dash.
+// twoPlaces is a Places in which the ids of this process begin with "here-". In an id of another
+// process, the part before the dash names the process.
 type twoPlaces struct{}
 
 func (twoPlaces) Mark(id string) string { return "here-" + id }
@@ -18,8 +18,8 @@ func (twoPlaces) Of(id string) string {
 	return ""
 }
 
-// TestPlaces checks that a session id has the mark of its process. A session of another process
-// counts as not found, even if this process has a session with that id.
+// TestPlaces checks that a session id begins with the mark of its process. An id with the mark of
+// another process gets status 404.
 func TestPlaces(t *testing.T) {
 	d := open(t, &hall{}, func(o *Options) { o.Places = twoPlaces{} })
 	id := d.initialize("2025-11-25")

@@ -35,8 +35,8 @@ func (s *sink) WriteHeader(int)             {}
 
 func (s *sink) SetReadDeadline(time.Time) error { return nil }
 
-// modernRequest returns a request of about 1 KiB as net/http creates it, and a function that
-// prepares it to be used again.
+// modernRequest returns a request of about 1 KiB, and a function that resets the body so that the
+// request can be used again. With a session, the request is a legacy call, otherwise a modern one.
 func modernRequest(session string) (r *http.Request, again func()) {
 	body, lines := modernCall("1")
 	if session != "" {
@@ -54,8 +54,8 @@ func modernRequest(session string) (r *http.Request, again func()) {
 	return r, func() { rd.Reset(body) }
 }
 
-// TestAllocationBudget limits the allocations of a simple call. A call needs the body, the message,
-// the id, the response, the timer and its closure, and only a few more.
+// TestAllocationBudget limits the allocations of a simple call to six, which include the body, the
+// message, the id, the response, and the timer with its closure.
 func TestAllocationBudget(t *testing.T) {
 	s := NewServer(Options{Acceptor: bare{}})
 	ses := s.newSession("", "")
@@ -97,7 +97,7 @@ func BenchmarkDoor(b *testing.B) {
 	}
 }
 
-// BenchmarkLoopback compares the Server with a minimal handler of net/http.
+// BenchmarkLoopback compares a Server with a minimal net/http handler.
 func BenchmarkLoopback(b *testing.B) {
 	least := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		body := make([]byte, r.ContentLength)

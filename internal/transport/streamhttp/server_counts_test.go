@@ -22,7 +22,7 @@ func TestCountsMove(t *testing.T) {
 			switch in.Msg.Method {
 			case "prompts/get":
 				panic("boom")
-			case "resources/read": // answers with events
+			case "resources/read": // answers with an event stream
 				_ = r.Event([]byte(`{"jsonrpc":"2.0","method":"notifications/progress","params":{}}`))
 			}
 			finish(in, r)
@@ -58,7 +58,7 @@ func TestCountsMove(t *testing.T) {
 		stuck := d.get(context.Background(), session)
 		synctest.Wait()
 		g := d.hall.guests()[1]
-		for range 200 { // changes SlowReaders
+		for range 200 { // changes Limited; the initialize after the next Sleep changes Evicted
 			_ = g.out.Send([]byte(`{"jsonrpc":"2.0","method":"notifications/x","params":{"a":"` + strings.Repeat("x", 1<<16) + `"}}`))
 		}
 		stuck.close()

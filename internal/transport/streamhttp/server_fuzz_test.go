@@ -9,8 +9,8 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
 )
 
-// FuzzPost sends arbitrary data. The Server must answer with a valid HTTP status and a body
-// that is JSON-RPC, and a valid call after it must work.
+// FuzzPost sends arbitrary requests. The Server must answer with a known HTTP status. An
+// application/json body must be JSON-RPC. A valid call after the request must work.
 func FuzzPost(f *testing.F) {
 	good, lines := modernCall("7")
 	f.Add("POST", good, strings.Join(lines, "\n"))
@@ -41,7 +41,7 @@ func FuzzPost(f *testing.F) {
 	f.Fuzz(func(t *testing.T, method, body, headers string) {
 		headers = strings.ReplaceAll(headers, "SESSION", session)
 		if method == "GET" && strings.Contains(headers, session) {
-			method = "DELETE" // the stream of a GET would not end
+			method = "DELETE" // because the stream of a GET would not end
 		}
 		w := serve(method, body, strings.Split(headers, "\n"))
 		if w.Code < 200 || w.Code > 599 || http.StatusText(w.Code) == "" {

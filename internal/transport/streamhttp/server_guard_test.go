@@ -92,7 +92,7 @@ func TestH04_ConfiguredHostsAndOrigins(t *testing.T) {
 	}
 	for origin, want := range map[string]int{
 		"https://app.example": 200, "https://app.example:443": 403, "http://app.example": 403, "https://APP.example": 403,
-		// A page on loopback does not belong to a public host.
+		// A page from localhost must not call a server under a public name.
 		"http://localhost": 403,
 	} {
 		if r := d.post(body, append(h, "Host: mcp.example.com", "Origin: "+origin)...); r.status != want {
@@ -188,7 +188,7 @@ func TestH11_BodyTooLarge(t *testing.T) {
 	}
 	http.DefaultTransport.(*http.Transport).CloseIdleConnections()
 	d.untouched()
-	// This is the largest allowed body, with a length and in chunks.
+	// The body has the maximum size. It is sent with a Content-Length, and then again in chunks.
 	body, h := modernCall("1")
 	body += strings.Repeat(" ", 4<<20-len(body))
 	d.post(body, h...).want(t, 200, 0)
@@ -211,7 +211,8 @@ func TestH11_BodyTooLarge(t *testing.T) {
 func TestH13_SlowHeadersAndBody(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d, l := openPipes(t, &hall{}, nil)
-		// slowly sends one byte per second, and returns how long the server read them.
+		// slowly sends head at once, and then one byte of text per second. It returns how long the server
+		// accepted bytes, and the answer.
 		slowly := func(head, text string) (took time.Duration, answer string) {
 			c, err := l.dial()
 			if err != nil {
@@ -219,7 +220,7 @@ func TestH13_SlowHeadersAndBody(t *testing.T) {
 			}
 			defer c.Close()
 			got := make(chan string, 1)
-			go func() { // ends when c is closed
+			go func() { // ends when the connection is closed
 				b, _ := io.ReadAll(c)
 				got <- string(b)
 			}()

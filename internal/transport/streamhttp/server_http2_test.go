@@ -12,9 +12,9 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/transport"
 )
 
-// TestHTTP2StreamOutlivesTheWriteTimeout checks a stream over HTTP/2. Over HTTP/2, write timeouts
-// apply to each stream, and a stream is reset when its deadline expires, even if no data is being
-// written.
+// TestHTTP2StreamOutlivesTheWriteTimeout checks that an HTTP/2 stream can stay open longer than
+// the write timeout. net/http resets an HTTP/2 stream when its write deadline expires, even if no
+// data is being written.
 func TestHTTP2StreamOutlivesTheWriteTimeout(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d, _ := openPipes(t, &hall{serve: func(ctx context.Context, in transport.Incoming, r transport.Responder) {

@@ -86,7 +86,8 @@ func TestL02_SecondInitialize(t *testing.T) {
 func TestInitializeThatFailsOpensNoSession(t *testing.T) {
 	h := &hall{}
 	d := open(t, h, nil)
-	// An initialize request with modern _meta counts as modern, so h.serve gets it.
+	// The server treats an initialize request with modern _meta as a modern request, so h.serve
+	// gets it.
 	h.serve = func(_ context.Context, in transport.Incoming, r transport.Responder) {
 		_ = r.Finish(jsonrpc.AppendError(nil, in.Msg.ID, &jsonrpc.Error{Code: -32601, Message: "x"}), -32601)
 	}
@@ -173,7 +174,7 @@ func TestL08_SessionIDs(t *testing.T) {
 			chi += (float64(c) - expect) * (float64(c) - expect) / expect
 		}
 	}
-	if chi > 140 { // 63 degrees of freedom; exceeded by chance less than once in 10^7
+	if chi > 140 { // with 63 degrees of freedom, chance exceeds 140 about once in 10^7 runs
 		t.Errorf("the chi-square value is %.1f", chi)
 	}
 }
@@ -251,7 +252,7 @@ func TestGetStream(t *testing.T) {
 	session := d.initialize("2025-11-25")
 	out := d.guest().out
 	d.do("GET", "", session, "Accept: application/json").want(t, 406, -32600)
-	// Messages are queued before the stream is open, up to a bound.
+	// The session queues up to 64 messages until a stream is open.
 	for i := range 64 {
 		if err := out.Send(note(i)); err != nil {
 			t.Fatal(i, err)
@@ -314,7 +315,7 @@ func TestL15_Resume(t *testing.T) {
 		case <-ctx.Done():
 			return
 		}
-		_ = r.Event(note(2)) // the client has disconnected, which is not a cancellation
+		_ = r.Event(note(2)) // the client has disconnected, but this does not cancel the call
 		finish(in, r)
 	}}, nil)
 	session := d.initialize("2025-11-25")
@@ -337,8 +338,8 @@ func TestL15_Resume(t *testing.T) {
 	f.close()
 	proceed <- struct{}{}
 
-	// Only events of the stream that the id belongs to are sent again, and only those after the
-	// id.
+	// The server sends again only the events of the stream that contains the id, and only those
+	// after the id.
 	f = d.get(context.Background(), session, "Last-Event-ID: "+seen)
 	f.wantNote(2)
 	if ev := f.next(); !strings.Contains(string(ev.Data), `"ok":true`) {
@@ -346,8 +347,8 @@ func TestL15_Resume(t *testing.T) {
 	}
 	f.ends()
 	f.close()
-	// The stream can be resumed from the start more than once, because the answer is kept for some
-	// time.
+	// The stream can be resumed from the start more than once, because the server keeps its events
+	// for some time.
 	f = d.get(context.Background(), session, "Last-Event-ID: "+prime.ID)
 	f.wantNote(1)
 	f.wantNote(2)
@@ -571,7 +572,7 @@ func TestSessionsExpire(t *testing.T) {
 		d, _ := openPipes(t, &hall{}, nil)
 		idle := d.initialize("2025-11-25")
 		busy := d.initialize("2025-11-25")
-		d.post(call("1")).want(t, 200, 0) // an adopted client
+		d.post(call("1")).want(t, 200, 0) // a client without a session id, which the server adopts
 		f := d.get(context.Background(), busy)
 		ended := make(chan error, 1)
 		go func() {
@@ -643,7 +644,7 @@ func TestFinishedStreamsAreBounded(t *testing.T) {
 func TestSessionLimits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d, _ := openPipes(t, &hall{}, func(o *Options) {
-			o.MaxSessions = 3 // one client may have two of these
+			o.MaxSessions = 3 // one client may have at most two of the three sessions
 			o.AllowInitialize = func(_ context.Context, who transport.Newcomer) (time.Duration, bool) {
 				return 2500 * time.Millisecond, !strings.HasPrefix(who.Principal, "fast")
 			}
@@ -667,7 +668,7 @@ func TestSessionLimits(t *testing.T) {
 			t.Errorf("%v", r.header)
 		}
 		d.post(call("1"), ann).want(t, 503, -32603)
-		time.Sleep(3 * time.Minute) // wait until the session is idle for long enough to be removed
+		time.Sleep(3 * time.Minute) // long enough for an idle session to be evicted
 		d.initialize("2025-11-25", ann)
 		d.post(call("1"), old, ann).want(t, 404, -32600)
 		d.post(call("1"), kept, ann).want(t, 200, 0)
@@ -678,8 +679,9 @@ func TestSessionLimits(t *testing.T) {
 	})
 }
 
-// TestGreedyClient checks that a client that opens sessions in a loop gets at most half of the
-// places. It loses the sessions that it abandoned. Clients with other names keep their sessions.
+// TestGreedyClient checks that a client that opens sessions in a loop gets at most half of all
+// sessions. The server evicts the sessions that this client abandoned. Clients with other names
+// keep their sessions.
 func TestGreedyClient(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const most = 32
@@ -719,8 +721,8 @@ func TestGreedyClient(t *testing.T) {
 		if c := d.server.Counts(); c.Sessions > most || c.Evicted == 0 {
 			t.Errorf("%+v", c)
 		}
-		// Clients with new names take all places up to the last one. Sessions that they
-		// abandoned make room.
+		// Clients with new names open sessions until the limit is reached. Later, the server
+		// evicts their abandoned sessions to make room.
 		for i := range 3 * most {
 			open(fmt.Sprint("stranger", i))
 		}
@@ -803,8 +805,8 @@ func TestDrainAndClose(t *testing.T) {
 	_ = d.server.Close()
 }
 
-// TestW01_StreamsAreTold stops the process. A response that has become a stream gets an error
-// message and ends properly. A client that does not read delays the end by at most
+// TestW01_StreamsAreTold stops the server. A response that has become a stream gets an error
+// message and then ends properly. A client that does not read delays the shutdown by at most
 // drainTimeout.
 func TestW01_StreamsAreTold(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -817,7 +819,7 @@ func TestW01_StreamsAreTold(t *testing.T) {
 		session := d.initialize("2025-11-25")
 		body, h := modernCall("1")
 		streams := []*feed{
-			readEvents(t, d.send(context.Background(), "POST", body, h...)), // after LateStream, when the response has become a stream
+			readEvents(t, d.send(context.Background(), "POST", body, h...)), // this response becomes a stream after LateStream
 			readEvents(t, d.send(context.Background(), "POST", call("1"), session)),
 			readEvents(t, d.send(context.Background(), "POST", "["+call("1")+"]")),
 		}
