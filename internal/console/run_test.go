@@ -111,8 +111,8 @@ func (h *testConsole) post(target, sent string) (*http.Response, string) {
 	return resp, string(out)
 }
 
-// TestRunForm checks the three effects of the form of a tool with the values of a browser. It
-// starts a run, shows the faults at their fields, or changes between fields and JSON.
+// TestRunForm sends the form of a tool with the values that a browser sends. The form starts a run,
+// shows the faults at their fields, or switches between fields and JSON.
 func TestRunForm(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := stage(t, "runs")

@@ -56,7 +56,8 @@ func (w *wireLog) messages(direction string) (out []jsonrpc.Value) {
 	return out
 }
 
-// street is a console over real parts and fake servers, with a browser without JavaScript.
+// street is a console with the real runtime and fake servers. Its client acts as a browser without
+// JavaScript.
 type street struct {
 	t      *testing.T
 	web    *httptest.Server
@@ -64,7 +65,8 @@ type street struct {
 	wires  map[string]*wireLog
 }
 
-// newStreet opens a console over a fake server for each name, with the profile strict-REVISION.
+// newStreet opens a console with one fake server for each name. Each server has the profile
+// strict-REVISION.
 func newStreet(t *testing.T, revisions map[string]mcp.Revision) *street {
 	t.Helper()
 	x := &street{t: t, wires: map[string]*wireLog{}}
@@ -227,7 +229,8 @@ func formOf(t *testing.T, body string) (target string, values url.Values) {
 	return html.UnescapeString(m[1]), values
 }
 
-// run fills in the form of a tool, sends it, and returns the path of the run. change is in pairs.
+// run fills in the form of a tool, sends the form, and returns the path of the run. change alternates
+// names and values of fields.
 func (x *street) run(server, tool string, change ...string) string {
 	x.t.Helper()
 	_, body := x.send(http.MethodGet, "/console/servers/"+server+"/tools/"+tool, nil)
@@ -254,7 +257,7 @@ func (x *street) called(server, tool string) (all []string) {
 }
 
 // answers returns the answers to elicitation requests that the server received. A legacy server
-// receives responses, a modern server parts of the repeated request.
+// receives them as responses. A modern server receives them in the retry of the call.
 func (x *street) answers(server string) (all []string) {
 	for _, m := range x.wires[server].messages("request") {
 		if v := m.Get("result", "action"); !v.Absent() {
@@ -269,7 +272,7 @@ func (x *street) answers(server string) (all []string) {
 
 // TestRunsOnTheWire runs tools of fake servers of both eras from the pages, without JavaScript: one
 // with progress that is cancelled, two with questions to the user, one with log messages, and one
-// that returns a picture. The servers must see the bytes that the pages show.
+// that returns a picture. The servers must receive and send the bytes that the pages show.
 func TestRunsOnTheWire(t *testing.T) {
 	t.Parallel()
 	x := newStreet(t, map[string]mcp.Revision{"old": mcp.LatestLegacy, "new": mcp.Latest})
@@ -295,7 +298,7 @@ func TestRunsOnTheWire(t *testing.T) {
 	}
 }
 
-// echo runs a tool again with the arguments of an earlier run.
+// echo runs a tool, and then runs it again with the form that the page of the first run offers.
 func (x *street) echo(server string) {
 	x.t.Helper()
 	const text = "line <b>\r\nWörld \u2028 \\u0041"

@@ -145,8 +145,8 @@ func BenchmarkTools(b *testing.B) {
 	}
 }
 
-// TestToolNamesInPaths checks that the list links to a page for each name of a tool, also if a
-// browser would change the name as an element of a path.
+// TestToolNamesInPaths checks that the list links to the page of each tool, even if a browser would
+// change the tool's name in a path.
 func TestToolNamesInPaths(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := stage(t, "tools")

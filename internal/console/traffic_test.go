@@ -62,8 +62,8 @@ func TestTraffic(t *testing.T) {
 	})
 }
 
-// TestCancelledCalls checks that a cancelled call is not a failed one, and that the end of a
-// subscription is in no rate.
+// TestCancelledCalls checks that a cancelled call does not count as failed, and that the end of a
+// subscription does not count in any rate.
 func TestCancelledCalls(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		tr, p := newTraffic(), &event.Publisher{}
@@ -129,8 +129,8 @@ func TestSteps(t *testing.T) {
 	}
 }
 
-// TestOpenings checks that the page of events tells the handshake of a client from one with a
-// server, whether they have a name or not.
+// TestOpenings checks that the page of events distinguishes a handshake with a client from a
+// handshake with a server, whether or not the peer has a name.
 func TestOpenings(t *testing.T) {
 	t.Parallel()
 	tr, p := newTraffic(), &event.Publisher{}
@@ -151,8 +151,8 @@ func TestOpenings(t *testing.T) {
 	}
 }
 
-// TestClientSentence checks the heading of the overview. It counts the states of the clients as
-// the page of the clients shows them.
+// TestClientSentence checks the heading of the overview. The heading counts clients by the states that
+// the page of clients shows.
 func TestClientSentence(t *testing.T) {
 	t.Parallel()
 	working, idle := clientSum{rate: rate{Calls: 3}}, clientSum{}
@@ -217,8 +217,8 @@ func TestTrafficIsBounded(t *testing.T) {
 	}
 }
 
-// TestLossOfLongCall checks that a client is counted for the loss of a long call, although many other
-// calls with losses have ended since then.
+// TestLossOfLongCall checks that a loss of a long call is counted for the call's client, although many
+// other calls with losses have ended since the loss.
 func TestLossOfLongCall(t *testing.T) {
 	tr, p := newTraffic(), &event.Publisher{}
 	defer tr.tap(p, func() {})()

@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// TestSpanText checks that a duration keeps about two digits, and that a short one is not shown as
-// none.
+// TestSpanText checks that a duration keeps about two digits, and that a short duration is not shown
+// as zero.
 func TestSpanText(t *testing.T) {
 	t.Parallel()
 	for d, want := range map[time.Duration]string{

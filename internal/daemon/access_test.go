@@ -13,8 +13,8 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/admin"
 )
 
-// TestKeyOfServe checks that serve keeps its key for the commands of the same user while it
-// runs, and that the API accepts it.
+// TestKeyOfServe checks that serve, while it runs, keeps its key in a file for commands of the same
+// user, and that the API accepts the key.
 func TestKeyOfServe(t *testing.T) {
 	folder := filepath.Join(t.TempDir(), "dragoman")
 	r := serve(t, snapshot(), func(o *ServeOptions) { o.KeyFolders = []string{folder} })
@@ -66,7 +66,8 @@ func TestCookieOpensNoEndpoint(t *testing.T) {
 	}
 }
 
-// TestNoConsole checks that the console is off if other machines can reach the address.
+// TestNoConsole checks that the console is off if other machines can reach the address, or if the
+// option --no-console is given.
 func TestNoConsole(t *testing.T) {
 	for why, o := range map[string]ServeOptions{"other machines": {}, "--no-console": {NoConsole: true}} {
 		o.Config, o.Version = snapshot(), "test"

@@ -14,9 +14,9 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/admin"
 )
 
-// TestAddServer adds a server to a running Dragoman: a pasted snippet is tried, previewed and
-// kept, and clients then have its tools. A client that uses another server all the time sees
-// nothing of the trials.
+// TestAddServer adds a server to a running Dragoman. The test tries, previews and keeps a pasted
+// snippet, and then clients have the tools of the new server. The trials do not affect a client that
+// uses another server at the same time.
 func TestAddServer(t *testing.T) {
 	folder := filepath.Join(t.TempDir(), "dragoman")
 	kept, came := child(t, "kept", "legacy"), child(t, "came", "modern")

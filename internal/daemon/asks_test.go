@@ -300,8 +300,8 @@ func TestT12_ChildOfOneCallIsReaped(t *testing.T) {
 	r.call("/mcp", "echo", `{"v":1}`).wantText(t, `{"v":1}`)
 }
 
-// wantReaped waits until all processes of the server are gone, including zombies. If a process
-// stays, it fails the test.
+// wantReaped waits until all processes of the server are gone, including zombies. It fails the test
+// if a process stays.
 func (u *upstreamUnderTest) wantReaped(t testing.TB) {
 	t.Helper()
 	all := u.pids(t)

@@ -23,12 +23,12 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 )
 
-// journalVar names the file in which a server records its events, so that a test sees them
-// across restarts.
+// journalVar is the environment variable with the name of the file in which a server records its
+// events. So a test sees the events of a server from before and after a restart.
 const journalVar = "DAEMON_TEST_JOURNAL"
 
-// gateVar names a file that delays a server until it exists. "exit FILE" makes the server exit
-// with status 3 until then. "wait FILE" makes it wait for the file.
+// gateVar is the environment variable that delays a server until a file exists. "exit FILE" makes the
+// server exit with status 3 while FILE does not exist. "wait FILE" makes the server wait for FILE.
 const gateVar = "DAEMON_TEST_GATE"
 
 func passGate(gate string) {
@@ -45,7 +45,7 @@ func passGate(gate string) {
 	}
 }
 
-// runAsServer runs the process as a stdio server. Its mode says how it behaves:
+// runAsServer runs the process as a stdio server. mode selects the behaviour of the server:
 //
 //	legacy    speaks 2025-11-25
 //	modern    speaks 2026-07-28 only
@@ -59,7 +59,7 @@ func passGate(gate string) {
 //	latin     legacy, with lines that are not UTF-8 in between, on both streams
 //	parent    legacy, with a stubborn child of its own that holds its streams
 //
-// "legacy:700" and "modern:700" list 700 tools, in pages. Each of them answers with its name.
+// "legacy:700" and "modern:700" list 700 tools, in pages. Each tool answers with its name.
 // For other calls, the name of the tool selects the behaviour; see tool.
 func runAsServer(mode string) {
 	mode, many, _ := strings.Cut(mode, ":")
@@ -385,10 +385,10 @@ func (s *fakeServer) tool(m *jsonrpc.Message, name string, gone <-chan struct{})
 type upstreamUnderTest struct {
 	config.Server
 	journal   string
-	complains bool // the test expects that the server records violations
+	complains bool // whether the test expects that the server records violations
 }
 
-// childEnv is the environment by which the test binary acts as a server.
+// childEnv returns the environment with which the test binary acts as a server.
 func childEnv(mode, journal string) map[string]config.Secret {
 	env := map[string]config.Secret{asServer: config.NewSecret(mode), journalVar: config.NewSecret(journal)}
 	if race := os.Getenv(leaktest.RaceOptions); race != "" {
@@ -449,7 +449,7 @@ func (u *upstreamUnderTest) pids(t testing.TB) []int {
 // seconds and more).
 func patience(most time.Duration) time.Duration { return max(5*most, 10*time.Second) }
 
-// await polls until ok returns true. It fails the test after the time within.
+// await polls until ok returns true. It fails the test if this takes longer than patience(within).
 func await(t testing.TB, what string, within time.Duration, ok func() bool) {
 	t.Helper()
 	within = patience(within)
