@@ -137,8 +137,9 @@ func sides(lines []string, masked [][]admin.Range) (out []string, outMasked [][]
 }
 
 // TestBothWires makes calls of each kind from strict fake clients to strict fake servers, over
-// HTTP. The story of each call has the messages that the two fakes have seen, byte for byte and
-// in their order, and every header field that Dragoman has written has a reason.
+// HTTP. The story of each call has the messages that the two fakes have sent and received, byte for
+// byte and in the same order. Every header field in a story has a note that gives the reason for
+// the field.
 func TestBothWires(t *testing.T) {
 	t.Parallel()
 	for _, client := range []string{"2025-11-25", modernVersion} {
@@ -157,7 +158,7 @@ func testBothWires(t *testing.T, client, server string) {
 	ofServer, ofClient := &wireLog{server: true}, &wireLog{}
 	set := map[string]string{}
 	if server != modernVersion {
-		set["drop"] = "2" // only this revision can continue a stream
+		set["drop"] = "2" // only a server of 2025-11-25 can continue a stream that was closed
 	}
 	s, err := fake.NewServer("strict-"+server, fake.Options{Capture: ofServer, Set: set})
 	if err != nil {
@@ -172,7 +173,7 @@ func testBothWires(t *testing.T, client, server string) {
 	}
 	option, key := withKey(t)
 	r := serve(t, snapshot(&upstreamUnderTest{Server: c}), option)
-	defer func() { _ = r.stop() }() // stop Dragoman before the server, because closing the server waits for its streams
+	defer func() { _ = r.stop() }() // stop Dragoman before web, because web.Close waits until Dragoman's streams end
 	header := key(r)
 	peer, err := fake.OpenClient(ctx, "strict-"+client, fake.Where{URL: r.base + "/mcp"}, fake.ClientOptions{Capture: ofClient})
 	if err != nil {
@@ -188,12 +189,13 @@ func testBothWires(t *testing.T, client, server string) {
 	tool := func(name, arguments string) string {
 		return `{"name":"web__` + name + `","arguments":` + arguments + `}`
 	}
-	if err := call(ctx, mcp.MethodCallTool, tool("echo", `{"text":"first"}`), fake.CallOptions{}); err != nil { // this call opens the session
+	if err := call(ctx, mcp.MethodCallTool, tool("echo", `{"text":"first"}`), fake.CallOptions{}); err != nil { // opens the session with the server
 		t.Fatal(err)
 	}
 	last := r.awaitCalls("", 1)[0].Number
 	// check compares the stories of the calls since the last check with the messages that the fakes
-	// saw. In a cancelled call, messages of the two sides may cross.
+	// have captured. If crossing is true, it compares sent and received messages separately,
+	// because in a cancelled call they may cross.
 	check := func(name string, crossing bool) []admin.Story {
 		t.Helper()
 		var stories []admin.Story
@@ -231,7 +233,8 @@ func testBothWires(t *testing.T, client, server string) {
 			}
 			return true
 		}
-		// The last messages and heads may be recorded and captured a little later.
+		// Repeat the comparison, because Dragoman and the fakes may record the last messages a
+		// little later.
 		for end := time.Now().Add(time.Minute); !holds(); time.Sleep(5 * time.Millisecond) {
 			if time.Now().After(end) {
 				t.Fatalf("%s: %s", name, problem)
@@ -265,7 +268,7 @@ func testBothWires(t *testing.T, client, server string) {
 	if want := map[bool]int{false: 1, true: 2}[client == modernVersion]; told[0].Requests != want {
 		t.Errorf("elicitation: %d requests of the client, want %d", told[0].Requests, want)
 	}
-	if client != modernVersion && server == modernVersion { // Dragoman waits for the task
+	if client != modernVersion && server == modernVersion { // for a legacy client, Dragoman itself polls the task of the modern server
 		if err := call(ctx, mcp.MethodCallTool, tool("task_only", `{}`), fake.CallOptions{}); err != nil {
 			t.Error(err)
 		}
@@ -274,7 +277,7 @@ func testBothWires(t *testing.T, client, server string) {
 			t.Errorf("task: no poll in %q", polls)
 		}
 	}
-	giving, up := context.WithCancel(ctx) // the client cancels the call when the server has received it
+	giving, up := context.WithCancel(ctx) // up cancels the next call, after the server has received it
 	ended := make(chan error, 1)
 	go func() {
 		ended <- call(giving, mcp.MethodCallTool, tool("wait", `{"steps":1,"ms":60000}`), fake.CallOptions{Progress: true})
@@ -296,8 +299,8 @@ func testBothWires(t *testing.T, client, server string) {
 	}
 }
 
-// headsOf checks that each field of each head of a story is an edit with a note. It returns a
-// description of the first fault, or "".
+// headsOf checks that each header field of each HTTP head in a story has an edit with a note. It
+// returns a description of the first fault, or "".
 func headsOf(s admin.Story) string {
 	notes := notesOf(s)
 	want := map[string]string{
@@ -305,7 +308,8 @@ func headsOf(s admin.Story) string {
 		"X-Team": "configured", "Accept": "connection", "User-Agent": "connection", "Date": "connection",
 	}
 	for i, m := range s.Messages {
-		// A cancellation is sent by another goroutine, so the story does not have its request.
+		// Another goroutine sends a cancellation, so the story lacks the HTTP request of the
+		// cancellation.
 		if m.Wire == admin.WireServer && m.Direction == "sent" && m.Request == nil && !strings.Contains(string(m.Bytes()), mcp.NoteCancelled) {
 			return fmt.Sprintf("message %d was sent without a request: %s", i, m.Bytes())
 		}

@@ -19,8 +19,8 @@ import (
 
 func TestMain(m *testing.M) { leaktest.Main(m) }
 
-// TestTranscripts plays testdata/ERA_*.txtar against the server of that era, with synthetic
-// time.
+// TestTranscripts plays each testdata/ERA_*.txtar against the demo server of the era ERA, with
+// synthetic time.
 func TestTranscripts(t *testing.T) {
 	files, err := filepath.Glob("testdata/*.txtar")
 	if err != nil || len(files) == 0 {
@@ -46,7 +46,7 @@ func TestTranscripts(t *testing.T) {
 	}
 }
 
-// served is a server under test. The test writes to it line by line.
+// served is a demo server under test, with the pipes to its stdin and from its stdout.
 type served struct {
 	t      *testing.T
 	in     *io.PipeWriter
@@ -55,7 +55,7 @@ type served struct {
 	done   chan error
 }
 
-// serve starts a server in a synctest bubble.
+// serve starts a demo server. The caller must be in a synctest bubble.
 func serve(t *testing.T, era string) *served {
 	ctx, cancel := context.WithCancelCause(t.Context())
 	r, in := io.Pipe()
@@ -82,8 +82,8 @@ func (s *served) say(lines ...string) {
 	}
 }
 
-// hear waits until no more lines can arrive without the passage of time. Then it returns the lines
-// that have arrived.
+// hear waits until all goroutines of the bubble are blocked. Then it returns the lines that the
+// server has written.
 func (s *served) hear() []string {
 	synctest.Wait()
 	var got []string
@@ -100,7 +100,7 @@ func (s *served) hear() []string {
 	}
 }
 
-// end closes the client's side. It expects Serve to return nil.
+// end closes the server's input and fails the test unless Serve returns nil.
 func (s *served) end() {
 	s.t.Helper()
 	_ = s.in.Close()
@@ -148,8 +148,8 @@ func TestListenHearsOfCalls(t *testing.T) {
 	})
 }
 
-// TestStopSaysGoodbye checks that a server closes its subscriptions gracefully when it is told
-// to stop.
+// TestStopSaysGoodbye checks that a server ends its listens with a result when its context is
+// cancelled.
 func TestStopSaysGoodbye(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := serve(t, Modern)
@@ -170,8 +170,8 @@ func TestStopSaysGoodbye(t *testing.T) {
 	})
 }
 
-// TestEndOfInputEndsCalls checks that running calls end without a response when the client
-// disconnects. Serve must wait for them.
+// TestEndOfInputEndsCalls checks that Serve returns at once when its input ends, and sends no
+// answers to running calls.
 func TestEndOfInputEndsCalls(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := serve(t, Legacy)

@@ -14,13 +14,13 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 )
 
-// house is a simulated endpoint without a network. It answers each request at once, except the
-// requests that the client cancels. It asks modern clients a question.
+// house simulates an endpoint of Dragoman without a network. It answers each request at once. To
+// the call of legacy__ask_name by a modern client, it answers with input_required.
 type house struct {
 	mu       sync.Mutex
 	at       map[string][]time.Duration // the times of the calls, by client, method and name
 	sessions int
-	gone     bool // the endpoint does not know the session
+	gone     bool // the endpoint has forgotten the session
 	began    time.Time
 }
 
@@ -68,7 +68,7 @@ func (h *house) RoundTrip(r *http.Request) (*http.Response, error) {
 	return answer(200, "event: message\ndata: "+string(jsonrpc.AppendResult(nil, m.ID, []byte(`{}`)))+"\n\n", "Content-Type", "text/event-stream")
 }
 
-// played runs the clients against a simulated endpoint for a time.
+// played runs the demo clients against a house until during returns.
 func played(t *testing.T, during func(*house)) *house {
 	h := &house{at: map[string][]time.Duration{}, began: time.Now()}
 	ctx, cancel := context.WithCancel(t.Context())
@@ -83,8 +83,8 @@ func played(t *testing.T, during func(*house)) *house {
 	return h
 }
 
-// TestEveryMoveWithinTenSeconds plays the first round of both scripts. Each call must come
-// within ten seconds.
+// TestEveryMoveWithinTenSeconds checks that the demo clients make every call of their scripts
+// within the first ten seconds.
 func TestEveryMoveWithinTenSeconds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := played(t, func(*house) { time.Sleep(10 * time.Second) })
@@ -105,7 +105,8 @@ func TestEveryMoveWithinTenSeconds(t *testing.T) {
 	})
 }
 
-// TestThirtyCallsAMinute counts the calls of the second and the third minute.
+// TestThirtyCallsAMinute checks that the demo clients make about 30 calls per minute after the
+// first minute.
 func TestThirtyCallsAMinute(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := played(t, func(*house) { time.Sleep(3*time.Minute + time.Second) })
@@ -123,7 +124,8 @@ func TestThirtyCallsAMinute(t *testing.T) {
 	})
 }
 
-// TestANewSession makes the endpoint forget the session, as a restart does.
+// TestANewSession checks that the legacy client opens a new session when the endpoint has forgotten
+// the old one.
 func TestANewSession(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := played(t, func(h *house) {
@@ -139,8 +141,8 @@ func TestANewSession(t *testing.T) {
 	})
 }
 
-// TestNobodyThere plays against an endpoint that refuses connections. The clients must not call
-// more often than usual.
+// TestNobodyThere runs the demo clients without an endpoint, so every request fails. The clients
+// must not repeat requests in a fast loop.
 func TestNobodyThere(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), 9500*time.Millisecond)

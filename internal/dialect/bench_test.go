@@ -7,8 +7,8 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 )
 
-// cell is one pair of eras. It contains a call in the client's form and an answer in the
-// server's form, about 1 KiB each.
+// cell is one pair of eras, with a call in the form of the client's revision and an answer in the
+// form of the server's revision. Each message has about 1 KiB.
 type cell struct {
 	name             string
 	client, upstream mcp.Revision
@@ -30,7 +30,7 @@ var cells = func() []cell {
 	}
 }()
 
-// BenchmarkTranslateCall converts a scanned call for the server.
+// BenchmarkTranslateCall measures Request: it converts a scanned call to the server's revision.
 func BenchmarkTranslateCall(b *testing.B) {
 	for _, c := range cells {
 		b.Run(c.name, func(b *testing.B) {
@@ -45,7 +45,7 @@ func BenchmarkTranslateCall(b *testing.B) {
 	}
 }
 
-// BenchmarkTranslateReply converts a scanned answer for the client.
+// BenchmarkTranslateReply measures Reply: it converts a scanned answer to the client's revision.
 func BenchmarkTranslateReply(b *testing.B) {
 	for _, c := range cells {
 		b.Run(c.name, func(b *testing.B) {
@@ -60,8 +60,9 @@ func BenchmarkTranslateReply(b *testing.B) {
 	}
 }
 
-// TestAllocs limits the allocations of a conversion into a large buffer, for each pair of eras
-// and as {call, reply}. If nothing is added, only the id is allocated.
+// TestAllocs limits the allocations of a conversion into a large buffer, for each pair of eras.
+// budgets has the most allocations of a call and of a reply. A message that only gets another id
+// needs one allocation.
 func TestAllocs(t *testing.T) {
 	if raceEnabled {
 		t.Skip("the race detector adds allocations")

@@ -8,8 +8,9 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 )
 
-// TestSamplingBlocksBecomeMessages checks that each block becomes a message of the same role.
-// Other members stay with the first message, so that splitting does not repeat them.
+// TestSamplingBlocksBecomeMessages checks that each content block of a sampling message becomes a
+// message with the same role. Only the first message gets the other members, so that the request
+// does not become too large.
 func TestSamplingBlocksBecomeMessages(t *testing.T) {
 	ask := func(messages string) *jsonrpc.Message {
 		raw := `{"jsonrpc":"2.0","id":1,"method":"sampling/createMessage","params":{"messages":[` + messages + `],"maxTokens":9}}`

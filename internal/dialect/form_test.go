@@ -39,7 +39,7 @@ func restored(t testing.TB, form *Form, answer *jsonrpc.Message) *jsonrpc.Messag
 func TestForm(t *testing.T) {
 	for _, tt := range []struct {
 		name, schema, converted string
-		answers                 [][2]string // the answers of the client, each with the answer that the server gets
+		answers                 [][2]string // pairs: the content of the client's answer, and the content that the server gets
 		losses                  string
 	}{
 		{
@@ -117,7 +117,7 @@ func TestForm(t *testing.T) {
 	}
 }
 
-// list returns the JSON array of n texts.
+// list returns a JSON array of n strings.
 func list(n int, text func(i int) string) string {
 	var all []string
 	for i := range n {
@@ -126,8 +126,8 @@ func list(n int, text func(i int) string) string {
 	return string(jsonrpc.AppendStrings(nil, all))
 }
 
-// TestOptionsThatAreListedTwice checks that an option counts once, however often it is listed as
-// an option or as a default. Otherwise 4 KB become a megabyte.
+// TestOptionsThatAreListedTwice checks that Dragoman converts an option only once, however often
+// the schema repeats it. Otherwise a schema of 4 KB would become a megabyte.
 func TestOptionsThatAreListedTwice(t *testing.T) {
 	same := list(450, func(int) string { return "a" })
 	m := formRequest(t, `{"type":"object","properties":{"t":{"type":"array","items":{"enum":`+same+`},"default":`+same+`}}}`)
@@ -141,8 +141,8 @@ func TestOptionsThatAreListedTwice(t *testing.T) {
 	}
 }
 
-// TestFormsThatAreTooLarge checks the bounds of a form. Beyond them it stays as it is, and the
-// loss is named.
+// TestFormsThatAreTooLarge checks that a form that exceeds a limit is not changed, and that a loss
+// gives the reason.
 func TestFormsThatAreTooLarge(t *testing.T) {
 	number := func(i int) string { return fmt.Sprint("o", i) }
 	many := func(n int, f func(i int) string) string {
@@ -179,11 +179,11 @@ func TestFormsThatAreTooLarge(t *testing.T) {
 	}
 }
 
-// TestNamesThatAreTaken checks that the search for a free name does not begin again for each
-// field, and that names stay short.
+// TestNamesThatAreTaken checks 900 fields that would all get the same new name. Finding a free name
+// for each must be fast, and the names must stay short.
 func TestNamesThatAreTaken(t *testing.T) {
 	var fields []string
-	for i := range 900 { // their names are too long to repeat, so each one wants to be choice_1
+	for i := range 900 { // these names are too long for a prefix, so each option would be called choice_1
 		fields = append(fields, fmt.Sprintf(`"%s%d":{"type":"array","items":{"enum":["a"]}}`, strings.Repeat("x", maxFormText), i))
 	}
 	m := formRequest(t, `{"type":"object","properties":{`+strings.Join(fields, ",")+`}}`)
@@ -201,8 +201,8 @@ func TestNamesThatAreTaken(t *testing.T) {
 	}
 }
 
-// TestAnswersThatRepeatOptions checks that the client's answer selects each option once, and that
-// a long answer is refused.
+// TestAnswersThatRepeatOptions checks a client's answer that names options many times. The server
+// gets each option once. Restore refuses an answer with too many entries.
 func TestAnswersThatRepeatOptions(t *testing.T) {
 	big := strings.Repeat("x", 10_000)
 	options := []string{`{"const":"` + big + `","title":"ſhort K"}`}
@@ -226,7 +226,7 @@ func TestAnswersThatRepeatOptions(t *testing.T) {
 	}
 }
 
-// TestLongListOfOptions checks a list that is too long for one field per option. It becomes a
+// TestLongListOfOptions checks that a list with too many options for one field per option becomes a
 // text field.
 func TestLongListOfOptions(t *testing.T) {
 	var options []string
@@ -253,7 +253,7 @@ func TestLongListOfOptions(t *testing.T) {
 	}
 }
 
-// TestAnswersWithoutForm checks answers that Restore must not change.
+// TestAnswersWithoutForm checks answers without form content. Restore must not change them.
 func TestAnswersWithoutForm(t *testing.T) {
 	_, form := ConvertForm(nil, mcp.R20250618, formRequest(t, `{"type":"object","properties":{"t":{"type":"array","items":{"enum":["a"]}}},"required":["t"]}`), new(mcp.Losses))
 	for _, s := range []string{
@@ -271,8 +271,8 @@ func TestAnswersWithoutForm(t *testing.T) {
 	}
 }
 
-// FuzzForm checks that a converted form is a valid request without lists, and that the restored
-// answer is a valid answer. The size of the request must stay in proportion.
+// FuzzForm checks that a converted form and a restored answer are valid JSON, and that their sizes
+// stay in proportion to the input.
 func FuzzForm(f *testing.F) {
 	f.Add(`{"properties":{"t":{"type":"array","items":{"enum":["a","b"]},"default":["a"]}},"required":["t"]}`, `{"t_1":true}`)
 	f.Add(`{"properties":{"t":{"type":"string","oneOf":[{"const":"a"}],"default":"\ud800"}}}`, `{"t":"\ud800"}`)

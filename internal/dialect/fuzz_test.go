@@ -15,8 +15,8 @@ var revisions = []mcp.Revision{mcp.R20241105, mcp.R20250326, mcp.R20250618, mcp.
 
 func revisionOf(n uint8) mcp.Revision { return revisions[int(n)%len(revisions)] }
 
-// addSeeds adds every line of the transcripts for each pair of revisions of different eras, and
-// some hostile lines.
+// addSeeds adds every line of the transcripts and some hostile lines, each from every revision to
+// the oldest and to the newest revision.
 func addSeeds(f *testing.F) {
 	f.Helper()
 	lines, err := transcript.Lines("../../testdata/transcripts/*.txtar")
@@ -46,7 +46,7 @@ func addSeeds(f *testing.F) {
 	}
 }
 
-// kept returns the members of an object that are not in covered.
+// kept returns the members of an object whose names are not in covered.
 func kept(raw []byte, obj jsonrpc.Span, covered ...string) (all [][]byte) {
 	for m := range jsonrpc.Members(raw, obj) {
 		if name, _ := jsonrpc.Text(raw, m.Key); !slices.Contains(covered, name) {
@@ -56,8 +56,8 @@ func kept(raw []byte, obj jsonrpc.Span, covered ...string) (all [][]byte) {
 	return all
 }
 
-// wantKept fails unless both objects have the same members in the same order, byte for byte,
-// except for the covered ones.
+// wantKept fails the test unless both objects have the same members in the same order, byte for
+// byte. It ignores the members in covered.
 func wantKept(t *testing.T, what string, before []byte, obj jsonrpc.Span, after []byte, obj2 jsonrpc.Span, covered ...string) {
 	t.Helper()
 	a, b := kept(before, obj, covered...), kept(after, obj2, covered...)
@@ -69,13 +69,13 @@ func wantKept(t *testing.T, what string, before []byte, obj jsonrpc.Span, after 
 var perRequest = []string{mcp.KeyVersion, mcp.KeyClientInfo, mcp.KeyClientCaps, mcp.KeyLogLevel}
 
 // FuzzRequest checks that a converted call is a valid request with the id and the token of the
-// Stamp. The request describes its sender only if the revision requires that. Members
-// that no rule covers are unchanged.
+// Stamp. A modern server gets the version in _meta, and a legacy server gets none from a modern
+// client. Members that no rule covers are unchanged.
 func FuzzRequest(f *testing.F) {
 	addSeeds(f)
 	f.Fuzz(func(t *testing.T, in []byte, from, dest uint8) {
 		to := revisionOf(dest)
-		c := callOf(in, revisions[int(from)%(len(revisions)-1)]) // modern only if the message says so
+		c := callOf(in, revisions[int(from)%(len(revisions)-1)]) // the revision is modern only if the message has a modern version
 		if c == nil {
 			return
 		}
@@ -93,7 +93,7 @@ func FuzzRequest(f *testing.F) {
 		}
 		wantKept(t, "envelope", in, jsonrpc.Whole(in), out, jsonrpc.Whole(out), "id", "params")
 
-		// These are the members of params that a rule may change.
+		// covered lists the members of params that a rule may change.
 		covered := []string{mcp.KeyMeta}
 		if k := jsonrpc.KindOf(in, c.Msg.Param("arguments")); c.Msg.Method == mcp.MethodCallTool && to.Legacy() && (k == 0 || k == 'n') {
 			covered = append(covered, "arguments")
@@ -133,8 +133,8 @@ func FuzzRequest(f *testing.F) {
 	})
 }
 
-// FuzzReply checks that a converted answer has the client's id, and a type and a code if the
-// client's revision requires them. Members that no rule covers are unchanged.
+// FuzzReply checks that a converted answer has the client's id, and a result type and an error code
+// that the client's revision allows. Members that no rule covers are unchanged.
 func FuzzReply(f *testing.F) {
 	addSeeds(f)
 	f.Fuzz(func(t *testing.T, in []byte, source, dest uint8) {
@@ -162,7 +162,7 @@ func checkReply(t *testing.T, in []byte, r *mcp.Reply, out []byte, call *mcp.Cal
 		t.Errorf("id %s: %s", m.ID, out)
 	}
 	wantKept(t, "envelope", in, jsonrpc.Whole(in), out, jsonrpc.Whole(out), "id", "result", "error")
-	// Clients of every revision may rely on these members.
+	// In every revision, an error must have a code and a message, and a result must be an object.
 	_, hadCode := jsonrpc.Int(in, jsonrpc.Find(in, r.Msg.Error, "code"))
 	hadText := jsonrpc.KindOf(in, jsonrpc.Find(in, r.Msg.Error, "message")) == '"'
 	wasObject := jsonrpc.KindOf(in, r.Msg.Result) == '{'
@@ -223,14 +223,14 @@ func checkReply(t *testing.T, in []byte, r *mcp.Reply, out []byte, call *mcp.Cal
 	if to.Modern() && m.ResultMember("resultType").IsZero() {
 		t.Errorf("a modern client gets no result type: %s", out)
 	}
-	asks := (&mcp.Reply{Msg: m}).ResultType() == mcp.ResultInputRequired // input_required is not cacheable
+	asks := (&mcp.Reply{Msg: m}).ResultType() == mcp.ResultInputRequired // a result of type input_required has no cache members
 	if to.Modern() && call.Method != nil && call.Method.Cacheable && !asks && (m.ResultMember("ttlMs").IsZero() || m.ResultMember("cacheScope").IsZero()) {
 		t.Errorf("a modern client gets no cache members: %s", out)
 	}
 }
 
-// checkConverted fails if a tool's result has content that the client's revision cannot
-// express. It returns the members that may have changed.
+// checkConverted fails the test if a tool's result has content that the client's revision cannot
+// express. It returns the members of the result that the conversion may change.
 func checkConverted(t *testing.T, out []byte, m *jsonrpc.Message, to, from mcp.Revision) (may []string) {
 	t.Helper()
 	if !to.Can(mcp.ResourceLinks) {
@@ -251,7 +251,7 @@ func checkConverted(t *testing.T, out []byte, m *jsonrpc.Message, to, from mcp.R
 	return may
 }
 
-// added returns the names that are not present yet and may therefore be added.
+// added returns the names that are not members of obj, so a conversion may add them.
 func added(raw []byte, obj jsonrpc.Span, names ...string) (all []string) {
 	for _, n := range names {
 		if jsonrpc.Find(raw, obj, n).IsZero() {

@@ -17,7 +17,7 @@ func answerOf(t testing.TB, text string) *jsonrpc.Message {
 	return m
 }
 
-// one converts a single tool to MCP.
+// one converts a manifest with a single tool and returns the MCP tool.
 func one(t testing.TB, p *Profile, tool string) string {
 	t.Helper()
 	m := answerOf(t, `{"id":1,"result":{"tools":[`+tool+`]}}`)
@@ -162,7 +162,8 @@ func TestQuestion(t *testing.T) {
 	}
 }
 
-// TestLosses checks that a loss is recorded for content that a client does not get unchanged.
+// TestLosses checks that Reply records one loss for each kind of content that the client cannot get
+// unchanged.
 func TestLosses(t *testing.T) {
 	call := mustCall(t, `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"t"}}`, mcp.R20241105)
 	r := replyOf([]byte(`{"jsonrpc":"2.0","id":1,"result":{"content":[{"type":"audio"},{"type":"audio"},{"type":"resource_link","uri":"x"}],"structuredContent":[]}}`), mcp.R20260728)
@@ -179,8 +180,7 @@ func TestLosses(t *testing.T) {
 	}
 }
 
-// FuzzManifest checks that any list of tools becomes a list of tools that each have a name and
-// an object schema.
+// FuzzManifest checks that every tool of a converted manifest has a name and an object schema.
 func FuzzManifest(f *testing.F) {
 	f.Add([]byte(`[{"name":"a","parameters":{"nullable":true},"metadata":{"confirmationRequired":true,"x":{}},"annotations":null,"_meta":7},{"name":"\u0061","inputSchema":7,"confirmation_required":1}]`))
 	f.Add([]byte(`[{"name":"a","input_schema":{},"paramsSchema":{},"undo_supported":true,"annotations":{"readOnlyHint":null}}]`))

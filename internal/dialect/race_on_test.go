@@ -2,6 +2,6 @@
 
 package dialect
 
-// raceEnabled says that the race detector is on. Then sync.Pool drops objects at random, so
-// allocation counts are useless.
+// raceEnabled says whether the race detector is on. If so, sync.Pool drops objects at random, so
+// tests cannot count allocations.
 const raceEnabled = true

@@ -7,7 +7,7 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 )
 
-// replyOf returns an answer as it is read from a server, or nil if the text is not an answer.
+// replyOf scans raw as an answer from a server. It returns nil if raw is not an answer.
 func replyOf(raw []byte, from mcp.Revision) *mcp.Reply {
 	m, err := jsonrpc.Scan(raw, jsonrpc.Limits{Tolerant: true})
 	if err != nil || m.Kind != jsonrpc.Result && m.Kind != jsonrpc.Failure || m.IDAt.IsZero() {
@@ -24,7 +24,7 @@ func TestReply(t *testing.T) {
 		name     string
 		from, to mcp.Revision
 		method   string
-		in, want string // the answer without its first members
+		in, want string // the answer without the members id and jsonrpc
 	}{
 		{"a legacy result is as it was", old, old, "tools/call",
 			`"result" : {"content":[ ],"x":1e400}`, `"result" : {"content":[ ],"x":1e400}`},

@@ -13,8 +13,8 @@ var ours = Stamp{
 	Capabilities: []byte(`{"roots":{}}`), Level: 0,
 }
 
-// callOf returns a request as it is read from a client of revision rev. If the message has the
-// version key of a modern request, the client is modern. callOf returns nil if the text is not a
+// callOf scans raw as a request from a client of revision rev. If the request has the version
+// member of a modern request, that version replaces rev. callOf returns nil if raw is not a valid
 // request.
 func callOf(raw []byte, rev mcp.Revision) *mcp.Call {
 	m, err := jsonrpc.Scan(raw, jsonrpc.Limits{})
@@ -40,7 +40,7 @@ func mustCall(t testing.TB, raw string, rev mcp.Revision) *mcp.Call {
 	return c
 }
 
-// described is the _meta of a modern request, without its braces.
+// described has the members that every modern request has in its _meta.
 const described = `"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientInfo":{"name":"c","version":"1"},"io.modelcontextprotocol/clientCapabilities":{"roots":{}}`
 
 func TestRequest(t *testing.T) {
@@ -128,8 +128,8 @@ func TestRequest(t *testing.T) {
 	}
 }
 
-// TestRequestKeepsTheCall checks that Request does not change the call, because a call may be
-// sent twice.
+// TestRequestKeepsTheCall checks that Request does not change the call, because Dragoman may send a
+// call twice.
 func TestRequestKeepsTheCall(t *testing.T) {
 	c := mcp.NewAttempt(mustCall(t, `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"a__t","_meta":{"progressToken":5}}}`, mcp.R20250618))
 	c.Edits.Replace(jsonrpc.NoReason, c.Msg.Param("name"), []byte(`"t"`))

@@ -9,8 +9,8 @@ import (
 
 const dated = `"createdAt":"2025-11-25T10:30:00Z","lastUpdatedAt":"2025-11-25T10:40:00Z"`
 
-// TestTaskForms checks that a task in either form has the member names of that form. Unknown
-// members are unchanged. Members that only one form has are added or removed.
+// TestTaskForms checks the conversion of a task between 2025-11-25 and the tasks extension of
+// 2026-07-28. The task gets the member names of the target. Unknown members are unchanged.
 func TestTaskForms(t *testing.T) {
 	legacy := `{"taskId":"t","status":"working",` + dated + `,"ttl":60000,"pollInterval":50,"x":1e400}`
 	modern := `{"resultType":"complete","taskId":"t","status":"completed",` + dated + `,"ttlMs":null,"pollIntervalMs":7,"result":{"content":[]},"x":1e400}`
@@ -39,8 +39,8 @@ func TestTaskForms(t *testing.T) {
 	}
 }
 
-// TestCreatedTask checks that a created task is the result itself in the extension, and a
-// member of the result in 2025-11-25. _meta appears once.
+// TestCreatedTask checks the result for a new task. In the tasks extension, the task is the result
+// itself. In 2025-11-25, it is the member "task" of the result. _meta appears once.
 func TestCreatedTask(t *testing.T) {
 	raw := []byte(`{"taskId":"t","status":"working",` + dated + `,"ttl":null,"_meta":{"y":1}}`)
 	tests := map[mcp.Revision]string{
@@ -54,8 +54,8 @@ func TestCreatedTask(t *testing.T) {
 	}
 }
 
-// TestTaskCapabilities checks that clients of each era get the support for tasks only in the form
-// that their revision defines.
+// TestTaskCapabilities checks that a client gets the capability for tasks only in the form that its
+// revision defines.
 func TestTaskCapabilities(t *testing.T) {
 	requested := `{"tools":{},"tasks":{"list":{},"requests":{"tools":{"call":{}}}}}`
 	directed := `{"tools":{},"extensions":{"io.modelcontextprotocol/tasks":{},"x/y":{}}}`

@@ -24,7 +24,7 @@ func clientCodes(r *ClientReport) (out []string) {
 	return out
 }
 
-// checksIn returns the ids of the checks in a state.
+// checksIn returns the ids of the checks that have the state.
 func checksIn(r *ClientReport, state CheckState) (out []string) {
 	for _, c := range r.Checks {
 		if c.State == state {
@@ -42,7 +42,7 @@ func dumpClient(r *ClientReport) string {
 	return b.String() + r.Text()
 }
 
-// onPipe connects a client to the stage on a pipe.
+// onPipe runs visit as a client of a stage on a pipe, and returns the stage's report.
 func onPipe(t *testing.T, visit func(in io.ReadCloser, out io.WriteCloser)) *ClientReport {
 	t.Helper()
 	s := NewStage()
@@ -62,7 +62,7 @@ func onPipe(t *testing.T, visit func(in io.ReadCloser, out io.WriteCloser)) *Cli
 	return s.Report()
 }
 
-// overHTTP connects a client to the stage over Streamable HTTP.
+// overHTTP runs visit as a client of a stage over Streamable HTTP, and returns the stage's report.
 func overHTTP(t *testing.T, visit func(url string)) *ClientReport {
 	t.Helper()
 	s := NewStage()
@@ -93,14 +93,14 @@ func strictClient(t *testing.T, name string, at fake.Where) {
 		t.Errorf("Close: %v", err)
 	}
 	for _, v := range c.Violations() {
-		if !strings.Contains(v, "dragoman/") { // the stage sends probes that no revision defines
+		if !strings.Contains(v, "dragoman/") { // the stage probes the client with "dragoman/" methods, which no revision defines
 			t.Errorf("the stage violates its revision: %s", v)
 		}
 	}
 }
 
-// TestStrictClientsAreHealthy checks that strict clients have no findings and that the
-// report describes them.
+// TestStrictClientsAreHealthy checks that a strict client causes no errors or warnings, and that
+// the report describes it.
 func TestStrictClientsAreHealthy(t *testing.T) {
 	for _, rev := range mcp.Revisions() {
 		name := "strict-" + rev.String()
@@ -129,8 +129,8 @@ func TestStrictClientsAreHealthy(t *testing.T) {
 	}
 }
 
-// TestEveryOddClientIsFound runs every client that is not strict. A profile without a row
-// fails the test.
+// TestEveryOddClientIsFound runs every client profile that is not strict, and checks its findings.
+// A profile without a row fails the test.
 func TestEveryOddClientIsFound(t *testing.T) {
 	rows := map[string]func(t *testing.T) (*ClientReport, []string){
 		"bare-http-client": func(t *testing.T) (*ClientReport, []string) {
@@ -190,7 +190,8 @@ func TestEveryOddClientIsFound(t *testing.T) {
 	}
 }
 
-// TestSloppyClients checks the one finding that each script of client lines causes.
+// TestSloppyClients checks that each list of lines from a client causes the finding that is its
+// key.
 func TestSloppyClients(t *testing.T) {
 	initialize := `{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-06-18","capabilities":{},"clientInfo":{"name":"t","version":"1"}}}`
 	ready := `{"jsonrpc":"2.0","method":"notifications/initialized"}`
@@ -225,7 +226,7 @@ func TestSloppyClients(t *testing.T) {
 				done := make(chan error, 1)
 				go func() { done <- s.ServePipe(t.Context(), in, io.Discard) }()
 				_, _ = io.WriteString(w, strings.Join(lines, "\n")+"\n")
-				time.Sleep(2 * answerTime) // the time is synthetic; the client has enough time to answer
+				time.Sleep(2 * answerTime) // synthetic time; long enough for the stage to stop waiting for answers
 				_ = w.Close()
 				err := <-done
 				if r := s.Report(); err != nil || !slices.Contains(clientCodes(r), want) {
@@ -268,8 +269,8 @@ func TestSloppyClientsOverHTTP(t *testing.T) {
 	}
 }
 
-// TestStageEndsWithItsContext checks that ServePipe ends with its context and does not wait
-// for the client.
+// TestStageEndsWithItsContext checks that ServePipe returns when its context ends, even if the
+// client is still connected.
 func TestStageEndsWithItsContext(t *testing.T) {
 	in, w := io.Pipe()
 	defer w.Close()
@@ -280,8 +281,8 @@ func TestStageEndsWithItsContext(t *testing.T) {
 	}
 }
 
-// TestStageIsFull checks that a client beyond the session limit gets an error, and that this causes
-// no other finding.
+// TestStageIsFull checks that a stage with maxVisitors sessions refuses a new session, and that the
+// refusal causes no finding.
 func TestStageIsFull(t *testing.T) {
 	s := NewStage()
 	initialize := func() (status int, session string) {
@@ -316,8 +317,8 @@ func TestVisitOfHostileClient(t *testing.T) {
 	}
 }
 
-// TestEveryFindingBelongsToACheck checks that each finding in clients makes one check wrong, so that
-// the list of what is right never contradicts the findings.
+// TestEveryFindingBelongsToACheck checks that each finding about clients belongs to exactly one
+// check. Then the list of passed checks never contradicts the findings.
 func TestEveryFindingBelongsToACheck(t *testing.T) {
 	owner := map[string]string{
 		ClientExplores: "none, because it says that the client is right",
@@ -337,7 +338,7 @@ func TestEveryFindingBelongsToACheck(t *testing.T) {
 	}
 }
 
-// TestChecks checks what is right, wrong and not seen of a client without a session.
+// TestChecks checks which checks are right, wrong or not seen for a client without a session.
 func TestChecks(t *testing.T) {
 	s := NewStage()
 	for range 2 {
@@ -362,8 +363,8 @@ func TestChecks(t *testing.T) {
 	}
 }
 
-// TestInitializedBeforeTheAnswer checks that notifications/initialized is early if the client has
-// not read the answer to initialize, and not early a moment later.
+// TestInitializedBeforeTheAnswer checks that notifications/initialized is too early if the client
+// sends it before it reads the answer to initialize. It is not too early right after that.
 func TestInitializedBeforeTheAnswer(t *testing.T) {
 	const initialize = `{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-06-18","capabilities":{},"clientInfo":{"name":"t","version":"1"}}}` + "\n"
 	const ready = `{"jsonrpc":"2.0","method":"notifications/initialized"}` + "\n"
@@ -405,7 +406,7 @@ func TestInitializedBeforeTheAnswer(t *testing.T) {
 					_, _ = io.WriteString(w, ready)
 				}
 				_ = w.Close()
-				for range got { // the other answers, and requests of the stage
+				for range got { // drop the other answers, and the server requests of the stage
 				}
 				if err := <-done; err != nil {
 					t.Error(err)
@@ -419,8 +420,8 @@ func TestInitializedBeforeTheAnswer(t *testing.T) {
 	}
 }
 
-// TestNoVersionWithoutSession checks that a client without a session is told that it sends no
-// version, and that a client that sends one is not.
+// TestNoVersionWithoutSession checks that a client without a session causes a finding if it does
+// not send the version header.
 func TestNoVersionWithoutSession(t *testing.T) {
 	for _, version := range []string{"", "2025-06-18"} {
 		s := NewStage()

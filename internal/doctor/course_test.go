@@ -13,7 +13,8 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 )
 
-// census counts the conversations of an examination.
+// census counts the child processes of an examination: all, those running now, and the most at
+// once.
 type census struct {
 	mu               sync.Mutex
 	began, now, most int
@@ -27,7 +28,7 @@ func (c *census) add(n int) {
 	c.most = max(c.most, c.now)
 }
 
-// of wraps the function start, so that census counts the children that start creates.
+// of wraps start so that c counts the children that start creates.
 func (c *census) of(start func(context.Context) (Child, error)) func(context.Context) (Child, error) {
 	return func(ctx context.Context) (Child, error) {
 		child, err := start(ctx)
@@ -49,8 +50,8 @@ func (c *countedChild) Stop() {
 	c.c.add(-1)
 }
 
-// TestProcessesAreFew checks that a healthy server is started only a few times, and at most
-// four times at once. The examination must not wait for anything.
+// TestProcessesAreFew checks that an examination starts a healthy server at most seven times, with
+// at most four processes at once. It must not wait for timeouts.
 func TestProcessesAreFew(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var c census
@@ -68,8 +69,9 @@ func TestProcessesAreFew(t *testing.T) {
 	})
 }
 
-// TestSilenceIsRepeated checks a server that fails only once to answer in time, as on a busy
-// machine. Such a server has no finding. A server that never answers has a finding.
+// TestSilenceIsRepeated checks that the doctor repeats a request without an answer. A server that
+// misses one answer, as on a busy machine, has no finding. A server that never answers the request
+// has a finding.
 func TestSilenceIsRepeated(t *testing.T) {
 	for name, c := range map[string]struct {
 		times int
@@ -96,8 +98,8 @@ func TestSilenceIsRepeated(t *testing.T) {
 	}
 }
 
-// TestSlowMachine checks that a slow machine causes no false findings. On such a machine, each
-// answer takes longer than the timeout.
+// TestSlowMachine checks that a slow machine, on which each answer takes six seconds, causes only
+// the finding SlowStart.
 func TestSlowMachine(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := examinePlain(t, func(*plain, string, *jsonrpc.Message) bool {
@@ -113,7 +115,8 @@ func TestSlowMachine(t *testing.T) {
 	})
 }
 
-// TestAnExitIsNotLost checks that an exit is reported even if it happens only once.
+// TestAnExitIsNotLost checks that the doctor reports an exit of the server even if the server exits
+// only once.
 func TestAnExitIsNotLost(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var once sync.Once
@@ -132,8 +135,8 @@ func TestAnExitIsNotLost(t *testing.T) {
 	})
 }
 
-// TestAStopClosesTheFirstConversation checks that no process is left when an examination is
-// cancelled at any time.
+// TestAStopClosesTheFirstConversation checks that no process is left after an examination is
+// cancelled, whenever that happens.
 func TestAStopClosesTheFirstConversation(t *testing.T) {
 	for _, after := range []time.Duration{0, time.Millisecond, 10 * time.Millisecond, 100 * time.Millisecond, time.Second} {
 		synctest.Test(t, func(t *testing.T) {

@@ -15,7 +15,7 @@ import (
 
 func TestMain(m *testing.M) { leaktest.Main(m) }
 
-// fakeChild is a fake server in this process, used in place of a child process.
+// fakeChild is a Child that runs a fake server in this process.
 type fakeChild struct {
 	s    *fake.Server
 	from *io.PipeReader
@@ -46,7 +46,7 @@ func (c *fakeChild) Stop() {
 	_ = c.s.Close()
 }
 
-// look examines a fake server on a pipe.
+// look examines a fake server on a pipe and returns the report.
 func look(t *testing.T, name string, set map[string]string, o Options) *Report {
 	t.Helper()
 	r, err := Examine(t.Context(), Target{Start: startFake(t, name, set)}, o)
@@ -125,8 +125,8 @@ var faults = map[string][]string{
 	"wrong-id-type":            {IDType},
 }
 
-// TestEveryFaultIsFound runs every server that is not strict. A profile without a row in
-// the table fails the test.
+// TestEveryFaultIsFound examines every server profile that is not strict. A profile without a row
+// in faults fails the test.
 func TestEveryFaultIsFound(t *testing.T) {
 	sets := map[string]map[string]string{"endless-cursor same": {"cursors": "same"}, "strict-version text": {"says": "text"}}
 	rows := map[string]bool{}
@@ -145,7 +145,7 @@ func TestEveryFaultIsFound(t *testing.T) {
 					o.Call = "count"
 				}
 				var r *Report
-				if name == "broadcasts" { // on a pipe a process has only one session, so it cannot broadcast
+				if name == "broadcasts" { // only a server with several sessions can broadcast, and on a pipe it has only one
 					r = callFake(t, name, o)
 				} else {
 					r = look(t, name, sets[row], o)

@@ -11,7 +11,7 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
 )
 
-// scripted is a server that sends a fixed text, ignores its input, and exits.
+// scripted is a Child that writes a fixed text, ignores its input, and exits.
 type scripted struct {
 	from *io.PipeReader
 	to   *io.PipeWriter
@@ -41,8 +41,8 @@ func (c *scripted) Stop() {
 	<-c.done
 }
 
-// FuzzServer checks that the examination ends, whatever the server sends. The report must be
-// JSON with short evidence.
+// FuzzServer checks that the examination ends, whatever the server sends. The report must be valid
+// JSON, and its evidence must be short and without control characters.
 func FuzzServer(f *testing.F) {
 	for _, s := range []string{
 		"", "\n\n", "noise\n", `{"jsonrpc":"2.0","id":1,"result":{}}` + "\n", `{"id":"1","error":{"code":"X"}}` + "\n" + `[{"id":1}]` + "\n",
@@ -54,7 +54,7 @@ func FuzzServer(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, says string) {
 		var r *Report
-		synctest.Test(t, func(t *testing.T) { // with synthetic time, waiting costs nothing
+		synctest.Test(t, func(t *testing.T) { // with synthetic time, timeouts do not slow the test down
 			var err error
 			if r, err = Examine(t.Context(), Target{Start: startScripted(says)}, Options{Call: "a"}); err != nil {
 				t.Fatal(err)
@@ -74,7 +74,8 @@ func FuzzServer(f *testing.F) {
 	})
 }
 
-// FuzzClient checks that the stage answers any client with valid messages and reports.
+// FuzzClient checks that the stage sends only valid JSON to any client, and that its report is
+// valid JSON.
 func FuzzClient(f *testing.F) {
 	f.Add(`{"jsonrpc":"2.0","id":1,"method":"initialize"}` + "\n" + `{"jsonrpc":"2.0","id":2,"method":"tools/list"}`)
 	f.Add(`[{"jsonrpc":"2.0","id":1,"method":"ping"},1]`)

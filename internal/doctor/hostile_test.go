@@ -16,8 +16,8 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 )
 
-// TestVeilFindsSecretsInEverySpelling checks that secrets are masked in every form in which a
-// server may write them.
+// TestVeilFindsSecretsInEverySpelling checks that evidence contains no secret, even if the server
+// writes the secret in another form, such as with JSON escapes.
 func TestVeilFindsSecretsInEverySpelling(t *testing.T) {
 	long := strings.Repeat("k", 40)
 	for _, c := range []struct {
@@ -37,7 +37,8 @@ func TestVeilFindsSecretsInEverySpelling(t *testing.T) {
 	}
 }
 
-// TestEvidenceOfSchemasIsVeiled checks evidence that repeats parts of a schema.
+// TestEvidenceOfSchemasIsVeiled checks that evidence with parts of a schema contains no secrets and
+// no control characters.
 func TestEvidenceOfSchemasIsVeiled(t *testing.T) {
 	secret := "hunter2hunter2"
 	e := &exam{t: &Target{Secrets: []string{secret}}}
@@ -56,7 +57,7 @@ func TestEvidenceOfSchemasIsVeiled(t *testing.T) {
 	}
 }
 
-// crowd counts concurrent requests at a server that answers none of them.
+// crowd is an http.RoundTripper that never answers and counts concurrent requests.
 type crowd struct {
 	mu   sync.Mutex
 	n    int
@@ -77,8 +78,8 @@ func (c *crowd) RoundTrip(q *http.Request) (*http.Response, error) {
 	return nil, q.Context().Err()
 }
 
-// TestAnswersAreBounded checks a server that sends endless requests on a stream and reads no
-// answers. The doctor must not open an unlimited number of connections.
+// TestAnswersAreBounded sends 2,000 answers to a server that never responds. The doctor must send
+// at most 64 of them at the same time.
 func TestAnswersAreBounded(t *testing.T) {
 	c := &crowd{}
 	w := openWeb(t.Context(), &Target{URL: &url.URL{Scheme: "http", Host: "127.0.0.1"}, Transport: c})
@@ -91,8 +92,8 @@ func TestAnswersAreBounded(t *testing.T) {
 	}
 }
 
-// TestEndpointStaysSecure checks an https URL with credentials. The doctor must not send the
-// credentials without TLS, even if an endpoint event asks for it.
+// TestEndpointStaysSecure checks a server with an https URL whose endpoint event names an http URL.
+// The doctor must not accept that URL, because it would send credentials without TLS.
 func TestEndpointStaysSecure(t *testing.T) {
 	srv := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Type", "text/event-stream")
@@ -111,8 +112,8 @@ func TestEndpointStaysSecure(t *testing.T) {
 	}
 }
 
-// TestPromptsWithManyArguments checks that the time to read a prompt is proportional to
-// its size.
+// TestPromptsWithManyArguments checks a prompt that declares 200,000 arguments. The prompts/get
+// request for it must be valid and at most 64 KiB, and must not take long to build.
 func TestPromptsWithManyArguments(t *testing.T) {
 	many := strings.Repeat(`{"name":"a"},`, 200_000)
 	h := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

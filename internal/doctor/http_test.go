@@ -14,7 +14,7 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/netsim"
 )
 
-// call examines a handler over HTTP, on an in-memory network.
+// call examines a server over HTTP, on an in-memory network. h is the server's handler.
 func call(t *testing.T, h http.Handler, path string, o Options) *Report {
 	t.Helper()
 	n := netsim.NewNetwork()
@@ -46,8 +46,8 @@ func callFake(t *testing.T, name string, o Options) *Report {
 	return call(t, s.Handler(), s.Path(), o)
 }
 
-// TestStrictServersAreHealthyOverHTTP is TestStrictServersAreHealthy over the HTTP transport
-// of each revision.
+// TestStrictServersAreHealthyOverHTTP is like TestStrictServersAreHealthy, but over the HTTP
+// transport of each revision.
 func TestStrictServersAreHealthyOverHTTP(t *testing.T) {
 	for _, rev := range mcp.Revisions() {
 		t.Run(rev.String(), func(t *testing.T) {
@@ -65,7 +65,7 @@ func TestStrictServersAreHealthyOverHTTP(t *testing.T) {
 	}
 }
 
-// TestFaultsOverHTTP runs the faults that are possible over HTTP.
+// TestFaultsOverHTTP checks some of the faults over HTTP.
 func TestFaultsOverHTTP(t *testing.T) {
 	for name, want := range map[string]string{
 		"bad-schema": SchemaInvalid, "endless-cursor": Endless, "wrong-id-type": IDType, "never-answers": NoRevision,
@@ -80,9 +80,9 @@ func TestFaultsOverHTTP(t *testing.T) {
 	}
 }
 
-// TestBroadcastingIsAllThatIsFound checks a server that sends the messages of one session to
-// all sessions. The doctor must report only this. Answers to other sessions of the
-// doctor must not be reported as wrong answers, as a manifest or as a flood.
+// TestBroadcastingIsAllThatIsFound checks a server that sends the messages of one session to all
+// sessions. The doctor must report only the broadcasts. It must not report answers to its other
+// sessions as wrong answers, a manifest or a flood.
 func TestBroadcastingIsAllThatIsFound(t *testing.T) {
 	for range 5 {
 		synctest.Test(t, func(t *testing.T) {

@@ -68,7 +68,7 @@ func sloppyModern(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// TestSloppyServers checks all findings of the sloppy servers.
+// TestSloppyServers checks that each sloppy server causes at least the expected findings.
 func TestSloppyServers(t *testing.T) {
 	for name, c := range map[string]struct {
 		serve http.HandlerFunc
@@ -94,7 +94,7 @@ func TestSloppyServers(t *testing.T) {
 						t.Errorf("%s was not found:\n%s", code, dump(r))
 					}
 				}
-				// A server that requires sign-in is not an error.
+				// Of these servers, only the one that requires authorization is healthy.
 				if signIn := name == "wants credentials"; r.Verdict.Healthy != signIn {
 					t.Errorf("healthy is %t", r.Verdict.Healthy)
 				}
@@ -103,8 +103,8 @@ func TestSloppyServers(t *testing.T) {
 	}
 }
 
-// TestEventsBehindARefusal checks that an HTTP+SSE server that refuses a POST with a
-// message is still opened.
+// TestEventsBehindARefusal checks an HTTP+SSE server that answers the first POST with an HTTP error
+// and a JSON-RPC message. The doctor must still try HTTP+SSE.
 func TestEventsBehindARefusal(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, err := fake.NewServer("strict-"+mcp.Revisions()[len(mcp.Revisions())-1].String(), fake.Options{})
@@ -127,7 +127,7 @@ func TestEventsBehindARefusal(t *testing.T) {
 	})
 }
 
-// TestSessionsAreJudged checks which session ids count as guessable.
+// TestSessionsAreJudged checks which session ids guessable accepts.
 func TestSessionsAreJudged(t *testing.T) {
 	for id, want := range map[string]bool{
 		"7": true, "session-1": true, "000000000000000000000001": true, "1111-2222-1111-2222": true,
@@ -139,8 +139,8 @@ func TestSessionsAreJudged(t *testing.T) {
 	}
 }
 
-// TestNothingIsRunUnasked checks that the doctor by default sends no tool call, subscription
-// or other request with side effects.
+// TestNothingIsRunUnasked checks that, by default, the doctor sends no request that may have side
+// effects, such as a tool call or a subscription.
 func TestNothingIsRunUnasked(t *testing.T) {
 	harmless := []string{
 		mcp.MethodInitialize, mcp.MethodDiscover, mcp.MethodPing, mcp.MethodListTools, mcp.MethodListPrompts, mcp.MethodListResources,

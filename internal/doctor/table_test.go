@@ -15,15 +15,15 @@ import (
 
 var update = flag.Bool("update", false, "write the generated files")
 
-// TestTheTableIsWhole checks that each code in the source is in the table once, and that each
-// code in the table is used. The texts of the table must be whole sentences.
+// TestTheTableIsWhole checks that each code of a finding is in the table once and is used in the
+// source. The texts of the table must be whole sentences.
 func TestTheTableIsWhole(t *testing.T) {
 	files, err := filepath.Glob("*.go")
 	if err != nil {
 		t.Fatal(err)
 	}
 	literal := regexp.MustCompile(`([A-Za-z]+)\s+= "(DRG-[A-Z0-9-]+)"`)
-	names := map[string]string{} // the name of a finding by its code
+	names := map[string]string{} // the name of the Go constant, by code
 	var source strings.Builder
 	for _, f := range files {
 		b, err := os.ReadFile(f)

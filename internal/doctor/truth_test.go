@@ -18,8 +18,8 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 )
 
-// plain is a typical server on a pipe. It has only tools, and answers each line with one line.
-// Each test changes one part of its behaviour.
+// plain is a typical server on a pipe. It has only tools, and answers each request with one line. A
+// test can change how it handles a request.
 type plain struct {
 	from *io.PipeReader
 	to   *io.PipeWriter
@@ -30,8 +30,8 @@ type plain struct {
 	initialized bool
 }
 
-// startPlain starts plain servers. The function odd may answer in place of the server, and reports
-// whether it did. Its argument m is nil for a line that is not a message.
+// startPlain returns a function that starts plain servers. odd may handle a line in place of the
+// server, and returns whether it has done so. m is nil if the line is not a message.
 func startPlain(odd func(p *plain, line string, m *jsonrpc.Message) bool) func(context.Context) (Child, error) {
 	return func(context.Context) (Child, error) {
 		in, to := io.Pipe()
@@ -99,8 +99,8 @@ func (p *plain) answer(m *jsonrpc.Message) {
 	p.say(string(jsonrpc.AppendResult(nil, m.ID, []byte(result))))
 }
 
-// examinePlain returns the findings for a plain server with one oddity. It leaves out batches,
-// because a plain server does not support them.
+// examinePlain examines a plain server with the given odd function. It removes two findings that
+// every plain server causes.
 func examinePlain(t *testing.T, odd func(p *plain, line string, m *jsonrpc.Message) bool) *Report {
 	t.Helper()
 	r, err := Examine(t.Context(), Target{Start: startPlain(odd)}, Options{})
@@ -129,12 +129,12 @@ func TestTruth(t *testing.T) {
 	}
 	for name, c := range map[string]struct {
 		odd  func(p *plain, line string, m *jsonrpc.Message) bool
-		want []string // all codes, in report order
+		want []string // the codes of all findings, in the order of the report
 	}{
 		"nothing": {nil, nil},
 
-		// The following faults concern ids above 2^53. The only finding is one info, whatever the
-		// server does with the id.
+		// The following faults concern an id of 2^53+1. Whatever the server does with this id, the
+		// only finding is IDBig. The last fault concerns small ids.
 		"a big id is rounded": {func(p *plain, _ string, m *jsonrpc.Message) bool {
 			if isBig(m) {
 				p.say(`{"jsonrpc":"2.0","id":9007199254740992,"result":{}}`)
@@ -207,7 +207,7 @@ func TestTruth(t *testing.T) {
 			return false
 		}, []string{Dies}},
 
-		// The following faults concern batches. An error that refuses a batch is not an answer to a
+		// An error without an id that refuses a batch must not count as an answer to a
 		// notification.
 		"a batch is refused without an id": {func(p *plain, line string, _ *jsonrpc.Message) bool {
 			if strings.HasPrefix(line, "[") {
@@ -216,8 +216,7 @@ func TestTruth(t *testing.T) {
 			}
 			return false
 		}, nil},
-		// An error without an id belongs to the request if the server has already answered a
-		// request that was sent after the notification.
+		// The doctor must tell whether an error without an id answers a request or a notification.
 		"errors have no id": {func(p *plain, _ string, m *jsonrpc.Message) bool {
 			if m != nil && m.Method == "dragoman/no_such_method" {
 				p.say(`{"jsonrpc":"2.0","id":null,"error":{"code":-32601,"message":"Method not found"}}`)
@@ -247,8 +246,8 @@ func TestTruth(t *testing.T) {
 	}
 }
 
-// TestForbidden checks that a 403 counts as a request for credentials only if it is about
-// credentials, and not about the host name or another reason.
+// TestForbidden checks responses with a status such as 403. If the response is about the host name,
+// the finding is HostRefused, and otherwise WantsCredentials.
 func TestForbidden(t *testing.T) {
 	respond := func(status int, header, body string) http.HandlerFunc {
 		return func(w http.ResponseWriter, _ *http.Request) {
@@ -296,8 +295,8 @@ func TestForbidden(t *testing.T) {
 	}
 }
 
-// TestDeathOverHTTP checks a server that crashes on malformed input. After the crash, its port
-// refuses every connection.
+// TestDeathOverHTTP checks a server that crashes a moment after odd input. From then on, it closes
+// every connection without a response.
 func TestDeathOverHTTP(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var mu sync.Mutex
@@ -322,8 +321,8 @@ func TestDeathOverHTTP(t *testing.T) {
 	})
 }
 
-// TestOriginOfLoopback checks a server on a loopback address that ignores Origin. It is
-// reported as open to web pages only if no other check protects it.
+// TestOriginOfLoopback checks servers on a loopback address. The finding is Rebinding only if
+// neither Origin nor Host protects the server from web pages.
 func TestOriginOfLoopback(t *testing.T) {
 	for name, c := range map[string]struct {
 		guard func(w http.ResponseWriter, r *http.Request) (refused bool)

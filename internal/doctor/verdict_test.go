@@ -13,8 +13,8 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 )
 
-// TestThroughIsMeasured checks that a client of each revision gets the tools of a server of
-// each revision through the bridge. It also checks the verdict about the server.
+// TestThroughIsMeasured checks the verdict for a strict server of each revision. Clients of all
+// revisions can use the server through Dragoman, but only clients of its own revision directly.
 func TestThroughIsMeasured(t *testing.T) {
 	for _, rev := range mcp.Revisions() {
 		synctest.Test(t, func(t *testing.T) {
@@ -85,7 +85,8 @@ func TestStubSchemas(t *testing.T) {
 	}
 }
 
-// TestBatchesHurtSomebody checks in which cases a server without batches gets a warning.
+// TestBatchesHurtSomebody checks that refusing batches is a warning only if the server's newest
+// revision has batches.
 func TestBatchesHurtSomebody(t *testing.T) {
 	for _, c := range []struct {
 		newest mcp.Revision
@@ -119,8 +120,8 @@ func TestBatchesHurtSomebody(t *testing.T) {
 	}
 }
 
-// TestSignIn checks that a server that requires sign-in is not an error. A server that refuses
-// the given credentials is an error.
+// TestSignIn checks a server that responds with 401. Without credentials, this is no error. With
+// credentials, it is the error CredentialsRefused.
 func TestSignIn(t *testing.T) {
 	for _, given := range []bool{false, true} {
 		header := http.Header{}
@@ -151,7 +152,7 @@ func (f roundTrip) RoundTrip(q *http.Request) (*http.Response, error) {
 	return f(q), nil
 }
 
-// TestMostHurtComeFirst checks that findings of one level are ordered by the number of
+// TestMostHurtComeFirst checks the order of findings: by level, and within a level by the number of
 // affected clients.
 func TestMostHurtComeFirst(t *testing.T) {
 	var all []Finding

@@ -15,8 +15,8 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/pipetest"
 )
 
-// asker is a handler with a tool. The tool sends the client a request and returns the client's
-// answer.
+// asker is a handler with one tool. A call of the tool sends a server request to the client and
+// records the client's answer.
 type asker struct {
 	give context.CancelCauseFunc // cancels the server request
 
@@ -39,7 +39,7 @@ func (a *asker) call(ctx context.Context, c *mcp.Call, s mcp.Caller) (*mcp.Reply
 	return mcp.Answer([]byte(`{"asked":true}`)), nil
 }
 
-// The server sends this call as its own request. Only the id matters.
+// asking is a call. asker sends the same message back as its server request.
 const asking = `{"jsonrpc":"2.0","id":"srv","method":"tools/call","params":{"name":"x"}}`
 
 func TestAsking(t *testing.T) {
@@ -47,19 +47,19 @@ func TestAsking(t *testing.T) {
 	visitLegacy(t, &fakeHandler{on: methods{mcp.MethodCallTool: a.call}}, func(w *pipetest.Wire) {
 		w.Say(asking)
 		w.Want(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"x"}}`)
-		// Answers to unknown ids are dropped. An id in another spelling is unknown.
+		// Dragoman drops answers with unknown ids.
 		w.Say(`{"jsonrpc":"2.0","id":9,"result":{}}`, `{"jsonrpc":"2.0","id":"srv","result":{}}`, `{"jsonrpc":"2.0","id":0,"result":{}}`,
 			`{"jsonrpc":"2.0","id":9,"error":{"code":1,"message":"x"}}`)
 		w.Want()
 		w.Say(`{"jsonrpc":"2.0","id":1,"result":{"action":"accept"}}`)
 		w.Want(`{"jsonrpc":"2.0","id":"srv","result":{"asked":true}}`)
-		// A duplicate answer and a late answer are dropped.
+		// Dragoman drops a second answer to the same server request.
 		w.Say(`{"jsonrpc":"2.0","id":1,"result":{"action":"decline"}}`)
 		w.Want()
 		if len(a.answers) != 1 || a.answers[0] != `{"jsonrpc":"2.0","id":"srv","result":{"action":"accept"}}` {
 			t.Errorf("the client's answer is %q", a.answers)
 		}
-		// Ids are not reused, and an error is also an answer.
+		// Dragoman does not use an id again. An error is also an answer.
 		w.Say(asking)
 		w.Want(`{"jsonrpc":"2.0","id":2,…`)
 		w.Say(`{"jsonrpc":"2.0","id":2,"error":{"code":-1,"message":"no"}}`)
@@ -85,9 +85,8 @@ func TestAQuestionTakenBack(t *testing.T) {
 	})
 }
 
-// TestAQuestionThatOutlivesItsCall checks a server request that a goroutine sends in the
-// background of a call. The call gets its answer before the client answers the request. The client
-// still gets the cancellation of the request.
+// TestAQuestionThatOutlivesItsCall checks a server request that is still open when its call has
+// been answered. If the server request is then cancelled, the client still gets the cancellation.
 func TestAQuestionThatOutlivesItsCall(t *testing.T) {
 	var asked sync.WaitGroup
 	var cancel context.CancelCauseFunc
@@ -95,14 +94,14 @@ func TestAQuestionThatOutlivesItsCall(t *testing.T) {
 		var ctx context.Context
 		ctx, cancel = context.WithCancelCause(context.Background())
 		asked.Go(func() { _, _ = s.Ask(ctx, c.Msg) })
-		synctest.Wait() // the request has been sent, and only the test is waiting
+		synctest.Wait() // wait until the server request has been sent
 		return mcp.Answer([]byte(`{}`)), nil
 	}}}
 	visitLegacy(t, h, func(w *pipetest.Wire) {
 		if err := w.Pipe.Write([]byte(asking)); err != nil {
 			t.Fatal(err)
 		}
-		time.Sleep(time.Second) // two goroutines must not be in synctest.Wait at the same time
+		time.Sleep(time.Second) // let the handler finish synctest.Wait first, because only one goroutine may be in synctest.Wait
 		w.Want(`{"jsonrpc":"2.0","id":1,…`, `{"jsonrpc":"2.0","id":"srv","result":{}}`)
 		cancel(errors.New("the call is over"))
 		asked.Wait()
@@ -121,14 +120,13 @@ func TestCloseEndsQuestions(t *testing.T) {
 	}
 }
 
-// declaring returns the initialize of hello25 with capabilities.
+// declaring returns hello25 with other capabilities.
 func declaring(capabilities string) string {
 	return strings.Replace(hello25, `"capabilities":{}`, `"capabilities":`+capabilities, 1)
 }
 
-// TestUndeclaredRequestsAreNotSent checks clients with different capabilities that share a
-// session with a server. A client gets only requests whose capability it has declared, both inside
-// and outside of calls.
+// TestUndeclaredRequestsAreNotSent checks that a client gets a server request only if it has
+// declared the capability for it, both during a call and outside of calls.
 func TestUndeclaredRequestsAreNotSent(t *testing.T) {
 	for capabilities, want := range map[string]int{`{}`: 0, `{"roots":{},"sampling":{}}`: 0, `{"elicitation":{"form":{}}}`: 1} {
 		h := &fakeHandler{on: methods{mcp.MethodCallTool: func(ctx context.Context, _ *mcp.Call, s mcp.Caller) (*mcp.Reply, error) {
@@ -148,7 +146,7 @@ func TestUndeclaredRequestsAreNotSent(t *testing.T) {
 			if questions != want {
 				t.Errorf("%s: the client got %d requests", capabilities, questions)
 			}
-			ctx, stop := context.WithTimeout(context.Background(), time.Second) // created in the synctest bubble
+			ctx, stop := context.WithTimeout(context.Background(), time.Second) // must be created in the synctest bubble
 			defer stop()
 			if _, err := h.standing.Ask(ctx, pipetest.Scan(t, elicit)); errors.Is(err, mcp.ErrCannotAsk) != (want == 0) {
 				t.Errorf("%s, outside a call: %v", capabilities, err)
@@ -157,7 +155,8 @@ func TestUndeclaredRequestsAreNotSent(t *testing.T) {
 	}
 }
 
-// longForm is a form that a client of 2025-06-18 gets as one text field.
+// longForm returns an elicitation whose list of options Dragoman converts to one text field for a
+// client of 2025-06-18.
 func longForm() string {
 	var options []string
 	for i := range 65 {
@@ -166,8 +165,8 @@ func longForm() string {
 	return `{"jsonrpc":"2.0","id":"q","method":"elicitation/create","params":{"message":"m","requestedSchema":{"type":"object","properties":{"t":{"type":"array","items":{"enum":[` + strings.Join(options, ",") + `]}}}}}}`
 }
 
-// TestUndeclaredFormsAreNotConverted checks that a form for a client without elicitation costs
-// no conversion.
+// TestUndeclaredFormsAreNotConverted checks that Dragoman does not convert a form for a client
+// without elicitation. Each conversion of longForm records a loss.
 func TestUndeclaredFormsAreNotConverted(t *testing.T) {
 	for capabilities, want := range map[string]int{`{}`: 0, `{"elicitation":{}}`: 1} {
 		lost := 0
@@ -177,7 +176,7 @@ func TestUndeclaredFormsAreNotConverted(t *testing.T) {
 		visit(t, &Endpoint{Handler: h, Events: events}, func(w *pipetest.Wire) {
 			w.Say(strings.Replace(declaring(capabilities), "2025-11-25", "2025-06-18", 1), ready)
 			w.Heard()
-			ctx, stop := context.WithTimeout(context.Background(), time.Second) // created in the synctest bubble
+			ctx, stop := context.WithTimeout(context.Background(), time.Second) // must be created in the synctest bubble
 			defer stop()
 			_, _ = h.standing.Ask(ctx, pipetest.Scan(t, longForm()))
 		})
@@ -187,8 +186,8 @@ func TestUndeclaredFormsAreNotConverted(t *testing.T) {
 	}
 }
 
-// TestAnswersThatCannotBeConverted checks that an answer with too many entries fails the server
-// request, in the same way as an answer that cannot be read.
+// TestAnswersThatCannotBeConverted checks that the server request fails if Dragoman cannot convert
+// the client's answer, here because the answer has too many entries.
 func TestAnswersThatCannotBeConverted(t *testing.T) {
 	a := &asker{}
 	h := &fakeHandler{on: methods{mcp.MethodCallTool: func(ctx context.Context, c *mcp.Call, s mcp.Caller) (*mcp.Reply, error) {

@@ -8,11 +8,11 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/pipetest"
 )
 
-// long returns n bytes of text.
+// long returns a string of n bytes.
 func long(n int) string { return strings.Repeat("x", n) }
 
-// TestClientInfoOfASessionIsBounded checks a legacy client whose capabilities and info are as
-// long as a message may be. The session keeps a bounded part of them.
+// TestClientInfoOfASessionIsBounded checks a legacy client that sends very long capabilities and
+// info. The session keeps only a bounded part of them, and Dragoman records a loss for each.
 func TestClientInfoOfASessionIsBounded(t *testing.T) {
 	h := &fakeHandler{}
 	var lost []string

@@ -12,8 +12,8 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/pipetest"
 )
 
-// TestClients checks that an endpoint reports the clients with a conversation, in both eras, as
-// long as they are connected.
+// TestClients checks that Endpoint.Clients has a client of either era while its conversation is
+// open.
 func TestClients(t *testing.T) {
 	for hello, want := range map[string]mcp.Revision{hello25: mcp.R20251125, hello26: mcp.R20260728} {
 		e := &Endpoint{Handler: &fakeHandler{}}
@@ -34,9 +34,8 @@ func TestClients(t *testing.T) {
 	}
 }
 
-// TestVisitors checks that requests without a conversation are counted by client. The memory
-// stays small, however many names clients use. A client that has sent nothing for a long time
-// is removed.
+// TestVisitors checks that an endpoint counts requests without a conversation by client. It keeps
+// at most maxVisitors clients, and removes a client that has sent nothing for visitorLife.
 func TestVisitors(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e := &Endpoint{}

@@ -17,11 +17,11 @@ import (
 
 func TestMain(m *testing.M) { leaktest.Main(m) }
 
-// fakeHandler answers requests with functions by method. It answers other requests with their
-// own params.
+// fakeHandler answers a request with the function for its method in on. Without such a function,
+// the result contains the method.
 type fakeHandler struct {
 	on map[string]func(ctx context.Context, c *mcp.Call, s mcp.Caller) (*mcp.Reply, error)
-	// failing is the error of Hello. Nil means that Hello succeeds.
+	// failing is the error that Hello returns; nil if Hello succeeds.
 	failing error
 
 	mu       sync.Mutex
@@ -69,8 +69,8 @@ func (h *fakeHandler) Subscribe(_ *mcp.ClientInfo, s mcp.Subscriber) func() {
 	}
 }
 
-// visit serves a client on a pipe in a synctest bubble. After script, it closes the client's
-// end, and the conversation must end without an error.
+// visit lets r serve a client on a pipe, in a synctest bubble. script acts as the client. After
+// script, visit closes the client's end of the pipe, and ServePipe must return nil.
 func visit(t *testing.T, r *Endpoint, script func(w *pipetest.Wire)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
@@ -95,7 +95,7 @@ const (
 	modernly = `"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{}}`
 )
 
-// visitLegacy does the same as visit, after a legacy handshake.
+// visitLegacy is like visit, but makes a legacy handshake before script.
 func visitLegacy(t *testing.T, h *fakeHandler, script func(w *pipetest.Wire)) {
 	t.Helper()
 	visit(t, &Endpoint{Handler: h}, func(w *pipetest.Wire) {
@@ -105,8 +105,8 @@ func visitLegacy(t *testing.T, h *fakeHandler, script func(w *pipetest.Wire)) {
 	})
 }
 
-// gate blocks a call until the call is released or cancelled. Its channel is created on first
-// use, in the synctest bubble of the test.
+// gate blocks calls until the test closes the channel open() or a call is cancelled. open creates
+// the channel on first use, so that it belongs to the synctest bubble of the test.
 type gate struct {
 	once   sync.Once
 	way    chan struct{}

@@ -27,7 +27,7 @@ func TestIDsInFlight(t *testing.T) {
 				}
 				w.Say(line, line)
 				w.Want(`{"jsonrpc":"2.0","id":7,"error":{"code":-32600,…}}`)
-				// An id in another spelling is a different id.
+				// The number 7 and the string "7" are different ids.
 				w.Say(strings.Replace(line, `"id":7`, `"id":"7"`, 1))
 				w.Want()
 				close(g.open())
@@ -36,7 +36,7 @@ func TestIDsInFlight(t *testing.T) {
 				if len(got) != 2 || !strings.Contains(strings.Join(got, ""), `"id":7,"result"`) || !strings.Contains(strings.Join(got, ""), `"id":"7","result"`) {
 					t.Errorf("got %q", got)
 				}
-				// After the answer, the id may be used again.
+				// After the answer, the client may use the id again.
 				w.Say(line)
 				w.Want(`{"jsonrpc":"2.0","id":7,"result":{…}}`)
 			})
@@ -131,9 +131,9 @@ func TestStrictVersions(t *testing.T) {
 	}
 }
 
-// TestMalformedInitialize checks the error for each member of initialize that is missing or has
-// the wrong type. A missing version is not a version error. Outside the strict mode, only the
-// version matters, and an initialize without params comes from a manifest client.
+// TestMalformedInitialize checks the error for each member of initialize that is missing or has the
+// wrong type. The error names the member. Without Strict, only protocolVersion is checked, and
+// initialize without params is allowed, because manifest clients send it.
 func TestMalformedInitialize(t *testing.T) {
 	const good = `"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"c","version":"1"}`
 	for _, test := range []struct{ params, member, strict string }{
@@ -177,8 +177,8 @@ func TestMalformedInitialize(t *testing.T) {
 	}
 }
 
-// TestFailedHandshake checks that a failure of Dragoman has a code in data, next to the facts
-// about it, and that the server's own error stays.
+// TestFailedHandshake checks the errors of failed handshakes. An error of Dragoman itself has a
+// code and other facts in data. An error from the server is not changed.
 func TestFailedHandshake(t *testing.T) {
 	for name, test := range map[string]struct {
 		err  error
@@ -228,16 +228,16 @@ func TestCancelledByTheClient(t *testing.T) {
 	})
 }
 
-// answers collects the answers that a responder gets.
+// answers is a transport.Responder that collects what it gets.
 type answers struct{ got []string }
 
 func (a *answers) Event(b []byte) error           { a.got = append(a.got, string(b)); return nil }
 func (a *answers) Finish(b []byte, _ int64) error { a.got = append(a.got, string(b)); return nil }
 func (a *answers) Send(b []byte) error            { return a.Event(b) }
 
-// TestCancelledBeforeItsTurn cancels a request before it is served, and reuses its id at once.
-// The order in which the two requests are served does not matter. The first request is not executed
-// and gets no answer. The second request is not confused with the first.
+// TestCancelledBeforeItsTurn cancels a request before it is served, and reuses its id at once. In
+// whatever order the two requests are served, the first one is not executed and gets no answer, and
+// the second one gets its own answer.
 func TestCancelledBeforeItsTurn(t *testing.T) {
 	for name, order := range map[string][]int{"first first": {0, 1}, "second first": {1, 0}} {
 		t.Run(name, func(t *testing.T) {
