@@ -123,8 +123,8 @@ func packageIn(t *testing.T, file string) (out map[string]any) {
 	}
 }
 
-// TestNPM installs the packages in the same way as users, with an empty home and only Node in the
-// PATH. It tests a client's file with npx, and a global installation.
+// TestNPM installs the packages in the same way as users, with an empty home directory and only
+// Node in the PATH. It tests npx in a client's configuration file, and a global installation.
 func TestNPM(t *testing.T) {
 	need(t, "npm")
 	r := serveRegistry(t)
@@ -176,8 +176,9 @@ func writeText(t *testing.T, to, text string) {
 	}
 }
 
-// nodes returns the versions of Node to test the launcher with. One is the Node in the PATH,
-// which may be too old for execve. The other is the one that make conformance has installed.
+// nodes returns the paths of the Node programs to test the launcher with, by name. "node" is the
+// program in the PATH, which may be too old for execve. "newer node" is the program that make
+// conformance has installed.
 func nodes(t *testing.T) map[string]string {
 	t.Helper()
 	all := map[string]string{"node": need(t, "node")}
@@ -240,8 +241,8 @@ func tryLauncher(t *testing.T, node, launcher string) {
 				}
 			}
 		}
-		// One signal ends the program normally. After a second signal, the exit code would be 130
-		// or 143.
+		// After one signal, the program exits with code 0. If the launcher passed on the signal
+		// twice, the exit code would be 130 or 143.
 		if err := c.Wait(); err != nil {
 			t.Errorf("%s: %v\n%s", signal, err, all)
 		}

@@ -45,7 +45,7 @@ func result(t *testing.T, pattern string) string {
 	return found[0]
 }
 
-// need returns the path of a tool. If this machine does not have it, the test is skipped.
+// need returns the path of a tool. It skips the test if this machine does not have the tool.
 func need(t *testing.T, tool string) string {
 	t.Helper()
 	path, err := exec.LookPath(tool)
@@ -82,8 +82,8 @@ func version(t *testing.T) string {
 	return m[1]
 }
 
-// needy returns the command of a server that exits unless it gets its token. dragoman is a
-// path, or the name of a program in the PATH of the server.
+// needy returns the command of a server that exits unless API_TOKEN has the right value. dragoman
+// is a path, or the name of a program in the PATH of the server.
 func needy(dragoman string) []string {
 	return []string{"sh", "-c", `test "$API_TOKEN" = s3cret || { echo "API_TOKEN is not set" >&2; exit 1; }; exec "$0" fake strict-2026-07-28`, dragoman}
 }
@@ -106,9 +106,9 @@ func clientFile(t *testing.T, env map[string]string, command ...string) string {
 	return file
 }
 
-// client acts as an MCP client that reads its file. It starts the server with environment and
-// the variables of the entry, opens a session of 2025-06-18, and calls the tool echo. It
-// returns the answer, or the error of the server with the server's stderr.
+// client acts as an MCP client that reads its configuration file. It starts the server with
+// environment and the variables of the entry, opens a session of 2025-06-18, and calls the tool
+// echo. It returns the answer, or an error that includes the server's stderr.
 func client(t *testing.T, file string, environment []string) (string, error) {
 	t.Helper()
 	b, err := os.ReadFile(file)
@@ -199,8 +199,9 @@ func variable(environment []string, name string) string {
 	return ""
 }
 
-// wantServer checks that a client's entry starts the server that needs its token. Without the
-// token, the error must name the token. entry is the command line before the server's command.
+// wantServer checks that a client can start the server of needy, and that the error names
+// API_TOKEN if the token is missing. entry is the part of the command line before the server's
+// command.
 func wantServer(t *testing.T, environment []string, dragoman string, entry ...string) {
 	t.Helper()
 	command := append(entry, needy(dragoman)...)
@@ -229,7 +230,8 @@ func folder(t *testing.T, tools ...string) string {
 	return dir
 }
 
-// TestChecksums checks that SHA256SUMS has each file, and that sha256sum accepts it.
+// TestChecksums checks that SHA256SUMS lists each file of the release, and that sha256sum accepts
+// it.
 func TestChecksums(t *testing.T) {
 	dir := results(t)
 	b, err := os.ReadFile(filepath.Join(dir, "SHA256SUMS"))

@@ -11,8 +11,8 @@ import (
 )
 
 // access checks the protection of the console: a link works once; no other page can frame it, post
-// to it or read it; a foreign name of the host is refused; and the cookie opens no MCP
-// endpoint.
+// to it or read it; a foreign name of the host is refused; and the cookie gives no access to an
+// MCP endpoint.
 func (r *rig) access(t *testing.T) {
 	h := r.serve(t, "", "--demo", "--quiet-demo")
 	link := h.link()
@@ -20,14 +20,14 @@ func (r *rig) access(t *testing.T) {
 	p.open(link)
 	p.wait("the Overview", `location.pathname === "/console/" && location.search === "" && document.querySelector("nav")`)
 	if n := eval[int](p, `history.length`); n > 2 {
-		t.Errorf("the history has %d entries", n) // the history must not have the link itself
+		t.Errorf("the history has %d entries", n) // the history must not contain the link
 	}
 	if c := eval[string](p, `document.cookie`); strings.Contains(c, "session") {
 		t.Errorf("a script can read the cookie %s", c)
 	}
 	p.clean("the Overview")
 
-	// A second use, in this browser and in another.
+	// Use the link a second time, in this browser and in another.
 	p.open(link)
 	p.wait("a refusal", `document.querySelector("h1").textContent === "This link does not work any more"`)
 	p.clean("the second use", "403 (Forbidden)")
@@ -38,8 +38,8 @@ func (r *rig) access(t *testing.T) {
 	other.wait("no session", `document.querySelector("h1").textContent === "Open the console with a link"`)
 	other.clean("another browser", "403 (Forbidden)", "401 (Unauthorized)")
 
-	// A page of another program on this machine. The browser sends it the cookie, because
-	// ports do not matter for cookies.
+	// The page comes from another program on this machine. The browser sends the cookie to that
+	// program too, because cookies do not depend on the port.
 	foreign := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
 		w.Header().Set("Content-Type", "text/html")
 		fmt.Fprintf(w, `<!doctype html><title>foreign</title><iframe src="%[1]s/console/"></iframe>
@@ -61,7 +61,8 @@ func (r *rig) access(t *testing.T) {
 				t.Errorf("a page of %s can %s: %.200s", origin, what, text)
 			}
 		}
-		// A simple request needs no permission of the browser, so the server has to refuse it.
+		// The browser sends a simple request without a CORS preflight, so the server must refuse
+		// it.
 		p.loaded()
 		if err := p.try(fmt.Sprintf(`fetch(%q, { method: "POST", mode: "no-cors", credentials: "include", headers: { "Content-Type": "text/plain" }, body: '{"jsonrpc":"2.0","id":1,"method":"ping"}' }).then(() => true)`, h.origin+"/mcp"), nil); err != nil {
 			t.Error(err)
@@ -90,7 +91,7 @@ func (r *rig) access(t *testing.T) {
 	p.wait("the server to be ready", `document.querySelector("main").textContent.includes("ready")`)
 	p.clean("the server")
 
-	// A name that leads to this machine. The option of Chromium for it is in startChrome.
+	// This name resolves to this machine, because startChrome sets an option of Chromium for it.
 	name := strings.Replace(h.origin, "127.0.0.1", "rebound.example", 1)
 	p.origin = name
 	p.open(name + "/console/")

@@ -9,8 +9,8 @@ import (
 	"testing"
 )
 
-// adding adds a server with the page of the console, as a new user does: one paste, and a click
-// for each step. The page has no serious fault on the way.
+// adding adds a server on a page of the console, as a new user does: with one paste, and one click
+// for each step. The page must have no serious accessibility fault in any step.
 func (r *rig) adding(t *testing.T) {
 	h := r.serve(t, "# written by hand\nmcpServers: {}\n")
 	p := r.enter(t, h)

@@ -34,7 +34,7 @@ type chrome struct {
 	mu      sync.Mutex
 	last    int
 	waiting map[int]chan answer
-	tabs    map[string]*tab // the tabs by their session
+	tabs    map[string]*tab // the tabs, by session id
 }
 
 type answer struct {
@@ -42,7 +42,7 @@ type answer struct {
 	Error  *struct{ Message string }
 }
 
-// startChrome starts Chromium. It ends with the test.
+// startChrome starts Chromium, and stops it when the test ends.
 func startChrome(t *testing.T, path string) *chrome {
 	t.Helper()
 	theirIn, in, err := os.Pipe()
@@ -60,7 +60,7 @@ func startChrome(t *testing.T, path string) *chrome {
 		"--disable-gpu", "--disable-dev-shm-usage", "--disable-quic", "--disable-breakpad",
 		"--disable-background-networking", "--disable-component-update", "--disable-sync", "--disable-extensions",
 		"--no-first-run", "--no-default-browser-check", "--hide-scrollbars", "--force-color-profile=srgb", "--lang=en-US",
-		"--host-resolver-rules=MAP rebound.example 127.0.0.1", // a foreign name that leads to this machine
+		"--host-resolver-rules=MAP rebound.example 127.0.0.1", // a foreign name that resolves to this machine
 		"about:blank")
 	cmd.Env = append(os.Environ(), "HOME="+home, "XDG_CONFIG_HOME="+home, "XDG_CACHE_HOME="+home, "TZ=UTC")
 	cmd.ExtraFiles = []*os.File{theirIn, theirOut}
@@ -75,7 +75,7 @@ func startChrome(t *testing.T, path string) *chrome {
 	c := &chrome{in: in, end: make(chan struct{}), waiting: map[int]chan answer{}, tabs: map[string]*tab{}}
 	go c.read(out)
 	t.Cleanup(func() {
-		_ = in.Close() // Chromium ends with the pipe
+		_ = in.Close() // Chromium exits when the pipe is closed
 		select {
 		case <-c.end:
 		case <-time.After(10 * time.Second):
@@ -123,7 +123,7 @@ func (c *chrome) read(out *os.File) {
 	}
 }
 
-// send sends a request and returns a channel with room for its answer.
+// send sends a request and returns the channel that will get its answer.
 func (c *chrome) send(session, method string, params any) (chan answer, error) {
 	wait := make(chan answer, 1)
 	c.mu.Lock()
@@ -169,7 +169,7 @@ func (c *chrome) call(ctx context.Context, session, method string, params, out a
 	}
 }
 
-// tab is one page. It collects events that must not happen: dialogs, errors of scripts, violations of
+// tab is one page. It collects events that must not happen: dialogs, script errors, violations of
 // the Content Security Policy, and requests to other origins.
 type tab struct {
 	t       *testing.T
@@ -182,10 +182,10 @@ type tab struct {
 	faults   []string
 	dialogs  int
 	requests []request
-	byID     map[string]int // the index in requests
+	byID     map[string]int // the index in requests, by request id
 }
 
-// request is a request of a page.
+// request is one HTTP request that a page has made.
 type request struct {
 	URL, Kind string
 	Status    int
@@ -194,7 +194,7 @@ type request struct {
 
 type object = map[string]any
 
-// newTab opens an empty tab in a profile of its own. Clock and language are fixed.
+// newTab opens an empty tab in a profile of its own.
 func (c *chrome) newTab(t *testing.T, origin string) *tab {
 	t.Helper()
 	var made struct{ BrowserContextID, TargetID, SessionID string }
@@ -230,7 +230,7 @@ func (c *chrome) newTab(t *testing.T, origin string) *tab {
 	return p
 }
 
-// hear handles an event. The goroutine that reads calls it, so it does not wait.
+// hear handles an event. The goroutine that reads from Chromium calls it, so it must not block.
 func (p *tab) hear(method string, params json.RawMessage) {
 	var e struct {
 		Type, Message, RequestID string
@@ -282,15 +282,15 @@ func (p *tab) hear(method string, params json.RawMessage) {
 	}
 }
 
-// clean fails the test if something happened that must not happen. allowed are parts of the
-// texts of faults that may happen.
+// clean fails the test if the tab has recorded a fault. It ignores a fault whose text contains one
+// of allowed.
 func (p *tab) clean(where string, allowed ...string) {
 	p.t.Helper()
 	p.mu.Lock()
 	defer p.mu.Unlock()
 next:
 	for _, f := range p.faults {
-		if strings.HasSuffix(f, "/favicon.ico") { // Chromium requests this file once, at any time
+		if strings.HasSuffix(f, "/favicon.ico") { // Chromium may request this file once, at any time
 			continue
 		}
 		for _, a := range allowed {
@@ -303,7 +303,7 @@ next:
 	p.faults = nil
 }
 
-// loaded returns the requests since the last call.
+// loaded returns the requests that the page has made since the last call of loaded.
 func (p *tab) loaded() []request {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -312,7 +312,7 @@ func (p *tab) loaded() []request {
 	return list
 }
 
-// do calls a method of the protocol for the page.
+// do calls a DevTools method for the page.
 func (p *tab) do(method string, params, out any) {
 	p.t.Helper()
 	if err := p.c.call(p.t.Context(), p.session, method, params, out); err != nil {
@@ -331,13 +331,14 @@ func (p *tab) open(url string) {
 	p.settle()
 }
 
-// settle waits until the page is complete and its module has run.
+// settle waits until the page is complete and its JavaScript module has run.
 func (p *tab) settle() {
 	p.t.Helper()
 	p.wait("the page is complete", `document.readyState === "complete" && (!document.querySelector(".js[hidden]"))`)
 }
 
-// try evaluates an expression. A promise is awaited. out may be nil.
+// try evaluates an expression. If the expression is a promise, try waits for its value. out may be
+// nil.
 func (p *tab) try(js string, out any) error {
 	var got struct {
 		Result           struct{ Value json.RawMessage }
@@ -367,7 +368,8 @@ func eval[T any](p *tab, js string) (v T) {
 	return v
 }
 
-// wait waits until an expression, or its promise, is true. The page may load again meanwhile.
+// wait waits until an expression, or the value of its promise, is true. The page may reload in the
+// meantime.
 func (p *tab) wait(what, js string) {
 	p.t.Helper()
 	var err error
@@ -379,7 +381,7 @@ func (p *tab) wait(what, js string) {
 		if errors.Is(err, io.ErrUnexpectedEOF) {
 			break
 		}
-		time.Sleep(20 * time.Millisecond) // Chromium is another process, so poll
+		time.Sleep(20 * time.Millisecond) // poll, because Chromium is another process
 	}
 	var text string
 	_ = p.try(`location.href + "\n" + document.body.innerText`, &text)
@@ -398,7 +400,7 @@ var keys = map[string]object{
 	"Shift+Tab": {"key": "Tab", "code": "Tab", "windowsVirtualKeyCode": 9, "modifiers": 8},
 }
 
-// press presses keys one after the other. A name that is not in keys is a character.
+// press presses keys one after the other. A name that is not in keys is typed as a character.
 func (p *tab) press(names ...string) {
 	p.t.Helper()
 	var last chan answer
@@ -441,8 +443,8 @@ func (p *tab) write(text string) {
 	p.do("Input.insertText", object{"text": text}, nil)
 }
 
-// click clicks the middle of the first element that js returns, with the mouse. It fails if
-// something else is in front of it.
+// click clicks the middle of the element that js returns, with the mouse. It fails the test if
+// another element covers this one.
 func (p *tab) click(js string) {
 	p.t.Helper()
 	p.wait("something to click", "("+js+")?.checkVisibility()")
@@ -460,7 +462,7 @@ func (p *tab) click(js string) {
 	}
 }
 
-// fill replaces the text of the field with a label.
+// fill replaces the text of the field that has this label.
 func (p *tab) fill(label, text string) {
 	p.t.Helper()
 	p.click(fmt.Sprintf(`[...document.querySelectorAll("main label")].find((l) => (l.querySelector("b") ?? l).textContent.trim() === %q)?.control`, label))
@@ -470,7 +472,7 @@ func (p *tab) fill(label, text string) {
 	p.write(text)
 }
 
-// button returns the expression for the button or link with a text.
+// button returns a JavaScript expression for the button or link with this text.
 func button(text string) string {
 	return fmt.Sprintf(`[...document.querySelectorAll("main button, main a.btn")].find((b) => b.textContent.trim() === %q)`, text)
 }
@@ -491,7 +493,8 @@ func (p *tab) size(width, height int) {
 	p.do("Emulation.setDeviceMetricsOverride", object{"width": width, "height": height, "deviceScaleFactor": 1, "mobile": false}, nil)
 }
 
-// media sets media features as NAME=VALUE. All others get the values of the machine.
+// media emulates media features, given as NAME=VALUE. All other features have the values of the
+// machine.
 func (p *tab) media(features ...string) {
 	p.t.Helper()
 	list := []object{}

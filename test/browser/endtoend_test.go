@@ -54,7 +54,8 @@ func (r *rig) endToEnd(t *testing.T) {
 		t.Fatal(err)
 	}
 
-	// The way from the start of the program to the first call with both wires.
+	// Measure the time and the clicks from the start of serve until a page shows the first call
+	// with both wires.
 	began, clicks := time.Now(), 0
 	h := r.serve(t, "")
 	recorder := newRecorder(t, h.origin)
@@ -111,7 +112,7 @@ func (r *rig) endToEnd(t *testing.T) {
 		}
 	}
 
-	// A tool that reports progress, from its form.
+	// Run a tool that reports progress, from its form.
 	p.open(h.origin + "/console/servers/everything/tools/trigger-long-running-operation")
 	p.fill("duration", "3")
 	p.fill("steps", "6")
@@ -121,8 +122,8 @@ func (r *rig) endToEnd(t *testing.T) {
 
 	p.clean("end to end")
 
-	// A tool with a question to the user. In the reference server, such tools exist only in
-	// sessions of clients that can answer, so no page lists them.
+	// Run a tool that asks the user a question. The reference server lists such tools only for
+	// clients that can answer, so no page shows them. Therefore use another server.
 	h = r.serve(t, fmt.Sprintf("mcpServers:\n  strict: {command: %q, args: [fake, strict-2025-11-25]}\n", r.dragoman))
 	p = r.enter(t, h)
 	p.wait("the server", `fetch("/console/servers/strict/tools/elicit").then((a) => a.ok)`)
@@ -137,10 +138,11 @@ func (r *rig) endToEnd(t *testing.T) {
 	p.clean("a question", "404 (Not Found)")
 }
 
-// leg is one message on the page of a call, as each side recorded it.
+// leg is one message on the page of a call: its text on the left wire and on the right wire.
 type leg struct{ Left, Right string }
 
-// legs returns the messages of the page of a call without headers.
+// legs is a JavaScript expression for the messages on the page of a call, without their HTTP
+// headers.
 const legs = `[...document.querySelectorAll(".leg .edition")].map((edition) => {
 	const sides = ["", ""];
 	let side = 0;
@@ -174,7 +176,7 @@ func (p *tab) paste(text string) {
 	p.do("Input.dispatchKeyEvent", object{"type": "keyUp", "key": "v", "code": "KeyV", "windowsVirtualKeyCode": 86, "modifiers": 2}, nil)
 }
 
-// callWithSDK runs the client and returns the revision that it speaks.
+// callWithSDK runs the client sdk and returns the revision that the client negotiated.
 func (h *serveRun) callWithSDK(node, packages, url, tool, arguments string) string {
 	h.t.Helper()
 	folder := h.t.TempDir()
@@ -258,7 +260,7 @@ func (k *keepAnswer) Write(b []byte) (int, error) {
 
 func (k *keepAnswer) Unwrap() http.ResponseWriter { return k.ResponseWriter }
 
-// call returns the last request with a method, and the message of its answer.
+// call returns the last request with this method, and the last message of its answer.
 func (rec *recorder) call(method string) (request, answer string) {
 	rec.t.Helper()
 	rec.mu.Lock()
@@ -278,8 +280,8 @@ func (rec *recorder) call(method string) (request, answer string) {
 	return request, answer
 }
 
-// exchange returns the line of the last request with a method in one file, and the line of its
-// answer in another.
+// exchange returns the last request with this method from the file to, and its answer from the
+// file from.
 func exchange(t *testing.T, to, from, method string) (request, answer string) {
 	t.Helper()
 	var id json.RawMessage

@@ -14,18 +14,18 @@ import (
 	"testing"
 )
 
-// hostileText is a text that a peer may send anywhere: a direction override, escape sequences
-// of a terminal, invisible characters, markup and scripts, a picture of another host, and a
-// template. A long word follows it.
+// hostileText is a text that a peer may send anywhere. It contains a direction override, terminal
+// escape sequences, invisible characters, markup and scripts, an image from another host, and a
+// template. The tests append longWord to it.
 const hostileText = "\u202etxt.exe\u202c\x1b[31mred\x1b[0m\x1b]0;title\x07\u2066\u200bzero\u2069\ufeff\u0085 " +
 	`</main></title><script>alert(1)</script><img src="http://127.0.0.1:1/leak" onerror="alert(2)"><a href="javascript:alert(3)">x</a>` +
 	`" onmouseover="alert(4)" autofocus onfocus="alert(5)' {{.}} `
 
 var longWord = strings.Repeat("W", 300)
 
-// hostileServer is an MCP server of 2025-06-18 that sends hostileText wherever the protocol
-// has a text. BROWSER_TEST_SERVER says how it begins: if it is "fails", the server only writes
-// to stdout and stderr, and exits.
+// hostileServer is an MCP server of 2025-06-18 that sends hostileText wherever the protocol allows
+// text. If BROWSER_TEST_SERVER is "fails", the server only writes the text to stdout and stderr,
+// and exits.
 func hostileServer(in io.Reader, out, log io.Writer) {
 	text := hostileText + longWord
 	fmt.Fprintln(log, text)
@@ -95,8 +95,8 @@ func hostileServer(in io.Reader, out, log io.Writer) {
 	}
 }
 
-// hostile visits all pages of a console with a hostile server and a hostile client. Their texts have
-// no effect, and every invisible character is visible as its code point.
+// hostile visits all pages of a console with a hostile server and a hostile client. Their texts
+// must have no effect, and the pages must show each invisible character as its code point.
 func (r *rig) hostile(t *testing.T) {
 	self, err := os.Executable()
 	if err != nil {
@@ -127,7 +127,7 @@ func (r *rig) hostile(t *testing.T) {
 			for _, f := range eval[[]string](p, active) {
 				t.Errorf("a text became %s", f)
 			}
-			// Some texts are quoted before they come to a page.
+			// Some pages show the text with quotes and escape sequences.
 			if eval[bool](p, `[...document.querySelectorAll("main .inv")].some((e) => e.textContent === "U+202E") || document.querySelector("main").textContent.includes("\\u202etxt")`) {
 				boxed[tour.pattern(address)] = true
 			}
@@ -156,8 +156,8 @@ func (r *rig) hostile(t *testing.T) {
 	}
 }
 
-// active returns what must not come from the text of a peer: elements that run or load
-// something, handlers, links to other sites, and invisible characters.
+// active is a JavaScript expression that lists what a text from a peer must never become: elements
+// that run or load something, handlers, links to other sites, and invisible characters.
 const active = `(() => {
 	const found = new Set(), unseen = /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u200b-\u200f\u202a-\u202e\u2060-\u2069\ufeff]/;
 	for (const e of document.querySelectorAll("*")) {

@@ -9,8 +9,8 @@ import (
 	"testing"
 )
 
-// keyboard uses the parts of every page without a mouse: the skip link, the menu of a phone,
-// the palette, the shortcuts and the theme switch. Some of it must also work without scripts.
+// keyboard uses the parts of every page without a mouse: the skip link, the menu for phones, the
+// palette, the shortcuts and the theme switch. Some parts must also work without JavaScript.
 func (r *rig) keyboard(t *testing.T) {
 	h := r.serve(t, "", "--demo", "--quiet-demo")
 	p := r.enter(t, h)
@@ -31,13 +31,13 @@ func (r *rig) keyboard(t *testing.T) {
 		p.media()
 	}
 
-	// The skip link is the first stop.
+	// The first Tab moves the focus to the skip link.
 	p.press("Tab")
 	p.wait("the skip link", focused(".skip"))
 	p.press("Enter")
 	p.wait("the focus in main", focused("main"))
 
-	// The palette.
+	// Ctrl+K opens the palette.
 	p.press("Ctrl+k")
 	p.wait("the palette", focused("#q")+` && document.querySelectorAll("#found [role=option]").length > 5`)
 	axe("palette")
@@ -63,7 +63,7 @@ func (r *rig) keyboard(t *testing.T) {
 		p.settle()
 	}
 
-	// The list of shortcuts names every key.
+	// The list of shortcuts contains every key.
 	p.press("?")
 	p.wait("the shortcuts", `document.querySelector("#keys:popover-open")`)
 	axe("shortcuts")
@@ -76,7 +76,7 @@ func (r *rig) keyboard(t *testing.T) {
 	p.press("Escape")
 	p.wait("no shortcuts", `!document.querySelector("#keys:popover-open")`)
 
-	// J and K select rows, and Enter opens one.
+	// J and K select a row, and Enter opens it.
 	p.open(h.origin + "/console/servers")
 	p.press("j")
 	p.wait("the first row", `document.activeElement === document.querySelector("main tbody .lead a")`)
@@ -85,7 +85,7 @@ func (r *rig) keyboard(t *testing.T) {
 	p.wait("the server", here(first))
 	p.settle()
 
-	// P pauses and resumes.
+	// P pauses and resumes the live updates.
 	for _, want := range []string{"as of", "live", "as of", "live"} {
 		if want == "as of" {
 			p.wait("live updates", `document.getElementById("live").textContent === "live"`)
@@ -94,7 +94,7 @@ func (r *rig) keyboard(t *testing.T) {
 		p.wait(want, fmt.Sprintf(`document.getElementById("live").textContent.startsWith(%q)`, want))
 	}
 
-	// A paused list counts the calls that are new, and shows them when it goes on.
+	// A paused list counts the new calls, and shows them when it resumes.
 	p.open(h.origin + "/console/calls")
 	p.wait("live updates", `document.getElementById("live").textContent === "live"`)
 	p.press("p")
@@ -104,7 +104,7 @@ func (r *rig) keyboard(t *testing.T) {
 	p.press("p")
 	p.wait("live updates", `document.getElementById("live").textContent === "live"`)
 
-	// In a text field, and when they are disabled, the shortcuts do nothing.
+	// The shortcuts do nothing when they are disabled, and in a text field.
 	p.open(h.origin + "/console/tools")
 	p.press("?")
 	p.wait("the shortcuts", `document.querySelector("#keys:popover-open")`)
@@ -128,7 +128,8 @@ func (r *rig) keyboard(t *testing.T) {
 		t.Errorf("the field has %q", got)
 	}
 
-	// The theme switch. The next page has the theme from the server, so that nothing flashes.
+	// The theme switch changes the theme. The server sends the next page with the new theme, so
+	// that the page does not flash in another theme first.
 	theme := func() string { return eval[string](p, `document.documentElement.dataset.theme ?? "auto"`) }
 	for _, want := range []string{"light", "dark", "auto"} {
 		if err := p.try(`document.querySelector("[data-theme-switch]").focus()`, nil); err != nil {
@@ -141,7 +142,7 @@ func (r *rig) keyboard(t *testing.T) {
 		}
 	}
 
-	// The menu of a phone.
+	// At the width of a phone, a button opens the menu.
 	p.size(390, 800)
 	p.open(h.origin + "/console/")
 	p.press("Tab", "Tab")
@@ -156,7 +157,7 @@ func (r *rig) keyboard(t *testing.T) {
 	p.size(1440, 900)
 	p.clean("keyboard")
 
-	// Without scripts, the theme switch is a form that comes back to the page.
+	// Without JavaScript, the theme switch is a form, and its answer redirects to the same page.
 	p.do("Emulation.setScriptExecutionDisabled", object{"value": true}, nil)
 	p.do("Page.navigate", object{"url": h.origin + "/console/servers?sort=name"}, nil)
 	p.wait("the page", `document.readyState === "complete" && document.querySelector("main h1")`)
@@ -171,7 +172,7 @@ func (r *rig) keyboard(t *testing.T) {
 	p.clean("without scripts")
 }
 
-// listTools is a call of a client: a request of 2026-07-28 without a session.
+// listTools sends tools/list as a client of 2026-07-28 does, without a session.
 func (h *serveRun) listTools(t *testing.T) {
 	t.Helper()
 	const body = `{"jsonrpc":"2.0","id":1,"method":"tools/list","params":{"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientInfo":{"name":"test","version":"1"},"io.modelcontextprotocol/clientCapabilities":{}}}}`

@@ -15,7 +15,8 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/console"
 )
 
-// failing has servers that fail in different ways, beside those of the demo.
+// failing is a configuration with servers that fail in different ways. It is used in addition to
+// the servers of the demo.
 const failing = `mcpServers:
   missing: {command: /no/such/program}
   broken: {command: sh, args: [-c, "echo starting; echo 'cannot read the settings' >&2; exit 3"]}
@@ -24,7 +25,8 @@ const failing = `mcpServers:
   disabled: {command: sh, disabled: true}
 `
 
-// perPage is how many pages of one kind are visited, for example of different servers.
+// perPage is the maximum number of pages to visit for each kind of page, such as the page of a
+// server.
 const perPage = 2
 
 // pages visits every page of the console. It begins at the Overview and follows the links, so
@@ -34,12 +36,12 @@ func (r *rig) pages(t *testing.T) {
 	p := r.enter(t, h)
 	p.do("Network.setCacheDisabled", object{"cacheDisabled": true}, nil)
 
-	// The first round of the demo has a call of each kind.
+	// The first round of the demo's calls contains a call of each kind.
 	p.open(h.origin + "/console/calls")
 	for _, kind := range []string{"failed", "cancelled", "lost"} {
 		p.wait("a call that "+kind, fmt.Sprintf(`document.querySelector("main").textContent.includes(%q)`, kind))
 	}
-	// A run that has ended, and one that waits for an answer.
+	// Start two runs: one that ends, and one that waits for an answer.
 	p.open(h.origin + "/console/servers/legacy/tools/count")
 	p.fill("to", "2")
 	p.click(button("Run count"))
@@ -81,7 +83,7 @@ type route struct {
 	paths []string
 	queue []string
 	seen  map[string]bool
-	count map[string]int // the number of visits by pattern
+	count map[string]int // the number of visits, by pattern
 }
 
 func newTour(t *testing.T) *route {
@@ -113,7 +115,7 @@ func (r *route) begin(address string) {
 	r.count[r.pattern(address)]++
 }
 
-// pattern returns the path of the page with an address, or "".
+// pattern returns the pattern of the console's paths that matches an address, or "".
 func (r *route) pattern(address string) string {
 	req, err := http.NewRequest(http.MethodGet, address, nil)
 	if err != nil {
@@ -123,8 +125,8 @@ func (r *route) pattern(address string) string {
 	return strings.TrimSuffix(strings.TrimPrefix(pattern, "GET "), "{$}")
 }
 
-// next returns the next address, and whether a page of its kind has been visited. It prefers
-// kinds of which no page has been visited.
+// next returns the next address, and whether a page of its kind has been visited. It prefers the
+// kinds with the fewest visits.
 func (r *route) next() (address string, again, ok bool) {
 	slices.SortStableFunc(r.queue, func(a, b string) int { return cmp.Compare(r.count[r.pattern(a)], r.count[r.pattern(b)]) })
 	for len(r.queue) > 0 {
@@ -150,7 +152,7 @@ type visit struct {
 	*tab
 	t     *testing.T
 	axe   string
-	again bool // a page of this kind has had all checks
+	again bool // all checks have already been made on a page of this kind
 }
 
 // check opens a page, checks it, and returns the addresses of its links.
@@ -160,7 +162,7 @@ func (v *visit) check(address string) (links []string) {
 	v.loaded()
 	v.open(address)
 	v.weight(address)
-	// Without live updates nothing changes during the checks.
+	// Pause the live updates, so that nothing changes during the checks.
 	v.wait("live updates", `document.getElementById("live").textContent !== ""`)
 	v.pause()
 	v.looks()
@@ -178,7 +180,8 @@ func (v *visit) check(address string) (links []string) {
 	return links
 }
 
-// weight checks how much a page loads in addition to its data: the frame, the styles and the modules.
+// weight checks the size of what a page loads in addition to its data: the HTML outside of main,
+// the styles and the modules.
 func (v *visit) weight(address string) {
 	beside := eval[int](v.tab, `fetch(location.href).then((a) => a.text()).then((text) => {
 		const from = text.indexOf("<main"), to = text.indexOf("</main>");
@@ -250,8 +253,8 @@ func (v *visit) looks() {
 	v.media("prefers-color-scheme=light")
 }
 
-// invisibleMarks returns the marks that have the colour of their background. A mark is a
-// pseudo element without text, which is drawn with its background.
+// invisibleMarks is a JavaScript expression that lists the marks that have the colour of what is
+// behind them. A mark is a pseudo-element without text that is drawn with a background or borders.
 const invisibleMarks = `(() => {
 	const found = new Set(), clear = /^(transparent|rgba\(.*, 0\))$/;
 	for (const e of document.querySelectorAll("body *")) {
@@ -268,7 +271,8 @@ const invisibleMarks = `(() => {
 	return [...found];
 })()`
 
-// moving returns the elements that move.
+// moving is a JavaScript expression that lists what moves: animations, transitions and smooth
+// scrolling.
 const moving = `(() => {
 	const found = new Set();
 	for (const a of document.getAnimations()) found.add("an animation runs: " + (a.animationName ?? a.transitionProperty));
@@ -290,7 +294,7 @@ type finding struct {
 	}
 }
 
-// examine runs axe. No finding is allowed.
+// examine runs axe and fails the test for each finding.
 func (v *visit) examine(where, only string) {
 	v.t.Helper()
 	var found []finding
@@ -303,7 +307,7 @@ func (v *visit) examine(where, only string) {
 	}
 }
 
-// fits checks that a page does not scroll sideways, and hides nothing at its right edge.
+// fits checks that a page does not scroll sideways, and that nothing is cut off at its right edge.
 func (v *visit) fits(width int) {
 	v.t.Helper()
 	over := eval[[]string](v.tab, `(() => {
@@ -335,8 +339,8 @@ func (v *visit) states(width int) {
 	}
 }
 
-// tabs presses Tab through the page. Each link, button and field must get the focus, and show
-// it.
+// tabs presses Tab through the page. Each link, button and field must get the focus and be marked
+// as focused.
 func (v *visit) tabs() {
 	v.t.Helper()
 	count := eval[int](v.tab, `(() => {

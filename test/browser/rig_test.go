@@ -26,8 +26,8 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/leaktest"
 )
 
-// TestMain fails if a process still runs after the tests. The test binary is also the hostile
-// server of a test.
+// TestMain fails if a process still runs after the tests. If BROWSER_TEST_SERVER is set, the test
+// binary runs the hostile server instead of the tests.
 func TestMain(m *testing.M) {
 	if os.Getenv("BROWSER_TEST_SERVER") != "" {
 		hostileServer(os.Stdin, os.Stdout, os.Stderr)
@@ -36,10 +36,10 @@ func TestMain(m *testing.M) {
 	leaktest.Main(m)
 }
 
-// rig has everything that the tests need.
+// rig holds what the parts of TestConsole share.
 type rig struct {
 	chrome   *chrome
-	dragoman string // the program
+	dragoman string // the path of the program
 	axe      string // the source of axe-core
 }
 
@@ -131,7 +131,7 @@ func install(t *testing.T, from string) string {
 	return dir
 }
 
-// program builds dragoman with a fixed version.
+// program builds dragoman with a fixed version and returns the path of the program.
 func program(t *testing.T) string {
 	t.Helper()
 	out := filepath.Join(t.TempDir(), "dragoman")
@@ -150,13 +150,13 @@ type serveRun struct {
 	program string
 	env     []string
 	origin  string // http://HOST:PORT
-	config  string // the configuration file; without a text, the one that the console can write
+	config  string // the path of the configuration file; if serve got no text, the file that the console can write
 }
 
 var consoleLine = regexp.MustCompile(`the console is at (http://[^/]+)/console/`)
 
-// serve starts `dragoman serve` on a free port, with a configuration file if text is not "".
-// The process ends with the test.
+// serve starts `dragoman serve` on a free port, with a configuration file if text is not "". It
+// stops the process when the test ends.
 func (r *rig) serve(t *testing.T, text string, args ...string) *serveRun {
 	t.Helper()
 	home := t.TempDir()
@@ -246,7 +246,7 @@ func (h *serveRun) run(args ...string) string {
 	return string(out)
 }
 
-// link returns a one-time link.
+// link returns a one-time link to the console.
 func (h *serveRun) link() string {
 	h.t.Helper()
 	u, err := url.Parse(h.origin)

@@ -15,13 +15,14 @@ import (
 // pictures is the folder of the screenshots.
 var pictures = filepath.Join("..", "..", "docs", "pictures", "console")
 
-// The limits of the screenshots in bytes.
+// mostOfOne and mostOfAll are the maximum sizes, in bytes, of one screenshot and of all
+// screenshots together.
 const (
 	mostOfOne = 120_000
 	mostOfAll = 1_500_000
 )
 
-// screenshots keeps screenshots of a fixed scene: the demo, with one more server that fails.
+// screenshots takes screenshots of a fixed scene: the demo, with one more server that fails.
 func (r *rig) screenshots(t *testing.T) {
 	h := r.serve(t, "mcpServers:\n  tickets: {command: sh, args: [-c, \"echo 'TICKETS_TOKEN is not set' >&2; exit 1\"]}\n",
 		"--demo", "--listen", "127.0.0.1:7300") // the pages show the address, so use the usual address
@@ -33,7 +34,7 @@ func (r *rig) screenshots(t *testing.T) {
 		t.Fatal(err)
 	}
 
-	// The demo's first rounds have calls of every kind.
+	// Wait for the first rounds of the demo, which contain calls of every kind.
 	p.open(h.origin + "/console/calls")
 	p.wait("25 calls", `fetch(location.href).then((a) => a.text()).then((text) => new DOMParser().parseFromString(text, "text/html").querySelectorAll("main tbody tr").length >= 25)`)
 	shot := func(name, path string, height int, before func()) {
@@ -64,14 +65,14 @@ func (r *rig) screenshots(t *testing.T) {
 	shot("server", "/console/servers/legacy", 1000, nil)
 	shot("failed", "/console/servers/tickets", 760, nil)
 
-	// A new server after its test.
+	// Show a new server after its test.
 	p.open(h.origin + "/console/servers/add")
 	p.paste(fmt.Sprintf("%s fake strict-2025-11-25", filepath.Base(r.dragoman)))
 	p.click(button("Start and test"))
 	p.wait("the handshake", `document.querySelector(".trace .end")`)
 	shot("add", eval[string](p, `location.pathname + location.search`), 900, nil)
 
-	// A translated call with a loss.
+	// Show a translated call with a loss.
 	p.open(h.origin + "/console/calls?q=forecast")
 	p.wait("the calls", `document.querySelectorAll("main tbody tr").length > 0`)
 	call := eval[string](p, `([...document.querySelectorAll("main tbody tr")].find((row) => row.textContent.includes("lost")) ?? document.querySelector("main tbody tr")).querySelector(".lead a").pathname`)
