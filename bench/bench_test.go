@@ -146,8 +146,8 @@ func TestCompare(t *testing.T) {
 	}
 }
 
-// TestCompareAgainst checks that -against also measures a base binary, only on the paths through
-// Dragoman, and that targets do not apply to the base binary.
+// TestCompareAgainst checks that -against also measures a base binary on the paths through Dragoman.
+// No target may apply to the base binary.
 func TestCompareAgainst(t *testing.T) {
 	self, err := os.Executable()
 	if err != nil {

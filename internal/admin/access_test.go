@@ -191,8 +191,8 @@ func TestConsoleLink(t *testing.T) {
 	}
 }
 
-// TestKeyFile checks that only its user can read a key file, and that a process removes the key
-// file only if that process wrote it.
+// TestKeyFile checks that ReadKeys finds the key that WriteKey wrote, and that only the current user
+// can read the key file. A process removes a key file only if the process wrote this file.
 func TestKeyFile(t *testing.T) {
 	folder := filepath.Join(t.TempDir(), "dragoman")
 	blocked := filepath.Join(t.TempDir(), "file")

@@ -152,7 +152,7 @@ func TestDraft(t *testing.T) {
 	if a := r.do(http.MethodGet, "/api/v1/drafts/"+d.ID, ""); a.status != http.StatusNotFound {
 		t.Errorf("the draft is still there: %d", a.status)
 	}
-	// A snippet with the same server is not chosen again. A different server with this name gets
+	// A new draft does not choose the same server again. A different server with this name gets
 	// another name.
 	if again := r.draft(snippet(t, "old one", demo.Legacy, "")).Servers[0]; again.Status != "same" || again.Use {
 		t.Errorf("%+v", again)
@@ -383,7 +383,8 @@ func TestWhereDraftsGo(t *testing.T) {
 }
 
 // TestPlaces checks which lines the console suggests for a file that Dragoman cannot write, and where
-// to add them. The lines have the indentation of the file, and go below keys that it already has.
+// to add them. The lines have the indentation of the file, and go below keys that the file already
+// has.
 func TestPlaces(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct{ name, text, want string }{

@@ -8,12 +8,12 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
 )
 
-// TestLongTextsOfARunAreCutBeforeTheSearch checks that only the beginning of a long text is searched
-// for secrets. If this limit cuts a secret in two, no part of the secret is shown.
+// TestLongTextsOfARunAreCutBeforeTheSearch checks that a long text is cut before it is searched for
+// secrets. If the cut splits a secret, no part of the secret is shown.
 func TestLongTextsOfARunAreCutBeforeTheSearch(t *testing.T) {
 	t.Parallel()
 	const head, token = "ghp_abcdefghijklmnopqrstuvwx ", "eyJhbGciOiJub25l"
-	// The masks are much shorter than the many secrets, so the end of the searched text could be shown.
+	// The masks are much shorter than the secrets, so the page could show the end of the cut text.
 	short := strings.Repeat(head, maxCleaned/len(head)-50)
 	long := short + strings.Repeat("-", maxCleaned-len(short)-1000) + " " + token + strings.Repeat("A", 4000) + "." + strings.Repeat("B", 4000) + ".C" + strings.Repeat(" more", 1<<17)
 	for method, params := range map[string]string{

@@ -76,7 +76,7 @@ func BenchmarkToolIndex(b *testing.B) {
 }
 
 // TestToolsOfSomeClients checks that the index has the tools that a server shows only to clients
-// with certain capabilities. It also checks these capabilities, if the lists show which ones they are.
+// with certain capabilities. The index names these capabilities if the lists show which ones they are.
 func TestToolsOfSomeClients(t *testing.T) {
 	tools := func(names ...string) (out [][]byte) {
 		for _, n := range names {

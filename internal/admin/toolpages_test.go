@@ -7,7 +7,7 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/demo"
 )
 
-// TestFindTools checks the sort orders and the ranges of FindTools, and that it finds the same tools
+// TestFindTools checks the sort orders and the ranges of FindTools. FindTools must find the same tools
 // as the API route.
 func TestFindTools(t *testing.T) {
 	t.Parallel()

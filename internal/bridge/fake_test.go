@@ -136,8 +136,8 @@ func message(t testing.TB, raw string) *jsonrpc.Message {
 
 const asksAll = `{"elicitation":{},"sampling":{},"roots":{}}`
 
-// modern and legacy return calls of clients of the two eras. Both clients can answer server
-// requests.
+// modern returns a call of a modern client, and legacy a call of a legacy client. Both clients can
+// answer server requests.
 func modern(t testing.TB, method, params string) *mcp.Call {
 	return request26(t, "alice", method, params)
 }

@@ -76,9 +76,9 @@ func TestParkedCallsAreSharedFairly(t *testing.T) {
 						t.Fatalf("refused with %v", err)
 					}
 				}
-				want := maxParkedInLanes/2 - 1 // one slot is taken, and a party may take at most as many slots as it leaves free
+				want := maxParkedInLanes/2 - 1 // one slot is taken, and a party may take a slot while it has fewer slots than are free
 				if greedy.Who != nil {
-					want = maxParkedInLanes // a principal has its own sessions
+					want = maxParkedInLanes // principals do not share the slots of their sessions
 				}
 				if len(states) < want || len(states) > maxParkedInLanes || refused == 0 {
 					t.Errorf("the greedy client has %d calls, want about %d", len(states), want)

@@ -11,7 +11,7 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 )
 
-// request returns a call of a tool. The call has a number.
+// request returns a call of the method tools/call, with the given number and tool name.
 func request(number uint64, tool string) *mcp.Call {
 	m := jsonrpc.NewRequest("1", mcp.MethodCallTool, []byte(`{"name":"`+tool+`"}`))
 	c := mcp.NewCall(m, jsonrpc.Span{}, &mcp.ClientInfo{Revision: mcp.R20250618, Info: []byte(`{"name":"Cursor","version":"1.7"}`)})

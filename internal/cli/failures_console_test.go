@@ -170,8 +170,7 @@ func (v *consoleVisit) telling(server, line string) {
 	}
 }
 
-// pressButtons presses two buttons of a server's failure: one starts an examination, the other one
-// a restart.
+// pressButtons presses the two buttons that start an examination and a restart of a server.
 func pressButtons(t *testing.T, v *consoleVisit, server string) {
 	for _, x := range []string{"/findings", "/restart"} {
 		if resp, _ := v.send(http.MethodPost, "/console/servers/"+server+x); resp.StatusCode != http.StatusSeeOther {

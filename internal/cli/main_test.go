@@ -256,7 +256,7 @@ func (s *fakeSession) List(_ context.Context, kind string) (runtime.List, error)
 	}
 	for e := range jsonrpc.Elements(raw, jsonrpc.Whole(raw)) {
 		if s.o.Answer == nil && !jsonrpc.Find(raw, e, "asks").IsZero() {
-			continue // like a server that lists such a tool only for clients that declare elicitation
+			continue // act like a server that lists this tool only for clients that declare elicitation
 		}
 		l.Items = append(l.Items, e.Of(raw))
 	}

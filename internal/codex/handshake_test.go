@@ -90,7 +90,7 @@ func TestHandshakePending(t *testing.T) {
 }
 
 // TestMuteWorkerIsNotAskedTwice checks a worker that did not answer version 2. The next handshake
-// starts with version 1, so that only the first handshake waits five seconds in vain.
+// starts with version 1, so that only the first handshake waits five seconds for an answer.
 func TestMuteWorkerIsNotAskedTwice(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := play(t, today, codex.Options{}, "v2=silence")

@@ -97,8 +97,8 @@ func TestReplyFirst(t *testing.T) {
 	})
 }
 
-// TestArguments checks that the model gets an error for invalid arguments. Unknown tools and methods
-// that were not declared get an error response.
+// TestArguments checks that the model gets an error for invalid arguments. Unknown tools and undeclared
+// methods get an error response.
 func TestArguments(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := play(t, today, codex.Options{})

@@ -76,7 +76,7 @@ func TestDialects(t *testing.T) {
 	}
 	// A server is restarted only if its dialect changes.
 	other := good(t, strings.Replace(dialectFile, "E_WARMING", "E_COLD", 1))
-	for i, changes := range map[int]bool{0: true, 2: true} { // server c has no configured dialect, so Dragoman might detect acme
+	for i, changes := range map[int]bool{0: true, 2: true} { // server c has no configured dialect, so Dragoman might detect the dialect acme
 		if (s.Servers[i].Fingerprint != other.Servers[i].Fingerprint) != changes {
 			t.Errorf("%s: wrong fingerprint after a change of the dialect", s.Servers[i].Name)
 		}

@@ -66,12 +66,12 @@ func calling(t *testing.T, rev mcp.Revision, o Options, script func(s *Conn, w *
 type running struct {
 	cancel context.CancelCauseFunc
 	trail  *jsonrpc.Trail
-	answer func(m *jsonrpc.Message) (*jsonrpc.Message, error) // makes the answer that Ask returns; if it is nil, Ask blocks
+	answer func(m *jsonrpc.Message) (*jsonrpc.Message, error) // makes the answer that Ask returns; if answer is nil, Ask blocks
 
 	mu    sync.Mutex
 	notes []string
 	asked []string
-	taken []error // the causes why server requests ended without an answer
+	taken []error // why server requests ended without an answer
 	reply *mcp.Reply
 	err   error
 	over  bool

@@ -196,7 +196,7 @@ func TestAddForms(t *testing.T) {
 		if a.text != `{"headers":{"Authorization":"Bearer x"},"url":"https://h/x"}` {
 			t.Errorf("%q", a.text)
 		}
-		// The page shows the values that the user must set. It shows them only once, with instructions.
+		// The page shows the lines and the problem, and says that it shows the lines only once.
 		a.kept.Lines, a.kept.Applied, a.kept.Problem = []string{"A_TOKEN=hunter2"}, false, "Start it."
 		if status, _, body := h.sendAdd(append([]string{"do", "keep"}, selection...)...); status != 200 || !strings.Contains(body, "A_TOKEN=hunter2") || !strings.Contains(body, "only once") || !strings.Contains(body, "Start it.") {
 			t.Errorf("%d %s", status, body)

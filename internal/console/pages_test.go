@@ -164,8 +164,8 @@ var scenes = map[string]func() scene{
 	},
 }
 
-// examOf returns an examination with one finding of each level. Every text from the server contains
-// text.
+// examOf returns an examination with one finding of each level. All texts from the server contain
+// the parameter text.
 func examOf(server, text string) *admin.Examination {
 	now := time.Now()
 	return &admin.Examination{

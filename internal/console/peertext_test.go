@@ -8,8 +8,8 @@ import (
 	"unicode"
 )
 
-// TestPeerText checks that text from a peer is inert, and that the page shows invisible characters
-// of the text.
+// TestPeerText checks that text from a peer is inert, and that invisible characters in the text become
+// visible.
 func TestPeerText(t *testing.T) {
 	for _, tt := range []struct{ name, text, want string }{
 		{"plain", "Claude Code 2.1", "Claude Code 2.1"},

@@ -145,8 +145,8 @@ func BenchmarkTools(b *testing.B) {
 	}
 }
 
-// TestToolNamesInPaths checks that the list links to the page of each tool, even if a browser would
-// change the tool's name in a path.
+// TestToolNamesInPaths checks that the list links to the page of each tool, even if a browser or a mux
+// would change the plain name of the tool in a path.
 func TestToolNamesInPaths(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := stage(t, "tools")

@@ -40,7 +40,7 @@ func retryOf(params, state, key, content string) string {
 	return params + `,"requestState":` + state + `,"inputResponses":{` + key + `:{"action":"accept","content":` + content + `}}`
 }
 
-// once fails unless the server has run the tool exactly once.
+// once fails the test unless the server has run the tool exactly once.
 func (u *upstreamUnderTest) once(t testing.TB, tool string) {
 	t.Helper()
 	if n := u.count("call " + tool); n != 1 {

@@ -24,7 +24,7 @@ import (
 )
 
 // journalVar is the environment variable with the name of the file in which a server records its
-// events. So a test sees the events of a server from before and after a restart.
+// events. The file also contains the events before a restart of the server.
 const journalVar = "DAEMON_TEST_JOURNAL"
 
 // gateVar is the environment variable that delays a server until a file exists. "exit FILE" makes the
@@ -419,7 +419,7 @@ func child(t testing.TB, name, mode string, more ...func(*config.Server)) *upstr
 // count returns how often an event is in the journal.
 func (u *upstreamUnderTest) count(what string) int { return len(u.entries(what)) }
 
-// entries returns the remainders of the journal lines that start with what.
+// entries returns the journal lines that start with what, without this prefix.
 func (u *upstreamUnderTest) entries(what string) (rest []string) {
 	b, _ := os.ReadFile(u.journal)
 	for line := range strings.SplitSeq(string(b), "\n") {

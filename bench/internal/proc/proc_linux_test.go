@@ -40,7 +40,7 @@ func TestStartStop(t *testing.T) {
 	if all, err := Descendants(os.Getpid()); err != nil || !slices.Contains(all, p.PID()) {
 		t.Errorf("Descendants: %v, %v", all, err)
 	}
-	for range 2000 { // wait for the output, because a shell that is stopped earlier has printed nothing
+	for range 2000 { // wait for the output, because a shell that stops earlier prints nothing
 		if p.said.String() != "" {
 			break
 		}
