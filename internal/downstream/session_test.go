@@ -273,8 +273,8 @@ func TestCancelledBeforeItsTurn(t *testing.T) {
 	}
 }
 
-// TestIDOfACancelledRequestIsFree checks that the id of a cancelled request may be reused,
-// although the handler has not returned yet.
+// TestIDOfACancelledRequestIsFree checks that a client may use the id of a cancelled request again,
+// even if the handler of the cancelled request is still running.
 func TestIDOfACancelledRequestIsFree(t *testing.T) {
 	var g gate
 	h := &fakeHandler{on: methods{mcp.MethodCallTool: func(context.Context, *mcp.Call, mcp.Caller) (*mcp.Reply, error) {
@@ -291,8 +291,8 @@ func TestIDOfACancelledRequestIsFree(t *testing.T) {
 	})
 }
 
-// TestW11_BudgetOfPipes checks that a request that exceeds the budget is refused, and that the
-// budget is empty at the end.
+// TestW11_BudgetOfPipes checks that a pipe endpoint refuses a request that exceeds the budget, and
+// that it holds no budget at the end.
 func TestW11_BudgetOfPipes(t *testing.T) {
 	var g gate
 	budget := transport.NewBudget(300)
@@ -315,7 +315,7 @@ func TestW11_BudgetOfPipes(t *testing.T) {
 	})
 }
 
-// slowHello is a handler whose Hello is slow, as if its servers were starting.
+// slowHello is a handler whose Hello waits for gate, as if its servers were still starting.
 type slowHello struct {
 	fakeHandler
 	gate gate
@@ -353,7 +353,7 @@ func TestUnknownNotifications(t *testing.T) {
 			t.Errorf("the handler got %q", h.calls)
 		}
 	})
-	// Notifications before the handshake are dropped.
+	// Dragoman drops notifications that arrive before the handshake.
 	h = &fakeHandler{}
 	visit(t, &Endpoint{Handler: h}, func(w *pipetest.Wire) {
 		w.Say(`{"jsonrpc":"2.0","method":"notifications/foo"}`)

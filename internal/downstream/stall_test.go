@@ -19,7 +19,7 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/transport/stdio"
 )
 
-// pausingClient is a client on a pipe that reads only when the test tells it to.
+// pausingClient is a client on a pipe that reads only when the test calls read.
 type pausingClient struct {
 	t    *testing.T
 	far  *netsim.Conn
@@ -28,7 +28,7 @@ type pausingClient struct {
 	err  error // the error that ServePipe returned
 }
 
-// startPausing serves a client on a pipe whose buffer has room bytes.
+// startPausing lets r serve a pausingClient on a pipe. The pipe's buffer has room bytes.
 func startPausing(ctx context.Context, t *testing.T, r *Endpoint, all *sync.WaitGroup, room int) *pausingClient {
 	near, far := netsim.NewLink(netsim.Options{Buffer: room})
 	h := &pausingClient{t: t, far: far, in: bufio.NewReaderSize(far, 4<<20)}
@@ -56,8 +56,8 @@ func (h *pausingClient) read() string {
 	return line
 }
 
-// eras contains the first message of a client on a pipe for each era, and the start of the params
-// of the client's other requests.
+// eras has, for each era, the first message of a client, and the text with which the params of its
+// other requests begin.
 var eras = map[string]struct{ hello, meta string }{"legacy": {hello25, ""}, "modern": {hello26, modernly + ","}}
 
 func (h *pausingClient) open(era string) {
@@ -69,8 +69,9 @@ func (h *pausingClient) call(era string, id any, name string) {
 	h.say(fmt.Sprintf(`{"jsonrpc":"2.0","id":%v,"method":"tools/call","params":{%s"name":%q}}`, id, eras[era].meta, name))
 }
 
-// chatty is a handler with three tools: "big" answers with 1 MiB, "chatty" first sends many log
-// messages, and "asks" sends the client a request. ended is called at the end of each call.
+// chatty returns a handler with three special tools: "big" answers with 1 MiB, "chatty" sends many
+// log messages before its answer, and "asks" sends a server request. The handler calls ended at the
+// end of each call.
 func chatty(ended func(name string)) *fakeHandler {
 	return &fakeHandler{on: methods{mcp.MethodCallTool: func(ctx context.Context, c *mcp.Call, s mcp.Caller) (*mcp.Reply, error) {
 		defer ended(c.Name)
@@ -92,13 +93,12 @@ func chatty(ended func(name string)) *fakeHandler {
 	}}}
 }
 
-// room is the size of the pipe's buffer for each tool. The buffer is smaller than the output of the
-// tool.
+// room is the size of the pipe's buffer in bytes, by tool. The buffer is smaller than the output of
+// the tool.
 var room = map[string]int{"small": 16, "asks": 16, "big": 4 << 10, "chatty": 4 << 10}
 
-// TestS11_ClientThatStopsReading checks a client that does not read for a while. When the client
-// reads again, it gets all of its answers. A second client is not affected. No answered call
-// blocks.
+// TestS11_ClientThatStopsReading checks a client that does not read for a while. Meanwhile, its
+// calls end and a second client is not affected. When the client reads again, it gets all answers.
 func TestS11_ClientThatStopsReading(t *testing.T) {
 	for _, era := range []string{"legacy", "modern"} {
 		for _, pause := range []time.Duration{time.Second, 11 * time.Second, time.Minute, time.Hour} {
@@ -129,7 +129,7 @@ func TestS11_ClientThatStopsReading(t *testing.T) {
 							time.Sleep(pause / 10)
 							synctest.Wait()
 						}
-						patient := pause <= hintStalled // true if hint still waits for each message
+						patient := pause <= hintStalled // if true, each log message still waits until the client reads
 						if n := ended.Load(); n != 3 && !(patient && tool == "chatty") {
 							t.Errorf("%d of 3 calls have ended", n)
 						}
@@ -163,9 +163,9 @@ func TestS11_ClientThatStopsReading(t *testing.T) {
 	}
 }
 
-// TestS11_ClientThatNeverReadsAgain checks that a client that does not read cannot keep the
-// process running. The end of the client's input ends the conversation, and so does a signal. If
-// the client does not read a server request, the request ends with its call.
+// TestS11_ClientThatNeverReadsAgain checks a client that stops reading for ever. ServePipe still
+// returns soon after the client closes its end or the context ends. A call that waits for the
+// client's answer to a server request ends when its own context ends.
 func TestS11_ClientThatNeverReadsAgain(t *testing.T) {
 	for name, end := range map[string]func(h *pausingClient, stop func()){
 		"end of input": func(h *pausingClient, _ func()) { _ = h.far.CloseWrite() },
@@ -203,8 +203,8 @@ func TestS11_ClientThatNeverReadsAgain(t *testing.T) {
 	}
 }
 
-// TestClientThatTakesNoAnswers checks a client that has closed the pipe for reading but still
-// writes. The conversation ends with an error that names the reason.
+// TestClientThatTakesNoAnswers checks a client that closes the pipe from which it reads, but still
+// writes. ServePipe returns an error that says so.
 func TestClientThatTakesNoAnswers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var all sync.WaitGroup
@@ -228,9 +228,8 @@ func TestClientThatTakesNoAnswers(t *testing.T) {
 	})
 }
 
-// TestClientThatReadsSlowlyAfterItsEnd checks a client that has closed its end and reads
-// slowly. It gets all of its answers, however slowly it reads. If it stops reading, the error
-// says so.
+// TestClientThatReadsSlowlyAfterItsEnd checks a client that has closed the pipe to which it writes.
+// If it reads slowly, it still gets all answers. If it does not read, ServePipe returns an error.
 func TestClientThatReadsSlowlyAfterItsEnd(t *testing.T) {
 	for name, pause := range map[string]time.Duration{"slowly": 200 * time.Millisecond, "not at all": time.Hour} {
 		t.Run(name, func(t *testing.T) {

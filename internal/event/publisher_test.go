@@ -27,8 +27,8 @@ func TestNobodyListens(t *testing.T) {
 	}
 }
 
-// TestKinds checks that each subscriber gets the kinds that it wants, and no events after it
-// has stopped.
+// TestKinds checks that each tap gets only events of its kinds, and no events after it has been
+// stopped.
 func TestKinds(t *testing.T) {
 	var p Publisher
 	var calls, losses int
@@ -68,7 +68,8 @@ func TestKindNames(t *testing.T) {
 	}
 }
 
-// TestQueueOverflows checks that a full queue keeps the newest events and counts the others.
+// TestQueueOverflows checks that a full queue keeps the newest events and counts the events that it
+// has dropped.
 func TestQueueOverflows(t *testing.T) {
 	var p Publisher
 	q := p.Subscribe(All, 3)
@@ -103,8 +104,8 @@ func TestQueueCloses(t *testing.T) {
 	}
 }
 
-// TestQueueWakes checks that a reader wakes up for an event, for Close and for the end of its
-// context.
+// TestQueueWakes checks that Next returns when an event is published, when the queue is closed, and
+// when its context ends.
 func TestQueueWakes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var p Publisher
@@ -140,7 +141,8 @@ func TestQueueWakes(t *testing.T) {
 }
 
 // TestConcurrent adds and removes subscribers while other goroutines publish events, for the race
-// detector. A permanent tap must get every event. A queue must deliver or count every event.
+// detector. A permanent tap must get every event. A queue must either deliver an event or count it
+// as lost.
 func TestConcurrent(t *testing.T) {
 	const publishers, each = 4, 2000
 	var p Publisher
@@ -218,8 +220,8 @@ func BenchmarkPublish(b *testing.B) {
 	run("tap and three queues", &p)
 }
 
-// TestClient checks that only taps get the client of a call, because a queue would keep its
-// request in memory.
+// TestClient checks that taps get the client of a call, but queues do not. A queue would keep the
+// client's request in memory.
 func TestClient(t *testing.T) {
 	var p Publisher
 	var got *mcp.ClientInfo

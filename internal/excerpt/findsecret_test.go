@@ -8,16 +8,18 @@ import (
 	"testing"
 )
 
-// The expressions and functions below are slow and simple. The tests compare Secrets with them.
+// The following expressions and functions find the same secrets as Secrets. They are slower but
+// simpler, so the tests compare Secrets with them.
 var (
 	slowBearer = regexp.MustCompile(`(?i)\b(bearer|basic)(\s+)([A-Za-z0-9._~+/=-]{6,})`)
-	// These patterns match a member or a variable within a text, or in JSON that is not parsed.
+	// slowJSON matches a JSON member, and slowSet an assignment such as NAME=value, anywhere in a
+	// text.
 	slowJSON = regexp.MustCompile(`"([^"\\]{1,63})"\s*:\s*"((?:[^"\\]|\\.)+)|\\"([^"\\]{1,63})\\"\s*:\s*\\"((?:[^"\\]|\\[^"])+)`)
 	slowSet  = regexp.MustCompile(`\b([A-Za-z][A-Za-z0-9_.-]{0,62})=([^\s"'&;,<>\\]{6,})`)
-	// This pattern matches a name with a colon, as in YAML. The value must have a digit, because
+	// slowColon matches a name with a colon, as in YAML. The value must have a digit, because
 	// otherwise it is probably a word of a sentence.
 	slowColon = regexp.MustCompile(`\b([A-Za-z][A-Za-z0-9_.-]{0,62}):[ \t]+([^\s"'&;,<>\\]*[0-9][^\s"'&;,<>\\]*)`)
-	// This pattern matches secrets by their form.
+	// slowForms matches secrets that have a known form.
 	slowForms = regexp.MustCompile(`(?:` + strings.Join([]string{
 		`\bgh[pousr]_[A-Za-z0-9]{20,}`, `\bgithub_pat_[A-Za-z0-9_]{20,}`, `\bglpat-[A-Za-z0-9_-]{16,}`,
 		`\b[sp]k[-_][A-Za-z0-9_-]{16,}`, `\bxox[abeprs]-[A-Za-z0-9-]{10,}`, `\bAKIA[A-Z0-9]{16}\b`, `\bAIza[A-Za-z0-9_-]{30,}`,
@@ -28,7 +30,7 @@ var (
 	slowUser = regexp.MustCompile(`([a-zA-Z][a-zA-Z0-9+.-]*://)([^/\s"'@]+)@`)
 )
 
-// slowSecrets does the same as Secrets with regular expressions.
+// slowSecrets does the same as Secrets, but with regular expressions.
 func slowSecrets(s string, with func(secret string) string) string {
 	s = slowForms.ReplaceAllStringFunc(s, with)
 	s = slowBearer.ReplaceAllStringFunc(s, func(m string) string {
@@ -42,8 +44,8 @@ func slowSecrets(s string, with func(secret string) string) string {
 	})
 }
 
-// slowNamed replaces values with names of secrets. The groups of the pattern are pairs of a name
-// and its value.
+// slowNamed replaces each value whose name says that it is a secret. The groups of the pattern are
+// pairs of a name and its value.
 func slowNamed(pattern *regexp.Regexp, s string, with func(secret string) string) string {
 	var out strings.Builder
 	from := 0
@@ -64,7 +66,8 @@ func slowNamed(pattern *regexp.Regexp, s string, with func(secret string) string
 	return out.String()
 }
 
-// sameSecrets checks that Secrets and slowSecrets find the same secrets in the same order.
+// sameSecrets fails the test unless Secrets and slowSecrets find the same secrets in s, in the same
+// order.
 func sameSecrets(t *testing.T, s string) {
 	t.Helper()
 	find := func(secrets func(string, func(string) string) string) (out string, found []string) {
@@ -81,7 +84,7 @@ func sameSecrets(t *testing.T, s string) {
 	}
 }
 
-// pieces are the parts of texts that are near to a secret.
+// pieces are parts of texts that have or nearly have a secret.
 var pieces = []string{
 	`"`, `"`, `\"`, `\`, `\\`, ":", ": ", "=", "==", ",", "{", "}", " ", "  ", "\t", "\n", "\r", "\v", "\x00", "'", "&", ";", "<", ">", "@", "/", "://", ".", "-", "_", "+", "~", "\xff", "\xe2\x82", "é", "ſ", "K", "世",
 	"token", "TOKEN", "password", "pwd", "PWD", "pw", "api_key", "API_KEY", "next_page_token", "name", "a", "B", "z9", "7", "0", "hunter22", "abcdef", "secret-value-1", "user:pw@host", "https://", "postgres://",
@@ -91,15 +94,15 @@ var pieces = []string{
 	strings.Repeat("n", 62), strings.Repeat("é", 63),
 }
 
-// formPieces are the parts of pieces that a secret with a known form has.
+// formPieces are parts of secrets that have a known form.
 var formPieces = []string{
 	"ghp_", "ghs_", "github_pat_", "glpat-", "sk-", "pk_", "xoxb-", "AKIA", "ASIA", "AIza", "npm_", "ntn_", "hf_", "tvly-", "ya29.", "dop_v1_", "shpat_", "shpss_", "ey", "ey-", ".", "-", "_", " ",
 	"eyJhbGciOiJub25l", ".eyJzdWIiOiIx", ".sig", "hf_aaaaaaaaaaaaaaaaaaaa", "AKIAABCDEFGHIJKLMNOP", "ABCDEFGHIJKLMNOP", "abcdefghijklmnopqrst", "0123456789abcdef0123456789abcdef", "abcdef", "A", "é", "\xff",
 	"-----BEGIN PRIVATE KEY-----", "-----BEGIN RSA PRIVATE KEY-----", "-----BEGIN ", "-----END PRIVATE KEY-----", "-----END ", "PRIVATE KEY-----", "PRIVATE KEY", "-----", "ABC ", "\n",
 }
 
-// TestFindSecrets compares Secrets with the regular expressions, for texts that are made at random
-// from parts of secrets.
+// TestFindSecrets compares Secrets with slowSecrets, for texts that are random sequences of pieces
+// or of formPieces, and for two large results.
 func TestFindSecrets(t *testing.T) {
 	t.Parallel()
 	random := rand.New(rand.NewPCG(1, 2))
@@ -126,7 +129,7 @@ func TestFindSecrets(t *testing.T) {
 	}
 }
 
-// FuzzFindSecrets compares Secrets with the regular expressions.
+// FuzzFindSecrets compares Secrets with slowSecrets.
 func FuzzFindSecrets(f *testing.F) {
 	for _, p := range slices.Concat(pieces, formPieces) {
 		f.Add(p)
@@ -142,8 +145,8 @@ func FuzzFindSecrets(f *testing.F) {
 	})
 }
 
-// TestSecretsStayLinear searches hostile texts of a megabyte. A search whose time grows with the
-// square of the length would not end before the timeout of the tests.
+// TestSecretsStayLinear searches hostile texts of one megabyte each. If the time grew with the
+// square of the length, the test would exceed its timeout.
 func TestSecretsStayLinear(t *testing.T) {
 	t.Parallel()
 	for _, p := range []string{
@@ -154,8 +157,8 @@ func TestSecretsStayLinear(t *testing.T) {
 	}
 }
 
-// TestFormsTakeFewSteps counts the characters that the search for forms examines, in texts that
-// repeat two parts of secrets.
+// TestFormsTakeFewSteps checks that formFinder examines at most six characters for each character
+// of a text. The texts repeat two formPieces.
 func TestFormsTakeFewSteps(t *testing.T) {
 	t.Parallel()
 	const size = 8 << 10

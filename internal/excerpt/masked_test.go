@@ -5,9 +5,8 @@ import (
 	"testing"
 )
 
-// TestEscapedSecrets uses servers that repeat a secret with JSON escapes. The secret is masked in
-// the messages of a handshake, in definitions and in JSON within JSON. The rest of the text does
-// not change.
+// TestEscapedSecrets checks that a secret is masked even if a text has it with JSON escapes, also
+// in JSON within a JSON string. The rest of the text does not change.
 func TestEscapedSecrets(t *testing.T) {
 	t.Parallel()
 	const secret = `p/s"<é>😀9`
@@ -31,7 +30,7 @@ func TestEscapedSecrets(t *testing.T) {
 	if got := MaskHead([]byte(`{"instructions":"use p\/s\"<é>😀9"}`), 0, clean); got != `{"instructions":"use ***"}` {
 		t.Errorf("a handshake: %s", got)
 	}
-	// A secret that is cut with its message must not be shown in part.
+	// If a secret is cut off at the end of a message, no part of it may be shown.
 	long := `{"instructions":"` + strings.Repeat("x", 4000) + " " + secret[:5]
 	if got := MaskHead([]byte(long), len(long)+100, clean); strings.Contains(got, "p/s") || len(got) < 3000 {
 		t.Errorf("a message that is cut: %s", got)

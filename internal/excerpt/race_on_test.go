@@ -2,6 +2,6 @@
 
 package excerpt
 
-// raceEnabled says that the race detector is on. It makes regular expressions about ten times slower,
-// so the tests compare fewer texts.
+// raceEnabled says whether the race detector is on. The race detector makes regular expressions
+// about ten times slower, so the tests compare fewer texts.
 const raceEnabled = true

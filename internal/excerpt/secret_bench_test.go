@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// largeResult returns the result of a tool of about size bytes. If escaped is true, the result is
-// JSON within a text.
+// largeResult returns a tool result of about size bytes. If escaped is true, the result is JSON
+// within a JSON string.
 func largeResult(size int, escaped bool) string {
 	var b strings.Builder
 	for i := 0; b.Len() < size; i++ {
@@ -20,7 +20,7 @@ func largeResult(size int, escaped bool) string {
 	return `{"content":[{"type":"text","text":"` + strings.ReplaceAll(inner, `"`, `\"`) + `"}]}`
 }
 
-// BenchmarkSecrets measures the search for secrets in the result of a tool.
+// BenchmarkSecrets measures MaskSecrets for large texts of several kinds.
 func BenchmarkSecrets(b *testing.B) {
 	for name, text := range map[string]string{
 		"json":    largeResult(800_000, false),

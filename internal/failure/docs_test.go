@@ -10,8 +10,7 @@ import (
 
 var update = flag.Bool("update", false, "write docs/failures.md")
 
-// TestDocs compares docs/failures.md with the table of classes. With -update it writes the
-// page.
+// TestDocs compares docs/failures.md with the table of classes. The flag -update writes the page.
 func TestDocs(t *testing.T) {
 	path := filepath.Join("..", "..", "docs", "failures.md")
 	want := page()
@@ -58,8 +57,8 @@ func page() string {
 	return strings.TrimRight(b.String(), "\n") + "\n"
 }
 
-// TestClasses checks that the table has each class once, with a code in snake_case and with
-// whole sentences.
+// TestClasses checks that the table has each class once. The code must be in snake_case, and the
+// texts must end with a full stop.
 func TestClasses(t *testing.T) {
 	seen := map[Class]bool{}
 	for _, c := range Classes() {

@@ -37,7 +37,7 @@ func TestOf(t *testing.T) {
 		facts            Facts
 		class            Class
 		sentence, action string
-		flag             string // checked with the action
+		flag             string // the expected result of Flag; "" if the test does not check it
 	}{
 		{facts: stderr("Error: no such option"), class: Exited,
 			sentence: `server "gh" exited with status 1 before it was ready: "Error: no such option"`, action: "run the command by hand to see its complete output"},
@@ -136,7 +136,7 @@ func TestOf(t *testing.T) {
 	}
 }
 
-// TestRank checks which lines of stderr are shown and which line is quoted.
+// TestRank checks which lines of stderr rank returns, and which line it selects as the best one.
 func TestRank(t *testing.T) {
 	for name, tt := range map[string]struct{ in, best, first string }{
 		"node": {`node:internal/modules/cjs/loader:1228
@@ -232,7 +232,7 @@ func TestMissingVariable(t *testing.T) {
 	}
 }
 
-// TestSafe checks that texts of a peer are masked, printable and bounded.
+// TestSafe checks that text from a server is masked, printable and bounded in a failure.
 func TestSafe(t *testing.T) {
 	long := strings.Repeat("x", 5000)
 	f := Of(nil, Facts{
@@ -257,8 +257,8 @@ func TestSafe(t *testing.T) {
 	}
 }
 
-// TestJSON checks that both functions that write a failure produce the same JSON, and that
-// Parse reads it.
+// TestJSON checks that json.Marshal and AppendJSON write the same JSON, and that Parse reads this
+// JSON.
 func TestJSON(t *testing.T) {
 	for _, f := range []*Failure{
 		{Class: Internal, Sentence: `a "b"`},

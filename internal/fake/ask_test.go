@@ -12,7 +12,7 @@ const (
 	sampleAnswer = `{"role":"assistant","content":{"type":"text","text":"yes"},"model":"m"}`
 )
 
-// TestAsksLive checks that revisions with a handshake send questions as requests.
+// TestAsksLive checks that a legacy fake server sends questions as server requests during the call.
 func TestAsksLive(t *testing.T) {
 	const date = "2025-11-25"
 	synctest.Test(t, func(t *testing.T) {
@@ -29,7 +29,7 @@ func TestAsksLive(t *testing.T) {
 		l.want(`{"jsonrpc":"2.0","id":4,"result":{"action":"decline"}}`, result(date, "4", words("decline")))
 		l.broken()
 
-		// The following answers are invalid.
+		// The following answers of the client do not match the request, or are errors.
 		l.want(call(date, "5", "elicit", ``), `{"jsonrpc":"2.0","id":5,"method":"elicitation/create","params":{"mode":"form","message":"Who are you?",`+formSchema+`}}`)
 		l.want(`{"jsonrpc":"2.0","id":5,"result":{"action":"accept","content":{"name":"Ada","age":"old"}}}`,
 			result(date, "5", words("the client's answer does not match the request: content.age is not of type integer")+`,"isError":true`))
@@ -37,7 +37,8 @@ func TestAsksLive(t *testing.T) {
 		l.want(`{"jsonrpc":"2.0","id":6,"error":{"code":-1,"message":"no"}}`, result(date, "6", words("the client answered the request of this tool with the error -1: no")+`,"isError":true`))
 		l.broken("answer to elicitation/create: content.age is not of type integer")
 
-		// A cancelled call cancels its question. The client's answer may still arrive.
+		// If the client cancels a call, the server cancels its server request. The client may still
+		// answer.
 		l.want(call(date, "7", "roots", ``), `{"jsonrpc":"2.0","id":7,"method":"roots/list"}`)
 		l.want(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":7}}`,
 			`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":7,"reason":"the call that needed this request was cancelled"}}`)
@@ -47,7 +48,8 @@ func TestAsksLive(t *testing.T) {
 	})
 }
 
-// TestAsksInResults checks that in 2026-07-28 a question is a result, and a retry answers it.
+// TestAsksInResults checks that a fake server of 2026-07-28 sends questions in a result, and that a
+// retry of the call has the answers.
 func TestAsksInResults(t *testing.T) {
 	const date = modernDate
 	inputs := func(id, state, requests string) string {
@@ -62,9 +64,9 @@ func TestAsksInResults(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := play(t, "strict-"+date)
 		all := sample("sample", "Say something.") + `,"elicit":{"method":"elicitation/create","params":{"mode":"form","message":"Who are you?",` + formSchema + `}},"roots":{"method":"roots/list","params":{}}`
-		const begun = "W10.nX_Mf_vk-pU4z0fIboniLQ" // the state of an empty list of answers
+		const begun = "W10.nX_Mf_vk-pU4z0fIboniLQ" // the requestState before the first answer
 		l.want(call(date, "1", "ask_all", ``), inputs("1", begun, all))
-		// A missing answer is requested again.
+		// If an answer is missing, the server asks again.
 		l.want(again("2", "ask_all", begun, `"sample":`+sampleAnswer), inputs("2", begun, all))
 		l.want(again("3", "ask_all", begun, `"sample":`+sampleAnswer+`,"elicit":{"action":"cancel"},"roots":{"roots":[{"uri":"file:///a"}]}`),
 			result(date, "3", words("yes; cancel; file:///a")))
@@ -72,7 +74,7 @@ func TestAsksInResults(t *testing.T) {
 		l.want(again("5", "ask_all", begun, `"sample":{"role":"assistant","model":"m"}`), refused("5", "-32602", "result.content is missing"))
 		l.broken("tools/call: params.requestState was not issued for this call, or was modified", "answer to sampling/createMessage: result.content is missing")
 
-		// Two rounds: the state carries the first answer.
+		// In the second round, the requestState contains the first answer.
 		l.say(call(date, "6", "ask_twice", ``))
 		first := stateIn(t, l.hear())
 		l.say(again("7", "ask_twice", first, `"first":`+sampleAnswer))
@@ -178,7 +180,7 @@ func TestSubscriptions(t *testing.T) {
 		l.want(ask(modernDate, `"t"`, "subscriptions/listen", `"notifications":{}`),
 			`{"jsonrpc":"2.0","method":"notifications/subscriptions/acknowledged","params":{"_meta":{"io.modelcontextprotocol/subscriptionId":"t"},"notifications":{}}}`)
 		l.broken()
-		_ = l.s.Close() // ends the subscription with a message to the client
+		_ = l.s.Close() // Close ends the listen with messages to the client
 		got := l.hear()
 		if len(got) != 2 || !strings.Contains(got[0], `"method":"notifications/cancelled"`) || !strings.HasPrefix(got[1], `{"jsonrpc":"2.0","id":"t","result":{"resultType":"complete","_meta":{`) {
 			t.Errorf("%q", got)

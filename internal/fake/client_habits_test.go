@@ -14,8 +14,7 @@ import (
 	"time"
 )
 
-// between starts a server on a pipe. It returns the server, and the Where that tells a client how
-// to connect.
+// between starts a fake server on a pipe. A client connects with at. ended stops the server.
 func between(t *testing.T, name string, set map[string]string) (s *Server, at Where, ended func()) {
 	t.Helper()
 	s, err := NewServer(name, Options{Set: set})
@@ -36,7 +35,7 @@ func between(t *testing.T, name string, set map[string]string) (s *Server, at Wh
 	}
 }
 
-// told returns a function that adds each finding to a list.
+// told returns a function that appends the text of each finding to a list.
 func told(to *[]string) func(Finding) {
 	return func(f Finding) {
 		mark := "ok "
@@ -47,11 +46,11 @@ func told(to *[]string) func(Finding) {
 	}
 }
 
-// TestHabitsOnAPipe checks the messages that each client sends and that a strict client does not
-// send. It also checks the violation that a strict server records for these messages.
+// TestHabitsOnAPipe checks the unusual messages of each client with a habit, and the violation that
+// a strict server records for them.
 func TestHabitsOnAPipe(t *testing.T) {
 	for profile, want := range map[string]struct {
-		says   []string // texts that the client sends, in this order
+		says   []string // parts of the messages that the client sends, in this order
 		never  string
 		breaks string // the first violation that the server sees; "" for none
 	}{
@@ -87,7 +86,8 @@ func TestHabitsOnAPipe(t *testing.T) {
 				if want.never != "" && strings.Contains(captured.String(), `"method":"`+want.never) {
 					t.Errorf("the client sent %s", want.never)
 				}
-				// Some of the survey's requests are invalid on purpose.
+				// Ignore the violations that a strict client also causes, because some requests of
+				// Play are invalid on purpose.
 				usually, at, over := between(t, "strict-"+p.Settings[0].Default, nil)
 				defer over()
 				if _, err := Play(t.Context(), "strict-"+p.Settings[0].Default, at, ClientOptions{}, func(Finding) {}); err != nil {
@@ -105,7 +105,7 @@ func TestHabitsOnAPipe(t *testing.T) {
 	}
 }
 
-// TestHabitsOverHTTP checks headers and requests that only HTTP has.
+// TestHabitsOverHTTP checks the habits that are visible in HTTP headers or HTTP requests.
 func TestHabitsOverHTTP(t *testing.T) {
 	seen := func(t *testing.T, profile string) (all []*http.Request, bodies []string) {
 		t.Helper()
@@ -197,7 +197,7 @@ func TestPlaysEnd(t *testing.T) {
 		server, client string
 		set            map[string]string
 		wantErr        string
-		want           string // the expected text of a step
+		want           string // a text that one of the findings must contain
 		within         time.Duration
 	}{
 		{server: "never-answers", client: "strict-2025-06-18", wantErr: "initialize: no answer within 10s", within: 10 * time.Second},
@@ -230,8 +230,8 @@ func TestPlaysEnd(t *testing.T) {
 	}
 }
 
-// TestAPlayEndsAsAWhole checks that Play ends within the setting "whole" if the server answers only
-// initialize.
+// TestAPlayEndsAsAWhole checks that Play ends after the time in the setting "whole" if the server
+// answers only initialize.
 func TestAPlayEndsAsAWhole(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		fromClient, toServer := io.Pipe()
@@ -259,8 +259,8 @@ func TestAPlayEndsAsAWhole(t *testing.T) {
 	})
 }
 
-// TestScripts runs the non-standard clients with servers that they can read, and with some that
-// they cannot read.
+// TestScripts checks the findings of manifest-client and bare-http-client, with servers that they
+// understand and with others.
 func TestScripts(t *testing.T) {
 	manifest := func(t *testing.T, server string) []string {
 		t.Helper()
@@ -313,7 +313,8 @@ func TestScripts(t *testing.T) {
 	}
 }
 
-// TestClientSettings checks that invalid settings are reported before a play starts.
+// TestClientSettings checks that CheckClient accepts the default settings of each client profile
+// and refuses invalid settings.
 func TestClientSettings(t *testing.T) {
 	for _, p := range Profiles() {
 		if p.Side != ClientSide {

@@ -13,8 +13,8 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 )
 
-// surveyed connects a strict client to a handler. The client lists the tools and closes.
-// surveyed returns the violations that the client recorded.
+// surveyed connects a strict client to the server h. The client lists the tools and disconnects.
+// surveyed returns the violations that the client has recorded.
 func surveyed(t *testing.T, date string, h http.HandlerFunc) string {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), within)
@@ -32,8 +32,8 @@ func surveyed(t *testing.T, date string, h http.HandlerFunc) string {
 	return strings.Join(c.Violations(), "\n")
 }
 
-// TestHTTPClientSeesViolations checks that a client reports each action that a Streamable HTTP
-// server must not do.
+// TestHTTPClientSeesViolations checks that a strict client records a violation for each thing that
+// a Streamable HTTP server must not do.
 func TestHTTPClientSeesViolations(t *testing.T) {
 	const legacyHello = `{"protocolVersion":"2025-11-25","capabilities":{"tools":{}},"serverInfo":{"name":"x","version":"1"}}`
 	const modernHello = `{"resultType":"complete","ttlMs":0,"cacheScope":"private","supportedVersions":["2026-07-28"],"capabilities":{"tools":{}}}`
@@ -45,8 +45,8 @@ func TestHTTPClientSeesViolations(t *testing.T) {
 	result := func(m *jsonrpc.Message, r string) string { return string(jsonrpc.AppendResult(nil, m.ID, []byte(r))) }
 	for name, tt := range map[string]struct {
 		date, want string
-		list       func(w http.ResponseWriter, m *jsonrpc.Message) // answers tools/list; nil answers correctly
-		note       func(w http.ResponseWriter)                     // answers notifications; nil answers correctly
+		list       func(w http.ResponseWriter, m *jsonrpc.Message) // answers tools/list; nil for a correct answer
+		note       func(w http.ResponseWriter)                     // responds to notifications; nil for a correct response
 		get        func(w http.ResponseWriter)
 	}{
 		"nothing wrong, legacy":        {date: newestLegacy},
@@ -140,7 +140,8 @@ func TestHTTPClientSeesViolations(t *testing.T) {
 
 const newestLegacy, newestModern = "2025-11-25", "2026-07-28"
 
-// TestClientMirrorsHeaders checks the headers that 2026-07-28 requires of modern clients.
+// TestClientMirrorsHeaders checks how a modern client writes values into headers, and which
+// arguments it repeats in headers (2026-07-28).
 func TestClientMirrorsHeaders(t *testing.T) {
 	for in, want := range map[string]string{
 		"us-west1": "us-west1", "a b": "a b", "": "",
@@ -161,7 +162,8 @@ func TestClientMirrorsHeaders(t *testing.T) {
 	}
 }
 
-// TestEventReader checks the three kinds of line ends. An unterminated event is ignored.
+// TestEventReader checks an event stream with all three kinds of line ends. The reader ignores an
+// unterminated event.
 func TestEventReader(t *testing.T) {
 	r := newEventReader(strings.NewReader(": hello\r\n\nevent: message\rdata: a\rdata:b\r\rid: 7\n\nretry: 20\ndata\n\ndata: cut"))
 	for i, want := range []streamEvent{{name: "message", data: []byte("a\nb"), retry: -1}, {id: "7", retry: -1}, {retry: 20}} {

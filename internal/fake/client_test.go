@@ -12,7 +12,8 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 )
 
-// within is the timeout of waits in tests. A passing test needs much less.
+// within is the timeout of all waits in the tests of this package. A passing test needs much less
+// time.
 const within = time.Minute
 
 // converse connects a strict client to a strict server of the same revision, over an
@@ -92,16 +93,16 @@ func TestClientAndServerAgree(t *testing.T) {
 	}
 }
 
-// TestClientSeesViolations checks that a client reports each message that a server must not
-// send. Each case has its own conversation.
+// TestClientSeesViolations checks that a strict client records a violation for each message that a
+// server must not send.
 func TestClientSeesViolations(t *testing.T) {
 	const legacyHello = `{"jsonrpc":"2.0","id":1,"result":{"protocolVersion":"2025-06-18","capabilities":{"logging":{},"tools":{}},"serverInfo":{"name":"x","version":"1"}}}`
 	const modernHello = `{"jsonrpc":"2.0","id":1,"result":{"resultType":"complete","ttlMs":0,"cacheScope":"private","supportedVersions":["2026-07-28"],"capabilities":{"tools":{"listChanged":true}}}}`
 	for name, tt := range map[string]struct {
 		date, hello string
-		says        []string // messages before the response to tools/list
+		says        []string // messages before the answer to tools/list
 		list        string   // the result of tools/list
-		want        string   // a text in the expected violation
+		want        string   // a text that the violations must contain
 	}{
 		"an answer to nobody":     {"2025-06-18", legacyHello, []string{`{"jsonrpc":"2.0","id":77,"result":{}}`}, `{"tools":[]}`, "77"},
 		"an unknown notice":       {"2025-06-18", legacyHello, []string{`{"jsonrpc":"2.0","method":"notifications/odd"}`}, `{"tools":[]}`, "notifications/odd"},

@@ -7,8 +7,9 @@ import (
 
 const codexHello = `{"id":1,"method":"initialize","params":{"clientInfo":{"name":"c","version":"1"}}}`
 
-// TestCodexIsNoMCP checks that the fake worker behaves like a real worker: no member "jsonrpc",
-// code -32600 for every error, and no answer to a message that is not a request.
+// TestCodexIsNoMCP checks that the fake worker behaves like a real Codex worker. Its messages have
+// no member "jsonrpc", and it refuses requests with the code -32600. It does not answer batches or
+// text that is not JSON.
 func TestCodexIsNoMCP(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := play(t, "codex-app-server", "events=yes")
@@ -28,8 +29,8 @@ func TestCodexIsNoMCP(t *testing.T) {
 	})
 }
 
-// TestCodexRefusesVersionTwo checks each way in which the worker can refuse the first offer.
-// It must accept the second offer on the same pipe.
+// TestCodexRefusesVersionTwo checks each way in which the fake worker can refuse initialize with
+// version v2. It must accept an initialize without a version on the same pipe.
 func TestCodexRefusesVersionTwo(t *testing.T) {
 	two := `{"id":1,"method":"initialize","params":{"protocolVersion":"v2","clientInfo":{"name":"c","version":"1"},"capabilities":{}}}`
 	for v2, want := range map[string]string{
@@ -51,8 +52,8 @@ func TestCodexRefusesVersionTwo(t *testing.T) {
 	}
 }
 
-// TestCodexUnsupervised checks a wrapper that waits for a person unless a variable says that a program
-// starts it.
+// TestCodexUnsupervised checks a fake worker that answers nothing unless CODEX_WORKER_SUPERVISED is
+// "true".
 func TestCodexUnsupervised(t *testing.T) {
 	for value, answers := range map[string]bool{"": false, "false": false, "true": true} {
 		t.Setenv("CODEX_WORKER_SUPERVISED", value)
@@ -71,8 +72,8 @@ func TestCodexUnsupervised(t *testing.T) {
 	}
 }
 
-// TestCodexShimReturnsParams checks the result of a wrapper around Codex. It has the params of
-// initialize as they came, with their spaces and with members that nobody knows.
+// TestCodexShimReturnsParams checks the result of initialize from a wrapper around Codex. The
+// result contains the params of the request without changes, with their spaces and unknown members.
 func TestCodexShimReturnsParams(t *testing.T) {
 	const events = `{"event":"starting"}`
 	params := `{"protocolVersion":"v2", "clientInfo":{"name":"c","version":"1"},"client_info":{"name":"c","version":"1"},"capabilities":{},  "x":[1.0]}`

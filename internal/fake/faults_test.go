@@ -20,7 +20,8 @@ func TestNeverAnswers(t *testing.T) {
 	})
 }
 
-// TestCrashAt checks that earlier answers arrive, and that the last request gets no answer.
+// TestCrashAt checks that the server answers all requests before the step at which it crashes, and
+// none after that.
 func TestCrashAt(t *testing.T) {
 	open := `{"jsonrpc":"2.0","id":"hi","method":"initialize","params":{"protocolVersion":"2025-06-18","capabilities":{},"clientInfo":{"name":"t","version":"1"}}}`
 	ready := `{"jsonrpc":"2.0","method":"notifications/initialized"}`
@@ -87,7 +88,7 @@ func TestSlowStart(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := play(t, "slow-start", "ms=5000")
 		began := time.Now()
-		l.say(ask(legacyDate, "1", "ping", "")) // returns when the server reads the line
+		l.say(ask(legacyDate, "1", "ping", "")) // say returns when the server reads the line
 		if took := time.Since(began); took != 5*time.Second {
 			t.Errorf("the server read after %v", took)
 		}
@@ -108,7 +109,7 @@ func TestFlood(t *testing.T) {
 	})
 }
 
-// TestFloodWithoutEnd checks that an endless flood ends with the call.
+// TestFloodWithoutEnd checks that an endless flood ends when its call is cancelled.
 func TestFloodWithoutEnd(t *testing.T) {
 	s, err := NewServer("flood", Options{Set: map[string]string{"count": "0"}})
 	if err != nil {
@@ -194,8 +195,8 @@ func TestBadSchemas(t *testing.T) {
 	})
 }
 
-// TestEveryProfile checks that every server profile works in every revision and with every
-// valid value of its settings.
+// TestEveryProfile checks that NewServer accepts every server profile, with its default settings
+// and with every revision.
 func TestEveryProfile(t *testing.T) {
 	for _, p := range Profiles() {
 		if p.Side != ServerSide {

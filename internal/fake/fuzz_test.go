@@ -12,7 +12,7 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
 )
 
-// seeds adds conversations with one message per line.
+// seeds calls add with conversations, which have one message per line.
 func seeds(add func(string)) {
 	ready := `{"jsonrpc":"2.0","method":"notifications/initialized"}` + "\n"
 	for _, ed := range editions() {
@@ -35,8 +35,8 @@ type collector struct{ bytes.Buffer }
 
 func (*collector) Close() error { return nil }
 
-// FuzzPipe checks that each line from the server is one message or one batch of responses,
-// and that the server ends with its input.
+// FuzzPipe checks that each line from the server is one message or one batch of answers, and that
+// ServePipe returns when its input ends.
 func FuzzPipe(f *testing.F) {
 	seeds(func(s string) {
 		for i := range editions() {
@@ -72,8 +72,8 @@ func FuzzPipe(f *testing.F) {
 	})
 }
 
-// FuzzPost checks that every POST is answered or aborted without a panic, and that a JSON
-// response is valid JSON.
+// FuzzPost checks that no POST makes the handler panic, and that every response of type
+// application/json is valid JSON.
 func FuzzPost(f *testing.F) {
 	seeds(func(s string) {
 		for i := range editions() {

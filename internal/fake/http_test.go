@@ -27,8 +27,8 @@ func onHTTP(t *testing.T, name string, set map[string]string) *web {
 		t.Fatal(err)
 	}
 	h := httptest.NewServer(s.Handler())
-	// The timeout also covers streams. A test that waits for a missing message then fails
-	// instead of hanging.
+	// The timeout also applies to streams, so a test that waits for a missing message fails and
+	// does not hang.
 	c := &http.Client{Transport: &http.Transport{}, Timeout: within}
 	t.Cleanup(func() {
 		c.CloseIdleConnections()
@@ -38,8 +38,8 @@ func onHTTP(t *testing.T, name string, set map[string]string) *web {
 	return &web{t, s, h.URL, c}
 }
 
-// do sends a request. headers are "Name: value". A header without a value removes the
-// default.
+// do sends a request. Each of headers has the form "Name: value". An empty value removes a default
+// header.
 func (w *web) do(ctx context.Context, method, path, body string, headers ...string) *http.Response {
 	w.t.Helper()
 	r, err := http.NewRequestWithContext(ctx, method, w.url+path, strings.NewReader(body))
@@ -69,7 +69,7 @@ func (w *web) do(ctx context.Context, method, path, body string, headers ...stri
 	return resp
 }
 
-// want sends a POST. It expects a status and, unless want is "-", a body.
+// want sends a request and checks the status and, unless want is "-", the body of the response.
 func (w *web) want(status int, want, method, path, body string, headers ...string) *http.Response {
 	w.t.Helper()
 	resp := w.do(w.t.Context(), method, path, body, headers...)
@@ -93,7 +93,7 @@ func opening(date string) string {
 	return `{"jsonrpc":"2.0","id":"hi","method":"initialize","params":{"protocolVersion":"` + date + `","capabilities":` + allCaps + `,"clientInfo":{"name":"t","version":"1"}}}`
 }
 
-// session opens a session and returns the headers that its requests need.
+// session opens a session and returns the headers that requests of the session need.
 func (w *web) session(date string) []string {
 	w.t.Helper()
 	resp := w.want(200, "-", "POST", "/mcp", opening(date))
@@ -118,7 +118,7 @@ func TestSessionRules(t *testing.T) {
 				null = ""
 			}
 			ping := ask(date, "1", "ping", "")
-			w.want(400, refused("1", "-32600", "a session of "+date+" begins with initialize"), "POST", "/mcp", ask("2026-07-28", "1", "tools/list", "")) // the request is a probe
+			w.want(400, refused("1", "-32600", "a session of "+date+" begins with initialize"), "POST", "/mcp", ask("2026-07-28", "1", "tools/list", "")) // a modern probe
 			w.want(400, refused("1", "-32600", "the request has 0 Mcp-Session-Id headers instead of one"), "POST", "/mcp", ping)
 			h := w.session(date)
 			w.want(200, `{"jsonrpc":"2.0","id":1,"result":{}}`, "POST", "/mcp", ping, h...)
@@ -158,7 +158,7 @@ func TestSessionRules(t *testing.T) {
 	}
 }
 
-// events reads events from a response: the values of "id: " and "data: ".
+// events reads the ids and the data of the events in a response.
 type events struct {
 	t  *testing.T
 	in *bufio.Scanner
@@ -201,8 +201,8 @@ func (e *events) over() {
 	}
 }
 
-// TestResumption checks that a closed stream can be resumed where it ended, with only its own
-// messages.
+// TestResumption checks that a client can resume a closed stream after an event. The resumed stream
+// has only messages of that stream.
 func TestResumption(t *testing.T) {
 	for _, date := range []string{"2025-03-26", "2025-06-18", "2025-11-25"} {
 		t.Run(date, func(t *testing.T) {
@@ -215,12 +215,12 @@ func TestResumption(t *testing.T) {
 			}
 			e := w.events(t.Context(), "POST", "/mcp", call, h...)
 			if primed {
-				e.want("3.0", "") // initialize and initialized used the first streams
+				e.want("3.0", "") // initialize and notifications/initialized used the streams 1 and 2
 			}
 			e.want("3.1", step("1"))
 			e.want("3.2", step("2"))
 			if primed {
-				e.want("", "") // the retry field
+				e.want("", "") // the event with the field retry
 			}
 			e.over()
 			e = w.events(t.Context(), "GET", "/mcp", "", append(h, "Last-Event-Id: 3.1")...)
@@ -236,8 +236,8 @@ func TestResumption(t *testing.T) {
 	}
 }
 
-// TestBatchesOverHTTP checks that the responses to a batch are one array, as the whole body or
-// at the end of a stream.
+// TestBatchesOverHTTP checks that the server answers a batch with one array, which is either the
+// whole body or the last event of a stream.
 func TestBatchesOverHTTP(t *testing.T) {
 	const date = "2025-03-26"
 	w := onHTTP(t, "strict-"+date, nil)
@@ -253,8 +253,8 @@ func TestBatchesOverHTTP(t *testing.T) {
 	w.broken("message: invalid message: batch is empty")
 }
 
-// TestStandingStream checks that messages outside requests are sent on the GET stream. That
-// includes messages from before the stream was opened.
+// TestStandingStream checks that the GET stream has the messages that do not belong to a request,
+// even those from before the stream was opened.
 func TestStandingStream(t *testing.T) {
 	const date = "2025-06-18"
 	w := onHTTP(t, "strict-"+date, nil)
@@ -276,7 +276,8 @@ func TestStandingStream(t *testing.T) {
 	w.broken()
 }
 
-// TestHeaderRules checks that headers must match the body in 2026-07-28.
+// TestHeaderRules checks that a server of 2026-07-28 refuses requests whose headers do not match
+// the body.
 func TestHeaderRules(t *testing.T) {
 	const date = modernDate
 	w := onHTTP(t, "strict-"+date, nil)
@@ -320,7 +321,8 @@ func TestHeaderRules(t *testing.T) {
 	}
 }
 
-// TestHangUpCancels checks that in 2026-07-28 a client cancels a call by closing its stream.
+// TestHangUpCancels checks that a client of 2026-07-28 cancels a call when it closes the response
+// of the call.
 func TestHangUpCancels(t *testing.T) {
 	const date = modernDate
 	w := onHTTP(t, "strict-"+date, nil)
@@ -332,7 +334,7 @@ func TestHangUpCancels(t *testing.T) {
 		t.Fatal("no progress")
 	}
 	cancel()
-	for end := time.Now().Add(within); !strings.Contains(w.text(h), `"text":"1"`); { // wait until the server has noticed
+	for end := time.Now().Add(within); !strings.Contains(w.text(h), `"text":"1"`); { // wait until the server counts the cancellation
 		if time.Now().After(end) {
 			t.Fatalf("the call was not cancelled within %s", within)
 		}
@@ -349,7 +351,8 @@ func (w *web) text(h []string) string {
 	return string(b)
 }
 
-// TestListenOverHTTP checks that a listen is a stream that ends with a closing message.
+// TestListenOverHTTP checks that the response to subscriptions/listen is a stream, which ends with
+// a cancellation and a result when the server closes.
 func TestListenOverHTTP(t *testing.T) {
 	const date = modernDate
 	w := onHTTP(t, "strict-"+date, nil)
@@ -367,7 +370,7 @@ func TestListenOverHTTP(t *testing.T) {
 	e.over()
 }
 
-// TestEventTransport tests HTTP+SSE, the only HTTP transport of 2024-11-05.
+// TestEventTransport checks HTTP+SSE, the only HTTP transport of 2024-11-05.
 func TestEventTransport(t *testing.T) {
 	const date = "2024-11-05"
 	w := onHTTP(t, "strict-"+date, nil)
@@ -395,7 +398,8 @@ func TestEventTransport(t *testing.T) {
 	w.broken("HTTP POST: the body is not JSON")
 }
 
-// TestBroadcasts checks that one session also receives the responses for another session.
+// TestBroadcasts checks that the profile "broadcasts" sends every message of one session to all
+// sessions.
 func TestBroadcasts(t *testing.T) {
 	const date = "2024-11-05"
 	w := onHTTP(t, "broadcasts", nil)
@@ -404,7 +408,8 @@ func TestBroadcasts(t *testing.T) {
 	one, other := w.events(ctx, "GET", "/sse", ""), w.events(ctx, "GET", "/sse", "")
 	_, path, _ := one.next()
 	other.next()
-	// The tool continues after the 202, so the answer must come after the question.
+	// A POST may return before its answer is on the streams, so read each answer before the next
+	// POST.
 	w.want(202, "", "POST", path, opening(date))
 	_, hello, _ := one.next()
 	if _, too, _ := other.next(); too != hello {
@@ -423,7 +428,8 @@ func TestBroadcasts(t *testing.T) {
 	w.broken()
 }
 
-// TestFaultsOverHTTP checks that a server that crashes breaks the connection.
+// TestFaultsOverHTTP checks faults over HTTP: a crashed server breaks the connection, and
+// id-zero-errors answers a notification.
 func TestFaultsOverHTTP(t *testing.T) {
 	w := onHTTP(t, "crash-at=call", nil)
 	h := w.session(legacyDate)

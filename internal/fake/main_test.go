@@ -12,7 +12,7 @@ import (
 
 func TestMain(m *testing.M) { leaktest.Main(m) }
 
-// line is a connection to a server in a synctest bubble. The test reads and writes lines.
+// line is a connection to a fake server in a synctest bubble. The test reads and writes lines.
 type line struct {
 	t     *testing.T
 	s     *Server
@@ -65,8 +65,8 @@ func (l *line) say(lines ...string) {
 	}
 }
 
-// hear waits until no more lines can arrive without the passage of time. Then it returns the lines
-// that have arrived.
+// hear waits until all goroutines of the bubble are blocked. Then it returns the lines that the
+// server has written.
 func (l *line) hear() []string {
 	synctest.Wait()
 	var got []string
@@ -83,7 +83,8 @@ func (l *line) hear() []string {
 	}
 }
 
-// want sends lines and expects exactly the given lines in return.
+// want sends the lines in say, and fails the test unless the server writes exactly the lines in
+// want.
 func (l *line) want(say string, want ...string) {
 	l.t.Helper()
 	for s := range strings.Lines(say) {
@@ -102,7 +103,7 @@ func (l *line) want(say string, want ...string) {
 	}
 }
 
-// broken expects exactly these violations.
+// broken fails the test unless the server has recorded exactly these violations.
 func (l *line) broken(want ...string) {
 	l.t.Helper()
 	got := l.s.Violations()
@@ -111,7 +112,7 @@ func (l *line) broken(want ...string) {
 	}
 }
 
-// end closes the client's side and expects ServePipe to return nil.
+// end closes the server's input and fails the test unless ServePipe returns nil.
 func (l *line) end() {
 	l.t.Helper()
 	_ = l.in.Close()

@@ -10,7 +10,7 @@ func refused(id, code, message string) string {
 	return `{"jsonrpc":"2.0","id":` + id + `,"error":{"code":` + code + `,"message":"` + message + `"}}`
 }
 
-// TestLegacyRefuses checks the requests that no revision with a handshake allows.
+// TestLegacyRefuses checks that legacy servers refuse requests that no legacy revision allows.
 func TestLegacyRefuses(t *testing.T) {
 	for _, ed := range editions() {
 		if !ed.has(handshake) {
@@ -24,7 +24,7 @@ func TestLegacyRefuses(t *testing.T) {
 				if !ed.has(nullIDs) {
 					null = ""
 				}
-				// A modern probe is not a violation, and its id may be reused.
+				// A modern probe is not a violation, and the client may use its id again.
 				l.want(ask("2026-07-28", "1", "server/discover", ""), refused("1", "-32601", date+" has no method server/discover before initialize"))
 				l.want(ask(date, "1", "tools/list", ""), refused("1", "-32600", "tools/list was sent before initialize"))
 				l.want(`{"jsonrpc":"2.0","method":"notifications/initialized"}`)
@@ -45,7 +45,7 @@ func TestLegacyRefuses(t *testing.T) {
 				l.want(ask(date, "10", "logging/setLevel", `"level":"loud"`), refused("10", "-32602", "params.level is not of type level"))
 				l.want(`{"jsonrpc":"2.0","method":"notifications/nothing"}`)
 				l.want(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":77}}`)
-				l.want(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":10}}`) // the cancellation is too late, which is not a violation
+				l.want(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":10}}`) // too late, but not a violation
 				l.want(`{"jsonrpc":"2.0","method":"notifications/roots/list_changed"}`)
 				l.want(`{"jsonrpc":"2.0","id":99,"result":{}}`)
 				l.want(call(date, "11", "nothing", ""), refused("11", "-32602", "unknown tool nothing"))
@@ -77,7 +77,8 @@ func TestLegacyRefuses(t *testing.T) {
 
 const modernDate = "2026-07-28"
 
-// TestModernRefuses checks the requests that the revision without a handshake does not allow.
+// TestModernRefuses checks that a server of 2026-07-28 refuses requests that this revision does not
+// allow.
 func TestModernRefuses(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := play(t, "strict-"+modernDate)
@@ -86,13 +87,13 @@ func TestModernRefuses(t *testing.T) {
 		meta := func(members string) string {
 			return `{"jsonrpc":"2.0","id":1,"method":"tools/list","params":{"_meta":{` + members + `}}}`
 		}
-		l.want(hello, no) // not a violation, because the client may be a legacy client
+		l.want(hello, no) // no violation, because a legacy client may send this
 		l.want(`{"jsonrpc":"2.0","id":1,"method":"tools/list"}`, refused("1", "-32602", "params._meta is missing or not an object"))
 		l.want(meta(`"io.modelcontextprotocol/clientCapabilities":{}`), refused("1", "-32602", "params._meta.io.modelcontextprotocol/protocolVersion is missing"))
 		l.want(meta(`"io.modelcontextprotocol/protocolVersion":"2026-07-28"`), refused("1", "-32602", "params._meta.io.modelcontextprotocol/clientCapabilities is missing"))
 		l.want(meta(`"io.modelcontextprotocol/protocolVersion":"2025-06-18","io.modelcontextprotocol/clientCapabilities":{}`),
 			`{"jsonrpc":"2.0","id":1,"error":{"code":-32022,"message":"unsupported protocol version","data":{"supported":["2026-07-28"],"requested":"2025-06-18"}}}`)
-		l.want(hello, no) // a violation, because the client has used this revision
+		l.want(hello, no) // a violation now, because the client has sent requests of 2026-07-28
 		l.want(ask(modernDate, "1", "ping", ""), refused("1", "-32601", modernDate+" has no method ping"))
 		l.want(ask(modernDate, "1", "resources/subscribe", `"uri":"fake://text"`), refused("1", "-32601", modernDate+" has no method resources/subscribe"))
 		l.want(`[`+ask(modernDate, "1", "tools/list", "")+`]`, `{"jsonrpc":"2.0","error":{"code":-32600,"message":"invalid message: message is not an object"}}`)
@@ -120,8 +121,8 @@ func TestModernRefuses(t *testing.T) {
 	})
 }
 
-// TestProgressTokens checks that a token is a string or an integer, and unique among the
-// running requests.
+// TestProgressTokens checks that the server accepts as a progress token only a string or an
+// integer, and only a token that no running request has.
 func TestProgressTokens(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := play(t, "strict-"+legacyDate)
@@ -140,7 +141,8 @@ func TestProgressTokens(t *testing.T) {
 	})
 }
 
-// TestBatches checks that only 2025-03-26 has batches, and that responses are one array.
+// TestBatches checks that a server of 2025-03-26 answers a batch with one array, and that a server
+// of 2025-06-18 refuses batches.
 func TestBatches(t *testing.T) {
 	const date = "2025-03-26"
 	synctest.Test(t, func(t *testing.T) {
@@ -150,7 +152,7 @@ func TestBatches(t *testing.T) {
 			"["+refused("3", "-32600", "initialize must not be part of a batch")+`,{"jsonrpc":"2.0","id":1,"result":{}},`+result(date, "2", words("1"))+"]")
 		l.want(`[{"jsonrpc":"2.0","method":"notifications/roots/list_changed"}]`)
 		l.want(`[]`, `{"jsonrpc":"2.0","id":null,"error":{"code":-32600,"message":"invalid message: batch is empty"}}`)
-		// A request from the server is not part of the array of responses.
+		// The server sends a server request outside of the array of answers.
 		l.want("["+call(date, "4", "roots", "")+","+ask(date, "5", "ping", "")+"]", `{"jsonrpc":"2.0","id":1,"method":"roots/list"}`)
 		l.want(`{"jsonrpc":"2.0","id":1,"result":{"roots":[{"uri":"file:///a"},{"uri":"file:///b"}]}}`,
 			"["+result(date, "4", words("file:///a file:///b"))+`,{"jsonrpc":"2.0","id":5,"result":{}}]`)

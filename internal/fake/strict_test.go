@@ -8,7 +8,7 @@ import (
 
 const allCaps = `{"roots":{"listChanged":true},"sampling":{},"elicitation":{"form":{},"url":{}}}`
 
-// hello opens a conversation in a revision with a handshake.
+// hello makes the handshake of a legacy revision.
 func (l *line) hello(date, caps string) {
 	l.t.Helper()
 	l.say(`{"jsonrpc":"2.0","id":"hi","method":"initialize","params":{"protocolVersion":"`+date+`","capabilities":`+caps+`,"clientInfo":{"name":"t","version":"1"}}}`,
@@ -19,7 +19,7 @@ func (l *line) hello(date, caps string) {
 	}
 }
 
-// ask returns a request. If the revision requires _meta, the request has it.
+// ask returns a request of the revision date, with _meta if the revision is 2026-07-28.
 func ask(date, id, method, params string) string {
 	if date == "2026-07-28" {
 		meta := `"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientInfo":{"name":"t","version":"1"},"io.modelcontextprotocol/clientCapabilities":` + allCaps + `}`
@@ -35,7 +35,7 @@ func call(date, id, tool, args string) string {
 	return ask(date, id, "tools/call", `"name":"`+tool+`","arguments":{`+args+`}`)
 }
 
-// result returns a response in the form of a revision.
+// result returns an answer of the revision date. members are the members of its result.
 func result(date, id, members string) string {
 	if date == "2026-07-28" {
 		members = `"resultType":"complete","_meta":{"io.modelcontextprotocol/serverInfo":{"name":"fake","title":"Fake","version":"1.2.3"}},` + members
@@ -45,7 +45,8 @@ func result(date, id, members string) string {
 
 func words(s string) string { return `"content":[{"type":"text","text":"` + s + `"}]` }
 
-// TestEveryRevision checks the features that all revisions have.
+// TestEveryRevision checks a strict server of each revision, in particular the features that all
+// revisions have.
 func TestEveryRevision(t *testing.T) {
 	for _, ed := range editions() {
 		date := ed.date

@@ -10,7 +10,7 @@ const taskForm = `"requestedSchema":{"type":"object","properties":{"name":{"type
 
 const directedDate = "2026-07-28"
 
-// aTask returns a Task in the form of a revision.
+// aTask returns the members of a task in the form of the revision date.
 func aTask(date, id, status string) string {
 	ttl, poll := `"ttl":60000`, `"pollInterval":10`
 	if date == directedDate {
@@ -21,8 +21,8 @@ func aTask(date, id, status string) string {
 
 const related = `"_meta":{"io.modelcontextprotocol/related-task":{"taskId":"task-1"}}`
 
-// TestTasksAsRequested tests the tasks of 2025-11-25: the caller asks for a task, and waits
-// for its question and its result.
+// TestTasksAsRequested checks the tasks of 2025-11-25. The client requests that a call becomes a
+// task, answers the task's server request, and gets the task's result.
 func TestTasksAsRequested(t *testing.T) {
 	const date = "2025-11-25"
 	synctest.Test(t, func(t *testing.T) {
@@ -54,8 +54,8 @@ func TestTasksAsRequested(t *testing.T) {
 	})
 }
 
-// TestTasksAsDirected tests the tasks of the extension: the server creates tasks for clients
-// that have declared the extension.
+// TestTasksAsDirected checks the tasks extension of 2026-07-28. The server decides to create a
+// task, but only for a client that has declared the extension.
 func TestTasksAsDirected(t *testing.T) {
 	const date = directedDate
 	synctest.Test(t, func(t *testing.T) {

@@ -10,7 +10,7 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/schema"
 )
 
-// describe returns a form as text: one line for each field.
+// describe returns a form as text, with one line for each field.
 func describe(f *Form) string {
 	var b strings.Builder
 	if f.Whole {
@@ -87,8 +87,8 @@ func TestMake(t *testing.T) {
 	}
 }
 
-// TestDefaults checks that default values are filled in only on demand, and that a default that
-// its control cannot express is JSON.
+// TestDefaults checks that Make fills in default values only with Options.Defaults. A field whose
+// default does not fit its control becomes a JSON field.
 func TestDefaults(t *testing.T) {
 	s := []byte(props(`"a":{"type":"string","default":"x"},"b":{"type":"boolean","default":false},"c":{"enum":["x","y"],"default":"y"},"d":{"type":"array","items":{"enum":["p","q"]},"default":["q"]},"h":{"type":"string","default":"a\u202eb"},"n":{"type":"integer","default":"no"}`))
 	want := "a text (string) text=\"x\" empty=\"\" of [\"\" \"empty\"]\nb yes (boolean) [true] [false*]\nc choice (enum) [\"x\"] [\"y\"*]\nd many (some of the values) [\"p\"] [\"q\"*] empty=\"\" of [\"\" \"empty\"]\nh json (string) text=\"\\\"a\\\\u202eb\\\"\"\nn json (integer) text=\"\\\"no\\\"\""
@@ -143,7 +143,7 @@ func TestRead(t *testing.T) {
 	}
 }
 
-// sentOf returns what a browser sends for a form without any change.
+// sentOf returns the values that a browser sends if the user changes nothing in the form.
 func sentOf(f *Form) url.Values {
 	out := url.Values{}
 	if f.Whole {
@@ -174,7 +174,7 @@ func sentOf(f *Form) url.Values {
 	return out
 }
 
-// TestFill checks that a value comes back from its form with the same meaning.
+// TestFill fills a form with a value and reads the form. The result must be equal to the value.
 func TestFill(t *testing.T) {
 	for _, c := range []struct{ value, want string }{
 		{`{"r":{}}`, ``},
@@ -192,7 +192,7 @@ func TestFill(t *testing.T) {
 		}
 		again := Make([]byte(example), Options{})
 		got, ok := again.Read(sentOf(f))
-		var a, b any // only for the comparison
+		var a, b any // both values, decoded so that the test can compare them
 		if err := json.Unmarshal([]byte(c.value), &a); err != nil {
 			t.Fatal(err)
 		}
@@ -205,7 +205,7 @@ func TestFill(t *testing.T) {
 	}
 }
 
-// TestReport checks that the faults that the check against a schema finds are shown at their fields.
+// TestReport checks that Report assigns the errors of a schema check to the fields of the form.
 func TestReport(t *testing.T) {
 	f := Make([]byte(props(`"a/b":{"properties":{"c~d":{"type":"string"}}},"l":{"type":"array","items":{"type":"string"}}`)), Options{})
 	for _, x := range [][2]string{{"/a~1b/c~0d", "is missing"}, {"/l/0", "must be a string"}, {"/other~1name", "is unknown"}, {"", "matches none"}} {
@@ -221,7 +221,7 @@ func TestReport(t *testing.T) {
 	}
 }
 
-// hostileSchemas are schemas that a peer may send to make a page large or slow.
+// hostileSchemas returns schemas that a server may send to make a page large or slow.
 func hostileSchemas() map[string]string {
 	many := func(n int, member func(int) string) string {
 		var b strings.Builder
@@ -248,14 +248,15 @@ func hostileSchemas() map[string]string {
 	}
 }
 
-// TestHostile checks that forms of hostile schemas are bounded, and give back what they show.
+// TestHostile runs check with all hostileSchemas.
 func TestHostile(t *testing.T) {
 	for name, s := range hostileSchemas() {
 		check(t, name, []byte(s), nil, Options{Defaults: true})
 	}
 }
 
-// check makes, sends and reads a form, and checks its bounds.
+// check makes a form and checks its limits. Then it reads the form, and checks that the result is a
+// JSON object. If sent is nil, check reads the values that the form itself shows.
 func check(t *testing.T, name string, s []byte, sent url.Values, o Options) {
 	t.Helper()
 	f := Make(s, o)
@@ -294,7 +295,7 @@ func check(t *testing.T, name string, s []byte, sent url.Values, o Options) {
 	}
 }
 
-// TestJSONFaults checks the sentences about JSON that a person has typed wrong.
+// TestJSONFaults checks the error messages for invalid JSON in a form.
 func TestJSONFaults(t *testing.T) {
 	for sent, want := range map[string]string{
 		"[oops":               "unexpected character 'o' (line 1, character 2)",
@@ -323,8 +324,8 @@ func TestJSONFaults(t *testing.T) {
 	}
 }
 
-// TestInvalidUTF8InJSON checks the sentence about bytes that are not UTF-8, inside and outside of a
-// string.
+// TestInvalidUTF8InJSON checks the error message for bytes that are not UTF-8, inside and outside
+// of a JSON string.
 func TestInvalidUTF8InJSON(t *testing.T) {
 	for sent, want := range map[string]string{
 		"\xff":                "invalid UTF-8 (line 1, character 1)",
@@ -337,7 +338,7 @@ func TestInvalidUTF8InJSON(t *testing.T) {
 	}
 }
 
-// TestExample checks the examples of the fields that are edited as JSON.
+// TestExample checks the examples that Make gives for JSON fields.
 func TestExample(t *testing.T) {
 	large := `{"type":"array","items":{"type":"object","required":["` + strings.Repeat("x", 300) + `"],"properties":{"` + strings.Repeat("x", 300) + `":{}}}}`
 	for schema, want := range map[string]string{
@@ -360,13 +361,12 @@ func TestExample(t *testing.T) {
 	}
 }
 
-// FuzzForm checks that no schema and no sent values make the package panic, and that the results
-// are a bounded form and a JSON object.
+// FuzzForm runs check with any schema and any sent values.
 func FuzzForm(f *testing.F) {
 	f.Add(example, "v/s=a&e/n=null&v/l=a%0Ab&v/o/z=4&j/j={}")
 	f.Add(example, "json={}")
 	for _, s := range hostileSchemas() {
-		if len(s) < 1000 { // a test checks all of them
+		if len(s) < 1000 { // TestHostile checks all of them
 			f.Add(s, "v/a=1")
 		}
 	}
@@ -379,8 +379,8 @@ func FuzzForm(f *testing.F) {
 	})
 }
 
-// TestExamplesOfFieldsShareABudget checks that a small schema whose definitions branch does not need
-// a long search for each of its fields.
+// TestExamplesOfFieldsShareABudget checks a schema with many fields whose examples need a very long
+// search. Make must not take long, because one budget limits the searches of all fields together.
 func TestExamplesOfFieldsShareABudget(t *testing.T) {
 	t.Parallel()
 	var defs, fields strings.Builder

@@ -12,8 +12,8 @@ import (
 
 func long(n int) string { return strings.Repeat("x", n) }
 
-// TestNoticesThatWaitAreBoundedInBytes floods a client that does not read with long
-// notifications. The queue is bounded in bytes, and a list change is still queued.
+// TestNoticesThatWaitAreBoundedInBytes sends many long notifications to a client that does not
+// read. The number of queued bytes is limited, and the queue still accepts a list change.
 func TestNoticesThatWaitAreBoundedInBytes(t *testing.T) {
 	u := &fake{name: "u"}
 	other := func(n int) *jsonrpc.Message {
@@ -30,7 +30,7 @@ func TestNoticesThatWaitAreBoundedInBytes(t *testing.T) {
 		for n := range 100 {
 			put(u, other(n))
 			put(u, updated(n, 100<<10))
-			put(u, large[n%3]) // replaces a notification in the queue
+			put(u, large[n%3]) // may replace an older update of the same resource in the queue
 		}
 		put(u, notice(t, mcp.NoteToolsChanged, `{}`))
 		put(u, updated(1000, 0))
@@ -55,7 +55,7 @@ func TestNoticesThatWaitAreBoundedInBytes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		turn := make(chan struct{})
 		o := &notifier{to: &reader{turn: turn}, as: func(string, *jsonrpc.Message, *jsonrpc.Edits) {}}
-		o.put(u, other(0)) // the writer blocks on this notification
+		o.put(u, other(0)) // the goroutine that writes notifications blocks on this one
 		synctest.Wait()
 		flood(o.put)
 		o.mu.Lock()
@@ -67,8 +67,8 @@ func TestNoticesThatWaitAreBoundedInBytes(t *testing.T) {
 	})
 }
 
-// TestListensAreBoundedInBytes checks that not only the number of URIs of a subscriptions/listen is
-// bounded, but also their bytes.
+// TestListensAreBoundedInBytes checks that Dragoman refuses subscriptions/listen if its URIs have
+// too many bytes.
 func TestListensAreBoundedInBytes(t *testing.T) {
 	g := merged(t, &fake{name: "u"})
 	params := `{"notifications":{"resourceSubscriptions":["x:` + long(mcp.MaxWatchedBytes) + `"]}}`

@@ -12,9 +12,9 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 )
 
-// TestEachCallIsPublished checks that each call is published as one event, whether Dragoman or
-// a server answers it. The event has its own number, the outcome, and the names that the server
-// knows.
+// TestEachCallIsPublished checks that Dragoman publishes one event for each call, whether a server
+// or Dragoman itself answers. Each event has its own number and the outcome. If a server answers,
+// the event has the server's name, and the tool's name without prefix.
 func TestEachCallIsPublished(t *testing.T) {
 	answers := map[string]func() (*mcp.Reply, error){
 		"fine": func() (*mcp.Reply, error) { return resultReply(mcp.R20251125, `{"content":[]}`), nil },
@@ -69,8 +69,8 @@ func TestEachCallIsPublished(t *testing.T) {
 	}
 }
 
-// TestCancelledCalls checks the outcome of calls whose context ends because the client cancels,
-// ends a listen, or this process stops.
+// TestCancelledCalls checks the outcome in the event of a call whose context ends, because the
+// client cancels the call, the client disconnects, or Dragoman stops.
 func TestCancelledCalls(t *testing.T) {
 	end := func() {}
 	u := &fake{
@@ -115,7 +115,7 @@ func TestCancelledCalls(t *testing.T) {
 	}
 }
 
-// endings is a mcp.Record that keeps how calls ended.
+// endings is an mcp.Record that keeps the ending of each call.
 type endings []mcp.Ending
 
 func (*endings) Routed(*mcp.Attempt)                       {}

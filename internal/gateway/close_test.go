@@ -12,7 +12,8 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 )
 
-// askOnce is a server's tool that sends the client one request before it answers.
+// askOnce answers a call for a fake server. Before the answer, it sends one server request to the
+// client.
 func askOnce(ctx context.Context, _ *mcp.Attempt, k mcp.Caller) (*mcp.Reply, error) {
 	if _, err := k.Ask(ctx, jsonrpc.NewRequest("1", mcp.MethodElicit, []byte(`{}`))); err != nil {
 		return nil, err
@@ -20,13 +21,13 @@ func askOnce(ctx context.Context, _ *mcp.Attempt, k mcp.Caller) (*mcp.Reply, err
 	return resultReply(mcp.R20251125, `{}`), nil
 }
 
-// TestCloseInMidWork closes a gateway while it is busy. Clients of both eras list, call, answer
-// requests, listen, connect and disconnect, and servers announce changed lists. No goroutine of
-// the gateway runs when Close has returned. The race detector makes the test stricter.
+// TestCloseInMidWork closes a gateway and its bridge while clients send requests, listen, connect
+// and disconnect, and while servers announce changed lists. After that, no goroutine and no parked
+// call is left. The race detector makes the test stricter.
 func TestCloseInMidWork(t *testing.T) {
 	for n := range 60 {
 		synctest.Test(t, func(t *testing.T) {
-			var reading sync.WaitGroup // readings of lists that servers have received
+			var reading sync.WaitGroup // the list requests that the fake servers are answering
 			counted := func(u *fake) *fake {
 				u.list = func(context.Context, string) ([][]byte, error) {
 					reading.Add(1)
@@ -51,7 +52,7 @@ func TestCloseInMidWork(t *testing.T) {
 							over = true
 						}
 					}
-					f() // runs after Close
+					f() // run f once more after closed is closed
 				})
 			}
 			for i := range 3 {
@@ -91,7 +92,7 @@ func TestCloseInMidWork(t *testing.T) {
 	}
 }
 
-// stopping is a client side that disconnects as soon as it gets a message.
+// stopping is an mcp.Caller that ends its call when it gets a notification.
 type stopping struct{ stop func() }
 
 func (s stopping) Notify(*mcp.Note) { s.stop() }

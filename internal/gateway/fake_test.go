@@ -16,26 +16,25 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/mcp/mirror"
 )
 
-// fake is a server whose methods are functions that a test sets.
+// fake is an Upstream whose answers a test sets.
 type fake struct {
 	name  string
 	hello mcp.ServerInfo
-	// call answers calls. If it is nil, the answer is {} in the revision from.
+	// call answers calls. If call is nil, the answer is an empty result of 2025-11-25.
 	call func(context.Context, *mcp.Attempt, mcp.Caller) (*mcp.Reply, error)
-	// list answers list requests. If it is nil, the answer comes from lists, by method.
+	// list answers list requests. If list is nil, the answer is the entry of lists for the method.
 	list   func(ctx context.Context, method string) ([][]byte, error)
 	lists  map[string][]string
 	level  func(context.Context, *mcp.Call) (*mcp.Reply, error)
 	params map[string][]mirror.Param
 	honour mcp.SubscriptionFilter
-	// support says whether the tools support tasks. The zero value means that tasks are
-	// optional.
+	// support says whether the tools support tasks. The zero value means TaskOptional.
 	support mcp.TaskSupport
 	stood   func(*fakeStanding)
 	seen    seen
 }
 
-// seen is a message that a fake got, in the fake's own revision.
+// seen has the calls that a fake got, with all edits applied, and the number of its list requests.
 type seen struct {
 	mu    sync.Mutex
 	calls []string
@@ -72,7 +71,8 @@ func (u *fake) Acquire(_ context.Context, f *mcp.ClientInfo, _ mcp.Need) (bridge
 	return &fakeLease{u}, nil
 }
 
-// fakeLease is the only session of a fake. It is legacy unless the field hello says otherwise.
+// fakeLease is a lease of the session of a fake. Its revision is that of fake.hello, or 2025-11-25
+// if hello has none.
 type fakeLease struct{ u *fake }
 
 func (l *fakeLease) Revision() mcp.Revision {
@@ -103,7 +103,7 @@ func (l *fakeLease) Call(ctx context.Context, c *mcp.Attempt, s mcp.Caller) (*mc
 
 func (l *fakeLease) Release() {}
 
-// setList replaces the function list. It may run while other goroutines read the list.
+// setList replaces the field list. Other goroutines may call List at the same time.
 func (u *fake) setList(list func(ctx context.Context, method string) ([][]byte, error)) {
 	u.seen.mu.Lock()
 	defer u.seen.mu.Unlock()
@@ -201,8 +201,8 @@ func (w *fakeStanding) Close() {
 	w.closed = true
 }
 
-// recordingCaller is the client side of a test. It records messages and answers requests with
-// ask.
+// recordingCaller is an mcp.Caller for tests. It records notifications and answers server requests
+// with ask.
 type recordingCaller struct {
 	mu    sync.Mutex
 	heard []string
@@ -241,7 +241,7 @@ func items(all ...string) [][]byte {
 	return out
 }
 
-// resultReply returns a result in the form of a revision.
+// resultReply returns a reply from a server of revision from with this result.
 func resultReply(from mcp.Revision, result string) *mcp.Reply {
 	r := mcp.Answer([]byte(result))
 	r.From = from
@@ -259,8 +259,7 @@ func message(t testing.TB, raw string) *jsonrpc.Message {
 
 const asksAll = `{"elicitation":{},"sampling":{},"roots":{}}`
 
-// modern and legacy return calls of clients of the two eras. Both clients can answer server
-// requests.
+// modern returns a call from a modern client that can answer server requests.
 func modern(t testing.TB, method, params string) *mcp.Call {
 	return request26(t, "alice", method, params)
 }
@@ -280,7 +279,7 @@ func legacy(t testing.TB, method, params string) *mcp.Call {
 	return c
 }
 
-// merged returns a gateway for several servers. It is closed when the test ends.
+// merged returns a gateway for several servers. It closes the gateway when the test ends.
 func merged(t testing.TB, all ...*fake) *Merged {
 	t.Helper()
 	g := &Merged{Bridge: &bridge.Bridge{}, Identity: catalog.Identity{Name: "dragoman", Version: "1"}}
@@ -315,13 +314,13 @@ func result(t testing.TB, r *mcp.Reply) string {
 	return string(m.Result.Of(m.Raw))
 }
 
-// listNames reads all pages of a merged list and returns the names.
+// listNames reads all pages of a merged list and returns the names (or URIs) of the items.
 func listNames(t testing.TB, g *Merged, method string) []string {
 	t.Helper()
 	return listNamesFor(t, g, method, asksAll)
 }
 
-// listNamesFor does the same as listNames, for a client with other capabilities.
+// listNamesFor is like listNames, but for a client with these capabilities.
 func listNamesFor(t testing.TB, g *Merged, method, capabilities string) []string {
 	t.Helper()
 	var names []string
@@ -352,7 +351,7 @@ func listNamesFor(t testing.TB, g *Merged, method, capabilities string) []string
 	}
 }
 
-// after returns items as a server's answer, after some time.
+// after waits for d and returns items, as a slow server would.
 func after(ctx context.Context, d time.Duration, items [][]byte) ([][]byte, error) {
 	select {
 	case <-time.After(d):
@@ -369,7 +368,7 @@ func shows(t *testing.T, got []string, want string) {
 	}
 }
 
-// These constants repeat documented values of package bridge.
+// Values of package bridge that its documentation gives.
 const (
 	stateTTL    = 10 * time.Minute
 	maxAttended = 256
@@ -378,7 +377,7 @@ const (
 	keptTaskID  = "drgk1."
 )
 
-// exchange sends an attempt to its server and returns the answer.
+// exchange sends a to the server u through b and returns the answer.
 func exchange(ctx context.Context, b *bridge.Bridge, u Upstream, a *mcp.Attempt, k mcp.Caller) (*mcp.Reply, error) {
 	res, err := b.Open(u, a.Call)
 	if err != nil {

@@ -13,7 +13,7 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 )
 
-// staticServer is a server with fixed answers.
+// staticServer is an Upstream that answers every call with answer.
 type staticServer struct {
 	Upstream
 	answer string
@@ -45,12 +45,12 @@ func (l *staticLease) Call(context.Context, *mcp.Attempt, mcp.Caller) (*mcp.Repl
 	return &mcp.Reply{Msg: m, From: mcp.R20260728}, nil
 }
 
-// showing is a filter that shows an item if the function returns true. The server does not matter.
+// showing is a catalog.Filter that shows the items for which it returns true, for any server.
 type showing func(kind catalog.Kind, name string) bool
 
 func (f showing) Shows(kind catalog.Kind, _, name string) bool { return f(kind, name) }
 
-// none is a filter that hides all items.
+// none is a catalog.Filter that hides all items.
 var none = showing(func(kind catalog.Kind, _ string) bool { return kind == catalog.KindServer })
 
 func callOf(t *testing.T, method, params string) *mcp.Call {
@@ -93,9 +93,9 @@ func TestT25_FilteredListIsPrivateAndHiddenIsUnknown(t *testing.T) {
 	}
 }
 
-// TestT25_JoinedListsArePrivate checks the cacheScope of lists. A list that is merged from
-// several servers, or that a filter shortens, is private to its client, whatever cacheScope the
-// servers give. A list that passes unchanged keeps the server's cacheScope.
+// TestT25_JoinedListsArePrivate checks the cacheScope of lists. A merged list, and a list with a
+// filter, is private to its client, whatever cacheScope the servers give. A list of one server
+// without a filter keeps the server's cacheScope.
 func TestT25_JoinedListsArePrivate(t *testing.T) {
 	const public = `{"resultType":"complete","ttlMs":60000,"cacheScope":"public","tools":[{"name":"a","inputSchema":{}}]}`
 	u := &fake{name: "u", lists: map[string][]string{mcp.MethodListTools: {`{"name":"a","inputSchema":{}}`}}}
@@ -131,9 +131,9 @@ func TestT25_JoinedListsArePrivate(t *testing.T) {
 	}
 }
 
-// TestPagesOfAListHaveOneCacheScope checks that all pages of a list get the same cacheScope if
-// tools of one page are left out (2026-07-28 §Caching, "Interaction with Pagination"). A list
-// of one page keeps the server's value.
+// TestPagesOfAListHaveOneCacheScope checks that all pages of a list get the cacheScope "private",
+// even if Dragoman leaves out a tool of only one page (2026-07-28 §Caching, "Interaction with
+// Pagination").
 func TestPagesOfAListHaveOneCacheScope(t *testing.T) {
 	const bad = `{"name":"bad","inputSchema":{"type":"object","properties":{"a":{"type":"object","x-mcp-header":"A"}}}}`
 	pages := map[string]string{
