@@ -78,7 +78,7 @@ func (r *rig) screenshots(t *testing.T) {
 	call := eval[string](p, `([...document.querySelectorAll("main tbody tr")].find((row) => row.textContent.includes("lost")) ?? document.querySelector("main tbody tr")).querySelector(".lead a").pathname`)
 	shot("call", call, 1180, nil)
 
-	// A run that waits for the answer to a question.
+	// Show a run that waits for the answer to a question.
 	p.open(h.origin + "/console/servers/legacy/tools/ask_name")
 	p.click(button("Run ask_name"))
 	p.wait("the question", `document.getElementById("questions")?.textContent.includes("What is your name?")`)

@@ -44,7 +44,7 @@ const (
 	oldest     server = "fake-2024-11-05"
 )
 
-// modern reports whether a server supports only 2026-07-28. The others support only older
+// modern reports whether a server supports only 2026-07-28. All other servers support only older
 // revisions.
 func (s server) modern() bool { return s == ofSDK2 || s == newest }
 
@@ -73,7 +73,7 @@ var clients = []client{
 	{"Inspector CLI, `modern`", "@modelcontextprotocol/inspector", "inspector.mjs", "modern", legacy[:1]},
 }
 
-// steps are in the order of the table; see steps.mjs.
+// steps are the columns of the table, in this order; see steps.mjs.
 var steps = []string{"open", "tools", "call", "elicitation", "sampling", "roots", "resources", "prompts", "progress", "cancellation", "ping", "rules"}
 
 // outcome is the result that a script prints.
@@ -92,8 +92,8 @@ func TestClients(t *testing.T) {
 	var rows, failures []string
 	for _, c := range clients {
 		for _, to := range c.servers {
-			// Some clients do not report their revision. For such clients, the bridge over HTTP
-			// counts the handshakes of each revision.
+			// Some clients do not report their revision. So the test also compares Dragoman's
+			// counts of handshakes before and after the run over HTTP.
 			before := r.handshakes(t, base)
 			var overHTTP, onPipe outcome
 			var both sync.WaitGroup
@@ -309,7 +309,8 @@ func (r *rig) serve(t *testing.T) string {
 
 var handshake = regexp.MustCompile(`(?m)^dragoman_handshake_seconds_count\{.*revision="([^"]*)".*\} (\S+)$`)
 
-// handshakes returns the number of clients of each revision that the bridge has served.
+// handshakes returns Dragoman's counts of handshakes, by revision. A value contains all counts of
+// one revision.
 func (r *rig) handshakes(t *testing.T, base string) map[string]string {
 	t.Helper()
 	resp, err := http.Get(base + "/metrics")
@@ -328,8 +329,7 @@ func (r *rig) handshakes(t *testing.T, base string) map[string]string {
 	return met
 }
 
-// difference compares two counts of clients by revision. It returns the revisions with more clients
-// than before.
+// difference returns the revisions whose counts are not the same in before and after.
 func difference(before, after map[string]string) string {
 	var grown []string
 	for revision, n := range after {

@@ -4,6 +4,6 @@
 // writes the results into docs/compatibility.md, between its markers.
 //
 // Each .mjs file is the script of one client. steps.mjs has the steps that all clients perform.
-// The lock file pins the versions, which are installed below .cache. The tests need no
-// network.
+// The lock file pins the versions, which are installed below .cache. After the installation, the
+// tests need no network.
 package clients

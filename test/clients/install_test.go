@@ -19,9 +19,9 @@ import (
 	"time"
 )
 
-// Some of the clients need a newer Node than many machines have. If the Node on the PATH is older,
-// the version below is installed from npm. test/conformance uses the same version in the same
-// place.
+// Some of the clients need a newer Node than many machines have. If the Node on the PATH is older
+// than nodeAtLeast, prepare installs nodeVersion from npm. test/conformance installs the same
+// version in the same place.
 const (
 	nodeAtLeast = 24
 	nodeVersion = "24.21.0"
@@ -136,7 +136,7 @@ func findNode(t *testing.T) string {
 	return filepath.Join(dir, "node_modules", "node-linux-"+arch, "bin", "node")
 }
 
-// npm runs npm in dir. It does nothing if the stamp file of an earlier run exists.
+// npm runs npm in dir. It does nothing if an earlier run with the same stamp succeeded.
 func npm(t *testing.T, dir, stamp string, args ...string) {
 	t.Helper()
 	done := filepath.Join(dir, ".installed")

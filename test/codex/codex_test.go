@@ -67,7 +67,7 @@ func install(t *testing.T) string {
 	return modules
 }
 
-// dragoman builds the program once and returns its path.
+// dragoman builds the program and returns its path.
 func dragoman(t *testing.T) string {
 	t.Helper()
 	out := filepath.Join(t.TempDir(), "dragoman")
@@ -170,7 +170,7 @@ func exists(path string) bool {
 	return err == nil
 }
 
-// TestCodex runs turns with real workers of both generations.
+// TestCodex runs turns with real workers of two Codex versions.
 func TestCodex(t *testing.T) {
 	if os.Getenv("DRAGOMAN_PEERS_CODEX") == "" {
 		t.Skip("set DRAGOMAN_PEERS_CODEX=1 (or make peers-codex) to run Codex from npm")
@@ -221,7 +221,7 @@ func TestCodex(t *testing.T) {
 						before := len(c.Asks())
 						name := file
 						if what == "patch" {
-							name = filepath.Base(file) // patches name files relative to the folder
+							name = filepath.Base(file) // paths in a patch are relative to the folder
 						}
 						r := say(what + " " + name)
 						if want := asks && decision == "accept"; r.StructuredContent.Content != sentence || exists(file) != want {
@@ -266,7 +266,7 @@ func TestCodex(t *testing.T) {
 			}
 			if worker.name == "0.50" {
 				// A 0.50 worker needs the path of the thread's file, and only the Dragoman process
-				// that began the thread has this path.
+				// that began the thread knows this path.
 				if r := reply(); !r.IsError || !strings.Contains(r.texts(), "Codex has no thread") {
 					t.Errorf("codex-reply: %s", r.texts())
 				}

@@ -4,6 +4,6 @@
 // machine, so the test needs no account. The packages are large, so the test runs only if
 // DRAGOMAN_PEERS_CODEX is set: see `make peers-codex`.
 //
-// The lock file beside this one pins the versions, which are installed below .cache. The test
-// needs no network.
+// The lock file beside this one pins the versions, which are installed below .cache. After the
+// installation, the test needs no network.
 package codex

@@ -22,7 +22,7 @@ import (
 //	patch FILE  asks to create the file with a patch
 //	wait        sends one word and nothing more
 //
-// Any other prompt, and the result of a tool, gets the same sentence.
+// For any other prompt, and for the result of a tool, the answer is sentence.
 type model struct {
 	*httptest.Server
 	last atomic.Int64
@@ -115,8 +115,9 @@ func (m *model) serve(w http.ResponseWriter, r *http.Request) {
 	done(message(fields{"type": "output_text", "text": sentence}))
 }
 
-// command returns a call of the tool with which the worker runs commands. If the command is a
-// patch, the worker applies it itself. Any other command asks to run outside the sandbox.
+// command returns a call of the tool with which the worker runs commands. If line is a patch, the
+// worker applies the patch itself. For any other line, the call asks for permission to run outside
+// the sandbox.
 func (a *asked) command(line string) fields {
 	name, escape := "exec_command", fields{"sandbox_permissions": "require_escalated"}
 	arguments := fields{"cmd": line}

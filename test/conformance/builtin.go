@@ -10,11 +10,12 @@ import (
 	"strings"
 )
 
-// builtIn has the servers of `dragoman server`, by name. The function makes the files that the
-// server needs in a folder, and returns its arguments.
+// builtIn contains the servers of `dragoman server`, by name. The function makes the files that the
+// server needs in the folder dir, and returns the arguments that start the server.
 //
-// The suite tests servers over HTTP, and these servers use stdio. So Dragoman is always between the
-// two. `dragoman doctor` tests them directly, in each revision (internal/cli, script server.txtar).
+// The suite tests servers over HTTP, but these servers use stdio. So Dragoman is always between the
+// suite and the server. `dragoman doctor` tests these servers directly, in each revision
+// (internal/cli, script server.txtar).
 var builtIn = map[string]func(dir string) ([]string, error){
 	"filesystem": func(dir string) ([]string, error) {
 		root := filepath.Join(dir, "root")
@@ -26,8 +27,8 @@ var builtIn = map[string]func(dir string) ([]string, error){
 	},
 }
 
-// builtInOf returns the built-in server in the name of a way, such as "run-filesystem", and whether
-// there is one.
+// builtInOf splits the name of a way to a server, such as "run-filesystem", into the command and
+// the name. ok reports whether the name is a built-in server.
 func builtInOf(via string) (how, name string, ok bool) {
 	how, name, ok = strings.Cut(via, "-")
 	return how, name, ok && builtIn[name] != nil
@@ -55,7 +56,7 @@ var foreign = map[string][]string{
 	wantsPrompt:   {"prompts-get-simple", "prompts-get-with-args", "prompts-get-embedded-resource", "prompts-get-with-image"},
 }
 
-// foreignIn are those of one revision.
+// foreignIn are the scenarios of only one revision that do not apply, by revision and reason.
 var foreignIn = map[string]map[string][]string{
 	"2025-11-25": {
 		wantsTool:     {"tools-call-sampling", "tools-call-elicitation", "elicitation-sep1034-defaults", "elicitation-sep1330-enums"},
@@ -73,15 +74,15 @@ var foreignIn = map[string]map[string][]string{
 	},
 }
 
-// foreignChecks are the checks that do not apply, in scenarios that do.
+// foreignChecks are the checks that do not apply, although their scenarios apply.
 var foreignChecks = map[string][]string{wantsTool: {
 	"sep-2575-server-rejects-undeclared-capability", "sep-2575-missing-capability-http-400",
 	"sep-2575-http-server-no-independent-requests-on-stream", "sep-2575-server-no-log-without-loglevel",
 }}
 
-// builtInLegs returns the legs of a built-in server in both eras, through `run` and `serve`. own has
-// the scenarios that do not apply to this server, by the reason, and ownChecks the checks. All other
-// scenarios of the suite must pass.
+// builtInLegs returns the legs of a built-in server in both eras, through `run` and `serve`. own
+// and ownChecks are further scenarios and checks that do not apply to this server, by reason. All
+// other scenarios of the suite must pass.
 func builtInLegs(name string, own, ownChecks map[string][]string) (all []leg) {
 	for _, how := range []string{"run", "serve"} {
 		for _, of := range []struct {
@@ -97,7 +98,8 @@ func builtInLegs(name string, own, ownChecks map[string][]string) (all []leg) {
 	return all
 }
 
-// reasons returns the reason for each name in lists of names by reason.
+// reasons inverts lists, each of which maps a reason to names. It returns the reason for each
+// name.
 func reasons(lists ...map[string][]string) map[string]string {
 	out := map[string]string{}
 	for _, list := range lists {

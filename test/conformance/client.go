@@ -14,10 +14,10 @@ import (
 	"time"
 )
 
-// clientMode runs as the client under test. The suite starts it with the URL of its mock
-// server as the last argument. It starts Dragoman in front of that server, connects the real
-// client to Dragoman, and returns the client's exit status. clientMode stays in the suite's process
-// group, so that no process outlives the suite.
+// clientMode runs as the client under test. The suite starts it with the URL of the suite's mock
+// server as the last argument. clientMode starts Dragoman in front of the mock server, connects
+// the real client to Dragoman, and returns the client's exit status. It stays in the suite's
+// process group, so that no process outlives the suite.
 func clientMode(args []string) int {
 	fs := flag.NewFlagSet("client", flag.ContinueOnError)
 	client := fs.String("client", "", "the client's program")
@@ -26,9 +26,9 @@ func clientMode(args []string) int {
 		return exitUsage
 	}
 	if !applicable(os.Getenv("MCP_CONFORMANCE_SCENARIO")) {
-		return 0 // the suite starts every scenario of a set; scenarios that do not apply pass; see legs.go
+		return 0 // the suite starts every scenario of a set, but a scenario that does not apply passes at once; see legs.go
 	}
-	// The suite gives a client 30 seconds.
+	// The suite gives a client 30 seconds, so stop earlier.
 	ctx, cancel := context.WithTimeout(context.Background(), scenarioWithin-3*time.Second)
 	defer cancel()
 	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
@@ -58,7 +58,8 @@ func clientMode(args []string) int {
 	return 1
 }
 
-// inFrontOf starts `dragoman run --listen` in front of url.
+// inFrontOf starts `dragoman run --listen` in front of url. It returns the URL of Dragoman, and a
+// function that ends Dragoman.
 func inFrontOf(ctx context.Context, dragoman, url string) (front string, kill func(), err error) {
 	addr, err := freeAddr()
 	if err != nil {

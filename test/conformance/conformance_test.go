@@ -95,7 +95,7 @@ func TestGates(t *testing.T) {
 		name       string
 		gate       func([]byte) ([]byte, []byte)
 		in         string
-		pass, told string // parts of the forwarded line, and of the answer that is sent back
+		pass, told string // a part of the forwarded line, and a part of the answer that is sent back
 	}{
 		{"legacy: discover", legacyGate, `{"jsonrpc":"2.0","id":"x","method":"server/discover"}`, "", `"id":"x","error":{"code":-32601`},
 		{"legacy: envelope", legacyGate, modern, `{"_meta":{"mine":1}}`, ""},

@@ -17,8 +17,8 @@ import (
 	"strings"
 )
 
-// The suite imports fs.globSync, which Node 20 does not have. If the Node on the PATH is older than
-// nodeAtLeast, nodeVersion is installed from npm.
+// The suite imports fs.globSync, which Node 20 does not have. If the Node on the PATH is older
+// than nodeAtLeast, the program installs nodeVersion from npm.
 const (
 	nodeAtLeast = 22
 	nodeVersion = "24.21.0"
@@ -87,8 +87,8 @@ func installNode(ctx context.Context, dir string) (string, error) {
 	return filepath.Join(dir, "node_modules", "node-linux-"+arch, "bin", "node"), nil
 }
 
-// npm writes files into dir and runs npm there. It does nothing if the stamp file of an
-// earlier run exists.
+// npm writes files into dir and runs npm there. It does nothing if an earlier run with the same
+// stamp succeeded.
 func npm(ctx context.Context, dir string, files map[string][]byte, stamp string, args ...string) error {
 	done := filepath.Join(dir, ".installed")
 	if b, err := os.ReadFile(done); err == nil && string(b) == stamp {

@@ -11,7 +11,7 @@ import (
 // result.
 type leg struct {
 	side string // "server": the suite is the client, and the server is tested; "client": the suite is the server
-	via  string // how Dragoman is connected; see startServer
+	via  string // "server": the suite is the client and tests the server; "client": the suite is the server and tests the client
 	rev  string // the revision that the suite uses
 	all  bool   // run every scenario for rev, because the suite has no frozen set of requirements for it
 
@@ -35,15 +35,12 @@ type leg struct {
 func (l *leg) name() string { return l.side + "/" + l.via + "/" + l.rev }
 
 // legs is the table of expected results. The scored sets come from the suite
-// (requirements/REV.yaml), and are frozen per revision. For a revision without such a file, all
-// scenarios of the suite are run.
+// (requirements/REV.yaml), which freezes them for each revision. For a revision without such a file,
+// the suite runs all its scenarios.
 //
-// These scenarios do not apply, so they are in no row:
-// - client scenarios auth/*: in these, the bridge itself has to sign in at the suite's
-// authorization server. The client behind the bridge never sees a
-//
-//	  challenge, so the scenarios cannot test how it handles one.
-//	- 2024-11-05: the suite has no scenario for HTTP+SSE.
+// Two kinds of scenarios are in no leg. In the client scenarios auth/*, Dragoman itself has to sign
+// in at the suite's authorization server. The client behind Dragoman never gets a challenge, so
+// these scenarios cannot test the client. For 2024-11-05, the suite has no scenario for HTTP+SSE.
 var legs = slices.Concat(
 	sdkLegs,
 	builtInLegs("filesystem", map[string][]string{lacksPrompts: {"prompts-list"}, lacksCompletion: {"completion-complete"}},
@@ -70,8 +67,8 @@ var sdkLegs = []leg{
 	{side: "server", via: "run-modern-only", rev: "2025-11-25", want: 30, of: 30, excused: modernOnly},
 	{side: "server", via: "run-legacy-only", rev: "2026-07-28", want: 37, of: 37},
 
-	// These legs test tasks, which no revision scores. The server is taskServerMode, in the era of
-	// the suite and in the other era.
+	// These legs test tasks, which are in no scored set. The server is taskServerMode, in the era
+	// of the suite and in the other era.
 	{side: "server", via: "run-tasks-modern", rev: "2026-07-28", only: taskScenarios, want: 10, of: 10},
 	{side: "server", via: "serve-tasks-modern", rev: "2026-07-28", only: taskScenarios, want: 10, of: 10},
 	{side: "server", via: "run-tasks-legacy", rev: "2026-07-28", only: taskScenarios, want: 10, of: 10, excused: legacyTasks},
@@ -110,8 +107,8 @@ var modernOnly = map[string]string{
 
 const asksOnlyLive = "the server's tool asks on a session; called in the newer era it answers that it cannot ask"
 
-// directLegs test the set-up with the SDK's own server and client. Their results are the results of
-// this server and client without Dragoman.
+// directLegs run the SDK's own server and client without Dragoman. They test the test set-up, and
+// show what the SDK itself achieves.
 var directLegs = []leg{
 	{side: "server", via: "direct", rev: "2025-11-25", want: 30, of: 30},
 	{side: "server", via: "direct", rev: "2026-07-28", want: 37, of: 37},

@@ -100,8 +100,8 @@ func suiteMode() int {
 	return 0
 }
 
-// runAll runs the legs, up to parallel at the same time. It prints the report of each leg in
-// one piece.
+// runAll runs the legs, at most parallel of them at the same time. It prints the report of each
+// leg in one piece.
 func (r *rig) runAll(ctx context.Context, chosen []*leg, parallel int) (passed, failed int, err error) {
 	var (
 		mu   sync.Mutex // guards the results and stdout

@@ -43,7 +43,7 @@ func oneEraMode(args []string) int {
 	}
 
 	out := &lines{w: os.Stdout}
-	go func() { // this goroutine ends with stdin, or with this process
+	go func() { // ends at the end of stdin, or when this process exits
 		defer toServer.Close()
 		each(os.Stdin, func(line []byte) error {
 			pass, answer := gate(line)
@@ -68,9 +68,9 @@ type envelope struct {
 	Method string          `json:"method"`
 }
 
-// legacyGate passes a message to a server of the older era, or answers it. It answers
-// server/discover with "method not found". It removes the keys of the newer era from _meta,
-// because a server of the older era ignores them.
+// legacyGate returns the line to pass to a server of the older era, or the answer to send back
+// instead. The answer to server/discover is "method not found". legacyGate removes the keys of the
+// newer era from _meta, because a server of the older era ignores them.
 func legacyGate(line []byte) (pass, answer []byte) {
 	var e envelope
 	if json.Unmarshal(line, &e) != nil || e.Method == "" {
@@ -93,9 +93,10 @@ func legacyGate(line []byte) (pass, answer []byte) {
 	return must(json.Marshal(msg)), nil
 }
 
-// modernGate passes a message to a server of the newer era, or answers it. It refuses
-// initialize (2026-07-28 Versioning: error -32022 with the supported versions). It also
-// refuses every request without a version, which that revision requires.
+// modernGate returns the line to pass to a server of the newer era, or the answer to send back
+// instead. It refuses initialize (2026-07-28 Versioning: error -32022 with the supported
+// versions). It also refuses each request without a protocol version, because 2026-07-28 requires
+// a version in each request.
 func modernGate(line []byte) (pass, answer []byte) {
 	var e struct {
 		envelope

@@ -32,7 +32,7 @@ type process struct {
 	err  error         // the error of Wait; may be read after done is closed
 }
 
-// start runs argv. stdout and stderr are appended to logFile.
+// start starts argv, and appends its stdout and stderr to logFile.
 func start(logFile string, argv ...string) (*process, error) {
 	log, err := os.OpenFile(logFile, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
 	if err != nil {
@@ -54,8 +54,8 @@ func start(logFile string, argv ...string) (*process, error) {
 	return p, nil
 }
 
-// stop sends SIGTERM to the process, and SIGKILL after stopWithin. Then it ends the process
-// group. It returns an error if SIGKILL was needed.
+// stop sends SIGTERM to the process, and SIGKILL after stopWithin. Then it kills the rest of the
+// process group. It returns an error if SIGKILL was needed.
 func (p *process) stop() error {
 	group := -p.cmd.Process.Pid
 	p.cmd.Process.Signal(syscall.SIGTERM)
@@ -99,8 +99,8 @@ func freeAddr() (string, error) {
 	return l.Addr().String(), nil
 }
 
-// listening starts the program that argv returns for a free address, and waits until it
-// listens. Another process may take the address first, so it tries up to three addresses.
+// listening starts the program that argv returns for a free address, and waits until it listens.
+// Another process may take the address first, so listening tries up to three addresses.
 func listening(ctx context.Context, logFile string, argv func(addr string) []string) (*process, string, error) {
 	var last error
 	for range 3 {

@@ -161,7 +161,7 @@ func (l *leg) judge(found map[string]outcome, names []string) verdict {
 	return v
 }
 
-// fails reports whether a check fails in any scenario, or is not there in this revision.
+// fails reports whether the check id fails in any scenario, or occurs in none of them.
 func (l *leg) fails(found map[string]outcome, id string) bool {
 	there := false
 	for _, o := range found {

@@ -142,7 +142,7 @@ func (r *rig) runClient(ctx context.Context, l *leg, dir string) error {
 	return r.suiteRun(ctx, dir, "client", "--command", strings.Join(command, " "), selections(l)[0])
 }
 
-// selections returns arguments for the suite. The suite is run once for each element.
+// selections returns the arguments for each run of the suite. Most legs need only one run.
 func selections(l *leg) (all [][]string) {
 	for _, n := range l.only {
 		all = append(all, []string{"--scenario", n, "--spec-version", l.rev, "--force"})
@@ -157,8 +157,8 @@ func selections(l *leg) (all [][]string) {
 }
 
 // suiteRun runs the suite, with its results in dir/results. It ignores the exit status of the
-// suite, because the suite counts other scenarios than the leg. If the suite stops early, scenarios
-// are missing in the results.
+// suite, because the suite and the leg do not count the same scenarios. If the suite stops early,
+// scenarios are missing from the results.
 func (r *rig) suiteRun(ctx context.Context, dir, side, flag, value string, selection []string) error {
 	log, err := os.OpenFile(filepath.Join(dir, "suite.log"), os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o644)
 	if err != nil {

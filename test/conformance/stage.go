@@ -70,8 +70,8 @@ func (s *stage) build(ctx context.Context, l *leg) (url string, err error) {
 	return "", fmt.Errorf("no such way: %s", l.via)
 }
 
-// linkOrCopy gives a binary another name. It makes a hard link, or a copy if the two names are
-// on different disks.
+// linkOrCopy gives a binary another name. It makes a hard link, or a copy if the two names are on
+// different file systems.
 func linkOrCopy(from, to string) error {
 	if os.Link(from, to) == nil {
 		return nil

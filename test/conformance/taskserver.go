@@ -100,7 +100,7 @@ type taskServer struct {
 	mu     sync.Mutex
 	opened bool
 	tasks  map[string]*jobTask
-	asked  map[string]chan json.RawMessage // questions that were sent to a legacy client, by id
+	asked  map[string]chan json.RawMessage // channels for the answers to the questions that were sent to a legacy client, by id
 	counts int
 }
 
@@ -507,8 +507,9 @@ func (s *taskServer) ofTask(m *rpc) (object, error) {
 	return o, nil
 }
 
-// resultLocked waits until a task is final. While it waits, it sends the questions of the task
-// (2025-11-25 Tasks, "Input Required Status", "Result Retrieval").
+// resultLocked waits until the status of a task is final, and returns the task's result. While it
+// waits, it sends the questions of the task (2025-11-25 Tasks, "Input Required Status", "Result
+// Retrieval").
 func (s *taskServer) resultLocked(t *jobTask) (object, error) {
 	related := object{relatedTask: object{"taskId": t.id}}
 	for {
