@@ -1,9 +1,10 @@
-// The module of all pages: theme, palette, keys, live values. Every page works without it.
+// The module of all pages: theme, palette, keys, live values. Every page works without this module.
 const $ = (id) => document.getElementById(id);
 const body = document.body, live = $("live"), offline = $("offline");
 for (const e of document.querySelectorAll(".js[hidden]")) e.hidden = false;
 
-// Theme: the cookie lets the server write data-theme, so that nothing flashes.
+// Theme: with the cookie, the server sends the page in the right theme, so that the page does not
+// flash in another theme.
 const themes = ["auto", "light", "dark"];
 document.querySelector("[data-theme-switch]")?.closest("form").addEventListener("submit", (e) => {
   e.preventDefault();
@@ -14,7 +15,7 @@ document.querySelector("[data-theme-switch]")?.closest("form").addEventListener(
   document.cookie = `dragoman_theme=${now}; path=/console/; max-age=31536000; samesite=strict`;
 });
 
-// Copy buttons, and the toast with the result of the user's own action.
+// Copy buttons, and buttons that reload the page.
 document.addEventListener("click", async (e) => {
   const from = e.target.closest?.("[data-copy]");
   if (from) {
@@ -22,12 +23,12 @@ document.addEventListener("click", async (e) => {
   }
   if (e.target.closest?.("[data-reload-page]")) location.reload();
 });
-// A pasted configuration is read at once. Nothing is started by that.
+// A configuration that is pasted into the empty field is submitted at once. This starts no server.
 document.addEventListener("paste", (e) => {
   const t = e.target.closest?.("[data-paste]");
   if (t && !t.value.trim()) setTimeout(() => { if (t.value.trim()) t.form.requestSubmit(); });
 });
-// Forms: typed text is never replaced, and Ctrl+Enter sends.
+// Forms: updates never replace typed text, and Ctrl+Enter submits the form.
 document.addEventListener("input", (e) => { const f = e.target.closest?.("[data-form]"); if (f) f.dataset.typed = ""; });
 document.addEventListener("keydown", (e) => {
   if (e.key === "Enter" && (e.ctrlKey || e.metaKey)) e.target.closest?.("[data-form]")?.querySelector(".main").click();
@@ -49,7 +50,7 @@ function toast(text) {
 }
 toast();
 
-// Hovering or focusing a row of the diagram shows its line.
+// A row of the diagram highlights its line while the row has the pointer or the focus.
 function light(row) {
   const loom = document.querySelector(".loom"), on = row?.dataset.line;
   if (!loom) return;
@@ -62,8 +63,8 @@ for (const [kind, on] of [["pointerover", true], ["focusin", true], ["pointerout
     if (row) light(on ? row : null);
   });
 
-// Live values: the server sends the text of elements, by id. Nothing is inserted as HTML but
-// sections of this same page, which are loaded again when their rows change.
+// Live values: the server sends new text for elements, by id. When a section of the page changes,
+// the module loads the page again and replaces the section. It inserts no other HTML.
 let source, last = "", paused = false, waits = 1000, retry, lostAt = 0, ticking;
 const waiting = new Map();
 const clock = () => new Date().toTimeString().slice(0, 8);
@@ -109,7 +110,7 @@ async function load() {
     for (const id of [...stale.keys()]) {
       const old = $(id), now = page.getElementById(id);
       if (!old || !now || "reload" in old.dataset) { location.reload(); return; }
-      // Rows never move under the pointer or the focus.
+      // A section is not replaced while the user points at it, types or selects text in it.
       if (old.querySelector("[data-typed]") || old.matches(":hover") && !("soon" in old.dataset) || old.contains(document.activeElement) || old.contains(getSelection().anchorNode) && !getSelection().isCollapsed) { renewing ??= setTimeout(load, 5000); continue; }
       const open = [...old.querySelectorAll("details")].map((d) => d.open);
       old.replaceWith(document.adoptNode(now));
@@ -117,7 +118,7 @@ async function load() {
       now.querySelectorAll("details").forEach((d, i) => { d.open = open[i] ?? d.open; });
       stale.delete(id);
     }
-  } catch { /* the stream says that the connection is lost */ }
+  } catch { /* the event stream reports a lost connection */ }
 }
 function connect() {
   clearTimeout(retry);
@@ -152,7 +153,7 @@ function lost() {
   clearInterval(ticking);
   if (waits > 1000) { tell(); offline.hidden = false; ticking = setInterval(tell, 1000); if (!paused) say("warn", "offline", "The connection to Dragoman is lost."); }
   retry = setTimeout(async () => {
-    try { if ((await fetch("/console/palette.json", { method: "HEAD" })).status === 401) { location.reload(); return; } } catch { /* still lost */ }
+    try { if ((await fetch("/console/palette.json", { method: "HEAD" })).status === 401) { location.reload(); return; } } catch { /* the connection is still lost */ }
     connect();
   }, waits);
   waits = Math.min(waits * 2, 30000);
@@ -161,8 +162,8 @@ function close() { source?.close(); source = undefined; }
 document.addEventListener("visibilitychange", () => { if (document.hidden) { close(); clearTimeout(retry); } else connect(); });
 addEventListener("pagehide", close);
 addEventListener("pageshow", connect);
-// While the page is paused, the stream goes on: it counts what is new, and the newest value of
-// each element waits.
+// While the page is paused, the event stream stays open. The page shows the number of new rows, and
+// keeps the newest value of each element until the user resumes.
 function asOf(n) { say("idle", `as of ${body.dataset.at}${n > 0 ? ` · ${n} new` : ""}`, "Live updates are paused. Press P to resume."); }
 function pause() {
   paused = !paused;
@@ -174,10 +175,10 @@ function pause() {
   if (source?.readyState === EventSource.OPEN) source.onopen(); else connect();
 }
 
-// The palette.
+// The palette, which finds pages by name.
 const palette = $("palette"), input = $("q"), list = $("found");
 let items, found = [], at = 0;
-palette.addEventListener("beforetoggle", () => { input.value = ""; }); // "toggle" comes later, perhaps after the first letters
+palette.addEventListener("beforetoggle", () => { input.value = ""; }); // "toggle" fires later, perhaps after the user has typed
 palette.addEventListener("toggle", async (e) => {
   if (e.newState !== "open") return;
   input.focus();
@@ -220,7 +221,7 @@ input.addEventListener("keydown", (e) => {
   if (e.key === "Enter" && found[at]) { e.preventDefault(); location.href = found[at].p; }
 });
 
-// Keys. Those of one letter can be disabled, and do nothing in text fields.
+// Keyboard shortcuts. The user can disable single-key shortcuts, which do nothing in text fields.
 const store = { get: () => { try { return localStorage.getItem("dragoman-keys") === "off"; } catch { return false; } }, set: (v) => { try { localStorage.setItem("dragoman-keys", v ? "off" : "on"); } catch { /* private mode */ } } };
 const box = $("keys-off");
 box.checked = store.get();
