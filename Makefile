@@ -2,7 +2,8 @@
 # lint, fuzz, bench and cross. The race targets need a C compiler. conformance, peers, clients
 # and browser need npm, and browser also needs Chromium.
 
-# On a tagged commit the tag is the version. Otherwise the program uses its build info.
+# On a tagged commit, the tag is the version. Otherwise, the program uses the version in its
+# build info.
 VERSION  ?= $(patsubst v%,%,$(shell git describe --tags --exact-match --dirty 2>/dev/null))
 LDFLAGS  := -s -w -X github.com/dragoman-mcp/dragoman/internal/cli.release=$(VERSION)
 TOOL     := go tool -modfile=$(CURDIR)/tools/go.mod
@@ -43,7 +44,7 @@ lint: ## gofmt and staticcheck; staticcheck.conf has the exceptions
 
 # The -timeout of a package is far below the limit in .ci/run, so that a test that hangs
 # prints its stacks before the limit ends the process.
-# With GORACE no process sleeps for a second before it exits.
+# atexit_sleep_ms=0 removes the pause of one second before each process exits.
 race: ## every test of the main module under the race detector
 	GORACE="atexit_sleep_ms=0 $$GORACE" go test -race -timeout 15m ./...
 
@@ -53,10 +54,10 @@ race-short:
 soak: ## 64 clients with the same ids on one process, CALLS=1000000 times (test X05)
 	DRAGOMAN_SOAK_CALLS=$(CALLS) go test -count=1 -timeout 30m -v -run 'TestX05_AllTheSameIDs' ./internal/daemon
 
-# The fuzz targets are found with `go test -list`, which prints the names and then the package.
 attack: ## the attack tests of the filesystem server, longer: ATTACK=SECONDS
 	DRAGOMAN_ATTACK=$(ATTACK) go test -race -count=1 -v -run 'Attack|Large' ./internal/server/files
 
+# `go test -list` prints the names of the fuzz targets of a package, and then the package.
 fuzz: ## each fuzz target for FUZZTIME=10s
 	@mkdir -p bin && go test -list '^Fuzz' ./... > bin/fuzz.list || { cat bin/fuzz.list; exit 1; }
 	@awk '/^Fuzz/ { names[++n] = $$1 } /^ok/ { for (i = 1; i <= n; i++) print $$2, names[i]; n = 0 }' bin/fuzz.list | \
@@ -69,7 +70,7 @@ bench: ## benchmarks, COUNT=6 times, into bin/bench.txt for benchstat
 	@mkdir -p bin
 	go test -run '^$$' -bench '$(BENCH)' -benchmem -count $(COUNT) ./... | tee bin/bench.txt
 
-bench-diff: ## compare two such files: make bench-diff OLD=a.txt NEW=b.txt
+bench-diff: ## compare two files from make bench: make bench-diff OLD=a.txt NEW=b.txt
 	$(TOOL) benchstat $(OLD) $(NEW)
 
 bench-compare: ## compare Dragoman with a direct connection and with a plain proxy
@@ -87,7 +88,7 @@ conformance: ## the official conformance suite (npm); ARGS=-direct, -only REGEXP
 peers: ## test servers from npm behind dragoman serve
 	cd test && DRAGOMAN_PEERS=1 go test -count=1 -timeout 8m ./peers/...
 
-# splice replaces the text between two markers of a document with a file.
+# splice prints a document, with the text between two markers replaced by the content of a file.
 splice = awk -v mark=$(1) -v part=$(2) '$$0 == "<!-- /" mark " -->" { skip = 0 } !skip { print } $$0 == "<!-- " mark " -->" { skip = 1; while ((getline line < part) > 0) print line }' $(3)
 
 bin/matrix.md: build
@@ -98,7 +99,7 @@ bin/matrix.md: build
 matrix: bin/matrix.md ## measure which revisions work together; writes docs/compatibility.md
 	@cp bin/compatibility.md docs/compatibility.md
 
-matrix-check: bin/matrix.md ## the same; fails if a cell fails or docs/compatibility.md differs
+matrix-check: bin/matrix.md ## like matrix, but fails if a cell fails or docs/compatibility.md differs
 	@diff -u docs/compatibility.md bin/compatibility.md || { echo "the matrix is not what the documents say: if nothing got worse, run make matrix"; exit 1; }
 
 examples: ## run the examples
@@ -107,13 +108,13 @@ examples: ## run the examples
 pictures: ## draw docs/pictures from real runs
 	cd test && go run ./pictures
 
-pictures-check: ## the same; fails if a picture differs from a new run
+pictures-check: ## like pictures, but fails if a picture differs from a new run
 	cd test && go run ./pictures -check
 
 clients: ## test clients from npm; writes their part of docs/compatibility.md
 	cd test && DRAGOMAN_CLIENTS=update go test -count=1 -timeout 15m ./clients/...
 
-clients-check: ## the same; fails if docs/compatibility.md differs
+clients-check: ## like clients, but fails if docs/compatibility.md differs
 	cd test && DRAGOMAN_CLIENTS=check go test -count=1 -timeout 8m ./clients/...
 
 browser: ## test the console in Chromium (Debian: apt-get install chromium; npm)
@@ -139,10 +140,10 @@ tidy: ## go mod tidy in every module
 release: ## build all release files for six platforms into dist/; needs npm; publishes nothing
 	cd packaging && go run ./release $(if $(VERSION),-version '$(VERSION)')
 
-# The second run has other settings of umask, time zone and locale, which must not matter.
-# A trial needs a date, but not the one of the commit. A real release needs that one.
+# The second run has another umask, time zone and locale, which must not change the result.
+# release-try also works without the date of the commit, which a real release needs.
 release-try: export SOURCE_DATE_EPOCH := $(or $(SOURCE_DATE_EPOCH),$(shell git log -1 --format=%ct 2>/dev/null),1700000000)
-release-try: ## the same for this platform, twice; compares the results and tests them
+release-try: ## like release, but for this platform and twice; compares the results and tests them
 	@mkdir -p bin/try
 	cd packaging && go build -o ../bin/release ./release
 	cd packaging && ../bin/release -dist ../bin/try/one -platforms "$$(go env GOOS)/$$(go env GOARCH)"

@@ -1,14 +1,14 @@
-# Functions for the examples. A script sets `here` to its folder and reads this file.
+# Functions for the examples. A script sets `here` to its folder and sources this file.
 #
-# DRAGOMAN is the program, and POST a small HTTP client. Without them, the script builds both with
-# Go.
+# The variable DRAGOMAN names the program, and POST names a small HTTP client. If a variable is
+# not set, the program for it is built with Go.
 
 set -eu
 folder=$(mktemp -d)
 children=
 failed=0
 
-# finish stops what the example has started, and removes its files.
+# finish stops the processes that the example has started, and removes its files.
 finish() {
 	for child in $children; do kill "$child" 2>/dev/null || true; done
 	for child in $children; do wait "$child" 2>/dev/null || true; done
@@ -21,13 +21,13 @@ if [ -z "${DRAGOMAN:-}" ]; then
 	(cd "$here/../.." && CGO_ENABLED=0 go build -o "$folder/dragoman" ./cmd/dragoman)
 	DRAGOMAN=$folder/dragoman
 fi
-# The examples read no configuration of the user.
+# With these variables, the examples do not read the user's configuration.
 HOME=$folder XDG_CONFIG_HOME=$folder XDG_CACHE_HOME=$folder XDG_RUNTIME_DIR=$folder
 export DRAGOMAN HOME XDG_CONFIG_HOME XDG_CACHE_HOME XDG_RUNTIME_DIR
 
 dragoman() { "$DRAGOMAN" "$@"; }
 
-# post URL [BODY [HEADER: VALUE]...] sends a request, and prints status, headers and body.
+# post URL [BODY [HEADER: VALUE]...] sends a request, and prints the answer: status, headers, body.
 post() {
 	if [ -z "${POST:-}" ]; then
 		(cd "$here/../.." && go build -o "$folder/post" ./examples/post)
@@ -38,7 +38,7 @@ post() {
 
 title() { printf '\n%s\n' "$*"; }
 
-# prove TEXT COMMAND... runs a command, and prints whether the text is so.
+# prove TEXT COMMAND... runs a command, and prints the text with ok or FAIL.
 prove() {
 	text=$1
 	shift
@@ -51,14 +51,14 @@ prove() {
 	fi
 }
 
-# has FILE TEXT and lacks FILE TEXT look for a text in a file.
+# has FILE TEXT succeeds if the file contains the text, and lacks FILE TEXT if it does not.
 has() { grep -qF -- "$2" "$1" || { printf 'not in the output: %s\n' "$2"; tail -n 20 "$1"; return 1; }; }
 lacks() { ! grep -F -- "$2" "$1"; }
 
 # equal FILE compares a file with the text on stdin.
 equal() { cat >"$folder/want" && diff -u "$folder/want" "$1"; }
 
-# soon COMMAND... runs a command until it succeeds, for a minute at most.
+# soon COMMAND... repeats a command until it succeeds, for about one minute at most.
 soon() {
 	for _ in $(seq 300); do
 		"$@" >"$folder/last" 2>&1 && return
@@ -68,8 +68,8 @@ soon() {
 	return 1
 }
 
-# serve ARGUMENTS... starts `dragoman serve` on a free port, waits until it is ready, and sets
-# `url` to the address without a path, and `log` to the file with its log.
+# serve ARGUMENTS... starts `dragoman serve` on a free port and waits until it is ready. It sets
+# `url` to the URL of the server without a path, and `log` to the name of the log file.
 serve() {
 	log=$(mktemp "$folder/serve.XXXXXX")
 	"$DRAGOMAN" serve --listen 127.0.0.1:0 --log-format json --no-console "$@" >/dev/null 2>"$log" &
@@ -83,7 +83,7 @@ serve() {
 	[ -n "$url" ] || { echo "serve did not start:"; cat "$log"; exit 1; }
 }
 
-# end prints the result and sets the exit status.
+# end prints whether all checks passed. If a check failed, end exits with status 1.
 end() {
 	if [ "$failed" = 0 ]; then
 		printf '\nAll of it is so.\n'

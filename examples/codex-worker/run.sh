@@ -3,7 +3,7 @@
 here=$(cd "$(dirname "$0")" && pwd)
 . "$here/../lib.sh"
 
-# session PROMPT sends what a client of 2025-11-25 sends.
+# session PROMPT prints the messages of a client of 2025-11-25.
 session() {
 	cat <<-END
 		{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"example-proxy","version":"1.2.3"}}}
@@ -12,7 +12,8 @@ session() {
 	END
 }
 
-# worker ARGUMENTS... runs a session with a fake worker. "got" has what the worker gets.
+# worker ARGUMENTS... runs a session with a fake worker. The file "got" records what the
+# worker receives.
 worker() {
 	session hello | dragoman run --dialect codex-app-server -- sh -c 'tee "$0" | exec "$@"' "$folder/got" "$DRAGOMAN" fake "$@" >"$folder/out" 2>"$folder/err"
 	grep '"method":"initialize"' "$folder/got" >"$folder/offers" || true

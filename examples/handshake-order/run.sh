@@ -1,10 +1,10 @@
 #!/bin/sh
-# The order of the messages that a server gets. See README.md.
+# The order of the messages that a server receives. See README.md.
 here=$(cd "$(dirname "$0")" && pwd)
 . "$here/../lib.sh"
 
 # A gated server refuses everything before notifications/initialized, and also the first
-# requests after it. Each process writes what it gets to a file of its own.
+# requests after this notification. Each process of the server records its input in its own file.
 cat >"$folder/server" <<'END'
 #!/bin/sh
 tee "$RECORDS/$$" | exec "$DRAGOMAN" fake gate-initialized
@@ -25,10 +25,12 @@ for i in 1 2 3; do
 	dragoman call "$url/s/fresh/mcp" echo "text=fresh $i" >>"$folder/out" 2>&1 || true
 done
 
-# methods FILE lists the methods of a process, in order, without what the server refused at first.
+# methods FILE lists the methods in the input of a process, in order. It leaves out
+# server/discover and ping, and lists consecutive messages with the same method once.
 methods() { sed -n 's/.*"method":"\([^"]*\)".*/\1/p' "$1" | grep -v '^server/discover$\|^ping$' | uniq; }
 
-# ordered FOLDER checks every process: initialize, the notification, and only then the rest.
+# ordered FOLDER checks that initialize and notifications/initialized are the first two methods
+# in the input of every process.
 ordered() {
 	for f in "$1"/*; do
 		methods "$f" >"$folder/methods"
@@ -37,7 +39,7 @@ ordered() {
 	done
 }
 
-# calling FOLDER counts the processes that got a call.
+# calling FOLDER counts the processes that received a call.
 calling() { grep -l '"method":"tools/call"' "$1"/* | wc -l | tr -d ' '; }
 
 title 'A process that is kept'

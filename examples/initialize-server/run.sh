@@ -3,19 +3,20 @@
 here=$(cd "$(dirname "$0")" && pwd)
 . "$here/../lib.sh"
 
-# initialize VERSION [MORE] sends initialize, and keeps the answer in "answer".
+# initialize VERSION [CLIENT] sends initialize. It writes the answer to the file "answer", and the
+# body of the answer to the file "body".
 initialize() {
 	post "$url/mcp" '{"jsonrpc":"2.0","id":"req-1","method":"initialize","params":{"protocolVersion":"'"$1"'","capabilities":{},"clientInfo":{"name":"'"${2:-example}"'","version":"1.0"}}}' >"$folder/answer"
 	tail -n 1 "$folder/answer" >"$folder/body"
 }
 
-# instructed TEXT looks for the text in the answer to a new client.
+# instructed TEXT checks that the answer to a new client contains the text.
 instructed() {
 	initialize 2025-03-26
 	has "$folder/body" "$1"
 }
 
-# counted OUTCOME looks for the outcome in the metrics and in the log.
+# counted OUTCOME checks that the metrics and the log contain the outcome.
 counted() {
 	post "$url/metrics" >"$folder/metrics"
 	grep '^dragoman_handshakes_total' "$folder/metrics" | grep -F "outcome=\"$1\"" && grep '"msg":"initialize"' "$log" | grep -F "\"outcome\":\"$1\""

@@ -5,7 +5,7 @@ here=$(cd "$(dirname "$0")" && pwd)
 
 servers='manifest-ts manifest-python manifest-parameters push-manifest'
 
-# session sends what an ordinary client of 2025-11-25 sends.
+# session prints the messages of an ordinary client of 2025-11-25.
 session() {
 	cat <<-'END'
 		{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"example","version":"1"}}}

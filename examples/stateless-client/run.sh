@@ -36,7 +36,7 @@ done
 dragoman fake --client bare-http-client --set version=none "$at" >"$folder/client" 2>&1 || true
 kill -INT "$doctor"
 wait "$doctor" || true
-# row CHECK RESULT says whether the table of the report has the check with the result.
+# row CHECK RESULT succeeds if the table in the report contains the check with this result.
 row() { grep -Eq "^$1  +$2" "$folder/report"; }
 sed -n '/^A CLIENT/,/^$/p' "$folder/report"
 prove 'right: its messages are valid JSON-RPC' row 'sends valid JSON-RPC messages' yes
@@ -54,7 +54,8 @@ if ! command -v curl >/dev/null; then
 	end
 	exit
 fi
-# post BODY HEADER... sends a message and keeps status, headers and body in files.
+# post BODY HEADER... sends a message, and writes the status, headers and body of the answer to
+# files.
 post() {
 	body=$1
 	shift

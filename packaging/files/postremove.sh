@@ -1,6 +1,7 @@
 #!/bin/sh
-# Removes the data of the servers, if Debian purges the package. The user stays. Otherwise
-# another user could get its number, and with it its files.
+# Removes the data of the servers if Debian purges the package. The script does not remove the
+# user dragoman. Otherwise another user could get the same user id, and with it the files that
+# are left.
 set -e
 
 if [ -d /run/systemd/system ]; then

@@ -22,7 +22,7 @@ run(async () => {
     read: uri => client.readResource({ uri }),
     prompts: () => client.listPrompts(),
     prompt: (name, args) => client.getPrompt({ name, arguments: args }),
-    // On a pipe it cancels a call without notifying the server.
+    // On a pipe, the client cancels a call without notifying the server.
     cancellation: target.url && ((name, args, signal) => call(name, args, { signal })),
     close: () => client.close(),
   }

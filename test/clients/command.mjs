@@ -1,4 +1,4 @@
-// Code shared by the clients that are commands. They start a process for each step.
+// Code shared by the clients that are commands. Such a client starts a process for each step.
 import { execFile } from 'node:child_process'
 import { fileURLToPath } from 'node:url'
 

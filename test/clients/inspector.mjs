@@ -1,4 +1,4 @@
-// @modelcontextprotocol/inspector --cli, in the era that the second argument names. Its
+// @modelcontextprotocol/inspector --cli, in the era that the second argument names. The
 // default is legacy.
 import { writeFileSync } from 'node:fs'
 import { command } from './command.mjs'

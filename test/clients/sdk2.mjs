@@ -1,5 +1,5 @@
 // @modelcontextprotocol/client, the second version of the TypeScript SDK, in the
-// mode that the second argument names: legacy, which is its default, or auto.
+// mode that the second argument names: legacy (the default) or auto.
 import { Client, StreamableHTTPClientTransport } from '@modelcontextprotocol/client'
 import { StdioClientTransport } from '@modelcontextprotocol/client/stdio'
 import { person, roots, run, sampled, target } from './steps.mjs'

@@ -1,11 +1,12 @@
 // The steps that every client performs. The script of a client has a function for each step
-// that the client supports; other steps are left out. The first argument is JSON: the server
-// and the way to reach it. The results are printed to stdout.
+// that the client supports; run skips the other steps. The first argument is JSON with the
+// server and the way to reach it. The results are printed to stdout.
 import { setTimeout as pause } from 'node:timers/promises'
 
 export const target = JSON.parse(process.argv[2])
 
-// The names of tools and prompts of each server. A server without one has no entry for it.
+// The names of the tools and prompts of each server. A missing name means that the server does
+// not have the tool.
 const names = {
   modern: {
     echo: 'echo', say: 'message', echoed: 'Echo: ', ask: 'ask', asked: /Hello, Ada/, sample: 'sample', roots: 'roots',
@@ -23,7 +24,7 @@ const names = {
 }[target.server.replace(/-.*/, '')]
 if (target.server === 'fake-2024-11-05') delete names.ask // that revision has no elicitation
 
-// The answers of the clients to requests of the server.
+// The answers of the clients to requests from the server.
 export const person = { name: 'Ada', check: true, email: 'ada@example.com', integer: 42 }
 export const sampled = { model: 'none', role: 'assistant', content: { type: 'text', text: 'what a model would say' } }
 export const roots = { roots: [{ uri: 'file:///srv/roots', name: 'srv' }] }
@@ -67,7 +68,7 @@ const steps = {
   async progress(c) {
     const heard = []
     matches(await c.progress(names.long, takes(4, 100), p => heard.push(p.progress)), /content/)
-    // On a pipe the TypeScript clients lose the last notification if the answer arrives
+    // On a pipe, the TypeScript clients lose the last notification if the answer arrives
     // with it. This happens without a bridge too.
     must(heard.length >= 3 && heard.every((p, i) => p === i + 1), `heard ${heard}`)
   },
@@ -92,17 +93,17 @@ const steps = {
   async ping(c) {
     await c.ping()
   },
-  // A strict server returns the violations of its revision that it has seen.
+  // A strict server has a tool that lists the client's violations of the revision.
   async rules(c) {
     const { content } = await c.call(names.violations, {})
     must(content.every(b => !b.text), content)
   },
 }
 
-// The entry in names that a server must have for a step.
+// The steps that need an entry in names, with the key of the entry.
 const needs = { elicitation: 'ask', sampling: 'sample', roots: 'roots', rules: 'violations' }
 
-// run opens a client, runs the steps that it supports, and closes it.
+// run opens a client, runs the steps that the client supports, and closes the client.
 export async function run(open) {
   const out = { revision: '', steps: {} }
   let client

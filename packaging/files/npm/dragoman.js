@@ -27,15 +27,15 @@ try {
 
 const args = process.argv.slice(2);
 
-// Node 22.15 and newer can replace this process with the program (execve). Without that, a
-// Node process stays between the two. It costs 40 MB and could lose a signal.
+// Node 22.15 and newer can replace this process with the program (execve). Without execve, this
+// process keeps running beside the program. It costs 40 MB and could lose a signal.
 if (typeof process.execve === "function" && process.platform !== "win32") {
   process.removeAllListeners("warning"); // Node warns that the function is experimental
   process.emitWarning = () => {};
   try {
     process.execve(program, [program, ...args], process.env);
   } catch {
-    // Fall through.
+    // Start a child process instead.
   }
 }
 
@@ -46,9 +46,9 @@ child.on("error", (err) => {
   process.exit(1);
 });
 
-// A terminal sends Ctrl-C both to the program and to this process. If this process passed it
-// on, the program would get a second one and stop at once. So the signal is passed on only if
-// there is no terminal.
+// On Ctrl-C, a terminal sends SIGINT both to the program and to this process. If this process
+// forwarded SIGINT, the program would get it twice and stop at once. So this process forwards
+// SIGINT only if there is no terminal.
 const terminal = process.stdin.isTTY || process.stdout.isTTY || process.stderr.isTTY;
 const handlers = new Map();
 for (const signal of ["SIGINT", "SIGTERM", "SIGHUP"]) {
