@@ -22,9 +22,9 @@ type serverCode struct {
 	data string
 }
 
-// serverCodes are the codes at the edges of each range, and the codes with a meaning. They cover
-// the codes of JSON-RPC, the codes that applications may use, the range for implementations, and
-// the range that the specification reserves.
+// serverCodes are the codes at the edges of each range, and the codes with a defined meaning. They
+// cover the codes of JSON-RPC, the codes that applications may use, the range for implementations,
+// and the range that the specification reserves.
 var serverCodes = []serverCode{
 	{code: -32700}, {code: -32600}, {code: -32601}, {code: -32602}, {code: -32603}, {code: -31999}, {code: 7},
 	{code: -32000}, {code: -32001}, {code: -32002}, {code: -32019},

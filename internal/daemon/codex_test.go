@@ -21,7 +21,7 @@ import (
 )
 
 // runAsFake runs the process as a profile of package fake, with the settings after the profile's
-// name. The fake's journal gets the protocol violations.
+// name. It writes the protocol violations to the journal.
 func runAsFake(mode string) {
 	words := strings.Fields(mode)
 	set := map[string]string{}
@@ -150,7 +150,7 @@ func TestCodex(t *testing.T) {
 		}
 		for i, revision := range revisions {
 			if worker.slow && (i < 3 || testing.Short()) {
-				continue // each run takes at least five seconds, because the worker does not answer v2
+				continue // each run takes at least five seconds, because the worker does not answer initialize with v2
 			}
 			t.Run(worker.mode+"/"+revision, func(t *testing.T) {
 				t.Parallel()

@@ -28,7 +28,7 @@ func TestListNamesMissingServers(t *testing.T) {
 			t.Fatal(err)
 		}
 		var l runtime.List
-		for range 600 { // poll until the list has the tools of good and the failure of dead
+		for range 600 { // poll until the list has the tools of "good" and the failure of "dead"
 			if l, err = s.List(t.Context(), "tools"); err != nil {
 				t.Fatal(err)
 			}

@@ -21,7 +21,7 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/work"
 )
 
-// The size of BenchmarkConsole.
+// The numbers of servers, tools and consoles in BenchmarkConsole.
 const (
 	benchServers  = 200
 	benchTools    = 25 // per server

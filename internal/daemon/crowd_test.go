@@ -93,8 +93,8 @@ func crowded(t *testing.T, mode string, calls int) {
 	done += clients
 	c.wantCounts("given up", crowdCounts{answers: done, progress: done + given, logs: -1})
 
-	// All clients at once. Dragoman usually cannot know to which call a log line belongs. It must
-	// not deliver such a line to any client. Each client also cancels about one call in fifty.
+	// All clients at once. Dragoman usually cannot know to which call a log line belongs. Dragoman
+	// must not deliver such a line to any client. Each client also cancels about one call in fifty.
 	var now usage
 	began := time.Now()
 	each := max(1, calls/clients/rounds)
@@ -177,7 +177,7 @@ func measureUsage() usage {
 }
 
 func (w usage) within(was usage) bool {
-	return w.goroutines <= was.goroutines && w.descriptors <= was.descriptors+2 // the two are those of the network poller, which the Go runtime opens at its first use
+	return w.goroutines <= was.goroutines && w.descriptors <= was.descriptors+2 // the Go runtime opens two descriptors for its network poller at the first use
 }
 
 func (w usage) wantNoMore(t *testing.T, when string, was usage, bytes int64) {

@@ -100,8 +100,8 @@ func TestW10_NoDescriptors(t *testing.T) {
 	})
 	stream.send(`{"jsonrpc":"2.0","id":9,"method":"ping"}`)
 	stream.answerTo("9")
-	// Dragoman has two such warnings, one about connections and one about servers. It logs each at
-	// most once per minute.
+	// Dragoman logs two kinds of warning about descriptors, for connections and for servers, each
+	// at most once per minute.
 	if n := strings.Count(log.String(), "no free file descriptors"); n > 2 {
 		t.Errorf("%d warnings:\n%s", n, log.String())
 	}

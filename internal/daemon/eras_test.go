@@ -196,7 +196,7 @@ func (c *sseClient) answerTo(id string) *jsonrpc.Message {
 }
 
 // oldWeb is a server that supports only HTTP+SSE (2024-11-05 §Transports). The first event of its
-// stream has the URL for POST. It refuses requests to other URLs.
+// stream has the URL for POST. oldWeb refuses all other requests.
 type oldWeb struct {
 	mu      sync.Mutex
 	streams map[string]chan []byte
@@ -276,8 +276,8 @@ func (s *oldWeb) take(out chan []byte, m *jsonrpc.Message) {
 }
 
 // TestT27_ModernClientOldServer connects a client of 2026-07-28 with a server that supports only
-// HTTP+SSE. It does so twice: Dragoman detects the transport, or the configuration sets it. The
-// client lists and calls tools, gets progress, and answers the server's requests.
+// HTTP+SSE. In one run, Dragoman detects the transport; in the other, the configuration sets it.
+// The client lists and calls tools, gets progress, and answers the server's requests.
 func TestT27_ModernClientOldServer(t *testing.T) {
 	t.Parallel()
 	for name, kind := range map[string]config.Kind{"found out": 0, "configured": config.KindSSE} {

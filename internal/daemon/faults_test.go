@@ -215,8 +215,8 @@ func TestU09_Stopped(t *testing.T) {
 	if err := syscall.Kill(pid, syscall.SIGSTOP); err != nil {
 		t.Fatal(err)
 	}
-	// The threads of the process stop one after another, and until all have stopped, it may still
-	// answer.
+	// The threads of the process stop one after another, and until all have stopped, the process
+	// may still answer.
 	await(t, "the process is stopped", 5*time.Second, func() bool {
 		threads, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/stat", pid))
 		return !slices.ContainsFunc(threads, func(f string) bool {

@@ -21,7 +21,7 @@ var clientsWithHabits = []string{
 
 // TestHabitsAreAllThere checks that the tests in this package use every client profile.
 func TestHabitsAreAllThere(t *testing.T) {
-	played := append([]string{"bare-http-client", "manifest-client"}, clientsWithHabits...) // dialects_test.go uses the first two
+	played := append([]string{"bare-http-client", "manifest-client"}, clientsWithHabits...) // dialects_test.go tests "bare-http-client" and "manifest-client"
 	for _, p := range fake.Profiles() {
 		if p.Side == fake.ClientSide && p.Kind != fake.Strict && !slices.Contains(played, p.Name) {
 			t.Errorf("no test plays the client %s through the bridge", p.Name)

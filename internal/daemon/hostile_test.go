@@ -42,7 +42,7 @@ type hostileHTTP struct {
 }
 
 // noID fails the test if an error has an id. An error for input whose id cannot be read must not
-// have one (2026-07-28 §Base, "Error Responses").
+// have an id (2026-07-28 §Base, "Error Responses").
 func noID(t *testing.T, a answer) {
 	t.Helper()
 	if m := a.message(t); m.ID != "" && m.ID != "null" {

@@ -14,9 +14,9 @@ import (
 )
 
 // BenchmarkRecording compares the CPU time of one call through serve in three variants: without the
-// list of calls, with the list, and with recording in memory. It subtracts the CPU time of a call
-// without Dragoman, which the client, the server and the loopback use. The variants take turns.
-// Each iteration is one turn of every variant, so use -benchtime 30x or more.
+// list of calls, with the list, and with recording in memory. The client and the server run in the
+// same process, so the benchmark subtracts the CPU time of a call without Dragoman. The variants
+// take turns. Each iteration is one turn of every variant, so use -benchtime 30x or more.
 func BenchmarkRecording(b *testing.B) {
 	const calls = 150 // the number of calls in one turn
 	text := strings.Repeat("The quick brown fox jumps over the lazy dog. ", 20)

@@ -34,7 +34,7 @@ const reloadsVar = "DRAGOMAN_SOAK_RELOADS"
 type reloading struct {
 	*fileDaemon
 	urls map[string]string // the URL of each server, by name
-	n    int               // makes the text of each change different
+	n    int               // a counter that makes the text of each change different
 	last string            // the current content of the file
 }
 

@@ -23,7 +23,7 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 )
 
-// fileDaemon is a daemon that reads its configuration from the file path.
+// fileDaemon is a daemon that reads its configuration from the file at path.
 type fileDaemon struct {
 	*rig
 	path string
@@ -218,7 +218,7 @@ func TestReload(t *testing.T) {
 	if n := len(kept.pids(t)); n != 1 {
 		t.Errorf("the server in both files was started %d times", n)
 	}
-	// Change the file back. The endpoint of the server gone works again.
+	// Change the file back. The endpoint of the server "gone" works again.
 	w.write(t, text(gone, kept))
 	w.waitLog(t, "configuration applied", 2)
 	w.call("/s/gone/mcp", "echo", `{"v":3}`).wantText(t, `{"v":3}`)

@@ -164,8 +164,8 @@ func TestT17_SlowAndDead(t *testing.T) {
 	})
 }
 
-// TestStrictRevisions checks the error for an unsupported version with `otherwise: refuse`. It has
-// the supported versions under every member name that clients read.
+// TestStrictRevisions checks the error for an unsupported version with `otherwise: refuse`. The
+// error has the supported versions under every member name that clients read.
 func TestStrictRevisions(t *testing.T) {
 	s := snapshot(child(t, "a", "legacy"))
 	rev, _ := mcp.ParseRevision("2025-06-18")

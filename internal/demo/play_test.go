@@ -14,8 +14,8 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 )
 
-// house simulates an endpoint of Dragoman without a network. It answers each request at once. To
-// the call of legacy__ask_name by a modern client, it answers with input_required.
+// house simulates an endpoint of Dragoman without a network. It answers each request at once. A
+// modern client's call of legacy__ask_name gets the result input_required.
 type house struct {
 	mu       sync.Mutex
 	at       map[string][]time.Duration // the times of the calls, by client, method and name

@@ -10,7 +10,8 @@ import (
 const dated = `"createdAt":"2025-11-25T10:30:00Z","lastUpdatedAt":"2025-11-25T10:40:00Z"`
 
 // TestTaskForms checks the conversion of a task between 2025-11-25 and the tasks extension of
-// 2026-07-28. The task gets the member names of the target. Unknown members are unchanged.
+// 2026-07-28. The converted task has the member names of its new revision. Unknown members are
+// unchanged.
 func TestTaskForms(t *testing.T) {
 	legacy := `{"taskId":"t","status":"working",` + dated + `,"ttl":60000,"pollInterval":50,"x":1e400}`
 	modern := `{"resultType":"complete","taskId":"t","status":"completed",` + dated + `,"ttlMs":null,"pollIntervalMs":7,"result":{"content":[]},"x":1e400}`

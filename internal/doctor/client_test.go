@@ -364,7 +364,8 @@ func TestChecks(t *testing.T) {
 }
 
 // TestInitializedBeforeTheAnswer checks that notifications/initialized is too early if the client
-// sends it before it reads the answer to initialize. It is not too early right after that.
+// sends it before it reads the answer to initialize. After the client has read the answer, the
+// notification is not too early.
 func TestInitializedBeforeTheAnswer(t *testing.T) {
 	const initialize = `{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-06-18","capabilities":{},"clientInfo":{"name":"t","version":"1"}}}` + "\n"
 	const ready = `{"jsonrpc":"2.0","method":"notifications/initialized"}` + "\n"

@@ -97,8 +97,9 @@ func chatty(ended func(name string)) *fakeHandler {
 // the tool.
 var room = map[string]int{"small": 16, "asks": 16, "big": 4 << 10, "chatty": 4 << 10}
 
-// TestS11_ClientThatStopsReading checks a client that does not read for a while. Meanwhile, its
-// calls end and a second client is not affected. When the client reads again, it gets all answers.
+// TestS11_ClientThatStopsReading checks a client that does not read for a while. Meanwhile, a
+// second client is not affected. If the pause is long, the calls end before the client reads again.
+// When the client reads again, it gets all answers.
 func TestS11_ClientThatStopsReading(t *testing.T) {
 	for _, era := range []string{"legacy", "modern"} {
 		for _, pause := range []time.Duration{time.Second, 11 * time.Second, time.Minute, time.Hour} {

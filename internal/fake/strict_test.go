@@ -19,7 +19,7 @@ func (l *line) hello(date, caps string) {
 	}
 }
 
-// ask returns a request of the revision date, with _meta if the revision is 2026-07-28.
+// ask returns a request in the form of a revision. A request of 2026-07-28 has _meta.
 func ask(date, id, method, params string) string {
 	if date == "2026-07-28" {
 		meta := `"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientInfo":{"name":"t","version":"1"},"io.modelcontextprotocol/clientCapabilities":` + allCaps + `}`
@@ -35,7 +35,7 @@ func call(date, id, tool, args string) string {
 	return ask(date, id, "tools/call", `"name":"`+tool+`","arguments":{`+args+`}`)
 }
 
-// result returns an answer of the revision date. members are the members of its result.
+// result returns an answer in the form of a revision. members are the members of its result.
 func result(date, id, members string) string {
 	if date == "2026-07-28" {
 		members = `"resultType":"complete","_meta":{"io.modelcontextprotocol/serverInfo":{"name":"fake","title":"Fake","version":"1.2.3"}},` + members

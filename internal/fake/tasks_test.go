@@ -10,7 +10,7 @@ const taskForm = `"requestedSchema":{"type":"object","properties":{"name":{"type
 
 const directedDate = "2026-07-28"
 
-// aTask returns the members of a task in the form of the revision date.
+// aTask returns the members of a task in the form of a revision.
 func aTask(date, id, status string) string {
 	ttl, poll := `"ttl":60000`, `"pollInterval":10`
 	if date == directedDate {

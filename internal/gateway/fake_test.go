@@ -241,7 +241,7 @@ func items(all ...string) [][]byte {
 	return out
 }
 
-// resultReply returns a reply from a server of revision from with this result.
+// resultReply returns a reply with this result. from is the revision of the server.
 func resultReply(from mcp.Revision, result string) *mcp.Reply {
 	r := mcp.Answer([]byte(result))
 	r.From = from
@@ -368,7 +368,7 @@ func shows(t *testing.T, got []string, want string) {
 	}
 }
 
-// Values of package bridge that its documentation gives.
+// Copies of constants of package bridge. The documentation gives these values.
 const (
 	stateTTL    = 10 * time.Minute
 	maxAttended = 256
