@@ -50,8 +50,8 @@ type callee interface {
 	Call(ctx context.Context, c *mcp.Call, s mcp.Caller) (*mcp.Reply, error)
 }
 
-// notifyingServer returns a server. The second result is a function that sends notifications of
-// this server. The third is a function that returns the registered subscribers.
+// notifyingServer returns a server. The second result is a function that sends notifications from
+// this server. The third result is a function that returns the registered subscribers.
 func notifyingServer(name string, honour mcp.SubscriptionFilter) (*fake, func(t *testing.T, raw string), func() []*fakeStanding) {
 	u := &fake{name: name, honour: honour}
 	var mu sync.Mutex
@@ -125,7 +125,7 @@ func TestN03_EmptyFilterIsAcknowledgedAndHearsNothing(t *testing.T) {
 		u, _, _ := notifyingServer("u", mcp.SubscriptionFilter{Tools: true})
 		g := &Merged{Bridge: &bridge.Bridge{}, Upstreams: []Upstream{u}}
 		l := startListen(t, g, `1`, `{}`)
-		g.announce(mcp.NoteToolsChanged, catalog.Audience{}) // N02: no notification without a request for it
+		g.announce(mcp.NoteToolsChanged, catalog.Audience{}) // N02: the client did not request notifications
 		synctest.Wait()
 		if got := l.ear.all(); len(got) != 1 || got[0] != ackBegins+`1},"notifications":{}}}` {
 			t.Errorf("the client got %q, want only the acknowledgement", got)
@@ -198,7 +198,7 @@ func TestNoticesThatWaitAreTakenTogether(t *testing.T) {
 	})
 }
 
-// hung is a server that never answers Watch.
+// hung is a server whose Watch blocks until its context ends.
 type hung struct{ *fake }
 
 func (u hung) Subscribe(f *mcp.ClientInfo, deliver func(*jsonrpc.Message), asker mcp.Subscriber) Subscriber {

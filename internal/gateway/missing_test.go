@@ -52,7 +52,8 @@ func TestListSaysWhoIsMissing(t *testing.T) {
 		if got := missing(); got != "" {
 			t.Errorf("when all servers are ready the list is %s", got)
 		}
-		// A server that was ready and then fails keeps its old list, and is not missing.
+		// A server that was ready and then fails keeps its old list. The result does not name it as
+		// missing.
 		slow.setList(failing)
 		g.Changed("slow", "tools")
 		if got := missing(); got != "" {

@@ -35,10 +35,10 @@ func TestT19_OneServerOrTwoMakesNoDifference(t *testing.T) {
 	}
 }
 
-// TestT19_EveryNameLeadsHome calls tools with difficult names on servers whose names overlap.
-// The names contain the separator, begin or end with it, are long, are not ASCII, or are listed
-// twice. Each tool is listed once, and a call of the listed name reaches its server with the
-// server's own name. The names do not depend on how many other servers there are.
+// TestT19_EveryNameLeadsHome calls tools with difficult names on servers whose names overlap. The
+// names contain the separator, begin or end with it, are long, are not ASCII, or are listed twice.
+// Each tool is listed once. A call of the listed name reaches the right server, with the server's
+// own name for the tool. The listed names do not depend on how many other servers there are.
 func TestT19_EveryNameLeadsHome(t *testing.T) {
 	names := []string{
 		"x", "_", "__", "___", "_x", "x_", "__x", "x__", "a__b", "b__c", "x/y", "/", "x.y-z", "größe", "日本", "a b", "\u202eabc", "",

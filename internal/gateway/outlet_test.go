@@ -59,8 +59,9 @@ func notice(t *testing.T, method, params string) *jsonrpc.Message {
 	return m
 }
 
-// TestOutletFlood floods a client. Repeated notifications are sent at a limited pace: the first at
-// once, and the last one later. Other notifications are sent in order, up to the bound.
+// TestOutletFlood floods a client. A repeated notification is sent at a limited pace. Its first
+// copy is sent at once, and its last copy later. Other notifications are sent in order, and at most
+// maxHeld of them wait.
 func TestOutletFlood(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := &reader{}

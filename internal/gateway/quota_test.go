@@ -32,7 +32,7 @@ func TestParty(t *testing.T) {
 }
 
 // TestAttendedTasksOfOneClientThrowOutNobodyElses checks that the attended tasks of one client
-// do not displace the tasks of other clients. The same is true for parked calls.
+// do not displace the tasks of other clients.
 func TestAttendedTasksOfOneClientThrowOutNobodyElses(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		x := newTaskServer(t)

@@ -44,10 +44,10 @@ func osPipe(t testing.TB) (r, w *os.File) {
 
 // pairing describes a client and a server that communicate through Dragoman.
 type pairing struct {
-	client, server bool   // true if the client, or the server, is modern
+	client, server bool   // whether the client is modern, and whether the server is modern
 	caps           string // the capabilities of the client
-	// kept says that the calls are kept, as serve does. record says that their messages are
-	// recorded as well.
+	// kept means that Dragoman keeps the calls in memory, as `dragoman serve` does. record means
+	// that Dragoman also records their messages.
 	kept, record bool
 }
 
@@ -153,9 +153,9 @@ func (r *relayed) call() {
 	}
 }
 
-// pairings are the client and server pairs whose calls have an allocation budget. budget is the
-// maximum number of allocations of one call. It includes both connections, and the server of the
-// test, which also reads the message.
+// pairings are the client and server pairs whose calls have an allocation budget. The field most is
+// the maximum number of allocations of one call. This number includes the allocations of both
+// connections and of the test's server, which also reads the message.
 var pairings = []struct {
 	name string
 	pairing
@@ -165,19 +165,21 @@ var pairings = []struct {
 	{"legacy client, modern server", pairing{server: true, caps: `{}`}, 49},
 	{"modern client, legacy server", pairing{client: true, caps: `{}`}, 51},
 	{"modern client, modern server", pairing{client: true, server: true, caps: `{}`}, 45},
-	// A call during which the client can be asked needs its own goroutine.
+	// If the server can send a request to the client during a call, the call needs its own
+	// goroutine.
 	{"modern client that can be asked, legacy server", pairing{client: true, caps: `{"elicitation":{}}`}, 61},
-	// No modern server sends requests during a call.
+	// A modern server never sends a request during a call.
 	{"modern client that can be asked, modern server", pairing{client: true, server: true, caps: `{"elicitation":{}}`}, 45},
 	{"legacy client, legacy server, kept", pairing{caps: `{}`, kept: true}, 47},
-	// A recorded call needs a trail. The memory of the trail is that of an earlier call.
+	// A recorded call needs a trail. The trail reuses the memory of an earlier call's trail.
 	{"legacy client, legacy server, recorded", pairing{caps: `{}`, kept: true, record: true}, 48},
 	{"modern client, legacy server, recorded", pairing{client: true, caps: `{}`, kept: true, record: true}, 54},
 	{"modern client, modern server, recorded", pairing{client: true, server: true, caps: `{}`, kept: true, record: true}, 48},
 }
 
-// BenchmarkRelay runs one call after another. It measures the time from the client's write to its
-// read. This time includes the client, the server and four transfers through a pipe.
+// BenchmarkRelay runs one call after another. It measures the time from the client's write of the
+// call to its read of the answer. This time includes the client, the server and four transfers
+// through a pipe.
 func BenchmarkRelay(b *testing.B) {
 	for _, p := range pairings {
 		b.Run(p.name, func(b *testing.B) {

@@ -18,10 +18,9 @@ type noSecrets struct{}
 
 func (noSecrets) Shows(_ catalog.Kind, _, name string) bool { return !strings.Contains(name, "secret") }
 
-// TestSubscriptionsMove replaces a gateway with another one. The new gateway subscribes an
-// attached client at the same servers to the same resources. If a resource is now hidden or its
-// server no longer exists, the resource is a loss. The subscriptions of a second client do not
-// change.
+// TestSubscriptionsMove replaces a gateway with another one. The new gateway subscribes each client
+// to the same resources again. If a resource is now hidden or its server no longer exists, the
+// gateway publishes a Loss event. Each client keeps its own subscriptions.
 func TestSubscriptionsMove(t *testing.T) {
 	stood := map[string][]*fakeStanding{}
 	server := func(name string, uris ...string) *fake {
@@ -74,6 +73,6 @@ func TestSubscriptionsMove(t *testing.T) {
 	if err := subscribe(after, clients[0], "a:2"); err != nil {
 		t.Error(err)
 	}
-	// A client that has disconnected in the meantime is not subscribed.
+	// A client that has disconnected before Resume gets no subscriptions.
 	after.Resume(&mcp.ClientInfo{Revision: mcp.R20251125, Conversation: 3}, Watched{"a": {"a:1"}})
 }

@@ -12,8 +12,8 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/transcript"
 )
 
-// talk holds both ends of a Dragoman: the client side and the server side. It is for tests that
-// a transcript cannot express, because one message depends on an earlier one.
+// talk holds the client end and the server end of a running Dragoman. It is for tests that a
+// transcript cannot express, because one message depends on an earlier one.
 type talk struct {
 	t                testing.TB
 	ends             transcript.Ends
@@ -26,7 +26,8 @@ func newTrailedTalk(t testing.TB, trail *jsonrpc.Trail) *talk {
 	return newTalkWith(t, startTrailed(t, "", trail), nil)
 }
 
-// newTalkWith returns a talk. If wrap is not nil, it replaces the ends of the talk.
+// newTalkWith returns a talk. If wrap is not nil, newTalkWith replaces the ends with the results of
+// wrap.
 func newTalkWith(t testing.TB, ends transcript.Ends, wrap func(client, server io.ReadWriteCloser) (io.ReadWriteCloser, io.ReadWriteCloser)) *talk {
 	if wrap != nil {
 		ends.Client, ends.Upstream = wrap(ends.Client, ends.Upstream)
@@ -65,8 +66,9 @@ func (k *talk) server(method, result string) *jsonrpc.Message {
 	return m
 }
 
-// end closes both ends and waits. While it waits, it reads and drops the messages to the server,
-// such as the end of a listen.
+// end closes the client's end, then the server's end, and waits for Dragoman to stop. Before it
+// closes the server's end, it reads and drops all messages to the server, such as the cancellation
+// of a listen request.
 func (k *talk) end() {
 	_ = k.ends.Client.Close()
 	_, _ = io.Copy(io.Discard, k.upstream)
@@ -86,9 +88,9 @@ func modernCall(id, more string) string {
 	return `{"jsonrpc":"2.0","id":` + id + `,"method":"tools/call","params":{"name":"t","arguments":{ "n":1e400 }` + more + `,"_meta":` + asker + `}}`
 }
 
-// TestStateCrossesModernHopsUnread checks that the input requests of a modern server reach a
-// modern client byte for byte. The client gets the state sealed, and the server gets its own
-// state back byte for byte.
+// TestStateCrossesModernHopsUnread checks that the input requests of a modern server reach a modern
+// client byte for byte. The client gets a sealed state. The server gets its own state back byte for
+// byte.
 func TestStateCrossesModernHopsUnread(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		k := newTalk(t)
@@ -122,10 +124,10 @@ func TestStateCrossesModernHopsUnread(t *testing.T) {
 	})
 }
 
-// TestLegacyServerAsksInItsAnswer checks a server of both eras that may send no more live
-// requests on a legacy session. The server puts its input requests into its answer, with or without
-// a state. A modern client understands these requests, and its responses reach the server.
-// Responses to questions that the server did not ask do not reach it.
+// TestLegacyServerAsksInItsAnswer checks a server that supports both eras and can no longer send
+// live requests on a legacy session. The server puts its input requests into its answer, with or
+// without a state. A modern client can answer these requests, and Dragoman sends its responses to
+// the server. Dragoman drops responses to questions that the server did not ask.
 func TestLegacyServerAsksInItsAnswer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		k := newTalk(t)
@@ -169,8 +171,8 @@ func TestLegacyServerAsksInItsAnswer(t *testing.T) {
 	})
 }
 
-// TestLegacyQuestionWaitsForAModernClient sends a server request during a call on a legacy
-// server. The client answers it with a second request. The server gets only one call.
+// TestLegacyQuestionWaitsForAModernClient checks a legacy server that sends a request during a
+// call. A modern client answers this request in a second tools/call. The server gets only one call.
 func TestLegacyQuestionWaitsForAModernClient(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		k := newTalk(t)
@@ -209,8 +211,8 @@ func TestLegacyQuestionWaitsForAModernClient(t *testing.T) {
 	})
 }
 
-// TestTwoQuestionsOfARoundAreLive checks that a legacy client gets both requests of one round,
-// in any order, and that the server gets both results under its own keys.
+// TestTwoQuestionsOfARoundAreLive checks that a legacy client gets both input requests of one
+// round, in either order. The server gets both results, each under its own key.
 func TestTwoQuestionsOfARoundAreLive(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		k := newTalk(t)

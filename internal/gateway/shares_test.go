@@ -16,9 +16,9 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 )
 
-// TestN14_ListensOfOnePrincipalAreBounded checks that a principal gets an error with a reason
-// for one listen too many, at any endpoint. Other principals are not affected. When a listen
-// ends, the principal may open another one.
+// TestN14_ListensOfOnePrincipalAreBounded checks that a principal that opens too many listens, at
+// all endpoints together, gets an error with a reason. Other principals are not affected. When a
+// listen ends, the principal may open another one.
 func TestN14_ListensOfOnePrincipalAreBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		u, _, _ := notifyingServer("u", mcp.SubscriptionFilter{Tools: true})
@@ -73,8 +73,9 @@ func TestN14_ListensOfOnePrincipalAreBounded(t *testing.T) {
 	})
 }
 
-// TestG02_OddNamesAreSaidAndSettled checks three cases. If two items have the same name, the first
-// is shown. A name that clients would refuse is replaced. Each case is logged once.
+// TestG02_OddNamesAreSaidAndSettled checks items with odd names. If two items have the same name,
+// only the first is listed. An item without a name is left out. A name that clients would refuse is
+// replaced. Each case is logged once.
 func TestG02_OddNamesAreSaidAndSettled(t *testing.T) {
 	long := strings.Repeat("x", 300)
 	u := &fake{name: "u", hello: mcp.ServerInfo{Capabilities: []byte(`{"tools":{"listChanged":true},"resources":{"listChanged":true}}`)}, lists: map[string][]string{
@@ -138,8 +139,8 @@ func listing(t *testing.T, g *Merged, method string) string {
 	return string(reply.Msg.Raw)
 }
 
-// TestListsTellWhatIsStale checks that the last good list is shown while the server is
-// unreachable, and that the report marks it as stale.
+// TestListsTellWhatIsStale checks that the last good list is shown while the server is unreachable,
+// and that the report marks this list as stale.
 func TestListsTellWhatIsStale(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		fails := false

@@ -18,7 +18,7 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/transcript"
 )
 
-// tapped is one end of a pipe that keeps every line that its peer sends and receives.
+// tapped is a peer's end of a pipe. It keeps every line that this peer sends and receives.
 type tapped struct {
 	io.ReadWriteCloser
 	mu    *sync.Mutex
@@ -67,7 +67,7 @@ func newRecordedTalk(t testing.TB, ring *calls.Ring) (*talk, *peers) {
 	return k, p
 }
 
-// ofCall returns the lines without those of the handshake.
+// ofCall returns the lines that do not belong to a handshake.
 func ofCall(lines []string) (out []string) {
 	skip := map[string]bool{}
 	for _, l := range lines {
@@ -93,7 +93,7 @@ func ofCall(lines []string) (out []string) {
 	return out
 }
 
-// linesOf returns the messages of a story on one wire, as its peer sees them.
+// linesOf returns the messages of a story on wire w, in the format of tapped.lines.
 func linesOf(s *calls.Story, w jsonrpc.Wire) (out []string) {
 	for _, m := range s.Messages {
 		if m.Wire != w {
@@ -109,7 +109,7 @@ func linesOf(s *calls.Story, w jsonrpc.Wire) (out []string) {
 }
 
 // checkStory compares the messages of a story with the messages that the peers have seen. It also
-// checks that the edits of each message lead from its source to the message.
+// checks that the edits of each message turn its source into the message.
 func checkStory(t *testing.T, s *calls.Story, p *peers) {
 	t.Helper()
 	if s.Missed != 0 {
@@ -153,8 +153,8 @@ func checkStory(t *testing.T, s *calls.Story, p *peers) {
 	}
 }
 
-// TestStory records a call with progress and a server request in each pair of eras. The story
-// has the bytes that the two peers have seen, in their order.
+// TestStory records a call with progress and a server request for each combination of client era
+// and server era. The story has the bytes that the two peers have seen, in the same order.
 func TestStory(t *testing.T) {
 	for _, client := range []string{"legacy", "modern"} {
 		for _, server := range []string{"legacy", "modern"} {
@@ -179,8 +179,8 @@ func TestStory(t *testing.T) {
 						t.Fatal("there is no story")
 					}
 					checkStory(t, &story, p)
-					// Each call to the server was made from a request of the client. Each message
-					// to the client was made from a message of the server.
+					// Dragoman made each call to the server from a request of the client. It made
+					// each message to the client from a message of the server.
 					for i, m := range story.Messages {
 						if m.Sent && m.Source < 0 {
 							t.Errorf("message %d has no source: %s", i, m.Text)

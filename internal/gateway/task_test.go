@@ -122,8 +122,8 @@ func TestTasksBelongToTheirServerAndPrincipal(t *testing.T) {
 	}
 }
 
-// TestTasksNeedTheExtension checks that a client that has not declared the extension gets an
-// error that names it. A client never gets the methods of the other era.
+// TestTasksNeedTheExtension checks that a client that has not declared the extension gets an error
+// that names the extension. A client cannot call the task methods of the other era.
 func TestTasksNeedTheExtension(t *testing.T) {
 	g := merged(t, directedTaskServer("one"), directedTaskServer("two"))
 	for _, method := range []string{"tasks/get", "tasks/update", "tasks/cancel"} {
@@ -143,8 +143,8 @@ func TestTasksNeedTheExtension(t *testing.T) {
 }
 
 // TestCallThatBecameNoTaskIsKept checks a legacy client that asked for a task and gets a task,
-// although the server answered at once. Only this client can read the task, for as long as it
-// requested.
+// although the server answered at once. Only this client can read the task, for the time that the
+// client requested.
 func TestCallThatBecameNoTaskIsKept(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		u := directedTaskServer("one").answers(map[string]string{"tools/call": `{"resultType":"complete","content":[],"isError":true}`})
@@ -236,8 +236,8 @@ func TestAttendedTaskEnds(t *testing.T) {
 	}
 }
 
-// TestTaskNobodyWaitsForIsCancelled checks tasks that Dragoman made or accepted for a client
-// without task support. Dragoman cancels the task when that client gives up.
+// TestTaskNobodyWaitsForIsCancelled checks tasks that Dragoman requested or accepted for a client
+// without task support. When the client gives up, Dragoman cancels the task.
 func TestTaskNobodyWaitsForIsCancelled(t *testing.T) {
 	tests := map[string]struct {
 		u    *fake
@@ -288,7 +288,7 @@ func TestTaskNobodyWaitsForIsCancelled(t *testing.T) {
 }
 
 // TestListensToItsOwnTasksOnly checks that a listen gets notifications only about tasks of its
-// client, with the ids that the client knows. Servers do not get other task ids.
+// client, with the ids that the client knows. The server gets no other task ids.
 func TestListensToItsOwnTasksOnly(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		one := directedTaskServer("one")

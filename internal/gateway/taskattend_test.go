@@ -13,13 +13,13 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/transport"
 )
 
-// taskServer is a legacy server. Its task needs input until the field over is set. It sends its
-// request while a client waits for the task's result.
+// taskServer is a legacy server. Its task needs input until the field over is set. It answers
+// tasks/result when the channel end is closed.
 type taskServer struct {
 	*fake
 	over   bool
 	onLook func()
-	end    chan struct{} // closed to end the task
+	end    chan struct{} // closed to let tasks/result return
 }
 
 func newTaskServer(t *testing.T) *taskServer {
@@ -124,7 +124,7 @@ func TestAttendedTasksAreCounted(t *testing.T) {
 }
 
 // TestErrorOfATaskHasACodeOfTheClients checks the error of a legacy server's failed task. A modern
-// client that polls the task gets the same code as from a call.
+// client that polls the task gets the same error code as for a failed call.
 func TestErrorOfATaskHasACodeOfTheClients(t *testing.T) {
 	x := newTaskServer(t)
 	x.over = true

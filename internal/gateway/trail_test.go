@@ -11,10 +11,10 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 )
 
-// TestTrail records a call with progress and a server request in each pair of eras. It replays
-// the changes of each stage and compares the result with the stage's output. Each message on
-// the wire that was changed is the output of a stage, byte for byte, and each change has a
-// reason. The output of the last stage is the answer.
+// TestTrail records a call with progress and a server request for each combination of client era
+// and server era. It replays the changes of each stage and compares the result with the stage's
+// output. Each message on the wire that was changed is the output of a stage, byte for byte, and
+// each change has a reason. The output of the last stage is the answer to the client.
 func TestTrail(t *testing.T) {
 	for _, client := range []string{"legacy", "modern"} {
 		for _, server := range []string{"legacy", "modern"} {
@@ -41,8 +41,7 @@ type scripted struct {
 	wire           []*jsonrpc.Message
 }
 
-// open initializes the client. It also initializes the server, unless the server is already
-// initialized.
+// open runs the handshakes and sends the client's call. A modern client has no handshake.
 func (s *scripted) open() {
 	if s.client == "legacy" {
 		s.say(s.ends.Client, `{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{"elicitation":{"form":{}}},"clientInfo":{"name":"c","version":"1"}}}`)
@@ -76,7 +75,8 @@ func trailCall(id, more string) string {
 	return `{"jsonrpc":"2.0","id":` + id + `,"method":"tools/call","params":{"name":"t","arguments":{ }` + more + `,"_meta":` + meta + `}}`
 }
 
-// seen reads a message that was spliced, and records it.
+// seen reads the next message at the client's or the server's end, and records it. Dragoman made
+// this message with a splice.
 func (s *scripted) seen(from string) *jsonrpc.Message {
 	s.t.Helper()
 	end := s.talk.client
@@ -120,7 +120,7 @@ func (s *scripted) call() {
 	case s.client == "legacy":
 		s.seen("server")
 	default:
-		s.hear(s.upstream) // the answer is built from new, not spliced
+		s.hear(s.upstream) // Dragoman makes this answer without a splice
 	}
 	s.say(s.ends.Upstream, string(jsonrpc.AppendResult(nil, call.ID, []byte(`{"content":[ ]}`))))
 	if m := s.seen("client"); m.Kind != jsonrpc.Result || string(m.ResultMember("content").Of(m.Raw)) != "[ ]" {

@@ -13,9 +13,8 @@ import (
 
 const elicit = `"method":"elicitation/create","params":{"message":"?","requestedSchema":{"type":"object","properties":{}}}`
 
-// TestListMeanwhileTakesNoQuestion checks that a server request during a call belongs to the
-// call, even while a list is read on the same session for a modern client or for Dragoman
-// itself.
+// TestListMeanwhileTakesNoQuestion checks that a server request during a call belongs to the call,
+// even while Dragoman reads a list on the same session, for a modern client or for itself.
 func TestListMeanwhileTakesNoQuestion(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		var held *jsonrpc.Message
@@ -114,8 +113,8 @@ func TestLiveQuestionsThatAreNone(t *testing.T) {
 	}
 }
 
-// TestLiveQuestionsOfAnyParams checks that the retry has the responses and the state, whatever
-// params the call had.
+// TestLiveQuestionsOfAnyParams checks that Dragoman's retry of a call contains the responses and
+// the state, whatever params the call had.
 func TestLiveQuestionsOfAnyParams(t *testing.T) {
 	for name, params := range map[string]string{"none": "", "empty": `,"params":{}`, "blank": `,"params":{ }`, "meta": `,"params":{"_meta":{}}`} {
 		t.Run(name, func(t *testing.T) {

@@ -13,9 +13,9 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 )
 
-// capabilityServer returns a server whose tools depend on the client's capabilities: "plain"
-// for all clients, and "form" for clients that can show forms. If more is not "", it names another
-// tool for clients that can show forms.
+// capabilityServer returns a server whose tools depend on the client's capabilities: "plain" for
+// all clients, and "form" for clients that can show forms. If more holds a name, clients that can
+// show forms also get a tool with this name.
 func capabilityServer(modern bool, more *atomic.Value) *testServer {
 	s := &testServer{modern: modern, caps: `{"tools":{"listChanged":true}}`}
 	s.on = func(l *testSession, m *jsonrpc.Message) {
@@ -84,9 +84,9 @@ func (c *caller) tools() string {
 const shownForms, hiddenForms = "a__plain a__form b__plain b__form", "a__plain b__plain"
 
 // TestListsOfAnAudience checks that, behind a merged endpoint, a client sees the tools that a
-// server lists for the client's capabilities. The client can call them, and is notified when
-// they change. A client with other capabilities sees its own tools. The test covers both eras
-// on both sides, any order, and a client that calls before it lists.
+// server lists for the client's capabilities. The client can call them, and is notified when they
+// change. A client with other capabilities sees its own tools. The test covers both eras of clients
+// and servers, both orders of the clients, and a client that calls before it lists.
 func TestListsOfAnAudience(t *testing.T) {
 	for _, serverIsModern := range []bool{false, true} {
 		for _, clientIsModern := range []bool{false, true} {
@@ -149,9 +149,9 @@ func TestListsOfAnAudience(t *testing.T) {
 	}
 }
 
-// TestAudiencesAreBounded checks two things. Different spellings of the same capabilities are
-// one audience. A client that tries many sets of capabilities starts only a few processes, and
-// then sees the default list. An earlier client keeps its own lists.
+// TestAudiencesAreBounded checks that different spellings of the same capabilities are one
+// audience. A client that tries many sets of capabilities makes Dragoman start only a few server
+// processes. The client then sees the default list. An earlier client keeps its own lists.
 func TestAudiencesAreBounded(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		a := capabilityServer(false, nil)
@@ -196,9 +196,9 @@ func TestAudiencesAreBounded(t *testing.T) {
 	})
 }
 
-// TestListOfAServerThatStartsOnce checks a server that cannot start for a further set of
-// capabilities. Clients then see its default list, and the other servers' lists for their own
-// capabilities.
+// TestListOfAServerThatStartsOnce checks a server that cannot start again for another set of
+// capabilities. A client with this set sees the server's default list. From the other servers, it
+// sees the lists for its own capabilities.
 func TestListOfAServerThatStartsOnce(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		a := capabilityServer(false, nil)
@@ -226,7 +226,7 @@ func TestListOfAServerThatStartsOnce(t *testing.T) {
 }
 
 // TestHelloOfAnAudience checks the result of initialize for a legacy client, and of server/discover
-// for a modern client. It contains the capabilities that the servers have for that client.
+// for a modern client. This result contains the capabilities that the servers have for that client.
 func TestHelloOfAnAudience(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		opened := func() *testServer {

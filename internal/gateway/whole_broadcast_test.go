@@ -43,7 +43,7 @@ func progressOf(m *jsonrpc.Message, n int, text string) string {
 
 // TestAnswersOfAServerThatBroadcasts runs a server that sends each answer and each progress
 // notification to all its sessions. Clients with different principals each have a session, through
-// two Dragomans. Every client gets only its own messages.
+// one or two instances of Dragoman. Every client gets only its own messages.
 func TestAnswersOfAServerThatBroadcasts(t *testing.T) {
 	for _, dragomans := range []int{1, 2} {
 		t.Run(strconv.Itoa(dragomans), func(t *testing.T) {
@@ -107,8 +107,8 @@ func manyAtOneThatBroadcasts(t *testing.T, dragomans int) {
 	if n := s.opened(); n != clients {
 		t.Errorf("the server has %d sessions", n)
 	}
-	// Each answer also reached all other sessions. The answers of the handshake reached all
-	// sessions that existed already.
+	// Each answer also reached all other sessions. The answers of each handshake reached all
+	// sessions that existed at that time.
 	var unasked int64
 	for _, w := range wholes {
 		r := w.upstreams[0].Report()
@@ -122,7 +122,7 @@ func manyAtOneThatBroadcasts(t *testing.T, dragomans int) {
 }
 
 // TestAnswersAfterARestart checks answers to calls of old sessions that arrive on new sessions.
-// They do not reach any client.
+// These answers reach no client.
 func TestAnswersAfterARestart(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		s := &testServer{}
@@ -177,7 +177,7 @@ func TestQuestionsOfAServerThatBroadcasts(t *testing.T) {
 	for name, test := range map[string]struct {
 		token    bool // the request contains the progress token of its call
 		other    bool // the other client also has a running call
-		stranger bool // another client uses the wrapper without Dragoman
+		stranger bool // another client is connected to the server without Dragoman
 		asked    bool // the client of the call gets the request
 		answers  int  // number of responses that the server gets
 	}{
@@ -258,7 +258,7 @@ func TestQuestionsOfAServerThatBroadcasts(t *testing.T) {
 }
 
 // TestLogsOfAServerThatBroadcasts checks that a log message reaches a client once, if only one
-// running call of all sessions can have caused it. Otherwise no client gets it.
+// running call, on any session, can have caused the message. Otherwise no client gets the message.
 func TestLogsOfAServerThatBroadcasts(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		const log = `{"jsonrpc":"2.0","method":"notifications/message","params":{"level":"error","data":"x"}}`

@@ -14,8 +14,8 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 )
 
-// substringFilter shows the items whose names contain one of its texts, and the servers that it
-// lists.
+// substringFilter shows the servers in its field servers. Of their items, it shows those whose
+// names contain one of its texts.
 type substringFilter struct{ texts, servers []string }
 
 func (f substringFilter) Shows(kind catalog.Kind, server, name string) bool {
@@ -53,10 +53,10 @@ func (c *caller) namesOf(method string) string {
 	return strings.Join(names, " ")
 }
 
-// TestTwoPrincipalsReadTwoLists checks that two principals with different filters read
-// different lists and different counts from one gateway, in all pairs of eras. A filter does not
-// cause requests to servers. A request for a hidden item gets the same answer as a request for an
-// unknown item, and does not reach a server.
+// TestTwoPrincipalsReadTwoLists checks that two principals with different filters read different
+// lists and different counts from one gateway, for all combinations of client era and server era. A
+// filter does not cause requests to servers. A request for a hidden item gets the same answer as a
+// request for an unknown item, and does not reach a server.
 func TestTwoPrincipalsReadTwoLists(t *testing.T) {
 	want := map[string]map[string]string{
 		"ada": {

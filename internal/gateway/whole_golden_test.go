@@ -11,8 +11,8 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/transcript"
 )
 
-// golden compares a text with the file of that name in testdata, and reports the lines that
-// differ. With -update it writes the file.
+// golden compares got with the file name in testdata, and reports the lines that differ. With
+// -update it writes the file.
 func golden(t *testing.T, name, got string) {
 	t.Helper()
 	file := filepath.Join("testdata", name)

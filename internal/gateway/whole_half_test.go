@@ -8,10 +8,10 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 )
 
-// TestHalfOfACharacterPassesBothWays checks an escaped half of a surrogate pair, which
-// JavaScript and Python write when they cut a text within an emoji. Such a half reaches the other
-// side unchanged in arguments, results and errors, between all eras. Names that Dragoman routes by
-// must consist of complete characters.
+// TestHalfOfACharacterPassesBothWays checks an escaped half of a surrogate pair, which JavaScript
+// and Python write when they cut a text within an emoji. Such a half reaches the other side
+// unchanged in arguments, results and errors, in both eras. Names that Dragoman routes by must
+// consist of complete characters.
 func TestHalfOfACharacterPassesBothWays(t *testing.T) {
 	const half = `{"\ud83d":"cut \ud83d","\uDE00":["\ude00x"]}`
 	for _, modern := range []bool{true, false} {
@@ -69,7 +69,8 @@ func TestHalfOfACharacterPassesBothWays(t *testing.T) {
 	}
 }
 
-// echoArguments answers the calls of a server's tools with their arguments.
+// echoArguments runs a server that answers each tool call with the call's arguments. A call of the
+// tool fail gets an error.
 func echoArguments(l *testSession, m *jsonrpc.Message) {
 	rest := ""
 	if l.server.modern {

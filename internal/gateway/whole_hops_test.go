@@ -81,9 +81,9 @@ func TestT22_LevelOfOneRequest(t *testing.T) {
 	})
 }
 
-// TestT23_CollidingProgressTokens lets clients of both eras use the same tokens, as number and
-// as string, on one session of the server. The server sees different tokens. Each client gets the
-// progress of its own call, with its token in the same spelling.
+// TestT23_CollidingProgressTokens lets clients of both eras use the same tokens, as a number and as
+// a string, on one session of the server. The server sees different tokens. Each client gets the
+// progress of its own call, with the client's token in the same spelling.
 func TestT23_CollidingProgressTokens(t *testing.T) {
 	for era, modern := range map[string]bool{"legacy": false, "modern": true} {
 		t.Run(era, func(t *testing.T) {
@@ -118,8 +118,7 @@ func TestT23_CollidingProgressTokens(t *testing.T) {
 					who := jsonrpc.Find(m.Raw, m.Param("arguments"), "who").Of(m.Raw)
 					l.say(fmt.Sprintf(`{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":%s,"progress":1,"message":"%s"}}`, token, who))
 				}
-				// Dragoman ignores a client's own token on this connection, unless it has chosen
-				// the same id itself.
+				// Dragoman ignores progress with a token that Dragoman did not choose.
 				l.say(`{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":"unknown","progress":1}}`)
 				for i, n := range clients {
 					got := n.rest()
@@ -142,7 +141,8 @@ func TestT23_CollidingProgressTokens(t *testing.T) {
 // TestT24_ReservedKeysStayOnTheirHop checks the _meta keys that describe the sender, which are
 // valid for one connection only. A legacy server got this information at initialize. It gets none
 // of these keys, whatever a client sends. A modern server gets each key once, with Dragoman's facts
-// about the client. Trace context and unknown keys pass unchanged in all pairs of eras.
+// about the client. Trace context and unknown keys pass unchanged for all combinations of client
+// era and server era.
 func TestT24_ReservedKeysStayOnTheirHop(t *testing.T) {
 	const (
 		trace  = `"traceparent":"00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01", "tracestate":"a=1", "baggage":"b=2"`

@@ -9,8 +9,8 @@ import (
 )
 
 // TestInstructionsHaveABound checks long instructions of a server. Clients of both eras get the
-// first 64 KiB of them, cut between two characters. Instructions of other servers, joined with
-// them, stay complete. Dragoman writes one log line and publishes one loss.
+// first 64 KiB of them, cut between two characters. The instructions of other servers at the same
+// endpoint stay complete. Dragoman writes one log line and publishes one Loss event.
 func TestInstructionsHaveABound(t *testing.T) {
 	const most = 64 << 10
 	for _, modern := range []bool{true, false} {

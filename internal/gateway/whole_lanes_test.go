@@ -103,9 +103,9 @@ func TestTwoCallsOfOneLegacyClientAskOverOneSession(t *testing.T) {
 	}
 }
 
-// TestT12_ClientGoneInMidCallEndsItAtTheServer checks that a call is cancelled at the server
-// when its client disconnects. The test covers all pairs of eras, and calls that run as well as
-// calls that wait for the client.
+// TestT12_ClientGoneInMidCallEndsItAtTheServer checks that a call is cancelled at the server when
+// its client disconnects. The test covers all combinations of client era and server era. It covers
+// calls that run, and calls that wait for the client.
 func TestT12_ClientGoneInMidCallEndsItAtTheServer(t *testing.T) {
 	for _, asks := range []bool{false, true} {
 		for name, open := range map[string]func(w *whole) *testClient{
@@ -136,8 +136,8 @@ func TestT12_ClientGoneInMidCallEndsItAtTheServer(t *testing.T) {
 					n := open(w)
 					time.Sleep(time.Second)
 					_ = n.pipe.Close()
-					// A modern client that was asked may come back on another connection within
-					// ten minutes.
+					// A modern client that got a server request may return on another connection
+					// within ten minutes.
 					patience := 5 * time.Second
 					if asks && name == "modern" {
 						patience = 11 * time.Minute

@@ -14,8 +14,8 @@ import (
 )
 
 // leaseServer is a server of either era. It delays requests while hold is set. Its tool "plain"
-// answers at once, and "ask" and "ask2" first send one and two requests. "job" may be called as
-// a task, and "must" can only be called as a task. status is the status of its tasks.
+// answers at once, "ask" first sends one request, and "ask2" two. "job" may be called as a task,
+// and "must" can only be called as a task. status is the status of its tasks.
 type leaseServer struct {
 	*testServer
 	listens bool // supports subscriptions/listen, which uses a session while it is open
@@ -135,7 +135,8 @@ func (s *leaseServer) ask(l *testSession, call *jsonrpc.Message, name string) {
 	l.say(`{"jsonrpc":"2.0","id":` + id + `,` + elicit + `}`)
 }
 
-// holds sets whether requests are delayed. If not, it answers the delayed requests.
+// holds sets whether the server delays requests. When hold is false, it also answers the delayed
+// requests.
 func (s *leaseServer) holds(hold bool) {
 	synctest.Wait()
 	s.mu.Lock()
@@ -148,7 +149,7 @@ func (s *leaseServer) holds(hold bool) {
 	synctest.Wait()
 }
 
-// setStatus changes the status of its tasks.
+// setStatus changes the status of the server's tasks.
 func (s *leaseServer) setStatus(status string) {
 	synctest.Wait()
 	s.mu.Lock()
@@ -163,8 +164,7 @@ func (s *leaseServer) setStatus(status string) {
 	}
 }
 
-// lease runs one use of a server by one client. It records the number of sessions at several
-// points.
+// lease is one client that uses one server. It records the number of sessions at several points.
 type lease struct {
 	*caller
 	server *leaseServer
@@ -193,8 +193,8 @@ func (k *lease) at(when string) {
 	k.out = append(k.out, fmt.Sprintf("%s %d/%d/%d/%d", when, k.server.opened(), there, used, running))
 }
 
-// later records the sessions three times: now, while an exclusive session is still kept, and
-// when not even a shared session is kept.
+// later records the sessions three times: at once, after two minutes, when Dragoman still keeps an
+// exclusive session, and after 22 minutes, when it keeps no session.
 func (k *lease) later() {
 	k.at("after")
 	time.Sleep(2 * time.Minute)
@@ -203,8 +203,8 @@ func (k *lease) later() {
 	k.at("+22m")
 }
 
-// answerAll answers the server's requests and returns the answer to the client's own request.
-// Each response takes the user three minutes.
+// answerAll answers the server's requests and returns the answer to the client's own request. It
+// waits three minutes before each response.
 func (k *lease) answerAll(id, method, params string) *jsonrpc.Message {
 	k.t.Helper()
 	for n := 1; ; n++ {
@@ -238,7 +238,7 @@ func (k *lease) overHours(what string) {
 	k.out = append(k.out, fmt.Sprintf("%s for 3h %d/%d/%d/%d", what, k.server.opened(), there, most, mostRunning))
 }
 
-// result records the error if the answer is an error.
+// result returns m. If m is an error, it first records the error.
 func (k *lease) result(m *jsonrpc.Message) *jsonrpc.Message {
 	k.t.Helper()
 	if m.Kind != jsonrpc.Result {
@@ -318,8 +318,8 @@ var leaseUses = []struct {
 	}, false},
 }
 
-// simple sends one request, and records the sessions while the server works on it and after
-// that.
+// simple sends one request, and records the sessions while the server works on the request and
+// afterwards.
 func (k *lease) simple(method, params string) {
 	k.server.holds(true)
 	id := k.start(method, params)

@@ -83,8 +83,9 @@ func TestU28_ListsOfARestartedServerAreAnnounced(t *testing.T) {
 	})
 }
 
-// TestJoinedListsAreNotKeptForEver checks that a client that lists gets the changes of a
-// server, even if the server does not announce them or no client listens to it.
+// TestJoinedListsAreNotKeptForEver checks that a client that reads a list gets the server's current
+// items. This is true even if the server does not announce changes, or if no client listens to the
+// server.
 func TestJoinedListsAreNotKeptForEver(t *testing.T) {
 	for name, modern := range map[string]bool{"legacy": false, "modern": true} {
 		t.Run(name, func(t *testing.T) {
@@ -102,7 +103,7 @@ func TestJoinedListsAreNotKeptForEver(t *testing.T) {
 				}
 				tool.Store("two")
 				if modern {
-					synctest.Wait() // the listen at the server is opened in the background
+					synctest.Wait() // Dragoman opens its listen at the server in the background
 					l := s.link(t, 0)
 					listens := l.got(mcp.MethodListen)
 					if len(listens) != 1 {

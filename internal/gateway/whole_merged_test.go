@@ -11,9 +11,9 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 )
 
-// TestUnlistedResourceIsTheOnlyServersThatHasAny checks reading of a resource that is not
-// listed, for example because a tool links to it. If only one server has resources, it gets the
-// request. If several servers have resources, Dragoman does not guess.
+// TestUnlistedResourceIsTheOnlyServersThatHasAny reads a resource that is not listed. A client can
+// know such a resource because a tool links to it. If only one server has resources, that server
+// gets the request. If several servers have resources, Dragoman does not guess.
 func TestUnlistedResourceIsTheOnlyServersThatHasAny(t *testing.T) {
 	for name, test := range map[string]struct {
 		caps []string
@@ -48,7 +48,7 @@ func TestUnlistedResourceIsTheOnlyServersThatHasAny(t *testing.T) {
 }
 
 // TestJoinedCapabilitiesAreThoseOfTheServers checks that the merged capabilities contain only
-// capabilities of a server, and that instructions are an empty text if there are none.
+// capabilities that a server has. If no server has instructions, the merged instructions are empty.
 func TestJoinedCapabilitiesAreThoseOfTheServers(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		w := build(t, &testServer{modern: true, caps: `{"resources":{}}`}, &testServer{caps: `{"prompts":{}}`})
@@ -83,9 +83,10 @@ func updated(meta, uri string) string {
 }
 
 // TestT21_TenThousandResources checks that a listen for 10,000 resources is refused as a whole,
-// with the allowed number, before a server gets it. Ten listens for 1,000 resources each watch
-// all of them. A modern server has at most two open listens for all of them. If it has two, one of
-// them is ending. Each update reaches only the listen that asked for it.
+// before a server gets it. The error contains the allowed number. Ten listens for 1,000 resources
+// each can watch all resources. For these ten listens, Dragoman has at most two open listens at a
+// modern server, and one of the two is already ending. Each update reaches only the listen that
+// asked for it.
 func TestT21_TenThousandResources(t *testing.T) {
 	for era, modern := range map[string]bool{"legacy": false, "modern": true} {
 		t.Run(era, func(t *testing.T) {
@@ -152,7 +153,7 @@ func TestT21_TenThousandResources(t *testing.T) {
 
 // TestT21_TheSameIDOfTwoUsers lets two clients listen with the same id at one server, which
 // announces a change before it acknowledges the second listen. Each client first gets its
-// acknowledgement, and then the changes of its own resource, with its own id.
+// acknowledgement, and then the changes of its own resource, with the id of its own listen.
 func TestT21_TheSameIDOfTwoUsers(t *testing.T) {
 	for era, modern := range map[string]bool{"legacy": false, "modern": true} {
 		t.Run(era, func(t *testing.T) {

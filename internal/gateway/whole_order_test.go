@@ -15,8 +15,9 @@ import (
 )
 
 // orderedServer returns a server whose tool sends messages in a fixed order: three pairs of
-// progress and log message, a request, three more pairs, and the answer. After the time pause it
-// sends more messages, although the call has ended: progress, log, a second answer, and a request.
+// progress and log message, a request, three more pairs, and the answer. After the duration pause,
+// it sends more messages, although the call has ended: progress, log, a second answer, and a
+// request.
 func orderedServer(modern bool, pause time.Duration) *testServer {
 	s := &testServer{modern: modern, caps: `{"tools":{},"logging":{}}`}
 	var call *jsonrpc.Message
@@ -158,8 +159,8 @@ func TestOrderOfOneCall(t *testing.T) {
 	golden(t, "order.txt", out.String())
 }
 
-// TestNothingFollowsTheAnswer checks that no progress and no second answer follows the answer
-// of a call, even if the server sends more at the same moment. A legacy client may still get
+// TestNothingFollowsTheAnswer checks that no progress and no second answer follows the answer of a
+// call, even if the server sends more messages at the same moment. A legacy client may still get
 // log messages and requests, since these do not need a call.
 func TestNothingFollowsTheAnswer(t *testing.T) {
 	for _, server := range []bool{false, true} {

@@ -142,9 +142,9 @@ func watching(t *testing.T, s *listServer, uri string) (n int) {
 	return n
 }
 
-// TestUnusableToolsAsShown records what happens to a tool that clients must not accept because
-// of its x-mcp-header, and whether this is reported. The server on a pipe is presented unchanged,
-// filtered, and merged with another server.
+// TestUnusableToolsAsShown records what happens to a tool that clients must not accept because of
+// its x-mcp-header, and whether Dragoman reports the tool. The endpoint presents the server
+// unchanged, filtered, and merged with another server.
 func TestUnusableToolsAsShown(t *testing.T) {
 	var out strings.Builder
 	for _, clientIsModern := range []bool{false, true} {

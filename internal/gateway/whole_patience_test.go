@@ -12,9 +12,9 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 )
 
-// TestT10_ServerThatPutsOffForEver runs a modern server that answers a legacy client's call
-// with an empty set of input requests, again and again. Dragoman retries with pauses that grow.
-// The client gets one error at the end, and no message before. It may cancel the call earlier.
+// TestT10_ServerThatPutsOffForEver runs a modern server that answers a legacy client's call with an
+// empty set of input requests, again and again. Dragoman retries with pauses that grow. The client
+// gets no message until one error at the end. The client may cancel the call earlier.
 func TestT10_ServerThatPutsOffForEver(t *testing.T) {
 	for name, asks := range map[string]string{"empty": `"inputRequests":{},`, "absent": ""} {
 		t.Run(name, func(t *testing.T) {
@@ -71,9 +71,9 @@ func TestT10_ServerThatPutsOffForEver(t *testing.T) {
 }
 
 // TestT17_OthersLatencyIsUnchanged runs three servers: one takes 30 s for everything, one has
-// failed, and one is fast. The fast server is as fast as without the others. Time is simulated, so the
-// test is exact. Only the first merged answer takes any time, since it waits for the servers
-// once.
+// failed, and one is fast. A call to the fast server takes the same time as without the others.
+// Time is simulated, so the test is exact. Only the first merged list takes time, because it waits
+// once for the slow servers.
 func TestT17_OthersLatencyIsUnchanged(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		slow, dead, good := &testServer{slow: 30 * time.Second}, &testServer{refuse: errors.New("dead")}, &testServer{}
@@ -101,8 +101,8 @@ func TestT17_OthersLatencyIsUnchanged(t *testing.T) {
 		}
 		took("the first discover", grace, func() { ask(`"d"`, "server/discover", "") })
 		took("the first list", grace, func() { n.wants(ask(`"l"`, "tools/list", ""), `"c__t"`) })
-		// The loop covers ten minutes, with all attempts to open the failed server, and with
-		// calls to both slow servers.
+		// The loop covers ten minutes. In this time, Dragoman tries several times to open the
+		// failed server, and another client calls the slow server and the failed server.
 		idle := w.client()
 		for i := range 600 {
 			if i%60 == 0 {

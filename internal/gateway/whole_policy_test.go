@@ -56,7 +56,7 @@ func (l *recordingStep) After(_ context.Context, c *policy.Call, a *policy.Answe
 	l.entries = append(l.entries, entry)
 }
 
-// all returns the records since the last call of all.
+// all returns the records since the previous call of this method.
 func (l *recordingStep) all() string {
 	synctest.Wait()
 	l.mu.Lock()
@@ -66,9 +66,9 @@ func (l *recordingStep) all() string {
 	return got
 }
 
-// TestPolicySeesEachCall checks that a policy step gets the principal, the item, the server and
-// the outcome of each call, in all pairs of eras. It covers answers of one server, merged
-// answers, and answers of Dragoman itself.
+// TestPolicySeesEachCall checks that a policy step gets the principal, the item, the server and the
+// outcome of each call, for all combinations of client era and server era. The test covers answers
+// of one server, merged answers, and answers of Dragoman itself.
 func TestPolicySeesEachCall(t *testing.T) {
 	for _, serverIsModern := range []bool{false, true} {
 		for _, clientIsModern := range []bool{false, true} {
@@ -151,7 +151,7 @@ ada default tools/call "a" "t" 2026-07-28>%[1]s ok 0 resumed`, to)
 }
 
 // TestPolicyRefusesARetry checks that the call stays parked if a policy step refuses a retry. A
-// further retry is then answered.
+// later retry then gets the answer.
 func TestPolicyRefusesARetry(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		s := newAskingServer(false)

@@ -24,8 +24,8 @@ type httpClient struct {
 	http *http.Client
 }
 
-// serveHTTP starts an endpoint and returns a client of it. A bearer token consists of the name
-// of its principal, "/", and any text, so one principal can have several tokens.
+// serveHTTP starts an endpoint and returns a client of this endpoint. A bearer token consists of
+// the name of its principal, "/", and any text, so one principal can have several tokens.
 func (w *whole) serveHTTP() *httpClient {
 	server := streamhttp.NewServer(streamhttp.Options{
 		Acceptor: &downstream.Endpoint{Handler: w.host},
@@ -47,8 +47,8 @@ func (w *whole) serveHTTP() *httpClient {
 	return &httpClient{w.t, web.URL, client}
 }
 
-// send posts a message with a token and additional headers. It returns the status, the message
-// in the answer (nil for none), and the header.
+// send posts a message with a token and additional headers. It returns the status, the message in
+// the answer (nil for none), and the response headers.
 func (v *httpClient) send(token, body string, header ...string) (int, *jsonrpc.Message, http.Header) {
 	v.t.Helper()
 	req, err := http.NewRequestWithContext(v.t.Context(), http.MethodPost, v.url, strings.NewReader(body))
@@ -149,9 +149,9 @@ func TestT4_SessionOfAPrincipal(t *testing.T) {
 }
 
 // TestT16_ClientsTokenRotates checks that a client is identified by its principal, not by its
-// token. With a new token it keeps its HTTP session and the session at the server. It can also
-// answer for a call that it started with the old token. Another principal with the same session id
-// can do neither.
+// token. With a new token it keeps its HTTP session and the session at the server. With the new
+// token, it can also answer a server request of a call that it started with the old token. Another
+// principal cannot do any of this with the same session id.
 func TestT16_ClientsTokenRotates(t *testing.T) {
 	s := counting()
 	v := build(t, s).serveHTTP()
@@ -176,7 +176,7 @@ func TestT16_ClientsTokenRotates(t *testing.T) {
 	}
 	_, m, _ = v.send("anna/6", call, at...)
 	anna.next(m)
-	// The client answers the question of a call under a new token.
+	// The client answers a server request with a new token.
 	ask := func(token, more string) *jsonrpc.Message {
 		_, m, _ := v.send(token, modernRequest("1", "tools/call", `"name":"t","arguments":{"asks":1}`+more, canBeAsked),
 			"MCP-Protocol-Version", "2026-07-28", "Mcp-Method", "tools/call", "Mcp-Name", "t")
@@ -191,7 +191,7 @@ func TestT16_ClientsTokenRotates(t *testing.T) {
 	}
 }
 
-// newAskingServer returns a server of either era whose tool asks a question first.
+// newAskingServer returns a server of either era whose tool first sends a request to the client.
 func newAskingServer(modern bool) *testServer {
 	s := &testServer{modern: modern}
 	s.on = func(l *testSession, m *jsonrpc.Message) {
@@ -224,14 +224,16 @@ func (s *testServer) calls(t *testing.T) (n int) {
 
 const canBeAsked = `{"elicitation":{}}`
 
-// parked calls the tool t, and returns the params of a retry that contains the answer.
+// parked calls a tool that first sends a request to the client. It returns the params of a retry
+// with the client's response.
 func (n *testClient) parked(id, params string) (retry string) {
 	n.t.Helper()
 	n.say(modernRequest(id, "tools/call", params, canBeAsked))
 	return retryOf(n.t, n.answerTo(id))
 }
 
-// retryOf returns the params of the client's retry with its response.
+// retryOf returns the params of the client's retry after the answer m. They contain the client's
+// response.
 func retryOf(t *testing.T, m *jsonrpc.Message) string {
 	t.Helper()
 	if m == nil || !strings.Contains(string(m.Raw), `"resultType":"input_required"`) {
@@ -277,7 +279,7 @@ func TestT7_StateOfAnotherPrincipal(t *testing.T) {
 }
 
 // TestT9_ParametersAlteredOnRetry checks a retry with other parameters than the original call.
-// It is refused, the tool does not run, and the original call can continue.
+// Dragoman refuses the retry, the tool does not run, and the original call can continue.
 func TestT9_ParametersAlteredOnRetry(t *testing.T) {
 	for era, modern := range map[string]bool{"parked": false, "the_server's_own": true} {
 		t.Run(era, func(t *testing.T) {
@@ -339,8 +341,8 @@ func TestT8_StateIsPlayedBackToTheByte(t *testing.T) {
 	}
 }
 
-// TestT8_StateCrossesHTTP checks the state for a modern client over HTTP with bounded bodies.
-// The client gets the state sealed, and the server gets the state back unchanged.
+// TestT8_StateCrossesHTTP checks the state for a modern client over HTTP with bounded bodies. The
+// client gets a sealed state. The server gets its own state back unchanged.
 func TestT8_StateCrossesHTTP(t *testing.T) {
 	for name, state := range states {
 		t.Run(name, func(t *testing.T) {
@@ -372,7 +374,7 @@ func TestT8_StateCrossesHTTP(t *testing.T) {
 	}
 }
 
-// stateful returns a modern server that asks once, with the given state.
+// stateful returns a modern server that sends one input request, with the given state.
 func stateful(state string) *testServer {
 	s := &testServer{modern: true}
 	s.on = func(l *testSession, m *jsonrpc.Message) {

@@ -19,10 +19,10 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/upstream"
 )
 
-// smallest is the limit for messages of servers in these tests.
+// smallest contains the limits for messages from servers in these tests.
 var smallest = jsonrpc.Limits{Bytes: 8 << 10, Tolerant: true, Names: mcp.MethodName}
 
-// overStdio returns both ends of a session over the stdio of a child process.
+// overStdio returns both ends of a session over the stdio transport, as with a child process.
 func overStdio() (client, server transport.Pipe) {
 	down, toServer := io.Pipe()
 	up, toClient := io.Pipe()
@@ -53,7 +53,7 @@ type roundTrip func(*http.Request) (*http.Response, error)
 
 func (f roundTrip) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
 
-// readCloser is the body of a stream. When it is closed, the server's input ends.
+// readCloser is the body of an event stream. Close also ends the server's input.
 type readCloser struct {
 	io.Reader
 	body, input io.Closer
@@ -80,9 +80,9 @@ func (e asEvents) Write(b []byte) (int, error) {
 
 func (e asEvents) Close() error { return e.w.Close() }
 
-// badAnswers are unusable answers to the request ID, with the expected cause of the call's
-// failure. The cause is "" if the answer may belong to another call, so that the call
-// continues.
+// badAnswers are unusable answers to a call. The tests replace ID by the call's id. cause is the
+// expected cause of the call's failure. It is "" if the answer may belong to another call, so that
+// the call continues.
 var badAnswers = map[string]struct{ frame, cause string }{
 	"NaN":                       {`{"jsonrpc":"2.0","id":ID,"result":{"content":[],"x":NaN}}`, "bad_response"},
 	"id behind":                 {`{"result":{"content":[],"x":NaN},"jsonrpc":"2.0","id":ID}`, "bad_response"},
@@ -231,8 +231,8 @@ func TestTooLargeAnAnswerOfTheOnlyCall(t *testing.T) {
 	}
 }
 
-// TestBadAnswerInTheHandshake checks a handshake whose answer is not a message. The open fails
-// or continues at once, and does not wait for its timeout.
+// TestBadAnswerInTheHandshake checks a handshake whose answer is not a message. Dragoman fails to
+// open the server, or continues to open it, at once. It does not wait for the timeout.
 func TestBadAnswerInTheHandshake(t *testing.T) {
 	for name, frame := range map[string]string{
 		"NaN":       `{"jsonrpc":"2.0","id":ID,"result":{"x":NaN}}`,

@@ -167,8 +167,8 @@ func oftenAs(times int) string {
 	return "always"
 }
 
-// httpServer is a server of either era on HTTP. While left is not 0, fault handles the requests
-// of a method.
+// httpServer is a server of either era on HTTP. While left is not 0, fault handles the requests of
+// one method.
 type httpServer struct {
 	mu      sync.Mutex
 	modern  bool

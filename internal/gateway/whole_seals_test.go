@@ -12,7 +12,8 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 )
 
-// at returns a gateway through which new clients see only server n, with its own names.
+// at returns a gateway through which new clients see only server n, with the names that the server
+// itself uses.
 func (w *whole) at(n int) {
 	host := &gateway.Single{Bridge: w.relay, Upstream: w.servers[n]}
 	w.host = host
@@ -34,7 +35,8 @@ func serverAskingInAnswer(state string) *testServer {
 	return s
 }
 
-// askingAlways returns the server of newAskingServer, which asks for prompts too.
+// askingAlways returns the server of newAskingServer, which now also answers prompts/get. The answer
+// comes at once, without a request to the client.
 func askingAlways(modern bool) *testServer {
 	s := newAskingServer(modern)
 	on := s.on
@@ -79,9 +81,8 @@ var sealChanges = []struct {
 	{name: "after a restart", anew: true},
 }
 
-// TestSealsAreHeld records, byte for byte, the answer to a retry with one change.
-// The answer does not depend on the content of the state: a parked call, a server's own state,
-// or nothing.
+// TestSealsAreHeld records, byte for byte, the answer to a retry with one change. The answer is the
+// same whether the state contains a parked call, a server's own state, or nothing.
 func TestSealsAreHeld(t *testing.T) {
 	kinds := []struct {
 		name  string
@@ -171,7 +172,7 @@ func TestTaskIDsAfterARestart(t *testing.T) {
 				ask("at once")
 				w.at(1)
 				ask("at another server")
-				time.Sleep(time.Hour) // without the pause, the sessions before and after would have the same numbers
+				time.Sleep(time.Hour) // without the pause, the sessions before and after the restart would have the same numbers
 				w = build(t, serve(modern), serve(modern))
 				w.at(0)
 				ask("after a restart")

@@ -73,8 +73,8 @@ func TestSubscribeThroughAJoinedEndpoint(t *testing.T) {
 	}
 }
 
-// TestErrorOfAnOpenIsNotRepeated checks that the error of a failed open goes to the requests
-// that waited for it. A client that connects when the server works again does not get this error.
+// TestErrorOfAnOpenIsNotRepeated checks that the error of a failed open goes to the requests that
+// waited for this open. A client that connects when the server works again does not get this error.
 func TestErrorOfAnOpenIsNotRepeated(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		s := &testServer{}
@@ -167,7 +167,7 @@ func TestT22_LevelOfOneSendsNothingToAnother(t *testing.T) {
 		log := func(level string) string {
 			return `{"jsonrpc":"2.0","method":"notifications/message","params":{"level":"` + level + `","data":"secret"}}`
 		}
-		// A message outside calls goes to the client that asked for log messages.
+		// A log message that belongs to no call goes to the client that asked for log messages.
 		l := s.link(t, 0)
 		l.say(log("debug"))
 		if got := len(a.rest()); got != 1 {
@@ -200,8 +200,8 @@ func TestT22_LevelOfOneSendsNothingToAnother(t *testing.T) {
 	})
 }
 
-// TestX05_AnswersReachWhoAsked lets many clients with the same ids and tokens use one session
-// of the server, which answers in another order. Each client gets its own answers.
+// TestX05_AnswersReachWhoAsked lets many clients with the same ids and tokens use one session of
+// the server, which answers them in a different order. Each client gets its own answers.
 func TestX05_AnswersReachWhoAsked(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		s := &testServer{}

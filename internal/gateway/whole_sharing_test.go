@@ -47,7 +47,8 @@ var sharingClients = []struct {
 	{"bert at 1", false, `{"elicitation":{}}`},
 }
 
-// principal returns the principal for a name: none, the local one, or a subject with a seat.
+// principal returns the principal for a name: nil for "nobody", identity.Local for "local", and
+// otherwise a subject with a seat.
 func principal(name string) *identity.Principal {
 	switch name {
 	case "nobody":
@@ -83,8 +84,8 @@ func (c *caller) start(method, params string) string {
 	return id
 }
 
-// heldServer is a server whose calls wait until the test releases them. Their answers contain
-// the session.
+// heldServer is a server that can hold calls until the test releases them. Its answers contain the
+// number of the session.
 type heldServer struct {
 	*testServer
 	mu   sync.Mutex

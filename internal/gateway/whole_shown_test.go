@@ -16,7 +16,7 @@ import (
 // The tests in this file record which parts of the lists of one or several servers clients see.
 
 // listServer is a server of either era with tools, prompts, resources and templates. It answers
-// requests for unknown items with an error, and lists in pages.
+// requests for unknown items with an error, and answers list requests in pages.
 type listServer struct {
 	*testServer
 	mu    sync.Mutex
@@ -73,7 +73,7 @@ func (s *listServer) take(l *testSession, m *jsonrpc.Message) {
 	l.answer(m, `{"resultType":"complete","content":[],"contents":[],"messages":[],"completion":{"values":[]},"ttlMs":60000,"cacheScope":"public"}`)
 }
 
-// page answers a list request. Its cursor is an index into the list.
+// page answers a list request. The cursor is an index into the list.
 func (s *listServer) page(l *testSession, m *jsonrpc.Message, method *mcp.Method) {
 	all := s.lists[m.Method]
 	from := 0
@@ -98,7 +98,7 @@ func (s *listServer) page(l *testSession, m *jsonrpc.Message, method *mcp.Method
 	l.answer(m, `{"resultType":"complete","ttlMs":60000,"cacheScope":"public","`+method.ListKey+`":[`+strings.Join(items, ",")+`]`+next+`}`)
 }
 
-// asks returns how many requests arrived since the last call of asks.
+// asks returns how many requests arrived since the previous call of asks.
 func (s *listServer) asks() int {
 	synctest.Wait()
 	s.mu.Lock()
@@ -125,8 +125,8 @@ var listViews = []struct {
 	hides   bool
 }{{"single", 1, false}, {"filtered", 1, true}, {"merged", 2, false}, {"merged and filtered", 2, true}}
 
-// forListViews runs a test for each element of listViews, in each pair of eras. The test is
-// about the first server.
+// forListViews runs f for each element of listViews, and for each combination of client era and
+// server era. f gets the first server.
 func forListViews(t *testing.T, out *strings.Builder, f func(s *listServer, c *caller, prefix string)) {
 	for _, serverIsModern := range []bool{false, true} {
 		for _, clientIsModern := range []bool{false, true} {
@@ -214,7 +214,7 @@ func TestHiddenLooksUnknown(t *testing.T) {
 	golden(t, "hidden.txt", out.String())
 }
 
-// pages reads all pages of a list and describes each.
+// pages reads all pages of a list and describes each page.
 func (c *caller) pages(method string) string {
 	c.t.Helper()
 	var all []string
@@ -278,7 +278,7 @@ func TestListsAsShown(t *testing.T) {
 }
 
 // TestChangesOfListsAsShown records what a client gets when visible tools, hidden tools, or no
-// tools of a server change. It also records how often the server is asked for the tools.
+// tools of a server change. It also records how often Dragoman reads the tools from the server.
 func TestChangesOfListsAsShown(t *testing.T) {
 	var out strings.Builder
 	forListViews(t, &out, func(s *listServer, c *caller, _ string) {

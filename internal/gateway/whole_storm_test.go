@@ -41,10 +41,10 @@ func (s *testServer) tell(t *testing.T, method string) {
 	}
 }
 
-// TestListChangedOncePerSecond checks a storm of list changes. Each client is notified of each
-// list once a second: of the first change at once, and later of the last change. Calls are not
-// delayed. The test covers both eras of server and client, and one server as well as two that
-// send changes together.
+// TestListChangedOncePerSecond checks a storm of list changes. For each list, each client gets at
+// most one notification per second. The first change is announced at once, and the last change
+// later. Calls are not delayed. The test covers both eras of servers and clients. It runs one
+// server, and then two servers that send changes together.
 func TestListChangedOncePerSecond(t *testing.T) {
 	for _, modernServer := range []bool{false, true} {
 		for _, modernClient := range []bool{false, true} {
