@@ -59,7 +59,7 @@ func (p *taskProcess) on(l *testSession, m *jsonrpc.Message) {
 	}
 }
 
-// answered reports whether the request of the process has a response.
+// answered reports whether the request of the process has got a response.
 func (l *testSession) answered() bool {
 	for _, m := range l.got("") {
 		if m.Kind == jsonrpc.Result {
@@ -69,9 +69,9 @@ func (l *testSession) answered() bool {
 	return false
 }
 
-// TestTaskStaysInItsSession checks that a task is queried in the session that created it.
-// Another process of the server has a task with the same id. The session was idle for so long that
-// it would have been closed without a task.
+// TestTaskStaysInItsSession checks that Dragoman polls a task in the session that created it.
+// Another process of the server has a task with the same id. Without the task, Dragoman would have
+// closed this idle session.
 func TestTaskStaysInItsSession(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		p := &taskProcess{ttl: "3600000", hold: make(chan struct{})}
@@ -80,7 +80,8 @@ func TestTaskStaysInItsSession(t *testing.T) {
 		n := w.client()
 		n.say(modernRequest("1", "tools/call", `"name":"job","arguments":{}`, takesTasks))
 		first, _ := jsonrpc.Text(resultOf(n.answerTo("1"), "taskId"))
-		// A call during which the client can be asked is the only call on that process.
+		// If the server can send a request to the client during a call, this call has a process of
+		// its own.
 		n.say(modernRequest("2", "tools/call", `"name":"plain","arguments":{}`, takesTasks))
 		time.Sleep(time.Second)
 		n.say(modernRequest("3", "tools/call", `"name":"job","arguments":{}`, takesTasks))

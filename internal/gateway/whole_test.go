@@ -28,8 +28,8 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/upstream"
 )
 
-// testServer is a server within the test. Each of its sessions is a pipe, and the test decides
-// how it answers each message.
+// testServer is a server within the test. Each of its sessions is a pipe, and the test decides how
+// the server answers each message.
 type testServer struct {
 	modern         bool
 	both           bool   // a modern server that also supports the legacy era
@@ -54,7 +54,7 @@ type testServer struct {
 	on func(l *testSession, m *jsonrpc.Message)
 
 	mu       sync.Mutex
-	refuse   error // the error with which the next opens fail
+	refuse   error // the error with which the next attempts to open a session fail
 	crashing int   // number of the next processes that exit at their first message
 	links    []*testSession
 	running  sync.WaitGroup
@@ -241,7 +241,7 @@ type whole struct {
 	refused []string // refused states, in the form "server principal method"
 }
 
-// journal contains the log lines of the servers, from level Info.
+// journal contains the log lines that Dragoman writes about the servers, of level Info or higher.
 type journal struct {
 	mu sync.Mutex
 	b  strings.Builder
@@ -281,8 +281,8 @@ func (w *whole) lostSoFar() []string {
 	return got
 }
 
-// shown says, by server name, which items clients may see. Servers without an entry are shown
-// completely.
+// shown says, by server name, which items clients may see. Clients may see all items of a server
+// without an entry.
 type shown map[string]func(name string) bool
 
 func (x shown) filter() catalog.Filter {
@@ -297,9 +297,9 @@ func (x shown) Shows(kind catalog.Kind, server, name string) bool {
 	return shows == nil || kind == catalog.KindServer || shows(name)
 }
 
-// build starts a Dragoman with some servers. One server is presented with its own names, and
-// several are merged. build must be called in a synctest bubble, and everything that it starts
-// ends with the bubble.
+// build starts a Dragoman with some servers. A single server keeps its own names. Several servers
+// are merged. build must be called in a synctest bubble, and everything that it starts ends with
+// the bubble.
 func build(t *testing.T, servers ...*testServer) *whole {
 	t.Helper()
 	w := &whole{t: t}
@@ -433,7 +433,8 @@ func (n *testClient) say(raw string) {
 	}
 }
 
-// modernRequest returns a modern request. params are its other members, "" for none.
+// modernRequest returns a modern request. The argument params contains the members of its params
+// except _meta, or "" for none.
 func modernRequest(id, method, params, capabilities string) string {
 	if params != "" {
 		params += ","
@@ -484,7 +485,7 @@ func (n *testClient) answerTo(id string) *jsonrpc.Message {
 	}
 }
 
-// request returns the server's next request.
+// request returns the next server request, and drops the messages before it.
 func (n *testClient) request() *jsonrpc.Message {
 	n.t.Helper()
 	for {

@@ -28,7 +28,7 @@ func (h unwritten) Call(ctx context.Context, c *mcp.Call, k mcp.Caller) (*mcp.Re
 	return reply, err
 }
 
-// TestWritesAreSeen checks that unwritten can fail.
+// TestWritesAreSeen checks that unwritten detects a modified call.
 func TestWritesAreSeen(t *testing.T) {
 	for name, write := range map[string]func(*mcp.Call){
 		"the name":          func(c *mcp.Call) { c.Name = "other" },

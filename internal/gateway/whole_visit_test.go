@@ -9,9 +9,9 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 )
 
-// urlServer returns a server whose tools ask the user to open the URL in the call. A legacy
-// server asks with a live request or, for the tool "first", with its error. A modern server
-// asks with its result.
+// urlServer returns a server whose tools ask the user to open a URL, which the call contains. A
+// legacy server asks with a live request or, for the tool "first", with the error of the call. A
+// modern server asks with the result of the call.
 func urlServer(modern bool) *testServer {
 	s := &testServer{modern: modern}
 	s.on = func(l *testSession, m *jsonrpc.Message) {
@@ -37,9 +37,10 @@ func urlServer(modern bool) *testServer {
 	return s
 }
 
-// TestM14_NobodyIsSentWhereNobodyShouldGo checks elicitations with a bad URL in all four pairs
-// of eras, and in an error. The URL does not reach the client, the loss is published, the call
-// has an answer, and a legacy server gets a reason. A good URL passes unchanged.
+// TestM14_NobodyIsSentWhereNobodyShouldGo checks elicitations with a bad URL for all four
+// combinations of client era and server era, and in an error. The URL does not reach the client,
+// Dragoman publishes a loss, the call gets an answer, and a legacy server gets a reason. A good URL
+// passes unchanged.
 func TestM14_NobodyIsSentWhereNobodyShouldGo(t *testing.T) {
 	const bad, good, caps = "javascript:alert(1)", "https://example.com/a?b=c", `{"elicitation":{"form":{},"url":{}}}`
 	for name, cell := range map[string]struct {

@@ -22,7 +22,7 @@ type scene struct {
 	turns []turn
 
 	rev      mcp.Revision // the expected revision; Unknown means that an error is expected
-	forget   bool         // the Outcome must not be remembered, or the Error may be
+	forget   bool         // Remember must be false for the Outcome, or true for the Error
 	findings []string
 	cause    Cause
 	is       error // the error that Open's error must wrap
@@ -304,13 +304,13 @@ var rules = []scene{
 	{name: "time-outs of one's own", offer: Offer{ProbeTimeout: time.Minute, Timeout: 4 * time.Second}, turns: []turn{mute(discover), mute(initial)}, cause: CauseTimeout},
 }
 
-// manifestOf is the answer to initialize of the servers of LocalCowork.
+// typeScriptManifest and pythonManifest are answers to initialize from two servers of LocalCowork.
 const (
 	typeScriptManifest = `{"serverInfo":{"name":"fs","version":"1"},"tools":[{"name":"filesystem.list_dir","description":"d","inputSchema":{"type":"object"},"metadata":{"confirmationRequired":true,"undoSupported":false}}]}`
 	pythonManifest     = `{"server_info":{"name":"ocr","version":"1"},"tools":[{"name":"a","description":"d","params_schema":{"type":"object"},"confirmation_required":false,"undo_supported":false}],"capabilities":{}}`
 )
 
-// dialects are servers that deviate from MCP.
+// dialects are scenes of servers that deviate from MCP.
 var dialects = []scene{
 	{name: "manifest, TypeScript", offer: pipe, turns: []turn{unknown, result(initial, typeScriptManifest)},
 		rev: mcp.R20241105, dialect: dialect.Manifest, tools: 1, findings: []string{FoundDialect}},
@@ -373,7 +373,7 @@ var dialects = []scene{
 	}, rev: mcp.R20250618},
 }
 
-// acme is a profile such as a user might write.
+// acme is a profile as a user might write it.
 var acme = &dialect.Profile{
 	Name: "acme", About: "the toolbox",
 	Detect: dialect.Detect{Has: []dialect.Path{"toolbox.tools"}},

@@ -18,9 +18,9 @@ type turn struct {
 	to     string        // the expected method
 	after  time.Duration // the time before the answer
 	msg    string        // the answer, a JSON-RPC message
-	status int           // status of a transport.StatusError; its body is msg
+	status int           // status of a transport.StatusError, whose body is msg
 	kind   string        // content type of the StatusError
-	retry  time.Duration // Retry-After of the StatusError
+	retry  time.Duration // the error that the link returns
 	err    error         // error of the link
 	mute   bool          // no answer until ctx ends
 	late   string        // an answer that comes later although mute is set
@@ -58,8 +58,8 @@ func speaks(version string) turn {
 	return result(mcp.MethodInitialize, `{"protocolVersion":"`+version+`","capabilities":{"tools":{"listChanged":true}},"serverInfo":{"name":"s","version":"1"}}`)
 }
 
-// script is a Link to a server that plays its turns. It fails the test if an unexpected message
-// is sent.
+// script is a Link to a server that reacts with turns. The test fails if Open sends an unexpected
+// message.
 type script struct {
 	t     testing.TB
 	turns []turn

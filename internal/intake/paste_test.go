@@ -10,7 +10,7 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/config"
 )
 
-// shown returns a pasted text as the configuration that it becomes, without the first comment.
+// shown returns the configuration that a pasted text becomes, without the first comment.
 func shown(t testing.TB, p Pasted) string {
 	t.Helper()
 	var add []clientfile.Added
@@ -106,8 +106,8 @@ func TestPasteRefuses(t *testing.T) {
 	}
 }
 
-// TestPasteOfManyServers checks that the names of many servers do not take long, and that only the
-// first servers are read.
+// TestPasteOfManyServers checks that naming many servers does not allocate much, and that Paste reads
+// only the first servers.
 func TestPasteOfManyServers(t *testing.T) {
 	const n = 1500
 	repeat := func(s string) string { return strings.Repeat(s, n) }
@@ -145,7 +145,7 @@ func TestPasteOfManyServers(t *testing.T) {
 	}
 }
 
-// numbered returns n texts, each with its number and with its own Chinese character.
+// numbered returns n texts, each with its number and a different Chinese character.
 func numbered(n int, format string) string {
 	var b strings.Builder
 	for i := range n {
@@ -154,8 +154,8 @@ func numbered(n int, format string) string {
 	return b.String()
 }
 
-// TestPasteRefusesKeysThatAreListedTwice checks that no reader uses another value than the person
-// sees.
+// TestPasteRefusesKeysThatAreListedTwice checks that all readers refuse a key that is listed twice.
+// Otherwise a reader could use another value than the one that a person sees.
 func TestPasteRefusesKeysThatAreListedTwice(t *testing.T) {
 	if _, err := config.ParseClientFile("mcp.json", []byte(`{"mcpServers":{"s":{"command":"x"},"s":{"command":"y"}}}`)); err == nil || !strings.Contains(err.Error(), "the key s is listed twice") {
 		t.Errorf("the file of a client: %v", err)
@@ -175,7 +175,8 @@ func TestPasteRefusesKeysThatAreListedTwice(t *testing.T) {
 	}
 }
 
-// TestSeveralCommands checks that a command is chosen only if it surely starts a server.
+// TestSeveralCommands checks that Paste chooses a command only if the command certainly starts a
+// server.
 func TestSeveralCommands(t *testing.T) {
 	for text, want := range map[string]string{
 		"rm -rf x":                       "",
@@ -200,7 +201,8 @@ func TestSeveralCommands(t *testing.T) {
 	}
 }
 
-// TestTake checks which texts are moved out of a server, and which names replace them.
+// TestTake checks which texts Take moves out of a server's configuration, and which names replace
+// them.
 func TestTake(t *testing.T) {
 	p, err := Paste(`{"mcpServers": {"git hub": {"command": "docker", "args": ["run", "-e", "GH_TOKEN=hunter2-a", "--api-key", "hunter2-b", "--auth-token=hunter2-c", "--header", "Authorization: Bearer hunter2-d", "plain", "sk-abcdefghijklmnop1234"],
 		"env": {"GITHUB_TOKEN": "hunter2-e", "LEVEL": "debug", "DB": "postgres://u:hunter2f@h/db", "API_KEY": "<your key>", "OTHER_KEY": "${OTHER}", "LIT_TOKEN": "a$${b}"}},

@@ -48,7 +48,7 @@ func TestObject(t *testing.T) {
 		{in: `{"\u0061":1,"b":2}`, drop: []string{"a"}, want: `{"b":2}`},
 		{in: `{"\u0078":1}`, set: []Field{x}, want: `{"\u0078":8}`},
 		{in: `{"x":1,"a":2}`, drop: []string{"x"}, set: []Field{x}, want: `{"x":8,"a":2}`},
-		// The last of two fields with one name is used, and names are quoted.
+		// If two fields have the same name, the last one is used. Names are quoted.
 		{in: `{}`, set: []Field{{"x", []byte("1")}, y, x}, want: `{"y":9,"x":8}`},
 		{in: `{}`, set: []Field{x, x}, want: `{"x":8}`},
 		{in: `{"x":1}`, set: []Field{{"x", []byte("1")}, x}, want: `{"x":8}`},
@@ -135,7 +135,7 @@ func TestNestedEdits(t *testing.T) {
 		func(e *Edits) { e.Insert(NoReason, len(raw), []byte("\n")) },
 	}
 	const want = `{"jsonrpc":"2.0","id":99,"method":"m","params":{"new":0,"_meta":{"token":"t","q":{"s":3}},"name":"n"}}` + "\n"
-	// The edits are added in any order.
+	// The result does not depend on the order in which the edits are added.
 	for first := range steps {
 		var e Edits
 		for i := range steps {
@@ -178,7 +178,7 @@ func TestSpliceOrder(t *testing.T) {
 		t.Error(got)
 	}
 	// Of two edits with the same start, the longer one takes precedence. If the start of an edit
-	// overlaps another edit, the edit is shortened.
+	// lies within the previous edit, the later edit loses the overlapping part.
 	e.Reset()
 	e.Replace(NoReason, Span{2, 3}, []byte("void"))
 	e.Replace(NoReason, Span{2, 5}, []byte("x"))

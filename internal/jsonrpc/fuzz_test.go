@@ -12,8 +12,8 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// These tests compare with jsontext as a reference, called the oracle. It is slower, but
-// independent of this package.
+// These tests compare this package with jsontext, a slower but independent implementation. The
+// tests call jsontext the oracle.
 
 // roomy contains limits so high that they do not affect the comparison. jsontext has its own
 // limit, a depth of 10,000.

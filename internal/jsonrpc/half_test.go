@@ -20,7 +20,7 @@ func TestHalfSurrogatePairIsKept(t *testing.T) {
 }
 
 // TestHalfSurrogatePairInNameIsRefused checks that ids and methods must consist of complete
-// characters, because messages are routed by them.
+// characters, because Dragoman routes messages by their id and method.
 func TestHalfSurrogatePairInNameIsRefused(t *testing.T) {
 	refuse(t,
 		hostile{"method", `{"jsonrpc":"2.0","id":1,"method":"a\ud83d"}`, CodeInvalidRequest, "1"},

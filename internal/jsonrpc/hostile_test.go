@@ -134,7 +134,7 @@ func TestJ14_wrong_case(t *testing.T) {
 		hostile{"Params", `{"jsonrpc":"2.0","id":1,"method":"ping","Params":{}}`, CodeInvalidRequest, "1"},
 		hostile{"JsonRpc", `{"JsonRpc":"2.0","id":1,"method":"ping"}`, CodeInvalidRequest, "1"},
 		hostile{"Error", `{"jsonrpc":"2.0","id":1,"result":{},"Error":{}}`, CodeInvalidRequest, ""},
-		// encoding/json treats this letter as an s as well.
+		// encoding/json also accepts ſ as an s.
 		hostile{"long s", `{"jsonrpc":"2.0","id":1,"method":"ping","paramſ":{}}`, CodeInvalidRequest, "1"},
 		hostile{"escaped", `{"jsonrpc":"2.0","id":1,"method":"ping","\u0050arams":{}}`, CodeInvalidRequest, "1"},
 	)
@@ -228,7 +228,7 @@ func TestJ20_nesting(t *testing.T) {
 	}
 	took := time.Since(start)
 	runtime.ReadMemStats(&after)
-	if took > 5*time.Second { // the limit is 50 ms for each refusal, which takes some microseconds
+	if took > 5*time.Second { // a refusal takes some microseconds; the test allows 50 ms
 		t.Errorf("100 refusals took %v", took)
 	}
 	if grown := after.TotalAlloc - before.TotalAlloc; grown > 1<<20 {
@@ -306,8 +306,8 @@ func TestLimits(t *testing.T) {
 	}
 }
 
-// TestLongEscapedNames checks that long names with escapes that differ only at the end are
-// compared in linear time.
+// TestLongEscapedNames checks that Scan compares long escaped names in linear time, even if the
+// names differ only at the end.
 func TestLongEscapedNames(t *testing.T) {
 	long := `"\u0061` + strings.Repeat("a", 1<<16)
 	var b strings.Builder

@@ -6,7 +6,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// FuzzMake checks that the constructors return what a scan of their bytes finds.
+// FuzzMake checks that each constructor returns the same Message as a scan of its bytes.
 func FuzzMake(f *testing.F) {
 	f.Add(int64(1), "tools/call", `{"name":"x"}`, "no such tool", int64(-32602))
 	f.Add(int64(-7), "x\ny\"\\", `{}`, "\xff\u2028", int64(0))
@@ -23,7 +23,7 @@ func FuzzMake(f *testing.F) {
 			NewFailure("", &Error{Code: code, Message: text}), NewFailure("null", &Error{Code: code, Message: text}),
 		}
 		if method != "" && len(AppendQuote(nil, method)) <= MaxMethod {
-			method = string([]rune(method)) // invalid UTF-8 is replaced, as the writer does
+			method = string([]rune(method)) // replaces invalid UTF-8, as the constructors do
 			made = append(made, NewRequest(IntID(id), method, part), NewRequest(`"\u00e9"`, method, nil),
 				NewNotification(method, part), NewNotification(method, nil))
 		}

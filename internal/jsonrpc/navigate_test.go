@@ -56,7 +56,7 @@ func TestValue(t *testing.T) {
 	}
 }
 
-// TestAbsentValue checks every method of the zero Value.
+// TestAbsentValue checks every method of an absent Value.
 func TestAbsentValue(t *testing.T) {
 	for _, v := range []Value{{}, ValueOf(nil), ValueOf([]byte(" ")), {[]byte("1"), Span{0, 2}}} {
 		_, text := v.Text()

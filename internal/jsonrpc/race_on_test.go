@@ -2,6 +2,6 @@
 
 package jsonrpc
 
-// raceEnabled says that the race detector is on. Then sync.Pool drops objects at random, so
-// allocation counts are useless.
+// raceEnabled says whether the program was built with the race detector. In such a build, sync.Pool
+// drops objects at random, so allocation counts are useless.
 const raceEnabled = true

@@ -25,7 +25,7 @@ func TestSalvage(t *testing.T) {
 		{`{"result":[` + long + `nul],"id":-7.0,"jsonrpc":"2.0"}`, Result, "-7.0"},
 		{`{"jsonrpc":"2.0","id":5,"result":{}}` + "\x00", Result, "5"},
 		{`{"jsonrpc":"2.0","id":5,"result":{}}{"jsonrpc":"2.0","method":"x"}`, Result, "5"},
-		// These frames are cut off, so only their beginning counts.
+		// These frames are cut off. Salvage sees only their beginning.
 		{`{"jsonrpc":"2.0","id":5,"result":{"x":"ab`, Result, "5"},
 		{`{"jsonrpc":"2.0","id":5,"result":`, Result, "5"},
 		{`{"jsonrpc":"2.0","id":5,"resu`, 0, ""},
@@ -67,7 +67,7 @@ func TestSalvage(t *testing.T) {
 	}
 }
 
-// TestSuspect checks that the id of a frame without a method is known, even if nothing shows
+// TestSuspect checks that Suspect returns the id of a frame without a method, even if nothing shows
 // that the frame is an answer.
 func TestSuspect(t *testing.T) {
 	for frame, want := range map[string]ID{
@@ -157,7 +157,7 @@ func FuzzSalvage(f *testing.F) {
 			if id := s.Suspect(); id != "" && id != "31" {
 				t.Fatalf("%s%s%s: Suspect returns %s", frame[0], b, frame[1], id)
 			}
-			// The frame is cut off, or joined with the next one.
+			// The frame is cut off, or joined with the next frame.
 			if _, id := verdictOn([]byte(frame[0] + string(b))); id != "" && id != "31" && strings.Contains(frame[0], "31") {
 				t.Fatalf("%s%s: taken for the answer to %s", frame[0], b, id)
 			}

@@ -67,8 +67,9 @@ func TestScanRefusesMixtures(t *testing.T) {
 	}
 }
 
-// TestNullParams checks params of null, which many peers write for an absent value. Such a
-// request is refused, because the sender gets an error. Such a notification is accepted.
+// TestNullParams checks params with the value null, which many peers write for an absent value.
+// Scan refuses such a request, because its sender gets an error. Scan accepts such a notification,
+// because its sender would get no error.
 func TestNullParams(t *testing.T) {
 	for _, lim := range []Limits{{}, {Tolerant: true}} {
 		m, err := Scan([]byte(`{"jsonrpc":"2.0","method":"shutdown","params":null}`), lim)

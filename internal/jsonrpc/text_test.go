@@ -30,7 +30,8 @@ func TestRuneLen(t *testing.T) {
 	}
 }
 
-// TestTextBytes tries every byte at every offset within the eight bytes that are read together.
+// TestTextBytes tries every byte at every offset within the eight bytes that the scanner reads
+// together.
 func TestTextBytes(t *testing.T) {
 	for c := range 256 {
 		for before := range 18 {

@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// stage is a splice with its texts.
+// stage is a splice with its input and output.
 type stage struct {
 	Input, Output []byte
 	Changes       []Change
@@ -19,7 +19,7 @@ type stage struct {
 // with returns the new bytes of a change.
 func (s *stage) with(c Change) string { return string(s.Output[c.To.Start:c.To.End]) }
 
-// stages returns the splices of a trail, and how many entries were not kept.
+// stages returns the splices of a trail, and how many entries the trail dropped.
 func stages(t *Trail) (all []stage, missed int) {
 	texts, entries, missed := t.Story()
 	for _, e := range entries {
@@ -156,8 +156,8 @@ func TestNilTrail(t *testing.T) {
 	}
 }
 
-// TestTrailHeads checks that a trail keeps the fields of heads and the reasons for them, and
-// that it leaves out a header that is too long.
+// TestTrailHeads checks that a trail keeps header fields and the reasons for their edits. The trail
+// leaves out a header that is too long.
 func TestTrailHeads(t *testing.T) {
 	trail := NewTrail(1 << 20)
 	header := map[string][]string{"A": {"1", "2"}, "P-X": {""}, "P-Y": {"y"}, "Other": {strings.Repeat("o", 300)}}
@@ -183,7 +183,7 @@ func TestTrailHeads(t *testing.T) {
 	}
 }
 
-// TestTrailMemory checks that the memory of a closed trail is used for another one, and that
+// TestTrailMemory checks that the memory of a closed trail is used for another trail, and that
 // neither a story nor a later message of the closed trail is affected.
 func TestTrailMemory(t *testing.T) {
 	raw := []byte(`{"a":1}`)
@@ -246,8 +246,8 @@ func TestTrailOwned(t *testing.T) {
 	}
 }
 
-// TestTrailAppend checks that a trail that takes over another one has the texts of both, made
-// ones included.
+// TestTrailAppend checks that Append moves all texts of another trail, including the texts that a
+// splice made.
 func TestTrailAppend(t *testing.T) {
 	began := time.Now()
 	limits := &TrailLimits{Message: 100, Call: 1 << 20}

@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// TestMain is a part of the test. In a separate test binary, Main must find the leaks of the
-// tests below.
+// TestMain is part of the test. TestFinds starts this test binary again, and Main must then find
+// the leak of TestLeaves.
 func TestMain(m *testing.M) {
 	if os.Getenv("LEAKTEST_SLEEP") != "" {
 		time.Sleep(time.Minute)

@@ -38,8 +38,8 @@ level=INFO msg="no message of the table" x=1
 	}
 }
 
-// TestTable checks that a message has only one code, and that the first entry of a code has
-// its meaning.
+// TestTable checks that a message has only one code, and that the first entry of a code has the
+// code's meaning.
 func TestTable(t *testing.T) {
 	means, messages := map[string]bool{}, map[string]bool{}
 	for _, e := range Table() {

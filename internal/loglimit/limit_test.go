@@ -28,7 +28,7 @@ func (p *page) Write(b []byte) (int, error) {
 	return p.b.Write(b)
 }
 
-// take returns the lines that were written since the last call.
+// take returns the lines that were written since the previous call of take.
 func (p *page) take() []string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -59,8 +59,8 @@ func want(t *testing.T, p *page, lines ...string) {
 	}
 }
 
-// TestStorm checks that a flood of equal records causes one line, and then one count each
-// minute and at the end. Other records must be written.
+// TestStorm checks that a flood of equal records causes one line, and then one line with a count
+// each minute and at the end. Other records must be written.
 func TestStorm(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p, h, log := open(slog.LevelInfo)
@@ -198,7 +198,7 @@ func TestNoLockWhileWriting(t *testing.T) {
 	writing.Go(func() { log.Warn("stuck") })
 	<-b.entered
 	for range 100 {
-		log.Warn("stuck") // the same record, so it is counted
+		log.Warn("stuck") // the same record again, so the handler only counts it
 		log.Warn("other")
 	}
 	close(b.proceed)

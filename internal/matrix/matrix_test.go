@@ -26,8 +26,8 @@ func program(t *testing.T) []string {
 	return []string{to}
 }
 
-// TestCorners measures every transport and both eras, with the oldest and the newest revision
-// of each. `make matrix-check` measures all revisions.
+// TestCorners measures every transport with the oldest revision, the newest legacy revision and the
+// newest revision. `make matrix-check` measures all revisions.
 func TestCorners(t *testing.T) {
 	if testing.Short() {
 		t.Skip("builds the program and starts it dozens of times")

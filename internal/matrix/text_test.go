@@ -36,7 +36,7 @@ func made(change func(*Cell) bool) *Report {
 	return r
 }
 
-// TestText compares the text for a terminal.
+// TestText compares the report's text for a terminal with the expected text.
 func TestText(t *testing.T) {
 	last := revisions()[len(revisions())-1]
 	r := made(func(c *Cell) bool {
@@ -102,7 +102,7 @@ Letters: everything works, except for what the older side cannot express:
 	}
 }
 
-// TestOneServer checks the head of a grid with one transport of a revision.
+// TestOneServer checks the head of a grid in which each revision has only one server transport.
 func TestOneServer(t *testing.T) {
 	r := made(func(c *Cell) bool { return c.ServerTransport == HTTP && c.ClientTransport == HTTP })
 	r.pairs = nil

@@ -111,7 +111,7 @@ func usedNames(t *testing.T) map[string]bool {
 	return used
 }
 
-// isEdit reports whether a call may add an edit.
+// isEdit reports whether a function call may add an edit.
 func isEdit(c *ast.CallExpr) bool {
 	s, ok := c.Fun.(*ast.SelectorExpr)
 	if !ok || len(c.Args) == 0 {

@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// real returns the number of instructions that package regexp runs.
+// real returns the number of instructions to which package regexp compiles expr.
 func real(t *testing.T, expr string) int {
 	t.Helper()
 	tree, err := syntax.Parse(expr, syntax.Perl)
@@ -71,8 +71,8 @@ func TestCompileRefuses(t *testing.T) {
 	}
 }
 
-// TestCompileBuildsNothingThatItRefuses counts allocations, because a refused expression may not
-// have been built first.
+// TestCompileBuildsNothingThatItRefuses counts allocations, because Compile must refuse an
+// expression before it builds the program for it.
 func TestCompileBuildsNothingThatItRefuses(t *testing.T) {
 	expr := strings.Repeat("(?:.{0,999})", 70)
 	if n := testing.AllocsPerRun(5, func() { _, _ = Compile(expr) }); n > 2000 {

@@ -21,7 +21,7 @@ type host struct {
 	late     atomic.Int64
 	calls    atomic.Int64
 	attached atomic.Int64
-	hold     chan struct{} // if not nil, each call waits for it
+	hold     chan struct{} // if not nil, each call waits until hold is closed
 }
 
 func (h *host) Hello(context.Context, *mcp.ClientInfo) (*mcp.ServerInfo, error) {
@@ -112,7 +112,7 @@ func TestAttachedClientsMove(t *testing.T) {
 	}
 }
 
-// TestRenew checks that a renewed generation becomes idle like a replaced one, and that clients are
+// TestRenew checks that a renewed generation becomes idle as if it were replaced. The clients are
 // not affected.
 func TestRenew(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -141,8 +141,8 @@ func TestRenew(t *testing.T) {
 	})
 }
 
-// TestReplacedUnderLoad is for the race detector. No call, notification or Hello may reach a
-// host after its generation was idle and it was closed. No attachment may be left.
+// TestReplacedUnderLoad is for the race detector. No call, notification or Hello may reach a host
+// after its generation was idle and it was closed. No attachment may remain at the end.
 func TestReplacedUnderLoad(t *testing.T) {
 	var h Handle
 	hosts := []*host{{}}

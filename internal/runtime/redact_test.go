@@ -76,7 +76,8 @@ func TestSecretsOfEarlierConfigurations(t *testing.T) {
 			t.Errorf("%s is not a secret any more", secret)
 		}
 	}
-	// A reload that keeps secrets of the list again does not modify the list that a reader has.
+	// A reload must not modify the list of old secrets that a reader already has, even if a secret
+	// becomes old again.
 	r.Apply(first)
 	_, former := r.masks()
 	before := slices.Clone(former)

@@ -72,8 +72,8 @@ func chain(n int) string {
 	return b.String()
 }
 
-// TestUnusable checks that hostile and broken schemas are refused with one sentence, and that
-// no other document is loaded.
+// TestUnusable checks that a check refuses hostile and broken schemas with one sentence. The check
+// loads no other document.
 func TestUnusable(t *testing.T) {
 	deep := strings.Repeat(`{"not":`, 70) + "{}" + strings.Repeat("}", 70)
 	for _, c := range []struct{ name, schema, value, want string }{
@@ -113,8 +113,8 @@ func TestChecksOfManyLevels(t *testing.T) {
 	}
 }
 
-// TestPatternsAreBounded checks that a pattern that would take minutes is left out, and that all
-// patterns of a check share one bound.
+// TestPatternsAreBounded checks that a check skips a pattern that would take minutes. All patterns
+// of a check share one bound.
 func TestPatternsAreBounded(t *testing.T) {
 	large := `(?:.{0,999}){3}b` // 6000 instructions
 	wide := `^b(?:.{0,900})*$`  // 1800 instructions; fails at once
@@ -143,7 +143,7 @@ func TestPatternsAreBounded(t *testing.T) {
 }
 
 // TestPatternsOfASchemaAreBounded checks that the patterns of a schema together have a bounded
-// size. Patterns beyond it are left out.
+// size. Patterns beyond this size are left out.
 func TestPatternsOfASchemaAreBounded(t *testing.T) {
 	p := patterns{left: maxPatterns, steps: &steps{}}
 	compiled := 0

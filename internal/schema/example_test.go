@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// branches returns definitions, each of which has the next one twice as an alternative.
+// branches returns definitions, each of which has the next definition twice as an alternative.
 func branches() string {
 	var b strings.Builder
 	for i := range 61 {
@@ -15,7 +15,8 @@ func branches() string {
 	return strings.TrimSuffix(b.String(), ",")
 }
 
-// arrays returns a schema of two levels of arrays, each with at least 8 elements of a schema.
+// arrays returns the schema of an array of arrays. Each array needs at least 8 elements. The schema
+// of the innermost elements is inner.
 func arrays(inner string) string {
 	return `{"type":"array","minItems":8,"items":{"type":"array","minItems":8,"items":` + inner + `}}`
 }

@@ -63,7 +63,7 @@ func TestAttackFullDisk(t *testing.T) {
 				t.Errorf("%s is left", e.Name())
 			}
 		}
-		// A deletion needs no space, and makes space free in the end.
+		// A deletion needs no space, and it frees space.
 		if _, _, err := s.delete(t.Context(), nil, deleteIn{Path: "b", Permanent: true}); err != nil {
 			t.Error(err)
 		}

@@ -31,15 +31,15 @@ func attackTime() time.Duration {
 	return time.Duration(n) * time.Second
 }
 
-// trap is a root with secrets around it.
+// trap is a root with secrets in the folders around it.
 type trap struct {
 	t              *testing.T
 	base, root     string
 	outside, other string
 }
 
-// newTrap makes a folder outside the root, and another folder whose path begins with the path of
-// the root.
+// newTrap makes a root, a folder outside the root, and another folder whose path begins with the
+// path of the root.
 func newTrap(t *testing.T) *trap {
 	t.Helper()
 	base, err := filepath.EvalSymlinks(t.TempDir())
@@ -140,7 +140,7 @@ func (p *trap) tricks() (all []string) {
 	return all
 }
 
-// hostile calls every tool with a path in every argument.
+// hostile calls every tool with the path p in every argument that takes a path.
 func (r *rig) hostile(p string, check func(call, answer string)) {
 	calls := []struct {
 		tool string
@@ -210,21 +210,22 @@ func TestAttackPaths(t *testing.T) {
 	r.noTemps()
 }
 
-// TestAttackSwaps exchanges folders and files for symlinks that lead outside, while all tools
-// use them.
+// TestAttackSwaps exchanges folders and files for symlinks that lead outside, while all tools use
+// these paths.
 func TestAttackSwaps(t *testing.T) {
 	for name, apart := range map[string]bool{"one disk": false, "several disks": true} {
 		t.Run(name, func(t *testing.T) { attackSwaps(t, apart) })
 	}
 }
 
-// attackSwaps makes the swaps and the calls. If apart is set, moves copy and delete, as they do
-// between disks.
+// attackSwaps makes the swaps and the calls. If apart is true, a move copies a file and deletes the
+// original, as between two disks.
 func attackSwaps(t *testing.T, apart bool) {
 	p := newTrap(t)
 	r := openWith(t, Options{Roots: []string{p.root}, Poll: time.Millisecond}, func(s *Server) { s.volatile, s.apart = true, apart })
 	before := p.around()
-	// The test makes its changes through a root too, so that it does not change files outside.
+	// The test also makes its own changes through an os.Root, so that it does not change files
+	// outside the root.
 	root, err := os.OpenRoot(p.root)
 	if err != nil {
 		t.Fatal(err)

@@ -9,8 +9,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// pipe makes a named pipe. If it is opened for reading, the system waits for a writer, which never
-// comes.
+// pipe makes a named pipe. Opening it for reading blocks, because no program ever opens it for
+// writing.
 func (p *trap) pipe(path string) { _ = unix.Mkfifo(path, 0o644) }
 
 // special makes a pipe, a socket and, for an administrator, a device.

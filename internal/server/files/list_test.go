@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// listAll lists a folder in pages.
+// listAll reads the whole list of a folder in pages. It returns the names and the number of pages.
 func listAll(r *rig, path string, limit int) (names []string, pages int) {
 	r.t.Helper()
 	cursor := ""

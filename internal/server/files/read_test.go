@@ -81,8 +81,8 @@ func TestReadPicture(t *testing.T) {
 	}
 }
 
-// TestReadParts reads files in parts of every small size. Together the parts are the file, and
-// no part cuts a character.
+// TestReadParts reads files in parts of every small size. The parts together are the whole file,
+// and no part begins or ends within a character.
 func TestReadParts(t *testing.T) {
 	r := open(t, Options{})
 	text := "añ漢😀\r\nzwei\n\ndrei😀😀"

@@ -201,9 +201,10 @@ func TestSearchLargeExpression(t *testing.T) {
 	}
 }
 
-// TestSearchStops checks that a search looks at the clock and at its context within a long line.
+// TestSearchStops checks that a search checks its time limit and its context while it searches one
+// long line.
 func TestSearchStops(t *testing.T) {
-	large := "bx{900}y{900}" // its size makes the parts small, but no part takes long
+	large := "bx{900}y{900}" // such a large expression makes the parts of the line small, so no part takes long
 	t.Run("deadline", func(t *testing.T) {
 		var ticks atomic.Int64
 		r := openWith(t, Options{}, func(s *Server) {
@@ -236,7 +237,7 @@ func TestSearchStops(t *testing.T) {
 }
 
 // TestLongCallsLeaveRoom starts as many long calls as possible. Short calls still run, and a long
-// call that is cancelled while it waits takes no place.
+// call that is cancelled while it waits occupies no place.
 func TestLongCallsLeaveRoom(t *testing.T) {
 	s, err := Open(Options{Roots: []string{t.TempDir()}})
 	if err != nil {
@@ -276,8 +277,8 @@ func TestLongCallsLeaveRoom(t *testing.T) {
 	end()
 }
 
-// TestLongCallsWaitApart fills the server with long calls that run and wait. Short calls still
-// run, and one more long call is refused.
+// TestLongCallsWaitApart fills the server with running and waiting long calls. Short calls still
+// run, and the server refuses one more long call.
 func TestLongCallsWaitApart(t *testing.T) {
 	s, err := Open(Options{Roots: []string{t.TempDir()}})
 	if err != nil {
@@ -285,7 +286,7 @@ func TestLongCallsWaitApart(t *testing.T) {
 	}
 	defer func() { _ = s.Close() }()
 	synctest.Test(t, func(t *testing.T) {
-		s.long = tools.NewGate(maxLong, maxLongWaiting) // its channel is one of the bubble
+		s.long = tools.NewGate(maxLong, maxLongWaiting) // makes the gate's channel in the bubble
 		ctx, cancel := context.WithCancel(t.Context())
 		var waiting sync.WaitGroup
 		for range maxLong + maxLongWaiting {
