@@ -44,8 +44,8 @@ func TestSecretsBesideJSON(t *testing.T) {
 	}
 }
 
-// TestArgumentsAreCompared checks that members are ignored by name only where the protocol
-// defines them.
+// TestArgumentsAreCompared checks that the comparison ignores a member by its name only where the
+// protocol defines the member.
 func TestArgumentsAreCompared(t *testing.T) {
 	line := func(n string) string {
 		return `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"t","_meta":{"traceparent":"` + n + `"},"clientInfo":{"name":"` + n + `"},"arguments":{"baggage":` + n + `}}}`

@@ -84,8 +84,8 @@ func client(t *testing.T, to string, id string) (heard string) {
 	return a + b + c + d
 }
 
-// recordHTTP records a small client over HTTP. It returns the text that the client received,
-// and the tape.
+// recordHTTP runs a small client over HTTP through a recorder. It returns the text that the client
+// received, and the tape.
 func recordHTTP(t *testing.T) (heard, file string) {
 	t.Helper()
 	upstream := httptest.NewServer(server("abc", "hi"))

@@ -11,7 +11,8 @@ import (
 	"time"
 )
 
-// said records a conversation. Each line begins with c or s, for the side that sends the line.
+// said records a conversation. A line that begins with c is from the client, and a line that begins
+// with s is from the server.
 func said(t *testing.T, lines ...string) (file string) {
 	t.Helper()
 	var b bytes.Buffer
@@ -52,8 +53,8 @@ var talk = []string{
 	`s {"jsonrpc":"2.0","id":1,"result":{"content":[{"type":"text","text":"at 2026-01-01T00:00:00Z"}],"at":"2026-01-01T00:00:00Z"}}`,
 }
 
-// against replays the tape to a peer. The peer is a script of steps: a line to send or, after
-// a question mark, a text to wait for.
+// against replays the tape to a peer. The function script plays the peer: say sends a line, and
+// hear returns the next line from the replay.
 func against(t *testing.T, tp *Tape, client bool, script func(say func(string), hear func() string)) []Difference {
 	t.Helper()
 	var out []Difference
@@ -172,8 +173,8 @@ func TestClientThatDiffers(t *testing.T) {
 	}
 }
 
-// TestClientIsPlayedToAServer checks that a server with the same behaviour has no differences,
-// and that a server with another behaviour has differences.
+// TestClientIsPlayedToAServer checks that a server with the same behaviour causes no differences,
+// and that a server with another behaviour causes differences.
 func TestClientIsPlayedToAServer(t *testing.T) {
 	for _, c := range []struct {
 		text string
@@ -206,8 +207,8 @@ func TestClientIsPlayedToAServer(t *testing.T) {
 	}
 }
 
-// TestSilentPeer checks that a missing message of a server is reported once, and that the
-// replay continues.
+// TestSilentPeer checks that a missing message from a server is reported once, and that the replay
+// continues.
 func TestSilentPeer(t *testing.T) {
 	tp := parsed(t, said(t,
 		`c {"jsonrpc":"2.0","id":1,"method":"a"}`, `s {"jsonrpc":"2.0","id":1,"result":{}}`,

@@ -44,8 +44,8 @@ level=INFO msg=call server=s method=made/up took=1s outcome=refused error_code=-
 	}
 }
 
-// TestCallLogOff checks a log that does not write the level: CallLog does not subscribe, so calls
-// have no cost.
+// TestCallLogOff checks a log that discards the level of the call log. NewCallLog then does not
+// subscribe, so the call log costs nothing.
 func TestCallLogOff(t *testing.T) {
 	p := &event.Publisher{}
 	l := NewCallLog(p, logger(&bytes.Buffer{}, slog.LevelInfo), slog.LevelDebug)

@@ -39,7 +39,7 @@ func (helloHandler) Notify(context.Context, *mcp.ClientInfo, *jsonrpc.Message) {
 func (helloHandler) Subscribe(*mcp.ClientInfo, mcp.Subscriber) func() { return func() {} }
 
 // TestOutcomesOfHandshakes causes each outcome of initialize and server/discover over HTTP and
-// stdio. Each must be in the log, in the metric and in an event.
+// stdio. Each outcome must be in the log, in the metric and in an event.
 func TestOutcomesOfHandshakes(t *testing.T) {
 	opening := func(date, info string) string {
 		return `{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":` + date + `,"capabilities":{},"clientInfo":` + info + `}}`
@@ -169,8 +169,8 @@ func overStdio(t *testing.T, r *downstream.Endpoint, line string) string {
 	return string(got)
 }
 
-// TestRepeatedHandshakes checks that repeats of one client within a minute become a count, and
-// that other clients are still logged.
+// TestRepeatedHandshakes checks that repeated handshakes of one client within a minute are logged
+// as a count, and that the handshakes of other clients are still logged.
 func TestRepeatedHandshakes(t *testing.T) {
 	var b bytes.Buffer
 	limited := loglimit.New(logger(&b, slog.LevelInfo).Handler())
@@ -180,7 +180,7 @@ func TestRepeatedHandshakes(t *testing.T) {
 		for _, client := range []string{"a", "b"} {
 			p.Publish(event.Event{Kind: event.Handshake, Level: slog.LevelInfo, Method: "initialize", From: mcp.R20250618, Outcome: event.OK, Took: time.Duration(i), Opening: &event.Opening{Client: client, Version: "1", Requested: "2025-06-18", Remote: "::1"}})
 		}
-		if i%50 == 49 { // the queue of the log has a bound
+		if i%50 == 49 { // empties the log's queue, which has a bound
 			l.Close()
 			l = NewLog(p, LogOptions{Log: slog.New(limited)})
 		}

@@ -84,7 +84,7 @@ func TestFailures(t *testing.T) {
 	}
 }
 
-// TestStuckWrite checks that a write to a gateway that does not read ends.
+// TestStuckWrite checks that a write ends even if the gateway does not read.
 func TestStuckWrite(t *testing.T) {
 	s := write(t, "About patience.\n-- client.send --\n1\n")
 	synctest.Test(t, func(t *testing.T) {

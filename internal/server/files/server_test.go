@@ -46,7 +46,7 @@ func openWith(t *testing.T, o Options, change func(*Server)) *rig {
 	return connect(t, o, change, nil)
 }
 
-// openVersion does the same as open for a client of one revision. "" is the newest.
+// openVersion does the same as open for a client of one revision. "" means the newest revision.
 func openVersion(t *testing.T, o Options, version string) *rig {
 	t.Helper()
 	return connect(t, o, nil, &mcp.ClientSessionOptions{ProtocolVersion: version})
@@ -80,7 +80,7 @@ func connect(t *testing.T, o Options, change func(*Server), session *mcp.ClientS
 	hear := func(in chan<- string, what string) {
 		select {
 		case in <- what:
-		case <-t.Context().Done(): // nobody reads any more, and Close waits for this function
+		case <-t.Context().Done(): // the test no longer reads, and Close waits for this function
 		}
 	}
 	c := mcp.NewClient(&mcp.Implementation{Name: "test", Version: "1"}, &mcp.ClientOptions{
@@ -106,8 +106,8 @@ func connect(t *testing.T, o Options, change func(*Server), session *mcp.ClientS
 
 type args map[string]any
 
-// call calls a tool and returns its text, and whether it failed. out gets the structured
-// result unless it is nil.
+// call calls a tool and returns its text, and whether it failed. If out is not nil, it gets the
+// structured result.
 func (r *rig) call(name string, a args, out any) (text string, failed bool) {
 	r.t.Helper()
 	res, err := r.client.CallTool(r.t.Context(), &mcp.CallToolParams{Name: name, Arguments: a})
@@ -154,7 +154,7 @@ func (r *rig) refused(name string, a args, want string) {
 
 func (r *rig) path(name string) string { return filepath.Join(r.root, filepath.FromSlash(name)) }
 
-// put writes a file of the root.
+// put writes a file in the root.
 func (r *rig) put(name, content string) {
 	r.t.Helper()
 	if err := os.MkdirAll(filepath.Dir(r.path(name)), 0o755); err != nil {
@@ -165,7 +165,7 @@ func (r *rig) put(name, content string) {
 	}
 }
 
-// content returns a file of the root, or "" if it does not exist.
+// content returns the content of a file in the root, or "" if the file does not exist.
 func (r *rig) content(name string) string {
 	r.t.Helper()
 	b, err := os.ReadFile(r.path(name))
@@ -191,7 +191,7 @@ func skipUnsupported(t *testing.T, what string, err error) {
 	t.Fatal(err)
 }
 
-// noTemps fails if a temporary file is left.
+// noTemps fails the test if a temporary file is left in the root.
 func (r *rig) noTemps() {
 	r.t.Helper()
 	_ = filepath.WalkDir(r.root, func(path string, d fs.DirEntry, err error) error {
@@ -299,7 +299,7 @@ func TestSeveralRoots(t *testing.T) {
 	r.refused("read_file", args{"path": "."}, "several roots")
 }
 
-// TestEras reads a file with each revision that the SDK speaks.
+// TestEras reads a file with each revision that the SDK supports.
 func TestEras(t *testing.T) {
 	for _, version := range mcp.SupportedProtocolVersions() {
 		t.Run(version, func(t *testing.T) {

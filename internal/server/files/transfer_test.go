@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-// hook calls f before the first bytes of a copy are written.
+// hook is a writer that calls f before it writes the first bytes of a copy.
 type hook struct {
 	called *atomic.Bool
 	f      func()
@@ -24,7 +24,7 @@ func (h hook) Write(p []byte) (int, error) {
 	return h.Writer.Write(p)
 }
 
-// duringCopy makes the server call f once, in the middle of its next copy.
+// duringCopy makes the server call f once, before its next copy writes the first bytes.
 func duringCopy(s *Server, f func()) {
 	called := &atomic.Bool{}
 	s.filling = func(w io.Writer) io.Writer { return hook{called, f, w} }
@@ -71,7 +71,7 @@ func TestRootsApart(t *testing.T) {
 	}
 }
 
-// TestMoveSameEntry moves an entry to another name of itself.
+// TestMoveSameEntry moves an entry to a path that names the same entry.
 func TestMoveSameEntry(t *testing.T) {
 	r := open(t, Options{})
 	r.put("a", "A")
@@ -90,7 +90,8 @@ func TestMoveSameEntry(t *testing.T) {
 		t.Error("a refused move changed something")
 	}
 	r.s.apart = false
-	// On a file system that ignores case, this is another spelling. On others it is a new name.
+	// On a file system that ignores case, dir/X is another spelling of dir/x. On other file
+	// systems, it is a new name.
 	r.ok("move_file", args{"source": "dir/x", "destination": "dir/X"}, nil)
 	names, err := os.ReadDir(r.path("dir"))
 	if err != nil || len(names) != 1 || names[0].Name() != "X" {
@@ -126,8 +127,8 @@ func TestMoveAcross(t *testing.T) {
 	r.noTemps()
 }
 
-// TestMoveAcrossDuringWrites writes into the source of a move while it is copied. The writes end
-// before the move, and no bytes are lost.
+// TestMoveAcrossDuringWrites writes into the source of a move while the server copies it. The
+// writes end before the move ends, and no bytes are lost.
 func TestMoveAcrossDuringWrites(t *testing.T) {
 	r, other := twoRoots(t)
 	for _, name := range []string{"dir/a", "dir/sub/b", "dir/sub/c"} {
@@ -170,8 +171,8 @@ func TestMoveAcrossDuringWrites(t *testing.T) {
 	}
 }
 
-// TestMoveAcrossReadOnlyFolder moves a folder from which a file cannot be removed. The error calls
-// the copy complete only if the source did not change.
+// TestMoveAcrossReadOnlyFolder moves a folder from which a file cannot be removed. The error says
+// that the copy is complete, but only if the source did not change.
 func TestMoveAcrossReadOnlyFolder(t *testing.T) {
 	if os.Getuid() <= 0 {
 		t.Skip("the permissions of a folder do not stop this user")
@@ -197,7 +198,7 @@ func TestMoveAcrossReadOnlyFolder(t *testing.T) {
 	}
 }
 
-// TestMoveAcrossChangedFile changes the only file of a move while it is copied.
+// TestMoveAcrossChangedFile changes the only file of a move while the server copies it.
 func TestMoveAcrossChangedFile(t *testing.T) {
 	r := openWith(t, Options{}, func(s *Server) { s.apart = true })
 	r.put("f", "old")
@@ -216,7 +217,7 @@ func TestMoveAcrossChangedFile(t *testing.T) {
 	}
 }
 
-// TestCopyOntoNewFile makes the destination of a copy while the source is copied.
+// TestCopyOntoNewFile creates the destination of a copy while the server copies the source.
 func TestCopyOntoNewFile(t *testing.T) {
 	r := open(t, Options{})
 	r.put("f", "F")
@@ -241,8 +242,8 @@ func TestMoveUndoFolder(t *testing.T) {
 	r.refused("move_file", args{"source": undoFolder, "destination": "stolen"}, "is the undo folder")
 }
 
-// TestCopyUndoFolder copies a folder with an undo folder, and a whole root. Only a symlink makes the
-// second possible.
+// TestCopyUndoFolder copies a folder that has an undo folder in it, and then a whole root, which
+// only a symlink makes possible. The copy of the root leaves out the root's own undo folder.
 func TestCopyUndoFolder(t *testing.T) {
 	r, other := twoRoots(t)
 	r.put("dir/"+undoFolder+"/kept", "kept")
@@ -262,7 +263,8 @@ func TestCopyUndoFolder(t *testing.T) {
 	}
 }
 
-// TestRefusedLeavesNoFolders refuses calls whose destination is in a folder that does not exist.
+// TestRefusedLeavesNoFolders checks that a refused call does not create the missing folders of its
+// destination.
 func TestRefusedLeavesNoFolders(t *testing.T) {
 	r := open(t, Options{Undo: Undo{Size: 10}})
 	r.put("dir/x", "X")

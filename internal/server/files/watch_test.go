@@ -21,7 +21,7 @@ func kinds(all []changed) (texts []string) {
 }
 
 func TestWatch(t *testing.T) {
-	r := open(t, Options{Poll: time.Hour}) // the test looks itself
+	r := open(t, Options{Poll: time.Hour}) // the test itself looks for changes
 	look := func() { r.s.lookAtAll(context.Background()) }
 	r.put("w/old", "old")
 	r.put("w/sub/deep", "deep")
@@ -95,7 +95,8 @@ func TestWatchWait(t *testing.T) {
 	}
 }
 
-// TestSubscribeRepeats tells subscribers again what changed while the SDK took the subscription.
+// TestSubscribeRepeats checks that the server announces a change twice if it comes while the SDK
+// registers the subscription. The SDK may drop the first announcement.
 func TestSubscribeRepeats(t *testing.T) {
 	r := open(t, Options{Poll: time.Hour})
 	at, err := r.s.one(".")
@@ -122,7 +123,7 @@ func TestSubscribeRepeats(t *testing.T) {
 	}
 }
 
-// TestWatchBound watches more folders than the server can.
+// TestWatchBound watches more folders than the server can watch.
 func TestWatchBound(t *testing.T) {
 	r := open(t, Options{Poll: time.Hour})
 	for i := range watchMost + 4 {
@@ -138,7 +139,8 @@ func TestWatchBound(t *testing.T) {
 	}
 }
 
-// eventually does something again and again until a notification comes, and returns it.
+// eventually calls do again and again until c delivers a notification, and returns this
+// notification.
 func (r *rig) eventually(c <-chan string, do func(i int)) string {
 	r.t.Helper()
 	until := time.Now().Add(deadline)
@@ -160,7 +162,8 @@ func TestSubscriptions(t *testing.T) {
 			r := openVersion(t, Options{Poll: time.Millisecond}, version)
 			r.put("w/f", "1")
 			var out watchOut
-			// The client does not wait until the server has taken its wish for changes of lists.
+			// The server may not yet have registered the client for list changes, so the test makes
+			// several changes.
 			r.eventually(r.lists, func(i int) {
 				r.put(fmt.Sprintf("l%d/f", i), "")
 				r.ok("watch_folder", args{"path": fmt.Sprintf("l%d", i)}, nil)

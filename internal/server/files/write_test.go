@@ -285,7 +285,7 @@ func TestNoUndo(t *testing.T) {
 	}
 }
 
-// full fails with the error of a full disk after some bytes.
+// full is a writer that fails with the error of a full disk after left bytes.
 type full struct {
 	w    io.Writer
 	left int
@@ -301,7 +301,7 @@ func (f *full) Write(p []byte) (int, error) {
 	return f.w.Write(p)
 }
 
-// TestDiskFull fails each write after some bytes. Nothing may be half written.
+// TestDiskFull fails each write after some bytes. No file may be half written.
 func TestDiskFull(t *testing.T) {
 	left := 0
 	r := openWith(t, Options{}, func(s *Server) {

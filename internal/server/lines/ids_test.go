@@ -7,7 +7,8 @@ import (
 	"testing"
 )
 
-// TestIDs checks that the SDK gets an id that it does not change, and the client its own id.
+// TestIDs checks that the SDK gets an id that it does not change, and that the client gets its own
+// id back.
 func TestIDs(t *testing.T) {
 	const own = `"dragoman:1"`
 	for _, id := range []string{

@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// TestLines passes messages on and answers everything else.
+// TestLines checks which messages reach the SDK, and which messages get an answer without the SDK.
 func TestLines(t *testing.T) {
 	initialize := func(v string) string {
 		return `{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"` + v + `"}}`
@@ -63,7 +63,7 @@ func TestLines(t *testing.T) {
 	}
 }
 
-// TestLinesBound ends the conversation at a message that is too long.
+// TestLinesBound checks that a message that is too long ends the conversation.
 func TestLinesBound(t *testing.T) {
 	var out bytes.Buffer
 	_, err := io.Copy(io.Discard, New(io.LimitReader(endless{}, 2*maxLine), &out))

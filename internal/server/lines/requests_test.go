@@ -31,8 +31,8 @@ func TestTranscripts(t *testing.T) {
 	}
 }
 
-// startWaits starts a server with the tool wait. A call of wait returns when the section
-// upstream.send has a line with the argument name.
+// startWaits starts a server with the tool wait. A call of wait returns when the transcript's
+// section upstream.send has a line with the call's argument name.
 func startWaits(testing.TB, string) transcript.Ends {
 	ours, client := transcript.Pipe()
 	releases, upstream := transcript.Pipe()
@@ -79,7 +79,7 @@ func startWaits(testing.TB, string) transcript.Ends {
 	}}
 }
 
-// TestRequestsBound sends more requests than may run. An answer makes room for one.
+// TestRequestsBound sends more requests than may run. An answer makes room for one more request.
 func TestRequestsBound(t *testing.T) {
 	var in, passed, out strings.Builder
 	for i := range maxRequests {
@@ -115,8 +115,8 @@ func TestRequestsBound(t *testing.T) {
 	}
 }
 
-// TestBatchBound answers the requests of a batch with results that are too large together. The last
-// one is replaced by an error, and the batch is complete.
+// TestBatchBound answers the requests of a batch with results that are too large together. An error
+// replaces the last result, and the batch is complete.
 func TestBatchBound(t *testing.T) {
 	var r requests
 	b := &batch{}

@@ -34,8 +34,8 @@ func TestMarkdown(t *testing.T) {
 	r.refused("export_items", args{"format": "markdown", "root": "EP-099"}, "does not exist")
 }
 
-// TestReqIF checks that all references of a file lead to an identifier, that identifiers are
-// valid and unique, and that the hierarchy has each item once.
+// TestReqIF checks that all references in an exported file lead to an identifier, that identifiers
+// are valid and unique, and that the hierarchy has each item once.
 func TestReqIF(t *testing.T) {
 	r := start(t, newest)
 	r.example()
@@ -98,7 +98,8 @@ func TestReqIF(t *testing.T) {
 	}
 }
 
-// TestLargeExport checks that a large database is exported to a file, but not to an answer.
+// TestLargeExport checks that Export writes a large database, and that the tool export_items
+// refuses to put it into one answer.
 func TestLargeExport(t *testing.T) {
 	r := start(t, newest)
 	var set store.Set

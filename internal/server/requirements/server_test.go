@@ -38,13 +38,13 @@ type rig struct {
 	lists   chan string // changes of the list of resources
 }
 
-// start starts a server on a new database and connects a client of a revision.
+// start starts a server on a new database and connects a client that uses the revision version.
 func start(t *testing.T, version string) *rig {
 	t.Helper()
 	return on(t, filepath.Join(t.TempDir(), "x.db"), version)
 }
 
-// on starts a server on a database.
+// on starts a server on a database, and connects a client that uses the revision version.
 func on(t *testing.T, file, version string) *rig {
 	t.Helper()
 	db, err := store.Open(t.Context(), store.Options{Database: file})
@@ -90,8 +90,8 @@ func on(t *testing.T, file, version string) *rig {
 
 type args map[string]any
 
-// call calls a tool and returns its text, and whether it failed. out gets the structured
-// result unless it is nil.
+// call calls a tool and returns its text, and whether it failed. If out is not nil, it gets the
+// structured result.
 func (r *rig) call(name string, a args, out any) (text string, failed bool) {
 	r.t.Helper()
 	res, err := r.client.CallTool(r.t.Context(), &mcp.CallToolParams{Name: name, Arguments: a})
@@ -141,7 +141,7 @@ func (r *rig) read(uri string) string {
 	return res.Contents[0].Text
 }
 
-// expect waits for a value of a channel.
+// expect waits until c delivers want.
 func (r *rig) expect(c chan string, want string) {
 	r.t.Helper()
 	end := time.After(deadline)
@@ -165,7 +165,7 @@ func (r *rig) example() {
 	r.s.feed.now()
 }
 
-// TestRequirementTools checks what clients learn about the tools.
+// TestRequirementTools checks the list of tools that clients get.
 func TestRequirementTools(t *testing.T) {
 	r := start(t, newest)
 	list, err := r.client.ListTools(t.Context(), nil)
@@ -256,7 +256,8 @@ func TestWork(t *testing.T) {
 	}
 }
 
-// TestInstructions checks that new sessions get the active prompt, and no text without one.
+// TestInstructions checks that a new session gets the active prompt as its instructions. If no
+// prompt is active, the session gets no instructions.
 func TestInstructions(t *testing.T) {
 	for _, version := range []string{"2025-03-26", newest} {
 		t.Run(version, func(t *testing.T) {
@@ -298,8 +299,8 @@ func TestInstructions(t *testing.T) {
 	}
 }
 
-// TestBrokenDatabase checks that a handshake works without a database, and that errors contain
-// no text of the driver.
+// TestBrokenDatabase checks that a handshake works without a database, and that errors contain no
+// text from the database driver.
 func TestBrokenDatabase(t *testing.T) {
 	r := start(t, newest)
 	if err := r.store.Close(); err != nil {
@@ -325,7 +326,8 @@ func TestBrokenDatabase(t *testing.T) {
 	}
 }
 
-// TestChangesReachSubscribers changes the database in this process and in another one.
+// TestChangesReachSubscribers changes the database through the server, and through another
+// connection to the database.
 func TestChangesReachSubscribers(t *testing.T) {
 	for _, version := range []string{"2025-06-18", newest} {
 		t.Run(version, func(t *testing.T) {
@@ -347,7 +349,7 @@ func TestChangesReachSubscribers(t *testing.T) {
 			r.ok("add_comment", args{"item": "REQ-001", "text": "x"}, nil)
 			r.expect(r.updated, uris[1])
 			r.ok("update_item", args{"id": "REQ-001", "version": 1, "title": "C"}, nil)
-			r.expect(r.updated, uris[0]) // shows the titles of its children
+			r.expect(r.updated, uris[0]) // this resource shows the titles of its children
 			r.expect(r.updated, uris[1])
 
 			other, err := store.Open(t.Context(), store.Options{Database: r.file})
@@ -372,7 +374,7 @@ func TestChangesReachSubscribers(t *testing.T) {
 			if err != nil || len(list.Prompts) != 1 || list.Prompts[0].Meta[activeKey] != true {
 				t.Errorf("the prompts are %+v, %v", list, err)
 			}
-			if version != newest { // a modern client must ask for these
+			if version != newest { // a modern client must subscribe to these notifications
 				r.expect(r.prompts, "")
 				r.expect(r.lists, "")
 			}
@@ -393,7 +395,8 @@ func waitFor(t *testing.T, is func() bool) {
 	}
 }
 
-// TestMissedChanges checks that a server that missed changes tells about everything.
+// TestMissedChanges checks that a server that missed changes sends a notification for every
+// resource with a subscription.
 func TestMissedChanges(t *testing.T) {
 	r := start(t, "2025-06-18")
 	r.ok("create_item", args{"kind": "epic", "title": "A"}, nil)
@@ -438,7 +441,7 @@ func TestResources(t *testing.T) {
 	}
 }
 
-// TestResourcePages lists more items than a page has.
+// TestResourcePages lists more items than fit on a page.
 func TestResourcePages(t *testing.T) {
 	r := start(t, newest)
 	var set store.Set
@@ -526,8 +529,8 @@ func TestPromptArguments(t *testing.T) {
 	}
 }
 
-// TestExampleIsRight checks that each status, type and relation type occurs, and that the ids in the
-// texts of the example are those of the objects that they mean.
+// TestExampleIsRight checks that the example has each relation type, and that items have the ids by
+// which its texts mention them.
 func TestExampleIsRight(t *testing.T) {
 	r := start(t, newest)
 	r.example()
@@ -567,8 +570,8 @@ func (r *rig) second() *mcp.ClientSession {
 	return c
 }
 
-// TestSubscriptionsAreASet subscribes to a resource twice. One unsubscribe ends that. The
-// subscription of another client stays, until its session ends.
+// TestSubscriptionsAreASet subscribes to a resource twice. One unsubscribe ends this subscription.
+// The subscription of another client stays until that client's session ends.
 func TestSubscriptionsAreASet(t *testing.T) {
 	r := start(t, "2025-06-18")
 	other := r.second()

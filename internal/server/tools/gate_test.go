@@ -68,8 +68,8 @@ func TestGate(t *testing.T) {
 	})
 }
 
-// TestGateFree enters a gate without waiting places. A call that finds a free place is not counted
-// as waiting, so that calls that come together do not refuse each other.
+// TestGateFree enters a gate that has no waiting places. A call that finds a free place is not
+// counted as waiting. Otherwise, calls that arrive at the same moment could refuse each other.
 func TestGateFree(t *testing.T) {
 	g := NewGate(1, 0)
 	leave, err := g.Enter(t.Context())

@@ -157,7 +157,7 @@ func TestSizeLimit(t *testing.T) {
 	}{
 		{"data: " + strings.Repeat("x", 10000) + "\n\n", 1, io.EOF},
 		{"data: " + strings.Repeat("x", 10001) + "\n\n", 0, ErrTooLarge},
-		{strings.Repeat("data: 123456789\n", 1000) + "\n", 1, io.EOF}, // a stream of 9,999 bytes
+		{strings.Repeat("data: 123456789\n", 1000) + "\n", 1, io.EOF}, // an event with 9,999 bytes of data
 		{strings.Repeat("data: 123456789\n", 1001) + "\n", 0, ErrTooLarge},
 		{strings.Repeat("data\n", 10002) + "\n", 0, ErrTooLarge},
 		{"id: " + strings.Repeat("x", window) + "\n\n", 0, ErrTooLarge},
@@ -226,7 +226,7 @@ func TestAppend(t *testing.T) {
 	}
 }
 
-// reference applies the standard's algorithm to the whole text at once.
+// reference applies the algorithm of the HTML standard to the whole text at once.
 func reference(in string) (out []Event, cut bool) {
 	in = strings.TrimPrefix(in, "\xEF\xBB\xBF")
 	in = strings.ReplaceAll(in, "\r\n", "\n")

@@ -8,8 +8,8 @@ import (
 	"testing/iotest"
 )
 
-// TestSkip checks that an event over the limit is written to Skip in pieces, completely and in
-// order. The Reader does not keep this event, and then reads the next event.
+// TestSkip checks that the Reader writes an event over the limit to Skip in pieces, completely and
+// in order. The Reader does not keep this event, and then reads the next event.
 func TestSkip(t *testing.T) {
 	long := strings.Repeat("0123456789", 5000)
 	stream := "id: 1\ndata: a\n\nid: 2\nevent: x\ndata: " + long + "\ndata: " + long + "\n\ndata: b\n\n"

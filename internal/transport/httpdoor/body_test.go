@@ -27,8 +27,8 @@ func read(n int, sized bool, lim BodyLimits) (got int, held Lease, status int) {
 	return 0, held, w.Code
 }
 
-// TestLargestBodyFitsABudgetOfItsSize checks that a body fits a budget of its own size, with a
-// known length and without.
+// TestLargestBodyFitsABudgetOfItsSize checks that a body fits a budget of its own size, whether its
+// length is known or not.
 func TestLargestBodyFitsABudgetOfItsSize(t *testing.T) {
 	const limit = 1 << 20
 	for _, sized := range []bool{true, false} {

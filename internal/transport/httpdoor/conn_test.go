@@ -81,7 +81,7 @@ func TestContentLengthBesideTransferEncoding(t *testing.T) {
 							t.Fatal(err)
 						}
 					}
-					if closes { // the second request must not be read
+					if closes { // the server must not read the second request
 						_, _ = io.WriteString(conn, "GET /smuggled HTTP/1.1\r\nHost: localhost\r\n\r\n")
 					}
 					resp, err := http.ReadResponse(rd, nil)
@@ -109,8 +109,8 @@ func TestContentLengthBesideTransferEncoding(t *testing.T) {
 	}
 }
 
-// TestChunkedWithoutListen checks a listener that was not wrapped. Content-Length lines are
-// then not counted, so the connection of every chunked request is closed.
+// TestChunkedWithoutListen checks a listener that was not wrapped. The server then cannot count
+// Content-Length lines, so it closes the connection after every chunked request.
 func TestChunkedWithoutListen(t *testing.T) {
 	dial := serveTest(t, http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 		_, _ = io.Copy(io.Discard, r.Body)

@@ -46,7 +46,7 @@ func TestRefusalNamesTheHostAndTheFix(t *testing.T) {
 	if got := ask("", ""); !strings.Contains(got, "missing") {
 		t.Errorf("the answer without a host is %s", got)
 	}
-	// A command that a user might copy must not contain text of an unknown client.
+	// A command that a user might copy must not contain text from an unknown client.
 	if got := ask("a$(reboot).example", ""); !strings.Contains(got, "--allow-host HOST") {
 		t.Errorf("the answer for a host that a shell would execute is %s", got)
 	}

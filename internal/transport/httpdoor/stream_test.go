@@ -120,7 +120,7 @@ func TestStreamWaits(t *testing.T) {
 		if got := p.data(); !strings.HasPrefix(got, "0 1 2 3 4") || !strings.HasSuffix(got, "98 99") {
 			t.Error(got)
 		}
-		// All events were written. Events that are kept for replay do not count as queued.
+		// All events were written. Events that the stream keeps for replay do not count as queued.
 		push(t, s, 100, 103)
 		q := newPage()
 		wg.Go(func() { _ = s.Resume(q, aGet, 97).Run(t.Context()) })

@@ -15,8 +15,8 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/failure"
 )
 
-// TestCAs checks that a server is trusted if an authority in the file has signed its certificate.
-// Without the file, the server is not trusted.
+// TestCAs checks that a server is trusted if a certificate authority in the file has signed its
+// certificate. Without the file, the server is not trusted.
 func TestCAs(t *testing.T) {
 	s := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "ok") }))
 	s.Config.ErrorLog = log.New(io.Discard, "", 0)

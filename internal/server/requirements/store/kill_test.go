@@ -12,13 +12,15 @@ import (
 	"time"
 )
 
-// writerEnv makes the test program write into the database that it names.
+// writerEnv is an environment variable with the name of a database. If it is set, the test program
+// writes into this database.
 const writerEnv = "DRAGOMAN_TEST_STORE_WRITER"
 
 // kills is how often TestKill kills a writer.
 const kills = 50
 
-// TestKill kills processes while they write, and looks for each change that they acknowledged.
+// TestKill kills processes while they write, and then checks that the database has each change that
+// a killed process had acknowledged.
 func TestKill(t *testing.T) {
 	database := filepath.Join(t.TempDir(), "x.db")
 	acknowledged := 0
@@ -32,7 +34,7 @@ func TestKill(t *testing.T) {
 			var id, title string
 			var version int64
 			if n, _ := fmt.Sscan(line, &id, &version, &title); n != 3 {
-				continue // the process was killed within the line
+				continue // the process was killed while it wrote this line
 			}
 			acknowledged++
 			it, err := s.Item(t.Context(), id)
@@ -78,7 +80,7 @@ func killed(t *testing.T, database string, after int) []string {
 	scan := bufio.NewScanner(out)
 	for scan.Scan() {
 		if lines = append(lines, scan.Text()); len(lines) == after {
-			_ = c.Process.Kill() // SIGKILL; the lines that are in the pipe still come
+			_ = c.Process.Kill() // SIGKILL; the loop still reads the lines that are in the pipe
 		}
 	}
 	_ = c.Wait()
@@ -88,7 +90,8 @@ func killed(t *testing.T, database string, after int) []string {
 	return lines
 }
 
-// writeForever creates and updates items, and prints each change after it is acknowledged.
+// writeForever creates and updates items, and prints each change after the store has acknowledged
+// the change.
 func writeForever(database string) {
 	ctx := context.Background()
 	s, err := Open(ctx, Options{Database: database})

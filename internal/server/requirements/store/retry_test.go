@@ -13,10 +13,10 @@ import (
 func TestRetry(t *testing.T) {
 	busy, broken := errors.New("busy"), errors.New("broken")
 	for name, c := range map[string]struct {
-		fails []error // the errors of the first attempts; the last one is repeated
+		fails []error // the errors of the first attempts; all later attempts fail with the last error
 		limit time.Duration
 		want  error
-		took  time.Duration // at least
+		took  time.Duration // the shortest time that retry may take
 	}{
 		"at once":       {nil, time.Hour, nil, 0},
 		"after two":     {[]error{busy, busy, nil}, time.Hour, nil, 3 * time.Millisecond},

@@ -63,7 +63,7 @@ func open(t *testing.T, o Options) *Store {
 
 func yes(Prompt) error { return nil }
 
-// refused fails unless an error has the code and names the next step.
+// refused fails the test unless err has the code c, a next step and all words.
 func refused(t *testing.T, err error, c Code, words ...string) {
 	t.Helper()
 	var e *Error
@@ -220,7 +220,8 @@ func TestUpdate(t *testing.T) {
 	})
 }
 
-// TestTransitions checks that each status can be reached and left, and that tables agree.
+// TestTransitions checks that each status can be reached and left, and that each status has a row
+// of transitions.
 func TestTransitions(t *testing.T) {
 	for _, k := range Kinds() {
 		all := Statuses(k)
@@ -357,7 +358,7 @@ func TestChanges(t *testing.T) {
 		s, ctx := open(t, o), t.Context()
 		must[Item](t)(s.Create(ctx, Item{Kind: Epic, Title: "A"}))
 		after := must[int64](t)(s.Last(ctx))
-		other := open(t, o) // stands for another process
+		other := open(t, o) // simulates another process
 		must[Item](t)(other.Create(ctx, Item{Kind: Story, Title: "B", Parent: "EP-001"}))
 		if err := errors.Join(func() error { _, err := other.SavePrompt(ctx, Prompt{Name: "p", Content: "x"}, yes); return err }(), other.Activate(ctx, "p", yes)); err != nil {
 			t.Fatal(err)
@@ -380,7 +381,7 @@ func TestChanges(t *testing.T) {
 	})
 }
 
-// TestTogether lets two stores on one database change it at the same time.
+// TestTogether changes one database through two stores at the same time.
 func TestTogether(t *testing.T) {
 	onBoth(t, func(t *testing.T, o Options) {
 		a, b, ctx := open(t, o), open(t, o), t.Context()
@@ -467,7 +468,8 @@ func TestOpenRefuses(t *testing.T) {
 	}
 }
 
-// TestSettings checks what the promises about SQLite depend on, on every connection.
+// TestSettings checks, on every connection, the SQLite settings on which the store's guarantees
+// depend. It also checks the permissions of the database files.
 func TestSettings(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "x.db")
 	s := open(t, Options{Database: path})
@@ -495,7 +497,8 @@ func TestSettings(t *testing.T) {
 	}
 }
 
-// TestCancelledChange checks that a change whose caller gave up before it began does not happen.
+// TestCancelledChange checks that the store does not make a change whose caller gave up before the
+// change began.
 func TestCancelledChange(t *testing.T) {
 	s := open(t, Options{Database: filepath.Join(t.TempDir(), "x.db")})
 	ctx, cancel := context.WithCancel(t.Context())
@@ -558,7 +561,7 @@ func TestFillAndDump(t *testing.T) {
 	})
 }
 
-// TestOpenTogether lets many stores open and create one database at the same time.
+// TestOpenTogether opens and creates one database through many stores at the same time.
 func TestOpenTogether(t *testing.T) {
 	onBoth(t, func(t *testing.T, o Options) {
 		var group sync.WaitGroup
