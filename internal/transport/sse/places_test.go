@@ -19,7 +19,7 @@ func (twoPlaces) Of(id string) string {
 }
 
 // TestPlaces checks that the id of a stream has the mark of its process. A stream of another
-// process counts as not found, even if this process has a stream with that id.
+// process is not found, even if this process has a stream with that id.
 func TestPlaces(t *testing.T) {
 	d := newDoor(t, &hall{}, func(o *Options) { o.Places = twoPlaces{} })
 	f := d.connect()

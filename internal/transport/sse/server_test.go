@@ -492,7 +492,7 @@ func TestN11_E09_ServerStream(t *testing.T) {
 		if n := strings.Count(got.String(), ":\n\n"); n < 8 || !strings.Contains(got.String(), "X-Accel-Buffering: no") {
 			t.Errorf("%d comments in 125 s: %s", n, got.String())
 		}
-		// The client does not read from here on.
+		// From here on, the client does not read.
 		g := d.hall.last()
 		sent := 0
 		for ; sent < 10_000; sent++ {
