@@ -13,8 +13,8 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/transport"
 )
 
-// taskServer is a legacy server. Its task needs input until the field over is set. It answers
-// tasks/result when the channel end is closed.
+// taskServer is a legacy server. Its task needs input until the field over is set. The server
+// answers tasks/result when the channel end is closed.
 type taskServer struct {
 	*fake
 	over   bool

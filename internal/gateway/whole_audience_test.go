@@ -86,7 +86,7 @@ const shownForms, hiddenForms = "a__plain a__form b__plain b__form", "a__plain b
 // TestListsOfAnAudience checks that, behind a merged endpoint, a client sees the tools that a
 // server lists for the client's capabilities. The client can call them, and is notified when they
 // change. A client with other capabilities sees its own tools. The test covers both eras of clients
-// and servers, both orders of the clients, and a client that calls before it lists.
+// and servers, either order of the two clients, and a client that calls before it lists.
 func TestListsOfAnAudience(t *testing.T) {
 	for _, serverIsModern := range []bool{false, true} {
 		for _, clientIsModern := range []bool{false, true} {

@@ -69,8 +69,8 @@ func TestHalfOfACharacterPassesBothWays(t *testing.T) {
 	}
 }
 
-// echoArguments runs a server that answers each tool call with the call's arguments. A call of the
-// tool fail gets an error.
+// echoArguments is the message handler of a server that answers each tool call with the call's
+// arguments. A call of the tool fail gets an error.
 func echoArguments(l *testSession, m *jsonrpc.Message) {
 	rest := ""
 	if l.server.modern {

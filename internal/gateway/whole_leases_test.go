@@ -193,8 +193,8 @@ func (k *lease) at(when string) {
 	k.out = append(k.out, fmt.Sprintf("%s %d/%d/%d/%d", when, k.server.opened(), there, used, running))
 }
 
-// later records the sessions three times: at once, after two minutes, when Dragoman still keeps an
-// exclusive session, and after 22 minutes, when it keeps no session.
+// later records the sessions at once, after 2 minutes and after 22 minutes. After 2 minutes,
+// Dragoman still keeps an exclusive session. After 22 minutes, Dragoman keeps no session.
 func (k *lease) later() {
 	k.at("after")
 	time.Sleep(2 * time.Minute)

@@ -14,7 +14,8 @@ import (
 
 // TestT10_ServerThatPutsOffForEver runs a modern server that answers a legacy client's call with an
 // empty set of input requests, again and again. Dragoman retries with pauses that grow. The client
-// gets no message until one error at the end. The client may cancel the call earlier.
+// gets one error at the end, and no message before that error. The client may cancel the call
+// earlier.
 func TestT10_ServerThatPutsOffForEver(t *testing.T) {
 	for name, asks := range map[string]string{"empty": `"inputRequests":{},`, "absent": ""} {
 		t.Run(name, func(t *testing.T) {
@@ -72,8 +73,8 @@ func TestT10_ServerThatPutsOffForEver(t *testing.T) {
 
 // TestT17_OthersLatencyIsUnchanged runs three servers: one takes 30 s for everything, one has
 // failed, and one is fast. A call to the fast server takes the same time as without the others.
-// Time is simulated, so the test is exact. Only the first merged list takes time, because it waits
-// once for the slow servers.
+// Time is simulated, so the test is exact. Only the first merged answers take time, because each of
+// them waits once for the slow servers.
 func TestT17_OthersLatencyIsUnchanged(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		slow, dead, good := &testServer{slow: 30 * time.Second}, &testServer{refuse: errors.New("dead")}, &testServer{}

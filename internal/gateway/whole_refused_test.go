@@ -231,8 +231,8 @@ func TestTooLargeAnAnswerOfTheOnlyCall(t *testing.T) {
 	}
 }
 
-// TestBadAnswerInTheHandshake checks a handshake whose answer is not a message. Dragoman fails to
-// open the server, or continues to open it, at once. It does not wait for the timeout.
+// TestBadAnswerInTheHandshake checks a handshake whose answer is not a message. Dragoman does not
+// wait for its timeout. It either fails to open the server at once, or continues at once.
 func TestBadAnswerInTheHandshake(t *testing.T) {
 	for name, frame := range map[string]string{
 		"NaN":       `{"jsonrpc":"2.0","id":ID,"result":{"x":NaN}}`,

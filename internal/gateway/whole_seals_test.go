@@ -35,8 +35,8 @@ func serverAskingInAnswer(state string) *testServer {
 	return s
 }
 
-// askingAlways returns the server of newAskingServer, which now also answers prompts/get. The answer
-// comes at once, without a request to the client.
+// askingAlways returns the server of newAskingServer, changed so that it also answers prompts/get.
+// The answer comes without a request to the client.
 func askingAlways(modern bool) *testServer {
 	s := newAskingServer(modern)
 	on := s.on
@@ -172,7 +172,7 @@ func TestTaskIDsAfterARestart(t *testing.T) {
 				ask("at once")
 				w.at(1)
 				ask("at another server")
-				time.Sleep(time.Hour) // without the pause, the sessions before and after the restart would have the same numbers
+				time.Sleep(time.Hour) // otherwise, the sessions before and after the restart have the same numbers
 				w = build(t, serve(modern), serve(modern))
 				w.at(0)
 				ask("after a restart")

@@ -183,7 +183,7 @@ func checkTrace(t testing.TB, trace Trace) {
 	}
 }
 
-// TestTraces compares all traces with testdata/traces.txt, With -update, it writes this file.
+// TestTraces compares all traces with testdata/traces.txt. With -update, it writes this file.
 func TestTraces(t *testing.T) {
 	var b strings.Builder
 	for _, scenes := range [][]scene{t13, field, rules, dialects} {
@@ -247,7 +247,7 @@ func TestModernHello(t *testing.T) {
 func TestUnknownVersionStaysInTheHeader(t *testing.T) {
 	for version, want := range map[string]string{
 		"2025-09-01-draft": "2025-09-01-draft", // the server's own version
-		"2026-07-28":       "2025-11-25",       // a modern version in the header would mean that requests contain _meta
+		"2026-07-28":       "2025-11-25",       // a modern version would mean that requests contain _meta
 		"x y":              "2025-11-25",       // not a valid header value
 		"1":                "1",
 	} {

@@ -20,8 +20,8 @@ type turn struct {
 	msg    string        // the answer, a JSON-RPC message
 	status int           // status of a transport.StatusError, whose body is msg
 	kind   string        // content type of the StatusError
-	retry  time.Duration // the error that the link returns
-	err    error         // error of the link
+	retry  time.Duration // Retry-After of the StatusError
+	err    error         // the error that the link returns
 	mute   bool          // no answer until ctx ends
 	late   string        // an answer that comes later although mute is set
 	lateAt time.Duration // time from sending the message to the answer late

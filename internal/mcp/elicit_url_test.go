@@ -41,7 +41,7 @@ func TestM14_RefusedURLs(t *testing.T) {
 		`"https://bank.example%40evil.example/"`:               false,
 		`"https://evil.example\\@bank.example/"`:               false,
 		`"https:\\\\evil.example"`:                             false,
-		`"https://b\u0430nk.example/"`:                         false, // a Cyrillic letter that looks like the Latin letter a
+		`"https://b\u0430nk.example/"`:                         false, // a Cyrillic letter that looks like the Latin a
 		`"https://bank.example\u2044evil.example/"`:            false,
 		`"https://\u202eelpmaxe.knab/"`:                        false,
 		`"https://2130706433/"`:                                false,

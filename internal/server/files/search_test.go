@@ -204,7 +204,7 @@ func TestSearchLargeExpression(t *testing.T) {
 // TestSearchStops checks that a search checks its time limit and its context while it searches one
 // long line.
 func TestSearchStops(t *testing.T) {
-	large := "bx{900}y{900}" // such a large expression makes the parts of the line small, so no part takes long
+	large := "bx{900}y{900}" // its size makes the parts of the line small, so no part takes long
 	t.Run("deadline", func(t *testing.T) {
 		var ticks atomic.Int64
 		r := openWith(t, Options{}, func(s *Server) {

@@ -242,8 +242,9 @@ func TestMoveUndoFolder(t *testing.T) {
 	r.refused("move_file", args{"source": undoFolder, "destination": "stolen"}, "is the undo folder")
 }
 
-// TestCopyUndoFolder copies a folder that has an undo folder in it, and then a whole root, which
-// only a symlink makes possible. The copy of the root leaves out the root's own undo folder.
+// TestCopyUndoFolder copies a folder that contains an undo folder, and then a whole root. A call
+// can name a whole root only through a symlink. The copy of the root leaves out the root's own undo
+// folder.
 func TestCopyUndoFolder(t *testing.T) {
 	r, other := twoRoots(t)
 	r.put("dir/"+undoFolder+"/kept", "kept")

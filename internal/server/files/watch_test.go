@@ -95,8 +95,8 @@ func TestWatchWait(t *testing.T) {
 	}
 }
 
-// TestSubscribeRepeats checks that the server announces a change twice if it comes while the SDK
-// registers the subscription. The SDK may drop the first announcement.
+// TestSubscribeRepeats checks that the server announces a change twice if the change comes while
+// the SDK registers the subscription. The SDK may drop the first announcement.
 func TestSubscribeRepeats(t *testing.T) {
 	r := open(t, Options{Poll: time.Hour})
 	at, err := r.s.one(".")

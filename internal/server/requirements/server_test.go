@@ -529,8 +529,8 @@ func TestPromptArguments(t *testing.T) {
 	}
 }
 
-// TestExampleIsRight checks that the example has each relation type, and that items have the ids by
-// which its texts mention them.
+// TestExampleIsRight checks that the example has each relation type, and that the ids in its texts
+// belong to the right items.
 func TestExampleIsRight(t *testing.T) {
 	r := start(t, newest)
 	r.example()

@@ -13,7 +13,7 @@ import (
 func TestRetry(t *testing.T) {
 	busy, broken := errors.New("busy"), errors.New("broken")
 	for name, c := range map[string]struct {
-		fails []error // the errors of the first attempts; all later attempts fail with the last error
+		fails []error // the errors of the first attempts; all later attempts return the last error
 		limit time.Duration
 		want  error
 		took  time.Duration // the shortest time that retry may take
