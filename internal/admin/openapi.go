@@ -2,6 +2,7 @@ package admin
 
 import (
 	"encoding/json"
+	"maps"
 	"net/http"
 	"reflect"
 	"regexp"
@@ -25,7 +26,7 @@ type schemas struct{ defs object }
 // special holds the schemas of types for which reflection does not find the right schema.
 var special = map[reflect.Type]object{
 	reflect.TypeFor[time.Time]():       {"type": "string", "format": "date-time"},
-	reflect.TypeFor[json.RawMessage](): {"description": "any JSON"},
+	reflect.TypeFor[json.RawMessage](): {}, // any JSON
 	reflect.TypeFor[Attributes]():      {"type": "object", "additionalProperties": object{"type": "string"}},
 }
 
@@ -63,7 +64,8 @@ func (s *schemas) of(t reflect.Type) object {
 	return object{"type": "integer"}
 }
 
-// object returns the schema of a struct.
+// object returns the schema of a struct. The tag doc of a field describes the member, and the tag
+// enum lists its values.
 func (s *schemas) object(t reflect.Type) object {
 	properties, required := object{}, []string{}
 	for _, f := range reflect.VisibleFields(t) {
@@ -72,13 +74,9 @@ func (s *schemas) object(t reflect.Type) object {
 			continue
 		}
 		name, options, _ := strings.Cut(tag, ",")
-		x := s.of(f.Type)
+		x := maps.Clone(s.of(f.Type)) // a copy, because the schema of a special type has several users
 		if about := f.Tag.Get("doc"); about != "" {
-			y := object{"description": about}
-			for k, v := range x {
-				y[k] = v
-			}
-			x = y
+			x["description"] = about
 		}
 		if list := f.Tag.Get("enum"); list != "" {
 			x["enum"] = strings.Split(list, ",")
