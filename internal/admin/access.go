@@ -246,8 +246,8 @@ func (a *API) access(w http.ResponseWriter, r *http.Request) bool {
 
 // ConsoleLink is the response of POST /api/v1/console/link.
 type ConsoleLink struct {
-	URL     string    `json:"url"`     // the link; it opens the console once
-	Expires time.Time `json:"expires"` // when the link expires
+	URL     string    `json:"url" doc:"the link to the console; it works once"`
+	Expires time.Time `json:"expires" doc:"when the link expires, 10 minutes after it was made"`
 }
 
 // serveConsoleLink answers POST /api/v1/console/link with a new link. It requires the key, because a

@@ -17,59 +17,46 @@ import (
 
 // Calls is the response of /api/v1/calls. It contains running and ended calls, newest first.
 type Calls struct {
-	Calls []Call `json:"calls"`
-	// Before is the value for the query parameter "before" that selects older calls. It is 0 if
-	// there are no older calls.
-	Before uint64 `json:"before,omitempty"`
+	Calls  []Call `json:"calls" doc:"running and ended calls, the newest first"`
+	Before uint64 `json:"before,omitempty" doc:"the value of the query parameter before that selects older calls; left out if there are no older calls"`
 }
 
 // Call is one call from a client. Secrets in its strings are masked.
 type Call struct {
-	Number uint64 `json:"number"`
-	// Outcome is "running", "ok", "tool_error" (the result of a tool has isError), "failed" (the
-	// server answered with an error), "cancelled", "refused" (Dragoman answered with an error,
-	// and no server got the call), "parked" (the call waits for answers from the client),
-	// "not_sent" (the call failed before the server got it), or "unknown" (the server may have
-	// run the call).
-	Outcome string     `json:"outcome"`
-	Cause   string     `json:"cause,omitempty"` // why Dragoman answered with an error, for example "timeout" or "exited"
-	Code    int64      `json:"code,omitempty"`  // the code of the error that the client got, or 0
-	Client  CallClient `json:"client"`
-	Server  string     `json:"server,omitempty"` // "" if the call has no server or several servers
-	// Revision is the protocol revision of the server. It is "" if no server got the call.
-	Revision string    `json:"revision,omitempty"`
-	Method   string    `json:"method"`
-	Name     string    `json:"name,omitempty"`   // the name of the tool, prompt or resource that the client uses
-	Target   string    `json:"target,omitempty"` // the name of the tool, prompt or resource that the server uses
-	Started  time.Time `json:"started"`
-	// Seconds is how long the call took, or how long it has been running.
-	Seconds float64 `json:"seconds"`
-	In      int     `json:"in"`  // the number of bytes in the client's requests
-	Out     int     `json:"out"` // the number of bytes in the answers that the client got
-	// Requests is the number of requests that the client sent for this call: the first request,
-	// and one retry for each set of answers.
-	Requests  int        `json:"requests"`
-	ToolError bool       `json:"toolError,omitempty"` // the outcome is "tool_error"
-	Losses    []CallLoss `json:"losses,omitempty"`
-	Recorded  bool       `json:"recorded"` // /api/v1/calls/NUMBER has its messages
-	TraceID   string     `json:"traceId,omitempty"`
-	// Missed is true in an event of the stream if earlier calls were dropped before the stream
-	// could send them.
-	Missed bool `json:"missed,omitempty"`
+	Number    uint64     `json:"number" doc:"the number of the call in this process; later calls have higher numbers"`
+	Outcome   string     `json:"outcome" doc:"running; ok; cancelled; tool_error: the result of the tool has isError; failed: the server answered with an error; refused: Dragoman answered with an error, and no server got the call; parked: the call waits for answers from the client; not_sent: the call failed before the server got it; unknown: the call failed, but the server may have run it"`
+	Cause     string     `json:"cause,omitempty" doc:"why Dragoman answered with an error, such as timeout or exited"`
+	Code      int64      `json:"code,omitempty" doc:"the code of the JSON-RPC error that the client got; left out if the call got no error"`
+	Client    CallClient `json:"client" doc:"the client that made the call"`
+	Server    string     `json:"server,omitempty" doc:"the name of the server; left out if the call has no server or several servers"`
+	Revision  string     `json:"revision,omitempty" doc:"the protocol revision of the server; left out if no server got the call"`
+	Method    string     `json:"method" doc:"the MCP method, such as tools/call"`
+	Name      string     `json:"name,omitempty" doc:"the name that the client uses for the tool or prompt, or the URI of the resource"`
+	Target    string     `json:"target,omitempty" doc:"the name that the server uses for the tool or prompt, or the URI of the resource"`
+	Started   time.Time  `json:"started" doc:"when the first request of the call arrived"`
+	Seconds   float64    `json:"seconds" doc:"how long the call took, or how long it has been running"`
+	In        int        `json:"in" doc:"length of all requests of the client for this call, in bytes"`
+	Out       int        `json:"out" doc:"length of all answers to the client, in bytes"`
+	Requests  int        `json:"requests" doc:"number of requests that the client sent for this call: the first one, and a retry for each set of answers to the server's questions"`
+	ToolError bool       `json:"toolError,omitempty" doc:"true if outcome is tool_error"`
+	Losses    []CallLoss `json:"losses,omitempty" doc:"parts of the messages that Dragoman left out"`
+	Recorded  bool       `json:"recorded" doc:"whether /api/v1/calls/NUMBER has the messages of the call"`
+	TraceID   string     `json:"traceId,omitempty" doc:"the W3C trace id that the client sent"`
+	Missed    bool       `json:"missed,omitempty" doc:"only in events: true if Dragoman dropped earlier calls before it could send them in the stream"`
 }
 
 // CallClient describes the client of a call. Name, Version and Revision come from the client itself.
 type CallClient struct {
-	Name      string `json:"name,omitempty"`
-	Version   string `json:"version,omitempty"`
-	Revision  string `json:"revision,omitempty"`
-	Principal string `json:"principal,omitempty"` // an alias
+	Name      string `json:"name,omitempty" doc:"the name that the client gives itself"`
+	Version   string `json:"version,omitempty" doc:"the version of the client's program, as the client states it"`
+	Revision  string `json:"revision,omitempty" doc:"the protocol revision of the client; left out if it is not known"`
+	Principal string `json:"principal,omitempty" doc:"an alias of the principal, which does not reveal it"`
 }
 
 // CallLoss describes something that Dragoman left out of a call, and the reason.
 type CallLoss struct {
-	What string `json:"what"`
-	Why  string `json:"why"`
+	What string `json:"what" doc:"what was left out, such as structuredContent or a method"`
+	Why  string `json:"why" doc:"the reason, as a phrase"`
 }
 
 // OutcomeRunning is the Outcome of a call that has not ended.

@@ -13,28 +13,28 @@ import (
 
 // Clients is a page of clients.
 type Clients struct {
-	Clients []Client `json:"clients"`
-	Total   int      `json:"total"`
+	Clients []Client `json:"clients" doc:"the clients of this page: first those with a conversation, then the others, each group in the order of arrival"`
+	Total   int      `json:"total" doc:"number of clients on all pages"`
 	Next    string   `json:"next,omitempty" doc:"the cursor of the next page"`
 }
 
 // Client is a client of an endpoint. Its name, title, version and capabilities come from the client.
 type Client struct {
-	ID           string    `json:"id"`
-	Name         string    `json:"name,omitempty"`
-	Title        string    `json:"title,omitempty"`
-	Version      string    `json:"version,omitempty"`
+	ID           string    `json:"id" doc:"the id of the client in this process, for /api/v1/clients/ID"`
+	Name         string    `json:"name,omitempty" doc:"the name that the client gives itself"`
+	Title        string    `json:"title,omitempty" doc:"the title that the client gives itself, for people"`
+	Version      string    `json:"version,omitempty" doc:"the version of the client's program, as the client states it"`
 	Revision     string    `json:"revision,omitempty" doc:"left out until a request of the client names its revision"`
-	Era          string    `json:"era,omitempty"`
-	Transport    string    `json:"transport"`
+	Era          string    `json:"era,omitempty" doc:"legacy or modern; left out if the revision is not known"`
+	Transport    string    `json:"transport" doc:"stdio, http, sse or inmem (a client inside the process)"`
 	Capabilities []string  `json:"capabilities" doc:"the names of the capabilities that the client has declared"`
 	Principal    string    `json:"principal,omitempty" doc:"an alias of the principal, which does not reveal it"`
 	Remote       string    `json:"remote,omitempty" doc:"the network address of the client"`
 	Endpoint     string    `json:"endpoint" doc:"the path of the endpoint that the client uses"`
 	Server       string    `json:"server,omitempty" doc:"the server of the endpoint, if the endpoint has only one"`
 	Conversation bool      `json:"conversation" doc:"whether the client has a session or a pipe; otherwise it sends single requests"`
-	Since        time.Time `json:"since"`
-	LastMessage  time.Time `json:"lastMessage"`
+	Since        time.Time `json:"since" doc:"when the conversation began; for single requests, when the first request arrived"`
+	LastMessage  time.Time `json:"lastMessage" doc:"when the last message of the client arrived"`
 	Requests     int64     `json:"requests" doc:"number of requests so far"`
 	Running      int       `json:"running" doc:"number of requests of the conversation that are still running"`
 }

@@ -34,13 +34,13 @@ type DraftRequest struct {
 // Draft contains servers that the user can add to the configuration. A draft exists only in memory,
 // and expires 30 minutes after its last use.
 type Draft struct {
-	ID      string        `json:"id"`
+	ID      string        `json:"id" doc:"the id of the draft, for /api/v1/drafts/ID"`
 	Form    string        `json:"form" doc:"what the text is, such as a command or JSON; or the client of the file"`
 	File    string        `json:"file,omitempty" doc:"the file that the servers come from"`
 	Notes   []string      `json:"notes" doc:"about the text or the file as a whole"`
-	Servers []DraftServer `json:"servers"`
+	Servers []DraftServer `json:"servers" doc:"the servers that the text or the file contains"`
 	Secrets string        `json:"secrets" enum:"envFile,shown" doc:"where the values of secrets go: into the file of dragoman.envFile, or only into the answer of keep"`
-	Expires time.Time     `json:"expires"`
+	Expires time.Time     `json:"expires" doc:"when the draft expires: 30 minutes after its last use"`
 }
 
 // DraftServer is one server of a draft. Its strings contain no secrets.
@@ -53,13 +53,13 @@ type DraftServer struct {
 	Why      string          `json:"why,omitempty" doc:"why the server is skipped"`
 	Command  []string        `json:"command,omitempty" doc:"the program that Dragoman would start, and its arguments, in full; no shell is used; invisible characters are written as escapes such as \\n or \\u202e, and such an argument has each backslash twice"`
 	Hidden   int             `json:"hiddenBytes,omitempty" doc:"the bytes of a command over 16 KiB that command and folder do not show"`
-	URL      string          `json:"url,omitempty"`
+	URL      string          `json:"url,omitempty" doc:"the URL of the server, with secrets masked; left out if the server is a command"`
 	Folder   string          `json:"folder,omitempty" doc:"the working directory of the command"`
 	Sets     []string        `json:"sets" doc:"the names of the variables or headers that the server gets"`
 	Notes    []string        `json:"notes" doc:"settings that are not taken over"`
 	Secrets  []DraftSecret   `json:"secrets" doc:"the literal secrets, which became variables"`
 	Needs    []DraftVariable `json:"needs" doc:"the variables to which the server refers"`
-	Trial    *Trial          `json:"trial,omitempty"`
+	Trial    *Trial          `json:"trial,omitempty" doc:"the last trial of the server; left out before the first trial"`
 }
 
 // DraftSecret describes a secret that the source of a draft contained as literal text. It does not
@@ -71,15 +71,15 @@ type DraftSecret struct {
 
 // DraftVariable is a variable to which a server refers.
 type DraftVariable struct {
-	Name  string `json:"name"`
-	About string `json:"about,omitempty"`
+	Name  string `json:"name" doc:"the name of the variable"`
+	About string `json:"about,omitempty" doc:"what the value is; only if Dragoman chose the name of the variable"`
 	From  string `json:"from" enum:"process,envFile,draft,missing" doc:"where its value comes from"`
 }
 
 // Choice selects the servers of a draft to use, and sets options. Missing members change nothing.
 type Choice struct {
 	Servers []ChosenServer    `json:"servers,omitempty" doc:"the servers to use; all others are not used"`
-	Secrets string            `json:"secrets,omitempty" enum:"envFile,shown"`
+	Secrets string            `json:"secrets,omitempty" enum:"envFile,shown" doc:"where the values of secrets go; see secrets of Draft"`
 	Values  map[string]string `json:"values,omitempty" doc:"values of variables that are missing"`
 	// StartHidden allows Dragoman to start a command although a part of the command is not shown.
 	StartHidden bool `json:"startHidden,omitempty" doc:"start also commands with hiddenBytes"`
@@ -87,31 +87,31 @@ type Choice struct {
 
 // ChosenServer selects one server of a draft.
 type ChosenServer struct {
-	Key  string `json:"key"`
+	Key  string `json:"key" doc:"the key of the server in the draft"`
 	Name string `json:"name,omitempty" doc:"another name"`
 }
 
 // ClientFiles lists the configuration files of the clients on this machine.
 type ClientFiles struct {
-	Files []ClientFile `json:"files"`
+	Files []ClientFile `json:"files" doc:"the files of all clients that Dragoman knows; a client without a file has the path that a new file would get"`
 }
 
 // ClientFile is a configuration file in which a client stores its servers.
 type ClientFile struct {
-	Client  string             `json:"client"`
-	Title   string             `json:"title"`
-	File    string             `json:"file"`
-	Exists  bool               `json:"exists"`
+	Client  string             `json:"client" doc:"the id of the client, such as cursor"`
+	Title   string             `json:"title" doc:"the name of the client for people"`
+	File    string             `json:"file" doc:"the path of the file"`
+	Exists  bool               `json:"exists" doc:"whether the file exists"`
 	Problem string             `json:"problem,omitempty" doc:"why the file cannot be read"`
-	Servers []ClientFileServer `json:"servers"`
+	Servers []ClientFileServer `json:"servers" doc:"the servers in the file, except servers of other projects"`
 	Others  int                `json:"inOtherProjects" doc:"servers that Claude Code keeps for other projects"`
 }
 
 // ClientFileServer is one server in a ClientFile.
 type ClientFileServer struct {
-	Name   string `json:"name"`
-	Status string `json:"status" enum:"new,same,different,skipped"`
-	Why    string `json:"why,omitempty"`
+	Name   string `json:"name" doc:"the name that the server would get in the configuration"`
+	Status string `json:"status" enum:"new,same,different,skipped" doc:"new: the configuration does not have the server; same: the configuration has the server; different: the configuration has another server with this name; skipped: the server cannot be added"`
+	Why    string `json:"why,omitempty" doc:"why the server is skipped"`
 }
 
 // These are the values of Draft.Secrets.

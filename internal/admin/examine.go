@@ -25,106 +25,105 @@ type ExamRequest struct {
 
 // Examination is a running or ended examination of a server by the doctor.
 type Examination struct {
-	Server   string       `json:"server"`
-	State    string       `json:"state" enum:"running,ended,cancelled,failed"`
-	Deep     bool         `json:"deep"`
-	Started  time.Time    `json:"started"`
-	Ended    *time.Time   `json:"ended,omitempty"`
+	Server   string       `json:"server" doc:"the name of the server"`
+	State    string       `json:"state" enum:"running,ended,cancelled,failed" doc:"failed: the examination took longer than 10 minutes"`
+	Deep     bool         `json:"deep" doc:"whether the slow tests run too"`
+	Started  time.Time    `json:"started" doc:"when the examination started"`
+	Ended    *time.Time   `json:"ended,omitempty" doc:"when the examination ended; left out while it runs"`
 	Step     string       `json:"step,omitempty" doc:"the test that is running"`
 	Findings []Finding    `json:"findings" doc:"worst first"`
 	Passed   []string     `json:"passed" doc:"the tests that found nothing"`
 	Verdict  *ExamVerdict `json:"verdict,omitempty" doc:"left out while the examination runs"`
-	Error    string       `json:"error,omitempty"`
+	Error    string       `json:"error,omitempty" doc:"why the examination was cancelled or has failed"`
 }
 
 // Finding is one finding of the doctor. docs/findings.md lists all codes.
 type Finding struct {
-	Code     string `json:"code"`
-	Level    string `json:"level" enum:"error,warning,info"`
-	Title    string `json:"title"`
+	Code     string `json:"code" doc:"the code of the finding, such as DRG-SLOW-START; docs/findings.md lists all codes"`
+	Level    string `json:"level" enum:"error,warning,info" doc:"error: clients that follow the specification fail, or cannot use a feature; warning: some clients fail; info: nothing is wrong"`
+	Title    string `json:"title" doc:"the finding in a few words"`
 	Meaning  string `json:"meaning" doc:"the consequences for users of the server"`
 	Affects  string `json:"affects,omitempty" doc:"the clients that the problem affects"`
-	Fix      string `json:"fix"`
+	Fix      string `json:"fix" doc:"what the author of the server or client should change"`
 	Bridged  string `json:"bridged,omitempty" doc:"what Dragoman does until the server is corrected"`
 	Evidence string `json:"evidence,omitempty" doc:"the messages that prove the finding, one per line"`
 }
 
 // ExamVerdict summarises what works with a server, directly and through Dragoman.
 type ExamVerdict struct {
-	Reached   bool             `json:"reached"`
+	Reached   bool             `json:"reached" doc:"whether the server has sent anything"`
 	Healthy   bool             `json:"healthy" doc:"true if no finding has the level error"`
 	SignIn    bool             `json:"signIn" doc:"whether the server answers only clients that have signed in; Dragoman could then test little"`
-	Summary   string           `json:"summary"`
-	Through   bool             `json:"throughDragoman"`
-	Dialect   string           `json:"dialect,omitempty"`
+	Summary   string           `json:"summary" doc:"the verdict on one line"`
+	Through   bool             `json:"throughDragoman" doc:"whether Dragoman could open the server and request its tools"`
+	Dialect   string           `json:"dialect,omitempty" doc:"the dialect in which Dragoman opens the server; left out for standard MCP"`
 	Why       string           `json:"why,omitempty" doc:"why Dragoman cannot open the server"`
-	Tokens    int              `json:"tokens"`
-	Revisions []ExamRevision   `json:"revisions"`
-	Failure   *failure.Failure `json:"failure,omitempty"`
-	Offer     ExamOffer        `json:"offer"`
+	Tokens    int              `json:"tokens" doc:"estimated number of tokens of the server's tools and instructions in a model's context"`
+	Revisions []ExamRevision   `json:"revisions" doc:"one entry for each protocol revision"`
+	Failure   *failure.Failure `json:"failure,omitempty" doc:"why the server cannot be used through Dragoman; left out if it can be used"`
+	Offer     ExamOffer        `json:"offer" doc:"what the server offers"`
 }
 
 // ExamOffer describes what a server offers. It contains only what the examination could read.
 type ExamOffer struct {
 	Name         string     `json:"name,omitempty" doc:"the name that the server gives itself"`
-	Version      string     `json:"version,omitempty"`
+	Version      string     `json:"version,omitempty" doc:"the version that the server gives itself"`
 	ReadySeconds float64    `json:"readySeconds,omitempty" doc:"the time from the start to the first answer"`
-	Lists        []ExamList `json:"lists"`
+	Lists        []ExamList `json:"lists" doc:"the lists that the examination could read"`
 }
 
 // ExamList is the number of items in one list of a server.
 type ExamList struct {
-	Kind  string `json:"kind" enum:"tools,resources,resourceTemplates,prompts"`
-	Items int    `json:"items"`
+	Kind  string `json:"kind" enum:"tools,resources,resourceTemplates,prompts" doc:"what the list contains"`
+	Items int    `json:"items" doc:"number of items in the list"`
 }
 
 // ExamRevision states whether clients of one revision can use a server, directly and through
 // Dragoman.
 type ExamRevision struct {
-	Revision string `json:"revision"`
+	Revision string `json:"revision" doc:"the protocol revision, such as 2025-11-25"`
 	Works    bool   `json:"works" doc:"whether clients can use the server without Dragoman"`
-	Why      string `json:"why,omitempty"`
-	Through  bool   `json:"throughDragoman"`
+	Why      string `json:"why,omitempty" doc:"why clients of this revision cannot use the server without Dragoman"`
+	Through  bool   `json:"throughDragoman" doc:"whether a client of this revision got the server's tools through Dragoman"`
 }
 
 // Matrix describes the compatibility of all pairs of revisions, according to Dragoman's table of
 // features.
 type Matrix struct {
 	Revisions []string        `json:"revisions" doc:"the oldest first"`
-	Features  []MatrixFeature `json:"features"`
-	Pairs     []MatrixPair    `json:"pairs"`
+	Features  []MatrixFeature `json:"features" doc:"the features that the matrix compares"`
+	Pairs     []MatrixPair    `json:"pairs" doc:"all pairs of a client's revision and a server's revision"`
 }
 
 // MatrixFeature is one feature in the matrix.
 type MatrixFeature struct {
-	Name   string `json:"name"`
+	Name   string `json:"name" doc:"the name of the feature"`
 	Letter string `json:"letter,omitempty" doc:"the letter of the feature in a table of losses"`
-	About  string `json:"about"`
+	About  string `json:"about" doc:"a short description of the feature"`
 }
 
 // MatrixPair is a pair of a client's revision and a server's revision. Through Dragoman, the client
 // gets all features except the losses.
 type MatrixPair struct {
-	Client string       `json:"client"`
-	Server string       `json:"server"`
+	Client string       `json:"client" doc:"the revision of the client"`
+	Server string       `json:"server" doc:"the revision of the server"`
 	Direct bool         `json:"direct" doc:"whether a client and a server that speak only these revisions understand each other without Dragoman"`
-	Losses []MatrixLoss `json:"losses"`
+	Losses []MatrixLoss `json:"losses" doc:"the features that the client does not get through Dragoman; empty if it gets all"`
 }
 
 // MatrixLoss is a feature that is lost because a revision or a transport cannot express it.
 type MatrixLoss struct {
-	Feature string `json:"feature"`
-	Letter  string `json:"letter"`
-	Always  bool   `json:"always" doc:"whether the feature is lost over all transports, and not only over those in transports"`
-	Why     string `json:"why"`
-	// Transports holds the pairs of transports over which the feature is lost.
-	Transports []MatrixTransports `json:"transports"`
+	Feature    string             `json:"feature" doc:"the name of the lost feature"`
+	Letter     string             `json:"letter" doc:"the letter of the feature in a table of losses"`
+	Always     bool               `json:"always" doc:"whether the feature is lost over all transports, and not only over those in transports"`
+	Why        string             `json:"why" doc:"the reason over the first pair of transports, as a sentence"`
+	Transports []MatrixTransports `json:"transports" doc:"the pairs of transports over which the feature is lost, with the reason for each"`
 }
 
 // MatrixTransports holds the transport of the client and the transport of the server.
 type MatrixTransports struct {
-	Client string `json:"client"`
-	Server string `json:"server"`
+	Client string `json:"client" doc:"the transport between the client and Dragoman"`
+	Server string `json:"server" doc:"the transport between Dragoman and the server"`
 	Why    string `json:"why" doc:"the reason over these transports"`
 }
 
@@ -137,7 +136,7 @@ const (
 
 // ExamStep is the test that the doctor is running.
 type ExamStep struct {
-	Step string `json:"step"`
+	Step string `json:"step" doc:"the test that has started, in words"`
 }
 
 // Bounds of examinations.

@@ -24,7 +24,7 @@ import (
 // Preview shows how the configuration would change if the chosen servers of a draft were added.
 type Preview struct {
 	File      string            `json:"file,omitempty" doc:"the configuration file"`
-	Exists    bool              `json:"exists"`
+	Exists    bool              `json:"exists" doc:"whether the configuration file exists"`
 	Writable  bool              `json:"writable" doc:"whether keep can write the file"`
 	Why       string            `json:"why,omitempty" doc:"why keep cannot write the file"`
 	YAML      string            `json:"yaml" doc:"the text to add to a configuration by hand"`
@@ -32,14 +32,14 @@ type Preview struct {
 	Diff      string            `json:"diff,omitempty" doc:"the change of the file, with secrets masked"`
 	Variables []PreviewVariable `json:"variables" doc:"the secrets of the draft that the servers refer to"`
 	EnvFile   string            `json:"envFile,omitempty" doc:"the file that would get the secrets"`
-	Note      string            `json:"note,omitempty"`
+	Note      string            `json:"note,omitempty" doc:"what else the user should know or do, as sentences"`
 	Untested  []string          `json:"untested" doc:"chosen servers that have not been tried"`
 	Hash      string            `json:"hash,omitempty" doc:"identifies exactly this change, for keep"`
 }
 
 // Place is a text that the user can add to an existing configuration file by hand.
 type Place struct {
-	File  string `json:"file"`
+	File  string `json:"file" doc:"the path of the configuration file"`
 	After int    `json:"after" doc:"the number of the line of the unchanged file after which the text goes; 0 is the beginning"`
 	Last  bool   `json:"last,omitempty" doc:"whether this line is the last one of the file"`
 	Under string `json:"under,omitempty" doc:"the key to which the text belongs"`
@@ -48,7 +48,7 @@ type Place struct {
 
 // PreviewVariable is a variable for a secret of a draft.
 type PreviewVariable struct {
-	Name    string   `json:"name"`
+	Name    string   `json:"name" doc:"the name of the variable that holds the secret"`
 	Servers []string `json:"servers" doc:"the servers that refer to the secret"`
 }
 
@@ -60,10 +60,10 @@ type KeepRequest struct {
 
 // Kept is the result of adding servers to the configuration.
 type Kept struct {
-	File    string   `json:"file"`
+	File    string   `json:"file" doc:"the configuration file that was changed"`
 	Backup  string   `json:"backup,omitempty" doc:"a copy of the file as it was"`
 	EnvFile string   `json:"envFile,omitempty" doc:"the file that got the secrets"`
-	Servers []string `json:"servers"`
+	Servers []string `json:"servers" doc:"the names of the servers that were added"`
 	Lines   []string `json:"lines" doc:"the variables to set, with their values; only if the secrets are not in the file, and only in this answer"`
 	Applied bool     `json:"applied" doc:"whether Dragoman uses the changed file now"`
 	Problem string   `json:"problem,omitempty" doc:"why Dragoman does not use the file"`

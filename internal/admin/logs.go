@@ -18,26 +18,21 @@ import (
 
 // Logs is the response of /api/v1/logs. It contains the last records, oldest first.
 type Logs struct {
-	Records []LogRecord `json:"records"`
+	Records []LogRecord `json:"records" doc:"the last records, the oldest first"`
 }
 
 // LogRecord is a log record of Dragoman, or a line that a server wrote to stderr. Secrets in a
 // LogRecord are masked. Control characters in Text and in the values of Attributes are escaped.
 type LogRecord struct {
-	// ID is the position of the record. It can be sent as the header Last-Event-ID or as the query
-	// parameter "after".
-	ID   string    `json:"id"`
-	Time time.Time `json:"time"`
-	// Level is "debug", "info", "warn" or "error". It is always "info" for lines of stderr.
-	Level  string `json:"level"`
-	Server string `json:"server,omitempty"` // "" if the record is not about a server
-	Source string `json:"source"`           // SourceLog or SourceStderr
-	Code   string `json:"code,omitempty"`   // the kind of the record; see docs/monitoring.md
-	Text   string `json:"text"`
-	// Attributes holds the attributes of the record, except server and code.
-	Attributes Attributes `json:"attributes,omitempty"`
-	// Missed is the number of earlier records that were dropped before the stream could send them.
-	Missed uint64 `json:"missed,omitempty"`
+	ID         string     `json:"id" doc:"the position of the record, for the header Last-Event-ID or the query parameter after"`
+	Time       time.Time  `json:"time" doc:"when the record was written, or when the line of stderr arrived"`
+	Level      string     `json:"level" doc:"debug, info, warn or error; always info for lines of stderr"`
+	Server     string     `json:"server,omitempty" doc:"the name of the server; left out if the record is not about a server"`
+	Source     string     `json:"source" doc:"log: Dragoman's own log; stderr: the stderr of the server's process"`
+	Code       string     `json:"code,omitempty" doc:"the kind of the record; docs/monitoring.md lists all codes"`
+	Text       string     `json:"text" doc:"the message of the record, or the line of stderr; control characters are escaped, and secrets are masked"`
+	Attributes Attributes `json:"attributes,omitempty" doc:"the other attributes of the record, except server and code"`
+	Missed     uint64     `json:"missed,omitempty" doc:"only in events: number of earlier records that Dragoman dropped before it could send them in the stream; left out if there are none"`
 }
 
 // The values of LogRecord.Source.

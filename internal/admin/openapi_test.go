@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"flag"
 	"fmt"
+	"maps"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -143,6 +144,24 @@ func TestDocument(t *testing.T) {
 	}
 	if all := doc.checker(t, json.RawMessage(`{"$ref":"#/components/schemas/Problem"}`))(`{"type":"x","title":"y","status":400,"more":1}`); len(all) == 0 {
 		t.Error("the check accepts members that the schema does not have")
+	}
+}
+
+// TestDescriptions checks that each member of each type has a description, in the OpenAPI document
+// and so in docs/api.md.
+func TestDescriptions(t *testing.T) {
+	t.Parallel()
+	schemas, _ := document("")["components"].(object)["schemas"].(object)
+	if len(schemas) == 0 {
+		t.Fatal("the document has no schemas")
+	}
+	for _, name := range slices.Sorted(maps.Keys(schemas)) {
+		properties, _ := schemas[name].(object)["properties"].(object)
+		for _, member := range slices.Sorted(maps.Keys(properties)) {
+			if about, _ := properties[member].(object)["description"].(string); about == "" {
+				t.Errorf("member %s of %s has no description: add the tag doc to the field", member, name)
+			}
+		}
 	}
 }
 

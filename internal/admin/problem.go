@@ -12,16 +12,14 @@ import (
 
 // Problem is an error response of the admin API (RFC 9457).
 type Problem struct {
-	Type     string `json:"type"` // a short name; refuse turns it into a URI
-	Title    string `json:"title"`
-	Status   int    `json:"status"`
-	Detail   string `json:"detail,omitempty"`
-	Instance string `json:"instance,omitempty"`
-	// Failure describes why a server cannot be used. It contains a class, a sentence, evidence and
-	// an action.
-	Failure *failure.Failure `json:"failure,omitempty"`
-	// Errors describes the values in the request that do not match their schema.
-	Errors []ValueError `json:"errors,omitempty"`
+	// Type is a short name. refuse turns it into the URI that the client gets.
+	Type     string           `json:"type" doc:"the kind of the problem as a URI, such as urn:dragoman:problem:no-such-server"`
+	Title    string           `json:"title" doc:"the kind of the problem in a few words"`
+	Status   int              `json:"status" doc:"the HTTP status of the response"`
+	Detail   string           `json:"detail,omitempty" doc:"what is wrong with this request and what to do, as sentences"`
+	Instance string           `json:"instance,omitempty" doc:"the path of the request"`
+	Failure  *failure.Failure `json:"failure,omitempty" doc:"why the server cannot be used; left out if the problem has another reason"`
+	Errors   []ValueError     `json:"errors,omitempty" doc:"the values in the request that do not fit their JSON Schema"`
 	// RetryAfter is the time after which the client may try again. It is for the statuses 429 and
 	// 503. refuse sends it as the header Retry-After in whole seconds. If it is 0, refuse does not
 	// send the header.
@@ -30,9 +28,8 @@ type Problem struct {
 
 // ValueError describes an invalid value in a request.
 type ValueError struct {
-	// Pointer is the path of the value in the body, as a JSON pointer (RFC 6901).
-	Pointer string `json:"pointer"`
-	Detail  string `json:"detail"`
+	Pointer string `json:"pointer" doc:"the place of the value in the body, as a JSON pointer (RFC 6901)"`
+	Detail  string `json:"detail" doc:"what is wrong with the value, as a phrase"`
 }
 
 // Error returns Detail, or Title if Detail is "".

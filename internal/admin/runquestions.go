@@ -16,17 +16,17 @@ import (
 
 // Question is an elicitation request from a server: a form, or a page to visit.
 type Question struct {
-	ID      string          `json:"id"`
-	Message string          `json:"message"`
+	ID      string          `json:"id" doc:"the id of the question within the run"`
+	Message string          `json:"message" doc:"the text of the question; at most 4 KiB"`
 	Schema  json.RawMessage `json:"schema,omitempty" doc:"the JSON Schema of the form"`
 	URL     string          `json:"url,omitempty" doc:"the page to visit instead of a form"`
-	Since   time.Time       `json:"since"`
+	Since   time.Time       `json:"since" doc:"when the question arrived"`
 }
 
 // RunAnswer answers a question.
 type RunAnswer struct {
 	ID      string          `json:"id" doc:"the id of the question"`
-	Action  string          `json:"action" enum:"accept,decline,cancel"`
+	Action  string          `json:"action" enum:"accept,decline,cancel" doc:"accept: content answers the form, or the user agrees to visit the page; decline: the user refuses; cancel: the user does not answer"`
 	Content json.RawMessage `json:"content,omitempty" doc:"an object with the fields of the form; only with accept"`
 }
 

@@ -38,56 +38,55 @@ type RunRequest struct {
 
 // Run is a call that the API makes as a client of a server, and the result of the call.
 type Run struct {
-	ID       string     `json:"id"`
-	Server   string     `json:"server"`
-	Method   string     `json:"method"`
+	ID       string     `json:"id" doc:"the id of the run, for /api/v1/runs/ID"`
+	Server   string     `json:"server" doc:"the name of the server"`
+	Method   string     `json:"method" doc:"tools/call, prompts/get or resources/read"`
 	Name     string     `json:"name" doc:"the name of the tool or prompt, or the URI of the resource"`
 	State    string     `json:"state" enum:"running,waiting,succeeded,tool_error,failed,cancelled,timeout" doc:"waiting: the server has asked a question"`
-	Started  time.Time  `json:"started"`
+	Started  time.Time  `json:"started" doc:"when the run started"`
 	Ends     time.Time  `json:"ends" doc:"when the timeout ends the run"`
-	Ended    *time.Time `json:"ended,omitempty"`
+	Ended    *time.Time `json:"ended,omitempty" doc:"when the run ended; left out while it runs"`
 	Seconds  float64    `json:"seconds" doc:"how long the run took, or has run so far"`
-	Revision string     `json:"revision"`
+	Revision string     `json:"revision" doc:"the legacy revision that the run speaks as a client"`
 	TraceID  string     `json:"traceId" doc:"the W3C trace id of the call, which /api/v1/calls?q= accepts"`
 	// Arguments is the JSON that Dragoman sends to the server, but with masked secrets.
-	Arguments json.RawMessage `json:"arguments,omitempty" doc:"the arguments of the call, with masked secrets; left out if they are larger than 64 KiB"`
-	Progress  *Progress       `json:"progress,omitempty"`
-	// Questions holds the questions from the server that have not been answered.
-	Questions   []Question      `json:"questions,omitempty"`
+	Arguments   json.RawMessage `json:"arguments,omitempty" doc:"the arguments of the call, with masked secrets; left out if they are larger than 64 KiB"`
+	Progress    *Progress       `json:"progress,omitempty" doc:"the last progress notification of the server"`
+	Questions   []Question      `json:"questions,omitempty" doc:"the questions of the server that are still open"`
 	Result      json.RawMessage `json:"result,omitempty" doc:"the result of the server"`
 	ResultBytes int             `json:"resultBytes,omitempty" doc:"the length of the whole result in bytes"`
 	Logs        []RunLog        `json:"logs,omitempty" doc:"the last log messages of the server during the run, at most 100, oldest first"`
 	Omitted     []Omitted       `json:"omitted,omitempty" doc:"parts that Dragoman did not keep, because the result is larger than 1 MiB"`
-	Error       *RunError       `json:"error,omitempty"`
+	Error       *RunError       `json:"error,omitempty" doc:"why the run has no result"`
 }
 
 // Progress is the progress that the server reported last.
 type Progress struct {
-	Progress float64  `json:"progress"`
-	Total    *float64 `json:"total,omitempty"`
-	Message  string   `json:"message,omitempty"`
+	Progress float64  `json:"progress" doc:"the progress so far, in a unit that the server chooses"`
+	Total    *float64 `json:"total,omitempty" doc:"the value of progress at the end; left out if the server does not state it"`
+	Message  string   `json:"message,omitempty" doc:"what the server is doing, in the words of the server; at most 200 bytes"`
 }
 
 // RunError is the reason why a run has no result.
 type RunError struct {
 	Code    int64            `json:"code,omitempty" doc:"the code of the JSON-RPC error"`
-	Message string           `json:"message"`
-	Failure *failure.Failure `json:"failure,omitempty"`
-	Data    json.RawMessage  `json:"data,omitempty"`
+	Message string           `json:"message" doc:"what went wrong"`
+	Failure *failure.Failure `json:"failure,omitempty" doc:"the failure that caused the error, if Dragoman reported a failure"`
+	Data    json.RawMessage  `json:"data,omitempty" doc:"the member data of the JSON-RPC error; left out if it is larger than 64 KiB"`
 }
 
 // RunLog is a log message that the server sent during a run.
 type RunLog struct {
-	Time   time.Time `json:"time"`
-	Level  string    `json:"level"`
-	Logger string    `json:"logger,omitempty"`
+	Time   time.Time `json:"time" doc:"when the log message arrived"`
+	Level  string    `json:"level" doc:"the level as the server states it, such as info or warning"`
+	Logger string    `json:"logger,omitempty" doc:"the name of the logger that the server states"`
 	Text   string    `json:"text" doc:"at most 4 KiB; if the message is not a string, its JSON"`
 }
 
 // Runs is one page of the list of runs. The newest run is first.
 type Runs struct {
-	Runs  []Run  `json:"runs"`
-	Total int    `json:"total"`
+	Runs  []Run  `json:"runs" doc:"the runs of this page, the newest first"`
+	Total int    `json:"total" doc:"number of runs on all pages"`
 	Next  string `json:"next,omitempty" doc:"the cursor of the next page"`
 }
 

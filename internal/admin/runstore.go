@@ -14,8 +14,8 @@ import (
 // Omitted describes a part of a result that Dragoman did not keep.
 type Omitted struct {
 	Member string `json:"member" doc:"the place of the part, such as content[2]"`
-	Type   string `json:"type,omitempty"`
-	Bytes  int    `json:"bytes"`
+	Type   string `json:"type,omitempty" doc:"the type of the content, such as image; left out if the part has no type"`
+	Bytes  int    `json:"bytes" doc:"length of the part in bytes"`
 }
 
 // runs holds the runs of an API. The zero value is ready to use. It is safe for concurrent use.

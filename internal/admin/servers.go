@@ -21,36 +21,35 @@ import (
 
 // Servers is a page of servers, in the order of the configuration.
 type Servers struct {
-	Servers []ServerEntry `json:"servers"`
-	Total   int           `json:"total"`
+	Servers []ServerEntry `json:"servers" doc:"the servers of this page"`
+	Total   int           `json:"total" doc:"number of servers on all pages"`
 	Next    string        `json:"next,omitempty" doc:"the cursor of the next page"`
 }
 
 // ServerEntry is one server in a list.
 type ServerEntry struct {
-	Name      string           `json:"name"`
-	State     string           `json:"state" enum:"idle,starting,ready,failed,unresponsive,stopped"`
-	Since     time.Time        `json:"since"`
-	Reason    string           `json:"reason,omitempty"`
-	Failure   *failure.Failure `json:"failure,omitempty"`
+	Name      string           `json:"name" doc:"the name of the server in the configuration"`
+	State     string           `json:"state" enum:"idle,starting,ready,failed,unresponsive,stopped" doc:"idle: the next call opens the server; starting: Dragoman opens the server; failed: Dragoman could not open the server, or the server has ended; unresponsive: the server does not answer or does not read its input; stopped: an operator has stopped the server"`
+	Since     time.Time        `json:"since" doc:"when the state began"`
+	Reason    string           `json:"reason,omitempty" doc:"why the server is in this state, such as the cause of a failure"`
+	Failure   *failure.Failure `json:"failure,omitempty" doc:"the reason in detail; left out while the server works"`
 	Attempts  int              `json:"attempts,omitempty" doc:"failures in a row"`
-	RetryAt   *time.Time       `json:"retryAt,omitempty"`
-	Era       string           `json:"era"`
-	Revision  string           `json:"revision,omitempty"`
-	Transport string           `json:"transport,omitempty"`
+	RetryAt   *time.Time       `json:"retryAt,omitempty" doc:"when Dragoman tries to open the server again; for a lazy server, the time before which calls do not open it; left out if no attempt is planned"`
+	Era       string           `json:"era" doc:"legacy, modern, or unknown while the revision is not known"`
+	Revision  string           `json:"revision,omitempty" doc:"the protocol revision that Dragoman speaks with the server; left out while it is not known"`
+	Transport string           `json:"transport,omitempty" doc:"stdio, http, sse, or inmem (a server inside the process); left out while it is not known"`
 	Endpoint  string           `json:"endpoint" doc:"the path of the endpoint that has only this server"`
 	Prefix    string           `json:"prefix" doc:"the prefix of the server's names at /mcp"`
 	Lazy      bool             `json:"lazy" doc:"whether Dragoman starts the server only when a call needs it"`
-	Restarts  int              `json:"restarts"`
+	Restarts  int              `json:"restarts" doc:"number of starts after the first one"`
 	Running   int              `json:"running" doc:"calls that are running"`
-	Sessions  int              `json:"sessions"`
-	// Each of the next four counts is nil until Dragoman has read the list that it counts.
-	Tools     *int `json:"tools,omitempty" doc:"tools that clients see; left out while the list has not been read"`
-	Resources *int `json:"resources,omitempty"`
-	Templates *int `json:"templates,omitempty"`
-	Prompts   *int `json:"prompts,omitempty"`
-	Hidden    int  `json:"hidden" doc:"items that the configuration hides from clients"`
-	Tokens    int  `json:"tokens" doc:"estimated number of tokens of the server's tools and instructions in a model's context"`
+	Sessions  int              `json:"sessions" doc:"number of open sessions with the server"`
+	Tools     *int             `json:"tools,omitempty" doc:"tools that clients see; left out while the list has not been read"`
+	Resources *int             `json:"resources,omitempty" doc:"resources that clients see; left out while the list has not been read"`
+	Templates *int             `json:"templates,omitempty" doc:"resource templates that clients see; left out while the list has not been read"`
+	Prompts   *int             `json:"prompts,omitempty" doc:"prompts that clients see; left out while the list has not been read"`
+	Hidden    int              `json:"hidden" doc:"items that the configuration hides from clients"`
+	Tokens    int              `json:"tokens" doc:"estimated number of tokens of the server's tools and instructions in a model's context"`
 }
 
 // ServerDetail describes one server in detail.
@@ -65,7 +64,7 @@ type ServerDetail struct {
 	Info         json.RawMessage `json:"info,omitempty" doc:"what the server says about itself: its Implementation object"`
 	Capabilities json.RawMessage `json:"capabilities,omitempty" doc:"the capabilities of the server"`
 	Instructions string          `json:"instructions,omitempty" doc:"the first 4 KiB"`
-	Cost         Cost            `json:"cost"`
+	Cost         Cost            `json:"cost" doc:"what the server costs in a model's context"`
 	Settings     []Setting       `json:"settings" doc:"the settings, without secrets"`
 	Log          []LogRecord     `json:"log" doc:"the last records about the server, and lines of its stderr"`
 }
@@ -74,54 +73,54 @@ type ServerDetail struct {
 type Cost struct {
 	Tools        int `json:"tools" doc:"tools that clients see"`
 	Hidden       int `json:"hidden" doc:"tools that the configuration hides, which cost nothing"`
-	Instructions int `json:"instructions"`
+	Instructions int `json:"instructions" doc:"estimated number of tokens of the server's instructions"`
 }
 
 // Handshakes is the response of /api/v1/servers/NAME/handshake: the steps and messages of the last
 // handshake with a server.
 type Handshakes struct {
-	Server string          `json:"server"`
+	Server string          `json:"server" doc:"the name of the server"`
 	At     *time.Time      `json:"at,omitempty" doc:"left out before the first handshake"`
-	Steps  []HandshakeStep `json:"steps"`
+	Steps  []HandshakeStep `json:"steps" doc:"the steps of the handshake; empty before the first handshake"`
 }
 
 // Setting is one setting of a server.
 type Setting struct {
-	Name  string `json:"name"`
-	Value string `json:"value"`
+	Name  string `json:"name" doc:"the name of the setting, such as startTimeout"`
+	Value string `json:"value" doc:"the value as text; for env and headers only the names, without the values"`
 }
 
 // Items is a page of the resources, templates or prompts of a server.
 type Items struct {
-	Items []Item `json:"items"`
-	Total int    `json:"total"`
+	Items []Item `json:"items" doc:"the items of this page; those that clients see come first"`
+	Total int    `json:"total" doc:"number of items on all pages"`
 	Read  bool   `json:"read" doc:"whether Dragoman has read the list; if false, the items are unknown"`
 	Next  string `json:"next,omitempty" doc:"the cursor of the next page"`
 }
 
 // Item is a resource, a template or a prompt.
 type Item struct {
-	Server      string         `json:"server"`
-	Name        string         `json:"name,omitempty"`
+	Server      string         `json:"server" doc:"the name of the server"`
+	Name        string         `json:"name,omitempty" doc:"the name that the server uses"`
 	Offered     string         `json:"offered,omitempty" doc:"the name of a prompt at /mcp"`
 	URI         string         `json:"uri,omitempty" doc:"only for a resource"`
 	URITemplate string         `json:"uriTemplate,omitempty" doc:"only for a template"`
-	Title       string         `json:"title,omitempty"`
-	Description string         `json:"description,omitempty"`
-	MIMEType    string         `json:"mimeType,omitempty"`
+	Title       string         `json:"title,omitempty" doc:"the title for people, from the server; at most 200 bytes"`
+	Description string         `json:"description,omitempty" doc:"the first 400 bytes of the description"`
+	MIMEType    string         `json:"mimeType,omitempty" doc:"the MIME type that the server states"`
 	Size        *int64         `json:"size,omitempty" doc:"the size in bytes that the server states"`
 	Arguments   []ToolArgument `json:"arguments,omitempty" doc:"only for a prompt"`
-	State       string         `json:"state" enum:"shown,hidden"`
-	Hidden      []Hidden       `json:"hidden,omitempty"`
+	State       string         `json:"state" enum:"shown,hidden" doc:"whether clients see the item"`
+	Hidden      []Hidden       `json:"hidden,omitempty" doc:"the endpoints at which clients do not see the item"`
 }
 
 // Operated is the response to an operation: the state of the server just after the operation
 // has started.
 type Operated struct {
-	Server    string    `json:"server"`
-	Operation string    `json:"operation"`
-	State     string    `json:"state"`
-	Since     time.Time `json:"since"`
+	Server    string    `json:"server" doc:"the name of the server"`
+	Operation string    `json:"operation" doc:"start, stop, restart or probe"`
+	State     string    `json:"state" doc:"the state of the server just after the operation has started; see state of ServerEntry"`
+	Since     time.Time `json:"since" doc:"when this state began"`
 }
 
 var serverRoutes = []route{

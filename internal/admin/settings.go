@@ -10,7 +10,7 @@ import (
 // ServerSettings are the settings that are in force for a server, with the lines of the
 // configuration file that set them.
 type ServerSettings struct {
-	Server string       `json:"server"`
+	Server string       `json:"server" doc:"the name of the server"`
 	File   string       `json:"file,omitempty" doc:"the configuration file; left out if there is none"`
 	Known  bool         `json:"known" doc:"whether the lines are known; false if the file has changed since it was loaded"`
 	Lines  []ConfigLine `json:"settings" doc:"in the order of the configuration"`

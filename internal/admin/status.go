@@ -10,165 +10,153 @@ import (
 // renamed. A report contains no secrets: principals appear as aliases, and configured secrets are
 // masked in text from servers.
 type Report struct {
-	Name          string         `json:"name"`
-	Version       string         `json:"version"`
-	PID           int            `json:"pid"`
-	Started       time.Time      `json:"started"`
-	UptimeSeconds int64          `json:"uptimeSeconds"`
-	State         string         `json:"state"` // "serving" or "stopping"
-	Configured    time.Time      `json:"configured"`
-	Config        string         `json:"config,omitempty"` // the full path of the configuration file
-	Refusal       *Refusal       `json:"refusal,omitempty"`
-	Conversations map[string]int `json:"conversations"` // the number of sessions with clients, by transport
-	Requests      int            `json:"requests"`      // running requests that belong to no session
-	InFlight      InFlight       `json:"inFlight"`
-	Endpoints     []Endpoint     `json:"endpoints"`
-	Servers       []Server       `json:"servers"`
-	Parked        []ParkedCall   `json:"parked"`
-	Listens       []Listens      `json:"listens"`
-	Losses        []Loss         `json:"losses"`
-	// DemoClients are the names of the clients that "serve --demo" starts.
-	DemoClients []string `json:"demoClients,omitempty"`
+	Name          string         `json:"name" doc:"always dragoman"`
+	Version       string         `json:"version" doc:"the version of Dragoman"`
+	PID           int            `json:"pid" doc:"the process id of Dragoman"`
+	Started       time.Time      `json:"started" doc:"when the process started"`
+	UptimeSeconds int64          `json:"uptimeSeconds" doc:"how long the process has been running"`
+	State         string         `json:"state" doc:"serving, or stopping while Dragoman ends the running requests"`
+	Configured    time.Time      `json:"configured" doc:"when the configuration in use was applied: at the start or at the last reload"`
+	Config        string         `json:"config,omitempty" doc:"the full path of the configuration file; left out if there is none"`
+	Refusal       *Refusal       `json:"refusal,omitempty" doc:"why Dragoman does not use the current content of the configuration file; left out if it uses the content"`
+	Conversations map[string]int `json:"conversations" doc:"number of sessions with clients, by transport; transports without sessions are left out"`
+	Requests      int            `json:"requests" doc:"number of running requests that belong to no session, such as those of modern HTTP clients"`
+	InFlight      InFlight       `json:"inFlight" doc:"the memory that messages use now"`
+	Endpoints     []Endpoint     `json:"endpoints" doc:"the endpoints for clients: the merged endpoint first"`
+	Servers       []Server       `json:"servers" doc:"the servers, in the order of the configuration"`
+	Parked        []ParkedCall   `json:"parked" doc:"the calls that wait until a modern client answers a server request, the oldest first"`
+	Listens       []Listens      `json:"listens" doc:"the clients with open subscriptions/listen requests"`
+	Losses        []Loss         `json:"losses" doc:"what Dragoman has left out of messages since it started, usually because the revision of the other side cannot express it"`
+	DemoClients   []string       `json:"demoClients,omitempty" doc:"the names of the clients that serve --demo starts; left out if there are none"`
 }
 
 // Refusal says why Dragoman refused the current content of the configuration file.
 type Refusal struct {
 	Text  string    `json:"text" doc:"why the file was refused, as sentences"`
-	Since time.Time `json:"since"`
+	Since time.Time `json:"since" doc:"when Dragoman refused the file"`
 }
 
 // InFlight describes the memory that running requests and their answers use now. Held and Limit are
 // in bytes.
 type InFlight struct {
-	Held    int64 `json:"held"`
-	Limit   int64 `json:"limit"`
-	Refused int64 `json:"refused"` // number of requests that were refused because the limit was reached
+	Held    int64 `json:"held" doc:"bytes of the messages in memory: bodies that are being read, running requests, and answers that clients have not yet read"`
+	Limit   int64 `json:"limit" doc:"the most bytes that the messages may use; 0 means no limit"`
+	Refused int64 `json:"refused" doc:"number of requests that Dragoman has refused because the limit was reached"`
 }
 
 // Endpoint is one HTTP endpoint for clients.
 type Endpoint struct {
-	Path          string         `json:"path"`
-	Server        string         `json:"server,omitempty"` // "" for the merged endpoint
-	Conversations map[string]int `json:"conversations"`
-	Requests      int            `json:"requests"`
+	Path          string         `json:"path" doc:"the path of the endpoint, such as /mcp"`
+	Server        string         `json:"server,omitempty" doc:"the only server of the endpoint; left out for the merged endpoint"`
+	Conversations map[string]int `json:"conversations" doc:"number of sessions with clients at this endpoint, by transport; transports without sessions are left out"`
+	Requests      int            `json:"requests" doc:"number of running requests at this endpoint that belong to no session"`
 }
 
 // Server is the state of one server behind Dragoman.
 type Server struct {
-	Name   string    `json:"name"`
-	State  string    `json:"state"`
-	Since  time.Time `json:"since"`
-	Reason string    `json:"reason,omitempty"`
-	// Failure describes why the server does not work. It is nil while the server works.
-	Failure   *failure.Failure `json:"failure,omitempty"`
-	Era       string           `json:"era"`
-	Revision  string           `json:"revision,omitempty"`
-	Transport string           `json:"transport,omitempty"`
-	Isolation string           `json:"isolation"`
-	Restarts  int              `json:"restarts"`
-	// Attempts is the number of consecutive failures while the server is not ready. RetryAt is the
-	// time of the next attempt in the background. If the server starts on demand, a call does not
-	// start the server before RetryAt.
-	Attempts  int        `json:"attempts,omitempty"`
-	RetryAt   *time.Time `json:"retryAt,omitempty"`
-	LastError *Fault     `json:"lastError,omitempty"`
-	Handshake *Handshake `json:"handshake,omitempty"`
-	Running   int        `json:"running"` // calls in flight
-	// Calls and FailedCalls count the calls that have ended since Dragoman started. A call has
-	// failed if the client got an error.
-	Calls       uint64 `json:"calls"`
-	FailedCalls uint64 `json:"failedCalls"`
-	Opening     int    `json:"opening"` // sessions that are being opened
-	Hearers     int    `json:"hearers"` // clients that receive the server's notifications
-	// Unasked counts answers that match no open request, such as late or repeated answers, and
-	// answers for another client. Broadcasts is true if the server sends messages for one session
-	// to all of its sessions.
-	Unasked    int64 `json:"unaskedAnswers"`
-	Odd        int64 `json:"oddMessages"` // other messages from the server that Dragoman could not use
-	Late       int64 `json:"lateProgress" doc:"progress notifications for a request that had ended (answered, cancelled or timed out)"`
-	Broadcasts bool  `json:"broadcasts"`
-	// WorkerVersion is the version of the last handshake with a Codex worker, "v1" or "v2".
-	// WorkerCause says why the version is not "v2", or why the handshake failed.
-	WorkerVersion string    `json:"workerVersion,omitempty"`
-	WorkerCause   string    `json:"workerCause,omitempty"`
-	Listen        *Filter   `json:"listen,omitempty"`
-	Sessions      []Session `json:"sessions"`
-	Lists         []List    `json:"lists"`
+	Name          string           `json:"name" doc:"the name of the server in the configuration"`
+	State         string           `json:"state" enum:"idle,starting,ready,failed,unresponsive,stopped" doc:"idle: the next call opens the server; starting: Dragoman opens the server; failed: Dragoman could not open the server, or the server has ended; unresponsive: the server does not answer or does not read its input; stopped: an operator has stopped the server"`
+	Since         time.Time        `json:"since" doc:"when the state began"`
+	Reason        string           `json:"reason,omitempty" doc:"why the server is in this state, such as the cause of a failure"`
+	Failure       *failure.Failure `json:"failure,omitempty" doc:"the reason in detail; left out while the server works"`
+	Era           string           `json:"era" doc:"legacy, modern, or unknown while the revision is not known"`
+	Revision      string           `json:"revision,omitempty" doc:"the protocol revision that Dragoman speaks with the server; left out while it is not known"`
+	Transport     string           `json:"transport,omitempty" doc:"stdio, http, sse, or inmem (a server inside the process); left out while it is not known"`
+	Isolation     string           `json:"isolation" doc:"how clients share sessions with the server: auto (clients with the same principal and capabilities share sessions), shared (all clients share one session) or call (each call has its own session)"`
+	Restarts      int              `json:"restarts" doc:"number of starts after the first one"`
+	Attempts      int              `json:"attempts,omitempty" doc:"number of failures in a row; left out if there are none"`
+	RetryAt       *time.Time       `json:"retryAt,omitempty" doc:"when Dragoman tries to open the server again; for a lazy server, the time before which calls do not open it; left out if no attempt is planned"`
+	LastError     *Fault           `json:"lastError,omitempty" doc:"the last error of the server, even if the server works again; left out if there was none"`
+	Handshake     *Handshake       `json:"handshake,omitempty" doc:"the last handshake with the server; left out before the first one"`
+	Running       int              `json:"running" doc:"number of calls that are running at the server"`
+	Calls         uint64           `json:"calls" doc:"number of calls to the server that have ended since Dragoman started"`
+	FailedCalls   uint64           `json:"failedCalls" doc:"number of these calls for which the client got an error"`
+	Opening       int              `json:"opening" doc:"number of sessions that are being opened"`
+	Hearers       int              `json:"hearers" doc:"number of clients that get the notifications of the server"`
+	Unasked       int64            `json:"unaskedAnswers" doc:"number of answers from the server without an open request, such as late and repeated answers"`
+	Odd           int64            `json:"oddMessages" doc:"number of other messages from the server that Dragoman could not use"`
+	Late          int64            `json:"lateProgress" doc:"progress notifications for a request that had ended (answered, cancelled or timed out)"`
+	Broadcasts    bool             `json:"broadcasts" doc:"whether the server sends messages for one session to all of its sessions, which is a fault of the server"`
+	WorkerVersion string           `json:"workerVersion,omitempty" doc:"the version of the last handshake with a Codex worker, v1 or v2; left out for other servers"`
+	WorkerCause   string           `json:"workerCause,omitempty" doc:"why the version is not v2, or why the handshake with the Codex worker failed"`
+	Listen        *Filter          `json:"listen,omitempty" doc:"the notifications of a modern server to which Dragoman subscribes; left out without a subscription"`
+	Sessions      []Session        `json:"sessions" doc:"the open sessions with the server"`
+	Lists         []List           `json:"lists" doc:"the lists of the server that were requested so far"`
 }
 
 // Fault is the last error of a server, with secrets masked.
 type Fault struct {
-	At   time.Time `json:"at"`
-	Text string    `json:"text"`
+	At   time.Time `json:"at" doc:"when the error happened"`
+	Text string    `json:"text" doc:"the error in one sentence, with secrets masked"`
 	// Failure describes the error in detail. Text is the sentence of Failure.
-	Failure *failure.Failure `json:"failure,omitempty"`
+	Failure *failure.Failure `json:"failure,omitempty" doc:"the error in detail"`
 }
 
 // Handshake is the trace of the last handshake with a server. Trace has one line for each step.
 type Handshake struct {
-	At    time.Time `json:"at"`
-	Trace []string  `json:"trace"`
+	At    time.Time `json:"at" doc:"when the handshake ended"`
+	Trace []string  `json:"trace" doc:"the steps of the handshake, one line per step"`
 }
 
 // Filter says which notifications of a modern server Dragoman has subscribed to.
 type Filter struct {
-	Tools     bool `json:"tools"`
-	Prompts   bool `json:"prompts"`
-	Resources bool `json:"resources"`
-	URIs      int  `json:"uris"`
+	Tools     bool `json:"tools" doc:"whether Dragoman gets notifications about changes of the list of tools"`
+	Prompts   bool `json:"prompts" doc:"whether Dragoman gets notifications about changes of the list of prompts"`
+	Resources bool `json:"resources" doc:"whether Dragoman gets notifications about changes of the list of resources"`
+	URIs      int  `json:"uris" doc:"number of resources whose updates Dragoman gets"`
 }
 
 // Session is one session with a server.
 type Session struct {
-	Principal    string     `json:"principal,omitempty"` // an alias of the principal; "" if the session has no principal
-	Capabilities []string   `json:"capabilities"`
-	Role         string     `json:"role"` // "home", "lane", "call" or "link"; see upstream.Role
-	Revision     string     `json:"revision"`
-	PID          int        `json:"pid,omitempty"`
-	Opened       time.Time  `json:"opened"`
-	Running      int        `json:"running"`
-	IdleSince    *time.Time `json:"idleSince,omitempty"`
-	Hearers      int        `json:"hearers"`
-	Watched      int        `json:"watched"`
+	Principal    string     `json:"principal,omitempty" doc:"an alias of the principal, or of the shared credentials, that the session is for; left out if there are neither"`
+	Capabilities []string   `json:"capabilities" doc:"the names of the capabilities that Dragoman has declared to the server; at most 16"`
+	Role         string     `json:"role" doc:"home: the session that holds the state of the server for the clients that share it; lane: an exclusive session for calls during which the server may send requests; call: a session for one call; link: the connection to a modern server"`
+	Revision     string     `json:"revision" doc:"the protocol revision of the session"`
+	PID          int        `json:"pid,omitempty" doc:"the process id of the server; left out if the server is not a child process"`
+	Opened       time.Time  `json:"opened" doc:"when the session was opened"`
+	Running      int        `json:"running" doc:"number of calls that are running in the session"`
+	IdleSince    *time.Time `json:"idleSince,omitempty" doc:"when the session was last in use; left out while it is in use"`
+	Hearers      int        `json:"hearers" doc:"number of clients that get notifications through this session"`
+	Watched      int        `json:"watched" doc:"number of resources to whose updates these clients have subscribed"`
 }
 
 // List is the state of one list of a server: its tools, prompts, resources or templates.
 type List struct {
-	Method  string         `json:"method"`
-	Items   int            `json:"items"`
-	ReadAt  *time.Time     `json:"readAt,omitempty"`
-	Stale   bool           `json:"stale"`
-	Reading bool           `json:"reading"`
-	CutOff  bool           `json:"cutOff"`
-	Failed  string         `json:"failed,omitempty"`
-	Odd     []RejectedItem `json:"odd,omitempty"`
+	Method  string         `json:"method" doc:"the MCP method of the list, such as tools/list"`
+	Items   int            `json:"items" doc:"number of items in the list, without those that the configuration hides"`
+	ReadAt  *time.Time     `json:"readAt,omitempty" doc:"when Dragoman last read the list; left out if it has never read the list"`
+	Stale   bool           `json:"stale" doc:"whether the server's list may have changed since readAt"`
+	Reading bool           `json:"reading" doc:"whether Dragoman is reading the list now"`
+	CutOff  bool           `json:"cutOff" doc:"whether the list was so long that Dragoman keeps only its beginning"`
+	Failed  string         `json:"failed,omitempty" doc:"why Dragoman could not read the list the last time; left out if it could"`
+	Odd     []RejectedItem `json:"odd,omitempty" doc:"items that clients do not see, or see under an unusual name"`
 }
 
 // RejectedItem is an item that clients do not see, or that they see under an unusual name. Why is
 // the reason.
 type RejectedItem struct {
-	Name string `json:"name"`
-	Why  string `json:"why"`
+	Name string `json:"name" doc:"the name or the URI of the item"`
+	Why  string `json:"why" doc:"why clients do not see the item, or why its name is unusual"`
 }
 
 // ParkedCall is a call that waits until a modern client answers a request from the server.
 type ParkedCall struct {
-	Server    string    `json:"server"`
-	Method    string    `json:"method"`
-	Principal string    `json:"principal,omitempty"`
-	Since     time.Time `json:"since"`
-	Questions int       `json:"questions"`
+	Server    string    `json:"server" doc:"the name of the server"`
+	Method    string    `json:"method" doc:"the MCP method of the call, such as tools/call"`
+	Principal string    `json:"principal,omitempty" doc:"an alias of the principal that made the call; left out if the call has no principal"`
+	Since     time.Time `json:"since" doc:"when the call was parked"`
+	Questions int       `json:"questions" doc:"number of server requests that the client has not answered"`
 }
 
 // Listens is the number of open subscriptions of one client.
 type Listens struct {
-	Client string `json:"client"` // an alias, an address or the id of a session
-	Open   int    `json:"open"`
+	Client string `json:"client" doc:"who the client is: an alias of its principal, the number of its conversation, or its address and name"`
+	Open   int    `json:"open" doc:"number of open subscriptions/listen requests"`
 }
 
 // Loss counts how often Dragoman left out one kind of content in messages to or from a server.
 type Loss struct {
-	Server string `json:"server"`
-	What   string `json:"what"`
-	Count  int64  `json:"count"`
+	Server string `json:"server" doc:"the name of the server"`
+	What   string `json:"what" doc:"what was left out, such as structuredContent or a method; other for methods that Dragoman does not know"`
+	Count  int64  `json:"count" doc:"number of times since Dragoman started"`
 }

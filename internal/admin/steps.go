@@ -9,7 +9,7 @@ import (
 type HandshakeStep struct {
 	AtMS   int64  `json:"atMs" doc:"milliseconds since the beginning of the handshake"`
 	Sent   string `json:"sent,omitempty" doc:"method and revision; left out for a message that the server sent without a request"`
-	Got    string `json:"got"`
+	Got    string `json:"got" doc:"the answer, a status, a timeout, or the end of the connection"`
 	Reason string `json:"reason" doc:"the reason for the next step"`
 	// Params and Answer contain only the first bytes of a long message. ParamsBytes and AnswerBytes
 	// are the full sizes.

@@ -17,12 +17,9 @@ import (
 // the client and with the server. Secrets are masked.
 type Story struct {
 	Call
-	// Messages are in the order of time. The list is empty if the call was not recorded.
-	Messages []Message `json:"messages"`
+	Messages []Message `json:"messages" doc:"the messages in the order of time; empty if the call was not recorded"`
 	Missed   int       `json:"missed" doc:"number of messages and edits that Dragoman did not keep"`
-	// Notes explain the edits. Notes with letters come first, then notes of losses, which have
-	// numbers.
-	Notes []Note `json:"notes"`
+	Notes    []Note    `json:"notes" doc:"why the edits were made: first the notes with letters, then the losses, which have numbers"`
 }
 
 // Note explains the edits that were made for one reason.
@@ -30,30 +27,27 @@ type Note struct {
 	Note   string `json:"note" doc:"the mark of the edits: a letter, or a number for a loss"`
 	Reason string `json:"reason" doc:"a code for programs, which does not change"`
 	Text   string `json:"text" doc:"the reason in words"`
-	Lost   bool   `json:"lost,omitempty"`
+	Lost   bool   `json:"lost,omitempty" doc:"true if the edits left something out because the receiver's revision cannot express it"`
 }
 
 // Message is one message of a Story.
 type Message struct {
 	At        float64 `json:"at" doc:"seconds since the call began"`
-	Wire      string  `json:"wire" enum:"client,server"`
+	Wire      string  `json:"wire" enum:"client,server" doc:"client: between the client and Dragoman; server: between Dragoman and the server"`
 	Direction string  `json:"direction" enum:"received,sent" doc:"whether Dragoman received or sent the message"`
 	// Text contains the message if it is valid UTF-8. Otherwise Base64 contains the message.
-	Text   string `json:"text,omitempty" doc:"the message, if it is UTF-8; all positions are in bytes"`
-	Base64 []byte `json:"base64,omitempty" doc:"the message, if it is not UTF-8"`
-	Size   int    `json:"size" doc:"length of the whole message in bytes"`
-	Cut    int    `json:"cut,omitempty" doc:"number of bytes at the end of the message that Dragoman did not keep"`
-	// Masked lists the ranges of bytes that Dragoman replaced because they contain secrets. Each
-	// replacement has the same length as the secret.
-	Masked []Range `json:"masked,omitempty" doc:"ranges of bytes that Dragoman replaced because they contain secrets"`
-	// Error is the reason why the message was not sent, or why it got no answer.
-	Error    string `json:"error,omitempty" doc:"why the message was not sent, or why it got no answer"`
-	Request  *Head  `json:"request,omitempty" doc:"the HTTP request that carried the message"`
-	Response *Head  `json:"response,omitempty" doc:"the HTTP response that carried the message"`
+	Text     string  `json:"text,omitempty" doc:"the message, if it is UTF-8; all positions are in bytes"`
+	Base64   []byte  `json:"base64,omitempty" doc:"the message, if it is not UTF-8"`
+	Size     int     `json:"size" doc:"length of the whole message in bytes"`
+	Cut      int     `json:"cut,omitempty" doc:"number of bytes at the end of the message that Dragoman did not keep"`
+	Masked   []Range `json:"masked,omitempty" doc:"ranges of bytes that Dragoman replaced because they contain secrets; each replacement is as long as the secret"`
+	Error    string  `json:"error,omitempty" doc:"why the message was not sent, or why it got no answer"`
+	Request  *Head   `json:"request,omitempty" doc:"the HTTP request that carried the message"`
+	Response *Head   `json:"response,omitempty" doc:"the HTTP response that carried the message"`
 	// Source is the index of the message from which Dragoman made this message. It is nil for a
 	// message that Dragoman received, and for a message that Dragoman wrote itself.
 	Source *int   `json:"source,omitempty" doc:"index of the message from which Dragoman made this message"`
-	Edits  []Edit `json:"edits,omitempty"`
+	Edits  []Edit `json:"edits,omitempty" doc:"the differences between the message and its source, in order of position; all other bytes are copied"`
 }
 
 // The values of Message.Wire.
@@ -68,24 +62,24 @@ type Range [2]int
 // Edit is one difference between a message and its source: the bytes To of the message replace the
 // bytes At of the source.
 type Edit struct {
-	Kind   string    `json:"kind" enum:"changed,added,removed,lost"`
+	Kind   string    `json:"kind" enum:"changed,added,removed,lost" doc:"changed: other bytes replace the bytes of the source; added: the bytes are only in the message; removed: the bytes are only in the source; lost: the receiver's revision cannot express the bytes"`
 	At     Range     `json:"at" doc:"the range of bytes in the source"`
 	To     Range     `json:"to" doc:"the range of bytes in this message that replaces the range in at"`
 	Reason string    `json:"reason" doc:"the reason of a note"`
-	Note   string    `json:"note"`
-	Loss   *CallLoss `json:"loss,omitempty"`
+	Note   string    `json:"note" doc:"the mark of the note: a letter, or a number for a loss"`
+	Loss   *CallLoss `json:"loss,omitempty" doc:"what was left out; only for the kind lost"`
 }
 
 // Head is the start line and the header of an HTTP message, with secrets masked.
 type Head struct {
-	Method  string      `json:"method,omitempty"`
-	Path    string      `json:"path,omitempty"`
-	Status  int         `json:"status,omitempty"`
+	Method  string      `json:"method,omitempty" doc:"the HTTP method; only for a request"`
+	Path    string      `json:"path,omitempty" doc:"the path; only for a request"`
+	Status  int         `json:"status,omitempty" doc:"the HTTP status; only for a response"`
 	Headers [][2]string `json:"headers" doc:"pairs of name and value"`
 	// In a received head, Edits lists the fields that Dragoman did not forward. In a sent head,
 	// Edits lists the fields that Dragoman wrote itself. Dragoman forwarded all other fields, or
 	// the reason for the edit is not known.
-	Edits []HeadEdit `json:"edits,omitempty"`
+	Edits []HeadEdit `json:"edits,omitempty" doc:"in a received head, the fields that Dragoman did not forward; in a sent head, the fields that Dragoman wrote itself"`
 }
 
 // HeadEdit describes one header field that Dragoman added or removed.
@@ -93,7 +87,7 @@ type HeadEdit struct {
 	Name   string `json:"name" doc:"name of the field"`
 	Kind   string `json:"kind" enum:"added,removed" doc:"removed: Dragoman did not forward it; added: Dragoman has written it"`
 	Reason string `json:"reason" doc:"the reason of a note"`
-	Note   string `json:"note"`
+	Note   string `json:"note" doc:"the mark of the note: a letter, or a number for a loss"`
 }
 
 // Of returns the edit of a field. It returns nil if the field has no edit.
@@ -269,22 +263,22 @@ func noCall(number uint64) *Problem {
 // Recording is the response of GET and POST /api/v1/recording.
 type Recording struct {
 	All     bool              `json:"all" doc:"all calls are recorded; see record in the configuration"`
-	Windows []RecordingWindow `json:"windows"`
+	Windows []RecordingWindow `json:"windows" doc:"the periods in which Dragoman records the calls to one server or of one client"`
 	Bytes   int               `json:"bytes" doc:"memory that all recordings use, in bytes"`
 }
 
 // RecordingWindow is a period in which Dragoman records the calls that match Server and Client. An
 // empty field matches all calls.
 type RecordingWindow struct {
-	Server string    `json:"server,omitempty"`
-	Client string    `json:"client,omitempty" doc:"the name of the client"`
-	Until  time.Time `json:"until"`
+	Server string    `json:"server,omitempty" doc:"the name of the server whose calls are recorded; left out for all servers"`
+	Client string    `json:"client,omitempty" doc:"the name of the client whose calls are recorded; left out for all clients"`
+	Until  time.Time `json:"until" doc:"when the recording ends"`
 }
 
 // RecordingRequest is the body of POST /api/v1/recording. Server, Client or both must be set.
 type RecordingRequest struct {
-	Server  string `json:"server,omitempty"`
-	Client  string `json:"client,omitempty"`
+	Server  string `json:"server,omitempty" doc:"the name of the server whose calls to record; required if client is left out"`
+	Client  string `json:"client,omitempty" doc:"the name of the client whose calls to record, as the client names itself; required if server is left out"`
 	Minutes int    `json:"minutes,omitempty" doc:"1 to 60; the default is 10"`
 }
 

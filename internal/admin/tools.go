@@ -22,7 +22,7 @@ import (
 
 // Tools is a page of tools.
 type Tools struct {
-	Tools []Tool `json:"tools"`
+	Tools []Tool `json:"tools" doc:"the tools of this page"`
 	Total int    `json:"total" doc:"tools that match, on all pages"`
 	// Tokens is the estimated number of tokens that the matching tools need in a model's context.
 	// It includes only the tools that clients see at /mcp.
@@ -32,18 +32,18 @@ type Tools struct {
 
 // Tool is one tool of a server. Long texts from the server are cut, and secrets in them are masked.
 type Tool struct {
-	Server      string `json:"server"`
+	Server      string `json:"server" doc:"the name of the server"`
 	Name        string `json:"name" doc:"the name that the server uses"`
 	Offered     string `json:"offered" doc:"the name of the tool at /mcp"`
-	Title       string `json:"title,omitempty"`
+	Title       string `json:"title,omitempty" doc:"the title for people, from the server; at most 200 bytes"`
 	Description string `json:"description,omitempty" doc:"the first 400 bytes; about of the tool has the whole description"`
-	Signature   string `json:"signature"`
+	Signature   string `json:"signature" doc:"the name of the tool with its arguments, their types and its result; at most 400 bytes"`
 	Tokens      int    `json:"tokens" doc:"estimated number of tokens of the tool in a model's context"`
 	// Effect is the effect that the tool's annotations claim. The claim may be wrong.
 	Effect string     `json:"effect" enum:"read-only,write,destructive,unknown" doc:"the effect that the annotations claim"`
 	State  string     `json:"state" enum:"shown,hidden,invalid" doc:"whether clients see the tool at /mcp"`
 	Hidden []Hidden   `json:"hidden,omitempty" doc:"the endpoints at which clients do not see the tool"`
-	Hints  []ToolHint `json:"hints,omitempty"`
+	Hints  []ToolHint `json:"hints,omitempty" doc:"the annotations of the tool that are true or false"`
 	// Needs is nil if clients without capabilities see the tool, or if all lists that have been
 	// read contain the tool. It is empty, but not nil, if Dragoman does not know which capabilities
 	// a client needs.
@@ -55,20 +55,20 @@ type Tool struct {
 type Hidden struct {
 	Endpoint string `json:"endpoint" doc:"the path of the endpoint"`
 	Rule     string `json:"rule,omitempty" doc:"the setting that hides the item, such as expose.tools.deny: delete_*"`
-	Why      string `json:"why"`
+	Why      string `json:"why" doc:"the reason in words"`
 }
 
 // ToolHint is one annotation of a tool.
 type ToolHint struct {
-	Name string `json:"name"`
-	Text string `json:"text"`
+	Name string `json:"name" doc:"the name of the annotation, such as readOnlyHint"`
+	Text string `json:"text" doc:"what the annotation says, in words"`
 }
 
 // ToolDetail describes one tool in detail.
 type ToolDetail struct {
 	Tool
 	About     string         `json:"about,omitempty" doc:"the whole description"`
-	Arguments []ToolArgument `json:"arguments"`
+	Arguments []ToolArgument `json:"arguments" doc:"the arguments, as the JSON Schema of the tool describes them"`
 	Returns   string         `json:"returns" doc:"the type of the structured result, or content"`
 	// Definition is the tool as the server sent it, but with secrets masked.
 	Definition json.RawMessage `json:"definition" doc:"the tool as the server sent it, with masked secrets"`
@@ -76,11 +76,11 @@ type ToolDetail struct {
 
 // ToolArgument is one argument of a tool or a prompt.
 type ToolArgument struct {
-	Name     string `json:"name"`
-	Required bool   `json:"required"`
-	Type     string `json:"type"`
+	Name     string `json:"name" doc:"the name of the argument"`
+	Required bool   `json:"required" doc:"whether the argument is required"`
+	Type     string `json:"type" doc:"the type in a short notation; always string for an argument of a prompt"`
 	Default  string `json:"default,omitempty" doc:"the beginning of the default value, as JSON"`
-	About    string `json:"about,omitempty"`
+	About    string `json:"about,omitempty" doc:"the description from the server; at most 400 bytes"`
 }
 
 // The maximum lengths, in bytes, of texts from a server.

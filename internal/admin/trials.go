@@ -25,18 +25,18 @@ import (
 // lists and closes it.
 type Trial struct {
 	State     string           `json:"state" enum:"waiting,running,connected,failed,cancelled" doc:"waiting: other trials run first"`
-	Started   *time.Time       `json:"started,omitempty"`
-	Ended     *time.Time       `json:"ended,omitempty"`
-	Revision  string           `json:"revision,omitempty"`
-	Era       string           `json:"era,omitempty"`
-	Transport string           `json:"transport,omitempty"`
+	Started   *time.Time       `json:"started,omitempty" doc:"when the trial started; left out while it waits"`
+	Ended     *time.Time       `json:"ended,omitempty" doc:"when the trial ended; left out until then"`
+	Revision  string           `json:"revision,omitempty" doc:"the protocol revision that Dragoman and the server agreed on; left out if there was none"`
+	Era       string           `json:"era,omitempty" doc:"legacy or modern; left out if there is no revision"`
+	Transport string           `json:"transport,omitempty" doc:"stdio, http or sse; left out if it is not known"`
 	Server    string           `json:"server,omitempty" doc:"what the server calls itself, with its version"`
 	Steps     []HandshakeStep  `json:"steps" doc:"the handshake, with its messages"`
-	Tools     *int             `json:"tools,omitempty"`
-	Resources *int             `json:"resources,omitempty"`
-	Templates *int             `json:"templates,omitempty"`
-	Prompts   *int             `json:"prompts,omitempty"`
-	Failure   *failure.Failure `json:"failure,omitempty"`
+	Tools     *int             `json:"tools,omitempty" doc:"number of tools; left out if Dragoman has not read the list"`
+	Resources *int             `json:"resources,omitempty" doc:"number of resources; left out if Dragoman has not read the list"`
+	Templates *int             `json:"templates,omitempty" doc:"number of resource templates; left out if Dragoman has not read the list"`
+	Prompts   *int             `json:"prompts,omitempty" doc:"number of prompts; left out if Dragoman has not read the list"`
+	Failure   *failure.Failure `json:"failure,omitempty" doc:"why the server cannot be used; only for the state failed"`
 }
 
 // The states of a trial.

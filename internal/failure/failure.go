@@ -35,19 +35,14 @@ const (
 // Sentence is its text. A Failure does not change after Of has made it. Its JSON form has the
 // exported fields except Err.
 type Failure struct {
-	Class  Class  `json:"class"`
-	Server string `json:"server,omitempty"` // the configured name; "" if the failure is not about a server
-	// Sentence says what happened, with the cause first. It has no full stop.
-	Sentence string `json:"sentence"`
-	// Evidence has at most MaxEvidence lines, the most useful ones first.
-	Evidence     []string `json:"evidence,omitempty"`
-	EvidenceFrom From     `json:"evidenceFrom,omitempty"`
-	// Action is one thing to do: a command, a setting or a link. It has no full stop.
-	Action string `json:"action,omitempty"`
-	Status int    `json:"status,omitempty"` // HTTP status; 0 for none
-	// Cause is a short word for the cause. "" means that there is none. Errors to clients contain
-	// the word in data.cause.
-	Cause string `json:"cause,omitempty"`
+	Class        Class    `json:"class" doc:"the kind of the failure; docs/failures.md lists all kinds"`
+	Server       string   `json:"server,omitempty" doc:"the name of the server in the configuration; left out if the failure is not about a server"`
+	Sentence     string   `json:"sentence" doc:"what happened and to which server, with the cause first; without a full stop"`
+	Evidence     []string `json:"evidence,omitempty" doc:"at most 12 lines of text that show the cause, the most useful ones first; secrets are masked"`
+	EvidenceFrom From     `json:"evidenceFrom,omitempty" doc:"where the evidence comes from: stderr or stdout of the process, the HTTP response, the last exchange of the handshake, or the operating system"`
+	Action       string   `json:"action,omitempty" doc:"what to do next: one command, setting or link; without a full stop"`
+	Status       int      `json:"status,omitempty" doc:"the HTTP status of the server's response; left out if there is none"`
+	Cause        string   `json:"cause,omitempty" doc:"a code for the cause, such as timeout; errors to clients also have this code in data.cause"`
 	// Err is the error from which the failure was made. It is never shown.
 	Err error `json:"-"`
 
