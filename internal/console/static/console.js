@@ -110,7 +110,7 @@ async function load() {
     for (const id of [...stale.keys()]) {
       const old = $(id), now = page.getElementById(id);
       if (!old || !now || "reload" in old.dataset) { location.reload(); return; }
-      // A section is not replaced while the user points at it, types or selects text in it.
+      // A section is not replaced while the user points at it, or types or selects text in it.
       if (old.querySelector("[data-typed]") || old.matches(":hover") && !("soon" in old.dataset) || old.contains(document.activeElement) || old.contains(getSelection().anchorNode) && !getSelection().isCollapsed) { renewing ??= setTimeout(load, 5000); continue; }
       const open = [...old.querySelectorAll("details")].map((d) => d.open);
       old.replaceWith(document.adoptNode(now));
