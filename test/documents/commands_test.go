@@ -59,16 +59,17 @@ var statuses = []struct {
 	start string
 	code  int
 }{
-	{"dragoman doctor", 1},                              // the example servers have findings
+	{"dragoman doctor", 1},                              // doctor finds faults in the example servers
 	{"dragoman doctor --client", 3},                     // no client connects
-	{"dragoman fake --client probe-then-initialize", 1}, // the client finds faults of the server
-	{"dragoman fake --client bare-http-client", 1},      // the client finds faults of the server
+	{"dragoman fake --client probe-then-initialize", 1}, // the client finds faults in the server
+	{"dragoman fake --client bare-http-client", 1},      // the client finds faults in the server
 	{"dragoman replay call.txtar", 1},                   // no client sends the call
 	{"dragoman healthcheck --ready", 1},                 // no serve process is running
 	{"dragoman server requirements --db postgres:", 1},  // no such database is running
 }
 
-// less has arguments that shorten commands that would take minutes.
+// less has additional arguments for commands that would take minutes without them, by the
+// beginning of the command.
 var less = map[string]string{
 	"dragoman matrix": " --clients 2025-06-18/http --servers 2026-07-28/http",
 }
@@ -104,7 +105,7 @@ func documents(t *testing.T) []string {
 	return append(all, filepath.Join(root, "README.md"))
 }
 
-// TestCommands runs every command in the documents.
+// TestCommands runs every command in the documents, except the lines in notRun.
 func TestCommands(t *testing.T) {
 	if testing.Short() {
 		t.Skip("builds the program and runs it many times")
@@ -180,7 +181,7 @@ type place struct {
 	t        *testing.T
 	dir, url string
 	env      []string
-	ports    map[string]string // free ports, by the port that the document shows
+	ports    map[string]string // addresses with free ports, by the port that the document shows
 	stop     []func()          // functions that stop running commands, newest last
 }
 
@@ -295,7 +296,7 @@ func (p *place) run(shown string) {
 		return
 	}
 	if isServe(line) {
-		p.stopAll() // the previous command uses the port
+		p.stopAll() // a running command may use the port
 	}
 	if err := c.Start(); err != nil {
 		p.t.Fatal(err)
@@ -311,7 +312,7 @@ func (p *place) run(shown string) {
 		p.await(line)
 		return
 	}
-	if !strings.Contains(line, ">") && !strings.Contains(line, "calls -f") { // no client connects during this time
+	if !strings.Contains(line, ">") && !strings.Contains(line, "calls -f") { // wait for the first output; no client connects in the meantime
 		for began := time.Now(); time.Since(began) < time.Minute; time.Sleep(20 * time.Millisecond) {
 			if out.Len() > 0 || len(ended) > 0 {
 				break // the command is running, or has ended and is checked at the end of the document
@@ -338,7 +339,7 @@ func (p *place) call() string {
 // isServe reports whether a line runs dragoman serve, and not dragoman server.
 func isServe(line string) bool { return strings.HasPrefix(line+" ", "dragoman serve ") }
 
-// await waits until a serve process that was just started answers.
+// await waits until the serve process that line started accepts connections.
 func (p *place) await(line string) {
 	at := p.here("127.0.0.1:7300")
 	if m := address.FindString(line); m != "" {

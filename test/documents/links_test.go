@@ -39,7 +39,7 @@ func TestLinks(t *testing.T) {
 			if file != "" {
 				dir := filepath.Dir(path)
 				if strings.Contains(path, "unreleased") {
-					dir = root // the entries are moved into CHANGELOG.md, so links are relative to the root
+					dir = root // a release moves these entries into CHANGELOG.md, so their links are relative to the root
 				}
 				target = filepath.Join(dir, file)
 			}
@@ -66,7 +66,8 @@ func withoutCode(t *testing.T, path string) string {
 	return fenced.ReplaceAllString(string(text), "")
 }
 
-// anchors returns the anchors that GitHub creates for the headings of a document.
+// anchors returns the anchors of a document: those that GitHub creates for its headings, and
+// explicit ones.
 func anchors(t *testing.T, path string) map[string]bool {
 	out := map[string]bool{}
 	for _, m := range heading.FindAllStringSubmatch(withoutCode(t, path), -1) {

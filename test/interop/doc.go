@@ -4,14 +4,14 @@
 // binary.
 //
 //	go test -v ./interop            the whole table
-//	go test -short ./interop        the corners of it
+//	go test -short ./interop        only the corners of the table
 //	go test -v -run 'Interop/cells/go-sdk.*_sse/mcp-go' ./interop
 //
 // A step that fails through Dragoman fails the test, unless limits_test.go lists it as a limit
 // of one of the SDKs. Then the same step must also fail without Dragoman, between that SDK and
 // a partner that can perform it.
 //
-// The matrix of this module uses the strict peers of internal/fake. These peers are tested in the
-// same way. In strict_test.go an SDK replaces one of the two strict peers, and in fake_test.go the
-// SDKs connect to strict peers directly.
+// `dragoman matrix` uses the strict peers of internal/fake. The SDKs test these peers too: in
+// strict_test.go, an SDK replaces one of the two strict peers, and in fake_test.go, the SDKs connect
+// to strict peers directly.
 package interop

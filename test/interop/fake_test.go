@@ -16,8 +16,8 @@ import (
 )
 
 // TestFakes connects two independent clients to the strict servers. A server of each revision must
-// have all features that the clients expect. The requests of the clients must not count as
-// violations, except for those in sdkBreaks.
+// have all features that the clients expect. The servers must record no violations of the clients,
+// except those in sdkBreaks.
 func TestFakes(t *testing.T) {
 	for _, rev := range slices.Backward(mcp.Revisions()) {
 		transports := []string{pipe, stream}
@@ -37,7 +37,7 @@ func TestFakes(t *testing.T) {
 	}
 }
 
-// sdkBreaks maps each SDK to the rules that it breaks, as texts in the violations.
+// sdkBreaks maps each SDK to texts of the violations that the SDK is known to cause.
 var sdkBreaks = map[string][]string{
 	"go-sdk": {"notifications/cancelled: not allowed over Streamable HTTP"},
 	// The SDK may open the stream before it has stored the negotiated version.
@@ -126,7 +126,7 @@ func can(f mcp.Feature) *mcp.Feature { return &f }
 
 var fakeSteps = []struct {
 	name  string
-	limit string // the step of the same kind in limits
+	limit string // the name of the corresponding step in limits
 	needs *mcp.Feature
 	run   func(context.Context, client) error
 }{

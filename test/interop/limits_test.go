@@ -17,13 +17,13 @@ type limit struct {
 	sdk       string
 	revisions []string // revisions of the client, or eras of the server; nil means all
 	transport string   // the transport; "" means all
-	// partner is the SDK on the other side, if only these two do not work together. partners
-	// are its eras or revisions. "" and nil mean all.
+	// partner is the SDK on the other side, if the limit applies only to this pair of SDKs.
+	// partners are the eras or revisions of the partner. "" and nil mean all.
 	partner  string
 	partners []string
 	steps    []string
-	// silent means that the step would end only at its timeout. Such a step is not run in the
-	// table.
+	// silent means that the step would end only at its timeout. The table does not run such a
+	// step.
 	silent bool
 	reason string
 }
@@ -85,9 +85,8 @@ func limitOf(r row, c column, step string) *limit {
 	return nil
 }
 
-// prove shows that each limit that applied is not caused by Dragoman: without Dragoman, the
-// limited SDK fails with a partner that works with another SDK. It returns the legend of the
-// table.
+// prove shows that Dragoman does not cause the limits that applied: without Dragoman, the limited
+// SDK fails with a partner that works with another SDK. prove returns the legend of the table.
 func prove(t *testing.T, wit *witness, table map[row]map[column]outcome) string {
 	used := make(map[*limit]int)
 	for r, cols := range table {
@@ -159,7 +158,7 @@ type ends struct {
 }
 
 // control replaces the limited end of a pair with an end that has no limit for the step. It
-// returns false if there is none.
+// returns false if there is no such end.
 func (l *limit) control(r row, c column, name string) (ends, bool) {
 	for _, r2 := range rows() {
 		for _, c2 := range columns() {

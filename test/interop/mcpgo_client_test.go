@@ -63,7 +63,7 @@ func (mcpGo) connect(ctx context.Context, at place, revision string) (client, er
 		t, err = transport.NewSSE(at.url, transport.WithHTTPClient(c.http))
 	default:
 		options := []transport.StreamableHTTPCOption{transport.WithHTTPBasicClient(c.http)}
-		if revision != modern && revision != "" { // initialize makes the client a legacy client
+		if revision != modern && revision != "" { // a legacy client, which sends initialize
 			options = append(options, transport.WithContinuousListening())
 		}
 		t, err = transport.NewStreamableHTTP(at.url, options...)
@@ -117,7 +117,7 @@ func (c *mcpGoClient) close() error {
 	return err
 }
 
-// mcpGoError returns the error with its code. The SDK replaces some codes with sentinel
+// mcpGoError restores the code of an error, because the SDK replaces some codes with sentinel
 // errors.
 func mcpGoError(err error) error {
 	for sentinel, code := range map[error]int64{

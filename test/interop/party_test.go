@@ -39,7 +39,8 @@ type sdk interface {
 
 var sdks = map[string]sdk{"go-sdk": goSDK{}, "mcp-go": mcpGo{}, "strict": strictPeer{}}
 
-// place says how a client reaches a server. One of three ways is set.
+// place says how a client reaches a server. Exactly one of these is set: url, command, or in and
+// out together.
 type place struct {
 	transport string
 	url       string
@@ -53,8 +54,8 @@ type client interface {
 	revision() string   // the negotiated revision
 	serverName() string // the name from the server's description of itself
 	tools(ctx context.Context) ([]string, error)
-	// call calls a tool. onProgress may be nil. If it is not nil, it receives progress. The
-	// progress token must be the token that was sent.
+	// call calls a tool. If onProgress is not nil, call sends a progress token and passes the
+	// progress of the call to onProgress.
 	call(ctx context.Context, tool string, args map[string]any, onProgress func(float64)) (*result, error)
 	resources(ctx context.Context) ([]string, error)
 	templates(ctx context.Context) ([]string, error)

@@ -12,14 +12,14 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 )
 
-// stepLimit is the timeout of one step. It is long, because a step that works needs much less.
+// stepLimit is the timeout of one step. A step that succeeds needs much less time.
 const stepLimit = 15 * time.Second
 
 // trial is one client connected to one server, through Dragoman or directly.
 type trial struct {
 	client client
 	wit    *witness
-	key    string // the prefix of its event names
+	key    string // the prefix of the names of the trial's events
 	row    row
 	col    column
 	direct bool // the connection does not go through Dragoman
@@ -187,8 +187,8 @@ func resources(ctx context.Context, t *trial) error {
 }
 
 // missingResource expects the error code for a missing resource in the client's revision:
-// -32002 in the legacy revisions, -32602 since 2026-07-28 (§Resources, "Error Handling"). A
-// bridge between the two eras must translate it.
+// -32002 in the legacy revisions, -32602 since 2026-07-28 (§Resources, "Error Handling"). Between
+// the eras, Dragoman must translate the code.
 func missingResource(ctx context.Context, t *trial) error {
 	_, _, err := t.client.read(ctx, "test://missing")
 	var e *wireError

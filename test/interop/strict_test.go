@@ -18,8 +18,8 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 )
 
-// strictPeer wraps the strict clients and servers of this module as an SDK. An SDK then
-// replaces one of the two peers that the matrix uses.
+// strictPeer makes the strict clients and servers of internal/fake usable like an SDK. Each test
+// connects one strict peer to one SDK.
 type strictPeer struct{}
 
 func (strictPeer) serveStdio(era string, _ observer) error {
@@ -31,7 +31,7 @@ func (strictPeer) serveStdio(era string, _ observer) error {
 	return s.ServePipe(context.Background(), os.Stdin, os.Stdout)
 }
 
-// strictHandler is a strict server over HTTP, with its violations.
+// strictHandler is a strict server over HTTP. It also gives access to the recorded violations.
 type strictHandler struct {
 	http.Handler
 	*fake.Server
@@ -49,7 +49,7 @@ func (strictPeer) serveHTTP(era, transport string, _ observer) (http.Handler, fu
 	inner := s.Handler()
 	h := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path == "/" {
-			r.URL.Path = path // the other servers have no path, so set the path of this server
+			r.URL.Path = path // the URLs of the other servers have no path, so set the path that the strict server needs
 		}
 		inner.ServeHTTP(w, r)
 	})
@@ -234,8 +234,8 @@ func strictEnds() (all []row) {
 	return all
 }
 
-// shortly reports whether the short test uses a pair with these revisions. It uses the oldest
-// and the newest revision of each era.
+// shortly reports whether the short test uses a pair with these revisions. The short test uses the
+// oldest and the newest legacy revision, and the modern revision.
 func shortly(revs ...string) bool {
 	return !slices.Contains(revs, "2025-03-26") && !slices.Contains(revs, "2025-06-18")
 }
@@ -247,8 +247,8 @@ func TestStrictClients(t *testing.T) {
 	t.Cleanup(wit.http.Close)
 	for _, r := range strictEnds() {
 		for _, c := range columns() {
-			// Use one transport for each kind of server, and the transports of the oldest
-			// revision.
+			// Use one transport for each kind of server, but both transports for a server of the
+			// oldest revision.
 			odd := c.transport == pipe
 			if c.era == both || c.era == modern || c.era != "2024-11-05" && odd == (c.sdk == "go-sdk") || testing.Short() && !shortly(r.revision, c.era) {
 				continue
@@ -281,8 +281,8 @@ func takeStrictly(wit *witness, r row, c column, log *lockedBuffer) (out outcome
 	return out, violations
 }
 
-// serverBreaks maps each SDK to the rules that its server breaks and that Dragoman does not
-// correct, as texts in the violations.
+// serverBreaks maps each SDK to texts of the violations that its server causes and that Dragoman
+// does not correct.
 var serverBreaks = map[string][]string{}
 
 // canSpeak reports whether a revision has a feature.

@@ -9,8 +9,8 @@ import (
 	"sync"
 )
 
-// observer has the functions of a witness that the tools of a server need. Tools report their own
-// events and wait for events elsewhere. They never wait for a fixed time.
+// observer has the methods of a witness that the tools of a server need. A tool reports its own
+// events, and waits for events that others report. It never waits for a fixed time.
 type observer interface {
 	saw(event string)
 	await(ctx context.Context, event string) error
@@ -49,7 +49,7 @@ func (w *witness) channel(event string) chan struct{} {
 	return c
 }
 
-// saw records that an event has happened. It may happen only once.
+// saw records that an event has happened. Reporting it again has no effect.
 func (w *witness) saw(event string) {
 	c := w.channel(event)
 	w.mu.Lock()
@@ -71,8 +71,8 @@ func (w *witness) await(ctx context.Context, event string) error {
 	}
 }
 
-// releasable returns a context for a request that the client may never answer. It ends when
-// the witness has the event "release" for key. The caller must call done.
+// releasable returns a context for a request that the client may never answer. The context ends
+// when the event "release KEY" has happened. The caller must call done.
 func releasable(ctx context.Context, wit observer, key string) (_ context.Context, done func()) {
 	ctx, cancel := context.WithCancel(ctx)
 	var waiting sync.WaitGroup

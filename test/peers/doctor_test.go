@@ -15,8 +15,8 @@ import (
 	"time"
 )
 
-// TestDoctor examines a legacy server and a server of both eras from npm. They must have no
-// warnings, and exactly the infos that docs/findings.md explains.
+// TestDoctor runs dragoman doctor for a legacy server and a server of both eras from npm. The
+// reports must contain no warnings, and exactly the infos that docs/findings.md explains.
 func TestDoctor(t *testing.T) {
 	if os.Getenv("DRAGOMAN_PEERS") == "" {
 		t.Skip("set DRAGOMAN_PEERS=1 (or make peers) to run servers from npm")

@@ -20,11 +20,11 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
-// oddServers are servers whose handshake is not MCP's, as package fake plays them. Each has a call
-// and the text of its result.
+// oddServers are servers of package fake whose handshake is not that of MCP. Each has a call and the
+// text of its result.
 //
-// The last worker is played as its package plays it: it waits for a person unless a variable says that a
-// program starts it, and it refuses version 2 of the handshake.
+// The last server refuses version 2 of the handshake. It would wait for a person if no environment
+// variable said that a program has started it.
 var oddServers = []struct {
 	profile   []string
 	dialect   string // named with --dialect; "" if Dragoman detects it

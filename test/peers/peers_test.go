@@ -65,7 +65,7 @@ func install(t *testing.T) string {
 	return bin
 }
 
-// dragoman builds the program once and returns its path.
+// dragoman builds the program and returns its path.
 func dragoman(t *testing.T) string {
 	t.Helper()
 	out := filepath.Join(t.TempDir(), "dragoman")
@@ -139,7 +139,8 @@ func command(t *testing.T, program string, args ...string) string {
 	return string(out)
 }
 
-// post sends one message and returns the text of the answer, from JSON or from events.
+// post sends one message. It returns the answer, from JSON or from an event stream, and the
+// session id in the response.
 func post(t *testing.T, url, session string, header map[string]string, body string) (answer, newSession string) {
 	t.Helper()
 	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, url, strings.NewReader(body))
@@ -262,7 +263,8 @@ func TestPeers(t *testing.T) {
 // TestMain fails if a server process is left after the tests.
 func TestMain(m *testing.M) { leaktest.Main(m) }
 
-// TestOldClientOnModernServer uses the modern demo server, which refuses the handshake.
+// TestOldClientOnModernServer connects a client of 2025-03-26 to the modern demo server, which
+// itself refuses the handshake.
 func TestOldClientOnModernServer(t *testing.T) {
 	if os.Getenv("DRAGOMAN_PEERS") == "" {
 		t.Skip("set DRAGOMAN_PEERS=1 (or make peers)")

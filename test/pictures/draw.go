@@ -55,7 +55,7 @@ func drawTerminal(t theme, title string, s *screen, columns int) string {
 			for to < len(line) && line[to].style == line[from].style {
 				to++
 			}
-			// Give each part its own position, because SVG joins spaces.
+			// Give each part its own position, because SVG collapses spaces.
 			for at := from; at < to; {
 				if line[at].text == " " {
 					at++

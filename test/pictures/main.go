@@ -223,11 +223,11 @@ func play(ctx context.Context, s scene, binary string) (*screen, error) {
 // token matches the token of a link to the console. The token is new in each run.
 var token = regexp.MustCompile(`link=[\w-]+`)
 
-// handshakes matches the records of clients that connect. The clients of the demo may connect
-// before the command has printed everything, or afterwards.
+// handshakes matches the log records of clients that connect. The pictures leave these records
+// out, because the demo's clients may connect before or after the command has printed everything.
 var handshakes = regexp.MustCompile(`(?m)^[^\n]*INF[^\n]*\binitialize[^\n]*\n`)
 
-// usual is the address in the pictures. The programs use a free address.
+// usual is the address in the pictures. The commands of the scenes use a free address instead.
 const usual = "127.0.0.1:7300"
 
 func freeAddress() (string, error) {

@@ -3,7 +3,7 @@ package main
 // scene is one picture of a terminal.
 type scene struct {
 	name, title string
-	files       map[string]string // the files in its directory, by name
+	files       map[string]string // the files in the directory of the scene, by name
 	commands    []command
 }
 

@@ -21,8 +21,9 @@ type cell struct {
 	style style
 }
 
-// screen is the content of a terminal, as a growing list of lines. It supports the sequences
-// that command lines use: colours, carriage return, erasing a line and moving up.
+// screen is the content of a terminal, as a growing list of lines. It supports the control
+// sequences that command-line programs use: colours, carriage return, erasing a line and moving
+// up.
 type screen struct {
 	lines    [][]cell
 	row, col int
