@@ -180,9 +180,9 @@ func TestHostileConnections(t *testing.T) {
 	call := toolCall("1", "good__echo", `{"v":1}`)
 	whole := headOfPost + "Mcp-Session-Id: " + session + fmt.Sprintf("\r\nContent-Length: %d\r\n\r\n%s", len(call), call)
 	for name, x := range map[string]struct {
-		many int
-		text string
-		read bool // true if the client closes the connection after it has written text
+		many   int
+		text   string
+		leaves bool // true if the client closes the connection after it has written text
 	}{
 		"heads that do not end":              {200, "POST /mcp HTTP/1.1\r\nHost: localhost\r\n", false},
 		"bodies that do not come":            {200, headOfPost + "Content-Length: 1000\r\n\r\n", false},
@@ -231,7 +231,7 @@ func TestHostileConnections(t *testing.T) {
 				// all of text.
 				_ = c.SetWriteDeadline(time.Now().Add(2 * time.Second))
 				_, _ = io.WriteString(c, x.text)
-				if x.read {
+				if x.leaves {
 					_ = c.Close()
 				}
 			}

@@ -23,7 +23,7 @@ func TestNobodyListens(t *testing.T) {
 	var p Publisher
 	p.Publish(Event{Kind: Call})
 	if p.Wants(Call) {
-		t.Error("Wants is false for a kind with a subscriber")
+		t.Error("Wants is true without a subscriber")
 	}
 }
 
