@@ -13,7 +13,7 @@ import (
 )
 
 // TestListSaysWhoIsMissing checks a list that lacks the items of some servers. The list names the
-// servers that are starting and the servers that have failed, until they answer.
+// servers that are starting and the servers that have failed, until these servers answer.
 func TestListSaysWhoIsMissing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		slow := &fake{name: "slow", list: func(ctx context.Context, _ string) ([][]byte, error) {

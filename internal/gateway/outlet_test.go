@@ -16,7 +16,7 @@ import (
 
 // reader is a client that takes a fixed time to read each notification.
 type reader struct {
-	turn chan struct{} // nil means that it reads at once
+	turn chan struct{} // nil means that the reader reads at once
 
 	mu   sync.Mutex
 	have []string

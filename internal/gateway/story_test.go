@@ -22,7 +22,7 @@ import (
 type tapped struct {
 	io.ReadWriteCloser
 	mu    *sync.Mutex
-	in    []byte // part of a line
+	in    []byte // the beginning of a line that is not complete yet
 	lines *[]string
 }
 
@@ -192,8 +192,7 @@ func TestStory(t *testing.T) {
 	}
 }
 
-// TestNoStory checks that a call has no story if recording is off, and that the recordings stay
-// empty.
+// TestNoStory checks that, without recording, a call has no story and the ring holds no messages.
 func TestNoStory(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ring := calls.New(calls.Options{})

@@ -41,7 +41,7 @@ func requestedTaskServer(name string) *fake {
 
 const aTask = `"taskId":"t1","status":"working","createdAt":"2025-11-25T10:30:00Z","lastUpdatedAt":"2025-11-25T10:30:00Z"`
 
-// answers gives a server a fixed result for each of some methods.
+// answers makes a server answer each method in results with a fixed result.
 func (u *fake) answers(results map[string]string) *fake {
 	u.call = func(_ context.Context, c *mcp.Attempt, _ mcp.Caller) (*mcp.Reply, error) {
 		r, ok := results[c.Msg.Method]
@@ -188,8 +188,8 @@ func TestCallThatBecameNoTaskIsKept(t *testing.T) {
 	})
 }
 
-// TestAttendedTaskEnds checks the goroutine that waits for a task's requests on behalf of a
-// client. It ends when the client stops polling, and when Dragoman stops.
+// TestAttendedTaskEnds checks the goroutine that waits for a task's requests on behalf of a client.
+// This goroutine ends when the client stops polling, and when Dragoman stops.
 func TestAttendedTaskEnds(t *testing.T) {
 	for name, end := range map[string]func(*bridge.Bridge){
 		"the client stays away": func(*bridge.Bridge) { time.Sleep(stateTTL + time.Second) },

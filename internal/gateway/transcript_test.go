@@ -100,7 +100,7 @@ func startWith(t testing.TB, config string, trail *jsonrpc.Trail, ring *calls.Ri
 		if errors.Is(err, downstream.ErrShutdown) {
 			err = nil
 		}
-		synctest.Wait() // the server notices that the client has disconnected
+		synctest.Wait() // wait until the server has noticed that the client is gone
 		relay.Close()
 		u.Close(context.Background())
 		ended <- errors.Join(err, client.Close(), behind.Close())

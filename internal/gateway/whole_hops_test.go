@@ -60,8 +60,8 @@ func TestT22_LevelOfOneRequest(t *testing.T) {
 		if got := a.rest(); len(got) != 1 || !strings.Contains(got[0], `"error"`) {
 			t.Errorf("the client that asked for warnings got %q", got)
 		}
-		// Calls of two clients are running. The message may belong to either, so neither client
-		// gets it.
+		// Calls of two clients are running. A log message may belong to either call, so neither
+		// client gets the message.
 		b.say(modernRequest("1", "tools/call", call, `{}`))
 		other := <-held
 		log("error")

@@ -25,7 +25,7 @@ type leaseServer struct {
 	status  string                      // status of all tasks
 	waiting map[string]*jsonrpc.Message // the calls that wait for a response, by the id of the server's request
 	rounds  map[string]int              // the number of requests that were sent for a call, by the call's id
-	results []func()                    // answers to tasks/result, which run when the task ends
+	results []func()                    // functions that answer tasks/result when the task ends
 }
 
 func newLeaseServer(modern bool) *leaseServer {
@@ -350,8 +350,8 @@ A listen uses a session, but is not counted among the requests that run.
 `
 
 // TestLeases records how many sessions with a server each kind of request opens and holds. It
-// looks at four times: while the server works, while the user thinks, between the polls of a
-// task, and afterwards.
+// counts the sessions at four times: while the server works, while the user thinks, between the
+// polls of a task, and afterwards.
 func TestLeases(t *testing.T) {
 	var out strings.Builder
 	out.WriteString(leaseHead)

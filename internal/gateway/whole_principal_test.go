@@ -126,8 +126,8 @@ func (c *counts) next(m *jsonrpc.Message) {
 	}
 }
 
-// TestT4_SessionOfAPrincipal sends two calls of a modern client as independent requests. Both
-// reach one session of the legacy server, which counts them. Another principal gets another
+// TestT4_SessionOfAPrincipal sends two calls of a modern client as independent requests. Both calls
+// reach one session of the legacy server, which counts its calls. Another principal gets another
 // session.
 func TestT4_SessionOfAPrincipal(t *testing.T) {
 	s := counting()
@@ -141,8 +141,8 @@ func TestT4_SessionOfAPrincipal(t *testing.T) {
 	if anna.session == bert.session {
 		t.Error("two principals share a session")
 	}
-	// In addition to the sessions of the two principals, Dragoman may open one to list the tools
-	// without a client.
+	// In addition to the sessions of the two principals, Dragoman may open a session to list the
+	// tools without a client.
 	if n := s.opened(); n > 3 {
 		t.Errorf("the server has %d sessions", n)
 	}

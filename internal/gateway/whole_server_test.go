@@ -144,8 +144,8 @@ func TestLevelIsSetWhereThereIsALog(t *testing.T) {
 	})
 }
 
-// TestT22_LevelOfOneSendsNothingToAnother checks two clients that share a session of the
-// server. One has asked for all log messages, and the other has not asked for any.
+// TestT22_LevelOfOneSendsNothingToAnother checks two clients that share a session of the server.
+// One client has asked for all log messages, and the other client has not asked for any.
 func TestT22_LevelOfOneSendsNothingToAnother(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		s := &testServer{}
@@ -183,7 +183,8 @@ func TestT22_LevelOfOneSendsNothingToAnother(t *testing.T) {
 		if len(a.rest()) != 1 || len(c.rest()) != 1 {
 			t.Error("an error did not reach the client that asked for it")
 		}
-		// While calls of a and c are running, a log message may belong to the call of either.
+		// While calls of a and c are running, a log message may belong to the call of either
+		// client.
 		a.say(`{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"t","arguments":{}}}`)
 		c.say(`{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"t","arguments":{}}}`)
 		synctest.Wait()

@@ -271,7 +271,7 @@ func (w *whole) lost(server, what, why string) {
 	w.losses = append(w.losses, server+" "+what+" "+why)
 }
 
-// lostSoFar returns the losses since the last call of lostSoFar.
+// lostSoFar returns the losses since the previous call of lostSoFar.
 func (w *whole) lostSoFar() []string {
 	synctest.Wait()
 	w.mu.Lock()
@@ -475,7 +475,7 @@ func (n *testClient) rest() []string {
 	}
 }
 
-// answerTo returns the answer with an id, and drops the messages before it.
+// answerTo returns the answer with the given id, and drops the messages before it.
 func (n *testClient) answerTo(id string) *jsonrpc.Message {
 	n.t.Helper()
 	for {

@@ -45,7 +45,8 @@ const (
 	initial  = mcp.MethodInitialize
 )
 
-// t13 contains handshakes that must end in the right era. Unclear results must not be remembered.
+// t13 contains handshakes that must end in the right era. For an unclear result, Remember must
+// return false.
 var t13 = []scene{
 	{name: "http, discovered", offer: web, turns: []turn{discovered}, rev: modal},
 	{name: "http, -32601 at 200", offer: web, turns: []turn{unknown, speaks("2025-11-25"), initialized}, rev: old},
@@ -132,7 +133,7 @@ var t13 = []scene{
 	{name: "stdio, started again after that", offer: Offer{SkipProbe: true}, turns: []turn{speaks("2025-11-25"), initialized}, rev: old},
 }
 
-// field contains known existing servers, with one or more scenes for each.
+// field contains scenes of known servers, one or more for each server.
 var field = []scene{
 	{name: "reference servers, stdio", offer: pipe, turns: []turn{unknown, speaks("2025-11-25"), initialized}, rev: old},
 	{name: "reference servers, http", offer: web, turns: []turn{

@@ -58,8 +58,8 @@ func speaks(version string) turn {
 	return result(mcp.MethodInitialize, `{"protocolVersion":"`+version+`","capabilities":{"tools":{"listChanged":true}},"serverInfo":{"name":"s","version":"1"}}`)
 }
 
-// script is a Link to a server that reacts with turns. The test fails if Open sends an unexpected
-// message.
+// script is a Link to a server that reacts as turns describes. The test fails if Open sends an
+// unexpected message.
 type script struct {
 	t     testing.TB
 	turns []turn

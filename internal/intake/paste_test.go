@@ -175,8 +175,8 @@ func TestPasteRefusesKeysThatAreListedTwice(t *testing.T) {
 	}
 }
 
-// TestSeveralCommands checks which of several commands Paste lists in Unsure: those that may not
-// start a server.
+// TestSeveralCommands checks which servers are in Unsure if a text has several commands: those
+// whose command might not start a server.
 func TestSeveralCommands(t *testing.T) {
 	for text, want := range map[string]string{
 		"rm -rf x":                       "",

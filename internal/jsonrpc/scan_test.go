@@ -116,7 +116,7 @@ func TestTolerant(t *testing.T) {
 			t.Errorf("%s: %+v", c.in, m)
 		}
 	}
-	// All other mistakes are refused even with Tolerant.
+	// Scan refuses all other mistakes, even with Tolerant.
 	for _, in := range []string{
 		`{"jsonrpc":"1.0","id":1,"result":{}}`,
 		`{"jsonrpc":"2.0","id":null,"method":"x"}`,

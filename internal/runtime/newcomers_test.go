@@ -24,8 +24,8 @@ func loop(ctx context.Context, n *newcomers, next func(i int) transport.Newcomer
 	return opened
 }
 
-// TestLoopingClientShutsOutNobody opens sessions in a loop, in several ways and over any number
-// of connections. At the same time, another client opens a session every ten seconds. Dragoman never
+// TestLoopingClientShutsOutNobody opens sessions in several kinds of loops, over one connection or
+// over many. At the same time, another client opens a session every ten seconds. Dragoman never
 // refuses this client, and delays it only if Dragoman cannot distinguish the two clients.
 func TestLoopingClientShutsOutNobody(t *testing.T) {
 	other := func(i int) transport.Newcomer {

@@ -12,7 +12,7 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 )
 
-// TestCallLog checks the record of calls of all kinds.
+// TestCallLog checks the log record of each kind of call.
 func TestCallLog(t *testing.T) {
 	var b bytes.Buffer
 	p := &event.Publisher{}
@@ -74,7 +74,7 @@ func TestCallLogMisses(t *testing.T) {
 	}
 }
 
-// slowHandler blocks in the first record.
+// slowHandler blocks while it handles the first record.
 type slowHandler struct {
 	slog.Handler
 	begun, slow chan struct{}

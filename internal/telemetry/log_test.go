@@ -22,7 +22,7 @@ func logger(b *bytes.Buffer, level slog.Level) *slog.Logger {
 	}}))
 }
 
-// TestLog checks the record of each kind of event, and that Close waits for all of them.
+// TestLog checks the record of each kind of event, and that Close waits for all records.
 func TestLog(t *testing.T) {
 	var b bytes.Buffer
 	var steps, traces []string

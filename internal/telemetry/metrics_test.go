@@ -19,7 +19,7 @@ func scrape(m *Metrics) string {
 	return w.Body.String()
 }
 
-// TestMetrics checks the counts of events, and the bound of labels that clients choose.
+// TestMetrics checks the counts of events, and the bound on labels that clients choose.
 func TestMetrics(t *testing.T) {
 	m, p := NewMetrics(), &event.Publisher{}
 	stop := m.Subscribe(p)

@@ -243,7 +243,7 @@ func TestMoveUndoFolder(t *testing.T) {
 }
 
 // TestCopyUndoFolder copies a folder that contains an undo folder, and then a whole root. A call
-// can name a whole root only through a symlink. The copy of the root leaves out the root's own undo
+// can copy a whole root only through a symlink. The copy of the root leaves out the root's own undo
 // folder.
 func TestCopyUndoFolder(t *testing.T) {
 	r, other := twoRoots(t)

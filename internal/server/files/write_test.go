@@ -337,7 +337,7 @@ func TestDiskFull(t *testing.T) {
 	}
 }
 
-// TestKeepOnFullDisk deletes files while the disk has no room for another entry of the undo folder.
+// TestKeepOnFullDisk deletes files while the disk has no room for another entry in the undo folder.
 func TestKeepOnFullDisk(t *testing.T) {
 	r := open(t, Options{})
 	for _, name := range []string{"a", "b", "c"} {
