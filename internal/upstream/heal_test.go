@@ -54,7 +54,8 @@ func (h *program) starts() int {
 	return len(h.tries)
 }
 
-// keptOpen makes a server that Dragoman keeps open, opens it for the first time, and then runs f.
+// keptOpen makes a server that Dragoman keeps open, tries to open it for the first time, and then
+// runs f.
 func keptOpen(t *testing.T, h *program, spec Spec, f func(t *testing.T, u *Upstream, log *journal)) {
 	t.Helper()
 	bubble(t, h, spec, func(t *testing.T, u *Upstream) {
@@ -398,8 +399,8 @@ func TestFailedLaneDoesNotMakeTheServerFailed(t *testing.T) {
 	})
 }
 
-// TestHTTPServerThatWasAwayIsNoticed checks an HTTP server that stops silently. Dragoman notices
-// that the server has stopped when a call fails or a stream from the server ends. It notices
+// TestHTTPServerThatWasAwayIsNoticed checks an HTTP server that stops silently. When a call fails
+// or a stream from the server ends, Dragoman notices that the server has stopped. It notices
 // without a call that the server is back.
 func TestHTTPServerThatWasAwayIsNoticed(t *testing.T) {
 	t.Parallel()

@@ -14,8 +14,8 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/transport/inmem"
 )
 
-// TestSilenceIsWaitedForOnce checks a server that never answers the probe. The wait for this
-// answer delays only the first connection.
+// TestSilenceIsWaitedForOnce checks a server that never answers the probe. The wait for the answer
+// delays only the first connection to this server.
 func TestSilenceIsWaitedForOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var mu sync.Mutex

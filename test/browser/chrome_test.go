@@ -230,7 +230,8 @@ func (c *chrome) newTab(t *testing.T, origin string) *tab {
 	return p
 }
 
-// hear handles an event. The goroutine that reads from Chromium calls it, so it must not block.
+// hear handles an event. The goroutine that reads from Chromium calls hear, so hear must not
+// block.
 func (p *tab) hear(method string, params json.RawMessage) {
 	var e struct {
 		Type, Message, RequestID string

@@ -157,7 +157,8 @@ func (r *rig) keyboard(t *testing.T) {
 	p.size(1440, 900)
 	p.clean("keyboard")
 
-	// Without JavaScript, the theme switch is a form, and its answer redirects to the same page.
+	// Without JavaScript, the theme switch is a form, and submitting it leads back to the same
+	// page.
 	p.do("Emulation.setScriptExecutionDisabled", object{"value": true}, nil)
 	p.do("Page.navigate", object{"url": h.origin + "/console/servers?sort=name"}, nil)
 	p.wait("the page", `document.readyState === "complete" && document.querySelector("main h1")`)

@@ -22,7 +22,7 @@ import (
 //	patch FILE  asks to create the file with a patch
 //	wait        sends one word and nothing more
 //
-// For any other prompt, and for the result of a tool, the answer is sentence.
+// For any other prompt, and for the result of a tool, the answer is the constant sentence.
 type model struct {
 	*httptest.Server
 	last atomic.Int64

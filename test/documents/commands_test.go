@@ -339,7 +339,7 @@ func (p *place) call() string {
 // isServe reports whether a line runs dragoman serve, and not dragoman server.
 func isServe(line string) bool { return strings.HasPrefix(line+" ", "dragoman serve ") }
 
-// await waits until the serve process that line started accepts connections.
+// await waits until the serve process that this command line started accepts connections.
 func (p *place) await(line string) {
 	at := p.here("127.0.0.1:7300")
 	if m := address.FindString(line); m != "" {

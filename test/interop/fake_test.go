@@ -16,7 +16,7 @@ import (
 )
 
 // TestFakes connects two independent clients to the strict servers. A server of each revision must
-// have all features that the clients expect. The servers must record no violations of the clients,
+// have all features that the clients expect. The servers must record no violations by the clients,
 // except those in sdkBreaks.
 func TestFakes(t *testing.T) {
 	for _, rev := range slices.Backward(mcp.Revisions()) {

@@ -23,8 +23,8 @@ import (
 // oddServers are servers of package fake whose handshake is not that of MCP. Each has a call and the
 // text of its result.
 //
-// The last server refuses version 2 of the handshake. It would wait for a person if no environment
-// variable said that a program has started it.
+// The last server refuses version 2 of the handshake. It waits for a person unless an environment
+// variable says that a program has started it.
 var oddServers = []struct {
 	profile   []string
 	dialect   string // named with --dialect; "" if Dragoman detects it

@@ -183,8 +183,8 @@ func TestBatchIsHandedOver(t *testing.T) {
 	wantLines(t, transcript(p), ping)
 }
 
-// TestU12_PauseWithinALine checks that a line is read correctlyafter a pause of a minute in the
-// middle.
+// TestU12_PauseWithinALine checks that a line is read correctly if there is a pause of a minute in
+// its middle.
 func TestU12_PauseWithinALine(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r, w := io.Pipe()

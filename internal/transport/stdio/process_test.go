@@ -271,8 +271,8 @@ func TestU16_InputFull(t *testing.T) {
 }
 
 // TestU17_Grandchildren checks that a process that keeps the pipes open does not block Stop. After
-// Stop, or after the child has exited by itself, the other processes of its group are dead. After
-// Stop, so are descendants outside the group that existed when Stop began.
+// Stop, or after the child has exited by itself, the other processes of its group are dead. Stop
+// also kills descendants outside the group, if they existed when Stop began.
 func TestU17_Grandchildren(t *testing.T) {
 	needProc(t)
 	for _, mode := range []string{"parent", "parent-detached", "deserter"} {

@@ -92,7 +92,7 @@ func TestLineWithoutEndIsFinal(t *testing.T) {
 }
 
 // TestLineThatStopsIsFinal checks a line over the limit that stops in the middle. The error is
-// final, because a next message could not be told from the rest of the line.
+// final, because the rest of the line could not be distinguished from the next message.
 func TestLineThatStopsIsFinal(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r, w := io.Pipe()

@@ -106,8 +106,9 @@ func TestS11_QueueIsBounded(t *testing.T) {
 	})
 }
 
-// ends returns two functions. Each makes a Pipe and returns it with the other end of its output.
-// Only the output of the first has write deadlines, as Unix pipes have.
+// ends returns two functions, by name. Each makes a Pipe and returns the Pipe with the other end
+// of its output. Only the function "with deadlines" makes an output that supports deadlines, as a
+// Unix pipe does.
 func ends(t *testing.T) map[string]func() (*Pipe, io.ReadCloser) {
 	return map[string]func() (*Pipe, io.ReadCloser){
 		"with deadlines": func() (*Pipe, io.ReadCloser) {

@@ -309,7 +309,7 @@ func TestP05_P06_P09_Name(t *testing.T) {
 		post(method, key, `"世界",`, "Mcp-Name: =?base64?5LiW55WM?=").want(t, 200, 0)
 		post(method, key, `"\u4e16\u754c",`, "Mcp-Name: =?base64?5LiW55WM?=").want(t, 200, 0)
 		post(method, key, `"a\/b",`, "Mcp-Name: a/b").want(t, 200, 0)
-		post(method, "", "").want(t, 200, 0) // the Server passes on a body without a name, because it is the conversation that checks the body
+		post(method, "", "").want(t, 200, 0) // the Server lets the conversation decide about a body without a name
 		d.hall.mu.Lock()
 		d.hall.calls = nil
 		d.hall.mu.Unlock()

@@ -174,7 +174,7 @@ func TestL08_SessionIDs(t *testing.T) {
 			chi += (float64(c) - expect) * (float64(c) - expect) / expect
 		}
 	}
-	if chi > 140 { // with 63 degrees of freedom, chance exceeds 140 about once in 10^7 runs
+	if chi > 140 { // with 63 degrees of freedom, fair random values exceed 140 about once in 10^7 runs
 		t.Errorf("the chi-square value is %.1f", chi)
 	}
 }
