@@ -235,7 +235,7 @@ func TestOperateUnusable(t *testing.T) {
 	})
 }
 
-// TestOperationsArePublished checks that each operation publishes an event at its end.
+// TestOperationsArePublished checks that each operation publishes an event when it has ended.
 func TestOperationsArePublished(t *testing.T) {
 	bubble(t, &program{legacy: true}, Spec{}, func(t *testing.T, u *Upstream) {
 		p := &event.Publisher{}

@@ -456,8 +456,9 @@ func TestPingsOverHTTP(t *testing.T) {
 	}
 }
 
-// TestPingFindsALostSession checks that a ping ends a session that an HTTP server no longer knows,
-// and that a server that cannot be reached is opened again.
+// TestPingFindsALostSession checks that a ping notices that an HTTP server no longer knows the
+// session. Dragoman then opens another session. A ping also notices that the server cannot be
+// reached.
 func TestPingFindsALostSession(t *testing.T) {
 	t.Parallel()
 	s := &webServer{h: program{legacy: true}}

@@ -18,7 +18,7 @@ import (
 // program is a server program. Each pipe leads to a separate process.
 type program struct {
 	modern, legacy bool // the eras that the program supports
-	lists          bool // the program lists a legacy version, even if it does not support the legacy era
+	lists          bool // server/discover lists a legacy revision, even if the program does not support the legacy era
 	dies           bool // the program exits when it is probed
 	fails          func(n int) bool
 	// link makes a pipe to a process. If link is nil, the pipe is in memory.

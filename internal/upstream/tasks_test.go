@@ -173,8 +173,8 @@ func TestU09_TaskResultOfAStoppedServerEnds(t *testing.T) {
 	})
 }
 
-// TestTaskLifetimeIsBounded checks that a task without a limit keeps its session for the
-// maximum time instead of the default.
+// TestTaskLifetimeIsBounded checks that Dragoman keeps the session of a task for at least taskLife
+// if the ttl is null, or too large for a time.Duration.
 func TestTaskLifetimeIsBounded(t *testing.T) {
 	for _, ttl := range []string{"9007199254740991", "9223372036854775807", "18446744073709551616", "null", "1e15"} {
 		h := tasking()
@@ -243,7 +243,7 @@ func TestTasksOfALostSession(t *testing.T) {
 }
 
 // TestTasksOfAnotherPrincipalAreNotFound checks that a client that guesses the number of another
-// principal's session gets no access.
+// principal's session cannot get the task.
 func TestTasksOfAnotherPrincipalAreNotFound(t *testing.T) {
 	h := tasking()
 	bubble(t, h, Spec{}, func(t *testing.T, u *Upstream) {

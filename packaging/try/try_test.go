@@ -22,7 +22,7 @@ import (
 	"time"
 )
 
-// patience is the timeout of every step. A passing test needs much less.
+// patience is the timeout of every step. A passing test needs much less time.
 const patience = 8 * time.Minute
 
 // results returns the folder with the results of the release.

@@ -478,7 +478,8 @@ func button(text string) string {
 	return fmt.Sprintf(`[...document.querySelectorAll("main button, main a.btn")].find((b) => b.textContent.trim() === %q)`, text)
 }
 
-// pause pauses the live updates with a key, which does nothing in a text field.
+// pause presses the key that pauses the live updates. It first leaves the focused field, because
+// the key does nothing in a text field.
 func (p *tab) pause() {
 	p.t.Helper()
 	if err := p.try(`document.activeElement?.blur()`, nil); err != nil {

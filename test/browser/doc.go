@@ -1,6 +1,6 @@
-// Package browser tests the console in a real browser. Its tests start `dragoman serve`, open
-// the one-time link in Chromium, and use the pages as a person does: with the mouse, with the
-// keyboard only, on a phone, in both themes. axe-core examines every page.
+// Package browser tests the console in a real browser. Its tests start `dragoman serve`, open the
+// one-time link in Chromium, and use the pages as a person does: with the mouse, with the keyboard
+// only, at the width of a phone, and in both themes. axe-core examines every page.
 //
 // The tests control Chromium through the pipe of the Chrome DevTools Protocol. They find
 // Chromium on the PATH or in DRAGOMAN_CHROMIUM. axe-core, and the client and the server of the

@@ -61,8 +61,8 @@ var (
 	legacy = []server{everything, latest, oldest}
 )
 
-// clients are the clients of the table. Clients that are commands start a process for each step, so
-// they are tested with only one server.
+// clients are the clients of the table. Command-line clients start a process for each step, so the
+// tests use them with only one server.
 var clients = []client{
 	{"TypeScript SDK v1", "@modelcontextprotocol/sdk", "sdk1.mjs", "", modern},
 	{"TypeScript SDK v2", "@modelcontextprotocol/client", "sdk2.mjs", "legacy", modern},

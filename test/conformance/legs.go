@@ -10,8 +10,8 @@ import (
 // leg is one run of the suite: the processes between client and server, and the expected
 // result.
 type leg struct {
-	side string // "server": the suite is the client, and the server is tested; "client": the suite is the server
-	via  string // "server": the suite is the client and tests the server; "client": the suite is the server and tests the client
+	side string // "server": the suite is the client and tests the server; "client": the suite is the server and tests the client
+	via  string // how Dragoman is connected; see build in stage.go
 	rev  string // the revision that the suite uses
 	all  bool   // run every scenario for rev, because the suite has no frozen set of requirements for it
 
@@ -118,5 +118,5 @@ var directLegs = []leg{
 	{side: "client", via: "direct", rev: "2026-07-28", also: addedLater, want: 8, of: 8},
 }
 
-// applicable reports whether a scenario can be tested through a bridge.
+// applicable reports whether a scenario can be tested through Dragoman.
 func applicable(scenario string) bool { return !strings.HasPrefix(scenario, "auth/") }

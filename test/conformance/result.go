@@ -81,7 +81,7 @@ func results(dir, side string) (map[string]outcome, error) {
 }
 
 // scored returns the scenarios that count for one side, in the order of the suite's file. The file
-// is a flat list for each side, so no YAML parser is needed.
+// contains a flat list for each side, so no YAML parser is needed.
 func scored(file, side string) ([]string, error) {
 	b, err := os.ReadFile(file)
 	if err != nil {

@@ -23,7 +23,7 @@ const (
 // rig has the values that all legs share. It does not change after prepare.
 type rig struct {
 	suite    *suite
-	self     string // the path of this program, for its modes
+	self     string // the path of this program, which legs also run in other modes
 	dragoman string
 	server   string // the path of go-everything-server
 	client   string // the path of go-everything-client
@@ -118,7 +118,7 @@ func (r *rig) report(w io.Writer, l *leg, found map[string]outcome, v *verdict, 
 }
 
 // runServer starts the server side for the suite, and runs the suite as the client. problems
-// contains faults of the processes.
+// describes the faults of the processes.
 func (r *rig) runServer(ctx context.Context, l *leg, dir string) (problems []string, err error) {
 	s := &stage{rig: r, dir: dir}
 	url, err := s.build(ctx, l)

@@ -173,8 +173,8 @@ func (l *limit) control(r row, c column, name string) (ends, bool) {
 	return ends{}, false
 }
 
-// direct reports whether a client and a server can be connected without a bridge, in the
-// client's revision.
+// direct reports whether a client and a server can be connected without Dragoman, in the client's
+// revision.
 func direct(r row, c column) bool {
 	if r.transport != c.transport || r.revision == "" || c.pin {
 		return false

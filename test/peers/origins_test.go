@@ -115,7 +115,8 @@ func TestClientsOfOddServersTogether(t *testing.T) {
 			c := exec.Command(program, "serve", "--stdio", "--listen", "127.0.0.1:0", "-c", file)
 			tools, texts := client(ctx, t, c, calls)
 			for i, call := range calls {
-				// A server that starts slowly may be missing in the first list. A call waits for it.
+				// A server that starts slowly may be missing from the first list. A call waits for
+				// such a server.
 				if strings.Contains(call.tool, "__files.") && slices.Contains(tools, strings.Replace(call.tool, "files.", "", 1)) {
 					t.Errorf("%s has lost a part of its name: %q", call.tool, tools)
 				}

@@ -227,7 +227,7 @@ func TestPeers(t *testing.T) {
 		{"files", "list_directory", fmt.Sprintf(`{"path":%q}`, folder), "found.txt"},
 		{"memory", "read_graph", `{}`, "it stands"},
 		{"thinking", "sequentialthinking", `{"thought":"one","nextThoughtNeeded":false,"thoughtNumber":1,"totalThoughts":1}`, "thoughtNumber"},
-		{"context7", "", "", ""}, // tools of this server need a network
+		{"context7", "", "", ""}, // the tools of this server need a network
 	} {
 		t.Run("alone/"+c.server, func(t *testing.T) {
 			own := base + "/s/" + c.server + "/mcp"

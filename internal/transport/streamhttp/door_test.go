@@ -199,7 +199,7 @@ func openPipes(t testing.TB, h *hall, change func(*Options)) (*door, *pipes) {
 }
 
 // send makes a request. Headers have the form "Name: value". A header without a value removes a
-// header that post sets by default.
+// default header.
 func (d *door) send(ctx context.Context, method, body string, headers ...string) *http.Response {
 	d.t.Helper()
 	resp, err := d.try(ctx, method, body, headers...)

@@ -58,11 +58,11 @@ func TestCountsMove(t *testing.T) {
 		stuck := d.get(context.Background(), session)
 		synctest.Wait()
 		g := d.hall.guests()[1]
-		for range 200 { // changes Limited; the initialize after the next Sleep changes Evicted
+		for range 200 { // changes SlowReaders
 			_ = g.out.Send([]byte(`{"jsonrpc":"2.0","method":"notifications/x","params":{"a":"` + strings.Repeat("x", 1<<16) + `"}}`))
 		}
 		stuck.close()
-		for range 6 { // changes Limited, and Evicted once the sessions are old
+		for range 6 { // changes Limited; the initialize after the next Sleep changes Evicted
 			d.post(strings.ReplaceAll(initializeBody, "%s", "2025-11-25"))
 		}
 		time.Sleep(abandonable + time.Second)

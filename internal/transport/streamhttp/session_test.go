@@ -811,7 +811,7 @@ func TestDrainAndClose(t *testing.T) {
 func TestW01_StreamsAreTold(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d, l := openPipes(t, &hall{serve: func(ctx context.Context, in transport.Incoming, r transport.Responder) {
-			if in.Msg.Method == "resources/read" { // more than any client buffers
+			if in.Msg.Method == "resources/read" { // sends more than the buffers between server and client hold
 				_ = r.Event([]byte(`{"jsonrpc":"2.0","method":"notifications/x","params":{"a":"` + strings.Repeat("x", 1<<19) + `"}}`))
 			}
 			<-ctx.Done()
