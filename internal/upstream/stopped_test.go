@@ -105,7 +105,7 @@ func TestU16_StoppedChild(t *testing.T) {
 	defer wait.Wait()
 	_ = syscall.Kill(int(pid), syscall.SIGSTOP)
 	defer func() { _ = syscall.Kill(int(pid), syscall.SIGCONT) }()
-	for range 4 { // together more bytes than a pipe holds; each line is shorter than 64 KiB, because the child cannot read longer lines
+	for range 4 { // together more bytes than a pipe holds; the child cannot read a line of 64 KiB
 		wait.Go(func() {
 			if r, err := call(t, u, modernClient, mcp.MethodCallTool, `{"name":"pid","arguments":{"a":"`+strings.Repeat("x", 40<<10)+`"}}`); err != nil || r.Code() != 0 {
 				t.Errorf("a call that waited for the child: %v", err)

@@ -43,8 +43,9 @@ var oddServers = []struct {
 	{[]string{"codex-app-server", "--set", "form=shim", "--set", "v2=-32602", "--set", "supervised=required"}, "codex-app-server", "codex", map[string]any{"prompt": "hello"}, "You said: hello"},
 }
 
-// The clients are independent implementations of MCP. Each starts the command, lists its tools and
-// calls some of them. It returns the names of the tools, and the texts of the results.
+// oddClients are clients of independent implementations of MCP. Each function starts the command,
+// lists its tools and calls some of them. The function returns the names of the tools, and the
+// texts of the results.
 var oddClients = map[string]func(context.Context, *testing.T, *exec.Cmd, []oddCall) (tools, texts []string){
 	"Go SDK": goSDK, "mcp-go": mcpGo,
 }
