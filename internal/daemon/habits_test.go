@@ -38,8 +38,8 @@ func TestClientsWithHabits(t *testing.T) {
 		t.Helper()
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
-		wantAll(t, result(t, ctx, c, mcp.MethodListTools, `{}`), `"name":"add"`)
-		wantAll(t, result(t, ctx, c, mcp.MethodListResources, `{}`), `"resources":[`)
+		wantAll(t, wholeList(t, ctx, c, mcp.MethodListTools), `"name":"add"`)
+		wantAll(t, wholeList(t, ctx, c, mcp.MethodListResources), `"resources":[`)
 		for _, text := range []string{"first", "second"} {
 			got, err := c.Call(ctx, mcp.MethodCallTool, []byte(`{"name":"echo","arguments":{"text":"`+text+`"}}`), fake.CallOptions{Progress: true})
 			if err != nil || got.Err != nil || !strings.Contains(string(got.Result), text) {
