@@ -156,7 +156,7 @@ func (r *Report) Markdown(w io.Writer) error {
 		direct.add(c.Direct)
 	}
 	fmt.Fprintf(&b, "Through Dragoman, %d of %d cells work, %d are documented losses and %d fail. ", all.works, all.total(), all.loss, all.fails)
-	fmt.Fprintf(&b, "Without Dragoman, %d of the %d cells whose ends share a transport work.\n", direct.works, direct.total())
+	fmt.Fprintf(&b, "If the client and the server of a cell use the same transport, the cell is also tested without Dragoman: %d of these %d cells work.\n", direct.works, direct.total())
 
 	square := func(direct bool) func(square) string {
 		return func(q square) string { return summary(r.inSquare(q, direct), names) }
@@ -237,7 +237,7 @@ func legend(b *strings.Builder, names []string) {
 		}
 	}
 	if len(parts) > 0 {
-		fmt.Fprintf(b, "Letters stand for losses, explained below: %s. A letter in brackets stands for a loss that occurs only over some transports.\n", strings.Join(parts, ", "))
+		fmt.Fprintf(b, "The letters mark losses: %s. A letter in brackets marks a loss that occurs only over some transports. The last table explains each loss.\n", strings.Join(parts, ", "))
 	}
 }
 

@@ -152,13 +152,13 @@ func section(versions map[string]string, rows []string) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, `## Third-party clients
 
-`+"`make clients`"+` writes this part. The command starts servers of both eras, and connects each client through the bridge to the servers of the era that the client does not speak:
+`+"`make clients`"+` writes this part. The command starts servers of both eras, and connects each client through Dragoman to the servers of the era that the client does not speak:
 
 - TypeScript SDK v2: a server of @modelcontextprotocol/server %s that speaks 2026-07-28 and refuses older revisions (`+"`test/clients/modern.mjs`"+`);
 - everything: @modelcontextprotocol/server-everything %s, which speaks older revisions;
-- strict: `+"`dragoman fake strict-DATE`"+`, which speaks one revision and records each message that breaks its rules. The feature *rules* works if there is no such message.
+- strict: `+"`dragoman fake strict-DATE`"+`, which speaks one revision and records each message that breaks the rules of this revision. The feature *rules* works if no message breaks a rule.
 
-A dash means that the client or the server's revision does not support the feature.
+A dash means that the client does not support the feature, or that the server's revision does not define it.
 
 | client | version | over | speaks | server | %s |
 |---|---|---|---|---|%s
@@ -166,9 +166,9 @@ A dash means that the client or the server's revision does not support the featu
 
 `, versions["@modelcontextprotocol/server"], versions["@modelcontextprotocol/server-everything"],
 		strings.Join(steps, " | "), strings.Repeat("---|", len(steps)), strings.Join(rows, "\n"))
-	b.WriteString(`The AI SDK gives a server on stdio one second to answer ` + "`server/discover`" + ` and then opens with ` + "`initialize`" + `. If the server starts more slowly, the AI SDK acts as a client of 2025-11-25, and the same features work.
+	b.WriteString(`The AI SDK waits one second for a server on stdio to answer ` + "`server/discover`" + `. If no answer arrives in this time, the AI SDK sends ` + "`initialize`" + ` and acts as a client of 2025-11-25. The features in the table work with this revision, as they do with 2026-07-28.
 
-Over stdio, each client starts ` + "`dragoman run -- node SERVER`" + `. Over HTTP, the client connects to ` + "`http://127.0.0.1:PORT/s/NAME/mcp`" + ` of ` + "`dragoman serve`" + `. The programs are ` + "`test/clients/*.mjs`" + `. The command-line clients were called with these commands:
+Over stdio, each client starts ` + "`dragoman run -- node SERVER`" + `. Over HTTP, the client connects to ` + "`http://127.0.0.1:PORT/s/NAME/mcp`" + ` of ` + "`dragoman serve`" + `. The test programs of the clients are ` + "`test/clients/*.mjs`" + `. The tests call the command-line clients with these commands:
 
     mcporter --config mcporter.json list s --json
     mcporter --config mcporter.json call --server s --tool echo --output json --args '{"message":"grüß Gott"}'
