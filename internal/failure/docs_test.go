@@ -30,20 +30,22 @@ func TestDocs(t *testing.T) {
 
 const intro = `# Failures
 
-If a server, a listener or a call fails, Dragoman reports a *failure*. A failure has the same members on the command line, in the log, in the error to the client, in ` + "`/api/v1/status`" + ` and in ` + "`/readyz`" + `:
+If a server or a call fails, or if Dragoman cannot listen on its address, Dragoman reports a *failure*. Dragoman reports failures on the command line, in the log, in errors to clients, in ` + "`/api/v1/status`" + ` and in ` + "`/readyz`" + `. In all these places, a failure has these members:
 
 | member | log attribute | meaning |
 |---|---|---|
-| ` + "`class`" + ` | ` + "`class`" + ` | the kind of the failure: one of the codes below, which do not change |
+| ` + "`class`" + ` | ` + "`class`" + ` | the kind of the failure: one of the codes on this page, which stay the same in later versions |
 | ` + "`server`" + ` | ` + "`server`" + ` | the name of the server; left out if the failure does not concern a server |
-| ` + "`sentence`" + ` | ` + "`sentence`" + ` | what happened and to which server, with the cause first |
-| ` + "`evidence`" + ` | ` + "`evidence`" + ` | at most 12 lines of text that show the cause, the most useful ones first; secrets are masked |
+| ` + "`sentence`" + ` | ` + "`sentence`" + ` | what happened, for which reason, and to which server |
+| ` + "`evidence`" + ` | ` + "`evidence`" + ` | at most 12 lines of text that show the cause, the most useful lines first; secrets are masked |
 | ` + "`evidenceFrom`" + ` | ` + "`evidence_from`" + ` | where the evidence comes from: ` + "`stderr`" + ` or ` + "`stdout`" + ` of the process, the HTTP ` + "`response`" + `, the last ` + "`exchange`" + ` of the handshake, or the operating ` + "`system`" + ` |
 | ` + "`action`" + ` | ` + "`action`" + ` | what to do next: one command, setting or link |
 | ` + "`status`" + ` | ` + "`status`" + ` | the HTTP status of the server's response, if the server answered over HTTP |
 | ` + "`cause`" + ` | ` + "`cause`" + ` | a code for the cause, such as ` + "`timeout`" + `; errors to clients also have this code in ` + "`data.cause`" + ` |
 
-An error to a client is a JSON-RPC error; its ` + "`message`" + ` is the sentence and the action, and ` + "`data.failure`" + ` has the members above. If other machines can reach the listener, the failures in errors to clients and in ` + "`/readyz`" + ` do not contain output of the server's process, error texts of the operating system, or paths of this machine.
+An error to a client is a JSON-RPC error. The ` + "`message`" + ` of the error consists of ` + "`sentence`" + ` and ` + "`action`" + `, and ` + "`data.failure`" + ` has the members of this table. If other machines can reach the address of Dragoman, errors to clients and ` + "`/readyz`" + ` contain no output of the server's process, no error texts of the operating system, and no paths of the machine.
+
+The following sections describe the classes.
 
 `
 
