@@ -96,8 +96,9 @@ func (u *Upstream) unionLocked(l *link) mcp.SubscriptionFilter {
 	return all
 }
 
-// relisten replaces the listen if the union of the subscriptions on the link has changed. It opens
-// the new listen before it closes the old one, so that no notification is lost. It waits until the
+// relisten replaces the listen if the union of the subscriptions on the link has changed, or if a
+// listen on a pipe was ended. It opens the new listen before it closes the old one, so that no
+// notification is lost. It waits until the
 // server has acknowledged the listen, but at most a few seconds.
 func (u *Upstream) relisten(ctx context.Context, on *link) {
 	u.mu.Lock()
@@ -109,7 +110,7 @@ func (u *Upstream) relisten(ctx context.Context, on *link) {
 	key := string(union.JSON())
 	old := on.listen
 	none := u.hasNoListenLocked(on.session)
-	if old != nil && old.union == key && old.refused == none {
+	if old != nil && old.union == key && old.refused == none && !on.listenSet.ended {
 		u.mu.Unlock()
 		u.awaitAck(ctx, old)
 		return
@@ -134,7 +135,8 @@ func (u *Upstream) relisten(ctx context.Context, on *link) {
 	}
 	on.listen = next
 	if next != nil {
-		on.listenSet.open(next)
+		on.listenSet.ended = false
+		on.listenSet.open(next, u.spec.piped())
 	}
 	if next != nil && old != nil {
 		u.work.Go(func() { u.replace(on, old, next) })
@@ -147,7 +149,7 @@ func (u *Upstream) relisten(ctx context.Context, on *link) {
 
 // stopListenLocked ends all listens on a link.
 func (u *Upstream) stopListenLocked(on *link, cause error) {
-	for _, l := range on.listenSet.listens {
+	for _, l := range on.listenSet.all() {
 		l.cancel(cause)
 	}
 	on.listen, on.listenSet = nil, listenSet{}
@@ -171,6 +173,9 @@ func (u *Upstream) keepListening(ctx context.Context, on *link, l *listening) {
 	for {
 		before := u.acksOf(l)
 		err := u.listenOnce(ctx, on, l)
+		if u.superseded(on, l) {
+			return
+		}
 		if ctx.Err() != nil || errors.Is(err, errEraChanged) || errors.Is(err, errNoListen) {
 			return // the next session or subscription starts another listen
 		}
@@ -179,15 +184,34 @@ func (u *Upstream) keepListening(ctx context.Context, on *link, l *listening) {
 			// Notifications may have been lost while the listen was broken.
 			level = slog.LevelInfo
 			pauses.Reset()
-			u.forgetTools()
-			if u.opts.Changed != nil && u.hasSession() { // if the server has no session, the next open calls Changed
-				u.opts.Changed("")
-			}
+			u.listsMayHaveChanged()
 		}
 		u.opts.Log.Log(ctx, level, "subscriptions/listen ended", "server", u.spec.Name, "cause", reason(err))
 		if work.Sleep(ctx, pauses.Fail()) != nil {
 			return
 		}
+	}
+}
+
+// superseded reports whether a listen that has ended is not the newest one of its link. Such a listen
+// is not opened again, so superseded removes it from the set.
+func (u *Upstream) superseded(on *link, l *listening) bool {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if on.listen == l {
+		return false
+	}
+	on.listenSet.retire(l, false)
+	on.listenSet.kept = slices.DeleteFunc(on.listenSet.kept, func(k *listening) bool { return k == l })
+	return true
+}
+
+// listsMayHaveChanged forgets the tools, and reports that any list may have changed. If the server
+// has no session, the next open reports it.
+func (u *Upstream) listsMayHaveChanged() {
+	u.forgetTools()
+	if u.opts.Changed != nil && u.hasSession() {
+		u.opts.Changed("")
 	}
 }
 
@@ -262,6 +286,9 @@ func (s *listenCaller) Notify(n *mcp.Note) {
 	if m.Method == mcp.NoteAcknowledged {
 		got, _ := mcp.ParseSubscriptionFilter(m.Raw, m.Param("notifications"))
 		s.u.mu.Lock()
+		if s.u.spec.piped() {
+			s.on.listenSet.acknowledged(s.l)
+		}
 		s.l.acks++
 		s.l.ackLocked(got, nil)
 		s.u.mu.Unlock()

@@ -20,6 +20,10 @@ const drainFor = time.Second
 // be delivered twice, which every revision allows.
 const mostCounted = 1024
 
+// settleFor is how long a server on a pipe has to process the cancellation of older listens before it
+// gets a new one.
+const settleFor = 100 * time.Millisecond
+
 // listenSet contains the open listens of one link. Usually there is only one listen. While a new
 // listen replaces an old one, both are open and most notifications arrive twice. Each notification
 // is delivered once, when it first arrives. The zero value is an empty set. Upstream.mu guards it.
@@ -28,19 +32,59 @@ type listenSet struct {
 	// delivered counts the notifications that were delivered while several listens were open.
 	// The key is the method and URI, and the value is the highest count of any open listen.
 	delivered map[string]int
+	// kept contains replaced listens of a pipe, oldest first. Their notifications are dropped, but they
+	// stay open at the server: a server with the official Go SDK 1.8.0 has one listen for each
+	// resource and session, so the end of any listen also ends the notifications of the newest one.
+	kept []*listening
+	// ended says that a kept listen was ended. The newest listen must then be replaced by an equal one.
+	ended bool
 }
 
-// mostListens bounds the listens of one link that are open at the same time. If clients change
-// their subscriptions faster than the server acknowledges the listens, the oldest listen is closed.
-const mostListens = 4
+const (
+	// mostListens bounds the listens of one link that deliver notifications at the same time. If
+	// clients change their subscriptions faster than the server acknowledges the listens, the oldest
+	// listen is retired.
+	mostListens = 4
+	// enoughKept is the number of kept listens after which all of them are ended.
+	enoughKept = 3
+	// mostKept bounds the kept listens while the server does not acknowledge the newest listen.
+	mostKept = 16
+)
 
-func (h *listenSet) open(l *listening) {
+// open adds l. If keep is true, a listen for which there is no room is kept, and otherwise it is ended.
+func (h *listenSet) open(l *listening, keep bool) {
 	if len(h.listens) == mostListens {
-		h.listens[0].cancel(errReplaced)
-		h.close(h.listens[0])
+		h.retire(h.listens[0], keep)
 	}
 	l.received = maps.Clone(h.delivered)
 	h.listens = append(h.listens, l)
+}
+
+// retire removes l and ends it, or keeps it if keep is true. Later notifications of l are dropped.
+func (h *listenSet) retire(l *listening, keep bool) {
+	open := slices.Contains(h.listens, l)
+	h.close(l)
+	switch {
+	case !keep:
+		l.cancel(errReplaced)
+	case open:
+		h.kept = append(h.kept, l)
+		if len(h.kept) > mostKept {
+			h.kept[0].cancel(errReplaced)
+			h.kept, h.ended = slices.Delete(h.kept, 0, 1), true
+		}
+	}
+}
+
+// all returns all listens that are open at the server.
+func (h *listenSet) all() []*listening { return slices.Concat(h.kept, h.listens) }
+
+// acknowledged notes that the server has acknowledged l on a pipe. A pipe keeps the order of
+// messages, so no earlier notification arrives on l again.
+func (h *listenSet) acknowledged(l *listening) {
+	if l.acks == 0 && slices.Contains(h.listens, l) {
+		l.received = maps.Clone(h.delivered)
+	}
 }
 
 // close removes l. Later notifications of this listen are dropped.
@@ -64,13 +108,11 @@ func (h *listenSet) close(l *listening) {
 	}
 }
 
-// before removes the listens that are older than l and returns them.
-func (h *listenSet) before(l *listening) (older []*listening) {
+// retireBefore retires the listens that are older than l.
+func (h *listenSet) retireBefore(l *listening, keep bool) {
 	for slices.Contains(h.listens, l) && h.listens[0] != l {
-		older = append(older, h.listens[0])
-		h.close(h.listens[0])
+		h.retire(h.listens[0], keep)
 	}
-	return older
 }
 
 // first reports whether the notification m, which has arrived on the listen l, must be delivered.
@@ -110,17 +152,45 @@ func (h *listenSet) count(counts *map[string]int, key string, n int) bool {
 }
 
 // replace waits until the server has acknowledged the listen next, but at most a few seconds. It
-// then waits for drainFor and ends the listen old.
+// then waits for drainFor and retires the listen old.
 func (u *Upstream) replace(l *link, old, next *listening) {
+	keep := u.spec.piped()
 	u.awaitAck(u.life, next)
 	u.mu.Lock()
-	for _, older := range l.listenSet.before(old) {
-		older.cancel(errReplaced) // only old and next stay open
-	}
+	l.listenSet.retireBefore(old, keep) // only old and next deliver notifications
 	u.mu.Unlock()
 	_ = work.Sleep(u.life, drainFor)
 	u.mu.Lock()
-	l.listenSet.close(old)
+	l.listenSet.retire(old, keep)
+	renew := l.listen == next && l.listenSet.endKept()
 	u.mu.Unlock()
-	old.cancel(errReplaced)
+	if renew {
+		u.renew(l)
+	}
+}
+
+// endKept ends all kept listens if there are enough of them. It reports whether the newest listen
+// must be replaced, because listens were ended.
+func (h *listenSet) endKept() bool {
+	if len(h.kept) < enoughKept && !h.ended {
+		return false
+	}
+	for _, l := range h.kept {
+		l.cancel(errReplaced)
+	}
+	h.kept = nil
+	return true
+}
+
+// renew replaces the newest listen of a pipe by an equal one. Notifications may have been lost since
+// the kept listens were ended, so renew reports that all lists may have changed.
+func (u *Upstream) renew(l *link) {
+	if work.Sleep(u.life, settleFor) != nil {
+		return
+	}
+	u.mu.Lock()
+	l.listenSet.ended = true
+	u.mu.Unlock()
+	u.relisten(u.life, l)
+	u.listsMayHaveChanged()
 }

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -85,6 +86,94 @@ func TestChangesAreHeardWhileAListenIsReplaced(t *testing.T) {
 	})
 }
 
+// TestListensOfTheGoSDK checks a server that has one listen for each resource and session, like
+// servers with the official Go SDK 1.8.0: the newest listen replaces the others, and the end of any
+// listen ends all notifications of its resources and lists. A correct server is checked in the same
+// way. The subscriptions of one client change many times, and another client gets each change of its
+// resource once.
+func TestListensOfTheGoSDK(t *testing.T) {
+	for name, correct := range map[string]bool{"correct": true, "one listen for each resource": false} {
+		t.Run(name, func(t *testing.T) {
+			var mu sync.Mutex
+			open := map[string]map[string]bool{} // the resources of each open listen, by its id
+			newest := map[string]string{}        // the id of the newest listen of each resource
+			most := 0
+			h := &program{modern: true}
+			h.on = func(l *process, m *jsonrpc.Message) []byte {
+				if m.Method != mcp.MethodListen {
+					return nil
+				}
+				mu.Lock()
+				defer mu.Unlock()
+				id := string(m.ID)
+				want, _ := mcp.ParseSubscriptionFilter(m.Raw, m.Param("notifications"))
+				open[id] = want.URIs
+				most = max(most, len(open))
+				for uri := range want.URIs {
+					newest[uri] = id
+				}
+				ack := fmt.Sprintf(`{"_meta":{"io.modelcontextprotocol/subscriptionId":%s},"notifications":%s}`, id, m.Param("notifications").Of(m.Raw))
+				_ = l.pipe.Write(jsonrpc.AppendNotification(nil, mcp.NoteAcknowledged, []byte(ack)))
+				return silent
+			}
+			h.heard = func(m *jsonrpc.Message) {
+				if m.Method != mcp.NoteCancelled {
+					return
+				}
+				mu.Lock()
+				defer mu.Unlock()
+				id := string(m.Param("requestId").Of(m.Raw))
+				for uri := range open[id] {
+					delete(newest, uri)
+				}
+				delete(open, id)
+			}
+			change := func(uri string) {
+				mu.Lock()
+				defer mu.Unlock()
+				for id, uris := range open {
+					if correct && uris[uri] || !correct && newest[uri] == id {
+						params := fmt.Sprintf(`{"_meta":{"io.modelcontextprotocol/subscriptionId":%s},"uri":%q}`, id, uri)
+						_ = h.all()[0].pipe.Write(jsonrpc.AppendNotification(nil, mcp.NoteResourceUpdated, []byte(params)))
+					}
+				}
+			}
+			bubble(t, h, Spec{}, func(t *testing.T, u *Upstream) {
+				if _, err := u.Hello(t.Context(), modernClient); err != nil {
+					t.Fatal(err)
+				}
+				var heard atomic.Int32
+				a := u.Subscribe(modernClient, func(*jsonrpc.Message) { heard.Add(1) }, nil)
+				b := u.Subscribe(info(mcp.R20260728, "", "{}", 2), func(*jsonrpc.Message) {}, nil)
+				watch := func(w *Subscriber, uri string) {
+					_, _ = w.Watch(t.Context(), mcp.SubscriptionFilter{URIs: map[string]bool{uri: true}})
+				}
+				watch(a, "x:mine")
+				for i := range 20 {
+					watch(b, fmt.Sprint("x:", i))
+					if i%5 == 0 {
+						watch(b, fmt.Sprint("x:again", i)) // before the last listen has been replaced
+					}
+					time.Sleep(10 * time.Second)
+					change("x:mine")
+					synctest.Wait()
+					if n := heard.Swap(0); n != 1 {
+						t.Fatalf("change %d arrived %d times", i, n)
+					}
+				}
+				a.Close()
+				b.Close()
+				time.Sleep(10 * time.Second)
+				mu.Lock()
+				defer mu.Unlock()
+				if len(open) != 0 || most > enoughKept+mostListens {
+					t.Errorf("%d listens are open at the end, and there were %d at once", len(open), most)
+				}
+			})
+		})
+	}
+}
+
 func TestHearing(t *testing.T) {
 	type step struct {
 		listen string // the listen on which the notification arrives
@@ -106,8 +195,8 @@ func TestHearing(t *testing.T) {
 	} {
 		var h listenSet
 		listens := map[string]*listening{"old": {}, "new": {}}
-		h.open(listens["old"])
-		h.open(listens["new"])
+		h.open(listens["old"], false)
+		h.open(listens["new"], false)
 		for i, s := range tt.steps {
 			if s.listen == "end" {
 				h.close(listens["old"])
@@ -124,7 +213,7 @@ func TestHearingIsBounded(t *testing.T) {
 	var all []*listening
 	for i := range mostListens + 2 {
 		all = append(all, &listening{cancel: func(error) { ended = append(ended, i) }})
-		h.open(all[i])
+		h.open(all[i], false)
 	}
 	if !slices.Equal(ended, []int{0, 1}) || len(h.listens) != mostListens {
 		t.Errorf("the listens %v were closed, and %d are open", ended, len(h.listens))

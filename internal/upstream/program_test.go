@@ -25,6 +25,8 @@ type program struct {
 	link func() (ours, theirs transport.Pipe)
 	// on returns the answer to m. If it returns nil, the process sends the default answer.
 	on func(c *process, m *jsonrpc.Message) []byte
+	// heard is called for each notification, unless it is nil.
+	heard func(m *jsonrpc.Message)
 
 	mu        sync.Mutex
 	processes []*process
@@ -76,6 +78,9 @@ func (h *program) serve(l *process) {
 		l.raw = append(l.raw, string(m.Raw))
 		l.mu.Unlock()
 		if m.Kind != jsonrpc.Request {
+			if m.Kind == jsonrpc.Notification && h.heard != nil {
+				h.heard(m)
+			}
 			continue
 		}
 		var b []byte
