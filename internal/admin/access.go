@@ -246,7 +246,7 @@ func (a *API) access(w http.ResponseWriter, r *http.Request) bool {
 
 // ConsoleLink is the response of POST /api/v1/console/link.
 type ConsoleLink struct {
-	URL     string    `json:"url" doc:"the link to the console; it works once"`
+	URL     string    `json:"url" doc:"the link to the console, which works only once"`
 	Expires time.Time `json:"expires" doc:"when the link expires, 10 minutes after it was made"`
 }
 

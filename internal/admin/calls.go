@@ -18,7 +18,7 @@ import (
 // Calls is the response of /api/v1/calls. It contains running and ended calls, newest first.
 type Calls struct {
 	Calls  []Call `json:"calls" doc:"running and ended calls, the newest first"`
-	Before uint64 `json:"before,omitempty" doc:"the value of the query parameter before that selects older calls; left out if there are no older calls"`
+	Before uint64 `json:"before,omitempty" doc:"the value with which the query parameter before selects the next older calls; left out if there are no older calls"`
 }
 
 // Call is one call from a client. Secrets in its strings are masked.
@@ -34,10 +34,10 @@ type Call struct {
 	Name      string     `json:"name,omitempty" doc:"the name that the client uses for the tool or prompt, or the URI of the resource"`
 	Target    string     `json:"target,omitempty" doc:"the name that the server uses for the tool or prompt, or the URI of the resource"`
 	Started   time.Time  `json:"started" doc:"when the first request of the call arrived"`
-	Seconds   float64    `json:"seconds" doc:"how long the call took, or how long it has been running"`
+	Seconds   float64    `json:"seconds" doc:"how many seconds the call took, or has been running so far"`
 	In        int        `json:"in" doc:"length of all requests of the client for this call, in bytes"`
 	Out       int        `json:"out" doc:"length of all answers to the client, in bytes"`
-	Requests  int        `json:"requests" doc:"number of requests that the client sent for this call: the first one, and a retry for each set of answers to the server's questions"`
+	Requests  int        `json:"requests" doc:"number of requests that the client sent for this call: the first request, and one retry for each set of answers to the server's questions"`
 	ToolError bool       `json:"toolError,omitempty" doc:"true if outcome is tool_error"`
 	Losses    []CallLoss `json:"losses,omitempty" doc:"parts of the messages that Dragoman left out"`
 	Recorded  bool       `json:"recorded" doc:"whether /api/v1/calls/NUMBER has the messages of the call"`
@@ -49,14 +49,14 @@ type Call struct {
 type CallClient struct {
 	Name      string `json:"name,omitempty" doc:"the name that the client gives itself"`
 	Version   string `json:"version,omitempty" doc:"the version of the client's program, as the client states it"`
-	Revision  string `json:"revision,omitempty" doc:"the protocol revision of the client; left out if it is not known"`
-	Principal string `json:"principal,omitempty" doc:"an alias of the principal, which does not reveal it"`
+	Revision  string `json:"revision,omitempty" doc:"the protocol revision of the client; left out if the revision is not known"`
+	Principal string `json:"principal,omitempty" doc:"an alias of the client's principal, which does not reveal the principal"`
 }
 
 // CallLoss describes something that Dragoman left out of a call, and the reason.
 type CallLoss struct {
 	What string `json:"what" doc:"what was left out, such as structuredContent or a method"`
-	Why  string `json:"why" doc:"the reason, as a phrase"`
+	Why  string `json:"why" doc:"the reason for the loss, as a phrase"`
 }
 
 // OutcomeRunning is the Outcome of a call that has not ended.

@@ -28,35 +28,35 @@ import (
 type DraftRequest struct {
 	Text   string `json:"text,omitempty" doc:"a command, a URL, or a snippet with mcpServers in JSON, YAML or TOML; at most 1 MiB"`
 	Client string `json:"client,omitempty" doc:"the id of a client on this machine, such as cursor"`
-	File   string `json:"file,omitempty" doc:"the file of the client, if it has several; /client-files lists them"`
+	File   string `json:"file,omitempty" doc:"the path of the client's file, if the client has several files; /client-files lists the files"`
 }
 
 // Draft contains servers that the user can add to the configuration. A draft exists only in memory,
 // and expires 30 minutes after its last use.
 type Draft struct {
 	ID      string        `json:"id" doc:"the id of the draft, for /api/v1/drafts/ID"`
-	Form    string        `json:"form" doc:"what the text is, such as a command or JSON; or the client of the file"`
+	Form    string        `json:"form" doc:"the form of the text, such as a command or JSON; for a file, the client to which the file belongs"`
 	File    string        `json:"file,omitempty" doc:"the file that the servers come from"`
-	Notes   []string      `json:"notes" doc:"about the text or the file as a whole"`
+	Notes   []string      `json:"notes" doc:"notes about the text or the file as a whole"`
 	Servers []DraftServer `json:"servers" doc:"the servers that the text or the file contains"`
-	Secrets string        `json:"secrets" enum:"envFile,shown" doc:"where the values of secrets go: into the file of dragoman.envFile, or only into the answer of keep"`
+	Secrets string        `json:"secrets" enum:"envFile,shown" doc:"where Dragoman writes the values of secrets; envFile: into the file of the setting dragoman.envFile; shown: only into the answer of the route keep"`
 	Expires time.Time     `json:"expires" doc:"when the draft expires: 30 minutes after its last use"`
 }
 
 // DraftServer is one server of a draft. Its strings contain no secrets.
 type DraftServer struct {
-	Key      string          `json:"key" doc:"names the server within the draft"`
+	Key      string          `json:"key" doc:"the key that identifies the server in the draft"`
 	Name     string          `json:"name" doc:"the name that the server would get"`
 	Original string          `json:"original" doc:"the name of the server in the text or the file"`
 	Status   string          `json:"status" enum:"new,same,different,skipped" doc:"same: the configuration has the server; different: the configuration has another server with the original name"`
-	Use      bool            `json:"use" doc:"whether the server is chosen"`
+	Use      bool            `json:"use" doc:"whether the server is currently chosen"`
 	Why      string          `json:"why,omitempty" doc:"why the server is skipped"`
-	Command  []string        `json:"command,omitempty" doc:"the program that Dragoman would start, and its arguments, in full; no shell is used; invisible characters are written as escapes such as \\n or \\u202e, and such an argument has each backslash twice"`
-	Hidden   int             `json:"hiddenBytes,omitempty" doc:"the bytes of a command over 16 KiB that command and folder do not show"`
+	Command  []string        `json:"command,omitempty" doc:"the program that Dragoman would start without a shell, and all arguments; an argument with invisible characters contains escapes such as \\n or \\u202e, and each of its backslashes is doubled"`
+	Hidden   int             `json:"hiddenBytes,omitempty" doc:"number of bytes that the members command and folder do not show, because the command is longer than 16 KiB"`
 	URL      string          `json:"url,omitempty" doc:"the URL of the server, with secrets masked; left out if the server is a command"`
 	Folder   string          `json:"folder,omitempty" doc:"the working directory of the command"`
 	Sets     []string        `json:"sets" doc:"the names of the variables or headers that the server gets"`
-	Notes    []string        `json:"notes" doc:"settings that are not taken over"`
+	Notes    []string        `json:"notes" doc:"settings of the server that Dragoman does not import"`
 	Secrets  []DraftSecret   `json:"secrets" doc:"the literal secrets, which became variables"`
 	Needs    []DraftVariable `json:"needs" doc:"the variables to which the server refers"`
 	Trial    *Trial          `json:"trial,omitempty" doc:"the last trial of the server; left out before the first trial"`
@@ -65,30 +65,30 @@ type DraftServer struct {
 // DraftSecret describes a secret that the source of a draft contained as literal text. It does not
 // contain the value of the secret.
 type DraftSecret struct {
-	Variable string `json:"variable" doc:"stands in the place of the secret, as ${variable}"`
+	Variable string `json:"variable" doc:"the name of the variable that replaces the secret, as ${NAME}"`
 	Place    string `json:"place" doc:"the setting that had the secret, such as env.TOKEN"`
 }
 
 // DraftVariable is a variable to which a server refers.
 type DraftVariable struct {
 	Name  string `json:"name" doc:"the name of the variable"`
-	About string `json:"about,omitempty" doc:"what the value is; only if Dragoman chose the name of the variable"`
-	From  string `json:"from" enum:"process,envFile,draft,missing" doc:"where its value comes from"`
+	About string `json:"about,omitempty" doc:"a description of the value; only if Dragoman chose the name of the variable"`
+	From  string `json:"from" enum:"process,envFile,draft,missing" doc:"where the value of the variable comes from"`
 }
 
 // Choice selects the servers of a draft to use, and sets options. Missing members change nothing.
 type Choice struct {
-	Servers []ChosenServer    `json:"servers,omitempty" doc:"the servers to use; all others are not used"`
-	Secrets string            `json:"secrets,omitempty" enum:"envFile,shown" doc:"where the values of secrets go; see secrets of Draft"`
-	Values  map[string]string `json:"values,omitempty" doc:"values of variables that are missing"`
+	Servers []ChosenServer    `json:"servers,omitempty" doc:"the servers of the draft to use; Dragoman ignores all other servers of the draft"`
+	Secrets string            `json:"secrets,omitempty" enum:"envFile,shown" doc:"where Dragoman writes the values of secrets; the member secrets of Draft explains the values"`
+	Values  map[string]string `json:"values,omitempty" doc:"values for the variables of the draft that have no value"`
 	// StartHidden allows Dragoman to start a command although a part of the command is not shown.
-	StartHidden bool `json:"startHidden,omitempty" doc:"start also commands with hiddenBytes"`
+	StartHidden bool `json:"startHidden,omitempty" doc:"whether Dragoman may also start commands that the draft shows only partly, with hiddenBytes"`
 }
 
 // ChosenServer selects one server of a draft.
 type ChosenServer struct {
 	Key  string `json:"key" doc:"the key of the server in the draft"`
-	Name string `json:"name,omitempty" doc:"another name"`
+	Name string `json:"name,omitempty" doc:"a name to use instead of the server's name in the draft"`
 }
 
 // ClientFiles lists the configuration files of the clients on this machine.
@@ -99,12 +99,12 @@ type ClientFiles struct {
 // ClientFile is a configuration file in which a client stores its servers.
 type ClientFile struct {
 	Client  string             `json:"client" doc:"the id of the client, such as cursor"`
-	Title   string             `json:"title" doc:"the name of the client for people"`
+	Title   string             `json:"title" doc:"the display name of the client"`
 	File    string             `json:"file" doc:"the path of the file"`
 	Exists  bool               `json:"exists" doc:"whether the file exists"`
 	Problem string             `json:"problem,omitempty" doc:"why the file cannot be read"`
 	Servers []ClientFileServer `json:"servers" doc:"the servers in the file, except servers of other projects"`
-	Others  int                `json:"inOtherProjects" doc:"servers that Claude Code keeps for other projects"`
+	Others  int                `json:"inOtherProjects" doc:"number of servers in the file that Claude Code uses only in other projects"`
 }
 
 // ClientFileServer is one server in a ClientFile.
@@ -206,7 +206,7 @@ var draftRoutes = []route{
 		answer: Draft{}, status: http.StatusAccepted, problems: []int{404}, read: func(a *API, r *http.Request) (any, *Problem) { return result(a.CancelTrials(r.PathValue("id"))) },
 	},
 	{
-		method: http.MethodPost, path: "/drafts/{id}/preview", access: thisUser, name: "previewDraft", summary: "The change of the configuration that would add the chosen servers; nothing is written",
+		method: http.MethodPost, path: "/drafts/{id}/preview", access: thisUser, name: "previewDraft", summary: "The change of the configuration that would add the chosen servers; this route writes nothing",
 		body: Choice{}, answer: Preview{}, problems: []int{400, 404, 413, 415, 422},
 		read: withChoice(func(a *API, id string, q Choice) (any, *Problem) { return result(a.PreviewDraft(id, q)) }),
 	},

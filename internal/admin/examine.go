@@ -20,20 +20,20 @@ import (
 
 // ExamRequest is the body of a request to examine a server.
 type ExamRequest struct {
-	Deep bool `json:"deep,omitempty" doc:"also run the slow tests"`
+	Deep bool `json:"deep,omitempty" doc:"whether to run the slow tests in addition to the other tests"`
 }
 
 // Examination is a running or ended examination of a server by the doctor.
 type Examination struct {
 	Server   string       `json:"server" doc:"the name of the server"`
 	State    string       `json:"state" enum:"running,ended,cancelled,failed" doc:"failed: the examination took longer than 10 minutes"`
-	Deep     bool         `json:"deep" doc:"whether the slow tests run too"`
+	Deep     bool         `json:"deep" doc:"whether the examination includes the slow tests"`
 	Started  time.Time    `json:"started" doc:"when the examination started"`
-	Ended    *time.Time   `json:"ended,omitempty" doc:"when the examination ended; left out while it runs"`
+	Ended    *time.Time   `json:"ended,omitempty" doc:"when the examination ended; left out while the examination runs"`
 	Step     string       `json:"step,omitempty" doc:"the test that is running"`
-	Findings []Finding    `json:"findings" doc:"worst first"`
-	Passed   []string     `json:"passed" doc:"the tests that found nothing"`
-	Verdict  *ExamVerdict `json:"verdict,omitempty" doc:"left out while the examination runs"`
+	Findings []Finding    `json:"findings" doc:"the findings, the worst first"`
+	Passed   []string     `json:"passed" doc:"the tests that found no problem"`
+	Verdict  *ExamVerdict `json:"verdict,omitempty" doc:"the result of the examination; left out while the examination runs"`
 	Error    string       `json:"error,omitempty" doc:"why the examination was cancelled or has failed"`
 }
 
@@ -53,7 +53,7 @@ type Finding struct {
 type ExamVerdict struct {
 	Reached   bool             `json:"reached" doc:"whether the server has sent anything"`
 	Healthy   bool             `json:"healthy" doc:"true if no finding has the level error"`
-	SignIn    bool             `json:"signIn" doc:"whether the server answers only clients that have signed in; Dragoman could then test little"`
+	SignIn    bool             `json:"signIn" doc:"true if the server answers only clients that have signed in, so that Dragoman could run only a few tests"`
 	Summary   string           `json:"summary" doc:"the verdict on one line"`
 	Through   bool             `json:"throughDragoman" doc:"whether Dragoman could open the server and request its tools"`
 	Dialect   string           `json:"dialect,omitempty" doc:"the dialect in which Dragoman opens the server; left out for standard MCP"`
@@ -68,7 +68,7 @@ type ExamVerdict struct {
 type ExamOffer struct {
 	Name         string     `json:"name,omitempty" doc:"the name that the server gives itself"`
 	Version      string     `json:"version,omitempty" doc:"the version that the server gives itself"`
-	ReadySeconds float64    `json:"readySeconds,omitempty" doc:"the time from the start to the first answer"`
+	ReadySeconds float64    `json:"readySeconds,omitempty" doc:"seconds from the start of the server to its first answer"`
 	Lists        []ExamList `json:"lists" doc:"the lists that the examination could read"`
 }
 
@@ -90,7 +90,7 @@ type ExamRevision struct {
 // Matrix describes the compatibility of all pairs of revisions, according to Dragoman's table of
 // features.
 type Matrix struct {
-	Revisions []string        `json:"revisions" doc:"the oldest first"`
+	Revisions []string        `json:"revisions" doc:"the revisions, the oldest first"`
 	Features  []MatrixFeature `json:"features" doc:"the features that the matrix compares"`
 	Pairs     []MatrixPair    `json:"pairs" doc:"all pairs of a client's revision and a server's revision"`
 }
@@ -108,15 +108,15 @@ type MatrixPair struct {
 	Client string       `json:"client" doc:"the revision of the client"`
 	Server string       `json:"server" doc:"the revision of the server"`
 	Direct bool         `json:"direct" doc:"whether a client and a server that speak only these revisions understand each other without Dragoman"`
-	Losses []MatrixLoss `json:"losses" doc:"the features that the client does not get through Dragoman; empty if it gets all"`
+	Losses []MatrixLoss `json:"losses" doc:"the features that the client does not get through Dragoman; empty if the client gets all features"`
 }
 
 // MatrixLoss is a feature that is lost because a revision or a transport cannot express it.
 type MatrixLoss struct {
 	Feature    string             `json:"feature" doc:"the name of the lost feature"`
 	Letter     string             `json:"letter" doc:"the letter of the feature in a table of losses"`
-	Always     bool               `json:"always" doc:"whether the feature is lost over all transports, and not only over those in transports"`
-	Why        string             `json:"why" doc:"the reason over the first pair of transports, as a sentence"`
+	Always     bool               `json:"always" doc:"true if the feature is lost over all transports; false if it is lost only over the pairs in the member transports"`
+	Why        string             `json:"why" doc:"why the feature is lost over the first pair of transports, as a sentence"`
 	Transports []MatrixTransports `json:"transports" doc:"the pairs of transports over which the feature is lost, with the reason for each"`
 }
 
@@ -124,7 +124,7 @@ type MatrixLoss struct {
 type MatrixTransports struct {
 	Client string `json:"client" doc:"the transport between the client and Dragoman"`
 	Server string `json:"server" doc:"the transport between Dragoman and the server"`
-	Why    string `json:"why" doc:"the reason over these transports"`
+	Why    string `json:"why" doc:"why the feature is lost over these transports"`
 }
 
 // The events of /api/v1/servers/{name}/doctor/stream.
@@ -186,11 +186,11 @@ var examRoutes = []route{
 		answer: Examination{}, status: http.StatusAccepted, problems: []int{404}, read: (*API).cancelExam,
 	},
 	{
-		method: http.MethodGet, path: "/servers/{name}/doctor/stream", access: thisUser, name: "examinationStream", summary: "The last examination of a server as server-sent events, from its beginning",
+		method: http.MethodGet, path: "/servers/{name}/doctor/stream", access: thisUser, name: "examinationStream", summary: "The events of the last examination of a server from its beginning, as server-sent events",
 		events: []streamed{{EventStep, ExamStep{}}, {EventFinding, Finding{}}, {EventVerdict, Examination{}}}, problems: []int{404, 503}, serve: (*API).serveExamStream,
 	},
 	{
-		method: http.MethodGet, path: "/matrix", name: "matrix", summary: "What clients of each revision get from servers of each revision",
+		method: http.MethodGet, path: "/matrix", name: "matrix", summary: "Which features of servers of each revision reach clients of each revision",
 		answer: Matrix{}, read: readMatrix,
 	},
 }

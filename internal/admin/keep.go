@@ -25,25 +25,25 @@ import (
 type Preview struct {
 	File      string            `json:"file,omitempty" doc:"the configuration file"`
 	Exists    bool              `json:"exists" doc:"whether the configuration file exists"`
-	Writable  bool              `json:"writable" doc:"whether keep can write the file"`
-	Why       string            `json:"why,omitempty" doc:"why keep cannot write the file"`
+	Writable  bool              `json:"writable" doc:"whether the route keep can write the configuration file"`
+	Why       string            `json:"why,omitempty" doc:"why the route keep cannot write the configuration file"`
 	YAML      string            `json:"yaml" doc:"the text to add to a configuration by hand"`
-	Places    []Place           `json:"places,omitempty" doc:"what to add to the file by hand, and where, if keep cannot write the file"`
+	Places    []Place           `json:"places,omitempty" doc:"what to add to the file by hand, and where, if Dragoman cannot write the file"`
 	Diff      string            `json:"diff,omitempty" doc:"the change of the file, with secrets masked"`
 	Variables []PreviewVariable `json:"variables" doc:"the secrets of the draft that the servers refer to"`
 	EnvFile   string            `json:"envFile,omitempty" doc:"the file that would get the secrets"`
-	Note      string            `json:"note,omitempty" doc:"what else the user should know or do, as sentences"`
+	Note      string            `json:"note,omitempty" doc:"further information and instructions for the user, as sentences"`
 	Untested  []string          `json:"untested" doc:"chosen servers that have not been tried"`
-	Hash      string            `json:"hash,omitempty" doc:"identifies exactly this change, for keep"`
+	Hash      string            `json:"hash,omitempty" doc:"a hash that identifies this change; KeepRequest requires it"`
 }
 
 // Place is a text that the user can add to an existing configuration file by hand.
 type Place struct {
 	File  string `json:"file" doc:"the path of the configuration file"`
-	After int    `json:"after" doc:"the number of the line of the unchanged file after which the text goes; 0 is the beginning"`
-	Last  bool   `json:"last,omitempty" doc:"whether this line is the last one of the file"`
+	After int    `json:"after" doc:"the number of the line after which the text belongs, counted in the unchanged file; 0 means the beginning of the file"`
+	Last  bool   `json:"last,omitempty" doc:"whether the line in the member after is the last line of the file"`
 	Under string `json:"under,omitempty" doc:"the key to which the text belongs"`
-	Text  string `json:"text" doc:"the text with its indentation"`
+	Text  string `json:"text" doc:"the text to insert, with its indentation"`
 }
 
 // PreviewVariable is a variable for a secret of a draft.
@@ -55,18 +55,18 @@ type PreviewVariable struct {
 // KeepRequest is the body of a request to add the chosen servers to the configuration.
 type KeepRequest struct {
 	Choice
-	Hash string `json:"hash" doc:"the hash of the preview"`
+	Hash string `json:"hash" doc:"the member hash of the preview"`
 }
 
 // Kept is the result of adding servers to the configuration.
 type Kept struct {
 	File    string   `json:"file" doc:"the configuration file that was changed"`
-	Backup  string   `json:"backup,omitempty" doc:"a copy of the file as it was"`
+	Backup  string   `json:"backup,omitempty" doc:"the path of a copy of the old configuration file"`
 	EnvFile string   `json:"envFile,omitempty" doc:"the file that got the secrets"`
 	Servers []string `json:"servers" doc:"the names of the servers that were added"`
-	Lines   []string `json:"lines" doc:"the variables to set, with their values; only if the secrets are not in the file, and only in this answer"`
-	Applied bool     `json:"applied" doc:"whether Dragoman uses the changed file now"`
-	Problem string   `json:"problem,omitempty" doc:"why Dragoman does not use the file"`
+	Lines   []string `json:"lines" doc:"the variables that the user has to set, with their values; only if Dragoman did not write the secrets to a file, and only in this answer"`
+	Applied bool     `json:"applied" doc:"whether Dragoman now uses the changed configuration file"`
+	Problem string   `json:"problem,omitempty" doc:"why Dragoman does not use the changed configuration file"`
 }
 
 // target is the configuration file to which Dragoman adds servers.

@@ -32,7 +32,7 @@ type LogRecord struct {
 	Code       string     `json:"code,omitempty" doc:"the kind of the record; docs/monitoring.md lists all codes"`
 	Text       string     `json:"text" doc:"the message of the record, or the line of stderr; control characters are escaped, and secrets are masked"`
 	Attributes Attributes `json:"attributes,omitempty" doc:"the other attributes of the record, except server and code"`
-	Missed     uint64     `json:"missed,omitempty" doc:"only in events: number of earlier records that Dragoman dropped before it could send them in the stream; left out if there are none"`
+	Missed     uint64     `json:"missed,omitempty" doc:"only in events: number of earlier records that Dragoman dropped before it could send them in the stream; left out if Dragoman dropped none"`
 }
 
 // The values of LogRecord.Source.

@@ -57,7 +57,7 @@ var (
 		{"cursor", "string", "the member `next` of the previous page"},
 	}
 	logParameters = []parameter{
-		{"limit", "integer", "how many past records to send first, 0 to 20000; the default is 100"},
+		{"limit", "integer", "how many past records to send, 0 to 20000; the default is 100"},
 		{"after", "string", "only records after the record with this id"},
 	}
 )
@@ -75,13 +75,13 @@ func routes() []route {
 		},
 		{
 			method: http.MethodGet, path: "/logs", name: "logs",
-			summary: "The last records of the log and of the servers' stderr, oldest first",
+			summary: "The last records of Dragoman's log and of the servers' stderr, oldest first",
 			query:   append([]parameter{{"server", "string", "only records about this server"}}, logParameters...),
 			answer:  Logs{}, problems: []int{400, 404}, serve: (*API).serveLogs,
 		},
 		{
 			method: http.MethodGet, path: "/logs/stream", name: "logStream",
-			summary: "The same records as server-sent events, and then each new record",
+			summary: "The last records of Dragoman's log and of the servers' stderr as server-sent events, and then each new record",
 			query:   append([]parameter{{"server", "string", "only records about this server"}}, logParameters...),
 			events:  []streamed{{EventRecord, LogRecord{}}}, problems: []int{400, 404, 503}, serve: (*API).serveLogStream,
 		},
@@ -105,9 +105,9 @@ func routes() []route {
 
 var callParameters = []parameter{
 	{"server", "string", "only calls to this server"},
-	{"client", "string", "only calls of this client: its name or its principal"},
+	{"client", "string", "only calls of the client with this name or principal"},
 	{"method", "string", "only calls of this method"},
-	{"outcome", "string", "only calls with this outcome; loss selects the calls that lost something"},
+	{"outcome", "string", "only calls with this outcome; the value loss selects calls from whose messages Dragoman left something out"},
 	{"q", "string", "only calls that contain this text"},
 	{"before", "integer", "only calls that are older than the call with this number"},
 	{"limit", "integer", "how many calls to return, 0 to 2000; the default is 50"},

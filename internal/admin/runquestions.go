@@ -18,8 +18,8 @@ import (
 type Question struct {
 	ID      string          `json:"id" doc:"the id of the question within the run"`
 	Message string          `json:"message" doc:"the text of the question; at most 4 KiB"`
-	Schema  json.RawMessage `json:"schema,omitempty" doc:"the JSON Schema of the form"`
-	URL     string          `json:"url,omitempty" doc:"the page to visit instead of a form"`
+	Schema  json.RawMessage `json:"schema,omitempty" doc:"the JSON Schema of the form; left out if the user should visit a page"`
+	URL     string          `json:"url,omitempty" doc:"the URL of the page that the user should visit; left out if the question has a form"`
 	Since   time.Time       `json:"since" doc:"when the question arrived"`
 }
 

@@ -45,14 +45,14 @@ type Run struct {
 	State    string     `json:"state" enum:"running,waiting,succeeded,tool_error,failed,cancelled,timeout" doc:"waiting: the server has asked a question"`
 	Started  time.Time  `json:"started" doc:"when the run started"`
 	Ends     time.Time  `json:"ends" doc:"when the timeout ends the run"`
-	Ended    *time.Time `json:"ended,omitempty" doc:"when the run ended; left out while it runs"`
-	Seconds  float64    `json:"seconds" doc:"how long the run took, or has run so far"`
+	Ended    *time.Time `json:"ended,omitempty" doc:"when the run ended; left out while the run has not ended"`
+	Seconds  float64    `json:"seconds" doc:"how many seconds the run took, or has been running so far"`
 	Revision string     `json:"revision" doc:"the legacy revision that the run speaks as a client"`
 	TraceID  string     `json:"traceId" doc:"the W3C trace id of the call, which /api/v1/calls?q= accepts"`
 	// Arguments is the JSON that Dragoman sends to the server, but with masked secrets.
 	Arguments   json.RawMessage `json:"arguments,omitempty" doc:"the arguments of the call, with masked secrets; left out if they are larger than 64 KiB"`
 	Progress    *Progress       `json:"progress,omitempty" doc:"the last progress notification of the server"`
-	Questions   []Question      `json:"questions,omitempty" doc:"the questions of the server that are still open"`
+	Questions   []Question      `json:"questions,omitempty" doc:"the questions of the server that the user has not answered"`
 	Result      json.RawMessage `json:"result,omitempty" doc:"the result of the server"`
 	ResultBytes int             `json:"resultBytes,omitempty" doc:"the length of the whole result in bytes"`
 	Logs        []RunLog        `json:"logs,omitempty" doc:"the last log messages of the server during the run, at most 100, oldest first"`
@@ -72,7 +72,7 @@ type RunError struct {
 	Code    int64            `json:"code,omitempty" doc:"the code of the JSON-RPC error"`
 	Message string           `json:"message" doc:"what went wrong"`
 	Failure *failure.Failure `json:"failure,omitempty" doc:"the failure that caused the error, if Dragoman reported a failure"`
-	Data    json.RawMessage  `json:"data,omitempty" doc:"the member data of the JSON-RPC error; left out if it is larger than 64 KiB"`
+	Data    json.RawMessage  `json:"data,omitempty" doc:"the member data of the JSON-RPC error; left out if this member is larger than 64 KiB"`
 }
 
 // RunLog is a log message that the server sent during a run.
@@ -80,7 +80,7 @@ type RunLog struct {
 	Time   time.Time `json:"time" doc:"when the log message arrived"`
 	Level  string    `json:"level" doc:"the level as the server states it, such as info or warning"`
 	Logger string    `json:"logger,omitempty" doc:"the name of the logger that the server states"`
-	Text   string    `json:"text" doc:"at most 4 KiB; if the message is not a string, its JSON"`
+	Text   string    `json:"text" doc:"the log message, at most 4 KiB; if the message is not a string, the message as JSON"`
 }
 
 // Runs is one page of the list of runs. The newest run is first.
@@ -185,7 +185,7 @@ var runRoutes = []route{
 		answer: Run{}, status: http.StatusAccepted, problems: []int{404}, read: (*API).cancelRun,
 	},
 	{
-		method: http.MethodGet, path: "/runs/{id}/stream", access: thisUser, name: "runStream", summary: "What happens in a run as server-sent events, from its beginning",
+		method: http.MethodGet, path: "/runs/{id}/stream", access: thisUser, name: "runStream", summary: "The events of a run from its beginning, as server-sent events",
 		events:   []streamed{{EventProgress, Progress{}}, {EventLog, RunLog{}}, {EventQuestion, Question{}}, {EventAnswered, Question{}}, {EventResult, Run{}}},
 		problems: []int{404, 503}, serve: (*API).serveRunStream,
 	},

@@ -13,7 +13,7 @@ import (
 
 // Omitted describes a part of a result that Dragoman did not keep.
 type Omitted struct {
-	Member string `json:"member" doc:"the place of the part, such as content[2]"`
+	Member string `json:"member" doc:"the place of the omitted part in the result, such as content[2]"`
 	Type   string `json:"type,omitempty" doc:"the type of the content, such as image; left out if the part has no type"`
 	Bytes  int    `json:"bytes" doc:"length of the part in bytes"`
 }

@@ -32,23 +32,23 @@ type ServerEntry struct {
 	State     string           `json:"state" enum:"idle,starting,ready,failed,unresponsive,stopped" doc:"idle: the next call opens the server; starting: Dragoman opens the server; failed: Dragoman could not open the server, or the server has ended; unresponsive: the server does not answer or does not read its input; stopped: an operator has stopped the server"`
 	Since     time.Time        `json:"since" doc:"when the state began"`
 	Reason    string           `json:"reason,omitempty" doc:"why the server is in this state, such as the cause of a failure"`
-	Failure   *failure.Failure `json:"failure,omitempty" doc:"the reason in detail; left out while the server works"`
-	Attempts  int              `json:"attempts,omitempty" doc:"failures in a row"`
+	Failure   *failure.Failure `json:"failure,omitempty" doc:"the failure of the server in detail; left out while the server works"`
+	Attempts  int              `json:"attempts,omitempty" doc:"number of failures of the server in a row"`
 	RetryAt   *time.Time       `json:"retryAt,omitempty" doc:"when Dragoman tries to open the server again; for a lazy server, the time before which calls do not open it; left out if no attempt is planned"`
 	Era       string           `json:"era" doc:"legacy, modern, or unknown while the revision is not known"`
-	Revision  string           `json:"revision,omitempty" doc:"the protocol revision that Dragoman speaks with the server; left out while it is not known"`
-	Transport string           `json:"transport,omitempty" doc:"stdio, http, sse, or inmem (a server inside the process); left out while it is not known"`
+	Revision  string           `json:"revision,omitempty" doc:"the protocol revision that Dragoman speaks with the server; left out while the revision is not known"`
+	Transport string           `json:"transport,omitempty" doc:"stdio, http, sse, or inmem (a server inside the process); left out while the transport is not known"`
 	Endpoint  string           `json:"endpoint" doc:"the path of the endpoint that has only this server"`
 	Prefix    string           `json:"prefix" doc:"the prefix of the server's names at /mcp"`
 	Lazy      bool             `json:"lazy" doc:"whether Dragoman starts the server only when a call needs it"`
-	Restarts  int              `json:"restarts" doc:"number of starts after the first one"`
-	Running   int              `json:"running" doc:"calls that are running"`
+	Restarts  int              `json:"restarts" doc:"number of starts of the server after the first start"`
+	Running   int              `json:"running" doc:"number of calls that are running at the server"`
 	Sessions  int              `json:"sessions" doc:"number of open sessions with the server"`
-	Tools     *int             `json:"tools,omitempty" doc:"tools that clients see; left out while the list has not been read"`
-	Resources *int             `json:"resources,omitempty" doc:"resources that clients see; left out while the list has not been read"`
-	Templates *int             `json:"templates,omitempty" doc:"resource templates that clients see; left out while the list has not been read"`
-	Prompts   *int             `json:"prompts,omitempty" doc:"prompts that clients see; left out while the list has not been read"`
-	Hidden    int              `json:"hidden" doc:"items that the configuration hides from clients"`
+	Tools     *int             `json:"tools,omitempty" doc:"number of tools that clients see; left out while Dragoman has not read the list"`
+	Resources *int             `json:"resources,omitempty" doc:"number of resources that clients see; left out while Dragoman has not read the list"`
+	Templates *int             `json:"templates,omitempty" doc:"number of resource templates that clients see; left out while Dragoman has not read the list"`
+	Prompts   *int             `json:"prompts,omitempty" doc:"number of prompts that clients see; left out while Dragoman has not read the list"`
+	Hidden    int              `json:"hidden" doc:"number of items that the configuration hides from clients"`
 	Tokens    int              `json:"tokens" doc:"estimated number of tokens of the server's tools and instructions in a model's context"`
 }
 
@@ -63,16 +63,16 @@ type ServerDetail struct {
 	Pinned       string          `json:"pinned,omitempty" doc:"the configured revision"`
 	Info         json.RawMessage `json:"info,omitempty" doc:"what the server says about itself: its Implementation object"`
 	Capabilities json.RawMessage `json:"capabilities,omitempty" doc:"the capabilities of the server"`
-	Instructions string          `json:"instructions,omitempty" doc:"the first 4 KiB"`
-	Cost         Cost            `json:"cost" doc:"what the server costs in a model's context"`
+	Instructions string          `json:"instructions,omitempty" doc:"the first 4 KiB of the server's instructions"`
+	Cost         Cost            `json:"cost" doc:"how many tokens the server uses in a model's context"`
 	Settings     []Setting       `json:"settings" doc:"the settings, without secrets"`
 	Log          []LogRecord     `json:"log" doc:"the last records about the server, and lines of its stderr"`
 }
 
 // Cost is an estimate of the tokens that a server needs in a model's context.
 type Cost struct {
-	Tools        int `json:"tools" doc:"tools that clients see"`
-	Hidden       int `json:"hidden" doc:"tools that the configuration hides, which cost nothing"`
+	Tools        int `json:"tools" doc:"estimated number of tokens of the tools that clients see"`
+	Hidden       int `json:"hidden" doc:"estimated number of tokens of the tools that clients do not see, which therefore cost nothing"`
 	Instructions int `json:"instructions" doc:"estimated number of tokens of the server's instructions"`
 }
 
@@ -80,7 +80,7 @@ type Cost struct {
 // handshake with a server.
 type Handshakes struct {
 	Server string          `json:"server" doc:"the name of the server"`
-	At     *time.Time      `json:"at,omitempty" doc:"left out before the first handshake"`
+	At     *time.Time      `json:"at,omitempty" doc:"when the last handshake ended; left out before the first handshake"`
 	Steps  []HandshakeStep `json:"steps" doc:"the steps of the handshake; empty before the first handshake"`
 }
 
@@ -92,7 +92,7 @@ type Setting struct {
 
 // Items is a page of the resources, templates or prompts of a server.
 type Items struct {
-	Items []Item `json:"items" doc:"the items of this page; those that clients see come first"`
+	Items []Item `json:"items" doc:"the items of this page; the items that clients see come first"`
 	Total int    `json:"total" doc:"number of items on all pages"`
 	Read  bool   `json:"read" doc:"whether Dragoman has read the list; if false, the items are unknown"`
 	Next  string `json:"next,omitempty" doc:"the cursor of the next page"`
@@ -102,14 +102,14 @@ type Items struct {
 type Item struct {
 	Server      string         `json:"server" doc:"the name of the server"`
 	Name        string         `json:"name,omitempty" doc:"the name that the server uses"`
-	Offered     string         `json:"offered,omitempty" doc:"the name of a prompt at /mcp"`
-	URI         string         `json:"uri,omitempty" doc:"only for a resource"`
-	URITemplate string         `json:"uriTemplate,omitempty" doc:"only for a template"`
+	Offered     string         `json:"offered,omitempty" doc:"the name of the prompt at /mcp; left out if the item is not a prompt"`
+	URI         string         `json:"uri,omitempty" doc:"the URI of the resource; left out if the item is not a resource"`
+	URITemplate string         `json:"uriTemplate,omitempty" doc:"the URI template; left out if the item is not a resource template"`
 	Title       string         `json:"title,omitempty" doc:"the title for people, from the server; at most 200 bytes"`
 	Description string         `json:"description,omitempty" doc:"the first 400 bytes of the description"`
 	MIMEType    string         `json:"mimeType,omitempty" doc:"the MIME type that the server states"`
 	Size        *int64         `json:"size,omitempty" doc:"the size in bytes that the server states"`
-	Arguments   []ToolArgument `json:"arguments,omitempty" doc:"only for a prompt"`
+	Arguments   []ToolArgument `json:"arguments,omitempty" doc:"the arguments of the prompt; left out if the item is not a prompt"`
 	State       string         `json:"state" enum:"shown,hidden" doc:"whether clients see the item"`
 	Hidden      []Hidden       `json:"hidden,omitempty" doc:"the endpoints at which clients do not see the item"`
 }
@@ -120,7 +120,7 @@ type Operated struct {
 	Server    string    `json:"server" doc:"the name of the server"`
 	Operation string    `json:"operation" doc:"start, stop, restart or probe"`
 	State     string    `json:"state" doc:"the state of the server just after the operation has started; see state of ServerEntry"`
-	Since     time.Time `json:"since" doc:"when this state began"`
+	Since     time.Time `json:"since" doc:"when the state began"`
 }
 
 var serverRoutes = []route{
@@ -138,7 +138,7 @@ var serverRoutes = []route{
 		answer: Handshakes{}, problems: []int{404}, read: (*API).readHandshake,
 	},
 	{
-		method: http.MethodGet, path: "/servers/{name}/tools", name: "serverTools", summary: "The tools of a server, also those that clients do not see",
+		method: http.MethodGet, path: "/servers/{name}/tools", name: "serverTools", summary: "The tools of a server, including the tools that clients do not see",
 		query: slices.Concat(toolParameters[1:], pageParameters), answer: Tools{}, problems: []int{400, 404}, read: (*API).readTools,
 	},
 	{
@@ -164,9 +164,9 @@ var serverRoutes = []route{
 	operationRoute(runtime.OpStart, "Open a server that is stopped, idle or failed, without waiting for the next planned attempt"),
 	operationRoute(runtime.OpStop, "Stop a server and keep it stopped; running calls have five seconds to end"),
 	operationRoute(runtime.OpRestart, "End all sessions of a server and open it again; running calls have five seconds to end"),
-	operationRoute(runtime.OpProbe, "Restart a server, and forget what was learned about its revision and transport"),
+	operationRoute(runtime.OpProbe, "Restart a server, and forget what Dragoman has learned about its revision and transport"),
 	{
-		method: http.MethodGet, path: "/tools", name: "tools", summary: "The tools of all servers, sorted by name, or by how well they match",
+		method: http.MethodGet, path: "/tools", name: "tools", summary: "The tools of all servers, sorted by name, or by how well they match the parameter q",
 		query: slices.Concat(toolParameters, pageParameters), answer: Tools{}, problems: []int{400, 404}, read: (*API).readTools,
 	},
 	{
@@ -184,7 +184,7 @@ var toolParameters = []parameter{
 	{"q", "string", "only tools whose names, title or description contain these words"},
 	{"effect", "string", "only tools with this effect: read-only, write, destructive or unknown"},
 	{"state", "string", "only tools in this state: shown, hidden or invalid"},
-	{"sort", "string", "name or tokens; without it, the best matches of q come first"},
+	{"sort", "string", "the order: name or tokens; without this parameter, the best matches of q come first"},
 }
 
 func operationRoute(op runtime.Operation, summary string) route {

@@ -14,13 +14,13 @@ type Report struct {
 	Version       string         `json:"version" doc:"the version of Dragoman"`
 	PID           int            `json:"pid" doc:"the process id of Dragoman"`
 	Started       time.Time      `json:"started" doc:"when the process started"`
-	UptimeSeconds int64          `json:"uptimeSeconds" doc:"how long the process has been running"`
+	UptimeSeconds int64          `json:"uptimeSeconds" doc:"how many seconds the process has been running"`
 	State         string         `json:"state" doc:"serving, or stopping while Dragoman ends the running requests"`
 	Configured    time.Time      `json:"configured" doc:"when the configuration in use was applied: at the start or at the last reload"`
 	Config        string         `json:"config,omitempty" doc:"the full path of the configuration file; left out if there is none"`
-	Refusal       *Refusal       `json:"refusal,omitempty" doc:"why Dragoman does not use the current content of the configuration file; left out if it uses the content"`
+	Refusal       *Refusal       `json:"refusal,omitempty" doc:"why Dragoman does not use the current content of the configuration file; left out if Dragoman uses this content"`
 	Conversations map[string]int `json:"conversations" doc:"number of sessions with clients, by transport; transports without sessions are left out"`
-	Requests      int            `json:"requests" doc:"number of running requests that belong to no session, such as those of modern HTTP clients"`
+	Requests      int            `json:"requests" doc:"number of running requests that belong to no session, such as the requests of modern HTTP clients"`
 	InFlight      InFlight       `json:"inFlight" doc:"the memory that messages use now"`
 	Endpoints     []Endpoint     `json:"endpoints" doc:"the endpoints for clients: the merged endpoint first"`
 	Servers       []Server       `json:"servers" doc:"the servers, in the order of the configuration"`
@@ -58,30 +58,30 @@ type Server struct {
 	State         string           `json:"state" enum:"idle,starting,ready,failed,unresponsive,stopped" doc:"idle: the next call opens the server; starting: Dragoman opens the server; failed: Dragoman could not open the server, or the server has ended; unresponsive: the server does not answer or does not read its input; stopped: an operator has stopped the server"`
 	Since         time.Time        `json:"since" doc:"when the state began"`
 	Reason        string           `json:"reason,omitempty" doc:"why the server is in this state, such as the cause of a failure"`
-	Failure       *failure.Failure `json:"failure,omitempty" doc:"the reason in detail; left out while the server works"`
+	Failure       *failure.Failure `json:"failure,omitempty" doc:"the failure of the server in detail; left out while the server works"`
 	Era           string           `json:"era" doc:"legacy, modern, or unknown while the revision is not known"`
-	Revision      string           `json:"revision,omitempty" doc:"the protocol revision that Dragoman speaks with the server; left out while it is not known"`
-	Transport     string           `json:"transport,omitempty" doc:"stdio, http, sse, or inmem (a server inside the process); left out while it is not known"`
+	Revision      string           `json:"revision,omitempty" doc:"the protocol revision that Dragoman speaks with the server; left out while the revision is not known"`
+	Transport     string           `json:"transport,omitempty" doc:"stdio, http, sse, or inmem (a server inside the process); left out while the transport is not known"`
 	Isolation     string           `json:"isolation" doc:"how clients share sessions with the server: auto (clients with the same principal and capabilities share sessions), shared (all clients share one session) or call (each call has its own session)"`
-	Restarts      int              `json:"restarts" doc:"number of starts after the first one"`
-	Attempts      int              `json:"attempts,omitempty" doc:"number of failures in a row; left out if there are none"`
+	Restarts      int              `json:"restarts" doc:"number of starts of the server after the first start"`
+	Attempts      int              `json:"attempts,omitempty" doc:"number of failures of the server in a row; left out if the last attempt did not fail"`
 	RetryAt       *time.Time       `json:"retryAt,omitempty" doc:"when Dragoman tries to open the server again; for a lazy server, the time before which calls do not open it; left out if no attempt is planned"`
-	LastError     *Fault           `json:"lastError,omitempty" doc:"the last error of the server, even if the server works again; left out if there was none"`
-	Handshake     *Handshake       `json:"handshake,omitempty" doc:"the last handshake with the server; left out before the first one"`
+	LastError     *Fault           `json:"lastError,omitempty" doc:"the last error of the server, even if the server works again; left out if the server never had an error"`
+	Handshake     *Handshake       `json:"handshake,omitempty" doc:"the last handshake with the server; left out before the first handshake"`
 	Running       int              `json:"running" doc:"number of calls that are running at the server"`
 	Calls         uint64           `json:"calls" doc:"number of calls to the server that have ended since Dragoman started"`
-	FailedCalls   uint64           `json:"failedCalls" doc:"number of these calls for which the client got an error"`
+	FailedCalls   uint64           `json:"failedCalls" doc:"number of ended calls for which the client got an error"`
 	Opening       int              `json:"opening" doc:"number of sessions that are being opened"`
 	Hearers       int              `json:"hearers" doc:"number of clients that get the notifications of the server"`
 	Unasked       int64            `json:"unaskedAnswers" doc:"number of answers from the server without an open request, such as late and repeated answers"`
-	Odd           int64            `json:"oddMessages" doc:"number of other messages from the server that Dragoman could not use"`
-	Late          int64            `json:"lateProgress" doc:"progress notifications for a request that had ended (answered, cancelled or timed out)"`
+	Odd           int64            `json:"oddMessages" doc:"number of messages from the server that Dragoman could not use, without those that lateProgress and unaskedAnswers count"`
+	Late          int64            `json:"lateProgress" doc:"number of progress notifications that arrived after their request had ended (answered, cancelled or timed out)"`
 	Broadcasts    bool             `json:"broadcasts" doc:"whether the server sends messages for one session to all of its sessions, which is a fault of the server"`
 	WorkerVersion string           `json:"workerVersion,omitempty" doc:"the version of the last handshake with a Codex worker, v1 or v2; left out for other servers"`
-	WorkerCause   string           `json:"workerCause,omitempty" doc:"why the version is not v2, or why the handshake with the Codex worker failed"`
+	WorkerCause   string           `json:"workerCause,omitempty" doc:"why the version of the handshake with the Codex worker is not v2, or why this handshake failed"`
 	Listen        *Filter          `json:"listen,omitempty" doc:"the notifications of a modern server to which Dragoman subscribes; left out without a subscription"`
 	Sessions      []Session        `json:"sessions" doc:"the open sessions with the server"`
-	Lists         []List           `json:"lists" doc:"the lists of the server that were requested so far"`
+	Lists         []List           `json:"lists" doc:"the lists of the server that Dragoman has requested so far"`
 }
 
 // Fault is the last error of a server, with secrets masked.
@@ -108,27 +108,27 @@ type Filter struct {
 
 // Session is one session with a server.
 type Session struct {
-	Principal    string     `json:"principal,omitempty" doc:"an alias of the principal, or of the shared credentials, that the session is for; left out if there are neither"`
+	Principal    string     `json:"principal,omitempty" doc:"an alias of the principal or of the shared credentials that use the session; left out if the session has neither"`
 	Capabilities []string   `json:"capabilities" doc:"the names of the capabilities that Dragoman has declared to the server; at most 16"`
 	Role         string     `json:"role" doc:"home: the session that holds the state of the server for the clients that share it; lane: an exclusive session for calls during which the server may send requests; call: a session for one call; link: the connection to a modern server"`
 	Revision     string     `json:"revision" doc:"the protocol revision of the session"`
 	PID          int        `json:"pid,omitempty" doc:"the process id of the server; left out if the server is not a child process"`
 	Opened       time.Time  `json:"opened" doc:"when the session was opened"`
 	Running      int        `json:"running" doc:"number of calls that are running in the session"`
-	IdleSince    *time.Time `json:"idleSince,omitempty" doc:"when the session was last in use; left out while it is in use"`
+	IdleSince    *time.Time `json:"idleSince,omitempty" doc:"when the session was last in use; left out while the session is in use"`
 	Hearers      int        `json:"hearers" doc:"number of clients that get notifications through this session"`
-	Watched      int        `json:"watched" doc:"number of resources to whose updates these clients have subscribed"`
+	Watched      int        `json:"watched" doc:"number of resources for which the clients of the session have subscribed to updates"`
 }
 
 // List is the state of one list of a server: its tools, prompts, resources or templates.
 type List struct {
 	Method  string         `json:"method" doc:"the MCP method of the list, such as tools/list"`
-	Items   int            `json:"items" doc:"number of items in the list, without those that the configuration hides"`
-	ReadAt  *time.Time     `json:"readAt,omitempty" doc:"when Dragoman last read the list; left out if it has never read the list"`
+	Items   int            `json:"items" doc:"number of items in the list, without the items that the configuration hides"`
+	ReadAt  *time.Time     `json:"readAt,omitempty" doc:"when Dragoman last read the list; left out if Dragoman has never read the list"`
 	Stale   bool           `json:"stale" doc:"whether the server's list may have changed since readAt"`
 	Reading bool           `json:"reading" doc:"whether Dragoman is reading the list now"`
 	CutOff  bool           `json:"cutOff" doc:"whether the list was so long that Dragoman keeps only its beginning"`
-	Failed  string         `json:"failed,omitempty" doc:"why Dragoman could not read the list the last time; left out if it could"`
+	Failed  string         `json:"failed,omitempty" doc:"why the last attempt to read the list failed; left out if the last attempt succeeded"`
 	Odd     []RejectedItem `json:"odd,omitempty" doc:"items that clients do not see, or see under an unusual name"`
 }
 
@@ -157,6 +157,6 @@ type Listens struct {
 // Loss counts how often Dragoman left out one kind of content in messages to or from a server.
 type Loss struct {
 	Server string `json:"server" doc:"the name of the server"`
-	What   string `json:"what" doc:"what was left out, such as structuredContent or a method; other for methods that Dragoman does not know"`
+	What   string `json:"what" doc:"what was left out, such as structuredContent or a method; for methods that Dragoman does not know, the value is other"`
 	Count  int64  `json:"count" doc:"number of times since Dragoman started"`
 }

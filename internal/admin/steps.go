@@ -8,15 +8,15 @@ import (
 // HandshakeStep is one step of a handshake. Known secrets in the step are masked.
 type HandshakeStep struct {
 	AtMS   int64  `json:"atMs" doc:"milliseconds since the beginning of the handshake"`
-	Sent   string `json:"sent,omitempty" doc:"method and revision; left out for a message that the server sent without a request"`
-	Got    string `json:"got" doc:"the answer, a status, a timeout, or the end of the connection"`
-	Reason string `json:"reason" doc:"the reason for the next step"`
+	Sent   string `json:"sent,omitempty" doc:"the method and the revision of the message that Dragoman sent; left out if the step is a message that the server sent without a request"`
+	Got    string `json:"got" doc:"what followed: an answer, a status, a timeout, or the end of the connection"`
+	Reason string `json:"reason" doc:"what Dragoman concludes from the answer"`
 	// Params and Answer contain only the first bytes of a long message. ParamsBytes and AnswerBytes
 	// are the full sizes.
 	Params      string `json:"params,omitempty" doc:"the beginning of the params that were sent"`
-	Answer      string `json:"answer,omitempty" doc:"the beginning of the answer, as it was on the wire"`
-	ParamsBytes int    `json:"paramsBytes" doc:"the length of the whole params in bytes"`
-	AnswerBytes int    `json:"answerBytes" doc:"the length of the whole answer in bytes"`
+	Answer      string `json:"answer,omitempty" doc:"the beginning of the answer, as the server sent it"`
+	ParamsBytes int    `json:"paramsBytes" doc:"the total length of the params in bytes"`
+	AnswerBytes int    `json:"answerBytes" doc:"the total length of the answer in bytes"`
 }
 
 // Steps returns the steps of the last handshake with a server, with the messages. It returns nil

@@ -25,9 +25,9 @@ type Story struct {
 // Note explains the edits that were made for one reason.
 type Note struct {
 	Note   string `json:"note" doc:"the mark of the edits: a letter, or a number for a loss"`
-	Reason string `json:"reason" doc:"a code for programs, which does not change"`
-	Text   string `json:"text" doc:"the reason in words"`
-	Lost   bool   `json:"lost,omitempty" doc:"true if the edits left something out because the receiver's revision cannot express it"`
+	Reason string `json:"reason" doc:"the reason as a fixed code, for programs"`
+	Text   string `json:"text" doc:"the reason in words, as a phrase"`
+	Lost   bool   `json:"lost,omitempty" doc:"true if the edits left out something that the receiver's revision cannot express"`
 }
 
 // Message is one message of a Story.
@@ -47,7 +47,7 @@ type Message struct {
 	// Source is the index of the message from which Dragoman made this message. It is nil for a
 	// message that Dragoman received, and for a message that Dragoman wrote itself.
 	Source *int   `json:"source,omitempty" doc:"index of the message from which Dragoman made this message"`
-	Edits  []Edit `json:"edits,omitempty" doc:"the differences between the message and its source, in order of position; all other bytes are copied"`
+	Edits  []Edit `json:"edits,omitempty" doc:"the differences between this message and its source, ordered by position; Dragoman copied all other bytes of the source"`
 }
 
 // The values of Message.Wire.
@@ -63,10 +63,10 @@ type Range [2]int
 // bytes At of the source.
 type Edit struct {
 	Kind   string    `json:"kind" enum:"changed,added,removed,lost" doc:"changed: other bytes replace the bytes of the source; added: the bytes are only in the message; removed: the bytes are only in the source; lost: the receiver's revision cannot express the bytes"`
-	At     Range     `json:"at" doc:"the range of bytes in the source"`
+	At     Range     `json:"at" doc:"the range of bytes in the message from which Dragoman made this message"`
 	To     Range     `json:"to" doc:"the range of bytes in this message that replaces the range in at"`
-	Reason string    `json:"reason" doc:"the reason of a note"`
-	Note   string    `json:"note" doc:"the mark of the note: a letter, or a number for a loss"`
+	Reason string    `json:"reason" doc:"the reason for the edit, as a code; a note of the call has the same reason in words"`
+	Note   string    `json:"note" doc:"the mark of the note that explains the edit: a letter, or a number for a loss"`
 	Loss   *CallLoss `json:"loss,omitempty" doc:"what was left out; only for the kind lost"`
 }
 
@@ -75,19 +75,19 @@ type Head struct {
 	Method  string      `json:"method,omitempty" doc:"the HTTP method; only for a request"`
 	Path    string      `json:"path,omitempty" doc:"the path; only for a request"`
 	Status  int         `json:"status,omitempty" doc:"the HTTP status; only for a response"`
-	Headers [][2]string `json:"headers" doc:"pairs of name and value"`
+	Headers [][2]string `json:"headers" doc:"the header fields, as pairs of name and value"`
 	// In a received head, Edits lists the fields that Dragoman did not forward. In a sent head,
 	// Edits lists the fields that Dragoman wrote itself. Dragoman forwarded all other fields, or
 	// the reason for the edit is not known.
-	Edits []HeadEdit `json:"edits,omitempty" doc:"in a received head, the fields that Dragoman did not forward; in a sent head, the fields that Dragoman wrote itself"`
+	Edits []HeadEdit `json:"edits,omitempty" doc:"in a message that Dragoman received, the fields that Dragoman did not forward; in a message that Dragoman sent, the fields that Dragoman added"`
 }
 
 // HeadEdit describes one header field that Dragoman added or removed.
 type HeadEdit struct {
 	Name   string `json:"name" doc:"name of the field"`
-	Kind   string `json:"kind" enum:"added,removed" doc:"removed: Dragoman did not forward it; added: Dragoman has written it"`
-	Reason string `json:"reason" doc:"the reason of a note"`
-	Note   string `json:"note" doc:"the mark of the note: a letter, or a number for a loss"`
+	Kind   string `json:"kind" enum:"added,removed" doc:"removed: Dragoman did not forward the field; added: Dragoman added the field"`
+	Reason string `json:"reason" doc:"the reason for the edit, as a code; a note of the call has the same reason in words"`
+	Note   string `json:"note" doc:"the mark of the note that explains the edit: a letter, or a number for a loss"`
 }
 
 // Of returns the edit of a field. It returns nil if the field has no edit.
@@ -215,19 +215,19 @@ func headOf(h *jsonrpc.Head, sent bool, notes *calls.Notes) *Head {
 var storyRoutes = []route{
 	{
 		method: http.MethodGet, path: "/calls/{number}", access: thisUser, name: "call",
-		summary: "One call with its messages on both wires, and what was changed in them", answer: Story{}, problems: []int{404}, read: (*API).readCall,
+		summary: "One call with the messages of the client and of the server, and what Dragoman changed in them", answer: Story{}, problems: []int{404}, read: (*API).readCall,
 	},
 	{
 		method: http.MethodGet, path: "/calls/{number}/transcript", access: thisUser, name: "transcript",
-		summary: "Both wires of a call as a file that `dragoman replay` plays", kind: "text/plain", problems: []int{404, 409}, serve: (*API).serveTranscript,
+		summary: "The messages of the client and of the server in a call, as a file that `dragoman replay` plays", kind: "text/plain", problems: []int{404, 409}, serve: (*API).serveTranscript,
 	},
 	{
 		method: http.MethodGet, path: "/recording", access: thisUser, name: "recording",
-		summary: "Which calls are recorded", answer: Recording{}, read: (*API).readRecording,
+		summary: "Which calls Dragoman records", answer: Recording{}, read: (*API).readRecording,
 	},
 	{
 		method: http.MethodPost, path: "/recording", access: thisUser, name: "record",
-		summary: "Record the calls to one server or of one client for a time, even if recording is off",
+		summary: "Record the calls to one server or of one client for some minutes, even if recording is off",
 		body:    RecordingRequest{}, answer: Recording{}, problems: []int{400, 404, 409, 413, 415}, read: (*API).record,
 	},
 }
@@ -262,7 +262,7 @@ func noCall(number uint64) *Problem {
 
 // Recording is the response of GET and POST /api/v1/recording.
 type Recording struct {
-	All     bool              `json:"all" doc:"all calls are recorded; see record in the configuration"`
+	All     bool              `json:"all" doc:"whether Dragoman records all calls; see the setting record in the configuration"`
 	Windows []RecordingWindow `json:"windows" doc:"the periods in which Dragoman records the calls to one server or of one client"`
 	Bytes   int               `json:"bytes" doc:"memory that all recordings use, in bytes"`
 }
@@ -279,7 +279,7 @@ type RecordingWindow struct {
 type RecordingRequest struct {
 	Server  string `json:"server,omitempty" doc:"the name of the server whose calls to record; required if client is left out"`
 	Client  string `json:"client,omitempty" doc:"the name of the client whose calls to record, as the client names itself; required if server is left out"`
-	Minutes int    `json:"minutes,omitempty" doc:"1 to 60; the default is 10"`
+	Minutes int    `json:"minutes,omitempty" doc:"how many minutes to record, 1 to 60; the default is 10"`
 }
 
 // readRecording answers GET /api/v1/recording.

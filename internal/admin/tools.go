@@ -23,7 +23,7 @@ import (
 // Tools is a page of tools.
 type Tools struct {
 	Tools []Tool `json:"tools" doc:"the tools of this page"`
-	Total int    `json:"total" doc:"tools that match, on all pages"`
+	Total int    `json:"total" doc:"number of matching tools on all pages"`
 	// Tokens is the estimated number of tokens that the matching tools need in a model's context.
 	// It includes only the tools that clients see at /mcp.
 	Tokens int    `json:"tokens" doc:"estimated number of tokens, in a model's context, of the matching tools that clients see at /mcp"`
@@ -36,7 +36,7 @@ type Tool struct {
 	Name        string `json:"name" doc:"the name that the server uses"`
 	Offered     string `json:"offered" doc:"the name of the tool at /mcp"`
 	Title       string `json:"title,omitempty" doc:"the title for people, from the server; at most 200 bytes"`
-	Description string `json:"description,omitempty" doc:"the first 400 bytes; about of the tool has the whole description"`
+	Description string `json:"description,omitempty" doc:"the first 400 bytes of the description; the member about of ToolDetail has the whole description"`
 	Signature   string `json:"signature" doc:"the name of the tool with its arguments, their types and its result; at most 400 bytes"`
 	Tokens      int    `json:"tokens" doc:"estimated number of tokens of the tool in a model's context"`
 	// Effect is the effect that the tool's annotations claim. The claim may be wrong.
@@ -47,15 +47,15 @@ type Tool struct {
 	// Needs is nil if clients without capabilities see the tool, or if all lists that have been
 	// read contain the tool. It is empty, but not nil, if Dragoman does not know which capabilities
 	// a client needs.
-	Needs []string `json:"needs,omitzero" doc:"capabilities of which a client needs one, because the server shows the tool only to such clients; only if the list of such a client is known"`
-	Stale bool     `json:"stale" doc:"whether the server is not ready, so that its list may have changed"`
+	Needs []string `json:"needs,omitzero" doc:"the server shows the tool only to clients that have at least one of these capabilities; empty if Dragoman does not know which capabilities the tool needs; left out if the tool needs none"`
+	Stale bool     `json:"stale" doc:"true if the server is not ready, so that its list of tools may have changed"`
 }
 
 // Hidden says at which endpoint clients do not see an item, and why.
 type Hidden struct {
 	Endpoint string `json:"endpoint" doc:"the path of the endpoint"`
 	Rule     string `json:"rule,omitempty" doc:"the setting that hides the item, such as expose.tools.deny: delete_*"`
-	Why      string `json:"why" doc:"the reason in words"`
+	Why      string `json:"why" doc:"the reason in words, as a phrase"`
 }
 
 // ToolHint is one annotation of a tool.
@@ -69,7 +69,7 @@ type ToolDetail struct {
 	Tool
 	About     string         `json:"about,omitempty" doc:"the whole description"`
 	Arguments []ToolArgument `json:"arguments" doc:"the arguments, as the JSON Schema of the tool describes them"`
-	Returns   string         `json:"returns" doc:"the type of the structured result, or content"`
+	Returns   string         `json:"returns" doc:"the type of the structured result, or the word content if the tool does not describe its result"`
 	// Definition is the tool as the server sent it, but with secrets masked.
 	Definition json.RawMessage `json:"definition" doc:"the tool as the server sent it, with masked secrets"`
 }

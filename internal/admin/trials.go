@@ -25,13 +25,13 @@ import (
 // lists and closes it.
 type Trial struct {
 	State     string           `json:"state" enum:"waiting,running,connected,failed,cancelled" doc:"waiting: other trials run first"`
-	Started   *time.Time       `json:"started,omitempty" doc:"when the trial started; left out while it waits"`
-	Ended     *time.Time       `json:"ended,omitempty" doc:"when the trial ended; left out until then"`
-	Revision  string           `json:"revision,omitempty" doc:"the protocol revision that Dragoman and the server agreed on; left out if there was none"`
-	Era       string           `json:"era,omitempty" doc:"legacy or modern; left out if there is no revision"`
-	Transport string           `json:"transport,omitempty" doc:"stdio, http or sse; left out if it is not known"`
+	Started   *time.Time       `json:"started,omitempty" doc:"when the trial started; left out while the trial waits"`
+	Ended     *time.Time       `json:"ended,omitempty" doc:"when the trial ended; left out while the trial waits or runs"`
+	Revision  string           `json:"revision,omitempty" doc:"the protocol revision that Dragoman and the server agreed on; left out if they have not agreed on a revision"`
+	Era       string           `json:"era,omitempty" doc:"legacy or modern; left out if the revision is not known"`
+	Transport string           `json:"transport,omitempty" doc:"stdio, http or sse; left out if the transport is not known"`
 	Server    string           `json:"server,omitempty" doc:"what the server calls itself, with its version"`
-	Steps     []HandshakeStep  `json:"steps" doc:"the handshake, with its messages"`
+	Steps     []HandshakeStep  `json:"steps" doc:"the steps of the handshake, with their messages"`
 	Tools     *int             `json:"tools,omitempty" doc:"number of tools; left out if Dragoman has not read the list"`
 	Resources *int             `json:"resources,omitempty" doc:"number of resources; left out if Dragoman has not read the list"`
 	Templates *int             `json:"templates,omitempty" doc:"number of resource templates; left out if Dragoman has not read the list"`
