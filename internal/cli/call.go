@@ -48,33 +48,34 @@ arguments and all flags before the --.
 
 Pass arguments as name=value. The tool's schema decides the JSON type of the
 value: string, number, boolean, array or object. Repeat a name to fill an array.
-Without a schema the value is a string. name:=JSON passes a JSON value.
---json-args takes all arguments as one JSON object, from the command line, from
-a file (@FILE) or from stdin (@-). --arg name=value is the same as name=value.
+Without a schema, the value is a string. To pass a value as JSON, write
+name:=JSON. --json-args takes all arguments as one JSON object, from the command
+line, from a file (@FILE) or from stdin (@-). --arg name=value is the same as
+name=value.
 
 Before the call is sent, Dragoman checks the arguments against the tool's
 schema. --no-check skips this check. "dragoman show" prints the arguments of a
 tool.
 
-If stdin and stderr are a terminal and the tool asks for input, the command asks
-you. For scripts, --accept fills in a form and --decline refuses to answer. If
-the tool asks for the folders of the user (roots), Dragoman sends only those in
---root.
+If the tool asks for input, and stdin and stderr are a terminal, the command
+asks you. In scripts, --accept fills in a form, and --decline refuses to answer.
+If the tool asks for the folders of the user (roots), Dragoman sends only the
+folders that you pass with --root.
 
 Text goes to stdout unchanged. --save writes images, audio and files to a folder
-and prints their paths. Without --save, Dragoman only mentions them on stderr.
---json prints the whole result, with the content of images, audio and files. On
-a terminal, control characters in the text are escaped.
+and prints their paths. Without --save, Dragoman only lists images, audio and
+files on stderr. --json prints the whole result, with the content of images,
+audio and files. On a terminal, Dragoman escapes control characters in the text.
 
 For a configured server, the command uses a running "dragoman serve" with the
-same configuration, so the server is not started twice. --direct starts the
-server anyway.
+same configuration, so that the server does not run twice. With --direct, the
+command starts the server itself.
 
 Ctrl-C cancels the call at the server. The exit code is 1 if the tool reports an
 error, 2 if the arguments are wrong, and 130 after Ctrl-C.
 
 Lines on stderr that begin with "dragoman:" come from Dragoman. In these lines,
-text from the server is quoted.`,
+text from the server is in quotation marks.`,
 		Example: `  dragoman call https://mcp.example.com/mcp search query=bridges limit=5
 
   # With a command, write the tool and its arguments first.
@@ -131,9 +132,9 @@ text from the server is quoted.`,
 }
 
 func (f *askFlags) add(flags *pflag.FlagSet) {
-	flags.StringArrayVar(&f.accept, "accept", nil, "fill in a field if the server asks for a form, as `name=value` (repeatable)")
-	flags.BoolVar(&f.decline, "decline", false, "decline everything that the server asks for")
-	flags.StringArrayVar(&f.roots, "root", nil, "send the folder `DIR` to the server if it asks for roots (repeatable)")
+	flags.StringArrayVar(&f.accept, "accept", nil, "fill in a field of a form that the server sends, as `name=value` (repeatable)")
+	flags.BoolVar(&f.decline, "decline", false, "decline all questions that the server asks")
+	flags.StringArrayVar(&f.roots, "root", nil, "send the folder `DIR` if the server asks for roots (repeatable)")
 }
 
 func addSaveFlag(flags *pflag.FlagSet, dir *string) {

@@ -68,36 +68,40 @@ func (a *app) callsCommand() *cobra.Command {
 	var save string
 	c := &cobra.Command{
 		Use:   "calls [NUMBER]",
-		Short: "Print the calls that clients make through a running serve",
+		Short: "Print the calls that clients make through a running \"dragoman serve\"",
 		Long: `Print the last calls of clients to a running "dragoman serve", the oldest first.
-Each line says which client called what on which server, how it ended and how
-long it took.
+Each line shows the client, the server, the called tool or method, and the
+outcome and duration of the call.
 
-With NUMBER, print the messages of one call as they passed on both sides, with
-what Dragoman changed in them and why. A letter marks each reason, and a number
-in brackets marks each loss.
+With NUMBER, print the messages of one call, between the client and Dragoman and
+between Dragoman and the server. The output also shows what Dragoman changed in
+these messages and why. A letter marks each reason, and a number in brackets
+marks each loss.
 
-The running serve keeps the last 2,000 calls in memory, and the messages of the
-last 200 calls. See "record" in the configuration. Secrets are masked.
+"dragoman serve" keeps the last 2,000 calls in memory, and the messages of the
+last 200 calls. The configuration setting "record" decides whether it keeps
+messages. Secrets are masked.
 
 OUTCOME is one of these. "running": the call has not ended. "ok": the server
 answered with a result. "tool_error": the result says that the tool failed.
 "failed": the server answered with an error. "cancelled": the client cancelled
-the call or left. "refused": Dragoman answered with an error and asked no
-server. "parked": the client has to answer a request of the server first.
-"not_sent": the server did not get the call. "unknown": the server may have run
-the call. "loss": the call lost something, however it ended.
+the call or disconnected. "refused": Dragoman answered with an error and did not
+send the call to a server. "parked": the call waits until the client has
+answered a request of the server. "not_sent": Dragoman could not send the call
+to the server. "unknown": Dragoman does not know whether the server has run the
+call. With --outcome, "loss" selects all calls in which a part of a message was
+lost in translation.
 
 With -f, the command prints each call when it ends, until you press Ctrl-C or
 serve stops.`,
-		Example: `  # Print the last calls, and those to one server.
+		Example: `  # Print the last calls, and the last calls to one server.
   dragoman calls
   dragoman calls --server github
 
   # Print both sides of one call.
   dragoman calls 41
 
-  # Play the server's part of a call for a client, again and again.
+  # Save a call, and act as its server for a client.
   dragoman calls 41 --save call.txtar
   dragoman replay call.txtar
 

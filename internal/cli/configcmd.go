@@ -18,8 +18,8 @@ func (a *app) configCommand() *cobra.Command {
 	return group(&cobra.Command{
 		Use:   "config",
 		Short: "Check or print the configuration",
-		Long: `Check a configuration without starting anything, or print it with all defaults
-filled in. docs/configuration.md describes every key.`,
+		Long: `Check a configuration without starting servers, or print a configuration with
+all defaults filled in. docs/configuration.md describes every key.`,
 		Example: `  dragoman config check
   dragoman config print -c ~/.cursor/mcp.json`,
 	}, a.configCheckCommand(), a.configPrintCommand())
@@ -35,14 +35,14 @@ func (a *app) configCheckCommand() *cobra.Command {
 		Use:   "check [-c FILE]",
 		Short: "Report every problem in a configuration",
 		Long: `Report every problem in a configuration at once, each on a line of the form
-FILE:LINE:COLUMN: KEY: problem; fix. Nothing is started.
+FILE:LINE:COLUMN: KEY: problem; fix. The command does not start any server.
 
 Below each problem, the command prints the line of the file, with a ^ under the
 column. The command hides values of "env" and "headers", comments and other text
 that may be secret.
 
-If the file is usable, even with warnings, the last line is "ok" and the exit
-code is 0.`,
+If Dragoman can use the file, even with warnings, the last line of the output is
+"ok" and the exit code is 0.`,
 		Example: `  dragoman config check
   dragoman config check -c /etc/dragoman.yaml && systemctl reload dragoman`,
 		Args: noArguments,
@@ -149,8 +149,8 @@ func (a *app) configPrintCommand() *cobra.Command {
 		Short: "Print a configuration with all defaults filled in",
 		Long: `Print a configuration with all defaults filled in. Credentials, the environment
 variables of servers and values taken from the environment are shown as ***, so
-the output is safe to share. Without a configuration file, the defaults are
-printed.`,
+the output is safe to share. Without a configuration file, the command prints
+the defaults.`,
 		Example: `  dragoman config print
   dragoman config print -c ~/.cursor/mcp.json`,
 		Args: noArguments,

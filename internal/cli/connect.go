@@ -40,7 +40,7 @@ type clientFlags struct {
 
 func (f *clientFlags) add(c *cobra.Command) {
 	c.Flags().DurationVar(&f.timeout, "timeout", 0, "give up after this `TIME`, such as 30s, including the start of the server (default: the configured limits)")
-	c.Flags().BoolVar(&f.direct, "direct", false, "start a configured server even if a running serve has it")
+	c.Flags().BoolVar(&f.direct, "direct", false, "start a configured server even if \"dragoman serve\" already runs it")
 	addConfigFlag(c, &f.file)
 	f.t.add(c.Flags())
 }

@@ -36,29 +36,29 @@ func (a *app) connectCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "connect [CLIENT] [--server NAME] [--write]",
 		Short: "Put Dragoman into the configuration of an MCP client",
-		Long: `Show the change that puts Dragoman into the configuration of an MCP client, or
-make it with --write. CLIENT is claude (Claude Desktop), claude-code, cursor,
-vscode, codex, gemini or opencode. Without CLIENT, the command shows the state
-of all these clients.
+		Long: `Show the change that puts Dragoman into the configuration of an MCP client. With
+--write, make this change. CLIENT is claude (Claude Desktop), claude-code,
+cursor, vscode, codex, gemini or opencode. Without CLIENT, the command shows the
+state of all these clients.
 
-The change is one entry with the URL of "dragoman serve". With --server, the
-entry has the URL of one server in serve. Claude Desktop does not support URLs,
-so its entry starts Dragoman. --stdio does the same for the other clients. The
-entry then contains the command "dragoman serve --stdio", or "dragoman run URL"
-with --server.
+The change is one new entry with the URL of "dragoman serve". With --server, the
+entry has the URL at which "dragoman serve" offers only the server NAME. Claude
+Desktop does not support URLs, so its entry starts Dragoman: with the command
+"dragoman serve --stdio", or "dragoman run URL" with --server. With --stdio,
+other clients get such an entry too.
 
 With --write, the command shows the change, keeps a copy of the file as
 FILE.dragoman-backup-DATE in the same directory, and writes the file. All other
-bytes of the file stay the same. --remove removes the entry. The command never
-replaces or removes a server that is not Dragoman.`,
+bytes of the file stay the same. --remove removes the entry for Dragoman. The
+command never replaces or removes the entry of another server.`,
 		Example: `  # What would change?
   dragoman connect cursor
 
-  # Make the change, and take it back.
+  # Make the change, and undo it.
   dragoman connect cursor --write
   dragoman connect cursor --remove --write
 
-  # One server alone, with its own names, for the project in this directory.
+  # Connect only one server, for the project in this directory. Tool names get no prefix.
   dragoman connect claude-code --server github --project --write`,
 		Args: func(_ *cobra.Command, args []string) error {
 			switch {
@@ -98,15 +98,15 @@ replaces or removes a server that is not Dragoman.`,
 		},
 	}
 	f := flagsInOrder(c)
-	f.BoolVar(&o.write, "write", false, "make the change")
-	f.BoolVar(&o.remove, "remove", false, "remove the entry")
+	f.BoolVar(&o.write, "write", false, "write the change to the client's file")
+	f.BoolVar(&o.remove, "remove", false, "remove the entry for Dragoman")
 	f.StringVar(&o.server, "server", "", "connect only the configured server `NAME`")
 	f.BoolVar(&o.http, "http", false, "connect over HTTP, to a running serve (default, except for claude)")
 	f.BoolVar(&o.stdio, "stdio", false, "let the client start Dragoman (default for claude)")
 	f.BoolVar(&o.project, "project", false, "change the client's file for the project in the working directory")
 	f.StringVar(&o.file, "file", "", "change `FILE` instead of the client's usual file")
 	f.StringVar(&o.name, "name", "", "call the entry `NAME` (default: dragoman, or the name of the server)")
-	f.StringVar(&o.address, "url", "", "the base `URL` of the running serve (default: from the configuration)")
+	f.StringVar(&o.address, "url", "", "the base `URL` of \"dragoman serve\" (default: from the configuration)")
 	f.BoolVar(&o.js, "json", false, "print JSON")
 	addConfigFlag(c, &o.config)
 	_ = c.RegisterFlagCompletionFunc("server", func(c *cobra.Command, _ []string, word string) ([]string, cobra.ShellCompDirective) {

@@ -23,13 +23,14 @@ func (a *app) consoleCommand() *cobra.Command {
 	var open, asJSON bool
 	c := &cobra.Command{
 		Use:   "console",
-		Short: "Make a link to the console of a running serve",
+		Short: "Make a link to the console of a running \"dragoman serve\"",
 		Long: `Ask a running "dragoman serve" on this machine for a link to its console, and
-print it. The link works once, within ten minutes. The link opens a session of
-twelve hours in the browser that opens it. Do not give the link to others.
+print the link. The link works once, within ten minutes. The browser that opens
+the link gets a session of twelve hours. Do not give the link to other people.
 
-Only the user who started serve can make a link. The address is that of
---listen, else that of the configuration file, else 127.0.0.1:7300.`,
+Only the user who started "dragoman serve" can make a link. The command looks
+for "dragoman serve" at the address in --listen, else at the address in the
+configuration file, else at 127.0.0.1:7300.`,
 		Example: `  # Print a link.
   dragoman console
 

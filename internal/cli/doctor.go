@@ -38,55 +38,55 @@ func (a *app) doctorCommand() *cobra.Command {
 		Use:   "doctor [flags] (--client | URL | NAME | -- COMMAND [ARG]...)",
 		Short: "Diagnose a server or a client",
 		Long: `Connect to a server in every way that clients do, each time with a new
-connection, and report what is wrong. Doctor checks:
+connection, and report the problems of the server. Doctor checks:
 
 - which revisions the server speaks, and how it refuses the others
 - ids, unknown methods, malformed input and long messages
 - whether lists and schemas are valid and match the capabilities
 - over HTTP: headers, sessions and status codes
 
-The report begins with the verdict: what the server is, what it offers, and an
-estimate of what the server costs in a model's context. The report also says
-which revisions work, directly and through Dragoman. The findings follow.
-Findings that affect the most clients come first. Each finding has a stable
-code. The finding says what the problem means for users, how to fix the server,
-and what Dragoman does in the meantime. For errors, the report shows the
-messages that prove the problem. With -v it shows such messages for all
-findings.
+The report begins with a verdict: the name of the server, what it offers, and an
+estimate of how many tokens its tools cost. The verdict also says which
+revisions work, directly and through Dragoman. The findings come after the
+verdict, and findings that affect the most clients come first. Each finding has
+a stable code. A finding says what the problem means for users, how to fix the
+server, and what Dragoman does until the server is fixed. For errors, the report
+shows the messages that prove the problem. With -v, the report shows such
+messages for all findings.
 
-Doctor starts a command several times, at most four times at once. Doctor does
-not call anything that could change data. With --call NAME, doctor also calls
-the tool NAME, without arguments. If a server requires sign-in, this is not
-reported as a problem.
+Doctor starts the command of a server several times, with at most four processes
+at once. Doctor does not call tools that could change data. With --call NAME,
+doctor also calls the tool NAME, without arguments. If a server requires
+sign-in, doctor does not report this as a problem.
 
-With --client, Dragoman acts as a server of both eras and checks what the client
-sends. Configure the URL or the command that is printed in the client, and use
-the client for a while. Then quit the client or press Ctrl-C to get the report.
-The report begins with a table of what the client does right and what it does
-wrong. With --all the table also has the checks that no message of the client
-triggered, as "not seen".
+With --client, Dragoman acts as a server for clients of every revision, and
+checks what the client sends. Doctor prints a URL or a command: write it into
+the client's configuration, and use the client for a while. Then quit the client
+or press Ctrl-C to get the report. The report begins with a table of what the
+client does right and what the client does wrong. With --all, the table also has
+the checks that no message of the client triggered, as "not seen".
 
-Exit codes: 0 if no finding has the level error, 1 if one has, 2 for a usage
-error, 3 if the server is unreachable. With --client the same codes describe the
-client. With --client --stdio the exit code is 0, as for a server that ends
-normally.`,
-		Example: `  # A server that Dragoman starts.
+Exit codes: 0 if no finding has the level error, and 1 if a finding has this
+level. A usage error has exit code 2, and an unreachable server has exit code 3.
+With --client, the exit codes depend on the findings about the client. With
+--client --stdio, the exit code is always 0, as for a server that ends normally.`,
+		Example: `  # Diagnose a server that Dragoman starts.
   dragoman doctor -- npx -y @modelcontextprotocol/server-memory
 
-  # A server on the network, and a configured server.
+  # Diagnose a server on the network, and a configured server.
   dragoman doctor https://mcp.example.com/mcp
   dragoman doctor github
 
   # Print the codes of all errors, in CI.
   dragoman doctor --json -- ./server | jq -r '.findings[] | select(.level == "error") | .code'
 
-  # Everything: infos, what passed, and all messages.
+  # Print everything: infos, passed checks, and all messages.
   dragoman doctor --all -v -- ./server
 
-  # A client.
+  # Diagnose a client.
   dragoman doctor --client
 
-  # Explain a code.
+  # Explain the code of a finding.
   dragoman doctor --explain DRG-STDOUT-NOISE`,
 		RunE: func(c *cobra.Command, args []string) error {
 			if f.code != "" {
@@ -111,10 +111,10 @@ normally.`,
 	fl.StringVar(&f.call, "call", "", "call the tool `NAME` without arguments, then call it again and cancel it")
 	fl.StringVar(&f.code, "explain", "", "explain the finding `CODE` and exit")
 	fl.DurationVar(&f.patience, "timeout", 5*time.Second, "wait at most `TIME` for each response")
-	fl.DurationVar(&f.wait, "start", 30*time.Second, "wait this long for the first response")
-	fl.BoolVar(&f.client, "client", false, "examine a client: act as a server for it")
+	fl.DurationVar(&f.wait, "start", 30*time.Second, "wait at most this `TIME` for the first response")
+	fl.BoolVar(&f.client, "client", false, "diagnose a client: act as a server for the client")
 	fl.BoolVar(&f.stdio, "stdio", false, "with --client: act as the stdio server that the client starts")
-	fl.StringVar(&f.listen, "listen", "127.0.0.1:0", "with --client: listen for the client on `ADDR` (host:port; port 0 picks a free one)")
+	fl.StringVar(&f.listen, "listen", "127.0.0.1:0", "with --client: listen for the client on `ADDR` (host:port; port 0 picks a free port)")
 	fl.StringVarP(&f.output, "output", "o", "", "with --client --stdio: also write the report to `FILE` as JSON, and to FILE.txt as text")
 	f.t.addPlain(fl)
 	addOpenFlag(c, &f.open)

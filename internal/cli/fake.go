@@ -34,25 +34,26 @@ func (a *app) fakeCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "fake [flags] (PROFILE | --client PROFILE (URL | -- COMMAND [ARG]...))",
 		Short: "Run a fake MCP server or client for tests",
-		Long: `Run a fake MCP peer for tests. A profile is a strict server of one revision, a
-server that deviates from MCP like a real server, or a server with a fault. A
-strict server implements its whole revision and refuses everything else. A
-profile behaves the same way every time. --list shows all profiles.
+		Long: `Run a fake MCP server or client for tests. PROFILE names a strict server of one
+revision, a server that deviates from MCP as some real servers do, or a server
+with a fault. A strict server implements its whole revision and refuses
+everything else. The server of a profile behaves the same way every time. --list
+shows all profiles.
 
 The tool "violations" of a strict server lists how the client has violated the
 revision.
 
 With --client, a strict client tries every feature of a server and prints the
 result of each step. The client calls only tools that are marked as read-only
-and need no arguments. Other client profiles deviate from MCP like a real
-client, or run a short script.
+and need no arguments. Other client profiles deviate from MCP as some real
+clients do, or run a short script.
 
-The timeout is ten seconds for each step and one minute in total. Change it with
---set step=MS and --set whole=MS.`,
+The client waits at most ten seconds for each step and one minute for all steps.
+Change these timeouts with --set step=MS and --set whole=MS.`,
 		Example: `  # Run a strict server of one revision on stdio.
   dragoman fake strict-2025-06-18
 
-  # Run it over HTTP. The free port is printed on stderr.
+  # Run the server over HTTP, on a free port. The port is printed on stderr.
   dragoman fake --listen 127.0.0.1:0 strict-2025-06-18
 
   # Print every message on stderr.
@@ -144,7 +145,7 @@ The timeout is ten seconds for each step and one minute in total. Change it with
 	fl.BoolVar(&list, "list", false, "list all profiles")
 	fl.BoolVar(&asJSON, "json", false, "with --list or --client: print JSON")
 	fl.StringVar(&client, "client", "", "run the client `PROFILE` against a server and print the result of each step")
-	fl.StringVar(&listen, "listen", "", "listen for HTTP on `ADDR` (host:port; port 0 picks a free one) instead of using stdio")
+	fl.StringVar(&listen, "listen", "", "listen for HTTP on `ADDR` (host:port; port 0 picks a free port) instead of using stdio")
 	fl.BoolVar(&f.capture, "capture", false, "print each message to stderr as a line of JSON")
 	fl.StringArrayVar(&f.set, "set", nil, "change a setting of the profile, as `NAME=VALUE` (repeatable)")
 	fl.StringVar(&f.report, "report", "", "append the violations to `FILE` on exit")

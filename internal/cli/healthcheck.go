@@ -16,14 +16,14 @@ func (a *app) healthcheckCommand() *cobra.Command {
 	var ready bool
 	c := &cobra.Command{
 		Use:   "healthcheck [--ready] [-c FILE] [URL]",
-		Short: "Check that a running serve answers, for containers and monitors",
-		Long: `Check that a running serve answers, and exit with 0 if it does and with 1 if it
-does not. The container image uses this as its health check, because it contains
-no shell and no curl.
+		Short: "Check that a running \"dragoman serve\" answers, for containers and monitors",
+		Long: `Check that a running "dragoman serve" answers. The exit code is 0 if "dragoman
+serve" answers, and 1 if not. The container image uses this command as its
+health check, because the image contains no shell and no curl.
 
-URL is the address of the serve. Without URL, the command uses "listen" of the
-configuration file, or http://127.0.0.1:7300.`,
-		Example: `  # Does it run?
+URL is the address of "dragoman serve". Without URL, the command uses "listen"
+of the configuration file, or http://127.0.0.1:7300.`,
+		Example: `  # Does "dragoman serve" run?
   dragoman healthcheck
 
   # Does at least one of its servers work?

@@ -31,22 +31,23 @@ CLIENT is claude (Claude Desktop), claude-code, cursor, vscode, codex, gemini,
 opencode, all, or the path of a file. Without --from, the command only shows
 which clients have servers, and where.
 
-The command adds servers that are new, and does not change servers that are in
-the configuration file already. If both files have a server with the same name
-but different settings, the server is not imported. --only NAME=NEW imports it
-under another name. For each server, the output lists the settings that are not
-imported. Comments and order of the configuration file stay the same. The files
-of the clients are not changed. If no configuration file exists, the command
-creates one in the user's configuration directory.
+The command adds new servers, and does not change servers that are already in
+the configuration file. If the client's file and the configuration file have a
+server with the same name but different settings, the command does not import
+the server. --only NAME=NEW imports the server NAME under the name NEW. For each
+server, the output lists the settings that are not imported. The comments and
+the order of the configuration file stay the same. The command does not change
+the files of the clients. If no configuration file exists, the command creates
+one in the user's configuration directory.
 
-Variables in a client's file stay variables, and the output lists those that you
-have to set. Literal values are copied, including credentials. A configuration
-file with copied credentials gets the mode 0600, and a warning lists the
-credentials.`,
+References to environment variables in a client's file stay references, and the
+output lists the variables that you have to set. Literal values are copied,
+including credentials. A configuration file with copied credentials gets the
+mode 0600, and a warning lists the credentials.`,
 		Example: `  # Which clients have servers?
   dragoman import
 
-  # Import those of Cursor and Codex, but look first.
+  # Import the servers of Cursor and Codex, but first see what would be imported.
   dragoman import --from cursor --from codex --dry-run
   dragoman import --from cursor --from codex
 

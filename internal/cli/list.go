@@ -25,36 +25,36 @@ func (a *app) listCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "list [tools|resources|prompts|templates] [URL | NAME | -- COMMAND [ARG]...]",
 		Short: "List the tools, resources or prompts of a server, or the health of all servers",
-		Long: `List the tools of a server, or its resources, prompts or resource templates,
-with the first line of each description. The server is a URL, the name of a
-configured server, or a command after --.
+		Long: `List the tools, resources, prompts or resource templates of a server, with the
+first line of each description. The server is a URL, the name of a configured
+server, or a command after --.
 
-If you name a kind but no server, the command asks the running "dragoman serve"
-on this machine. The command prints the items of all servers.
+If you name a kind, such as tools, but no server, the command asks the running
+"dragoman serve" on this machine. The output has the items of all its servers.
 
-Without a kind and a server, the command opens all configured servers at the
-same time and prints a table of their health. The table shows the state,
+Without a kind and a server, the command connects to all configured servers at
+the same time and prints a table of their health. The table shows the state,
 revision and transport of each server, and the number of its tools, prompts and
 resources. "3 + 2" means three resources and two resource templates. The table
 also shows the estimated tokens of the tools, and the time until the server was
-ready. A server that is not ready within --timeout (default 30s) has failed. The
-exit code is 1 if a server has failed.
+ready. If a server is not ready within --timeout (default 30s), its state is
+"failed". The exit code is 1 if a server has failed.
 
 A gateway, such as "dragoman serve", may have servers that are still starting.
-The command waits for these servers for up to 30 s, then names the missing ones
-on stderr. The exit code is 1 if the list is empty because of the missing
-servers.
+The command waits for these servers for up to 30 s, and then names the servers
+that are still not ready on stderr. The exit code is 1 if the list is empty
+because such servers are missing.
 
 For configured servers, the command uses a running "dragoman serve" with the
-same configuration, so the servers are not started twice. --direct starts the
-servers anyway.`,
+same configuration, so that the servers do not run twice. With --direct, the
+command starts the servers itself.`,
 		Example: `  # Do all configured servers work?
   dragoman list
 
   dragoman list https://mcp.example.com/mcp
   dragoman list resources -- npx -y @modelcontextprotocol/server-everything@2025.9.25
 
-  # All tools of the running serve, with the names that its clients see.
+  # List all tools of the running "dragoman serve", with the names that clients see.
   dragoman list tools
 
   # Print the names of all tools of a configured server, for a script.

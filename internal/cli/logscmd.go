@@ -24,22 +24,22 @@ func (a *app) logsCommand() *cobra.Command {
 	var lines int
 	c := &cobra.Command{
 		Use:   "logs [NAME]",
-		Short: "Print the log of a running serve and the stderr of its servers",
-		Long: `Print the last records of a running "dragoman serve": its own log, and what its
-servers wrote to stderr. With NAME, print only the records of one server.
+		Short: "Print the log of a running \"dragoman serve\" and the stderr of its servers",
+		Long: `Print the last log records of a running "dragoman serve", and what its servers
+wrote to stderr. With NAME, print only the records of the server NAME.
 
-The running serve keeps the last records in memory, up to 1,000 and 256 KiB for
-each server. The serve keeps records of level info even if its own log shows
-fewer. Secrets are masked and control characters are escaped.
+"dragoman serve" keeps the last records in memory, up to 1,000 records and 256
+KiB for each server. Records of level info are kept even if the configured log
+level is warn or error. Secrets are masked, and control characters are escaped.
 
 With -f, the command prints new records until you press Ctrl-C or serve stops.
 If records arrive faster than the terminal can print them, the command drops
 some records and prints how many. The command never slows the servers down.`,
-		Example: `  # Print the last records of everything, and those of one server.
+		Example: `  # Print the last records, and the last records of one server.
   dragoman logs
   dragoman logs github
 
-  # Follow one server, starting with its last 5 records.
+  # Print the last 5 records of one server, and then its new records.
   dragoman logs github -f -n 5
 
   # Print the errors as JSON, one record per line.

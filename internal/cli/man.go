@@ -18,8 +18,8 @@ func (a *app) manCommand() *cobra.Command {
 		Long: `Write one manual page for each command into the directory DIR, which is created
 if it does not exist. Without DIR, print the main page.
 
-The packages contain these pages. Use this command after "go install" or when
-you copied only the binary.`,
+The deb, rpm and other packages contain these pages. Use this command after "go
+install", or if you copied only the program.`,
 		Example: `  # Read the main page.
   dragoman man | man -l -
 

@@ -20,19 +20,20 @@ func (a *app) matrixCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "matrix [flags]",
 		Short: "Test every client revision with every server revision",
-		Long: `Test every feature with every client revision, every server revision and every
-transport that they support. Each pair is tested through this program and, if
-both sides have the transport, directly as well.
+		Long: `Test every feature of MCP with every client revision, every server revision and
+every transport. Each pair of a client and a server is tested through Dragoman.
+If both have a common transport, the pair is also tested without Dragoman.
 
-Each side is a strict peer of one revision (see "dragoman fake"). The peer
-reports everything that its revision does not allow. A cell is the test of one
-feature with one pair. Each cell works, is a loss, or fails. A loss says which
-revision cannot express the feature. The exit code is 1 if a cell fails.
+Each client and server is strict: it speaks one revision and reports everything
+that this revision does not allow (see "dragoman fake"). A cell is the test of
+one feature with one pair. Each cell works, is a loss, or fails. For a loss, the
+result says which revision cannot express the feature. The exit code is 1 if a
+cell fails.
 
-The result is a grid with a symbol for each pair. The cells that fail are
-printed first, each with the reason. The full matrix takes a minute or two.
-After Ctrl-C the command prints what it has measured so far and exits with 130.
-All traffic stays on this machine.`,
+The result is a grid with a symbol for each pair. The command first prints the
+cells that fail, each with the reason. The full matrix takes a minute or two.
+After Ctrl-C, the command prints the results so far and exits with 130. All
+traffic stays on this machine.`,
 		Example: `  # Test everything.
   dragoman matrix
 

@@ -30,9 +30,9 @@ func (a *app) readCommand() *cobra.Command {
 configured server, or a command after --. "dragoman list resources" lists the
 URIs.
 
-Text goes to stdout; on a terminal, control characters in it are escaped. Binary
-content goes to stdout too, unless stdout is a terminal. --save writes the
-content to files in a folder and prints their paths.`,
+Text goes to stdout. On a terminal, Dragoman escapes control characters in the
+text. Binary content goes to stdout too, unless stdout is a terminal. --save
+writes the content to files in a folder and prints their paths.`,
 		Example: `  dragoman read docs file:///guide/intro.md
 
   # With a command, write the URI first. Save a picture.
@@ -157,11 +157,12 @@ func (a *app) promptCommand() *cobra.Command {
 The server is a URL, the name of a configured server, or a command after --.
 "dragoman list prompts" lists the prompts.
 
-Pass arguments as name=value; all values are text. Before the request is sent,
-missing and unknown arguments are reported as errors. --no-check skips this
-check.
+Pass arguments as name=value; all values are text. Before the command sends the
+request, it reports missing and unknown arguments as errors. --no-check skips
+this check.
 
-If there are several messages, each one begins with a line that shows its role.`,
+If the prompt has several messages, the command prints the role of each message
+on a line before the message.`,
 		Example: `  dragoman prompt https://mcp.example.com/mcp review language=go
 
   # With a command, write the prompt first.
@@ -342,10 +343,10 @@ func (a *app) completeCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "complete (URL | NAME) " + rest + " [name=value]... [flags]",
 		Short: "Ask a server to complete an argument of a prompt or template",
-		Long: `Ask a server for values of an argument that begin with VALUE, and print each on
-a line. NAME is the name of a prompt or the URI template of a resource template.
-Pass other arguments that are already known as name=value. The server is a URL,
-the name of a configured server, or a command after --.`,
+		Long: `Ask a server which values of an argument begin with VALUE, and print each value
+on a line. NAME is the name of a prompt or the URI template of a resource
+template. If you know the values of other arguments, pass them as name=value.
+The server is a URL, the name of a configured server, or a command after --.`,
 		Example: `  dragoman complete docs prompt review language py
   dragoman complete docs template 'file:///{path}' path src/ branch=main
 

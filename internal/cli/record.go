@@ -31,16 +31,17 @@ func (a *app) recordCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "record -o FILE [flags] (URL | [--] COMMAND [ARG]...)",
 		Short: "Record the messages between a client and a server",
-		Long: `Record the messages between a client and a server. Every byte is passed on
-unchanged, and nothing is translated.
+		Long: `Record the messages between a client and a server. Dragoman passes on every byte
+unchanged, and translates nothing.
 
 In the client's configuration, put this command in front of the server's own
-command. For a server at a URL, give the client the address that is printed.
+command. For a server at a URL, write the address that Dragoman prints into the
+client's configuration.
 
 The recording is a text file (txtar). You can read it, share it
 and replay it with "dragoman replay".
 
-Values that look like secrets are replaced:
+In the recording, Dragoman replaces values that look like secrets:
 
 - credentials in headers and URLs
 - members with names such as "password"
@@ -52,15 +53,15 @@ Read a recording before you publish it. Tool results may contain private
 data, which Dragoman cannot recognise.
 
 If FILE exists, Dragoman adds a number to the name of the new file, because many
-clients start a server more than once. The command inherits all environment
-variables. The exit code is that of the command.
+clients start a server more than once. COMMAND inherits all environment
+variables. The exit code of "dragoman record" is the exit code of COMMAND.
 
 The flags of Dragoman end at the first word that is neither a flag nor a URL.
 This word and everything after it belong to the command.`,
-		Example: `  # In a client's configuration, in front of the existing command.
+		Example: `  # In a client's configuration, write this in front of the server's command.
   dragoman record -o talk.txtar npx -y @modelcontextprotocol/server-memory
 
-  # A server on the network: the client connects to http://127.0.0.1:7302/mcp.
+  # Record a server on the network: the client connects to http://127.0.0.1:7302/mcp.
   dragoman record -o talk.txtar https://mcp.example.com/mcp`,
 		RunE: func(c *cobra.Command, _ []string) error {
 			a.startLog(slog.LevelWarn, nil)
@@ -169,24 +170,25 @@ func (a *app) replayCommand() *cobra.Command {
 		Use:   "replay FILE [flags] [URL | -- COMMAND [ARG]...]",
 		Short: "Replay one side of a recorded conversation",
 		Long: `Replay one side of a conversation that "dragoman record" has recorded, and
-report where the other side behaves differently.
+report where the other side behaves differently from the recording.
 
-With only FILE, Dragoman plays the server on stdio. For a recording of HTTP, add
---listen. With a URL or a command, Dragoman plays the client for that server.
+With only FILE, Dragoman acts as the recorded server on stdio. If the recording
+is of an HTTP server, add --listen. With a URL or a command, Dragoman acts as
+the recorded client and connects to this server.
 
 FILE may also be the transcript of one call, which "dragoman calls NUMBER --save
 FILE" writes. The transcript has two sides. --wire client selects the messages
 between the client and Dragoman. --wire server selects the messages between
-Dragoman and the server. Dragoman opens the session itself, because a call has
-no handshake.
+Dragoman and the server. Dragoman makes the handshake itself, because the
+transcript of one call does not contain the handshake.
 
 Values that a peer may choose freely are not compared: ids, tokens, cursors,
 times, and the name and version of the peer. The order and formatting of members
 are not compared either. Secrets that were replaced in the recording match any
 value. Pass the credentials that a server needs with --header or --env.
 
-The command prints each difference. If there are differences, the exit code is
-1.`,
+The command prints each difference from the recording. If there are differences,
+the exit code is 1.`,
 		Example: `  # Run a predictable server for the tests of a client.
   dragoman replay talk.txtar
 

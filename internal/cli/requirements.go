@@ -23,24 +23,25 @@ func (a *app) requirementsCommand() *cobra.Command {
 		Short:       "Serve requirements from a database",
 		Long: `Run an MCP server on stdio that keeps epics, user stories, acceptance criteria
 and requirements, with relations and comments. Each object has a reference id
-that never changes, such as REQ-007, and is a resource. Statuses change along
-allowed transitions only.
+that never changes, such as REQ-007. Clients can read each object as a resource.
+The server allows only certain changes of a status.
 
 The server also keeps prompts. The description and the content of the active
 prompt are the instructions of the server for new sessions.
 
 The database is an SQLite file, which is created with mode 0600, or PostgreSQL.
-Several servers can use one database at the same time. They tell their clients
-about each other's changes. The password for PostgreSQL can come from PGPASSWORD
-or ~/.pgpass. docs/servers.md describes the tools and their limits.`,
-		Example: `  # Try it with an example.
+Several servers can use one database at the same time. Each server notifies its
+clients of changes that another server makes. The password for PostgreSQL can
+come from PGPASSWORD or ~/.pgpass. docs/servers.md describes the tools and their
+limits.`,
+		Example: `  # Try the server with an example.
   dragoman list -- dragoman server requirements --db example.db --example
   dragoman call search_items query=calendar -- dragoman server requirements --db example.db
 
   # Use the database of a team.
   dragoman server requirements --db postgres://me@localhost/team
 
-  # Serve it over HTTP.
+  # Run this server over HTTP.
   dragoman run --listen 127.0.0.1:7303 -- dragoman server requirements`,
 		Args: func(c *cobra.Command, args []string) error {
 			if len(args) == 0 {
@@ -98,7 +99,7 @@ func (a *app) activePromptCommand() *cobra.Command {
 		Long: `Print the description and the content of the active prompt, which are the
 instructions of the server. Without an active prompt, print nothing.
 
-With a NAME, make this prompt the active one. Running servers tell their
+With NAME, make this prompt the active prompt. Running servers notify their
 clients that the list of prompts has changed. New sessions get the new
 instructions.`,
 		Example: `  # Print the instructions.
@@ -151,7 +152,7 @@ instructions.`,
 		},
 	}
 	databaseFlag(c, &db)
-	c.Flags().BoolVar(&none, "none", false, "leave no prompt active")
+	c.Flags().BoolVar(&none, "none", false, "make no prompt active")
 	return c
 }
 
@@ -186,8 +187,8 @@ func (a *app) exportCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "export [flags]",
 		Short: "Print all items as Markdown or ReqIF",
-		Long: `Print all items with their relations and comments, or one item with everything
-that belongs to it. ReqIF is the XML format in which requirements tools exchange
+		Long: `Print all items with their relations and comments, or one item and all items
+below it. ReqIF is the XML format in which requirements tools exchange
 requirements.`,
 		Example: `  # Write a file that people can read.
   dragoman server requirements export > requirements.md
@@ -209,7 +210,7 @@ requirements.`,
 	}
 	databaseFlag(c, &db)
 	c.Flags().StringVar(&format, "format", requirements.Markdown, "`markdown` or reqif")
-	c.Flags().StringVar(&root, "root", "", "print only the item with this `ID` and what belongs to it")
+	c.Flags().StringVar(&root, "root", "", "print only the item with this `ID` and the items below it")
 	_ = c.RegisterFlagCompletionFunc("format", func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
 		return []string{requirements.Markdown, requirements.ReqIF}, noFiles
 	})

@@ -21,9 +21,10 @@ the protocol revisions that the two sides speak.
 Results go to stdout. Errors, logs and progress go to stderr.
 
 Exit codes: 0 for success, 1 for a failure, 2 for a usage error, 130 after
-SIGINT and 143 after SIGTERM. After the first signal, run and serve shut down
-gracefully and exit with 0, and so do fake and record after SIGTERM. A second
-signal stops the program at once, with 130 or 143.`,
+SIGINT and 143 after SIGTERM. After the first of these signals, the commands run
+and serve shut down gracefully and exit with 0. The commands fake and record do
+the same after SIGTERM. A second signal stops the program at once, with exit
+code 130 or 143.`,
 		Example: `  # Run one server for a client that cannot use it directly.
   dragoman run -- npx -y @modelcontextprotocol/server-everything@2025.9.25
 
@@ -77,10 +78,10 @@ signal stops the program at once, with 130 or 143.`,
 	f := root.PersistentFlags()
 	f.SortFlags = false
 	f.BoolVarP(&a.verbose, "verbose", "v", false, "print debug logs, the steps of each handshake, and the stderr of servers")
-	f.BoolVar(&a.traceBytes, "trace-bytes", false, "with the steps of handshakes, print the messages; implies --verbose")
+	f.BoolVar(&a.traceBytes, "trace-bytes", false, "print the steps of each handshake with their messages; implies --verbose")
 	f.BoolVarP(&a.quiet, "quiet", "q", false, "print only errors")
-	f.BoolVar(&a.plain, "plain", false, "use no colours and no animation, for screen readers (also with ACCESSIBLE=1)")
-	f.StringVar(&a.logFormat, "log-format", "", "log `FORMAT` on stderr: text or json")
+	f.BoolVar(&a.plain, "plain", false, "use no colours and no animation, for screen readers (the same as ACCESSIBLE=1)")
+	f.StringVar(&a.logFormat, "log-format", "", "write logs to stderr in this `FORMAT`: text or json")
 	root.AddCommand(a.runCommand(), a.serveCommand(), a.listCommand(), a.showCommand(), a.callCommand(), a.readCommand(), a.promptCommand(), a.completeCommand(), a.recordCommand(), a.replayCommand(), a.fakeCommand(), a.matrixCommand(), a.doctorCommand(), a.configCommand(), a.statusCommand(), a.logsCommand(), a.callsCommand(), a.consoleCommand(), a.bugCommand(), a.healthcheckCommand(), a.manCommand(), a.versionCommand(), a.importCommand(), a.connectCommand(), a.serverCommand(), a.demoServerCommand())
 	root.InitDefaultHelpCmd()
 	a.checkHelp(root)

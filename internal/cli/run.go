@@ -22,7 +22,7 @@ func addOpenFlag(c *cobra.Command, open *bool) {
 // addHostFlag adds the flag --allow-host. When Dragoman refuses a request because of its Host
 // header, the error message mentions this flag.
 func addHostFlag(c *cobra.Command, hosts *[]string) {
-	c.Flags().StringArrayVar(hosts, "allow-host", nil, "also accept requests for the host `NAME`, as behind a proxy (repeatable)")
+	c.Flags().StringArrayVar(hosts, "allow-host", nil, "accept `NAME` in the Host header of requests too, for example behind a proxy (repeatable)")
 }
 
 func checkHosts(hosts []string) error {
@@ -35,7 +35,7 @@ func checkHosts(hosts []string) error {
 }
 
 func addCallsFlag(c *cobra.Command, calls *bool) {
-	c.Flags().BoolVar(calls, "log-calls", false, "log one line for each call: server, tool, time, outcome, client and revisions")
+	c.Flags().BoolVar(calls, "log-calls", false, "log one line for each call, with server, tool, time, outcome, client and revisions")
 }
 
 func checkListen(address string, open bool) error {
@@ -74,29 +74,31 @@ func (a *app) runCommand() *cobra.Command {
 	var logCalls bool
 	c := &cobra.Command{
 		Use:   "run [flags] (URL | [--] COMMAND [ARG]...)",
-		Short: "Run one server for any client, with its names unchanged",
-		Long: `Run one server for a client that cannot use it directly. In the client's
-configuration, put "dragoman run" in front of the server's own command. Tool
-names, server identity and instructions stay the same.
-
-The client connects over stdio, or over HTTP with --listen. The command inherits
-all environment variables, so the "env" of the client's configuration works
+		Short: "Run one server for any client, without changing tool names",
+		Long: `Run one server for a client that cannot use the server directly. In the client's
+configuration, put "dragoman run" in front of the server's own command. The
+client sees the tool names, the server name and the instructions of the server
 unchanged.
+
+The client connects over stdio, or over HTTP if you use --listen. COMMAND
+inherits all environment variables, so "env" in the client's configuration has
+the same effect as before.
 
 The flags of Dragoman end at the first word that is neither a flag nor a URL.
 This word and everything after it belong to the command. Write -- before a
 command that begins with a dash.
 
-${NAME} in --env, in --header and in the URL is replaced with the value of the
-environment variable NAME. This keeps credentials off the command line, where
-every user of the machine can read them. Quote ${NAME}, or the shell expands it.`,
-		Example: `  # In a client's configuration, in front of the existing command.
+In --env, in --header and in the URL, Dragoman replaces ${NAME} with the value
+of the environment variable NAME. Use this for credentials, because every user
+of the machine can read the command line. In a shell, write ${NAME} in single
+quotes. Otherwise the shell replaces ${NAME} itself.`,
+		Example: `  # In a client's configuration, write this in front of the server's command.
   dragoman run npx -y @modelcontextprotocol/server-filesystem@2025.8.21 /srv
 
-  # A server on the network, for a client that supports only stdio.
+  # Run a server on the network for a client that supports only stdio.
   dragoman run --header 'Authorization: Bearer ${TOKEN}' https://mcp.example.com/mcp
 
-  # A local program, for clients that support only HTTP.
+  # Run a local program for clients that support only HTTP.
   dragoman run --listen 127.0.0.1:7301 --env DEBUG=1 ./server --its-own-flag`,
 		RunE: func(c *cobra.Command, _ []string) error {
 			a.startLog(slog.LevelInfo, nil)

@@ -20,36 +20,39 @@ func (a *app) serveCommand() *cobra.Command {
 		Use:   "serve [flags]",
 		Short: "Serve many servers at one endpoint",
 		Long: `Serve all configured servers at one endpoint, to clients of every revision.
-Tools are named SERVER__TOOL. Adding a server does not change existing names.
+Clients see each tool under the name SERVER__TOOL. Adding a server does not
+change the names of existing tools.
 
 When the configuration file changes, Dragoman validates the whole file and
-applies it without interrupting calls. If the file has errors, Dragoman reports
-them and keeps the old configuration. docs/configuration.md describes the
-format. Existing files with mcpServers work unchanged.
+applies the changes without interrupting calls. If the file has errors, Dragoman
+reports the errors and keeps the old configuration. docs/configuration.md
+describes the format. Configuration files of other MCP clients work unchanged.
 
 Without a configuration file, serve starts without servers. You can add servers
 in the console, which writes ~/.config/dragoman/config.yaml.
 
 If a server refers to an environment variable that is not set, only this server
-fails. With --strict, Dragoman refuses the whole file. A running Dragoman reads
-the file again when the file changes, and on SIGHUP. Dragoman keeps the
-environment variables that it was started with.
+fails. With --strict, Dragoman refuses the whole file. Dragoman reads the file
+again when the file changes, and on SIGHUP. A change of an environment variable
+takes effect only after a restart of Dragoman.
 
 The console at /console/ shows clients, servers and calls in a browser. On a
-terminal, serve prints a link that opens it; "dragoman console" makes another.
-There is a console only if no other machine can reach the address of serve.
+terminal, serve prints a link that opens the console. "dragoman console" makes
+another link. The console is off if other machines can reach the address of
+serve.
 
 /api/v1/status returns the status of every server and session as JSON, but only
 to clients on this machine. On SIGUSR1 Dragoman writes the status to stderr as
 text.
 
-With --demo, Dragoman also runs two demo clients, so that the console has
-something to show. The demo clients make about 30 calls a minute, and some of
-these fail on purpose. --quiet-demo leaves the clients out.`,
+With --demo, Dragoman runs two demo servers, and two demo clients that call the
+servers, so that the console shows traffic. The demo clients make about 30 calls
+a minute, and some of these calls fail on purpose. With --quiet-demo, the demo
+clients do not run.`,
 		Example: `  # Use ./dragoman.yaml or ~/.config/dragoman/config.yaml.
   dragoman serve
 
-  # Serve the servers that another client has configured, on another port.
+  # Serve the servers in the configuration of Cursor, on another port.
   dragoman serve -c ~/.cursor/mcp.json --listen 127.0.0.1:7400
 
   # Try Dragoman without a configuration.
@@ -160,10 +163,10 @@ these fail on purpose. --quiet-demo leaves the clients out.`,
 	addConfigFlag(c, &file)
 	f.StringVar(&listen, "listen", "", "listen for HTTP on `ADDR` (host:port) instead of the configured address")
 	addHostFlag(c, &hosts)
-	f.BoolVar(&strict, "strict", false, "refuse a configuration in which a server refers to an unset variable")
+	f.BoolVar(&strict, "strict", false, "refuse a configuration in which a server refers to an unset environment variable")
 	f.BoolVar(&noConsole, "no-console", false, "leave out the console, the pages at /console/")
 	f.BoolVar(&stdio, "stdio", false, "also serve a client on stdin and stdout")
-	f.BoolVar(&demo, "demo", false, "serve two demo servers, and the servers of -c FILE if it is given")
+	f.BoolVar(&demo, "demo", false, "serve two demo servers, and the servers of FILE if you use -c FILE")
 	f.BoolVar(&quietDemo, "quiet-demo", false, "with --demo, leave out the two demo clients")
 	addCallsFlag(c, &logCalls)
 	addOpenFlag(c, &open)

@@ -45,7 +45,7 @@ type runningFlags struct{ file, listen string }
 
 func (f *runningFlags) add(c *cobra.Command) {
 	addConfigFlag(c, &f.file)
-	c.Flags().StringVar(&f.listen, "listen", "", "ask the serve at `ADDR` (host:port), not at the configured address")
+	c.Flags().StringVar(&f.listen, "listen", "", "look for \"dragoman serve\" at `ADDR` (host:port), not at the configured address")
 }
 
 // running returns the serve process at the address in --listen, or else at the configured address,

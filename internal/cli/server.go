@@ -18,15 +18,16 @@ func (a *app) serverCommand() *cobra.Command {
 	return group(&cobra.Command{
 		Use:   "server",
 		Short: "Run a built-in MCP server",
-		Long: `Run an MCP server that is part of dragoman. A built-in server is an ordinary
-server on stdio. Every MCP client can use it, directly or through dragoman.`,
+		Long: `Run an MCP server that is part of Dragoman. A built-in server is an ordinary
+server on stdio. Every MCP client can use a built-in server, directly or through
+Dragoman.`,
 		Example: `  # Let a client read and change a folder.
   dragoman server filesystem ~/notes
 
-  # Let a client read it.
+  # Let a client read a folder.
   dragoman server filesystem --read-only ~/notes
 
-  # Let a client read and write requirements, beginning with an example.
+  # Let a client read and write requirements, with an example in a new database.
   dragoman server requirements --example`,
 	}, a.filesystemCommand(), a.requirementsCommand())
 }
@@ -45,28 +46,31 @@ func (a *app) filesystemCommand() *cobra.Command {
 		Short: "Serve the files of folders",
 		Long: `Run an MCP server on stdio that reads and changes the files of one or more
 folders, the roots. Clients see nothing outside the roots: ".." and symlinks
-cannot lead out, and devices, pipes and sockets are never opened.
+cannot lead outside the roots, and the server never opens devices, pipes and
+sockets.
 
 The tools are list_dir, read_file, write_file, move_file, copy_file,
 delete_file, search_files, get_metadata and watch_folder. With one root, paths
-are relative to it. With several roots, paths begin with the name of a root,
-which is the name of its folder. Absolute paths below a root work too.
+are relative to this root. With several roots, paths begin with the name of a
+root, which is the name of its folder. Absolute paths below a root are valid
+too.
 
-Replaced and deleted files stay in the folder .dragoman-undo of their root.
---undo-size and --undo-age limit this folder. The oldest files are removed
-first. Answers say how to bring a file back. docs/servers.md describes the tools
-and their limits.`,
+The server moves replaced and deleted files to the folder .dragoman-undo of
+their root. --undo-size and --undo-age limit this folder, and the server removes
+the oldest files first. The result of a tool that replaces or deletes a file
+says how to restore the file. docs/servers.md describes the tools and their
+limits.`,
 		Example: `  # Let a client read and change a folder.
   dragoman server filesystem ~/notes
 
-  # Let it read two folders.
+  # Let a client read two folders.
   dragoman server filesystem --read-only ~/notes ~/work
 
   # List the tools, and call one.
   dragoman list -- dragoman server filesystem ~/notes
   dragoman call search_files pattern='*.md' -- dragoman server filesystem ~/notes
 
-  # Serve it over HTTP.
+  # Run this server over HTTP.
   dragoman run --listen 127.0.0.1:7301 -- dragoman server filesystem ~/notes`,
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) == 0 {
@@ -109,7 +113,7 @@ and their limits.`,
 	f := c.Flags()
 	f.SortFlags = false
 	f.BoolVar(&o.ReadOnly, "read-only", false, "offer only the tools that change nothing")
-	f.StringVar(&names, "names", plainNames, "`NAMES` of the tools: plain, or prefixed for filesystem.list_dir and so on")
+	f.StringVar(&names, "names", plainNames, "form of the tool `NAMES`: plain (list_dir), or prefixed (filesystem.list_dir)")
 	f.StringVar(&size, "undo-size", "1GiB", "keep at most `SIZE` in the undo folder of each root; 0 keeps nothing")
 	f.DurationVar(&o.Undo.Age, "undo-age", 30*24*time.Hour, "keep an entry of the undo folder for `TIME`; 0 means no limit")
 	_ = c.RegisterFlagCompletionFunc("names", func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {

@@ -31,24 +31,27 @@ func (a *app) statusCommand() *cobra.Command {
 	var watch, asJSON bool
 	c := &cobra.Command{
 		Use:   "status [NAME]",
-		Short: "Show the state of a running serve and its servers",
+		Short: "Show the state of a running \"dragoman serve\" and its servers",
 		Long: `Ask a running "dragoman serve" on this machine for its state, and print a table
-of its servers. CALLS is the number of calls that have ended since serve
-started. RUNNING is the number of running calls. The table says why a server is
-not ready, and when Dragoman tries again. If serve refused the changed
-configuration file, a line above the table says why. With NAME, print everything
-about one server, including the trace of its last handshake.
+of its servers. CALLS is the number of calls that have ended since "dragoman
+serve" started. RUNNING is the number of running calls. The table says why a
+server is not ready, and when Dragoman tries again to reach the server. If
+"dragoman serve" refused a changed configuration file, a line above the table
+gives the reason. With NAME, print all details of the server NAME, including the
+steps of its last handshake.
 
-With --watch, the table is drawn again every second until you press Ctrl-C. If
-stdout is not a terminal, --watch prints a line for each change instead. If
-serve stops, the command waits until it is back.
+With --watch, the command updates the table every second until you press Ctrl-C.
+If stdout is not a terminal, --watch prints a line for each change instead of
+the table. If "dragoman serve" stops, the command waits until "dragoman serve"
+runs again.
 
-The address is that of --listen, else that of the configuration file, else
-127.0.0.1:7300. Serve answers only to clients on this machine.`,
+The command looks for "dragoman serve" at the address in --listen, else at the
+address in the configuration file, else at 127.0.0.1:7300. "dragoman serve"
+shows its status only to programs on the same machine.`,
 		Example: `  dragoman status
   dragoman status github
 
-  # Watch the servers start, and append every change to a file.
+  # Watch the servers, or append every change to a file.
   dragoman status --watch
   dragoman status --watch >> changes.log
 
