@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+
+	"github.com/goccy/go-yaml/token"
 )
 
 // TestDepthIsNotWidth checks that depth is counted in brackets and indentation, not in
@@ -70,4 +72,29 @@ func block(n int) string {
 		fmt.Fprintf(&b, "%sa:\n", strings.Repeat(" ", i))
 	}
 	return b.String()
+}
+
+// longLine is an error of the YAML parser. Formatting a real one takes very long if the line is long.
+type longLine struct{ t *testing.T }
+
+func (longLine) GetMessage() string     { return "sequence end token ']' not found" }
+func (longLine) GetToken() *token.Token { return nil }
+func (e longLine) Error() string        { return e.FormatError(false, true) }
+func (e longLine) FormatError(_, _ bool) string {
+	e.t.Error("the error of the YAML parser was formatted")
+	return ""
+}
+
+// TestSyntaxErrorOfALongLine checks that a syntax error is reported without the text in which the
+// YAML parser formats it, and that a long line with a syntax error is refused.
+func TestSyntaxErrorOfALongLine(t *testing.T) {
+	r := treeReader{c: &compiler{}}
+	r.syntax(longLine{t}, "")
+	if got := r.c.problems.Err().Error(); !strings.HasPrefix(got, "syntax error: sequence end token ']' not found; ") {
+		t.Error(got)
+	}
+	s, problems := Parse("f.yaml", []byte("dragoman:\n  x: ["+strings.Repeat("a, ", 100_000)), nil)
+	if s != nil || !strings.Contains(problems.Err().Error(), "syntax error: ") {
+		t.Errorf("a long line: %v", problems.Err())
+	}
 }

@@ -168,15 +168,19 @@ func (t *treeReader) shallow(tokens token.Tokens) bool {
 	return true
 }
 
+// syntax reports the error of the YAML parser for the file src.
 func (t *treeReader) syntax(err error, src string) {
 	var at *node
-	text := firstLine(err.Error())
-	var ye yaml.Error
-	if errors.As(err, &ye) {
+	var text string
+	// The method Error of a yaml.Error also formats the lines around the error. For a long line, the
+	// time of this grows with the square of the length.
+	if ye := yaml.Error(nil); errors.As(err, &ye) {
 		text = firstLine(ye.GetMessage())
 		if tk := ye.GetToken(); tk != nil {
 			at = t.place(tk)
 		}
+	} else {
+		text = firstLine(err.Error())
 	}
 	hint := "check indentation, quotes and brackets here and on the line before"
 	switch {
