@@ -5,11 +5,14 @@ import (
 	"io"
 	"strings"
 	"testing"
+	"testing/synctest"
 )
 
 // TestIDs checks that the SDK gets an id that it does not change, and that the client gets its own
 // id back.
-func TestIDs(t *testing.T) {
+func TestIDs(t *testing.T) { synctest.Test(t, testIDs) }
+
+func testIDs(t *testing.T) {
 	const own = `"dragoman:1"`
 	for _, id := range []string{
 		`7`, `-12`, `9007199254740993`, `-9007199254740993`, `1.0`, `-0`, `"a"`, `""`, `"\u0061\/\n<\ud83d\ude00"`, `"dragoman:5"`, `"dragoman\u003a5"`,

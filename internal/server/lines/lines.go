@@ -9,7 +9,9 @@ import (
 	"io"
 	"slices"
 	"strconv"
+	"strings"
 	"sync"
+	"time"
 
 	wire "github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
@@ -35,13 +37,19 @@ type Conn struct {
 	out io.Writer
 
 	closing sync.Once
-	closed  error // the result of Close
+	done    chan struct{} // closed by Close
+	closed  error         // the result of Close
 }
+
+// drainTime is how long requests may run after the end of the input. The client may have sent a few
+// lines from a file, and still read the responses.
+const drainTime = 5 * time.Second
 
 var errLongLine = errors.New("the client sent a message that is too long")
 
 // Serve connects server to one client until in ends or ctx ends. It reads the client's messages
-// from in, and writes the server's messages to out. It returns nil when in ends.
+// from in, and writes the server's messages to out. When in ends, running requests get a few seconds,
+// and Serve returns nil.
 func Serve(ctx context.Context, server *sdk.Server, in io.Reader, out io.Writer) error {
 	l := New(in, out)
 	err := server.Run(ctx, &sdk.IOTransport{Reader: l, Writer: l, MaxLineLength: -1})
@@ -53,7 +61,9 @@ func Serve(ctx context.Context, server *sdk.Server, in io.Reader, out io.Writer)
 
 // New returns a Conn that reads the client's messages from in, and writes the server's messages to
 // out.
-func New(in io.Reader, out io.Writer) *Conn { return &Conn{in: in, out: out} }
+func New(in io.Reader, out io.Writer) *Conn {
+	return &Conn{in: in, out: out, done: make(chan struct{})}
+}
 
 // Read returns the next bytes for the SDK: the client's messages, each on its own line.
 func (l *Conn) Read(p []byte) (int, error) {
@@ -90,6 +100,7 @@ func (l *Conn) next() ([]byte, error) {
 			if len(bytes.TrimSpace(line)) > 0 {
 				break // the last line may have no line end
 			}
+			l.drain()
 			return nil, err
 		}
 	}
@@ -97,8 +108,6 @@ func (l *Conn) next() ([]byte, error) {
 	switch {
 	case len(text) == 0:
 		return nil, nil
-	case !json.Valid(text):
-		return nil, l.send(failure(&jsonrpc.Error{Code: jsonrpc.CodeParse, Message: "the line is not valid JSON"}))
 	case text[0] == '[':
 		return l.batch(text)
 	}
@@ -109,20 +118,37 @@ func (l *Conn) next() ([]byte, error) {
 	return passed, nil
 }
 
+// drain waits until the client has got the responses to all requests, but at most for drainTime.
+// After the end of the input, the SDK writes no more responses. Subscriptions do not delay the end.
+func (l *Conn) drain() {
+	late := time.NewTimer(drainTime)
+	defer late.Stop()
+	select {
+	case <-l.requests.idle():
+	case <-late.C:
+	case <-l.done:
+	}
+}
+
 // batch returns those messages of a batch that the SDK must get, each on its own line. The
 // responses to the requests of the batch become one array (2025-03-26 §Base, "Batching").
 func (l *Conn) batch(text []byte) ([]byte, error) {
 	refuse := func(why string) ([]byte, error) { return nil, l.send(failure(invalid(why))) }
-	var all []json.RawMessage
-	_ = json.Unmarshal(text, &all)
-	if len(all) == 0 {
-		return refuse("the batch is empty")
-	}
 	if r, ok := mcp.ParseRevision(l.revision); !ok || !r.Can(mcp.Batches) {
 		return refuse("batches are part of revision 2025-03-26 only")
 	}
-	if len(all) > maxBatch {
-		return refuse("the batch has more than " + strconv.Itoa(maxBatch) + " messages")
+	if !json.Valid(text) {
+		return nil, l.send(failure(&jsonrpc.Error{Code: jsonrpc.CodeParse, Message: "the line is not valid JSON"}))
+	}
+	var all [][]byte
+	for at := range jsonrpc.Elements(text, jsonrpc.Whole(text)) {
+		if len(all) == maxBatch {
+			return refuse("the batch has more than " + strconv.Itoa(maxBatch) + " messages")
+		}
+		all = append(all, at.Of(text))
+	}
+	if len(all) == 0 {
+		return refuse("the batch is empty")
 	}
 	var passed []byte
 	b := &batch{}
@@ -143,29 +169,25 @@ func (l *Conn) batch(text []byte) ([]byte, error) {
 // that the SDK need not get. If b is not nil, the message is part of the batch b. If the error is
 // not nil, the message must not reach the SDK.
 func (l *Conn) admit(text []byte, b *batch) ([]byte, *jsonrpc.Error) {
-	decoded, err := wire.DecodeMessage(text)
-	if _, ok := decoded.(*wire.Response); ok {
-		return append(text, '\n'), nil // a response to a request of the SDK, which checks the response
-	}
 	m, refused := scan(text)
-	if refused != nil {
-		return nil, refused
-	}
-	request, ok := decoded.(*wire.Request)
-	if err != nil || !ok {
-		return nil, invalid("the SDK cannot read the message")
-	}
-	if refused := l.check(request, m); refused != nil {
+	if refused != nil || m.Kind == jsonrpc.Result || m.Kind == jsonrpc.Failure {
+		// The SDK checks the response to a request of its own.
+		if decoded, err := wire.DecodeMessage(text); err == nil && isResponse(decoded) {
+			return append(slices.Clone(text), '\n'), nil
+		}
+		if refused == nil {
+			refused = invalid("the SDK cannot read the message")
+		}
 		return nil, refused
 	}
 	var edits jsonrpc.Edits
+	var number uint64
 	switch {
+	case m.Kind == jsonrpc.Request && strings.HasPrefix(m.Method, "notifications/"):
+		// The SDK would obey the notification.
+		return nil, &jsonrpc.Error{Code: jsonrpc.CodeMethodNotFound, Message: m.Method + " is a notification, so it has no id", ID: m.ID}
 	case m.Kind == jsonrpc.Request:
-		// All revisions with initialize, §Cancellation: a client must not cancel initialize.
-		number, refused := l.requests.add(m, m.Method == mcp.MethodInitialize, b)
-		if refused != nil {
-			return nil, refused
-		}
+		number = l.requests.reserve()
 		edits.Replace(mcp.WhyID, m.IDAt, appendOwnID(nil, number))
 	case m.Method == mcp.NoteCancelled:
 		at := m.Param("requestId")
@@ -173,13 +195,34 @@ func (l *Conn) admit(text []byte, b *batch) ([]byte, *jsonrpc.Error) {
 			return nil, nil
 		}
 		// All revisions, §Cancellation: a request that is not running cannot be cancelled.
-		number, ok := l.requests.cancel(at.Of(text))
+		cancelled, ok := l.requests.cancel(at.Of(text))
 		if !ok {
 			return nil, nil
 		}
-		edits.Replace(mcp.WhyID, at, appendOwnID(nil, number))
+		edits.Replace(mcp.WhyID, at, appendOwnID(nil, cancelled))
 	}
-	return append(jsonrpc.Splice(nil, text, &edits), '\n'), nil
+	passed := jsonrpc.Splice(nil, text, &edits)
+	decoded, err := wire.DecodeMessage(passed)
+	request, ok := decoded.(*wire.Request)
+	if err != nil || !ok {
+		refused = invalid("the SDK cannot read the message")
+		refused.ID = m.ID
+		return nil, refused
+	}
+	if refused := l.check(request, m); refused != nil {
+		return nil, refused
+	}
+	if m.Kind == jsonrpc.Request {
+		if refused := l.requests.add(m, number, b); refused != nil {
+			return nil, refused
+		}
+	}
+	return append(passed, '\n'), nil
+}
+
+func isResponse(m wire.Message) bool {
+	_, ok := m.(*wire.Response)
+	return ok
 }
 
 // scan parses a message from the client.
@@ -203,8 +246,8 @@ func (l *Conn) check(request *wire.Request, m *jsonrpc.Message) *jsonrpc.Error {
 	if len(request.Params) == 0 || json.Unmarshal(request.Params, &params) != nil {
 		return nil // the SDK reports errors in the parameters
 	}
-	if request.Method == mcp.MethodInitialize {
-		l.revision = params.Version
+	if request.Method == mcp.MethodInitialize && request.IsCall() && l.revision == "" {
+		l.revision = params.Version // the SDK refuses a second initialize
 	}
 	// The SDK treats an unknown version like an old one, and does not recognise server/discover.
 	supported := sdk.SupportedProtocolVersions()
@@ -232,7 +275,12 @@ func failure(e *jsonrpc.Error) []byte {
 // Write writes one message from the SDK. The SDK passes each message in one call. If the message is
 // a response to a request in a batch, Write keeps it until the batch has all its responses.
 func (l *Conn) Write(p []byte) (int, error) {
-	if err := l.send(l.requests.pass(p)); err != nil {
+	line, answered := l.requests.pass(p)
+	err := l.send(line)
+	if answered {
+		l.requests.sent()
+	}
+	if err != nil {
 		return 0, err
 	}
 	return len(p), nil
@@ -253,6 +301,7 @@ func (l *Conn) send(line []byte) error {
 // more than once.
 func (l *Conn) Close() error {
 	l.closing.Do(func() {
+		close(l.done)
 		if c, ok := l.in.(io.Closer); ok {
 			l.closed = c.Close()
 		}

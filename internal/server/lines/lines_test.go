@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"testing/synctest"
 )
 
 // TestLines checks which messages reach the SDK, and which messages get an answer without the SDK.
@@ -35,6 +36,9 @@ func TestLines(t *testing.T) {
 		{"deep parameters", `{"jsonrpc":"2.0","id":1,"method":"ping","params":{"a":` + strings.Repeat("[", 200) + strings.Repeat("]", 200) + `}}`, "", `"error":{"code":-32`},
 		{"an answer", `{"jsonrpc":"2.0","id":1,"result":{"a":1,"a":1}}`, `{"jsonrpc":"2.0","id":1,"result":{"a":1,"a":1}}` + "\n", ""},
 		{"an answer without an id", `{"jsonrpc":"2.0","id":null,"error":{"code":1,"message":"x"}}`, "", `-32600`},
+		{"a notification with an id", ping + "\n" + `{"jsonrpc":"2.0","id":7,"method":"notifications/cancelled","params":{"requestId":"dragoman:1"}}`, as(1, ping) + "\n", `"id":7,"error":{"code":-32601,`},
+		{"an id beyond float64", `{"jsonrpc":"2.0","id":` + strings.Repeat("9", 400) + `,"method":"ping"}`, `{"jsonrpc":"2.0","id":"dragoman:1","method":"ping"}` + "\n", ""},
+		{"a second initialize", initialize("2025-03-26") + "\n" + initialize("2025-11-25") + "\n[" + ping + "]\n", start + as(3, ping) + "\n", `-32600`},
 		{"cancelled", ping + "\n" + cancelled(`"\u0061"`) + cancelled(`"b"`) + cancelled(`{}`), as(1, ping) + "\n" + cancelled(`"dragoman:1"`), ""},
 		{"cancelled initialize", initialize("2025-03-26") + "\n" + cancelled("1"), start, ""},
 		{"a batch", "[" + ping + "]\n", "", `-32600`},
@@ -51,15 +55,18 @@ func TestLines(t *testing.T) {
 		{"an unknown version", meta("1999-12-31") + "\n", "", `"id":7,"error"`},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			var out bytes.Buffer
-			got, err := io.ReadAll(New(strings.NewReader(test.in), &out))
-			if err != nil || string(got) != test.passed {
-				t.Errorf("passed %q, %v", got, err)
-			}
-			if !strings.Contains(out.String(), test.answered) || (out.Len() == 0) != (test.answered == "") {
-				t.Errorf("answered %q", out.String())
-			}
+			synctest.Test(t, func(t *testing.T) {
+				var out bytes.Buffer
+				got, err := io.ReadAll(New(strings.NewReader(test.in), &out))
+				if err != nil || string(got) != test.passed {
+					t.Errorf("passed %q, %v", got, err)
+				}
+				if !strings.Contains(out.String(), test.answered) || (out.Len() == 0) != (test.answered == "") {
+					t.Errorf("answered %q", out.String())
+				}
+			})
 		})
+
 	}
 }
 

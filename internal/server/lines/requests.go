@@ -30,6 +30,8 @@ type requests struct {
 	last     uint64              // the number of the newest request
 	byKey    map[string]*request // without cancelled requests, so that the client can use their ids again
 	byNumber map[uint64]*request
+	busy     int           // the number of requests without subscriptions whose responses the client has not got
+	quiet    chan struct{} // closed when busy becomes 0; nil if nobody waits
 }
 
 // request is a request of the client that the SDK has not answered.
@@ -39,6 +41,7 @@ type request struct {
 	batch         *batch     // nil if the request is not part of a batch
 	index         int        // the index of the response in batch.answers
 	uncancellable bool       // the client must not cancel the request
+	listen        bool       // the request is a subscription
 	cancelled     bool
 }
 
@@ -69,32 +72,67 @@ func (b *batch) refuse(e *jsonrpc.Error) {
 	b.answers = append(b.answers, bytes.TrimSpace(failure(e)))
 }
 
-// add adds a request and returns its number. If b is not nil, add reserves the next place in b for
-// the response. If the request must not reach the SDK, add returns an error and adds nothing.
-func (r *requests) add(m *jsonrpc.Message, uncancellable bool, b *batch) (uint64, *jsonrpc.Error) {
+// reserve returns the number for a new request.
+func (r *requests) reserve() uint64 {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.last++
+	return r.last
+}
+
+// add adds a request with a number from reserve. If b is not nil, add reserves the next place in b
+// for the response. If the request must not reach the SDK, add returns an error and adds nothing.
+func (r *requests) add(m *jsonrpc.Message, number uint64, b *batch) *jsonrpc.Error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	key := keyOf([]byte(m.ID))
 	if r.byKey[key] != nil {
 		// 2026-07-28 §Base, "Requests": a client must not reuse the id of a request that has no
 		// response yet. "Error Responses": an error response has the id of its request.
-		return 0, &jsonrpc.Error{Code: jsonrpc.CodeInvalidRequest, Message: "a request with this id is still running", ID: m.ID}
+		return &jsonrpc.Error{Code: jsonrpc.CodeInvalidRequest, Message: "a request with this id is still running", ID: m.ID}
 	}
 	if len(r.byNumber) >= maxRequests {
-		return 0, &jsonrpc.Error{Code: jsonrpc.CodeInternal, Message: "too many requests are running: the limit is " + strconv.Itoa(maxRequests) + "; wait for some answers first", ID: m.ID}
+		return &jsonrpc.Error{Code: jsonrpc.CodeInternal, Message: "too many requests are running: the limit is " + strconv.Itoa(maxRequests) + "; wait for some answers first", ID: m.ID}
 	}
 	if r.byKey == nil {
 		r.byKey, r.byNumber = map[string]*request{}, map[uint64]*request{}
 	}
-	r.last++
-	q := &request{number: r.last, id: m.ID, batch: b, uncancellable: uncancellable}
+	// All revisions with initialize, §Cancellation: a client must not cancel initialize.
+	q := &request{number: number, id: m.ID, batch: b, uncancellable: m.Method == mcp.MethodInitialize, listen: m.Method == mcp.MethodListen}
 	if b != nil {
 		q.index = len(b.answers)
 		b.answers = append(b.answers, nil)
 		b.missing++
 	}
-	r.byKey[key], r.byNumber[q.number] = q, q
-	return q.number, nil
+	if !q.listen {
+		r.busy++
+	}
+	r.byKey[key], r.byNumber[number] = q, q
+	return nil
+}
+
+// sent notes that the client has got the response to a request that is not a subscription.
+func (r *requests) sent() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.busy--; r.busy == 0 && r.quiet != nil {
+		close(r.quiet)
+		r.quiet = nil
+	}
+}
+
+// idle returns a channel that is closed when the client has got all responses. The caller must not
+// add requests after that, and must call idle only once.
+func (r *requests) idle() <-chan struct{} {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	quiet := make(chan struct{})
+	if r.busy == 0 {
+		close(quiet)
+	} else {
+		r.quiet = quiet
+	}
+	return quiet
 }
 
 // cancel marks the request with this id of the client as cancelled, and returns its number. It
@@ -114,16 +152,17 @@ func (r *requests) cancel(id []byte) (uint64, bool) {
 
 // pass returns what the client gets for a message from the SDK, with the client's own ids: the
 // message, all responses to a batch, or nothing. If the message is a response, pass removes the
-// request, so that its id can be used again.
-func (r *requests) pass(message []byte) []byte {
+// request, so that its id can be used again. answered is true if the caller must call sent after it
+// has written the line.
+func (r *requests) pass(message []byte) (line []byte, answered bool) {
 	m := read(message)
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	line := r.shownLocked(m)
+	line = r.shownLocked(m)
 	number, ok := numberIn(m.id.Of(message))
 	q := r.byNumber[number]
 	if !ok || q == nil {
-		return line
+		return line, false
 	}
 	delete(r.byNumber, number)
 	if q.cancelled {
@@ -131,17 +170,22 @@ func (r *requests) pass(message []byte) []byte {
 	} else {
 		delete(r.byKey, keyOf([]byte(q.id)))
 	}
-	b := q.batch
-	if b == nil {
-		return line
+	if q.batch != nil {
+		line = q.batch.collect(q, line)
 	}
-	if line != nil && b.size+len(line) > maxBatchBytes {
-		line = failure(&jsonrpc.Error{Code: jsonrpc.CodeInternal, Message: "the answers of the batch are larger than 32 MiB together; send this request on its own", ID: q.id})
+	return line, !q.listen
+}
+
+// collect adds the response to q, which is nil if the client does not get it. If q was the last
+// request without a response, collect returns all responses of the batch, and otherwise nil.
+func (b *batch) collect(q *request, response []byte) []byte {
+	if response != nil && b.size+len(response) > maxBatchBytes {
+		response = failure(&jsonrpc.Error{Code: jsonrpc.CodeInternal, Message: "the answers of the batch are larger than 32 MiB together; send this request on its own", ID: q.id})
 	}
-	if line != nil {
-		b.answers[q.index] = bytes.Clone(bytes.TrimSpace(line))
+	if response != nil {
+		b.answers[q.index] = bytes.Clone(bytes.TrimSpace(response))
 	}
-	b.size += len(line)
+	b.size += len(response)
 	if b.missing--; b.missing > 0 {
 		return nil
 	}

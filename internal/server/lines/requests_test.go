@@ -80,7 +80,9 @@ func startWaits(testing.TB, string) transcript.Ends {
 }
 
 // TestRequestsBound sends more requests than may run. An answer makes room for one more request.
-func TestRequestsBound(t *testing.T) {
+func TestRequestsBound(t *testing.T) { synctest.Test(t, testRequestsBound) }
+
+func testRequestsBound(t *testing.T) {
 	var in, passed, out strings.Builder
 	for i := range maxRequests {
 		fmt.Fprintf(&in, `{"jsonrpc":"2.0","id":%d,"method":"ping"}`+"\n", i)
@@ -103,14 +105,14 @@ func TestRequestsBound(t *testing.T) {
 		if _, err := l.Write([]byte(message + "\n")); err != nil || out.String() != message+"\n" {
 			t.Errorf("the client gets %s, %v", out.String(), err)
 		}
-		if _, refused := l.requests.add(more, false, nil); refused == nil {
+		if refused := l.requests.add(more, l.requests.reserve(), nil); refused == nil {
 			t.Errorf("%s makes room", message)
 		}
 	}
 	if _, err := l.Write([]byte(`{"jsonrpc":"2.0","id":"dragoman:7","result":{}}` + "\n")); err != nil {
 		t.Fatal(err)
 	}
-	if _, refused := l.requests.add(more, false, nil); refused != nil {
+	if refused := l.requests.add(more, l.requests.reserve(), nil); refused != nil {
 		t.Errorf("after an answer: %v", refused)
 	}
 }
@@ -122,8 +124,8 @@ func TestBatchBound(t *testing.T) {
 	b := &batch{}
 	var numbers []uint64
 	for i := range 3 {
-		number, refused := r.add(jsonrpc.NewRequest(jsonrpc.IntID(int64(i)), "ping", nil), false, b)
-		if refused != nil {
+		number := r.reserve()
+		if refused := r.add(jsonrpc.NewRequest(jsonrpc.IntID(int64(i)), "ping", nil), number, b); refused != nil {
 			t.Fatal(refused)
 		}
 		numbers = append(numbers, number)
@@ -131,7 +133,7 @@ func TestBatchBound(t *testing.T) {
 	large := strings.Repeat("x", maxBatchBytes/2-100)
 	var line []byte
 	for i, number := range numbers {
-		line = r.pass(fmt.Appendf(nil, `{"jsonrpc":"2.0","id":%s,"result":{"text":"%s"}}`+"\n", appendOwnID(nil, number), large))
+		line, _ = r.pass(fmt.Appendf(nil, `{"jsonrpc":"2.0","id":%s,"result":{"text":"%s"}}`+"\n", appendOwnID(nil, number), large))
 		if (line != nil) != (i == 2) {
 			t.Fatalf("answer %d: %d bytes", i, len(line))
 		}
