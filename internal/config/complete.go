@@ -30,11 +30,11 @@ func Complete(s Server) (Server, *Problem) {
 	}
 	for _, k := range slices.Sorted(maps.Keys(s.Env)) {
 		if k == "" || strings.ContainsAny(k, "=\x00") {
-			return s, &Problem{Path: join("env", k), Text: "is not a valid variable name"}
+			return s, &Problem{Path: join("env", nameOnly(k)), Text: "is not a valid variable name"}
 		}
 	}
 	for _, f := range s.Header {
-		path := join("headers", f.Name)
+		path := join("headers", nameOnly(f.Name))
 		if bad, hint := badHeader(f.Name); bad != "" {
 			return s, &Problem{Path: path, Text: bad, Hint: hint}
 		}

@@ -12,22 +12,28 @@ import (
 // permit is the setting or flag that the hint suggests. CheckListen does not resolve host names, so
 // it assumes that other machines can reach every host name except localhost.
 func CheckListen(address string, allowed bool, permit string) *Problem {
+	shown := func(s string) string { // without the user and the password of a URL
+		if at := strings.LastIndex(s, "@"); at >= 0 {
+			s = mask + s[at:]
+		}
+		return strconv.Quote(printable(s))
+	}
 	host, port, err := net.SplitHostPort(address)
 	if err != nil {
 		hint := "write host:port, for example 127.0.0.1:7300"
 		if _, err := strconv.ParseUint(address, 10, 16); err == nil {
 			hint = "write 127.0.0.1:" + address
 		}
-		return &Problem{Text: strconv.Quote(printable(address)) + " is not a listen address", Hint: hint}
+		return &Problem{Text: shown(address) + " is not a listen address", Hint: hint}
 	}
 	if _, err := strconv.ParseUint(port, 10, 16); err != nil {
-		return &Problem{Text: strconv.Quote(printable(port)) + " is not a port", Hint: "write a number from 0 to 65535; 0 picks a free port"}
+		return &Problem{Text: shown(port) + " is not a port", Hint: "write a number from 0 to 65535; 0 picks a free port"}
 	}
 	if allowed || IsLoopback(host) {
 		return nil
 	}
 	return &Problem{
-		Text: "other machines can reach " + strconv.Quote(printable(address)) + " and use every tool without credentials",
+		Text: "other machines can reach " + shown(address) + " and use every tool without credentials",
 		Hint: "listen on 127.0.0.1:" + port + ", or write " + permit + " if a firewall controls who can connect",
 	}
 }

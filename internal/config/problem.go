@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// Problem is one error or warning about a configuration. It never contains the text of
-// a Secret.
+// Problem is one error or warning about a configuration. It never contains the text of a Secret, and
+// text from the file that looks like a secret is masked.
 type Problem struct {
 	File      string
 	Line, Col int    // 1-based, in characters; 0 if there is no position

@@ -54,6 +54,9 @@ func (c *compiler) report(at *node, path, text, hint string, warning bool) {
 // c.problems is already full.
 func (c *compiler) add(at *node, p Problem) Problem {
 	p.File = c.file
+	for _, secret := range c.source.secrets {
+		p.Text = strings.ReplaceAll(p.Text, secret, mask)
+	}
 	if at != nil {
 		p.Line, p.Col = at.line, at.col
 	}

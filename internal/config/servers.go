@@ -265,7 +265,7 @@ func (c *compiler) readCommand(o *object, command *node, srv *Server) {
 	if env := o.object("env"); env != nil {
 		srv.Env = make(map[string]Secret, len(env.n.members))
 		for _, m := range env.n.members {
-			path := env.at(m.key)
+			path := env.at(nameOnly(m.key))
 			if m.key == "" || strings.ContainsAny(m.key, "=\x00") {
 				c.problem(m.place(), path, "is not a valid variable name", "")
 				continue
@@ -358,7 +358,7 @@ func (c *compiler) readHeaders(o *object, srv *Server) {
 	}
 	seen := map[string]bool{}
 	for _, m := range h.n.members {
-		path := h.at(m.key)
+		path := h.at(nameOnly(m.key))
 		if bad, hint := badHeader(m.key); bad != "" {
 			c.problem(m.place(), path, bad, hint)
 			continue

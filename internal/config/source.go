@@ -362,7 +362,7 @@ func (m *marker) read(n ast.Node, at place, secret bool) {
 		m.add(n, false)
 		m.read(n.Value, at, secret)
 	default:
-		m.add(n, secret || flagged(plainText(n)))
+		m.add(n, secret || flagged(plainText(n)) || hasSecretArgument(strings.Fields(plainText(n))))
 	}
 }
 
@@ -374,9 +374,10 @@ func (m *marker) pair(v *ast.MappingValueNode, at place, secret bool) {
 	if key == nil {
 		key = v.Key
 	}
-	m.add(key, false)
-	next, hidden := at.below(key.GetToken().Value)
-	m.read(v.Value, next, secret || hidden)
+	name := key.GetToken().Value
+	m.add(key, secret && hasValue(name))
+	next, hidden := at.below(name)
+	m.read(v.Value, next, secret || hidden || name == "listen" && strings.Contains(plainText(v.Value), "@"))
 }
 
 // plainText returns the text of a string node, and "" for any other node.
@@ -400,7 +401,7 @@ func marksOfTree(root *node) []mark {
 	var read func(n *node, at place, secret bool)
 	read = func(n *node, at place, secret bool) {
 		if n.kind == scalarKind {
-			marks = append(marks, mark{n.line, n.col, secret || flagged(n.text)})
+			marks = append(marks, mark{n.line, n.col, secret || flagged(n.text) || hasSecretArgument(strings.Fields(n.text))})
 		}
 		for i, item := range n.items {
 			after := i > 0 && strings.HasPrefix(n.items[i-1].text, "-") && excerpt.SecretName(n.items[i-1].text)
@@ -408,9 +409,9 @@ func marksOfTree(root *node) []mark {
 		}
 		for i := range n.members {
 			m := &n.members[i]
-			marks = append(marks, mark{line: m.line, col: m.col})
+			marks = append(marks, mark{m.line, m.col, secret && hasValue(m.key)})
 			next, hidden := at.below(m.key)
-			read(m.value, next, secret || hidden)
+			read(m.value, next, secret || hidden || m.key == "listen" && strings.Contains(m.value.text, "@"))
 		}
 	}
 	read(root, elsewhere, false)

@@ -4,6 +4,8 @@ import (
 	"strconv"
 	"strings"
 	"unicode"
+
+	"github.com/dragoman-mcp/dragoman/internal/excerpt"
 )
 
 // Suggest returns the candidate closest to a word with a typo, or "" if no candidate is close.
@@ -59,10 +61,11 @@ func oneOf(choices []string) string {
 	return strings.Join(choices[:last], ", ") + " or " + choices[last]
 }
 
-// printable returns text from the file in a form that a terminal can show safely. It shortens long
-// text, and quotes text that has characters that are not printable.
+// printable returns text from the file in a form that a terminal can show safely. It masks secrets,
+// shortens long text, and quotes text that has characters that are not printable.
 func printable(s string) string {
 	const most = 60
+	s = masked(s) // before the text is shortened, because a part of a secret could not be recognised
 	if len(s) > most {
 		s = strings.ToValidUTF8(s[:most], "") + "…"
 	}
@@ -74,6 +77,36 @@ func printable(s string) string {
 	return s
 }
 
+// masked masks the secrets in text from the file: a value with the name of a secret in front of it,
+// as in TOKEN=VALUE and --token VALUE, the query of a URL, and text that looks like a secret.
+func masked(s string) string {
+	if flagged(s) {
+		return s[:strings.IndexAny(s, "=:")+1] + mask
+	}
+	if words := strings.Fields(s); hasSecretArgument(words) {
+		s = strings.Join(excerpt.Arguments(words, mask), " ")
+	}
+	return excerpt.MaskSecrets(query.ReplaceAllString(s, "$1"+mask))
+}
+
+// hasSecretArgument reports whether one of the words of a command line is a secret.
+func hasSecretArgument(words []string) bool { return len(excerpt.SecretArguments(words)) > 0 }
+
+// nameOnly returns the name of a variable or a header for a path. If a key is by mistake a name and
+// a value, as in "TOKEN=VALUE" or "Authorization: VALUE", nameOnly leaves the value out.
+func nameOnly(key string) string {
+	if i := strings.IndexAny(key, "=:"); i >= 0 && i+1 < len(key) {
+		return key[:i+1] + mask
+	}
+	return key
+}
+
+// hasValue reports whether a key is by mistake a name and a value that is long enough for a secret.
+func hasValue(key string) bool {
+	i := strings.IndexAny(key, "=:")
+	return i >= 0 && len(key)-i-1 >= shortestSecret
+}
+
 // join appends a key to a path: mcpServers.gh, mcpServers["a.b"].url.
 func join(path, key string) string {
 	plain := key != ""
@@ -81,6 +114,9 @@ func join(path, key string) string {
 		if !isNameByte(c) || c == '.' {
 			plain = false
 		}
+	}
+	if shown := masked(key); shown != key {
+		key, plain = shown, false
 	}
 	switch {
 	case !plain && len(key) > 60:

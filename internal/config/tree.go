@@ -71,7 +71,7 @@ func (c *compiler) readTree(b []byte) (root *node) {
 		// Dragoman then refuses the file instead of crashing.
 		if v := recover(); v != nil {
 			root = nil
-			c.problem(nil, "", "the file is not valid YAML", "the YAML parser reported: "+firstLine(fmt.Sprint(v)))
+			c.problem(nil, "", "the file is not valid YAML", "the YAML parser reported: "+masked(firstLine(fmt.Sprint(v))))
 		}
 	}()
 	t := treeReader{c: c, lines: strings.Split(src, "\n"), anchors: map[string]*node{}}
@@ -191,7 +191,7 @@ func (t *treeReader) syntax(err error, src string) {
 	case at != nil && t.bareReference(at.line):
 		hint = `put ${NAME} in quotes between { } or [ ]: "${NAME}"`
 	}
-	t.c.problem(at, "", "syntax error: "+text, hint)
+	t.c.problem(at, "", "syntax error: "+masked(text), hint)
 }
 
 // flowReference matches a reference without quotes within braces or brackets. In such a place, YAML
