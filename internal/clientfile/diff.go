@@ -99,7 +99,7 @@ func Insertions(name string, before, after []byte) (out []Insertion, ok bool) {
 	return out, true
 }
 
-// indentOf returns the number of spaces before a line.
+// indentOf returns the number of spaces at the start of a line.
 func indentOf(line string) int { return len(line) - len(strings.TrimLeft(line, " ")) }
 
 // lineChange means that the lines a to aEnd-1 of the old file became the lines b to bEnd-1 of the

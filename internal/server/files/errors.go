@@ -55,7 +55,7 @@ func (s *Server) failed(doing string, at place, err error) error {
 	case errors.Is(err, fs.ErrNotExist) && at.gone():
 		return refuse("make the folder again and restart the server", "the root %s does not exist any more", quote(at.abs))
 	case errors.Is(err, fs.ErrNotExist):
-		return refuse("list its folder with list_dir, or find it with search_files", "%s does not exist", name)
+		return refuse("list its folder with list_dir, or search for the name with search_files", "%s does not exist", name)
 	case errors.Is(err, fs.ErrPermission):
 		return refuse("change its permissions, or use another path", "the server has no permission to %s %s", doing, name)
 	case isFull(err):
