@@ -157,7 +157,7 @@ func (a *app) serving(ctx context.Context, file string) (base string, status adm
 	r, err := s.report(ctx)
 	switch {
 	case err != nil && ctx.Err() != nil:
-		return "", status, "no serve answers at " + base
+		return "", status, "no `dragoman serve` answers at " + base
 	case err != nil:
 		return "", status, err.Error()
 	case r.State != "serving":

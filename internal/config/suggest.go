@@ -92,8 +92,8 @@ func masked(s string) string {
 // hasSecretArgument reports whether one of the words of a command line is a secret.
 func hasSecretArgument(words []string) bool { return len(excerpt.SecretArguments(words)) > 0 }
 
-// nameOnly returns the name of a variable or a header for a path. If a key is by mistake a name and
-// a value, as in "TOKEN=VALUE" or "Authorization: VALUE", nameOnly leaves the value out.
+// nameOnly returns key, the name of a variable or a header, in a form that is safe to show. If key is by
+// mistake a name and a value, as in "TOKEN=VALUE" or "Authorization: VALUE", nameOnly masks the value.
 func nameOnly(key string) string {
 	if i := strings.IndexAny(key, "=:"); i >= 0 && i+1 < len(key) {
 		return key[:i+1] + mask

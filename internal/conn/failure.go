@@ -90,7 +90,7 @@ func (s *Conn) failure(ctx context.Context, c *mcp.Attempt, err error) *mcp.Erro
 	case errors.As(err, &status):
 		s.status(e, status)
 	case errors.Is(err, streamhttp.ErrNoAnswer):
-		e.Cause, e.Message = "cut_off", "the server's response ended before the answer"
+		e.Cause, e.Message = "cut_off", "the server's HTTP response ended without the answer to the request"
 	case errors.Is(err, transport.ErrTooLarge):
 		e.Cause, e.Message = "too_large", "the server's answer is too large"
 	case errors.Is(err, transport.ErrEndless):

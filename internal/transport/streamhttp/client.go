@@ -22,7 +22,7 @@ import (
 var (
 	// ErrNoAnswer means that the HTTP response ended before it contained the JSON-RPC answer. The
 	// outcome of the request is unknown.
-	ErrNoAnswer = errors.New("the response ended before the answer")
+	ErrNoAnswer = errors.New("the HTTP response ended without the answer to the request")
 	// ErrNoListen means that the server has no event stream for GET. This stream is optional.
 	ErrNoListen = errors.New("the server has no event stream for GET")
 	// ErrSessionLost means that the server no longer knows the client's session.
