@@ -57,6 +57,8 @@ func TestDepthIsNotWidth(t *testing.T) {
 		"dashes":              strings.Repeat("- ", 1000),
 		"blocks":              block(200),
 		"brackets in a block": block(50) + strings.Repeat(" ", 50) + "a: " + strings.Repeat("[", 50) + strings.Repeat("]", 50),
+		"dashes in brackets":  "a: [" + strings.Repeat("- ", 500_000),
+		"keys in brackets":    "a: {" + strings.Repeat("? ", 500_000),
 		"explicit keys":       strings.Repeat("? ", 1000),
 	} {
 		if s, problems := Parse("f.yaml", []byte(text), nil); s != nil || !strings.Contains(problems.Err().Error(), "the file is nested too deeply") {

@@ -127,9 +127,15 @@ func (t *treeReader) comments(tokens token.Tokens) map[int]int {
 // does not show the depth, because JSON is often one long line.
 func (t *treeReader) shallow(tokens token.Tokens) bool {
 	brackets, stray := 0, 0
+	dashes := 0      // the number of dashes and question marks directly before this point inside brackets
 	var blocks []int // the columns in which the enclosing blocks begin
 	for _, tk := range tokens {
 		at := tk
+		if brackets > 0 && (tk.Type == token.SequenceEntryType || tk.Type == token.MappingKeyType) {
+			dashes++ // YAML does not allow [- - a], but the parser takes each dash for a level
+		} else {
+			dashes = 0
+		}
 		switch tk.Type {
 		case token.SequenceStartType, token.MappingStartType:
 			brackets++
@@ -160,7 +166,7 @@ func (t *treeReader) shallow(tokens token.Tokens) bool {
 			}
 			blocks = append(blocks, column)
 		}
-		if brackets+len(blocks) > maxDepth {
+		if brackets+dashes+len(blocks) > maxDepth {
 			t.c.problem(t.place(tk), "", "the file is nested too deeply", "")
 			return false
 		}
