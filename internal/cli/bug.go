@@ -36,19 +36,20 @@ func (a *app) bugCommand() *cobra.Command {
 		Use:   "bug [-o FILE] [-c FILE] [URL]",
 		Short: "Collect what a bug report needs, with secrets masked",
 		Long: `Collect what a bug report needs: versions, the operating system and the
-configuration. If "dragoman serve" runs, the report also contains its status and
-the last failures of its servers. The command does not send the report anywhere.
+configuration. If "dragoman serve" runs, the report also contains the status of
+"dragoman serve" and the last failures of the servers. The command does not send
+the report anywhere.
 
 Secrets are masked, and the home directory is shown as ~. Names of servers,
 hosts and files are not masked. Read the report before you publish it.
 
 The command runs a few programs, such as node and python3, to get their
 versions. URL is the address of "dragoman serve". Without URL, the command uses
-"listen" of the configuration file, or http://127.0.0.1:7300.`,
+the "listen" address of the configuration file, or http://127.0.0.1:7300.`,
 		Example: `  # Write the report to a file that you can attach.
   dragoman bug -o report.md
 
-  # Print the report, with the configuration of a service.
+  # Print the report for another configuration file.
   dragoman bug -c /etc/dragoman/dragoman.yaml`,
 		Args: atMostOneURL,
 		RunE: func(c *cobra.Command, args []string) error {

@@ -47,11 +47,11 @@ a configured server, or a command after --. With a command, write the tool, its
 arguments and all flags before the --.
 
 Pass arguments as name=value. The tool's schema decides the JSON type of the
-value: string, number, boolean, array or object. Repeat a name to fill an array.
-Without a schema, the value is a string. To pass a value as JSON, write
-name:=JSON. --json-args takes all arguments as one JSON object, from the command
-line, from a file (@FILE) or from stdin (@-). --arg name=value is the same as
-name=value.
+value: string, number, boolean, array or object. To pass an array, repeat the
+name for each item. Without a schema, the value is a string. To pass a value as
+JSON, write name:=JSON. --json-args takes all arguments as one JSON object, from
+the command line, from a file (@FILE) or from stdin (@-). --arg name=value is
+the same as name=value.
 
 Before the call is sent, Dragoman checks the arguments against the tool's
 schema. --no-check skips this check. "dragoman show" prints the arguments of a

@@ -75,25 +75,25 @@ outcome and duration of the call.
 
 With NUMBER, print the messages of one call, between the client and Dragoman and
 between Dragoman and the server. The output also shows what Dragoman changed in
-these messages and why. A letter marks each reason, and a number in brackets
-marks each loss.
+these messages and why. A letter marks each reason. A number in brackets marks
+each part of a message that was lost in translation.
 
 "dragoman serve" keeps the last 2,000 calls in memory, and the messages of the
-last 200 calls. The configuration setting "record" decides whether it keeps
-messages. Secrets are masked.
+last 200 calls. The configuration setting "record" decides whether "dragoman
+serve" keeps messages. Secrets are masked.
 
-OUTCOME is one of these. "running": the call has not ended. "ok": the server
-answered with a result. "tool_error": the result says that the tool failed.
-"failed": the server answered with an error. "cancelled": the client cancelled
-the call or disconnected. "refused": Dragoman answered with an error and did not
-send the call to a server. "parked": the call waits until the client has
-answered a request of the server. "not_sent": Dragoman could not send the call
-to the server. "unknown": Dragoman does not know whether the server has run the
-call. With --outcome, "loss" selects all calls in which a part of a message was
-lost in translation.
+OUTCOME has one of these values. "running": the call has not ended. "ok": the
+server answered with a result. "tool_error": the result says that the tool
+failed. "failed": the server answered with an error. "cancelled": the client
+cancelled the call or disconnected. "refused": Dragoman answered with an error
+and did not send the call to a server. "parked": the call waits until the client
+has answered a request of the server. "not_sent": Dragoman could not send the
+call to the server. "unknown": Dragoman does not know whether the server has run
+the call. With --outcome, "loss" selects all calls in which a part of a message
+was lost in translation.
 
 With -f, the command prints each call when it ends, until you press Ctrl-C or
-serve stops.`,
+"dragoman serve" stops.`,
 		Example: `  # Print the last calls, and the last calls to one server.
   dragoman calls
   dragoman calls --server github
@@ -165,7 +165,7 @@ serve stops.`,
 	flags.StringVar(&which.client, "client", "", "print only the calls of the client `NAME`")
 	flags.StringVar(&which.method, "method", "", "print only the calls of `METHOD`, such as tools/call")
 	flags.StringVar(&which.outcome, "outcome", "", "print only calls with this `OUTCOME`")
-	flags.StringVar(&which.search, "search", "", "print only calls that contain `TEXT` in a name")
+	flags.StringVar(&which.search, "search", "", "print only calls with `TEXT` in their metadata, such as the tool name or the trace id")
 	flags.StringVar(&save, "save", "", "write both sides of the call to the new file `FILE`, for dragoman replay")
 	flags.BoolVar(&asJSON, "json", false, "print each call as JSON on one line")
 	f.add(c)

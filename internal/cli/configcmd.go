@@ -38,11 +38,11 @@ func (a *app) configCheckCommand() *cobra.Command {
 FILE:LINE:COLUMN: KEY: problem; fix. The command does not start any server.
 
 Below each problem, the command prints the line of the file, with a ^ under the
-column. The command hides values of "env" and "headers", comments and other text
-that may be secret.
+column. The command hides comments, the values of "env" and "headers", and other
+text that may be secret.
 
-If Dragoman can use the file, even with warnings, the last line of the output is
-"ok" and the exit code is 0.`,
+If Dragoman can use the file, even if there are warnings, the last line of the
+output is "ok" and the exit code is 0.`,
 		Example: `  dragoman config check
   dragoman config check -c /etc/dragoman.yaml && systemctl reload dragoman`,
 		Args: noArguments,

@@ -43,15 +43,15 @@ state of all these clients.
 
 The change is one new entry with the URL of "dragoman serve". With --server, the
 entry has the URL at which "dragoman serve" offers only the server NAME. Claude
-Desktop does not support URLs, so its entry starts Dragoman: with the command
-"dragoman serve --stdio", or "dragoman run URL" with --server. With --stdio,
-other clients get such an entry too.
+Desktop does not support URLs, so the entry for Claude Desktop starts "dragoman
+serve --stdio", or "dragoman run URL" if you use --server. With --stdio, the
+entries for all other clients also start Dragoman.
 
 With --write, the command shows the change, keeps a copy of the file as
 FILE.dragoman-backup-DATE in the same directory, and writes the file. All other
 bytes of the file stay the same. --remove removes the entry for Dragoman. The
 command never replaces or removes the entry of another server.`,
-		Example: `  # What would change?
+		Example: `  # Show the change.
   dragoman connect cursor
 
   # Make the change, and undo it.

@@ -40,8 +40,8 @@ func (a *app) doctorCommand() *cobra.Command {
 		Long: `Connect to a server in every way that clients do, each time with a new
 connection, and report the problems of the server. Doctor checks:
 
-- which revisions the server speaks, and how it refuses the others
-- ids, unknown methods, malformed input and long messages
+- which revisions the server speaks, and how it refuses all other revisions
+- how the server handles ids, unknown methods, malformed input and long messages
 - whether lists and schemas are valid and match the capabilities
 - over HTTP: headers, sessions and status codes
 
@@ -60,16 +60,17 @@ doctor also calls the tool NAME, without arguments. If a server requires
 sign-in, doctor does not report this as a problem.
 
 With --client, Dragoman acts as a server for clients of every revision, and
-checks what the client sends. Doctor prints a URL or a command: write it into
-the client's configuration, and use the client for a while. Then quit the client
-or press Ctrl-C to get the report. The report begins with a table of what the
-client does right and what the client does wrong. With --all, the table also has
-the checks that no message of the client triggered, as "not seen".
+checks what the client sends. Doctor prints a URL or a command. Write this text
+into the client's configuration, and use the client for a while. Then quit the
+client or press Ctrl-C to get the report. The report begins with a table of what
+the client does right and what the client does wrong. With --all, the table also
+has the checks that no message of the client triggered, as "not seen".
 
-Exit codes: 0 if no finding has the level error, and 1 if a finding has this
-level. A usage error has exit code 2, and an unreachable server has exit code 3.
-With --client, the exit codes depend on the findings about the client. With
---client --stdio, the exit code is always 0, as for a server that ends normally.`,
+The exit code is 0 if no finding has the level error, and 1 if a finding has
+this level. The exit code is 2 after a usage error, and 3 if the server cannot
+be reached. With --client, the exit code depends on the findings about the
+client. With --client --stdio, the exit code is always 0, like that of a server
+that ends normally.`,
 		Example: `  # Diagnose a server that Dragoman starts.
   dragoman doctor -- npx -y @modelcontextprotocol/server-memory
 
@@ -106,7 +107,7 @@ With --client, the exit codes depend on the findings about the client. With
 	}
 	fl := flagsInOrder(c)
 	fl.BoolVar(&f.asJSON, "json", false, "print the findings and the verdict as one JSON object")
-	fl.BoolVar(&f.all, "all", false, "also print infos, what passed, and why a revision does not work")
+	fl.BoolVar(&f.all, "all", false, "also print infos, passed checks, and why a revision does not work")
 	fl.BoolVar(&f.deep, "deep", false, "also run the slow tests: very long messages and lists, many requests at once")
 	fl.StringVar(&f.call, "call", "", "call the tool `NAME` without arguments, then call it again and cancel it")
 	fl.StringVar(&f.code, "explain", "", "explain the finding `CODE` and exit")

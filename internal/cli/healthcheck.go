@@ -21,12 +21,12 @@ func (a *app) healthcheckCommand() *cobra.Command {
 serve" answers, and 1 if not. The container image uses this command as its
 health check, because the image contains no shell and no curl.
 
-URL is the address of "dragoman serve". Without URL, the command uses "listen"
-of the configuration file, or http://127.0.0.1:7300.`,
+URL is the address of "dragoman serve". Without URL, the command uses the
+"listen" address of the configuration file, or http://127.0.0.1:7300.`,
 		Example: `  # Does "dragoman serve" run?
   dragoman healthcheck
 
-  # Does at least one of its servers work?
+  # Does at least one server of "dragoman serve" work?
   dragoman healthcheck --ready http://127.0.0.1:7400`,
 		Args: atMostOneURL,
 		RunE: func(c *cobra.Command, args []string) error {

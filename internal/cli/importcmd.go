@@ -29,7 +29,7 @@ func (a *app) importCommand() *cobra.Command {
 		Long: `Read the servers of other MCP clients and add them to the configuration file.
 CLIENT is claude (Claude Desktop), claude-code, cursor, vscode, codex, gemini,
 opencode, all, or the path of a file. Without --from, the command only shows
-which clients have servers, and where.
+which clients have servers, and in which files.
 
 The command adds new servers, and does not change servers that are already in
 the configuration file. If the client's file and the configuration file have a

@@ -30,7 +30,8 @@ first line of each description. The server is a URL, the name of a configured
 server, or a command after --.
 
 If you name a kind, such as tools, but no server, the command asks the running
-"dragoman serve" on this machine. The output has the items of all its servers.
+"dragoman serve" on this machine. The output has the items of all servers of
+"dragoman serve".
 
 Without a kind and a server, the command connects to all configured servers at
 the same time and prints a table of their health. The table shows the state,
@@ -41,9 +42,9 @@ ready. If a server is not ready within --timeout (default 30s), its state is
 "failed". The exit code is 1 if a server has failed.
 
 A gateway, such as "dragoman serve", may have servers that are still starting.
-The command waits for these servers for up to 30 s, and then names the servers
-that are still not ready on stderr. The exit code is 1 if the list is empty
-because such servers are missing.
+The command waits for these servers for up to 30 s, and then prints on stderr
+which servers are still not ready. The exit code is 1 if the list is empty
+because these servers are not ready.
 
 For configured servers, the command uses a running "dragoman serve" with the
 same configuration, so that the servers do not run twice. With --direct, the

@@ -32,9 +32,10 @@ wrote to stderr. With NAME, print only the records of the server NAME.
 KiB for each server. Records of level info are kept even if the configured log
 level is warn or error. Secrets are masked, and control characters are escaped.
 
-With -f, the command prints new records until you press Ctrl-C or serve stops.
-If records arrive faster than the terminal can print them, the command drops
-some records and prints how many. The command never slows the servers down.`,
+With -f, the command prints new records until you press Ctrl-C or "dragoman
+serve" stops. If records arrive faster than the terminal can print them, the
+command drops some records and prints how many. The command never slows the
+servers down.`,
 		Example: `  # Print the last records, and the last records of one server.
   dragoman logs
   dragoman logs github

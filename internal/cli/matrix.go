@@ -22,7 +22,8 @@ func (a *app) matrixCommand() *cobra.Command {
 		Short: "Test every client revision with every server revision",
 		Long: `Test every feature of MCP with every client revision, every server revision and
 every transport. Each pair of a client and a server is tested through Dragoman.
-If both have a common transport, the pair is also tested without Dragoman.
+If the client and the server have a common transport, the pair is also tested
+without Dragoman.
 
 Each client and server is strict: it speaks one revision and reports everything
 that this revision does not allow (see "dragoman fake"). A cell is the test of

@@ -35,7 +35,7 @@ text. Binary content goes to stdout too, unless stdout is a terminal. --save
 writes the content to files in a folder and prints their paths.`,
 		Example: `  dragoman read docs file:///guide/intro.md
 
-  # With a command, write the URI first. Save a picture.
+  # With a command, write the URI first. This example saves a picture.
   dragoman read demo://logo.png --save . -- npx -y @modelcontextprotocol/server-everything@2025.9.25`,
 		Args: func(c *cobra.Command, args []string) (err error) {
 			var words []string
@@ -344,9 +344,10 @@ func (a *app) completeCommand() *cobra.Command {
 		Use:   "complete (URL | NAME) " + rest + " [name=value]... [flags]",
 		Short: "Ask a server to complete an argument of a prompt or template",
 		Long: `Ask a server which values of an argument begin with VALUE, and print each value
-on a line. NAME is the name of a prompt or the URI template of a resource
-template. If you know the values of other arguments, pass them as name=value.
-The server is a URL, the name of a configured server, or a command after --.`,
+on a line. After prompt, NAME is the name of a prompt. After template, NAME is
+the URI template of a resource template. If you know the values of other
+arguments, pass them as name=value. The server is a URL, the name of a
+configured server, or a command after --.`,
 		Example: `  dragoman complete docs prompt review language py
   dragoman complete docs template 'file:///{path}' path src/ branch=main
 

@@ -35,8 +35,8 @@ func (a *app) recordCommand() *cobra.Command {
 unchanged, and translates nothing.
 
 In the client's configuration, put this command in front of the server's own
-command. For a server at a URL, write the address that Dragoman prints into the
-client's configuration.
+command. For a server at a URL, Dragoman prints an address. Write this address
+into the client's configuration.
 
 The recording is a text file (txtar). You can read it, share it
 and replay it with "dragoman replay".
@@ -45,7 +45,7 @@ In the recording, Dragoman replaces values that look like secrets:
 
 - credentials in headers and URLs
 - members with names such as "password"
-- keys in well-known formats
+- API keys and tokens in well-known formats
 - the values of --env and --header
 - inherited environment variables with names such as "API_KEY"
 
@@ -172,9 +172,9 @@ func (a *app) replayCommand() *cobra.Command {
 		Long: `Replay one side of a conversation that "dragoman record" has recorded, and
 report where the other side behaves differently from the recording.
 
-With only FILE, Dragoman acts as the recorded server on stdio. If the recording
-is of an HTTP server, add --listen. With a URL or a command, Dragoman acts as
-the recorded client and connects to this server.
+With only FILE, Dragoman acts as the recorded server on stdio. If the recorded
+server used HTTP, add --listen. With a URL or a command, Dragoman acts as the
+recorded client and connects to the server at the URL or starts the command.
 
 FILE may also be the transcript of one call, which "dragoman calls NUMBER --save
 FILE" writes. The transcript has two sides. --wire client selects the messages
@@ -263,7 +263,7 @@ the exit code is 1.`,
 		},
 	}
 	f := flagsInOrder(c)
-	f.StringVar(&listen, "listen", "", "play the server over HTTP on `ADDR` (host:port)")
+	f.StringVar(&listen, "listen", "", "act as the recorded server over HTTP on `ADDR` (host:port)")
 	f.DurationVar(&timeout, "timeout", 10*time.Second, "wait at most `TIME` for the next message of the peer")
 	f.BoolVar(&strict, "strict", false, "also compare names, versions and times")
 	f.StringVar(&wire, "wire", "", "play this `SIDE` of the transcript of a call: client or server")

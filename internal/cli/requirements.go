@@ -24,16 +24,16 @@ func (a *app) requirementsCommand() *cobra.Command {
 		Long: `Run an MCP server on stdio that keeps epics, user stories, acceptance criteria
 and requirements, with relations and comments. Each object has a reference id
 that never changes, such as REQ-007. Clients can read each object as a resource.
-The server allows only certain changes of a status.
+The server allows only certain changes of the status of an object.
 
 The server also keeps prompts. The description and the content of the active
 prompt are the instructions of the server for new sessions.
 
-The database is an SQLite file, which is created with mode 0600, or PostgreSQL.
-Several servers can use one database at the same time. Each server notifies its
-clients of changes that another server makes. The password for PostgreSQL can
-come from PGPASSWORD or ~/.pgpass. docs/servers.md describes the tools and their
-limits.`,
+The database is PostgreSQL or an SQLite file, which the server creates with mode
+0600. Several servers can use one database at the same time. Each server
+notifies its clients of changes that another server makes. The password for
+PostgreSQL can come from PGPASSWORD or ~/.pgpass. docs/servers.md describes the
+tools and their limits.`,
 		Example: `  # Try the server with an example.
   dragoman list -- dragoman server requirements --db example.db --example
   dragoman call search_items query=calendar -- dragoman server requirements --db example.db
@@ -187,9 +187,9 @@ func (a *app) exportCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "export [flags]",
 		Short: "Print all items as Markdown or ReqIF",
-		Long: `Print all items with their relations and comments, or one item and all items
-below it. ReqIF is the XML format in which requirements tools exchange
-requirements.`,
+		Long: `Print all items with their relations and comments. With --root, print one item
+and all items below it. ReqIF is the XML format in which requirements tools
+exchange requirements.`,
 		Example: `  # Write a file that people can read.
   dragoman server requirements export > requirements.md
 

@@ -21,10 +21,10 @@ the protocol revisions that the two sides speak.
 Results go to stdout. Errors, logs and progress go to stderr.
 
 Exit codes: 0 for success, 1 for a failure, 2 for a usage error, 130 after
-SIGINT and 143 after SIGTERM. After the first of these signals, the commands run
-and serve shut down gracefully and exit with 0. The commands fake and record do
-the same after SIGTERM. A second signal stops the program at once, with exit
-code 130 or 143.`,
+SIGINT and 143 after SIGTERM. The commands run and serve are exceptions: on the
+first SIGINT or SIGTERM, they shut down gracefully and exit with 0. The commands
+fake and record do the same on the first SIGTERM. A second signal stops the
+program at once, with exit code 130 or 143.`,
 		Example: `  # Run one server for a client that cannot use it directly.
   dragoman run -- npx -y @modelcontextprotocol/server-everything@2025.9.25
 
@@ -241,10 +241,10 @@ func (a *app) describeCompletion(root *cobra.Command) {
 		c.Long = `Print a shell completion script. The script completes commands, flags and the
 names of configured servers when you press Tab. Run "dragoman completion SHELL
 --help" to see how to load the script.`
-		c.Example = `  # For the current bash session.
+		c.Example = `  # Load the script in the current bash session.
   source <(dragoman completion bash)
 
-  # Permanently, in fish.
+  # Install the script permanently for fish.
   dragoman completion fish > ~/.config/fish/completions/dragoman.fish`
 		group(c)
 	}

@@ -22,7 +22,7 @@ func addOpenFlag(c *cobra.Command, open *bool) {
 // addHostFlag adds the flag --allow-host. When Dragoman refuses a request because of its Host
 // header, the error message mentions this flag.
 func addHostFlag(c *cobra.Command, hosts *[]string) {
-	c.Flags().StringArrayVar(hosts, "allow-host", nil, "accept `NAME` in the Host header of requests too, for example behind a proxy (repeatable)")
+	c.Flags().StringArrayVar(hosts, "allow-host", nil, "accept `NAME` as an additional value of the Host header, for example behind a proxy (repeatable)")
 }
 
 func checkHosts(hosts []string) error {
@@ -82,7 +82,7 @@ unchanged.
 
 The client connects over stdio, or over HTTP if you use --listen. COMMAND
 inherits all environment variables, so "env" in the client's configuration has
-the same effect as before.
+the same effect as without Dragoman.
 
 The flags of Dragoman end at the first word that is neither a flag nor a URL.
 This word and everything after it belong to the command. Write -- before a

@@ -31,10 +31,10 @@ describes the format. Configuration files of other MCP clients work unchanged.
 Without a configuration file, serve starts without servers. You can add servers
 in the console, which writes ~/.config/dragoman/config.yaml.
 
-If a server refers to an environment variable that is not set, only this server
-fails. With --strict, Dragoman refuses the whole file. Dragoman reads the file
-again when the file changes, and on SIGHUP. A change of an environment variable
-takes effect only after a restart of Dragoman.
+If the settings of a server refer to an environment variable that is not set,
+only this server fails. With --strict, Dragoman refuses the whole file. Dragoman
+reads the file again when the file changes, and on SIGHUP. A change of an
+environment variable takes effect only after a restart of Dragoman.
 
 The console at /console/ shows clients, servers and calls in a browser. On a
 terminal, serve prints a link that opens the console. "dragoman console" makes
@@ -42,7 +42,7 @@ another link. The console is off if other machines can reach the address of
 serve.
 
 /api/v1/status returns the status of every server and session as JSON, but only
-to clients on this machine. On SIGUSR1 Dragoman writes the status to stderr as
+to clients on this machine. On SIGUSR1, Dragoman writes the status to stderr as
 text.
 
 With --demo, Dragoman runs two demo servers, and two demo clients that call the
@@ -164,7 +164,7 @@ clients do not run.`,
 	f.StringVar(&listen, "listen", "", "listen for HTTP on `ADDR` (host:port) instead of the configured address")
 	addHostFlag(c, &hosts)
 	f.BoolVar(&strict, "strict", false, "refuse a configuration in which a server refers to an unset environment variable")
-	f.BoolVar(&noConsole, "no-console", false, "leave out the console, the pages at /console/")
+	f.BoolVar(&noConsole, "no-console", false, "do not serve the console (the pages at /console/)")
 	f.BoolVar(&stdio, "stdio", false, "also serve a client on stdin and stdout")
 	f.BoolVar(&demo, "demo", false, "serve two demo servers, and the servers of FILE if you use -c FILE")
 	f.BoolVar(&quietDemo, "quiet-demo", false, "with --demo, leave out the two demo clients")

@@ -45,15 +45,15 @@ func (a *app) filesystemCommand() *cobra.Command {
 		Use:   "filesystem [flags] ROOT...",
 		Short: "Serve the files of folders",
 		Long: `Run an MCP server on stdio that reads and changes the files of one or more
-folders, the roots. Clients see nothing outside the roots: ".." and symlinks
-cannot lead outside the roots, and the server never opens devices, pipes and
-sockets.
+folders, which are called roots. Clients see nothing outside the roots: ".." and
+symlinks cannot lead outside the roots, and the server never opens devices,
+pipes and sockets.
 
 The tools are list_dir, read_file, write_file, move_file, copy_file,
 delete_file, search_files, get_metadata and watch_folder. With one root, paths
-are relative to this root. With several roots, paths begin with the name of a
-root, which is the name of its folder. Absolute paths below a root are valid
-too.
+are relative to this root. With several roots, each relative path begins with
+the name of a root, and the name of a root is the name of its folder. Absolute
+paths below a root are valid too.
 
 The server moves replaced and deleted files to the folder .dragoman-undo of
 their root. --undo-size and --undo-age limit this folder, and the server removes

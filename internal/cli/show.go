@@ -35,16 +35,16 @@ is a URL, the name of a configured server, or a command after --.
 
 The context cost is an estimate of the tokens that a tool takes in the context
 of a model. The estimate includes the name, the description and the input schema
-of the tool. The real number depends on what the client sends to the model. For
-common servers, the estimate differed by at most 7 % from the counts of two
-public tokenizers.
+of the tool. The real number of tokens depends on what the client sends to the
+model. For common servers, the estimate differed by at most 7 % from the counts
+of two public tokenizers.
 
 In a signature, a question mark follows an optional argument. If a tool has no
 output schema, the signature shows that the tool returns content, such as text.`,
 		Example: `  dragoman show https://mcp.example.com/mcp
   dragoman show gh create_issue
 
-  # With a command, write the tool first. Print the schemas too.
+  # With a command, write the tool first. This example also prints the schemas.
   dragoman show add --schema -- npx -y @modelcontextprotocol/server-everything@2025.9.25`,
 		Args: func(c *cobra.Command, args []string) (err error) {
 			var words []string

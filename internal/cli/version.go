@@ -54,9 +54,8 @@ func (a *app) versionCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "version",
 		Short: "Print the version and the supported MCP revisions",
-		Long: `Print the version of Dragoman, the commit and the Go version with which it was
-built, and the MCP revisions that it supports. "dragoman --version" prints the
-same text.`,
+		Long: `Print the version of Dragoman, the commit and the Go version of this build, and
+the supported MCP revisions. "dragoman --version" prints the same text.`,
 		Example: `  dragoman version
   dragoman version --json | jq -r .version`,
 		Args:              noArguments,
