@@ -81,7 +81,7 @@ func TestLookup(t *testing.T) {
 func TestFindingsPage(t *testing.T) {
 	var b bytes.Buffer
 	b.WriteString("<!-- Code generated from internal/doctor/table*.go by `go test ./internal/doctor -update`; DO NOT EDIT. -->\n\n# Findings\n\n" +
-		"This page lists the findings of `dragoman doctor`: problems and facts that it can report about a server or a client. Each finding has a code. The meaning of a code never changes. `dragoman doctor --explain CODE` prints the text of one finding. The [glossary](glossary.md) explains terms such as *dialect*, *handshake* and *manifest*.\n\n" +
+		"This page lists the findings of `dragoman doctor`: problems and facts that this command can report about a server or a client. Each finding has a code. The meaning of a code never changes. `dragoman doctor --explain CODE` prints the text of one finding. The [glossary](glossary.md) explains terms such as *dialect*, *handshake* and *manifest*.\n\n" +
 		"An *error* causes failures or lost data in clients that follow the specification. A *warning* causes failures in some clients. An *info* is a fact and not a problem. Doctor shows infos only with `--all`.\n\n" +
 		"In each section, *Meanwhile* says what Dragoman does until the problem is fixed. *Affects* names clients that use the feature with the problem. Clients that are not named may be affected too.\n")
 	for _, part := range []struct {
