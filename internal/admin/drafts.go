@@ -39,7 +39,7 @@ type Draft struct {
 	File    string        `json:"file,omitempty" doc:"the file that the servers come from"`
 	Notes   []string      `json:"notes" doc:"notes about the text or the file as a whole"`
 	Servers []DraftServer `json:"servers" doc:"the servers that the text or the file contains"`
-	Secrets string        `json:"secrets" enum:"envFile,shown" doc:"where Dragoman writes the values of secrets; envFile: into the file of the setting dragoman.envFile; shown: only into the answer of the route keep"`
+	Secrets string        `json:"secrets" enum:"envFile,shown" doc:"where Dragoman writes the values of secrets; envFile: into the file that the setting dragoman.envFile names; shown: only into the answer of the route keep"`
 	Expires time.Time     `json:"expires" doc:"when the draft expires: 30 minutes after its last use"`
 }
 
@@ -57,7 +57,7 @@ type DraftServer struct {
 	Folder   string          `json:"folder,omitempty" doc:"the working directory of the command"`
 	Sets     []string        `json:"sets" doc:"the names of the variables or headers that the server gets"`
 	Notes    []string        `json:"notes" doc:"settings of the server that Dragoman does not import"`
-	Secrets  []DraftSecret   `json:"secrets" doc:"the literal secrets, which became variables"`
+	Secrets  []DraftSecret   `json:"secrets" doc:"the literal secrets that Dragoman has replaced with variables"`
 	Needs    []DraftVariable `json:"needs" doc:"the variables to which the server refers"`
 	Trial    *Trial          `json:"trial,omitempty" doc:"the last trial of the server; left out before the first trial"`
 }

@@ -30,7 +30,7 @@ type Preview struct {
 	YAML      string            `json:"yaml" doc:"the text to add to a configuration by hand"`
 	Places    []Place           `json:"places,omitempty" doc:"what to add to the file by hand, and where, if Dragoman cannot write the file"`
 	Diff      string            `json:"diff,omitempty" doc:"the change of the file, with secrets masked"`
-	Variables []PreviewVariable `json:"variables" doc:"the secrets of the draft that the servers refer to"`
+	Variables []PreviewVariable `json:"variables" doc:"the secrets of the draft to which the chosen servers refer"`
 	EnvFile   string            `json:"envFile,omitempty" doc:"the file that would get the secrets"`
 	Note      string            `json:"note,omitempty" doc:"further information and instructions for the user, as sentences"`
 	Untested  []string          `json:"untested" doc:"chosen servers that have not been tried"`

@@ -31,7 +31,7 @@ type LogRecord struct {
 	Source     string     `json:"source" doc:"log: Dragoman's own log; stderr: the stderr of the server's process"`
 	Code       string     `json:"code,omitempty" doc:"the kind of the record; docs/monitoring.md lists all codes"`
 	Text       string     `json:"text" doc:"the message of the record, or the line of stderr; control characters are escaped, and secrets are masked"`
-	Attributes Attributes `json:"attributes,omitempty" doc:"the other attributes of the record, except server and code"`
+	Attributes Attributes `json:"attributes,omitempty" doc:"the attributes of the record, except server and code"`
 	Missed     uint64     `json:"missed,omitempty" doc:"only in events: number of earlier records that Dragoman dropped before it could send them in the stream; left out if Dragoman dropped none"`
 }
 

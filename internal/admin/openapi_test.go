@@ -221,16 +221,16 @@ const referenceHead = `<!-- Code generated from the table of routes by ` + "`go 
 
 # The admin API
 
-` + "`dragoman serve`" + ` answers these paths, in addition to ` + "`/mcp`" + `. ` + "`/api/v1/openapi.json`" + ` describes the same paths as OpenAPI 3.1.
+` + "`dragoman serve`" + ` answers requests to the paths in the table below, in addition to ` + "`/mcp`" + `. ` + "`/api/v1/openapi.json`" + ` describes the same paths as OpenAPI 3.1.
 
 Only programs on the same machine may use the API. Dragoman refuses a request if a proxy has forwarded it, if its ` + "`Host`" + ` header names another host, or if a page of another site has sent it. If Dragoman listens on an address that other machines can reach, Dragoman refuses all requests to the API.
 
-A request to a route that shows messages or changes something needs a proof that the request comes from the user of the process. The tables mark such a route with *key*. The proof is either the cookie of a browser that has opened a link of ` + "`dragoman console`" + `, or the header ` + "`Authorization: Bearer KEY`" + `. ` + "`serve`" + ` writes the key to a file in the runtime or cache folder of its user, for example in ` + "`$XDG_RUNTIME_DIR/dragoman`" + `. Only that user can read the file, and each start of Dragoman makes a new key.
+A request to a route that shows messages or changes something needs a proof that the request comes from the user who started ` + "`serve`" + `. The table marks such a route with *key*. The proof is either the cookie of a browser that has opened a link of ` + "`dragoman console`" + `, or the header ` + "`Authorization: Bearer KEY`" + `. ` + "`serve`" + ` writes the key to a file in the runtime or cache folder of its user, for example in ` + "`$XDG_RUNTIME_DIR/dragoman`" + `. Only this user can read the file, and each start of Dragoman makes a new key.
 
     curl http://127.0.0.1:7300/api/v1/servers
     curl -X POST -H "Authorization: Bearer $(cat KEYFILE)" http://127.0.0.1:7300/api/v1/servers/github/restart
 
-Errors are problems of RFC 9457 (` + "`application/problem+json`" + `). The member ` + "`type`" + ` names the kind of the problem, and ` + "`detail`" + ` says what to do. If a server cannot be used, ` + "`failure`" + ` says why; see [failures.md](failures.md). If a limit was reached (status 429 or 503), the header ` + "`Retry-After`" + ` says when to try again. Later versions can add members to answers, so ignore members that you do not know.
+Errors are problem details as in RFC 9457 (` + "`application/problem+json`" + `). The member ` + "`type`" + ` names the kind of the problem, and ` + "`detail`" + ` says what to do. If a server cannot be used, ` + "`failure`" + ` says why; see [failures.md](failures.md). If a limit was reached (status 429 or 503), the header ` + "`Retry-After`" + ` says when to try again. Later versions can add members to answers, so ignore members that you do not know.
 
 Percent-encode names in paths. A tool name that is empty, ` + "`.`, `..` or `/`" + ` cannot be an element of a path. Put ` + "`~`" + ` before such a name: ` + "`/servers/files/tools/~..`" + `.
 

@@ -107,8 +107,8 @@ var callParameters = []parameter{
 	{"server", "string", "only calls to this server"},
 	{"client", "string", "only calls of the client with this name or principal"},
 	{"method", "string", "only calls of this method"},
-	{"outcome", "string", "only calls with this outcome; the value loss selects calls from whose messages Dragoman left something out"},
-	{"q", "string", "only calls that contain this text"},
+	{"outcome", "string", "only calls with this outcome; the value loss selects calls in which Dragoman left out a part of a message"},
+	{"q", "string", "only calls that contain this text in a name, a URI, the cause or the trace id"},
 	{"before", "integer", "only calls that are older than the call with this number"},
 	{"limit", "integer", "how many calls to return, 0 to 2000; the default is 50"},
 }

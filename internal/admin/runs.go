@@ -32,8 +32,8 @@ type RunRequest struct {
 	Resource  string          `json:"resource,omitempty" doc:"the URI of a resource to read"`
 	Arguments json.RawMessage `json:"arguments,omitempty" doc:"an object that Dragoman sends to the server byte for byte"`
 	Timeout   int             `json:"timeout,omitempty" doc:"seconds until the run is cancelled, 1 to 3600; the default is 300"`
-	Revision  string          `json:"revision,omitempty" doc:"the legacy revision that the run speaks as a client; the default is 2025-11-25"`
-	Unchecked bool            `json:"unchecked,omitempty" doc:"send the arguments without checking them against the schema of the tool"`
+	Revision  string          `json:"revision,omitempty" doc:"the legacy revision that Dragoman uses as the client of the run; the default is 2025-11-25"`
+	Unchecked bool            `json:"unchecked,omitempty" doc:"whether to send the arguments without checking them against the schema of the tool"`
 }
 
 // Run is a call that the API makes as a client of a server, and the result of the call.
@@ -47,7 +47,7 @@ type Run struct {
 	Ends     time.Time  `json:"ends" doc:"when the timeout ends the run"`
 	Ended    *time.Time `json:"ended,omitempty" doc:"when the run ended; left out while the run has not ended"`
 	Seconds  float64    `json:"seconds" doc:"how many seconds the run took, or has been running so far"`
-	Revision string     `json:"revision" doc:"the legacy revision that the run speaks as a client"`
+	Revision string     `json:"revision" doc:"the legacy revision that Dragoman uses as the client of the run"`
 	TraceID  string     `json:"traceId" doc:"the W3C trace id of the call, which /api/v1/calls?q= accepts"`
 	// Arguments is the JSON that Dragoman sends to the server, but with masked secrets.
 	Arguments   json.RawMessage `json:"arguments,omitempty" doc:"the arguments of the call, with masked secrets; left out if they are larger than 64 KiB"`

@@ -72,7 +72,7 @@ type ServerDetail struct {
 // Cost is an estimate of the tokens that a server needs in a model's context.
 type Cost struct {
 	Tools        int `json:"tools" doc:"estimated number of tokens of the tools that clients see"`
-	Hidden       int `json:"hidden" doc:"estimated number of tokens of the tools that clients do not see, which therefore cost nothing"`
+	Hidden       int `json:"hidden" doc:"estimated number of tokens of the tools that clients do not see; these tools cost nothing"`
 	Instructions int `json:"instructions" doc:"estimated number of tokens of the server's instructions"`
 }
 
@@ -170,7 +170,7 @@ var serverRoutes = []route{
 		query: slices.Concat(toolParameters, pageParameters), answer: Tools{}, problems: []int{400, 404}, read: (*API).readTools,
 	},
 	{
-		method: http.MethodGet, path: "/clients", name: "clients", summary: "The clients: conversations, and clients that have sent single requests within the last hour",
+		method: http.MethodGet, path: "/clients", name: "clients", summary: "The clients with a conversation (a session or stdio), and the clients that have sent single requests within the last hour",
 		query: pageParameters, answer: Clients{}, problems: []int{400}, read: (*API).readClients,
 	},
 	{

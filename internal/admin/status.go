@@ -110,7 +110,7 @@ type Filter struct {
 type Session struct {
 	Principal    string     `json:"principal,omitempty" doc:"an alias of the principal or of the shared credentials that use the session; left out if the session has neither"`
 	Capabilities []string   `json:"capabilities" doc:"the names of the capabilities that Dragoman has declared to the server; at most 16"`
-	Role         string     `json:"role" doc:"home: the session that holds the state of the server for the clients that share it; lane: an exclusive session for calls during which the server may send requests; call: a session for one call; link: the connection to a modern server"`
+	Role         string     `json:"role" doc:"home: the session that holds the state of the server for the clients that share the session; lane: an exclusive session for calls during which the server may send requests; call: a session for one call; link: the connection to a modern server"`
 	Revision     string     `json:"revision" doc:"the protocol revision of the session"`
 	PID          int        `json:"pid,omitempty" doc:"the process id of the server; left out if the server is not a child process"`
 	Opened       time.Time  `json:"opened" doc:"when the session was opened"`
@@ -158,5 +158,5 @@ type Listens struct {
 type Loss struct {
 	Server string `json:"server" doc:"the name of the server"`
 	What   string `json:"what" doc:"what was left out, such as structuredContent or a method; for methods that Dragoman does not know, the value is other"`
-	Count  int64  `json:"count" doc:"number of times since Dragoman started"`
+	Count  int64  `json:"count" doc:"number of losses of this kind since Dragoman started"`
 }

@@ -63,7 +63,7 @@ type Range [2]int
 // bytes At of the source.
 type Edit struct {
 	Kind   string    `json:"kind" enum:"changed,added,removed,lost" doc:"changed: other bytes replace the bytes of the source; added: the bytes are only in the message; removed: the bytes are only in the source; lost: the receiver's revision cannot express the bytes"`
-	At     Range     `json:"at" doc:"the range of bytes in the message from which Dragoman made this message"`
+	At     Range     `json:"at" doc:"the range of bytes that the edit replaces in the source: the message from which Dragoman made this message"`
 	To     Range     `json:"to" doc:"the range of bytes in this message that replaces the range in at"`
 	Reason string    `json:"reason" doc:"the reason for the edit, as a code; a note of the call has the same reason in words"`
 	Note   string    `json:"note" doc:"the mark of the note that explains the edit: a letter, or a number for a loss"`
