@@ -97,7 +97,7 @@ var table = []Entry{
 	{"out_of_files", "no free file descriptors: servers cannot be started or connected to; raise the limit of open files (ulimit -n)", "Dragoman has no free file descriptors."},
 	{"out_of_files", "no free file descriptors: new connections wait; raise the limit of open files (ulimit -n)", ""},
 	{"accept_failed", "cannot accept connections for now", "Dragoman could not accept a new connection, and tries again."},
-	{"panic", "panic while serving a request", "A bug in Dragoman occurred while it served a request. Please report the bug with `dragoman bug`."},
+	{"panic", "panic while serving a request", "A bug in Dragoman caused a panic while Dragoman served a request. Please report the bug with `dragoman bug`."},
 	{"stopping", "stopping: waiting for running calls", "Dragoman is stopping, and waits for running calls to end."},
 	{"calls_cut", "ending the calls that are still running", "Dragoman is stopping, but some calls did not end in time. Dragoman ends these calls with an error."},
 	{"stdin_ended", "stdin ended", "`serve --stdio` stopped because of an error on the connection to its client."},
