@@ -36,7 +36,7 @@ type Message struct {
 	Wire      string  `json:"wire" enum:"client,server" doc:"client: between the client and Dragoman; server: between Dragoman and the server"`
 	Direction string  `json:"direction" enum:"received,sent" doc:"whether Dragoman received or sent the message"`
 	// Text contains the message if it is valid UTF-8. Otherwise Base64 contains the message.
-	Text     string  `json:"text,omitempty" doc:"the message, if it is UTF-8; all positions are in bytes"`
+	Text     string  `json:"text,omitempty" doc:"the message, if it is UTF-8; the members edits and masked count positions in bytes"`
 	Base64   []byte  `json:"base64,omitempty" doc:"the message, if it is not UTF-8"`
 	Size     int     `json:"size" doc:"length of the whole message in bytes"`
 	Cut      int     `json:"cut,omitempty" doc:"number of bytes at the end of the message that Dragoman did not keep"`
