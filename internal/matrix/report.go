@@ -237,7 +237,7 @@ func legend(b *strings.Builder, names []string) {
 		}
 	}
 	if len(parts) > 0 {
-		fmt.Fprintf(b, "The letters mark losses: %s. A letter in brackets marks a loss that occurs only over some transports. The last table explains each loss.\n", strings.Join(parts, ", "))
+		fmt.Fprintf(b, "The letters mark losses: %s. A letter in brackets marks a loss that occurs only over some transports. The table under *What is lost, and why* explains each loss.\n", strings.Join(parts, ", "))
 	}
 }
 
