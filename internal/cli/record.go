@@ -185,7 +185,7 @@ transcript of one call does not contain the handshake.
 Values that a peer may choose freely are not compared: ids, tokens, cursors,
 times, and the name and version of the peer. The order and formatting of members
 are not compared either. Secrets that were replaced in the recording match any
-value. Pass the credentials that a server needs with --header or --env.
+value. If a server needs credentials, pass them with --header or --env.
 
 The command prints each difference from the recording. If there are differences,
 the exit code is 1.`,

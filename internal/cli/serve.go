@@ -26,7 +26,8 @@ change the names of existing tools.
 When the configuration file changes, Dragoman validates the whole file and
 applies the changes without interrupting calls. If the file has errors, Dragoman
 reports the errors and keeps the old configuration. docs/configuration.md
-describes the format. Configuration files of other MCP clients work unchanged.
+describes the format of the file. The configuration files of MCP clients also
+work unchanged.
 
 Without a configuration file, serve starts without servers. You can add servers
 in the console, which writes ~/.config/dragoman/config.yaml.
@@ -167,7 +168,7 @@ clients do not run.`,
 	f.BoolVar(&noConsole, "no-console", false, "do not serve the console (the pages at /console/)")
 	f.BoolVar(&stdio, "stdio", false, "also serve a client on stdin and stdout")
 	f.BoolVar(&demo, "demo", false, "serve two demo servers, and the servers of FILE if you use -c FILE")
-	f.BoolVar(&quietDemo, "quiet-demo", false, "with --demo, leave out the two demo clients")
+	f.BoolVar(&quietDemo, "quiet-demo", false, "with --demo, do not run the two demo clients")
 	addCallsFlag(c, &logCalls)
 	addOpenFlag(c, &open)
 	return c
