@@ -36,7 +36,7 @@ type bridge struct {
 	closing  bool // Close was called, so no new goroutine may start
 	opening  bool // a handshake is running or has succeeded
 	complete bool // the handshake has succeeded
-	counted  bool // count has already reported the end of the worker
+	counted  bool // the method count has reported the end of the worker
 	forms    bool // the client supports form elicitation
 	urls     bool // the client supports URL elicitation
 	calls    map[jsonrpc.ID]*turn

@@ -19,7 +19,7 @@ import (
 type Handle struct {
 	now atomic.Pointer[Generation]
 
-	mu       sync.Mutex // guards attached and writes to now
+	mu       sync.Mutex // guards the field attached; held while the field now is changed
 	attached map[*attachment]struct{}
 }
 
