@@ -302,7 +302,7 @@ func TestScripts(t *testing.T) {
 	}
 	for answer, want := range map[string]string{
 		`{"jsonrpc":"2.0","id":"1","result":{"content":[]}}`:                "ok tools/call 1: a result of 14 bytes",
-		`{"jsonrpc":"2.0","id":1,"result":{"content":[]}}`:                  "BAD tools/call 1: got 1 messages, want the answer",
+		`{"jsonrpc":"2.0","id":1,"result":{"content":[]}}`:                  "BAD tools/call 1: the last of 1 messages must be the answer",
 		`{"jsonrpc":"2.0","id":"1","error":{"code":-32600,"message":"no"}}`: "BAD tools/call 1: got the error -32600: no",
 		`{"jsonrpc":"2.0","id":"1","error":{"code":"NO","message":"no"}}`:   "error has no integer code",
 		`no session`: "BAD tools/call 1: status 200",

@@ -263,7 +263,7 @@ func playBare(ctx context.Context, p *playing) error {
 func bareAnswer(all []*jsonrpc.Message) (string, error) {
 	at := slices.IndexFunc(all, func(m *jsonrpc.Message) bool { return m.ID == `"1"` && m.Kind != jsonrpc.Request })
 	if at < 0 || at != len(all)-1 {
-		return "", fmt.Errorf("the answer to the request with the id %q is not the last of the %d messages", "1", len(all))
+		return "", fmt.Errorf("the last of %d messages must be the answer to the request with the id %q", len(all), "1")
 	}
 	m := all[at]
 	if m.Kind == jsonrpc.Result {
