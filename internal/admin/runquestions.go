@@ -43,8 +43,8 @@ const (
 )
 
 // cleanHead returns the first 64 KiB of a text with the secrets masked. If the text is longer,
-// cleanHead also omits the last 8 KiB of this result: a secret at its end may have been cut off, and
-// clean may not recognise a part of a secret.
+// cleanHead also omits the last 8 KiB of this result: a secret at its end may have been cut off,
+// and the function clean may not recognise a part of a secret.
 func cleanHead(text string, clean func(string) string) string {
 	if len(text) <= maxCleaned {
 		return clean(text)

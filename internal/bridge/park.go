@@ -349,8 +349,8 @@ func (p *parkedCall) inputRequests(out []byte) (object []byte, parts [][]byte) {
 	return append(out, '}'), parts
 }
 
-// answer passes the client's answers to the server. The caller must hold p.mu, and check must have
-// accepted the answers.
+// answer passes the client's answers to the server. The caller must hold p.mu, and the method check
+// must have accepted the answers.
 func (p *parkedCall) answer(raw []byte, answers jsonrpc.Span) {
 	var left []*openQuestion
 	for _, q := range p.open {

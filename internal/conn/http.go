@@ -249,8 +249,8 @@ func (l *httpConn) listen() {
 	})
 }
 
-// closeTimeout is how long close waits for queued messages, and then for the response to the DELETE
-// request.
+// closeTimeout is how long the method close waits for queued messages, and then for the response to
+// the DELETE request.
 const closeTimeout = 2 * time.Second
 
 // close ends the session with a DELETE request. The context of the connection has already ended, so

@@ -243,8 +243,8 @@ func (f *feeds) run(ctx context.Context) {
 	}
 }
 
-// due reports whether run must check the page now. If so, due records the check. news is the
-// current value of feeds.news.
+// due reports whether the method run must check the page now. If so, due records the check. news is
+// the current value of feeds.news.
 func (x *feed) due(news uint64, now time.Time) bool {
 	x.mu.Lock()
 	defer x.mu.Unlock()

@@ -76,8 +76,8 @@ type unclosed struct{ io.Writer }
 func (unclosed) Close() error { return nil }
 
 // server has the methods that differ between the eras. Only the goroutine that reads messages calls
-// open and hear. That goroutine also runs the step that open returns, unless waits is true in the
-// step.
+// open and hear. That goroutine also runs the step that the method open returns, unless waits is
+// true in the step.
 type server interface {
 	// open returns the step that handles a request, or an error.
 	open(c *call) (step, *jsonrpc.Error)

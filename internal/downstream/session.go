@@ -477,8 +477,8 @@ func (c *Session) cancelRequest(m *jsonrpc.Message, from transport.Request) {
 	}
 	for _, f := range all {
 		f.over = true
-		// The lock must be held here. Once follow has removed the record from f, the record may be
-		// in use for another call.
+		// The lock must be held here. Once the method follow has removed the record from f, the
+		// record may be in use for another call.
 		f.record.Received(m.Raw, &from)
 	}
 	c.mu.Unlock()

@@ -30,7 +30,8 @@ func Secrets(s string, with func(secret string) string) string {
 	return replaceParts(s, nextUser, all, with)
 }
 
-// replaceParts replaces each value that next finds, if secret returns true for it.
+// replaceParts replaces each value that the function next finds, if the function secret returns
+// true for it.
 func replaceParts(s string, next func(s string, from int) (part, bool), secret func(name, value string) bool, with func(secret string) string) string {
 	var out strings.Builder
 	from := 0

@@ -50,8 +50,8 @@ type conversation struct {
 	lastStream int
 }
 
-// exchange is one request that the server is serving. While run is running, only its goroutine may
-// change the exchange.
+// exchange is one request that the server is serving. While the method run is running, only its
+// goroutine may change the exchange.
 type exchange struct {
 	ctx    context.Context
 	cancel context.CancelCauseFunc

@@ -114,7 +114,8 @@ func (p *pipe) send(msg []byte) {
 	p.raw(append(append(line, msg...), '\n'))
 }
 
-// raw queues bytes, which write sends without changes. The caller must not use b afterwards.
+// raw queues bytes, which the method write sends without changes. The caller must not use b
+// afterwards.
 func (p *pipe) raw(b []byte) {
 	select {
 	case p.lines <- b:

@@ -113,7 +113,7 @@ func (l *listen) note(method, more string) []byte {
 func (l *listen) notify(method, more string) { l.x.c.tell(l.x.out, l.x.m, l.note(method, more)) }
 
 // hear sends a notification of the subscription. If the subscription is not acknowledged yet, hear
-// stores the notification, and flush sends it later.
+// stores the notification, and the method flush sends it later.
 func (l *listen) hear(method, more string) {
 	l.mu.Lock()
 	if !l.acked {

@@ -11,7 +11,8 @@ import (
 // fill replaces the placeholders {{client.name}}, {{client.version}}, {{revision}} and {{project}}
 // in Dragoman's own instructions. The name and the version come from the client, so fill cuts them
 // and makes them printable. fill does not replace unknown placeholders, or placeholders in an
-// inserted value. After fill has inserted maxInstructions bytes, it stops replacing placeholders.
+// inserted value. After the function fill has inserted maxInstructions bytes, it stops replacing
+// placeholders.
 func fill(text, project string, f *mcp.ClientInfo) string {
 	if !strings.Contains(text, "{{") {
 		return text

@@ -193,9 +193,9 @@ func (c *Connection) take(batch [][]byte) (_ [][]byte, to uint64, ended bool) {
 	return batch, s.cursor, s.ended
 }
 
-// wrote records whether c has written the events that take returned. from is the number of the
-// first of these events, and to is one more than the number of the last. If writing failed, the
-// stream's newest connection writes the events again, unless later events were already taken.
+// wrote records whether c has written the events that the method take returned. from is the number
+// of the first of these events, and to is one more than the number of the last. If writing failed,
+// the stream's newest connection writes the events again, unless later events were already taken.
 func (c *Connection) wrote(from, to uint64, ok bool) {
 	s := c.stream
 	s.mu.Lock()

@@ -50,9 +50,9 @@ func newLines(r io.Reader, limit int, giveUp func()) *lines {
 // next returns the next line without trailing white space, in a new slice.
 //
 // If the error is errTooLong, next returns the first shownBytes of a line over the limit. A line
-// over the limit may never end, so next returns as soon as l.long has decided which request the
-// line answers. If the error is errUnterminated, next returns the data after the last newline at
-// the end of the stream. Any other error is final.
+// over the limit may never end, so the method next returns as soon as l.long has decided which
+// request the line answers. If the error is errUnterminated, next returns the data after the last
+// newline at the end of the stream. Any other error is final.
 func (l *lines) next() ([]byte, error) {
 	var long []byte // the earlier parts of the current line
 	for l.err == nil {
@@ -120,8 +120,8 @@ func (l *lines) read() ([]byte, error) {
 	return l.r.ReadSlice('\n')
 }
 
-// discard discards a part of a line over the limit. err is the error that read returned together
-// with frag. discard returns true if next must report the line now.
+// discard discards a part of a line over the limit. err is the error that the method read returned
+// together with frag. discard returns true if the method next must report the line now.
 func (l *lines) discard(frag []byte, err error) bool {
 	l.skipped += int64(len(frag))
 	ended := err != bufio.ErrBufferFull

@@ -27,10 +27,11 @@ const (
 	// one line.
 	fewLines   = 4 << 10
 	writeChunk = 64 << 10
-	// flushTimeout is how long close waits until queued lines, such as a cancellation, are written.
-	// If the other end has read nothing for longer than flushTimeout, close does not wait.
+	// flushTimeout is how long the method close waits until queued lines, such as a cancellation,
+	// are written. If the other end has read nothing for longer than flushTimeout, close does not
+	// wait.
 	flushTimeout = 500 * time.Millisecond
-	// closeGrace is how long close waits for a write that cannot be interrupted.
+	// closeGrace is how long the method close waits for a write that cannot be interrupted.
 	closeGrace = time.Second
 	// A writer keeps up to keptGroups groups for reuse. Three groups can be in use at the same
 	// time: one collects lines, one is being written, and the senders of the third read its result.
