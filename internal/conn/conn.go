@@ -167,9 +167,9 @@ func (s *Conn) Running() int { return int(s.running.Load()) }
 // each call has its own stream.
 func (s *Conn) Silence() (time.Duration, bool) { return s.link.silence() }
 
-// Stalled returns how long the server has not read although messages are waiting for it, and whether
-// the server has read only a part of a message. Stalled returns 0 if no messages are waiting. Over
-// HTTP, it also returns 0.
+// Stalled returns how long messages have been waiting for the server while the server read nothing. It
+// returns 0 if no messages are waiting, and over HTTP. midway is true if the server has read only a part
+// of a message.
 func (s *Conn) Stalled() (d time.Duration, midway bool) { return s.link.stalled() }
 
 // Sent returns the number of calls that were sent completely and have no answer yet. It does not

@@ -64,8 +64,8 @@ type Hint struct {
 	Text string // the text for people
 }
 
-// Hints returns the hints that are true or false in the tool's annotations (2025-03-26 §Tools,
-// "ToolAnnotations").
+// Hints returns the hints that the tool's annotations set to true or false (2025-03-26 §Tools,
+// "ToolAnnotations"). It omits hints that are missing or have another value.
 func (t Tool) Hints() []Hint {
 	var out []Hint
 	notes := t.member("annotations")
