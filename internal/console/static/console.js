@@ -3,8 +3,7 @@ const $ = (id) => document.getElementById(id);
 const body = document.body, live = $("live"), offline = $("offline");
 for (const e of document.querySelectorAll(".js[hidden]")) e.hidden = false;
 
-// Theme: with the cookie, the server sends the page in the right theme, so that the page does not
-// flash in another theme.
+// Theme: with the cookie, the server sends the page in the right theme.
 const themes = ["auto", "light", "dark"];
 document.querySelector("[data-theme-switch]")?.closest("form").addEventListener("submit", (e) => {
   e.preventDefault();
@@ -23,7 +22,7 @@ document.addEventListener("click", async (e) => {
   }
   if (e.target.closest?.("[data-reload-page]")) location.reload();
 });
-// A configuration that is pasted into the empty field is submitted at once. This starts no server.
+// A configuration that is pasted into the empty field is submitted at once.
 document.addEventListener("paste", (e) => {
   const t = e.target.closest?.("[data-paste]");
   if (t && !t.value.trim()) setTimeout(() => { if (t.value.trim()) t.form.requestSubmit(); });
