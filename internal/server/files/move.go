@@ -58,7 +58,7 @@ func (s *Server) move(ctx context.Context, req *mcp.CallToolRequest, in moveIn) 
 	}
 	err = s.inParent(to, func(dir *os.Root, base string) error {
 		if from.root == to.root && !s.apart {
-			err := to.change(ctx, func() (err error) {
+			err := changeAll(ctx, []place{from, to}, func() (err error) {
 				out.Replaced, err = s.rename(ctx, from, to, dir, base, in.Overwrite)
 				return err
 			})

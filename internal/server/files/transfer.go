@@ -40,7 +40,7 @@ func (t *transfer) run(ctx context.Context, req *mcp.CallToolRequest, fi fs.File
 	if err != nil {
 		return t.failed("copy", t.from, err)
 	}
-	err = changeBoth(ctx, t.from.root, t.to.root, func() error {
+	err = changeAll(ctx, []place{t.from, t.to}, func() error {
 		if !t.unchanged(d.copied[0]) {
 			return refuse("try again", "%s changed during the move, so nothing was moved", quote(t.from.name))
 		}
@@ -147,16 +147,4 @@ func (t *transfer) newIn(rel string, stayed map[string]bool, stay func(rel strin
 		return nil
 	})
 	return some, err
-}
-
-// changeBoth runs f while no other call changes files in either root. It locks the roots in the
-// order of their numbers, so that two calls cannot wait for each other.
-func changeBoth(ctx context.Context, a, b *root, f func() error) error {
-	if a == b {
-		return a.change(ctx, f)
-	}
-	if a.number > b.number {
-		a, b = b, a
-	}
-	return a.change(ctx, func() error { return b.change(ctx, f) })
 }

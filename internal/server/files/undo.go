@@ -304,14 +304,33 @@ func treeSize(ctx context.Context, dir *os.Root, name string) (size int64, entri
 
 var errTooMany = errors.New("too many entries")
 
-// change runs f while no other call changes files in r.
-func (r *root) change(ctx context.Context, f func() error) error {
-	select {
-	case r.changing <- struct{}{}:
-	case <-ctx.Done():
-		return ctx.Err()
+// change runs f while no other call, of this process or of another one, changes files in the root
+// or the folder of p.
+func (p place) change(ctx context.Context, f func() error) error {
+	return changeAll(ctx, []place{p}, f)
+}
+
+// changeAll does the same as change for several places. It locks their roots in the order of their
+// numbers, so that two calls cannot wait for each other.
+func changeAll(ctx context.Context, places []place, f func() error) error {
+	roots := make([]*root, 0, len(places))
+	for _, p := range places {
+		roots = append(roots, p.root)
 	}
-	defer func() { <-r.changing }()
+	slices.SortFunc(roots, func(a, b *root) int { return a.number - b.number })
+	for _, r := range slices.Compact(roots) {
+		select {
+		case r.changing <- struct{}{}:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+		defer func() { <-r.changing }()
+	}
+	unlock, err := lockFolders(ctx, places)
+	if err != nil {
+		return err
+	}
+	defer unlock()
 	return f()
 }
 

@@ -152,6 +152,12 @@ func (s *Server) writeIn(ctx context.Context, in writeIn, at place, dir *os.Root
 				return s.copyTo(ctx, w, bytes.NewReader(content), nil)
 			},
 			before: func() (err error) {
+				if fi != nil && (in.Append || in.IfVersion != "") {
+					// Programs that know nothing of our locks may have written meanwhile.
+					if is, err := dir.Lstat(base); err != nil || markOf(is) != markOf(fi) {
+						return refuse("read the file again and repeat the change", "%s has changed during the call, so it was not written", quote(at.name))
+					}
+				}
 				if fi != nil && !in.Permanent {
 					k, err = s.keepCopy(ctx, at, fi)
 				}
