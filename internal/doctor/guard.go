@@ -265,7 +265,7 @@ func (e *exam) standing(ctx context.Context, t *talk, w *web) {
 // versionHeader sends a request with a wrong MCP-Protocol-Version, and a request without this header
 // (2025-06-18 §Transports, "Protocol Version Header").
 func (e *exam) versionHeader(ctx context.Context, t *talk, w *web) {
-	if v := e.again(ctx, t, w, http.Header{mcp.HeaderVersion: {unknownDate}}); v.served() {
+	if v := e.again(ctx, t, w, http.Header{mcp.HeaderVersion: {mcp.UnknownVersion}}); v.served() {
 		t.find(VersionHeaderUnchecked, e.seen(v))
 	}
 	if v := e.again(ctx, t, w, http.Header{mcp.HeaderVersion: nil}); v.err == nil && !v.served() {
@@ -278,7 +278,7 @@ func (e *exam) versionHeader(ctx context.Context, t *talk, w *web) {
 func (e *exam) mirrored(ctx context.Context, t *talk, w *web) {
 	for _, h := range []http.Header{
 		{mcp.HeaderMethod: {mcp.MethodListTools}}, {mcp.HeaderMethod: nil},
-		{mcp.HeaderVersion: {unknownDate}}, {mcp.HeaderVersion: nil},
+		{mcp.HeaderVersion: {mcp.UnknownVersion}}, {mcp.HeaderVersion: nil},
 	} {
 		v := e.again(ctx, t, w, h)
 		switch {

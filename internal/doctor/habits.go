@@ -293,7 +293,7 @@ func (e *exam) unknownNote(ctx context.Context, t *talk) {
 // Version Negotiation").
 func (e *exam) unknownMeta(ctx context.Context, t *talk) {
 	id := t.nextID()
-	q := t.askRaw(id, mcp.MethodDiscover, jsonrpc.AppendRequest(nil, id, mcp.MethodDiscover, []byte("{"+meta(unknownDate)+"}")), nil)
+	q := t.askRaw(id, mcp.MethodDiscover, jsonrpc.AppendRequest(nil, id, mcp.MethodDiscover, []byte("{"+meta(mcp.UnknownVersion)+"}")), nil)
 	t.await(ctx, q)
 	code, failed := q.failed()
 	switch {

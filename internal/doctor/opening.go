@@ -12,9 +12,6 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 )
 
-// unknownDate is a version that no server supports.
-const unknownDate = "1999-12-31"
-
 // reach opens the server for the first time, while no other probe runs. The timeout is long, because
 // the server may have to be downloaded or built first. ok is true if the server sent anything. If
 // the server answered initialize on a pipe, first is the conversation, which stays open.
@@ -423,7 +420,7 @@ func (t *talk) ready(ctx context.Context) bool {
 // unknownVersion sends initialize with an unknown version. The server must answer with a version
 // that it supports (2025-11-25 §Lifecycle, "Version Negotiation").
 func (e *exam) unknownVersion(ctx context.Context, t *talk) {
-	q := t.ask(mcp.MethodInitialize, greeting(unknownDate))
+	q := t.ask(mcp.MethodInitialize, greeting(mcp.UnknownVersion))
 	if !t.await(ctx, q) || q.msg == nil {
 		return // the other opening probes report a missing answer
 	}

@@ -25,6 +25,10 @@ const (
 // MCP-Protocol-Version (2025-06-18 §Transports, "Protocol Version Header").
 const Assumed = R20250326
 
+// UnknownVersion is a protocol version that no revision has. It is later than all revisions,
+// because SDKs compare dates, and take an early one for a legacy version.
+const UnknownVersion = "2027-03-03"
+
 var dates = [...]string{"", "2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25", "2026-07-28"}
 
 // String returns the revision's date, or "unknown" for the zero Revision.
