@@ -25,6 +25,10 @@ const stderrLines = 200
 // Most children close their stdout because they exit.
 const exitGrace = 5 * time.Second
 
+// callGrace is the same for the callers that wait for an answer. Nobody can send this answer any
+// more, so the callers get their errors soon, if necessary without the exit status.
+const callGrace = 500 * time.Millisecond
+
 // facts returns the facts about the server that are the same for every failure.
 func (u *Upstream) facts() failure.Facts {
 	f := failure.Facts{Server: u.spec.Name, Given: u.spec.Given, ByClient: u.spec.OneClient, Command: u.spec.Command, Args: u.spec.Args, Clean: u.opts.Clean}
@@ -65,7 +69,7 @@ func (u *Upstream) withChild(err error, child *stdio.Process) error {
 	e := &childError{err: err}
 	var failed *handshake.Error
 	if errors.As(err, &failed) && failed.Cause == handshake.CauseExited {
-		e.exit = u.exitOf(child)
+		e.exit = u.exitOf(child, exitGrace)
 	}
 	_ = child.Stop(context.Background())
 	e.stderr, e.noise, e.withheld = child.StderrTail(stderrLines), child.Pipe().Noise(), child.Withheld()
@@ -73,9 +77,9 @@ func (u *Upstream) withChild(err error, child *stdio.Process) error {
 }
 
 // exitOf waits until a child that has closed its stdout exits, and describes the exit. If the child
-// does not exit by itself within exitGrace, exitOf returns "".
-func (u *Upstream) exitOf(child *stdio.Process) string {
-	late := time.NewTimer(exitGrace)
+// does not exit by itself within grace, exitOf returns "".
+func (u *Upstream) exitOf(child *stdio.Process, grace time.Duration) string {
+	late := time.NewTimer(grace)
 	defer late.Stop()
 	select {
 	case <-child.Exited():
@@ -178,7 +182,7 @@ func (u *Upstream) withRemains(s *session, err error) error {
 	e = &out
 	f := u.facts()
 	f.Call, f.Cause = true, e.Cause
-	f.Exit, f.Stderr, f.Withheld = u.exitOf(s.child), s.child.StderrTail(stderrLines), s.child.Withheld()
+	f.Exit, f.Stderr, f.Withheld = u.exitOf(s.child, callGrace), s.child.StderrTail(stderrLines), s.child.Withheld()
 	u.explain(e, failure.Of(e.Err, f))
 	return e
 }

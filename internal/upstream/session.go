@@ -416,7 +416,7 @@ func (u *Upstream) cleanUp(s *session) {
 	u.mu.Unlock()
 	exit := ""
 	if unexpected && s.child != nil {
-		exit = u.exitOf(s.child)
+		exit = u.exitOf(s.child, exitGrace)
 	}
 	s.shut(u.graceful, cause)
 	if !unexpected {
@@ -433,7 +433,7 @@ func (u *Upstream) cleanUp(s *session) {
 func (u *Upstream) endedAtOnce(s *session) error {
 	cause, exit := s.server.Err(), ""
 	if s.child != nil {
-		exit = u.exitOf(s.child)
+		exit = u.exitOf(s.child, exitGrace)
 	}
 	s.shut(u.graceful, cause)
 	return u.endError(s, u.ended(s, cause, exit))
