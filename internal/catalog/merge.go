@@ -29,6 +29,8 @@ type mergedList struct {
 	// client sees a shadowed item only if the client's filter hides the earlier items.
 	shadowed int
 	rejected []rejectedItem // at most maxRejected items
+	// pages contains, for each URI of a page, the indexes in items of the tools that show the page.
+	pages map[string][]int
 }
 
 // item is one item of a merged list.
@@ -159,6 +161,23 @@ func (c *Catalog) list(ctx context.Context, a *knownAudience, method string) *me
 	return l
 }
 
+// tellOnce reports each loss that concerns no single server, once.
+func (c *Catalog) tellOnce(left []string) {
+	if len(left) == 0 {
+		return
+	}
+	all := make([]rejectedItem, len(left))
+	for i, why := range left {
+		all[i] = rejectedItem{RejectedItem: RejectedItem{Why: why}, lost: true}
+	}
+	c.mu.Lock()
+	tell := c.newRejectedLocked(all)
+	c.mu.Unlock()
+	for _, x := range tell {
+		c.lost("", mcp.MethodInitialize, x.Why)
+	}
+}
+
 func (c *Catalog) lost(server, method, why string) {
 	if c.Lost != nil {
 		c.Lost(server, method, why)
@@ -235,7 +254,15 @@ func (c *Catalog) mergeLocked(a *knownAudience, method string) *mergedList {
 				x.json = jsonrpc.Splice(make([]byte, 0, len(raw)+32), raw, &e)
 			}
 			x.mayBeTask = directed && !has(x.json, "execution")
-			if by := l.add(x); by != nil {
+			n := len(l.items)
+			by := l.add(x)
+			if uri := pageOf(raw); uri != "" && l.kind == KindTool && len(l.items) > n {
+				if l.pages == nil {
+					l.pages = make(map[string][]int)
+				}
+				l.pages[uri] = append(l.pages[uri], n)
+			}
+			if by != nil {
 				l.reject(u, name, taken(by, u, name), true)
 				continue
 			}
@@ -245,6 +272,18 @@ func (c *Catalog) mergeLocked(a *knownAudience, method string) *mergedList {
 		}
 	}
 	return l
+}
+
+// pageOf returns the URI of the page that a tool shows (SEP-1865, "Tool Metadata"), or "". Servers
+// written before the final text have a flat member instead.
+func pageOf(tool []byte) string {
+	meta := jsonrpc.Find(tool, jsonrpc.Whole(tool), "_meta")
+	at := jsonrpc.Find(tool, jsonrpc.Find(tool, meta, "ui"), "resourceUri")
+	if at.IsZero() {
+		at = jsonrpc.Find(tool, meta, "ui/resourceUri")
+	}
+	uri, _ := jsonrpc.Text(tool, at)
+	return uri
 }
 
 // quoted returns name as a JSON string. raw is the server's own JSON string for the name. If raw

@@ -139,8 +139,9 @@ func Missing(f *mcp.ClientInfo, uri string) error {
 }
 
 // Owner returns the server to which Dragoman sends requests for a URI. This is the server that
-// lists the URI, or else the server with a template that matches the URI. If there is neither, and
-// only one server has resources, Owner returns that server.
+// lists the URI, or else the server with a tool whose page has the URI, or else the server with a
+// template that matches the URI. If there is none of them, and only one server has resources, Owner
+// returns that server.
 func (v View) Owner(ctx context.Context, uri string) (Target, error) {
 	if uri == "" {
 		return Target{}, &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: "params.uri must be a string"}
@@ -149,7 +150,10 @@ func (v View) Owner(ctx context.Context, uri string) (Target, error) {
 	if t, ok := v.find(ctx, a, KindResource, uri); ok {
 		return t, nil
 	}
-	u := v.byTemplate(ctx, a, uri)
+	u := v.byPage(ctx, a, uri)
+	if u == nil {
+		u = v.byTemplate(ctx, a, uri)
+	}
 	if u == nil {
 		// 2025-06-18 §Tools, "Resource Links": a tool may return a link to a resource that the
 		// server does not list.
@@ -159,6 +163,27 @@ func (v View) Owner(ctx context.Context, uri string) (Target, error) {
 		return Target{}, Missing(v.client, uri)
 	}
 	return Target{Server: u, Name: uri}, nil
+}
+
+// byPage returns the server with a tool that the client sees and whose user interface is the page
+// with this URI. The page need not be in a list (SEP-1865, "Resource Discovery"). If tools of
+// several servers name the URI, nobody can tell whose page it is, and byPage returns nil.
+func (v View) byPage(ctx context.Context, a *knownAudience, uri string) (owner Source) {
+	if !strings.HasPrefix(uri, "ui://") {
+		return nil
+	}
+	l := v.c.list(ctx, a, mcp.MethodListTools)
+	for _, i := range l.pages[uri] {
+		x := &l.items[i]
+		if !shows(v.show, KindTool, x.server, x.target.Name) || x.target.Server == owner {
+			continue
+		}
+		if owner != nil {
+			return nil
+		}
+		owner = x.target.Server
+	}
+	return owner
 }
 
 // byTemplate returns the server with a template that matches a URI, or nil if no template matches.
@@ -200,13 +225,15 @@ func (v View) soleWithResources(ctx context.Context, a *knownAudience) (sole Sou
 // Info returns the server information that the client gets from Dragoman. The capabilities are the
 // capabilities of all servers that the client may see; see union.
 func (v View) Info(ctx context.Context) *mcp.ServerInfo {
-	c := v.c
-	hellos := c.hellos(ctx, c.audience(v.client))
-	names := make([]string, len(c.Sources))
-	for i, u := range c.Sources {
-		if names[i] = u.Name(); !v.Shows(KindServer, names[i], "") {
-			hellos[i] = nil
-		}
+	hellos, names := v.hellos(ctx)
+	extensions, left := mergedExtensions(names, hellos)
+	v.c.tellOnce(left)
+	info := v.c.Identity.hello(ctx, v.client, names, hellos)
+	if extensions != nil {
+		caps := info.Capabilities
+		var e jsonrpc.Edits
+		e.Object(mcp.WhyCapabilities, caps, jsonrpc.Whole(caps), nil, jsonrpc.Field{Key: "extensions", Value: extensions})
+		info.Capabilities = jsonrpc.Splice(nil, caps, &e)
 	}
-	return c.Identity.hello(ctx, v.client, names, hellos)
+	return info
 }

@@ -9,7 +9,6 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/bridge"
 	"github.com/dragoman-mcp/dragoman/internal/catalog"
 	"github.com/dragoman-mcp/dragoman/internal/event"
-	"github.com/dragoman-mcp/dragoman/internal/excerpt"
 	"github.com/dragoman-mcp/dragoman/internal/identity"
 	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
@@ -153,7 +152,10 @@ func (g *Merged) resolve(ctx context.Context, c *mcp.Call) (*route, error) {
 			r.setServer(all[0])
 			break
 		}
-		err = &jsonrpc.Error{Code: jsonrpc.CodeMethodNotFound, Message: "Method not found: " + excerpt.Cut(c.Msg.Method, maxRepeated)}
+		var u catalog.Source
+		if u, err = r.view.Extended(ctx, c.Msg.Method); err == nil {
+			r.setServer(u.(Upstream))
+		}
 	}
 	return r, err
 }

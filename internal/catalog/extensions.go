@@ -1,0 +1,171 @@
+package catalog
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/dragoman-mcp/dragoman/internal/excerpt"
+	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
+	"github.com/dragoman-mcp/dragoman/internal/mcp"
+)
+
+// maxExtensions is the maximum number of extensions that Dragoman declares at one endpoint.
+const maxExtensions = 64
+
+// authorization lists the extensions that concern only Dragoman and the server. Clients authorize
+// themselves to Dragoman, so Dragoman does not pass these extensions on.
+var authorization = []string{"io.modelcontextprotocol/oauth-client-credentials", "io.modelcontextprotocol/enterprise-managed-authorization"}
+
+// extension is one extension that servers declare, and the settings of each of these servers.
+type extension struct {
+	name    string
+	servers []int // indexes in hellos
+	values  [][]byte
+}
+
+// declared returns the extensions that servers declare, in the order of the servers. It leaves out
+// the extension for tasks, because the codecs derive it from the capability tasks.
+func declared(hellos []*mcp.ServerInfo) (all []extension) {
+	for i, h := range hellos {
+		if h == nil {
+			continue
+		}
+		caps := h.Capabilities
+		for m := range jsonrpc.Members(caps, jsonrpc.Find(caps, jsonrpc.Whole(caps), "extensions")) {
+			name, ok := jsonrpc.Text(caps, m.Key)
+			if !ok || name == mcp.ExtensionTasks || slices.Contains(authorization, name) || jsonrpc.KindOf(caps, m.Value) != '{' {
+				continue
+			}
+			at := slices.IndexFunc(all, func(x extension) bool { return x.name == name })
+			if at < 0 {
+				if len(all) == maxExtensions {
+					continue
+				}
+				at, all = len(all), append(all, extension{name: name})
+			}
+			if x := &all[at]; len(x.servers) == 0 || x.servers[len(x.servers)-1] != i {
+				x.servers, x.values = append(x.servers, i), append(x.values, m.Value.Of(caps))
+			}
+		}
+	}
+	return all
+}
+
+// vendor reports whether no specification of MCP defines the extension.
+func (x *extension) vendor() bool { return !strings.HasPrefix(x.name, "io.modelcontextprotocol/") }
+
+// mergedExtensions returns the extensions that an endpoint declares for several servers, and one
+// clause for each extension that it must leave out. A client can use the extension for tools with a
+// user interface at any number of servers, because its requests name tools and resources. Requests
+// of other extensions have methods of their own, so only one server can get them; see
+// [View.Extended].
+func mergedExtensions(names []string, hellos []*mcp.ServerInfo) (object []byte, left []string) {
+	all, out := declared(hellos), []byte{'{'}
+	for i := range all {
+		x := &all[i]
+		owners := claimants(all, x)
+		if x.name != mcp.ExtensionApps && len(owners) > 1 {
+			left = append(left, fmt.Sprintf("the extension %q is left out, because requests cannot say which of these servers they are for: %s",
+				excerpt.Cut(x.name, maxRepeated), strings.Join(named(names, owners), ", ")))
+			continue
+		}
+		if len(out) > 1 {
+			out = append(out, ',')
+		}
+		out = append(append(jsonrpc.AppendQuote(out, x.name), ':'), x.settings()...)
+	}
+	if len(out) == 1 {
+		return nil, left
+	}
+	return append(out, '}'), left
+}
+
+// claimants returns the servers that may be meant by a request of an extension. Nothing connects
+// the name of a vendor's method with the name of an extension, so all vendors' extensions count.
+func claimants(all []extension, x *extension) []int {
+	out := slices.Clone(x.servers)
+	for i := range all {
+		if x.vendor() && all[i].vendor() {
+			out = append(out, all[i].servers...)
+		}
+	}
+	slices.Sort(out)
+	return slices.Compact(out)
+}
+
+func named(names []string, at []int) (out []string) {
+	for _, i := range at {
+		out = append(out, names[i])
+	}
+	return out
+}
+
+// settings returns the settings that all servers with the extension have in common.
+func (x *extension) settings() []byte {
+	first, same := x.values[0], true
+	for _, v := range x.values[1:] {
+		same = same && bytes.Equal(v, first)
+	}
+	if same {
+		return first
+	}
+	out := []byte{'{'}
+	for m := range jsonrpc.Members(first, jsonrpc.Whole(first)) {
+		key, _ := jsonrpc.Text(first, m.Key)
+		if slices.ContainsFunc(x.values[1:], func(v []byte) bool {
+			return !bytes.Equal(jsonrpc.Find(v, jsonrpc.Whole(v), key).Of(v), m.Value.Of(first))
+		}) {
+			continue
+		}
+		if len(out) > 1 {
+			out = append(out, ',')
+		}
+		out = append(append(append(out, m.Key.Of(first)...), ':'), m.Value.Of(first)...)
+	}
+	return append(out, '}')
+}
+
+// skills is the extension that defines the methods in [View.Extended].
+const skills = "io.modelcontextprotocol/skills"
+
+// Extended returns the server for a request whose method only an extension defines. This is the
+// only visible server that declares the extension. If no server does, or more than one, Extended
+// returns an error.
+func (v View) Extended(ctx context.Context, method string) (Source, error) {
+	hellos, names := v.hellos(ctx)
+	all := declared(hellos)
+	ours := strings.HasPrefix(method, "skills/") || method == "resources/directory/read"
+	var owners []int
+	for i := range all {
+		if x := &all[i]; ours && x.name == skills || !ours && x.vendor() {
+			owners = append(owners, claimants(all, x)...)
+		}
+	}
+	slices.Sort(owners)
+	owners = slices.Compact(owners)
+	switch len(owners) {
+	case 0:
+		return nil, &jsonrpc.Error{Code: jsonrpc.CodeMethodNotFound, Message: "Method not found: " + excerpt.Cut(method, maxRepeated)}
+	case 1:
+		return v.c.Sources[owners[0]], nil
+	}
+	return nil, &jsonrpc.Error{Code: jsonrpc.CodeMethodNotFound, Message: fmt.Sprintf(
+		"Method not found: %s: it may belong to any of these servers, so use the endpoint of one of them: %s",
+		excerpt.Cut(method, maxRepeated), strings.Join(named(names, owners), ", "))}
+}
+
+// hellos returns the information and the names of the servers. The information is nil for a server
+// that the client may not see, or that has not been read yet.
+func (v View) hellos(ctx context.Context) (hellos []*mcp.ServerInfo, names []string) {
+	hellos = v.c.hellos(ctx, v.c.audience(v.client))
+	names = make([]string, len(hellos))
+	for i, u := range v.c.Sources {
+		if names[i] = u.Name(); !v.Shows(KindServer, names[i], "") {
+			hellos[i] = nil
+		}
+	}
+	return hellos, names
+}
