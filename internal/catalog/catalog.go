@@ -48,6 +48,9 @@ type Catalog struct {
 	Lost     func(server, method, why string)
 	Renamed  func(server, method, name, why string)
 	Announce func(note string, to Audience)
+	// Holds reports whether a server has a resource, for a client. It may send requests. If Holds is
+	// nil, no server is asked.
+	Holds func(ctx context.Context, u Source, f *mcp.ClientInfo, uri string) bool
 
 	mu        sync.Mutex
 	audiences map[Audience]*knownAudience // all audiences except the audience everybody
@@ -58,6 +61,8 @@ type Catalog struct {
 	// not wait for a server in this map. When a reading of the server succeeds, the catalog removes
 	// the server from the map. Requests still wait for servers whose readings fail quickly.
 	slowFailures map[string]bool
+	held         map[heldName]string
+	owners       owners
 	told         map[rejectedItem]struct{} // items that the catalog has already passed to Lost or Renamed
 	ctx          context.Context           // created on first use; Drain cancels it
 	end          context.CancelFunc
@@ -165,9 +170,11 @@ func (c *Catalog) Warm(want func(server string) bool) {
 }
 
 // prefix returns the prefix for the names of a server's items.
-func (c *Catalog) prefix(u Source) string {
-	if p, ok := c.Prefixes[u.Name()]; ok {
+func (c *Catalog) prefix(u Source) string { return c.prefixOf(u.Name()) }
+
+func (c *Catalog) prefixOf(server string) string {
+	if p, ok := c.Prefixes[server]; ok {
 		return p
 	}
-	return u.Name()
+	return server
 }

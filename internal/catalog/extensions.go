@@ -59,15 +59,15 @@ func (x *extension) vendor() bool { return !strings.HasPrefix(x.name, "io.modelc
 
 // mergedExtensions returns the extensions that an endpoint declares for several servers, and one
 // clause for each extension that it must leave out. A client can use the extension for tools with a
-// user interface at any number of servers, because its requests name tools and resources. Requests
-// of other extensions have methods of their own, so only one server can get them; see
-// [View.Extended].
+// user interface and the one for skills at any number of servers, because the requests name tools and
+// resources. Requests of other extensions have methods of their own, so only one server can get
+// them; see [View.Extended].
 func mergedExtensions(names []string, hellos []*mcp.ServerInfo) (object []byte, left []string) {
 	all, out := declared(hellos), []byte{'{'}
 	for i := range all {
 		x := &all[i]
 		owners := claimants(all, x)
-		if x.name != mcp.ExtensionApps && len(owners) > 1 {
+		if x.name != mcp.ExtensionApps && x.name != mcp.ExtensionSkills && len(owners) > 1 {
 			left = append(left, fmt.Sprintf("the extension %q is left out, because requests cannot say which of these servers they are for: %s",
 				excerpt.Cut(x.name, maxRepeated), strings.Join(named(names, owners), ", ")))
 			continue
@@ -103,8 +103,14 @@ func named(names []string, at []int) (out []string) {
 	return out
 }
 
-// settings returns the settings that all servers with the extension have in common.
+// settings returns the settings that all servers with the extension have in common. For skills, one
+// server that can read directories is enough, because each server gets only the requests for its own.
 func (x *extension) settings() []byte {
+	for _, v := range x.values {
+		if x.name == mcp.ExtensionSkills && string(jsonrpc.Find(v, jsonrpc.Whole(v), "directoryRead").Of(v)) == "true" {
+			return v
+		}
+	}
 	first, same := x.values[0], true
 	for _, v := range x.values[1:] {
 		same = same && bytes.Equal(v, first)
@@ -128,20 +134,29 @@ func (x *extension) settings() []byte {
 	return append(out, '}')
 }
 
-// skills is the extension that defines the methods in [View.Extended].
-const skills = "io.modelcontextprotocol/skills"
+// Declared returns nil if a server that the client may see has a method of an extension. Otherwise,
+// it returns the error for the request.
+func (v View) Declared(ctx context.Context, method string) error {
+	m := mcp.LookupMethod(method)
+	hellos, _ := v.hellos(ctx)
+	for _, h := range hellos {
+		if h != nil && m.OfferedBy(h.Capabilities) {
+			return nil
+		}
+	}
+	return &jsonrpc.Error{Code: jsonrpc.CodeMethodNotFound, Message: "Method not found: " + method}
+}
 
-// Extended returns the server for a request whose method only an extension defines. This is the
-// only visible server that declares the extension. If no server does, or more than one, Extended
-// returns an error.
+// Extended returns the server for a request whose method only a vendor's extension defines. This is
+// the only visible server that declares such an extension. If no server does, or more than one,
+// Extended returns an error.
 func (v View) Extended(ctx context.Context, method string) (Source, error) {
 	hellos, names := v.hellos(ctx)
 	all := declared(hellos)
-	ours := strings.HasPrefix(method, "skills/") || method == "resources/directory/read"
 	var owners []int
 	for i := range all {
-		if x := &all[i]; ours && x.name == skills || !ours && x.vendor() {
-			owners = append(owners, claimants(all, x)...)
+		if all[i].vendor() {
+			owners = append(owners, all[i].servers...)
 		}
 	}
 	slices.Sort(owners)

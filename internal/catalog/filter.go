@@ -28,15 +28,15 @@ func kindOf(method string) Kind {
 		return KindTool
 	case mcp.MethodListPrompts:
 		return KindPrompt
-	case mcp.MethodListResources:
-		return KindResource
+	case mcp.MethodListResources, mcp.MethodListSkills:
+		return KindResource // the URI of a skill is the URI of a resource
 	case mcp.MethodListTemplates:
 		return KindTemplate
 	}
 	return 0
 }
 
-// method returns the method that lists the items of a kind.
+// method returns the method of the specification itself that lists the items of a kind.
 func (k Kind) method() string {
 	switch k {
 	case KindTool:
@@ -99,7 +99,7 @@ func shownItems(f Filter, kind Kind, server string, items [][]byte) [][]byte {
 	}
 	out := make([][]byte, 0, len(items))
 	for _, raw := range items {
-		if f.Shows(kind, server, nameOf(kind, raw, jsonrpc.Whole(raw))) {
+		if f.Shows(kind, server, nameOfItem(kind, raw)) {
 			out = append(out, raw)
 		}
 	}
@@ -114,7 +114,7 @@ func splitItems(f Filter, kind Kind, server string, items [][]byte) (shown, hidd
 	}
 	shown = make([][]byte, 0, len(items))
 	for _, raw := range items {
-		if f.Shows(kind, server, nameOf(kind, raw, jsonrpc.Whole(raw))) {
+		if f.Shows(kind, server, nameOfItem(kind, raw)) {
 			shown = append(shown, raw)
 		} else {
 			hidden = append(hidden, raw)
@@ -122,6 +122,8 @@ func splitItems(f Filter, kind Kind, server string, items [][]byte) (shown, hidd
 	}
 	return shown, hidden
 }
+
+func nameOfItem(kind Kind, raw []byte) string { return nameOf(kind, raw, jsonrpc.Whole(raw)) }
 
 // nameOf returns the server's own name for an item, or "" if the item has no name.
 func nameOf(kind Kind, raw []byte, item jsonrpc.Span) string {

@@ -96,9 +96,5 @@ func (c *Catalog) Refresh(ctx context.Context, server, method string) {
 // Offered returns the name under which clients see a tool or prompt of a server in the merged list.
 // If another item already has this name, clients do not see the tool or prompt.
 func (c *Catalog) Offered(server, name string) string {
-	prefix := server
-	if p, ok := c.Prefixes[server]; ok {
-		prefix = p
-	}
-	return c.Names.Join(prefix, name)
+	return c.Names.Join(c.prefixOf(server), name)
 }

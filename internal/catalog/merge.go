@@ -22,9 +22,10 @@ type mergedListKey struct {
 
 // mergedList combines the lists of all servers for one method and one audience. It is immutable.
 type mergedList struct {
-	kind  Kind
-	first map[string]int // for each offered name or URI: the index in items of the first item with this name
-	items []item         // in the order of the servers; the items of one server are in the server's order
+	method string
+	kind   Kind
+	first  map[string]int // for each offered name or URI: the index in items of the first item with this name
+	items  []item         // in the order of the servers; the items of one server are in the server's order
 	// shadowed is the number of items whose offered name or URI an earlier item already has. A
 	// client sees a shadowed item only if the client's filter hides the earlier items.
 	shadowed int
@@ -70,7 +71,7 @@ const (
 
 func (l *mergedList) reject(u Source, name, why string, lost bool) {
 	if len(l.rejected) < maxRejected {
-		l.rejected = append(l.rejected, rejectedItem{u.Name(), l.kind.method(), RejectedItem{excerpt.Cut(name, maxRepeated), why}, lost})
+		l.rejected = append(l.rejected, rejectedItem{u.Name(), l.method, RejectedItem{excerpt.Cut(name, maxRepeated), why}, lost})
 	}
 }
 
@@ -225,8 +226,9 @@ func has(object []byte, key string) bool {
 
 // mergeLocked merges the servers' lists for one method and one audience.
 func (c *Catalog) mergeLocked(a *knownAudience, method string) *mergedList {
-	l := &mergedList{kind: kindOf(method), first: make(map[string]int)}
+	l := &mergedList{method: method, kind: kindOf(method), first: make(map[string]int)}
 	key := l.kind.key()
+	var late []item
 	for _, u := range c.Sources {
 		p := c.seenLocked(method, u, a)
 		if p == nil {
@@ -254,15 +256,17 @@ func (c *Catalog) mergeLocked(a *knownAudience, method string) *mergedList {
 				x.json = jsonrpc.Splice(make([]byte, 0, len(raw)+32), raw, &e)
 			}
 			x.mayBeTask = directed && !has(x.json, "execution")
-			n := len(l.items)
-			by := l.add(x)
-			if uri := pageOf(raw); uri != "" && l.kind == KindTool && len(l.items) > n {
-				if l.pages == nil {
-					l.pages = make(map[string][]int)
+			if key == "name" {
+				if other := c.prefixedBy(u, x.offered); other != "" {
+					l.reject(u, name, fmt.Sprintf("the name begins with the prefix of server %q, so only that server may use it", other), true)
+					continue
 				}
-				l.pages[uri] = append(l.pages[uri], n)
+				if c.heldByAnotherLocked(a, method, &x) {
+					late = append(late, x)
+					continue
+				}
 			}
-			if by != nil {
+			if by := l.add(x); by != nil {
 				l.reject(u, name, taken(by, u, name), true)
 				continue
 			}
@@ -271,7 +275,29 @@ func (c *Catalog) mergeLocked(a *knownAudience, method string) *mergedList {
 			}
 		}
 	}
+	for _, x := range late {
+		if by := l.add(x); by != nil {
+			l.reject(x.target.Server, x.target.Name, fmt.Sprintf("server %q already offers an item with the same name", by.server), true)
+		}
+	}
+	l.findPages()
+	c.holdLocked(l)
 	return l
+}
+
+// findPages sets pages.
+func (l *mergedList) findPages() {
+	if l.kind != KindTool {
+		return
+	}
+	for i := range l.items {
+		if uri := pageOf(l.items[i].json); uri != "" {
+			if l.pages == nil {
+				l.pages = make(map[string][]int)
+			}
+			l.pages[uri] = append(l.pages[uri], i)
+		}
+	}
 }
 
 // pageOf returns the URI of the page that a tool shows (SEP-1865, "Tool Metadata"), or "". Servers

@@ -100,7 +100,7 @@ func (c *Catalog) read(life context.Context, a *knownAudience, method string, u 
 	var items, hidden [][]byte
 	complete := true
 	if err == nil && method != "" {
-		if capability := mcp.LookupMethod(method).Capability; h.Capabilities == nil || has(h.Capabilities, capability) {
+		if h.Capabilities == nil || mcp.LookupMethod(method).OfferedBy(h.Capabilities) {
 			items, complete, err = u.List(ctx, a.facts, method)
 			items, hidden = splitItems(c.Expose, kindOf(method), u.Name(), items)
 		}

@@ -139,27 +139,50 @@ func Missing(f *mcp.ClientInfo, uri string) error {
 }
 
 // Owner returns the server to which Dragoman sends requests for a URI. This is the server that
-// lists the URI, or else the server with a tool whose page has the URI, or else the server with a
-// template that matches the URI. If there is none of them, and only one server has resources, Owner
-// returns that server.
-func (v View) Owner(ctx context.Context, uri string) (Target, error) {
+// lists the URI, or else the server with a tool whose page has the URI, or with a skill that
+// contains it, or the server that named the URI in a result, or the one with a template that matches
+// it. If there is none of them, and only one server has resources, Owner returns that server.
+// Otherwise, it asks the servers. A server is never asked for a resource that is hidden.
+func (v View) Owner(ctx context.Context, uri string) (Target, error) { return v.owner(ctx, uri, true) }
+
+// KnownOwner does the same as Owner, but asks no server. It is for requests with many URIs.
+func (v View) KnownOwner(ctx context.Context, uri string) (Target, error) {
+	return v.owner(ctx, uri, false)
+}
+
+func (v View) owner(ctx context.Context, uri string, ask bool) (Target, error) {
 	if uri == "" {
 		return Target{}, &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: "params.uri must be a string"}
 	}
 	a := v.c.audience(v.client)
+	if strings.HasPrefix(uri, "skill://") {
+		if u := v.bySkill(ctx, a, uri); u != nil && v.Shows(KindResource, u.Name(), uri) {
+			return Target{Server: u, Name: uri}, nil
+		}
+	}
 	if t, ok := v.find(ctx, a, KindResource, uri); ok {
 		return t, nil
 	}
-	u := v.byPage(ctx, a, uri)
+	u, several := v.byPage(ctx, a, uri)
+	if several {
+		return Target{}, Missing(v.client, uri)
+	}
+	if u == nil {
+		u = v.bySkill(ctx, a, uri)
+	}
+	if u == nil {
+		u = v.c.owners.find(uri)
+	}
 	if u == nil {
 		u = v.byTemplate(ctx, a, uri)
 	}
 	if u == nil {
-		// 2025-06-18 §Tools, "Resource Links": a tool may return a link to a resource that the
-		// server does not list.
 		u = v.soleWithResources(ctx, a)
 	}
-	if u == nil || !v.Shows(KindResource, u.Name(), uri) {
+	if u == nil && ask {
+		u = v.ask(ctx, a, uri)
+	}
+	if u == nil || !v.Shows(KindServer, u.Name(), "") || !v.Shows(KindResource, u.Name(), uri) {
 		return Target{}, Missing(v.client, uri)
 	}
 	return Target{Server: u, Name: uri}, nil
@@ -167,10 +190,10 @@ func (v View) Owner(ctx context.Context, uri string) (Target, error) {
 
 // byPage returns the server with a tool that the client sees and whose user interface is the page
 // with this URI. The page need not be in a list (SEP-1865, "Resource Discovery"). If tools of
-// several servers name the URI, nobody can tell whose page it is, and byPage returns nil.
-func (v View) byPage(ctx context.Context, a *knownAudience, uri string) (owner Source) {
+// several servers name the URI, nobody can tell whose page it is, and several is true.
+func (v View) byPage(ctx context.Context, a *knownAudience, uri string) (owner Source, several bool) {
 	if !strings.HasPrefix(uri, "ui://") {
-		return nil
+		return nil, false
 	}
 	l := v.c.list(ctx, a, mcp.MethodListTools)
 	for _, i := range l.pages[uri] {
@@ -179,11 +202,11 @@ func (v View) byPage(ctx context.Context, a *knownAudience, uri string) (owner S
 			continue
 		}
 		if owner != nil {
-			return nil
+			return nil, true
 		}
 		owner = x.target.Server
 	}
-	return owner
+	return owner, false
 }
 
 // byTemplate returns the server with a template that matches a URI, or nil if no template matches.

@@ -40,15 +40,15 @@ func TestMergedExtensions(t *testing.T) {
 			name:     "each extension has one server",
 			all:      []*fake{extended("a", `{`+apps+`,"io.modelcontextprotocol/skills":{"directoryRead":true}}`), extended("b", `{`+apps+`,"com.acme/x":{}}`)},
 			want:     `{` + apps + `,"io.modelcontextprotocol/skills":{"directoryRead":true},"com.acme/x":{}}`,
-			reached:  map[string]string{"skills/list": "a", "skills/get": "a", "resources/directory/read": "a", "acme/do": "b"},
+			reached:  map[string]string{"acme/do": "b"},
 			refusals: map[string]string{},
 		},
 		{
 			name:     "several servers",
-			all:      []*fake{extended("a", `{"com.acme/x":{},"io.modelcontextprotocol/skills":{}}`), extended("b", `{"org.other/y":{},"io.modelcontextprotocol/skills":{}}`)},
-			want:     "",
+			all:      []*fake{extended("a", `{"com.acme/x":{},"io.modelcontextprotocol/skills":{}}`), extended("b", `{"org.other/y":{},"io.modelcontextprotocol/skills":{"directoryRead":true}}`)},
+			want:     `{"io.modelcontextprotocol/skills":{"directoryRead":true}}`,
 			leftOut:  "a, b",
-			refusals: map[string]string{"acme/do": "a, b", "skills/list": "a, b"},
+			refusals: map[string]string{"acme/do": "a, b"},
 		},
 		{
 			name:     "nobody declares it",
@@ -148,4 +148,151 @@ func TestPageOfTool(t *testing.T) {
 			t.Errorf("%s, %v: %s, want %s", tt.uri, tt.show, got, tt.want)
 		}
 	}
+}
+
+// TestSkills merges the skills of two servers, and reads files that are in no list.
+func TestSkills(t *testing.T) {
+	server := func(name, skill string) *fake {
+		u := extended(name, `{"io.modelcontextprotocol/skills":{}}`)
+		u.lists = map[string][]string{"skills/list": {`{"uri":"` + skill + `","resources":[]}`, `{"uri":"skill://same/SKILL.md"}`}}
+		return u
+	}
+	g := &Merged{Bridge: &bridge.Bridge{}, Upstreams: []Upstream{
+		server("a", "skill://refunds/SKILL.md"), server("b", "skill://org/refunds/SKILL.md"), extended("c", `{}`),
+	}}
+	defer g.Close()
+	reply, err := g.Call(t.Context(), modern(t, "skills/list", `{}`), mcp.NoCaller{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	const want = `{"skills":[{"uri":"skill://refunds/SKILL.md","resources":[]},{"uri":"skill://same/SKILL.md"},{"uri":"skill://org/refunds/SKILL.md","resources":[]}]}`
+	if got := string(reply.Msg.Result.Of(reply.Msg.Raw)); got != want {
+		t.Errorf("the skills are %s, want %s", got, want)
+	}
+	for _, tt := range []struct{ method, uri, want string }{
+		{"skills/get", "skill://refunds/SKILL.md", "a"},
+		{"skills/get", "skill://org/refunds/SKILL.md", "b"},
+		{"resources/directory/read", "skill://org/refunds", "b"},
+		{"resources/directory/read", "skill://org/refunds/scripts/", "b"},
+		{"resources/read", "skill://refunds/files/a.md", "a"},
+		{"resources/read", "skill://same/x", "a"},
+		{"skills/get", "skill://refundsX/SKILL.md", "Resource not found"},
+	} {
+		r, err := g.resolve(t.Context(), modern(t, tt.method, `{"uri":"`+tt.uri+`"}`))
+		if err != nil && !strings.Contains(err.Error(), tt.want) || err == nil && r.Server != tt.want {
+			t.Errorf("%s of %s goes to %q, %v; want %q", tt.method, tt.uri, r.Server, err, tt.want)
+		}
+	}
+}
+
+// TestUnlistedResources finds the servers of resources that are in no list.
+func TestUnlistedResources(t *testing.T) {
+	server := func(name string, has ...string) *fake {
+		u := extended(name, `{}`)
+		u.hello.Capabilities = []byte(`{"resources":{},"tools":{}}`)
+		u.lists = map[string][]string{"tools/list": {`{"name":"t"}`}}
+		u.call = func(_ context.Context, c *mcp.Attempt, _ mcp.Caller) (*mcp.Reply, error) {
+			if c.Msg.Method == mcp.MethodCallTool {
+				return resultReply(mcp.R20260728, `{"content":[{"type":"resource_link","uri":"x://linked"},{"type":"resource","resource":{"uri":"x://embedded","text":""}}]}`), nil
+			}
+			for _, uri := range has {
+				if c.Name == uri {
+					return resultReply(mcp.R20260728, `{"contents":[]}`), nil
+				}
+			}
+			return mcp.Fail(catalog.Missing(c.Client, c.Name)), nil
+		}
+		return u
+	}
+	a, b := server("a", "x://both", "ui://both"), server("b", "x://both", "ui://both", "x://b", "x://linked")
+	g := &Merged{Bridge: &bridge.Bridge{}, Upstreams: []Upstream{a, b, server("c")}}
+	defer g.Close()
+	read := func(uri string) string {
+		r, err := g.resolve(t.Context(), modern(t, "resources/read", `{"uri":"`+uri+`"}`))
+		if err != nil {
+			return err.Error()
+		}
+		return r.Server
+	}
+	if _, err := g.Call(t.Context(), modern(t, "tools/call", `{"name":"b__t"}`), mcp.NoCaller{}); err != nil {
+		t.Fatal(err)
+	}
+	if n := len(a.seen.all()); n != 0 {
+		t.Errorf("server a got %d requests for a call of b", n)
+	}
+	for uri, want := range map[string]string{"x://linked": "b", "x://embedded": "b", "x://both": "a", "x://b": "b", "ui://both": "not found", "x://none": "not found"} {
+		if got := read(uri); !strings.Contains(got, want) {
+			t.Errorf("%s is read from %s, want %s", uri, got, want)
+		}
+		before := len(a.seen.all())
+		if read(uri); len(a.seen.all()) != before {
+			t.Errorf("%s: the servers were asked again", uri)
+		}
+	}
+	// Server b no longer has x://embedded, so the next client asks all servers.
+	if _, err := g.Call(t.Context(), modern(t, "resources/read", `{"uri":"x://embedded"}`), mcp.NoCaller{}); err != nil {
+		t.Fatal(err)
+	}
+	if got := read("x://embedded"); !strings.Contains(got, "not found") {
+		t.Errorf("x://embedded is read from %s", got)
+	}
+}
+
+// TestNamesOfOthers has servers without a prefix that offer names of other servers.
+func TestNamesOfOthers(t *testing.T) {
+	server := func(name string, tools ...string) *fake {
+		u := extended(name, `{}`)
+		u.hello.Capabilities = []byte(`{"tools":{"listChanged":true}}`)
+		u.lists = map[string][]string{}
+		for _, tool := range tools {
+			u.lists["tools/list"] = append(u.lists["tools/list"], `{"name":"`+tool+`"}`)
+		}
+		return u
+	}
+	var lost []string
+	first, thief := server("first"), server("thief", "v__who", "v__new", "mine")
+	g := &Merged{
+		Bridge:    &bridge.Bridge{},
+		Upstreams: []Upstream{first, thief, server("v", "who"), server("last", "shared")},
+		Prefixes:  map[string]string{"first": "", "thief": "", "last": ""},
+	}
+	defer g.Close()
+	g.catalog().Lost = func(server, _, why string) { lost = append(lost, server+": "+why) }
+	calls := func(name, want string) {
+		t.Helper()
+		r, err := g.resolve(t.Context(), modern(t, "tools/call", `{"name":"`+name+`"}`))
+		if err != nil && want != "" || err == nil && r.Server != want {
+			t.Errorf("%s goes to %q, %v; want %q", name, r.Server, err, want)
+		}
+	}
+	list := func() {
+		t.Helper()
+		if _, err := g.Call(t.Context(), modern(t, "tools/list", `{}`), mcp.NoCaller{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	list()
+	calls("v__who", "v")
+	calls("v__new", "")
+	calls("mine", "thief")
+	calls("shared", "last")
+	if all := strings.Join(lost, "\n"); !strings.Contains(all, `thief: "v__who" is left out: the name begins with the prefix of server "v"`) {
+		t.Errorf("the losses are %s", all)
+	}
+	// A server that comes first in the configuration offers a name later.
+	first.setList(func(context.Context, string) ([][]byte, error) {
+		return [][]byte{[]byte(`{"name":"shared"}`), []byte(`{"name":"v__who"}`)}, nil
+	})
+	g.Changed("first", "tools")
+	list()
+	calls("shared", "last")
+	calls("v__who", "v")
+	if all := strings.Join(lost, "\n"); !strings.Contains(all, `first: "shared" is left out: server "last" already offers`) {
+		t.Errorf("the losses are %s", all)
+	}
+	// Now the server no longer offers it.
+	g.Upstreams[3].(*fake).setList(func(context.Context, string) ([][]byte, error) { return nil, nil })
+	g.Changed("last", "tools")
+	list()
+	calls("shared", "first")
 }

@@ -2,6 +2,7 @@ package gateway
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"sync"
 	"time"
@@ -57,7 +58,7 @@ func (g *Merged) catalog() *catalog.Catalog {
 	g.made.Do(func() {
 		g.lists = &catalog.Catalog{
 			Names: g.Names, Prefixes: g.Prefixes, Expose: g.Expose, Identity: g.Identity, Grace: g.Grace,
-			Lost: g.Bridge.ReportLoss, Renamed: g.renamed, Announce: g.announce,
+			Lost: g.Bridge.ReportLoss, Renamed: g.renamed, Announce: g.announce, Holds: holds,
 		}
 		for _, u := range g.Upstreams {
 			g.lists.Sources = append(g.lists.Sources, u)
@@ -133,6 +134,13 @@ func (g *Merged) resolve(ctx context.Context, c *mcp.Call) (*route, error) {
 	case mcp.MethodSubscribe, mcp.MethodUnsubscribe:
 		r.do = doSubscribe
 		uri, _ := jsonrpc.Text(c.Msg.Raw, c.Msg.Param("uri"))
+		if c.Msg.Method == mcp.MethodUnsubscribe {
+			var t catalog.Target
+			if t, err = r.view.KnownOwner(ctx, uri); err == nil {
+				r.setServer(upstreamOf(t))
+			}
+			break
+		}
 		err = r.findOwner(ctx, uri)
 	case mcp.MethodComplete:
 		err = r.findReferred(ctx)
@@ -141,12 +149,17 @@ func (g *Merged) resolve(ctx context.Context, c *mcp.Call) (*route, error) {
 	case mcp.MethodListen:
 		r.do, r.all = doListen, g.shown(r.view)
 		r.owner = func(uri string) Upstream {
-			t, err := r.view.Owner(ctx, uri)
+			t, err := r.view.KnownOwner(ctx, uri)
 			if err != nil {
 				return nil
 			}
 			return upstreamOf(t)
 		}
+	case mcp.MethodListSkills:
+		r.do = doPage
+		err = r.view.Declared(ctx, c.Msg.Method)
+	case mcp.MethodGetSkill, mcp.MethodReadDirectory:
+		err = r.findSkill(ctx)
 	default:
 		if all := g.shown(r.view); len(all) == 1 && len(g.Upstreams) == 1 {
 			r.setServer(all[0])
@@ -181,6 +194,33 @@ func (r *route) findOwner(ctx context.Context, uri string) error {
 		r.setServer(upstreamOf(t))
 	}
 	return err
+}
+
+// findSkill finds the server of the skill or folder that the request names.
+func (r *route) findSkill(ctx context.Context) error {
+	if err := r.view.Declared(ctx, r.Msg.Method); err != nil {
+		return err
+	}
+	uri, _ := jsonrpc.Text(r.Msg.Raw, r.Msg.Param("uri"))
+	err := r.findOwner(ctx, uri)
+	if wrong, ok := errors.AsType[*jsonrpc.Error](err); ok {
+		wrong.Code = jsonrpc.CodeInvalidParams // in both eras (SEP-2640)
+	}
+	return err
+}
+
+// holds implements catalog.Catalog.Holds: it reads the resource and drops the result.
+func holds(ctx context.Context, u catalog.Source, f *mcp.ClientInfo, uri string) bool {
+	lease, err := u.(Upstream).Acquire(ctx, f, mcp.Need{Method: mcp.MethodReadResource})
+	if err != nil {
+		return false
+	}
+	defer lease.Release()
+	m := jsonrpc.NewRequest("1", mcp.MethodReadResource, append(jsonrpc.AppendQuote([]byte(`{"uri":`), uri), '}'))
+	c := mcp.NewCall(m, m.Param(mcp.KeyMeta), f)
+	c.Ours = true
+	reply, err := lease.Call(ctx, mcp.NewAttempt(c), mcp.NoCaller{})
+	return err == nil && reply.Msg.Kind == jsonrpc.Result
 }
 
 // findReferred finds the prompt or resource that completion/complete refers to, and sets the server

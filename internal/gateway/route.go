@@ -137,7 +137,11 @@ func (x runner) run(ctx context.Context, r *route, k mcp.Caller) (*mcp.Reply, er
 		}
 		return r.server.SetLevel(ctx, r.Call)
 	}
-	return x.bridge.Exchange(ctx, r.server, &r.Attempt, r.resume, k)
+	reply, err := x.bridge.Exchange(ctx, r.server, &r.Attempt, r.resume, k)
+	if err == nil && !r.Sole {
+		r.view.Learn(r.server, r.Call, reply)
+	}
+	return reply, err
 }
 
 // listen answers subscriptions/listen. It returns when the subscription has ended.

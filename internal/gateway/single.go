@@ -61,7 +61,7 @@ func (g *Single) resolve(_ context.Context, c *mcp.Call) (*route, error) {
 		}
 	}
 	switch c.Msg.Method {
-	case mcp.MethodListTools, mcp.MethodListPrompts, mcp.MethodListResources, mcp.MethodListTemplates:
+	case mcp.MethodListTools, mcp.MethodListPrompts, mcp.MethodListResources, mcp.MethodListTemplates, mcp.MethodListSkills:
 		r.do = doPage
 	case mcp.MethodListen:
 		r.do, r.all, r.owner = doListen, []Upstream{g.Upstream}, g.owner(r.show)
@@ -110,6 +110,10 @@ func hidden(c *mcp.Call, server string, show catalog.Filter) error {
 	case mcp.MethodReadResource:
 		if !show.Shows(catalog.KindResource, server, c.Name) {
 			return catalog.Missing(c.Client, c.Name)
+		}
+	case mcp.MethodGetSkill, mcp.MethodReadDirectory:
+		if uri, ok := jsonrpc.Text(c.Msg.Raw, c.Msg.Param("uri")); ok && !show.Shows(catalog.KindResource, server, uri) {
+			return catalog.Missing(c.Client, uri)
 		}
 	case mcp.MethodComplete:
 		raw, ref := c.Msg.Raw, c.Msg.Param("ref")

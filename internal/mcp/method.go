@@ -1,5 +1,7 @@
 package mcp
 
+import "github.com/dragoman-mcp/dragoman/internal/jsonrpc"
+
 // Method describes one request method.
 type Method struct {
 	Name string
@@ -20,6 +22,8 @@ type Method struct {
 	Task bool
 	// Capability is the server capability that the method needs, or "" if it needs no capability.
 	Capability string
+	// Extension is the extension that defines the method, or "" if the specification itself does.
+	Extension string
 
 	eras uint8
 }
@@ -47,6 +51,14 @@ const (
 	MethodGetPrompt     = "prompts/get"
 	MethodComplete      = "completion/complete"
 	MethodSetLevel      = "logging/setLevel"
+)
+
+// ExtensionSkills is the extension for skills (SEP-2640). It defines these methods.
+const (
+	ExtensionSkills     = "io.modelcontextprotocol/skills"
+	MethodListSkills    = "skills/list"
+	MethodGetSkill      = "skills/get"
+	MethodReadDirectory = "resources/directory/read"
 )
 
 // These are the methods of requests that a server sends. A legacy server sends them as
@@ -119,6 +131,12 @@ var clientMethods = define(
 	Method{Name: MethodListTasks, eras: inLegacy, ReadOnly: true, Task: true},
 	Method{Name: MethodCancelTask, eras: both, NameKey: "taskId", Task: true},
 	Method{Name: MethodUpdateTask, eras: inModern, NameKey: "taskId", Task: true},
+
+	// Servers of both eras can have skills. These methods have no NameKey, because only the methods
+	// of the specification itself are mirrored in Mcp-Name (2026-07-28 §Streamable HTTP).
+	Method{Name: MethodListSkills, eras: both, ListKey: "skills", ReadOnly: true, Cacheable: true, Extension: ExtensionSkills},
+	Method{Name: MethodGetSkill, eras: both, ReadOnly: true, Cacheable: true, Extension: ExtensionSkills},
+	Method{Name: MethodReadDirectory, eras: both, ReadOnly: true, Extension: ExtensionSkills},
 )
 
 // LookupMethod returns the description of a client's request, or nil for an unknown method.
@@ -132,6 +150,15 @@ func MethodName(name []byte) (string, bool) {
 		return m.Name, true
 	}
 	return "", false
+}
+
+// OfferedBy reports whether a server with these capabilities has the method.
+func (m *Method) OfferedBy(caps []byte) bool {
+	at, key := jsonrpc.Whole(caps), m.Capability
+	if m.Extension != "" {
+		at, key = jsonrpc.Find(caps, at, "extensions"), m.Extension
+	}
+	return key == "" || !jsonrpc.Find(caps, at, key).IsZero()
 }
 
 // In reports whether the method exists in the era of revision r.

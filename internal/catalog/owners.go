@@ -1,0 +1,224 @@
+package catalog
+
+import (
+	"bytes"
+	"context"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
+	"github.com/dragoman-mcp/dragoman/internal/mcp"
+)
+
+// These constants bound what is remembered about resources that are in no list, and the search for
+// their servers.
+const (
+	maxOwners     = 5000 // in each of the two maps of owners
+	maxLearned    = 200  // from one result
+	maxLearnedURI = 2048 // bytes
+	maxAsked      = 32   // servers in one search
+	askLimit      = 10 * time.Second
+	missedRest    = 2 * time.Second // how long a search without success is not repeated
+)
+
+// owners remembers the servers of resources that are in no list: of those that a result of the
+// server names, and of those that the server was asked for. The zero value is ready to use.
+type owners struct {
+	mu         sync.Mutex
+	young, old map[string]Source // when young is full, it becomes old
+	missed     map[string]time.Time
+}
+
+// learn remembers the server of a URI. The first server that names a URI keeps it, so that no other
+// server can take its place.
+func (o *owners) learn(uri string, u Source) {
+	if uri == "" || len(uri) > maxLearnedURI {
+		return
+	}
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.findLocked(uri) != nil {
+		return
+	}
+	if len(o.young) >= maxOwners {
+		o.old, o.young = o.young, nil
+	}
+	if o.young == nil {
+		o.young = make(map[string]Source)
+	}
+	o.young[uri] = u
+}
+
+func (o *owners) find(uri string) Source {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.findLocked(uri)
+}
+
+func (o *owners) findLocked(uri string) Source {
+	if u := o.young[uri]; u != nil {
+		return u
+	}
+	return o.old[uri]
+}
+
+// forget forgets the server of a URI, because the server no longer has the resource.
+func (o *owners) forget(uri string, u Source) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	for _, m := range []map[string]Source{o.young, o.old} {
+		if m[uri] == u {
+			delete(m, uri)
+		}
+	}
+}
+
+// miss records that a search found no server. wasMissed reports whether this was a short time ago.
+func (o *owners) miss(search string) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.missed == nil || len(o.missed) >= maxOwners {
+		o.missed = make(map[string]time.Time)
+	}
+	o.missed[search] = time.Now()
+}
+
+func (o *owners) wasMissed(search string) bool {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	at, ok := o.missed[search]
+	return ok && time.Since(at) < missedRest
+}
+
+// Learn remembers which resources a server's answer to a call names, because resources need not be
+// in a list (2025-06-18 §Tools, "Resource Links"; SEP-2640). If the answer says that a resource does
+// not exist, Learn forgets that the server had it.
+func (v View) Learn(u Source, c *mcp.Call, reply *mcp.Reply) {
+	raw, method := reply.Msg.Raw, c.Msg.Method
+	if reply.Msg.Kind != jsonrpc.Result {
+		if code := reply.Code(); method == mcp.MethodReadResource && (code == mcp.CodeResourceNotFound || code == jsonrpc.CodeInvalidParams) {
+			v.c.owners.forget(c.Name, u)
+		}
+		return
+	}
+	left := maxLearned
+	learn := func(item jsonrpc.Span) {
+		if uri, _ := jsonrpc.Text(raw, jsonrpc.Find(raw, item, "uri")); uri != "" && left > 0 {
+			left--
+			v.c.owners.learn(uri, u)
+		}
+	}
+	content := func(item jsonrpc.Span) {
+		switch kind, _ := jsonrpc.Text(raw, jsonrpc.Find(raw, item, "type")); kind {
+		case "resource_link":
+			learn(item)
+		case "resource":
+			learn(jsonrpc.Find(raw, item, "resource"))
+		}
+	}
+	switch {
+	case method == mcp.MethodReadDirectory:
+		for item := range jsonrpc.Elements(raw, reply.Msg.ResultMember("resources")) {
+			learn(item)
+		}
+	case !bytes.Contains(raw, []byte(`"resource`)):
+	case method == mcp.MethodCallTool:
+		for item := range jsonrpc.Elements(raw, reply.Msg.ResultMember("content")) {
+			content(item)
+		}
+	case method == mcp.MethodGetPrompt:
+		for message := range jsonrpc.Elements(raw, reply.Msg.ResultMember("messages")) {
+			content(jsonrpc.Find(raw, message, "content"))
+		}
+	}
+}
+
+// exclusive reports whether a URI belongs to the server that names it, so that another server with
+// the same URI has something else: the pages of tools, and skills.
+func exclusive(uri string) bool {
+	return strings.HasPrefix(uri, "ui://") || strings.HasPrefix(uri, "skill://")
+}
+
+// ask asks the servers that the client may see which of them has a resource, and remembers the
+// answer. If several have it, the first in the configuration is chosen. But for an exclusive URI,
+// ask then returns nil, because nobody can tell which one is meant.
+func (v View) ask(ctx context.Context, a *knownAudience, uri string) Source {
+	if v.c.Holds == nil || strings.Contains(uri, "{") {
+		return nil // a URI template is not a URI (RFC 6570)
+	}
+	var all []Source
+	search := uri
+	for i, h := range v.c.hellos(ctx, a) {
+		u := v.c.Sources[i]
+		if h != nil && has(h.Capabilities, "resources") && v.Shows(KindServer, u.Name(), "") && v.Shows(KindResource, u.Name(), uri) && len(all) < maxAsked {
+			all, search = append(all, u), search+"\x00"+u.Name()
+		}
+	}
+	if len(all) == 0 || v.c.owners.wasMissed(search) {
+		return nil
+	}
+	owner := v.firstHolder(ctx, all, uri)
+	if owner != nil {
+		v.c.owners.learn(uri, owner)
+	} else {
+		v.c.owners.miss(search)
+	}
+	return owner
+}
+
+// firstHolder asks servers at the same time, and waits no longer than the result needs.
+func (v View) firstHolder(ctx context.Context, all []Source, uri string) (owner Source) {
+	ctx, cancel := context.WithTimeout(ctx, askLimit)
+	var asking sync.WaitGroup
+	defer asking.Wait()
+	defer cancel()
+	type answer struct {
+		at  int
+		has bool
+	}
+	answers := make(chan answer, len(all))
+	for i, u := range all {
+		asking.Go(func() { answers <- answer{i, v.c.Holds(ctx, u, v.client, uri)} })
+	}
+	answered, have := make([]bool, len(all)), make([]bool, len(all))
+	for range all {
+		got := <-answers
+		answered[got.at], have[got.at] = true, got.has
+		if exclusive(uri) {
+			if got.has && owner != nil {
+				return nil
+			} else if got.has {
+				owner = all[got.at]
+			}
+			continue
+		}
+		for i := 0; i < len(all) && answered[i]; i++ {
+			if have[i] {
+				return all[i]
+			}
+		}
+	}
+	return owner
+}
+
+// bySkill returns the server with the skill that has this URI, or whose folder contains the URI. A
+// skill's files need not be in a list of resources (SEP-2640).
+func (v View) bySkill(ctx context.Context, a *knownAudience, uri string) (owner Source) {
+	if v.Declared(ctx, mcp.MethodListSkills) != nil {
+		return nil
+	}
+	l := v.c.list(ctx, a, mcp.MethodListSkills)
+	if x := l.find(uri, v.show); x != nil {
+		return x.target.Server
+	}
+	length := 0
+	for i := range l.items {
+		x := &l.items[i]
+		folder := x.offered[:strings.LastIndexByte(x.offered, '/')+1]
+		if len(folder) > length && !strings.HasSuffix(folder, "://") && strings.HasPrefix(uri+"/", folder) && l.find(x.offered, v.show) == x {
+			owner, length = x.target.Server, len(folder)
+		}
+	}
+	return owner
+}
