@@ -33,11 +33,17 @@ type Bridge struct {
 	// of running requests. If Budget is nil, the Bridge counts nothing.
 	Budget *transport.Budget
 
-	mu      sync.Mutex
+	// OneClient says that only one client uses the Bridge. That client may see all tasks, and the
+	// task ids of a server without sessions stay as they are.
+	OneClient bool
+
+	// TaskKey signs the ids of tasks, so it must be secret, and must be the same after a restart for
+	// the ids to stay valid. If TaskKey is nil, the Bridge makes one for the life of the process.
+	TaskKey []byte
+
+	mu      sync.Mutex           // also guards TaskKey
 	keys    []stateKey           // newest first, at most two
 	retried map[stateID]struct{} // states that have a running retry; see takeState
-	// taskKey signs the ids of tasks. It is nil until the Bridge signs the first id.
-	taskKey []byte
 
 	parkMu   sync.Mutex
 	parked   map[string]*parkedCall

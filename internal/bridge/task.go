@@ -88,8 +88,9 @@ func (r *Bridge) sameEra(ctx context.Context, p Task, a *mcp.Attempt, s mcp.Call
 }
 
 // listTasks answers tasks/list, which exists only in 2025-11-25. The list of a server that several
-// users share could reveal their tasks to each other (SEP-2663, "Motivation" 3). So Dragoman
-// refuses the request of an authenticated client. It also refuses the request at an endpoint with
+// clients share would reveal their tasks to each other (SEP-2663, "Motivation" 3). So a client gets
+// only the tasks that it created in its present conversation, and Dragoman refuses the request of
+// an authenticated client. It also refuses the request at an endpoint with
 // several servers, and if the server cannot list tasks.
 func (r *Bridge) listTasks(ctx context.Context, all []Server, a *mcp.Attempt, s mcp.Caller) (*mcp.Reply, error) {
 	c := a.Call
@@ -99,13 +100,7 @@ func (r *Bridge) listTasks(ctx context.Context, all []Server, a *mcp.Attempt, s 
 			if err != nil || reply.Session == 0 {
 				return reply, err
 			}
-			raw := reply.Msg.Raw
-			for t := range jsonrpc.Elements(raw, reply.Msg.ResultMember("tasks")) {
-				at := jsonrpc.Find(raw, t, "taskId")
-				text, _ := jsonrpc.Text(raw, at)
-				id := r.taskID(all[0].Name(), c.Client, a.Sole, mcp.TaskRef{Session: reply.Session, ID: text})
-				reply.Edits.Replace(mcp.WhyTaskID, at, jsonrpc.AppendQuote(nil, id))
-			}
+			r.ownTasks(all[0].Name(), a, reply)
 			return reply, nil
 		}
 	}
@@ -113,6 +108,34 @@ func (r *Bridge) listTasks(ctx context.Context, all []Server, a *mcp.Attempt, s 
 		r.publishLoss(c, all[0].Name(), c.Msg.Method, "the server cannot list tasks, or its list contains the tasks of all clients")
 	}
 	return nil, &jsonrpc.Error{Code: jsonrpc.CodeMethodNotFound, Message: "Method not found: tasks/list: the server cannot restrict the list to the tasks of one client"}
+}
+
+// ownTasks leaves the tasks of other clients out of a reply to tasks/list, and replaces the ids of
+// the others with those that the client knows.
+func (r *Bridge) ownTasks(server string, a *mcp.Attempt, reply *mcp.Reply) {
+	raw, list := reply.Msg.Raw, reply.Msg.ResultMember("tasks")
+	own, cut := []byte{'['}, false
+	for t := range jsonrpc.Elements(raw, list) {
+		task := t.Of(raw)
+		at := jsonrpc.Find(task, jsonrpc.Whole(task), "taskId")
+		text, _ := jsonrpc.Text(task, at)
+		if !r.OneClient && !reply.OwnTasks[text] {
+			cut = true
+			continue
+		}
+		id := r.taskID(server, a.Client, a.Sole, mcp.TaskRef{Session: reply.Session, ID: text})
+		var e jsonrpc.Edits
+		e.Replace(mcp.WhyTaskID, at, jsonrpc.AppendQuote(nil, id))
+		if len(own) > 1 {
+			own = append(own, ',')
+		}
+		own = jsonrpc.Splice(own, task, &e)
+	}
+	why := mcp.WhyTaskID
+	if cut {
+		why = mcp.WhyHidden
+	}
+	reply.Edits.Replace(why, list, append(own, ']'))
 }
 
 // ask creates Dragoman's own request about a task, for the client of the call c.

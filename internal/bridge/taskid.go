@@ -12,20 +12,15 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 )
 
-// These constants are prefixes of the task ids that clients get. An id contains the server and the
-// session of the task, because no other part of a request about a task identifies them.
+// idStart is the prefix of the task ids that clients get. An id contains the server and the session
+// of the task, because no other part of a request about a task identifies them. It also contains a
+// signature: clients share sessions, and servers number their tasks, so without it a client could
+// guess the ids of the others (2025-11-25 §Tasks, "Task Isolation and Access Control"; SEP-2663,
+// "Auth binding"). For an authenticated client, the signature covers the principal too.
 //
-// For authenticated clients the id is signed for the principal. A server sees one credential for
-// many users, so only Dragoman can tell whose task it is (2025-11-25 §Tasks, "Task Isolation and
-// Access Control"; SEP-2663, "Auth binding").
-//
-// For anonymous clients the id is not signed, because it must remain valid after a restart of
-// Dragoman: clients store ids, and the server may continue to run. Dragoman stores nothing for an
-// id. A task has the same id in answers, server requests and notifications.
-const (
-	openTask   = "drgt1."
-	signedTask = "drgs1."
-)
+// Dragoman stores nothing for an id. A task has the same id in answers, server requests and
+// notifications.
+const idStart = "drgt2."
 
 // Task identifies a task at a server.
 type Task struct {
@@ -49,25 +44,23 @@ var errNoTask error = &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: "
 // taskID returns the id that a client gets for a task. sole says whether the client's endpoint has
 // only one server.
 func (r *Bridge) taskID(server string, f *mcp.ClientInfo, sole bool, ref mcp.TaskRef) string {
-	if f.Who.Key() != "" {
-		return signedTask + server + "~" + r.signature(server, f, ref) + "~" + ref.String()
+	if r.OneClient && sole && ref.Session == 0 && !strings.HasPrefix(ref.ID, idStart) {
+		return ref.ID // unchanged, because there is nobody else
 	}
-	if sole && ref.Session == 0 && !strings.HasPrefix(ref.ID, openTask) && !strings.HasPrefix(ref.ID, signedTask) {
-		return ref.ID // unchanged, because the endpoint has only one server
-	}
-	return openTask + server + "~" + ref.String()
+	return idStart + server + "~" + r.signature(server, f, ref) + "~" + ref.String()
 }
 
-// signature returns the part of an id that binds a task to a principal. The key of the signature
-// does not change while the process runs, because the id of a task must not change between
-// messages.
+// signature returns the part of an id that nobody can guess.
 func (r *Bridge) signature(server string, f *mcp.ClientInfo, ref mcp.TaskRef) string {
 	r.mu.Lock()
-	if r.taskKey == nil {
-		r.taskKey = make([]byte, 32)
-		_, _ = rand.Read(r.taskKey) // never fails since Go 1.24
+	switch {
+	case r.OneClient:
+		r.TaskKey = []byte("one client")
+	case r.TaskKey == nil:
+		r.TaskKey = make([]byte, 32)
+		_, _ = rand.Read(r.TaskKey) // never fails since Go 1.24
 	}
-	mac := hmac.New(sha256.New, r.taskKey)
+	mac := hmac.New(sha256.New, r.TaskKey)
 	r.mu.Unlock()
 	for _, part := range [...]string{f.Who.Key(), server, ref.String()} {
 		sum := sha256.Sum256([]byte(part))
@@ -79,25 +72,16 @@ func (r *Bridge) signature(server string, f *mcp.ClientInfo, ref mcp.TaskRef) st
 // FindTask returns the task with an id that a client has sent. sole says whether the client's
 // endpoint has only one server. An error means that the client has no such task.
 func (r *Bridge) FindTask(ctx context.Context, all []Server, f *mcp.ClientInfo, sole bool, id string) (Task, error) {
-	if f.Who.Key() != "" {
-		rest, ok := strings.CutPrefix(id, signedTask)
+	if rest, ok := strings.CutPrefix(id, idStart); ok {
 		u, text := ownerOf(all, rest)
 		sign, text, _ := strings.Cut(text, "~")
 		ref, isRef := mcp.ParseTaskRef(text)
-		if !ok || u == nil || !isRef || !hmac.Equal([]byte(sign), []byte(r.signature(u.Name(), f, ref))) {
+		if u == nil || !isRef || !hmac.Equal([]byte(sign), []byte(r.signature(u.Name(), f, ref))) {
 			return Task{}, errNoTask
 		}
 		return Task{Server: u, Ref: ref}, nil
 	}
-	if rest, ok := strings.CutPrefix(id, openTask); ok {
-		u, text := ownerOf(all, rest)
-		ref, ok := mcp.ParseTaskRef(text)
-		if u == nil || !ok {
-			return Task{}, errNoTask
-		}
-		return Task{Server: u, Ref: ref}, nil
-	}
-	if sole && len(all) == 1 && id != "" {
+	if r.OneClient && sole && len(all) == 1 && id != "" {
 		form := all[0].Tasks(ctx, f)
 		return Task{Server: all[0], Ref: mcp.TaskRef{ID: id}, stray: form == mcp.RequestedTasks}, nil
 	}

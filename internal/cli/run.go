@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/dragoman-mcp/dragoman/internal/admin"
 	"github.com/dragoman-mcp/dragoman/internal/config"
 	"github.com/dragoman-mcp/dragoman/internal/daemon"
 )
@@ -124,7 +125,7 @@ quotes. Otherwise the shell replaces ${NAME} itself.`,
 			}
 			err = a.backend.Run(c.Context(), daemon.RunOptions{
 				Server: server, Listen: listen, Hosts: hosts, Terminal: a.keyboard, Log: a.log, LogCalls: logCalls, Progress: a.status.Step,
-				Version: version(),
+				Version: version(), KeyFolders: admin.KeyFolders(a.env),
 				Ready: func(endpoint string) {
 					a.status.End()
 					switch {

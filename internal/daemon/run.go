@@ -30,6 +30,8 @@ type RunOptions struct {
 	Listen string   // "" means stdio
 	Hosts  []string // values of the Host header that Run accepts, in addition to the names of the loopback address
 	Log    *slog.Logger
+	// KeyFolders are the folders for the key of the ids of tasks; see ServeOptions.KeyFolders.
+	KeyFolders []string
 	// Terminal is true if stdin is a terminal, so that no MCP client can be connected to stdin.
 	Terminal bool
 	// LogCalls makes Run log each call at level info. Otherwise the level is debug.
@@ -78,6 +80,7 @@ func Run(ctx context.Context, o RunOptions) error {
 	}
 	budget := transport.NewBudget(runtime.InFlight(config.Default().Limits.InFlight, config.Default().Limits.Body))
 	b := runtime.NewBridge(o.Events, budget)
+	b.OneClient, b.TaskKey = o.Listen == "", taskKey(o.KeyFolders, o.Log)
 	defer b.Close()
 	host := &gateway.Single{Bridge: b, Listens: &gateway.ListenQuota{}, Upstream: runtime.ForGateway(u)}
 	clients := &downstream.Endpoint{

@@ -68,7 +68,7 @@ type ServeOptions struct {
 	// KeyFolders are the folders to which Serve may write the key of the admin API, in order of
 	// preference. Serve uses the first folder in which it can create a file. Only the current user
 	// can read the file. If KeyFolders is empty, or if other machines can reach the listener, Serve
-	// does not write the key.
+	// does not write the key. The key for the ids of tasks is kept in the last of the folders.
 	KeyFolders []string
 	// NoConsole turns the console off, even if the configuration turns it on.
 	NoConsole bool
@@ -241,7 +241,7 @@ func newDaemon(o ServeOptions, local bool) *daemon {
 	}
 	d.runtime = runtime.New(runtime.Options{
 		Config: o.Config, Log: o.Log, Events: d.events, Calls: kept, Recent: o.recent, Guard: d.guard, Budget: d.budget, Drain: o.Drain, Version: o.Version,
-		Exposed: !local,
+		Exposed: !local, TaskKey: taskKey(o.KeyFolders, o.Log),
 	})
 	d.admin = admin.New(admin.Options{Runtime: d.runtime, Log: o.Log, Recent: o.recent, Calls: d.recorded, Budget: d.budget, Losses: d.metrics.Losses, Version: o.Version, Config: fullPath(o.ConfigPath), Local: local, PublicURL: o.Config.PublicURL, ConsoleOff: consoleOff(&o, local), DemoClients: demoClients, Env: o.Env, Refusal: d.refusal.Load, Reload: d.reloader()})
 	d.console = console.New(console.Options{

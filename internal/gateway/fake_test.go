@@ -372,8 +372,7 @@ func shows(t *testing.T, got []string, want string) {
 const (
 	stateTTL    = 10 * time.Minute
 	maxAttended = 256
-	openTask    = "drgt1."
-	signedTask  = "drgs1."
+	idStart     = "drgt2."
 	keptTaskID  = "drgk1."
 )
 
@@ -384,4 +383,14 @@ func exchange(ctx context.Context, b *bridge.Bridge, u Upstream, a *mcp.Attempt,
 		return nil, err
 	}
 	return b.Exchange(ctx, u, a, res, k)
+}
+
+// taskIDFor returns the id that an anonymous client gets for a task.
+func taskIDFor(b *bridge.Bridge, server string, ref mcp.TaskRef) string {
+	m := jsonrpc.NewNotification(mcp.NoteTaskStatus, append(jsonrpc.AppendQuote([]byte(`{"taskId":`), ref.String()), '}'))
+	var e jsonrpc.Edits
+	b.TaskNames(&mcp.ClientInfo{}, false)(server, m, &e)
+	raw := jsonrpc.Splice(nil, m.Raw, &e)
+	id, _ := jsonrpc.Text(raw, jsonrpc.Find(raw, jsonrpc.Find(raw, jsonrpc.Whole(raw), "params"), "taskId"))
+	return id
 }

@@ -39,7 +39,7 @@ func TestAttendedTasksOfOneClientThrowOutNobodyElses(t *testing.T) {
 		g := &Single{Bridge: &bridge.Bridge{}, Upstream: x}
 		defer g.Bridge.Close()
 		poll := func(who uint64, n int) error {
-			c := taskCall(t, "", "tasks/get", fmt.Sprintf(`{"taskId":"drgt1.one~%d~t1"}`, n))
+			c := taskCall(t, "", "tasks/get", fmt.Sprintf(`{"taskId":%q}`, taskIDFor(g.Bridge, "one", mcp.TaskRef{Session: uint64(n), ID: "t1"})))
 			c.Client.Conversation = who
 			_, err := g.Call(t.Context(), c, &recordingCaller{})
 			return err

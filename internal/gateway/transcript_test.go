@@ -91,7 +91,7 @@ func startWith(t testing.TB, config string, trail *jsonrpc.Trail, ring *calls.Ri
 		}
 		return adapt(stdio.NewPipe(behind, behind, stdio.Options{Limits: jsonrpc.Limits{Bytes: stdio.MaxFromUpstream, Tolerant: true}})), nil
 	}}, upstream.Options{Info: []byte(`{"name":"dragoman","version":"test"}`), Sessions: &conn.Sessions{}})
-	relay := &bridge.Bridge{}
+	relay := &bridge.Bridge{OneClient: true}
 	endpoint := &downstream.Endpoint{Handler: trailed{&gateway.Single{Bridge: relay, Upstream: server{u}}, trail}, Events: &event.Publisher{}, Calls: ring}
 	ended := make(chan error, 1)
 	var running sync.WaitGroup

@@ -239,7 +239,7 @@ func TestWhoMayUseAState(t *testing.T) {
 // TestTaskIDs records the task ids that clients get, and which clients may ask about another
 // client's task.
 func TestTaskIDs(t *testing.T) {
-	signature := regexp.MustCompile(`(drgs1\.\w+~)[\w-]{22}~`)
+	signature := regexp.MustCompile(`(drgt2\.\w+~)[\w-]{22}~`)
 	var out strings.Builder
 	for _, servers := range []int{1, 2} {
 		inBubble(t, func(t *testing.T) {

@@ -139,6 +139,64 @@ func TestTaskEndsWithItsProcess(t *testing.T) {
 	})
 }
 
+// TestTasksOfOthers has two clients that share a session. One of them cannot find the tasks of the
+// other: not by a guess, not in a list, and not in a notification.
+func TestTasksOfOthers(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		made := 0
+		s := &testServer{caps: `{"tools":{},"tasks":{"list":{},"requests":{"tools":{"call":{}}}}}`, on: func(l *testSession, m *jsonrpc.Message) {
+			id, _ := jsonrpc.Text(m.Raw, m.Param("taskId"))
+			switch m.Method {
+			case mcp.MethodListTools:
+				l.answer(m, `{"tools":[{"name":"job","inputSchema":{},"execution":{"taskSupport":"optional"}}]}`)
+			case mcp.MethodCallTool:
+				made++
+				l.answer(m, fmt.Sprintf(`{"task":{"taskId":"task-%d","status":"working",%s,"ttl":60000}}`, made, taskDates))
+			case mcp.MethodGetTask:
+				l.answer(m, fmt.Sprintf(`{"taskId":%q,"status":"working",%s,"ttl":60000}`, id, taskDates))
+			case mcp.MethodListTasks:
+				l.answer(m, `{"tasks":[{"taskId":"task-1","status":"working","x":1e400},{"taskId":"task-2","status":"working"}],"nextCursor":"c"}`)
+			}
+		}}
+		w := build(t, s)
+		w.at(0)
+		victim, other := w.callerAs("nobody", false, `{}`), w.callerAs("nobody", false, `{}`)
+		start := func(c *caller) string {
+			m := c.ask(mcp.MethodCallTool, `"name":"job","arguments":{},"task":{}`)
+			id, _ := jsonrpc.Text(m.Raw, jsonrpc.Find(m.Raw, m.ResultMember("task"), "taskId"))
+			return id
+		}
+		first, second := start(victim), start(other)
+		if s.opened() != 1 || !strings.HasSuffix(first, "~task-1") || !strings.HasSuffix(second, "~task-2") {
+			t.Fatalf("there are %d sessions, and the tasks are %q and %q", s.opened(), first, second)
+		}
+		guess := strings.TrimSuffix(second, "2") + "1"
+		for _, id := range []string{guess, "task-1", strings.Replace(first, "drgt2.a~", "drgt1.a~", 1)} {
+			if m := other.ask(mcp.MethodGetTask, fmt.Sprintf(`"taskId":%q`, id)); m.Kind != jsonrpc.Failure || !strings.Contains(string(m.Raw), "Task not found") {
+				t.Errorf("%s: %s", id, m.Raw)
+			}
+		}
+		for c, want := range map[*caller]string{
+			victim: fmt.Sprintf(`"tasks":[{"taskId":%q,"status":"working","x":1e400}],"nextCursor":"c"`, first),
+			other:  fmt.Sprintf(`"tasks":[{"taskId":%q,"status":"working"}],"nextCursor":"c"`, second),
+		} {
+			if m := c.ask(mcp.MethodListTasks, ``); !strings.Contains(string(m.Raw), want) {
+				t.Errorf("the list is %s, want %s", m.Raw, want)
+			}
+		}
+		victim.heardOf()
+		other.heardOf()
+		s.link(t, 0).say(`{"jsonrpc":"2.0","method":"notifications/tasks/status","params":{"taskId":"task-1","status":"working"}}`)
+		time.Sleep(time.Second)
+		if heard := fmt.Sprint(victim.heardOf()); !strings.Contains(heard, first) {
+			t.Errorf("the owner of the task heard %s", heard)
+		}
+		if heard := other.heardOf(); len(heard) != 0 {
+			t.Errorf("the other client heard %q", heard)
+		}
+	})
+}
+
 func resultOf(m *jsonrpc.Message, key string) ([]byte, jsonrpc.Span) {
 	return m.Raw, m.ResultMember(key)
 }

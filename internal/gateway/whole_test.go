@@ -310,7 +310,7 @@ func build(t *testing.T, servers ...*testServer) *whole {
 		defer w.mu.Unlock()
 		w.refused = append(w.refused, e.Server+" "+e.Who.Key()+" "+e.Method)
 	})
-	relay := &bridge.Bridge{Events: events}
+	relay := &bridge.Bridge{Events: events, TaskKey: []byte("the key that outlives a restart")}
 	var all []gateway.Upstream
 	var merged *gateway.Merged
 	exposed := shown{}

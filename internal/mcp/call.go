@@ -80,6 +80,9 @@ type Reply struct {
 	// Asks says that the result is input_required. The call continues when the client retries it
 	// with the answers.
 	Asks bool
+	// OwnTasks has the server's ids of the tasks in a reply to tasks/list that the conversation of
+	// the call created, or has asked about. It is nil in other replies.
+	OwnTasks map[string]bool
 	// Losses are the parts of the answer that the client's revision cannot express. The codec sets
 	// them. Nil means no losses.
 	Losses Losses

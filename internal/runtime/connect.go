@@ -69,7 +69,7 @@ func Connect(ctx context.Context, o ConnectOptions) (*Session, error) {
 	s.upstream = NewUpstream(o.Server, Hooks{Log: o.Log, Events: o.Events, Version: o.Version})
 	s.facts = &mcp.ClientInfo{Revision: mcp.LatestLegacy, Info: info(o.Version), Conversation: 1}
 	s.facts.Capabilities = capabilities(o)
-	s.host = &gateway.Single{Bridge: &bridge.Bridge{}, Listens: &gateway.ListenQuota{}, Upstream: ForGateway(s.upstream)}
+	s.host = &gateway.Single{Bridge: &bridge.Bridge{OneClient: true}, Listens: &gateway.ListenQuota{}, Upstream: ForGateway(s.upstream)}
 	if _, err := s.host.Hello(ctx, s.facts); err != nil {
 		s.Close()
 		return nil, err

@@ -44,6 +44,8 @@ type Options struct {
 	Version string
 	// Exposed means that clients may be on other machines; see upstream.Options.
 	Exposed bool
+	// TaskKey signs the ids of tasks; see bridge.Bridge.
+	TaskKey []byte
 	// Policy decides which calls are allowed. The chain is still empty, so it allows every call.
 	// Future steps must be in this order: authorise, limit, confirm, redact, audit.
 	Policy policy.Chain
@@ -76,6 +78,7 @@ type Runtime struct {
 func New(o Options) *Runtime {
 	r := &Runtime{opts: o, endpoints: NewEndpoints(), since: time.Now(), servers: make(map[string]*server)}
 	r.bridge = NewBridge(o.Events, o.Budget)
+	r.bridge.TaskKey = o.TaskKey
 	r.hooks = Hooks{Log: o.Log, Events: o.Events, Recent: o.Recent, Version: o.Version, Exposed: o.Exposed, Changed: r.changed}
 	r.newcomers.perSecond = o.Config.Limits.InitializePerSecond
 	r.projects = map[string]*project{defaultProject: r.newProject(defaultProject)}

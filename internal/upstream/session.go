@@ -48,18 +48,19 @@ type session struct {
 	users             int       // number of leases
 	calls             int       // number of leases with Need.ForCall
 	owner             uint64
-	reap              *time.Timer  // timer that ends an idle session; nil while the session is in use
-	over              bool         // the session has ended, and cleanUp has taken it out of service
-	check             *time.Timer  // timer of the next check; see checkLaterLocked
-	checked           time.Time    // time of the last check
-	ping              *time.Timer  // timer of the next ping; nil if the session is not pinged; see ping.go
-	pinged            time.Time    // when the last ping ended; zero for none
-	outdated          bool         // the session is out of service; see outdateLocked
-	outdatedBy        error        // the cause with which an outdated session ends
-	noListen          time.Time    // when the server last answered that it does not support subscriptions/listen; zero for never
-	keep              time.Time    // the session has tasks, so Dragoman does not end it as idle before this time
-	level             mcp.LogLevel // the log level that Dragoman has set on the server; 0 for none
-	watch             *time.Timer  // the watch timer; nil if it is not running
+	reap              *time.Timer       // timer that ends an idle session; nil while the session is in use
+	over              bool              // the session has ended, and cleanUp has taken it out of service
+	check             *time.Timer       // timer of the next check; see checkLaterLocked
+	checked           time.Time         // time of the last check
+	ping              *time.Timer       // timer of the next ping; nil if the session is not pinged; see ping.go
+	pinged            time.Time         // when the last ping ended; zero for none
+	outdated          bool              // the session is out of service; see outdateLocked
+	outdatedBy        error             // the cause with which an outdated session ends
+	noListen          time.Time         // when the server last answered that it does not support subscriptions/listen; zero for never
+	keep              time.Time         // the session has tasks, so Dragoman does not end it as idle before this time
+	taskOwners        map[string]uint64 // for each task of a legacy server: the conversation that created it; see tasks.go
+	level             mcp.LogLevel      // the log level that Dragoman has set on the server; 0 for none
+	watch             *time.Timer       // the watch timer; nil if it is not running
 	watchedFrom       time.Time
 	stall             *time.Timer      // timer that checks whether the server reads; nil while the session is idle
 	stuck             bool             // the server does not read its input; see stall.go

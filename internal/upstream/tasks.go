@@ -27,6 +27,9 @@ const (
 	taskRest    = 15 * time.Minute
 )
 
+// maxTaskOwners is the maximum number of tasks of one session whose owners are known.
+const maxTaskOwners = 1000
+
 // knownForms is the set of the task forms of all sessions that the server has had.
 type knownForms struct{ seen atomic.Uint32 }
 
@@ -80,7 +83,7 @@ func (u *Upstream) acquireSession(f *mcp.ClientInfo, need mcp.Need) *Lease {
 
 // remember stores the number of the session s in the reply r, if s is a session of a legacy server.
 // If the call has created a task or is about a task, remember also keeps the session open for the
-// task. r is nil if no answer arrived.
+// task, and records whose task it is. r is nil if no answer arrived.
 func (u *Upstream) remember(s *session, c *mcp.Attempt, r *mcp.Reply) {
 	if r == nil || s.pool == nil {
 		return
@@ -89,9 +92,10 @@ func (u *Upstream) remember(s *session, c *mcp.Attempt, r *mcp.Reply) {
 	if s.tasks == mcp.NoTasks {
 		return
 	}
-	life := taskRest
+	life, id := taskRest, c.Name
 	if at := r.CreatedTask(); !at.IsZero() {
 		life = taskLife
+		id, _ = jsonrpc.Text(r.Msg.Raw, jsonrpc.Find(r.Msg.Raw, at, "taskId"))
 		if ttl, ok := mcp.Millis(r.Msg.Raw, jsonrpc.Find(r.Msg.Raw, at, "ttl")); ok {
 			life = min(ttl, taskMaxLife)
 		}
@@ -102,7 +106,29 @@ func (u *Upstream) remember(s *session, c *mcp.Attempt, r *mcp.Reply) {
 	if until := time.Now().Add(life); until.After(s.keep) {
 		s.keep = until
 	}
+	if r.Msg.Kind == jsonrpc.Result && c.Client != nil {
+		s.ownLocked(id, c.Client.Conversation)
+	}
+	if c.Msg.Method == mcp.MethodListTasks {
+		r.OwnTasks = make(map[string]bool)
+		for id, owner := range s.taskOwners {
+			r.OwnTasks[id] = r.OwnTasks[id] || owner != 0 && owner == c.Client.Conversation
+		}
+	}
 	u.mu.Unlock()
+}
+
+// ownLocked records that a conversation has a task, because it created the task or knows its id,
+// which nobody can guess. 0 stands for a client without a conversation, which gets no notifications
+// outside calls.
+func (s *session) ownLocked(id string, conversation uint64) {
+	if id == "" || conversation == 0 {
+		return
+	}
+	if s.taskOwners == nil || len(s.taskOwners) >= maxTaskOwners {
+		s.taskOwners = make(map[string]uint64) // tasks whose owner is unknown are not announced
+	}
+	s.taskOwners[id] = conversation
 }
 
 // related returns a Caller that adds the session number to the task ids in server requests. If the

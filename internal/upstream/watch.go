@@ -289,6 +289,19 @@ func (u *Upstream) deliverNotification(p *pool, s *session, m *jsonrpc.Message, 
 			}
 		}
 	}
+	if m.Method == mcp.NoteTaskStatus && !u.spec.OneClient {
+		// The id of a task gives access to the task, so only its owner gets it. Clients must not
+		// depend on these notifications (2025-11-25 §Tasks, "Task Status Notification").
+		id, _ := jsonrpc.Text(m.Raw, m.Param("taskId"))
+		owner, known := s.taskOwners[id]
+		own := to[:0]
+		for _, w := range to {
+			if known && w.info.Conversation == owner {
+				own = append(own, w)
+			}
+		}
+		to = own
+	}
 	u.mu.Unlock()
 	if m.Method == mcp.NoteTaskStatus && len(to) > 0 {
 		m = s.withSession(nil, m, m.Param("taskId"))
