@@ -219,7 +219,14 @@ func checkReply(t *testing.T, in []byte, r *mcp.Reply, out []byte, call *mcp.Cal
 	}
 	wantKept(t, "result", in, r.Msg.Result, out, m.Result, append(added(in, r.Msg.Result, "resultType", "ttlMs", "cacheScope"), append(fitted, mcp.KeyMeta)...)...)
 	was := jsonrpc.Find(in, r.Msg.Result, mcp.KeyMeta)
-	wantKept(t, "_meta", in, was, out, m.ResultMember(mcp.KeyMeta), added(in, was, mcp.KeyServerInfo)...)
+	changed := added(in, was, mcp.KeyServerInfo)
+	if to.Legacy() {
+		changed = []string{mcp.KeyServerInfo}
+		if !jsonrpc.Find(out, m.ResultMember(mcp.KeyMeta), mcp.KeyServerInfo).IsZero() {
+			t.Errorf("a legacy client gets the name of the server: %s", out)
+		}
+	}
+	wantKept(t, "_meta", in, was, out, m.ResultMember(mcp.KeyMeta), changed...)
 	if to.Modern() && m.ResultMember("resultType").IsZero() {
 		t.Errorf("a modern client gets no result type: %s", out)
 	}

@@ -78,12 +78,49 @@ func (l legacy) reply(dst []byte, c *mcp.Call, r *mcp.Reply) []byte {
 	case jsonrpc.KindOf(m.Raw, m.Result) != '{':
 		e.Replace(mcp.WhyResultObject, m.Result, objectResult(c, m))
 	case l.lacks(c, r):
+		if obj, drop := serverInfoIn(r); drop != nil {
+			next := *r
+			next.Edits.Object(mcp.WhyServerInfo, m.Raw, obj, drop)
+			dst = l.convertReply(dst, c, &next)
+			r.Losses = next.Losses
+			return dst
+		}
 		return l.convertReply(dst, c, r)
+	default:
+		if obj, drop := serverInfoIn(r); drop != nil {
+			e.Object(mcp.WhyServerInfo, m.Raw, obj, drop)
+		}
 	}
 	// The result keeps resultType, ttlMs and cacheScope. The schemas of legacy revisions allow
 	// additional members, and legacy clients ignore such members.
 	return c.Trail.Splice(dst, m.Raw, &e)
 }
+
+// serverInfoIn returns the object from which a legacy codec drops a member, so that a result of the
+// modern era does not name its server (2026-07-28 §Base, "General fields"). Legacy clients know the
+// server from initialize, and some treat a result with metadata differently.
+func serverInfoIn(r *mcp.Reply) (obj jsonrpc.Span, drop func(key []byte) bool) {
+	if !r.From.Modern() {
+		return obj, nil
+	}
+	m := r.Msg
+	meta := m.ResultMember(mcp.KeyMeta)
+	if jsonrpc.Find(m.Raw, meta, mcp.KeyServerInfo).IsZero() {
+		return obj, nil
+	}
+	members := 0
+	for range jsonrpc.Members(m.Raw, meta) {
+		members++
+	}
+	if members > 1 {
+		return meta, isServerInfo
+	}
+	return m.Result, isMeta
+}
+
+func isServerInfo(k []byte) bool { return string(k) == mcp.KeyServerInfo }
+
+func isMeta(k []byte) bool { return string(k) == mcp.KeyMeta }
 
 func (l legacy) hello(h *mcp.ServerInfo) []byte {
 	version := quote(l.rev.String())
