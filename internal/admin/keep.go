@@ -383,10 +383,10 @@ func mask(s *config.Snapshot) func(string) string {
 	for _, c := range s.Servers {
 		secrets = append(secrets, c.Secrets()...)
 	}
-	slices.SortFunc(secrets, func(a, b string) int { return len(b) - len(a) })
+	secrets = excerpt.Spellings(secrets)
 	return func(line string) string {
 		for _, x := range secrets {
-			line = strings.ReplaceAll(line, x, excerpt.Mask)
+			line = excerpt.ReplaceKnown(line, x, func(string) string { return excerpt.Mask })
 		}
 		return excerpt.MaskSecrets(line)
 	}

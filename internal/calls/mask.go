@@ -31,7 +31,7 @@ func NewMasker(known []string) *Masker {
 			}
 		}
 	}
-	slices.SortFunc(m.known, func(a, b string) int { return len(b) - len(a) })
+	m.known = excerpt.Spellings(m.known)
 	return m
 }
 
@@ -47,7 +47,7 @@ func (m *Masker) find(name, text string) (spans []jsonrpc.Span) {
 	}
 	out := text
 	for _, k := range m.known {
-		out = strings.ReplaceAll(out, k, strings.Repeat(mark, len(k)))
+		out = excerpt.ReplaceKnown(out, k, func(string) string { return strings.Repeat(mark, len(k)) })
 	}
 	out = excerpt.Secrets(out, func(secret string) string { return strings.Repeat(mark, len(secret)) })
 	if out == text || len(out) != len(text) {

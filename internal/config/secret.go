@@ -56,10 +56,18 @@ func (s Secret) MarshalText() ([]byte, error) { return []byte(mask), nil }
 // usually flags or levels, and masking them would make ordinary text unreadable.
 const shortestSecret = 6
 
+// secretVariable does the same as excerpt.SecretName for the name of an environment variable, which
+// needs no other word to be clear.
+func secretVariable(name string) bool {
+	name = strings.ToUpper(name)
+	return excerpt.SecretName(name) || name == "KEY" || name == "AUTH" || strings.HasSuffix(name, "_AUTH")
+}
+
 // Secrets returns the secret texts of the server's configuration, longest first. The caller must mask
 // these texts in all output of the server. The secret texts are:
-//   - the values in Env, except PATH, and the values in Header
-//   - the values that replaced references in Args and URL
+//   - the values in Env that have a name such as GITHUB_TOKEN or look like credentials, and the
+//     values in Header
+//   - the values that replaced references in Args, Env and URL
 //   - arguments that have a name such as --token
 //   - the password and the query in URL
 //   - for a command: the inherited variables that have a name such as GITHUB_TOKEN, and the
@@ -76,8 +84,10 @@ func (s Server) Secrets() []string {
 		}
 	}
 	for name, v := range s.Env {
-		if !strings.EqualFold(name, "PATH") { // PATH is not a secret, and error messages show its value
-			add(v.Reveal())
+		// Most variables are settings, such as NODE_ENV=production. Masking their values would make
+		// errors unreadable.
+		if value := v.Reveal(); secretVariable(name) || excerpt.Credential(value) {
+			add(value)
 		}
 	}
 	for _, h := range s.Header {

@@ -279,6 +279,7 @@ func (c *compiler) readCommand(o *object, command *node, srv *Server) {
 			c.own.open = nil
 			if ok {
 				srv.Env[m.key] = NewSecret(e.text)
+				srv.outside = append(srv.outside, e.outside...)
 			} else if c.server != nil && c.server.Unusable != nil {
 				srv.Env[m.key] = NewSecret("") // the server cannot be started, but the configuration can still be printed
 			}

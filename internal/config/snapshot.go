@@ -225,7 +225,7 @@ type Server struct {
 
 	shownArgs []string // Args with *** in place of each reference
 	shownURL  string
-	outside   []Secret // the values that replaced references in Args and URL
+	outside   []Secret // the values that replaced references in Args, Env and URL
 	// unset has the settings that refer to an environment variable that is not set. It maps the path
 	// of such a setting to the name of the variable. The value of such a setting is empty.
 	unset map[string]string

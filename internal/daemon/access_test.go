@@ -34,7 +34,7 @@ func TestKeyOfServe(t *testing.T) {
 	if err := r.stop(); err != nil {
 		t.Fatal(err)
 	}
-	if left, _ := os.ReadDir(folder); len(left) != 0 {
+	if left, _ := os.ReadDir(folder); len(left) != 1 || left[0].Name() != "task-key" {
 		t.Errorf("%v is left", left)
 	}
 }

@@ -2,7 +2,6 @@ package doctor
 
 import (
 	"cmp"
-	"net/url"
 	"slices"
 	"strings"
 
@@ -39,7 +38,7 @@ func redact(b []byte, secrets []string) string {
 func maskAll(s string, secrets []string) string {
 	for _, secret := range secrets {
 		if len(secret) >= 4 {
-			s = strings.ReplaceAll(s, secret, excerpt.Mask)
+			s = excerpt.ReplaceKnown(s, secret, func(string) string { return excerpt.Mask })
 		}
 	}
 	return s
@@ -67,7 +66,7 @@ func spellings(secrets []string) []string {
 		quoted := string(jsonrpc.AppendQuote(nil, s))
 		quoted = quoted[1 : len(quoted)-1]
 		// Some JSON encoders escape slashes.
-		all = append(all, s, quoted, strings.ReplaceAll(quoted, "/", `\/`), url.QueryEscape(s), url.PathEscape(s))
+		all = append(append(all, quoted, strings.ReplaceAll(quoted, "/", `\/`)), excerpt.Spellings([]string{s})...)
 	}
 	for _, s := range secrets {
 		add(s)

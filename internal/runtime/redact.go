@@ -1,8 +1,6 @@
 package runtime
 
 import (
-	"cmp"
-	"slices"
 	"strings"
 
 	"github.com/dragoman-mcp/dragoman/internal/config"
@@ -17,15 +15,14 @@ func redactor(c config.Server, more ...string) func(text string) string {
 	if c.URL != "" && c.Describe() != c.URL {
 		pairs = append(pairs, c.URL, c.Describe())
 	}
-	secrets := append(c.Secrets(), more...)
-	// Sort the longest secret first, so that a secret is masked completely even if its beginning is
-	// another secret.
-	slices.SortStableFunc(secrets, func(a, b string) int { return cmp.Compare(len(b), len(a)) })
-	for _, s := range secrets {
-		pairs = append(pairs, s, excerpt.Mask)
-	}
+	secrets := excerpt.Spellings(append(c.Secrets(), more...))
 	known := strings.NewReplacer(pairs...)
+	mask := func(string) string { return excerpt.Mask }
 	return func(text string) string {
-		return excerpt.MaskSecrets(known.Replace(text))
+		text = known.Replace(text)
+		for _, s := range secrets {
+			text = excerpt.ReplaceKnown(text, s, mask)
+		}
+		return excerpt.MaskSecrets(text)
 	}
 }

@@ -21,7 +21,7 @@ func TestRedactorTakesAllSecrets(t *testing.T) {
 	t.Setenv("ROOM", "path-canary-2")
 	file := filepath.Join(t.TempDir(), "dragoman.yaml")
 	yaml := "mcpServers:\n" +
-		"  a: {command: x, args: [\"--token=${TOKEN}\", plain-argument], env: {A: hunter2, B: hunter2-and-more}}\n" +
+		"  a: {command: x, args: [\"--token=${TOKEN}\", plain-argument], env: {A_TOKEN: hunter2, B_PASSWORD: hunter2-and-more, ROLE: server, MODE: legacy}}\n" +
 		"  b: {url: \"https://user:password-3@127.0.0.1/${ROOM}/mcp?key=query-canary-4&x=1\"}\n"
 	if err := os.WriteFile(file, []byte(yaml), 0o600); err != nil {
 		t.Fatal(err)
@@ -33,10 +33,11 @@ func TestRedactorTakesAllSecrets(t *testing.T) {
 	for i, test := range []struct{ said, want string }{
 		{"no hunter2-and-more, no hunter2, --token=arg-canary-1 is bad, plain-argument is good",
 			"no ***, no ***, --token=*** is bad, plain-argument is good"},
+		{`Error: the server needs MODE legacy, and aHVudGVyMi1hbmQtbW9yZQ== as hunter2%2Dand`, `Error: the server needs MODE legacy, and ***Q== as ***%2Dand`},
 		{"GET /path-canary-2/mcp with query-canary-4 as user with password-3: 404", "GET /***/mcp with *** as user with ***: 404"},
 		{"DB_PASSWORD=of-its-own1 pw: s3cret-canary, max_tokens=100000, postgres://db:canary@h.example/x", "DB_PASSWORD=*** pw: ***, max_tokens=100000, postgres://***@h.example/x"},
 	} {
-		if got := redactor(snapshot.Servers[min(i, 1)])(test.said); got != test.want {
+		if got := redactor(snapshot.Servers[min(i/2, 1)])(test.said); got != test.want {
 			t.Errorf("got  %s\nwant %s", got, test.want)
 		}
 	}
@@ -49,7 +50,7 @@ func TestSecretsOfEarlierConfigurations(t *testing.T) {
 	of := func(names ...string) *config.Snapshot {
 		c := *config.Default()
 		for _, name := range names {
-			s, problem := config.Complete(config.Server{Name: name[:1], Command: "x", Lazy: true, Env: map[string]config.Secret{"A": config.NewSecret(name + "-canary")}})
+			s, problem := config.Complete(config.Server{Name: name[:1], Command: "x", Lazy: true, Env: map[string]config.Secret{"A_TOKEN": config.NewSecret(name + "-canary")}})
 			if problem != nil {
 				t.Fatal(problem)
 			}
@@ -87,7 +88,7 @@ func TestSecretsOfEarlierConfigurations(t *testing.T) {
 	}
 	large := of("c-one")
 	for i := range mostFormer + 10 {
-		large.Servers[0].Env[fmt.Sprint("V", i)] = config.NewSecret(fmt.Sprint("many-canary-", i))
+		large.Servers[0].Env[fmt.Sprint("TOKEN_", i)] = config.NewSecret(fmt.Sprint("many-canary-", i))
 	}
 	r.Apply(large)
 	r.Apply(of("a-three"))
