@@ -426,7 +426,7 @@ func (r *reading) folder(m *Member, opt Options) {
 }
 
 // unwrap replaces the commands `dragoman run -- COMMAND` and `dragoman run URL` with COMMAND or
-// URL.
+// URL. The -- may be missing, because the commands of Gemini and Qwen that add servers remove it.
 func (r *reading) unwrap() {
 	args, ok := ourArgs(r.words())
 	if !ok || len(args) < 2 || args[0] != "run" {
@@ -438,6 +438,8 @@ func (r *reading) unwrap() {
 		r.command = rest[1:]
 	case len(rest) == 1 && strings.Contains(rest[0].Text, "://"):
 		r.command, r.address, r.addressAt = nil, rest[0].Text, rest[0]
+	case !strings.HasPrefix(rest[0].Text, "-") && !strings.Contains(rest[0].Text, "://"):
+		r.command = rest
 	}
 }
 

@@ -22,7 +22,7 @@ func TestClientFiles(t *testing.T) {
 		"claude":              "filesystem shell", // the file has another server, whose name Dragoman does not accept
 		"claude-code":         "files docs intranet",
 		"claude-code-project": "here",
-		"cursor":              "github notes wrapped",
+		"cursor":              "github notes wrappedByGemini wrapped",
 		"vscode":              "docs perplexity",
 		"vscode-workspace":    "shop",
 		"codex":               "files docs.house",

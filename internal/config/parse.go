@@ -215,6 +215,10 @@ func (c *compiler) readInstructions(o *object, in *Instructions, outside bool) {
 		if in.Outside = e.from; e.from && !outside {
 			c.problem(n, o.at("text"), "contains ${…}, and every client would read the value", "write the text itself, or set dragoman.server.allowSecretsInInstructions: true if the value is not secret")
 		}
+		if !outside && !e.from && excerpt.MaskSecrets(n.text) != n.text {
+			c.problem(n, o.at("text"), "contains text that looks like a credential, and every client would read it", "remove it, or set dragoman.server.allowSecretsInInstructions: true if it is not secret")
+			c.source.secrets = append(c.source.secrets, n.text)
+		}
 		sources = append(sources, "text")
 	}
 	if n := o.text("file", &in.File); n != nil {

@@ -248,6 +248,7 @@ func TestProblems(t *testing.T) {
 		{"dragoman: {server: {instructions: {text: a, file: b}}}", "has text and file; keep one of them"},
 		{"dragoman: {server: {name: ''}}", "dragoman.server.name: must not be empty"},
 		{"dragoman: {server: {instructions: {text: 'key ${KEY:-k}'}}}", "f:1:42: dragoman.server.instructions.text: contains ${…}, and every client would read the value; write the text itself, or set dragoman.server.allowSecretsInInstructions: true"},
+		{"dragoman: {server: {instructions: {text: 'use ghp_abcdefghijklmnopqrstuvwx'}}}", "dragoman.server.instructions.text: contains text that looks like a credential, and every client would read it; remove it"},
 		{"mcpServers: {a: {url: 'https://x.example/mcp'}}\ndragoman: {servers: {a: {dialect: codex-app-server}}}", "works only with a command, not with a url"},
 		{"dragoman: {revisions: {accept: [2025-11-26]}}", `"2025-11-26" is not a revision; write 2026-07-28, 2025-11-25`},
 		{"dragoman: {revisions: {accept: []}}", "the list is empty"},

@@ -69,7 +69,8 @@ func (c *Session) failHandshake(call *mcp.Call, r transport.Responder, err error
 var openingKeys = []string{"protocolVersion", "capabilities", "clientInfo"}
 
 // malformed returns the error for an initialize request in which a required member is missing or
-// has the wrong type. In strict mode, the members in openingKeys and clientInfo.name are required.
+// has the wrong type. In strict mode, the members in openingKeys, and a name and a version
+// in clientInfo, are required, as the schemas of all legacy revisions demand (Implementation).
 // Otherwise only protocolVersion is required, because the capabilities and the client's name have
 // defaults. A manifest client sends initialize without params, which is an error only in strict
 // mode.
@@ -91,8 +92,11 @@ func (r *Endpoint) malformed(m *jsonrpc.Message, at [3]jsonrpc.Span) *jsonrpc.Er
 			return mcp.Malformed("params."+key, "an object")
 		}
 	}
-	if _, ok := jsonrpc.Text(m.Raw, jsonrpc.Find(m.Raw, at[2], "name")); !ok {
-		return mcp.Malformed("params.clientInfo.name", "a string")
+	if name, ok := jsonrpc.Text(m.Raw, jsonrpc.Find(m.Raw, at[2], "name")); !ok || name == "" {
+		return mcp.Malformed("params.clientInfo.name", "a string that is not empty")
+	}
+	if _, ok := jsonrpc.Text(m.Raw, jsonrpc.Find(m.Raw, at[2], "version")); !ok {
+		return mcp.Malformed("params.clientInfo.version", "a string")
 	}
 	return nil
 }

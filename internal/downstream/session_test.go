@@ -152,6 +152,9 @@ func TestMalformedInitialize(t *testing.T) {
 		{strings.Replace(`{`+good+`}`, `"name":"c",`, ``, 1), "", "params.clientInfo.name"},
 		{strings.Replace(`{`+good+`}`, `"name":"c"`, `"name":7`, 1), "", "params.clientInfo.name"},
 		{strings.Replace(strings.Replace(`{`+good+`}`, `"2025-11-25"`, `"1.0"`, 1), `"name":"c",`, ``, 1), "", "params.clientInfo.name"},
+		{strings.Replace(`{`+good+`}`, `"name":"c"`, `"name":""`, 1), "", "params.clientInfo.name"},
+		{strings.Replace(`{`+good+`}`, `,"version":"1"`, ``, 1), "", "params.clientInfo.version"},
+		{strings.Replace(`{`+good+`}`, `"version":"1"`, `"version":1`, 1), "", "params.clientInfo.version"},
 		{`{` + good + `}`, "", ""},
 	} {
 		for _, strict := range []bool{false, true} {

@@ -22,7 +22,7 @@ var clientCapabilities = []capability{
 	// 2025-11-25 and 2026-07-28 §Elicitation, "Capabilities": an empty object is equivalent to form
 	// mode. Earlier revisions have only form mode.
 	{name: "elicitation", bare: `{"form":{}}`, members: []capability{{name: "form"}, {name: "url"}}},
-	{name: "extensions", group: true, members: []capability{{name: ExtensionTasks}, {name: ExtensionApps}}},
+	{name: "extensions", group: true, members: []capability{{name: ExtensionTasks}, {name: ExtensionApps}, {name: ExtensionSkills}}},
 	{name: "roots", members: []capability{{name: "listChanged", flag: true}}},
 	{name: "sampling", members: []capability{{name: "context"}, {name: "tools"}}},
 	{name: "tasks", members: []capability{

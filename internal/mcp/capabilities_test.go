@@ -33,6 +33,7 @@ func TestCanonicalCapabilities(t *testing.T) {
 			`{"extensions":{"io.modelcontextprotocol/ui":{"mimeTypes":["text/html;profile=mcp-app"]}},"sampling":{}}`},
 		{"pages of another kind", `{"sampling":{},"extensions":{"io.modelcontextprotocol/ui":{"mimeTypes":["x"]}}}`,
 			`{"extensions":{"io.modelcontextprotocol/ui":{}},"sampling":{}}`},
+		{"skills", `{"roots":{},"extensions":{"io.modelcontextprotocol/skills":{"x":1}}}`, `{"extensions":{"io.modelcontextprotocol/skills":{}},"roots":{}}`},
 		{"the extension of tasks", `{"extensions":{"io.modelcontextprotocol/tasks":{"v":2}},"roots":{}}`,
 			`{"extensions":{"io.modelcontextprotocol/tasks":{}},"roots":{}}`},
 	} {

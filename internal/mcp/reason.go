@@ -63,7 +63,7 @@ var reasons = [reasonEnd]string{
 	WhySender:        "Modern revisions describe the sender in every request, legacy revisions only in the handshake.",
 	WhyTrace:         "The trace context does not follow the W3C format, so Dragoman removes it.",
 	WhyCapabilities:  "Dragoman tells the server which capabilities of the client it can use.",
-	WhyServerInfo:    "A result of a modern revision contains the name of its server, and a result of a legacy revision does not.",
+	WhyServerInfo:    "Only the results of modern revisions contain the name of their server.",
 	WhyInstructions:  "The instructions of the server are longer than Dragoman allows.",
 	WhyState:         "Dragoman encrypts the requestState of a server, so that only this client can use it.",
 	WhyRetry:         "The retry sends the server its own requestState and the client's answers.",
