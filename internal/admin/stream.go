@@ -2,6 +2,7 @@ package admin
 
 import (
 	"fmt"
+	"net"
 	"net/http"
 	"strconv"
 	"strings"
@@ -9,6 +10,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/dragoman-mcp/dragoman/internal/transport"
 	"github.com/dragoman-mcp/dragoman/internal/transport/eventstream"
 )
 
@@ -29,9 +31,15 @@ const busyFor = 5 * time.Second
 
 // Streams serves server-sent events of one kind, such as log records, and limits the number of
 // readers. Call NewStreams to create a Streams. It is safe for concurrent use.
+//
+// If known is not nil, the readers for which it returns false are strangers. Strangers have places of
+// their own, which transport.Quota divides by address, so they cannot take the places of others.
 type Streams struct {
 	most     int64
-	open     atomic.Int64
+	open     atomic.Int64 // readers that are not strangers
+	known    func(*http.Request) bool
+	mu       sync.Mutex
+	strange  transport.Quota
 	draining chan struct{} // closed by Drain
 	drain    sync.Once
 }
@@ -51,12 +59,12 @@ type Next func(out []byte) (_ []byte, more <-chan struct{}, last bool)
 // when next reports that no more events will come, or after Drain. Serve disconnects a reader that
 // does not read for 30 s. A slow reader does not delay other readers.
 func (s *Streams) Serve(w http.ResponseWriter, r *http.Request, next Next) {
-	if s.open.Add(1) > s.most {
-		s.open.Add(-1)
-		refuse(w, Problem{Type: "too-many-streams", Title: "Too many streams are open", Status: http.StatusServiceUnavailable, RetryAfter: busyFor, Instance: r.URL.Path, Detail: fmt.Sprintf("At most %d streams of this kind may be open. Close one, then try again.", s.most)})
+	leave, ok := s.enter(r)
+	if !ok {
+		refuse(w, Problem{Type: "too-many-streams", Title: "Too many streams are open", Status: http.StatusServiceUnavailable, RetryAfter: busyFor, Instance: r.URL.Path, Detail: s.full()})
 		return
 	}
-	defer s.open.Add(-1)
+	defer leave()
 	w.Header().Set("Content-Type", "text/event-stream")
 	w.Header().Set("Cache-Control", "no-store")
 	w.Header().Set("X-Content-Type-Options", "nosniff")
@@ -103,6 +111,42 @@ func (s *Streams) Serve(w http.ResponseWriter, r *http.Request, next Next) {
 			return
 		}
 	}
+}
+
+// full says why a further reader is refused.
+func (s *Streams) full() string {
+	text := fmt.Sprintf("At most %d streams of this kind may be open. Close one, then try again.", s.most)
+	if s.known != nil {
+		text += " Readers that send the key of this process have places of their own."
+	}
+	return text
+}
+
+// enter takes a place for the reader that sent r. If ok is true, the caller must call leave when the
+// stream has ended.
+func (s *Streams) enter(r *http.Request) (leave func(), ok bool) {
+	if s.known == nil || s.known(r) {
+		if s.open.Add(1) > s.most {
+			s.open.Add(-1)
+			return nil, false
+		}
+		return func() { s.open.Add(-1) }, true
+	}
+	host, _, err := net.SplitHostPort(r.RemoteAddr)
+	if err != nil {
+		host = r.RemoteAddr
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !s.strange.Room(host, int(s.most)) {
+		return nil, false
+	}
+	s.strange.Take(host)
+	return func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.strange.Give(host)
+	}, true
 }
 
 // Drain ends all streams, because the listener stops only after they have ended. Drain may be

@@ -97,13 +97,18 @@ func (s *running) get(ctx context.Context, path string, query url.Values, header
 // ask sends a request to the API and returns the response, whose status is 2xx. For any other
 // status, it returns an error that says what the user can do. body is a JSON value, or nil if the
 // request has no body. Some requests require a proof that they come from the user who started
-// serve. For these requests, ask sends the key that serve stores for this user. The caller must
-// close the body of the response.
+// serve. For these requests, ask sends the key that serve stores for this user. It also sends the key
+// if other programs have taken all streams, because some places are only for this user. The caller
+// must close the body of the response.
 func (s *running) ask(ctx context.Context, method, path string, query url.Values, body []byte, header ...string) (*http.Response, error) {
 	resp, err := s.send(ctx, method, path, query, body, header...)
 	var denied *problemError
-	if !errors.As(err, &denied) || denied.kind != "no-access" {
+	if !errors.As(err, &denied) || denied.kind != "no-access" && denied.kind != "too-many-streams" {
 		return resp, err
+	}
+	var full error
+	if denied.kind == "too-many-streams" {
+		full = err
 	}
 	found := false
 	addresses := admin.KeyAddresses(s.address)
@@ -114,12 +119,15 @@ func (s *running) ask(ctx context.Context, method, path string, query url.Values
 			resp, err = s.at(address).send(ctx, method, path, query, body, append(header, "Authorization", "Bearer "+key)...)
 			var absent *absentError
 			switch {
-			case errors.As(err, &denied) && denied.kind == "wrong-key":
+			case errors.As(err, &denied) && (denied.kind == "wrong-key" || denied.kind == "too-many-streams"):
 			case errors.As(err, &absent) && len(addresses) > 1:
 			default:
 				return resp, err
 			}
 		}
+	}
+	if full != nil {
+		return nil, full
 	}
 	text := "the key of the `dragoman serve` at " + s.address + " was not found"
 	if found {

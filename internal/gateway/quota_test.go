@@ -113,3 +113,38 @@ func TestListensOfOneMachine(t *testing.T) {
 		t.Errorf("listens are left over: %v of %v", s.taken, s.machines)
 	}
 }
+
+// TestListensAreKeptForKnownClients checks that a program that changes its name cannot lock out a
+// client of the same address that was there before.
+func TestListensAreKeptForKnownClients(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var s ListenQuota
+		of := func(name string) *mcp.ClientInfo {
+			return &mcp.ClientInfo{Remote: "127.0.0.1", Info: []byte(`{"name":"` + name + `"}`)}
+		}
+		innocent := of("innocent")
+		s.take(innocent)
+		time.Sleep(2 * knownAfter)
+		s.giveBack(innocent)
+		all := 0
+		for i := range 1000 {
+			for s.take(of(fmt.Sprint(i))) {
+				all++
+			}
+		}
+		if all != maxListensOfMachine-1 {
+			t.Errorf("the other program has %d listens", all)
+		}
+		if !s.take(innocent) {
+			t.Error("the client that was there before is refused")
+		}
+		if s.take(innocent) {
+			t.Error("more places are taken than there are")
+		}
+		s.giveBack(innocent)
+		time.Sleep(time.Hour)
+		if !s.take(innocent) {
+			t.Error("the client is refused when it comes back")
+		}
+	})
+}
