@@ -127,8 +127,10 @@ func (a *Access) SignedIn(r *http.Request) bool {
 	return false
 }
 
-// mostCookies is the maximum number of session cookies that are checked in one request.
-const mostCookies = 8
+// mostCookies is the maximum number of session cookies that are checked in one request. A program
+// on another port of this host can set many cookies with this name and a longer path, which the
+// browser sends first. Browsers keep fewer cookies than this for one host.
+const mostCookies = 256
 
 // sessionsOf returns the hashes of the session cookies of a request. There may be several cookies
 // with this name, because another program on this host can also set one.
