@@ -2,7 +2,9 @@ package catalog
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/dragoman-mcp/dragoman/internal/excerpt"
@@ -139,8 +141,8 @@ func Missing(f *mcp.ClientInfo, uri string) error {
 }
 
 // Owner returns the server to which Dragoman sends requests for a URI. This is the server that
-// lists the URI, or else the server with a tool whose page has the URI, or with a skill that
-// contains it, or the server that named the URI in a result, or the one with a template that matches
+// lists the URI, or has a tool whose page has the URI, or else the server with a skill that contains
+// it, or the server that named the URI in a result, or the one with a template that matches
 // it. If there is none of them, and only one server has resources, Owner returns that server.
 // Otherwise, it asks the servers. A server is never asked for a resource that is hidden.
 func (v View) Owner(ctx context.Context, uri string) (Target, error) { return v.owner(ctx, uri, true) }
@@ -160,14 +162,14 @@ func (v View) owner(ctx context.Context, uri string, ask bool) (Target, error) {
 			return Target{Server: u, Name: uri}, nil
 		}
 	}
-	if t, ok := v.find(ctx, a, KindResource, uri); ok {
-		return t, nil
-	}
-	u, several := v.byPage(ctx, a, uri)
-	if several {
-		return Target{}, Missing(v.client, uri)
+	u, err := v.byPage(ctx, a, uri)
+	if err != nil {
+		return Target{}, err
 	}
 	if u == nil {
+		if t, ok := v.find(ctx, a, KindResource, uri); ok {
+			return t, nil
+		}
 		u = v.bySkill(ctx, a, uri)
 	}
 	if u == nil {
@@ -188,25 +190,52 @@ func (v View) owner(ctx context.Context, uri string, ask bool) (Target, error) {
 	return Target{Server: u, Name: uri}, nil
 }
 
-// byPage returns the server with a tool that the client sees and whose user interface is the page
-// with this URI. The page need not be in a list (SEP-1865, "Resource Discovery"). If tools of
-// several servers name the URI, nobody can tell whose page it is, and several is true.
-func (v View) byPage(ctx context.Context, a *knownAudience, uri string) (owner Source, several bool) {
+// byPage returns the server with the page of a tool: with a tool that the client sees and that names
+// the page, or that lists the page. The page need not be in a list (SEP-1865, "Resource Discovery").
+// If several servers have the URI, nobody can tell whose page is meant. A host shows a page beside
+// the tools of its server, so byPage then returns an error, and not the page of another server.
+func (v View) byPage(ctx context.Context, a *knownAudience, uri string) (Source, error) {
 	if !strings.HasPrefix(uri, "ui://") {
-		return nil, false
+		return nil, nil
 	}
-	l := v.c.list(ctx, a, mcp.MethodListTools)
-	for _, i := range l.pages[uri] {
-		x := &l.items[i]
-		if !shows(v.show, KindTool, x.server, x.target.Name) || x.target.Server == owner {
-			continue
+	var owners []Source
+	add := func(x *item, kind Kind) {
+		if shows(v.show, kind, x.server, x.target.Name) && !slices.Contains(owners, x.target.Server) {
+			owners = append(owners, x.target.Server)
 		}
-		if owner != nil {
-			return nil, true
-		}
-		owner = x.target.Server
 	}
-	return owner, false
+	tools := v.c.list(ctx, a, mcp.MethodListTools)
+	for _, i := range tools.pages[uri] {
+		add(&tools.items[i], KindTool)
+	}
+	listed := v.c.list(ctx, a, mcp.MethodListResources)
+	if at, ok := listed.first[uri]; ok {
+		for {
+			x := &listed.items[at]
+			add(x, KindResource)
+			if at = x.next; at == 0 {
+				break
+			}
+		}
+	}
+	switch len(owners) {
+	case 0:
+		return nil, nil
+	case 1:
+		return owners[0], nil
+	}
+	var names []string
+	for _, u := range owners {
+		names = append(names, u.Name())
+	}
+	all := strings.Join(names, ", ")
+	v.c.tellOnce([]string{LeftOut(uri, "each of these servers has a page with this URI, so nobody can tell which one is meant: "+all)})
+	var why *jsonrpc.Error
+	err := Missing(v.client, uri)
+	if errors.As(err, &why) {
+		why.Message += ": several servers have a page with this URI, so use the endpoint of one of them: " + all
+	}
+	return nil, err
 }
 
 // byTemplate returns the server with a template that matches a URI, or nil if no template matches.

@@ -124,7 +124,10 @@ func TestPageOfTool(t *testing.T) {
 		server("b", `{"name":"t","_meta":{"ui":{"resourceUri":"ui://page"}}}`),
 		server("c", `{"name":"t","_meta":{"ui/resourceUri":"ui://flat"}}`),
 		server("d", `{"name":"t","_meta":{"ui":{"resourceUri":"ui://same"}}}`),
+		server("thief", `{"name":"t"}`),
 	}}
+	thief := g.Upstreams[4].(*fake)
+	thief.lists["resources/list"] = []string{`{"uri":"ui://page"}`, `{"uri":"ui://own"}`}
 	defer g.Close()
 	owner := func(show catalog.Filter, uri string) string {
 		u, err := g.catalog().View(&mcp.ClientInfo{}, show).Owner(context.Background(), uri)
@@ -137,11 +140,13 @@ func TestPageOfTool(t *testing.T) {
 		show      catalog.Filter
 		uri, want string
 	}{
-		{nil, "ui://page", "b"},
+		{without{"thief"}, "ui://page", "b"},
+		{nil, "ui://page", "use the endpoint of one of them: b, thief"},
+		{without{"b"}, "ui://page", "thief"},
+		{nil, "ui://own", "thief"},
 		{nil, "ui://flat", "c"},
-		{nil, "ui://same", "Resource not found"},
+		{nil, "ui://same", "use the endpoint of one of them: a, d"},
 		{without{"d"}, "ui://same", "a"},
-		{without{"b"}, "ui://page", "Resource not found"},
 		{nil, "ui://other", "Resource not found"},
 	} {
 		if got := owner(tt.show, tt.uri); !strings.Contains(got, tt.want) {
