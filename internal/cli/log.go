@@ -41,6 +41,7 @@ func (a *app) startLog(usual slog.Level, c *config.Log) {
 	switch {
 	case json:
 		a.status.recordsOnly()
+		o.ReplaceAttr = withUnits
 		handler = slog.NewJSONHandler(jsonLines{a.status}, o)
 	case a.status.terminal:
 		handler = tint.NewTextHandler(a.status, &tint.Options{
@@ -50,6 +51,15 @@ func (a *app) startLog(usual slog.Level, c *config.Log) {
 		handler = slog.NewTextHandler(a.status, o)
 	}
 	a.log = slog.New(logcode.New(handler))
+}
+
+// withUnits writes a duration as text with its unit, such as "1.2ms". The JSON handler would write a
+// number of nanoseconds.
+func withUnits(_ []string, a slog.Attr) slog.Attr {
+	if a.Value.Kind() == slog.KindDuration {
+		a.Value = slog.StringValue(a.Value.Duration().String())
+	}
+	return a
 }
 
 // withoutEscape replaces each escape character in an attribute, and each sequence of the four

@@ -209,7 +209,7 @@ func (s *status) eraseLocked() {
 // recordsOnly makes every further line a JSON record. The lines that Printf and label print become
 // records too, whatever the log level is.
 func (s *status) recordsOnly() {
-	s.records.Store(slog.New(slog.NewJSONHandler(jsonLines{s}, &slog.HandlerOptions{Level: slog.LevelDebug})))
+	s.records.Store(slog.New(slog.NewJSONHandler(jsonLines{s}, &slog.HandlerOptions{Level: slog.LevelDebug, ReplaceAttr: withUnits})))
 }
 
 // record reports whether every line must be a JSON record. If so, it logs text as a record.

@@ -8,12 +8,14 @@ import (
 	"log/slog"
 	"strings"
 	"testing"
+	"time"
 	"unicode"
 
 	"github.com/lmittmann/tint"
 
 	"github.com/dragoman-mcp/dragoman/internal/daemon"
 	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
+	"github.com/dragoman-mcp/dragoman/internal/loglimit"
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 	"github.com/dragoman-mcp/dragoman/internal/runtime"
 )
@@ -169,6 +171,21 @@ func TestLogOfHostilePeer(t *testing.T) {
 			text = strings.ReplaceAll(text, seq, "") // the colours that the log handler adds
 		}
 		checkLines(t, c.name, text)
+	}
+}
+
+// TestDurationsHaveUnits checks that a duration has its unit in each format of the log.
+func TestDurationsHaveUnits(t *testing.T) {
+	for _, format := range []string{"", "json"} {
+		var said bytes.Buffer
+		a := &app{logFormat: format, status: newStatus(&said, false, noEnv)}
+		a.startLog(slog.LevelInfo, nil)
+		a.log.Info("something", "took", 1200*time.Microsecond, loglimit.Measured("waited", slog.DurationValue(time.Second)), slog.Group("g", "deep", time.Minute))
+		for _, want := range []string{"1.2ms", "1s", "1m0s"} {
+			if !strings.Contains(said.String(), want) {
+				t.Errorf("format %q: no %s in %s", format, want, said.String())
+			}
+		}
 	}
 }
 

@@ -61,6 +61,7 @@ var table = []Entry{
 	{"session_id_invalid", "ignored an invalid session id of the server", "A session id of a server contains characters that are not allowed in a header, so Dragoman ignores this id."},
 
 	// Clients and calls.
+	{"client_delayed", "a client that opens many sessions has to wait", "A client opens sessions faster than `limits.initializePerSecond` allows, so Dragoman lets it wait for the time in `waited`. The count of such sessions is in `dragoman_door_events_total` with the event `delayed`."},
 	{"initialize", "initialize", "A client has sent `initialize` or `server/discover`. `outcome` is the result of this request. If `outcome` is `unsupported_version`, the level is warn."},
 	{"loss", "loss", "Dragoman left out a part of a message that the revision of the receiver cannot express. The level is debug."},
 	{"not_passed_on", "not sent to clients", "Dragoman does not send an item or a message to clients. `why` is the reason."},

@@ -34,7 +34,9 @@ const (
 var peerKeys = []string{"server", "principal", "remote", "endpoint"}
 
 // Peer returns an attribute that names the peer that caused a record. The attribute has the same
-// effect as an attribute with a key in peerKeys.
+// effect as an attribute with a key in peerKeys. It may also say how a peer's request ended: then
+// records with another end are counted apart, and the count says which end it counts. Such an
+// attribute must have few values.
 func Peer(key, value string) slog.Attr { return slog.Any(key, special{slog.StringValue(value), true}) }
 
 // Measured returns an attribute that differs in each record, such as a duration. If records differ

@@ -2,11 +2,14 @@ package runtime
 
 import (
 	"context"
+	"log/slog"
 	"sync"
 	"time"
 
 	"golang.org/x/time/rate"
 
+	"github.com/dragoman-mcp/dragoman/internal/excerpt"
+	"github.com/dragoman-mcp/dragoman/internal/loglimit"
 	"github.com/dragoman-mcp/dragoman/internal/transport"
 )
 
@@ -39,7 +42,8 @@ const (
 // Opening a session takes a token from each of the client's buckets. If a bucket is empty, the
 // client waits for a token. If the wait would be longer than maxDelay, Dragoman refuses the client.
 type newcomers struct {
-	perSecond int // the configured rate; 0 means no limit
+	perSecond int          // the configured rate; 0 means no limit
+	log       *slog.Logger // receives a record of each delayed client
 
 	mu        sync.Mutex
 	conns     buckets[uint64]
@@ -49,8 +53,8 @@ type newcomers struct {
 }
 
 // allow reports whether a client may open a session, and if not, when to try again. allow waits for
-// at most maxDelay.
-func (n *newcomers) allow(ctx context.Context, who transport.Newcomer) (retryAfter time.Duration, ok bool) {
+// at most maxDelay. If it has waited and ok is true, wait is how long.
+func (n *newcomers) allow(ctx context.Context, who transport.Newcomer) (wait time.Duration, ok bool) {
 	if n.perSecond <= 0 {
 		return 0, true
 	}
@@ -63,11 +67,16 @@ func (n *newcomers) allow(ctx context.Context, who transport.Newcomer) (retryAft
 		n.delayed--
 		n.mu.Unlock()
 	}()
+	if n.log != nil {
+		n.log.LogAttrs(ctx, slog.LevelInfo, "a client that opens many sessions has to wait",
+			slog.String("remote", who.Remote), slog.String("client", excerpt.MaskSecrets(excerpt.Name(who.Client))),
+			loglimit.Peer("outcome", "delayed"), loglimit.Measured("waited", slog.DurationValue(delay.Round(time.Millisecond))))
+	}
 	turn := time.NewTimer(delay)
 	defer turn.Stop()
 	select {
 	case <-turn.C:
-		return 0, true
+		return delay, true
 	case <-ctx.Done():
 		for _, r := range taken {
 			r.Cancel()

@@ -1,8 +1,11 @@
 package runtime
 
 import (
+	"bytes"
 	"context"
 	"fmt"
+	"log/slog"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -159,6 +162,28 @@ func TestHeldBack(t *testing.T) {
 		start := time.Now()
 		if _, ok := n.allow(t.Context(), slow); !ok || time.Since(start) > time.Second {
 			t.Errorf("after the other clients hung up: %t, %v", ok, time.Since(start))
+		}
+	})
+}
+
+// TestDelayIsLogged checks that a client that has to wait is told so by allow, and that the log names
+// it. A client that does not wait is not in the log.
+func TestDelayIsLogged(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var out bytes.Buffer
+		n := &newcomers{perSecond: 1, log: slog.New(slog.NewTextHandler(&out, nil))}
+		if wait, ok := n.allow(t.Context(), transport.Newcomer{Remote: "10.0.0.1", Client: "innocent 1"}); !ok || wait != 0 {
+			t.Errorf("the innocent client: %v, %t", wait, ok)
+		}
+		flood := transport.Newcomer{Principal: "bob", Remote: "10.0.0.2", Client: "flood\x1b[2J 1"}
+		for range burstFactor {
+			n.allow(t.Context(), flood)
+		}
+		if wait, ok := n.allow(t.Context(), flood); !ok || wait <= 0 {
+			t.Errorf("the client that opens many sessions: %v, %t", wait, ok)
+		}
+		if text := out.String(); strings.Count(text, "\n") != 1 || !strings.Contains(text, "remote=10.0.0.2") || !strings.Contains(text, "outcome=delayed waited=1s") || strings.ContainsRune(text, 0x1b) {
+			t.Errorf("the log is %s", text)
 		}
 	})
 }

@@ -80,7 +80,7 @@ func New(o Options) *Runtime {
 	r.bridge = NewBridge(o.Events, o.Budget)
 	r.bridge.TaskKey = o.TaskKey
 	r.hooks = Hooks{Log: o.Log, Events: o.Events, Recent: o.Recent, Version: o.Version, Exposed: o.Exposed, Changed: r.changed}
-	r.newcomers.perSecond = o.Config.Limits.InitializePerSecond
+	r.newcomers.perSecond, r.newcomers.log = o.Config.Limits.InitializePerSecond, o.Log
 	r.projects = map[string]*project{defaultProject: r.newProject(defaultProject)}
 	return r
 }

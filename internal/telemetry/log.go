@@ -129,7 +129,7 @@ func (l *Log) opening(e *event.Event) {
 	attrs := []slog.Attr{
 		loglimit.Peer("client", e.Opening.Client), slog.String("client_version", e.Opening.Version),
 		slog.String("requested", cmp.Or(e.Opening.Requested, "none")), slog.String("revision", revisionOf(e)),
-		slog.String("outcome", string(e.Outcome)), loglimit.Measured("took", slog.DurationValue(e.Took)),
+		loglimit.Peer("outcome", string(e.Outcome)), loglimit.Measured("took", slog.DurationValue(e.Took)),
 		slog.String("remote", e.Opening.Remote), slog.String("project", cmp.Or(e.Project, event.DefaultProject)),
 	}
 	if e.Method != mcp.MethodInitialize {

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/dragoman-mcp/dragoman/internal/downstream"
@@ -189,7 +190,7 @@ func TestRepeatedHandshakes(t *testing.T) {
 	limited.Close()
 	got := b.String()
 	for _, want := range []string{"msg=initialize client=a client_version=1", "msg=initialize client=b client_version=1",
-		"msg=initialize client=a remote=::1 more=299 within=1m0s", "msg=initialize client=b remote=::1 more=299 within=1m0s"} {
+		"msg=initialize client=a outcome=ok remote=::1 more=299 within=1m0s", "msg=initialize client=b outcome=ok remote=::1 more=299 within=1m0s"} {
 		if strings.Count(got, want) != 1 {
 			t.Errorf("no %s in\n%s", want, got)
 		}
@@ -197,4 +198,31 @@ func TestRepeatedHandshakes(t *testing.T) {
 	if strings.Count(got, "\n") != 4 {
 		t.Error(got)
 	}
+}
+
+// TestFoldedHandshakesKeepTheirOutcome checks that the count of repeated handshakes says how they
+// ended, and that another client has a count of its own.
+func TestFoldedHandshakesKeepTheirOutcome(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var out bytes.Buffer
+		limited := loglimit.New(slog.NewTextHandler(&out, nil))
+		p := &event.Publisher{}
+		l := NewLog(p, LogOptions{Log: slog.New(limited)})
+		say := func(n int, client string, outcome mcp.Outcome) {
+			for range n {
+				p.Publish(event.Event{Kind: event.Handshake, Level: slog.LevelInfo, Method: mcp.MethodInitialize, Name: client, Outcome: outcome, Opening: &event.Opening{Client: client, Remote: "127.0.0.1"}})
+			}
+			synctest.Wait()
+		}
+		say(5, "flood", event.RateLimited)
+		say(3, "flood", event.OK)
+		say(2, "innocent", event.OK)
+		l.Close()
+		limited.Close()
+		for _, want := range []string{"client=flood outcome=rate_limited remote=127.0.0.1 more=4", "client=flood outcome=ok remote=127.0.0.1 more=2", "client=innocent outcome=ok remote=127.0.0.1 more=1"} {
+			if !strings.Contains(out.String(), want) {
+				t.Errorf("no %q in\n%s", want, out.String())
+			}
+		}
+	})
 }

@@ -40,6 +40,7 @@ type Options struct {
 	Principal func(*http.Request) (*identity.Principal, error)
 	// AllowStream reports whether a client may open another stream. If not, retryAfter says when to
 	// retry. AllowStream may wait a short time. If AllowStream is nil, all streams are allowed.
+	// If AllowStream has waited and ok is true, retryAfter is how long it waited.
 	AllowStream func(context.Context, transport.Newcomer) (retryAfter time.Duration, ok bool)
 
 	// Places determines in which process a stream exists. A message for a stream in another process
@@ -76,7 +77,7 @@ type Server struct {
 	served sync.WaitGroup // the running GET handlers; Add is called with mu locked, and never after shutDown
 
 	counts struct {
-		opened, requests, notes, refused, denied, limited, slowReaders, panics atomic.Int64
+		opened, requests, notes, refused, denied, limited, delayed, slowReaders, panics atomic.Int64
 	}
 }
 
@@ -97,6 +98,7 @@ type Counts struct {
 	Refused     int64 // requests that the Server itself answered with 4xx; the Guard counts its own refusals
 	Denied      int64 // requests that failed authentication
 	Limited     int64 // requests refused with 429 or 503
+	Delayed     int64 // streams that had to wait because their client opens many
 	SlowReaders int64 // streams closed because the client did not read
 	Panics      int64
 
@@ -141,6 +143,7 @@ func (s *Server) Counts() Counts {
 		Refused:     c.refused.Load(),
 		Denied:      c.denied.Load(),
 		Limited:     c.limited.Load(),
+		Delayed:     c.delayed.Load(),
 		SlowReaders: c.slowReaders.Load(),
 		Panics:      c.panics.Load(),
 		Streams:     streams,
@@ -173,9 +176,13 @@ func (s *Server) stream(w http.ResponseWriter, r *http.Request, principal *ident
 	peer := transport.Peer{Transport: "sse", Who: principal, Remote: httpdoor.Remote(r), Endpoint: s.opts.Endpoint}
 	who := httpdoor.NewcomerOf(r, principal.SeatKey(), "") // the name of the client is not known before initialize
 	if allow := s.opts.AllowStream; allow != nil {
-		if after, ok := allow(r.Context(), who); !ok {
+		after, ok := allow(r.Context(), who)
+		if !ok {
 			s.limited(w, http.StatusTooManyRequests, "", "rate_limited", "too many streams are opening at the same time; try again", max(after, time.Second))
 			return
+		}
+		if after > 0 {
+			s.counts.delayed.Add(1)
 		}
 	}
 	l := newLink(s, principal.SeatKey(), who.Party())

@@ -1,6 +1,7 @@
 package sse
 
 import (
+	"context"
 	"errors"
 	"net"
 	"net/http"
@@ -8,8 +9,10 @@ import (
 	"strings"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/dragoman-mcp/dragoman/internal/identity"
+	"github.com/dragoman-mcp/dragoman/internal/transport"
 )
 
 // TestCountsMove checks that each counter changes. A counter that no code increments would
@@ -19,6 +22,7 @@ func TestCountsMove(t *testing.T) {
 		l := &pipes{conns: make(chan net.Conn), done: make(chan struct{})}
 		d := openDoor(t, &hall{}, l, l.dial, func(o *Options) {
 			o.MaxStreams = 4
+			o.AllowStream = func(context.Context, transport.Newcomer) (time.Duration, bool) { return time.Millisecond, true } // changes Delayed
 			o.Principal = func(r *http.Request) (*identity.Principal, error) {
 				if r.Header.Get("X-Who") == "nobody" {
 					return nil, errors.New("unknown")

@@ -29,6 +29,7 @@ type Options struct {
 	// AllowInitialize reports whether a client may open another session. If not, the client may
 	// retry after retryAfter. AllowInitialize may block for a short time. If it is nil, all
 	// sessions are allowed.
+	// If AllowInitialize has waited and ok is true, retryAfter is how long it waited.
 	AllowInitialize func(context.Context, transport.Newcomer) (retryAfter time.Duration, ok bool)
 	// If RefuseBare is true, a legacy request outside a session is refused with 400. If it is
 	// false, such requests are accepted. They share one conversation for each principal, address

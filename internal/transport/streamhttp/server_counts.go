@@ -5,7 +5,7 @@ import "sync/atomic"
 // counts are the counters of a Server.
 type counts struct {
 	modern, legacy, notes                  atomic.Int64
-	refused, denied, limited               atomic.Int64
+	refused, denied, limited, delayed      atomic.Int64
 	opened, ended, expired, evicted        atomic.Int64
 	streams, resumed, slowReaders, dropped atomic.Int64
 	panics                                 atomic.Int64
@@ -20,6 +20,7 @@ type Counts struct {
 	Refused        int64 // requests that the Server itself answered with 4xx; the Guard counts its own refusals
 	Denied         int64 // requests that failed authentication
 	Limited        int64 // requests refused with 429 or 503
+	Delayed        int64 // sessions that had to wait because their client opens many
 	SessionsOpened int64
 	SessionsEnded  int64 // sessions that ended for any reason
 	Expired        int64 // how many of SessionsEnded ended because they were too old or idle
@@ -44,6 +45,7 @@ func (s *Server) Counts() Counts {
 		Refused:        c.refused.Load(),
 		Denied:         c.denied.Load(),
 		Limited:        c.limited.Load(),
+		Delayed:        c.delayed.Load(),
 		SessionsOpened: c.opened.Load(),
 		SessionsEnded:  c.ended.Load(),
 		Expired:        c.expired.Load(),

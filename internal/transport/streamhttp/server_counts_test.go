@@ -28,6 +28,7 @@ func TestCountsMove(t *testing.T) {
 			finish(in, r)
 		}}, func(o *Options) {
 			o.MaxSessions = 4
+			o.AllowInitialize = func(context.Context, transport.Newcomer) (time.Duration, bool) { return time.Millisecond, true } // changes Delayed
 			o.Stream.Events, o.Stream.Bytes = 2, 1<<10
 			o.Principal = func(r *http.Request) (*identity.Principal, error) {
 				if r.Header.Get("X-Who") == "nobody" {

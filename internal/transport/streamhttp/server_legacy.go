@@ -118,9 +118,13 @@ func (s *Server) admit(w http.ResponseWriter, r *http.Request, id jsonrpc.ID, wh
 		return "", false
 	}
 	if allow := s.opts.AllowInitialize; allow != nil {
-		if after, ok := allow(r.Context(), who); !ok {
+		after, ok := allow(r.Context(), who)
+		if !ok {
 			s.limited(w, http.StatusTooManyRequests, id, "rate_limited", "too many sessions are opening at the same time; try again", max(after, time.Second))
 			return "", false
+		}
+		if after > 0 {
+			s.counts.delayed.Add(1)
 		}
 	}
 	party = who.Party()
