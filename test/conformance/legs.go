@@ -74,9 +74,20 @@ var sdkLegs = []leg{
 	{side: "server", via: "run-tasks-legacy", rev: "2026-07-28", only: taskScenarios, want: 10, of: 10, excused: legacyTasks},
 	{side: "server", via: "serve-tasks-legacy", rev: "2026-07-28", only: taskScenarios, want: 10, of: 10, excused: legacyTasks},
 
+	// These legs test skills, which are in no scored set either. The server is skillsServerMode, in
+	// the era of the suite and in the other era, and two of them at the merged endpoint.
+	{side: "server", via: "run-skills-modern", rev: "2026-07-28", only: skillsScenarios, want: 3, of: 3},
+	{side: "server", via: "run-skills-legacy", rev: "2026-07-28", only: skillsScenarios, want: 3, of: 3},
+	{side: "server", via: "merged-skills", rev: "2026-07-28", only: skillsScenarios, want: 3, of: 3},
+
 	{side: "client", via: "run", rev: "2025-11-25", want: 4, of: 4},
 	{side: "client", via: "run", rev: "2026-07-28", also: addedLater, want: 8, of: 8},
 }
+
+// skillsScenarios are the scenarios of the suite for servers with the extension
+// io.modelcontextprotocol/skills. Another one is for hosts, which read skills to use them, so it
+// cannot test Dragoman.
+var skillsScenarios = []string{"sep-2640-skills-enumeration", "sep-2640-skills-manifest", "sep-2640-skills-directory"}
 
 // taskScenarios are the scenarios for the extension io.modelcontextprotocol/tasks. The suite
 // itself skips tasks-status-notifications, because the suite cannot test it yet.

@@ -36,6 +36,8 @@ func main() {
 			os.Exit(oneEraMode(os.Args[2:]))
 		case "task-server":
 			os.Exit(taskServerMode(os.Args[2:]))
+		case "skills-server":
+			os.Exit(skillsServerMode(os.Args[2:]))
 		}
 	}
 	os.Exit(suiteMode())

@@ -64,6 +64,13 @@ func (s *stage) build(ctx context.Context, l *leg) (url string, err error) {
 		return s.dragomanRun(ctx, "--", s.server, "task-server", strings.TrimPrefix(l.via, "run-tasks-"))
 	case "serve-tasks-legacy", "serve-tasks-modern":
 		return s.dragomanServe(ctx, "task-server", strings.TrimPrefix(l.via, "serve-tasks-"))
+	case "run-skills-legacy", "run-skills-modern":
+		return s.dragomanRun(ctx, "--", s.rig.self, "skills-server", strings.TrimPrefix(l.via, "run-skills-"), "refunds")
+	case "merged-skills":
+		return s.serveAll(ctx, "/mcp", map[string]any{
+			"one": map[string]any{"command": s.rig.self, "args": []string{"skills-server", "legacy", "refunds"}},
+			"two": map[string]any{"command": s.rig.self, "args": []string{"skills-server", "modern", "reports"}},
+		})
 	case "serve":
 		return s.dragomanServe(ctx)
 	}
@@ -99,17 +106,20 @@ func (s *stage) dragomanRun(ctx context.Context, target ...string) (string, erro
 }
 
 func (s *stage) dragomanServe(ctx context.Context, args ...string) (string, error) {
+	return s.serveAll(ctx, "/s/everything/mcp", map[string]any{"everything": map[string]any{"command": s.server, "args": append([]string{}, args...)}})
+}
+
+// serveAll runs serve with these servers and returns the URL of an endpoint.
+func (s *stage) serveAll(ctx context.Context, path string, servers map[string]any) (string, error) {
 	config := filepath.Join(s.dir, "dragoman.yaml")
-	b, err := json.Marshal(map[string]any{ // every JSON document is also YAML
-		"mcpServers": map[string]any{"everything": map[string]any{"command": s.server, "args": append([]string{}, args...)}},
-	})
+	b, err := json.Marshal(map[string]any{"mcpServers": servers}) // every JSON document is also YAML
 	if err != nil {
 		return "", err
 	}
 	if err := os.WriteFile(config, b, 0o600); err != nil {
 		return "", err
 	}
-	return s.listen(ctx, "dragoman.log", "/s/everything/mcp", func(addr string) []string {
+	return s.listen(ctx, "dragoman.log", path, func(addr string) []string {
 		return []string{s.rig.dragoman, "serve", "-c", config, "--listen", addr}
 	})
 }
