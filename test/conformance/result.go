@@ -120,6 +120,10 @@ func (l *leg) judge(found map[string]outcome, names []string) verdict {
 	var failed, missing []string
 	for _, n := range names {
 		o, ran := found[n]
+		if l.whole && len(o.with("SKIPPED")) > 0 {
+			// The suite skips the checks of an extension that the server does not declare.
+			v.problems = append(v.problems, fmt.Sprintf("%s: %d of %d checks were skipped: %s", n, len(o.with("SKIPPED")), len(o), o.with("SKIPPED")[0]))
+		}
 		o = o.without(l.excusedChecks)
 		reason, excused := l.excused[n]
 		switch {
