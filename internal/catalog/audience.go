@@ -11,8 +11,8 @@ import (
 
 // Audience identifies a group of clients that see the same lists. These clients speak revisions of
 // one era and have the same canonical capabilities, because a server's lists may depend on the
-// capabilities that its client declares. All clients that cannot answer server requests are in one
-// audience, the zero Audience.
+// capabilities that its client declares. All clients that cannot answer server requests, and have
+// no extension that changes the lists, are in one audience, the zero Audience.
 type Audience struct {
 	caps string // the era and the canonical capabilities of the clients; "" in the zero Audience
 }

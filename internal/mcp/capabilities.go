@@ -48,12 +48,23 @@ const (
 // Dragoman can send the form to a server on behalf of every client with the same form.
 //
 // CanonicalCapabilities returns nil for a client that declares neither elicitation, roots nor
-// sampling. A legacy server treats all such clients alike.
+// sampling, and no extension that changes what it gets: pages of tools, or skills. A legacy server
+// treats all such clients alike.
 func CanonicalCapabilities(caps []byte) []byte {
-	if !Askable(caps) {
+	if !Askable(caps) && !extended(caps) {
 		return nil
 	}
 	return appendCanonical(make([]byte, 0, 64), caps, jsonrpc.Whole(caps), clientCapabilities)
+}
+
+// extended reports whether a client declares an extension on which a server's lists depend: servers
+// offer tools with pages only to clients that show them (SEP-1865, "Capability Negotiation").
+func extended(caps []byte) bool {
+	if len(caps) <= 2 {
+		return false
+	}
+	all := jsonrpc.Find(caps, jsonrpc.Whole(caps), "extensions")
+	return listsApps(caps, jsonrpc.Find(caps, all, ExtensionApps)) || jsonrpc.KindOf(caps, jsonrpc.Find(caps, all, ExtensionSkills)) == '{'
 }
 
 // Askable reports whether a client with these capabilities accepts any kind of request from a
