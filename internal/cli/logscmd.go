@@ -154,7 +154,7 @@ func logLine(r *admin.LogRecord, zone *time.Location, colour bool) string {
 		return b.String()
 	}
 	style := map[string]screen.Style{"error": screen.Red, "warn": screen.Yellow, "debug": screen.Dim}[r.Level]
-	b.WriteString(paint(style, strings.ToUpper(r.Level)))
+	b.WriteString(paint(style, strings.ToUpper(clean(r.Level))))
 	b.WriteByte(' ')
 	if r.Server != "" {
 		b.WriteString(paint(screen.Bold, clean(r.Server)) + ": ")

@@ -59,11 +59,14 @@ var ErrChanged = errors.New("another program changed the file at the same time; 
 // Write makes the change. It replaces the file in one step, so no reader sees a partial file. If
 // the path is a symbolic link, it replaces the link's target. Write returns the path of the backup,
 // or "" if there is no backup. It fails with ErrChanged if the content of the file is no longer
-// Before.
+// Before, and if the path is a symbolic link whose target does not exist, because the user meant some
+// other file.
 func (c Change) Write(now time.Time) (backup string, err error) {
 	path := c.Path
 	if target, err := filepath.EvalSymlinks(path); err == nil {
 		path = target
+	} else if st, e := os.Lstat(path); e == nil && st.Mode()&fs.ModeSymlink != 0 {
+		return "", fmt.Errorf("%s is a symbolic link that leads to no file: create its target, or remove the link", path)
 	}
 	mode := fs.FileMode(0o600)
 	st, err := os.Stat(path)

@@ -108,3 +108,17 @@ func TestPlaces(t *testing.T) {
 		t.Errorf("in the home directory: %v", got)
 	}
 }
+
+// TestWriteThroughADeadLink checks that a link whose target does not exist stays as it is.
+func TestWriteThroughADeadLink(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "link.json")
+	if err := os.Symlink(filepath.Join(t.TempDir(), "nothing.json"), path); err != nil {
+		t.Skip(err)
+	}
+	if _, err := (Change{Path: path, After: []byte("{}")}).Write(time.Now()); err == nil || !strings.Contains(err.Error(), "leads to no file") {
+		t.Errorf("the error is %v", err)
+	}
+	if st, err := os.Lstat(path); err != nil || st.Mode()&os.ModeSymlink == 0 {
+		t.Errorf("the link was replaced: %v", err)
+	}
+}

@@ -33,8 +33,14 @@ func SecretArguments(args []string) []string {
 // the credential begins.
 func SecretArgument(args []string, i int) (at int, ok bool) {
 	a := args[i]
-	if at := strings.IndexAny(a, "=:"); at > 0 && SecretName(a[:at]) {
+	if at := strings.IndexAny(a, "=:"); at > 0 && (SecretName(a[:at]) || keyFlag(a[:at])) {
 		return at + 1, true
 	}
-	return 0, i > 0 && strings.HasPrefix(args[i-1], "-") && !strings.HasPrefix(a, "-") && SecretName(args[i-1])
+	return 0, i > 0 && strings.HasPrefix(args[i-1], "-") && !strings.HasPrefix(a, "-") && (SecretName(args[i-1]) || keyFlag(args[i-1]))
+}
+
+// keyFlag reports whether an argument is the flag --key. Elsewhere, the name key says too little.
+func keyFlag(arg string) bool {
+	name, ok := strings.CutPrefix(arg, "-")
+	return ok && strings.EqualFold(strings.TrimPrefix(name, "-"), "key")
 }

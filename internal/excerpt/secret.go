@@ -74,8 +74,8 @@ func (k knownNames) secret(name, value string) bool {
 var (
 	// secretWords lists words that make a name the name of a secret if the name ends with them: pw,
 	// dbPass, SMTP_PASSWORD.
-	secretWords    = set("password passwd passphrase passcode pwd pw pass secret token jwt otp")
-	numericSecrets = set("password passwd passphrase passcode pwd pw otp")
+	secretWords    = set("password passwd passwort kennwort passphrase passcode pwd pw pass secret token jwt otp pin auth")
+	numericSecrets = set("password passwd passwort kennwort passphrase passcode pwd pw otp pin")
 	// secretNames lists complete names of secrets, without separators.
 	secretNames = set("authorization proxyauthorization cookie setcookie credential credentials clientassertion codeverifier " +
 		"authcode authorizationcode devicecode connectionstring sig xamzsignature")

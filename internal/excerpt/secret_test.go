@@ -39,11 +39,11 @@ func TestSecretName(t *testing.T) {
 			"token access_token accessToken accesstoken refreshToken id_token reset_token GITHUB_TOKEN github_personal_access_token x-auth-token TOKEN_GITHUB TOKEN_1 csrf_token " +
 			"api_key apiKey apikey API-Key X-Api-Key x_api_key openai_api_key OPENAI_API_KEY APIKey DEEP_KEY secret_key private_key privateKey AWS_SECRET_ACCESS_KEY " +
 			"service_role_key AccountKey sshKey signing_key " +
-			"authorization Authorization Proxy-Authorization cookie Set-Cookie credential credentials jwt otp code_verifier connectionString sig --password --api-token",
+			"authorization Authorization Proxy-Authorization cookie Set-Cookie credential credentials jwt otp code_verifier connectionString sig --password --api-token auth basicAuth HTTP_AUTH pin cardPin PIN passwort DB_PASSWORT kennwort",
 		false: "tokens max_tokens maxTokens MAX_TOKENS max-tokens total_tokens token_count tokenCount tokenType token_type tokenizer token_endpoint TOKEN_LIMIT TOKEN_URL " +
 			"eos_token stop_token next_token nextPageToken next_page_token progressToken progresstoken continuation_token cancellationToken idempotencyToken --max-tokens " +
 			"key keys keyboard keyword monkey hotkey primaryKey publicKey PUBLIC_KEY PRIMARY_KEY submitKey KEY KEY_NAME " +
-			"nextCursor cursor author authors authority authenticated auth passage passenger passed compass bypass first_pass passwords password_policy passwordPolicy " +
+			"nextCursor cursor author authors authority authenticated oauth auth_type auth_mode pinned spin passage passenger passed compass bypass first_pass passwords password_policy passwordPolicy " +
 			"forgotPassword has_token is_secret secretary secretName secrets PASSWORD_FILE PWD OLDPWD signature sessionId name value id _meta uri",
 	} {
 		for name := range strings.FieldsSeq(names) {
