@@ -260,16 +260,24 @@ func removeTOML(name string, b []byte, path []string) ([]byte, error) {
 
 // without returns v without the member at path, and without each parent that becomes empty.
 func without(v *Value, path []string) *Value {
+	last := len(path) - 1
+	return withoutAll(v, path[:last], map[string]bool{path[last]: true})
+}
+
+// withoutAll does the same as without for several members of the map at path.
+func withoutAll(v *Value, path []string, names map[string]bool) *Value {
 	if v == nil || v.Kind != Map {
 		return v
 	}
 	out := &Value{Kind: Map}
 	for _, m := range v.Members {
-		if m.Key == path[0] {
-			if len(path) == 1 {
+		switch {
+		case len(path) == 0:
+			if names[m.Key] {
 				continue
 			}
-			if m.Value = without(m.Value, path[1:]); m.Value.Kind == Map && len(m.Value.Members) == 0 {
+		case m.Key == path[0]:
+			if m.Value = withoutAll(m.Value, path[1:], names); m.Value.Kind == Map && len(m.Value.Members) == 0 {
 				continue
 			}
 		}

@@ -99,19 +99,39 @@ func addedOnly(before, after []byte, add []Added) bool {
 	if !ok || !okNow {
 		return false
 	}
+	servers, settings := map[string]bool{}, map[string]bool{}
 	for _, a := range add {
-		paths := [][]string{{"mcpServers", a.Name}}
+		servers[a.Name] = true
 		if a.Settings != nil {
-			paths = append(paths, []string{"dragoman", "servers", a.Name})
-		}
-		for _, p := range paths {
-			if now.Get(p...) == nil || old.Get(p...) != nil {
-				return false
-			}
-			old, now = without(old, p), without(now, p)
+			settings[a.Name] = true
 		}
 	}
+	for _, x := range []struct {
+		path  []string
+		names map[string]bool
+	}{{[]string{"mcpServers"}, servers}, {[]string{"dragoman", "servers"}, settings}} {
+		if len(x.names) == 0 {
+			continue
+		}
+		if membersOf(now.Get(x.path...), x.names) != len(x.names) || membersOf(old.Get(x.path...), x.names) != 0 {
+			return false
+		}
+		old, now = withoutAll(old, x.path, x.names), withoutAll(now, x.path, x.names)
+	}
 	return same(old, now)
+}
+
+// membersOf returns how many members of a map have one of these names. v may be nil.
+func membersOf(v *Value, names map[string]bool) (n int) {
+	if v == nil {
+		return 0
+	}
+	for _, m := range v.Members {
+		if names[m.Key] {
+			n++
+		}
+	}
+	return n
 }
 
 // plainYAML parses YAML. The result has no positions, and no members whose value is null.
