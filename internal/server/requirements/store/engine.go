@@ -29,6 +29,10 @@ type engine struct {
 	lock     string // a query that makes a transaction wait until no other transaction makes changes; "" if none is needed
 	bind     func(query string) string
 	explain  func(error) error // turns known errors of the driver into an *Error
+	// moved returns an error if the path of the database no longer leads to the file that is open.
+	// It is nil for PostgreSQL.
+	moved      func() error
+	checkpoint string // a statement that moves all changes from the log to the file; "" if there is no log
 }
 
 // schemaName is the default of Options.Schema.
@@ -130,10 +134,18 @@ func file(path string, existing bool) (*sql.DB, engine, error) {
 		fmt.Sprintf("&_pragma=busy_timeout(%d)", busyTimeout.Milliseconds()) +
 		"&_pragma=journal_mode(WAL)&_pragma=synchronous(FULL)&_pragma=foreign_keys(1)"}
 	return sql.OpenDB(&connector{dsn: u.String()}), engine{
-		name:   name,
-		tables: "FROM sqlite_master WHERE type = 'table'",
-		marker: "FROM sqlite_master WHERE type = 'table' AND name = 'dragoman_requirements'",
-		bind:   func(q string) string { return q },
+		name: name,
+		moved: func() error {
+			now, err := os.Stat(path)
+			if err == nil && os.SameFile(fi, now) {
+				return nil
+			}
+			return fail(Unusable, "put the file back, or restart the server", "the database %s was moved, deleted or replaced while the server was running, so a change would be lost", name)
+		},
+		checkpoint: "PRAGMA wal_checkpoint(TRUNCATE)",
+		tables:     "FROM sqlite_master WHERE type = 'table'",
+		marker:     "FROM sqlite_master WHERE type = 'table' AND name = 'dragoman_requirements'",
+		bind:       func(q string) string { return q },
 		explain: func(err error) error {
 			var e *sqlite.Error
 			if !errors.As(err, &e) {

@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"fmt"
 	"strings"
+	"sync"
 	"time"
 )
 
@@ -25,7 +26,16 @@ type Store struct {
 	engine engine
 	turn   chan struct{} // a lock: contains one value while a change runs
 	now    func() time.Time
+
+	mu     sync.Mutex
+	idle   *time.Timer    // runs checkpoint; nil before the first change
+	tidy   sync.WaitGroup // running checkpoints
+	closed bool
 }
+
+// idleAfter is how long after the last change the log is moved into the SQLite file. Until then,
+// a copy of the file alone lacks the newest changes.
+const idleAfter = 5 * time.Second
 
 // connections is the maximum number of connections that a Store opens.
 const connections = 4
@@ -53,7 +63,55 @@ func Open(ctx context.Context, o Options) (*Store, error) {
 }
 
 // Close closes the database.
-func (s *Store) Close() error { return s.db.Close() }
+func (s *Store) Close() error {
+	s.mu.Lock()
+	s.closed = true
+	if s.idle != nil {
+		s.idle.Stop()
+	}
+	s.mu.Unlock()
+	s.tidy.Wait()
+	return s.db.Close()
+}
+
+// tidyLater moves the log into the file when no change has been made for a while.
+func (s *Store) tidyLater() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch {
+	case s.engine.checkpoint == "" || s.closed:
+	case s.idle == nil:
+		s.idle = time.AfterFunc(idleAfter, s.checkpoint)
+	default:
+		s.idle.Reset(idleAfter)
+	}
+}
+
+func (s *Store) checkpoint() {
+	s.mu.Lock()
+	if s.closed {
+		s.mu.Unlock()
+		return
+	}
+	s.tidy.Add(1)
+	s.mu.Unlock()
+	defer s.tidy.Done()
+	s.turn <- struct{}{}
+	defer func() { <-s.turn }()
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	if s.engine.moved() == nil {
+		_, _ = s.db.ExecContext(ctx, s.engine.checkpoint) // the log stays if another process uses it
+	}
+}
+
+// present returns an error if the database is not where it was.
+func (s *Store) present() error {
+	if s.engine.moved == nil {
+		return nil
+	}
+	return s.engine.moved()
+}
 
 // txn is a transaction.
 type txn struct {
@@ -76,6 +134,10 @@ func (s *Store) write(ctx context.Context, change func(*txn) error) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
+	if err := s.present(); err != nil {
+		return err
+	}
+	defer s.tidyLater()
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), patience)
 	defer cancel()
 	tx, err := s.db.BeginTx(ctx, nil)
@@ -93,11 +155,17 @@ func (s *Store) write(ctx context.Context, change func(*txn) error) error {
 		_ = tx.Rollback()
 		return s.engine.explain(err)
 	}
-	return s.engine.explain(tx.Commit())
+	if err := tx.Commit(); err != nil {
+		return s.engine.explain(err)
+	}
+	return s.present() // if the file was moved during the change, the change may be lost
 }
 
 // read runs queries on one snapshot of the database.
 func (s *Store) read(ctx context.Context, queries func(*txn) error) error {
+	if err := s.present(); err != nil {
+		return err
+	}
 	tx, err := s.db.BeginTx(ctx, &sql.TxOptions{ReadOnly: true, Isolation: s.engine.snapshot})
 	if err != nil {
 		return s.engine.explain(err)

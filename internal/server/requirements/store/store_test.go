@@ -586,3 +586,50 @@ func TestOpenTogether(t *testing.T) {
 		}
 	})
 }
+
+// TestMovedDatabase moves, deletes and replaces the file of an open database. Nothing is
+// acknowledged that would be lost, and all goes on when the file is back.
+func TestMovedDatabase(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "r.db")
+	s := open(t, Options{Database: path})
+	add := func() error {
+		_, err := s.Create(t.Context(), Item{Kind: Epic, Title: "A"})
+		return err
+	}
+	if err := add(); err != nil {
+		t.Fatal(err)
+	}
+	away := path + ".away"
+	if err := os.Rename(path, away); err != nil {
+		t.Skip(err) // Windows does not move open files
+	}
+	refused := func(what string) {
+		t.Helper()
+		if err := add(); !IsCode(err, Unusable) || !strings.Contains(err.Error(), "was moved, deleted or replaced") {
+			t.Errorf("%s: a change: %v", what, err)
+		}
+		if _, err := s.Items(t.Context(), Query{}); !IsCode(err, Unusable) {
+			t.Errorf("%s: a query: %v", what, err)
+		}
+	}
+	refused("moved")
+	if err := os.WriteFile(path, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	refused("replaced")
+	if err := os.Rename(away, path); err != nil {
+		t.Fatal(err)
+	}
+	if err := add(); err != nil {
+		t.Errorf("back again: %v", err)
+	}
+	// After a while, the file alone has all changes.
+	s.checkpoint()
+	if log, err := os.Stat(path + "-wal"); err != nil || log.Size() != 0 {
+		t.Errorf("the log is %v, %v", log, err)
+	}
+	if err := os.Remove(path); err != nil {
+		t.Fatal(err)
+	}
+	refused("deleted")
+}
