@@ -37,6 +37,13 @@ func (e *exam) bridge(ctx context.Context) {
 	if errors.Is(err, handshake.ErrDiedOnProbe) {
 		opened, works, err = e.openBridge(ctx, handshake.Offer{SkipProbe: true})
 	}
+	if errors.Is(err, handshake.ErrRefusedAfterProbe) && errors.As(err, &failed) {
+		refusal := failed.Text
+		if o, w, again := e.openBridge(ctx, handshake.Offer{SkipProbe: true}); again == nil {
+			opened, works, err = o, w, nil
+			e.find(ProbeOpens, "# "+e.redact([]byte(refusal)))
+		}
+	}
 	switch {
 	case err == nil:
 		out.works, out.revisions, out.trace = true, works, opened.Trace.String()

@@ -41,6 +41,7 @@ var hurts = map[string][]string{
 
 	CannotStart:         {"Codex"}, // Codex starts a server twice
 	ProbeDies:           probing,
+	ProbeOpens:          probing,
 	ProbeSilent:         probing,
 	OddDiscover:         probing,
 	NoResultType:        probing,

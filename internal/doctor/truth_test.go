@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -28,6 +29,7 @@ type plain struct {
 
 	mu          sync.Mutex
 	initialized bool
+	probed      atomic.Bool // set by a fault that depends on server/discover
 }
 
 // startPlain returns a function that starts plain servers. odd may handle a line in place of the
@@ -173,6 +175,18 @@ func TestTruth(t *testing.T) {
 			}
 			return false
 		}, []string{IDType}},
+
+		"a bridge that server/discover opens": {func(p *plain, _ string, m *jsonrpc.Message) bool {
+			switch {
+			case m == nil:
+			case m.Method == mcp.MethodDiscover:
+				p.probed.Store(true)
+			case m.Method == mcp.MethodInitialize && p.probed.Load():
+				p.fail(m, -32000, "Invalid Request: Server already initialized")
+				return true
+			}
+			return false
+		}, []string{ProbeOpens}},
 
 		// The following faults concern lists.
 		"a list always fails": {func(p *plain, _ string, m *jsonrpc.Message) bool {

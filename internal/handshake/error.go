@@ -14,6 +14,12 @@ import (
 // must restart the server and open it with Offer.SkipProbe.
 var ErrDiedOnProbe = errors.New("the server exited when it received server/discover")
 
+// ErrRefusedAfterProbe says that a server on a pipe refused initialize after it had received
+// server/discover. A bridge may open its own session with the first message that it gets, and then
+// refuse initialize because that session exists. The caller should restart the server and open it
+// with Offer.SkipProbe.
+var ErrRefusedAfterProbe = errors.New("the server refused initialize after it received server/discover")
+
 // ErrTrySSE says that initialize by POST was answered with 400, 404 or 405, and that the answer was
 // not a modern error. The caller should connect to HTTP+SSE by GET (2026-07-28 §Streamable HTTP,
 // "HTTP+SSE Transport (2024-11-05)"). If HTTP+SSE fails too, the caller should report the *Error
@@ -61,7 +67,8 @@ type Error struct {
 	// server speaks instead of MCP, and Answer is the server's initialize result, as JSON.
 	Dialect string
 	Answer  []byte
-	// Err is ErrDiedOnProbe, ErrTrySSE, the error of the Link, or several of these errors joined.
+	// Err is ErrDiedOnProbe, ErrRefusedAfterProbe, ErrTrySSE, the error of the Link, or several of
+	// these errors joined.
 	// Err is nil if the server's answer is the only reason for the failure.
 	Err error
 

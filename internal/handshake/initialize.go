@@ -209,6 +209,9 @@ func (o *opening) refusedWith(ctx context.Context, f *errorAnswer, r *reply, sen
 		o.note(sent, got, "the server refuses the parameters of the dialect; retry with the standard parameters")
 		return initializing, nil
 	}
+	if o.probes > 0 && !o.offer.HTTP && f.kind != notSupported {
+		r.err = errors.Join(ErrRefusedAfterProbe, r.err)
+	}
 	return o.refusedBare(r, sent, got)
 }
 

@@ -67,7 +67,8 @@ type Offer struct {
 	// that the server speaks.
 	Known mcp.Revision
 	// SkipProbe omits the probe. It must be set after ErrDiedOnProbe, for all later connections
-	// with the same configuration. It is also set for HTTP+SSE, because modern servers do not use
+	// with the same configuration. After ErrRefusedAfterProbe, the server may accept initialize if
+	// SkipProbe is set. It is also set for HTTP+SSE, because modern servers do not use
 	// HTTP+SSE.
 	SkipProbe bool
 	// If InitializeFirst is set, Open sends initialize first, and the probe only if the server

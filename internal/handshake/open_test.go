@@ -149,7 +149,7 @@ func checkError(t testing.TB, s *scene, err error) string {
 	if s.is != nil && !errors.Is(err, s.is) {
 		t.Errorf("%v does not wrap %v", err, s.is)
 	}
-	for _, sentinel := range []error{ErrTrySSE, ErrDiedOnProbe} {
+	for _, sentinel := range []error{ErrTrySSE, ErrDiedOnProbe, ErrRefusedAfterProbe} {
 		if sentinel != s.is && errors.Is(err, sentinel) {
 			t.Errorf("%v wraps %v", err, sentinel)
 		}

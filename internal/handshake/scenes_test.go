@@ -229,7 +229,7 @@ var field = []scene{
 		rev: mcp.R20250326, findings: []string{FoundNoCapabilities, FoundNoServerInfo, FoundOddInstructions}},
 	{name: "an empty result", offer: pipe, turns: []turn{unknown, result(initial, `{}`)}, cause: CauseBadAnswer},
 	{name: "a pong", offer: pipe, turns: []turn{result(discover, `{"status":"ok"}`), result(initial, `{"status":"ok"}`)}, cause: CauseBadAnswer},
-	{name: "another error", offer: pipe, turns: []turn{unknown, errorTo(initial, `{"code":-32603,"message":"GITHUB_TOKEN is not set\u001b[31m\r\n\u202e!"}`)}, cause: CauseRefused},
+	{name: "another error", offer: pipe, turns: []turn{unknown, errorTo(initial, `{"code":-32603,"message":"GITHUB_TOKEN is not set\u001b[31m\r\n\u202e!"}`)}, cause: CauseRefused, is: ErrRefusedAfterProbe},
 	{name: "our own error to our own initialize", offer: pipe, turns: []turn{unknown, errorTo(initial, `{"code":-32601,"message":"initialize cannot be answered: the client has no open event stream"}`)}, cause: CauseEcho},
 	{name: "our own error to our own probe", offer: pipe, turns: []turn{errorTo(discover, `{"code":-32601,"message":"server/discover cannot be answered: the client has no open event stream"}`)}, cause: CauseEcho},
 	{name: "ends on initialize", offer: pipe, turns: []turn{unknown, {to: initial, err: errors.Join(io.ErrUnexpectedEOF, errors.New("exit status 1"))}}, cause: CauseExited},
@@ -259,7 +259,7 @@ var rules = []scene{
 	}, cause: CauseRefused},
 	{name: "silent probe, then a refusal, then an end", offer: pipe, turns: []turn{
 		mute(discover), errorTo(initial, `{"code":-32603,"message":"no"}`), dies(discover),
-	}, cause: CauseRefused},
+	}, cause: CauseRefused, is: ErrRefusedAfterProbe},
 
 	{name: "known modern", offer: Offer{Known: modal}, turns: []turn{discovered}, rev: modal},
 	{name: "known legacy skips the probe", offer: Offer{Known: mcp.R20250326}, turns: []turn{speaks("2025-03-26"), initialized}, rev: mcp.R20250326},

@@ -34,6 +34,7 @@ var table = []Entry{
 	{"server_restarted", "server probed again by an operator", ""},
 	{"server_not_started", "a server is not started", "The configuration of one server has a problem, so Dragoman does not start this server. Dragoman starts the other servers."},
 	{"server_era_changed", "the server now has a protocol revision of the other era (legacy or modern)", "A server has changed from a legacy revision to a modern revision, or from a modern revision to a legacy revision."},
+	{"probe_skipped", "server refuses initialize after server/discover, so Dragoman sends initialize first from now on", "A server, such as a bridge, opens its session with the first message that it gets. Dragoman has started the server again without the probe, and does not probe it again until its configuration changes. `cause` is the refusal."},
 	{"server_broadcasts", "server sends messages for one session to all sessions", "A server sends the messages for one session to all sessions."},
 	{"server_stderr", "server stderr", "The record contains a line that a server wrote to stderr. The level is debug, except for commands that show stderr, such as `record`."},
 	{"server_state", "", "The record gives the state of one server after the start of `serve`."},

@@ -107,6 +107,10 @@ func (u *Upstream) open(ctx context.Context, p *pool, f *mcp.ClientInfo, purpose
 		before = append(before, traceOf(err)...)
 		s, err = u.dial(ctx, p, f, purpose)
 	}
+	if errors.Is(err, handshake.ErrRefusedAfterProbe) {
+		before = append(before, traceOf(err)...)
+		s, err = u.dialUnprobed(ctx, p, f, purpose, err)
+	}
 	if u.recognise(err) {
 		s, err = u.dial(ctx, p, f, purpose)
 	}
@@ -134,6 +138,26 @@ func (u *Upstream) open(ctx context.Context, p *pool, f *mcp.ClientInfo, purpose
 	u.warnCut(s)
 	u.work.Go(func() { u.cleanUp(s) })
 	return s, nil
+}
+
+// dialUnprobed starts a server again that has refused initialize with the error refusal, because the
+// probe may be the reason. If the server accepts initialize now, Dragoman does not probe it again.
+func (u *Upstream) dialUnprobed(ctx context.Context, p *pool, f *mcp.ClientInfo, purpose string, refusal error) (*session, error) {
+	skip := func(on bool) (was bool) {
+		u.mu.Lock()
+		defer u.mu.Unlock()
+		was, u.skipProbe = u.skipProbe, on
+		return was
+	}
+	was := skip(true)
+	s, err := u.dial(ctx, p, f, purpose)
+	if err == nil && s.server.Revision().Legacy() {
+		u.opts.Log.Info("server refuses initialize after server/discover, so Dragoman sends initialize first from now on",
+			"server", u.spec.Name, "cause", refusal.Error())
+		return s, nil
+	}
+	skip(was)
+	return s, err
 }
 
 // warnCut logs once that the server's instructions were truncated.

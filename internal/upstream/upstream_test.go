@@ -249,6 +249,53 @@ func TestServerThatDiesOnTheProbeIsStartedOnceMore(t *testing.T) {
 	})
 }
 
+// TestBridgeThatTheProbeOpensIsStartedOnceMore has a program that opens its own session with the
+// first message that it gets, as some bridges from stdio to HTTP do, and then refuses initialize. A
+// program that always refuses initialize is started twice for one attempt, and fails as before.
+func TestBridgeThatTheProbeOpensIsStartedOnceMore(t *testing.T) {
+	bridge := &program{legacy: true}
+	bridge.on = func(l *process, m *jsonrpc.Message) []byte {
+		if m.Method == mcp.MethodInitialize && slices.Contains(l.methods(), mcp.MethodDiscover) {
+			return jsonrpc.AppendError(nil, m.ID, &jsonrpc.Error{Code: -32000, Message: "Error POSTing to endpoint (HTTP 400): Invalid Request: Server already initialized"})
+		}
+		return nil
+	}
+	bubble(t, bridge, Spec{}, func(t *testing.T, u *Upstream) {
+		for _, f := range []*mcp.ClientInfo{modernClient, legacyClient} {
+			if _, err := call(t, u, f, mcp.MethodCallTool, `{"name":"t"}`); err != nil {
+				t.Fatal(err)
+			}
+		}
+		_ = bridge.all()[1].pipe.Close() // the server dies, and the next process gets no probe either
+		synctest.Wait()
+		time.Sleep(10 * time.Second)
+		if _, err := call(t, u, modernClient, mcp.MethodCallTool, `{"name":"t"}`); err != nil {
+			t.Error(err)
+		}
+		if n := bridge.count(mcp.MethodDiscover); n != 1 {
+			t.Errorf("the program was probed %d times", n)
+		}
+	})
+	var fixed atomic.Bool
+	h := &program{modern: true, on: func(_ *process, m *jsonrpc.Message) []byte {
+		if fixed.Load() {
+			return nil
+		}
+		return jsonrpc.AppendError(nil, m.ID, &jsonrpc.Error{Code: -32000, Message: "no key"})
+	}}
+	bubble(t, h, Spec{}, func(t *testing.T, u *Upstream) {
+		_, err := call(t, u, modernClient, mcp.MethodCallTool, `{"name":"t"}`)
+		if err == nil || !strings.Contains(err.Error(), "no key") || len(h.all()) != 2 {
+			t.Errorf("%d processes, and %v", len(h.all()), err)
+		}
+		fixed.Store(true)
+		time.Sleep(time.Minute)
+		if _, err := call(t, u, modernClient, mcp.MethodCallTool, `{"name":"t"}`); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
 // crashing returns a handler that makes the first process exit when it gets this method.
 func crashing(method string) func(*process, *jsonrpc.Message) []byte {
 	return func(l *process, m *jsonrpc.Message) []byte {
