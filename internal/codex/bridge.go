@@ -6,9 +6,11 @@ import (
 	"io"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/dragoman-mcp/dragoman/internal/excerpt"
+	"github.com/dragoman-mcp/dragoman/internal/handshake"
 	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 	"github.com/dragoman-mcp/dragoman/internal/transport"
@@ -30,7 +32,8 @@ type bridge struct {
 	end     context.CancelCauseFunc
 	running work.Group
 
-	events chan string // the names in {"event":…} lines that arrive during the handshake
+	greeting atomic.Pointer[greeting] // the last handshake; nil before initialize
+	events   chan string              // the names in {"event":…} lines that arrive during the handshake
 
 	mu       sync.Mutex
 	closing  bool // Close was called, so no new goroutine may start
@@ -113,6 +116,15 @@ func (p *pipe) Read() (*jsonrpc.Message, error) {
 		}
 	}
 	return m, err
+}
+
+// Steps returns the steps of the last handshake with the worker. See upstream.Stepper.
+func (p *pipe) Steps() handshake.Trace {
+	g := p.b.greeting.Load()
+	if g == nil {
+		return nil
+	}
+	return g.steps()
 }
 
 // Stalled returns how long the worker has not read from its stdin. The bridge itself never stops

@@ -6,8 +6,10 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/dragoman-mcp/dragoman/internal/dialect"
@@ -15,7 +17,6 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/excerpt"
 	"github.com/dragoman-mcp/dragoman/internal/handshake"
 	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
-	"github.com/dragoman-mcp/dragoman/internal/mcp"
 )
 
 const methodInitialize = "initialize"
@@ -31,27 +32,33 @@ const methodInitialize = "initialize"
 type greeting struct {
 	b     *bridge
 	begun time.Time
-	trace handshake.Trace
 	cause string // why the greeting offered version 1; "" if it did not
 	class string // the cause as one word; see Server.Handshakes
+
+	mu    sync.Mutex
+	trace handshake.Trace
+	sent  string        // the last offer, while it has no answer; else ""
+	at    time.Duration // when sent was sent, since begun
+}
+
+// steps returns the steps so far. The last step may be an offer that has no answer yet.
+func (g *greeting) steps() handshake.Trace {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	t := slices.Clone(g.trace)
+	if now := time.Since(g.begun); g.sent != "" && len(t) < maxSteps {
+		t = append(t, handshake.Step{At: now, Sent: g.sent, Got: "no answer for " + (now - g.at).Round(time.Millisecond).String(), Reason: "Codex has not answered yet"})
+	}
+	return t
 }
 
 // greet performs the handshake and returns the worker's result. The error is a sentence for
 // users.
 func (b *bridge) greet(ctx context.Context, info []byte) (*jsonrpc.Message, error) {
 	g := &greeting{b: b, begun: time.Now()}
+	b.greeting.Store(g)
 	b.server.set(HandshakePending)
 	m, version, err := g.run(ctx, info)
-	if b.server.o.Events.Wants(events.Handshake) {
-		e := events.Event{
-			Kind: events.Handshake, Level: slog.LevelDebug, Server: b.server.o.Server, Outcome: events.OK,
-			Detail: b.server.o.Clean(g.trace.String()),
-		}
-		if err != nil {
-			e.Outcome = mcp.Failed
-		}
-		b.server.o.Events.Publish(e)
-	}
 	attrs := []slog.Attr{slog.String("server", b.server.o.Server)}
 	if g.cause != "" {
 		attrs = append(attrs, slog.String("fallback", b.server.o.Clean(g.cause)))
@@ -118,6 +125,9 @@ func (g *greeting) run(ctx context.Context, info []byte) (m *jsonrpc.Message, ve
 		x, err := g.b.worker.begin(ctx, methodInitialize, o.params(info), func(m *jsonrpc.Message) { answers <- offered{o, m} })
 		if err == nil {
 			open = append(open, x)
+			g.mu.Lock()
+			g.sent, g.at = o.String(), time.Since(g.begun)
+			g.mu.Unlock()
 		}
 		return err
 	}
@@ -200,13 +210,21 @@ const maxSteps = 16
 
 // note adds a step to the trace, and publishes the step.
 func (g *greeting) note(sent, got, reason string) {
-	if len(g.trace) >= maxSteps {
-		return
+	o := &g.b.server.o
+	got, reason = o.Clean(got), o.Clean(reason)
+	g.mu.Lock()
+	full := len(g.trace) >= maxSteps
+	if !full {
+		g.trace = append(g.trace, handshake.Step{At: time.Since(g.begun), Sent: sent, Got: got, Reason: reason})
 	}
-	g.trace = append(g.trace, handshake.Step{At: time.Since(g.begun), Sent: sent, Got: got, Reason: reason})
-	if o := &g.b.server.o; o.Events.Wants(events.Step) {
+	if sent != "" {
+		g.sent = ""
+	}
+	n := len(g.trace)
+	g.mu.Unlock()
+	if !full && o.Events.Wants(events.Step) {
 		o.Events.Publish(events.Event{Kind: events.Step, Level: slog.LevelDebug, Server: o.Server, Step: &events.HandshakeStep{
-			N: len(g.trace), Sent: sent, Got: o.Clean(got), Reason: o.Clean(reason),
+			N: n, Sent: sent, Got: got, Reason: reason,
 		}})
 	}
 }

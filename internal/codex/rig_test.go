@@ -85,7 +85,6 @@ func play(t *testing.T, profile string, o codex.Options, set ...string) *rig {
 	o.Log = slog.New(slog.NewTextHandler(log, &slog.HandlerOptions{Level: slog.LevelDebug}))
 	o.Server = "w"
 	o.Events = &events.Publisher{}
-	o.Events.Tap(events.Of(events.Handshake), func(e events.Event) { fmt.Fprintf(log, "trace of %s:\n%s", e.Server, e.Detail) })
 	o.Events.Tap(events.Of(events.Step), func(e events.Event) {
 		fmt.Fprintf(log, "step %d of %s: %s: %s; %s\n", e.Step.N, e.Server, e.Step.Sent, e.Step.Got, e.Step.Reason)
 	})

@@ -32,6 +32,8 @@ type pipeConn struct {
 	unasked   []*jsonrpc.Message     // results that match no request; kept until the handshake ends
 	onPush    func(*jsonrpc.Message) // gets results that match no request, after the results in unasked
 	settled   bool                   // whether the handshake has ended
+	status    string                 // the name in the first status line that arrived before onStatus was set
+	onStatus  func(string)           // gets the names in status lines
 	left      time.Time              // when the last request was abandoned
 	ended     error                  // why the pipe has ended; nil while it is open
 	quit      chan struct{}          // closing this channel fails the calls that were not sent; see withdraw

@@ -7,6 +7,7 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 	"github.com/dragoman-mcp/dragoman/internal/transport"
+	"github.com/dragoman-mcp/dragoman/internal/transport/stdio"
 )
 
 // refused handles a frame that the pipe refused with err. why describes what is wrong with the
@@ -23,11 +24,54 @@ func (l *pipeConn) refused(err error, why *jsonrpc.Error) {
 		l.batch(batch, why)
 		return
 	}
+	var line *stdio.BadLine
+	if errors.As(err, &line) {
+		l.noteStatus(line.Line)
+	}
 	if errors.Is(err, transport.ErrTooLarge) {
 		// The frame may have been an answer that a call waits for.
 		l.server.opts.Log.Warn("discarded a message that is larger than the size limit", "server", l.server.opts.Name, "cause", why.Message)
 	}
 	l.server.noteOdd("refused", why.Message)
+}
+
+// OnStatus sets the function that gets the names in status lines. If f is nil, the handshake has ended.
+// See handshake.StatusLines.
+func (l *pipeConn) OnStatus(f func(event string)) {
+	l.mu.Lock()
+	before := l.status
+	l.onStatus, l.status = f, ""
+	l.mu.Unlock()
+	if f != nil && before != "" {
+		f(before)
+	}
+}
+
+// noteStatus passes on the name in a line such as {"event":"starting"}. The object must not have other
+// members, because other programs print log records with the member event.
+func (l *pipeConn) noteStatus(line []byte) {
+	if l.server.opening.Load() != nil || jsonrpc.Valid(line, jsonrpc.Limits{}) != nil {
+		return
+	}
+	name, n := "", 0
+	for m := range jsonrpc.Members(line, jsonrpc.Whole(line)) {
+		n++
+		if key, _ := jsonrpc.Text(line, m.Key); key == "event" {
+			name, _ = jsonrpc.Text(line, m.Value)
+		}
+	}
+	if n != 1 || name != "starting" && name != "ready" {
+		return
+	}
+	l.mu.Lock()
+	f := l.onStatus
+	if f == nil && l.status == "" {
+		l.status = name
+	}
+	l.mu.Unlock()
+	if f != nil {
+		f(name)
+	}
 }
 
 // batch handles an array of messages. A server may send such a batch if its revision has batches

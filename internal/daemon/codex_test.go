@@ -297,6 +297,7 @@ func TestCodexSupervised(t *testing.T) {
 		"worker":                {child(t, "codex", "fake codex-app-server form=shim", codex), 1, []string{"true"}},
 		"older worker":          {child(t, "codex", "fake codex-app-server-old", codex), 1, []string{"true"}},
 		"silent without it":     {child(t, "codex", "fake codex-app-server form=shim supervised=required", codex), 1, []string{"true"}},
+		"recognised by a line":  {child(t, "codex", "fake codex-app-server form=shim supervised=answers"), 2, []string{"true"}},
 		"set by the user":       {child(t, "codex", "fake codex-app-server", codex, own), 1, []string{"no"}},
 		"recognised by answers": {child(t, "codex", "fake codex-app-server"), 2, []string{"true"}},
 		"not a worker":          {child(t, "mcp", "fake strict-2025-11-25"), 1, nil},

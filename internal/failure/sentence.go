@@ -210,7 +210,7 @@ func (f *Facts) sentence(err error, best string) saying {
 	case WrongVersion:
 		return f.version()
 	case OtherProtocol:
-		return saying{sentence: who + " speaks " + f.Dialect + ", which is not MCP", action: "set dialect: " + f.Dialect + " for the server in the configuration"}
+		return saying{sentence: who + " speaks " + f.Dialect + ", which is not MCP", action: "use " + f.add("--dialect "+f.Dialect, "dialect: "+f.Dialect)}
 	case Rejected:
 		head := who + " refused the request"
 		if f.Sent != "" {

@@ -31,7 +31,7 @@ func codexServers() []Profile {
 	events := Setting{"events", "no", `whether the worker prints {"event":"ready"} before its first message: yes or no`}
 	mirror := Setting{"mirror", "accept", "how client_info in version 1 is answered: accept, or refuse with -32602"}
 	form := Setting{"form", "worker", "worker, or shim: a wrapper that advertises models, returns the params of initialize, and answers at the end of a turn"}
-	supervised := Setting{"supervised", "no", "no, or required: the worker prints nothing and answers nothing unless CODEX_WORKER_SUPERVISED is true in its environment"}
+	supervised := Setting{"supervised", "no", "no; required: the worker prints nothing and answers nothing unless CODEX_WORKER_SUPERVISED is true in its environment; or answers: without this variable, it prints only {\"event\":\"starting\"} and answers nothing"}
 	profile := func(name, about string, kind Kind, older bool, v2 string) Profile {
 		return Profile{
 			Name: name, About: about, Kind: kind, Side: ServerSide, Settings: []Setting{{"v2", v2, outcomes}, mirror, form, supervised, events},
@@ -47,13 +47,14 @@ func codexServers() []Profile {
 				if f := s.values["form"]; f != "worker" && f != "shim" {
 					return nil, fmt.Errorf("the setting form must be worker or shim, but is %q", f)
 				}
-				if v := s.values["supervised"]; v != "no" && v != "required" {
-					return nil, fmt.Errorf("the setting supervised must be no or required, but is %q", v)
+				if v := s.values["supervised"]; v != "no" && v != "required" && v != "answers" {
+					return nil, fmt.Errorf("the setting supervised must be no, required or answers, but is %q", v)
 				}
 				w := &codexWorker{
 					older: older, v2: s.values["v2"], ready: s.values["events"] == "yes", shim: s.values["form"] == "shim",
 					noMirror: s.values["mirror"] == "refuse",
-					mute:     s.values["supervised"] == "required" && os.Getenv("CODEX_WORKER_SUPERVISED") != "true",
+					mute:     s.values["supervised"] != "no" && os.Getenv("CODEX_WORKER_SUPERVISED") != "true",
+					blank:    s.values["supervised"] == "required",
 					pipes:    map[*conversation]*codexPipe{},
 				}
 				return &part{ed: editionOf(usual), twist: twist{open: w.open, hear: w.hear}}, nil
@@ -74,7 +75,8 @@ type codexWorker struct {
 	ready    bool
 	shim     bool
 	noMirror bool // the worker refuses client_info
-	mute     bool // the worker prints and answers nothing, because CODEX_WORKER_SUPERVISED must be true and is not
+	mute     bool // the worker answers nothing, because CODEX_WORKER_SUPERVISED must be true and is not
+	blank    bool // a mute worker prints nothing either
 
 	mu    sync.Mutex
 	pipes map[*conversation]*codexPipe
@@ -111,7 +113,7 @@ func (w *codexWorker) open(ctx context.Context, c *conversation) {
 		delete(w.pipes, c)
 		w.mu.Unlock()
 	})
-	if w.shim && !w.mute {
+	if w.shim && !(w.mute && w.blank) {
 		c.out.send([]byte(`{"event":"starting"}`))
 	}
 	if (w.ready || w.shim) && !w.mute {

@@ -72,6 +72,18 @@ func TestCodexUnsupervised(t *testing.T) {
 	}
 }
 
+// TestCodexUnsupervisedLines checks a fake wrapper that prints a status line and then answers
+// nothing, because CODEX_WORKER_SUPERVISED is not set.
+func TestCodexUnsupervisedLines(t *testing.T) {
+	t.Setenv("CODEX_WORKER_SUPERVISED", "")
+	synctest.Test(t, func(t *testing.T) {
+		l := play(t, "codex-app-server", "form=shim", "supervised=answers")
+		l.want("", `{"event":"starting"}`)
+		l.want(codexHello)
+		l.end()
+	})
+}
+
 // TestCodexShimReturnsParams checks the result of initialize from a wrapper around Codex. The
 // result contains the params of the request without changes, with their spaces and unknown members.
 func TestCodexShimReturnsParams(t *testing.T) {

@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/dragoman-mcp/dragoman/internal/dialect"
 	"github.com/dragoman-mcp/dragoman/internal/failure"
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 	"github.com/dragoman-mcp/dragoman/internal/transport"
@@ -48,9 +49,10 @@ const (
 	CauseDialect         Cause = "dialect"           // the server speaks a known protocol that is not MCP; see Error.Dialect
 )
 
-// DialectAppServer is the protocol of Codex's app-server. The handshake detects this protocol by
-// the answer to initialize. The protocol is not MCP, so Dragoman needs an adapter for it.
-const DialectAppServer = "app-server"
+// DialectAppServer is the protocol of Codex's app-server, under the name that the configuration and
+// --dialect use. The handshake detects this protocol by the answer to initialize, or by a status line
+// (see StatusLines). The protocol is not MCP, so Dragoman needs an adapter for it.
+const DialectAppServer = dialect.CodexAppServer
 
 // Error is a failed handshake. If the cause is a *transport.StatusError, errors.As finds it. The
 // *transport.StatusError contains the challenge of a 401.
@@ -64,7 +66,8 @@ type Error struct {
 	// RetryAfter is the delay that the server asked for, or 0 if it asked for none.
 	RetryAfter time.Duration
 	// Dialect and Answer are set only if Cause is CauseDialect. Dialect is the protocol that the
-	// server speaks instead of MCP, and Answer is the server's initialize result, as JSON.
+	// server speaks instead of MCP, and Answer is the server's initialize result, as JSON. Answer is
+	// nil if a status line has shown the dialect.
 	Dialect string
 	Answer  []byte
 	// Err is ErrDiedOnProbe, ErrRefusedAfterProbe, ErrTrySSE, the error of the Link, or several of

@@ -38,6 +38,9 @@ func (o *opening) initialize(ctx context.Context) (state, *Error) {
 	if next, ok := o.takePushed(ctx, &r, sent, got); ok {
 		return next, nil
 	}
+	if r.kind == silence && o.announced() {
+		return o.unanswered(sent, got)
+	}
 	if cause := o.giveUp(ctx, &r); cause != "" {
 		o.note(sent, got, "the handshake timeout expired")
 		return "", o.fail(cause, r.err)
@@ -98,9 +101,9 @@ func (o *opening) accept(m *jsonrpc.Message, sent, got string) (state, *Error) {
 	}
 	switch {
 	case !at[4].IsZero() && !capable && !named:
-		return o.otherDialect(DialectAppServer, "a result with a userAgent and without capabilities comes from Codex's "+DialectAppServer, m, sent, got)
+		return o.otherDialect(DialectAppServer, "a result with a userAgent and without capabilities comes from Codex's app-server", m.Result.Of(m.Raw), sent, got)
 	case (!at[5].IsZero() || !at[6].IsZero()) && !hasVersion && !named:
-		return o.otherDialect(DialectAppServer, "a result with models and without a protocol version comes from Codex's "+DialectAppServer, m, sent, got)
+		return o.otherDialect(DialectAppServer, "a result with models and without a protocol version comes from Codex's app-server", m.Result.Of(m.Raw), sent, got)
 	case !hasVersion && !capable && !named:
 		o.note(sent, got, "the result is not valid for initialize")
 		return "", o.fail(CauseBadAnswer, nil)
@@ -170,11 +173,11 @@ func isToken(s string) bool {
 	return s != "" && len(s) <= 40
 }
 
-func (o *opening) otherDialect(name, reason string, m *jsonrpc.Message, sent, got string) (state, *Error) {
+func (o *opening) otherDialect(name, reason string, answer []byte, sent, got string) (state, *Error) {
 	o.note(sent, got, reason)
 	e := o.fail(CauseDialect, nil)
-	e.Text = o.sentence("the server speaks the " + name + " dialect, which is not MCP; set this dialect in the configuration")
-	e.Dialect, e.Answer = name, m.Result.Of(m.Raw)
+	e.Text = o.sentence("the server speaks the " + name + " dialect, which is not MCP; run it with --dialect " + name + ", or set dialect: " + name + " in the configuration")
+	e.Dialect, e.Answer = name, answer
 	return "", e
 }
 

@@ -51,6 +51,15 @@ type UnaskedAnswers interface {
 	OnUnasked(f func(answer *jsonrpc.Message))
 }
 
+// StatusLines is implemented by a Link on which status lines of a wrapper around Codex may arrive,
+// such as a pipe. A status line is {"event":"starting"} or {"event":"ready"}.
+type StatusLines interface {
+	// OnStatus sets f as the receiver of the names in status lines. If status lines arrived before
+	// the call, f gets the first of them. Before Open returns, Open calls OnStatus with nil, which
+	// removes the receiver. The rules for f are the same as for LateAnswers.OnLate.
+	OnStatus(f func(event string))
+}
+
 // Offer is the input of a handshake. The zero value means a pipe, any revision, and a client
 // without capabilities.
 type Offer struct {
@@ -84,6 +93,11 @@ type Offer struct {
 	// Watch is called during the handshake: before a message is sent, and when the outcome of the
 	// message is known. Watch must not block. It may be nil.
 	Watch func(Progress)
+
+	// Inner returns the steps that an adapter behind the Link has performed with the server so far.
+	// The server does not get Open's own messages, so the trace and the errors contain these steps
+	// instead. Nil means that there is no adapter.
+	Inner func() Trace
 
 	// HTTP says that the Link is Streamable HTTP. It is false for pipes and for HTTP+SSE.
 	HTTP bool

@@ -67,11 +67,14 @@ type opening struct {
 	tools    *jsonrpc.Message
 	findings []Finding
 
-	mu     sync.Mutex
-	late   *jsonrpc.Message // the answer to the probe, if the answer came after the timeout
-	stop   context.CancelFunc
-	pushed *manifest     // the unsolicited manifest
-	push   chan struct{} // closed when pushed is set
+	mu      sync.Mutex
+	late    *jsonrpc.Message // the answer to the probe, if the answer came after the timeout
+	stop    context.CancelFunc
+	pushed  *manifest     // the unsolicited manifest
+	push    chan struct{} // closed when pushed is set
+	status  string        // the name in the first status line; see StatusLines
+	mute    *time.Timer   // ends the wait for an answer after a status line; nil before the line
+	overdue bool          // mute has fired: no answer came for a while after the status line
 }
 
 // Open performs the handshake with a server. If Open succeeds, the revision is known, and Open has
@@ -90,6 +93,10 @@ func Open(ctx context.Context, l Link, offer Offer) (*Outcome, error) {
 	if unasked, ok := l.(UnaskedAnswers); ok {
 		unasked.OnUnasked(o.receiveUnasked)
 		defer unasked.OnUnasked(nil)
+	}
+	if lines, ok := l.(StatusLines); ok && o.offer.Dialects != nil {
+		lines.OnStatus(o.receiveStatus)
+		defer o.stopStatus(lines)
 	}
 	switch {
 	case offer.Pin.Legacy():

@@ -20,6 +20,9 @@ func (o *opening) probe(ctx context.Context) (state, *Error) {
 	sent := mcp.MethodDiscover + " (" + mcp.Latest.String() + ")"
 	r := o.exchange(ctx, o.limit, mcp.MethodDiscover, o.discoverParams(mcp.Latest), &rules)
 	got := r.got()
+	if r.kind == silence && o.announced() {
+		return o.unanswered(sent, got)
+	}
 	if cause := o.giveUp(ctx, &r); cause != "" {
 		o.note(sent, got, "the handshake timeout expired")
 		return "", o.fail(cause, r.err)
@@ -323,14 +326,14 @@ func (o *opening) receiveLate(m *jsonrpc.Message) {
 	}
 }
 
-// listenLate calls stop as soon as a late answer shows that the server is modern. If such an answer
-// has already arrived, listenLate calls stop at once. A nil stop removes the previous function.
+// listenLate calls stop as soon as a late answer shows that the server is modern, or as soon as an
+// answer after a status line is overdue. If this has already happened, listenLate calls stop at once. A nil stop removes the previous function.
 func (o *opening) listenLate(stop context.CancelFunc) {
 	o.mu.Lock()
 	o.stop = stop
-	late := o.late
+	late, overdue := o.late, o.overdue
 	o.mu.Unlock()
-	if stop != nil && late != nil && judge(late).modern {
+	if stop != nil && (overdue || late != nil && judge(late).modern) {
 		stop()
 	}
 }

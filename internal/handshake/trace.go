@@ -102,6 +102,10 @@ func (o *opening) watch(p Progress) {
 func (o *opening) note(sent, got, reason string) {
 	o.watch(Progress{Sent: sent, Got: got, Reason: reason, Bytes: o.bytes.Answer, Size: o.bytes.AnswerSize})
 	defer func() { o.bytes = Step{} }()
+	if o.offer.Inner != nil {
+		o.trace = o.offer.Inner()
+		return
+	}
 	if len(o.trace) < maxSteps {
 		step := o.bytes
 		step.At, step.Sent, step.Got, step.Reason = time.Since(o.begun), sent, got, reason

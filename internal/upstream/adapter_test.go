@@ -113,7 +113,7 @@ func TestDialectIsRecognised(t *testing.T) {
 		spec := Spec{Name: "child", Command: self, Env: map[string]string{childEnv: "codex"}}
 		if known {
 			spec.AdapterFor = func(dialect string) Adapter {
-				if dialect != "app-server" {
+				if dialect != "codex-app-server" {
 					t.Errorf("the dialect is %q", dialect)
 				}
 				return w

@@ -360,6 +360,9 @@ func (u *Upstream) spawn(ctx context.Context, s *session, a Adapter, offer hands
 	var pipe transport.Pipe = child.Pipe()
 	if a != nil {
 		pipe = a.Adapt(pipe)
+		if x, ok := pipe.(Stepper); ok {
+			offer.Inner = x.Steps
+		}
 	}
 	s.server, err = conn.OpenPipe(ctx, pipe, offer, o)
 	if err != nil {

@@ -119,6 +119,11 @@ func (u *Upstream) SetTimes(t Times) {
 // and its transport does not have to be detected.
 func (s *Spec) piped() bool { return s.Command != "" || s.Pipe != nil }
 
+// Stepper is implemented by a pipe from Adapter.Adapt that performs a handshake of its own with the
+// child. Steps returns the steps so far. Errors and the trace of the server then name these steps, and
+// not the messages of MCP that only the adapter has seen.
+type Stepper interface{ Steps() handshake.Trace }
+
 // Adapter converts between the protocol of a child and MCP. Its methods are safe for concurrent
 // use, since a server may have several children.
 type Adapter interface {
