@@ -21,6 +21,8 @@ import (
 // early, calls also have to wait: for at most a minute, or for as long as the server requests.
 
 const (
+	// defaultStart is the default of Spec.Start.
+	defaultStart = 30 * time.Second
 	// steady is how long a session must last so that its end resets the count of consecutive
 	// failures. The end of a session that has answered a call from a client always resets the
 	// count.

@@ -13,17 +13,28 @@ import (
 // A server on a pipe may be running but not answer: the process may be suspended, swapped out, or
 // in an endless loop. Then its calls time out. If a session has calls in flight and nothing arrives
 // from the server, Dragoman pings the server. If the server does not answer the ping, its state is
-// Unresponsive until it sends a message. If it sends nothing for twice the idle timeout of a call,
-// Dragoman ends its process. If the server is kept open, Dragoman restarts it in the background.
+// Unresponsive until it sends a message. New calls get another session meanwhile; see
+// leaveHungLocked. If the server sends nothing for twice the idle timeout of a call, Dragoman ends its
+// process. If the server is kept open, Dragoman restarts it in the background.
 // Otherwise the next call restarts it.
 
 const (
-	// defaultSilence is the default of Spec.Silence. The ping that follows may take another two
-	// thirds of this time, so the state becomes Unresponsive after 25 s.
-	defaultSilence     = 15 * time.Second
+	// defaultSilence is the default of Spec.Silence. The server gets the same time again to answer
+	// the ping that follows, so the state becomes Unresponsive after 10 s.
+	defaultSilence     = 5 * time.Second
 	defaultIdle        = 60 * time.Second // default of conn.Options.Idle
 	reasonUnresponsive = "calls are waiting, but the server does not send anything and does not answer a ping"
+	reasonSomeHung     = "the server does not answer on one of its sessions; new calls use another one"
 )
+
+// hungSessions is how many sessions of one client may be unresponsive before new calls of this client
+// fail at once. A server that also hangs in its second process would probably hang in the next one.
+const hungSessions = 2
+
+// sharedPatience is how long new calls still use an unresponsive session that all clients share. Such a
+// server may be busy with one call and answer the other calls later, so Dragoman waits a while before it
+// fails them.
+const sharedPatience = 20 * time.Second
 
 var errUnresponsive = errors.New("the server stopped responding")
 
@@ -105,6 +116,7 @@ func (u *Upstream) markResponsiveLocked(s *session) {
 		s.unresponsiveSince, s.unresponsive = time.Time{}, nil
 		s.unanswered.Store(false)
 		u.tellLocked(slog.LevelInfo, "server answers again", "answers again")
+		u.returnLocked(s)
 	}
 }
 
@@ -133,9 +145,10 @@ func (u *Upstream) lastsTooLong(silent time.Duration) bool {
 
 // probe pings the server. Any answer, even an error, shows that the server is responsive.
 func (u *Upstream) probe(s *session) {
-	ctx, stop := context.WithTimeout(u.life, u.silence()*2/3)
+	ctx, stop := context.WithTimeout(u.life, u.silence())
 	defer stop()
 	_, err := s.server.Call(ctx, u.ownCall(pingMethod(s), nil, nil), mcp.NoCaller{})
+	next := u.silence() / 3
 	u.mu.Lock()
 	defer u.unlock()
 	silent, _ := u.silentLocked(s)
@@ -144,8 +157,81 @@ func (u *Upstream) probe(s *session) {
 		return
 	case err == nil || silent < u.silence():
 		u.markResponsiveLocked(s)
-	case s.unresponsiveSince.IsZero():
+		next = 3 * u.silence() // the server works on a long call, so there is no need to ping it all the time
+	default:
 		u.markUnresponsiveLocked(s, u.unresponsive, "silent_for", silent.Round(time.Millisecond).String())
+		u.leaveHungLocked(s)
 	}
-	u.rewatchLocked(s, u.silence()/3)
+	u.rewatchLocked(s, next)
+}
+
+// leaveHungLocked sets an unresponsive session aside, so that new calls get another session. If all
+// clients share one session, it stays in use; see sharedPatience. So does a session that has just been
+// opened and has not answered any call yet: the server may still be loading.
+func (u *Upstream) leaveHungLocked(s *session) {
+	if s.over || s.outdated || !s.pipe || u.spec.Isolation == Shared || len(u.leaving) >= maxSessionsPerPool {
+		return
+	}
+	if s.served.Load() || time.Since(s.opened) >= defaultStart {
+		u.setAsideLocked(s)
+	}
+}
+
+// hungLocked returns the error for a call that gets no session because the server is unresponsive. It
+// returns nil if the call may use a session or open one. The parameter s is the session that the call
+// would use, or nil if it would open one for the pool p.
+func (u *Upstream) hungLocked(s *session, p *pool) error {
+	if s != nil {
+		if s.unresponsiveSince.IsZero() || !s.pipe || u.spec.Isolation != Shared || time.Since(s.unresponsiveSince) < sharedPatience {
+			return nil
+		}
+		return u.hungError(s)
+	}
+	hung := 0
+	for _, x := range u.sessionsLocked() {
+		switch {
+		case x.pool != p && (x.link == nil || x.link.scope != p.scope):
+		case !x.aside && !x.outdated:
+			return nil
+		case x.aside && !x.unresponsiveSince.IsZero():
+			x.missed = true
+			hung++
+			s = x
+		}
+	}
+	if hung < hungSessions {
+		return nil
+	}
+	return u.hungError(s)
+}
+
+func (u *Upstream) hungError(s *session) error {
+	e := u.unavailable(errUnresponsive, "unresponsive")
+	u.explain(e, s.unresponsive)
+	return e
+}
+
+// reportHungLocked changes the status if the server does not answer on some or all of its sessions.
+func (u *Upstream) reportHungLocked(st *Status) {
+	if st.State != Ready {
+		return
+	}
+	var hung *session
+	answering := 0
+	for _, s := range u.sessionsLocked() {
+		silent, known := s.server.Silence()
+		switch {
+		case !s.unresponsiveSince.IsZero() && (!known || silent >= time.Since(s.unresponsiveSince)):
+			hung = s
+		case !s.outdated:
+			answering++
+		}
+	}
+	switch {
+	case hung == nil:
+	case answering == 0 || !hung.aside:
+		st.State, st.Since, st.Reason, st.Failure = Unresponsive, hung.unresponsiveSince, hung.unresponsive.Sentence, hung.unresponsive
+	default:
+		st.Reason = reasonSomeHung
+	}
 }

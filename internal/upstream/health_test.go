@@ -23,7 +23,7 @@ func stopped(h *program, still *atomic.Bool) {
 	}
 }
 
-// TestU09_HungServerIsReported checks that a hung server is reported within half a minute. Its
+// TestU09_HungServerIsReported checks that a hung server is reported within 10 s. Its
 // calls time out. If it stays hung, Dragoman kills it, and the next call starts it again.
 func TestU09_HungServerIsReported(t *testing.T) {
 	for name, h := range map[string]*program{"legacy": {legacy: true}, "modern": {modern: true}} {
@@ -44,14 +44,14 @@ func TestU09_HungServerIsReported(t *testing.T) {
 				var wait sync.WaitGroup
 				var err error
 				wait.Go(func() { err = run() })
-				time.Sleep(14 * time.Second)
+				time.Sleep(9 * time.Second)
 				synctest.Wait()
 				if s := u.Status(); s.State != Ready {
-					t.Errorf("the status after 14 s is %+v", s)
+					t.Errorf("the status after 9 s is %+v", s)
 				}
-				time.Sleep(16 * time.Second)
+				time.Sleep(21 * time.Second)
 				synctest.Wait()
-				if s := u.Status(); s.State != Unresponsive || s.Since.Sub(start) != 25*time.Second || s.Reason == "" {
+				if s := u.Status(); s.State != Unresponsive || s.Since.Sub(start) != 10*time.Second || s.Reason == "" {
 					t.Errorf("the status after 30 s is %+v", s)
 				}
 				if r := u.Report(); r.Fault.Text == "" || r.State != Unresponsive {
@@ -82,6 +82,93 @@ func TestU09_HungServerIsReported(t *testing.T) {
 	}
 }
 
+// TestCallsLeaveAHungServer checks that new calls do not wait for a process that hangs. They get a
+// second process. If that hangs too, they fail at once. A process that answers again takes calls again.
+func TestCallsLeaveAHungServer(t *testing.T) {
+	for name, h := range map[string]*program{"legacy": {legacy: true}, "modern": {modern: true}} {
+		t.Run(name, func(t *testing.T) {
+			var hung sync.Map
+			h.on = func(l *process, _ *jsonrpc.Message) []byte {
+				if _, is := hung.Load(l); is {
+					return silent
+				}
+				return nil
+			}
+			bubble(t, h, Spec{}, func(t *testing.T, u *Upstream) {
+				run := func() error {
+					_, err := call(t, u, modernClient, mcp.MethodCallTool, `{"name":"t"}`)
+					return err
+				}
+				var wait sync.WaitGroup
+				hang := func(i int) {
+					if err := run(); err != nil {
+						t.Fatal(err)
+					}
+					hung.Store(h.all()[i], true)
+					wait.Go(func() { _ = run() })
+					time.Sleep(11 * time.Second)
+					synctest.Wait()
+				}
+				hang(0)
+				start := time.Now()
+				if err := run(); err != nil || len(h.all()) != 2 || time.Since(start) > time.Second {
+					t.Errorf("the call beside a hung process: %v after %v, %d processes", err, time.Since(start), len(h.all()))
+				}
+				if s := u.Status(); s.State != Ready || s.Reason != reasonSomeHung {
+					t.Errorf("with one process that answers, the status is %+v", s)
+				}
+				hang(1)
+				start = time.Now()
+				var e *mcp.Error
+				if err := run(); !errors.As(err, &e) || e.Cause != "unresponsive" || e.Outcome != mcp.NotSent || time.Since(start) > 0 {
+					t.Errorf("the call beside two hung processes: %v after %v", err, time.Since(start))
+				}
+				if s := u.Status(); s.State != Unresponsive {
+					t.Errorf("the status with two hung processes is %+v", s)
+				}
+				hung.Clear()
+				time.Sleep(10 * time.Second)
+				synctest.Wait()
+				if err := run(); err != nil || len(h.all()) != 2 {
+					t.Errorf("the call after the server came back: %v, %d processes", err, len(h.all()))
+				}
+				if s := u.Status(); s.State != Ready || s.Reason != "" {
+					t.Errorf("after the server came back, the status is %+v", s)
+				}
+				wait.Wait()
+			})
+		})
+	}
+}
+
+// TestSharedServerThatHangs checks that calls of a server with one session for all clients fail at once
+// after the session has been unresponsive for a while. Until then they wait for the server.
+func TestSharedServerThatHangs(t *testing.T) {
+	var still atomic.Bool
+	h := &program{legacy: true}
+	stopped(h, &still)
+	bubble(t, h, Spec{Isolation: Shared}, func(t *testing.T, u *Upstream) {
+		run := func() error {
+			_, err := call(t, u, modernClient, mcp.MethodCallTool, `{"name":"t"}`)
+			return err
+		}
+		if err := run(); err != nil {
+			t.Fatal(err)
+		}
+		still.Store(true)
+		var wait sync.WaitGroup
+		wait.Go(func() { _ = run() })
+		time.Sleep(31 * time.Second)
+		synctest.Wait()
+		start := time.Now()
+		var e *mcp.Error
+		if err := run(); !errors.As(err, &e) || e.Cause != "unresponsive" || time.Since(start) > 0 || len(h.all()) != 1 {
+			t.Errorf("%v after %v, %d processes", err, time.Since(start), len(h.all()))
+		}
+		wait.Wait()
+	})
+}
+
 // TestU09_ServerThatComesBackIsReady checks that a hung server becomes ready again when it sends a
 // message.
 func TestU09_ServerThatComesBackIsReady(t *testing.T) {
@@ -101,6 +188,8 @@ func TestU09_ServerThatComesBackIsReady(t *testing.T) {
 			t.Fatalf("%+v", s)
 		}
 		still.Store(false)
+		time.Sleep(10 * time.Second)
+		synctest.Wait()
 		if _, err := call(t, u, legacyClient, mcp.MethodCallTool, `{"name":"t"}`); err != nil {
 			t.Fatal(err)
 		}

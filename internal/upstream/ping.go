@@ -19,9 +19,9 @@ import (
 // the server is unresponsive until it answers a ping or a call. A server on a pipe is responsive
 // again as soon as it sends anything.
 //
-// A ping without an answer never ends the server's process, because the server may be busy with its
-// own work. If calls wait for an unresponsive server, the code in health.go ends the server as
-// usual. Over HTTP, pings replace the regular checks of idle sessions (see check.go). A session is
+// A ping without an answer never ends the server's process by itself, because the server may be busy
+// with its own work. But new calls get another session (see leaveHungLocked). If calls wait for an
+// unresponsive server, or have needed it in vain, Dragoman ends its process as described in health.go. Over HTTP, pings replace the regular checks of idle sessions (see check.go). A session is
 // then checked only if the server cannot be reached, or if the server has been unresponsive for
 // twice the idle timeout of a call.
 
@@ -157,6 +157,11 @@ func (u *Upstream) pingIdle(s *session) {
 		// call.
 	default:
 		u.markUnresponsiveLocked(s, why, why.Attrs()...)
+		u.leaveHungLocked(s)
+		if s.aside && s.missed && u.lastsTooLong(time.Since(s.unresponsiveSince)) {
+			u.work.Go(func() { u.drop(s, errUnresponsive) })
+			return
+		}
 		check = !late || u.lastsTooLong(time.Since(s.unresponsiveSince))
 	}
 	if check {

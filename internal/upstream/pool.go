@@ -174,6 +174,9 @@ func (u *Upstream) pick(ctx context.Context, f *mcp.ClientInfo, scope string, ne
 	}
 	if u.useModernLocked(f, scope) {
 		s := u.links[scope].session
+		if err := u.hungLocked(s, nil); err != nil {
+			return nil, nil, nil, err
+		}
 		s.users++
 		if s.reap != nil {
 			s.reap.Stop()
@@ -196,6 +199,9 @@ func (u *Upstream) pick(ctx context.Context, f *mcp.ClientInfo, scope string, ne
 	}
 	defer u.tidyLocked(p)
 	if s := u.chooseLocked(p, f, need.ForCall); s != nil {
+		if err := u.hungLocked(s, p); err != nil {
+			return nil, nil, nil, err
+		}
 		s.users++
 		s.taken = true
 		u.watchStallLocked(s)
@@ -211,6 +217,9 @@ func (u *Upstream) pick(ctx context.Context, f *mcp.ClientInfo, scope string, ne
 	}
 	if p.opening != nil {
 		return nil, p.opening, nil, nil
+	}
+	if err := u.hungLocked(nil, p); err != nil {
+		return nil, nil, nil, err
 	}
 	if len(p.sessions) >= maxSessionsPerPool && !u.retireKeptLocked(p) {
 		return nil, nil, p.freed, nil
@@ -248,13 +257,13 @@ func (u *Upstream) anyLocked() *pool {
 func (u *Upstream) chooseLocked(p *pool, f *mcp.ClientInfo, forCall bool) *session {
 	if u.spec.Isolation == PerCall {
 		for _, s := range p.sessions {
-			if !s.taken && !s.stuck {
+			if !s.taken && !s.aside {
 				return s
 			}
 		}
 		return nil
 	}
-	i := slices.IndexFunc(p.sessions, (*session).isReading)
+	i := slices.IndexFunc(p.sessions, (*session).inService)
 	if i < 0 {
 		return nil
 	}
@@ -269,7 +278,7 @@ func (u *Upstream) chooseLocked(p *pool, f *mcp.ClientInfo, forCall bool) *sessi
 	var free *session
 	for _, s := range p.sessions[i:] {
 		switch {
-		case s.stuck:
+		case s.aside:
 		case s.calls == 0 && (free == nil || f.Conversation != 0 && s.owner == f.Conversation):
 			free = s
 		case s.calls > 0 && f.Revision.Legacy() && s.owner == f.Conversation:
@@ -282,7 +291,8 @@ func (u *Upstream) chooseLocked(p *pool, f *mcp.ClientInfo, forCall bool) *sessi
 	return free
 }
 
-func (s *session) isReading() bool { return !s.stuck }
+// inService reports whether new calls may use the session. The caller must hold Upstream.mu.
+func (s *session) inService() bool { return !s.aside }
 
 // release gives back an acquired session. The parameter called says whether the lease was counted
 // in s.calls. The parameter unused says that no call was sent.

@@ -64,6 +64,8 @@ type session struct {
 	watchedFrom       time.Time
 	stall             *time.Timer      // timer that checks whether the server reads; nil while the session is idle
 	stuck             bool             // the server does not read its input; see stall.go
+	aside             bool             // new calls do not use the session; see setAsideLocked
+	missed            bool             // a call needed the session while it was set aside
 	unresponsiveSince time.Time        // when the server became unresponsive; zero if it is responsive
 	unresponsive      *failure.Failure // why the server is unresponsive; nil if it is responsive
 }
@@ -85,11 +87,11 @@ func (u *Upstream) open(ctx context.Context, p *pool, f *mcp.ClientInfo, purpose
 	defer u.step("")
 	limit := u.times.Load().Start
 	if limit <= 0 {
-		limit = 30 * time.Second
+		limit = defaultStart
 	}
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
-	s, err := u.dial(ctx, p, f, purpose)
+	s, err := u.dial(ctx, p, f, purpose, false)
 	var before handshake.Trace // the traces of earlier attempts
 	for try := 0; try < 2 && errors.Is(err, handshake.ErrDiedOnProbe); try++ {
 		// If crashesOnProbe is false, the server has answered a probe before, so the exit has
@@ -105,21 +107,21 @@ func (u *Upstream) open(ctx context.Context, p *pool, f *mcp.ClientInfo, purpose
 		}
 		u.mu.Unlock()
 		before = append(before, traceOf(err)...)
-		s, err = u.dial(ctx, p, f, purpose)
+		s, err = u.dial(ctx, p, f, purpose, false)
 	}
 	if errors.Is(err, handshake.ErrRefusedAfterProbe) {
 		before = append(before, traceOf(err)...)
 		s, err = u.dialUnprobed(ctx, p, f, purpose, err)
 	}
 	if u.recognise(err) {
-		s, err = u.dial(ctx, p, f, purpose)
+		s, err = u.dial(ctx, p, f, purpose, false)
 	}
 	if errors.Is(err, handshake.ErrTrySSE) && u.spec.Kind == "" {
 		u.mu.Lock()
 		u.sse = true
 		u.mu.Unlock()
 		first := err
-		if s, err = u.dial(ctx, p, f, purpose); err == nil {
+		if s, err = u.dial(ctx, p, f, purpose, false); err == nil {
 			before = append(before, traceOf(first)...)
 		} else {
 			u.mu.Lock()
@@ -143,20 +145,14 @@ func (u *Upstream) open(ctx context.Context, p *pool, f *mcp.ClientInfo, purpose
 // dialUnprobed starts a server again that has refused initialize with the error refusal, because the
 // probe may be the reason. If the server accepts initialize now, Dragoman does not probe it again.
 func (u *Upstream) dialUnprobed(ctx context.Context, p *pool, f *mcp.ClientInfo, purpose string, refusal error) (*session, error) {
-	skip := func(on bool) (was bool) {
-		u.mu.Lock()
-		defer u.mu.Unlock()
-		was, u.skipProbe = u.skipProbe, on
-		return was
-	}
-	was := skip(true)
-	s, err := u.dial(ctx, p, f, purpose)
+	s, err := u.dial(ctx, p, f, purpose, true)
 	if err == nil && s.server.Revision().Legacy() {
+		u.mu.Lock()
+		u.skipProbe = true
+		u.mu.Unlock()
 		u.opts.Log.Info("server refuses initialize after server/discover, so Dragoman sends initialize first from now on",
 			"server", u.spec.Name, "cause", refusal.Error())
-		return s, nil
 	}
-	skip(was)
 	return s, err
 }
 
@@ -234,12 +230,13 @@ func (u *Upstream) displayName() string {
 	return u.spec.Name
 }
 
-// dial makes one attempt to open the server over the known or configured transport.
-func (u *Upstream) dial(ctx context.Context, p *pool, f *mcp.ClientInfo, purpose string) (*session, error) {
+// dial makes one attempt to open the server over the known or configured transport. If unprobed is
+// true, the attempt sends no probe.
+func (u *Upstream) dial(ctx context.Context, p *pool, f *mcp.ClientInfo, purpose string, unprobed bool) (*session, error) {
 	legacyFirst := false
 	u.mu.Lock()
 	offer := handshake.Offer{
-		Pin: u.spec.Pin, Known: u.era, SkipProbe: u.skipProbe, InitializeFirst: u.silent, Timeout: u.times.Load().Start,
+		Pin: u.spec.Pin, Known: u.era, SkipProbe: unprobed || u.skipProbe, InitializeFirst: u.silent, Timeout: u.times.Load().Start,
 		Dialect: u.spec.Dialect, Dialects: u.spec.Dialects,
 	}
 	overSSE := u.sse || u.spec.Kind == "sse"

@@ -60,6 +60,7 @@ func (u *Upstream) lookAtStall(s *session) {
 		u.work.Go(func() { u.drop(s, errStalled) })
 		return
 	case u.spec.Isolation != Shared && len(u.leaving) < maxSessionsPerPool:
+		u.stalledLocked(s)
 		u.setAsideLocked(s)
 	}
 	if d == 0 && s.users == 0 {
@@ -79,12 +80,13 @@ func (u *Upstream) stalledLocked(s *session) {
 	u.logLocked(slog.LevelWarn, "server does not read its input")
 }
 
-// setAsideLocked takes a session out of service until the server reads again.
+// setAsideLocked takes a session out of service until the server reads and answers again; see
+// returnLocked.
 func (u *Upstream) setAsideLocked(s *session) {
-	if s.stuck {
+	if s.aside {
 		return
 	}
-	u.stalledLocked(s)
+	s.aside = true
 	s.server.Withdraw()
 	switch p := s.pool; {
 	case s.current():
@@ -95,19 +97,28 @@ func (u *Upstream) setAsideLocked(s *session) {
 		close(p.freed) // notifies the callers that wait for an exclusive session, so that they choose another session
 		p.freed = make(chan struct{})
 	}
-	if !slices.ContainsFunc(u.sessionsLocked(), func(x *session) bool { return !x.stuck && !x.outdated }) {
+	if !slices.ContainsFunc(u.sessionsLocked(), func(x *session) bool { return !x.aside && !x.outdated }) {
 		u.up = false // the next session counts as a restart
 	}
 }
 
-// resumeLocked puts a session that was set aside back into service. If its link already has another
-// session, the session ends after its last call.
+// resumeLocked records that the server reads the input of a session again.
 func (u *Upstream) resumeLocked(s *session) {
 	if !s.stuck {
 		return
 	}
 	s.stuck = false
 	u.logLocked(slog.LevelInfo, "server reads its input again")
+	u.returnLocked(s)
+}
+
+// returnLocked puts a session that was set aside back into service, if the server reads and answers
+// again. If its link already has another session, the session ends after its last call.
+func (u *Upstream) returnLocked(s *session) {
+	if !s.aside || s.stuck || !s.unresponsiveSince.IsZero() {
+		return
+	}
+	s.aside = false
 	if i := slices.Index(u.leaving, s); i >= 0 && !s.outdated {
 		u.leaving = slices.Delete(u.leaving, i, i+1)
 		if s.link.session != nil {
@@ -116,6 +127,9 @@ func (u *Upstream) resumeLocked(s *session) {
 		}
 		s.link.session = s
 		u.relistenSoonLocked(s.link)
+	} else if p := s.pool; p != nil { // notify the callers that wait for a session
+		close(p.freed)
+		p.freed = make(chan struct{})
 	}
 	u.up = true
 	if u.status.State == Broken || u.status.State == Idle {

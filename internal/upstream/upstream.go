@@ -91,7 +91,7 @@ type Spec struct {
 	// Hard are the timeouts of a call; see conn.Options. SetTimes changes all three.
 	Start, Idle, Hard time.Duration
 	// Silence applies to servers on a pipe. If a call is running and the server sends nothing for
-	// this time, Dragoman pings the server. 0 means 15 s.
+	// this time, Dragoman pings the server. 0 means 5 s.
 	Silence time.Duration
 	// Ping is the interval at which idle legacy sessions are pinged. 0 means never. SetTimes also
 	// changes Ping.
@@ -363,26 +363,11 @@ func (u *Upstream) statusLocked() Status {
 			s.Retry = u.notBefore
 		}
 	}
-	count := func(x *session) {
-		s.Sessions++
-		s.Running += x.server.Running()
-		if silent, known := x.server.Silence(); !x.unresponsiveSince.IsZero() && (!known || silent >= time.Since(x.unresponsiveSince)) && s.State == Ready {
-			s.State, s.Since, s.Reason = Unresponsive, x.unresponsiveSince, x.unresponsive.Sentence
-			s.Failure = x.unresponsive
-		}
-	}
-	for _, l := range u.linksLocked() {
-		count(l.session)
-	}
-	for _, p := range u.pools {
-		for _, x := range p.sessions {
-			count(x)
-		}
-	}
-	for _, x := range u.leaving {
+	for _, x := range u.sessionsLocked() {
 		s.Sessions++
 		s.Running += x.server.Running()
 	}
+	u.reportHungLocked(&s)
 	u.reportStallsLocked(&s)
 	return s
 }
