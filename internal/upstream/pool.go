@@ -203,7 +203,7 @@ func (u *Upstream) pick(ctx context.Context, f *mcp.ClientInfo, scope string, ne
 			return nil, nil, nil, err
 		}
 		s.users++
-		s.taken = true
+		s.taken = s.taken || need.ForCall
 		u.watchStallLocked(s)
 		if s.reap != nil {
 			s.reap.Stop()
@@ -300,7 +300,7 @@ func (u *Upstream) release(s *session, called, unused bool) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	s.users--
-	if unused && u.spec.Isolation == PerCall {
+	if unused && called && u.spec.Isolation == PerCall {
 		s.taken = false // the next call may use the session
 	}
 	if called {
