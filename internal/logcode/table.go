@@ -25,6 +25,7 @@ var table = []Entry{
 	{"server_not_pinged", "server is not pinged", "The configuration has the setting `ping` for a server, but the revision or dialect of the server has no ping."},
 	{"server_stalled", "server does not read its input", "A server does not read its stdin, so messages to the server wait."},
 	{"server_unstalled", "server reads its input again", "A server reads its stdin again, after it had stopped reading."},
+	{"server_runs_once", "server can only run once", "The first process of a server runs, and a second process for another client exited at its start, for example because a port or a profile is in use. The clients share the first process until it ends. The attributes describe why the second process exited."},
 	{"server_waiting", "server is not ready", "A server has answered a call with the message that it is still starting. Dragoman retries the call."},
 	{"server_stopped", "server stopped by an operator", "An operator has stopped a server. Calls to this server fail until an operator starts it."},
 	{"server_started", "server started by an operator", "An operator has started a server."},

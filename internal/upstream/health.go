@@ -169,7 +169,7 @@ func (u *Upstream) probe(s *session) {
 // clients share one session, it stays in use; see sharedPatience. So does a session that has just been
 // opened and has not answered any call yet: the server may still be loading.
 func (u *Upstream) leaveHungLocked(s *session) {
-	if s.over || s.outdated || !s.pipe || u.spec.Isolation == Shared || len(u.leaving) >= maxSessionsPerPool {
+	if s.over || s.outdated || !s.pipe || u.sharesLocked() || len(u.leaving) >= maxSessionsPerPool {
 		return
 	}
 	if s.served.Load() || time.Since(s.opened) >= defaultStart {
@@ -182,7 +182,7 @@ func (u *Upstream) leaveHungLocked(s *session) {
 // would use, or nil if it would open one for the pool p.
 func (u *Upstream) hungLocked(s *session, p *pool) error {
 	if s != nil {
-		if s.unresponsiveSince.IsZero() || !s.pipe || u.spec.Isolation != Shared || time.Since(s.unresponsiveSince) < sharedPatience {
+		if s.unresponsiveSince.IsZero() || !s.pipe || !u.sharesLocked() || time.Since(s.unresponsiveSince) < sharedPatience {
 			return nil
 		}
 		return u.hungError(s)
@@ -231,7 +231,7 @@ func (u *Upstream) reportHungLocked(st *Status) {
 	case hung == nil:
 	case answering == 0 || !hung.aside:
 		st.State, st.Since, st.Reason, st.Failure = Unresponsive, hung.unresponsiveSince, hung.unresponsive.Sentence, hung.unresponsive
-	default:
+	case st.Reason == "":
 		st.Reason = reasonSomeHung
 	}
 }

@@ -194,6 +194,9 @@ func (u *Upstream) pick(ctx context.Context, f *mcp.ClientInfo, scope string, ne
 			p = q
 		}
 	}
+	if q := u.soloPoolLocked(p, f, scope); q != nil {
+		p = q
+	}
 	if p == nil {
 		p = u.newPoolLocked(key, f, scope)
 	}
@@ -268,7 +271,7 @@ func (u *Upstream) chooseLocked(p *pool, f *mcp.ClientInfo, forCall bool) *sessi
 		return nil
 	}
 	home := p.sessions[i]
-	if !forCall || f == nil || !home.shared || u.spec.Isolation == Shared || !canBeAsked(f) {
+	if !forCall || f == nil || !home.shared || u.sharesLocked() || !canBeAsked(f) {
 		return home
 	}
 	// On a shared pipe, Dragoman attributes a server request to the client whose calls run on the
@@ -552,12 +555,15 @@ func (u *Upstream) openLocked(p *pool, f *mcp.ClientInfo, purpose string) {
 		if err != nil {
 			// Callers that wait for this open get o.err. For later callers, failedLocked or
 			// refusedScopeLocked stores an error.
-			if !u.refusedScopeLocked(p, f, err) {
+			o.err = err
+			switch {
+			case u.goSoloLocked(p, err, why):
+				o.err = nil // the callers share the session that the server has
+			case !u.refusedScopeLocked(p, f, err):
 				u.failedLocked(err, why)
-			} else if u.backoff.Failures() > 0 && !u.hasSessionLocked() {
+			case u.backoff.Failures() > 0 && !u.hasSessionLocked():
 				u.healLaterLocked(max(time.Until(u.notBefore), 0))
 			}
-			o.err = err
 		} else {
 			u.openedLocked(p, f, s)
 		}

@@ -59,7 +59,7 @@ func (u *Upstream) lookAtStall(s *session) {
 		u.stalledLocked(s)
 		u.work.Go(func() { u.drop(s, errStalled) })
 		return
-	case u.spec.Isolation != Shared && len(u.leaving) < maxSessionsPerPool:
+	case !u.sharesLocked() && len(u.leaving) < maxSessionsPerPool:
 		u.stalledLocked(s)
 		u.setAsideLocked(s)
 	}

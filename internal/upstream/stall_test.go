@@ -240,9 +240,9 @@ func TestU16_OneSessionForEverybody(t *testing.T) {
 		pausing(h, never)
 		var all sync.WaitGroup
 		keeps := start(t.Context(), t, u, &all, "busy", 1)
-		time.Sleep(5 * time.Second)
+		time.Sleep(4 * time.Second) // before Dragoman pings the server
 		part := start(t.Context(), t, u, &all, "part", 1)
-		time.Sleep(5 * time.Second)
+		time.Sleep(6 * time.Second)
 		waits := start(t.Context(), t, u, &all, "waits", 1)
 		time.Sleep(30 * time.Second)
 		if s := u.Status(); s.State != Unresponsive || s.Sessions != 1 || len(h.all()) != 1 {

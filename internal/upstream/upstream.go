@@ -210,6 +210,7 @@ type Upstream struct {
 	era             mcp.Revision
 	noLegacy        bool // the server is modern and does not support the legacy era
 	adapter         Adapter
+	solo            bool // the server can only run once; see goSoloLocked
 	skipProbe       bool
 	silent          bool // the server does not answer the probe
 	sse             bool
@@ -367,6 +368,7 @@ func (u *Upstream) statusLocked() Status {
 		s.Sessions++
 		s.Running += x.server.Running()
 	}
+	u.reportSoloLocked(&s)
 	u.reportHungLocked(&s)
 	u.reportStallsLocked(&s)
 	return s
