@@ -199,6 +199,23 @@ func limitSettings() map[string]setting {
 		"dragoman.limits.call":    {ours: `limits: {call: 1s}`, effect: timeout("hang")},
 		"dragoman.limits.callMax": {ours: `limits: {call: 1s, callMax: 1s}`, effect: timeout("beat")},
 		"dragoman.limits.start":   {ours: `limits: {start: 1s}`, env: `PEER_MUTE: "1"`, effect: slow},
+		"dragoman.limits.starts": {
+			whole: `{mcpServers: {a: {command: settings-peer, env: {PEER_NOTES: "@NOTES@"}}, b: {command: settings-peer, env: {PEER_NOTES: "@NOTES@.b", PEER_MUTE: "1"}}}, ` +
+				`dragoman: {limits: {starts: 1, start: 2s}, servers: {a: {lazy: true}}}}`,
+			effect: func(s *stage) {
+				await := func(text string, in func() string) {
+					for end := time.Now().Add(30 * time.Second); !strings.Contains(in(), text) && time.Now().Before(end); {
+						time.Sleep(20 * time.Millisecond)
+					}
+				}
+				await(`"starting"`, func() string { return s.get("/api/v1/status") })
+				s.wants(s.call("echo", "{}"), `"content"`)
+				await("server ready", s.log.String)
+				if text := s.log.String(); strings.Index(text, "server ready") < strings.Index(text, "could not be opened") {
+					s.Errorf("the server a did not wait until the server b had failed\n%s", text)
+				}
+			},
+		},
 		"dragoman.limits.inFlight": {
 			ours: `limits: {body: 1MiB, inFlight: 1MiB, call: 1s}`,
 			effect: func(s *stage) {

@@ -48,7 +48,7 @@ func TestTheDocumentTellsTheDefaults(t *testing.T) {
 	}
 	want := Default()
 	// Reset the settings that the example marks as different from the default.
-	s.File, s.Servers, s.Hosts, s.Origins, s.Identity.Instructions.Text, s.PublicURL, s.Record = "", nil, nil, nil, "", "", RecordAuto
+	s.File, s.Servers, s.Hosts, s.Origins, s.Identity.Instructions.Text, s.PublicURL, s.Record, s.Limits.Starts = "", nil, nil, nil, "", "", RecordAuto, 0
 	if d := cmp.Diff(want, s); d != "" {
 		t.Error(d)
 	}

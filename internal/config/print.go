@@ -48,6 +48,9 @@ func (s *Snapshot) AppendYAML(dst []byte) []byte {
 	p.text(2, "call", short(s.Limits.Call))
 	p.text(2, "callMax", short(s.Limits.CallMax))
 	p.text(2, "start", short(s.Limits.Start))
+	if s.Limits.Starts > 0 {
+		p.line(2, "starts: "+strconv.Itoa(s.Limits.Starts))
+	}
 	p.text(2, "manifestClient", short(s.Limits.ManifestClient))
 	p.text(2, "inFlight", bytesText(s.Limits.InFlight))
 	p.line(2, "initializePerSecond: "+strconv.Itoa(s.Limits.InitializePerSecond))

@@ -103,13 +103,14 @@ type Revisions struct {
 	Refuse bool
 }
 
-// Limits are the limits of sizes, times and rates. In a Snapshot, all limits are positive.
+// Limits are the limits of sizes, times and rates. In a Snapshot, all limits except Starts are positive.
 type Limits struct {
 	Body                int           // max bytes of a client's message
 	Message             int           // max bytes of a server's message
 	Call                time.Duration // idle timeout of a call
 	CallMax             time.Duration // max total time of a call
 	Start               time.Duration // timeout for a server to start and initialize
+	Starts              int           // max servers that start at the same time; 0 means twice the number of processors
 	ManifestClient      time.Duration // see ManifestClient of downstream.Endpoint
 	InitializePerSecond int           // max initialize requests of one client per second
 	InFlight            int           // max bytes of all messages in memory

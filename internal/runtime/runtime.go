@@ -1,10 +1,12 @@
 package runtime
 
 import (
+	"cmp"
 	"context"
 	"log/slog"
 	"maps"
 	"os"
+	processors "runtime"
 	"slices"
 	"sync"
 	"time"
@@ -21,6 +23,7 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/policy"
 	"github.com/dragoman-mcp/dragoman/internal/transport"
 	"github.com/dragoman-mcp/dragoman/internal/transport/httpdoor"
+	"github.com/dragoman-mcp/dragoman/internal/upstream"
 	"github.com/dragoman-mcp/dragoman/internal/work"
 )
 
@@ -79,10 +82,16 @@ func New(o Options) *Runtime {
 	r := &Runtime{opts: o, endpoints: NewEndpoints(), since: time.Now(), servers: make(map[string]*server)}
 	r.bridge = NewBridge(o.Events, o.Budget)
 	r.bridge.TaskKey = o.TaskKey
-	r.hooks = Hooks{Log: o.Log, Events: o.Events, Recent: o.Recent, Version: o.Version, Exposed: o.Exposed, Changed: r.changed}
+	r.hooks = Hooks{Log: o.Log, Events: o.Events, Recent: o.Recent, Version: o.Version, Exposed: o.Exposed, Changed: r.changed, Starts: upstream.NewStarts(1)}
 	r.newcomers.perSecond, r.newcomers.log = o.Config.Limits.InitializePerSecond, o.Log
 	r.projects = map[string]*project{defaultProject: r.newProject(defaultProject)}
 	return r
+}
+
+// startsOf returns how many servers may start at the same time. The start of a server mostly needs the
+// processor, so the default is twice the number of processors.
+func startsOf(s *config.Snapshot) int {
+	return cmp.Or(s.Limits.Starts, 2*processors.NumCPU())
 }
 
 // changed is called by an upstream when one of its lists has changed.
@@ -110,6 +119,7 @@ func (r *Runtime) gateways() (all []*gateway.Merged) {
 func (r *Runtime) Apply(s *config.Snapshot) {
 	h := r.hooks
 	h.Dialects = s.Look()
+	h.Starts.SetLimit(startsOf(s))
 	r.mu.Lock()
 	next := make(map[string]*server)
 	var order []*server

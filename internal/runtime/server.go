@@ -87,6 +87,8 @@ type Hooks struct {
 	OneClient bool
 	// Exposed means that clients may be on other machines; see upstream.Options.
 	Exposed bool
+	// Starts limits how many servers start at the same time. Nil means no limit.
+	Starts *upstream.Starts
 	// Dialects are the profiles that Dragoman can detect. Nil means the built-in profiles.
 	Dialects []*dialect.Profile
 }
@@ -134,7 +136,7 @@ func NewUpstream(c config.Server, h Hooks) *upstream.Upstream {
 			return worker(dialect.Lookup(dialect.CodexAppServer))
 		}
 	}
-	o := upstream.Options{Info: info(h.Version), Exposed: h.Exposed, Events: h.Events, Log: h.Log, Clean: clean}
+	o := upstream.Options{Info: info(h.Version), Exposed: h.Exposed, Events: h.Events, Log: h.Log, Clean: clean, Starts: h.Starts}
 	if h.Recent != nil {
 		o.Stderr = h.Recent.Stderr(c.Name, clean)
 	}

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"io/fs"
 	"os/exec"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/dragoman-mcp/dragoman/internal/excerpt"
@@ -73,7 +75,16 @@ func (u *Upstream) withChild(err error, child *stdio.Process) error {
 	}
 	_ = child.Stop(context.Background())
 	e.stderr, e.noise, e.withheld = child.StderrTail(stderrLines), child.Pipe().Noise(), child.Withheld()
+	if e.exit == "" {
+		e.stderr = slices.DeleteFunc(e.stderr, brokenPipe)
+	}
 	return e
+}
+
+// brokenPipe reports whether a line on stderr only says that the pipe of the process is broken. If
+// Dragoman has closed the pipe, because it ends a child that did not answer, the line is not the cause.
+func brokenPipe(line string) bool {
+	return strings.Contains(line, "EPIPE") || strings.Contains(strings.ToLower(line), "broken pipe") || strings.Contains(line, "BrokenPipeError")
 }
 
 // exitOf waits until a child that has closed its stdout exits, and describes the exit. If the child

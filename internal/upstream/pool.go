@@ -30,6 +30,7 @@ type pool struct {
 type opening struct {
 	done chan struct{} // closed when err is set
 	err  error
+	turn *ticket // the place in the queue of starts
 }
 
 // maxSessionsPerPool bounds the sessions of one pool. If the pool is full, calls wait for a free
@@ -219,6 +220,7 @@ func (u *Upstream) pick(ctx context.Context, f *mcp.ClientInfo, scope string, ne
 		return s, nil, nil, nil
 	}
 	if p.opening != nil {
+		u.opts.Starts.hurry(p.opening.turn, urgencyOf(need))
 		return nil, p.opening, nil, nil
 	}
 	if err := u.hungLocked(nil, p); err != nil {
@@ -241,6 +243,7 @@ func (u *Upstream) pick(ctx context.Context, f *mcp.ClientInfo, scope string, ne
 		return nil, nil, nil, u.lastErr
 	}
 	u.openLocked(p, f, purposeOf(ctx, need))
+	u.opts.Starts.hurry(p.opening.turn, urgencyOf(need))
 	return nil, p.opening, nil, nil
 }
 
@@ -508,7 +511,7 @@ func (u *Upstream) openingLocked() bool {
 // openLocked starts to open a session for the pool. The open continues if its first caller gives
 // up, because other callers may also wait for it. The log shows the purpose of the first caller.
 func (u *Upstream) openLocked(p *pool, f *mcp.ClientInfo, purpose string) {
-	o := &opening{done: make(chan struct{})}
+	o := &opening{done: make(chan struct{}), turn: newTicket()}
 	alone := !u.openingLocked()
 	p.opening = o
 	f = f.Own()
@@ -526,7 +529,12 @@ func (u *Upstream) openLocked(p *pool, f *mcp.ClientInfo, purpose string) {
 	u.nextTry = time.Time{}
 	life, operation := u.opens, u.operation
 	u.work.Go(func() {
-		s, err := u.open(life, p, f, purpose)
+		var s *session
+		leave, err := u.awaitStart(life, o.turn)
+		if err == nil {
+			s, err = u.open(life, p, f, purpose)
+			leave()
+		}
 		if err == nil {
 			u.replayLevel(s, p)
 		}

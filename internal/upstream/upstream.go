@@ -177,7 +177,9 @@ type Options struct {
 	// Sessions assigns the request ids of the server's sessions. If it is nil, the ids start at a
 	// random number. Tests that compare bytes use a Sessions that starts at 1.
 	Sessions *conn.Sessions
-	Log      *slog.Logger
+	// Starts limits how many servers start at the same time. Nil means no limit.
+	Starts *Starts
+	Log    *slog.Logger
 }
 
 // Upstream manages one server. New creates it and Close ends it.
