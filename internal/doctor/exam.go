@@ -237,7 +237,9 @@ func (e *exam) report() *Report {
 	defer e.mu.Unlock()
 	r := &Report{}
 	for _, f := range e.found {
-		r.Findings = append(r.Findings, f)
+		if !e.impliedLocked(f.Code) {
+			r.Findings = append(r.Findings, f)
+		}
 	}
 	slices.SortFunc(r.Findings, func(a, b Finding) int { return cmp.Or(severity(a, b), cmp.Compare(a.Evidence, b.Evidence)) })
 	r.Verdict = e.verdictLocked()
@@ -248,4 +250,17 @@ func (e *exam) report() *Report {
 	}
 	slices.Sort(r.Passed)
 	return r
+}
+
+// impliedLocked reports whether a finding is only another view of the fault that a second finding
+// describes. The report has one finding for each fault.
+func (e *exam) impliedLocked(code string) bool {
+	has := func(code string) bool { _, ok := e.found[code]; return ok }
+	switch {
+	case code == StuckOnOdd: // after malformed input, a server may hang once and exit another time
+		return has(DiesOnOdd)
+	case code != Unreachable && !e.http: // a command that only prints a text and exits
+		return has(Unreachable)
+	}
+	return false
 }

@@ -158,6 +158,20 @@ func (e *exam) origins(ctx context.Context, t *talk, w *web) {
 		}
 		return
 	}
+	if len(e.t.Header) > 0 {
+		// A page does not know the credentials that doctor was given. If the server answers only
+		// requests with these credentials, a page cannot use it.
+		bare := http.Header{}
+		for name := range e.t.Header {
+			bare[name] = nil
+		}
+		if !e.again(ctx, t, w, bare).served() {
+			if v.served() {
+				t.find(OriginUnchecked, e.seen(v))
+			}
+			return
+		}
+	}
 	host := foreignHost
 	if port := e.t.URL.Port(); port != "" {
 		host = net.JoinHostPort(host, port)

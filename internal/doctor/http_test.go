@@ -17,6 +17,12 @@ import (
 // call examines a server over HTTP, on an in-memory network. h is the server's handler.
 func call(t *testing.T, h http.Handler, path string, o Options) *Report {
 	t.Helper()
+	return callWith(t, h, path, nil, o)
+}
+
+// callWith does the same as call, with header fields for each request.
+func callWith(t *testing.T, h http.Handler, path string, header http.Header, o Options) *Report {
+	t.Helper()
 	n := netsim.NewNetwork()
 	l, err := n.Listen("127.0.0.1:80")
 	if err != nil {
@@ -26,7 +32,7 @@ func call(t *testing.T, h http.Handler, path string, o Options) *Report {
 	done := make(chan error, 1)
 	go func() { done <- srv.Serve(l) }()
 	transport := &http.Transport{DialContext: n.DialContext}
-	r, err := Examine(t.Context(), Target{URL: &url.URL{Scheme: "http", Host: "127.0.0.1", Path: path}, Transport: transport}, o)
+	r, err := Examine(t.Context(), Target{URL: &url.URL{Scheme: "http", Host: "127.0.0.1", Path: path}, Header: header, Transport: transport}, o)
 	transport.CloseIdleConnections()
 	_ = srv.Close()
 	<-done

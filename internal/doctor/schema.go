@@ -214,6 +214,8 @@ func (j *schemaJudge) schema(at jsonrpc.Span, depth int) {
 			j.required(m.Value)
 		case word == "enum" && kind != '[':
 			bad()
+		case word == "enum" && isEmpty(j.raw, m.Value):
+			j.find(SchemaEmptyEnum, "enum is []")
 		case word == "$ref" || word == "$dynamicRef":
 			if ref, _ := jsonrpc.Text(j.raw, m.Value); !strings.HasPrefix(ref, "#") {
 				j.find(SchemaRef, word+" is external: "+clip(ref))
@@ -240,6 +242,13 @@ func (j *schemaJudge) schema(at jsonrpc.Span, depth int) {
 			j.schema(m.Value, depth+1)
 		}
 	}
+}
+
+func isEmpty(raw []byte, list jsonrpc.Span) bool {
+	for range jsonrpc.Elements(raw, list) {
+		return false
+	}
+	return true
 }
 
 func (j *schemaJudge) typeWord(at jsonrpc.Span) {

@@ -82,6 +82,7 @@ const (
 	ToolUndescribed = "DRG-TOOL-DESCRIPTION"
 	SchemaMissing   = "DRG-SCHEMA-MISSING"
 	SchemaInvalid   = "DRG-SCHEMA-INVALID"
+	SchemaEmptyEnum = "DRG-SCHEMA-EMPTY-ENUM"
 	SchemaEmpty     = "DRG-SCHEMA-EMPTY"
 	SchemaBare      = "DRG-SCHEMA-BARE"
 	SchemaStub      = "DRG-SCHEMA-STUB"
@@ -176,6 +177,7 @@ var conditionsOfServers = []Condition{
 	{ToolName, Warning, "has a tool name that some clients reject", `Some clients and models accept only letters, digits, "_", "-" and "." in a tool name, and at most 128 characters.`, "Rename the tool.", "The command dragoman serve gives the tool a valid name. The command dragoman run passes the name on unchanged."},
 	{ToolUndescribed, Info, "has a tool without a description", "The model has to guess what the tool does. Some clients do not show the tool.", "Add a description of one sentence or more.", "Dragoman passes the tool on unchanged."},
 	{SchemaMissing, Error, "has a tool without inputSchema", "MCP requires an inputSchema for every tool. Clients that check the types of all members reject the whole list.", `Add an inputSchema that lists the parameters. For a tool without parameters, use {"type":"object","additionalProperties":false}.`, "If the server speaks a manifest dialect, Dragoman reads the schema from the member that the dialect uses for schemas. Otherwise Dragoman passes the tool on unchanged."},
+	{SchemaEmptyEnum, Warning, "has an inputSchema with an empty enum", "No value is valid for this argument, so a call cannot contain it. JSON Schema says that an enum should have at least one element (2020-12, Validation, section 6.1.2), and some validators reject the schema.", "List the allowed values, or leave out the argument while there are none.", "Dragoman passes the schema on unchanged."},
 	{SchemaInvalid, Error, "has an inputSchema that is not valid JSON Schema", "Clients that compile schemas reject the tool, or the whole list. Model providers reject a request that contains the schema.", "Check the schema with a validator for JSON Schema 2020-12.", "Dragoman passes the schema on unchanged, because a repair could change its meaning. If a client fails because of the schema, hide the tool with the setting expose in the configuration."},
 	{SchemaEmpty, Warning, `has an inputSchema without "type":"object"`, `MCP requires "type":"object" at the root of an inputSchema. Clients that check the types of all members reject the list. Model providers reject the tool.`, `Add "type":"object" at the root of the schema.`, "If the server speaks a manifest dialect, Dragoman repairs the schema. Otherwise Dragoman passes the schema on unchanged."},
 	{SchemaBare, Info, "has an inputSchema that lists no parameters", "Such a schema is correct for a tool without parameters. For any other tool, the model has to guess the parameters.", `List the parameters. If the tool has no parameters, set "additionalProperties":false.`, "Dragoman passes the schema on unchanged."},

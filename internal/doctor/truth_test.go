@@ -385,3 +385,72 @@ func TestOriginOfLoopback(t *testing.T) {
 		})
 	}
 }
+
+// TestServerWithABearerOnLoopback checks a server on a loopback address that answers only requests with
+// the right token. A web page does not know the token, so the server is not open to DNS rebinding. A
+// server that ignores the token is.
+func TestServerWithABearerOnLoopback(t *testing.T) {
+	for _, checks := range []bool{true, false} {
+		synctest.Test(t, func(t *testing.T) {
+			header := http.Header{"Authorization": {"Bearer abcdef0123456789"}}
+			r := callWith(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				if checks && r.Header.Get("Authorization") != header.Get("Authorization") {
+					w.Header().Set("WWW-Authenticate", "Bearer")
+					w.WriteHeader(http.StatusUnauthorized)
+					return
+				}
+				sloppyLegacy(w, r)
+			}), "/mcp", header, Options{})
+			if slices.Contains(codes(r), Rebinding) == checks || slices.Contains(codes(r), OriginUnchecked) != checks {
+				t.Errorf("the server checks the token: %v\n%s", checks, dump(r))
+			}
+		})
+	}
+}
+
+// TestEmptyEnumIsAWarning checks that an empty enum is not reported as an invalid schema.
+func TestEmptyEnumIsAWarning(t *testing.T) {
+	for text, want := range map[string]string{
+		`{"type":"object","properties":{"a":{"enum":[]}}}`:  SchemaEmptyEnum,
+		`{"type":"object","properties":{"a":{"enum":{}}}}`:  SchemaInvalid,
+		`{"type":"object","properties":{"a":{"enum":[1]}}}`: "",
+	} {
+		j := &schemaJudge{raw: []byte(text)}
+		at := jsonrpc.Whole(j.raw)
+		j.schema(at, 0)
+		j.compile(at)
+		if _, ok := j.found[want]; len(j.found) != min(1, len(want)) || ok != (want != "") {
+			t.Errorf("%s: %v", text, j.found)
+		}
+	}
+}
+
+// TestOneFaultIsOneFinding checks which findings the report leaves out because another finding describes
+// the same fault.
+func TestOneFaultIsOneFinding(t *testing.T) {
+	for _, c := range []struct {
+		http  bool
+		found []string
+		want  []string
+	}{
+		{false, []string{DiesOnOdd, StuckOnOdd, Noise}, []string{DiesOnOdd, Noise}},
+		{false, []string{StuckOnOdd}, []string{StuckOnOdd}},
+		{false, []string{Noise, Unreachable, SlowStart}, []string{Unreachable}},
+		{true, []string{HostRefused, Unreachable}, []string{HostRefused, Unreachable}},
+	} {
+		e := &exam{http: c.http}
+		e.found = map[string]Finding{}
+		for _, code := range c.found {
+			e.found[code] = Finding{}
+		}
+		var got []string
+		for _, code := range c.found {
+			if !e.impliedLocked(code) {
+				got = append(got, code)
+			}
+		}
+		if !slices.Equal(got, c.want) {
+			t.Errorf("%q: %q", c.found, got)
+		}
+	}
+}
