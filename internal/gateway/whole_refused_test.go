@@ -125,7 +125,7 @@ func TestBadAnswerFailsItsCallAlone(t *testing.T) {
 						first, second := w.client(), w.client()
 						for _, n := range []*testClient{first, second} {
 							n.say(modernRequest("5", "tools/call", `"name":"x","arguments":{}`, `{}`))
-							time.Sleep(10 * time.Second) // wait until the session is open
+							time.Sleep(2 * time.Second) // wait until the session is open
 							synctest.Wait()
 						}
 						l := far.link(t, 0)
@@ -180,7 +180,7 @@ func TestBatchOfAServer(t *testing.T) {
 				first, second := w.client(), w.client()
 				for _, n := range []*testClient{first, second} {
 					n.say(modernRequest("5", "tools/call", `"name":"x","arguments":{}`, `{}`))
-					time.Sleep(10 * time.Second) // wait until the session is open
+					time.Sleep(2 * time.Second) // wait until the session is open
 					synctest.Wait()
 				}
 				l := far.link(t, 0)
