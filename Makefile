@@ -17,7 +17,7 @@ BENCH    ?= .
 TARGETS  := linux/amd64 linux/arm64 darwin/amd64 darwin/arm64 windows/amd64 windows/arm64
 
 .DEFAULT_GOAL := check
-.PHONY: check help build vet test lint race race-short soak attack fuzz bench bench-diff bench-compare bench-console bench-pages conformance peers clients clients-check browser cross tidy release release-try release-check clean matrix matrix-check bin/matrix.md pictures pictures-check screenshots examples
+.PHONY: check help build vet test lint race race-short soak attack fuzz bench bench-diff bench-compare bench-console bench-pages conformance peers sweep clients clients-check browser cross tidy release release-try release-check clean matrix matrix-check bin/matrix.md pictures pictures-check screenshots examples
 
 check: build vet lint race-short ## check a change: build, vet, lint, short race tests
 
@@ -87,6 +87,9 @@ conformance: ## the official conformance suite (npm); ARGS=-direct, -only REGEXP
 
 peers: ## test servers from npm behind dragoman serve
 	cd test && DRAGOMAN_PEERS=1 go test -count=1 -timeout 8m ./peers/...
+
+sweep: ## about 100 servers from npm through both eras, and 60 behind one serve, each killed once (20 minutes); ARGS=-only REGEXP
+	cd test && go run ./sweep $(ARGS)
 
 # splice prints a document, with the text between two markers replaced by the content of a file.
 splice = awk -v mark=$(1) -v part=$(2) '$$0 == "<!-- /" mark " -->" { skip = 0 } !skip { print } $$0 == "<!-- " mark " -->" { skip = 1; while ((getline line < part) > 0) print line }' $(3)

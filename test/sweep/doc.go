@@ -1,0 +1,13 @@
+// Sweep puts third-party stdio servers from npm behind Dragoman, and checks that nobody can tell
+// the difference: servers.txt lists them. It installs them below .cache, so it needs npm and, the
+// first time, a network; the servers themselves get none of our credentials and need none.
+//
+// The first part asks each server for its tools three times: directly, through `dragoman run` as
+// a legacy client, and through `dragoman run` as a modern client. The bytes of every tool must be
+// the same. The second part starts up to -together servers behind one `dragoman serve`, waits
+// until all of them are ready, kills each process once, and waits until all of them are ready
+// again. A server that doesn't work directly is counted, but it isn't a fault of ours.
+//
+// `make sweep` runs both parts. They take about 20 minutes on two cores, which is why only the
+// nightly run has them.
+package main
