@@ -18,6 +18,9 @@ type Facts struct {
 	// ByClient means that the command line of Dragoman is in a client's configuration.
 	// Failure.Action then names that configuration. ByClient is used only if Given is set.
 	ByClient bool
+	// Unready means that Dragoman had to stop before the server was ready, for example because its
+	// input has ended. Unready is used only for the class Cancelled.
+	Unready bool
 
 	// These are facts about a command.
 	Command string   // the program that was started, without arguments

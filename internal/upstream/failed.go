@@ -150,7 +150,27 @@ func (u *Upstream) openError(err error, found []string) *mcp.Error {
 	}
 	f := u.facts()
 	f.Cause, f.Found = e.Cause, found
+	f.Unready = e.Cause == string(handshake.CauseCancelled) && u.life.Err() != nil
 	u.explain(e, failure.Of(err, f))
+	return e
+}
+
+// gaveUp returns the error for a caller that waited for a session until its context ended. starting
+// says that the server was being opened. A client that cancels its request gets no answer, so whoever
+// reads this error wants to know what the server was doing.
+func (u *Upstream) gaveUp(cause error, starting bool) *mcp.Error {
+	e := u.unavailable(cause, "cancelled")
+	if !starting {
+		return e
+	}
+	f := u.facts()
+	f.Cause, f.Unready = "cancelled", true
+	u.mu.Lock()
+	if before := u.fault.Failure; before != nil && u.backoff.Failures() > 0 {
+		f.Stderr = []string{before.Sentence}
+	}
+	u.mu.Unlock()
+	u.explain(e, failure.Of(cause, f))
 	return e
 }
 

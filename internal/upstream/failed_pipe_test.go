@@ -11,6 +11,28 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 )
 
+// TestStopDuringAStart closes an upstream while its server starts. The caller learns what the server has
+// said so far, and not only that its request was cancelled.
+func TestStopDuringAStart(t *testing.T) {
+	shell, err := exec.LookPath("sh")
+	if err != nil {
+		t.Skip("this test needs a shell")
+	}
+	said := make(chan struct{})
+	u := New(Spec{Name: "s", Command: shell, Args: []string{"-c", `echo "Error: no licence" >&2; cat >/dev/null`}, Pin: mcp.LatestLegacy},
+		Options{Stderr: func([]byte) { close(said) }})
+	failed := make(chan error, 1)
+	go func() {
+		_, err := call(t, u, legacyClient, mcp.MethodCallTool, `{"name":"t"}`)
+		failed <- err
+	}()
+	<-said
+	u.Close(t.Context())
+	if err := <-failed; err == nil || !strings.Contains(err.Error(), `Dragoman had to stop before server "s" was ready: "Error: no licence"`) {
+		t.Error(err)
+	}
+}
+
 // TestOwnClosedPipeIsNoEvidence starts a child that never answers. When Dragoman closes its pipes, the
 // child complains. The error must not give this complaint as the cause.
 func TestOwnClosedPipeIsNoEvidence(t *testing.T) {

@@ -147,7 +147,7 @@ func (u *Upstream) acquire(ctx context.Context, f *mcp.ClientInfo, need mcp.Need
 		select {
 		case <-freed:
 		case <-ctx.Done():
-			return nil, u.unavailable(context.Cause(ctx), "cancelled")
+			return nil, u.gaveUp(context.Cause(ctx), open != nil)
 		}
 		if open != nil && open.err != nil {
 			return nil, open.err
