@@ -158,7 +158,7 @@ release-check: ## check before a tag: clean, tidy, documented, reproducible
 	@test -z "$$(git status --porcelain)" || { echo "the work tree is not clean"; exit 1; }
 	go mod tidy -diff
 	@for m in $(NESTED) tools; do echo "go mod tidy -diff in $$m"; (cd $$m && go mod tidy -diff) || exit 1; done
-	@ls changelog/unreleased/*.md | grep -qv README.md || { echo "changelog/unreleased is empty: what is there to release?"; exit 1; }
+	@! ls changelog/unreleased/*.md | grep -v README.md || { echo "these entries are not in CHANGELOG.md yet"; exit 1; }
 	@$(MAKE) --no-print-directory check cross release-try
 	@mkdir -p bin/again
 	@CGO_ENABLED=0 go build -a -trimpath -ldflags '$(LDFLAGS)' -o bin/again/ ./cmd/dragoman
