@@ -3,7 +3,6 @@ package cli
 import (
 	"bytes"
 	"fmt"
-	"io"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -15,16 +14,11 @@ import (
 	"github.com/spf13/pflag"
 )
 
-func testRoot() *cobra.Command {
-	a := &app{stdin: strings.NewReader(""), stdout: io.Discard, env: noEnv, status: newStatus(io.Discard, false, noEnv)}
-	return a.root()
-}
-
 // TestReference compares docs/cli.md with the commands. With -update it writes the file.
 func TestReference(t *testing.T) {
 	var b bytes.Buffer
 	b.WriteString("<!-- Code generated from the commands by `go test ./internal/cli -update`; DO NOT EDIT. -->\n\n# The command line\n")
-	reference(&b, testRoot())
+	reference(&b, Command())
 	path := filepath.Join("..", "..", "docs", "cli.md")
 	if *update {
 		if err := os.WriteFile(path, b.Bytes(), 0o644); err != nil {
@@ -111,13 +105,13 @@ func TestHelp(t *testing.T) {
 			walk(sub)
 		}
 	}
-	walk(testRoot())
+	walk(Command())
 }
 
 // TestCommandNames checks the names of the commands, which are a contract with scripts.
 func TestCommandNames(t *testing.T) {
 	var got []string
-	for _, c := range testRoot().Commands() {
+	for _, c := range Command().Commands() {
 		if !c.Hidden {
 			got = append(got, c.Name())
 		}
@@ -125,4 +119,9 @@ func TestCommandNames(t *testing.T) {
 	if want := "bug call calls complete completion config connect console doctor fake healthcheck help import list logs man matrix prompt read record replay run serve server show status version"; strings.Join(got, " ") != want {
 		t.Errorf("commands %s, want %s", strings.Join(got, " "), want)
 	}
+}
+
+// unindented removes the indentation of two spaces from each line of an example.
+func unindented(s string) string {
+	return strings.TrimPrefix(strings.ReplaceAll(s, "\n  ", "\n"), "  ")
 }

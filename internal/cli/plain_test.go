@@ -106,7 +106,7 @@ func TestPlainHelp(t *testing.T) {
 			walk(sub)
 		}
 	}
-	walk(testRoot())
+	walk(Command())
 }
 
 // TestPlainMessages checks the wording of errors, hints, progress lines and log messages: every

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"io"
 	"slices"
 	"strings"
 
@@ -9,6 +10,14 @@ import (
 
 	"github.com/dragoman-mcp/dragoman/internal/config"
 )
+
+// Command returns the commands without anything that they need to run, for the program that makes
+// manual pages from them.
+func Command() *cobra.Command {
+	none := func(string) (string, bool) { return "", false }
+	a := &app{stdin: strings.NewReader(""), stdout: io.Discard, env: none, status: newStatus(io.Discard, false, none)}
+	return a.root()
+}
 
 func (a *app) root() *cobra.Command {
 	var showVersion bool
@@ -82,7 +91,7 @@ program at once, with exit code 130 or 143.`,
 	f.BoolVarP(&a.quiet, "quiet", "q", false, "print only errors")
 	f.BoolVar(&a.plain, "plain", false, "use no colours and no animation, for screen readers (the same as ACCESSIBLE=1)")
 	f.StringVar(&a.logFormat, "log-format", "", "write logs to stderr in this `FORMAT`: text or json")
-	root.AddCommand(a.runCommand(), a.serveCommand(), a.listCommand(), a.showCommand(), a.callCommand(), a.readCommand(), a.promptCommand(), a.completeCommand(), a.recordCommand(), a.replayCommand(), a.fakeCommand(), a.matrixCommand(), a.doctorCommand(), a.configCommand(), a.statusCommand(), a.logsCommand(), a.callsCommand(), a.consoleCommand(), a.bugCommand(), a.healthcheckCommand(), a.manCommand(), a.versionCommand(), a.importCommand(), a.connectCommand(), a.serverCommand(), a.demoServerCommand())
+	root.AddCommand(a.runCommand(), a.serveCommand(), a.listCommand(), a.showCommand(), a.callCommand(), a.readCommand(), a.promptCommand(), a.completeCommand(), a.recordCommand(), a.replayCommand(), a.fakeCommand(), a.matrixCommand(), a.doctorCommand(), a.configCommand(), a.statusCommand(), a.logsCommand(), a.callsCommand(), a.consoleCommand(), a.bugCommand(), a.healthcheckCommand(), a.versionCommand(), a.importCommand(), a.connectCommand(), a.serverCommand(), a.demoServerCommand())
 	root.InitDefaultHelpCmd()
 	a.checkHelp(root)
 	root.InitDefaultCompletionCmd()

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"flag"
 	"fmt"
 	"log"
@@ -13,6 +14,10 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/spf13/cobra/doc"
+
+	"github.com/dragoman-mcp/dragoman/internal/cli"
 )
 
 // These constants describe the program in the packages and images.
@@ -207,13 +212,15 @@ func (r *release) completions() string { return filepath.Join(r.work, "completio
 // completion file.
 var shells = map[string]string{"bash": "dragoman.bash", "zsh": "_dragoman", "fish": "dragoman.fish", "powershell": "dragoman.ps1"}
 
-// documents creates the manual pages and completions. It runs the program that was built for this
+// documents creates the manual pages, and the completions with the program that was built for this
 // machine.
 func (r *release) documents(host platform) error {
-	if _, err := output(r.root, r.built(host), "-q", "man", r.man()); err != nil {
+	if err := errors.Join(os.MkdirAll(r.man(), 0o755), os.MkdirAll(r.completions(), 0o755)); err != nil {
 		return err
 	}
-	if err := os.MkdirAll(r.completions(), 0o755); err != nil {
+	// Without a date, the header would contain today's.
+	header := &doc.GenManHeader{Section: "1", Source: "dragoman " + r.version, Date: &r.date}
+	if err := doc.GenManTree(cli.Command(), header, r.man()); err != nil {
 		return err
 	}
 	for shell, name := range shells {
