@@ -152,7 +152,7 @@ func TestDiff(t *testing.T) {
 	if got != want {
 		t.Errorf("got:\n%s\nwant:\n%s", got, want)
 	}
-	if got := Diff("f", nil, []byte("a\n"), strings.ToUpper); got != "--- /dev/null\n+++ f\n@@ -0,0 +1,1 @@\n+A\n" {
+	if got := Diff("f", nil, []byte("a\n"), strings.ToUpper); got != "--- /dev/null\n+++ f\n@@ -0,0 +1 @@\n+A\n" {
 		t.Errorf("%q", got)
 	}
 }
@@ -209,8 +209,8 @@ func TestDiffHunks(t *testing.T) {
 	for _, c := range []struct{ before, after, want string }{
 		{"a\nb\nc\n", "a\nx\nb\nc\ny\n", "--- f\n+++ f\n@@ -1,3 +1,5 @@\n a\n+x\n b\n c\n+y\n"},
 		{"1\n2\n3\n4\n5\n6\n7\n8\n9\n", "0\n1\n2\n3\n4\n5\n6\n7\n8\n9", "--- f\n+++ f\n@@ -1,3 +1,4 @@\n+0\n 1\n 2\n 3\n@@ -6,4 +7,4 @@\n 6\n 7\n 8\n-9\n+9\n\\ No newline at end of file\n"},
-		{"", "a\n", "--- f\n+++ f\n@@ -0,0 +1,1 @@\n+a\n"},
-		{"a\nb\n", "c\n", "--- f\n+++ f\n@@ -1,2 +1,1 @@\n-a\n-b\n+c\n"},
+		{"", "a\n", "--- f\n+++ f\n@@ -0,0 +1 @@\n+a\n"},
+		{"a\nb\n", "c\n", "--- f\n+++ f\n@@ -1,2 +1 @@\n-a\n-b\n+c\n"},
 	} {
 		if got := Diff("f", []byte(c.before), []byte(c.after), func(s string) string { return s }); got != c.want {
 			t.Errorf("%q to %q:\n%s\nnot\n%s", c.before, c.after, got, c.want)
