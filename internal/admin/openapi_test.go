@@ -147,8 +147,7 @@ func TestDocument(t *testing.T) {
 	}
 }
 
-// TestDescriptions checks that each member of each type has a description, in the OpenAPI document
-// and so in docs/api.md.
+// TestDescriptions checks that each member of each type has a description.
 func TestDescriptions(t *testing.T) {
 	t.Parallel()
 	schemas, _ := document("")["components"].(object)["schemas"].(object)
@@ -221,7 +220,7 @@ const referenceHead = `<!-- Code generated from the table of routes by ` + "`go 
 
 # The admin API
 
-` + "`dragoman serve`" + ` answers requests to the paths in the table below, in addition to ` + "`/mcp`" + `. ` + "`/api/v1/openapi.json`" + ` describes the same paths as OpenAPI 3.1.
+` + "`dragoman serve`" + ` answers requests to the paths in the table below, in addition to ` + "`/mcp`" + `. ` + "`/api/v1/openapi.json`" + ` describes the same paths as OpenAPI 3.1, with every member of the types that the table names.
 
 Only programs on the same machine may use the API. Dragoman refuses a request if a proxy has forwarded it, if its ` + "`Host`" + ` header names another host, or if a page of another site has sent it. If Dragoman listens on an address that other machines can reach, Dragoman refuses all requests to the API.
 
@@ -245,26 +244,7 @@ func reference() []byte {
 	var b bytes.Buffer
 	b.WriteString(referenceHead)
 	b.WriteString("| route | what | answer |\n|---|---|---|\n")
-	types := map[string]reflect.Type{}
-	var note func(t reflect.Type)
-	note = func(t reflect.Type) {
-		for t.Kind() == reflect.Slice || t.Kind() == reflect.Pointer || t.Kind() == reflect.Map {
-			t = t.Elem()
-		}
-		if t.Kind() != reflect.Struct || special[t] != nil || types[t.Name()] != nil {
-			return
-		}
-		types[t.Name()] = t
-		for _, f := range reflect.VisibleFields(t) {
-			if f.IsExported() && f.Tag.Get("json") != "-" && special[f.Type] == nil {
-				note(f.Type)
-			}
-		}
-	}
-	link := func(t reflect.Type) string {
-		note(t)
-		return "[" + t.Name() + "](#" + strings.ToLower(t.Name()) + ")"
-	}
+	link := func(x any) string { return "`" + reflect.TypeOf(x).Name() + "`" }
 	for _, x := range routes() {
 		what := x.summary
 		if x.access == thisUser {
@@ -274,7 +254,7 @@ func reference() []byte {
 			what += fmt.Sprintf("<br>`%s`: %s", p.name, p.about)
 		}
 		if x.body != nil {
-			what += "<br>body: " + link(reflect.TypeOf(x.body))
+			what += "<br>body: " + link(x.body)
 		}
 		answer := ""
 		switch {
@@ -283,13 +263,13 @@ func reference() []byte {
 			for _, e := range x.events {
 				text := "event `" + e.name + "`"
 				if e.data != nil {
-					text += ": " + link(reflect.TypeOf(e.data))
+					text += ": " + link(e.data)
 				}
 				list = append(list, text)
 			}
 			answer = strings.Join(list, "<br>")
 		case x.answer != nil:
-			answer = link(reflect.TypeOf(x.answer))
+			answer = link(x.answer)
 		case x.kind != "":
 			answer = "`" + x.kind + "`"
 		}
@@ -298,56 +278,5 @@ func reference() []byte {
 		}
 		fmt.Fprintf(&b, "| `%s %s%s` | %s | %s |\n", x.method, apiRoot, x.path, what, answer)
 	}
-	note(reflect.TypeFor[Problem]())
-	b.WriteString("\n## Types\n")
-	names := make([]string, 0, len(types))
-	for name := range types {
-		names = append(names, name)
-	}
-	slices.Sort(names)
-	s := &schemas{defs: object{}}
-	for _, name := range names {
-		fmt.Fprintf(&b, "\n### %s\n\n| member | type | |\n|---|---|---|\n", name)
-		def := s.object(types[name])
-		properties, required := def["properties"].(object), def["required"]
-		var members []string
-		for m := range properties {
-			members = append(members, m)
-		}
-		slices.Sort(members)
-		for _, m := range members {
-			p := properties[m].(object)
-			about, _ := p["description"].(string)
-			if list, ok := p["enum"].([]string); ok {
-				about = strings.TrimSpace(about + " (" + strings.Join(list, ", ") + ")")
-			}
-			kind := typeText(p)
-			if list, ok := required.([]string); !ok || !slices.Contains(list, m) {
-				kind += ", optional"
-			}
-			fmt.Fprintf(&b, "| `%s` | %s | %s |\n", m, kind, about)
-		}
-	}
 	return b.Bytes()
-}
-
-// typeText returns a readable type for a schema.
-func typeText(p object) string {
-	if ref, ok := p["$ref"].(string); ok {
-		name := ref[strings.LastIndexByte(ref, '/')+1:]
-		return "[" + name + "](#" + strings.ToLower(name) + ")"
-	}
-	switch kind, _ := p["type"].(string); kind {
-	case "":
-		return "any JSON"
-	case "array":
-		return "array of " + typeText(p["items"].(object))
-	case "object":
-		return "object of " + typeText(p["additionalProperties"].(object))
-	default:
-		if p["format"] == "date-time" {
-			return "time"
-		}
-		return kind
-	}
 }
