@@ -30,7 +30,6 @@ var rules = map[string]func(*Tree) []string{
 	"sizes":         Sizes,
 	"waitgroups":    func(t *Tree) []string { return WaitGroupFields(t, waitGroupRooms, waitGroupFields) },
 	"wirejson":      WireJSON,
-	"words":         func(t *Tree) []string { return Words(t, unrevised) },
 }
 
 // logCodes returns the table of package logcode as LogCode values.
@@ -98,10 +97,6 @@ func TestEachRuleCanFail(t *testing.T) {
 			case "logcodes":
 				rule = func(t *Tree) []string {
 					return LogCodes(t, []LogCode{{"known", "a known message"}, {"gone", "a message that is gone"}, {"own", ""}, {"unused", ""}, {"notSnake", ""}}, fixtureExceptions)
-				}
-			case "words":
-				rule = func(t *Tree) []string {
-					return Words(t, []string{"internal/conn/allowed.go", "internal/conn/unused.go"})
 				}
 			case "initfunctions":
 				rule = func(t *Tree) []string { return InitFunctions(t, fixtureExceptions) }

@@ -159,7 +159,3 @@ const (
 	oneOutput   = "Conn.mu is of one output: one message after another"
 	oneTape     = "the lock is of one tape or one replay: its sections in their order"
 )
-
-// unrevised lists the files that still contain phrases of oldStyle. Remove a file from the list
-// when the file contains none.
-var unrevised = []string{}
