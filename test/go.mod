@@ -5,8 +5,6 @@ go 1.26.0
 replace github.com/dragoman-mcp/dragoman => ../
 
 require (
-	github.com/clipperhouse/displaywidth v0.11.0
-	github.com/creack/pty v1.1.24
 	github.com/dragoman-mcp/dragoman v0.0.0-00010101000000-000000000000
 	github.com/mark3labs/mcp-go v1.2.0
 	github.com/modelcontextprotocol/go-sdk v1.8.0
@@ -16,6 +14,7 @@ require (
 	github.com/aymanbagabas/go-udiff v0.4.1 // indirect
 	github.com/beorn7/perks v1.0.1 // indirect
 	github.com/cespare/xxhash/v2 v2.3.0 // indirect
+	github.com/clipperhouse/displaywidth v0.11.0 // indirect
 	github.com/clipperhouse/uax29/v2 v2.7.0 // indirect
 	github.com/fsnotify/fsnotify v1.10.1 // indirect
 	github.com/goccy/go-yaml v1.19.2 // indirect
