@@ -14,8 +14,11 @@ import (
 // and tasks. The attempt contains the names that the server uses. res is the result of Open for the
 // call.
 func (r *Bridge) Exchange(ctx context.Context, u Server, a *mcp.Attempt, res Resume, k mcp.Caller) (*mcp.Reply, error) {
-	if !a.Sole && a.Client.Revision.Can(mcp.ExperimentalTasks) && a.Client.Declares("tasks") {
-		k = withoutTaskList{k}
+	if !a.Sole {
+		k = &askingCaller{k, u.Name(), a.Trail}
+		if a.Client.Revision.Can(mcp.ExperimentalTasks) && a.Client.Declares("tasks") {
+			k = withoutTaskList{k}
+		}
 	}
 	a.Server = u.Name()
 	v := visit{server: u, client: a.Client, need: mcp.NeedOf(a.Call)}
@@ -26,6 +29,9 @@ func (r *Bridge) Exchange(ctx context.Context, u Server, a *mcp.Attempt, res Res
 		reply, err = r.exchange(ctx, &v, a, res, k)
 	}
 	a.To = v.to
+	if err == nil && !a.Sole {
+		sayWhoAsks(a.Call, reply, u.Name())
+	}
 	return reply, err
 }
 

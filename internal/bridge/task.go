@@ -42,7 +42,13 @@ func (r *Bridge) Tasks(ctx context.Context, all []Server, a *mcp.Attempt, s mcp.
 	case modern == (p.Form() == mcp.DirectedTasks):
 		return r.sameEra(ctx, p, a, s)
 	case modern:
-		return r.requestedTask(ctx, p, c)
+		reply, err := r.requestedTask(ctx, p, c)
+		if err == nil && !a.Sole {
+			sayWhoAsks(c, reply, a.Server)
+		}
+		return reply, err
+	case !a.Sole:
+		s = &askingCaller{s, a.Server, c.Trail}
 	}
 	return r.directedTask(ctx, p, c, s)
 }

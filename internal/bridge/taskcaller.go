@@ -44,7 +44,8 @@ func (s *taskCaller) Ask(ctx context.Context, m *jsonrpc.Message) (*jsonrpc.Mess
 }
 
 // TaskSubscriber returns a Subscriber for server requests outside calls. The Subscriber replaces
-// task ids with the ids that the client f knows. sole has the same meaning as in FindTask.
+// task ids with the ids that the client f knows. sole has the same meaning as in FindTask. If it is
+// false, the Subscriber also names the server in questions to the user.
 func (r *Bridge) TaskSubscriber(s mcp.Subscriber, server string, f *mcp.ClientInfo, sole bool) mcp.Subscriber {
 	return &taskSubscriber{s, taskRenamer{r, server, f, sole, nil}}
 }
@@ -56,10 +57,14 @@ type taskSubscriber struct {
 }
 
 func (s *taskSubscriber) Ask(ctx context.Context, m *jsonrpc.Message) (*jsonrpc.Message, error) {
-	if !s.sole && m.Method == mcp.MethodListTasks {
-		return nil, mcp.ErrCannotAsk
+	m = s.rename(m)
+	if !s.sole {
+		if m.Method == mcp.MethodListTasks {
+			return nil, mcp.ErrCannotAsk
+		}
+		m = named(nil, m, s.server)
 	}
-	return s.Subscriber.Ask(ctx, s.rename(m))
+	return s.Subscriber.Ask(ctx, m)
 }
 
 // withoutTaskList is a Caller that refuses tasks/list requests from a server. It is used if the

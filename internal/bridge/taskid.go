@@ -101,11 +101,15 @@ func ownerOf(all []Server, rest string) (Server, string) {
 }
 
 // TaskNames returns a function that replaces the task ids in a server's notifications with the ids
-// that the client f knows. sole has the same meaning as in FindTask.
+// that the client f knows. sole has the same meaning as in FindTask. If it is false, the function also
+// names the server in the questions of a task (SEP-2663, "Task Status Notifications").
 func (r *Bridge) TaskNames(f *mcp.ClientInfo, sole bool) func(server string, m *jsonrpc.Message, e *jsonrpc.Edits) {
 	return func(server string, m *jsonrpc.Message, e *jsonrpc.Edits) {
 		if server == "" || m.Method != mcp.NoteTaskStatus && m.Method != mcp.NoteTask {
 			return
+		}
+		if !sole {
+			mcp.SayWhoAsksAll(e, m.Raw, m.Param("inputRequests"), server)
 		}
 		at := m.Param("taskId")
 		text, ok := jsonrpc.Text(m.Raw, at)

@@ -32,6 +32,7 @@ type asker struct {
 	given   []argument // the values of --accept
 	decline bool
 	roots   []string
+	server  string        // the name of the server, which each question shows; set before the session is opened
 	turn    chan struct{} // a semaphore, so that the asker asks only one question at a time
 	told    chan map[string]bool
 }
@@ -94,13 +95,13 @@ func (k *asker) answer(ctx context.Context, q runtime.Question) runtime.Answer {
 	}
 	message := excerpt.Quote(q.Message, maxQuoted)
 	declined := func(why string) runtime.Answer {
-		k.app.status.Printf("the server asked %s; declined, because %s", message, why)
+		k.app.status.Printf("%s asked %s; declined, because %s", clean(k.server), message, why)
 		return runtime.Answer{Action: "decline"}
 	}
 	switch {
 	case k.decline:
 		if k.app.verbose {
-			k.app.status.Printf("the server asked %s; declined", message)
+			k.app.status.Printf("%s asked %s; declined", clean(k.server), message)
 		}
 		return runtime.Answer{Action: "decline"}
 	case q.URL != "" && k.canAsk():
@@ -280,7 +281,7 @@ func (k *asker) askPage(ctx context.Context, message, page string) (action strin
 		if u, err := url.Parse(page); err == nil {
 			host = u.Host
 		}
-		t.say(t.bold("The server asks you to open a page on " + clean(host) + ":"))
+		t.say(t.bold(clean(k.server) + " asks you to open a page on " + clean(host) + ":"))
 		t.quote(message)
 		t.say("  " + clean(page))
 		return t.consent("Press Enter to agree, then open it in a browser. [d]ecline, [c]ancel:", false)
@@ -310,7 +311,7 @@ func (k *asker) askForm(ctx context.Context, message string, raw []byte, fill []
 		}
 	}
 	action = k.converse(ctx, func(t *terminal) string {
-		t.say(t.bold("The server asks:"))
+		t.say(t.bold(clean(k.server) + " asks:"))
 		t.quote(message)
 		if len(fields) > 0 {
 			t.say("Fill in the fields. Enter alone takes the value in brackets, or skips an", "optional field. :decline refuses to answer, :cancel stops.")

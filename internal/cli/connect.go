@@ -92,6 +92,7 @@ func (a *app) connect(ctx context.Context, s config.Server, ask *asker) (Session
 		o.Pages = true
 		o.Answer = func(context.Context, runtime.Question) runtime.Answer { return runtime.Answer{Action: "decline"} }
 	} else {
+		ask.server = s.Name
 		o.Roots, o.Refused = ask.roots, ask.refused
 		if ask.answers() {
 			o.Answer, o.Pages = ask.answer, ask.canAsk() || ask.decline

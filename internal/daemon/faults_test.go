@@ -307,10 +307,10 @@ func TestP8_KilledDragoman(t *testing.T) {
 func TestQuestionsAcrossEndpoints(t *testing.T) {
 	u := child(t, "child", "legacy", func(s *config.Server) { s.Isolation = config.IsolateAuto })
 	r := serve(t, snapshot(u))
-	type client struct{ path, tool, session, args string }
+	type client struct{ path, tool, session, args, message string }
 	clients := []*client{
-		{path: "/mcp", tool: "child__ask", args: `{"who":"A"}`},
-		{path: "/s/child/mcp", tool: "ask", args: `{"who":"B"}`},
+		{path: "/mcp", tool: "child__ask", args: `{"who":"A"}`, message: `child asks: {"who":"A"}`},
+		{path: "/s/child/mcp", tool: "ask", args: `{"who":"B"}`, message: `{"who":"B"}`},
 	}
 	for _, c := range clients {
 		c.session = r.initialize(c.path, "2025-11-25", `{"elicitation":{}}`)
@@ -324,7 +324,7 @@ func TestQuestionsAcrossEndpoints(t *testing.T) {
 		if m == nil || m.Kind != jsonrpc.Request {
 			t.Fatalf("%s: %v instead of a request", c.args, m)
 		}
-		if text, _ := jsonrpc.Text(m.Raw, m.Param("message")); text != c.args {
+		if text, _ := jsonrpc.Text(m.Raw, m.Param("message")); text != c.message {
 			t.Errorf("%s got the request %s", c.args, text)
 		}
 		answer := `{"jsonrpc":"2.0","id":` + string(m.ID) + `,"result":{"action":"accept","content":` + c.args + `}}`

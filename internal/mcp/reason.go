@@ -22,6 +22,7 @@ const (
 	WhyRetry
 	WhyQuestion
 	WhyElicitationID
+	WhyAsker
 	WhyForm
 	WhyCallForm
 	WhyResultForm
@@ -69,6 +70,7 @@ var reasons = [reasonEnd]string{
 	WhyRetry:         "The retry sends the server its own requestState and the client's answers.",
 	WhyQuestion:      "Legacy revisions send a server request as a separate message, modern revisions as a part of a result.",
 	WhyElicitationID: "The client's revision requires an elicitationId for a URL elicitation.",
+	WhyAsker:         "The client's user must see which of several servers asks.",
 	WhyForm:          "The client's revision does not have these fields in forms.",
 	WhyCallForm:      "The server's revision defines other members for this call.",
 	WhyResultForm:    "The client's revision defines other members for this result.",
@@ -124,6 +126,7 @@ var reasonCodes = [reasonEnd]string{
 	WhyRetry:         "retry",
 	WhyQuestion:      "question",
 	WhyElicitationID: "elicitation_id",
+	WhyAsker:         "asker",
 	WhyForm:          "form",
 	WhyCallForm:      "call_form",
 	WhyResultForm:    "result_form",
