@@ -36,13 +36,13 @@ func (c *Console) eventsPage() Page {
 
 // eventWords maps the kinds of events to the words that the page shows.
 var eventWords = map[event.Kind]string{
-	event.ServerRequest: "server request", event.Loss: "loss", event.Handshake: "handshake", event.Lifecycle: "server", event.Refusal: "refusal", event.Rename: "rename", event.Reload: "reload",
+	event.ServerRequest: "server request", event.Loss: "loss", event.Handshake: "handshake", event.Lifecycle: "server", event.Refusal: "refusal", event.Rename: "rename", event.Changed: "tools changed", event.Reload: "reload",
 }
 
 func (c *Console) eventList(r *http.Request) (*View, error) {
 	q := r.URL.Query()
 	l := &eventList{Q: q, Search: q.Get("q"), Total: c.sums(r).Events, Most: mostEvents}
-	l.Kinds = choices(q.Get("kind"), "any kind", "handshake", "handshakes", "lifecycle", "servers", "loss", "losses", "refusal", "refusals", "server_request", "server requests", "rename", "renames", "reload", "reloads")
+	l.Kinds = choices(q.Get("kind"), "any kind", "handshake", "handshakes", "lifecycle", "servers", "loss", "losses", "refusal", "refusals", "server_request", "server requests", "rename", "renames", "changed", "changed tools", "reload", "reloads")
 	var names []string
 	for _, s := range c.status(r).Servers {
 		names = append(names, s.Name, s.Name)
@@ -90,7 +90,7 @@ func rowOf(e *keptEvent) eventRow {
 		case e.Now:
 			row.Class = "busy"
 		}
-	case event.Loss:
+	case event.Loss, event.Changed:
 		row.Class = "warn"
 	case event.Refusal:
 		row.Class, row.What = "warn", e.Method

@@ -116,7 +116,7 @@ func (t *traffic) tap(p *event.Publisher, changed func()) (stop func()) {
 	if p == nil {
 		return func() {}
 	}
-	return p.Tap(event.Of(event.Call, event.Loss, event.Handshake, event.Lifecycle, event.Refusal, event.ServerRequest, event.Rename, event.Reload), func(e event.Event) {
+	return p.Tap(event.Of(event.Call, event.Loss, event.Handshake, event.Lifecycle, event.Refusal, event.ServerRequest, event.Rename, event.Changed, event.Reload), func(e event.Event) {
 		t.note(&e)
 		changed()
 	})

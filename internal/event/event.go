@@ -34,10 +34,11 @@ const (
 	Step                          // a message of a handshake with a server was sent or answered
 	Stderr                        // a line from stderr of a server; Detail is the line
 	Reload                        // a changed configuration was applied or refused
+	Changed                       // tools of a server differ from those that it listed before; Change says how
 	kinds                         // the number of kinds plus one
 )
 
-var kindNames = [kinds]string{"", "call", "server_request", "loss", "handshake", "notification", "lifecycle", "refusal", "rename", "step", "stderr", "reload"}
+var kindNames = [kinds]string{"", "call", "server_request", "loss", "handshake", "notification", "lifecycle", "refusal", "rename", "step", "stderr", "reload", "changed"}
 
 // String returns the name of the kind for logs and JSON. It returns "" for an unknown kind.
 func (k Kind) String() string {
@@ -124,6 +125,7 @@ const DefaultProject = "default"
 //	Refusal        Detail is the fault of the request
 //	Rename         Method is the method of the list, Name the server's own name of the item,
 //	               and Detail the reason
+//	Changed        Method is the method of the list, and Detail describes Change
 //	Reload         Outcome is OK if the configuration was applied, and mcp.Failed if it was
 //	               refused; Detail says what changed, or why it was refused
 type Event struct {
@@ -150,7 +152,10 @@ type Event struct {
 	Opening *Opening
 	// Step describes an event of the kind Step. It is nil for other events. It must not be
 	// modified.
-	Step   *HandshakeStep
+	Step *HandshakeStep
+	// Change describes an event of the kind Changed. It is nil for other events. It must not be
+	// modified.
+	Change *ListChange
 	Trace  string // the client's W3C trace id
 	Detail string // text for people
 }

@@ -67,6 +67,7 @@ var table = []Entry{
 	{"initialize", "initialize", "A client has sent `initialize` or `server/discover`. `outcome` is the result of this request. If `outcome` is `unsupported_version`, the level is warn."},
 	{"loss", "loss", "Dragoman left out a part of a message that the revision of the receiver cannot express. The level is debug."},
 	{"not_passed_on", "not sent to clients", "Dragoman does not send an item or a message to clients. `why` is the reason."},
+	{"tools_changed", "tools of a server have changed", "The tools of a server differ from those that it listed before to clients of the same kind. `what` names the first of them, and for each changed tool the members that differ and the hashes before and after. `changed`, `added` and `removed` are their numbers. The level is warn if a tool has changed, else info. See [Changed tools](#changed-tools)."},
 	{"renamed", "renamed an item", "Clients see a tool, resource or prompt of a server under another name. `why` is the reason."},
 	{"request_refused", "", "Dragoman refused a request and did not send it to a server. The message contains the reason."},
 	{"host_refused", "", "Dragoman refused a request, because its Host or Origin header is not allowed. `fix` names the setting that allows such requests."},

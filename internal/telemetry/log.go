@@ -14,11 +14,11 @@ import (
 // logDepth bounds the number of events that wait to be logged.
 const logDepth = 512
 
-// Log receives losses, refusals, renamed items and the handshakes of clients as records. At level
+// Log receives losses, refusals, renamed items, changed tools and the handshakes of clients as records. At level
 // debug, Log also receives the steps of handshakes with servers, and lines from the servers'
 // stderr.
 type LogOptions struct {
-	// Log receives losses, refusals, renamed items and the handshakes of clients as records.
+	// Log receives losses, refusals, renamed items, changed tools and the handshakes of clients as records.
 	Log *slog.Logger // nil means no log
 	// Step shows a waiting user the current step of opening a server. When the opening has ended,
 	// step is "". Step may be nil.
@@ -41,7 +41,7 @@ func NewLog(p *event.Publisher, o LogOptions) *Log {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
-	want := []event.Kind{event.Loss, event.Refusal, event.Rename, event.Handshake}
+	want := []event.Kind{event.Loss, event.Refusal, event.Rename, event.Changed, event.Handshake}
 	if o.Log.Enabled(context.Background(), slog.LevelDebug) {
 		want = append(want, event.Step, event.Stderr)
 	}
@@ -95,6 +95,9 @@ func (l *Log) write(e *event.Event) {
 	case event.Rename:
 		l.record(e, "renamed an item",
 			slog.String("server", e.Server), slog.String("list", e.Method), slog.String("name", e.Name), slog.String("why", e.Detail))
+	case event.Changed:
+		l.record(e, "tools of a server have changed", slog.String("server", e.Server), slog.String("what", e.Detail),
+			slog.Int("changed", e.Change.Changes), slog.Int("added", e.Change.Additions), slog.Int("removed", e.Change.Removals))
 	case event.Refusal:
 		l.record(e, e.Detail, slog.String("server", e.Server), slog.String("principal", e.Who.Key()), slog.String("method", e.Method), slog.String("code", "request_refused"))
 	case event.Step:

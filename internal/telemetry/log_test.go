@@ -37,6 +37,7 @@ func TestLog(t *testing.T) {
 		{Kind: event.Loss, Level: slog.LevelDebug, Server: "s", Name: "tasks", Detail: "no room"},
 		{Kind: event.Loss, Level: slog.LevelWarn, Name: "tools/list", Detail: "too many"},
 		{Kind: event.Rename, Level: slog.LevelWarn, Server: "s", Method: "tools/list", Name: "x", Detail: "too long"},
+		{Kind: event.Changed, Level: slog.LevelWarn, Server: "s", Method: "tools/list", Detail: "1 changed", Change: &event.ListChange{Changes: 1, Additions: 2, Removals: 3}},
 		{Kind: event.Refusal, Level: slog.LevelWarn, Server: "s", Method: "tools/call", Who: identity.Named("ann"), Detail: "refused"},
 		{Kind: event.Call, Server: "s"},
 		{Kind: event.Lifecycle, Server: "s", Detail: "starting"},
@@ -58,6 +59,7 @@ func TestLog(t *testing.T) {
 level=DEBUG msg=loss server=s what=tasks why="no room"
 level=WARN msg="not sent to clients" server="" what=tools/list why="too many"
 level=WARN msg="renamed an item" server=s list=tools/list name=x why="too long"
+level=WARN msg="tools of a server have changed" server=s what="1 changed" changed=1 added=2 removed=3
 level=WARN msg=refused server=s principal=ann method=tools/call code=request_refused
 level=DEBUG msg="handshake step" server=s n=1 sent=initialize bytes={}
 level=DEBUG msg="handshake step" server=s n=2 sent=initialize got="a result" reason="the server uses 2025-11-25"

@@ -122,6 +122,7 @@ func (l *Lease) Call(ctx context.Context, a *mcp.Attempt, k mcp.Caller) (*mcp.Re
 			return reply, nil
 		}
 		u.watch(s)
+		began := time.Now()
 		reply, err := s.server.Call(ctx, a, s.related(a.Trail, k))
 		if err == nil && u.missesHeader(s, a, reply) {
 			// The tool's schema has changed since Dragoman read the tool list. Read the list again
@@ -136,6 +137,7 @@ func (l *Lease) Call(ctx context.Context, a *mcp.Attempt, k mcp.Caller) (*mcp.Re
 			}
 			u.remember(s, a, reply)
 			u.noteListen(s, a.Msg.Method, reply)
+			u.seePage(l.client, began, a, reply)
 		}
 		if try == 0 && maybeOtherEra(s, reply, err) {
 			l.giveBack()

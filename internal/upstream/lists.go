@@ -58,7 +58,13 @@ func (u *Upstream) listPages(ctx context.Context, f *mcp.ClientInfo, via *sessio
 	}
 	left := map[string]string{}
 	if method == mcp.MethodListTools {
-		defer func() { u.leaveOut(left, err == nil, f != nil && canBeAsked(f)) }()
+		began := time.Now()
+		defer func() {
+			u.leaveOut(left, err == nil, f != nil && canBeAsked(f))
+			if err == nil {
+				u.seeTools(f, began, items, complete)
+			}
+		}()
 	}
 	seen := map[string]bool{}
 	var params []byte

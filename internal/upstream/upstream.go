@@ -187,7 +187,8 @@ type Upstream struct {
 	spec Spec
 	opts Options
 
-	forms knownForms
+	forms      knownForms
+	toolMemory toolMemory
 
 	// New creates the following failures in advance. They are needed under mu, but Clean must not
 	// be called under mu.
