@@ -71,7 +71,7 @@ func (c *Catalog) Items(method string) []Items {
 			out[i].Have, out[i].Version, out[i].Shown, out[i].Hidden = true, p.version, p.items, p.hidden
 		}
 		out[i].Others = c.othersLocked(method, u.Name(), p)
-		if p, _ := c.reportedLocked("", u.Name()); p != nil {
+		if p := c.reportedLocked("", u.Name()); p != nil {
 			out[i].Hello = p.hello
 		}
 	}

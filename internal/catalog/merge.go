@@ -137,6 +137,12 @@ func (l *mergedList) visible(show Filter) []item {
 // are not fresh, and waits for them for at most the grace time.
 func (c *Catalog) list(ctx context.Context, a *knownAudience, method string) *mergedList {
 	c.refresh(ctx, a, method)
+	return c.mergedList(a, method)
+}
+
+// mergedList returns the merged list of a method for an audience, as the server lists are now. When
+// it merges them, it reports the items that clients do not see.
+func (c *Catalog) mergedList(a *knownAudience, method string) *mergedList {
 	c.mu.Lock()
 	key := mergedListKey{method, a.Audience}
 	l := c.merged[key]

@@ -1,6 +1,7 @@
 package catalog
 
 import (
+	"cmp"
 	"slices"
 	"time"
 
@@ -19,7 +20,7 @@ type ListReport struct {
 	Stale    bool
 	Reading  bool           // true while the catalog reads the list
 	CutOff   bool           // true if the list was too long, so that the catalog keeps only its beginning
-	Rejected []RejectedItem // the first items that clients do not see or see under an unusual name, each with the reason
+	Rejected []RejectedItem // the first items that some clients do not see or see under an unusual name, each with the reason
 	Failed   string         // why the last reading failed; "" if it did not fail
 }
 
@@ -32,8 +33,14 @@ type RejectedItem struct{ Name, Why string }
 // server in the order of the methods for tools, prompts, resources and templates.
 func (c *Catalog) Report(show Filter) []ListReport {
 	var out []ListReport
+	methods := []string{mcp.MethodListTools, mcp.MethodListPrompts, mcp.MethodListResources, mcp.MethodListTemplates}
+	for _, method := range methods {
+		if c.hasRead(method) {
+			c.mergedList(everybody, method) // only merged lists say what was left out, and perhaps no client has asked for one
+		}
+	}
 	for _, u := range (View{c: c, show: show}).Servers() {
-		for _, method := range []string{mcp.MethodListTools, mcp.MethodListPrompts, mcp.MethodListResources, mcp.MethodListTemplates} {
+		for _, method := range methods {
 			r, items, ok := c.reportOf(method, u)
 			if !ok {
 				continue
@@ -54,7 +61,7 @@ func (c *Catalog) Report(show Filter) []ListReport {
 func (c *Catalog) reportOf(method string, u Source) (r ListReport, items [][]byte, ok bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	p, audience := c.reportedLocked(method, u.Name())
+	p := c.reportedLocked(method, u.Name())
 	if p == nil {
 		return r, nil, false
 	}
@@ -63,27 +70,55 @@ func (c *Catalog) reportOf(method string, u Source) (r ListReport, items [][]byt
 		Reading: p.reading != nil && p.reading.finished.IsZero(),
 		Stale:   p.have && (!p.fresh || p.failed != ""),
 	}
-	if l := c.merged[mergedListKey{method, audience}]; l != nil {
-		for _, x := range l.rejected {
-			if x.server == r.Server {
-				r.Rejected = append(r.Rejected, x.RejectedItem)
-			}
-		}
-	}
+	r.Rejected = c.rejectedLocked(method, r.Server)
 	return r, p.items, true
 }
 
-// reportedLocked returns the list that describes a server in a report, and the audience of this
-// list. If no audience has a list of the server, shown is nil.
-func (c *Catalog) reportedLocked(method, server string) (shown *serverList, audience Audience) {
+// hasRead reports whether the catalog has read a list of a method for clients without capabilities.
+func (c *Catalog) hasRead(method string) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for key, p := range c.lists {
+		if key.method == method && key.audience == (Audience{}) && p.have {
+			return true
+		}
+	}
+	return false
+}
+
+// rejectedLocked returns the items of a server that clients of any audience do not see or see under
+// an unusual name. Those that concern clients without capabilities come first.
+func (c *Catalog) rejectedLocked(method, server string) (out []RejectedItem) {
+	var all []mergedListKey
+	for key := range c.merged {
+		if key.method == method {
+			all = append(all, key)
+		}
+	}
+	slices.SortFunc(all, func(a, b mergedListKey) int { return cmp.Compare(a.audience.caps, b.audience.caps) })
+	known := make(map[RejectedItem]bool)
+	for _, key := range all {
+		for _, x := range c.merged[key].rejected {
+			if x.server == server && len(out) < maxRejected && (key == all[0] || !known[x.RejectedItem]) {
+				known[x.RejectedItem] = true
+				out = append(out, x.RejectedItem)
+			}
+		}
+	}
+	return out
+}
+
+// reportedLocked returns the list that describes a server in a report. If no audience has a list of
+// the server, it returns nil.
+func (c *Catalog) reportedLocked(method, server string) (shown *serverList) {
 	shown = c.lists[serverListKey{method, server, Audience{}}]
 	if shown != nil && (shown.have || shown.failed != "") {
-		return shown, Audience{}
+		return shown
 	}
 	for key, p := range c.lists {
 		if key.method == method && key.server == server && (shown == nil || p.read.After(shown.read)) {
-			shown, audience = p, key.audience
+			shown = p
 		}
 	}
-	return shown, audience
+	return shown
 }

@@ -159,6 +159,7 @@ var scenes = map[string]func() scene{
 			p.Publish(event.Event{Kind: event.Handshake, Name: hostile, Method: hostile, From: mcp.R20250618, Opening: &event.Opening{Client: hostile}})
 			p.Publish(event.Event{Kind: event.Reload, Outcome: mcp.Failed, Detail: hostile})
 			p.Publish(event.Event{Kind: event.Refusal, Server: hostile, Method: hostile, Detail: hostile})
+			p.Publish(event.Event{Kind: event.Changed, Server: hostile, Method: hostile, Detail: hostile, Change: &event.ListChange{Changes: 1}})
 		}
 		return s
 	},

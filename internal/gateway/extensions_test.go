@@ -2,6 +2,9 @@ package gateway
 
 import (
 	"context"
+	"errors"
+	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -243,61 +246,191 @@ func TestUnlistedResources(t *testing.T) {
 	}
 }
 
-// TestNamesOfOthers has servers without a prefix that offer names of other servers.
+// TestNamesOfOthers has servers without a prefix that offer names of other servers: tools and
+// prompts, from the start and later, to all clients and to those that answer questions, and with
+// each separator. The report, which the status and the console show, and the log say what is left
+// out, and why.
 func TestNamesOfOthers(t *testing.T) {
-	server := func(name string, tools ...string) *fake {
+	for _, x := range []struct{ list, use, kind string }{
+		{mcp.MethodListTools, mcp.MethodCallTool, "tools"}, {mcp.MethodListPrompts, mcp.MethodGetPrompt, "prompts"},
+	} {
+		for _, sep := range []string{"__", ".", "/", "-_"} {
+			for _, caps := range []string{"{}", asksAll} {
+				t.Run(fmt.Sprintf("%s %q %s", x.kind, sep, caps), func(t *testing.T) { namesOfOthers(t, x.list, x.use, x.kind, sep, caps) })
+			}
+		}
+	}
+}
+
+func namesOfOthers(t *testing.T, method, use, kind, sep, caps string) {
+	server := func(name string, items ...string) *fake {
 		u := extended(name, `{}`)
-		u.hello.Capabilities = []byte(`{"tools":{"listChanged":true}}`)
+		u.hello.Capabilities = []byte(`{"` + kind + `":{"listChanged":true}}`)
 		u.lists = map[string][]string{}
-		for _, tool := range tools {
-			u.lists["tools/list"] = append(u.lists["tools/list"], `{"name":"`+tool+`"}`)
+		for _, item := range items {
+			u.lists[method] = append(u.lists[method], `{"name":"`+item+`"}`)
 		}
 		return u
 	}
 	var lost []string
-	first, thief := server("first"), server("thief", "v__who", "v__new", "mine")
+	who := "v" + sep + "who"
+	first, thief := server("first"), server("thief", who, "v"+sep+"new", "mine")
 	g := &Merged{
 		Bridge:    &bridge.Bridge{},
 		Upstreams: []Upstream{first, thief, server("v", "who"), server("last", "shared")},
 		Prefixes:  map[string]string{"first": "", "thief": "", "last": ""},
+		Names:     catalog.Names{Separator: sep},
 	}
 	defer g.Close()
 	g.catalog().Lost = func(server, _, why string) { lost = append(lost, server+": "+why) }
+	ask := func(method, params string) *mcp.Call {
+		c := modern(t, method, params)
+		c.Client.Capabilities = []byte(caps)
+		return c
+	}
 	calls := func(name, want string) {
 		t.Helper()
-		r, err := g.resolve(t.Context(), modern(t, "tools/call", `{"name":"`+name+`"}`))
-		if err != nil && want != "" || err == nil && r.Server != want {
-			t.Errorf("%s goes to %q, %v; want %q", name, r.Server, err, want)
+		asked := map[string]string{use: `{"name":"` + name + `"}`}
+		if kind == "prompts" {
+			asked[mcp.MethodComplete] = `{"ref":{"type":"ref/prompt","name":"` + name + `"}}`
+		}
+		for method, params := range asked {
+			r, err := g.resolve(t.Context(), ask(method, params))
+			if err != nil && want != "" || err == nil && r.Server != want {
+				t.Errorf("%s: %s goes to %q, %v; want %q", method, name, r.Server, err, want)
+			}
 		}
 	}
-	list := func() {
+	list := func(want string) {
 		t.Helper()
-		if _, err := g.Call(t.Context(), modern(t, "tools/list", `{}`), mcp.NoCaller{}); err != nil {
-			t.Fatal(err)
-		}
+		shows(t, listNamesFor(t, g, method, caps), want)
 	}
-	list()
-	calls("v__who", "v")
-	calls("v__new", "")
+	says := func(server, name, why string) {
+		t.Helper()
+		text := fmt.Sprintf("%s: %q is left out: %s", server, name, why)
+		n := 0
+		for _, l := range lost {
+			if strings.HasPrefix(l, text) {
+				n++
+			}
+		}
+		if n != 1 {
+			t.Errorf("the log says %d times %q: %q", n, text, lost)
+		}
+		for _, r := range g.Lists() {
+			if r.Server == server && r.Method == method && slices.ContainsFunc(r.Rejected, func(x catalog.RejectedItem) bool { return x.Name == name && strings.HasPrefix(x.Why, why) }) {
+				return
+			}
+		}
+		t.Errorf("the report does not say that %s of %s is left out: %+v", name, server, g.Lists())
+	}
+	list("mine " + who + " shared")
+	calls(who, "v")
+	calls("v"+sep+"new", "")
 	calls("mine", "thief")
 	calls("shared", "last")
-	if all := strings.Join(lost, "\n"); !strings.Contains(all, `thief: "v__who" is left out: the name begins with the prefix of server "v"`) {
-		t.Errorf("the losses are %s", all)
-	}
-	// A server that comes first in the configuration offers a name later.
+	says("thief", who, `the name begins with the prefix of server "v"`)
+	says("thief", "v"+sep+"new", `the name begins with the prefix of server "v"`)
+	// A server that comes first in the configuration offers names later.
 	first.setList(func(context.Context, string) ([][]byte, error) {
-		return [][]byte{[]byte(`{"name":"shared"}`), []byte(`{"name":"v__who"}`)}, nil
+		return items(`{"name":"shared"}`, `{"name":"`+who+`"}`, `{"name":"own"}`), nil
 	})
-	g.Changed("first", "tools")
-	list()
+	g.Changed("first", kind)
+	list("own mine " + who + " shared")
 	calls("shared", "last")
-	calls("v__who", "v")
-	if all := strings.Join(lost, "\n"); !strings.Contains(all, `first: "shared" is left out: server "last" already offers`) {
-		t.Errorf("the losses are %s", all)
-	}
+	calls(who, "v")
+	says("first", "shared", `server "last" already offers`)
+	says("first", who, `the name begins with the prefix of server "v"`)
+	// While the server cannot be reached, the name stays with it.
+	last := g.Upstreams[3].(*fake)
+	last.setList(func(context.Context, string) ([][]byte, error) { return nil, errors.New("away") })
+	g.Changed("last", kind)
+	list("own mine " + who + " shared")
+	calls("shared", "last")
 	// Now the server no longer offers it.
-	g.Upstreams[3].(*fake).setList(func(context.Context, string) ([][]byte, error) { return nil, nil })
-	g.Changed("last", "tools")
-	list()
+	last.setList(func(context.Context, string) ([][]byte, error) { return nil, nil })
+	g.Changed("last", kind)
+	list("shared own mine " + who)
 	calls("shared", "first")
+}
+
+// TestTemplatesOfOthers checks two servers with one resource template: the first in the
+// configuration gets it, and the report and the log name the other one.
+func TestTemplatesOfOthers(t *testing.T) {
+	server := func(name, template string) *fake {
+		u := extended(name, `{}`)
+		u.hello.Capabilities = []byte(`{"resources":{"listChanged":true},"completions":{}}`)
+		u.lists = map[string][]string{mcp.MethodListTemplates: {`{"name":"v__who","uriTemplate":"` + template + `"}`}}
+		return u
+	}
+	var lost []string
+	a, b := server("a", "x://{id}"), server("b", "y://{id}")
+	g := &Merged{Bridge: &bridge.Bridge{}, Upstreams: []Upstream{a, b}, Prefixes: map[string]string{"b": ""}}
+	defer g.Close()
+	g.catalog().Lost = func(server, _, why string) { lost = append(lost, server+": "+why) }
+	goes := func(uri, want string) {
+		t.Helper()
+		for method, params := range map[string]string{
+			mcp.MethodReadResource: `{"uri":"` + strings.Replace(uri, "{id}", "7", 1) + `"}`, mcp.MethodComplete: `{"ref":{"type":"ref/resource","uri":"` + uri + `"}}`,
+		} {
+			if r, err := g.resolve(t.Context(), modern(t, method, params)); err != nil || r.Server != want {
+				t.Errorf("%s: %s goes to %q, %v; want %q", method, uri, r.Server, err, want)
+			}
+		}
+	}
+	shows(t, listNames(t, g, mcp.MethodListTemplates), "x://{id} y://{id}")
+	goes("x://{id}", "a")
+	goes("y://{id}", "b")
+	b.setList(func(_ context.Context, method string) ([][]byte, error) {
+		if method != mcp.MethodListTemplates {
+			return nil, nil
+		}
+		return items(`{"name":"own","uriTemplate":"y://{id}"}`, `{"name":"taken","uriTemplate":"x://{id}"}`), nil
+	})
+	g.Changed("b", "resources")
+	shows(t, listNames(t, g, mcp.MethodListTemplates), "x://{id} y://{id}")
+	goes("x://{id}", "a")
+	const why = `server "a" has an item with the same name and comes first`
+	if len(lost) != 1 || lost[0] != `b: "x://{id}" is left out: `+why {
+		t.Errorf("the losses are %q", lost)
+	}
+	told := false
+	for _, r := range g.Lists() {
+		told = told || r.Server == "b" && len(r.Rejected) == 1 && r.Rejected[0] == catalog.RejectedItem{Name: "x://{id}", Why: why}
+	}
+	if !told {
+		t.Errorf("the report is %+v", g.Lists())
+	}
+}
+
+// TestReportOfNamesOfOthers checks that the report names items that only some clients do not see: of a
+// list that a server has for them, and of the lists that Dragoman has read before the first client.
+func TestReportOfNamesOfOthers(t *testing.T) {
+	thief, v := extended("thief", `{}`), extended("v", `{}`)
+	for _, u := range []*fake{thief, v} {
+		u.hello.Capabilities = []byte(`{"tools":{"listChanged":true}}`)
+		u.lists = map[string][]string{mcp.MethodListTools: {`{"name":"v__who"}`}}
+	}
+	thief.listFor = func(f *mcp.ClientInfo) []string {
+		if f.Declares("elicitation") {
+			return []string{`{"name":"v__who"}`, `{"name":"v__ask"}`}
+		}
+		return []string{`{"name":"v__who"}`}
+	}
+	g := &Merged{Bridge: &bridge.Bridge{}, Upstreams: []Upstream{thief, v}, Prefixes: map[string]string{"thief": ""}}
+	defer g.Close()
+	left := func() (names []string) {
+		for _, r := range g.Lists() {
+			for _, x := range r.Rejected {
+				if r.Server == "thief" {
+					names = append(names, x.Name)
+				}
+			}
+		}
+		return names
+	}
+	g.Refresh(t.Context(), "thief", mcp.MethodListTools)
+	shows(t, left(), "v__who")
+	listNamesFor(t, g, mcp.MethodListTools, asksAll)
+	shows(t, left(), "v__who v__ask")
 }

@@ -23,11 +23,13 @@ type fake struct {
 	// call answers calls. If call is nil, the answer is an empty result of 2025-11-25.
 	call func(context.Context, *mcp.Attempt, mcp.Caller) (*mcp.Reply, error)
 	// list answers list requests. If list is nil, the answer is the entry of lists for the method.
-	list   func(ctx context.Context, method string) ([][]byte, error)
-	lists  map[string][]string
-	level  func(context.Context, *mcp.Call) (*mcp.Reply, error)
-	params map[string][]mirror.Param
-	honour mcp.SubscriptionFilter
+	list  func(ctx context.Context, method string) ([][]byte, error)
+	lists map[string][]string
+	// listFor returns the tools for a client, if it is not nil.
+	listFor func(f *mcp.ClientInfo) []string
+	level   func(context.Context, *mcp.Call) (*mcp.Reply, error)
+	params  map[string][]mirror.Param
+	honour  mcp.SubscriptionFilter
 	// support says whether the tools support tasks. The zero value means TaskOptional.
 	support mcp.TaskSupport
 	stood   func(*fakeStanding)
@@ -112,7 +114,10 @@ func (u *fake) setList(list func(ctx context.Context, method string) ([][]byte, 
 
 func (u *fake) Tasks(context.Context, *mcp.ClientInfo) mcp.TaskForm { return u.hello.Tasks() }
 
-func (u *fake) List(ctx context.Context, _ *mcp.ClientInfo, method string) ([][]byte, bool, error) {
+func (u *fake) List(ctx context.Context, f *mcp.ClientInfo, method string) ([][]byte, bool, error) {
+	if u.listFor != nil && method == mcp.MethodListTools {
+		return items(u.listFor(f)...), true, nil
+	}
 	u.seen.mu.Lock()
 	u.seen.reads++
 	list := u.list
