@@ -47,7 +47,8 @@ func TestUnlistedResourceIsTheOnlyServersThatHasAny(t *testing.T) {
 					if test.asks {
 						want++
 					}
-					if got != want {
+					// The second server need not be asked if the first has answered already.
+					if got != want && (!test.asks || i == test.want || got > want) {
 						t.Errorf("server %d got %d requests, want %d", i, got, want)
 					}
 				}
