@@ -28,6 +28,7 @@ func (r *Bridge) Tasks(ctx context.Context, all []Server, a *mcp.Attempt, s mcp.
 		return nil, &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: "params.taskId must be a string"}
 	}
 	if t, ok := r.kept.find(c.Client, c.Name); ok {
+		a.Server = t.server
 		return t.answer(c)
 	}
 	p, err := r.FindTask(ctx, all, c.Client, a.Sole, c.Name)

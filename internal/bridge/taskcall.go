@@ -141,7 +141,7 @@ func (r *Bridge) callAsTask(ctx context.Context, v *visit, a *mcp.Attempt, res R
 	if err != nil || reply.Msg.Kind != jsonrpc.Result || !reply.CreatedTask().IsZero() {
 		return r.convertCreated(u, a, reply, err)
 	}
-	return r.kept.keep(c, reply, ttl)
+	return r.kept.keep(u.Name(), c, reply, ttl)
 }
 
 // awaitingLease is a lease for a server with the tasks of 2025-11-25 and a client without tasks.

@@ -25,6 +25,7 @@ type keptTasks struct {
 // keptTask is one kept answer. It is immutable.
 type keptTask struct {
 	id, subject string
+	server      string
 	party       string
 	reply       *mcp.Reply
 	object      []byte // the task as an object of 2025-11-25
@@ -40,8 +41,8 @@ const (
 	keptTaskID   = "drgk1."
 )
 
-// keep stores an answer as a task that has ended, and returns a reply that describes the task.
-func (k *keptTasks) keep(c *mcp.Call, reply *mcp.Reply, ttl time.Duration) (*mcp.Reply, error) {
+// keep stores a server's answer as a task that has ended, and returns a reply that describes the task.
+func (k *keptTasks) keep(server string, c *mcp.Call, reply *mcp.Reply, ttl time.Duration) (*mcp.Reply, error) {
 	if ttl <= 0 {
 		ttl = keptLife
 	}
@@ -54,7 +55,7 @@ func (k *keptTasks) keep(c *mcp.Call, reply *mcp.Reply, ttl time.Duration) (*mcp
 		}
 	}
 	now := time.Now()
-	t := &keptTask{id: keptTaskID + rand.Text(), subject: c.Client.Who.Key(), party: c.Client.Party(), reply: reply, until: now.Add(ttl)}
+	t := &keptTask{id: keptTaskID + rand.Text(), server: server, subject: c.Client.Who.Key(), party: c.Client.Party(), reply: reply, until: now.Add(ttl)}
 	stamp := jsonrpc.AppendQuote(nil, now.UTC().Format(time.RFC3339))
 	o := []byte(`{"status":"` + stateOf(reply.Msg.Raw, reply.Msg.Result) + `","createdAt":`)
 	o = append(append(append(o, stamp...), `,"lastUpdatedAt":`...), stamp...)

@@ -36,6 +36,9 @@ type Catalog struct {
 	// report or announce them. Nil shows all items.
 	Expose   Filter
 	Identity Identity
+	// URIs decides under which URIs clients see pages and skills. The catalogs of one endpoint share
+	// it when the configuration changes. If it is nil, the catalog has its own.
+	URIs *URIs
 	// Grace is the longest time that a request for a merged list waits for a server. The time
 	// starts when the server's list is first needed. Zero means 1.5 s.
 	Grace time.Duration
@@ -63,6 +66,7 @@ type Catalog struct {
 	slowFailures map[string]bool
 	held         map[heldName]string
 	owners       owners
+	ownURIs      URIs
 	told         map[rejectedItem]struct{} // items that the catalog has already passed to Lost or Renamed
 	ctx          context.Context           // created on first use; Drain cancels it
 	end          context.CancelFunc

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"slices"
 	"unicode/utf8"
 
 	"github.com/dragoman-mcp/dragoman/internal/excerpt"
@@ -30,8 +31,6 @@ type mergedList struct {
 	// client sees a shadowed item only if the client's filter hides the earlier items.
 	shadowed int
 	rejected []rejectedItem // at most maxRejected items
-	// pages contains, for each URI of a page, the indexes in items of the tools that show the page.
-	pages map[string][]int
 }
 
 // item is one item of a merged list.
@@ -52,7 +51,8 @@ type item struct {
 type Target struct {
 	Server Source
 	Name   string // the server's own name for the item
-	// Quoted is Name as a JSON string. It is nil for a URI. It must not be modified.
+	// Quoted is Name as a JSON string. It is nil for a URI that clients see unchanged. It must not be
+	// modified.
 	Quoted []byte
 }
 
@@ -137,6 +137,9 @@ func (l *mergedList) visible(show Filter) []item {
 // are not fresh, and waits for them for at most the grace time.
 func (c *Catalog) list(ctx context.Context, a *knownAudience, method string) *mergedList {
 	c.refresh(ctx, a, method)
+	if (method == mcp.MethodListResources || method == mcp.MethodListTemplates) && c.hasSkills(a, method) {
+		c.refresh(ctx, a, mcp.MethodListSkills) // the URIs below a skill's root change together
+	}
 	return c.mergedList(a, method)
 }
 
@@ -166,6 +169,16 @@ func (c *Catalog) mergedList(a *knownAudience, method string) *mergedList {
 		}
 	}
 	return l
+}
+
+// hasSkills reports whether a server declares the extension for skills.
+func (c *Catalog) hasSkills(a *knownAudience, method string) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return slices.ContainsFunc(c.Sources, func(u Source) bool {
+		p := c.seenLocked(method, u, a)
+		return p != nil && p.hello != nil && mcp.LookupMethod(mcp.MethodListSkills).OfferedBy(p.hello.Capabilities)
+	})
 }
 
 // tellOnce reports each loss that concerns no single server, once.
@@ -234,6 +247,9 @@ func has(object []byte, key string) bool {
 func (c *Catalog) mergeLocked(a *knownAudience, method string) *mergedList {
 	l := &mergedList{method: method, kind: kindOf(method), first: make(map[string]int)}
 	key := l.kind.key()
+	if key != "name" {
+		c.findRootsLocked(a)
+	}
 	var late []item
 	for _, u := range c.Sources {
 		p := c.seenLocked(method, u, a)
@@ -254,13 +270,7 @@ func (c *Catalog) mergeLocked(a *knownAudience, method string) *mergedList {
 				continue
 			}
 			x := item{offered: name, json: raw, server: u.Name(), target: Target{Server: u, Name: name}}
-			if key == "name" {
-				x.offered = c.Names.Join(c.prefix(u), name)
-				x.target.Quoted = quoted(name, at.Of(raw))
-				var e jsonrpc.Edits
-				e.Replace(mcp.WhyName, at, jsonrpc.AppendQuote(nil, x.offered))
-				x.json = jsonrpc.Splice(make([]byte, 0, len(raw)+32), raw, &e)
-			}
+			changed := c.present(&x, method, raw, at)
 			x.mayBeTask = directed && !has(x.json, "execution")
 			if key == "name" {
 				if other := c.prefixedBy(u, x.offered); other != "" {
@@ -279,6 +289,9 @@ func (c *Catalog) mergeLocked(a *knownAudience, method string) *mergedList {
 			if key == "name" && x.offered != c.Names.plain(c.prefix(u), name) {
 				l.reject(u, name, "the name is too long, is ambiguous, or contains characters that clients refuse; clients see the item as "+x.offered, false)
 			}
+			if changed != "" {
+				l.reject(u, name, changed, false)
+			}
 		}
 	}
 	for _, x := range late {
@@ -286,36 +299,42 @@ func (c *Catalog) mergeLocked(a *knownAudience, method string) *mergedList {
 			l.reject(x.target.Server, x.target.Name, fmt.Sprintf("server %q already offers an item with the same name", by.server), true)
 		}
 	}
-	l.findPages()
 	c.holdLocked(l)
 	return l
 }
 
-// findPages sets pages.
-func (l *mergedList) findPages() {
-	if l.kind != KindTool {
-		return
+// present sets the name or URI under which clients see an item, and the item as they see it. The
+// parameter at is the position of the name or URI in raw. changed is the reason why clients see
+// another URI in the item, or "".
+func (c *Catalog) present(x *item, method string, raw []byte, at jsonrpc.Span) (changed string) {
+	var e jsonrpc.Edits
+	if kindOf(method).key() == "name" {
+		x.offered = c.Names.Join(c.prefix(x.target.Server), x.target.Name)
+		x.target.Quoted = quoted(x.target.Name, at.Of(raw))
+		e.Replace(mcp.WhyName, at, jsonrpc.AppendQuote(nil, x.offered))
+	} else if x.offered = c.showURI(x.server, x.target.Name, true); x.offered != x.target.Name {
+		x.target.Quoted = quoted(x.target.Name, at.Of(raw))
 	}
-	for i := range l.items {
-		if uri := pageOf(l.items[i].json); uri != "" {
-			if l.pages == nil {
-				l.pages = make(map[string][]int)
-			}
-			l.pages[uri] = append(l.pages[uri], i)
+	itemURIs(method, raw, func(at jsonrpc.Span) {
+		if why := c.showAt(x.server, raw, at, true, &e); changed == "" {
+			changed = why
 		}
+	})
+	if e.Len() > 0 {
+		x.json = jsonrpc.Splice(make([]byte, 0, len(raw)+32), raw, &e)
 	}
+	return changed
 }
 
-// pageOf returns the URI of the page that a tool shows (SEP-1865, "Tool Metadata"), or "". Servers
-// written before the final text have a flat member instead.
-func pageOf(tool []byte) string {
-	meta := jsonrpc.Find(tool, jsonrpc.Whole(tool), "_meta")
-	at := jsonrpc.Find(tool, jsonrpc.Find(tool, meta, "ui"), "resourceUri")
-	if at.IsZero() {
-		at = jsonrpc.Find(tool, meta, "ui/resourceUri")
+// findRootsLocked records the skills of the servers, before other lists name their files.
+func (c *Catalog) findRootsLocked(a *knownAudience) {
+	for _, u := range c.Sources {
+		if p := c.seenLocked(mcp.MethodListSkills, u, a); p != nil {
+			for _, raw := range p.items {
+				c.uris().addRoot(u.Name(), nameOfItem(KindResource, raw))
+			}
+		}
 	}
-	uri, _ := jsonrpc.Text(tool, at)
-	return uri
 }
 
 // quoted returns name as a JSON string. raw is the server's own JSON string for the name. If raw

@@ -1,13 +1,11 @@
 package catalog
 
 import (
-	"bytes"
 	"context"
 	"strings"
 	"sync"
 	"time"
 
-	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 )
 
@@ -91,55 +89,6 @@ func (o *owners) wasMissed(search string) bool {
 	return ok && time.Since(at) < missedRest
 }
 
-// Learn remembers which resources a server's answer to a call names, because resources need not be
-// in a list (2025-06-18 §Tools, "Resource Links"; SEP-2640). If the answer says that a resource does
-// not exist, Learn forgets that the server had it.
-func (v View) Learn(u Source, c *mcp.Call, reply *mcp.Reply) {
-	raw, method := reply.Msg.Raw, c.Msg.Method
-	if reply.Msg.Kind != jsonrpc.Result {
-		if code := reply.Code(); method == mcp.MethodReadResource && (code == mcp.CodeResourceNotFound || code == jsonrpc.CodeInvalidParams) {
-			v.c.owners.forget(c.Name, u)
-		}
-		return
-	}
-	left := maxLearned
-	learn := func(item jsonrpc.Span) {
-		if uri, _ := jsonrpc.Text(raw, jsonrpc.Find(raw, item, "uri")); uri != "" && left > 0 {
-			left--
-			v.c.owners.learn(uri, u)
-		}
-	}
-	content := func(item jsonrpc.Span) {
-		switch kind, _ := jsonrpc.Text(raw, jsonrpc.Find(raw, item, "type")); kind {
-		case "resource_link":
-			learn(item)
-		case "resource":
-			learn(jsonrpc.Find(raw, item, "resource"))
-		}
-	}
-	switch {
-	case method == mcp.MethodReadDirectory:
-		for item := range jsonrpc.Elements(raw, reply.Msg.ResultMember("resources")) {
-			learn(item)
-		}
-	case !bytes.Contains(raw, []byte(`"resource`)):
-	case method == mcp.MethodCallTool:
-		for item := range jsonrpc.Elements(raw, reply.Msg.ResultMember("content")) {
-			content(item)
-		}
-	case method == mcp.MethodGetPrompt:
-		for message := range jsonrpc.Elements(raw, reply.Msg.ResultMember("messages")) {
-			content(jsonrpc.Find(raw, message, "content"))
-		}
-	}
-}
-
-// exclusive reports whether a URI belongs to the server that names it, so that another server with
-// the same URI has something else: the pages of tools, and skills.
-func exclusive(uri string) bool {
-	return strings.HasPrefix(uri, "ui://") || strings.HasPrefix(uri, "skill://")
-}
-
 // ask asks the servers that the client may see which of them has a resource, and remembers the
 // answer. If several have it, the first in the configuration is chosen. But for an exclusive URI,
 // ask then returns nil, because nobody can tell which one is meant.
@@ -159,9 +108,12 @@ func (v View) ask(ctx context.Context, a *knownAudience, uri string) Source {
 		return nil
 	}
 	owner := v.firstHolder(ctx, all, uri)
-	if owner != nil {
+	switch {
+	case owner != nil && exclusive(uri) != "":
+		v.c.showURI(owner.Name(), uri, true)
+	case owner != nil:
 		v.c.owners.learn(uri, owner)
-	} else {
+	default:
 		v.c.owners.miss(search)
 	}
 	return owner
@@ -185,7 +137,7 @@ func (v View) firstHolder(ctx context.Context, all []Source, uri string) (owner 
 	for range all {
 		got := <-answers
 		answered[got.at], have[got.at] = true, got.has
-		if exclusive(uri) {
+		if exclusive(uri) != "" {
 			if got.has && owner != nil {
 				return nil
 			} else if got.has {

@@ -154,7 +154,9 @@ func (c *Catalog) read(life context.Context, a *knownAudience, method string, u 
 		for key := range c.merged {
 			// An audience whose own list does not exist yet sees the list of the audience
 			// everybody.
-			if key.method == method && (key.audience == a.Audience || a == everybody) {
+			// The URIs of resources may depend on the roots of skills.
+			same := key.method == method || method == mcp.MethodListSkills && kindOf(key.method).key() != "name"
+			if same && (key.audience == a.Audience || a == everybody) {
 				delete(c.merged, key)
 			}
 		}

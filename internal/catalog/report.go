@@ -33,7 +33,7 @@ type RejectedItem struct{ Name, Why string }
 // server in the order of the methods for tools, prompts, resources and templates.
 func (c *Catalog) Report(show Filter) []ListReport {
 	var out []ListReport
-	methods := []string{mcp.MethodListTools, mcp.MethodListPrompts, mcp.MethodListResources, mcp.MethodListTemplates}
+	methods := []string{mcp.MethodListTools, mcp.MethodListPrompts, mcp.MethodListResources, mcp.MethodListTemplates, mcp.MethodListSkills}
 	for _, method := range methods {
 		if c.hasRead(method) {
 			c.mergedList(everybody, method) // only merged lists say what was left out, and perhaps no client has asked for one
@@ -42,7 +42,7 @@ func (c *Catalog) Report(show Filter) []ListReport {
 	for _, u := range (View{c: c, show: show}).Servers() {
 		for _, method := range methods {
 			r, items, ok := c.reportOf(method, u)
-			if !ok {
+			if !ok || method == mcp.MethodListSkills && len(items) == 0 && r.Failed == "" {
 				continue
 			}
 			if show != nil {

@@ -2,7 +2,6 @@ package catalog
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -140,10 +139,10 @@ func Missing(f *mcp.ClientInfo, uri string) error {
 	return &jsonrpc.Error{Code: code, Message: "Resource not found", Data: data}
 }
 
-// Owner returns the server to which Dragoman sends requests for a URI. This is the server that
-// lists the URI, or has a tool whose page has the URI, or else the server with a skill that contains
-// it, or the server that named the URI in a result, or the one with a template that matches
-// it. If there is none of them, and only one server has resources, Owner returns that server.
+// Owner returns the server to which Dragoman sends requests for a URI, and the server's own URI. This
+// is the server that lists the URI, or else the server with a skill that contains it, or the server
+// that named the URI in a result, or the one with a template that matches it. For the URI of a page
+// or a skill, it is the server that keeps it, or that it names. If there is none of them, and only one server has resources, Owner returns that server.
 // Otherwise, it asks the servers. A server is never asked for a resource that is hidden.
 func (v View) Owner(ctx context.Context, uri string) (Target, error) { return v.owner(ctx, uri, true) }
 
@@ -157,21 +156,13 @@ func (v View) owner(ctx context.Context, uri string, ask bool) (Target, error) {
 		return Target{}, &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: "params.uri must be a string"}
 	}
 	a := v.c.audience(v.client)
-	if strings.HasPrefix(uri, "skill://") {
-		if u := v.bySkill(ctx, a, uri); u != nil && v.Shows(KindResource, u.Name(), uri) {
-			return Target{Server: u, Name: uri}, nil
-		}
+	if exclusive(uri) != "" {
+		return v.exclusiveOwner(ctx, a, uri, ask)
 	}
-	u, err := v.byPage(ctx, a, uri)
-	if err != nil {
-		return Target{}, err
+	if t, ok := v.find(ctx, a, KindResource, uri); ok {
+		return t, nil
 	}
-	if u == nil {
-		if t, ok := v.find(ctx, a, KindResource, uri); ok {
-			return t, nil
-		}
-		u = v.bySkill(ctx, a, uri)
-	}
+	u := v.bySkill(ctx, a, uri)
 	if u == nil {
 		u = v.c.owners.find(uri)
 	}
@@ -190,52 +181,48 @@ func (v View) owner(ctx context.Context, uri string, ask bool) (Target, error) {
 	return Target{Server: u, Name: uri}, nil
 }
 
-// byPage returns the server with the page of a tool: with a tool that the client sees and that names
-// the page, or that lists the page. The page need not be in a list (SEP-1865, "Resource Discovery").
-// If several servers have the URI, nobody can tell whose page is meant. A host shows a page beside
-// the tools of its server, so byPage then returns an error, and not the page of another server.
-func (v View) byPage(ctx context.Context, a *knownAudience, uri string) (Source, error) {
-	if !strings.HasPrefix(uri, "ui://") {
-		return nil, nil
-	}
-	var owners []Source
-	add := func(x *item, kind Kind) {
-		if shows(v.show, kind, x.server, x.target.Name) && !slices.Contains(owners, x.target.Server) {
-			owners = append(owners, x.target.Server)
+// exclusiveOwner does the same as owner for the URI of a page or a skill. This is the server that the
+// URI names, or the one that keeps the URI; see [URIs]. Neither a page nor a skill need be in a list
+// (SEP-1865, "Resource Discovery"; SEP-2640, "Listing Skills").
+func (v View) exclusiveOwner(ctx context.Context, a *knownAudience, uri string, ask bool) (Target, error) {
+	c := v.c
+	u, inner, named := own(uri, c.Sources)
+	if named = named && len(c.Sources) > 1; !named {
+		u, inner = v.keeper(ctx, a, uri), uri
+		if u == nil {
+			u = v.byTemplate(ctx, a, uri)
+		}
+		if u == nil {
+			u = v.soleWithResources(ctx, a)
+		}
+		if u == nil && ask {
+			u = v.ask(ctx, a, uri)
 		}
 	}
-	tools := v.c.list(ctx, a, mcp.MethodListTools)
-	for _, i := range tools.pages[uri] {
-		add(&tools.items[i], KindTool)
+	if u == nil || !v.Shows(KindServer, u.Name(), "") || !v.Shows(KindResource, u.Name(), inner) {
+		return Target{}, Missing(v.client, uri)
 	}
-	listed := v.c.list(ctx, a, mcp.MethodListResources)
-	if at, ok := listed.first[uri]; ok {
-		for {
-			x := &listed.items[at]
-			add(x, KindResource)
-			if at = x.next; at == 0 {
-				break
-			}
-		}
+	t := Target{Server: u, Name: inner}
+	if named {
+		t.Quoted = jsonrpc.AppendQuote(nil, inner)
 	}
-	switch len(owners) {
-	case 0:
-		return nil, nil
-	case 1:
-		return owners[0], nil
+	return t, nil
+}
+
+// keeper returns the server that keeps a URI. It first reads the lists that may name the URI.
+func (v View) keeper(ctx context.Context, a *knownAudience, uri string) Source {
+	c := v.c
+	if exclusive(uri) == pages {
+		c.list(ctx, a, mcp.MethodListTools)
+	} else if v.Declared(ctx, mcp.MethodListSkills) == nil {
+		c.list(ctx, a, mcp.MethodListSkills)
 	}
-	var names []string
-	for _, u := range owners {
-		names = append(names, u.Name())
+	c.list(ctx, a, mcp.MethodListResources)
+	holder := c.uris().holder(uri)
+	if at := slices.IndexFunc(c.Sources, func(u Source) bool { return u.Name() == holder }); at >= 0 {
+		return c.Sources[at]
 	}
-	all := strings.Join(names, ", ")
-	v.c.tellOnce([]string{LeftOut(uri, "each of these servers has a page with this URI, so nobody can tell which one is meant: "+all)})
-	var why *jsonrpc.Error
-	err := Missing(v.client, uri)
-	if errors.As(err, &why) {
-		why.Message += ": several servers have a page with this URI, so use the endpoint of one of them: " + all
-	}
-	return nil, err
+	return nil
 }
 
 // byTemplate returns the server with a template that matches a URI, or nil if no template matches.

@@ -57,7 +57,7 @@ func (x runner) end(ctx context.Context, r *route, passed int, began time.Time, 
 	}
 	x.bridge.Events.Publish(event.Event{
 		Kind: event.Call, Level: slog.LevelDebug, Time: now, Took: a.Took,
-		Who: r.Client.Who, Client: r.Client, Project: x.project, Server: r.Server, Method: short(r.Msg.Method), Name: short(subject(&r.Attempt)),
+		Who: r.Client.Who, Client: r.Client, Project: x.project, Server: r.Server, Method: short(r.Msg.Method), Name: short(r.Name),
 		From: r.Client.Revision, To: a.To, Outcome: a.Outcome, Code: a.Code,
 		In: len(r.Msg.Raw), Out: a.Size, Call: r.Number, Trace: trace,
 	})
@@ -102,16 +102,6 @@ func saysToolError(c *mcp.Call, reply *mcp.Reply) bool {
 }
 
 var isError = []byte(`"isError"`)
-
-// subject returns the name of the item that a request names, or "" if it names none.
-func subject(c *mcp.Attempt) string {
-	switch c.Msg.Method {
-	case mcp.MethodSubscribe, mcp.MethodUnsubscribe:
-		uri, _ := jsonrpc.Text(c.Msg.Raw, c.Msg.Param("uri"))
-		return uri
-	}
-	return c.Name
-}
 
 // outcomeOf returns the outcome of a call that ended with err.
 func outcomeOf(err error) mcp.Outcome {

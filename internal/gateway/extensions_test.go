@@ -114,7 +114,8 @@ func TestMergedExtensions(t *testing.T) {
 	}
 }
 
-// TestPageOfTool reads the page of a tool that no server lists.
+// TestPageOfTool reads the page of a tool that no server lists. Each server gets the requests for its
+// own pages, also for those that have the URI of another server's page.
 func TestPageOfTool(t *testing.T) {
 	server := func(name, tools string) *fake {
 		u := extended(name, `{}`)
@@ -144,12 +145,15 @@ func TestPageOfTool(t *testing.T) {
 		uri, want string
 	}{
 		{without{"thief"}, "ui://page", "b"},
-		{nil, "ui://page", "use the endpoint of one of them: b, thief"},
-		{without{"b"}, "ui://page", "thief"},
+		{nil, "ui://page", "b"},
+		{without{"b"}, "ui://page", "Resource not found"},
+		{nil, "ui://dragoman-thief/page", "thief"},
+		{without{"thief"}, "ui://dragoman-thief/page", "Resource not found"},
+		{nil, "ui://dragoman-nobody/page", "Resource not found"},
 		{nil, "ui://own", "thief"},
 		{nil, "ui://flat", "c"},
-		{nil, "ui://same", "use the endpoint of one of them: a, d"},
-		{without{"d"}, "ui://same", "a"},
+		{nil, "ui://same", "a"},
+		{nil, "ui://dragoman-d/same", "d"},
 		{nil, "ui://other", "Resource not found"},
 	} {
 		if got := owner(tt.show, tt.uri); !strings.Contains(got, tt.want) {
@@ -173,7 +177,7 @@ func TestSkills(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	const want = `{"skills":[{"uri":"skill://refunds/SKILL.md","resources":[]},{"uri":"skill://same/SKILL.md"},{"uri":"skill://org/refunds/SKILL.md","resources":[]}]}`
+	const want = `{"skills":[{"uri":"skill://refunds/SKILL.md","resources":[]},{"uri":"skill://same/SKILL.md"},{"uri":"skill://org/refunds/SKILL.md","resources":[]},{"uri":"skill://dragoman-b/same/SKILL.md"}]}`
 	if got := string(reply.Msg.Result.Of(reply.Msg.Raw)); got != want {
 		t.Errorf("the skills are %s, want %s", got, want)
 	}
@@ -184,6 +188,9 @@ func TestSkills(t *testing.T) {
 		{"resources/directory/read", "skill://org/refunds/scripts/", "b"},
 		{"resources/read", "skill://refunds/files/a.md", "a"},
 		{"resources/read", "skill://same/x", "a"},
+		{"resources/read", "skill://dragoman-b/same/x", "b"},
+		{"skills/get", "skill://dragoman-b/same/SKILL.md", "b"},
+		{"resources/directory/read", "skill://dragoman-b/same", "b"},
 		{"skills/get", "skill://refundsX/SKILL.md", "Resource not found"},
 	} {
 		r, err := g.resolve(t.Context(), modern(t, tt.method, `{"uri":"`+tt.uri+`"}`))
@@ -433,4 +440,34 @@ func TestReportOfNamesOfOthers(t *testing.T) {
 	shows(t, left(), "v__who")
 	listNamesFor(t, g, mcp.MethodListTools, asksAll)
 	shows(t, left(), "v__who v__ask")
+}
+
+// TestSharedURIHasAReason checks that a recorded call says why its URIs are changed.
+func TestSharedURIHasAReason(t *testing.T) {
+	server := func(name string) *fake {
+		u := directedTaskServer(name).answers(map[string]string{mcp.MethodCallTool: `{"content":[{"type":"resource_link","name":"n","uri":"ui:\/\/same"},{"type":"\u0072esource","resource":{"uri":"ui://same"}}]}`})
+		u.lists[mcp.MethodListTools] = []string{`{"name":"star","_meta":{"ui":{"resourceUri":"ui://same"}}}`}
+		return u
+	}
+	g := merged(t, server("a"), server("b"))
+	for name, want := range map[string]int{"a": 0, "b": 2} {
+		c := modern(t, mcp.MethodCallTool, `{"name":"`+name+`__star"}`)
+		c.Trail = jsonrpc.NewTrail(1 << 20)
+		reply, err := g.Call(t.Context(), c, mcp.NoCaller{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := 0
+		_, entries, _ := c.Trail.Story()
+		for _, e := range entries {
+			for _, x := range e.Changes {
+				if x.Why == mcp.WhyURI {
+					got++
+				}
+			}
+		}
+		if got != want || strings.Count(result(t, reply), `"ui://dragoman-b/same"`) != want {
+			t.Errorf("%s: %d changes of URIs, and the client gets %s", name, got, result(t, reply))
+		}
+	}
 }

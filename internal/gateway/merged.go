@@ -44,6 +44,9 @@ type Merged struct {
 	// each request and must not block.
 	Filter   func(who *identity.Principal) catalog.Filter
 	Identity catalog.Identity
+	// URIs is shared with the gateways that serve the same clients before and after this one. If it
+	// is nil, the gateway has its own.
+	URIs *catalog.URIs
 	// Grace is how long a request for a merged list waits for a server. The time starts when the
 	// server's list is first needed. Zero means 1.5 s.
 	Grace time.Duration
@@ -57,7 +60,7 @@ type Merged struct {
 func (g *Merged) catalog() *catalog.Catalog {
 	g.made.Do(func() {
 		g.lists = &catalog.Catalog{
-			Names: g.Names, Prefixes: g.Prefixes, Expose: g.Expose, Identity: g.Identity, Grace: g.Grace,
+			Names: g.Names, Prefixes: g.Prefixes, Expose: g.Expose, Identity: g.Identity, Grace: g.Grace, URIs: g.URIs,
 			Lost: g.Bridge.ReportLoss, Renamed: g.renamed, Announce: g.announce, Holds: holds,
 		}
 		for _, u := range g.Upstreams {
@@ -129,31 +132,27 @@ func (g *Merged) resolve(ctx context.Context, c *mcp.Call) (*route, error) {
 		err = r.find(ctx, catalog.KindTool)
 	case mcp.MethodGetPrompt:
 		err = r.find(ctx, catalog.KindPrompt)
-	case mcp.MethodReadResource:
-		err = r.findOwner(ctx, c.Name)
-	case mcp.MethodSubscribe, mcp.MethodUnsubscribe:
-		r.do = doSubscribe
-		uri, _ := jsonrpc.Text(c.Msg.Raw, c.Msg.Param("uri"))
-		if c.Msg.Method == mcp.MethodUnsubscribe {
-			var t catalog.Target
-			if t, err = r.view.KnownOwner(ctx, uri); err == nil {
-				r.setServer(upstreamOf(t))
-			}
-			break
+	case mcp.MethodReadResource, mcp.MethodSubscribe, mcp.MethodUnsubscribe:
+		if c.Msg.Method != mcp.MethodReadResource {
+			r.do = doSubscribe
 		}
-		err = r.findOwner(ctx, uri)
+		find := r.view.Owner
+		if c.Msg.Method == mcp.MethodUnsubscribe {
+			find = r.view.KnownOwner
+		}
+		r.Name, err = r.findOwner(ctx, c.Msg.Param("uri"), find)
 	case mcp.MethodComplete:
 		err = r.findReferred(ctx)
 	case mcp.MethodSetLevel:
 		r.do, r.all = doSetLevel, g.shown(r.view)
 	case mcp.MethodListen:
-		r.do, r.all = doListen, g.shown(r.view)
-		r.owner = func(uri string) Upstream {
+		r.do, r.all, r.names = doListen, g.shown(r.view), g.names(c.Client)
+		r.owner = func(uri string) (Upstream, string) {
 			t, err := r.view.KnownOwner(ctx, uri)
 			if err != nil {
-				return nil
+				return nil, ""
 			}
-			return upstreamOf(t)
+			return upstreamOf(t), t.Name
 		}
 	case mcp.MethodListSkills:
 		r.do = doPage
@@ -187,13 +186,16 @@ func (r *route) find(ctx context.Context, kind catalog.Kind) error {
 	return nil
 }
 
-// findOwner finds the server that has the URI, and makes it the server of the route.
-func (r *route) findOwner(ctx context.Context, uri string) error {
-	t, err := r.view.Owner(ctx, uri)
-	if err == nil {
-		r.setServer(upstreamOf(t))
+// findOwner finds the server that has the URI at a position of the request, and makes it the server
+// of the route. It returns the server's own URI.
+func (r *route) findOwner(ctx context.Context, at jsonrpc.Span, find func(context.Context, string) (catalog.Target, error)) (string, error) {
+	uri, _ := jsonrpc.Text(r.Msg.Raw, at)
+	t, err := find(ctx, uri)
+	if err != nil {
+		return uri, err
 	}
-	return err
+	r.goTo(at, t)
+	return t.Name, nil
 }
 
 // findSkill finds the server of the skill or folder that the request names.
@@ -201,8 +203,7 @@ func (r *route) findSkill(ctx context.Context) error {
 	if err := r.view.Declared(ctx, r.Msg.Method); err != nil {
 		return err
 	}
-	uri, _ := jsonrpc.Text(r.Msg.Raw, r.Msg.Param("uri"))
-	err := r.findOwner(ctx, uri)
+	_, err := r.findOwner(ctx, r.Msg.Param("uri"), r.view.Owner)
 	if wrong, ok := errors.AsType[*jsonrpc.Error](err); ok {
 		wrong.Code = jsonrpc.CodeInvalidParams // in both eras (SEP-2640)
 	}
@@ -236,15 +237,27 @@ func (r *route) findReferred(ctx context.Context) error {
 		r.rename(name, t)
 		return nil
 	}
-	uri, ok := jsonrpc.Text(raw, jsonrpc.Find(raw, ref, "uri"))
+	at := jsonrpc.Find(raw, ref, "uri")
+	uri, ok := jsonrpc.Text(raw, at)
 	if !ok {
 		return &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: "params.ref must name a prompt or a resource"}
 	}
 	if t, ok := r.view.Find(ctx, catalog.KindTemplate, uri); ok {
-		r.setServer(upstreamOf(t))
+		r.goTo(at, t)
 		return nil
 	}
-	return r.findOwner(ctx, uri)
+	_, err := r.findOwner(ctx, at, r.view.Owner)
+	return err
+}
+
+// names returns a function that replaces what a server's notifications name with what the client f
+// calls it.
+func (g *Merged) names(f *mcp.ClientInfo) rename {
+	tasks := g.Bridge.TaskNames(f, false)
+	return func(server string, m *jsonrpc.Message, e *jsonrpc.Edits) {
+		tasks(server, m, e)
+		g.catalog().PresentNote(server, m, e)
+	}
 }
 
 // Notify forwards a client's notification to all servers that the client may see.
@@ -260,7 +273,7 @@ func (g *Merged) Notify(_ context.Context, f *mcp.ClientInfo, m *jsonrpc.Message
 func (g *Merged) Subscribe(f *mcp.ClientInfo, s mcp.Subscriber) (detach func()) {
 	v := g.view(f)
 	stop := v.Listen()
-	leave := g.attach(f, g.Bridge, s, g.shown(v), g.Bridge.TaskNames(f, false), true)
+	leave := g.attach(f, g.Bridge, s, g.shown(v), g.names(f), true)
 	return func() {
 		leave()
 		stop()

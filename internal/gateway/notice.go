@@ -28,9 +28,12 @@ type notices struct {
 // attachment is a legacy client that gets notifications.
 type attachment struct {
 	to   []attachedTo
-	uris map[string]string // the server of each resource that the client has subscribed to; at most maxURIs entries
-	over bool              // true if another gateway takes over the client; see TakeWatched
+	uris map[watched]bool // the resources that the client has subscribed to; at most maxURIs
+	over bool             // true if another gateway takes over the client; see TakeWatched
 }
+
+// watched is a resource, under the server's own URI.
+type watched struct{ server, uri string }
 
 type attachedTo struct {
 	server string
@@ -62,6 +65,10 @@ const listenGrace = 1500 * time.Millisecond
 
 // rename replaces the names in a server's notification by the names that clients know.
 type rename = func(server string, m *jsonrpc.Message, e *jsonrpc.Edits)
+
+// ownerOf returns the server of a resource and the server's own URI. The server is nil if there is
+// none.
+type ownerOf = func(uri string) (Upstream, string)
 
 // maxURIs bounds the resources that one listen or one legacy client may watch.
 const maxURIs = mcp.MaxWatched
@@ -136,9 +143,9 @@ func (n *notices) admit(all *ListenQuota, c *mcp.Call) (leave func(), err error)
 }
 
 // listen serves a subscriptions/listen request until the client cancels the request or the gateway
-// drains. owner returns the server of a resource. If owner is nil, the parameter from contains a
-// single server, and all resources are on that server.
-func (n *notices) listen(ctx context.Context, r *bridge.Bridge, c *mcp.Call, s mcp.Caller, from []Upstream, sole bool, owner func(uri string) Upstream) (*mcp.Reply, error) {
+// drains. If a.owner is nil, a.all contains a single server, and all resources are on that server.
+func (n *notices) listen(ctx context.Context, r *bridge.Bridge, a *route, s mcp.Caller) (*mcp.Reply, error) {
+	c, from, sole := a.Call, a.all, a.Sole
 	want, err := mcp.ParseSubscriptionFilter(c.Msg.Raw, c.Msg.Param("notifications"))
 	if err != nil {
 		return nil, &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: err.Error()}
@@ -153,7 +160,8 @@ func (n *notices) listen(ctx context.Context, r *bridge.Bridge, c *mcp.Call, s m
 		return nil, err
 	}
 	defer tasks.leave()
-	all, leave := n.watchAll(ctx, c, q, from, splitByServer(want, from, owner))
+	wants, asked := splitByServer(want, from, a.owner)
+	all, leave := n.watchAll(ctx, c, q, from, wants)
 	defer leave()
 	honoured := mcp.SubscriptionFilter{URIs: map[string]bool{}}
 	late := time.NewTimer(listenGrace)
@@ -165,7 +173,7 @@ func (n *notices) listen(ctx context.Context, r *bridge.Bridge, c *mcp.Call, s m
 	// Dragoman acknowledges these changes for a server that fails or is slow. When the server
 	// connects later, the merged lists change, and the client is notified.
 	absent := mcp.SubscriptionFilter{Tools: want.Tools, Prompts: want.Prompts, Resources: want.Resources}
-	for _, w := range all {
+	for i, w := range all {
 		var got mcp.SubscriptionFilter
 		select {
 		case <-w.done:
@@ -184,7 +192,9 @@ func (n *notices) listen(ctx context.Context, r *bridge.Bridge, c *mcp.Call, s m
 		honoured.Prompts = honoured.Prompts || got.Prompts
 		honoured.Resources = honoured.Resources || got.Resources
 		for uri := range got.URIs {
-			honoured.URIs[uri] = true
+			for _, uri := range asked(i, uri) {
+				honoured.URIs[uri] = true
+			}
 		}
 	}
 	defer n.hear(&localListener{want: honoured, audience: catalog.AudienceOf(c.Client), tell: func(method string) {
@@ -197,12 +207,11 @@ func (n *notices) listen(ctx context.Context, r *bridge.Bridge, c *mcp.Call, s m
 	s.Notify(mcp.NewNote(mcp.NoteAcknowledged, ack))
 	rest := time.NewTimer(pace) // the pause between two writes, which limits the rate of notifications
 	defer rest.Stop()
-	as := r.TaskNames(c.Client, sole)
 	for {
 		select {
 		case <-q.wake:
 			for _, x := range q.take() {
-				s.Notify(forListener(x.from, x.m, id, as))
+				s.Notify(forListener(x.from, x.m, id, a.names))
 			}
 			rest.Reset(pace)
 			select {
@@ -264,9 +273,10 @@ func (n *notices) watchAll(ctx context.Context, c *mcp.Call, q *queue, from []Up
 }
 
 // splitByServer returns what to subscribe to at each server: list changes at all servers, and
-// each resource at its own server.
-func splitByServer(want mcp.SubscriptionFilter, from []Upstream, owner func(uri string) Upstream) []mcp.SubscriptionFilter {
-	out := make([]mcp.SubscriptionFilter, len(from))
+// each resource at its own server. asked returns the URIs by which the client means a resource of the
+// server with this index.
+func splitByServer(want mcp.SubscriptionFilter, from []Upstream, owner ownerOf) (out []mcp.SubscriptionFilter, asked func(i int, own string) []string) {
+	out = make([]mcp.SubscriptionFilter, len(from))
 	for i := range from {
 		out[i] = want
 		if owner != nil {
@@ -274,17 +284,20 @@ func splitByServer(want mcp.SubscriptionFilter, from []Upstream, owner func(uri 
 		}
 	}
 	if owner == nil {
-		return out
+		return out, func(_ int, own string) []string { return []string{own} }
 	}
+	names := make(map[watched][]string)
 	for uri := range want.URIs {
-		at := owner(uri)
+		at, own := owner(uri)
 		for i, u := range from {
 			if u == at {
-				out[i].URIs[uri] = true
+				out[i].URIs[own] = true
+				key := watched{u.Name(), own}
+				names[key] = append(names[key], uri)
 			}
 		}
 	}
-	return out
+	return out, func(i int, own string) []string { return names[watched{from[i].Name(), own}] }
 }
 
 // nameOf returns the name of the server that sent a notification, or "" if Dragoman created the
@@ -401,17 +414,18 @@ func (n *notices) register(f *mcp.ClientInfo, r *bridge.Bridge, out *notifier, u
 // subscribe answers resources/subscribe and resources/unsubscribe. A resource that the filter show
 // hides gets the same error as a resource that does not exist. If show is nil, all resources are
 // shown.
-func (n *notices) subscribe(ctx context.Context, c *mcp.Call, u Upstream, show catalog.Filter) (*mcp.Reply, error) {
-	uri, ok := jsonrpc.Text(c.Msg.Raw, c.Msg.Param("uri"))
-	if !ok {
+func (n *notices) subscribe(ctx context.Context, c *mcp.Attempt, u Upstream, show catalog.Filter) (*mcp.Reply, error) {
+	uri := c.Name
+	if _, ok := jsonrpc.Text(c.Msg.Raw, c.Msg.Param("uri")); !ok {
 		return nil, &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: "uri must be a string"}
 	}
+	resource := watched{u.Name(), uri}
 	hides := show != nil && !show.Shows(catalog.KindResource, u.Name(), uri)
 	n.mu.Lock()
 	a := n.attached[c.Client.Conversation]
 	w := a.find(u.Name())
 	over := a != nil && a.over
-	full := w != nil && !over && !hides && c.Msg.Method == mcp.MethodSubscribe && !a.countLocked(uri, u.Name())
+	full := w != nil && !over && !hides && c.Msg.Method == mcp.MethodSubscribe && !a.countLocked(resource)
 	n.mu.Unlock()
 	switch {
 	case w == nil:
@@ -426,24 +440,24 @@ func (n *notices) subscribe(ctx context.Context, c *mcp.Call, u Upstream, show c
 	case c.Msg.Method == mcp.MethodSubscribe:
 		reply, err := w.Subscribe(ctx, uri)
 		if err != nil || reply.Code() != 0 {
-			n.uncount(a, uri)
+			n.uncount(a, resource)
 		}
 		return reply, err
 	}
-	n.uncount(a, uri)
+	n.uncount(a, resource)
 	return w.Unsubscribe(ctx, uri)
 }
 
-// countLocked records that the client watches a resource of a server. It returns false if the
-// client already watches the maximum number of resources.
-func (a *attachment) countLocked(uri, server string) bool {
-	if _, have := a.uris[uri]; len(a.uris) >= maxURIs && !have {
+// countLocked records that the client watches a resource. It returns false if the client already
+// watches the maximum number of resources.
+func (a *attachment) countLocked(x watched) bool {
+	if len(a.uris) >= maxURIs && !a.uris[x] {
 		return false
 	}
 	if a.uris == nil {
-		a.uris = make(map[string]string)
+		a.uris = make(map[watched]bool)
 	}
-	a.uris[uri] = server
+	a.uris[x] = true
 	return true
 }
 
@@ -463,8 +477,8 @@ func (n *notices) TakeWatched(f *mcp.ClientInfo) Watched {
 	}
 	a.over = true
 	out := make(Watched)
-	for uri, server := range a.uris {
-		out[server] = append(out[server], uri)
+	for x := range a.uris {
+		out[x.server] = append(out[x.server], x.uri)
 	}
 	return out
 }
@@ -479,7 +493,7 @@ func (n *notices) resume(f *mcp.ClientInfo, b *bridge.Bridge, all Watched, show 
 		n.mu.Lock()
 		a := n.attached[f.Conversation]
 		w := a.find(server)
-		uris = slices.DeleteFunc(uris, func(uri string) bool { return w == nil || !a.countLocked(uri, server) })
+		uris = slices.DeleteFunc(uris, func(uri string) bool { return w == nil || !a.countLocked(watched{server, uri}) })
 		n.mu.Unlock()
 		if a == nil {
 			return // the client has disconnected
@@ -493,10 +507,10 @@ func (n *notices) resume(f *mcp.ClientInfo, b *bridge.Bridge, all Watched, show 
 	}
 }
 
-func (n *notices) uncount(a *attachment, uri string) {
+func (n *notices) uncount(a *attachment, x watched) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	delete(a.uris, uri)
+	delete(a.uris, x)
 }
 
 // queue contains the notifications that wait for a listening client. A later notification about the

@@ -38,7 +38,8 @@ type route struct {
 	all    []Upstream
 	view   catalog.View   // what the client may see; set by Merged
 	show   catalog.Filter // what the client may see; set by Single, where nil shows everything
-	owner  func(uri string) Upstream
+	owner  ownerOf
+	names  rename        // for doListen: what the client calls the things that notifications name
 	resume bridge.Resume // the content of the client's requestState
 	asked  *policy.Call  // the call as the policy sees it; nil without a policy
 }
@@ -52,6 +53,15 @@ func (r *route) setServer(u Upstream) { r.server, r.Server = u, u.Name() }
 // name of the item. The parameter at is the position of the name.
 func (r *route) rename(at jsonrpc.Span, t catalog.Target) {
 	r.Edits.Replace(mcp.WhyName, at, t.Quoted)
+	r.setServer(upstreamOf(t))
+}
+
+// goTo makes t, which has a URI, the target of the route. It replaces the URI in the request if the
+// server has another one. The parameter at is the position of the URI.
+func (r *route) goTo(at jsonrpc.Span, t catalog.Target) {
+	if t.Quoted != nil {
+		r.Edits.Replace(mcp.WhyURI, at, t.Quoted)
+	}
 	r.setServer(upstreamOf(t))
 }
 
@@ -111,7 +121,7 @@ func (x runner) admit(ctx context.Context, r *route) (passed int, err error) {
 		}
 	}
 	r.asked = &policy.Call{
-		Who: r.Client.Who, Project: cmp.Or(x.project, event.DefaultProject), Server: r.Server, Name: subject(&r.Attempt),
+		Who: r.Client.Who, Project: cmp.Or(x.project, event.DefaultProject), Server: r.Server, Name: r.Name,
 		Args: r.Msg.At(r.Msg.Param("arguments")), Request: r.Call, Resumed: r.resume.Resumed(),
 	}
 	return x.policy.Admit(ctx, r.asked)
@@ -126,11 +136,12 @@ func (x runner) run(ctx context.Context, r *route, k mcp.Caller) (*mcp.Reply, er
 		}
 		return x.ownPage(ctx, r, k)
 	case doTasks:
-		return x.bridge.Tasks(ctx, servers(r.all), &r.Attempt, k)
+		reply, err := x.bridge.Tasks(ctx, servers(r.all), &r.Attempt, k)
+		return r.present(reply, err), err
 	case doListen:
 		return x.listen(ctx, r, k)
 	case doSubscribe:
-		return x.notices.subscribe(ctx, r.Call, r.server, r.show)
+		return x.notices.subscribe(ctx, &r.Attempt, r.server, r.show)
 	case doSetLevel:
 		if r.server == nil {
 			return setLevel(ctx, r.Call, r.all)
@@ -138,10 +149,23 @@ func (x runner) run(ctx context.Context, r *route, k mcp.Caller) (*mcp.Reply, er
 		return r.server.SetLevel(ctx, r.Call)
 	}
 	reply, err := x.bridge.Exchange(ctx, r.server, &r.Attempt, r.resume, k)
-	if err == nil && !r.Sole {
-		r.view.Learn(r.server, r.Call, reply)
+	return r.present(reply, err), err
+}
+
+// present prepares an answer for a client of Merged; see catalog.View.Present.
+func (r *route) present(reply *mcp.Reply, err error) *mcp.Reply {
+	if err != nil || r.Sole {
+		return reply
 	}
-	return reply, err
+	for _, u := range r.all {
+		if r.server == nil && u.Name() == r.Server {
+			r.server = u // the bridge found the server of the task
+		}
+	}
+	if r.server == nil {
+		return reply
+	}
+	return r.view.Present(r.server, r.Call, reply)
 }
 
 // listen answers subscriptions/listen. It returns when the subscription has ended.
@@ -154,7 +178,7 @@ func (x runner) listen(ctx context.Context, r *route, k mcp.Caller) (*mcp.Reply,
 	if !r.Sole {
 		defer r.view.Listen()()
 	}
-	return x.notices.listen(ctx, x.bridge, r.Call, k, r.all, r.Sole, r.owner)
+	return x.notices.listen(ctx, x.bridge, r, k)
 }
 
 // ownPage answers a list request with a page from the server. It leaves out the items that the

@@ -64,26 +64,27 @@ func (g *Single) resolve(_ context.Context, c *mcp.Call) (*route, error) {
 	case mcp.MethodListTools, mcp.MethodListPrompts, mcp.MethodListResources, mcp.MethodListTemplates, mcp.MethodListSkills:
 		r.do = doPage
 	case mcp.MethodListen:
-		r.do, r.all, r.owner = doListen, []Upstream{g.Upstream}, g.owner(r.show)
+		r.do, r.all, r.owner, r.names = doListen, []Upstream{g.Upstream}, g.owner(r.show), g.Bridge.TaskNames(c.Client, true)
 	case mcp.MethodSetLevel:
 		r.do = doSetLevel
 	case mcp.MethodSubscribe, mcp.MethodUnsubscribe:
 		r.do = doSubscribe
+		r.Name, _ = jsonrpc.Text(c.Msg.Raw, c.Msg.Param("uri"))
 	}
 	return r, nil
 }
 
 // owner returns a function that finds the server of a URI. This function returns nil if the filter
 // show hides the URI. If show is nil, owner returns nil, because no URI is hidden.
-func (g *Single) owner(show catalog.Filter) func(uri string) Upstream {
+func (g *Single) owner(show catalog.Filter) ownerOf {
 	if show == nil {
 		return nil
 	}
-	return func(uri string) Upstream {
+	return func(uri string) (Upstream, string) {
 		if !show.Shows(catalog.KindResource, g.Upstream.Name(), uri) {
-			return nil
+			return nil, ""
 		}
-		return g.Upstream
+		return g.Upstream, uri
 	}
 }
 

@@ -372,3 +372,51 @@ func TestQuestionsOfATaskAreQuestions(t *testing.T) {
 		}
 	}
 }
+
+// TestResultsOfTasksNameSharedURIs calls a tool of a server that has a page with the URI of another
+// server's page. The call becomes a task, so its result comes later, in each form.
+func TestResultsOfTasksNameSharedURIs(t *testing.T) {
+	const page = `{"name":"star","_meta":{"ui":{"resourceUri":"ui://page"}}}`
+	const content = `"content":[{"type":"resource_link","name":"n","uri":"ui://page"}]`
+	direct, legacy := directedTaskServer("direct"), requestedTaskServer("legacy")
+	ended := strings.Replace(aTask, "working", "completed", 1)
+	direct.answers(map[string]string{"tools/call": `{"resultType":"task",` + aTask + `}`, "tasks/get": `{"resultType":"complete",` + ended + `,"result":{` + content + `}}`})
+	legacy.answers(map[string]string{"tools/call": `{"task":{` + aTask + `}}`, "tasks/get": `{` + ended + `}`, "tasks/result": `{` + content + `}`})
+	once := directedTaskServer("once").answers(map[string]string{"tools/call": `{"resultType":"complete",` + content + `}`})
+	all := []*fake{directedTaskServer("first"), direct, legacy, once}
+	for _, u := range all {
+		u.lists[mcp.MethodListTools] = []string{page}
+	}
+	g := merged(t, all...)
+	for _, modern := range []bool{true, false} {
+		call := func(method, params string) *mcp.Reply {
+			t.Helper()
+			c := taskCall(t, "", method, params)
+			if !modern {
+				c.Client.Revision, c.Client.Capabilities = mcp.R20251125, []byte(`{}`)
+			}
+			reply, err := g.Call(t.Context(), c, &recordingCaller{})
+			if err != nil {
+				t.Fatal(method, params, err)
+			}
+			return reply
+		}
+		for _, name := range []string{"direct", "legacy", "once"} {
+			if modern && name == "once" {
+				continue // a modern client gets the result of the call
+			}
+			reply := call(mcp.MethodCallTool, `{"name":"`+name+`__star","arguments":{},"task":{}}`)
+			id := text(t, reply, "taskId")
+			method := mcp.MethodGetTask
+			if !modern {
+				created := []byte(result(t, reply))
+				id, _ = jsonrpc.Text(created, jsonrpc.Find(created, jsonrpc.Find(created, jsonrpc.Whole(created), "task"), "taskId"))
+				method = mcp.MethodTaskResult
+			}
+			got := result(t, call(method, `{"taskId":"`+id+`"}`))
+			if !strings.Contains(got, `"uri":"ui://dragoman-`+name+`/page"`) {
+				t.Errorf("modern %t, %s: the result is %s", modern, name, got)
+			}
+		}
+	}
+}

@@ -10,6 +10,7 @@ const (
 	WhyTaskID
 	WhyRelatedTask
 	WhyName
+	WhyURI
 	WhyHidden
 	WhyUnusable
 	WhyCaching
@@ -58,6 +59,7 @@ var reasons = [reasonEnd]string{
 	WhyTaskID:        "The task id that clients get also contains the server and the session of the task.",
 	WhyRelatedTask:   "The message says which task it belongs to only if the client knows the task.",
 	WhyName:          "With several servers, clients see names with a prefix, and the servers get names without it.",
+	WhyURI:           "Several servers have the same URI, so clients see it with a segment that names the server.",
 	WhyHidden:        "A filter in the configuration hides this from the client.",
 	WhyUnusable:      "The item breaks the specification, so clients must not use it.",
 	WhyCaching:       "The result is only for this client, so a cache must not return it to other clients.",
@@ -114,6 +116,7 @@ var reasonCodes = [reasonEnd]string{
 	WhyTaskID:        "task_id",
 	WhyRelatedTask:   "related_task",
 	WhyName:          "name",
+	WhyURI:           "uri",
 	WhyHidden:        "hidden",
 	WhyUnusable:      "unusable",
 	WhyCaching:       "caching",
