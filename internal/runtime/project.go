@@ -20,6 +20,7 @@ type project struct {
 	name    string
 	joined  *mount // the endpoint of all servers; exists as long as the Runtime
 	gateway *gateway.Merged
+	uris    catalog.URIs               // what clients call the pages and skills of the servers
 	single  map[string]*mount          // the endpoints of single servers, by server name
 	singles map[string]*gateway.Single // the handlers of the endpoints in single, by server name
 }
@@ -77,14 +78,17 @@ func (r *Runtime) newMount(name string) *mount {
 func (r *Runtime) planLocked(p *project, s *config.Snapshot, order []*server, enabled []config.Server, l *leaving) (moves []move) {
 	g := &gateway.Merged{
 		Bridge: r.bridge, Policy: r.opts.Policy, Project: p.name, Listens: &r.listens, Names: catalog.Names{Separator: s.Separator}, Identity: r.identity(s, p.name),
-		Prefixes: make(map[string]string), Expose: exposedOf(enabled...),
+		Prefixes: make(map[string]string), Expose: exposedOf(enabled...), URIs: &p.uris,
 	}
+	var names []string
 	for i, x := range order {
+		names = append(names, x.Name())
 		g.Upstreams = append(g.Upstreams, x)
 		if prefix := enabled[i].Prefix; prefix != x.Name() && (prefix != "" || enabled[i].Unprefixed) {
 			g.Prefixes[x.Name()] = prefix
 		}
 	}
+	p.uris.Retain(names)
 	if p.gateway != nil {
 		l.gateways = append(l.gateways, p.gateway)
 	}
