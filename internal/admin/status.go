@@ -120,7 +120,7 @@ type Session struct {
 	Watched      int        `json:"watched" doc:"number of resources for which the clients of the session have subscribed to updates"`
 }
 
-// List is the state of one list of a server: its tools, prompts, resources or templates.
+// List is the state of one list of a server: its tools, prompts, resources, templates or skills.
 type List struct {
 	Method  string         `json:"method" doc:"the MCP method of the list, such as tools/list"`
 	Items   int            `json:"items" doc:"number of items in the list, without the items that the configuration hides"`

@@ -297,6 +297,8 @@ func listName(method string) string {
 		return "resources"
 	case mcp.MethodListTemplates:
 		return "resource templates"
+	case mcp.MethodListSkills:
+		return "skills"
 	}
 	return method
 }
