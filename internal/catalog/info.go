@@ -89,6 +89,9 @@ func union(hellos []*mcp.ServerInfo) []byte {
 	var logging, completions, tools, prompts, resources, subscribe, tasks bool
 	for _, h := range hellos {
 		if h == nil {
+			// Most servers have tools. A client would never ask for the tools of a server that is
+			// still starting if it did not learn about them now.
+			tools = true
 			continue
 		}
 		logging = logging || has(h.Capabilities, "logging")
@@ -121,8 +124,7 @@ func union(hellos []*mcp.ServerInfo) []byte {
 	add(resources && !subscribe, `"resources":{"listChanged":true}`)
 	// This value has the form of 2025-11-25. The codecs convert it to the client's revision.
 	add(tasks, `"tasks":{"cancel":{},"requests":{"tools":{"call":{}}}}`)
-	// If no server has a capability, declare tools: the servers may be unreachable now and offer
-	// tools later.
+	// If no server has a capability, declare tools: the servers may offer tools later.
 	add(tools || len(out) == 1, `"tools":{"listChanged":true}`)
 	return append(out, '}')
 }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/dragoman-mcp/dragoman/internal/dialect"
+	"github.com/dragoman-mcp/dragoman/internal/excerpt"
 	"github.com/dragoman-mcp/dragoman/internal/failure"
 	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
@@ -64,13 +65,15 @@ func (c *Session) tooSlow(cause error) error {
 }
 
 // allTools reads all tools that this client may see, up to the bounds maxToolPages and
-// maxToolBytes.
+// maxToolBytes. The client never asks again, so the log names the servers whose tools are missing.
 func (c *Session) allTools(ctx context.Context, f *mcp.ClientInfo, h *mcp.ServerInfo) ([][]byte, error) {
 	if caps := h.Capabilities; len(caps) > 2 && jsonrpc.Find(caps, jsonrpc.Whole(caps), "tools").IsZero() {
 		return nil, nil
 	}
 	var all [][]byte
 	var params []byte
+	var missing jsonrpc.Value
+	defer func() { c.tellMissing(missing) }()
 	for page, size := 0, 0; page < maxToolPages && size < maxToolBytes; page++ {
 		call := mcp.NewCall(jsonrpc.NewRequest("0", mcp.MethodListTools, params), jsonrpc.Span{}, f)
 		call.Once, call.Ours = true, true
@@ -91,6 +94,7 @@ func (c *Session) allTools(ctx context.Context, f *mcp.ClientInfo, h *mcp.Server
 			text, _ := jsonrpc.Text(out, jsonrpc.Find(out, list.Error, "message"))
 			return nil, &jsonrpc.Error{Code: reply.Code(), Message: text}
 		}
+		missing = list.At(list.Result).Get(mcp.KeyMeta, mcp.KeyMissing)
 		size += len(out)
 		for at := range jsonrpc.Elements(out, list.ResultMember("tools")) {
 			all = append(all, at.Of(out))
@@ -106,4 +110,31 @@ func (c *Session) allTools(ctx context.Context, f *mcp.ClientInfo, h *mcp.Server
 		params = cursor
 	}
 	return all, nil
+}
+
+// maxMissing bounds the names in one log record, and maxMissingName their length in bytes.
+const (
+	maxMissing     = 100
+	maxMissingName = 128
+)
+
+// tellMissing logs which servers are missing from the tools of this client. missing is the object with
+// the key [mcp.KeyMissing], which may be absent. If the server is another Dragoman, the names come from
+// it.
+func (c *Session) tellMissing(missing jsonrpc.Value) {
+	var attrs []any
+	for _, key := range []string{"starting", "failed"} {
+		var names []string
+		for x := range missing.Get(key).Elements() {
+			if name, ok := x.Text(); ok && len(names) < maxMissing {
+				names = append(names, excerpt.Line(name, maxMissingName))
+			}
+		}
+		if len(names) > 0 {
+			attrs = append(attrs, key, names)
+		}
+	}
+	if len(attrs) > 0 && c.endpoint.Log != nil {
+		c.endpoint.Log.Warn("a client that asks only once for its tools did not get the tools of some servers", attrs...)
+	}
 }

@@ -388,7 +388,7 @@ func (w *whole) join(principal string, client, server transport.Pipe) *testClien
 }
 
 func (w *whole) joinAs(who *identity.Principal, client, server transport.Pipe) *testClient {
-	endpoint := &downstream.Endpoint{Handler: unwritten{w.host, w.t}}
+	endpoint := &downstream.Endpoint{Handler: unwritten{w.host, w.t}, Log: slog.New(slog.NewTextHandler(&w.log, nil))}
 	w.running.Go(func() {
 		_ = endpoint.ServePipe(w.t.Context(), server, transport.Peer{Transport: "inmem", Who: who})
 	})
