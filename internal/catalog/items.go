@@ -71,7 +71,7 @@ func (c *Catalog) Items(method string) []Items {
 			out[i].Have, out[i].Version, out[i].Shown, out[i].Hidden = true, p.version, p.items, p.hidden
 		}
 		out[i].Others = c.othersLocked(method, u.Name(), p)
-		if p := c.reportedLocked("", u.Name()); p != nil {
+		if p := c.reportedLocked("", u.Name()); p != nil && p.have {
 			out[i].Hello = p.hello
 		}
 	}
@@ -89,7 +89,7 @@ func (c *Catalog) Refresh(ctx context.Context, server, method string) {
 	_, r := c.readLocked(everybody, method, c.Sources[at])
 	c.mu.Unlock()
 	if r != nil {
-		c.await(ctx, []*reading{r})
+		c.await(ctx, []*reading{r}, false)
 	}
 }
 

@@ -10,7 +10,7 @@ import (
 // missing returns the servers whose items are missing from a list because the catalog never read
 // their lists. starting contains the servers whose list may still arrive. failed contains the
 // servers whose last reading failed. A server whose list was read at least once is not missing,
-// because clients see its last list.
+// because clients see its last list. The same is true for a kept list; see Keeper.
 func (v View) missing(a *knownAudience, method string) (starting, failed []string) {
 	known := v.Servers()
 	c := v.c
@@ -18,7 +18,7 @@ func (v View) missing(a *knownAudience, method string) (starting, failed []strin
 	defer c.mu.Unlock()
 	for _, u := range known {
 		switch p := c.lastLocked(method, u, a); {
-		case p != nil && p.have:
+		case p != nil && p.have || c.keptLocked(serverListKey{method: method, server: u.Name()}):
 		case p != nil && p.failed != "":
 			failed = append(failed, u.Name())
 		default:

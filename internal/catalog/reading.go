@@ -31,10 +31,15 @@ type serverList struct {
 	until   time.Time  // when the list stops being fresh; zero if the server announces changes
 	changed bool       // true if the server announced a change after the last reading started
 	reading *reading
+	// kept is when an earlier process read items, which clients see until the first reading
+	// succeeds. It is zero if the list does not come from an earlier process; see Keeper.
+	kept     time.Time
+	recalled bool // the kept list was requested from the Keeper; only for the audience everybody
 }
 
 // reading is one attempt to read a serverList.
 type reading struct {
+	key      serverListKey
 	started  time.Time
 	done     chan struct{} // closed when the reading ends
 	finished time.Time     // when the reading ended; zero while it runs
@@ -58,14 +63,7 @@ const (
 // The reading is nil if the list is fresh or cannot be read now.
 func (c *Catalog) readLocked(a *knownAudience, method string, u Source) (*serverList, *reading) {
 	key := serverListKey{method, u.Name(), a.Audience}
-	p := c.lists[key]
-	if p == nil {
-		p = &serverList{}
-		if c.lists == nil {
-			c.lists = make(map[serverListKey]*serverList)
-		}
-		c.lists[key] = p
-	}
+	p := c.listLocked(key)
 	r := p.reading
 	old := p.fresh && !p.until.IsZero() && !time.Now().Before(p.until)
 	switch {
@@ -77,7 +75,7 @@ func (c *Catalog) readLocked(a *knownAudience, method string, u Source) (*server
 		return p, nil // the last reading ended less than retryReading ago
 	}
 	again := r != nil && r.missed && r.failed && !p.changed || c.slowFailures[u.Name()] && !p.changed || old && r.slow
-	r = &reading{started: time.Now(), done: make(chan struct{}), tell: old}
+	r = &reading{key: key, started: time.Now(), done: make(chan struct{}), tell: old}
 	if again {
 		// An earlier reading already used up the grace time of this server, so requests do not wait
 		// for this reading.
@@ -91,20 +89,48 @@ func (c *Catalog) readLocked(a *knownAudience, method string, u Source) (*server
 	return p, r
 }
 
+// listLocked returns the list with the given key. If necessary, it creates an empty list.
+func (c *Catalog) listLocked(key serverListKey) *serverList {
+	p := c.lists[key]
+	if p == nil {
+		p = &serverList{}
+		if c.lists == nil {
+			c.lists = make(map[serverListKey]*serverList)
+		}
+		c.lists[key] = p
+	}
+	return p
+}
+
+// answer is what a reading got from a server.
+type answer struct {
+	hello         *mcp.ServerInfo
+	all           [][]byte // the items as the server sent them
+	items, hidden [][]byte // all, divided by Catalog.Expose
+	complete      bool
+}
+
+// request requests a list or the server information from a server.
+func (c *Catalog) request(ctx context.Context, a *knownAudience, method string, u Source) (got answer, err error) {
+	ctx, cancel := context.WithTimeout(ctx, readingLimit)
+	defer cancel()
+	got.complete = true
+	got.hello, err = u.Hello(mcp.WithPurpose(ctx, "lists"), a.facts)
+	if err != nil || method == "" {
+		return got, err
+	}
+	if caps := got.hello.Capabilities; caps == nil || mcp.LookupMethod(method).OfferedBy(caps) {
+		got.all, got.complete, err = u.List(ctx, a.facts, method)
+		got.items, got.hidden = splitItems(c.Expose, kindOf(method), u.Name(), got.all)
+	}
+	return got, err
+}
+
 // read runs one reading: it reads a list or the server information from a server.
 func (c *Catalog) read(life context.Context, a *knownAudience, method string, u Source, p *serverList, r *reading) {
-	ctx, cancel := context.WithTimeout(life, readingLimit)
-	defer cancel()
+	c.recall(u, method)
 	began := time.Now()
-	h, err := u.Hello(mcp.WithPurpose(ctx, "lists"), a.facts)
-	var items, hidden [][]byte
-	complete := true
-	if err == nil && method != "" {
-		if h.Capabilities == nil || mcp.LookupMethod(method).OfferedBy(h.Capabilities) {
-			items, complete, err = u.List(ctx, a.facts, method)
-			items, hidden = splitItems(c.Expose, kindOf(method), u.Name(), items)
-		}
-	}
+	got, err := c.request(life, a, method, u)
 	c.mu.Lock()
 	r.finished, r.failed = time.Now(), err != nil
 	r.slow = r.finished.Sub(began) > c.grace()
@@ -117,57 +143,70 @@ func (c *Catalog) read(life context.Context, a *knownAudience, method string, u 
 		}
 		c.slowFailures[u.Name()] = true
 	}
-	announce, cutOff := false, err == nil && !complete && !p.cutOff
+	changed, to, cutOff := false, a.Audience, err == nil && !got.complete && !p.cutOff
 	p.failed, p.cause = "", nil
 	if err != nil {
 		p.failed = mcp.Wire(err).Message
 		_ = errors.As(err, &p.cause)
+		changed, to = c.dropKeptLocked(u, method, err), Audience{}
+	} else {
+		changed = c.storeLocked(a, method, u, p, got)
 	}
-	if err == nil {
-		p.read, p.cutOff = r.finished, !complete
-		var before [][]byte
-		if seen := c.seenLocked(method, u, a); seen != nil {
-			before = seen.items
-		}
-		changed := !sameItems(before, items)
-		announce = (r.missed || r.tell) && changed
-		if changed && p.have && !p.until.IsZero() {
-			// The server does not announce changes, so the lists of the server for other audiences
-			// may be outdated too.
-			var others []serverListKey
-			for key, q := range c.lists {
-				if key.method == method && key.server == u.Name() && key.audience != a.Audience && q.have && q.fresh {
-					q.fresh = false
-					others = append(others, key)
-				}
-			}
-			c.readAgainLocked(others)
-		}
-		if !p.have || !sameItems(p.items, items) || !sameItems(p.hidden, hidden) {
-			p.version = versions.Add(1)
-		}
-		p.items, p.hidden, p.hello, p.have, p.fresh = items, hidden, h, true, !p.changed
-		p.until = time.Time{}
-		if method != "" && !tellsOf(h, method) {
-			p.until = r.finished.Add(untoldLife)
-		}
-		for key := range c.merged {
-			// An audience whose own list does not exist yet sees the list of the audience
-			// everybody.
-			// The URIs of resources may depend on the roots of skills.
-			same := key.method == method || method == mcp.MethodListSkills && kindOf(key.method).key() != "name"
-			if same && (key.audience == a.Audience || a == everybody) {
-				delete(c.merged, key)
-			}
-		}
-	}
+	announce := changed && (r.missed || r.tell)
 	c.mu.Unlock()
 	close(r.done)
 	if cutOff {
 		c.lost(u.Name(), method, "the list of the server does not end; clients see the items that were read until now")
 	}
 	if announce && c.Announce != nil {
-		c.Announce(changeOf(method), a.Audience)
+		c.Announce(changeOf(method), to)
+	}
+	if err == nil && a == everybody {
+		keep(u, method, got, r.finished)
+	}
+}
+
+// storeLocked stores what the reading p.reading got. It reports whether clients saw another list before.
+func (c *Catalog) storeLocked(a *knownAudience, method string, u Source, p *serverList, got answer) (changed bool) {
+	p.read, p.cutOff = p.reading.finished, !got.complete
+	var before [][]byte
+	if seen := c.seenLocked(method, u, a); seen != nil {
+		before = seen.items
+	}
+	changed = !sameItems(before, got.items)
+	if changed && p.have && !p.until.IsZero() {
+		// The server does not announce changes, so the lists of the server for other audiences
+		// may be outdated too.
+		var others []serverListKey
+		for key, q := range c.lists {
+			if key.method == method && key.server == u.Name() && key.audience != a.Audience && q.have && q.fresh {
+				q.fresh = false
+				others = append(others, key)
+			}
+		}
+		c.readAgainLocked(others)
+	}
+	if !p.have || !sameItems(p.items, got.items) || !sameItems(p.hidden, got.hidden) {
+		p.version = versions.Add(1)
+	}
+	p.items, p.hidden, p.hello, p.have, p.fresh, p.kept = got.items, got.hidden, got.hello, true, !p.changed, time.Time{}
+	p.until = time.Time{}
+	if method != "" && !tellsOf(got.hello, method) {
+		p.until = p.read.Add(untoldLife)
+	}
+	c.forgetMergedLocked(method, a)
+	return changed
+}
+
+// forgetMergedLocked removes the merged lists that contain a list of the audience a. An audience whose
+// own list does not exist yet sees the list of the audience everybody.
+func (c *Catalog) forgetMergedLocked(method string, a *knownAudience) {
+	for key := range c.merged {
+		// The URIs of resources may depend on the roots of skills.
+		same := key.method == method || method == mcp.MethodListSkills && kindOf(key.method).key() != "name"
+		if same && (key.audience == a.Audience || a == everybody) {
+			delete(c.merged, key)
+		}
 	}
 }
 
@@ -221,8 +260,9 @@ func (c *Catalog) grace() time.Duration {
 }
 
 // await waits for readings. It waits for each reading until the grace time has passed since the
-// start of the reading, and at most until ctx ends.
-func (c *Catalog) await(ctx context.Context, all []*reading) {
+// start of the reading, and at most until ctx ends. If whole is true, it waits longer for a reading
+// without which a server would be missing: until the reading ends.
+func (c *Catalog) await(ctx context.Context, all []*reading, whole bool) {
 	for _, r := range all {
 		left := time.Until(r.started.Add(c.grace()))
 		t := time.NewTimer(max(left, 0))
@@ -231,10 +271,29 @@ func (c *Catalog) await(ctx context.Context, all []*reading) {
 		case <-ctx.Done():
 		case <-t.C:
 			c.mu.Lock()
-			r.missed = true
+			longer := whole && !c.keptLocked(r.key)
+			if !longer {
+				c.missedLocked(r)
+			}
 			c.mu.Unlock()
+			if longer {
+				select {
+				case <-r.done:
+				case <-ctx.Done():
+				}
+			}
 		}
 		t.Stop()
+	}
+}
+
+// missedLocked records that a request no longer waits for a reading. The client sees the list of the
+// audience everybody until then, so it also has to learn when that list changes.
+func (c *Catalog) missedLocked(r *reading) {
+	r.missed = true
+	p := c.lists[serverListKey{r.key.method, r.key.server, Audience{}}]
+	if p != nil && !p.have && p.reading != nil && p.reading.finished.IsZero() {
+		p.reading.missed = true
 	}
 }
 
@@ -254,17 +313,11 @@ func (c *Catalog) readAll(a *knownAudience, method string) (all []*reading) {
 // refresh reads the servers' lists that are not fresh. It waits for the readings for at most the
 // grace time.
 func (c *Catalog) refresh(ctx context.Context, a *knownAudience, method string) {
-	c.await(ctx, c.readAll(a, method))
+	c.await(ctx, c.readAll(a, method), false)
 }
 
-// settle reads the servers' lists that are not fresh. It waits until all readings have ended or ctx
-// ends.
+// settle reads the servers' lists that are not fresh. It waits until the readings have ended or ctx
+// ends. For a server with a kept list, it waits for at most the grace time.
 func (c *Catalog) settle(ctx context.Context, a *knownAudience, method string) {
-	for _, r := range c.readAll(a, method) {
-		select {
-		case <-r.done:
-		case <-ctx.Done():
-			return
-		}
-	}
+	c.await(ctx, c.readAll(a, method), true)
 }

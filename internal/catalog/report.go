@@ -15,6 +15,9 @@ type ListReport struct {
 	Server, Method string
 	Items          int
 	Read           time.Time // when the last successful reading ended; zero if there was none
+	// Kept is when an earlier process read the list that clients see. It is zero if this process has
+	// read the list itself, or if there is no such list; see Keeper.
+	Kept time.Time
 	// Stale is true if the server's current list may differ from this list. Either the server has
 	// announced a change, or the last reading failed and clients see the last list that was read.
 	Stale    bool
@@ -66,7 +69,7 @@ func (c *Catalog) reportOf(method string, u Source) (r ListReport, items [][]byt
 		return r, nil, false
 	}
 	r = ListReport{
-		Server: u.Name(), Method: method, Items: len(p.items), Read: p.read, CutOff: p.cutOff, Failed: p.failed,
+		Server: u.Name(), Method: method, Items: len(p.items), Read: p.read, Kept: p.kept, CutOff: p.cutOff, Failed: p.failed,
 		Reading: p.reading != nil && p.reading.finished.IsZero(),
 		Stale:   p.have && (!p.fresh || p.failed != ""),
 	}

@@ -1,0 +1,91 @@
+package catalog
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/dragoman-mcp/dragoman/internal/mcp"
+)
+
+// Keeper is a [Source] whose lists outlive the process. While the server starts, clients see the lists
+// that an earlier process read. Only the lists of the audience everybody are kept: they were read for
+// no particular client, so nobody sees the items of somebody else. The methods may do I/O.
+type Keeper interface {
+	// Recall returns the items of a list as the server sent them, and when they were read. read is
+	// zero if there is no such list. The only item of the list "" is the server's capabilities.
+	Recall(method string) (items [][]byte, read time.Time)
+	// Keep replaces the kept list.
+	Keep(method string, items [][]byte, read time.Time)
+}
+
+// recall shows clients the kept list of a server, if no list of the server was read yet. It does so
+// once for each list.
+func (c *Catalog) recall(u Source, method string) {
+	k, ok := u.(Keeper)
+	if !ok {
+		return
+	}
+	c.mu.Lock()
+	p := c.listLocked(serverListKey{method, u.Name(), Audience{}})
+	again := p.recalled || p.have
+	p.recalled = true
+	c.mu.Unlock()
+	if again {
+		return
+	}
+	items, read := k.Recall(method)
+	if read.IsZero() || len(items) == 0 {
+		return
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	switch {
+	case p.have || p.failed != "":
+		return // a reading for which nobody waited was faster
+	case method == "":
+		p.hello = &mcp.ServerInfo{Capabilities: items[0]}
+	default:
+		p.items, p.hidden = splitItems(c.Expose, kindOf(method), u.Name(), items)
+	}
+	p.kept = read
+	c.forgetMergedLocked(method, everybody)
+}
+
+// keep keeps what a reading for the audience everybody got.
+func keep(u Source, method string, got answer, read time.Time) {
+	k, ok := u.(Keeper)
+	switch {
+	case !ok || !got.complete:
+	case method != "":
+		k.Keep(method, got.all, read)
+	case got.hello.Capabilities != nil:
+		k.Keep(method, [][]byte{got.hello.Capabilities}, read)
+	}
+}
+
+// dropKeptLocked stops showing the kept list of a server after a failed reading. It reports whether
+// clients saw items of the list. A server that was only not ready in time may still become ready, so
+// its list stays.
+func (c *Catalog) dropKeptLocked(u Source, method string, err error) (seen bool) {
+	p := c.lists[serverListKey{method, u.Name(), Audience{}}]
+	if p == nil || p.kept.IsZero() || notReadyYet(err) {
+		return false
+	}
+	seen = len(p.items) > 0
+	p.items, p.hidden, p.hello, p.kept = nil, nil, nil, time.Time{}
+	c.forgetMergedLocked(method, everybody)
+	return seen
+}
+
+// notReadyYet reports whether an error says only that a server needs more time.
+func notReadyYet(err error) bool {
+	var e *mcp.Error
+	return errors.Is(err, context.DeadlineExceeded) || errors.As(err, &e) && (e.Cause == "timeout" || e.Cause == "not_ready")
+}
+
+// keptLocked reports whether clients see the kept list of a server.
+func (c *Catalog) keptLocked(key serverListKey) bool {
+	p := c.lists[serverListKey{key.method, key.server, Audience{}}]
+	return p != nil && !p.kept.IsZero()
+}
