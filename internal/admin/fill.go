@@ -103,7 +103,7 @@ func (a *API) server(u upstream.Report, lists []catalog.ListReport, clean func(s
 			continue
 		}
 		out := List{
-			Method: l.Method, Items: l.Items, ReadAt: at(l.Read), Stale: l.Stale || away && !l.Read.IsZero(),
+			Method: l.Method, Items: l.Items, ReadAt: at(l.Read), KeptAt: at(l.Kept), Stale: l.Stale || away && !l.Read.IsZero(),
 			Reading: l.Reading, CutOff: l.CutOff, Failed: clean(l.Failed),
 		}
 		if l.Method == mcp.MethodListTools {

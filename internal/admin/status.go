@@ -125,6 +125,7 @@ type List struct {
 	Method  string         `json:"method" doc:"the MCP method of the list, such as tools/list"`
 	Items   int            `json:"items" doc:"number of items in the list, without the items that the configuration hides"`
 	ReadAt  *time.Time     `json:"readAt,omitempty" doc:"when Dragoman last read the list; left out if Dragoman has never read the list"`
+	KeptAt  *time.Time     `json:"keptAt,omitempty" doc:"when an earlier Dragoman process read the list; clients see this list from disk until the server answers; left out if Dragoman has read the list itself, or if no list was kept"`
 	Stale   bool           `json:"stale" doc:"whether the server's list may have changed since readAt"`
 	Reading bool           `json:"reading" doc:"whether Dragoman is reading the list now"`
 	CutOff  bool           `json:"cutOff" doc:"whether the list was so long that Dragoman keeps only its beginning"`

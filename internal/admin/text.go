@@ -150,8 +150,11 @@ func (s *Server) text(line func(int, string, ...any), ago func(time.Time) string
 	}
 	for _, l := range s.Lists {
 		read, more := "never read", ""
-		if l.ReadAt != nil {
+		switch {
+		case l.ReadAt != nil:
 			read = "read " + ago(*l.ReadAt) + " ago"
+		case l.KeptAt != nil:
+			read = "from disk, read " + ago(*l.KeptAt) + " ago"
 		}
 		for _, x := range []struct {
 			on   bool

@@ -152,6 +152,11 @@ func TestStatusText(t *testing.T) {
 	if got := a.statusText("x:1", again, "", noon); !strings.Contains(strings.Join(strings.Fields(got), " "), "Dragoman is trying again now") {
 		t.Errorf("while a server is opened again: %s", got)
 	}
+	kept := testReport()
+	kept.Servers[3].Lists = []admin.List{{Method: "tools/list", Items: 77, KeptAt: &noon}}
+	if got := a.statusText("x:1", kept, "", noon); !strings.Contains(got, "77") || !strings.Contains(strings.Join(strings.Fields(got), " "), "list from disk, read at "+noon.Local().Format("2006-01-02 15:04")) {
+		t.Errorf("with a list from disk: %s", got)
+	}
 	none := testReport()
 	none.Servers = nil
 	if got := a.statusText("x:1", none, "", noon); !strings.HasSuffix(got, "\nno server is configured\n") {

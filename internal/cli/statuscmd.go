@@ -189,19 +189,27 @@ func stateCell(s *admin.Server) screen.Cell {
 	return screen.Cell{Text: s.State, Style: style}
 }
 
-// toolsOf returns the number of tools of a server, or "" if Dragoman has not read its list of tools
+// toolsOf returns the number of tools of a server, or "" if Dragoman does not have its list of tools
 // yet.
 func toolsOf(s *admin.Server) string {
-	for _, l := range s.Lists {
-		if l.Method == mcp.MethodListTools && l.ReadAt != nil {
-			return strconv.Itoa(l.Items)
-		}
+	if l := toolListOf(s); l != nil && (l.ReadAt != nil || l.KeptAt != nil) {
+		return strconv.Itoa(l.Items)
 	}
 	return ""
 }
 
-// noteOf returns text that says why a server is not ready, what the user can do, and when Dragoman
-// tries again.
+// toolListOf returns the state of the list of tools of a server, or nil if it was never requested.
+func toolListOf(s *admin.Server) *admin.List {
+	for i := range s.Lists {
+		if s.Lists[i].Method == mcp.MethodListTools {
+			return &s.Lists[i]
+		}
+	}
+	return nil
+}
+
+// noteOf returns text that says why a server is not ready, what the user can do, when Dragoman tries
+// again, and whether clients see a list of tools from disk.
 func noteOf(s *admin.Server, now time.Time) string {
 	var parts []string
 	switch {
@@ -219,6 +227,9 @@ func noteOf(s *admin.Server, now time.Time) string {
 		parts = append(parts, "Dragoman is trying again now")
 	case s.State == "idle" && s.Reason == "":
 		parts = append(parts, "starts on first use")
+	}
+	if l := toolListOf(s); l != nil && l.KeptAt != nil {
+		parts = append(parts, "list from disk, read at "+l.KeptAt.Local().Format("2006-01-02 15:04"))
 	}
 	return strings.Join(parts, "; ")
 }

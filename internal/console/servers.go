@@ -230,10 +230,12 @@ func (c *Console) server(r *http.Request) (*View, error) {
 	v.steps(c.opts.Source.Steps(s.Name))
 	for _, l := range s.Lists {
 		x := listView{What: listName(l.Method), Items: number(l.Items), Failed: l.Failed, Odd: l.Odd, Class: "ok", Word: "read"}
-		if l.ReadAt != nil {
-			x.ReadAt = *l.ReadAt
+		if read := cmp.Or(l.ReadAt, l.KeptAt); read != nil {
+			x.ReadAt = *read
 		}
 		switch {
+		case l.KeptAt != nil:
+			x.Class, x.Word = "warn", "from disk"
 		case l.Failed != "":
 			x.Class, x.Word = "bad", "failed"
 		case l.Stale && s.State != "ready":
