@@ -68,7 +68,8 @@ type ServeOptions struct {
 	// KeyFolders are the folders to which Serve may write the key of the admin API, in order of
 	// preference. Serve uses the first folder in which it can create a file. Only the current user
 	// can read the file. If KeyFolders is empty, or if other machines can reach the listener, Serve
-	// does not write the key. The key for the ids of tasks is kept in the last of the folders.
+	// does not write the key. The key for the ids of tasks and the lists of the servers are kept in
+	// the last of the folders.
 	KeyFolders []string
 	// NoConsole turns the console off, even if the configuration turns it on.
 	NoConsole bool
@@ -241,7 +242,7 @@ func newDaemon(o ServeOptions, local bool) *daemon {
 	}
 	d.runtime = runtime.New(runtime.Options{
 		Config: o.Config, Log: o.Log, Events: d.events, Calls: kept, Recent: o.recent, Guard: d.guard, Budget: d.budget, Drain: o.Drain, Version: o.Version,
-		Exposed: !local, TaskKey: taskKey(o.KeyFolders, o.Log),
+		Exposed: !local, TaskKey: taskKey(o.KeyFolders, o.Log), ListFolder: listFolder(o.KeyFolders),
 	})
 	d.admin = admin.New(admin.Options{Runtime: d.runtime, Log: o.Log, Recent: o.recent, Calls: d.recorded, Budget: d.budget, Losses: d.metrics.Losses, Version: o.Version, Config: fullPath(o.ConfigPath), Local: local, PublicURL: o.Config.PublicURL, ConsoleOff: consoleOff(&o, local), DemoClients: demoClients, Env: o.Env, Refusal: d.refusal.Load, Reload: d.reloader()})
 	d.console = console.New(console.Options{
@@ -252,6 +253,15 @@ func newDaemon(o ServeOptions, local bool) *daemon {
 	d.metrics.WatchEndpoints(d.counts, d.guard)
 	d.metrics.WatchServers(d.runtime.Statuses)
 	return d
+}
+
+// listFolder returns the folder in which the lists of the servers are kept, or "" if there is none.
+// Like the key for the ids of tasks, the lists outlive a logout.
+func listFolder(folders []string) string {
+	if len(folders) == 0 {
+		return ""
+	}
+	return filepath.Join(folders[len(folders)-1], "lists")
 }
 
 // onThisMachine returns the host and the port at which this machine reaches the listener. base is

@@ -47,8 +47,12 @@ type Options struct {
 	Version string
 	// Exposed means that clients may be on other machines; see upstream.Options.
 	Exposed bool
-	// TaskKey signs the ids of tasks; see bridge.Bridge.
+	// TaskKey signs the ids of tasks; see bridge.Bridge. The names of the files in ListFolder also
+	// depend on it.
 	TaskKey []byte
+	// ListFolder is the folder in which the lists of the servers are kept, so that the next process can
+	// show them while the servers start. It is created if necessary. "" means that no lists are kept.
+	ListFolder string
 	// Policy decides which calls are allowed. The chain is still empty, so it allows every call.
 	// Future steps must be in this order: authorise, limit, confirm, redact, audit.
 	Policy policy.Chain
@@ -64,6 +68,7 @@ type Runtime struct {
 	listens   gateway.ListenQuota
 	newcomers newcomers
 	texts     instructions
+	lists     *listFiles // nil if no lists are kept
 	endpoints *Endpoints
 	retired   work.Group          // goroutines that close replaced gateways and removed servers
 	projects  map[string]*project // the projects by name; the map does not change
@@ -83,6 +88,9 @@ func New(o Options) *Runtime {
 	r.bridge = NewBridge(o.Events, o.Budget)
 	r.bridge.TaskKey = o.TaskKey
 	r.hooks = Hooks{Log: o.Log, Events: o.Events, Recent: o.Recent, Version: o.Version, Exposed: o.Exposed, Changed: r.changed, Starts: upstream.NewStarts(1)}
+	if o.ListFolder != "" {
+		r.lists = &listFiles{folder: o.ListFolder, key: o.TaskKey, log: o.Log}
+	}
 	r.newcomers.perSecond, r.newcomers.log = o.Config.Limits.InitializePerSecond, o.Log
 	r.projects = map[string]*project{defaultProject: r.newProject(defaultProject)}
 	return r
@@ -131,7 +139,7 @@ func (r *Runtime) Apply(s *config.Snapshot) {
 		key := c.Name + "\x00" + c.Fingerprint
 		x := r.servers[key]
 		if x == nil {
-			x = newServer(NewUpstream(c, h))
+			x = newServer(NewUpstream(c, h), r.lists.shelf(c))
 		} else {
 			x.SetTimes(timesOf(c))
 		}

@@ -29,15 +29,16 @@ const StopLimit = 10 * time.Second
 // generation is idle.
 type server struct {
 	*upstream.Upstream
+	*shelf  // keeps the lists of the server; nil if they are not kept
 	users   atomic.Int64
 	once    sync.Once
 	idle    chan struct{} // closed when the last user has left
 	leaving func()        // the method value of release, created once so that Acquire does not allocate it
 }
 
-// newServer returns a server with one user, the current configuration.
-func newServer(u *upstream.Upstream) *server {
-	s := &server{Upstream: u, idle: make(chan struct{})}
+// newServer returns a server with one user, the current configuration. lists may be nil.
+func newServer(u *upstream.Upstream, lists *shelf) *server {
+	s := &server{Upstream: u, shelf: lists, idle: make(chan struct{})}
 	s.users.Store(1)
 	s.leaving = s.release
 	return s
@@ -52,7 +53,7 @@ func (s *server) release() {
 }
 
 // ForGateway returns the upstream as a gateway.Upstream.
-func ForGateway(u *upstream.Upstream) gateway.Upstream { return newServer(u) }
+func ForGateway(u *upstream.Upstream) gateway.Upstream { return newServer(u, nil) }
 
 // Subscribe implements gateway.Upstream.
 func (s *server) Subscribe(f *mcp.ClientInfo, deliver func(*jsonrpc.Message), asker mcp.Subscriber) gateway.Subscriber {
