@@ -63,7 +63,7 @@ func (s *Conn) failure(ctx context.Context, c *mcp.Attempt, err error) *mcp.Erro
 	var status *transport.StatusError
 	cause := context.Cause(ctx)
 	switch {
-	case errors.Is(cause, errIdle), errors.Is(cause, errHard):
+	case errors.Is(cause, errIdle), errors.Is(cause, errHard), errors.Is(ctx.Err(), context.DeadlineExceeded):
 		e.Cause, e.Message = "timeout", "the server did not answer in time"
 	case errors.Is(cause, mcp.ErrCancelled):
 		e.Cause, e.Message, e.Origin = "cancelled", "the request was cancelled", mcp.FromClient

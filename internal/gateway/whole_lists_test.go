@@ -8,8 +8,10 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/dragoman-mcp/dragoman/internal/gateway"
 	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
+	"github.com/dragoman-mcp/dragoman/internal/upstream"
 )
 
 // listing returns a server with one tool whose name the test may change.
@@ -148,6 +150,45 @@ func TestLanesChangeNoLists(t *testing.T) {
 		}
 		if now := lists(); now != before {
 			t.Errorf("%d lists were read before, and %d after", before, now)
+		}
+	})
+}
+
+// TestWhyAListFails checks two servers that are open, but whose list of tools cannot be read: one answers
+// with an error, and the other one does not answer. The reason is what each of them did.
+func TestWhyAListFails(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		refuses, silent := &testServer{}, &testServer{}
+		refuses.on = func(l *testSession, m *jsonrpc.Message) {
+			if m.Method == mcp.MethodListTools {
+				l.say(`{"jsonrpc":"2.0","id":` + string(m.ID) + `,"error":{"code":-32603,"message":"database is locked"}}`)
+			} else if m.Kind == jsonrpc.Request {
+				l.answer(m, `{}`)
+			}
+		}
+		silent.on = func(l *testSession, m *jsonrpc.Message) {
+			if m.Method != mcp.MethodListTools && m.Kind == jsonrpc.Request {
+				l.answer(m, `{}`)
+			}
+		}
+		w := build(t, refuses, silent, listing(false, named("x")))
+		n := w.legacy(`{}`)
+		n.say(`{"jsonrpc":"2.0","id":1,"method":"tools/list"}`)
+		n.wants(n.answerTo("1"), `"c__x"`)
+		time.Sleep(2 * time.Minute)
+		why := map[string]string{}
+		for _, l := range w.host.(*gateway.Merged).Lists() {
+			why[l.Server] = l.Failed
+		}
+		for server, want := range map[string]string{"a": `server "a" refused tools/list: "database is locked"`, "b": `server "b" did not answer`, "c": ""} {
+			if got := why[server]; !strings.HasPrefix(got, want) || want == "" && got != "" {
+				t.Errorf("%s: %s, want %s", server, got, want)
+			}
+		}
+		for i, u := range w.upstreams {
+			if s := u.Status(); s.State != upstream.Ready {
+				t.Errorf("server %d is %s: %s", i, s.State, s.Reason)
+			}
 		}
 	})
 }

@@ -54,3 +54,24 @@ func TestOwnClosedPipeIsNoEvidence(t *testing.T) {
 		t.Error(text)
 	}
 }
+
+// TestServerThatExitsOnAList reads the tools of a server that exits when it is asked for them. The error
+// has the exit status and the last words of the server, like the error of a call.
+func TestServerThatExitsOnAList(t *testing.T) {
+	shell, err := exec.LookPath("sh")
+	if err != nil {
+		t.Skip("this test needs a shell")
+	}
+	const answer = `{"jsonrpc":"2.0","id":%s,"result":{"protocolVersion":"2025-11-25","capabilities":{"tools":{}},"serverInfo":{"name":"s","version":"1"}}}`
+	script := `id() { sed 's/.*"id":\([0-9]*\).*/\1/'; }
+while read -r line; do case "$line" in
+*'"initialize"'*) printf '` + answer + `\n' "$(echo "$line" | id)";;
+*tools/list*) echo "Error: no licence" >&2; exit 2;;
+esac; done`
+	u := New(Spec{Name: "s", Command: shell, Args: []string{"-c", script}, Pin: mcp.LatestLegacy}, Options{})
+	defer u.Close(t.Context())
+	_, _, err = u.List(t.Context(), nil, mcp.MethodListTools)
+	if err == nil || !strings.Contains(err.Error(), `exited with status 2`) || !strings.Contains(err.Error(), "no licence") {
+		t.Error(err)
+	}
+}

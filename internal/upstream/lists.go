@@ -8,6 +8,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/dragoman-mcp/dragoman/internal/failure"
 	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 	"github.com/dragoman-mcp/dragoman/internal/mcp/mirror"
@@ -74,16 +75,13 @@ func (u *Upstream) listPages(ctx context.Context, f *mcp.ClientInfo, via *sessio
 		r, err := s.server.Call(ctx, u.ownCall(method, params, f), mcp.NoCaller{})
 		answered(r, err)
 		if err != nil {
-			return nil, false, err
+			return nil, false, u.withRemains(s, err)
 		}
 		if r.Code() == jsonrpc.CodeMethodNotFound {
 			return nil, true, nil
 		}
 		if r.Code() != 0 {
-			return nil, false, &mcp.Error{
-				Origin: mcp.FromUpstream, Upstream: u.spec.Name, Cause: "refused", Outcome: mcp.Failed,
-				Message: fmt.Sprintf("server %q answers %s with an error", u.spec.Name, method), Op: "list " + u.spec.Name,
-			}
+			return nil, false, u.listRefused(method, r)
 		}
 		page(r.Msg)
 		raw := r.Msg.Raw
@@ -107,6 +105,17 @@ func (u *Upstream) listPages(ctx context.Context, f *mcp.ClientInfo, via *sessio
 		params = append(append([]byte(`{"cursor":`), c...), '}')
 	}
 	return items, false, nil
+}
+
+// listRefused returns the error for a server that answers a list request with an error.
+func (u *Upstream) listRefused(method string, r *mcp.Reply) *mcp.Error {
+	e := &mcp.Error{Origin: mcp.FromUpstream, Upstream: u.spec.Name, Cause: "refused", Outcome: mcp.Failed, Op: "list " + u.spec.Name}
+	f := u.facts()
+	f.Answer, _ = jsonrpc.Text(r.Msg.Raw, jsonrpc.Find(r.Msg.Raw, r.Msg.Error, "message"))
+	f.Cause, f.Call, f.Sent = e.Cause, true, method
+	f.Got = fmt.Sprintf("error %d: %q", r.Code(), f.Answer)
+	u.explain(e, failure.Of(nil, f))
+	return e
 }
 
 // mayList reports whether a tool may be in a list. A Streamable HTTP client must leave out a tool
