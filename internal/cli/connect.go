@@ -74,6 +74,9 @@ func (a *app) onServer(ctx context.Context, w where, f *clientFlags, ask *asker,
 	err = a.withSession(ctx, server, ask, func(s Session) error { return body(ctx, s, server) })
 	var late timeoutError
 	if err != nil && errors.As(context.Cause(ctx), &late) {
+		if said, ok := errors.AsType[unansweredError](err); ok {
+			return said
+		}
 		return late
 	}
 	if f := a.servedFailure(ctx, err, server.Name, w.file, through); f != nil {

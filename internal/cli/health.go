@@ -16,6 +16,7 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/daemon"
 	"github.com/dragoman-mcp/dragoman/internal/failure"
 	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
+	"github.com/dragoman-mcp/dragoman/internal/runtime"
 	"github.com/dragoman-mcp/dragoman/internal/screen"
 	"github.com/dragoman-mcp/dragoman/internal/tokens"
 )
@@ -101,15 +102,25 @@ func (a *app) listHealth(ctx context.Context, f *clientFlags, asJSON bool) error
 			return err
 		}
 	}
-	failed := 0
+	failed, limited := 0, 0
 	for _, r := range rows {
-		if r.State == stateFailed || r.State == stateSignIn {
+		switch {
+		case r.State == stateFailed || r.State == stateSignIn:
 			failed++
+		case len(r.Lists) > 0:
+			limited++
 		}
 	}
-	if failed > 0 {
+	if failed+limited > 0 {
+		what := strconv.Itoa(failed) + " of " + quantity(len(rows), "server") + " cannot be used"
+		switch {
+		case failed == 0:
+			what = strconv.Itoa(limited) + " of " + quantity(len(rows), "server") + " cannot be listed completely"
+		case limited > 0:
+			what += ", and " + strconv.Itoa(limited) + " cannot be listed completely"
+		}
 		if !a.quiet {
-			a.status.Printf("%d of %s cannot be used; `dragoman doctor NAME%s` examines one", failed, quantity(len(rows), "server"), configWords(f.file))
+			a.status.Printf("%s; `dragoman doctor NAME%s` examines one", what, configWords(f.file))
 		}
 		return errReported
 	}
@@ -230,17 +241,38 @@ func (a *app) examineOne(ctx context.Context, s config.Server, report *serveRepo
 			}
 			continue
 		}
-		if context.Cause(ctx) != nil {
-			h.Counts = nil
+		why := failureOf(s.Name, err)
+		switch {
+		case errors.As(context.Cause(ctx), new(timeoutError)):
+			// There is no time left for the other lists.
+			h.listFails(kind, "server "+strconv.Quote(s.Name)+" did not answer "+runtime.ListMethod(kind)+" within "+limit.String())
+			done(h)
+			return
+		case ctx.Err() != nil, goneWith(why.Class):
+			h.Counts, h.Lists = nil, nil
 			done(h.broken(ctx, err, report))
 			return
 		}
-		if h.Lists == nil {
-			h.Lists = map[string]string{}
-		}
-		h.Lists[kind] = failureOf(s.Name, err).Sentence
+		h.listFails(kind, why.Sentence)
 	}
 	done(h)
+}
+
+// listFails records why the list of a server that is open could not be read.
+func (h *health) listFails(kind, why string) {
+	if h.Lists == nil {
+		h.Lists = map[string]string{}
+	}
+	h.Lists[kind] = why
+}
+
+// goneWith reports whether a failure of this class means that the server is no longer open.
+func goneWith(c failure.Class) bool {
+	switch c {
+	case failure.Exited, failure.MissingVariable, failure.NotJSON, failure.CutOff, failure.ConnectionRefused, failure.Unreachable:
+		return true
+	}
+	return false
 }
 
 // broken returns the health of a server that failed with err. report is the report of a serve
@@ -392,7 +424,7 @@ func (h *health) notes(width int) string {
 	}
 	for _, kind := range listKinds {
 		if why := h.Lists[kind]; why != "" {
-			b.WriteString(wrap("the list of "+kind+" failed: "+clean(why), "    ", width))
+			b.WriteString(wrap("open, but its list of "+kind+" fails: "+clean(why), "    ", width))
 		}
 	}
 	return b.String()

@@ -39,7 +39,9 @@ revision and transport of each server, and the number of its tools, prompts and
 resources. "3 + 2" means three resources and two resource templates. The table
 also shows the estimated tokens of the tools, and the time until the server was
 ready. If a server is not ready within --timeout (default 30s), its state is
-"failed". The exit code is 1 if a server has failed.
+"failed". If a server is ready but one of its lists cannot be read, the table
+has ! in place of the number, and a line with the reason. The exit code is 1 if
+a server has failed or a list could not be read.
 
 A gateway, such as "dragoman serve", may have servers that are still starting.
 The command waits for these servers for up to 30 s, and then prints on stderr
@@ -113,6 +115,10 @@ command starts the servers itself.`,
 				a.status.Step(name, "listing "+kind)
 				l, err = a.listWhole(ctx, s, name, kind, nil)
 				a.remember(w, kind, l.Items)
+				var late timeoutError
+				if err != nil && errors.As(context.Cause(ctx), &late) {
+					return unansweredError{name, kind, late}
+				}
 				return err
 			})
 			var wrong *usageError

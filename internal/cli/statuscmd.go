@@ -208,8 +208,9 @@ func toolListOf(s *admin.Server) *admin.List {
 	return nil
 }
 
-// noteOf returns text that says why a server is not ready, what the user can do, when Dragoman tries
-// again, and whether clients see a list of tools from disk.
+// noteOf returns text that says why a server is not ready, what the user can do, and when Dragoman tries
+// again. It also says which lists of an open server cannot be read, and whether clients see a list of
+// tools from disk.
 func noteOf(s *admin.Server, now time.Time) string {
 	var parts []string
 	switch {
@@ -227,6 +228,15 @@ func noteOf(s *admin.Server, now time.Time) string {
 		parts = append(parts, "Dragoman is trying again now")
 	case s.State == "idle" && s.Reason == "":
 		parts = append(parts, "starts on first use")
+	}
+	for _, l := range s.Lists {
+		switch {
+		case s.State != "ready":
+		case l.Failed != "":
+			parts = append(parts, "open, but "+l.Method+" fails: "+l.Failed)
+		case l.Reading && l.ReadAt == nil:
+			parts = append(parts, "open, but has not answered "+l.Method+" yet")
+		}
 	}
 	if l := toolListOf(s); l != nil && l.KeptAt != nil {
 		parts = append(parts, "list from disk, read at "+l.KeptAt.Local().Format("2006-01-02 15:04"))

@@ -22,6 +22,16 @@ const (
 	listPoll  = 500 * time.Millisecond
 )
 
+// unansweredError says that a server is open, but did not list its items in time.
+type unansweredError struct {
+	server, kind string
+	timeoutError
+}
+
+func (e unansweredError) Error() string {
+	return "server " + strconv.Quote(e.server) + " is open, but did not answer " + runtime.ListMethod(e.kind) + " within " + e.after.String()
+}
+
 // listWhole lists the items of a server. If the server is a gateway whose own servers are still
 // starting, listWhole lists the items again until the list is complete, the function enough returns
 // true, or the time limit is reached. It does the same for an empty list that may change. If enough
