@@ -47,7 +47,7 @@ type Child interface {
 	Streams() (from io.Reader, to io.WriteCloser)
 	// Stop ends the process, waits for its exit and unblocks readers and writers.
 	Stop()
-	// Epitaph describes how the process exited, and includes the last lines of its stderr.
+	// Epitaph describes how the process exited, and includes the most useful lines of its stderr.
 	Epitaph() string
 }
 
@@ -106,8 +106,10 @@ func (p process) Epitaph() string {
 	if s == "" {
 		s = "the process closed stdout but still runs"
 	}
-	if lines := p.StderrTail(3); len(lines) > 0 {
-		s += "; stderr: " + strings.Join(lines, " | ")
+	// The verdict quotes the first of these lines.
+	f := failure.Of(nil, failure.Facts{Class: failure.Exited, Exit: s, Stderr: p.StderrTail(stderrLines)})
+	if lines := f.Evidence; len(lines) > 0 {
+		s += "; stderr: " + strings.Join(lines[:min(len(lines), 3)], " | ")
 	}
 	return s
 }

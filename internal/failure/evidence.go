@@ -93,6 +93,14 @@ func rank(stderr []string) (out []string, best string) {
 	return out, best
 }
 
+// first returns the lines with one of them moved to the front. If it is not among them, it takes the
+// place of the last line.
+func first(line string, lines []string) []string {
+	same := func(x string) bool { return strings.TrimSpace(x) == line }
+	rest := slices.DeleteFunc(slices.Clone(lines), same)
+	return append([]string{line}, rest[:min(len(rest), MaxEvidence-1)]...)
+}
+
 // missingPatterns match lines of stderr that say that an environment variable is missing. The group
 // in each pattern is the name of the variable.
 var missingPatterns = []*regexp.Regexp{

@@ -54,6 +54,11 @@ func (f *Facts) evidence() (out []string, best string, from From) {
 		}
 	}
 	process, line := rank(f.Stderr)
+	if f.Class == MissingVariable {
+		if _, quoted := missingVariable(f.Stderr); quoted != "" {
+			process, line = first(quoted, process), quoted
+		}
+	}
 	best = f.say(line, maxQuoted)
 	switch {
 	case f.Status != 0:
