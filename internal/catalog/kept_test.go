@@ -268,3 +268,23 @@ func TestClientsThatSawAKeptListAreTold(t *testing.T) {
 		}
 	})
 }
+
+// TestDrainAnnouncesNothing drains a catalog, as a reload does, while clients see a kept list.
+func TestDrainAnnouncesNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		slow := &keeping{source: source{name: "slow"}, late: 20 * time.Second, disk: map[string][]string{mcp.MethodListTools: {tool1}}}
+		c, told := keepingCatalog(t, slow)
+		v := c.View(&mcp.ClientInfo{Revision: mcp.R20251125}, nil)
+		if got := toolsOf(t, v, false); got != "slow__one" {
+			t.Errorf("while the server starts: %s", got)
+		}
+		told.take()
+		c.Drain()
+		if got := told.take(); len(got) != 0 {
+			t.Errorf("clients are told %q", got)
+		}
+		if got := toolsOf(t, v, false); got != "slow__one" {
+			t.Errorf("after the drain: %s", got)
+		}
+	})
+}

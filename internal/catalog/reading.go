@@ -148,7 +148,9 @@ func (c *Catalog) read(life context.Context, a *knownAudience, method string, u 
 	if err != nil {
 		p.failed = mcp.Wire(err).Message
 		_ = errors.As(err, &p.cause)
-		changed, to = c.dropKeptLocked(u, method, err), Audience{}
+		if life.Err() == nil { // a drained catalog says nothing about the server
+			changed, to = c.dropKeptLocked(u, method, err), Audience{}
+		}
 	} else {
 		changed = c.storeLocked(a, method, u, p, got)
 	}
