@@ -106,7 +106,8 @@ func (a *API) Drain() {
 func (a *API) Routes(mux *http.ServeMux) {
 	mux.HandleFunc("/{$}", a.servePage)
 	mux.HandleFunc("/", httpdoor.NotFound)
-	mux.HandleFunc("/healthz", func(w http.ResponseWriter, _ *http.Request) {
+	mux.HandleFunc("/healthz", func(w http.ResponseWriter, r *http.Request) {
+		a.opts.Access.prove(w, r)
 		w.Header().Set("Content-Type", "text/plain; charset=utf-8")
 		_, _ = io.WriteString(w, "ok\n")
 	})

@@ -13,8 +13,12 @@ import (
 	"strings"
 )
 
-// maxKey is the maximum number of bytes that are read from a key file.
-const maxKey = 1 << 10
+// maxKey is the maximum number of bytes that are read from a key file. keyTail is the end of its
+// name.
+const (
+	maxKey  = 1 << 10
+	keyTail = ".key"
+)
 
 // KeyFolders returns the folders in which a process may store its key, best first: a folder below
 // the user's runtime folder, which the system empties at logout, and a folder below the cache
@@ -94,6 +98,9 @@ func KeyAddresses(address string) []string {
 func ReadKeys(folders []string, address string) (keys []string, err error) {
 	addresses := KeyAddresses(address)
 	for _, folder := range folders {
+		if checkPrivate(folder) != nil {
+			continue
+		}
 		for _, address := range addresses {
 			name, err := keyName(address)
 			if err != nil {
@@ -117,26 +124,12 @@ func keyName(address string) (string, error) {
 		return "", fmt.Errorf("the address for the key file is not valid: %w", err)
 	}
 	host := strings.ReplaceAll(at.Addr().Unmap().WithZone("").String(), ":", "_")
-	return fmt.Sprintf("serve-%s-%d.key", host, at.Port()), nil
+	return fmt.Sprintf("serve-%s-%d%s", host, at.Port(), keyTail), nil
 }
 
-// readKey returns the key in a file. It returns "" if the file contains no valid key, or if it is
-// not a regular file. Another user could create a link to make this process read a different file,
-// or a named pipe to make it wait.
+// readKey returns the key in a file. It returns "" if the file contains no valid key.
 func readKey(path string) string {
-	named, err := os.Lstat(path)
-	if err != nil || !named.Mode().IsRegular() {
-		return ""
-	}
-	f, err := os.Open(path)
-	if err != nil {
-		return ""
-	}
-	defer f.Close()
-	if opened, err := f.Stat(); err != nil || !os.SameFile(named, opened) {
-		return ""
-	}
-	b, err := io.ReadAll(io.LimitReader(f, maxKey))
+	b, err := readRegular(path, maxKey)
 	key := strings.TrimSpace(string(b))
 	if err != nil || strings.ContainsFunc(key, func(r rune) bool {
 		return (r < 'a' || r > 'z') && (r < 'A' || r > 'Z') && (r < '0' || r > '9') && r != '-' && r != '_'
@@ -146,12 +139,37 @@ func readKey(path string) string {
 	return key
 }
 
+// readRegular returns at most the first bytes of a file, up to limit. It returns an error if the file
+// is not a regular file. Another user could create a link to make this process read a different file,
+// or a named pipe to make it wait.
+func readRegular(path string, limit int64) ([]byte, error) {
+	named, err := os.Lstat(path)
+	if err != nil {
+		return nil, err
+	}
+	if !named.Mode().IsRegular() {
+		return nil, fs.ErrInvalid
+	}
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	if opened, err := f.Stat(); err != nil || !os.SameFile(named, opened) {
+		return nil, errors.Join(err, fs.ErrInvalid)
+	}
+	return io.ReadAll(io.LimitReader(f, limit))
+}
+
 // writePrivate writes a file that only the current user can read. It replaces an existing file
 // atomically. If path is a link, writePrivate replaces the link and not the target of the link.
 func writePrivate(path, text string) error {
 	folder := filepath.Dir(path)
 	if err := os.MkdirAll(folder, 0o700); err != nil {
 		return err
+	}
+	if err := checkPrivate(folder); err != nil {
+		return fmt.Errorf("%s: %w", folder, err)
 	}
 	f, err := os.CreateTemp(folder, ".key-*") // os.CreateTemp sets the mode 0600
 	if err != nil {

@@ -31,11 +31,30 @@ func TestKeyOfServe(t *testing.T) {
 	if strings.Contains(r.log.String(), keys[0]) {
 		t.Error("the log has the key")
 	}
+	if all := admin.Presences([]string{folder}); len(all) != 1 || "http://"+all[0].Address != r.base || !all[0].Alive() {
+		t.Errorf("serve says that it is at %+v", all)
+	}
 	if err := r.stop(); err != nil {
 		t.Fatal(err)
 	}
 	if left, _ := os.ReadDir(folder); len(left) != 1 || left[0].Name() != "task-key" {
 		t.Errorf("%v is left", left)
+	}
+}
+
+// TestServeWithoutKeyFolder checks that serve works if it can write its key nowhere, as on a read-only
+// file system, and that it says so once.
+func TestServeWithoutKeyFolder(t *testing.T) {
+	blocked := filepath.Join(t.TempDir(), "file")
+	if err := os.WriteFile(blocked, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	r := serve(t, snapshot(), func(o *ServeOptions) { o.KeyFolders = []string{filepath.Join(blocked, "dragoman")} })
+	if a := r.do(t.Context(), "GET", "/healthz", nil); a.status != 200 {
+		t.Errorf("%d %s", a.status, a.body)
+	}
+	if n := strings.Count(r.log.String(), "code=key_not_kept"); n != 1 {
+		t.Errorf("%d records:\n%s", n, r.log.String())
 	}
 }
 

@@ -66,10 +66,10 @@ type ServeOptions struct {
 	// Serve publishes its events through Events. If Events is nil, Serve creates a publisher.
 	Events *event.Publisher
 	// KeyFolders are the folders to which Serve may write the key of the admin API, in order of
-	// preference. Serve uses the first folder in which it can create a file. Only the current user
-	// can read the file. If KeyFolders is empty, or if other machines can reach the listener, Serve
-	// does not write the key. The key for the ids of tasks and the lists of the servers are kept in
-	// the last of the folders.
+	// preference, and where it listens (see [admin.Presence]). Serve uses the first folder in which it
+	// can create a file. Only the current user can read the files. If KeyFolders is empty, Serve does
+	// not write them. The key for the ids of tasks and the lists of the
+	// servers are kept in the last of the folders.
 	KeyFolders []string
 	// NoConsole turns the console off, even if the configuration turns it on.
 	NoConsole bool
@@ -164,7 +164,7 @@ func Serve(ctx context.Context, o ServeOptions) error {
 		address: address, handler: d.handler(), endpoints: d.runtime.Endpoints(), log: o.Log, drain: d.drain, limit: o.Drain,
 		ready: func(base string) {
 			began := time.Now()
-			forget = d.keepKey(base)
+			forget = d.announce(base)
 			if o.Console != nil {
 				c := Console{Off: consoleOff(&o, d.local), Link: func() string { return d.admin.Access().Link(base) }}
 				if c.Off == "" {
@@ -275,16 +275,19 @@ func onThisMachine(base string) string {
 	return net.JoinHostPort("localhost", port)
 }
 
-// keepKey writes the key of the admin API to a file, so that other commands of the current user can
-// read the key. base is the URL of the listener. The function forget removes the file.
-func (d *daemon) keepKey(base string) (forget func()) {
-	if !d.local || len(d.opts.KeyFolders) == 0 {
+// announce writes the key of the admin API to a file, and where this process listens to another, so
+// that other commands of the current user find the process. base is the URL of the listener. The
+// function forget removes the files. If other machines can reach the listener, the API accepts no
+// key, and the key only proves who this process is.
+func (d *daemon) announce(base string) (forget func()) {
+	if len(d.opts.KeyFolders) == 0 {
 		return func() {}
 	}
-	_, forget, err := admin.WriteKey(d.opts.KeyFolders, strings.TrimPrefix(base, "http://"), d.admin.Access().Key())
+	forget, err := admin.Announce(d.opts.KeyFolders, admin.Presence{
+		Address: strings.TrimPrefix(base, "http://"), Config: fullPath(d.opts.ConfigPath), Flagged: d.opts.Listen != "",
+	}, d.admin.Access().Key())
 	if err != nil {
 		d.log.Warn("the key that other commands need could not be written", "cause", err.Error())
-		return func() {}
 	}
 	return forget
 }

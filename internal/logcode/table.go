@@ -89,7 +89,7 @@ var table = []Entry{
 	{"task_key_not_kept", "the key for the ids of tasks could not be kept, so clients lose their tasks when Dragoman restarts", "The file with the key that signs the ids of tasks could not be used, so the key lasts only as long as the process. `cause` is the error."},
 	{"lists_not_kept", "the lists of the servers could not be kept, so the next start shows them only when the servers are ready", "The lists of the servers could not be written to the cache folder. `cause` is the error."},
 	{"kept_list_refused", "a kept list is not used", "A list of a server in the cache folder cannot be used, for example because the file is not complete. Clients see the list when the server is ready, and Dragoman then replaces the file. `cause` is the error."},
-	{"key_not_kept", "the key that other commands need could not be written", "`serve` could not write its key to a file. Commands that need this key, such as `dragoman console`, do not work. `cause` is the error."},
+	{"key_not_kept", "the key that other commands need could not be written", "`serve` could not write its key, or the file that says where it listens. Commands that need the key, such as `dragoman console`, do not work, and other commands find this `serve` only at the configured address or with `--listen`. `cause` is the error."},
 	{"page_failed", "a page of the console could not be made", "A page of the console could not be created because of a bug in Dragoman. `page` is the path of the page, and `cause` is the error."},
 	{"server_added", "server added", "A reload has added a server."},
 	{"server_removed", "server removed", "A reload has removed a server."},
