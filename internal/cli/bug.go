@@ -44,8 +44,8 @@ Secrets are masked, and the home directory is shown as ~. Names of servers,
 hosts and files are not masked. Read the report before you publish it.
 
 The command runs a few programs, such as node and python3, to get their
-versions. URL is the address of "dragoman serve". Without URL, the command uses
-the "listen" address of the configuration file, or http://127.0.0.1:7300.`,
+versions. URL is the address of "dragoman serve". Without URL, the command finds
+it as "dragoman status" does.`,
 		Example: `  # Write the report to a file that you can attach.
   dragoman bug -o report.md
 
@@ -53,7 +53,7 @@ the "listen" address of the configuration file, or http://127.0.0.1:7300.`,
   dragoman bug -c /etc/dragoman/dragoman.yaml`,
 		Args: atMostOneURL,
 		RunE: func(c *cobra.Command, args []string) error {
-			base, err := a.serveAddress(strings.Join(args, ""), file) // args has at most one element
+			base, err := a.serveURL(c.Context(), strings.Join(args, ""), file) // args has at most one element
 			if err != nil {
 				return err
 			}

@@ -135,7 +135,7 @@ With -f, the command prints each call when it ends, until you press Ctrl-C or
 		},
 		RunE: func(c *cobra.Command, args []string) error {
 			a.startLog(0, nil)
-			s, err := a.running(&f)
+			s, err := a.running(c.Context(), &f)
 			if err != nil {
 				return err
 			}

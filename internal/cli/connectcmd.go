@@ -424,7 +424,12 @@ func (a *app) tellConnect(ctx context.Context, client *clientfile.Client, path, 
 		defer s.close()
 		_, _, err = s.page(ctx, "/healthz")
 	}
-	if err != nil {
-		a.status.label(yellow, "hint", "nothing answers at "+clean(base)+" yet; start `dragoman serve`, and keep it running")
+	if err == nil {
+		return
 	}
+	hint := "nothing answers at " + clean(base) + " yet; start `dragoman serve`, and keep it running"
+	if at, err := a.locate(ctx, o.config, "", false); err == nil && at != nil {
+		hint = "nothing answers at " + clean(base) + ", but a `dragoman serve` runs at http://" + at.address + "; to use this one, add --url http://" + at.address
+	}
+	a.status.label(yellow, "hint", hint)
 }

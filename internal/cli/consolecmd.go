@@ -28,9 +28,8 @@ func (a *app) consoleCommand() *cobra.Command {
 print the link. The link works once, within ten minutes. The browser that opens
 the link gets a session of twelve hours. Do not give the link to other people.
 
-Only the user who started "dragoman serve" can make a link. The command looks
-for "dragoman serve" at the address in --listen, else at the address in the
-configuration file, else at 127.0.0.1:7300.`,
+Only the user who started "dragoman serve" can make a link. If several run, the
+command chooses between them as "dragoman status" does.`,
 		Example: `  # Print a link.
   dragoman console
 
@@ -39,7 +38,7 @@ configuration file, else at 127.0.0.1:7300.`,
 		Args: noArguments,
 		RunE: func(c *cobra.Command, _ []string) error {
 			a.startLog(0, nil)
-			s, err := a.running(&f)
+			s, err := a.running(c.Context(), &f)
 			if err != nil {
 				return err
 			}

@@ -21,8 +21,8 @@ func (a *app) healthcheckCommand() *cobra.Command {
 serve" answers, and 1 if not. The container image uses this command as its
 health check, because the image contains no shell and no curl.
 
-URL is the address of "dragoman serve". Without URL, the command uses the
-"listen" address of the configuration file, or http://127.0.0.1:7300.`,
+URL is the address of "dragoman serve". Without URL, the command finds it as
+"dragoman status" does.`,
 		Example: `  # Does "dragoman serve" run?
   dragoman healthcheck
 
@@ -30,7 +30,7 @@ URL is the address of "dragoman serve". Without URL, the command uses the
   dragoman healthcheck --ready http://127.0.0.1:7400`,
 		Args: atMostOneURL,
 		RunE: func(c *cobra.Command, args []string) error {
-			base, err := a.serveAddress(strings.Join(args, ""), file) // args has at most one element
+			base, err := a.serveURL(c.Context(), strings.Join(args, ""), file) // args has at most one element
 			if err != nil {
 				return err
 			}

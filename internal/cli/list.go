@@ -99,7 +99,7 @@ command starts the servers itself.`,
 				return a.listHealth(c.Context(), &f, asJSON)
 			}
 			if w.target == "" && w.command == nil {
-				base, status, why := a.serving(c.Context(), f.file)
+				base, status, why := a.serving(c.Context(), f.file, false)
 				at := slices.IndexFunc(status.Endpoints, func(e admin.Endpoint) bool { return e.Server == "" })
 				if why != "" || at < 0 {
 					return usagef("use `dragoman list "+kind+" URL`, `dragoman list "+kind+" NAME` or `dragoman list "+kind+" -- COMMAND`",

@@ -56,7 +56,7 @@ servers down.`,
 		},
 		RunE: func(c *cobra.Command, args []string) error {
 			a.startLog(0, nil)
-			s, err := a.running(&f)
+			s, err := a.running(c.Context(), &f)
 			if err != nil {
 				return err
 			}

@@ -18,6 +18,21 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/handshake"
 )
 
+// serveURL returns the base URL of the serve process that a command uses: the given URL, or else that
+// of the process that locate finds, or else serveAddress.
+func (a *app) serveURL(ctx context.Context, given, file string) (string, error) {
+	if given == "" {
+		at, err := a.locate(ctx, file, "its URL, for example http://ADDR", false)
+		switch {
+		case err != nil:
+			return "", err
+		case at != nil:
+			return "http://" + at.address, nil
+		}
+	}
+	return a.serveAddress(given, file)
+}
+
 // serveAddress returns the base URL of the serve process that a command uses. This is the given
 // URL, or else the address in the configuration, or else the default address. serveAddress does not
 // check whether a process answers at this address. If the configuration has errors, it uses the
@@ -126,23 +141,32 @@ func (a *app) tell(format string, args ...any) {
 // servingSame returns the base URL and the status of the serve process on this machine that uses
 // the same configuration file as this command. If it finds no such process, why is the reason.
 func (a *app) servingSame(ctx context.Context, file string) (base string, status admin.Report, why string) {
-	path, ok := a.configPath(file)
-	if !ok {
+	if _, ok := a.configPath(file); !ok {
 		return "", status, "no configuration file was found"
 	}
-	base, status, why = a.serving(ctx, file)
-	if why == "" && !sameFile(status.Config, path) {
+	base, status, why = a.serving(ctx, file, true)
+	if why == "" && !sameConfig(status.Config, a.servedPath(file)) {
 		return "", status, "the serve at " + base + " uses another configuration file"
 	}
 	return base, status, why
 }
 
 // serving does the same as servingSame, except that the serve process may use any configuration
-// file. It looks for the process at the configured address, or else at the default address.
-func (a *app) serving(ctx context.Context, file string) (base string, status admin.Report, why string) {
-	base, err := a.serveAddress("", file)
-	if err != nil {
+// file unless same is true. It uses the process that locate finds, or else looks at the configured or
+// default address.
+func (a *app) serving(ctx context.Context, file string, same bool) (base string, status admin.Report, why string) {
+	at, err := a.locate(ctx, file, "--listen ADDR", same)
+	switch {
+	case err != nil:
 		return "", status, err.Error()
+	case at != nil && !at.proven:
+		return "", status, "the serve at " + at.address + " does not answer"
+	case at != nil:
+		base = "http://" + at.address
+	default:
+		if base, err = a.serveAddress("", file); err != nil {
+			return "", status, err.Error()
+		}
 	}
 	s, err := a.runningAt(base)
 	if err != nil {

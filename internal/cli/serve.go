@@ -118,7 +118,7 @@ clients do not run.`,
 			case listen != "":
 				start.flags = " --listen " + listen
 			case file != "":
-				start.flags = " -c " + file
+				start.flags = configWords(file)
 			}
 			var console *daemon.Console
 			self, _ := programPath() // if the path is unknown, the console shows only the name of the program

@@ -45,15 +45,22 @@ type runningFlags struct{ file, listen string }
 
 func (f *runningFlags) add(c *cobra.Command) {
 	addConfigFlag(c, &f.file)
-	c.Flags().StringVar(&f.listen, "listen", "", "look for \"dragoman serve\" at `ADDR` (host:port), not at the configured address")
+	c.Flags().StringVar(&f.listen, "listen", "", "use the \"dragoman serve\" at `ADDR` (host:port)")
 }
 
-// running returns the serve process at the address in --listen, or else at the configured address,
-// or else at the default address. It does not check that the process exists.
-func (a *app) running(f *runningFlags) (*running, error) {
+// running returns the serve process at the address in --listen, or else the one that locate finds. If
+// there is none, it returns the process at the configured or default address, without a check that
+// the process exists: it may belong to another user.
+func (a *app) running(ctx context.Context, f *runningFlags) (*running, error) {
 	address := f.listen
 	if address == "" {
-		var err error
+		at, err := a.locate(ctx, f.file, "--listen ADDR", false)
+		switch {
+		case err != nil:
+			return nil, err
+		case at != nil:
+			return a.runningAt("http://" + at.address)
+		}
 		if address, err = a.listenAddress(f.file); err != nil {
 			return nil, err
 		}
@@ -97,9 +104,9 @@ func (s *running) get(ctx context.Context, path string, query url.Values, header
 // ask sends a request to the API and returns the response, whose status is 2xx. For any other
 // status, it returns an error that says what the user can do. body is a JSON value, or nil if the
 // request has no body. Some requests require a proof that they come from the user who started
-// serve. For these requests, ask sends the key that serve stores for this user. It also sends the key
-// if other programs have taken all streams, because some places are only for this user. The caller
-// must close the body of the response.
+// serve. For these requests, ask sends the key that serve stores for this user, after the process has
+// proved that it has this key. It also sends the key if other programs have taken all streams, because
+// some places are only for this user. The caller must close the body of the response.
 func (s *running) ask(ctx context.Context, method, path string, query url.Values, body []byte, header ...string) (*http.Response, error) {
 	resp, err := s.send(ctx, method, path, query, body, header...)
 	var denied *problemError
@@ -111,20 +118,18 @@ func (s *running) ask(ctx context.Context, method, path string, query url.Values
 		full = err
 	}
 	found := false
-	addresses := admin.KeyAddresses(s.address)
-	for _, address := range addresses {
+	for _, address := range admin.KeyAddresses(s.address) {
 		keys, _ := admin.ReadKeys(s.folders, address)
-		for _, key := range keys {
-			found = true
-			resp, err = s.at(address).send(ctx, method, path, query, body, append(header, "Authorization", "Bearer "+key)...)
-			var absent *absentError
-			switch {
-			case errors.As(err, &denied) && (denied.kind == "wrong-key" || denied.kind == "too-many-streams"):
-			case errors.As(err, &absent) && len(addresses) > 1:
-			default:
-				return resp, err
-			}
+		found = found || len(keys) > 0
+		key := s.at(address).keyFor(ctx, keys)
+		if key == "" {
+			continue
 		}
+		resp, err = s.at(address).send(ctx, method, path, query, body, append(header, "Authorization", "Bearer "+key)...)
+		if !errors.As(err, &denied) || denied.kind != "too-many-streams" {
+			return resp, err
+		}
+		full = err
 	}
 	if full != nil {
 		return nil, full

@@ -45,9 +45,12 @@ If stdout is not a terminal, --watch prints a line for each change instead of
 the table. If "dragoman serve" stops, the command waits until "dragoman serve"
 runs again.
 
-The command looks for "dragoman serve" at the address in --listen, else at the
-address in the configuration file, else at 127.0.0.1:7300. "dragoman serve"
-shows its status only to programs on the same machine.`,
+Without --listen, the command uses the "dragoman serve" of this user that has
+the same configuration file, even if the file has errors now. If there is none,
+it uses the only one that runs. If it cannot choose between several, it lists
+them. If this user runs none, it looks at the address in the configuration file,
+or else at 127.0.0.1:7300. "dragoman serve" shows its status only to programs on
+the same machine.`,
 		Example: `  dragoman status
   dragoman status github
 
@@ -65,7 +68,7 @@ shows its status only to programs on the same machine.`,
 		},
 		RunE: func(c *cobra.Command, args []string) error {
 			a.startLog(0, nil)
-			s, err := a.running(&f)
+			s, err := a.running(c.Context(), &f)
 			if err != nil {
 				return err
 			}
