@@ -94,7 +94,7 @@ func (a *Access) Check(r *http.Request) error {
 		return &Denied{http.StatusUnauthorized, "wrong-key", "The key is not the key of this process. Each start of `dragoman serve` makes a new key."}
 	}
 	if !a.SignedIn(r) {
-		return &Denied{http.StatusUnauthorized, "no-access", "Run `dragoman console` for a link that opens the console, or send the key of this process as a bearer token."}
+		return &Denied{http.StatusUnauthorized, "no-access", "Run `dragoman console" + Flag(r) + "` for a link that opens the console, or send the key of this process as a bearer token."}
 	}
 	return nil
 }
@@ -257,7 +257,7 @@ type ConsoleLink struct {
 func (a *API) serveConsoleLink(w http.ResponseWriter, r *http.Request) {
 	switch {
 	case len(r.Header["Authorization"]) == 0:
-		refuse(w, (&Denied{http.StatusForbidden, "key-only", "The request has no Authorization header with the key of this process. Run `dragoman console` to get a link."}).Problem(r.URL.Path))
+		refuse(w, (&Denied{http.StatusForbidden, "key-only", "The request has no Authorization header with the key of this process. Run `dragoman console" + Flag(r) + "` to get a link."}).Problem(r.URL.Path))
 	case a.opts.ConsoleOff != "":
 		refuse(w, Problem{Type: "console-off", Title: "The console is off", Status: http.StatusConflict, Detail: a.opts.ConsoleOff, Instance: r.URL.Path})
 	default:

@@ -42,6 +42,7 @@ type page struct {
 	CommandEntry string // the JSON entry for the configuration file of a client that supports only stdio
 	Local        bool   // whether the page is visible only on this machine
 	Console      bool   // there is a console
+	Flag         string // the flag with which commands find this process, with a space in front
 	Servers      []pageServer
 }
 
@@ -87,7 +88,7 @@ func (a *API) page(r *http.Request) page {
 	}
 	p := page{
 		Style: template.CSS(pageCSS), Version: a.opts.Version, Local: a.opts.Local && !forwarded(r),
-		Endpoint: scheme + "://" + r.Host + "/mcp",
+		Endpoint: scheme + "://" + r.Host + "/mcp", Flag: Flag(r),
 	}
 	p.Console = p.Local && a.opts.ConsoleOff == ""
 	if a.opts.PublicURL != "" {

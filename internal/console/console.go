@@ -297,7 +297,7 @@ func (c *Console) admit(w http.ResponseWriter, r *http.Request) bool {
 	}
 	c.gate(w, r, http.StatusUnauthorized, gatePage{
 		Title: "Open the console with a link", Text: "This browser has not opened a link to the console yet, or its session has ended. Run this command in a terminal, as the user who started Dragoman. The command opens the console with a new link, or prints the link if it cannot start a browser.",
-		Command: "dragoman console --open",
+		Command: c.openCommand(r),
 	})
 	return false
 }
@@ -315,7 +315,7 @@ func (c *Console) enter(w http.ResponseWriter, r *http.Request, token string) {
 	}
 	c.gate(w, r, http.StatusForbidden, gatePage{
 		Title: "This link does not work any more", Text: "A link opens the console once, within 10 minutes. Run this command to open the console with a new link.",
-		Command: "dragoman console --open", SignedIn: c.opts.Access.SignedIn(r),
+		Command: c.openCommand(r), SignedIn: c.opts.Access.SignedIn(r),
 	})
 }
 
@@ -326,6 +326,12 @@ type gatePage struct {
 	Again                bool // the page reloads itself at once
 	SignedIn             bool // the browser is signed in already
 	Theme                string
+}
+
+// openCommand returns the command that opens the console of this process, which may not be the one
+// that the command would find by itself.
+func (c *Console) openCommand(r *http.Request) string {
+	return c.program() + " console --open" + admin.Flag(r)
 }
 
 func (c *Console) gate(w http.ResponseWriter, r *http.Request, status int, p gatePage) {
@@ -586,7 +592,7 @@ func ownPage(to string) bool {
 // signOut ends the session of the browser.
 func (c *Console) signOut(w http.ResponseWriter, r *http.Request) {
 	c.opts.Access.Leave(w, r)
-	c.gate(w, r, http.StatusOK, gatePage{Title: "The session has ended", Text: "Run this command to open the console again.", Command: "dragoman console --open"})
+	c.gate(w, r, http.StatusOK, gatePage{Title: "The session has ended", Text: "Run this command to open the console again.", Command: c.openCommand(r)})
 }
 
 // sayCookie is the name of the cookie that passes the message about an action to the next page.

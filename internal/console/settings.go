@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/dragoman-mcp/dragoman/internal/admin"
 	"github.com/dragoman-mcp/dragoman/internal/config"
 )
 
@@ -118,6 +119,7 @@ type settingsView struct {
 	PID                 string
 	Memory              string
 	Key                 string
+	Open                string // the command that prints a link to the console
 }
 
 func (c *Console) settingsPage() Page {
@@ -128,7 +130,7 @@ func (c *Console) settings(r *http.Request) (*View, error) {
 	status := c.status(r)
 	v := &settingsView{
 		Started: status.Started, Configured: status.Configured, Version: status.Version, PID: strconv.Itoa(status.PID),
-		Memory: bytesText(int(status.InFlight.Held)) + " of " + bytesText(int(status.InFlight.Limit)), Key: status.Configured.String(), settings: &settings{},
+		Memory: bytesText(int(status.InFlight.Held)) + " of " + bytesText(int(status.InFlight.Limit)), Key: status.Configured.String(), settings: &settings{}, Open: c.program() + " console" + admin.Flag(r),
 	}
 	if c.opts.Config != nil {
 		v.settings = c.settingsOf(c.opts.Config(), "")

@@ -25,8 +25,14 @@ func TestKeyOfServe(t *testing.T) {
 	if a := r.post("/api/v1/console/link", "", "Authorization", "Bearer "+keys[0]); a.status != 200 || !strings.Contains(a.body, r.base+"/console/?link=") {
 		t.Errorf("%d %s", a.status, a.body)
 	}
-	if a := r.post("/api/v1/console/link", ""); a.status != 401 {
+	flag := " --listen " + strings.TrimPrefix(r.base, "http://")
+	if a := r.post("/api/v1/console/link", ""); a.status != 401 || !strings.Contains(a.body, "`dragoman console"+flag+"`") {
 		t.Errorf("without the key: %d %s", a.status, a.body)
+	}
+	for _, path := range []string{"/", "/console/"} {
+		if a := r.do(t.Context(), "GET", path, nil, "Accept", "text/html"); !strings.Contains(a.body, "dragoman console --open"+flag) {
+			t.Errorf("%s does not name the address: %s", path, a.body)
+		}
 	}
 	if strings.Contains(r.log.String(), keys[0]) {
 		t.Error("the log has the key")
