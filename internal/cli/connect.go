@@ -66,6 +66,11 @@ func (a *app) onServer(ctx context.Context, w where, f *clientFlags, ask *asker,
 	if w.configured() && !f.direct {
 		server, through = a.throughServe(ctx, server, w.file)
 	}
+	if w.configured() && !through {
+		if err := a.consent(ctx, w.file); err != nil {
+			return err
+		}
+	}
 	// Check the variables of the server only after throughServe, because a running serve process
 	// may have a variable that is not set here.
 	if err := usable(server); err != nil {

@@ -212,6 +212,9 @@ func (a *app) doctorTarget(c *cobra.Command, f *doctorFlags, args []string) (con
 		return config.Server{}, usagef("put -- before a command: `dragoman doctor -- "+clean(strings.Join(args, " "))+"`", "unexpected argument %q after the server", args[1])
 	}
 	s, err := a.target(&f.t, args[0], nil, f.file)
+	if err == nil && !isURL(args[0]) {
+		err = a.consent(c.Context(), f.file)
+	}
 	if err == nil {
 		err = usable(s)
 	}

@@ -80,19 +80,12 @@ func (a *app) listHealth(ctx context.Context, f *clientFlags, asJSON bool) error
 	if f.timeout > 0 {
 		limit = f.timeout
 	}
-	base, serving, why := "", admin.Report{}, "--direct is set"
-	if !f.direct {
-		base, serving, why = a.servingSame(ctx, f.file)
-	}
-	if why == "" {
-		a.tell("using the running serve at %s", base)
-	} else {
-		a.tell("starting the servers, because no running serve is used: %s", why)
+	route, err := a.routes(ctx, f, snapshot.Servers)
+	if err != nil {
+		return err
 	}
 	a.showProgress()
-	rows := a.examineAll(ctx, snapshot.Servers, limit, func(s config.Server) (config.Server, *serveReport) {
-		return behindServe(s, base, &serving)
-	}, a.rowPrinter(snapshot.Servers, asJSON))
+	rows := a.examineAll(ctx, snapshot.Servers, limit, route, a.rowPrinter(snapshot.Servers, asJSON))
 	a.status.End()
 	if err := signalOr(ctx, ctx.Err()); err != nil {
 		return err
@@ -125,6 +118,29 @@ func (a *app) listHealth(ctx context.Context, f *clientFlags, asJSON bool) error
 		return errReported
 	}
 	return nil
+}
+
+// routes returns a function that says how to reach a server: through a running serve process, or
+// directly. If a server must be started, the user has agreed to that.
+func (a *app) routes(ctx context.Context, f *clientFlags, servers []config.Server) (route func(config.Server) (config.Server, *serveReport), err error) {
+	base, serving, why := "", admin.Report{}, "--direct is set"
+	if !f.direct {
+		base, serving, why = a.servingSame(ctx, f.file)
+	}
+	if why == "" {
+		a.tell("using the running serve at %s", base)
+	} else {
+		a.tell("starting the servers, because no running serve is used: %s", why)
+	}
+	route = func(s config.Server) (config.Server, *serveReport) { return behindServe(s, base, &serving) }
+	starts := func(s config.Server) bool {
+		_, known := route(s)
+		return known == nil && !s.Disabled
+	}
+	if slices.ContainsFunc(servers, starts) {
+		err = a.consent(ctx, f.file)
+	}
+	return route, err
 }
 
 // behindServe returns the configuration of a server that reaches s through a running serve process

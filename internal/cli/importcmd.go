@@ -129,8 +129,12 @@ func (a *app) runImport(o importFlags) error {
 	secrets := literalSecrets(all)
 	if written {
 		change := clientfile.Change{Path: into, Before: before, After: after, Private: len(secrets) > 0}
+		known := before == nil || a.used(into)
 		if _, err := change.Write(time.Now()); err != nil {
 			return fmt.Errorf("cannot write %s: %w", into, err)
+		}
+		if known {
+			a.markUsed(into)
 		}
 	}
 	if o.js {

@@ -101,6 +101,11 @@ clients do not run.`,
 				path = "" // no reload, because it would remove the demo servers
 			}
 			a.startLog(slog.LevelInfo, &snapshot.Log)
+			if found {
+				if err := a.consentToServe(file, snapshot); err != nil {
+					return err
+				}
+			}
 			for _, p := range problems.Warnings() {
 				a.log.LogAttrs(c.Context(), slog.LevelWarn, "problem in the configuration", slog.String("at", p.String()))
 			}

@@ -29,8 +29,11 @@ func Find(env func(string) (string, bool)) (path string, ok bool) {
 // Places returns the paths that Find tries, in order.
 func Places(env func(string) (string, bool)) []string { return places(env, runtime.GOOS == "windows") }
 
+// Here returns the names of the files that Find tries in the working directory, in order.
+func Here() []string { return []string{"dragoman.yaml", "dragoman.yml", "dragoman.json"} }
+
 func places(env func(string) (string, bool), windows bool) []string {
-	places := []string{"dragoman.yaml", "dragoman.yml", "dragoman.json"}
+	places := Here()
 	base, _ := env("XDG_CONFIG_HOME")
 	if !filepath.IsAbs(base) { // XDG Base Directory Specification: relative paths are invalid, so they are ignored
 		home, below := "HOME", ".config"

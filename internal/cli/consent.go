@@ -1,0 +1,163 @@
+package cli
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/dragoman-mcp/dragoman/internal/clientfile"
+	"github.com/dragoman-mcp/dragoman/internal/config"
+	"github.com/dragoman-mcp/dragoman/internal/excerpt"
+)
+
+const (
+	mostStarted   = 20  // servers that consent names
+	widestStarted = 200 // bytes of a command line that consent shows
+)
+
+// foundHere returns the path of the configuration file, if the user did not name the file and it is
+// in the working directory. Whoever wrote this folder, such as the author of a repository, chose what
+// the file starts.
+func (a *app) foundHere(file string) (path string, ok bool) {
+	path, ok = a.configPath(file)
+	return path, ok && file == "" && slices.Contains(config.Here(), path)
+}
+
+// consent returns nil if a command may start the servers of a configuration file. A file that was
+// named with -c, or that is at the user's own place, may be used. A file that was found in the working
+// directory must have been used before with the same content, or the user agrees at the terminal.
+func (a *app) consent(ctx context.Context, file string) error {
+	path, here := a.foundHere(file)
+	switch {
+	case !here:
+		a.markUsed(path)
+		return nil
+	case a.used(path):
+		return nil
+	case ofOther(path):
+		return errOfOther(path)
+	}
+	s, problems := config.Load(path)
+	if s == nil {
+		return problems.Err()
+	}
+	starts := startedBy(s)
+	if !a.interactive {
+		return usagef("read the file; if you trust it, add -c "+path+", which is needed only once",
+			"%s is in this folder and has never been used, or has changed since; it starts %s", path, strings.Join(starts, "; "))
+	}
+	agreed := false
+	k := &asker{app: a}
+	k.converse(ctx, func(t *terminal) string {
+		t.say(t.bold(fullName(path)) + " has never been used, or has changed since. It starts:")
+		for _, s := range starts {
+			t.say("  " + s)
+		}
+		line, _ := t.prompt("Use it? [y/N]")
+		agreed = slices.Contains([]string{"y", "yes"}, strings.ToLower(line))
+		return ""
+	})
+	if !agreed {
+		return signalOr(ctx, fmt.Errorf("nothing was started, because you did not agree to use %s", path))
+	}
+	a.markUsed(path)
+	return nil
+}
+
+// consentToServe does the same for `dragoman serve`, which is a request to run the file of this
+// folder. So it does not ask, but says at the first use what it starts. At a terminal it refuses the
+// file of another user, who may have put it where this user happens to be. A service or a container
+// has a working directory that its administrator chose.
+func (a *app) consentToServe(file string, s *config.Snapshot) error {
+	path, here := a.foundHere(file)
+	if here && !a.used(path) {
+		if a.keyboard && ofOther(path) {
+			return errOfOther(path)
+		}
+		if !a.quiet {
+			a.status.Printf("first use of %s; it starts %s", fullName(path), strings.Join(startedBy(s), "; "))
+		}
+	}
+	a.markUsed(path)
+	return nil
+}
+
+// errOfOther refuses a file that belongs to another user.
+func errOfOther(path string) error {
+	return usagef("if you trust it, add -c "+path, "%s is in this folder, but belongs to another user", path)
+}
+
+// startedBy describes what each server of a configuration starts, for people.
+func startedBy(s *config.Snapshot) (all []string) {
+	for i := range s.Servers {
+		x := &s.Servers[i]
+		if x.Disabled {
+			continue
+		}
+		if len(all) == mostStarted {
+			return append(all, "…")
+		}
+		what := x.Describe()
+		if words := x.CommandLine(); len(words) > 0 {
+			for i := range words {
+				words[i] = shellWord(words[i])
+			}
+			what = strings.Join(words, " ")
+		}
+		all = append(all, clean(x.Name)+": "+clean(excerpt.Cut(what, widestStarted)))
+	}
+	if len(all) == 0 {
+		return []string{"no server"}
+	}
+	return all
+}
+
+// usedFile returns the path of the file that exists if the configuration file was used with its
+// present content. It returns "" if there is no folder for such files, or if the file cannot be read.
+func (a *app) usedFile(path string) string {
+	dir := a.cacheDir()
+	b, err := clientfile.Load(path)
+	if dir == "" || err != nil || b == nil {
+		return ""
+	}
+	sum := sha256.Sum256([]byte(fullName(path) + "\x00" + string(b)))
+	return filepath.Join(dir, "dragoman", "used", hex.EncodeToString(sum[:16]))
+}
+
+// used reports whether the configuration file was used with its present content.
+func (a *app) used(path string) bool {
+	mark := a.usedFile(path)
+	if mark == "" {
+		return false
+	}
+	_, err := os.Stat(mark)
+	return err == nil
+}
+
+// markUsed remembers that the user has used a configuration file with its present content. It
+// remembers only a file that would be found in its folder. It ignores errors: the next command asks
+// again.
+func (a *app) markUsed(path string) {
+	if !slices.Contains(config.Here(), filepath.Base(path)) {
+		return
+	}
+	if mark := a.usedFile(path); mark != "" && os.MkdirAll(filepath.Dir(mark), 0o700) == nil {
+		_ = os.WriteFile(mark, []byte(fullName(path)+"\n"), 0o600)
+	}
+}
+
+// fullName returns the full path of a file without symlinks, or as much of that as is known.
+func fullName(path string) string {
+	if full, err := filepath.Abs(path); err == nil {
+		path = full
+	}
+	if real, err := filepath.EvalSymlinks(path); err == nil {
+		path = real
+	}
+	return path
+}
