@@ -146,6 +146,8 @@ var lockExceptions = map[string]string{
 	"internal/tape/recorder.go: Recorder.closed: Recorder.write is called: the interface w is called":                                                        oneTape,
 	"internal/tape/recorder.go: Recorder.head: Recorder.write is called: the interface w is called":                                                          oneTape,
 	"internal/tape/recorder.go: Recorder.part: Recorder.write is called: the interface w is called":                                                          oneTape,
+	"internal/telemetry/log.go: Log.catchUp: a line is logged":                                                                                               oneLog,
+	"internal/telemetry/log.go: Log.catchUp: Log.write is called: the callback Step is called":                                                               oneLog,
 	"internal/server/lines/lines.go: Conn.send: the interface out is called":                                                                                 oneOutput,
 }
 
@@ -157,5 +159,6 @@ const (
 	oneCall     = "flow.taking is of one call: its messages in their order"
 	oneRead     = "mcp.Subscriber.ClientInfo is one atomic read"
 	oneOutput   = "Conn.mu is of one output: one message after another"
+	oneLog      = "Log.turn is of one log: its records in their order"
 	oneTape     = "the lock is of one tape or one replay: its sections in their order"
 )

@@ -66,14 +66,9 @@ func eventsBackend() Backend {
 func writeEvents(w io.Writer, q *event.Queue) error {
 	out := json.NewEncoder(w)
 	buf := make([]event.Event, 64)
-	for {
-		n, lost, err := q.Next(context.Background(), buf)
-		switch {
-		case errors.Is(err, event.ErrClosed):
-			return nil
-		case err != nil:
-			return err
-		case lost > 0:
+	for q.Wait(context.Background()) == nil {
+		n, lost := q.Take(buf)
+		if lost > 0 {
 			return fmt.Errorf("%d events were lost", lost)
 		}
 		for _, e := range buf[:n] {
@@ -87,6 +82,7 @@ func writeEvents(w io.Writer, q *event.Queue) error {
 			}
 		}
 	}
+	return nil
 }
 
 // matrixCall is a client's request and its outcome.

@@ -67,6 +67,7 @@ func Run(ctx context.Context, o RunOptions) error {
 	}
 	shown := telemetry.NewLog(o.Events, telemetry.LogOptions{Log: o.Log, Step: o.Progress, Trace: o.Trace})
 	defer shown.Close()
+	o.Log = shown.InOrder()
 	calls := telemetry.NewCallLog(o.Events, plain, callLevel(o.LogCalls))
 	defer calls.Close()
 	u := runtime.NewUpstream(o.Server, runtime.Hooks{Log: o.Log, Events: o.Events, Version: o.Version, OneClient: o.Listen == "", Exposed: o.Listen != "" && !isLocal(o.Listen)})

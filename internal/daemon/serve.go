@@ -221,6 +221,8 @@ func newDaemon(o ServeOptions, local bool) *daemon {
 	}
 	d.stopMetrics = d.metrics.Subscribe(d.events)
 	d.shown = telemetry.NewLog(d.events, telemetry.LogOptions{Log: o.Log, Step: o.Progress, Trace: o.Trace})
+	o.Log = d.shown.InOrder()
+	d.opts.Log = o.Log
 	inFlight := runtime.InFlight(o.Config.Limits.InFlight, o.Config.Limits.Body)
 	runtime.RaiseMemoryLimit(inFlight)
 	d.budget = transport.NewBudget(inFlight)

@@ -111,10 +111,10 @@ func (p *Publisher) change(f func(*subscribers)) {
 	p.want.Store(uint32(want))
 }
 
-// ErrClosed is returned by Next when a closed queue is empty.
+// ErrClosed is returned by Wait when a closed queue is empty.
 var ErrClosed = errors.New("the queue is closed")
 
-// Queue is a bounded queue of events with one reader.
+// Queue is a bounded queue of events. One goroutine waits for events; several may take them.
 type Queue struct {
 	of   *Publisher
 	want Kinds
@@ -124,7 +124,7 @@ type Queue struct {
 	ring   []Event
 	first  int
 	n      int
-	lost   int64 // the number of events dropped since the last Next
+	lost   int64 // the number of events dropped since the last Take
 	closed bool
 }
 
@@ -152,23 +152,31 @@ func (q *Queue) signal() {
 	}
 }
 
-// Next waits for events and moves them to buf, which must not be empty. n is the number of
-// moved events. lost is the number of events that were dropped before them. Next returns
-// ErrClosed if the queue is closed and empty, and the cause of ctx if ctx ends first.
-func (q *Queue) Next(ctx context.Context, buf []Event) (n int, lost int64, err error) {
+// Wait waits until the queue has an event. It returns ErrClosed if the queue is closed and empty,
+// and the cause of ctx if ctx ends first. Another goroutine may take the event before the caller
+// does.
+func (q *Queue) Wait(ctx context.Context) error {
 	for {
-		if n, lost, err = q.take(buf); n > 0 || err != nil {
-			return n, lost, err
+		q.mu.Lock()
+		n, closed := q.n, q.closed
+		q.mu.Unlock()
+		switch {
+		case n > 0:
+			return nil
+		case closed:
+			return ErrClosed
 		}
 		select {
 		case <-q.wake:
 		case <-ctx.Done():
-			return 0, 0, context.Cause(ctx)
+			return context.Cause(ctx)
 		}
 	}
 }
 
-func (q *Queue) take(buf []Event) (n int, lost int64, err error) {
+// Take moves events to buf and does not wait. n is the number of moved events. lost is the number
+// of events that were dropped before them.
+func (q *Queue) Take(buf []Event) (n int, lost int64) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	for n < len(buf) && q.n > 0 {
@@ -178,13 +186,10 @@ func (q *Queue) take(buf []Event) (n int, lost int64, err error) {
 		q.n--
 		n++
 	}
-	if n == 0 && q.closed {
-		return 0, 0, ErrClosed
-	}
 	if n > 0 {
 		lost, q.lost = q.lost, 0
 	}
-	return n, lost, nil
+	return n, lost
 }
 
 // Close ends the subscription. Events in the queue can still be read, so a log can be

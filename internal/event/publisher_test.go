@@ -78,11 +78,14 @@ func TestQueueOverflows(t *testing.T) {
 		p.Publish(Event{Kind: Call, Code: int64(i)})
 	}
 	buf := make([]Event, 2)
-	if n, lost, err := q.Next(t.Context(), buf); n != 2 || lost != 5 || err != nil || buf[0].Code != 5 || buf[1].Code != 6 {
-		t.Fatal(n, lost, err, buf)
+	if n, lost := q.Take(buf); n != 2 || lost != 5 || buf[0].Code != 5 || buf[1].Code != 6 {
+		t.Fatal(n, lost, buf)
 	}
-	if n, lost, err := q.Next(t.Context(), buf); n != 1 || lost != 0 || err != nil || buf[0].Code != 7 {
-		t.Fatal(n, lost, err, buf)
+	if n, lost := q.Take(buf); n != 1 || lost != 0 || buf[0].Code != 7 {
+		t.Fatal(n, lost, buf)
+	}
+	if n, lost := q.Take(buf); n != 0 || lost != 0 {
+		t.Fatal(n, lost, buf)
 	}
 }
 
@@ -96,15 +99,18 @@ func TestQueueCloses(t *testing.T) {
 	q.Close()
 	p.Publish(Event{Kind: Call})
 	buf := make([]Event, 4)
-	if n, _, err := q.Next(t.Context(), buf); n != 1 || err != nil || buf[0].Kind != Loss {
-		t.Fatal(n, err)
+	if err := q.Wait(t.Context()); err != nil {
+		t.Fatal(err)
 	}
-	if _, _, err := q.Next(t.Context(), buf); !errors.Is(err, ErrClosed) {
+	if n, _ := q.Take(buf); n != 1 || buf[0].Kind != Loss {
+		t.Fatal(n)
+	}
+	if err := q.Wait(t.Context()); !errors.Is(err, ErrClosed) {
 		t.Fatal(err)
 	}
 }
 
-// TestQueueWakes checks that Next returns when an event is published, when the queue is closed, and
+// TestQueueWakes checks that Wait returns when an event is published, when the queue is closed, and
 // when its context ends.
 func TestQueueWakes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -115,7 +121,8 @@ func TestQueueWakes(t *testing.T) {
 		var wg sync.WaitGroup
 		next := func(ctx context.Context) {
 			wg.Go(func() {
-				_, _, err := q.Next(ctx, make([]Event, 1))
+				err := q.Wait(ctx)
+				q.Take(make([]Event, 1))
 				results <- err
 			})
 			synctest.Wait()
@@ -154,11 +161,8 @@ func TestConcurrent(t *testing.T) {
 	var read, lost int64
 	reading.Go(func() {
 		buf := make([]Event, 5)
-		for {
-			n, l, err := q.Next(t.Context(), buf)
-			if err != nil {
-				return
-			}
+		for q.Wait(t.Context()) == nil {
+			n, l := q.Take(buf)
 			read += int64(n)
 			lost += l
 		}
@@ -231,7 +235,7 @@ func TestClient(t *testing.T) {
 	client := &mcp.ClientInfo{}
 	p.Publish(Event{Kind: Call, Client: client})
 	buf := make([]Event, 1)
-	if n, _, err := q.Next(t.Context(), buf); n != 1 || err != nil || buf[0].Client != nil || got != client {
-		t.Errorf("%d %v: the queue has %v, the tap %v", n, err, buf[0].Client, got)
+	if n, _ := q.Take(buf); n != 1 || buf[0].Client != nil || got != client {
+		t.Errorf("%d: the queue has %v, the tap %v", n, buf[0].Client, got)
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"log/slog"
+	"sync"
 
 	"github.com/dragoman-mcp/dragoman/internal/event"
 	"github.com/dragoman-mcp/dragoman/internal/loglimit"
@@ -29,10 +30,11 @@ type LogOptions struct {
 }
 
 // Log writes events as log records, and shows a waiting user how a server starts. It calls Step and
-// Trace from one goroutine. NewLog starts the goroutine, and Close stops it.
+// Trace one at a time. NewLog starts a goroutine, and Close stops it.
 type Log struct {
 	o       LogOptions
 	queue   *event.Queue
+	turn    sync.Mutex // held by the goroutine that takes events from the queue and writes them
 	running work.Group
 }
 
@@ -61,12 +63,46 @@ func (l *Log) Close() {
 	l.running.Wait()
 }
 
+// InOrder returns a logger that writes to Log, after the events that were published before the
+// record. So the steps of a handshake stand before the record that says how it ended, although
+// another goroutine writes them. The callbacks Step and Trace must not use this logger.
+func (l *Log) InOrder() *slog.Logger { return slog.New(inOrder{l.o.Log.Handler(), l}) }
+
+// inOrder is the handler of [Log.InOrder].
+type inOrder struct {
+	slog.Handler
+	log *Log
+}
+
+func (h inOrder) Handle(ctx context.Context, r slog.Record) error {
+	h.log.catchUp()
+	return h.Handler.Handle(ctx, r)
+}
+
+func (h inOrder) WithAttrs(attrs []slog.Attr) slog.Handler {
+	return inOrder{h.Handler.WithAttrs(attrs), h.log}
+}
+
+func (h inOrder) WithGroup(name string) slog.Handler {
+	return inOrder{h.Handler.WithGroup(name), h.log}
+}
+
 // run logs events until the queue is closed and empty.
 func (l *Log) run() {
-	buf := make([]event.Event, 16)
-	for {
-		n, missed, err := l.queue.Next(context.Background(), buf)
-		if err != nil {
+	for l.queue.Wait(context.Background()) == nil {
+		l.catchUp()
+	}
+}
+
+// catchUp logs the events in the queue. It stops after as many events as the queue holds, so a
+// caller isn't kept by events that are published meanwhile.
+func (l *Log) catchUp() {
+	l.turn.Lock()
+	defer l.turn.Unlock()
+	var buf [16]event.Event
+	for range logDepth / len(buf) {
+		n, missed := l.queue.Take(buf[:])
+		if n == 0 {
 			return
 		}
 		if missed > 0 {

@@ -2,6 +2,7 @@ package telemetry
 
 import (
 	"bytes"
+	"fmt"
 	"log/slog"
 	"strings"
 	"testing"
@@ -71,6 +72,39 @@ level=WARN msg=initialize client=c client_version=1 requested=none revision=none
 	}
 	if got := strings.Join(append(steps, traces...), "|"); got != "s: starting|s: |s: initialize -> 2025-11-25\n" {
 		t.Errorf("shown: %q", got)
+	}
+}
+
+// TestLogInOrder checks that a record stands after the events that were published before it. An
+// attribute, a group and an end of the Log change nothing.
+func TestLogInOrder(t *testing.T) {
+	var b bytes.Buffer
+	var want strings.Builder
+	p := &event.Publisher{}
+	l := NewLog(p, LogOptions{Log: logger(&b, slog.LevelDebug)})
+	log := l.InOrder()
+	for i := range 300 {
+		for n := range i % 40 {
+			p.Publish(event.Event{Kind: event.Step, Level: slog.LevelDebug, Server: "s", Step: &event.HandshakeStep{N: n, Sent: "initialize"}})
+			fmt.Fprintf(&want, "level=DEBUG msg=\"handshake step\" server=s n=%d sent=initialize\n", n)
+		}
+		switch i % 3 {
+		case 0:
+			log.Info("server ready", "i", i)
+			fmt.Fprintf(&want, "level=INFO msg=\"server ready\" i=%d\n", i)
+		case 1:
+			log.With("i", i).Info("server ready")
+			fmt.Fprintf(&want, "level=INFO msg=\"server ready\" i=%d\n", i)
+		case 2:
+			log.WithGroup("of").Info("server ready", "i", i)
+			fmt.Fprintf(&want, "level=INFO msg=\"server ready\" of.i=%d\n", i)
+		}
+	}
+	l.Close()
+	log.Info("server ready")
+	want.WriteString("level=INFO msg=\"server ready\"\n")
+	if b.String() != want.String() {
+		t.Errorf("the records are in another order, or some are missing:\n%s", b.String())
 	}
 }
 
