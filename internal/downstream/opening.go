@@ -2,6 +2,7 @@ package downstream
 
 import (
 	"bytes"
+	"cmp"
 	"log/slog"
 	"time"
 
@@ -29,12 +30,9 @@ func (c *Session) opened(m *jsonrpc.Message, f *mcp.ClientInfo, start time.Time,
 	c.endpoint.publishOpening(c.peer(), m.Method, opening, e)
 }
 
-// refused publishes an event about m if m is an initialize or server/discover request. bad is the
-// error with which Dragoman refuses m.
+// refused publishes an event about m. bad is the error with which Dragoman refuses m.
 func (c *Session) refused(m *jsonrpc.Message, bad *jsonrpc.Error) {
-	if m.Method == mcp.MethodInitialize || m.Method == mcp.MethodDiscover {
-		c.endpoint.Refused(transport.RefusedOpening{Peer: c.peer(), Method: m.Method, Msg: m, Err: bad})
-	}
+	c.endpoint.Refused(transport.RefusedMessage{Peer: c.peer(), Method: m.Method, Msg: m, Err: bad})
 }
 
 // peer describes the client, with only those fields of transport.Peer that events need.
@@ -42,9 +40,20 @@ func (c *Session) peer() transport.Peer {
 	return transport.Peer{Transport: c.transport, Who: c.who, Remote: c.remote}
 }
 
-// Refused publishes an event about an initialize or server/discover request that was refused. It
-// implements transport.OpeningWatcher.
-func (r *Endpoint) Refused(o transport.RefusedOpening) {
+// Refused publishes an event about a message that was refused: a failed handshake if it is an
+// initialize or server/discover request, and otherwise an [event.BadMessage]. A request that is
+// valid except for its revision is reported only if it is a handshake, because a client may try
+// several revisions. Refused implements transport.RefusalWatcher.
+func (r *Endpoint) Refused(o transport.RefusedMessage) {
+	if o.Method != mcp.MethodInitialize && o.Method != mcp.MethodDiscover {
+		if !isVersionError(o.Err) && r.Events.Wants(event.BadMessage) {
+			r.Events.Publish(event.Event{
+				Kind: event.BadMessage, Level: slog.LevelInfo, Who: o.Peer.Who, Method: o.Method, Name: cmp.Or(o.Peer.Remote, o.Peer.Transport),
+				Outcome: event.Malformed, Code: o.Err.Code, Detail: excerpt.MaskSecrets(excerpt.Line(o.Err.Message, 512)),
+			})
+		}
+		return
+	}
 	e := event.Event{Outcome: event.Malformed, Code: o.Err.Code, Detail: o.Err.Message}
 	switch {
 	case o.Limited:
@@ -66,10 +75,7 @@ func (r *Endpoint) publishOpening(p transport.Peer, method string, o *event.Open
 	if !r.Events.Wants(event.Handshake) {
 		return
 	}
-	o.Remote = p.Remote
-	if o.Remote == "" {
-		o.Remote = p.Transport
-	}
+	o.Remote = cmp.Or(p.Remote, p.Transport)
 	e.Kind, e.Level, e.Who, e.Method, e.Name, e.Opening = event.Handshake, slog.LevelInfo, p.Who, method, o.Client, o
 	if e.Outcome == event.UnsupportedVersion {
 		e.Level = slog.LevelWarn // a person has to update the client, or configure Dragoman to accept its revision
@@ -105,4 +111,4 @@ func openingOf(m *jsonrpc.Message) *event.Opening {
 
 const unknownName = "unknown"
 
-var _ transport.OpeningWatcher = (*Endpoint)(nil)
+var _ transport.RefusalWatcher = (*Endpoint)(nil)

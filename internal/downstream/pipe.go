@@ -254,10 +254,7 @@ func (d *pipeServer) read(ctx context.Context) error {
 		case errors.As(err, &refused):
 			transport.Refuse(d.conversation, err)
 			bad := mcp.RefusedByScan(refused)
-			if bad.Method == mcp.MethodInitialize {
-				c := d.conversation
-				c.endpoint.Refused(transport.RefusedOpening{Peer: c.peer(), Method: bad.Method, Err: bad})
-			}
+			d.report(bad)
 			d.reply(ctx, jsonrpc.AppendError(nil, d.errorID(refused.ID), bad))
 		case errors.Is(err, io.EOF):
 			return nil
@@ -267,6 +264,12 @@ func (d *pipeServer) read(ctx context.Context) error {
 			d.message(ctx, m, lineResponder{d})
 		}
 	}
+}
+
+// report reports that a message of the client was refused with bad because it is not valid.
+func (d *pipeServer) report(bad *jsonrpc.Error) {
+	c := d.conversation
+	c.endpoint.Refused(transport.RefusedMessage{Peer: c.peer(), Method: bad.Method, Err: bad})
 }
 
 // isShutdown reports whether m is the shutdown notification of a manifest client.
@@ -358,6 +361,7 @@ func (d *pipeServer) batch(ctx context.Context, b *transport.Batch) {
 	if f == nil || !f.Revision.Can(mcp.Batches) {
 		var refused *jsonrpc.Error
 		errors.As(b, &refused)
+		d.report(refused)
 		d.reply(ctx, jsonrpc.AppendError(nil, d.errorID(""), refused))
 		return
 	}
@@ -365,6 +369,7 @@ func (d *pipeServer) batch(ctx context.Context, b *transport.Batch) {
 	if err != nil {
 		var refused *jsonrpc.Error
 		if errors.As(err, &refused) {
+			d.report(refused)
 			d.reply(ctx, jsonrpc.AppendError(nil, d.errorID(refused.ID), refused))
 		}
 		return
@@ -374,6 +379,7 @@ func (d *pipeServer) batch(ctx context.Context, b *transport.Batch) {
 		r := &batchResponder{all: answers}
 		if item.Err != nil {
 			bad := mcp.Wire(item.Err)
+			d.report(bad)
 			r.refuse(ctx, jsonrpc.AppendError(nil, d.errorID(bad.ID), bad))
 			continue
 		}

@@ -35,10 +35,11 @@ const (
 	Stderr                        // a line from stderr of a server; Detail is the line
 	Reload                        // a changed configuration was applied or refused
 	Changed                       // tools of a server differ from those that it listed before; Change says how
+	BadMessage                    // a client sent a message that is not valid, except initialize and server/discover
 	kinds                         // the number of kinds plus one
 )
 
-var kindNames = [kinds]string{"", "call", "server_request", "loss", "handshake", "notification", "lifecycle", "refusal", "rename", "step", "stderr", "reload", "changed"}
+var kindNames = [kinds]string{"", "call", "server_request", "loss", "handshake", "notification", "lifecycle", "refusal", "rename", "step", "stderr", "reload", "changed", "bad_message"}
 
 // String returns the name of the kind for logs and JSON. It returns "" for an unknown kind.
 func (k Kind) String() string {
@@ -123,6 +124,8 @@ const DefaultProject = "default"
 //	Lifecycle      at level debug, Detail is the current step of opening a server, or "" when the
 //	               opening has ended; at other levels, Detail is what happened to the server
 //	Refusal        Detail is the fault of the request
+//	BadMessage     Name is the address of the client, or its transport; Method is "" if it could
+//	               not be read; Detail says what is wrong
 //	Rename         Method is the method of the list, Name the server's own name of the item,
 //	               and Detail the reason
 //	Changed        Method is the method of the list, and Detail describes Change

@@ -107,8 +107,8 @@ type Error struct {
 
 	// ID is the id of the message that Scan refused. ID is empty if Scan could not read the id.
 	ID ID
-	// Method is the method of the request, if Scan refused the request because of its params.
-	// Otherwise Method is empty.
+	// Method is the method of the request or notification that Scan refused. Method is empty if Scan
+	// could not read the method with certainty.
 	Method string
 
 	// Fault says what is wrong with the JSON text that Scan or Valid refused, and Offset is the

@@ -32,13 +32,13 @@ func Scan(b []byte, lim Limits) (*Message, error) {
 		end = s.finish(end)
 	}
 	if end < 0 {
-		s.err.ID = e.readID(b, lim.Tolerant)
+		s.err.ID, s.err.Method = e.readID(b, lim.Tolerant), e.readMethod(b, &lim)
 		return nil, s.err
 	}
 	m := new(Message)
 	m.Raw = b
 	if err := s.judge(&e, &lim, m); err != nil {
-		err.ID = e.readID(b, lim.Tolerant)
+		err.ID, err.Method = e.readID(b, lim.Tolerant), e.readMethod(b, &lim)
 		return nil, err
 	}
 	return m, nil
@@ -48,6 +48,7 @@ func Scan(b []byte, lim Limits) (*Message, error) {
 type envelope struct {
 	object bool
 	twice  bool // the message has two ids, so neither can be used
+	again  bool // the message has two methods, so neither can be used
 	answer bool // a result or an error has begun
 	fault  string
 
@@ -116,6 +117,7 @@ func (e *envelope) place(name []byte, at Span) {
 		e.twice = e.twice || !e.id.IsZero()
 	case "method":
 		slot = &e.method
+		e.again = e.again || !e.method.IsZero()
 	case "params":
 		slot = &e.params
 	case "result":
@@ -165,6 +167,16 @@ func (e *envelope) readID(b []byte, tolerant bool) ID {
 		return ""
 	}
 	return ID(id)
+}
+
+// readMethod returns the method for the error about a refused message, or "" if the message has no
+// usable method.
+func (e *envelope) readMethod(b []byte, lim *Limits) string {
+	name := e.method.Of(b)
+	if e.again || e.answer || e.fault != "" || len(name) <= 2 || len(name) > MaxMethod || name[0] != '"' || !whole(name[1:len(name)-1]) {
+		return ""
+	}
+	return methodName(name[1:len(name)-1], lim.Names)
 }
 
 // idAllowed reports whether the JSON value id may be the id of a request. A number must be an
@@ -293,7 +305,7 @@ func (s *scanner) judgeCall(e *envelope, lim *Limits, m *Message, null bool) *Er
 			// would not see an error.
 			return nil
 		default:
-			return &Error{Code: CodeInvalidParams, Message: "params is not an object", Method: m.Method}
+			return &Error{Code: CodeInvalidParams, Message: "params is not an object"}
 		}
 		m.Params = e.params
 	}

@@ -24,7 +24,7 @@ func Malformed(member, must string) *jsonrpc.Error {
 // RefusedByScan returns the error to send to a client if jsonrpc.Scan has refused a message with
 // the error e. If e is not about the params of initialize, RefusedByScan returns e itself.
 func RefusedByScan(e *jsonrpc.Error) *jsonrpc.Error {
-	if e.Method != MethodInitialize {
+	if e.Method != MethodInitialize || e.Code != jsonrpc.CodeInvalidParams {
 		return e
 	}
 	out := Malformed("params", "an object")

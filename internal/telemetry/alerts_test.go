@@ -31,6 +31,7 @@ func everyMetric() map[string][]string {
 	p.Publish(event.Event{Kind: event.Call, Server: "s"})
 	p.Publish(event.Event{Kind: event.Loss, Server: "s", Name: "x"})
 	p.Publish(event.Event{Kind: event.Handshake, Name: "c", From: mcp.R20251125, Outcome: event.OK, Opening: &event.Opening{Client: "c"}})
+	p.Publish(event.Event{Kind: event.BadMessage, Name: "stdio", Code: -32700})
 	out := map[string][]string{}
 	for line := range strings.Lines(scrape(m)) {
 		if strings.HasPrefix(line, "#") {

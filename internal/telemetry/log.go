@@ -15,12 +15,12 @@ import (
 // logDepth bounds the number of events that wait to be logged.
 const logDepth = 512
 
-// Log receives losses, refusals, renamed items, changed tools and the handshakes of clients as records. At level
-// debug, Log also receives the steps of handshakes with servers, and lines from the servers'
-// stderr.
+// LogOptions configure a Log.
 type LogOptions struct {
-	// Log receives losses, refusals, renamed items, changed tools and the handshakes of clients as records.
-	Log *slog.Logger // nil means no log
+	// Log receives losses, refusals, renamed items, changed tools, the handshakes and the invalid messages of clients
+	// as records. At level debug, Log also receives the steps of handshakes with servers, and lines
+	// from the servers' stderr. Nil means no log.
+	Log *slog.Logger
 	// Step shows a waiting user the current step of opening a server. When the opening has ended,
 	// step is "". Step may be nil.
 	Step func(server, step string)
@@ -43,7 +43,7 @@ func NewLog(p *event.Publisher, o LogOptions) *Log {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
-	want := []event.Kind{event.Loss, event.Refusal, event.Rename, event.Changed, event.Handshake}
+	want := []event.Kind{event.Loss, event.Refusal, event.Rename, event.Changed, event.Handshake, event.BadMessage}
 	if o.Log.Enabled(context.Background(), slog.LevelDebug) {
 		want = append(want, event.Step, event.Stderr)
 	}
@@ -136,6 +136,15 @@ func (l *Log) write(e *event.Event) {
 			slog.Int("changed", e.Change.Changes), slog.Int("added", e.Change.Additions), slog.Int("removed", e.Change.Removals))
 	case event.Refusal:
 		l.record(e, e.Detail, slog.String("server", e.Server), slog.String("principal", e.Who.Key()), slog.String("method", e.Method), slog.String("code", "request_refused"))
+	case event.BadMessage:
+		attrs := []slog.Attr{
+			slog.String("remote", e.Name), slog.String("why", e.Detail), slog.Int64("error_code", e.Code),
+			slog.String("project", cmp.Or(e.Project, event.DefaultProject)),
+		}
+		if e.Method != "" {
+			attrs = append(attrs, slog.String("method", e.Method))
+		}
+		l.record(e, "a client sent a message that is not valid", attrs...)
 	case event.Step:
 		attrs := []slog.Attr{slog.String("server", e.Server), slog.Int("n", e.Step.N), slog.String("sent", e.Step.Sent)}
 		if e.Step.Got != "" {

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"net/http"
 	"slices"
+	"strconv"
 	"sync"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -25,6 +26,7 @@ type Metrics struct {
 	latency    *prometheus.HistogramVec
 	calls      *prometheus.CounterVec
 	losses     *prometheus.CounterVec
+	malformed  *prometheus.CounterVec
 	counters   sync.Map // maps callLabels to prometheus.Counter
 
 	mu    sync.Mutex
@@ -60,15 +62,18 @@ func NewMetrics() *Metrics {
 		losses: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "dragoman_losses_total", Help: "Parts of messages that were left out because the revision of the receiver does not have them, by server and kind.",
 		}, []string{"server", "what"}),
+		malformed: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "dragoman_malformed_messages_total", Help: "Messages of clients that Dragoman refused because they are not valid, except initialize and server/discover, by the code of the error.",
+		}, []string{"code"}),
 	}
-	m.registry.MustRegister(m.handshakes, m.latency, m.calls, m.losses,
+	m.registry.MustRegister(m.handshakes, m.latency, m.calls, m.losses, m.malformed,
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	return m
 }
 
 // Subscribe makes m count the events of p until stop is called.
 func (m *Metrics) Subscribe(p *event.Publisher) (stop func()) {
-	return p.Tap(event.Of(event.Call, event.Loss, event.Handshake), m.count)
+	return p.Tap(event.Of(event.Call, event.Loss, event.Handshake, event.BadMessage), m.count)
 }
 
 // count is the tap. The publisher calls it for each event.
@@ -78,6 +83,8 @@ func (m *Metrics) count(e event.Event) {
 		m.called(e)
 	case event.Loss:
 		m.lose(e.Server, e.Name)
+	case event.BadMessage:
+		m.malformed.WithLabelValues(strconv.FormatInt(e.Code, 10)).Inc()
 	case event.Handshake:
 		if e.OfClient() {
 			m.opened(e)

@@ -69,6 +69,10 @@ func TestOutcomesOfHandshakes(t *testing.T) {
 		"unsupported":           {body: opening(`"2024-01-01"`, who), strict: true, requested: "2024-01-01", label: "other", revision: "none", outcome: "unsupported_version", level: "WARN"},
 		"no version":            {body: `{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"clientInfo":` + who + `}}`, requested: "none", revision: "none", outcome: "malformed"},
 		"params is a list":      {body: `{"jsonrpc":"2.0","id":1,"method":"initialize","params":[]}`, requested: "none", revision: "none", outcome: "malformed", client: "unknown", statusHTTP: 400},
+		"JSON-RPC 1.0":          {body: strings.Replace(opening(`"2025-06-18"`, who), `"2.0"`, `"1.0"`, 1), requested: "none", revision: "none", outcome: "malformed", client: "unknown", statusHTTP: 400},
+		"null id":               {body: strings.Replace(opening(`"2025-06-18"`, who), `"id":1`, `"id":null`, 1), requested: "none", revision: "none", outcome: "malformed", client: "unknown", statusHTTP: 400},
+		"half":                  {body: opening(`"2025-06-18"`, who)[:90], requested: "none", revision: "none", outcome: "malformed", client: "unknown", statusHTTP: 400},
+		"discover, JSON-RPC 1":  {body: strings.Replace(discover("2026-07-28"), `"2.0"`, `"1.0"`, 1), modern: "2026-07-28", requested: "none", revision: "none", outcome: "malformed", client: "unknown", statusHTTP: 400},
 		"no name":               {body: opening(`"2025-06-18"`, `{}`), strict: true, requested: "2025-06-18", revision: "none", outcome: "malformed", client: "unknown"},
 		"failed":                {body: opening(`"2025-06-18"`, who), fails: true, requested: "2025-06-18", revision: "2025-06-18", outcome: "failed"},
 		"rate limited":          {body: opening(`"2025-06-18"`, who), limited: true, requested: "2025-06-18", revision: "none", outcome: "rate_limited", statusHTTP: 429},
@@ -149,6 +153,9 @@ func overHTTP(t *testing.T, a transport.Acceptor, body, modern string, limited b
 	if modern != "" {
 		r.Header.Set("MCP-Protocol-Version", modern)
 		r.Header.Set("Mcp-Method", "server/discover")
+		if strings.Contains(body, `"tools/list"`) {
+			r.Header.Set("Mcp-Method", "tools/list")
+		}
 	}
 	w := httptest.NewRecorder()
 	s.ServeHTTP(w, r)

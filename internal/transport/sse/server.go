@@ -253,9 +253,7 @@ func (s *Server) message(w http.ResponseWriter, r *http.Request, who *identity.P
 		_ = errors.As(err, &e)
 		l.refuse(transport.Refused(body, err))
 		e = mcp.RefusedByScan(e)
-		if e.Method == mcp.MethodInitialize {
-			transport.ReportRefused(s.opts.Acceptor, transport.RefusedOpening{Peer: transport.Peer{Transport: "sse", Remote: httpdoor.Remote(r), Endpoint: s.opts.Endpoint}, Method: e.Method, Err: e})
-		}
+		transport.ReportRefused(s.opts.Acceptor, transport.RefusedMessage{Peer: transport.Peer{Transport: "sse", Who: who, Remote: httpdoor.Remote(r), Endpoint: s.opts.Endpoint}, Method: e.Method, Err: e})
 		if e.ID == "" {
 			e = &jsonrpc.Error{Code: e.Code, Message: e.Message, Data: e.Data, ID: "null"} // JSON-RPC 2.0 §5
 		}

@@ -34,7 +34,10 @@ func (s *Server) batch(w http.ResponseWriter, r *http.Request, who *identity.Pri
 		rev = ses.revision()
 	}
 	if !rev.Can(mcp.Batches) {
-		s.refuse(w, http.StatusBadRequest, s.orNull("", h, who), jsonrpc.CodeInvalidRequest, "this protocol revision does not have batches; send one message at a time")
+		bad := &jsonrpc.Error{Code: jsonrpc.CodeInvalidRequest, Message: "this protocol revision does not have batches; send one message at a time"}
+		s.counts.refused.Add(1)
+		s.reportRefused(r, who, "", nil, bad)
+		httpdoor.Refuse(w, http.StatusBadRequest, s.orNull("", h, who), bad)
 		return
 	}
 	items, err := jsonrpc.ScanBatch(body, s.limits)
@@ -78,6 +81,12 @@ func (s *Server) batch(w http.ResponseWriter, r *http.Request, who *identity.Pri
 			return
 		}
 		defer s.leave(ses)
+	}
+	for _, it := range items {
+		var bad *jsonrpc.Error
+		if errors.As(it.Err, &bad) {
+			s.reportRefused(r, who, bad.Method, nil, bad)
+		}
 	}
 	s.runBatch(w, r, ses, h, items, requests)
 }

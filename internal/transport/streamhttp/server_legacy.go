@@ -91,7 +91,7 @@ func (s *Server) initialize(w http.ResponseWriter, r *http.Request, who *identit
 	peer := s.peer(r, who)
 	party, ok := s.admit(w, r, in.Msg.ID, httpdoor.NewcomerOf(r, who.SeatKey(), clientName(in.Msg)))
 	if !ok {
-		transport.ReportRefused(s.opts.Acceptor, transport.RefusedOpening{
+		transport.ReportRefused(s.opts.Acceptor, transport.RefusedMessage{
 			Peer: peer, Method: in.Msg.Method, Msg: in.Msg, Limited: true,
 			Err: &jsonrpc.Error{Code: jsonrpc.CodeInternal, Message: "too many sessions are open or opening"},
 		})

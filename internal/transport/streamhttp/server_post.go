@@ -74,12 +74,9 @@ func (s *Server) refuseScan(w http.ResponseWriter, r *http.Request, h headers, w
 	httpdoor.Refuse(w, http.StatusBadRequest, s.orNull(e.ID, h, who), e)
 }
 
-// reportRefused reports to the Acceptor that the request was refused with bad. It ignores methods
-// other than initialize and server/discover. m may be nil.
+// reportRefused reports to the Acceptor that the message was refused with bad. m may be nil.
 func (s *Server) reportRefused(r *http.Request, who *identity.Principal, method string, m *jsonrpc.Message, bad *jsonrpc.Error) {
-	if method == mcp.MethodInitialize || method == mcp.MethodDiscover {
-		transport.ReportRefused(s.opts.Acceptor, transport.RefusedOpening{Peer: s.peer(r, who), Method: method, Msg: m, Err: bad})
-	}
+	transport.ReportRefused(s.opts.Acceptor, transport.RefusedMessage{Peer: s.peer(r, who), Method: method, Msg: m, Err: bad})
 }
 
 // refuseAnswer passes err to the session if err is a *transport.BadAnswer. The server request that
