@@ -47,6 +47,10 @@ type Message struct {
 	Params Span // position of the params object
 	Result Span // position of the result
 	Error  Span // position of the error object
+
+	// Cut says which items of a list Scan has left out. Then Raw is a copy without these items. Cut
+	// is nil for almost all messages.
+	Cut *Cut
 }
 
 // Param returns the position of a member of params. The position is absent if there is no such
@@ -80,6 +84,12 @@ type Limits struct {
 	// a string. Names may be nil. It must be safe for concurrent use and must not keep its
 	// argument.
 	Names func(name []byte) (string, bool)
+
+	// Lists reports whether a member of a result is a list of independent items. key is the name of
+	// the member as it is written. If only single items of such a list are nested too deep, have too
+	// many values or contain a duplicate member, Scan leaves these items out instead of refusing the
+	// message, and says so in Message.Cut. Lists may be nil. It must be safe for concurrent use.
+	Lists func(key []byte) bool
 }
 
 // MaxID and MaxMethod are the maximum lengths of an id and of a method that Scan accepts. The
@@ -115,6 +125,8 @@ type Error struct {
 	// position of the fault. Both are 0 for other errors.
 	Fault  Fault
 	Offset int
+
+	limit string // the limit that the JSON text exceeds, as a clause; "" for other errors
 }
 
 // Fault is a kind of mistake in a JSON text.

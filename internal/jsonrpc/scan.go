@@ -7,9 +7,9 @@ import (
 )
 
 // Scan checks that b is exactly one JSON-RPC 2.0 message, and returns the positions of its
-// members. The Message keeps b as its Raw, so b must not be modified afterwards. Scan is safe
-// for concurrent use. It allocates memory for the Message and its ID, and for the Method if
-// lim.Names does not know the name.
+// members. The Message keeps b as its Raw, so b must not be modified afterwards; see Limits.Lists for
+// an exception. Scan is safe for concurrent use. It allocates memory for the Message and its ID, and
+// for the Method if lim.Names does not know the name.
 //
 // The errors of Scan are always *Error:
 //
@@ -24,7 +24,25 @@ import (
 // Scan refuses a message with a member that parsers could confuse with a known member, such as
 // METHOD. It also refuses a message with two ids.
 func Scan(b []byte, lim Limits) (*Message, error) {
-	s := scannerOf(b, &lim)
+	m, err := scan(b, &lim)
+	if err == nil {
+		return m, nil
+	}
+	rest, cut := without(b, &lim, err)
+	if cut == nil {
+		return nil, err
+	}
+	m, again := scan(rest, &lim)
+	if again != nil {
+		return nil, err
+	}
+	m.Cut = cut
+	return m, nil
+}
+
+// scan does what Scan does, but leaves out no items.
+func scan(b []byte, lim *Limits) (*Message, *Error) {
+	s := scannerOf(b, lim)
 	defer s.release()
 	var e envelope
 	end := s.envelope(&e)
@@ -32,13 +50,13 @@ func Scan(b []byte, lim Limits) (*Message, error) {
 		end = s.finish(end)
 	}
 	if end < 0 {
-		s.err.ID, s.err.Method = e.readID(b, lim.Tolerant), e.readMethod(b, &lim)
+		s.err.ID, s.err.Method = e.readID(b, lim.Tolerant), e.readMethod(b, lim)
 		return nil, s.err
 	}
 	m := new(Message)
 	m.Raw = b
-	if err := s.judge(&e, &lim, m); err != nil {
-		err.ID, err.Method = e.readID(b, lim.Tolerant), e.readMethod(b, &lim)
+	if err := s.judge(&e, lim, m); err != nil {
+		err.ID, err.Method = e.readID(b, lim.Tolerant), e.readMethod(b, lim)
 		return nil, err
 	}
 	return m, nil

@@ -100,7 +100,7 @@ func scannerOf(b []byte, lim *Limits) *scanner {
 // beyond returns the error for a message that exceeds a limit. The error is not a parse error
 // (JSON-RPC 2.0 §5.1: "Invalid JSON was received"), because the JSON may be valid.
 func beyond(what string) *Error {
-	return &Error{Code: CodeInvalidRequest, Message: "message exceeds a limit: " + what}
+	return &Error{Code: CodeInvalidRequest, Message: "message exceeds a limit: " + what, limit: what}
 }
 
 // fail records the reason why the text is not JSON, and returns -1. It keeps only the first reason.
