@@ -106,10 +106,9 @@ func (a *API) server(u upstream.Report, lists []catalog.ListReport, clean func(s
 			Method: l.Method, Items: l.Items, ReadAt: at(l.Read), KeptAt: at(l.Kept), Stale: l.Stale || away && !l.Read.IsZero(),
 			Reading: l.Reading, CutOff: l.CutOff, Failed: clean(l.Failed),
 		}
-		if l.Method == mcp.MethodListTools {
-			for _, name := range slices.Sorted(maps.Keys(u.LeftOut)) {
-				out.Odd = append(out.Odd, RejectedItem{Name: clean(name), Why: clean("its x-mcp-header is invalid: " + u.LeftOut[name])})
-			}
+		left := u.LeftOut[l.Method]
+		for _, name := range slices.Sorted(maps.Keys(left)) {
+			out.Odd = append(out.Odd, RejectedItem{Name: clean(name), Why: clean(left[name])})
 		}
 		for _, x := range l.Rejected {
 			out.Odd = append(out.Odd, RejectedItem{Name: clean(x.Name), Why: clean(x.Why)})

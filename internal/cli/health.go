@@ -54,6 +54,9 @@ type health struct {
 	Failure *failure.Failure `json:"failure,omitempty"`
 	// Lists contains, for each kind of list that could not be read, the reason.
 	Lists map[string]string `json:"failedLists,omitempty"`
+	// LeftOut contains, for each kind of list, the items that Dragoman left out: by name, with the
+	// reason.
+	LeftOut map[string]map[string]string `json:"leftOut,omitempty"`
 
 	index int
 }
@@ -252,6 +255,7 @@ func (a *app) examineOne(ctx context.Context, s config.Server, report *serveRepo
 		l, err := session.List(ctx, kind)
 		if err == nil {
 			h.Counts[kind] = len(l.Items)
+			h.leftOut(kind, l.LeftOut, report)
 			if kind == "tools" {
 				h.Tokens = cost(l.Items) + tokens.Text(d.Instructions)
 			}
@@ -289,6 +293,28 @@ func goneWith(c failure.Class) bool {
 		return true
 	}
 	return false
+}
+
+// leftOut stores the items that were left out of a list. report is the report of a serve process about
+// the server, or nil. If there is one, that process has left the items out.
+func (h *health) leftOut(kind string, left map[string]string, report *serveReport) {
+	if report != nil {
+		left = map[string]string{}
+		for _, l := range report.Lists {
+			for _, x := range l.Odd {
+				if l.Method == runtime.ListMethod(kind) {
+					left[x.Name] = x.Why
+				}
+			}
+		}
+	}
+	if len(left) == 0 {
+		return
+	}
+	if h.LeftOut == nil {
+		h.LeftOut = map[string]map[string]string{}
+	}
+	h.LeftOut[kind] = left
 }
 
 // broken returns the health of a server that failed with err. report is the report of a serve
@@ -423,7 +449,7 @@ func (h *health) cells() []screen.Cell {
 }
 
 // notes returns the lines below a server's row in the table: the failure of the server with the
-// action to take, and the failures of its lists.
+// action to take, the failures of its lists, and the items that are left out of them.
 func (h *health) notes(width int) string {
 	var b strings.Builder
 	if h.Failure != nil {
@@ -441,6 +467,9 @@ func (h *health) notes(width int) string {
 	for _, kind := range listKinds {
 		if why := h.Lists[kind]; why != "" {
 			b.WriteString(wrap("open, but its list of "+kind+" fails: "+clean(why), "    ", width))
+		}
+		for _, line := range leftOutLines(h.LeftOut[kind]) {
+			b.WriteString(wrap(kind+": "+line, "    ", width))
 		}
 	}
 	return b.String()

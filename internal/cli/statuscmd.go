@@ -19,6 +19,7 @@ import (
 	"golang.org/x/term"
 
 	"github.com/dragoman-mcp/dragoman/internal/admin"
+	"github.com/dragoman-mcp/dragoman/internal/excerpt"
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 	"github.com/dragoman-mcp/dragoman/internal/screen"
 )
@@ -244,7 +245,27 @@ func noteOf(s *admin.Server, now time.Time) string {
 	if l := toolListOf(s); l != nil && l.KeptAt != nil {
 		parts = append(parts, "list from disk, read at "+l.KeptAt.Local().Format("2006-01-02 15:04"))
 	}
+	if s.State == "ready" {
+		parts = append(parts, oddItems(s)...)
+	}
 	return strings.Join(parts, "; ")
+}
+
+// oddItems returns text about the first item that clients do not see, or see under another name, and
+// the number of the others.
+func oddItems(s *admin.Server) (parts []string) {
+	n := 0
+	for _, l := range s.Lists {
+		for _, x := range l.Odd {
+			if n++; n == 1 {
+				parts = append(parts, excerpt.Word(x.Name, 60)+": "+x.Why)
+			}
+		}
+	}
+	if n > 1 {
+		parts = append(parts, strconv.Itoa(n-1)+" more in `dragoman status "+s.Name+"`")
+	}
+	return parts
 }
 
 // spanOf formats a duration for people, with two units at most.

@@ -3,6 +3,8 @@ package cli
 import (
 	"context"
 	"errors"
+	"maps"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -117,6 +119,11 @@ func (a *app) printList(server, kind string, l runtime.List, asJSON bool) error 
 			return err
 		}
 	}
+	if !a.quiet {
+		for _, line := range leftOutLines(l.LeftOut) {
+			a.status.label(yellow, "note", line)
+		}
+	}
 	switch {
 	case len(l.Items) == 0 && why != "":
 		return &missingError{server + " lists no " + kind + ": " + why}
@@ -135,6 +142,20 @@ func (a *app) printList(server, kind string, l runtime.List, asJSON bool) error 
 	}
 	return nil
 }
+
+// leftOutLines returns a line for each item that was left out of a list, up to mostLeftOut.
+func leftOutLines(left map[string]string) (lines []string) {
+	for _, name := range slices.Sorted(maps.Keys(left)) {
+		if len(lines) == mostLeftOut {
+			return append(lines, "and "+strconv.Itoa(len(left)-mostLeftOut)+" more")
+		}
+		lines = append(lines, excerpt.Word(name, 100)+" is left out: "+clean(left[name]))
+	}
+	return lines
+}
+
+// mostLeftOut is the maximum number of items for which the output says why they are left out.
+const mostLeftOut = 5
 
 // hasNamed reports whether an item is called name.
 func hasNamed(items [][]byte, name string) bool {

@@ -232,6 +232,10 @@ func (s *Conn) attempt(ctx context.Context, opened *handshake.Outcome, c *mcp.At
 	out.Trail, out.Passage = c.Trail, c.Trail.Sent(jsonrpc.ServerWire, out.Body)
 	answer, err := s.send(ctx, &out, f)
 	f.finish()
+	if err == nil && answer.Cut != nil && (c.Method == nil || answer.Cut.Key != c.Method.ListKey) {
+		// The result is not the list that Dragoman asked for, so it must be whole.
+		err = &transport.BadAnswer{ID: stamp.ID, Err: answer.Cut.Err}
+	}
 	if err != nil {
 		if ctx.Err() != nil && !errors.Is(err, transport.ErrNotSent) && !opened.Dialect.Suppresses(mcp.NoteCancelled) {
 			s.cancel(c.Trail, n)
@@ -245,10 +249,11 @@ func (s *Conn) attempt(ctx context.Context, opened *handshake.Outcome, c *mcp.At
 		}
 		return nil, failed
 	}
+	cut := answer.Cut
 	if opened.Dialect != nil {
 		answer = opened.Dialect.Answer(c.Trail, c.Msg.Method, answer)
 	}
-	return &mcp.Reply{Msg: answer, From: rev, Server: opened.Hello.Info, Status: f.status}, nil
+	return &mcp.Reply{Msg: answer, From: rev, Server: opened.Hello.Info, Status: f.status, Cut: cut}, nil
 }
 
 // cancel sends the server a cancellation of a call (§Cancellation, in all revisions except modern

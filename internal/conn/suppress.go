@@ -59,7 +59,7 @@ func (s *Conn) suppress(opened *handshake.Outcome, c *mcp.Attempt) *mcp.Reply {
 			return mcp.Fail(&jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: "params.name must be a string"})
 		}
 	case m.Method == mcp.MethodListTools && opened.Tools != nil:
-		return &mcp.Reply{Msg: opened.Tools, From: opened.Revision, Server: opened.Hello.Info}
+		return &mcp.Reply{Msg: opened.Tools, From: opened.Revision, Server: opened.Hello.Info, Cut: opened.Tools.Cut}
 	}
 	if opened.Dialect.Suppresses(m.Method) {
 		return mcp.Fail(mcp.MethodNotFound(excerpt.Name(m.Method)))

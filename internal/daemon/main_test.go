@@ -45,6 +45,11 @@ func TestMain(m *testing.M) {
 		runAsTalker()
 		return
 	}
+	if kind, ok := strings.CutPrefix(os.Getenv(asServer), "deep "); ok {
+		time.AfterFunc(5*time.Minute, func() { os.Exit(99) })
+		runAsDeepServer(kind)
+		return
+	}
 	if era, ok := strings.CutPrefix(os.Getenv(asServer), "hostile "); ok {
 		time.AfterFunc(10*time.Minute, func() { os.Exit(99) })
 		runAsHostileServer(era)

@@ -181,6 +181,7 @@ func (o *opening) readManifest(p *dialect.Profile, m *jsonrpc.Message) string {
 	}
 	list, nameless := p.ManifestOf(m.Raw, m.Result)
 	tools := dialect.ToolList(list)
+	tools.Cut = m.Cut
 	o.tools = tools
 	if nameless > 0 {
 		o.find(FoundNamelessTools, strconv.Itoa(nameless)+" of its tools have no name and are left out")

@@ -83,6 +83,9 @@ type Reply struct {
 	// OwnTasks has the server's ids of the tasks in a reply to tasks/list that the conversation of
 	// the call created, or has asked about. It is nil in other replies.
 	OwnTasks map[string]bool
+	// Cut says which items Dragoman has left out of a list, because they exceed a limit. Nil means
+	// none.
+	Cut *jsonrpc.Cut
 	// Losses are the parts of the answer that the client's revision cannot express. The codec sets
 	// them. Nil means no losses.
 	Losses Losses

@@ -143,6 +143,21 @@ var clientMethods = define(
 // Dragoman also forwards requests with unknown methods.
 func LookupMethod(name string) *Method { return clientMethods[name] }
 
+// ListKey is for jsonrpc.Limits.Lists. It reports whether a member of a result contains the list of a
+// list method.
+func ListKey(key []byte) bool { return listKeys[string(key)] }
+
+// listKeys contains the ListKey of each method that has one.
+var listKeys = func() map[string]bool {
+	all := make(map[string]bool)
+	for _, m := range clientMethods {
+		if m.ListKey != "" {
+			all[m.ListKey] = true
+		}
+	}
+	return all
+}()
+
 // MethodName is for jsonrpc.Limits.Names. It returns the name of a known method without allocating
 // a string.
 func MethodName(name []byte) (string, bool) {

@@ -135,6 +135,8 @@ type List struct {
 	Starting, Failed []string
 	// Changes is true if the server sends notifications when the list changes.
 	Changes bool
+	// LeftOut has the items that Dragoman left out of the list: by name, with the reason as a clause.
+	LeftOut map[string]string
 }
 
 // maxMissing is the maximum length of List.Starting and of List.Failed.
@@ -180,7 +182,7 @@ func (s *Session) List(ctx context.Context, kind string) (List, error) {
 	if err == nil && !complete {
 		err = errors.New("the list does not end: the server returns the same cursors again")
 	}
-	out.Items = items
+	out.Items, out.LeftOut = items, s.upstream.Report().LeftOut[method]
 	return out, err
 }
 

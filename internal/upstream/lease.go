@@ -135,6 +135,11 @@ func (l *Lease) Call(ctx context.Context, a *mcp.Attempt, k mcp.Caller) (*mcp.Re
 			if s.unanswered.Load() {
 				u.answered(s)
 			}
+			if reply.Cut != nil {
+				left := map[string]string{}
+				noteCut(reply.Cut, left)
+				u.leaveOut(a.Msg.Method, left, true)
+			}
 			u.remember(s, a, reply)
 			u.noteListen(s, a.Msg.Method, reply)
 			u.seePage(l.client, began, a, reply)

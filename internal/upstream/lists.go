@@ -58,15 +58,16 @@ func (u *Upstream) listPages(ctx context.Context, f *mcp.ClientInfo, via *sessio
 		s = lease.s
 	}
 	left := map[string]string{}
-	if method == mcp.MethodListTools {
-		began := time.Now()
-		defer func() {
-			u.leaveOut(left, err == nil, f != nil && canBeAsked(f))
-			if err == nil {
-				u.seeTools(f, began, items, complete)
-			}
-		}()
-	}
+	began := time.Now()
+	defer func() {
+		if err != nil {
+			return
+		}
+		u.leaveOut(method, left, f != nil && canBeAsked(f))
+		if method == mcp.MethodListTools {
+			u.seeTools(f, began, items, complete)
+		}
+	}()
 	seen := map[string]bool{}
 	var params []byte
 	size := 0
@@ -84,6 +85,7 @@ func (u *Upstream) listPages(ctx context.Context, f *mcp.ClientInfo, via *sessio
 			return nil, false, u.listRefused(method, r)
 		}
 		page(r.Msg)
+		noteCut(r.Cut, left)
 		raw := r.Msg.Raw
 		size += len(raw)
 		strict := method == mcp.MethodListTools && !u.spec.piped() && s.server.Revision().Can(mcp.MirroredHeaders)
@@ -125,46 +127,66 @@ func mayList(raw []byte, tool jsonrpc.Span, left map[string]string) bool {
 	_, err := mirror.ParseParams(raw, jsonrpc.Find(raw, tool, "inputSchema"))
 	if err != nil && len(left) < maxLeftOut {
 		name, _ := jsonrpc.Text(raw, jsonrpc.Find(raw, tool, "name"))
-		left[name[:min(len(name), maxToolName)]] = err.Error()
+		left[name[:min(len(name), maxToolName)]] = "its x-mcp-header is invalid: " + err.Error()
 	}
 	return err == nil
 }
 
-// maxLeftOut bounds how many left-out tools are stored, and maxToolName bounds the length of their
-// names.
+// noteCut stores in left the items that were cut out of a page because they exceed a limit.
+func noteCut(cut *jsonrpc.Cut, left map[string]string) {
+	if cut == nil {
+		return
+	}
+	for _, name := range cut.Names {
+		if len(left) < maxLeftOut {
+			left[name] = cut.Why
+		}
+	}
+}
+
+// maxLeftOut bounds how many left-out items of a list are stored, and maxToolName bounds the length
+// of their names.
 const (
 	maxLeftOut  = 100
 	maxToolName = 128 // in bytes
 )
 
-// leaveOut stores the tools that were left out of a list, and logs each of them. It does not log a
-// tool again when the list is read again. If whole is false, the list could not be read, and
-// leaveOut does nothing. If some is true, only some clients see the list, so the tools in left are
-// added to the stored tools. Otherwise they replace the stored tools.
-func (u *Upstream) leaveOut(left map[string]string, whole, some bool) {
+// leftOut contains the items that clients do not see: by the method of the list and the name of the
+// item, with the reason as a clause. Its maps are replaced, and never changed.
+type leftOut map[string]map[string]string
+
+// leaveOut stores the items that were left out of a list, and logs each of them. It does not log an
+// item again when the list is read again. If some is true, only some clients see the list, or left is
+// about one page of it. Then the items in left are added to the stored ones. Otherwise they replace
+// the stored ones.
+func (u *Upstream) leaveOut(method string, left map[string]string, some bool) {
 	u.mu.Lock()
-	before := u.leftOut
-	if whole && some {
-		all := maps.Clone(before)
-		if all == nil {
-			all = map[string]string{}
-		}
+	before := u.leftOut[method]
+	all := left
+	if some {
+		all = make(map[string]string, len(before)+len(left))
+		maps.Copy(all, before)
 		for name, why := range left {
 			if len(all) < maxLeftOut || all[name] != "" {
 				all[name] = why
 			}
 		}
-		u.leftOut = all
-	} else if whole {
-		u.leftOut = left
+	}
+	if len(all) > 0 || len(before) > 0 {
+		lists := maps.Clone(u.leftOut)
+		if lists == nil {
+			lists = leftOut{}
+		}
+		lists[method] = all
+		u.leftOut = lists
 	}
 	u.mu.Unlock()
 	for _, name := range slices.Sorted(maps.Keys(left)) {
-		if before[name] == left[name] || !whole {
+		if before[name] == left[name] {
 			continue
 		}
-		u.opts.Log.Warn("tool left out: its x-mcp-header is invalid", "server", u.spec.Name, "tool", name, "cause", left[name])
-		u.publishLoss(mcp.MethodListTools, "the x-mcp-header of a tool is invalid")
+		u.opts.Log.Warn("an item of a list is left out", "server", u.spec.Name, "list", method, "name", name, "cause", left[name])
+		u.publishLoss(method, "an item of the list is left out")
 	}
 }
 

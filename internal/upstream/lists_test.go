@@ -59,12 +59,12 @@ func TestToolWithAnInvalidHeaderIsLoggedOnce(t *testing.T) {
 	if len(lost) != 1 || !strings.HasPrefix(lost[0], mcp.MethodListTools) {
 		t.Errorf("the losses are %q", lost)
 	}
-	if why := u.Report().LeftOut["bad"]; !strings.Contains(why, "object") {
+	if why := u.Report().LeftOut["tools/list"]["bad"]; !strings.Contains(why, "object") {
 		t.Errorf("the report contains %q", u.Report().LeftOut)
 	}
 	mended.Store(true)
 	list(2)
-	if left := u.Report().LeftOut; len(left) != 0 {
+	if left := u.Report().LeftOut["tools/list"]; len(left) != 0 {
 		t.Errorf("after the repair, the report contains %q", left)
 	}
 	mended.Store(false)
@@ -143,7 +143,7 @@ func TestParamsOfToolsForSomeClients(t *testing.T) {
 	if n := lists.Load(); n != 2 {
 		t.Errorf("the tools were listed %d times, want once for each set of capabilities", n)
 	}
-	if n := lost.Load(); n != 1 || u.Report().LeftOut["bad"] == "" {
+	if n := lost.Load(); n != 1 || u.Report().LeftOut["tools/list"]["bad"] == "" {
 		t.Errorf("there are %d losses, and the tools left out are %v", n, u.Report().LeftOut)
 	}
 }

@@ -24,9 +24,11 @@ type Report struct {
 	Steps     handshake.Trace // the last handshake with its messages; must not be modified
 	TracedAt  time.Time
 	Sessions  []SessionReport
-	LeftOut   map[string]string // tools that clients do not see, by name, with the reason
-	Opening   int               // number of sessions that are being opened
-	Hearers   int               // number of subscribers
+	// LeftOut has the items that clients do not see: by the method of the list and the name of the
+	// item, with the reason as a clause.
+	LeftOut map[string]map[string]string
+	Opening int // number of sessions that are being opened
+	Hearers int // number of subscribers
 	// Listen is the filter of the listen in the credential scope "", or nil if there is no listen.
 	Listen *mcp.SubscriptionFilter
 }
@@ -138,7 +140,7 @@ func (u *Upstream) Report() Report {
 		}
 		r.Sessions = append(r.Sessions, s.reportLocked(role))
 	}
-	r.LeftOut = maps.Clone(u.leftOut)
+	r.LeftOut = maps.Clone(u.leftOut) // leaveOut replaces the maps in it and never changes them
 	if l := u.links[""]; l != nil && l.listen != nil && !l.listen.refused {
 		all := u.unionLocked(l)
 		r.Listen = &all

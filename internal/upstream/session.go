@@ -332,7 +332,7 @@ func (u *Upstream) dial(ctx context.Context, p *pool, f *mcp.ClientInfo, purpose
 
 // limits returns the limits for messages from the server.
 func (u *Upstream) limits() jsonrpc.Limits {
-	return jsonrpc.Limits{Bytes: u.spec.Message, Names: mcp.MethodName}
+	return jsonrpc.Limits{Bytes: u.spec.Message, Names: mcp.MethodName, Lists: mcp.ListKey}
 }
 
 func (u *Upstream) header() []transport.HeaderField {

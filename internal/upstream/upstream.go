@@ -236,7 +236,7 @@ type Upstream struct {
 	trace           handshake.Trace
 	tracedAt        time.Time
 	tools           map[string]*toolSpecs // the cached tools; setLocked returns the keys
-	leftOut         map[string]string     // tools that clients do not see, by name, with the reason
+	leftOut         leftOut               // items that clients do not see
 	lines           []logLine             // queued log lines, which unlock writes
 	forwardings     []forwarding
 	forwardingBytes int
