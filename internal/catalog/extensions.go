@@ -15,10 +15,6 @@ import (
 // maxExtensions is the maximum number of extensions that Dragoman declares at one endpoint.
 const maxExtensions = 64
 
-// authorization lists the extensions that concern only Dragoman and the server. Clients authorize
-// themselves to Dragoman, so Dragoman does not pass these extensions on.
-var authorization = []string{"io.modelcontextprotocol/oauth-client-credentials", "io.modelcontextprotocol/enterprise-managed-authorization"}
-
 // extension is one extension that servers declare, and the settings of each of these servers.
 type extension struct {
 	name    string
@@ -36,7 +32,7 @@ func declared(hellos []*mcp.ServerInfo) (all []extension) {
 		caps := h.Capabilities
 		for m := range jsonrpc.Members(caps, jsonrpc.Find(caps, jsonrpc.Whole(caps), "extensions")) {
 			name, ok := jsonrpc.Text(caps, m.Key)
-			if !ok || name == mcp.ExtensionTasks || slices.Contains(authorization, name) || jsonrpc.KindOf(caps, m.Value) != '{' {
+			if !ok || name == mcp.ExtensionTasks || mcp.Authorizes(name) || jsonrpc.KindOf(caps, m.Value) != '{' {
 				continue
 			}
 			at := slices.IndexFunc(all, func(x extension) bool { return x.name == name })

@@ -1,6 +1,11 @@
 package mcp
 
-import "github.com/dragoman-mcp/dragoman/internal/jsonrpc"
+import (
+	"slices"
+	"strings"
+
+	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
+)
 
 // capability is one member of a client's capabilities that a revision or an official extension
 // defines. Its value is an object, or a boolean if flag is set.
@@ -16,8 +21,7 @@ type capability struct {
 
 // clientCapabilities lists the members of ClientCapabilities that may change the behaviour of a
 // server, from the schemas of all revisions. The member experimental is left out, because its
-// meaning is not specified. Extensions are included if the specification names them (2026-07-28
-// §Versioning, "Extension Negotiation"). The canonical form has its members in this order.
+// meaning is not specified. The canonical form has its members in this order.
 var clientCapabilities = []capability{
 	// 2025-11-25 and 2026-07-28 §Elicitation, "Capabilities": an empty object is equivalent to form
 	// mode. Earlier revisions have only form mode.
@@ -43,13 +47,14 @@ const (
 )
 
 // CanonicalCapabilities returns a client's capabilities object in a canonical form. The form
-// contains only members that a revision or an official extension defines, in a fixed order. The
-// form is a valid capabilities object, and declares only capabilities that caps declares. So
-// Dragoman can send the form to a server on behalf of every client with the same form.
+// contains only members that a revision or an official extension defines, in a fixed order, and
+// then the extensions of vendors. The form is a valid capabilities object, and declares only
+// capabilities that caps declares. So Dragoman can send the form to a server on behalf of every
+// client with the same form.
 //
 // CanonicalCapabilities returns nil for a client that declares neither elicitation, roots nor
-// sampling, and no extension that changes what it gets: pages of tools, or skills. A legacy server
-// treats all such clients alike.
+// sampling, and no extension that may change what it gets. A legacy server treats all such clients
+// alike.
 func CanonicalCapabilities(caps []byte) []byte {
 	if !Askable(caps) && !extended(caps) {
 		return nil
@@ -57,14 +62,65 @@ func CanonicalCapabilities(caps []byte) []byte {
 	return appendCanonical(make([]byte, 0, 64), caps, jsonrpc.Whole(caps), clientCapabilities)
 }
 
-// extended reports whether a client declares an extension on which a server's lists depend: servers
-// offer tools with pages only to clients that show them (SEP-1865, "Capability Negotiation").
+// extended reports whether a client declares an extension on which a server's lists may depend.
+// Servers offer tools with pages only to clients that show them (SEP-1865, "Capability
+// Negotiation"). The extension for tasks changes no list.
 func extended(caps []byte) bool {
 	if len(caps) <= 2 {
 		return false
 	}
 	all := jsonrpc.Find(caps, jsonrpc.Whole(caps), "extensions")
-	return listsApps(caps, jsonrpc.Find(caps, all, ExtensionApps)) || jsonrpc.KindOf(caps, jsonrpc.Find(caps, all, ExtensionSkills)) == '{'
+	return listsApps(caps, jsonrpc.Find(caps, all, ExtensionApps)) || jsonrpc.KindOf(caps, jsonrpc.Find(caps, all, ExtensionSkills)) == '{' ||
+		len(otherExtensions(caps, all)) > 0
+}
+
+// Authorizes reports whether an extension concerns only Dragoman and one of its peers: clients
+// authorize themselves to Dragoman, and Dragoman to servers.
+func Authorizes(extension string) bool {
+	return extension == "io.modelcontextprotocol/oauth-client-credentials" || extension == "io.modelcontextprotocol/enterprise-managed-authorization"
+}
+
+// The canonical form is part of the keys of sessions and lists, so the vendors' extensions in it are
+// bounded. Further ones are left out.
+const (
+	maxExtensions     = 16
+	maxExtensionBytes = 2 << 10 // names and settings together
+)
+
+type extension struct {
+	name     string
+	settings []byte
+}
+
+// otherExtensions returns the extensions in the object obj that clientCapabilities does not list,
+// sorted by name.
+func otherExtensions(raw []byte, obj jsonrpc.Span) (all []extension) {
+	size := 0
+	for m := range jsonrpc.Members(raw, obj) {
+		name, _ := jsonrpc.Text(raw, m.Key)
+		x := extension{name, m.Value.Of(raw)}
+		switch {
+		case name == "", name == ExtensionTasks, name == ExtensionApps, name == ExtensionSkills, Authorizes(name):
+		case jsonrpc.KindOf(raw, m.Value) != '{', size+len(name)+len(x.settings) > maxExtensionBytes, len(all) == maxExtensions:
+		case !slices.ContainsFunc(all, func(y extension) bool { return y.name == name }):
+			all, size = append(all, x), size+len(name)+len(x.settings)
+		}
+	}
+	slices.SortFunc(all, func(a, b extension) int { return strings.Compare(a.name, b.name) })
+	return all
+}
+
+// appendExtensions adds the other extensions to the canonical form of the official ones, which is at
+// the end of dst. Nobody but the vendors knows what the settings mean, so they stay as they are.
+func appendExtensions(dst, raw []byte, obj jsonrpc.Span) []byte {
+	dst = dst[:len(dst)-1]
+	for _, x := range otherExtensions(raw, obj) {
+		if dst[len(dst)-1] != '{' {
+			dst = append(dst, ',')
+		}
+		dst = append(append(jsonrpc.AppendQuote(dst, x.name), ':'), x.settings...)
+	}
+	return append(dst, '}')
 }
 
 // Askable reports whether a client with these capabilities accepts any kind of request from a
@@ -113,6 +169,9 @@ func appendCanonical(dst, raw []byte, obj jsonrpc.Span, known []capability) []by
 			dst = append(dst, appsValue...)
 		default:
 			dst = appendCanonical(dst, raw, at, c.members)
+			if c.name == "extensions" {
+				dst = appendExtensions(dst, raw, at)
+			}
 		}
 		if string(dst[value:]) != "{}" {
 			continue

@@ -1,6 +1,7 @@
 package mcp_test
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
@@ -28,8 +29,13 @@ func TestCanonicalCapabilities(t *testing.T) {
 			`{"sampling":{},"tasks":{"list":{},"requests":{"elicitation":{"create":{}},"sampling":{"createMessage":{}}}}}`},
 		{"tasks of elicitation without a request", `{"sampling":{},"tasks":{"requests":{"elicitation":{}}}}`, `{"sampling":{},"tasks":{"requests":{"elicitation":{}}}}`},
 		{"experimental", `{"sampling":{},"experimental":{"a":{}}}`, `{"sampling":{}}`},
-		{"unknown extensions", `{"sampling":{},"extensions":{"com.example/x":{}}}`, `{"sampling":{}}`},
-		{"pages", `{"sampling":{},"extensions":{"io.modelcontextprotocol/ui":{"mimeTypes":["x","text/html;profile=mcp-app"]},"a/b":{}}}`,
+		{"extensions of vendors", `{"sampling":{},"extensions":{"com.example/y":{},"n":7, "com.example/\u0078" : {"v": 1e1},"io.modelcontextprotocol/skills":{"a":1},"com.example/x":{}}}`,
+			`{"extensions":{"io.modelcontextprotocol/skills":{},"com.example/x":{"v": 1e1},"com.example/y":{}},"sampling":{}}`},
+		{"only a vendor's extension", `{"extensions":{"com.example/x":{}}}`, `{"extensions":{"com.example/x":{}}}`},
+		{"too many extensions", `{"extensions":{` + strings.Repeat(`"a":{},`, 20) + `"long":{"v":"` + strings.Repeat("x", 2000) + `"},"too long":{"v":"` + strings.Repeat("x", 100) + `"},"b":{}}}`,
+			`{"extensions":{"a":{},"b":{},"long":{"v":"` + strings.Repeat("x", 2000) + `"}}}`},
+		{"authorization", `{"roots":{},"extensions":{"io.modelcontextprotocol/oauth-client-credentials":{}}}`, `{"roots":{}}`},
+		{"pages", `{"sampling":{},"extensions":{"io.modelcontextprotocol/ui":{"mimeTypes":["x","text/html;profile=mcp-app"]},"a/b":7}}`,
 			`{"extensions":{"io.modelcontextprotocol/ui":{"mimeTypes":["text/html;profile=mcp-app"]}},"sampling":{}}`},
 		{"pages of another kind", `{"sampling":{},"extensions":{"io.modelcontextprotocol/ui":{"mimeTypes":["x"]}}}`,
 			`{"extensions":{"io.modelcontextprotocol/ui":{}},"sampling":{}}`},

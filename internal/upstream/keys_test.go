@@ -26,7 +26,7 @@ func spellings(n int) []string {
 		case 2:
 			out = append(out, fmt.Sprintf(`{"elicitation":{},"roots":{},"experimental":{"x":%d}}`, i))
 		default:
-			out = append(out, fmt.Sprintf(`{"elicitation":{},"roots":{"y":[%d,"%s"]},"extensions":{"com.example/a":{}}}`, i, strings.Repeat("y", 3000)))
+			out = append(out, fmt.Sprintf(`{"elicitation":{},"roots":{"y":[%d,"%s"]},"extensions":{"com.example/a":7}}`, i, strings.Repeat("y", 3000)))
 		}
 	}
 	return out
@@ -70,13 +70,14 @@ func TestSpellingsOfCapabilitiesStartNoProcesses(t *testing.T) {
 			// A difference that could matter to a server leads to a separate session.
 			for i, caps := range []string{
 				`{"elicitation":{"url":{}},"roots":{}}`, `{"elicitation":{},"roots":{"listChanged":true}}`, `{"elicitation":{}}`, `{}`, `{"experimental":{}}`,
+				`{"elicitation":{},"roots":{},"extensions":{"com.example/a":{}}}`,
 			} {
 				if _, _, err := u.List(t.Context(), info(r, "", caps, uint64(80+i)), mcp.MethodListTools); err != nil {
 					t.Fatalf("%s: %v", caps, err)
 				}
 			}
-			if n := len(h.all()); n != 5 {
-				t.Errorf("there are %d processes for five sets of capabilities", n)
+			if n := len(h.all()); n != 6 {
+				t.Errorf("there are %d processes for six sets of capabilities", n)
 			}
 		})
 	}
