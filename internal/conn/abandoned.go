@@ -73,6 +73,30 @@ func (l *pipeConn) log(m *jsonrpc.Message) {
 	}
 }
 
+// noteOnCall delivers a notification that no revision defines to the call of a modern client. Such a
+// client gets it in no other way: each notification of a server belongs to a request in flight or to
+// a subscription (2026-07-28 §stdio, "Receiving Messages"). All legacy clients get it in any case.
+func (l *pipeConn) noteOnCall(m *jsonrpc.Message) {
+	if !belongsToCall(m.Method) || m.Method == mcp.NoteElicitComplete || l.server.sessions.Broadcasts() {
+		return
+	}
+	modern := false
+	l.mu.Lock()
+	for _, p := range l.pending {
+		modern = modern || p.call != nil && counts(p.call) && p.call.Client.Revision.Modern()
+	}
+	l.mu.Unlock()
+	if !modern {
+		return
+	}
+	switch p, _, certain := l.about(); {
+	case !certain:
+		l.server.publishLoss(nil, m.Method, "calls of several clients are running, and the notification does not say which call it belongs to")
+	case p != nil:
+		l.add(p, m, func(*jsonrpc.Message) {})
+	}
+}
+
 // logOfAll does the same as log for a server that broadcasts. It takes the calls of all sessions
 // into account.
 func (l *pipeConn) logOfAll(m *jsonrpc.Message) {

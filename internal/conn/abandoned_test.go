@@ -12,6 +12,52 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/pipetest"
 )
 
+// TestVendorsNotes checks that a notification that no revision defines reaches the running call of a
+// modern client, which has no other stream for it, and all legacy clients.
+func TestVendorsNotes(t *testing.T) {
+	const note = `{"jsonrpc":"2.0","method":"notifications/acme/changed"}`
+	carla, dora := &mcp.ClientInfo{Revision: mcp.R20260728}, &mcp.ClientInfo{Revision: mcp.R20260728}
+	for name, tt := range map[string]struct {
+		running []*mcp.ClientInfo
+		note    string
+		want    string
+	}{
+		"nobody":                 {nil, note, "all"},
+		"a legacy client":        {[]*mcp.ClientInfo{anna}, note, "all"},
+		"two legacy clients":     {[]*mcp.ClientInfo{anna, ben}, note, "all"},
+		"a modern client":        {[]*mcp.ClientInfo{carla}, note, "0, all"},
+		"two modern clients":     {[]*mcp.ClientInfo{carla, dora}, note, "lost, all"},
+		"a client of each era":   {[]*mcp.ClientInfo{carla, anna}, note, "lost, all"},
+		"a list has changed":     {[]*mcp.ClientInfo{carla}, strings.Replace(note, "acme/changed", "tools/list_changed", 1), "all"},
+		"a URL has been visited": {[]*mcp.ClientInfo{carla}, strings.Replace(note, "acme/changed", "elicitation/complete", 1), "all"},
+	} {
+		for _, rev := range []mcp.Revision{mcp.R20251125, mcp.R20260728} {
+			var got []string
+			o := Options{Notice: func(*jsonrpc.Message, uint64) { got = append(got, "all") }, Events: &event.Publisher{}}
+			o.Events.Tap(event.Of(event.Loss), func(event.Event) { got = append(got, "lost") })
+			calling(t, rev, o, func(s *Conn, w *pipetest.Wire) {
+				var all []*running
+				for _, f := range tt.running {
+					all = append(all, start(s, f, toolCall))
+				}
+				w.Heard()
+				w.Say(tt.note)
+				w.Heard()
+				for i, r := range all {
+					for range r.heard() {
+						got = append([]string{fmt.Sprint(i)}, got...)
+					}
+					r.cancel(mcp.ErrCancelled)
+				}
+				w.Heard()
+			})
+			if text := strings.Join(got, ", "); text != tt.want {
+				t.Errorf("%s, %s: %s, want %s", name, rev, text, tt.want)
+			}
+		}
+	}
+}
+
 // TestLogsOfCallsGivenUp checks that a log message about an abandoned call reaches neither the call
 // of another client nor all clients together.
 func TestLogsOfCallsGivenUp(t *testing.T) {

@@ -410,6 +410,7 @@ func (l *pipeConn) dispatch(m *jsonrpc.Message) {
 				l.log(m)
 				return
 			}
+			l.noteOnCall(m)
 			l.takeUnattributed(m)
 		}
 	}
