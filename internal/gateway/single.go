@@ -70,6 +70,8 @@ func (g *Single) resolve(_ context.Context, c *mcp.Call) (*route, error) {
 	case mcp.MethodSubscribe, mcp.MethodUnsubscribe:
 		r.do = doSubscribe
 		r.Name, _ = jsonrpc.Text(c.Msg.Raw, c.Msg.Param("uri"))
+	case mcp.MethodGetSkill, mcp.MethodReadDirectory:
+		r.Name, _ = jsonrpc.Text(c.Msg.Raw, c.Msg.Param("uri"))
 	}
 	return r, nil
 }
