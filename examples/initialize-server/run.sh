@@ -37,7 +37,7 @@ export DRAGOMAN_SERVER_NAME=spexus DRAGOMAN_SERVER_TITLE='Spexus MCP' DRAGOMAN_S
 serve -c "$folder/dragoman.yaml"
 initialize 2025-03-26
 prove 'the result is exactly this' equal "$folder/body" <<'END'
-{"jsonrpc":"2.0","id":"req-1","result":{"protocolVersion":"2025-03-26","capabilities":{"completions":{},"logging":{},"prompts":{"listChanged":true},"resources":{"listChanged":true,"subscribe":true},"tools":{"listChanged":true}},"serverInfo":{"name":"spexus","title":"Spexus MCP","version":"1.0.0"},"instructions":"Every requirement has an id."}}
+{"jsonrpc":"2.0","id":"req-1","result":{"protocolVersion":"2025-03-26","capabilities":{"extensions":{"io.modelcontextprotocol/ui":{},"io.modelcontextprotocol/skills":{"directoryRead":true},"com.example/weather":{"version":2,"units":["C","F"]}},"completions":{},"logging":{},"prompts":{"listChanged":true},"resources":{"listChanged":true,"subscribe":true},"tools":{"listChanged":true}},"serverInfo":{"name":"spexus","title":"Spexus MCP","version":"1.0.0"},"instructions":"Every requirement has an id."}}
 END
 prove 'outcome ok' counted ok
 

@@ -33,7 +33,7 @@ type Where struct {
 // capability of its revision and answers every server request.
 type ClientOptions struct {
 	// Without lists the capabilities that the client does not declare: sampling, elicitation, url,
-	// roots, tasks.
+	// roots, tasks, extensions.
 	Without []string
 	// Answer answers server requests. Several goroutines of the client may call it at the same
 	// time. Nil means Obliging.

@@ -268,6 +268,12 @@ func (c *Client) checkNoticeLocked(n Notice, from origin) (wrong string, f *pend
 		if !c.watched[uri] {
 			return "the client has not subscribed to " + clip(uri), nil
 		}
+	case VendorNote:
+		// 2026-07-28 §Patterns, "Request and Response": notifications belong to a request in flight.
+		// On a pipe, the client cannot know the request.
+		if c.e.has(perRequest) && from.f != nil && from.f.method != VendorMethod {
+			return "sent on the stream of " + from.f.method, nil
+		}
 	case mcp.NoteCancelled:
 		id := jsonrpc.ID(jsonrpc.Find(p, at, "requestId").Of(p))
 		if !c.open[id] {
@@ -288,7 +294,7 @@ func (c *Client) checkListened(n Notice, from origin) (wrong string, done bool) 
 		return slices.Contains(uris, uri)
 	}
 	switch n.Method {
-	case mcp.NoteProgress, mcp.NoteMessage:
+	case mcp.NoteProgress, mcp.NoteMessage, VendorNote:
 		if id != "" || from.f != nil && from.f.listen != nil {
 			return "sent for a subscription, which cannot have such notifications", true
 		}

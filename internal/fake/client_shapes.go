@@ -36,9 +36,11 @@ func (e *edition) clientCaps(without []string) []byte {
 	case e.has(forms):
 		add("elicitation", `{}`)
 	}
+	extensions := quote(mcp.ExtensionApps) + `:` + PageClient + `,` + quote(mcp.ExtensionSkills) + `:{},` + quote(Vendor) + `:` + VendorClient
 	if e.has(directedTask) && !slices.Contains(without, "tasks") {
-		add("extensions", `{"`+mcp.ExtensionTasks+`":{}}`)
+		extensions = quote(mcp.ExtensionTasks) + `:{},` + extensions
 	}
+	add("extensions", "{"+extensions+"}")
 	return append(out, '}')
 }
 
@@ -78,6 +80,8 @@ func (e *edition) noticeShape(method string) (s shape, known bool) {
 		return with(need("taskId", aString), need("status", aString)), e.has(experimentalTask)
 	case mcp.NoteAcknowledged:
 		return with(need("notifications", anObject)), e.has(perRequest)
+	case VendorNote:
+		return with(need("place", aString)), true
 	}
 	return nil, false
 }
@@ -132,6 +136,12 @@ func (e *edition) resultShape(method string) shape {
 		return shape{may("description", aString), need("messages", anArray).of(member{kind: anObject, within: shape{
 			need("role", aString), need("content", anObject, need("type", aString)),
 		}})}
+	case mcp.MethodListSkills:
+		return paged(need("skills", anArray).of(member{kind: anObject, within: shape{need("uri", aString)}}))
+	case mcp.MethodGetSkill:
+		return shape{need("skill", anObject, need("uri", aString))}
+	case mcp.MethodReadDirectory:
+		return shape{need("resources", anArray).of(member{kind: anObject, within: shape{need("uri", aString), need("name", aString)}})}
 	case mcp.MethodComplete:
 		return shape{need("completion", anObject,
 			need("values", anArray).of(member{kind: aString}), may("total", aNumber), may("hasMore", aBool))}

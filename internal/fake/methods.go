@@ -26,10 +26,11 @@ type extension struct {
 	tools        []tool
 	of           feature
 	capabilities string // members of ServerCapabilities
+	declares     string // a member of the capability "extensions"
 }
 
 // extensions returns the extensions that other files define. Add further extensions here.
-func extensions() []extension { return taskExtensions() }
+func extensions() []extension { return append(taskExtensions(), moreExtensions()...) }
 
 // methodsOf returns the methods of an edition, by name.
 func methodsOf(ed *edition) map[string]*method {
@@ -81,12 +82,17 @@ func capabilities(ed *edition) string {
 	if ed.has(completions) {
 		out += `,"completions":{}`
 	}
+	var declared []string
 	for _, e := range extensions() {
-		if e.capabilities != "" && ed.has(e.of) {
+		switch {
+		case !ed.has(e.of):
+		case e.capabilities != "":
 			out += "," + e.capabilities
+		case e.declares != "":
+			declared = append(declared, e.declares)
 		}
 	}
-	return out + "}"
+	return out + `,"extensions":{` + strings.Join(declared, ",") + "}}"
 }
 
 // initialize answers with the server's only revision (2025-11-25 §Lifecycle, "Version
@@ -192,7 +198,7 @@ func contents(uri string) string {
 	case item && id != "" && !strings.Contains(id, "/"):
 		return `{"uri":` + quote(uri) + `,"mimeType":"text/plain","text":` + quote("item "+id) + `}`
 	}
-	return ""
+	return unlisted(uri)
 }
 
 // uri returns the URI of the requested resource. For an unknown resource, it returns the error that

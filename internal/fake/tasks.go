@@ -49,7 +49,7 @@ func taskExtensions() []extension {
 				{name: mcp.MethodListTasks, of: experimentalTask, params: shape{may("cursor", aString)}, run: listTasks},
 			}},
 		{of: directedTask, tools: taskTools(directedTask),
-			capabilities: `"extensions":{"` + mcp.ExtensionTasks + `":{}}`,
+			declares: `"` + mcp.ExtensionTasks + `":{}`,
 			methods: []method{
 				of(directedTask, get), of(directedTask, cancel),
 				{name: mcp.MethodUpdateTask, of: directedTask, params: shape{id, need("inputResponses", anObject)}, run: updateTask},

@@ -23,6 +23,7 @@ type tool struct {
 	waits  bool   // the tool runs concurrently with other requests
 	long   bool   // the server counts cancelled calls of the tool, and may close their HTTP streams early
 	absent bool   // the tool is in the list only after the tool "grow" has added it
+	meta   string // _meta of a tool that is only in the list of clients that show pages
 	task   support
 	run    func(x *exchange, args jsonrpc.Span) (string, error)
 }
@@ -68,7 +69,9 @@ func (s *Server) available() []*tool {
 func listTools(x *exchange) (string, error) {
 	var entries []string
 	for _, t := range x.c.s.available() {
-		entries = append(entries, t.entry(x.c.ed))
+		if t.meta == "" || x.showsPages() {
+			entries = append(entries, t.entry(x.c.ed))
+		}
 	}
 	return x.page("tools", entries)
 }
@@ -89,6 +92,9 @@ func (t *tool) entry(ed *edition) string {
 	}
 	if t.task != "" && ed.has(experimentalTask) {
 		out += `,"execution":{"taskSupport":` + quote(string(t.task)) + `}`
+	}
+	if t.meta != "" {
+		out += `,"_meta":` + t.meta
 	}
 	return out + "}"
 }

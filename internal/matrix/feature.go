@@ -31,9 +31,10 @@ func features() []feature {
 		{"completion", "arguments of prompts and templates are completed", playCompletion, nil},
 		{"paging", "long lists are paged with the server's cursor; an invalid cursor is refused", playPaging, nil},
 		{"progress", "a call reports each of its steps, with the client's own token", playProgress, nil},
-		// Test this before cancellation. For some time after a call is cancelled, its pipe delivers no
-		// log messages, because a log message does not name its call.
+		// Test these two before cancellation. For some time after a call is cancelled, its pipe delivers
+		// no log messages and no notifications of vendors, because they do not name their call.
 		{"logging", "log messages arrive from the level that the client set", playLogging, nil},
+		{"vendor-extension", "both ends declare an extension that Dragoman does not know; its request is answered, and its notification arrives", playVendor, nil},
 		{"cancellation", "a running call is cancelled, and the server stops it", playCancellation, nil},
 		{"sampling", "a tool requests sampling, once or twice in one call", playSampling, nil},
 		{"elicitation-form", "a tool requests a form from the user, also together with other requests", playForm, lostForm},
@@ -42,6 +43,8 @@ func features() []feature {
 		{"roots", "a tool asks for the client's roots", playRoots, nil},
 		{"subscriptions", "a client is notified of changes of resources only if it has subscribed to these resources", playSubscriptions, nil},
 		{"list_changed", "a client is notified that the tool list has changed", playListChanged, nil},
+		{"apps", "both ends declare pages of tools; a page that is in no list is read, and a tool for the page alone stays marked", playApps, nil},
+		{"skills", "skills and folders are listed, and files of a skill that are in no list are read", playSkills, nil},
 		{"tasks", "a call becomes a task, which sends requests, is polled, ends and is cancelled; a client without tasks gets the result", playTasks, lostTasks},
 		{"resume", "a call survives a break of its response stream", playResume, nil},
 		{"errors", "errors arrive with code, message and data, as the client's revision defines them", playErrors, nil},

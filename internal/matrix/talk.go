@@ -95,6 +95,15 @@ func clip(s string) string { return excerpt.Cut(s, 300) }
 
 // list reads all pages of a list. It returns the member name of each item, and the number of pages.
 func (t *talk) list(ctx context.Context, method, key, name string) (values []string, pages int, err error) {
+	items, pages, err := t.items(ctx, method, key)
+	for _, raw := range items {
+		values = append(values, textAt(raw, jsonrpc.Whole(raw), name))
+	}
+	return values, pages, err
+}
+
+// items does the same as list, but returns the whole items.
+func (t *talk) items(ctx context.Context, method, key string) (items [][]byte, pages int, err error) {
 	const mostPages = 100
 	params := "{}"
 	for pages = 1; pages <= mostPages; pages++ {
@@ -103,11 +112,11 @@ func (t *talk) list(ctx context.Context, method, key, name string) (values []str
 			return nil, pages, err
 		}
 		for v := range jsonrpc.Elements(r.Result, jsonrpc.Find(r.Result, jsonrpc.Whole(r.Result), key)) {
-			values = append(values, textAt(r.Result, v, name))
+			items = append(items, v.Of(r.Result))
 		}
 		cursor := member(r.Result, "nextCursor")
 		if cursor == "" {
-			return values, pages, nil
+			return items, pages, nil
 		}
 		params = `{"cursor":` + cursor + `}`
 	}
