@@ -60,12 +60,16 @@ func (g *Guard) tell(header, value, advice string) {
 }
 
 // foreignHost returns a message that says why a Host header was refused, and how to allow the host.
-// It also logs each host once.
+// It also logs each host once, except the name of Own: every program on this machine may read the
+// log, and the name is a secret.
 func (g *Guard) foreignHost(host string) string {
 	if host == "" {
 		return "the Host header is missing"
 	}
 	name, _ := splitHost(host)
+	if g.isOwn(name) {
+		return "this host name does not have this path"
+	}
 	if !plainHost(name) {
 		name = "HOST" // a user may copy the command into a shell, so it must not contain arbitrary text from a client
 	}
@@ -76,6 +80,9 @@ func (g *Guard) foreignHost(host string) string {
 
 // foreignOrigin does the same as foreignHost for an Origin header.
 func (g *Guard) foreignOrigin(origin string) string {
+	if name, _ := splitHost(strings.TrimPrefix(origin, "http://")); g.isOwn(name) {
+		return "pages of this host name may not send requests to other hosts"
+	}
 	advice := "if you trust pages of this origin, add it to allowedOrigins in the configuration"
 	g.tell("Origin", origin, advice)
 	return "the Origin header " + excerpt.Quote(origin, maxShown) + " is not an allowed origin: " + advice

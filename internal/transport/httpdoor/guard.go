@@ -4,6 +4,7 @@ import (
 	"log/slog"
 	"net/http"
 	"net/netip"
+	"slices"
 	"strings"
 	"sync/atomic"
 
@@ -23,6 +24,8 @@ type Guard struct {
 	origins map[string]struct{} // compared exactly
 	methods []string
 	log     *slog.Logger // receives the refusals; nil means no log
+	own     ownName
+	explain func(http.ResponseWriter, *http.Request) bool // see Explain
 
 	refused atomic.Int64
 	told    foreign
@@ -45,6 +48,31 @@ func NewGuard(hosts, origins, methods []string) *Guard {
 		g.origins[o] = struct{}{}
 	}
 	return g
+}
+
+// ownName is a host name that only some paths have.
+type ownName struct {
+	host  string
+	paths []string // the beginnings of the paths
+}
+
+// Own allows the name host for the paths that begin with one of paths, and for no other path. A page
+// at this name may send requests only to this name. Own must be called before the guard is used.
+func (g *Guard) Own(host string, paths ...string) { g.own = ownName{strings.ToLower(host), paths} }
+
+// Explain lets f answer the requests that are refused because of their Host. f returns false if it
+// has not answered. Explain must be called before the guard is used.
+func (g *Guard) Explain(f func(http.ResponseWriter, *http.Request) bool) { g.explain = f }
+
+// owns reports whether a request is for the name of Own, and for one of its paths.
+func (g *Guard) owns(r *http.Request) bool {
+	name, _ := splitHost(r.Host)
+	return g.isOwn(name) && slices.ContainsFunc(g.own.paths, func(begin string) bool { return strings.HasPrefix(r.URL.Path, begin) })
+}
+
+// isOwn reports whether name is the name of Own.
+func (g *Guard) isOwn(name string) bool {
+	return g != nil && g.own.host != "" && strings.EqualFold(name, g.own.host)
 }
 
 var usualMethods = []string{http.MethodGet, http.MethodHead, http.MethodPost, http.MethodDelete}
@@ -70,7 +98,11 @@ func (g *Guard) Wrap(next http.Handler) http.Handler {
 // refusal.
 func (g *Guard) Admit(w http.ResponseWriter, r *http.Request) bool {
 	switch {
-	case !g.hostAllowed(r.Host):
+	case !g.owns(r) && !g.hostAllowed(r.Host):
+		if g != nil && g.explain != nil && g.explain(w, r) {
+			g.refused.Add(1)
+			return false
+		}
 		g.refuse(w, http.StatusForbidden, g.foreignHost(r.Host))
 	case !g.originAllowed(r):
 		g.refuse(w, http.StatusForbidden, g.foreignOrigin(strings.Join(r.Header["Origin"], ", ")))
@@ -146,8 +178,8 @@ func (g *Guard) hostAllowed(host string) bool {
 
 // originAllowed reports whether the Origin header of a request is allowed. A request without the
 // header is allowed, because only browsers send it. A page at a loopback name may send requests to
-// any loopback name if the port is the same, because no other program can listen on this port of
-// the loopback interface.
+// any loopback name if the port is the same, because serve listens on this port of both loopback
+// addresses. A page at the name of Own may send requests to that name.
 func (g *Guard) originAllowed(r *http.Request) bool {
 	values, present := r.Header["Origin"]
 	if !present {
@@ -157,6 +189,9 @@ func (g *Guard) originAllowed(r *http.Request) bool {
 		return false
 	}
 	origin := values[0]
+	if g.owns(r) {
+		return strings.EqualFold(origin, "http://"+r.Host)
+	}
 	if g != nil {
 		if _, ok := g.origins[origin]; ok {
 			return true

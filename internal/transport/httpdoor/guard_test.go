@@ -1,8 +1,11 @@
 package httpdoor
 
 import (
+	"bytes"
+	"log/slog"
 	"net/http"
 	"net/http/httptest"
+	"regexp"
 	"testing"
 )
 
@@ -98,5 +101,54 @@ func TestAcceptsAndIsJSON(t *testing.T) {
 	}
 	if IsJSON(http.Header{}) || IsJSON(http.Header{"Content-Type": {"application/json", "application/json"}}) {
 		t.Error("IsJSON accepts a missing or a repeated Content-Type")
+	}
+}
+
+// TestOwn checks that a name of Own has only its paths, that its pages reach no other host and no
+// other page reaches it, and that the log does not reveal it.
+func TestOwn(t *testing.T) {
+	var log bytes.Buffer
+	g := NewGuard([]string{"gateway.example"}, []string{"https://app.example"}, nil)
+	g.LogTo(slog.New(slog.NewTextHandler(&log, nil)))
+	g.Own("Secret.localhost", "/console/", "/api/")
+	explained := 0
+	g.Explain(func(w http.ResponseWriter, r *http.Request) bool {
+		explained++
+		return r.Host == "former.localhost"
+	})
+	for _, tt := range []struct {
+		host, path, origin string
+		want               bool
+	}{
+		{"secret.localhost:7300", "/console/", "", true},
+		{"SECRET.localhost:7300", "/api/v1/calls", "", true},
+		{"secret.localhost:7300", "/console/x", "http://secret.localhost:7300", true},
+		{"secret.localhost:7300", "/mcp", "", false},
+		{"secret.localhost:7300", "/consoles", "", false},
+		{"secret.localhost:7300", "/", "", false},
+		{"x.secret.localhost:7300", "/console/", "", false},
+		{"secret.localhost.evil.example", "/console/", "", false},
+		{"former.localhost", "/console/", "", false},
+		{"secret.localhost:7300", "/console/x", "http://secret.localhost:9999", false},
+		{"secret.localhost:7300", "/console/x", "http://127.0.0.1:7300", false},
+		{"secret.localhost:7300", "/console/x", "https://app.example", false},
+		{"secret.localhost:7300", "/console/x", "null", false},
+		{"127.0.0.1:7300", "/mcp", "http://secret.localhost:7300", false},
+		{"gateway.example", "/mcp", "http://secret.localhost:7300", false},
+		{"127.0.0.1:7300", "/mcp", "http://localhost:7300", true},
+	} {
+		r := httptest.NewRequest("GET", tt.path, nil)
+		if r.Host = tt.host; tt.origin != "" {
+			r.Header.Set("Origin", tt.origin)
+		}
+		if got := g.Admit(httptest.NewRecorder(), r); got != tt.want {
+			t.Errorf("%+v: %t", tt, got)
+		}
+	}
+	if explained == 0 || g.Refused() != 12 {
+		t.Errorf("%d explained, %d refused", explained, g.Refused())
+	}
+	if regexp.MustCompile(`(?i)(=|//)secret\.localhost(:|\s|$)`).MatchString(log.String()) {
+		t.Errorf("the log has the name: %s", log.String())
 	}
 }
