@@ -5,12 +5,14 @@ import (
 	"crypto/sha256"
 	"crypto/subtle"
 	"encoding/base64"
-	"net"
 	"net/http"
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
+
+	"github.com/dragoman-mcp/dragoman/internal/transport/httpdoor"
 )
 
 // Bounds of Access.
@@ -26,14 +28,21 @@ const LinkQuery = "link"
 
 // Access decides who may use the parts of the admin API and of the console that show messages or
 // change something. A request must prove that it comes from the user who runs this process. The
-// proof is either the cookie of a browser that has opened a one-time link, or the key of the
+// proof is either the session of a browser that has opened a one-time link, or the key of the
 // process, which only this user can read (see WriteKey). MCP endpoints accept neither proof.
+//
+// Browsers send a cookie to every port of its host, so a cookie for 127.0.0.1 would reach every
+// program on this machine that can make the user open a page. There are two kinds of sessions that
+// do not: a cookie for a host name that only this process and the browser know (see Name), and a
+// password, which browsers send only to the host and port that asked for it (RFC 7617 §2.2).
 //
 // All state is in memory, and its size is limited. Create an Access with NewAccess. It is safe for
 // concurrent use.
 type Access struct {
 	local bool
 	key   string
+	name  string
+	named atomic.Bool // see UseName
 	cross *http.CrossOriginProtection
 
 	mu       sync.Mutex
@@ -43,14 +52,15 @@ type Access struct {
 
 // ticket is a secret with an expiry time. Access stores only the hash of the secret.
 type ticket struct {
-	hash  [sha256.Size]byte
-	until time.Time
+	hash     [sha256.Size]byte
+	until    time.Time
+	password bool // the secret of a session is a password and not the value of a cookie
 }
 
 // NewAccess returns an Access with a new random key. local must be true only if the listener cannot
 // be reached from other machines. If local is false, Check refuses every request.
 func NewAccess(local bool) *Access {
-	return &Access{local: local, key: secret(), cross: http.NewCrossOriginProtection()}
+	return &Access{local: local, key: secret(), name: newName(), cross: http.NewCrossOriginProtection()}
 }
 
 // secret returns a new random secret of 256 bits, in characters that are safe in a URL.
@@ -80,33 +90,39 @@ func (d *Denied) Problem(path string) Problem {
 }
 
 // Check returns nil if the sender of a request may see messages and change something. Otherwise it
-// returns a *Denied. The request needs the cookie of a session, or the header "Authorization: Bearer
-// KEY". Even with a valid cookie or key, Check refuses the requests that CheckOrigin refuses.
+// returns a *Denied. The request needs a session, or the header "Authorization: Bearer KEY". Even
+// with a valid session or key, Check refuses the requests that CheckOrigin refuses.
 func (a *Access) Check(r *http.Request) error {
 	if err := a.CheckOrigin(r); err != nil {
 		return err
 	}
-	if given := r.Header["Authorization"]; len(given) > 0 {
-		scheme, key, _ := strings.Cut(given[0], " ")
-		if len(given) == 1 && strings.EqualFold(scheme, "Bearer") && subtle.ConstantTimeCompare([]byte(key), []byte(a.key)) == 1 {
-			return nil
-		}
+	_, _, basic := r.BasicAuth()
+	if given := len(r.Header["Authorization"]) > 0; a.hasKey(r) || (!given || basic) && a.SignedIn(r) {
+		return nil
+	} else if given {
 		return &Denied{http.StatusUnauthorized, "wrong-key", "The key is not the key of this process. Each start of `dragoman serve` makes a new key."}
 	}
-	if !a.SignedIn(r) {
-		return &Denied{http.StatusUnauthorized, "no-access", "Run `dragoman console" + Flag(r) + "` for a link that opens the console, or send the key of this process as a bearer token."}
-	}
-	return nil
+	return &Denied{http.StatusUnauthorized, "no-access", "Run `dragoman console" + Flag(r) + "` for a link that opens the console, or send the key of this process as a bearer token."}
 }
 
-// CheckOrigin makes the checks of Check that need neither cookie nor key. It returns a *Denied if
+// hasKey reports whether a request has the key of this process.
+func (a *Access) hasKey(r *http.Request) bool {
+	given := r.Header["Authorization"]
+	if len(given) != 1 {
+		return false
+	}
+	scheme, key, _ := strings.Cut(given[0], " ")
+	return strings.EqualFold(scheme, "Bearer") && subtle.ConstantTimeCompare([]byte(key), []byte(a.key)) == 1
+}
+
+// CheckOrigin makes the checks of Check that need neither session nor key. It returns a *Denied if
 // other machines can reach the listener, if a proxy forwarded the request, if its Host is not this
 // machine, or if a page of another site sent the request.
 func (a *Access) CheckOrigin(r *http.Request) error {
 	switch {
 	case !a.local:
 		return &Denied{http.StatusForbidden, "local-only", "Dragoman listens on an address that other machines can reach, so it refuses this request. Listen on 127.0.0.1 instead."}
-	case forwarded(r):
+	case a.indirect(r):
 		return &Denied{http.StatusForbidden, "local-only", "A proxy forwarded the request. Send it directly, without a proxy."}
 	case foreignPage(r), a.cross.Check(r) != nil:
 		return &Denied{http.StatusForbidden, "foreign-page", "A page of another site sent the request."}
@@ -114,35 +130,42 @@ func (a *Access) CheckOrigin(r *http.Request) error {
 	return nil
 }
 
-// SignedIn reports whether a request has the cookie of a session that is still valid.
+// indirect reports whether a proxy forwarded the request, or its Host is not this machine.
+func (a *Access) indirect(r *http.Request) bool {
+	return forwarded(r) || !httpdoor.IsLocal(r.Host) && !a.AtName(r)
+}
+
+// SignedIn reports whether a request belongs to a session that is still valid.
 func (a *Access) SignedIn(r *http.Request) bool {
-	given, now := sessionsOf(r), time.Now()
+	given, now := a.given(r), time.Now()
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	for _, s := range a.sessions {
-		if slices.Contains(given, s.hash) && now.Before(s.until) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(a.sessions, func(s ticket) bool { return now.Before(s.until) && s.among(given) })
 }
 
-// mostCookies is the maximum number of session cookies that are checked in one request. A program
-// on another port of this host can set many cookies with this name and a longer path, which the
-// browser sends first. Browsers keep fewer cookies than this for one host.
+// among reports whether a list has the secret of the ticket, of the same kind.
+func (t ticket) among(given []ticket) bool {
+	return slices.ContainsFunc(given, func(g ticket) bool { return g.hash == t.hash && g.password == t.password })
+}
+
+// given returns the secrets of sessions that a request has. Each kind counts only at the hosts for
+// which we make it, because at any other host other programs could have got it from the browser.
+func (a *Access) given(r *http.Request) (all []ticket) {
+	if a.AtName(r) {
+		for _, c := range r.CookiesNamed(cookieName(r)) {
+			if len(all) == mostCookies {
+				break
+			}
+			all = append(all, ticket{hash: sha256.Sum256([]byte(c.Value))})
+		}
+	} else if user, password, ok := r.BasicAuth(); ok && user == PasswordUser && len(r.Header["Authorization"]) == 1 && isAddress(r.Host) {
+		all = append(all, ticket{hash: sha256.Sum256([]byte(password)), password: true})
+	}
+	return all
+}
+
+// mostCookies is the maximum number of session cookies that are checked in one request.
 const mostCookies = 256
-
-// sessionsOf returns the hashes of the session cookies of a request. There may be several cookies
-// with this name, because another program on this host can also set one.
-func sessionsOf(r *http.Request) (hashes [][sha256.Size]byte) {
-	for _, c := range r.CookiesNamed(cookieName(r)) {
-		if len(hashes) == mostCookies {
-			break
-		}
-		hashes = append(hashes, sha256.Sum256([]byte(c.Value)))
-	}
-	return hashes
-}
 
 // Key returns the key of this process.
 func (a *Access) Key() string { return a.key }
@@ -158,35 +181,63 @@ func (a *Access) Link(base string) string {
 	return base + "/console/?" + LinkQuery + "=" + token
 }
 
+// Waits reports whether a link with this token would still work. It does not use up the link.
+func (a *Access) Waits(token string) bool {
+	hash, now := sha256.Sum256([]byte(token)), time.Now()
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return slices.ContainsFunc(a.links, func(l ticket) bool { return l.hash == hash && now.Before(l.until) })
+}
+
 // Enter checks the token of a link. If the token is valid, Enter makes it invalid, sets the cookie
 // of a new session and returns true. The session lasts 12 hours. At most 64 sessions exist at the
-// same time. If there are already 64, the oldest session ends.
+// same time. If there are already 64, the oldest session ends. Enter returns false, and the token
+// stays valid, if the Host of the request is not the console's name.
 func (a *Access) Enter(w http.ResponseWriter, r *http.Request, token string) bool {
-	if !a.use(token) {
+	if !a.AtName(r) || !a.use(token) {
 		return false
 	}
-	session := secret()
-	a.mu.Lock()
-	a.sessions = added(a.sessions, session, sessionLife, mostBrowser)
-	a.mu.Unlock()
+	session := a.begin(false)
 	http.SetCookie(w, &http.Cookie{
-		Name: cookieName(r), Value: session, Path: "/", MaxAge: int(sessionLife / time.Second),
+		Name: cookieName(r), Value: session, Path: "/", MaxAge: int(sessionLife / time.Second), // without Domain, so no other name gets it
 		HttpOnly: true, SameSite: http.SameSiteStrictMode, Secure: r.TLS != nil,
 	})
 	return true
 }
 
+// EnterWithPassword does the same as Enter for browsers that cannot open the console's name: it
+// returns the password of the new session. The password belongs to the user PasswordUser, and is
+// valid at a loopback address.
+func (a *Access) EnterWithPassword(token string) (password string, ok bool) {
+	if !a.use(token) {
+		return "", false
+	}
+	return a.begin(true), true
+}
+
+// begin starts a session and returns its secret.
+func (a *Access) begin(password bool) string {
+	session := secret()
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.sessions = added(a.sessions, session, sessionLife, mostBrowser)
+	a.sessions[len(a.sessions)-1].password = password
+	return session
+}
+
 // Leave ends the browser session of a request, and deletes its cookie. It does nothing if the request
-// has no session cookie.
+// has no session.
 func (a *Access) Leave(w http.ResponseWriter, r *http.Request) {
-	given := sessionsOf(r)
+	given := a.given(r)
 	if len(given) == 0 {
 		return
 	}
 	a.mu.Lock()
-	a.sessions = slices.DeleteFunc(a.sessions, func(t ticket) bool { return slices.Contains(given, t.hash) })
+	a.sessions = slices.DeleteFunc(a.sessions, func(t ticket) bool { return t.among(given) })
 	a.mu.Unlock()
-	http.SetCookie(w, &http.Cookie{Name: cookieName(r), Path: "/", MaxAge: -1, HttpOnly: true, SameSite: http.SameSiteStrictMode, Secure: r.TLS != nil})
+	if a.AtName(r) {
+		http.SetCookie(w, &http.Cookie{Name: cookieName(r), Path: "/", MaxAge: -1, HttpOnly: true, SameSite: http.SameSiteStrictMode, Secure: r.TLS != nil})
+	}
 }
 
 // use removes the link with the given token, and reports whether the link was valid.
@@ -213,20 +264,13 @@ func added(list []ticket, text string, life time.Duration, most int) []ticket {
 			kept = append(kept, t)
 		}
 	}
-	kept = append(kept, ticket{sha256.Sum256([]byte(text)), now.Add(life)})
+	kept = append(kept, ticket{hash: sha256.Sum256([]byte(text)), until: now.Add(life)})
 	return kept[max(0, len(kept)-most):]
 }
 
-// cookieName returns the name of the session cookie. Browsers send a cookie to all ports of a host.
-// The name contains the port, because otherwise two Dragoman processes on one machine would
-// overwrite each other's cookie.
-func cookieName(r *http.Request) string {
-	_, port, err := net.SplitHostPort(r.Host)
-	if err != nil {
-		port = "80"
-	}
-	return "dragoman_console_" + port
-}
+// cookieName returns the name of the session cookie. The name contains the port, so that the ends
+// of two SSH tunnels to the same process do not overwrite each other's cookie.
+func cookieName(r *http.Request) string { return "dragoman_console_" + portOf(r) }
 
 // access reports whether Access.Check allows the request. Before it returns false, it writes the
 // error response.
@@ -256,11 +300,11 @@ type ConsoleLink struct {
 // browser session must not be able to create another session.
 func (a *API) serveConsoleLink(w http.ResponseWriter, r *http.Request) {
 	switch {
-	case len(r.Header["Authorization"]) == 0:
+	case !a.opts.Access.hasKey(r):
 		refuse(w, (&Denied{http.StatusForbidden, "key-only", "The request has no Authorization header with the key of this process. Run `dragoman console" + Flag(r) + "` to get a link."}).Problem(r.URL.Path))
 	case a.opts.ConsoleOff != "":
 		refuse(w, Problem{Type: "console-off", Title: "The console is off", Status: http.StatusConflict, Detail: a.opts.ConsoleOff, Instance: r.URL.Path})
 	default:
-		writeJSON(w, r, ConsoleLink{URL: a.opts.Access.Link("http://" + r.Host), Expires: time.Now().Add(linkLife).UTC().Truncate(time.Second)})
+		writeJSON(w, r, ConsoleLink{URL: a.opts.Access.Link("http://" + Address(r)), Expires: time.Now().Add(linkLife).UTC().Truncate(time.Second)})
 	}
 }

@@ -1,6 +1,7 @@
 package admin
 
 import (
+	"encoding/base64"
 	"encoding/json"
 	"io"
 	"net/http"
@@ -34,7 +35,7 @@ func asked(method, target string, header ...string) *http.Request {
 func enter(a *Access, link string) string {
 	u, _ := url.Parse(link)
 	w := httptest.NewRecorder()
-	if !a.Enter(w, asked("GET", "/console/"), u.Query().Get(LinkQuery)) {
+	if !a.Enter(w, asked("GET", "/console/", "Host", a.Name()+":7300"), u.Query().Get(LinkQuery)) {
 		return ""
 	}
 	cookie, _, _ := strings.Cut(w.Header().Get("Set-Cookie"), ";")
@@ -46,36 +47,54 @@ func TestAccess(t *testing.T) {
 	a := NewAccess(true)
 	cookie := enter(a, a.Link("http://127.0.0.1:7300"))
 	bearer := "Bearer " + a.Key()
+	password := "Basic " + base64.StdEncoding.EncodeToString([]byte(PasswordUser+":"+passwordOf(t, a)))
+	at := []string{"Host", a.Name() + ":7300"}
+	named := func(method string, header ...string) *http.Request {
+		return asked(method, "/x", append(at, header...)...)
+	}
 	for _, tt := range []struct {
 		name   string
 		r      *http.Request
 		status int // the expected status; 0 means allowed
 		kind   string
 	}{
-		{"the cookie", asked("GET", "/x", "Cookie", cookie), 0, ""},
-		{"the cookie, from our own page", asked("POST", "/x", "Cookie", cookie, "Sec-Fetch-Site", "same-origin", "Origin", "http://127.0.0.1:7300"), 0, ""},
+		{"the cookie", named("GET", "Cookie", cookie), 0, ""},
+		{"the cookie, from our own page", named("POST", "Cookie", cookie, "Sec-Fetch-Site", "same-origin", "Origin", "http://"+a.Name()+":7300"), 0, ""},
 		{"the key", asked("POST", "/x", "Authorization", bearer), 0, ""},
 		{"the key at localhost", asked("POST", "/x", "Authorization", bearer, "Host", "localhost:7300"), 0, ""},
+		{"the key at the name", named("POST", "Authorization", bearer), 0, ""},
+		{"the password", asked("GET", "/x", "Authorization", password), 0, ""},
+		{"the password, from our own page", asked("POST", "/x", "Authorization", password, "Sec-Fetch-Site", "same-origin", "Origin", "http://127.0.0.1:7300"), 0, ""},
+		{"the password at another port, the end of a tunnel", asked("GET", "/x", "Authorization", password, "Host", "[::1]:8080"), 0, ""},
+		{"the password at localhost, which may be another program", asked("GET", "/x", "Authorization", password, "Host", "localhost:7300"), 401, "wrong-key"},
+		{"the password at the name", named("GET", "Authorization", password), 401, "wrong-key"},
+		{"the password as a cookie", named("GET", "Cookie", "dragoman_console_7300="+passwordOf(t, a)), 401, "no-access"},
+		{"the cookie as a password", asked("GET", "/x", "Authorization", "Basic "+base64.StdEncoding.EncodeToString([]byte(PasswordUser+":"+strings.TrimPrefix(cookie, "dragoman_console_7300=")))), 401, "wrong-key"},
+		{"two passwords", asked("GET", "/x", "Authorization", password, "Authorization", password), 401, "wrong-key"},
 		{"nothing", asked("GET", "/x"), 401, "no-access"},
-		{"a made-up cookie", asked("GET", "/x", "Cookie", "dragoman_console_7300=AAAA"), 401, "no-access"},
-		{"the cookie after one that another program has set", asked("GET", "/x", "Cookie", "dragoman_console_7300=AAAA; "+cookie), 0, ""},
-		{"the cookie after as many as a browser keeps", asked("GET", "/x", "Cookie", strings.Repeat("dragoman_console_7300=AAAA; ", 180)+cookie), 0, ""},
-		{"the cookie after very many others", asked("GET", "/x", "Cookie", strings.Repeat("dragoman_console_7300=AAAA; ", 300)+cookie), 401, "no-access"},
-		{"the cookie of another port", asked("GET", "/x", "Cookie", strings.Replace(cookie, "7300", "7301", 1)), 401, "no-access"},
-		{"the cookie at another port", asked("GET", "/x", "Cookie", cookie, "Host", "127.0.0.1:7301"), 401, "no-access"},
+		{"a made-up cookie", named("GET", "Cookie", "dragoman_console_7300=AAAA"), 401, "no-access"},
+		{"the cookie at an address, where other ports get it", asked("GET", "/x", "Cookie", cookie), 401, "no-access"},
+		{"the cookie at localhost", asked("GET", "/x", "Cookie", cookie, "Host", "localhost:7300"), 401, "no-access"},
+		{"the cookie at another name", asked("GET", "/x", "Cookie", cookie, "Host", newName()+":7300"), 403, "local-only"},
+		{"the cookie after as many as a browser keeps", named("GET", "Cookie", strings.Repeat("dragoman_console_7300=AAAA; ", 180)+cookie), 0, ""},
+		{"the cookie after very many others", named("GET", "Cookie", strings.Repeat("dragoman_console_7300=AAAA; ", 300)+cookie), 401, "no-access"},
+		{"the cookie of another port", named("GET", "Cookie", strings.Replace(cookie, "7300", "7301", 1)), 401, "no-access"},
 		{"a wrong key", asked("GET", "/x", "Authorization", "Bearer x"), 401, "wrong-key"},
-		{"a wrong key with the cookie", asked("GET", "/x", "Authorization", "Bearer x", "Cookie", cookie), 401, "wrong-key"},
+		{"a wrong key with the cookie", named("GET", "Authorization", "Bearer x", "Cookie", cookie), 401, "wrong-key"},
 		{"the key in another scheme", asked("GET", "/x", "Authorization", "Basic "+a.Key()), 401, "wrong-key"},
 		{"two keys", asked("GET", "/x", "Authorization", bearer, "Authorization", bearer), 401, "wrong-key"},
 		{"the key in the query", asked("GET", "/x?key="+a.Key()), 401, "no-access"},
 		{"a foreign host", asked("GET", "/x", "Cookie", cookie, "Host", "rebound.example:7300"), 403, "local-only"},
 		{"a proxy", asked("GET", "/x", "Authorization", bearer, "X-Forwarded-For", "192.0.2.1"), 403, "local-only"},
+		{"a proxy, at the name", named("GET", "Cookie", cookie, "X-Forwarded-For", "192.0.2.1"), 403, "local-only"},
 		{"a proxy, RFC 7239", asked("GET", "/x", "Authorization", bearer, "Forwarded", "for=192.0.2.1"), 403, "local-only"},
-		{"a post of another site", asked("POST", "/x", "Cookie", cookie, "Sec-Fetch-Site", "cross-site"), 403, "foreign-page"},
-		{"a post of another port", asked("POST", "/x", "Cookie", cookie, "Sec-Fetch-Site", "same-site"), 403, "foreign-page"},
-		{"a post of another site, old browser", asked("POST", "/x", "Cookie", cookie, "Origin", "https://evil.example"), 403, "foreign-page"},
-		{"an embedding page of another port", asked("GET", "/x", "Cookie", cookie, "Sec-Fetch-Site", "same-site", "Sec-Fetch-Dest", "script"), 403, "foreign-page"},
-		{"a frame of another site", asked("GET", "/x", "Cookie", cookie, "Sec-Fetch-Site", "cross-site", "Sec-Fetch-Dest", "iframe"), 403, "foreign-page"},
+		{"a post of another site", named("POST", "Cookie", cookie, "Sec-Fetch-Site", "cross-site"), 403, "foreign-page"},
+		{"a post of another site with the password", asked("POST", "/x", "Authorization", password, "Sec-Fetch-Site", "cross-site"), 403, "foreign-page"},
+		{"a post of another port with the password", asked("POST", "/x", "Authorization", password, "Sec-Fetch-Site", "same-site"), 403, "foreign-page"},
+		{"a post of another port", named("POST", "Cookie", cookie, "Sec-Fetch-Site", "same-site"), 403, "foreign-page"},
+		{"a post of another site, old browser", named("POST", "Cookie", cookie, "Origin", "https://evil.example"), 403, "foreign-page"},
+		{"an embedding page of another port", named("GET", "Cookie", cookie, "Sec-Fetch-Site", "same-site", "Sec-Fetch-Dest", "script"), 403, "foreign-page"},
+		{"a frame of another site", named("GET", "Cookie", cookie, "Sec-Fetch-Site", "cross-site", "Sec-Fetch-Dest", "iframe"), 403, "foreign-page"},
 	} {
 		err := a.Check(tt.r)
 		denied, _ := err.(*Denied)
@@ -85,13 +104,56 @@ func TestAccess(t *testing.T) {
 		case tt.status != 0 && (denied == nil || denied.Status != tt.status || denied.Kind != tt.kind):
 			t.Errorf("%s: %+v, want %d %s", tt.name, err, tt.status, tt.kind)
 		}
-		if denied != nil && (strings.Contains(denied.Detail, a.Key()) || denied.Detail == "") {
+		if denied != nil && (strings.Contains(denied.Detail, a.Key()) || strings.Contains(denied.Detail, a.Name()) || denied.Detail == "") {
 			t.Errorf("%s: %q", tt.name, denied.Detail)
 		}
 	}
 	public := NewAccess(false)
 	if err := public.Check(asked("GET", "/x", "Authorization", "Bearer "+public.Key())); err == nil || err.(*Denied).Status != 403 {
 		t.Errorf("a listener that others can reach: %v", err)
+	}
+	for kind, r := range map[string]*http.Request{"cookie": named("POST", "Cookie", cookie), "password": asked("POST", "/x", "Authorization", password)} {
+		if a.Leave(httptest.NewRecorder(), r); a.Check(r) == nil {
+			t.Errorf("a session with a %s goes on after its end", kind)
+		}
+	}
+}
+
+// passwordOf exchanges a new link for a password.
+func passwordOf(t *testing.T, a *Access) string {
+	u, _ := url.Parse(a.Link("http://127.0.0.1:7300"))
+	password, ok := a.EnterWithPassword(u.Query().Get(LinkQuery))
+	if _, again := a.EnterWithPassword(u.Query().Get(LinkQuery)); !ok || again {
+		t.Error("a link gives", ok, "and once more", again)
+	}
+	return password
+}
+
+// TestName checks that only a valid link reveals the name of the console, and only to a browser
+// that resolves the name itself.
+func TestName(t *testing.T) {
+	const chromium, firefox, safari = "Mozilla/5.0 (X11; Linux x86_64) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/140.0.0.0 Safari/537.36",
+		"Mozilla/5.0 (X11; Linux x86_64; rv:140.0) Gecko/20100101 Firefox/140.0",
+		"Mozilla/5.0 (Macintosh; Intel Mac OS X 10_15_7) AppleWebKit/605.1.15 (KHTML, like Gecko) Version/26.0 Safari/605.1.15"
+	a, b := NewAccess(true), NewAccess(true)
+	if a.Name() == b.Name() || !b.AtFormerName(asked("GET", "/", "Host", a.Name()+":7300")) || a.AtFormerName(asked("GET", "/", "Host", a.Name())) || a.AtFormerName(asked("GET", "/", "Host", "x.localhost")) {
+		t.Errorf("%s %s", a.Name(), b.Name())
+	}
+	token := func(link string) string { u, _ := url.Parse(link); return u.Query().Get(LinkQuery) }
+	link := token(a.Link(""))
+	if to, ok := a.Forward(asked("GET", "/", "User-Agent", chromium), link); ok || !a.Waits(link) {
+		t.Errorf("another program may listen at one of the addresses: %s", to)
+	}
+	a.UseName()
+	for agent, want := range map[string]bool{chromium: true, firefox: true, safari: false, "": false} {
+		r, link := asked("GET", "/", "User-Agent", agent, "Host", "127.0.0.1:8080"), token(a.Link(""))
+		to, ok := a.Forward(r, link)
+		if ok != want || strings.HasPrefix(to, "http://"+a.Name()+":8080/console/?link=") != want || a.Waits(link) == want || a.Waits(token(to)) != want || token(to) == link {
+			t.Errorf("%s: %s %t", agent, to, ok)
+		}
+		if _, again := a.Forward(r, link); again {
+			t.Errorf("%s: the link reveals the name twice", agent)
+		}
 	}
 }
 
@@ -113,7 +175,9 @@ func TestLinks(t *testing.T) {
 		if enter(a, late) != "" {
 			t.Error("a link works after its time")
 		}
-		signedIn := func(cookie string) bool { return a.SignedIn(asked("GET", "/console/", "Cookie", cookie)) }
+		signedIn := func(cookie string) bool {
+			return a.SignedIn(asked("GET", "/console/", "Cookie", cookie, "Host", a.Name()+":7300"))
+		}
 		time.Sleep(sessionLife - linkLife - time.Second)
 		if !signedIn(cookie) {
 			t.Error("the session ended early")
@@ -144,9 +208,12 @@ func TestCookie(t *testing.T) {
 	a := NewAccess(true)
 	u, _ := url.Parse(a.Link("http://127.0.0.1:7300"))
 	w := httptest.NewRecorder()
-	a.Enter(w, asked("GET", "/console/"), u.Query().Get(LinkQuery))
+	if token := u.Query().Get(LinkQuery); a.Enter(w, asked("GET", "/console/"), token) || len(w.Header()) > 0 || !a.Waits(token) {
+		t.Errorf("a cookie at an address, where other ports get it: %v", w.Header())
+	}
+	a.Enter(w, asked("GET", "/console/", "Host", a.Name()+":7300"), u.Query().Get(LinkQuery))
 	c := w.Result().Cookies()[0]
-	if c.Name != "dragoman_console_7300" || !c.HttpOnly || c.SameSite != http.SameSiteStrictMode || c.Path != "/" || c.MaxAge != 12*60*60 || len(c.Value) < 43 {
+	if c.Name != "dragoman_console_7300" || !c.HttpOnly || c.SameSite != http.SameSiteStrictMode || c.Path != "/" || c.Domain != "" || c.MaxAge != 12*60*60 || len(c.Value) < 43 {
 		t.Errorf("%+v", c)
 	}
 }
@@ -162,7 +229,8 @@ func TestConsoleLink(t *testing.T) {
 			mux.ServeHTTP(w, r)
 			return w.Result()
 		}
-		cookie := enter(a.Access(), a.Access().Link(""))
+		cookie, at := enter(a.Access(), a.Access().Link("")), a.Access().Name()+":7300"
+		password := "Basic " + base64.StdEncoding.EncodeToString([]byte(PasswordUser+":"+passwordOf(t, a.Access())))
 		bearer := "Bearer " + a.Access().Key()
 		for _, tt := range []struct {
 			r      *http.Request
@@ -170,7 +238,8 @@ func TestConsoleLink(t *testing.T) {
 		}{
 			{asked("GET", "/api/v1/console/link", "Authorization", bearer), 405},
 			{asked("POST", "/api/v1/console/link"), 401},
-			{asked("POST", "/api/v1/console/link", "Cookie", cookie), 403},
+			{asked("POST", "/api/v1/console/link", "Cookie", cookie, "Host", at), 403},
+			{asked("POST", "/api/v1/console/link", "Authorization", password), 403},
 			{asked("POST", "/api/v1/console/link", "Authorization", bearer, "X-Forwarded-For", "192.0.2.1"), 403},
 		} {
 			if got := ask(tt.r); got.StatusCode != tt.status || got.Header.Get("Content-Type") != "application/problem+json" {

@@ -127,7 +127,7 @@ func (a *API) admits(w http.ResponseWriter, r *http.Request) bool {
 			Type: "local-only", Title: title, Status: http.StatusForbidden, Instance: r.URL.Path,
 			Detail: "Dragoman listens on an address that other machines can reach. Send SIGUSR1 to the process to write the status to stderr.",
 		})
-	case forwarded(r):
+	case a.opts.Access.indirect(r):
 		refuse(w, Problem{
 			Type: "local-only", Title: title, Status: http.StatusForbidden, Instance: r.URL.Path,
 			Detail: "A proxy forwarded the request. Send it directly, without a proxy.",
@@ -177,8 +177,7 @@ var proxyHeaders = []string{
 	"Tailscale-User-Login",
 }
 
-// forwarded reports whether a proxy forwarded the request: the request has a header that
-// proxies add, or its Host is not this machine.
+// forwarded reports whether a request has a header that proxies add.
 func forwarded(r *http.Request) bool {
 	for _, name := range proxyHeaders {
 		if len(r.Header[name]) > 0 {
@@ -190,7 +189,7 @@ func forwarded(r *http.Request) bool {
 			return true
 		}
 	}
-	return !httpdoor.IsLocal(r.Host)
+	return false
 }
 
 // foreignPage reports whether a page of another site sent the request, for example to embed an

@@ -7,5 +7,5 @@
 //
 // routes is the table of all routes below /api/v1. The mux, the OpenAPI document and docs/api.md
 // are generated from this table. Most routes only read reports of the runtime, and send nothing to
-// servers or clients. Routes that change something need the key or a session cookie; see Access.
+// servers or clients. Routes that change something need the key or the session of a browser; see Access.
 package admin

@@ -224,7 +224,7 @@ const referenceHead = `<!-- Code generated from the table of routes by ` + "`go 
 
 Only programs on the same machine may use the API. Dragoman refuses a request if a proxy has forwarded it, if its ` + "`Host`" + ` header names another host, or if a page of another site has sent it. If Dragoman listens on an address that other machines can reach, Dragoman refuses all requests to the API.
 
-A request to a route that shows messages or changes something needs a proof that the request comes from the user who started ` + "`serve`" + `. The table marks such a route with *key*. The proof is either the cookie of a browser that has opened a link of ` + "`dragoman console`" + `, or the header ` + "`Authorization: Bearer KEY`" + `. ` + "`serve`" + ` writes the key to a file in the runtime or cache folder of its user, for example in ` + "`$XDG_RUNTIME_DIR/dragoman`" + `. Only this user can read the file, and each start of Dragoman makes a new key.
+A request to a route that shows messages or changes something needs a proof that the request comes from the user who started ` + "`serve`" + `. The table marks such a route with *key*. The proof is either the session of a browser that has opened a link of ` + "`dragoman console`" + `, or the header ` + "`Authorization: Bearer KEY`" + `. ` + "`serve`" + ` writes the key to a file in the runtime or cache folder of its user, for example in ` + "`$XDG_RUNTIME_DIR/dragoman`" + `. Only this user can read the file, and each start of Dragoman makes a new key.
 
     curl http://127.0.0.1:7300/api/v1/servers
     curl -X POST -H "Authorization: Bearer $(cat KEYFILE)" http://127.0.0.1:7300/api/v1/servers/github/restart

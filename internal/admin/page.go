@@ -87,7 +87,7 @@ func (a *API) page(r *http.Request) page {
 		scheme = "https"
 	}
 	p := page{
-		Style: template.CSS(pageCSS), Version: a.opts.Version, Local: a.opts.Local && !forwarded(r),
+		Style: template.CSS(pageCSS), Version: a.opts.Version, Local: a.opts.Local && !a.opts.Access.indirect(r),
 		Endpoint: scheme + "://" + r.Host + "/mcp", Flag: Flag(r),
 	}
 	p.Console = p.Local && a.opts.ConsoleOff == ""

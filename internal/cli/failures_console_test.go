@@ -8,6 +8,7 @@ import (
 	"html"
 	"io"
 	"net/http"
+	"net/url"
 	"os"
 	"regexp"
 	"strings"
@@ -20,7 +21,7 @@ import (
 // consoleVisit is a browser that has opened the console of a serve.
 type consoleVisit struct {
 	*stage
-	cookie string
+	host, cookie string
 }
 
 // openConsole opens the console with a one-time link. The key of the serve is in folders.
@@ -36,6 +37,12 @@ func openConsole(s *stage, folders []string) *consoleVisit {
 	}
 	v := &consoleVisit{stage: s}
 	resp, _ := v.send(http.MethodGet, strings.TrimPrefix(link.URL, s.base))
+	to, err := url.Parse(resp.Header.Get("Location"))
+	if err != nil || to.Host == "" {
+		s.Fatalf("the link answers %d and leads to %s", resp.StatusCode, to)
+	}
+	v.host = to.Host
+	resp, _ = v.send(http.MethodGet, to.RequestURI())
 	v.cookie, _, _ = strings.Cut(resp.Header.Get("Set-Cookie"), ";")
 	if resp.StatusCode != http.StatusSeeOther || v.cookie == "" {
 		s.Fatalf("the link answers %d", resp.StatusCode)
@@ -50,6 +57,8 @@ func (v *consoleVisit) send(method, path string) (*http.Response, string) {
 	if err != nil {
 		v.Fatal(err)
 	}
+	r.Host = v.host
+	r.Header.Set("User-Agent", "Chrome/140.0.0.0")
 	r.Header.Set("Cookie", v.cookie)
 	r.Header.Set("Sec-Fetch-Site", "same-origin")
 	resp, err := http.DefaultTransport.RoundTrip(r)

@@ -205,7 +205,7 @@ func open(t testing.TB, status *admin.Report, change ...func(*Options)) *testCon
 // request returns a request from a browser on this machine. header alternates names and values.
 func (h *testConsole) request(method, target string, header ...string) *http.Request {
 	r := httptest.NewRequest(method, target, nil)
-	r.Host = "127.0.0.1:7300"
+	r.Host = h.access.Name() + ":7300"
 	for i := 0; i+1 < len(header); i += 2 {
 		if header[i] == "Host" {
 			r.Host = header[i+1]

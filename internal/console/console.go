@@ -138,7 +138,6 @@ func New(o Options) *Console {
 		c.add(p)
 	}
 	c.handle("POST /theme", c.setTheme)
-	c.handle("POST /signout", c.signOut)
 	c.handle("POST /servers/add", c.changeDraft)
 	c.handle("POST /servers/{name}/{operation}", c.operate)
 	c.handle("POST /servers/{name}/tools/{tool}", c.startRun)
@@ -206,11 +205,17 @@ func (c *Console) handle(pattern string, h http.HandlerFunc) {
 // serve checks whether a request may see the console, and then handles the request.
 func (c *Console) serve(w http.ResponseWriter, r *http.Request) {
 	headers(w.Header())
+	if r.Body != nil {
+		r.Body = http.MaxBytesReader(w, r.Body, maxForm)
+	}
 	if !c.admit(w, r) {
 		return
 	}
-	if r.Body != nil {
-		r.Body = http.MaxBytesReader(w, r.Body, maxForm)
+	if c.opts.Access.AtName(r) {
+		// The pages show the address of the MCP endpoints, and the name is only for the console.
+		inner := *r
+		inner.Host = admin.Address(r)
+		r = &inner
 	}
 	if r.Method == http.MethodGet && r.URL.Path == prefix+"/events" && strings.HasPrefix(r.URL.Query().Get("page"), prefix+"/") {
 		c.serveEvents(w, r)
@@ -257,93 +262,6 @@ func (c *Console) sums(r *http.Request) *sums {
 		s.sums = c.traffic.sums(time.Now(), connected)
 	}
 	return s.sums
-}
-
-// headers sets the header fields that every response has.
-func headers(h http.Header) {
-	h.Set("Content-Security-Policy", pagePolicy)
-	h.Set("X-Content-Type-Options", "nosniff")
-	h.Set("X-Frame-Options", "DENY")
-	h.Set("Referrer-Policy", "same-origin") // with no-referrer, browsers post forms with "Origin: null"
-	h.Set("Cross-Origin-Opener-Policy", "same-origin")
-	h.Set("Cross-Origin-Resource-Policy", "same-origin")
-	h.Set("Permissions-Policy", "camera=(), geolocation=(), microphone=()")
-	h.Set("Cache-Control", "no-store")
-}
-
-// admit reports whether the request may see the console. If not, admit writes the response.
-func (c *Console) admit(w http.ResponseWriter, r *http.Request) bool {
-	if c.opts.Off != "" {
-		c.gate(w, r, http.StatusForbidden, gatePage{Title: "The console is off", Text: c.opts.Off})
-		return false
-	}
-	var denied *admin.Denied
-	if errors.As(c.opts.Access.CheckOrigin(r), &denied) {
-		c.gate(w, r, denied.Status, gatePage{Title: "The console refused this request", Text: denied.Detail})
-		return false
-	}
-	if token := r.URL.Query().Get(admin.LinkQuery); token != "" && r.URL.Path == prefix+"/" {
-		c.enter(w, r, token)
-		return false
-	}
-	if c.opts.Access.SignedIn(r) {
-		return true
-	}
-	if r.Method == http.MethodGet && r.Header.Get("Sec-Fetch-Site") == "cross-site" {
-		// A browser does not send a cookie with SameSite=Strict when another site opens the page.
-		// The browser sends the cookie when the page reloads itself.
-		c.gate(w, r, http.StatusOK, gatePage{Title: "Opening the console", Text: "One moment.", Again: true})
-		return false
-	}
-	c.gate(w, r, http.StatusUnauthorized, gatePage{
-		Title: "Open the console with a link", Text: "This browser has not opened a link to the console yet, or its session has ended. Run this command in a terminal, as the user who started Dragoman. The command opens the console with a new link, or prints the link if it cannot start a browser.",
-		Command: c.openCommand(r),
-	})
-	return false
-}
-
-// enter signs the browser in if token is the token of a valid one-time link. Then it redirects the
-// browser to a URL without the token.
-func (c *Console) enter(w http.ResponseWriter, r *http.Request, token string) {
-	if r.Method != http.MethodGet || r.Header.Get("Sec-Purpose") != "" {
-		w.WriteHeader(http.StatusForbidden) // keep the link valid until a person follows it
-		return
-	}
-	if c.opts.Access.Enter(w, r, token) {
-		http.Redirect(w, r, prefix+"/", http.StatusSeeOther)
-		return
-	}
-	c.gate(w, r, http.StatusForbidden, gatePage{
-		Title: "This link does not work any more", Text: "A link opens the console once, within 10 minutes. Run this command to open the console with a new link.",
-		Command: c.openCommand(r), SignedIn: c.opts.Access.SignedIn(r),
-	})
-}
-
-// gatePage has the values of the page for a browser that is not signed in, or whose request the
-// console refuses.
-type gatePage struct {
-	Title, Text, Command string
-	Again                bool // the page reloads itself at once
-	SignedIn             bool // the browser is signed in already
-	Theme                string
-}
-
-// openCommand returns the command that opens the console of this process, which may not be the one
-// that the command would find by itself.
-func (c *Console) openCommand(r *http.Request) string {
-	return c.program() + " console --open" + admin.Flag(r)
-}
-
-func (c *Console) gate(w http.ResponseWriter, r *http.Request, status int, p gatePage) {
-	p.Theme = themeOf(r)
-	var body bytes.Buffer
-	if err := gateTemplate.Execute(&body, p); err != nil {
-		http.Error(w, p.Title, http.StatusInternalServerError)
-		return
-	}
-	w.Header().Set("Content-Type", "text/html; charset=utf-8")
-	w.WriteHeader(status)
-	_, _ = w.Write(body.Bytes())
 }
 
 // Page describes one page of the console.
@@ -587,12 +505,6 @@ func ownPage(to string) bool {
 	}
 	dots := strings.NewReplacer("%2e", ".", "%2E", ".").Replace(u.EscapedPath())
 	return strings.HasPrefix(path.Clean(dots)+"/", prefix+"/")
-}
-
-// signOut ends the session of the browser.
-func (c *Console) signOut(w http.ResponseWriter, r *http.Request) {
-	c.opts.Access.Leave(w, r)
-	c.gate(w, r, http.StatusOK, gatePage{Title: "The session has ended", Text: "Run this command to open the console again.", Command: c.openCommand(r)})
 }
 
 // sayCookie is the name of the cookie that passes the message about an action to the next page.

@@ -116,6 +116,7 @@ func newStreet(t *testing.T, revisions map[string]mcp.Revision) *street {
 	var cookie string
 	x.client = &http.Client{
 		Transport: roundTrip(func(q *http.Request) (*http.Response, error) {
+			q.Host = api.Access().Name() + strings.TrimPrefix(x.web.URL, "http://127.0.0.1")
 			q.Header.Set("Cookie", cookie)
 			return x.web.Client().Transport.RoundTrip(q)
 		}),

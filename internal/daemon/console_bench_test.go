@@ -71,10 +71,9 @@ func BenchmarkConsole(b *testing.B) {
 	settings.Record = config.RecordMemory
 	var link string
 	r := serve(b, settings, func(o *ServeOptions) { o.Log, o.Console = nil, func(c Console) { link = c.Link() } })
-	r.http.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
-	cookie, _, _ := strings.Cut(r.do(b.Context(), "GET", strings.TrimPrefix(link, r.base), nil).header.Get("Set-Cookie"), ";")
+	browser := r.enter(link)
 	page := func(path string) answer {
-		a := r.do(b.Context(), "GET", path, nil, "Cookie", cookie)
+		a := r.do(b.Context(), "GET", path, nil, browser...)
 		if a.status != http.StatusOK {
 			b.Fatalf("%s: %d %.300s", path, a.status, a.body)
 		}
@@ -104,7 +103,8 @@ func BenchmarkConsole(b *testing.B) {
 				began <- err
 				return
 			}
-			q.Header.Set("Cookie", cookie)
+			q.Host = browser[1]
+			q.Header.Set("Cookie", browser[3])
 			resp, err := http.DefaultTransport.RoundTrip(q)
 			if err == nil && resp.StatusCode != http.StatusOK {
 				err = fmt.Errorf("status %d", resp.StatusCode)

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"slices"
 	"sync"
 	"time"
 
@@ -27,6 +28,9 @@ type listenOptions struct {
 	drain     func()            // listen calls drain when it begins to stop; drain must end the requests that would not end by themselves
 	limit     time.Duration     // how long running requests may take to finish; 0 means runtime.DrainLimit
 	ready     func(base string) // listen calls ready once, when it accepts connections; base has the form "http://host:port"
+	// both makes listen serve both loopback addresses if address is one of them, and is called
+	// before ready if no other program can listen at the other one. It may be nil.
+	both func()
 }
 
 // listen serves HTTP until ctx ends. Then it waits for running requests, at most for o.limit, and
@@ -37,13 +41,23 @@ func listen(ctx context.Context, o listenOptions) error {
 		o.endpoints.Close()
 		return listenError(o.address, err)
 	}
-	srv := httpdoor.NewHTTPServer(o.handler)
+	var second net.Listener
+	if o.both != nil {
+		var ours bool
+		if second, ours = twin(l.Addr()); ours {
+			o.both()
+		}
+	}
+	srv := httpdoor.NewHTTPServer(atOneAddress(o.handler, l, second))
 	srv.BaseContext = func(net.Listener) context.Context { return o.endpoints.Context() }
 	srv.ErrorLog = log.New(serverLog{o.log}, "", 0)
 	var running sync.WaitGroup
 	defer running.Wait()
-	served := make(chan error, 1)
+	served := make(chan error, 2)
 	running.Go(func() { served <- srv.Serve(httpdoor.Listen(l)) })
+	if second != nil {
+		running.Go(func() { served <- srv.Serve(httpdoor.Listen(second)) })
+	}
 	if o.ready != nil {
 		o.ready("http://" + l.Addr().String())
 	}
@@ -83,6 +97,47 @@ func listen(ctx context.Context, o listenOptions) error {
 	}
 	_ = srv.Close()
 	return nil
+}
+
+// twin listens on the port of addr at the other loopback address. ours is false if another program
+// can listen there. If the machine does not have that address, nobody can, and l is nil.
+func twin(addr net.Addr) (l net.Listener, ours bool) {
+	at, ok := addr.(*net.TCPAddr)
+	if !ok {
+		return nil, false
+	}
+	other := net.IPv6loopback
+	switch {
+	case at.IP.Equal(net.IPv6loopback):
+		other = net.IPv4(127, 0, 0, 1)
+	case !at.IP.Equal(net.IPv4(127, 0, 0, 1)):
+		return nil, false
+	}
+	l, err := net.Listen("tcp", (&net.TCPAddr{IP: other, Port: at.Port}).String())
+	if err == nil {
+		return l, true
+	}
+	all, err := net.InterfaceAddrs()
+	return nil, err == nil && !slices.ContainsFunc(all, func(a net.Addr) bool {
+		n, ok := a.(*net.IPNet)
+		return ok && n.IP.Equal(other)
+	})
+}
+
+// atOneAddress returns a handler for which all requests arrive at the address of l. The second
+// listener may be nil. The commands of the user know only the first address, so every text and file
+// of this process names that one.
+func atOneAddress(next http.Handler, l, second net.Listener) http.Handler {
+	if second == nil {
+		return next
+	}
+	other := second.Addr().String()
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if at, ok := r.Context().Value(http.LocalAddrContextKey).(net.Addr); ok && at.String() == other {
+			r = r.WithContext(context.WithValue(r.Context(), http.LocalAddrContextKey, l.Addr()))
+		}
+		next.ServeHTTP(w, r)
+	})
 }
 
 // listenError describes why Dragoman cannot listen on address, and what the user can do. The result

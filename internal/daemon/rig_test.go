@@ -11,6 +11,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"net/url"
 	"os"
 	"os/signal"
 	"strings"
@@ -223,6 +224,24 @@ func (r *rig) do(ctx context.Context, method, path string, body io.Reader, heade
 		r.t.Fatalf("%s %s: %v after %.200q", method, path, err, b)
 	}
 	return answer{resp.StatusCode, resp.Header, string(b)}
+}
+
+// enter opens a link to the console as Chromium does, and returns the header of the browser's further
+// requests.
+func (r *rig) enter(link string) (header []string) {
+	r.t.Helper()
+	r.http.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
+	first := r.do(r.t.Context(), "GET", strings.TrimPrefix(link, r.base), nil, "User-Agent", "Chrome/140.0.0.0")
+	to, err := url.Parse(first.header.Get("Location"))
+	if err != nil || first.status != http.StatusSeeOther || first.header.Get("Set-Cookie") != "" || !strings.HasSuffix(to.Hostname(), ".localhost") {
+		r.t.Fatalf("%d %v", first.status, first.header)
+	}
+	header = []string{"Host", to.Host}
+	cookie, _, _ := strings.Cut(r.do(r.t.Context(), "GET", to.RequestURI(), nil, header...).header.Get("Set-Cookie"), ";")
+	if cookie == "" {
+		r.t.Fatal("the link opens no session")
+	}
+	return append(header, "Cookie", cookie)
 }
 
 const modernVersion = "2026-07-28"

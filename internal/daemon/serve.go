@@ -161,7 +161,7 @@ func Serve(ctx context.Context, o ServeOptions) error {
 		})
 	}
 	return listen(ctx, listenOptions{
-		address: address, handler: d.handler(), endpoints: d.runtime.Endpoints(), log: o.Log, drain: d.drain, limit: o.Drain,
+		address: address, handler: d.handler(), endpoints: d.runtime.Endpoints(), log: o.Log, drain: d.drain, limit: o.Drain, both: d.admin.Access().UseName,
 		ready: func(base string) {
 			began := time.Now()
 			forget = d.announce(base)
@@ -251,6 +251,10 @@ func newDaemon(o ServeOptions, local bool) *daemon {
 		Off: consoleOff(&o, local), Access: d.admin.Access(), Source: d.admin, Add: d.admin, Config: d.runtime.Current, Clients: d.runtime.ClientReports, Operate: d.runtime.Operate, Events: d.events, Log: o.Log,
 		Program: o.Program, Path: o.Path, Machine: clientfile.Machine{OS: goruntime.GOOS, Env: o.Env},
 	})
+	if local && consoleOff(&o, local) == "" {
+		d.guard.Own(d.admin.Access().Name(), admin.NamePaths...)
+		d.guard.Explain(d.console.ServeFormer)
+	}
 	d.metrics.WatchBudget(d.budget)
 	d.metrics.WatchEndpoints(d.counts, d.guard)
 	d.metrics.WatchServers(d.runtime.Statuses)

@@ -6,7 +6,6 @@ import (
 	"bufio"
 	"context"
 	"io"
-	"net/http"
 	"strings"
 	"testing"
 	"time"
@@ -44,9 +43,8 @@ func TestTranscript(t *testing.T) {
 				if a.status != 200 || !strings.Contains(a.body, "notifications/progress") || !strings.Contains(a.header.Get("Content-Disposition"), "call-"+decimal(call.Number)+".txtar") {
 					t.Fatalf("%d %v %s", a.status, a.header, a.body)
 				}
-				r.http.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
-				cookie, _, _ := strings.Cut(r.do(t.Context(), "GET", strings.TrimPrefix(link, r.base), nil).header.Get("Set-Cookie"), ";")
-				if saved := r.do(t.Context(), "GET", "/console/calls/"+decimal(call.Number)+"/wires.txtar", nil, "Cookie", cookie); saved.body != a.body {
+				browser := r.enter(link)
+				if saved := r.do(t.Context(), "GET", "/console/calls/"+decimal(call.Number)+"/wires.txtar", nil, browser...); saved.body != a.body {
 					t.Errorf("the console saves another file: %d %s", saved.status, saved.body)
 				}
 				ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)

@@ -11,14 +11,14 @@ import (
 )
 
 // access checks the protection of the console: a link works once; no other page can frame it, post
-// to it or read it; a foreign name of the host is refused; and the cookie gives no access to an
-// MCP endpoint.
+// to it or read it; no program on another port gets the cookie; a foreign name of the host is
+// refused; and the cookie gives no access to an MCP endpoint.
 func (r *rig) access(t *testing.T) {
 	h := r.serve(t, "", "--demo", "--quiet-demo")
 	link := h.link()
-	p := r.chrome.newTab(t, h.origin)
-	p.open(link)
-	p.wait("the Overview", `location.pathname === "/console/" && location.search === "" && document.querySelector("nav")`)
+	p := r.chrome.newTab(t, "")
+	p.follow(link)
+	console := p.origin
 	if n := eval[int](p, `history.length`); n > 2 {
 		t.Errorf("the history has %d entries", n) // the history must not contain the link
 	}
@@ -28,6 +28,7 @@ func (r *rig) access(t *testing.T) {
 	p.clean("the Overview")
 
 	// Use the link a second time, in this browser and in another.
+	p.origin = h.origin
 	p.open(link)
 	p.wait("a refusal", `document.querySelector("h1").textContent === "This link does not work any more"`)
 	p.clean("the second use", "403 (Forbidden)")
@@ -38,16 +39,24 @@ func (r *rig) access(t *testing.T) {
 	other.wait("no session", `document.querySelector("h1").textContent === "Open the console with a link"`)
 	other.clean("another browser", "403 (Forbidden)", "401 (Unauthorized)")
 
-	// The page comes from another program on this machine. The browser sends the cookie to that
-	// program too, because cookies do not depend on the port.
+	// The page comes from another program on this machine. Cookies do not depend on the port, but on
+	// the name of the host.
+	target := h.origin
 	foreign := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
+		if req.Header.Get("Authorization") != "" || strings.Contains(req.Header.Get("Cookie"), "dragoman_console") || strings.Contains(req.Referer(), "dragoman-") {
+			t.Errorf("another port of %s gets %v", req.Host, req.Header)
+		}
 		w.Header().Set("Content-Type", "text/html")
 		fmt.Fprintf(w, `<!doctype html><title>foreign</title><iframe src="%[1]s/console/"></iframe>
-			<form id="f" method="post" action="%[1]s/console/servers/legacy/stop"></form>`, h.origin)
+			<form id="f" method="post" action="%[1]s/console/servers/legacy/stop"></form>`, target)
 	}))
 	defer foreign.Close()
-	for _, origin := range []string{foreign.URL, strings.Replace(foreign.URL, "127.0.0.1", "localhost", 1)} {
-		p.origin = ""
+	for _, x := range [][2]string{
+		{foreign.URL, h.origin}, {strings.Replace(foreign.URL, "127.0.0.1", "localhost", 1), h.origin}, {strings.Replace(foreign.URL, "127.0.0.1", "evil.localhost", 1), h.origin},
+		{foreign.URL, console}, {strings.Replace(foreign.URL, "127.0.0.1", "evil.localhost", 1), console}, // even if the name were known
+	} {
+		origin := x[0]
+		p.origin, target = "", x[1]
 		p.open(origin)
 		p.wait("the frame to be refused", `document.querySelector("iframe").contentDocument === null`)
 		for what, js := range map[string]string{
@@ -57,14 +66,14 @@ func (r *rig) access(t *testing.T) {
 			"listen to live values": `new Promise((yes, no) => { const s = new EventSource("%s/console/events?page=/console/", { withCredentials: true }); s.onopen = () => { s.close(); yes("open"); }; s.onerror = () => { s.close(); no(new Error("refused")); }; })`,
 		} {
 			var text string
-			if err := p.try(fmt.Sprintf(js, h.origin), &text); err == nil {
+			if err := p.try(fmt.Sprintf(js, target), &text); err == nil {
 				t.Errorf("a page of %s can %s: %.200s", origin, what, text)
 			}
 		}
 		// The browser sends a simple request without a CORS preflight, so the server must refuse
 		// it.
 		p.loaded()
-		if err := p.try(fmt.Sprintf(`fetch(%q, { method: "POST", mode: "no-cors", credentials: "include", headers: { "Content-Type": "text/plain" }, body: '{"jsonrpc":"2.0","id":1,"method":"ping"}' }).then(() => true)`, h.origin+"/mcp"), nil); err != nil {
+		if err := p.try(fmt.Sprintf(`fetch(%q, { method: "POST", mode: "no-cors", credentials: "include", headers: { "Content-Type": "text/plain" }, body: '{"jsonrpc":"2.0","id":1,"method":"ping"}' }).then(() => true)`, target+"/mcp"), nil); err != nil {
 			t.Error(err)
 		}
 		p.wait("the answer", `true`)
@@ -86,8 +95,8 @@ func (r *rig) access(t *testing.T) {
 	p.clean("a foreign page", "ERR_FAILED", "ERR_BLOCKED_BY_RESPONSE", "403 (Forbidden)", "blocked by CORS policy", "frame-ancestors", "status of 403 ()", "a request to another origin", "MIME type")
 
 	// The server still runs, and the session still works.
-	p.origin = h.origin
-	p.open(h.origin + "/console/servers/legacy")
+	p.origin = console
+	p.open(console + "/console/servers/legacy")
 	p.wait("the server to be ready", `document.querySelector("main").textContent.includes("ready")`)
 	p.clean("the server")
 
@@ -99,6 +108,37 @@ func (r *rig) access(t *testing.T) {
 	p.clean("a foreign host", "403 (Forbidden)")
 
 	// Signing out ends the session.
+	p.origin = console
+	p.open(console + "/console/settings")
+	p.click(`[...document.querySelectorAll("button")].find((b) => b.textContent === "End this session")`)
+	p.wait("the end of the session", `document.querySelector("h1").textContent === "The session has ended"`)
+	p.open(console + "/console/calls")
+	p.wait("no session", `document.querySelector("h1").textContent === "Open the console with a link"`)
+	p.clean("signing out", "401 (Unauthorized)")
+	r.password(t, h, foreign.URL)
+}
+
+// password opens the console in a browser that says it is Safari, which asks DNS for the console's
+// name. Such a browser gets a password, which it sends to no other port. foreign is the URL of a
+// program that fails the test if it gets the password.
+func (r *rig) password(t *testing.T, h *serveRun, foreign string) {
+	p := r.chrome.newTab(t, h.origin)
+	p.do("Network.setUserAgentOverride", object{"userAgent": "Mozilla/5.0 (Macintosh; Intel Mac OS X 10_15_7) AppleWebKit/605.1.15 (KHTML, like Gecko) Version/26.0 Safari/605.1.15"}, nil)
+	p.open(h.link())
+	p.click(`[...document.querySelectorAll("button")].find((b) => b.textContent === "Make a password")`)
+	p.wait("the password", `document.querySelectorAll("dd code").length === 2 && document.querySelector("a.btn").href === location.origin + "/console/signin"`)
+	p.login = eval[[]string](p, `[...document.querySelectorAll("dd code")].map((e) => e.textContent)`)
+	p.do("Fetch.enable", object{"handleAuthRequests": true}, nil)
+	p.click(button("Open the console"))
+	p.wait("the Overview", `location.pathname === "/console/" && document.querySelector("nav")`)
+	p.do("Fetch.disable", nil, nil)
+	p.open(h.origin + "/console/servers/legacy")
+	p.wait("live values", `document.getElementById("live").textContent === "live"`)
+	p.clean("with the password")
+	p.origin = ""
+	p.open(foreign)
+	p.open(strings.Replace(foreign, "127.0.0.1", "localhost", 1))
+	p.clean("another port", "ERR_FAILED", "ERR_BLOCKED_BY_RESPONSE", "403 (Forbidden)", "frame-ancestors")
 	p.origin = h.origin
 	p.open(h.origin + "/console/settings")
 	p.click(`[...document.querySelectorAll("button")].find((b) => b.textContent === "End this session")`)

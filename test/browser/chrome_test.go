@@ -176,7 +176,8 @@ type tab struct {
 	c       *chrome
 	session string
 	profile string
-	origin  string // the only origin that the page may load from
+	origin  string   // the only origin that the page may load from
+	login   []string // the user and the password for the dialog in which the browser asks for them
 
 	mu       sync.Mutex
 	faults   []string
@@ -256,6 +257,10 @@ func (p *tab) hear(method string, params json.RawMessage) {
 		p.dialogs++
 		fault("a dialog opened: %.200s", e.Message)
 		_, _ = p.c.send(p.session, "Page.handleJavaScriptDialog", object{"accept": false})
+	case "Fetch.requestPaused":
+		_, _ = p.c.send(p.session, "Fetch.continueRequest", object{"requestId": e.RequestID})
+	case "Fetch.authRequired":
+		_, _ = p.c.send(p.session, "Fetch.continueWithAuth", object{"requestId": e.RequestID, "authChallengeResponse": object{"response": "ProvideCredentials", "username": p.login[0], "password": p.login[1]}})
 	case "Runtime.exceptionThrown":
 		fault("a script failed: %s %s", e.ExceptionDetails.Text, e.ExceptionDetails.Exception.Description)
 	case "Runtime.consoleAPICalled":

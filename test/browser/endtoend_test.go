@@ -96,7 +96,7 @@ func (r *rig) endToEnd(t *testing.T) {
 	if text := eval[string](p, `document.querySelector("main").innerText`); !strings.Contains(text, "translated") || !strings.Contains(text, "sdk-auto") {
 		t.Errorf("the page of the call is\n%s", text)
 	}
-	p.open(h.origin + eval[string](p, `location.pathname`) + "?view=raw")
+	p.open(p.origin + eval[string](p, `location.pathname`) + "?view=raw")
 	shown := eval[[]leg](p, legs)
 	if len(shown) != 2 {
 		t.Fatalf("the page shows %d messages: %+v", len(shown), shown)
@@ -113,7 +113,7 @@ func (r *rig) endToEnd(t *testing.T) {
 	}
 
 	// Run a tool that reports progress, from its form.
-	p.open(h.origin + "/console/servers/everything/tools/trigger-long-running-operation")
+	p.open(p.origin + "/console/servers/everything/tools/trigger-long-running-operation")
 	p.fill("duration", "3")
 	p.fill("steps", "6")
 	p.click(`document.querySelector("button[value=run]")`)
@@ -128,7 +128,7 @@ func (r *rig) endToEnd(t *testing.T) {
 	p = r.enter(t, h)
 	p.wait("the server", `fetch("/console/servers/strict/tools/elicit").then((a) => a.ok)`)
 	p.loaded()
-	p.open(h.origin + "/console/servers/strict/tools/elicit")
+	p.open(p.origin + "/console/servers/strict/tools/elicit")
 	p.click(`document.querySelector("button[value=run]")`)
 	p.wait("the question", `document.querySelector("#questions form")`)
 	p.click(`document.querySelector("#questions form textarea, #questions form input:not([type=hidden])")`)

@@ -105,13 +105,13 @@ func (r *rig) hostile(t *testing.T) {
 	h := r.serve(t, fmt.Sprintf("mcpServers:\n  evil: {command: %[1]q, env: {BROWSER_TEST_SERVER: hostile}}\n  evil-fails: {command: %[1]q, env: {BROWSER_TEST_SERVER: fails}}\n", self))
 	p := r.enter(t, h)
 	h.hostileClient()
-	p.open(h.origin + "/console/calls")
+	p.open(p.origin + "/console/calls")
 	p.wait("two calls", `document.querySelectorAll("main tbody tr").length >= 2`)
 
 	tour := newTour(t)
 	boxed := map[string]bool{}
 	visitPage := func(address string) {
-		t.Run(strings.TrimPrefix(address, h.origin), func(t *testing.T) {
+		t.Run(strings.TrimPrefix(address, p.origin), func(t *testing.T) {
 			p.t = t
 			p.size(1440, 900)
 			p.open(address)
@@ -133,7 +133,7 @@ func (r *rig) hostile(t *testing.T) {
 			}
 			p.clean(address)
 			for _, l := range eval[[]string](p, `[...document.querySelectorAll("a[href]:not([download])")].map((a) => a.href)`) {
-				if strings.HasPrefix(l, h.origin+"/console/") {
+				if strings.HasPrefix(l, p.origin+"/console/") {
 					tour.add(l)
 				}
 			}
@@ -141,8 +141,8 @@ func (r *rig) hostile(t *testing.T) {
 		p.t = t
 	}
 	for _, path := range []string{"/console/", "/console/servers/evil", "/console/servers/evil-fails", "/console/servers/evil/tools/evil"} {
-		tour.begin(h.origin + path)
-		visitPage(h.origin + path)
+		tour.begin(p.origin + path)
+		visitPage(p.origin + path)
 	}
 	for address, again, ok := tour.next(); ok; address, again, ok = tour.next() {
 		if !again || strings.Contains(address, "/calls/") {

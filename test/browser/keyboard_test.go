@@ -77,7 +77,7 @@ func (r *rig) keyboard(t *testing.T) {
 	p.wait("no shortcuts", `!document.querySelector("#keys:popover-open")`)
 
 	// J and K select a row, and Enter opens it.
-	p.open(h.origin + "/console/servers")
+	p.open(p.origin + "/console/servers")
 	p.press("j")
 	p.wait("the first row", `document.activeElement === document.querySelector("main tbody .lead a")`)
 	first := eval[string](p, `document.activeElement.pathname`)
@@ -95,7 +95,7 @@ func (r *rig) keyboard(t *testing.T) {
 	}
 
 	// A paused list counts the new calls, and shows them when it resumes.
-	p.open(h.origin + "/console/calls")
+	p.open(p.origin + "/console/calls")
 	p.wait("live updates", `document.getElementById("live").textContent === "live"`)
 	p.press("p")
 	p.wait("the pause", `document.getElementById("live").textContent.startsWith("as of")`)
@@ -105,12 +105,12 @@ func (r *rig) keyboard(t *testing.T) {
 	p.wait("live updates", `document.getElementById("live").textContent === "live"`)
 
 	// The shortcuts do nothing when they are disabled, and in a text field.
-	p.open(h.origin + "/console/tools")
+	p.open(p.origin + "/console/tools")
 	p.press("?")
 	p.wait("the shortcuts", `document.querySelector("#keys:popover-open")`)
 	p.click(`document.getElementById("keys-off")`)
 	p.press("Escape", "?", "/", "p")
-	p.open(h.origin + "/console/tools")
+	p.open(p.origin + "/console/tools")
 	p.press("?", "/", "g", "s")
 	if !eval[bool](p, here("/console/tools")+` && !document.querySelector(":popover-open")`) {
 		t.Error("a disabled shortcut did something")
@@ -121,7 +121,7 @@ func (r *rig) keyboard(t *testing.T) {
 	if err := p.try(`localStorage.clear()`, nil); err != nil {
 		t.Fatal(err)
 	}
-	p.open(h.origin + "/console/tools")
+	p.open(p.origin + "/console/tools")
 	p.click(`document.querySelector("main input[type=search], main input:not([type])")`)
 	p.press("g", "s", "p", "/", "?")
 	if got := eval[string](p, `document.activeElement.value`); got != "gsp/?" || eval[bool](p, `!!document.querySelector(":popover-open")`) {
@@ -144,7 +144,7 @@ func (r *rig) keyboard(t *testing.T) {
 
 	// At the width of a phone, a button opens the menu.
 	p.size(390, 800)
-	p.open(h.origin + "/console/")
+	p.open(p.origin + "/console/")
 	p.press("Tab", "Tab")
 	p.wait("the menu button", focused(".menu"))
 	p.press("Enter")

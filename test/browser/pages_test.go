@@ -37,22 +37,22 @@ func (r *rig) pages(t *testing.T) {
 	p.do("Network.setCacheDisabled", object{"cacheDisabled": true}, nil)
 
 	// The first round of the demo's calls contains a call of each kind.
-	p.open(h.origin + "/console/calls")
+	p.open(p.origin + "/console/calls")
 	for _, kind := range []string{"failed", "cancelled", "lost"} {
 		p.wait("a call that "+kind, fmt.Sprintf(`document.querySelector("main").textContent.includes(%q)`, kind))
 	}
 	// Start two runs: one that ends, and one that waits for an answer.
-	p.open(h.origin + "/console/servers/legacy/tools/count")
+	p.open(p.origin + "/console/servers/legacy/tools/count")
 	p.fill("to", "2")
 	p.click(button("Run count"))
 	p.wait("the result", `document.getElementById("result-box")?.textContent.includes("2")`)
-	p.open(h.origin + "/console/servers/legacy/tools/ask_name")
+	p.open(p.origin + "/console/servers/legacy/tools/ask_name")
 	p.click(button("Run ask_name"))
 	p.wait("the question", `document.getElementById("questions")?.textContent.includes("What is your name?")`)
 	waiting := eval[string](p, `location.pathname`)
 	tour := newTour(t)
 	check := func(address string, again bool) {
-		t.Run(strings.TrimPrefix(address, h.origin), func(t *testing.T) {
+		t.Run(strings.TrimPrefix(address, p.origin), func(t *testing.T) {
 			p.t = t
 			v := &visit{tab: p, t: t, axe: r.axe, again: again}
 			tour.add(v.check(address)...)
@@ -60,8 +60,8 @@ func (r *rig) pages(t *testing.T) {
 		p.t = t
 	}
 	for _, path := range []string{"/console/", "/console/none", "/console/servers/legacy", "/console/servers/missing", waiting} {
-		tour.begin(h.origin + path)
-		check(h.origin+path, false)
+		tour.begin(p.origin + path)
+		check(p.origin+path, false)
 	}
 	for address, again, ok := tour.next(); ok; address, again, ok = tour.next() {
 		check(address, again)

@@ -149,7 +149,7 @@ type serveRun struct {
 	t       *testing.T
 	program string
 	env     []string
-	origin  string // http://HOST:PORT
+	origin  string // http://ADDRESS:PORT; the console has a host name of its own
 	config  string // the path of the configuration file; if serve got no text, the file that the console can write
 }
 
@@ -261,12 +261,20 @@ func (h *serveRun) link() string {
 	return answer.URL
 }
 
-// enter opens the console in a new tab with a one-time link.
+// enter opens the console in a new tab with a one-time link. The tab may then load only from the
+// console's own host name.
 func (r *rig) enter(t *testing.T, h *serveRun) *tab {
 	t.Helper()
-	p := r.chrome.newTab(t, h.origin)
-	p.open(h.link())
-	p.wait("the Overview", `location.pathname === "/console/" && location.search === ""`)
+	p := r.chrome.newTab(t, "")
+	p.follow(h.link())
 	p.settle()
 	return p
+}
+
+// follow opens a one-time link, which leads to the console's own host name.
+func (p *tab) follow(link string) {
+	p.t.Helper()
+	p.open(link)
+	p.wait("the Overview", `/^dragoman-[a-z2-7]+[.]localhost$/.test(location.hostname) && location.pathname === "/console/" && location.search === "" && document.querySelector("nav")`)
+	p.origin = eval[string](p, `location.origin`)
 }

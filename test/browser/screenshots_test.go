@@ -35,7 +35,7 @@ func (r *rig) screenshots(t *testing.T) {
 	}
 
 	// Wait for the first rounds of the demo, which contain calls of every kind.
-	p.open(h.origin + "/console/calls")
+	p.open(p.origin + "/console/calls")
 	p.wait("25 calls", `fetch(location.href).then((a) => a.text()).then((text) => new DOMParser().parseFromString(text, "text/html").querySelectorAll("main tbody tr").length >= 25)`)
 	shot := func(name, path string, height int, before func()) {
 		t.Helper()
@@ -50,7 +50,7 @@ func (r *rig) screenshots(t *testing.T) {
 			p.media("prefers-color-scheme=" + s.theme)
 			p.do("Emulation.setDeviceMetricsOverride", object{"width": s.width, "height": s.height, "deviceScaleFactor": s.scale, "mobile": false}, nil)
 			if path != "" {
-				p.open(h.origin + path)
+				p.open(p.origin + path)
 				p.wait("live updates", `["live", "waiting for a client"].includes(document.getElementById("live").textContent)`)
 			}
 			if before != nil {
@@ -66,20 +66,20 @@ func (r *rig) screenshots(t *testing.T) {
 	shot("failed", "/console/servers/tickets", 760, nil)
 
 	// Show a new server after its test.
-	p.open(h.origin + "/console/servers/add")
+	p.open(p.origin + "/console/servers/add")
 	p.paste(fmt.Sprintf("%s fake strict-2025-11-25", filepath.Base(r.dragoman)))
 	p.click(button("Start and test"))
 	p.wait("the handshake", `document.querySelector(".trace .end")`)
 	shot("add", eval[string](p, `location.pathname + location.search`), 900, nil)
 
 	// Show a translated call with a loss.
-	p.open(h.origin + "/console/calls?q=forecast")
+	p.open(p.origin + "/console/calls?q=forecast")
 	p.wait("the calls", `document.querySelectorAll("main tbody tr").length > 0`)
 	call := eval[string](p, `([...document.querySelectorAll("main tbody tr")].find((row) => row.textContent.includes("lost")) ?? document.querySelector("main tbody tr")).querySelector(".lead a").pathname`)
 	shot("call", call, 1180, nil)
 
 	// Show a run that waits for the answer to a question.
-	p.open(h.origin + "/console/servers/legacy/tools/ask_name")
+	p.open(p.origin + "/console/servers/legacy/tools/ask_name")
 	p.click(button("Run ask_name"))
 	p.wait("the question", `document.getElementById("questions")?.textContent.includes("What is your name?")`)
 	p.fill("Name", "Ada")
