@@ -65,7 +65,7 @@ func (r *Bridge) rounds(ctx context.Context, v *visit, a *mcp.Attempt, res Resum
 	}
 	if reply.Code() == mcp.CodeURLElicitationRequired {
 		for e := range jsonrpc.Elements(reply.Msg.Raw, urlsOf(reply)) {
-			if why := mcp.URLProblem(reply.Msg.Raw, e); why != "" {
+			if why := r.Own.URLProblem(reply.Msg.Raw, e); why != "" {
 				return nil, r.unsafeURL(u, why)
 			}
 		}
@@ -212,7 +212,7 @@ func (r *Bridge) CheckQuestions(u Server, f *mcp.ClientInfo, raw []byte, asks js
 			return badAnswer(u, "sent an input request with an unknown method")
 		}
 		if method == mcp.MethodElicit {
-			if why := mcp.URLProblem(raw, jsonrpc.Find(raw, ask.Value, "params")); why != "" {
+			if why := r.Own.URLProblem(raw, jsonrpc.Find(raw, ask.Value, "params")); why != "" {
 				return r.unsafeURL(u, why)
 			}
 		}

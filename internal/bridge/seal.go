@@ -41,6 +41,9 @@ type Bridge struct {
 	// the ids to stay valid. If TaskKey is nil, the Bridge makes one for the life of the process.
 	TaskKey []byte
 
+	// Own refuses elicitations that lead to Dragoman itself. It may be nil.
+	Own *mcp.Own
+
 	mu      sync.Mutex           // also guards TaskKey
 	keys    []stateKey           // newest first, at most two
 	retried map[stateID]struct{} // states that have a running retry; see takeState

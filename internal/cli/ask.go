@@ -279,7 +279,9 @@ func (k *asker) askPage(ctx context.Context, message, page string) (action strin
 	return k.converse(ctx, func(t *terminal) string {
 		host := page
 		if u, err := url.Parse(page); err == nil {
-			host = u.Host
+			if host = u.Host; mcp.PlaceOf(u) != "" {
+				host += " (" + mcp.PlaceOf(u) + ")"
+			}
 		}
 		t.say(t.bold(clean(k.server) + " asks you to open a page on " + clean(host) + ":"))
 		t.quote(message)

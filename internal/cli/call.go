@@ -331,7 +331,7 @@ func (x *toolCall) visit(ctx context.Context, err error) bool {
 	}
 	agreed := false
 	for e := range jsonrpc.Elements(wire.Data, jsonrpc.Find(wire.Data, jsonrpc.Whole(wire.Data), "elicitations")) {
-		if mcp.URLProblem(wire.Data, e) != "" {
+		if (*mcp.Own)(nil).URLProblem(wire.Data, e) != "" {
 			return false
 		}
 		if x.ask.askPage(ctx, textOf(wire.Data, e, "message"), textOf(wire.Data, e, "url")) != "accept" {
@@ -380,7 +380,7 @@ func needHint(e *jsonrpc.Error) string {
 	switch {
 	case e.Code == mcp.CodeURLElicitationRequired:
 		for at := range jsonrpc.Elements(e.Data, jsonrpc.Find(e.Data, whole, "elicitations")) {
-			if mcp.URLProblem(e.Data, at) == "" {
+			if (*mcp.Own)(nil).URLProblem(e.Data, at) == "" {
 				return "open " + excerpt.Word(textOf(e.Data, at, "url"), maxQuoted) + " in a browser, then run the command again"
 			}
 		}

@@ -45,6 +45,9 @@ type Options struct {
 	// error, the request is refused. Ask may block.
 	Ask func(ctx context.Context, m *jsonrpc.Message) (*jsonrpc.Message, error)
 
+	// Own refuses elicitations that lead to Dragoman itself. It may be nil.
+	Own *mcp.Own
+
 	// Idle is the maximum time of a call without a message from the server. Hard is the maximum
 	// time of a call in total. Zero means 60 s for Idle, and 10 min for Hard. A negative value
 	// disables the timeout.

@@ -43,7 +43,7 @@ func (s *Conn) serveRequest(m *jsonrpc.Message, f *flow, mates []*flow) {
 		f.received(m.Raw, jsonrpc.Head{})
 	}
 	if m.Method == mcp.MethodElicit {
-		if why := mcp.URLProblem(m.Raw, m.Params); why != "" {
+		if why := s.opts.Own.URLProblem(m.Raw, m.Params); why != "" {
 			s.opts.Log.Warn("elicitation refused", "server", s.opts.Name, "cause", why)
 			s.publishLoss(f.about(), m.Method, why)
 			s.respondTo(f, jsonrpc.AppendError(nil, m.ID, &jsonrpc.Error{

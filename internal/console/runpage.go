@@ -238,6 +238,8 @@ func questionOf(q admin.Question) *questionView {
 		v.Odd = "The address has a name before the host. The text before @ is not the site."
 	case strings.Contains("."+strings.ToLower(u.Hostname()), ".xn--") || strings.ContainsFunc(u.Hostname(), func(r rune) bool { return r > 0x7e }):
 		v.Odd = "The host has letters of other alphabets, which can look like those of another site."
+	case mcp.PlaceOf(u) != "":
+		v.Odd = "The page is on " + mcp.PlaceOf(u) + "."
 	case u.Scheme == "http":
 		v.Odd = "The connection to this site is not encrypted."
 	}

@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"net/netip"
 	"os"
 	"os/signal"
 	"path/filepath"
@@ -165,6 +166,9 @@ func Serve(ctx context.Context, o ServeOptions) error {
 		ready: func(base string) {
 			began := time.Now()
 			forget = d.announce(base)
+			if at, err := netip.ParseAddrPort(strings.TrimPrefix(base, "http://")); err == nil {
+				d.own.Listen(int(at.Port()))
+			}
 			if o.Console != nil {
 				c := Console{Off: consoleOff(&o, d.local), Link: func() string { return d.admin.Access().Link(base) }}
 				if c.Off == "" {
@@ -206,13 +210,14 @@ type daemon struct {
 	admin       *admin.API
 	console     *console.Console
 	refusal     atomic.Pointer[admin.Refusal] // why the configuration file is refused; nil if the file is in use
-	reloads     chan chan<- error             // requests to apply the configuration file now
-	hurried     atomic.Bool                   // the client on stdin waits for Dragoman to exit
+	own         *mcp.Own
+	reloads     chan chan<- error // requests to apply the configuration file now
+	hurried     atomic.Bool       // the client on stdin waits for Dragoman to exit
 }
 
 // newDaemon creates a daemon. local is true if only this machine can reach the listener.
 func newDaemon(o ServeOptions, local bool) *daemon {
-	d := &daemon{opts: o, local: local, log: o.Log, events: o.Events, metrics: telemetry.NewMetrics(), reloads: make(chan chan<- error)}
+	d := &daemon{opts: o, local: local, log: o.Log, events: o.Events, metrics: telemetry.NewMetrics(), own: &mcp.Own{}, reloads: make(chan chan<- error)}
 	if o.recent == nil {
 		o.recent = logring.New()
 	}
@@ -244,7 +249,7 @@ func newDaemon(o ServeOptions, local bool) *daemon {
 	}
 	d.runtime = runtime.New(runtime.Options{
 		Config: o.Config, Log: o.Log, Events: d.events, Calls: kept, Recent: o.recent, Guard: d.guard, Budget: d.budget, Drain: o.Drain, Version: o.Version,
-		Exposed: !local, TaskKey: taskKey(o.KeyFolders, o.Log), ListFolder: listFolder(o.KeyFolders),
+		Exposed: !local, TaskKey: taskKey(o.KeyFolders, o.Log), ListFolder: listFolder(o.KeyFolders), Own: d.own,
 	})
 	d.admin = admin.New(admin.Options{Runtime: d.runtime, Log: o.Log, Recent: o.recent, Calls: d.recorded, Budget: d.budget, Losses: d.metrics.Losses, Version: o.Version, Config: fullPath(o.ConfigPath), Local: local, PublicURL: o.Config.PublicURL, ConsoleOff: consoleOff(&o, local), DemoClients: demoClients, Env: o.Env, Refusal: d.refusal.Load, Reload: d.reloader()})
 	d.console = console.New(console.Options{

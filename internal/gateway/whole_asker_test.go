@@ -198,3 +198,53 @@ func TestQuestionOfATaskSaysWhoAsks(t *testing.T) {
 		})
 	}
 }
+
+// TestPagesOfDragoman checks that no question leads a user to Dragoman itself, in no form and at no
+// endpoint, and that the question of another server about a page on the user's machine says so.
+func TestPagesOfDragoman(t *testing.T) {
+	page := func(url string) string {
+		return `{"mode":"url","message":"Sign in","elicitationId":"e","url":"` + url + `"}`
+	}
+	for name, far := range map[string]struct {
+		modern bool
+		tool   string
+	}{"live": {false, "t"}, "error": {false, "first"}, "input_required": {true, "t"}} {
+		for _, near := range []bool{false, true} {
+			for _, sole := range []bool{false, true} {
+				t.Run(fmt.Sprintf("%s modern=%t sole=%t", name, near, sole), func(t *testing.T) {
+					inBubble(t, func(t *testing.T) {
+						evil := nosy(far.modern, mcp.MethodElicit, page("http://[::1]:7300/console/servers"))
+						fair := nosy(far.modern, mcp.MethodElicit, page("http://localhost:8080/setup"))
+						all, tool := []*testServer{fair, evil}, "b__"+far.tool
+						if sole {
+							all, tool = all[1:], far.tool
+						}
+						w := build(t, all...)
+						if got := answerTo(w, near, tool); strings.Contains(got, "7300") || !strings.Contains(got, `"error"`) && !strings.Contains(got, "everything") {
+							t.Errorf("the client got %s", got)
+						}
+						if sole {
+							return
+						}
+						if got := questionOf(t, w, near, "a__"+far.tool); !strings.Contains(got, `"message":"a asks you to open a page on your machine: Sign in"`) {
+							t.Errorf("the innocent server: %s", got)
+						}
+					})
+				})
+			}
+		}
+	}
+}
+
+// answerTo calls a tool and returns the first message that the client gets.
+func answerTo(w *whole, modern bool, tool string) string {
+	params := `"name":"` + tool + `","arguments":{}`
+	if modern {
+		n := w.client()
+		n.say(modernRequest("1", "tools/call", params, asksAnything))
+		return string(n.answerTo("1").Raw)
+	}
+	n := w.legacy(asksAnything)
+	n.say(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{` + params + `}}`)
+	return string(n.next().Raw)
+}

@@ -310,7 +310,9 @@ func build(t *testing.T, servers ...*testServer) *whole {
 		defer w.mu.Unlock()
 		w.refused = append(w.refused, e.Server+" "+e.Who.Key()+" "+e.Method)
 	})
-	relay := &bridge.Bridge{Events: events, TaskKey: []byte("the key that outlives a restart")}
+	own := &mcp.Own{}
+	own.Listen(7300)
+	relay := &bridge.Bridge{Events: events, TaskKey: []byte("the key that outlives a restart"), Own: own}
 	var all []gateway.Upstream
 	var merged *gateway.Merged
 	exposed := shown{}
@@ -318,7 +320,7 @@ func build(t *testing.T, servers ...*testServer) *whole {
 		name := string(rune('a' + i))
 		o := upstream.Options{
 			Info: []byte(`{"name":"dragoman","version":"test"}`), Events: events, Clean: func(s string) string { return s },
-			Log: slog.New(slog.NewTextHandler(&w.log, nil)),
+			Log: slog.New(slog.NewTextHandler(&w.log, nil)), Own: own,
 		}
 		if len(servers) > 1 {
 			o.Changed = func(kind string) { merged.Changed(name, kind) }

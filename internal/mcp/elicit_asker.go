@@ -1,6 +1,10 @@
 package mcp
 
-import "github.com/dragoman-mcp/dragoman/internal/jsonrpc"
+import (
+	"net/url"
+
+	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
+)
 
 // editor is a jsonrpc.Edits or a jsonrpc.EditList.
 type editor interface {
@@ -9,7 +13,8 @@ type editor interface {
 }
 
 // SayWhoAsks adds an edit to e that puts the name of the server in front of the message of an
-// elicitation, as in "github asks: …". Clients must show which server requests information (2025-11-25
+// elicitation, as in "github asks: …". If the elicitation is about a page on the user's machine or
+// network, this text says so. Clients must show which server requests information (2025-11-25
 // and later §Elicitation, "Security Considerations" 1), but a client of several servers behind one
 // endpoint knows only the name of Dragoman. The name always comes first, so a message that
 // itself begins with the name of another server deceives nobody. Sampling and roots have no text for
@@ -39,7 +44,14 @@ func SayWhoNeeds(e editor, raw []byte, list jsonrpc.Span, server string) {
 }
 
 func sayWhoAsks(e editor, raw []byte, params jsonrpc.Span, server string) {
-	head := jsonrpc.AppendQuote(nil, server+" asks: ")
+	asks := " asks: "
+	// Clients should show the address, but few people know which addresses are their own.
+	if text, ok := jsonrpc.Text(raw, jsonrpc.Find(raw, params, "url")); ok {
+		if u, err := url.Parse(text); err == nil && PlaceOf(u) != "" {
+			asks = " asks you to open a page on " + PlaceOf(u) + ": "
+		}
+	}
+	head := jsonrpc.AppendQuote(nil, server+asks)
 	at := jsonrpc.Find(raw, params, "message")
 	if jsonrpc.KindOf(raw, at) != '"' {
 		// The message is required, but a client may show the form without it.

@@ -3,11 +3,70 @@ package mcp
 import (
 	"net/netip"
 	"net/url"
+	"strconv"
 	"strings"
+	"sync/atomic"
 	"unicode/utf8"
 
 	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
 )
+
+// Own knows the port on which this process listens, so that no elicitation leads to Dragoman itself:
+// a user who agrees to visit a page of a server must not end up in the console or the API. A nil *Own
+// knows no port. It is safe for concurrent use.
+type Own struct{ port atomic.Int64 }
+
+// Listen sets the port.
+func (o *Own) Listen(port int) { o.port.Store(int64(port)) }
+
+// leadsHere reports whether a URL leads to Dragoman. Only loopback addresses count, because the
+// console and the API exist at no other.
+func (o *Own) leadsHere(u *url.URL) bool {
+	if o == nil || PlaceOf(u) != YourMachine {
+		return false
+	}
+	port := u.Port()
+	if port == "" {
+		port = map[bool]string{true: "443", false: "80"}[strings.EqualFold(u.Scheme, "https")]
+	}
+	n, err := strconv.Atoi(port)
+	return err == nil && n != 0 && int64(n) == o.port.Load()
+}
+
+// The places of PlaceOf.
+const (
+	YourMachine = "your machine"
+	YourNetwork = "your network"
+)
+
+// PlaceOf returns YourMachine or YourNetwork if the host of a URL is there, as far as its name or
+// address says so. Otherwise it returns "".
+func PlaceOf(u *url.URL) string {
+	host := strings.ToLower(strings.TrimSuffix(u.Hostname(), "."))
+	if ip, err := netip.ParseAddr(host); err == nil {
+		switch ip = ip.Unmap(); {
+		case ip.IsLoopback(), ip.IsUnspecified():
+			return YourMachine
+		case ip.IsPrivate(), ip.IsLinkLocalUnicast(), sharedAddresses.Contains(ip):
+			return YourNetwork
+		}
+		return ""
+	}
+	switch dot := strings.LastIndexByte(host, '.'); host[dot+1:] {
+	case "localhost":
+		return YourMachine
+	case "local", "internal":
+		return YourNetwork
+	default:
+		if dot < 0 || strings.HasSuffix(host, ".home.arpa") {
+			return YourNetwork
+		}
+		return ""
+	}
+}
+
+// sharedAddresses are the addresses behind carrier-grade NAT, which VPNs also use (RFC 6598).
+var sharedAddresses = netip.MustParsePrefix("100.64.0.0/10")
 
 // URLProblem returns the reason why the parameters of an elicitation must not reach a client. It
 // returns "" if the parameters may reach a client. An elicitation in URL mode asks the user to open
@@ -15,7 +74,7 @@ import (
 // not a web address, a client that opens it without a check could run a script, read a file or
 // start a program. A misleading URL looks as if it belonged to another host. Parameters without a
 // URL, such as those of a form, are always allowed.
-func URLProblem(raw []byte, params jsonrpc.Span) string {
+func (o *Own) URLProblem(raw []byte, params jsonrpc.Span) string {
 	var at [2]jsonrpc.Span
 	jsonrpc.FindAll(raw, params, []string{"mode", "url"}, at[:])
 	mode, _ := jsonrpc.Text(raw, at[0])
@@ -33,12 +92,12 @@ func URLProblem(raw []byte, params jsonrpc.Span) string {
 	if !utf8.ValidString(text) {
 		return "its URL is not valid Unicode: it contains half of a surrogate pair"
 	}
-	return checkURL(text)
+	return o.checkURL(text)
 }
 
 // checkURL returns the reason why a URL must not be opened, or "" if the URL is safe. It never
 // opens the URL.
-func checkURL(text string) string {
+func (o *Own) checkURL(text string) string {
 	const longest = 8 << 10
 	if len(text) > longest {
 		return "its URL is longer than 8 KiB"
@@ -59,6 +118,8 @@ func checkURL(text string) string {
 		return "its URL has no host"
 	case u.User != nil:
 		return "its URL has a user name or password"
+	case o.leadsHere(u):
+		return "its URL leads to Dragoman itself"
 	}
 	return checkHost(u.Hostname())
 }

@@ -1,6 +1,7 @@
 package mcp
 
 import (
+	"net/url"
 	"testing"
 
 	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
@@ -53,7 +54,7 @@ func TestM14_RefusedURLs(t *testing.T) {
 		`null`:                                                 false,
 	} {
 		raw := []byte(`{"mode":"url","message":"m","elicitationId":"1","url":` + url + `}`)
-		if why := URLProblem(raw, jsonrpc.Whole(raw)); (why == "") != fit {
+		if why := (*Own)(nil).URLProblem(raw, jsonrpc.Whole(raw)); (why == "") != fit {
 			t.Errorf("%s: %q", url, why)
 		}
 	}
@@ -65,8 +66,40 @@ func TestM14_RefusedURLs(t *testing.T) {
 		`{"message":"m","url":"javascript:1"}`:  false,
 	} {
 		raw := []byte(params)
-		if why := URLProblem(raw, jsonrpc.Whole(raw)); (why == "") != fit {
+		if why := (*Own)(nil).URLProblem(raw, jsonrpc.Whole(raw)); (why == "") != fit {
 			t.Errorf("%s: %q", params, why)
+		}
+	}
+}
+
+// TestOwnURLs checks which URLs lead to Dragoman itself, and which say where they lead.
+func TestOwnURLs(t *testing.T) {
+	o := &Own{}
+	for _, port := range []int{7300, 80} {
+		o.Listen(port)
+		for address, want := range map[string]int{
+			"http://127.0.0.1:7300/console/": 7300, "http://LOCALHOST:7300": 7300, "http://localhost.:7300/": 7300, "http://dragoman-x.localhost:7300/x": 7300, "http://127.9.9.9:07300/": 7300,
+			"http://[::1]:7300/": 7300, "http://[::ffff:127.0.0.1]:7300/": 7300, "http://0.0.0.0:7300/": 7300, "http://[::]:7300/": 7300, "https://localhost:7300/": 7300,
+			"http://localhost/": 80, "http://localhost:80/": 80, "https://localhost/": 0, "http://localhost:8080/console/": 0, "http://example.com:7300/": 0, "http://192.168.1.2:7300/": 0,
+		} {
+			raw := []byte(`{"mode":"url","url":"` + address + `"}`)
+			if why := o.URLProblem(raw, jsonrpc.Whole(raw)); (why != "") != (port == want) {
+				t.Errorf("%s with the port %d: %q", address, port, why)
+			}
+		}
+	}
+	for address, want := range map[string]string{
+		"http://127.0.0.1/": YourMachine, "http://[::1]/": YourMachine, "http://a.Localhost:1/": YourMachine, "http://[::]/": YourMachine,
+		"http://10.1.2.3/": YourNetwork, "http://192.168.0.1/": YourNetwork, "http://172.16.0.1/": YourNetwork, "http://[fd00::1]/": YourNetwork, "http://169.254.169.254/": YourNetwork,
+		"http://[fe80::1]/": YourNetwork, "http://[::ffff:10.0.0.1]/": YourNetwork, "http://100.64.0.1/": YourNetwork, "http://nas/": YourNetwork, "http://printer.local/": YourNetwork, "http://a.internal/": YourNetwork, "http://b.home.arpa/": YourNetwork,
+		"https://example.com/": "", "http://localhost.example.com/": "", "http://172.32.0.1/": "", "http://8.8.8.8/": "", "http://[2001:db8::1]/": "", "http://local.example/": "",
+	} {
+		u, err := url.Parse(address)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := PlaceOf(u); got != want {
+			t.Errorf("%s: %q", address, got)
 		}
 	}
 }

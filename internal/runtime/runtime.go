@@ -53,6 +53,8 @@ type Options struct {
 	// ListFolder is the folder in which the lists of the servers are kept, so that the next process can
 	// show them while the servers start. It is created if necessary. "" means that no lists are kept.
 	ListFolder string
+	// Own refuses elicitations that lead to Dragoman itself. It may be nil.
+	Own *mcp.Own
 	// Policy decides which calls are allowed. The chain is still empty, so it allows every call.
 	// Future steps must be in this order: authorise, limit, confirm, redact, audit.
 	Policy policy.Chain
@@ -86,8 +88,8 @@ type Runtime struct {
 func New(o Options) *Runtime {
 	r := &Runtime{opts: o, endpoints: NewEndpoints(), since: time.Now(), servers: make(map[string]*server)}
 	r.bridge = NewBridge(o.Events, o.Budget)
-	r.bridge.TaskKey = o.TaskKey
-	r.hooks = Hooks{Log: o.Log, Events: o.Events, Recent: o.Recent, Version: o.Version, Exposed: o.Exposed, Changed: r.changed, Starts: upstream.NewStarts(1)}
+	r.bridge.TaskKey, r.bridge.Own = o.TaskKey, o.Own
+	r.hooks = Hooks{Log: o.Log, Events: o.Events, Recent: o.Recent, Version: o.Version, Exposed: o.Exposed, Changed: r.changed, Starts: upstream.NewStarts(1), Own: o.Own}
 	if o.ListFolder != "" {
 		r.lists = &listFiles{folder: o.ListFolder, key: o.TaskKey, log: o.Log}
 	}

@@ -90,6 +90,8 @@ type Hooks struct {
 	Exposed bool
 	// Starts limits how many servers start at the same time. Nil means no limit.
 	Starts *upstream.Starts
+	// Own refuses elicitations that lead to Dragoman itself. It may be nil.
+	Own *mcp.Own
 	// Dialects are the profiles that Dragoman can detect. Nil means the built-in profiles.
 	Dialects []*dialect.Profile
 }
@@ -137,7 +139,7 @@ func NewUpstream(c config.Server, h Hooks) *upstream.Upstream {
 			return worker(dialect.Lookup(dialect.CodexAppServer))
 		}
 	}
-	o := upstream.Options{Info: info(h.Version), Exposed: h.Exposed, Events: h.Events, Log: h.Log, Clean: clean, Starts: h.Starts}
+	o := upstream.Options{Info: info(h.Version), Exposed: h.Exposed, Events: h.Events, Log: h.Log, Clean: clean, Starts: h.Starts, Own: h.Own}
 	if h.Recent != nil {
 		o.Stderr = h.Recent.Stderr(c.Name, clean)
 	}

@@ -288,7 +288,7 @@ func (u *Upstream) dial(ctx context.Context, p *pool, f *mcp.ClientInfo, purpose
 				return u.askSubscriber(ctx, p, m)
 			})
 		},
-		Params: u.paramsOf, Events: u.opts.Events, Sessions: u.sessions,
+		Params: u.paramsOf, Events: u.opts.Events, Sessions: u.sessions, Own: u.opts.Own,
 	}
 	if f != nil && len(f.Info) > 2 {
 		o.Info = f.Info

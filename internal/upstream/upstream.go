@@ -179,7 +179,9 @@ type Options struct {
 	Sessions *conn.Sessions
 	// Starts limits how many servers start at the same time. Nil means no limit.
 	Starts *Starts
-	Log    *slog.Logger
+	// Own refuses elicitations that lead to Dragoman itself. It may be nil.
+	Own *mcp.Own
+	Log *slog.Logger
 }
 
 // Upstream manages one server. New creates it and Close ends it.
