@@ -203,7 +203,8 @@ func (r *route) findSkill(ctx context.Context) error {
 	if err := r.view.Declared(ctx, r.Msg.Method); err != nil {
 		return err
 	}
-	_, err := r.findOwner(ctx, r.Msg.Param("uri"), r.view.Owner)
+	var err error
+	r.Name, err = r.findOwner(ctx, r.Msg.Param("uri"), r.view.Owner)
 	if wrong, ok := errors.AsType[*jsonrpc.Error](err); ok {
 		wrong.Code = jsonrpc.CodeInvalidParams // in both eras (SEP-2640)
 	}
