@@ -11,9 +11,9 @@ import (
 	"sync"
 	"time"
 
+	"github.com/dragoman-mcp/dragoman/internal/base/excerpt"
+	"github.com/dragoman-mcp/dragoman/internal/base/logring"
 	"github.com/dragoman-mcp/dragoman/internal/calls"
-	"github.com/dragoman-mcp/dragoman/internal/excerpt"
-	"github.com/dragoman-mcp/dragoman/internal/logring"
 	"github.com/dragoman-mcp/dragoman/internal/runtime"
 	"github.com/dragoman-mcp/dragoman/internal/transport"
 	"github.com/dragoman-mcp/dragoman/internal/transport/httpdoor"

@@ -16,11 +16,11 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"github.com/dragoman-mcp/dragoman/internal/base/excerpt"
+	"github.com/dragoman-mcp/dragoman/internal/base/work"
 	"github.com/dragoman-mcp/dragoman/internal/clientfile"
 	"github.com/dragoman-mcp/dragoman/internal/config"
-	"github.com/dragoman-mcp/dragoman/internal/excerpt"
 	"github.com/dragoman-mcp/dragoman/internal/intake"
-	"github.com/dragoman-mcp/dragoman/internal/work"
 )
 
 // DraftRequest names the source of the servers in a draft. Either Text or Client must be set, but not

@@ -10,8 +10,8 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/dragoman-mcp/dragoman/internal/excerpt"
-	"github.com/dragoman-mcp/dragoman/internal/logring"
+	"github.com/dragoman-mcp/dragoman/internal/base/excerpt"
+	"github.com/dragoman-mcp/dragoman/internal/base/logring"
 	"github.com/dragoman-mcp/dragoman/internal/transport/eventstream"
 	"github.com/dragoman-mcp/dragoman/internal/transport/stdio"
 )

@@ -11,7 +11,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/dragoman-mcp/dragoman/internal/logring"
+	"github.com/dragoman-mcp/dragoman/internal/base/logring"
 	"github.com/dragoman-mcp/dragoman/internal/transport/eventstream"
 )
 

@@ -6,9 +6,9 @@ import (
 	"slices"
 	"sync"
 
-	"github.com/dragoman-mcp/dragoman/internal/excerpt"
-	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
-	"github.com/dragoman-mcp/dragoman/internal/work"
+	"github.com/dragoman-mcp/dragoman/internal/base/excerpt"
+	"github.com/dragoman-mcp/dragoman/internal/base/jsonrpc"
+	"github.com/dragoman-mcp/dragoman/internal/base/work"
 )
 
 // Omitted describes a part of a result that Dragoman did not keep.

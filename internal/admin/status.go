@@ -3,7 +3,7 @@ package admin
 import (
 	"time"
 
-	"github.com/dragoman-mcp/dragoman/internal/failure"
+	"github.com/dragoman-mcp/dragoman/internal/base/failure"
 )
 
 // Report is the state of the program. Scripts read its JSON, so members may be added but not

@@ -1,7 +1,7 @@
 package admin
 
 import (
-	"github.com/dragoman-mcp/dragoman/internal/excerpt"
+	"github.com/dragoman-mcp/dragoman/internal/base/excerpt"
 	"github.com/dragoman-mcp/dragoman/internal/handshake"
 )
 

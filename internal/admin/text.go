@@ -8,7 +8,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/dragoman-mcp/dragoman/internal/excerpt"
+	"github.com/dragoman-mcp/dragoman/internal/base/excerpt"
 )
 
 // maxName is the maximum number of bytes that Dragoman shows of a name from a peer.

@@ -5,7 +5,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/dragoman-mcp/dragoman/internal/excerpt"
+	"github.com/dragoman-mcp/dragoman/internal/base/excerpt"
 	"github.com/dragoman-mcp/dragoman/internal/tool"
 )
 

@@ -11,7 +11,7 @@ import (
 
 	"github.com/rogpeppe/go-internal/txtar"
 
-	"github.com/dragoman-mcp/dragoman/internal/logcode"
+	"github.com/dragoman-mcp/dragoman/internal/base/logcode"
 )
 
 // rules has all rules. The key of a rule is the name of its fixture.

@@ -110,7 +110,7 @@ func WireJSON(t *Tree) (breaches []string) {
 		}
 		for _, path := range f.Imports() {
 			if path == "encoding/json" || strings.HasPrefix(path, "encoding/json/") {
-				breaches = append(breaches, fmt.Sprintf("%s: %s must not import %s: it changes messages that it decodes; use internal/jsonrpc", f.Path, f.Dir, path))
+				breaches = append(breaches, fmt.Sprintf("%s: %s must not import %s: it changes messages that it decodes; use internal/base/jsonrpc", f.Path, f.Dir, path))
 			}
 		}
 	}

@@ -100,7 +100,7 @@ func LogCodes(t *Tree, codes []LogCode, forwarders map[string]string) (breaches 
 		known[c.Message] = c.Message != ""
 	}
 	for _, f := range t.product() {
-		if within(f.Dir, "internal/logcode") {
+		if within(f.Dir, "internal/base/logcode") {
 			continue
 		}
 		ast.Inspect(f.AST, func(n ast.Node) bool {
@@ -118,7 +118,7 @@ func LogCodes(t *Tree, codes []LogCode, forwarders map[string]string) (breaches 
 					needed[f.Path] = true
 					break
 				}
-				breaches = append(breaches, fmt.Sprintf("%s:%d: the message %q has no code: add it to internal/logcode/table.go, or add the attribute", f.Path, t.Fset.Position(n.Pos()).Line, text))
+				breaches = append(breaches, fmt.Sprintf("%s:%d: the message %q has no code: add it to internal/base/logcode/table.go, or add the attribute", f.Path, t.Fset.Position(n.Pos()).Line, text))
 			}
 			return true
 		})

@@ -5,10 +5,10 @@ package archtest
 // and a package in a higher layer connects the two. An entry includes the folders below it, unless
 // they have their own entry.
 var layers = [][]string{
-	{"internal/excerpt", "internal/identity", "internal/jsonrpc", "internal/logcode", "internal/loglimit", "internal/pattern", "internal/screen", "internal/servername", "internal/work"},
-	{"internal/failure"},
-	{"internal/mcp", "internal/schema", "internal/tokens"},
-	{"internal/calls", "internal/event", "internal/form", "internal/logring", "internal/tool"},
+	{"internal/base/excerpt", "internal/base/identity", "internal/base/jsonrpc", "internal/base/logcode", "internal/base/loglimit", "internal/base/pattern", "internal/base/screen", "internal/base/servername", "internal/base/work"},
+	{"internal/base/failure"},
+	{"internal/mcp", "internal/schema", "internal/base/tokens"},
+	{"internal/calls", "internal/event", "internal/form", "internal/base/logring", "internal/tool"},
 	{"internal/clientfile", "internal/dialect", "internal/transport"},
 	{"internal/handshake"},
 	{"internal/conn", "internal/downstream"},
@@ -63,7 +63,7 @@ var guests = map[string][]string{
 // it ignores the case of names, keeps only the last of duplicate members, replaces invalid UTF-8
 // and rounds numbers (docs/adr/0002).
 var wire = []string{
-	"internal/jsonrpc", "internal/mcp", "internal/dialect", "internal/transport",
+	"internal/base/jsonrpc", "internal/mcp", "internal/dialect", "internal/transport",
 	"internal/handshake", "internal/conn", "internal/downstream", "internal/upstream", "internal/bridge", "internal/catalog", "internal/gateway", "internal/demo", "internal/codex",
 }
 

@@ -8,9 +8,9 @@ import (
 	"sync"
 	"time"
 
-	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
+	"github.com/dragoman-mcp/dragoman/internal/base/jsonrpc"
+	"github.com/dragoman-mcp/dragoman/internal/base/work"
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
-	"github.com/dragoman-mcp/dragoman/internal/work"
 )
 
 // maxRounds is the maximum number of times that one call may ask for input.

@@ -4,9 +4,9 @@ import (
 	"context"
 	"fmt"
 
+	"github.com/dragoman-mcp/dragoman/internal/base/excerpt"
+	"github.com/dragoman-mcp/dragoman/internal/base/jsonrpc"
 	"github.com/dragoman-mcp/dragoman/internal/dialect"
-	"github.com/dragoman-mcp/dragoman/internal/excerpt"
-	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 )
 

@@ -3,7 +3,7 @@ package calls
 import (
 	"strconv"
 
-	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
+	"github.com/dragoman-mcp/dragoman/internal/base/jsonrpc"
 )
 
 // HunkKind says what happened to the bytes of a hunk.

@@ -6,8 +6,8 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/dragoman-mcp/dragoman/internal/excerpt"
-	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
+	"github.com/dragoman-mcp/dragoman/internal/base/excerpt"
+	"github.com/dragoman-mcp/dragoman/internal/base/jsonrpc"
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 )
 

@@ -18,9 +18,9 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/dragoman-mcp/dragoman/internal/base/jsonrpc"
+	"github.com/dragoman-mcp/dragoman/internal/base/screen"
 	"github.com/dragoman-mcp/dragoman/internal/doctor"
-	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
-	"github.com/dragoman-mcp/dragoman/internal/screen"
 	"github.com/dragoman-mcp/dragoman/internal/transport/stdio"
 )
 

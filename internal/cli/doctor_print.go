@@ -7,10 +7,10 @@ import (
 	"strings"
 	"time"
 
+	"github.com/dragoman-mcp/dragoman/internal/base/failure"
+	"github.com/dragoman-mcp/dragoman/internal/base/tokens"
 	"github.com/dragoman-mcp/dragoman/internal/config"
 	"github.com/dragoman-mcp/dragoman/internal/doctor"
-	"github.com/dragoman-mcp/dragoman/internal/failure"
-	"github.com/dragoman-mcp/dragoman/internal/tokens"
 )
 
 // mark returns a glyph. If stdout is a terminal with colours, the glyph has the given colour.

@@ -6,9 +6,9 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/dragoman-mcp/dragoman/internal/base/jsonrpc"
+	"github.com/dragoman-mcp/dragoman/internal/base/screen"
 	"github.com/dragoman-mcp/dragoman/internal/fake"
-	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
-	"github.com/dragoman-mcp/dragoman/internal/screen"
 )
 
 // fakeClientArgs checks the arguments of the command fake --client PROFILE.

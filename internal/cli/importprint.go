@@ -6,10 +6,10 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/dragoman-mcp/dragoman/internal/base/excerpt"
+	"github.com/dragoman-mcp/dragoman/internal/base/screen"
 	"github.com/dragoman-mcp/dragoman/internal/clientfile"
-	"github.com/dragoman-mcp/dragoman/internal/excerpt"
 	"github.com/dragoman-mcp/dragoman/internal/intake"
-	"github.com/dragoman-mcp/dragoman/internal/screen"
 )
 
 // showImport prints a table of the servers, and below the table the settings that the command does

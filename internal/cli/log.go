@@ -11,9 +11,9 @@ import (
 	"github.com/lmittmann/tint"
 
 	"github.com/dragoman-mcp/dragoman/internal/admin"
+	"github.com/dragoman-mcp/dragoman/internal/base/excerpt"
+	"github.com/dragoman-mcp/dragoman/internal/base/logcode"
 	"github.com/dragoman-mcp/dragoman/internal/config"
-	"github.com/dragoman-mcp/dragoman/internal/excerpt"
-	"github.com/dragoman-mcp/dragoman/internal/logcode"
 	"github.com/dragoman-mcp/dragoman/internal/transport/stdio"
 	"github.com/dragoman-mcp/dragoman/internal/upstream"
 )

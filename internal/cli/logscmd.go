@@ -15,7 +15,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/dragoman-mcp/dragoman/internal/admin"
-	"github.com/dragoman-mcp/dragoman/internal/screen"
+	"github.com/dragoman-mcp/dragoman/internal/base/screen"
 )
 
 func (a *app) logsCommand() *cobra.Command {

@@ -7,9 +7,9 @@ import (
 	"io"
 	"strings"
 
-	"github.com/dragoman-mcp/dragoman/internal/excerpt"
-	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
-	"github.com/dragoman-mcp/dragoman/internal/screen"
+	"github.com/dragoman-mcp/dragoman/internal/base/excerpt"
+	"github.com/dragoman-mcp/dragoman/internal/base/jsonrpc"
+	"github.com/dragoman-mcp/dragoman/internal/base/screen"
 )
 
 // printRaw prints JSON byte for byte. If stdout is a terminal, it replaces control characters with

@@ -10,13 +10,13 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/dragoman-mcp/dragoman/internal/base/excerpt"
+	"github.com/dragoman-mcp/dragoman/internal/base/jsonrpc"
+	"github.com/dragoman-mcp/dragoman/internal/base/screen"
+	"github.com/dragoman-mcp/dragoman/internal/base/tokens"
 	"github.com/dragoman-mcp/dragoman/internal/config"
-	"github.com/dragoman-mcp/dragoman/internal/excerpt"
-	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 	"github.com/dragoman-mcp/dragoman/internal/runtime"
-	"github.com/dragoman-mcp/dragoman/internal/screen"
-	"github.com/dragoman-mcp/dragoman/internal/tokens"
 	"github.com/dragoman-mcp/dragoman/internal/tool"
 )
 

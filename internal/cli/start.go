@@ -11,8 +11,8 @@ import (
 	"time"
 
 	"github.com/dragoman-mcp/dragoman/internal/admin"
+	"github.com/dragoman-mcp/dragoman/internal/base/screen"
 	"github.com/dragoman-mcp/dragoman/internal/daemon"
-	"github.com/dragoman-mcp/dragoman/internal/screen"
 )
 
 // startOptions has the values that serve prints after its start, besides the state of the servers.

@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"github.com/dragoman-mcp/dragoman/internal/admin"
-	"github.com/dragoman-mcp/dragoman/internal/screen"
+	"github.com/dragoman-mcp/dragoman/internal/base/screen"
 )
 
 // sideBySide is the minimum width of a terminal at which a message is printed beside the message

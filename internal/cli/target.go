@@ -13,12 +13,12 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/dragoman-mcp/dragoman/internal/base/excerpt"
+	"github.com/dragoman-mcp/dragoman/internal/base/failure"
+	"github.com/dragoman-mcp/dragoman/internal/base/servername"
 	"github.com/dragoman-mcp/dragoman/internal/config"
-	"github.com/dragoman-mcp/dragoman/internal/excerpt"
-	"github.com/dragoman-mcp/dragoman/internal/failure"
 	"github.com/dragoman-mcp/dragoman/internal/intake"
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
-	"github.com/dragoman-mcp/dragoman/internal/servername"
 	"github.com/dragoman-mcp/dragoman/internal/transport/httplink"
 )
 

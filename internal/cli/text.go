@@ -3,7 +3,7 @@ package cli
 import (
 	"strconv"
 
-	"github.com/dragoman-mcp/dragoman/internal/screen"
+	"github.com/dragoman-mcp/dragoman/internal/base/screen"
 )
 
 // clean makes text from a peer safe to print on one line; see screen.Safe.

@@ -6,7 +6,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/dragoman-mcp/dragoman/internal/excerpt"
+	"github.com/dragoman-mcp/dragoman/internal/base/excerpt"
 )
 
 // ServerKeys returns the keys of a server's entry that Read knows. The result has the keys of all

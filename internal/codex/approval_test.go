@@ -5,8 +5,8 @@ import (
 	"testing"
 	"testing/synctest"
 
+	"github.com/dragoman-mcp/dragoman/internal/base/jsonrpc"
 	"github.com/dragoman-mcp/dragoman/internal/codex"
-	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
 )
 
 // TestApprovals checks that a worker's approval requests reach the client, and that the client's

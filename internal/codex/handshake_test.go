@@ -8,8 +8,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/dragoman-mcp/dragoman/internal/base/jsonrpc"
 	"github.com/dragoman-mcp/dragoman/internal/codex"
-	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
 )
 
 // TestHandshake opens workers that accept version 2, and workers that refuse it in every known

@@ -12,10 +12,10 @@ import (
 	"testing"
 	"testing/synctest"
 
+	"github.com/dragoman-mcp/dragoman/internal/base/jsonrpc"
 	"github.com/dragoman-mcp/dragoman/internal/codex"
 	events "github.com/dragoman-mcp/dragoman/internal/event"
 	"github.com/dragoman-mcp/dragoman/internal/fake"
-	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
 	"github.com/dragoman-mcp/dragoman/internal/leaktest"
 	"github.com/dragoman-mcp/dragoman/internal/transport"
 	"github.com/dragoman-mcp/dragoman/internal/transport/stdio"

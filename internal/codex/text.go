@@ -1,6 +1,6 @@
 package codex
 
-import "github.com/dragoman-mcp/dragoman/internal/jsonrpc"
+import "github.com/dragoman-mcp/dragoman/internal/base/jsonrpc"
 
 // maxSaid is the maximum number of bytes of a worker's error text that Dragoman repeats. The
 // longest error texts list all methods of the worker.

@@ -6,8 +6,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/dragoman-mcp/dragoman/internal/base/jsonrpc"
 	"github.com/dragoman-mcp/dragoman/internal/codex"
-	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
 )
 
 // TestTurns runs threads and turns with workers of both generations.

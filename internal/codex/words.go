@@ -5,7 +5,7 @@ import (
 	"errors"
 	"strings"
 
-	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
+	"github.com/dragoman-mcp/dragoman/internal/base/jsonrpc"
 )
 
 // words is the protocol of one generation of workers. Its methods wait for the worker's answers. If

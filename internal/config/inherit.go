@@ -6,7 +6,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/dragoman-mcp/dragoman/internal/excerpt"
+	"github.com/dragoman-mcp/dragoman/internal/base/excerpt"
 )
 
 // Inherits reports whether InheritEnv selects the environment variable with the given name.

@@ -9,8 +9,8 @@ import (
 	"runtime"
 	"strings"
 
+	"github.com/dragoman-mcp/dragoman/internal/base/excerpt"
 	"github.com/dragoman-mcp/dragoman/internal/clientfile"
-	"github.com/dragoman-mcp/dragoman/internal/excerpt"
 )
 
 // Find returns the default configuration file: dragoman.yaml, .yml or .json in the working

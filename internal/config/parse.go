@@ -9,8 +9,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/dragoman-mcp/dragoman/internal/base/excerpt"
 	"github.com/dragoman-mcp/dragoman/internal/clientfile"
-	"github.com/dragoman-mcp/dragoman/internal/excerpt"
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 )
 

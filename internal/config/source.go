@@ -10,8 +10,8 @@ import (
 
 	"github.com/goccy/go-yaml/ast"
 
+	"github.com/dragoman-mcp/dragoman/internal/base/excerpt"
 	"github.com/dragoman-mcp/dragoman/internal/clientfile"
-	"github.com/dragoman-mcp/dragoman/internal/excerpt"
 )
 
 // source has the lines of the file. A problem shows a part of a line. Secrets in this part are masked,

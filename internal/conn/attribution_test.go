@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
+	"github.com/dragoman-mcp/dragoman/internal/base/jsonrpc"
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 	"github.com/dragoman-mcp/dragoman/internal/pipetest"
 	"github.com/dragoman-mcp/dragoman/internal/transport"

@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"github.com/dragoman-mcp/dragoman/internal/admin"
-	"github.com/dragoman-mcp/dragoman/internal/failure"
+	"github.com/dragoman-mcp/dragoman/internal/base/failure"
 )
 
 // adder is an Adder with fixed answers. It records the requests that it gets.

@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"github.com/dragoman-mcp/dragoman/internal/admin"
-	"github.com/dragoman-mcp/dragoman/internal/excerpt"
+	"github.com/dragoman-mcp/dragoman/internal/base/excerpt"
 )
 
 // Adder tries new servers and adds them to the configuration. *admin.API implements Adder. The

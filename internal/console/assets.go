@@ -11,7 +11,7 @@ import (
 	"strings"
 	"sync"
 
-	"github.com/dragoman-mcp/dragoman/internal/excerpt"
+	"github.com/dragoman-mcp/dragoman/internal/base/excerpt"
 )
 
 //go:embed static

@@ -8,7 +8,7 @@ import (
 	"testing/synctest"
 
 	"github.com/dragoman-mcp/dragoman/internal/admin"
-	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
+	"github.com/dragoman-mcp/dragoman/internal/base/jsonrpc"
 )
 
 // change is an edit of a text. It has a kind, a note, the bytes that it replaces, and the bytes

@@ -11,8 +11,8 @@ import (
 	"time"
 	"unicode"
 
+	"github.com/dragoman-mcp/dragoman/internal/base/excerpt"
 	"github.com/dragoman-mcp/dragoman/internal/clientfile"
-	"github.com/dragoman-mcp/dragoman/internal/excerpt"
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 )
 

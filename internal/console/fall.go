@@ -9,8 +9,8 @@ import (
 	"time"
 
 	"github.com/dragoman-mcp/dragoman/internal/admin"
-	"github.com/dragoman-mcp/dragoman/internal/excerpt"
-	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
+	"github.com/dragoman-mcp/dragoman/internal/base/excerpt"
+	"github.com/dragoman-mcp/dragoman/internal/base/jsonrpc"
 )
 
 // fall is the timeline of a call. It shows when the client, Dragoman, the server and the user were

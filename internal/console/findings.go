@@ -6,8 +6,8 @@ import (
 	"time"
 
 	"github.com/dragoman-mcp/dragoman/internal/admin"
-	"github.com/dragoman-mcp/dragoman/internal/excerpt"
-	"github.com/dragoman-mcp/dragoman/internal/tokens"
+	"github.com/dragoman-mcp/dragoman/internal/base/excerpt"
+	"github.com/dragoman-mcp/dragoman/internal/base/tokens"
 )
 
 // findingsView has the values of the page with the findings of a server's examination.

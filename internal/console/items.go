@@ -11,8 +11,8 @@ import (
 	"time"
 
 	"github.com/dragoman-mcp/dragoman/internal/admin"
+	"github.com/dragoman-mcp/dragoman/internal/base/jsonrpc"
 	"github.com/dragoman-mcp/dragoman/internal/form"
-	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 )
 

@@ -18,10 +18,10 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/dragoman-mcp/dragoman/internal/admin"
+	"github.com/dragoman-mcp/dragoman/internal/base/failure"
+	"github.com/dragoman-mcp/dragoman/internal/base/jsonrpc"
 	"github.com/dragoman-mcp/dragoman/internal/config"
 	"github.com/dragoman-mcp/dragoman/internal/event"
-	"github.com/dragoman-mcp/dragoman/internal/failure"
-	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 	"github.com/dragoman-mcp/dragoman/internal/runtime"
 )

@@ -11,8 +11,8 @@ import (
 	"time"
 
 	"github.com/dragoman-mcp/dragoman/internal/admin"
-	"github.com/dragoman-mcp/dragoman/internal/excerpt"
-	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
+	"github.com/dragoman-mcp/dragoman/internal/base/excerpt"
+	"github.com/dragoman-mcp/dragoman/internal/base/jsonrpc"
 )
 
 // mostParts is the maximum number of parts of a result that a page shows.

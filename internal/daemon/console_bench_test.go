@@ -15,10 +15,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/dragoman-mcp/dragoman/internal/base/jsonrpc"
+	"github.com/dragoman-mcp/dragoman/internal/base/work"
 	"github.com/dragoman-mcp/dragoman/internal/calls"
 	"github.com/dragoman-mcp/dragoman/internal/config"
-	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
-	"github.com/dragoman-mcp/dragoman/internal/work"
 )
 
 // The numbers of servers, tools and consoles in BenchmarkConsole.

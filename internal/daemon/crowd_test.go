@@ -21,12 +21,12 @@ import (
 	"testing"
 	"time"
 
+	"github.com/dragoman-mcp/dragoman/internal/base/jsonrpc"
 	"github.com/dragoman-mcp/dragoman/internal/bridge"
 	"github.com/dragoman-mcp/dragoman/internal/config"
 	"github.com/dragoman-mcp/dragoman/internal/downstream"
 	"github.com/dragoman-mcp/dragoman/internal/event"
 	"github.com/dragoman-mcp/dragoman/internal/gateway"
-	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 	"github.com/dragoman-mcp/dragoman/internal/runtime"
 	"github.com/dragoman-mcp/dragoman/internal/transport/httpdoor"

@@ -13,7 +13,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
+	"github.com/dragoman-mcp/dragoman/internal/base/jsonrpc"
 )
 
 // hostilePipe is a line that a client writes to Dragoman's stdin many times. NUMBER in the text

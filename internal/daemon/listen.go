@@ -11,8 +11,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/dragoman-mcp/dragoman/internal/base/failure"
 	"github.com/dragoman-mcp/dragoman/internal/config"
-	"github.com/dragoman-mcp/dragoman/internal/failure"
 	"github.com/dragoman-mcp/dragoman/internal/runtime"
 	"github.com/dragoman-mcp/dragoman/internal/transport/httpdoor"
 )

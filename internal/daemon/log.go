@@ -5,8 +5,8 @@ import (
 	"strings"
 	"syscall"
 
-	"github.com/dragoman-mcp/dragoman/internal/excerpt"
-	"github.com/dragoman-mcp/dragoman/internal/loglimit"
+	"github.com/dragoman-mcp/dragoman/internal/base/excerpt"
+	"github.com/dragoman-mcp/dragoman/internal/base/loglimit"
 )
 
 // limitLog returns a logger for records that clients and servers can cause. The logger limits how

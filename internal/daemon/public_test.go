@@ -11,7 +11,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
+	"github.com/dragoman-mcp/dragoman/internal/base/jsonrpc"
 )
 
 // TestPublicURL checks Dragoman behind a proxy that publishes it under a path. The proxy either

@@ -11,8 +11,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/dragoman-mcp/dragoman/internal/base/jsonrpc"
 	"github.com/dragoman-mcp/dragoman/internal/config"
-	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
 )
 
 // httpServer is a modern server over HTTP that answers every call with text.

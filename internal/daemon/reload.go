@@ -10,9 +10,9 @@ import (
 	"sync"
 	"time"
 
+	"github.com/dragoman-mcp/dragoman/internal/base/excerpt"
 	"github.com/dragoman-mcp/dragoman/internal/config"
 	"github.com/dragoman-mcp/dragoman/internal/event"
-	"github.com/dragoman-mcp/dragoman/internal/excerpt"
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 )
 

@@ -20,8 +20,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/dragoman-mcp/dragoman/internal/base/jsonrpc"
 	"github.com/dragoman-mcp/dragoman/internal/config"
-	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
 )
 
 // rig is a daemon under test, with an HTTP client for it.

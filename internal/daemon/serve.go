@@ -20,6 +20,8 @@ import (
 	"time"
 
 	"github.com/dragoman-mcp/dragoman/internal/admin"
+	"github.com/dragoman-mcp/dragoman/internal/base/logcode"
+	"github.com/dragoman-mcp/dragoman/internal/base/logring"
 	"github.com/dragoman-mcp/dragoman/internal/calls"
 	"github.com/dragoman-mcp/dragoman/internal/clientfile"
 	"github.com/dragoman-mcp/dragoman/internal/config"
@@ -27,8 +29,6 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/demo"
 	"github.com/dragoman-mcp/dragoman/internal/downstream"
 	"github.com/dragoman-mcp/dragoman/internal/event"
-	"github.com/dragoman-mcp/dragoman/internal/logcode"
-	"github.com/dragoman-mcp/dragoman/internal/logring"
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 	"github.com/dragoman-mcp/dragoman/internal/runtime"
 	"github.com/dragoman-mcp/dragoman/internal/telemetry"

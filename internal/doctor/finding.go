@@ -5,7 +5,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
+	"github.com/dragoman-mcp/dragoman/internal/base/jsonrpc"
 )
 
 // Level is the severity of a finding.

@@ -5,7 +5,7 @@ import (
 	"errors"
 	"strconv"
 
-	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
+	"github.com/dragoman-mcp/dragoman/internal/base/jsonrpc"
 )
 
 // read parses a message from the server and reports faults in the form of the message. It returns

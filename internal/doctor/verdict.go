@@ -5,8 +5,8 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/dragoman-mcp/dragoman/internal/failure"
-	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
+	"github.com/dragoman-mcp/dragoman/internal/base/failure"
+	"github.com/dragoman-mcp/dragoman/internal/base/jsonrpc"
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 )
 

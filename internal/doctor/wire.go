@@ -9,7 +9,7 @@ import (
 	"net/http"
 	"sync"
 
-	"github.com/dragoman-mcp/dragoman/internal/failure"
+	"github.com/dragoman-mcp/dragoman/internal/base/failure"
 )
 
 // wire is the connection of one conversation. A wire carries raw bytes. Only one goroutine calls

@@ -14,7 +14,7 @@ import (
 	"log/slog"
 	"time"
 
-	"github.com/dragoman-mcp/dragoman/internal/identity"
+	"github.com/dragoman-mcp/dragoman/internal/base/identity"
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 )
 

@@ -5,7 +5,7 @@ import (
 	"io"
 	"sync"
 
-	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
+	"github.com/dragoman-mcp/dragoman/internal/base/jsonrpc"
 )
 
 // capture records messages. A nil capture records nothing.

@@ -10,7 +10,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
+	"github.com/dragoman-mcp/dragoman/internal/base/jsonrpc"
 )
 
 // script describes how to simulate a non-standard client.

@@ -5,7 +5,7 @@ import (
 	"slices"
 	"strconv"
 
-	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
+	"github.com/dragoman-mcp/dragoman/internal/base/jsonrpc"
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 )
 

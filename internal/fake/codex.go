@@ -8,7 +8,7 @@ import (
 	"strings"
 	"sync"
 
-	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
+	"github.com/dragoman-mcp/dragoman/internal/base/jsonrpc"
 )
 
 // codexServers returns the profiles of the Codex app-server workers, which use JSON-RPC but not MCP.

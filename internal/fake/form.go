@@ -4,7 +4,7 @@ import (
 	"slices"
 	"strconv"
 
-	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
+	"github.com/dragoman-mcp/dragoman/internal/base/jsonrpc"
 )
 
 // fieldMembers returns the members that a field of this type may have in a form. It returns nil if

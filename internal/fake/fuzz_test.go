@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
+	"github.com/dragoman-mcp/dragoman/internal/base/jsonrpc"
 )
 
 // seeds calls add with conversations, which have one message per line.

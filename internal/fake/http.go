@@ -11,7 +11,7 @@ import (
 	"net/url"
 	"strings"
 
-	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
+	"github.com/dragoman-mcp/dragoman/internal/base/jsonrpc"
 )
 
 // The URL paths of the HTTP transports.

@@ -9,7 +9,7 @@ import (
 	"slices"
 	"sync"
 
-	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
+	"github.com/dragoman-mcp/dragoman/internal/base/jsonrpc"
 )
 
 // Limits of the data that a peer accepts and stores.

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"sync"
 
-	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
+	"github.com/dragoman-mcp/dragoman/internal/base/jsonrpc"
 )
 
 // maxEvents is the maximum number of events that a stream stores for sending and resending.

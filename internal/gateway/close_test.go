@@ -6,9 +6,9 @@ import (
 	"testing"
 	"testing/synctest"
 
+	"github.com/dragoman-mcp/dragoman/internal/base/jsonrpc"
 	"github.com/dragoman-mcp/dragoman/internal/bridge"
 	"github.com/dragoman-mcp/dragoman/internal/catalog"
-	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 )
 

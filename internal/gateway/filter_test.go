@@ -5,11 +5,11 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/dragoman-mcp/dragoman/internal/base/jsonrpc"
 	"github.com/dragoman-mcp/dragoman/internal/bridge"
 	"github.com/dragoman-mcp/dragoman/internal/catalog"
 	"github.com/dragoman-mcp/dragoman/internal/dialect"
 	"github.com/dragoman-mcp/dragoman/internal/downstream"
-	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 )
 

@@ -8,8 +8,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/dragoman-mcp/dragoman/internal/base/identity"
 	"github.com/dragoman-mcp/dragoman/internal/bridge"
-	"github.com/dragoman-mcp/dragoman/internal/identity"
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 )
 

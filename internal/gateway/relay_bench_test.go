@@ -10,12 +10,12 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/dragoman-mcp/dragoman/internal/base/jsonrpc"
 	"github.com/dragoman-mcp/dragoman/internal/bridge"
 	"github.com/dragoman-mcp/dragoman/internal/calls"
 	"github.com/dragoman-mcp/dragoman/internal/downstream"
 	"github.com/dragoman-mcp/dragoman/internal/event"
 	"github.com/dragoman-mcp/dragoman/internal/gateway"
-	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 	"github.com/dragoman-mcp/dragoman/internal/transport"
 	"github.com/dragoman-mcp/dragoman/internal/transport/stdio"

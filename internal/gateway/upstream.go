@@ -3,9 +3,9 @@ package gateway
 import (
 	"context"
 
+	"github.com/dragoman-mcp/dragoman/internal/base/jsonrpc"
 	"github.com/dragoman-mcp/dragoman/internal/bridge"
 	"github.com/dragoman-mcp/dragoman/internal/catalog"
-	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 )
 

@@ -8,9 +8,9 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/dragoman-mcp/dragoman/internal/base/excerpt"
 	"github.com/dragoman-mcp/dragoman/internal/clientfile"
 	"github.com/dragoman-mcp/dragoman/internal/config"
-	"github.com/dragoman-mcp/dragoman/internal/excerpt"
 )
 
 // Status is the result of comparing a server with the servers of the configuration file.

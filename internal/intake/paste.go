@@ -10,9 +10,9 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/dragoman-mcp/dragoman/internal/base/servername"
 	"github.com/dragoman-mcp/dragoman/internal/clientfile"
 	"github.com/dragoman-mcp/dragoman/internal/config"
-	"github.com/dragoman-mcp/dragoman/internal/servername"
 )
 
 // These are the limits of Paste.

@@ -6,8 +6,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/dragoman-mcp/dragoman/internal/base/excerpt"
 	"github.com/dragoman-mcp/dragoman/internal/clientfile"
-	"github.com/dragoman-mcp/dragoman/internal/excerpt"
 )
 
 // Secret is a literal secret that Take has moved out of a server.

@@ -6,11 +6,11 @@ import (
 	"strings"
 	"time"
 
-	"github.com/dragoman-mcp/dragoman/internal/excerpt"
+	"github.com/dragoman-mcp/dragoman/internal/base/excerpt"
+	"github.com/dragoman-mcp/dragoman/internal/base/jsonrpc"
+	"github.com/dragoman-mcp/dragoman/internal/base/work"
 	"github.com/dragoman-mcp/dragoman/internal/fake"
-	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
-	"github.com/dragoman-mcp/dragoman/internal/work"
 )
 
 // talk is one conversation in which the features of a pair are tested.

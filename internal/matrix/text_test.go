@@ -8,7 +8,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/dragoman-mcp/dragoman/internal/screen"
+	"github.com/dragoman-mcp/dragoman/internal/base/screen"
 )
 
 // made returns a report of all pairs, with the losses in loss.go. The function change may change a

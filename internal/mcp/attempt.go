@@ -1,6 +1,6 @@
 package mcp
 
-import "github.com/dragoman-mcp/dragoman/internal/jsonrpc"
+import "github.com/dragoman-mcp/dragoman/internal/base/jsonrpc"
 
 // Attempt is one attempt to send a call to a server. It contains the changes to the call. The bytes
 // of the Call itself do not change. Only the goroutine that sends an Attempt may use it.

@@ -4,7 +4,7 @@ import (
 	"context"
 	"errors"
 
-	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
+	"github.com/dragoman-mcp/dragoman/internal/base/jsonrpc"
 )
 
 // Caller is the client that waits for a call. It gets notifications before the answer, and may

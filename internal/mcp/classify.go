@@ -1,8 +1,8 @@
 package mcp
 
 import (
-	"github.com/dragoman-mcp/dragoman/internal/excerpt"
-	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
+	"github.com/dragoman-mcp/dragoman/internal/base/excerpt"
+	"github.com/dragoman-mcp/dragoman/internal/base/jsonrpc"
 )
 
 // maxRepeated is the most bytes of text from a peer that an answer or a log record quotes.

@@ -3,7 +3,7 @@ package mcp
 import (
 	"net/url"
 
-	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
+	"github.com/dragoman-mcp/dragoman/internal/base/jsonrpc"
 )
 
 // editor is a jsonrpc.Edits or a jsonrpc.EditList.

@@ -8,7 +8,7 @@ import (
 	"sync/atomic"
 	"unicode/utf8"
 
-	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
+	"github.com/dragoman-mcp/dragoman/internal/base/jsonrpc"
 )
 
 // Own knows the port on which this process listens, so that no elicitation leads to Dragoman itself:

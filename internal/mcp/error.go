@@ -4,8 +4,8 @@ import (
 	"errors"
 	"time"
 
-	"github.com/dragoman-mcp/dragoman/internal/failure"
-	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
+	"github.com/dragoman-mcp/dragoman/internal/base/failure"
+	"github.com/dragoman-mcp/dragoman/internal/base/jsonrpc"
 )
 
 // MCP defines these error codes in addition to the codes of JSON-RPC (2026-07-28 §Base, "Error

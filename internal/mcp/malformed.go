@@ -3,7 +3,7 @@ package mcp
 import (
 	"errors"
 
-	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
+	"github.com/dragoman-mcp/dragoman/internal/base/jsonrpc"
 )
 
 // Values of data.code in the errors of initialize and server/discover. JSON-RPC requires the code

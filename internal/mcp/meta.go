@@ -1,6 +1,6 @@
 package mcp
 
-import "github.com/dragoman-mcp/dragoman/internal/jsonrpc"
+import "github.com/dragoman-mcp/dragoman/internal/base/jsonrpc"
 
 // These are the name of the member _meta and the reserved keys in it (2026-07-28 §Base, "_meta").
 const (

@@ -1,6 +1,6 @@
 package mcp
 
-import "github.com/dragoman-mcp/dragoman/internal/jsonrpc"
+import "github.com/dragoman-mcp/dragoman/internal/base/jsonrpc"
 
 // Method describes one request method.
 type Method struct {

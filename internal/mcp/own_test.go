@@ -4,8 +4,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/dragoman-mcp/dragoman/internal/identity"
-	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
+	"github.com/dragoman-mcp/dragoman/internal/base/identity"
+	"github.com/dragoman-mcp/dragoman/internal/base/jsonrpc"
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 )
 

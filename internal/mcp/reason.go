@@ -1,6 +1,6 @@
 package mcp
 
-import "github.com/dragoman-mcp/dragoman/internal/jsonrpc"
+import "github.com/dragoman-mcp/dragoman/internal/base/jsonrpc"
 
 // These are the reasons why Dragoman changes a message. ReasonText explains each reason.
 const (

@@ -10,7 +10,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
+	"github.com/dragoman-mcp/dragoman/internal/base/jsonrpc"
 )
 
 // unread lists the packages with edits that are not shown to users, because these packages do not

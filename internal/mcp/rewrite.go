@@ -1,6 +1,6 @@
 package mcp
 
-import "github.com/dragoman-mcp/dragoman/internal/jsonrpc"
+import "github.com/dragoman-mcp/dragoman/internal/base/jsonrpc"
 
 // Rewrite returns m with the edits of e applied, or m itself if e has no edits. It fails if the
 // result is not a valid message. t may be nil.

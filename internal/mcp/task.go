@@ -6,7 +6,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
+	"github.com/dragoman-mcp/dragoman/internal/base/jsonrpc"
 )
 
 // These are the methods of requests about tasks. They come from 2025-11-25 §Tasks and from

@@ -3,7 +3,7 @@ package mcp
 import (
 	"bytes"
 
-	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
+	"github.com/dragoman-mcp/dragoman/internal/base/jsonrpc"
 )
 
 // These are the keys of OpenTelemetry trace context, which Dragoman passes on to servers

@@ -7,8 +7,8 @@ import (
 	"slices"
 	"sync"
 
+	"github.com/dragoman-mcp/dragoman/internal/base/work"
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
-	"github.com/dragoman-mcp/dragoman/internal/work"
 )
 
 // Endpoints is the set of open endpoints. Each endpoint runs from Add until Remove or Close. Call

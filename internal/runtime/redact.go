@@ -3,8 +3,8 @@ package runtime
 import (
 	"strings"
 
+	"github.com/dragoman-mcp/dragoman/internal/base/excerpt"
 	"github.com/dragoman-mcp/dragoman/internal/config"
-	"github.com/dragoman-mcp/dragoman/internal/excerpt"
 )
 
 // redactor returns a function that masks the configured secrets of a server in text from the server

@@ -3,8 +3,8 @@ package runtime
 import (
 	"fmt"
 
+	"github.com/dragoman-mcp/dragoman/internal/base/failure"
 	"github.com/dragoman-mcp/dragoman/internal/config"
-	"github.com/dragoman-mcp/dragoman/internal/failure"
 )
 
 // unusable is the error of a server whose configuration uses an unset environment variable.

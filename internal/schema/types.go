@@ -3,7 +3,7 @@ package schema
 import (
 	"strings"
 
-	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
+	"github.com/dragoman-mcp/dragoman/internal/base/jsonrpc"
 )
 
 // Types is a set of JSON types. The empty set means that the types are unknown.

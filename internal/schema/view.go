@@ -4,7 +4,7 @@ import (
 	"math"
 	"strings"
 
-	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
+	"github.com/dragoman-mcp/dragoman/internal/base/jsonrpc"
 )
 
 // maxDepth limits how deep a View follows references and alternatives. maxSteps limits how many

@@ -4,7 +4,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
+	"github.com/dragoman-mcp/dragoman/internal/base/jsonrpc"
 )
 
 func wholeOf(s string) jsonrpc.Span { return jsonrpc.Whole([]byte(s)) }

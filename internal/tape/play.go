@@ -9,7 +9,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
+	"github.com/dragoman-mcp/dragoman/internal/base/jsonrpc"
 )
 
 // PlayPipe replays one side of a tape to a peer on a pipe: the client's side if client is true,

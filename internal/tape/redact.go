@@ -7,8 +7,8 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/dragoman-mcp/dragoman/internal/excerpt"
-	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
+	"github.com/dragoman-mcp/dragoman/internal/base/excerpt"
+	"github.com/dragoman-mcp/dragoman/internal/base/jsonrpc"
 )
 
 // redactor replaces secrets. The lock of the Recorder guards it.

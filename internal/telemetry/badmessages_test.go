@@ -11,9 +11,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/dragoman-mcp/dragoman/internal/base/loglimit"
 	"github.com/dragoman-mcp/dragoman/internal/downstream"
 	"github.com/dragoman-mcp/dragoman/internal/event"
-	"github.com/dragoman-mcp/dragoman/internal/loglimit"
 	"github.com/dragoman-mcp/dragoman/internal/transport/sse"
 )
 

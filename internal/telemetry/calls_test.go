@@ -7,8 +7,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/dragoman-mcp/dragoman/internal/base/identity"
 	"github.com/dragoman-mcp/dragoman/internal/event"
-	"github.com/dragoman-mcp/dragoman/internal/identity"
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 )
 

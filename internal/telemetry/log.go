@@ -6,10 +6,10 @@ import (
 	"log/slog"
 	"sync"
 
+	"github.com/dragoman-mcp/dragoman/internal/base/loglimit"
+	"github.com/dragoman-mcp/dragoman/internal/base/work"
 	"github.com/dragoman-mcp/dragoman/internal/event"
-	"github.com/dragoman-mcp/dragoman/internal/loglimit"
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
-	"github.com/dragoman-mcp/dragoman/internal/work"
 )
 
 // logDepth bounds the number of events that wait to be logged.

@@ -1,6 +1,6 @@
 package transport
 
-import "github.com/dragoman-mcp/dragoman/internal/jsonrpc"
+import "github.com/dragoman-mcp/dragoman/internal/base/jsonrpc"
 
 // Batch is the error that Pipe.Read returns for an array of messages. The revision 2025-03-26 has
 // batches and requires receivers to accept them (§Base Protocol, "Batching"). For that revision,

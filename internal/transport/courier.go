@@ -6,7 +6,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/dragoman-mcp/dragoman/internal/work"
+	"github.com/dragoman-mcp/dragoman/internal/base/work"
 )
 
 // Limits of a Courier: the length of its queue in messages and in bytes, and the number of messages

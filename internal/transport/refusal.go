@@ -1,7 +1,7 @@
 package transport
 
 import (
-	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
+	"github.com/dragoman-mcp/dragoman/internal/base/jsonrpc"
 )
 
 // RefusedMessage is a message of a client that is refused before it becomes a call.

@@ -7,9 +7,9 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/dragoman-mcp/dragoman/internal/base/work"
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 	"github.com/dragoman-mcp/dragoman/internal/transport"
-	"github.com/dragoman-mcp/dragoman/internal/work"
 )
 
 // An HTTP server can disappear unnoticed, because no pipe ends when the server exits. So Dragoman

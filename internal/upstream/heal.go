@@ -6,7 +6,7 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/dragoman-mcp/dragoman/internal/failure"
+	"github.com/dragoman-mcp/dragoman/internal/base/failure"
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 )
 

@@ -8,9 +8,9 @@ import (
 	"slices"
 	"time"
 
-	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
+	"github.com/dragoman-mcp/dragoman/internal/base/jsonrpc"
+	"github.com/dragoman-mcp/dragoman/internal/base/work"
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
-	"github.com/dragoman-mcp/dragoman/internal/work"
 )
 
 // listening is one subscriptions/listen request to a modern server, on behalf of all subscribers on

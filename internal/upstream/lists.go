@@ -8,8 +8,8 @@ import (
 	"slices"
 	"time"
 
-	"github.com/dragoman-mcp/dragoman/internal/failure"
-	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
+	"github.com/dragoman-mcp/dragoman/internal/base/failure"
+	"github.com/dragoman-mcp/dragoman/internal/base/jsonrpc"
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 	"github.com/dragoman-mcp/dragoman/internal/mcp/mirror"
 	"github.com/dragoman-mcp/dragoman/internal/transport"

@@ -5,8 +5,8 @@ import (
 	"log/slog"
 	"time"
 
+	"github.com/dragoman-mcp/dragoman/internal/base/failure"
 	"github.com/dragoman-mcp/dragoman/internal/event"
-	"github.com/dragoman-mcp/dragoman/internal/failure"
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 )
 

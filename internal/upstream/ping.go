@@ -8,7 +8,7 @@ import (
 	"net/http"
 	"time"
 
-	"github.com/dragoman-mcp/dragoman/internal/failure"
+	"github.com/dragoman-mcp/dragoman/internal/base/failure"
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 )
 

@@ -8,8 +8,8 @@ import (
 	"slices"
 	"time"
 
+	"github.com/dragoman-mcp/dragoman/internal/base/failure"
 	"github.com/dragoman-mcp/dragoman/internal/conn"
-	"github.com/dragoman-mcp/dragoman/internal/failure"
 	"github.com/dragoman-mcp/dragoman/internal/handshake"
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 )

@@ -7,10 +7,10 @@ import (
 	"strconv"
 	"sync/atomic"
 
+	"github.com/dragoman-mcp/dragoman/internal/base/excerpt"
+	"github.com/dragoman-mcp/dragoman/internal/base/jsonrpc"
 	"github.com/dragoman-mcp/dragoman/internal/event"
-	"github.com/dragoman-mcp/dragoman/internal/excerpt"
 	"github.com/dragoman-mcp/dragoman/internal/handshake"
-	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 	"github.com/dragoman-mcp/dragoman/internal/transport/stdio"
 )

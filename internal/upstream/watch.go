@@ -7,9 +7,9 @@ import (
 	"strings"
 	"time"
 
-	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
+	"github.com/dragoman-mcp/dragoman/internal/base/jsonrpc"
+	"github.com/dragoman-mcp/dragoman/internal/base/work"
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
-	"github.com/dragoman-mcp/dragoman/internal/work"
 )
 
 // Subscriber receives the notifications from a server on behalf of a client. A legacy client has a

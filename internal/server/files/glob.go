@@ -6,7 +6,7 @@ import (
 	"regexp"
 	"strings"
 
-	"github.com/dragoman-mcp/dragoman/internal/pattern"
+	"github.com/dragoman-mcp/dragoman/internal/base/pattern"
 )
 
 // maxPattern is the maximum length of a pattern in bytes.

@@ -11,7 +11,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/dragoman-mcp/dragoman/internal/work"
+	"github.com/dragoman-mcp/dragoman/internal/base/work"
 )
 
 // lockWait is the maximum time that a call waits until other processes have made their changes. It

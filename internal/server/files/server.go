@@ -12,9 +12,9 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
+	"github.com/dragoman-mcp/dragoman/internal/base/work"
 	"github.com/dragoman-mcp/dragoman/internal/server/lines"
 	"github.com/dragoman-mcp/dragoman/internal/server/tools"
-	"github.com/dragoman-mcp/dragoman/internal/work"
 )
 
 // Limits of a Server. maxLong long calls and waitersMost calls that wait for changes leave two of

@@ -19,7 +19,7 @@ import (
 	"github.com/google/jsonschema-go/jsonschema"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
-	"github.com/dragoman-mcp/dragoman/internal/work"
+	"github.com/dragoman-mcp/dragoman/internal/base/work"
 )
 
 // Limits of watches.

@@ -6,7 +6,7 @@ import (
 	"strings"
 	"sync"
 
-	"github.com/dragoman-mcp/dragoman/internal/excerpt"
+	"github.com/dragoman-mcp/dragoman/internal/base/excerpt"
 )
 
 // Limits on the values of refused Host and Origin headers that are kept and logged.

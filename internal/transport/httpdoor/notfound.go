@@ -4,7 +4,7 @@ import (
 	"io"
 	"net/http"
 
-	"github.com/dragoman-mcp/dragoman/internal/excerpt"
+	"github.com/dragoman-mcp/dragoman/internal/base/excerpt"
 )
 
 // NotFound answers a request for an unknown path or an unknown project. It sends 404 and one line

@@ -4,7 +4,7 @@ import (
 	"net/http"
 	"time"
 
-	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
+	"github.com/dragoman-mcp/dragoman/internal/base/jsonrpc"
 )
 
 // Limits of the servers that NewHTTPServer returns.

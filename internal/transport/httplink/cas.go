@@ -10,7 +10,7 @@ import (
 	"net/http"
 	"os"
 
-	"github.com/dragoman-mcp/dragoman/internal/failure"
+	"github.com/dragoman-mcp/dragoman/internal/base/failure"
 )
 
 // maxCAFile is the maximum size of a certificate file in bytes.

@@ -12,7 +12,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/dragoman-mcp/dragoman/internal/failure"
+	"github.com/dragoman-mcp/dragoman/internal/base/failure"
 )
 
 // TestCAs checks that a server is trusted if a certificate authority in the file has signed its

@@ -12,7 +12,7 @@ import (
 	"strings"
 	"syscall"
 
-	"github.com/dragoman-mcp/dragoman/internal/failure"
+	"github.com/dragoman-mcp/dragoman/internal/base/failure"
 )
 
 // StartError is the reason why a command could not be started.

@@ -10,8 +10,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/dragoman-mcp/dragoman/internal/base/work"
 	"github.com/dragoman-mcp/dragoman/internal/transport"
-	"github.com/dragoman-mcp/dragoman/internal/work"
 )
 
 const (

@@ -8,12 +8,12 @@ import (
 	"net/http"
 	"time"
 
-	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
+	"github.com/dragoman-mcp/dragoman/internal/base/jsonrpc"
+	"github.com/dragoman-mcp/dragoman/internal/base/work"
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 	"github.com/dragoman-mcp/dragoman/internal/transport"
 	"github.com/dragoman-mcp/dragoman/internal/transport/eventstream"
 	"github.com/dragoman-mcp/dragoman/internal/transport/httplink"
-	"github.com/dragoman-mcp/dragoman/internal/work"
 )
 
 const (

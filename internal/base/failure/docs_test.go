@@ -12,7 +12,7 @@ var update = flag.Bool("update", false, "write docs/failures.md")
 
 // TestDocs compares docs/failures.md with the table of classes. The flag -update writes the page.
 func TestDocs(t *testing.T) {
-	path := filepath.Join("..", "..", "docs", "failures.md")
+	path := filepath.Join("..", "..", "..", "docs", "failures.md")
 	want := page()
 	if *update {
 		if err := os.WriteFile(path, []byte(want), 0o644); err != nil {
@@ -24,7 +24,7 @@ func TestDocs(t *testing.T) {
 		t.Fatal(err)
 	}
 	if string(got) != want {
-		t.Error("docs/failures.md differs from the table of classes: run go test ./internal/failure -run TestDocs -update")
+		t.Error("docs/failures.md differs from the table of classes: run go test ./internal/base/failure -run TestDocs -update")
 	}
 }
 

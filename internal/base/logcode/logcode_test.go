@@ -60,7 +60,7 @@ func TestTable(t *testing.T) {
 // writes the table.
 func TestDocumentation(t *testing.T) {
 	const head = "| code | means |\n|---|---|\n"
-	path := filepath.Join("..", "..", "docs", "monitoring.md")
+	path := filepath.Join("..", "..", "..", "docs", "monitoring.md")
 	page, err := os.ReadFile(path)
 	if err != nil {
 		t.Fatal(err)
@@ -85,6 +85,6 @@ func TestDocumentation(t *testing.T) {
 		return
 	}
 	if d := cmp.Diff(string(page), b.String()); d != "" {
-		t.Errorf("docs/monitoring.md is stale; run `go test ./internal/logcode -update`:\n%s", d)
+		t.Errorf("docs/monitoring.md is stale; run `go test ./internal/base/logcode -update`:\n%s", d)
 	}
 }

@@ -4,7 +4,7 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/dragoman-mcp/dragoman/internal/excerpt"
+	"github.com/dragoman-mcp/dragoman/internal/base/excerpt"
 )
 
 func TestArguments(t *testing.T) {

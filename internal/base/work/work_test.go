@@ -5,8 +5,8 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"github.com/dragoman-mcp/dragoman/internal/base/work"
 	"github.com/dragoman-mcp/dragoman/internal/leaktest"
-	"github.com/dragoman-mcp/dragoman/internal/work"
 )
 
 func TestMain(m *testing.M) { leaktest.Main(m) }

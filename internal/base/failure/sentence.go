@@ -11,7 +11,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/dragoman-mcp/dragoman/internal/excerpt"
+	"github.com/dragoman-mcp/dragoman/internal/base/excerpt"
 )
 
 // saying has the texts of a failure. plain and plainAction leave out text that must not leave this

@@ -6,7 +6,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/dragoman-mcp/dragoman/internal/excerpt"
+	"github.com/dragoman-mcp/dragoman/internal/base/excerpt"
 )
 
 // Handler keeps log records in a ring and passes them on. It keeps records at slog.LevelInfo or

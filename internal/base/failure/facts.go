@@ -3,7 +3,7 @@ package failure
 import (
 	"time"
 
-	"github.com/dragoman-mcp/dragoman/internal/excerpt"
+	"github.com/dragoman-mcp/dragoman/internal/base/excerpt"
 )
 
 // Facts has the known facts about a failure. In the zero value no facts are known. A Source

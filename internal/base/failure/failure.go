@@ -5,8 +5,8 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/dragoman-mcp/dragoman/internal/excerpt"
-	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
+	"github.com/dragoman-mcp/dragoman/internal/base/excerpt"
+	"github.com/dragoman-mcp/dragoman/internal/base/jsonrpc"
 )
 
 // These constants bound the contents of a Failure. MaxEvidence counts lines. The other constants
