@@ -7,7 +7,7 @@ import (
 	"strings"
 
 	"github.com/dragoman-mcp/dragoman/internal/base/excerpt"
-	"github.com/dragoman-mcp/dragoman/internal/mcp"
+	"github.com/dragoman-mcp/dragoman/internal/protocol/mcp"
 )
 
 // ItemQuery selects resources, resource templates or prompts for FindItems.

@@ -4,7 +4,7 @@ import (
 	"testing"
 
 	"github.com/dragoman-mcp/dragoman/internal/demo"
-	"github.com/dragoman-mcp/dragoman/internal/mcp"
+	"github.com/dragoman-mcp/dragoman/internal/protocol/mcp"
 )
 
 // TestFindItems checks the pages of a list, and a search in the list.

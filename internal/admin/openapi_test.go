@@ -17,7 +17,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/dragoman-mcp/dragoman/internal/demo"
-	"github.com/dragoman-mcp/dragoman/internal/schema"
+	"github.com/dragoman-mcp/dragoman/internal/protocol/schema"
 )
 
 var update = flag.Bool("update", false, "write docs/api.md")

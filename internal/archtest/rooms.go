@@ -7,9 +7,9 @@ package archtest
 var layers = [][]string{
 	{"internal/base/excerpt", "internal/base/identity", "internal/base/jsonrpc", "internal/base/logcode", "internal/base/loglimit", "internal/base/pattern", "internal/base/screen", "internal/base/servername", "internal/base/work"},
 	{"internal/base/failure"},
-	{"internal/mcp", "internal/schema", "internal/base/tokens"},
+	{"internal/protocol/mcp", "internal/protocol/schema", "internal/base/tokens"},
 	{"internal/calls", "internal/event", "internal/form", "internal/base/logring", "internal/tool"},
-	{"internal/clientfile", "internal/dialect", "internal/transport"},
+	{"internal/clientfile", "internal/protocol/dialect", "internal/transport"},
 	{"internal/handshake"},
 	{"internal/conn", "internal/downstream"},
 	{"internal/bridge", "internal/catalog", "internal/policy"},
@@ -63,16 +63,16 @@ var guests = map[string][]string{
 // it ignores the case of names, keeps only the last of duplicate members, replaces invalid UTF-8
 // and rounds numbers (docs/adr/0002).
 var wire = []string{
-	"internal/base/jsonrpc", "internal/mcp", "internal/dialect", "internal/transport",
+	"internal/base/jsonrpc", "internal/protocol/mcp", "internal/protocol/dialect", "internal/transport",
 	"internal/handshake", "internal/conn", "internal/downstream", "internal/upstream", "internal/bridge", "internal/catalog", "internal/gateway", "internal/demo", "internal/codex",
 }
 
 // datesLiveIn is the package with the feature table. Only this package may compare revisions. The
 // packages in datesNamedIn may contain the dates of revisions, for example in the name of a
 // profile, but may not compare the dates.
-const datesLiveIn = "internal/mcp"
+const datesLiveIn = "internal/protocol/mcp"
 
-var datesNamedIn = []string{"internal/dialect", "internal/fake"}
+var datesNamedIn = []string{"internal/protocol/dialect", "internal/fake"}
 
 // goStatements lists the files that may contain a go statement, with the reason why
 // neither sync.WaitGroup.Go nor errgroup works there.

@@ -128,7 +128,7 @@ func excepted(t *Tree, allowed map[string]string, breach string, is func(ast.Nod
 	return breaches
 }
 
-// Dates reports each place outside of internal/mcp that contains the date of a revision, or that
+// Dates reports each place outside of internal/protocol/mcp that contains the date of a revision, or that
 // compares a revision with a specific revision. Code should call mcp.Revision.Can to find out what
 // a peer can do; see docs/adr.
 func Dates(t *Tree) (breaches []string) {

@@ -4,7 +4,7 @@ import (
 	"context"
 
 	"github.com/dragoman-mcp/dragoman/internal/base/jsonrpc"
-	"github.com/dragoman-mcp/dragoman/internal/mcp"
+	"github.com/dragoman-mcp/dragoman/internal/protocol/mcp"
 )
 
 // This file is about the endpoint with several servers. There, each question to the user says which

@@ -6,8 +6,8 @@ import (
 	"fmt"
 
 	"github.com/dragoman-mcp/dragoman/internal/base/jsonrpc"
-	"github.com/dragoman-mcp/dragoman/internal/mcp"
-	"github.com/dragoman-mcp/dragoman/internal/mcp/mirror"
+	"github.com/dragoman-mcp/dragoman/internal/protocol/mcp"
+	"github.com/dragoman-mcp/dragoman/internal/protocol/mcp/mirror"
 )
 
 // Exchange relays a call to its server and returns the answer. It also handles requests for input

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/dragoman-mcp/dragoman/internal/base/identity"
-	"github.com/dragoman-mcp/dragoman/internal/mcp"
+	"github.com/dragoman-mcp/dragoman/internal/protocol/mcp"
 )
 
 // crowd is a bridge with many clients and one legacy server that sends requests.

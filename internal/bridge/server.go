@@ -4,7 +4,7 @@ import (
 	"context"
 	"errors"
 
-	"github.com/dragoman-mcp/dragoman/internal/mcp"
+	"github.com/dragoman-mcp/dragoman/internal/protocol/mcp"
 )
 
 // Server is an MCP server, as the bridge uses it. It is safe for concurrent use.

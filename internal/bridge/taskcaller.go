@@ -4,7 +4,7 @@ import (
 	"context"
 
 	"github.com/dragoman-mcp/dragoman/internal/base/jsonrpc"
-	"github.com/dragoman-mcp/dragoman/internal/mcp"
+	"github.com/dragoman-mcp/dragoman/internal/protocol/mcp"
 )
 
 // taskRenamer replaces the task ids in the requests of one server with the ids that one client

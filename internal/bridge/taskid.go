@@ -9,7 +9,7 @@ import (
 	"strings"
 
 	"github.com/dragoman-mcp/dragoman/internal/base/jsonrpc"
-	"github.com/dragoman-mcp/dragoman/internal/mcp"
+	"github.com/dragoman-mcp/dragoman/internal/protocol/mcp"
 )
 
 // idStart is the prefix of the task ids that clients get. An id contains the server and the session

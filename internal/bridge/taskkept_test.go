@@ -5,7 +5,7 @@ import (
 	"testing"
 
 	"github.com/dragoman-mcp/dragoman/internal/base/jsonrpc"
-	"github.com/dragoman-mcp/dragoman/internal/mcp"
+	"github.com/dragoman-mcp/dragoman/internal/protocol/mcp"
 )
 
 // TestKeptTasksAreBounded checks the bounds on the number and the bytes of kept answers.

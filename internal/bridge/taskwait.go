@@ -8,8 +8,8 @@ import (
 
 	"github.com/dragoman-mcp/dragoman/internal/base/jsonrpc"
 	"github.com/dragoman-mcp/dragoman/internal/base/work"
-	"github.com/dragoman-mcp/dragoman/internal/dialect"
-	"github.com/dragoman-mcp/dragoman/internal/mcp"
+	"github.com/dragoman-mcp/dragoman/internal/protocol/dialect"
+	"github.com/dragoman-mcp/dragoman/internal/protocol/mcp"
 )
 
 // These constants limit how long and how often Dragoman polls a server's task for a client.

@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/dragoman-mcp/dragoman/internal/base/jsonrpc"
-	"github.com/dragoman-mcp/dragoman/internal/mcp"
+	"github.com/dragoman-mcp/dragoman/internal/protocol/mcp"
 )
 
 // Audience identifies a group of clients that see the same lists. These clients speak revisions of

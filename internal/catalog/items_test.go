@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/dragoman-mcp/dragoman/internal/mcp"
+	"github.com/dragoman-mcp/dragoman/internal/protocol/mcp"
 )
 
 // asking is a source that shows more tools to clients that support elicitation or sampling.

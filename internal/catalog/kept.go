@@ -5,7 +5,7 @@ import (
 	"errors"
 	"time"
 
-	"github.com/dragoman-mcp/dragoman/internal/mcp"
+	"github.com/dragoman-mcp/dragoman/internal/protocol/mcp"
 )
 
 // Keeper is a [Source] whose lists outlive the process. While the server starts, clients see the lists

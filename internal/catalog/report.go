@@ -5,7 +5,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/dragoman-mcp/dragoman/internal/mcp"
+	"github.com/dragoman-mcp/dragoman/internal/protocol/mcp"
 )
 
 // ListReport describes one list of one server. This is the list for clients that cannot answer

@@ -5,7 +5,7 @@ import (
 	"testing"
 
 	"github.com/dragoman-mcp/dragoman/internal/base/jsonrpc"
-	"github.com/dragoman-mcp/dragoman/internal/schema"
+	"github.com/dragoman-mcp/dragoman/internal/protocol/schema"
 	"github.com/dragoman-mcp/dragoman/internal/tool"
 )
 

@@ -18,7 +18,7 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/daemon"
 	"github.com/dragoman-mcp/dragoman/internal/event"
 	"github.com/dragoman-mcp/dragoman/internal/matrix"
-	"github.com/dragoman-mcp/dragoman/internal/mcp"
+	"github.com/dragoman-mcp/dragoman/internal/protocol/mcp"
 )
 
 // eventsVar is the environment variable with the file to which eventsBackend writes events.

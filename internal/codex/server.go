@@ -12,8 +12,8 @@ import (
 	"time"
 
 	"github.com/dragoman-mcp/dragoman/internal/base/work"
-	"github.com/dragoman-mcp/dragoman/internal/dialect"
 	events "github.com/dragoman-mcp/dragoman/internal/event"
+	"github.com/dragoman-mcp/dragoman/internal/protocol/dialect"
 )
 
 // Options configure a Server. The zero value works.

@@ -8,7 +8,7 @@ import (
 	"net/url"
 	"slices"
 
-	"github.com/dragoman-mcp/dragoman/internal/dialect"
+	"github.com/dragoman-mcp/dragoman/internal/protocol/dialect"
 )
 
 // fingerprint hashes the settings that a running server cannot adopt without a restart.

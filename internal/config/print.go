@@ -10,7 +10,7 @@ import (
 	"strings"
 
 	"github.com/dragoman-mcp/dragoman/internal/base/excerpt"
-	"github.com/dragoman-mcp/dragoman/internal/mcp"
+	"github.com/dragoman-mcp/dragoman/internal/protocol/mcp"
 )
 
 // AppendYAML appends the whole configuration, including defaults, as a file that Parse accepts.

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/dragoman-mcp/dragoman/internal/dialect"
+	"github.com/dragoman-mcp/dragoman/internal/protocol/dialect"
 )
 
 // compiler holds the state of one Parse.

@@ -8,8 +8,8 @@ import (
 	"time"
 
 	"github.com/dragoman-mcp/dragoman/internal/base/excerpt"
-	"github.com/dragoman-mcp/dragoman/internal/dialect"
-	"github.com/dragoman-mcp/dragoman/internal/mcp"
+	"github.com/dragoman-mcp/dragoman/internal/protocol/dialect"
+	"github.com/dragoman-mcp/dragoman/internal/protocol/mcp"
 )
 
 // Snapshot is a complete configuration with defaults filled in. It is not modified after

@@ -8,8 +8,8 @@ import (
 
 	"github.com/dragoman-mcp/dragoman/internal/base/jsonrpc"
 	"github.com/dragoman-mcp/dragoman/internal/event"
-	"github.com/dragoman-mcp/dragoman/internal/mcp"
 	"github.com/dragoman-mcp/dragoman/internal/pipetest"
+	"github.com/dragoman-mcp/dragoman/internal/protocol/mcp"
 )
 
 // TestVendorsNotes checks that a notification that no revision defines reaches the running call of a

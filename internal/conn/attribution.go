@@ -2,7 +2,7 @@ package conn
 
 import (
 	"github.com/dragoman-mcp/dragoman/internal/base/jsonrpc"
-	"github.com/dragoman-mcp/dragoman/internal/mcp"
+	"github.com/dragoman-mcp/dragoman/internal/protocol/mcp"
 )
 
 // attribution finds the owner of a message that does not name its call. The owner is one of the

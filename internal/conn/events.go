@@ -4,7 +4,7 @@ import (
 	"log/slog"
 
 	"github.com/dragoman-mcp/dragoman/internal/event"
-	"github.com/dragoman-mcp/dragoman/internal/mcp"
+	"github.com/dragoman-mcp/dragoman/internal/protocol/mcp"
 )
 
 // publishLoss publishes an event about a message or content that was not delivered. The parameter

@@ -8,8 +8,8 @@ import (
 	"testing/synctest"
 
 	"github.com/dragoman-mcp/dragoman/internal/base/jsonrpc"
-	"github.com/dragoman-mcp/dragoman/internal/mcp"
 	"github.com/dragoman-mcp/dragoman/internal/pipetest"
+	"github.com/dragoman-mcp/dragoman/internal/protocol/mcp"
 )
 
 const (

@@ -9,7 +9,7 @@ import (
 
 	"github.com/dragoman-mcp/dragoman/internal/admin"
 	"github.com/dragoman-mcp/dragoman/internal/matrix"
-	"github.com/dragoman-mcp/dragoman/internal/mcp"
+	"github.com/dragoman-mcp/dragoman/internal/protocol/mcp"
 )
 
 // Bounds of the compatibility page.

@@ -12,7 +12,7 @@ import (
 
 	"github.com/dragoman-mcp/dragoman/internal/base/jsonrpc"
 	"github.com/dragoman-mcp/dragoman/internal/config"
-	"github.com/dragoman-mcp/dragoman/internal/mcp"
+	"github.com/dragoman-mcp/dragoman/internal/protocol/mcp"
 )
 
 // errorCase is a request, and the HTTP status, error code and error data that its answer must have.

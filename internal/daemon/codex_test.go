@@ -16,8 +16,8 @@ import (
 
 	"github.com/dragoman-mcp/dragoman/internal/base/jsonrpc"
 	"github.com/dragoman-mcp/dragoman/internal/config"
-	"github.com/dragoman-mcp/dragoman/internal/dialect"
 	"github.com/dragoman-mcp/dragoman/internal/fake"
+	"github.com/dragoman-mcp/dragoman/internal/protocol/dialect"
 )
 
 // runAsFake runs the process as a profile of package fake, with the settings after the profile's

@@ -14,7 +14,7 @@ import (
 
 	"github.com/dragoman-mcp/dragoman/internal/admin"
 	"github.com/dragoman-mcp/dragoman/internal/config"
-	"github.com/dragoman-mcp/dragoman/internal/mcp"
+	"github.com/dragoman-mcp/dragoman/internal/protocol/mcp"
 )
 
 // late makes the server fail to start until the file exists. The parameter how is "exit" or "wait";

@@ -10,7 +10,7 @@ import (
 	"strconv"
 
 	"github.com/dragoman-mcp/dragoman/internal/base/jsonrpc"
-	"github.com/dragoman-mcp/dragoman/internal/mcp"
+	"github.com/dragoman-mcp/dragoman/internal/protocol/mcp"
 )
 
 // crowdServer is a server for many clients at the same time. To be fast enough for a million calls,

@@ -11,7 +11,7 @@ import (
 	"testing"
 
 	"github.com/dragoman-mcp/dragoman/internal/base/jsonrpc"
-	"github.com/dragoman-mcp/dragoman/internal/mcp"
+	"github.com/dragoman-mcp/dragoman/internal/protocol/mcp"
 )
 
 // servePage starts a modern server over HTTP with one page, which says the server's name.

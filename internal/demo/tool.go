@@ -9,7 +9,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/dragoman-mcp/dragoman/internal/base/jsonrpc"
-	"github.com/dragoman-mcp/dragoman/internal/mcp"
+	"github.com/dragoman-mcp/dragoman/internal/protocol/mcp"
 )
 
 // maxText is the maximum length of a text argument in characters.

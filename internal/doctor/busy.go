@@ -6,7 +6,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/dragoman-mcp/dragoman/internal/mcp"
+	"github.com/dragoman-mcp/dragoman/internal/protocol/mcp"
 )
 
 // slow is the shortest timeout that clients use when they probe a server.

@@ -4,7 +4,7 @@ import (
 	"context"
 
 	"github.com/dragoman-mcp/dragoman/internal/base/jsonrpc"
-	"github.com/dragoman-mcp/dragoman/internal/mcp"
+	"github.com/dragoman-mcp/dragoman/internal/protocol/mcp"
 )
 
 // callTime is the timeout of a tool call as a multiple of Options.Patience.

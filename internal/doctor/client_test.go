@@ -14,7 +14,7 @@ import (
 	"unicode"
 
 	"github.com/dragoman-mcp/dragoman/internal/fake"
-	"github.com/dragoman-mcp/dragoman/internal/mcp"
+	"github.com/dragoman-mcp/dragoman/internal/protocol/mcp"
 )
 
 func clientCodes(r *ClientReport) (out []string) {

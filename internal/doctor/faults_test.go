@@ -10,7 +10,7 @@ import (
 
 	"github.com/dragoman-mcp/dragoman/internal/fake"
 	"github.com/dragoman-mcp/dragoman/internal/leaktest"
-	"github.com/dragoman-mcp/dragoman/internal/mcp"
+	"github.com/dragoman-mcp/dragoman/internal/protocol/mcp"
 )
 
 func TestMain(m *testing.M) { leaktest.Main(m) }

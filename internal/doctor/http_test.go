@@ -10,8 +10,8 @@ import (
 	"testing/synctest"
 
 	"github.com/dragoman-mcp/dragoman/internal/fake"
-	"github.com/dragoman-mcp/dragoman/internal/mcp"
 	"github.com/dragoman-mcp/dragoman/internal/netsim"
+	"github.com/dragoman-mcp/dragoman/internal/protocol/mcp"
 )
 
 // call examines a server over HTTP, on an in-memory network. h is the server's handler.

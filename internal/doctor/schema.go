@@ -7,8 +7,8 @@ import (
 	"strings"
 
 	"github.com/dragoman-mcp/dragoman/internal/base/jsonrpc"
-	"github.com/dragoman-mcp/dragoman/internal/mcp/mirror"
-	"github.com/dragoman-mcp/dragoman/internal/schema"
+	"github.com/dragoman-mcp/dragoman/internal/protocol/mcp/mirror"
+	"github.com/dragoman-mcp/dragoman/internal/protocol/schema"
 )
 
 // toolName is the pattern that 2025-11-25 §Tools, "Tool Names" recommends.

@@ -5,7 +5,7 @@ import (
 	"math/rand/v2"
 
 	"github.com/dragoman-mcp/dragoman/internal/base/jsonrpc"
-	"github.com/dragoman-mcp/dragoman/internal/mcp"
+	"github.com/dragoman-mcp/dragoman/internal/protocol/mcp"
 )
 
 // This file tests whether the server keeps the sessions of an examination apart. Over HTTP, the

@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"github.com/dragoman-mcp/dragoman/internal/base/failure"
-	"github.com/dragoman-mcp/dragoman/internal/dialect"
+	"github.com/dragoman-mcp/dragoman/internal/protocol/dialect"
 	"github.com/dragoman-mcp/dragoman/internal/transport/stdio"
 )
 

@@ -11,8 +11,8 @@ import (
 	"time"
 
 	"github.com/dragoman-mcp/dragoman/internal/event"
-	"github.com/dragoman-mcp/dragoman/internal/mcp"
 	"github.com/dragoman-mcp/dragoman/internal/pipetest"
+	"github.com/dragoman-mcp/dragoman/internal/protocol/mcp"
 )
 
 // asker is a handler with one tool. A call of the tool sends a server request to the client and

@@ -15,7 +15,7 @@ import (
 	"time"
 
 	"github.com/dragoman-mcp/dragoman/internal/base/identity"
-	"github.com/dragoman-mcp/dragoman/internal/mcp"
+	"github.com/dragoman-mcp/dragoman/internal/protocol/mcp"
 )
 
 // Kind is the kind of an event.

@@ -6,7 +6,7 @@ import (
 	"strconv"
 
 	"github.com/dragoman-mcp/dragoman/internal/base/jsonrpc"
-	"github.com/dragoman-mcp/dragoman/internal/mcp"
+	"github.com/dragoman-mcp/dragoman/internal/protocol/mcp"
 )
 
 // clientCaps returns the capabilities that a client of the edition declares, without the given

@@ -1,6 +1,6 @@
 package fake
 
-import "github.com/dragoman-mcp/dragoman/internal/mcp"
+import "github.com/dragoman-mcp/dragoman/internal/protocol/mcp"
 
 // feature is something that a revision has or requires.
 type feature uint

@@ -6,7 +6,7 @@ import (
 	"strconv"
 
 	"github.com/dragoman-mcp/dragoman/internal/base/jsonrpc"
-	"github.com/dragoman-mcp/dragoman/internal/mcp"
+	"github.com/dragoman-mcp/dragoman/internal/protocol/mcp"
 )
 
 // Strict peers have three extensions in all revisions: pages of tools (SEP-1865), skills (SEP-2640)

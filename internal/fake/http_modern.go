@@ -8,7 +8,7 @@ import (
 	"strings"
 
 	"github.com/dragoman-mcp/dragoman/internal/base/jsonrpc"
-	"github.com/dragoman-mcp/dragoman/internal/mcp"
+	"github.com/dragoman-mcp/dragoman/internal/protocol/mcp"
 )
 
 // serveModern serves Streamable HTTP without sessions (2026-07-28 §Streamable HTTP).

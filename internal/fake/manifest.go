@@ -8,7 +8,7 @@ import (
 	"sync"
 
 	"github.com/dragoman-mcp/dragoman/internal/base/jsonrpc"
-	"github.com/dragoman-mcp/dragoman/internal/mcp"
+	"github.com/dragoman-mcp/dragoman/internal/protocol/mcp"
 )
 
 // manifestServers returns the profiles of servers that send their tools in the handshake: the two

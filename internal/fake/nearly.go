@@ -5,7 +5,7 @@ import (
 	"sync/atomic"
 
 	"github.com/dragoman-mcp/dragoman/internal/base/jsonrpc"
-	"github.com/dragoman-mcp/dragoman/internal/mcp"
+	"github.com/dragoman-mcp/dragoman/internal/protocol/mcp"
 )
 
 // nearlyServers returns the profiles of strict legacy servers with one unusual behaviour each. The

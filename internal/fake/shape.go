@@ -6,7 +6,7 @@ import (
 
 	"github.com/dragoman-mcp/dragoman/internal/base/excerpt"
 	"github.com/dragoman-mcp/dragoman/internal/base/jsonrpc"
-	"github.com/dragoman-mcp/dragoman/internal/mcp"
+	"github.com/dragoman-mcp/dragoman/internal/protocol/mcp"
 )
 
 // shape describes the members of an object. An object may also have members that are not in its

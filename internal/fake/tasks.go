@@ -4,7 +4,7 @@ import (
 	"strconv"
 
 	"github.com/dragoman-mcp/dragoman/internal/base/jsonrpc"
-	"github.com/dragoman-mcp/dragoman/internal/mcp"
+	"github.com/dragoman-mcp/dragoman/internal/protocol/mcp"
 )
 
 // The tools "task" and "task_only" create tasks: in 2025-11-25 if the call asks for a task, and in

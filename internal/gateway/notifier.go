@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"github.com/dragoman-mcp/dragoman/internal/base/jsonrpc"
-	"github.com/dragoman-mcp/dragoman/internal/mcp"
+	"github.com/dragoman-mcp/dragoman/internal/protocol/mcp"
 )
 
 // notifier sends notifications to one legacy client. put never waits for the client, because put

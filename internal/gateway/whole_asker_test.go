@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/dragoman-mcp/dragoman/internal/base/jsonrpc"
-	"github.com/dragoman-mcp/dragoman/internal/mcp"
+	"github.com/dragoman-mcp/dragoman/internal/protocol/mcp"
 )
 
 // nosy is a server that asks a question during each call. params are the params of the question. A

@@ -8,7 +8,7 @@ import (
 	"testing/synctest"
 
 	"github.com/dragoman-mcp/dragoman/internal/base/jsonrpc"
-	"github.com/dragoman-mcp/dragoman/internal/mcp"
+	"github.com/dragoman-mcp/dragoman/internal/protocol/mcp"
 )
 
 // holding returns a server that delays the calls of its tool until the test answers them.

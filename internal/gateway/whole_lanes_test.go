@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/dragoman-mcp/dragoman/internal/base/jsonrpc"
-	"github.com/dragoman-mcp/dragoman/internal/mcp"
+	"github.com/dragoman-mcp/dragoman/internal/protocol/mcp"
 )
 
 // serverAskingWho returns a server whose tool asks for the name of its caller before it

@@ -5,7 +5,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/dragoman-mcp/dragoman/internal/mcp"
+	"github.com/dragoman-mcp/dragoman/internal/protocol/mcp"
 )
 
 // TestManifestClientMissesServers checks a client that takes its tools from the answer to initialize,

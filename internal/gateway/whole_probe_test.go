@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/dragoman-mcp/dragoman/internal/base/jsonrpc"
-	"github.com/dragoman-mcp/dragoman/internal/mcp"
+	"github.com/dragoman-mcp/dragoman/internal/protocol/mcp"
 )
 
 // TestT14_ServerThatHasBecomeAfraidOfTheProbe replaces a modern server by a legacy server that

@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"github.com/dragoman-mcp/dragoman/internal/base/jsonrpc"
-	"github.com/dragoman-mcp/dragoman/internal/mcp"
+	"github.com/dragoman-mcp/dragoman/internal/protocol/mcp"
 )
 
 const sharedURICaps = `{"tools":{"listChanged":true},"prompts":{},"completions":{},"resources":{"subscribe":true,"listChanged":true},` +

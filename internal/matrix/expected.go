@@ -1,6 +1,6 @@
 package matrix
 
-import "github.com/dragoman-mcp/dragoman/internal/mcp"
+import "github.com/dragoman-mcp/dragoman/internal/protocol/mcp"
 
 // FeatureInfo describes a feature.
 type FeatureInfo struct {

@@ -6,7 +6,7 @@ import (
 	"fmt"
 
 	"github.com/dragoman-mcp/dragoman/internal/fake"
-	"github.com/dragoman-mcp/dragoman/internal/mcp"
+	"github.com/dragoman-mcp/dragoman/internal/protocol/mcp"
 )
 
 const form = "accept Ada 36" // the tool result after fake.Obliging has answered the form

@@ -8,7 +8,7 @@ import (
 	"strings"
 
 	"github.com/dragoman-mcp/dragoman/internal/fake"
-	"github.com/dragoman-mcp/dragoman/internal/mcp"
+	"github.com/dragoman-mcp/dragoman/internal/protocol/mcp"
 )
 
 func playProgress(ctx context.Context, t *talk) error {

@@ -3,7 +3,7 @@ package matrix
 import (
 	"fmt"
 
-	"github.com/dragoman-mcp/dragoman/internal/mcp"
+	"github.com/dragoman-mcp/dragoman/internal/protocol/mcp"
 )
 
 // lossOf returns the reason why a feature is impossible between the two ends of a pair. It

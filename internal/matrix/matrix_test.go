@@ -9,7 +9,7 @@ import (
 	"testing"
 
 	"github.com/dragoman-mcp/dragoman/internal/leaktest"
-	"github.com/dragoman-mcp/dragoman/internal/mcp"
+	"github.com/dragoman-mcp/dragoman/internal/protocol/mcp"
 )
 
 func TestMain(m *testing.M) { leaktest.Main(m) }

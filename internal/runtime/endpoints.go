@@ -8,7 +8,7 @@ import (
 	"sync"
 
 	"github.com/dragoman-mcp/dragoman/internal/base/work"
-	"github.com/dragoman-mcp/dragoman/internal/mcp"
+	"github.com/dragoman-mcp/dragoman/internal/protocol/mcp"
 )
 
 // Endpoints is the set of open endpoints. Each endpoint runs from Add until Remove or Close. Call

@@ -13,7 +13,7 @@ import (
 	"time"
 
 	"github.com/dragoman-mcp/dragoman/internal/config"
-	"github.com/dragoman-mcp/dragoman/internal/mcp"
+	"github.com/dragoman-mcp/dragoman/internal/protocol/mcp"
 )
 
 // serverOf returns the only server of a configuration.

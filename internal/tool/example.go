@@ -2,7 +2,7 @@ package tool
 
 import (
 	"github.com/dragoman-mcp/dragoman/internal/base/jsonrpc"
-	"github.com/dragoman-mcp/dragoman/internal/schema"
+	"github.com/dragoman-mcp/dragoman/internal/protocol/schema"
 )
 
 // Value is an example value of one argument.

@@ -2,7 +2,7 @@ package tool
 
 import (
 	"github.com/dragoman-mcp/dragoman/internal/base/jsonrpc"
-	"github.com/dragoman-mcp/dragoman/internal/schema"
+	"github.com/dragoman-mcp/dragoman/internal/protocol/schema"
 )
 
 // Tool is one tool of a server's list. Its zero value has no name and no arguments.

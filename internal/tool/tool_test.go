@@ -6,7 +6,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/dragoman-mcp/dragoman/internal/base/jsonrpc"
-	"github.com/dragoman-mcp/dragoman/internal/schema"
+	"github.com/dragoman-mcp/dragoman/internal/protocol/schema"
 )
 
 func TestSignature(t *testing.T) {

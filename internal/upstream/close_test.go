@@ -7,7 +7,7 @@ import (
 	"testing/synctest"
 
 	"github.com/dragoman-mcp/dragoman/internal/base/jsonrpc"
-	"github.com/dragoman-mcp/dragoman/internal/mcp"
+	"github.com/dragoman-mcp/dragoman/internal/protocol/mcp"
 )
 
 // TestCloseUnderLoad closes a server while clients of both eras call, list, subscribe and

@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/dragoman-mcp/dragoman/internal/mcp"
+	"github.com/dragoman-mcp/dragoman/internal/protocol/mcp"
 )
 
 // TestStopDuringAStart closes an upstream while its server starts. The caller learns what the server has

@@ -13,7 +13,7 @@ import (
 	"testing"
 
 	"github.com/dragoman-mcp/dragoman/internal/base/failure"
-	"github.com/dragoman-mcp/dragoman/internal/mcp"
+	"github.com/dragoman-mcp/dragoman/internal/protocol/mcp"
 )
 
 // TestExposed checks that the error for a client contains the class of the failure, a sentence and

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/dragoman-mcp/dragoman/internal/base/failure"
-	"github.com/dragoman-mcp/dragoman/internal/mcp"
+	"github.com/dragoman-mcp/dragoman/internal/protocol/mcp"
 )
 
 // If a server is kept open (see KeepOpen) but has no session, the code in this file opens the

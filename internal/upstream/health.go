@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/dragoman-mcp/dragoman/internal/base/failure"
-	"github.com/dragoman-mcp/dragoman/internal/mcp"
+	"github.com/dragoman-mcp/dragoman/internal/protocol/mcp"
 )
 
 // A server on a pipe may be running but not answer: the process may be suspended, swapped out, or

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/dragoman-mcp/dragoman/internal/event"
-	"github.com/dragoman-mcp/dragoman/internal/mcp"
+	"github.com/dragoman-mcp/dragoman/internal/protocol/mcp"
 )
 
 // stuckLog is a slog.Handler that blocks until proceed is closed.

@@ -9,7 +9,7 @@ import (
 
 	"github.com/dragoman-mcp/dragoman/internal/conn"
 	"github.com/dragoman-mcp/dragoman/internal/event"
-	"github.com/dragoman-mcp/dragoman/internal/mcp"
+	"github.com/dragoman-mcp/dragoman/internal/protocol/mcp"
 )
 
 // With the methods in this file, an operator can stop, start and restart a server. The methods do

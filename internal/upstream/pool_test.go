@@ -10,7 +10,7 @@ import (
 	"time"
 	"weak"
 
-	"github.com/dragoman-mcp/dragoman/internal/mcp"
+	"github.com/dragoman-mcp/dragoman/internal/protocol/mcp"
 )
 
 // TestStateStaysInTheHomeSession opens exclusive sessions with concurrent calls. After that,

@@ -15,7 +15,7 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/conn"
 	"github.com/dragoman-mcp/dragoman/internal/event"
 	"github.com/dragoman-mcp/dragoman/internal/handshake"
-	"github.com/dragoman-mcp/dragoman/internal/mcp"
+	"github.com/dragoman-mcp/dragoman/internal/protocol/mcp"
 	"github.com/dragoman-mcp/dragoman/internal/transport"
 	"github.com/dragoman-mcp/dragoman/internal/transport/httplink"
 	"github.com/dragoman-mcp/dragoman/internal/transport/sse"

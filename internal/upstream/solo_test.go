@@ -7,7 +7,7 @@ import (
 	"testing/synctest"
 
 	"github.com/dragoman-mcp/dragoman/internal/base/jsonrpc"
-	"github.com/dragoman-mcp/dragoman/internal/mcp"
+	"github.com/dragoman-mcp/dragoman/internal/protocol/mcp"
 )
 
 // TestServerThatRunsOnce checks a server whose second process exits at its start. Its clients share the

@@ -6,7 +6,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/dragoman-mcp/dragoman/internal/mcp"
+	"github.com/dragoman-mcp/dragoman/internal/protocol/mcp"
 )
 
 // startHold bounds how long one start counts. After this time, a server that is still not ready mostly

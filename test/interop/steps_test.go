@@ -9,7 +9,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/dragoman-mcp/dragoman/internal/mcp"
+	"github.com/dragoman-mcp/dragoman/internal/protocol/mcp"
 )
 
 // stepLimit is the timeout of one step. A step that succeeds needs much less time.

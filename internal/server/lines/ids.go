@@ -5,7 +5,7 @@ import (
 	"strconv"
 
 	"github.com/dragoman-mcp/dragoman/internal/base/jsonrpc"
-	"github.com/dragoman-mcp/dragoman/internal/mcp"
+	"github.com/dragoman-mcp/dragoman/internal/protocol/mcp"
 )
 
 // The SDK stores a numeric id as a float64, so it changes fractions and integers above 2^53. It

@@ -5,7 +5,7 @@ import (
 	"sync/atomic"
 
 	"github.com/dragoman-mcp/dragoman/internal/base/jsonrpc"
-	"github.com/dragoman-mcp/dragoman/internal/mcp"
+	"github.com/dragoman-mcp/dragoman/internal/protocol/mcp"
 )
 
 // fields is a set of the header fields that Dragoman has written into one request, in addition to

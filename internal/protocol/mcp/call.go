@@ -2,7 +2,7 @@ package mcp
 
 import (
 	"github.com/dragoman-mcp/dragoman/internal/base/jsonrpc"
-	"github.com/dragoman-mcp/dragoman/internal/mcp/mirror"
+	"github.com/dragoman-mcp/dragoman/internal/protocol/mcp/mirror"
 )
 
 // Call is one request of a client: the client's own bytes and the values read from them. After the

@@ -4,7 +4,7 @@ import (
 	"bytes"
 
 	"github.com/dragoman-mcp/dragoman/internal/base/jsonrpc"
-	"github.com/dragoman-mcp/dragoman/internal/mcp"
+	"github.com/dragoman-mcp/dragoman/internal/protocol/mcp"
 )
 
 // Code returns the error code that the call's client gets for a reply, or 0 for a result. The code

@@ -4,7 +4,7 @@ import (
 	"testing"
 
 	"github.com/dragoman-mcp/dragoman/internal/base/jsonrpc"
-	"github.com/dragoman-mcp/dragoman/internal/mcp"
+	"github.com/dragoman-mcp/dragoman/internal/protocol/mcp"
 )
 
 // replyOf scans raw as an answer from a server. It returns nil if raw is not an answer.

@@ -6,7 +6,7 @@ import (
 	"testing"
 
 	"github.com/dragoman-mcp/dragoman/internal/base/jsonrpc"
-	"github.com/dragoman-mcp/dragoman/internal/mcp"
+	"github.com/dragoman-mcp/dragoman/internal/protocol/mcp"
 	"github.com/dragoman-mcp/dragoman/internal/transcript"
 )
 
@@ -19,7 +19,7 @@ func revisionOf(n uint8) mcp.Revision { return revisions[int(n)%len(revisions)] 
 // the oldest and to the newest revision.
 func addSeeds(f *testing.F) {
 	f.Helper()
-	lines, err := transcript.Lines("../../testdata/transcripts/*.txtar")
+	lines, err := transcript.Lines("../../../testdata/transcripts/*.txtar")
 	if err != nil || len(lines) == 0 {
 		f.Fatalf("no seeds were found: %v", err)
 	}

@@ -4,7 +4,7 @@ import (
 	"bytes"
 
 	"github.com/dragoman-mcp/dragoman/internal/base/jsonrpc"
-	"github.com/dragoman-mcp/dragoman/internal/mcp"
+	"github.com/dragoman-mcp/dragoman/internal/protocol/mcp"
 )
 
 // This file converts content that the schema of a peer's revision does not allow. The schema of each

@@ -5,7 +5,7 @@ import (
 	"testing"
 
 	"github.com/dragoman-mcp/dragoman/internal/base/jsonrpc"
-	"github.com/dragoman-mcp/dragoman/internal/mcp"
+	"github.com/dragoman-mcp/dragoman/internal/protocol/mcp"
 )
 
 func answerOf(t testing.TB, text string) *jsonrpc.Message {

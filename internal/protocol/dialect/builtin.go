@@ -3,7 +3,7 @@ package dialect
 import (
 	"slices"
 
-	"github.com/dragoman-mcp/dragoman/internal/mcp"
+	"github.com/dragoman-mcp/dragoman/internal/protocol/mcp"
 )
 
 // These are the names of the built-in profiles.

@@ -2,7 +2,7 @@ package dialect
 
 import (
 	"github.com/dragoman-mcp/dragoman/internal/base/jsonrpc"
-	"github.com/dragoman-mcp/dragoman/internal/mcp"
+	"github.com/dragoman-mcp/dragoman/internal/protocol/mcp"
 )
 
 // CompletesUndeclared reports whether a server may support completion/complete without declaring

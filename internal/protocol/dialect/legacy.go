@@ -2,7 +2,7 @@ package dialect
 
 import (
 	"github.com/dragoman-mcp/dragoman/internal/base/jsonrpc"
-	"github.com/dragoman-mcp/dragoman/internal/mcp"
+	"github.com/dragoman-mcp/dragoman/internal/protocol/mcp"
 )
 
 // legacy is the codec of the legacy revisions. In these revisions, a request does not describe its

@@ -4,7 +4,7 @@ import (
 	"bytes"
 
 	"github.com/dragoman-mcp/dragoman/internal/base/jsonrpc"
-	"github.com/dragoman-mcp/dragoman/internal/mcp"
+	"github.com/dragoman-mcp/dragoman/internal/protocol/mcp"
 )
 
 // draft202012 is the JSON Schema dialect that MCP uses by default (2025-11-25 §Base, "JSON

@@ -4,7 +4,7 @@ import (
 	"context"
 	"errors"
 
-	"github.com/dragoman-mcp/dragoman/internal/mcp/mirror"
+	"github.com/dragoman-mcp/dragoman/internal/protocol/mcp/mirror"
 )
 
 // Need describes what a lease on a server's session is for. The zero value is enough to read the

@@ -4,7 +4,7 @@ import (
 	"slices"
 
 	"github.com/dragoman-mcp/dragoman/internal/base/jsonrpc"
-	"github.com/dragoman-mcp/dragoman/internal/mcp"
+	"github.com/dragoman-mcp/dragoman/internal/protocol/mcp"
 )
 
 // ConvertTools converts a server's list of tools to an array of MCP tools. It leaves out tools

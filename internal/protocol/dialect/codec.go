@@ -2,7 +2,7 @@ package dialect
 
 import (
 	"github.com/dragoman-mcp/dragoman/internal/base/jsonrpc"
-	"github.com/dragoman-mcp/dragoman/internal/mcp"
+	"github.com/dragoman-mcp/dragoman/internal/protocol/mcp"
 )
 
 // Stamp contains what a codec adds to a call for one server.
