@@ -13,7 +13,7 @@ import (
 
 	"github.com/dragoman-mcp/dragoman/internal/base/excerpt"
 	"github.com/dragoman-mcp/dragoman/internal/base/logring"
-	"github.com/dragoman-mcp/dragoman/internal/calls"
+	"github.com/dragoman-mcp/dragoman/internal/relay/calls"
 	"github.com/dragoman-mcp/dragoman/internal/runtime"
 	"github.com/dragoman-mcp/dragoman/internal/transport"
 	"github.com/dragoman-mcp/dragoman/internal/transport/httpdoor"

@@ -8,9 +8,9 @@ import (
 	"strings"
 	"time"
 
-	"github.com/dragoman-mcp/dragoman/internal/catalog"
 	"github.com/dragoman-mcp/dragoman/internal/protocol/mcp"
-	"github.com/dragoman-mcp/dragoman/internal/upstream"
+	"github.com/dragoman-mcp/dragoman/internal/relay/catalog"
+	"github.com/dragoman-mcp/dragoman/internal/relay/upstream"
 )
 
 // Report returns the state of the program. It neither sends anything to a server nor waits for a

@@ -11,8 +11,8 @@ import (
 	"strings"
 
 	"github.com/dragoman-mcp/dragoman/internal/base/jsonrpc"
+	"github.com/dragoman-mcp/dragoman/internal/relay/upstream"
 	"github.com/dragoman-mcp/dragoman/internal/transport/httpdoor"
-	"github.com/dragoman-mcp/dragoman/internal/upstream"
 )
 
 var (

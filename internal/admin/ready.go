@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/dragoman-mcp/dragoman/internal/base/jsonrpc"
-	"github.com/dragoman-mcp/dragoman/internal/upstream"
+	"github.com/dragoman-mcp/dragoman/internal/relay/upstream"
 )
 
 // serveReady answers /readyz. The answer contains whether Dragoman can serve clients, the reason,

@@ -20,8 +20,8 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/config"
 	"github.com/dragoman-mcp/dragoman/internal/protocol/mcp"
 	"github.com/dragoman-mcp/dragoman/internal/protocol/schema"
+	"github.com/dragoman-mcp/dragoman/internal/relay/upstream"
 	"github.com/dragoman-mcp/dragoman/internal/runtime"
-	"github.com/dragoman-mcp/dragoman/internal/upstream"
 )
 
 // RunRequest is the body of a request to start a run. Exactly one of Tool, Prompt and Resource must

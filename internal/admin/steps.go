@@ -2,7 +2,7 @@ package admin
 
 import (
 	"github.com/dragoman-mcp/dragoman/internal/base/excerpt"
-	"github.com/dragoman-mcp/dragoman/internal/handshake"
+	"github.com/dragoman-mcp/dragoman/internal/relay/handshake"
 )
 
 // HandshakeStep is one step of a handshake. Known secrets in the step are masked.

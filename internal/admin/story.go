@@ -9,8 +9,8 @@ import (
 	"unicode/utf8"
 
 	"github.com/dragoman-mcp/dragoman/internal/base/jsonrpc"
-	"github.com/dragoman-mcp/dragoman/internal/calls"
 	"github.com/dragoman-mcp/dragoman/internal/protocol/mcp"
+	"github.com/dragoman-mcp/dragoman/internal/relay/calls"
 )
 
 // Story is the response of /api/v1/calls/NUMBER: a call with the messages that were exchanged with

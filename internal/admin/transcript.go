@@ -6,7 +6,7 @@ import (
 	"net/http"
 
 	"github.com/dragoman-mcp/dragoman/internal/base/jsonrpc"
-	"github.com/dragoman-mcp/dragoman/internal/calls"
+	"github.com/dragoman-mcp/dragoman/internal/relay/calls"
 	"github.com/dragoman-mcp/dragoman/internal/tape"
 )
 

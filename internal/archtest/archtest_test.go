@@ -85,13 +85,13 @@ func TestEachRuleCanFail(t *testing.T) {
 				}
 			case "waitgroups":
 				rule = func(t *Tree) []string {
-					return WaitGroupFields(t, []string{"internal/conn"}, fixtureExceptions)
+					return WaitGroupFields(t, []string{"internal/relay/conn"}, fixtureExceptions)
 				}
 			case "locks":
 				rule = func(t *Tree) []string {
 					return Locks(t, map[string]string{
-						"internal/conn/allowed.go: box.allowed: the callback end is called": "the fixture says so",
-						"internal/conn/unused.go: box.unused: a line is logged":             "nothing needs this",
+						"internal/relay/conn/allowed.go: box.allowed: the callback end is called": "the fixture says so",
+						"internal/relay/conn/unused.go: box.unused: a line is logged":             "nothing needs this",
 					})
 				}
 			case "logcodes":
@@ -120,8 +120,8 @@ func TestEachRuleCanFail(t *testing.T) {
 }
 
 var fixtureExceptions = map[string]string{
-	"internal/conn/allowed.go": "the fixture says so",
-	"internal/conn/unused.go":  "nothing in it needs this",
+	"internal/relay/conn/allowed.go": "the fixture says so",
+	"internal/relay/conn/unused.go":  "nothing in it needs this",
 }
 
 func fixture(t *testing.T, name string) (tree *Tree, want []string) {

@@ -8,14 +8,14 @@ var layers = [][]string{
 	{"internal/base/excerpt", "internal/base/identity", "internal/base/jsonrpc", "internal/base/logcode", "internal/base/loglimit", "internal/base/pattern", "internal/base/screen", "internal/base/servername", "internal/base/work"},
 	{"internal/base/failure"},
 	{"internal/protocol/mcp", "internal/protocol/schema", "internal/base/tokens"},
-	{"internal/calls", "internal/event", "internal/form", "internal/base/logring", "internal/tool"},
+	{"internal/relay/calls", "internal/relay/event", "internal/form", "internal/base/logring", "internal/tool"},
 	{"internal/clientfile", "internal/protocol/dialect", "internal/transport"},
-	{"internal/handshake"},
-	{"internal/conn", "internal/downstream"},
-	{"internal/bridge", "internal/catalog", "internal/policy"},
+	{"internal/relay/handshake"},
+	{"internal/relay/conn", "internal/relay/downstream"},
+	{"internal/relay/bridge", "internal/relay/catalog", "internal/relay/policy"},
 	{
-		"internal/codex", "internal/config", "internal/demo", "internal/doctor", "internal/fake", "internal/gateway",
-		"internal/server", "internal/store", "internal/tape", "internal/upstream", "internal/vault",
+		"internal/relay/codex", "internal/config", "internal/demo", "internal/doctor", "internal/fake", "internal/relay/gateway",
+		"internal/server", "internal/store", "internal/tape", "internal/relay/upstream", "internal/vault",
 	},
 	{"internal/intake", "internal/runtime"},
 	{"internal/matrix"},
@@ -64,7 +64,7 @@ var guests = map[string][]string{
 // and rounds numbers (docs/adr/0002).
 var wire = []string{
 	"internal/base/jsonrpc", "internal/protocol/mcp", "internal/protocol/dialect", "internal/transport",
-	"internal/handshake", "internal/conn", "internal/downstream", "internal/upstream", "internal/bridge", "internal/catalog", "internal/gateway", "internal/demo", "internal/codex",
+	"internal/relay/handshake", "internal/relay/conn", "internal/relay/downstream", "internal/relay/upstream", "internal/relay/bridge", "internal/relay/catalog", "internal/relay/gateway", "internal/demo", "internal/relay/codex",
 }
 
 // datesLiveIn is the package with the feature table. Only this package may compare revisions. The
@@ -84,13 +84,13 @@ var goStatements = map[string]string{
 // waitGroupFields are the files that may have a struct with a sync.WaitGroup, with the reason why
 // no goroutine is added after Wait was called.
 var waitGroupRooms = []string{
-	"internal/transport", "internal/handshake", "internal/conn", "internal/downstream", "internal/upstream", "internal/bridge", "internal/catalog", "internal/gateway", "internal/codex", "internal/runtime", "internal/console", "internal/daemon", "internal/telemetry",
+	"internal/transport", "internal/relay/handshake", "internal/relay/conn", "internal/relay/downstream", "internal/relay/upstream", "internal/relay/bridge", "internal/relay/catalog", "internal/relay/gateway", "internal/relay/codex", "internal/runtime", "internal/console", "internal/daemon", "internal/telemetry",
 }
 
 var waitGroupFields = map[string]string{
-	"internal/downstream/pipe.go":                      "added to by the reader of the pipe alone, which waits",
-	"internal/conn/pipe.go":                            "added to once, before anybody has the link",
-	"internal/conn/http.go":                            "added to once, before anybody has the conversation",
+	"internal/relay/downstream/pipe.go":                "added to by the reader of the pipe alone, which waits",
+	"internal/relay/conn/pipe.go":                      "added to once, before anybody has the link",
+	"internal/relay/conn/http.go":                      "added to once, before anybody has the conversation",
 	"internal/transport/sse/server.go":                 "handlers of net/http lend themselves, under the lock under which Close refuses them",
 	"internal/transport/sse/server_link.go":            "added to under the lock under which the conversation is taken away",
 	"internal/transport/streamhttp/server_response.go": "added to by the handler of the one request, which waits",
@@ -100,8 +100,8 @@ var waitGroupFields = map[string]string{
 // logForwarders lists the files in which the message of a log call need not be a literal, with the
 // reason.
 var logForwarders = map[string]string{
-	"internal/upstream/log.go": "the messages are those of logLocked",
-	"internal/cli/status.go":   "the callers of record give the code",
+	"internal/relay/upstream/log.go": "the messages are those of logLocked",
+	"internal/cli/status.go":         "the callers of record give the code",
 }
 
 // initFunctions lists the files that may contain an init function.
@@ -125,30 +125,30 @@ var ownLocks = []string{"internal/fake"}
 // operation". The value is the reason why the operation blocks no other work. See
 // docs/threads.md.
 var lockExceptions = map[string]string{
-	"internal/cli/status.go: status.tick: the callback width is called":                                                                                      drawing,
-	"internal/cli/status.go: status.print: the interface out is called":                                                                                      drawing,
-	"internal/downstream/ask.go: requestCaller.tell: the interface responder is called":                                                                      oneResponse,
-	"internal/downstream/ask.go: requestCaller.finish: the interface responder is called":                                                                    oneResponse,
-	"internal/conn/flow.go: flow.take: Conn.refuse is called: the interface link is called, by way of Conn.respond":                                          oneCall,
-	"internal/conn/flow.go: flow.take: Conn.serveRequest is called: a line is logged":                                                                        oneCall,
-	"internal/conn/flow.go: flow.take: flow.forward is called: the callback Notice is called":                                                                oneCall,
-	"internal/conn/flow.go: flow.take: flow.takeProgress is called: the interface caller is called":                                                          oneCall,
-	"internal/conn/flow.go: flow.take: flow.takeLog is called: the interface caller is called":                                                               oneCall,
-	"internal/upstream/listen.go: Upstream.deliverModern: Upstream.audienceLocked is called: the interface asker is called, by way of Subscriber.wants":      oneRead,
-	"internal/upstream/watch.go: Upstream.deliverNotification: Upstream.audienceLocked is called: the interface asker is called, by way of Subscriber.wants": oneRead,
-	"internal/upstream/watch.go: Upstream.audienceLocked: Subscriber.wants is called: the interface asker is called":                                         oneRead,
-	"internal/upstream/watch.go: Upstream.replayLevel: the interface asker is called":                                                                        oneRead,
-	"internal/upstream/watch.go: Upstream.SetLevel: the interface asker is called":                                                                           oneRead,
-	"internal/tape/play.go: pipePlay.line: the interface to is called":                                                                                       oneTape,
-	"internal/tape/play.go: pipePlay.close: the interface to is called":                                                                                      oneTape,
-	"internal/tape/call.go: Recorder.Wire: Recorder.write is called: the interface w is called":                                                              oneTape,
-	"internal/tape/recorder.go: Recorder.line: Recorder.write is called: the interface w is called":                                                          oneTape,
-	"internal/tape/recorder.go: Recorder.closed: Recorder.write is called: the interface w is called":                                                        oneTape,
-	"internal/tape/recorder.go: Recorder.head: Recorder.write is called: the interface w is called":                                                          oneTape,
-	"internal/tape/recorder.go: Recorder.part: Recorder.write is called: the interface w is called":                                                          oneTape,
-	"internal/telemetry/log.go: Log.catchUp: a line is logged":                                                                                               oneLog,
-	"internal/telemetry/log.go: Log.catchUp: Log.write is called: the callback Step is called":                                                               oneLog,
-	"internal/server/lines/lines.go: Conn.send: the interface out is called":                                                                                 oneOutput,
+	"internal/cli/status.go: status.tick: the callback width is called":                                                                                            drawing,
+	"internal/cli/status.go: status.print: the interface out is called":                                                                                            drawing,
+	"internal/relay/downstream/ask.go: requestCaller.tell: the interface responder is called":                                                                      oneResponse,
+	"internal/relay/downstream/ask.go: requestCaller.finish: the interface responder is called":                                                                    oneResponse,
+	"internal/relay/conn/flow.go: flow.take: Conn.refuse is called: the interface link is called, by way of Conn.respond":                                          oneCall,
+	"internal/relay/conn/flow.go: flow.take: Conn.serveRequest is called: a line is logged":                                                                        oneCall,
+	"internal/relay/conn/flow.go: flow.take: flow.forward is called: the callback Notice is called":                                                                oneCall,
+	"internal/relay/conn/flow.go: flow.take: flow.takeProgress is called: the interface caller is called":                                                          oneCall,
+	"internal/relay/conn/flow.go: flow.take: flow.takeLog is called: the interface caller is called":                                                               oneCall,
+	"internal/relay/upstream/listen.go: Upstream.deliverModern: Upstream.audienceLocked is called: the interface asker is called, by way of Subscriber.wants":      oneRead,
+	"internal/relay/upstream/watch.go: Upstream.deliverNotification: Upstream.audienceLocked is called: the interface asker is called, by way of Subscriber.wants": oneRead,
+	"internal/relay/upstream/watch.go: Upstream.audienceLocked: Subscriber.wants is called: the interface asker is called":                                         oneRead,
+	"internal/relay/upstream/watch.go: Upstream.replayLevel: the interface asker is called":                                                                        oneRead,
+	"internal/relay/upstream/watch.go: Upstream.SetLevel: the interface asker is called":                                                                           oneRead,
+	"internal/tape/play.go: pipePlay.line: the interface to is called":                                                                                             oneTape,
+	"internal/tape/play.go: pipePlay.close: the interface to is called":                                                                                            oneTape,
+	"internal/tape/call.go: Recorder.Wire: Recorder.write is called: the interface w is called":                                                                    oneTape,
+	"internal/tape/recorder.go: Recorder.line: Recorder.write is called: the interface w is called":                                                                oneTape,
+	"internal/tape/recorder.go: Recorder.closed: Recorder.write is called: the interface w is called":                                                              oneTape,
+	"internal/tape/recorder.go: Recorder.head: Recorder.write is called: the interface w is called":                                                                oneTape,
+	"internal/tape/recorder.go: Recorder.part: Recorder.write is called: the interface w is called":                                                                oneTape,
+	"internal/telemetry/log.go: Log.catchUp: a line is logged":                                                                                                     oneLog,
+	"internal/telemetry/log.go: Log.catchUp: Log.write is called: the callback Step is called":                                                                     oneLog,
+	"internal/server/lines/lines.go: Conn.send: the interface out is called":                                                                                       oneOutput,
 }
 
 // These are the reasons in lockExceptions. The reason oneRead means that the call cannot block. The

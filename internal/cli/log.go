@@ -14,8 +14,8 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/base/excerpt"
 	"github.com/dragoman-mcp/dragoman/internal/base/logcode"
 	"github.com/dragoman-mcp/dragoman/internal/config"
+	"github.com/dragoman-mcp/dragoman/internal/relay/upstream"
 	"github.com/dragoman-mcp/dragoman/internal/transport/stdio"
-	"github.com/dragoman-mcp/dragoman/internal/upstream"
 )
 
 // startLog creates the logger of a command. usual is the default level. c is the configuration of

@@ -7,8 +7,8 @@ import (
 	"time"
 
 	"github.com/dragoman-mcp/dragoman/internal/base/excerpt"
-	"github.com/dragoman-mcp/dragoman/internal/event"
 	"github.com/dragoman-mcp/dragoman/internal/protocol/mcp"
+	"github.com/dragoman-mcp/dragoman/internal/relay/event"
 )
 
 // mostEvents is the number of events that an eventRing keeps. mostDetail is the maximum length of

@@ -6,7 +6,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/dragoman-mcp/dragoman/internal/event"
+	"github.com/dragoman-mcp/dragoman/internal/relay/event"
 )
 
 // eventList has the values of the page Events.

@@ -18,15 +18,16 @@ import (
 	"time"
 
 	"github.com/dragoman-mcp/dragoman/internal/base/jsonrpc"
-	"github.com/dragoman-mcp/dragoman/internal/bridge"
-	"github.com/dragoman-mcp/dragoman/internal/catalog"
-	"github.com/dragoman-mcp/dragoman/internal/codex"
-	"github.com/dragoman-mcp/dragoman/internal/conn"
-	"github.com/dragoman-mcp/dragoman/internal/downstream"
 	"github.com/dragoman-mcp/dragoman/internal/fake"
-	"github.com/dragoman-mcp/dragoman/internal/gateway"
-	"github.com/dragoman-mcp/dragoman/internal/handshake"
 	"github.com/dragoman-mcp/dragoman/internal/protocol/mcp"
+	"github.com/dragoman-mcp/dragoman/internal/relay/bridge"
+	"github.com/dragoman-mcp/dragoman/internal/relay/catalog"
+	"github.com/dragoman-mcp/dragoman/internal/relay/codex"
+	"github.com/dragoman-mcp/dragoman/internal/relay/conn"
+	"github.com/dragoman-mcp/dragoman/internal/relay/downstream"
+	"github.com/dragoman-mcp/dragoman/internal/relay/gateway"
+	"github.com/dragoman-mcp/dragoman/internal/relay/handshake"
+	"github.com/dragoman-mcp/dragoman/internal/relay/upstream"
 	"github.com/dragoman-mcp/dragoman/internal/runtime"
 	"github.com/dragoman-mcp/dragoman/internal/tape"
 	"github.com/dragoman-mcp/dragoman/internal/transport"
@@ -34,7 +35,6 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/transport/sse"
 	"github.com/dragoman-mcp/dragoman/internal/transport/stdio"
 	"github.com/dragoman-mcp/dragoman/internal/transport/streamhttp"
-	"github.com/dragoman-mcp/dragoman/internal/upstream"
 )
 
 // An owner is a value that starts goroutines and has a method that ends them. In these tests, two

@@ -6,10 +6,10 @@ import (
 
 	"github.com/dragoman-mcp/dragoman/internal/base/failure"
 	"github.com/dragoman-mcp/dragoman/internal/base/jsonrpc"
-	"github.com/dragoman-mcp/dragoman/internal/conn"
-	"github.com/dragoman-mcp/dragoman/internal/handshake"
 	"github.com/dragoman-mcp/dragoman/internal/protocol/dialect"
 	"github.com/dragoman-mcp/dragoman/internal/protocol/mcp"
+	"github.com/dragoman-mcp/dragoman/internal/relay/conn"
+	"github.com/dragoman-mcp/dragoman/internal/relay/handshake"
 	"github.com/dragoman-mcp/dragoman/internal/transport"
 	ssetransport "github.com/dragoman-mcp/dragoman/internal/transport/sse"
 	"github.com/dragoman-mcp/dragoman/internal/transport/stdio"

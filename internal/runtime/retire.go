@@ -3,8 +3,8 @@ package runtime
 import (
 	"time"
 
-	"github.com/dragoman-mcp/dragoman/internal/gateway"
-	"github.com/dragoman-mcp/dragoman/internal/upstream"
+	"github.com/dragoman-mcp/dragoman/internal/relay/gateway"
+	"github.com/dragoman-mcp/dragoman/internal/relay/upstream"
 )
 
 // leaving contains the generations, servers and endpoints that an Apply has replaced or removed.

@@ -13,18 +13,18 @@ import (
 
 	"github.com/dragoman-mcp/dragoman/internal/base/logring"
 	"github.com/dragoman-mcp/dragoman/internal/base/work"
-	"github.com/dragoman-mcp/dragoman/internal/bridge"
-	"github.com/dragoman-mcp/dragoman/internal/calls"
-	"github.com/dragoman-mcp/dragoman/internal/catalog"
 	"github.com/dragoman-mcp/dragoman/internal/config"
-	"github.com/dragoman-mcp/dragoman/internal/downstream"
-	"github.com/dragoman-mcp/dragoman/internal/event"
-	"github.com/dragoman-mcp/dragoman/internal/gateway"
-	"github.com/dragoman-mcp/dragoman/internal/policy"
 	"github.com/dragoman-mcp/dragoman/internal/protocol/mcp"
+	"github.com/dragoman-mcp/dragoman/internal/relay/bridge"
+	"github.com/dragoman-mcp/dragoman/internal/relay/calls"
+	"github.com/dragoman-mcp/dragoman/internal/relay/catalog"
+	"github.com/dragoman-mcp/dragoman/internal/relay/downstream"
+	"github.com/dragoman-mcp/dragoman/internal/relay/event"
+	"github.com/dragoman-mcp/dragoman/internal/relay/gateway"
+	"github.com/dragoman-mcp/dragoman/internal/relay/policy"
+	"github.com/dragoman-mcp/dragoman/internal/relay/upstream"
 	"github.com/dragoman-mcp/dragoman/internal/transport"
 	"github.com/dragoman-mcp/dragoman/internal/transport/httpdoor"
-	"github.com/dragoman-mcp/dragoman/internal/upstream"
 )
 
 // DrainLimit is how long running calls may continue after the process begins to stop, or after

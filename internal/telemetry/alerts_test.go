@@ -12,11 +12,11 @@ import (
 
 	"github.com/goccy/go-yaml"
 
-	"github.com/dragoman-mcp/dragoman/internal/event"
 	"github.com/dragoman-mcp/dragoman/internal/protocol/mcp"
+	"github.com/dragoman-mcp/dragoman/internal/relay/event"
+	"github.com/dragoman-mcp/dragoman/internal/relay/upstream"
 	"github.com/dragoman-mcp/dragoman/internal/transport"
 	"github.com/dragoman-mcp/dragoman/internal/transport/httpdoor"
-	"github.com/dragoman-mcp/dragoman/internal/upstream"
 )
 
 // everyMetric returns the labels of each metric, by name.

@@ -12,8 +12,8 @@ import (
 	"testing"
 
 	"github.com/dragoman-mcp/dragoman/internal/base/loglimit"
-	"github.com/dragoman-mcp/dragoman/internal/downstream"
-	"github.com/dragoman-mcp/dragoman/internal/event"
+	"github.com/dragoman-mcp/dragoman/internal/relay/downstream"
+	"github.com/dragoman-mcp/dragoman/internal/relay/event"
 	"github.com/dragoman-mcp/dragoman/internal/transport/sse"
 )
 

@@ -8,8 +8,8 @@ import (
 	"time"
 
 	"github.com/dragoman-mcp/dragoman/internal/base/identity"
-	"github.com/dragoman-mcp/dragoman/internal/event"
 	"github.com/dragoman-mcp/dragoman/internal/protocol/mcp"
+	"github.com/dragoman-mcp/dragoman/internal/relay/event"
 )
 
 // TestCallLog checks the log record of each kind of call.

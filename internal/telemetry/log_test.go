@@ -9,8 +9,8 @@ import (
 	"time"
 
 	"github.com/dragoman-mcp/dragoman/internal/base/identity"
-	"github.com/dragoman-mcp/dragoman/internal/event"
 	"github.com/dragoman-mcp/dragoman/internal/protocol/mcp"
+	"github.com/dragoman-mcp/dragoman/internal/relay/event"
 )
 
 // logger returns a logger that writes to b, without times.

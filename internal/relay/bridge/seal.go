@@ -1,0 +1,296 @@
+package bridge
+
+import (
+	"bytes"
+	"crypto/aes"
+	"crypto/cipher"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/binary"
+	"errors"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/dragoman-mcp/dragoman/internal/base/jsonrpc"
+	"github.com/dragoman-mcp/dragoman/internal/base/work"
+	"github.com/dragoman-mcp/dragoman/internal/protocol/mcp"
+	"github.com/dragoman-mcp/dragoman/internal/relay/event"
+	"github.com/dragoman-mcp/dragoman/internal/transport"
+)
+
+// Bridge contains the state that all calls of a daemon share, such as the keys that seal
+// requestStates, and the parked calls. The zero value is ready to use. Call Close when the Bridge
+// is no longer needed.
+type Bridge struct {
+	// Events gets an event for each loss, and for each requestState that belongs to another client
+	// or request. If Events is nil, the Bridge publishes no events.
+	Events *event.Publisher
+
+	// Budget counts the memory of parked calls and attended tasks. The transports count the memory
+	// of running requests. If Budget is nil, the Bridge counts nothing.
+	Budget *transport.Budget
+
+	// OneClient says that only one client uses the Bridge. That client may see all tasks, and the
+	// task ids of a server without sessions stay as they are.
+	OneClient bool
+
+	// TaskKey signs the ids of tasks, so it must be secret, and must be the same after a restart for
+	// the ids to stay valid. If TaskKey is nil, the Bridge makes one for the life of the process.
+	TaskKey []byte
+
+	// Own refuses elicitations that lead to Dragoman itself. It may be nil.
+	Own *mcp.Own
+
+	mu      sync.Mutex           // also guards TaskKey
+	keys    []stateKey           // newest first, at most two
+	retried map[stateID]struct{} // states that have a running retry; see takeState
+
+	parkMu   sync.Mutex
+	parked   map[string]*parkedCall
+	places   map[string]*transport.Quota // quotas of parked calls; see slotsOf; empty quotas are removed
+	finished finished                    // parked calls that have ended
+	attended map[string]*parkedCall      // attended tasks; see attendTask
+	attends  transport.Quota             // the quota for attended
+	closed   bool
+	running  work.Group // goroutines of calls that may be parked, and of attended tasks
+
+	kept keptTasks
+}
+
+type stateKey struct {
+	aead    cipher.AEAD
+	id      [keyIDLen]byte
+	created time.Time
+}
+
+// stateTTL is the lifetime of a sealed state. keyLife is how long a key is used to seal states.
+const (
+	stateTTL    = 10 * time.Minute
+	keyLife     = 24 * time.Hour
+	sealedStart = "drg1."
+	keyIDLen    = 4
+	stateHead   = 8 + 1 // bytes of the expiry time and the kind; the number of the call follows
+)
+
+var errState = &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: "requestState is not valid for this request"}
+
+// key returns the newest key. If this key is older than keyLife, key creates a new key and returns
+// it.
+func (r *Bridge) key() (stateKey, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if len(r.keys) > 0 && time.Since(r.keys[0].created) < keyLife {
+		return r.keys[0], nil
+	}
+	secret := make([]byte, 32)
+	_, _ = rand.Read(secret) // never fails since Go 1.24
+	block, err := aes.NewCipher(secret)
+	if err != nil {
+		return stateKey{}, err
+	}
+	aead, err := cipher.NewGCMWithRandomNonce(block)
+	if err != nil {
+		return stateKey{}, err
+	}
+	k := stateKey{aead: aead, created: time.Now()}
+	_, _ = rand.Read(k.id[:])
+	r.keys = append([]stateKey{k}, r.keys[:min(len(r.keys), 1)]...)
+	return k, nil
+}
+
+func (r *Bridge) keyByID(id [keyIDLen]byte) (stateKey, bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, k := range r.keys {
+		if k.id == id {
+			return k, true
+		}
+	}
+	return stateKey{}, false
+}
+
+// seal encrypts the server's requestState. Open accepts the result only for the same principal,
+// server, method and parameters, and only for ten minutes (2026-07-28 §MRTR, "Server Requirements"
+// 4 and 5). States of servers must be sealed too: a server sees one credential for many users, so
+// only Dragoman can distinguish the users.
+func (r *Bridge) seal(u Server, c *mcp.Call, reply *mcp.Reply) (*mcp.Reply, error) {
+	at := reply.Msg.ResultMember("requestState")
+	if at.IsZero() {
+		return reply, nil
+	}
+	text, err := r.mint(u, c, 'S', at.Of(reply.Msg.Raw))
+	if err != nil {
+		return nil, err
+	}
+	reply.Edits.Replace(mcp.WhyState, at, jsonrpc.AppendQuote(nil, text))
+	return reply, nil
+}
+
+// mint creates a sealed state. kind says what inner contains: a server's state ('S', empty for
+// none), the id of a parked call ('P'), or nothing ('U').
+func (r *Bridge) mint(u Server, c *mcp.Call, kind byte, inner []byte) (string, error) {
+	k, err := r.key()
+	if err != nil {
+		return "", err
+	}
+	plain := binary.BigEndian.AppendUint64(make([]byte, 0, stateHead+binary.MaxVarintLen64+len(inner)), uint64(time.Now().Add(stateTTL).Unix()))
+	plain = binary.AppendUvarint(append(plain, kind), c.Number)
+	plain = append(plain, inner...)
+	sealed := k.aead.Seal(bytes.Clone(k.id[:]), nil, plain, binding(u, c))
+	return sealedStart + base64.RawURLEncoding.EncodeToString(sealed), nil
+}
+
+// Resume is the content of a retry's requestState. The zero value means that the request
+// has no state.
+type Resume struct {
+	kind  byte // see the parameter kind of mint
+	inner []byte
+	call  uint64 // number of the call that received the state
+	id    stateID
+}
+
+// stateID identifies a sealed state by its hash.
+type stateID [sha256.Size]byte
+
+// Resumed reports whether the request is a retry after a request for input.
+func (r Resume) Resumed() bool { return r.kind != 0 }
+
+// Open returns the content of a call's requestState, or the zero Resume if the call has none. It
+// does not reserve the state; see takeState. An error means that the state was changed, has
+// expired, is no longer known, or belongs to another client or request.
+func (r *Bridge) Open(u Server, c *mcp.Call) (Resume, error) {
+	if !c.Client.Revision.Can(mcp.InputRequired) {
+		return Resume{}, nil
+	}
+	res, err := r.open(u, c)
+	if err != nil && errors.Is(err, error(errState)) {
+		r.publishRefusal(c, u.Name())
+	}
+	return res, err
+}
+
+func (r *Bridge) open(u Server, c *mcp.Call) (Resume, error) {
+	var none Resume
+	if c.Method == nil || !c.Method.MayAsk {
+		return none, nil // this method does not use requestState in the client's revision
+	}
+	at := c.Msg.Param("requestState")
+	if at.IsZero() {
+		return none, nil
+	}
+	text, ok := jsonrpc.Text(c.Msg.Raw, at)
+	if !ok || !strings.HasPrefix(text, sealedStart) {
+		return none, errState
+	}
+	sealed, err := base64.RawURLEncoding.DecodeString(text[len(sealedStart):])
+	if err != nil || len(sealed) < keyIDLen {
+		return none, errState
+	}
+	k, ok := r.keyByID([keyIDLen]byte(sealed))
+	if !ok {
+		// The state was sealed before a restart, or with a key that the Bridge no longer has.
+		return none, errParkLost
+	}
+	plain, err := k.aead.Open(nil, nil, sealed[keyIDLen:], binding(u, c))
+	if err != nil || len(plain) < stateHead {
+		return none, errState
+	}
+	if time.Now().Unix() > int64(binary.BigEndian.Uint64(plain)) {
+		return none, errExpired
+	}
+	number, n := binary.Uvarint(plain[stateHead:])
+	if n <= 0 {
+		return none, errState
+	}
+	return Resume{plain[8], plain[stateHead+n:], number, sha256.Sum256(sealed)}, nil
+}
+
+// takeState reserves a state for one retry at a time. Until leave is called, a second retry with
+// the same state is refused, so that a request that is sent twice does not run twice at the same
+// time. After leave, the state may be used again, because clients may retry a request that got no
+// answer. The server decides whether it accepts its state again (2026-07-28 §MRTR, "Server
+// Requirements" 5). A call without a state needs no reservation.
+func (r *Bridge) takeState(u Server, s Resume) (leave func(), err error) {
+	if s.kind == 0 {
+		return func() {}, nil
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if _, busy := r.retried[s.id]; busy {
+		return nil, &mcp.Error{
+			Origin: mcp.FromGateway, Upstream: u.Name(), Cause: "in_progress", Outcome: mcp.NotSent, Retryable: true, RetryAfter: time.Second,
+			Message: "another request with this requestState is still running; wait until that request ends",
+		}
+	}
+	if r.retried == nil {
+		r.retried = make(map[stateID]struct{})
+	}
+	r.retried[s.id] = struct{}{}
+	return func() {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		delete(r.retried, s.id)
+	}, nil
+}
+
+var errExpired error = &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: "requestState has expired; send the original request again"}
+
+// binding returns a hash of everything that a state is bound to: the principal, the server, the
+// method and the parameters. Each part is hashed separately, so that different calls do not have
+// the same hash.
+func binding(u Server, c *mcp.Call) []byte {
+	h := sha256.New()
+	part := func(b []byte) {
+		sum := sha256.Sum256(b)
+		h.Write(sum[:])
+	}
+	part([]byte(c.Client.Who.Key()))
+	part([]byte(u.Name()))
+	part([]byte(c.Msg.Method))
+	part(canonical(nil, c.Msg.Raw, c.Msg.Params, func(key string) bool {
+		return key == "inputResponses" || key == "requestState" || key == mcp.KeyMeta
+	}))
+	return h.Sum(nil)
+}
+
+// canonical appends the canonical form of a value: sorted members, no white space, decoded
+// strings. Equal values with different spellings have equal forms. The result is hashed, never
+// sent.
+func canonical(dst, raw []byte, at jsonrpc.Span, skip func(string) bool) []byte {
+	switch jsonrpc.KindOf(raw, at) {
+	case '{':
+		type member struct {
+			key   string
+			value jsonrpc.Span
+		}
+		var all []member
+		for m := range jsonrpc.Members(raw, at) {
+			key, _ := jsonrpc.Text(raw, m.Key)
+			if skip == nil || !skip(key) {
+				all = append(all, member{key, m.Value})
+			}
+		}
+		slices.SortFunc(all, func(a, b member) int { return strings.Compare(a.key, b.key) })
+		dst = append(dst, '{')
+		for _, m := range all {
+			dst = jsonrpc.AppendQuote(dst, m.key)
+			dst = append(dst, ':')
+			dst = canonical(dst, raw, m.value, nil)
+			dst = append(dst, ',')
+		}
+		return append(dst, '}')
+	case '[':
+		dst = append(dst, '[')
+		for e := range jsonrpc.Elements(raw, at) {
+			dst = append(canonical(dst, raw, e, nil), ',')
+		}
+		return append(dst, ']')
+	case '"':
+		s, _ := jsonrpc.Text(raw, at)
+		return jsonrpc.AppendQuote(dst, s)
+	}
+	return append(dst, at.Of(raw)...)
+}

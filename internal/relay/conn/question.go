@@ -1,0 +1,347 @@
+package conn
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"iter"
+	"log/slog"
+	"slices"
+	"sync/atomic"
+	"time"
+
+	"github.com/dragoman-mcp/dragoman/internal/base/excerpt"
+	"github.com/dragoman-mcp/dragoman/internal/base/jsonrpc"
+	"github.com/dragoman-mcp/dragoman/internal/protocol/dialect"
+	"github.com/dragoman-mcp/dragoman/internal/protocol/mcp"
+	"github.com/dragoman-mcp/dragoman/internal/relay/event"
+	"github.com/dragoman-mcp/dragoman/internal/transport"
+)
+
+// serveRequest answers a server request on a separate goroutine. Close waits for this goroutine. f is
+// the call that the request belongs to, or nil if the call is unknown. mates are other calls of the
+// same client that the request may belong to. If nobody has answered the request when the last of
+// these calls ends, the request ends too.
+func (s *Conn) serveRequest(m *jsonrpc.Message, f *flow, mates []*flow) {
+	if m.Method == mcp.MethodPing {
+		s.respond(jsonrpc.AppendResult(nil, m.ID, []byte("{}")))
+		return
+	}
+	if s.mustNotAsk(m) {
+		return
+	}
+	var owners []*flow
+	if f != nil {
+		owners = slices.DeleteFunc(append([]*flow{f}, mates...), func(x *flow) bool { return x.ctx.Err() != nil })
+		if len(owners) == 0 {
+			s.respondTo(f, refusal(m, callEnded))
+			return
+		}
+		f = owners[0]
+	}
+	if f != nil {
+		f.received(m.Raw, jsonrpc.Head{})
+	}
+	if m.Method == mcp.MethodElicit {
+		if why := s.opts.Own.URLProblem(m.Raw, m.Params); why != "" {
+			s.opts.Log.Warn("elicitation refused", "server", s.opts.Name, "cause", why)
+			s.publishLoss(f.about(), m.Method, why)
+			s.respondTo(f, jsonrpc.AppendError(nil, m.ID, &jsonrpc.Error{
+				Code: jsonrpc.CodeInvalidParams, Message: "the elicitation was not shown to the user: " + why,
+			}))
+			return
+		}
+	}
+	select {
+	case s.slots <- struct{}{}:
+	default:
+		s.respondTo(f, refusal(m, "too many requests of this server are waiting for an answer"))
+		return
+	}
+	size := int64(len(m.Raw))
+	if all := s.questionBytes.Add(size); all > maxQuestionBytes && all > size {
+		s.questionBytes.Add(-size)
+		<-s.slots
+		s.respondTo(f, refusal(m, "the requests of this server that wait for an answer use too much memory"))
+		return
+	}
+	done := func() {
+		s.questionBytes.Add(-size)
+		<-s.slots
+	}
+	ctx, cancel := s.untilEnded(owners)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closing {
+		cancel(nil)
+		done()
+		return
+	}
+	if s.asked == nil {
+		s.asked = make(map[jsonrpc.ID]context.CancelCauseFunc)
+	}
+	s.asked[m.ID] = cancel
+	s.asking.Go(func() {
+		defer func() {
+			s.mu.Lock()
+			delete(s.asked, m.ID)
+			s.mu.Unlock()
+			cancel(nil)
+			done()
+		}()
+		f, answer, err := s.ask(ctx, m, owners)
+		switch {
+		case errors.Is(err, errServerCancelled):
+		case err != nil:
+			level := slog.LevelWarn
+			if errors.Is(err, mcp.NobodyToAsk) {
+				level = slog.LevelInfo // usual with clients of 2026-07-28
+			}
+			s.opts.Log.Log(ctx, level, "server request refused", "server", s.opts.Name, "method", excerpt.Name(m.Method), "cause", err.Error())
+			s.deliverTo(f, refusal(m, err.Error()))
+		default:
+			var lost mcp.Losses
+			if opened := s.opening.Load(); opened != nil {
+				answer = dialect.ConvertAnswer(f.trail(), opened.Revision, m.Method, answer, &lost)
+				for _, l := range lost {
+					s.publishLoss(f.about(), l.What, l.Why)
+				}
+			}
+			s.deliverTo(f, answer.Raw)
+		}
+	})
+}
+
+// callEnded is the reason for refusing a server request if its call ended before the request was
+// delivered.
+const callEnded = "the call that it belongs to has ended"
+
+// refuse refuses a server request that no client gets. A ping gets its normal answer, because a ping
+// is about the connection and not about a call.
+func (s *Conn) refuse(m *jsonrpc.Message, why string) {
+	switch {
+	case m.Method == mcp.MethodPing:
+		s.respond(jsonrpc.AppendResult(nil, m.ID, []byte("{}")))
+	case !s.mustNotAsk(m):
+		s.respond(refusal(m, why))
+	}
+}
+
+// mustNotAsk reports whether the revision of the server does not allow server requests. If so,
+// mustNotAsk logs the request m. 2026-07-28 §stdio and §Streamable HTTP: a modern server must not send
+// requests, and Dragoman must not answer them.
+func (s *Conn) mustNotAsk(m *jsonrpc.Message) bool {
+	opened := s.opening.Load()
+	if opened == nil || opened.Revision.Can(mcp.AskedMidCall) {
+		return false
+	}
+	s.opts.Log.Warn("discarded a server request that the revision of the server does not allow", "server", s.opts.Name, "method", excerpt.Name(m.Method))
+	return true
+}
+
+var errServerCancelled = errors.New("the server cancelled its request")
+
+// untilEnded returns a context that ends when the last of the calls in owners ends. The context has
+// the same cause as that call. If there are no owners, the context ends with the connection.
+func (s *Conn) untilEnded(owners []*flow) (context.Context, context.CancelCauseFunc) {
+	switch len(owners) {
+	case 0:
+		return context.WithCancelCause(s.life)
+	case 1:
+		return context.WithCancelCause(owners[0].ctx)
+	}
+	ctx, cancel := context.WithCancelCause(context.WithoutCancel(owners[0].ctx))
+	var left atomic.Int32
+	left.Store(int32(len(owners)))
+	var stops []func() bool
+	for _, f := range owners {
+		stops = append(stops, context.AfterFunc(f.ctx, func() {
+			if left.Add(-1) == 0 {
+				cancel(context.Cause(f.ctx))
+			}
+		}))
+	}
+	return ctx, func(cause error) {
+		for _, stop := range stops {
+			stop()
+		}
+		cancel(cause)
+	}
+}
+
+// ask sends a server request to the client and waits for the client's answer. It uses the first
+// call in owners that has no answer yet, and returns that call as f. f is nil if the request does
+// not belong to a call.
+func (s *Conn) ask(ctx context.Context, m *jsonrpc.Message, owners []*flow) (f *flow, answer *jsonrpc.Message, err error) {
+	began := time.Now()
+	if len(owners) > 0 {
+		for _, x := range owners {
+			x.open.Add(1) // the server may wait for the user in any of these calls, so none of them may time out
+		}
+		for i, x := range owners {
+			if f = x; i > 0 {
+				f.received(m.Raw, jsonrpc.Head{}) // the previous call has its answer, so the request belongs to x
+			}
+			if answer, err = f.caller.Ask(ctx, withoutToken(f.trail(), m)); !errors.Is(err, mcp.ErrAnswered) {
+				break
+			}
+		}
+		for _, x := range owners {
+			if x.ctx.Err() == nil {
+				x.resetIdle() // before open becomes 0, because otherwise the idle timeout could expire at once
+			}
+			x.open.Add(-1)
+		}
+	} else if s.opts.Ask != nil {
+		answer, err = s.opts.Ask(ctx, m)
+	} else {
+		err = mcp.NobodyToAsk
+	}
+	if s.opts.Events.Wants(event.ServerRequest) {
+		s.opts.Events.Publish(event.Asked(s.opts.Name, f.about(), m, answer, began, err))
+	}
+	if err != nil && errors.Is(context.Cause(ctx), errServerCancelled) {
+		return f, nil, errServerCancelled
+	}
+	return f, answer, err
+}
+
+// matesAmong returns the calls in all, except f, that a server request may belong to, oldest first.
+// The request was attributed to f and does not name its call.
+func matesAmong(all iter.Seq[*flow], f *flow) (mates []*flow) {
+	for x := range all {
+		if x != f && mayOwn(x.call, f.call) {
+			mates = append(mates, x)
+		}
+	}
+	slices.SortFunc(mates, func(a, b *flow) int { return cmp.Compare(a.n, b.n) })
+	return mates
+}
+
+// withoutToken removes the progress token from a server request. The token is valid only between
+// Dragoman and the server, so the client cannot use the token.
+func withoutToken(t *jsonrpc.Trail, m *jsonrpc.Message) *jsonrpc.Message {
+	meta := m.Param(mcp.KeyMeta)
+	if jsonrpc.Find(m.Raw, meta, mcp.KeyProgressToken).IsZero() {
+		return m
+	}
+	from, gone := meta, mcp.KeyProgressToken
+	if single(jsonrpc.Members(m.Raw, meta)) {
+		from, gone = m.Params, mcp.KeyMeta // meta has no other members
+	}
+	var e jsonrpc.Edits
+	e.Object(mcp.WhyProgressToken, m.Raw, from, func(key []byte) bool { return string(key) == gone })
+	return mcp.RewriteOrKeep(t, m, &e)
+}
+
+func single(members iter.Seq[jsonrpc.Member]) bool {
+	n := 0
+	for range members {
+		n++
+	}
+	return n == 1
+}
+
+// cancelRequest ends a server request that the server has cancelled (§Cancellation of the
+// legacy revisions: both sides may cancel).
+func (s *Conn) cancelRequest(m *jsonrpc.Message) {
+	id := jsonrpc.ID(m.Param("requestId").Of(m.Raw))
+	s.mu.Lock()
+	cancel := s.asked[id]
+	s.mu.Unlock()
+	if cancel != nil {
+		cancel(errServerCancelled)
+	}
+}
+
+// These constants limit the backlog. The backlog contains the messages that do not fit into the queue
+// of the transport, because the server does not read.
+const (
+	maxBacklog      = 512
+	maxBacklogBytes = 1 << 20
+)
+
+// respond sends an answer to a server request, or a cancellation. It does not wait for the server,
+// because respond may run on the goroutine that reads the connection or on the goroutine of a call.
+// On a pipe, messages keep their order. If the queue and the backlog are full, respond drops the
+// message.
+func (s *Conn) respond(body []byte) {
+	s.mu.Lock()
+	err := error(transport.ErrFull)
+	if len(s.backlog) == 0 {
+		s.mu.Unlock()
+		if err = s.link.tell(body); err == nil {
+			return
+		}
+		s.mu.Lock()
+	}
+	if errors.Is(err, transport.ErrFull) && !s.closing && len(s.backlog) < maxBacklog && s.backlogBytes+len(body) <= maxBacklogBytes {
+		s.backlog = append(s.backlog, body)
+		s.backlogBytes += len(body)
+		if len(s.backlog) == 1 {
+			s.asking.Go(s.deliverBacklog)
+		}
+		err = nil
+	}
+	s.mu.Unlock()
+	if err != nil {
+		s.undelivered(err)
+	}
+}
+
+// deliverBacklog delivers the messages in the backlog. A message stays in the backlog until it
+// is delivered.
+func (s *Conn) deliverBacklog() {
+	for {
+		s.mu.Lock()
+		body := s.backlog[0]
+		s.mu.Unlock()
+		s.deliver(body)
+		s.mu.Lock()
+		s.backlog[0] = nil
+		s.backlog = s.backlog[1:]
+		s.backlogBytes -= len(body)
+		left := len(s.backlog)
+		s.mu.Unlock()
+		if left == 0 {
+			return
+		}
+	}
+}
+
+// respondTo does the same as respond, for the answer to a server request that belongs to the call f.
+// If f is nil, the call is unknown.
+func (s *Conn) respondTo(f *flow, body []byte) {
+	f.trail().Sent(jsonrpc.ServerWire, body)
+	s.respond(body)
+}
+
+// deliverTo does the same as deliver, for the answer to a server request that belongs to the call f.
+// If f is nil, the call is unknown.
+func (s *Conn) deliverTo(f *flow, body []byte) {
+	t := f.trail()
+	out := transport.Outgoing{Body: body, Rules: s.rules(), Trail: t, Passage: t.Sent(jsonrpc.ServerWire, body)}
+	if err := s.link.post(s.life, &out); err != nil {
+		t.Failed(out.Passage, excerpt.Cut(err.Error(), maxFailed))
+		s.undelivered(err)
+	}
+}
+
+// deliver sends an answer to a server request, or a cancellation. It may block, so it must run on a
+// separate goroutine. On a pipe, deliver waits until the server accepts the message or the connection
+// ends, because a busy server may read the message later. Over HTTP, deliver gives up after 10 s.
+func (s *Conn) deliver(body []byte) {
+	if err := s.link.post(s.life, &transport.Outgoing{Body: body, Rules: s.rules()}); err != nil {
+		s.undelivered(err)
+	}
+}
+
+func (s *Conn) undelivered(err error) {
+	s.opts.Log.Debug("answer or cancellation could not be sent to the server", "server", s.opts.Name, "cause", err.Error())
+}
+
+func refusal(m *jsonrpc.Message, why string) []byte {
+	return jsonrpc.AppendError(nil, m.ID, &jsonrpc.Error{
+		Code: jsonrpc.CodeMethodNotFound, Message: mcp.RefusalText(excerpt.Name(m.Method), why),
+	})
+}

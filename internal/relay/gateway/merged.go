@@ -1,0 +1,337 @@
+package gateway
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/dragoman-mcp/dragoman/internal/base/identity"
+	"github.com/dragoman-mcp/dragoman/internal/base/jsonrpc"
+	"github.com/dragoman-mcp/dragoman/internal/protocol/mcp"
+	"github.com/dragoman-mcp/dragoman/internal/relay/bridge"
+	"github.com/dragoman-mcp/dragoman/internal/relay/catalog"
+	"github.com/dragoman-mcp/dragoman/internal/relay/event"
+	"github.com/dragoman-mcp/dragoman/internal/relay/policy"
+)
+
+// maxRepeated is the maximum length in bytes of a client's text in an error message or an event.
+const maxRepeated = 128
+
+// Merged presents many servers as one server. Tools and prompts have names of the form
+// server__name. A request for a URI goes to the server that has the URI. Lists are merged. A server
+// that is slow or has failed is missing from the lists, but does not delay them.
+type Merged struct {
+	Bridge *bridge.Bridge
+	// Policy allows or refuses each call before it is sent. An empty policy allows every call.
+	Policy policy.Chain
+	// Project is the name of the endpoint's project, for policy and events. The default is
+	// event.DefaultProject.
+	Project string
+	// Listens bounds the subscriptions/listen requests of all endpoints together. If Listens is
+	// nil, the endpoint has a quota of its own.
+	Listens   *ListenQuota
+	Upstreams []Upstream // in the order of the configuration
+	Names     catalog.Names
+	// Prefixes contains the prefix of each server whose prefix is not the server's name. If the
+	// prefix is "", the server's items keep their own names.
+	Prefixes map[string]string
+	// Expose hides items from all clients. Nil shows all items.
+	Expose catalog.Filter
+	// Filter returns the filter for a principal. This filter applies after Expose. If Filter or its
+	// result is nil, the principal sees everything that Expose does not hide. Filter is called for
+	// each request and must not block.
+	Filter   func(who *identity.Principal) catalog.Filter
+	Identity catalog.Identity
+	// URIs is shared with the gateways that serve the same clients before and after this one. If it
+	// is nil, the gateway has its own.
+	URIs *catalog.URIs
+	// Grace is how long a request for a merged list waits for a server. The time starts when the
+	// server's list is first needed. Zero means 1.5 s.
+	Grace time.Duration
+
+	notices
+	made  sync.Once
+	lists *catalog.Catalog // created from the fields above when the method catalog is first called
+}
+
+// catalog returns the merged lists of the servers.
+func (g *Merged) catalog() *catalog.Catalog {
+	g.made.Do(func() {
+		g.lists = &catalog.Catalog{
+			Names: g.Names, Prefixes: g.Prefixes, Expose: g.Expose, Identity: g.Identity, Grace: g.Grace, URIs: g.URIs,
+			Lost: g.Bridge.ReportLoss, Renamed: g.renamed, Announce: g.announce, Holds: holds,
+		}
+		for _, u := range g.Upstreams {
+			g.lists.Sources = append(g.lists.Sources, u)
+		}
+	})
+	return g.lists
+}
+
+// renamed publishes an event that says that clients see an item under an unusual name. The
+// parameter why is the reason.
+func (g *Merged) renamed(server, list, name, why string) {
+	g.Bridge.Events.Publish(event.Event{Kind: event.Rename, Level: slog.LevelWarn, Server: server, Method: list, Name: name, Detail: why})
+}
+
+// view returns a client's view of the lists.
+func (g *Merged) view(f *mcp.ClientInfo) catalog.View {
+	return g.catalog().View(f, filterFor(g.Filter, f))
+}
+
+// filterFor returns the filter for a client's principal.
+func filterFor(of func(*identity.Principal) catalog.Filter, f *mcp.ClientInfo) catalog.Filter {
+	if of == nil {
+		return nil
+	}
+	if f == nil {
+		return of(nil)
+	}
+	return of(f.Who)
+}
+
+// shown returns the servers that a client may see, in the order of the configuration.
+func (g *Merged) shown(v catalog.View) []Upstream {
+	all := v.Servers()
+	if len(all) == len(g.Upstreams) {
+		return g.Upstreams
+	}
+	out := make([]Upstream, len(all))
+	for i, u := range all {
+		out[i] = u.(Upstream)
+	}
+	return out
+}
+
+// Hello returns Dragoman's server information, with the capabilities of all servers that the client
+// may see.
+func (g *Merged) Hello(ctx context.Context, f *mcp.ClientInfo) (*mcp.ServerInfo, error) {
+	return g.view(f).Info(ctx), nil
+}
+
+// Call answers one request and publishes the outcome as an event.
+func (g *Merged) Call(ctx context.Context, c *mcp.Call, k mcp.Caller) (*mcp.Reply, error) {
+	return runner{g.Bridge, g.Policy, g.Project, g.Listens, &g.notices}.answer(ctx, g, c, k)
+}
+
+// resolve implements resolver. An unknown name and a hidden name get the same error.
+func (g *Merged) resolve(ctx context.Context, c *mcp.Call) (*route, error) {
+	r := newRoute(c)
+	r.view = g.view(c.Client)
+	if c.Method != nil && c.Method.Task {
+		r.do, r.all = doTasks, g.shown(r.view)
+		return r, nil
+	}
+	var err error
+	switch c.Msg.Method {
+	case mcp.MethodListTools, mcp.MethodListPrompts, mcp.MethodListResources, mcp.MethodListTemplates:
+		r.do = doPage
+	case mcp.MethodCallTool:
+		err = r.find(ctx, catalog.KindTool)
+	case mcp.MethodGetPrompt:
+		err = r.find(ctx, catalog.KindPrompt)
+	case mcp.MethodReadResource, mcp.MethodSubscribe, mcp.MethodUnsubscribe:
+		if c.Msg.Method != mcp.MethodReadResource {
+			r.do = doSubscribe
+		}
+		find := r.view.Owner
+		if c.Msg.Method == mcp.MethodUnsubscribe {
+			find = r.view.KnownOwner
+		}
+		r.Name, err = r.findOwner(ctx, c.Msg.Param("uri"), find)
+	case mcp.MethodComplete:
+		err = r.findReferred(ctx)
+	case mcp.MethodSetLevel:
+		r.do, r.all = doSetLevel, g.shown(r.view)
+	case mcp.MethodListen:
+		r.do, r.all, r.names = doListen, g.shown(r.view), g.names(c.Client)
+		r.owner = func(uri string) (Upstream, string) {
+			t, err := r.view.KnownOwner(ctx, uri)
+			if err != nil {
+				return nil, ""
+			}
+			return upstreamOf(t), t.Name
+		}
+	case mcp.MethodListSkills:
+		r.do = doPage
+		err = r.view.Declared(ctx, c.Msg.Method)
+	case mcp.MethodGetSkill, mcp.MethodReadDirectory:
+		err = r.findSkill(ctx)
+	default:
+		if all := g.shown(r.view); len(all) == 1 && len(g.Upstreams) == 1 {
+			r.setServer(all[0])
+			break
+		}
+		var u catalog.Source
+		if u, err = r.view.Extended(ctx, c.Msg.Method); err == nil {
+			r.setServer(u.(Upstream))
+		}
+	}
+	return r, err
+}
+
+// find finds the tool or prompt that the request names, and makes it the target of the route.
+func (r *route) find(ctx context.Context, kind catalog.Kind) error {
+	if r.Name == "" {
+		return &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: "params.name must be a string"}
+	}
+	t, ok := r.view.Find(ctx, kind, r.Name)
+	if !ok {
+		return r.view.NotFound(kind, r.Name)
+	}
+	r.rename(r.Msg.Param("name"), t)
+	r.Name = t.Name
+	return nil
+}
+
+// findOwner finds the server that has the URI at a position of the request, and makes it the server
+// of the route. It returns the server's own URI.
+func (r *route) findOwner(ctx context.Context, at jsonrpc.Span, find func(context.Context, string) (catalog.Target, error)) (string, error) {
+	uri, _ := jsonrpc.Text(r.Msg.Raw, at)
+	t, err := find(ctx, uri)
+	if err != nil {
+		return uri, err
+	}
+	r.goTo(at, t)
+	return t.Name, nil
+}
+
+// findSkill finds the server of the skill or folder that the request names.
+func (r *route) findSkill(ctx context.Context) error {
+	if err := r.view.Declared(ctx, r.Msg.Method); err != nil {
+		return err
+	}
+	var err error
+	r.Name, err = r.findOwner(ctx, r.Msg.Param("uri"), r.view.Owner)
+	if wrong, ok := errors.AsType[*jsonrpc.Error](err); ok {
+		wrong.Code = jsonrpc.CodeInvalidParams // in both eras (SEP-2640)
+	}
+	return err
+}
+
+// holds implements catalog.Catalog.Holds: it reads the resource and drops the result.
+func holds(ctx context.Context, u catalog.Source, f *mcp.ClientInfo, uri string) bool {
+	lease, err := u.(Upstream).Acquire(ctx, f, mcp.Need{Method: mcp.MethodReadResource})
+	if err != nil {
+		return false
+	}
+	defer lease.Release()
+	m := jsonrpc.NewRequest("1", mcp.MethodReadResource, append(jsonrpc.AppendQuote([]byte(`{"uri":`), uri), '}'))
+	c := mcp.NewCall(m, m.Param(mcp.KeyMeta), f)
+	c.Ours = true
+	reply, err := lease.Call(ctx, mcp.NewAttempt(c), mcp.NoCaller{})
+	return err == nil && reply.Msg.Kind == jsonrpc.Result
+}
+
+// findReferred finds the prompt or resource that completion/complete refers to, and sets the server
+// of the route.
+func (r *route) findReferred(ctx context.Context) error {
+	raw, ref := r.Msg.Raw, r.Msg.Param("ref")
+	if name := jsonrpc.Find(raw, ref, "name"); !name.IsZero() {
+		text, _ := jsonrpc.Text(raw, name)
+		t, ok := r.view.Find(ctx, catalog.KindPrompt, text)
+		if !ok {
+			return catalog.Unknown(catalog.KindPrompt, text)
+		}
+		r.rename(name, t)
+		return nil
+	}
+	at := jsonrpc.Find(raw, ref, "uri")
+	uri, ok := jsonrpc.Text(raw, at)
+	if !ok {
+		return &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: "params.ref must name a prompt or a resource"}
+	}
+	if t, ok := r.view.Find(ctx, catalog.KindTemplate, uri); ok {
+		r.goTo(at, t)
+		return nil
+	}
+	_, err := r.findOwner(ctx, at, r.view.Owner)
+	return err
+}
+
+// names returns a function that replaces what a server's notifications name with what the client f
+// calls it.
+func (g *Merged) names(f *mcp.ClientInfo) rename {
+	tasks := g.Bridge.TaskNames(f, false)
+	return func(server string, m *jsonrpc.Message, e *jsonrpc.Edits) {
+		tasks(server, m, e)
+		g.catalog().PresentNote(server, m, e)
+	}
+}
+
+// Notify forwards a client's notification to all servers that the client may see.
+func (g *Merged) Notify(_ context.Context, f *mcp.ClientInfo, m *jsonrpc.Message) {
+	raw := withoutSenderMeta(m)
+	for _, u := range g.shown(g.view(f)) {
+		u.Forward(f, raw, m.Method)
+	}
+}
+
+// Subscribe sends a legacy client the notifications of all servers that the client may see, until
+// detach is called.
+func (g *Merged) Subscribe(f *mcp.ClientInfo, s mcp.Subscriber) (detach func()) {
+	v := g.view(f)
+	stop := v.Listen()
+	leave := g.attach(f, g.Bridge, s, g.shown(v), g.names(f), true)
+	return func() {
+		leave()
+		stop()
+	}
+}
+
+// Resume subscribes an attached client to the resources that the client watched through another
+// gateway; see TakeWatched. Resume does not wait for the servers.
+func (g *Merged) Resume(f *mcp.ClientInfo, all Watched) {
+	v := g.view(f)
+	g.resume(f, g.Bridge, all, func(server, uri string) bool { return v.Shows(catalog.KindResource, server, uri) })
+}
+
+// Lists describes the lists that the catalog keeps. They are sorted by server, in the order of the
+// configuration, and then by method.
+func (g *Merged) Lists() []catalog.ListReport { return g.catalog().Report(nil) }
+
+// ListsFor does the same as Lists, but describes only what a principal may see.
+func (g *Merged) ListsFor(who *identity.Principal) []catalog.ListReport {
+	return g.catalog().Report(filterFor(g.Filter, &mcp.ClientInfo{Who: who}))
+}
+
+// Items returns the list of each server for a method, for operators; see catalog.Catalog.Items.
+func (g *Merged) Items(method string) []catalog.Items { return g.catalog().Items(method) }
+
+// Refresh reads one list of one server; see catalog.Catalog.Refresh.
+func (g *Merged) Refresh(ctx context.Context, server, method string) {
+	g.catalog().Refresh(ctx, server, method)
+}
+
+// Offered returns the name under which clients see a server's tool or prompt; see
+// catalog.Catalog.Offered.
+func (g *Merged) Offered(server, name string) string { return g.catalog().Offered(server, name) }
+
+// Changed records that a server's lists may have changed. kind is "tools", "prompts", "resources",
+// or "" for all lists and the server information. If kind is "", nobody has notified the clients of
+// the change. So the catalog reads the server's lists again if they were read before, and announces
+// the lists that differ.
+func (g *Merged) Changed(server, kind string) { g.catalog().Changed(server, kind) }
+
+// Warm starts to read the lists that clients request first, from each server for which want returns
+// true. Warm does not wait.
+func (g *Merged) Warm(want func(server string) bool) { g.catalog().Warm(want) }
+
+// EndListens ends all subscriptions/listen requests with a result. Calls continue, and lists are
+// still read from servers. EndListens does not wait.
+func (g *Merged) EndListens() { g.notices.Drain() }
+
+// Drain ends all subscriptions/listen requests with a result, and stops reading lists from servers.
+// Drain does not wait.
+func (g *Merged) Drain() {
+	g.notices.Drain()
+	g.catalog().Drain()
+}
+
+// Close drains the gateway, and waits until its background work has ended.
+func (g *Merged) Close() {
+	g.Drain()
+	g.catalog().Close()
+}

@@ -1,0 +1,218 @@
+package gateway
+
+import (
+	"cmp"
+	"context"
+	"sync"
+	"time"
+
+	"github.com/dragoman-mcp/dragoman/internal/base/jsonrpc"
+	"github.com/dragoman-mcp/dragoman/internal/protocol/mcp"
+	"github.com/dragoman-mcp/dragoman/internal/relay/bridge"
+	"github.com/dragoman-mcp/dragoman/internal/relay/catalog"
+	"github.com/dragoman-mcp/dragoman/internal/relay/event"
+	"github.com/dragoman-mcp/dragoman/internal/relay/policy"
+)
+
+// action is the way in which a request is handled.
+type action uint8
+
+const (
+	doExchange  action = iota // send the request to one server, through the bridge
+	doPage                    // answer with a page of a list: the list of route.server if it is set, else the merged list of route.view
+	doTasks                   // send the request to the server of route.all that owns the task
+	doListen                  // Dragoman answers the request, and subscribes at each server of route.all
+	doSubscribe               // subscribe at route.server, for the attached client
+	doSetLevel                // send the level to route.server if it is set, else to each server of route.all
+)
+
+// route says how to handle one request and which servers get the request. resolve creates the route
+// before anything is sent. Only the goroutine that serves the request uses the route.
+type route struct {
+	// Attempt is the request, with the server's own name of the item. Attempt.Server is "" if no
+	// single server answers the request. Attempt.Server is also "" for doTasks of Merged, because
+	// the bridge finds the server of the task later.
+	mcp.Attempt
+	do     action
+	server Upstream
+	all    []Upstream
+	view   catalog.View   // what the client may see; set by Merged
+	show   catalog.Filter // what the client may see; set by Single, where nil shows everything
+	owner  ownerOf
+	names  rename        // for doListen: what the client calls the things that notifications name
+	resume bridge.Resume // the content of the client's requestState
+	asked  *policy.Call  // the call as the policy sees it; nil without a policy
+}
+
+func newRoute(c *mcp.Call) *route { return &route{Attempt: *mcp.NewAttempt(c)} }
+
+// setServer makes u the server of the route.
+func (r *route) setServer(u Upstream) { r.server, r.Server = u, u.Name() }
+
+// rename makes t the target of the route, and replaces the name in the request by the server's own
+// name of the item. The parameter at is the position of the name.
+func (r *route) rename(at jsonrpc.Span, t catalog.Target) {
+	r.Edits.Replace(mcp.WhyName, at, t.Quoted)
+	r.setServer(upstreamOf(t))
+}
+
+// goTo makes t, which has a URI, the target of the route. It replaces the URI in the request if the
+// server has another one. The parameter at is the position of the URI.
+func (r *route) goTo(at jsonrpc.Span, t catalog.Target) {
+	if t.Quoted != nil {
+		r.Edits.Replace(mcp.WhyURI, at, t.Quoted)
+	}
+	r.setServer(upstreamOf(t))
+}
+
+// usesBridge reports whether the request goes to the server through the bridge. Only requests
+// through the bridge can have a requestState.
+func (r *route) usesBridge() bool {
+	return r.do == doExchange || r.do == doPage && r.server != nil
+}
+
+// resolver finds the route of a request. Single and Merged implement it. resolve never returns a
+// nil route. If resolve returns an error, the request is refused with that error.
+type resolver interface {
+	resolve(ctx context.Context, c *mcp.Call) (*route, error)
+}
+
+// runner contains the dependencies for running requests.
+type runner struct {
+	bridge  *bridge.Bridge
+	policy  policy.Chain
+	project string
+	listens *ListenQuota
+	notices *notices
+}
+
+// answer resolves a request, asks the policy, and runs the request. It reports the outcome to
+// the policy and the event subscribers.
+func (x runner) answer(ctx context.Context, by resolver, c *mcp.Call, k mcp.Caller) (*mcp.Reply, error) {
+	began := x.begin(c)
+	var reply *mcp.Reply
+	passed := 0
+	r, err := by.resolve(ctx, c)
+	if err == nil && r.usesBridge() {
+		// The policy must also allow a retry. For this decision, the policy needs the content of
+		// the retry's requestState, so Open decrypts the requestState first.
+		r.resume, err = x.bridge.Open(r.server, c)
+	}
+	if r.Record != nil {
+		r.Record.Routed(&r.Attempt)
+	}
+	if err == nil && len(x.policy) > 0 {
+		passed, err = x.admit(ctx, r)
+	}
+	if err == nil {
+		reply, err = x.run(ctx, r, k)
+	}
+	x.end(ctx, r, passed, began, reply, err)
+	return reply, err
+}
+
+// admit asks the policy whether the request may be sent.
+func (x runner) admit(ctx context.Context, r *route) (passed int, err error) {
+	if r.do == doTasks && r.Server == "" {
+		// The policy needs the server of the task. FindTask does not send a request. The bridge
+		// repeats the look-up when the request runs.
+		if t, err := x.bridge.FindTask(ctx, servers(r.all), r.Client, false, r.Name); err == nil {
+			r.Server = t.Server.Name()
+		}
+	}
+	r.asked = &policy.Call{
+		Who: r.Client.Who, Project: cmp.Or(x.project, event.DefaultProject), Server: r.Server, Name: r.Name,
+		Args: r.Msg.At(r.Msg.Param("arguments")), Request: r.Call, Resumed: r.resume.Resumed(),
+	}
+	return x.policy.Admit(ctx, r.asked)
+}
+
+// run executes the action of a route.
+func (x runner) run(ctx context.Context, r *route, k mcp.Caller) (*mcp.Reply, error) {
+	switch r.do {
+	case doPage:
+		if r.server == nil {
+			return r.view.Page(ctx, r.Method, r.Msg.At(r.Msg.Param("cursor")), r.Once)
+		}
+		return x.ownPage(ctx, r, k)
+	case doTasks:
+		reply, err := x.bridge.Tasks(ctx, servers(r.all), &r.Attempt, k)
+		return r.present(reply, err), err
+	case doListen:
+		return x.listen(ctx, r, k)
+	case doSubscribe:
+		return x.notices.subscribe(ctx, &r.Attempt, r.server, r.show)
+	case doSetLevel:
+		if r.server == nil {
+			return setLevel(ctx, r.Call, r.all)
+		}
+		return r.server.SetLevel(ctx, r.Call)
+	}
+	reply, err := x.bridge.Exchange(ctx, r.server, &r.Attempt, r.resume, k)
+	return r.present(reply, err), err
+}
+
+// present prepares an answer for a client of Merged; see catalog.View.Present.
+func (r *route) present(reply *mcp.Reply, err error) *mcp.Reply {
+	if err != nil || r.Sole {
+		return reply
+	}
+	for _, u := range r.all {
+		if r.server == nil && u.Name() == r.Server {
+			r.server = u // the bridge found the server of the task
+		}
+	}
+	if r.server == nil {
+		return reply
+	}
+	return r.view.Present(r.server, r.Call, reply)
+}
+
+// listen answers subscriptions/listen. It returns when the subscription has ended.
+func (x runner) listen(ctx context.Context, r *route, k mcp.Caller) (*mcp.Reply, error) {
+	leave, err := x.notices.admit(x.listens, r.Call)
+	if err != nil {
+		return nil, err
+	}
+	defer leave()
+	if !r.Sole {
+		defer r.view.Listen()()
+	}
+	return x.notices.listen(ctx, x.bridge, r, k)
+}
+
+// ownPage answers a list request with a page from the server. It leaves out the items that the
+// client may not see.
+func (x runner) ownPage(ctx context.Context, r *route, k mcp.Caller) (*mcp.Reply, error) {
+	reply, err := x.bridge.Exchange(ctx, r.server, &r.Attempt, r.resume, k)
+	if err != nil {
+		return nil, err
+	}
+	e := catalog.PageEdit{Server: r.server.Name(), Show: r.show}
+	if r.show == nil {
+		e.Lost = func(tool, why string) { x.bridge.ReportLoss(e.Server, r.Msg.Method, catalog.LeftOut(tool, why)) }
+	}
+	if r.Msg.Method == mcp.MethodListTools && r.Client.Revision.Can(mcp.ExperimentalTasks) && reply.From.Can(mcp.TasksExtension) {
+		e.OfferTasks = r.server.Tasks(ctx, r.Client) == mcp.DirectedTasks
+	}
+	catalog.EditPage(r.Call, reply, e)
+	return reply, nil
+}
+
+// setLevel sends the log level to every server that supports logging. A server that does
+// not answer delays the client for at most two seconds.
+func setLevel(ctx context.Context, c *mcp.Call, all []Upstream) (*mcp.Reply, error) {
+	if s, ok := jsonrpc.Text(c.Msg.Raw, c.Msg.Param("level")); !ok {
+		return nil, &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: "params.level must be a string"}
+	} else if _, ok := mcp.ParseLogLevel(s); !ok {
+		return nil, &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: "params.level must be a log level, such as info"}
+	}
+	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
+	defer cancel()
+	var wait sync.WaitGroup
+	for _, u := range all {
+		wait.Go(func() { _, _ = u.SetLevel(ctx, c) })
+	}
+	wait.Wait()
+	return mcp.Answer([]byte("{}")), nil
+}

@@ -1,0 +1,150 @@
+package gateway
+
+import (
+	"context"
+	"strings"
+
+	"github.com/dragoman-mcp/dragoman/internal/base/identity"
+	"github.com/dragoman-mcp/dragoman/internal/base/jsonrpc"
+	"github.com/dragoman-mcp/dragoman/internal/protocol/mcp"
+	"github.com/dragoman-mcp/dragoman/internal/relay/bridge"
+	"github.com/dragoman-mcp/dragoman/internal/relay/catalog"
+	"github.com/dragoman-mcp/dragoman/internal/relay/policy"
+)
+
+// Single presents one server with its own server information, names and URIs.
+type Single struct {
+	Bridge *bridge.Bridge
+	// Policy allows or refuses each call before it is sent. An empty policy allows every call.
+	Policy policy.Chain
+	// Project is the name of the endpoint's project, for policy and events. The default is
+	// event.DefaultProject.
+	Project string
+	// Listens bounds the subscriptions/listen requests of all endpoints together. If Listens is
+	// nil, the endpoint has a quota of its own.
+	Listens  *ListenQuota
+	Upstream Upstream
+	// Expose hides items from all clients. Nil shows all items.
+	Expose catalog.Filter
+	// Filter returns the filter for a principal. This filter applies after Expose. If Filter or its
+	// result is nil, the principal sees everything that Expose does not hide. Filter is called for
+	// each request and must not block.
+	Filter func(who *identity.Principal) catalog.Filter
+
+	notices
+}
+
+// Hello returns the server's own server information.
+func (g *Single) Hello(ctx context.Context, f *mcp.ClientInfo) (*mcp.ServerInfo, error) {
+	return g.Upstream.Hello(ctx, f)
+}
+
+// Call answers one request and publishes the outcome as an event.
+func (g *Single) Call(ctx context.Context, c *mcp.Call, k mcp.Caller) (*mcp.Reply, error) {
+	return runner{g.Bridge, g.Policy, g.Project, g.Listens, &g.notices}.answer(ctx, g, c, k)
+}
+
+// resolve implements resolver. The route sends all requests to the server. resolve refuses requests
+// for hidden items.
+func (g *Single) resolve(_ context.Context, c *mcp.Call) (*route, error) {
+	r := newRoute(c)
+	r.Sole = true
+	r.setServer(g.Upstream)
+	if c.Method != nil && c.Method.Task {
+		r.do, r.all = doTasks, []Upstream{g.Upstream}
+		return r, nil
+	}
+	r.show = catalog.Both(g.Expose, filterFor(g.Filter, c.Client))
+	if r.show != nil {
+		if err := hidden(c, r.Server, r.show); err != nil {
+			return r, err
+		}
+	}
+	switch c.Msg.Method {
+	case mcp.MethodListTools, mcp.MethodListPrompts, mcp.MethodListResources, mcp.MethodListTemplates, mcp.MethodListSkills:
+		r.do = doPage
+	case mcp.MethodListen:
+		r.do, r.all, r.owner, r.names = doListen, []Upstream{g.Upstream}, g.owner(r.show), g.Bridge.TaskNames(c.Client, true)
+	case mcp.MethodSetLevel:
+		r.do = doSetLevel
+	case mcp.MethodSubscribe, mcp.MethodUnsubscribe:
+		r.do = doSubscribe
+		r.Name, _ = jsonrpc.Text(c.Msg.Raw, c.Msg.Param("uri"))
+	case mcp.MethodGetSkill, mcp.MethodReadDirectory:
+		r.Name, _ = jsonrpc.Text(c.Msg.Raw, c.Msg.Param("uri"))
+	}
+	return r, nil
+}
+
+// owner returns a function that finds the server of a URI. This function returns nil if the filter
+// show hides the URI. If show is nil, owner returns nil, because no URI is hidden.
+func (g *Single) owner(show catalog.Filter) ownerOf {
+	if show == nil {
+		return nil
+	}
+	return func(uri string) (Upstream, string) {
+		if !show.Shows(catalog.KindResource, g.Upstream.Name(), uri) {
+			return nil, ""
+		}
+		return g.Upstream, uri
+	}
+}
+
+// kindOfRef returns the kind of the item to which a URI in completion/complete refers.
+func kindOfRef(uri string) catalog.Kind {
+	if strings.Contains(uri, "{") {
+		return catalog.KindTemplate
+	}
+	return catalog.KindResource
+}
+
+// hidden returns the error that refuses a request for a hidden item. It returns nil if the filter
+// show does not hide the item.
+func hidden(c *mcp.Call, server string, show catalog.Filter) error {
+	switch c.Msg.Method {
+	case mcp.MethodCallTool:
+		if !show.Shows(catalog.KindTool, server, c.Name) {
+			return catalog.Unknown(catalog.KindTool, c.Name)
+		}
+	case mcp.MethodGetPrompt:
+		if !show.Shows(catalog.KindPrompt, server, c.Name) {
+			return catalog.Unknown(catalog.KindPrompt, c.Name)
+		}
+	case mcp.MethodReadResource:
+		if !show.Shows(catalog.KindResource, server, c.Name) {
+			return catalog.Missing(c.Client, c.Name)
+		}
+	case mcp.MethodGetSkill, mcp.MethodReadDirectory:
+		if uri, ok := jsonrpc.Text(c.Msg.Raw, c.Msg.Param("uri")); ok && !show.Shows(catalog.KindResource, server, uri) {
+			return catalog.Missing(c.Client, uri)
+		}
+	case mcp.MethodComplete:
+		raw, ref := c.Msg.Raw, c.Msg.Param("ref")
+		if name, ok := jsonrpc.Text(raw, jsonrpc.Find(raw, ref, "name")); ok && !show.Shows(catalog.KindPrompt, server, name) {
+			return catalog.Unknown(catalog.KindPrompt, name)
+		}
+		if uri, ok := jsonrpc.Text(raw, jsonrpc.Find(raw, ref, "uri")); ok && !show.Shows(kindOfRef(uri), server, uri) {
+			return catalog.Missing(c.Client, uri)
+		}
+	}
+	return nil
+}
+
+// Notify forwards a client's notification to the server.
+func (g *Single) Notify(_ context.Context, f *mcp.ClientInfo, m *jsonrpc.Message) {
+	g.Upstream.Forward(f, withoutSenderMeta(m), m.Method)
+}
+
+// Subscribe sends a legacy client the server's notifications, until detach is called.
+func (g *Single) Subscribe(f *mcp.ClientInfo, s mcp.Subscriber) (detach func()) {
+	return g.attach(f, g.Bridge, s, []Upstream{g.Upstream}, g.Bridge.TaskNames(f, true), false)
+}
+
+// Resume subscribes an attached client to the resources that the client watched through another
+// gateway; see TakeWatched. Resume does not wait for the server.
+func (g *Single) Resume(f *mcp.ClientInfo, all Watched) {
+	show := catalog.Both(g.Expose, filterFor(g.Filter, f))
+	g.resume(f, g.Bridge, all, func(server, uri string) bool {
+		return show == nil || show.Shows(catalog.KindResource, server, uri)
+	})
+}

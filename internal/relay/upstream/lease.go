@@ -1,0 +1,281 @@
+package upstream
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/dragoman-mcp/dragoman/internal/base/jsonrpc"
+	"github.com/dragoman-mcp/dragoman/internal/protocol/mcp"
+	"github.com/dragoman-mcp/dragoman/internal/relay/conn"
+)
+
+// Lease reserves a session of the server for one call. The facts that its methods return are about
+// this session. Only one goroutine at a time may use a lease. The caller must release the lease
+// while it waits for a user or polls a task, since a pool has few sessions.
+type Lease struct {
+	u       *Upstream
+	s       *session // nil after Release
+	client  *mcp.ClientInfo
+	need    mcp.Need
+	counted bool // the lease is counted in session.calls
+	unused  bool // no call was sent yet; with isolation "call", the next lease can then use the session
+	rev     mcp.Revision
+	tasks   mcp.TaskForm
+
+	released func() // the function that was passed to OnRelease, or nil
+}
+
+// Acquire returns a lease on a session for the client f, and opens a session if necessary. If the
+// pool is full and no session is free, Acquire waits until a session is free or ctx ends. The
+// caller must call Release.
+func (u *Upstream) Acquire(ctx context.Context, f *mcp.ClientInfo, need mcp.Need) (*Lease, error) {
+	if need.Session != 0 {
+		if l := u.acquireSession(f, need); l != nil {
+			return l, nil
+		}
+		if u.spec.piped() {
+			return nil, u.sessionOver()
+		}
+		// An HTTP server may know the task in its other sessions too.
+	}
+	l, err := u.acquire(ctx, f, need)
+	if err != nil {
+		return nil, err
+	}
+	l.need, l.unused = need, true
+	return l, nil
+}
+
+// sessionOver returns the error for a request about a task whose session has ended.
+func (u *Upstream) sessionOver() error {
+	return &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams,
+		Message: fmt.Sprintf("Task not found: the session of server %q that ran the task has ended", u.spec.Name)}
+}
+
+// newLease returns a lease on an acquired session. The parameter counted says whether the lease is
+// counted in session.calls.
+func (u *Upstream) newLease(s *session, f *mcp.ClientInfo, counted bool) *Lease {
+	l := &Lease{u: u, client: f}
+	l.take(s, counted)
+	return l
+}
+
+func (l *Lease) take(s *session, counted bool) {
+	l.s, l.counted = s, counted
+	l.rev, l.tasks = s.server.Revision(), s.tasks
+}
+
+// Revision returns the revision of the session.
+func (l *Lease) Revision() mcp.Revision { return l.rev }
+
+// Tasks returns the form in which the server supports tasks in this session.
+func (l *Lease) Tasks() mcp.TaskForm { return l.tasks }
+
+// Tool returns what the server's tool list says about a tool. If Dragoman does not have the list
+// yet, Tool reads the list through the lease's session.
+func (l *Lease) Tool(ctx context.Context, name string) mcp.ToolFacts {
+	var info mcp.ToolFacts
+	l.u.lookUpTool(ctx, l.client, l.s, func(t *toolSpecs) bool {
+		info.Params, info.Known = t.params[name]
+		info.Support = t.tasks[name]
+		return info.Known || info.Support != mcp.TaskForbidden
+	})
+	return info
+}
+
+// OnRelease sets the function that the first call of Release runs. OnRelease must be called before
+// the lease is used. The function f must not block.
+func (l *Lease) OnRelease(f func()) { l.released = f }
+
+// Release gives the session back. Further calls of Release have no effect.
+func (l *Lease) Release() {
+	l.giveBack()
+	if f := l.released; f != nil {
+		l.released = nil
+		f()
+	}
+}
+
+func (l *Lease) giveBack() {
+	if s := l.s; s != nil {
+		l.s = nil
+		l.u.release(s, l.counted, l.unused)
+	}
+}
+
+// Call sends a call and waits for its answer; see conn.Conn.Call. If the call certainly did not
+// arrive at the server, or if it is read-only, Call retries it once in another session. The lease
+// then keeps the new session. If the attempt does not fit the new session, the error is
+// mcp.ErrChanged.
+func (l *Lease) Call(ctx context.Context, a *mcp.Attempt, k mcp.Caller) (*mcp.Reply, error) {
+	l.unused = false
+	if l.need.Session != 0 {
+		return l.callInSession(ctx, a, k)
+	}
+	u := l.u
+	for try := 0; ; try++ {
+		s := l.s
+		u.raiseLevel(ctx, s, a)
+		if reply := u.answerListen(s, a.Msg.Method); reply != nil {
+			return reply, nil
+		}
+		u.watch(s)
+		began := time.Now()
+		reply, err := s.server.Call(ctx, a, s.related(a.Trail, k))
+		if err == nil && u.missesHeader(s, a, reply) {
+			// The tool's schema has changed since Dragoman read the tool list. Read the list again
+			// and repeat the call (2026-07-28 §Streamable HTTP, "Client Behavior").
+			u.forgetTools()
+			reply, err = s.server.Call(ctx, a, k)
+		}
+		if err == nil {
+			s.served.Store(true)
+			if s.unanswered.Load() {
+				u.answered(s)
+			}
+			if reply.Cut != nil {
+				left := map[string]string{}
+				noteCut(reply.Cut, left)
+				u.leaveOut(a.Msg.Method, left, true)
+			}
+			u.remember(s, a, reply)
+			u.noteListen(s, a.Msg.Method, reply)
+			u.seePage(l.client, began, a, reply)
+		}
+		if try == 0 && maybeOtherEra(s, reply, err) {
+			l.giveBack()
+			if !u.eraChanged(ctx, s) || !notExecuted(s, a.Call, reply) {
+				return reply, err
+			}
+			if err := l.again(ctx); err != nil {
+				return nil, err
+			}
+			continue
+		}
+		if err == nil {
+			return reply, nil
+		}
+		var e *mcp.Error
+		if errors.As(err, &e) && e.Origin == mcp.FromGateway {
+			u.checkSoon(s)
+		}
+		if e == nil || try > 0 || ctx.Err() != nil {
+			return nil, u.withRemains(s, err)
+		}
+		switch {
+		case isOver(err):
+			u.drop(s, err)
+		case errors.Is(err, conn.ErrWriteFailed):
+			u.replaceBroken(ctx, s, err)
+		}
+		if !errors.Is(err, conn.ErrSessionLost) && e.Outcome != mcp.NotSent && !(e.Retryable && (e.Cause == "exited" || e.Cause == "stalled")) {
+			return nil, u.withRemains(s, err)
+		}
+		if e.Cause == "auth_required" || e.Cause == "overloaded" {
+			return nil, err
+		}
+		u.opts.Log.Info("retrying call", "server", u.spec.Name, "cause", e.Cause)
+		if err := l.again(ctx); err != nil {
+			return nil, err
+		}
+	}
+}
+
+// again replaces the lease's failed session with another session. If the attempt does not fit that
+// session, again returns mcp.ErrChanged.
+func (l *Lease) again(ctx context.Context) error {
+	l.giveBack()
+	next, err := l.u.acquire(ctx, l.client, l.need)
+	if err != nil {
+		return err
+	}
+	rev, tasks := l.rev, l.tasks
+	l.take(next.s, next.counted)
+	if l.rev.Modern() != rev.Modern() || l.tasks != tasks {
+		return mcp.ErrChanged
+	}
+	return nil
+}
+
+// brokenGrace is how long replaceBroken waits for the session to end.
+const brokenGrace = 100 * time.Millisecond
+
+// replaceBroken takes a session out of service after a failed write, so that no other call gets it.
+// Usually the server has exited, and the session ends when the pipe closes. If the session does not
+// end, it stays open for calls that still wait for their answers.
+func (u *Upstream) replaceBroken(ctx context.Context, s *session, err error) {
+	t := time.NewTimer(brokenGrace)
+	defer t.Stop()
+	select {
+	case <-s.server.Gone():
+	case <-t.C:
+	case <-ctx.Done():
+	}
+	u.mu.Lock()
+	if s.server.Err() != nil || s.users <= 1 {
+		u.mu.Unlock()
+		u.drop(s, err)
+		return
+	}
+	p, link := s.pool, s.link
+	again := !s.outdated
+	if again {
+		u.outdateLocked(s, errNotNeeded)
+	}
+	u.mu.Unlock()
+	if again {
+		u.work.Go(func() { u.restore(p, link) })
+	}
+}
+
+// callInSession sends a call in the session with the number l.need.Session, such as the session of
+// a task. If this session has ended, a server on a pipe no longer has the task, and the call fails.
+// An HTTP server may know the task in another session, so callInSession then uses another session,
+// except for tools/call.
+func (l *Lease) callInSession(ctx context.Context, a *mcp.Attempt, k mcp.Caller) (*mcp.Reply, error) {
+	u := l.u
+	for try := 0; ; try++ {
+		s := l.s
+		u.watch(s)
+		reply, err := s.server.Call(ctx, a, s.related(a.Trail, k))
+		u.remember(s, a, reply)
+		if err == nil {
+			return reply, nil
+		}
+		if isOver(err) {
+			u.drop(s, err)
+		}
+		if try > 0 || ctx.Err() != nil || !errors.Is(err, conn.ErrSessionLost) {
+			return nil, err
+		}
+		l.giveBack()
+		next := u.acquireSession(l.client, l.need)
+		if next == nil {
+			if u.spec.piped() || a.Msg.Method == mcp.MethodCallTool {
+				return nil, u.sessionOver()
+			}
+			if next, err = u.acquire(ctx, l.client, l.need); err != nil {
+				return nil, err
+			}
+		}
+		l.take(next.s, next.counted)
+	}
+}
+
+// Call acquires a session, sends one call and releases the session. It is for calls that do not
+// need a particular session. If Lease.Call returns mcp.ErrChanged, Call builds a new attempt and
+// sends it.
+func (u *Upstream) Call(ctx context.Context, c *mcp.Call, k mcp.Caller) (*mcp.Reply, error) {
+	l, err := u.Acquire(ctx, c.Client, mcp.NeedOf(c))
+	if err != nil {
+		return nil, err
+	}
+	defer l.Release()
+	reply, err := l.Call(ctx, mcp.NewAttempt(c), k)
+	if errors.Is(err, mcp.ErrChanged) {
+		reply, err = l.Call(ctx, mcp.NewAttempt(c), k)
+	}
+	return reply, err
+}

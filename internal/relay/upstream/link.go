@@ -1,0 +1,153 @@
+package upstream
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"slices"
+	"time"
+
+	"github.com/dragoman-mcp/dragoman/internal/base/identity"
+	"github.com/dragoman-mcp/dragoman/internal/protocol/mcp"
+	"github.com/dragoman-mcp/dragoman/internal/relay/handshake"
+	"github.com/dragoman-mcp/dragoman/internal/transport"
+)
+
+// Credentials authorise the requests of principals to one HTTP server. Implementations are safe for
+// concurrent use.
+type Credentials interface {
+	// Scope returns the credential scope of a principal. Different scopes never share sessions,
+	// subscriptions or lists. All principals without credentials of their own have the scope "".
+	// Scope is called several times for each call.
+	Scope(p *identity.Principal) string
+	// Headers returns the headers to add to one HTTP request in a scope. They replace configured
+	// headers with the same names. Headers is called for each request, and may block until ctx
+	// ends. If Headers returns an error, the request is not sent.
+	Headers(ctx context.Context, scope string) ([]transport.HeaderField, error)
+}
+
+// link is the connection to a modern server that the clients of one credential scope share. It
+// includes the subscriptions of these clients. Upstream.mu guards all fields.
+type link struct {
+	scope   string
+	who     *mcp.ClientInfo // the client whose credentials Dragoman's own requests use; nil for the scope ""
+	session *session        // the session with the server; nil if there is none
+
+	listen      *listening // the newest subscriptions/listen request, or nil
+	listenSet   listenSet  // all open subscriptions/listen requests
+	relistening bool       // a goroutine is about to send a new subscriptions/listen request
+
+	// Until notBefore, calls in this scope fail with lastErr, because the server has refused the
+	// credentials of the scope.
+	notBefore time.Time
+	lastErr   error
+}
+
+// scopeOf returns the credential scope of a client. Clients without their own credentials share the
+// scope "".
+func (u *Upstream) scopeOf(f *mcp.ClientInfo) string {
+	if u.spec.Credentials == nil || f == nil || u.spec.piped() {
+		return ""
+	}
+	return u.spec.Credentials.Scope(f.Who)
+}
+
+// linkLocked returns the link of a scope, and creates it if necessary. The link may have no
+// session. f is a client of the scope, or nil.
+func (u *Upstream) linkLocked(scope string, f *mcp.ClientInfo) *link {
+	l := u.links[scope]
+	if l == nil {
+		u.dropUnusedLinksLocked()
+		l = &link{scope: scope}
+		if scope != "" && f != nil {
+			l.who = &mcp.ClientInfo{Revision: mcp.Latest, Who: f.Who}
+		}
+		u.links[scope] = l
+	}
+	return l
+}
+
+// maxUnusedLinks is the number of links at which linkLocked begins to remove links without a
+// session. A link has no session if the session has ended, or if the server has refused the
+// credentials.
+const maxUnusedLinks = 256
+
+// dropUnusedLinksLocked removes the links without a session if there are at least maxUnusedLinks
+// links. It keeps links with a listen and links in a back-off.
+func (u *Upstream) dropUnusedLinksLocked() {
+	if len(u.links) < maxUnusedLinks {
+		return
+	}
+	now := time.Now()
+	for scope, l := range u.links {
+		if l.session == nil && l.listen == nil && now.After(l.notBefore) {
+			delete(u.links, scope)
+		}
+	}
+}
+
+// current reports whether s is the session of its link. The caller must hold Upstream.mu.
+func (s *session) current() bool { return s.link != nil && s.link.session == s }
+
+// leaveLink removes the session from its link. The caller must hold Upstream.mu.
+func (s *session) leaveLink() {
+	if s.current() {
+		s.link.session = nil
+	}
+}
+
+// linksLocked returns the links that have a session, sorted by scope.
+func (u *Upstream) linksLocked() []*link {
+	var all []*link
+	for _, l := range u.links {
+		if l.session != nil {
+			all = append(all, l)
+		}
+	}
+	slices.SortFunc(all, func(a, b *link) int { return cmp.Compare(a.scope, b.scope) })
+	return all
+}
+
+// endIdleLinkLocked starts a timer if the session s is not in use and is the session of a link. If
+// s is still unused after homeIdle, the timer ends s and removes the link. Each user may have a
+// credential scope, so Dragoman does not keep idle links, except the link of the scope "".
+func (u *Upstream) endIdleLinkLocked(s *session) {
+	l := s.link
+	if l == nil || l.scope == "" || s.users > 0 || s.reap != nil || u.closed || !s.current() {
+		return
+	}
+	s.reap = time.AfterFunc(homeIdle, func() {
+		u.mu.Lock()
+		defer u.mu.Unlock()
+		if u.closed || s.users > 0 || s.reap == nil || !s.current() {
+			return
+		}
+		u.stopListenLocked(l, errIdleSession)
+		delete(u.links, l.scope)
+		l.session = nil
+		u.work.Go(func() { s.shut(u.graceful, errIdleSession) })
+	})
+}
+
+// refusedScopeLocked handles a failed open in the scope of p. If err says that the server refused
+// the credentials of the scope, it starts a back-off for this scope and returns true. The server is
+// then not in the state Broken, and other scopes can still open it.
+func (u *Upstream) refusedScopeLocked(p *pool, f *mcp.ClientInfo, err error) bool {
+	var e *handshake.Error
+	refused := errors.As(err, &e) && e.Cause == handshake.CauseAuth || errors.Is(err, transport.ErrCredentials)
+	if p.scope == "" || !refused {
+		return false
+	}
+	l := u.linkLocked(p.scope, f)
+	l.notBefore, l.lastErr = time.Now().Add(scopePause), err
+	if u.status.State == Starting {
+		u.setStateLocked(Idle, "")
+		if len(u.sessionsLocked()) > 0 {
+			u.setStateLocked(Ready, "")
+		}
+	}
+	return true
+}
+
+// scopePause is the back-off after refused credentials.
+const scopePause = 5 * time.Second
