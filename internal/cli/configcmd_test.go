@@ -5,7 +5,7 @@ import (
 	"testing"
 
 	"github.com/dragoman-mcp/dragoman/internal/base/screen"
-	"github.com/dragoman-mcp/dragoman/internal/config"
+	"github.com/dragoman-mcp/dragoman/internal/setup/config"
 )
 
 func TestSourceOf(t *testing.T) {

@@ -6,9 +6,9 @@ import (
 	"os"
 	"strings"
 
-	"github.com/dragoman-mcp/dragoman/internal/clientfile"
-	"github.com/dragoman-mcp/dragoman/internal/config"
-	"github.com/dragoman-mcp/dragoman/internal/intake"
+	"github.com/dragoman-mcp/dragoman/internal/setup/clientfile"
+	"github.com/dragoman-mcp/dragoman/internal/setup/config"
+	"github.com/dragoman-mcp/dragoman/internal/setup/intake"
 )
 
 // addresses returns the addresses on which Dragoman may listen: the default address, and the

@@ -10,8 +10,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/dragoman-mcp/dragoman/internal/admin"
-	"github.com/dragoman-mcp/dragoman/internal/config"
 	"github.com/dragoman-mcp/dragoman/internal/daemon"
+	"github.com/dragoman-mcp/dragoman/internal/setup/config"
 )
 
 const openFlag = "allow-unauthenticated-network-access"

@@ -14,8 +14,8 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/admin"
 	"github.com/dragoman-mcp/dragoman/internal/base/excerpt"
 	"github.com/dragoman-mcp/dragoman/internal/base/failure"
-	"github.com/dragoman-mcp/dragoman/internal/config"
 	"github.com/dragoman-mcp/dragoman/internal/relay/handshake"
+	"github.com/dragoman-mcp/dragoman/internal/setup/config"
 )
 
 // serveURL returns the base URL of the serve process that a command uses: the given URL, or else that

@@ -12,8 +12,8 @@ import (
 	"unicode"
 
 	"github.com/dragoman-mcp/dragoman/internal/base/excerpt"
-	"github.com/dragoman-mcp/dragoman/internal/clientfile"
 	"github.com/dragoman-mcp/dragoman/internal/protocol/mcp"
+	"github.com/dragoman-mcp/dragoman/internal/setup/clientfile"
 )
 
 // connectView has the values of the page that explains how to connect a client.

@@ -8,9 +8,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/dragoman-mcp/dragoman/internal/config"
 	"github.com/dragoman-mcp/dragoman/internal/protocol/mcp"
 	"github.com/dragoman-mcp/dragoman/internal/runtime"
+	"github.com/dragoman-mcp/dragoman/internal/setup/config"
 )
 
 // TestListNamesMissingServers checks that a command that lists the tools of another gateway learns

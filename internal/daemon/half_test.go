@@ -6,7 +6,7 @@ import (
 	"net/http/httptest"
 	"testing"
 
-	"github.com/dragoman-mcp/dragoman/internal/config"
+	"github.com/dragoman-mcp/dragoman/internal/setup/config"
 )
 
 // TestHalfOfACharacterOverAllLinks sends arguments with an escaped half of a surrogate pair, which

@@ -10,8 +10,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/dragoman-mcp/dragoman/internal/config"
 	"github.com/dragoman-mcp/dragoman/internal/protocol/mcp"
+	"github.com/dragoman-mcp/dragoman/internal/setup/config"
 )
 
 // TestHandshakePage checks that docs/handshake.md has the log records of a real handshake. The steps

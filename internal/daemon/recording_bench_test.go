@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/dragoman-mcp/dragoman/internal/config"
+	"github.com/dragoman-mcp/dragoman/internal/setup/config"
 )
 
 // BenchmarkRecording compares the CPU time of one call through serve in three variants: without the

@@ -21,7 +21,7 @@ import (
 	"time"
 
 	"github.com/dragoman-mcp/dragoman/internal/base/jsonrpc"
-	"github.com/dragoman-mcp/dragoman/internal/config"
+	"github.com/dragoman-mcp/dragoman/internal/setup/config"
 )
 
 // rig is a daemon under test, with an HTTP client for it.

@@ -3,8 +3,8 @@ package runtime
 import (
 	"maps"
 
-	"github.com/dragoman-mcp/dragoman/internal/config"
 	"github.com/dragoman-mcp/dragoman/internal/relay/catalog"
+	"github.com/dragoman-mcp/dragoman/internal/setup/config"
 )
 
 // exposed maps the name of a server to the features that the configuration exposes. If a server is

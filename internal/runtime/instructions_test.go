@@ -12,7 +12,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/dragoman-mcp/dragoman/internal/config"
+	"github.com/dragoman-mcp/dragoman/internal/setup/config"
 )
 
 // TestInstructionsCommandOnce checks that the command runs only once for several callers at the

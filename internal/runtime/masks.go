@@ -3,7 +3,7 @@ package runtime
 import (
 	"slices"
 
-	"github.com/dragoman-mcp/dragoman/internal/config"
+	"github.com/dragoman-mcp/dragoman/internal/setup/config"
 )
 
 // mostFormer is the maximum number of secrets from earlier configurations that the Runtime keeps.

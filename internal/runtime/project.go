@@ -4,10 +4,10 @@ import (
 	"maps"
 	"slices"
 
-	"github.com/dragoman-mcp/dragoman/internal/config"
 	"github.com/dragoman-mcp/dragoman/internal/relay/catalog"
 	"github.com/dragoman-mcp/dragoman/internal/relay/downstream"
 	"github.com/dragoman-mcp/dragoman/internal/relay/gateway"
+	"github.com/dragoman-mcp/dragoman/internal/setup/config"
 )
 
 // defaultProject is the name of the only project so far. A path that does not begin with /p/ is for

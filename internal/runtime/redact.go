@@ -4,7 +4,7 @@ import (
 	"strings"
 
 	"github.com/dragoman-mcp/dragoman/internal/base/excerpt"
-	"github.com/dragoman-mcp/dragoman/internal/config"
+	"github.com/dragoman-mcp/dragoman/internal/setup/config"
 )
 
 // redactor returns a function that masks the configured secrets of a server in text from the server

@@ -5,10 +5,10 @@ import (
 	"slices"
 	"time"
 
-	"github.com/dragoman-mcp/dragoman/internal/config"
 	"github.com/dragoman-mcp/dragoman/internal/relay/bridge"
 	"github.com/dragoman-mcp/dragoman/internal/relay/catalog"
 	"github.com/dragoman-mcp/dragoman/internal/relay/upstream"
+	"github.com/dragoman-mcp/dragoman/internal/setup/config"
 )
 
 // Report describes the state of a Runtime.

@@ -9,7 +9,6 @@ import (
 
 	"github.com/dragoman-mcp/dragoman/internal/base/jsonrpc"
 	"github.com/dragoman-mcp/dragoman/internal/base/logring"
-	"github.com/dragoman-mcp/dragoman/internal/config"
 	"github.com/dragoman-mcp/dragoman/internal/protocol/dialect"
 	"github.com/dragoman-mcp/dragoman/internal/protocol/mcp"
 	"github.com/dragoman-mcp/dragoman/internal/relay/bridge"
@@ -18,6 +17,7 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/relay/gateway"
 	"github.com/dragoman-mcp/dragoman/internal/relay/handshake"
 	"github.com/dragoman-mcp/dragoman/internal/relay/upstream"
+	"github.com/dragoman-mcp/dragoman/internal/setup/config"
 )
 
 // StopLimit is how long a server may take to exit by itself before it is killed.

@@ -4,7 +4,7 @@ import (
 	"fmt"
 
 	"github.com/dragoman-mcp/dragoman/internal/base/failure"
-	"github.com/dragoman-mcp/dragoman/internal/config"
+	"github.com/dragoman-mcp/dragoman/internal/setup/config"
 )
 
 // unusable is the error of a server whose configuration uses an unset environment variable.

@@ -7,7 +7,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/dragoman-mcp/dragoman/internal/clientfile"
+	"github.com/dragoman-mcp/dragoman/internal/setup/clientfile"
 )
 
 // readFile parses the file, which must contain only one document. If the file is from another

@@ -10,7 +10,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
-	"github.com/dragoman-mcp/dragoman/internal/clientfile"
+	"github.com/dragoman-mcp/dragoman/internal/setup/clientfile"
 )
 
 // MaxEnvFile is the maximum size, in bytes, of the file that dragoman.envFile names.

@@ -11,8 +11,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/dragoman-mcp/dragoman/internal/clientfile"
 	"github.com/dragoman-mcp/dragoman/internal/protocol/mcp"
+	"github.com/dragoman-mcp/dragoman/internal/setup/clientfile"
 )
 
 // foreign lists the server keys that other clients use and Dragoman ignores. Dragoman does not

@@ -11,7 +11,7 @@ import (
 
 // TestDocs applies the changes that docs/clients.md shows.
 func TestDocs(t *testing.T) {
-	b, err := os.ReadFile("../../docs/clients.md")
+	b, err := os.ReadFile("../../../docs/clients.md")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -6,8 +6,8 @@ import (
 	"path/filepath"
 	"runtime"
 
-	"github.com/dragoman-mcp/dragoman/internal/clientfile"
-	"github.com/dragoman-mcp/dragoman/internal/config"
+	"github.com/dragoman-mcp/dragoman/internal/setup/clientfile"
+	"github.com/dragoman-mcp/dragoman/internal/setup/config"
 )
 
 // Machine describes where the clients on this machine keep their files. env looks up an environment

@@ -10,7 +10,7 @@ import (
 
 	"github.com/fsnotify/fsnotify"
 
-	"github.com/dragoman-mcp/dragoman/internal/clientfile"
+	"github.com/dragoman-mcp/dragoman/internal/setup/clientfile"
 )
 
 // Editors write a file in several steps. So Dragoman waits until the folder of the file has not

@@ -11,8 +11,8 @@ import (
 	"strings"
 
 	"github.com/dragoman-mcp/dragoman/internal/base/servername"
-	"github.com/dragoman-mcp/dragoman/internal/clientfile"
-	"github.com/dragoman-mcp/dragoman/internal/config"
+	"github.com/dragoman-mcp/dragoman/internal/setup/clientfile"
+	"github.com/dragoman-mcp/dragoman/internal/setup/config"
 )
 
 // These are the limits of Paste.

@@ -13,7 +13,7 @@ import (
 // examples returns the YAML blocks of docs/configuration.md.
 func examples(t *testing.T) (doc string, blocks []string) {
 	t.Helper()
-	b, err := os.ReadFile(filepath.Join("..", "..", "docs", "configuration.md"))
+	b, err := os.ReadFile(filepath.Join("..", "..", "..", "docs", "configuration.md"))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -4,7 +4,7 @@ import (
 	"os"
 	"strings"
 
-	"github.com/dragoman-mcp/dragoman/internal/clientfile"
+	"github.com/dragoman-mcp/dragoman/internal/setup/clientfile"
 )
 
 // Line is one line of a configuration that is shown to people.
