@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/dragoman-mcp/dragoman/internal/demo"
+	"github.com/dragoman-mcp/dragoman/internal/workbench/demo"
 )
 
 // TestAttacksOnRoutes checks that every route refuses requests from a page of another site, requests

@@ -11,11 +11,11 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/base/excerpt"
 	"github.com/dragoman-mcp/dragoman/internal/base/failure"
 	"github.com/dragoman-mcp/dragoman/internal/base/work"
-	"github.com/dragoman-mcp/dragoman/internal/doctor"
-	"github.com/dragoman-mcp/dragoman/internal/matrix"
 	"github.com/dragoman-mcp/dragoman/internal/protocol/mcp"
 	"github.com/dragoman-mcp/dragoman/internal/runtime"
 	"github.com/dragoman-mcp/dragoman/internal/setup/config"
+	"github.com/dragoman-mcp/dragoman/internal/workbench/doctor"
+	"github.com/dragoman-mcp/dragoman/internal/workbench/matrix"
 )
 
 // ExamRequest is the body of a request to examine a server.

@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/dragoman-mcp/dragoman/internal/demo"
+	"github.com/dragoman-mcp/dragoman/internal/workbench/demo"
 )
 
 // TestInvoke checks that pages of the console get the same answers and problems as clients of

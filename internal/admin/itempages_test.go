@@ -3,8 +3,8 @@ package admin
 import (
 	"testing"
 
-	"github.com/dragoman-mcp/dragoman/internal/demo"
 	"github.com/dragoman-mcp/dragoman/internal/protocol/mcp"
+	"github.com/dragoman-mcp/dragoman/internal/workbench/demo"
 )
 
 // TestFindItems checks the pages of a list, and a search in the list.

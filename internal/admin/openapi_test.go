@@ -16,8 +16,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/dragoman-mcp/dragoman/internal/demo"
 	"github.com/dragoman-mcp/dragoman/internal/protocol/schema"
+	"github.com/dragoman-mcp/dragoman/internal/workbench/demo"
 )
 
 var update = flag.Bool("update", false, "write docs/api.md")

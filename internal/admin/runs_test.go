@@ -8,7 +8,7 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/dragoman-mcp/dragoman/internal/demo"
+	"github.com/dragoman-mcp/dragoman/internal/workbench/demo"
 )
 
 // run starts a run and returns it.

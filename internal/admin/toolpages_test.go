@@ -4,7 +4,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/dragoman-mcp/dragoman/internal/demo"
+	"github.com/dragoman-mcp/dragoman/internal/workbench/demo"
 )
 
 // TestFindTools checks the sort orders and the ranges of FindTools. FindTools must find the same tools

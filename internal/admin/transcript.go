@@ -7,7 +7,7 @@ import (
 
 	"github.com/dragoman-mcp/dragoman/internal/base/jsonrpc"
 	"github.com/dragoman-mcp/dragoman/internal/relay/calls"
-	"github.com/dragoman-mcp/dragoman/internal/tape"
+	"github.com/dragoman-mcp/dragoman/internal/workbench/tape"
 )
 
 // serveTranscript answers /api/v1/calls/NUMBER/transcript with the result of Transcript.

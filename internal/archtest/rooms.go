@@ -14,11 +14,11 @@ var layers = [][]string{
 	{"internal/relay/conn", "internal/relay/downstream"},
 	{"internal/relay/bridge", "internal/relay/catalog", "internal/relay/policy"},
 	{
-		"internal/relay/codex", "internal/setup/config", "internal/demo", "internal/doctor", "internal/fake", "internal/relay/gateway",
-		"internal/server", "internal/store", "internal/tape", "internal/relay/upstream", "internal/vault",
+		"internal/relay/codex", "internal/setup/config", "internal/workbench/demo", "internal/workbench/doctor", "internal/workbench/fake", "internal/relay/gateway",
+		"internal/server", "internal/store", "internal/workbench/tape", "internal/relay/upstream", "internal/vault",
 	},
 	{"internal/setup/intake", "internal/runtime"},
-	{"internal/matrix"},
+	{"internal/workbench/matrix"},
 	{"internal/admin"},
 	{"internal/console", "internal/telemetry"},
 	{"internal/daemon"},
@@ -64,7 +64,7 @@ var guests = map[string][]string{
 // and rounds numbers (docs/adr/0002).
 var wire = []string{
 	"internal/base/jsonrpc", "internal/protocol/mcp", "internal/protocol/dialect", "internal/transport",
-	"internal/relay/handshake", "internal/relay/conn", "internal/relay/downstream", "internal/relay/upstream", "internal/relay/bridge", "internal/relay/catalog", "internal/relay/gateway", "internal/demo", "internal/relay/codex",
+	"internal/relay/handshake", "internal/relay/conn", "internal/relay/downstream", "internal/relay/upstream", "internal/relay/bridge", "internal/relay/catalog", "internal/relay/gateway", "internal/workbench/demo", "internal/relay/codex",
 }
 
 // datesLiveIn is the package with the feature table. Only this package may compare revisions. The
@@ -72,7 +72,7 @@ var wire = []string{
 // profile, but may not compare the dates.
 const datesLiveIn = "internal/protocol/mcp"
 
-var datesNamedIn = []string{"internal/protocol/dialect", "internal/fake"}
+var datesNamedIn = []string{"internal/protocol/dialect", "internal/workbench/fake"}
 
 // goStatements lists the files that may contain a go statement, with the reason why
 // neither sync.WaitGroup.Go nor errgroup works there.
@@ -119,7 +119,7 @@ const (
 
 // ownLocks are packages that may hold a lock while they write. They are used only as peers in
 // tests, so no real client or server waits for the lock.
-var ownLocks = []string{"internal/fake"}
+var ownLocks = []string{"internal/workbench/fake"}
 
 // lockExceptions lists the operations that are allowed under a lock, as "file: function:
 // operation". The value is the reason why the operation blocks no other work. See
@@ -139,13 +139,13 @@ var lockExceptions = map[string]string{
 	"internal/relay/upstream/watch.go: Upstream.audienceLocked: Subscriber.wants is called: the interface asker is called":                                         oneRead,
 	"internal/relay/upstream/watch.go: Upstream.replayLevel: the interface asker is called":                                                                        oneRead,
 	"internal/relay/upstream/watch.go: Upstream.SetLevel: the interface asker is called":                                                                           oneRead,
-	"internal/tape/play.go: pipePlay.line: the interface to is called":                                                                                             oneTape,
-	"internal/tape/play.go: pipePlay.close: the interface to is called":                                                                                            oneTape,
-	"internal/tape/call.go: Recorder.Wire: Recorder.write is called: the interface w is called":                                                                    oneTape,
-	"internal/tape/recorder.go: Recorder.line: Recorder.write is called: the interface w is called":                                                                oneTape,
-	"internal/tape/recorder.go: Recorder.closed: Recorder.write is called: the interface w is called":                                                              oneTape,
-	"internal/tape/recorder.go: Recorder.head: Recorder.write is called: the interface w is called":                                                                oneTape,
-	"internal/tape/recorder.go: Recorder.part: Recorder.write is called: the interface w is called":                                                                oneTape,
+	"internal/workbench/tape/play.go: pipePlay.line: the interface to is called":                                                                                   oneTape,
+	"internal/workbench/tape/play.go: pipePlay.close: the interface to is called":                                                                                  oneTape,
+	"internal/workbench/tape/call.go: Recorder.Wire: Recorder.write is called: the interface w is called":                                                          oneTape,
+	"internal/workbench/tape/recorder.go: Recorder.line: Recorder.write is called: the interface w is called":                                                      oneTape,
+	"internal/workbench/tape/recorder.go: Recorder.closed: Recorder.write is called: the interface w is called":                                                    oneTape,
+	"internal/workbench/tape/recorder.go: Recorder.head: Recorder.write is called: the interface w is called":                                                      oneTape,
+	"internal/workbench/tape/recorder.go: Recorder.part: Recorder.write is called: the interface w is called":                                                      oneTape,
 	"internal/telemetry/log.go: Log.catchUp: a line is logged":                                                                                                     oneLog,
 	"internal/telemetry/log.go: Log.catchUp: Log.write is called: the callback Step is called":                                                                     oneLog,
 	"internal/server/lines/lines.go: Conn.send: the interface out is called":                                                                                       oneOutput,

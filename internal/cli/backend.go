@@ -5,7 +5,7 @@ import (
 
 	"github.com/dragoman-mcp/dragoman/internal/daemon"
 	"github.com/dragoman-mcp/dragoman/internal/runtime"
-	"github.com/dragoman-mcp/dragoman/internal/tape"
+	"github.com/dragoman-mcp/dragoman/internal/workbench/tape"
 )
 
 // Backend contains the functions that the commands call. Daemon returns the backend of the real

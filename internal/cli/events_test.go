@@ -16,9 +16,9 @@ import (
 	"testing"
 
 	"github.com/dragoman-mcp/dragoman/internal/daemon"
-	"github.com/dragoman-mcp/dragoman/internal/matrix"
 	"github.com/dragoman-mcp/dragoman/internal/protocol/mcp"
 	"github.com/dragoman-mcp/dragoman/internal/relay/event"
+	"github.com/dragoman-mcp/dragoman/internal/workbench/matrix"
 )
 
 // eventsVar is the environment variable with the file to which eventsBackend writes events.

@@ -24,7 +24,7 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/protocol/mcp"
 	"github.com/dragoman-mcp/dragoman/internal/runtime"
 	"github.com/dragoman-mcp/dragoman/internal/setup/config"
-	"github.com/dragoman-mcp/dragoman/internal/tape"
+	"github.com/dragoman-mcp/dragoman/internal/workbench/tape"
 )
 
 var update = flag.Bool("update", false, "write the generated files")

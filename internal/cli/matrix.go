@@ -9,8 +9,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/dragoman-mcp/dragoman/internal/matrix"
 	"github.com/dragoman-mcp/dragoman/internal/protocol/mcp"
+	"github.com/dragoman-mcp/dragoman/internal/workbench/matrix"
 )
 
 func (a *app) matrixCommand() *cobra.Command {

@@ -16,7 +16,7 @@ import (
 
 	"github.com/dragoman-mcp/dragoman/internal/daemon"
 	"github.com/dragoman-mcp/dragoman/internal/setup/config"
-	"github.com/dragoman-mcp/dragoman/internal/tape"
+	"github.com/dragoman-mcp/dragoman/internal/workbench/tape"
 )
 
 // exitError ends a command with this exit code and without a message.

@@ -8,8 +8,8 @@ import (
 	"strings"
 
 	"github.com/dragoman-mcp/dragoman/internal/admin"
-	"github.com/dragoman-mcp/dragoman/internal/matrix"
 	"github.com/dragoman-mcp/dragoman/internal/protocol/mcp"
+	"github.com/dragoman-mcp/dragoman/internal/workbench/matrix"
 )
 
 // Bounds of the compatibility page.

@@ -11,9 +11,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/dragoman-mcp/dragoman/internal/fake"
 	"github.com/dragoman-mcp/dragoman/internal/protocol/mcp"
 	"github.com/dragoman-mcp/dragoman/internal/setup/config"
+	"github.com/dragoman-mcp/dragoman/internal/workbench/fake"
 )
 
 // TestAnswersBehindAWrapperThatBroadcasts uses strict clients that share an HTTP+SSE server,

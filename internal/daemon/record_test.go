@@ -16,7 +16,7 @@ import (
 	"time"
 
 	"github.com/dragoman-mcp/dragoman/internal/setup/config"
-	"github.com/dragoman-mcp/dragoman/internal/tape"
+	"github.com/dragoman-mcp/dragoman/internal/workbench/tape"
 )
 
 // syncBuffer is a buffer that several goroutines can use at the same time.

@@ -11,7 +11,7 @@
 // of one of the SDKs. Then the same step must also fail without Dragoman, between that SDK and
 // a partner that can perform it.
 //
-// `dragoman matrix` uses the strict peers of internal/fake. The SDKs test these peers too: in
+// `dragoman matrix` uses the strict peers of internal/workbench/fake. The SDKs test these peers too: in
 // strict_test.go, an SDK replaces one of the two strict peers, and in fake_test.go, the SDKs connect
 // to strict peers directly.
 package interop

@@ -14,11 +14,11 @@ import (
 	"testing"
 
 	"github.com/dragoman-mcp/dragoman/internal/base/jsonrpc"
-	"github.com/dragoman-mcp/dragoman/internal/fake"
 	"github.com/dragoman-mcp/dragoman/internal/protocol/mcp"
+	"github.com/dragoman-mcp/dragoman/internal/workbench/fake"
 )
 
-// strictPeer makes the strict clients and servers of internal/fake usable like an SDK. Each test
+// strictPeer makes the strict clients and servers of internal/workbench/fake usable like an SDK. Each test
 // connects one strict peer to one SDK.
 type strictPeer struct{}
 

@@ -13,8 +13,8 @@ import (
 	"time"
 	"unicode"
 
-	"github.com/dragoman-mcp/dragoman/internal/fake"
 	"github.com/dragoman-mcp/dragoman/internal/protocol/mcp"
+	"github.com/dragoman-mcp/dragoman/internal/workbench/fake"
 )
 
 func clientCodes(r *ClientReport) (out []string) {

@@ -8,8 +8,8 @@ import (
 	"fmt"
 
 	"github.com/dragoman-mcp/dragoman/internal/base/jsonrpc"
-	"github.com/dragoman-mcp/dragoman/internal/fake"
 	"github.com/dragoman-mcp/dragoman/internal/protocol/mcp"
+	"github.com/dragoman-mcp/dragoman/internal/workbench/fake"
 )
 
 // playApps tests the pages of tools (SEP-1865). The server offers tools with pages only to a client

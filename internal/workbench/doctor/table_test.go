@@ -80,7 +80,7 @@ func TestLookup(t *testing.T) {
 // -update.
 func TestFindingsPage(t *testing.T) {
 	var b bytes.Buffer
-	b.WriteString("<!-- Code generated from internal/doctor/table*.go by `go test ./internal/doctor -update`; DO NOT EDIT. -->\n\n# Findings\n\n" +
+	b.WriteString("<!-- Code generated from internal/workbench/doctor/table*.go by `go test ./internal/workbench/doctor -update`; DO NOT EDIT. -->\n\n# Findings\n\n" +
 		"This page lists the findings of `dragoman doctor`: problems and facts that this command can report about a server or a client. Each finding has a code. The meaning of a code never changes. `dragoman doctor --explain CODE` prints the text of one finding. The [glossary](glossary.md) explains terms such as *dialect*, *handshake* and *manifest*.\n\n" +
 		"An *error* causes failures or lost data in clients that follow the specification. A *warning* causes failures in some clients. An *info* is a fact and not a problem. Doctor shows infos only with `--all`.\n\n" +
 		"In each section, *Meanwhile* says what Dragoman does until the problem is fixed. *Affects* names clients that use the feature with the problem. Clients that are not named may be affected too.\n")
@@ -108,7 +108,7 @@ func TestFindingsPage(t *testing.T) {
 	}
 	b.WriteString("\n")
 	b.Write(servers)
-	path := filepath.Join("..", "..", "docs", "findings.md")
+	path := filepath.Join("..", "..", "..", "docs", "findings.md")
 	if *update {
 		if err := os.WriteFile(path, b.Bytes(), 0o644); err != nil {
 			t.Fatal(err)
@@ -119,7 +119,7 @@ func TestFindingsPage(t *testing.T) {
 		t.Fatal(err)
 	}
 	if d := cmp.Diff(string(old), b.String()); d != "" {
-		t.Errorf("docs/findings.md is stale; run `go test ./internal/doctor -update`:\n%s", d)
+		t.Errorf("docs/findings.md is stale; run `go test ./internal/workbench/doctor -update`:\n%s", d)
 	}
 }
 

@@ -16,7 +16,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/dragoman-mcp/dragoman/internal/fake"
+	"github.com/dragoman-mcp/dragoman/internal/workbench/fake"
 )
 
 // Timeouts of a stage. A stage that works needs much less time.
