@@ -5,7 +5,7 @@
 # On a tagged commit, the tag is the version. Otherwise, the program uses the version in its
 # build info.
 VERSION  ?= $(patsubst v%,%,$(shell git describe --tags --exact-match --dirty 2>/dev/null))
-LDFLAGS  := -s -w -X github.com/dragoman-mcp/dragoman/internal/cli.release=$(VERSION)
+LDFLAGS  := -s -w -X github.com/dragoman-mcp/dragoman/internal/app/cli.release=$(VERSION)
 TOOL     := go tool -modfile=$(CURDIR)/tools/go.mod
 # These are separate modules, so that users do not download packages that only tests need.
 NESTED   := test bench packaging
@@ -55,7 +55,7 @@ race-short:
 	go test -race -short ./...
 
 soak: ## 64 clients with the same ids on one process, CALLS=1000000 times (test X05)
-	DRAGOMAN_SOAK_CALLS=$(CALLS) go test -count=1 -timeout 30m -v -run 'TestX05_AllTheSameIDs' ./internal/daemon
+	DRAGOMAN_SOAK_CALLS=$(CALLS) go test -count=1 -timeout 30m -v -run 'TestX05_AllTheSameIDs' ./internal/app/daemon
 
 attack: ## the attack tests of the filesystem server, longer: ATTACK=SECONDS
 	DRAGOMAN_ATTACK=$(ATTACK) go test -race -count=1 -v -run 'Attack|Large' ./internal/server/files
@@ -83,7 +83,7 @@ bench-console: ## measure what the console and recording cost the relay
 	cd bench && go run . -paths serve,console,recording -only load -sizes 1024 -cells MM,LL -rounds 40
 
 bench-pages: ## measure the pages of the console with 200 servers and 50 open consoles
-	go test ./internal/daemon -run '^$$' -bench 'BenchmarkConsole$$' -benchtime 30x
+	go test ./internal/app/daemon -run '^$$' -bench 'BenchmarkConsole$$' -benchtime 30x
 
 conformance: ## the official conformance suite (npm); ARGS=-direct, -only REGEXP, -v
 	cd test && go run ./conformance $(ARGS)

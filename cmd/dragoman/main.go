@@ -1,5 +1,5 @@
-// Command dragoman connects any MCP client to any MCP server. Package internal/cli defines the
-// commands and their flags, and internal/daemon implements the commands.
+// Command dragoman connects any MCP client to any MCP server. Package internal/app/cli defines the
+// commands and their flags, and internal/app/daemon implements the commands.
 //
 // docs/cli.md documents the command line. docs/configuration.md documents the configuration.
 package main
@@ -8,7 +8,7 @@ import (
 	"os"
 	"runtime/debug"
 
-	"github.com/dragoman-mcp/dragoman/internal/cli"
+	"github.com/dragoman-mcp/dragoman/internal/app/cli"
 )
 
 func main() {

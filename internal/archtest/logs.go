@@ -150,7 +150,7 @@ func messageOf(f *File, call *ast.CallExpr) (text string, logs bool) {
 	owner, name := calleeOf(call)
 	at, ok := logMessageAt[name]
 	switch {
-	case name == "record" && within(f.Dir, "internal/telemetry"):
+	case name == "record" && within(f.Dir, "internal/app/telemetry"):
 		at = 1
 	case !ok || at < 0 || name != "logLocked" && !isLog(owner) || name == "Debug" || len(call.Args) <= at:
 		return "", false

@@ -8,7 +8,7 @@ var layers = [][]string{
 	{"internal/base/excerpt", "internal/base/identity", "internal/base/jsonrpc", "internal/base/logcode", "internal/base/loglimit", "internal/base/pattern", "internal/base/screen", "internal/base/servername", "internal/base/work"},
 	{"internal/base/failure"},
 	{"internal/protocol/mcp", "internal/protocol/schema", "internal/base/tokens"},
-	{"internal/relay/calls", "internal/relay/event", "internal/form", "internal/base/logring", "internal/tool"},
+	{"internal/relay/calls", "internal/relay/event", "internal/app/form", "internal/base/logring", "internal/app/tool"},
 	{"internal/setup/clientfile", "internal/protocol/dialect", "internal/transport"},
 	{"internal/relay/handshake"},
 	{"internal/relay/conn", "internal/relay/downstream"},
@@ -17,12 +17,12 @@ var layers = [][]string{
 		"internal/relay/codex", "internal/setup/config", "internal/workbench/demo", "internal/workbench/doctor", "internal/workbench/fake", "internal/relay/gateway",
 		"internal/server", "internal/store", "internal/workbench/tape", "internal/relay/upstream", "internal/vault",
 	},
-	{"internal/setup/intake", "internal/runtime"},
+	{"internal/setup/intake", "internal/app/runtime"},
 	{"internal/workbench/matrix"},
-	{"internal/admin"},
-	{"internal/console", "internal/telemetry"},
-	{"internal/daemon"},
-	{"internal/cli"},
+	{"internal/app/admin"},
+	{"internal/app/console", "internal/app/telemetry"},
+	{"internal/app/daemon"},
+	{"internal/app/cli"},
 	{"cmd"},
 }
 
@@ -56,7 +56,7 @@ var guests = map[string][]string{
 	"modernc.org/sqlite":      {"internal/server/requirements/store"},
 	"github.com/jackc/pgx/v5": {"internal/server/requirements/store"},
 	// The built-in servers are commands. Only package cli may import them.
-	Module + "/internal/server": {"internal/server", "internal/cli"},
+	Module + "/internal/server": {"internal/server", "internal/app/cli"},
 }
 
 // wire lists the packages that process messages of peers. They must not use encoding/json, because
@@ -84,7 +84,7 @@ var goStatements = map[string]string{
 // waitGroupFields are the files that may have a struct with a sync.WaitGroup, with the reason why
 // no goroutine is added after Wait was called.
 var waitGroupRooms = []string{
-	"internal/transport", "internal/relay/handshake", "internal/relay/conn", "internal/relay/downstream", "internal/relay/upstream", "internal/relay/bridge", "internal/relay/catalog", "internal/relay/gateway", "internal/relay/codex", "internal/runtime", "internal/console", "internal/daemon", "internal/telemetry",
+	"internal/transport", "internal/relay/handshake", "internal/relay/conn", "internal/relay/downstream", "internal/relay/upstream", "internal/relay/bridge", "internal/relay/catalog", "internal/relay/gateway", "internal/relay/codex", "internal/app/runtime", "internal/app/console", "internal/app/daemon", "internal/app/telemetry",
 }
 
 var waitGroupFields = map[string]string{
@@ -101,7 +101,7 @@ var waitGroupFields = map[string]string{
 // reason.
 var logForwarders = map[string]string{
 	"internal/relay/upstream/log.go": "the messages are those of logLocked",
-	"internal/cli/status.go":         "the callers of record give the code",
+	"internal/app/cli/status.go":     "the callers of record give the code",
 }
 
 // initFunctions lists the files that may contain an init function.
@@ -125,8 +125,8 @@ var ownLocks = []string{"internal/workbench/fake"}
 // operation". The value is the reason why the operation blocks no other work. See
 // docs/threads.md.
 var lockExceptions = map[string]string{
-	"internal/cli/status.go: status.tick: the callback width is called":                                                                                            drawing,
-	"internal/cli/status.go: status.print: the interface out is called":                                                                                            drawing,
+	"internal/app/cli/status.go: status.tick: the callback width is called":                                                                                        drawing,
+	"internal/app/cli/status.go: status.print: the interface out is called":                                                                                        drawing,
 	"internal/relay/downstream/ask.go: requestCaller.tell: the interface responder is called":                                                                      oneResponse,
 	"internal/relay/downstream/ask.go: requestCaller.finish: the interface responder is called":                                                                    oneResponse,
 	"internal/relay/conn/flow.go: flow.take: Conn.refuse is called: the interface link is called, by way of Conn.respond":                                          oneCall,
@@ -146,8 +146,8 @@ var lockExceptions = map[string]string{
 	"internal/workbench/tape/recorder.go: Recorder.closed: Recorder.write is called: the interface w is called":                                                    oneTape,
 	"internal/workbench/tape/recorder.go: Recorder.head: Recorder.write is called: the interface w is called":                                                      oneTape,
 	"internal/workbench/tape/recorder.go: Recorder.part: Recorder.write is called: the interface w is called":                                                      oneTape,
-	"internal/telemetry/log.go: Log.catchUp: a line is logged":                                                                                                     oneLog,
-	"internal/telemetry/log.go: Log.catchUp: Log.write is called: the callback Step is called":                                                                     oneLog,
+	"internal/app/telemetry/log.go: Log.catchUp: a line is logged":                                                                                                 oneLog,
+	"internal/app/telemetry/log.go: Log.catchUp: Log.write is called: the callback Step is called":                                                                 oneLog,
 	"internal/server/lines/lines.go: Conn.send: the interface out is called":                                                                                       oneOutput,
 }
 

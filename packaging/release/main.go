@@ -17,7 +17,7 @@ import (
 
 	"github.com/spf13/cobra/doc"
 
-	"github.com/dragoman-mcp/dragoman/internal/cli"
+	"github.com/dragoman-mcp/dragoman/internal/app/cli"
 )
 
 // These constants describe the program in the packages and images.
@@ -197,7 +197,7 @@ func (r *release) build(p platform) error {
 		return nil
 	}
 	log.Printf("building for %s", p)
-	c := exec.Command("go", "build", "-trimpath", "-ldflags", "-s -w -X "+module+"/internal/cli.release="+r.version, "-o", r.built(p), "./cmd/"+program)
+	c := exec.Command("go", "build", "-trimpath", "-ldflags", "-s -w -X "+module+"/internal/app/cli.release="+r.version, "-o", r.built(p), "./cmd/"+program)
 	c.Dir = r.root
 	c.Env = append(os.Environ(), "GOOS="+p.os, "GOARCH="+p.arch, "CGO_ENABLED=0", "GOFLAGS=", "GOWORK=off")
 	c.Stderr = os.Stderr

@@ -12,7 +12,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/dragoman-mcp/dragoman/internal/console"
+	"github.com/dragoman-mcp/dragoman/internal/app/console"
 )
 
 // failing is a configuration with servers that fail in different ways. It is used in addition to

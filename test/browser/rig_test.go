@@ -135,7 +135,7 @@ func install(t *testing.T, from string) string {
 func program(t *testing.T) string {
 	t.Helper()
 	out := filepath.Join(t.TempDir(), "dragoman")
-	cmd := exec.CommandContext(t.Context(), "go", "build", "-ldflags", "-X github.com/dragoman-mcp/dragoman/internal/cli.release=0.0.0", "-o", out, "./cmd/dragoman")
+	cmd := exec.CommandContext(t.Context(), "go", "build", "-ldflags", "-X github.com/dragoman-mcp/dragoman/internal/app/cli.release=0.0.0", "-o", out, "./cmd/dragoman")
 	cmd.Dir = filepath.Join("..", "..")
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if b, err := cmd.CombinedOutput(); err != nil {

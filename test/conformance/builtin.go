@@ -15,7 +15,7 @@ import (
 //
 // The suite tests servers over HTTP, but these servers use stdio. So Dragoman is always between the
 // suite and the server. `dragoman doctor` tests these servers directly, in each revision
-// (internal/cli, script server.txtar).
+// (internal/app/cli, script server.txtar).
 var builtIn = map[string]func(dir string) ([]string, error){
 	"filesystem": func(dir string) ([]string, error) {
 		root := filepath.Join(dir, "root")

@@ -1,0 +1,213 @@
+package admin
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"io"
+	"log/slog"
+	"net/http"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/dragoman-mcp/dragoman/internal/app/runtime"
+	"github.com/dragoman-mcp/dragoman/internal/base/excerpt"
+	"github.com/dragoman-mcp/dragoman/internal/base/logring"
+	"github.com/dragoman-mcp/dragoman/internal/relay/calls"
+	"github.com/dragoman-mcp/dragoman/internal/transport"
+	"github.com/dragoman-mcp/dragoman/internal/transport/httpdoor"
+)
+
+// Options are the options of New. Runtime, Budget, Recent and Losses are required.
+type Options struct {
+	Runtime *runtime.Runtime
+	Budget  *transport.Budget
+	Recent  *logring.Ring
+	Calls   *calls.Ring   // the calls of clients; if Calls is nil, New creates a ring that stays empty
+	Losses  func() []Loss // returns the losses, sorted by Server and What
+	Log     *slog.Logger  // gets a record of each trial of a server; if Log is nil, trials are not logged
+	Version string
+	Config  string // the full path of the configuration file, or "" if no file is used
+	Local   bool   // whether the listener can be reached only from this machine
+	// PublicURL is the URL at which clients reach "/" through a reverse proxy. "" means that there
+	// is no proxy.
+	PublicURL string
+	// Access decides who may see messages and change something. If it is nil, New creates one.
+	Access *Access
+	// ConsoleOff is a sentence that explains why the console is off. "" means that it is on.
+	ConsoleOff string
+	// Env looks up an environment variable. Env is used to find the configuration files of clients
+	// and to expand the variables of new servers. If Env is nil, no variable is set.
+	Env func(string) (string, bool)
+	// Refusal returns why Dragoman does not use the current content of the configuration file. It
+	// returns nil if Dragoman uses that content. Refusal may be nil.
+	Refusal func() *Refusal
+	// Reload makes Dragoman read the configuration file again, and returns when Dragoman uses its
+	// content. If Reload is nil, Dragoman uses no configuration file.
+	Reload func(context.Context) error
+	// DemoClients holds the names of the clients that `serve --demo` runs itself.
+	DemoClients []string
+}
+
+// API is the admin API of a running Dragoman. Create it with New. It is safe for concurrent use.
+type API struct {
+	opts    Options
+	started time.Time
+	alias   aliases
+	tools   toolIndex
+	// document returns the OpenAPI document. The first call builds the document.
+	document func() object
+	within   func() *http.ServeMux // the routes for Invoke
+
+	logStreams  *Streams
+	callStreams *Streams
+	runStreams  *Streams
+	examStreams *Streams
+	runs        runs
+	exams       exams
+	drafts      drafts
+}
+
+// New returns an API. The API reports the time since this call as the uptime of Dragoman.
+func New(o Options) *API {
+	if o.Access == nil {
+		o.Access = NewAccess(o.Local)
+	}
+	if o.Log == nil {
+		o.Log = slog.New(slog.DiscardHandler)
+	}
+	if o.Calls == nil {
+		o.Calls = calls.New(calls.Options{})
+	}
+	a := &API{
+		opts: o, started: time.Now(), document: sync.OnceValue(func() object { return document(o.Version) }),
+		logStreams: NewStreams(mostLogStreams), callStreams: NewStreams(mostCallStreams), runStreams: NewStreams(mostRunStreams), examStreams: NewStreams(mostExamStreams),
+	}
+	// Every program on this machine may read the log, so none of them may keep the owner from it.
+	a.logStreams.known = func(r *http.Request) bool { return a.opts.Access.Check(r) == nil }
+	a.within = sync.OnceValue(a.innerMux)
+	return a
+}
+
+// Access returns the Access that decides who may see messages and change something.
+func (a *API) Access() *Access { return a.opts.Access }
+
+// Drain ends all event streams, so that the listener can stop. It may be called more than once.
+func (a *API) Drain() {
+	a.logStreams.Drain()
+	a.callStreams.Drain()
+	a.runStreams.Drain()
+	a.examStreams.Drain()
+}
+
+// Routes registers handlers with mux: for the page at /, for /healthz, /readyz and the routes of the
+// API, and for paths that have no other handler.
+func (a *API) Routes(mux *http.ServeMux) {
+	mux.HandleFunc("/{$}", a.servePage)
+	mux.HandleFunc("/", httpdoor.NotFound)
+	mux.HandleFunc("/healthz", func(w http.ResponseWriter, r *http.Request) {
+		a.opts.Access.prove(w, r)
+		w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+		_, _ = io.WriteString(w, "ok\n")
+	})
+	mux.HandleFunc("/readyz", a.serveReady)
+	a.register(mux)
+}
+
+// admits reports whether a request may read those parts of the API that need no key. Before it
+// returns false, it writes the error response. The API shows processes, sessions and their clients,
+// so only this machine may read it. admits refuses every request if other machines can reach the
+// listener. It also refuses requests that a proxy forwarded or that a page of another site sent.
+func (a *API) admits(w http.ResponseWriter, r *http.Request) bool {
+	const title = "Only this machine may read the status"
+	switch {
+	case !a.opts.Local:
+		refuse(w, Problem{
+			Type: "local-only", Title: title, Status: http.StatusForbidden, Instance: r.URL.Path,
+			Detail: "Dragoman listens on an address that other machines can reach. Send SIGUSR1 to the process to write the status to stderr.",
+		})
+	case a.opts.Access.indirect(r):
+		refuse(w, Problem{
+			Type: "local-only", Title: title, Status: http.StatusForbidden, Instance: r.URL.Path,
+			Detail: "A proxy forwarded the request. Send it directly, without a proxy.",
+		})
+	case foreignPage(r):
+		refuse(w, Problem{
+			Type: "foreign-page", Title: title, Status: http.StatusForbidden, Instance: r.URL.Path,
+			Detail: "A page of another site sent the request.",
+		})
+	default:
+		return true
+	}
+	return false
+}
+
+// serveStatus answers /api/v1/status.
+func (a *API) serveStatus(w http.ResponseWriter, r *http.Request) {
+	writeJSON(w, r, a.Report())
+}
+
+// writeJSON answers with status 200 and value as JSON.
+func writeJSON(w http.ResponseWriter, r *http.Request, value any) {
+	writeStatus(w, r, http.StatusOK, value)
+}
+
+// writeStatus answers with the given status and value as JSON.
+func writeStatus(w http.ResponseWriter, r *http.Request, status int, value any) {
+	var body bytes.Buffer
+	out := json.NewEncoder(&body)
+	out.SetEscapeHTML(false)
+	out.SetIndent("", "  ")
+	if out.Encode(value) != nil {
+		refuse(w, Problem{Type: "internal", Title: "The answer could not be encoded", Status: http.StatusInternalServerError, Instance: r.URL.Path})
+		return
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("Cache-Control", "no-store")
+	w.Header().Set("X-Content-Type-Options", "nosniff")
+	w.WriteHeader(status)
+	_, _ = w.Write(excerpt.JSON(body.Bytes()))
+}
+
+// proxyHeaders are the headers that proxies add, except the headers that begin with X-Forwarded.
+var proxyHeaders = []string{
+	"Forwarded", "Via", "X-Real-Ip", "X-Client-Ip", "X-Cluster-Client-Ip", "X-Original-Host", "X-Original-Forwarded-For", "X-Envoy-External-Address",
+	"True-Client-Ip", "Cf-Connecting-Ip", "Cf-Ray", "Cdn-Loop", "Fastly-Client-Ip", "Fly-Client-Ip", "X-Azure-Clientip", "X-Appengine-User-Ip",
+	"Tailscale-User-Login",
+}
+
+// forwarded reports whether a request has a header that proxies add.
+func forwarded(r *http.Request) bool {
+	for _, name := range proxyHeaders {
+		if len(r.Header[name]) > 0 {
+			return true
+		}
+	}
+	for name := range r.Header {
+		if strings.HasPrefix(name, "X-Forwarded") {
+			return true
+		}
+	}
+	return false
+}
+
+// foreignPage reports whether a page of another site sent the request, for example to embed an
+// image. Such a request may have no Origin header, so checking Origin is not enough. foreignPage is
+// false if the user follows a link on the page.
+func foreignPage(r *http.Request) bool {
+	switch r.Header.Get("Sec-Fetch-Site") {
+	case "cross-site", "same-site":
+		return r.Header.Get("Sec-Fetch-Dest") != "document"
+	}
+	return false
+}
+
+// Close ends all event streams. It cancels the runs, examinations and trials, and waits until they
+// have ended. Call Close before the runtime is closed.
+func (a *API) Close() {
+	a.Drain()
+	a.runs.close()
+	a.exams.close()
+	a.drafts.close()
+}

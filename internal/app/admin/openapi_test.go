@@ -1,0 +1,282 @@
+package admin
+
+import (
+	"bytes"
+	"encoding/json"
+	"flag"
+	"fmt"
+	"maps"
+	"net/http"
+	"os"
+	"path/filepath"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/dragoman-mcp/dragoman/internal/protocol/schema"
+	"github.com/dragoman-mcp/dragoman/internal/workbench/demo"
+)
+
+var update = flag.Bool("update", false, "write docs/api.md")
+
+// openapi is a decoded OpenAPI document.
+type openapi struct {
+	OpenAPI string
+	Paths   map[string]map[string]struct {
+		OperationID string
+		Parameters  []struct{ Name, In string }
+		Responses   map[string]struct {
+			Content map[string]struct{ Schema json.RawMessage }
+		}
+	}
+	Components map[string]map[string]json.RawMessage
+}
+
+// checker returns a function that checks a response against a schema of the document. It
+// refuses members that the schema does not name.
+func (d *openapi) checker(t *testing.T, of json.RawMessage) func(body string) []schema.Problem {
+	t.Helper()
+	strict := map[string]map[string]any{}
+	for name, raw := range d.Components["schemas"] {
+		var x map[string]any
+		if err := json.Unmarshal(raw, &x); err != nil {
+			t.Fatal(err)
+		}
+		if x["properties"] != nil {
+			x["additionalProperties"] = false
+		}
+		strict[name] = x
+	}
+	var whole map[string]any
+	if err := json.Unmarshal(of, &whole); err != nil {
+		t.Fatalf("%v: %s", err, of)
+	}
+	whole["components"] = map[string]any{"schemas": strict}
+	raw, _ := json.Marshal(whole)
+	c, err := schema.Compile(raw)
+	if err != nil {
+		t.Fatalf("%v: %s", err, raw)
+	}
+	return func(body string) []schema.Problem {
+		t.Helper()
+		all, err := c.Check([]byte(body))
+		if err != nil {
+			t.Errorf("%v: %s", err, body)
+		}
+		return all
+	}
+}
+
+// TestDocument checks that the document describes exactly the routes of the table, and that the
+// mux serves them. The JSON response of each GET route matches its schema.
+func TestDocument(t *testing.T) {
+	t.Parallel()
+	r := serving(t, demoServer(t, "old", demo.Legacy), demoServer(t, "new", demo.Modern))
+	r.ready("old", "new")
+	ids := r.prepare()
+	var doc openapi
+	r.get("/api/v1/openapi.json", &doc)
+	if doc.OpenAPI != "3.1.0" {
+		t.Errorf("openapi %q", doc.OpenAPI)
+	}
+	seen, names := 0, map[string]bool{}
+	for _, x := range routes() {
+		op, ok := doc.Paths[apiRoot+x.path][strings.ToLower(x.method)]
+		if !ok || op.OperationID != x.name || names[x.name] {
+			t.Errorf("%s %s is not in the document once", x.method, x.path)
+			continue
+		}
+		seen++
+		names[x.name] = true
+		path := apiRoot + x.path
+		for _, p := range op.Parameters {
+			if p.In == "path" {
+				path = strings.Replace(path, "{"+p.Name+"}", ids(x.path, p.Name), 1)
+			}
+		}
+		if strings.Contains(path, "{") {
+			t.Errorf("%s has parameters that the document does not name", x.path)
+		}
+		// The API refuses methods without a route, requests through a proxy, and requests without a key
+		// for routes that need one.
+		if a := r.ask(http.MethodPatch, path, ""); a.status != http.StatusMethodNotAllowed || !strings.Contains(a.header.Get("Allow"), x.method) {
+			t.Errorf("PATCH %s: %d %v", path, a.status, a.header)
+		}
+		if a := r.ask(x.method, path, "", "X-Forwarded-For", "10.0.0.1", "Authorization", r.key()); a.status != http.StatusForbidden {
+			t.Errorf("%s %s through a proxy: %d", x.method, path, a.status)
+		}
+		if x.access == thisUser {
+			if a := r.ask(x.method, path, ""); a.status != http.StatusUnauthorized {
+				t.Errorf("%s %s without the key: %d", x.method, path, a.status)
+			}
+		}
+		if x.method != http.MethodGet || len(x.events) > 0 {
+			continue
+		}
+		a := r.do(x.method, path, "")
+		if a.status != http.StatusOK {
+			t.Errorf("GET %s: %d %s", path, a.status, a.body)
+			continue
+		}
+		if content := op.Responses["200"].Content["application/json"]; x.answer != nil {
+			if all := doc.checker(t, content.Schema)(a.body); len(all) > 0 {
+				t.Errorf("GET %s does not fit its schema: %+v\n%s", path, all, a.body)
+			}
+		}
+	}
+	for path, ops := range doc.Paths {
+		seen -= len(ops)
+		if !strings.HasPrefix(path, apiRoot+"/") {
+			t.Errorf("path %s", path)
+		}
+	}
+	if seen != 0 {
+		t.Errorf("the document has %d operations more than the table", -seen)
+	}
+	problem := doc.checker(t, json.RawMessage(`{"$ref":"#/components/schemas/Problem"}`))
+	for _, path := range []string{"/api/v1/servers/nobody", "/api/v1/tools?limit=0", "/api/v1/nothing"} {
+		if all := problem(r.ask(http.MethodGet, path, "").body); len(all) > 0 {
+			t.Errorf("the problem of %s: %+v", path, all)
+		}
+	}
+	if all := doc.checker(t, json.RawMessage(`{"$ref":"#/components/schemas/Problem"}`))(`{"type":"x","title":"y","status":400,"more":1}`); len(all) == 0 {
+		t.Error("the check accepts members that the schema does not have")
+	}
+}
+
+// TestDescriptions checks that each member of each type has a description.
+func TestDescriptions(t *testing.T) {
+	t.Parallel()
+	schemas, _ := document("")["components"].(object)["schemas"].(object)
+	if len(schemas) == 0 {
+		t.Fatal("the document has no schemas")
+	}
+	for _, name := range slices.Sorted(maps.Keys(schemas)) {
+		properties, _ := schemas[name].(object)["properties"].(object)
+		for _, member := range slices.Sorted(maps.Keys(properties)) {
+			if about, _ := properties[member].(object)["description"].(string); about == "" {
+				t.Errorf("member %s of %s has no description: add the tag doc to the field", member, name)
+			}
+		}
+	}
+}
+
+// prepare creates the objects that routes with ids need. The returned function returns the
+// value for a parameter of a path.
+func (r *rig) prepare() func(path, name string) string {
+	r.t.Helper()
+	r.ask(http.MethodPost, "/mcp", `{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-06-18","capabilities":{"roots":{}},"clientInfo":{"name":"editor","version":"1.2"}}}`,
+		"Content-Type", "application/json", "Accept", "application/json, text/event-stream")
+	r.ask(http.MethodPost, "/mcp", `{"jsonrpc":"2.0","id":1,"method":"tools/list"}`, "Content-Type", "application/json", "Accept", "application/json, text/event-stream")
+	var all Clients
+	r.get("/api/v1/clients", &all)
+	if len(all.Clients) == 0 {
+		r.t.Fatal("there is no client")
+	}
+	ran := r.run("old", `{"tool":"greet","arguments":{"name":"x"}}`)
+	r.ended(ran.ID)
+	r.examined("old", `{}`)
+	draft := r.draft("npx x")
+	return func(path, name string) string {
+		switch {
+		case name == "name":
+			return "old"
+		case name == "tool":
+			return "greet"
+		case strings.HasPrefix(path, "/clients/"):
+			return all.Clients[0].ID
+		case strings.HasPrefix(path, "/runs/"):
+			return ran.ID
+		case strings.HasPrefix(path, "/drafts/"):
+			return draft.ID
+		}
+		return "1"
+	}
+}
+
+// TestReference compares docs/api.md with the table of routes. With -update it writes the
+// file.
+func TestReference(t *testing.T) {
+	path := filepath.Join("..", "..", "..", "docs", "api.md")
+	text := reference()
+	if *update {
+		if err := os.WriteFile(path, text, 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	old, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if d := cmp.Diff(string(old), string(text)); d != "" {
+		t.Errorf("docs/api.md is stale; run `go test ./internal/app/admin -update`:\n%s", d)
+	}
+}
+
+const referenceHead = `<!-- Code generated from the table of routes by ` + "`go test ./internal/app/admin -update`" + `; DO NOT EDIT. -->
+
+# The admin API
+
+` + "`dragoman serve`" + ` answers requests to the paths in the table below, in addition to ` + "`/mcp`" + `. ` + "`/api/v1/openapi.json`" + ` describes the same paths as OpenAPI 3.1, with every member of the types that the table names.
+
+Only programs on the same machine may use the API. Dragoman refuses a request if a proxy has forwarded it, if its ` + "`Host`" + ` header names another host, or if a page of another site has sent it. If Dragoman listens on an address that other machines can reach, Dragoman refuses all requests to the API.
+
+A request to a route that shows messages or changes something needs a proof that the request comes from the user who started ` + "`serve`" + `. The table marks such a route with *key*. The proof is either the session of a browser that has opened a link of ` + "`dragoman console`" + `, or the header ` + "`Authorization: Bearer KEY`" + `. ` + "`serve`" + ` writes the key to a file in the runtime or cache folder of its user, for example in ` + "`$XDG_RUNTIME_DIR/dragoman`" + `. Only this user can read the file, and each start of Dragoman makes a new key.
+
+    curl http://127.0.0.1:7300/api/v1/servers
+    curl -X POST -H "Authorization: Bearer $(cat KEYFILE)" http://127.0.0.1:7300/api/v1/servers/github/restart
+
+Errors are problem details as in RFC 9457 (` + "`application/problem+json`" + `). The member ` + "`type`" + ` names the kind of the problem, and ` + "`detail`" + ` says what to do. If a server cannot be used, ` + "`failure`" + ` says why; see [failures.md](failures.md). If a limit was reached (status 429 or 503), the header ` + "`Retry-After`" + ` says when to try again. Later versions can add members to answers, so ignore members that you do not know.
+
+Percent-encode names in paths. A tool name that is empty, ` + "`.`, `..` or `/`" + ` cannot be an element of a path. Put ` + "`~`" + ` before such a name: ` + "`/servers/files/tools/~..`" + `.
+
+Dragoman divides long lists into pages. The member ` + "`next`" + ` of a page is the value of the query parameter ` + "`cursor`" + ` for the next page. The last page has no ` + "`next`" + `.
+
+Streams are server-sent events. To get the events that you missed, connect again with ` + "`Last-Event-ID`" + `. After the event ` + "`end`" + `, no more events follow.
+
+`
+
+// reference returns the expected text of docs/api.md.
+func reference() []byte {
+	var b bytes.Buffer
+	b.WriteString(referenceHead)
+	b.WriteString("| route | what | answer |\n|---|---|---|\n")
+	link := func(x any) string { return "`" + reflect.TypeOf(x).Name() + "`" }
+	for _, x := range routes() {
+		what := x.summary
+		if x.access == thisUser {
+			what += " (*key*)"
+		}
+		for _, p := range x.query {
+			what += fmt.Sprintf("<br>`%s`: %s", p.name, p.about)
+		}
+		if x.body != nil {
+			what += "<br>body: " + link(x.body)
+		}
+		answer := ""
+		switch {
+		case len(x.events) > 0:
+			var list []string
+			for _, e := range x.events {
+				text := "event `" + e.name + "`"
+				if e.data != nil {
+					text += ": " + link(e.data)
+				}
+				list = append(list, text)
+			}
+			answer = strings.Join(list, "<br>")
+		case x.answer != nil:
+			answer = link(x.answer)
+		case x.kind != "":
+			answer = "`" + x.kind + "`"
+		}
+		if x.status != 0 {
+			answer = strings.TrimSpace(fmt.Sprintf("%d %s", x.status, answer))
+		}
+		fmt.Fprintf(&b, "| `%s %s%s` | %s | %s |\n", x.method, apiRoot, x.path, what, answer)
+	}
+	return b.Bytes()
+}

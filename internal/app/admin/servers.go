@@ -1,0 +1,491 @@
+package admin
+
+import (
+	"cmp"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/dragoman-mcp/dragoman/internal/app/runtime"
+	"github.com/dragoman-mcp/dragoman/internal/base/excerpt"
+	"github.com/dragoman-mcp/dragoman/internal/base/failure"
+	"github.com/dragoman-mcp/dragoman/internal/base/jsonrpc"
+	"github.com/dragoman-mcp/dragoman/internal/base/tokens"
+	"github.com/dragoman-mcp/dragoman/internal/protocol/mcp"
+	"github.com/dragoman-mcp/dragoman/internal/setup/config"
+)
+
+// Servers is a page of servers, in the order of the configuration.
+type Servers struct {
+	Servers []ServerEntry `json:"servers" doc:"the servers of this page"`
+	Total   int           `json:"total" doc:"number of servers on all pages"`
+	Next    string        `json:"next,omitempty" doc:"the cursor of the next page"`
+}
+
+// ServerEntry is one server in a list.
+type ServerEntry struct {
+	Name      string           `json:"name" doc:"the name of the server in the configuration"`
+	State     string           `json:"state" enum:"idle,starting,ready,failed,unresponsive,stopped" doc:"idle: the next call opens the server; starting: Dragoman opens the server; failed: Dragoman could not open the server, or the server has ended; unresponsive: the server does not answer or does not read its input; stopped: an operator has stopped the server"`
+	Since     time.Time        `json:"since" doc:"when the state began"`
+	Reason    string           `json:"reason,omitempty" doc:"why the server is in this state, such as the cause of a failure"`
+	Failure   *failure.Failure `json:"failure,omitempty" doc:"the failure of the server in detail; left out while the server works"`
+	Attempts  int              `json:"attempts,omitempty" doc:"number of failures of the server in a row"`
+	RetryAt   *time.Time       `json:"retryAt,omitempty" doc:"when Dragoman tries to open the server again; for a lazy server, the time before which calls do not open it; left out if no attempt is planned"`
+	Era       string           `json:"era" doc:"legacy, modern, or unknown while the revision is not known"`
+	Revision  string           `json:"revision,omitempty" doc:"the protocol revision that Dragoman speaks with the server; left out while the revision is not known"`
+	Transport string           `json:"transport,omitempty" doc:"stdio, http, sse, or inmem (a server inside the process); left out while the transport is not known"`
+	Endpoint  string           `json:"endpoint" doc:"the path of the endpoint that has only this server"`
+	Prefix    string           `json:"prefix" doc:"the prefix of the server's names at /mcp"`
+	Lazy      bool             `json:"lazy" doc:"whether Dragoman starts the server only when a call needs it"`
+	Restarts  int              `json:"restarts" doc:"number of starts of the server after the first start"`
+	Running   int              `json:"running" doc:"number of calls that are running at the server"`
+	Sessions  int              `json:"sessions" doc:"number of open sessions with the server"`
+	Tools     *int             `json:"tools,omitempty" doc:"number of tools that clients see; left out while Dragoman has not read the list"`
+	Resources *int             `json:"resources,omitempty" doc:"number of resources that clients see; left out while Dragoman has not read the list"`
+	Templates *int             `json:"templates,omitempty" doc:"number of resource templates that clients see; left out while Dragoman has not read the list"`
+	Prompts   *int             `json:"prompts,omitempty" doc:"number of prompts that clients see; left out while Dragoman has not read the list"`
+	Hidden    int              `json:"hidden" doc:"number of items that the configuration hides from clients"`
+	Tokens    int              `json:"tokens" doc:"estimated number of tokens of the server's tools and instructions in a model's context"`
+}
+
+// ServerDetail describes one server in detail.
+type ServerDetail struct {
+	Server
+	Endpoint     string          `json:"endpoint" doc:"the path of the endpoint that has only this server"`
+	Prefix       string          `json:"prefix" doc:"the prefix of the server's names at /mcp"`
+	Lazy         bool            `json:"lazy" doc:"whether Dragoman starts the server only when a call needs it"`
+	Shown        string          `json:"shown" doc:"the command or the URL of the server, without secrets"`
+	Dialect      string          `json:"dialect,omitempty" doc:"the configured dialect"`
+	Pinned       string          `json:"pinned,omitempty" doc:"the configured revision"`
+	Info         json.RawMessage `json:"info,omitempty" doc:"what the server says about itself: its Implementation object"`
+	Capabilities json.RawMessage `json:"capabilities,omitempty" doc:"the capabilities of the server"`
+	Instructions string          `json:"instructions,omitempty" doc:"the first 4 KiB of the server's instructions"`
+	Cost         Cost            `json:"cost" doc:"how many tokens the server uses in a model's context"`
+	Settings     []Setting       `json:"settings" doc:"the settings, without secrets"`
+	Log          []LogRecord     `json:"log" doc:"the last records about the server, and lines of its stderr"`
+}
+
+// Cost is an estimate of the tokens that a server needs in a model's context.
+type Cost struct {
+	Tools        int `json:"tools" doc:"estimated number of tokens of the tools that clients see"`
+	Hidden       int `json:"hidden" doc:"estimated number of tokens of the tools that clients do not see; these tools cost nothing"`
+	Instructions int `json:"instructions" doc:"estimated number of tokens of the server's instructions"`
+}
+
+// Handshakes is the response of /api/v1/servers/NAME/handshake: the steps and messages of the last
+// handshake with a server.
+type Handshakes struct {
+	Server string          `json:"server" doc:"the name of the server"`
+	At     *time.Time      `json:"at,omitempty" doc:"when the last handshake ended; left out before the first handshake"`
+	Steps  []HandshakeStep `json:"steps" doc:"the steps of the handshake; empty before the first handshake"`
+}
+
+// Setting is one setting of a server.
+type Setting struct {
+	Name  string `json:"name" doc:"the name of the setting, such as startTimeout"`
+	Value string `json:"value" doc:"the value as text; for env and headers only the names, without the values"`
+}
+
+// Items is a page of the resources, templates or prompts of a server.
+type Items struct {
+	Items []Item `json:"items" doc:"the items of this page; the items that clients see come first"`
+	Total int    `json:"total" doc:"number of items on all pages"`
+	Read  bool   `json:"read" doc:"whether Dragoman has read the list; if false, the items are unknown"`
+	Next  string `json:"next,omitempty" doc:"the cursor of the next page"`
+}
+
+// Item is a resource, a template or a prompt.
+type Item struct {
+	Server      string         `json:"server" doc:"the name of the server"`
+	Name        string         `json:"name,omitempty" doc:"the name that the server uses"`
+	Offered     string         `json:"offered,omitempty" doc:"the name of the prompt at /mcp; left out if the item is not a prompt"`
+	URI         string         `json:"uri,omitempty" doc:"the URI of the resource; left out if the item is not a resource"`
+	URITemplate string         `json:"uriTemplate,omitempty" doc:"the URI template; left out if the item is not a resource template"`
+	Title       string         `json:"title,omitempty" doc:"the title for people, from the server; at most 200 bytes"`
+	Description string         `json:"description,omitempty" doc:"the first 400 bytes of the description"`
+	MIMEType    string         `json:"mimeType,omitempty" doc:"the MIME type that the server states"`
+	Size        *int64         `json:"size,omitempty" doc:"the size in bytes that the server states"`
+	Arguments   []ToolArgument `json:"arguments,omitempty" doc:"the arguments of the prompt; left out if the item is not a prompt"`
+	State       string         `json:"state" enum:"shown,hidden" doc:"whether clients see the item"`
+	Hidden      []Hidden       `json:"hidden,omitempty" doc:"the endpoints at which clients do not see the item"`
+}
+
+// Operated is the response to an operation: the state of the server just after the operation
+// has started.
+type Operated struct {
+	Server    string    `json:"server" doc:"the name of the server"`
+	Operation string    `json:"operation" doc:"start, stop, restart or probe"`
+	State     string    `json:"state" doc:"the state of the server just after the operation has started; see state of ServerEntry"`
+	Since     time.Time `json:"since" doc:"when the state began"`
+}
+
+var serverRoutes = []route{
+	{
+		method: http.MethodGet, path: "/servers", name: "servers", summary: "The servers, in the order of the configuration",
+		query: pageParameters, answer: Servers{}, problems: []int{400}, read: (*API).readServers,
+	},
+	{
+		method: http.MethodGet, path: "/servers/{name}", name: "server",
+		summary: "Everything about one server: state, failure, handshake, sessions, lists, settings, cost and the end of its log",
+		answer:  ServerDetail{}, problems: []int{404}, read: (*API).readServer,
+	},
+	{
+		method: http.MethodGet, path: "/servers/{name}/handshake", access: thisUser, name: "serverHandshake", summary: "The last handshake with a server, with the messages",
+		answer: Handshakes{}, problems: []int{404}, read: (*API).readHandshake,
+	},
+	{
+		method: http.MethodGet, path: "/servers/{name}/tools", name: "serverTools", summary: "The tools of a server, including the tools that clients do not see",
+		query: slices.Concat(toolParameters[1:], pageParameters), answer: Tools{}, problems: []int{400, 404}, read: (*API).readTools,
+	},
+	{
+		method: http.MethodGet, path: "/servers/{name}/tools/{tool}", name: "serverTool", summary: "One tool, with its arguments and its definition",
+		answer: ToolDetail{}, problems: []int{404}, read: (*API).readTool,
+	},
+	{
+		method: http.MethodGet, path: "/servers/{name}/resources", name: "serverResources", summary: "The resources of a server",
+		query: pageParameters, answer: Items{}, problems: []int{400, 404}, read: listOf(mcp.MethodListResources),
+	},
+	{
+		method: http.MethodGet, path: "/servers/{name}/resource-templates", name: "serverTemplates", summary: "The resource templates of a server",
+		query: pageParameters, answer: Items{}, problems: []int{400, 404}, read: listOf(mcp.MethodListTemplates),
+	},
+	{
+		method: http.MethodGet, path: "/servers/{name}/prompts", name: "serverPrompts", summary: "The prompts of a server",
+		query: pageParameters, answer: Items{}, problems: []int{400, 404}, read: listOf(mcp.MethodListPrompts),
+	},
+	{
+		method: http.MethodGet, path: "/servers/{name}/log", name: "serverLog", summary: "The last records about a server and lines of its stderr, oldest first",
+		query: logParameters, answer: Logs{}, problems: []int{400, 404}, serve: (*API).serveLogs,
+	},
+	operationRoute(runtime.OpStart, "Open a server that is stopped, idle or failed, without waiting for the next planned attempt"),
+	operationRoute(runtime.OpStop, "Stop a server and keep it stopped; running calls have five seconds to end"),
+	operationRoute(runtime.OpRestart, "End all sessions of a server and open it again; running calls have five seconds to end"),
+	operationRoute(runtime.OpProbe, "Restart a server, and forget what Dragoman has learned about its revision and transport"),
+	{
+		method: http.MethodGet, path: "/tools", name: "tools", summary: "The tools of all servers, sorted by name, or by how well they match the parameter q",
+		query: slices.Concat(toolParameters, pageParameters), answer: Tools{}, problems: []int{400, 404}, read: (*API).readTools,
+	},
+	{
+		method: http.MethodGet, path: "/clients", name: "clients", summary: "The clients with a conversation (a session or stdio), and the clients that have sent single requests within the last hour",
+		query: pageParameters, answer: Clients{}, problems: []int{400}, read: (*API).readClients,
+	},
+	{
+		method: http.MethodGet, path: "/clients/{id}", name: "client", summary: "One client",
+		answer: Client{}, problems: []int{404}, read: (*API).readClient,
+	},
+}
+
+var toolParameters = []parameter{
+	{"server", "string", "only tools of this server"},
+	{"q", "string", "only tools whose names, title or description contain these words"},
+	{"effect", "string", "only tools with this effect: read-only, write, destructive or unknown"},
+	{"state", "string", "only tools in this state: shown, hidden or invalid"},
+	{"sort", "string", "the order: name or tokens; without this parameter, the best matches of q come first"},
+}
+
+func operationRoute(op runtime.Operation, summary string) route {
+	return route{
+		method: http.MethodPost, path: "/servers/{name}/" + string(op), access: thisUser, name: string(op) + "Server", summary: summary,
+		answer: Operated{}, status: http.StatusAccepted, problems: []int{404, 409},
+		read: func(a *API, r *http.Request) (any, *Problem) { return a.operate(r, op) },
+	}
+}
+
+// noServer returns a problem if a server is not configured, and nil if it is.
+func (a *API) noServer(name string) *Problem {
+	if _, ok := a.opts.Runtime.Config(name); ok {
+		return nil
+	}
+	p := &Problem{Type: "no-such-server", Title: "No such server", Status: http.StatusNotFound, Detail: "No server is named " + excerpt.Quote(name, maxName) + "."}
+	if s := a.opts.Runtime.Current(); s != nil {
+		var names []string
+		for _, c := range s.Servers {
+			if !c.Disabled {
+				names = append(names, c.Name)
+			} else if c.Name == name {
+				p.Detail = "Server " + excerpt.Quote(name, maxName) + " is disabled in the configuration."
+				return p
+			}
+		}
+		if near := config.Suggest(name, names); near != "" {
+			p.Detail += " Did you mean " + excerpt.Quote(near, maxName) + "?"
+		}
+	}
+	return p
+}
+
+// readServers answers /servers.
+func (a *API) readServers(r *http.Request) (any, *Problem) {
+	report := a.Report()
+	type entry struct {
+		Server
+		key string
+	}
+	all := make([]entry, len(report.Servers))
+	for i, s := range report.Servers {
+		all[i] = entry{s, fmt.Sprintf("%08d", i)}
+	}
+	p, bad := pageOf(r, all, func(x *entry) string { return x.key })
+	if bad != nil {
+		return nil, bad
+	}
+	costs, out := a.costs(), Servers{Servers: []ServerEntry{}, Total: len(all), Next: p.next}
+	for _, x := range p.items {
+		out.Servers = append(out.Servers, a.entry(x.Server, costs))
+	}
+	return out, nil
+}
+
+// entry returns the list entry of a server.
+func (a *API) entry(s Server, costs map[string]Cost) ServerEntry {
+	c, _ := a.opts.Runtime.Config(s.Name)
+	out := ServerEntry{
+		Name: s.Name, State: s.State, Since: s.Since, Reason: s.Reason, Failure: s.Failure, Attempts: s.Attempts, RetryAt: s.RetryAt,
+		Era: s.Era, Revision: s.Revision, Transport: s.Transport, Endpoint: endpointOf(s.Name), Prefix: c.Prefix, Lazy: c.Lazy,
+		Restarts: s.Restarts, Running: s.Running, Sessions: len(s.Sessions),
+	}
+	cost := costs[s.Name]
+	out.Tokens = cost.Tools + cost.Instructions
+	for _, l := range s.Lists {
+		if l.ReadAt == nil {
+			continue
+		}
+		n := l.Items
+		switch l.Method {
+		case mcp.MethodListTools:
+			out.Tools = &n
+		case mcp.MethodListResources:
+			out.Resources = &n
+		case mcp.MethodListTemplates:
+			out.Templates = &n
+		case mcp.MethodListPrompts:
+			out.Prompts = &n
+		}
+	}
+	for _, method := range listed {
+		out.Hidden += len(a.itemsOf(s.Name, method).Hidden)
+	}
+	return out
+}
+
+// listed contains the methods that list the items of a server.
+var listed = []string{mcp.MethodListTools, mcp.MethodListResources, mcp.MethodListTemplates, mcp.MethodListPrompts}
+
+// costs estimates how many tokens each server needs in a model's context. The keys are server
+// names.
+func (a *API) costs() map[string]Cost {
+	out := map[string]Cost{}
+	for _, t := range a.toolsOf() {
+		c := out[t.Server]
+		if t.State == shown {
+			c.Tools += t.Tokens
+		} else {
+			c.Hidden += t.Tokens
+		}
+		out[t.Server] = c
+	}
+	if lists := a.opts.Runtime.Lists(); lists != nil {
+		for _, x := range lists.Of(mcp.MethodListTools) {
+			if x.Hello != nil {
+				c := out[x.Server]
+				c.Instructions = tokens.Text(textOfJSON(x.Hello.Instructions))
+				out[x.Server] = c
+			}
+		}
+	}
+	return out
+}
+
+// The limits of ServerDetail.
+const (
+	maxInstructions = 4 << 10 // the maximum number of bytes of the instructions
+	detailLog       = 50      // the maximum number of log records
+)
+
+// readServer answers /servers/{name}.
+func (a *API) readServer(r *http.Request) (any, *Problem) {
+	name := r.PathValue("name")
+	if bad := a.noServer(name); bad != nil {
+		return nil, bad
+	}
+	c, _ := a.opts.Runtime.Config(name)
+	report := a.Report()
+	i := slices.IndexFunc(report.Servers, func(s Server) bool { return s.Name == name })
+	if i < 0 {
+		return nil, a.noServer(name)
+	}
+	clean := a.opts.Runtime.Clean(name)
+	out := ServerDetail{
+		Server: report.Servers[i], Endpoint: endpointOf(name), Prefix: c.Prefix, Lazy: c.Lazy, Shown: c.Describe(), Dialect: c.Dialect,
+		Pinned: revisionText(c.Revision), Cost: a.costs()[name], Settings: settingsOf(c), Log: a.lastRecords(name, detailLog),
+	}
+	if h := a.itemsOf(name, mcp.MethodListTools).Hello; h != nil {
+		out.Info, out.Capabilities = cleanJSON(clean, h.Info), cleanJSON(clean, h.Capabilities)
+		out.Instructions = shownText(clean, textOfJSON(h.Instructions), maxInstructions)
+	}
+	return out, nil
+}
+
+// readHandshake answers /api/v1/servers/NAME/handshake.
+func (a *API) readHandshake(r *http.Request) (any, *Problem) {
+	name := r.PathValue("name")
+	if bad := a.noServer(name); bad != nil {
+		return nil, bad
+	}
+	out := Handshakes{Server: name, Steps: a.Steps(name)}
+	if out.Steps == nil {
+		out.Steps = []HandshakeStep{}
+	}
+	for _, s := range a.opts.Runtime.Report().Servers {
+		if s.Name == name {
+			out.At = at(s.TracedAt)
+		}
+	}
+	return out, nil
+}
+
+// settingsOf returns the settings of a server. For environment variables and headers it returns
+// only the names, because the values may be secret.
+func settingsOf(c config.Server) []Setting {
+	out := []Setting{
+		{"prefix", cmp.Or(c.Prefix, "none")}, {"isolation", c.Isolation.String()}, {"lazy", fmt.Sprint(c.Lazy)},
+		{"startTimeout", c.StartTimeout.String()}, {"callTimeout", c.CallTimeout.String()}, {"callMax", c.CallMax.String()}, {"message", fmt.Sprint(c.Message)},
+	}
+	add := func(name, value string) {
+		if value != "" {
+			out = append(out, Setting{name, value})
+		}
+	}
+	if c.Ping > 0 {
+		add("ping", c.Ping.String())
+	}
+	add("revision", revisionText(c.Revision))
+	add("dialect", c.Dialect)
+	add("inheritEnv", strings.Join(c.InheritEnv, ", "))
+	var env, headers []string
+	for k := range c.Env {
+		env = append(env, k)
+	}
+	slices.Sort(env)
+	for _, h := range c.Header {
+		headers = append(headers, h.Name)
+	}
+	add("env", strings.Join(env, ", "))
+	add("headers", strings.Join(headers, ", "))
+	for _, x := range []struct {
+		name string
+		list []string
+	}{
+		{"expose.tools.allow", c.Expose.Tools.Allow}, {"expose.tools.deny", c.Expose.Tools.Deny},
+		{"expose.prompts.allow", c.Expose.Prompts.Allow}, {"expose.prompts.deny", c.Expose.Prompts.Deny},
+		{"expose.resources.allow", c.Expose.Resources.Allow}, {"expose.resources.deny", c.Expose.Resources.Deny},
+	} {
+		add(x.name, strings.Join(x.list, ", "))
+	}
+	return out
+}
+
+// listOf returns a handler that reads one list of a server. The list of tools has its own handler.
+func listOf(method string) func(a *API, r *http.Request) (any, *Problem) {
+	return func(a *API, r *http.Request) (any, *Problem) {
+		name := r.PathValue("name")
+		if bad := a.noServer(name); bad != nil {
+			return nil, bad
+		}
+		a.refreshList(r.Context(), name, method)
+		list := a.itemsOf(name, method)
+		type entry struct {
+			raw   []byte
+			shown bool
+			key   string
+		}
+		var all []entry
+		for _, raw := range list.Shown {
+			all = append(all, entry{raw, true, fmt.Sprintf("%08d", len(all))})
+		}
+		for _, raw := range list.Hidden {
+			all = append(all, entry{raw, false, fmt.Sprintf("%08d", len(all))})
+		}
+		p, bad := pageOf(r, all, func(x *entry) string { return x.key })
+		if bad != nil {
+			return nil, bad
+		}
+		c, _ := a.opts.Runtime.Config(name)
+		out := Items{Items: []Item{}, Total: len(all), Read: list.Have, Next: p.next}
+		for _, x := range p.items {
+			out.Items = append(out.Items, a.item(c, method, x.raw, x.shown))
+		}
+		return out, nil
+	}
+}
+
+// item converts a resource, a template or a prompt to an Item.
+func (a *API) item(c config.Server, method string, raw []byte, exposed bool) Item {
+	clean := a.opts.Runtime.Clean(c.Name)
+	text := func(key string, limit int) string {
+		s, _ := jsonrpc.Text(raw, jsonrpc.Find(raw, jsonrpc.Whole(raw), key))
+		return shownText(clean, jsonrpc.Shown(s), limit)
+	}
+	x := Item{
+		Server: c.Name, Name: text("name", maxAbout), Title: text("title", maxTitle), Description: text("description", maxDescription),
+		MIMEType: text("mimeType", maxTitle), State: shown,
+	}
+	kind, filter, key := "resources", c.Expose.Resources, "uri"
+	switch method {
+	case mcp.MethodListPrompts:
+		kind, filter, key = "prompts", c.Expose.Prompts, "name"
+		if lists := a.opts.Runtime.Lists(); lists != nil {
+			x.Offered = lists.Offered(c.Name, x.Name)
+		}
+		for e := range jsonrpc.Elements(raw, jsonrpc.Find(raw, jsonrpc.Whole(raw), "arguments")) {
+			of := func(key string) string {
+				s, _ := jsonrpc.Text(raw, jsonrpc.Find(raw, e, key))
+				return shownText(clean, jsonrpc.Shown(s), maxDescription)
+			}
+			x.Arguments = append(x.Arguments, ToolArgument{
+				Name: of("name"), Required: jsonrpc.KindOf(raw, jsonrpc.Find(raw, e, "required")) == 't', Type: "string", About: of("description"),
+			})
+		}
+	case mcp.MethodListTemplates:
+		key = "uriTemplate"
+		x.URITemplate = text(key, maxAbout)
+	default:
+		x.URI = text(key, maxAbout)
+		if n, ok := jsonrpc.Int(raw, jsonrpc.Find(raw, jsonrpc.Whole(raw), "size")); ok {
+			x.Size = &n
+		}
+	}
+	if !exposed {
+		x.State = hidden
+		name, _ := jsonrpc.Text(raw, jsonrpc.Find(raw, jsonrpc.Whole(raw), key))
+		x.Hidden = hiddenBy(c, kind, filter, name)
+	}
+	return x
+}
+
+// operate starts an operation on a server.
+func (a *API) operate(r *http.Request, op runtime.Operation) (any, *Problem) {
+	name := r.PathValue("name")
+	if bad := a.noServer(name); bad != nil {
+		return nil, bad
+	}
+	if err := a.opts.Runtime.Operate(name, op); err != nil {
+		p := &Problem{Type: "not-operable", Title: "The operation on the server is not possible", Status: http.StatusConflict, Detail: err.Error()}
+		var e *mcp.Error
+		if errors.As(err, &e) && e.Failure != nil {
+			p.Detail, p.Failure = e.Failure.Sentence, e.Failure
+		}
+		return nil, p
+	}
+	out := Operated{Server: name, Operation: string(op)}
+	for _, s := range a.opts.Runtime.Statuses() {
+		if s.Name == name {
+			out.State, out.Since = string(s.State), s.Since.UTC()
+		}
+	}
+	return out, nil
+}

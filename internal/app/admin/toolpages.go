@@ -1,0 +1,131 @@
+package admin
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+
+	"github.com/dragoman-mcp/dragoman/internal/app/tool"
+	"github.com/dragoman-mcp/dragoman/internal/base/excerpt"
+)
+
+// ToolQuery selects tools for FindTools. The zero value selects the first page of all tools, sorted
+// by their names at /mcp.
+type ToolQuery struct {
+	Server, Effect, State string // "" selects all
+	Text                  string // words separated by spaces; a tool must contain all of them
+	// Sort is name, tokens, server or effect. A "-" in front reverses the order. If Sort is "", the
+	// best matches for Text come first; if Text is "" too, the tools are sorted by their names at
+	// /mcp.
+	Sort  string
+	From  int // the number of tools to skip
+	Limit int // 0 means 50
+	// Brief leaves out About and Signature, because they take the most time to compute.
+	Brief bool
+}
+
+// FoundTools is a page of tools.
+type FoundTools struct {
+	Tools  []FoundTool
+	Total  int // the number of matching tools on all pages
+	Tokens int // estimated number of tokens of the matching tools that clients see at /mcp
+}
+
+// FoundTool is one tool with its whole description.
+type FoundTool struct {
+	Tool
+	About string
+}
+
+// FindTools returns a page of tools from the lists that Dragoman has already read.
+func (a *API) FindTools(q ToolQuery) FoundTools {
+	name, descending := strings.CutPrefix(q.Sort, "-")
+	search := toolQuery{
+		server: q.Server, effect: q.Effect, state: q.State, words: strings.Fields(strings.ToLower(excerpt.Cut(q.Text, maxQuery))), byName: name != "",
+	}
+	found, cost := search.find(a.toolsOf())
+	if name != "" {
+		order := toolOrders[name]
+		if order == nil {
+			order = toolOrders["name"]
+		}
+		slices.SortStableFunc(found, func(x, y indexed) int {
+			if descending {
+				return order(&y, &x)
+			}
+			return order(&x, &y)
+		})
+	}
+	out := FoundTools{Tokens: cost, Total: len(found)}
+	from := min(max(q.From, 0), len(found))
+	ready := a.readyServers()
+	for i := from; i < min(from+cmp.Or(max(q.Limit, 0), usualPage), len(found)); i++ {
+		x := &found[i]
+		t := FoundTool{Tool: x.Tool}
+		t.Stale = !ready[x.Server]
+		if !q.Brief {
+			t.Tool = a.shownTool(x, ready)
+			t.About = shownText(a.opts.Runtime.Clean(x.Server), tool.Of(x.raw).Text("description"), maxAbout)
+		}
+		out.Tools = append(out.Tools, t)
+	}
+	return out
+}
+
+var toolOrders = map[string]func(x, y *indexed) int{
+	"name":   func(x, y *indexed) int { return strings.Compare(strings.ToLower(x.Name), strings.ToLower(y.Name)) },
+	"tokens": func(x, y *indexed) int { return cmp.Compare(x.Tokens, y.Tokens) },
+	"server": func(x, y *indexed) int { return strings.Compare(strings.ToLower(x.Server), strings.ToLower(y.Server)) },
+	"effect": func(x, y *indexed) int { return strings.Compare(x.Effect, y.Effect) },
+}
+
+// FindTool returns one tool of a server, even if clients do not see the tool. It uses the list that
+// Dragoman has already read. The problem is nil after success.
+func (a *API) FindTool(server, name string) (ToolDetail, *Problem) {
+	x, bad := a.knownTool(server, name)
+	if bad != nil {
+		return ToolDetail{}, bad
+	}
+	return a.toolDetail(x), nil
+}
+
+// ToolCost estimates how many tokens the tools of one endpoint need in a model's context.
+type ToolCost struct {
+	Endpoint string // the path of the endpoint
+	Server   string // the only server of the endpoint; "" for the endpoint of all servers
+	Tools    int    // the number of tools that clients see at the endpoint
+	Tokens   int    // the estimated number of tokens of these tools
+}
+
+// ToolCosts returns the cost of each endpoint: first the endpoint of all servers, then the
+// endpoints of single servers, the most expensive first. It uses the lists that Dragoman has
+// already read.
+func (a *API) ToolCosts() []ToolCost { return toolCosts(a.toolsOf()) }
+
+func toolCosts(all []indexed) []ToolCost {
+	joined, at, out := ToolCost{Endpoint: "/mcp"}, map[string]int{}, []ToolCost{}
+	for i := range all {
+		t := &all[i]
+		if t.State == invalid {
+			continue
+		}
+		if t.State == shown {
+			joined.Tools, joined.Tokens = joined.Tools+1, joined.Tokens+t.Tokens
+		}
+		own := endpointOf(t.Server)
+		if slices.ContainsFunc(t.Hidden, func(h Hidden) bool { return h.Endpoint == own }) {
+			continue
+		}
+		n, known := at[t.Server]
+		if !known {
+			n = len(out)
+			at[t.Server] = n
+			out = append(out, ToolCost{Endpoint: own, Server: t.Server})
+		}
+		out[n].Tools, out[n].Tokens = out[n].Tools+1, out[n].Tokens+t.Tokens
+	}
+	slices.SortFunc(out, func(x, y ToolCost) int {
+		return cmp.Or(cmp.Compare(y.Tokens, x.Tokens), strings.Compare(x.Server, y.Server))
+	})
+	return append([]ToolCost{joined}, out...)
+}

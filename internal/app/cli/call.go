@@ -1,0 +1,433 @@
+package cli
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/dragoman-mcp/dragoman/internal/app/tool"
+	"github.com/dragoman-mcp/dragoman/internal/base/excerpt"
+	"github.com/dragoman-mcp/dragoman/internal/base/jsonrpc"
+	"github.com/dragoman-mcp/dragoman/internal/protocol/mcp"
+	"github.com/dragoman-mcp/dragoman/internal/setup/config"
+)
+
+// callFlags are the flags of the command call.
+type callFlags struct {
+	client   clientFlags
+	ask      askFlags
+	pairs    []string
+	jsonArgs string
+	noCheck  bool
+	asJSON   bool
+	save     string
+}
+
+func (a *app) callCommand() *cobra.Command {
+	var f callFlags
+	var w where
+	var name string
+	var words []string
+	c := &cobra.Command{
+		Use:   "call (URL | NAME) TOOL [name=value]... [flags]",
+		Short: "Call one tool and print its result",
+		Long: `Call one tool of a server and print its result. The server is a URL, the name of
+a configured server, or a command after --. With a command, write the tool, its
+arguments and all flags before the --.
+
+Pass arguments as name=value. The tool's schema decides the JSON type of the
+value: string, number, boolean, array or object. To pass an array, repeat the
+name for each item. Without a schema, the value is a string. To pass a value as
+JSON, write name:=JSON. --json-args takes all arguments as one JSON object, from
+the command line, from a file (@FILE) or from stdin (@-). --arg name=value is
+the same as name=value.
+
+Before the call is sent, Dragoman checks the arguments against the tool's
+schema. --no-check skips this check. "dragoman show" prints the arguments of a
+tool.
+
+If the tool asks for input, and stdin and stderr are a terminal, the command
+asks you. In scripts, --accept fills in a form, and --decline refuses to answer.
+If the tool asks for the folders of the user (roots), Dragoman sends only the
+folders that you pass with --root.
+
+Text goes to stdout unchanged. --save writes images, audio and files to a folder
+and prints their paths. Without --save, Dragoman only lists images, audio and
+files on stderr. --json prints the whole result, with the content of images,
+audio and files. On a terminal, Dragoman escapes control characters in the text.
+
+For a configured server, the command uses a running "dragoman serve" with the
+same configuration, so that the server does not run twice. With --direct, the
+command starts the server itself.
+
+Ctrl-C cancels the call at the server. The exit code is 1 if the tool reports an
+error, 2 if the arguments are wrong, and 130 after Ctrl-C.
+
+Lines on stderr that begin with "dragoman:" come from Dragoman. In these lines,
+text from the server is in quotation marks.`,
+		Example: `  dragoman call https://mcp.example.com/mcp search query=bridges limit=5
+
+  # With a command, write the tool and its arguments first.
+  dragoman call add a=2 b=3 -- npx -y @modelcontextprotocol/server-everything@2025.9.25
+
+  # Pass all arguments as JSON, and print the whole result as JSON.
+  dragoman call gh create_issue --json-args '{"title":"Bug","labels":["ui"]}' --json
+  dragoman call gh create_issue --json-args @issue.json --timeout 30s
+
+  # Save the pictures of a result.
+  dragoman call charts draw --arg title=Sales --save ./pictures
+
+  # Fill in a form that the tool asks for.
+  dragoman call deploy start --accept environment=staging --accept confirm=true`,
+		Args: func(c *cobra.Command, args []string) (err error) {
+			w, words, err = serverWords(c, args, "call", "TOOL")
+			switch {
+			case err != nil:
+				return err
+			case len(words) == 0 && len(w.command) > 0:
+				return usagef("use `"+w.line("call", "TOOL")+"`", "no tool given")
+			case len(words) == 0 && isURL(w.target):
+				return usagef("run `"+w.line("list")+"` to list the tools of the server", "no tool given")
+			case len(words) == 0:
+				return usagef("put a server before the tool, or a command after --", "got only %q, but call needs a server and a tool", w.target)
+			}
+			name, words = words[0], words[1:]
+			for _, word := range words {
+				switch {
+				case strings.Contains(word, "="):
+				case len(w.command) > 0:
+					return usagef("put only the tool and its arguments before --", "got both %q and a command", name)
+				default:
+					return usagef("pass arguments as name=value, and put -- before a command", "unexpected argument %q after the tool", word)
+				}
+			}
+			return nil
+		},
+		RunE: func(c *cobra.Command, _ []string) error {
+			w.file = f.client.file
+			return a.call(c.Context(), w, name, words, &f)
+		},
+	}
+	c.ValidArgsFunction = a.completeCall(&f.client)
+	flags := flagsInOrder(c)
+	flags.StringArrayVar(&f.pairs, "arg", nil, "pass an argument, as `name=value` or name:=JSON (repeatable)")
+	flags.StringVar(&f.jsonArgs, "json-args", "", "pass all arguments as one `JSON` object, @FILE or @- for stdin")
+	flags.BoolVar(&f.noCheck, "no-check", false, "send the arguments without checking them against the schema")
+	flags.BoolVar(&f.asJSON, "json", false, "print the whole result as JSON, byte for byte as the server sent it")
+	addSaveFlag(flags, &f.save)
+	f.ask.add(flags)
+	f.client.add(c)
+	return c
+}
+
+func (f *askFlags) add(flags *pflag.FlagSet) {
+	flags.StringArrayVar(&f.accept, "accept", nil, "fill in a field of a form that the server sends, as `name=value` (repeatable)")
+	flags.BoolVar(&f.decline, "decline", false, "decline all questions that the server asks")
+	flags.StringArrayVar(&f.roots, "root", nil, "send the folder `DIR` if the server asks for roots (repeatable)")
+}
+
+func addSaveFlag(flags *pflag.FlagSet, dir *string) {
+	flags.StringVar(dir, "save", "", "save images, audio and files to new files in the folder `DIR`, and print their paths")
+}
+
+// call runs the command call.
+func (a *app) call(ctx context.Context, w where, name string, words []string, f *callFlags) error {
+	arguments, err := parseArguments("", words)
+	if err != nil {
+		return err
+	}
+	flagged, err := parseArguments("--arg", f.pairs)
+	if err != nil {
+		return err
+	}
+	base, err := a.readJSONArgs(f.jsonArgs)
+	if err != nil {
+		return err
+	}
+	ask, err := a.asker(&f.ask)
+	if err != nil {
+		return err
+	}
+	files, err := newSaver(f.save)
+	if err != nil {
+		return err
+	}
+	defer files.Close()
+	x := &toolCall{app: a, where: w, name: name, base: base, arguments: append(arguments, flagged...), check: !f.noCheck, ask: ask}
+	var result []byte
+	err = a.onServer(mcp.WithPurpose(ctx, mcp.MethodCallTool), w, &f.client, ask, func(ctx context.Context, s Session, server config.Server) error {
+		x.session, x.server = s, server.Name
+		result, err = x.run(ctx)
+		return err
+	})
+	if err != nil {
+		if x.hint != "" {
+			err = withHint(err, "%s", x.hint)
+		}
+		return err
+	}
+	err = a.printResult(result, fileName(name), f.asJSON, files)
+	if errors.Is(err, errReported) && x.hint != "" {
+		a.status.label(yellow, "hint", x.hint)
+	}
+	return err
+}
+
+// readJSONArgs returns the JSON object that --json-args specifies. text is the value of the flag:
+// JSON, @FILE, or @- for stdin. readJSONArgs returns nil if text is "".
+func (a *app) readJSONArgs(text string) ([]byte, error) {
+	if text == "" {
+		return nil, nil
+	}
+	const most = 4 << 20
+	b, from := []byte(text), "--json-args"
+	path, isFile := strings.CutPrefix(text, "@")
+	switch {
+	case text == "-" || text == "@-":
+		var err error
+		if b, err = io.ReadAll(io.LimitReader(a.stdin, most+1)); err != nil {
+			return nil, err
+		}
+		from = "stdin"
+	case isFile:
+		file, err := os.Open(path)
+		if err != nil {
+			return nil, usagef("use --json-args @FILE with an existing file, or @- for stdin", "--json-args: %v", err)
+		}
+		b, err = io.ReadAll(io.LimitReader(file, most+1))
+		_ = file.Close()
+		if err != nil {
+			return nil, err
+		}
+		from = path
+	}
+	if err := jsonrpc.Valid(b, jsonrpc.Limits{Bytes: most}); err != nil {
+		return nil, usagef(`use an object, for example '{"name":"value"}'`, "%s is not valid JSON: %v", from, err)
+	}
+	if jsonrpc.KindOf(b, jsonrpc.Whole(b)) != '{' {
+		return nil, usagef(`use an object, for example '{"name":"value"}'`, "%s is not a JSON object", from)
+	}
+	return b, nil
+}
+
+// toolCall is one call of a tool.
+type toolCall struct {
+	app       *app
+	where     where
+	session   Session
+	server    string
+	name      string
+	base      []byte
+	arguments []argument
+	check     bool
+	ask       *asker
+
+	hint string // what the user can do if the call failed; run sets it
+}
+
+// maxVisits is the maximum number of times that the command sends a call if the server requires
+// that the user first visits pages.
+const maxVisits = 3
+
+// run looks up the tool, checks the arguments and calls the tool.
+func (x *toolCall) run(ctx context.Context) ([]byte, error) {
+	a := x.app
+	var names []string
+	var missing string // the servers whose tools are missing from the list, and why
+	var found tool.Tool
+	if x.check || needTypes(x.arguments) {
+		a.status.Step(x.server, "looking up "+x.name)
+		l, err := a.listWhole(ctx, x.session, x.server, "tools", func(items [][]byte) bool { return hasNamed(items, x.name) })
+		if ctx.Err() != nil {
+			return nil, context.Cause(ctx)
+		}
+		if err != nil {
+			// A server may be able to call a tool even if it cannot list its tools.
+			a.log.LogAttrs(ctx, slog.LevelDebug, "tools/list failed; arguments are sent as strings", slog.Any("error", err))
+		}
+		a.remember(x.where, "tools", l.Items)
+		names, missing = namesOf(l.Items), whyMissing(l)
+		if i := slices.Index(names, x.name); i >= 0 {
+			found = tool.Of(l.Items[i])
+		}
+	}
+	args, err := objectOf(found.Input(), x.base, x.arguments)
+	if err != nil {
+		if x.hint == "" && found.Raw() != nil {
+			err = withHint(err, "run `%s` to see the arguments", x.where.line("show", x.name))
+		}
+		return nil, err
+	}
+	if x.check && found.Raw() != nil {
+		err, unusable := checkArguments(x.where, found, args)
+		if err != nil {
+			return nil, err
+		}
+		if unusable != nil && !a.quiet {
+			a.status.label(yellow, "warning", "the arguments are not checked, because the schema of "+excerpt.Word(x.name, 100)+" cannot be used: "+unusable.Error())
+		}
+	}
+	var result []byte
+	for range maxVisits {
+		a.status.Step(x.server, "calling "+x.name)
+		result, err = x.session.Call(ctx, x.name, args, func(progress, total float64, message string) {
+			a.status.Detail(progressText(x.server, x.name, progress, total, message))
+		})
+		if again := x.visit(ctx, err); !again {
+			break
+		}
+	}
+	var wire *jsonrpc.Error
+	switch {
+	case err == nil && !isToolError(result), err != nil && !errors.As(err, &wire):
+		return result, err
+	case wire != nil:
+		if x.hint = needHint(wire); x.hint != "" {
+			return nil, err
+		}
+	}
+	// For an unknown tool, some servers return an error, and others return a result with isError.
+	// Only the list of tools shows whether the tool exists.
+	if names == nil {
+		l, err := x.session.List(ctx, "tools")
+		if err != nil {
+			a.log.LogAttrs(ctx, slog.LevelDebug, "tools/list failed", slog.Any("error", err))
+		}
+		names, missing = namesOf(l.Items), whyMissing(l)
+	}
+	switch near := config.Suggest(x.name, names); {
+	case slices.Contains(names, x.name):
+		if !x.ask.answers() && (wire != nil && wantsInput([]byte(wire.Message)) || wire == nil && wantsInput(result)) {
+			x.hint = needsInput
+		}
+	case near != "":
+		x.hint = "did you mean " + excerpt.Word(near, maxQuoted) + "?"
+	case missing != "":
+		x.hint = "the tool may be on a missing server: " + missing
+	case len(names) > 0:
+		x.hint = "the server has no tool with this name; `" + x.where.line("list") + "` lists its tools"
+	}
+	return result, err
+}
+
+// visit handles an error response with pages that the user must visit before the server runs the
+// tool (2025-11-25 §Elicitation, "URL Elicitation Required Error"). It shows these pages to the
+// user. It reports whether to send the call again.
+func (x *toolCall) visit(ctx context.Context, err error) bool {
+	var wire *jsonrpc.Error
+	if !errors.As(err, &wire) || wire.Code != mcp.CodeURLElicitationRequired || !x.ask.canAsk() {
+		return false
+	}
+	agreed := false
+	for e := range jsonrpc.Elements(wire.Data, jsonrpc.Find(wire.Data, jsonrpc.Whole(wire.Data), "elicitations")) {
+		if (*mcp.Own)(nil).URLProblem(wire.Data, e) != "" {
+			return false
+		}
+		if x.ask.askPage(ctx, textOf(wire.Data, e, "message"), textOf(wire.Data, e, "url")) != "accept" {
+			return false
+		}
+		agreed = true
+	}
+	return agreed && x.ask.waitForPage(ctx)
+}
+
+// waitForPage waits until the user confirms that everything on the pages is done. It returns false
+// if the user cancels.
+func (k *asker) waitForPage(ctx context.Context) bool {
+	return k.converse(ctx, func(t *terminal) string {
+		if line, ok := t.prompt("Press Enter when you are done there. [c]ancel:"); !ok || strings.EqualFold(line, "c") || strings.EqualFold(line, "cancel") {
+			return "cancel"
+		}
+		return "accept"
+	}) == "accept"
+}
+
+func namesOf(items [][]byte) []string {
+	names := make([]string, len(items))
+	for i, raw := range items {
+		names[i] = textOf(raw, jsonrpc.Whole(raw), "name")
+	}
+	return names
+}
+
+// needsInput is the hint if a server asks for input and no user can answer, for example in a
+// script.
+const needsInput = "the server asks for input; run the command on a terminal, or answer in advance with --accept name=value or --decline"
+
+// wantsInput reports whether a text from a server mentions elicitation. Most servers have no error
+// code for a client that does not support elicitation. They mention elicitation only in the text.
+func wantsInput(text []byte) bool { return bytes.Contains(bytes.ToLower(text), []byte("elicit")) }
+
+// needHint returns a hint if an error means that the client lacks a capability, or that the user
+// must visit a page. Otherwise, it returns "". The error -32021 lists the missing capabilities in
+// data.requiredCapabilities (2026-07-28 §Base, "Error Codes"). needHint reads this member in every
+// error, because Dragoman may have changed the code for another revision.
+func needHint(e *jsonrpc.Error) string {
+	whole := jsonrpc.Whole(e.Data)
+	required := jsonrpc.Find(e.Data, whole, "requiredCapabilities")
+	needs := func(key string) bool { return !jsonrpc.Find(e.Data, required, key).IsZero() }
+	switch {
+	case e.Code == mcp.CodeURLElicitationRequired:
+		for at := range jsonrpc.Elements(e.Data, jsonrpc.Find(e.Data, whole, "elicitations")) {
+			if (*mcp.Own)(nil).URLProblem(e.Data, at) == "" {
+				return "open " + excerpt.Word(textOf(e.Data, at, "url"), maxQuoted) + " in a browser, then run the command again"
+			}
+		}
+		return ""
+	case needs("elicitation"), required.IsZero() && e.Code == mcp.CodeMissingCapability:
+		return needsInput
+	case needs("sampling"):
+		return "the server needs a client with a language model, which dragoman does not have"
+	case needs("roots"):
+		return "the server asks for folders; name one with --root DIR"
+	}
+	return ""
+}
+
+// isToolError reports whether isError is true in a result.
+func isToolError(result []byte) bool {
+	return jsonrpc.KindOf(result, jsonrpc.Find(result, jsonrpc.Whole(result), "isError")) == 't'
+}
+
+func progressText(server, tool string, progress, total float64, message string) string {
+	text := server + ": " + tool
+	if total > 0 {
+		text += " " + strconv.Itoa(int(100*min(1, max(0, progress/total)))) + " %"
+	}
+	if message != "" {
+		text += ": " + excerpt.Quote(message, 200)
+	}
+	return text
+}
+
+// printResult prints the result of a tool call. If files is not nil, it saves the files in the
+// result. A file without a usable URI gets a name that begins with the parameter name.
+func (a *app) printResult(result []byte, name string, asJSON bool, files *saver) error {
+	if err := a.printAs(result, "content", name, asJSON, files); err != nil {
+		return err
+	}
+	if isToolError(result) {
+		a.status.label(red, "error", "the tool reported an error")
+		return errReported
+	}
+	return nil
+}
+
+// timeoutError is the cause of a context that ended because the time in --timeout was over.
+type timeoutError struct{ after time.Duration }
+
+func (e timeoutError) Error() string { return fmt.Sprintf("no result within %s", e.after) }
+func (timeoutError) Hint() string {
+	return "allow more time with --timeout; -v shows what the command waits for"
+}

@@ -1,0 +1,325 @@
+package cli
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/dragoman-mcp/dragoman/internal/app/admin"
+	"github.com/dragoman-mcp/dragoman/internal/base/screen"
+	"github.com/dragoman-mcp/dragoman/internal/protocol/mcp"
+	"github.com/dragoman-mcp/dragoman/internal/relay/event"
+)
+
+// callsFlags are the flags that select calls.
+type callsFlags struct {
+	server, client, method, outcome, search string
+	lines                                   int
+}
+
+// query returns the flags as query parameters for the API.
+func (f *callsFlags) query() url.Values {
+	v := url.Values{"limit": {strconv.Itoa(f.lines)}}
+	for key, value := range map[string]string{"server": f.server, "client": f.client, "method": f.method, "outcome": f.outcome, "q": f.search} {
+		if value != "" {
+			v.Set(key, value)
+		}
+	}
+	return v
+}
+
+// all reports whether the flags match all calls.
+func (f *callsFlags) all() bool {
+	return f.server == "" && f.client == "" && f.method == "" && f.outcome == "" && f.search == ""
+}
+
+// checkServer returns an error if the value of --server is not the name of a configured server.
+func (f *callsFlags) checkServer(ctx context.Context, s *running) error {
+	if f.server == "" {
+		return nil
+	}
+	r, err := s.report(ctx)
+	if err != nil {
+		return err
+	}
+	for _, x := range r.Servers {
+		if x.Name == f.server {
+			return nil
+		}
+	}
+	return noServer(f.server, r)
+}
+
+// callOutcomes are the valid values of --outcome.
+var callOutcomes = []string{"running", "ok", "tool_error", "failed", "cancelled", "refused", "parked", "not_sent", "unknown", "loss"}
+
+func (a *app) callsCommand() *cobra.Command {
+	var f runningFlags
+	var which callsFlags
+	var follow, asJSON bool
+	var save string
+	c := &cobra.Command{
+		Use:   "calls [NUMBER]",
+		Short: "Print the calls that clients make through a running \"dragoman serve\"",
+		Long: `Print the last calls of clients to a running "dragoman serve", the oldest first.
+Each line shows the client, the server, the called tool or method, and the
+outcome and duration of the call.
+
+With NUMBER, print the messages of one call, between the client and Dragoman and
+between Dragoman and the server. The output also shows what Dragoman changed in
+these messages and why. A letter marks each reason. A number in brackets marks
+each part of a message that was lost in translation.
+
+"dragoman serve" keeps the last 2,000 calls in memory, and the messages of the
+last 200 calls. The configuration setting "record" decides whether "dragoman
+serve" keeps messages. Secrets are masked.
+
+OUTCOME has one of these values. "running": the call has not ended. "ok": the
+server answered with a result. "tool_error": the result says that the tool
+failed. "failed": the server answered with an error. "cancelled": the client
+cancelled the call or disconnected. "refused": Dragoman answered with an error
+and did not send the call to a server. "parked": the call waits until the client
+has answered a request of the server. "not_sent": Dragoman could not send the
+call to the server. "unknown": Dragoman does not know whether the server has run
+the call. With --outcome, "loss" selects all calls in which a part of a message
+was lost in translation.
+
+With -f, the command prints each call when it ends, until you press Ctrl-C or
+"dragoman serve" stops.`,
+		Example: `  # Print the last calls, and the last calls to one server.
+  dragoman calls
+  dragoman calls --server github
+
+  # Print both sides of one call.
+  dragoman calls 41
+
+  # Save a call, and act as its server for a client.
+  dragoman calls 41 --save call.txtar
+  dragoman replay call.txtar
+
+  # Follow what one client does.
+  dragoman calls -f --client "Claude Code"
+
+  # Print the calls that did not succeed, as JSON.
+  dragoman calls --json | jq 'select(.outcome != "ok")'`,
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) > 1 {
+				return usagef("give the number of one call", "unexpected argument %q after %q", args[1], args[0])
+			}
+			if len(args) == 1 {
+				if n, err := strconv.ParseUint(args[0], 10, 64); err != nil || n == 0 {
+					return usagef("use --server NAME for the calls to one server", "%q is not the number of a call", args[0])
+				}
+				if save != "" && asJSON {
+					return usagef("remove one of them", "--save and --json cannot be used together")
+				}
+				if follow {
+					return usagef("remove -f or the number", "-f cannot be used with the number of a call")
+				}
+			}
+			if which.lines < 0 {
+				return usagef("use 0 or more", "-n does not accept %d", which.lines)
+			}
+			if save != "" && len(args) == 0 {
+				return usagef("add the number of a call", "--save needs the number of a call")
+			}
+			return oneOf("--outcome", which.outcome, callOutcomes)
+		},
+		RunE: func(c *cobra.Command, args []string) error {
+			a.startLog(0, nil)
+			s, err := a.running(c.Context(), &f)
+			if err != nil {
+				return err
+			}
+			defer s.close()
+			if save != "" {
+				return signalOr(c.Context(), a.saveTranscript(c.Context(), s, args[0], save))
+			}
+			if len(args) == 1 {
+				return signalOr(c.Context(), a.printStory(c.Context(), s, args[0], asJSON))
+			}
+			print := a.callPrinter(asJSON, time.Local)
+			if follow {
+				if err := which.checkServer(c.Context(), s); err != nil {
+					return signalOr(c.Context(), err)
+				}
+				err = a.followCalls(c.Context(), s, which.query(), print)
+			} else {
+				err = a.printCalls(c.Context(), s, &which, print)
+			}
+			return signalOr(c.Context(), err)
+		},
+	}
+	flags := flagsInOrder(c)
+	flags.BoolVarP(&follow, "follow", "f", false, "print each call when it ends, until Ctrl-C")
+	flags.IntVarP(&which.lines, "lines", "n", 50, "print the last `N` calls")
+	flags.StringVar(&which.server, "server", "", "print only the calls to the server `NAME`")
+	flags.StringVar(&which.client, "client", "", "print only the calls of the client `NAME`")
+	flags.StringVar(&which.method, "method", "", "print only the calls of `METHOD`, such as tools/call")
+	flags.StringVar(&which.outcome, "outcome", "", "print only calls with this `OUTCOME`")
+	flags.StringVar(&which.search, "search", "", "print only calls with `TEXT` in their metadata, such as the tool name or the trace id")
+	flags.StringVar(&save, "save", "", "write both sides of the call to the new file `FILE`, for dragoman replay")
+	flags.BoolVar(&asJSON, "json", false, "print each call as JSON on one line")
+	f.add(c)
+	return c
+}
+
+// oneOf returns an error if value is neither "" nor in list. flag is the flag that has this value.
+func oneOf(flag, value string, list []string) error {
+	if value == "" {
+		return nil
+	}
+	for _, x := range list {
+		if x == value {
+			return nil
+		}
+	}
+	return usagef(didYouMean(value, list, "use "+strings.Join(list[:len(list)-1], ", ")+" or "+list[len(list)-1]), "%s does not accept %q", flag, value)
+}
+
+// printCalls prints the last calls that match the flags, the oldest first. It also prints calls to
+// servers that are no longer configured.
+func (a *app) printCalls(ctx context.Context, s *running, which *callsFlags, print func(*admin.Call) error) error {
+	var all admin.Calls
+	if err := s.decode(ctx, "/api/v1/calls", which.query(), &all); err != nil {
+		return err
+	}
+	for i := len(all.Calls) - 1; i >= 0; i-- {
+		if err := print(&all.Calls[i]); err != nil {
+			return err
+		}
+	}
+	if len(all.Calls) > 0 {
+		return nil
+	}
+	if err := which.checkServer(ctx, s); err != nil {
+		return err
+	}
+	switch {
+	case a.quiet, which.lines == 0:
+	case which.all():
+		a.status.Printf("no calls; a call appears here after the first request of a client")
+	default:
+		a.status.Printf("no call matches; `dragoman calls` prints the last calls without a filter")
+	}
+	return nil
+}
+
+// followCalls prints each call when the call ends. It returns when ctx ends or serve stops.
+func (a *app) followCalls(ctx context.Context, s *running, query url.Values, print func(*admin.Call) error) error {
+	return a.followStream(ctx, s, "/api/v1/calls/stream", query, func(name string, data []byte) error {
+		if name != admin.EventCall {
+			return nil
+		}
+		var c admin.Call
+		if err := json.Unmarshal(data, &c); err != nil {
+			return fmt.Errorf("cannot read a call: %w", err)
+		}
+		if err := print(&c); err != nil {
+			return &printError{err}
+		}
+		return nil
+	})
+}
+
+// callPrinter returns a function that prints a call as a row of a table, or as one line of JSON.
+func (a *app) callPrinter(asJSON bool, zone *time.Location) func(*admin.Call) error {
+	began := false
+	return func(c *admin.Call) error {
+		if asJSON {
+			return a.printJSON(c, "")
+		}
+		var b bytes.Buffer
+		if c.Missed {
+			b.WriteString("… calls dropped …\n")
+		}
+		t := callTable(!began)
+		began = true
+		t.Colour = a.screen && a.status.colour
+		t.Rows = [][]screen.Cell{callRow(c, zone)}
+		b.WriteString(t.Text())
+		_, err := a.stdout.Write(b.Bytes())
+		return err
+	}
+}
+
+// callTable returns a table of calls without rows. The columns have fixed widths, so that
+// consecutive tables of one row each look like a single table.
+func callTable(titles bool) screen.Table {
+	columns := []screen.Column{
+		{Title: "CALL", Right: true, Whole: true, Least: 6}, {Title: "STARTED", Whole: true, Least: 19}, {Title: "OUTCOME", Whole: true, Least: 10},
+		{Title: "TOOK", Right: true, Whole: true, Least: 8}, {Title: "CLIENT", Least: 18, Most: 18}, {Title: "SERVER", Least: 14, Whole: true, Most: 14},
+		{Title: "CALLED", Whole: true, Least: 28, Most: 28}, {Title: "NOTE"},
+	}
+	if !titles {
+		for i := range columns {
+			columns[i].Title = ""
+		}
+	}
+	return screen.Table{Columns: columns}
+}
+
+// callRow returns the table cells for a call.
+func callRow(c *admin.Call, zone *time.Location) []screen.Cell {
+	outcome := screen.Cell{Text: c.Outcome, Style: screen.Green}
+	switch {
+	case c.Outcome == string(event.ToolError):
+		outcome.Style = screen.Yellow
+	case c.Outcome == admin.OutcomeRunning, c.Outcome == "parked":
+		outcome.Style = screen.Dim
+	case c.Outcome != "ok":
+		outcome.Style = screen.Red
+	}
+	return []screen.Cell{
+		{Text: strconv.FormatUint(c.Number, 10)}, {Text: c.Started.In(zone).Format(time.DateTime), Style: screen.Dim}, outcome,
+		{Text: tookOf(c)}, {Text: strings.TrimSpace(c.Client.Name + " " + c.Client.Version)}, {Text: c.Server}, {Text: calledOf(c)}, {Text: callNote(c)},
+	}
+}
+
+// tookOf returns the duration of a call as text.
+func tookOf(c *admin.Call) string {
+	d := time.Duration(c.Seconds * float64(time.Second))
+	if d < 10*time.Millisecond {
+		return strconv.FormatFloat(float64(d)/float64(time.Millisecond), 'f', 1, 64) + " ms"
+	}
+	return spanOf(d)
+}
+
+// calledOf returns what the client called. For tools/call, this is the name of the tool. For other
+// methods, it is the method and the name of the prompt or resource.
+func calledOf(c *admin.Call) string {
+	if c.Method == mcp.MethodCallTool {
+		return cmp.Or(c.Target, c.Name, c.Method)
+	}
+	return strings.TrimSpace(c.Method + " " + cmp.Or(c.Target, c.Name))
+}
+
+// callNote describes the unusual facts about a call, such as an error or a loss. It returns "" if
+// there are none.
+func callNote(c *admin.Call) string {
+	var parts []string
+	if c.Cause != "" {
+		parts = append(parts, c.Cause)
+	}
+	if c.Code != 0 {
+		parts = append(parts, "error "+strconv.FormatInt(c.Code, 10))
+	}
+	if c.Client.Revision != c.Revision && c.Client.Revision != "" && c.Revision != "" {
+		parts = append(parts, c.Client.Revision+" to "+c.Revision)
+	}
+	for _, l := range c.Losses {
+		parts = append(parts, "lost "+l.What)
+	}
+	if c.Requests > 1 {
+		parts = append(parts, "requests: "+strconv.Itoa(c.Requests))
+	}
+	return strings.Join(parts, "; ")
+}

@@ -1,0 +1,128 @@
+package cli
+
+import (
+	"context"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/dragoman-mcp/dragoman/internal/app/daemon"
+)
+
+// TestConsent checks when a command starts the servers of a configuration file that it has found in
+// the working directory.
+func TestConsent(t *testing.T) {
+	const before, after = `{"mcpServers":{"gh":{"command":"gh-mcp","args":["--token=hunter22222","a b"]},"off":{"command":"off-mcp","disabled":true}}}`, `{"mcpServers":{"gh":{"command":"other"}}}`
+	u := newUser(t)
+	file := u.write("dragoman.yaml", before)
+	// try runs a command, and returns what it says and whether it has reached a server. typed is what
+	// the user types at the terminal; "" means that there is no terminal.
+	try := func(typed string, args ...string) (code int, said string, reached bool) {
+		t.Helper()
+		var out syncBuffer
+		a := &app{stdin: strings.NewReader(""), stdout: io.Discard, env: u.env, status: newStatus(&out, false, noEnv), interactive: typed != "", keyboard: typed != ""}
+		a.openInput = func() (io.ReadCloser, error) { return io.NopCloser(strings.NewReader(typed)), nil }
+		a.backend = Backend{
+			Connect: func(context.Context, daemon.ConnectOptions) (Session, error) {
+				reached = true
+				return answering{}, nil
+			},
+			Serve: func(context.Context, daemon.ServeOptions) error {
+				reached = true
+				return nil
+			},
+		}
+		code = a.main(args)
+		return code, out.take(), reached
+	}
+	forget := func() {
+		if err := os.RemoveAll(filepath.Join(u.home, "cache")); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, args := range [][]string{{"list"}, {"list", "gh"}, {"call", "gh", "tool"}, {"show", "gh"}, {"read", "gh", "x:y"}, {"doctor", "gh"}} {
+		if code, said, reached := try("", args...); code != exitUsage || reached || !strings.Contains(said, "gh-mcp") || !strings.Contains(said, "-c dragoman.yaml") {
+			t.Errorf("%v: %d %t\n%s", args, code, reached, said)
+		}
+	}
+	if code, said, reached := try("\n", "list"); code == exitOK || reached || !strings.Contains(said, file) || !strings.Contains(said, "gh: gh-mcp ") || strings.Contains(said, "hunter") || strings.Contains(said, "off-mcp") {
+		t.Errorf("refused at the terminal: %d %t\n%s", code, reached, said)
+	}
+	// Each of these counts as the first use.
+	for _, first := range []struct {
+		typed string
+		args  []string
+	}{{"y\n", []string{"list"}}, {"", []string{"call", "gh", "tool", "-c", "dragoman.yaml"}}, {"", []string{"list", "-c", file}}, {"", []string{"serve"}}, {"y\n", []string{"serve"}}} {
+		forget()
+		if code, said, reached := try(first.typed, first.args...); code != exitOK || !reached {
+			t.Errorf("%v: %d\n%s", first.args, code, said)
+		}
+		if code, said, reached := try("", "call", "gh", "tool"); code != exitOK || !reached || said != "" {
+			t.Errorf("after %v: %d\n%s", first.args, code, said)
+		}
+	}
+	u.write("dragoman.yaml", after)
+	if code, said, reached := try("", "call", "gh", "tool"); code != exitUsage || reached {
+		t.Errorf("after a change: %d\n%s", code, said)
+	}
+	u.write("dragoman.yaml", before)
+	if code, said, reached := try("", "call", "gh", "tool"); code != exitOK || !reached {
+		t.Errorf("after the change was undone: %d\n%s", code, said)
+	}
+	// A URL, a command and the user's own file need no consent.
+	forget()
+	if err := os.Remove(file); err != nil {
+		t.Fatal(err)
+	}
+	u.write(".config/dragoman/config.yaml", before)
+	u.write("dragoman/config.yaml", before) // its place on Windows
+	for _, args := range [][]string{{"list"}, {"list", "http://h"}, {"list", "--", "cmd"}} {
+		if code, said, reached := try("", args...); code != exitOK || !reached {
+			t.Errorf("%v: %d\n%s", args, code, said)
+		}
+	}
+}
+
+// TestServeSaysWhatItStarts checks that serve starts the servers of its folder without a question, and
+// names them at the first use.
+func TestServeSaysWhatItStarts(t *testing.T) {
+	u := newUser(t)
+	u.write("dragoman.yaml", `{"mcpServers":{"gh":{"command":"gh-mcp"}}}`)
+	for _, want := range []bool{true, false} {
+		var said syncBuffer
+		a := &app{stdout: io.Discard, env: u.env, status: newStatus(&said, false, noEnv)}
+		a.backend = Backend{Serve: func(context.Context, daemon.ServeOptions) error { return nil }}
+		if code := a.main([]string{"serve"}); code != exitOK || strings.Contains(said.take(), "gh: gh-mcp") != want {
+			t.Errorf("%d, want the command: %t", code, want)
+		}
+	}
+}
+
+// TestImportCountsAsUse checks that the servers of a file that import has created can be used, but not
+// those of a file that was there before.
+func TestImportCountsAsUse(t *testing.T) {
+	u := newUser(t)
+	u.write("mcp.json", `{"mcpServers":{"gh":{"command":"gh-mcp"}}}`)
+	list := func() int {
+		a := &app{stdout: io.Discard, env: u.env, status: newStatus(io.Discard, false, noEnv)}
+		a.backend = Backend{Connect: func(context.Context, daemon.ConnectOptions) (Session, error) { return answering{}, nil }}
+		return a.main([]string{"list"})
+	}
+	for _, c := range []struct {
+		there string
+		want  int
+	}{{"", exitOK}, {"mcpServers:\n  evil:\n    command: evil\n", exitUsage}} {
+		_ = os.Remove("dragoman.yaml")
+		if c.there != "" {
+			u.write("dragoman.yaml", c.there)
+		}
+		if code, out, said := u.run("import", "--from", "./mcp.json", "--into", "dragoman.yaml"); code != exitOK {
+			t.Fatalf("%d\n%s%s", code, out, said)
+		}
+		if got := list(); got != c.want {
+			t.Errorf("with %q there: %d, want %d", c.there, got, c.want)
+		}
+	}
+}

@@ -1,0 +1,485 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/dragoman-mcp/dragoman/internal/app/admin"
+	"github.com/dragoman-mcp/dragoman/internal/app/daemon"
+	"github.com/dragoman-mcp/dragoman/internal/app/runtime"
+	"github.com/dragoman-mcp/dragoman/internal/base/failure"
+	"github.com/dragoman-mcp/dragoman/internal/base/jsonrpc"
+	"github.com/dragoman-mcp/dragoman/internal/base/screen"
+	"github.com/dragoman-mcp/dragoman/internal/base/tokens"
+	"github.com/dragoman-mcp/dragoman/internal/setup/config"
+)
+
+const (
+	// healthTime is how long the command list waits for each server if --timeout is not given.
+	healthTime = 30 * time.Second
+	// healthAtOnce is how many servers the command list examines at the same time.
+	healthAtOnce = 8
+)
+
+// The states of a server in the table of the command list.
+const (
+	stateReady    = "ready"
+	stateFailed   = "failed"
+	stateSignIn   = "sign-in" // the server answers, but the user must sign in
+	stateDisabled = "disabled"
+)
+
+// serveReport is the report of a running serve process about one server.
+type serveReport = admin.Server
+
+// health is the health of one configured server. Scripts read its JSON form, so new versions may
+// add JSON members but must not rename any.
+type health struct {
+	Name      string         `json:"name"`
+	State     string         `json:"state"`
+	Revision  string         `json:"revision,omitempty"`
+	Transport string         `json:"transport,omitempty"`
+	Counts    map[string]int `json:"counts,omitempty"` // the number of items in each list, by the kind of list; has no entry for lists that the server does not offer
+	Tokens    int            `json:"contextTokens,omitempty"`
+	ReadyMS   int64          `json:"readyMs,omitempty"`
+	// Via is "serve" if the values come from a running serve process, else "direct".
+	Via     string           `json:"via,omitempty"`
+	Failure *failure.Failure `json:"failure,omitempty"`
+	// Lists contains, for each kind of list that could not be read, the reason.
+	Lists map[string]string `json:"failedLists,omitempty"`
+	// LeftOut contains, for each kind of list, the items that Dragoman left out: by name, with the
+	// reason.
+	LeftOut map[string]map[string]string `json:"leftOut,omitempty"`
+
+	index int
+}
+
+// listHealth examines all configured servers and prints the health of each.
+func (a *app) listHealth(ctx context.Context, f *clientFlags, asJSON bool) error {
+	if given := f.t.given(); given != "" {
+		return usagef("name a URL, or a command after --", "%s needs a server", given)
+	}
+	path, ok := a.configPath(f.file)
+	if !ok {
+		err := a.noConfig()
+		return withHint(err, "%s; to list one server, use `dragoman list URL` or `dragoman list -- COMMAND`", hintsOf(err)[0])
+	}
+	snapshot, problems := config.Load(path)
+	if snapshot == nil {
+		return problems.Err()
+	}
+	if len(snapshot.Servers) == 0 {
+		return withHint(fmt.Errorf("%s has no servers", clean(path)), "%s", addServer)
+	}
+	a.startLog(slog.LevelError, nil)
+	limit := healthTime
+	if f.timeout > 0 {
+		limit = f.timeout
+	}
+	route, err := a.routes(ctx, f, snapshot.Servers)
+	if err != nil {
+		return err
+	}
+	a.showProgress()
+	rows := a.examineAll(ctx, snapshot.Servers, limit, route, a.rowPrinter(snapshot.Servers, asJSON))
+	a.status.End()
+	if err := signalOr(ctx, ctx.Err()); err != nil {
+		return err
+	}
+	if asJSON {
+		if err := a.printJSON(rows, "  "); err != nil {
+			return err
+		}
+	}
+	failed, limited := 0, 0
+	for _, r := range rows {
+		switch {
+		case r.State == stateFailed || r.State == stateSignIn:
+			failed++
+		case len(r.Lists) > 0:
+			limited++
+		}
+	}
+	if failed+limited > 0 {
+		what := strconv.Itoa(failed) + " of " + quantity(len(rows), "server") + " cannot be used"
+		switch {
+		case failed == 0:
+			what = strconv.Itoa(limited) + " of " + quantity(len(rows), "server") + " cannot be listed completely"
+		case limited > 0:
+			what += ", and " + strconv.Itoa(limited) + " cannot be listed completely"
+		}
+		if !a.quiet {
+			a.status.Printf("%s; `dragoman doctor NAME%s` examines one", what, configWords(f.file))
+		}
+		return errReported
+	}
+	return nil
+}
+
+// routes returns a function that says how to reach a server: through a running serve process, or
+// directly. If a server must be started, the user has agreed to that.
+func (a *app) routes(ctx context.Context, f *clientFlags, servers []config.Server) (route func(config.Server) (config.Server, *serveReport), err error) {
+	base, serving, why := "", admin.Report{}, "--direct is set"
+	if !f.direct {
+		base, serving, why = a.servingSame(ctx, f.file)
+	}
+	if why == "" {
+		a.tell("using the running serve at %s", base)
+	} else {
+		a.tell("starting the servers, because no running serve is used: %s", why)
+	}
+	route = func(s config.Server) (config.Server, *serveReport) { return behindServe(s, base, &serving) }
+	starts := func(s config.Server) bool {
+		_, known := route(s)
+		return known == nil && !s.Disabled
+	}
+	if slices.ContainsFunc(servers, starts) {
+		err = a.consent(ctx, f.file)
+	}
+	return route, err
+}
+
+// behindServe returns the configuration of a server that reaches s through a running serve process
+// at base, and the report of the process about s. If the process does not have s, it returns s
+// unchanged and nil.
+func behindServe(s config.Server, base string, r *admin.Report) (config.Server, *serveReport) {
+	through, ok := endpointOf(s, base, r)
+	if report := serverNamed(r, s.Name); ok && report != nil {
+		return through, report
+	}
+	return s, nil
+}
+
+// examineAll examines several servers at the same time, and returns the health of each in the order
+// of the configuration. It calls done for each result as soon as the result is known, always from
+// the goroutine that called examineAll. If ctx ends, examineAll leaves out the servers without a
+// result.
+func (a *app) examineAll(ctx context.Context, servers []config.Server, limit time.Duration, route func(config.Server) (config.Server, *serveReport), done func(health)) []health {
+	found := make(chan health)
+	places := make(chan struct{}, healthAtOnce)
+	var all sync.WaitGroup
+	for i, s := range servers {
+		all.Go(func() {
+			if s.Disabled {
+				found <- health{Name: s.Name, State: stateDisabled, index: i}
+				return
+			}
+			places <- struct{}{}
+			defer func() { <-places }()
+			through, report := route(s)
+			a.examineOne(ctx, through, report, limit, func(h health) {
+				h.index = i
+				found <- h
+			})
+		})
+	}
+	var end sync.WaitGroup
+	end.Go(func() {
+		all.Wait()
+		close(found)
+	})
+	waiting := map[string]bool{}
+	for _, s := range servers {
+		waiting[s.Name] = true
+	}
+	a.status.Step("", stillWaiting(servers, waiting))
+	var rows []health
+	for h := range found {
+		delete(waiting, h.Name)
+		if ctx.Err() == nil {
+			done(h)
+			rows = append(rows, h)
+		}
+		a.status.Step("", stillWaiting(servers, waiting))
+	}
+	end.Wait()
+	slices.SortFunc(rows, func(x, y health) int { return x.index - y.index })
+	return rows
+}
+
+func stillWaiting(servers []config.Server, waiting map[string]bool) string {
+	var names []string
+	for _, s := range servers {
+		if waiting[s.Name] {
+			names = append(names, s.Name)
+		}
+	}
+	if len(names) == 0 {
+		return ""
+	}
+	return "waiting for " + joinNames(names)
+}
+
+// examineOne opens a session with a server, passes the server's health to done, and closes the
+// session. report is the report of a serve process about the server, or nil.
+func (a *app) examineOne(ctx context.Context, s config.Server, report *serveReport, limit time.Duration, done func(health)) {
+	ctx, cancel := context.WithTimeoutCause(ctx, limit, timeoutError{limit})
+	defer cancel()
+	h := health{Name: s.Name, Via: "direct"}
+	if report != nil {
+		h.Via = "serve"
+	}
+	began := time.Now()
+	session, err := a.backend.Connect(ctx, daemon.ConnectOptions{Server: s, Log: a.log, Progress: func(string, string) {}, Version: version()})
+	if err != nil {
+		done(h.broken(ctx, err, report))
+		return
+	}
+	defer func() { _ = session.Close() }()
+	d, err := session.Describe(ctx)
+	if err != nil {
+		done(h.broken(ctx, err, report))
+		return
+	}
+	h.ReadyMS = max(1, time.Since(began).Milliseconds())
+	h.State, h.Revision, h.Transport, h.Counts = stateReady, d.Revision.String(), d.Transport, map[string]int{}
+	if report != nil {
+		// The serve process may speak one revision with this command and another revision with the
+		// server. The table shows the server's revision and transport.
+		h.Transport = report.Transport
+		if report.Revision != "" {
+			h.Revision = report.Revision
+		}
+	}
+	for _, kind := range listKinds {
+		if !has(d.Capabilities, kindOfList[kind]) {
+			continue
+		}
+		l, err := session.List(ctx, kind)
+		if err == nil {
+			h.Counts[kind] = len(l.Items)
+			h.leftOut(kind, l.LeftOut, report)
+			if kind == "tools" {
+				h.Tokens = cost(l.Items) + tokens.Text(d.Instructions)
+			}
+			continue
+		}
+		why := failureOf(s.Name, err)
+		switch {
+		case errors.As(context.Cause(ctx), new(timeoutError)):
+			// There is no time left for the other lists.
+			h.listFails(kind, "server "+strconv.Quote(s.Name)+" did not answer "+runtime.ListMethod(kind)+" within "+limit.String())
+			done(h)
+			return
+		case ctx.Err() != nil, goneWith(why.Class):
+			h.Counts, h.Lists = nil, nil
+			done(h.broken(ctx, err, report))
+			return
+		}
+		h.listFails(kind, why.Sentence)
+	}
+	done(h)
+}
+
+// listFails records why the list of a server that is open could not be read.
+func (h *health) listFails(kind, why string) {
+	if h.Lists == nil {
+		h.Lists = map[string]string{}
+	}
+	h.Lists[kind] = why
+}
+
+// goneWith reports whether a failure of this class means that the server is no longer open.
+func goneWith(c failure.Class) bool {
+	switch c {
+	case failure.Exited, failure.MissingVariable, failure.NotJSON, failure.CutOff, failure.ConnectionRefused, failure.Unreachable:
+		return true
+	}
+	return false
+}
+
+// leftOut stores the items that were left out of a list. report is the report of a serve process about
+// the server, or nil. If there is one, that process has left the items out.
+func (h *health) leftOut(kind string, left map[string]string, report *serveReport) {
+	if report != nil {
+		left = map[string]string{}
+		for _, l := range report.Lists {
+			for _, x := range l.Odd {
+				if l.Method == runtime.ListMethod(kind) {
+					left[x.Name] = x.Why
+				}
+			}
+		}
+	}
+	if len(left) == 0 {
+		return
+	}
+	if h.LeftOut == nil {
+		h.LeftOut = map[string]map[string]string{}
+	}
+	h.LeftOut[kind] = left
+}
+
+// broken returns the health of a server that failed with err. report is the report of a serve
+// process about the server, or nil.
+func (h health) broken(ctx context.Context, err error, report *serveReport) health {
+	var late timeoutError
+	h.State = stateFailed
+	switch {
+	case report != nil && report.Failure != nil:
+		h.Failure = report.Failure
+	case errors.As(context.Cause(ctx), &late):
+		h.Failure = &failure.Failure{
+			Class: failure.Silent, Server: h.Name, Sentence: "server " + strconv.Quote(h.Name) + " was not ready within " + late.after.String(),
+			Action: "give the server more time with --timeout, or run `dragoman doctor " + shellWord(h.Name) + "`",
+		}
+	default:
+		h.Failure = failureOf(h.Name, err)
+	}
+	if h.Failure.Class == failure.NeedsSignIn {
+		h.State = stateSignIn
+	}
+	return h
+}
+
+// failureOf converts an error from a configured server to a failure.
+func failureOf(server string, err error) *failure.Failure {
+	if f := failureInData(err); f != nil {
+		return f
+	}
+	if f := failureIn(err); f != nil {
+		return f
+	}
+	return failure.Of(err, failure.Facts{Server: server})
+}
+
+// failureInData returns the failure in the data of an error response. This failure comes from
+// another Dragoman process between this command and the server. failureInData returns nil if the
+// data contains no failure.
+func failureInData(err error) *failure.Failure {
+	var wire *jsonrpc.Error
+	if !errors.As(err, &wire) {
+		return nil
+	}
+	at := jsonrpc.Find(wire.Data, jsonrpc.Whole(wire.Data), "failure")
+	if at.IsZero() {
+		return nil
+	}
+	return failure.Parse(at.Of(wire.Data))
+}
+
+// healthColumns returns the columns of the table. The widths fit all usual values, so that each row
+// can be printed before the other rows are known.
+func healthColumns(servers []config.Server) []screen.Column {
+	name := len("SERVER")
+	for _, s := range servers {
+		name = max(name, min(screen.Width(clean(s.Name)), 24))
+	}
+	return []screen.Column{
+		{Title: "SERVER", Whole: true, Least: name}, {Title: "STATE", Least: 8}, {Title: "REVISION", Least: 10}, {Title: "VIA", Least: 5},
+		{Title: "TOOLS", Right: true}, {Title: "PROMPTS", Right: true}, {Title: "RESOURCES", Right: true}, {Title: "TOKENS", Right: true, Least: 7}, {Title: "TIME", Right: true, Least: 7},
+	}
+}
+
+// rowPrinter returns the function that prints the row of a server. On a terminal, this function
+// prints each row immediately, because a user is waiting. Otherwise, it prints the rows in the
+// order of the configuration. With asJSON, it prints nothing.
+func (a *app) rowPrinter(servers []config.Server, asJSON bool) func(health) {
+	if asJSON {
+		return func(health) {}
+	}
+	columns := healthColumns(servers)
+	titled := false
+	print := func(h health) {
+		t := screen.Table{Columns: slices.Clone(columns), Rows: [][]screen.Cell{h.cells()}, Colour: a.screen && a.status.colour}
+		text := t.Text()
+		if titled {
+			_, text, _ = strings.Cut(text, "\n")
+		}
+		titled = true
+		text += h.notes(a.columns())
+		a.status.erase()
+		_, _ = a.stdout.Write([]byte(text))
+	}
+	if a.screen {
+		return print
+	}
+	waiting, next := map[int]health{}, 0
+	return func(h health) {
+		waiting[h.index] = h
+		for {
+			h, ok := waiting[next]
+			if !ok {
+				return
+			}
+			delete(waiting, next)
+			next++
+			print(h)
+		}
+	}
+}
+
+// cells returns the table cells for a server.
+func (h *health) cells() []screen.Cell {
+	style := map[string]screen.Style{stateReady: screen.Green, stateFailed: screen.Red, stateSignIn: screen.Yellow, stateDisabled: screen.Dim}[h.State]
+	count := func(kind string) screen.Cell {
+		if h.Lists[kind] != "" {
+			return screen.Cell{Text: "!", Style: screen.Red}
+		}
+		n, ok := h.Counts[kind]
+		templates := h.Counts["templates"]
+		switch {
+		case !ok:
+			return screen.Cell{Text: "-", Style: screen.Dim}
+		case kind == "resources" && templates > 0:
+			return screen.Cell{Text: strconv.Itoa(n) + " + " + strconv.Itoa(templates)}
+		}
+		return screen.Cell{Text: strconv.Itoa(n)}
+	}
+	row := []screen.Cell{{Text: h.Name}, {Text: h.State, Style: style}}
+	if h.State != stateReady {
+		return row
+	}
+	cost := "-"
+	if h.Tokens > 0 {
+		cost = strings.TrimSuffix(strings.TrimPrefix(tokens.About(h.Tokens), "about "), " tokens")
+	}
+	took := strconv.FormatInt(h.ReadyMS, 10) + " ms"
+	if h.ReadyMS >= 10_000 {
+		took = strconv.FormatInt(h.ReadyMS/1000, 10) + " s"
+	}
+	return append(row, screen.Cell{Text: h.Revision}, screen.Cell{Text: h.Transport}, count("tools"), count("prompts"), count("resources"), screen.Cell{Text: cost}, screen.Cell{Text: took})
+}
+
+// notes returns the lines below a server's row in the table: the failure of the server with the
+// action to take, the failures of its lists, and the items that are left out of them.
+func (h *health) notes(width int) string {
+	var b strings.Builder
+	if h.Failure != nil {
+		b.WriteString(wrap(clean(h.Failure.Sentence), "    ", width))
+		for i, line := range h.Failure.Evidence {
+			if i == 3 {
+				break
+			}
+			b.WriteString("      " + h.evidence() + screen.Fit(clean(line), max(width-20, 20)) + "\n")
+		}
+		if h.Failure.Action != "" {
+			b.WriteString(wrap("-> "+clean(h.Failure.Action), "    ", width))
+		}
+	}
+	for _, kind := range listKinds {
+		if why := h.Lists[kind]; why != "" {
+			b.WriteString(wrap("open, but its list of "+kind+" fails: "+clean(why), "    ", width))
+		}
+		for _, line := range leftOutLines(h.LeftOut[kind]) {
+			b.WriteString(wrap(kind+": "+line, "    ", width))
+		}
+	}
+	return b.String()
+}
+
+// evidence returns the prefix for each line of evidence. The prefix shows that the line is not a
+// message of Dragoman.
+func (h *health) evidence() string {
+	if h.Failure.EvidenceFrom == "" {
+		return "| "
+	}
+	return clean(string(h.Failure.EvidenceFrom)) + " | "
+}

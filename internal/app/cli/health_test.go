@@ -1,0 +1,96 @@
+package cli
+
+import (
+	"context"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/dragoman-mcp/dragoman/internal/app/admin"
+	"github.com/dragoman-mcp/dragoman/internal/app/daemon"
+	"github.com/dragoman-mcp/dragoman/internal/app/runtime"
+	"github.com/dragoman-mcp/dragoman/internal/base/failure"
+	"github.com/dragoman-mcp/dragoman/internal/protocol/mcp"
+	"github.com/dragoman-mcp/dragoman/internal/setup/config"
+)
+
+// TestHealthShowsTemplatesApart checks how the table of list shows the numbers of resources and
+// templates.
+func TestHealthShowsTemplatesApart(t *testing.T) {
+	for want, counts := range map[string]map[string]int{
+		"-": {}, "3": {"resources": 3, "templates": 0}, "3 + 2": {"resources": 3, "templates": 2}, "0 + 1": {"resources": 0, "templates": 1},
+	} {
+		h := health{Name: "s", State: stateReady, Counts: counts}
+		if got := h.cells()[6].Text; got != want {
+			t.Errorf("%v: %q, want %q", counts, got, want)
+		}
+	}
+}
+
+// openSession is a session with a server that is open. Its lists have no items, unless list returns an
+// error.
+type openSession struct {
+	Session
+	list func(ctx context.Context, kind string) error
+}
+
+func (s *openSession) Describe(context.Context) (runtime.Description, error) {
+	return runtime.Description{Revision: mcp.LatestLegacy, Transport: "stdio", Capabilities: []byte(`{"tools":{},"prompts":{}}`)}, nil
+}
+
+func (s *openSession) List(ctx context.Context, kind string) (runtime.List, error) {
+	return runtime.List{}, s.list(ctx, kind)
+}
+
+func (s *openSession) Close() error { return nil }
+
+// TestHealthOfAnOpenServer examines servers that are open, but whose list of tools cannot be read. They
+// are ready, and the reason is about the list. A server that has exited is not open any more.
+func TestHealthOfAnOpenServer(t *testing.T) {
+	failing := func(c failure.Class, why string) func(context.Context, string) error {
+		return func(_ context.Context, kind string) error {
+			if kind != "tools" {
+				return nil
+			}
+			return &mcp.Error{Message: why, Failure: &failure.Failure{Class: c, Sentence: why}}
+		}
+	}
+	for name, x := range map[string]struct {
+		list        func(context.Context, string) error
+		state, note string
+	}{
+		"refuses": {failing(failure.Rejected, "database is locked"), stateReady, "open, but its list of tools fails: database is locked"},
+		"hangs":   {func(ctx context.Context, _ string) error { <-ctx.Done(); return ctx.Err() }, stateReady, `open, but its list of tools fails: server "s" did not answer tools/list within 5s`},
+		"exits":   {failing(failure.Exited, "no licence"), stateFailed, "    no licence"},
+		"works":   {func(context.Context, string) error { return nil }, stateReady, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				a := &app{backend: Backend{Connect: func(context.Context, daemon.ConnectOptions) (Session, error) { return &openSession{list: x.list}, nil }}}
+				var h health
+				a.examineOne(t.Context(), config.Server{Name: "s"}, nil, 5*time.Second, func(got health) { h = got })
+				if note := h.notes(500); h.State != x.state || !strings.Contains(note, x.note) || x.note == "" && note != "" {
+					t.Errorf("the server is %s: %s", h.State, note)
+				}
+			})
+		})
+	}
+}
+
+// TestNoteOfAnOpenServer checks that the status says the same of such a server.
+func TestNoteOfAnOpenServer(t *testing.T) {
+	for want, l := range map[string]admin.List{
+		"":                                       {Method: mcp.MethodListTools, ReadAt: &noon},
+		"open, but tools/list fails: no licence": {Method: mcp.MethodListTools, Failed: "no licence", ReadAt: &noon},
+		"open, but has not answered tools/list yet": {Method: mcp.MethodListTools, Reading: true},
+	} {
+		if got := noteOf(&admin.Server{State: "ready", Lists: []admin.List{l}}, noon); got != want {
+			t.Errorf("%s, want %s", got, want)
+		}
+	}
+	gone := admin.Server{State: "failed", Reason: "no licence", Lists: []admin.List{{Method: mcp.MethodListTools, Failed: "no licence"}}}
+	if got := noteOf(&gone, noon); got != "no licence" {
+		t.Errorf("%s", got)
+	}
+}

@@ -1,0 +1,161 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/dragoman-mcp/dragoman/internal/app/admin"
+	"github.com/dragoman-mcp/dragoman/internal/app/runtime"
+	"github.com/dragoman-mcp/dragoman/internal/base/jsonrpc"
+	"github.com/dragoman-mcp/dragoman/internal/protocol/mcp"
+	"github.com/dragoman-mcp/dragoman/internal/setup/config"
+)
+
+var listKinds = []string{"tools", "resources", "prompts", "templates"}
+
+func (a *app) listCommand() *cobra.Command {
+	var f clientFlags
+	var kind string
+	var w where
+	var health, asJSON bool
+	c := &cobra.Command{
+		Use:   "list [tools|resources|prompts|templates] [URL | NAME | -- COMMAND [ARG]...]",
+		Short: "List the tools, resources or prompts of a server, or the health of all servers",
+		Long: `List the tools, resources, prompts or resource templates of a server, with the
+first line of each description. The server is a URL, the name of a configured
+server, or a command after --.
+
+If you name a kind, such as tools, but no server, the command asks the running
+"dragoman serve" on this machine. The output has the items of all servers of
+"dragoman serve".
+
+Without a kind and a server, the command connects to all configured servers at
+the same time and prints a table of their health. The table shows the state,
+revision and transport of each server, and the number of its tools, prompts and
+resources. "3 + 2" means three resources and two resource templates. The table
+also shows the estimated tokens of the tools, and the time until the server was
+ready. If a server is not ready within --timeout (default 30s), its state is
+"failed". If a server is ready but one of its lists cannot be read, the table
+has ! in place of the number, and a line with the reason. The exit code is 1 if
+a server has failed or a list could not be read.
+
+A gateway, such as "dragoman serve", may have servers that are still starting.
+The command waits for these servers for up to 30 s, and then prints on stderr
+which servers are still not ready. The exit code is 1 if the list is empty
+because these servers are not ready.
+
+For configured servers, the command uses a running "dragoman serve" with the
+same configuration, so that the servers do not run twice. With --direct, the
+command starts the servers itself.`,
+		Example: `  # Do all configured servers work?
+  dragoman list
+
+  dragoman list https://mcp.example.com/mcp
+  dragoman list resources -- npx -y @modelcontextprotocol/server-everything@2025.9.25
+
+  # List all tools of the running "dragoman serve", with the names that clients see.
+  dragoman list tools
+
+  # Print the names of all tools of a configured server, for a script.
+  dragoman list gh --json | jq -r '.[].name'`,
+		Args: func(c *cobra.Command, args []string) error {
+			kind, w, health = "tools", where{}, false
+			if dash := c.ArgsLenAtDash(); dash >= 0 {
+				args, w.command = args[:dash], args[dash:]
+				if len(w.command) == 0 {
+					return usagef("use `dragoman list -- COMMAND`", "no command after --")
+				}
+			}
+			words := len(args)
+			if words > 0 && slices.Contains(listKinds, args[0]) {
+				kind, args = args[0], args[1:]
+			} else if words == 2 || words == 1 && w.command != nil {
+				if hint := meant(args[0]); hint != "" {
+					return usagef(hint, "cannot list %q", args[0])
+				}
+				return usagef(didYouMean(args[0], listKinds, "use one of "+strings.Join(listKinds, ", ")), "cannot list %q", args[0])
+			}
+			switch {
+			case len(args) > 1:
+				return usagef("put -- before a command", "unexpected argument %q after %q", args[1], args[0])
+			case len(args) == 1 && w.command != nil:
+				return usagef("remove one of them", "got both %q and a command", args[0])
+			case len(args) == 1:
+				w.target = args[0]
+			case w.command != nil:
+			case words > 0: // list the items of all servers of a running serve process
+			default:
+				health = true
+			}
+			return nil
+		},
+		RunE: func(c *cobra.Command, _ []string) error {
+			w.file = f.file
+			if health {
+				return a.listHealth(c.Context(), &f, asJSON)
+			}
+			if w.target == "" && w.command == nil {
+				base, status, why := a.serving(c.Context(), f.file, false)
+				at := slices.IndexFunc(status.Endpoints, func(e admin.Endpoint) bool { return e.Server == "" })
+				if why != "" || at < 0 {
+					return usagef("use `dragoman list "+kind+" URL`, `dragoman list "+kind+" NAME` or `dragoman list "+kind+" -- COMMAND`",
+						"no server given, and a running serve was not found: %s", why)
+				}
+				w.target = base + status.Endpoints[at].Path
+				a.tell("using the running serve at %s", base)
+			}
+			var l runtime.List
+			name := ""
+			err := a.onServer(mcp.WithPurpose(c.Context(), runtime.ListMethod(kind)), w, &f, nil, func(ctx context.Context, s Session, server config.Server) (err error) {
+				name = server.Name
+				a.status.Step(name, "listing "+kind)
+				l, err = a.listWhole(ctx, s, name, kind, nil)
+				a.remember(w, kind, l.Items)
+				var late timeoutError
+				if err != nil && errors.As(context.Cause(ctx), &late) {
+					return unansweredError{name, kind, late}
+				}
+				return err
+			})
+			var wrong *usageError
+			if near := config.Suggest(w.target, listKinds); near != "" && errors.As(err, &wrong) {
+				return usagef("did you mean `dragoman list "+near+"`?", "%s", wrong.text)
+			}
+			if err != nil {
+				return err
+			}
+			return a.printList(name, kind, l, asJSON)
+		},
+	}
+	c.ValidArgsFunction = a.completeTarget(&f.file, listKinds...)
+	flags := flagsInOrder(c)
+	flags.BoolVar(&asJSON, "json", false, "print a JSON array: the items byte for byte as the server sent them, or the servers")
+	f.add(c)
+	return c
+}
+
+// rowsOf returns two texts for each item: its name, and the first line of its description. If there
+// is no description, the second text is the title or the name.
+func rowsOf(kind string, items [][]byte) [][2]string {
+	name := map[string]string{"resources": "uri", "templates": "uriTemplate"}[kind]
+	if name == "" {
+		name = "name"
+	}
+	rows := make([][2]string, len(items))
+	for i, raw := range items {
+		whole := jsonrpc.Whole(raw)
+		rows[i][0] = textOf(raw, whole, name)
+		for _, key := range []string{"description", "title", "name"} {
+			text := textOf(raw, whole, key)
+			if text, _, _ = strings.Cut(strings.TrimSpace(text), "\n"); text != "" && text != rows[i][0] {
+				rows[i][1] = strings.TrimSpace(text)
+				break
+			}
+		}
+	}
+	return rows
+}

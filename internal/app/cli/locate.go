@@ -1,0 +1,152 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/dragoman-mcp/dragoman/internal/app/admin"
+	"github.com/dragoman-mcp/dragoman/internal/setup/config"
+)
+
+// locateTime is how long a serve process may take to prove who it is.
+const locateTime = 2 * time.Second
+
+// located is a serve process of the user that has written down where it is.
+type located struct {
+	admin.Presence
+	address string // where the process can be reached from this machine
+	// proven is false if a program accepts connections at the address but does not answer, and the
+	// process still exists. It is probably the process, which is stuck.
+	proven bool
+}
+
+// locateAll returns the serve processes of the user that run now, the youngest first. It leaves out
+// those that have crashed, even if another program listens at their address now.
+func (a *app) locateAll(ctx context.Context) []located {
+	all := admin.Presences(admin.KeyFolders(a.env))
+	found := make([]*located, len(all))
+	var asking sync.WaitGroup
+	for i := range all {
+		asking.Go(func() { found[i] = a.locateOne(ctx, &all[i]) })
+	}
+	asking.Wait()
+	var out []located
+	for _, f := range found {
+		if f != nil {
+			out = append(out, *f)
+		}
+	}
+	return out
+}
+
+// locateOne returns a process if it still runs, and otherwise nil.
+func (a *app) locateOne(ctx context.Context, p *admin.Presence) (stuck *located) {
+	for _, address := range p.Reachable() {
+		s, err := a.runningAt("http://" + address)
+		if err != nil {
+			continue
+		}
+		proof, challenge, err := s.challenge(ctx)
+		s.close()
+		var late net.Error
+		switch {
+		case err == nil && p.Proves(address, challenge, proof):
+			return &located{*p, address, true}
+		case errors.As(err, &late) && late.Timeout() && p.Alive():
+			stuck = &located{*p, address, false}
+		}
+	}
+	return stuck
+}
+
+// challenge asks the program at the address of s to prove that it is the serve process of the user.
+func (s *running) challenge(ctx context.Context) (proof, challenge string, err error) {
+	ctx, cancel := context.WithTimeout(ctx, locateTime)
+	defer cancel()
+	challenge = admin.Challenge()
+	resp, err := s.do(ctx, http.MethodGet, "/healthz", nil, nil, admin.ChallengeHeader, challenge)
+	if err != nil {
+		return "", "", err
+	}
+	// Read the answer to its end, so that the next request, which may have the key, uses the same
+	// connection.
+	_, _ = io.Copy(io.Discard, io.LimitReader(resp.Body, 4<<10))
+	_ = resp.Body.Close()
+	return resp.Header.Get(admin.ProofHeader), challenge, nil
+}
+
+// keyFor returns the key of keys that the program at the address of s has already. It returns "" if
+// the program has none of them.
+func (s *running) keyFor(ctx context.Context, keys []string) string {
+	proof, challenge, err := s.challenge(ctx)
+	if err != nil {
+		return ""
+	}
+	return admin.Proves(keys, s.address, challenge, proof)
+}
+
+// locate returns the serve process that a command should use, or nil if it has found none. file is
+// the value of -c. A process that uses the same configuration file as the command is preferred; if
+// same is true or file is not "", locate returns no other. If several remain, it prefers the one that
+// listens at the configured address. It returns an error that lists the processes if several remain
+// even so. flag says how the user can name one; ADDR stands for its address.
+func (a *app) locate(ctx context.Context, file, flag string, same bool) (*located, error) {
+	running := a.locateAll(ctx)
+	choice := slices.DeleteFunc(slices.Clone(running), func(p located) bool { return !sameConfig(p.Config, a.servedPath(file)) })
+	usual := func(p located) bool { return !p.Flagged }
+	if len(choice) == 0 && file == "" && !same {
+		choice = running
+		listen, err := a.listenAddress(file)
+		usual = func(p located) bool { return err == nil && slices.Contains(admin.KeyAddresses(listen), p.address) }
+	}
+	if i := slices.IndexFunc(choice, usual); i >= 0 && len(choice) > 1 && !slices.ContainsFunc(choice[i+1:], usual) {
+		choice = choice[i : i+1]
+	}
+	switch len(choice) {
+	case 0:
+		return nil, nil
+	case 1:
+		return &choice[0], nil
+	}
+	var lines []string
+	for _, p := range choice {
+		lines = append(lines, p.text())
+	}
+	return nil, usagef("choose one with "+strings.ReplaceAll(flag, "ADDR", choice[0].address),
+		"several `dragoman serve` are running: %s", strings.Join(lines, "; "))
+}
+
+// text describes a process on one line.
+func (p *located) text() string {
+	file := "without a configuration file"
+	if p.Config != "" {
+		file = "with " + clean(p.Config)
+	}
+	return "http://" + p.address + " (pid " + strconv.Itoa(p.PID) + ", " + file + ")"
+}
+
+// servedPath returns the path of the configuration file that serve would use if it were started with
+// the same -c in the same folder. The file need not exist.
+func (a *app) servedPath(file string) string {
+	path, ok := a.configPath(file)
+	if !ok {
+		places := config.Places(a.env)
+		path = places[len(places)-1]
+	}
+	if full, err := filepath.Abs(path); err == nil {
+		return full
+	}
+	return path
+}
+
+// sameConfig reports whether two paths name the same configuration file. The file need not exist.
+func sameConfig(a, b string) bool { return a != "" && (a == b || sameFile(a, b)) }

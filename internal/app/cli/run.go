@@ -1,0 +1,152 @@
+package cli
+
+import (
+	"context"
+	"log/slog"
+	"net"
+	"net/netip"
+	"net/url"
+
+	"github.com/spf13/cobra"
+
+	"github.com/dragoman-mcp/dragoman/internal/app/admin"
+	"github.com/dragoman-mcp/dragoman/internal/app/daemon"
+	"github.com/dragoman-mcp/dragoman/internal/setup/config"
+)
+
+const openFlag = "allow-unauthenticated-network-access"
+
+func addOpenFlag(c *cobra.Command, open *bool) {
+	c.Flags().BoolVar(open, openFlag, false, "allow a --listen address that other machines can reach without authentication")
+}
+
+// addHostFlag adds the flag --allow-host. When Dragoman refuses a request because of its Host
+// header, the error message mentions this flag.
+func addHostFlag(c *cobra.Command, hosts *[]string) {
+	c.Flags().StringArrayVar(hosts, "allow-host", nil, "accept `NAME` as an additional value of the Host header, for example behind a proxy (repeatable)")
+}
+
+func checkHosts(hosts []string) error {
+	for _, h := range hosts {
+		if p := config.CheckHost(h); p != nil {
+			return usagef(p.Hint, "--allow-host: %s", p.Text)
+		}
+	}
+	return nil
+}
+
+func addCallsFlag(c *cobra.Command, calls *bool) {
+	c.Flags().BoolVar(calls, "log-calls", false, "log one line for each call, with server, tool, time, outcome, client and revisions")
+}
+
+func checkListen(address string, open bool) error {
+	if p := config.CheckListen(address, open, "--"+openFlag); p != nil {
+		return usagef(p.Hint, "%s", p.Text)
+	}
+	return nil
+}
+
+// warnOpen logs a warning if other machines can reach the address. The caller has already checked
+// the address with checkListen.
+func (a *app) warnOpen(ctx context.Context, address string) {
+	if config.CheckListen(address, false, "") != nil {
+		a.log.LogAttrs(ctx, slog.LevelWarn, "other machines can use every tool without credentials", slog.String("listen", address))
+	}
+}
+
+// reachable returns a URL that a client on this machine can use for an endpoint. In this URL,
+// localhost replaces an unspecified address such as 0.0.0.0.
+func reachable(endpoint string) string {
+	u, err := url.Parse(endpoint)
+	if err != nil {
+		return endpoint
+	}
+	if a, err := netip.ParseAddr(u.Hostname()); err == nil && a.Unmap().IsUnspecified() {
+		u.Host = net.JoinHostPort("localhost", u.Port())
+	}
+	return u.String()
+}
+
+func (a *app) runCommand() *cobra.Command {
+	var t targetFlags
+	var listen string
+	var hosts []string
+	var open bool
+	var logCalls bool
+	c := &cobra.Command{
+		Use:   "run [flags] (URL | [--] COMMAND [ARG]...)",
+		Short: "Run one server for any client, without changing tool names",
+		Long: `Run one server for a client that cannot use the server directly. In the client's
+configuration, put "dragoman run" in front of the server's own command. The
+client sees the tool names, the server name and the instructions of the server
+unchanged.
+
+The client connects over stdio, or over HTTP if you use --listen. COMMAND
+inherits all environment variables, so "env" in the client's configuration has
+the same effect as without Dragoman.
+
+The flags of Dragoman end at the first word that is neither a flag nor a URL.
+This word and everything after it belong to the command. Write -- before a
+command that begins with a dash.
+
+In --env, in --header and in the URL, Dragoman replaces ${NAME} with the value
+of the environment variable NAME. Use this for credentials, because every user
+of the machine can read the command line. In a shell, write ${NAME} in single
+quotes. Otherwise the shell replaces ${NAME} itself.`,
+		Example: `  # In a client's configuration, write this in front of the server's command.
+  dragoman run npx -y @modelcontextprotocol/server-filesystem@2025.8.21 /srv
+
+  # Run a server on the network for a client that supports only stdio.
+  dragoman run --header 'Authorization: Bearer ${TOKEN}' https://mcp.example.com/mcp
+
+  # Run a local program for clients that support only HTTP.
+  dragoman run --listen 127.0.0.1:7301 --env DEBUG=1 ./server --its-own-flag`,
+		RunE: func(c *cobra.Command, _ []string) error {
+			a.startLog(slog.LevelInfo, nil)
+			if listen != "" {
+				if err := checkListen(listen, open); err != nil {
+					return err
+				}
+			} else if len(hosts) > 0 {
+				return usagef("add --listen ADDR, or remove --allow-host", "--allow-host works only with --listen")
+			}
+			if err := checkHosts(hosts); err != nil {
+				return err
+			}
+			server, err := t.server(a.env, t.command, t.address)
+			if err != nil {
+				return err
+			}
+			// Show progress only over HTTP. Over stdio, the client starts Dragoman, so no user sees
+			// the progress.
+			if listen != "" {
+				a.warnOpen(c.Context(), listen)
+				a.showProgress()
+			}
+			err = a.backend.Run(c.Context(), daemon.RunOptions{
+				Server: server, Listen: listen, Hosts: hosts, Terminal: a.keyboard, Log: a.log, LogCalls: logCalls, Progress: a.status.Step,
+				Version: version(), KeyFolders: admin.KeyFolders(a.env),
+				Ready: func(endpoint string) {
+					a.status.End()
+					switch {
+					case a.quiet:
+					case endpoint == "" && a.interactive:
+						a.status.Printf("waiting for an MCP client on stdin; to try the server by hand, use `%s`", where{target: t.address, command: t.command}.line("list"))
+					case endpoint != "":
+						a.status.Printf("%s is at %s", server.Name, reachable(endpoint))
+					}
+				},
+			})
+			return withoutStop(c.Context(), err)
+		},
+		ValidArgsFunction: cobra.NoFileCompletions,
+	}
+	f := flagsInOrder(c)
+	f.StringVar(&listen, "listen", "", "listen for HTTP on `ADDR` (host:port) instead of using stdio")
+	addHostFlag(c, &hosts)
+	t.add(f)
+	addCallsFlag(c, &logCalls)
+	addOpenFlag(c, &open)
+	a.oneServer(c, &t, "dragoman run")
+	return c
+}

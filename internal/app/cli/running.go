@@ -1,0 +1,197 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/url"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/dragoman-mcp/dragoman/internal/app/admin"
+	"github.com/dragoman-mcp/dragoman/internal/base/excerpt"
+	"github.com/dragoman-mcp/dragoman/internal/base/failure"
+	"github.com/dragoman-mcp/dragoman/internal/relay/handshake"
+	"github.com/dragoman-mcp/dragoman/internal/setup/config"
+)
+
+// serveURL returns the base URL of the serve process that a command uses: the given URL, or else that
+// of the process that locate finds, or else serveAddress.
+func (a *app) serveURL(ctx context.Context, given, file string) (string, error) {
+	if given == "" {
+		at, err := a.locate(ctx, file, "its URL, for example http://ADDR", false)
+		switch {
+		case err != nil:
+			return "", err
+		case at != nil:
+			return "http://" + at.address, nil
+		}
+	}
+	return a.serveAddress(given, file)
+}
+
+// serveAddress returns the base URL of the serve process that a command uses. This is the given
+// URL, or else the address in the configuration, or else the default address. serveAddress does not
+// check whether a process answers at this address. If the configuration has errors, it uses the
+// default address and returns no error.
+func (a *app) serveAddress(given, file string) (string, error) {
+	if given != "" {
+		u, err := url.Parse(given)
+		if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
+			return "", usagef("use a URL such as http://127.0.0.1:7300", "%q is not the URL of a running serve", given)
+		}
+		return u.Scheme + "://" + u.Host + strings.TrimSuffix(strings.TrimSuffix(u.Path, "/"), "/mcp"), nil
+	}
+	listen, _ := a.listenAddress(file)
+	return reachable("http://" + listen), nil
+}
+
+// listenAddress returns the address on which serve listens according to the configuration. If there
+// is no configuration, it returns the default address. If the configuration has errors, it returns
+// the default address and these errors.
+func (a *app) listenAddress(file string) (string, error) {
+	if path, ok := a.configPath(file); ok {
+		s, problems := config.Load(path)
+		if s == nil {
+			err := fmt.Errorf("cannot read the address of serve from %s: %w", path, errors.New(problems.Err().Error()))
+			return config.Default().Listen, withHint(err, "name the address with --listen, or run `dragoman config check -c %s`", path)
+		}
+		return s.Listen, nil
+	}
+	return config.Default().Listen, nil
+}
+
+// atMostOneURL returns an error if there is more than one argument.
+func atMostOneURL(_ *cobra.Command, args []string) error {
+	if len(args) > 1 {
+		return usagef("remove it", "unexpected argument %q after the URL", args[1])
+	}
+	return nil
+}
+
+// probeTime is how long a command waits for a response of a running serve process. After this time,
+// the command starts a configured server itself.
+const probeTime = 5 * time.Second
+
+// throughServe returns the configuration of a server that reaches s through a running serve
+// process. If there is no such process, it returns s itself and false. The process must listen on
+// this machine, at the configured address. It must also have loaded the same configuration file as
+// this command, because another file may have a different server with the same name.
+func (a *app) throughServe(ctx context.Context, s config.Server, file string) (config.Server, bool) {
+	base, status, why := a.servingSame(ctx, file)
+	if why == "" {
+		if through, ok := endpointOf(s, base, &status); ok {
+			a.tell("using the running serve at %s", base)
+			return through, true
+		}
+		why = "the running serve does not have the server"
+	}
+	a.tell("starting %s, because no running serve is used: %s", s.Name, why)
+	return s, false
+}
+
+// endpointOf returns the configuration of a server that reaches s through the endpoint for s in a
+// serve process. base is the base URL of the process, or "" if there is no process. If there is no
+// such endpoint, endpointOf returns s itself and false.
+func endpointOf(s config.Server, base string, r *admin.Report) (config.Server, bool) {
+	for _, e := range r.Endpoints {
+		if base == "" || e.Server != s.Name {
+			continue
+		}
+		through, problem := config.Complete(config.Server{Name: s.Name, URL: base + e.Path, CallTimeout: s.CallTimeout, CallMax: s.CallMax})
+		if problem == nil {
+			return through, true
+		}
+	}
+	return s, false
+}
+
+// servedFailure returns the failure of a server that the command uses through a serve process. It
+// takes the failure from the error response of the process. If the response contains no failure and
+// the session could not be opened, servedFailure takes the failure from the status of the process. It
+// returns nil if neither contains a failure.
+func (a *app) servedFailure(ctx context.Context, err error, server, file string, through bool) *failure.Failure {
+	if err == nil || !through || ctx.Err() != nil {
+		return nil
+	}
+	if f := failureInData(err); f != nil {
+		return f
+	}
+	var opening *handshake.Error
+	if !errors.As(err, &opening) {
+		return nil
+	}
+	_, report, why := a.servingSame(ctx, file)
+	if s := serverNamed(&report, server); why == "" && s != nil {
+		return s.Failure
+	}
+	return nil
+}
+
+// tell prints a line if --verbose is set.
+func (a *app) tell(format string, args ...any) {
+	if a.verbose {
+		a.status.Printf(format, args...)
+	}
+}
+
+// servingSame returns the base URL and the status of the serve process on this machine that uses
+// the same configuration file as this command. If it finds no such process, why is the reason.
+func (a *app) servingSame(ctx context.Context, file string) (base string, status admin.Report, why string) {
+	if _, ok := a.configPath(file); !ok {
+		return "", status, "no configuration file was found"
+	}
+	base, status, why = a.serving(ctx, file, true)
+	if why == "" && !sameConfig(status.Config, a.servedPath(file)) {
+		return "", status, "the serve at " + base + " uses another configuration file"
+	}
+	return base, status, why
+}
+
+// serving does the same as servingSame, except that the serve process may use any configuration
+// file unless same is true. It uses the process that locate finds, or else looks at the configured or
+// default address.
+func (a *app) serving(ctx context.Context, file string, same bool) (base string, status admin.Report, why string) {
+	at, err := a.locate(ctx, file, "--listen ADDR", same)
+	switch {
+	case err != nil:
+		return "", status, err.Error()
+	case at != nil && !at.proven:
+		return "", status, "the serve at " + at.address + " does not answer"
+	case at != nil:
+		base = "http://" + at.address
+	default:
+		if base, err = a.serveAddress("", file); err != nil {
+			return "", status, err.Error()
+		}
+	}
+	s, err := a.runningAt(base)
+	if err != nil {
+		return "", status, err.Error()
+	}
+	defer s.close()
+	if host, _, _ := net.SplitHostPort(s.address); !config.IsLoopback(host) {
+		return "", status, base + " is not a loopback address"
+	}
+	ctx, cancel := context.WithTimeout(ctx, probeTime)
+	defer cancel()
+	r, err := s.report(ctx)
+	switch {
+	case err != nil && ctx.Err() != nil:
+		return "", status, "no `dragoman serve` answers at " + base
+	case err != nil:
+		return "", status, err.Error()
+	case r.State != "serving":
+		return "", status, "the serve at " + base + " is stopping"
+	}
+	return base, *r, ""
+}
+
+// firstLine returns the first line of a response, quoted and shortened.
+func firstLine(body []byte) string {
+	line, _, _ := strings.Cut(strings.TrimSpace(string(body)), "\n")
+	return excerpt.Quote(line, 200)
+}

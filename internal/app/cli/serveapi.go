@@ -1,0 +1,299 @@
+package cli
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/netip"
+	"net/url"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/dragoman-mcp/dragoman/internal/app/admin"
+	"github.com/dragoman-mcp/dragoman/internal/base/excerpt"
+)
+
+const (
+	// answerWait is the maximum duration of a request to a running serve process. The process
+	// answers from memory, so it needs little time.
+	answerWait = 10 * time.Second
+	// pageWait is the maximum duration of a request for a page, such as /healthz.
+	pageWait = 5 * time.Second
+	// maxReport is the maximum number of bytes that a command reads from one response.
+	maxReport = 64 << 20
+)
+
+// running represents a serve process, usually on this machine. Its methods are safe for concurrent
+// use.
+type running struct {
+	base    string   // the URL before the path of a request; "" means http:// and address
+	address string   // host:port
+	folders []string // the folders that may contain the key files of serve
+	http    *http.Client
+}
+
+// runningFlags select the serve process to which a command sends its requests.
+type runningFlags struct{ file, listen string }
+
+func (f *runningFlags) add(c *cobra.Command) {
+	addConfigFlag(c, &f.file)
+	c.Flags().StringVar(&f.listen, "listen", "", "use the \"dragoman serve\" at `ADDR` (host:port)")
+}
+
+// running returns the serve process at the address in --listen, or else the one that locate finds. If
+// there is none, it returns the process at the configured or default address, without a check that
+// the process exists: it may belong to another user.
+func (a *app) running(ctx context.Context, f *runningFlags) (*running, error) {
+	address := f.listen
+	if address == "" {
+		at, err := a.locate(ctx, f.file, "--listen ADDR", false)
+		switch {
+		case err != nil:
+			return nil, err
+		case at != nil:
+			return a.runningAt("http://" + at.address)
+		}
+		if address, err = a.listenAddress(f.file); err != nil {
+			return nil, err
+		}
+	}
+	host, port, err := net.SplitHostPort(address)
+	if err != nil {
+		return nil, usagef("use --listen HOST:PORT, for example --listen 127.0.0.1:7300", "%q is not an address", address)
+	}
+	if ip, err := netip.ParseAddr(host); host == "" || err == nil && ip.Unmap().IsUnspecified() {
+		host = "localhost"
+	}
+	return a.runningAt("http://" + net.JoinHostPort(host, port))
+}
+
+// runningAt returns the serve process at a base URL, which may have a path. The HTTP client uses no
+// proxy, because the process is usually on this machine. It follows no redirects, because serve
+// sends none.
+func (a *app) runningAt(base string) (*running, error) {
+	u, err := url.Parse(base)
+	if err != nil {
+		return nil, usagef("use a URL such as http://127.0.0.1:7300", "%q is not the URL of a running serve", base)
+	}
+	address := u.Host
+	if u.Port() == "" {
+		address = net.JoinHostPort(u.Hostname(), map[bool]string{true: "443", false: "80"}[u.Scheme == "https"])
+	}
+	return &running{base: base, address: address, folders: admin.KeyFolders(a.env), http: &http.Client{
+		Transport:     &http.Transport{},
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	}}, nil
+}
+
+// close closes the idle connections.
+func (s *running) close() { s.http.CloseIdleConnections() }
+
+// get sends a GET request to the API; see ask.
+func (s *running) get(ctx context.Context, path string, query url.Values, header ...string) (*http.Response, error) {
+	return s.ask(ctx, http.MethodGet, path, query, nil, header...)
+}
+
+// ask sends a request to the API and returns the response, whose status is 2xx. For any other
+// status, it returns an error that says what the user can do. body is a JSON value, or nil if the
+// request has no body. Some requests require a proof that they come from the user who started
+// serve. For these requests, ask sends the key that serve stores for this user, after the process has
+// proved that it has this key. It also sends the key if other programs have taken all streams, because
+// some places are only for this user. The caller must close the body of the response.
+func (s *running) ask(ctx context.Context, method, path string, query url.Values, body []byte, header ...string) (*http.Response, error) {
+	resp, err := s.send(ctx, method, path, query, body, header...)
+	var denied *problemError
+	if !errors.As(err, &denied) || denied.kind != "no-access" && denied.kind != "too-many-streams" {
+		return resp, err
+	}
+	var full error
+	if denied.kind == "too-many-streams" {
+		full = err
+	}
+	found := false
+	for _, address := range admin.KeyAddresses(s.address) {
+		keys, _ := admin.ReadKeys(s.folders, address)
+		found = found || len(keys) > 0
+		key := s.at(address).keyFor(ctx, keys)
+		if key == "" {
+			continue
+		}
+		resp, err = s.at(address).send(ctx, method, path, query, body, append(header, "Authorization", "Bearer "+key)...)
+		if !errors.As(err, &denied) || denied.kind != "too-many-streams" {
+			return resp, err
+		}
+		full = err
+	}
+	if full != nil {
+		return nil, full
+	}
+	text := "the key of the `dragoman serve` at " + s.address + " was not found"
+	if found {
+		text = "the `dragoman serve` at " + s.address + " does not accept the key that was found"
+	}
+	return nil, withHint(errors.New(text), "run this command as the user who started `dragoman serve`, with the same XDG_RUNTIME_DIR and HOME")
+}
+
+// at returns a copy of s that sends requests to another address of the same process.
+func (s *running) at(address string) *running {
+	if address == s.address {
+		return s
+	}
+	out := *s
+	out.address, out.base = address, "http://"+address
+	if u, err := url.Parse(s.base); err == nil && s.base != "" {
+		u.Host = address
+		out.base = u.String()
+	}
+	return &out
+}
+
+// page requests a page that requires no key. It accepts any status. It returns at most the first
+// maxReport bytes of the response body.
+func (s *running) page(ctx context.Context, path string) (status int, body []byte, err error) {
+	ctx, cancel := context.WithTimeoutCause(ctx, pageWait, fmt.Errorf("no answer within %s", pageWait))
+	defer cancel()
+	resp, err := s.do(ctx, http.MethodGet, path, nil, nil)
+	if err != nil {
+		var wrapped *url.Error // remove this wrapper, because its text repeats the URL
+		switch {
+		case context.Cause(ctx) != nil:
+			err = context.Cause(ctx)
+		case errors.As(err, &wrapped):
+			err = wrapped.Err
+		}
+		return 0, nil, err
+	}
+	defer resp.Body.Close()
+	body, err = io.ReadAll(io.LimitReader(resp.Body, maxReport))
+	return resp.StatusCode, body, err
+}
+
+// do sends one HTTP request.
+func (s *running) do(ctx context.Context, method, path string, query url.Values, body []byte, header ...string) (*http.Response, error) {
+	address := cmp.Or(s.base, "http://"+s.address) + path
+	if len(query) > 0 {
+		address += "?" + query.Encode()
+	}
+	req, err := http.NewRequestWithContext(ctx, method, address, bytes.NewReader(body))
+	if err != nil {
+		return nil, usagef("use --listen HOST:PORT", "%q is not an address", s.address)
+	}
+	if body != nil {
+		req.Header.Set("Content-Type", "application/json")
+	}
+	for i := 0; i+1 < len(header); i += 2 {
+		req.Header.Set(header[i], header[i+1])
+	}
+	return s.http.Do(req)
+}
+
+// send does the same as ask, except that it does not add the user's key.
+func (s *running) send(ctx context.Context, method, path string, query url.Values, body []byte, header ...string) (*http.Response, error) {
+	resp, err := s.do(ctx, method, path, query, body, header...)
+	var usage *usageError
+	if errors.As(err, &usage) {
+		return nil, err
+	}
+	if err != nil {
+		if ctx.Err() != nil {
+			return nil, context.Cause(ctx)
+		}
+		return nil, s.absent("no `dragoman serve` answers at " + s.address)
+	}
+	if resp.StatusCode/100 == 2 {
+		return resp, nil
+	}
+	defer resp.Body.Close()
+	refusal, _ := io.ReadAll(io.LimitReader(resp.Body, 64<<10))
+	var p admin.Problem
+	if json.Unmarshal(refusal, &p) != nil || !strings.HasPrefix(p.Type, "urn:dragoman:problem:") {
+		return nil, s.absent("the program at " + s.address + " is not `dragoman serve`")
+	}
+	text := excerpt.Line(p.Title, maxQuoted)
+	if p.Detail != "" {
+		text += ": " + lowerFirst(strings.TrimSuffix(excerpt.Line(p.Detail, maxQuoted), "."))
+	}
+	return nil, &problemError{kind: strings.TrimPrefix(p.Type, "urn:dragoman:problem:"), text: lowerFirst(text)}
+}
+
+// absent returns an error that says that there is no serve process. The hint of the error says how
+// to start or reach a serve process.
+func (s *running) absent(text string) error {
+	return &absentError{text}
+}
+
+// absentError means that no serve process answers at the address.
+type absentError struct{ text string }
+
+func (e *absentError) Error() string { return e.text }
+
+func (e *absentError) Hint() string {
+	return "start `dragoman serve`, or name the address of a running serve with --listen or its configuration file with -c"
+}
+
+// problemError is an error response from a running serve process. kind is the last part of the
+// problem type.
+type problemError struct{ kind, text string }
+
+func (e *problemError) Error() string { return e.text }
+
+func (e *problemError) Hint() string {
+	if e.kind == "not-found" {
+		return "the running serve and this command have different versions; restart serve with the version of this command"
+	}
+	return ""
+}
+
+// decode sends a GET request to the API and decodes the JSON response. into is a pointer to the
+// result.
+func (s *running) decode(ctx context.Context, path string, query url.Values, into any) error {
+	ctx, cancel := context.WithTimeoutCause(ctx, answerWait, fmt.Errorf("`dragoman serve` at %s accepts connections but does not answer", s.address))
+	defer cancel()
+	resp, err := s.get(ctx, path, query)
+	if err != nil {
+		return err
+	}
+	defer resp.Body.Close()
+	if err := json.NewDecoder(io.LimitReader(resp.Body, maxReport)).Decode(into); err != nil {
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+		return s.absent("the program at " + s.address + " is not `dragoman serve`")
+	}
+	return nil
+}
+
+// report returns the status of the serve process.
+func (s *running) report(ctx context.Context) (*admin.Report, error) {
+	r := &admin.Report{}
+	if err := s.decode(ctx, "/api/v1/status", nil, r); err != nil {
+		return nil, err
+	}
+	if r.Name != "dragoman" {
+		return nil, s.absent("the program at " + s.address + " is not `dragoman serve`")
+	}
+	return r, nil
+}
+
+// noServer returns the error for a name that no server of the serve process has.
+func noServer(name string, r *admin.Report) error {
+	var names []string
+	for _, s := range r.Servers {
+		names = append(names, s.Name)
+	}
+	return unknownServer(name, "the running serve", names)
+}
+
+// completeRunning completes the names of the configured servers. It is for commands that send
+// requests to a running serve process.
+func (a *app) completeRunning(f *runningFlags) cobra.CompletionFunc {
+	return a.completeTarget(&f.file)
+}

@@ -1,0 +1,123 @@
+package cli
+
+import (
+	"cmp"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/url"
+	"strconv"
+	"time"
+
+	"github.com/dragoman-mcp/dragoman/internal/app/admin"
+	"github.com/dragoman-mcp/dragoman/internal/app/daemon"
+	"github.com/dragoman-mcp/dragoman/internal/base/screen"
+)
+
+// startOptions has the values that serve prints after its start, besides the state of the servers.
+type startOptions struct {
+	program  string // how this program was started, for example "go run ./cmd/dragoman"
+	endpoint string // the URL for clients
+	console  bool   // serve has a console
+	flags    string // the flags with which other commands find this process, with a leading space; "" for none
+}
+
+// showStart prints the state of the servers after the start of serve: as one table, or as one log
+// record for each server.
+func (a *app) showStart(o startOptions, s daemon.Start) {
+	now := time.Now()
+	if a.status.records.Load() != nil {
+		a.recordStart(s, now)
+		return
+	}
+	width := 0
+	if a.status.terminal {
+		width = a.status.width()
+	}
+	_, _ = io.WriteString(a.status, o.text(s, now, width, a.status.colour)) // a single write, so that no log line appears inside the table
+}
+
+// text returns the table of the servers after the start, and the next steps for the user.
+func (o startOptions) text(s daemon.Start, now time.Time, width int, colour bool) string {
+	r := s.Report
+	if len(r.Servers) == 0 {
+		ways := "`" + o.program + " import` takes those of another client, or add some under mcpServers in " + cmp.Or(clean(r.Config), "dragoman.yaml") + "\n"
+		if o.console {
+			ways = "add one in the console, or " + ways
+		}
+		return "dragoman: no server is configured; " + ways
+	}
+	t := screen.Table{Width: width, Colour: colour, Columns: []screen.Column{
+		{Title: "SERVER", Whole: true, Most: widestName}, {Title: "STATE", Whole: true}, {Title: "REVISION", Whole: true},
+		{Title: "TRANSPORT", Whole: true}, {Title: "TOOLS", Right: true, Whole: true}, {Title: "TIME", Right: true, Whole: true}, {Title: "NOTE", Wrap: true},
+	}}
+	for i := range r.Servers {
+		x := &r.Servers[i]
+		t.Rows = append(t.Rows, []screen.Cell{
+			{Text: x.Name}, stateCell(x), {Text: x.Revision}, {Text: x.Transport}, {Text: toolsOf(x)}, {Text: readyText(x, s.Began)}, {Text: noteOf(x, now)},
+		})
+	}
+	return t.Text() + "dragoman: connect a client to " + clean(o.endpoint) + ", or let `" + o.program + " connect CLIENT` do it; `" + o.program + " status" + clean(o.flags) + "` shows this table again\n"
+}
+
+// flagsOf returns the flags with which other commands find this serve process. If the operating
+// system has chosen the port, these flags name the actual address instead of the configured one.
+func flagsOf(o startOptions, address string) string {
+	if _, port, err := net.SplitHostPort(address); err != nil || port != "0" {
+		return o.flags
+	}
+	u, err := url.Parse(o.endpoint)
+	if err != nil {
+		return o.flags
+	}
+	return " --listen " + u.Host
+}
+
+// readyText returns how long a server took to become ready, or "" if the server is not ready.
+func readyText(s *admin.Server, began time.Time) string {
+	if s.State != "ready" {
+		return ""
+	}
+	return spanOf(s.Since.Sub(began))
+}
+
+// recordStart logs a record for each server, and one record with the number of servers in each
+// state.
+func (a *app) recordStart(s daemon.Start, now time.Time) {
+	count := map[string]int{}
+	for i := range s.Report.Servers {
+		x := &s.Report.Servers[i]
+		count[x.State]++
+		attrs := []slog.Attr{slog.String("code", "server_state"), slog.String("server", x.Name), slog.String("state", x.State)}
+		text := func(key, value string) {
+			if value != "" {
+				attrs = append(attrs, slog.String(key, value))
+			}
+		}
+		text("revision", x.Revision)
+		text("transport", x.Transport)
+		if n, err := strconv.Atoi(toolsOf(x)); err == nil {
+			attrs = append(attrs, slog.Int("tools", n))
+		}
+		level := slog.LevelInfo
+		switch {
+		case x.State == "ready":
+			attrs = append(attrs, slog.Int64("ready_ms", max(0, x.Since.Sub(s.Began).Milliseconds())))
+		case x.Failure != nil:
+			level = slog.LevelWarn
+			text("class", string(x.Failure.Class))
+			text("sentence", x.Failure.Sentence)
+			text("action", x.Failure.Action)
+		default:
+			text("reason", x.Reason)
+		}
+		if x.State != "ready" && x.RetryAt != nil && x.RetryAt.After(now) {
+			attrs = append(attrs, slog.Int64("next_attempt_ms", x.RetryAt.Sub(now).Milliseconds()))
+		}
+		a.status.record(level, "state of a server after the start", attrs...)
+	}
+	a.status.record(slog.LevelInfo, fmt.Sprintf("servers after the start: %d", len(s.Report.Servers)), slog.String("code", "started"),
+		slog.Int("ready", count["ready"]), slog.Int("starting", count["starting"]), slog.Int("idle", count["idle"]),
+		slog.Int("failed", count["failed"]+count["unresponsive"]))
+}

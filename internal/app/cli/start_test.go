@@ -1,0 +1,58 @@
+package cli
+
+import (
+	"encoding/json"
+	"io"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/dragoman-mcp/dragoman/internal/app/daemon"
+)
+
+// TestStartTable checks the table that serve prints after the start, for a pipe and
+// for a terminal of 90 cells.
+func TestStartTable(t *testing.T) {
+	s := daemon.Start{Report: testReport(), Began: noon.Add(-time.Hour - 1240*time.Millisecond)}
+	s.Report.Servers[1].Since = s.Began.Add(-time.Second) // the server was ready before the start, because of an earlier call
+	o := startOptions{program: "dragoman", endpoint: "http://127.0.0.1:7400/mcp", flags: " --listen 127.0.0.1:7400"}
+	golden(t, "start.txt", o.text(s, noon, 0, false))
+	golden(t, "start-screen.txt", o.text(s, noon, 90, false))
+	s.Report.Servers = nil
+	s.Report.Config = "/etc/x.yaml"
+	if got := o.text(s, noon, 90, false); got != "dragoman: no server is configured; `dragoman import` takes those of another client, or add some under mcpServers in /etc/x.yaml\n" {
+		t.Errorf("without servers: %s", got)
+	}
+}
+
+// TestStartRecords checks that JSON logs have a record for each server.
+func TestStartRecords(t *testing.T) {
+	var said syncBuffer
+	a := &app{stdout: io.Discard, status: newStatus(&said, false, noEnv)}
+	a.status.recordsOnly()
+	a.recordStart(daemon.Start{Report: testReport(), Began: noon.Add(-time.Hour - 1240*time.Millisecond)}, noon)
+	var out strings.Builder
+	for line := range strings.Lines(said.take()) {
+		var r map[string]any
+		if err := json.Unmarshal([]byte(line), &r); err != nil || r["time"] == nil {
+			t.Fatalf("%v: %s", err, line)
+		}
+		_, rest, _ := strings.Cut(line, ",")
+		out.WriteString("{" + rest)
+	}
+	golden(t, "start.json", out.String())
+}
+
+// TestFlagsOf checks that the hints after the start name the port that the system has chosen.
+func TestFlagsOf(t *testing.T) {
+	for address, want := range map[string]string{
+		"127.0.0.1:0":    " --listen 127.0.0.1:4711",
+		"[::1]:0":        " --listen 127.0.0.1:4711",
+		"127.0.0.1:7300": " -c a.yaml",
+		"no address":     " -c a.yaml",
+	} {
+		if got := flagsOf(startOptions{flags: " -c a.yaml", endpoint: "http://127.0.0.1:4711/mcp"}, address); got != want {
+			t.Errorf("%s: %q, want %q", address, got, want)
+		}
+	}
+}

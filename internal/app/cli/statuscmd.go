@@ -1,0 +1,453 @@
+package cli
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/term"
+
+	"github.com/dragoman-mcp/dragoman/internal/app/admin"
+	"github.com/dragoman-mcp/dragoman/internal/base/excerpt"
+	"github.com/dragoman-mcp/dragoman/internal/base/screen"
+	"github.com/dragoman-mcp/dragoman/internal/protocol/mcp"
+)
+
+// watchPause is the time between two requests of status --watch.
+const watchPause = time.Second
+
+func (a *app) statusCommand() *cobra.Command {
+	var f runningFlags
+	var watch, asJSON bool
+	c := &cobra.Command{
+		Use:   "status [NAME]",
+		Short: "Show the state of a running \"dragoman serve\" and its servers",
+		Long: `Ask a running "dragoman serve" on this machine for its state, and print a table
+of its servers. CALLS is the number of calls that have ended since "dragoman
+serve" started. RUNNING is the number of running calls. The table says why a
+server is not ready, and when Dragoman tries again to reach the server. If
+"dragoman serve" refused a changed configuration file, a line above the table
+gives the reason. With NAME, print all details of the server NAME, including the
+steps of its last handshake.
+
+With --watch, the command updates the table every second until you press Ctrl-C.
+If stdout is not a terminal, --watch prints a line for each change instead of
+the table. If "dragoman serve" stops, the command waits until "dragoman serve"
+runs again.
+
+Without --listen, the command uses the "dragoman serve" of this user that has
+the same configuration file, even if the file has errors now. If there is none,
+it uses the only one that runs. If it cannot choose between several, it lists
+them. If this user runs none, it looks at the address in the configuration file,
+or else at 127.0.0.1:7300. "dragoman serve" shows its status only to programs on
+the same machine.`,
+		Example: `  dragoman status
+  dragoman status github
+
+  # Watch the servers, or append every change to a file.
+  dragoman status --watch
+  dragoman status --watch >> changes.log
+
+  # Print the names of the servers that are not ready.
+  dragoman status --json | jq -r '.servers[] | select(.state != "ready") | .name'`,
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) > 1 {
+				return usagef("name at most one server", "unexpected argument %q after %q", args[1], args[0])
+			}
+			return nil
+		},
+		RunE: func(c *cobra.Command, args []string) error {
+			a.startLog(0, nil)
+			s, err := a.running(c.Context(), &f)
+			if err != nil {
+				return err
+			}
+			defer s.close()
+			name := ""
+			if len(args) > 0 {
+				name = args[0]
+			}
+			if watch {
+				return signalOr(c.Context(), a.watchStatus(c.Context(), s, name, asJSON))
+			}
+			r, err := statusOf(c.Context(), s, name)
+			if err != nil {
+				return signalOr(c.Context(), err)
+			}
+			if asJSON {
+				return a.printStatusJSON(r, name, "  ")
+			}
+			_, err = io.WriteString(a.stdout, a.statusText(s.address, r, name, time.Now()))
+			return err
+		},
+		ValidArgsFunction: a.completeRunning(&f),
+	}
+	flags := flagsInOrder(c)
+	flags.BoolVar(&watch, "watch", false, "draw the table again every second, or print each change if stdout is not a terminal")
+	flags.BoolVar(&asJSON, "json", false, "print the status as JSON; with --watch, one line for each change")
+	f.add(c)
+	return c
+}
+
+// statusOf returns the status of a running serve process. If name is not "" and the process has no
+// server with this name, statusOf returns an error.
+func statusOf(ctx context.Context, s *running, name string) (*admin.Report, error) {
+	r, err := s.report(ctx)
+	if err == nil && name != "" && serverNamed(r, name) == nil {
+		err = noServer(name, r)
+	}
+	return r, err
+}
+
+// serverNamed returns the server called name in a report. It returns nil if the report has no such
+// server.
+func serverNamed(r *admin.Report, name string) *admin.Server {
+	for i := range r.Servers {
+		if r.Servers[i].Name == name {
+			return &r.Servers[i]
+		}
+	}
+	return nil
+}
+
+// printStatusJSON prints a report as JSON. If name is not "", it prints only that server.
+func (a *app) printStatusJSON(r *admin.Report, name, indent string) error {
+	var value any = r
+	if name != "" {
+		value = serverNamed(r, name)
+	}
+	return a.printJSON(value, indent)
+}
+
+// statusText returns the status for people: a table of all servers, or all details of one server.
+func (a *app) statusText(address string, r *admin.Report, name string, now time.Time) string {
+	if name != "" {
+		return cleanLines(string(serverNamed(r, name).Text(now)))
+	}
+	var b strings.Builder
+	fmt.Fprintf(&b, "dragoman %s at http://%s/mcp, pid %d, %s for %s\n", clean(r.Version), address, r.PID, clean(r.State), spanOf(time.Duration(r.UptimeSeconds)*time.Second))
+	fmt.Fprintf(&b, "%s\n%s\n", clientsText(r), a.refusalText(r.Refusal, now))
+	if len(r.Servers) == 0 {
+		b.WriteString("no server is configured\n")
+		return b.String()
+	}
+	t := screen.Table{Colour: a.screen && a.status.colour, Columns: []screen.Column{
+		{Title: "SERVER", Whole: true, Most: widestName}, {Title: "STATE", Whole: true}, {Title: "FOR", Right: true, Whole: true},
+		{Title: "REVISION", Whole: true}, {Title: "TRANSPORT", Whole: true},
+		{Title: "TOOLS", Right: true, Whole: true}, {Title: "CALLS", Right: true, Whole: true}, {Title: "RUNNING", Right: true, Whole: true}, {Title: "NOTE", Wrap: true},
+	}}
+	if a.screen {
+		t.Width = a.width
+	}
+	for i := range r.Servers {
+		s := &r.Servers[i]
+		t.Rows = append(t.Rows, []screen.Cell{
+			{Text: s.Name}, stateCell(s), {Text: spanOf(now.Sub(s.Since))}, {Text: s.Revision}, {Text: s.Transport},
+			{Text: toolsOf(s)}, {Text: strconv.FormatUint(s.Calls, 10)}, {Text: strconv.Itoa(s.Running)}, {Text: noteOf(s, now)},
+		})
+	}
+	b.WriteString(t.Text())
+	return b.String()
+}
+
+// clientsText returns the numbers of client sessions, requests without a session, and parked calls
+// as text.
+func clientsText(r *admin.Report) string {
+	n := 0
+	for _, c := range r.Conversations {
+		n += c
+	}
+	return fmt.Sprintf("sessions of clients: %d, requests without a session: %d, parked calls: %d", n, r.Requests, len(r.Parked))
+}
+
+// refusalText returns a line that says why the configuration file is not used, or "" if it is used.
+// On a terminal the text is wrapped.
+func (a *app) refusalText(x *admin.Refusal, now time.Time) string {
+	if x == nil {
+		return ""
+	}
+	text := refusalLine(x) + " (" + spanOf(now.Sub(x.Since)) + " ago)"
+	if a.screen {
+		return wrap(text, "", a.width)
+	}
+	return text + "\n"
+}
+
+// refusalLine is refusalText without the time.
+func refusalLine(x *admin.Refusal) string { return "configuration: " + clean(x.Text) }
+
+// stateCell returns a table cell with the state of a server, in the colour of that state.
+func stateCell(s *admin.Server) screen.Cell {
+	style := map[string]screen.Style{"ready": screen.Green, "failed": screen.Red, "unresponsive": screen.Red, "stopped": screen.Yellow, "starting": screen.Yellow, "idle": screen.Dim}[s.State]
+	return screen.Cell{Text: s.State, Style: style}
+}
+
+// toolsOf returns the number of tools of a server, or "" if Dragoman does not have its list of tools
+// yet.
+func toolsOf(s *admin.Server) string {
+	if l := toolListOf(s); l != nil && (l.ReadAt != nil || l.KeptAt != nil) {
+		return strconv.Itoa(l.Items)
+	}
+	return ""
+}
+
+// toolListOf returns the state of the list of tools of a server, or nil if it was never requested.
+func toolListOf(s *admin.Server) *admin.List {
+	for i := range s.Lists {
+		if s.Lists[i].Method == mcp.MethodListTools {
+			return &s.Lists[i]
+		}
+	}
+	return nil
+}
+
+// noteOf returns text that says why a server is not ready, what the user can do, and when Dragoman tries
+// again. It also says which lists of an open server cannot be read, and whether clients see a list of
+// tools from disk.
+func noteOf(s *admin.Server, now time.Time) string {
+	var parts []string
+	switch {
+	case s.State == "ready":
+	case s.Failure != nil:
+		parts = append(parts, s.Failure.Text())
+	case s.Reason != "":
+		parts = append(parts, s.Reason)
+	}
+	switch {
+	case s.State == "ready":
+	case s.RetryAt != nil && s.RetryAt.After(now):
+		parts = append(parts, "next attempt in "+spanOf(s.RetryAt.Sub(now)))
+	case s.Failure != nil && s.Opening > 0:
+		parts = append(parts, "Dragoman is trying again now")
+	case s.State == "idle" && s.Reason == "":
+		parts = append(parts, "starts on first use")
+	}
+	for _, l := range s.Lists {
+		switch {
+		case s.State != "ready":
+		case l.Failed != "":
+			parts = append(parts, "open, but "+l.Method+" fails: "+l.Failed)
+		case l.Reading && l.ReadAt == nil:
+			parts = append(parts, "open, but has not answered "+l.Method+" yet")
+		}
+	}
+	if l := toolListOf(s); l != nil && l.KeptAt != nil {
+		parts = append(parts, "list from disk, read at "+l.KeptAt.Local().Format("2006-01-02 15:04"))
+	}
+	if s.State == "ready" {
+		parts = append(parts, oddItems(s)...)
+	}
+	return strings.Join(parts, "; ")
+}
+
+// oddItems returns text about the first item that clients do not see, or see under another name, and
+// the number of the others.
+func oddItems(s *admin.Server) (parts []string) {
+	n := 0
+	for _, l := range s.Lists {
+		for _, x := range l.Odd {
+			if n++; n == 1 {
+				parts = append(parts, excerpt.Word(x.Name, 60)+": "+x.Why)
+			}
+		}
+	}
+	if n > 1 {
+		parts = append(parts, strconv.Itoa(n-1)+" more in `dragoman status "+s.Name+"`")
+	}
+	return parts
+}
+
+// spanOf formats a duration for people, with two units at most.
+func spanOf(d time.Duration) string {
+	d = max(d, 0)
+	switch {
+	case d < time.Second:
+		return strconv.FormatInt(d.Milliseconds(), 10) + " ms"
+	case d < 10*time.Second:
+		return strconv.FormatFloat(d.Truncate(100*time.Millisecond).Seconds(), 'f', 1, 64) + " s"
+	case d < time.Minute:
+		return strconv.Itoa(int(d.Seconds())) + " s"
+	case d < time.Hour:
+		return fmt.Sprintf("%dm%02ds", int(d.Minutes()), int(d.Seconds())%60)
+	case d < 24*time.Hour:
+		return fmt.Sprintf("%dh%02dm", int(d.Hours()), int(d.Minutes())%60)
+	}
+	return fmt.Sprintf("%dd%02dh", int(d.Hours())/24, int(d.Hours())%24)
+}
+
+// watchStatus shows the status every second until ctx ends.
+func (a *app) watchStatus(ctx context.Context, s *running, name string, asJSON bool) error {
+	tick := time.NewTicker(watchPause)
+	defer tick.Stop()
+	w := watcher{app: a, address: s.address, name: name, asJSON: asJSON}
+	for {
+		r, err := statusOf(ctx, s, name)
+		var absent *absentError
+		switch {
+		case err == nil:
+			err = w.show(r, time.Now())
+		case ctx.Err() != nil:
+		case errors.As(err, &absent) && w.began:
+			err = w.lost(err.Error())
+		}
+		if err != nil {
+			return err
+		}
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+}
+
+// watcher shows the status of a serve process repeatedly.
+type watcher struct {
+	*app
+	address, name string
+	asJSON        bool
+
+	began bool
+	drawn int               // the number of lines that the last call of draw wrote
+	why   string            // the refusal that was printed last; "" if the configuration file is used
+	last  map[string]string // the last line printed for each server
+	gone  bool              // the user knows that serve does not answer
+	json  []byte            // the last report as JSON, without the uptime
+}
+
+// show draws the status on a terminal. Otherwise, it prints the changes since the last report. With
+// --json, it prints the whole report after each change.
+func (w *watcher) show(r *admin.Report, now time.Time) error {
+	back := w.gone
+	w.began, w.gone = true, false
+	switch {
+	case w.asJSON:
+		var value any = serverNamed(r, w.name)
+		if w.name == "" {
+			quiet := *r
+			quiet.UptimeSeconds = 0
+			value = quiet
+		}
+		b, err := json.Marshal(value)
+		if err != nil || bytes.Equal(b, w.json) {
+			return err
+		}
+		w.json = b
+		return w.printStatusJSON(r, w.name, "")
+	case w.screen:
+		return w.draw(w.statusText(w.address, r, w.name, now))
+	}
+	var lines []string
+	next := map[string]string{}
+	if back || w.last == nil {
+		lines = append(lines, fmt.Sprintf("dragoman %s at %s, pid %d, %s", clean(r.Version), w.address, r.PID, clean(r.State)))
+	}
+	why := ""
+	if r.Refusal != nil {
+		why = refusalLine(r.Refusal)
+	}
+	if w.why != why {
+		lines = append(lines, cmp.Or(why, "configuration: the file is used again"))
+	}
+	w.why = why
+	for i := range r.Servers {
+		s := &r.Servers[i]
+		if w.name != "" && w.name != s.Name {
+			continue
+		}
+		next[s.Name] = changeLine(s)
+		if w.last[s.Name] != next[s.Name] {
+			lines = append(lines, next[s.Name])
+		}
+	}
+	for _, gone := range slices.Sorted(maps.Keys(w.last)) {
+		if _, ok := next[gone]; !ok {
+			lines = append(lines, clean(gone)+" removed")
+		}
+	}
+	w.last = next
+	return w.append(now, lines...)
+}
+
+// changeLine describes the state of a server. It leaves out values that change all the time.
+func changeLine(s *admin.Server) string {
+	parts := []string{clean(s.Name), clean(s.State)}
+	if s.State == "ready" {
+		parts = append(parts, cmp.Or(s.Revision, "?"), cmp.Or(s.Transport, "?"))
+		if n := toolsOf(s); n != "" {
+			parts = append(parts, "tools="+n)
+		}
+		if s.Restarts > 0 {
+			parts = append(parts, "restarts="+strconv.Itoa(s.Restarts))
+		}
+	} else if s.Reason != "" {
+		parts = append(parts, strconv.Quote(s.Reason))
+	}
+	return strings.Join(parts, " ")
+}
+
+// lost tells the user that the serve process does not answer. If stdout is not a terminal, lost
+// prints this only once. With --json, lost prints nothing.
+func (w *watcher) lost(why string) error {
+	if w.asJSON {
+		w.json = nil
+		return nil
+	}
+	if w.screen {
+		return w.draw(why + "; trying again\n")
+	}
+	if w.gone {
+		return nil
+	}
+	w.gone, w.last = true, nil
+	return w.append(time.Now(), why+"; trying again")
+}
+
+// append prints lines, each with the current time.
+func (w *watcher) append(now time.Time, lines ...string) error {
+	var b strings.Builder
+	for _, l := range lines {
+		b.WriteString(now.Format(time.DateTime) + " " + l + "\n")
+	}
+	_, err := io.WriteString(w.stdout, b.String())
+	return err
+}
+
+// draw replaces the text that it wrote last. It cuts the text to the height of the terminal, so
+// that the next call starts at the same first line.
+func (w *watcher) draw(text string) error {
+	width, height := w.width, 0
+	if f, ok := w.stdout.(*os.File); ok {
+		if x, y, err := term.GetSize(int(f.Fd())); err == nil {
+			width, height = x, y
+		}
+	}
+	w.width = width
+	lines := strings.Split(strings.TrimSuffix(text, "\n"), "\n")
+	if height > 2 && len(lines) > height-1 {
+		lines = append(lines[:height-2], fmt.Sprintf("… lines more: %d", len(lines)-height+2))
+	}
+	var b strings.Builder
+	if w.drawn > 0 {
+		fmt.Fprintf(&b, "\x1b[%dA\r", w.drawn)
+	}
+	b.WriteString("\x1b[?7l") // turn off line wrapping: the terminal cuts a line that is too long
+	for _, l := range lines {
+		b.WriteString(l + "\x1b[K\n")
+	}
+	b.WriteString("\x1b[J\x1b[?7h")
+	w.drawn = len(lines)
+	_, err := io.WriteString(w.stdout, b.String())
+	return err
+}

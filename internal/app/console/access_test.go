@@ -1,0 +1,373 @@
+package console
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/dragoman-mcp/dragoman/internal/app/admin"
+)
+
+// testConsole is a console under test, with the cookie of the browser that opened it.
+type testConsole struct {
+	t       testing.TB
+	access  *admin.Access
+	console *Console
+	mux     *http.ServeMux
+	cookie  string
+	source  *source
+}
+
+// source is a Source with fixed values.
+type source struct {
+	report  *admin.Report
+	logs    []admin.LogRecord
+	calls   []admin.Call
+	reports int64 // the number of reports; accessed only through package atomic
+	stories []admin.Story
+	steps   []admin.HandshakeStep
+	tools   []admin.ToolDetail // sorted by name
+	costs   []admin.ToolCost
+	runs    []admin.Run // newest first
+	did     []string    // the operations on runs
+	refuse  *admin.Problem
+	exam    *admin.Examination
+	items   map[string][]admin.Item // the items by the method of the list
+	read    map[string]bool         // the lists that a page has read
+}
+
+func (s *source) StartRun(_ context.Context, server string, q admin.RunRequest) (admin.Run, *admin.Problem) {
+	s.did = append(s.did, fmt.Sprintf("run %s %s %s %s %d %v", server, q.Tool+q.Prompt+q.Resource, q.Arguments, q.Revision, q.Timeout, q.Unchecked))
+	return admin.Run{ID: "1-1"}, s.refuse
+}
+
+func (s *source) CancelRun(id string) (admin.Run, *admin.Problem) {
+	s.did = append(s.did, "cancel "+id)
+	return s.FindRun(id)
+}
+
+func (s *source) AnswerRun(_ context.Context, id string, a admin.RunAnswer) (admin.Run, *admin.Problem) {
+	s.did = append(s.did, fmt.Sprintf("%s %s %s %s", a.Action, id, a.ID, a.Content))
+	return admin.Run{ID: id}, s.refuse
+}
+
+func (s *source) FindRun(id string) (admin.Run, *admin.Problem) {
+	for _, x := range s.runs {
+		if x.ID == id {
+			return x, nil
+		}
+	}
+	return admin.Run{}, &admin.Problem{Status: 404, Title: "No such run", Detail: "There is no such run."}
+}
+
+func (s *source) FindRuns(server, name string, limit int) (out []admin.Run) {
+	for _, x := range s.runs {
+		if x.Server == server && x.Name == name && len(out) < limit {
+			x.Result, x.Arguments, x.Logs = nil, nil, nil
+			out = append(out, x)
+		}
+	}
+	return out
+}
+
+func (s *source) Report() *admin.Report {
+	atomic.AddInt64(&s.reports, 1)
+	return s.report
+}
+
+func (s *source) Logs(string, int) []admin.LogRecord { return s.logs }
+func (s *source) Steps(string) []admin.HandshakeStep { return s.steps }
+func (s *source) CallsOf(q admin.CallQuery) (out admin.Calls) {
+	for _, c := range s.calls {
+		switch {
+		case q.Before > 0 && c.Number >= q.Before, q.Server != "" && q.Server != c.Server, q.Text != "" && !strings.Contains(c.Name, q.Text):
+		case len(out.Calls) == q.Limit:
+			out.Before = out.Calls[q.Limit-1].Number
+			return out
+		default:
+			out.Calls = append(out.Calls, c)
+		}
+	}
+	return out
+}
+
+func (s *source) StoryOf(number uint64) (admin.Story, bool) {
+	for i := range s.stories {
+		if s.stories[i].Number == number {
+			return s.stories[i], true
+		}
+	}
+	return admin.Story{}, false
+}
+
+func (s *source) Transcript(number uint64) ([]byte, *admin.Problem) {
+	if x, ok := s.StoryOf(number); ok && len(x.Messages) > 0 && x.Outcome != admin.OutcomeRunning {
+		return fmt.Appendf(nil, "the transcript of call %d\n", number), nil
+	}
+	return nil, &admin.Problem{Status: 409, Title: "The call has no transcript", Detail: "It has not ended."}
+}
+
+func (s *source) FindItems(q admin.ItemQuery) (out admin.FoundItems) {
+	out.Read = s.read[q.Method] || len(s.items[q.Method]) > 0
+	for _, x := range s.items[q.Method] {
+		if x.Server != q.Server || !strings.Contains(x.Name+x.URI, q.Text) {
+			continue
+		}
+		if out.Total++; out.Total > q.From && len(out.Items) < q.Limit {
+			out.Items = append(out.Items, x)
+		}
+	}
+	return out
+}
+
+func (s *source) ReadItems(_ context.Context, _, method string) { s.read[method] = true }
+
+func (s *source) StartExam(server string, q admin.ExamRequest) (admin.Examination, *admin.Problem) {
+	if s.exam != nil && s.exam.State == "running" {
+		return admin.Examination{}, &admin.Problem{Status: 409, Title: "Another examination is running", Detail: "Server files is being examined."}
+	}
+	s.exam = &admin.Examination{Server: server, State: "running", Deep: q.Deep, Started: time.Now(), Step: "opening the server"}
+	return *s.exam, nil
+}
+
+func (s *source) CancelExam(string) (admin.Examination, *admin.Problem) {
+	now := time.Now()
+	s.exam.State, s.exam.Ended, s.exam.Error = "cancelled", &now, "the examination was cancelled"
+	return *s.exam, nil
+}
+
+func (s *source) FindExam(server string) (admin.Examination, *admin.Problem) {
+	if s.exam == nil || s.exam.Server != server {
+		return admin.Examination{}, &admin.Problem{Status: 404, Title: "The server has not been examined"}
+	}
+	return *s.exam, nil
+}
+
+func (s *source) FindTools(q admin.ToolQuery) (out admin.FoundTools) {
+	for _, t := range s.tools {
+		if q.Server != "" && q.Server != t.Server || q.State != "" && q.State != t.State || q.Effect != "" && q.Effect != t.Effect || !strings.Contains(t.Name, q.Text) {
+			continue
+		}
+		if out.Total++; out.Total > q.From && len(out.Tools) < q.Limit {
+			out.Tools = append(out.Tools, admin.FoundTool{Tool: t.Tool, About: t.About})
+		}
+		out.Tokens += t.Tokens
+	}
+	return out
+}
+
+func (s *source) FindTool(server, name string) (admin.ToolDetail, *admin.Problem) {
+	for _, t := range s.tools {
+		if t.Server == server && t.Name == name {
+			return t, nil
+		}
+	}
+	return admin.ToolDetail{}, &admin.Problem{Status: 404, Title: "No such tool", Detail: "There is no such tool."}
+}
+
+func (s *source) ToolCosts() []admin.ToolCost { return s.costs }
+
+func (s *source) Matrix() admin.Matrix { return (*admin.API)(nil).Matrix() }
+
+func (s *source) RecentCalls(_, _ string, limit int) (list []admin.Call) {
+	return s.calls[:min(limit, len(s.calls))]
+}
+
+// open returns a console that shows a status. A browser has already opened the console with a link.
+func open(t testing.TB, status *admin.Report, change ...func(*Options)) *testConsole {
+	t.Helper()
+	h := &testConsole{t: t, access: admin.NewAccess(true), mux: http.NewServeMux()}
+	if status.Started.IsZero() {
+		status.Started = time.Now()
+	}
+	o := Options{Access: h.access, Source: &source{report: status, read: map[string]bool{}}}
+	for _, f := range change {
+		f(&o)
+	}
+	h.console = New(o)
+	t.Cleanup(h.console.Close)
+	h.console.Routes(h.mux)
+	u, _ := url.Parse(h.access.Link("http://127.0.0.1:7300"))
+	w := httptest.NewRecorder()
+	if h.access.Enter(w, h.request("GET", "/console/"), u.Query().Get(admin.LinkQuery)) {
+		h.cookie, _, _ = strings.Cut(w.Header().Get("Set-Cookie"), ";")
+	}
+	return h
+}
+
+// request returns a request from a browser on this machine. header alternates names and values.
+func (h *testConsole) request(method, target string, header ...string) *http.Request {
+	r := httptest.NewRequest(method, target, nil)
+	r.Host = h.access.Name() + ":7300"
+	for i := 0; i+1 < len(header); i += 2 {
+		if header[i] == "Host" {
+			r.Host = header[i+1]
+			continue
+		}
+		r.Header.Add(header[i], header[i+1])
+	}
+	return r
+}
+
+// ask sends a request with the cookie of the browser, unless the headers have one.
+func (h *testConsole) ask(method, target string, header ...string) (*http.Response, string) {
+	h.t.Helper()
+	r := h.request(method, target, header...)
+	if _, ok := r.Header["Cookie"]; !ok {
+		r.Header.Set("Cookie", h.cookie)
+	}
+	w := httptest.NewRecorder()
+	h.mux.ServeHTTP(w, r)
+	resp := w.Result()
+	body, err := io.ReadAll(resp.Body)
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	return resp, string(body)
+}
+
+// TestWhoMaySee checks which requests get a page, and which errors the other requests get.
+func TestWhoMaySee(t *testing.T) {
+	h := open(t, &admin.Report{})
+	stranger := []string{"Cookie", ""}
+	for _, tt := range []struct {
+		name, method, target string
+		header               []string
+		status               int
+		says                 string
+	}{
+		{"the browser with a session", "GET", "/console/", nil, 200, "<h1>"},
+		{"from our own page", "GET", "/console/", []string{"Sec-Fetch-Site", "same-origin"}, 200, "<h1>"},
+		{"a stranger", "GET", "/console/", stranger, 401, "dragoman console --open"},
+		{"a stranger, another page", "GET", "/console/nope", stranger, 401, "dragoman console --open"},
+		{"a stranger, the events", "GET", "/console/events?page=/console/", stranger, 401, "dragoman console --open"},
+		{"a stranger, the palette", "GET", "/console/palette.json", stranger, 401, "dragoman console --open"},
+		{"following a link of another site", "GET", "/console/", append(stranger, "Sec-Fetch-Site", "cross-site", "Sec-Fetch-Dest", "document"), 200, `http-equiv="refresh"`},
+		{"a frame of another site", "GET", "/console/", []string{"Sec-Fetch-Site", "cross-site", "Sec-Fetch-Dest", "iframe"}, 403, "another site"},
+		{"a script of another port", "GET", "/console/palette.json", []string{"Sec-Fetch-Site", "same-site", "Sec-Fetch-Dest", "empty"}, 403, "another site"},
+		{"a post of another site", "POST", "/console/theme", []string{"Sec-Fetch-Site", "cross-site"}, 403, "another site"},
+		{"a post of another port", "POST", "/console/theme", []string{"Sec-Fetch-Site", "same-site"}, 403, "another site"},
+		{"a post with a foreign origin", "POST", "/console/theme", []string{"Origin", "http://127.0.0.1:8080"}, 403, "another site"},
+		{"a foreign host", "GET", "/console/", []string{"Host", "rebound.example"}, 403, "without a proxy"},
+		{"a proxy", "GET", "/console/", []string{"X-Forwarded-For", "192.0.2.1"}, 403, "without a proxy"},
+		{"an unknown page", "GET", "/console/nope", nil, 404, "No page has this address"},
+		{"a wrong method", "DELETE", "/console/", nil, 405, ""},
+	} {
+		resp, body := h.ask(tt.method, tt.target, tt.header...)
+		if tt.name == "a wrong method" && resp.StatusCode == 404 {
+			continue
+		}
+		if resp.StatusCode != tt.status || !strings.Contains(body, tt.says) {
+			t.Errorf("%s: %d %.300s", tt.name, resp.StatusCode, body)
+		}
+		for name, want := range map[string]string{
+			"Content-Security-Policy": pagePolicy, "X-Content-Type-Options": "nosniff", "Referrer-Policy": "same-origin", "X-Frame-Options": "DENY",
+			"Cross-Origin-Opener-Policy": "same-origin", "Cross-Origin-Resource-Policy": "same-origin", "Cache-Control": "no-store",
+		} {
+			if got := resp.Header.Get(name); got != want {
+				t.Errorf("%s: %s is %q", tt.name, name, got)
+			}
+		}
+	}
+}
+
+// TestLink checks that a link opens the console once and leaves no token in the address.
+func TestLink(t *testing.T) {
+	h := open(t, &admin.Report{})
+	link := strings.TrimPrefix(h.access.Link("http://127.0.0.1:7300"), "http://127.0.0.1:7300")
+	for _, header := range [][]string{{"Sec-Purpose", "prefetch"}, nil} {
+		method := "GET"
+		if header == nil {
+			method = "HEAD"
+		}
+		if resp, _ := h.ask(method, link, append(header, "Cookie", "")...); resp.StatusCode != 403 || resp.Header.Get("Set-Cookie") != "" {
+			t.Errorf("%s %v: %d", method, header, resp.StatusCode)
+		}
+	}
+	resp, _ := h.ask("GET", link, "Cookie", "")
+	if resp.StatusCode != 303 || resp.Header.Get("Location") != "/console/" || !strings.Contains(resp.Header.Get("Set-Cookie"), "HttpOnly") {
+		t.Errorf("%d %v", resp.StatusCode, resp.Header)
+	}
+	if resp, body := h.ask("GET", link, "Cookie", ""); resp.StatusCode != 403 || !strings.Contains(body, "dragoman console --open") || resp.Header.Get("Set-Cookie") != "" {
+		t.Errorf("a second use: %d %s", resp.StatusCode, body)
+	}
+	if resp, body := h.ask("GET", link); resp.StatusCode != 403 || !strings.Contains(body, "already has a session") {
+		t.Errorf("a second use with a session: %d %s", resp.StatusCode, body)
+	}
+	if resp, _ := h.ask("GET", "/console/?link=made-up", "Cookie", ""); resp.StatusCode != 403 {
+		t.Errorf("a made-up link: %d", resp.StatusCode)
+	}
+}
+
+// TestSignOut checks that signing out ends the session.
+func TestSignOut(t *testing.T) {
+	h := open(t, &admin.Report{})
+	if resp, body := h.ask("POST", "/console/signout", "Sec-Fetch-Site", "same-origin"); resp.StatusCode != 200 || !strings.Contains(body, "The session has ended") {
+		t.Errorf("%d %s", resp.StatusCode, body)
+	}
+	if resp, _ := h.ask("GET", "/console/"); resp.StatusCode != 401 {
+		t.Errorf("the session goes on: %d", resp.StatusCode)
+	}
+}
+
+// TestOff checks that a console that is turned off says why, and that links do not open it.
+func TestOff(t *testing.T) {
+	const why = "The console is off, because of a test."
+	h := open(t, &admin.Report{}, func(o *Options) { o.Off = why })
+	for _, target := range []string{"/console/", "/console/servers", h.access.Link("")} {
+		if resp, body := h.ask("GET", target); resp.StatusCode != 403 || !strings.Contains(body, why) {
+			t.Errorf("%s: %d %s", target, resp.StatusCode, body)
+		}
+	}
+}
+
+// TestAssets checks that styles and modules are cached under names that change with their
+// content.
+func TestAssets(t *testing.T) {
+	h := open(t, &admin.Report{})
+	_, page := h.ask("GET", "/console/")
+	for file := range hashed {
+		if !strings.Contains(page, assetPath(file)) {
+			t.Errorf("the page does not have %s", assetPath(file))
+		}
+		resp, body := h.ask("GET", assetPath(file), "Cookie", "")
+		if resp.StatusCode != 200 || !strings.Contains(resp.Header.Get("Cache-Control"), "immutable") || len(body) == 0 {
+			t.Errorf("%s: %d %v", file, resp.StatusCode, resp.Header)
+		}
+	}
+	if resp, _ := h.ask("GET", "/console/static/console.js"); resp.StatusCode != 404 {
+		t.Errorf("a name without a hash: %d", resp.StatusCode)
+	}
+}
+
+type readCloser struct{ io.Reader }
+
+func (readCloser) Close() error { return nil }
+
+// newRecorder sends a request to the console and returns the response.
+func newRecorder(h *testConsole, r *http.Request) *http.Response {
+	w := httptest.NewRecorder()
+	h.mux.ServeHTTP(w, r)
+	return w.Result()
+}
+
+// TestOwnPage checks that the form that sets the theme redirects only to pages of the console.
+func TestOwnPage(t *testing.T) {
+	t.Parallel()
+	for to, want := range map[string]bool{
+		"/console/": true, "/console": true, "/console/calls?q=%2F..": true, "/console/servers/a%20b": true, "/console/servers/../calls": true, "/console/servers/a/tools/..%2F..%2F..%2F..%2Fx": true,
+		"": false, "//evil.example/console/": false, "http://evil.example/console/": false, "/console/..//evil.example": false,
+		`/console/../\evil.example`: false, "/console/%2e%2e//evil.example": false, "/console/..%5cevil.example": false, "/consoles": false, "javascript:alert(1)": false,
+	} {
+		if ownPage(to) != want {
+			t.Errorf("%q: %t", to, !want)
+		}
+	}
+}

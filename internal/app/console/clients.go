@@ -1,0 +1,147 @@
+package console
+
+import (
+	"cmp"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+
+	"github.com/dragoman-mcp/dragoman/internal/app/admin"
+	"github.com/dragoman-mcp/dragoman/internal/base/jsonrpc"
+)
+
+// clientList has the values of the page that lists clients.
+type clientList struct {
+	Q      url.Values
+	Search string
+	Eras   []choice
+	Rows   []clientSum
+	Pager  pager
+	All    int
+	Key    string
+}
+
+// Rate and Bads return the numbers of calls and of failed calls in the last minute, as text.
+func (c clientSum) Rate() string { return number(c.rate.Calls) }
+func (c clientSum) Bads() string {
+	if c.Failed == 0 {
+		return ""
+	}
+	return number(c.Failed)
+}
+
+// Class and Word return the CSS class and the label of the client's state.
+func (c clientSum) Class() string {
+	if c.Failed > 0 {
+		return "bad"
+	}
+	if c.Calls == 0 {
+		return "idle"
+	}
+	return "ok"
+}
+
+func (c clientSum) Word() string {
+	if c.Failed > 0 {
+		return "calls failed"
+	}
+	if c.Calls == 0 {
+		return "idle"
+	}
+	return "working"
+}
+
+func (c *Console) clientsPage() Page {
+	return Page{
+		Path: "/clients", Template: "clients.html", Nav: "Clients", Group: traffics, Key: "L", View: c.clients,
+		Count: func(s *screen) string { return number(len(present(s.Traffic))) },
+	}
+}
+
+func (c *Console) clients(r *http.Request) (*View, error) {
+	t, q := c.sums(r), r.URL.Query()
+	l := &clientList{Q: q, Search: q.Get("q"), All: len(t.Clients)}
+	l.Eras = choices(q.Get("era"), "any era", "legacy", "legacy", "modern", "modern")
+	var all []clientSum
+	for _, x := range t.Clients {
+		if matches(l.Search, x.Title(), x.Revision(), x.transport) && (q.Get("era") == "" || q.Get("era") == x.revision.Era()) {
+			all = append(all, x)
+		}
+	}
+	sorted(all, q, "-last", map[string]func(a, b clientSum) int{
+		"name": func(a, b clientSum) int {
+			return strings.Compare(strings.ToLower(a.Title()), strings.ToLower(b.Title()))
+		},
+		"revision": func(a, b clientSum) int { return strings.Compare(a.Revision(), b.Revision()) },
+		"calls":    func(a, b clientSum) int { return cmp.Compare(a.Calls, b.Calls) },
+		"all":      func(a, b clientSum) int { return cmp.Compare(a.All, b.All) },
+		"lost":     func(a, b clientSum) int { return cmp.Compare(a.Lost, b.Lost) },
+		"last":     func(a, b clientSum) int { return a.Last.Compare(b.Last) },
+	})
+	l.Rows, l.Pager = paged(all, q)
+	for _, x := range l.Rows {
+		l.Key += x.ID() + " "
+	}
+	if q.Get("sort") == "" { // the default order is by last call, so the order changes too often to be part of the key
+		l.Key = strconv.Itoa(len(t.Clients))
+	}
+	return &View{Title: "Clients", Data: l}, nil
+}
+
+// clientView has the values of the page that shows one client.
+type clientView struct {
+	clientSum
+	Capabilities []capability
+	Recent       []admin.Call
+	Key          string
+	Lacks        []string
+}
+
+// capability is a capability of the client. Name is the name in the protocol.
+type capability struct{ Name, Detail string }
+
+func (c *Console) clientPage() Page {
+	return Page{Path: "/clients/{id}", Template: "client.html", View: c.client}
+}
+
+func (c *Console) client(r *http.Request) (*View, error) {
+	id := r.PathValue("id")
+	for _, x := range c.sums(r).Clients {
+		if x.ID() != id {
+			continue
+		}
+		v := &clientView{clientSum: x, Recent: c.opts.Source.RecentCalls("", x.name, 20)}
+		v.Capabilities = capabilities(x.Caps)
+		v.Key = string(x.Caps)
+		return &View{Title: x.Title(), Crumbs: []Crumb{{"Clients", pathOf("clients")}}, Data: v}, nil
+	}
+	return nil, notFound("No client has the number "+id, "A restart of Dragoman clears the list of clients. The numbers then start again from 1.", Crumb{"Show all clients", pathOf("clients")})
+}
+
+// CallRows returns the rows of the client's recent calls.
+func (v *clientView) CallRows() []callRow { return callRows(v.Recent) }
+
+// CallKey returns the number of the newest call, or 0 if there are no calls.
+func (v *clientView) CallKey() uint64 {
+	if len(v.Recent) == 0 {
+		return 0
+	}
+	return v.Recent[0].Number
+}
+
+// capabilities returns at most 32 members of a ClientCapabilities object.
+func capabilities(caps []byte) (out []capability) {
+	for m := range jsonrpc.Members(caps, jsonrpc.Whole(caps)) {
+		name, ok := jsonrpc.Text(caps, m.Key)
+		if !ok || len(out) == 32 {
+			continue
+		}
+		detail := string(m.Value.Of(caps))
+		if detail == "{}" {
+			detail = ""
+		}
+		out = append(out, capability{name, detail})
+	}
+	return out
+}

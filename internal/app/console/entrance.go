@@ -1,0 +1,183 @@
+package console
+
+import (
+	"bytes"
+	"errors"
+	"net/http"
+	"strings"
+
+	"github.com/dragoman-mcp/dragoman/internal/app/admin"
+)
+
+// headers sets the header fields that every response has.
+func headers(h http.Header) {
+	h.Set("Content-Security-Policy", pagePolicy)
+	h.Set("X-Content-Type-Options", "nosniff")
+	h.Set("X-Frame-Options", "DENY")
+	h.Set("Referrer-Policy", "same-origin") // with no-referrer, browsers post forms with "Origin: null"
+	h.Set("Cross-Origin-Opener-Policy", "same-origin")
+	h.Set("Cross-Origin-Resource-Policy", "same-origin")
+	h.Set("Permissions-Policy", "camera=(), geolocation=(), microphone=()")
+	h.Set("Cache-Control", "no-store")
+}
+
+// passwordPath is where a link can be exchanged for a password. signInPath makes the browser ask for
+// the password. Browsers then send it with all requests below /console/ (RFC 7617 §2.2). signOutPath
+// ends the session.
+const (
+	passwordPath = prefix + "/password"
+	signInPath   = prefix + "/signin"
+	signOutPath  = prefix + "/signout"
+)
+
+// passwordQuery is the query parameter of a link that asks for a password.
+const passwordQuery = "password"
+
+// admit reports whether the request may see the console. If not, admit writes the response.
+func (c *Console) admit(w http.ResponseWriter, r *http.Request) bool {
+	if c.opts.Off != "" {
+		c.gate(w, r, http.StatusForbidden, gatePage{Title: "The console is off", Text: c.opts.Off})
+		return false
+	}
+	var denied *admin.Denied
+	if errors.As(c.opts.Access.CheckOrigin(r), &denied) {
+		c.gate(w, r, denied.Status, gatePage{Title: "The console refused this request", Text: denied.Detail})
+		return false
+	}
+	if token := r.URL.Query().Get(admin.LinkQuery); token != "" && r.URL.Path == prefix+"/" {
+		c.enter(w, r, token)
+		return false
+	}
+	if r.URL.Path == passwordPath && r.Method == http.MethodPost {
+		c.enterWithPassword(w, r)
+		return false
+	}
+	signedIn := c.opts.Access.SignedIn(r)
+	switch {
+	case signedIn && r.URL.Path == signInPath:
+		http.Redirect(w, r, prefix+"/", http.StatusSeeOther)
+		return false
+	case signedIn && r.URL.Path == signOutPath && r.Method == http.MethodPost:
+		c.signOut(w, r)
+		return false
+	case signedIn:
+		return true
+	case r.Method == http.MethodGet && r.Header.Get("Sec-Fetch-Site") == "cross-site" && c.opts.Access.AtName(r):
+		// A browser does not send a cookie with SameSite=Strict when another site opens the page.
+		// The browser sends the cookie when the page reloads itself.
+		c.gate(w, r, http.StatusOK, gatePage{Title: "Opening the console", Text: "One moment.", Again: true})
+		return false
+	case r.URL.Path == signInPath && !c.opts.Access.AtName(r):
+		w.Header().Set("WWW-Authenticate", `Basic realm="Dragoman console", charset="UTF-8"`)
+	}
+	c.gate(w, r, http.StatusUnauthorized, gatePage{
+		Title: "Open the console with a link", Text: "This browser has not opened a link to the console yet, or its session has ended. Run this command in a terminal, as the user who started Dragoman. The command opens the console with a new link, or prints the link if it cannot start a browser.",
+		Command: c.openCommand(r),
+	})
+	return false
+}
+
+// openCommand returns the command that opens the console of this process, which may not be the one
+// that the command would find by itself.
+func (c *Console) openCommand(r *http.Request) string {
+	return c.program() + " console --open" + admin.Flag(r)
+}
+
+// enter handles a one-time link with the token. At the console's name it signs the browser in, and
+// redirects it to a URL without the token. At another host it exchanges the link for one at the name.
+// If the browser cannot open the name, it offers a password.
+func (c *Console) enter(w http.ResponseWriter, r *http.Request, token string) {
+	if r.Method != http.MethodGet || r.Header.Get("Sec-Purpose") != "" {
+		w.WriteHeader(http.StatusForbidden) // keep the link valid until a person follows it
+		return
+	}
+	access := c.opts.Access
+	switch {
+	case access.Enter(w, r, token):
+		http.Redirect(w, r, prefix+"/", http.StatusSeeOther)
+	case !access.AtName(r) && access.Waits(token): // without a valid link, nobody learns the name
+		if !r.URL.Query().Has(passwordQuery) {
+			if to, ok := access.Forward(r, token); ok {
+				http.Redirect(w, r, to, http.StatusSeeOther)
+				return
+			}
+		}
+		c.gate(w, r, http.StatusOK, gatePage{
+			Title: "Open the console with a password", Text: "Usually the browser opens the console at an address that other programs on this machine do not know. This is not possible here, so the console asks for a password instead.",
+			Link: token,
+		})
+	default:
+		c.deadLink(w, r)
+	}
+}
+
+// enterWithPassword exchanges a link for a password, and shows the password.
+func (c *Console) enterWithPassword(w http.ResponseWriter, r *http.Request) {
+	password, ok := c.opts.Access.EnterWithPassword(r.PostFormValue(admin.LinkQuery))
+	if !ok {
+		c.deadLink(w, r)
+		return
+	}
+	c.gate(w, r, http.StatusOK, gatePage{
+		Title: "Open the console with a password", Text: "Copy the password. When you open the console, the browser asks for the user and for the password. They are valid for 12 hours.",
+		Password: password, SignIn: "http://" + admin.Address(r) + signInPath,
+	})
+}
+
+func (c *Console) deadLink(w http.ResponseWriter, r *http.Request) {
+	c.gate(w, r, http.StatusForbidden, gatePage{
+		Title: "This link does not work any more", Text: "A link opens the console once, within 10 minutes. Run this command to open the console with a new link.",
+		Command: c.openCommand(r), SignedIn: c.opts.Access.SignedIn(r),
+	})
+}
+
+// ServeFormer answers a request for a page of the console at the name that the console had before a
+// restart, which bookmarks and open pages may have. It returns false if the request is another one.
+func (c *Console) ServeFormer(w http.ResponseWriter, r *http.Request) bool {
+	if !c.opts.Access.AtFormerName(r) || !strings.HasPrefix(r.URL.Path, prefix+"/") {
+		return false
+	}
+	if name, ok := strings.CutPrefix(r.URL.Path, prefix+"/static/"); ok {
+		r.SetPathValue("name", name)
+		serveAsset(w, r)
+		return true
+	}
+	headers(w.Header())
+	c.gate(w, r, http.StatusForbidden, gatePage{
+		Title: "Open the console with a link", Text: "The console has a new address, because Dragoman was started again. Run this command in a terminal, as the user who started Dragoman.",
+		Command: c.openCommand(r),
+	})
+	return true
+}
+
+// signOut ends the session of the browser.
+func (c *Console) signOut(w http.ResponseWriter, r *http.Request) {
+	c.opts.Access.Leave(w, r)
+	c.gate(w, r, http.StatusOK, gatePage{Title: "The session has ended", Text: "Run this command to open the console again.", Command: c.openCommand(r)})
+}
+
+// gatePage has the values of the page for a browser that is not signed in, or whose request the
+// console refuses.
+type gatePage struct {
+	Title, Text, Command string
+	Again                bool   // the page reloads itself at once
+	SignedIn             bool   // the browser is signed in already
+	Link                 string // the token of a link that can be exchanged for a password
+	Password, SignIn     string // the password of a new session, and the URL at which the browser asks for it
+	Theme                string
+}
+
+// User returns the user to whom the password belongs.
+func (gatePage) User() string { return admin.PasswordUser }
+
+func (c *Console) gate(w http.ResponseWriter, r *http.Request, status int, p gatePage) {
+	p.Theme = themeOf(r)
+	var body bytes.Buffer
+	if err := gateTemplate.Execute(&body, p); err != nil {
+		http.Error(w, p.Title, http.StatusInternalServerError)
+		return
+	}
+	w.Header().Set("Content-Type", "text/html; charset=utf-8")
+	w.WriteHeader(status)
+	_, _ = w.Write(body.Bytes())
+}

@@ -1,0 +1,376 @@
+package console
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/dragoman-mcp/dragoman/internal/app/admin"
+	"github.com/dragoman-mcp/dragoman/internal/app/runtime"
+	"github.com/dragoman-mcp/dragoman/internal/base/excerpt"
+	"github.com/dragoman-mcp/dragoman/internal/protocol/mcp"
+)
+
+// mostPeers is the maximum number of rows on each side of the diagram.
+const mostPeers = 8
+
+// idleAfter is how long the overview shows a client without a session after the client's last call.
+const idleAfter = time.Hour
+
+// overview has the values of the overview, which is the first page.
+type overview struct {
+	Empty    bool
+	Sentence string
+	Need     string // the second sentence, which is a link to the list of needs; "" if nothing needs attention
+	Sub      string
+	Court    *court
+	Needs    []need
+	Calls    *plot
+	Latency  *plot
+	Losses   []lossSum
+	Lost     string
+	Entry    string // the entry that a user adds to a client's configuration file
+	Endpoint string
+}
+
+// need describes a problem that needs the user's attention, for example a server that has failed.
+type need struct {
+	Class, Word  string // the CSS class and the text of the status label
+	Who, Path    string
+	What         string
+	Since        time.Time
+	Sentence     string
+	Evidence     string
+	EvidenceFrom string
+	Action       string
+	Next         string
+	Buttons      []button
+	weight       int
+}
+
+// button is a link to Path or, if Post is true, a form that posts to Path.
+type button struct {
+	Title, Path string
+	Post        bool
+}
+
+func (c *Console) overviewPage() Page {
+	return Page{Path: "/", Template: "overview.html", Nav: "Overview", Group: top, Key: "O", View: c.overview}
+}
+
+func (c *Console) overview(r *http.Request) (*View, error) {
+	status, t := c.status(r), c.sums(r)
+	o := &overview{Endpoint: "http://" + r.Host + "/mcp"}
+	o.Entry = `{ "mcpServers": { "dragoman": { "type": "http", "url": "` + o.Endpoint + `" } } }`
+	v := &View{Title: "Overview", Data: o}
+	clients := present(t)
+	if len(status.Servers) == 0 && len(clients) == 0 {
+		o.Empty, v.Waiting = true, "waiting for a server"
+		v.Title = "Welcome"
+		return v, nil
+	}
+	if len(clients) == 0 {
+		v.Waiting = "waiting for a client"
+	}
+	o.Needs = c.needs(status)
+	o.Court = newCourt(clients, status, t)
+	o.Sentence, o.Need = sentences(clients, status, len(o.Needs))
+	o.Sub = subtitle(status, t)
+	o.Calls, o.Latency = callsPlot(t), latencyPlot(t)
+	o.Losses = t.Losses[:min(len(t.Losses), 8)]
+	o.Lost = plural(int(t.Lost), "loss")
+	if t.Lost != 1 {
+		o.Lost = number(t.Lost) + " losses"
+	}
+	o.Lost += " in " + number(t.Calls) + " calls since " + when(t.Began)
+	return v, nil
+}
+
+// present returns the clients that have a session or made a call within the last hour.
+func present(t *sums) (all []clientSum) {
+	for _, c := range t.Clients {
+		if t.At.Sub(c.Last) < idleAfter || c.open() {
+			all = append(all, c)
+		}
+	}
+	return all
+}
+
+// open reports whether a client has a session now.
+func (c clientSum) open() bool {
+	return slices.ContainsFunc(c.Sessions, func(x runtime.ClientReport) bool { return x.Session })
+}
+
+// sentences returns the two sentences of the overview's heading. needs is the number of problems
+// that need attention.
+func sentences(clients []clientSum, status *admin.Report, needs int) (all, need string) {
+	ready, starting := 0, 0
+	for i := range status.Servers {
+		switch status.Servers[i].State {
+		case "ready", "idle", "stopped":
+			ready++
+		case "starting":
+			starting++
+		}
+	}
+	servers := len(status.Servers)
+	switch {
+	case status.State == "stopping":
+		all = "Dragoman is stopping."
+	case len(clients) == 0 && servers == 1 && ready == 1:
+		all = "The server is ready. No client has called yet."
+	case len(clients) == 0 && servers == 2 && ready == 2:
+		all = "Both servers are ready. No client has called yet."
+	case len(clients) == 0 && ready == servers:
+		all = fmt.Sprintf("All %s servers are ready. No client has called yet.", inWords(servers))
+	case len(clients) == 0 && starting > 0 && ready+starting == servers:
+		all = upper(inWords(ready)) + " of " + inWords(servers) + " servers" + be(ready) + "ready. " + upper(inWords(starting)) + be(starting) + "starting."
+	case len(clients) == 0:
+		all = upper(inWords(ready)) + " of " + inWords(servers) + " servers" + be(ready) + "ready. No client has called yet."
+	default:
+		all = clientSentence(clients)
+	}
+	switch {
+	case needs == 1:
+		need = "One thing needs attention."
+	case needs > 1:
+		need = upper(inWords(needs)) + " things need attention."
+	}
+	return all, need
+}
+
+// clientSentence says how many clients work, how many are idle, and for how many clients calls
+// failed in the last minute. The page of clients shows the same states.
+func clientSentence(clients []clientSum) string {
+	n := map[string]int{}
+	for _, c := range clients {
+		n[c.Class()]++
+	}
+	if len(clients) == 1 && n["bad"] == 1 {
+		if c := clients[0]; c.Failed < c.Calls {
+			return "Some calls of the client failed in the last minute."
+		}
+		return "All calls of the client failed in the last minute."
+	}
+	if len(n) == 1 {
+		who := "all " + inWords(len(clients)) + " clients"
+		switch len(clients) {
+		case 1:
+			who = "the client"
+		case 2:
+			who = "both clients"
+		}
+		if n["bad"] > 0 {
+			return "Calls of " + who + " failed in the last minute."
+		}
+		return upper(who) + be(len(clients)) + clients[0].Word() + "."
+	}
+	var parts []string
+	for _, x := range [][2]string{{"ok", "working"}, {"idle", "idle"}} {
+		if k := n[x[0]]; k > 0 {
+			who := inWords(k)
+			if len(parts) == 0 {
+				who = strings.TrimSuffix(who+" clients", map[bool]string{true: "s"}[k == 1])
+			}
+			parts = append(parts, who+be(k)+x[1])
+		}
+	}
+	if n["bad"] > 0 {
+		parts = append(parts, "calls of "+inWords(n["bad"])+" failed")
+	}
+	return upper(strings.Join(parts, ", ")) + "."
+}
+
+func be(n int) string {
+	if n == 1 {
+		return " is "
+	}
+	return " are "
+}
+
+// subtitle returns the line below the heading of the overview.
+func subtitle(status *admin.Report, t *sums) string {
+	calls, translated, bad := 0, 0, 0
+	for _, c := range t.Clients {
+		bad += c.Failed
+	}
+	for from := range t.Lanes {
+		for to, n := range t.Lanes[from] {
+			calls += n.Through
+			if from != to {
+				translated += n.Through
+			}
+		}
+	}
+	var all, failed uint64
+	failing := ""
+	if bad > 0 {
+		failing = " " + upper(plural(bad, "call")) + " failed in the last minute."
+	}
+	for _, m := range t.Hour {
+		all += uint64(m.relayed) + uint64(m.translated) + uint64(m.other)
+		failed += uint64(m.failed)
+	}
+	text := fmt.Sprintf("%s calls/min to %s, %s of them translated.", number(calls), plural(len(status.Servers), "server"), number(translated))
+	text += failing
+	if all > 0 {
+		text += fmt.Sprintf(" Error rate in the last hour: %s (%s of %s calls).", percent(failed, all), number(failed), number(all))
+	}
+	return text
+}
+
+func percent(part, all uint64) string {
+	p := 100 * float64(part) / float64(all)
+	switch {
+	case part == 0:
+		return "0%"
+	case p < 1:
+		return strconv.FormatFloat(p, 'f', 2, 64) + "%"
+	case p < 10:
+		return strconv.FormatFloat(p, 'f', 1, 64) + "%"
+	}
+	return strconv.FormatFloat(p, 'f', 0, 64) + "%"
+}
+
+// needs returns all problems that need the user's attention, most severe first.
+func (c *Console) needs(status *admin.Report) (out []need) {
+	for i := range status.Servers {
+		if n, ok := c.needOf(&status.Servers[i]); ok {
+			out = append(out, n)
+		}
+	}
+	if x := status.Refusal; x != nil {
+		n := need{Class: "bad", Word: "Refused", Who: "The configuration", Path: pathOf("settings"), What: "was refused", Since: x.Since, weight: 1, Sentence: x.Text}
+		n.polish()
+		out = append(out, n)
+	}
+	for _, p := range status.Parked {
+		if status.Started.Before(p.Since) && time.Since(p.Since) > 5*time.Minute {
+			out = append(out, need{
+				Class: "warn", Word: "Waiting", Who: p.Server, Path: pathOf("servers", p.Server), What: "waits for the user of a client", Since: p.Since, weight: 2,
+				Sentence: fmt.Sprintf("A call of %s waits for an answer to %s", p.Method, plural(p.Questions, "question")),
+			})
+		}
+	}
+	slices.SortStableFunc(out, func(a, b need) int { return cmp.Or(cmp.Compare(a.weight, b.weight), b.Since.Compare(a.Since)) })
+	return out
+}
+
+// needOf describes the problem of the server s. ok is false if the server has no problem.
+func (c *Console) needOf(s *admin.Server) (n need, ok bool) {
+	n = need{Class: "bad", Word: "Failed", Who: s.Name, Path: pathOf("servers", s.Name), Since: s.Since, Buttons: c.needButtons(s)}
+	switch s.State {
+	case "stopped":
+		return n, false // this is no problem: the operator has stopped the server
+	case "failed":
+		n.What = "failed"
+		if s.Restarts == 0 && len(s.Sessions) == 0 {
+			n.What = "failed to start"
+		}
+	case "unresponsive":
+		n.What, n.weight = "does not answer", 1
+	default:
+		if s.Failure == nil {
+			return n, false
+		}
+		n.Class, n.Word, n.What, n.weight = "warn", "Warning", "has a problem", 2
+	}
+	switch {
+	case s.Failure != nil:
+		n.describe(s.Failure)
+	case s.Reason != "":
+		n.Sentence = s.Reason
+	case s.LastError != nil:
+		n.Sentence = s.LastError.Text
+	}
+	n.polish()
+	if s.RetryAt != nil && s.RetryAt.After(time.Now()) {
+		n.Next = "Next retry at " + when(*s.RetryAt) + "."
+	}
+	return n, true
+}
+
+// serverButtons returns the buttons that show the logs of a server, and that start, stop, restart
+// or probe the server.
+func (c *Console) serverButtons(s *admin.Server) []button {
+	base := pathOf("servers", s.Name)
+	out := []button{{Title: "View logs", Path: base + "#log"}}
+	if c.opts.Operate == nil {
+		return out
+	}
+	add := func(title string, op runtime.Operation) {
+		out = append(out, button{Title: title, Path: base + "/" + string(op), Post: true})
+	}
+	switch s.State {
+	case "stopped":
+		add("Start", runtime.OpStart)
+	case "idle":
+		add("Start", runtime.OpStart)
+		add("Stop", runtime.OpStop)
+	default:
+		add("Probe again", runtime.OpProbe)
+		add("Restart", runtime.OpRestart)
+		add("Stop", runtime.OpStop)
+	}
+	return out
+}
+
+// operate handles the buttons that start, stop, restart or probe a server.
+func (c *Console) operate(w http.ResponseWriter, r *http.Request) {
+	name, op := r.PathValue("name"), runtime.Operation(r.PathValue("operation"))
+	done := map[runtime.Operation]string{runtime.OpStart: "is starting", runtime.OpStop: "is stopping", runtime.OpRestart: "is restarting", runtime.OpProbe: "is probed again"}[op]
+	if done == "" || c.opts.Operate == nil {
+		c.fail(w, r, notFound("There is no operation "+excerpt.Quote(string(op), 64)+" for a server", "The operations are start, stop, restart and probe.", Crumb{"Show the server", pathOf("servers", name)}))
+		return
+	}
+	switch err := c.opts.Operate(name, op); {
+	case errors.Is(err, runtime.ErrNoServer):
+		c.fail(w, r, noServer(name, nil))
+		return
+	case err != nil:
+		say(w, "Dragoman could not do this with "+excerpt.Word(name, 64)+": "+err.Error()+".")
+	default:
+		say(w, excerpt.Line(name, 64)+" "+done+".")
+	}
+	http.Redirect(w, r, pathOf("servers", name), http.StatusSeeOther)
+}
+
+// toolsOf returns how many tools the server had when Dragoman last read its list. ok is false if
+// Dragoman has never read the list. stale is true if the number may be out of date.
+func toolsOf(s *admin.Server) (n int, stale, ok bool) {
+	for _, l := range s.Lists {
+		if l.Method == mcp.MethodListTools && l.ReadAt != nil {
+			return l.Items, l.Stale && s.State != "ready", true
+		}
+	}
+	return 0, false, false
+}
+
+// transportName returns the name of the transport t for display.
+func transportName(t string) string {
+	switch t {
+	case "http":
+		return "HTTP"
+	case "sse":
+		return "HTTP+SSE"
+	case "inmem":
+		return "built in"
+	}
+	return t
+}
+
+// Plots returns the plots of the last hour.
+func (o *overview) Plots() []*plot { return []*plot{o.Calls, o.Latency} }
+
+// LossKey returns text that changes when the table of losses changes.
+func (o *overview) LossKey() (key string) {
+	for _, l := range o.Losses {
+		key += fmt.Sprint(l.Server, l.What, l.Why, l.Count, "\n")
+	}
+	return key
+}

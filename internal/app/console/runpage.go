@@ -1,0 +1,339 @@
+package console
+
+import (
+	"cmp"
+	"fmt"
+	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/dragoman-mcp/dragoman/internal/app/admin"
+	"github.com/dragoman-mcp/dragoman/internal/app/form"
+	"github.com/dragoman-mcp/dragoman/internal/base/excerpt"
+	"github.com/dragoman-mcp/dragoman/internal/base/jsonrpc"
+	"github.com/dragoman-mcp/dragoman/internal/protocol/mcp"
+)
+
+// mostRunLines is the maximum number of log lines that the page of a run shows.
+const mostRunLines = 60
+
+// runRow shows a run as a row of a table.
+type runRow struct {
+	admin.Run
+	Class, Word string
+	Path        string
+}
+
+// runRowOf returns the row that shows the run x.
+func runRowOf(x admin.Run) runRow {
+	row := runRow{Run: x, Path: pathOf("runs", x.ID), Class: "bad", Word: "failed"}
+	switch x.State {
+	case "running":
+		row.Class, row.Word = "busy", "running"
+	case "waiting":
+		row.Class, row.Word = "held", "waiting for user input"
+	case "succeeded":
+		row.Class, row.Word = "ok", "succeeded"
+	case "tool_error":
+		row.Class, row.Word = "warn", "tool error"
+	case "cancelled":
+		row.Class, row.Word = "off", "cancelled"
+	case "timeout":
+		row.Word = "timeout"
+	}
+	return row
+}
+
+// Took returns how long the run took. If the run has not ended, Took returns how long it has been
+// running.
+func (r runRow) Took() string { return spanText(time.Duration(r.Seconds * float64(time.Second))) }
+
+// Over reports whether the run has ended.
+func (r runRow) Over() bool { return r.Ended != nil }
+
+// runView has the values of the page that shows one run.
+type runView struct {
+	runRow
+	What      string // "tool", "prompt" or "resource"
+	Subject   string // the path of the page with the tool, or with all prompts or resources of the server
+	Again     string // the path of the tool's form, with the arguments of this run; "" if the run is not a tool call
+	Bar       bool   // the server has sent a total with its progress, so the page shows a bar
+	Part      float64
+	Steps     string // the progress in words
+	Questions []*questionView
+	Lines     []runLine
+	LineKey   string
+	Call      *callRow // the call that Dragoman recorded for the run; nil if Dragoman no longer has the call
+	Result    *resultView
+	Sent      message // the arguments
+	CLI, Curl string
+}
+
+// runLine is a log message from the server, or a line of its stderr, during a run.
+type runLine struct {
+	Time   time.Time
+	Level  string
+	From   string // "stderr", or the name of the server's logger
+	Text   string
+	stderr bool
+}
+
+// questionView is a question that the server asked during a run, with a form for the answer.
+type questionView struct {
+	admin.Question
+	Form    *form.Form // nil if the question asks the user to visit a URL
+	Host    string     // the host of the URL to visit; "" if the URL is not an HTTP URL
+	Odd     string     // a warning about the URL to visit; "" for none
+	Problem string
+	Failed  bool // the answer was not valid, or Dragoman could not send it to the server
+}
+
+func (c *Console) runPage() Page {
+	return Page{Path: "/runs/{id}", Template: "run.html", View: func(r *http.Request) (*View, error) { return c.runWith(r, nil, 0) }}
+}
+
+// findRun returns the run whose ID is in the path of r.
+func (c *Console) findRun(r *http.Request) (x admin.Run, err error) {
+	x, bad := c.opts.Source.FindRun(r.PathValue("id"))
+	if bad != nil {
+		return x, notFound("No run has the id "+excerpt.Quote(r.PathValue("id"), 64), "Dragoman keeps the last 100 runs, and a restart clears them.", Crumb{"Show all tools", pathOf("tools")})
+	}
+	return x, nil
+}
+
+// runWith returns the page of the run in the path of r. If failed is not nil, it is a question
+// whose answer was not sent, with the form as the user has filled it in. status is the HTTP status
+// of the page.
+func (c *Console) runWith(r *http.Request, failed *questionView, status int) (*View, error) {
+	x, err := c.findRun(r)
+	if err != nil {
+		return nil, err
+	}
+	v := &runView{runRow: runRowOf(x), What: "tool"}
+	crumbs := []Crumb{{"Servers", pathOf("servers")}, {x.Server, pathOf("servers", x.Server)}}
+	switch x.Method {
+	case mcp.MethodGetPrompt:
+		v.What, v.Subject = "prompt", pathOf("servers", x.Server, "prompts")
+		crumbs = append(crumbs, Crumb{"Prompts", v.Subject})
+	case mcp.MethodReadResource:
+		v.What, v.Subject = "resource", pathOf("servers", x.Server, "resources")
+		crumbs = append(crumbs, Crumb{"Resources", v.Subject})
+	default:
+		v.Subject = pathOf("servers", x.Server, "tools", x.Name)
+		v.Again = v.Subject + "?run=" + url.QueryEscape(x.ID) + "#run"
+		crumbs = append(crumbs, Crumb{x.Name, v.Subject})
+	}
+	v.progress()
+	for _, q := range x.Questions {
+		if failed != nil && failed.ID == q.ID {
+			v.Questions = append(v.Questions, failed)
+			continue
+		}
+		v.Questions = append(v.Questions, questionOf(q))
+	}
+	v.lines(c.opts.Source.Logs(x.Server, 200))
+	if all := c.opts.Source.CallsOf(admin.CallQuery{Text: x.TraceID, Limit: 1}).Calls; x.TraceID != "" && len(all) > 0 {
+		v.Call = &callRows(all)[0]
+	}
+	if len(x.Result) > 0 || len(x.Omitted) > 0 {
+		v.Result = resultOf(&x, r.URL.Query().Get("all") != "")
+	}
+	if len(x.Arguments) > 0 {
+		v.Sent = messageOf(formatted(x.Arguments), r.URL.Query().Get("all") != "", "?all=1#sent")
+		v.Sent.Size = bytesText(len(x.Arguments))
+	}
+	v.commands(r.Host)
+	return &View{Title: "Run of " + excerpt.Line(x.Name, 80), Crumbs: crumbs, Data: v, Moving: !v.Over(), Status: status}, nil
+}
+
+// formatted returns a JSON text with line breaks and indentation.
+func formatted(text []byte) string { return layoutOf(text, showFormatted).part(0, len(text)) }
+
+// QuestionKey returns text that changes when the server asks or withdraws a question, or the user
+// answers a question.
+func (v *runView) QuestionKey() (key string) {
+	for _, q := range v.Questions {
+		key += q.ID + " "
+	}
+	return key
+}
+
+// Errors returns what is wrong with the answer in the form.
+func (q *questionView) Errors() []form.Error {
+	if q.Form == nil {
+		return nil
+	}
+	return q.Form.Errors
+}
+
+// progress sets Steps, Bar and Part from the progress that the server last reported.
+func (v *runView) progress() {
+	p := v.Progress
+	if p == nil {
+		return
+	}
+	done := amount(p.Progress)
+	if v.Steps = done; p.Total != nil && *p.Total > 0 {
+		v.Bar, v.Part = true, p.Progress / *p.Total
+		v.Steps = done + " of " + amount(*p.Total)
+	}
+	if p.Message != "" {
+		v.Steps += ": " + excerpt.Line(p.Message, 160)
+	}
+}
+
+func amount(f float64) string { return strconv.FormatFloat(f, 'f', -1, 64) }
+
+// Key returns text that changes when the state of the run changes, or when the page gets another
+// section.
+func (v *runView) Key() string { return fmt.Sprint(v.State, v.Bar, v.Call != nil) }
+
+// lines sets v.Lines to the newest log messages and stderr lines from the server during the run.
+// records are log records about the server.
+func (v *runView) lines(records []admin.LogRecord) {
+	for _, l := range v.Logs {
+		v.Lines = append(v.Lines, runLine{Time: l.Time, Level: logLevel(l.Level), From: l.Logger, Text: l.Text})
+	}
+	for _, l := range records {
+		if l.Source == admin.SourceStderr && !l.Time.Before(v.Started) && (v.Ended == nil || !l.Time.After(*v.Ended)) {
+			v.Lines = append(v.Lines, runLine{Time: l.Time, From: "stderr", Text: l.Text, stderr: true})
+		}
+	}
+	slices.SortStableFunc(v.Lines, func(a, b runLine) int { return a.Time.Compare(b.Time) })
+	v.Lines = v.Lines[max(0, len(v.Lines)-mostRunLines):]
+	if n := len(v.Lines); n > 0 {
+		v.LineKey = fmt.Sprint(n, v.Lines[n-1].Time.UnixNano(), v.Lines[n-1].Text)
+	}
+}
+
+// logLevel converts an MCP log level to the CSS class for it.
+func logLevel(level string) string {
+	switch level {
+	case "debug", "info", "notice":
+		return "info"
+	case "warning":
+		return "warn"
+	case "error", "critical", "alert", "emergency":
+		return "error"
+	}
+	return "info"
+}
+
+// questionOf returns a question with an empty form for the answer.
+func questionOf(q admin.Question) *questionView {
+	v := &questionView{Question: q}
+	if q.URL == "" {
+		v.Form = form.Make(q.Schema, form.Options{ID: q.ID + "-", Defaults: true, Titles: true})
+		return v
+	}
+	u, err := url.Parse(q.URL)
+	switch {
+	case err != nil || u.Host == "" || u.Scheme != "https" && u.Scheme != "http":
+		v.Odd = "This is not an ordinary web address. Do not open it if you do not know what it does."
+		return v
+	case u.User != nil:
+		v.Odd = "The address has a name before the host. The text before @ is not the site."
+	case strings.Contains("."+strings.ToLower(u.Hostname()), ".xn--") || strings.ContainsFunc(u.Hostname(), func(r rune) bool { return r > 0x7e }):
+		v.Odd = "The host has letters of other alphabets, which can look like those of another site."
+	case mcp.PlaceOf(u) != "":
+		v.Odd = "The page is on " + mcp.PlaceOf(u) + "."
+	case u.Scheme == "http":
+		v.Odd = "The connection to this site is not encrypted."
+	}
+	v.Host = u.Hostname()
+	return v
+}
+
+// commands sets the shell commands with which a user can repeat the run. host is the address of
+// Dragoman.
+func (v *runView) commands(host string) {
+	endpoint := "http://" + host + "/s/" + url.PathEscape(v.Server) + "/mcp"
+	params := jsonrpc.AppendQuote([]byte(`{"name":`), v.Name)
+	switch v.What {
+	case "resource":
+		params = jsonrpc.AppendQuote([]byte(`{"uri":`), v.Name)
+		if !strings.HasPrefix(v.Name, "-") {
+			v.CLI = "dragoman read " + shellQuote(endpoint) + " " + shellQuote(v.Name)
+		}
+	case "tool":
+		if !strings.HasPrefix(v.Name, "-") {
+			v.CLI = "dragoman call " + shellQuote(endpoint) + " " + shellQuote(v.Name)
+			if len(v.Arguments) > 0 && string(v.Arguments) != "{}" {
+				v.CLI += " --json-args " + shellQuote(visibleJSON(string(v.Arguments)))
+			}
+		}
+	}
+	if len(v.Arguments) > 0 && v.What != "resource" {
+		params = append(append(params, `,"arguments":`...), v.Arguments...)
+	}
+	body := `{"jsonrpc":"2.0","id":1,"method":"` + v.Method + `","params":` + string(params) + "}}"
+	v.Curl = "curl " + shellQuote(endpoint) + " \\\n  -H 'Content-Type: application/json' \\\n  -H 'Accept: application/json, text/event-stream' \\\n  --data-raw " + shellQuote(visibleJSON(body))
+}
+
+// changeRun handles the forms on the page of a run: the button that cancels the run, and the
+// answers to questions.
+func (c *Console) changeRun(w http.ResponseWriter, r *http.Request) {
+	if !c.parsed(w, r) {
+		return
+	}
+	x, err := c.findRun(r)
+	if err != nil {
+		c.fail(w, r, err)
+		return
+	}
+	do := r.PostForm.Get("do")
+	back := func(text string) {
+		say(w, text)
+		http.Redirect(w, r, pathOf("runs", x.ID), http.StatusSeeOther)
+	}
+	if do == "stop" {
+		_, bad := c.opts.Source.CancelRun(x.ID)
+		if bad != nil {
+			back(bad.Error())
+			return
+		}
+		back("The run is cancelled.")
+		return
+	}
+	i := slices.IndexFunc(x.Questions, func(q admin.Question) bool { return q.ID == r.PostForm.Get("question") })
+	if i < 0 {
+		back("The question is no longer open.")
+		return
+	}
+	v := questionOf(x.Questions[i])
+	answer, status := admin.RunAnswer{ID: v.ID, Action: do}, http.StatusUnprocessableEntity
+	ok, changed := true, false
+	if v.Form != nil && do != "decline" && do != "cancel" {
+		var content []byte
+		content, ok = v.Form.Read(r.PostForm)
+		v.Form, changed = switchForm(v.Form, do, content, ok, func() *form.Form {
+			return form.Make(v.Schema, form.Options{ID: v.ID + "-", Titles: true})
+		})
+		answer.Content = content
+	}
+	switch {
+	case changed && ok:
+		status = http.StatusOK
+	case ok:
+		_, bad := c.opts.Source.AnswerRun(r.Context(), x.ID, answer)
+		if bad == nil {
+			back(cmp.Or(map[string]string{"accept": "The answer was sent.", "decline": "The question was declined.", "cancel": "The question was cancelled."}[do], "The answer was sent."))
+			return
+		}
+		if v.Problem, status = bad.Error(), bad.Status; v.Form != nil {
+			v.Problem = reportTo(v.Form, bad, "/content")
+		}
+		v.Failed = true
+	default:
+		v.Failed = true
+		if !changed {
+			reportRest(v.Form, v.Schema, answer.Content)
+		}
+	}
+	p := c.runPage()
+	p.View = func(r *http.Request) (*View, error) { return c.runWith(r, v, status) }
+	c.show(w, r, &p, pageTemplate(p.Template))
+}

@@ -1,0 +1,396 @@
+package console
+
+import (
+	"cmp"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/dragoman-mcp/dragoman/internal/app/admin"
+	"github.com/dragoman-mcp/dragoman/internal/protocol/mcp"
+	"github.com/dragoman-mcp/dragoman/internal/relay/event"
+	"github.com/dragoman-mcp/dragoman/internal/setup/config"
+)
+
+// serverList has the values of the page that lists servers.
+type serverList struct {
+	Q      url.Values
+	Search string
+	States []choice
+	Eras   []choice
+	Rows   []serverRow
+	Pager  pager
+	All    int // the number of servers, including servers that do not match the filters
+	Key    string
+}
+
+// serverRow shows a server as a row of the table of servers.
+type serverRow struct {
+	ID, Name, Path      string
+	Class, Word         string
+	Revision, Transport string
+	Tools               string
+	Note                string
+	tools               int
+	sum                 serverSum
+	order               int
+}
+
+func (r serverRow) Calls() string { return number(r.sum.Calls) }
+func (r serverRow) Failed() string {
+	if r.sum.Failed == 0 {
+		return ""
+	}
+	return number(r.sum.Failed)
+}
+
+func (r serverRow) Last() time.Time { return r.sum.Last }
+
+func (c *Console) serversPage() Page {
+	return Page{
+		Path: "/servers", Template: "servers.html", Nav: "Servers", Group: catalogs, Key: "S", View: c.servers,
+		Count: func(s *screen) string { return number(len(s.Status.Servers)) },
+	}
+}
+
+// stateOrder is the order of the states in a table. States that need attention come first.
+var stateOrder = map[string]int{"failed": 0, "unresponsive": 1, "starting": 2, "ready": 3, "idle": 4, "stopped": 5}
+
+func (c *Console) servers(r *http.Request) (*View, error) {
+	status, t, q := c.status(r), c.sums(r), r.URL.Query()
+	l := &serverList{Q: q, Search: q.Get("q"), All: len(status.Servers)}
+	l.States = choices(q.Get("state"), "any state", "ready", "ready", "failed", "failed", "unresponsive", "unresponsive", "starting", "starting", "idle", "idle", "stopped", "stopped")
+	l.Eras = choices(q.Get("era"), "any era", "legacy", "legacy", "modern", "modern")
+	var all []serverRow
+	for i := range status.Servers {
+		s := &status.Servers[i]
+		if !matches(l.Search, s.Name, s.Revision, s.Transport) || q.Get("state") != "" && q.Get("state") != s.State || q.Get("era") != "" && q.Get("era") != s.Era {
+			continue
+		}
+		row := serverRow{
+			ID: "s" + strconv.Itoa(i+1), Name: s.Name, Path: pathOf("servers", s.Name), Revision: s.Revision, Transport: transportName(s.Transport), sum: t.Servers[s.Name], tools: -1,
+			order: stateOrder[s.State],
+		}
+		row.Class, row.Word = markOf(s.State)
+		if n, stale, ok := toolsOf(s); ok {
+			row.tools, row.Tools = n, number(n)
+			if stale {
+				row.Tools += ", stale"
+			}
+		}
+		if s.Failure != nil {
+			row.Note = withoutName(s.Failure.Sentence, s.Name)
+		} else if s.State != "ready" && s.State != "idle" {
+			row.Note = withoutName(s.Reason, s.Name)
+		}
+		all = append(all, row)
+	}
+	sorted(all, q, "state", map[string]func(a, b serverRow) int{
+		"state": func(a, b serverRow) int { return cmp.Compare(a.order, b.order) },
+		"name":  func(a, b serverRow) int { return strings.Compare(strings.ToLower(a.Name), strings.ToLower(b.Name)) },
+		"calls": func(a, b serverRow) int {
+			return cmp.Or(cmp.Compare(a.sum.Calls, b.sum.Calls), cmp.Compare(a.sum.All, b.sum.All))
+		},
+		"tools":    func(a, b serverRow) int { return cmp.Compare(a.tools, b.tools) },
+		"revision": func(a, b serverRow) int { return strings.Compare(a.Revision, b.Revision) },
+	})
+	l.Rows, l.Pager = paged(all, q)
+	for _, row := range l.Rows {
+		l.Key += row.Name + row.Revision + row.Note + row.Tools + "\n"
+	}
+	return &View{Title: "Servers", Data: l}, nil
+}
+
+// withoutName removes the words "server NAME" from the beginning of a sentence, because the row
+// shows the name already.
+func withoutName(sentence, name string) string {
+	return upper(strings.TrimPrefix(sentence, "server "+strconv.Quote(name)+" "))
+}
+
+// shownLogs is the maximum number of log records on the page of a server.
+const shownLogs = 50
+
+// serverView has the values of the page that shows one server.
+type serverView struct {
+	*admin.Server
+	Class, Word string
+	Need        *need
+	Sum         serverSum
+	Transport   string
+	Tools       string
+	Endpoint    string
+	Prefix      string
+	Target      string // the command or the URL of the server
+	Steps       []stepView
+	HandshakeAt time.Time
+	Lists       []listView
+	Logs        []admin.LogRecord
+	Telling     int // the index in Logs of the record with the most useful line of stderr; -1 for none
+	LogKey      string
+	Calls       []admin.Call
+	Settings    *settings
+	Plot        *plot
+	Parts       []part
+	Key         string
+	Buttons     []button
+}
+
+// part is a link to a section of a server's page, or to a separate page about the server.
+type part struct {
+	Title, Path string
+	Current     bool
+}
+
+// stepView shows a step of a handshake.
+type stepView struct {
+	At             string
+	Class          string // "no", "ok" or "end"
+	Sent, Got, Why string
+	Params, Answer string // the beginnings of the params that Dragoman sent and of the peer's answer
+	ParamsSize     int
+	AnswerSize     int
+	Sizes          string
+	End            string // how the handshake ended, if this is the last step; otherwise ""
+}
+
+// listView shows the state of a list that Dragoman read from a server.
+type listView struct {
+	What        string
+	Items       string
+	ReadAt      time.Time
+	Class, Word string
+	Failed      string
+	Odd         []admin.RejectedItem
+}
+
+func (c *Console) serverPage() Page {
+	return Page{Path: "/servers/{name}", Template: "server.html", View: c.server}
+}
+
+// serverParts returns links to the sections of a server's page, and to the separate pages about the
+// server. current is the title of the link that leads to the current page, or "".
+func serverParts(s *admin.Server, current string) []part {
+	base := pathOf("servers", s.Name)
+	parts := []part{
+		{Title: "Handshake", Path: base + "#handshake"}, {Title: "Calls", Path: base + "#calls"},
+		{Title: "Logs", Path: base + "#log"}, {Title: "Tools", Path: prefix + "/tools?" + url.Values{"server": {s.Name}}.Encode()},
+		{Title: "Resources", Path: base + "/resources"}, {Title: "Prompts", Path: base + "/prompts"},
+		{Title: "Findings", Path: base + "/findings"}, {Title: "Settings", Path: base + "#settings"},
+	}
+	for i := range parts {
+		parts[i].Current = parts[i].Title == current
+	}
+	return parts
+}
+
+// findServer returns the server whose name is in the path of r.
+func (c *Console) findServer(r *http.Request) (*admin.Server, error) {
+	status, name := c.status(r), r.PathValue("name")
+	var names []string
+	for i := range status.Servers {
+		if status.Servers[i].Name == name {
+			return &status.Servers[i], nil
+		}
+		names = append(names, status.Servers[i].Name)
+	}
+	return nil, noServer(name, names)
+}
+
+func (c *Console) server(r *http.Request) (*View, error) {
+	s, err := c.findServer(r)
+	if err != nil {
+		return nil, err
+	}
+	t := c.sums(r)
+	v := &serverView{Server: s, Sum: t.Servers[s.Name], Transport: transportName(s.Transport), Parts: serverParts(s, ""), Buttons: c.serverButtons(s)[1:]}
+	v.Class, v.Word = markOf(s.State)
+	if n, ok := c.needOf(s); ok {
+		v.Need = &n
+	}
+	if n, _, ok := toolsOf(s); ok {
+		v.Tools = plural(n, "tool")
+	}
+	for _, e := range c.status(r).Endpoints {
+		if e.Server == s.Name {
+			v.Endpoint = "http://" + r.Host + e.Path
+		}
+	}
+	if c.opts.Config != nil {
+		snapshot := c.opts.Config()
+		if x, ok := snapshot.Server(s.Name); ok {
+			v.Target = targetOf(&x)
+			if !x.Unprefixed {
+				v.Prefix = x.Prefix + snapshot.Separator
+			}
+		}
+		v.Settings = c.settingsOf(snapshot, s.Name)
+	}
+	v.steps(c.opts.Source.Steps(s.Name))
+	for _, l := range s.Lists {
+		x := listView{What: listName(l.Method), Items: number(l.Items), Failed: l.Failed, Odd: l.Odd, Class: "ok", Word: "read"}
+		if read := cmp.Or(l.ReadAt, l.KeptAt); read != nil {
+			x.ReadAt = *read
+		}
+		switch {
+		case l.KeptAt != nil:
+			x.Class, x.Word = "warn", "from disk"
+		case l.Failed != "":
+			x.Class, x.Word = "bad", "failed"
+		case l.Stale && s.State != "ready":
+			x.Class, x.Word = "warn", "stale"
+		case l.Reading:
+			x.Class, x.Word = "busy", "reading"
+		case l.ReadAt == nil:
+			x.Class, x.Word, x.Items = "idle", "not read", ""
+		case l.CutOff:
+			x.Class, x.Word = "warn", "cut off"
+		}
+		v.Lists = append(v.Lists, x)
+		v.Key += x.What + x.Items + x.Word + x.Failed
+	}
+	v.Logs = c.opts.Source.Logs(s.Name, shownLogs)
+	v.Telling = tellingLine(v.Logs, s.Failure)
+	if n := len(v.Logs); n > 0 {
+		v.LogKey = v.Logs[n-1].ID
+	}
+	v.Calls = c.opts.Source.RecentCalls(s.Name, "", 10)
+	v.Key += s.State + s.Revision + s.Reason + strconv.Itoa(len(s.Sessions)) + v.HandshakeAt.String()
+	if s.RetryAt != nil {
+		v.Key += s.RetryAt.String()
+	}
+	return &View{Title: s.Name, Crumbs: []Crumb{{"Servers", pathOf("servers")}}, Data: v}, nil
+}
+
+// targetOf returns the command of a server with shell quoting, or the server's URL. It masks
+// secrets.
+func targetOf(s *config.Server) string {
+	words := s.CommandLine()
+	if words == nil {
+		return s.Describe()
+	}
+	for i := range words {
+		words[i] = shellQuote(words[i])
+	}
+	return strings.Join(words, " ")
+}
+
+// steps sets the steps of the last handshake, and when the handshake took place.
+func (v *serverView) steps(all []admin.HandshakeStep) {
+	if v.Handshake == nil {
+		return
+	}
+	v.HandshakeAt = v.Handshake.At
+	v.Steps = stepsOf(all)
+	if n := len(v.Steps); n > 0 && v.Revision != "" {
+		v.Steps[n-1].Class, v.Steps[n-1].End = "end", "Connected: "+v.Revision+" over "+v.Transport+"."
+	}
+}
+
+// listName returns the word for the items of the list that method reads.
+func listName(method string) string {
+	switch method {
+	case mcp.MethodListTools:
+		return "tools"
+	case mcp.MethodListPrompts:
+		return "prompts"
+	case mcp.MethodListResources:
+		return "resources"
+	case mcp.MethodListTemplates:
+		return "resource templates"
+	case mcp.MethodListSkills:
+		return "skills"
+	}
+	return method
+}
+
+// SessionRows returns a row for each session with the server.
+func (v *serverView) SessionRows() (rows []sessionRow) {
+	for _, s := range v.Sessions {
+		x := sessionRow{User: cmp.Or(s.Principal, "everybody"), Kind: s.Role, Active: strconv.Itoa(s.Running), Caps: strings.Join(s.Capabilities, ", ")}
+		switch s.Role {
+		case "home":
+			x.Kind = "main"
+		case "lane":
+			x.Kind, x.Title = "exclusive", "exclusive session: server requests during a call reach the right client"
+		case "link":
+			x.Kind, x.Title = "shared", "a modern server has no sessions, so its clients share a connection"
+		case "call":
+			x.Kind, x.Title = "one call", "isolation is call: each call has a session"
+		}
+		if s.PID > 0 {
+			x.PID = strconv.Itoa(s.PID)
+		}
+		rows = append(rows, x)
+	}
+	return rows
+}
+
+type sessionRow struct{ User, Kind, Title, Active, Caps, PID string }
+
+// outcomeMark returns the CSS class and the word for the outcome of the call c.
+func outcomeMark(c admin.Call) (class, word string) {
+	switch {
+	case c.Outcome == admin.OutcomeRunning:
+		return "busy", "running"
+	case c.Outcome == string(event.ToolError):
+		return "warn", "tool error"
+	case c.Outcome == "ok":
+		return "ok", "succeeded"
+	case c.Outcome == "parked":
+		return "held", "waiting for user input"
+	case c.Cause == "timeout":
+		return "bad", "timeout"
+	case c.Cause == "cancelled", c.Outcome == "cancelled":
+		return "off", "cancelled"
+	case c.Outcome == "refused":
+		return "warn", "refused"
+	}
+	return "bad", "failed"
+}
+
+// callRow shows a call as a row of a table.
+type callRow struct {
+	admin.Call
+	Class, Word string
+	Path        string
+}
+
+// callRows returns a row for each call.
+func callRows(all []admin.Call) (rows []callRow) {
+	for _, c := range all {
+		row := callRow{Call: c, Path: pathOf("calls", strconv.FormatUint(c.Number, 10))}
+		row.Class, row.Word = outcomeMark(c)
+		rows = append(rows, row)
+	}
+	return rows
+}
+
+// eraOf returns the era of the revision with this date. It returns "" if date is not a known
+// revision.
+func eraOf(date string) string {
+	r, ok := mcp.ParseRevision(date)
+	if !ok {
+		return ""
+	}
+	return r.Era()
+}
+
+func (r callRow) Took() string  { return spanText(time.Duration(r.Seconds * float64(time.Second))) }
+func (r callRow) Label() string { return cmp.Or(r.Name, r.Method) }
+func (r callRow) FromEra() string {
+	return eraOf(r.Client.Revision)
+}
+func (r callRow) ToEra() string { return eraOf(r.Revision) }
+
+// CallRows returns the rows of the server's recent calls.
+func (v *serverView) CallRows() []callRow { return callRows(v.Calls) }
+
+// CallKey returns the number of the newest call, or 0 if there are no calls.
+func (v *serverView) CallKey() uint64 {
+	if len(v.Calls) == 0 {
+		return 0
+	}
+	return v.Calls[0].Number
+}

@@ -1,0 +1,570 @@
+package console
+
+import (
+	"cmp"
+	"math"
+	"slices"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/dragoman-mcp/dragoman/internal/app/runtime"
+	"github.com/dragoman-mcp/dragoman/internal/base/excerpt"
+	"github.com/dragoman-mcp/dragoman/internal/base/jsonrpc"
+	"github.com/dragoman-mcp/dragoman/internal/protocol/mcp"
+	"github.com/dragoman-mcp/dragoman/internal/relay/event"
+)
+
+// Limits of the counters.
+const (
+	mostClients   = 256             // the maximum number of clients; clientKey determines what counts as one client
+	mostConnected = 4 * mostClients // the maximum number of connected clients that the method sums uses
+	mostServers   = 1024
+	mostLosses    = 256 // the maximum number of kinds of losses
+	mostPending   = 256 // the maximum number of calls in traffic.waiting
+	mostInfos     = 512 // the maximum number of decoded clientInfo objects
+	mostInfo      = 2 << 10
+	minuteSlots   = 12 // the number of slots of 5 s
+	hourSlots     = 60 // the number of slots of one minute
+	latencies     = 40 // the number of steps of a latency histogram; the first step ends at 0.25 ms, and each other step ends at 4/3 of the previous step's end
+)
+
+// traffic counts calls and losses from the event stream. It is safe for concurrent use. The
+// goroutines of calls execute note, so note must be fast: it holds the lock only for a few
+// assignments.
+type traffic struct {
+	began time.Time
+
+	mu      sync.Mutex
+	infos   map[string]named
+	clients map[clientKey]*clientCount
+	servers map[string]*serverCount
+	losses  map[lossKey]*lossCount
+	pending map[uint64][]lossKey
+	waiting []uint64 // the calls in pending, oldest first
+	lanes   [2][2]window
+	hour    [hourSlots]minute
+	calls   uint64 // the number of calls since the start
+	lost    uint64
+	events  eventRing
+}
+
+type named struct{ name, version string }
+
+// clientKey identifies a client. Two running instances of one program have the same key, so they
+// count as one client.
+type clientKey struct {
+	name, version string
+	revision      mcp.Revision
+	transport     string
+}
+
+type clientCount struct {
+	window
+	number       int // the number of the client in the URL of its page
+	first, last  time.Time
+	calls        uint64
+	failed       uint64
+	lost         uint64
+	capabilities []byte
+	shown        string            // the exact transport of the client's last connection; "" if it is not known
+	servers      map[string]uint64 // the numbers of calls, by server; at most 64 servers
+}
+
+type serverCount struct {
+	window
+	last   time.Time
+	calls  uint64
+	failed uint64
+}
+
+// lossKey identifies one kind of loss at one server.
+type lossKey struct{ server, what, why string }
+
+type lossCount struct {
+	count   uint64
+	last    time.Time
+	clients map[string]uint64 // the numbers of calls with this loss, by client name; at most 16 names
+}
+
+// window counts the calls of the last minute.
+type window struct {
+	slots [minuteSlots + 1]struct {
+		at                     int64 // when the slot began, in units of 5 s since the epoch
+		calls, failed, through uint32
+	}
+}
+
+// minute counts the calls that ended in one minute.
+type minute struct {
+	at                  int64 // when the minute began, in minutes since the epoch
+	relayed, translated uint32
+	other, failed       uint32
+	took                [2][latencies]uint32 // latency histograms: 0 for relayed calls, 1 for translated calls
+}
+
+func newTraffic() *traffic {
+	return &traffic{
+		began: time.Now(), infos: map[string]named{}, clients: map[clientKey]*clientCount{}, servers: map[string]*serverCount{},
+		losses: map[lossKey]*lossCount{}, pending: map[uint64][]lossKey{},
+	}
+}
+
+// tap subscribes to the events of p, which may be nil. It calls changed after each event. stop ends
+// the subscription.
+func (t *traffic) tap(p *event.Publisher, changed func()) (stop func()) {
+	if p == nil {
+		return func() {}
+	}
+	return p.Tap(event.Of(event.Call, event.Loss, event.Handshake, event.Lifecycle, event.Refusal, event.ServerRequest, event.Rename, event.Changed, event.Reload), func(e event.Event) {
+		t.note(&e)
+		changed()
+	})
+}
+
+// note adds the event e to the counters.
+func (t *traffic) note(e *event.Event) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	switch e.Kind {
+	case event.Call:
+		t.callLocked(e)
+	case event.Loss:
+		t.lossLocked(e)
+	}
+	t.events.noteLocked(e)
+}
+
+// failedCall reports whether the client got a JSON-RPC error. A tool result that describes an error
+// is not a failed call. A call that the client cancelled is not a failed call either.
+func failedCall(e *event.Event) bool {
+	switch e.Outcome {
+	case event.OK, event.ToolError, event.Parked, event.Negotiated, event.Cancelled, "":
+		return false
+	}
+	return true
+}
+
+// endedListening reports whether a call is a subscription that ended without an error. Such a call
+// lasts as long as its client listens. Therefore, it counts in rows and totals, but not in rates,
+// error rates and latencies.
+func endedListening(e *event.Event) bool {
+	return e.Method == mcp.MethodListen && !failedCall(e)
+}
+
+func (t *traffic) callLocked(e *event.Event) {
+	failed, through := failedCall(e), e.Server != "" && e.To != mcp.Unknown && e.Outcome != event.Refused
+	listened := endedListening(e)
+	slot := e.Time.Unix() / 5
+	t.calls++
+	key := clientKey{revision: e.From}
+	lost := t.pending[e.Call]
+	if lost != nil {
+		delete(t.pending, e.Call)
+		t.waiting = slices.DeleteFunc(t.waiting, func(call uint64) bool { return call == e.Call })
+	}
+	if e.Client != nil {
+		n := t.nameLocked(e.Client.Info)
+		key.name, key.version, key.transport = n.name, n.version, transportOf(e.Client)
+		c := t.clientLocked(key, e.Time)
+		c.last, c.calls = e.Time, c.calls+1
+		if !listened {
+			c.add(slot, failed, through)
+		}
+		if failed {
+			c.failed++
+		}
+		if e.Server != "" && (len(c.servers) < 64 || c.servers[e.Server] > 0) {
+			c.servers[e.Server]++
+		}
+		if caps := e.Client.Capabilities; len(caps) <= mostInfo && string(c.capabilities) != string(caps) {
+			c.capabilities = slices.Clone(caps)
+		}
+		for _, k := range lost {
+			c.lost++
+			if l := t.losses[k]; l != nil && (len(l.clients) < 16 || l.clients[key.name] > 0) {
+				l.clients[key.name]++
+			}
+		}
+	}
+	if e.Server != "" {
+		s := t.servers[e.Server]
+		if s == nil && len(t.servers) < mostServers {
+			s = &serverCount{}
+			t.servers[e.Server] = s
+		}
+		if s != nil {
+			s.last, s.calls = e.Time, s.calls+1
+			if !listened {
+				s.add(slot, failed, through)
+			}
+			if failed {
+				s.failed++
+			}
+		}
+	}
+	if listened {
+		return
+	}
+	m := t.minuteLocked(e.Time)
+	if failed {
+		m.failed++
+	}
+	if !through {
+		m.other++
+		return
+	}
+	from, to := side(e.From), side(e.To)
+	t.lanes[from][to].add(slot, failed, true)
+	mode := 0
+	if from != to {
+		mode = 1
+		m.translated++
+	} else {
+		m.relayed++
+	}
+	m.took[mode][latencyStep(e.Took)]++
+}
+
+func (t *traffic) lossLocked(e *event.Event) {
+	k := lossKey{e.Server, excerpt.Cut(e.Name, 128), excerpt.Cut(e.Detail, 256)}
+	l := t.losses[k]
+	if l == nil {
+		if len(t.losses) >= mostLosses {
+			var oldest lossKey
+			for x, v := range t.losses {
+				if o := t.losses[oldest]; o == nil || v.last.Before(o.last) {
+					oldest = x
+				}
+			}
+			delete(t.losses, oldest)
+		}
+		l = &lossCount{clients: map[string]uint64{}}
+		t.losses[k] = l
+	}
+	l.count, l.last = l.count+1, e.Time
+	t.lost++
+	if e.Call == 0 {
+		return
+	}
+	if t.pending[e.Call] == nil {
+		if len(t.waiting) >= mostPending {
+			delete(t.pending, t.waiting[0])
+			t.waiting = append(t.waiting[:0:0], t.waiting[1:]...)
+		}
+		t.waiting = append(t.waiting, e.Call)
+	}
+	if len(t.pending[e.Call]) < 16 {
+		t.pending[e.Call] = append(t.pending[e.Call], k)
+	}
+}
+
+// clientLocked returns the counters of a client. If the client is new and there are mostClients
+// clients already, clientLocked removes the client with the oldest last call.
+func (t *traffic) clientLocked(key clientKey, at time.Time) *clientCount {
+	c := t.clients[key]
+	if c != nil {
+		return c
+	}
+	if len(t.clients) >= mostClients {
+		oldest, _ := t.oldestLocked()
+		delete(t.clients, oldest)
+	}
+	number := 1
+	for _, v := range t.clients {
+		number = max(number, v.number+1)
+	}
+	c = &clientCount{number: number, first: at, servers: map[string]uint64{}}
+	t.clients[key] = c
+	return c
+}
+
+// oldestLocked returns the client whose last call is oldest, and the time of that call.
+func (t *traffic) oldestLocked() (oldest clientKey, last time.Time) {
+	first := true
+	for k, v := range t.clients {
+		if first || v.last.Before(last) {
+			oldest, last, first = k, v.last, false
+		}
+	}
+	return oldest, last
+}
+
+// nameLocked returns the name and the version from the clientInfo that a client sent.
+func (t *traffic) nameLocked(info []byte) named {
+	if n, ok := t.infos[string(info)]; ok {
+		return n
+	}
+	at := jsonrpc.Whole(info)
+	name, _ := jsonrpc.Text(info, jsonrpc.Find(info, at, "name"))
+	version, _ := jsonrpc.Text(info, jsonrpc.Find(info, at, "version"))
+	n := named{shownName(name, 128), shownName(version, 64)}
+	if len(info) <= mostInfo {
+		if len(t.infos) >= mostInfos {
+			clear(t.infos)
+		}
+		t.infos[string(info)] = n
+	}
+	return n
+}
+
+// shownName shortens a name that a client reports about itself, and masks secrets in it.
+func shownName(name string, limit int) string {
+	return excerpt.Cut(excerpt.MaskSecrets(excerpt.Cut(name, 4*limit)), limit)
+}
+
+func transportOf(c *mcp.ClientInfo) string {
+	if c.Remote == "" {
+		return "stdio"
+	}
+	return "HTTP"
+}
+
+func (t *traffic) minuteLocked(at time.Time) *minute {
+	n := at.Unix() / 60
+	m := &t.hour[n%hourSlots]
+	if m.at != n {
+		*m = minute{at: n}
+	}
+	return m
+}
+
+func (w *window) add(slot int64, failed, through bool) {
+	s := &w.slots[slot%int64(len(w.slots))]
+	if s.at != slot {
+		s.at, s.calls, s.failed, s.through = slot, 0, 0, 0
+	}
+	s.calls++
+	if failed {
+		s.failed++
+	}
+	if through {
+		s.through++
+	}
+}
+
+// last returns the numbers of calls in the minute before now.
+func (w *window) last(now time.Time) (r rate) {
+	slot := now.Unix() / 5
+	for i := range w.slots {
+		if s := &w.slots[i]; s.at > slot-minuteSlots && s.at <= slot {
+			r.Calls += int(s.calls)
+			r.Failed += int(s.failed)
+			r.Through += int(s.through)
+		}
+	}
+	return r
+}
+
+// side returns 0 for a legacy revision and 1 for a modern one.
+func side(r mcp.Revision) int {
+	if r.Modern() {
+		return 1
+	}
+	return 0
+}
+
+// latencyStep returns the index of the histogram step that contains the duration d.
+func latencyStep(d time.Duration) int {
+	if d <= 250*time.Microsecond {
+		return 0
+	}
+	return min(latencies-1, int(math.Ceil(math.Log(float64(d)/float64(250*time.Microsecond))/math.Log(4.0/3))))
+}
+
+// stepTime returns the upper end of histogram step i.
+func stepTime(i int) time.Duration {
+	return time.Duration(float64(250*time.Microsecond) * math.Pow(4.0/3, float64(i)))
+}
+
+// rate has the numbers of calls that ended in the last minute.
+type rate struct {
+	Calls   int // all calls
+	Failed  int // calls for which the client got a JSON-RPC error; see failedCall
+	Through int // calls that Dragoman sent to a server
+}
+
+// sums is a copy of the counters of traffic at one moment, together with the clients that are
+// connected then.
+type sums struct {
+	At      time.Time
+	Began   time.Time
+	Clients []clientSum
+	Servers map[string]serverSum
+	Lanes   [2][2]rate // the calls; the first index is the era of the client, the second that of the server: 0 legacy, 1 modern
+	Losses  []lossSum  // the kinds of losses, most frequent first
+	Hour    []minute   // the minutes of the last hour, oldest first; the last element is the current minute
+	Calls   uint64
+	Lost    uint64
+	Events  uint64 // the number of events that were added to the eventRing
+}
+
+type clientSum struct {
+	clientKey
+	rate
+	Number      int
+	First, Last time.Time
+	All, Bad    uint64
+	Lost        uint64
+	Caps        []byte
+	Servers     []nameCount
+	Sessions    []runtime.ClientReport // the client's open sessions, and entries for requests that it sent without a session in the last hour
+	shown       string                 // the exact transport; "" if it is not known
+}
+
+type nameCount struct {
+	Name  string
+	Count uint64
+}
+
+type serverSum struct {
+	rate
+	Last     time.Time
+	All, Bad uint64
+}
+
+type lossSum struct {
+	Server, What, Why string
+	Clients           []nameCount
+	Count             uint64
+	Last              time.Time
+}
+
+// Name returns the name that the client reports about itself. It may be "".
+func (c clientSum) Name() string { return c.name }
+
+// Title returns the name and the version of the client.
+func (c clientSum) Title() string {
+	name := cmp.Or(c.name, "unnamed client")
+	if c.version == "" {
+		return name
+	}
+	return name + " " + c.version
+}
+
+func (c clientSum) ID() string        { return strconv.Itoa(c.Number) }
+func (c clientSum) Revision() string  { return c.revision.String() }
+func (c clientSum) Transport() string { return cmp.Or(c.shown, c.transport) }
+
+// SessionCount returns the number of open sessions as text. If the client's revision has no
+// sessions, the text is "–".
+func (c clientSum) SessionCount() string {
+	if c.revision.Modern() {
+		return "–"
+	}
+	n := 0
+	for _, x := range c.Sessions {
+		if x.Session {
+			n++
+		}
+	}
+	return number(n)
+}
+
+func (c clientSum) Modern() bool { return c.revision.Modern() }
+
+// sums returns a copy of the counters. It adds the clients in connected, which are connected now.
+// Some of these clients may not have made a call yet.
+func (t *traffic) sums(now time.Time, connected []runtime.ClientReport) *sums {
+	s := &sums{At: now, Began: t.began, Servers: map[string]serverSum{}}
+	// There may be very many connected clients, and calls wait while sums holds the lock.
+	// Therefore, use only the clients that sent a message most recently.
+	if len(connected) > mostConnected {
+		connected = slices.Clone(connected)
+		slices.SortStableFunc(connected, func(a, b runtime.ClientReport) int { return b.Last.Compare(a.Last) })
+		connected = connected[:mostConnected]
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	sessions := map[clientKey][]runtime.ClientReport{}
+	for i := range connected {
+		x := &connected[i]
+		if x.Revision == mcp.Unknown || len(connected[i].Info) == 0 && x.Requests == 0 {
+			continue // the client has not sent its clientInfo yet
+		}
+		n := t.nameLocked(x.Info)
+		key := clientKey{n.name, n.version, x.Revision, "HTTP"}
+		if x.Remote == "" {
+			key.transport = "stdio"
+		}
+		if t.clients[key] == nil && len(t.clients) >= mostClients {
+			if _, last := t.oldestLocked(); !x.Last.After(last) {
+				continue // t is full, and the client would replace a client that was active more recently
+			}
+		}
+		c := t.clientLocked(key, x.Since)
+		if x.Last.After(c.last) {
+			c.last = x.Last
+		}
+		if len(c.capabilities) == 0 && len(x.Capabilities) <= mostInfo {
+			c.capabilities = slices.Clone(x.Capabilities)
+		}
+		if len(sessions[key]) < pageRows {
+			sessions[key] = append(sessions[key], *x)
+		}
+	}
+	for k, c := range t.clients {
+		if all := sessions[k]; len(all) > 0 {
+			c.shown = transportName(all[0].Transport) // keep the transport, to show it after the session has ended
+		}
+		x := clientSum{clientKey: k, shown: c.shown, rate: c.last60(now), Number: c.number, First: c.first, Last: c.last, All: c.calls, Bad: c.failed, Lost: c.lost, Caps: c.capabilities, Servers: counts(c.servers), Sessions: sessions[k]}
+		s.Clients = append(s.Clients, x)
+	}
+	slices.SortFunc(s.Clients, func(a, b clientSum) int { return cmp.Compare(a.Number, b.Number) })
+	for name, x := range t.servers {
+		s.Servers[name] = serverSum{x.last60(now), x.last, x.calls, x.failed}
+	}
+	for from := range t.lanes {
+		for to := range t.lanes[from] {
+			s.Lanes[from][to] = t.lanes[from][to].last(now)
+		}
+	}
+	for k, l := range t.losses {
+		s.Losses = append(s.Losses, lossSum{k.server, k.what, k.why, counts(l.clients), l.count, l.last})
+	}
+	slices.SortFunc(s.Losses, func(a, b lossSum) int {
+		return cmp.Or(cmp.Compare(b.Count, a.Count), cmp.Compare(a.What, b.What), cmp.Compare(a.Server, b.Server), cmp.Compare(a.Why, b.Why))
+	})
+	n := now.Unix() / 60
+	for i := n - hourSlots + 1; i <= n; i++ {
+		if m := &t.hour[i%hourSlots]; m.at == i {
+			s.Hour = append(s.Hour, *m)
+		} else {
+			s.Hour = append(s.Hour, minute{at: i})
+		}
+	}
+	s.Calls, s.Lost, s.Events = t.calls, t.lost, t.events.seq
+	return s
+}
+
+func (c *clientCount) last60(now time.Time) rate { return c.window.last(now) }
+func (c *serverCount) last60(now time.Time) rate { return c.window.last(now) }
+
+func counts(m map[string]uint64) (out []nameCount) {
+	for name, n := range m {
+		out = append(out, nameCount{name, n})
+	}
+	slices.SortFunc(out, func(a, b nameCount) int {
+		return cmp.Or(cmp.Compare(b.Count, a.Count), cmp.Compare(a.Name, b.Name))
+	})
+	return out
+}
+
+// p95 returns the time within which 95 % of the calls ended. mode is 0 for relayed calls and 1 for
+// translated calls. p95 returns 0 if there were no calls.
+func (m *minute) p95(mode int) time.Duration {
+	total := 0
+	for _, n := range m.took[mode] {
+		total += int(n)
+	}
+	if total == 0 {
+		return 0
+	}
+	left := total - (total*95+99)/100
+	for i := latencies - 1; i >= 0; i-- {
+		if left -= int(m.took[mode][i]); left < 0 {
+			return stepTime(i)
+		}
+	}
+	return stepTime(0)
+}

@@ -1,0 +1,168 @@
+package daemon
+
+import (
+	"context"
+	"errors"
+	"io"
+	"log/slog"
+	"net/http"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"github.com/dragoman-mcp/dragoman/internal/app/runtime"
+	"github.com/dragoman-mcp/dragoman/internal/app/telemetry"
+	"github.com/dragoman-mcp/dragoman/internal/base/jsonrpc"
+	"github.com/dragoman-mcp/dragoman/internal/protocol/mcp"
+	"github.com/dragoman-mcp/dragoman/internal/relay/downstream"
+	"github.com/dragoman-mcp/dragoman/internal/relay/event"
+	"github.com/dragoman-mcp/dragoman/internal/relay/gateway"
+	"github.com/dragoman-mcp/dragoman/internal/relay/upstream"
+	"github.com/dragoman-mcp/dragoman/internal/setup/config"
+	"github.com/dragoman-mcp/dragoman/internal/transport"
+	"github.com/dragoman-mcp/dragoman/internal/transport/httpdoor"
+	"github.com/dragoman-mcp/dragoman/internal/transport/stdio"
+)
+
+// RunOptions are the options of Run.
+type RunOptions struct {
+	Server config.Server
+	Listen string   // "" means stdio
+	Hosts  []string // values of the Host header that Run accepts, in addition to the names of the loopback address
+	Log    *slog.Logger
+	// KeyFolders are the folders for the key of the ids of tasks; see ServeOptions.KeyFolders.
+	KeyFolders []string
+	// Terminal is true if stdin is a terminal, so that no MCP client can be connected to stdin.
+	Terminal bool
+	// LogCalls makes Run log each call at level info. Otherwise the level is debug.
+	LogCalls bool
+	// Progress is called with each step of the server's start while the user waits. The step ""
+	// means that the user no longer waits. Several goroutines may call Progress. Progress may be
+	// nil.
+	Progress func(server, step string)
+	// Trace is called with the trace of each handshake with the server. Trace may be nil.
+	Trace func(server, trace string)
+	// Stdin and Stdout replace the standard streams of the process, for tests.
+	Stdin   io.Reader
+	Stdout  io.WriteCloser
+	Ready   func(url string) // Run calls Ready once: over HTTP when it listens, and over stdio, with "", before it reads messages
+	Drain   time.Duration    // how long calls may continue after ctx has ended; 0 means 30 s; not used over stdio
+	Version string
+	// Events publishes the events of Run. If it is nil, Run creates a publisher for its log.
+	Events *event.Publisher
+}
+
+// Run serves one server without renaming its tools. It returns nil when ctx ends or, over stdio,
+// when the client disconnects. If the server's program does not exist, Run returns an error at once
+// over HTTP or if Terminal is true. Otherwise, Run sends the error to the client as the response to
+// the first request, because the user would not see the output of Run.
+func Run(ctx context.Context, o RunOptions) error {
+	plain := orDiscard(o.Log)
+	limited, flush := limitLog(plain)
+	defer flush()
+	o.Log = limited
+	o.Server.Name = nameOf(o.Server)
+	if o.Events == nil {
+		o.Events = &event.Publisher{}
+	}
+	shown := telemetry.NewLog(o.Events, telemetry.LogOptions{Log: o.Log, Step: o.Progress, Trace: o.Trace})
+	defer shown.Close()
+	o.Log = shown.InOrder()
+	calls := telemetry.NewCallLog(o.Events, plain, callLevel(o.LogCalls))
+	defer calls.Close()
+	u := runtime.NewUpstream(o.Server, runtime.Hooks{Log: o.Log, Events: o.Events, Version: o.Version, OneClient: o.Listen == "", Exposed: o.Listen != "" && !isLocal(o.Listen)})
+	limit := runtime.StopLimit
+	defer func() { runtime.CloseAll([]*upstream.Upstream{u}, limit) }()
+	if err := u.CheckCommand(); err != nil {
+		if o.Terminal || o.Listen != "" {
+			return err
+		}
+		u.RecordFailure(err)
+	}
+	budget := transport.NewBudget(runtime.InFlight(config.Default().Limits.InFlight, config.Default().Limits.Body))
+	b := runtime.NewBridge(o.Events, budget)
+	b.OneClient, b.TaskKey = o.Listen == "", taskKey(o.KeyFolders, o.Log)
+	defer b.Close()
+	host := &gateway.Single{Bridge: b, Listens: &gateway.ListenQuota{}, Upstream: runtime.ForGateway(u)}
+	clients := &downstream.Endpoint{
+		Handler: host, Events: o.Events, Log: o.Log, Budget: budget,
+	}
+	if o.Listen == "" {
+		if o.Ready != nil {
+			o.Ready("")
+		}
+		err := servePipe(ctx, clients, host.Drain, config.Default().Limits.Body, o.Stdin, o.Stdout)
+		if errors.Is(err, downstream.ErrShutdown) {
+			limit, err = hurriedLimit, nil
+		}
+		return err
+	}
+	guard := httpdoor.NewGuard(o.Hosts, nil, nil)
+	guard.LogTo(o.Log)
+	e := runtime.NewEndpoint("run", clients, runtime.EndpointOptions{Guard: guard, Budget: budget, Log: o.Log})
+	endpoints := runtime.NewEndpoints()
+	endpoints.Add(e)
+	mux := http.NewServeMux()
+	e.Mount(mux, "")
+	mux.HandleFunc("/", httpdoor.NotFound)
+	return listen(ctx, listenOptions{
+		address: o.Listen, handler: mux, endpoints: endpoints, log: o.Log, drain: host.Drain, limit: o.Drain,
+		ready: func(base string) {
+			if o.Ready != nil {
+				o.Ready(base + "/mcp")
+			}
+		},
+	})
+}
+
+// servePipe serves a client over in and out, or over stdin and stdout if in is nil. It reads
+// messages of at most body bytes. When ctx ends, servePipe calls drain, which ends the requests
+// that would not end by themselves. Then it ends all other requests at once, because the client
+// waits until the process exits. The error is downstream.ErrShutdown if the client has sent a
+// shutdown notification.
+func servePipe(ctx context.Context, r *downstream.Endpoint, drain func(), body int, in io.Reader, out io.WriteCloser) error {
+	pipeOptions := stdio.Options{Limits: jsonrpc.Limits{Bytes: body, Names: mcp.MethodName}}
+	var pipe transport.Pipe
+	if in != nil {
+		pipe = stdio.NewPipe(in, out, pipeOptions)
+	} else {
+		std, err := stdio.Std(pipeOptions)
+		if err != nil {
+			return err
+		}
+		pipe = std
+	}
+	life, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
+	var watching sync.WaitGroup
+	defer watching.Wait()
+	defer cancel(nil)
+	watching.Go(func() {
+		select {
+		case <-ctx.Done():
+			drain()
+			cancel(mcp.ErrShutdown)
+		case <-life.Done():
+		}
+	})
+	err := r.ServePipe(life, pipe, transport.Peer{Transport: "stdio", Endpoint: "stdio"})
+	if ctx.Err() != nil {
+		return nil
+	}
+	return err
+}
+
+// nameOf returns the name of the server c. If c has no name, the result is the file name of its
+// command, or "server" if it has no command.
+func nameOf(c config.Server) string {
+	if c.Name != "" {
+		return c.Name
+	}
+	if c.Command != "" {
+		return filepath.Base(c.Command)
+	}
+	return "server"
+}
+
+// hurriedLimit replaces runtime.StopLimit if the client waits until Dragoman exits. Such a client
+// kills Dragoman after five seconds.
+const hurriedLimit = 2 * time.Second

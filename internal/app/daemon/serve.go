@@ -1,0 +1,554 @@
+package daemon
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/netip"
+	"os"
+	"os/signal"
+	"path/filepath"
+	goruntime "runtime"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/dragoman-mcp/dragoman/internal/app/admin"
+	"github.com/dragoman-mcp/dragoman/internal/app/console"
+	"github.com/dragoman-mcp/dragoman/internal/app/runtime"
+	"github.com/dragoman-mcp/dragoman/internal/app/telemetry"
+	"github.com/dragoman-mcp/dragoman/internal/base/logcode"
+	"github.com/dragoman-mcp/dragoman/internal/base/logring"
+	"github.com/dragoman-mcp/dragoman/internal/protocol/mcp"
+	"github.com/dragoman-mcp/dragoman/internal/relay/calls"
+	"github.com/dragoman-mcp/dragoman/internal/relay/downstream"
+	"github.com/dragoman-mcp/dragoman/internal/relay/event"
+	"github.com/dragoman-mcp/dragoman/internal/setup/clientfile"
+	"github.com/dragoman-mcp/dragoman/internal/setup/config"
+	"github.com/dragoman-mcp/dragoman/internal/transport"
+	"github.com/dragoman-mcp/dragoman/internal/transport/httpdoor"
+	"github.com/dragoman-mcp/dragoman/internal/workbench/demo"
+)
+
+// ServeOptions are the options of Serve.
+type ServeOptions struct {
+	ConfigPath string // the configuration file, which Serve watches for changes; "" means no file
+	Config     *config.Snapshot
+	Listen     string   // the address to listen on; "" means the address in the configuration
+	Hosts      []string // Host headers to accept in addition to those of the configuration
+	Strict     bool     // refuse a changed configuration if one of its servers cannot be used
+	Stdio      bool     // also serve a client on stdin and stdout
+	Log        *slog.Logger
+	LogCalls   bool                      // log each call at level info instead of debug
+	Progress   func(server, step string) // the same as RunOptions.Progress
+	Trace      func(server, trace string)
+	Stdin      io.Reader
+	Stdout     io.WriteCloser
+	Ready      func(mcp string) // called once, with the endpoint's URL, when Serve listens
+	// Serve calls Started once: when every server is ready or has failed, or at the latest a few
+	// seconds after Ready. If ctx ends earlier, Serve does not call Started. Started may be nil.
+	Started func(Start)
+	// Drain is how long calls may still run after ctx has ended, or after their server was
+	// removed from the configuration. 0 means 30 s.
+	Drain   time.Duration
+	Version string
+	// Program is the command that starts Dragoman in a terminal; "" means dragoman. Path is the
+	// full path of the program. Env returns the value of an environment variable; a nil Env means
+	// that there are no variables. The console uses Program, Path and Env to show how to connect
+	// clients.
+	Program, Path string
+	Env           func(string) (string, bool)
+	// Serve publishes its events through Events. If Events is nil, Serve creates a publisher.
+	Events *event.Publisher
+	// KeyFolders are the folders to which Serve may write the key of the admin API, in order of
+	// preference, and where it listens (see [admin.Presence]). Serve uses the first folder in which it
+	// can create a file. Only the current user can read the files. If KeyFolders is empty, Serve does
+	// not write them. The key for the ids of tasks and the lists of the
+	// servers are kept in the last of the folders.
+	KeyFolders []string
+	// NoConsole turns the console off, even if the configuration turns it on.
+	NoConsole bool
+	// DemoClients starts the clients of package demo, which connect to this Serve. Config must
+	// contain the servers of package demo.
+	DemoClients bool
+	// Serve calls Console once, before Ready. Console may be nil.
+	Console func(Console)
+	// Serve calls Dump with the current status when the process receives SIGUSR1. If Dump is nil,
+	// SIGUSR1 keeps its default action.
+	Dump func(*admin.Report)
+
+	secondLook time.Duration // for tests; 0 means the constant secondLook
+	startWait  time.Duration // for tests; 0 means startReport
+	noCalls    bool          // for tests; do not record the calls of clients
+	recent     *logring.Ring // keeps the recent log records; Serve sets it
+}
+
+// Console says how to open the console of a running Serve.
+type Console struct {
+	Off  string        // a sentence that says why the console is off; "" if the console is on
+	URL  string        // the URL of the console; "" if the console is off
+	Link func() string // returns a link that can open the console once, within ten minutes
+}
+
+// consoleOff returns the reason why the console is off, or "" if the console is on.
+func consoleOff(o *ServeOptions, local bool) string {
+	switch {
+	case o.NoConsole:
+		return "The console is off, because `dragoman serve` was started with --no-console."
+	case !o.Config.Console:
+		return "The console is off, because the configuration has `console: false`."
+	case !local:
+		return "The console is off, because Dragoman listens on an address that other machines can reach. Listen on 127.0.0.1 to use the console."
+	}
+	return ""
+}
+
+// Serve serves many servers behind one endpoint until ctx ends. With Stdio, Serve also ends when the
+// client on stdin disconnects. When the configuration file changes, Serve applies the new
+// configuration. If the new configuration cannot be used, Serve logs the problem and keeps the
+// current configuration.
+func Serve(ctx context.Context, o ServeOptions) error {
+	o.recent = logring.New()
+	plain := slog.New(logcode.New(logring.NewHandler(o.recent, orDiscard(o.Log).Handler())))
+	limited, flush := limitLog(plain)
+	defer flush()
+	o.Log = limited
+	reload := make(chan os.Signal, 1)
+	if o.ConfigPath != "" {
+		// Subscribe early, because a SIGHUP without a handler ends the program.
+		notifyReload(reload)
+		defer signal.Stop(reload)
+	}
+	address := o.Config.Listen
+	if o.Listen != "" {
+		address = o.Listen
+	}
+	d := newDaemon(o, isLocal(address))
+	d.log = plain
+	d.calls = telemetry.NewCallLog(d.events, plain, callLevel(o.LogCalls))
+	defer d.close()
+	d.runtime.Apply(o.Config)
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	var running sync.WaitGroup
+	defer running.Wait()
+	defer cancel()
+	if o.ConfigPath != "" {
+		running.Go(func() { d.watch(ctx, reload) })
+	}
+	if o.Dump != nil {
+		asked := make(chan os.Signal, 1)
+		notifyDump(asked)
+		defer signal.Stop(asked)
+		running.Go(func() { d.dumpWhenAsked(ctx, asked) })
+	}
+	forget := func() {}
+	defer func() { forget() }()
+	if o.Stdio {
+		running.Go(func() {
+			defer cancel()
+			err := servePipe(ctx, d.runtime.Clients(), d.runtime.Drain, o.Config.Limits.Body, o.Stdin, o.Stdout)
+			if errors.Is(err, downstream.ErrShutdown) {
+				d.hurried.Store(true)
+			} else if err != nil {
+				o.Log.Warn("stdin ended", "cause", err.Error())
+			}
+		})
+	}
+	return listen(ctx, listenOptions{
+		address: address, handler: d.handler(), endpoints: d.runtime.Endpoints(), log: o.Log, drain: d.drain, limit: o.Drain, both: d.admin.Access().UseName,
+		ready: func(base string) {
+			began := time.Now()
+			forget = d.announce(base)
+			if at, err := netip.ParseAddrPort(strings.TrimPrefix(base, "http://")); err == nil {
+				d.own.Listen(int(at.Port()))
+			}
+			if o.Console != nil {
+				c := Console{Off: consoleOff(&o, d.local), Link: func() string { return d.admin.Access().Link(base) }}
+				if c.Off == "" {
+					c.URL = base + "/console/"
+				}
+				o.Console(c)
+			}
+			d.runtime.Warm()
+			if o.Ready != nil {
+				o.Ready(base + "/mcp")
+			}
+			if o.DemoClients {
+				running.Go(func() {
+					demo.Play(ctx, demo.PlayOptions{Endpoint: "http://" + onThisMachine(base) + "/mcp", Version: o.Version})
+				})
+			}
+			if o.Started != nil {
+				running.Go(func() { d.reportStart(ctx, began) })
+			}
+		},
+	})
+}
+
+// daemon is the state of a running Serve.
+type daemon struct {
+	opts        ServeOptions // opts.Log limits the rate of its records
+	local       bool         // only this machine can reach the listener
+	log         *slog.Logger // without a rate limit; only for records that clients and servers cannot cause
+	events      *event.Publisher
+	metrics     *telemetry.Metrics
+	shown       *telemetry.Log // logs events
+	calls       *telemetry.CallLog
+	stopMetrics func() // ends the subscription of metrics to events
+	recorded    *calls.Ring
+	stopCalls   func() // ends the subscription of recorded to events
+	guard       *httpdoor.Guard
+	budget      *transport.Budget
+	runtime     *runtime.Runtime
+	admin       *admin.API
+	console     *console.Console
+	refusal     atomic.Pointer[admin.Refusal] // why the configuration file is refused; nil if the file is in use
+	own         *mcp.Own
+	reloads     chan chan<- error // requests to apply the configuration file now
+	hurried     atomic.Bool       // the client on stdin waits for Dragoman to exit
+}
+
+// newDaemon creates a daemon. local is true if only this machine can reach the listener.
+func newDaemon(o ServeOptions, local bool) *daemon {
+	d := &daemon{opts: o, local: local, log: o.Log, events: o.Events, metrics: telemetry.NewMetrics(), own: &mcp.Own{}, reloads: make(chan chan<- error)}
+	if o.recent == nil {
+		o.recent = logring.New()
+	}
+	if d.events == nil {
+		d.events = &event.Publisher{}
+	}
+	d.stopMetrics = d.metrics.Subscribe(d.events)
+	d.shown = telemetry.NewLog(d.events, telemetry.LogOptions{Log: o.Log, Step: o.Progress, Trace: o.Trace})
+	o.Log = d.shown.InOrder()
+	d.opts.Log = o.Log
+	inFlight := runtime.InFlight(o.Config.Limits.InFlight, o.Config.Limits.Body)
+	runtime.RaiseMemoryLimit(inFlight)
+	d.budget = transport.NewBudget(inFlight)
+	hosts, origins := slices.Concat(o.Config.Hosts, o.Hosts), slices.Clone(o.Config.Origins)
+	if host, origin := o.Config.PublicHost(); host != "" {
+		hosts, origins = append(hosts, host), append(origins, origin)
+	}
+	d.guard = httpdoor.NewGuard(hosts, origins, nil)
+	d.guard.LogTo(o.Log)
+	d.recorded = calls.New(calls.Options{Record: o.Config.Record.On(local)})
+	d.stopCalls = d.events.Tap(event.Of(event.Loss), func(e event.Event) { d.recorded.Lost(e.Call, e.Name, e.Detail) })
+	kept := d.recorded
+	if o.noCalls {
+		kept = nil
+	}
+	var demoClients []string
+	if o.DemoClients {
+		demoClients = []string{demo.LegacyClient, demo.ModernClient}
+	}
+	d.runtime = runtime.New(runtime.Options{
+		Config: o.Config, Log: o.Log, Events: d.events, Calls: kept, Recent: o.recent, Guard: d.guard, Budget: d.budget, Drain: o.Drain, Version: o.Version,
+		Exposed: !local, TaskKey: taskKey(o.KeyFolders, o.Log), ListFolder: listFolder(o.KeyFolders), Own: d.own,
+	})
+	d.admin = admin.New(admin.Options{Runtime: d.runtime, Log: o.Log, Recent: o.recent, Calls: d.recorded, Budget: d.budget, Losses: d.metrics.Losses, Version: o.Version, Config: fullPath(o.ConfigPath), Local: local, PublicURL: o.Config.PublicURL, ConsoleOff: consoleOff(&o, local), DemoClients: demoClients, Env: o.Env, Refusal: d.refusal.Load, Reload: d.reloader()})
+	d.console = console.New(console.Options{
+		Off: consoleOff(&o, local), Access: d.admin.Access(), Source: d.admin, Add: d.admin, Config: d.runtime.Current, Clients: d.runtime.ClientReports, Operate: d.runtime.Operate, Events: d.events, Log: o.Log,
+		Program: o.Program, Path: o.Path, Machine: clientfile.Machine{OS: goruntime.GOOS, Env: o.Env},
+	})
+	if local && consoleOff(&o, local) == "" {
+		d.guard.Own(d.admin.Access().Name(), admin.NamePaths...)
+		d.guard.Explain(d.console.ServeFormer)
+	}
+	d.metrics.WatchBudget(d.budget)
+	d.metrics.WatchEndpoints(d.counts, d.guard)
+	d.metrics.WatchServers(d.runtime.Statuses)
+	return d
+}
+
+// listFolder returns the folder in which the lists of the servers are kept, or "" if there is none.
+// Like the key for the ids of tasks, the lists outlive a logout.
+func listFolder(folders []string) string {
+	if len(folders) == 0 {
+		return ""
+	}
+	return filepath.Join(folders[len(folders)-1], "lists")
+}
+
+// onThisMachine returns the host and the port at which this machine reaches the listener. base is
+// the URL of the listener.
+func onThisMachine(base string) string {
+	address := strings.TrimPrefix(base, "http://")
+	host, port, err := net.SplitHostPort(address)
+	if ip := net.ParseIP(host); err != nil || ip == nil || !ip.IsUnspecified() {
+		return address
+	}
+	return net.JoinHostPort("localhost", port)
+}
+
+// announce writes the key of the admin API to a file, and where this process listens to another, so
+// that other commands of the current user find the process. base is the URL of the listener. The
+// function forget removes the files. If other machines can reach the listener, the API accepts no
+// key, and the key only proves who this process is.
+func (d *daemon) announce(base string) (forget func()) {
+	if len(d.opts.KeyFolders) == 0 {
+		return func() {}
+	}
+	forget, err := admin.Announce(d.opts.KeyFolders, admin.Presence{
+		Address: strings.TrimPrefix(base, "http://"), Config: fullPath(d.opts.ConfigPath), Flagged: d.opts.Listen != "",
+	}, d.admin.Access().Key())
+	if err != nil {
+		d.log.Warn("the key that other commands need could not be written", "cause", err.Error())
+	}
+	return forget
+}
+
+// counts returns the counters of each endpoint.
+func (d *daemon) counts() (all []telemetry.Endpoint) {
+	for _, e := range d.runtime.Endpoints().List() {
+		overHTTP, overSSE := e.Counts()
+		all = append(all, telemetry.Endpoint{Path: e.Path(), HTTP: overHTTP, SSE: overSSE})
+	}
+	return all
+}
+
+// needsRestart returns the names of the settings that differ between two configurations and
+// cannot be applied while Dragoman runs.
+func needsRestart(a, b *config.Snapshot) (names []string) {
+	for _, x := range []struct {
+		name string
+		same bool
+	}{
+		{"listen", a.Listen == b.Listen},
+		{"revisions", slices.Equal(a.Revisions.Accept, b.Revisions.Accept) && a.Revisions.Refuse == b.Revisions.Refuse},
+		{"limits.body", a.Limits.Body == b.Limits.Body},
+		{"limits.inFlight", a.Limits.InFlight == b.Limits.InFlight},
+		{"limits.manifestClient", a.Limits.ManifestClient == b.Limits.ManifestClient},
+		{"limits.initializePerSecond", a.Limits.InitializePerSecond == b.Limits.InitializePerSecond},
+		{"publicURL", a.PublicURL == b.PublicURL},
+		{"allowedHosts", slices.Equal(a.Hosts, b.Hosts)},
+		{"allowedOrigins", slices.Equal(a.Origins, b.Origins)},
+		{"log", a.Log == b.Log},
+		{"console", a.Console == b.Console},
+	} {
+		if !x.same {
+			names = append(names, x.name)
+		}
+	}
+	return names
+}
+
+// appliedNow returns the changed settings that Dragoman can apply without a restart. The result
+// contains "limits" if at least one changed member of limits can be applied.
+func appliedNow(changed []string, old, next *config.Snapshot) (now []string) {
+	later := needsRestart(old, next)
+	a, b := old.Limits, next.Limits
+	b.Body, b.InFlight, b.ManifestClient, b.InitializePerSecond = a.Body, a.InFlight, a.ManifestClient, a.InitializePerSecond
+	for _, name := range changed {
+		if !slices.Contains(later, name) && (name != "limits" || a != b) {
+			now = append(now, name)
+		}
+	}
+	return now
+}
+
+// unchangedAgain decides how a file change without effect is logged: at level debug if the previous
+// such change was less than unchangedAgain ago, and otherwise at level info.
+const unchangedAgain = 10 * time.Minute
+
+// watch loads the configuration file and applies it when the file changes, when hup delivers a
+// SIGHUP, or when reloads delivers a request. A configuration that equals the current configuration
+// has no effect.
+func (d *daemon) watch(ctx context.Context, hup <-chan os.Signal) {
+	var running sync.WaitGroup
+	defer running.Wait()
+	reload := make(chan struct{}, 1)
+	changed := func() {
+		select {
+		case reload <- struct{}{}:
+		default:
+		}
+	}
+	running.Go(func() {
+		err := config.Watch(ctx, d.opts.ConfigPath, func([]byte) { changed() })
+		if err != nil && ctx.Err() == nil {
+			d.log.Warn("the configuration file is not watched for changes", "cause", err.Error())
+		}
+	})
+	env := envFile{log: d.log, changed: changed, running: &running}
+	env.follow(ctx, d.opts.Config.EnvFile)
+	defer env.stop()
+	empty := emptiness{patience: d.opts.secondLook, log: d.log}
+	defer empty.stop()
+	var unchanged time.Time // when the file was last loaded without a change of the configuration
+	var done chan<- error   // receives the result of the current request; nil if there is no request
+	var refusal string      // the last refusal published since a configuration was applied; "" if there is none
+	refuse := func(why string) {
+		d.refusal.Store(&admin.Refusal{Text: why, Since: time.Now().UTC()})
+		if why != refusal { // a program may write the same invalid file very often
+			d.publishReload(mcp.Failed, why)
+		}
+		refusal = why
+	}
+	answer := func(err error) {
+		if done != nil {
+			done <- err
+			done = nil
+		}
+	}
+	for {
+		sure := true
+		select {
+		case <-ctx.Done():
+			return
+		case <-hup:
+		case <-empty.wait():
+		case <-reload:
+			sure = false
+		case done = <-d.reloads:
+		}
+		s, problems := config.Load(d.opts.ConfigPath)
+		if s != nil {
+			env.follow(ctx, s.EnvFile)
+		} else {
+			env.follow(ctx, config.EnvFileOf(d.opts.ConfigPath)) // the configuration may become valid when its envFile changes
+		}
+		if s == nil || d.opts.Strict && problems.Err() != nil {
+			empty.stop()
+			d.log.Error("the changed configuration is invalid; keeping the current one", "problems", problems.Err().Error())
+			refuse(refusalOf(problems.Err()))
+			answer(problems.Err())
+			continue
+		}
+		current := d.runtime.Current()
+		switch empty.check(current, s, sure) {
+		case emptyRefused:
+			refuse("The file is empty. All servers stay. To remove all servers, write mcpServers: {}.")
+			answer(nil)
+			continue
+		case emptyWaits:
+			answer(nil)
+			continue
+		}
+		if s.Equal(current) {
+			// The file may belong to an MCP client that also stores its history in the file. Such a
+			// client writes the file very often.
+			log := d.log.Info
+			if !sure && time.Since(unchanged) < unchangedAgain {
+				log = d.log.Debug
+			}
+			unchanged = time.Now()
+			log("configuration is unchanged")
+			d.refusal.Store(nil)
+			answer(nil)
+			continue
+		}
+		changes, later := s.Since(current), needsRestart(d.opts.Config, s)
+		changes.Settings = appliedNow(changes.Settings, current, s)
+		d.runtime.Apply(s)
+		d.recorded.Record(s.Record.On(d.local))
+		warnUnusable(d.log, problems)
+		logChanges(d.log, changes)
+		refusal = ""
+		d.refusal.Store(nil)
+		d.publishReload(event.OK, changesText(changes, later, problems))
+		if len(later) > 0 {
+			d.log.Warn("some settings change only with a restart", "settings", strings.Join(later, " "))
+		}
+		d.runtime.Warm()
+		answer(nil)
+	}
+}
+
+// reloader returns a function that applies the configuration file and returns when this is done.
+// Without a configuration file, reloader returns nil.
+func (d *daemon) reloader() func(context.Context) error {
+	if d.opts.ConfigPath == "" {
+		return nil
+	}
+	return func(ctx context.Context) error {
+		done := make(chan error, 1)
+		select {
+		case d.reloads <- done:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+		select {
+		case err := <-done:
+			return err
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
+// drain ends requests that would never end by themselves.
+func (d *daemon) drain() {
+	d.runtime.Drain()
+	d.admin.Drain()
+	d.console.Drain()
+}
+
+// warnUnusable logs the servers that cannot be used because of their configuration.
+func warnUnusable(log *slog.Logger, problems config.Problems) {
+	for _, p := range problems.OfServers() {
+		log.Warn("a server is not started", append([]any{"server", p.Server, "at", p.String()}, runtime.UnusableFailure(p).Attrs()...)...)
+	}
+}
+
+// handler routes requests.
+func (d *daemon) handler() http.Handler {
+	mux := http.NewServeMux()
+	d.runtime.Routes(mux)
+	d.admin.Routes(mux)
+	d.console.Routes(mux)
+	mux.Handle("/metrics", d.metrics.Handler())
+	return d.guard.Wrap(underPrefix(d.opts.Config.PublicPath(), mux))
+}
+
+// underPrefix returns a handler that accepts paths with and without the prefix of the public URL.
+// Some proxies remove the prefix, and some do not.
+func underPrefix(prefix string, next http.Handler) http.Handler {
+	if prefix == "" {
+		return next
+	}
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		rest, ok := strings.CutPrefix(r.URL.Path, prefix)
+		if !ok || rest != "" && rest[0] != '/' {
+			next.ServeHTTP(w, r)
+			return
+		}
+		inner := *r
+		url := *r.URL
+		inner.URL = &url
+		url.Path, url.RawPath = cmp.Or(rest, "/"), strings.TrimPrefix(url.RawPath, prefix)
+		next.ServeHTTP(w, &inner)
+	})
+}
+
+// close stops all parts of the daemon and waits until they have stopped.
+func (d *daemon) close() {
+	limit := runtime.StopLimit
+	if d.hurried.Load() {
+		limit = hurriedLimit
+	}
+	d.console.Close()
+	d.admin.Close()
+	d.runtime.Close(limit)
+	d.stopMetrics()
+	d.stopCalls()
+	d.calls.Close()
+	d.shown.Close() // closed last, to log the events that the other parts publish while they close
+}
+
+// fullPath returns the full path of a file, or "" if path is "".
+func fullPath(path string) string {
+	if path == "" {
+		return ""
+	}
+	full, err := filepath.Abs(path)
+	if err != nil {
+		return path
+	}
+	return full
+}

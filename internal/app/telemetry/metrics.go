@@ -1,0 +1,247 @@
+package telemetry
+
+import (
+	"cmp"
+	"net/http"
+	"slices"
+	"strconv"
+	"sync"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+
+	"github.com/dragoman-mcp/dragoman/internal/app/admin"
+	"github.com/dragoman-mcp/dragoman/internal/protocol/mcp"
+	"github.com/dragoman-mcp/dragoman/internal/relay/event"
+	"github.com/dragoman-mcp/dragoman/internal/relay/upstream"
+	"github.com/dragoman-mcp/dragoman/internal/transport"
+)
+
+// Metrics counts events and exports the counts to Prometheus. NewMetrics creates a Metrics, with
+// its own registry. All methods are safe for concurrent use.
+type Metrics struct {
+	registry   *prometheus.Registry
+	handshakes *prometheus.CounterVec
+	latency    *prometheus.HistogramVec
+	calls      *prometheus.CounterVec
+	losses     *prometheus.CounterVec
+	malformed  *prometheus.CounterVec
+	counters   sync.Map // maps callLabels to prometheus.Counter
+
+	mu    sync.Mutex
+	names map[string]struct{}
+	lost  map[loss]int64 // the counts of losses, for Losses
+}
+
+// loss contains the values of the labels of a loss.
+type loss struct{ server, what string }
+
+// maxClientNames bounds the number of values of the label client, because clients choose their
+// names.
+const maxClientNames = 64
+
+type callLabels struct {
+	server, from, to, outcome string
+}
+
+// NewMetrics returns a Metrics. It counts no events until Subscribe is called.
+func NewMetrics() *Metrics {
+	m := &Metrics{
+		registry: prometheus.NewRegistry(),
+		handshakes: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "dragoman_handshakes_total", Help: "Handshakes of clients (initialize and server/discover), by client name, requested revision and outcome.",
+		}, []string{"client", "requested", "outcome"}),
+		latency: prometheus.NewHistogramVec(prometheus.HistogramOpts{
+			Name: "dragoman_handshake_seconds", Help: "Time until Dragoman answered initialize or server/discover, in seconds.",
+			Buckets: []float64{.0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30},
+		}, []string{"revision"}),
+		calls: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "dragoman_calls_total", Help: "Calls that ended, by server, era of the client, era of the server, and outcome. The label server is empty if the call is not for a single server.",
+		}, []string{"server", "client_era", "server_era", "outcome"}),
+		losses: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "dragoman_losses_total", Help: "Parts of messages that were left out because the revision of the receiver does not have them, by server and kind.",
+		}, []string{"server", "what"}),
+		malformed: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "dragoman_malformed_messages_total", Help: "Messages of clients that Dragoman refused because they are not valid, except initialize and server/discover, by the code of the error.",
+		}, []string{"code"}),
+	}
+	m.registry.MustRegister(m.handshakes, m.latency, m.calls, m.losses, m.malformed,
+		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	return m
+}
+
+// Subscribe makes m count the events of p until stop is called.
+func (m *Metrics) Subscribe(p *event.Publisher) (stop func()) {
+	return p.Tap(event.Of(event.Call, event.Loss, event.Handshake, event.BadMessage), m.count)
+}
+
+// count is the tap. The publisher calls it for each event.
+func (m *Metrics) count(e event.Event) {
+	switch e.Kind {
+	case event.Call:
+		m.called(e)
+	case event.Loss:
+		m.lose(e.Server, e.Name)
+	case event.BadMessage:
+		m.malformed.WithLabelValues(strconv.FormatInt(e.Code, 10)).Inc()
+	case event.Handshake:
+		if e.OfClient() {
+			m.opened(e)
+		}
+	}
+}
+
+// WatchServers exports the state of each server that all returns. The state is read on each scrape.
+func (m *Metrics) WatchServers(all func() []upstream.Status) {
+	m.registry.MustRegister(&servers{
+		all: all,
+		up: prometheus.NewDesc(
+			"dragoman_server_up", "1 if the server is ready, 0 otherwise.", []string{"server", "state", "revision"}, nil),
+		odd: prometheus.NewDesc(
+			"dragoman_odd_messages_total", "Messages of a server, except answers, that Dragoman could not use: not valid, for an unknown call, or not allowed.", []string{"server"}, nil),
+		workers: prometheus.NewDesc(
+			"dragoman_worker_handshakes_total", "Handshakes with Codex workers, by the version of the handshake (v1, v2, none) and the reason why it is not v2.", []string{"server", "version", "cause"}, nil),
+		late: prometheus.NewDesc(
+			"dragoman_late_progress_total", "Progress notifications of a server for a request that had ended: answered, cancelled or timed out.", []string{"server"}, nil),
+		unasked: prometheus.NewDesc(
+			"dragoman_unasked_answers_total", "Answers of a server that match no open request: late, repeated, or for another client.", []string{"server"}, nil),
+	})
+}
+
+// WatchBudget exports the memory that messages use, and the number of requests that b refused. The
+// values are read on each scrape.
+func (m *Metrics) WatchBudget(b *transport.Budget) {
+	m.registry.MustRegister(
+		prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+			Name: "dragoman_in_flight_bytes", Help: "Memory that is used for messages in flight, in bytes.",
+		}, func() float64 { return float64(b.State().Held) }),
+		prometheus.NewCounterFunc(prometheus.CounterOpts{
+			Name: "dragoman_overload_refusals_total", Help: "Requests that were refused because the messages in flight used too much memory.",
+		}, func() float64 { return float64(b.State().Refused) }))
+}
+
+// servers is a collector that exports the state of each server.
+type servers struct {
+	all                             func() []upstream.Status
+	up, unasked, odd, late, workers *prometheus.Desc
+}
+
+// Describe implements prometheus.Collector.
+func (s *servers) Describe(c chan<- *prometheus.Desc) {
+	c <- s.up
+	c <- s.unasked
+	c <- s.odd
+	c <- s.late
+	c <- s.workers
+}
+
+// Collect implements prometheus.Collector.
+func (s *servers) Collect(c chan<- prometheus.Metric) {
+	for _, st := range s.all() {
+		up := 0.0
+		if st.State == upstream.Ready {
+			up = 1
+		}
+		c <- prometheus.MustNewConstMetric(s.up, prometheus.GaugeValue, up, st.Name, string(st.State), st.Revision.String())
+		c <- prometheus.MustNewConstMetric(s.unasked, prometheus.CounterValue, float64(st.Unasked), st.Name)
+		c <- prometheus.MustNewConstMetric(s.odd, prometheus.CounterValue, float64(st.Odd), st.Name)
+		c <- prometheus.MustNewConstMetric(s.late, prometheus.CounterValue, float64(st.Late), st.Name)
+		for of, n := range st.Handshakes {
+			c <- prometheus.MustNewConstMetric(s.workers, prometheus.CounterValue, float64(n), st.Name, of[0], of[1])
+		}
+	}
+}
+
+// Handler returns a handler that serves the metrics in the Prometheus text format.
+func (m *Metrics) Handler() http.Handler {
+	return promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{})
+}
+
+// opened counts the handshake of a client.
+func (m *Metrics) opened(e event.Event) {
+	client := e.Name
+	m.mu.Lock()
+	if _, known := m.names[client]; !known {
+		if len(m.names) < maxClientNames {
+			if m.names == nil {
+				m.names = make(map[string]struct{})
+			}
+			m.names[client] = struct{}{}
+		} else {
+			client = "other"
+		}
+	}
+	m.mu.Unlock()
+	m.handshakes.WithLabelValues(client, requestedLabel(e.Opening), string(e.Outcome)).Inc()
+	if e.From == mcp.Unknown {
+		return // the request was refused before Dragoman processed it
+	}
+	m.latency.WithLabelValues(e.From.String()).Observe(e.Took.Seconds())
+}
+
+// requestedLabel returns the revision that a client requested. It returns "other" for an unknown
+// revision, and "none" if the client requested no revision.
+func requestedLabel(o *event.Opening) string {
+	if o == nil || o.Requested == "" {
+		return "none"
+	}
+	if rev, known := mcp.ParseRevision(o.Requested); known {
+		return rev.String()
+	}
+	return "other"
+}
+
+// called counts a call.
+func (m *Metrics) called(e event.Event) {
+	l := callLabels{e.Server, e.From.Era(), e.To.Era(), "ok"}
+	switch {
+	case e.Outcome == event.Cancelled:
+		l.outcome = string(event.Cancelled)
+	case e.Outcome == event.ToolError:
+		l.outcome = string(event.ToolError)
+	case e.Code != 0:
+		l.outcome = "error"
+	}
+	c, ok := m.counters.Load(l)
+	if !ok {
+		c, _ = m.counters.LoadOrStore(l, m.calls.WithLabelValues(l.server, l.from, l.to, l.outcome))
+	}
+	c.(prometheus.Counter).Inc()
+}
+
+// lose counts a loss. Unknown methods share the label "other", because clients choose the names of
+// methods.
+func (m *Metrics) lose(server, what string) {
+	switch what {
+	case mcp.NoteRootsChanged, mcp.NoteMessage, mcp.NoteProgress, mcp.MethodElicit:
+	case "content.audio", "content.resource_link", "structuredContent", "outputSchema",
+		"sampling.content", "sampling.audio", "sampling.tool_use", "sampling.tool_result":
+	default:
+		if mcp.LookupMethod(what) == nil {
+			what = "other"
+		}
+	}
+	m.losses.WithLabelValues(server, what).Inc()
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.lost == nil {
+		m.lost = make(map[loss]int64)
+	}
+	m.lost[loss{server, what}]++
+}
+
+// Losses returns the number of losses of each kind so far, sorted by the server and by what was
+// lost.
+func (m *Metrics) Losses() []admin.Loss {
+	m.mu.Lock()
+	all := make([]admin.Loss, 0, len(m.lost))
+	for l, n := range m.lost {
+		all = append(all, admin.Loss{Server: l.server, What: l.what, Count: n})
+	}
+	m.mu.Unlock()
+	slices.SortFunc(all, func(a, b admin.Loss) int {
+		return cmp.Or(cmp.Compare(a.Server, b.Server), cmp.Compare(a.What, b.What))
+	})
+	return all
+}
