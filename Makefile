@@ -38,7 +38,7 @@ vet: ## go vet in every module
 test: ## every test, in every module; RACE=1: the main module under the race detector (needs a C compiler)
 ifdef RACE
 	GORACE="atexit_sleep_ms=0 $$GORACE" go test -race -timeout 15m ./...
-	go test -run 'Alloc|Tree|Rule|Docs|FindSecrets' ./internal/archtest ./internal/relay/calls ./internal/protocol/dialect ./internal/base/excerpt ./internal/relay/gateway ./internal/base/jsonrpc
+	go test -run 'Alloc|Tree|Rule|Docs|FindSecrets' ./internal/testkit/archtest ./internal/relay/calls ./internal/protocol/dialect ./internal/base/excerpt ./internal/relay/gateway ./internal/base/jsonrpc
 else
 	go test ./...
 endif

@@ -23,7 +23,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/dragoman-mcp/dragoman/internal/leaktest"
+	"github.com/dragoman-mcp/dragoman/internal/testkit/leaktest"
 )
 
 // TestMain fails if a process still runs after the tests. If BROWSER_TEST_SERVER is set, the test

@@ -7,7 +7,7 @@ import (
 	"os"
 	"testing"
 
-	"github.com/dragoman-mcp/dragoman/internal/leaktest"
+	"github.com/dragoman-mcp/dragoman/internal/testkit/leaktest"
 )
 
 // Environment variables for a server that runs in its own process.

@@ -6,7 +6,7 @@ import (
 	"os"
 	"testing"
 
-	"github.com/dragoman-mcp/dragoman/internal/leaktest"
+	"github.com/dragoman-mcp/dragoman/internal/testkit/leaktest"
 	"github.com/dragoman-mcp/dragoman/internal/workbench/demo"
 )
 

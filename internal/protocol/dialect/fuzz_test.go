@@ -7,7 +7,7 @@ import (
 
 	"github.com/dragoman-mcp/dragoman/internal/base/jsonrpc"
 	"github.com/dragoman-mcp/dragoman/internal/protocol/mcp"
-	"github.com/dragoman-mcp/dragoman/internal/transcript"
+	"github.com/dragoman-mcp/dragoman/internal/testkit/transcript"
 )
 
 // revisions are all revisions. Fuzz arguments are indexes into this slice.

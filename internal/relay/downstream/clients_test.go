@@ -8,8 +8,8 @@ import (
 	"time"
 
 	"github.com/dragoman-mcp/dragoman/internal/base/identity"
-	"github.com/dragoman-mcp/dragoman/internal/pipetest"
 	"github.com/dragoman-mcp/dragoman/internal/protocol/mcp"
+	"github.com/dragoman-mcp/dragoman/internal/testkit/pipetest"
 )
 
 // TestClients checks that Endpoint.Clients has a client of either era while its conversation is

@@ -9,7 +9,7 @@ import (
 	"testing/synctest"
 
 	"github.com/dragoman-mcp/dragoman/internal/base/jsonrpc"
-	"github.com/dragoman-mcp/dragoman/internal/transcript"
+	"github.com/dragoman-mcp/dragoman/internal/testkit/transcript"
 )
 
 // talk holds the client end and the server end of a running Dragoman. It is for tests that a

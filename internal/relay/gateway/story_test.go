@@ -15,7 +15,7 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/base/jsonrpc"
 	"github.com/dragoman-mcp/dragoman/internal/protocol/mcp"
 	"github.com/dragoman-mcp/dragoman/internal/relay/calls"
-	"github.com/dragoman-mcp/dragoman/internal/transcript"
+	"github.com/dragoman-mcp/dragoman/internal/testkit/transcript"
 )
 
 // tapped is a peer's end of a pipe. It keeps every line that this peer sends and receives.

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/dragoman-mcp/dragoman/internal/transcript"
+	"github.com/dragoman-mcp/dragoman/internal/testkit/transcript"
 )
 
 // golden compares got with the file name in testdata, and reports the lines that differ. With

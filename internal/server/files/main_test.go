@@ -6,7 +6,7 @@ import (
 	"os"
 	"testing"
 
-	"github.com/dragoman-mcp/dragoman/internal/leaktest"
+	"github.com/dragoman-mcp/dragoman/internal/testkit/leaktest"
 )
 
 // serveVariable makes the test binary a server of the folder that the variable names.

@@ -15,7 +15,7 @@ import (
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/dragoman-mcp/dragoman/internal/base/jsonrpc"
-	"github.com/dragoman-mcp/dragoman/internal/transcript"
+	"github.com/dragoman-mcp/dragoman/internal/testkit/transcript"
 )
 
 // TestTranscripts plays testdata/*.txtar against a server of the SDK, with synthetic time.

@@ -14,7 +14,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/dragoman-mcp/dragoman/internal/netsim"
+	"github.com/dragoman-mcp/dragoman/internal/testkit/netsim"
 	"github.com/dragoman-mcp/dragoman/internal/transport"
 )
 

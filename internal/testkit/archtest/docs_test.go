@@ -29,7 +29,7 @@ var (
 // in a folder that the same line mentions before the file.
 func TestDocsNameWhatExists(t *testing.T) {
 	skipUnderRace(t)
-	tree, err := Load(os.DirFS(filepath.Join("..", "..")))
+	tree, err := Load(os.DirFS(filepath.Join("..", "..", "..")))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -69,7 +69,7 @@ func TestDocsNameWhatExists(t *testing.T) {
 // exists reports whether a file matches a path or a pattern. Paths are relative to the
 // module's root.
 func exists(name string) bool {
-	found, err := filepath.Glob(filepath.Join("..", "..", filepath.FromSlash(name)))
+	found, err := filepath.Glob(filepath.Join("..", "..", "..", filepath.FromSlash(name)))
 	return err == nil && len(found) > 0
 }
 

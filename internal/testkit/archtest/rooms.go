@@ -43,7 +43,7 @@ var inner = map[string][][]string{
 
 // rigs are packages that only tests and examples use. The program does not import them. They may
 // import any package.
-var rigs = []string{"examples", "internal/archtest", "internal/leaktest", "internal/netsim", "internal/pipetest", "internal/transcript"}
+var rigs = []string{"examples", "internal/testkit/archtest", "internal/testkit/leaktest", "internal/testkit/netsim", "internal/testkit/pipetest", "internal/testkit/transcript"}
 
 // guests lists the modules that only some packages may import, and the packages that may import
 // each module.

@@ -52,7 +52,7 @@ func skipUnderRace(t *testing.T) {
 
 func TestTheTreeObeys(t *testing.T) {
 	skipUnderRace(t)
-	tree, err := Load(os.DirFS(filepath.Join("..", "..")))
+	tree, err := Load(os.DirFS(filepath.Join("..", "..", "..")))
 	if err != nil {
 		t.Fatal(err)
 	}
