@@ -116,7 +116,11 @@ func missingTest(name string) string {
 			return fmt.Sprintf("there is no example %q", m[3])
 		}
 	} else if !strings.HasPrefix(dir, "test/") {
-		dir = path.Join("internal", dir)
+		for _, pattern := range []string{"internal/" + dir, "internal/*/" + dir} {
+			if found, _ := filepath.Glob(filepath.Join("..", "..", filepath.FromSlash(pattern))); len(found) > 0 {
+				dir, _ = filepath.Rel(filepath.Join("..", ".."), found[0])
+			}
+		}
 	}
 	if m[2] == "TestScripts" && !exists(path.Join(dir, "testdata", "script", m[3]+".txtar")) {
 		return fmt.Sprintf("there is no script %q; name it as TestScripts/NAME", m[3])
