@@ -44,6 +44,8 @@ type Tool struct {
 	State  string     `json:"state" enum:"shown,hidden,invalid" doc:"whether clients see the tool at /mcp"`
 	Hidden []Hidden   `json:"hidden,omitempty" doc:"the endpoints at which clients do not see the tool"`
 	Hints  []ToolHint `json:"hints,omitempty" doc:"the annotations of the tool that are true or false"`
+	// AppOnly is tool.Tool.AppOnly.
+	AppOnly bool `json:"appOnly,omitempty" doc:"true if only the page of an app may call the tool, so that hosts do not show the tool to the model"`
 	// Needs is nil if clients without capabilities see the tool, or if all lists that have been
 	// read contain the tool. It is empty, but not nil, if Dragoman does not know which capabilities
 	// a client needs.
@@ -261,6 +263,7 @@ func indexTool(server config.Server, raw []byte, exposed bool, offered func(serv
 	out := indexed{raw: raw, Tool: Tool{
 		Server: server.Name, Name: name, Title: shownText(clean, t.Title(), maxTitle), Description: excerpt.Cut(about, maxDescription),
 		Tokens: tokens.Tool(raw, jsonrpc.Whole(raw)), Effect: effectOf(t), State: shown,
+		AppOnly: t.AppOnly(),
 	}}
 	for _, h := range t.Hints() {
 		out.Hints = append(out.Hints, ToolHint{h.Name, h.Text})

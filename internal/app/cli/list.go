@@ -10,6 +10,7 @@ import (
 
 	"github.com/dragoman-mcp/dragoman/internal/app/admin"
 	"github.com/dragoman-mcp/dragoman/internal/app/runtime"
+	"github.com/dragoman-mcp/dragoman/internal/app/tool"
 	"github.com/dragoman-mcp/dragoman/internal/base/jsonrpc"
 	"github.com/dragoman-mcp/dragoman/internal/protocol/mcp"
 	"github.com/dragoman-mcp/dragoman/internal/setup/config"
@@ -138,8 +139,11 @@ command starts the servers itself.`,
 	return c
 }
 
+// appOnly marks a tool that hosts do not show to the model; see tool.Tool.AppOnly.
+const appOnly = "for the app only"
+
 // rowsOf returns two texts for each item: its name, and the first line of its description. If there
-// is no description, the second text is the title or the name.
+// is no description, the second text is the title or the name. The mark appOnly comes first.
 func rowsOf(kind string, items [][]byte) [][2]string {
 	name := map[string]string{"resources": "uri", "templates": "uriTemplate"}[kind]
 	if name == "" {
@@ -155,6 +159,9 @@ func rowsOf(kind string, items [][]byte) [][2]string {
 				rows[i][1] = strings.TrimSpace(text)
 				break
 			}
+		}
+		if kind == "tools" && tool.Of(raw).AppOnly() {
+			rows[i][1] = strings.TrimSpace("(" + appOnly + ") " + rows[i][1])
 		}
 	}
 	return rows

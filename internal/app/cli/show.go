@@ -330,6 +330,9 @@ func (a *app) describeTool(t tool.Tool, w where, withSchema bool) string {
 	if title := t.Title(); title != "" && title != t.Name() {
 		b.WriteString("\n  " + a.bold(clean(excerpt.Cut(title, 300))) + "\n")
 	}
+	if t.AppOnly() {
+		b.WriteString("\n  This tool is " + appOnly + ": hosts that show its page do not show the tool to the model.\n")
+	}
 	if text := strings.TrimSpace(t.Text("description")); text != "" {
 		b.WriteString("\n" + a.paragraphs(text, "  "))
 	}

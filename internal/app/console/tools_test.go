@@ -96,6 +96,19 @@ func TestToolPages(t *testing.T) {
 	})
 }
 
+// TestAppOnlyTools checks that a tool that only the page of an app may call is marked.
+func TestAppOnlyTools(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := stage(t, "tools")
+		h.source.tools[2].AppOnly = true
+		for path, want := range map[string]int{"/console/tools": 1, "/console/servers/files/tools/read": 1, "/console/servers/files/tools/write": 0} {
+			if _, body := h.ask("GET", path); strings.Count(body, "for the app only") != want {
+				t.Errorf("%s has %d marks, want %d", path, strings.Count(body, "for the app only"), want)
+			}
+		}
+	})
+}
+
 // TestToolDefinition checks that a long definition is cut, and that the page shows all of it on
 // request.
 func TestToolDefinition(t *testing.T) {

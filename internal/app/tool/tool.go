@@ -57,6 +57,21 @@ func (t Tool) schema(key string) schema.View {
 	return schema.Of(t.raw, at)
 }
 
+// AppOnly reports whether only the page of an app may call the tool. Hosts must not show such a tool
+// to the model (SEP-1865, "Tool Visibility"; without the member, both may call it).
+func (t Tool) AppOnly() bool {
+	at := jsonrpc.Find(t.raw, jsonrpc.Find(t.raw, t.member("_meta"), "ui"), "visibility")
+	if jsonrpc.KindOf(t.raw, at) != '[' {
+		return false
+	}
+	for v := range jsonrpc.Elements(t.raw, at) {
+		if s, _ := jsonrpc.Text(t.raw, v); s == "model" {
+			return false
+		}
+	}
+	return true
+}
+
 // Hint is one statement of a server about a tool, from the tool's annotations. The statement may be
 // wrong.
 type Hint struct {

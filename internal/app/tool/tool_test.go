@@ -40,6 +40,21 @@ func TestHints(t *testing.T) {
 	}
 }
 
+func TestAppOnly(t *testing.T) {
+	for visibility, want := range map[string]bool{
+		``: false, `null`: false, `"app"`: false, `["app","model"]`: false, `["model"]`: false, `["app"]`: true, `["\u0061pp"]`: true, `["later"]`: true, `[]`: true,
+	} {
+		if got := Of([]byte(`{"name":"x","_meta":{"ui":{"visibility":` + visibility + `}}}`)).AppOnly(); got != want {
+			t.Errorf("%s: %t", visibility, got)
+		}
+	}
+	for _, raw := range []string{`{}`, `{"_meta":7}`, `{"visibility":["app"]}`, `{"_meta":{"ui":["app"]}}`} {
+		if Of([]byte(raw)).AppOnly() {
+			t.Errorf("%s is for the app only", raw)
+		}
+	}
+}
+
 // TestExample checks that the examples are valid for the schemas from which they are made.
 func TestExample(t *testing.T) {
 	for _, c := range []struct{ schema, want string }{

@@ -99,12 +99,12 @@ func TestSuperset(t *testing.T) {
 	got := string(Superset([]byte(`{"protocolVersion":"2025-11-25","server_info":{},"serverInfo":{}}`), [][]byte{
 		[]byte(`{"name":"a","params_schema":{},"confirmationRequired":true,"undoSupported":true}`),
 		[]byte(`{"name":"b","description":"B.","inputSchema":{"type":"object"},"annotations":{"readOnlyHint":true}}`),
-		[]byte(`{"name":"c","description":7,"inputSchema":{},"_meta":{"` + mcp.KeyDialect + `":{"confirmationRequired":false,"undoSupported":true}}}`),
+		[]byte(`{"name":"c","description":7,"inputSchema":{},"_meta":{"ui":{"visibility":["app"]},"` + mcp.KeyDialect + `":{"confirmationRequired":false,"undoSupported":true}}}`),
 		[]byte(`{"description":"nameless"}`),
 	}))
 	want := `{"tools":[{"description":"","inputSchema":{"type":"object"},"confirmation_required":true,"undo_supported":false,"name":"a"},` +
 		`{"confirmation_required":false,"undo_supported":false,"name":"b","description":"B.","inputSchema":{"type":"object"},"annotations":{"readOnlyHint":true}},` +
-		`{"confirmation_required":false,"undo_supported":true,"name":"c","description":"","inputSchema":{},"_meta":{"` + mcp.KeyDialect + `":{"confirmationRequired":false,"undoSupported":true}}}],` +
+		`{"confirmation_required":false,"undo_supported":true,"name":"c","description":"","inputSchema":{},"_meta":{"ui":{"visibility":["app"]},"` + mcp.KeyDialect + `":{"confirmationRequired":false,"undoSupported":true}}}],` +
 		`"protocolVersion":"2025-11-25","serverInfo":{}}`
 	if got != want {
 		t.Errorf("\n got %s\nwant %s", got, want)
