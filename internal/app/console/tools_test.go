@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/dragoman-mcp/dragoman/internal/app/admin"
 	"github.com/dragoman-mcp/dragoman/internal/protocol/mcp"
@@ -181,4 +182,20 @@ func TestToolNamesInPaths(t *testing.T) {
 			}
 		}
 	})
+}
+
+// TestWideTool checks that the page of a tool with 65,536 alternatives is small, and that the check
+// of its arguments takes little time.
+func TestWideTool(t *testing.T) {
+	for name, branch := range map[string]string{"short": `{}`, "typed": `{"type":"string"}`, "objects": `{"type":"object","properties":{"k":{"const":"v"}}}`} {
+		schema := `{"type":"object","properties":{"a":{"anyOf":[` + strings.TrimSuffix(strings.Repeat(branch+",", 65_536), ",") + `]}}}`
+		h := stage(t, "runs")
+		h.source.tools[0].Definition = json.RawMessage(`{"name":"search","inputSchema":` + schema + `}`)
+		began := time.Now()
+		_, page := h.ask("GET", "/console/servers/tickets/tools/search")
+		_, again := h.post("/console/servers/tickets/tools/search", url.Values{"timeout": {"x"}, "json": {`{"a":{"k":1}}`}}.Encode())
+		if took := time.Since(began); took > 5*time.Second || len(page) > 64<<10 || len(again) > 64<<10 || !strings.Contains(again, "timeout must be") {
+			t.Errorf("%s: %s, pages of %d and %d bytes", name, took, len(page), len(again))
+		}
+	}
 }

@@ -4,8 +4,10 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/url"
+	"runtime"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/dragoman-mcp/dragoman/internal/protocol/schema"
 )
@@ -252,6 +254,43 @@ func hostileSchemas() map[string]string {
 func TestHostile(t *testing.T) {
 	for name, s := range hostileSchemas() {
 		check(t, name, []byte(s), nil, Options{Defaults: true})
+	}
+}
+
+// TestWideSchemas checks that a schema with tens of thousands of branches costs little time and
+// memory, and gives a small form.
+func TestWideSchemas(t *testing.T) {
+	repeat := func(s string, n int) string { return strings.TrimSuffix(strings.Repeat(s+",", n), ",") }
+	in := func(schema string) string { return `{"type":"object","properties":{"a":` + schema + `}}` }
+	var refs []string
+	for i := range 199 {
+		refs = append(refs, fmt.Sprintf(`"p%d":{"$ref":"#/$defs/x"}`, i))
+	}
+	for name, s := range map[string]string{
+		"anyOf":                  in(`{"anyOf":[` + repeat(`{}`, 65_536) + `]}`),
+		"anyOf of booleans":      in(`{"anyOf":[` + repeat(`true`, 50_000) + `]}`),
+		"oneOf of constants":     in(`{"oneOf":[` + repeat(`{"const":1}`, 21_000) + `]}`),
+		"anyOf and properties":   `{"type":"object","properties":{"a":{}},"anyOf":[` + repeat(`{}`, 65_536) + `]}`,
+		"anyOf of references":    `{"$defs":{"x":{"anyOf":[` + repeat(`{}`, 20_000) + `]}},"properties":{"a":{"anyOf":[` + repeat(`{"$ref":"#/$defs/x"}`, 8_000) + `]}}}`,
+		"anyOf in anyOf":         in(strings.Repeat(`{"anyOf":[{},`, 20) + `{"anyOf":[` + repeat(`{}`, 60_000) + `]}` + strings.Repeat(`]}`, 20)),
+		"anyOf in items":         in(`{"type":"array","items":{"anyOf":[` + repeat(`{}`, 65_536) + `]}}`),
+		"allOf":                  in(`{"allOf":[` + repeat(`{}`, 65_536) + `]}`),
+		"many fields, one anyOf": `{"$defs":{"x":{"anyOf":[` + repeat(`{}`, 60_000) + `]}},"properties":{` + strings.Join(refs, ",") + `}}`,
+		"larger than a form":     in(`{"anyOf":[` + repeat(`{"type":"string"}`, 65_536) + `]}`),
+	} {
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		began := time.Now()
+		f := Make([]byte(s), Options{})
+		took := time.Since(began)
+		runtime.ReadMemStats(&after)
+		size := len(f.Text) + len(f.Why)
+		for _, x := range f.Fields {
+			size += len(fmt.Sprintf("%+v", *x))
+		}
+		if used := (after.TotalAlloc - before.TotalAlloc) >> 20; took > 5*time.Second || used > 200 || size > 100_000 {
+			t.Errorf("%s: %s, %d MiB, %d bytes of form", name, took, used, size)
+		}
 	}
 }
 

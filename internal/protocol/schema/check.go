@@ -23,6 +23,13 @@ const (
 	maxBytes  = 1 << 20
 	maxNested = 64
 	maxTokens = 100_000
+	// maxParts limits the objects and booleans in a schema, maxPaths the total length of their JSON
+	// pointers in bytes, and maxCompared the product of both. The jsonschema library keeps the pointer
+	// of each part, and compares it with those of all other parts. It would take 15 s for an anyOf with
+	// 65,536 alternatives in 200 KB.
+	maxParts    = 10_000
+	maxPaths    = 8 << 20
+	maxCompared = 4 << 30
 	// maxExponent is the maximum exponent of a number, and maxDigits is the maximum length of its
 	// text. These limits are needed because the jsonschema library computes with exact fractions,
 	// so 1e999999999 would become a number with a billion digits.
@@ -46,6 +53,10 @@ type Checker struct {
 
 // errRemote is the error for a schema that refers to another document.
 var errRemote = errors.New("the schema refers to another document, and Dragoman does not load such documents")
+
+// ErrLarge is the error for a schema whose check would take too much time or memory. Such a schema
+// may be valid.
+var ErrLarge = errors.New("the schema has too many parts, or their names are too long")
 
 type noLoader struct{}
 
@@ -72,6 +83,9 @@ func Compile(raw []byte) (*Checker, error) {
 	if err != nil {
 		return nil, fmt.Errorf("the schema cannot be parsed: %w", err)
 	}
+	if n, paths := parts(doc, 0); n > maxParts || paths > maxPaths || int64(n)*int64(paths) > maxCompared {
+		return nil, ErrLarge
+	}
 	c := jsonschema.NewCompiler()
 	c.UseLoader(noLoader{})
 	for _, name := range formats {
@@ -88,6 +102,29 @@ func Compile(raw []byte) (*Checker, error) {
 		return nil, compileError(err)
 	}
 	return &Checker{compiled, p.steps}, nil
+}
+
+// parts returns the number of objects and booleans in a schema, and the total length of their JSON
+// pointers in bytes. at is the length of the pointer of v.
+func parts(v any, at int) (n, paths int) {
+	add := func(v any, at int) {
+		more, length := parts(v, at)
+		n, paths = n+more, paths+length
+	}
+	switch v := v.(type) {
+	case map[string]any:
+		n, paths = 1, at
+		for name, x := range v {
+			add(x, at+1+len(name))
+		}
+	case []any:
+		for i, x := range v {
+			add(x, at+1+len(strconv.Itoa(i)))
+		}
+	case bool:
+		n, paths = 1, at
+	}
+	return n, paths
 }
 
 // anything is a pattern that matches all texts.

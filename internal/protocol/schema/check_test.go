@@ -2,8 +2,10 @@ package schema
 
 import (
 	"fmt"
+	"runtime"
 	"strings"
 	"testing"
+	"time"
 )
 
 // say formats problems, one per line.
@@ -167,6 +169,61 @@ func TestPatternsOfASchemaAreBounded(t *testing.T) {
 	}
 	if p.left > 0 {
 		t.Error("patterns that are left out cost nothing")
+	}
+}
+
+// TestCompileIsBounded checks that the time and memory for a schema are bounded, whatever its form.
+// The library needs time in proportion to the square of some numbers, and to the lengths of names.
+func TestCompileIsBounded(t *testing.T) {
+	repeat := func(s string, n int) string { return strings.TrimSuffix(strings.Repeat(s+",", n), ",") }
+	numbered := func(format string, n int) string {
+		var b strings.Builder
+		for i := range n {
+			fmt.Fprintf(&b, format+",", i)
+		}
+		return strings.TrimSuffix(b.String(), ",")
+	}
+	in := func(schema string) string { return `{"type":"object","properties":{"a":` + schema + `}}` }
+	long := strings.Repeat("n", 500_000)
+	for name, c := range map[string]struct {
+		schema string
+		usable bool
+	}{
+		"65,536 alternatives":        {in(`{"anyOf":[` + repeat(`{}`, 65_536) + `]}`), false},
+		"65,536 booleans":            {in(`{"oneOf":[` + repeat(`true`, 65_536) + `]}`), false},
+		"many alternatives":          {in(`{"anyOf":[` + repeat(`{"type":"string"}`, 9_900) + `]}`), true},
+		"many properties":            {`{"properties":{` + numbered(`"property%d":{"type":"string"}`, 9_900) + `}}`, true},
+		"many definitions":           {`{"$defs":{` + numbered(`"d%d":{"type":"string"}`, 9_000) + `},"properties":{"a":{"$ref":"#/$defs/d7"}}}`, true},
+		"many references":            {`{"$defs":{"x":{}},"properties":{` + numbered(`"p%d":{"$ref":"#/$defs/x"}`, 9_900) + `}}`, true},
+		"a long name":                {`{"properties":{"` + long + `":{"anyOf":[` + repeat(`{}`, 40_000) + `]}}}`, false},
+		"a long name, few parts":     {`{"properties":{"` + long + `":{"anyOf":[` + repeat(`{}`, 10) + `]}}}`, true},
+		"a long name, more parts":    {`{"properties":{"` + long + `":{"anyOf":[` + repeat(`{}`, 200) + `]}}}`, false},
+		"many values of an enum":     {in(`{"enum":[` + numbered(`"v%d"`, 60_000) + `]}`), true},
+		"many required names":        {`{"required":[` + numbered(`"r%d"`, 60_000) + `]}`, true},
+		"the same required name":     {`{"required":[` + repeat(`"r"`, 60_000) + `]}`, false},
+		"many types":                 {in(`{"type":[` + repeat(`"string"`, 60_000) + `]}`), false},
+		"nested alternatives":        {in(strings.Repeat(`{"anyOf":[{},`, 28) + `{}` + strings.Repeat(`]}`, 28)), true},
+		"dependencies between names": {`{"dependentRequired":{` + numbered(`"d%d":["a","b"]`, 20_000) + `}}`, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var before, after runtime.MemStats
+			runtime.ReadMemStats(&before)
+			began := time.Now()
+			k, err := Compile([]byte(c.schema))
+			if (err == nil) != c.usable {
+				t.Errorf("the error is %v", err)
+			}
+			if err == nil {
+				_, _ = k.Check([]byte(`{"a":{"k":1}}`))
+			}
+			took := time.Since(began)
+			runtime.ReadMemStats(&after)
+			if used := (after.TotalAlloc - before.TotalAlloc) >> 20; took > 5*time.Second || used > 200 {
+				t.Errorf("%d bytes took %s and %d MiB", len(c.schema), took, used)
+			} else {
+				t.Logf("%d bytes took %s and %d MiB", len(c.schema), took, used)
+			}
+		})
 	}
 }
 
