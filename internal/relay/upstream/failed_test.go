@@ -10,7 +10,9 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
+	"time"
 
 	"github.com/dragoman-mcp/dragoman/internal/base/failure"
 	"github.com/dragoman-mcp/dragoman/internal/protocol/mcp"
@@ -62,6 +64,49 @@ read x; read x; echo "panic: out of paper" >&2; exit 7`
 	f := failure.Of(err, failure.Facts{})
 	if want := `server "a" exited with status 7 before it answered: "panic: out of paper"`; f.Class != failure.Exited || f.Sentence != want || !slices.Equal(f.Evidence, []string{"panic: out of paper"}) {
 		t.Errorf("got %+v (%v)", f, err)
+	}
+}
+
+// TestOutputClosedDuringACall checks that a server that closes its stdout and runs on keeps nobody
+// waiting: each caller gets its error after callGrace, not after exitGrace, which is for a failed
+// start. A call of another server is not affected.
+func TestOutputClosedDuringACall(t *testing.T) {
+	t.Parallel()
+	const hello = `
+read x; printf '{"jsonrpc":"2.0","id":%s,"result":{"protocolVersion":"2025-11-25","capabilities":{"tools":{}},"serverInfo":{"name":"s","version":"1"}}}\n' $(echo "$x" | sed 's/.*"id":\([0-9]*\).*/\1/')
+read x`
+	open := func(name, script string) *Upstream {
+		u := New(Spec{Name: name, Command: "/bin/sh", Args: []string{"-c", hello + script}, Env: map[string]string{"PATH": os.Getenv("PATH")}, Pin: mcp.LatestLegacy}, Options{})
+		t.Cleanup(func() { u.Close(context.Background()) })
+		return u
+	}
+	call := func(u *Upstream) error {
+		_, err := u.Call(t.Context(), u.ownCall(mcp.MethodCallTool, []byte(`{"name":"x"}`), nil).Call, mcp.NoCaller{})
+		return err
+	}
+	bad := open("bad", `; read x; read x; exec 1>&-; exec sleep 60`)
+	good := open("good", `; while read x; do printf '{"jsonrpc":"2.0","id":%s,"result":{"content":[]}}\n' $(echo "$x" | sed 's/.*"id":\([0-9]*\).*/\1/'); done`)
+	if err := call(good); err != nil {
+		t.Fatal(err)
+	}
+	lease, err := bad.Acquire(t.Context(), nil, mcp.Need{}) // the process runs before the clock does
+	if err != nil {
+		t.Fatal(err)
+	}
+	lease.Release()
+	began := time.Now()
+	var calls sync.WaitGroup
+	for range 2 {
+		calls.Go(func() {
+			f := failure.Of(call(bad), failure.Facts{})
+			if took := time.Since(began); f.Class != failure.Exited || took > exitGrace-time.Second {
+				t.Errorf("after %s: %+v", took, f)
+			}
+		})
+	}
+	calls.Wait()
+	if err := call(good); err != nil {
+		t.Error(err)
 	}
 }
 
