@@ -135,8 +135,13 @@ func jsonAt(s string, at int, quote string) (p part, ok bool) {
 	return p, p.end > p.value
 }
 
-// nextSet returns the first part of the form name=value that begins at or after the offset from.
-func nextSet(s string, from int) (p part, ok bool) {
+// setFinder finds parts of the form name=value in one text. It remembers where a value ends, because
+// the value may contain further parts that end there.
+type setFinder struct{ end int }
+
+// next returns the first part that begins at or after the offset from. from must not decrease from
+// one call to the next.
+func (f *setFinder) next(s string, from int) (p part, ok bool) {
 	for at := from; ; at++ {
 		i := strings.IndexByte(s[at:], '=')
 		if i < 0 {
@@ -147,8 +152,12 @@ func nextSet(s string, from int) (p part, ok bool) {
 			continue
 		}
 		p.nameEnd, p.value = at, at+1
-		p.end = plainBytes.skip(s, p.value)
-		if p.end-p.value >= shortest && utf8.RuneCountInString(s[p.value:p.end]) >= shortest {
+		if p.value >= f.end {
+			f.end = plainBytes.skip(s, p.value)
+		}
+		p.end = f.end
+		// A character has at most four bytes.
+		if first := s[p.value:min(p.end, p.value+4*shortest)]; len(first) >= shortest && utf8.RuneCountInString(first) >= shortest {
 			return p, true
 		}
 		at = p.end - 1 // no other equals sign in this value is followed by enough characters

@@ -49,14 +49,25 @@ func slowSecrets(s string, with func(secret string) string) string {
 func slowNamed(pattern *regexp.Regexp, s string, with func(secret string) string) string {
 	var out strings.Builder
 	from := 0
-	for _, at := range pattern.FindAllStringSubmatchIndex(s, -1) {
+	for next := 0; ; {
+		at := pattern.FindStringSubmatchIndex(s[next:])
+		if at == nil {
+			break
+		}
+		for i := range at {
+			at[i] += next
+		}
 		for g := 2; g < len(at); g += 4 {
-			if at[g] < 0 || !SecretText(s[at[g]:at[g+1]], s[at[g+2]:at[g+3]]) || pattern == slowColon && at[g+3]-at[g+2] < shortest {
+			if at[g] < next {
 				continue
 			}
-			out.WriteString(s[from:at[g+2]])
-			out.WriteString(with(s[at[g+2]:at[g+3]]))
-			from = at[g+3]
+			next = at[g+2] // a value that is no secret may contain one
+			if SecretText(s[at[g]:at[g+1]], s[at[g+2]:at[g+3]]) && (pattern != slowColon || at[g+3]-at[g+2] >= shortest) {
+				out.WriteString(s[from:at[g+2]])
+				out.WriteString(with(s[at[g+2]:at[g+3]]))
+				from, next = at[g+3], at[g+3]
+			}
+			break
 		}
 	}
 	if from == 0 {
@@ -151,7 +162,7 @@ func TestSecretsStayLinear(t *testing.T) {
 	t.Parallel()
 	for _, p := range []string{
 		`"`, `\"`, `"a"`, `"a" :`, "a=", "=", "a: ", "a:", "a://", "://", "bearer ", "basic\t", "ey", "ey-", "ghp_", "sk-", "a.", "\\", `"é`, "token=a", "-----BEGIN ",
-		"-ey-hf_aaaaaaaaaaaaaaaaaaaa", "-ey-AKIAABCDEFGHIJKLMNOP", "-----BEGIN PRIVATE KEY----- ey-",
+		"a=aaaaaa=", "a=b?", `"a":"\"`, `"a":"\"b\":`, `"a":"b":`, `\"a\":\"b`, `\"a":"`, "-ey-hf_aaaaaaaaaaaaaaaaaaaa", "-ey-AKIAABCDEFGHIJKLMNOP", "-----BEGIN PRIVATE KEY----- ey-",
 	} {
 		MaskSecrets(strings.Repeat(p, 1<<19/len(p)) + strings.Repeat(" ", 1<<18) + strings.Repeat("a", 1<<18))
 	}

@@ -25,22 +25,25 @@ func Secrets(s string, with func(secret string) string) string {
 	s = replaceParts(s, nextBearer, all, with)
 	names := knownNames{}
 	s = replaceParts(s, nextColon, func(name, value string) bool { return len(value) >= shortest && names.secret(name, value) }, with)
-	s = replaceParts(s, nextSet, names.secret, with)
+	s = replaceParts(s, new(setFinder).next, names.secret, with)
 	s = replaceParts(s, nextJSON, names.secret, with)
 	return replaceParts(s, nextUser, all, with)
 }
 
 // replaceParts replaces each value that the function next finds, if the function secret returns
-// true for it.
+// true for it. It also searches the other values, because a value such as a URL or JSON within a
+// string may contain a name and a secret.
 func replaceParts(s string, next func(s string, from int) (part, bool), secret func(name, value string) bool, with func(secret string) string) string {
 	var out strings.Builder
 	from := 0
-	for p, ok := next(s, 0); ok; p, ok = next(s, p.end) {
+	for p, ok := next(s, 0); ok; {
+		at := p.value
 		if secret(s[p.name:p.nameEnd], s[p.value:p.end]) {
 			out.WriteString(s[from:p.value])
 			out.WriteString(with(s[p.value:p.end]))
-			from = p.end
+			from, at = p.end, p.end
 		}
+		p, ok = next(s, at)
 	}
 	if from == 0 {
 		return s

@@ -67,9 +67,7 @@ var placeholders = regexp.MustCompile(`^\[(secret|session)(-\d+)?\]$`)
 // text redacts plain text.
 func (r *redactor) text(s string) string {
 	for _, k := range r.known {
-		if strings.Contains(s, k) {
-			s = strings.ReplaceAll(s, k, r.placeholder("secret", k))
-		}
+		s = excerpt.ReplaceKnown(s, k, func(secret string) string { return r.placeholder("secret", secret) })
 	}
 	return excerpt.Secrets(s, func(secret string) string {
 		if isPlaceholder(secret) {
