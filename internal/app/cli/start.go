@@ -8,6 +8,7 @@ import (
 	"net"
 	"net/url"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/dragoman-mcp/dragoman/internal/app/admin"
@@ -58,7 +59,16 @@ func (o startOptions) text(s daemon.Start, now time.Time, width int, colour bool
 			{Text: x.Name}, stateCell(x), {Text: x.Revision}, {Text: x.Transport}, {Text: toolsOf(x)}, {Text: readyText(x, s.Began)}, {Text: noteOf(x, now)},
 		})
 	}
-	return t.Text() + "dragoman: connect a client to " + clean(o.endpoint) + ", or let `" + o.program + " connect CLIENT` do it; `" + o.program + " status" + clean(o.flags) + "` shows this table again\n"
+	return t.Text() + "dragoman: connect a client to " + clean(o.endpoint) + ", or let `" + o.program + " connect CLIENT" + clean(o.connectFlags()) + "` do it; `" + o.program + " status" + clean(o.flags) + "` shows this table again\n"
+}
+
+// connectFlags returns the flags with which `dragoman connect` writes the address of this process. The
+// configured address is the right one unless serve was started with --listen.
+func (o startOptions) connectFlags() string {
+	if strings.HasPrefix(o.flags, " --listen ") {
+		return " --url " + strings.TrimSuffix(o.endpoint, "/mcp")
+	}
+	return o.flags
 }
 
 // flagsOf returns the flags with which other commands find this serve process. If the operating
