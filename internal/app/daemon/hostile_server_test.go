@@ -81,7 +81,7 @@ func (s *hostileServer) take(m *jsonrpc.Message, say func(string)) {
 			token = "null"
 		}
 		name, _ := jsonrpc.Text(m.Raw, jsonrpc.Find(m.Raw, args, "case"))
-		for _, x := range hostileCases {
+		for _, x := range hostileCases() {
 			if x.name == name {
 				x.play(&hostileCall{id: id, token: token, say: say})
 				return
@@ -348,7 +348,7 @@ func playHostileServer(t *testing.T, transport, era string) {
 	legacy := r.initialize("/mcp", "2025-11-25", "{}")
 	i := r.innocents()
 	i.round(t)
-	for _, x := range hostileCases {
+	for _, x := range hostileCases() {
 		if x.not(transport, era) {
 			continue
 		}
