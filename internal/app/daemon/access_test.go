@@ -23,6 +23,7 @@ import (
 // TestKeyOfServe checks that serve, while it runs, keeps its key in a file for commands of the same
 // user, and that the API accepts the key.
 func TestKeyOfServe(t *testing.T) {
+	t.Parallel()
 	folder := filepath.Join(t.TempDir(), "dragoman")
 	r := serve(t, snapshot(), func(o *ServeOptions) { o.KeyFolders = []string{folder} })
 	keys, err := admin.ReadKeys([]string{folder}, strings.TrimPrefix(r.base, "http://"))
@@ -75,6 +76,7 @@ func TestServeWithoutKeyFolder(t *testing.T) {
 // An MCP endpoint treats a request from the console's page in the same way as a request from any
 // other page, and does not exist at the console's name.
 func TestCookieOpensNoEndpoint(t *testing.T) {
+	t.Parallel()
 	var link string
 	r := serve(t, snapshot(), func(o *ServeOptions) { o.Console = func(c Console) { link = c.Link() } })
 	browser := r.enter(link)
@@ -267,6 +269,7 @@ func (b *browser) password(r *rig, link string) string {
 // TestNoConsole checks that the console is off if other machines can reach the address, or if the
 // option --no-console is given.
 func TestNoConsole(t *testing.T) {
+	t.Parallel()
 	for why, o := range map[string]ServeOptions{"other machines": {}, "--no-console": {NoConsole: true}} {
 		o.Config, o.Version = snapshot(), "test"
 		d := newDaemon(o, o.NoConsole)

@@ -18,6 +18,7 @@ import (
 // snippet, and then clients have the tools of the new server. The trials do not affect a client that
 // uses another server at the same time.
 func TestAddServer(t *testing.T) {
+	t.Parallel()
 	folder := filepath.Join(t.TempDir(), "dragoman")
 	kept, came := child(t, "kept", "legacy"), child(t, "came", "modern")
 	config := strings.Replace(text(kept), "dragoman: {limits: {initializePerSecond: 1000}}", "dragoman:\n  limits: {initializePerSecond: 1000}", 1)

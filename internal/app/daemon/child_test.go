@@ -301,7 +301,7 @@ func (s *fakeServer) tool(m *jsonrpc.Message, name string, gone <-chan struct{})
 		text(strings.Repeat("x", int(n)))
 	case "endless": // writes a line that does not end
 		s.mu.Lock()
-		for range 300 {
+		for range 64 {
 			_, _ = os.Stdout.Write([]byte(strings.Repeat("x", 1<<20)))
 		}
 		s.mu.Unlock()
@@ -447,7 +447,7 @@ func (u *upstreamUnderTest) pids(t testing.TB) []int {
 // patience returns the time limit for an operation that takes at most the time most on an idle
 // machine. The limit allows for a busy machine, but is shorter than the timeouts of Dragoman (30
 // seconds and more).
-func patience(most time.Duration) time.Duration { return max(5*most, 10*time.Second) }
+func patience(most time.Duration) time.Duration { return max(5*most, 25*time.Second) }
 
 // await polls until ok returns true. It fails the test if this takes longer than patience(within).
 func await(t testing.TB, what string, within time.Duration, ok func() bool) {

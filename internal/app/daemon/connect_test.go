@@ -16,6 +16,7 @@ import (
 // TestListNamesMissingServers checks that a command that lists the tools of another gateway learns
 // which of its servers are missing from the list, in both eras.
 func TestListNamesMissingServers(t *testing.T) {
+	t.Parallel()
 	slow, dead, good := child(t, "slow", "mute"), child(t, "dead", "exit"), child(t, "good", "legacy")
 	r := serve(t, snapshot(slow, dead, good))
 	for _, rev := range []mcp.Revision{mcp.LatestLegacy, mcp.Latest} {

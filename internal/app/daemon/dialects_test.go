@@ -105,6 +105,7 @@ func TestManifestServers(t *testing.T) {
 		"manifest-python": dialect.ManifestPython, "push-manifest": dialect.ManifestPushed,
 	} {
 		t.Run(profile, func(t *testing.T) {
+			t.Parallel()
 			u := child(t, "files", "fake "+profile)
 			r, trace := runWithTrace(t, u)
 			withStrictClients(t, r, func(t *testing.T, ctx context.Context, c *fake.Client) {
@@ -139,6 +140,7 @@ func TestWhatManifestServersDieOf(t *testing.T) {
 	t.Parallel()
 	for _, profile := range []string{"manifest-ts", "manifest-python"} {
 		t.Run(profile, func(t *testing.T) {
+			t.Parallel()
 			u := child(t, "files", "fake "+profile)
 			r := run(t, u)
 			id := r.initialize("/mcp", "2025-03-26", "{}")
@@ -202,6 +204,7 @@ func TestServersThatAreNearlyRight(t *testing.T) {
 			want.trace[0] = "no response for"
 		}
 		t.Run(mode, func(t *testing.T) {
+			t.Parallel()
 			u := child(t, "near", "fake "+mode)
 			r, trace := runWithTrace(t, u)
 			// Start with the modern client, because Dragoman probes the server only if a modern
@@ -287,6 +290,7 @@ func TestManifestClient(t *testing.T) {
 		return c.Tools[i]
 	}
 	t.Run("manifest server", func(t *testing.T) {
+		t.Parallel()
 		c, _, done := open(t, alone(child(t, "files", "fake manifest-ts")))
 		if move := find(t, c, "files.move"); !move.Confirm || !move.Undo || move.Description == "" || !strings.Contains(move.Schema, `"source"`) {
 			t.Errorf("%+v", move)
@@ -302,6 +306,7 @@ func TestManifestClient(t *testing.T) {
 	})
 	for _, mode := range []string{"fake strict-2025-06-18", "fake strict-2026-07-28", "fake strict-2024-11-05"} {
 		t.Run(mode, func(t *testing.T) {
+			t.Parallel()
 			c, _, done := open(t, alone(child(t, "s", mode)))
 			// The list has several pages. A server of 2024-11-05 has no annotations. Its tools may
 			// change anything, so they need confirmation.
@@ -320,6 +325,7 @@ func TestManifestClient(t *testing.T) {
 		})
 	}
 	t.Run("joined, one slow", func(t *testing.T) {
+		t.Parallel()
 		s := snapshot(child(t, "files", "fake manifest-python"), child(t, "slow", "fake slow-start ms=2500"))
 		c, _, done := open(t, func(ctx context.Context, log *slog.Logger, in io.Reader, out io.WriteCloser) error {
 			return Serve(ctx, ServeOptions{Config: s, Listen: "127.0.0.1:0", Log: log, Stdio: true, Stdin: in, Stdout: out, Version: "test"})
@@ -333,6 +339,7 @@ func TestManifestClient(t *testing.T) {
 		ends(t, c, done)
 	})
 	t.Run("a server that hangs and stays", func(t *testing.T) {
+		t.Parallel()
 		c, in, done := open(t, alone(child(t, "stubborn", "stubborn")))
 		if _, err := io.WriteString(in, toolCall("77", "hang", "{}")+"\n"); err != nil {
 			t.Fatal(err)
@@ -349,6 +356,7 @@ func TestBareHTTPClients(t *testing.T) {
 	for _, mode := range []string{"fake strict-2025-06-18", "fake strict-2026-07-28", "fake manifest-ts"} {
 		for _, version := range []string{"", "2025-06-18"} {
 			t.Run(mode+" "+version, func(t *testing.T) {
+				t.Parallel()
 				r := run(t, child(t, "s", mode))
 				post := func(tool, args, meta string) []*jsonrpc.Message {
 					t.Helper()
@@ -415,6 +423,7 @@ func TestTheDocumentsProfile(t *testing.T) {
 	}
 	for name, chosen := range map[string]bool{"chosen": true, "recognised": false} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			c := *s
 			c.Limits.InitializePerSecond = 1000
 			toolbox := s.Servers[0]

@@ -14,6 +14,7 @@ import (
 // only the server that uses the variable. If other users can read the file, Dragoman ignores the
 // change.
 func TestEnvFileReload(t *testing.T) {
+	t.Parallel()
 	one, other := child(t, "one", "legacy"), child(t, "other", "legacy")
 	config := text(one, other) + "\n"
 	config = strings.Replace(config, "dragoman: {", "dragoman: {envFile: x.env, ", 1)

@@ -21,9 +21,9 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/setup/config"
 )
 
-func withShortTimeouts(s *config.Server) {
-	s.StartTimeout, s.CallTimeout = 2*time.Second, time.Second
-}
+func withShortStart(s *config.Server) { s.StartTimeout = time.Second }
+
+func withShortCalls(s *config.Server) { s.CallTimeout = time.Second }
 
 // wantFault fails the test unless a is Dragoman's error for a call that its server did not answer,
 // with this cause and outcome.
@@ -41,9 +41,11 @@ func (a answer) wantFault(t testing.TB, cause, outcome string) {
 // TestU01_NoSuchCommand checks that calls to a server fail at once if Dragoman cannot start the
 // server's command. Calls to other servers work.
 func TestU01_NoSuchCommand(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	for name, command := range map[string]string{"missing": dir + "/none", "directory": dir} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			bad := child(t, "bad", "legacy", func(s *config.Server) { s.Command = command })
 			good := child(t, "good", "legacy")
 			r := serve(t, snapshot(bad, good))
@@ -64,11 +66,13 @@ func TestU01_NoSuchCommand(t *testing.T) {
 // gets an error quickly, the log has the exit status and the last line of stderr, and Dragoman does
 // not start a new process for every call.
 func TestU02_DiesBeforeFirstByte(t *testing.T) {
+	t.Parallel()
 	for _, x := range []struct{ mode, exit, words string }{
 		{"exit", "exited with status 3", "THE_TOKEN is not set"},
 		{"kill", "was killed by SIGKILL", "SIGKILL"},
 	} {
 		t.Run(x.mode, func(t *testing.T) {
+			t.Parallel()
 			u := child(t, "child", x.mode)
 			r := run(t, u)
 			for range 5 {
@@ -92,6 +96,7 @@ func TestU02_DiesBeforeFirstByte(t *testing.T) {
 // TestU03_DiesAfterInitialize checks a server that exits after initialize. The list fails with
 // an error that says that a retry is safe.
 func TestU03_DiesAfterInitialize(t *testing.T) {
+	t.Parallel()
 	r := run(t, child(t, "child", "leave"))
 	a := r.modern("/mcp", "1", "tools/list", "", "")
 	if m := a.message(t); errorCode(m) != -32603 || errorData(m, "retryable") != "true" {
@@ -143,7 +148,8 @@ func TestP3_AtMostOnce(t *testing.T) {
 // TestU07_NeverOpens checks a server that does not answer. Calls to it fail after StartTimeout, and
 // other servers work.
 func TestU07_NeverOpens(t *testing.T) {
-	bad, good := child(t, "bad", "mute", withShortTimeouts), child(t, "good", "legacy")
+	t.Parallel()
+	bad, good := child(t, "bad", "mute", withShortStart), child(t, "good", "legacy")
 	r := serve(t, snapshot(bad, good))
 	start := time.Now()
 	r.call("/s/bad/mcp", "echo", "{}").wantFault(t, "timeout", "not_sent")
@@ -161,6 +167,7 @@ func TestU07_NeverOpens(t *testing.T) {
 // endpoint. The error says that the server is unavailable. For a tool name with an unknown prefix,
 // or an unknown tool of a ready server, the error is still "unknown tool".
 func TestCallOfAServerThatNeverOpened(t *testing.T) {
+	t.Parallel()
 	bad, good := child(t, "bad", "exit"), child(t, "good", "legacy")
 	r := serve(t, snapshot(bad, good))
 	session := r.initialize("/mcp", "2025-11-25", "{}")
@@ -189,7 +196,8 @@ func TestU08_NeverAnswers(t *testing.T) {
 	t.Parallel()
 	for _, mode := range []string{"legacy", "modern"} {
 		t.Run(mode, func(t *testing.T) {
-			u := child(t, "child", mode, withShortTimeouts)
+			t.Parallel()
+			u := child(t, "child", mode, withShortCalls)
 			r := run(t, u)
 			// Wait for the server first, so that the timeout of the call does not include the start
 			// of the process.
@@ -208,16 +216,18 @@ func TestU08_NeverAnswers(t *testing.T) {
 // TestU09_Stopped stops a server's process with SIGSTOP. Only calls to this server time out. They
 // work again after SIGCONT.
 func TestU09_Stopped(t *testing.T) {
-	bad, good := child(t, "bad", "legacy", withShortTimeouts), child(t, "good", "legacy")
+	t.Parallel()
+	bad, good := child(t, "bad", "legacy", withShortCalls), child(t, "good", "legacy")
 	r := serve(t, snapshot(bad, good))
-	r.call("/mcp", "bad__echo", `{}`).wantText(t, `{}`)
+	// The timeout of a call includes the start of the process, which may take long on a busy machine.
+	await(t, "the server is ready", 30*time.Second, func() bool { return toolText(r.call("/mcp", "bad__echo", `{}`).message(t)) == `{}` })
 	pid := bad.pids(t)[0]
 	if err := syscall.Kill(pid, syscall.SIGSTOP); err != nil {
 		t.Fatal(err)
 	}
 	// The threads of the process stop one after another, and until all have stopped, the process
 	// may still answer.
-	await(t, "the process is stopped", 5*time.Second, func() bool {
+	await(t, "the process is stopped", 30*time.Second, func() bool {
 		threads, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/stat", pid))
 		return !slices.ContainsFunc(threads, func(f string) bool {
 			b, err := os.ReadFile(f)
@@ -229,7 +239,7 @@ func TestU09_Stopped(t *testing.T) {
 	if err := syscall.Kill(pid, syscall.SIGCONT); err != nil {
 		t.Fatal(err)
 	}
-	await(t, "the server is back", 10*time.Second, func() bool {
+	await(t, "the server is back", 30*time.Second, func() bool {
 		return toolText(r.call("/mcp", "bad__echo", `{"v":2}`).message(t)) == `{"v":2}`
 	})
 }
@@ -237,6 +247,7 @@ func TestU09_Stopped(t *testing.T) {
 // TestU11_Flood checks a server that floods a client with progress notifications. Calls to another
 // server are not delayed. When the client ends its call, the server gets a cancellation.
 func TestU11_Flood(t *testing.T) {
+	t.Parallel()
 	bad, good := child(t, "bad", "legacy"), child(t, "good", "legacy")
 	r := serve(t, snapshot(bad, good))
 	r.initialize("/mcp", "2025-06-18", "{}")
@@ -275,8 +286,10 @@ func TestU18_IgnoresSIGTERM(t *testing.T) {
 // TestP8_KilledDragoman checks that no server process is left after Dragoman is killed with
 // SIGKILL.
 func TestP8_KilledDragoman(t *testing.T) {
+	t.Parallel()
 	for _, mode := range []string{"legacy", "stubborn"} {
 		t.Run(mode, func(t *testing.T) {
+			t.Parallel()
 			u := child(t, "child", mode)
 			d := exec.Command(u.Command)
 			d.Env = append(d.Environ(), asDragoman+"="+mode, journalVar+"="+u.journal)
@@ -305,6 +318,7 @@ func TestP8_KilledDragoman(t *testing.T) {
 // TestQuestionsAcrossEndpoints checks two clients of one server that use the same request id on
 // different endpoints. Each client gets only the server requests of its own call.
 func TestQuestionsAcrossEndpoints(t *testing.T) {
+	t.Parallel()
 	u := child(t, "child", "legacy", func(s *config.Server) { s.Isolation = config.IsolateAuto })
 	r := serve(t, snapshot(u))
 	type client struct{ path, tool, session, args, message string }
@@ -340,6 +354,7 @@ func TestQuestionsAcrossEndpoints(t *testing.T) {
 // TestP6_DeadReaders opens streams whose clients never read, while the server floods another client
 // with notifications. Calls to the server are still answered without delay.
 func TestP6_DeadReaders(t *testing.T) {
+	t.Parallel()
 	u := child(t, "child", "legacy")
 	r := run(t, u)
 	for range 20 {

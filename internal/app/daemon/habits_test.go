@@ -57,6 +57,7 @@ func TestClientsWithHabits(t *testing.T) {
 	for _, e := range strictClients {
 		server := "fake " + e.profile
 		t.Run("HTTP "+e.profile, func(t *testing.T) {
+			t.Parallel()
 			u := child(t, "s", server)
 			r := run(t, u)
 			for _, profile := range clientsWithHabits {
@@ -84,6 +85,7 @@ func TestClientsWithHabits(t *testing.T) {
 			}
 		})
 		t.Run("pipe "+e.profile, func(t *testing.T) {
+			t.Parallel()
 			for _, profile := range clientsWithHabits {
 				t.Run(profile, func(t *testing.T) {
 					p := dial(t, child(t, "s", server), profile, fake.ClientOptions{})
@@ -100,6 +102,7 @@ func TestSurveysByClientsWithHabits(t *testing.T) {
 	t.Parallel()
 	for _, server := range []string{"fake strict-2026-07-28", "fake manifest-ts"} {
 		t.Run(server, func(t *testing.T) {
+			t.Parallel()
 			r := run(t, child(t, "s", server))
 			for _, profile := range clientsWithHabits {
 				o := fake.ClientOptions{Set: map[string]string{"step": "60000", "whole": "300000"}}

@@ -96,6 +96,7 @@ var hostileLines = sync.OnceValue(func() []hostilePipe {
 // TestHostileLines writes hostile lines to stdin. After each kind of line, the same client makes a
 // correct call and gets the result. HTTP clients are not affected.
 func TestHostileLines(t *testing.T) {
+	t.Parallel()
 	if testing.Short() {
 		t.Skip("sends about sixty floods")
 	}
@@ -169,6 +170,7 @@ func TestHostileLines(t *testing.T) {
 // TestHostileConnections checks that clients that misuse connections do not affect other
 // clients.
 func TestHostileConnections(t *testing.T) {
+	t.Parallel()
 	if testing.Short() {
 		t.Skip("opens thousands of connections")
 	}

@@ -206,7 +206,7 @@ func (s *hostileWeb) stream(w http.ResponseWriter, r *http.Request) {
 // hostileOver starts a hostile server on a transport: "stdio", or a kind of hostileWeb.
 func hostileOver(t *testing.T, transport, era string, more ...func(*config.Server)) *upstreamUnderTest {
 	t.Helper()
-	more = append(more, func(s *config.Server) { s.CallTimeout = 6 * time.Second })
+	more = append(more, func(s *config.Server) { s.CallTimeout = 20 * time.Second })
 	if transport == "stdio" {
 		return child(t, "hostile", "hostile "+era, more...)
 	}
@@ -329,6 +329,7 @@ func (r *rig) postQuietly(body string, header ...string) (string, error) {
 // of another server must not be affected. Dragoman does not restart the server, the server's status
 // stays ready, and each case logs few warnings.
 func TestHostileServers(t *testing.T) {
+	t.Parallel()
 	if testing.Short() {
 		t.Skip("plays hundreds of cases")
 	}
@@ -337,7 +338,10 @@ func TestHostileServers(t *testing.T) {
 			if transport == "sse" && era == "modern" || raceEnabled && transport != "stdio" {
 				continue // HTTP+SSE is legacy; and under the race detector, one transport is enough
 			}
-			t.Run(transport+"/"+era, func(t *testing.T) { playHostileServer(t, transport, era) })
+			t.Run(transport+"/"+era, func(t *testing.T) {
+				t.Parallel()
+				playHostileServer(t, transport, era)
+			})
 		}
 	}
 }

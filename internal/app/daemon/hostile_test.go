@@ -242,6 +242,7 @@ func TestHostileHTTP(t *testing.T) {
 
 // TestAcceptedHTTP sends input that looks hostile but is valid.
 func TestAcceptedHTTP(t *testing.T) {
+	t.Parallel()
 	u := child(t, "child", "legacy")
 	r := run(t, u)
 	for _, h := range []hostileHTTP{
@@ -281,6 +282,7 @@ func TestAcceptedHTTP(t *testing.T) {
 // TestL03_UnknownVersion checks that Dragoman offers the newest legacy revision to a client that
 // sends initialize with an unknown version.
 func TestL03_UnknownVersion(t *testing.T) {
+	t.Parallel()
 	r := run(t, child(t, "child", "legacy"))
 	for _, date := range []string{"9999-01-01", ""} {
 		a := r.post("/mcp", initializeBody(date, "{}"))

@@ -57,6 +57,7 @@ func TestLogsAreBounded(t *testing.T) {
 // TestServerLog checks the levels of the log lines of net/http. A line about one client has the
 // level debug. A line about a panic or about a failure to accept connections has a higher level.
 func TestServerLog(t *testing.T) {
+	t.Parallel()
 	var j journal
 	l := serverLog{slog.New(slog.NewTextHandler(&j, &slog.HandlerOptions{Level: slog.LevelInfo}))}
 	for range 3 {

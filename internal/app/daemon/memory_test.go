@@ -20,6 +20,7 @@ import (
 // message is released when the client disconnects, when the call is cancelled, and when the message
 // is refused.
 func TestW11_TooMuchUnderWayIsShed(t *testing.T) {
+	t.Parallel()
 	u := child(t, "u", "legacy")
 	s := snapshot(u)
 	s.Limits.Body, s.Limits.InFlight = 1<<20, 2<<20

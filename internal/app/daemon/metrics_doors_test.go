@@ -10,6 +10,7 @@ import (
 // TestDoorMetrics checks that /metrics has the counters of each endpoint, of refused requests, and
 // of unexpected messages from servers.
 func TestDoorMetrics(t *testing.T) {
+	t.Parallel()
 	r := serve(t, snapshot(child(t, "a", "noisy")))
 	r.call("/mcp", "a__echo", "{}").wantText(t, "{}")
 	session := r.initialize("/s/a/mcp", "2025-11-25", "{}")

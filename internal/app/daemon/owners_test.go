@@ -278,6 +278,7 @@ const (
 // TestOwnersWithinThisProcessAreClosedInMidWork builds a whole stack with four clients, closes one
 // of the owners while they work, and then closes the others.
 func TestOwnersWithinThisProcessAreClosedInMidWork(t *testing.T) {
+	t.Parallel()
 	owners := map[string]func(w *stack, stop, leave func()) func(){
 		"upstream.Upstream":   func(w *stack, _, _ func()) func() { return func() { runtime.CloseAll(w.upstreams, 0) } },
 		"bridge.Bridge":       func(w *stack, _, _ func()) func() { return w.bridge.Close },
@@ -327,6 +328,7 @@ func (w *stack) closeHost() {
 // TestConversationsWithServersAreClosedInMidWork closes a conn.Server, and the codex adapter of a
 // pipe, while calls are running.
 func TestConversationsWithServersAreClosedInMidWork(t *testing.T) {
+	t.Parallel()
 	t.Run("conn.Server", func(t *testing.T) {
 		for n := range 20 {
 			for _, profile := range []string{legacyProfile, modernProfile} {
@@ -404,6 +406,7 @@ func TestConversationsWithServersAreClosedInMidWork(t *testing.T) {
 // TestDoorsAreClosedInMidWork closes the two kinds of HTTP server (streamhttp and sse) while
 // clients use them.
 func TestDoorsAreClosedInMidWork(t *testing.T) {
+	t.Parallel()
 	t.Run("streamhttp.Server", func(t *testing.T) {
 		for n := range 8 {
 			m, w := newWorkload(t), newStack(t, legacyProfile, modernProfile)
@@ -464,11 +467,13 @@ func TestDoorsAreClosedInMidWork(t *testing.T) {
 // TestProcessesAndPipesAreClosedInMidWork stops a child process, or closes the pipe to it, while a
 // client uses the pipe.
 func TestProcessesAndPipesAreClosedInMidWork(t *testing.T) {
+	t.Parallel()
 	for name, stop := range map[string]func(*stdio.Process){
 		"stdio.Process": func(p *stdio.Process) { _ = p.Stop(context.Background()) },
 		"stdio.Pipe":    func(p *stdio.Process) { _ = p.Pipe().Close() },
 	} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			for n := range 6 {
 				m := newWorkload(t)
 				p, err := stdio.Start(t.Context(), stdio.Spec{
@@ -488,6 +493,7 @@ func TestProcessesAndPipesAreClosedInMidWork(t *testing.T) {
 // TestRecorderIsClosedInMidWork ends a recorded conversation while both sides send. Either the
 // server exits or the client disconnects.
 func TestRecorderIsClosedInMidWork(t *testing.T) {
+	t.Parallel()
 	for n := range 20 {
 		synctest.Test(t, func(t *testing.T) {
 			m, w := newBubble(t), &stack{}
@@ -519,8 +525,10 @@ func TestRecorderIsClosedInMidWork(t *testing.T) {
 // TestServeAndRunAreClosedInMidWork stops Serve and Run, with child processes, while clients make
 // calls.
 func TestServeAndRunAreClosedInMidWork(t *testing.T) {
+	t.Parallel()
 	for n := range 4 {
 		t.Run(fmt.Sprint("serve ", n), func(t *testing.T) {
+			t.Parallel()
 			m := newWorkload(t)
 			r := serve(t, snapshot(child(t, "a", "fake "+legacyProfile), child(t, "b", "fake "+modernProfile)), func(o *ServeOptions) { o.Drain = time.Millisecond })
 			ask := func(body string, header ...string) {
@@ -541,6 +549,7 @@ func TestServeAndRunAreClosedInMidWork(t *testing.T) {
 			m.closeDuring(1+10*n, func() { _ = r.stop() })
 		})
 		t.Run(fmt.Sprint("run ", n), func(t *testing.T) {
+			t.Parallel()
 			m := newWorkload(t)
 			c := child(t, "a", "fake "+[]string{legacyProfile, modernProfile}[n%2])
 			inR, inW := io.Pipe()

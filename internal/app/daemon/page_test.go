@@ -12,6 +12,7 @@ import (
 // TestPage checks the page at / for a browser, for a terminal, and for a client with a URL
 // that lacks /mcp.
 func TestPage(t *testing.T) {
+	t.Parallel()
 	r := serve(t, snapshot(child(t, "quill", "legacy"), leakingServer(t)))
 	want := func(what string, a answer, status int, parts ...string) {
 		t.Helper()
@@ -50,6 +51,7 @@ func TestPage(t *testing.T) {
 
 // TestPageOnTheNetwork checks that the page names no server if other machines can reach Dragoman.
 func TestPageOnTheNetwork(t *testing.T) {
+	t.Parallel()
 	s := snapshot(child(t, "quill", "legacy"))
 	d := newDaemon(ServeOptions{Config: s, Version: "test"}, false)
 	defer d.close()

@@ -18,6 +18,7 @@ import (
 // TestRawBytes sends bytes that no correct HTTP client sends. Dragoman refuses each request, and
 // then serves the next client.
 func TestRawBytes(t *testing.T) {
+	t.Parallel()
 	r := serve(t, config.Default())
 	for name, x := range map[string]struct{ text, want string }{
 		"TLS to a plain HTTP port": {"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03\r\n\r\n", "HTTP/1.1 400"},
@@ -45,6 +46,7 @@ func TestRawBytes(t *testing.T) {
 // Dragoman closes the connection after its response (RFC 9112 §6.1) and ignores the bytes after the
 // request. The connection of a second client stays open.
 func TestLengthAndChunks(t *testing.T) {
+	t.Parallel()
 	u := child(t, "one", "modern")
 	r := serve(t, snapshot(u))
 	session := r.initialize("/mcp", "2025-11-25", "{}")

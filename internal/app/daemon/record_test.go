@@ -46,6 +46,7 @@ const (
 // for the same client, and as the client for the same server. Apart from masked secrets, both get
 // the same bytes as before.
 func TestRecordThenReplay(t *testing.T) {
+	t.Parallel()
 	server := child(t, "s", "legacy").Server
 	lines := []string{tapedHello, `{"jsonrpc":"2.0","method":"notifications/initialized"}`, tapedCall}
 	client := func(in io.WriteCloser, out io.Reader) (heard []string) {
@@ -113,6 +114,7 @@ func TestRecordThenReplay(t *testing.T) {
 // TestRecordTellsHowTheServerEnded checks that Record returns the server's exit code, writes it to
 // the tape, and passes on the server's stderr.
 func TestRecordTellsHowTheServerEnded(t *testing.T) {
+	t.Parallel()
 	var file, stderr syncBuffer
 	in, held := io.Pipe()
 	defer held.Close()
@@ -128,6 +130,7 @@ func TestRecordTellsHowTheServerEnded(t *testing.T) {
 // TestTapeThatFails checks that Record reports an error if it cannot write the tape, and that the
 // session continues.
 func TestTapeThatFails(t *testing.T) {
+	t.Parallel()
 	in, out := io.Pipe()
 	go func() {
 		_, _ = io.WriteString(out, tapedHello+"\n")
@@ -159,6 +162,7 @@ func (keep) Close() error { return nil }
 // TestReplayOverHTTPEnds checks that Replay returns when the client has sent all requests of the
 // tape.
 func TestReplayOverHTTPEnds(t *testing.T) {
+	t.Parallel()
 	played, err := tape.Parse([]byte("-- client.request 1 --\nGET /deep/mcp\n\n-- server.response 1 --\n405\nAllow: POST\n"))
 	if err != nil {
 		t.Fatal(err)
@@ -188,6 +192,7 @@ func TestReplayOverHTTPEnds(t *testing.T) {
 // TestRecordTellsOfSignals checks that Record returns the exit code that a shell would report if a
 // signal kills the server.
 func TestRecordTellsOfSignals(t *testing.T) {
+	t.Parallel()
 	sh, err := exec.LookPath("sh")
 	if err != nil {
 		t.Skip("the machine has no shell")

@@ -44,8 +44,10 @@ func shownBut(tool string) func(r *reloading) string {
 // updates of the resources to which they have subscribed, at this endpoint and at the merged
 // endpoint. A client without subscriptions gets no update.
 func TestReloadKeeps(t *testing.T) {
+	t.Parallel()
 	for _, kind := range keptKinds {
 		t.Run(kind.name, func(t *testing.T) {
+			t.Parallel()
 			r := serveReloading(t)
 			changes := 0
 			settle := func() {

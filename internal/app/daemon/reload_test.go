@@ -132,6 +132,7 @@ func TestReloadEvents(t *testing.T) {
 // configuration. If the file explicitly has no servers, Dragoman waits before it applies the file,
 // and publishes nothing.
 func TestRepeatedRefusals(t *testing.T) {
+	t.Parallel()
 	u, other := child(t, "u", "legacy"), child(t, "other", "legacy")
 	var mu sync.Mutex
 	var got []string
@@ -148,7 +149,7 @@ func TestRepeatedRefusals(t *testing.T) {
 		await(t, logged, 30*time.Second, func() bool {
 			if now := time.Now(); now.After(again) { // repeat the write, because Dragoman may not watch the file yet
 				w.write(t, fmt.Sprintf("%s# %d\n", text, now.UnixNano()))
-				again = now.Add(5 * time.Second)
+				again = now.Add(500 * time.Millisecond)
 			}
 			return strings.Count(w.log.String(), logged) > before
 		})
@@ -182,6 +183,7 @@ func TestRepeatedRefusals(t *testing.T) {
 // process and its sessions. Dragoman starts the server that is only in the new file, and stops the
 // server that is only in the old file.
 func TestReload(t *testing.T) {
+	t.Parallel()
 	kept, gone, came := child(t, "kept", "legacy"), child(t, "gone", "modern"), child(t, "came", "legacy")
 	w := serveFile(t, text(kept, gone))
 	w.call("/mcp", "kept__echo", "{}").wantText(t, "{}")
@@ -418,6 +420,7 @@ func TestW08_RemovedWithCalls(t *testing.T) {
 	t.Parallel()
 	for _, mode := range []string{"legacy", "modern"} {
 		t.Run(mode, func(t *testing.T) {
+			t.Parallel()
 			u, other := child(t, "u", mode), child(t, "other", "legacy")
 			w := serveFile(t, text(u, other), func(o *ServeOptions) { o.Drain = 600 * time.Millisecond })
 			w.call("/s/u/mcp", "echo", "{}").wantText(t, "{}")
@@ -441,6 +444,7 @@ func TestW01_Stop(t *testing.T) {
 	t.Parallel()
 	for _, mode := range []string{"legacy", "modern"} {
 		t.Run(mode, func(t *testing.T) {
+			t.Parallel()
 			u := child(t, "u", mode)
 			r := serve(t, snapshot(u), func(o *ServeOptions) { o.Drain = 800 * time.Millisecond })
 			r.call("/s/u/mcp", "echo", "{}").wantText(t, "{}")
@@ -508,6 +512,7 @@ func TestW01_Stop(t *testing.T) {
 // TestStopWhileStarting checks that Serve returns soon after its context ends, even if a server has
 // not yet answered its handshake.
 func TestStopWhileStarting(t *testing.T) {
+	t.Parallel()
 	u := child(t, "u", "mute")
 	ctx, stop := context.WithCancel(context.Background())
 	defer stop()
@@ -554,6 +559,7 @@ func TestFileThatIsWrittenAllTheTime(t *testing.T) {
 
 // TestRefusalOf checks that the text of a refusal that ends with a question mark gets no full stop.
 func TestRefusalOf(t *testing.T) {
+	t.Parallel()
 	_, problems := config.Parse("f", []byte("dragoman: {lissen: 1}\n"), nil)
 	if got := refusalOf(problems.Err()); !strings.HasSuffix(got, "unknown key; did you mean listen?") {
 		t.Errorf("got %q", got)

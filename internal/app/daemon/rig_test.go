@@ -389,7 +389,7 @@ func (s *stream) event() *jsonrpc.Message {
 	select {
 	case m := <-s.next:
 		return m
-	case <-time.After(15 * time.Second):
+	case <-time.After(patience(5 * time.Second)):
 		s.t.Fatal("no event came")
 		return nil
 	}
@@ -471,7 +471,7 @@ func (p *pipe) read() *jsonrpc.Message {
 			p.t.Fatalf("stdout has a line that is not a message: %v: %.200q", err, line)
 		}
 		return m
-	case <-time.After(15 * time.Second):
+	case <-time.After(patience(5 * time.Second)):
 		p.t.Fatal("nothing came on stdout")
 	}
 	return nil
@@ -503,8 +503,8 @@ func (p *pipe) wait(within time.Duration) error {
 	case err := <-p.done:
 		p.done <- err
 		return err
-	case <-time.After(within):
-		p.t.Fatalf("did not end within %v", within)
+	case <-time.After(patience(within)):
+		p.t.Fatalf("did not end within %v", patience(within))
 		return nil
 	}
 }

@@ -25,6 +25,7 @@ import (
 
 // TestServeRoutes calls a tool at every kind of path, in both eras.
 func TestServeRoutes(t *testing.T) {
+	t.Parallel()
 	r := serve(t, snapshot(child(t, "a", "legacy"), child(t, "b", "modern")))
 	for path, tool := range map[string]string{
 		"/mcp": "a__echo", "/p/default/mcp": "b__echo",
@@ -97,6 +98,7 @@ func (c *sseClient) send(body string) {
 
 // TestServeSSE checks that a client of HTTP+SSE can call tools of servers of both eras.
 func TestServeSSE(t *testing.T) {
+	t.Parallel()
 	r := serve(t, snapshot(child(t, "a", "legacy"), child(t, "b", "modern")))
 	for path, tool := range map[string]string{
 		"/sse": "b__echo", "/p/default/sse": "a__echo", "/s/b/sse": "echo", "/p/default/s/a/sse": "echo",
@@ -167,6 +169,7 @@ func TestT17_SlowAndDead(t *testing.T) {
 // TestStrictRevisions checks the error for an unsupported version with `otherwise: refuse`. The
 // error has the supported versions under every member name that clients read.
 func TestStrictRevisions(t *testing.T) {
+	t.Parallel()
 	s := snapshot(child(t, "a", "legacy"))
 	rev, _ := mcp.ParseRevision("2025-06-18")
 	s.Revisions = config.Revisions{Accept: []mcp.Revision{rev}, Refuse: true}
@@ -212,6 +215,7 @@ func TestIdentity(t *testing.T) {
 // command, and from sources that Dragoman cannot read. Dragoman joins them with the servers' own
 // instructions as config.Instructions.Join says.
 func TestInstructions(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	file := filepath.Join(dir, "text")
 	write := func(text string) {
@@ -285,6 +289,7 @@ func TestInstructions(t *testing.T) {
 // requests with 429 and Retry-After. Other clients with the same address can still open sessions
 // over HTTP and HTTP+SSE, and can make calls.
 func TestInitializeRate(t *testing.T) {
+	t.Parallel()
 	s := snapshot(child(t, "a", "legacy"))
 	s.Limits.InitializePerSecond = 1
 	r := serve(t, s)
@@ -329,6 +334,7 @@ func TestInitializeRate(t *testing.T) {
 // TestReadyzAndMetrics checks the output of /readyz and /metrics, and that Dragoman refuses
 // requests with a foreign Host or Origin.
 func TestReadyzAndMetrics(t *testing.T) {
+	t.Parallel()
 	a, dead := child(t, "a", "legacy"), child(t, "dead", "exit")
 	r := serve(t, snapshot(a, dead))
 	r.call("/mcp", "a__echo", "{}").wantText(t, "{}")
@@ -373,6 +379,7 @@ func TestReadyzAndMetrics(t *testing.T) {
 // TestW09_PortInUse checks that Run and Serve return an error with the address if they cannot
 // listen on it.
 func TestW09_PortInUse(t *testing.T) {
+	t.Parallel()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -406,6 +413,7 @@ func (nopCloser) Close() error { return nil }
 // TestManySessions opens two thousand sessions without closing any. Dragoman accepts every new
 // session and still serves calls.
 func TestManySessions(t *testing.T) {
+	t.Parallel()
 	if testing.Short() || raceEnabled {
 		t.Skip("opens thousands of sessions")
 	}

@@ -45,6 +45,7 @@ func TestSessionCancels(t *testing.T) {
 // TestSessionIsAsked checks how a Session answers server requests: elicitation with Answer, roots
 // with Roots, and sampling with an error that it reports to Refused.
 func TestSessionIsAsked(t *testing.T) {
+	t.Parallel()
 	u := child(t, "s", "legacy")
 	asked := make(chan runtime.Question, 10)
 	refused := make(chan string, 10)

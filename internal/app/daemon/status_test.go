@@ -58,6 +58,7 @@ func serverIn(t *testing.T, r *admin.Report, name string) admin.Server {
 // TestStatus checks that the status has each server, session, list, parked call and listen, but no
 // secret, as JSON and as text.
 func TestStatus(t *testing.T) {
+	t.Parallel()
 	old, young := child(t, "old", "legacy"), child(t, "young", "modern")
 	old.Lazy = true // Dragoman restarts a lazy server only for a call, so the status can show the server's exit
 	dump := &journal{}
@@ -174,6 +175,7 @@ func TestStatus(t *testing.T) {
 // TestStatusIsForThisMachine checks that Dragoman refuses the status to other machines, to foreign
 // pages and through proxies. The response is problem details as in RFC 9457.
 func TestStatusIsForThisMachine(t *testing.T) {
+	t.Parallel()
 	r := serve(t, snapshot())
 	problemOf := func(a answer) admin.Problem {
 		t.Helper()
@@ -253,6 +255,7 @@ func TestStatusIsForThisMachine(t *testing.T) {
 // TestN14_OneListenTooMany checks that Dragoman refuses a listen over the limit with 429. A call
 // still works, and after another listen has ended, a new listen works too.
 func TestN14_OneListenTooMany(t *testing.T) {
+	t.Parallel()
 	r := serve(t, snapshot(child(t, "u", "legacy")))
 	open := func(path string, n int) *stream {
 		return r.open("POST", path, modernBody(fmt.Sprint(n), "subscriptions/listen", `"notifications":{"toolsListChanged":true}`), modernHeader("subscriptions/listen", "")...)

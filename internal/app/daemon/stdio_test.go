@@ -221,6 +221,7 @@ func TestS16_StrayAnswers(t *testing.T) {
 // TestS18_ModernServerAsks checks a modern server that sends a request, which its revision
 // forbids. Dragoman drops the request and does not answer it.
 func TestS18_ModernServerAsks(t *testing.T) {
+	t.Parallel()
 	u := child(t, "child", "modern")
 	r := run(t, u)
 	r.call("/mcp", "request", "{}").wantText(t, "done")
@@ -340,6 +341,7 @@ func TestN09_StopOnPipe(t *testing.T) {
 	t.Parallel()
 	for _, mode := range []string{"legacy", "modern"} {
 		t.Run(mode, func(t *testing.T) {
+			t.Parallel()
 			u := child(t, "child", mode)
 			ctx, stop := context.WithCancel(context.Background())
 			p := pipeTo(t, func(_ context.Context, log *slog.Logger, in io.Reader, out io.WriteCloser) error {
@@ -381,6 +383,7 @@ func TestS11_ClientThatReadsNothing(t *testing.T) {
 	t.Parallel()
 	for _, closes := range []bool{false, true} {
 		t.Run(fmt.Sprintf("closes_%t", closes), func(t *testing.T) {
+			t.Parallel()
 			u := child(t, "child", "legacy")
 			in, toIn, err := os.Pipe()
 			if err != nil {

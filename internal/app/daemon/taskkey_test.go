@@ -12,6 +12,7 @@ import (
 
 // TestTaskKey starts several processes at once with one folder, and then one more.
 func TestTaskKey(t *testing.T) {
+	t.Parallel()
 	folder := filepath.Join(t.TempDir(), "new", "dragoman")
 	var said bytes.Buffer
 	log := slog.New(slog.NewTextHandler(&said, nil))

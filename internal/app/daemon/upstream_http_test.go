@@ -133,6 +133,7 @@ func (zeros) Read(b []byte) (int, error) {
 // gets an error without the server's own text, with the outcome of the call. Dragoman does not send
 // the call again, and the next call works.
 func TestE11_BadAnswers(t *testing.T) {
+	t.Parallel()
 	s := &badHTTP{}
 	server := httptest.NewServer(s)
 	defer server.Close()
@@ -185,6 +186,7 @@ func TestE11_BadAnswers(t *testing.T) {
 // TestU13_EndlessLine checks a server that writes a line that never ends. The call fails with the
 // cause "too_large", and a later call works.
 func TestU13_EndlessLine(t *testing.T) {
+	t.Parallel()
 	u := child(t, "child", "legacy")
 	r := run(t, u)
 	r.call("/mcp", "echo", "{}").wantText(t, "{}")

@@ -11,9 +11,11 @@
 package leaktest
 
 import (
+	"flag"
 	"fmt"
 	"os"
 	"runtime"
+	"strings"
 	"testing"
 	"time"
 
@@ -44,6 +46,7 @@ func Run(m *testing.M) int {
 	adoptOrphans()
 	letChildrenExit()
 	before := descriptors()
+	overlap()
 	code := m.Run()
 	if code != 0 {
 		return code
@@ -68,6 +71,21 @@ func Run(m *testing.M) int {
 		return 1
 	}
 	return 0
+}
+
+// overlap lets at least eight parallel tests run at the same time, unless the command line has
+// -parallel. The default is one test for each core, but tests that start goroutines and processes
+// spend most of their time waiting for them. With -fuzz, -parallel is the number of fuzzing
+// processes, so it keeps its default.
+func overlap() {
+	flag.Parse()
+	given := runtime.GOMAXPROCS(0) >= 8
+	flag.Visit(func(f *flag.Flag) {
+		given = given || f.Name == "test.parallel" || strings.HasPrefix(f.Name, "test.fuzz")
+	})
+	if !given {
+		_ = flag.Set("test.parallel", "8")
+	}
 }
 
 // await calls find until find returns an empty result or settle has passed. It returns the last
