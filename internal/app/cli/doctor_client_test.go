@@ -13,6 +13,7 @@ import (
 // TestClientStartsPrintedCommand runs doctor --client, and starts the command that it prints, as a
 // client would. Then doctor --client must print its report.
 func TestClientStartsPrintedCommand(t *testing.T) {
+	t.Parallel()
 	self, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)

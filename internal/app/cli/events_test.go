@@ -96,6 +96,7 @@ const unanswered = "unanswered"
 // events of each Dragoman are written as lines of JSON. The test rebuilds the calls and their
 // outcomes from these events alone, and compares them with the records of the clients.
 func TestEventsOfTheMatrix(t *testing.T) {
+	t.Parallel()
 	if testing.Short() {
 		t.Skip("runs dozens of sessions")
 	}

@@ -146,6 +146,7 @@ type shownFailure struct {
 // line, in the log, in the error to a client, in the status and in /readyz. The evidence must quote
 // the server's own words. testdata/failures.txt has the expected texts.
 func TestCommonestFailures(t *testing.T) {
+	t.Parallel()
 	all := brokenServers(t)
 	dir, err := filepath.EvalSymlinks(t.TempDir())
 	if err != nil {

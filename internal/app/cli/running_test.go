@@ -43,6 +43,7 @@ func runApp(args ...string) (code int, out, said string) {
 // serve process. The report must not have secrets, and text from a server must not end the report's
 // code block.
 func TestBugOfRunningServe(t *testing.T) {
+	t.Parallel()
 	s := runningServe(t)
 	code, out, said := runApp("bug", "-c", filepath.Join(t.TempDir(), "none.yaml"), s.URL+"/mcp")
 	if code != exitOK {

@@ -73,6 +73,7 @@ func TestSave(t *testing.T) {
 
 // TestSaveIsBounded checks that a command saves a limited number of files.
 func TestSaveIsBounded(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	s, err := newSaver(dir)
 	if err != nil {

@@ -72,6 +72,7 @@ func TestSignals(t *testing.T) {
 // TestSignalsWithStuckStderr checks that signals end a process that is blocked on a full
 // stderr pipe.
 func TestSignalsWithStuckStderr(t *testing.T) {
+	t.Parallel()
 	self, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)

@@ -299,9 +299,9 @@ func (s *fakeServer) tool(m *jsonrpc.Message, name string, gone <-chan struct{})
 	case "large": // answers with as many bytes as requested
 		n, _ := jsonrpc.Int(m.Raw, jsonrpc.Find(m.Raw, m.Param("arguments"), "n"))
 		text(strings.Repeat("x", int(n)))
-	case "endless": // writes a line that does not end
+	case "endless": // writes a line that does not end, longer than what Dragoman skips (256 MiB)
 		s.mu.Lock()
-		for range 64 {
+		for range 300 {
 			_, _ = os.Stdout.Write([]byte(strings.Repeat("x", 1<<20)))
 		}
 		s.mu.Unlock()

@@ -14,6 +14,7 @@ import (
 // disconnect, with every isolation. When Close has returned, no goroutine is left. The race
 // detector makes the test stricter.
 func TestCloseUnderLoad(t *testing.T) {
+	t.Parallel()
 	for _, isolation := range []Isolation{Auto, Shared, PerCall} {
 		for _, modern := range []bool{false, true} {
 			t.Run(fmt.Sprintf("%s_modern_%t", isolation, modern), func(t *testing.T) {

@@ -36,6 +36,7 @@ func TestStopDuringAStart(t *testing.T) {
 // TestOwnClosedPipeIsNoEvidence starts a child that never answers. When Dragoman closes its pipes, the
 // child complains. The error must not give this complaint as the cause.
 func TestOwnClosedPipeIsNoEvidence(t *testing.T) {
+	t.Parallel()
 	shell, err := exec.LookPath("sh")
 	if err != nil {
 		t.Skip("this test needs a shell")

@@ -78,6 +78,7 @@ func start(ctx context.Context, t *testing.T, u *Upstream, all *sync.WaitGroup, 
 // has partly read still get their answers. Calls of a second client are answered all the time, if
 // necessary through another session. The status is correct within two seconds.
 func TestU16_ServerThatStopsReading(t *testing.T) {
+	t.Parallel()
 	for link, open := range links {
 		for _, era := range []string{"legacy", "modern"} {
 			for _, isolation := range []Isolation{Auto, Shared} {
@@ -183,6 +184,7 @@ func (u *Upstream) stalledNow() bool {
 // continues until it times out, and other calls get another session. Then Dragoman kills the
 // process. The status is always correct.
 func TestU16_ServerThatNeverReadsAgain(t *testing.T) {
+	t.Parallel()
 	for link, open := range links {
 		for _, era := range []string{"legacy", "modern"} {
 			for _, waiting := range []int{1, 1 << 20} {

@@ -20,6 +20,7 @@ import (
 // TestU09_StoppedChild sends SIGSTOP and later SIGCONT to a real child process. Dragoman kills a
 // child that stays stopped, and the next call starts another.
 func TestU09_StoppedChild(t *testing.T) {
+	t.Parallel()
 	if testing.Short() {
 		t.Skip("this test waits 5 s for the end of a stopped child")
 	}
@@ -90,6 +91,7 @@ func TestU09_StoppedChild(t *testing.T) {
 // TestU16_StoppedChild stops a child on an operating system pipe. The status reports at once that
 // messages are waiting. The child gets all messages when it continues.
 func TestU16_StoppedChild(t *testing.T) {
+	t.Parallel()
 	self, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)

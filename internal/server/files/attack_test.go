@@ -183,6 +183,7 @@ func leaks(answer string) bool {
 
 // TestAttackPaths calls every tool with more than 200 paths that try to lead outside.
 func TestAttackPaths(t *testing.T) {
+	t.Parallel()
 	p := newTrap(t)
 	p.fill()
 	r := openWith(t, Options{Roots: []string{p.root}}, func(s *Server) { s.volatile = true })
@@ -213,8 +214,12 @@ func TestAttackPaths(t *testing.T) {
 // TestAttackSwaps exchanges folders and files for symlinks that lead outside, while all tools use
 // these paths.
 func TestAttackSwaps(t *testing.T) {
+	t.Parallel()
 	for name, apart := range map[string]bool{"one disk": false, "several disks": true} {
-		t.Run(name, func(t *testing.T) { attackSwaps(t, apart) })
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			attackSwaps(t, apart)
+		})
 	}
 }
 
@@ -262,6 +267,7 @@ func attackSwaps(t *testing.T, apart bool) {
 				}
 				_ = root.RemoveAll(aside)
 				swaps.Add(1)
+				time.Sleep(100 * time.Microsecond) // without a pause, the swaps leave little time for the calls
 			}
 		})
 	}
@@ -270,6 +276,7 @@ func attackSwaps(t *testing.T, apart bool) {
 			p.pipe(filepath.Join(p.root, "f"))
 			_ = root.Remove("f")
 			fresh()
+			time.Sleep(100 * time.Microsecond)
 		}
 	})
 	end := time.Now().Add(attackTime())
@@ -333,6 +340,7 @@ func attackSwaps(t *testing.T, apart bool) {
 // Every file must exist in the end, in the root or in its undo folder. Between disks a call copies
 // without a lock, so the copy of a folder may have a file that another call has moved meanwhile.
 func TestAttackMoves(t *testing.T) {
+	t.Parallel()
 	for name, apart := range map[string]bool{"one disk": false, "several disks": true} {
 		t.Run(name, func(t *testing.T) {
 			r := openWith(t, Options{Poll: time.Millisecond}, func(s *Server) { s.volatile, s.apart = true, apart })
@@ -393,6 +401,7 @@ func TestAttackMoves(t *testing.T) {
 
 // TestAttackLargeFile uses a file of 1 GB, most of which is a hole.
 func TestAttackLargeFile(t *testing.T) {
+	t.Parallel()
 	r := open(t, Options{})
 	const size = 1 << 30
 	r.put("big", strings.Repeat("a line of text\n", 1000))

@@ -26,6 +26,7 @@ func listAll(r *rig, path string, limit int) (names []string, pages int) {
 }
 
 func TestList(t *testing.T) {
+	t.Parallel()
 	r := open(t, Options{})
 	var want []string
 	for i := range 57 {
@@ -71,6 +72,7 @@ func TestListOddNames(t *testing.T) {
 
 // TestListLarge lists a large folder in pages: 5000 entries, or 100,000 with `make attack`.
 func TestListLarge(t *testing.T) {
+	t.Parallel()
 	n := 5000
 	if attack() {
 		n = 100_000

@@ -84,6 +84,7 @@ func TestReadPicture(t *testing.T) {
 // TestReadParts reads files in parts of every small size. The parts together are the whole file,
 // and no part begins or ends within a character.
 func TestReadParts(t *testing.T) {
+	t.Parallel()
 	r := open(t, Options{})
 	text := "añ漢😀\r\nzwei\n\ndrei😀😀"
 	for _, encoding := range []string{utf8Plain, utf8Marked, utf16Less, utf16More} {

@@ -126,6 +126,7 @@ func TestSearchLongLines(t *testing.T) {
 
 // TestSearchDeadline checks that a search stops after its time limit.
 func TestSearchDeadline(t *testing.T) {
+	t.Parallel()
 	var ticks atomic.Int64
 	r := openWith(t, Options{}, func(s *Server) {
 		s.now = func() time.Time { return time.Unix(30*ticks.Add(1), 0) } // the clock advances half a minute with each call
@@ -189,6 +190,7 @@ func TestSearchProgress(t *testing.T) {
 
 // TestSearchLargeExpression searches with expressions that would take very long.
 func TestSearchLargeExpression(t *testing.T) {
+	t.Parallel()
 	r := open(t, Options{})
 	r.put("line", strings.Repeat("a", 50_000))
 	slow := "(?s)" + strings.Repeat("(?:.{0,999})", 70) + "b"

@@ -125,6 +125,7 @@ func TestSubscribeRepeats(t *testing.T) {
 
 // TestWatchBound watches more folders than the server can watch.
 func TestWatchBound(t *testing.T) {
+	t.Parallel()
 	r := open(t, Options{Poll: time.Hour})
 	for i := range watchMost + 4 {
 		r.put(fmt.Sprintf("d%d/f", i), "")
@@ -196,6 +197,7 @@ func TestSubscriptions(t *testing.T) {
 
 // TestSubscribeBounds subscribes to one URI twice, to many files, and with many spellings of a URI.
 func TestSubscribeBounds(t *testing.T) {
+	t.Parallel()
 	r := openWith(t, Options{Poll: time.Hour}, func(s *Server) { s.volatile = true })
 	subscribe := func(uri string) error {
 		return r.s.subscribe(t.Context(), &mcp.SubscribeRequest{Params: &mcp.SubscribeParams{URI: uri}})
