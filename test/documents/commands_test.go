@@ -68,9 +68,10 @@ var statuses = []struct {
 	{"dragoman server requirements --db postgres:", 1},  // no such database is running
 }
 
-// less has additional arguments for commands that would take minutes without them, by the
-// beginning of the command.
+// less has additional arguments for commands that would take long without them, by the beginning of
+// the command. doctor waits three times for answers that the example server never gives.
 var less = map[string]string{
+	"dragoman doctor": " --timeout 1s",
 	"dragoman matrix": " --clients 2025-06-18/http --servers 2026-07-28/http",
 }
 
@@ -269,7 +270,7 @@ func (p *place) run(shown string) {
 		line = "dragoman calls " + p.call() + rest
 	}
 	for start, more := range less {
-		if rest, ok := strings.CutPrefix(line, start); ok && !strings.Contains(line, "--clients") {
+		if rest, ok := strings.CutPrefix(line, start); ok && !strings.Contains(line, "--client") {
 			line = start + more + rest
 		}
 	}
