@@ -1,7 +1,6 @@
 package interop
 
 import (
-	"flag"
 	"fmt"
 	"log/slog"
 	"os"
@@ -30,9 +29,5 @@ func TestMain(m *testing.M) {
 		return
 	}
 	slog.SetDefault(slog.New(slog.DiscardHandler)) // mcp-go writes its debug output to this log
-	flag.Parse()
-	if parallel := flag.Lookup("test.parallel"); parallel.Value.String() == parallel.DefValue {
-		_ = parallel.Value.Set("4") // tests mostly wait for processes, so more of them can run at the same time
-	}
 	leaktest.Main(m)
 }
