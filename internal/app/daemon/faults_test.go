@@ -267,22 +267,6 @@ func TestU11_Flood(t *testing.T) {
 	await(t, "the cancellation", 10*time.Second, func() bool { return bad.count("cancelled") == 1 })
 }
 
-// TestU18_IgnoresSIGTERM checks that Dragoman kills a server that ignores SIGTERM.
-func TestU18_IgnoresSIGTERM(t *testing.T) {
-	t.Parallel()
-	u := child(t, "child", "stubborn")
-	r := run(t, u)
-	r.call("/mcp", "echo", `{}`).wantText(t, `{}`)
-	start := time.Now()
-	if err := r.stop(); err != nil {
-		t.Error(err)
-	}
-	if took := time.Since(start); took > patience(10*time.Second) {
-		t.Errorf("stopping took %v", took)
-	}
-	u.wantGone(t)
-}
-
 // TestP8_KilledDragoman checks that no server process is left after Dragoman is killed with
 // SIGKILL.
 func TestP8_KilledDragoman(t *testing.T) {
