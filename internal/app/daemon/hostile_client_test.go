@@ -119,7 +119,7 @@ func TestHostileLines(t *testing.T) {
 	for n, x := range hostileLines() {
 		t.Run(strings.ReplaceAll(x.name, " ", "_"), func(t *testing.T) {
 			r.t, p.t = t, t
-			logged := strings.Count(journal.String(), "level=WARN")
+			logged := journal.count("level=WARN")
 			mark := fmt.Sprintf(`"mark-%d"`, n)
 			marked := request(mark, "tools/call", `{"name":"good__echo","arguments":{"v":1}}`) + "\n"
 			var writing sync.WaitGroup
@@ -155,7 +155,7 @@ func TestHostileLines(t *testing.T) {
 			writing.Wait()
 			i.round(t)
 			i.checkUnaffected(t)
-			if n := strings.Count(journal.String(), "level=WARN") - logged; n > 20 {
+			if n := journal.count("level=WARN") - logged; n > 20 {
 				t.Errorf("%d warnings", n)
 			}
 		})
@@ -222,7 +222,7 @@ func TestHostileConnections(t *testing.T) {
 	} {
 		t.Run(strings.ReplaceAll(name, " ", "_"), func(t *testing.T) {
 			r.t = t
-			logged := strings.Count(r.log.String(), "level=WARN")
+			logged := r.log.count("level=WARN")
 			var open []net.Conn
 			for range x.many {
 				c, err := net.Dial("tcp", strings.TrimPrefix(r.base, "http://"))
@@ -246,7 +246,7 @@ func TestHostileConnections(t *testing.T) {
 			}
 			i.round(t)
 			i.checkUnaffected(t)
-			if n := strings.Count(r.log.String(), "level=WARN") - logged; n > 20 {
+			if n := r.log.count("level=WARN") - logged; n > 20 {
 				t.Errorf("%d warnings", n)
 			}
 		})

@@ -359,7 +359,7 @@ func playHostileServer(t *testing.T, transport, era string) {
 		for _, client := range []string{"legacy", "modern"} {
 			t.Run(strings.ReplaceAll(x.name, " ", "_")+"/"+client, func(t *testing.T) {
 				r.t = t
-				logged := strings.Count(r.log.String(), "level=WARN") + strings.Count(r.log.String(), "level=ERROR")
+				logged := r.log.count("level=WARN", "level=ERROR")
 				args := `"name":"hostile__hostile","arguments":{"case":"` + x.name + `"}`
 				body := `{"jsonrpc":"2.0","id":"h","method":"tools/call","params":{` + args + `,"_meta":{"progressToken":"p"}}}`
 				header := []string{"Mcp-Session-Id", legacy}
@@ -393,7 +393,7 @@ func playHostileServer(t *testing.T, transport, era string) {
 				}
 				i.round(t)
 				i.checkUnaffected(t)
-				if n := strings.Count(r.log.String(), "level=WARN") + strings.Count(r.log.String(), "level=ERROR") - logged; n > 20 {
+				if n := r.log.count("level=WARN", "level=ERROR") - logged; n > 20 {
 					t.Errorf("%d warnings", n)
 				}
 				var ready string

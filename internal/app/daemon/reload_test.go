@@ -69,7 +69,7 @@ func text(all ...*upstreamUnderTest) string {
 
 func (w *fileDaemon) waitLog(t testing.TB, what string, times int) {
 	t.Helper()
-	await(t, what, 10*time.Second, func() bool { return strings.Count(w.log.String(), what) >= times })
+	await(t, what, 10*time.Second, func() bool { return w.log.count(what) >= times })
 }
 
 // TestReloadEvents checks that each reload publishes an event. The event says whether Dragoman

@@ -51,6 +51,17 @@ func (j *journal) String() string {
 	return j.b.String()
 }
 
+// count returns how often any of these texts occurs. Unlike String, it does not copy the log, which
+// grows to several megabytes in some tests.
+func (j *journal) count(texts ...string) (n int) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	for _, text := range texts {
+		n += bytes.Count(j.b.Bytes(), []byte(text))
+	}
+	return n
+}
+
 func (j *journal) logger() *slog.Logger {
 	return slog.New(slog.NewTextHandler(j, &slog.HandlerOptions{Level: slog.LevelDebug}))
 }
