@@ -13,7 +13,7 @@ import (
 )
 
 // mappedPages are the pages whose file and function names must exist.
-var mappedPages = []string{"docs/architecture.md", "docs/threads.md"}
+var mappedPages = []string{"docs/architecture.md", "internal/threads.md"}
 
 var (
 	quotedWord = regexp.MustCompile("`([^`]+)`")
@@ -41,7 +41,7 @@ func TestDocsNameWhatExists(t *testing.T) {
 		}
 		for i, line := range strings.Split(text, "\n") {
 			for _, m := range linkTarget.FindAllStringSubmatch(line, -1) {
-				if !strings.Contains(m[1], "://") && !exists("docs/"+m[1]) {
+				if !strings.Contains(m[1], "://") && !exists(path.Join(path.Dir(page), m[1])) {
 					t.Errorf("%s:%d: %s does not exist", page, i+1, m[1])
 				}
 			}

@@ -154,7 +154,7 @@ var ownLocks = []string{"internal/workbench/fake"}
 
 // lockExceptions lists the operations that are allowed under a lock, as "file: function:
 // operation". The value is the reason why the operation blocks no other work. See
-// docs/threads.md.
+// internal/threads.md.
 var lockExceptions = map[string]string{
 	"internal/app/cli/status.go: status.tick: the callback width is called":                                                                                        drawing,
 	"internal/app/cli/status.go: status.print: the interface out is called":                                                                                        drawing,

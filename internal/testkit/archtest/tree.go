@@ -31,7 +31,7 @@ type File struct {
 type Tree struct {
 	Fset  *token.FileSet
 	Files []*File
-	Texts map[string]string // the contents of README.md and docs/*.md, by path
+	Texts map[string]string // the contents of README.md, docs/*.md and internal/*.md, by path
 }
 
 // Load parses the Go files and reads the documentation below root. It skips nested modules, and the
@@ -45,7 +45,7 @@ func Load(root fs.FS) (*Tree, error) {
 		if d.IsDir() {
 			return skipDir(root, name, d.Name())
 		}
-		page := name == "README.md" || path.Dir(name) == "docs" && path.Ext(name) == ".md"
+		page := path.Ext(name) == ".md" && (name == "README.md" || path.Dir(name) == "docs" || path.Dir(name) == "internal")
 		if !page && path.Ext(name) != ".go" {
 			return nil
 		}
