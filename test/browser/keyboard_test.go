@@ -160,7 +160,7 @@ func (r *rig) keyboard(t *testing.T) {
 	// Without JavaScript, the theme switch is a form, and submitting it leads back to the same
 	// page.
 	p.do("Emulation.setScriptExecutionDisabled", object{"value": true}, nil)
-	p.do("Page.navigate", object{"url": h.origin + "/console/servers?sort=name"}, nil)
+	p.do("Page.navigate", object{"url": p.origin + "/console/servers?sort=name"}, nil)
 	p.wait("the page", `document.readyState === "complete" && document.querySelector("main h1")`)
 	if err := p.try(`document.querySelector("[data-theme-switch]").focus()`, nil); err != nil {
 		t.Fatal(err)

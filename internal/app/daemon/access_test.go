@@ -252,7 +252,7 @@ func (b *browser) password(r *rig, link string) string {
 		b.t.Fatalf("the link asks for no password: %d %s", a.status, a.body)
 	}
 	a = r.do(b.t.Context(), "POST", "/console/password", strings.NewReader("link="+token), "Content-Type", "application/x-www-form-urlencoded", "Sec-Fetch-Site", "same-origin", "Origin", r.base)
-	found := regexp.MustCompile(`Password</dt><dd><code>([^<]+)`).FindStringSubmatch(a.body)
+	found := regexp.MustCompile(`Password</dt><dd class="wrap"><code>([^<]+)`).FindStringSubmatch(a.body)
 	if found == nil || !strings.Contains(a.body, `href="`+r.base+`/console/signin"`) {
 		b.t.Fatalf("no password: %d %s", a.status, a.body)
 	}
