@@ -56,8 +56,10 @@ type Options struct {
 	// Own refuses elicitations that lead to Dragoman itself. It may be nil.
 	Own *mcp.Own
 	// Policy decides which calls are allowed. The chain is still empty, so it allows every call.
-	// Future steps must be in this order: authorise, limit, confirm, redact, audit.
+	// Future steps must be in this order: authorise, limit, confirm, sign-in.
 	Policy policy.Chain
+	// Audit hears of every request, also of those that Policy refuses. Nil means no auditor.
+	Audit policy.Auditor
 }
 
 // Runtime runs the servers and endpoints of a configuration. Apply replaces the configuration

@@ -5,7 +5,7 @@
 // There are two kinds of subscribers. A tap is a function that runs in the publisher's goroutine.
 // It gets every event, but must not block. A queue is read by its own goroutine. A queue never
 // blocks a publisher, and counts the events that it drops. Data that must not be lost, such as an
-// audit trail, needs a policy.Step instead of a subscriber.
+// audit trail, needs a policy.Auditor instead of a subscriber.
 //
 // The package starts no goroutine and does no I/O.
 package event

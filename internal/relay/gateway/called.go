@@ -17,19 +17,19 @@ import (
 )
 
 // begin gives a call a number if the call has none, and returns the start time. The start time is
-// zero if no policy, record or subscriber needs it.
+// zero if no policy, auditor, record or subscriber needs it.
 func (x runner) begin(c *mcp.Call) (began time.Time) {
 	if c.Number == 0 {
 		c.Number = x.bridge.Events.NextCall()
 	}
-	if len(x.policy) > 0 || c.Record != nil || x.bridge.Events.Wants(event.Call) {
+	if len(x.policy) > 0 || x.audit != nil || c.Record != nil || x.bridge.Events.Wants(event.Call) {
 		began = time.Now()
 	}
 	return began
 }
 
-// end reports the outcome of a call to the policy, the record and the event subscribers. passed is
-// the number of policy steps that allowed the call.
+// end reports the outcome of a call to the policy, the auditor, the record and the event subscribers.
+// passed is the number of policy steps that allowed the call.
 func (x runner) end(ctx context.Context, r *route, passed int, began time.Time, reply *mcp.Reply, err error) {
 	if began.IsZero() {
 		return
@@ -44,9 +44,12 @@ func (x runner) end(ctx context.Context, r *route, passed int, began time.Time, 
 		a.To = r.To // the answer does not contain the server's revision, but the route does
 	}
 	a.Took = now.Sub(began)
-	if passed > 0 {
-		r.asked.Server = r.Server // the bridge may have chosen the server after Admit
+	if r.asked != nil {
+		r.describe() // the bridge may have chosen the server after Admit
 		x.policy.Done(ctx, passed, r.asked, &a)
+		if x.audit != nil {
+			x.audit.End(ctx, r.asked, &a)
+		}
 	}
 	trace := r.TraceID()
 	if r.Record != nil {

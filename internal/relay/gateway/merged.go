@@ -26,6 +26,8 @@ type Merged struct {
 	Bridge *bridge.Bridge
 	// Policy allows or refuses each call before it is sent. An empty policy allows every call.
 	Policy policy.Chain
+	// Audit hears of every request. Nil means no auditor.
+	Audit policy.Auditor
 	// Project is the name of the endpoint's project, for policy and events. The default is
 	// event.DefaultProject.
 	Project string
@@ -113,7 +115,8 @@ func (g *Merged) Hello(ctx context.Context, f *mcp.ClientInfo) (*mcp.ServerInfo,
 
 // Call answers one request and publishes the outcome as an event.
 func (g *Merged) Call(ctx context.Context, c *mcp.Call, k mcp.Caller) (*mcp.Reply, error) {
-	return runner{g.Bridge, g.Policy, g.Project, g.Listens, &g.notices}.answer(ctx, g, c, k)
+	x := runner{bridge: g.Bridge, policy: g.Policy, audit: g.Audit, project: g.Project, listens: g.Listens, notices: &g.notices}
+	return x.answer(ctx, g, c, k)
 }
 
 // resolve implements resolver. An unknown name and a hidden name get the same error.

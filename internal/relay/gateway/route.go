@@ -41,7 +41,7 @@ type route struct {
 	owner  ownerOf
 	names  rename        // for doListen: what the client calls the things that notifications name
 	resume bridge.Resume // the content of the client's requestState
-	asked  *policy.Call  // the call as the policy sees it; nil without a policy
+	asked  *policy.Call  // the call as the policy and the auditor see it; nil if there is neither
 }
 
 func newRoute(c *mcp.Call) *route { return &route{Attempt: *mcp.NewAttempt(c)} }
@@ -81,18 +81,19 @@ type resolver interface {
 type runner struct {
 	bridge  *bridge.Bridge
 	policy  policy.Chain
+	audit   policy.Auditor // nil for none
 	project string
 	listens *ListenQuota
 	notices *notices
 }
 
 // answer resolves a request, asks the policy, and runs the request. It reports the outcome to
-// the policy and the event subscribers.
+// the policy, the auditor and the event subscribers.
 func (x runner) answer(ctx context.Context, by resolver, c *mcp.Call, k mcp.Caller) (*mcp.Reply, error) {
 	began := x.begin(c)
 	var reply *mcp.Reply
 	passed := 0
-	r, err := by.resolve(ctx, c)
+	r, err := x.resolve(ctx, by, c)
 	if err == nil && r.usesBridge() {
 		// The policy must also allow a retry. For this decision, the policy needs the content of
 		// the retry's requestState, so Open decrypts the requestState first.
@@ -111,6 +112,29 @@ func (x runner) answer(ctx context.Context, by resolver, c *mcp.Call, k mcp.Call
 	return reply, err
 }
 
+// resolve tells the auditor that a request begins, and finds the route of the request. Like a
+// resolver, it never returns a nil route.
+func (x runner) resolve(ctx context.Context, by resolver, c *mcp.Call) (*route, error) {
+	if len(x.policy) == 0 && x.audit == nil {
+		return by.resolve(ctx, c)
+	}
+	asked := &policy.Call{Who: c.Client.Who, Project: cmp.Or(x.project, event.DefaultProject), Request: c}
+	if x.audit != nil {
+		if err := x.audit.Begin(ctx, asked); err != nil {
+			return newRoute(c), err // without asked, so end doesn't call Auditor.End
+		}
+	}
+	r, err := by.resolve(ctx, c)
+	r.asked = asked
+	return r, err
+}
+
+// describe tells the policy and the auditor what is known about the call by now.
+func (r *route) describe() {
+	r.asked.Server, r.asked.Name, r.asked.Resumed = r.Server, r.Name, r.resume.Resumed()
+	r.asked.Args = r.Msg.At(r.Msg.Param("arguments"))
+}
+
 // admit asks the policy whether the request may be sent.
 func (x runner) admit(ctx context.Context, r *route) (passed int, err error) {
 	if r.do == doTasks && r.Server == "" {
@@ -120,10 +144,7 @@ func (x runner) admit(ctx context.Context, r *route) (passed int, err error) {
 			r.Server = t.Server.Name()
 		}
 	}
-	r.asked = &policy.Call{
-		Who: r.Client.Who, Project: cmp.Or(x.project, event.DefaultProject), Server: r.Server, Name: r.Name,
-		Args: r.Msg.At(r.Msg.Param("arguments")), Request: r.Call, Resumed: r.resume.Resumed(),
-	}
+	r.describe()
 	return x.policy.Admit(ctx, r.asked)
 }
 

@@ -1,8 +1,10 @@
 // Package policy decides which calls may be sent to servers. A Step sees each call before it is
-// sent, and the result of the call afterwards. A Chain is a list of steps.
+// sent, and the result of the call afterwards. A Chain is a list of steps. An Auditor stands around
+// the chain, and hears of every request and of what became of it.
 //
 // The gateway runs the chain after it has found the server of a call and before it sends anything.
-// So a step sees the caller, the server and the tool, and can refuse the call. Code that must see
-// every call, such as an audit trail, should be a step, because a subscriber of events may miss
-// events. The package does no I/O and starts no goroutine. An empty Chain has no cost.
+// So a step sees the caller, the server and the tool, and can refuse the call. A call whose name
+// leads nowhere never reaches a step. That's why an audit trail is an Auditor; a subscriber of events
+// wouldn't do either, because it may miss events. The package does no I/O and starts no goroutine. An
+// empty Chain and a nil Auditor cost nothing.
 package policy

@@ -9,8 +9,8 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/protocol/mcp"
 )
 
-// Call is a call as a step sees it. A step must not change it, and must not keep it after the step
-// returns.
+// Call is a call as a [Step] and an [Auditor] see it. They must not change it, and must not keep it
+// after the call has ended. Both see the same *Call from beginning to end.
 type Call struct {
 	Who     *identity.Principal // the principal of the client; nil without authentication
 	Project string
@@ -18,7 +18,8 @@ type Call struct {
 	// several servers, or from none.
 	Server string
 	// Name is the server's own name of the tool or prompt, or the URI of the resource, or the id of
-	// the task. It is "" if the method does not name an item.
+	// the task. It is "" if the method does not name an item. If no server has the item, or the
+	// client may not see it, Name is what the client wrote.
 	Name string
 	// Args are the arguments of a tool or prompt, as the server gets them. They are absent for
 	// other methods.
@@ -51,6 +52,19 @@ type Step interface {
 	// After receives the result of each call that Before let pass, even if a later step
 	// refused the call. ctx may have ended.
 	After(ctx context.Context, c *Call, a *Answer)
+}
+
+// Auditor hears of every request, in contrast to a [Step]: also of requests that a step refuses, and
+// of those that name something that doesn't exist or that the client may not see. Only the
+// handshake, and messages that never become a call because their session refuses them, pass it by.
+// Many goroutines call its methods at the same time.
+type Auditor interface {
+	// Begin is called first of all. Server, Name, Args and Resumed of c aren't known yet, but
+	// Request is. If Begin returns an error, the client gets it, nothing else is done for the
+	// request, and End isn't called.
+	Begin(ctx context.Context, c *Call) error
+	// End gets the outcome, after the steps and before the client. ctx may have ended.
+	End(ctx context.Context, c *Call, a *Answer)
 }
 
 // Chain is a list of steps. The steps see a call in the order of the list. A chain must not be
