@@ -145,7 +145,8 @@ func (x runner) admit(ctx context.Context, r *route) (passed int, err error) {
 		}
 	}
 	r.describe()
-	return x.policy.Admit(ctx, r.asked)
+	passed, v := x.policy.Admit(ctx, r.asked)
+	return passed, v.Refuse
 }
 
 // run executes the action of a route.

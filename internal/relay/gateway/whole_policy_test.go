@@ -26,7 +26,7 @@ type recordingStep struct {
 	before  []string
 }
 
-func (l *recordingStep) Before(_ context.Context, c *policy.Call) error {
+func (l *recordingStep) Before(_ context.Context, c *policy.Call) policy.Verdict {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	entry := fmt.Sprintf("%s %s %q %q", c.Who.Key(), c.Request.Msg.Method, c.Server, c.Name)
@@ -35,9 +35,9 @@ func (l *recordingStep) Before(_ context.Context, c *policy.Call) error {
 	}
 	l.before = append(l.before, entry)
 	if c.Name == l.refuses {
-		return &jsonrpc.Error{Code: -31999, Message: "not for " + c.Who.Key()}
+		return policy.Verdict{Refuse: &jsonrpc.Error{Code: -31999, Message: "not for " + c.Who.Key()}}
 	}
-	return nil
+	return policy.Verdict{}
 }
 
 func (l *recordingStep) After(_ context.Context, c *policy.Call, a *policy.Answer) {

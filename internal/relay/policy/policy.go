@@ -43,12 +43,21 @@ type Answer struct {
 	Took    time.Duration
 }
 
+// Verdict is what a step decides about a call. The zero Verdict lets the call pass.
+type Verdict struct {
+	// Refuse is the client's answer: mcp.Wire converts it to a JSON-RPC error, and the call is not
+	// sent to the server.
+	Refuse error
+}
+
+// Passes reports whether the call may pass.
+func (v Verdict) Passes() bool { return v == Verdict{} }
+
 // Step decides whether a call may be sent. Many goroutines call its methods at the same time. The
 // methods may block until ctx ends, but the client waits during that time.
 type Step interface {
-	// Before lets the call pass if it returns nil. Otherwise the client gets the error, which
-	// mcp.Wire converts to a JSON-RPC error, and the call is not sent to the server.
-	Before(ctx context.Context, c *Call) error
+	// Before decides about the call before it is sent to the server.
+	Before(ctx context.Context, c *Call) Verdict
 	// After receives the result of each call that Before let pass, even if a later step
 	// refused the call. ctx may have ended.
 	After(ctx context.Context, c *Call, a *Answer)
@@ -71,15 +80,15 @@ type Auditor interface {
 // changed after its first use. The zero value lets every call pass.
 type Chain []Step
 
-// Admit calls Before of each step. It stops at the first step that refuses the call, and returns
-// the error of this step. passed is the number of steps that let the call pass.
-func (c Chain) Admit(ctx context.Context, call *Call) (passed int, err error) {
+// Admit calls Before of each step. It stops at the first step that does not let the call pass, and
+// returns the verdict of this step. passed is the number of steps that let the call pass.
+func (c Chain) Admit(ctx context.Context, call *Call) (passed int, v Verdict) {
 	for i, s := range c {
-		if err := s.Before(ctx, call); err != nil {
-			return i, err
+		if v := s.Before(ctx, call); !v.Passes() {
+			return i, v
 		}
 	}
-	return len(c), nil
+	return len(c), Verdict{}
 }
 
 // Done calls After of the steps that let the call pass, in reverse order. passed is the value

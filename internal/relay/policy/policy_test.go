@@ -16,12 +16,12 @@ type step struct {
 	log     *[]string
 }
 
-func (s step) Before(context.Context, *Call) error {
+func (s step) Before(context.Context, *Call) Verdict {
 	*s.log = append(*s.log, "before "+s.name)
 	if s.refuses {
-		return errNo
+		return Verdict{Refuse: errNo}
 	}
-	return nil
+	return Verdict{}
 }
 
 func (s step) After(context.Context, *Call, *Answer) { *s.log = append(*s.log, "after "+s.name) }
@@ -41,11 +41,11 @@ func TestChain(t *testing.T) {
 		for _, s := range []string{"a", "b", "c"} {
 			chain = append(chain, step{s, s == tt.refuses, &log})
 		}
-		passed, err := chain.Admit(t.Context(), &Call{})
-		if passed != tt.passed || (err != nil) != (tt.refuses != "") {
-			t.Errorf("%s: %d passed, %v", name, passed, err)
+		passed, v := chain.Admit(t.Context(), &Call{})
+		if passed != tt.passed || v.Passes() != (tt.refuses == "") || (v.Refuse != nil) != (tt.refuses != "") {
+			t.Errorf("%s: %d passed, %v", name, passed, v)
 		}
-		chain.Done(t.Context(), passed, &Call{}, &Answer{Err: err})
+		chain.Done(t.Context(), passed, &Call{}, &Answer{Err: v.Refuse})
 		if !slices.Equal(log, tt.want) {
 			t.Errorf("%s: %q", name, log)
 		}
