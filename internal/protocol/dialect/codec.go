@@ -83,11 +83,11 @@ func PerRequest(rev mcp.Revision, info, capabilities []byte) []jsonrpc.Field {
 
 // lacksArguments reports whether the arguments of a tool call are absent or null. Arguments are
 // optional, but some legacy servers crash if the arguments are absent. MCP does not allow null.
-func lacksArguments(m *jsonrpc.Message) bool {
-	if m.Params.IsZero() {
+func lacksArguments(a *mcp.Attempt) bool {
+	if a.Msg.Params.IsZero() {
 		return false
 	}
-	k := jsonrpc.KindOf(m.Raw, m.Param("arguments"))
+	k := a.Args.Kind()
 	return k == 0 || k == 'n'
 }
 

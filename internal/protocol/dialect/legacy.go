@@ -31,7 +31,7 @@ func (l legacy) request(dst []byte, c *mcp.Attempt, s *Stamp) []byte {
 			set[n] = jsonrpc.Field{Key: "task", Value: c.AsTask}
 			n++
 		}
-		if called && lacksArguments(m) {
+		if called && lacksArguments(c) {
 			set[n] = jsonrpc.Field{Key: "arguments", Value: emptyObject}
 			n++
 		}

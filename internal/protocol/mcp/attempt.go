@@ -14,6 +14,10 @@ type Attempt struct {
 	To Revision
 	// Name is the server's own name of the item that the call is about.
 	Name string
+	// Args are the arguments that the server gets, if the call is about a tool or a prompt. They're
+	// absent for other methods. Read them here, and not in Call.Msg: who changes them by an edit
+	// also sets Args.
+	Args jsonrpc.Value
 	// Edits are the changes that the call needs for a server of any revision. For example, they
 	// remove the prefix of a name, or replace a sealed requestState with the server's own
 	// requestState. The edits apply to Call.Msg.
@@ -42,7 +46,16 @@ type Attempt struct {
 }
 
 // NewAttempt returns an attempt that sends c without changes.
-func NewAttempt(c *Call) *Attempt { return &Attempt{Call: c, Name: c.Name} }
+func NewAttempt(c *Call) *Attempt { return &Attempt{Call: c, Name: c.Name, Args: argsOf(c)} }
+
+// argsOf returns the arguments of a call of a tool or a prompt. It is apart from NewAttempt so that
+// the compiler can inline NewAttempt.
+func argsOf(c *Call) jsonrpc.Value {
+	if c.Msg.Method != MethodCallTool && c.Msg.Method != MethodGetPrompt {
+		return jsonrpc.Value{}
+	}
+	return c.Msg.At(c.Msg.Param("arguments"))
+}
 
 // Capabilities returns the client capabilities to send to the server.
 func (a *Attempt) Capabilities() []byte {

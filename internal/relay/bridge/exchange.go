@@ -54,7 +54,7 @@ func (r *Bridge) rounds(ctx context.Context, v *visit, a *mcp.Attempt, res Resum
 			return nil, err
 		}
 		if tool := l.Tool(ctx, a.Name); tool.Known {
-			if bad := mirror.CheckHeaders(tool.Params, c.Msg.Raw, c.Msg.Param("arguments"), c.Headers); bad != nil {
+			if bad := mirror.CheckHeaders(tool.Params, a.Args, c.Headers); bad != nil {
 				return nil, bad
 			}
 		}

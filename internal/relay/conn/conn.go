@@ -219,7 +219,7 @@ func (s *Conn) attempt(ctx context.Context, opened *handshake.Outcome, c *mcp.At
 	if out.Rules.MirrorHeaders && s.opts.Params != nil && c.Msg.Method == mcp.MethodCallTool {
 		specs, known := s.opts.Params(ctx, c.Client, c.Name)
 		if known {
-			out.Params = mirror.HeadersFor(specs, c.Msg.Raw, c.Msg.Param("arguments"))
+			out.Params = mirror.HeadersFor(specs, c.Args)
 		} else {
 			// 2026-07-28 §Streamable HTTP: headers that are not recognised are forwarded. Without the
 			// tool's schema, Dragoman recognises no header.

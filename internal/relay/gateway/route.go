@@ -131,8 +131,7 @@ func (x runner) resolve(ctx context.Context, by resolver, c *mcp.Call) (*route, 
 
 // describe tells the policy and the auditor what is known about the call by now.
 func (r *route) describe() {
-	r.asked.Server, r.asked.Name, r.asked.Resumed = r.Server, r.Name, r.resume.Resumed()
-	r.asked.Args = r.Msg.At(r.Msg.Param("arguments"))
+	r.asked.Server, r.asked.Name, r.asked.Args, r.asked.Resumed = r.Server, r.Name, r.Args, r.resume.Resumed()
 }
 
 // admit asks the policy whether the request may be sent.

@@ -15,31 +15,30 @@ const CodeMismatch = -32020
 // MaxSafe is the largest integer that may be mirrored. -MaxSafe is the smallest.
 const MaxSafe = 1<<53 - 1
 
-// HeadersFor returns the headers for a call. arguments is the span of the call's arguments in raw,
-// which must have been scanned. Null and absent values get no header (2026-07-28 §Streamable HTTP,
+// HeadersFor returns the headers for a call with these arguments, which must have been scanned. Null and absent values get no header (2026-07-28 §Streamable HTTP,
 // table of "Server Behavior for Custom Headers"). Objects and arrays do not get headers either,
 // because the specification does not allow a schema to mirror them.
-func HeadersFor(params []Param, raw []byte, arguments jsonrpc.Span) []Header {
+func HeadersFor(params []Param, arguments jsonrpc.Value) []Header {
 	var out []Header
 	for i := range params {
 		p := &params[i]
-		at := p.at(raw, arguments)
+		value := arguments.Get(p.Path...)
 		var text string
-		switch jsonrpc.KindOf(raw, at) {
+		switch value.Kind() {
 		case '"':
-			s, _ := jsonrpc.Text(raw, at)
+			s, _ := value.Text()
 			// Half of a surrogate pair cannot be encoded in UTF-8. Like most JSON libraries, this
 			// code replaces it by U+FFFD.
 			text = EncodeValue(jsonrpc.Shown(s))
 		case '0':
-			text = string(at.Of(raw))
+			text = string(value.Raw())
 			if n, ok := integer(text); ok {
 				text = strconv.FormatInt(n, 10)
 			}
 			// A number that is not a safe integer is sent unchanged, so that the server reports an
 			// invalid value and not a missing header.
 		case 't', 'f':
-			text = string(at.Of(raw))
+			text = string(value.Raw())
 		default:
 			continue
 		}
@@ -51,12 +50,11 @@ func HeadersFor(params []Param, raw []byte, arguments jsonrpc.Span) []Header {
 	return out
 }
 
-// CheckHeaders checks the Mcp-Param-* headers of a call against its arguments. arguments is the
-// span of the arguments in raw. CheckHeaders ignores headers whose parameter is not in params
-// (2026-07-28 §Streamable HTTP, "Server Behavior for Custom Headers"). The error has no id.
-func CheckHeaders(params []Param, raw []byte, arguments jsonrpc.Span, got []Header) *jsonrpc.Error {
+// CheckHeaders checks the Mcp-Param-* headers of a call against its arguments. It ignores headers
+// whose parameter is not in params (2026-07-28 §Streamable HTTP, "Server Behavior for Custom Headers"). The error has no id.
+func CheckHeaders(params []Param, arguments jsonrpc.Value, got []Header) *jsonrpc.Error {
 	for i := range params {
-		if err := params[i].check(raw, arguments, got); err != nil {
+		if err := params[i].check(arguments, got); err != nil {
 			return err
 		}
 	}
@@ -84,7 +82,7 @@ func CheckValue(name string, got []string, body string) *jsonrpc.Error {
 	return nil
 }
 
-func (p *Param) check(raw []byte, arguments jsonrpc.Span, got []Header) *jsonrpc.Error {
+func (p *Param) check(arguments jsonrpc.Value, got []Header) *jsonrpc.Error {
 	var header *Header
 	for i := range got {
 		if !strings.EqualFold(got[i].Name, p.Header) {
@@ -95,15 +93,15 @@ func (p *Param) check(raw []byte, arguments jsonrpc.Span, got []Header) *jsonrpc
 		}
 		header = &got[i]
 	}
-	at := p.at(raw, arguments)
-	kind := jsonrpc.KindOf(raw, at)
+	value := arguments.Get(p.Path...)
+	kind := value.Kind()
 	var body string
 	switch kind {
 	case '"':
-		body, _ = jsonrpc.Text(raw, at)
+		body, _ = value.Text()
 		body = jsonrpc.Shown(body)
 	case '0', 't', 'f':
-		body = string(at.Of(raw))
+		body = string(value.Raw())
 	}
 	switch {
 	case header == nil && (kind == 0 || kind == 'n'):
@@ -131,15 +129,6 @@ func (p *Param) check(raw []byte, arguments jsonrpc.Span, got []Header) *jsonrpc
 		return differ(p.Header, text, body)
 	}
 	return nil
-}
-
-// at returns the position of the parameter's value in the arguments.
-func (p *Param) at(raw []byte, arguments jsonrpc.Span) jsonrpc.Span {
-	at := arguments
-	for _, name := range p.Path {
-		at = jsonrpc.Find(raw, at, name)
-	}
-	return at
 }
 
 func mismatch(text string) *jsonrpc.Error {

@@ -214,11 +214,11 @@ func TestHeadersFor(t *testing.T) {
 		{`{"region":"a\r\nX-Evil: 1"}`, []Header{{"Mcp-Param-Region", "=?base64?YQ0KWC1FdmlsOiAx?="}}},
 	} {
 		raw := []byte(" " + tt.args)
-		if got := HeadersFor(params, raw, jsonrpc.Whole(raw)); !reflect.DeepEqual(got, tt.want) {
+		if got := HeadersFor(params, jsonrpc.ValueOf(raw)); !reflect.DeepEqual(got, tt.want) {
 			t.Errorf("%s: %q, want %q", tt.args, got, tt.want)
 		}
 	}
-	if got := HeadersFor(params, nil, jsonrpc.Span{}); got != nil {
+	if got := HeadersFor(params, jsonrpc.Value{}); got != nil {
 		t.Errorf("no arguments: %q", got)
 	}
 }
@@ -279,7 +279,7 @@ func TestCheckHeaders(t *testing.T) {
 				}
 			}
 			raw := []byte(" " + tt.args)
-			err := CheckHeaders(params, raw, jsonrpc.Whole(raw), got)
+			err := CheckHeaders(params, jsonrpc.ValueOf(raw), got)
 			switch {
 			case tt.want == "" && err != nil:
 				t.Errorf("%s with %s: %v", tt.args, tt.headers, err)
@@ -305,14 +305,14 @@ func FuzzHeadersAgree(f *testing.F) {
 		if jsonrpc.Valid(raw, jsonrpc.Limits{}) != nil {
 			return
 		}
-		at := jsonrpc.Whole(raw)
-		headers := HeadersFor(params, raw, at)
-		if err := CheckHeaders(params, raw, at, headers); err != nil &&
+		value := jsonrpc.ValueOf(raw)
+		headers := HeadersFor(params, value)
+		if err := CheckHeaders(params, value, headers); err != nil &&
 			!strings.Contains(err.Message, "missing") && !strings.Contains(err.Message, "not an integer") {
 			t.Fatalf("%s: %q refused: %v", args, headers, err)
 		}
-		if ps, err := ParseParams(raw, at); err == nil {
-			HeadersFor(ps, raw, at)
+		if ps, err := ParseParams(raw, value.Span()); err == nil {
+			HeadersFor(ps, value)
 		}
 	})
 }
@@ -321,7 +321,7 @@ func TestAllocations(t *testing.T) {
 	params, _ := parse(t, schema)
 	raw := []byte(` {"region":"eu","n":42}`)
 	at := jsonrpc.Whole(raw)
-	if n := testing.AllocsPerRun(100, func() { HeadersFor(params, raw, at) }); n > 5 {
+	if n := testing.AllocsPerRun(100, func() { HeadersFor(params, jsonrpc.ValueOf(raw)) }); n > 5 {
 		t.Errorf("HeadersFor makes %v allocations", n)
 	}
 	if n := testing.AllocsPerRun(100, func() { ParseParams(raw, at); EncodeValue("get_weather"); DecodeValue("get_weather") }); n > 0 {
