@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"github.com/dragoman-mcp/dragoman/internal/app/runtime"
+	"github.com/dragoman-mcp/dragoman/internal/base/identity"
 	"github.com/dragoman-mcp/dragoman/internal/base/jsonrpc"
 	"github.com/dragoman-mcp/dragoman/internal/protocol/mcp"
 	"github.com/dragoman-mcp/dragoman/internal/relay/bridge"
@@ -410,7 +411,7 @@ func TestDoorsAreClosedInMidWork(t *testing.T) {
 	t.Run("streamhttp.Server", func(t *testing.T) {
 		for n := range 8 {
 			m, w := newWorkload(t), newStack(t, legacyProfile, modernProfile)
-			s := streamhttp.NewServer(streamhttp.Options{Acceptor: w.endpoint})
+			s := streamhttp.NewServer(streamhttp.Options{Acceptor: w.endpoint, Principal: identity.Anyone})
 			life, endLife := context.WithCancel(context.Background())
 			m.all.Go(func() { _ = s.Run(life) })
 			web := httptest.NewServer(s)
@@ -448,7 +449,7 @@ func TestDoorsAreClosedInMidWork(t *testing.T) {
 	t.Run("sse.Server", func(t *testing.T) {
 		for n := range 8 {
 			m, w := newWorkload(t), newStack(t, legacyProfile, modernProfile)
-			s := sse.NewServer(sse.Options{Acceptor: w.endpoint})
+			s := sse.NewServer(sse.Options{Acceptor: w.endpoint, Principal: identity.Anyone})
 			web := httptest.NewServer(s)
 			client := &http.Transport{}
 			for range 3 {

@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/dragoman-mcp/dragoman/internal/base/identity"
 	"github.com/dragoman-mcp/dragoman/internal/relay/downstream"
 	"github.com/dragoman-mcp/dragoman/internal/setup/config"
 	"github.com/dragoman-mcp/dragoman/internal/transport"
@@ -41,11 +42,11 @@ func NewEndpoint(name string, r *downstream.Endpoint, o EndpointOptions) *Endpoi
 	return &Endpoint{
 		name: name,
 		http: streamhttp.NewServer(streamhttp.Options{
-			Acceptor: r, Endpoint: name, Guard: o.Guard, AllowInitialize: o.Allow,
+			Acceptor: r, Endpoint: name, Guard: o.Guard, Principal: identity.Anyone, AllowInitialize: o.Allow,
 			MaxBody: int64(o.Limits.Body), Budget: o.Budget, Log: o.Log,
 		}),
 		sse: sse.NewServer(sse.Options{
-			Acceptor: r, Endpoint: name, Guard: o.Guard, Prefix: o.Prefix, AllowStream: o.Allow,
+			Acceptor: r, Endpoint: name, Guard: o.Guard, Principal: identity.Anyone, Prefix: o.Prefix, AllowStream: o.Allow,
 			MaxBody: int64(o.Limits.Body), Budget: o.Budget, Log: o.Log,
 		}),
 	}

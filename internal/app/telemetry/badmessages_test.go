@@ -11,6 +11,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/dragoman-mcp/dragoman/internal/base/identity"
 	"github.com/dragoman-mcp/dragoman/internal/base/loglimit"
 	"github.com/dragoman-mcp/dragoman/internal/relay/downstream"
 	"github.com/dragoman-mcp/dragoman/internal/relay/event"
@@ -80,7 +81,7 @@ var senders = map[string]func(t *testing.T, r *downstream.Endpoint, messages []s
 		}
 	},
 	"sse": func(t *testing.T, r *downstream.Endpoint, messages []string, _ bool) {
-		s := sse.NewServer(sse.Options{Acceptor: r, Messages: "/messages"})
+		s := sse.NewServer(sse.Options{Acceptor: r, Principal: identity.Anyone, Messages: "/messages"})
 		h := httptest.NewServer(s)
 		defer h.Close()
 		defer func() { _ = s.Close() }()

@@ -14,6 +14,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/dragoman-mcp/dragoman/internal/base/identity"
 	"github.com/dragoman-mcp/dragoman/internal/base/jsonrpc"
 	"github.com/dragoman-mcp/dragoman/internal/base/loglimit"
 	"github.com/dragoman-mcp/dragoman/internal/protocol/mcp"
@@ -143,7 +144,7 @@ func TestOutcomesOfHandshakes(t *testing.T) {
 
 // overHTTP posts one message and returns the status and the body of the response.
 func overHTTP(t *testing.T, a transport.Acceptor, body, modern string, limited bool) (int, string) {
-	s := streamhttp.NewServer(streamhttp.Options{Acceptor: a, AllowInitialize: func(context.Context, transport.Newcomer) (time.Duration, bool) {
+	s := streamhttp.NewServer(streamhttp.Options{Acceptor: a, Principal: identity.Anyone, AllowInitialize: func(context.Context, transport.Newcomer) (time.Duration, bool) {
 		return time.Second, !limited
 	}})
 	defer func() { _ = s.Close() }()

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/dragoman-mcp/dragoman/internal/base/identity"
 	"github.com/dragoman-mcp/dragoman/internal/base/jsonrpc"
 	"github.com/dragoman-mcp/dragoman/internal/protocol/mcp"
 	"github.com/dragoman-mcp/dragoman/internal/relay/downstream"
@@ -36,7 +37,7 @@ func (deepServer) Subscribe(*mcp.ClientInfo, mcp.Subscriber) func() { return fun
 // in an event stream, and that a result is refused as a whole if it is not the list that Dragoman
 // asked for: nothing may be left out of the result of a tool.
 func TestDeepToolOverHTTP(t *testing.T) {
-	legacy := sse.NewServer(sse.Options{Acceptor: &downstream.Endpoint{Handler: deepServer{}}, Messages: "/messages"})
+	legacy := sse.NewServer(sse.Options{Acceptor: &downstream.Endpoint{Handler: deepServer{}}, Principal: identity.Anyone, Messages: "/messages"})
 	defer func() { _ = legacy.Close() }()
 	modern := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		body, _ := io.ReadAll(r.Body)

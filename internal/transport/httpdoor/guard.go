@@ -115,20 +115,21 @@ func (g *Guard) Admit(w http.ResponseWriter, r *http.Request) bool {
 	return false
 }
 
-// Identify returns the sender of r if Admit accepts r. The function principal returns the sender.
-// If principal is nil, the sender is identity.Local. If principal returns an error, Identify
-// increases denied. If ok is false, Identify has refused the request.
+// Identify returns the sender of r if Admit accepts r. The function principal knows the sender; an
+// endpoint that is open to everybody says [identity.Anyone]. We fail closed: if principal is nil, if
+// it returns an error, or if it returns nobody, Identify refuses the request and increases denied.
+// Then ok is false.
 func (g *Guard) Identify(w http.ResponseWriter, r *http.Request, principal func(*http.Request) (*identity.Principal, error), denied *atomic.Int64) (who *identity.Principal, ok bool) {
 	if !g.Admit(w, r) {
 		return nil, false
 	}
-	if principal == nil {
-		return identity.Local, true
+	var err error
+	if principal != nil {
+		who, err = principal(r)
 	}
-	who, err := principal(r)
-	if err != nil {
+	if err != nil || who == nil {
 		denied.Add(1)
-		RefuseDenied(w, err)
+		RefuseDenied(w, err) // which says only that it isn't authorized if err is nil
 		return nil, false
 	}
 	return who, true

@@ -2,11 +2,15 @@ package httpdoor
 
 import (
 	"bytes"
+	"errors"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"regexp"
+	"sync/atomic"
 	"testing"
+
+	"github.com/dragoman-mcp/dragoman/internal/base/identity"
 )
 
 func TestGuard(t *testing.T) {
@@ -150,5 +154,31 @@ func TestOwn(t *testing.T) {
 	}
 	if regexp.MustCompile(`(?i)(=|//)secret\.localhost(:|\s|$)`).MatchString(log.String()) {
 		t.Errorf("the log has the name: %s", log.String())
+	}
+}
+
+// TestIdentifyFailsClosed checks that nobody comes in where nobody is named: neither through a
+// missing function nor through one that returns nothing. Who is named comes in.
+func TestIdentifyFailsClosed(t *testing.T) {
+	type principal = func(*http.Request) (*identity.Principal, error)
+	ann := identity.Named("ann")
+	for name, tt := range map[string]struct {
+		of   principal
+		want *identity.Principal
+	}{
+		"no function":       {nil, nil},
+		"an error":          {func(*http.Request) (*identity.Principal, error) { return nil, errors.New("x") }, nil},
+		"a name and an err": {func(*http.Request) (*identity.Principal, error) { return ann, errors.New("x") }, nil},
+		"neither":           {func(*http.Request) (*identity.Principal, error) { return nil, nil }, nil},
+		"ann":               {func(*http.Request) (*identity.Principal, error) { return ann, nil }, ann},
+		"anyone":            {identity.Anyone, identity.Local},
+	} {
+		var denied atomic.Int64
+		w := httptest.NewRecorder()
+		who, ok := (*Guard)(nil).Identify(w, httptest.NewRequest("GET", "http://localhost/", nil), tt.of, &denied)
+		refused := w.Code == http.StatusUnauthorized && denied.Load() == 1
+		if who != tt.want || ok != (tt.want != nil) || refused == ok {
+			t.Errorf("%s: %v %v, status %d, %d denied", name, who, ok, w.Code, denied.Load())
+		}
 	}
 }

@@ -19,7 +19,7 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/transport/httpdoor"
 )
 
-// Options configure a Server. Only Acceptor is required. If a field is zero, its default applies.
+// Options configure a Server. Acceptor and Principal are required. If a field is zero, its default applies.
 // The default is the last value in the comment of the field.
 type Options struct {
 	Acceptor transport.Acceptor
@@ -35,8 +35,8 @@ type Options struct {
 	Prefix string
 
 	// Principal returns the sender of a request. If Principal returns an error, the request is
-	// refused with 401, or with the status of an *httpdoor.Denied. A nil Principal means no
-	// authentication.
+	// refused with 401, or with the status of an *httpdoor.Denied. Nil refuses
+	// everybody; an endpoint that is open says identity.Anyone.
 	Principal func(*http.Request) (*identity.Principal, error)
 	// AllowStream reports whether a client may open another stream. If not, retryAfter says when to
 	// retry. AllowStream may wait a short time. If AllowStream is nil, all streams are allowed.

@@ -27,7 +27,7 @@ func TestCountsMove(t *testing.T) {
 				if r.Header.Get("X-Who") == "nobody" {
 					return nil, errors.New("unknown")
 				}
-				return nil, nil
+				return identity.Local, nil
 			}
 		})
 		f := d.connect()                                                      // changes Opened and Streams

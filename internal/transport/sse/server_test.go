@@ -92,7 +92,7 @@ type door struct {
 }
 
 func openDoor(t testing.TB, h *hall, l net.Listener, dial func() (net.Conn, error), change func(*Options)) *door {
-	o := Options{Acceptor: h, Endpoint: "test"}
+	o := Options{Acceptor: h, Endpoint: "test", Principal: identity.Anyone}
 	if change != nil {
 		change(&o)
 	}

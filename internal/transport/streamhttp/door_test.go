@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/dragoman-mcp/dragoman/internal/base/identity"
 	"github.com/dragoman-mcp/dragoman/internal/base/jsonrpc"
 	"github.com/dragoman-mcp/dragoman/internal/protocol/mcp"
 	"github.com/dragoman-mcp/dragoman/internal/transport"
@@ -105,6 +106,15 @@ type door struct {
 	stop   func(cause error) // cancels the base context of the server with this cause
 }
 
+// whoAsks is an Options.Principal for tests: the caller is whom the header X-Who names, and the local
+// user without the header.
+func whoAsks(r *http.Request) (*identity.Principal, error) {
+	if who := identity.Named(r.Header.Get("X-Who")); who != nil {
+		return who, nil
+	}
+	return identity.Local, nil
+}
+
 func open(t testing.TB, h *hall, change func(*Options)) *door {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -116,7 +126,7 @@ func open(t testing.TB, h *hall, change func(*Options)) *door {
 // openOn starts a door that serves on l. Its clients connect with dial, or over the network if
 // dial is nil.
 func openOn(t testing.TB, h *hall, change func(*Options), l net.Listener, dial func() (net.Conn, error)) *door {
-	o := Options{Acceptor: h, Endpoint: "test"}
+	o := Options{Acceptor: h, Endpoint: "test", Principal: identity.Anyone}
 	if change != nil {
 		change(&o)
 	}

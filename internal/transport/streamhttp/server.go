@@ -16,7 +16,7 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/transport/httpdoor"
 )
 
-// Options configure a Server. Only Acceptor is required. A zero value means the default,
+// Options configure a Server. Acceptor and Principal are required. A zero value means the default,
 // which is the last value in the comment of the field.
 type Options struct {
 	Acceptor transport.Acceptor
@@ -24,7 +24,8 @@ type Options struct {
 	Guard    *httpdoor.Guard // checks the Host and Origin headers; nil allows only the loopback names
 
 	// Principal returns the sender of a request. If it returns an error, the request is refused
-	// with 401, or with the status of an *httpdoor.Denied. Nil means no authentication.
+	// with 401, or with the status of an *httpdoor.Denied. Nil refuses everybody; an endpoint that
+	// is open says identity.Anyone.
 	Principal func(*http.Request) (*identity.Principal, error)
 	// AllowInitialize reports whether a client may open another session. If not, the client may
 	// retry after retryAfter. AllowInitialize may block for a short time. If it is nil, all

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/dragoman-mcp/dragoman/internal/base/identity"
 	"github.com/dragoman-mcp/dragoman/internal/transport"
 )
 
@@ -57,7 +58,7 @@ func modernRequest(session string) (r *http.Request, again func()) {
 // TestAllocationBudget limits the allocations of a simple call to six, which include the body, the
 // message, the id, the response, and the timer with its closure.
 func TestAllocationBudget(t *testing.T) {
-	s := NewServer(Options{Acceptor: bare{}})
+	s := NewServer(Options{Acceptor: bare{}, Principal: identity.Anyone})
 	ses := s.newSession("", "")
 	ses.id, ses.conv = "session", bare{}
 	s.table.byID["session"] = ses
@@ -76,7 +77,7 @@ func TestAllocationBudget(t *testing.T) {
 }
 
 func BenchmarkDoor(b *testing.B) {
-	s := NewServer(Options{Acceptor: bare{}})
+	s := NewServer(Options{Acceptor: bare{}, Principal: identity.Anyone})
 	ses := s.newSession("", "")
 	ses.id, ses.conv = "session", bare{}
 	s.table.byID["session"] = ses
@@ -105,7 +106,7 @@ func BenchmarkLoopback(b *testing.B) {
 		w.Header()["Content-Type"] = []string{"application/json"}
 		_, _ = w.Write(bareAnswer)
 	})
-	for name, h := range map[string]http.Handler{"least": least, "door": NewServer(Options{Acceptor: bare{}})} {
+	for name, h := range map[string]http.Handler{"least": least, "door": NewServer(Options{Acceptor: bare{}, Principal: identity.Anyone})} {
 		b.Run(name, func(b *testing.B) {
 			ts := httptest.NewServer(h)
 			defer ts.Close()

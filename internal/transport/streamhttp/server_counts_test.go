@@ -34,7 +34,7 @@ func TestCountsMove(t *testing.T) {
 				if r.Header.Get("X-Who") == "nobody" {
 					return nil, errors.New("unknown")
 				}
-				return identity.Named(r.Header.Get("X-Who")), nil
+				return whoAsks(r)
 			}
 		})
 		body, h := modernCall("1")

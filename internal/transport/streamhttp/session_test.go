@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"net/http"
 	"runtime"
 	"strings"
 	"sync"
@@ -135,7 +134,7 @@ func TestL05_UnknownSession(t *testing.T) {
 
 func TestL06_ForeignSession(t *testing.T) {
 	d := open(t, &hall{}, func(o *Options) {
-		o.Principal = func(r *http.Request) (*identity.Principal, error) { return identity.Named(r.Header.Get("X-Who")), nil }
+		o.Principal = whoAsks
 	})
 	session := d.initialize("2025-11-25", "X-Who: ann")
 	f := d.get(context.Background(), session, "X-Who: ann")
@@ -648,7 +647,7 @@ func TestSessionLimits(t *testing.T) {
 			o.AllowInitialize = func(_ context.Context, who transport.Newcomer) (time.Duration, bool) {
 				return 2500 * time.Millisecond, !strings.HasPrefix(who.Principal, "fast")
 			}
-			o.Principal = func(r *http.Request) (*identity.Principal, error) { return identity.Named(r.Header.Get("X-Who")), nil }
+			o.Principal = whoAsks
 		})
 		open := strings.ReplaceAll(initializeBody, "%s", "2025-11-25")
 		for _, b := range []string{open, call("1")} {
@@ -867,7 +866,7 @@ func TestW01_StreamsAreTold(t *testing.T) {
 }
 
 func TestIdleSessionIsSmall(t *testing.T) {
-	s := NewServer(Options{Acceptor: &hall{}})
+	s := NewServer(Options{Acceptor: &hall{}, Principal: identity.Anyone})
 	const n = 2000
 	var before, after runtime.MemStats
 	all := make([]*session, n)
