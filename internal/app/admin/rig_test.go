@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/dragoman-mcp/dragoman/internal/app/runtime"
+	"github.com/dragoman-mcp/dragoman/internal/base/identity"
 	"github.com/dragoman-mcp/dragoman/internal/base/logring"
 	"github.com/dragoman-mcp/dragoman/internal/relay/calls"
 	"github.com/dragoman-mcp/dragoman/internal/relay/event"
@@ -64,7 +65,7 @@ func servingSnapshot(t testing.TB, c *config.Snapshot) *rig {
 	log := slog.New(logring.NewHandler(recent, slog.DiscardHandler))
 	guard, budget := httpdoor.NewGuard(nil, nil, nil), transport.NewBudget(64<<20)
 	ring := calls.New(calls.Options{Record: true})
-	r := &rig{t: t, runtime: runtime.New(runtime.Options{Config: c, Events: &event.Publisher{}, Calls: ring, Log: log, Recent: recent, Guard: guard, Budget: budget, Version: "test"})}
+	r := &rig{t: t, runtime: runtime.New(runtime.Options{Config: c, Events: &event.Publisher{}, Calls: ring, Log: log, Recent: recent, Guard: guard, Principal: identity.Anyone, Budget: budget, Version: "test"})}
 	r.runtime.Apply(c)
 	r.runtime.Warm()
 	r.api = New(Options{Runtime: r.runtime, Log: log, Budget: budget, Recent: recent, Calls: ring, Losses: func() []Loss { return []Loss{} }, Version: "test", Local: true, Env: emptyHome(t)})

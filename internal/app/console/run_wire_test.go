@@ -20,6 +20,7 @@ import (
 
 	"github.com/dragoman-mcp/dragoman/internal/app/admin"
 	"github.com/dragoman-mcp/dragoman/internal/app/runtime"
+	"github.com/dragoman-mcp/dragoman/internal/base/identity"
 	"github.com/dragoman-mcp/dragoman/internal/base/jsonrpc"
 	"github.com/dragoman-mcp/dragoman/internal/base/logring"
 	"github.com/dragoman-mcp/dragoman/internal/protocol/mcp"
@@ -94,7 +95,7 @@ func newStreet(t *testing.T, revisions map[string]mcp.Revision) *street {
 	recent, guard, budget := logring.New(), httpdoor.NewGuard(nil, nil, nil), transport.NewBudget(64<<20)
 	ring, events := calls.New(calls.Options{Record: true}), &event.Publisher{}
 	log := slog.New(logring.NewHandler(recent, slog.DiscardHandler))
-	r := runtime.New(runtime.Options{Config: &c, Events: events, Calls: ring, Log: log, Recent: recent, Guard: guard, Budget: budget, Version: "test"})
+	r := runtime.New(runtime.Options{Config: &c, Events: events, Calls: ring, Log: log, Recent: recent, Guard: guard, Principal: identity.Anyone, Budget: budget, Version: "test"})
 	r.Apply(&c)
 	r.Warm()
 	api := admin.New(admin.Options{Runtime: r, Budget: budget, Recent: recent, Calls: ring, Losses: func() []admin.Loss { return nil }, Version: "test", Local: true})

@@ -22,6 +22,7 @@ import (
 	"time"
 
 	"github.com/dragoman-mcp/dragoman/internal/app/runtime"
+	"github.com/dragoman-mcp/dragoman/internal/base/identity"
 	"github.com/dragoman-mcp/dragoman/internal/base/jsonrpc"
 	"github.com/dragoman-mcp/dragoman/internal/protocol/mcp"
 	"github.com/dragoman-mcp/dragoman/internal/relay/bridge"
@@ -253,7 +254,7 @@ func openCrowd(t *testing.T, u *upstreamUnderTest, n int) *crowd {
 	host := &gateway.Single{Bridge: b, Upstream: runtime.ForGateway(up)}
 	clients := &downstream.Endpoint{Handler: host, Log: log}
 	endpoints := runtime.NewEndpoints()
-	e := runtime.NewEndpoint("run", clients, runtime.EndpointOptions{Guard: httpdoor.NewGuard(nil, nil, nil), Log: log})
+	e := runtime.NewEndpoint("run", clients, runtime.EndpointOptions{Guard: httpdoor.NewGuard(nil, nil, nil), Principal: identity.Anyone, Log: log})
 	endpoints.Add(e)
 	mux := http.NewServeMux()
 	e.Mount(mux, "")

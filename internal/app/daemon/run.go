@@ -12,6 +12,7 @@ import (
 
 	"github.com/dragoman-mcp/dragoman/internal/app/runtime"
 	"github.com/dragoman-mcp/dragoman/internal/app/telemetry"
+	"github.com/dragoman-mcp/dragoman/internal/base/identity"
 	"github.com/dragoman-mcp/dragoman/internal/base/jsonrpc"
 	"github.com/dragoman-mcp/dragoman/internal/protocol/mcp"
 	"github.com/dragoman-mcp/dragoman/internal/relay/downstream"
@@ -99,7 +100,7 @@ func Run(ctx context.Context, o RunOptions) error {
 	}
 	guard := httpdoor.NewGuard(o.Hosts, nil, nil)
 	guard.LogTo(o.Log)
-	e := runtime.NewEndpoint("run", clients, runtime.EndpointOptions{Guard: guard, Budget: budget, Log: o.Log})
+	e := runtime.NewEndpoint("run", clients, runtime.EndpointOptions{Guard: guard, Principal: identity.Anyone, Budget: budget, Log: o.Log})
 	endpoints := runtime.NewEndpoints()
 	endpoints.Add(e)
 	mux := http.NewServeMux()

@@ -26,7 +26,11 @@ type Endpoint struct {
 
 // EndpointOptions are the options of NewEndpoint.
 type EndpointOptions struct {
-	Guard  *httpdoor.Guard
+	Guard *httpdoor.Guard
+	// Principal says who sent a request; see streamhttp.Options. Nil refuses everybody.
+	Principal func(*http.Request) (*identity.Principal, error)
+	// Places says in which process a session or a stream exists. Nil means transport.Alone.
+	Places transport.Places
 	Limits config.Limits
 	// Prefix is the path at which a reverse proxy publishes Dragoman; see sse.Options.
 	Prefix string
@@ -42,11 +46,11 @@ func NewEndpoint(name string, r *downstream.Endpoint, o EndpointOptions) *Endpoi
 	return &Endpoint{
 		name: name,
 		http: streamhttp.NewServer(streamhttp.Options{
-			Acceptor: r, Endpoint: name, Guard: o.Guard, Principal: identity.Anyone, AllowInitialize: o.Allow,
+			Acceptor: r, Endpoint: name, Guard: o.Guard, Principal: o.Principal, Places: o.Places, AllowInitialize: o.Allow,
 			MaxBody: int64(o.Limits.Body), Budget: o.Budget, Log: o.Log,
 		}),
 		sse: sse.NewServer(sse.Options{
-			Acceptor: r, Endpoint: name, Guard: o.Guard, Principal: identity.Anyone, Prefix: o.Prefix, AllowStream: o.Allow,
+			Acceptor: r, Endpoint: name, Guard: o.Guard, Principal: o.Principal, Places: o.Places, Prefix: o.Prefix, AllowStream: o.Allow,
 			MaxBody: int64(o.Limits.Body), Budget: o.Budget, Log: o.Log,
 		}),
 	}

@@ -66,7 +66,7 @@ func (r *Runtime) newMount(name string) *mount {
 		Revisions: s.Revisions.Accept, Strict: s.Revisions.Refuse, ManifestClient: s.Limits.ManifestClient, Budget: r.opts.Budget,
 	}
 	m.endpoint = NewEndpoint(name, m.clients, EndpointOptions{
-		Guard: r.opts.Guard, Limits: s.Limits, Prefix: s.PublicPath(), Allow: r.newcomers.allow, Budget: r.opts.Budget, Log: r.opts.Log,
+		Guard: r.opts.Guard, Principal: r.opts.Principal, Places: r.opts.Places, Limits: s.Limits, Prefix: s.PublicPath(), Allow: r.newcomers.allow, Budget: r.opts.Budget, Log: r.opts.Log,
 	})
 	r.endpoints.Add(m.endpoint)
 	return m

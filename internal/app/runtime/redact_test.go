@@ -8,6 +8,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/dragoman-mcp/dragoman/internal/base/identity"
 	"github.com/dragoman-mcp/dragoman/internal/relay/event"
 	"github.com/dragoman-mcp/dragoman/internal/setup/config"
 	"github.com/dragoman-mcp/dragoman/internal/transport"
@@ -59,7 +60,7 @@ func TestSecretsOfEarlierConfigurations(t *testing.T) {
 		return &c
 	}
 	first := of("a-one", "b-one")
-	r := New(Options{Config: first, Events: &event.Publisher{}, Log: slog.New(slog.DiscardHandler), Guard: httpdoor.NewGuard(nil, nil, nil), Budget: transport.NewBudget(1 << 20)})
+	r := New(Options{Config: first, Events: &event.Publisher{}, Log: slog.New(slog.DiscardHandler), Guard: httpdoor.NewGuard(nil, nil, nil), Principal: identity.Anyone, Budget: transport.NewBudget(1 << 20)})
 	defer r.Close(StopLimit)
 	r.Apply(first)
 	r.Apply(of("a-two"))

@@ -5,12 +5,14 @@ import (
 	"context"
 	"log/slog"
 	"maps"
+	"net/http"
 	"os"
 	processors "runtime"
 	"slices"
 	"sync"
 	"time"
 
+	"github.com/dragoman-mcp/dragoman/internal/base/identity"
 	"github.com/dragoman-mcp/dragoman/internal/base/logring"
 	"github.com/dragoman-mcp/dragoman/internal/base/work"
 	"github.com/dragoman-mcp/dragoman/internal/protocol/mcp"
@@ -31,7 +33,7 @@ import (
 // their server was removed from the configuration.
 const DrainLimit = 30 * time.Second
 
-// Options are the options of New. Config, Log, Guard and Budget must be set.
+// Options are the options of New. Config, Log, Guard, Principal and Budget must be set.
 type Options struct {
 	// Config is the initial configuration. Its limits, revisions, hosts, origins and public URL
 	// stay in force, because Apply does not change them; see config.Snapshot.
@@ -41,7 +43,10 @@ type Options struct {
 	Calls  *calls.Ring      // records the calls of clients; if it is nil, calls are not recorded
 	Recent *logring.Ring    // records the stderr of servers; if it is nil, only the lines that errors quote are kept
 	Guard  *httpdoor.Guard
-	Budget *transport.Budget
+	// Principal and Places are those of every endpoint; see EndpointOptions.
+	Principal func(*http.Request) (*identity.Principal, error)
+	Places    transport.Places
+	Budget    *transport.Budget
 	// Drain is how long calls to a removed server may continue; 0 means DrainLimit.
 	Drain   time.Duration
 	Version string
