@@ -102,7 +102,7 @@ func TestCutIsBounded(t *testing.T) {
 			_, _ = Scan(in, Limits{Bytes: 16 << 20, Lists: isTools})
 			took := time.Since(began)
 			runtime.ReadMemStats(&after)
-			if used := after.TotalAlloc - before.TotalAlloc; took > 5*time.Second || used > 4*size {
+			if used := after.TotalAlloc - before.TotalAlloc; took > 20*time.Second || used > 4*size && !raceEnabled {
 				t.Errorf("Scan took %s and allocated %d bytes", took, used)
 			}
 		})

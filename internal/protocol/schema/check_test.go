@@ -218,7 +218,7 @@ func TestCompileIsBounded(t *testing.T) {
 			}
 			took := time.Since(began)
 			runtime.ReadMemStats(&after)
-			if used := (after.TotalAlloc - before.TotalAlloc) >> 20; took > 5*time.Second || used > 200 {
+			if used := (after.TotalAlloc - before.TotalAlloc) >> 20; took > 20*time.Second || used > 400 {
 				t.Errorf("%d bytes took %s and %d MiB", len(c.schema), took, used)
 			} else {
 				t.Logf("%d bytes took %s and %d MiB", len(c.schema), took, used)
