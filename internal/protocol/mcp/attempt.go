@@ -38,6 +38,9 @@ type Attempt struct {
 	// Answers says that the inputResponses and the requestState of a retry are sent even to a
 	// legacy server, because the server has requested them.
 	Answers bool
+	// Agreed says that a person has agreed to this call when Dragoman asked. They agreed to one call,
+	// so a requestState that continues the call is good for one use.
+	Agreed bool
 	// Sole says that the client's endpoint has only one server.
 	Sole bool
 	// Progress is the largest progress value that the client has got for this call, or nil if the

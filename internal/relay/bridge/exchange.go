@@ -20,7 +20,7 @@ func (r *Bridge) Exchange(ctx context.Context, u Server, a *mcp.Attempt, res Res
 			k = withoutTaskList{k}
 		}
 	}
-	a.Server = u.Name()
+	a.Server, a.Agreed = u.Name(), res.once
 	v := visit{server: u, client: a.Client, need: mcp.NeedOf(a.Call)}
 	v.need.Session = a.Session
 	defer v.release()
@@ -71,7 +71,7 @@ func (r *Bridge) rounds(ctx context.Context, v *visit, a *mcp.Attempt, res Resum
 		}
 	}
 	if reply.From.Legacy() && c.Client.Revision.Can(mcp.InputRequired) {
-		return r.fromLegacy(u, c, reply)
+		return r.fromLegacy(u, a, reply)
 	}
 	if !reply.From.Can(mcp.InputRequired) || reply.ResultType() != mcp.ResultInputRequired {
 		return reply, nil
@@ -81,24 +81,25 @@ func (r *Bridge) rounds(ctx context.Context, v *visit, a *mcp.Attempt, res Resum
 	}
 	if c.Client.Revision.Can(mcp.InputRequired) {
 		reply.Asks = true
-		return r.seal(u, c, reply)
+		return r.seal(u, a, reply)
 	}
 	return r.relayLive(ctx, v, a, k, reply)
 }
 
 // fromLegacy checks whether a legacy server's answer asks a modern client for input. If it does,
 // fromLegacy converts the answer.
-func (r *Bridge) fromLegacy(u Server, c *mcp.Call, reply *mcp.Reply) (*mcp.Reply, error) {
+func (r *Bridge) fromLegacy(u Server, a *mcp.Attempt, reply *mcp.Reply) (*mcp.Reply, error) {
+	c := a.Call
 	switch {
 	case reply.Code() == mcp.CodeURLElicitationRequired:
-		if asked, err := r.urlsNeeded(u, c, reply); asked != nil || err != nil {
+		if asked, err := r.urlsNeeded(u, a, reply); asked != nil || err != nil {
 			return asked, err
 		}
 	case askedInAnswer(c, reply):
 		if err := r.checkInputRequired(u, c, reply); err != nil {
 			return nil, err
 		}
-		return r.carryAsked(u, c, reply)
+		return r.carryAsked(u, a, reply)
 	}
 	return reply, nil
 }
@@ -128,9 +129,9 @@ func askedInAnswer(c *mcp.Call, reply *mcp.Reply) bool {
 // always gets a requestState, even if the server did not send one. In the retry, the requestState
 // proves that the server asked for input. Without this proof, Dragoman must not send answers to the
 // server.
-func (r *Bridge) carryAsked(u Server, c *mcp.Call, reply *mcp.Reply) (*mcp.Reply, error) {
+func (r *Bridge) carryAsked(u Server, a *mcp.Attempt, reply *mcp.Reply) (*mcp.Reply, error) {
 	m := reply.Msg
-	state, err := r.mint(u, c, 'S', m.ResultMember("requestState").Of(m.Raw))
+	state, err := r.mint(u, a.Call, sealKind('S', a.Agreed), m.ResultMember("requestState").Of(m.Raw))
 	if err != nil {
 		return nil, err
 	}
@@ -140,7 +141,7 @@ func (r *Bridge) carryAsked(u Server, c *mcp.Call, reply *mcp.Reply) (*mcp.Reply
 	}
 	out = jsonrpc.AppendQuote(append(out, `"requestState":`...), state)
 	asked := newInputRequired(append(out, '}'))
-	c.Trail.Carry(mcp.WhyQuestion, m.Raw, m.ResultMember("inputRequests"), asked.Msg.Raw)
+	a.Trail.Carry(mcp.WhyQuestion, m.Raw, m.ResultMember("inputRequests"), asked.Msg.Raw)
 	return asked, nil
 }
 
@@ -162,6 +163,13 @@ func (r *Bridge) call(ctx context.Context, v *visit, a *mcp.Attempt, res Resume,
 			// The server gets its own state back, byte for byte.
 			next.Edits.Replace(mcp.WhyState, a.Msg.Param("requestState"), res.inner)
 		}
+		a = &next
+	case res.kind == 'A':
+		// The state and the answers are Dragoman's own, so the server must not see them.
+		next := *a
+		next.Edits.Object(mcp.WhyState, a.Msg.Raw, a.Msg.Params, func(k []byte) bool {
+			return string(k) == "requestState" || string(k) == "inputResponses"
+		})
 		a = &next
 	}
 	leave, err := r.takeState(v.server, res)

@@ -49,6 +49,7 @@ type parkedCall struct {
 	heldLen int         // the total size of held in bytes
 	expiry  *time.Timer // fires if the client does not retry in time; runs while no request is attached
 	first   *mcp.Call   // the first request of the call; the server's progress notifications contain the token of this request
+	agreed  bool        // see mcp.Attempt.Agreed
 	salt    string      // suffix that makes the keys of server requests unique across calls
 
 	// Bridge.parkMu guards the following fields.
@@ -98,7 +99,7 @@ func mayPark(c *mcp.Call) bool {
 func (r *Bridge) start(ctx context.Context, u Server, l Lease, a *mcp.Attempt, s mcp.Caller, leave func()) (*mcp.Reply, error) {
 	p := &parkedCall{
 		id: rand.Text(), done: make(chan struct{}), asked: make(chan struct{}, 1),
-		caller: s, call: a.Call, first: a.Call,
+		caller: s, call: a.Call, first: a.Call, agreed: a.Agreed,
 	}
 	life, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
 	p.cancel = cancel
@@ -186,7 +187,7 @@ func (p *parkedCall) gather() {
 
 // park returns input_required with the open server requests and detaches the client's request.
 func (r *Bridge) park(u Server, c *mcp.Call, p *parkedCall) (*mcp.Reply, error) {
-	state, err := r.mint(u, c, 'P', []byte(p.id))
+	state, err := r.mint(u, c, sealKind('P', p.agreed), []byte(p.id))
 	if err != nil {
 		p.cancel(err)
 		<-p.done
@@ -414,7 +415,7 @@ func (r *Bridge) claim(id string) *parkedCall {
 func (r *Bridge) resume(ctx context.Context, u Server, c *mcp.Call, s mcp.Caller, id string) (*mcp.Reply, error) {
 	answers := c.Msg.Param("inputResponses")
 	if kind := jsonrpc.KindOf(c.Msg.Raw, answers); kind != 0 && kind != '{' {
-		return nil, &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: "inputResponses must be an object"}
+		return nil, errNoObject
 	}
 	p := r.claim(id)
 	if p == nil {
@@ -486,13 +487,8 @@ func (p *parkedCall) check(raw []byte, answers jsonrpc.Span) error {
 		if at.IsZero() {
 			continue
 		}
-		invalid := jsonrpc.KindOf(raw, at) != '{'
-		if q.m.Method == mcp.MethodElicit && !invalid {
-			action, _ := jsonrpc.Text(raw, jsonrpc.Find(raw, at, "action"))
-			invalid = action != "accept" && action != "decline" && action != "cancel"
-		}
-		if invalid {
-			return &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: fmt.Sprintf("inputResponses: %s is not a valid answer to its input request", q.key)}
+		if !validAnswer(q.m.Method, raw, at) {
+			return badInput(q.key)
 		}
 	}
 	return nil
@@ -666,7 +662,8 @@ func urlsOf(reply *mcp.Reply) jsonrpc.Span {
 // input_required (2025-11-25 §Elicitation, "URL Elicitation Required"). It parks nothing, because
 // the retry is a new call. urlsNeeded returns nil if the client cannot open URLs, or if the error
 // contains no URL.
-func (r *Bridge) urlsNeeded(u Server, c *mcp.Call, reply *mcp.Reply) (*mcp.Reply, error) {
+func (r *Bridge) urlsNeeded(u Server, a *mcp.Attempt, reply *mcp.Reply) (*mcp.Reply, error) {
+	c := a.Call
 	raw := reply.Msg.Raw
 	if !mayPark(c) || !c.Client.Declares("elicitation") {
 		return nil, nil
@@ -688,7 +685,7 @@ func (r *Bridge) urlsNeeded(u Server, c *mcp.Call, reply *mcp.Reply) (*mcp.Reply
 	if n == 0 {
 		return nil, nil
 	}
-	state, err := r.mint(u, c, 'U', nil)
+	state, err := r.mint(u, c, sealKind('U', a.Agreed), nil)
 	if err != nil {
 		return nil, err
 	}

@@ -47,6 +47,7 @@ type Bridge struct {
 	mu      sync.Mutex           // also guards TaskKey
 	keys    []stateKey           // newest first, at most two
 	retried map[stateID]struct{} // states that have a running retry; see takeState
+	spent   spent                // states that are good for one use; see ask.go
 
 	parkMu   sync.Mutex
 	parked   map[string]*parkedCall
@@ -116,12 +117,12 @@ func (r *Bridge) keyByID(id [keyIDLen]byte) (stateKey, bool) {
 // server, method and parameters, and only for ten minutes (2026-07-28 §MRTR, "Server Requirements"
 // 4 and 5). States of servers must be sealed too: a server sees one credential for many users, so
 // only Dragoman can distinguish the users.
-func (r *Bridge) seal(u Server, c *mcp.Call, reply *mcp.Reply) (*mcp.Reply, error) {
+func (r *Bridge) seal(u Server, a *mcp.Attempt, reply *mcp.Reply) (*mcp.Reply, error) {
 	at := reply.Msg.ResultMember("requestState")
 	if at.IsZero() {
 		return reply, nil
 	}
-	text, err := r.mint(u, c, 'S', at.Of(reply.Msg.Raw))
+	text, err := r.mint(u, a.Call, sealKind('S', a.Agreed), at.Of(reply.Msg.Raw))
 	if err != nil {
 		return nil, err
 	}
@@ -130,7 +131,8 @@ func (r *Bridge) seal(u Server, c *mcp.Call, reply *mcp.Reply) (*mcp.Reply, erro
 }
 
 // mint creates a sealed state. kind says what inner contains: a server's state ('S', empty for
-// none), the id of a parked call ('P'), or nothing ('U').
+// none), the id of a parked call ('P'), nothing ('U'), or a question of Dragoman's own with the
+// answers before it ('A'); see sealKind.
 func (r *Bridge) mint(u Server, c *mcp.Call, kind byte, inner []byte) (string, error) {
 	k, err := r.key()
 	if err != nil {
@@ -143,10 +145,20 @@ func (r *Bridge) mint(u Server, c *mcp.Call, kind byte, inner []byte) (string, e
 	return sealedStart + base64.RawURLEncoding.EncodeToString(sealed), nil
 }
 
+// sealKind returns the kind of a state for mint. If the state is good for one use, the kind is in
+// lower case.
+func sealKind(kind byte, once bool) byte {
+	if once {
+		kind += 'a' - 'A'
+	}
+	return kind
+}
+
 // Resume is the content of a retry's requestState. The zero value means that the request
 // has no state.
 type Resume struct {
-	kind  byte // see the parameter kind of mint
+	kind  byte // see the parameter kind of mint; always in upper case
+	once  bool // the state is good for one use
 	inner []byte
 	call  uint64 // number of the call that received the state
 	id    stateID
@@ -155,8 +167,13 @@ type Resume struct {
 // stateID identifies a sealed state by its hash.
 type stateID [sha256.Size]byte
 
-// Resumed reports whether the request is a retry after a request for input.
+// Resumed reports whether the request is a retry after a request for input. If the request for input
+// was Dragoman's own, the call hasn't been sent to the server yet.
 func (r Resume) Resumed() bool { return r.kind != 0 }
+
+// Agreed reports whether the state is good for one use, because a person has agreed to the call or is
+// just being asked.
+func (r Resume) Agreed() bool { return r.once }
 
 // Open returns the content of a call's requestState, or the zero Resume if the call has none. It
 // does not reserve the state; see takeState. An error means that the state was changed, has
@@ -205,16 +222,21 @@ func (r *Bridge) open(u Server, c *mcp.Call) (Resume, error) {
 	if n <= 0 {
 		return none, errState
 	}
-	return Resume{plain[8], plain[stateHead+n:], number, sha256.Sum256(sealed)}, nil
+	res := Resume{kind: plain[8], inner: plain[stateHead+n:], call: number, id: sha256.Sum256(sealed)}
+	if res.kind >= 'a' {
+		res.kind, res.once = res.kind-('a'-'A'), true
+	}
+	return res, nil
 }
 
 // takeState reserves a state for one retry at a time. Until leave is called, a second retry with
 // the same state is refused, so that a request that is sent twice does not run twice at the same
 // time. After leave, the state may be used again, because clients may retry a request that got no
 // answer. The server decides whether it accepts its state again (2026-07-28 §MRTR, "Server
-// Requirements" 5). A call without a state needs no reservation.
+// Requirements" 5). A call without a state needs no reservation, and neither does a state that is good
+// for one use: Answers has used it up.
 func (r *Bridge) takeState(u Server, s Resume) (leave func(), err error) {
-	if s.kind == 0 {
+	if s.kind == 0 || s.once {
 		return func() {}, nil
 	}
 	r.mu.Lock()

@@ -103,10 +103,12 @@ func (x runner) answer(ctx context.Context, by resolver, c *mcp.Call, k mcp.Call
 		r.Record.Routed(&r.Attempt)
 	}
 	if err == nil && len(x.policy) > 0 {
-		passed, err = x.admit(ctx, r)
+		passed, reply, err = x.admit(ctx, r, k)
 	}
-	if err == nil {
-		reply, err = x.run(ctx, r, k)
+	if err == nil && reply == nil {
+		if reply, err = x.run(ctx, r, k); err != nil && outcomeOf(err) == mcp.NotSent {
+			x.bridge.Unused(r.resume)
+		}
 	}
 	x.end(ctx, r, passed, began, reply, err)
 	return reply, err
@@ -134,8 +136,9 @@ func (r *route) describe() {
 	r.asked.Server, r.asked.Name, r.asked.Args, r.asked.Resumed = r.Server, r.Name, r.Args, r.resume.Resumed()
 }
 
-// admit asks the policy whether the request may be sent.
-func (x runner) admit(ctx context.Context, r *route) (passed int, err error) {
+// admit asks the policy whether the request may be sent, and the person if a step wants to know
+// something first. If the person is asked by the answer to the request, admit returns this answer.
+func (x runner) admit(ctx context.Context, r *route, k mcp.Caller) (passed int, reply *mcp.Reply, err error) {
 	if r.do == doTasks && r.Server == "" {
 		// The policy needs the server of the task. FindTask does not send a request. The bridge
 		// repeats the look-up when the request runs.
@@ -144,8 +147,34 @@ func (x runner) admit(ctx context.Context, r *route) (passed int, err error) {
 		}
 	}
 	r.describe()
-	passed, v := x.policy.Admit(ctx, r.asked)
-	return passed, v.Refuse
+	r.asked.Passed = len(x.policy)
+	if r.resume.Agreed() {
+		// The state is used up before any step sees the answer, so that of two equal retries only
+		// one gets through.
+		q, err := x.bridge.Answers(r.server, &r.Attempt, r.resume)
+		if err != nil {
+			return 0, nil, err
+		}
+		if q != nil {
+			r.asked.Answers, r.asked.Passed = q.Answers, q.Passed
+		}
+	}
+	for {
+		var v policy.Verdict
+		if passed, v = x.policy.Admit(ctx, r.asked, passed); v.Refuse != nil && !r.asked.Heard() {
+			x.bridge.Unused(r.resume)
+		}
+		if v.Refuse != nil || v.Ask == nil {
+			return passed, nil, v.Refuse
+		}
+		open := mcp.Answered{Step: v.Ask.Step, State: v.Ask.State}
+		q := bridge.Asking{Question: v.Ask.Question, Answers: append(r.asked.Answers, open), Passed: passed}
+		open.Result, reply, err = x.bridge.Ask(ctx, r.server, &r.Attempt, q, k)
+		if err != nil || reply != nil {
+			return passed, reply, err
+		}
+		r.asked.Answers = append(r.asked.Answers, open)
+	}
 }
 
 // run executes the action of a route.

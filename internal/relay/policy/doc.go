@@ -3,8 +3,8 @@
 // the chain, and hears of every request and of what became of it.
 //
 // The gateway runs the chain after it has found the server of a call and before it sends anything.
-// So a step sees the caller, the server and the tool, and can refuse the call. A call whose name
-// leads nowhere never reaches a step. That's why an audit trail is an Auditor; a subscriber of events
-// wouldn't do either, because it may miss events. The package does no I/O and starts no goroutine. An
-// empty Chain and a nil Auditor cost nothing.
+// So a step sees the caller, the server and the tool, and can refuse the call, or ask the person
+// behind the client first. A call whose name leads nowhere never reaches a step. That's why an audit
+// trail is an Auditor; a subscriber of events wouldn't do either, because it may miss events. The
+// package does no I/O and starts no goroutine. An empty Chain and a nil Auditor cost nothing.
 package policy

@@ -27,10 +27,32 @@ type Call struct {
 	// Request is the client's request. Its size is len(Request.Msg.Raw) bytes.
 	Request *mcp.Call
 	// Resumed means that the call continues an earlier call, in which the client was asked for
-	// input. The steps have already let the earlier call pass. A step should authorise the call
-	// again, but not count it again.
+	// input, and which this step has let pass. A step should authorise the call again, but not
+	// count it again, nor ask again. For an auditor, it means any continued call.
 	Resumed bool
+	// Passed is the number of steps that have let the earlier call pass, if Resumed.
+	Passed int
+	// Answers are the answers to the questions that steps have asked about this call, oldest first.
+	// A step reads its own with Answered.
+	Answers []mcp.Answered
+
+	heard bool // a step has read its answer
 }
+
+// Answered returns the person's answer to the question of a step, or nil if there is none. If the
+// step has asked several times, it's the last answer.
+func (c *Call) Answered(step string) *mcp.Answered {
+	for i := len(c.Answers) - 1; i >= 0; i-- {
+		if c.Answers[i].Step == step {
+			c.heard = true
+			return &c.Answers[i]
+		}
+	}
+	return nil
+}
+
+// Heard reports whether a step has read an answer, so that the answer is used up.
+func (c *Call) Heard() bool { return c.heard }
 
 // Answer is the result of a call. Exactly one of Reply and Err is set.
 type Answer struct {
@@ -48,18 +70,35 @@ type Verdict struct {
 	// Refuse is the client's answer: mcp.Wire converts it to a JSON-RPC error, and the call is not
 	// sent to the server.
 	Refuse error
+	// Ask is what the person has to answer first. Refuse takes precedence.
+	Ask *Ask
 }
 
 // Passes reports whether the call may pass.
-func (v Verdict) Passes() bool { return v == Verdict{} }
+func (v Verdict) Passes() bool { return v.Refuse == nil && v.Ask == nil }
+
+// Ask is a step's question to the person behind the client. A legacy client is asked while its call
+// waits, a modern client by input_required, and a call of a client that can't be asked is refused. Then
+// Before is called again, and Call.Answered returns the answer, whatever it is: an answer alone lets no
+// call pass.
+type Ask struct {
+	// Step names the step; Call.Answered needs the same name. It's also part of the key of the
+	// input request, which people may see, so a plain word is best.
+	Step     string
+	Question *mcp.Question
+	// State is what the step wants back with the answer. No client can read or change it.
+	State []byte
+}
 
 // Step decides whether a call may be sent. Many goroutines call its methods at the same time. The
 // methods may block until ctx ends, but the client waits during that time.
 type Step interface {
-	// Before decides about the call before it is sent to the server.
+	// Before decides about the call before it is sent to the server. If it has asked, it is called
+	// again with the answer.
 	Before(ctx context.Context, c *Call) Verdict
-	// After receives the result of each call that Before let pass, even if a later step
-	// refused the call. ctx may have ended.
+	// After receives the result of each call that Before let pass, even if a later step refused the
+	// call. If a later step asked a modern client, the outcome is Parked, and the client's retry is
+	// another call, with Resumed. ctx may have ended.
 	After(ctx context.Context, c *Call, a *Answer)
 }
 
@@ -80,21 +119,36 @@ type Auditor interface {
 // changed after its first use. The zero value lets every call pass.
 type Chain []Step
 
-// Admit calls Before of each step. It stops at the first step that does not let the call pass, and
-// returns the verdict of this step. passed is the number of steps that let the call pass.
-func (c Chain) Admit(ctx context.Context, call *Call) (passed int, v Verdict) {
-	for i, s := range c {
-		if v := s.Before(ctx, call); !v.Passes() {
+// Admit calls Before of each step, beginning with the step at the index from. It stops at the first
+// step that does not let the call pass, and returns the verdict of this step. passed is the number
+// of steps that let the call pass; after an answer, it is where to continue.
+func (c Chain) Admit(ctx context.Context, call *Call, from int) (passed int, v Verdict) {
+	for i := from; i < len(c); i++ {
+		if v := c.before(ctx, i, call); !v.Passes() {
 			return i, v
 		}
 	}
 	return len(c), Verdict{}
 }
 
+func (c Chain) before(ctx context.Context, i int, call *Call) Verdict {
+	defer call.show(i)()
+	return c[i].Before(ctx, call)
+}
+
+// show sets Resumed as the step i should see it, until the returned function is called.
+func (c *Call) show(i int) (restore func()) {
+	resumed := c.Resumed
+	c.Resumed = resumed && i < c.Passed
+	return func() { c.Resumed = resumed }
+}
+
 // Done calls After of the steps that let the call pass, in reverse order. passed is the value
 // that Admit returned.
 func (c Chain) Done(ctx context.Context, passed int, call *Call, a *Answer) {
 	for i := passed - 1; i >= 0; i-- {
+		restore := call.show(i)
 		c[i].After(ctx, call, a)
+		restore()
 	}
 }

@@ -41,7 +41,7 @@ func TestChain(t *testing.T) {
 		for _, s := range []string{"a", "b", "c"} {
 			chain = append(chain, step{s, s == tt.refuses, &log})
 		}
-		passed, v := chain.Admit(t.Context(), &Call{})
+		passed, v := chain.Admit(t.Context(), &Call{}, 0)
 		if passed != tt.passed || v.Passes() != (tt.refuses == "") || (v.Refuse != nil) != (tt.refuses != "") {
 			t.Errorf("%s: %d passed, %v", name, passed, v)
 		}
@@ -56,7 +56,7 @@ func TestEmptyChainCostsNothing(t *testing.T) {
 	var chain Chain
 	call := &Call{}
 	if n := testing.AllocsPerRun(100, func() {
-		passed, _ := chain.Admit(t.Context(), call)
+		passed, _ := chain.Admit(t.Context(), call, 0)
 		chain.Done(t.Context(), passed, call, nil)
 	}); n > 0 {
 		t.Errorf("%v allocations", n)
