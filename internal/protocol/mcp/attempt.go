@@ -41,6 +41,9 @@ type Attempt struct {
 	// Agreed says that a person has agreed to this call when Dragoman asked. They agreed to one call,
 	// so a requestState that continues the call is good for one use.
 	Agreed bool
+	// Passes returns an error if a message of the server must not reach the client. Several
+	// goroutines may call it. Nil lets everything pass.
+	Passes func(m *jsonrpc.Message) error
 	// Sole says that the client's endpoint has only one server.
 	Sole bool
 	// Progress is the largest progress value that the client has got for this call, or nil if the

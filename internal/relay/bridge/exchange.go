@@ -68,6 +68,11 @@ func (r *Bridge) rounds(ctx context.Context, v *visit, a *mcp.Attempt, res Resum
 			if why := r.Own.URLProblem(reply.Msg.Raw, e); why != "" {
 				return nil, r.unsafeURL(u, why)
 			}
+			if a.Passes != nil {
+				if err := checkQuestion(u, a, jsonrpc.NewRequest("0", mcp.MethodElicit, e.Of(reply.Msg.Raw))); err != nil {
+					return nil, err
+				}
+			}
 		}
 	}
 	if reply.From.Legacy() && c.Client.Revision.Can(mcp.InputRequired) {
@@ -76,7 +81,7 @@ func (r *Bridge) rounds(ctx context.Context, v *visit, a *mcp.Attempt, res Resum
 	if !reply.From.Can(mcp.InputRequired) || reply.ResultType() != mcp.ResultInputRequired {
 		return reply, nil
 	}
-	if err := r.checkInputRequired(u, c, reply); err != nil {
+	if err := r.checkInputRequired(u, a, reply); err != nil {
 		return nil, err
 	}
 	if c.Client.Revision.Can(mcp.InputRequired) {
@@ -96,7 +101,7 @@ func (r *Bridge) fromLegacy(u Server, a *mcp.Attempt, reply *mcp.Reply) (*mcp.Re
 			return asked, err
 		}
 	case askedInAnswer(c, reply):
-		if err := r.checkInputRequired(u, c, reply); err != nil {
+		if err := r.checkInputRequired(u, a, reply); err != nil {
 			return nil, err
 		}
 		return r.carryAsked(u, a, reply)
@@ -189,13 +194,13 @@ func (r *Bridge) call(ctx context.Context, v *visit, a *mcp.Attempt, res Resume,
 		return r.start(ctx, v.server, l, a, k, leave)
 	}
 	defer leave()
-	return l.Call(ctx, a, k)
+	return l.Call(ctx, a, passing(a, k))
 }
 
 // checkInputRequired checks an input_required result of a server (2026-07-28 §MRTR, "Server
 // Requirements").
-func (r *Bridge) checkInputRequired(u Server, c *mcp.Call, reply *mcp.Reply) error {
-	m := reply.Msg
+func (r *Bridge) checkInputRequired(u Server, a *mcp.Attempt, reply *mcp.Reply) error {
+	c, m := a.Call, reply.Msg
 	if c.Method == nil || !c.Method.MayAsk {
 		return badAnswer(u, "answered with input_required, which is not allowed for "+c.Msg.Method)
 	}
@@ -206,7 +211,10 @@ func (r *Bridge) checkInputRequired(u Server, c *mcp.Call, reply *mcp.Reply) err
 	if kind := jsonrpc.KindOf(m.Raw, asks); kind != 0 && kind != '{' {
 		return badAnswer(u, "sent input_required with an invalid input request")
 	}
-	return r.CheckQuestions(u, c.Client, m.Raw, asks)
+	if err := r.CheckQuestions(u, c.Client, m.Raw, asks); err != nil {
+		return err
+	}
+	return checkPassing(u, a, m.Raw, asks)
 }
 
 // CheckQuestions returns an error if an input request must not be shown to any client, or needs a

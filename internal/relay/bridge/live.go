@@ -57,7 +57,7 @@ func (r *Bridge) relayLive(ctx context.Context, v *visit, a *mcp.Attempt, s mcp.
 		if reply.ResultType() != mcp.ResultInputRequired {
 			return reply, nil
 		}
-		if err := r.checkInputRequired(u, c, reply); err != nil {
+		if err := r.checkInputRequired(u, a, reply); err != nil {
 			return nil, err
 		}
 	}

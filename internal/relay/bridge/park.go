@@ -113,7 +113,7 @@ func (r *Bridge) start(ctx context.Context, u Server, l Lease, a *mcp.Attempt, s
 	}
 	r.running.Go(func() {
 		defer cancel(nil)
-		p.reply, p.err = l.Call(life, a, (*parkedCaller)(p))
+		p.reply, p.err = l.Call(life, a, passing(a, (*parkedCaller)(p)))
 		l.Release()
 		leave()
 		close(p.done)

@@ -63,7 +63,7 @@ func (v *visit) call(ctx context.Context, a *mcp.Attempt, k mcp.Caller) (*mcp.Re
 	if err != nil {
 		return nil, err
 	}
-	return l.Call(ctx, a, k)
+	return l.Call(ctx, a, passing(a, k))
 }
 
 func (v *visit) release() {

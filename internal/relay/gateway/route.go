@@ -165,6 +165,7 @@ func (x runner) admit(ctx context.Context, r *route, k mcp.Caller) (passed int, 
 			x.bridge.Unused(r.resume)
 		}
 		if v.Refuse != nil || v.Ask == nil {
+			r.Passes = x.policy.Watch(ctx, r.asked)
 			return passed, nil, v.Refuse
 		}
 		open := mcp.Answered{Step: v.Ask.Step, State: v.Ask.State}

@@ -2,6 +2,7 @@ package policy
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"github.com/dragoman-mcp/dragoman/internal/base/identity"
@@ -102,6 +103,18 @@ type Step interface {
 	After(ctx context.Context, c *Call, a *Answer)
 }
 
+// Passing is a [Step] that also sees what a server sends to the client while a call runs:
+// notifications, and requests such as elicitations, whether they reach the client live or in the
+// answer. It doesn't see the messages of a task that goes on after its call, nor those outside calls.
+type Passing interface {
+	Step
+	// Passes returns an error for a message that must not reach the client. A notification is then
+	// dropped. A request is refused, and a call that can't do without the answer fails with the
+	// error. c is a copy of what Before saw. ctx may have ended, for a message of a parked call.
+	// Messages of one call wait for Passes, so it should be quick.
+	Passes(ctx context.Context, c *Call, m *jsonrpc.Message) error
+}
+
 // Auditor hears of every request, in contrast to a [Step]: also of requests that a step refuses, and
 // of those that name something that doesn't exist or that the client may not see. Only the
 // handshake, and messages that never become a call because their session refuses them, pass it by.
@@ -141,6 +154,26 @@ func (c *Call) show(i int) (restore func()) {
 	resumed := c.Resumed
 	c.Resumed = resumed && i < c.Passed
 	return func() { c.Resumed = resumed }
+}
+
+// Watch returns a function that asks each [Passing] of the chain about a message to the client, and
+// returns the first error. Watch returns nil if there is no Passing. call is copied, because
+// messages may come after the call's request has been answered, if the call is parked.
+func (c Chain) Watch(ctx context.Context, call *Call) func(m *jsonrpc.Message) error {
+	if !slices.ContainsFunc(c, func(s Step) bool { _, ok := s.(Passing); return ok }) {
+		return nil
+	}
+	seen := *call
+	return func(m *jsonrpc.Message) error {
+		for _, s := range c {
+			if p, ok := s.(Passing); ok {
+				if err := p.Passes(ctx, &seen, m); err != nil {
+					return err
+				}
+			}
+		}
+		return nil
+	}
 }
 
 // Done calls After of the steps that let the call pass, in reverse order. passed is the value
