@@ -64,6 +64,39 @@ func TestPageOnTheNetwork(t *testing.T) {
 	}
 }
 
+// TestGuardBeforeEveryRoute checks that each route of serve is behind the guard, which counts a
+// foreign request once, and that each refuses the methods that it does not have.
+func TestGuardBeforeEveryRoute(t *testing.T) {
+	t.Parallel()
+	s := snapshot(child(t, "quill", "legacy"))
+	d := newDaemon(ServeOptions{Config: s, Version: "test"}, true)
+	defer d.close()
+	d.runtime.Apply(s)
+	h := d.handler()
+	ask := func(method, path string, change func(*http.Request)) int {
+		w, r := httptest.NewRecorder(), httptest.NewRequest(method, "http://localhost:7300"+path, nil)
+		change(r)
+		h.ServeHTTP(w, r)
+		return w.Code
+	}
+	for _, path := range []string{"/", "/mcp", "/sse", "/s/quill/mcp", "/s/nobody/mcp", "/s/quill", "/p/default/mcp", "/healthz", "/readyz", "/metrics", "/api/v1/status", "/console/", "/console/static/x", "/nowhere", "//mcp"} {
+		for name, change := range map[string]func(*http.Request){
+			"host":   func(r *http.Request) { r.Host = "evil.example" },
+			"origin": func(r *http.Request) { r.Header.Set("Origin", "https://evil.example") },
+		} {
+			for _, method := range []string{"GET", "OPTIONS"} {
+				before := d.guard.Refused()
+				if status := ask(method, path, change); status != 403 || d.guard.Refused() != before+1 {
+					t.Errorf("%s %s with a foreign %s: %d, refused %d times", method, path, name, status, d.guard.Refused()-before)
+				}
+			}
+		}
+		if status := ask("OPTIONS", path, func(*http.Request) {}); status != 405 && path != "//mcp" { // which is redirected
+			t.Errorf("OPTIONS %s: %d", path, status)
+		}
+	}
+}
+
 func recorded(h http.Handler, accept string) answer {
 	w := httptest.NewRecorder()
 	r := httptest.NewRequest("GET", "/", nil)

@@ -497,13 +497,16 @@ func warnUnusable(log *slog.Logger, problems config.Problems) {
 	}
 }
 
-// handler routes requests.
+// handler routes requests. The guard stands before every route. At endpoints, who asks is settled
+// before the method is looked at; elsewhere the method comes first.
 func (d *daemon) handler() http.Handler {
+	others := http.NewServeMux()
+	d.admin.Routes(others)
+	d.console.Routes(others)
+	others.Handle("/metrics", d.metrics.Handler())
 	mux := http.NewServeMux()
 	d.runtime.Routes(mux)
-	d.admin.Routes(mux)
-	d.console.Routes(mux)
-	mux.Handle("/metrics", d.metrics.Handler())
+	mux.Handle("/", d.guard.Usual(others))
 	return d.guard.Wrap(underPrefix(d.opts.Config.PublicPath(), mux))
 }
 

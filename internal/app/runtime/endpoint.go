@@ -67,22 +67,28 @@ func (e *Endpoint) Path() string {
 // Counts returns the endpoint's counters for Streamable HTTP and for HTTP+SSE.
 func (e *Endpoint) Counts() (streamhttp.Counts, sse.Counts) { return e.http.Counts(), e.sse.Counts() }
 
-// Mount registers the endpoint's three routes under prefix.
+// Mount registers the endpoint's three routes under prefix. They check the Host and the Origin of
+// each request, and ask who sent it.
 func (e *Endpoint) Mount(mux *http.ServeMux, prefix string) {
 	for _, leaf := range leaves {
-		mux.Handle(prefix+"/"+leaf, e.leaf(leaf))
+		if leaf == "mcp" {
+			mux.Handle(prefix+"/"+leaf, e.http)
+		} else {
+			mux.Handle(prefix+"/"+leaf, e.sse)
+		}
 	}
 }
 
 // leaves are the last path segments of an endpoint's URLs.
 var leaves = [...]string{"mcp", "sse", "messages"}
 
-// leaf returns the handler for one of the path segments in leaves.
-func (e *Endpoint) leaf(leaf string) http.Handler {
+// serve answers a request with one of the path segments in leaves, which who has sent.
+func (e *Endpoint) serve(w http.ResponseWriter, r *http.Request, leaf string, who *identity.Principal) {
 	if leaf == "mcp" {
-		return e.http
+		e.http.Serve(w, r, who)
+	} else {
+		e.sse.Serve(w, r, who)
 	}
-	return e.sse
 }
 
 // run removes the endpoint's expired sessions until ctx ends.

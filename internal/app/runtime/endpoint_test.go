@@ -7,6 +7,7 @@ import (
 	"net/http/httptest"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/dragoman-mcp/dragoman/internal/base/identity"
 	"github.com/dragoman-mcp/dragoman/internal/protocol/mcp"
@@ -53,7 +54,7 @@ type site struct {
 // serveSite serves h until the test ends.
 func serveSite(t *testing.T, h http.Handler) *site {
 	web := httptest.NewServer(h)
-	s := &site{t, web.URL, &http.Client{Transport: &http.Transport{}, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}}
+	s := &site{t, web.URL, &http.Client{Timeout: 30 * time.Second, Transport: &http.Transport{}, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}}
 	t.Cleanup(func() {
 		s.http.CloseIdleConnections()
 		web.Close()

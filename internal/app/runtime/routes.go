@@ -9,20 +9,36 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/transport/httpdoor"
 )
 
+// below are the paths below which only endpoints are.
+var below = [...]string{"/mcp/", "/sse/", "/messages/", "/s", "/s/", "/p", "/p/"}
+
 // Routes registers the paths of all endpoints on mux. Paths below /p/{project}/ are for that
 // project, and all other paths are for the default project. The handler looks up the project and
-// the server for each request.
+// the server for each request, after it has asked who sent it. Options.Guard must stand before mux:
+// the handler itself checks no Host and no Origin.
 func (r *Runtime) Routes(mux *http.ServeMux) {
 	for _, prefix := range []string{"/", "/p/{project}/", "/s/{server}/", "/p/{project}/s/{server}/"} {
 		for _, leaf := range leaves {
 			mux.HandleFunc(prefix+leaf, func(w http.ResponseWriter, req *http.Request) { r.serve(w, req, leaf) })
 		}
 	}
+	for _, path := range below {
+		mux.HandleFunc(path, func(w http.ResponseWriter, req *http.Request) {
+			if _, ok := r.opts.Guard.Identify(w, req, r.opts.Principal); ok {
+				httpdoor.NotFound(w, req)
+			}
+		})
+	}
 }
 
-// serve answers a request for an endpoint. If the project does not exist, the response is the same
-// as for an unknown path.
+// serve answers a request for an endpoint. A stranger gets the same refusal whether the project and
+// the server exist or not, so we ask who it is before we look anything up. If the project does not
+// exist, the response is the same as for an unknown path.
 func (r *Runtime) serve(w http.ResponseWriter, req *http.Request, leaf string) {
+	who, ok := r.opts.Guard.Identify(w, req, r.opts.Principal)
+	if !ok {
+		return
+	}
 	p := r.projects[cmp.Or(req.PathValue("project"), defaultProject)]
 	if p == nil {
 		httpdoor.NotFound(w, req)
@@ -38,5 +54,5 @@ func (r *Runtime) serve(w http.ResponseWriter, req *http.Request, leaf string) {
 		http.Error(w, fmt.Sprintf("no server %q is configured", excerpt.Line(name, 64)), http.StatusNotFound)
 		return
 	}
-	m.endpoint.leaf(leaf).ServeHTTP(w, req)
+	m.endpoint.serve(w, req, leaf, who)
 }

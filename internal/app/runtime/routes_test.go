@@ -1,6 +1,7 @@
 package runtime
 
 import (
+	"fmt"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
@@ -8,10 +9,188 @@ import (
 	"testing"
 
 	"github.com/dragoman-mcp/dragoman/internal/base/identity"
+	"github.com/dragoman-mcp/dragoman/internal/relay/downstream"
 	"github.com/dragoman-mcp/dragoman/internal/setup/config"
 	"github.com/dragoman-mcp/dragoman/internal/transport"
 	"github.com/dragoman-mcp/dragoman/internal/transport/httpdoor"
 )
+
+// routed returns a Runtime with the server a, and a mux with its routes and httpdoor.NotFound. The
+// server never starts.
+func routed(t *testing.T, o Options) (*Runtime, *http.ServeMux) {
+	t.Helper()
+	s := *config.Default()
+	a, problem := config.Complete(config.Server{Name: "a", Command: "/nothing/here"})
+	if problem != nil {
+		t.Fatal(problem)
+	}
+	s.Servers = []config.Server{a}
+	o.Config, o.Log, o.Budget = &s, slog.New(slog.DiscardHandler), transport.NewBudget(1<<20)
+	if o.Guard == nil {
+		o.Guard = httpdoor.NewGuard(nil, nil, nil)
+	}
+	r := New(o)
+	t.Cleanup(func() { r.Close(0) })
+	r.Apply(&s)
+	mux := http.NewServeMux()
+	r.Routes(mux)
+	mux.Handle("/", r.opts.Guard.Usual(http.HandlerFunc(httpdoor.NotFound)))
+	return r, mux
+}
+
+var (
+	// places are paths of endpoints that exist, and of endpoints that don't.
+	places = []string{
+		"/mcp", "/sse", "/messages", "/messages?sessionId=x", "/s/a/mcp", "/s/a/sse", "/s/a/messages", "/p/default/mcp", "/p/default/s/a/mcp",
+		"/s/unknown/mcp", "/s/unknown/sse", "/p/unknown/mcp", "/p/default/s/unknown/mcp", "/p/unknown/s/a/messages",
+		"/mcp/", "/mcp/x", "/s/a/mcp/x", "/s/a/x", "/s/a", "/s/a/", "/s/unknown", "/s/", "/s", "/p", "/p/default", "/p/default/x", "/p/unknown/s/a", "/sse/x", "/messages/x",
+	}
+	methods = []string{"GET", "POST", "DELETE", "HEAD", "OPTIONS", "PUT", "PATCH", "TRACE", "FROB"}
+)
+
+// answered returns the answer of one request as text, without its date.
+func (s *site) answered(method, path string, header ...string) string {
+	s.t.Helper()
+	body := ""
+	if method == "POST" {
+		body = modernBody
+	}
+	status, h, b := s.ask(method, path, body, header...)
+	h.Del("Date")
+	return fmt.Sprint(status, h, b)
+}
+
+// TestStrangersLearnNothing checks that who is not known gets one answer, whatever the path and the
+// method are: servers and projects that exist answer like those that don't.
+func TestStrangersLearnNothing(t *testing.T) {
+	r, mux := routed(t, Options{Principal: withKey})
+	s := serveSite(t, r.opts.Guard.Wrap(mux))
+	want := s.answered("GET", "/mcp")
+	if !strings.HasPrefix(want, "401 ") || !strings.Contains(want, `Bearer realm="dragoman"`) || !strings.Contains(want, "send a key") {
+		t.Fatal(want)
+	}
+	head, _, _ := strings.Cut(want, "{")
+	for _, path := range places {
+		for _, method := range methods {
+			got := s.answered(method, path)
+			if got != want && (method != "HEAD" || got != head) {
+				t.Errorf("%s %s: %s, want %s", method, path, got, want)
+			}
+		}
+	}
+	for _, path := range []string{"/.well-known/oauth-protected-resource", "/nowhere", "/"} { // no endpoint can be there
+		s.wants(404, "there is nothing at", "GET", path, "")
+	}
+	if n := r.opts.Guard.Denied(); n != int64(1+len(places)*len(methods)) || r.opts.Guard.Refused() != 0 {
+		t.Errorf("%d denied, %d refused", n, r.opts.Guard.Refused())
+	}
+}
+
+// TestKnownCallersSeeWhatIsThere checks that who is known gets the answers that everybody gets at an
+// open Dragoman: 404 with the name, 405, and the refusals of the doors.
+func TestKnownCallersSeeWhatIsThere(t *testing.T) {
+	var sites []*site
+	for _, of := range []func(*http.Request) (*identity.Principal, error){identity.Anyone, withKey} {
+		r, mux := routed(t, Options{Principal: of})
+		sites = append(sites, serveSite(t, r.opts.Guard.Wrap(mux)))
+	}
+	for _, path := range places {
+		for _, method := range methods {
+			door, _, _ := strings.Cut(path, "?")
+			if method == "GET" && (strings.HasSuffix(door, "/sse") || strings.HasSuffix(door, "/messages")) || method == "POST" && strings.HasSuffix(door, "/mcp") {
+				continue // a stream without an end, and a call that waits for the server
+			}
+			open, keyed := sites[0].answered(method, path), sites[1].answered(method, path, "X-Who", "ann")
+			if open != keyed {
+				t.Errorf("%s %s: %s, for a known caller %s", method, path, open, keyed)
+			}
+		}
+	}
+	for _, s := range sites {
+		ann := []string{"X-Who", "ann"}
+		s.wants(404, `no server "unknown" is configured`, "POST", "/s/unknown/mcp", "{", ann...)
+		if h := s.wants(405, "not allowed", "OPTIONS", "/s/unknown/mcp", "", ann...); h.Get("Allow") != "GET, HEAD, POST, DELETE" {
+			t.Errorf("Allow: %s", h.Get("Allow"))
+		}
+		s.wants(404, "there is nothing at", "GET", "/p/unknown/mcp", "", ann...)
+		s.wants(404, "there is nothing at", "GET", "/s/a", "", ann...)
+	}
+}
+
+// TestTwoCallersThroughRoutes lets ann and bob use the endpoints of a runtime in both eras and over
+// both transports. Neither can use the other's session, and ann goes on whatever bob tries.
+func TestTwoCallersThroughRoutes(t *testing.T) {
+	r, mux := routed(t, Options{Principal: withKey, Places: here{}})
+	empty := *config.Default() // so that lists do not wait for the server
+	r.Apply(&empty)
+	s := serveSite(t, r.opts.Guard.Wrap(mux))
+	list := `{"jsonrpc":"2.0","id":3,"method":"tools/list"}`
+	modernList := strings.Replace(strings.Replace(modernBody, "tools/call", "tools/list", 1), `"name":"star","arguments":{},`, "", 1)
+	ann, bob := []string{"X-Who", "ann"}, []string{"X-Who", "bob"}
+	for _, prefix := range []string{"", "/p/default"} {
+		id := s.wants(200, `"result"`, "POST", prefix+"/mcp", helloBody, ann...).Get("Mcp-Session-Id")
+		if !strings.HasPrefix(id, "here-") {
+			t.Errorf("the session id is %q", id)
+		}
+		session := []string{"Mcp-Session-Id", id, "MCP-Protocol-Version", "2025-11-25"}
+		st := s.stream(prefix+"/sse", ann...)
+		goesOn := func(who []string) {
+			t.Helper()
+			s.wants(200, `"tools"`, "POST", prefix+"/mcp", modernList, append([]string{"MCP-Protocol-Version", "2026-07-28", "Mcp-Method", "tools/list"}, who...)...)
+		}
+		goesOn(ann)
+		goesOn(bob)
+		for _, who := range [][]string{bob, nil} {
+			status := 404
+			if who == nil {
+				status = 401
+			}
+			for _, method := range []string{"POST", "GET", "DELETE"} {
+				s.wants(status, "", method, prefix+"/mcp", list, append(session, who...)...)
+			}
+			s.wants(status, "", "POST", st.post, list, who...)
+		}
+		goesOn(ann)
+		s.wants(200, `"tools"`, "POST", prefix+"/mcp", list, append(session, ann...)...)
+		s.wants(202, "", "POST", st.post, helloBody, ann...)
+		if got := st.next(); !strings.Contains(got, "protocolVersion") {
+			t.Error(got)
+		}
+		st.body.Close()
+	}
+}
+
+// TestGuardStandsOnce counts how often a request meets the guard: once before the routes of a
+// runtime, which don't look again, and once in an endpoint that is mounted alone.
+func TestGuardStandsOnce(t *testing.T) {
+	g := httpdoor.NewGuard(nil, nil, nil)
+	_, mux := routed(t, Options{Guard: g, Principal: identity.Anyone})
+	alone := http.NewServeMux()
+	e := NewEndpoint("", &downstream.Endpoint{Handler: &teller{}}, EndpointOptions{Guard: g, Principal: identity.Anyone})
+	defer e.close(errRemoved)
+	e.Mount(alone, "")
+	for _, path := range []string{"/mcp", "/messages", "/s/a/mcp", "/s/unknown/mcp", "/p/default/mcp", "/s/a"} {
+		for name, x := range map[string]struct {
+			h    http.Handler
+			want int64
+		}{"before the routes": {g.Wrap(mux), 1}, "the routes themselves": {mux, 0}, "an endpoint alone": {alone, 1}} {
+			if x.h == alone && strings.Count(path, "/") > 1 {
+				continue
+			}
+			for header, value := range map[string]string{"Host": "evil.example", "Origin": "https://evil.example"} {
+				req := httptest.NewRequest("DELETE", "http://localhost"+path, nil)
+				if req.Header.Set(header, value); header == "Host" {
+					req.Host = value
+				}
+				before, w := g.Refused(), httptest.NewRecorder()
+				x.h.ServeHTTP(w, req)
+				if got := g.Refused() - before; got != x.want || (w.Code == 403) != (x.want == 1) {
+					t.Errorf("%s, %s, a foreign %s: refused %d times, status %d", path, name, header, got, w.Code)
+				}
+			}
+		}
+	}
+}
 
 // TestProjectsAreLookedUp checks that a request for an unknown project gets the same answer as a
 // request for any other unknown path. The default project gives the same answers with and

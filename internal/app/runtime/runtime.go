@@ -42,7 +42,7 @@ type Options struct {
 	Events *event.Publisher // receives events; if it is nil, nothing is published
 	Calls  *calls.Ring      // records the calls of clients; if it is nil, calls are not recorded
 	Recent *logring.Ring    // records the stderr of servers; if it is nil, only the lines that errors quote are kept
-	Guard  *httpdoor.Guard
+	Guard  *httpdoor.Guard  // the caller puts it before Routes
 	// Principal and Places are those of every endpoint; see EndpointOptions.
 	Principal func(*http.Request) (*identity.Principal, error)
 	Places    transport.Places

@@ -28,6 +28,7 @@ type Guard struct {
 	explain func(http.ResponseWriter, *http.Request) bool // see Explain
 
 	refused atomic.Int64
+	denied  atomic.Int64
 	told    foreign
 }
 
@@ -77,12 +78,21 @@ func (g *Guard) isOwn(name string) bool {
 
 var usualMethods = []string{http.MethodGet, http.MethodHead, http.MethodPost, http.MethodDelete}
 
-// Refused returns the number of requests that the guard has refused.
+// Refused returns the number of requests that the guard has refused, without those in Denied.
 func (g *Guard) Refused() int64 {
 	if g == nil {
 		return 0
 	}
 	return g.refused.Load()
+}
+
+// Denied returns the number of requests whose sender Identify has refused. We don't count them for
+// each endpoint: who is not known must not learn which endpoints exist, so none has been looked up.
+func (g *Guard) Denied() int64 {
+	if g == nil {
+		return 0
+	}
+	return g.denied.Load()
 }
 
 // Wrap returns a handler that passes the requests that Admit accepts to the handler next.
@@ -94,8 +104,18 @@ func (g *Guard) Wrap(next http.Handler) http.Handler {
 	})
 }
 
-// Admit reports whether the guard accepts r. If the guard does not accept r, Admit sends the
-// refusal.
+// Usual returns a handler that passes the requests with one of the guard's methods to the handler
+// next, and refuses the others. It is for routes that don't need Identify.
+func (g *Guard) Usual(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if g.admitMethod(w, r) {
+			next.ServeHTTP(w, r)
+		}
+	})
+}
+
+// Admit reports whether the guard accepts the Host and the Origin of r. If it does not, Admit sends
+// the refusal. Each request needs this once: who has wrapped all routes need not call it again.
 func (g *Guard) Admit(w http.ResponseWriter, r *http.Request) bool {
 	switch {
 	case !g.owns(r) && !g.hostAllowed(r.Host):
@@ -106,33 +126,44 @@ func (g *Guard) Admit(w http.ResponseWriter, r *http.Request) bool {
 		g.refuse(w, http.StatusForbidden, g.foreignHost(r.Host))
 	case !g.originAllowed(r):
 		g.refuse(w, http.StatusForbidden, g.foreignOrigin(strings.Join(r.Header["Origin"], ", ")))
-	case !g.methodAllowed(r.Method):
-		w.Header()["Allow"] = []string{strings.Join(g.allowed(), ", ")}
-		g.refuse(w, http.StatusMethodNotAllowed, "this HTTP method is not allowed at this path")
 	default:
 		return true
 	}
 	return false
 }
 
-// Identify returns the sender of r if Admit accepts r. The function principal knows the sender; an
-// endpoint that is open to everybody says [identity.Anyone]. We fail closed: if principal is nil, if
-// it returns an error, or if it returns nobody, Identify refuses the request and increases denied.
-// Then ok is false.
-func (g *Guard) Identify(w http.ResponseWriter, r *http.Request, principal func(*http.Request) (*identity.Principal, error), denied *atomic.Int64) (who *identity.Principal, ok bool) {
-	if !g.Admit(w, r) {
-		return nil, false
-	}
+// Identify returns the sender of a request that Admit has accepted. The function principal knows the
+// sender; an endpoint that is open to everybody says [identity.Anyone]. We fail closed: if principal
+// is nil, if it returns an error, or if it returns nobody, Identify refuses the request, whatever its
+// method. Then it refuses the methods that the guard does not allow. If ok is false, the refusal has
+// been sent.
+func (g *Guard) Identify(w http.ResponseWriter, r *http.Request, principal func(*http.Request) (*identity.Principal, error)) (who *identity.Principal, ok bool) {
 	var err error
 	if principal != nil {
 		who, err = principal(r)
 	}
 	if err != nil || who == nil {
-		denied.Add(1)
+		if g != nil {
+			g.denied.Add(1)
+		}
 		RefuseDenied(w, err) // which says only that it isn't authorized if err is nil
 		return nil, false
 	}
+	if !g.admitMethod(w, r) {
+		return nil, false
+	}
 	return who, true
+}
+
+// admitMethod reports whether the guard allows the method of r. If it does not, admitMethod sends the
+// refusal.
+func (g *Guard) admitMethod(w http.ResponseWriter, r *http.Request) bool {
+	if g.methodAllowed(r.Method) {
+		return true
+	}
+	w.Header()["Allow"] = []string{strings.Join(g.allowed(), ", ")}
+	g.refuse(w, http.StatusMethodNotAllowed, "this HTTP method is not allowed at this path")
+	return false
 }
 
 func (g *Guard) refuse(w http.ResponseWriter, status int, why string) {

@@ -7,7 +7,6 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"regexp"
-	"sync/atomic"
 	"testing"
 
 	"github.com/dragoman-mcp/dragoman/internal/base/identity"
@@ -53,7 +52,7 @@ func TestGuard(t *testing.T) {
 			r.Header["Origin"] = row.origin
 		}
 		w := httptest.NewRecorder()
-		row.guard.Wrap(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {})).ServeHTTP(w, r)
+		row.guard.Wrap(row.guard.Usual(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {}))).ServeHTTP(w, r)
 		if w.Code != row.want {
 			t.Errorf("%s Host %q Origin %q: %d, want %d", row.method, row.host, row.origin, w.Code, row.want)
 		}
@@ -173,12 +172,12 @@ func TestIdentifyFailsClosed(t *testing.T) {
 		"ann":               {func(*http.Request) (*identity.Principal, error) { return ann, nil }, ann},
 		"anyone":            {identity.Anyone, identity.Local},
 	} {
-		var denied atomic.Int64
+		g := NewGuard(nil, nil, nil)
 		w := httptest.NewRecorder()
-		who, ok := (*Guard)(nil).Identify(w, httptest.NewRequest("GET", "http://localhost/", nil), tt.of, &denied)
-		refused := w.Code == http.StatusUnauthorized && denied.Load() == 1
+		who, ok := g.Identify(w, httptest.NewRequest("GET", "http://localhost/", nil), tt.of)
+		refused := w.Code == http.StatusUnauthorized && g.Denied() == 1
 		if who != tt.want || ok != (tt.want != nil) || refused == ok {
-			t.Errorf("%s: %v %v, status %d, %d denied", name, who, ok, w.Code, denied.Load())
+			t.Errorf("%s: %v %v, status %d, %d denied", name, who, ok, w.Code, g.Denied())
 		}
 	}
 }

@@ -77,7 +77,7 @@ type Server struct {
 	served sync.WaitGroup // the running GET handlers; Add is called with mu locked, and never after shutDown
 
 	counts struct {
-		opened, requests, notes, refused, denied, limited, delayed, slowReaders, panics atomic.Int64
+		opened, requests, notes, refused, limited, delayed, slowReaders, panics atomic.Int64
 	}
 }
 
@@ -96,7 +96,6 @@ type Counts struct {
 	Requests    int64
 	OneWay      int64 // the number of notifications and responses
 	Refused     int64 // requests that the Server itself answered with 4xx; the Guard counts its own refusals
-	Denied      int64 // requests that failed authentication
 	Limited     int64 // requests refused with 429 or 503
 	Delayed     int64 // streams that had to wait because their client opens many
 	SlowReaders int64 // streams closed because the client did not read
@@ -141,7 +140,6 @@ func (s *Server) Counts() Counts {
 		Requests:    c.requests.Load(),
 		OneWay:      c.notes.Load(),
 		Refused:     c.refused.Load(),
-		Denied:      c.denied.Load(),
 		Limited:     c.limited.Load(),
 		Delayed:     c.delayed.Load(),
 		SlowReaders: c.slowReaders.Load(),
@@ -152,10 +150,17 @@ func (s *Server) Counts() Counts {
 
 // ServeHTTP serves a stream or accepts one message.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	who, ok := s.opts.Guard.Identify(w, r, s.opts.Principal, &s.counts.denied)
-	if !ok {
+	if !s.opts.Guard.Admit(w, r) {
 		return
 	}
+	if who, ok := s.opts.Guard.Identify(w, r, s.opts.Principal); ok {
+		s.Serve(w, r, who)
+	}
+}
+
+// Serve does the same as ServeHTTP for a request that the guard has accepted, and whose sender is
+// known.
+func (s *Server) Serve(w http.ResponseWriter, r *http.Request, who *identity.Principal) {
 	switch r.Method {
 	case http.MethodGet:
 		s.stream(w, r, who)

@@ -2,16 +2,13 @@ package sse
 
 import (
 	"context"
-	"errors"
 	"net"
-	"net/http"
 	"reflect"
 	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
-	"github.com/dragoman-mcp/dragoman/internal/base/identity"
 	"github.com/dragoman-mcp/dragoman/internal/transport"
 )
 
@@ -23,18 +20,11 @@ func TestCountsMove(t *testing.T) {
 		d := openDoor(t, &hall{}, l, l.dial, func(o *Options) {
 			o.MaxStreams = 4
 			o.AllowStream = func(context.Context, transport.Newcomer) (time.Duration, bool) { return time.Millisecond, true } // changes Delayed
-			o.Principal = func(r *http.Request) (*identity.Principal, error) {
-				if r.Header.Get("X-Who") == "nobody" {
-					return nil, errors.New("unknown")
-				}
-				return identity.Local, nil
-			}
 		})
 		f := d.connect()                                                      // changes Opened and Streams
 		f.callGood()                                                          // changes Requests
 		f.post(202, `{"jsonrpc":"2.0","method":"notifications/initialized"}`) // changes OneWay
 		f.post(400, "{")                                                      // changes Refused
-		f.post(401, "{", "X-Who: nobody")                                     // changes Denied
 		f.post(400, `{"jsonrpc":"2.0","method":"notifications/panic"}`)       // changes Panics
 		stuck := d.connect()
 		out := d.hall.last().out

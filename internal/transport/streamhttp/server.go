@@ -110,10 +110,17 @@ func (s *Server) now() time.Duration { return time.Since(s.epoch) }
 
 // ServeHTTP serves one request to the endpoint.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	who, ok := s.opts.Guard.Identify(w, r, s.opts.Principal, &s.counts.denied)
-	if !ok {
+	if !s.opts.Guard.Admit(w, r) {
 		return
 	}
+	if who, ok := s.opts.Guard.Identify(w, r, s.opts.Principal); ok {
+		s.Serve(w, r, who)
+	}
+}
+
+// Serve does the same as ServeHTTP for a request that the guard has accepted, and whose sender is
+// known.
+func (s *Server) Serve(w http.ResponseWriter, r *http.Request, who *identity.Principal) {
 	switch r.Method {
 	case http.MethodPost:
 		s.post(w, r, who)

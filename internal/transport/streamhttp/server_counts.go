@@ -5,7 +5,7 @@ import "sync/atomic"
 // counts are the counters of a Server.
 type counts struct {
 	modern, legacy, notes                  atomic.Int64
-	refused, denied, limited, delayed      atomic.Int64
+	refused, limited, delayed              atomic.Int64
 	opened, ended, expired, evicted        atomic.Int64
 	streams, resumed, slowReaders, dropped atomic.Int64
 	panics                                 atomic.Int64
@@ -18,7 +18,6 @@ type Counts struct {
 	LegacyRequests int64 // requests that were passed to a conversation; elements of a batch count separately
 	OneWay         int64 // notifications and responses
 	Refused        int64 // requests that the Server itself answered with 4xx; the Guard counts its own refusals
-	Denied         int64 // requests that failed authentication
 	Limited        int64 // requests refused with 429 or 503
 	Delayed        int64 // sessions that had to wait because their client opens many
 	SessionsOpened int64
@@ -43,7 +42,6 @@ func (s *Server) Counts() Counts {
 		LegacyRequests: c.legacy.Load(),
 		OneWay:         c.notes.Load(),
 		Refused:        c.refused.Load(),
-		Denied:         c.denied.Load(),
 		Limited:        c.limited.Load(),
 		Delayed:        c.delayed.Load(),
 		SessionsOpened: c.opened.Load(),

@@ -2,15 +2,12 @@ package streamhttp
 
 import (
 	"context"
-	"errors"
-	"net/http"
 	"reflect"
 	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
-	"github.com/dragoman-mcp/dragoman/internal/base/identity"
 	"github.com/dragoman-mcp/dragoman/internal/transport"
 )
 
@@ -30,19 +27,12 @@ func TestCountsMove(t *testing.T) {
 			o.MaxSessions = 4
 			o.AllowInitialize = func(context.Context, transport.Newcomer) (time.Duration, bool) { return time.Millisecond, true } // changes Delayed
 			o.Stream.Events, o.Stream.Bytes = 2, 1<<10
-			o.Principal = func(r *http.Request) (*identity.Principal, error) {
-				if r.Header.Get("X-Who") == "nobody" {
-					return nil, errors.New("unknown")
-				}
-				return whoAsks(r)
-			}
 		})
 		body, h := modernCall("1")
 		d.post(body, h...)                                                                                                               // changes ModernRequests
 		session := d.initialize("2025-11-25")                                                                                            // changes LegacyRequests and SessionsOpened
 		d.post(note2(), session)                                                                                                         // changes OneWay
 		d.post("{")                                                                                                                      // changes Refused
-		d.post("{", "X-Who: nobody")                                                                                                     // changes Denied
 		d.post(note2())                                                                                                                  // changes Dropped
 		d.post(call("3"), session)                                                                                                       //
 		d.post(strings.Replace(call("4"), "tools/call", "prompts/get", 1), session)                                                      // changes Panics
