@@ -12,6 +12,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/dragoman-mcp/dragoman/internal/base/identity"
 	"github.com/dragoman-mcp/dragoman/internal/transport/httpdoor"
 )
 
@@ -44,6 +45,8 @@ type Access struct {
 	name  string
 	named atomic.Bool // see UseName
 	cross *http.CrossOriginProtection
+	// roles returns the roles that a principal has now.
+	roles func(*identity.Principal) []identity.Role
 
 	mu       sync.Mutex
 	links    []ticket // oldest first
@@ -52,6 +55,7 @@ type Access struct {
 
 // ticket is a secret with an expiry time. Access stores only the hash of the secret.
 type ticket struct {
+	who      *identity.Principal // who has the link, or whose session it is
 	hash     [sha256.Size]byte
 	until    time.Time
 	password bool // the secret of a session is a password and not the value of a cookie
@@ -60,8 +64,20 @@ type ticket struct {
 // NewAccess returns an Access with a new random key. local must be true only if the listener cannot
 // be reached from other machines. If local is false, Check refuses every request.
 func NewAccess(local bool) *Access {
-	return &Access{local: local, key: secret(), name: newName(), cross: http.NewCrossOriginProtection()}
+	return &Access{local: local, key: secret(), name: newName(), cross: http.NewCrossOriginProtection(), roles: localRoles}
 }
+
+// localRoles gives every role to the local user, and none to anybody else.
+func localRoles(who *identity.Principal) []identity.Role {
+	if who == identity.Local {
+		return []identity.Role{identity.Caller, identity.Admin}
+	}
+	return nil
+}
+
+// RolesFrom makes f say which roles a principal has. Without it the local user has them all, and
+// nobody else has any. RolesFrom must be called before the Access is used.
+func (a *Access) RolesFrom(f func(*identity.Principal) []identity.Role) { a.roles = f }
 
 // secret returns a new random secret of 256 bits, in characters that are safe in a URL.
 func secret() string {
@@ -83,26 +99,47 @@ func (d *Denied) Error() string { return d.Detail }
 // Problem returns the body of the response to a refused request. path is the path of the request.
 func (d *Denied) Problem(path string) Problem {
 	title := "Only the user of this process may do this"
-	if d.Status == http.StatusUnauthorized {
+	switch {
+	case d.Status == http.StatusUnauthorized:
 		title = "The request has no valid key or session"
+	case d.Kind == kindRole:
+		title = "Your role does not allow this"
 	}
 	return Problem{Type: d.Kind, Title: title, Status: d.Status, Detail: d.Detail, Instance: path}
 }
 
-// Check returns nil if the sender of a request may see messages and change something. Otherwise it
-// returns a *Denied. The request needs a session, or the header "Authorization: Bearer KEY". Even
-// with a valid session or key, Check refuses the requests that CheckOrigin refuses.
-func (a *Access) Check(r *http.Request) error {
+// kindRole is the Kind of a Denied for a principal that lacks a role.
+const kindRole = "role"
+
+// Check returns who sent a request, for the routes that show messages or change something. The request
+// needs a session, or the header "Authorization: Bearer KEY", which only the local user has. If it has
+// neither, or if CheckOrigin refuses it, the error is a *Denied. Check doesn't look at roles; see May.
+func (a *Access) Check(r *http.Request) (*identity.Principal, error) {
 	if err := a.CheckOrigin(r); err != nil {
-		return err
+		return nil, err
+	}
+	if a.hasKey(r) {
+		return identity.Local, nil
 	}
 	_, _, basic := r.BasicAuth()
-	if given := len(r.Header["Authorization"]) > 0; a.hasKey(r) || (!given || basic) && a.SignedIn(r) {
-		return nil
-	} else if given {
-		return &Denied{http.StatusUnauthorized, "wrong-key", "The key is not the key of this process. Each start of `dragoman serve` makes a new key."}
+	given := len(r.Header["Authorization"]) > 0
+	if !given || basic {
+		if who := a.SignedIn(r); who != nil {
+			return who, nil
+		}
 	}
-	return &Denied{http.StatusUnauthorized, "no-access", "Run `dragoman console" + Flag(r) + "` for a link that opens the console, or send the key of this process as a bearer token."}
+	if given {
+		return nil, &Denied{http.StatusUnauthorized, "wrong-key", "The key is not the key of this process. Each start of `dragoman serve` makes a new key."}
+	}
+	return nil, &Denied{http.StatusUnauthorized, "no-access", "Run `dragoman console" + Flag(r) + "` for a link that opens the console, or send the key of this process as a bearer token."}
+}
+
+// May returns nil if who has a role that includes least, and a *Denied otherwise.
+func (a *Access) May(who *identity.Principal, least identity.Role) error {
+	if who != nil && slices.ContainsFunc(a.roles(who), func(r identity.Role) bool { return r.Includes(least) }) {
+		return nil
+	}
+	return &Denied{http.StatusForbidden, kindRole, "This needs the role " + least.String() + ", which you don't have. Ask an admin for it."}
 }
 
 // hasKey reports whether a request has the key of this process.
@@ -135,12 +172,17 @@ func (a *Access) indirect(r *http.Request) bool {
 	return forwarded(r) || !httpdoor.IsLocal(r.Host) && !a.AtName(r)
 }
 
-// SignedIn reports whether a request belongs to a session that is still valid.
-func (a *Access) SignedIn(r *http.Request) bool {
+// SignedIn returns whose session a request belongs to, or nil if it has none that is still valid.
+func (a *Access) SignedIn(r *http.Request) *identity.Principal {
 	given, now := a.given(r), time.Now()
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	return slices.ContainsFunc(a.sessions, func(s ticket) bool { return now.Before(s.until) && s.among(given) })
+	for _, s := range a.sessions {
+		if now.Before(s.until) && s.among(given) {
+			return s.who
+		}
+	}
+	return nil
 }
 
 // among reports whether a list has the secret of the ticket, of the same kind.
@@ -170,14 +212,17 @@ const mostCookies = 256
 // Key returns the key of this process.
 func (a *Access) Key() string { return a.key }
 
-// Link returns a new link that opens the console once, within ten minutes. base is the URL of the
+// Link returns a new link that opens the console once for the local user; see LinkFor.
+func (a *Access) Link(base string) string { return a.LinkFor(identity.Local, base) }
+
+// LinkFor returns a new link that opens the console once for who, within ten minutes. base is the URL of the
 // listener without a path, for example "http://127.0.0.1:7300". At most 64 links are valid at the
 // same time. If there are already 64, the oldest link becomes invalid.
-func (a *Access) Link(base string) string {
+func (a *Access) LinkFor(who *identity.Principal, base string) string {
 	token := secret()
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.links = added(a.links, token, linkLife, mostLinks)
+	a.links = added(a.links, ticket{who: who, hash: sha256.Sum256([]byte(token))}, linkLife, mostLinks)
 	return base + "/console/?" + LinkQuery + "=" + token
 }
 
@@ -194,10 +239,14 @@ func (a *Access) Waits(token string) bool {
 // same time. If there are already 64, the oldest session ends. Enter returns false, and the token
 // stays valid, if the Host of the request is not the console's name.
 func (a *Access) Enter(w http.ResponseWriter, r *http.Request, token string) bool {
-	if !a.AtName(r) || !a.use(token) {
+	if !a.AtName(r) {
 		return false
 	}
-	session := a.begin(false)
+	who := a.use(token)
+	if who == nil {
+		return false
+	}
+	session := a.begin(who, false)
 	http.SetCookie(w, &http.Cookie{
 		Name: cookieName(r), Value: session, Path: "/", MaxAge: int(sessionLife / time.Second), // without Domain, so no other name gets it
 		HttpOnly: true, SameSite: http.SameSiteStrictMode, Secure: r.TLS != nil,
@@ -209,19 +258,19 @@ func (a *Access) Enter(w http.ResponseWriter, r *http.Request, token string) boo
 // returns the password of the new session. The password belongs to the user PasswordUser, and is
 // valid at a loopback address.
 func (a *Access) EnterWithPassword(token string) (password string, ok bool) {
-	if !a.use(token) {
+	who := a.use(token)
+	if who == nil {
 		return "", false
 	}
-	return a.begin(true), true
+	return a.begin(who, true), true
 }
 
-// begin starts a session and returns its secret.
-func (a *Access) begin(password bool) string {
+// begin starts a session of who and returns its secret.
+func (a *Access) begin(who *identity.Principal, password bool) string {
 	session := secret()
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.sessions = added(a.sessions, session, sessionLife, mostBrowser)
-	a.sessions[len(a.sessions)-1].password = password
+	a.sessions = added(a.sessions, ticket{who: who, hash: sha256.Sum256([]byte(session)), password: password}, sessionLife, mostBrowser)
 	return session
 }
 
@@ -240,31 +289,35 @@ func (a *Access) Leave(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// use removes the link with the given token, and reports whether the link was valid.
-func (a *Access) use(token string) bool {
+// use removes the link with the given token, and returns whose it was, or nil if it was not valid.
+func (a *Access) use(token string) *identity.Principal {
 	hash, now := sha256.Sum256([]byte(token)), time.Now()
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	for i, l := range a.links {
 		if l.hash == hash {
 			a.links = append(a.links[:i], a.links[i+1:]...)
-			return now.Before(l.until)
+			if now.Before(l.until) {
+				return l.who
+			}
+			return nil
 		}
 	}
-	return false
+	return nil
 }
 
-// added returns list with a new ticket, which expires after the duration life. It removes expired
+// added returns list with the ticket t, which expires after the duration life. It removes expired
 // tickets. If the list then has more tickets than the limit most, it also removes the oldest.
-func added(list []ticket, text string, life time.Duration, most int) []ticket {
+func added(list []ticket, t ticket, life time.Duration, most int) []ticket {
 	now := time.Now()
 	kept := make([]ticket, 0, len(list)+1)
-	for _, t := range list {
-		if now.Before(t.until) {
-			kept = append(kept, t)
+	for _, old := range list {
+		if now.Before(old.until) {
+			kept = append(kept, old)
 		}
 	}
-	kept = append(kept, ticket{hash: sha256.Sum256([]byte(text)), until: now.Add(life)})
+	t.until = now.Add(life)
+	kept = append(kept, t)
 	return kept[max(0, len(kept)-most):]
 }
 
@@ -272,10 +325,16 @@ func added(list []ticket, text string, life time.Duration, most int) []ticket {
 // of two SSH tunnels to the same process do not overwrite each other's cookie.
 func cookieName(r *http.Request) string { return "dragoman_console_" + portOf(r) }
 
-// access reports whether Access.Check allows the request. Before it returns false, it writes the
-// error response.
-func (a *API) access(w http.ResponseWriter, r *http.Request) bool {
-	err := a.opts.Access.Check(r)
+// access reports whether the sender of a request may use the route x: we ask who it is, and then
+// whether the role suffices. Before it returns false, it writes the error response.
+func (a *API) access(w http.ResponseWriter, r *http.Request, x *route) bool {
+	who, err := a.opts.Access.Check(r)
+	if err != nil && x.open {
+		return true // the route is open to this machine, whoever asks
+	}
+	if err == nil {
+		err = a.opts.Access.May(who, x.least)
+	}
 	if err == nil {
 		return true
 	}

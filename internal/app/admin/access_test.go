@@ -1,19 +1,25 @@
 package admin
 
 import (
+	"context"
 	"encoding/base64"
 	"encoding/json"
+	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
 	"os"
 	"path/filepath"
+	"regexp"
 	"runtime"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/dragoman-mcp/dragoman/internal/base/identity"
 )
 
 // asked returns a request from a browser on this machine. header alternates names and values.
@@ -96,9 +102,11 @@ func TestAccess(t *testing.T) {
 		{"an embedding page of another port", named("GET", "Cookie", cookie, "Sec-Fetch-Site", "same-site", "Sec-Fetch-Dest", "script"), 403, "foreign-page"},
 		{"a frame of another site", named("GET", "Cookie", cookie, "Sec-Fetch-Site", "cross-site", "Sec-Fetch-Dest", "iframe"), 403, "foreign-page"},
 	} {
-		err := a.Check(tt.r)
+		who, err := a.Check(tt.r)
 		denied, _ := err.(*Denied)
 		switch {
+		case (err == nil) != (who == identity.Local):
+			t.Errorf("%s: %v %v", tt.name, who, err)
 		case tt.status == 0 && err != nil:
 			t.Errorf("%s: refused: %v", tt.name, err)
 		case tt.status != 0 && (denied == nil || denied.Status != tt.status || denied.Kind != tt.kind):
@@ -109,12 +117,170 @@ func TestAccess(t *testing.T) {
 		}
 	}
 	public := NewAccess(false)
-	if err := public.Check(asked("GET", "/x", "Authorization", "Bearer "+public.Key())); err == nil || err.(*Denied).Status != 403 {
+	if _, err := public.Check(asked("GET", "/x", "Authorization", "Bearer "+public.Key())); err == nil || err.(*Denied).Status != 403 {
 		t.Errorf("a listener that others can reach: %v", err)
 	}
 	for kind, r := range map[string]*http.Request{"cookie": named("POST", "Cookie", cookie), "password": asked("POST", "/x", "Authorization", password)} {
-		if a.Leave(httptest.NewRecorder(), r); a.Check(r) == nil {
+		a.Leave(httptest.NewRecorder(), r)
+		if _, err := a.Check(r); err == nil {
 			t.Errorf("a session with a %s goes on after its end", kind)
+		}
+	}
+}
+
+// ranked returns the roles of a principal whose subject is the name of a role, and all roles for the
+// local user.
+func ranked(who *identity.Principal) []identity.Role {
+	for _, r := range []identity.Role{identity.Caller, identity.Viewer, identity.Operator, identity.Admin} {
+		if who.Subject == r.String() {
+			return []identity.Role{r}
+		}
+	}
+	return localRoles(who)
+}
+
+// routeRoles is the least role of each route. A route with "open" needs no credential on this machine.
+const routeRoles = `
+GET /openapi.json viewer open
+GET /status viewer open
+GET /logs viewer open
+GET /logs/stream viewer open
+GET /calls viewer open
+GET /calls/stream viewer open
+POST /console/link admin
+GET /calls/{number} viewer
+GET /calls/{number}/transcript viewer
+GET /recording viewer
+POST /recording operator
+GET /servers viewer open
+GET /servers/{name} viewer open
+GET /servers/{name}/handshake viewer
+GET /servers/{name}/tools viewer open
+GET /servers/{name}/tools/{tool} viewer open
+GET /servers/{name}/resources viewer open
+GET /servers/{name}/resource-templates viewer open
+GET /servers/{name}/prompts viewer open
+GET /servers/{name}/log viewer open
+POST /servers/{name}/start operator
+POST /servers/{name}/stop operator
+POST /servers/{name}/restart operator
+POST /servers/{name}/probe operator
+GET /tools viewer open
+GET /clients viewer open
+GET /clients/{id} viewer open
+GET /servers/{name}/settings viewer
+POST /servers/{name}/runs operator
+GET /runs viewer
+GET /runs/{id} viewer
+GET /runs/{id}/result viewer
+DELETE /runs/{id} operator
+GET /runs/{id}/stream viewer
+POST /runs/{id}/answers operator
+POST /servers/{name}/doctor operator
+GET /servers/{name}/doctor viewer
+DELETE /servers/{name}/doctor operator
+GET /servers/{name}/doctor/stream viewer
+GET /matrix viewer open
+GET /client-files admin
+POST /drafts admin
+GET /drafts/{id} admin
+DELETE /drafts/{id} admin
+POST /drafts/{id}/trials admin
+DELETE /drafts/{id}/trials admin
+POST /drafts/{id}/preview admin
+POST /drafts/{id}/keep admin
+`
+
+// TestRolesOfRoutes asks each route as every role, as a principal without a role, and as nobody. Who
+// has too low a role gets 403, nobody gets 401 where a credential is needed, and the local user, who
+// asks after each of them, has every role.
+func TestRolesOfRoutes(t *testing.T) {
+	t.Parallel()
+	r := serving(t)
+	access := r.api.Access()
+	access.RolesFrom(ranked)
+	at := access.Name() + ":7300"
+	cookies := map[string]string{}
+	for _, name := range []string{"caller", "viewer", "operator", "admin", "guest"} {
+		cookies[name] = enter(access, access.LinkFor(identity.Named(name), ""))
+	}
+	var table strings.Builder
+	for _, x := range routes() {
+		fmt.Fprintf(&table, "\n%s %s %s", x.method, x.path, x.least)
+		if x.open {
+			table.WriteString(" open")
+		}
+		path := apiRoot + regexp.MustCompile(`\{[a-z]+\}`).ReplaceAllString(x.path, "1")
+		refused := func(header ...string) (status int, kind string) {
+			ctx, end := context.WithCancel(t.Context())
+			defer end()
+			resp := r.open(ctx, x.method, path, "", header...)
+			defer resp.Body.Close()
+			if resp.StatusCode == 401 || resp.StatusCode == 403 {
+				var p Problem
+				if err := json.NewDecoder(resp.Body).Decode(&p); err != nil || resp.Header.Get("Content-Type") != "application/problem+json" || p.Status != resp.StatusCode || p.Detail == "" {
+					t.Errorf("%s %s %v: %d %v %+v", x.method, path, header, resp.StatusCode, err, p)
+				}
+				return resp.StatusCode, strings.TrimPrefix(p.Type, problemURI)
+			}
+			return 0, ""
+		}
+		for name, cookie := range cookies {
+			status, kind := refused("Cookie", cookie, "Host", at)
+			may := slices.ContainsFunc(ranked(identity.Named(name)), func(have identity.Role) bool { return have.Includes(x.least) })
+			if (kind == "role") == may || kind == "role" && status != 403 || status == 401 {
+				t.Errorf("%s %s as %s: %d %s", x.method, path, name, status, kind)
+			}
+			if status, kind := refused("Authorization", r.key()); status != 0 {
+				t.Errorf("%s %s as the local user: %d %s", x.method, path, status, kind)
+			}
+		}
+		if status, kind := refused(); x.open != (status == 0) || !x.open && (status != 401 || kind != "no-access") {
+			t.Errorf("%s %s as nobody: %d %s", x.method, path, status, kind)
+		}
+	}
+	if table.String()+"\n" != routeRoles {
+		t.Errorf("the routes and their roles have changed:%s", table.String())
+	}
+}
+
+// TestSessionsHaveTheirPrincipal checks that a session is its link's owner, whichever way the browser
+// came in, and that Leave ends one session alone.
+func TestSessionsHaveTheirPrincipal(t *testing.T) {
+	a := NewAccess(true)
+	a.UseName()
+	ann, bob := identity.Named("ann"), identity.Named("bob")
+	token := func(link string) string { u, _ := url.Parse(link); return u.Query().Get(LinkQuery) }
+	forwarded, ok := a.Forward(asked("GET", "/", "User-Agent", "Chrome/1"), token(a.LinkFor(bob, "")))
+	if !ok {
+		t.Fatal("the link is not forwarded")
+	}
+	hers, his := enter(a, a.LinkFor(ann, "")), enter(a, forwarded)
+	password, _ := a.EnterWithPassword(token(a.LinkFor(ann, "")))
+	named := func(cookie string) *http.Request {
+		return asked("GET", "/x", "Cookie", cookie, "Host", a.Name()+":7300")
+	}
+	withPassword := asked("GET", "/x", "Authorization", "Basic "+base64.StdEncoding.EncodeToString([]byte(PasswordUser+":"+password)))
+	is := func(r *http.Request, want *identity.Principal) {
+		t.Helper()
+		if who, err := a.Check(r); who != want || (err == nil) != (want != nil) {
+			t.Errorf("%v %v, want %v", who, err, want)
+		}
+	}
+	is(named(hers), ann)
+	is(named(his), bob)
+	is(withPassword, ann)
+	a.Leave(httptest.NewRecorder(), named(his))
+	is(named(his), nil)
+	is(named(hers), ann)
+	for _, who := range []*identity.Principal{nil, ann, {Subject: "local", Seat: "local", Via: "none"}} {
+		if a.May(who, identity.Viewer) == nil || a.May(who, identity.Caller) == nil {
+			t.Errorf("%v has a role", who)
+		}
+	}
+	for _, least := range []identity.Role{identity.Caller, identity.Viewer, identity.Operator, identity.Admin} {
+		if err := a.May(identity.Local, least); err != nil {
+			t.Errorf("the local user is no %s: %v", least, err)
 		}
 	}
 }
@@ -176,7 +342,7 @@ func TestLinks(t *testing.T) {
 			t.Error("a link works after its time")
 		}
 		signedIn := func(cookie string) bool {
-			return a.SignedIn(asked("GET", "/console/", "Cookie", cookie, "Host", a.Name()+":7300"))
+			return a.SignedIn(asked("GET", "/console/", "Cookie", cookie, "Host", a.Name()+":7300")) != nil
 		}
 		time.Sleep(sessionLife - linkLife - time.Second)
 		if !signedIn(cookie) {

@@ -85,7 +85,7 @@ func New(o Options) *API {
 		logStreams: NewStreams(mostLogStreams), callStreams: NewStreams(mostCallStreams), runStreams: NewStreams(mostRunStreams), examStreams: NewStreams(mostExamStreams),
 	}
 	// Every program on this machine may read the log, so none of them may keep the owner from it.
-	a.logStreams.known = func(r *http.Request) bool { return a.opts.Access.Check(r) == nil }
+	a.logStreams.known = func(r *http.Request) bool { _, err := a.opts.Access.Check(r); return err == nil }
 	a.within = sync.OnceValue(a.innerMux)
 	return a
 }

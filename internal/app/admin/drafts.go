@@ -17,6 +17,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/dragoman-mcp/dragoman/internal/base/excerpt"
+	"github.com/dragoman-mcp/dragoman/internal/base/identity"
 	"github.com/dragoman-mcp/dragoman/internal/base/work"
 	"github.com/dragoman-mcp/dragoman/internal/setup/clientfile"
 	"github.com/dragoman-mcp/dragoman/internal/setup/config"
@@ -173,11 +174,11 @@ type draftServer struct {
 
 var draftRoutes = []route{
 	{
-		method: http.MethodGet, path: "/client-files", access: thisUser, name: "clientFiles", summary: "The files of the clients on this machine, with their servers",
+		method: http.MethodGet, path: "/client-files", least: identity.Admin, name: "clientFiles", summary: "The files of the clients on this machine, with their servers",
 		answer: ClientFiles{}, read: func(a *API, _ *http.Request) (any, *Problem) { return a.ClientFiles(), nil },
 	},
 	{
-		method: http.MethodPost, path: "/drafts", access: thisUser, name: "newDraft", summary: "Read servers from a text or from the file of a client, without starting anything",
+		method: http.MethodPost, path: "/drafts", least: identity.Admin, name: "newDraft", summary: "Read servers from a text or from the file of a client, without starting anything",
 		body: DraftRequest{}, answer: Draft{}, status: http.StatusCreated, problems: []int{400, 404, 413, 415, 422},
 		read: func(a *API, r *http.Request) (any, *Problem) {
 			var q DraftRequest
@@ -188,30 +189,30 @@ var draftRoutes = []route{
 		},
 	},
 	{
-		method: http.MethodGet, path: "/drafts/{id}", access: thisUser, name: "draft", summary: "A draft with the results of its trials",
+		method: http.MethodGet, path: "/drafts/{id}", least: identity.Admin, name: "draft", summary: "A draft with the results of its trials",
 		answer: Draft{}, problems: []int{404}, read: func(a *API, r *http.Request) (any, *Problem) { return result(a.Draft(r.PathValue("id"))) },
 	},
 	{
-		method: http.MethodDelete, path: "/drafts/{id}", access: thisUser, name: "dropDraft", summary: "End a draft and its trials",
+		method: http.MethodDelete, path: "/drafts/{id}", least: identity.Admin, name: "dropDraft", summary: "End a draft and its trials",
 		answer: Draft{}, problems: []int{404}, read: func(a *API, r *http.Request) (any, *Problem) { return result(a.DropDraft(r.PathValue("id"))) },
 	},
 	{
-		method: http.MethodPost, path: "/drafts/{id}/trials", access: thisUser, name: "tryDraft",
+		method: http.MethodPost, path: "/drafts/{id}/trials", least: identity.Admin, name: "tryDraft",
 		summary: "Start each chosen server of a draft once, read its lists, and stop it; four trials run at a time, and no client sees the servers",
 		body:    Choice{}, answer: Draft{}, status: http.StatusAccepted, problems: []int{400, 404, 409, 413, 415, 422},
 		read: withChoice(func(a *API, id string, q Choice) (any, *Problem) { return result(a.TryDraft(id, q)) }),
 	},
 	{
-		method: http.MethodDelete, path: "/drafts/{id}/trials", access: thisUser, name: "cancelTrials", summary: "Cancel the trials of a draft",
+		method: http.MethodDelete, path: "/drafts/{id}/trials", least: identity.Admin, name: "cancelTrials", summary: "Cancel the trials of a draft",
 		answer: Draft{}, status: http.StatusAccepted, problems: []int{404}, read: func(a *API, r *http.Request) (any, *Problem) { return result(a.CancelTrials(r.PathValue("id"))) },
 	},
 	{
-		method: http.MethodPost, path: "/drafts/{id}/preview", access: thisUser, name: "previewDraft", summary: "The change of the configuration that would add the chosen servers; this route writes nothing",
+		method: http.MethodPost, path: "/drafts/{id}/preview", least: identity.Admin, name: "previewDraft", summary: "The change of the configuration that would add the chosen servers; this route writes nothing",
 		body: Choice{}, answer: Preview{}, problems: []int{400, 404, 413, 415, 422},
 		read: withChoice(func(a *API, id string, q Choice) (any, *Problem) { return result(a.PreviewDraft(id, q)) }),
 	},
 	{
-		method: http.MethodPost, path: "/drafts/{id}/keep", access: thisUser, name: "keepDraft",
+		method: http.MethodPost, path: "/drafts/{id}/keep", least: identity.Admin, name: "keepDraft",
 		summary: "Add the chosen servers to the configuration, as previewed, and apply the new configuration; every server must have been tried",
 		body:    KeepRequest{}, answer: Kept{}, problems: []int{400, 404, 409, 413, 415, 422},
 		read: func(a *API, r *http.Request) (any, *Problem) {

@@ -11,6 +11,7 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/app/runtime"
 	"github.com/dragoman-mcp/dragoman/internal/base/excerpt"
 	"github.com/dragoman-mcp/dragoman/internal/base/failure"
+	"github.com/dragoman-mcp/dragoman/internal/base/identity"
 	"github.com/dragoman-mcp/dragoman/internal/base/work"
 	"github.com/dragoman-mcp/dragoman/internal/protocol/mcp"
 	"github.com/dragoman-mcp/dragoman/internal/setup/config"
@@ -173,24 +174,24 @@ type exam struct {
 
 var examRoutes = []route{
 	{
-		method: http.MethodPost, path: "/servers/{name}/doctor", access: thisUser, name: "examine",
+		method: http.MethodPost, path: "/servers/{name}/doctor", least: identity.Operator, name: "examine",
 		summary: "Examine a server over new connections, as `dragoman doctor` does; one examination runs at a time",
 		body:    ExamRequest{}, answer: Examination{}, status: http.StatusAccepted, problems: []int{400, 404, 409, 413, 415}, read: (*API).startExam,
 	},
 	{
-		method: http.MethodGet, path: "/servers/{name}/doctor", access: thisUser, name: "examination", summary: "The last examination of a server since the start of Dragoman",
+		method: http.MethodGet, path: "/servers/{name}/doctor", least: identity.Viewer, name: "examination", summary: "The last examination of a server since the start of Dragoman",
 		answer: Examination{}, problems: []int{404}, read: (*API).readExam,
 	},
 	{
-		method: http.MethodDelete, path: "/servers/{name}/doctor", access: thisUser, name: "cancelExamination", summary: "Cancel the examination of a server",
+		method: http.MethodDelete, path: "/servers/{name}/doctor", least: identity.Operator, name: "cancelExamination", summary: "Cancel the examination of a server",
 		answer: Examination{}, status: http.StatusAccepted, problems: []int{404}, read: (*API).cancelExam,
 	},
 	{
-		method: http.MethodGet, path: "/servers/{name}/doctor/stream", access: thisUser, name: "examinationStream", summary: "The events of the last examination of a server from its beginning, as server-sent events",
+		method: http.MethodGet, path: "/servers/{name}/doctor/stream", least: identity.Viewer, name: "examinationStream", summary: "The events of the last examination of a server from its beginning, as server-sent events",
 		events: []streamed{{EventStep, ExamStep{}}, {EventFinding, Finding{}}, {EventVerdict, Examination{}}}, problems: []int{404, 503}, serve: (*API).serveExamStream,
 	},
 	{
-		method: http.MethodGet, path: "/matrix", name: "matrix", summary: "Which features of servers of each revision reach clients of each revision",
+		method: http.MethodGet, path: "/matrix", open: true, least: identity.Viewer, name: "matrix", summary: "Which features of servers of each revision reach clients of each revision",
 		answer: Matrix{}, read: readMatrix,
 	},
 }

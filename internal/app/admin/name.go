@@ -52,10 +52,14 @@ func (a *Access) AtFormerName(r *http.Request) bool {
 // has sent r must use a password. ok is also false if the link is
 // not valid.
 func (a *Access) Forward(r *http.Request, token string) (link string, ok bool) {
-	if !a.named.Load() || !resolvesNames(r.UserAgent()) || !a.use(token) {
+	if !a.named.Load() || !resolvesNames(r.UserAgent()) {
 		return "", false
 	}
-	return a.Link("http://" + net.JoinHostPort(a.name, portOf(r))), true
+	who := a.use(token)
+	if who == nil {
+		return "", false
+	}
+	return a.LinkFor(who, "http://"+net.JoinHostPort(a.name, portOf(r))), true
 }
 
 // resolvesNames reports whether a browser resolves the names below localhost itself. Other browsers

@@ -155,7 +155,7 @@ func (s *schemas) operation(x *route) object {
 	}
 	answers := object{}
 	problems := append([]int{http.StatusForbidden}, x.problems...)
-	if x.access == thisUser {
+	if !x.open {
 		problems = append(problems, http.StatusUnauthorized)
 		op["security"] = []object{{"key": []string{}}}
 	}

@@ -108,7 +108,7 @@ func TestDocument(t *testing.T) {
 		if a := r.ask(x.method, path, "", "X-Forwarded-For", "10.0.0.1", "Authorization", r.key()); a.status != http.StatusForbidden {
 			t.Errorf("%s %s through a proxy: %d", x.method, path, a.status)
 		}
-		if x.access == thisUser {
+		if !x.open {
 			if a := r.ask(x.method, path, ""); a.status != http.StatusUnauthorized {
 				t.Errorf("%s %s without the key: %d", x.method, path, a.status)
 			}
@@ -247,7 +247,7 @@ func reference() []byte {
 	link := func(x any) string { return "`" + reflect.TypeOf(x).Name() + "`" }
 	for _, x := range routes() {
 		what := x.summary
-		if x.access == thisUser {
+		if !x.open {
 			what += " (*key*)"
 		}
 		for _, p := range x.query {

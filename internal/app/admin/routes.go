@@ -4,33 +4,27 @@ import (
 	"net/http"
 	"slices"
 	"strings"
-)
 
-// access defines who may use a route.
-type access uint8
-
-const (
-	// thisMachine is for routes that report the state. They may be used only from this machine.
-	thisMachine access = iota
-	// thisUser is for routes that show messages or change something. Access.Check must allow the
-	// request.
-	thisUser
+	"github.com/dragoman-mcp/dragoman/internal/base/identity"
 )
 
 // route is one operation of the admin API. The mux, the OpenAPI document and docs/api.md are
 // generated from the routes.
 type route struct {
 	method, path string // the path is a pattern of http.ServeMux below /api/v1
-	access       access
-	name         string // the operationId in the OpenAPI document
-	summary      string // a sentence without a full stop
-	query        []parameter
-	body         any    // a value that has the type of the JSON body; nil if the request has no body
-	answer       any    // a value that has the type of the JSON response
-	status       int    // the status after success; 0 means 200
-	kind         string // the content type of a response that is not JSON
-	events       []streamed
-	problems     []int // the error statuses, without the statuses that every route can have
+	// least is the least role that may use the route. If open is true, a program on this machine needs
+	// no credential; but who sends one needs the role.
+	least    identity.Role
+	open     bool
+	name     string // the operationId in the OpenAPI document
+	summary  string // a sentence without a full stop
+	query    []parameter
+	body     any    // a value that has the type of the JSON body; nil if the request has no body
+	answer   any    // a value that has the type of the JSON response
+	status   int    // the status after success; 0 means 200
+	kind     string // the content type of a response that is not JSON
+	events   []streamed
+	problems []int // the error statuses, without the statuses that every route can have
 
 	// Exactly one of serve and read is set. read returns the response or a problem.
 	serve func(a *API, w http.ResponseWriter, r *http.Request)
@@ -66,37 +60,37 @@ var (
 func routes() []route {
 	all := []route{
 		{
-			method: http.MethodGet, path: "/openapi.json", name: "document",
+			method: http.MethodGet, path: "/openapi.json", open: true, least: identity.Viewer, name: "document",
 			summary: "The description of the API as OpenAPI 3.1", kind: "application/json", serve: (*API).serveDocument,
 		},
 		{
-			method: http.MethodGet, path: "/status", name: "status",
+			method: http.MethodGet, path: "/status", open: true, least: identity.Viewer, name: "status",
 			summary: "The status of Dragoman and its servers, as `dragoman status` shows it", answer: Report{}, serve: (*API).serveStatus,
 		},
 		{
-			method: http.MethodGet, path: "/logs", name: "logs",
+			method: http.MethodGet, path: "/logs", open: true, least: identity.Viewer, name: "logs",
 			summary: "The last records of Dragoman's log and of the servers' stderr, oldest first",
 			query:   append([]parameter{{"server", "string", "only records about this server"}}, logParameters...),
 			answer:  Logs{}, problems: []int{400, 404}, serve: (*API).serveLogs,
 		},
 		{
-			method: http.MethodGet, path: "/logs/stream", name: "logStream",
+			method: http.MethodGet, path: "/logs/stream", open: true, least: identity.Viewer, name: "logStream",
 			summary: "The last records of Dragoman's log and of the servers' stderr as server-sent events, and then each new record",
 			query:   append([]parameter{{"server", "string", "only records about this server"}}, logParameters...),
 			events:  []streamed{{EventRecord, LogRecord{}}}, problems: []int{400, 404, 503}, serve: (*API).serveLogStream,
 		},
 		{
-			method: http.MethodGet, path: "/calls", name: "calls",
+			method: http.MethodGet, path: "/calls", open: true, least: identity.Viewer, name: "calls",
 			summary: "Running and ended calls of clients, the newest first", query: callParameters,
 			answer: Calls{}, problems: []int{400}, serve: (*API).serveCalls,
 		},
 		{
-			method: http.MethodGet, path: "/calls/stream", name: "callStream",
+			method: http.MethodGet, path: "/calls/stream", open: true, least: identity.Viewer, name: "callStream",
 			summary: "Ended calls as server-sent events: the last calls, oldest first, and then each call when it ends",
 			query:   callParameters, events: []streamed{{EventCall, Call{}}}, problems: []int{400, 503}, serve: (*API).serveCallStream,
 		},
 		{
-			method: http.MethodPost, path: "/console/link", access: thisUser, name: "consoleLink",
+			method: http.MethodPost, path: "/console/link", least: identity.Admin, name: "consoleLink",
 			summary: "A new link that opens the console once", answer: ConsoleLink{}, problems: []int{409}, serve: (*API).serveConsoleLink,
 		},
 	}
@@ -141,7 +135,7 @@ func (a *API) dispatch(w http.ResponseWriter, r *http.Request, list []route) {
 			continue
 		}
 		ReadPathNames(r)
-		if x.access == thisMachine && !a.admits(w, r) || x.access == thisUser && !a.access(w, r) {
+		if x.open && !a.admits(w, r) || !a.access(w, r, x) {
 			return
 		}
 		if x.serve != nil {

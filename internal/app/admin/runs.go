@@ -17,6 +17,7 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/app/runtime"
 	"github.com/dragoman-mcp/dragoman/internal/base/excerpt"
 	"github.com/dragoman-mcp/dragoman/internal/base/failure"
+	"github.com/dragoman-mcp/dragoman/internal/base/identity"
 	"github.com/dragoman-mcp/dragoman/internal/base/jsonrpc"
 	"github.com/dragoman-mcp/dragoman/internal/protocol/mcp"
 	"github.com/dragoman-mcp/dragoman/internal/protocol/schema"
@@ -164,33 +165,33 @@ type runEvent struct {
 
 var runRoutes = []route{
 	{
-		method: http.MethodPost, path: "/servers/{name}/runs", access: thisUser, name: "startRun",
+		method: http.MethodPost, path: "/servers/{name}/runs", least: identity.Operator, name: "startRun",
 		summary: "Call a tool, get a prompt or read a resource, as a client of the server does",
 		body:    RunRequest{}, answer: Run{}, status: http.StatusAccepted, problems: []int{400, 404, 413, 415, 422, 429}, read: (*API).startRun,
 	},
 	{
-		method: http.MethodGet, path: "/runs", access: thisUser, name: "runs", summary: "The runs, the newest first, without their results",
+		method: http.MethodGet, path: "/runs", least: identity.Viewer, name: "runs", summary: "The runs, the newest first, without their results",
 		query: pageParameters, answer: Runs{}, problems: []int{400}, read: (*API).readRuns,
 	},
 	{
-		method: http.MethodGet, path: "/runs/{id}", access: thisUser, name: "run", summary: "One run: its state, progress, open questions and result",
+		method: http.MethodGet, path: "/runs/{id}", least: identity.Viewer, name: "run", summary: "One run: its state, progress, open questions and result",
 		answer: Run{}, problems: []int{404}, read: (*API).readRun,
 	},
 	{
-		method: http.MethodGet, path: "/runs/{id}/result", access: thisUser, name: "runResult", summary: "The result of a run, byte for byte as the server sent it",
+		method: http.MethodGet, path: "/runs/{id}/result", least: identity.Viewer, name: "runResult", summary: "The result of a run, byte for byte as the server sent it",
 		kind: "application/json", problems: []int{404, 409}, serve: (*API).serveRunResult,
 	},
 	{
-		method: http.MethodDelete, path: "/runs/{id}", access: thisUser, name: "cancelRun", summary: "Cancel a run",
+		method: http.MethodDelete, path: "/runs/{id}", least: identity.Operator, name: "cancelRun", summary: "Cancel a run",
 		answer: Run{}, status: http.StatusAccepted, problems: []int{404}, read: (*API).cancelRun,
 	},
 	{
-		method: http.MethodGet, path: "/runs/{id}/stream", access: thisUser, name: "runStream", summary: "The events of a run from its beginning, as server-sent events",
+		method: http.MethodGet, path: "/runs/{id}/stream", least: identity.Viewer, name: "runStream", summary: "The events of a run from its beginning, as server-sent events",
 		events:   []streamed{{EventProgress, Progress{}}, {EventLog, RunLog{}}, {EventQuestion, Question{}}, {EventAnswered, Question{}}, {EventResult, Run{}}},
 		problems: []int{404, 503}, serve: (*API).serveRunStream,
 	},
 	{
-		method: http.MethodPost, path: "/runs/{id}/answers", access: thisUser, name: "answerRun", summary: "Answer a question of the server",
+		method: http.MethodPost, path: "/runs/{id}/answers", least: identity.Operator, name: "answerRun", summary: "Answer a question of the server",
 		body: RunAnswer{}, answer: Run{}, problems: []int{400, 404, 409, 413, 415, 422}, read: (*API).answerRun,
 	},
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/app/runtime"
 	"github.com/dragoman-mcp/dragoman/internal/base/excerpt"
 	"github.com/dragoman-mcp/dragoman/internal/base/failure"
+	"github.com/dragoman-mcp/dragoman/internal/base/identity"
 	"github.com/dragoman-mcp/dragoman/internal/base/jsonrpc"
 	"github.com/dragoman-mcp/dragoman/internal/base/tokens"
 	"github.com/dragoman-mcp/dragoman/internal/protocol/mcp"
@@ -125,40 +126,40 @@ type Operated struct {
 
 var serverRoutes = []route{
 	{
-		method: http.MethodGet, path: "/servers", name: "servers", summary: "The servers, in the order of the configuration",
+		method: http.MethodGet, path: "/servers", open: true, least: identity.Viewer, name: "servers", summary: "The servers, in the order of the configuration",
 		query: pageParameters, answer: Servers{}, problems: []int{400}, read: (*API).readServers,
 	},
 	{
-		method: http.MethodGet, path: "/servers/{name}", name: "server",
+		method: http.MethodGet, path: "/servers/{name}", open: true, least: identity.Viewer, name: "server",
 		summary: "Everything about one server: state, failure, handshake, sessions, lists, settings, cost and the end of its log",
 		answer:  ServerDetail{}, problems: []int{404}, read: (*API).readServer,
 	},
 	{
-		method: http.MethodGet, path: "/servers/{name}/handshake", access: thisUser, name: "serverHandshake", summary: "The last handshake with a server, with the messages",
+		method: http.MethodGet, path: "/servers/{name}/handshake", least: identity.Viewer, name: "serverHandshake", summary: "The last handshake with a server, with the messages",
 		answer: Handshakes{}, problems: []int{404}, read: (*API).readHandshake,
 	},
 	{
-		method: http.MethodGet, path: "/servers/{name}/tools", name: "serverTools", summary: "The tools of a server, including the tools that clients do not see",
+		method: http.MethodGet, path: "/servers/{name}/tools", open: true, least: identity.Viewer, name: "serverTools", summary: "The tools of a server, including the tools that clients do not see",
 		query: slices.Concat(toolParameters[1:], pageParameters), answer: Tools{}, problems: []int{400, 404}, read: (*API).readTools,
 	},
 	{
-		method: http.MethodGet, path: "/servers/{name}/tools/{tool}", name: "serverTool", summary: "One tool, with its arguments and its definition",
+		method: http.MethodGet, path: "/servers/{name}/tools/{tool}", open: true, least: identity.Viewer, name: "serverTool", summary: "One tool, with its arguments and its definition",
 		answer: ToolDetail{}, problems: []int{404}, read: (*API).readTool,
 	},
 	{
-		method: http.MethodGet, path: "/servers/{name}/resources", name: "serverResources", summary: "The resources of a server",
+		method: http.MethodGet, path: "/servers/{name}/resources", open: true, least: identity.Viewer, name: "serverResources", summary: "The resources of a server",
 		query: pageParameters, answer: Items{}, problems: []int{400, 404}, read: listOf(mcp.MethodListResources),
 	},
 	{
-		method: http.MethodGet, path: "/servers/{name}/resource-templates", name: "serverTemplates", summary: "The resource templates of a server",
+		method: http.MethodGet, path: "/servers/{name}/resource-templates", open: true, least: identity.Viewer, name: "serverTemplates", summary: "The resource templates of a server",
 		query: pageParameters, answer: Items{}, problems: []int{400, 404}, read: listOf(mcp.MethodListTemplates),
 	},
 	{
-		method: http.MethodGet, path: "/servers/{name}/prompts", name: "serverPrompts", summary: "The prompts of a server",
+		method: http.MethodGet, path: "/servers/{name}/prompts", open: true, least: identity.Viewer, name: "serverPrompts", summary: "The prompts of a server",
 		query: pageParameters, answer: Items{}, problems: []int{400, 404}, read: listOf(mcp.MethodListPrompts),
 	},
 	{
-		method: http.MethodGet, path: "/servers/{name}/log", name: "serverLog", summary: "The last records about a server and lines of its stderr, oldest first",
+		method: http.MethodGet, path: "/servers/{name}/log", open: true, least: identity.Viewer, name: "serverLog", summary: "The last records about a server and lines of its stderr, oldest first",
 		query: logParameters, answer: Logs{}, problems: []int{400, 404}, serve: (*API).serveLogs,
 	},
 	operationRoute(runtime.OpStart, "Open a server that is stopped, idle or failed, without waiting for the next planned attempt"),
@@ -166,15 +167,15 @@ var serverRoutes = []route{
 	operationRoute(runtime.OpRestart, "End all sessions of a server and open it again; running calls have five seconds to end"),
 	operationRoute(runtime.OpProbe, "Restart a server, and forget what Dragoman has learned about its revision and transport"),
 	{
-		method: http.MethodGet, path: "/tools", name: "tools", summary: "The tools of all servers, sorted by name, or by how well they match the parameter q",
+		method: http.MethodGet, path: "/tools", open: true, least: identity.Viewer, name: "tools", summary: "The tools of all servers, sorted by name, or by how well they match the parameter q",
 		query: slices.Concat(toolParameters, pageParameters), answer: Tools{}, problems: []int{400, 404}, read: (*API).readTools,
 	},
 	{
-		method: http.MethodGet, path: "/clients", name: "clients", summary: "The clients with a conversation (a session or stdio), and the clients that have sent single requests within the last hour",
+		method: http.MethodGet, path: "/clients", open: true, least: identity.Viewer, name: "clients", summary: "The clients with a conversation (a session or stdio), and the clients that have sent single requests within the last hour",
 		query: pageParameters, answer: Clients{}, problems: []int{400}, read: (*API).readClients,
 	},
 	{
-		method: http.MethodGet, path: "/clients/{id}", name: "client", summary: "One client",
+		method: http.MethodGet, path: "/clients/{id}", open: true, least: identity.Viewer, name: "client", summary: "One client",
 		answer: Client{}, problems: []int{404}, read: (*API).readClient,
 	},
 }
@@ -189,7 +190,7 @@ var toolParameters = []parameter{
 
 func operationRoute(op runtime.Operation, summary string) route {
 	return route{
-		method: http.MethodPost, path: "/servers/{name}/" + string(op), access: thisUser, name: string(op) + "Server", summary: summary,
+		method: http.MethodPost, path: "/servers/{name}/" + string(op), least: identity.Operator, name: string(op) + "Server", summary: summary,
 		answer: Operated{}, status: http.StatusAccepted, problems: []int{404, 409},
 		read: func(a *API, r *http.Request) (any, *Problem) { return a.operate(r, op) },
 	}

@@ -4,6 +4,7 @@ import (
 	"net/http"
 	"strings"
 
+	"github.com/dragoman-mcp/dragoman/internal/base/identity"
 	"github.com/dragoman-mcp/dragoman/internal/setup/config"
 )
 
@@ -24,7 +25,7 @@ type ConfigLine struct {
 }
 
 var settingsRoute = route{
-	method: http.MethodGet, path: "/servers/{name}/settings", access: thisUser, name: "serverSettings",
+	method: http.MethodGet, path: "/servers/{name}/settings", least: identity.Viewer, name: "serverSettings",
 	summary: "The settings that are in effect for a server, each with its line in the configuration file",
 	answer:  ServerSettings{}, problems: []int{404}, read: (*API).readSettings,
 }

@@ -8,6 +8,7 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"github.com/dragoman-mcp/dragoman/internal/base/identity"
 	"github.com/dragoman-mcp/dragoman/internal/base/jsonrpc"
 	"github.com/dragoman-mcp/dragoman/internal/protocol/mcp"
 	"github.com/dragoman-mcp/dragoman/internal/relay/calls"
@@ -214,19 +215,19 @@ func headOf(h *jsonrpc.Head, sent bool, notes *calls.Notes) *Head {
 // storyRoutes are the routes for the messages of calls and for the recording.
 var storyRoutes = []route{
 	{
-		method: http.MethodGet, path: "/calls/{number}", access: thisUser, name: "call",
+		method: http.MethodGet, path: "/calls/{number}", least: identity.Viewer, name: "call",
 		summary: "One call with the messages of the client and of the server, and what Dragoman changed in them", answer: Story{}, problems: []int{404}, read: (*API).readCall,
 	},
 	{
-		method: http.MethodGet, path: "/calls/{number}/transcript", access: thisUser, name: "transcript",
+		method: http.MethodGet, path: "/calls/{number}/transcript", least: identity.Viewer, name: "transcript",
 		summary: "The messages of the client and of the server in a call, as a file that `dragoman replay` plays", kind: "text/plain", problems: []int{404, 409}, serve: (*API).serveTranscript,
 	},
 	{
-		method: http.MethodGet, path: "/recording", access: thisUser, name: "recording",
+		method: http.MethodGet, path: "/recording", least: identity.Viewer, name: "recording",
 		summary: "Which calls Dragoman records", answer: Recording{}, read: (*API).readRecording,
 	},
 	{
-		method: http.MethodPost, path: "/recording", access: thisUser, name: "record",
+		method: http.MethodPost, path: "/recording", least: identity.Operator, name: "record",
 		summary: "Record the calls to one server or of one client for some minutes, even if recording is off",
 		body:    RecordingRequest{}, answer: Recording{}, problems: []int{400, 404, 409, 413, 415}, read: (*API).record,
 	},

@@ -7,12 +7,15 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/url"
+	"regexp"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/dragoman-mcp/dragoman/internal/app/admin"
+	"github.com/dragoman-mcp/dragoman/internal/base/identity"
 )
 
 // testConsole is a console under test, with the cookie of the browser that opened it.
@@ -274,6 +277,96 @@ func TestWhoMaySee(t *testing.T) {
 			if got := resp.Header.Get(name); got != want {
 				t.Errorf("%s: %s is %q", tt.name, name, got)
 			}
+		}
+	}
+}
+
+// consoleRoles is the least role of each route of the console.
+const consoleRoles = `
+GET /console/calls viewer
+GET /console/calls/{number} viewer
+GET /console/calls/{number}/wires.json viewer
+GET /console/calls/{number}/wires.txtar viewer
+GET /console/clients viewer
+GET /console/clients/{id} viewer
+GET /console/compatibility viewer
+GET /console/connect viewer
+GET /console/events viewer
+GET /console/palette.json viewer
+GET /console/runs/{id} viewer
+GET /console/runs/{id}/parts/{part} viewer
+GET /console/runs/{id}/result.json viewer
+GET /console/servers viewer
+GET /console/servers/add admin
+GET /console/servers/{name} viewer
+GET /console/servers/{name}/findings viewer
+GET /console/servers/{name}/prompts viewer
+GET /console/servers/{name}/resources viewer
+GET /console/servers/{name}/tools/{tool} viewer
+GET /console/settings viewer
+GET /console/tools viewer
+GET /console/{$} viewer
+POST /console/runs/{id} operator
+POST /console/servers/add admin
+POST /console/servers/{name}/findings operator
+POST /console/servers/{name}/prompts operator
+POST /console/servers/{name}/resources operator
+POST /console/servers/{name}/tools/{tool} operator
+POST /console/servers/{name}/{operation} operator
+POST /console/theme viewer
+`
+
+// TestRolesOfTheConsole asks each route of the console with the sessions of a caller, a viewer, an
+// operator and an admin. Who has too low a role gets 403, on the page and on its stream of events, and
+// the local user still gets in.
+func TestRolesOfTheConsole(t *testing.T) {
+	h := open(t, &admin.Report{})
+	h.access.RolesFrom(func(who *identity.Principal) []identity.Role {
+		for _, r := range []identity.Role{identity.Caller, identity.Viewer, identity.Operator, identity.Admin} {
+			if who == identity.Local && r == identity.Admin || who.Subject == r.String() {
+				return []identity.Role{r}
+			}
+		}
+		return nil
+	})
+	cookie := func(name string) string {
+		u, _ := url.Parse(h.access.LinkFor(identity.Named(name), ""))
+		w := httptest.NewRecorder()
+		h.access.Enter(w, h.request("GET", "/console/"), u.Query().Get(admin.LinkQuery))
+		c, _, _ := strings.Cut(w.Header().Get("Set-Cookie"), ";")
+		return c
+	}
+	sessions := map[string]string{"caller": cookie("caller"), "viewer": cookie("viewer"), "operator": cookie("operator"), "admin": cookie("admin"), "guest": cookie("guest")}
+	may := map[string][]string{"caller": nil, "viewer": {"viewer"}, "operator": {"viewer", "operator"}, "admin": {"viewer", "operator", "admin"}, "guest": nil}
+	var table []string
+	for pattern, least := range h.console.roles {
+		table = append(table, pattern+" "+least.String())
+		method, path, _ := strings.Cut(pattern, " ")
+		path = regexp.MustCompile(`\{[a-z]+\}`).ReplaceAllString(strings.TrimSuffix(path, "{$}"), "1")
+		for name, session := range sessions {
+			allowed := slices.Contains(may[name], least.String())
+			if resp, body := h.ask(method, path, "Cookie", session); strings.Contains(body, "Your role does not allow this") == allowed || (resp.StatusCode == 403) == allowed {
+				t.Errorf("%s as %s: %d", pattern, name, resp.StatusCode)
+			}
+			if method == "GET" && !allowed {
+				for _, page := range []string{path, "/console/x/.." + strings.TrimPrefix(path, "/console")} {
+					if resp, _ := h.ask("GET", "/console/events?page="+url.QueryEscape(page), "Cookie", session); resp.StatusCode != 403 {
+						t.Errorf("the events of %s as %s: %d", page, name, resp.StatusCode)
+					}
+				}
+			}
+		}
+		if resp, _ := h.ask(method, path); resp.StatusCode == 403 || resp.StatusCode == 401 {
+			t.Errorf("%s as the local user: %d", pattern, resp.StatusCode)
+		}
+	}
+	slices.Sort(table)
+	if got := "\n" + strings.Join(table, "\n") + "\n"; got != consoleRoles {
+		t.Errorf("the routes and their roles have changed:%s", got)
+	}
+	for _, name := range []string{"caller", "guest"} {
+		if resp, _ := h.ask("GET", "/console/nope", "Cookie", sessions[name]); resp.StatusCode != 403 {
+			t.Errorf("an unknown page as %s: %d", name, resp.StatusCode)
 		}
 	}
 }

@@ -13,6 +13,7 @@ import (
 
 	"github.com/dragoman-mcp/dragoman/internal/app/admin"
 	"github.com/dragoman-mcp/dragoman/internal/base/excerpt"
+	"github.com/dragoman-mcp/dragoman/internal/base/identity"
 )
 
 // Adder tries new servers and adds them to the configuration. *admin.API implements Adder. The
@@ -75,7 +76,7 @@ type triedView struct {
 }
 
 func (c *Console) addServerPage() Page {
-	return Page{Path: "/servers/add", Template: "add.html", View: func(r *http.Request) (*View, error) {
+	return Page{Path: "/servers/add", Least: identity.Admin, Template: "add.html", View: func(r *http.Request) (*View, error) {
 		v := &addView{Way: r.URL.Query().Get("way")}
 		return c.addView(r, v, r.URL.Query().Get("draft"))
 	}}

@@ -14,6 +14,7 @@ import (
 
 	"github.com/dragoman-mcp/dragoman/internal/app/admin"
 	"github.com/dragoman-mcp/dragoman/internal/base/failure"
+	"github.com/dragoman-mcp/dragoman/internal/base/identity"
 	"github.com/dragoman-mcp/dragoman/internal/base/jsonrpc"
 	"github.com/dragoman-mcp/dragoman/internal/protocol/mcp"
 )
@@ -85,7 +86,7 @@ type headLine struct {
 type legNote struct{ ID, Mark, Class, Text string }
 
 func (c *Console) callPage() Page {
-	return Page{Path: "/calls/{number}", Template: "call.html", View: c.call}
+	return Page{Path: "/calls/{number}", Least: identity.Viewer, Template: "call.html", View: c.call}
 }
 
 // storyOf returns the story of the call whose number is in the path of r.

@@ -7,6 +7,7 @@ import (
 	"strconv"
 
 	"github.com/dragoman-mcp/dragoman/internal/app/admin"
+	"github.com/dragoman-mcp/dragoman/internal/base/identity"
 	"github.com/dragoman-mcp/dragoman/internal/protocol/mcp"
 )
 
@@ -24,7 +25,7 @@ type callList struct {
 
 func (c *Console) callsPage() Page {
 	return Page{
-		Path: "/calls", Template: "calls.html", Nav: "Calls", Group: traffics, Key: "C", View: c.callList,
+		Path: "/calls", Least: identity.Viewer, Template: "calls.html", Nav: "Calls", Group: traffics, Key: "C", View: c.callList,
 		Count: func(s *screen) string {
 			n := 0
 			for _, x := range s.Traffic.Clients {

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/dragoman-mcp/dragoman/internal/app/admin"
+	"github.com/dragoman-mcp/dragoman/internal/base/identity"
 	"github.com/dragoman-mcp/dragoman/internal/base/jsonrpc"
 )
 
@@ -54,7 +55,7 @@ func (c clientSum) Word() string {
 
 func (c *Console) clientsPage() Page {
 	return Page{
-		Path: "/clients", Template: "clients.html", Nav: "Clients", Group: traffics, Key: "L", View: c.clients,
+		Path: "/clients", Least: identity.Viewer, Template: "clients.html", Nav: "Clients", Group: traffics, Key: "L", View: c.clients,
 		Count: func(s *screen) string { return number(len(present(s.Traffic))) },
 	}
 }
@@ -102,7 +103,7 @@ type clientView struct {
 type capability struct{ Name, Detail string }
 
 func (c *Console) clientPage() Page {
-	return Page{Path: "/clients/{id}", Template: "client.html", View: c.client}
+	return Page{Path: "/clients/{id}", Least: identity.Viewer, Template: "client.html", View: c.client}
 }
 
 func (c *Console) client(r *http.Request) (*View, error) {

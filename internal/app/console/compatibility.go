@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/dragoman-mcp/dragoman/internal/app/admin"
+	"github.com/dragoman-mcp/dragoman/internal/base/identity"
 	"github.com/dragoman-mcp/dragoman/internal/protocol/mcp"
 	"github.com/dragoman-mcp/dragoman/internal/workbench/matrix"
 )
@@ -97,7 +98,7 @@ func (h hereRow) FirstClients() []nameCount { return h.Clients[:min(len(h.Client
 func (h hereRow) FirstServers() []nameCount { return h.Servers[:min(len(h.Servers), mostPairText)] }
 
 func (c *Console) compatibilityPage() Page {
-	return Page{Path: "/compatibility", Template: "compatibility.html", Nav: "Compatibility", Group: systems, Key: "M", View: c.compatibility}
+	return Page{Path: "/compatibility", Least: identity.Viewer, Template: "compatibility.html", Nav: "Compatibility", Group: systems, Key: "M", View: c.compatibility}
 }
 
 func (c *Console) compatibility(r *http.Request) (*View, error) {

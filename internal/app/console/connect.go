@@ -12,6 +12,7 @@ import (
 	"unicode"
 
 	"github.com/dragoman-mcp/dragoman/internal/base/excerpt"
+	"github.com/dragoman-mcp/dragoman/internal/base/identity"
 	"github.com/dragoman-mcp/dragoman/internal/protocol/mcp"
 	"github.com/dragoman-mcp/dragoman/internal/setup/clientfile"
 )
@@ -48,7 +49,7 @@ type arrival struct {
 }
 
 func (c *Console) connectPage() Page {
-	return Page{Path: "/connect", Template: "connect.html", Nav: "Connect", Group: accesses, Key: "N", View: c.connect}
+	return Page{Path: "/connect", Least: identity.Viewer, Template: "connect.html", Nav: "Connect", Group: accesses, Key: "N", View: c.connect}
 }
 
 // clientWords maps the ID of a client to prefixes of the names that the client reports. isClient

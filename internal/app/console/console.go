@@ -16,6 +16,7 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/app/admin"
 	"github.com/dragoman-mcp/dragoman/internal/app/runtime"
 	"github.com/dragoman-mcp/dragoman/internal/base/excerpt"
+	"github.com/dragoman-mcp/dragoman/internal/base/identity"
 	"github.com/dragoman-mcp/dragoman/internal/base/work"
 	"github.com/dragoman-mcp/dragoman/internal/relay/event"
 	"github.com/dragoman-mcp/dragoman/internal/setup/clientfile"
@@ -110,7 +111,8 @@ type Options struct {
 // use.
 type Console struct {
 	opts    Options
-	mux     *http.ServeMux // finds the handler of a request
+	mux     *http.ServeMux           // finds the handler of a request
+	roles   map[string]identity.Role // the least role for each pattern of mux
 	nav     []navEntry
 	traffic *traffic
 	feed    *feeds
@@ -128,7 +130,7 @@ func New(o Options) *Console {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
-	c := &Console{opts: o, mux: http.NewServeMux(), traffic: newTraffic(), streams: admin.NewStreams(mostConsoles), stop: func() {}, untap: func() {}}
+	c := &Console{opts: o, mux: http.NewServeMux(), roles: make(map[string]identity.Role), traffic: newTraffic(), streams: admin.NewStreams(mostConsoles), stop: func() {}, untap: func() {}}
 	c.feed = newFeeds(c)
 	c.finders = append(c.finders, c.foundTools)
 	if o.Add != nil {
@@ -137,19 +139,19 @@ func New(o Options) *Console {
 	for _, p := range c.pages() {
 		c.add(p)
 	}
-	c.handle("POST /theme", c.setTheme)
-	c.handle("POST /servers/add", c.changeDraft)
-	c.handle("POST /servers/{name}/{operation}", c.operate)
-	c.handle("POST /servers/{name}/tools/{tool}", c.startRun)
-	c.handle("POST /runs/{id}", c.changeRun)
-	c.handle("GET /runs/{id}/parts/{part}", c.servePart)
-	c.handle("GET /runs/{id}/result.json", c.serveResult)
-	c.handle("POST /servers/{name}/findings", c.examine)
-	c.handle("POST /servers/{name}/resources", c.readResource)
-	c.handle("POST /servers/{name}/prompts", c.getPrompt)
-	c.handle("GET /calls/{number}/wires.json", c.serveWires)
-	c.handle("GET /calls/{number}/wires.txtar", c.serveTranscript)
-	c.handle("GET /palette.json", c.servePalette)
+	c.handle("POST /theme", identity.Viewer, c.setTheme)
+	c.handle("POST /servers/add", identity.Admin, c.changeDraft)
+	c.handle("POST /servers/{name}/{operation}", identity.Operator, c.operate)
+	c.handle("POST /servers/{name}/tools/{tool}", identity.Operator, c.startRun)
+	c.handle("POST /runs/{id}", identity.Operator, c.changeRun)
+	c.handle("GET /runs/{id}/parts/{part}", identity.Viewer, c.servePart)
+	c.handle("GET /runs/{id}/result.json", identity.Viewer, c.serveResult)
+	c.handle("POST /servers/{name}/findings", identity.Operator, c.examine)
+	c.handle("POST /servers/{name}/resources", identity.Operator, c.readResource)
+	c.handle("POST /servers/{name}/prompts", identity.Operator, c.getPrompt)
+	c.handle("GET /calls/{number}/wires.json", identity.Viewer, c.serveWires)
+	c.handle("GET /calls/{number}/wires.txtar", identity.Viewer, c.serveTranscript)
+	c.handle("GET /palette.json", identity.Viewer, c.servePalette)
 	c.mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
 		c.fail(w, r, notFound("No page has this address", "The link may come from an older version of Dragoman.", Crumb{}))
 	})
@@ -193,9 +195,11 @@ func (c *Console) Routes(mux *http.ServeMux) {
 }
 
 // handle registers a handler that does not serve a page, for example the target of a form. pattern
-// has the form "METHOD /path". The handler gets only requests that may see the console.
-func (c *Console) handle(pattern string, h http.HandlerFunc) {
+// has the form "METHOD /path". The handler gets only requests of those who have at least the role
+// least.
+func (c *Console) handle(pattern string, least identity.Role, h http.HandlerFunc) {
 	method, path, _ := strings.Cut(pattern, " ")
+	c.roles[method+" "+prefix+path] = least
 	c.mux.HandleFunc(method+" "+prefix+path, func(w http.ResponseWriter, r *http.Request) {
 		admin.ReadPathNames(r)
 		h(w, r)
@@ -208,7 +212,8 @@ func (c *Console) serve(w http.ResponseWriter, r *http.Request) {
 	if r.Body != nil {
 		r.Body = http.MaxBytesReader(w, r.Body, maxForm)
 	}
-	if !c.admit(w, r) {
+	who := c.admit(w, r)
+	if who == nil || !c.allow(w, r, who) {
 		return
 	}
 	if c.opts.Access.AtName(r) {
@@ -217,7 +222,7 @@ func (c *Console) serve(w http.ResponseWriter, r *http.Request) {
 		inner.Host = admin.Address(r)
 		r = &inner
 	}
-	if r.Method == http.MethodGet && r.URL.Path == prefix+"/events" && strings.HasPrefix(r.URL.Query().Get("page"), prefix+"/") {
+	if r.Method == http.MethodGet && r.URL.Path == eventsPath && strings.HasPrefix(r.URL.Query().Get("page"), prefix+"/") {
 		c.serveEvents(w, r)
 		return
 	}
@@ -266,8 +271,9 @@ func (c *Console) sums(r *http.Request) *sums {
 
 // Page describes one page of the console.
 type Page struct {
-	Path     string // the path below /console, as a pattern for http.ServeMux, for example "/servers/{name}"
-	Template string // the name of the file in the folder templates that defines the page's block "main"
+	Path     string        // the path below /console, as a pattern for http.ServeMux, for example "/servers/{name}"
+	Least    identity.Role // who has a lower role does not see the page
+	Template string        // the name of the file in the folder templates that defines the page's block "main"
 	// Nav is the title of the page's entry in the navigation, and Group is the entry's group. If
 	// Nav is "", the page has no entry. Key is the letter that opens the page if the user types it
 	// after G.
@@ -356,7 +362,7 @@ func (c *Console) add(p Page) {
 		path = "/{$}"
 	}
 	t := pageTemplate(p.Template)
-	c.handle("GET "+path, func(w http.ResponseWriter, r *http.Request) { c.show(w, r, &p, t) })
+	c.handle("GET "+path, p.Least, func(w http.ResponseWriter, r *http.Request) { c.show(w, r, &p, t) })
 }
 
 // show responds with a page. In a stream of live values, it computes only the live values.

@@ -4,9 +4,11 @@ import (
 	"bytes"
 	"errors"
 	"net/http"
+	"net/url"
 	"strings"
 
 	"github.com/dragoman-mcp/dragoman/internal/app/admin"
+	"github.com/dragoman-mcp/dragoman/internal/base/identity"
 )
 
 // headers sets the header fields that every response has.
@@ -30,43 +32,47 @@ const (
 	signOutPath  = prefix + "/signout"
 )
 
+// eventsPath is where the pages get their live values.
+const eventsPath = prefix + "/events"
+
 // passwordQuery is the query parameter of a link that asks for a password.
 const passwordQuery = "password"
 
-// admit reports whether the request may see the console. If not, admit writes the response.
-func (c *Console) admit(w http.ResponseWriter, r *http.Request) bool {
+// admit returns whose session the request belongs to. If it belongs to none, or if it is about the
+// session itself, admit writes the response and returns nil.
+func (c *Console) admit(w http.ResponseWriter, r *http.Request) *identity.Principal {
 	if c.opts.Off != "" {
 		c.gate(w, r, http.StatusForbidden, gatePage{Title: "The console is off", Text: c.opts.Off})
-		return false
+		return nil
 	}
 	var denied *admin.Denied
 	if errors.As(c.opts.Access.CheckOrigin(r), &denied) {
 		c.gate(w, r, denied.Status, gatePage{Title: "The console refused this request", Text: denied.Detail})
-		return false
+		return nil
 	}
 	if token := r.URL.Query().Get(admin.LinkQuery); token != "" && r.URL.Path == prefix+"/" {
 		c.enter(w, r, token)
-		return false
+		return nil
 	}
 	if r.URL.Path == passwordPath && r.Method == http.MethodPost {
 		c.enterWithPassword(w, r)
-		return false
+		return nil
 	}
-	signedIn := c.opts.Access.SignedIn(r)
+	who := c.opts.Access.SignedIn(r)
 	switch {
-	case signedIn && r.URL.Path == signInPath:
+	case who != nil && r.URL.Path == signInPath:
 		http.Redirect(w, r, prefix+"/", http.StatusSeeOther)
-		return false
-	case signedIn && r.URL.Path == signOutPath && r.Method == http.MethodPost:
+		return nil
+	case who != nil && r.URL.Path == signOutPath && r.Method == http.MethodPost:
 		c.signOut(w, r)
-		return false
-	case signedIn:
-		return true
+		return nil
+	case who != nil:
+		return who
 	case r.Method == http.MethodGet && r.Header.Get("Sec-Fetch-Site") == "cross-site" && c.opts.Access.AtName(r):
 		// A browser does not send a cookie with SameSite=Strict when another site opens the page.
 		// The browser sends the cookie when the page reloads itself.
 		c.gate(w, r, http.StatusOK, gatePage{Title: "Opening the console", Text: "One moment.", Again: true})
-		return false
+		return nil
 	case r.URL.Path == signInPath && !c.opts.Access.AtName(r):
 		w.Header().Set("WWW-Authenticate", `Basic realm="Dragoman console", charset="UTF-8"`)
 	}
@@ -74,6 +80,26 @@ func (c *Console) admit(w http.ResponseWriter, r *http.Request) bool {
 		Title: "Open the console with a link", Text: "This browser has not opened a link to the console yet, or its session has ended. Run this command in a terminal, as the user who started Dragoman. The command opens the console with a new link, or prints the link if it cannot start a browser.",
 		Command: c.openCommand(r),
 	})
+	return nil
+}
+
+// allow reports whether who has the role that the request needs. If not, allow writes the response. An
+// event stream needs the role of the page whose values it sends.
+func (c *Console) allow(w http.ResponseWriter, r *http.Request, who *identity.Principal) bool {
+	asked := r
+	if page, err := url.Parse(r.URL.Query().Get("page")); r.URL.Path == eventsPath && err == nil && strings.HasPrefix(page.Path, prefix+"/") {
+		asked = &http.Request{Method: http.MethodGet, Host: r.Host, URL: page}
+	}
+	_, pattern := c.mux.Handler(asked)
+	least, known := c.roles[pattern]
+	if !known {
+		least = identity.Viewer // what the page "No page has this address" needs
+	}
+	var denied *admin.Denied
+	if !errors.As(c.opts.Access.May(who, least), &denied) {
+		return true
+	}
+	c.gate(w, r, denied.Status, gatePage{Title: "Your role does not allow this", Text: denied.Detail})
 	return false
 }
 
@@ -127,7 +153,7 @@ func (c *Console) enterWithPassword(w http.ResponseWriter, r *http.Request) {
 func (c *Console) deadLink(w http.ResponseWriter, r *http.Request) {
 	c.gate(w, r, http.StatusForbidden, gatePage{
 		Title: "This link does not work any more", Text: "A link opens the console once, within 10 minutes. Run this command to open the console with a new link.",
-		Command: c.openCommand(r), SignedIn: c.opts.Access.SignedIn(r),
+		Command: c.openCommand(r), SignedIn: c.opts.Access.SignedIn(r) != nil,
 	})
 }
 

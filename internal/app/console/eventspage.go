@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/dragoman-mcp/dragoman/internal/base/identity"
 	"github.com/dragoman-mcp/dragoman/internal/relay/event"
 )
 
@@ -31,7 +32,7 @@ type eventRow struct {
 }
 
 func (c *Console) eventsPage() Page {
-	return Page{Path: "/events", Template: "events.html", Nav: "Events", Group: systems, Key: "E", View: c.eventList}
+	return Page{Path: "/events", Least: identity.Viewer, Template: "events.html", Nav: "Events", Group: systems, Key: "E", View: c.eventList}
 }
 
 // eventWords maps the kinds of events to the words that the page shows.

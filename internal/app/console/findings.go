@@ -7,6 +7,7 @@ import (
 
 	"github.com/dragoman-mcp/dragoman/internal/app/admin"
 	"github.com/dragoman-mcp/dragoman/internal/base/excerpt"
+	"github.com/dragoman-mcp/dragoman/internal/base/identity"
 	"github.com/dragoman-mcp/dragoman/internal/base/tokens"
 )
 
@@ -44,7 +45,7 @@ type findingView struct {
 type evidenceLine struct{ Sign, Text string }
 
 func (c *Console) findingsPage() Page {
-	return Page{Path: "/servers/{name}/findings", Template: "findings.html", View: c.findings}
+	return Page{Path: "/servers/{name}/findings", Least: identity.Viewer, Template: "findings.html", View: c.findings}
 }
 
 func (c *Console) findings(r *http.Request) (*View, error) {

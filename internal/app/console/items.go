@@ -12,6 +12,7 @@ import (
 
 	"github.com/dragoman-mcp/dragoman/internal/app/admin"
 	"github.com/dragoman-mcp/dragoman/internal/app/form"
+	"github.com/dragoman-mcp/dragoman/internal/base/identity"
 	"github.com/dragoman-mcp/dragoman/internal/base/jsonrpc"
 	"github.com/dragoman-mcp/dragoman/internal/protocol/mcp"
 )
@@ -58,11 +59,11 @@ type promptRow struct {
 }
 
 func (c *Console) resourcesPage() Page {
-	return Page{Path: "/servers/{name}/resources", Template: "resources.html", View: c.resources}
+	return Page{Path: "/servers/{name}/resources", Least: identity.Viewer, Template: "resources.html", View: c.resources}
 }
 
 func (c *Console) promptsPage() Page {
-	return Page{Path: "/servers/{name}/prompts", Template: "prompts.html", View: func(r *http.Request) (*View, error) { return c.promptsWith(r, nil) }}
+	return Page{Path: "/servers/{name}/prompts", Least: identity.Viewer, Template: "prompts.html", View: func(r *http.Request) (*View, error) { return c.promptsWith(r, nil) }}
 }
 
 // itemsOf returns the values that all pages of items need. It also reads the lists from the server

@@ -13,6 +13,7 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/app/admin"
 	"github.com/dragoman-mcp/dragoman/internal/app/runtime"
 	"github.com/dragoman-mcp/dragoman/internal/base/excerpt"
+	"github.com/dragoman-mcp/dragoman/internal/base/identity"
 	"github.com/dragoman-mcp/dragoman/internal/protocol/mcp"
 )
 
@@ -60,7 +61,7 @@ type button struct {
 }
 
 func (c *Console) overviewPage() Page {
-	return Page{Path: "/", Template: "overview.html", Nav: "Overview", Group: top, Key: "O", View: c.overview}
+	return Page{Path: "/", Least: identity.Viewer, Template: "overview.html", Nav: "Overview", Group: top, Key: "O", View: c.overview}
 }
 
 func (c *Console) overview(r *http.Request) (*View, error) {

@@ -13,6 +13,7 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/app/admin"
 	"github.com/dragoman-mcp/dragoman/internal/app/form"
 	"github.com/dragoman-mcp/dragoman/internal/base/excerpt"
+	"github.com/dragoman-mcp/dragoman/internal/base/identity"
 	"github.com/dragoman-mcp/dragoman/internal/base/jsonrpc"
 	"github.com/dragoman-mcp/dragoman/internal/protocol/mcp"
 )
@@ -92,7 +93,7 @@ type questionView struct {
 }
 
 func (c *Console) runPage() Page {
-	return Page{Path: "/runs/{id}", Template: "run.html", View: func(r *http.Request) (*View, error) { return c.runWith(r, nil, 0) }}
+	return Page{Path: "/runs/{id}", Least: identity.Viewer, Template: "run.html", View: func(r *http.Request) (*View, error) { return c.runWith(r, nil, 0) }}
 }
 
 // findRun returns the run whose ID is in the path of r.

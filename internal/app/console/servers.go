@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/dragoman-mcp/dragoman/internal/app/admin"
+	"github.com/dragoman-mcp/dragoman/internal/base/identity"
 	"github.com/dragoman-mcp/dragoman/internal/protocol/mcp"
 	"github.com/dragoman-mcp/dragoman/internal/relay/event"
 	"github.com/dragoman-mcp/dragoman/internal/setup/config"
@@ -50,7 +51,7 @@ func (r serverRow) Last() time.Time { return r.sum.Last }
 
 func (c *Console) serversPage() Page {
 	return Page{
-		Path: "/servers", Template: "servers.html", Nav: "Servers", Group: catalogs, Key: "S", View: c.servers,
+		Path: "/servers", Least: identity.Viewer, Template: "servers.html", Nav: "Servers", Group: catalogs, Key: "S", View: c.servers,
 		Count: func(s *screen) string { return number(len(s.Status.Servers)) },
 	}
 }
@@ -166,7 +167,7 @@ type listView struct {
 }
 
 func (c *Console) serverPage() Page {
-	return Page{Path: "/servers/{name}", Template: "server.html", View: c.server}
+	return Page{Path: "/servers/{name}", Least: identity.Viewer, Template: "server.html", View: c.server}
 }
 
 // serverParts returns links to the sections of a server's page, and to the separate pages about the

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/dragoman-mcp/dragoman/internal/app/admin"
+	"github.com/dragoman-mcp/dragoman/internal/base/identity"
 	"github.com/dragoman-mcp/dragoman/internal/setup/config"
 )
 
@@ -123,7 +124,7 @@ type settingsView struct {
 }
 
 func (c *Console) settingsPage() Page {
-	return Page{Path: "/settings", Template: "settings.html", Nav: "Settings", Group: systems, Key: "X", View: c.settings}
+	return Page{Path: "/settings", Least: identity.Viewer, Template: "settings.html", Nav: "Settings", Group: systems, Key: "X", View: c.settings}
 }
 
 func (c *Console) settings(r *http.Request) (*View, error) {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/dragoman-mcp/dragoman/internal/app/admin"
 	"github.com/dragoman-mcp/dragoman/internal/base/excerpt"
+	"github.com/dragoman-mcp/dragoman/internal/base/identity"
 	"github.com/dragoman-mcp/dragoman/internal/setup/config"
 )
 
@@ -70,7 +71,7 @@ type meter struct {
 
 func (c *Console) toolsPage() Page {
 	return Page{
-		Path: "/tools", Template: "tools.html", Nav: "Tools", Group: catalogs, Key: "T", View: c.tools,
+		Path: "/tools", Least: identity.Viewer, Template: "tools.html", Nav: "Tools", Group: catalogs, Key: "T", View: c.tools,
 		Count: func(s *screen) string {
 			n := 0
 			for i := range s.Status.Servers {
@@ -236,7 +237,7 @@ type endpointView struct {
 }
 
 func (c *Console) toolPage() Page {
-	return Page{Path: "/servers/{name}/tools/{tool}", Template: "tool.html", View: c.tool}
+	return Page{Path: "/servers/{name}/tools/{tool}", Least: identity.Viewer, Template: "tool.html", View: c.tool}
 }
 
 func (c *Console) tool(r *http.Request) (*View, error) { return c.toolWith(r, nil, 0) }

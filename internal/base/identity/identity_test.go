@@ -1,6 +1,9 @@
 package identity
 
-import "testing"
+import (
+	"slices"
+	"testing"
+)
 
 // TestKey checks that the key is "" for a caller that has not authenticated.
 func TestKey(t *testing.T) {
@@ -16,5 +19,16 @@ func TestKey(t *testing.T) {
 	// An authenticated caller with the name local is not Local.
 	if p := (&Principal{Subject: "local", Seat: "local"}); p.Key() != "local" || p.SeatKey() != "local" {
 		t.Errorf("%q, %q", p.Key(), p.SeatKey())
+	}
+}
+
+// TestRoles checks which role includes which: Caller stands alone, and no role includes nothing.
+func TestRoles(t *testing.T) {
+	for have, want := range map[Role][]Role{0: nil, Caller: {Caller}, Viewer: {Viewer}, Operator: {Viewer, Operator}, Admin: {Viewer, Operator, Admin}} {
+		for _, least := range []Role{0, Caller, Viewer, Operator, Admin} {
+			if got := have.Includes(least); got != slices.Contains(want, least) {
+				t.Errorf("%s includes %s: %t", have, least, got)
+			}
+		}
 	}
 }
