@@ -58,7 +58,6 @@ type API struct {
 	tools   toolIndex
 	// document returns the OpenAPI document. The first call builds the document.
 	document func() object
-	within   func() *http.ServeMux // the routes for Invoke
 
 	logStreams  *Streams
 	callStreams *Streams
@@ -86,7 +85,6 @@ func New(o Options) *API {
 	}
 	// Every program on this machine may read the log, so none of them may keep the owner from it.
 	a.logStreams.known = func(r *http.Request) bool { _, err := a.opts.Access.Check(r); return err == nil }
-	a.within = sync.OnceValue(a.innerMux)
 	return a
 }
 

@@ -13,9 +13,9 @@ func TestFindTools(t *testing.T) {
 	t.Parallel()
 	r := serving(t, demoServer(t, "old", demo.Legacy))
 	r.ready("old")
-	want, bad := Invoke[Tools](t.Context(), r.api, "GET", "/servers/old/tools?sort=name", nil)
-	if bad != nil || want.Total < 3 {
-		t.Fatalf("%+v %v", want, bad)
+	var want Tools
+	if r.do("GET", "/api/v1/servers/old/tools?sort=name", "").into(t, &want); want.Total < 3 {
+		t.Fatalf("%+v", want)
 	}
 	names := func(q ToolQuery) (out []string) {
 		for _, x := range r.api.FindTools(q).Tools {
