@@ -53,7 +53,6 @@ type DraftServer struct {
 	Use      bool            `json:"use" doc:"whether the server is currently chosen"`
 	Why      string          `json:"why,omitempty" doc:"why the server is skipped"`
 	Command  []string        `json:"command,omitempty" doc:"the program that Dragoman would start without a shell, and all arguments; an argument with invisible characters contains escapes such as \\n or \\u202e, and each of its backslashes is doubled"`
-	Hidden   int             `json:"hiddenBytes,omitempty" doc:"number of bytes that the members command and folder do not show, because the command is longer than 16 KiB"`
 	URL      string          `json:"url,omitempty" doc:"the URL of the server, with secrets masked; left out if the server is a command"`
 	Folder   string          `json:"folder,omitempty" doc:"the working directory of the command"`
 	Sets     []string        `json:"sets" doc:"the names of the variables or headers that the server gets"`
@@ -82,8 +81,6 @@ type Choice struct {
 	Servers []ChosenServer    `json:"servers,omitempty" doc:"the servers of the draft to use; Dragoman ignores all other servers of the draft"`
 	Secrets string            `json:"secrets,omitempty" enum:"envFile,shown" doc:"where Dragoman writes the values of secrets; the member secrets of Draft explains the values"`
 	Values  map[string]string `json:"values,omitempty" doc:"values for the variables of the draft that have no value"`
-	// StartHidden allows Dragoman to start a command although a part of the command is not shown.
-	StartHidden bool `json:"startHidden,omitempty" doc:"whether Dragoman may also start commands that the draft shows only partly, with hiddenBytes"`
 }
 
 // ChosenServer selects one server of a draft.
@@ -648,7 +645,7 @@ func (x *draftServer) describe(s *DraftServer) {
 	if u := e.Get("url"); u != nil {
 		s.URL = text(u)
 	}
-	s.Command, s.Folder, s.Hidden = commandOf(e)
+	s.Command, s.Folder = commandOf(e)
 	for _, part := range []string{"env", "headers"} {
 		if v := e.Get(part); v != nil {
 			for _, m := range v.Members {
@@ -658,23 +655,10 @@ func (x *draftServer) describe(s *DraftServer) {
 	}
 }
 
-// maxShownCommand is the maximum number of bytes that commandOf shows of a command.
-const maxShownCommand = 16 << 10
-
-// commandOf returns the command and the working directory of an entry, so that the user sees exactly
-// what Dragoman would start. hidden is the number of bytes that are not shown because the command
-// is longer than maxShownCommand.
-func commandOf(e *clientfile.Value) (command []string, folder string, hidden int) {
-	left := maxShownCommand
-	show := func(v *clientfile.Value) string {
-		s := visible(excerpt.MaskSecrets(v.Text))
-		if len(s) > left {
-			hidden += len(s) - left
-			s = excerpt.Cut(s, left)
-		}
-		left = max(left-len(s)-1, 0) // and a space
-		return s
-	}
+// commandOf returns the command and the working directory of an entry in full, so that the user sees
+// exactly what Dragoman would start.
+func commandOf(e *clientfile.Value) (command []string, folder string) {
+	show := func(v *clientfile.Value) string { return visible(excerpt.MaskSecrets(v.Text)) }
 	if dir := e.Get("cwd"); dir != nil {
 		folder = show(dir)
 	}
@@ -682,15 +666,11 @@ func commandOf(e *clientfile.Value) (command []string, folder string, hidden int
 		command = []string{show(c)}
 		if args := e.Get("args"); args != nil {
 			for _, i := range args.Items {
-				if left > 0 {
-					command = append(command, show(i))
-				} else {
-					hidden += len(i.Text) + 1
-				}
+				command = append(command, show(i))
 			}
 		}
 	}
-	return command, folder, hidden
+	return command, folder
 }
 
 // visible replaces each invisible character of a text, such as a line break or a change of the

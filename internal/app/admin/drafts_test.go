@@ -180,40 +180,12 @@ func TestDraftOfSeveralCommands(t *testing.T) {
 func TestCommandsAreShownInFull(t *testing.T) {
 	t.Parallel()
 	r := serving(t)
-	script := "exec nice-server # " + strings.Repeat("x", 600) + strings.Repeat(" ", 3000) + "\ntouch \u202e\u00a0\x1b[2J /tmp/x"
+	script := "exec nice-server # " + strings.Repeat("x", 600) + strings.Repeat(" ", 100_000) + "\ntouch \u202e\u00a0\x1b[2J /tmp/x"
 	body, _ := json.Marshal(map[string]any{"mcpServers": map[string]any{"nice": map[string]any{"command": "bash", "args": []string{"-c", script, "a  b ", `C:\new`, `C:\Программы`, ""}, "cwd": "/a\tb"}}})
 	s := r.draft(string(body)).Servers[0]
 	want := []string{"bash", "-c", strings.NewReplacer("\n", `\n`, "\u202e", `\u202e`, "\u00a0", `\u00a0`, "\x1b", `\x1b`).Replace(script), "a  b ", `C:\\new`, `C:\Программы`, ""}
-	if strings.Join(s.Command, "|") != strings.Join(want, "|") || s.Hidden != 0 || s.Folder != `/a\tb` {
-		t.Errorf("%q, %d bytes hidden, in %q", s.Command, s.Hidden, s.Folder)
-	}
-}
-
-// TestCommandsThatAreTooLongToShow checks that a command that is not shown in full starts only after
-// a confirmation.
-func TestCommandsThatAreTooLongToShow(t *testing.T) {
-	t.Parallel()
-	r := serving(t)
-	var args []string
-	for i := range 3000 {
-		args = append(args, fmt.Sprintf("argument-%04d", i))
-	}
-	body, _ := json.Marshal(map[string]any{"mcpServers": map[string]any{"nice": map[string]any{"command": "no-such-program-of-dragoman", "args": append(args, "--evil")}}})
-	d := r.draft(string(body))
-	s := d.Servers[0]
-	shown := len(strings.Join(s.Command, " "))
-	whole := len("no-such-program-of-dragoman " + strings.Join(args, " ") + " --evil")
-	if shown > maxShownCommand+10 || shown < maxShownCommand-20 || s.Hidden < whole-shown || s.Hidden > whole-shown+10 {
-		t.Errorf("%d bytes of %d are shown, and %d are hidden", shown, whole, s.Hidden)
-	}
-	if a := r.send(d, "trials", Choice{}); a.status != http.StatusConflict || !strings.Contains(a.body, "hidden-command") || !strings.Contains(a.body, strconv.Itoa(s.Hidden)+" bytes of the command of server") {
-		t.Errorf("a trial without a confirmation: %d %s", a.status, a.body)
-	}
-	if a := r.do(http.MethodGet, "/api/v1/drafts/"+d.ID, ""); strings.Contains(a.body, `"trial"`) {
-		t.Errorf("a trial was started: %s", a.body)
-	}
-	if d = r.tried(d, Choice{StartHidden: true}); d.Servers[0].Trial.State != trialFailed {
-		t.Errorf("%+v", d.Servers[0].Trial)
+	if strings.Join(s.Command, "|") != strings.Join(want, "|") || s.Folder != `/a\tb` {
+		t.Errorf("%q, in %q", s.Command, s.Folder)
 	}
 }
 

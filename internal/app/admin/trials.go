@@ -3,7 +3,6 @@ package admin
 import (
 	"context"
 	"errors"
-	"fmt"
 	"log/slog"
 	"net/http"
 	"net/url"
@@ -111,9 +110,6 @@ func (a *API) TryDraft(id string, q Choice) (Draft, *Problem) {
 	if bad != nil {
 		return Draft{}, bad
 	}
-	if bad = d.hides(q); bad != nil {
-		return Draft{}, bad
-	}
 	t := a.target()
 	type start struct {
 		x      *trial
@@ -154,25 +150,6 @@ func (a *API) TryDraft(id string, q Choice) (Draft, *Problem) {
 		}
 	}
 	return d.show(a), nil
-}
-
-// hides returns a problem if the command of a chosen server is not shown in full, unless q confirms
-// that such a command may start.
-func (d *draft) hides(q Choice) *Problem {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	for _, x := range d.servers {
-		if !x.use || q.StartHidden || x.server.Entry == nil {
-			continue
-		}
-		if _, _, hidden := commandOf(x.server.Entry); hidden > 0 {
-			return &Problem{
-				Type: "hidden-command", Title: "The command is not shown in full", Status: http.StatusConflict,
-				Detail: fmt.Sprintf("%s of the command of server %s are not shown. Read the whole command in the pasted text or the file, and confirm with startHidden that the command may start.", number(hidden, "byte"), excerpt.Quote(x.name, maxName)),
-			}
-		}
-	}
-	return nil
 }
 
 // judgeLocked does nothing until the trials of all chosen servers have ended. Then it deselects

@@ -45,7 +45,6 @@ type addView struct {
 	Preview  *admin.Preview
 	Why      string // why there is no preview of the changed file
 	Untested bool
-	Hidden   bool // the page hides a part of the command of at least one chosen server
 	Running  bool
 	Summary  string
 	Save     string // the label of the button that saves the servers
@@ -199,7 +198,6 @@ func (v *addView) read(d *admin.Draft) {
 			x.Class, x.Word = "off", "configured already"
 		}
 		if s.Use {
-			v.Hidden = v.Hidden || s.Hidden > 0
 			chosen++
 		} else if s.Status != "skipped" && s.Status != "same" {
 			left = append(left, s.Name)
@@ -301,7 +299,7 @@ func stepsOf(all []admin.HandshakeStep) (out []stepView) {
 
 // choiceOf reads the chosen servers, names and values from a form of the page that adds servers.
 func choiceOf(r *http.Request) admin.Choice {
-	q := admin.Choice{Servers: []admin.ChosenServer{}, Secrets: r.PostForm.Get("secrets"), Values: map[string]string{}, StartHidden: r.PostForm.Get("hidden") == "start"}
+	q := admin.Choice{Servers: []admin.ChosenServer{}, Secrets: r.PostForm.Get("secrets"), Values: map[string]string{}}
 	for _, key := range r.PostForm["use"] {
 		q.Servers = append(q.Servers, admin.ChosenServer{Key: key, Name: strings.TrimSpace(r.PostForm.Get("name-" + key))})
 	}
