@@ -184,10 +184,8 @@ GET /matrix viewer open
 GET /client-files admin
 POST /drafts admin
 GET /drafts/{id} admin
+POST /drafts/{id} admin
 DELETE /drafts/{id} admin
-POST /drafts/{id}/trials admin
-DELETE /drafts/{id}/trials admin
-POST /drafts/{id}/preview admin
 POST /drafts/{id}/keep admin
 `
 

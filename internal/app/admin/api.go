@@ -3,6 +3,7 @@ package admin
 import (
 	"bytes"
 	"context"
+	"crypto/rand"
 	"encoding/json"
 	"io"
 	"log/slog"
@@ -83,6 +84,8 @@ func New(o Options) *API {
 		opts: o, started: time.Now(), document: sync.OnceValue(func() object { return document(o.Version) }),
 		logStreams: NewStreams(mostLogStreams), callStreams: NewStreams(mostCallStreams), runStreams: NewStreams(mostRunStreams), examStreams: NewStreams(mostExamStreams),
 	}
+	a.drafts.trying, a.drafts.keeping = make(chan struct{}, mostTrials), make(chan struct{}, 1)
+	_, _ = rand.Read(a.drafts.key[:]) // rand.Read never fails
 	// Every program on this machine may read the log, so none of them may keep the owner from it.
 	a.logStreams.known = func(r *http.Request) bool { _, err := a.opts.Access.Check(r); return err == nil }
 	return a

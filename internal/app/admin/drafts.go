@@ -12,7 +12,6 @@ import (
 	"strconv"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"time"
 	"unicode/utf8"
 
@@ -42,6 +41,7 @@ type Draft struct {
 	Servers []DraftServer `json:"servers" doc:"the servers that the text or the file contains"`
 	Secrets string        `json:"secrets" enum:"envFile,shown" doc:"where Dragoman writes the values of secrets; envFile: into the file that the setting dragoman.envFile names; shown: only into the answer of the route keep"`
 	Expires time.Time     `json:"expires" doc:"when the draft expires: 30 minutes after its last use"`
+	Preview Preview       `json:"preview" doc:"the change of the configuration that the route keep would make"`
 }
 
 // DraftServer is one server of a draft. Its strings contain no secrets.
@@ -81,6 +81,12 @@ type Choice struct {
 	Servers []ChosenServer    `json:"servers,omitempty" doc:"the servers of the draft to use; Dragoman ignores all other servers of the draft"`
 	Secrets string            `json:"secrets,omitempty" enum:"envFile,shown" doc:"where Dragoman writes the values of secrets; the member secrets of Draft explains the values"`
 	Values  map[string]string `json:"values,omitempty" doc:"values for the variables of the draft that have no value"`
+}
+
+// DraftChange is the body of a request to change a draft.
+type DraftChange struct {
+	Do string `json:"do" enum:"choose,try,cancel" doc:"choose: only apply the choice; try: also start each chosen server once, read its lists, and stop it; cancel: cancel the trials and ignore the choice"`
+	Choice
 }
 
 // ChosenServer selects one server of a draft.
@@ -128,31 +134,27 @@ const (
 	mostValues   = 200
 )
 
-// drafts holds the drafts of an API. The zero value is ready to use. It is safe for concurrent use.
+// drafts holds the drafts of an API. It is safe for concurrent use.
 type drafts struct {
 	work    work.Group
-	trying  slots // limits how many trials run at the same time
-	keeping slots // lets only one request at a time write the configuration
-	keyOnce sync.Once
-	key     []byte // for the hashes of previews; see hashOf
+	trying  chan struct{} // limits how many trials run at the same time
+	keeping chan struct{} // lets only one request at a time write the configuration
+	key     [32]byte      // for the hashes of previews; see hashOf
 
-	mu  sync.Mutex // guards all; never lock the mutex of a draft while holding mu
+	mu  sync.Mutex // guards all, and the drafts in it with their servers and trials
 	all []*draft   // oldest first
 }
 
-// draft is one draft. Its mutex guards the fields below the mutex.
+// draft is one draft.
 type draft struct {
-	used atomic.Int64 // the time of the last use, in nanoseconds since 1970
-	id   string
-	form string
-	file string // "" for pasted text
-
-	mu      sync.Mutex
+	id      string
+	form    string
+	file    string // "" for pasted text
+	used    time.Time
 	notes   []string
 	servers []*draftServer
 	secrets string
 	values  map[string]string // the values of variables: secrets from the source, and values that the user entered
-	ended   bool
 }
 
 // draftServer is one server of a draft.
@@ -165,8 +167,8 @@ type draftServer struct {
 	use    bool
 	server clientfile.Server
 	found  []intake.Secret
-	trial  *trial
-	judged *trial // the trial that judgeLocked has already judged
+	trial  *Trial // nil before the first trial
+	cancel context.CancelFunc
 }
 
 var draftRoutes = []route{
@@ -177,48 +179,30 @@ var draftRoutes = []route{
 	{
 		method: http.MethodPost, path: "/drafts", least: identity.Admin, name: "newDraft", summary: "Read servers from a text or from the file of a client, without starting anything",
 		body: DraftRequest{}, answer: Draft{}, status: http.StatusCreated, problems: []int{400, 404, 413, 415, 422},
-		read: func(a *API, r *http.Request) (any, *Problem) {
-			var q DraftRequest
-			if bad := readBody(r, maxDraftBody, &q); bad != nil {
-				return nil, bad
-			}
-			return result(a.NewDraft(q))
-		},
+		read: draftRoute(func(a *API, _ *http.Request, q DraftRequest) (Draft, *Problem) { return a.NewDraft(q) }),
 	},
 	{
-		method: http.MethodGet, path: "/drafts/{id}", least: identity.Admin, name: "draft", summary: "A draft with the results of its trials",
+		method: http.MethodGet, path: "/drafts/{id}", least: identity.Admin, name: "draft", summary: "A draft, with the results of its trials and the change of the configuration that would add the chosen servers",
 		answer: Draft{}, problems: []int{404}, read: func(a *API, r *http.Request) (any, *Problem) { return result(a.Draft(r.PathValue("id"))) },
+	},
+	{
+		method: http.MethodPost, path: "/drafts/{id}", least: identity.Admin, name: "changeDraft", summary: "Choose the servers of a draft, try them, or cancel their trials; four trials run at a time, and no client sees the servers",
+		body: DraftChange{}, answer: Draft{}, problems: []int{400, 404, 409, 413, 415, 422},
+		read: draftRoute(func(a *API, r *http.Request, q DraftChange) (Draft, *Problem) {
+			return a.ChangeDraft(r.PathValue("id"), q)
+		}),
 	},
 	{
 		method: http.MethodDelete, path: "/drafts/{id}", least: identity.Admin, name: "dropDraft", summary: "End a draft and its trials",
 		answer: Draft{}, problems: []int{404}, read: func(a *API, r *http.Request) (any, *Problem) { return result(a.DropDraft(r.PathValue("id"))) },
 	},
 	{
-		method: http.MethodPost, path: "/drafts/{id}/trials", least: identity.Admin, name: "tryDraft",
-		summary: "Start each chosen server of a draft once, read its lists, and stop it; four trials run at a time, and no client sees the servers",
-		body:    Choice{}, answer: Draft{}, status: http.StatusAccepted, problems: []int{400, 404, 409, 413, 415, 422},
-		read: withChoice(func(a *API, id string, q Choice) (any, *Problem) { return result(a.TryDraft(id, q)) }),
-	},
-	{
-		method: http.MethodDelete, path: "/drafts/{id}/trials", least: identity.Admin, name: "cancelTrials", summary: "Cancel the trials of a draft",
-		answer: Draft{}, status: http.StatusAccepted, problems: []int{404}, read: func(a *API, r *http.Request) (any, *Problem) { return result(a.CancelTrials(r.PathValue("id"))) },
-	},
-	{
-		method: http.MethodPost, path: "/drafts/{id}/preview", least: identity.Admin, name: "previewDraft", summary: "The change of the configuration that would add the chosen servers; this route writes nothing",
-		body: Choice{}, answer: Preview{}, problems: []int{400, 404, 413, 415, 422},
-		read: withChoice(func(a *API, id string, q Choice) (any, *Problem) { return result(a.PreviewDraft(id, q)) }),
-	},
-	{
 		method: http.MethodPost, path: "/drafts/{id}/keep", least: identity.Admin, name: "keepDraft",
 		summary: "Add the chosen servers to the configuration, as previewed, and apply the new configuration; every server must have been tried",
 		body:    KeepRequest{}, answer: Kept{}, problems: []int{400, 404, 409, 413, 415, 422},
-		read: func(a *API, r *http.Request) (any, *Problem) {
-			var q KeepRequest
-			if bad := readBody(r, maxDraftBody, &q); bad != nil {
-				return nil, bad
-			}
-			return result(a.KeepDraft(r.Context(), r.PathValue("id"), q))
-		},
+		read: draftRoute(func(a *API, r *http.Request, q KeepRequest) (Kept, *Problem) {
+			return a.KeepDraft(r.Context(), r.PathValue("id"), q)
+		}),
 	},
 }
 
@@ -230,17 +214,14 @@ func result[T any](answer T, bad *Problem) (any, *Problem) {
 	return answer, nil
 }
 
-// withChoice returns a route's read function that reads a Choice from the body and calls serve. If the
-// request has no body, the Choice is empty.
-func withChoice(serve func(a *API, id string, q Choice) (any, *Problem)) func(a *API, r *http.Request) (any, *Problem) {
+// draftRoute returns a route's read function that reads the body of a request and calls serve.
+func draftRoute[Q, T any](serve func(*API, *http.Request, Q) (T, *Problem)) func(*API, *http.Request) (any, *Problem) {
 	return func(a *API, r *http.Request) (any, *Problem) {
-		var q Choice
-		if r.ContentLength != 0 {
-			if bad := readBody(r, maxDraftBody, &q); bad != nil {
-				return nil, bad
-			}
+		var q Q
+		if bad := readBody(r, maxDraftBody, &q); bad != nil {
+			return nil, bad
 		}
-		return serve(a, r.PathValue("id"), q)
+		return result(serve(a, r, q))
 	}
 }
 
@@ -333,14 +314,17 @@ func (a *API) NewDraft(q DraftRequest) (Draft, *Problem) {
 		}
 		d.form, servers, d.notes, unsure = p.Form, p.Servers, p.Notes, p.Unsure
 	}
-	a.fill(d, servers, src)
+	t := a.target()
+	a.fill(d, t, servers, src)
 	for i, s := range servers[:len(d.servers)] {
 		if slices.Contains(unsure, s.Name) {
 			d.servers[i].use = false
 		}
 	}
-	a.drafts.add(d)
-	return d.show(a), nil
+	a.drafts.mu.Lock()
+	defer a.drafts.mu.Unlock()
+	a.drafts.addLocked(d)
+	return a.showLocked(d, t), nil
 }
 
 // sentence turns text into a sentence. If hint is not "", it adds hint as a second sentence.
@@ -379,8 +363,7 @@ func (a *API) readClientFile(q DraftRequest) (*intake.Source, *Problem) {
 
 // fill adds servers to a new draft. It compares the servers with the configuration, and moves their
 // secrets into the values of the draft.
-func (a *API) fill(d *draft, servers []clientfile.Server, src *intake.Source) {
-	t := a.target()
+func (a *API) fill(d *draft, t *target, servers []clientfile.Server, src *intake.Source) {
 	env := t.env(a.env, nil)
 	compare := intake.NewComparison(t.path, t.old, env)
 	names := map[string]bool{}
@@ -426,121 +409,105 @@ func (d *draft) variable(name, value string, env intake.Env) string {
 	return try
 }
 
-// add adds a draft. It ends the drafts that have expired, and the oldest draft if there are too many.
-func (s *drafts) add(d *draft) {
+// addLocked adds a draft. It ends the oldest draft if there are too many.
+func (s *drafts) addLocked(d *draft) {
 	var b [12]byte
 	_, _ = rand.Read(b[:]) // rand.Read never fails
-	d.id = base64.RawURLEncoding.EncodeToString(b[:])
-	d.use()
-	s.mu.Lock()
-	s.all = append(s.all, d)
-	over := s.trimLocked()
-	s.mu.Unlock()
-	for _, x := range over {
-		x.end()
+	d.id, d.used = base64.RawURLEncoding.EncodeToString(b[:]), time.Now()
+	if s.all = append(s.all, d); len(s.all) > mostDrafts {
+		s.dropLocked(s.all[0])
 	}
 }
 
-// trimLocked removes expired drafts and, if there are too many, the oldest drafts. It returns the
-// drafts that it has removed.
-func (s *drafts) trimLocked() (over []*draft) {
+// findLocked returns a draft, which then expires 30 minutes from now.
+func (s *drafts) findLocked(id string) (found *draft, bad *Problem) {
 	now := time.Now()
-	s.all = slices.DeleteFunc(s.all, func(d *draft) bool {
-		old := now.Sub(d.lastUse()) > draftLife
-		if old {
-			over = append(over, d)
+	for _, d := range slices.Clone(s.all) {
+		if now.Sub(d.used) > draftLife {
+			s.dropLocked(d)
+		} else if d.id == id {
+			found, d.used = d, now
 		}
-		return old
-	})
-	for len(s.all) > mostDrafts {
-		over, s.all = append(over, s.all[0]), s.all[1:]
 	}
-	return over
-}
-
-// find returns a draft, which then expires 30 minutes from now.
-func (s *drafts) find(id string) (*draft, *Problem) {
-	s.mu.Lock()
-	over := s.trimLocked()
-	at := slices.IndexFunc(s.all, func(d *draft) bool { return d.id == id })
-	var d *draft
-	if at >= 0 {
-		d = s.all[at]
-	}
-	s.mu.Unlock()
-	for _, x := range over {
-		x.end()
-	}
-	if d == nil {
+	if found == nil {
 		return nil, &Problem{Type: "no-such-draft", Title: "No such draft", Status: http.StatusNotFound, Detail: "A draft ends 30 minutes after its last use, and when Dragoman stops. Paste the text or choose the file again."}
 	}
-	d.use()
-	return d, nil
+	return found, nil
 }
 
-// use sets the time of the last use of a draft to now.
-func (d *draft) use() { d.used.Store(time.Now().UnixNano()) }
-
-// lastUse returns the time when the draft was last used.
-func (d *draft) lastUse() time.Time { return time.Unix(0, d.used.Load()) }
-
-// drop removes a draft.
-func (s *drafts) drop(d *draft) {
-	s.mu.Lock()
+// dropLocked removes a draft with its values, which may be secrets, and cancels its trials.
+func (s *drafts) dropLocked(d *draft) {
 	s.all = slices.DeleteFunc(s.all, func(x *draft) bool { return x == d })
-	s.mu.Unlock()
-	d.end()
+	d.values = map[string]string{}
+	d.cancelTrials()
+}
+
+// cancelTrials cancels the trials that wait or run.
+func (d *draft) cancelTrials() {
+	for _, x := range d.servers {
+		if x.cancel != nil {
+			x.cancel()
+		}
+	}
 }
 
 // close ends all drafts, and waits until their trials have ended.
 func (s *drafts) close() {
 	s.work.Close()
 	s.mu.Lock()
-	all := s.all
-	s.all = nil
+	for _, d := range slices.Clone(s.all) {
+		s.dropLocked(d)
+	}
 	s.mu.Unlock()
-	for _, d := range all {
-		d.end()
-	}
 	s.work.Wait()
-}
-
-// end deletes the values of a draft, which may be secrets, and cancels its trials.
-func (d *draft) end() {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	d.ended, d.values = true, map[string]string{}
-	for _, x := range d.servers {
-		if x.trial != nil {
-			x.trial.cancel(errTrialCancelled)
-		}
-	}
 }
 
 // Draft returns a draft.
 func (a *API) Draft(id string) (Draft, *Problem) {
-	d, bad := a.drafts.find(id)
-	if bad != nil {
-		return Draft{}, bad
-	}
-	return d.show(a), nil
+	return a.withDraft(id, func(*draft, *target) *Problem { return nil })
 }
 
 // DropDraft deletes a draft and cancels its trials. It returns the draft.
 func (a *API) DropDraft(id string) (Draft, *Problem) {
-	d, bad := a.drafts.find(id)
+	return a.withDraft(id, func(d *draft, _ *target) *Problem { a.drafts.dropLocked(d); return nil })
+}
+
+// ChangeDraft applies a choice to a draft, and starts or cancels its trials.
+func (a *API) ChangeDraft(id string, q DraftChange) (Draft, *Problem) {
+	return a.withDraft(id, func(d *draft, t *target) *Problem {
+		switch q.Do {
+		case "choose":
+			return d.choose(q.Choice)
+		case "try":
+			if bad := d.choose(q.Choice); bad != nil {
+				return bad
+			}
+			return a.tryLocked(d, t)
+		case "cancel":
+			d.cancelTrials()
+			return nil
+		}
+		return badBody(`"do" must be "choose", "try" or "cancel".`)
+	})
+}
+
+// withDraft calls do with a draft while it holds the mutex of the drafts, and returns the draft.
+func (a *API) withDraft(id string, do func(d *draft, t *target) *Problem) (Draft, *Problem) {
+	t := a.target()
+	a.drafts.mu.Lock()
+	defer a.drafts.mu.Unlock()
+	d, bad := a.drafts.findLocked(id)
+	if bad == nil {
+		bad = do(d, t)
+	}
 	if bad != nil {
 		return Draft{}, bad
 	}
-	out := d.show(a)
-	a.drafts.drop(d)
-	return out, nil
+	return a.showLocked(d, t), nil
 }
 
 // choose applies a Choice to the draft. If it returns a problem, it has changed nothing.
 func (d *draft) choose(q Choice) *Problem {
-	d.mu.Lock()
-	defer d.mu.Unlock()
 	names := map[string]string{}
 	for _, c := range q.Servers {
 		at := slices.IndexFunc(d.servers, func(x *draftServer) bool { return x.key == c.Key })
@@ -593,13 +560,9 @@ func (d *draft) choose(q Choice) *Problem {
 	return nil
 }
 
-// show returns the draft for a response, without secrets.
-func (d *draft) show(a *API) Draft {
-	t := a.target()
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	d.judgeLocked()
-	out := Draft{ID: d.id, Form: d.form, File: d.file, Notes: []string{}, Servers: []DraftServer{}, Secrets: d.secrets, Expires: d.lastUse().Add(draftLife).UTC()}
+// showLocked returns the draft for a response, without secrets.
+func (a *API) showLocked(d *draft, t *target) Draft {
+	out := Draft{ID: d.id, Form: d.form, File: d.file, Notes: []string{}, Servers: []DraftServer{}, Secrets: d.secrets, Expires: d.used.Add(draftLife).UTC(), Preview: a.plan(d, t).Preview}
 	for _, n := range d.notes {
 		out.Notes = append(out.Notes, excerpt.Line(excerpt.MaskSecrets(n), maxDraftText))
 	}
@@ -622,8 +585,8 @@ func (d *draft) show(a *API) Draft {
 			s.Needs = append(s.Needs, v)
 		}
 		if x.trial != nil {
-			show := x.trial.snapshot()
-			s.Trial = &show
+			trial := *x.trial
+			s.Trial = &trial
 		}
 		out.Servers = append(out.Servers, s)
 	}
@@ -688,6 +651,3 @@ func visible(s string) string {
 	quoted := strconv.Quote(s)
 	return strings.ReplaceAll(quoted[1:len(quoted)-1], `\"`, `"`)
 }
-
-// cancelled reports whether ctx has ended because a trial was cancelled.
-func cancelled(ctx context.Context) bool { return errors.Is(context.Cause(ctx), errTrialCancelled) }

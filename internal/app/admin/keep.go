@@ -3,7 +3,6 @@ package admin
 import (
 	"context"
 	"crypto/hmac"
-	"crypto/rand"
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
@@ -23,18 +22,17 @@ import (
 
 // Preview shows how the configuration would change if the chosen servers of a draft were added.
 type Preview struct {
-	File      string            `json:"file,omitempty" doc:"the configuration file"`
-	Exists    bool              `json:"exists" doc:"whether the configuration file exists"`
-	Writable  bool              `json:"writable" doc:"whether the route keep can write the configuration file"`
-	Why       string            `json:"why,omitempty" doc:"why the route keep cannot write the configuration file"`
-	YAML      string            `json:"yaml" doc:"the text to add to a configuration by hand"`
-	Places    []Place           `json:"places,omitempty" doc:"what to add to the file by hand, and where, if Dragoman cannot write the file"`
-	Diff      string            `json:"diff,omitempty" doc:"the change of the file, with secrets masked"`
-	Variables []PreviewVariable `json:"variables" doc:"the secrets of the draft to which the chosen servers refer"`
-	EnvFile   string            `json:"envFile,omitempty" doc:"the file that would get the secrets"`
-	Note      string            `json:"note,omitempty" doc:"further information and instructions for the user, as sentences"`
-	Untested  []string          `json:"untested" doc:"chosen servers that have not been tried"`
-	Hash      string            `json:"hash,omitempty" doc:"a hash that identifies this change; KeepRequest requires it"`
+	File     string   `json:"file,omitempty" doc:"the configuration file"`
+	Exists   bool     `json:"exists" doc:"whether the configuration file exists"`
+	Writable bool     `json:"writable" doc:"whether the route keep can write the configuration file"`
+	Why      string   `json:"why,omitempty" doc:"why the route keep cannot write the configuration file"`
+	YAML     string   `json:"yaml" doc:"the text to add to a configuration by hand"`
+	Places   []Place  `json:"places,omitempty" doc:"what to add to the file by hand, and where, if Dragoman cannot write the file"`
+	Diff     string   `json:"diff,omitempty" doc:"the change of the file, with secrets masked"`
+	EnvFile  string   `json:"envFile,omitempty" doc:"the file that would get the secrets"`
+	Note     string   `json:"note,omitempty" doc:"further information and instructions for the user, as sentences"`
+	Untested []string `json:"untested" doc:"chosen servers that have not been tried"`
+	Hash     string   `json:"hash,omitempty" doc:"a hash that identifies this change; KeepRequest requires it"`
 }
 
 // Place is a text that the user can add to an existing configuration file by hand.
@@ -44,12 +42,6 @@ type Place struct {
 	Last  bool   `json:"last,omitempty" doc:"whether the line in the member after is the last line of the file"`
 	Under string `json:"under,omitempty" doc:"the key to which the text belongs"`
 	Text  string `json:"text" doc:"the text to insert, with its indentation"`
-}
-
-// PreviewVariable is a variable for a secret of a draft.
-type PreviewVariable struct {
-	Name    string   `json:"name" doc:"the name of the variable that holds the secret"`
-	Servers []string `json:"servers" doc:"the servers that refer to the secret"`
 }
 
 // KeepRequest is the body of a request to add the chosen servers to the configuration.
@@ -86,6 +78,7 @@ type target struct {
 	// write to it. byHand is nil if there is no configuration file, or if the file has errors.
 	byHand     []byte
 	byHandPath string
+	git        string // the folder of the git repository that contains envPath, or ""
 }
 
 // places returns what the user can add to the configuration by hand. It returns nil if adding lines
@@ -198,6 +191,7 @@ func (t *target) readEnv() {
 	} else {
 		t.envPath = filepath.Join(filepath.Dir(t.path), envName)
 	}
+	t.git = repository(t.envPath)
 	b, err := clientfile.Load(t.envPath)
 	switch {
 	case err != nil:
@@ -281,51 +275,49 @@ type plan struct {
 	servers     []string
 }
 
-// plan returns the change that adds the chosen servers of a draft to the configuration.
-func (a *API) plan(d *draft, t *target) (plan, *Problem) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	d.judgeLocked()
-	p := plan{Preview: Preview{File: t.path, Exists: t.before != nil, Why: t.why, Note: t.note, Variables: []PreviewVariable{}, Untested: []string{}}}
+// plan returns the change that adds the chosen servers of a draft to the configuration. The caller
+// holds the mutex of the drafts.
+func (a *API) plan(d *draft, t *target) plan {
+	p := plan{Preview: Preview{File: t.path, Exists: t.before != nil, Why: t.why, Note: t.note, Untested: []string{}}}
 	var add []clientfile.Added
+	var variables []string
 	names := map[string]bool{}
 	for _, s := range t.old.Servers {
 		names[s.Name] = true
 	}
-	users := map[string][]string{}
 	for _, x := range d.servers {
 		if !x.use {
 			continue
 		}
 		if names[x.name] {
-			return p, &Problem{Type: "name", Title: "The name is in use", Status: http.StatusUnprocessableEntity, Detail: "Another server has the name " + excerpt.Quote(x.name, maxName) + ". Choose another name."}
+			p.Why = "Another server has the name " + excerpt.Quote(x.name, maxName) + ". Choose another name."
+			return p
 		}
 		names[x.name] = true
 		p.servers = append(p.servers, x.name)
 		add = append(add, clientfile.Added{Name: x.name, Comment: x.from, Entry: x.server.Entry, Settings: x.server.Settings})
-		for _, name := range intake.References(&x.server) {
-			users[name] = append(users[name], x.name)
-		}
-		if !x.trial.over() || x.trial.snapshot().State == trialCancelled {
+		variables = append(variables, intake.References(&x.server)...)
+		if !x.over() || x.trial.State == trialCancelled {
 			p.Untested = append(p.Untested, x.name)
 		}
 	}
 	if len(add) == 0 {
-		return p, nil
+		return p
 	}
 	text, err := clientfile.AddServers("add.yaml", nil, add)
 	if err != nil {
-		return p, &Problem{Type: "text", Title: "The servers cannot be written as YAML", Status: http.StatusUnprocessableEntity, Detail: excerpt.Line(excerpt.MaskSecrets(err.Error()), maxDraftText)}
+		p.Why = "The servers cannot be written as YAML: " + excerpt.Line(excerpt.MaskSecrets(err.Error()), maxDraftText) + "."
+		return p
 	}
 	_, after, _ := strings.Cut(string(text), "\n") // remove the comment at the beginning of a new file
 	p.YAML = strings.TrimLeft(after, "\n")
 	env := t.envBytes
-	for _, name := range sortedKeys(users) {
+	slices.Sort(variables)
+	for _, name := range slices.Compact(variables) {
 		value, mine := d.values[name]
 		if !mine || t.from(name, a.env, d.values) != "draft" {
 			continue
 		}
-		p.Variables = append(p.Variables, PreviewVariable{name, users[name]})
 		p.lines = append(p.lines, strings.TrimSuffix(string(config.AppendEnv(nil, name, value)), "\n"))
 		if d.secrets == secretsInFile {
 			env = config.AppendEnv(env, name, value)
@@ -343,23 +335,23 @@ func (a *API) plan(d *draft, t *target) (plan, *Problem) {
 	}
 	if t.path == "" || p.Why != "" {
 		p.Places = t.places(add, inFile && !t.envSet)
-		return p, nil
+		return p
 	}
 	change, bad := a.merge(t, add, inFile && !t.envSet)
 	if bad != "" {
 		p.Why = bad
-		return p, nil
+		return p
 	}
 	p.Writable, p.config = true, &clientfile.Change{Path: t.path, Before: t.before, After: change, Backup: true}
 	if inFile {
 		p.env = &clientfile.Change{Path: t.envPath, Before: t.envBytes, After: env, Private: true}
-		if folder := repository(t.envPath); folder != "" {
-			p.Note = strings.TrimSpace(p.Note + " The folder " + folder + " is a git repository. Add " + filepath.Base(t.envPath) + " to its .gitignore.")
+		if t.git != "" {
+			p.Note = strings.TrimSpace(p.Note + " The folder " + t.git + " is a git repository. Add " + filepath.Base(t.envPath) + " to its .gitignore.")
 		}
 	}
 	p.Diff = clientfile.Diff(t.path, t.before, change, mask(t.old))
 	p.Hash = a.hashOf(p.config, p.env)
-	return p, nil
+	return p
 }
 
 // merge returns the content of the configuration file with the servers added. If Dragoman cannot add
@@ -404,23 +396,10 @@ func repository(path string) string {
 	}
 }
 
-func sortedKeys[V any](m map[string]V) []string {
-	var out []string
-	for k := range m {
-		out = append(out, k)
-	}
-	slices.Sort(out)
-	return out
-}
-
 // hashOf returns a hash that identifies the changes. It uses a secret key, so that nobody can check
 // guesses of the secrets in the changes against the hash.
 func (a *API) hashOf(changes ...*clientfile.Change) string {
-	a.drafts.keyOnce.Do(func() {
-		a.drafts.key = make([]byte, 32)
-		_, _ = rand.Read(a.drafts.key) // rand.Read never fails
-	})
-	sum := hmac.New(sha256.New, a.drafts.key)
+	sum := hmac.New(sha256.New, a.drafts.key[:])
 	for _, c := range changes {
 		if c == nil {
 			c = &clientfile.Change{}
@@ -433,37 +412,22 @@ func (a *API) hashOf(changes ...*clientfile.Change) string {
 	return hex.EncodeToString(sum.Sum(nil)[:16])
 }
 
-// PreviewDraft returns the change that KeepDraft would make for the chosen servers of a draft. It
-// writes nothing.
-func (a *API) PreviewDraft(id string, q Choice) (Preview, *Problem) {
-	d, bad := a.drafts.find(id)
-	if bad == nil {
-		bad = d.choose(q)
-	}
-	if bad != nil {
-		return Preview{}, bad
-	}
-	p, bad := a.plan(d, a.target())
-	return p.Preview, bad
-}
-
 // KeepDraft writes the change that a preview showed, and makes Dragoman use the changed
 // configuration. If the change would now differ from the preview, KeepDraft writes nothing.
 func (a *API) KeepDraft(ctx context.Context, id string, q KeepRequest) (Kept, *Problem) {
-	d, bad := a.drafts.find(id)
-	if bad == nil {
-		bad = d.choose(q.Choice)
-	}
-	if bad != nil {
-		return Kept{}, bad
-	}
-	release, ok := a.drafts.keeping.take(ctx, 1)
-	if !ok {
+	select {
+	case a.drafts.keeping <- struct{}{}:
+		defer func() { <-a.drafts.keeping }()
+	case <-ctx.Done():
 		return Kept{}, &Problem{Type: "busy", Title: "Another change is being written", Status: http.StatusConflict, Detail: "Try again."}
 	}
-	defer release()
-	p, bad := a.plan(d, a.target())
-	if bad != nil {
+	var d *draft
+	var p plan
+	if _, bad := a.withDraft(id, func(it *draft, t *target) *Problem {
+		bad := it.choose(q.Choice)
+		d, p = it, a.plan(it, t)
+		return bad
+	}); bad != nil {
 		return Kept{}, bad
 	}
 	conflict := func(kind, title, detail string) (Kept, *Problem) {
@@ -496,7 +460,9 @@ func (a *API) KeepDraft(ctx context.Context, id string, q KeepRequest) (Kept, *P
 		}
 		return Kept{}, unwritten(p.File, err)
 	}
-	a.drafts.drop(d)
+	a.drafts.mu.Lock()
+	a.drafts.dropLocked(d)
+	a.drafts.mu.Unlock()
 	switch {
 	case a.opts.Reload == nil:
 		out.Problem = "This Dragoman does not use the file. Start `dragoman serve` without --demo."

@@ -7,7 +7,6 @@ import (
 	"net/http"
 	"net/url"
 	"path/filepath"
-	"sync"
 	"time"
 
 	"github.com/dragoman-mcp/dragoman/internal/app/runtime"
@@ -55,175 +54,102 @@ const (
 	trialStop  = 3 * time.Second  // how long the server may take to exit by itself
 )
 
-var (
-	errTrialCancelled = errors.New("the trial was cancelled")
-	errTrialTimeout   = errors.New("the trial has reached its timeout")
-)
+var errTrialTimeout = errors.New("the trial has reached its timeout")
 
-// trial is a trial that waits, runs or has ended.
-type trial struct {
-	cancel context.CancelCauseFunc
+// over reports whether the server has been tried, and its trial has ended.
+func (x *draftServer) over() bool { return x.trial != nil && x.trial.Ended != nil }
 
-	mu   sync.Mutex
-	show Trial
-}
-
-func (x *trial) snapshot() Trial {
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	return x.show
-}
-
-func (x *trial) set(change func(*Trial)) {
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	change(&x.show)
-}
-
-// over reports whether the trial has ended. It returns false if x is nil.
-func (x *trial) over() bool { return x != nil && x.snapshot().Ended != nil }
-
-// slots limits how many trials or requests run at the same time. The zero value is ready to use.
-type slots struct {
-	once sync.Once
-	free chan struct{}
-}
-
-// take waits for a free slot and takes the slot. ok is false if ctx ends first. release frees the
-// slot. most is the number of slots, and must be the same in all calls.
-func (s *slots) take(ctx context.Context, most int) (release func(), ok bool) {
-	s.once.Do(func() { s.free = make(chan struct{}, most) })
-	select {
-	case s.free <- struct{}{}:
-		return func() { <-s.free }, true
-	case <-ctx.Done():
-		return nil, false
-	}
-}
-
-// TryDraft starts a trial of each chosen server of a draft.
-func (a *API) TryDraft(id string, q Choice) (Draft, *Problem) {
-	d, bad := a.drafts.find(id)
-	if bad == nil {
-		bad = d.choose(q)
-	}
-	if bad != nil {
-		return Draft{}, bad
-	}
-	t := a.target()
-	type start struct {
-		x      *trial
-		ctx    context.Context
-		server config.Server
-		failed *failure.Failure
-	}
-	var starts []start
-	d.mu.Lock()
+// tryLocked starts a trial of each chosen server of a draft.
+func (a *API) tryLocked(d *draft, t *target) *Problem {
+	var starts []*draftServer
 	chosen := 0
 	for _, x := range d.servers {
-		if !x.use || d.ended {
+		if !x.use {
 			continue
 		}
-		if chosen++; x.trial != nil && !x.trial.over() {
-			continue
+		if chosen++; x.trial == nil || x.over() {
+			x.trial = &Trial{State: trialWaiting, Steps: []HandshakeStep{}}
+			starts = append(starts, x)
 		}
-		server, failed := t.resolve(x, t.env(a.env, d.values))
-		ctx, cancel := context.WithCancelCause(context.Background())
-		x.trial = &trial{cancel: cancel, show: Trial{State: trialWaiting, Steps: []HandshakeStep{}}}
-		starts = append(starts, start{x.trial, ctx, server, failed})
 	}
-	d.mu.Unlock()
 	if chosen == 0 {
-		return Draft{}, &Problem{Type: "nothing-chosen", Title: "No server is chosen", Status: http.StatusConflict, Detail: "Choose at least one server of the draft."}
+		return &Problem{Type: "nothing-chosen", Title: "No server is chosen", Status: http.StatusConflict, Detail: "Choose at least one server of the draft."}
 	}
-	for _, s := range starts {
-		switch {
-		case s.failed != nil:
-			s.x.cancel(nil)
-			s.x.end(trialFailed, runtime.Trial{Failure: s.failed})
-		case !a.drafts.work.Go(func() {
-			defer s.x.cancel(nil)
-			a.perform(s.ctx, s.x, s.server)
-		}):
-			s.x.cancel(nil)
-			s.x.end(trialCancelled, runtime.Trial{})
+	for _, x := range starts {
+		server, failed := t.resolve(x, t.env(a.env, d.values))
+		if failed != nil {
+			x.end(d, trialFailed, runtime.Trial{Failure: failed})
+			continue
+		}
+		ctx, cancel := context.WithCancel(context.Background())
+		x.cancel = cancel
+		if !a.drafts.work.Go(func() { defer cancel(); a.perform(ctx, d, x, server) }) {
+			cancel()
+			x.end(d, trialCancelled, runtime.Trial{})
 		}
 	}
-	return d.show(a), nil
+	return nil
 }
 
-// judgeLocked does nothing until the trials of all chosen servers have ended. Then it deselects
-// each server whose trial has failed, if at least one server has connected. A server that only
-// needs the value of a variable stays selected. judgeLocked judges each trial only once.
-func (d *draft) judgeLocked() {
+// judge does nothing until the trials of all chosen servers have ended. Then it deselects each
+// server whose trial has failed, if at least one server has connected. A server that only needs the
+// value of a variable stays selected.
+func (d *draft) judge() {
 	connected := false
 	for _, x := range d.servers {
-		if !x.use || x.trial == nil {
-			continue
+		if x.use && x.trial != nil {
+			if !x.over() {
+				return
+			}
+			connected = connected || x.trial.State == trialConnected
 		}
-		if !x.trial.over() {
-			return
-		}
-		connected = connected || x.trial.snapshot().State == trialConnected
 	}
 	for _, x := range d.servers {
-		if x.trial == nil || x.judged == x.trial {
-			continue
-		}
-		x.judged = x.trial
-		if f := x.trial.snapshot().Failure; connected && f != nil && f.Class != failure.MissingVariable {
+		if x.trial != nil && connected && x.trial.Failure != nil && x.trial.Failure.Class != failure.MissingVariable {
 			x.use = false
 		}
 	}
 }
 
-// CancelTrials cancels the trials of a draft.
-func (a *API) CancelTrials(id string) (Draft, *Problem) {
-	d, bad := a.drafts.find(id)
-	if bad != nil {
-		return Draft{}, bad
+// perform waits for a slot and then tries a server. ctx ends if the trial is cancelled.
+func (a *API) perform(ctx context.Context, d *draft, x *draftServer, server config.Server) {
+	end := func(state string, r runtime.Trial) {
+		a.drafts.mu.Lock()
+		defer a.drafts.mu.Unlock()
+		x.end(d, state, r)
 	}
-	d.mu.Lock()
-	for _, x := range d.servers {
-		if x.trial != nil {
-			x.trial.cancel(errTrialCancelled)
-		}
-	}
-	d.mu.Unlock()
-	return d.show(a), nil
-}
-
-// perform waits for a slot and then tries a server.
-func (a *API) perform(ctx context.Context, x *trial, server config.Server) {
-	release, ok := a.drafts.trying.take(ctx, mostTrials)
-	if !ok {
-		x.end(trialCancelled, runtime.Trial{})
+	select {
+	case a.drafts.trying <- struct{}{}:
+		defer func() { <-a.drafts.trying }()
+	case <-ctx.Done():
+		end(trialCancelled, runtime.Trial{})
 		return
 	}
-	defer release()
 	now := time.Now().UTC()
-	x.set(func(t *Trial) { t.State, t.Started = trialRunning, &now })
+	a.drafts.mu.Lock()
+	x.trial.State, x.trial.Started = trialRunning, &now
+	a.drafts.mu.Unlock()
 	log := a.opts.Log.With("server", server.Name)
 	log.Info("trying a server before it is added", whatStarts(server)...)
 	server.StartTimeout = max(server.StartTimeout, trialStart)
-	ctx, stop := context.WithTimeoutCause(ctx, server.StartTimeout+trialLists, errTrialTimeout)
+	limited, stop := context.WithTimeoutCause(ctx, server.StartTimeout+trialLists, errTrialTimeout)
 	defer stop()
 	o := runtime.TrialOptions{Server: server, Version: a.opts.Version, Stop: trialStop}
 	if s := a.opts.Runtime.Current(); s != nil {
 		o.Dialects = s.Look()
 	}
-	result := runtime.Try(ctx, o)
+	result := runtime.Try(limited, o)
 	took := slog.Duration("took", time.Since(now).Round(time.Millisecond))
 	switch {
 	case result.Failure == nil:
 		log.Info("the trial of a server has ended", "outcome", trialConnected, "revision", result.Report.Revision.String(), took)
-		x.end(trialConnected, result)
-	case cancelled(ctx):
+		end(trialConnected, result)
+	case ctx.Err() != nil:
 		log.Info("the trial of a server has ended", "outcome", trialCancelled, took)
-		x.end(trialCancelled, runtime.Trial{Report: result.Report, Clean: result.Clean})
+		end(trialCancelled, runtime.Trial{Report: result.Report, Clean: result.Clean})
 	default:
 		log.Info("the trial of a server has ended", append([]any{"outcome", trialFailed, took}, result.Failure.Attrs()...)...)
-		x.end(trialFailed, result)
+		end(trialFailed, result)
 	}
 }
 
@@ -240,31 +166,28 @@ func whatStarts(server config.Server) []any {
 }
 
 // end stores the result of a trial that has ended.
-func (x *trial) end(state string, r runtime.Trial) {
+func (x *draftServer) end(d *draft, state string, r runtime.Trial) {
 	now := time.Now().UTC()
 	clean := r.Clean
 	if clean == nil {
 		clean = excerpt.MaskSecrets
 	}
-	steps := stepsOf(r.Report.Steps, clean)
-	name := infoText(r.Info, clean)
-	x.set(func(t *Trial) {
-		t.State, t.Ended, t.Failure, t.Server = state, &now, r.Failure, name
-		if steps != nil {
-			t.Steps = steps
-		}
-		if r.Report.Revision != mcp.Unknown {
-			t.Revision, t.Era = r.Report.Revision.String(), r.Report.Revision.Era()
-		}
-		if t.Transport = r.Report.Transport; state != trialConnected {
-			return
-		}
+	t := x.trial
+	t.State, t.Ended, t.Failure, t.Server, t.Transport = state, &now, r.Failure, infoText(r.Info, clean), r.Report.Transport
+	if steps := stepsOf(r.Report.Steps, clean); steps != nil {
+		t.Steps = steps
+	}
+	if r.Report.Revision != mcp.Unknown {
+		t.Revision, t.Era = r.Report.Revision.String(), r.Report.Revision.Era()
+	}
+	if state == trialConnected {
 		for method, to := range map[string]**int{mcp.MethodListTools: &t.Tools, mcp.MethodListResources: &t.Resources, mcp.MethodListTemplates: &t.Templates, mcp.MethodListPrompts: &t.Prompts} {
 			if n, ok := r.Counts[method]; ok {
 				*to = &n
 			}
 		}
-	})
+	}
+	d.judge()
 }
 
 // infoText returns the name and the version from an Implementation object.
@@ -290,22 +213,23 @@ func (t *target) resolve(x *draftServer, env intake.Env) (config.Server, *failur
 	add := []clientfile.Added{{Name: x.name, Entry: x.server.Entry, Settings: x.server.Settings}}
 	b, err := clientfile.AddServers(t.path, t.before, add)
 	var s *config.Snapshot
+	var problems config.Problems
 	if err == nil {
 		s, _ = config.Parse(t.path, b, env)
 	}
 	if s == nil { // the file is not a configuration of Dragoman, or already has a server of this name
-		if b, err = clientfile.AddServers("add.yaml", nil, add); err != nil {
-			return config.Server{}, invalid(err.Error())
+		if b, err = clientfile.AddServers("add.yaml", nil, add); err == nil {
+			s, problems = config.Parse(filepath.Join(filepath.Dir(t.path), "add.yaml"), b, env)
+			err = problems.Err()
 		}
-		var problems config.Problems
-		if s, problems = config.Parse(filepath.Join(filepath.Dir(t.path), "add.yaml"), b, env); s == nil {
-			bad := problems.Err()
-			var e *config.Error
-			if errors.As(bad, &e) {
-				return config.Server{}, invalid(e.Problems[0].Path + " " + e.Problems[0].Text)
-			}
-			return config.Server{}, invalid("the settings of the server cannot be read")
+	}
+	if s == nil {
+		text := err.Error()
+		var e *config.Error
+		if errors.As(err, &e) {
+			text = e.Problems[0].Path + " " + e.Problems[0].Text
 		}
+		return config.Server{}, invalid(text)
 	}
 	c, ok := s.Server(x.name)
 	switch {

@@ -17,15 +17,14 @@ import (
 
 // adder is an Adder with fixed answers. It records the requests that it gets.
 type adder struct {
-	draft   admin.Draft
-	preview admin.Preview
-	files   admin.ClientFiles
-	kept    admin.Kept
-	bad     *admin.Problem // the problem that each changing operation returns
-	asked   []string
-	choice  admin.Choice
-	hash    string
-	text    string
+	draft  admin.Draft
+	files  admin.ClientFiles
+	kept   admin.Kept
+	bad    *admin.Problem // the problem that each changing operation returns
+	asked  []string
+	choice admin.Choice
+	hash   string
+	text   string
 }
 
 func (a *adder) note(what string) { a.asked = append(a.asked, what) }
@@ -48,24 +47,10 @@ func (a *adder) Draft(id string) (admin.Draft, *admin.Problem) {
 }
 
 func (a *adder) DropDraft(string) (admin.Draft, *admin.Problem) { a.note("drop"); return a.draft, nil }
-func (a *adder) TryDraft(_ string, q admin.Choice) (admin.Draft, *admin.Problem) {
-	a.note("try")
-	a.choice = q
+func (a *adder) ChangeDraft(_ string, q admin.DraftChange) (admin.Draft, *admin.Problem) {
+	a.note(q.Do)
+	a.choice = q.Choice
 	return a.draft, a.bad
-}
-
-func (a *adder) CancelTrials(string) (admin.Draft, *admin.Problem) {
-	a.note("cancel")
-	return a.draft, a.bad
-}
-
-func (a *adder) PreviewDraft(_ string, q admin.Choice) (admin.Preview, *admin.Problem) {
-	if q.Servers != nil {
-		a.note("preview")
-		a.choice = q
-		return a.preview, a.bad
-	}
-	return a.preview, nil
 }
 
 func (a *adder) KeepDraft(_ context.Context, _ string, q admin.KeepRequest) (admin.Kept, *admin.Problem) {
@@ -88,9 +73,9 @@ func triedDraft(name, text string) *adder {
 		{Key: "s4", Name: "self", Original: "self", Status: "skipped", Why: "the entry is Dragoman itself"},
 		{Key: "s5", Name: "same", Original: "same", Status: "same", Command: []string{"x"}},
 	}
-	a.preview = admin.Preview{
+	a.draft.Preview = admin.Preview{
 		File: "/home/me/dragoman.yaml", Exists: true, Writable: true, YAML: "mcpServers:\n  everything:\n    command: npx\n", EnvFile: "/home/me/dragoman.env", Hash: "h1", Note: text,
-		Diff: "--- a\n+++ b\n@@ -1 +1,2 @@\n x\n-" + text + "\n+  everything:\n", Variables: []admin.PreviewVariable{{Name: "A_TOKEN", Servers: []string{"everything"}}},
+		Diff: "--- a\n+++ b\n@@ -1 +1,2 @@\n x\n-" + text + "\n+  everything:\n",
 	}
 	a.files.Files = []admin.ClientFile{
 		{Client: "cursor", Title: "Cursor", File: "/home/me/" + name, Exists: true, Servers: []admin.ClientFileServer{{Name: name, Status: "new"}, {Name: "b", Status: "same"}}, Others: 2},
@@ -111,13 +96,13 @@ func init() {
 		a := triedDraft("everything", "x")
 		a.draft.Servers[0].Trial = &admin.Trial{State: "running"}
 		a.draft.Servers[2].Trial = &admin.Trial{State: "waiting"}
-		a.preview.Untested = []string{"everything", "broken"}
+		a.draft.Preview.Untested = []string{"everything", "broken"}
 		return a
 	}
 	adders["add-copy"] = func() *adder {
 		a := triedDraft("everything", "x")
-		a.preview.Places = []admin.Place{{File: "/home/me/dragoman.yaml", After: 12, Under: "mcpServers", Text: "  everything:\n    command: npx\n"}, {File: "/home/me/dragoman.yaml", After: 20, Last: true, Text: "dragoman:\n  envFile: dragoman.env\n"}}
-		a.preview.Writable, a.preview.Diff, a.preview.Why, a.preview.Hash = false, "", "The configuration file is read-only.", ""
+		a.draft.Preview.Places = []admin.Place{{File: "/home/me/dragoman.yaml", After: 12, Under: "mcpServers", Text: "  everything:\n    command: npx\n"}, {File: "/home/me/dragoman.yaml", After: 20, Last: true, Text: "dragoman:\n  envFile: dragoman.env\n"}}
+		a.draft.Preview.Writable, a.draft.Preview.Diff, a.draft.Preview.Why, a.draft.Preview.Hash = false, "", "The configuration file is read-only.", ""
 		return a
 	}
 }
@@ -170,7 +155,7 @@ func TestAddForms(t *testing.T) {
 			{"import", "new cursor/f", "/console/servers/add?draft=d1", []string{"client", "cursor", "file", "/f"}},
 			{"try", "try", "/console/servers/add?draft=d1", selection},
 			{"cancel", "cancel", "/console/servers/add?draft=d1", selection},
-			{"update", "preview", "/console/servers/add?draft=d1", selection},
+			{"choose", "choose", "/console/servers/add?draft=d1", selection},
 			{"drop", "drop", "/console/servers/add", selection},
 			{"keep", "keep", "/console/servers/everything", selection},
 		} {
@@ -179,7 +164,7 @@ func TestAddForms(t *testing.T) {
 			if status != http.StatusSeeOther || location != c.location || strings.Join(a.asked, " ") != c.asked {
 				t.Errorf("%s: %d %s, %q", c.do, status, location, a.asked)
 			}
-			if c.do == "try" || c.do == "update" || c.do == "keep" {
+			if c.do == "try" || c.do == "choose" || c.do == "keep" {
 				if q := a.choice; len(q.Servers) != 2 || q.Servers[0] != (admin.ChosenServer{Key: "s1", Name: "one"}) || q.Servers[1].Name != "two" || q.Secrets != "shown" || len(q.Values) != 1 || q.Values["A_TOKEN"] != "hunter2" {
 					t.Errorf("%s: %+v", c.do, q)
 				}
@@ -203,7 +188,7 @@ func TestAddForms(t *testing.T) {
 		}
 		// If an action is refused, the same page shows the reason.
 		a.bad = &admin.Problem{Status: 409, Detail: "The change differs from the preview."}
-		for _, do := range []string{"try", "keep", "update", "read"} {
+		for _, do := range []string{"try", "keep", "choose", "read"} {
 			if status, _, body := h.sendAdd("do", do, "draft", "d1", "text", "a | b <script>"); status != 409 || !strings.Contains(body, "differs from the preview") || strings.Contains(body, "<script>") || do == "read" && !strings.Contains(body, "a | b &lt;script&gt;") {
 				t.Errorf("%s: %d %s", do, status, body)
 			}

@@ -23,9 +23,7 @@ type Adder interface {
 	NewDraft(admin.DraftRequest) (admin.Draft, *admin.Problem)
 	Draft(id string) (admin.Draft, *admin.Problem)
 	DropDraft(id string) (admin.Draft, *admin.Problem)
-	TryDraft(id string, q admin.Choice) (admin.Draft, *admin.Problem)
-	CancelTrials(id string) (admin.Draft, *admin.Problem)
-	PreviewDraft(id string, q admin.Choice) (admin.Preview, *admin.Problem)
+	ChangeDraft(id string, q admin.DraftChange) (admin.Draft, *admin.Problem)
 	KeepDraft(ctx context.Context, id string, q admin.KeepRequest) (admin.Kept, *admin.Problem)
 }
 
@@ -43,7 +41,6 @@ type addView struct {
 	Needs    []admin.DraftVariable // the variables of the chosen servers that have no value
 	Secrets  []admin.DraftVariable // the variables of the chosen servers whose values are in the draft
 	Preview  *admin.Preview
-	Why      string // why there is no preview of the changed file
 	Untested bool
 	Running  bool
 	Summary  string
@@ -116,12 +113,8 @@ func (c *Console) addView(r *http.Request, v *addView, id string) (*View, error)
 	view.Stream = addPath(id)
 	v.Draft = &d
 	v.read(&d)
-	if p, bad := c.opts.Add.PreviewDraft(id, admin.Choice{}); bad != nil {
-		v.Why = bad.Error()
-	} else {
-		v.Preview, v.Untested = &p, len(p.Untested) > 0
-		v.Key += p.Hash + p.Why
-	}
+	v.Preview, v.Untested = &d.Preview, len(d.Preview.Untested) > 0
+	v.Key += d.Preview.Hash + d.Preview.Why
 	if v.Running {
 		view.Waiting, view.Moving = "testing", true
 	}
@@ -335,13 +328,9 @@ func (c *Console) changeDraft(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	id, bad := r.PostForm.Get("draft"), (*admin.Problem)(nil)
-	switch r.PostForm.Get("do") {
-	case "try":
-		_, bad = c.opts.Add.TryDraft(id, choiceOf(r))
-	case "cancel":
-		_, bad = c.opts.Add.CancelTrials(id)
-	case "update":
-		_, bad = c.opts.Add.PreviewDraft(id, choiceOf(r))
+	switch do := r.PostForm.Get("do"); do {
+	case "choose", "try", "cancel":
+		_, bad = c.opts.Add.ChangeDraft(id, admin.DraftChange{Do: do, Choice: choiceOf(r)})
 	case "drop":
 		_, _ = c.opts.Add.DropDraft(id)
 		id = ""
@@ -355,7 +344,7 @@ func (c *Console) changeDraft(w http.ResponseWriter, r *http.Request) {
 		v.Hand = handForm{strings.TrimSpace(r.PostForm.Get("name")), strings.TrimSpace(r.PostForm.Get("command")), r.PostForm.Get("env")}
 		v.Way = "hand"
 		if id, bad = c.newDraft(admin.DraftRequest{Text: v.Hand.text()}); bad == nil && v.Hand.Name != "" {
-			_, bad = c.opts.Add.PreviewDraft(id, admin.Choice{Servers: []admin.ChosenServer{{Key: "s1", Name: v.Hand.Name}}})
+			_, bad = c.opts.Add.ChangeDraft(id, admin.DraftChange{Do: "choose", Choice: admin.Choice{Servers: []admin.ChosenServer{{Key: "s1", Name: v.Hand.Name}}}})
 		}
 	default:
 		text := r.PostForm.Get("text")

@@ -61,7 +61,7 @@ func TestAddServer(t *testing.T) {
 	if len(d.Servers) != 3 {
 		t.Fatalf("%+v", d)
 	}
-	api("POST", "/drafts/"+d.ID+"/trials", admin.Choice{}, nil)
+	api("POST", "/drafts/"+d.ID, admin.DraftChange{Do: "try"}, nil)
 	state := func(key string) *admin.Trial {
 		t.Helper()
 		var d2 admin.Draft
@@ -93,8 +93,9 @@ func TestAddServer(t *testing.T) {
 	if x := state(key["hangs"]); x.State != "running" {
 		t.Errorf("%+v", x)
 	}
-	var p admin.Preview
-	api("POST", "/drafts/"+d.ID+"/preview", admin.Choice{Servers: []admin.ChosenServer{{Key: key["came"]}}}, &p)
+	var d2 admin.Draft
+	api("POST", "/drafts/"+d.ID, admin.DraftChange{Do: "choose", Choice: admin.Choice{Servers: []admin.ChosenServer{{Key: key["came"]}}}}, &d2)
+	p := d2.Preview
 	if !p.Writable || !strings.Contains(p.Diff, "+  came:") {
 		t.Fatalf("%+v", p)
 	}

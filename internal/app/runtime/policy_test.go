@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/dragoman-mcp/dragoman/internal/base/identity"
 	"github.com/dragoman-mcp/dragoman/internal/base/jsonrpc"
 	"github.com/dragoman-mcp/dragoman/internal/protocol/mcp"
 	"github.com/dragoman-mcp/dragoman/internal/relay/downstream"
@@ -118,7 +119,8 @@ func newHouse(t *testing.T) *house {
 		t.Fatal(problems)
 	}
 	h.Runtime = New(Options{
-		Config: c, Log: slog.New(slog.DiscardHandler), Guard: httpdoor.NewGuard(nil, nil, nil), Budget: transport.NewBudget(64 << 20),
+		Principal: identity.Anyone,
+		Config:    c, Log: slog.New(slog.DiscardHandler), Guard: httpdoor.NewGuard(nil, nil, nil), Budget: transport.NewBudget(64 << 20),
 		Policy: policy.Chain{h.gate}, Audit: h.gate,
 	})
 	h.Apply(c)
