@@ -144,11 +144,6 @@ func (a *API) admits(w http.ResponseWriter, r *http.Request) bool {
 	return false
 }
 
-// serveStatus answers /api/v1/status.
-func (a *API) serveStatus(w http.ResponseWriter, r *http.Request) {
-	writeJSON(w, r, a.Report())
-}
-
 // writeJSON answers with status 200 and value as JSON.
 func writeJSON(w http.ResponseWriter, r *http.Request, value any) {
 	writeStatus(w, r, http.StatusOK, value)

@@ -74,70 +74,65 @@ const (
 	mostCallStreams = 64
 )
 
-// callQuery holds the query parameters of /api/v1/calls and /api/v1/calls/stream.
-type callQuery struct {
-	server, client, method, outcome, text string
-	before                                uint64 // 0 means no limit
-	limit                                 int
+// CallQuery selects calls. In all fields except Limit, the zero value selects all calls.
+type CallQuery struct {
+	Server, Client, Method, Outcome, Text string // the query parameters of /api/v1/calls; "" selects all calls
+	Before                                uint64 // only calls with a lower number; 0 means no limit
+	Limit                                 int    // the maximum number of calls to return
 }
 
-// readCallQuery reads the query parameters of a request. If they are invalid, it writes an error
-// response and ok is false.
-func (a *API) readCallQuery(w http.ResponseWriter, r *http.Request) (q callQuery, ok bool) {
+// readCallQuery reads the query parameters of a request.
+func readCallQuery(r *http.Request) (q CallQuery, bad *Problem) {
 	values := r.URL.Query()
-	q = callQuery{
-		server: values.Get("server"), client: values.Get("client"), method: values.Get("method"), outcome: values.Get("outcome"),
-		text: strings.ToLower(values.Get("q")), limit: usualCalls,
-	}
-	bad := func(name, detail string) (callQuery, bool) {
-		refuse(w, Problem{Type: "parameter", Title: `The parameter "` + name + `" is invalid`, Status: http.StatusBadRequest, Instance: r.URL.Path, Detail: detail})
-		return q, false
+	q = CallQuery{
+		Server: values.Get("server"), Client: values.Get("client"), Method: values.Get("method"), Outcome: values.Get("outcome"), Text: values.Get("q"), Limit: usualCalls,
 	}
 	if text := values.Get("limit"); text != "" {
 		n, err := strconv.Atoi(text)
 		if err != nil || n < 0 || n > mostCalls {
-			return bad("limit", fmt.Sprintf("Write a number from 0 to %d.", mostCalls))
+			return q, badParameter("limit", fmt.Sprintf("Write a number from 0 to %d.", mostCalls))
 		}
-		q.limit = n
+		q.Limit = n
 	}
 	if text := values.Get("before"); text != "" {
 		n, err := strconv.ParseUint(text, 10, 64)
 		if err != nil || n == 0 {
-			return bad("before", "Write the number of a call.")
+			return q, badParameter("before", "Write the number of a call.")
 		}
-		q.before = n
+		q.Before = n
 	}
-	return q, true
+	return q, nil
 }
 
 // may reports whether a call matches the parameters before and server of a query.
-func (q *callQuery) may(c *calls.Call) bool {
-	return (q.before == 0 || c.Number < q.before) && (q.server == "" || q.server == c.Server)
+func (q *CallQuery) may(c *calls.Call) bool {
+	return (q.Before == 0 || c.Number < q.Before) && (q.Server == "" || q.Server == c.Server)
 }
 
 // selects reports whether a call matches the parameters client, method, outcome and q of a query.
-func (q *callQuery) selects(c *Call) bool {
+func (q *CallQuery) selects(c *Call) bool {
+	wanted := strings.ToLower(q.Text)
 	has := func(list ...string) bool {
 		for _, text := range list {
-			if strings.Contains(strings.ToLower(text), q.text) {
+			if strings.Contains(strings.ToLower(text), wanted) {
 				return true
 			}
 		}
 		return false
 	}
 	switch {
-	case q.client != "" && !strings.EqualFold(q.client, c.Client.Name) && q.client != c.Client.Principal:
-	case q.method != "" && q.method != c.Method:
-	case q.outcome != "" && q.outcome != c.Outcome && !(q.outcome == "loss" && len(c.Losses) > 0):
-	case q.text != "" && !has(c.Server, c.Name, c.Target, c.Method, c.Client.Name, c.Cause, c.TraceID):
+	case q.Client != "" && !strings.EqualFold(q.Client, c.Client.Name) && q.Client != c.Client.Principal:
+	case q.Method != "" && q.Method != c.Method:
+	case q.Outcome != "" && q.Outcome != c.Outcome && !(q.Outcome == "loss" && len(c.Losses) > 0):
+	case q.Text != "" && !has(c.Server, c.Name, c.Target, c.Method, c.Client.Name, c.Cause, c.TraceID):
 	default:
 		return true
 	}
 	return false
 }
 
-// callsOf returns the calls that a query selects, newest first.
-func (a *API) callsOf(q callQuery) Calls {
+// CallsOf returns the calls that q selects, newest first. Secrets in the calls are masked.
+func (a *API) CallsOf(q CallQuery) Calls {
 	out := Calls{Calls: []Call{}}
 	clean := a.cleaner()
 	now := time.Now()
@@ -149,34 +144,15 @@ func (a *API) callsOf(q callQuery) Calls {
 		if !q.selects(&x) {
 			continue
 		}
-		if len(out.Calls) == q.limit {
-			if q.limit > 0 {
-				out.Before = out.Calls[q.limit-1].Number
+		if len(out.Calls) == q.Limit {
+			if q.Limit > 0 {
+				out.Before = out.Calls[q.Limit-1].Number
 			}
 			break
 		}
 		out.Calls = append(out.Calls, x)
 	}
 	return out
-}
-
-// CallQuery selects calls. In all fields except Limit, the zero value selects all calls.
-type CallQuery struct {
-	Server, Client, Method, Outcome, Text string // the query parameters of /api/v1/calls; "" selects all calls
-	Before                                uint64 // only calls with a lower number; 0 means no limit
-	Limit                                 int    // the maximum number of calls to return
-}
-
-// CallsOf returns the calls that q selects, newest first. Secrets in the calls are masked.
-func (a *API) CallsOf(q CallQuery) Calls {
-	return a.callsOf(callQuery{server: q.Server, client: q.Client, method: q.Method, outcome: q.Outcome, text: strings.ToLower(q.Text), before: q.Before, limit: q.Limit})
-}
-
-// RecentCalls returns up to limit calls to the given server from the clients with the given name,
-// newest first. If server is "", it returns calls to all servers. If client is "", it returns calls
-// from all clients. Secrets in the calls are masked.
-func (a *API) RecentCalls(server, client string, limit int) []Call {
-	return a.callsOf(callQuery{server: server, client: client, limit: limit}).Calls
 }
 
 // cleaner returns a function that masks secrets in a text from a call, and limits the length of the
@@ -234,22 +210,24 @@ func revisionText(r mcp.Revision) string {
 	return r.String()
 }
 
-// serveCalls answers /api/v1/calls.
-func (a *API) serveCalls(w http.ResponseWriter, r *http.Request) {
-	if q, ok := a.readCallQuery(w, r); ok {
-		writeJSON(w, r, a.callsOf(q))
+// readCalls answers /api/v1/calls.
+func (a *API) readCalls(r *http.Request) (any, *Problem) {
+	q, bad := readCallQuery(r)
+	if bad != nil {
+		return nil, bad
 	}
+	return a.CallsOf(q), nil
 }
 
-// serveCallStream answers /api/v1/calls/stream. It first sends the last calls that have ended,
+// writeCallStream answers /api/v1/calls/stream. It first sends the last calls that have ended,
 // oldest first. After that it sends each call when the call ends.
-func (a *API) serveCallStream(w http.ResponseWriter, r *http.Request) {
-	q, ok := a.readCallQuery(w, r)
-	if !ok {
-		return
+func (a *API) writeCallStream(w http.ResponseWriter, r *http.Request) *Problem {
+	q, bad := readCallQuery(r)
+	if bad != nil {
+		return bad
 	}
 	ring := a.opts.Calls
-	after := ring.Last(q.limit)
+	after := ring.Last(q.Limit)
 	if id := lastEventID(r); id != "" && !parseEventID(id, ring.Epoch(), &after) {
 		after = 0 // the id is from an earlier process, so start with the oldest call
 	}
@@ -274,4 +252,5 @@ func (a *API) serveCallStream(w http.ResponseWriter, r *http.Request) {
 		}
 		return out, more, false
 	})
+	return nil
 }

@@ -179,50 +179,31 @@ var draftRoutes = []route{
 	{
 		method: http.MethodPost, path: "/drafts", least: identity.Admin, name: "newDraft", summary: "Read servers from a text or from the file of a client, without starting anything",
 		body: DraftRequest{}, answer: Draft{}, status: http.StatusCreated, problems: []int{400, 404, 413, 415, 422},
-		read: draftRoute(func(a *API, _ *http.Request, q DraftRequest) (Draft, *Problem) { return a.NewDraft(q) }),
+		read: withBody(maxDraftBody, func(a *API, _ *http.Request, q DraftRequest) (Draft, *Problem) { return a.NewDraft(q) }),
 	},
 	{
 		method: http.MethodGet, path: "/drafts/{id}", least: identity.Admin, name: "draft", summary: "A draft, with the results of its trials and the change of the configuration that would add the chosen servers",
-		answer: Draft{}, problems: []int{404}, read: func(a *API, r *http.Request) (any, *Problem) { return result(a.Draft(r.PathValue("id"))) },
+		answer: Draft{}, problems: []int{404}, read: byPath("id", (*API).Draft),
 	},
 	{
 		method: http.MethodPost, path: "/drafts/{id}", least: identity.Admin, name: "changeDraft", summary: "Choose the servers of a draft, try them, or cancel their trials; four trials run at a time, and no client sees the servers",
 		body: DraftChange{}, answer: Draft{}, problems: []int{400, 404, 409, 413, 415, 422},
-		read: draftRoute(func(a *API, r *http.Request, q DraftChange) (Draft, *Problem) {
+		read: withBody(maxDraftBody, func(a *API, r *http.Request, q DraftChange) (Draft, *Problem) {
 			return a.ChangeDraft(r.PathValue("id"), q)
 		}),
 	},
 	{
 		method: http.MethodDelete, path: "/drafts/{id}", least: identity.Admin, name: "dropDraft", summary: "End a draft and its trials",
-		answer: Draft{}, problems: []int{404}, read: func(a *API, r *http.Request) (any, *Problem) { return result(a.DropDraft(r.PathValue("id"))) },
+		answer: Draft{}, problems: []int{404}, read: byPath("id", (*API).DropDraft),
 	},
 	{
 		method: http.MethodPost, path: "/drafts/{id}/keep", least: identity.Admin, name: "keepDraft",
 		summary: "Add the chosen servers to the configuration, as previewed, and apply the new configuration; every server must have been tried",
 		body:    KeepRequest{}, answer: Kept{}, problems: []int{400, 404, 409, 413, 415, 422},
-		read: draftRoute(func(a *API, r *http.Request, q KeepRequest) (Kept, *Problem) {
+		read: withBody(maxDraftBody, func(a *API, r *http.Request, q KeepRequest) (Kept, *Problem) {
 			return a.KeepDraft(r.Context(), r.PathValue("id"), q)
 		}),
 	},
-}
-
-// result returns the results of a route's read function: answer if bad is nil, otherwise bad.
-func result[T any](answer T, bad *Problem) (any, *Problem) {
-	if bad != nil {
-		return nil, bad
-	}
-	return answer, nil
-}
-
-// draftRoute returns a route's read function that reads the body of a request and calls serve.
-func draftRoute[Q, T any](serve func(*API, *http.Request, Q) (T, *Problem)) func(*API, *http.Request) (any, *Problem) {
-	return func(a *API, r *http.Request) (any, *Problem) {
-		var q Q
-		if bad := readBody(r, maxDraftBody, &q); bad != nil {
-			return nil, bad
-		}
-		return result(serve(a, r, q))
-	}
 }
 
 // env looks up an environment variable of the process.

@@ -180,39 +180,31 @@ var examRoutes = []route{
 	},
 	{
 		method: http.MethodGet, path: "/servers/{name}/doctor", least: identity.Viewer, name: "examination", summary: "The last examination of a server since the start of Dragoman",
-		answer: Examination{}, problems: []int{404}, read: (*API).readExam,
+		answer: Examination{}, problems: []int{404}, read: byPath("name", (*API).FindExam),
 	},
 	{
 		method: http.MethodDelete, path: "/servers/{name}/doctor", least: identity.Operator, name: "cancelExamination", summary: "Cancel the examination of a server",
-		answer: Examination{}, status: http.StatusAccepted, problems: []int{404}, read: (*API).cancelExam,
+		answer: Examination{}, status: http.StatusAccepted, problems: []int{404}, read: byPath("name", (*API).CancelExam),
 	},
 	{
 		method: http.MethodGet, path: "/servers/{name}/doctor/stream", least: identity.Viewer, name: "examinationStream", summary: "The events of the last examination of a server from its beginning, as server-sent events",
-		events: []streamed{{EventStep, ExamStep{}}, {EventFinding, Finding{}}, {EventVerdict, Examination{}}}, problems: []int{404, 503}, serve: (*API).serveExamStream,
+		events: []streamed{{EventStep, ExamStep{}}, {EventFinding, Finding{}}, {EventVerdict, Examination{}}}, problems: []int{404, 503}, write: (*API).writeExamStream,
 	},
 	{
 		method: http.MethodGet, path: "/matrix", open: true, least: identity.Viewer, name: "matrix", summary: "Which features of servers of each revision reach clients of each revision",
-		answer: Matrix{}, read: readMatrix,
+		answer: Matrix{}, read: func(a *API, _ *http.Request) (any, *Problem) { return a.Matrix(), nil },
 	},
 }
 
 // startExam answers POST /servers/{name}/doctor.
 func (a *API) startExam(r *http.Request) (any, *Problem) {
-	name := r.PathValue("name")
-	if bad := a.noServer(name); bad != nil {
-		return nil, bad
-	}
 	var q ExamRequest
 	if r.ContentLength != 0 {
 		if bad := readBody(r, maxExamBody, &q); bad != nil {
 			return nil, bad
 		}
 	}
-	x, bad := a.StartExam(name, q)
-	if bad != nil {
-		return nil, bad
-	}
-	return x, nil
+	return result(a.StartExam(r.PathValue("name"), q))
 }
 
 // StartExam starts an examination of a server and returns it. It does the same as POST
@@ -404,36 +396,14 @@ func (a *API) CancelExam(name string) (Examination, *Problem) {
 	return x.snapshot(), nil
 }
 
-// readExam answers GET /servers/{name}/doctor.
-func (a *API) readExam(r *http.Request) (any, *Problem) {
-	x, bad := a.FindExam(r.PathValue("name"))
-	if bad != nil {
-		return nil, bad
-	}
-	return x, nil
-}
-
-// cancelExam answers DELETE /servers/{name}/doctor.
-func (a *API) cancelExam(r *http.Request) (any, *Problem) {
-	x, bad := a.CancelExam(r.PathValue("name"))
-	if bad != nil {
-		return nil, bad
-	}
-	return x, nil
-}
-
-// serveExamStream answers /servers/{name}/doctor/stream.
-func (a *API) serveExamStream(w http.ResponseWriter, r *http.Request) {
+// writeExamStream answers /servers/{name}/doctor/stream.
+func (a *API) writeExamStream(w http.ResponseWriter, r *http.Request) *Problem {
 	x, bad := a.findExam(r.PathValue("name"))
-	if bad != nil {
-		refuseStream(w, r, *bad)
-		return
+	if bad == nil {
+		serveRunEvents(w, r, a.examStreams, x.events)
 	}
-	serveRunEvents(w, r, a.examStreams, x.events)
+	return bad
 }
-
-// readMatrix answers /matrix.
-func readMatrix(a *API, _ *http.Request) (any, *Problem) { return a.Matrix(), nil }
 
 // Matrix returns the compatibility of all pairs of revisions. All APIs return the same matrix. The
 // caller must not change the result.

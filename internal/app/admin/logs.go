@@ -107,35 +107,33 @@ const (
 type logQuery struct {
 	filter logring.Filter
 	after  logring.Cursor
-	last   int  // if resume is false, the number of past records to send
-	resume bool // whether the request contains the position after
+	last   int // the number of past records to send, if the request has no position
 }
 
-// readLogQuery reads the query parameters server, limit and after, and the header Last-Event-ID. If
-// a parameter is invalid, it writes an error response and ok is false.
-func (a *API) readLogQuery(w http.ResponseWriter, r *http.Request) (q logQuery, ok bool) {
+// readLogQuery reads the query parameters server, limit and after, and the header Last-Event-ID.
+func (a *API) readLogQuery(r *http.Request) (q logQuery, bad *Problem) {
 	values := r.URL.Query()
 	q.filter.Server, q.last = values.Get("server"), usualLogs
 	if name := r.PathValue("name"); name != "" {
 		q.filter.Server = name
 	}
 	if name := q.filter.Server; name != "" && !a.opts.Recent.Has(name) && !a.configured(name) {
-		refuse(w, Problem{Type: "no-such-server", Title: "No such server", Status: http.StatusNotFound, Instance: r.URL.Path, Detail: "No server is named " + excerpt.Quote(name, maxName) + "."})
-		return q, false
+		return q, &Problem{Type: "no-such-server", Title: "No such server", Status: http.StatusNotFound, Detail: "No server is named " + excerpt.Quote(name, maxName) + "."}
 	}
 	if text := values.Get("limit"); text != "" {
 		n, err := strconv.Atoi(text)
 		if err != nil || n < 0 || n > mostLogs {
-			refuse(w, Problem{Type: "parameter", Title: `The parameter "limit" is invalid`, Status: http.StatusBadRequest, Instance: r.URL.Path, Detail: fmt.Sprintf("Write a number from 0 to %d.", mostLogs)})
-			return q, false
+			return q, badParameter("limit", fmt.Sprintf("Write a number from 0 to %d.", mostLogs))
 		}
 		q.last = n
 	}
 	if id := lastEventID(r); id != "" {
 		// If the id is from an earlier process, the client gets all records of this process.
-		q.after, q.resume = a.cursorOf(id, q.filter), true
+		q.after = a.cursorOf(id, q.filter)
+	} else {
+		q.after = a.opts.Recent.Tail(q.filter, q.last)
 	}
-	return q, true
+	return q, nil
 }
 
 // configured reports whether a server is configured and enabled.
@@ -195,58 +193,42 @@ func levelName(l slog.Level) string {
 
 // Logs returns the last records about a server, oldest first. They include lines of the server's
 // stderr. Secrets in the records are masked.
-func (a *API) Logs(server string, last int) (out []LogRecord) {
-	f := logring.Filter{Server: server}
-	records, _ := a.opts.Recent.Read(a.opts.Recent.Tail(f, last), f, max(last, 1))
-	for i := range records {
-		out = append(out, a.logRecord(&records[i]))
-	}
-	return out
+func (a *API) Logs(server string, last int) []LogRecord {
+	q := logQuery{filter: logring.Filter{Server: server}, last: last}
+	q.after = a.opts.Recent.Tail(q.filter, last)
+	return a.records(q)
 }
 
-// serveLogs answers /api/v1/logs with the last records.
-func (a *API) serveLogs(w http.ResponseWriter, r *http.Request) {
-	q, ok := a.readLogQuery(w, r)
-	if !ok {
-		return
+// readLogs answers /api/v1/logs with the last records.
+func (a *API) readLogs(r *http.Request) (any, *Problem) {
+	q, bad := a.readLogQuery(r)
+	if bad != nil {
+		return nil, bad
 	}
-	if !q.resume {
-		q.after = a.opts.Recent.Tail(q.filter, q.last)
-	}
-	writeJSON(w, r, Logs{Records: a.records(q)})
+	return Logs{Records: a.records(q)}, nil
 }
 
 // records returns the records that a query selects, oldest first.
 func (a *API) records(q logQuery) []LogRecord {
 	out := []LogRecord{}
-	records, _ := a.opts.Recent.Read(q.after, q.filter, max(q.last, 1))
+	if q.last == 0 {
+		return out
+	}
+	records, _ := a.opts.Recent.Read(q.after, q.filter, q.last)
 	for i := range records {
 		out = append(out, a.logRecord(&records[i]))
-	}
-	if q.last == 0 {
-		out = out[:0]
 	}
 	return out
 }
 
-// lastRecords returns the last n records about a server, oldest first.
-func (a *API) lastRecords(server string, n int) []LogRecord {
-	q := logQuery{filter: logring.Filter{Server: server}, last: n}
-	q.after = a.opts.Recent.Tail(q.filter, n)
-	return a.records(q)
-}
-
-// serveLogStream answers /api/v1/logs/stream. It sends the last records, and then each new record,
+// writeLogStream answers /api/v1/logs/stream. It sends the last records, and then each new record,
 // as server-sent events. A client that reads too slowly misses records. The next record that it gets
 // contains the number of missed records. A slow client never blocks the goroutines that write to the
 // log.
-func (a *API) serveLogStream(w http.ResponseWriter, r *http.Request) {
-	q, ok := a.readLogQuery(w, r)
-	if !ok {
-		return
-	}
-	if !q.resume {
-		q.after = a.opts.Recent.Tail(q.filter, q.last)
+func (a *API) writeLogStream(w http.ResponseWriter, r *http.Request) *Problem {
+	q, bad := a.readLogQuery(r)
+	if bad != nil {
+		return bad
 	}
 	a.logStreams.Serve(w, r, func(out []byte) ([]byte, <-chan struct{}, bool) {
 		records, more := a.opts.Recent.Read(q.after, q.filter, streamBatch)
@@ -261,4 +243,5 @@ func (a *API) serveLogStream(w http.ResponseWriter, r *http.Request) {
 		}
 		return out, more, false
 	})
+	return nil
 }

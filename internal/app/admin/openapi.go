@@ -15,11 +15,6 @@ import (
 // object is a JSON object in the OpenAPI document.
 type object map[string]any
 
-// serveDocument answers /api/v1/openapi.json.
-func (a *API) serveDocument(w http.ResponseWriter, r *http.Request) {
-	writeJSON(w, r, a.document())
-}
-
 // schemas creates JSON Schemas for Go types. defs holds the schemas of structs by type name.
 type schemas struct{ defs object }
 

@@ -26,8 +26,10 @@ type route struct {
 	events   []streamed
 	problems []int // the error statuses, without the statuses that every route can have
 
-	// Exactly one of serve and read is set. read returns the response or a problem.
+	// Exactly one of serve, write and read is set. read returns the response or a problem. write
+	// writes a response that is not JSON, or returns a problem.
 	serve func(a *API, w http.ResponseWriter, r *http.Request)
+	write func(a *API, w http.ResponseWriter, r *http.Request) *Problem
 	read  func(a *API, r *http.Request) (any, *Problem)
 }
 
@@ -61,33 +63,33 @@ func routes() []route {
 	all := []route{
 		{
 			method: http.MethodGet, path: "/openapi.json", open: true, least: identity.Viewer, name: "document",
-			summary: "The description of the API as OpenAPI 3.1", kind: "application/json", serve: (*API).serveDocument,
+			summary: "The description of the API as OpenAPI 3.1", kind: "application/json", read: func(a *API, _ *http.Request) (any, *Problem) { return a.document(), nil },
 		},
 		{
 			method: http.MethodGet, path: "/status", open: true, least: identity.Viewer, name: "status",
-			summary: "The status of Dragoman and its servers, as `dragoman status` shows it", answer: Report{}, serve: (*API).serveStatus,
+			summary: "The status of Dragoman and its servers, as `dragoman status` shows it", answer: Report{}, read: func(a *API, _ *http.Request) (any, *Problem) { return a.Report(), nil },
 		},
 		{
 			method: http.MethodGet, path: "/logs", open: true, least: identity.Viewer, name: "logs",
 			summary: "The last records of Dragoman's log and of the servers' stderr, oldest first",
 			query:   append([]parameter{{"server", "string", "only records about this server"}}, logParameters...),
-			answer:  Logs{}, problems: []int{400, 404}, serve: (*API).serveLogs,
+			answer:  Logs{}, problems: []int{400, 404}, read: (*API).readLogs,
 		},
 		{
 			method: http.MethodGet, path: "/logs/stream", open: true, least: identity.Viewer, name: "logStream",
 			summary: "The last records of Dragoman's log and of the servers' stderr as server-sent events, and then each new record",
 			query:   append([]parameter{{"server", "string", "only records about this server"}}, logParameters...),
-			events:  []streamed{{EventRecord, LogRecord{}}}, problems: []int{400, 404, 503}, serve: (*API).serveLogStream,
+			events:  []streamed{{EventRecord, LogRecord{}}}, problems: []int{400, 404, 503}, write: (*API).writeLogStream,
 		},
 		{
 			method: http.MethodGet, path: "/calls", open: true, least: identity.Viewer, name: "calls",
 			summary: "Running and ended calls of clients, the newest first", query: callParameters,
-			answer: Calls{}, problems: []int{400}, serve: (*API).serveCalls,
+			answer: Calls{}, problems: []int{400}, read: (*API).readCalls,
 		},
 		{
 			method: http.MethodGet, path: "/calls/stream", open: true, least: identity.Viewer, name: "callStream",
 			summary: "Ended calls as server-sent events: the last calls, oldest first, and then each call when it ends",
-			query:   callParameters, events: []streamed{{EventCall, Call{}}}, problems: []int{400, 503}, serve: (*API).serveCallStream,
+			query:   callParameters, events: []streamed{{EventCall, Call{}}}, problems: []int{400, 503}, write: (*API).writeCallStream,
 		},
 		{
 			method: http.MethodPost, path: "/console/link", least: identity.Admin, name: "consoleLink",
@@ -105,6 +107,31 @@ var callParameters = []parameter{
 	{"q", "string", "only calls that contain this text in a name, a URI, the cause or the trace id"},
 	{"before", "integer", "only calls that are older than the call with this number"},
 	{"limit", "integer", "how many calls to return, 0 to 2000; the default is 50"},
+}
+
+// result returns the results of a route's read function: answer if bad is nil, otherwise bad.
+func result[T any](answer T, bad *Problem) (any, *Problem) {
+	if bad != nil {
+		return nil, bad
+	}
+	return answer, nil
+}
+
+// byPath returns a route's read function that calls get with the element key of the path.
+func byPath[T any](key string, get func(*API, string) (T, *Problem)) func(*API, *http.Request) (any, *Problem) {
+	return func(a *API, r *http.Request) (any, *Problem) { return result(get(a, r.PathValue(key))) }
+}
+
+// withBody returns a route's read function that reads the body of a request and calls do. The body
+// may have at most the given number of bytes.
+func withBody[Q, T any](most int64, do func(*API, *http.Request, Q) (T, *Problem)) func(*API, *http.Request) (any, *Problem) {
+	return func(a *API, r *http.Request) (any, *Problem) {
+		var q Q
+		if bad := readBody(r, most, &q); bad != nil {
+			return nil, bad
+		}
+		return result(do(a, r, q))
+	}
 }
 
 // register registers the routes with a mux.
@@ -142,7 +169,13 @@ func (a *API) dispatch(w http.ResponseWriter, r *http.Request, list []route) {
 			x.serve(a, w, r)
 			return
 		}
-		answer, bad := x.read(a, r)
+		var answer any
+		var bad *Problem
+		if x.read != nil {
+			answer, bad = x.read(a, r)
+		} else if bad = x.write(a, w, r); bad == nil {
+			return
+		}
 		if bad != nil {
 			out := *bad
 			out.Instance = r.URL.Path

@@ -155,23 +155,6 @@ func (x *run) settle(match func(*runQuestion) bool) (found *runQuestion) {
 	return found
 }
 
-// answerRun answers POST /runs/{id}/answers.
-func (a *API) answerRun(r *http.Request) (any, *Problem) {
-	id := r.PathValue("id")
-	if _, bad := a.runs.find(id); bad != nil {
-		return nil, bad
-	}
-	var in RunAnswer
-	if bad := readBody(r, maxRunBody, &in); bad != nil {
-		return nil, bad
-	}
-	out, bad := a.AnswerRun(r.Context(), id, in)
-	if bad != nil {
-		return nil, bad
-	}
-	return out, nil
-}
-
 // AnswerRun answers an open question of a run, as POST /api/v1/runs/{id}/answers does. The server
 // gets the content byte for byte. The returned problem is nil after success.
 func (a *API) AnswerRun(ctx context.Context, id string, in RunAnswer) (Run, *Problem) {

@@ -167,7 +167,10 @@ var runRoutes = []route{
 	{
 		method: http.MethodPost, path: "/servers/{name}/runs", least: identity.Operator, name: "startRun",
 		summary: "Call a tool, get a prompt or read a resource, as a client of the server does",
-		body:    RunRequest{}, answer: Run{}, status: http.StatusAccepted, problems: []int{400, 404, 413, 415, 422, 429}, read: (*API).startRun,
+		body:    RunRequest{}, answer: Run{}, status: http.StatusAccepted, problems: []int{400, 404, 413, 415, 422, 429},
+		read: withBody(maxRunBody, func(a *API, r *http.Request, q RunRequest) (Run, *Problem) {
+			return a.StartRun(r.Context(), r.PathValue("name"), q)
+		}),
 	},
 	{
 		method: http.MethodGet, path: "/runs", least: identity.Viewer, name: "runs", summary: "The runs, the newest first, without their results",
@@ -175,24 +178,27 @@ var runRoutes = []route{
 	},
 	{
 		method: http.MethodGet, path: "/runs/{id}", least: identity.Viewer, name: "run", summary: "One run: its state, progress, open questions and result",
-		answer: Run{}, problems: []int{404}, read: (*API).readRun,
+		answer: Run{}, problems: []int{404}, read: byPath("id", (*API).readRun),
 	},
 	{
 		method: http.MethodGet, path: "/runs/{id}/result", least: identity.Viewer, name: "runResult", summary: "The result of a run, byte for byte as the server sent it",
-		kind: "application/json", problems: []int{404, 409}, serve: (*API).serveRunResult,
+		kind: "application/json", problems: []int{404, 409}, write: (*API).writeRunResult,
 	},
 	{
 		method: http.MethodDelete, path: "/runs/{id}", least: identity.Operator, name: "cancelRun", summary: "Cancel a run",
-		answer: Run{}, status: http.StatusAccepted, problems: []int{404}, read: (*API).cancelRun,
+		answer: Run{}, status: http.StatusAccepted, problems: []int{404}, read: byPath("id", (*API).CancelRun),
 	},
 	{
 		method: http.MethodGet, path: "/runs/{id}/stream", least: identity.Viewer, name: "runStream", summary: "The events of a run from its beginning, as server-sent events",
 		events:   []streamed{{EventProgress, Progress{}}, {EventLog, RunLog{}}, {EventQuestion, Question{}}, {EventAnswered, Question{}}, {EventResult, Run{}}},
-		problems: []int{404, 503}, serve: (*API).serveRunStream,
+		problems: []int{404, 503}, write: (*API).writeRunStream,
 	},
 	{
 		method: http.MethodPost, path: "/runs/{id}/answers", least: identity.Operator, name: "answerRun", summary: "Answer a question of the server",
-		body: RunAnswer{}, answer: Run{}, problems: []int{400, 404, 409, 413, 415, 422}, read: (*API).answerRun,
+		body: RunAnswer{}, answer: Run{}, problems: []int{400, 404, 409, 413, 415, 422},
+		read: withBody(maxRunBody, func(a *API, r *http.Request, q RunAnswer) (Run, *Problem) {
+			return a.AnswerRun(r.Context(), r.PathValue("id"), q)
+		}),
 	},
 }
 
@@ -220,23 +226,6 @@ func readBody(r *http.Request, most int64, to any) *Problem {
 
 func badBody(detail string) *Problem {
 	return &Problem{Type: "body", Title: "The body is invalid", Status: http.StatusBadRequest, Detail: detail}
-}
-
-// startRun answers POST /servers/{name}/runs.
-func (a *API) startRun(r *http.Request) (any, *Problem) {
-	server := r.PathValue("name")
-	if bad := a.noServer(server); bad != nil {
-		return nil, bad
-	}
-	var q RunRequest
-	if bad := readBody(r, maxRunBody, &q); bad != nil {
-		return nil, bad
-	}
-	out, bad := a.StartRun(r.Context(), server, q)
-	if bad != nil {
-		return nil, bad
-	}
-	return out, nil
 }
 
 // StartRun starts a run on a server and returns it, as POST /api/v1/servers/{name}/runs does. It does
@@ -517,43 +506,29 @@ func (a *API) readRuns(r *http.Request) (any, *Problem) {
 }
 
 // readRun answers GET /runs/{id}.
-func (a *API) readRun(r *http.Request) (any, *Problem) {
-	x, bad := a.runs.find(r.PathValue("id"))
+func (a *API) readRun(id string) (Run, *Problem) {
+	x, bad := a.runs.find(id)
 	if bad != nil {
-		return nil, bad
+		return Run{}, bad
 	}
 	return x.snapshot(true), nil
 }
 
-// serveRunResult answers /runs/{id}/result.
-func (a *API) serveRunResult(w http.ResponseWriter, r *http.Request) {
-	x, bad := a.runs.find(r.PathValue("id"))
-	var result []byte
-	if bad == nil {
-		if result = x.snapshot(true).Result; result == nil {
-			bad = &Problem{Type: "no-result", Title: "The run has no result", Status: http.StatusConflict, Detail: "The run has not ended, the run has failed, or the result is too large to keep."}
-		}
-	}
-	if bad != nil {
-		out := *bad
-		out.Instance = r.URL.Path
-		refuse(w, out)
-		return
+// writeRunResult answers /runs/{id}/result.
+func (a *API) writeRunResult(w http.ResponseWriter, r *http.Request) *Problem {
+	x, bad := a.readRun(r.PathValue("id"))
+	switch {
+	case bad != nil:
+		return bad
+	case x.Result == nil:
+		return &Problem{Type: "no-result", Title: "The run has no result", Status: http.StatusConflict, Detail: "The run has not ended, the run has failed, or the result is too large to keep."}
 	}
 	h := w.Header()
 	h.Set("Content-Type", "application/json")
 	h.Set("Cache-Control", "no-store")
 	h.Set("X-Content-Type-Options", "nosniff")
-	_, _ = w.Write(result)
-}
-
-// cancelRun answers DELETE /runs/{id}.
-func (a *API) cancelRun(r *http.Request) (any, *Problem) {
-	out, bad := a.CancelRun(r.PathValue("id"))
-	if bad != nil {
-		return nil, bad
-	}
-	return out, nil
+	_, _ = w.Write(x.Result)
+	return nil
 }
 
 // CancelRun cancels a run, as DELETE /api/v1/runs/{id} does, and returns it without its result. It
@@ -613,20 +588,13 @@ func (a *API) FindRuns(server, name string, limit int) (out []Run) {
 	return out
 }
 
-// serveRunStream answers /runs/{id}/stream.
-func (a *API) serveRunStream(w http.ResponseWriter, r *http.Request) {
+// writeRunStream answers /runs/{id}/stream.
+func (a *API) writeRunStream(w http.ResponseWriter, r *http.Request) *Problem {
 	x, bad := a.runs.find(r.PathValue("id"))
-	if bad != nil {
-		refuseStream(w, r, *bad)
-		return
+	if bad == nil {
+		serveRunEvents(w, r, a.runStreams, x.events)
 	}
-	serveRunEvents(w, r, a.runStreams, x.events)
-}
-
-// refuseStream answers a request for a stream with a problem, because the stream does not exist.
-func refuseStream(w http.ResponseWriter, r *http.Request, bad Problem) {
-	bad.Instance = r.URL.Path
-	refuse(w, bad)
+	return bad
 }
 
 // serveRunEvents sends events as a stream. It begins after the last event that the client has already

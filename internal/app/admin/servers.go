@@ -160,7 +160,7 @@ var serverRoutes = []route{
 	},
 	{
 		method: http.MethodGet, path: "/servers/{name}/log", open: true, least: identity.Viewer, name: "serverLog", summary: "The last records about a server and lines of its stderr, oldest first",
-		query: logParameters, answer: Logs{}, problems: []int{400, 404}, serve: (*API).serveLogs,
+		query: logParameters, answer: Logs{}, problems: []int{400, 404}, read: (*API).readLogs,
 	},
 	operationRoute(runtime.OpStart, "Open a server that is stopped, idle or failed, without waiting for the next planned attempt"),
 	operationRoute(runtime.OpStop, "Stop a server and keep it stopped; running calls have five seconds to end"),
@@ -322,7 +322,7 @@ func (a *API) readServer(r *http.Request) (any, *Problem) {
 	clean := a.opts.Runtime.Clean(name)
 	out := ServerDetail{
 		Server: report.Servers[i], Endpoint: endpointOf(name), Prefix: c.Prefix, Lazy: c.Lazy, Shown: c.Describe(), Dialect: c.Dialect,
-		Pinned: revisionText(c.Revision), Cost: a.costs()[name], Settings: settingsOf(c), Log: a.lastRecords(name, detailLog),
+		Pinned: revisionText(c.Revision), Cost: a.costs()[name], Settings: settingsOf(c), Log: a.Logs(name, detailLog),
 	}
 	if h := a.itemsOf(name, mcp.MethodListTools).Hello; h != nil {
 		out.Info, out.Capabilities = cleanJSON(clean, h.Info), cleanJSON(clean, h.Capabilities)

@@ -220,7 +220,7 @@ var storyRoutes = []route{
 	},
 	{
 		method: http.MethodGet, path: "/calls/{number}/transcript", least: identity.Viewer, name: "transcript",
-		summary: "The messages of the client and of the server in a call, as a file that `dragoman replay` plays", kind: "text/plain", problems: []int{404, 409}, serve: (*API).serveTranscript,
+		summary: "The messages of the client and of the server in a call, as a file that `dragoman replay` plays", kind: "text/plain", problems: []int{404, 409}, write: (*API).writeTranscript,
 	},
 	{
 		method: http.MethodGet, path: "/recording", least: identity.Viewer, name: "recording",
@@ -229,7 +229,7 @@ var storyRoutes = []route{
 	{
 		method: http.MethodPost, path: "/recording", least: identity.Operator, name: "record",
 		summary: "Record the calls to one server or of one client for some minutes, even if recording is off",
-		body:    RecordingRequest{}, answer: Recording{}, problems: []int{400, 404, 409, 413, 415}, read: (*API).record,
+		body:    RecordingRequest{}, answer: Recording{}, problems: []int{400, 404, 409, 413, 415}, read: withBody(4<<10, (*API).record),
 	},
 }
 
@@ -294,11 +294,7 @@ func (a *API) readRecording(*http.Request) (any, *Problem) {
 }
 
 // record answers POST /api/v1/recording.
-func (a *API) record(r *http.Request) (any, *Problem) {
-	var in RecordingRequest
-	if bad := readBody(r, 4<<10, &in); bad != nil {
-		return nil, bad
-	}
+func (a *API) record(r *http.Request, in RecordingRequest) (any, *Problem) {
 	longest := int(calls.LongestTime / time.Minute)
 	switch {
 	case in.Server == "" && in.Client == "":

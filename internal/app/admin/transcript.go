@@ -10,17 +10,15 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/workbench/tape"
 )
 
-// serveTranscript answers /api/v1/calls/NUMBER/transcript with the result of Transcript.
-func (a *API) serveTranscript(w http.ResponseWriter, r *http.Request) {
+// writeTranscript answers /api/v1/calls/NUMBER/transcript with the result of Transcript.
+func (a *API) writeTranscript(w http.ResponseWriter, r *http.Request) *Problem {
 	number, bad := callNumber(r)
 	var text []byte
 	if bad == nil {
 		text, bad = a.Transcript(number)
 	}
 	if bad != nil {
-		bad.Instance = r.URL.Path
-		refuse(w, *bad)
-		return
+		return bad
 	}
 	h := w.Header()
 	h.Set("Content-Type", "text/plain; charset=utf-8")
@@ -28,6 +26,7 @@ func (a *API) serveTranscript(w http.ResponseWriter, r *http.Request) {
 	h.Set("Cache-Control", "no-store")
 	h.Set("X-Content-Type-Options", "nosniff")
 	_, _ = w.Write(text)
+	return nil
 }
 
 // Transcript returns a tape of a call, which `dragoman replay` plays. The tape contains the

@@ -179,10 +179,6 @@ func (s *source) ToolCosts() []admin.ToolCost { return s.costs }
 
 func (s *source) Matrix() admin.Matrix { return (*admin.API)(nil).Matrix() }
 
-func (s *source) RecentCalls(_, _ string, limit int) (list []admin.Call) {
-	return s.calls[:min(limit, len(s.calls))]
-}
-
 // open returns a console that shows a status. A browser has already opened the console with a link.
 func open(t testing.TB, status *admin.Report, change ...func(*Options)) *testConsole {
 	t.Helper()

@@ -112,7 +112,7 @@ func (c *Console) client(r *http.Request) (*View, error) {
 		if x.ID() != id {
 			continue
 		}
-		v := &clientView{clientSum: x, Recent: c.opts.Source.RecentCalls("", x.name, 20)}
+		v := &clientView{clientSum: x, Recent: c.opts.Source.CallsOf(admin.CallQuery{Client: x.name, Limit: 20}).Calls}
 		v.Capabilities = capabilities(x.Caps)
 		v.Key = string(x.Caps)
 		return &View{Title: x.Title(), Crumbs: []Crumb{{"Clients", pathOf("clients")}}, Data: v}, nil

@@ -42,9 +42,6 @@ type Source interface {
 	Logs(server string, last int) []admin.LogRecord
 	// Steps returns the steps of the last handshake with a server.
 	Steps(server string) []admin.HandshakeStep
-	// RecentCalls returns the last calls that clients with the name client sent to server, newest
-	// first. A client of "" means all clients, and a server of "" means all servers.
-	RecentCalls(server, client string, limit int) []admin.Call
 	// CallsOf returns the calls that a query selects, newest first.
 	CallsOf(admin.CallQuery) admin.Calls
 	// StoryOf returns a call with its messages. ok is false if the call is not known.

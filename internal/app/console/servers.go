@@ -256,7 +256,7 @@ func (c *Console) server(r *http.Request) (*View, error) {
 	if n := len(v.Logs); n > 0 {
 		v.LogKey = v.Logs[n-1].ID
 	}
-	v.Calls = c.opts.Source.RecentCalls(s.Name, "", 10)
+	v.Calls = c.opts.Source.CallsOf(admin.CallQuery{Server: s.Name, Limit: 10}).Calls
 	v.Key += s.State + s.Revision + s.Reason + strconv.Itoa(len(s.Sessions)) + v.HandshakeAt.String()
 	if s.RetryAt != nil {
 		v.Key += s.RetryAt.String()
