@@ -1,6 +1,7 @@
 package gateway_test
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -17,15 +18,16 @@ import (
 
 // askingStep is a policy step that asks the person before each call of a tool.
 type askingStep struct {
-	name string
-	url  string
+	name   string
+	url    string
+	method string // the method of the requests about which it asks; "" means tools/call
 
 	mu   sync.Mutex
 	seen []string
 }
 
 func (s *askingStep) Before(_ context.Context, c *policy.Call) policy.Verdict {
-	if c.Request.Msg.Method != mcp.MethodCallTool || c.Resumed {
+	if c.Request.Msg.Method != cmp.Or(s.method, mcp.MethodCallTool) || c.Resumed {
 		return policy.Verdict{}
 	}
 	a := c.Answered(s.name)
@@ -396,4 +398,30 @@ func TestNobodyAnswers(t *testing.T) {
 			t.Error("the server got the call")
 		}
 	})
+}
+
+// TestAskAboutARequestThatIsNoCall checks the methods whose answer can't be input_required (2026-07-28
+// §MRTR, "Supported Requests"). Only legacy clients can be asked about them.
+func TestAskAboutARequestThatIsNoCall(t *testing.T) {
+	for method, params := range map[string]string{mcp.MethodListTools: "", mcp.MethodGetTask: `"taskId":"x"`, "vendor/thing": ""} {
+		t.Run(strings.ReplaceAll(method, "/", "_"), func(t *testing.T) {
+			eachWay(t, func(t *testing.T, w *whole, s *testServer, prefix string) {
+				w.setPolicy(policy.Chain{&askingStep{name: "confirm", method: method}}, nil)
+				n := w.clientOf("ada")
+				n.say(modernRequest("1", method, params, canBeAsked))
+				if m := n.answerTo("1"); m.Kind != jsonrpc.Failure {
+					t.Errorf("got %s", m.Raw)
+				}
+				n.open(canBeAsked)
+				n.say(`{"jsonrpc":"2.0","id":2,"method":"` + method + `","params":{` + params + `}}`)
+				if method == "vendor/thing" && prefix != "" {
+					n.answerTo("2") // no server has this method, so no step sees the request
+					return
+				}
+				q := n.request()
+				n.say(`{"jsonrpc":"2.0","id":` + string(q.ID) + `,"result":{"action":"decline"}}`)
+				n.wants(n.answerTo("2"), "the user answered decline")
+			})
+		})
+	}
 }

@@ -136,24 +136,15 @@ type Chain []Step
 // step that does not let the call pass, and returns the verdict of this step. passed is the number
 // of steps that let the call pass; after an answer, it is where to continue.
 func (c Chain) Admit(ctx context.Context, call *Call, from int) (passed int, v Verdict) {
+	resumed := call.Resumed
+	defer func() { call.Resumed = resumed }()
 	for i := from; i < len(c); i++ {
-		if v := c.before(ctx, i, call); !v.Passes() {
+		call.Resumed = resumed && i < call.Passed
+		if v := c[i].Before(ctx, call); !v.Passes() {
 			return i, v
 		}
 	}
 	return len(c), Verdict{}
-}
-
-func (c Chain) before(ctx context.Context, i int, call *Call) Verdict {
-	defer call.show(i)()
-	return c[i].Before(ctx, call)
-}
-
-// show sets Resumed as the step i should see it, until the returned function is called.
-func (c *Call) show(i int) (restore func()) {
-	resumed := c.Resumed
-	c.Resumed = resumed && i < c.Passed
-	return func() { c.Resumed = resumed }
 }
 
 // Watch returns a function that asks each [Passing] of the chain about a message to the client, and
@@ -179,9 +170,10 @@ func (c Chain) Watch(ctx context.Context, call *Call) func(m *jsonrpc.Message) e
 // Done calls After of the steps that let the call pass, in reverse order. passed is the value
 // that Admit returned.
 func (c Chain) Done(ctx context.Context, passed int, call *Call, a *Answer) {
+	resumed := call.Resumed
+	defer func() { call.Resumed = resumed }()
 	for i := passed - 1; i >= 0; i-- {
-		restore := call.show(i)
+		call.Resumed = resumed && i < call.Passed
 		c[i].After(ctx, call, a)
-		restore()
 	}
 }

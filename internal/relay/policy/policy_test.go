@@ -5,6 +5,8 @@ import (
 	"errors"
 	"slices"
 	"testing"
+
+	"github.com/dragoman-mcp/dragoman/internal/protocol/mcp"
 )
 
 var errNo = errors.New("no")
@@ -57,8 +59,71 @@ func TestEmptyChainCostsNothing(t *testing.T) {
 	call := &Call{}
 	if n := testing.AllocsPerRun(100, func() {
 		passed, _ := chain.Admit(t.Context(), call, 0)
+		chain.Watch(t.Context(), call)
 		chain.Done(t.Context(), passed, call, nil)
 	}); n > 0 {
 		t.Errorf("%v allocations", n)
+	}
+}
+
+// counter is a step that counts the calls that it hasn't let pass before.
+type counter struct{ before, after int }
+
+func (s *counter) Before(_ context.Context, c *Call) Verdict {
+	if !c.Resumed {
+		s.before++
+	}
+	return Verdict{}
+}
+
+func (s *counter) After(_ context.Context, c *Call, _ *Answer) {
+	if !c.Resumed {
+		s.after++
+	}
+}
+
+// asker is a step that asks once.
+type asker struct{}
+
+func (asker) Before(_ context.Context, c *Call) Verdict {
+	if a := c.Answered("asker"); a.Action() != "accept" && !c.Resumed {
+		return Verdict{Ask: &Ask{Step: "asker"}}
+	}
+	return Verdict{}
+}
+
+func (asker) After(context.Context, *Call, *Answer) {}
+
+// TestResumedIsForEachStep checks that a step counts a call once, whether it stands before or behind
+// the step that asks, for a client that is asked live and for one that retries.
+func TestResumedIsForEachStep(t *testing.T) {
+	answers := []mcp.Answered{{Step: "asker", Result: []byte(`{"action":"accept"}`)}}
+	for _, live := range []bool{false, true} {
+		front, back := &counter{}, &counter{}
+		chain := Chain{front, asker{}, back}
+		call := &Call{}
+		passed, v := chain.Admit(t.Context(), call, 0)
+		if passed != 1 || v.Ask == nil || call.Heard() {
+			t.Fatalf("%d passed, %v", passed, v)
+		}
+		if live {
+			call.Answers = answers
+		} else {
+			chain.Done(t.Context(), passed, call, &Answer{})
+			call, passed = &Call{Resumed: true, Passed: passed, Answers: answers}, 0
+		}
+		passed, v = chain.Admit(t.Context(), call, passed)
+		if passed != 3 || !v.Passes() || !call.Heard() {
+			t.Fatalf("%d passed, %v", passed, v)
+		}
+		chain.Done(t.Context(), passed, call, &Answer{})
+		for _, s := range []*counter{front, back} {
+			if *s != (counter{1, 1}) {
+				t.Errorf("live %t: a step counted %+v", live, *s)
+			}
+		}
+		if call.Resumed == live {
+			t.Error("the chain has changed Resumed")
+		}
 	}
 }
