@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 	"unicode"
 	"unicode/utf8"
@@ -241,7 +242,8 @@ type StatusError struct {
 	ContentType string
 	Body        []byte        // at most the first 64 KiB of the body
 	RetryAfter  time.Duration // the delay in the header Retry-After; 0 if absent
-	Challenge   string        // the WWW-Authenticate header
+	// Authenticate has the fields WWW-Authenticate as the server sent them; see Challenges.
+	Authenticate []string
 	// Location is the target of a redirect that was not followed. It is absolute and has no
 	// user, query or fragment. It is "" if the response is not a redirect.
 	Location string
@@ -261,7 +263,8 @@ func (e *StatusError) DescribeFailure(f *failure.Facts) {
 	if f.Status != 0 {
 		return
 	}
-	f.Status, f.ContentType, f.Body, f.Challenge, f.Location = e.Status, e.ContentType, e.Body, e.Challenge, e.Location
+	f.Status, f.ContentType, f.Body, f.Location = e.Status, e.ContentType, e.Body, e.Location
+	f.Challenge = strings.Join(e.Authenticate, ", ")
 	if f.RetryAfter == 0 {
 		f.RetryAfter = e.RetryAfter
 	}

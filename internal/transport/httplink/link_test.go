@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/url"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -370,7 +371,7 @@ func TestRefused(t *testing.T) {
 	if e := get("/json"); e.Status != 429 || e.RetryAfter != 7*time.Second || e.Msg == nil || e.Msg.Kind != jsonrpc.Failure || e.ContentType != "application/json" {
 		t.Errorf("%+v", e)
 	}
-	if e := get("/auth"); e.Status != 401 || e.Challenge != `Bearer resource_metadata="https://x"` || e.Msg != nil {
+	if e := get("/auth"); e.Status != 401 || !slices.Equal(e.Challenges(), []string{`Bearer resource_metadata="https://x"`}) || e.Msg != nil {
 		t.Errorf("%+v", e)
 	}
 	if e := get("/big"); len(e.Body) != maxErrorBody {

@@ -122,10 +122,10 @@ func (r *Response) Refused() *transport.StatusError { return r.refused(errorBody
 
 func (r *Response) refused(limit time.Duration) *transport.StatusError {
 	e := &transport.StatusError{
-		Status:      r.StatusCode,
-		ContentType: r.Header.Get("Content-Type"),
-		RetryAfter:  retryAfter(r.Header.Get("Retry-After"), time.Now()),
-		Challenge:   strings.Join(r.Header.Values("WWW-Authenticate"), ", "),
+		Status:       r.StatusCode,
+		ContentType:  r.Header.Get("Content-Type"),
+		RetryAfter:   retryAfter(r.Header.Get("Retry-After"), time.Now()),
+		Authenticate: r.Header.Values("WWW-Authenticate"),
 	}
 	e.Location = target(r.Response)
 	if r.Media() == Events {
