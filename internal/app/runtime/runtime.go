@@ -52,7 +52,7 @@ type Options struct {
 	Version string
 	// Exposed means that clients may be on other machines; see upstream.Options.
 	Exposed bool
-	// TaskKey signs the ids of tasks; see bridge.Bridge. The names of the files in ListFolder also
+	// TaskKey signs the ids of tasks; see bridge.NewKeys. The names of the files in ListFolder also
 	// depend on it.
 	TaskKey []byte
 	// ListFolder is the folder in which the lists of the servers are kept, so that the next process can
@@ -95,7 +95,7 @@ type Runtime struct {
 func New(o Options) *Runtime {
 	r := &Runtime{opts: o, endpoints: NewEndpoints(), since: time.Now(), servers: make(map[string]*server)}
 	r.bridge = NewBridge(o.Events, o.Budget)
-	r.bridge.TaskKey, r.bridge.Own = o.TaskKey, o.Own
+	r.bridge.Keys, r.bridge.Own = bridge.NewKeys(o.TaskKey), o.Own
 	r.hooks = Hooks{Log: o.Log, Events: o.Events, Recent: o.Recent, Version: o.Version, Exposed: o.Exposed, Changed: r.changed, Starts: upstream.NewStarts(1), Own: o.Own}
 	if o.ListFolder != "" {
 		r.lists = &listFiles{folder: o.ListFolder, key: o.TaskKey, log: o.Log}

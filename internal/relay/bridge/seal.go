@@ -2,9 +2,6 @@ package bridge
 
 import (
 	"bytes"
-	"crypto/aes"
-	"crypto/cipher"
-	"crypto/rand"
 	"crypto/sha256"
 	"encoding/base64"
 	"encoding/binary"
@@ -37,15 +34,16 @@ type Bridge struct {
 	// task ids of a server without sessions stay as they are.
 	OneClient bool
 
-	// TaskKey signs the ids of tasks, so it must be secret, and must be the same after a restart for
-	// the ids to stay valid. If TaskKey is nil, the Bridge makes one for the life of the process.
-	TaskKey []byte
+	// Keys seal requestStates and sign the ids of tasks. If Keys is nil, the Bridge makes its own for
+	// the life of the process.
+	Keys Keyring
 
 	// Own refuses elicitations that lead to Dragoman itself. It may be nil.
 	Own *mcp.Own
 
-	mu      sync.Mutex           // also guards TaskKey
-	keys    []stateKey           // newest first, at most two
+	own Keys // used if Keys is nil
+
+	mu      sync.Mutex
 	retried map[stateID]struct{} // states that have a running retry; see takeState
 	spent   spent                // states that are good for one use; see ask.go
 
@@ -61,57 +59,14 @@ type Bridge struct {
 	kept keptTasks
 }
 
-type stateKey struct {
-	aead    cipher.AEAD
-	id      [keyIDLen]byte
-	created time.Time
-}
-
-// stateTTL is the lifetime of a sealed state. keyLife is how long a key is used to seal states.
+// stateTTL is the lifetime of a sealed state.
 const (
 	stateTTL    = 10 * time.Minute
-	keyLife     = 24 * time.Hour
 	sealedStart = "drg1."
-	keyIDLen    = 4
 	stateHead   = 8 + 1 // bytes of the expiry time and the kind; the number of the call follows
 )
 
 var errState = &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: "requestState is not valid for this request"}
-
-// key returns the newest key. If this key is older than keyLife, key creates a new key and returns
-// it.
-func (r *Bridge) key() (stateKey, error) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if len(r.keys) > 0 && time.Since(r.keys[0].created) < keyLife {
-		return r.keys[0], nil
-	}
-	secret := make([]byte, 32)
-	_, _ = rand.Read(secret) // never fails since Go 1.24
-	block, err := aes.NewCipher(secret)
-	if err != nil {
-		return stateKey{}, err
-	}
-	aead, err := cipher.NewGCMWithRandomNonce(block)
-	if err != nil {
-		return stateKey{}, err
-	}
-	k := stateKey{aead: aead, created: time.Now()}
-	_, _ = rand.Read(k.id[:])
-	r.keys = append([]stateKey{k}, r.keys[:min(len(r.keys), 1)]...)
-	return k, nil
-}
-
-func (r *Bridge) keyByID(id [keyIDLen]byte) (stateKey, bool) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	for _, k := range r.keys {
-		if k.id == id {
-			return k, true
-		}
-	}
-	return stateKey{}, false
-}
 
 // seal encrypts the server's requestState. Open accepts the result only for the same principal,
 // server, method and parameters, and only for ten minutes (2026-07-28 §MRTR, "Server Requirements"
@@ -134,14 +89,18 @@ func (r *Bridge) seal(u Server, a *mcp.Attempt, reply *mcp.Reply) (*mcp.Reply, e
 // none), the id of a parked call ('P'), nothing ('U'), or a question of Dragoman's own with the
 // answers before it ('A'); see sealKind.
 func (r *Bridge) mint(u Server, c *mcp.Call, kind byte, inner []byte) (string, error) {
-	k, err := r.key()
+	k, err := r.keyring().Newest(ForStates)
+	if err != nil {
+		return "", err
+	}
+	aead, err := k.sealer()
 	if err != nil {
 		return "", err
 	}
 	plain := binary.BigEndian.AppendUint64(make([]byte, 0, stateHead+binary.MaxVarintLen64+len(inner)), uint64(time.Now().Add(stateTTL).Unix()))
 	plain = binary.AppendUvarint(append(plain, kind), c.Number)
 	plain = append(plain, inner...)
-	sealed := k.aead.Seal(bytes.Clone(k.id[:]), nil, plain, binding(u, c))
+	sealed := aead.Seal(bytes.Clone(k.ID[:]), nil, plain, binding(u, c))
 	return sealedStart + base64.RawURLEncoding.EncodeToString(sealed), nil
 }
 
@@ -206,12 +165,16 @@ func (r *Bridge) open(u Server, c *mcp.Call) (Resume, error) {
 	if err != nil || len(sealed) < keyIDLen {
 		return none, errState
 	}
-	k, ok := r.keyByID([keyIDLen]byte(sealed))
+	k, ok := r.keyring().ByID(ForStates, [keyIDLen]byte(sealed))
 	if !ok {
-		// The state was sealed before a restart, or with a key that the Bridge no longer has.
+		// The state was sealed before a restart, or with a key that we no longer have.
 		return none, errParkLost
 	}
-	plain, err := k.aead.Open(nil, nil, sealed[keyIDLen:], binding(u, c))
+	aead, err := k.sealer()
+	if err != nil {
+		return none, err
+	}
+	plain, err := aead.Open(nil, nil, sealed[keyIDLen:], binding(u, c))
 	if err != nil || len(plain) < stateHead {
 		return none, errState
 	}

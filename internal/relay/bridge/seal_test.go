@@ -220,7 +220,7 @@ func TestKeysLiveForADayAndAreKeptForOneMore(t *testing.T) {
 		old := first(t, r, u)
 		time.Sleep(2 * time.Minute)
 		young := first(t, r, u)
-		if r.keys[0].id == r.keys[1].id || len(r.keys) != 2 {
+		if len(r.own.states) != 2 || r.own.states[0].ID == r.own.states[1].ID {
 			t.Error("the key was not changed")
 		}
 		if err := errors.Join(send(old), send(young)); err != nil {
@@ -228,10 +228,61 @@ func TestKeysLiveForADayAndAreKeptForOneMore(t *testing.T) {
 		}
 		time.Sleep(keyLife)
 		_ = first(t, r, u)
-		if err := send(old); err == nil || len(r.keys) != 2 {
-			t.Errorf("a state of a key two days old: %v, %d keys", err, len(r.keys))
+		if err := send(old); err == nil || len(r.own.states) != 2 {
+			t.Errorf("a state of a key two days old: %v, %d keys", err, len(r.own.states))
 		}
 	})
+}
+
+// TestSharedKeyring checks that two Bridges with one Keyring open each other's states and know each
+// other's task ids, for the same principal alone, and that a Bridge with keys of its own knows neither.
+func TestSharedKeyring(t *testing.T) {
+	keys := NewKeys(nil)
+	a, b, stranger := &Bridge{Keys: keys}, &Bridge{Keys: keys}, &Bridge{}
+	u := stateful(`"s"`)
+	state := first(t, a, u) // a state that belongs to alice
+	ask := func(r *Bridge, who string) error {
+		_, err := relay(t.Context(), r, u, request26(t, who, mcp.MethodCallTool, retry(toolCall, state)), &ear{})
+		return err
+	}
+	if err := ask(b, "bob"); !errors.Is(err, error(errState)) {
+		t.Errorf("bob uses alice's state: %v", err)
+	}
+	if err := ask(stranger, "alice"); !errors.Is(err, errParkLost) {
+		t.Errorf("a bridge with other keys: %v", err)
+	}
+	if err := ask(b, "alice"); err != nil {
+		t.Errorf("alice, at the other bridge: %v", err)
+	}
+	alice, bob := &mcp.ClientInfo{Who: identity.Named("alice")}, &mcp.ClientInfo{Who: identity.Named("bob")}
+	id := a.taskID("s", alice, false, mcp.TaskRef{ID: "1"})
+	for _, tt := range []struct {
+		r    *Bridge
+		who  *mcp.ClientInfo
+		want bool
+	}{{a, alice, true}, {b, alice, true}, {b, bob, false}, {stranger, alice, false}, {&Bridge{Keys: noKeys{}}, alice, false}} {
+		if task, err := tt.r.FindTask(t.Context(), []Server{u}, tt.who, false, id); (err == nil) != tt.want || tt.want && task.Ref.ID != "1" {
+			t.Errorf("%s at %p: %v %v", tt.who.Who.Key(), tt.r, task, err)
+		}
+	}
+}
+
+// noKeys is a Keyring that has lost its keys.
+type noKeys struct{}
+
+func (noKeys) Newest(Use) (Key, error)              { return Key{}, errors.New("no key") }
+func (noKeys) ByID(Use, [keyIDLen]byte) (Key, bool) { return Key{}, false }
+
+// TestWithoutKeys checks that a Bridge whose Keyring fails makes neither states nor valid task ids.
+func TestWithoutKeys(t *testing.T) {
+	r, u := &Bridge{Keys: noKeys{}}, stateful(`"s"`)
+	if reply, err := relay(t.Context(), r, u, modern(t, mcp.MethodCallTool, fmt.Sprintf(toolCall, "")), &ear{}); err == nil {
+		t.Errorf("a state without a key: %s", reply.Msg.Raw)
+	}
+	alice := &mcp.ClientInfo{Who: identity.Named("alice")}
+	if a, b := r.taskID("s", alice, false, mcp.TaskRef{ID: "1"}), r.taskID("s", alice, false, mcp.TaskRef{ID: "1"}); a == b {
+		t.Errorf("an id without a key: %s", a)
+	}
 }
 
 func TestT11_StateFromBeforeARestartMayHaveBeenExecuted(t *testing.T) {

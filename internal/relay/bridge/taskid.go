@@ -52,16 +52,15 @@ func (r *Bridge) taskID(server string, f *mcp.ClientInfo, sole bool, ref mcp.Tas
 
 // signature returns the part of an id that nobody can guess.
 func (r *Bridge) signature(server string, f *mcp.ClientInfo, ref mcp.TaskRef) string {
-	r.mu.Lock()
-	switch {
-	case r.OneClient:
-		r.TaskKey = []byte("one client")
-	case r.TaskKey == nil:
-		r.TaskKey = make([]byte, 32)
-		_, _ = rand.Read(r.TaskKey) // never fails since Go 1.24
+	secret := []byte("one client")
+	if !r.OneClient {
+		k, err := r.keyring().Newest(ForTasks)
+		if err != nil {
+			return rand.Text() // which nobody can have signed, so no id is valid without a key
+		}
+		secret = k.Secret
 	}
-	mac := hmac.New(sha256.New, r.TaskKey)
-	r.mu.Unlock()
+	mac := hmac.New(sha256.New, secret)
 	for _, part := range [...]string{f.Who.Key(), server, ref.String()} {
 		sum := sha256.Sum256([]byte(part))
 		mac.Write(sum[:])

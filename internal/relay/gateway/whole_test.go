@@ -312,7 +312,7 @@ func build(t *testing.T, servers ...*testServer) *whole {
 	})
 	own := &mcp.Own{}
 	own.Listen(7300)
-	relay := &bridge.Bridge{Events: events, TaskKey: []byte("the key that outlives a restart"), Own: own}
+	relay := &bridge.Bridge{Events: events, Keys: bridge.NewKeys([]byte("the key that outlives a restart")), Own: own}
 	var all []gateway.Upstream
 	var merged *gateway.Merged
 	exposed := shown{}
