@@ -51,13 +51,13 @@ var clients = []*Client{
 	{
 		ID: "gemini", Title: "Gemini CLI", Reload: "start Gemini CLI again", HTTP: true,
 		refs: refsDollar, container: []string{"mcpServers"}, timeout: "ms",
-		byURL:     func(url string) *Value { return mapping("url", text(url), "type", text("http")) },
+		byURL:     func(url string) *Value { return Mapping("url", Text(url), "type", Text("http")) },
 		byCommand: command(""),
 	},
 	{
 		ID: "opencode", Title: "opencode", Reload: "start opencode again", HTTP: true,
 		refs: refsOpencode, container: []string{"mcp"}, timeout: "ms", byURL: typed("remote"),
-		byCommand: func(words []string) *Value { return mapping("type", text("local"), "command", texts(words)) },
+		byCommand: func(words []string) *Value { return Mapping("type", Text("local"), "command", Texts(words)) },
 	},
 }
 
@@ -88,9 +88,9 @@ func IDs() []string {
 func typed(kind string) func(string) *Value {
 	return func(url string) *Value {
 		if kind == "" {
-			return mapping("url", text(url))
+			return Mapping("url", Text(url))
 		}
-		return mapping("type", text(kind), "url", text(url))
+		return Mapping("type", Text(kind), "url", Text(url))
 	}
 }
 
@@ -98,11 +98,11 @@ func typed(kind string) func(string) *Value {
 // a member "type" with this value.
 func command(kind string) func([]string) *Value {
 	return func(words []string) *Value {
-		v := mapping("command", text(words[0]), "args", texts(words[1:]))
+		v := Mapping("command", Text(words[0]), "args", Texts(words[1:]))
 		if kind == "" {
 			return v
 		}
-		v.Members = append([]Member{{Key: "type", Value: text(kind)}}, v.Members...)
+		v.Members = append([]Member{{Key: "type", Value: Text(kind)}}, v.Members...)
 		return v
 	}
 }

@@ -199,7 +199,7 @@ func setJSON(name string, b []byte, path []string, value *Value) ([]byte, error)
 	if len(bytes.TrimSpace(b)) == len(bytes.TrimSpace(mark)) {
 		style := jsonStyle{line: "\n", unit: "  "}
 		for i := len(path) - 1; i >= 0; i-- {
-			value = mapping(path[i], value)
+			value = Mapping(path[i], value)
 		}
 		return append(appendJSON(bytes.Clone(mark), value, "", style, false), '\n'), nil
 	}
@@ -224,7 +224,7 @@ func setJSON(name string, b []byte, path []string, value *Value) ([]byte, error)
 			continue
 		}
 		for j := len(path) - 1; j > i; j-- {
-			value = mapping(path[j], value)
+			value = Mapping(path[j], value)
 		}
 		insertJSON(src, at.StartOffset, obj, key, value, style)
 		return append(bytes.Clone(mark), root.Pack()...), nil

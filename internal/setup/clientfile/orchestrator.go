@@ -90,7 +90,7 @@ func (f *File) inherit(mode *Value) {
 			continue
 		}
 		if s.Settings == nil {
-			s.Settings = mapping()
+			s.Settings = Mapping()
 		}
 		s.Settings.set("isolation", &Value{Kind: String, Text: word, Line: mode.Line, Col: mode.Col})
 	}

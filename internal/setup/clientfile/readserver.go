@@ -25,7 +25,7 @@ type reading struct {
 
 func readServer(c *Client, m *Member, project string, inputs map[string]*Value, opt Options) Server {
 	s := Server{Name: Name(m.Key), Original: m.Key, Project: project, Line: m.Line, Col: m.Col}
-	r := &reading{c: c, s: &s, entry: &Value{Kind: Map, Line: m.Line, Col: m.Col}, settings: mapping(), headers: mapping(), env: mapping()}
+	r := &reading{c: c, s: &s, entry: &Value{Kind: Map, Line: m.Line, Col: m.Col}, settings: Mapping(), headers: Mapping(), env: Mapping()}
 	r.x = expander{refs: c.refs, os: opt.OS, project: project, inputs: inputs, found: s.need}
 	r.x.note = func(text string) { r.note(m, text, false) }
 	if m.Value.Kind != Map {
@@ -254,7 +254,7 @@ func (r *reading) inherited(m *Member) {
 			}
 		}
 		if variable.MatchString(name) {
-			list.Items = append(list.Items, text(name))
+			list.Items = append(list.Items, Text(name))
 		}
 	}
 	if len(list.Items) > 0 {
@@ -339,7 +339,7 @@ func (r *reading) finish(m *Member, opt Options) {
 		}
 		if r.usesEnv() {
 			head.set("env", r.env)
-			r.env = mapping()
+			r.env = Mapping()
 		}
 		if r.entry.Get("cwd") != nil || len(r.env.Members) > 0 {
 			r.note(m, "env and cwd are ignored, because the server has a url", true)
@@ -354,14 +354,14 @@ func (r *reading) finish(m *Member, opt Options) {
 	}
 	head.Members = append(head.Members, r.entry.Members...)
 	r.s.Entry = head
-	if tools := mapping(); len(r.allow)+len(r.deny) > 0 {
+	if tools := Mapping(); len(r.allow)+len(r.deny) > 0 {
 		if len(r.allow) > 0 {
-			tools.set("allow", texts(r.allow))
+			tools.set("allow", Texts(r.allow))
 		}
 		if len(r.deny) > 0 {
-			tools.set("deny", texts(r.deny))
+			tools.set("deny", Texts(r.deny))
 		}
-		r.settings.set("expose", mapping("tools", tools))
+		r.settings.set("expose", Mapping("tools", tools))
 	}
 	if len(r.settings.Members) > 0 {
 		r.s.Settings = r.settings
@@ -412,13 +412,13 @@ func (r *reading) folder(m *Member, opt Options) {
 	}
 	switch {
 	case cwd == "" && r.s.Project != "":
-		r.entry.set("cwd", text(literal(r.s.Project)))
+		r.entry.set("cwd", Text(literal(r.s.Project)))
 	case cwd == "" || absolute:
 	case strings.HasPrefix(cwd, "~/"):
 		r.s.need(Variable{Name: "HOME"})
-		r.entry.set("cwd", text("${HOME}"+cwd[1:]))
+		r.entry.set("cwd", Text("${HOME}"+cwd[1:]))
 	case r.s.Project != "":
-		r.entry.set("cwd", text(literal(r.s.Project)+separator+strings.TrimPrefix(cwd, "./")))
+		r.entry.set("cwd", Text(literal(r.s.Project)+separator+strings.TrimPrefix(cwd, "./")))
 	default:
 		r.entry = without(r.entry, []string{"cwd"})
 		r.note(&Member{Key: "cwd", Line: m.Line, Col: m.Col}, strconv.Quote(cwd)+" is ignored: the path is relative to the folder in which the client was started", false)

@@ -49,7 +49,7 @@ func TestMask(t *testing.T) {
 // TestServerKeys checks that readServer knows every key in ServerKeys.
 func TestServerKeys(t *testing.T) {
 	for _, key := range ServerKeys() {
-		s := readServer(generic, &Member{Key: "a", Value: mapping(key, text("x"))}, "", nil, Options{})
+		s := readServer(generic, &Member{Key: "a", Value: Mapping(key, Text("x"))}, "", nil, Options{})
 		for _, n := range s.Notes {
 			if strings.Contains(n.Text, "key is unknown") {
 				t.Errorf("%s: %s", key, n)

@@ -377,6 +377,6 @@ func tomlKey(k string) string {
 // tomlQuote returns text as a basic string of TOML. The escapes of JSON have the same meaning
 // in TOML.
 func tomlQuote(s string) string {
-	q := string(appendJSON(nil, text(s), "", jsonStyle{}, true))
+	q := string(appendJSON(nil, Text(s), "", jsonStyle{}, true))
 	return strings.ReplaceAll(q, "\x7f", `\u007f`)
 }

@@ -79,20 +79,22 @@ func (v *Value) set(key string, to *Value) {
 	v.Members = append(v.Members, Member{Key: key, Value: to, Line: to.Line, Col: to.Col})
 }
 
-func text(s string) *Value { return &Value{Kind: String, Text: s} }
+// Text returns a String.
+func Text(s string) *Value { return &Value{Kind: String, Text: s} }
 
-func texts(list []string) *Value {
+// Texts returns a List of Strings.
+func Texts(list []string) *Value {
 	v := &Value{Kind: List}
 	for _, s := range list {
-		v.Items = append(v.Items, text(s))
+		v.Items = append(v.Items, Text(s))
 	}
 	return v
 }
 
 func boolean(b bool) *Value { return &Value{Kind: Bool, Text: strconv.FormatBool(b)} }
 
-// mapping returns a Map. pairs has a key, its value, the next key, its value, and so on.
-func mapping(pairs ...any) *Value {
+// Mapping returns a Map. pairs has a key, its value, the next key, its value, and so on.
+func Mapping(pairs ...any) *Value {
 	v := &Value{Kind: Map}
 	for i := 0; i+1 < len(pairs); i += 2 {
 		key, _ := pairs[i].(string)

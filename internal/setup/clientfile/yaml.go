@@ -68,9 +68,9 @@ func AddServers(name string, b []byte, add []Added) ([]byte, error) {
 func AddSetting(name string, b []byte, path []string, key, value string) ([]byte, error) {
 	full := append(slices.Clone(path), key)
 	if LooksLikeJSON(b) && isJSON(name, b) {
-		return setJSON(name, b, full, text(value))
+		return setJSON(name, b, full, Text(value))
 	}
-	out, err := addYAML(b, path, []Member{{Key: key, Value: text(value)}}, nil)
+	out, err := addYAML(b, path, []Member{{Key: key, Value: Text(value)}}, nil)
 	if err != nil {
 		return nil, err
 	}
@@ -146,7 +146,7 @@ func plainYAML(b []byte) (v *Value, ok bool) {
 		return nil, false
 	}
 	if whole == nil {
-		return mapping(), true
+		return Mapping(), true
 	}
 	v = fromAny(whole)
 	return v, v.Kind == Map
@@ -157,7 +157,7 @@ func fromAny(from any) *Value {
 	case nil:
 		return &Value{}
 	case map[string]any:
-		v := mapping()
+		v := Mapping()
 		for k, m := range from {
 			if m != nil {
 				v.Members = append(v.Members, Member{Key: k, Value: fromAny(m)})
@@ -171,7 +171,7 @@ func fromAny(from any) *Value {
 		}
 		return v
 	}
-	return text(fmt.Sprint(from))
+	return Text(fmt.Sprint(from))
 }
 
 func isJSON(name string, b []byte) bool {
@@ -376,5 +376,5 @@ func yamlText(s string) string {
 		len(s) > 1 && s[0] == '-' && plainText.MatchString(s[1:]) && !notText.MatchString(s) && !strings.ContainsAny(s, "{}:@") {
 		return s
 	}
-	return string(appendJSON(nil, text(s), "", jsonStyle{}, true))
+	return string(appendJSON(nil, Text(s), "", jsonStyle{}, true))
 }

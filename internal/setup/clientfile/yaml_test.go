@@ -9,8 +9,8 @@ import (
 
 // TestAddServers adds a server to Dragoman's own file, in every form that the file may have.
 func TestAddServers(t *testing.T) {
-	one := []Added{{Name: "b", Comment: "from Cursor", Entry: mapping("command", text("x"), "env", mapping("A", text("yes")))}}
-	two := []Added{{Name: "b", Entry: mapping("url", text("http://h")), Settings: mapping("callTimeout", text("90s"))}}
+	one := []Added{{Name: "b", Comment: "from Cursor", Entry: Mapping("command", Text("x"), "env", Mapping("A", Text("yes")))}}
+	two := []Added{{Name: "b", Entry: Mapping("url", Text("http://h")), Settings: Mapping("callTimeout", Text("90s"))}}
 	const b = "  # from Cursor\n  b:\n    command: x\n    env:\n      A: \"yes\"\n"
 	const u = "  b:\n    url: http://h\n"
 	const s = "  servers:\n    b:\n      callTimeout: 90s\n"

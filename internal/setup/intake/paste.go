@@ -199,7 +199,9 @@ func isEntry(v *clientfile.Value) bool {
 	return false
 }
 
-func within(servers *clientfile.Value) *clientfile.Value { return mapOf("mcpServers", servers) }
+func within(servers *clientfile.Value) *clientfile.Value {
+	return clientfile.Mapping("mcpServers", servers)
+}
 
 // named returns a mapping from names to entries. An entry without a name is named after its command
 // or its host.
@@ -265,28 +267,6 @@ func nameOfURL(address string) string {
 	return clientfile.Name(labels[at])
 }
 
-// mapOf returns a mapping. pairs contains keys and values in turn: a key, its value, the next key,
-// and so on.
-func mapOf(pairs ...any) *clientfile.Value {
-	v := &clientfile.Value{Kind: clientfile.Map}
-	for i := 0; i+1 < len(pairs); i += 2 {
-		key, _ := pairs[i].(string)
-		value, _ := pairs[i+1].(*clientfile.Value)
-		v.Members = append(v.Members, clientfile.Member{Key: key, Value: value})
-	}
-	return v
-}
-
-func textOf(s string) *clientfile.Value { return &clientfile.Value{Kind: clientfile.String, Text: s} }
-
-func listOf(words []string) *clientfile.Value {
-	v := &clientfile.Value{Kind: clientfile.List}
-	for _, w := range words {
-		v.Items = append(v.Items, textOf(w))
-	}
-	return v
-}
-
 // commands reads command lines, URLs and install links.
 func commands(text string, opt clientfile.Options) (Pasted, error) {
 	form := "a command"
@@ -304,7 +284,7 @@ func commands(text string, opt clientfile.Options) (Pasted, error) {
 			return fromValue("an install link", "paste.json", within(servers), opt)
 		}
 		if full := cmp.Or(WithScheme(address), address); strings.Contains(full, "://") {
-			add(nameOfURL(full), mapOf("url", textOf(full)))
+			add(nameOfURL(full), clientfile.Mapping("url", clientfile.Text(full)))
 			out, err := fromValue("a URL", "paste.json", within(servers), opt)
 			if full != address {
 				out.Notes = append(out.Notes, "The address has no scheme, so Dragoman uses "+full[:strings.Index(full, "://")]+".")
@@ -327,16 +307,16 @@ func commands(text string, opt clientfile.Options) (Pasted, error) {
 		}
 		if len(l.words) == 1 && strings.Contains(l.words[0], "://") {
 			form = "a URL"
-			add(nameOfURL(l.words[0]), mapOf("url", textOf(l.words[0])))
+			add(nameOfURL(l.words[0]), clientfile.Mapping("url", clientfile.Text(l.words[0])))
 			continue
 		}
-		entry := mapOf("command", textOf(l.words[0]))
+		entry := clientfile.Mapping("command", clientfile.Text(l.words[0]))
 		if len(l.words) > 1 {
-			entry.Members = append(entry.Members, clientfile.Member{Key: "args", Value: listOf(l.words[1:])})
+			entry.Members = append(entry.Members, clientfile.Member{Key: "args", Value: clientfile.Texts(l.words[1:])})
 		}
 		withEnv(entry, l.env)
 		if l.dir != "" {
-			entry.Members = append(entry.Members, clientfile.Member{Key: "cwd", Value: textOf(l.dir)})
+			entry.Members = append(entry.Members, clientfile.Member{Key: "cwd", Value: clientfile.Text(l.dir)})
 		}
 		add(nameOfEntry(entry), entry)
 	}
@@ -375,7 +355,7 @@ func withEnv(entry *clientfile.Value, env []assignment) {
 	}
 	v := &clientfile.Value{Kind: clientfile.Map}
 	for _, e := range env {
-		v.Members = append(v.Members, clientfile.Member{Key: e.name, Value: textOf(e.value)})
+		v.Members = append(v.Members, clientfile.Member{Key: e.name, Value: clientfile.Text(e.value)})
 	}
 	entry.Members = append(entry.Members, clientfile.Member{Key: "env", Value: v})
 }
@@ -409,7 +389,7 @@ func addCommand(l commandLine) (servers *clientfile.Value, ok bool, err error) {
 		if err != nil {
 			return nil, true, err
 		}
-		return mapOf(args[len(args)-2], root), true, nil
+		return clientfile.Mapping(args[len(args)-2], root), true, nil
 	case w[2] != "add":
 		return nil, false, nil
 	}
@@ -439,13 +419,13 @@ func addCommand(l commandLine) (servers *clientfile.Value, ok bool, err error) {
 			env = append(env, assignment{name, v})
 		case "-H", "--header":
 			name, v, _ := strings.Cut(value, ":")
-			headers.Members = append(headers.Members, clientfile.Member{Key: strings.TrimSpace(name), Value: textOf(strings.TrimSpace(v))})
+			headers.Members = append(headers.Members, clientfile.Member{Key: strings.TrimSpace(name), Value: clientfile.Text(strings.TrimSpace(v))})
 		case "--url":
 			address = value
 		case "-t", "--transport":
 			kind = value
 		case "--bearer-token-env-var":
-			headers.Members = append(headers.Members, clientfile.Member{Key: "Authorization", Value: textOf("Bearer ${" + value + "}")})
+			headers.Members = append(headers.Members, clientfile.Member{Key: "Authorization", Value: clientfile.Text("Bearer ${" + value + "}")})
 		}
 	}
 	if len(positional) > 1 && positional[1] == "--" {
@@ -459,20 +439,20 @@ func addCommand(l commandLine) (servers *clientfile.Value, ok bool, err error) {
 	switch {
 	case address != "" || byURL():
 		if kind != "" {
-			entry.Members = append(entry.Members, clientfile.Member{Key: "type", Value: textOf(kind)})
+			entry.Members = append(entry.Members, clientfile.Member{Key: "type", Value: clientfile.Text(kind)})
 		}
-		entry.Members = append(entry.Members, clientfile.Member{Key: "url", Value: textOf(cmp.Or(address, positional[len(positional)-1]))})
+		entry.Members = append(entry.Members, clientfile.Member{Key: "url", Value: clientfile.Text(cmp.Or(address, positional[len(positional)-1]))})
 		if len(headers.Members) > 0 {
 			entry.Members = append(entry.Members, clientfile.Member{Key: "headers", Value: headers})
 		}
 	default:
-		entry.Members = append(entry.Members, clientfile.Member{Key: "command", Value: textOf(positional[1])})
+		entry.Members = append(entry.Members, clientfile.Member{Key: "command", Value: clientfile.Text(positional[1])})
 		if len(positional) > 2 {
-			entry.Members = append(entry.Members, clientfile.Member{Key: "args", Value: listOf(positional[2:])})
+			entry.Members = append(entry.Members, clientfile.Member{Key: "args", Value: clientfile.Texts(positional[2:])})
 		}
 		withEnv(entry, env)
 	}
-	return mapOf(positional[0], entry), true, nil
+	return clientfile.Mapping(positional[0], entry), true, nil
 }
 
 // unescaped reverses the function escaped. ParseSnippet needs the text as it was pasted.
