@@ -4,8 +4,6 @@ import (
 	"bytes"
 	"cmp"
 	"context"
-	"encoding/json"
-	"fmt"
 	"net/url"
 	"strconv"
 	"strings"
@@ -151,7 +149,7 @@ With -f, the command prints each call when it ends, until you press Ctrl-C or
 				if err := which.checkServer(c.Context(), s); err != nil {
 					return signalOr(c.Context(), err)
 				}
-				err = a.followCalls(c.Context(), s, which.query(), print)
+				err = a.followStream(c.Context(), s, "/api/v1/calls/stream", which.query(), taking(admin.EventCall, print))
 			} else {
 				err = a.printCalls(c.Context(), s, &which, print)
 			}
@@ -211,23 +209,6 @@ func (a *app) printCalls(ctx context.Context, s *running, which *callsFlags, pri
 		a.status.Printf("no call matches; `dragoman calls` prints the last calls without a filter")
 	}
 	return nil
-}
-
-// followCalls prints each call when the call ends. It returns when ctx ends or serve stops.
-func (a *app) followCalls(ctx context.Context, s *running, query url.Values, print func(*admin.Call) error) error {
-	return a.followStream(ctx, s, "/api/v1/calls/stream", query, func(name string, data []byte) error {
-		if name != admin.EventCall {
-			return nil
-		}
-		var c admin.Call
-		if err := json.Unmarshal(data, &c); err != nil {
-			return fmt.Errorf("cannot read a call: %w", err)
-		}
-		if err := print(&c); err != nil {
-			return &printError{err}
-		}
-		return nil
-	})
 }
 
 // callPrinter returns a function that prints a call as a row of a table, or as one line of JSON.

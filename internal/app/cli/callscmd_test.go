@@ -76,7 +76,7 @@ func TestFollowCalls(t *testing.T) {
 	stub := &adminStub{report: testReport(), streams: []string{text + "event: end\ndata: {}\n\n"}}
 	var out, said syncBuffer
 	a := &app{stdout: &out, status: newStatus(&said, false, noEnv)}
-	if err := a.followCalls(t.Context(), stub.running(), nil, a.callPrinter(true, time.UTC)); err != nil {
+	if err := a.followStream(t.Context(), stub.running(), "/api/v1/calls/stream", nil, taking(admin.EventCall, a.callPrinter(true, time.UTC))); err != nil {
 		t.Error(err)
 	}
 	if got := out.take(); strings.Count(got, "\n") != 4 || !strings.Contains(got, `"name":"releases__publish"`) {

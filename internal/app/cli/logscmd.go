@@ -3,7 +3,6 @@ package cli
 import (
 	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"net/url"
@@ -67,7 +66,7 @@ servers down.`,
 			}
 			print := func(r *admin.LogRecord) error { return a.printLogRecord(r, asJSON) }
 			if follow {
-				err = a.followLogs(c.Context(), s, query, print)
+				err = a.followStream(c.Context(), s, "/api/v1/logs/stream", query, taking(admin.EventRecord, print))
 			} else {
 				err = printLogs(c.Context(), s, query, print)
 			}
@@ -103,23 +102,6 @@ func printLogs(ctx context.Context, s *running, query url.Values, print func(*ad
 		}
 	}
 	return nil
-}
-
-// followLogs prints new log records until ctx ends or the serve process stops.
-func (a *app) followLogs(ctx context.Context, s *running, query url.Values, print func(*admin.LogRecord) error) error {
-	return a.followStream(ctx, s, "/api/v1/logs/stream", query, func(name string, data []byte) error {
-		if name != admin.EventRecord {
-			return nil
-		}
-		var r admin.LogRecord
-		if err := json.Unmarshal(data, &r); err != nil {
-			return fmt.Errorf("cannot read a record: %w", err)
-		}
-		if err := print(&r); err != nil {
-			return &printError{err}
-		}
-		return nil
-	})
 }
 
 // printLogRecord prints a log record on one line. If records before this record were dropped, it

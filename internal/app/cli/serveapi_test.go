@@ -408,9 +408,9 @@ func TestFollowLogs(t *testing.T) {
 		}}
 		var out, said syncBuffer
 		a := &app{stdout: &out, status: newStatus(&said, false, noEnv)}
-		err := a.followLogs(t.Context(), stub.running(), map[string][]string{"limit": {"5"}}, func(r *admin.LogRecord) error {
+		err := a.followStream(t.Context(), stub.running(), "/api/v1/logs/stream", map[string][]string{"limit": {"5"}}, taking(admin.EventRecord, func(r *admin.LogRecord) error {
 			return a.printLogRecord(r, true)
-		})
+		}))
 		if err != nil {
 			t.Error(err)
 		}
@@ -422,10 +422,10 @@ func TestFollowLogs(t *testing.T) {
 		if d := cmp.Diff([]string{path, path + " a-2-1", path + " a-2-1"}, stub.requests()); d != "" {
 			t.Error(d)
 		}
-		// If the serve process does not come back, followLogs returns an error.
+		// If the serve process does not come back, followStream returns an error.
 		stub = &adminStub{report: testReport(), streams: []string{": hello\n\n"}}
 		lost := stub.running()
-		err = a.followLogs(t.Context(), lost, nil, func(*admin.LogRecord) error { return nil })
+		err = a.followStream(t.Context(), lost, "/api/v1/logs/stream", nil, taking(admin.EventRecord, func(*admin.LogRecord) error { return nil }))
 		if err == nil || !strings.Contains(err.Error(), "only this machine") {
 			t.Errorf("lost: %v", err)
 		}

@@ -2,12 +2,15 @@ package cli
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"net/url"
 	"time"
 
 	"github.com/dragoman-mcp/dragoman/internal/app/admin"
+	"github.com/dragoman-mcp/dragoman/internal/base/work"
 	"github.com/dragoman-mcp/dragoman/internal/transport/eventstream"
 )
 
@@ -22,6 +25,23 @@ const (
 type printError struct{ err error }
 
 func (e *printError) Error() string { return e.err.Error() }
+
+// taking returns a function for followStream that decodes each event with the given name and prints it.
+func taking[T any](event string, print func(*T) error) func(name string, data []byte) error {
+	return func(name string, data []byte) error {
+		if name != event {
+			return nil
+		}
+		var x T
+		if err := json.Unmarshal(data, &x); err != nil {
+			return fmt.Errorf("cannot read an event: %w", err)
+		}
+		if err := print(&x); err != nil {
+			return &printError{err}
+		}
+		return nil
+	}
+}
 
 // followStream calls the function take with each event of a stream until ctx ends or the serve
 // process stops. If the connection breaks or take returns an error, followStream reconnects and
@@ -49,12 +69,8 @@ func (a *app) followStream(ctx context.Context, s *running, path string, query u
 			return err
 		}
 		failures++
-		t := time.NewTimer(rejoinPause)
-		select {
-		case <-t.C:
-		case <-ctx.Done():
-			t.Stop()
-			return context.Cause(ctx)
+		if err := work.Sleep(ctx, rejoinPause); err != nil {
+			return err
 		}
 	}
 }
