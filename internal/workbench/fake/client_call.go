@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/dragoman-mcp/dragoman/internal/base/jsonrpc"
+	"github.com/dragoman-mcp/dragoman/internal/base/work"
 	"github.com/dragoman-mcp/dragoman/internal/protocol/mcp"
 )
 
@@ -81,7 +82,7 @@ func (c *Client) answerRound(ctx context.Context, params, result []byte) ([]byte
 	}
 	if len(answers) > 1 {
 		fields = append(fields, jsonrpc.Field{Key: "inputResponses", Value: append(answers, '}')})
-	} else if err := sleep(ctx, 50*time.Millisecond); err != nil {
+	} else if err := work.Sleep(ctx, 50*time.Millisecond); err != nil {
 		return nil, err // ctx ended during the pause before a retry without answers
 	}
 	if state := jsonrpc.Find(result, whole, "requestState"); !state.IsZero() {
@@ -89,17 +90,6 @@ func (c *Client) answerRound(ctx context.Context, params, result []byte) ([]byte
 	}
 	e.Object(jsonrpc.NoReason, params, jsonrpc.Whole(params), nil, fields...)
 	return jsonrpc.Splice(nil, params, &e), nil
-}
-
-func sleep(ctx context.Context, d time.Duration) error {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-		return nil
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	}
 }
 
 // exchange sends one request and waits for its response.

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/dragoman-mcp/dragoman/internal/base/jsonrpc"
+	"github.com/dragoman-mcp/dragoman/internal/base/work"
 	"github.com/dragoman-mcp/dragoman/internal/protocol/mcp"
 )
 
@@ -230,7 +231,7 @@ func (h *httpWire) stream(ctx context.Context, f *pendingRequest, resp *http.Res
 		if !h.c.e.has(httpSessions) || s.last == "" || tries == maxResumes {
 			return errors.Join(errors.New("the stream ended without the answer"), err)
 		}
-		if err := sleep(ctx, s.retry); err != nil {
+		if err := work.Sleep(ctx, s.retry); err != nil {
 			return err
 		}
 		if resp, err = h.get(ctx, s.last); err != nil {
@@ -351,7 +352,7 @@ func (h *httpWire) listen() {
 			}
 			open()
 			_, _ = s.read(resp)
-			if sleep(h.ctx, s.retry) != nil {
+			if work.Sleep(h.ctx, s.retry) != nil {
 				return
 			}
 		}
