@@ -23,14 +23,8 @@ type clientList struct {
 	Key    string
 }
 
-// Rate and Bads return the numbers of calls and of failed calls in the last minute, as text.
+// Rate returns the number of calls in the last minute, as text.
 func (c clientSum) Rate() string { return number(c.rate.Calls) }
-func (c clientSum) Bads() string {
-	if c.Failed == 0 {
-		return ""
-	}
-	return number(c.Failed)
-}
 
 // Class and Word return the CSS class and the label of the client's state.
 func (c clientSum) Class() string {

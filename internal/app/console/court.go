@@ -50,7 +50,6 @@ type court struct {
 	Parked            int
 	Lanes             []lane
 	peersKey          string // text that changes when the rows change
-	LegacyOK, BothOK  bool
 	HasLegacy, HasNew bool
 }
 

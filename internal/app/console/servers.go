@@ -132,7 +132,6 @@ type serverView struct {
 	LogKey      string
 	Calls       []admin.Call
 	Settings    *settings
-	Plot        *plot
 	Parts       []part
 	Key         string
 	Buttons     []button
