@@ -86,13 +86,16 @@ func (o *URIs) show(server, uri string, claim bool) string {
 }
 
 // own reads a URI that names its server: it returns this server and the server's own URI. ok is false
-// for any other URI. server is nil if it is not in all.
+// for any other URI. server is nil if it is not in all, or if nothing follows its name.
 func own(uri string, all []Source) (server Source, inner string, ok bool) {
 	scheme := exclusive(uri)
 	if scheme == "" || !marked(uri, scheme) {
 		return nil, "", false
 	}
-	name, rest, _ := strings.Cut(uri[len(scheme)+len(uriMark):], "/")
+	name, rest, whole := strings.Cut(uri[len(scheme)+len(uriMark):], "/")
+	if !whole {
+		return nil, "", true
+	}
 	for _, u := range all {
 		if u.Name() == name {
 			return u, scheme + rest, true
