@@ -375,13 +375,8 @@ func mask(s *config.Snapshot) func(string) string {
 	for _, c := range s.Servers {
 		secrets = append(secrets, c.Secrets()...)
 	}
-	secrets = excerpt.Spellings(secrets)
-	return func(line string) string {
-		for _, x := range secrets {
-			line = excerpt.ReplaceKnown(line, x, func(string) string { return excerpt.Mask })
-		}
-		return excerpt.MaskSecrets(line)
-	}
+	known := excerpt.MaskKnown(secrets)
+	return func(line string) string { return excerpt.MaskSecrets(known(line)) }
 }
 
 // repository returns the folder of the git repository that contains path, or "".

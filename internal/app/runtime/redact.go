@@ -15,14 +15,7 @@ func redactor(c config.Server, more ...string) func(text string) string {
 	if c.URL != "" && c.Describe() != c.URL {
 		pairs = append(pairs, c.URL, c.Describe())
 	}
-	secrets := excerpt.Spellings(append(c.Secrets(), more...))
-	known := strings.NewReplacer(pairs...)
-	mask := func(string) string { return excerpt.Mask }
-	return func(text string) string {
-		text = known.Replace(text)
-		for _, s := range secrets {
-			text = excerpt.ReplaceKnown(text, s, mask)
-		}
-		return excerpt.MaskSecrets(text)
-	}
+	address := strings.NewReplacer(pairs...)
+	known := excerpt.MaskKnown(append(c.Secrets(), more...))
+	return func(text string) string { return excerpt.MaskSecrets(known(address.Replace(text))) }
 }

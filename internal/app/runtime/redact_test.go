@@ -44,6 +44,19 @@ func TestRedactorTakesAllSecrets(t *testing.T) {
 	}
 }
 
+// TestRedactorKnowsEscapes checks a secret in a line of JSON that a server writes to stderr.
+func TestRedactorKnowsEscapes(t *testing.T) {
+	clean := redactor(serverOf(t, `a: {command: x, env: {API_TOKEN: 'Zoë&"7/x'}}`))
+	for _, line := range []string{
+		`{"level":"error","msg":"the token Zoë\u0026\"7/x is bad"}`,
+		`{"level":"error","msg":"the token Zo\u00eb&\"7\/x is bad"}`,
+	} {
+		if got, want := clean(line), `{"level":"error","msg":"the token *** is bad"}`; got != want {
+			t.Errorf("%s became %s", line, got)
+		}
+	}
+}
+
 // TestSecretsOfEarlierConfigurations changes a secret and removes a server by reloads, and
 // checks that the runtime still masks the old secrets, because recorded messages contain them.
 // The runtime keeps a limited number of old secrets.

@@ -57,3 +57,37 @@ func TestSpellings(t *testing.T) {
 		t.Errorf("a short secret has the forms %q", all)
 	}
 }
+
+// TestSpellingsInJSON checks the escapes that the encoders of common languages write, also in JSON within
+// a JSON string. A secret that needs no escapes has no further forms.
+func TestSpellingsInJSON(t *testing.T) {
+	const secret = `p/s"<é>😀&'9`
+	clean := MaskKnown([]string{secret})
+	for encoder, text := range map[string]string{
+		"JavaScript":       `p/s\"<é>😀&'9`,
+		"with slashes":     `p\/s\"<é>😀&'9`,
+		"Go":               `p/s\"\u003cé\u003e😀\u0026'9`,
+		"Go in Go":         `p/s\\\"\\u003cé\\u003e😀\\u0026'9`,
+		"Gson":             `p/s\"\u003cé\u003e😀\u0026\u00279`,
+		"Python":           `p/s\"<\u00e9>\ud83d\ude00&'9`,
+		"Python in Python": `p/s\\\"<\\u00e9>\\ud83d\\ude00&'9`,
+		"PHP":              `p\/s\"<\u00e9>\ud83d\ude00&'9`,
+		"Jackson":          `p/s\"<\u00E9>\uD83D\uDE00&'9`,
+		".NET":             `p/s\u0022\u003C\u00E9\u003E\uD83D\uDE00\u0026\u00279`,
+	} {
+		if got, want := clean(`level=INFO {"msg":"use `+text+` now"}`), `level=INFO {"msg":"use *** now"}`; got != want {
+			t.Errorf("%s: %s", encoder, got)
+		}
+	}
+	// The base64 form of this secret has a slash and a plus sign.
+	const binary = "\xfb\xff\xbf\xfb\xff\xbf\xfb\xff\xbf"
+	if got := MaskKnown([]string{binary})(`+\/+\/+\/+\/+\/+\/`); got != Mask {
+		t.Errorf("base64: %s", got)
+	}
+	if n := len(Spellings([]string{"hunter2-and-more"})); n > 9 {
+		t.Errorf("a plain secret has %d forms", n)
+	}
+	if n := len(Spellings([]string{secret})); n > 60 {
+		t.Errorf("a secret has %d forms", n)
+	}
+}

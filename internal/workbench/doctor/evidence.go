@@ -1,12 +1,10 @@
 package doctor
 
 import (
-	"cmp"
 	"slices"
 	"strings"
 
 	"github.com/dragoman-mcp/dragoman/internal/base/excerpt"
-	"github.com/dragoman-mcp/dragoman/internal/base/jsonrpc"
 	"github.com/dragoman-mcp/dragoman/internal/transport/stdio"
 )
 
@@ -58,28 +56,15 @@ func maskCutSecret(s string, secrets []string) string {
 }
 
 // spellings returns the secrets in every form in which a peer may repeat them, longest first. For
-// "Bearer XYZ", the result also has XYZ. For each secret, the result also has the secret as it is
-// written in JSON and in URLs.
+// "Bearer XYZ", the result also has XYZ.
 func spellings(secrets []string) []string {
-	var all []string
-	add := func(s string) {
-		quoted := string(jsonrpc.AppendQuote(nil, s))
-		quoted = quoted[1 : len(quoted)-1]
-		// Some JSON encoders escape slashes.
-		all = append(append(all, quoted, strings.ReplaceAll(quoted, "/", `\/`)), excerpt.Spellings([]string{s})...)
-	}
+	all := slices.Clone(secrets)
 	for _, s := range secrets {
-		add(s)
 		if fields := strings.Fields(s); len(fields) > 1 {
-			for _, f := range fields {
-				if len(f) > len("Bearer") {
-					add(f)
-				}
-			}
+			all = append(all, slices.DeleteFunc(fields, func(f string) bool { return len(f) <= len("Bearer") })...)
 		}
 	}
-	slices.SortFunc(all, func(a, b string) int { return cmp.Or(len(b)-len(a), cmp.Compare(a, b)) })
-	return slices.Compact(all)
+	return excerpt.Spellings(all)
 }
 
 // evidence joins lines to the text of Finding.Evidence, without the empty lines.
