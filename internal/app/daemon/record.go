@@ -13,7 +13,6 @@ import (
 	"time"
 
 	"github.com/dragoman-mcp/dragoman/internal/app/runtime"
-	"github.com/dragoman-mcp/dragoman/internal/base/excerpt"
 	"github.com/dragoman-mcp/dragoman/internal/setup/config"
 	"github.com/dragoman-mcp/dragoman/internal/transport/httplink"
 	"github.com/dragoman-mcp/dragoman/internal/transport/stdio"
@@ -41,7 +40,7 @@ type RecordOptions struct {
 // ctx ends, and code is 0. err says why Record could not connect the client and the server, or why
 // the recording is incomplete.
 func Record(ctx context.Context, o RecordOptions) (code int, err error) {
-	r := tape.NewRecorder(o.Tape, o.About, excerpt.Spellings(o.Server.Secrets()))
+	r := tape.NewRecorder(o.Tape, o.About, o.Server.Secrets())
 	if o.Server.URL != "" {
 		err = recordHTTP(ctx, r, o)
 	} else {

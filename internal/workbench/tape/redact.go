@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"net/url"
 	"regexp"
-	"slices"
 	"strings"
 
 	"github.com/dragoman-mcp/dragoman/internal/base/excerpt"
@@ -40,7 +39,7 @@ func newRedactor(known []string) *redactor {
 			}
 		}
 	}
-	slices.SortFunc(r.known, func(a, b string) int { return len(b) - len(a) })
+	r.known = excerpt.Spellings(r.known)
 	return r
 }
 
