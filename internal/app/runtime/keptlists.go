@@ -12,7 +12,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -47,13 +46,14 @@ const listFormat = 1
 
 // shelf keeps the lists of one server. It implements [catalog.Keeper]. A nil shelf keeps nothing.
 type shelf struct {
-	files   *listFiles
-	name    string   // the name of the server
-	id      string   // the fingerprint of its settings: with other settings it is another server
-	secrets []string // in every form in which the server may repeat them
+	files *listFiles
+	name  string                   // the name of the server
+	id    string                   // the fingerprint of its settings: with other settings it is another server
+	clean func(text string) string // masks the secrets in its settings
 
 	mu   sync.Mutex
 	last map[string]keptList // the lists in the files, by method
+	told map[string]bool     // the lists of which the log says that they contain a secret, by method
 }
 
 // keptList is what a shelf knows about a file.
@@ -67,13 +67,10 @@ func (l *listFiles) shelf(c config.Server) *shelf {
 	if l == nil {
 		return nil
 	}
-	s := &shelf{files: l, name: c.Name, id: c.Fingerprint, last: make(map[string]keptList)}
-	for _, secret := range excerpt.Spellings(c.Secrets()) {
-		quoted := string(jsonrpc.AppendQuote(nil, secret))
-		quoted = quoted[1 : len(quoted)-1]
-		s.secrets = append(s.secrets, quoted, strings.ReplaceAll(quoted, "/", `\/`)) // some servers escape slashes
+	return &shelf{
+		files: l, name: c.Name, id: c.Fingerprint, clean: excerpt.MaskKnown(c.Secrets()),
+		last: make(map[string]keptList), told: make(map[string]bool),
 	}
-	return s
 }
 
 // path returns the path of the file for a list. The name of the file is a keyed hash, because the
@@ -171,7 +168,7 @@ func (s *shelf) Keep(method string, items [][]byte, read time.Time) {
 	s.last[method] = now
 	s.mu.Unlock()
 	path, text := s.path(method), s.text(method, items, read)
-	if len(items) == 0 || len(text) > maxListFile || s.tells(text) || jsonrpc.Valid(text, jsonrpc.Limits{Bytes: maxListFile}) != nil {
+	if len(items) == 0 || len(text) > maxListFile || jsonrpc.Valid(text, jsonrpc.Limits{Bytes: maxListFile}) != nil || s.tells(method, string(text)) {
 		_ = os.Remove(path) // an older list would be wrong
 		return
 	}
@@ -196,12 +193,21 @@ func (s *shelf) text(method string, items [][]byte, read time.Time) []byte {
 	return append(out, "]}\n"...)
 }
 
-// tells reports whether a text contains a secret from the configuration of the server.
-func (s *shelf) tells(text []byte) bool {
-	all := string(text)
-	return slices.ContainsFunc(s.secrets, func(secret string) bool {
-		return excerpt.ReplaceKnown(all, secret, func(string) string { return excerpt.Mask }) != all
-	})
+// tells reports whether the text of a list contains a secret from the configuration of the server,
+// whatever escapes the server writes it with. For the first such list of a method, tells writes a log
+// record.
+func (s *shelf) tells(method, text string) bool {
+	if excerpt.MaskJSON(text, s.clean) == text {
+		return false
+	}
+	s.mu.Lock()
+	again := s.told[method]
+	s.told[method] = true
+	s.mu.Unlock()
+	if !again {
+		s.files.log.Info("a list is not kept, because it contains a secret", "server", s.name, "list", method)
+	}
+	return true
 }
 
 // write replaces a file, and removes the oldest files if there are too many.

@@ -122,11 +122,14 @@ func TestKeptLists(t *testing.T) {
 }
 
 // TestListsWithSecretsAreNotKept checks a server whose tools contain a secret from its settings. The
-// list that was kept before goes too.
+// list that was kept before goes too, and the log says once why.
 func TestListsWithSecretsAreNotKept(t *testing.T) {
-	for _, said := range []string{"sesame/street-7", `sesame\/street-7`, "c2VzYW1lL3N0cmVldC03", "sesame%2Fstreet-7"} {
-		files, _ := listFolder(t)
-		s := files.shelf(serverOf(t, plainServer))
+	for _, said := range []string{
+		"sesame&street-ä7", `sesame\u0026street-ä7`, `sesame&street-\u00e4\u0037`, `{\"a\":\"sesame\\u0026street-\u00e4\\u0037\"}`,
+		"c2VzYW1lJnN0cmVldC3DpDc", `c2VzYW1lJnN0cmVldC3D\u0070Dc=`, "sesame%26street-%C3%A47", `sesame\u002526street-%C3%A47`,
+	} {
+		files, log := listFolder(t)
+		s := files.shelf(serverOf(t, `a: {command: x, env: {API_TOKEN: "sesame&street-ä7"}}`))
 		s.Keep(mcp.MethodListTools, rawItems(`{"name":"one"}`), time.Now())
 		if recalled(s, mcp.MethodListTools) == "" {
 			t.Fatal("no list is kept")
@@ -134,6 +137,10 @@ func TestListsWithSecretsAreNotKept(t *testing.T) {
 		s.Keep(mcp.MethodListTools, rawItems(`{"name":"one","description":"uses `+said+`"}`), time.Now())
 		if names, text := filesIn(t, files); len(names) != 0 {
 			t.Errorf("%s: the folder has %q", said, text)
+		}
+		s.Keep(mcp.MethodListTools, rawItems(`{"name":"two","description":"uses `+said+`"}`), time.Now())
+		if want := "msg=\"a list is not kept, because it contains a secret\" server=a list=tools/list\n"; strings.Count(log.String(), want) != 1 || strings.Count(log.String(), "\n") != 1 {
+			t.Errorf("%s: the log has %s", said, log)
 		}
 	}
 }
