@@ -54,6 +54,7 @@ func (a *app) onServer(ctx context.Context, w where, f *clientFlags, ask *asker,
 	if err != nil {
 		return err
 	}
+	a.secrets = server.Secrets()
 	// Log no warnings, because the error of the command already describes the problem.
 	a.startLog(slog.LevelError, nil)
 	if f.timeout > 0 {

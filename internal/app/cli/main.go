@@ -73,6 +73,8 @@ type app struct {
 	logFormat             string
 	noHelp                error // the error if help is requested for an unknown command; otherwise nil
 	log                   *slog.Logger
+
+	secrets []string // the secrets in the settings of the server that the command uses; see remember
 }
 
 // errReported ends a command with exit code 1. It prints no message, because the command has

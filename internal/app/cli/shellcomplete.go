@@ -20,6 +20,7 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/base/jsonrpc"
 	"github.com/dragoman-mcp/dragoman/internal/protocol/dialect"
 	"github.com/dragoman-mcp/dragoman/internal/protocol/mcp"
+	"github.com/dragoman-mcp/dragoman/internal/relay/calls"
 	"github.com/dragoman-mcp/dragoman/internal/setup/config"
 )
 
@@ -187,18 +188,30 @@ func (a *app) cacheDir() string {
 	return filepath.Join(home, ".cache")
 }
 
-// remember caches a list for completion. It ignores errors, because they affect only completion.
+// remember caches a list for completion. It masks secrets in the list, because descriptions may repeat
+// them. The list of a running serve process may contain the secrets of all servers in the configuration
+// file. remember ignores errors, because they affect only completion.
 func (a *app) remember(w where, kind string, items [][]byte) {
 	path := a.listFile(w, kind)
 	if path == "" || len(items) == 0 {
 		return
 	}
+	secrets := slices.Clone(a.secrets)
+	if file, ok := a.configPath(w.file); ok {
+		if s, _ := config.Load(file); s != nil {
+			for _, c := range s.Servers {
+				secrets = append(secrets, c.Secrets()...)
+			}
+		}
+	}
+	mask := calls.NewMasker(secrets)
 	out := []byte{'['}
 	for i, raw := range items {
 		if i > 0 {
 			out = append(out, ',')
 		}
-		out = append(out, raw...)
+		masked, _ := mask.Message(raw)
+		out = append(out, masked...)
 	}
 	if out = append(out, ']'); len(out) > maxRemembered || os.MkdirAll(filepath.Dir(path), 0o700) != nil {
 		return

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -244,5 +245,32 @@ func TestRemembered(t *testing.T) {
 	}
 	if a = (&app{env: noEnv}); a.listFile(w, "tools") != "" {
 		t.Error("there is no place for a list")
+	}
+}
+
+// TestRememberedWithoutSecrets checks that a cached list contains no secret of the command line or of a
+// server in the configuration file, even if the descriptions repeat them.
+func TestRememberedWithoutSecrets(t *testing.T) {
+	dir := t.TempDir()
+	file := filepath.Join(dir, "dragoman.yaml")
+	if err := os.WriteFile(file, []byte("mcpServers:\n  s: {command: x, env: {API_TOKEN: \"sesame&7ä/open\"}}\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	env := func(key string) (string, bool) { return dir, key == "XDG_CACHE_HOME" }
+	a := &app{stdout: io.Discard, env: env, status: newStatus(io.Discard, false, noEnv)}
+	a.backend = Backend{Connect: func(context.Context, daemon.ConnectOptions) (Session, error) { return answering{}, nil }}
+	for _, w := range []where{{target: "s", file: file}, {target: "https://me:hunter22@h/mcp", file: file}} {
+		err := a.onServer(t.Context(), w, &clientFlags{direct: true}, nil, func(context.Context, Session, config.Server) error {
+			a.remember(w, "tools", [][]byte{[]byte(`{"name":"a","description":"uses sesame\u00267\u00e4/open, c2VzYW1lJjfDpC9vcGVu and hunter22"}`)})
+			return nil
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := a.remembered(w, "tools")
+		if len(got) != 1 || strings.Contains(string(got[0]), "open") || strings.Contains(string(got[0]), "vcGVu") || !strings.Contains(string(got[0]), `{"name":"a","description":"uses ***`) ||
+			strings.HasPrefix(w.target, "https") && strings.Contains(string(got[0]), "hunter22") {
+			t.Errorf("%s: %q", w.target, got)
+		}
 	}
 }
