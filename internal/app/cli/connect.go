@@ -50,7 +50,7 @@ func (a *app) onServer(ctx context.Context, w where, f *clientFlags, ask *asker,
 	if f.timeout < 0 {
 		return usagef("use a duration such as 30s", "--timeout must not be negative")
 	}
-	server, err := a.target(&f.t, w.target, w.command, w.file)
+	server, file, err := a.target(&f.t, w.target, w.command, w.file)
 	if err != nil {
 		return err
 	}
@@ -68,7 +68,7 @@ func (a *app) onServer(ctx context.Context, w where, f *clientFlags, ask *asker,
 		server, through = a.throughServe(ctx, server, w.file)
 	}
 	if w.configured() && !through {
-		if err := a.consent(ctx, w.file); err != nil {
+		if err := a.consent(ctx, w.file, file); err != nil {
 			return err
 		}
 	}

@@ -11,7 +11,6 @@ import (
 	"strings"
 
 	"github.com/dragoman-mcp/dragoman/internal/base/excerpt"
-	"github.com/dragoman-mcp/dragoman/internal/setup/clientfile"
 	"github.com/dragoman-mcp/dragoman/internal/setup/config"
 )
 
@@ -20,33 +19,45 @@ const (
 	widestStarted = 200 // bytes of a command line that consent shows
 )
 
-// foundHere returns the path of the configuration file, if the user did not name the file and it is
-// in the working directory. Whoever wrote this folder, such as the author of a repository, chose what
-// the file starts.
-func (a *app) foundHere(file string) (path string, ok bool) {
-	path, ok = a.configPath(file)
-	return path, ok && file == "" && slices.Contains(config.Here(), path)
+// opened is a configuration file as a command has read it, once. Consent is about this content and no
+// other: the file may be replaced while the question is open.
+type opened struct {
+	*config.Snapshot
+	path string
+	mark string // see usedFile
+}
+
+// open reads a configuration file. It returns nil exactly when the file cannot be used.
+func (a *app) open(path string) (*opened, config.Problems) {
+	s, content, problems := config.LoadContent(path)
+	if s == nil {
+		return nil, problems
+	}
+	return &opened{s, path, a.usedFile(path, content)}, problems
+}
+
+// foundHere reports whether the user did not name the file, and it is in the working directory. Whoever
+// wrote this folder, such as the author of a repository, chose what the file starts. The string named
+// is the value of -c.
+func (o *opened) foundHere(named string) bool {
+	return named == "" && slices.Contains(config.Here(), o.path)
 }
 
 // consent returns nil if a command may start the servers of a configuration file. A file that was
 // named with -c, or that is at the user's own place, may be used. A file that was found in the working
 // directory must have been used before with the same content, or the user agrees at the terminal.
-func (a *app) consent(ctx context.Context, file string) error {
-	path, here := a.foundHere(file)
+func (a *app) consent(ctx context.Context, named string, o *opened) error {
+	path := o.path
 	switch {
-	case !here:
-		a.markUsed(path)
+	case !o.foundHere(named):
+		o.markUsed()
 		return nil
-	case a.used(path):
+	case o.used():
 		return nil
 	case ofOther(path):
 		return errOfOther(path)
 	}
-	s, problems := config.Load(path)
-	if s == nil {
-		return problems.Err()
-	}
-	starts := startedBy(s)
+	starts := startedBy(o.Snapshot)
 	if !a.interactive {
 		return usagef("read the file; if you trust it, add -c "+path+", which is needed only once",
 			"%s is in this folder and has never been used, or has changed since; it starts %s", path, strings.Join(starts, "; "))
@@ -65,7 +76,7 @@ func (a *app) consent(ctx context.Context, file string) error {
 	if !agreed {
 		return signalOr(ctx, fmt.Errorf("nothing was started, because you did not agree to use %s", path))
 	}
-	a.markUsed(path)
+	o.markUsed()
 	return nil
 }
 
@@ -73,17 +84,16 @@ func (a *app) consent(ctx context.Context, file string) error {
 // folder. So it does not ask, but says at the first use what it starts. At a terminal it refuses the
 // file of another user, who may have put it where this user happens to be. A service or a container
 // has a working directory that its administrator chose.
-func (a *app) consentToServe(file string, s *config.Snapshot) error {
-	path, here := a.foundHere(file)
-	if here && !a.used(path) {
-		if a.keyboard && ofOther(path) {
-			return errOfOther(path)
+func (a *app) consentToServe(named string, o *opened) error {
+	if o.foundHere(named) && !o.used() {
+		if a.keyboard && ofOther(o.path) {
+			return errOfOther(o.path)
 		}
 		if !a.quiet {
-			a.status.Printf("first use of %s; it starts %s", fullName(path), strings.Join(startedBy(s), "; "))
+			a.status.Printf("first use of %s; it starts %s", fullName(o.path), strings.Join(startedBy(o.Snapshot), "; "))
 		}
 	}
-	a.markUsed(path)
+	o.markUsed()
 	return nil
 }
 
@@ -117,36 +127,32 @@ func startedBy(s *config.Snapshot) (all []string) {
 	return all
 }
 
-// usedFile returns the path of the file that exists if the configuration file was used with its
-// present content. It returns "" if there is no folder for such files, or if the file cannot be read.
-func (a *app) usedFile(path string) string {
+// usedFile returns the path of the file that exists if the configuration file was used with this
+// content. It returns "" if there is no folder for such files.
+func (a *app) usedFile(path string, content []byte) string {
 	dir := a.cacheDir()
-	b, err := clientfile.Load(path)
-	if dir == "" || err != nil || b == nil {
+	if dir == "" {
 		return ""
 	}
-	sum := sha256.Sum256([]byte(fullName(path) + "\x00" + string(b)))
+	sum := sha256.Sum256([]byte(fullName(path) + "\x00" + string(content)))
 	return filepath.Join(dir, "dragoman", "used", hex.EncodeToString(sum[:16]))
 }
 
-// used reports whether the configuration file was used with its present content.
-func (a *app) used(path string) bool {
-	mark := a.usedFile(path)
-	if mark == "" {
-		return false
-	}
+// used reports whether the configuration file was used with this content.
+func (o *opened) used() bool { return isUsed(o.mark) }
+
+func isUsed(mark string) bool {
 	_, err := os.Stat(mark)
-	return err == nil
+	return mark != "" && err == nil
 }
 
-// markUsed remembers that the user has used a configuration file with its present content. It
-// remembers only a file that would be found in its folder. It ignores errors: the next command asks
-// again.
-func (a *app) markUsed(path string) {
-	if !slices.Contains(config.Here(), filepath.Base(path)) {
-		return
-	}
-	if mark := a.usedFile(path); mark != "" && os.MkdirAll(filepath.Dir(mark), 0o700) == nil {
+// markUsed remembers that the user has used the configuration file with this content.
+func (o *opened) markUsed() { markUsed(o.path, o.mark) }
+
+// markUsed remembers only a file that would be found in its folder. It ignores errors: the next command
+// asks again.
+func markUsed(path, mark string) {
+	if mark != "" && slices.Contains(config.Here(), filepath.Base(path)) && os.MkdirAll(filepath.Dir(mark), 0o700) == nil {
 		_ = os.WriteFile(mark, []byte(fullName(path)+"\n"), 0o600)
 	}
 }

@@ -85,6 +85,48 @@ func TestConsent(t *testing.T) {
 	}
 }
 
+// TestConsentIsForWhatWasShown replaces the file while the question is open. The answer is about the
+// content that the question has shown: this content starts, and the other one has never been used.
+func TestConsentIsForWhatWasShown(t *testing.T) {
+	const shown, evil = `{"mcpServers":{"gh":{"command":"shown"}}}`, `{"mcpServers":{"gh":{"command":"evil"}}}`
+	for _, args := range [][]string{{"list", "gh"}, {"list"}} {
+		u := newUser(t)
+		u.write("dragoman.yaml", shown)
+		var started []string
+		run := func(swap bool, args ...string) int {
+			replace := func() {
+				if swap {
+					u.write("dragoman.yaml", evil)
+				}
+			}
+			a := &app{stdin: strings.NewReader(""), stdout: io.Discard, env: u.env, status: newStatus(io.Discard, false, noEnv), interactive: swap, keyboard: swap}
+			a.openInput = func() (io.ReadCloser, error) {
+				replace()
+				return io.NopCloser(strings.NewReader("y\n")), nil
+			}
+			a.backend = Backend{
+				Connect: func(_ context.Context, o daemon.ConnectOptions) (Session, error) {
+					started = append(started, o.Server.Command)
+					return answering{}, nil
+				},
+				Serve: func(context.Context, daemon.ServeOptions) error { return nil },
+			}
+			return a.main(args)
+		}
+		if code := run(true, args...); code != exitOK {
+			t.Errorf("%v: %d", args, code)
+		}
+		u.write("dragoman.yaml", evil)
+		if code := run(false, "list"); code != exitUsage || strings.Contains(strings.Join(started, " "), "evil") {
+			t.Errorf("after %v, the other content: %d, started %q", args, code, started)
+		}
+		u.write("dragoman.yaml", shown)
+		if code := run(false, "list"); code != exitOK {
+			t.Errorf("after %v, the content that was shown: %d", args, code)
+		}
+	}
+}
+
 // TestServeSaysWhatItStarts checks that serve starts the servers of its folder without a question, and
 // names them at the first use.
 func TestServeSaysWhatItStarts(t *testing.T) {

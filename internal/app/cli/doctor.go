@@ -203,7 +203,8 @@ func (a *app) doctorTarget(c *cobra.Command, f *doctorFlags, args []string) (con
 	dash := c.ArgsLenAtDash()
 	switch {
 	case dash == 0 && len(args) > 0:
-		return a.target(&f.t, "", args, f.file)
+		s, _, err := a.target(&f.t, "", args, f.file)
+		return s, err
 	case len(args) == 0:
 		return config.Server{}, usagef("use `dragoman doctor URL` or `dragoman doctor -- COMMAND`", "no server given")
 	case dash > 0:
@@ -211,9 +212,9 @@ func (a *app) doctorTarget(c *cobra.Command, f *doctorFlags, args []string) (con
 	case len(args) > 1:
 		return config.Server{}, usagef("put -- before a command: `dragoman doctor -- "+clean(strings.Join(args, " "))+"`", "unexpected argument %q after the server", args[1])
 	}
-	s, err := a.target(&f.t, args[0], nil, f.file)
-	if err == nil && !isURL(args[0]) {
-		err = a.consent(c.Context(), f.file)
+	s, file, err := a.target(&f.t, args[0], nil, f.file)
+	if err == nil && file != nil {
+		err = a.consent(c.Context(), f.file, file)
 	}
 	if err == nil {
 		err = usable(s)

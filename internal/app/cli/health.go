@@ -71,7 +71,7 @@ func (a *app) listHealth(ctx context.Context, f *clientFlags, asJSON bool) error
 		err := a.noConfig()
 		return withHint(err, "%s; to list one server, use `dragoman list URL` or `dragoman list -- COMMAND`", hintsOf(err)[0])
 	}
-	snapshot, problems := config.Load(path)
+	snapshot, problems := a.open(path)
 	if snapshot == nil {
 		return problems.Err()
 	}
@@ -83,7 +83,7 @@ func (a *app) listHealth(ctx context.Context, f *clientFlags, asJSON bool) error
 	if f.timeout > 0 {
 		limit = f.timeout
 	}
-	route, err := a.routes(ctx, f, snapshot.Servers)
+	route, err := a.routes(ctx, f, snapshot)
 	if err != nil {
 		return err
 	}
@@ -125,7 +125,7 @@ func (a *app) listHealth(ctx context.Context, f *clientFlags, asJSON bool) error
 
 // routes returns a function that says how to reach a server: through a running serve process, or
 // directly. If a server must be started, the user has agreed to that.
-func (a *app) routes(ctx context.Context, f *clientFlags, servers []config.Server) (route func(config.Server) (config.Server, *serveReport), err error) {
+func (a *app) routes(ctx context.Context, f *clientFlags, file *opened) (route func(config.Server) (config.Server, *serveReport), err error) {
 	base, serving, why := "", admin.Report{}, "--direct is set"
 	if !f.direct {
 		base, serving, why = a.servingSame(ctx, f.file)
@@ -140,8 +140,8 @@ func (a *app) routes(ctx context.Context, f *clientFlags, servers []config.Serve
 		_, known := route(s)
 		return known == nil && !s.Disabled
 	}
-	if slices.ContainsFunc(servers, starts) {
-		err = a.consent(ctx, f.file)
+	if slices.ContainsFunc(file.Servers, starts) {
+		err = a.consent(ctx, f.file, file)
 	}
 	return route, err
 }

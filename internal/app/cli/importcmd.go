@@ -129,12 +129,12 @@ func (a *app) runImport(o importFlags) error {
 	secrets := literalSecrets(all)
 	if written {
 		change := clientfile.Change{Path: into, Before: before, After: after, Private: len(secrets) > 0}
-		known := before == nil || a.used(into)
+		known := before == nil || isUsed(a.usedFile(into, before))
 		if _, err := change.Write(time.Now()); err != nil {
 			return fmt.Errorf("cannot write %s: %w", into, err)
 		}
 		if known {
-			a.markUsed(into)
+			markUsed(into, a.usedFile(into, after))
 		}
 	}
 	if o.js {

@@ -76,12 +76,14 @@ clients do not run.`,
 				path, found = file, file != ""
 			}
 			snapshot := config.Default()
+			var used *opened
 			var problems config.Problems
 			switch {
 			case found:
-				if snapshot, problems = config.Load(path); snapshot == nil || strict && problems.Err() != nil {
+				if used, problems = a.open(path); used == nil || strict && problems.Err() != nil {
 					return problems.Err()
 				}
+				snapshot = used.Snapshot
 			case !demo:
 				// Without a configuration file, the user adds the servers in the console. So the
 				// console must be available.
@@ -102,7 +104,7 @@ clients do not run.`,
 			}
 			a.startLog(slog.LevelInfo, &snapshot.Log)
 			if found {
-				if err := a.consentToServe(file, snapshot); err != nil {
+				if err := a.consentToServe(file, used); err != nil {
 					return err
 				}
 			}

@@ -297,32 +297,33 @@ func (t *targetFlags) workingDir() string {
 }
 
 // target returns the server for a command, a URL, or the name of a configured server.
-func (a *app) target(t *targetFlags, word string, command []string, file string) (config.Server, error) {
+func (a *app) target(t *targetFlags, word string, command []string, file string) (config.Server, *opened, error) {
 	if len(command) > 0 || isURL(word) {
-		return t.server(a.env, command, word)
+		s, err := t.server(a.env, command, word)
+		return s, nil, err
 	}
 	if given := t.given(); given != "" {
-		return config.Server{}, usagef("set the option in the configuration file", "%s cannot be used with a configured server", given)
+		return config.Server{}, nil, usagef("set the option in the configuration file", "%s cannot be used with a configured server", given)
 	}
 	path, ok := a.configPath(file)
 	if !ok {
-		return config.Server{}, usagef(
+		return config.Server{}, nil, usagef(
 			cmp.Or(meant(word), "use a URL, put -- before a command, or name a configuration file with -c FILE"),
 			"%q is not a URL, and no configuration file was found", word)
 	}
-	snapshot, problems := config.Load(path)
+	snapshot, problems := a.open(path)
 	if snapshot == nil {
-		return config.Server{}, problems.Err()
+		return config.Server{}, nil, problems.Err()
 	}
 	s, ok := snapshot.Server(word)
 	switch hint := meant(word); {
 	case ok:
-	case hint != "" && config.Suggest(word, serverNames(snapshot)) == "":
-		return s, usagef(hint, "%s has no server named %q", path, word)
+	case hint != "" && config.Suggest(word, serverNames(snapshot.Snapshot)) == "":
+		return s, nil, usagef(hint, "%s has no server named %q", path, word)
 	default:
-		return s, unknownServer(word, path, serverNames(snapshot))
+		return s, nil, unknownServer(word, path, serverNames(snapshot.Snapshot))
 	}
-	return s, nil
+	return s, snapshot, nil
 }
 
 // usable returns an error if a server cannot be used, because its configuration needs an

@@ -53,9 +53,16 @@ func places(env func(string) (string, bool), windows bool) []string {
 // process and the variables in the file that dragoman.envFile names. As with Parse, the Snapshot is
 // nil exactly when the configuration file cannot be used.
 func Load(path string) (*Snapshot, Problems) {
+	s, _, problems := LoadContent(path)
+	return s, problems
+}
+
+// LoadContent does the same as Load, and also returns the content that it has parsed. The file may
+// have other content by now.
+func LoadContent(path string) (*Snapshot, []byte, Problems) {
 	b, mode, err := read(path, clientfile.MaxFile+1)
 	if err != nil {
-		return nil, Problems{unreadable(path, err)}
+		return nil, nil, Problems{unreadable(path, err)}
 	}
 	s, problems := parse(path, b, os.LookupEnv, ReadEnv)
 	if s != nil && runtime.GOOS != "windows" && mode.Perm()&0o077 != 0 && holdsSecrets(b, s) {
@@ -65,7 +72,7 @@ func Load(path string) (*Snapshot, Problems) {
 			Hint: "run `chmod 600 " + path + "`, or replace the credentials with ${NAME}",
 		})
 	}
-	return s, problems
+	return s, b, problems
 }
 
 // read returns at most n bytes of a file, and the mode of the file. It accepts only regular files. It
