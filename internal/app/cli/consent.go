@@ -10,13 +10,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/dragoman-mcp/dragoman/internal/base/excerpt"
 	"github.com/dragoman-mcp/dragoman/internal/setup/config"
-)
-
-const (
-	mostStarted   = 20  // servers that consent names
-	widestStarted = 200 // bytes of a command line that consent shows
 )
 
 // opened is a configuration file as a command has read it, once. Consent is about this content and no
@@ -100,31 +94,6 @@ func (a *app) consentToServe(named string, o *opened) error {
 // errOfOther refuses a file that belongs to another user.
 func errOfOther(path string) error {
 	return usagef("if you trust it, add -c "+path, "%s is in this folder, but belongs to another user", path)
-}
-
-// startedBy describes what each server of a configuration starts, for people.
-func startedBy(s *config.Snapshot) (all []string) {
-	for i := range s.Servers {
-		x := &s.Servers[i]
-		if x.Disabled {
-			continue
-		}
-		if len(all) == mostStarted {
-			return append(all, "…")
-		}
-		what := x.Describe()
-		if words := x.CommandLine(); len(words) > 0 {
-			for i := range words {
-				words[i] = shellWord(words[i])
-			}
-			what = strings.Join(words, " ")
-		}
-		all = append(all, clean(x.Name)+": "+clean(excerpt.Cut(what, widestStarted)))
-	}
-	if len(all) == 0 {
-		return []string{"no server"}
-	}
-	return all
 }
 
 // usedFile returns the path of the file that exists if the configuration file was used with this

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"fmt"
 	"io"
 	"os"
 	"path/filepath"
@@ -9,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/dragoman-mcp/dragoman/internal/app/daemon"
+	"github.com/dragoman-mcp/dragoman/internal/setup/config"
 )
 
 // TestConsent checks when a command starts the servers of a configuration file that it has found in
@@ -124,6 +126,54 @@ func TestConsentIsForWhatWasShown(t *testing.T) {
 		if code := run(false, "list"); code != exitOK {
 			t.Errorf("after %v, the content that was shown: %d", args, code)
 		}
+	}
+}
+
+// TestStartedBy checks that people see everything that decides which program runs: also the folder, the
+// variables that change the meaning of a command, and the command that prints Dragoman's instructions.
+func TestStartedBy(t *testing.T) {
+	t.Setenv("OUTER", "outer-value")
+	lines := func(yaml string) string {
+		t.Helper()
+		s, problems := config.Parse(filepath.Join(t.TempDir(), "dragoman.yaml"), []byte(yaml), os.LookupEnv)
+		if s == nil {
+			t.Fatal(problems)
+		}
+		return strings.Join(startedBy(s), "\n")
+	}
+	got := lines(`
+mcpServers:
+  git:
+    command: git
+    args: [status]
+    cwd: below
+    env: {LEVEL: plain-value, PATH: "${OUTER}:./bin", LD_PRELOAD: ./evil.so, GIT_TOKEN: ghp_abcdefghijklmnopqrstuvwx, NODE_OPTIONS: "--require ./x.js ghp_abcdefghijklmnopqrstuvwx", A: "1", Path2: x}
+  web: {url: "http://h/mcp"}
+  all: {command: x}
+dragoman:
+  servers: {all: {inheritEnv: [AWS_REGION, "*"]}}
+  server: {instructions: {command: [./teach, "--token=hunter22222", "a b"]}}
+`)
+	for _, want := range []string{"git: git status", "below", "PATH=***:./bin", "LD_PRELOAD=./evil.so", "NODE_OPTIONS=--require ./x.js ***", "GIT_TOKEN", "LEVEL", "*, AWS_REGION", "./teach '--token=***' 'a b'", "web: http://h/mcp"} {
+		if !strings.Contains(got, want) {
+			t.Errorf("%q is missing in\n%s", want, got)
+		}
+	}
+	for _, secret := range []string{"outer-value", "ghp_", "hunter", "plain-value"} {
+		if strings.Contains(got, secret) {
+			t.Errorf("%q is shown in\n%s", secret, got)
+		}
+	}
+	if got := lines(`dragoman: {server: {instructions: {command: [./teach]}}}`); !strings.Contains(got, "./teach") || strings.Contains(got, "no server") {
+		t.Errorf("only the instructions: %s", got)
+	}
+	// However many variables there are, the telling ones are among those that are shown.
+	many := "mcpServers:\n  m:\n    command: x\n    env:\n      LD_PRELOAD: ./evil.so\n"
+	for i := range 500 {
+		many += fmt.Sprintf("      A%03d: %s\n", i, strings.Repeat("x", 300))
+	}
+	if got := lines(many); !strings.Contains(got, "LD_PRELOAD=./evil.so") || !strings.Contains(got, "481 more") || len(got) > 2000 {
+		t.Errorf("with many variables: %s", got)
 	}
 }
 

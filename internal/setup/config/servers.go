@@ -156,7 +156,7 @@ func (c *compiler) readEntry(o *object, srv *Server) {
 				c.warning(n, o.at(key), "is ignored, because the server has a url", "")
 			}
 		}
-		srv.Args, srv.shownArgs, srv.Env, srv.Dir = nil, nil, nil, ""
+		srv.Args, srv.shownArgs, srv.Env, srv.shownEnv, srv.Dir = nil, nil, nil, nil, ""
 	}
 }
 
@@ -263,7 +263,7 @@ func (c *compiler) readCommand(o *object, command *node, srv *Server) {
 		srv.Dir = c.relative(n, o.at("cwd"), srv.Dir)
 	}
 	if env := o.object("env"); env != nil {
-		srv.Env = make(map[string]Secret, len(env.n.members))
+		srv.Env, srv.shownEnv = make(map[string]Secret, len(env.n.members)), make(map[string]string, len(env.n.members))
 		for _, m := range env.n.members {
 			path := env.at(nameOnly(m.key))
 			if m.key == "" || strings.ContainsAny(m.key, "=\x00") {
@@ -279,6 +279,7 @@ func (c *compiler) readCommand(o *object, command *node, srv *Server) {
 			c.own.open = nil
 			if ok {
 				srv.Env[m.key] = NewSecret(e.text)
+				srv.shownEnv[m.key] = e.shown
 				srv.outside = append(srv.outside, e.outside...)
 			} else if c.server != nil && c.server.Unusable != nil {
 				srv.Env[m.key] = NewSecret("") // the server cannot be started, but the configuration can still be printed

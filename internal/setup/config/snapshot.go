@@ -224,7 +224,8 @@ type Server struct {
 	// settings include secrets, so do not log the fingerprint.
 	Fingerprint string
 
-	shownArgs []string // Args with *** in place of each reference
+	shownArgs []string          // Args with *** in place of each reference
+	shownEnv  map[string]string // Env, the same
 	shownURL  string
 	outside   []Secret // the values that replaced references in Args, Env and URL
 	// unset has the settings that refer to an environment variable that is not set. It maps the path
@@ -251,6 +252,16 @@ func (s Server) CommandLine() []string {
 		return nil
 	}
 	return append([]string{s.Command}, excerpt.Arguments(s.argsForPeople(), mask)...)
+}
+
+// EnvForPeople returns the value of a variable in Env for people. Secrets and the values of references
+// are masked.
+func (s *Server) EnvForPeople(name string) string {
+	value, ok := s.shownEnv[name]
+	if !ok || secretVariable(name) {
+		return mask
+	}
+	return excerpt.MaskSecrets(value)
 }
 
 // argsForPeople returns the arguments with *** in place of each reference.
