@@ -1,8 +1,10 @@
 package mcp
 
 import (
+	"encoding/binary"
 	"net/netip"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 	"sync/atomic"
@@ -44,7 +46,7 @@ const (
 func PlaceOf(u *url.URL) string {
 	host := strings.ToLower(strings.TrimSuffix(u.Hostname(), "."))
 	if ip, err := netip.ParseAddr(host); err == nil {
-		switch ip = ip.Unmap(); {
+		switch ip = inner(ip); {
 		case ip.IsLoopback(), ip.IsUnspecified():
 			return YourMachine
 		case ip.IsPrivate(), ip.IsLinkLocalUnicast(), sharedAddresses.Contains(ip):
@@ -52,17 +54,45 @@ func PlaceOf(u *url.URL) string {
 		}
 		return ""
 	}
-	switch dot := strings.LastIndexByte(host, '.'); host[dot+1:] {
-	case "localhost":
+	if above, last, ok := cutLast(host); ok && strings.HasPrefix(last, "localdomain") {
+		if _, last, _ := cutLast(above); slices.Contains(loopbackNames, last) {
+			return YourMachine
+		}
+		return YourNetwork
+	}
+	switch _, last, more := cutLast(host); {
+	case slices.Contains(loopbackNames, last):
 		return YourMachine
-	case "local", "internal":
+	case last == "local", last == "internal":
 		return YourNetwork
 	default:
-		if dot < 0 || strings.HasSuffix(host, ".home.arpa") {
+		if !more || strings.HasSuffix(host, ".home.arpa") {
 			return YourNetwork
 		}
 		return ""
 	}
+}
+
+// loopbackNames are the names that the hosts files of usual systems give to the loopback addresses, some
+// of them also below localdomain, localdomain4 and localdomain6.
+var loopbackNames = []string{"localhost", "localhost4", "localhost6", "ip6-localhost", "ip6-loopback", "ipv6-localhost", "ipv6-loopback", "loopback"}
+
+// cutLast splits a host name before its last label. ok is false if it has only one.
+func cutLast(host string) (above, last string, ok bool) {
+	dot := strings.LastIndexByte(host, '.')
+	return host[:max(dot, 0)], host[dot+1:], dot >= 0
+}
+
+// inner returns the IPv4 address in an IPv6 address of the forms ::127.0.0.1 (RFC 4291 §2.5.5.1, long
+// deprecated), ::ffff:127.0.0.1 and ::ffff:0:127.0.0.1 (RFC 2765). Another address it returns unchanged.
+func inner(ip netip.Addr) netip.Addr {
+	b := ip.As16()
+	switch head := binary.BigEndian.Uint32(b[8:]); {
+	case ip.Is4(), binary.BigEndian.Uint64(b[:]) != 0, ip.IsLoopback(), ip.IsUnspecified():
+	case head == 0, head == 0xffff, head == 0xffff0000:
+		return netip.AddrFrom4([4]byte(b[12:]))
+	}
+	return ip
 }
 
 // sharedAddresses are the addresses behind carrier-grade NAT, which VPNs also use (RFC 6598).

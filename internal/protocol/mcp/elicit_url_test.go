@@ -80,6 +80,8 @@ func TestOwnURLs(t *testing.T) {
 		for address, want := range map[string]int{
 			"http://127.0.0.1:7300/console/": 7300, "http://LOCALHOST:7300": 7300, "http://localhost.:7300/": 7300, "http://dragoman-x.localhost:7300/x": 7300, "http://127.9.9.9:07300/": 7300,
 			"http://[::1]:7300/": 7300, "http://[::ffff:127.0.0.1]:7300/": 7300, "http://0.0.0.0:7300/": 7300, "http://[::]:7300/": 7300, "https://localhost:7300/": 7300,
+			"http://localhost.localdomain:7300/": 7300, "http://localhost6.localdomain6.:7300/": 7300, "http://[::127.0.0.1]:7300/": 7300, "http://IP6-localhost:7300/": 7300, "http://ip6-loopback:7300/": 7300, "http://localhost4:7300/": 7300,
+			"http://localhost6:7300/": 7300, "http://x.localhost.localdomain:7300/": 7300, "http://localhost4.localdomain4:7300/": 7300, "http://loopback:7300/": 7300, "http://[::1%25lo]:7300/": 7300,
 			"http://localhost/": 80, "http://localhost:80/": 80, "https://localhost/": 0, "http://localhost:8080/console/": 0, "http://example.com:7300/": 0, "http://192.168.1.2:7300/": 0,
 		} {
 			raw := []byte(`{"mode":"url","url":"` + address + `"}`)
@@ -89,10 +91,10 @@ func TestOwnURLs(t *testing.T) {
 		}
 	}
 	for address, want := range map[string]string{
-		"http://127.0.0.1/": YourMachine, "http://[::1]/": YourMachine, "http://a.Localhost:1/": YourMachine, "http://[::]/": YourMachine,
+		"http://127.0.0.1/": YourMachine, "http://[::1]/": YourMachine, "http://a.Localhost:1/": YourMachine, "http://[::]/": YourMachine, "http://localhost.localdomain/": YourMachine, "http://[::127.0.0.1]/": YourMachine, "http://ip6-localhost/": YourMachine, "http://127.1.2.3/": YourMachine, "http://[::ffff:0:127.0.0.1]/": YourMachine,
 		"http://10.1.2.3/": YourNetwork, "http://192.168.0.1/": YourNetwork, "http://172.16.0.1/": YourNetwork, "http://[fd00::1]/": YourNetwork, "http://169.254.169.254/": YourNetwork,
 		"http://[fe80::1]/": YourNetwork, "http://[::ffff:10.0.0.1]/": YourNetwork, "http://100.64.0.1/": YourNetwork, "http://nas/": YourNetwork, "http://printer.local/": YourNetwork, "http://a.internal/": YourNetwork, "http://b.home.arpa/": YourNetwork,
-		"https://example.com/": "", "http://localhost.example.com/": "", "http://172.32.0.1/": "", "http://8.8.8.8/": "", "http://[2001:db8::1]/": "", "http://local.example/": "",
+		"https://example.com/": "", "http://localhost.example.com/": "", "http://172.32.0.1/": "", "http://8.8.8.8/": "", "http://[2001:db8::1]/": "", "http://local.example/": "", "http://localhost.localdomain.example/": "", "http://mylocalhost.localdomain.example/": "", "http://[::8.8.8.8]/": "", "http://[::10.0.0.1]/": YourNetwork, "http://a.localdomain/": YourNetwork, "http://a.lan/": "",
 	} {
 		u, err := url.Parse(address)
 		if err != nil {
