@@ -131,7 +131,6 @@ const (
 	maxDraftBody = 3 << 20 // bytes of a request body; enough for a text of 1 MiB with JSON escapes
 	maxDraftText = 400     // bytes of a text in a response
 	maxValue     = 64 << 10
-	mostValues   = 200
 )
 
 // drafts holds the drafts of an API. It is safe for concurrent use.
@@ -283,15 +282,12 @@ func (a *API) NewDraft(q DraftRequest) (Draft, *Problem) {
 		m := intake.Machine(a.env)
 		p, err := intake.Paste(q.Text, clientfile.Options{OS: m.OS, Addresses: a.ourAddresses()})
 		var e *intake.PasteError
-		switch {
-		case errors.As(err, &e):
+		if errors.As(err, &e) {
 			bad := &Problem{Type: "text", Title: "The text cannot be read", Status: http.StatusUnprocessableEntity, Detail: sentence(e.Error(), e.Hint)}
 			if len(q.Text) > intake.MaxPaste {
 				bad.Status = http.StatusRequestEntityTooLarge
 			}
 			return Draft{}, bad
-		case err != nil:
-			return Draft{}, &Problem{Type: "text", Title: "The text cannot be read", Status: http.StatusUnprocessableEntity, Detail: excerpt.Line(excerpt.MaskSecrets(err.Error()), maxDraftText)}
 		}
 		d.form, servers, d.notes, unsure = p.Form, p.Servers, p.Notes, p.Unsure
 	}
@@ -506,9 +502,6 @@ func (d *draft) choose(q Choice) *Problem {
 	}
 	if q.Secrets != "" && q.Secrets != secretsInFile && q.Secrets != secretsShown {
 		return badBody(`"secrets" must be "envFile" or "shown".`)
-	}
-	if len(q.Values) > mostValues {
-		return badBody(fmt.Sprintf(`"values" has more than %d values.`, mostValues))
 	}
 	needs := map[string]bool{}
 	for _, x := range d.servers {

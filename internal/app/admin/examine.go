@@ -143,7 +143,6 @@ type ExamStep struct {
 // Bounds of examinations.
 const (
 	examLimit       = 10 * time.Minute
-	keptExams       = 64
 	examEvents      = 500
 	examEventBytes  = 1 << 20
 	mostExamStreams = 32
@@ -153,14 +152,14 @@ const (
 var errExamCancelled = errors.New("the examination was cancelled")
 
 // exams contains the last examination of each server, and the running examination. At most one
-// examination runs at a time. The zero value is ready to use. exams is safe for concurrent use.
+// examination runs at a time. Only configured servers are examined, so last stays small. The zero
+// value is ready to use. exams is safe for concurrent use.
 type exams struct {
 	work work.Group
 
 	mu      sync.Mutex
 	running *exam
 	last    map[string]*exam
-	order   []string // the keys of last, in the order of the servers' first examinations
 }
 
 // exam is one examination.
@@ -253,13 +252,6 @@ func (s *exams) begin(x *exam) *Problem {
 	name := x.show.Server
 	if s.last == nil {
 		s.last = make(map[string]*exam)
-	}
-	if s.last[name] == nil {
-		s.order = append(s.order, name)
-		if len(s.order) > keptExams {
-			delete(s.last, s.order[0])
-			s.order = s.order[1:]
-		}
 	}
 	s.running, s.last[name] = x, x
 	return nil

@@ -13,6 +13,7 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/base/excerpt"
 	"github.com/dragoman-mcp/dragoman/internal/base/failure"
 	"github.com/dragoman-mcp/dragoman/internal/base/jsonrpc"
+	"github.com/dragoman-mcp/dragoman/internal/protocol/dialect"
 	"github.com/dragoman-mcp/dragoman/internal/protocol/mcp"
 	"github.com/dragoman-mcp/dragoman/internal/setup/clientfile"
 	"github.com/dragoman-mcp/dragoman/internal/setup/config"
@@ -51,7 +52,6 @@ const (
 	mostTrials = 4                // the maximum number of trials at the same time
 	trialStart = time.Minute      // the minimum timeout for the start of the server; npx may have to download a package first
 	trialLists = 30 * time.Second // the timeout for reading the lists
-	trialStop  = 3 * time.Second  // how long the server may take to exit by itself
 )
 
 var errTrialTimeout = errors.New("the trial has reached its timeout")
@@ -134,11 +134,11 @@ func (a *API) perform(ctx context.Context, d *draft, x *draftServer, server conf
 	server.StartTimeout = max(server.StartTimeout, trialStart)
 	limited, stop := context.WithTimeoutCause(ctx, server.StartTimeout+trialLists, errTrialTimeout)
 	defer stop()
-	o := runtime.TrialOptions{Server: server, Version: a.opts.Version, Stop: trialStop}
+	var dialects []*dialect.Profile
 	if s := a.opts.Runtime.Current(); s != nil {
-		o.Dialects = s.Look()
+		dialects = s.Look()
 	}
-	result := runtime.Try(limited, o)
+	result := runtime.Try(limited, server, dialects, a.opts.Version)
 	took := slog.Duration("took", time.Since(now).Round(time.Millisecond))
 	switch {
 	case result.Failure == nil:

@@ -16,16 +16,6 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/setup/config"
 )
 
-// TrialOptions are the options of Try. Server must be set.
-type TrialOptions struct {
-	Server   config.Server
-	Dialects []*dialect.Profile // the profiles that Dragoman can detect; nil means the built-in profiles
-	Version  string
-	// Stop is how long the server may take to exit by itself at the end of the trial. 0 means
-	// StopLimit.
-	Stop time.Duration
-}
-
 // Trial is the result of Try.
 type Trial struct {
 	// Report describes the server at the end of the trial: its revision, its transport, and the
@@ -41,22 +31,22 @@ type Trial struct {
 	Clean func(string) string
 }
 
+// trialStop is how long a server may take to exit by itself at the end of a trial.
+const trialStop = 3 * time.Second
+
 // Try opens a server once, reads its lists, closes the server, and waits until the server has
 // stopped. No client sees the server. Try calls no tool, and does not open the server again after a
-// failure. If ctx ends, Trial.Failure says so.
-func Try(ctx context.Context, o TrialOptions) Trial {
-	t := Trial{Clean: redactor(o.Server), Counts: map[string]int{}}
-	u := NewUpstream(o.Server, Hooks{Log: slog.New(slog.DiscardHandler), Events: &event.Publisher{}, Version: o.Version, Dialects: o.Dialects})
+// failure. If ctx ends, Trial.Failure says so. dialects are the profiles that Dragoman can detect; nil
+// means the built-in profiles.
+func Try(ctx context.Context, server config.Server, dialects []*dialect.Profile, version string) Trial {
+	t := Trial{Clean: redactor(server), Counts: map[string]int{}}
+	u := NewUpstream(server, Hooks{Log: slog.New(slog.DiscardHandler), Events: &event.Publisher{}, Version: version, Dialects: dialects})
 	host := &gateway.Single{Bridge: &bridge.Bridge{}, Listens: &gateway.ListenQuota{}, Upstream: ForGateway(u)}
-	stop := o.Stop
-	if stop <= 0 {
-		stop = StopLimit
-	}
 	defer func() {
 		host.Bridge.Close()
-		CloseAll([]*upstream.Upstream{u}, stop)
+		CloseAll([]*upstream.Upstream{u}, trialStop)
 	}()
-	facts := &mcp.ClientInfo{Revision: mcp.LatestLegacy, Info: info(o.Version), Capabilities: []byte("{}"), Conversation: 1}
+	facts := &mcp.ClientInfo{Revision: mcp.LatestLegacy, Info: info(version), Capabilities: []byte("{}"), Conversation: 1}
 	hello, err := host.Hello(ctx, facts)
 	if err == nil {
 		t.Info = hello.Info
@@ -65,7 +55,7 @@ func Try(ctx context.Context, o TrialOptions) Trial {
 	t.Report = u.Report()
 	if err != nil {
 		if t.Failure = t.Report.Failure; t.Failure == nil {
-			t.Failure = failure.Of(err, failure.Facts{Server: o.Server.Name})
+			t.Failure = failure.Of(err, failure.Facts{Server: server.Name})
 		}
 	}
 	return t
