@@ -64,7 +64,8 @@ type Catalog struct {
 	// not wait for a server in this map. When a reading of the server succeeds, the catalog removes
 	// the server from the map. Requests still wait for servers whose readings fail quickly.
 	slowFailures map[string]bool
-	held         map[heldName]string
+	held         map[heldName]hold
+	merges       uint64 // counts the merged lists, to tell which item was offered first
 	owners       owners
 	ownURIs      URIs
 	told         map[rejectedItem]struct{} // items that the catalog has already passed to Lost or Renamed

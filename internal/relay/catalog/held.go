@@ -2,8 +2,14 @@ package catalog
 
 import "strings"
 
-// heldName is a name that clients see in the lists of a method.
+// heldName is a name or URI that clients see in the lists of a method.
 type heldName struct{ method, offered string }
+
+// hold is the server that keeps a name, and since when: the number of the merge that found it.
+type hold struct {
+	server string
+	since  uint64
+}
 
 // maxHeld is the maximum number of names in Catalog.held.
 const maxHeld = 10_000
@@ -35,33 +41,38 @@ func (c *Catalog) contested(prefix string) bool {
 	return n > 1
 }
 
-// heldByAnotherLocked reports whether another server already offers the name of x to the clients of
-// an audience. A name keeps its server until this server no longer has the name, even if a server
-// that comes first in the configuration offers the name later.
+// heldByAnotherLocked reports whether another server already offers the name or URI of x to the
+// clients of an audience. It keeps its server until this server no longer has it, even if a server
+// that comes first in the configuration offers it later.
 func (c *Catalog) heldByAnotherLocked(a *knownAudience, method string, x *item) bool {
-	holder, ok := c.held[heldName{method, x.offered}]
-	if !ok || holder == x.server {
-		return false
-	}
+	have, ok := c.held[heldName{method, x.offered}]
+	return ok && have.server != x.server && c.offersToLocked(a, method, have.server, x.target.Name)
+}
+
+// offersToLocked reports whether a server offers an item with this name to an audience.
+func (c *Catalog) offersToLocked(a *knownAudience, method, server, name string) bool {
 	for _, u := range c.Sources {
-		if u.Name() == holder {
-			return c.seenLocked(method, u, a).has(kindOf(method), x.target.Name)
+		if u.Name() == server {
+			return c.seenLocked(method, u, a).has(kindOf(method), name)
 		}
 	}
 	return false
 }
 
-// has reports whether the list has an item with this name. The list may be nil.
+// has reports whether the list has an item with this name. The list may be nil. The first call makes
+// an index, so that a server with very many names of others does not take all our time.
 func (p *serverList) has(kind Kind, name string) bool {
 	if p == nil {
 		return false
 	}
-	for _, raw := range p.items {
-		if nameOfItem(kind, raw) == name {
-			return true
+	if p.names == nil {
+		p.names = make(map[string]struct{}, len(p.items))
+		for _, raw := range p.items {
+			p.names[nameOfItem(kind, raw)] = struct{}{}
 		}
 	}
-	return false
+	_, ok := p.names[name]
+	return ok
 }
 
 // offersLocked reports whether a server has an item with this name for any audience.
@@ -74,40 +85,50 @@ func (c *Catalog) offersLocked(method, server, name string) bool {
 	return false
 }
 
-// holdLocked remembers which servers offer the names of a merged list.
+// holdLocked remembers which servers offer the names and URIs of a merged list, and since when.
 func (c *Catalog) holdLocked(l *mergedList) {
-	if l.kind.key() != "name" {
+	if len(c.Sources) < 2 {
 		return
 	}
+	if c.held == nil {
+		c.held = make(map[heldName]hold)
+	}
+	c.merges++
+	c.holdListLocked(l, c.held)
+	if len(c.held) > maxHeld {
+		// Most of these names are gone. Names in the merged lists must stay, or a server could take
+		// them by offering very many others.
+		old := c.held
+		c.held = make(map[heldName]hold)
+		for _, have := range c.merged {
+			c.holdListLocked(have, old)
+		}
+		c.holdListLocked(l, old)
+	}
+	for i := range l.items {
+		x := &l.items[i]
+		if x.since = c.merges; c.held[heldName{l.method, x.offered}].server == x.server {
+			x.since = c.held[heldName{l.method, x.offered}].since
+		}
+	}
+}
+
+// holdListLocked does so for one list. old contains what was held before.
+func (c *Catalog) holdListLocked(l *mergedList, old map[heldName]hold) {
 	contested := map[string]bool{}
 	for _, u := range c.Sources {
 		p := c.prefix(u)
 		contested[p] = contested[p] || c.contested(p)
 	}
-	hold := func(l *mergedList) {
-		for offered, i := range l.first {
-			x, key := &l.items[i], heldName{l.method, offered}
-			if !contested[c.prefixOf(x.server)] {
-				continue
-			}
-			if have, ok := c.held[key]; !ok || have != x.server && !c.offersLocked(l.method, have, x.target.Name) {
-				c.held[key] = x.server
-			}
+	for offered, i := range l.first {
+		x, key := &l.items[i], heldName{l.method, offered}
+		if l.kind.key() == "name" && !contested[c.prefixOf(x.server)] {
+			continue
 		}
-	}
-	if c.held == nil {
-		c.held = make(map[heldName]string)
-	}
-	hold(l)
-	if len(c.held) > maxHeld {
-		// Most of these names are gone. Names in the merged lists must stay, or a server could take
-		// them by offering very many others.
-		clear(c.held)
-		for _, have := range c.merged {
-			if have.kind.key() == "name" {
-				hold(have)
-			}
+		have, ok := old[key]
+		if !ok || have.server != x.server && !c.offersLocked(l.method, have.server, x.target.Name) {
+			have = hold{x.server, c.merges}
 		}
-		hold(l)
+		c.held[key] = have
 	}
 }

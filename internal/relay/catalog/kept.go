@@ -46,6 +46,7 @@ func (c *Catalog) recall(u Source, method string) {
 	case method == "":
 		p.hello = &mcp.ServerInfo{Capabilities: items[0]}
 	default:
+		p.names = nil
 		p.items, p.hidden = splitItems(c.Expose, kindOf(method), u.Name(), items)
 	}
 	p.kept = read
@@ -73,7 +74,7 @@ func (c *Catalog) dropKeptLocked(u Source, method string, err error) (seen bool)
 		return false
 	}
 	seen = len(p.items) > 0
-	p.items, p.hidden, p.hello, p.kept = nil, nil, nil, time.Time{}
+	p.items, p.names, p.hidden, p.hello, p.kept = nil, nil, nil, nil, time.Time{}
 	c.forgetMergedLocked(method, everybody)
 	return seen
 }

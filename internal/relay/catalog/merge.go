@@ -42,6 +42,7 @@ type item struct {
 	// mayBeTask is true for a tool of a modern server that supports tasks, if the tool does not
 	// declare whether it can be called as a task.
 	mayBeTask bool
+	since     uint64 // when the server first offered it; see hold
 	// next is the index of the next item with the same offered name or URI. It is 0 if there is no
 	// such item.
 	next int
@@ -277,10 +278,10 @@ func (c *Catalog) mergeLocked(a *knownAudience, method string) *mergedList {
 					l.reject(u, name, fmt.Sprintf("the name begins with the prefix of server %q, so only that server may use it", other), true)
 					continue
 				}
-				if c.heldByAnotherLocked(a, method, &x) {
-					late = append(late, x)
-					continue
-				}
+			}
+			if _, taken := l.first[x.offered]; !taken && c.heldByAnotherLocked(a, method, &x) {
+				late = append(late, x)
+				continue
 			}
 			if by := l.add(x); by != nil {
 				l.reject(u, name, taken(by, u, name), true)

@@ -3,6 +3,7 @@ package catalog
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -53,4 +54,41 @@ func TestMarkWithoutPath(t *testing.T) {
 		goes(t, v, uri, "not found")
 	}
 	goes(t, v, "ui://dragoman-evil/x", "evil")
+}
+
+// rejected returns what the report says about an item of a server.
+func rejected(c *Catalog, server, name string) string {
+	for _, r := range c.Report(nil) {
+		if i := slices.IndexFunc(r.Rejected, func(x RejectedItem) bool { return x.Name == name }); r.Server == server && i >= 0 {
+			return r.Rejected[i].Why
+		}
+	}
+	return ""
+}
+
+// TestListedLater has a server, first in the configuration, that lists the resources of another one
+// later. When the other one no longer has a resource, it can have it.
+func TestListedLater(t *testing.T) {
+	const listed = "file:///listed"
+	evil, victim := holder("evil", nil), holder("victim", resources(listed))
+	c := catalogOf(t, evil, victim, holder("c", nil))
+	var lost []string
+	c.Lost = func(server, _, why string) { lost = append(lost, server+": "+why) }
+	views := []View{c.View(&mcp.ClientInfo{Revision: mcp.R20260728}, nil), c.View(&mcp.ClientInfo{Revision: mcp.R20251125, Conversation: 3}, nil)}
+	goes(t, views[0], listed, "victim")
+	evil.lists = resources(listed, "file:///own")
+	c.Changed("evil", "resources")
+	for _, v := range views {
+		goes(t, v, "file:///own", "evil")
+		goes(t, v, listed, "victim")
+	}
+	if !strings.Contains(rejected(c, "evil", listed), `server "victim"`) || len(lost) != 1 {
+		t.Errorf("the report says %q, and the log says %q", rejected(c, "evil", listed), lost)
+	}
+	victim.lists = nil
+	c.Changed("victim", "resources")
+	if _, err := page(t, views[0], mcp.MethodListResources, ""); err != nil {
+		t.Fatal(err)
+	}
+	goes(t, views[0], listed, "evil")
 }

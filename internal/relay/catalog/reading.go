@@ -19,8 +19,9 @@ type serverListKey struct {
 // serverList is what one server returned for one method and one audience.
 type serverList struct {
 	items   [][]byte
-	hidden  [][]byte // items that Catalog.Expose hides
-	version uint64   // changes whenever items or hidden change; see Items.Version
+	names   map[string]struct{} // the names of items; made by has
+	hidden  [][]byte            // items that Catalog.Expose hides
+	version uint64              // changes whenever items or hidden change; see Items.Version
 	hello   *mcp.ServerInfo
 	have    bool       // true if at least one reading of the list has succeeded
 	fresh   bool       // true if the server has announced no change since the last successful reading began
@@ -191,7 +192,7 @@ func (c *Catalog) storeLocked(a *knownAudience, method string, u Source, p *serv
 	if !p.have || !sameItems(p.items, got.items) || !sameItems(p.hidden, got.hidden) {
 		p.version = versions.Add(1)
 	}
-	p.items, p.hidden, p.hello, p.have, p.fresh, p.kept = got.items, got.hidden, got.hello, true, !p.changed, time.Time{}
+	p.items, p.names, p.hidden, p.hello, p.have, p.fresh, p.kept = got.items, nil, got.hidden, got.hello, true, !p.changed, time.Time{}
 	p.until = time.Time{}
 	if method != "" && !tellsOf(got.hello, method) {
 		p.until = p.read.Add(untoldLife)
