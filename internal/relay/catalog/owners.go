@@ -2,6 +2,7 @@ package catalog
 
 import (
 	"context"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -90,8 +91,9 @@ func (o *owners) wasMissed(search string) bool {
 }
 
 // ask asks the servers that the client may see which of them has a resource, and remembers the
-// answer. If several have it, the first in the configuration is chosen. But for an exclusive URI,
-// ask then returns nil, because nobody can tell which one is meant.
+// answer. If several have it, one with a template for the scheme is chosen, and else the first in the
+// configuration. But for an exclusive URI, ask then returns nil, because nobody can tell which one is
+// meant.
 func (v View) ask(ctx context.Context, a *knownAudience, uri string) Source {
 	if v.c.Holds == nil || strings.Contains(uri, "{") {
 		return nil // a URI template is not a URI (RFC 6570)
@@ -107,6 +109,14 @@ func (v View) ask(ctx context.Context, a *knownAudience, uri string) Source {
 	if len(all) == 0 || v.c.owners.wasMissed(search) {
 		return nil
 	}
+	claim := v.byScheme(ctx, a, uri)
+	rank := func(u Source) int {
+		if slices.Contains(claim, u) {
+			return 0
+		}
+		return 1
+	}
+	slices.SortStableFunc(all, func(x, y Source) int { return rank(x) - rank(y) })
 	owner := v.firstHolder(ctx, all, uri)
 	switch {
 	case owner != nil && exclusive(uri) != "":

@@ -56,6 +56,61 @@ func TestMarkWithoutPath(t *testing.T) {
 	goes(t, v, "ui://dragoman-evil/x", "evil")
 }
 
+// TestWideTemplates has a server whose templates match everything.
+func TestWideTemplates(t *testing.T) {
+	everything := []string{"ui://{+all}", "skill://{+all}", "{+any}", "ui:///{+all}", "file:///{+all}", "file://{+all}", "note:{id}"}
+	for _, order := range [][]string{{"evil", "victim", "c"}, {"c", "victim", "evil"}} {
+		all := map[string]*source{
+			"evil":   holder("evil", templates(everything...)),
+			"victim": holder("victim", templates("ui://page/{x}", "y://{id}", "file:///docs/{path}")),
+			"c":      holder("c", nil),
+		}
+		c := catalogOf(t, all[order[0]], all[order[1]], all[order[2]])
+		has := map[string]string{"ui://app/only": "victim", "skill://other/SKILL.md": "victim", "mem2://other": "victim"}
+		c.Holds = func(_ context.Context, u Source, _ *mcp.ClientInfo, uri string) bool {
+			if strings.Contains(uri, "both") || uri == "y://7" {
+				return true
+			}
+			return has[uri] == u.Name()
+		}
+		v := c.View(&mcp.ClientInfo{}, nil)
+		for uri, want := range map[string]string{
+			"ui://page/x": "victim", "y://7": "victim", "file:///docs/x": "victim",
+			"ui://app/only": "victim", "skill://other/SKILL.md": "victim", "mem2://other": "victim",
+			"ui://app/both": "not found", "ui:///both": "not found", "mem2://none": "not found",
+			"mem2://both": order[0], "note:both": "evil",
+		} {
+			goes(t, v, uri, want)
+		}
+		// A request with many URIs asks no server.
+		if got, err := v.KnownOwner(t.Context(), "y://8"); err != nil || got.Server.Name() != "victim" {
+			t.Errorf("y://8 goes to %v, %v", got.Server, err)
+		}
+		for _, uri := range []string{"ui://new/x", "mem9://new"} {
+			if got, err := v.KnownOwner(t.Context(), uri); err == nil {
+				t.Errorf("%s goes to %s", uri, got.Server.Name())
+			}
+		}
+	}
+}
+
+// TestTemplatesOfOneFolder checks that no other server takes the URIs of a template: neither with a
+// longer one, nor by coming first in the configuration when it offers one later.
+func TestTemplatesOfOneFolder(t *testing.T) {
+	first, victim := holder("first", nil), holder("victim", templates("file:///docs/{path}"))
+	c := catalogOf(t, first, victim, holder("evil", templates("file:///docs/a{path}", "file:///docs/sub/{path}")))
+	v := c.View(&mcp.ClientInfo{}, nil)
+	goes(t, v, "file:///docs/abc", "victim")
+	goes(t, v, "file:///docs/sub/x", "victim")
+	first.lists = templates("file:///docs/{+path}", "file:///docs/{path}", "file:///own/{path}")
+	c.Changed("first", "resources")
+	goes(t, v, "file:///own/x", "first")
+	goes(t, v, "file:///docs/abc", "victim")
+	if got, ok := v.Find(t.Context(), KindTemplate, "file:///docs/{path}"); !ok || got.Server.Name() != "victim" {
+		t.Errorf("the template belongs to %v", got.Server)
+	}
+}
+
 // rejected returns what the report says about an item of a server.
 func rejected(c *Catalog, server, name string) string {
 	for _, r := range c.Report(nil) {

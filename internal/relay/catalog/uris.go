@@ -34,8 +34,8 @@ type URIs struct {
 
 type uriOf struct{ server, uri string }
 
-// claimedTemplate is a URI template that its server has kept: its text before the first variable
-// and after the last one.
+// claimedTemplate is a URI template of a server: its text before the first variable and after the
+// last one.
 type claimedTemplate struct{ server, head, tail string }
 
 const (
@@ -183,8 +183,8 @@ func (o *URIs) storeLocked(server, key string) bool {
 		o.claims, o.below = make(map[string]string), make(map[string]string)
 	}
 	o.claims[key] = server
-	if head, rest, ok := strings.Cut(key, "{"); ok {
-		o.storeTemplateLocked(claimedTemplate{server, head, rest[strings.LastIndexByte(rest, '}')+1:]})
+	if t, ok := templateOf(server, key); ok {
+		o.storeTemplateLocked(t)
 	}
 	if strings.HasPrefix(key, skills) {
 		for folder := range folders(key) {
@@ -207,9 +207,16 @@ func (o *URIs) storeTemplateLocked(t claimedTemplate) {
 			n++
 		}
 	}
-	if n < maxClaimedTemplates && strings.Contains(t.head[len(exclusive(t.head)):], "/") {
+	if n < maxClaimedTemplates && fixed(t.head) {
 		o.templates = append(o.templates, t)
 	}
+}
+
+// fixed reports whether the text before the first variable of a template contains the scheme and a
+// whole segment.
+func fixed(head string) bool {
+	scheme, rest, ok := strings.Cut(head, ":")
+	return ok && scheme != "" && strings.IndexByte(strings.TrimLeft(rest, "/"), '/') > 0
 }
 
 // freeLocked reports whether no other server has a claim that conflicts with a new one.
@@ -235,6 +242,12 @@ func (o *URIs) freeLocked(server, key string) bool {
 		}
 	}
 	return true
+}
+
+// templateOf reads a URI template. ok is false if it has no variable.
+func templateOf(server, template string) (t claimedTemplate, ok bool) {
+	head, rest, ok := strings.Cut(template, "{")
+	return claimedTemplate{server, head, rest[strings.LastIndexByte(rest, '}')+1:]}, ok
 }
 
 func (t *claimedTemplate) matches(uri string) bool {

@@ -3,6 +3,7 @@ package catalog
 import (
 	"context"
 	"fmt"
+	"iter"
 	"slices"
 	"strings"
 
@@ -141,8 +142,9 @@ func Missing(f *mcp.ClientInfo, uri string) error {
 
 // Owner returns the server to which Dragoman sends requests for a URI, and the server's own URI. This
 // is the server that lists the URI, or else the server with a skill that contains it, or the server
-// that named the URI in a result, or the one with a template that matches it. For the URI of a page
-// or a skill, it is the server that keeps it, or that it names. If there is none of them, and only one server has resources, Owner returns that server.
+// that named the URI in a result, or the one with a template that matches it; see byTemplate. For the
+// URI of a page or a skill, it is the server that keeps it, or that it names. If there is none of
+// them, and only one server has resources, Owner returns that server.
 // Otherwise, it asks the servers. A server is never asked for a resource that is hidden.
 func (v View) Owner(ctx context.Context, uri string) (Target, error) { return v.owner(ctx, uri, true) }
 
@@ -167,13 +169,18 @@ func (v View) owner(ctx context.Context, uri string, ask bool) (Target, error) {
 		u = v.c.owners.find(uri)
 	}
 	if u == nil {
-		u = v.byTemplate(ctx, a, uri)
+		u = v.byTemplate(ctx, a, uri, nil)
 	}
 	if u == nil {
 		u = v.soleWithResources(ctx, a)
 	}
 	if u == nil && ask {
 		u = v.ask(ctx, a, uri)
+	}
+	if u == nil {
+		if claim := v.byScheme(ctx, a, uri); len(claim) == 1 {
+			u = claim[0] // nobody else wants it
+		}
 	}
 	if u == nil || !v.Shows(KindServer, u.Name(), "") || !v.Shows(KindResource, u.Name(), uri) {
 		return Target{}, Missing(v.client, uri)
@@ -190,7 +197,7 @@ func (v View) exclusiveOwner(ctx context.Context, a *knownAudience, uri string, 
 	if named = named && len(c.Sources) > 1; !named {
 		u, inner = v.keeper(ctx, a, uri), uri
 		if u == nil {
-			u = v.byTemplate(ctx, a, uri)
+			u = v.byTemplate(ctx, a, uri, nil)
 		}
 		if u == nil {
 			u = v.soleWithResources(ctx, a)
@@ -225,23 +232,46 @@ func (v View) keeper(ctx context.Context, a *knownAudience, uri string) Source {
 	return nil
 }
 
-// byTemplate returns the server with a template that matches a URI, or nil if no template matches.
-// If several templates match, byTemplate chooses the template with the longest literal text before
-// its first variable.
-func (v View) byTemplate(ctx context.Context, a *knownAudience, uri string) Source {
-	l := v.c.list(ctx, a, mcp.MethodListTemplates)
-	var best Source
-	length := -1
-	for i := range l.items {
-		x := &l.items[i]
-		head, rest, _ := strings.Cut(x.offered, "{")
-		tail := rest[strings.LastIndexByte(rest, '}')+1:]
-		if strings.HasPrefix(uri, head) && strings.HasSuffix(uri, tail) && len(uri) >= len(head)+len(tail) && len(head) > length &&
-			v.Shows(KindTemplate, x.server, x.target.Name) {
-			best, length = x.target.Server, len(head)
+// byTemplate returns the server with a template that matches a URI and has a fixed first segment, or
+// nil. If several match, it is the template that was offered first, or else the first in the
+// configuration. The length of the fixed text does not count: with a longer one, a server could take
+// single URIs of another one. among limits the servers; nil means all.
+func (v View) byTemplate(ctx context.Context, a *knownAudience, uri string, among []Source) (owner Source) {
+	since := uint64(0)
+	for x := range v.matching(ctx, a, uri) {
+		head, _, _ := strings.Cut(x.offered, "{")
+		if fixed(head) && (owner == nil || x.since < since) && (among == nil || slices.Contains(among, x.target.Server)) {
+			owner, since = x.target.Server, x.since
 		}
 	}
-	return best
+	return owner
+}
+
+// byScheme returns the servers with a template that matches a URI, but that fixes no more than its
+// scheme, such as note://{id}. Anybody can offer that, so these servers only come first when all of
+// them are asked.
+func (v View) byScheme(ctx context.Context, a *knownAudience, uri string) (all []Source) {
+	for x := range v.matching(ctx, a, uri) {
+		head, _, _ := strings.Cut(x.offered, "{")
+		if strings.Contains(head, ":") && !slices.Contains(all, x.target.Server) {
+			all = append(all, x.target.Server)
+		}
+	}
+	return all
+}
+
+// matching yields the templates that match a URI.
+func (v View) matching(ctx context.Context, a *knownAudience, uri string) iter.Seq[*item] {
+	l := v.c.list(ctx, a, mcp.MethodListTemplates)
+	return func(yield func(*item) bool) {
+		for i := range l.items {
+			x := &l.items[i]
+			t, variable := templateOf(x.server, x.offered)
+			if (variable && t.matches(uri) || x.offered == uri) && l.find(x.offered, v.show) == x && !yield(x) {
+				return
+			}
+		}
+	}
 }
 
 // soleWithResources returns the only server that has resources. It returns nil if no server or more

@@ -33,7 +33,6 @@ func TestCallsReachTheirServerUnderItsOwnNames(t *testing.T) {
 		{mcp.MethodReadResource, `{"uri":"b:1"}`, "b", `{"uri":"b:1"}`},
 		{mcp.MethodReadResource, `{"uri":"a:1"}`, "a", `{"uri":"a:1"}`},
 		{mcp.MethodReadResource, `{"uri":"f:///deep/x.txt"}`, "b", `{"uri":"f:///deep/x.txt"}`},
-		{mcp.MethodReadResource, `{"uri":"f:///deep/x.bin"}`, "a", `{"uri":"f:///deep/x.bin"}`},
 		{mcp.MethodComplete, `{"ref":{"type":"ref/prompt","name":"b__p"},"argument":{"name":"x","value":""}}`, "b", `{"ref":{"type":"ref/prompt","name":"p"},"argument":{"name":"x","value":""}}`},
 		{mcp.MethodComplete, `{"ref":{"type":"ref/resource","uri":"f:///{+path}"}}`, "a", `{"ref":{"type":"ref/resource","uri":"f:///{+path}"}}`},
 		{mcp.MethodComplete, `{"ref":{"type":"ref/resource","uri":"b:1"}}`, "b", `{"ref":{"type":"ref/resource","uri":"b:1"}}`},
