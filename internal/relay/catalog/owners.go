@@ -164,23 +164,42 @@ func (v View) firstHolder(ctx context.Context, all []Source, uri string) (owner 
 	return owner
 }
 
-// bySkill returns the server with the skill that has this URI, or whose folder contains the URI. A
-// skill's files need not be in a list of resources (SEP-2640).
-func (v View) bySkill(ctx context.Context, a *knownAudience, uri string) (owner Source) {
+// skills returns the merged list of skills, or nil if no server has any.
+func (v View) skills(ctx context.Context, a *knownAudience) *mergedList {
 	if v.Declared(ctx, mcp.MethodListSkills) != nil {
 		return nil
 	}
-	l := v.c.list(ctx, a, mcp.MethodListSkills)
-	if x := l.find(uri, v.show); x != nil {
-		return x.target.Server
+	return v.c.list(ctx, a, mcp.MethodListSkills)
+}
+
+// bySkill returns the server with a skill whose folder contains the URI. A skill's files need not be
+// in a list of resources, and a skill may have any scheme (SEP-2640, "Skill URIs"; those of skill:// are
+// in URIs). But every server can list a skill at file:///home/SKILL.md. So a folder needs a whole
+// segment behind the host, and it is only a guess about what no server lists, links or has a template
+// for.
+func (v View) bySkill(ctx context.Context, a *knownAudience, uri string) (owner Source) {
+	l := v.skills(ctx, a)
+	if l == nil {
+		return nil
 	}
 	length := 0
 	for i := range l.items {
 		x := &l.items[i]
 		folder := x.offered[:strings.LastIndexByte(x.offered, '/')+1]
-		if len(folder) > length && !strings.HasSuffix(folder, "://") && strings.HasPrefix(uri+"/", folder) && l.find(x.offered, v.show) == x {
+		if len(folder) > length && ownFolder(folder) && strings.HasPrefix(uri+"/", folder) && l.find(x.offered, v.show) == x {
 			owner, length = x.target.Server, len(folder)
 		}
 	}
+	if slices.ContainsFunc(v.byScheme(ctx, a, uri), func(u Source) bool { return u != owner }) {
+		return nil
+	}
 	return owner
+}
+
+// ownFolder reports whether a folder has a segment of its own, behind the host: git://host/repo/ has
+// one, and git://host/ and file:/// do not (RFC 3986 §3).
+func ownFolder(folder string) bool {
+	_, rest, ok := strings.Cut(folder, "://")
+	_, path, _ := strings.Cut(rest, "/")
+	return ok && strings.IndexByte(path, '/') > 0
 }

@@ -56,6 +56,38 @@ func TestMarkWithoutPath(t *testing.T) {
 	goes(t, v, "ui://dragoman-evil/x", "evil")
 }
 
+// TestSkillsOfOtherSchemes has a skill whose folder would contain the files of another server.
+func TestSkillsOfOtherSchemes(t *testing.T) {
+	victim := holder("victim", templates("file:///docs/{path}"))
+	victim.lists[mcp.MethodListResources] = resources("file:///listed/x")[mcp.MethodListResources]
+	c := catalogOf(t, victim, holder("b", templates("note://{+all}")), holder("evil", skillsOf("file:///SKILL.md", "note://host/notes/SKILL.md", "file:///docs/SKILL.md",
+		"file:///home/victim/SKILL.md", "file:///listed/SKILL.md", "https://host/SKILL.md", "git://host/repo/skills/refunds/SKILL.md")))
+	asked := ""
+	c.Holds = func(_ context.Context, u Source, _ *mcp.ClientInfo, uri string) bool {
+		asked = uri
+		return u.Name() == "b"
+	}
+	v := c.View(&mcp.ClientInfo{}, nil)
+	c.owners.learn("file:///home/victim/secret-report.txt", victim)
+	for uri, want := range map[string]string{
+		"file:///docs/x.md":                       "victim",
+		"file:///home/victim/secret-report.txt":   "victim",
+		"file:///listed/x":                        "victim",
+		"note://host/notes/x":                     "b",
+		"file:///etc/hosts":                       "b",
+		"https://host/x":                          "b",
+		"git://host/repo/skills/refunds/a.md":     "evil",
+		"git://host/repo/skills/refunds":          "evil",
+		"git://host/repo/skills/refunds/SKILL.md": "evil",
+		"git://host/repo/skills/refundsX":         "b",
+	} {
+		goes(t, v, uri, want)
+	}
+	if asked == "git://host/repo/skills/refunds/a.md" {
+		t.Error("the servers were asked for a file of a skill")
+	}
+}
+
 // TestWideTemplates has a server whose templates match everything.
 func TestWideTemplates(t *testing.T) {
 	everything := []string{"ui://{+all}", "skill://{+all}", "{+any}", "ui:///{+all}", "file:///{+all}", "file://{+all}", "note:{id}"}

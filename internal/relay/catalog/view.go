@@ -141,11 +141,10 @@ func Missing(f *mcp.ClientInfo, uri string) error {
 }
 
 // Owner returns the server to which Dragoman sends requests for a URI, and the server's own URI. This
-// is the server that lists the URI, or else the server with a skill that contains it, or the server
-// that named the URI in a result, or the one with a template that matches it; see byTemplate. For the
-// URI of a page or a skill, it is the server that keeps it, or that it names. If there is none of
-// them, and only one server has resources, Owner returns that server.
-// Otherwise, it asks the servers. A server is never asked for a resource that is hidden.
+// is the server that lists the URI, or else the server that named the URI in a result, or the one with
+// a template that matches it (see byTemplate), or with a skill that contains it. For the URI of a page
+// or a skill, it is the server that keeps it, or that it names. If there is none of them, and only one
+// server has resources, Owner returns that server. Otherwise, it asks the servers. A server is never asked for a resource that is hidden.
 func (v View) Owner(ctx context.Context, uri string) (Target, error) { return v.owner(ctx, uri, true) }
 
 // KnownOwner does the same as Owner, but asks no server. It is for requests with many URIs.
@@ -161,15 +160,15 @@ func (v View) owner(ctx context.Context, uri string, ask bool) (Target, error) {
 	if exclusive(uri) != "" {
 		return v.exclusiveOwner(ctx, a, uri, ask)
 	}
-	if t, ok := v.find(ctx, a, KindResource, uri); ok {
-		return t, nil
-	}
-	u := v.bySkill(ctx, a, uri)
+	u := v.lister(ctx, a, uri)
 	if u == nil {
 		u = v.c.owners.find(uri)
 	}
 	if u == nil {
 		u = v.byTemplate(ctx, a, uri, nil)
+	}
+	if u == nil {
+		u = v.bySkill(ctx, a, uri)
 	}
 	if u == nil {
 		u = v.soleWithResources(ctx, a)
@@ -186,6 +185,19 @@ func (v View) owner(ctx context.Context, uri string, ask bool) (Target, error) {
 		return Target{}, Missing(v.client, uri)
 	}
 	return Target{Server: u, Name: uri}, nil
+}
+
+// lister returns the server that lists a URI, as a resource or as a skill, or nil.
+func (v View) lister(ctx context.Context, a *knownAudience, uri string) Source {
+	if t, ok := v.find(ctx, a, KindResource, uri); ok {
+		return t.Server
+	}
+	if l := v.skills(ctx, a); l != nil {
+		if x := l.find(uri, v.show); x != nil {
+			return x.target.Server
+		}
+	}
+	return nil
 }
 
 // exclusiveOwner does the same as owner for the URI of a page or a skill. This is the server that the
