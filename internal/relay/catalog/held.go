@@ -1,6 +1,12 @@
 package catalog
 
-import "strings"
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/dragoman-mcp/dragoman/internal/protocol/mcp"
+)
 
 // heldName is a name or URI that clients see in the lists of a method.
 type heldName struct{ method, offered string }
@@ -39,6 +45,57 @@ func (c *Catalog) contested(prefix string) bool {
 		}
 	}
 	return n > 1
+}
+
+// forbiddenLocked returns the reason why a server may not offer an item to an audience, or "".
+func (c *Catalog) forbiddenLocked(a *knownAudience, x *item, method string) string {
+	switch method {
+	case mcp.MethodListTools, mcp.MethodListPrompts:
+		if other := c.prefixedBy(x.target.Server, x.offered); other != "" {
+			return fmt.Sprintf("the name begins with the prefix of server %q, so only that server may use it", other)
+		}
+	case mcp.MethodListResources, mcp.MethodListSkills:
+		return c.takenLocked(a, x, method)
+	}
+	return ""
+}
+
+// takenLocked returns the reason why a server may not list a URI of a plain scheme, or "": another
+// server lists it in the list of the other method, or named it in a result when this server did not
+// list it. A list that was first read later proves nothing, since the URI may have been in it all the
+// time.
+func (c *Catalog) takenLocked(a *knownAudience, x *item, method string) string {
+	uri := x.target.Name
+	if len(c.Sources) < 2 || exclusive(uri) != "" {
+		return ""
+	}
+	other := mcp.MethodListSkills
+	if method == other {
+		other = mcp.MethodListResources
+	}
+	mine, have := c.held[heldName{method, uri}], c.held[heldName{other, uri}]
+	if mine.server != x.server && have.server != "" && have.server != x.server && c.offersToLocked(a, other, have.server, uri) {
+		return fmt.Sprintf("server %q already lists the same URI", have.server)
+	}
+	n, _ := c.owners.find(uri, 0)
+	if len(n.servers) == 0 || n.servers[0] == x.target.Server || mine.server == x.server {
+		return ""
+	}
+	if first := c.firstReadLocked(method, x.server); first.IsZero() || first.After(n.at) {
+		return ""
+	}
+	return fmt.Sprintf("a result of server %q named the same URI first", n.servers[0].Name())
+}
+
+// firstReadLocked returns when a list of a server was first read for any audience. It is zero if it was
+// not.
+func (c *Catalog) firstReadLocked(method, server string) (first time.Time) {
+	for key, p := range c.lists {
+		if key.method == method && key.server == server && !p.first.IsZero() && (first.IsZero() || p.first.Before(first)) {
+			first = p.first
+		}
+	}
+	return first
 }
 
 // heldByAnotherLocked reports whether another server already offers the name or URI of x to the

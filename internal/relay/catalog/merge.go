@@ -273,11 +273,9 @@ func (c *Catalog) mergeLocked(a *knownAudience, method string) *mergedList {
 			x := item{offered: name, json: raw, server: u.Name(), target: Target{Server: u, Name: name}}
 			changed := c.present(&x, method, raw, at)
 			x.mayBeTask = directed && !has(x.json, "execution")
-			if key == "name" {
-				if other := c.prefixedBy(u, x.offered); other != "" {
-					l.reject(u, name, fmt.Sprintf("the name begins with the prefix of server %q, so only that server may use it", other), true)
-					continue
-				}
+			if why := c.forbiddenLocked(a, &x, method); why != "" {
+				l.reject(u, name, why, true)
+				continue
 			}
 			if _, taken := l.first[x.offered]; !taken && c.heldByAnotherLocked(a, method, &x) {
 				late = append(late, x)

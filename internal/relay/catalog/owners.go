@@ -2,18 +2,21 @@ package catalog
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"strings"
 	"sync"
 	"time"
 
+	"github.com/dragoman-mcp/dragoman/internal/base/excerpt"
+	"github.com/dragoman-mcp/dragoman/internal/base/jsonrpc"
 	"github.com/dragoman-mcp/dragoman/internal/protocol/mcp"
 )
 
 // These constants bound what is remembered about resources that are in no list, and the search for
 // their servers.
 const (
-	maxOwners     = 5000 // in each of the two maps of owners
+	maxOwners     = 5000 // in each of the two maps of a recent
 	maxLearned    = 200  // from one result
 	maxLearnedURI = 2048 // bytes
 	maxAsked      = 32   // servers in one search
@@ -24,52 +27,89 @@ const (
 // owners remembers the servers of resources that are in no list: of those that a result of the
 // server names, and of those that the server was asked for. The zero value is ready to use.
 type owners struct {
-	mu         sync.Mutex
-	young, old map[string]Source // when young is full, it becomes old
-	missed     map[string]time.Time
+	mu     sync.Mutex
+	named  recent[string, naming]
+	told   recent[telling, told]
+	missed map[string]time.Time
 }
 
-// learn remembers the server of a URI. The first server that names a URI keeps it, so that no other
-// server can take its place.
-func (o *owners) learn(uri string, u Source) {
+// naming says which servers have named a URI, the first one first, and when the first one did.
+type naming struct {
+	servers []Source
+	at      time.Time
+}
+
+// telling is a URI that a result for one client names.
+type telling struct {
+	conversation uint64
+	uri          string
+}
+
+// told is the server whose result named a URI last to one client. several is true if another one did
+// so before.
+type told struct {
+	last    Source
+	several bool
+}
+
+// recent is a map that forgets its oldest entries.
+type recent[K comparable, V any] struct{ young, old map[K]V }
+
+func (r *recent[K, V]) get(key K) V {
+	if x, ok := r.young[key]; ok {
+		return x
+	}
+	return r.old[key]
+}
+
+// set replaces an entry. When young is full, it becomes old.
+func (r *recent[K, V]) set(key K, x V) {
+	if _, ok := r.young[key]; !ok && len(r.young) >= maxOwners {
+		r.old, r.young = r.young, nil
+	}
+	if r.young == nil {
+		r.young = make(map[K]V)
+	}
+	r.young[key] = x
+}
+
+// learn remembers that a server has a URI. conversation is the client to which its result named it, or
+// 0 if this is not known.
+func (o *owners) learn(uri string, u Source, conversation uint64) {
 	if uri == "" || len(uri) > maxLearnedURI {
 		return
 	}
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	if o.findLocked(uri) != nil {
-		return
+	n := o.named.get(uri)
+	if len(n.servers) == 0 {
+		n.at = time.Now()
 	}
-	if len(o.young) >= maxOwners {
-		o.old, o.young = o.young, nil
+	if !slices.Contains(n.servers, u) {
+		n.servers = append(slices.Clone(n.servers), u)
+		o.named.set(uri, n)
 	}
-	if o.young == nil {
-		o.young = make(map[string]Source)
+	if conversation != 0 {
+		key := telling{conversation, uri}
+		have := o.told.get(key)
+		o.told.set(key, told{u, have.several || have.last != nil && have.last != u})
 	}
-	o.young[uri] = u
 }
 
-func (o *owners) find(uri string) Source {
+// find returns what is known about a URI. The slice must not be modified.
+func (o *owners) find(uri string, conversation uint64) (naming, told) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	return o.findLocked(uri)
-}
-
-func (o *owners) findLocked(uri string) Source {
-	if u := o.young[uri]; u != nil {
-		return u
-	}
-	return o.old[uri]
+	return o.named.get(uri), o.told.get(telling{conversation, uri})
 }
 
 // forget forgets the server of a URI, because the server no longer has the resource.
 func (o *owners) forget(uri string, u Source) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	for _, m := range []map[string]Source{o.young, o.old} {
-		if m[uri] == u {
-			delete(m, uri)
-		}
+	if n := o.named.get(uri); slices.Contains(n.servers, u) {
+		n.servers = slices.DeleteFunc(slices.Clone(n.servers), func(have Source) bool { return have == u })
+		o.named.set(uri, n)
 	}
 }
 
@@ -88,6 +128,77 @@ func (o *owners) wasMissed(search string) bool {
 	defer o.mu.Unlock()
 	at, ok := o.missed[search]
 	return ok && time.Since(at) < missedRest
+}
+
+// learn remembers that a result for the client named a URI of a server. If another server has listed
+// the URI before anybody named it, this one names what the other one has.
+func (v View) learn(uri string, u Source) {
+	if n, _ := v.c.owners.find(uri, 0); len(n.servers) > 0 || !v.c.listedByAnother(v.c.audience(v.client), uri, u) {
+		v.c.owners.learn(uri, u, v.conversation())
+	}
+}
+
+func (v View) conversation() uint64 {
+	if v.client == nil {
+		return 0
+	}
+	return v.client.Conversation
+}
+
+func (c *Catalog) listedByAnother(a *knownAudience, uri string, u Source) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return slices.ContainsFunc(c.Sources, func(other Source) bool {
+		return other != u && (c.seenLocked(mcp.MethodListResources, other, a).has(KindResource, uri) || c.seenLocked(mcp.MethodListSkills, other, a).has(KindResource, uri))
+	})
+}
+
+// byName returns the server of a URI that results have named, or nil if none has. lister is the server
+// that lists the URI, or nil.
+//
+// If several servers have named it, nobody can say for sure which one a client means, so we take the
+// best sign there is. A client that got the URI from one server means that one. If it got it from
+// several or from none, a server that lists it or has a template for it is likely to have it. Otherwise, a client that got it from several servers
+// is likely to mean the last result. Without any sign, or if the client got the URI from one server
+// and another one lists it, we refuse: a server could name any URI, and
+// then get what the client meant for another one.
+func (v View) byName(ctx context.Context, a *knownAudience, uri string, lister Source) (Source, error) {
+	n, t := v.c.owners.find(uri, v.conversation())
+	all := slices.DeleteFunc(slices.Clone(n.servers), func(u Source) bool {
+		return !v.Shows(KindServer, u.Name(), "") || !v.Shows(KindResource, u.Name(), uri)
+	})
+	if !slices.Contains(all, t.last) {
+		t = told{}
+	}
+	switch {
+	case lister != nil && (t.last == nil || t.last == lister || t.several):
+		return lister, nil
+	case lister != nil:
+		return nil, ambiguous(uri, []Source{t.last, lister})
+	case len(all) == 0:
+		return nil, nil
+	case len(all) == 1:
+		return all[0], nil
+	case t.last != nil && !t.several:
+		return t.last, nil
+	}
+	if u := v.byTemplate(ctx, a, uri, all); u != nil {
+		return u, nil
+	}
+	if t.last != nil {
+		return t.last, nil
+	}
+	return nil, ambiguous(uri, all)
+}
+
+// ambiguous returns the error for a URI that may belong to several servers.
+func ambiguous(uri string, all []Source) error {
+	names := make([]string, len(all))
+	for i, u := range all {
+		names[i] = u.Name()
+	}
+	return &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: fmt.Sprintf(
+		"the resource %s may belong to any of these servers, so use the endpoint of one of them: %s", excerpt.Cut(uri, maxRepeated), strings.Join(names, ", "))}
 }
 
 // ask asks the servers that the client may see which of them has a resource, and remembers the
@@ -122,7 +233,7 @@ func (v View) ask(ctx context.Context, a *knownAudience, uri string) Source {
 	case owner != nil && exclusive(uri) != "":
 		v.c.showURI(owner.Name(), uri, true)
 	case owner != nil:
-		v.c.owners.learn(uri, owner)
+		v.c.owners.learn(uri, owner, 0)
 	default:
 		v.c.owners.miss(search)
 	}

@@ -68,7 +68,7 @@ func TestSkillsOfOtherSchemes(t *testing.T) {
 		return u.Name() == "b"
 	}
 	v := c.View(&mcp.ClientInfo{}, nil)
-	c.owners.learn("file:///home/victim/secret-report.txt", victim)
+	v.learn("file:///home/victim/secret-report.txt", victim)
 	for uri, want := range map[string]string{
 		"file:///docs/x.md":                       "victim",
 		"file:///home/victim/secret-report.txt":   "victim",
@@ -156,21 +156,26 @@ func rejected(c *Catalog, server, name string) string {
 // TestListedLater has a server, first in the configuration, that lists the resources of another one
 // later. When the other one no longer has a resource, it can have it.
 func TestListedLater(t *testing.T) {
-	const listed = "file:///listed"
+	const listed, linked = "file:///listed", "file:///linked"
 	evil, victim := holder("evil", nil), holder("victim", resources(listed))
 	c := catalogOf(t, evil, victim, holder("c", nil))
 	var lost []string
 	c.Lost = func(server, _, why string) { lost = append(lost, server+": "+why) }
 	views := []View{c.View(&mcp.ClientInfo{Revision: mcp.R20260728}, nil), c.View(&mcp.ClientInfo{Revision: mcp.R20251125, Conversation: 3}, nil)}
 	goes(t, views[0], listed, "victim")
-	evil.lists = resources(listed, "file:///own")
+	views[1].learn(linked, victim)
+	evil.lists = resources(listed, linked, "file:///own")
+	evil.lists[mcp.MethodListSkills] = skillsOf(linked)[mcp.MethodListSkills]
 	c.Changed("evil", "resources")
 	for _, v := range views {
 		goes(t, v, "file:///own", "evil")
 		goes(t, v, listed, "victim")
+		goes(t, v, linked, "victim")
 	}
-	if !strings.Contains(rejected(c, "evil", listed), `server "victim"`) || len(lost) != 1 {
-		t.Errorf("the report says %q, and the log says %q", rejected(c, "evil", listed), lost)
+	for _, uri := range []string{listed, linked} {
+		if !strings.Contains(rejected(c, "evil", uri), `server "victim"`) || !strings.Contains(strings.Join(lost, "\n"), `evil: "`+uri+`" is left out`) {
+			t.Errorf("%s: the report says %q, and the log says %q", uri, rejected(c, "evil", uri), lost)
+		}
 	}
 	victim.lists = nil
 	c.Changed("victim", "resources")
@@ -179,3 +184,51 @@ func TestListedLater(t *testing.T) {
 	}
 	goes(t, views[0], listed, "evil")
 }
+
+// TestNamedByTwo has two servers whose results name the same resource.
+func TestNamedByTwo(t *testing.T) {
+	const uri = "file:///home/victim/secret-report.txt"
+	victim, evil := holder("victim", nil), holder("evil", nil)
+	c := catalogOf(t, evil, victim, holder("c", nil))
+	client := func(conversation uint64) View { return c.View(&mcp.ClientInfo{Conversation: conversation}, nil) }
+	client(1).learn(uri, evil)
+	goes(t, client(0), uri, "evil")
+	client(2).learn(uri, victim)
+	client(0).learn(uri, victim)
+	goes(t, client(1), uri, "evil")
+	goes(t, client(2), uri, "victim")
+	goes(t, client(3), uri, "evil, victim")
+	goes(t, client(0), uri, "evil, victim")
+	goes(t, c.View(&mcp.ClientInfo{}, hideServer("evil")), uri, "victim")
+	// If one client heard of it from both, the last one is meant.
+	client(2).learn(uri, evil)
+	goes(t, client(2), uri, "evil")
+	client(2).learn(uri, victim)
+	goes(t, client(2), uri, "victim")
+	// A template says more than the order of the answers.
+	victim.lists = templates("file:///home/victim/{+path}")
+	c.Changed("victim", "resources")
+	client(2).learn(uri, evil)
+	goes(t, client(2), uri, "victim")
+	goes(t, client(3), uri, "victim")
+	goes(t, client(1), uri, "evil")
+	c.owners.forget(uri, evil)
+	goes(t, client(1), uri, "victim")
+}
+
+// TestNamedBeforeListed has a server that names a resource before the list of the server that has it
+// was read, and one that names it afterwards.
+func TestNamedBeforeListed(t *testing.T) {
+	victim, evil := holder("victim", resources("x://1", "x://2")), holder("evil", nil)
+	c := catalogOf(t, evil, victim, holder("c", nil))
+	v, other := c.View(&mcp.ClientInfo{Conversation: 1}, nil), c.View(&mcp.ClientInfo{}, nil)
+	v.learn("x://1", evil)
+	goes(t, other, "x://1", "victim")
+	goes(t, v, "x://1", "evil, victim")
+	v.learn("x://2", evil)
+	goes(t, v, "x://2", "victim")
+}
+
+type hideServer string
+
+func (f hideServer) Shows(_ Kind, server, _ string) bool { return server != string(f) }

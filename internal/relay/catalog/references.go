@@ -168,7 +168,7 @@ func (v View) Present(u Source, c *mcp.Call, reply *mcp.Reply) *mcp.Reply {
 			v.c.showAt(server, raw, at, names, &e)
 		case names && uri != "" && left > 0:
 			left--
-			v.c.owners.learn(uri, u)
+			v.learn(uri, u)
 		}
 	})
 	if e.Len() == 0 {

@@ -160,9 +160,9 @@ func (v View) owner(ctx context.Context, uri string, ask bool) (Target, error) {
 	if exclusive(uri) != "" {
 		return v.exclusiveOwner(ctx, a, uri, ask)
 	}
-	u := v.lister(ctx, a, uri)
-	if u == nil {
-		u = v.c.owners.find(uri)
+	u, err := v.byName(ctx, a, uri, v.lister(ctx, a, uri))
+	if err != nil {
+		return Target{}, err
 	}
 	if u == nil {
 		u = v.byTemplate(ctx, a, uri, nil)
