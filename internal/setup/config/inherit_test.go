@@ -70,6 +70,42 @@ dragoman: {inheritEnv: [A=b, "", "${X}"], servers: {a: {inheritEnv: [B]}}}
 	}
 }
 
+// TestSecretHeaders checks which headers have secret values: those with the name of a credential or with
+// a value that looks like one, and what comes from a reference. The other headers are settings.
+func TestSecretHeaders(t *testing.T) {
+	env := func(name string) (string, bool) { return "from-outside", name == "REGION" }
+	s, problems := Parse("dragoman.yaml", []byte(`mcpServers:
+  a:
+    url: "http://h/mcp"
+    headers:
+      X-Environment: production
+      Accept-Language: engineering
+      X-Accept: application/json
+      X-Api-Version: "2026-07-28"
+      X-Region: "eu ${REGION}"
+      Authorization: Bearer first-value
+      Proxy-Authorization: second-value
+      Cookie: third-value
+      x-api-key: fourth-value
+      X-Key: fifth-value
+      PRIVATE-TOKEN: sixth-value
+      X-Client-Secret: seventh-value
+      X-Consumer: Custom a8f5f167f44f4964e6c998dee827110c
+`), env)
+	if s == nil {
+		t.Fatal(problems)
+	}
+	got, want := s.Servers[0].Secrets(), []string{
+		"Custom a8f5f167f44f4964e6c998dee827110c", "a8f5f167f44f4964e6c998dee827110c", "Bearer first-value", "seventh-value", "from-outside", "fourth-value", "second-value",
+		"fifth-value", "first-value", "sixth-value", "third-value",
+	}
+	slices.Sort(got)
+	slices.Sort(want)
+	if !slices.Equal(got, want) {
+		t.Errorf("got  %q\nwant %q", got, want)
+	}
+}
+
 // TestSecretArguments checks that a literal value in the arguments is a secret if the name
 // before it is the name of a secret.
 func TestSecretArguments(t *testing.T) {

@@ -9,6 +9,7 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"unicode"
 
 	"github.com/dragoman-mcp/dragoman/internal/base/excerpt"
 )
@@ -56,18 +57,28 @@ func (s Secret) MarshalText() ([]byte, error) { return []byte(mask), nil }
 // usually flags or levels, and masking them would make ordinary text unreadable.
 const shortestSecret = 6
 
-// secretVariable does the same as excerpt.SecretName for the name of an environment variable, which
-// needs no other word to be clear.
+// secretVariable does the same as excerpt.SecretName for the name of an environment variable or of a
+// header, which needs no other word to be clear.
 func secretVariable(name string) bool {
 	name = strings.ToUpper(name)
 	return excerpt.SecretName(name) || name == "KEY" || name == "AUTH" || strings.HasSuffix(name, "_AUTH")
 }
 
+// withoutScheme returns the value of a header without the scheme that precedes a credential, such as
+// Bearer (RFC 9110 §11.4). The scheme is no secret.
+func withoutScheme(value string) string {
+	scheme, rest, ok := strings.Cut(value, " ")
+	if !ok || strings.ContainsFunc(scheme, func(r rune) bool { return !unicode.IsLetter(r) }) {
+		return value
+	}
+	return strings.TrimSpace(rest)
+}
+
 // Secrets returns the secret texts of the server's configuration, longest first. The caller must mask
 // these texts in all output of the server. The secret texts are:
-//   - the values in Env that have a name such as GITHUB_TOKEN or look like credentials, and the
-//     values in Header
-//   - the values that replaced references in Args, Env and URL
+//   - the values in Env and Header that have a name such as GITHUB_TOKEN or Authorization, or look
+//     like credentials
+//   - the values that replaced references in Args, Env, Header and URL
 //   - arguments that have a name such as --token
 //   - the password and the query in URL
 //   - for a command: the inherited variables that have a name such as GITHUB_TOKEN, and the
@@ -91,7 +102,12 @@ func (s Server) Secrets() []string {
 		}
 	}
 	for _, h := range s.Header {
-		add(h.Value.Reveal())
+		// Many headers are settings, such as Accept-Language.
+		value := h.Value.Reveal()
+		if secretVariable(h.Name) || slices.ContainsFunc(strings.Fields(value), excerpt.Credential) || excerpt.Credential(value) {
+			all = append(all, value)
+			add(withoutScheme(value))
+		}
 	}
 	for _, v := range s.outside {
 		add(v.Reveal())

@@ -386,6 +386,7 @@ func (c *compiler) readHeaders(o *object, srv *Server) {
 			continue
 		}
 		srv.Header = append(srv.Header, Field{Name: m.key, Value: NewSecret(e.text)})
+		srv.outside = append(srv.outside, e.outside...)
 	}
 }
 

@@ -227,7 +227,7 @@ type Server struct {
 	shownArgs []string          // Args with *** in place of each reference
 	shownEnv  map[string]string // Env, the same
 	shownURL  string
-	outside   []Secret // the values that replaced references in Args, Env and URL
+	outside   []Secret // the values that replaced references in Args, Env, Header and URL
 	// unset has the settings that refer to an environment variable that is not set. It maps the path
 	// of such a setting to the name of the variable. The value of such a setting is empty.
 	unset map[string]string
