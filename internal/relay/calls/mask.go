@@ -1,6 +1,7 @@
 package calls
 
 import (
+	"regexp"
 	"slices"
 	"strings"
 	"unicode/utf8"
@@ -86,10 +87,27 @@ func (m *Masker) cutOff(text string) []jsonrpc.Span {
 	return []jsonrpc.Span{{Start: len(text) - longest, End: len(text)}}
 }
 
+// maxNested bounds how deeply JSON within strings of JSON is searched like a message. Below, it is
+// searched like any other text, so the time for a message stays proportional to its size.
+const maxNested = 8
+
+// search does the same as find, and also searches JSON in the text like a message: tools often return
+// JSON as text, and programs log it. depth is how much deeper the text may contain JSON.
+func (m *Masker) search(name, text string, depth int) (spans []jsonrpc.Span) {
+	if depth == 0 || !hasJSON(text) || excerpt.SecretText(name, text) {
+		return m.find(name, text)
+	}
+	_, spans = m.message([]byte(text), depth-1)
+	return spans
+}
+
+// hasJSON reports whether a text may contain an object or an array.
+func hasJSON(text string) bool { return strings.ContainsAny(text, "{[") }
+
 // Text returns a plain text with its secrets masked. name has the same meaning as in find.
 func (m *Masker) Text(name, text string) string {
 	b := []byte(text)
-	for _, s := range m.find(name, text) {
+	for _, s := range m.search(name, text, maxNested) {
 		fill(b, s, '*')
 	}
 	return string(b)
@@ -104,10 +122,13 @@ func fill(b []byte, s jsonrpc.Span, with byte) {
 // Message returns a copy of a message, or of the beginning of a message, with secrets masked. The
 // copy has the same length. spans are the positions of the secrets.
 func (m *Masker) Message(raw []byte) (masked []byte, spans []jsonrpc.Span) {
+	return m.message(raw, maxNested)
+}
+
+func (m *Masker) message(raw []byte, depth int) (masked []byte, spans []jsonrpc.Span) {
 	masked = slices.Clone(raw)
-	w := maskWalk{masker: m, raw: raw, out: masked}
-	text := strings.TrimLeft(string(raw), " \t\r\n")
-	if strings.HasPrefix(text, "{") || strings.HasPrefix(text, "[") {
+	w := maskWalk{masker: m, raw: raw, out: masked, depth: depth}
+	if hasJSON(string(raw)) {
 		w.walk()
 	}
 	if jsonrpc.Valid(raw, jsonrpc.Limits{Bytes: len(raw) + 1}) != nil {
@@ -132,13 +153,15 @@ func joined(spans []jsonrpc.Span) (out []jsonrpc.Span) {
 	return out
 }
 
-// maskWalk reads JSON and masks secrets in its strings and numbers. The JSON may be cut off.
+// maskWalk reads JSON and masks secrets in its strings and numbers. The JSON may be cut off, or be a
+// part of a text.
 type maskWalk struct {
 	masker *Masker
 	raw    []byte
 	out    []byte
 	spans  []jsonrpc.Span
 	open   []container
+	depth  int // how much deeper strings are searched for JSON
 }
 
 // container is an object or an array whose end has not been read yet.
@@ -172,7 +195,7 @@ func (w *maskWalk) walk() {
 			}
 		case c == ',':
 			if top := w.top(); top != nil && top.object {
-				top.key = true
+				top.key, top.name = true, ""
 			}
 		case c == ':':
 			if top := w.top(); top != nil {
@@ -231,13 +254,7 @@ func (w *maskWalk) text(i int) int {
 	if top != nil {
 		name = top.name
 	}
-	if inner := strings.TrimLeft(decoded, " \t\r\n"); !excerpt.SecretText(name, decoded) && (strings.HasPrefix(inner, "{") || strings.HasPrefix(inner, "[")) {
-		// Tools often return JSON as text. Search this JSON like a message.
-		_, spans := w.masker.Message([]byte(decoded))
-		w.found(from, at, spans)
-		return end + 1
-	}
-	w.found(from, at, w.masker.find(name, decoded))
+	w.found(from, at, w.masker.search(name, decoded, w.depth))
 	return end + 1
 }
 
@@ -274,6 +291,9 @@ func (w *maskWalk) number(i int) int {
 	return end
 }
 
+// surrogates matches the two escapes of one character beyond U+FFFF.
+var surrogates = regexp.MustCompile(`^\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}$`)
+
 // decode decodes the content of a JSON string, without the quotes. The slice at contains the
 // position of each decoded byte in the content, and the position of the end. It is nil if the
 // string has no escapes.
@@ -308,8 +328,11 @@ func decode(inside []byte) (text string, at []int) {
 				i = len(inside)
 				continue
 			}
-			r, ok := jsonrpc.Text(append(append([]byte{'"'}, inside[from:min(i+4, len(inside))]...), '"'), jsonrpc.Span{End: min(i+4, len(inside)) - from + 2})
-			i = min(i+4, len(inside))
+			i += 4
+			if pair := inside[from:min(from+12, len(inside))]; surrogates.Match(pair) {
+				i = from + len(pair)
+			}
+			r, ok := jsonrpc.Text(append(append([]byte{'"'}, inside[from:i]...), '"'), jsonrpc.Span{End: i - from + 2})
 			if !ok || r == "" || !utf8.ValidString(r) {
 				r = "?"
 			}

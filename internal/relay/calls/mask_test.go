@@ -3,6 +3,7 @@ package calls
 import (
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/dragoman-mcp/dragoman/internal/base/jsonrpc"
 )
@@ -10,7 +11,7 @@ import (
 // TestMask checks that secrets are masked in every part of a message. The other bytes and the
 // length stay the same, and JSON stays valid.
 func TestMask(t *testing.T) {
-	m := NewMasker([]string{`s3cr3t"quoted`, "Bearer configured-token", "short"})
+	m := NewMasker([]string{`s3cr3t"quoted`, "Bearer configured-token", "short", "pässw😀rd!"})
 	const key = "ghp_0123456789abcdefghijABCDEFGHIJ"
 	stars := func(n int) string { return strings.Repeat("*", n) }
 	for _, c := range []struct{ in, want string }{
@@ -35,6 +36,12 @@ func TestMask(t *testing.T) {
 		{`{"a":"con`, `{"a":"con`},
 		{`{"a":"configured-tok"}`, `{"a":"configured-tok"}`},
 		{`{"a":"x","password":"hunt`, `{"a":"x","password":"****`},
+		{`{"text":"sent {\"password\":1234,\"user\":5} now"}`, `{"text":"sent {\"password\":****,\"user\":5} now"}`},
+		{`{"text":"INFO [{\"name\":\"API_TOKEN\",\"value\":\"abc\"}]\nINFO {\"msg\":\"s3cr3\\u0074\\\"quoted\"}"}`,
+			`{"text":"INFO [{\"name\":\"API_TOKEN\",\"value\":\"***\"}]\nINFO {\"msg\":\"` + stars(22) + `\"}"}`},
+		{`{"text":"{\"password\": p, note: \"hello\"}"}`, `{"text":"{\"password\": p, note: \"hello\"}"}`},
+		{`{"text":"pässw\ud83d\ude00rd!"}`, `{"text":"` + stars(len(`pässw\ud83d\ude00rd!`)) + `"}`},
+		{`level=error {"msg":"s3cr3t\u0022quoted"}`, `level=error {"msg":"` + stars(18) + `"}`},
 		{``, ``},
 	} {
 		got, spans := m.Message([]byte(c.in))
@@ -56,6 +63,32 @@ func TestMask(t *testing.T) {
 		if valid := func(b []byte) bool { return jsonrpc.Valid(b, jsonrpc.Limits{}) == nil }; valid([]byte(c.in)) != valid(got) {
 			t.Errorf("%s became %s", c.in, got)
 		}
+	}
+}
+
+// TestMaskText checks that JSON in an error message is searched like JSON in a message.
+func TestMaskText(t *testing.T) {
+	m := NewMasker([]string{`s3cr3t"quoted`})
+	if got, want := m.Text("", `refused: {"pin":1234,"msg":"s3cr3\u0074\"quoted"}`), `refused: {"pin":****,"msg":"`+strings.Repeat("*", 19)+`"}`; got != want {
+		t.Errorf("got %s, want %s", got, want)
+	}
+}
+
+// TestMaskDeepText checks that the time for JSON within strings of JSON is bounded: each level of the
+// text has a brace, and would be searched again.
+func TestMaskDeepText(t *testing.T) {
+	text := "hunter22"
+	for range 120 {
+		quote := "\\u0022"
+		text = "{" + strings.ReplaceAll(quote+text+quote, "\\", `\u005c`)
+		if len(text) > 200_000 {
+			break
+		}
+	}
+	m := NewMasker([]string{"hunter22"})
+	began := time.Now()
+	if got, _ := m.Message([]byte(`{"a":"` + text + `"}`)); strings.Contains(string(got), "hunter22") || time.Since(began) > 5*time.Second {
+		t.Errorf("%d bytes took %s", len(got), time.Since(began))
 	}
 }
 
