@@ -5,11 +5,14 @@ package daemon
 import (
 	"bufio"
 	"context"
+	"encoding/base64"
 	"io"
+	"net/url"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/dragoman-mcp/dragoman/internal/setup/config"
 	"github.com/dragoman-mcp/dragoman/internal/workbench/tape"
 )
 
@@ -99,6 +102,37 @@ func TestTranscript(t *testing.T) {
 					t.Errorf("the replay: %v", err)
 				}
 			})
+		}
+	}
+}
+
+// TestTranscriptMasksEncodedSecrets checks that neither the story of a call nor its transcript has a
+// configured secret, in whatever form client and server repeat it.
+func TestTranscriptMasksEncodedSecrets(t *testing.T) {
+	t.Parallel()
+	const secret = "sésame&street/7"
+	forms := []string{
+		secret, base64.StdEncoding.EncodeToString([]byte("me:" + secret)), url.QueryEscape(secret),
+		`s\u00e9same&street/7`, `sésame\u0026street\/7`, `INFO {\"msg\":\"s\\u00e9same\\u0026street/7\"}`,
+	}
+	u := newWeb(t, true).as(t, "web")
+	c, problem := config.Complete(config.Server{Name: "web", URL: u.Server.URL, Header: []config.Field{{Name: "X-Api-Key", Value: config.NewSecret(secret)}}})
+	if problem != nil {
+		t.Fatal(problem)
+	}
+	option, key := withKey(t)
+	r := serve(t, snapshot(&upstreamUnderTest{Server: c}), option)
+	r.post("/mcp", modernBody(`"id-1"`, "tools/call", `"name":"web__echo","arguments":{"s":["`+strings.Join(forms, `","`)+`"]}`), modernHeader("tools/call", "web__echo")...)
+	call := r.awaitCalls("?method=tools/call&q=echo", 1)[0]
+	for _, path := range []string{"/transcript", ""} {
+		a := r.do(t.Context(), "GET", "/api/v1/calls/"+decimal(call.Number)+path, nil, key(r)...)
+		if a.status != 200 || !strings.Contains(a.body, "web__echo") {
+			t.Fatalf("%d %s", a.status, a.body)
+		}
+		for _, part := range []string{"same", "street", "FtZSZz", "c2Ft", "%26"} {
+			if strings.Contains(a.body, part) {
+				t.Errorf("%q shows %s: %s", path, part, a.body)
+			}
 		}
 	}
 }

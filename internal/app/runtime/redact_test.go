@@ -50,6 +50,7 @@ func TestRedactorKnowsEscapes(t *testing.T) {
 	for _, line := range []string{
 		`{"level":"error","msg":"the token Zoë\u0026\"7/x is bad"}`,
 		`{"level":"error","msg":"the token Zo\u00eb&\"7\/x is bad"}`,
+		`{"level":"error","msg":"the token \u005ao\u00eb\u0026\u00227\u002fx is bad"}`,
 	} {
 		if got, want := clean(line), `{"level":"error","msg":"the token *** is bad"}`; got != want {
 			t.Errorf("%s became %s", line, got)

@@ -6,9 +6,9 @@ import (
 	"strings"
 )
 
-// MaskJSON returns raw, which is JSON from a peer, with its secrets masked. clean masks known
-// secrets in a text. MaskJSON also finds a secret that is written with escapes, or that is in JSON
-// within a string. The JSON may be cut off.
+// MaskJSON returns raw, which is JSON or a text with JSON from a peer, with its secrets masked. clean
+// masks known secrets in a text. MaskJSON also finds a secret that is written with escapes, or that is
+// in JSON within a string. The JSON may be cut off.
 func MaskJSON(raw string, clean func(string) string) string {
 	return clean(cleanEscaped(clean, raw, maxNested))
 }

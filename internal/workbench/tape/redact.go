@@ -63,11 +63,14 @@ func isPlaceholder(s string) bool { return placeholders.MatchString(s) }
 
 var placeholders = regexp.MustCompile(`^\[(secret|session)(-\d+)?\]$`)
 
-// text redacts plain text.
+// text redacts plain text, which may contain JSON.
 func (r *redactor) text(s string) string {
-	for _, k := range r.known {
-		s = excerpt.ReplaceKnown(s, k, func(secret string) string { return r.placeholder("secret", secret) })
-	}
+	s = excerpt.MaskJSON(s, func(s string) string {
+		for _, k := range r.known {
+			s = excerpt.ReplaceKnown(s, k, func(secret string) string { return r.placeholder("secret", secret) })
+		}
+		return s
+	})
 	return excerpt.Secrets(s, func(secret string) string {
 		if isPlaceholder(secret) {
 			return secret
