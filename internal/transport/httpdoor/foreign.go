@@ -43,11 +43,13 @@ func (f *foreign) first(value string) (first, last bool) {
 func (g *Guard) LogTo(log *slog.Logger) { g.log = log }
 
 // tell logs the value of a refused header, unless this value was logged before or too many values
-// were logged.
+// were logged. Neither the value nor the advice in the log has the first label of Own's name: every
+// program on this machine may read the log, and the name is a secret.
 func (g *Guard) tell(header, value, advice string) {
 	if g == nil || g.log == nil {
 		return
 	}
+	value, advice = g.own.hide(value), g.own.hide(advice)
 	first, last := g.told.first(header + " " + excerpt.Cut(value, maxShown))
 	if !first {
 		return
@@ -60,8 +62,7 @@ func (g *Guard) tell(header, value, advice string) {
 }
 
 // foreignHost returns a message that says why a Host header was refused, and how to allow the host.
-// It also logs each host once, except the name of Own: every program on this machine may read the
-// log, and the name is a secret.
+// It also logs each host once, except the name of Own.
 func (g *Guard) foreignHost(host string) string {
 	if host == "" {
 		return "the Host header is missing"

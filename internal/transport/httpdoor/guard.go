@@ -4,10 +4,12 @@ import (
 	"log/slog"
 	"net/http"
 	"net/netip"
+	"regexp"
 	"slices"
 	"strings"
 	"sync/atomic"
 
+	"github.com/dragoman-mcp/dragoman/internal/base/excerpt"
 	"github.com/dragoman-mcp/dragoman/internal/base/identity"
 	"github.com/dragoman-mcp/dragoman/internal/base/jsonrpc"
 )
@@ -54,12 +56,24 @@ func NewGuard(hosts, origins, methods []string) *Guard {
 // ownName is a host name that only some paths have.
 type ownName struct {
 	host  string
-	paths []string // the beginnings of the paths
+	paths []string       // the beginnings of the paths
+	label *regexp.Regexp // matches the first label of host; nil if there is no name
+}
+
+// hide masks the first label of the name wherever it is in a text, such as a host below the name.
+func (o *ownName) hide(text string) string {
+	if o.label == nil {
+		return text
+	}
+	return o.label.ReplaceAllLiteralString(text, excerpt.Mask)
 }
 
 // Own allows the name host for the paths that begin with one of paths, and for no other path. A page
 // at this name may send requests only to this name. Own must be called before the guard is used.
-func (g *Guard) Own(host string, paths ...string) { g.own = ownName{strings.ToLower(host), paths} }
+func (g *Guard) Own(host string, paths ...string) {
+	label, _, _ := strings.Cut(host, ".")
+	g.own = ownName{strings.ToLower(host), paths, regexp.MustCompile("(?i)" + regexp.QuoteMeta(label))}
+}
 
 // Explain lets f answer the requests that are refused because of their Host. f returns false if it
 // has not answered. Explain must be called before the guard is used.
