@@ -14,7 +14,7 @@ import (
 
 const (
 	maxPresence  = 16 << 10        // bytes that are read of one file
-	mostPresent  = 64              // files that Presences returns
+	mostPresent  = 1024            // files that Presences returns
 	presenceTail = ".json"         // the end of a file's name
 	settled      = 2 * time.Minute // a younger file may have just replaced the one that was read
 )
@@ -102,7 +102,7 @@ func (p *Presence) Proves(address, challenge, proof string) bool {
 }
 
 // Presences returns what the processes of the current user have written into the folders, the
-// youngest first.
+// youngest first. It leaves out files whose process could never prove that it is the user's.
 func Presences(folders []string) (all []Presence) {
 	for _, folder := range folders {
 		for _, path := range presenceFiles(folder) {
@@ -110,8 +110,13 @@ func Presences(folders []string) (all []Presence) {
 			if !ok {
 				continue
 			}
-			p.key = readKey(strings.TrimSuffix(path, presenceTail) + keyTail)
-			all = append(all, p)
+			keyPath := strings.TrimSuffix(path, presenceTail) + keyTail
+			if name, err := keyName(p.Address); err != nil || name != filepath.Base(keyPath) {
+				continue
+			}
+			if p.key = readKey(keyPath); p.key != "" {
+				all = append(all, p)
+			}
 		}
 	}
 	slices.SortFunc(all, func(a, b Presence) int { return b.Started.Compare(a.Started) })

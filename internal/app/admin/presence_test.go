@@ -2,6 +2,7 @@ package admin
 
 import (
 	"encoding/json"
+	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -43,6 +44,31 @@ func TestPresence(t *testing.T) {
 	again()
 	if left, _ := os.ReadDir(folder); len(left) != 0 {
 		t.Errorf("%v is left", left)
+	}
+}
+
+// TestForgedPresence checks that a file does not count if its process could never prove that it is the
+// user's: without a key, or under the name of another address.
+func TestForgedPresence(t *testing.T) {
+	folder := filepath.Join(t.TempDir(), "dragoman")
+	remove, err := Announce([]string{folder}, Presence{Address: "127.0.0.1:7300"}, "the-key")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer remove()
+	const text = `{"pid":1,"started":"2999-01-01T00:00:00Z","address":"127.0.0.1:%d"}`
+	for name, port := range map[string]int{"serve-127.0.0.1-1": 1, "serve-127.0.0.1-2": 7300, "serve-x": 3} {
+		if err := os.WriteFile(filepath.Join(folder, name+presenceTail), fmt.Appendf(nil, text, port), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if name != "serve-127.0.0.1-1" {
+			if err := os.WriteFile(filepath.Join(folder, name+keyTail), []byte("forged"), 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	if all := Presences([]string{folder}); len(all) != 1 || all[0].PID != os.Getpid() {
+		t.Errorf("%+v", all)
 	}
 }
 

@@ -17,8 +17,10 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/setup/config"
 )
 
-// locateTime is how long a serve process may take to prove who it is.
-const locateTime = 2 * time.Second
+const (
+	locateTime   = 2 * time.Second // how long a serve process may take to prove who it is
+	locateAtOnce = 64              // processes that are asked at the same time
+)
 
 // located is a serve process of the user that has written down where it is.
 type located struct {
@@ -35,8 +37,13 @@ func (a *app) locateAll(ctx context.Context) []located {
 	all := admin.Presences(admin.KeyFolders(a.env))
 	found := make([]*located, len(all))
 	var asking sync.WaitGroup
+	free := make(chan struct{}, locateAtOnce)
 	for i := range all {
-		asking.Go(func() { found[i] = a.locateOne(ctx, &all[i]) })
+		free <- struct{}{}
+		asking.Go(func() {
+			found[i] = a.locateOne(ctx, &all[i])
+			<-free
+		})
 	}
 	asking.Wait()
 	var out []located

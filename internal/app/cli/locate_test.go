@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"fmt"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -143,6 +144,30 @@ func TestFindServe(t *testing.T) {
 	other := u.write("other.yaml", "dragoman: {listen: '127.0.0.1:1'}\n")
 	if code, out, said := u.run("status", "-c", other); code != exitFailure || !strings.Contains(said, "no `dragoman serve` answers at 127.0.0.1:1") {
 		t.Errorf("with -c of another file: %d\n%s%s", code, out, said)
+	}
+}
+
+// TestFindServeAmongForged checks that files that name processes which do not exist, however young they
+// say they are, do not hide a serve that runs.
+func TestFindServeAmongForged(t *testing.T) {
+	u := newUser(t)
+	file := u.write("dragoman.yaml", "mcpServers: {}\n")
+	at := u.serve("--listen", anyPort)
+	folders := admin.KeyFolders(u.env)
+	folder := folders[len(folders)-1]
+	for i := range 500 {
+		name := filepath.Join(folder, fmt.Sprintf("serve-127.0.0.9-%d", i+1))
+		text := fmt.Sprintf(`{"pid":%d,"host":"x","started":"2999-01-01T00:00:00Z","address":"127.0.0.9:%d","config":%q}`, os.Getpid(), i+1, file)
+		for path, text := range map[string]string{name + ".json": text, name + ".key": "forged"} {
+			if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	for _, args := range [][]string{{"status"}, {"status", "-c", file}} {
+		if code, out, said := u.run(args...); code != exitOK || !strings.Contains(out, at) {
+			t.Errorf("%v: %d\n%s%s", args, code, out, said)
+		}
 	}
 }
 
