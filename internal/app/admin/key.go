@@ -98,7 +98,7 @@ func KeyAddresses(address string) []string {
 func ReadKeys(folders []string, address string) (keys []string, err error) {
 	addresses := KeyAddresses(address)
 	for _, folder := range folders {
-		if checkPrivate(folder) != nil {
+		if CheckPrivate(folder) != nil {
 			continue
 		}
 		for _, address := range addresses {
@@ -168,7 +168,7 @@ func writePrivate(path, text string) error {
 	if err := os.MkdirAll(folder, 0o700); err != nil {
 		return err
 	}
-	if err := checkPrivate(folder); err != nil {
+	if err := CheckPrivate(folder); err != nil {
 		return fmt.Errorf("%s: %w", folder, err)
 	}
 	f, err := os.CreateTemp(folder, ".key-*") // os.CreateTemp sets the mode 0600

@@ -125,7 +125,7 @@ func Presences(folders []string) (all []Presence) {
 
 // presenceFiles returns the paths of the files in a folder, or nil if other users can write to it.
 func presenceFiles(folder string) (paths []string) {
-	if checkPrivate(folder) != nil {
+	if CheckPrivate(folder) != nil {
 		return nil
 	}
 	entries, _ := os.ReadDir(folder)

@@ -8,9 +8,9 @@ import (
 	"syscall"
 )
 
-// checkPrivate returns an error if other users can put files into a folder. For root, the folder may
+// CheckPrivate returns an error if other users can put files into a folder. For root, the folder may
 // belong to any user: with sudo, HOME is often that of the user.
-func checkPrivate(folder string) error {
+func CheckPrivate(folder string) error {
 	st, err := os.Stat(folder)
 	if err != nil {
 		return err

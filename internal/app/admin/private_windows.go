@@ -2,9 +2,9 @@ package admin
 
 import "os"
 
-// checkPrivate returns an error if the folder does not exist. Only the user can write to
+// CheckPrivate returns an error if the folder does not exist. Only the user can write to
 // %LocalAppData%, unless the user has changed that.
-func checkPrivate(folder string) error {
+func CheckPrivate(folder string) error {
 	_, err := os.Stat(folder)
 	return err
 }

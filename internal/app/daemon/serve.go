@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"io/fs"
 	"log/slog"
 	"net"
 	"net/http"
@@ -250,7 +251,7 @@ func newDaemon(o ServeOptions, local bool) *daemon {
 	}
 	d.runtime = runtime.New(runtime.Options{
 		Config: o.Config, Log: o.Log, Events: d.events, Calls: kept, Recent: o.recent, Guard: d.guard, Principal: identity.Anyone, Budget: d.budget, Drain: o.Drain, Version: o.Version,
-		Exposed: !local, TaskKey: taskKey(o.KeyFolders, o.Log), ListFolder: listFolder(o.KeyFolders), Own: d.own,
+		Exposed: !local, TaskKey: taskKey(o.KeyFolders, o.Log), ListFolder: listFolder(o.KeyFolders, o.Log), Own: d.own,
 	})
 	d.admin = admin.New(admin.Options{Runtime: d.runtime, Log: o.Log, Recent: o.recent, Calls: d.recorded, Budget: d.budget, Losses: d.metrics.Losses, Version: o.Version, Config: fullPath(o.ConfigPath), Local: local, PublicURL: o.Config.PublicURL, ConsoleOff: consoleOff(&o, local), DemoClients: demoClients, Env: o.Env, Refusal: d.refusal.Load, Reload: d.reloader()})
 	d.console = console.New(console.Options{
@@ -267,13 +268,22 @@ func newDaemon(o ServeOptions, local bool) *daemon {
 	return d
 }
 
-// listFolder returns the folder in which the lists of the servers are kept, or "" if there is none.
-// Like the key for the ids of tasks, the lists outlive a logout.
-func listFolder(folders []string) string {
+// listFolder returns the folder in which the lists of the servers are kept, or "" if there is none, or
+// if other users can write to it: they could tell our clients what a tool does. Like the key for the ids
+// of tasks, the lists outlive a logout.
+func listFolder(folders []string, log *slog.Logger) string {
 	if len(folders) == 0 {
 		return ""
 	}
-	return filepath.Join(folders[len(folders)-1], "lists")
+	above := folders[len(folders)-1]
+	folder := filepath.Join(above, "lists")
+	for _, f := range []string{above, folder} {
+		if err := admin.CheckPrivate(f); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			log.Warn("the lists of the servers could not be kept, so the next start shows them only when the servers are ready", "cause", f+": "+err.Error())
+			return ""
+		}
+	}
+	return folder
 }
 
 // onThisMachine returns the host and the port at which this machine reaches the listener. base is

@@ -4,11 +4,14 @@ import (
 	"crypto/rand"
 	"encoding/hex"
 	"errors"
+	"fmt"
 	"io/fs"
 	"log/slog"
 	"os"
 	"path/filepath"
 	"strings"
+
+	"github.com/dragoman-mcp/dragoman/internal/app/admin"
 )
 
 // taskKeyFile is the name of the file with the key that signs the ids of tasks.
@@ -35,13 +38,16 @@ func taskKey(folders []string, log *slog.Logger) []byte {
 // keptKey returns the key in a file. If the file does not exist, it becomes the file with the key
 // fresh. Several processes may do this at the same time, and all of them get the same key.
 func keptKey(path string, fresh []byte) ([]byte, error) {
-	key, err := readTaskKey(path)
-	if !errors.Is(err, fs.ErrNotExist) {
-		return key, err
-	}
 	folder := filepath.Dir(path)
 	if err := os.MkdirAll(folder, 0o700); err != nil {
 		return nil, err
+	}
+	if err := admin.CheckPrivate(folder); err != nil {
+		return nil, fmt.Errorf("%s: %w", folder, err)
+	}
+	key, err := readTaskKey(path)
+	if !errors.Is(err, fs.ErrNotExist) {
+		return key, err
 	}
 	f, err := os.CreateTemp(folder, ".task-key-*") // os.CreateTemp sets the mode 0600
 	if err != nil {
