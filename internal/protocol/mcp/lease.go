@@ -47,6 +47,16 @@ func PurposeOf(ctx context.Context) string {
 	return purpose
 }
 
+// callKey is the key of WithCall in a context.
+type callKey struct{}
+
+// WithCall returns a context that says that a client waits for its call of the server. If the server
+// has to be started first, its start comes before those for which no call waits.
+func WithCall(ctx context.Context) context.Context { return context.WithValue(ctx, callKey{}, true) }
+
+// HasCall reports whether the context comes from WithCall.
+func HasCall(ctx context.Context) bool { return ctx.Value(callKey{}) != nil }
+
 // ToolFacts contains what Dragoman knows about one tool from a server's tool list.
 type ToolFacts struct {
 	Known   bool           // the tool is in the list

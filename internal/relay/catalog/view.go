@@ -6,6 +6,7 @@ import (
 	"iter"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/dragoman-mcp/dragoman/internal/base/excerpt"
 	"github.com/dragoman-mcp/dragoman/internal/base/jsonrpc"
@@ -76,22 +77,31 @@ func (v View) find(ctx context.Context, a *knownAudience, kind Kind, name string
 		return x.target, true
 	}
 	c.mu.Lock()
-	var late []*reading
+	late := make(map[Source]*reading)
 	for _, u := range c.Sources {
 		if p, r := c.readLocked(a, method, u); r != nil && !p.have && c.Names.mayBe(c.prefix(u), name) {
-			late = append(late, r)
+			late[u] = r
 		}
 	}
 	c.mu.Unlock()
+	if len(late) == 0 {
+		return Target{}, false
+	}
+	// The readings are in no hurry, so their servers may still wait until others have started. But now a
+	// call waits for them. The results do not matter, as the readings get the same ones.
+	hurry, cancel := context.WithCancel(mcp.WithCall(mcp.WithPurpose(ctx, "lists")))
+	var all sync.WaitGroup
+	for u := range late {
+		all.Go(func() { _, _ = u.Hello(hurry, a.facts) })
+	}
 	for _, r := range late {
 		select {
 		case <-r.done:
 		case <-ctx.Done():
 		}
 	}
-	if len(late) == 0 {
-		return Target{}, false
-	}
+	cancel()
+	all.Wait()
 	if x := c.list(ctx, a, method).find(name, v.show); x != nil {
 		return x.target, true
 	}

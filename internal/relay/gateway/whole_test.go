@@ -45,6 +45,7 @@ type testServer struct {
 	// choose returns the capabilities in the answer to an initialize request; nil means caps.
 	choose func(m *jsonrpc.Message) string
 	slow   time.Duration // the delay before the server takes a message
+	starts *upstream.Starts
 	// framing creates the two ends of a session; nil means inmem.Pipe.
 	framing func() (client, server transport.Pipe)
 	// broadcasts says that the server sends its messages to all of its sessions, like some
@@ -320,7 +321,7 @@ func build(t *testing.T, servers ...*testServer) *whole {
 		name := string(rune('a' + i))
 		o := upstream.Options{
 			Info: []byte(`{"name":"dragoman","version":"test"}`), Events: events, Clean: func(s string) string { return s },
-			Log: slog.New(slog.NewTextHandler(&w.log, nil)), Own: own,
+			Log: slog.New(slog.NewTextHandler(&w.log, nil)), Own: own, Starts: s.starts,
 		}
 		if len(servers) > 1 {
 			o.Changed = func(kind string) { merged.Changed(name, kind) }

@@ -157,7 +157,7 @@ func (u *Upstream) acquire(ctx context.Context, f *mcp.ClientInfo, need mcp.Need
 
 // pick returns a session. If no session is available yet, it returns what the caller must wait for:
 // the result of an open, or a channel that is closed when the caller must try again. It uses ctx
-// only to find the purpose of an open.
+// only to find the purpose and the urgency of an open.
 func (u *Upstream) pick(ctx context.Context, f *mcp.ClientInfo, scope string, need mcp.Need) (s *session, open *opening, freed <-chan struct{}, err error) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -220,7 +220,7 @@ func (u *Upstream) pick(ctx context.Context, f *mcp.ClientInfo, scope string, ne
 		return s, nil, nil, nil
 	}
 	if p.opening != nil {
-		u.opts.Starts.hurry(p.opening.turn, urgencyOf(need))
+		u.opts.Starts.hurry(p.opening.turn, urgencyOf(ctx, need))
 		return nil, p.opening, nil, nil
 	}
 	if err := u.hungLocked(nil, p); err != nil {
@@ -243,7 +243,7 @@ func (u *Upstream) pick(ctx context.Context, f *mcp.ClientInfo, scope string, ne
 		return nil, nil, nil, u.lastErr
 	}
 	u.openLocked(p, f, purposeOf(ctx, need))
-	u.opts.Starts.hurry(p.opening.turn, urgencyOf(need))
+	u.opts.Starts.hurry(p.opening.turn, urgencyOf(ctx, need))
 	return nil, p.opening, nil, nil
 }
 
@@ -511,7 +511,11 @@ func (u *Upstream) openingLocked() bool {
 // openLocked starts to open a session for the pool. The open continues if its first caller gives
 // up, because other callers may also wait for it. The log shows the purpose of the first caller.
 func (u *Upstream) openLocked(p *pool, f *mcp.ClientInfo, purpose string) {
-	o := &opening{done: make(chan struct{}), turn: newTicket()}
+	hold := startHold
+	if u.hung {
+		hold = briefHold
+	}
+	o := &opening{done: make(chan struct{}), turn: newTicket(hold)}
 	alone := !u.openingLocked()
 	p.opening = o
 	f = f.Own()
@@ -531,10 +535,12 @@ func (u *Upstream) openLocked(p *pool, f *mcp.ClientInfo, purpose string) {
 	u.work.Go(func() {
 		var s *session
 		leave, err := u.awaitStart(life, o.turn)
+		starting := time.Now()
 		if err == nil {
 			s, err = u.open(life, p, f, purpose)
 			leave()
 		}
+		hung := err != nil && time.Since(starting) >= startHold
 		if err == nil {
 			u.replayLevel(s, p)
 		}
@@ -560,6 +566,7 @@ func (u *Upstream) openLocked(p *pool, f *mcp.ClientInfo, purpose string) {
 			return
 		}
 		failed := u.backoff.Failures() > 0
+		u.hung = hung
 		if err != nil {
 			// Callers that wait for this open get o.err. For later callers, failedLocked or
 			// refusedScopeLocked stores an error.

@@ -10,17 +10,25 @@ import (
 )
 
 // startHold bounds how long one start counts. After this time, a server that is still not ready mostly
-// waits, for example for a download, and leaves the processors to others.
-const startHold = 10 * time.Second
+// waits, for example for a download, and leaves the processors to others. briefHold is the same bound
+// where somebody would wait too long otherwise: for the start of a server that hung the last time, and
+// for a start that holds up the starts for other calls. With 4 starts at a time on 2 processors, a
+// healthy server needs about 1.8 s, so it still counts all the time.
+const (
+	startHold = 10 * time.Second
+	briefHold = 2 * time.Second
+)
 
 // Starts limits how many servers on a pipe start at the same time. Without a limit, the servers of a
 // large configuration would take the processors from each other, until all of them exceed their
-// Spec.Start. The starts that callers wait for come first. All methods are safe for concurrent use. A
-// nil *Starts has no limit.
+// Spec.Start. The starts that callers wait for come first. For calls there are as many places again,
+// so that a call never waits for the start of a server that nobody has called, but hangs. All methods
+// are safe for concurrent use. A nil *Starts has no limit.
 type Starts struct {
 	mu      sync.Mutex // never held while a server starts
 	limit   int
-	running int
+	running int                       // all starts that count
+	calls   int                       // those of them that began for a call, each for at most briefHold
 	waiting [len(urgencies)][]*ticket // the waiting starts by urgency; each slice is in the order of arrival
 }
 
@@ -35,21 +43,23 @@ const (
 
 var urgencies = [...]urgency{forNobody, forLists, forCall}
 
-func urgencyOf(need mcp.Need) urgency {
-	if need.ForCall {
+func urgencyOf(ctx context.Context, need mcp.Need) urgency {
+	if need.ForCall || mcp.HasCall(ctx) {
 		return forCall
 	}
 	return forLists
 }
 
-// ticket is one start. Starts.mu guards the fields except ready.
+// ticket is one start. Starts.mu guards the fields urgency and queued.
 type ticket struct {
 	urgency urgency
 	queued  bool
 	ready   chan struct{} // closed when the start may begin
+	called  bool          // the start began for a call; set before ready is closed
+	hold    time.Duration // how long the start counts at most; never changes
 }
 
-func newTicket() *ticket { return &ticket{ready: make(chan struct{})} }
+func newTicket(hold time.Duration) *ticket { return &ticket{ready: make(chan struct{}), hold: hold} }
 
 // NewStarts returns a Starts that lets limit servers start at the same time. The limit is at least 1.
 func NewStarts(limit int) *Starts { return &Starts{limit: max(limit, 1)} }
@@ -77,12 +87,6 @@ func (q *Starts) enter(ctx context.Context, t *ticket, waits func()) (leave func
 	if queued {
 		waits()
 	}
-	end := sync.OnceFunc(func() {
-		q.mu.Lock()
-		defer q.mu.Unlock()
-		q.running--
-		q.admitLocked()
-	})
 	select {
 	case <-t.ready:
 	case <-ctx.Done():
@@ -91,15 +95,34 @@ func (q *Starts) enter(ctx context.Context, t *ticket, waits func()) (leave func
 		q.removeLocked(t)
 		q.mu.Unlock()
 		if !gone {
-			end()
+			q.count(t)()
 		}
 		return nil, context.Cause(ctx)
 	}
-	late := time.AfterFunc(startHold, end)
+	return q.count(t), nil
+}
+
+// count makes sure that an admitted start stops counting in time. The function leave ends it at once.
+func (q *Starts) count(t *ticket) (leave func()) {
+	give := func(places *int) func() {
+		return sync.OnceFunc(func() {
+			q.mu.Lock()
+			defer q.mu.Unlock()
+			*places--
+			q.admitLocked()
+		})
+	}
+	end, endCall := give(&q.running), func() {}
+	if t.called {
+		endCall = give(&q.calls)
+	}
+	late, lateCall := time.AfterFunc(t.hold, end), time.AfterFunc(briefHold, endCall)
 	return func() {
 		late.Stop()
+		lateCall.Stop()
 		end()
-	}, nil
+		endCall()
+	}
 }
 
 // hurry raises the urgency of a start, because somebody else waits for it too.
@@ -118,6 +141,7 @@ func (q *Starts) hurry(t *ticket, by urgency) {
 	if queued {
 		t.queued = true
 		q.waiting[by] = append(q.waiting[by], t)
+		q.admitLocked()
 	}
 }
 
@@ -130,15 +154,19 @@ func (q *Starts) removeLocked(t *ticket) {
 
 // admitLocked begins the next starts, as long as the limit allows it.
 func (q *Starts) admitLocked() {
-	for u := len(q.waiting) - 1; u >= 0 && q.running < q.limit; {
-		if len(q.waiting[u]) == 0 {
+	for u := urgency(len(q.waiting) - 1); u >= 0; {
+		called := u == forCall
+		if len(q.waiting[u]) == 0 || called && q.calls >= q.limit || !called && q.running >= q.limit {
 			u--
 			continue
 		}
 		t := q.waiting[u][0]
 		q.waiting[u] = slices.Delete(q.waiting[u], 0, 1)
-		t.queued = false
+		t.queued, t.called = false, called
 		q.running++
+		if called {
+			q.calls++
+		}
 		close(t.ready)
 	}
 }

@@ -1,0 +1,67 @@
+package gateway_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/dragoman-mcp/dragoman/internal/base/jsonrpc"
+	"github.com/dragoman-mcp/dragoman/internal/protocol/mcp"
+	"github.com/dragoman-mcp/dragoman/internal/relay/upstream"
+)
+
+// TestCallWhileOtherServersHang calls a tool of the last of several servers, all others of which hang when
+// they start. The call waits only as long as a request for lists does, and not until the starts of the
+// others count no more.
+func TestCallWhileOtherServersHang(t *testing.T) {
+	for name, tt := range map[string]struct {
+		limit, hanging int
+		isolation      upstream.Isolation
+		list, newcomer bool // the client reads the list first; it has capabilities that no earlier client had
+	}{
+		"one at a time, with a list":     {limit: 1, hanging: 5, list: true},
+		"one at a time, without a list":  {limit: 1, hanging: 5},
+		"four at a time, and a newcomer": {limit: 4, hanging: 16, list: true, newcomer: true},
+		"four at a time, without a list": {limit: 4, hanging: 16, newcomer: true},
+		"a session for each call":        {limit: 1, hanging: 5, isolation: upstream.PerCall, list: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, func(t *testing.T) {
+				starts := upstream.NewStarts(tt.limit)
+				var all []*testServer
+				for range tt.hanging {
+					all = append(all, &testServer{slow: time.Hour, starts: starts})
+				}
+				all = append(all, &testServer{starts: starts, isolation: tt.isolation, on: func(l *testSession, m *jsonrpc.Message) {
+					switch m.Method {
+					case mcp.MethodListTools:
+						l.answer(m, `{"tools":[{"name":"t","inputSchema":{"type":"object"}}]}`)
+					case mcp.MethodCallTool:
+						l.answer(m, `{"content":[]}`)
+					}
+				}})
+				w := build(t, all...)
+				for _, u := range w.upstreams {
+					u.KeepOpen(true)
+				}
+				if tt.newcomer {
+					w.legacyOf("first", `{}`)
+				}
+				n := w.legacyOf("second", `{"elicitation":{},"sampling":{}}`)
+				if tt.list {
+					n.say(`{"jsonrpc":"2.0","id":1,"method":"tools/list"}`)
+					n.answerTo("1")
+				}
+				tool := w.upstreams[tt.hanging].Name() + "__t"
+				for range 3 { // the second and the third call fall among retries in the background
+					began := time.Now()
+					n.say(strings.Replace(callOf(2, "n", ""), `"name":"t"`, `"name":"`+tool+`"`, 1))
+					if m := n.answerTo("2"); m.Kind != jsonrpc.Result || time.Since(began) > 3500*time.Millisecond {
+						t.Errorf("after %v: %s", time.Since(began), m.Raw)
+					}
+					time.Sleep(47 * time.Second)
+				}
+			})
+		})
+	}
+}
