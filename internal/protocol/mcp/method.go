@@ -98,6 +98,16 @@ const (
 	NoteAcknowledged     = "notifications/subscriptions/acknowledged"
 )
 
+// IsClientNote reports whether a revision of MCP defines a notification that clients send, in the
+// ClientNotification union of its schema. Other notifications belong to extensions of vendors.
+func IsClientNote(method string) bool {
+	switch method {
+	case NoteInitialized, NoteCancelled, NoteProgress, NoteRootsChanged, NoteTaskStatus:
+		return true
+	}
+	return false
+}
+
 func define(ms ...Method) map[string]*Method {
 	t := make(map[string]*Method, len(ms))
 	for i := range ms {

@@ -147,16 +147,7 @@ func (v View) Declared(ctx context.Context, method string) error {
 // the only visible server that declares such an extension. If no server does, or more than one,
 // Extended returns an error.
 func (v View) Extended(ctx context.Context, method string) (Source, error) {
-	hellos, names := v.hellos(ctx)
-	all := declared(hellos)
-	var owners []int
-	for i := range all {
-		if all[i].vendor() {
-			owners = append(owners, all[i].servers...)
-		}
-	}
-	slices.Sort(owners)
-	owners = slices.Compact(owners)
+	owners, names := vendors(v.hellos(ctx))
 	switch len(owners) {
 	case 0:
 		return nil, &jsonrpc.Error{Code: jsonrpc.CodeMethodNotFound, Message: "Method not found: " + excerpt.Cut(method, maxRepeated)}
@@ -168,10 +159,39 @@ func (v View) Extended(ctx context.Context, method string) (Source, error) {
 		excerpt.Cut(method, maxRepeated), strings.Join(named(names, owners), ", "))}
 }
 
+// KnownExtended does the same as Extended for a notification. It reads nothing, so it does not wait. If
+// there is no such server, why says so.
+func (v View) KnownExtended() (u Source, why string) {
+	switch owners, names := vendors(v.mask(v.c.knownHellos(v.c.audience(v.client)))); len(owners) {
+	case 0:
+		return nil, "no server declares an extension that may define the notification"
+	case 1:
+		return v.c.Sources[owners[0]], ""
+	default:
+		return nil, "the notification does not say which of these servers it is for: " + strings.Join(named(names, owners), ", ")
+	}
+}
+
+// vendors returns the servers that declare a vendor's extension, and the names of all servers.
+func vendors(hellos []*mcp.ServerInfo, names []string) (owners []int, _ []string) {
+	all := declared(hellos)
+	for i := range all {
+		if all[i].vendor() {
+			owners = append(owners, all[i].servers...)
+		}
+	}
+	slices.Sort(owners)
+	return slices.Compact(owners), names
+}
+
 // hellos returns the information and the names of the servers. The information is nil for a server
 // that the client may not see, or that has not been read yet.
 func (v View) hellos(ctx context.Context) (hellos []*mcp.ServerInfo, names []string) {
-	hellos = v.c.hellos(ctx, v.c.audience(v.client))
+	return v.mask(v.c.hellos(ctx, v.c.audience(v.client)))
+}
+
+// mask removes the information of the servers that the client may not see. It returns hellos.
+func (v View) mask(hellos []*mcp.ServerInfo) (_ []*mcp.ServerInfo, names []string) {
 	names = make([]string, len(hellos))
 	for i, u := range v.c.Sources {
 		if names[i] = u.Name(); !v.Shows(KindServer, names[i], "") {

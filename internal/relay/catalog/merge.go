@@ -229,6 +229,11 @@ func (c *Catalog) newRejectedLocked(all []rejectedItem) (out []rejectedItem) {
 // element is nil if the catalog does not have the information of the server yet.
 func (c *Catalog) hellos(ctx context.Context, a *knownAudience) []*mcp.ServerInfo {
 	c.refresh(ctx, a, "")
+	return c.knownHellos(a)
+}
+
+// knownHellos does the same as hellos, but reads nothing.
+func (c *Catalog) knownHellos(a *knownAudience) []*mcp.ServerInfo {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	out := make([]*mcp.ServerInfo, len(c.Sources))

@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/dragoman-mcp/dragoman/internal/base/excerpt"
 	"github.com/dragoman-mcp/dragoman/internal/base/identity"
 	"github.com/dragoman-mcp/dragoman/internal/base/jsonrpc"
 	"github.com/dragoman-mcp/dragoman/internal/protocol/mcp"
@@ -264,10 +265,22 @@ func (g *Merged) names(f *mcp.ClientInfo) rename {
 	}
 }
 
-// Notify forwards a client's notification to all servers that the client may see.
+// Notify forwards a client's notification to all servers that the client may see. A notification that
+// only a vendor's extension defines goes where the vendor's requests go, since it may say what only
+// this server may know. It is dropped if there is no such server.
 func (g *Merged) Notify(_ context.Context, f *mcp.ClientInfo, m *jsonrpc.Message) {
+	v := g.view(f)
+	to := g.shown(v)
+	if !mcp.IsClientNote(m.Method) && len(g.Upstreams) > 1 {
+		u, why := v.KnownExtended()
+		if u == nil {
+			g.Bridge.ReportLoss("", excerpt.Cut(m.Method, maxRepeated), why)
+			return
+		}
+		to = []Upstream{u.(Upstream)}
+	}
 	raw := withoutSenderMeta(m)
-	for _, u := range g.shown(g.view(f)) {
+	for _, u := range to {
 		u.Forward(f, raw, m.Method)
 	}
 }
