@@ -43,7 +43,21 @@ func SayWhoNeeds(e editor, raw []byte, list jsonrpc.Span, server string) {
 	}
 }
 
+// NameElicitation adds an edit to e that puts the name of the server in front of the elicitationId in
+// params, so that the ids of several servers differ. The params are those of an elicitation in URL
+// mode, or of the notification that the user is done (2025-11-25 §Elicitation, "URL Mode").
+func NameElicitation(e editor, raw []byte, params jsonrpc.Span, server string) {
+	if at := jsonrpc.Find(raw, params, "elicitationId"); jsonrpc.KindOf(raw, at) == '"' {
+		head := jsonrpc.AppendQuote(nil, ElicitationID(server, ""))
+		e.Replace(WhyAsker, at, append(head[:len(head)-1], at.Of(raw)[1:]...))
+	}
+}
+
+// ElicitationID returns the id by which a client of several servers knows an elicitation.
+func ElicitationID(server, id string) string { return server + "/" + id }
+
 func sayWhoAsks(e editor, raw []byte, params jsonrpc.Span, server string) {
+	NameElicitation(e, raw, params, server)
 	asks := " asks: "
 	// Clients should show the address, but few people know which addresses are their own.
 	if text, ok := jsonrpc.Text(raw, jsonrpc.Find(raw, params, "url")); ok {

@@ -3,6 +3,7 @@ package mcp
 import (
 	"bytes"
 	"fmt"
+	"strings"
 
 	"github.com/dragoman-mcp/dragoman/internal/base/excerpt"
 	"github.com/dragoman-mcp/dragoman/internal/base/identity"
@@ -92,6 +93,21 @@ func shortInfo(info []byte) []byte {
 func (f *ClientInfo) Declares(capability string) bool {
 	at := jsonrpc.Find(f.Capabilities, jsonrpc.Whole(f.Capabilities), capability)
 	return jsonrpc.KindOf(f.Capabilities, at) == '{'
+}
+
+// KnowsVendors reports whether the client has declared an extension of a vendor. The legacy revisions
+// have the capability experimental for that.
+func (f *ClientInfo) KnowsVendors() bool {
+	raw := f.Capabilities
+	for m := range jsonrpc.Members(raw, jsonrpc.Find(raw, jsonrpc.Whole(raw), "extensions")) {
+		if name, _ := jsonrpc.Text(raw, m.Key); !strings.HasPrefix(name, "io.modelcontextprotocol/") {
+			return true
+		}
+	}
+	for range jsonrpc.Members(raw, jsonrpc.Find(raw, jsonrpc.Whole(raw), "experimental")) {
+		return true
+	}
+	return false
 }
 
 // Party returns the key under which the client's share of a quota is counted. The key identifies

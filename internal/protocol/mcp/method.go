@@ -108,6 +108,17 @@ func IsClientNote(method string) bool {
 	return false
 }
 
+// IsServerNote does the same as IsClientNote for notifications that servers send, and those of the
+// extension for tasks.
+func IsServerNote(method string) bool {
+	switch method {
+	case NoteCancelled, NoteProgress, NoteMessage, NoteToolsChanged, NoteResourcesChanged, NotePromptsChanged,
+		NoteResourceUpdated, NoteElicitComplete, NoteAcknowledged, NoteTaskStatus, NoteTask:
+		return true
+	}
+	return false
+}
+
 func define(ms ...Method) map[string]*Method {
 	t := make(map[string]*Method, len(ms))
 	for i := range ms {

@@ -56,7 +56,8 @@ type Bridge struct {
 	closed   bool
 	running  work.Group // goroutines of calls that may be parked, and of attended tasks
 
-	kept keptTasks
+	kept  keptTasks
+	shown shownURLs
 }
 
 // stateTTL is the lifetime of a sealed state.

@@ -262,6 +262,9 @@ func (g *Merged) names(f *mcp.ClientInfo) rename {
 	return func(server string, m *jsonrpc.Message, e *jsonrpc.Edits) {
 		tasks(server, m, e)
 		g.catalog().PresentNote(server, m, e)
+		if m.Method == mcp.NoteElicitComplete {
+			mcp.NameElicitation(e, m.Raw, m.Params, server)
+		}
 	}
 }
 

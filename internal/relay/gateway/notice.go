@@ -395,8 +395,13 @@ func (n *notices) register(f *mcp.ClientInfo, r *bridge.Bridge, out *notifier, u
 	if w != nil {
 		return w
 	}
-	asker := r.TaskSubscriber(out.to, u.Name(), f, sole)
-	w = u.Subscribe(f, func(m *jsonrpc.Message) { out.put(u, m) }, asker)
+	h := hearing{r, f, sole}
+	asker := r.TaskSubscriber(&hearingSubscriber{out.to, h, u.Name()}, u.Name(), f, sole)
+	w = u.Subscribe(f, func(m *jsonrpc.Message) {
+		if h.hears(u.Name(), m) {
+			out.put(u, m)
+		}
+	}, asker)
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if n.attached == nil {

@@ -41,6 +41,7 @@ type route struct {
 	owner  ownerOf
 	names  rename        // for doListen: what the client calls the things that notifications name
 	resume bridge.Resume // the content of the client's requestState
+	hears  hearingCaller // the caller that the bridge gets; a field, so that it takes no allocation
 	asked  *policy.Call  // the call as the policy and the auditor see it; nil if there is neither
 }
 
@@ -187,7 +188,7 @@ func (x runner) run(ctx context.Context, r *route, k mcp.Caller) (*mcp.Reply, er
 		}
 		return x.ownPage(ctx, r, k)
 	case doTasks:
-		reply, err := x.bridge.Tasks(ctx, servers(r.all), &r.Attempt, k)
+		reply, err := x.bridge.Tasks(ctx, servers(r.all), &r.Attempt, x.hearing(r, k))
 		return r.present(reply, err), err
 	case doListen:
 		return x.listen(ctx, r, k)
@@ -199,8 +200,17 @@ func (x runner) run(ctx context.Context, r *route, k mcp.Caller) (*mcp.Reply, er
 		}
 		return r.server.SetLevel(ctx, r.Call)
 	}
-	reply, err := x.bridge.Exchange(ctx, r.server, &r.Attempt, r.resume, k)
+	reply, err := x.bridge.Exchange(ctx, r.server, &r.Attempt, r.resume, x.hearing(r, k))
+	if err == nil {
+		x.bridge.ShowsURLs(r.Client, r.Server, r.Sole, reply)
+	}
 	return r.present(reply, err), err
+}
+
+// hearing returns the caller of a request that goes to a server.
+func (x runner) hearing(r *route, k mcp.Caller) mcp.Caller {
+	r.hears = hearingCaller{k, hearing{x.bridge, r.Client, r.Sole}, &r.Attempt}
+	return &r.hears
 }
 
 // present prepares an answer for a client of Merged; see catalog.View.Present.
@@ -235,7 +245,7 @@ func (x runner) listen(ctx context.Context, r *route, k mcp.Caller) (*mcp.Reply,
 // ownPage answers a list request with a page from the server. It leaves out the items that the
 // client may not see.
 func (x runner) ownPage(ctx context.Context, r *route, k mcp.Caller) (*mcp.Reply, error) {
-	reply, err := x.bridge.Exchange(ctx, r.server, &r.Attempt, r.resume, k)
+	reply, err := x.bridge.Exchange(ctx, r.server, &r.Attempt, r.resume, x.hearing(r, k))
 	if err != nil {
 		return nil, err
 	}
