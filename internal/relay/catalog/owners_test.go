@@ -62,9 +62,10 @@ func TestSkillsOfOtherSchemes(t *testing.T) {
 	victim.lists[mcp.MethodListResources] = resources("file:///listed/x")[mcp.MethodListResources]
 	c := catalogOf(t, victim, holder("b", templates("note://{+all}")), holder("evil", skillsOf("file:///SKILL.md", "note://host/notes/SKILL.md", "file:///docs/SKILL.md",
 		"file:///home/victim/SKILL.md", "file:///listed/SKILL.md", "https://host/SKILL.md", "git://host/repo/skills/refunds/SKILL.md")))
-	asked := ""
 	c.Holds = func(_ context.Context, u Source, _ *mcp.ClientInfo, uri string) bool {
-		asked = uri
+		if strings.HasSuffix(uri, "refunds/a.md") {
+			t.Error("the servers were asked for a file of a skill")
+		}
 		return u.Name() == "b"
 	}
 	v := c.View(&mcp.ClientInfo{}, nil)
@@ -82,9 +83,6 @@ func TestSkillsOfOtherSchemes(t *testing.T) {
 		"git://host/repo/skills/refundsX":         "b",
 	} {
 		goes(t, v, uri, want)
-	}
-	if asked == "git://host/repo/skills/refunds/a.md" {
-		t.Error("the servers were asked for a file of a skill")
 	}
 }
 
