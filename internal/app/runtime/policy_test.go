@@ -231,14 +231,12 @@ func (h *house) visit(t *testing.T, v visit) {
 		}
 		return answer, h.executions(text) - before
 	}
-	asked, asks := "refused", v.action
+	asked, asks := "refused", "the gate is shut"
 	switch {
 	case !v.revision.Can(mcp.Elicitation):
 		asked, asks = "not_sent", "which this client cannot show: Echo this?"
 	case v.action == "accept":
 		asked, asks = "ok", `"ask"`
-	default:
-		asks = "the gate is shut"
 	}
 	for _, x := range []struct {
 		tool, text, want string

@@ -87,23 +87,45 @@ func (v View) find(ctx context.Context, a *knownAudience, kind Kind, name string
 	if len(late) == 0 {
 		return Target{}, false
 	}
+	return c.findLate(ctx, a, late, func() (Target, bool) {
+		if x := c.mergedList(a, method).find(name, v.show); x != nil {
+			return x.target, true
+		}
+		return Target{}, false
+	})
+}
+
+// findLate waits for the readings of servers that may have what find looks for, until find finds it. One
+// server is enough, so the others may hang.
+func (c *Catalog) findLate(ctx context.Context, a *knownAudience, late map[Source]*reading, find func() (Target, bool)) (t Target, ok bool) {
 	// The readings are in no hurry, so their servers may still wait until others have started. But now a
 	// call waits for them. The results do not matter, as the readings get the same ones.
 	hurry, cancel := context.WithCancel(mcp.WithCall(mcp.WithPurpose(ctx, "lists")))
+	read := make(chan struct{}, len(late))
 	var all sync.WaitGroup
-	for u := range late {
+	for u, r := range late {
 		all.Go(func() { _, _ = u.Hello(hurry, a.facts) })
+		all.Go(func() {
+			select {
+			case <-r.done:
+				read <- struct{}{}
+			case <-hurry.Done():
+			}
+		})
 	}
-	for _, r := range late {
+	defer func() {
+		cancel()
+		all.Wait()
+	}()
+	for range late {
 		select {
-		case <-r.done:
+		case <-read:
+			if t, ok = find(); ok {
+				return t, true
+			}
 		case <-ctx.Done():
+			return find()
 		}
-	}
-	cancel()
-	all.Wait()
-	if x := c.list(ctx, a, method).find(name, v.show); x != nil {
-		return x.target, true
 	}
 	return Target{}, false
 }

@@ -7,6 +7,7 @@ import (
 
 	"github.com/dragoman-mcp/dragoman/internal/base/jsonrpc"
 	"github.com/dragoman-mcp/dragoman/internal/protocol/mcp"
+	"github.com/dragoman-mcp/dragoman/internal/relay/gateway"
 	"github.com/dragoman-mcp/dragoman/internal/relay/upstream"
 )
 
@@ -18,11 +19,13 @@ func TestCallWhileOtherServersHang(t *testing.T) {
 		limit, hanging int
 		isolation      upstream.Isolation
 		list, newcomer bool // the client reads the list first; it has capabilities that no earlier client had
+		bare           bool // no server has a prefix, so each may have the tool
 	}{
 		"one at a time, with a list":     {limit: 1, hanging: 5, list: true},
 		"one at a time, without a list":  {limit: 1, hanging: 5},
 		"four at a time, and a newcomer": {limit: 4, hanging: 16, list: true, newcomer: true},
 		"four at a time, without a list": {limit: 4, hanging: 16, newcomer: true},
+		"no prefixes":                    {limit: 4, hanging: 16, bare: true},
 		"a session for each call":        {limit: 1, hanging: 5, isolation: upstream.PerCall, list: true},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -32,7 +35,14 @@ func TestCallWhileOtherServersHang(t *testing.T) {
 				for range tt.hanging {
 					all = append(all, &testServer{slow: time.Hour, starts: starts})
 				}
-				all = append(all, &testServer{starts: starts, isolation: tt.isolation, on: func(l *testSession, m *jsonrpc.Message) {
+				var slow time.Duration
+				most := 3500 * time.Millisecond
+				if tt.bare {
+					// The list isn't there when the client has waited for all lists. The call then hurries
+					// the others too, since each of them may have the tool, but must not wait for them.
+					slow, most = 2*time.Second, 20*time.Second
+				}
+				all = append(all, &testServer{slow: slow, starts: starts, isolation: tt.isolation, on: func(l *testSession, m *jsonrpc.Message) {
 					switch m.Method {
 					case mcp.MethodListTools:
 						l.answer(m, `{"tools":[{"name":"t","inputSchema":{"type":"object"}}]}`)
@@ -41,8 +51,14 @@ func TestCallWhileOtherServersHang(t *testing.T) {
 					}
 				}})
 				w := build(t, all...)
+				if tt.bare {
+					w.host.(*gateway.Merged).Prefixes = make(map[string]string)
+				}
 				for _, u := range w.upstreams {
 					u.KeepOpen(true)
+					if tt.bare {
+						w.host.(*gateway.Merged).Prefixes[u.Name()] = ""
+					}
 				}
 				if tt.newcomer {
 					w.legacyOf("first", `{}`)
@@ -53,10 +69,13 @@ func TestCallWhileOtherServersHang(t *testing.T) {
 					n.answerTo("1")
 				}
 				tool := w.upstreams[tt.hanging].Name() + "__t"
+				if tt.bare {
+					tool = "t"
+				}
 				for range 3 { // the second and the third call fall among retries in the background
 					began := time.Now()
 					n.say(strings.Replace(callOf(2, "n", ""), `"name":"t"`, `"name":"`+tool+`"`, 1))
-					if m := n.answerTo("2"); m.Kind != jsonrpc.Result || time.Since(began) > 3500*time.Millisecond {
+					if m := n.answerTo("2"); m.Kind != jsonrpc.Result || time.Since(began) > most {
 						t.Errorf("after %v: %s", time.Since(began), m.Raw)
 					}
 					time.Sleep(47 * time.Second)
