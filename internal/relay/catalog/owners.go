@@ -1,6 +1,7 @@
 package catalog
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -16,7 +17,7 @@ import (
 // These constants bound what is remembered about resources that are in no list, and the search for
 // their servers.
 const (
-	maxOwners     = 5000 // in each of the two maps of a recent
+	maxOwners     = 2000 // of one server, in each of the two maps of a recent
 	maxLearned    = 200  // from one result
 	maxLearnedURI = 2048 // bytes
 	maxAsked      = 32   // servers in one search
@@ -25,12 +26,26 @@ const (
 )
 
 // owners remembers the servers of resources that are in no list: of those that a result of the
-// server names, and of those that the server was asked for. The zero value is ready to use.
+// server names, and of those that the server was asked for. Each server has a share of its own, so
+// that one that names very many URIs forgets only its own. The zero value is ready to use.
 type owners struct {
 	mu     sync.Mutex
-	named  recent[string, naming]
-	told   recent[telling, told]
+	shares map[Source]*share
+	count  uint64 // counts what is learned
 	missed map[string]time.Time
+}
+
+// share is what is remembered of one server: when it first named a URI, and when, by owners.count, its
+// result named one to a client last.
+type share struct {
+	named recent[string, firstNamed]
+	told  recent[telling, uint64]
+}
+
+// firstNamed is when a server named a URI first, by owners.count and by the clock.
+type firstNamed struct {
+	n  uint64
+	at time.Time
 }
 
 // naming says which servers have named a URI, the first one first, and when the first one did.
@@ -81,35 +96,55 @@ func (o *owners) learn(uri string, u Source, conversation uint64) {
 	}
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	n := o.named.get(uri)
-	if len(n.servers) == 0 {
-		n.at = time.Now()
+	x := o.shares[u]
+	if x == nil {
+		x = &share{}
+		if o.shares == nil {
+			o.shares = make(map[Source]*share)
+		}
+		o.shares[u] = x
 	}
-	if !slices.Contains(n.servers, u) {
-		n.servers = append(slices.Clone(n.servers), u)
-		o.named.set(uri, n)
+	o.count++
+	if x.named.get(uri).n == 0 {
+		x.named.set(uri, firstNamed{o.count, time.Now()})
 	}
 	if conversation != 0 {
-		key := telling{conversation, uri}
-		have := o.told.get(key)
-		o.told.set(key, told{u, have.several || have.last != nil && have.last != u})
+		x.told.set(telling{conversation, uri}, o.count)
 	}
 }
 
-// find returns what is known about a URI. The slice must not be modified.
-func (o *owners) find(uri string, conversation uint64) (naming, told) {
+// find returns what is known about a URI.
+func (o *owners) find(uri string, conversation uint64) (n naming, t told) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	return o.named.get(uri), o.told.get(telling{conversation, uri})
+	first, last := map[Source]firstNamed{}, uint64(0)
+	for u, x := range o.shares {
+		if at := x.named.get(uri); at.n > 0 {
+			first[u] = at
+			n.servers = append(n.servers, u)
+		}
+		if at := x.told.get(telling{conversation, uri}); at > 0 {
+			t.several = t.several || t.last != nil
+			if at > last {
+				t.last, last = u, at
+			}
+		}
+	}
+	slices.SortFunc(n.servers, func(a, b Source) int {
+		return cmp.Compare(first[a].n, first[b].n)
+	})
+	if len(n.servers) > 0 {
+		n.at = first[n.servers[0]].at
+	}
+	return n, t
 }
 
 // forget forgets the server of a URI, because the server no longer has the resource.
 func (o *owners) forget(uri string, u Source) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	if n := o.named.get(uri); slices.Contains(n.servers, u) {
-		n.servers = slices.DeleteFunc(slices.Clone(n.servers), func(have Source) bool { return have == u })
-		o.named.set(uri, n)
+	if x := o.shares[u]; x != nil && x.named.get(uri).n > 0 {
+		x.named.set(uri, firstNamed{})
 	}
 }
 

@@ -214,6 +214,23 @@ func TestNamedByTwo(t *testing.T) {
 	goes(t, client(1), uri, "victim")
 }
 
+// TestManyNamedURIs has a server that names very many URIs. It forgets only its own.
+func TestManyNamedURIs(t *testing.T) {
+	victim, evil := holder("victim", nil), holder("evil", nil)
+	c := catalogOf(t, evil, victim)
+	v := c.View(&mcp.ClientInfo{Conversation: 1}, nil)
+	v.learn("x://1", victim)
+	for i := range 5 * maxOwners {
+		v.learn(fmt.Sprint("y://", i), evil)
+	}
+	v.learn("x://1", evil)
+	goes(t, c.View(&mcp.ClientInfo{}, nil), "x://1", "victim, evil") // the one that named it first, first
+	goes(t, c.View(&mcp.ClientInfo{}, nil), fmt.Sprint("y://", 5*maxOwners-1), "evil")
+	if n, _ := c.owners.find("y://1", 0); len(n.servers) > 0 {
+		t.Error("the first of very many URIs is remembered")
+	}
+}
+
 // TestNamedBeforeListed has a server that names a resource before the list of the server that has it
 // was read, and one that names it afterwards.
 func TestNamedBeforeListed(t *testing.T) {
