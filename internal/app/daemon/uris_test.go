@@ -31,6 +31,8 @@ func servePage(t *testing.T, name, page string) (url string) {
 			result = `{` + cache + `,"supportedVersions":["2026-07-28"],"capabilities":{"tools":{},"resources":{}}}`
 		case mcp.MethodListTools:
 			result = fmt.Sprintf(`{%s,"tools":[{"name":"t","inputSchema":{"type":"object"},"_meta":{"ui":{"resourceUri":%q}}}]}`, cache, page)
+		case mcp.MethodCallTool:
+			result = fmt.Sprintf(`{%s,"content":[{"type":"text","text":"I am %s"}]}`, cache, name)
 		case mcp.MethodReadResource:
 			uri, _ := jsonrpc.Text(m.Raw, m.Param("uri"))
 			if got := r.Header.Get("Mcp-Name"); got != uri {
@@ -88,4 +90,30 @@ func TestSharedURIsAfterReload(t *testing.T) {
 	if a := w.modern("/mcp", "1", "resources/read", "ui://dragoman-second/same", `"uri":"ui://dragoman-second/same"`); a.code(t) != -32602 {
 		t.Errorf("the page of a removed server: %s", a.body)
 	}
+}
+
+// TestNamesAfterReload adds a server to the file, in front of one that has a tool with the same name and
+// no prefix either. The tool stays with its server.
+func TestNamesAfterReload(t *testing.T) {
+	urls := map[string]string{"first": servePage(t, "first", "ui://a"), "second": servePage(t, "second", "ui://b")}
+	file := func(names ...string) string {
+		servers, settings := "mcpServers:\n", "dragoman:\n  servers:\n"
+		for _, name := range names {
+			servers += fmt.Sprintf("  %s: {url: %q}\n", name, urls[name])
+			settings += fmt.Sprintf("    %s: {prefix: none}\n", name)
+		}
+		return servers + settings
+	}
+	w := serveFile(t, file("second"))
+	calls := func() {
+		t.Helper()
+		w.modern("/mcp", "1", "tools/list", "", "")
+		if a := w.modern("/mcp", "1", "tools/call", "t", `"name":"t","arguments":{}`); !strings.Contains(a.body, "I am second") {
+			t.Errorf("t: %s", a.body)
+		}
+	}
+	calls()
+	w.write(t, file("first", "second"))
+	w.waitLog(t, "configuration applied", 1)
+	calls()
 }

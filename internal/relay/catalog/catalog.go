@@ -67,6 +67,7 @@ type Catalog struct {
 	held         map[heldName]hold
 	merges       uint64 // counts the merged lists, to tell which item was offered first
 	owners       owners
+	firsts       map[[2]string]time.Time // when earlier catalogs first read a list, by method and server
 	ownURIs      URIs
 	told         map[rejectedItem]struct{} // items that the catalog has already passed to Lost or Renamed
 	ctx          context.Context           // created on first use; Drain cancels it

@@ -2,6 +2,8 @@ package catalog
 
 import (
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 	"time"
 
@@ -87,9 +89,26 @@ func (c *Catalog) takenLocked(a *knownAudience, x *item, method string) string {
 	return fmt.Sprintf("a result of server %q named the same URI first", n.servers[0].Name())
 }
 
+// Inherit takes over from the catalog that served the same clients before a change of the
+// configuration which server had a name or URI first. Otherwise the order in the file would decide
+// again, and calls of connected clients could go to another server. A server with new settings is
+// still the same one. Inherit must be called before the catalog is used.
+func (c *Catalog) Inherit(before *Catalog) {
+	before.mu.Lock()
+	c.held, c.merges = maps.Clone(before.held), before.merges
+	c.firsts = make(map[[2]string]time.Time)
+	for key := range before.lists {
+		at := [2]string{key.method, key.server}
+		c.firsts[at] = before.firstReadLocked(key.method, key.server)
+	}
+	before.mu.Unlock()
+	c.owners.inherit(&before.owners, c.Sources)
+}
+
 // firstReadLocked returns when a list of a server was first read for any audience. It is zero if it was
 // not.
 func (c *Catalog) firstReadLocked(method, server string) (first time.Time) {
+	first = c.firsts[[2]string{method, server}]
 	for key, p := range c.lists {
 		if key.method == method && key.server == server && !p.first.IsZero() && (first.IsZero() || p.first.Before(first)) {
 			first = p.first
@@ -109,9 +128,14 @@ func (c *Catalog) heldByAnotherLocked(a *knownAudience, method string, x *item) 
 // offersToLocked reports whether a server offers an item with this name to an audience.
 func (c *Catalog) offersToLocked(a *knownAudience, method, server, name string) bool {
 	for _, u := range c.Sources {
-		if u.Name() == server {
-			return c.seenLocked(method, u, a).has(kindOf(method), name)
+		if u.Name() != server {
+			continue
 		}
+		p := c.seenLocked(method, u, a)
+		if c.unreadLocked(method, server, p) {
+			return true
+		}
+		return p.has(kindOf(method), name)
 	}
 	return false
 }
@@ -139,12 +163,21 @@ func (c *Catalog) offersLocked(method, server, name string) bool {
 			return true
 		}
 	}
-	return false
+	return c.unreadLocked(method, server, c.lists[serverListKey{method, server, Audience{}}])
+}
+
+// unreadLocked reports whether an earlier catalog read a list of a server, and this one has not tried
+// yet. What the server offered then is still its own. p is the list in this catalog, and may be nil.
+func (c *Catalog) unreadLocked(method, server string, p *serverList) bool {
+	if c.firsts[[2]string{method, server}].IsZero() || p != nil && (p.have || p.failed != "") {
+		return false
+	}
+	return slices.ContainsFunc(c.Sources, func(u Source) bool { return u.Name() == server })
 }
 
 // holdLocked remembers which servers offer the names and URIs of a merged list, and since when.
 func (c *Catalog) holdLocked(l *mergedList) {
-	if len(c.Sources) < 2 {
+	if len(c.Sources) < 2 && (len(c.Sources) == 0 || c.prefix(c.Sources[0]) != "") {
 		return
 	}
 	if c.held == nil {
@@ -175,7 +208,7 @@ func (c *Catalog) holdListLocked(l *mergedList, old map[heldName]hold) {
 	contested := map[string]bool{}
 	for _, u := range c.Sources {
 		p := c.prefix(u)
-		contested[p] = contested[p] || c.contested(p)
+		contested[p] = contested[p] || p == "" || c.contested(p) // a server without a prefix may be added later
 	}
 	for offered, i := range l.first {
 		x, key := &l.items[i], heldName{l.method, offered}

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -77,6 +78,10 @@ func (r *recent[K, V]) get(key K) V {
 	return r.old[key]
 }
 
+func (r *recent[K, V]) clone() recent[K, V] {
+	return recent[K, V]{maps.Clone(r.young), maps.Clone(r.old)}
+}
+
 // set replaces an entry. When young is full, it becomes old.
 func (r *recent[K, V]) set(key K, x V) {
 	if _, ok := r.young[key]; !ok && len(r.young) >= maxOwners {
@@ -110,6 +115,22 @@ func (o *owners) learn(uri string, u Source, conversation uint64) {
 	}
 	if conversation != 0 {
 		x.told.set(telling{conversation, uri}, o.count)
+	}
+}
+
+// inherit takes over what another one remembers of servers with the names of sources.
+func (o *owners) inherit(before *owners, sources []Source) {
+	before.mu.Lock()
+	defer before.mu.Unlock()
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.count, o.shares = before.count, make(map[Source]*share)
+	for _, u := range sources {
+		for old, x := range before.shares {
+			if old.Name() == u.Name() {
+				o.shares[u] = &share{named: x.named.clone(), told: x.told.clone()}
+			}
+		}
 	}
 }
 

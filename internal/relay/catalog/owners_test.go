@@ -247,3 +247,40 @@ func TestNamedBeforeListed(t *testing.T) {
 type hideServer string
 
 func (f hideServer) Shows(_ Kind, server, _ string) bool { return server != string(f) }
+
+// TestInherit replaces a catalog, as a change of the configuration does. What one server had first stays
+// with it, although another one, which comes first in the file, offers it too.
+func TestInherit(t *testing.T) {
+	victim, evil := holder("victim", resources("file:///listed")), holder("evil", resources("file:///other"))
+	tool := []string{`{"name":"pay","inputSchema":{"type":"object"}}`}
+	victim.lists[mcp.MethodListTools] = tool
+	made := func(before *Catalog) *Catalog {
+		c := catalogOf(t, evil, victim)
+		c.Prefixes = map[string]string{"evil": "", "victim": ""}
+		if before != nil {
+			c.Inherit(before)
+		}
+		return c
+	}
+	check := func(c *Catalog, who string) {
+		t.Helper()
+		v := c.View(&mcp.ClientInfo{Conversation: 1}, nil)
+		for _, uri := range []string{"file:///listed", "file:///named"} {
+			goes(t, v, uri, who)
+		}
+		if x, ok := v.Find(t.Context(), KindTool, "pay"); !ok || x.Server.Name() != who {
+			t.Errorf("pay goes to %v, want %s", x.Server, who)
+		}
+	}
+	c := made(nil)
+	c.list(t.Context(), everybody, mcp.MethodListResources)
+	c.View(&mcp.ClientInfo{Conversation: 1}, nil).learn("file:///named", victim)
+	check(c, "victim")
+	evil.lists = resources("file:///other", "file:///listed", "file:///named")
+	evil.lists[mcp.MethodListTools] = tool
+	c.Changed("evil", "resources")
+	c.Changed("evil", "tools")
+	check(c, "victim")
+	check(made(made(c)), "victim")
+	check(made(nil), "evil") // a new process knows only the file
+}

@@ -50,6 +50,9 @@ type Merged struct {
 	// URIs is shared with the gateways that serve the same clients before and after this one. If it
 	// is nil, the gateway has its own.
 	URIs *catalog.URIs
+	// Before is the gateway that served the same clients until now, or nil. Names and URIs stay with the
+	// servers that had them first there.
+	Before *Merged
 	// Grace is how long a request for a merged list waits for a server. The time starts when the
 	// server's list is first needed. Zero means 1.5 s.
 	Grace time.Duration
@@ -68,6 +71,10 @@ func (g *Merged) catalog() *catalog.Catalog {
 		}
 		for _, u := range g.Upstreams {
 			g.lists.Sources = append(g.lists.Sources, u)
+		}
+		if g.Before != nil {
+			g.lists.Inherit(g.Before.catalog())
+			g.Before = nil // not a chain of all gateways that ever were
 		}
 	})
 	return g.lists
