@@ -218,6 +218,7 @@ func TestRetriesOfAnAskAtOnce(t *testing.T) {
 		n, n2 := w.clientOf("ada"), w.clientOf("ada")
 		params := `"name":"` + prefix + `t","arguments":{}`
 		retry := n.parked("1", params)
+		synctest.Wait() // the server has read s.slow for the earlier messages
 		s.slow = time.Second
 		n.say(modernRequest("2", "tools/call", params+retry, canBeAsked))
 		n2.say(modernRequest("2", "tools/call", params+retry, canBeAsked))

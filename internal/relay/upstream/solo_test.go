@@ -57,6 +57,7 @@ func TestServerThatRunsOnce(t *testing.T) {
 		if err := run(info(mcp.R20251125, "ann", "{}", 3)); err == nil {
 			t.Error("another principal got the process of anonymous clients")
 		}
+		synctest.Wait() // the log is written after the callers have gone on
 		if n := strings.Count(log.String(), "server can only run once"); n != 1 {
 			t.Errorf("the log has %d records\n%s", n, log)
 		}
