@@ -151,10 +151,10 @@ func (h *Handle) Hello(ctx context.Context, f *mcp.ClientInfo) (*mcp.ServerInfo,
 }
 
 // Call implements downstream.Handler.
-func (h *Handle) Call(ctx context.Context, c *mcp.Call, s mcp.Caller) (*mcp.Reply, error) {
+func (h *Handle) Call(ctx context.Context, c *mcp.Call, k mcp.Caller) (*mcp.Reply, error) {
 	g := h.enter()
 	defer g.leave()
-	return g.host.Call(ctx, c, s)
+	return g.host.Call(ctx, c, k)
 }
 
 // Notify implements downstream.Handler.

@@ -20,7 +20,7 @@ type Stamp struct {
 // codec writes messages in the form of one revision.
 type codec interface {
 	// request appends a call for a server of this revision.
-	request(dst []byte, c *mcp.Attempt, s *Stamp) []byte
+	request(dst []byte, a *mcp.Attempt, s *Stamp) []byte
 	// reply appends an answer for a client of this revision.
 	reply(dst []byte, c *mcp.Call, r *mcp.Reply) []byte
 	// hello returns the result of the handshake with a client.
@@ -53,8 +53,8 @@ func of(r mcp.Revision) codec {
 }
 
 // Request appends a client's call to dst, in the form that a server of the given revision expects.
-func Request(dst []byte, to mcp.Revision, c *mcp.Attempt, s *Stamp) []byte {
-	return of(to).request(dst, c, s)
+func Request(dst []byte, to mcp.Revision, a *mcp.Attempt, s *Stamp) []byte {
+	return of(to).request(dst, a, s)
 }
 
 // Reply appends the answer to a call to dst. The answer has the form of the client's revision and

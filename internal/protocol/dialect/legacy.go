@@ -9,46 +9,46 @@ import (
 // sender, and a result has no type.
 type legacy struct{ rev mcp.Revision }
 
-func (l legacy) request(dst []byte, c *mcp.Attempt, s *Stamp) []byte {
+func (l legacy) request(dst []byte, a *mcp.Attempt, s *Stamp) []byte {
 	var e jsonrpc.Edits
-	e.AddAll(c.Edits)
-	m := c.Msg
+	e.AddAll(a.Edits)
+	m := a.Msg
 	e.Replace(mcp.WhyID, m.IDAt, []byte(s.ID))
-	if !c.Token.IsZero() && s.Token != nil {
-		e.Replace(mcp.WhyProgressToken, c.Token, s.Token)
+	if !a.Token.IsZero() && s.Token != nil {
+		e.Replace(mcp.WhyProgressToken, a.Token, s.Token)
 	}
-	if jsonrpc.KindOf(m.Raw, c.Meta) == '{' {
+	if jsonrpc.KindOf(m.Raw, a.Meta) == '{' {
 		// Remove the reserved keys, because the handshake with the server has already declared their
 		// values. Some legacy clients send reserved keys, too.
-		e.Object(mcp.WhySender, m.Raw, c.Meta, func(k []byte) bool { return mcp.IsPerRequestKey(k) || c.IsJunk(k) })
+		e.Object(mcp.WhySender, m.Raw, a.Meta, func(k []byte) bool { return mcp.IsPerRequestKey(k) || a.IsJunk(k) })
 	}
-	modern := c.Client.Revision.Can(mcp.InputRequired)
+	modern := a.Client.Revision.Can(mcp.InputRequired)
 	called := m.Method == mcp.MethodCallTool
-	if modern && c.Method != nil && c.Method.MayAsk || called {
+	if modern && a.Method != nil && a.Method.MayAsk || called {
 		var set [2]jsonrpc.Field
 		n := 0
-		if called && c.AsTask != nil {
-			set[n] = jsonrpc.Field{Key: "task", Value: c.AsTask}
+		if called && a.AsTask != nil {
+			set[n] = jsonrpc.Field{Key: "task", Value: a.AsTask}
 			n++
 		}
-		if called && lacksArguments(c) {
+		if called && lacksArguments(a) {
 			set[n] = jsonrpc.Field{Key: "arguments", Value: emptyObject}
 			n++
 		}
 		var drop func([]byte) bool
 		switch {
-		case modern && called && c.Answers:
+		case modern && called && a.Answers:
 			drop = isTask
 		case modern && called:
 			drop = isRetryOrTask
-		case modern && !c.Answers:
+		case modern && !a.Answers:
 			drop = isRetryMember
 		}
 		if n > 0 || drop != nil {
 			e.Object(mcp.WhyCallForm, m.Raw, m.Params, drop, set[:n]...)
 		}
 	}
-	return c.Trail.Splice(dst, m.Raw, &e)
+	return a.Trail.Splice(dst, m.Raw, &e)
 }
 
 // isRetryMember reports whether a key is the name of a member that modern clients add only to the

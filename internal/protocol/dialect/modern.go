@@ -10,49 +10,49 @@ import (
 // modern is the codec of the modern revisions.
 type modern struct{ rev mcp.Revision }
 
-func (d modern) request(dst []byte, c *mcp.Attempt, s *Stamp) []byte {
+func (d modern) request(dst []byte, a *mcp.Attempt, s *Stamp) []byte {
 	var e jsonrpc.Edits
-	e.AddAll(c.Edits)
-	m := c.Msg
+	e.AddAll(a.Edits)
+	m := a.Msg
 	e.Replace(mcp.WhyID, m.IDAt, []byte(s.ID))
-	if !c.Token.IsZero() && s.Token != nil {
-		e.Replace(mcp.WhyProgressToken, c.Token, s.Token)
+	if !a.Token.IsZero() && s.Token != nil {
+		e.Replace(mcp.WhyProgressToken, a.Token, s.Token)
 	}
-	if c.Client.Revision != d.rev {
-		d.describe(&e, c, s)
-	} else if c.HasJunk() {
-		e.Object(mcp.WhyTrace, m.Raw, c.Meta, c.IsJunk)
+	if a.Client.Revision != d.rev {
+		d.describe(&e, a, s)
+	} else if a.HasJunk() {
+		e.Object(mcp.WhyTrace, m.Raw, a.Meta, a.IsJunk)
 	}
-	return c.Trail.Splice(dst, m.Raw, &e)
+	return a.Trail.Splice(dst, m.Raw, &e)
 }
 
 // describe adds the required _meta to a legacy client's request. The values come from the client's
 // session (2026-07-28 §Base, "Per-request protocol fields").
-func (d modern) describe(e *jsonrpc.Edits, c *mcp.Attempt, s *Stamp) {
-	m := c.Msg
+func (d modern) describe(e *jsonrpc.Edits, a *mcp.Attempt, s *Stamp) {
+	m := a.Msg
 	set := PerRequest(d.rev, s.Info, s.Capabilities)
 	if s.Level != 0 {
 		set = append(set, jsonrpc.Field{Key: mcp.KeyLogLevel, Value: quote(s.Level.String())})
 	}
-	kind := jsonrpc.KindOf(m.Raw, c.Meta)
-	if kind != 0 && len(c.Retry) > 0 {
-		e.Object(mcp.WhyRetry, m.Raw, m.Params, nil, c.Retry...)
+	kind := jsonrpc.KindOf(m.Raw, a.Meta)
+	if kind != 0 && len(a.Retry) > 0 {
+		e.Object(mcp.WhyRetry, m.Raw, m.Params, nil, a.Retry...)
 	}
 	switch kind {
 	case 0:
 	case '{':
 		// Some legacy clients send reserved keys. Replace their values with those of the session,
 		// and remove all other reserved keys.
-		e.Object(mcp.WhySender, m.Raw, c.Meta, func(k []byte) bool {
-			return c.IsJunk(k) || mcp.IsPerRequestKey(k) && !named(set, k)
+		e.Object(mcp.WhySender, m.Raw, a.Meta, func(k []byte) bool {
+			return a.IsJunk(k) || mcp.IsPerRequestKey(k) && !named(set, k)
 		}, set...)
 		return
 	default:
 		// _meta is null or another value that cannot contain the required members.
-		e.Replace(mcp.WhySender, c.Meta, object(set))
+		e.Replace(mcp.WhySender, a.Meta, object(set))
 		return
 	}
-	params := append(slices.Clone(c.Retry), jsonrpc.Field{Key: mcp.KeyMeta, Value: object(set)})
+	params := append(slices.Clone(a.Retry), jsonrpc.Field{Key: mcp.KeyMeta, Value: object(set)})
 	if !m.Params.IsZero() {
 		e.Object(mcp.WhySender, m.Raw, m.Params, nil, params...)
 		return

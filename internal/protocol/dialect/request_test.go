@@ -131,15 +131,15 @@ func TestRequest(t *testing.T) {
 // TestRequestKeepsTheCall checks that Request does not change the call, because Dragoman may send a
 // call twice.
 func TestRequestKeepsTheCall(t *testing.T) {
-	c := mcp.NewAttempt(mustCall(t, `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"a__t","_meta":{"progressToken":5}}}`, mcp.R20250618))
-	c.Edits.Replace(jsonrpc.NoReason, c.Msg.Param("name"), []byte(`"t"`))
+	a := mcp.NewAttempt(mustCall(t, `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"a__t","_meta":{"progressToken":5}}}`, mcp.R20250618))
+	a.Edits.Replace(jsonrpc.NoReason, a.Msg.Param("name"), []byte(`"t"`))
 	for _, to := range []mcp.Revision{mcp.R20241105, mcp.R20260728} {
-		first := string(Request(nil, to, c, &ours))
-		if second := string(Request(nil, to, c, &ours)); second != first {
+		first := string(Request(nil, to, a, &ours))
+		if second := string(Request(nil, to, a, &ours)); second != first {
 			t.Errorf("%v: first %s\nsecond %s", to, first, second)
 		}
 	}
-	if c.Edits.Len() != 1 {
-		t.Errorf("the call has %d edits after Request", c.Edits.Len())
+	if a.Edits.Len() != 1 {
+		t.Errorf("the call has %d edits after Request", a.Edits.Len())
 	}
 }

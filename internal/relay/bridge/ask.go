@@ -35,7 +35,7 @@ var errNoAnswer = errors.New("nobody answered the question in time")
 // [Bridge.Answers] finds the answer in the client's retry. u is the server that shall get the call,
 // and may be nil. The error of Ask is meant for the client. Until Ask returns, nothing of the call
 // has been sent to a server.
-func (r *Bridge) Ask(ctx context.Context, u Server, a *mcp.Attempt, q Asking, k mcp.Caller) (answer []byte, reply *mcp.Reply, err error) {
+func (b *Bridge) Ask(ctx context.Context, u Server, a *mcp.Attempt, q Asking, k mcp.Caller) (answer []byte, reply *mcp.Reply, err error) {
 	open := &q.Answers[len(q.Answers)-1]
 	if len(q.Answers) > maxRounds {
 		return nil, nil, &mcp.Error{
@@ -51,7 +51,7 @@ func (r *Bridge) Ask(ctx context.Context, u Server, a *mcp.Attempt, q Asking, k 
 	asks := q.Question.AppendJSON(append(jsonrpc.AppendQuote([]byte{'{'}, key), ':'))
 	asks = append(asks, '}')
 	if modern {
-		state, err := r.mint(u, a.Call, sealKind('A', true), packAsking(a.Name, q))
+		state, err := b.mint(u, a.Call, sealKind('A', true), packAsking(a.Name, q))
 		if err != nil {
 			return nil, nil, err
 		}
@@ -98,19 +98,19 @@ func notAskable(a *mcp.Attempt, q *mcp.Question, why error) error {
 // After Answers, the retry has used its requestState, if the state is good for one use. Those are the
 // states of Dragoman's own questions, and all that follow for the same call: the person agreed to one
 // call. Another retry with the state is refused, unless [Bridge.Unused] gives the state back.
-func (r *Bridge) Answers(u Server, a *mcp.Attempt, res Resume) (*Asking, error) {
+func (b *Bridge) Answers(u Server, a *mcp.Attempt, res Resume) (*Asking, error) {
 	switch {
 	case res.kind == 'A':
 	case !res.once, res.kind == 'P': // a parked call is continued once anyway
 		return nil, nil
 	default:
-		return nil, r.spend(a.Client.Party(), u, res)
+		return nil, b.spend(a.Client.Party(), u, res)
 	}
 	name, q, ok := unpackAsking(res.inner)
 	if !ok || name != a.Name {
 		// The client's name for the item is part of the seal. But since the state was made, another
 		// item may have got this name.
-		r.publishRefusal(a.Call, u.Name())
+		b.publishRefusal(a.Call, u.Name())
 		return nil, errState
 	}
 	raw, answers := a.Msg.Raw, a.Msg.Param("inputResponses")
@@ -126,7 +126,7 @@ func (r *Bridge) Answers(u Server, a *mcp.Attempt, res Resume) (*Asking, error) 
 	if !validAnswer(mcp.MethodElicit, raw, at) {
 		return nil, badInput(key)
 	}
-	if err := r.spend(a.Client.Party(), u, res); err != nil {
+	if err := b.spend(a.Client.Party(), u, res); err != nil {
 		return nil, err
 	}
 	if res.call != 0 {
@@ -208,10 +208,10 @@ var errSpent = &jsonrpc.Error{
 }
 
 // spend uses a state up. It fails if the state has been used before.
-func (r *Bridge) spend(party string, u Server, res Resume) error {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	s, now := &r.spent, time.Now()
+func (b *Bridge) spend(party string, u Server, res Resume) error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	s, now := &b.spent, time.Now()
 	for len(s.order) > 0 && now.After(s.order[0].until) {
 		delete(s.used, s.order[0].id)
 		s.places.Give(s.order[0].party)
@@ -242,13 +242,13 @@ func (r *Bridge) spend(party string, u Server, res Resume) error {
 
 // Unused gives a state back that a retry has used, because nothing came of the retry: nobody looked
 // at the answer, or nothing could be sent to the server. The client may send the retry again.
-func (r *Bridge) Unused(res Resume) {
+func (b *Bridge) Unused(res Resume) {
 	if !res.once {
 		return
 	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if before := r.spent.used[res.id]; before != nil {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if before := b.spent.used[res.id]; before != nil {
 		before.free = true
 	}
 }

@@ -40,40 +40,40 @@ func TestAskingIsUnpacked(t *testing.T) {
 // client from answering its own.
 func TestSpentStates(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r, u := &Bridge{}, &fake{name: "a"}
+		b, u := &Bridge{}, &fake{name: "a"}
 		state := func(n int) Resume {
 			res := Resume{kind: 'A', once: true}
 			copy(res.id[:], fmt.Sprint(n))
 			return res
 		}
-		if err := r.spend("ada", u, state(0)); err != nil {
+		if err := b.spend("ada", u, state(0)); err != nil {
 			t.Fatal(err)
 		}
-		if err := r.spend("ada", u, state(0)); !errors.Is(err, error(errSpent)) {
+		if err := b.spend("ada", u, state(0)); !errors.Is(err, error(errSpent)) {
 			t.Errorf("a second use got %v", err)
 		}
 		for range 3 {
-			r.Unused(state(0))
-			if err := r.spend("ada", u, state(0)); err != nil {
+			b.Unused(state(0))
+			if err := b.spend("ada", u, state(0)); err != nil {
 				t.Errorf("a state that was given back got %v", err)
 			}
 		}
 		n := 1
-		for r.spend("ada", u, state(n)) == nil {
+		for b.spend("ada", u, state(n)) == nil {
 			n++
 		}
 		if n != maxSpent/2 {
 			t.Errorf("one client could use %d states", n)
 		}
-		if err := r.spend("bob", u, state(-1)); err != nil {
+		if err := b.spend("bob", u, state(-1)); err != nil {
 			t.Errorf("another client got %v", err)
 		}
 		time.Sleep(stateTTL + time.Second)
-		if err := r.spend("ada", u, state(n)); err != nil {
+		if err := b.spend("ada", u, state(n)); err != nil {
 			t.Errorf("after ten minutes, the client got %v", err)
 		}
-		if len(r.spent.used) != 1 || len(r.spent.order) != 1 || r.spent.places.All() != 1 {
-			t.Errorf("%d states are kept", len(r.spent.used))
+		if len(b.spent.used) != 1 || len(b.spent.order) != 1 || b.spent.places.All() != 1 {
+			t.Errorf("%d states are kept", len(b.spent.used))
 		}
 	})
 }
@@ -82,29 +82,29 @@ func TestSpentStates(t *testing.T) {
 // the item that the name led to when the person was asked.
 func TestAskExpires(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r, u := &Bridge{}, &fake{name: "a"}
+		b, u := &Bridge{}, &fake{name: "a"}
 		const params = `{"name":"x","arguments":{}`
 		a := mcp.NewAttempt(request26(t, "alice", mcp.MethodCallTool, params+`}`))
-		_, reply, err := r.Ask(t.Context(), u, a, Asking{Question: &mcp.Question{Message: "?"}, Answers: []mcp.Answered{{Step: "confirm"}}}, mcp.NoCaller{})
+		_, reply, err := b.Ask(t.Context(), u, a, Asking{Question: &mcp.Question{Message: "?"}, Answers: []mcp.Answered{{Step: "confirm"}}}, mcp.NoCaller{})
 		if err != nil {
 			t.Fatal(err)
 		}
 		state := string(reply.Msg.ResultMember("requestState").Of(reply.Msg.Raw))
 		again := mcp.NewAttempt(request26(t, "alice", mcp.MethodCallTool, params+`,"requestState":`+state+`,"inputResponses":{"user_confirm":{"action":"accept"}}}`))
-		res, err := r.Open(u, again.Call)
+		res, err := b.Open(u, again.Call)
 		if err != nil || !res.Agreed() {
 			t.Fatal(res, err)
 		}
 		again.Name = "another"
-		if _, err := r.Answers(u, again, res); !errors.Is(err, error(errState)) {
+		if _, err := b.Answers(u, again, res); !errors.Is(err, error(errState)) {
 			t.Errorf("another item got %v", err)
 		}
 		again.Name = "x"
-		if q, err := r.Answers(u, again, res); err != nil || q.Answers[0].Action() != "accept" {
+		if q, err := b.Answers(u, again, res); err != nil || q.Answers[0].Action() != "accept" {
 			t.Errorf("got %v %v", q, err)
 		}
 		time.Sleep(stateTTL + 2*time.Second)
-		if _, err := r.Open(u, again.Call); err == nil || !strings.Contains(err.Error(), "expired") {
+		if _, err := b.Open(u, again.Call); err == nil || !strings.Contains(err.Error(), "expired") {
 			t.Errorf("after ten minutes, the client got %v", err)
 		}
 	})

@@ -21,14 +21,14 @@ func long(n int) string { return strings.Repeat("x", n) }
 // to the bound, and that the client gets these messages when it retries.
 func TestLogsHeldForAParkedCallAreBoundedInBytes(t *testing.T) {
 	bubble(t, func(t *testing.T, r *Bridge) {
-		u := &fake{name: "old", call: func(ctx context.Context, _ *mcp.Attempt, s mcp.Caller) (*mcp.Reply, error) {
+		u := &fake{name: "old", call: func(ctx context.Context, _ *mcp.Attempt, k mcp.Caller) (*mcp.Reply, error) {
 			go func() {
 				time.Sleep(time.Second) // until the call is parked
 				for n := range maxHeldLogs {
-					s.Notify(pipetest.Note(fmt.Sprintf(`{"jsonrpc":"2.0","method":"notifications/message","params":{"level":"info","data":"%d %s"}}`, n, long(100<<10))))
+					k.Notify(pipetest.Note(fmt.Sprintf(`{"jsonrpc":"2.0","method":"notifications/message","params":{"level":"info","data":"%d %s"}}`, n, long(100<<10))))
 				}
 			}()
-			_, err := s.Ask(ctx, message(t, `{"jsonrpc":"2.0","id":1,"method":"roots/list"}`))
+			_, err := k.Ask(ctx, message(t, `{"jsonrpc":"2.0","id":1,"method":"roots/list"}`))
 			return said(mcp.R20251125, `{}`), err
 		}}
 		state, _ := parkedState(t, r, u)
@@ -51,15 +51,15 @@ func TestLogsHeldForAParkedCallAreBoundedInBytes(t *testing.T) {
 // givesUp returns a legacy server that sends a request, waits for a second, and answers with size
 // bytes.
 func givesUp(size int) *fake {
-	return &fake{name: "old", call: func(ctx context.Context, c *mcp.Attempt, s mcp.Caller) (*mcp.Reply, error) {
+	return &fake{name: "old", call: func(ctx context.Context, a *mcp.Attempt, k mcp.Caller) (*mcp.Reply, error) {
 		short, cancel := context.WithTimeout(ctx, time.Second)
 		defer cancel()
 		m, err := jsonrpc.Scan([]byte(`{"jsonrpc":"2.0","id":1,"method":"elicitation/create","params":{}}`), jsonrpc.Limits{})
 		if err != nil {
 			return nil, err
 		}
-		_, _ = s.Ask(short, m)
-		return said(mcp.R20251125, `{"who":"`+c.Client.Who.Key()+`","x":"`+long(size)+`"}`), nil
+		_, _ = k.Ask(short, m)
+		return said(mcp.R20251125, `{"who":"`+a.Client.Who.Key()+`","x":"`+long(size)+`"}`), nil
 	}}
 }
 
@@ -70,12 +70,12 @@ func givesUp(size int) *fake {
 func TestAnswersThatNobodyFetchesAreBounded(t *testing.T) {
 	for _, size := range []int{10, 256 << 10} {
 		t.Run(fmt.Sprint(size), func(t *testing.T) {
-			bubble(t, func(t *testing.T, r *Bridge) {
-				r.Budget = transport.NewBudget(1 << 40)
+			bubble(t, func(t *testing.T, b *Bridge) {
+				b.Budget = transport.NewBudget(1 << 40)
 				u := givesUp(size)
 				park := func(principal string) string {
 					t.Helper()
-					reply, err := relay(t.Context(), r, u, request26(t, principal, mcp.MethodCallTool, `{"name":"t"}`), &ear{})
+					reply, err := relay(t.Context(), b, u, request26(t, principal, mcp.MethodCallTool, `{"name":"t"}`), &ear{})
 					if err != nil || reply.ResultType() != mcp.ResultInputRequired {
 						t.Fatalf("not parked: %v, %v", reply, err)
 					}
@@ -90,14 +90,14 @@ func TestAnswersThatNobodyFetchesAreBounded(t *testing.T) {
 					time.Sleep(1100 * time.Millisecond)
 				}
 				synctest.Wait()
-				if n := r.Parked(); n > maxFinished {
+				if n := b.Parked(); n > maxFinished {
 					t.Errorf("%d finished calls are kept, want at most the bound", n)
 				}
-				if held := r.Budget.State().Held; held > maxFinishedBytes || held < int64(size) {
+				if held := b.Budget.State().Held; held > maxFinishedBytes || held < int64(size) {
 					t.Errorf("the budget counts %d bytes", held)
 				}
 				back := func(principal, state string) (*mcp.Reply, error) {
-					return relay(t.Context(), r, u, request26(t, principal, mcp.MethodCallTool, answered(state, "")), &ear{})
+					return relay(t.Context(), b, u, request26(t, principal, mcp.MethodCallTool, answered(state, "")), &ear{})
 				}
 				reply, err := back("ben", innocent)
 				if err != nil || text(t, reply, "who") != "ben" {
@@ -111,7 +111,7 @@ func TestAnswersThatNobodyFetchesAreBounded(t *testing.T) {
 				}
 				time.Sleep(2 * stateTTL)
 				synctest.Wait()
-				if n, held := r.Parked(), r.Budget.State().Held; n != 0 || held != 0 || len(r.finished.order) != 0 || r.finished.bytes != 0 {
+				if n, held := b.Parked(), b.Budget.State().Held; n != 0 || held != 0 || len(b.finished.order) != 0 || b.finished.bytes != 0 {
 					t.Errorf("%d calls are kept and %d bytes counted at the end, want none", n, held)
 				}
 			})

@@ -12,21 +12,21 @@ import (
 
 // ReportLoss publishes a loss: clients do not get the messages of a method from a server. what is
 // the name of the method. why is the reason, written as a clause.
-func (r *Bridge) ReportLoss(server, what, why string) { r.publishLoss(nil, server, what, why) }
+func (b *Bridge) ReportLoss(server, what, why string) { b.publishLoss(nil, server, what, why) }
 
 // publishLoss publishes a loss of the call c. If the call is not known, c is nil.
-func (r *Bridge) publishLoss(c *mcp.Call, server, what, why string) {
+func (b *Bridge) publishLoss(c *mcp.Call, server, what, why string) {
 	e := event.Event{Kind: event.Loss, Level: slog.LevelWarn, Server: server, Name: what, Detail: why}
 	if c != nil {
 		e.Who, e.Method, e.Call, e.From = c.Client.Who, c.Msg.Method, c.Number, c.Client.Revision
 	}
-	r.Events.Publish(e)
+	b.Events.Publish(e)
 }
 
 // publishRefusal publishes that Dragoman refused the requestState of c, because it belongs to
 // another client or another request, or was changed.
-func (r *Bridge) publishRefusal(c *mcp.Call, server string) {
-	r.Events.Publish(event.Event{
+func (b *Bridge) publishRefusal(c *mcp.Call, server string) {
+	b.Events.Publish(event.Event{
 		Kind: event.Refusal, Level: slog.LevelWarn, Who: c.Client.Who, Server: server, Method: c.Method.Name,
 		From: c.Client.Revision, Call: c.Number, Code: int64(errState.Code),
 		Detail: "refused a requestState: it belongs to another client or request, or was changed",
@@ -41,8 +41,8 @@ func newInputRequired(result []byte) *mcp.Reply {
 }
 
 // observe returns a caller that also publishes the server requests of the call c.
-func (r *Bridge) observe(server string, c *mcp.Call, s mcp.Caller) mcp.Caller {
-	return &observedCaller{s, r.Events, server, c}
+func (b *Bridge) observe(server string, c *mcp.Call, k mcp.Caller) mcp.Caller {
+	return &observedCaller{k, b.Events, server, c}
 }
 
 // observedCaller is a Caller that also publishes the requests from a server.

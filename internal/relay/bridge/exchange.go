@@ -13,7 +13,7 @@ import (
 // Exchange relays a call to its server and returns the answer. It also handles requests for input
 // and tasks. The attempt contains the names that the server uses. res is the result of Open for the
 // call.
-func (r *Bridge) Exchange(ctx context.Context, u Server, a *mcp.Attempt, res Resume, k mcp.Caller) (*mcp.Reply, error) {
+func (b *Bridge) Exchange(ctx context.Context, u Server, a *mcp.Attempt, res Resume, k mcp.Caller) (*mcp.Reply, error) {
 	if !a.Sole {
 		k = &askingCaller{k, u.Name(), a.Trail}
 		if a.Client.Revision.Can(mcp.ExperimentalTasks) && a.Client.Declares("tasks") {
@@ -24,9 +24,9 @@ func (r *Bridge) Exchange(ctx context.Context, u Server, a *mcp.Attempt, res Res
 	v := visit{server: u, client: a.Client, need: mcp.NeedOf(a.Call)}
 	v.need.Session = a.Session
 	defer v.release()
-	reply, err := r.exchange(ctx, &v, a, res, k)
+	reply, err := b.exchange(ctx, &v, a, res, k)
 	if errors.Is(err, mcp.ErrChanged) {
-		reply, err = r.exchange(ctx, &v, a, res, k)
+		reply, err = b.exchange(ctx, &v, a, res, k)
 	}
 	a.To = v.to
 	if err == nil && !a.Sole {
@@ -35,16 +35,16 @@ func (r *Bridge) Exchange(ctx context.Context, u Server, a *mcp.Attempt, res Res
 	return reply, err
 }
 
-func (r *Bridge) exchange(ctx context.Context, v *visit, a *mcp.Attempt, res Resume, k mcp.Caller) (*mcp.Reply, error) {
+func (b *Bridge) exchange(ctx context.Context, v *visit, a *mcp.Attempt, res Resume, k mcp.Caller) (*mcp.Reply, error) {
 	if a.Msg.Method == mcp.MethodCallTool {
-		return r.callTool(ctx, v, a, res, k)
+		return b.callTool(ctx, v, a, res, k)
 	}
-	return r.rounds(ctx, v, a, res, k)
+	return b.rounds(ctx, v, a, res, k)
 }
 
 // rounds relays a call to its server and returns the answer. It also relays the server's
 // requests for input and sends the client's answers.
-func (r *Bridge) rounds(ctx context.Context, v *visit, a *mcp.Attempt, res Resume, k mcp.Caller) (*mcp.Reply, error) {
+func (b *Bridge) rounds(ctx context.Context, v *visit, a *mcp.Attempt, res Resume, k mcp.Caller) (*mcp.Reply, error) {
 	u, c := v.server, a.Call
 	if c.HTTP && c.Client.Revision.Can(mcp.MirroredHeaders) && c.Msg.Method == mcp.MethodCallTool && res.kind != 'P' {
 		// 2026-07-28 §Streamable HTTP, "Server Behavior for Custom Headers": the process that
@@ -59,14 +59,14 @@ func (r *Bridge) rounds(ctx context.Context, v *visit, a *mcp.Attempt, res Resum
 			}
 		}
 	}
-	reply, err := r.call(ctx, v, a, res, k)
+	reply, err := b.call(ctx, v, a, res, k)
 	if err != nil {
 		return nil, err
 	}
 	if reply.Code() == mcp.CodeURLElicitationRequired {
 		for e := range jsonrpc.Elements(reply.Msg.Raw, urlsOf(reply)) {
-			if why := r.Own.URLProblem(reply.Msg.Raw, e); why != "" {
-				return nil, r.unsafeURL(u, why)
+			if why := b.Own.URLProblem(reply.Msg.Raw, e); why != "" {
+				return nil, b.unsafeURL(u, why)
 			}
 			if a.Passes != nil {
 				if err := checkQuestion(u, a, jsonrpc.NewRequest("0", mcp.MethodElicit, e.Of(reply.Msg.Raw))); err != nil {
@@ -76,35 +76,35 @@ func (r *Bridge) rounds(ctx context.Context, v *visit, a *mcp.Attempt, res Resum
 		}
 	}
 	if reply.From.Legacy() && c.Client.Revision.Can(mcp.InputRequired) {
-		return r.fromLegacy(u, a, reply)
+		return b.fromLegacy(u, a, reply)
 	}
 	if !reply.From.Can(mcp.InputRequired) || reply.ResultType() != mcp.ResultInputRequired {
 		return reply, nil
 	}
-	if err := r.checkInputRequired(u, a, reply); err != nil {
+	if err := b.checkInputRequired(u, a, reply); err != nil {
 		return nil, err
 	}
 	if c.Client.Revision.Can(mcp.InputRequired) {
 		reply.Asks = true
-		return r.seal(u, a, reply)
+		return b.seal(u, a, reply)
 	}
-	return r.relayLive(ctx, v, a, k, reply)
+	return b.relayLive(ctx, v, a, k, reply)
 }
 
 // fromLegacy checks whether a legacy server's answer asks a modern client for input. If it does,
 // fromLegacy converts the answer.
-func (r *Bridge) fromLegacy(u Server, a *mcp.Attempt, reply *mcp.Reply) (*mcp.Reply, error) {
+func (b *Bridge) fromLegacy(u Server, a *mcp.Attempt, reply *mcp.Reply) (*mcp.Reply, error) {
 	c := a.Call
 	switch {
 	case reply.Code() == mcp.CodeURLElicitationRequired:
-		if asked, err := r.urlsNeeded(u, a, reply); asked != nil || err != nil {
+		if asked, err := b.urlsNeeded(u, a, reply); asked != nil || err != nil {
 			return asked, err
 		}
 	case askedInAnswer(c, reply):
-		if err := r.checkInputRequired(u, a, reply); err != nil {
+		if err := b.checkInputRequired(u, a, reply); err != nil {
 			return nil, err
 		}
-		return r.carryAsked(u, a, reply)
+		return b.carryAsked(u, a, reply)
 	}
 	return reply, nil
 }
@@ -134,9 +134,9 @@ func askedInAnswer(c *mcp.Call, reply *mcp.Reply) bool {
 // always gets a requestState, even if the server did not send one. In the retry, the requestState
 // proves that the server asked for input. Without this proof, Dragoman must not send answers to the
 // server.
-func (r *Bridge) carryAsked(u Server, a *mcp.Attempt, reply *mcp.Reply) (*mcp.Reply, error) {
+func (b *Bridge) carryAsked(u Server, a *mcp.Attempt, reply *mcp.Reply) (*mcp.Reply, error) {
 	m := reply.Msg
-	state, err := r.mint(u, a.Call, sealKind('S', a.Agreed), m.ResultMember("requestState").Of(m.Raw))
+	state, err := b.mint(u, a.Call, sealKind('S', a.Agreed), m.ResultMember("requestState").Of(m.Raw))
 	if err != nil {
 		return nil, err
 	}
@@ -152,13 +152,13 @@ func (r *Bridge) carryAsked(u Server, a *mcp.Attempt, reply *mcp.Reply) (*mcp.Re
 
 // call sends a call to its server. If the request is a retry of a parked call, it resumes the
 // parked call instead.
-func (r *Bridge) call(ctx context.Context, v *visit, a *mcp.Attempt, res Resume, k mcp.Caller) (*mcp.Reply, error) {
+func (b *Bridge) call(ctx context.Context, v *visit, a *mcp.Attempt, res Resume, k mcp.Caller) (*mcp.Reply, error) {
 	switch {
 	case !a.Client.Revision.Can(mcp.InputRequired):
 		return v.call(ctx, a, k)
 	case res.kind == 'P':
 		v.release()
-		return r.resume(ctx, v.server, a.Call, k, string(res.inner))
+		return b.resume(ctx, v.server, a.Call, k, string(res.inner))
 	case res.kind == 'S':
 		next := *a
 		next.Answers = true
@@ -177,7 +177,7 @@ func (r *Bridge) call(ctx context.Context, v *visit, a *mcp.Attempt, res Resume,
 		})
 		a = &next
 	}
-	leave, err := r.takeState(v.server, res)
+	leave, err := b.takeState(v.server, res)
 	if err != nil {
 		return nil, err
 	}
@@ -191,7 +191,7 @@ func (r *Bridge) call(ctx context.Context, v *visit, a *mcp.Attempt, res Resume,
 	}
 	if mayPark(a.Call) && l.Revision().Can(mcp.AskedMidCall) {
 		v.lease = nil // the parked call releases the lease
-		return r.start(ctx, v.server, l, a, k, leave)
+		return b.start(ctx, v.server, l, a, k, leave)
 	}
 	defer leave()
 	return l.Call(ctx, a, passing(a, k))
@@ -199,7 +199,7 @@ func (r *Bridge) call(ctx context.Context, v *visit, a *mcp.Attempt, res Resume,
 
 // checkInputRequired checks an input_required result of a server (2026-07-28 §MRTR, "Server
 // Requirements").
-func (r *Bridge) checkInputRequired(u Server, a *mcp.Attempt, reply *mcp.Reply) error {
+func (b *Bridge) checkInputRequired(u Server, a *mcp.Attempt, reply *mcp.Reply) error {
 	c, m := a.Call, reply.Msg
 	if c.Method == nil || !c.Method.MayAsk {
 		return badAnswer(u, "answered with input_required, which is not allowed for "+c.Msg.Method)
@@ -211,7 +211,7 @@ func (r *Bridge) checkInputRequired(u Server, a *mcp.Attempt, reply *mcp.Reply) 
 	if kind := jsonrpc.KindOf(m.Raw, asks); kind != 0 && kind != '{' {
 		return badAnswer(u, "sent input_required with an invalid input request")
 	}
-	if err := r.CheckQuestions(u, c.Client, m.Raw, asks); err != nil {
+	if err := b.CheckQuestions(u, c.Client, m.Raw, asks); err != nil {
 		return err
 	}
 	return checkPassing(u, a, m.Raw, asks)
@@ -219,7 +219,7 @@ func (r *Bridge) checkInputRequired(u Server, a *mcp.Attempt, reply *mcp.Reply) 
 
 // CheckQuestions returns an error if an input request must not be shown to any client, or needs a
 // capability that the client f has not declared. asks is an object of input requests, or absent.
-func (r *Bridge) CheckQuestions(u Server, f *mcp.ClientInfo, raw []byte, asks jsonrpc.Span) error {
+func (b *Bridge) CheckQuestions(u Server, f *mcp.ClientInfo, raw []byte, asks jsonrpc.Span) error {
 	missing := map[string]bool{}
 	for ask := range jsonrpc.Members(raw, asks) {
 		method, _ := jsonrpc.Text(raw, jsonrpc.Find(raw, ask.Value, "method"))
@@ -228,8 +228,8 @@ func (r *Bridge) CheckQuestions(u Server, f *mcp.ClientInfo, raw []byte, asks js
 			return badAnswer(u, "sent an input request with an unknown method")
 		}
 		if method == mcp.MethodElicit {
-			if why := r.Own.URLProblem(raw, jsonrpc.Find(raw, ask.Value, "params")); why != "" {
-				return r.unsafeURL(u, why)
+			if why := b.Own.URLProblem(raw, jsonrpc.Find(raw, ask.Value, "params")); why != "" {
+				return b.unsafeURL(u, why)
 			}
 		}
 		if !f.Declares(capability) {
@@ -262,8 +262,8 @@ func (r *Bridge) CheckQuestions(u Server, f *mcp.ClientInfo, raw []byte, asks js
 
 // unsafeURL reports a loss, and returns the error for a call whose server asked the client to open
 // an unsafe URL.
-func (r *Bridge) unsafeURL(u Server, why string) error {
-	r.ReportLoss(u.Name(), mcp.MethodElicit, why)
+func (b *Bridge) unsafeURL(u Server, why string) error {
+	b.ReportLoss(u.Name(), mcp.MethodElicit, why)
 	return &mcp.Error{
 		Origin: mcp.FromUpstream, Upstream: u.Name(), Cause: "unsafe_url", Outcome: mcp.Failed,
 		Message: fmt.Sprintf("server %q asked the user to open a web page, but Dragoman did not show the request: %s", u.Name(), why), Op: "relay " + u.Name(),

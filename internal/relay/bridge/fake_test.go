@@ -31,14 +31,14 @@ type seen struct {
 	calls []string
 }
 
-func (s *seen) add(c *mcp.Attempt) {
+func (s *seen) add(a *mcp.Attempt) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	e := c.Edits
-	if len(c.Retry) > 0 {
-		e.Object(jsonrpc.NoReason, c.Msg.Raw, c.Msg.Params, nil, c.Retry...)
+	e := a.Edits
+	if len(a.Retry) > 0 {
+		e.Object(jsonrpc.NoReason, a.Msg.Raw, a.Msg.Params, nil, a.Retry...)
 	}
-	s.calls = append(s.calls, string(e.Splice(nil, c.Msg.Raw)))
+	s.calls = append(s.calls, string(e.Splice(nil, a.Msg.Raw)))
 }
 
 func (s *seen) all() []string {
@@ -76,12 +76,12 @@ func (l *fakeLease) Tool(_ context.Context, name string) mcp.ToolFacts {
 	return tool
 }
 
-func (l *fakeLease) Call(ctx context.Context, c *mcp.Attempt, s mcp.Caller) (*mcp.Reply, error) {
-	l.u.seen.add(c)
+func (l *fakeLease) Call(ctx context.Context, a *mcp.Attempt, k mcp.Caller) (*mcp.Reply, error) {
+	l.u.seen.add(a)
 	if l.u.call == nil {
 		return said(mcp.R20251125, `{}`), nil
 	}
-	return l.u.call(ctx, c, s)
+	return l.u.call(ctx, a, k)
 }
 
 func (l *fakeLease) Release() {}
@@ -179,10 +179,10 @@ func result(t testing.TB, r *mcp.Reply) string {
 }
 
 // relay opens the requestState of a call and runs Exchange.
-func relay(ctx context.Context, r *Bridge, u Server, c *mcp.Call, k mcp.Caller) (*mcp.Reply, error) {
-	res, err := r.Open(u, c)
+func relay(ctx context.Context, b *Bridge, u Server, c *mcp.Call, k mcp.Caller) (*mcp.Reply, error) {
+	res, err := b.Open(u, c)
 	if err != nil {
 		return nil, err
 	}
-	return r.Exchange(ctx, u, mcp.NewAttempt(c), res, k)
+	return b.Exchange(ctx, u, mcp.NewAttempt(c), res, k)
 }

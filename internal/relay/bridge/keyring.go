@@ -116,9 +116,9 @@ func newSecret() []byte {
 }
 
 // keyring returns the keys of the Bridge.
-func (r *Bridge) keyring() Keyring {
-	if r.Keys != nil {
-		return r.Keys
+func (b *Bridge) keyring() Keyring {
+	if b.Keys != nil {
+		return b.Keys
 	}
-	return &r.own
+	return &b.own
 }

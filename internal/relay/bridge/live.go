@@ -20,7 +20,7 @@ const maxRounds = 10
 // as live requests. Then it retries the call with the answers and the unchanged requestState. It
 // repeats these steps until the server returns another kind of result (2026-07-28 §MRTR, "Client
 // Requirements").
-func (r *Bridge) relayLive(ctx context.Context, v *visit, a *mcp.Attempt, s mcp.Caller, reply *mcp.Reply) (*mcp.Reply, error) {
+func (b *Bridge) relayLive(ctx context.Context, v *visit, a *mcp.Attempt, k mcp.Caller, reply *mcp.Reply) (*mcp.Reply, error) {
 	u, c := v.server, a.Call
 	next := *a
 	for round := 0; ; round++ {
@@ -39,7 +39,7 @@ func (r *Bridge) relayLive(ctx context.Context, v *visit, a *mcp.Attempt, s mcp.
 			}
 		} else {
 			var err error
-			if answers, err = askAll(ctx, c.Trail, r.observe(u.Name(), c, s), m.Raw, asks, c.Client.Revision); err != nil {
+			if answers, err = askAll(ctx, c.Trail, b.observe(u.Name(), c, k), m.Raw, asks, c.Client.Revision); err != nil {
 				return nil, unanswered(u, err)
 			}
 		}
@@ -51,13 +51,13 @@ func (r *Bridge) relayLive(ctx context.Context, v *visit, a *mcp.Attempt, s mcp.
 			next.Retry = append(next.Retry, jsonrpc.Field{Key: "requestState", Value: state.Of(m.Raw)})
 		}
 		var err error
-		if reply, err = v.call(ctx, &next, s); err != nil {
+		if reply, err = v.call(ctx, &next, k); err != nil {
 			return nil, err
 		}
 		if reply.ResultType() != mcp.ResultInputRequired {
 			return reply, nil
 		}
-		if err := r.checkInputRequired(u, a, reply); err != nil {
+		if err := b.checkInputRequired(u, a, reply); err != nil {
 			return nil, err
 		}
 	}
@@ -80,7 +80,7 @@ var errTooMany = errors.New("too many input requests in one round")
 
 // askAll sends all input requests of a round to the client concurrently. It returns the answers as
 // an InputResponses object. If one of the requests is not valid, askAll sends none of them.
-func askAll(ctx context.Context, t *jsonrpc.Trail, s mcp.Caller, raw []byte, asks jsonrpc.Span, to mcp.Revision) ([]byte, error) {
+func askAll(ctx context.Context, t *jsonrpc.Trail, k mcp.Caller, raw []byte, asks jsonrpc.Span, to mcp.Revision) ([]byte, error) {
 	type asked struct {
 		key    []byte
 		m      *jsonrpc.Message
@@ -101,7 +101,7 @@ func askAll(ctx context.Context, t *jsonrpc.Trail, s mcp.Caller, raw []byte, ask
 	var wait sync.WaitGroup
 	for _, a := range all {
 		wait.Go(func() {
-			m, err := s.Ask(ctx, a.m)
+			m, err := k.Ask(ctx, a.m)
 			switch {
 			case err != nil:
 				a.err = err

@@ -96,38 +96,38 @@ func mayPark(c *mcp.Call) bool {
 
 // start runs a call so that it can be parked, and waits for the answer or the first server request.
 // It calls leave when the call has ended.
-func (r *Bridge) start(ctx context.Context, u Server, l Lease, a *mcp.Attempt, s mcp.Caller, leave func()) (*mcp.Reply, error) {
+func (b *Bridge) start(ctx context.Context, u Server, l Lease, a *mcp.Attempt, k mcp.Caller, leave func()) (*mcp.Reply, error) {
 	p := &parkedCall{
 		id: rand.Text(), done: make(chan struct{}), asked: make(chan struct{}, 1),
-		caller: s, call: a.Call, first: a.Call, agreed: a.Agreed,
+		caller: k, call: a.Call, first: a.Call, agreed: a.Agreed,
 	}
 	life, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
 	p.cancel = cancel
-	r.parkMu.Lock()
-	if r.closed {
-		r.parkMu.Unlock()
+	b.parkMu.Lock()
+	if b.closed {
+		b.parkMu.Unlock()
 		cancel(nil)
 		l.Release()
 		leave()
 		return nil, errStopping
 	}
-	r.running.Go(func() {
+	b.running.Go(func() {
 		defer cancel(nil)
 		p.reply, p.err = l.Call(life, a, passing(a, (*parkedCaller)(p)))
 		l.Release()
 		leave()
 		close(p.done)
-		r.finishCall(p)
+		b.finishCall(p)
 	})
-	r.parkMu.Unlock()
-	return r.attend(ctx, u, a.Call, p)
+	b.parkMu.Unlock()
+	return b.attend(ctx, u, a.Call, p)
 }
 
 var errStopping = &mcp.Error{Origin: mcp.FromGateway, Cause: "shutdown", Outcome: mcp.NotSent, Message: "Dragoman is stopping"}
 
 // attend waits until the call has an answer or the server has sent a request. If the server has
 // sent a request, attend parks the call. c is the call of the attached request.
-func (r *Bridge) attend(ctx context.Context, u Server, c *mcp.Call, p *parkedCall) (*mcp.Reply, error) {
+func (b *Bridge) attend(ctx context.Context, u Server, c *mcp.Call, p *parkedCall) (*mcp.Reply, error) {
 	for {
 		select {
 		case <-p.done:
@@ -144,7 +144,7 @@ func (r *Bridge) attend(ctx context.Context, u Server, c *mcp.Call, p *parkedCal
 		case isDone(p.done):
 			return p.reply, p.err
 		case p.waits():
-			return r.park(u, c, p)
+			return b.park(u, c, p)
 		}
 		// No server request is open: the server has cancelled its request or has already received
 		// the answer.
@@ -186,31 +186,31 @@ func (p *parkedCall) gather() {
 }
 
 // park returns input_required with the open server requests and detaches the client's request.
-func (r *Bridge) park(u Server, c *mcp.Call, p *parkedCall) (*mcp.Reply, error) {
-	state, err := r.mint(u, c, sealKind('P', p.agreed), []byte(p.id))
+func (b *Bridge) park(u Server, c *mcp.Call, p *parkedCall) (*mcp.Reply, error) {
+	state, err := b.mint(u, c, sealKind('P', p.agreed), []byte(p.id))
 	if err != nil {
 		p.cancel(err)
 		<-p.done
 		return nil, err
 	}
-	r.parkMu.Lock()
-	if r.parked == nil {
-		r.parked = make(map[string]*parkedCall)
+	b.parkMu.Lock()
+	if b.parked == nil {
+		b.parked = make(map[string]*parkedCall)
 	}
 	if isDone(p.done) {
-		r.parkMu.Unlock()
+		b.parkMu.Unlock()
 		return p.reply, p.err
 	}
-	closed, fits := r.closed, r.admitLocked(p, u, c.Client)
+	closed, fits := b.closed, b.admitLocked(p, u, c.Client)
 	var out []byte
 	if !closed && fits {
 		p.kept = true
 		p.server, p.since = u.Name(), time.Now()
 		// Set everything before a retry can find the call in r.parked.
-		out = p.leave(state, func() { r.expire(p) })
-		r.parked[p.id] = p
+		out = p.leave(state, func() { b.expire(p) })
+		b.parked[p.id] = p
 	}
-	r.parkMu.Unlock()
+	b.parkMu.Unlock()
 	switch {
 	case closed:
 		return p.refuse(errStopping)
@@ -262,13 +262,13 @@ func slotsOf(u Server, f *mcp.ClientInfo) []slot {
 // admitLocked takes the slots for a call and reports whether all of them were free. A call that was
 // parked before already has its slots, and a call that has ended needs none. When admitLocked has
 // taken the slots, the budget counts the memory of the first request of the call.
-func (r *Bridge) admitLocked(p *parkedCall, u Server, f *mcp.ClientInfo) bool {
+func (b *Bridge) admitLocked(p *parkedCall, u Server, f *mcp.ClientInfo) bool {
 	if p.waited || isDone(p.done) {
 		return true
 	}
 	slots := slotsOf(u, f)
 	for _, x := range slots {
-		q := r.places[x.key]
+		q := b.places[x.key]
 		switch {
 		case q == nil:
 		case x.own && q.All() < x.most:
@@ -276,31 +276,31 @@ func (r *Bridge) admitLocked(p *parkedCall, u Server, f *mcp.ClientInfo) bool {
 			return false
 		}
 	}
-	if r.places == nil {
-		r.places = make(map[string]*transport.Quota)
+	if b.places == nil {
+		b.places = make(map[string]*transport.Quota)
 	}
 	for _, x := range slots {
-		q := r.places[x.key]
+		q := b.places[x.key]
 		if q == nil {
 			q = &transport.Quota{}
-			r.places[x.key] = q
+			b.places[x.key] = q
 		}
 		q.Take(x.party)
 	}
 	p.waited, p.slots = true, slots
-	r.Budget.Hold(int64(len(p.first.Msg.Raw)))
+	b.Budget.Hold(int64(len(p.first.Msg.Raw)))
 	return true
 }
 
 // finishCall releases the resources of a call that has ended, and keeps its answer if a retry may
 // get it.
-func (r *Bridge) finishCall(p *parkedCall) {
-	r.parkMu.Lock()
-	defer r.parkMu.Unlock()
+func (b *Bridge) finishCall(p *parkedCall) {
+	b.parkMu.Lock()
+	defer b.parkMu.Unlock()
 	if p.kept {
-		for _, x := range r.finished.addLocked(p, r.Budget) {
+		for _, x := range b.finished.addLocked(p, b.Budget) {
 			x.kept = false
-			delete(r.parked, x.id) // the retry of a dropped call gets errParkLost
+			delete(b.parked, x.id) // the retry of a dropped call gets errParkLost
 			x.mu.Lock()
 			x.expiry.Stop()
 			x.mu.Unlock()
@@ -309,12 +309,12 @@ func (r *Bridge) finishCall(p *parkedCall) {
 	if p.waited {
 		p.waited = false
 		for _, x := range p.slots {
-			q := r.places[x.key]
+			q := b.places[x.key]
 			if q.Give(x.party); q.All() == 0 {
-				delete(r.places, x.key)
+				delete(b.places, x.key)
 			}
 		}
-		r.Budget.Give(int64(len(p.first.Msg.Raw)))
+		b.Budget.Give(int64(len(p.first.Msg.Raw)))
 	}
 }
 
@@ -385,39 +385,39 @@ func request(t *jsonrpc.Trail, m *jsonrpc.Message) []byte {
 
 // expire ends a parked call whose client did not retry in time. The client does not have to retry
 // (2026-07-28 §MRTR, "Server Requirements" 8).
-func (r *Bridge) expire(p *parkedCall) {
-	if r.claim(p.id) != nil {
-		r.unkeep(p)
+func (b *Bridge) expire(p *parkedCall) {
+	if b.claim(p.id) != nil {
+		b.unkeep(p)
 		p.cancel(errParkExpired)
 	}
 }
 
 // unkeep records that no further retry may get the answer of the call, because no retry will come
 // or because a retry is already attached.
-func (r *Bridge) unkeep(p *parkedCall) {
-	r.parkMu.Lock()
-	defer r.parkMu.Unlock()
+func (b *Bridge) unkeep(p *parkedCall) {
+	b.parkMu.Lock()
+	defer b.parkMu.Unlock()
 	p.kept = false
-	r.finished.removeLocked(p, r.Budget)
+	b.finished.removeLocked(p, b.Budget)
 }
 
 // claim removes a parked call from r.parked and returns it, or nil if the call is not there. The
 // caller then has exclusive access to the call.
-func (r *Bridge) claim(id string) *parkedCall {
-	r.parkMu.Lock()
-	defer r.parkMu.Unlock()
-	p := r.parked[id]
-	delete(r.parked, id)
+func (b *Bridge) claim(id string) *parkedCall {
+	b.parkMu.Lock()
+	defer b.parkMu.Unlock()
+	p := b.parked[id]
+	delete(b.parked, id)
 	return p
 }
 
 // resume continues a parked call when its client retries.
-func (r *Bridge) resume(ctx context.Context, u Server, c *mcp.Call, s mcp.Caller, id string) (*mcp.Reply, error) {
+func (b *Bridge) resume(ctx context.Context, u Server, c *mcp.Call, k mcp.Caller, id string) (*mcp.Reply, error) {
 	answers := c.Msg.Param("inputResponses")
 	if kind := jsonrpc.KindOf(c.Msg.Raw, answers); kind != 0 && kind != '{' {
 		return nil, errNoObject
 	}
-	p := r.claim(id)
+	p := b.claim(id)
 	if p == nil {
 		return nil, errParkLost
 	}
@@ -428,7 +428,7 @@ func (r *Bridge) resume(ctx context.Context, u Server, c *mcp.Call, s mcp.Caller
 	if bad != nil {
 		p.expiry.Reset(stateTTL)
 		p.mu.Unlock()
-		return nil, r.putBack(p, bad)
+		return nil, b.putBack(p, bad)
 	}
 	// First send the held messages to the client. The server sends further messages only after it
 	// has received the answers.
@@ -437,36 +437,36 @@ func (r *Bridge) resume(ctx context.Context, u Server, c *mcp.Call, s mcp.Caller
 		p.held, p.heldLen = nil, 0
 		p.mu.Unlock()
 		for i := range held {
-			s.Notify(&held[i])
+			k.Notify(&held[i])
 		}
 		p.mu.Lock()
 	}
-	p.caller, p.call = s, c
+	p.caller, p.call = k, c
 	p.answer(c.Msg.Raw, answers)
 	left := p.open
 	p.mu.Unlock()
-	r.unkeep(p)
+	b.unkeep(p)
 	if len(left) > 0 {
 		// 2026-07-28 §MRTR, "Error Handling": ask again for the missing answers.
 		select {
 		case <-p.done:
 			return p.reply, p.err
 		default:
-			return r.park(u, c, p)
+			return b.park(u, c, p)
 		}
 	}
-	return r.attend(ctx, u, c, p)
+	return b.attend(ctx, u, c, p)
 }
 
 // putBack parks a claimed call again after a retry of the call was refused, and returns the error
 // for the retry.
-func (r *Bridge) putBack(p *parkedCall, bad error) error {
-	r.parkMu.Lock()
-	closed, kept := r.closed, p.kept
+func (b *Bridge) putBack(p *parkedCall, bad error) error {
+	b.parkMu.Lock()
+	closed, kept := b.closed, p.kept
 	if !closed && kept {
-		r.parked[p.id] = p
+		b.parked[p.id] = p
 	}
-	r.parkMu.Unlock()
+	b.parkMu.Unlock()
 	if !closed && !kept {
 		p.expiry.Stop() // the call has ended and was dropped to make room
 		return errParkLost
@@ -611,21 +611,21 @@ func (k *parkedCaller) Ask(ctx context.Context, m *jsonrpc.Message) (*jsonrpc.Me
 }
 
 // Close ends all parked calls and attended tasks and waits for them.
-func (r *Bridge) Close() {
-	r.parkMu.Lock()
-	r.closed = true
-	all, attended := r.parked, maps.Clone(r.attended)
-	r.parked = nil
+func (b *Bridge) Close() {
+	b.parkMu.Lock()
+	b.closed = true
+	all, attended := b.parked, maps.Clone(b.attended)
+	b.parked = nil
 	for _, p := range all {
 		p.kept = false
 	}
-	for len(r.finished.order) > 0 {
-		r.finished.removeLocked(r.finished.order[0], r.Budget)
+	for len(b.finished.order) > 0 {
+		b.finished.removeLocked(b.finished.order[0], b.Budget)
 	}
 	for _, a := range attended {
-		r.dropLocked(a)
+		b.dropLocked(a)
 	}
-	r.parkMu.Unlock()
+	b.parkMu.Unlock()
 	for _, list := range [...]map[string]*parkedCall{all, attended} {
 		for _, p := range list {
 			p.mu.Lock()
@@ -634,22 +634,22 @@ func (r *Bridge) Close() {
 			p.cancel(errStopping)
 		}
 	}
-	r.running.Wait()
+	b.running.Wait()
 }
 
 // Parked returns the number of calls that wait for a retry of the client.
-func (r *Bridge) Parked() int {
-	r.parkMu.Lock()
-	defer r.parkMu.Unlock()
-	return len(r.parked)
+func (b *Bridge) Parked() int {
+	b.parkMu.Lock()
+	defer b.parkMu.Unlock()
+	return len(b.parked)
 }
 
 // Attended returns the number of attended tasks. An attended task is a task of a legacy server:
 // Dragoman waits for the server requests of the task while a modern client polls.
-func (r *Bridge) Attended() int {
-	r.parkMu.Lock()
-	defer r.parkMu.Unlock()
-	return r.attends.All()
+func (b *Bridge) Attended() int {
+	b.parkMu.Lock()
+	defer b.parkMu.Unlock()
+	return b.attends.All()
 }
 
 // urlsOf returns the elicitations in a URLElicitationRequired error.
@@ -662,7 +662,7 @@ func urlsOf(reply *mcp.Reply) jsonrpc.Span {
 // input_required (2025-11-25 §Elicitation, "URL Elicitation Required"). It parks nothing, because
 // the retry is a new call. urlsNeeded returns nil if the client cannot open URLs, or if the error
 // contains no URL.
-func (r *Bridge) urlsNeeded(u Server, a *mcp.Attempt, reply *mcp.Reply) (*mcp.Reply, error) {
+func (b *Bridge) urlsNeeded(u Server, a *mcp.Attempt, reply *mcp.Reply) (*mcp.Reply, error) {
 	c := a.Call
 	raw := reply.Msg.Raw
 	if !mayPark(c) || !c.Client.Declares("elicitation") {
@@ -685,7 +685,7 @@ func (r *Bridge) urlsNeeded(u Server, a *mcp.Attempt, reply *mcp.Reply) (*mcp.Re
 	if n == 0 {
 		return nil, nil
 	}
-	state, err := r.mint(u, c, sealKind('U', a.Agreed), nil)
+	state, err := b.mint(u, c, sealKind('U', a.Agreed), nil)
 	if err != nil {
 		return nil, err
 	}

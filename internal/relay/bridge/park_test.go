@@ -21,7 +21,7 @@ import (
 // all at once. Then it returns the client's answers as its result.
 func asking(methods ...string) *fake {
 	u := &fake{name: "old"}
-	u.call = func(ctx context.Context, _ *mcp.Attempt, s mcp.Caller) (*mcp.Reply, error) {
+	u.call = func(ctx context.Context, _ *mcp.Attempt, k mcp.Caller) (*mcp.Reply, error) {
 		var wait sync.WaitGroup
 		answers := make([]string, len(methods))
 		errs := make([]error, len(methods))
@@ -32,7 +32,7 @@ func asking(methods ...string) *fake {
 				return nil, err
 			}
 			wait.Go(func() {
-				a, err := s.Ask(ctx, m)
+				a, err := k.Ask(ctx, m)
 				if errs[i] = err; err == nil {
 					answers[i] = string(a.Result.Of(a.Raw))
 				}
@@ -47,16 +47,16 @@ func asking(methods ...string) *fake {
 	return u
 }
 
-func ask(t *testing.T, r *Bridge, u Server, params string) (*mcp.Reply, error) {
+func ask(t *testing.T, b *Bridge, u Server, params string) (*mcp.Reply, error) {
 	t.Helper()
-	return relay(t.Context(), r, u, modern(t, mcp.MethodCallTool, params), &ear{})
+	return relay(t.Context(), b, u, modern(t, mcp.MethodCallTool, params), &ear{})
 }
 
 // parkedState starts a call and returns the requestState that the client gets when the call is
 // parked.
-func parkedState(t *testing.T, r *Bridge, u Server) (state string, reply *mcp.Reply) {
+func parkedState(t *testing.T, b *Bridge, u Server) (state string, reply *mcp.Reply) {
 	t.Helper()
-	reply, err := ask(t, r, u, `{"name":"t"}`)
+	reply, err := ask(t, b, u, `{"name":"t"}`)
 	if err != nil || reply.ResultType() != mcp.ResultInputRequired {
 		t.Fatalf("not parked: %v, %v", reply, err)
 	}
@@ -71,28 +71,28 @@ func answered(state, responses string) string {
 }
 
 // bubble runs a test in a synctest bubble with a bridge that is closed at the end.
-func bubble(t *testing.T, f func(t *testing.T, r *Bridge)) {
+func bubble(t *testing.T, f func(t *testing.T, b *Bridge)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		r := &Bridge{}
-		defer r.Close()
-		f(t, r)
+		b := &Bridge{}
+		defer b.Close()
+		f(t, b)
 	})
 }
 
 const accepted = `{"user_input":{"action":"accept","content":{"x":1e400}}}`
 
 func TestT5_RetryAnswersTheCallThatRuns(t *testing.T) {
-	bubble(t, func(t *testing.T, r *Bridge) {
+	bubble(t, func(t *testing.T, b *Bridge) {
 		u := asking(mcp.MethodElicit)
-		state, reply := parkedState(t, r, u)
+		state, reply := parkedState(t, b, u)
 		if got := string(reply.Msg.ResultMember("inputRequests").Of(reply.Msg.Raw)); got != `{"user_input":{"method":"elicitation/create","params":{"q":0}}}` {
 			t.Errorf("asked %s", got)
 		}
-		if r.Parked() != 1 {
-			t.Errorf("%d calls are parked", r.Parked())
+		if b.Parked() != 1 {
+			t.Errorf("%d calls are parked", b.Parked())
 		}
-		reply, err := ask(t, r, u, answered(state, accepted))
+		reply, err := ask(t, b, u, answered(state, accepted))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -103,7 +103,7 @@ func TestT5_RetryAnswersTheCallThatRuns(t *testing.T) {
 			t.Errorf("the tool ran %d times", n)
 		}
 		// A state is valid for one retry.
-		if _, err := ask(t, r, u, answered(state, accepted)); !errors.Is(err, error(errParkLost)) {
+		if _, err := ask(t, b, u, answered(state, accepted)); !errors.Is(err, error(errParkLost)) {
 			t.Errorf("second retry with the same state: %v", err)
 		}
 		if n := len(u.seen.all()); n != 1 {
@@ -113,9 +113,9 @@ func TestT5_RetryAnswersTheCallThatRuns(t *testing.T) {
 }
 
 func TestQuestionsOfOneMomentArePutTogether(t *testing.T) {
-	bubble(t, func(t *testing.T, r *Bridge) {
+	bubble(t, func(t *testing.T, b *Bridge) {
 		u := asking(mcp.MethodElicit, mcp.MethodSample, mcp.MethodListRoots)
-		_, reply := parkedState(t, r, u)
+		_, reply := parkedState(t, b, u)
 		n := 0
 		for range jsonrpc.Members(reply.Msg.Raw, reply.Msg.ResultMember("inputRequests")) {
 			n++
@@ -127,17 +127,17 @@ func TestQuestionsOfOneMomentArePutTogether(t *testing.T) {
 }
 
 func TestM06_WhatIsMissingIsAskedForAgain(t *testing.T) {
-	bubble(t, func(t *testing.T, r *Bridge) {
+	bubble(t, func(t *testing.T, b *Bridge) {
 		u := asking(mcp.MethodElicit, mcp.MethodElicit)
-		state, _ := parkedState(t, r, u)
+		state, _ := parkedState(t, b, u)
 		for range 3 {
-			reply, err := ask(t, r, u, answered(state, ""))
+			reply, err := ask(t, b, u, answered(state, ""))
 			if err != nil || reply.ResultType() != mcp.ResultInputRequired {
 				t.Fatalf("retry without answers: %v, %v", reply, err)
 			}
 			state = text(t, reply, "requestState")
 		}
-		reply, err := ask(t, r, u, answered(state, `{"user_input.2":{"action":"decline"},"other":{}}`))
+		reply, err := ask(t, b, u, answered(state, `{"user_input.2":{"action":"decline"},"other":{}}`))
 		if err != nil || reply.ResultType() != mcp.ResultInputRequired {
 			t.Fatalf("retry with one of two answers: %v, %v", reply, err)
 		}
@@ -145,7 +145,7 @@ func TestM06_WhatIsMissingIsAskedForAgain(t *testing.T) {
 		if !strings.Contains(asks, `"user_input"`) || strings.Contains(asks, `"user_input.2"`) {
 			t.Errorf("input requested again: %s", asks)
 		}
-		reply, err = ask(t, r, u, answered(text(t, reply, "requestState"), `{"user_input":{"action":"cancel"}}`))
+		reply, err = ask(t, b, u, answered(text(t, reply, "requestState"), `{"user_input":{"action":"cancel"}}`))
 		if err != nil || !strings.Contains(result(t, reply), `{"action":"cancel"}`) {
 			t.Errorf("retry with all answers: %v, %v", reply, err)
 		}
@@ -156,14 +156,14 @@ func TestM06_WhatIsMissingIsAskedForAgain(t *testing.T) {
 }
 
 func TestM07_MalformedAnswersAreRefusedAndMayBeGivenAgain(t *testing.T) {
-	bubble(t, func(t *testing.T, r *Bridge) {
+	bubble(t, func(t *testing.T, b *Bridge) {
 		u := asking(mcp.MethodElicit)
-		state, _ := parkedState(t, r, u)
+		state, _ := parkedState(t, b, u)
 		for _, bad := range []string{
 			`{"user_input":{"action":"maybe"}}`, `{"user_input":{}}`, `{"user_input":null}`, `{"user_input":"accept"}`,
 			`{"user_input":[{"action":"accept"}]}`, `[]`, `"x"`, `7`,
 		} {
-			if _, err := ask(t, r, u, answered(state, bad)); code(err) != jsonrpc.CodeInvalidParams {
+			if _, err := ask(t, b, u, answered(state, bad)); code(err) != jsonrpc.CodeInvalidParams {
 				t.Errorf("%s: %v", bad, err)
 			}
 		}
@@ -171,7 +171,7 @@ func TestM07_MalformedAnswersAreRefusedAndMayBeGivenAgain(t *testing.T) {
 		for i := range 10_000 {
 			many += fmt.Sprintf(`,"k%d":1`, i)
 		}
-		reply, err := ask(t, r, u, answered(state, many+`,`+accepted[1:]))
+		reply, err := ask(t, b, u, answered(state, many+`,`+accepted[1:]))
 		if err != nil || !strings.Contains(result(t, reply), "accept") {
 			t.Errorf("valid answer after an invalid one: %v, %v", reply, err)
 		}
@@ -179,27 +179,27 @@ func TestM07_MalformedAnswersAreRefusedAndMayBeGivenAgain(t *testing.T) {
 }
 
 func TestRefusedAnswersDoNotOutliveClose(t *testing.T) {
-	bubble(t, func(t *testing.T, r *Bridge) {
+	bubble(t, func(t *testing.T, b *Bridge) {
 		u := asking(mcp.MethodElicit)
-		state, _ := parkedState(t, r, u)
+		state, _ := parkedState(t, b, u)
 		var wait sync.WaitGroup
 		for range 8 {
 			wait.Go(func() {
 				for range 50 {
-					_, _ = relay(t.Context(), r, u, modern(t, mcp.MethodCallTool, answered(state, `{"user_input":1}`)), &ear{})
+					_, _ = relay(t.Context(), b, u, modern(t, mcp.MethodCallTool, answered(state, `{"user_input":1}`)), &ear{})
 				}
 			})
 		}
-		r.Close()
+		b.Close()
 		wait.Wait()
-		if r.Parked() != 0 {
-			t.Errorf("%d calls parked after Close", r.Parked())
+		if b.Parked() != 0 {
+			t.Errorf("%d calls parked after Close", b.Parked())
 		}
 	})
 }
 
 func TestT12_ClientGoneBeforeTheQuestionEndsTheCall(t *testing.T) {
-	bubble(t, func(t *testing.T, r *Bridge) {
+	bubble(t, func(t *testing.T, b *Bridge) {
 		var cause error
 		u := &fake{name: "old", call: func(ctx context.Context, _ *mcp.Attempt, _ mcp.Caller) (*mcp.Reply, error) {
 			<-ctx.Done()
@@ -208,7 +208,7 @@ func TestT12_ClientGoneBeforeTheQuestionEndsTheCall(t *testing.T) {
 		}}
 		ctx, cancel := context.WithCancelCause(t.Context())
 		time.AfterFunc(time.Second, func() { cancel(mcp.ErrCancelled) })
-		_, err := relay(ctx, r, u, modern(t, mcp.MethodCallTool, `{"name":"t"}`), &ear{})
+		_, err := relay(ctx, b, u, modern(t, mcp.MethodCallTool, `{"name":"t"}`), &ear{})
 		if !errors.Is(err, mcp.ErrCancelled) || !errors.Is(cause, mcp.ErrCancelled) {
 			t.Errorf("client got %v, the server's call ended for %v", err, cause)
 		}
@@ -216,34 +216,34 @@ func TestT12_ClientGoneBeforeTheQuestionEndsTheCall(t *testing.T) {
 }
 
 func TestClientGoneAfterTheQuestionMayComeBack(t *testing.T) {
-	bubble(t, func(t *testing.T, r *Bridge) {
+	bubble(t, func(t *testing.T, b *Bridge) {
 		u := asking(mcp.MethodElicit)
 		ctx, cancel := context.WithCancel(t.Context())
-		reply, err := relay(ctx, r, u, modern(t, mcp.MethodCallTool, `{"name":"t"}`), &ear{})
+		reply, err := relay(ctx, b, u, modern(t, mcp.MethodCallTool, `{"name":"t"}`), &ear{})
 		cancel()
 		if err != nil {
 			t.Fatal(err)
 		}
 		time.Sleep(time.Minute)
-		if reply, err = ask(t, r, u, answered(text(t, reply, "requestState"), accepted)); err != nil {
+		if reply, err = ask(t, b, u, answered(text(t, reply, "requestState"), accepted)); err != nil {
 			t.Errorf("retry after the answer: %v, %v", reply, err)
 		}
 	})
 }
 
 func TestM12_CallOfAClientThatNeverComesBackIsCancelled(t *testing.T) {
-	bubble(t, func(t *testing.T, r *Bridge) {
+	bubble(t, func(t *testing.T, b *Bridge) {
 		u := asking(mcp.MethodElicit)
 		inner := u.call
 		ended := make(chan error, 1)
-		u.call = func(ctx context.Context, c *mcp.Attempt, s mcp.Caller) (*mcp.Reply, error) {
-			reply, err := inner(ctx, c, s)
+		u.call = func(ctx context.Context, a *mcp.Attempt, k mcp.Caller) (*mcp.Reply, error) {
+			reply, err := inner(ctx, a, k)
 			ended <- err
 			return reply, err
 		}
-		state, _ := parkedState(t, r, u)
+		state, _ := parkedState(t, b, u)
 		time.Sleep(stateTTL - time.Second)
-		if r.Parked() != 1 {
+		if b.Parked() != 1 {
 			t.Error("the call was given up too early")
 		}
 		time.Sleep(2 * time.Second)
@@ -256,43 +256,43 @@ func TestM12_CallOfAClientThatNeverComesBackIsCancelled(t *testing.T) {
 		default:
 			t.Error("the call has not ended")
 		}
-		if r.Parked() != 0 {
-			t.Errorf("%d calls are parked", r.Parked())
+		if b.Parked() != 0 {
+			t.Errorf("%d calls are parked", b.Parked())
 		}
-		if _, err := ask(t, r, u, answered(state, accepted)); code(err) != jsonrpc.CodeInvalidParams {
+		if _, err := ask(t, b, u, answered(state, accepted)); code(err) != jsonrpc.CodeInvalidParams {
 			t.Errorf("late retry: %v", err)
 		}
 	})
 }
 
 func TestQuestionThatTheServerTakesBackIsNotPut(t *testing.T) {
-	bubble(t, func(t *testing.T, r *Bridge) {
-		u := &fake{name: "old", call: func(ctx context.Context, _ *mcp.Attempt, s mcp.Caller) (*mcp.Reply, error) {
+	bubble(t, func(t *testing.T, b *Bridge) {
+		u := &fake{name: "old", call: func(ctx context.Context, _ *mcp.Attempt, k mcp.Caller) (*mcp.Reply, error) {
 			short, cancel := context.WithTimeout(ctx, gatherTime/2)
 			defer cancel()
-			_, _ = s.Ask(short, message(t, `{"jsonrpc":"2.0","id":1,"method":"roots/list"}`))
+			_, _ = k.Ask(short, message(t, `{"jsonrpc":"2.0","id":1,"method":"roots/list"}`))
 			time.Sleep(time.Second)
 			return said(mcp.R20251125, `{"done":true}`), nil
 		}}
-		reply, err := ask(t, r, u, `{"name":"t"}`)
+		reply, err := ask(t, b, u, `{"name":"t"}`)
 		if err != nil || result(t, reply) != `{"done":true}` {
 			t.Errorf("got %v, %v", reply, err)
 		}
-		if r.Parked() != 0 {
-			t.Errorf("%d calls are parked", r.Parked())
+		if b.Parked() != 0 {
+			t.Errorf("%d calls are parked", b.Parked())
 		}
 	})
 }
 
 func TestCallThatEndsRightAfterItsQuestionIsAnswered(t *testing.T) {
-	bubble(t, func(t *testing.T, r *Bridge) {
-		u := &fake{name: "old", call: func(ctx context.Context, _ *mcp.Attempt, s mcp.Caller) (*mcp.Reply, error) {
+	bubble(t, func(t *testing.T, b *Bridge) {
+		u := &fake{name: "old", call: func(ctx context.Context, _ *mcp.Attempt, k mcp.Caller) (*mcp.Reply, error) {
 			short, cancel := context.WithTimeout(ctx, gatherTime/2)
 			defer cancel()
-			_, _ = s.Ask(short, message(t, `{"jsonrpc":"2.0","id":1,"method":"roots/list"}`))
+			_, _ = k.Ask(short, message(t, `{"jsonrpc":"2.0","id":1,"method":"roots/list"}`))
 			return said(mcp.R20251125, `{"done":true}`), nil
 		}}
-		reply, err := ask(t, r, u, `{"name":"t"}`)
+		reply, err := ask(t, b, u, `{"name":"t"}`)
 		if err != nil || result(t, reply) != `{"done":true}` {
 			t.Errorf("got %s, %v", result(t, reply), err)
 		}
@@ -300,19 +300,19 @@ func TestCallThatEndsRightAfterItsQuestionIsAnswered(t *testing.T) {
 }
 
 func TestSecondQuestionParksAgain(t *testing.T) {
-	bubble(t, func(t *testing.T, r *Bridge) {
-		u := &fake{name: "old", call: func(ctx context.Context, _ *mcp.Attempt, s mcp.Caller) (*mcp.Reply, error) {
+	bubble(t, func(t *testing.T, b *Bridge) {
+		u := &fake{name: "old", call: func(ctx context.Context, _ *mcp.Attempt, k mcp.Caller) (*mcp.Reply, error) {
 			for i := range 3 {
-				if _, err := s.Ask(ctx, message(t, fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"method":"elicitation/create","params":{}}`, i))); err != nil {
+				if _, err := k.Ask(ctx, message(t, fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"method":"elicitation/create","params":{}}`, i))); err != nil {
 					return nil, err
 				}
 				time.Sleep(time.Second)
 			}
 			return said(mcp.R20251125, `{"done":true}`), nil
 		}}
-		state, _ := parkedState(t, r, u)
+		state, _ := parkedState(t, b, u)
 		for i := 1; i <= 3; i++ {
-			reply, err := ask(t, r, u, answered(state, fmt.Sprintf(`{%q:{"action":"accept"}}`, numbered("user_input", i))))
+			reply, err := ask(t, b, u, answered(state, fmt.Sprintf(`{%q:{"action":"accept"}}`, numbered("user_input", i))))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -330,30 +330,30 @@ func TestSecondQuestionParksAgain(t *testing.T) {
 }
 
 func TestProgressBearsTheTokenOfTheRequestThatIsThere(t *testing.T) {
-	bubble(t, func(t *testing.T, r *Bridge) {
+	bubble(t, func(t *testing.T, b *Bridge) {
 		progress := `{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":"a","progress":1}}`
 		log := `{"jsonrpc":"2.0","method":"notifications/message","params":{"level":"info","data":1}}`
-		u := &fake{name: "old", call: func(ctx context.Context, _ *mcp.Attempt, s mcp.Caller) (*mcp.Reply, error) {
-			s.Notify(pipetest.Note(progress))
+		u := &fake{name: "old", call: func(ctx context.Context, _ *mcp.Attempt, k mcp.Caller) (*mcp.Reply, error) {
+			k.Notify(pipetest.Note(progress))
 			go func() {
 				time.Sleep(time.Second) // until the call is parked
-				s.Notify(pipetest.Note(progress))
+				k.Notify(pipetest.Note(progress))
 				for range 2 * maxHeldLogs {
-					s.Notify(pipetest.Note(log))
+					k.Notify(pipetest.Note(log))
 				}
 			}()
-			_, err := s.Ask(ctx, message(t, `{"jsonrpc":"2.0","id":1,"method":"roots/list"}`))
-			s.Notify(pipetest.Note(progress))
+			_, err := k.Ask(ctx, message(t, `{"jsonrpc":"2.0","id":1,"method":"roots/list"}`))
+			k.Notify(pipetest.Note(progress))
 			return said(mcp.R20251125, `{}`), err
 		}}
 		one, two := &ear{}, &ear{}
-		reply, err := relay(t.Context(), r, u, modern(t, mcp.MethodCallTool, `{"name":"t","_meta":{"progressToken":"a"}}`), one)
+		reply, err := relay(t.Context(), b, u, modern(t, mcp.MethodCallTool, `{"name":"t","_meta":{"progressToken":"a"}}`), one)
 		if err != nil {
 			t.Fatal(err)
 		}
 		time.Sleep(2 * time.Second)
 		c := modern(t, mcp.MethodCallTool, `{"name":"t","_meta":{"progressToken":77},"inputResponses":{"client_roots":{"roots":[]}},"requestState":"`+text(t, reply, "requestState")+`"}`)
-		if _, err := relay(t.Context(), r, u, c, two); err != nil {
+		if _, err := relay(t.Context(), b, u, c, two); err != nil {
 			t.Fatal(err)
 		}
 		if got := one.all(); len(got) != 1 || got[0] != progress {
@@ -384,28 +384,28 @@ func (e *waitingEar) Notify(n *mcp.Note) {
 // that were held while the call was parked. Then come the notifications that the server sends after
 // it gets the client's answer.
 func TestHeldNotesGoFirst(t *testing.T) {
-	bubble(t, func(t *testing.T, r *Bridge) {
+	bubble(t, func(t *testing.T, b *Bridge) {
 		log := func(i int) string {
 			return fmt.Sprintf(`{"jsonrpc":"2.0","method":"notifications/message","params":{"level":"info","data":%d}}`, i)
 		}
-		u := &fake{name: "old", call: func(ctx context.Context, _ *mcp.Attempt, s mcp.Caller) (*mcp.Reply, error) {
+		u := &fake{name: "old", call: func(ctx context.Context, _ *mcp.Attempt, k mcp.Caller) (*mcp.Reply, error) {
 			go func() {
 				time.Sleep(time.Second) // until the call is parked
-				s.Notify(pipetest.Note(log(1)))
-				s.Notify(pipetest.Note(log(2)))
+				k.Notify(pipetest.Note(log(1)))
+				k.Notify(pipetest.Note(log(2)))
 			}()
-			_, err := s.Ask(ctx, message(t, `{"jsonrpc":"2.0","id":1,"method":"roots/list"}`))
-			s.Notify(pipetest.Note(log(3)))
+			_, err := k.Ask(ctx, message(t, `{"jsonrpc":"2.0","id":1,"method":"roots/list"}`))
+			k.Notify(pipetest.Note(log(3)))
 			return said(mcp.R20251125, `{}`), err
 		}}
-		reply, err := relay(t.Context(), r, u, modern(t, mcp.MethodCallTool, `{"name":"t"}`), &ear{})
+		reply, err := relay(t.Context(), b, u, modern(t, mcp.MethodCallTool, `{"name":"t"}`), &ear{})
 		if err != nil {
 			t.Fatal(err)
 		}
 		time.Sleep(2 * time.Second)
 		client := &waitingEar{}
 		c := modern(t, mcp.MethodCallTool, `{"name":"t","inputResponses":{"client_roots":{"roots":[]}},"requestState":"`+text(t, reply, "requestState")+`"}`)
-		if _, err := relay(t.Context(), r, u, c, client); err != nil {
+		if _, err := relay(t.Context(), b, u, c, client); err != nil {
 			t.Fatal(err)
 		}
 		if got, want := client.all(), []string{log(1), log(2), log(3)}; !slices.Equal(got, want) {
@@ -428,14 +428,14 @@ func TestNotificationsThatMentionProgressAreHeld(t *testing.T) {
 			`{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":"a","progress":2}}`,
 			`{"params":{"progressToken":"a","progress":3},"method":"notifications\/progress","jsonrpc":"2.0"}`,
 		}
-		u := &fake{name: "old", call: func(ctx context.Context, _ *mcp.Attempt, s mcp.Caller) (*mcp.Reply, error) {
+		u := &fake{name: "old", call: func(ctx context.Context, _ *mcp.Attempt, k mcp.Caller) (*mcp.Reply, error) {
 			go func() {
 				time.Sleep(time.Second) // until the call is parked
 				for _, b := range append(progress, said1...) {
-					s.Notify(pipetest.Note(b))
+					k.Notify(pipetest.Note(b))
 				}
 			}()
-			_, err := s.Ask(ctx, message(t, `{"jsonrpc":"2.0","id":1,"method":"roots/list"}`))
+			_, err := k.Ask(ctx, message(t, `{"jsonrpc":"2.0","id":1,"method":"roots/list"}`))
 			return said(mcp.R20251125, `{}`), err
 		}}
 		reply, err := relay(t.Context(), r, u, modern(t, mcp.MethodCallTool, `{"name":"t","_meta":{"progressToken":"a"}}`), &ear{})
@@ -456,25 +456,25 @@ func TestNotificationsThatMentionProgressAreHeld(t *testing.T) {
 
 func TestCloseEndsWhatIsParked(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r, u := &Bridge{}, asking(mcp.MethodElicit)
-		_, _ = parkedState(t, r, u)
-		_, _ = parkedState(t, r, u)
-		r.Close()
-		if r.Parked() != 0 {
-			t.Errorf("%d calls are parked", r.Parked())
+		b, u := &Bridge{}, asking(mcp.MethodElicit)
+		_, _ = parkedState(t, b, u)
+		_, _ = parkedState(t, b, u)
+		b.Close()
+		if b.Parked() != 0 {
+			t.Errorf("%d calls are parked", b.Parked())
 		}
-		if _, err := ask(t, r, u, `{"name":"t"}`); !errors.Is(err, errStopping) {
+		if _, err := ask(t, b, u, `{"name":"t"}`); !errors.Is(err, errStopping) {
 			t.Errorf("a call after Close: %v", err)
 		}
 	})
 }
 
 func TestQuestionThatTheClientCannotBeAskedFailsAtTheServer(t *testing.T) {
-	bubble(t, func(t *testing.T, r *Bridge) {
+	bubble(t, func(t *testing.T, b *Bridge) {
 		u := asking(mcp.MethodSample)
 		c := modern(t, mcp.MethodCallTool, `{"name":"t"}`)
 		c.Client.Capabilities = []byte(`{"elicitation":{}}`)
-		if _, err := relay(t.Context(), r, u, c, &ear{}); !errors.Is(err, mcp.ErrCannotAsk) {
+		if _, err := relay(t.Context(), b, u, c, &ear{}); !errors.Is(err, mcp.ErrCannotAsk) {
 			t.Errorf("got %v", err)
 		}
 	})
@@ -490,19 +490,19 @@ func TestX03_URLsThatMustBeVisitedFirstBecomeQuestions(t *testing.T) {
 		}
 		return &mcp.Reply{Msg: message(t, failure), From: mcp.R20251125}, nil
 	}
-	r := &Bridge{}
-	defer r.Close()
-	state, reply := parkedState(t, r, u)
+	b := &Bridge{}
+	defer b.Close()
+	state, reply := parkedState(t, b, u)
 	if got := string(reply.Msg.ResultMember("inputRequests").Of(reply.Msg.Raw)); got != `{"user_visit":{"method":"elicitation/create","params":{"mode":"url","url":"https://a.example/x","message":"m","elicitationId":"1"}}}` {
 		t.Errorf("asked %s", got)
 	}
 	visited = true
-	reply, err := ask(t, r, u, answered(state, `{"user_visit":{"action":"accept"}}`))
+	reply, err := ask(t, b, u, answered(state, `{"user_visit":{"action":"accept"}}`))
 	if err != nil || result(t, reply) != `{"done":true}` {
 		t.Errorf("after the user opened the URL: %v, %v", reply, err)
 	}
 	visited = false
-	if reply, err = relay(t.Context(), r, u, legacy(t, mcp.MethodCallTool, `{"name":"t"}`), &ear{}); err != nil || reply.Code() != mcp.CodeURLElicitationRequired {
+	if reply, err = relay(t.Context(), b, u, legacy(t, mcp.MethodCallTool, `{"name":"t"}`), &ear{}); err != nil || reply.Code() != mcp.CodeURLElicitationRequired {
 		t.Errorf("a client of the server's own era: %v, %v", reply, err)
 	}
 }

@@ -54,8 +54,8 @@ func TestParkedCallsAreSharedFairly(t *testing.T) {
 		"principals": func(n int) mcp.ClientInfo { return mcp.ClientInfo{Who: identity.Named(fmt.Sprintf("p%d", n))} },
 	} {
 		t.Run(name, func(t *testing.T) {
-			bubble(t, func(t *testing.T, r *Bridge) {
-				w := crowd{t, r, asking(mcp.MethodElicit)}
+			bubble(t, func(t *testing.T, b *Bridge) {
+				w := crowd{t, b, asking(mcp.MethodElicit)}
 				person, greedy, third := who(0), who(1), who(2)
 				form, err := w.park(person)
 				if err != nil {
@@ -100,8 +100,8 @@ func TestParkedCallsAreSharedFairly(t *testing.T) {
 				}
 				time.Sleep(stateTTL + time.Second) // the remaining calls expire
 				synctest.Wait()
-				if r.Parked() != 0 || len(r.places) != 0 {
-					t.Errorf("%d calls are parked, and these slots are taken: %v; want none", r.Parked(), r.places)
+				if b.Parked() != 0 || len(b.places) != 0 {
+					t.Errorf("%d calls are parked, and these slots are taken: %v; want none", b.Parked(), b.places)
 				}
 			})
 		})
@@ -111,15 +111,15 @@ func TestParkedCallsAreSharedFairly(t *testing.T) {
 // TestOneServerCannotTakeAllPlaces checks that the slots of one server and of all servers are also
 // shared fairly.
 func TestOneServerCannotTakeAllPlaces(t *testing.T) {
-	bubble(t, func(t *testing.T, r *Bridge) {
-		w := crowd{t, r, asking(mcp.MethodElicit)}
+	bubble(t, func(t *testing.T, b *Bridge) {
+		w := crowd{t, b, asking(mcp.MethodElicit)}
 		for n := range 2 * maxParkedAtOne {
 			_, _ = w.park(mcp.ClientInfo{Who: identity.Named(fmt.Sprintf("p%d", n%8))})
 		}
-		if n := r.places["server old"].All(); n > maxParkedAtOne || n < maxParkedAtOne/2 {
+		if n := b.places["server old"].All(); n > maxParkedAtOne || n < maxParkedAtOne/2 {
 			t.Errorf("one server has %d parked calls", n)
 		}
-		other := crowd{t, r, asking(mcp.MethodElicit)}
+		other := crowd{t, b, asking(mcp.MethodElicit)}
 		other.u.name = "other"
 		if _, err := other.park(mcp.ClientInfo{Who: identity.Named("p1")}); err != nil {
 			t.Errorf("a call to another server: %v", err)

@@ -15,21 +15,21 @@ type ParkedReport struct {
 }
 
 // ParkedCalls returns the calls that wait for a retry of the client, oldest first.
-func (r *Bridge) ParkedCalls() []ParkedReport {
-	r.parkMu.Lock()
-	all := slices.Collect(maps.Values(r.parked))
+func (b *Bridge) ParkedCalls() []ParkedReport {
+	b.parkMu.Lock()
+	all := slices.Collect(maps.Values(b.parked))
 	out := make([]ParkedReport, len(all))
 	for i, p := range all {
 		out[i] = ParkedReport{Server: p.server, Principal: p.first.Client.Who.Key(), Method: p.first.Msg.Method, Since: p.since}
 	}
-	r.parkMu.Unlock()
+	b.parkMu.Unlock()
 	for i, p := range all {
 		p.mu.Lock()
 		out[i].Questions = len(p.open)
 		p.mu.Unlock()
 	}
-	slices.SortFunc(out, func(a, b ParkedReport) int {
-		return cmp.Or(a.Since.Compare(b.Since), cmp.Compare(a.Server, b.Server))
+	slices.SortFunc(out, func(x, y ParkedReport) int {
+		return cmp.Or(x.Since.Compare(y.Since), cmp.Compare(x.Server, y.Server))
 	})
 	return out
 }

@@ -8,57 +8,11 @@ import (
 	"errors"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/dragoman-mcp/dragoman/internal/base/jsonrpc"
-	"github.com/dragoman-mcp/dragoman/internal/base/work"
 	"github.com/dragoman-mcp/dragoman/internal/protocol/mcp"
-	"github.com/dragoman-mcp/dragoman/internal/relay/event"
-	"github.com/dragoman-mcp/dragoman/internal/transport"
 )
-
-// Bridge contains the state that all calls of a daemon share, such as the keys that seal
-// requestStates, and the parked calls. The zero value is ready to use. Call Close when the Bridge
-// is no longer needed.
-type Bridge struct {
-	// Events gets an event for each loss, and for each requestState that belongs to another client
-	// or request. If Events is nil, the Bridge publishes no events.
-	Events *event.Publisher
-
-	// Budget counts the memory of parked calls and attended tasks. The transports count the memory
-	// of running requests. If Budget is nil, the Bridge counts nothing.
-	Budget *transport.Budget
-
-	// OneClient says that only one client uses the Bridge. That client may see all tasks, and the
-	// task ids of a server without sessions stay as they are.
-	OneClient bool
-
-	// Keys seal requestStates and sign the ids of tasks. If Keys is nil, the Bridge makes its own for
-	// the life of the process.
-	Keys Keyring
-
-	// Own refuses elicitations that lead to Dragoman itself. It may be nil.
-	Own *mcp.Own
-
-	own Keys // used if Keys is nil
-
-	mu      sync.Mutex
-	retried map[stateID]struct{} // states that have a running retry; see takeState
-	spent   spent                // states that are good for one use; see ask.go
-
-	parkMu   sync.Mutex
-	parked   map[string]*parkedCall
-	places   map[string]*transport.Quota // quotas of parked calls; see slotsOf; empty quotas are removed
-	finished finished                    // parked calls that have ended
-	attended map[string]*parkedCall      // attended tasks; see attendTask
-	attends  transport.Quota             // the quota for attended
-	closed   bool
-	running  work.Group // goroutines of calls that may be parked, and of attended tasks
-
-	kept  keptTasks
-	shown shownURLs
-}
 
 // stateTTL is the lifetime of a sealed state.
 const (
@@ -73,12 +27,12 @@ var errState = &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: "request
 // server, method and parameters, and only for ten minutes (2026-07-28 §MRTR, "Server Requirements"
 // 4 and 5). States of servers must be sealed too: a server sees one credential for many users, so
 // only Dragoman can distinguish the users.
-func (r *Bridge) seal(u Server, a *mcp.Attempt, reply *mcp.Reply) (*mcp.Reply, error) {
+func (b *Bridge) seal(u Server, a *mcp.Attempt, reply *mcp.Reply) (*mcp.Reply, error) {
 	at := reply.Msg.ResultMember("requestState")
 	if at.IsZero() {
 		return reply, nil
 	}
-	text, err := r.mint(u, a.Call, sealKind('S', a.Agreed), at.Of(reply.Msg.Raw))
+	text, err := b.mint(u, a.Call, sealKind('S', a.Agreed), at.Of(reply.Msg.Raw))
 	if err != nil {
 		return nil, err
 	}
@@ -89,8 +43,8 @@ func (r *Bridge) seal(u Server, a *mcp.Attempt, reply *mcp.Reply) (*mcp.Reply, e
 // mint creates a sealed state. kind says what inner contains: a server's state ('S', empty for
 // none), the id of a parked call ('P'), nothing ('U'), or a question of Dragoman's own with the
 // answers before it ('A'); see sealKind.
-func (r *Bridge) mint(u Server, c *mcp.Call, kind byte, inner []byte) (string, error) {
-	k, err := r.keyring().Newest(ForStates)
+func (b *Bridge) mint(u Server, c *mcp.Call, kind byte, inner []byte) (string, error) {
+	k, err := b.keyring().Newest(ForStates)
 	if err != nil {
 		return "", err
 	}
@@ -138,18 +92,18 @@ func (r Resume) Agreed() bool { return r.once }
 // Open returns the content of a call's requestState, or the zero Resume if the call has none. It
 // does not reserve the state; see takeState. An error means that the state was changed, has
 // expired, is no longer known, or belongs to another client or request.
-func (r *Bridge) Open(u Server, c *mcp.Call) (Resume, error) {
+func (b *Bridge) Open(u Server, c *mcp.Call) (Resume, error) {
 	if !c.Client.Revision.Can(mcp.InputRequired) {
 		return Resume{}, nil
 	}
-	res, err := r.open(u, c)
+	res, err := b.open(u, c)
 	if err != nil && errors.Is(err, error(errState)) {
-		r.publishRefusal(c, u.Name())
+		b.publishRefusal(c, u.Name())
 	}
 	return res, err
 }
 
-func (r *Bridge) open(u Server, c *mcp.Call) (Resume, error) {
+func (b *Bridge) open(u Server, c *mcp.Call) (Resume, error) {
 	var none Resume
 	if c.Method == nil || !c.Method.MayAsk {
 		return none, nil // this method does not use requestState in the client's revision
@@ -166,7 +120,7 @@ func (r *Bridge) open(u Server, c *mcp.Call) (Resume, error) {
 	if err != nil || len(sealed) < keyIDLen {
 		return none, errState
 	}
-	k, ok := r.keyring().ByID(ForStates, [keyIDLen]byte(sealed))
+	k, ok := b.keyring().ByID(ForStates, [keyIDLen]byte(sealed))
 	if !ok {
 		// The state was sealed before a restart, or with a key that we no longer have.
 		return none, errParkLost
@@ -199,26 +153,26 @@ func (r *Bridge) open(u Server, c *mcp.Call) (Resume, error) {
 // answer. The server decides whether it accepts its state again (2026-07-28 §MRTR, "Server
 // Requirements" 5). A call without a state needs no reservation, and neither does a state that is good
 // for one use: Answers has used it up.
-func (r *Bridge) takeState(u Server, s Resume) (leave func(), err error) {
+func (b *Bridge) takeState(u Server, s Resume) (leave func(), err error) {
 	if s.kind == 0 || s.once {
 		return func() {}, nil
 	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if _, busy := r.retried[s.id]; busy {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if _, busy := b.retried[s.id]; busy {
 		return nil, &mcp.Error{
 			Origin: mcp.FromGateway, Upstream: u.Name(), Cause: "in_progress", Outcome: mcp.NotSent, Retryable: true, RetryAfter: time.Second,
 			Message: "another request with this requestState is still running; wait until that request ends",
 		}
 	}
-	if r.retried == nil {
-		r.retried = make(map[stateID]struct{})
+	if b.retried == nil {
+		b.retried = make(map[stateID]struct{})
 	}
-	r.retried[s.id] = struct{}{}
+	b.retried[s.id] = struct{}{}
 	return func() {
-		r.mu.Lock()
-		defer r.mu.Unlock()
-		delete(r.retried, s.id)
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		delete(b.retried, s.id)
 	}, nil
 }
 

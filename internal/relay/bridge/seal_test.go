@@ -22,8 +22,8 @@ const askName = `{"n":{"method":"elicitation/create","params":{"mode":"form","me
 // then returns a result.
 func stateful(state string) *fake {
 	u := &fake{name: "s"}
-	u.call = func(_ context.Context, c *mcp.Attempt, _ mcp.Caller) (*mcp.Reply, error) {
-		raw := c.Edits.Splice(nil, c.Msg.Raw)
+	u.call = func(_ context.Context, a *mcp.Attempt, _ mcp.Caller) (*mcp.Reply, error) {
+		raw := a.Edits.Splice(nil, a.Msg.Raw)
 		m, err := jsonrpc.Scan(raw, jsonrpc.Limits{Bytes: len(raw) + 1})
 		if err != nil {
 			return nil, err
@@ -51,9 +51,9 @@ func retry(params, state string) string {
 	return fmt.Sprintf(params, more)
 }
 
-func first(t *testing.T, r *Bridge, u Server) (state string) {
+func first(t *testing.T, b *Bridge, u Server) (state string) {
 	t.Helper()
-	reply, err := relay(t.Context(), r, u, modern(t, mcp.MethodCallTool, fmt.Sprintf(toolCall, "")), &ear{})
+	reply, err := relay(t.Context(), b, u, modern(t, mcp.MethodCallTool, fmt.Sprintf(toolCall, "")), &ear{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -106,9 +106,9 @@ func TestM01_StateWithAnyByteChangedIsRefused(t *testing.T) {
 }
 
 func TestM02_StateOfAnotherPrincipalIsRefused(t *testing.T) {
-	r, u := &Bridge{}, stateful(`"s"`)
-	state := first(t, r, u)
-	_, err := relay(t.Context(), r, u, request26(t, "bob", mcp.MethodCallTool, retry(toolCall, state)), &ear{})
+	b, u := &Bridge{}, stateful(`"s"`)
+	state := first(t, b, u)
+	_, err := relay(t.Context(), b, u, request26(t, "bob", mcp.MethodCallTool, retry(toolCall, state)), &ear{})
 	if !errors.Is(err, error(errState)) {
 		t.Errorf("got %v", err)
 	}
@@ -118,14 +118,14 @@ func TestM02_StateOfAnotherPrincipalIsRefused(t *testing.T) {
 // keys. A request with another key of the same subject may use the state, although the other key
 // has its own sessions.
 func TestStateFollowsItsSubject(t *testing.T) {
-	r, u := &Bridge{}, stateful(`"s"`)
-	state := first(t, r, u) // a state that belongs to alice
+	b, u := &Bridge{}, stateful(`"s"`)
+	state := first(t, b, u) // a state that belongs to alice
 	for _, who := range []*identity.Principal{
 		{Subject: "alice", Seat: "alice/other key"}, {Subject: "mallory", Seat: "alice"},
 	} {
 		c := request26(t, "", mcp.MethodCallTool, retry(toolCall, state))
 		c.Client.Who = who
-		_, err := relay(t.Context(), r, u, c, &ear{})
+		_, err := relay(t.Context(), b, u, c, &ear{})
 		if refused := errors.Is(err, error(errState)); refused != (who.Subject != "alice") {
 			t.Errorf("%+v: %v", who, err)
 		}
@@ -134,22 +134,22 @@ func TestStateFollowsItsSubject(t *testing.T) {
 
 func TestM02_StateExpires(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r, u := &Bridge{}, stateful(`"s"`)
-		state := first(t, r, u)
+		b, u := &Bridge{}, stateful(`"s"`)
+		state := first(t, b, u)
 		time.Sleep(stateTTL - time.Second)
-		if _, err := relay(t.Context(), r, u, modern(t, mcp.MethodCallTool, retry(toolCall, state)), &ear{}); err != nil {
+		if _, err := relay(t.Context(), b, u, modern(t, mcp.MethodCallTool, retry(toolCall, state)), &ear{}); err != nil {
 			t.Errorf("before the state expires: %v", err)
 		}
 		time.Sleep(3 * time.Second)
-		if _, err := relay(t.Context(), r, u, modern(t, mcp.MethodCallTool, retry(toolCall, state)), &ear{}); !errors.Is(err, errExpired) {
+		if _, err := relay(t.Context(), b, u, modern(t, mcp.MethodCallTool, retry(toolCall, state)), &ear{}); !errors.Is(err, errExpired) {
 			t.Errorf("after the state expires: %v", err)
 		}
 	})
 }
 
 func TestM03_StateIsForItsRequestAlone(t *testing.T) {
-	r, u := &Bridge{}, stateful(`"s"`)
-	state := first(t, r, u)
+	b, u := &Bridge{}, stateful(`"s"`)
+	state := first(t, b, u)
 	for what, x := range map[string][2]string{
 		"another tool":      {mcp.MethodCallTool, `{"name":"u","arguments":{"a":1,"b":"é"}%s}`},
 		"another argument":  {mcp.MethodCallTool, `{"name":"t","arguments":{"a":2,"b":"é"}%s}`},
@@ -158,13 +158,13 @@ func TestM03_StateIsForItsRequestAlone(t *testing.T) {
 		"another type":      {mcp.MethodCallTool, `{"name":"t","arguments":{"a":"1","b":"é"}%s}`},
 		"another method":    {mcp.MethodGetPrompt, toolCall},
 	} {
-		if _, err := relay(t.Context(), r, u, modern(t, x[0], retry(x[1], state)), &ear{}); code(err) != jsonrpc.CodeInvalidParams {
+		if _, err := relay(t.Context(), b, u, modern(t, x[0], retry(x[1], state)), &ear{}); code(err) != jsonrpc.CodeInvalidParams {
 			t.Errorf("%s: %v", what, err)
 		}
 	}
 	other := stateful(`"s"`)
 	other.name = "other"
-	if _, err := relay(t.Context(), r, other, modern(t, mcp.MethodCallTool, retry(toolCall, state)), &ear{}); code(err) != jsonrpc.CodeInvalidParams {
+	if _, err := relay(t.Context(), b, other, modern(t, mcp.MethodCallTool, retry(toolCall, state)), &ear{}); code(err) != jsonrpc.CodeInvalidParams {
 		t.Errorf("another server: %v", err)
 	}
 	for what, params := range map[string]string{
@@ -172,7 +172,7 @@ func TestM03_StateIsForItsRequestAlone(t *testing.T) {
 		"escapes":                     `{"name":"\u0074","arguments":{"a":1,"b":"\u00e9"}%s}`,
 		"another _meta":               `{"_meta":{"progressToken":9},"name":"t","arguments":{"a":1,"b":"é"}%s}`,
 	} {
-		if _, err := relay(t.Context(), r, u, modern(t, mcp.MethodCallTool, retry(params, state)), &ear{}); err != nil {
+		if _, err := relay(t.Context(), b, u, modern(t, mcp.MethodCallTool, retry(params, state)), &ear{}); err != nil {
 			t.Errorf("%s: %v", what, err)
 		}
 	}
@@ -183,8 +183,8 @@ func TestT8_StateComesBackToItsServerToTheByte(t *testing.T) {
 		"empty": `""`, "escapes": `"\u00e4\/\n\"ä\u2028"`, "not ASCII": `"日本 👩‍🚀"`, "one of ours": `"drg1.AAAA"`,
 		"1 MiB": `"` + strings.Repeat("x", 1<<20) + `"`, "absent": "",
 	} {
-		r, u := &Bridge{}, stateful(state)
-		sealed := first(t, r, u)
+		b, u := &Bridge{}, stateful(state)
+		sealed := first(t, b, u)
 		if (sealed == "") != (state == "") {
 			t.Errorf("%s: the client got the state %.40q", what, sealed)
 			continue
@@ -196,7 +196,7 @@ func TestT8_StateComesBackToItsServerToTheByte(t *testing.T) {
 			t.Fatal(err)
 		}
 		c := modern(t, mcp.MethodCallTool, "{}")
-		if _, err := relay(t.Context(), r, u, mcp.NewCall(m, m.Param(mcp.KeyMeta), c.Client), &ear{}); err != nil {
+		if _, err := relay(t.Context(), b, u, mcp.NewCall(m, m.Param(mcp.KeyMeta), c.Client), &ear{}); err != nil {
 			t.Errorf("%s: %v", what, err)
 			continue
 		}
@@ -210,26 +210,26 @@ func TestT8_StateComesBackToItsServerToTheByte(t *testing.T) {
 
 func TestKeysLiveForADayAndAreKeptForOneMore(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r, u := &Bridge{}, stateful(`"s"`)
+		b, u := &Bridge{}, stateful(`"s"`)
 		send := func(state string) error {
-			_, err := relay(t.Context(), r, u, modern(t, mcp.MethodCallTool, retry(toolCall, state)), &ear{})
+			_, err := relay(t.Context(), b, u, modern(t, mcp.MethodCallTool, retry(toolCall, state)), &ear{})
 			return err
 		}
-		_ = first(t, r, u)
+		_ = first(t, b, u)
 		time.Sleep(keyLife - time.Minute)
-		old := first(t, r, u)
+		old := first(t, b, u)
 		time.Sleep(2 * time.Minute)
-		young := first(t, r, u)
-		if len(r.own.states) != 2 || r.own.states[0].ID == r.own.states[1].ID {
+		young := first(t, b, u)
+		if len(b.own.states) != 2 || b.own.states[0].ID == b.own.states[1].ID {
 			t.Error("the key was not changed")
 		}
 		if err := errors.Join(send(old), send(young)); err != nil {
 			t.Error(err)
 		}
 		time.Sleep(keyLife)
-		_ = first(t, r, u)
-		if err := send(old); err == nil || len(r.own.states) != 2 {
-			t.Errorf("a state of a key two days old: %v, %d keys", err, len(r.own.states))
+		_ = first(t, b, u)
+		if err := send(old); err == nil || len(b.own.states) != 2 {
+			t.Errorf("a state of a key two days old: %v, %d keys", err, len(b.own.states))
 		}
 	})
 }
@@ -392,9 +392,9 @@ func retryAtOnce(t *testing.T, era mcp.Revision, capabilities string) {
 	var mu sync.Mutex
 	runs := 0
 	gate := make(chan struct{})
-	u.call = func(ctx context.Context, c *mcp.Attempt, s mcp.Caller) (*mcp.Reply, error) {
-		reply, err := asks(ctx, c, s)
-		if c.Msg.Param("requestState").IsZero() || err != nil {
+	u.call = func(ctx context.Context, a *mcp.Attempt, k mcp.Caller) (*mcp.Reply, error) {
+		reply, err := asks(ctx, a, k)
+		if a.Msg.Param("requestState").IsZero() || err != nil {
 			reply.From = era
 			return reply, err
 		}
@@ -404,15 +404,15 @@ func retryAtOnce(t *testing.T, era mcp.Revision, capabilities string) {
 		<-gate
 		return said(era, `{"content":[]}`), nil
 	}
-	r := &Bridge{}
-	defer r.Close()
+	b := &Bridge{}
+	defer b.Close()
 	call := func(state string) error {
 		c := modern(t, mcp.MethodCallTool, retry(toolCall, state))
 		c.Client.Capabilities = []byte(capabilities)
-		_, err := relay(t.Context(), r, u, c, &ear{})
+		_, err := relay(t.Context(), b, u, c, &ear{})
 		return err
 	}
-	state, other := first(t, r, u), first(t, r, u)
+	state, other := first(t, b, u), first(t, b, u)
 	const n = 8
 	errs := make([]error, n+1)
 	var wait sync.WaitGroup
@@ -442,7 +442,7 @@ func retryAtOnce(t *testing.T, era mcp.Revision, capabilities string) {
 	if err := call(state); err != nil {
 		t.Errorf("a retry after the first has ended: %v", err)
 	}
-	if len(r.retried) != 0 {
-		t.Errorf("%d states are reserved while nothing runs", len(r.retried))
+	if len(b.retried) != 0 {
+		t.Errorf("%d states are reserved while nothing runs", len(b.retried))
 	}
 }

@@ -12,54 +12,54 @@ import (
 
 // Tasks answers requests about tasks. It relays them if the client and the server use the same form
 // of tasks. Otherwise it converts them (docs/adr/0008-tasks.md).
-func (r *Bridge) Tasks(ctx context.Context, all []Server, a *mcp.Attempt, s mcp.Caller) (*mcp.Reply, error) {
+func (b *Bridge) Tasks(ctx context.Context, all []Server, a *mcp.Attempt, k mcp.Caller) (*mcp.Reply, error) {
 	c := a.Call
 	modern := c.Client.Revision.Can(mcp.TasksExtension)
 	if modern && !mcp.HasTasksExtension(c.Client.Capabilities) {
-		return r.answerUndeclared(ctx, all, a, s)
+		return b.answerUndeclared(ctx, all, a, k)
 	}
 	if !c.Method.In(c.Client.Revision) {
 		return nil, &jsonrpc.Error{Code: jsonrpc.CodeMethodNotFound, Message: "Method not found: " + excerpt.Cut(c.Msg.Method, 128)}
 	}
 	if c.Msg.Method == mcp.MethodListTasks {
-		return r.listTasks(ctx, all, a, s)
+		return b.listTasks(ctx, all, a, k)
 	}
 	if c.Name == "" {
 		return nil, &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: "params.taskId must be a string"}
 	}
-	if t, ok := r.kept.find(c.Client, c.Name); ok {
+	if t, ok := b.kept.find(c.Client, c.Name); ok {
 		a.Server = t.server
 		return t.answer(c)
 	}
-	p, err := r.FindTask(ctx, all, c.Client, a.Sole, c.Name)
+	p, err := b.FindTask(ctx, all, c.Client, a.Sole, c.Name)
 	if err != nil {
 		return nil, err
 	}
 	a.Server = p.Server.Name()
 	if p.Form() == mcp.RequestedTasks {
-		s = &taskCaller{s, taskRenamer{r, p.Server.Name(), c.Client, a.Sole, c.Trail}}
+		k = &taskCaller{k, taskRenamer{b, p.Server.Name(), c.Client, a.Sole, c.Trail}}
 	}
 	switch {
 	case modern == (p.Form() == mcp.DirectedTasks):
-		return r.sameEra(ctx, p, a, s)
+		return b.sameEra(ctx, p, a, k)
 	case modern:
-		reply, err := r.requestedTask(ctx, p, c)
+		reply, err := b.requestedTask(ctx, p, c)
 		if err == nil && !a.Sole {
 			sayWhoAsks(c, reply, a.Server)
 		}
 		return reply, err
 	case !a.Sole:
-		s = &askingCaller{s, a.Server, c.Trail}
+		k = &askingCaller{k, a.Server, c.Trail}
 	}
-	return r.directedTask(ctx, p, c, s)
+	return b.directedTask(ctx, p, c, k)
 }
 
 // answerUndeclared answers a modern client that has not declared the tasks extension. SEP-2663,
 // "Protocol Errors", defines these answers, which depend on whether the server supports tasks.
-func (r *Bridge) answerUndeclared(ctx context.Context, all []Server, a *mcp.Attempt, s mcp.Caller) (*mcp.Reply, error) {
+func (b *Bridge) answerUndeclared(ctx context.Context, all []Server, a *mcp.Attempt, k mcp.Caller) (*mcp.Reply, error) {
 	if a.Sole {
 		if all[0].Tasks(ctx, a.Client) == mcp.NoTasks {
-			return r.Exchange(ctx, all[0], a, Resume{}, s)
+			return b.Exchange(ctx, all[0], a, Resume{}, k)
 		}
 	}
 	return nil, ErrNeedsTasks
@@ -69,20 +69,20 @@ var ErrNeedsTasks error = &jsonrpc.Error{Code: mcp.CodeMissingCapability, Messag
 	Data: []byte(`{"requiredCapabilities":{"extensions":{"` + mcp.ExtensionTasks + `":{}}}}`)}
 
 // sameEra relays a request about a task to a server of the client's own era.
-func (r *Bridge) sameEra(ctx context.Context, p Task, a *mcp.Attempt, s mcp.Caller) (*mcp.Reply, error) {
+func (b *Bridge) sameEra(ctx context.Context, p Task, a *mcp.Attempt, k mcp.Caller) (*mcp.Reply, error) {
 	c := a.Call
 	shown := c.Name
 	next := *a
 	next.Edits.Replace(mcp.WhyTaskID, c.Msg.Param("taskId"), jsonrpc.AppendQuote(nil, p.Ref.ID))
 	next.Name, next.Session = p.Ref.ID, p.Ref.Session
-	reply, err := r.Exchange(ctx, p.Server, &next, Resume{}, s)
+	reply, err := b.Exchange(ctx, p.Server, &next, Resume{}, k)
 	if err != nil || reply.Msg.Kind != jsonrpc.Result {
 		return reply, err
 	}
 	if asks := reply.Msg.ResultMember("inputRequests"); c.Msg.Method == mcp.MethodGetTask && reply.From.Can(mcp.TasksExtension) {
 		// The input requests of a task follow the rules of an input_required result
 		// (SEP-2663, "Task Polling").
-		if err := r.CheckQuestions(p.Server, c.Client, reply.Msg.Raw, asks); err != nil {
+		if err := b.CheckQuestions(p.Server, c.Client, reply.Msg.Raw, asks); err != nil {
 			return nil, err
 		}
 	}
@@ -99,38 +99,38 @@ func (r *Bridge) sameEra(ctx context.Context, p Task, a *mcp.Attempt, s mcp.Call
 // only the tasks that it created in its present conversation, and Dragoman refuses the request of
 // an authenticated client. It also refuses the request at an endpoint with
 // several servers, and if the server cannot list tasks.
-func (r *Bridge) listTasks(ctx context.Context, all []Server, a *mcp.Attempt, s mcp.Caller) (*mcp.Reply, error) {
+func (b *Bridge) listTasks(ctx context.Context, all []Server, a *mcp.Attempt, k mcp.Caller) (*mcp.Reply, error) {
 	c := a.Call
 	if c.Client.Who.Key() == "" && a.Sole {
 		if all[0].Tasks(ctx, c.Client) != mcp.DirectedTasks {
-			reply, err := r.Exchange(ctx, all[0], a, Resume{}, s)
+			reply, err := b.Exchange(ctx, all[0], a, Resume{}, k)
 			if err != nil || reply.Session == 0 {
 				return reply, err
 			}
-			r.ownTasks(all[0].Name(), a, reply)
+			b.ownTasks(all[0].Name(), a, reply)
 			return reply, nil
 		}
 	}
 	if a.Sole {
-		r.publishLoss(c, all[0].Name(), c.Msg.Method, "the server cannot list tasks, or its list contains the tasks of all clients")
+		b.publishLoss(c, all[0].Name(), c.Msg.Method, "the server cannot list tasks, or its list contains the tasks of all clients")
 	}
 	return nil, &jsonrpc.Error{Code: jsonrpc.CodeMethodNotFound, Message: "Method not found: tasks/list: the server cannot restrict the list to the tasks of one client"}
 }
 
 // ownTasks leaves the tasks of other clients out of a reply to tasks/list, and replaces the ids of
 // the others with those that the client knows.
-func (r *Bridge) ownTasks(server string, a *mcp.Attempt, reply *mcp.Reply) {
+func (b *Bridge) ownTasks(server string, a *mcp.Attempt, reply *mcp.Reply) {
 	raw, list := reply.Msg.Raw, reply.Msg.ResultMember("tasks")
 	own, cut := []byte{'['}, false
 	for t := range jsonrpc.Elements(raw, list) {
 		task := t.Of(raw)
 		at := jsonrpc.Find(task, jsonrpc.Whole(task), "taskId")
 		text, _ := jsonrpc.Text(task, at)
-		if !r.OneClient && !reply.OwnTasks[text] {
+		if !b.OneClient && !reply.OwnTasks[text] {
 			cut = true
 			continue
 		}
-		id := r.taskID(server, a.Client, a.Sole, mcp.TaskRef{Session: reply.Session, ID: text})
+		id := b.taskID(server, a.Client, a.Sole, mcp.TaskRef{Session: reply.Session, ID: text})
 		var e jsonrpc.Edits
 		e.Replace(mcp.WhyTaskID, at, jsonrpc.AppendQuote(nil, id))
 		if len(own) > 1 {

@@ -36,12 +36,12 @@ func attendedKey(p Task, f *mcp.ClientInfo) string {
 }
 
 // requestedTask answers a modern client's request about a task of a legacy server.
-func (r *Bridge) requestedTask(ctx context.Context, p Task, c *mcp.Call) (*mcp.Reply, error) {
+func (b *Bridge) requestedTask(ctx context.Context, p Task, c *mcp.Call) (*mcp.Reply, error) {
 	switch c.Msg.Method {
 	case mcp.MethodUpdateTask:
-		return r.updateRequested(ctx, p, c)
+		return b.updateRequested(ctx, p, c)
 	case mcp.MethodCancelTask:
-		return r.cancelRequested(ctx, p, c)
+		return b.cancelRequested(ctx, p, c)
 	}
 	st, failed, err := p.getState(ctx, c)
 	if err != nil || failed != nil {
@@ -49,15 +49,15 @@ func (r *Bridge) requestedTask(ctx context.Context, p Task, c *mcp.Call) (*mcp.R
 	}
 	switch {
 	case mcp.TaskOver(st.status):
-		return r.taskOutcome(ctx, p, c, &st)
+		return b.taskOutcome(ctx, p, c, &st)
 	case st.status == mcp.TaskInput:
-		a, err := r.attendTask(p, c)
+		a, err := b.attendTask(p, c)
 		if err != nil {
 			return nil, err
 		}
 		a.firstQuestion(ctx)
 	}
-	t := dialect.Task{Asks: r.questions(p, c)}
+	t := dialect.Task{Asks: b.questions(p, c)}
 	switch {
 	case t.Asks != nil:
 		t.Status = mcp.TaskInput
@@ -72,8 +72,8 @@ func (r *Bridge) requestedTask(ctx context.Context, p Task, c *mcp.Call) (*mcp.R
 // taskOutcome returns the state of an ended task, including its outcome. 2025-11-25 has a separate
 // request for the outcome, and a failed task may have a result in this revision. In the extension,
 // such a task is completed (SEP-2663, "Task Status").
-func (r *Bridge) taskOutcome(ctx context.Context, p Task, c *mcp.Call, st *state) (*mcp.Reply, error) {
-	a := r.unattend(attendedKey(p, c.Client))
+func (b *Bridge) taskOutcome(ctx context.Context, p Task, c *mcp.Call, st *state) (*mcp.Reply, error) {
+	a := b.unattend(attendedKey(p, c.Client))
 	if st.status == mcp.TaskCancelled {
 		if a != nil {
 			a.cancel(errTaskDone)
@@ -122,23 +122,23 @@ func (r *Bridge) taskOutcome(ctx context.Context, p Task, c *mcp.Call, st *state
 
 // attendTask returns the attended task of p. If no goroutine waits for the task's server requests,
 // attendTask starts one.
-func (r *Bridge) attendTask(p Task, c *mcp.Call) (*parkedCall, error) {
+func (b *Bridge) attendTask(p Task, c *mcp.Call) (*parkedCall, error) {
 	key := attendedKey(p, c.Client)
-	r.parkMu.Lock()
-	defer r.parkMu.Unlock()
-	if a := r.attended[key]; a != nil {
+	b.parkMu.Lock()
+	defer b.parkMu.Unlock()
+	if a := b.attended[key]; a != nil {
 		if !isDone(a.done) {
 			a.expiry.Reset(stateTTL)
 			return a, nil
 		}
 		a.expiry.Stop()
-		r.dropLocked(a)
+		b.dropLocked(a)
 	}
-	if r.closed {
+	if b.closed {
 		return nil, errStopping
 	}
 	who := c.Client.Party()
-	if !r.attends.Room(who, maxAttended) {
+	if !b.attends.Room(who, maxAttended) {
 		return nil, &mcp.Error{
 			Origin: mcp.FromGateway, Upstream: p.Server.Name(), Cause: "overloaded", Outcome: mcp.Failed, Retryable: true,
 			RetryAfter: time.Second, TooMany: true, Message: "too many tasks of this client are waiting for answers; answer some of them first",
@@ -152,80 +152,80 @@ func (r *Bridge) attendTask(p Task, c *mcp.Call) (*parkedCall, error) {
 	life, cancel := context.WithCancelCause(context.Background())
 	a.cancel = cancel
 	a.expiry = time.AfterFunc(stateTTL, func() {
-		if r.dismiss(a) {
+		if b.dismiss(a) {
 			cancel(errUnattended)
 		}
 	})
-	if r.attended == nil {
-		r.attended = make(map[string]*parkedCall)
+	if b.attended == nil {
+		b.attended = make(map[string]*parkedCall)
 	}
-	r.attended[key] = a
-	r.attends.Take(who)
-	r.holdLocked(a, c.Msg)
+	b.attended[key] = a
+	b.attends.Take(who)
+	b.holdLocked(a, c.Msg)
 	ask := p.ask(c, mcp.MethodTaskResult)
-	r.running.Go(func() {
+	b.running.Go(func() {
 		defer cancel(nil)
 		a.reply, a.err = Send(life, p.Server, ask, (*parkedCaller)(a))
-		r.parkMu.Lock()
-		defer r.parkMu.Unlock()
+		b.parkMu.Lock()
+		defer b.parkMu.Unlock()
 		close(a.done)
 		switch {
 		case a.dropped:
-			r.Budget.Give(a.counted)
+			b.Budget.Give(a.counted)
 		case a.reply != nil:
-			r.holdLocked(a, a.reply.Msg) // a client may still fetch the reply
+			b.holdLocked(a, a.reply.Msg) // a client may still fetch the reply
 		}
 	})
 	return a, nil
 }
 
 // holdLocked counts the memory of a message that an attended task keeps.
-func (r *Bridge) holdLocked(a *parkedCall, m *jsonrpc.Message) {
+func (b *Bridge) holdLocked(a *parkedCall, m *jsonrpc.Message) {
 	n := int64(len(m.Raw))
 	a.counted += n
-	r.Budget.Hold(n)
+	b.Budget.Hold(n)
 }
 
 // dropLocked removes an attended task from r.attended. The budget stops counting the memory of the
 // task when the request tasks/result ends, or at once if this request has already ended.
-func (r *Bridge) dropLocked(a *parkedCall) {
-	delete(r.attended, a.id)
-	r.attends.Give(a.party)
+func (b *Bridge) dropLocked(a *parkedCall) {
+	delete(b.attended, a.id)
+	b.attends.Give(a.party)
 	a.dropped = true
 	if isDone(a.done) {
-		r.Budget.Give(a.counted)
+		b.Budget.Give(a.counted)
 	}
 }
 
 // unattend removes an attended task from r.attended and returns the task. It returns nil if
 // r.attended does not contain the task.
-func (r *Bridge) unattend(key string) *parkedCall {
-	r.parkMu.Lock()
-	defer r.parkMu.Unlock()
-	a := r.attended[key]
+func (b *Bridge) unattend(key string) *parkedCall {
+	b.parkMu.Lock()
+	defer b.parkMu.Unlock()
+	a := b.attended[key]
 	if a != nil {
 		a.expiry.Stop()
-		r.dropLocked(a)
+		b.dropLocked(a)
 	}
 	return a
 }
 
 // dismiss removes an attended task from r.attended and reports whether r.attended contained the
 // task.
-func (r *Bridge) dismiss(a *parkedCall) bool {
-	r.parkMu.Lock()
-	defer r.parkMu.Unlock()
-	if r.attended[a.id] != a {
+func (b *Bridge) dismiss(a *parkedCall) bool {
+	b.parkMu.Lock()
+	defer b.parkMu.Unlock()
+	if b.attended[a.id] != a {
 		return false
 	}
-	r.dropLocked(a)
+	b.dropLocked(a)
 	return true
 }
 
-func (r *Bridge) attendedTask(p Task, c *mcp.Call) *parkedCall {
-	r.parkMu.Lock()
-	defer r.parkMu.Unlock()
-	return r.attended[attendedKey(p, c.Client)]
+func (b *Bridge) attendedTask(p Task, c *mcp.Call) *parkedCall {
+	b.parkMu.Lock()
+	defer b.parkMu.Unlock()
+	return b.attended[attendedKey(p, c.Client)]
 }
 
 // firstQuestion waits a short time for server requests that may follow soon. If they arrive later,
@@ -250,8 +250,8 @@ func (p *parkedCall) firstQuestion(ctx context.Context) {
 
 // questions returns the open server requests of a task as an inputRequests object, or nil if no
 // server request is open.
-func (r *Bridge) questions(p Task, c *mcp.Call) []byte {
-	a := r.attendedTask(p, c)
+func (b *Bridge) questions(p Task, c *mcp.Call) []byte {
+	a := b.attendedTask(p, c)
 	if a == nil || isDone(a.done) {
 		return nil
 	}
@@ -266,12 +266,12 @@ func (r *Bridge) questions(p Task, c *mcp.Call) []byte {
 
 // updateRequested passes a client's answers to the attended task. It ignores unknown keys
 // (SEP-2663, "Task Update Requests").
-func (r *Bridge) updateRequested(ctx context.Context, p Task, c *mcp.Call) (*mcp.Reply, error) {
+func (b *Bridge) updateRequested(ctx context.Context, p Task, c *mcp.Call) (*mcp.Reply, error) {
 	raw, answers := c.Msg.Raw, c.Msg.Param("inputResponses")
 	if jsonrpc.KindOf(raw, answers) != '{' {
 		return nil, &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: "inputResponses must be an object"}
 	}
-	a := r.attendedTask(p, c)
+	a := b.attendedTask(p, c)
 	if a == nil || isDone(a.done) {
 		// No server request is open. Find out from the server whether the task exists.
 		_, failed, err := p.getState(ctx, c)
@@ -291,7 +291,7 @@ func (r *Bridge) updateRequested(ctx context.Context, p Task, c *mcp.Call) (*mcp
 
 // cancelRequested cancels a task. Cancelling an ended task is an error in 2025-11-25 but
 // not in the extension.
-func (r *Bridge) cancelRequested(ctx context.Context, p Task, c *mcp.Call) (*mcp.Reply, error) {
+func (b *Bridge) cancelRequested(ctx context.Context, p Task, c *mcp.Call) (*mcp.Reply, error) {
 	reply, err := Send(ctx, p.Server, p.ask(c, mcp.MethodCancelTask), mcp.NoCaller{})
 	if err != nil {
 		return nil, err
@@ -308,7 +308,7 @@ func (r *Bridge) cancelRequested(ctx context.Context, p Task, c *mcp.Call) (*mcp
 	if reply.Code() != 0 {
 		return reply, nil
 	}
-	if a := r.unattend(attendedKey(p, c.Client)); a != nil {
+	if a := b.unattend(attendedKey(p, c.Client)); a != nil {
 		a.cancel(errTaskDone)
 	}
 	return acknowledged(), nil

@@ -13,7 +13,7 @@ import (
 // gets the result. If a legacy client asked for a task but a modern server returned the result at
 // once, the client gets a task that has already ended, whose result Dragoman keeps. If the client
 // does not use tasks, callTool waits for the server's task and returns the result of the task.
-func (r *Bridge) callTool(ctx context.Context, v *visit, a *mcp.Attempt, res Resume, s mcp.Caller) (*mcp.Reply, error) {
+func (b *Bridge) callTool(ctx context.Context, v *visit, a *mcp.Attempt, res Resume, k mcp.Caller) (*mcp.Reply, error) {
 	u, c := v.server, a.Call
 	var form mcp.TaskForm
 	var support mcp.TaskSupport
@@ -34,10 +34,10 @@ func (r *Bridge) callTool(ctx context.Context, v *visit, a *mcp.Attempt, res Res
 		}
 	}
 	if form == mcp.NoTasks {
-		return r.rounds(ctx, v, a, res, s) // the usual case: the server does not support tasks
+		return b.rounds(ctx, v, a, res, k) // the usual case: the server does not support tasks
 	}
 	if form == mcp.RequestedTasks {
-		s = &taskCaller{s, taskRenamer{r, u.Name(), c.Client, a.Sole, c.Trail}}
+		k = &taskCaller{k, taskRenamer{b, u.Name(), c.Client, a.Sole, c.Trail}}
 		switch {
 		case wants && modern && support != mcp.TaskForbidden:
 			// The client accepts a task for any tool. The server lets its caller decide, so
@@ -47,28 +47,28 @@ func (r *Bridge) callTool(ctx context.Context, v *visit, a *mcp.Attempt, res Res
 			a = &next
 		case !wants && support == mcp.TaskRequired:
 			v.lease = &awaitingLease{v.lease, u}
-			return r.rounds(ctx, v, a, res, s)
+			return b.rounds(ctx, v, a, res, k)
 		}
-		reply, err := r.rounds(ctx, v, a, res, s)
-		return r.convertCreated(u, a, reply, err)
+		reply, err := b.rounds(ctx, v, a, res, k)
+		return b.convertCreated(u, a, reply, err)
 	}
 	if modern {
-		reply, err := r.rounds(ctx, v, a, res, s)
-		return r.convertCreated(u, a, reply, err)
+		reply, err := b.rounds(ctx, v, a, res, k)
+		return b.convertCreated(u, a, reply, err)
 	}
 	if wants {
-		return r.callAsTask(ctx, v, a, res, s)
+		return b.callAsTask(ctx, v, a, res, k)
 	}
-	reply, err := r.rounds(ctx, v, a, res, s)
+	reply, err := b.rounds(ctx, v, a, res, k)
 	if err == nil && needsTasks(reply) {
 		// The server did not execute the call, because it requires the tasks extension. The client
 		// cannot wait for a task, but Dragoman can.
 		next := *a
 		next.Caps = withTasks(c.Client)
-		reply, err = r.rounds(ctx, v, &next, res, s)
+		reply, err = b.rounds(ctx, v, &next, res, k)
 		if err == nil && !reply.CreatedTask().IsZero() {
 			v.release()
-			return r.wait(ctx, u, c, s, reply)
+			return b.wait(ctx, u, c, k, reply)
 		}
 	}
 	return reply, err
@@ -90,7 +90,7 @@ func needsTasks(reply *mcp.Reply) bool {
 }
 
 // convertCreated converts a reply for the client if the reply says that the call became a task.
-func (r *Bridge) convertCreated(u Server, a *mcp.Attempt, reply *mcp.Reply, err error) (*mcp.Reply, error) {
+func (b *Bridge) convertCreated(u Server, a *mcp.Attempt, reply *mcp.Reply, err error) (*mcp.Reply, error) {
 	c := a.Call
 	if err != nil {
 		return nil, err
@@ -105,7 +105,7 @@ func (r *Bridge) convertCreated(u Server, a *mcp.Attempt, reply *mcp.Reply, err 
 	if !ok || id == "" {
 		return nil, badAnswer(u, "created a task without an id")
 	}
-	shown := r.taskID(u.Name(), c.Client, a.Sole, mcp.TaskRef{Session: reply.Session, ID: id})
+	shown := b.taskID(u.Name(), c.Client, a.Sole, mcp.TaskRef{Session: reply.Session, ID: id})
 	if reply.From.Modern() == c.Client.Revision.Modern() {
 		quoted := jsonrpc.AppendQuote(nil, shown)
 		reply.Edits.Replace(mcp.WhyTaskID, taskAt, quoted)
@@ -128,20 +128,20 @@ func (r *Bridge) convertCreated(u Server, a *mcp.Attempt, reply *mcp.Reply, err 
 // decides whether it creates a task. The client must get a task in any case (2025-11-25 §Tasks,
 // "Result Retrieval" 1). So if the server returns the result at once, Dragoman keeps the result as
 // a task that has ended.
-func (r *Bridge) callAsTask(ctx context.Context, v *visit, a *mcp.Attempt, res Resume, s mcp.Caller) (*mcp.Reply, error) {
+func (b *Bridge) callAsTask(ctx context.Context, v *visit, a *mcp.Attempt, res Resume, k mcp.Caller) (*mcp.Reply, error) {
 	u, c := v.server, a.Call
 	wish := c.Msg.Param("task")
 	ttl, _ := mcp.Millis(c.Msg.Raw, jsonrpc.Find(c.Msg.Raw, wish, "ttl"))
 	if ttl > 0 {
-		r.publishLoss(c, u.Name(), c.Msg.Method, "Dragoman ignores the client's ttl, because modern servers choose the lifetime of a task")
+		b.publishLoss(c, u.Name(), c.Msg.Method, "Dragoman ignores the client's ttl, because modern servers choose the lifetime of a task")
 	}
 	next := *a
 	next.Caps = withTasks(c.Client)
-	reply, err := r.rounds(ctx, v, &next, res, s)
+	reply, err := b.rounds(ctx, v, &next, res, k)
 	if err != nil || reply.Msg.Kind != jsonrpc.Result || !reply.CreatedTask().IsZero() {
-		return r.convertCreated(u, a, reply, err)
+		return b.convertCreated(u, a, reply, err)
 	}
-	return r.kept.keep(u.Name(), c, reply, ttl)
+	return b.kept.keep(u.Name(), c, reply, ttl)
 }
 
 // awaitingLease is a lease for a server with the tasks of 2025-11-25 and a client without tasks.
@@ -152,10 +152,10 @@ type awaitingLease struct {
 	server Server
 }
 
-func (l *awaitingLease) Call(ctx context.Context, a *mcp.Attempt, s mcp.Caller) (*mcp.Reply, error) {
+func (l *awaitingLease) Call(ctx context.Context, a *mcp.Attempt, k mcp.Caller) (*mcp.Reply, error) {
 	next := *a
 	next.AsTask = []byte("{}")
-	reply, err := l.Lease.Call(ctx, &next, s)
+	reply, err := l.Lease.Call(ctx, &next, k)
 	if err != nil || reply.CreatedTask().IsZero() {
 		return reply, err
 	}
@@ -165,7 +165,7 @@ func (l *awaitingLease) Call(ctx context.Context, a *mcp.Attempt, s mcp.Caller) 
 	p.Ref.ID, _ = jsonrpc.Text(reply.Msg.Raw, jsonrpc.Find(reply.Msg.Raw, reply.CreatedTask(), "taskId"))
 	ctx, stop := context.WithTimeoutCause(ctx, maxAwait, errAwait)
 	defer stop()
-	reply, err = Send(ctx, p.Server, p.ask(a.Call, mcp.MethodTaskResult), s)
+	reply, err = Send(ctx, p.Server, p.ask(a.Call, mcp.MethodTaskResult), k)
 	if ctx.Err() != nil {
 		p.cancel(ctx, a.Call)
 	}

@@ -46,8 +46,8 @@ func (s *taskCaller) Ask(ctx context.Context, m *jsonrpc.Message) (*jsonrpc.Mess
 // TaskSubscriber returns a Subscriber for server requests outside calls. The Subscriber replaces
 // task ids with the ids that the client f knows. sole has the same meaning as in FindTask. If it is
 // false, the Subscriber also names the server in questions to the user.
-func (r *Bridge) TaskSubscriber(s mcp.Subscriber, server string, f *mcp.ClientInfo, sole bool) mcp.Subscriber {
-	return &taskSubscriber{s, taskRenamer{r, server, f, sole, nil}}
+func (b *Bridge) TaskSubscriber(s mcp.Subscriber, server string, f *mcp.ClientInfo, sole bool) mcp.Subscriber {
+	return &taskSubscriber{s, taskRenamer{b, server, f, sole, nil}}
 }
 
 // taskSubscriber is a Subscriber that replaces task ids in server requests outside calls.

@@ -43,18 +43,18 @@ var errNoTask error = &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: "
 
 // taskID returns the id that a client gets for a task. sole says whether the client's endpoint has
 // only one server.
-func (r *Bridge) taskID(server string, f *mcp.ClientInfo, sole bool, ref mcp.TaskRef) string {
-	if r.OneClient && sole && ref.Session == 0 && !strings.HasPrefix(ref.ID, idStart) {
+func (b *Bridge) taskID(server string, f *mcp.ClientInfo, sole bool, ref mcp.TaskRef) string {
+	if b.OneClient && sole && ref.Session == 0 && !strings.HasPrefix(ref.ID, idStart) {
 		return ref.ID // unchanged, because there is nobody else
 	}
-	return idStart + server + "~" + r.signature(server, f, ref) + "~" + ref.String()
+	return idStart + server + "~" + b.signature(server, f, ref) + "~" + ref.String()
 }
 
 // signature returns the part of an id that nobody can guess.
-func (r *Bridge) signature(server string, f *mcp.ClientInfo, ref mcp.TaskRef) string {
+func (b *Bridge) signature(server string, f *mcp.ClientInfo, ref mcp.TaskRef) string {
 	secret := []byte("one client")
-	if !r.OneClient {
-		k, err := r.keyring().Newest(ForTasks)
+	if !b.OneClient {
+		k, err := b.keyring().Newest(ForTasks)
 		if err != nil {
 			return rand.Text() // which nobody can have signed, so no id is valid without a key
 		}
@@ -70,17 +70,17 @@ func (r *Bridge) signature(server string, f *mcp.ClientInfo, ref mcp.TaskRef) st
 
 // FindTask returns the task with an id that a client has sent. sole says whether the client's
 // endpoint has only one server. An error means that the client has no such task.
-func (r *Bridge) FindTask(ctx context.Context, all []Server, f *mcp.ClientInfo, sole bool, id string) (Task, error) {
+func (b *Bridge) FindTask(ctx context.Context, all []Server, f *mcp.ClientInfo, sole bool, id string) (Task, error) {
 	if rest, ok := strings.CutPrefix(id, idStart); ok {
 		u, text := ownerOf(all, rest)
 		sign, text, _ := strings.Cut(text, "~")
 		ref, isRef := mcp.ParseTaskRef(text)
-		if u == nil || !isRef || !hmac.Equal([]byte(sign), []byte(r.signature(u.Name(), f, ref))) {
+		if u == nil || !isRef || !hmac.Equal([]byte(sign), []byte(b.signature(u.Name(), f, ref))) {
 			return Task{}, errNoTask
 		}
 		return Task{Server: u, Ref: ref}, nil
 	}
-	if r.OneClient && sole && len(all) == 1 && id != "" {
+	if b.OneClient && sole && len(all) == 1 && id != "" {
 		form := all[0].Tasks(ctx, f)
 		return Task{Server: all[0], Ref: mcp.TaskRef{ID: id}, stray: form == mcp.RequestedTasks}, nil
 	}
@@ -102,7 +102,7 @@ func ownerOf(all []Server, rest string) (Server, string) {
 // TaskNames returns a function that replaces the task ids in a server's notifications with the ids
 // that the client f knows. sole has the same meaning as in FindTask. If it is false, the function also
 // names the server in the questions of a task (SEP-2663, "Task Status Notifications").
-func (r *Bridge) TaskNames(f *mcp.ClientInfo, sole bool) func(server string, m *jsonrpc.Message, e *jsonrpc.Edits) {
+func (b *Bridge) TaskNames(f *mcp.ClientInfo, sole bool) func(server string, m *jsonrpc.Message, e *jsonrpc.Edits) {
 	return func(server string, m *jsonrpc.Message, e *jsonrpc.Edits) {
 		if server == "" || m.Method != mcp.NoteTaskStatus && m.Method != mcp.NoteTask {
 			return
@@ -119,6 +119,6 @@ func (r *Bridge) TaskNames(f *mcp.ClientInfo, sole bool) func(server string, m *
 		if !ok {
 			return
 		}
-		e.Replace(mcp.WhyTaskID, at, jsonrpc.AppendQuote(nil, r.taskID(server, f, sole, ref)))
+		e.Replace(mcp.WhyTaskID, at, jsonrpc.AppendQuote(nil, b.taskID(server, f, sole, ref)))
 	}
 }

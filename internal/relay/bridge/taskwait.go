@@ -26,15 +26,15 @@ const (
 var errAwait = errors.New("the task exceeded its total timeout")
 
 // directedTask answers a legacy client's request about a task of a modern server.
-func (r *Bridge) directedTask(ctx context.Context, p Task, c *mcp.Call, s mcp.Caller) (*mcp.Reply, error) {
+func (b *Bridge) directedTask(ctx context.Context, p Task, c *mcp.Call, k mcp.Caller) (*mcp.Reply, error) {
 	switch c.Msg.Method {
 	case mcp.MethodTaskResult:
 		ctx, stop := context.WithTimeoutCause(ctx, maxAwait, errAwait)
 		defer stop()
-		w := &taskWaiter{task: p, call: c, caller: r.observe(p.Server.Name(), c, s), shown: c.Name}
+		w := &taskWaiter{task: p, call: c, caller: b.observe(p.Server.Name(), c, k), shown: c.Name}
 		return w.result(ctx)
 	case mcp.MethodCancelTask:
-		return r.cancelDirected(ctx, p, c)
+		return b.cancelDirected(ctx, p, c)
 	}
 	st, failed, err := p.getState(ctx, c)
 	if err != nil || failed != nil {
@@ -57,7 +57,7 @@ func (st *state) legacy(c *mcp.Call) *mcp.Reply {
 // error if the task has ended already (2025-11-25 §Tasks, "Task Cancellation"). The extension does
 // not guarantee that a cancelled task ends. So Dragoman polls the state a few times before it
 // returns the state.
-func (r *Bridge) cancelDirected(ctx context.Context, p Task, c *mcp.Call) (*mcp.Reply, error) {
+func (b *Bridge) cancelDirected(ctx context.Context, p Task, c *mcp.Call) (*mcp.Reply, error) {
 	st, failed, err := p.getState(ctx, c)
 	if err != nil || failed != nil {
 		return failed, err
@@ -81,16 +81,16 @@ func (r *Bridge) cancelDirected(ctx context.Context, p Task, c *mcp.Call) (*mcp.
 		return failed, err
 	}
 	if st.status != mcp.TaskCancelled {
-		r.publishLoss(c, p.Server.Name(), c.Msg.Method, "the server acknowledged the cancellation, but the task may continue")
+		b.publishLoss(c, p.Server.Name(), c.Msg.Method, "the server acknowledged the cancellation, but the task may continue")
 	}
 	return st.legacy(c), nil
 }
 
 // wait waits for the end of the task that a call has become, for a client that does not use tasks.
 // If the client cancels the call, wait cancels the task.
-func (r *Bridge) wait(ctx context.Context, u Server, c *mcp.Call, s mcp.Caller, reply *mcp.Reply) (*mcp.Reply, error) {
+func (b *Bridge) wait(ctx context.Context, u Server, c *mcp.Call, k mcp.Caller, reply *mcp.Reply) (*mcp.Reply, error) {
 	id, _ := jsonrpc.Text(reply.Msg.Raw, reply.Msg.ResultMember("taskId"))
-	w := &taskWaiter{task: Task{Server: u, Ref: mcp.TaskRef{ID: id}}, call: c, caller: r.observe(u.Name(), c, s)}
+	w := &taskWaiter{task: Task{Server: u, Ref: mcp.TaskRef{ID: id}}, call: c, caller: b.observe(u.Name(), c, k)}
 	ctx, stop := context.WithTimeoutCause(ctx, maxAwait, errAwait)
 	defer stop()
 	out, err := w.result(ctx)

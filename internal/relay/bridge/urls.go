@@ -42,16 +42,16 @@ func idOfQuestion(server, id string) questionID {
 
 // ShowsURL records that a client gets an elicitation of a server, with these params. They are what the
 // client gets.
-func (r *Bridge) ShowsURL(f *mcp.ClientInfo, server string, raw []byte, params jsonrpc.Span) {
+func (b *Bridge) ShowsURL(f *mcp.ClientInfo, server string, raw []byte, params jsonrpc.Span) {
 	id, ok := jsonrpc.Text(raw, jsonrpc.Find(raw, params, "elicitationId"))
 	if ok && f.Revision.Can(mcp.ElicitationIDs) {
-		r.shown.add(shownURL{idOfQuestion(server, id), f.Conversation, server, time.Now().Add(urlTTL)})
+		b.shown.add(shownURL{idOfQuestion(server, id), f.Conversation, server, time.Now().Add(urlTTL)})
 	}
 }
 
 // ShowsURLs does the same as ShowsURL for the elicitations that an answer requires first. The server is
 // named in their ids if sole is false; see [mcp.NameElicitation].
-func (r *Bridge) ShowsURLs(f *mcp.ClientInfo, server string, sole bool, reply *mcp.Reply) {
+func (b *Bridge) ShowsURLs(f *mcp.ClientInfo, server string, sole bool, reply *mcp.Reply) {
 	if reply.Code() != mcp.CodeURLElicitationRequired || !f.Revision.Can(mcp.ElicitationIDs) {
 		return
 	}
@@ -61,15 +61,15 @@ func (r *Bridge) ShowsURLs(f *mcp.ClientInfo, server string, sole bool, reply *m
 			if !sole {
 				id = mcp.ElicitationID(server, id)
 			}
-			r.shown.add(shownURL{idOfQuestion(server, id), f.Conversation, server, time.Now().Add(urlTTL)})
+			b.shown.add(shownURL{idOfQuestion(server, id), f.Conversation, server, time.Now().Add(urlTTL)})
 		}
 	}
 }
 
 // ShownURL reports whether a client got an elicitation with this id from the server, and whether any
 // client did.
-func (r *Bridge) ShownURL(f *mcp.ClientInfo, server, id string) (here, anywhere bool) {
-	s := &r.shown
+func (b *Bridge) ShownURL(f *mcp.ClientInfo, server, id string) (here, anywhere bool) {
+	s := &b.shown
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.expireLocked()

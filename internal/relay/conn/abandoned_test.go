@@ -35,10 +35,10 @@ func TestVendorsNotes(t *testing.T) {
 			var got []string
 			o := Options{Notice: func(*jsonrpc.Message, uint64) { got = append(got, "all") }, Events: &event.Publisher{}}
 			o.Events.Tap(event.Of(event.Loss), func(event.Event) { got = append(got, "lost") })
-			calling(t, rev, o, func(s *Conn, w *pipetest.Wire) {
+			calling(t, rev, o, func(c *Conn, w *pipetest.Wire) {
 				var all []*running
 				for _, f := range tt.running {
-					all = append(all, start(s, f, toolCall))
+					all = append(all, start(c, f, toolCall))
 				}
 				w.Heard()
 				w.Say(tt.note)
@@ -76,9 +76,9 @@ func TestLogsOfCallsGivenUp(t *testing.T) {
 		}
 		got = nil
 	}
-	calling(t, mcp.R20251125, o, func(s *Conn, w *pipetest.Wire) {
+	calling(t, mcp.R20251125, o, func(c *Conn, w *pipetest.Wire) {
 		giveUp := func(f *mcp.ClientInfo) (id string) {
-			r := start(s, f, toolCall)
+			r := start(c, f, toolCall)
 			id = string(pipetest.Scan(t, w.Heard()[0]).ID)
 			r.cancel(mcp.ErrCancelled)
 			w.Heard()
@@ -89,13 +89,13 @@ func TestLogsOfCallsGivenUp(t *testing.T) {
 		w.Heard()
 		expect(t, "nothing else runs", "only 1")
 
-		own, other := start(s, anna, toolCall), string(pipetest.Scan(t, w.Heard()[0]).ID)
+		own, other := start(c, anna, toolCall), string(pipetest.Scan(t, w.Heard()[0]).ID)
 		w.Say(log)
 		if n := len(own.heard()); n != 1 {
 			t.Errorf("a second call of the same client got %d messages", n)
 		}
 		w.Say(`{"jsonrpc":"2.0","id":` + other + `,"result":{}}`)
-		bens := start(s, ben, toolCall)
+		bens := start(c, ben, toolCall)
 		w.Heard()
 		w.Say(log)
 		if n := len(bens.heard()); n != 0 {
@@ -123,7 +123,7 @@ func TestLogsOfCallsGivenUp(t *testing.T) {
 		for range maxAbandoned + 10 {
 			giveUp(anna)
 		}
-		l := s.link.(*pipeConn)
+		l := c.link.(*pipeConn)
 		if n := len(l.abandoned); n != maxAbandoned {
 			t.Errorf("there are %d abandoned calls", n)
 		}

@@ -35,15 +35,15 @@ func TestAllocationsOfACall(t *testing.T) {
 			}
 		}
 	})
-	s, err := OpenPipe(t.Context(), near, handshake.Offer{Pin: mcp.R20251125}, Options{})
+	c, err := OpenPipe(t.Context(), near, handshake.Offer{Pin: mcp.R20251125}, Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer func() { _ = s.Close(nil) }()
+	defer func() { _ = c.Close(nil) }()
 	m := pipetest.Scan(t, toolCall)
 	caller := &running{}
 	got := testing.AllocsPerRun(500, func() {
-		if _, err := s.Call(context.Background(), mcp.NewAttempt(mcp.NewCall(m, m.Param(mcp.KeyMeta), anna)), caller); err != nil {
+		if _, err := c.Call(context.Background(), mcp.NewAttempt(mcp.NewCall(m, m.Param(mcp.KeyMeta), anna)), caller); err != nil {
 			t.Error(err)
 		}
 	})

@@ -40,36 +40,36 @@ type candidate struct {
 // add adds the call with the number n. It always adds a call that is about the task. Otherwise it
 // ignores requests of Dragoman itself, and subscriptions/listen calls, which run as long as the
 // client is connected.
-func (t *attribution) add(n int64, call *mcp.Attempt) {
+func (t *attribution) add(n int64, a *mcp.Attempt) {
 	if t.task != "" {
-		t.addAbout(n, call)
+		t.addAbout(n, a)
 	}
-	if !counts(call) {
+	if !counts(a) {
 		return
 	}
-	t.all.add(n, call)
-	if mayAsk(call) {
-		t.may.add(n, call)
+	t.all.add(n, a)
+	if mayAsk(a) {
+		t.may.add(n, a)
 	}
 }
 
-func (t *attribution) addAbout(n int64, call *mcp.Attempt) {
+func (t *attribution) addAbout(n int64, a *mcp.Attempt) {
 	switch {
-	case call.Method != nil && call.Method.Task && call.Name == t.task:
-		if t.ofTask.add(n, call); call.Msg.Method == mcp.MethodTaskResult && (t.result == 0 || n < t.result) {
+	case a.Method != nil && a.Method.Task && a.Name == t.task:
+		if t.ofTask.add(n, a); a.Msg.Method == mcp.MethodTaskResult && (t.result == 0 || n < t.result) {
 			t.result = n
 		}
-	case call.Msg.Method == mcp.MethodCallTool && (call.AsTask != nil || jsonrpc.KindOf(call.Msg.Raw, call.Msg.Param("task")) == '{'):
-		t.creating.add(n, call)
+	case a.Msg.Method == mcp.MethodCallTool && (a.AsTask != nil || jsonrpc.KindOf(a.Msg.Raw, a.Msg.Param("task")) == '{'):
+		t.creating.add(n, a)
 	}
 }
 
 // counts reports whether a message that does not name its call may belong to the given call.
-func counts(call *mcp.Attempt) bool { return !call.Ours && call.Msg.Method != mcp.MethodListen }
+func counts(a *mcp.Attempt) bool { return !a.Ours && a.Msg.Method != mcp.MethodListen }
 
 // mayAsk reports whether the method of a call allows server requests. It returns true for
 // unknown methods.
-func mayAsk(call *mcp.Attempt) bool { return call.Method == nil || call.Method.MayAsk }
+func mayAsk(a *mcp.Attempt) bool { return a.Method == nil || a.Method.MayAsk }
 
 // namesCall reports whether a server request itself says which call it belongs to. Such a
 // request contains the progress token of the call with the number n, or names a task.
@@ -121,14 +121,14 @@ func (c *candidate) number() int64 {
 	return c.n
 }
 
-func (c *candidate) add(n int64, call *mcp.Attempt) {
+func (c *candidate) add(n int64, a *mcp.Attempt) {
 	switch {
 	case c.call == nil:
-		c.n, c.call = n, call
-	case !sameClient(call, c.call):
+		c.n, c.call = n, a
+	case !sameClient(a, c.call):
 		c.mixed = true
 	case n < c.n:
-		c.n, c.call = n, call
+		c.n, c.call = n, a
 	}
 }
 

@@ -13,11 +13,11 @@ import (
 )
 
 func TestCallsGivenUpBeforeAreNotSent(t *testing.T) {
-	calling(t, mcp.R20251125, Options{}, func(s *Conn, w *pipetest.Wire) {
+	calling(t, mcp.R20251125, Options{}, func(c *Conn, w *pipetest.Wire) {
 		m := pipetest.Scan(t, toolCall)
 		ctx, cancel := context.WithCancelCause(context.Background())
 		cancel(mcp.ErrCancelled)
-		_, err := s.Call(ctx, mcp.NewAttempt(mcp.NewCall(m, jsonrpc.Span{}, anna)), &running{})
+		_, err := c.Call(ctx, mcp.NewAttempt(mcp.NewCall(m, jsonrpc.Span{}, anna)), &running{})
 		var e *mcp.Error
 		if !errors.As(err, &e) || e.Outcome != mcp.NotSent || e.Cause != "cancelled" || !errors.Is(err, transport.ErrNotSent) {
 			t.Errorf("got %v", err)
@@ -33,9 +33,9 @@ func TestCallsGivenUpBeforeAreNotSent(t *testing.T) {
 func TestRequestOwner(t *testing.T) {
 	const list = `{"jsonrpc":"2.0","id":"l","method":"tools/list"}`
 	ours := func(line string) *mcp.Attempt {
-		c := mcp.NewAttempt(mcp.NewCall(pipetest.Scan(t, line), jsonrpc.Span{}, anna))
-		c.Ours = true
-		return c
+		a := mcp.NewAttempt(mcp.NewCall(pipetest.Scan(t, line), jsonrpc.Span{}, anna))
+		a.Ours = true
+		return a
 	}
 	theirs := func(line string, facts *mcp.ClientInfo) *mcp.Attempt {
 		return mcp.NewAttempt(mcp.NewCall(pipetest.Scan(t, line), jsonrpc.Span{}, facts))
@@ -102,8 +102,8 @@ func TestRequestOwnerOfTask(t *testing.T) {
 		"a look at it, and one that becomes one": {[]*mcp.Attempt{madeOne, call(anna, mcp.MethodGetTask, this)}, 2},
 	} {
 		got := attribution{task: "t1"}
-		for i, c := range test.calls {
-			got.add(int64(i+1), c)
+		for i, a := range test.calls {
+			got.add(int64(i+1), a)
 		}
 		if got.owner() != test.asks {
 			t.Errorf("%s: the owner is %d", name, got.owner())
@@ -115,8 +115,8 @@ func TestRequestOwnerOfTask(t *testing.T) {
 		elsewhere = append(elsewhere, m.Method)
 		return nil, mcp.ErrCannotAsk
 	}}
-	calling(t, mcp.R20251125, o, func(s *Conn, w *pipetest.Wire) {
-		bens := start(s, ben, toolCall)
+	calling(t, mcp.R20251125, o, func(c *Conn, w *pipetest.Wire) {
+		bens := start(c, ben, toolCall)
 		w.Heard()
 		w.Say(`{"jsonrpc":"2.0","id":"q","method":"elicitation/create","params":{"message":"m","_meta":{"io.modelcontextprotocol/related-task":{"taskId":"t1"}}}}`)
 		if len(bens.asked) != 0 || len(elsewhere) != 1 {

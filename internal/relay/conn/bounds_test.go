@@ -24,7 +24,7 @@ func TestOpenQuestionsAreBoundedInBytes(t *testing.T) {
 		<-answer
 		return jsonrpc.Scan(jsonrpc.AppendResult(nil, m.ID, []byte(`{}`)), jsonrpc.Limits{})
 	}}
-	calling(t, mcp.R20251125, o, func(s *Conn, w *pipetest.Wire) {
+	calling(t, mcp.R20251125, o, func(c *Conn, w *pipetest.Wire) {
 		put, answer = make(chan struct{}, 64), make(chan struct{})
 		ask := func(n int) {
 			w.Say(fmt.Sprintf(`{"jsonrpc":"2.0","id":"q%d","method":"sampling/createMessage","params":{"x":"%s"}}`, n, long(5<<20)))
@@ -38,7 +38,7 @@ func TestOpenQuestionsAreBoundedInBytes(t *testing.T) {
 		if got := w.Heard(); len(got) != 5 || !strings.Contains(got[0], `"id":"q3","error"`) {
 			t.Errorf("got %q", got)
 		}
-		a := start(s, ben, toolCall)
+		a := start(c, ben, toolCall)
 		id := pipetest.Scan(t, w.Heard()[0]).ID
 		w.Say(`{"jsonrpc":"2.0","id":` + string(id) + `,"result":{"n":1}}`)
 		if got, _ := a.ended(); !strings.Contains(got, `"n":1`) {
@@ -52,7 +52,7 @@ func TestOpenQuestionsAreBoundedInBytes(t *testing.T) {
 		if got := w.Heard(); len(got) != 1 || !strings.Contains(got[0], `"id":"q9","result"`) {
 			t.Errorf("got %.200q", got)
 		}
-		if n := s.questionBytes.Load(); n != 0 {
+		if n := c.questionBytes.Load(); n != 0 {
 			t.Errorf("%d bytes are still counted", n)
 		}
 	})
@@ -64,10 +64,10 @@ func TestASingleQuestionMayBeAsLongAsAMessage(t *testing.T) {
 	o := Options{Ask: func(_ context.Context, m *jsonrpc.Message) (*jsonrpc.Message, error) {
 		return jsonrpc.Scan(jsonrpc.AppendResult(nil, m.ID, []byte(`{}`)), jsonrpc.Limits{})
 	}}
-	calling(t, mcp.R20251125, o, func(s *Conn, w *pipetest.Wire) {
+	calling(t, mcp.R20251125, o, func(c *Conn, w *pipetest.Wire) {
 		m := pipetest.Scan(t, `{"jsonrpc":"2.0","id":1,"method":"roots/list","params":{}}`)
 		m.Raw = append(m.Raw, make([]byte, maxQuestionBytes)...)
-		s.serveRequest(m, nil, nil)
+		c.serveRequest(m, nil, nil)
 		if got := w.Heard(); len(got) != 1 || !strings.Contains(got[0], `"result"`) {
 			t.Errorf("got %.200q", got)
 		}
@@ -77,12 +77,12 @@ func TestASingleQuestionMayBeAsLongAsAMessage(t *testing.T) {
 // TestQueuedQuestionsAreBoundedInBytes checks the queue of a call whose client does not read.
 // The queue is bounded for all kinds of messages.
 func TestQueuedQuestionsAreBoundedInBytes(t *testing.T) {
-	l := &pipeConn{pending: map[int64]*pending{}}
+	c := &pipeConn{pending: map[int64]*pending{}}
 	p := &pending{wake: make(chan struct{}, 1)}
 	ask := pipetest.Scan(t, `{"jsonrpc":"2.0","id":1,"method":"roots/list","params":{"x":"`+long(1<<20)+`"}}`)
 	refused := 0
 	for range maxEvents {
-		if l.queue(p, ask) != "" {
+		if c.queue(p, ask) != "" {
 			refused++
 		}
 	}
@@ -91,7 +91,7 @@ func TestQueuedQuestionsAreBoundedInBytes(t *testing.T) {
 	}
 	p = &pending{wake: make(chan struct{}, 1)}
 	ask.Raw = append(ask.Raw, make([]byte, maxEventBytes+maxQuestionBytes)...)
-	if why := l.queue(p, ask); why != "" {
+	if why := c.queue(p, ask); why != "" {
 		t.Errorf("the first request is refused: %s", why)
 	}
 }
@@ -99,11 +99,11 @@ func TestQueuedQuestionsAreBoundedInBytes(t *testing.T) {
 // TestUnaskedResultsAreBoundedInBytes checks that only the first unsolicited result may exceed
 // the bound.
 func TestUnaskedResultsAreBoundedInBytes(t *testing.T) {
-	l := &pipeConn{}
+	c := &pipeConn{}
 	for range maxUnasked {
-		l.push(pipetest.Scan(t, `{"jsonrpc":"2.0","id":null,"result":{"x":"`+long(2<<20)+`"}}`))
+		c.push(pipetest.Scan(t, `{"jsonrpc":"2.0","id":null,"result":{"x":"`+long(2<<20)+`"}}`))
 	}
-	if len(l.unasked) != 1 {
-		t.Errorf("%d results of 2 MiB are kept", len(l.unasked))
+	if len(c.unasked) != 1 {
+		t.Errorf("%d results of 2 MiB are kept", len(c.unasked))
 	}
 }

@@ -137,138 +137,138 @@ const (
 )
 
 func newConn(o Options) *Conn {
-	s := &Conn{opts: o, sessions: o.Sessions, slots: make(chan struct{}, maxQuestions)}
-	if s.sessions == nil {
-		s.sessions = &Sessions{}
+	c := &Conn{opts: o, sessions: o.Sessions, slots: make(chan struct{}, maxQuestions)}
+	if c.sessions == nil {
+		c.sessions = &Sessions{}
 	}
-	s.life, s.end = context.WithCancelCause(context.Background())
-	if s.opts.Log == nil {
-		s.opts.Log = slog.New(slog.DiscardHandler)
+	c.life, c.end = context.WithCancelCause(context.Background())
+	if c.opts.Log == nil {
+		c.opts.Log = slog.New(slog.DiscardHandler)
 	}
-	return s
+	return c
 }
 
 // Opening returns the outcome of the handshake.
-func (s *Conn) Opening() *handshake.Outcome { return s.opening.Load() }
+func (c *Conn) Opening() *handshake.Outcome { return c.opening.Load() }
 
 // Revision returns the negotiated revision.
-func (s *Conn) Revision() mcp.Revision { return s.opening.Load().Revision }
+func (c *Conn) Revision() mcp.Revision { return c.opening.Load().Revision }
 
 // Hello returns the server information from the handshake.
-func (s *Conn) Hello() *mcp.ServerInfo { return &s.opening.Load().Hello }
+func (c *Conn) Hello() *mcp.ServerInfo { return &c.opening.Load().Hello }
 
 // Gone returns a channel that is closed when the connection has ended. Err returns the reason.
-func (s *Conn) Gone() <-chan struct{} { return s.life.Done() }
+func (c *Conn) Gone() <-chan struct{} { return c.life.Done() }
 
 // Err returns why the connection has ended, or nil while it is open.
-func (s *Conn) Err() error { return context.Cause(s.life) }
+func (c *Conn) Err() error { return context.Cause(c.life) }
 
 // Running returns the number of calls in flight. It does not include subscriptions/listen calls.
-func (s *Conn) Running() int { return int(s.running.Load()) }
+func (c *Conn) Running() int { return int(c.running.Load()) }
 
 // Silence returns the time since the server last sent anything. Over HTTP, it returns false, because
 // each call has its own stream.
-func (s *Conn) Silence() (time.Duration, bool) { return s.link.silence() }
+func (c *Conn) Silence() (time.Duration, bool) { return c.link.silence() }
 
 // Stalled returns how long messages have been waiting for the server while the server read nothing. It
 // returns 0 if no messages are waiting, and over HTTP. midway is true if the server has read only a part
 // of a message.
-func (s *Conn) Stalled() (d time.Duration, midway bool) { return s.link.stalled() }
+func (c *Conn) Stalled() (d time.Duration, midway bool) { return c.link.stalled() }
 
 // Sent returns the number of calls that were sent completely and have no answer yet. It does not
 // include subscriptions/listen calls. Over HTTP, it returns 0.
-func (s *Conn) Sent() int { return s.link.sent() }
+func (c *Conn) Sent() int { return c.link.sent() }
 
 // Withdraw fails all calls of which no byte was sent. New calls also fail until the server reads
 // again. The errors of these calls wrap transport.ErrStalled and have the outcome mcp.NotSent. Over
 // HTTP, Withdraw does nothing.
-func (s *Conn) Withdraw() { s.link.withdraw() }
+func (c *Conn) Withdraw() { c.link.withdraw() }
 
 // Call sends one call to the server and returns the answer. It blocks until the answer arrives, the
 // call times out, or ctx or the connection ends. The error is an *mcp.Error. If the server answers
 // with an error response, Call returns the response as a Reply. Call is safe for concurrent use.
-func (s *Conn) Call(ctx context.Context, c *mcp.Attempt, caller mcp.Caller) (*mcp.Reply, error) {
-	if c.Msg.Method != mcp.MethodListen { // subscriptions/listen is not counted, because it may last as long as the connection
-		s.running.Add(1)
-		defer s.running.Add(-1)
+func (c *Conn) Call(ctx context.Context, a *mcp.Attempt, k mcp.Caller) (*mcp.Reply, error) {
+	if a.Msg.Method != mcp.MethodListen { // subscriptions/listen is not counted, because it may last as long as the connection
+		c.running.Add(1)
+		defer c.running.Add(-1)
 	}
-	opened := s.opening.Load()
-	if reply := s.suppress(opened, c); reply != nil {
+	opened := c.opening.Load()
+	if reply := c.suppress(opened, a); reply != nil {
 		return reply, nil
 	}
-	if s.ready.Load() || opened.Revision.Modern() {
-		return s.attempt(ctx, opened, c, caller)
+	if c.ready.Load() || opened.Revision.Modern() {
+		return c.attempt(ctx, opened, a, k)
 	}
-	return s.untilReady(ctx, opened, c, caller)
+	return c.untilReady(ctx, opened, a, k)
 }
 
 // attempt sends the call once.
-func (s *Conn) attempt(ctx context.Context, opened *handshake.Outcome, c *mcp.Attempt, caller mcp.Caller) (*mcp.Reply, error) {
-	n := s.newID()
-	f := &flow{server: s, call: c, caller: caller, n: n}
+func (c *Conn) attempt(ctx context.Context, opened *handshake.Outcome, a *mcp.Attempt, k mcp.Caller) (*mcp.Reply, error) {
+	n := c.newID()
+	f := &flow{server: c, call: a, caller: k, n: n}
 	ctx, stop := f.limit(ctx)
 	defer stop()
 	f.ctx = ctx
 
 	rev := opened.Revision
-	stamp := dialect.Stamp{ID: jsonrpc.IntID(n), Info: c.Client.Info, Capabilities: c.Capabilities(), Level: c.Level}
-	if !c.Token.IsZero() {
+	stamp := dialect.Stamp{ID: jsonrpc.IntID(n), Info: a.Client.Info, Capabilities: a.Capabilities(), Level: a.Level}
+	if !a.Token.IsZero() {
 		stamp.Token = []byte(stamp.ID)
 	}
-	out := transport.Outgoing{ID: stamp.ID, Method: c.Msg.Method, Name: c.Name, Rules: &opened.Rules}
-	if out.Rules.MirrorHeaders && s.opts.Params != nil && c.Msg.Method == mcp.MethodCallTool {
-		specs, known := s.opts.Params(ctx, c.Client, c.Name)
+	out := transport.Outgoing{ID: stamp.ID, Method: a.Msg.Method, Name: a.Name, Rules: &opened.Rules}
+	if out.Rules.MirrorHeaders && c.opts.Params != nil && a.Msg.Method == mcp.MethodCallTool {
+		specs, known := c.opts.Params(ctx, a.Client, a.Name)
 		if known {
-			out.Params = mirror.HeadersFor(specs, c.Args)
+			out.Params = mirror.HeadersFor(specs, a.Args)
 		} else {
 			// 2026-07-28 §Streamable HTTP: headers that are not recognised are forwarded. Without the
 			// tool's schema, Dragoman recognises no header.
-			out.Params, out.Forwarded = c.Headers, true
+			out.Params, out.Forwarded = a.Headers, true
 		}
 	}
-	buf := jsonrpc.GetBuffer(len(c.Msg.Raw) + 320)
-	out.Body = dialect.Request(*buf, rev, c, &stamp)
+	buf := jsonrpc.GetBuffer(len(a.Msg.Raw) + 320)
+	out.Body = dialect.Request(*buf, rev, a, &stamp)
 	defer jsonrpc.PutBuffer(buf, out.Body)
 	if p := opened.Dialect; p != nil && p.MaxMessage > 0 && len(out.Body) >= p.MaxMessage {
-		return nil, s.tooLong(c, p, len(out.Body))
+		return nil, c.tooLong(a, p, len(out.Body))
 	}
-	out.Trail, out.Passage = c.Trail, c.Trail.Sent(jsonrpc.ServerWire, out.Body)
-	answer, err := s.send(ctx, &out, f)
+	out.Trail, out.Passage = a.Trail, a.Trail.Sent(jsonrpc.ServerWire, out.Body)
+	answer, err := c.send(ctx, &out, f)
 	f.finish()
-	if err == nil && answer.Cut != nil && (c.Method == nil || answer.Cut.Key != c.Method.ListKey) {
+	if err == nil && answer.Cut != nil && (a.Method == nil || answer.Cut.Key != a.Method.ListKey) {
 		// The result is not the list that Dragoman asked for, so it must be whole.
 		err = &transport.BadAnswer{ID: stamp.ID, Err: answer.Cut.Err}
 	}
 	if err != nil {
 		if ctx.Err() != nil && !errors.Is(err, transport.ErrNotSent) && !opened.Dialect.Suppresses(mcp.NoteCancelled) {
-			s.cancel(c.Trail, n)
+			c.cancel(a.Trail, n)
 		}
 		if why := unusable(err); why != "" {
-			s.opts.Log.Warn("answer is not valid", "server", s.opts.Name, "method", excerpt.Name(c.Msg.Method), "cause", why)
+			c.opts.Log.Warn("answer is not valid", "server", c.opts.Name, "method", excerpt.Name(a.Msg.Method), "cause", why)
 		}
-		failed := s.failure(ctx, c, err)
-		if c.Trail != nil {
-			c.Trail.Failed(out.Passage, excerpt.Cut(failed.Message, maxFailed))
+		failed := c.failure(ctx, a, err)
+		if a.Trail != nil {
+			a.Trail.Failed(out.Passage, excerpt.Cut(failed.Message, maxFailed))
 		}
 		return nil, failed
 	}
 	cut := answer.Cut
 	if opened.Dialect != nil {
-		answer = opened.Dialect.Answer(c.Trail, c.Msg.Method, answer)
+		answer = opened.Dialect.Answer(a.Trail, a.Msg.Method, answer)
 	}
 	return &mcp.Reply{Msg: answer, From: rev, Server: opened.Hello.Info, Status: f.status, Cut: cut}, nil
 }
 
 // cancel sends the server a cancellation of a call (§Cancellation, in all revisions except modern
 // ones over HTTP). It does not wait for the server.
-func (s *Conn) cancel(t *jsonrpc.Trail, n int64) {
-	if !s.link.cancels() {
+func (c *Conn) cancel(t *jsonrpc.Trail, n int64) {
+	if !c.link.cancels() {
 		return
 	}
 	params := append(append([]byte(`{"requestId":`), jsonrpc.IntID(n)...), `,"reason":"the client cancelled the request or the timeout expired"}`...)
 	note := jsonrpc.AppendNotification(nil, mcp.NoteCancelled, params)
 	t.Sent(jsonrpc.ServerWire, note)
-	s.respond(note)
+	c.respond(note)
 }
 
 // maxFailed is the maximum length, in bytes, of the error text that a trail keeps for a failed
@@ -276,44 +276,44 @@ func (s *Conn) cancel(t *jsonrpc.Trail, n int64) {
 const maxFailed = 512
 
 // send sends a call, unless ctx has already ended.
-func (s *Conn) send(ctx context.Context, out *transport.Outgoing, f *flow) (*jsonrpc.Message, error) {
+func (c *Conn) send(ctx context.Context, out *transport.Outgoing, f *flow) (*jsonrpc.Message, error) {
 	if ctx.Err() != nil {
 		return nil, fmt.Errorf("%w: %w", transport.ErrNotSent, context.Cause(ctx))
 	}
-	return s.link.call(ctx, out, f)
+	return c.link.call(ctx, out, f)
 }
 
 // Forward sends a client's notification unchanged. It drops a notification that the dialect of the
 // server does not support.
-func (s *Conn) Forward(ctx context.Context, raw []byte, method string) error {
-	if s.Opening().Dialect.Suppresses(method) {
-		s.publishLoss(nil, method, "the server does not support this notification")
+func (c *Conn) Forward(ctx context.Context, raw []byte, method string) error {
+	if c.Opening().Dialect.Suppresses(method) {
+		c.publishLoss(nil, method, "the server does not support this notification")
 		return nil
 	}
-	return s.link.post(ctx, &transport.Outgoing{Body: raw, Method: method, Rules: s.rules()})
+	return c.link.post(ctx, &transport.Outgoing{Body: raw, Method: method, Rules: c.rules()})
 }
 
-func (s *Conn) rules() *transport.Rules {
-	if opened := s.opening.Load(); opened != nil {
+func (c *Conn) rules() *transport.Rules {
+	if opened := c.opening.Load(); opened != nil {
 		return &opened.Rules
 	}
 	return &transport.Rules{}
 }
 
 // End marks the connection as ended and returns immediately. The owner must still call Close.
-func (s *Conn) End(cause error) { s.end(cause) }
+func (c *Conn) End(cause error) { c.end(cause) }
 
 // Close ends the connection and waits for all of its goroutines. If there is a child process
 // behind the connection, the owner must stop it.
-func (s *Conn) Close(cause error) error {
+func (c *Conn) Close(cause error) error {
 	if cause == nil {
 		cause = errClosed
 	}
-	s.end(cause)
-	s.mu.Lock()
-	s.closing = true
-	s.mu.Unlock()
-	err := s.link.close()
-	s.asking.Wait()
+	c.end(cause)
+	c.mu.Lock()
+	c.closing = true
+	c.mu.Unlock()
+	err := c.link.close()
+	c.asking.Wait()
 	return err
 }

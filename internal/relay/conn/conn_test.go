@@ -23,7 +23,7 @@ import (
 
 // calling opens a connection in a synctest bubble. The script plays the server on w. calling
 // closes the connection at the end.
-func calling(t *testing.T, rev mcp.Revision, o Options, script func(s *Conn, w *pipetest.Wire)) {
+func calling(t *testing.T, rev mcp.Revision, o Options, script func(c *Conn, w *pipetest.Wire)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		near, far := inmem.Pipe()
@@ -31,11 +31,11 @@ func calling(t *testing.T, rev mcp.Revision, o Options, script func(s *Conn, w *
 		defer all.Wait()
 		defer func() { _ = far.Close() }()
 		w := pipetest.Tap(t, far, &all)
-		var s *Conn
+		var c *Conn
 		var opening sync.WaitGroup
 		opening.Go(func() {
 			var err error
-			if s, err = OpenPipe(t.Context(), near, handshake.Offer{Pin: rev}, o); err != nil {
+			if c, err = OpenPipe(t.Context(), near, handshake.Offer{Pin: rev}, o); err != nil {
 				t.Errorf("OpenPipe: %v", err)
 			}
 		})
@@ -53,12 +53,12 @@ func calling(t *testing.T, rev mcp.Revision, o Options, script func(s *Conn, w *
 			w.Say(`{"jsonrpc":"2.0","id":1,"result":{"protocolVersion":"` + rev.String() + `","capabilities":{},"serverInfo":{"name":"s","version":"1"}}}`)
 		}
 		opening.Wait()
-		if s == nil {
+		if c == nil {
 			return
 		}
 		w.Heard()
-		script(s, w)
-		_ = s.Close(nil)
+		script(c, w)
+		_ = c.Close(nil)
 	})
 }
 
@@ -131,19 +131,19 @@ var (
 )
 
 // start starts a call. It must run in a synctest bubble, which waits for the end of the call.
-func start(s *Conn, facts *mcp.ClientInfo, line string) *running {
+func start(c *Conn, facts *mcp.ClientInfo, line string) *running {
 	r := &running{}
 	m, err := jsonrpc.Scan([]byte(line), jsonrpc.Limits{})
 	if err != nil {
 		panic(err)
 	}
-	c := mcp.NewAttempt(mcp.NewCall(m, m.Param(mcp.KeyMeta), facts))
-	c.Trail = jsonrpc.NewTrail(1 << 20)
+	a := mcp.NewAttempt(mcp.NewCall(m, m.Param(mcp.KeyMeta), facts))
+	a.Trail = jsonrpc.NewTrail(1 << 20)
 	ctx, cancel := context.WithCancelCause(context.Background())
-	r.cancel, r.trail = cancel, c.Trail
+	r.cancel, r.trail = cancel, a.Trail
 	go func() {
 		defer cancel(nil)
-		reply, err := s.Call(ctx, c, r)
+		reply, err := c.Call(ctx, a, r)
 		r.mu.Lock()
 		defer r.mu.Unlock()
 		r.reply, r.err, r.over = reply, err, true
@@ -162,11 +162,11 @@ func progress(token string, n float64) string {
 }
 
 func TestOurOwnIDs(t *testing.T) {
-	calling(t, mcp.R20251125, Options{}, func(s *Conn, w *pipetest.Wire) {
-		a, b := start(s, anna, toolCall), start(s, ben, toolCall)
+	calling(t, mcp.R20251125, Options{}, func(c *Conn, w *pipetest.Wire) {
+		a, b := start(c, anna, toolCall), start(c, ben, toolCall)
 		w.Want(`{"jsonrpc":"2.0","id":2,…`, `{"jsonrpc":"2.0","id":3,…`)
-		if s.Running() != 2 {
-			t.Errorf("%d calls are running", s.Running())
+		if c.Running() != 2 {
+			t.Errorf("%d calls are running", c.Running())
 		}
 		w.Say(`{"jsonrpc":"2.0","id":3,"result":{"n":3}}`)
 		if got, _ := b.ended(); !strings.Contains(got, `"n":3`) {
@@ -185,8 +185,8 @@ func TestOurOwnIDs(t *testing.T) {
 
 func TestSpellingsOfIDs(t *testing.T) {
 	for _, id := range []string{`2`, `"2"`, `2.0`} {
-		calling(t, mcp.R20251125, Options{}, func(s *Conn, w *pipetest.Wire) {
-			a := start(s, anna, toolCall)
+		calling(t, mcp.R20251125, Options{}, func(c *Conn, w *pipetest.Wire) {
+			a := start(c, anna, toolCall)
 			w.Say(`{"jsonrpc":"2.0","id":` + id + `,"result":{"n":1}}`)
 			if got, _ := a.ended(); !strings.Contains(got, `"n":1`) {
 				t.Errorf("id %s: %q", id, got)
@@ -196,10 +196,10 @@ func TestSpellingsOfIDs(t *testing.T) {
 }
 
 func TestAnswersToNothing(t *testing.T) {
-	calling(t, mcp.R20251125, Options{}, func(s *Conn, w *pipetest.Wire) {
-		a := start(s, anna, toolCall)
+	calling(t, mcp.R20251125, Options{}, func(c *Conn, w *pipetest.Wire) {
+		a := start(c, anna, toolCall)
 		w.Heard()
-		before := odd(s)
+		before := odd(c)
 		strays := []string{
 			`{"jsonrpc":"2.0","id":null,"result":{}}`, `{"jsonrpc":"2.0","id":0,"result":{}}`, `{"jsonrpc":"2.0","id":99,"result":{}}`,
 			`{"jsonrpc":"2.0","id":"mine","result":{}}`, `{"jsonrpc":"2.0","id":1,"result":{}}`, `{"jsonrpc":"2.0","id":-2,"result":{}}`,
@@ -213,7 +213,7 @@ func TestAnswersToNothing(t *testing.T) {
 		if got, _ := a.ended(); !strings.Contains(got, `"n":1`) {
 			t.Errorf("got %s", got)
 		}
-		if n := odd(s) - before; n != int64(len(strays))+1 {
+		if n := odd(c) - before; n != int64(len(strays))+1 {
 			t.Errorf("%d messages are counted, want %d", n, len(strays)+1)
 		}
 		w.Want()
@@ -221,16 +221,16 @@ func TestAnswersToNothing(t *testing.T) {
 }
 
 // odd returns the number of messages that could not be used, including answers.
-func odd(s *Conn) int64 { return s.sessions.Odd() + s.sessions.Unasked() + s.sessions.LateProgress() }
+func odd(c *Conn) int64 { return c.sessions.Odd() + c.sessions.Unasked() + c.sessions.LateProgress() }
 
 func TestGivingUp(t *testing.T) {
-	calling(t, mcp.R20251125, Options{}, func(s *Conn, w *pipetest.Wire) {
-		a := start(s, anna, withTok)
+	calling(t, mcp.R20251125, Options{}, func(c *Conn, w *pipetest.Wire) {
+		a := start(c, anna, withTok)
 		w.Heard()
 		a.cancel(mcp.ErrCancelled)
 		w.Want(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":2,…}}`)
 		w.Say(`{"jsonrpc":"2.0","id":2,"result":{"n":1}}`, progress("2", 1))
-		if got, cause := a.ended(); got != "" || cause != "cancelled" || len(a.heard()) != 0 || s.Running() != 0 {
+		if got, cause := a.ended(); got != "" || cause != "cancelled" || len(a.heard()) != 0 || c.Running() != 0 {
 			t.Errorf("got %s %s", got, cause)
 		}
 		w.Want()
@@ -249,8 +249,8 @@ func TestGivingUp(t *testing.T) {
 }
 
 func TestProgress(t *testing.T) {
-	calling(t, mcp.R20251125, Options{}, func(s *Conn, w *pipetest.Wire) {
-		plain, a := start(s, ben, toolCall), start(s, anna, withTok)
+	calling(t, mcp.R20251125, Options{}, func(c *Conn, w *pipetest.Wire) {
+		plain, a := start(c, ben, toolCall), start(c, anna, withTok)
 		w.Want(`{"jsonrpc":"2.0","id":2,…`, `{…"progressToken":3…}`)
 		w.Say(progress("3", 1), progress("3", 0.5), progress(`"3"`, 2), progress("99", 3), progress(`"tok"`, 3), progress("2", 3))
 		got := a.heard()
@@ -267,7 +267,7 @@ func TestProgress(t *testing.T) {
 		w.Say(progress("3", 10), progress(`"3"`, 11))
 		// "99" and "tok" are not tokens of this session. The last three notifications came
 		// after the answer.
-		if odd, late := s.sessions.Odd(), s.sessions.LateProgress(); odd != 2 || late != 3 {
+		if odd, late := c.sessions.Odd(), c.sessions.LateProgress(); odd != 2 || late != 3 {
 			t.Errorf("%d odd messages, %d late notifications", odd, late)
 		}
 	})
@@ -276,13 +276,13 @@ func TestProgress(t *testing.T) {
 // TestProgressOfAnAbandonedCall checks that progress of a call that was cancelled counts as progress
 // for a request that has ended, although the server has not answered it.
 func TestProgressOfAnAbandonedCall(t *testing.T) {
-	calling(t, mcp.R20251125, Options{}, func(s *Conn, w *pipetest.Wire) {
-		a := start(s, anna, withTok)
+	calling(t, mcp.R20251125, Options{}, func(c *Conn, w *pipetest.Wire) {
+		a := start(c, anna, withTok)
 		w.Heard()
 		a.cancel(mcp.ErrCancelled)
 		w.Heard()
 		w.Say(progress("2", 1), progress("2", 2))
-		if odd, late := s.sessions.Odd(), s.sessions.LateProgress(); odd != 0 || late != 2 || len(a.heard()) != 0 {
+		if odd, late := c.sessions.Odd(), c.sessions.LateProgress(); odd != 0 || late != 2 || len(a.heard()) != 0 {
 			t.Errorf("%d odd messages, %d late notifications", odd, late)
 		}
 	})
@@ -292,8 +292,8 @@ func TestProgressOfAnAbandonedCall(t *testing.T) {
 // Progress for a call that has ended and progress with an unknown token are only counted.
 func TestProgressOnTheStandaloneStream(t *testing.T) {
 	p := &fakePoster{rev: mcp.R20251125}
-	posting(t, p, func(s *Conn) {
-		a := start(s, anna, withTok)
+	posting(t, p, func(c *Conn) {
+		a := start(c, anna, withTok)
 		say := func(texts ...string) {
 			for _, text := range texts {
 				p.stream(pipetest.Scan(t, text))
@@ -307,15 +307,15 @@ func TestProgressOnTheStandaloneStream(t *testing.T) {
 		a.cancel(mcp.ErrCancelled)
 		a.ended()
 		say(progress("2", 4))
-		if odd, late := s.sessions.Odd(), s.sessions.LateProgress(); odd != 2 || late != 1 || len(a.heard()) != 0 {
+		if odd, late := c.sessions.Odd(), c.sessions.LateProgress(); odd != 2 || late != 1 || len(a.heard()) != 0 {
 			t.Errorf("%d odd messages, %d late notifications", odd, late)
 		}
 	})
 }
 
 func TestAFloodOfProgress(t *testing.T) {
-	calling(t, mcp.R20251125, Options{}, func(s *Conn, w *pipetest.Wire) {
-		a := start(s, anna, withTok)
+	calling(t, mcp.R20251125, Options{}, func(c *Conn, w *pipetest.Wire) {
+		a := start(c, anna, withTok)
 		for n := range 10_000 {
 			_ = w.Pipe.Write([]byte(progress("2", float64(n))))
 		}
@@ -346,10 +346,10 @@ func TestRequestReachesItsClient(t *testing.T) {
 		"named by an unknown token": {[]*mcp.ClientInfo{anna, ben}, strings.Replace(elicit, `"message"`, `"_meta":{"progressToken":9},"message"`, 1), -1},
 	} {
 		t.Run(name, func(t *testing.T) {
-			calling(t, mcp.R20251125, Options{}, func(s *Conn, w *pipetest.Wire) {
+			calling(t, mcp.R20251125, Options{}, func(c *Conn, w *pipetest.Wire) {
 				var all []*running
 				for _, facts := range test.clients {
-					r := start(s, facts, toolCall)
+					r := start(c, facts, toolCall)
 					r.answer = func(m *jsonrpc.Message) (*jsonrpc.Message, error) {
 						return jsonrpc.Scan(jsonrpc.AppendResult(nil, m.ID, []byte(`{"action":"accept"}`)), jsonrpc.Limits{})
 					}
@@ -382,8 +382,8 @@ func TestAQuestionLosesItsToken(t *testing.T) {
 		`"_meta":{"x/y":"z"},`:                    `"_meta":{"x/y":"z"},`,
 		``:                                        ``,
 	} {
-		calling(t, mcp.R20251125, Options{}, func(s *Conn, w *pipetest.Wire) {
-			r := start(s, anna, toolCall)
+		calling(t, mcp.R20251125, Options{}, func(c *Conn, w *pipetest.Wire) {
+			r := start(c, anna, toolCall)
 			w.Heard()
 			w.Say(strings.Replace(elicit, `"message"`, meta+`"message"`, 1))
 			w.Heard()
@@ -395,10 +395,10 @@ func TestAQuestionLosesItsToken(t *testing.T) {
 }
 
 func TestQuestionsOfAServer(t *testing.T) {
-	calling(t, mcp.R20251125, Options{}, func(s *Conn, w *pipetest.Wire) {
+	calling(t, mcp.R20251125, Options{}, func(c *Conn, w *pipetest.Wire) {
 		w.Say(`{"jsonrpc":"2.0","id":"p","method":"ping"}`)
 		w.Want(`{"jsonrpc":"2.0","id":"p","result":{}}`)
-		a := start(s, anna, toolCall)
+		a := start(c, anna, toolCall)
 		w.Heard()
 		for n := range maxQuestions {
 			w.Say(strings.Replace(elicit, `"q"`, fmt.Sprint(n), 1))
@@ -445,8 +445,8 @@ func TestNobodyToAsk(t *testing.T) {
 }
 
 func TestAModernServerDoesNotAsk(t *testing.T) {
-	calling(t, mcp.R20260728, Options{}, func(s *Conn, w *pipetest.Wire) {
-		a := start(s, anna, toolCall)
+	calling(t, mcp.R20260728, Options{}, func(c *Conn, w *pipetest.Wire) {
+		a := start(c, anna, toolCall)
 		w.Heard()
 		w.Say(elicit, strings.Replace(elicit, "elicitation/create", "roots/list", 1))
 		w.Want()
@@ -464,14 +464,14 @@ func TestLogMessages(t *testing.T) {
 	}
 	o.Events.Tap(event.Of(event.Loss), func(e event.Event) { lost = append(lost, e.Name) })
 	const log = `{"jsonrpc":"2.0","method":"notifications/message","params":{"level":"info","data":"x"}}`
-	calling(t, mcp.R20251125, o, func(s *Conn, w *pipetest.Wire) {
+	calling(t, mcp.R20251125, o, func(c *Conn, w *pipetest.Wire) {
 		w.Say(log)
-		a := start(s, anna, toolCall)
+		a := start(c, anna, toolCall)
 		w.Say(log)
 		if got := a.heard(); len(got) != 1 || got[0] != log {
 			t.Errorf("got %q", got)
 		}
-		start(s, ben, toolCall)
+		start(c, ben, toolCall)
 		w.Say(log, `{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}`)
 		if got := a.heard(); len(got) != 0 {
 			t.Errorf("got %q", got)
@@ -499,27 +499,27 @@ func TestDeadlines(t *testing.T) {
 		}
 	}
 	t.Run("idle", func(t *testing.T) {
-		calling(t, mcp.R20251125, Options{}, func(s *Conn, w *pipetest.Wire) {
+		calling(t, mcp.R20251125, Options{}, func(c *Conn, w *pipetest.Wire) {
 			begin := time.Now()
-			a := start(s, anna, toolCall)
+			a := start(c, anna, toolCall)
 			w.Heard()
 			ends(t, a, 60*time.Second, begin)
 			w.Want(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":2,…}}`)
 		})
 	})
 	t.Run("progress", func(t *testing.T) {
-		calling(t, mcp.R20251125, Options{}, func(s *Conn, w *pipetest.Wire) {
+		calling(t, mcp.R20251125, Options{}, func(c *Conn, w *pipetest.Wire) {
 			begin := time.Now()
-			a := start(s, anna, withTok)
+			a := start(c, anna, withTok)
 			time.Sleep(59 * time.Second)
 			w.Say(progress("2", 1))
 			ends(t, a, 119*time.Second, begin)
 		})
 	})
 	t.Run("hard", func(t *testing.T) {
-		calling(t, mcp.R20251125, Options{}, func(s *Conn, w *pipetest.Wire) {
+		calling(t, mcp.R20251125, Options{}, func(c *Conn, w *pipetest.Wire) {
 			begin := time.Now()
-			a := start(s, anna, withTok)
+			a := start(c, anna, withTok)
 			for n := range 19 {
 				time.Sleep(30 * time.Second)
 				w.Say(progress("2", float64(n)))
@@ -528,9 +528,9 @@ func TestDeadlines(t *testing.T) {
 		})
 	})
 	t.Run("question", func(t *testing.T) {
-		calling(t, mcp.R20251125, Options{}, func(s *Conn, w *pipetest.Wire) {
+		calling(t, mcp.R20251125, Options{}, func(c *Conn, w *pipetest.Wire) {
 			begin := time.Now()
-			a := start(s, anna, toolCall)
+			a := start(c, anna, toolCall)
 			w.Say(elicit)
 			ends(t, a, 10*time.Minute, begin)
 		})
@@ -538,16 +538,16 @@ func TestDeadlines(t *testing.T) {
 }
 
 func TestTheEndOfAPipe(t *testing.T) {
-	calling(t, mcp.R20251125, Options{}, func(s *Conn, w *pipetest.Wire) {
-		a, b := start(s, anna, toolCall), start(s, ben, toolCall)
+	calling(t, mcp.R20251125, Options{}, func(c *Conn, w *pipetest.Wire) {
+		a, b := start(c, anna, toolCall), start(c, ben, toolCall)
 		_ = w.Pipe.Close()
 		for _, r := range []*running{a, b} {
 			if _, cause := r.ended(); cause != "exited" {
 				t.Errorf("the call ended with %q", cause)
 			}
 		}
-		<-s.Gone()
-		late := start(s, anna, toolCall)
+		<-c.Gone()
+		late := start(c, anna, toolCall)
 		late.ended()
 		var e *mcp.Error
 		if !errors.As(late.err, &e) || e.Outcome != mcp.NotSent || e.Cause != "exited" || !e.Retryable {
@@ -557,10 +557,10 @@ func TestTheEndOfAPipe(t *testing.T) {
 }
 
 func TestCloseEndsEverything(t *testing.T) {
-	calling(t, mcp.R20251125, Options{}, func(s *Conn, w *pipetest.Wire) {
-		a := start(s, anna, toolCall)
+	calling(t, mcp.R20251125, Options{}, func(c *Conn, w *pipetest.Wire) {
+		a := start(c, anna, toolCall)
 		w.Say(elicit)
-		_ = s.Close(nil)
+		_ = c.Close(nil)
 		if len(a.taken) != 1 {
 			t.Error("the server request is still open after Close")
 		}

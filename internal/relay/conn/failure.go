@@ -42,21 +42,21 @@ var (
 
 // times returns the idle timeout and the total timeout of a call. A negative timeout is
 // disabled.
-func (s *Conn) times() (idle, hard time.Duration) {
-	idle, hard = s.opts.Idle, s.opts.Hard
-	if s.opts.Times != nil {
-		idle, hard = s.opts.Times()
+func (c *Conn) times() (idle, hard time.Duration) {
+	idle, hard = c.opts.Idle, c.opts.Hard
+	if c.opts.Times != nil {
+		idle, hard = c.opts.Times()
 	}
 	return cmp.Or(idle, defaultIdle), cmp.Or(hard, defaultHard)
 }
 
 // failure returns the error for a client whose call got no answer.
-func (s *Conn) failure(ctx context.Context, c *mcp.Attempt, err error) *mcp.Error {
+func (c *Conn) failure(ctx context.Context, a *mcp.Attempt, err error) *mcp.Error {
 	e := &mcp.Error{
-		Origin: mcp.FromGateway, Upstream: s.opts.Name, Outcome: mcp.OutcomeUnknown,
-		Op: "call " + s.opts.Name + " " + excerpt.Name(c.Msg.Method), Err: err,
+		Origin: mcp.FromGateway, Upstream: c.opts.Name, Outcome: mcp.OutcomeUnknown,
+		Op: "call " + c.opts.Name + " " + excerpt.Name(a.Msg.Method), Err: err,
 	}
-	readOnly := c.Method != nil && c.Method.ReadOnly
+	readOnly := a.Method != nil && a.Method.ReadOnly
 	if errors.Is(err, transport.ErrNotSent) {
 		e.Outcome = mcp.NotSent
 	}
@@ -71,24 +71,24 @@ func (s *Conn) failure(ctx context.Context, c *mcp.Attempt, err error) *mcp.Erro
 		e.Cause, e.Message, e.Origin = "cancelled", "the client disconnected before the answer arrived", mcp.FromClient
 	case ctx.Err() != nil:
 		e.Cause, e.Message = "shutdown", "the request ended before the answer arrived"
-	case errors.Is(context.Cause(s.life), ErrRemoved):
+	case errors.Is(context.Cause(c.life), ErrRemoved):
 		e.Cause, e.Message = "removed", ErrRemoved.Error()
-	case errors.Is(context.Cause(s.life), ErrStopped):
+	case errors.Is(context.Cause(c.life), ErrStopped):
 		e.Cause, e.Message = "stopped", ErrStopped.Error()
-	case errors.Is(context.Cause(s.life), ErrRestarted):
+	case errors.Is(context.Cause(c.life), ErrRestarted):
 		e.Cause, e.Message = "restarted", ErrRestarted.Error()
 	case errors.Is(err, streamhttp.ErrSessionLost):
 		if errors.As(err, &status) {
-			s.status(e, status)
+			c.status(e, status)
 		}
 		e.Cause, e.Message, e.Outcome = "session_lost", "the server has lost the session", mcp.NotSent
 		e.Err = errors.Join(ErrSessionLost, err)
 	case errors.Is(err, transport.ErrCredentials):
 		e.Cause, e.Message = "auth_required", "no credentials for the server are configured for this client"
-	case errors.Is(err, transport.ErrStalled), errors.Is(context.Cause(s.life), transport.ErrStalled):
+	case errors.Is(err, transport.ErrStalled), errors.Is(context.Cause(c.life), transport.ErrStalled):
 		e.Cause, e.Message = "stalled", "the server has stopped reading"
 	case errors.As(err, &status):
-		s.status(e, status)
+		c.status(e, status)
 	case errors.Is(err, streamhttp.ErrNoAnswer):
 		e.Cause, e.Message = "cut_off", "the server's HTTP response ended without the answer to the request"
 	case errors.Is(err, transport.ErrTooLarge):
@@ -103,18 +103,18 @@ func (s *Conn) failure(ctx context.Context, c *mcp.Attempt, err error) *mcp.Erro
 		e.Cause, e.Message = networkCause(err)
 	}
 	e.Retryable = e.Outcome == mcp.NotSent || readOnly
-	s.explain(e, cause)
+	c.explain(e, cause)
 	return e
 }
 
 // explain sets e.Failure and replaces e.Message. The parameter timeout is the cause with which the
 // context of the call ended.
-func (s *Conn) explain(e *mcp.Error, timeout error) {
+func (c *Conn) explain(e *mcp.Error, timeout error) {
 	f := failure.Facts{
-		Server: s.opts.Name, Call: true, Cause: e.Cause, Clean: s.opts.Clean, Given: s.opts.Given,
-		Credentials: s.opts.Credentials, Got: unusable(e.Err),
+		Server: c.opts.Name, Call: true, Cause: e.Cause, Clean: c.opts.Clean, Given: c.opts.Given,
+		Credentials: c.opts.Credentials, Got: unusable(e.Err),
 	}
-	switch idle, hard := s.times(); {
+	switch idle, hard := c.times(); {
 	case errors.Is(timeout, errIdle):
 		f.Waited = idle
 	case errors.Is(timeout, errHard):
@@ -125,7 +125,7 @@ func (s *Conn) explain(e *mcp.Error, timeout error) {
 }
 
 // status sets the fields of e for an HTTP response that is not an answer to the call.
-func (s *Conn) status(e *mcp.Error, st *transport.StatusError) {
+func (c *Conn) status(e *mcp.Error, st *transport.StatusError) {
 	e.RetryAfter = st.RetryAfter
 	e.Outcome = mcp.Failed
 	switch {

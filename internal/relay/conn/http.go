@@ -42,14 +42,14 @@ type httpConn struct {
 	flows map[*flow]struct{} // the calls in flight; empty if the revision has no standalone stream
 }
 
-func newHTTPConn(s *Conn, h Poster) *httpConn {
-	l := &httpConn{server: s, http: h, asking: make(chan struct{}, 1)}
+func newHTTPConn(c *Conn, h Poster) *httpConn {
+	l := &httpConn{server: c, http: h, asking: make(chan struct{}, 1)}
 	l.courier = transport.NewCourier(func(ctx context.Context, b []byte) error {
-		return l.http.Post(ctx, &transport.Outgoing{Body: b, Rules: s.rules()})
-	}, s.undelivered)
+		return l.http.Post(ctx, &transport.Outgoing{Body: b, Rules: c.rules()})
+	}, c.undelivered)
 	l.open, l.shut = context.WithCancel(context.Background())
-	s.link = l
-	s.sessions.join(l)
+	c.link = l
+	c.sessions.join(l)
 	return l
 }
 

@@ -96,24 +96,24 @@ func (p *fakePoster) posted() []string {
 	return got
 }
 
-func posting(t *testing.T, p *fakePoster, script func(s *Conn)) {
+func posting(t *testing.T, p *fakePoster, script func(c *Conn)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		s, err := OpenHTTP(t.Context(), p, handshake.Offer{Pin: p.rev}, Options{Name: "srv"})
+		c, err := OpenHTTP(t.Context(), p, handshake.Offer{Pin: p.rev}, Options{Name: "srv"})
 		if err != nil {
 			t.Fatal(err)
 		}
 		p.posted()
-		script(s)
-		_ = s.Close(nil)
+		script(c)
+		_ = c.Close(nil)
 	})
 }
 
 func TestGivingUpOverHTTP(t *testing.T) {
 	for rev, want := range map[mcp.Revision]int{mcp.R20250326: 1, mcp.R20251125: 1, mcp.R20260728: 0} {
 		p := &fakePoster{rev: rev}
-		posting(t, p, func(s *Conn) {
-			a := start(s, anna, toolCall)
+		posting(t, p, func(c *Conn) {
+			a := start(c, anna, toolCall)
 			a.cancel(mcp.ErrCancelled)
 			if _, cause := a.ended(); cause != "cancelled" {
 				t.Errorf("%v: the call ended with %q", rev, cause)
@@ -135,8 +135,8 @@ func TestURLElicitationComplete(t *testing.T) {
 	const ended = `{"jsonrpc":"2.0","method":"notifications/elicitation/complete","params":{"elicitationId":"e"}}`
 	const odd = `{"jsonrpc":"2.0","method":"notifications/odd"}`
 	for rev, want := range map[mcp.Revision]int{mcp.R20251125: 2, mcp.R20260728: 1, mcp.R20250618: 1} {
-		posting(t, &fakePoster{rev: mcp.R20251125, streams: []string{ended, odd}}, func(s *Conn) {
-			r := start(s, &mcp.ClientInfo{Revision: rev, Conversation: 1}, toolCall)
+		posting(t, &fakePoster{rev: mcp.R20251125, streams: []string{ended, odd}}, func(c *Conn) {
+			r := start(c, &mcp.ClientInfo{Revision: rev, Conversation: 1}, toolCall)
 			if got := r.heard(); len(got) != want || got[want-1] != odd {
 				t.Errorf("%v: got %q", rev, got)
 			}
@@ -175,8 +175,8 @@ func TestFailures(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			p := &fakePoster{rev: mcp.R20251125, do: func(*transport.Outgoing) (*jsonrpc.Message, error) { return nil, test.err }}
-			posting(t, p, func(s *Conn) {
-				a := start(s, anna, toolCall)
+			posting(t, p, func(c *Conn) {
+				a := start(c, anna, toolCall)
 				a.ended()
 				var e *mcp.Error
 				if !errors.As(a.err, &e) || e.Cause != test.cause || e.Outcome != test.outcome || e.Retryable != test.retryable {
@@ -199,8 +199,8 @@ func TestErrorAnswersWithAStatus(t *testing.T) {
 		p := &fakePoster{rev: mcp.R20251125, do: func(*transport.Outgoing) (*jsonrpc.Message, error) {
 			return nil, &transport.StatusError{Status: status, Msg: pipetest.Scan(t, `{"jsonrpc":"2.0","error":{"code":-32602,"message":"bad"}}`)}
 		}}
-		posting(t, p, func(s *Conn) {
-			a := start(s, anna, toolCall)
+		posting(t, p, func(c *Conn) {
+			a := start(c, anna, toolCall)
 			if got, _ := a.ended(); (got != "") != answered || answered && !strings.Contains(got, `"id":2`) {
 				t.Errorf("%d: got %q, %v", status, got, a.err)
 			}
@@ -211,8 +211,8 @@ func TestErrorAnswersWithAStatus(t *testing.T) {
 	p := &fakePoster{rev: mcp.R20260728, do: func(*transport.Outgoing) (*jsonrpc.Message, error) {
 		return nil, &transport.StatusError{Status: 404, Msg: pipetest.Scan(t, `{"jsonrpc":"2.0","id":2,"error":{"code":-32601,"message":"no"}}`)}
 	}}
-	posting(t, p, func(s *Conn) {
-		if got, _ := start(s, anna, toolCall).ended(); !strings.Contains(got, `-32601`) {
+	posting(t, p, func(c *Conn) {
+		if got, _ := start(c, anna, toolCall).ended(); !strings.Contains(got, `-32601`) {
 			t.Errorf("got %q", got)
 		}
 	})
@@ -228,10 +228,10 @@ func TestQuestionsOnTheStandingStream(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			p := &fakePoster{rev: mcp.R20251125}
-			posting(t, p, func(s *Conn) {
+			posting(t, p, func(c *Conn) {
 				var all []*running
 				for _, facts := range test.clients {
-					r := start(s, facts, toolCall)
+					r := start(c, facts, toolCall)
 					defer r.cancel(nil)
 					r.answer = func(m *jsonrpc.Message) (*jsonrpc.Message, error) {
 						return jsonrpc.Scan(jsonrpc.AppendResult(nil, m.ID, []byte(`{}`)), jsonrpc.Limits{})
@@ -263,11 +263,11 @@ func TestQuestionsOnTheStandingStream(t *testing.T) {
 
 func TestCloseEndsPostedCalls(t *testing.T) {
 	p := &fakePoster{rev: mcp.R20251125}
-	posting(t, p, func(s *Conn) {
-		a := start(s, anna, toolCall)
+	posting(t, p, func(c *Conn) {
+		a := start(c, anna, toolCall)
 		p.stream(pipetest.Scan(t, elicit))
 		begin := time.Now()
-		_ = s.Close(nil)
+		_ = c.Close(nil)
 		if _, cause := a.ended(); cause != "exited" || len(a.taken) != 1 {
 			t.Errorf("the call ended with %q, %v", cause, a.taken)
 		}

@@ -31,15 +31,15 @@ func (s *slowCaller) Notify(n *mcp.Note) {
 }
 
 // startWith does the same as start with a given caller. done waits until the call has ended.
-func startWith(s *Conn, facts *mcp.ClientInfo, line string, caller mcp.Caller) (cancel context.CancelCauseFunc, done *sync.WaitGroup) {
+func startWith(c *Conn, facts *mcp.ClientInfo, line string, k mcp.Caller) (cancel context.CancelCauseFunc, done *sync.WaitGroup) {
 	m, err := jsonrpc.Scan([]byte(line), jsonrpc.Limits{})
 	if err != nil {
 		panic(err)
 	}
-	c := mcp.NewAttempt(mcp.NewCall(m, m.Param(mcp.KeyMeta), facts))
+	a := mcp.NewAttempt(mcp.NewCall(m, m.Param(mcp.KeyMeta), facts))
 	ctx, cancel := context.WithCancelCause(context.Background())
 	done = &sync.WaitGroup{}
-	done.Go(func() { _, _ = s.Call(ctx, c, caller) })
+	done.Go(func() { _, _ = c.Call(ctx, a, k) })
 	synctest.Wait()
 	return cancel, done
 }
@@ -49,12 +49,12 @@ func startWith(s *Conn, facts *mcp.ClientInfo, line string, caller mcp.Caller) (
 // request. The call may notice the cancellation before or after the requests, so the test tries many
 // times.
 func TestQuestionsQueuedForACallThatIsGivenUpAreRefused(t *testing.T) {
-	calling(t, mcp.R20251125, Options{}, func(s *Conn, w *pipetest.Wire) {
-		neighbour := start(s, ben, listCall)
+	calling(t, mcp.R20251125, Options{}, func(c *Conn, w *pipetest.Wire) {
+		neighbour := start(c, ben, listCall)
 		w.Heard()
 		for range 50 {
 			caller := &slowCaller{open: make(chan struct{})}
-			cancel, done := startWith(s, anna, withTok, caller)
+			cancel, done := startWith(c, anna, withTok, caller)
 			id := string(pipetest.Scan(t, w.Heard()[0]).ID)
 			w.Say(progress(id, 1), rootsAsked, pingAsked)
 			w.Want(pong) // the server's ping does not need a client
@@ -82,10 +82,10 @@ const listCall = `{"jsonrpc":"2.0","id":"l","method":"tools/list"}`
 // TestQuestionForACallThatHasJustLeft ends a call after a server request was attributed to the call,
 // but before the request is queued.
 func TestQuestionForACallThatHasJustLeft(t *testing.T) {
-	calling(t, mcp.R20251125, Options{}, func(s *Conn, w *pipetest.Wire) {
-		l := s.link.(*pipeConn)
+	calling(t, mcp.R20251125, Options{}, func(c *Conn, w *pipetest.Wire) {
+		l := c.link.(*pipeConn)
 		for _, line := range []string{rootsAsked, pingAsked, progress("2", 1)} {
-			r := start(s, anna, withTok)
+			r := start(c, anna, withTok)
 			n, _ := number([]byte(pipetest.Scan(t, w.Heard()[0]).ID), jsonrpc.Span{End: 1})
 			m := pipetest.Scan(t, line)
 			p := l.waiting(n)
@@ -107,9 +107,9 @@ func TestQuestionForACallThatHasJustLeft(t *testing.T) {
 
 // TestQuestionsOverTheBoundAreRefused sends more server requests than a call can queue.
 func TestQuestionsOverTheBoundAreRefused(t *testing.T) {
-	calling(t, mcp.R20251125, Options{}, func(s *Conn, w *pipetest.Wire) {
+	calling(t, mcp.R20251125, Options{}, func(c *Conn, w *pipetest.Wire) {
 		caller := &slowCaller{open: make(chan struct{})}
-		cancel, done := startWith(s, anna, withTok, caller)
+		cancel, done := startWith(c, anna, withTok, caller)
 		id := string(pipetest.Scan(t, w.Heard()[0]).ID)
 		w.Say(progress(id, 1))
 		for range maxEvents + maxQuestions {
@@ -134,9 +134,9 @@ func TestQuestionsOverTheBoundAreRefused(t *testing.T) {
 // request for a call that ends at the same moment.
 func TestQuestionAfterTheEndOnAStandingStream(t *testing.T) {
 	p := &fakePoster{rev: mcp.R20251125}
-	posting(t, p, func(s *Conn) {
-		r := start(s, anna, toolCall)
-		f := s.link.(*httpConn).waiting(2)
+	posting(t, p, func(c *Conn) {
+		r := start(c, anna, toolCall)
+		f := c.link.(*httpConn).waiting(2)
 		if f == nil {
 			t.Fatal("the call was not found")
 		}
@@ -144,7 +144,7 @@ func TestQuestionAfterTheEndOnAStandingStream(t *testing.T) {
 		r.ended()
 		p.posted()
 		f.take(pipetest.Scan(t, rootsAsked))
-		s.serveRequest(pipetest.Scan(t, rootsAsked), f, nil)
+		c.serveRequest(pipetest.Scan(t, rootsAsked), f, nil)
 		if got := p.posted(); len(got) != 2 || got[0] != rootsDenied || got[1] != rootsDenied {
 			t.Errorf("posted %q", got)
 		}
@@ -158,10 +158,10 @@ func TestQuestionAfterTheEndOnAStandingStream(t *testing.T) {
 // cancelled. The answer ends the call. The server gets no cancellation, and the call does not
 // count as abandoned.
 func TestAnAnswerAheadOfTheEndOfItsCall(t *testing.T) {
-	calling(t, mcp.R20251125, Options{}, func(s *Conn, w *pipetest.Wire) {
+	calling(t, mcp.R20251125, Options{}, func(c *Conn, w *pipetest.Wire) {
 		for range 50 {
 			caller := &slowCaller{open: make(chan struct{})}
-			cancel, done := startWith(s, anna, withTok, caller)
+			cancel, done := startWith(c, anna, withTok, caller)
 			id := string(pipetest.Scan(t, w.Heard()[0]).ID)
 			w.Say(progress(id, 1), `{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":`+id+`,"progress":2}}`, `{"jsonrpc":"2.0","id":`+id+`,"result":{}}`)
 			cancel(mcp.ErrCancelled)
@@ -172,7 +172,7 @@ func TestAnAnswerAheadOfTheEndOfItsCall(t *testing.T) {
 				t.Fatalf("the server got %q", got)
 			}
 		}
-		if n := len(s.link.(*pipeConn).abandoned); n != 0 {
+		if n := len(c.link.(*pipeConn).abandoned); n != 0 {
 			t.Errorf("%d calls count as abandoned", n)
 		}
 	})

@@ -16,8 +16,8 @@ import (
 // statusSaysLost reports whether an HTTP response says that the server no longer knows the session.
 // The specification requires status 404 (2025-03-26 §Transports, "Session Management"). Some
 // servers use another status with a text that says that the session is unknown.
-func (s *Conn) statusSaysLost(st *transport.StatusError) bool {
-	if !s.rules().Sessions {
+func (c *Conn) statusSaysLost(st *transport.StatusError) bool {
+	if !c.rules().Sessions {
 		return false
 	}
 	switch st.Status {
@@ -42,8 +42,8 @@ func (s *Conn) statusSaysLost(st *transport.StatusError) bool {
 const codeNoSession = -32001
 
 // answerSaysLost does the same as statusSaysLost for an answer with a 2xx status.
-func (s *Conn) answerSaysLost(m *jsonrpc.Message) bool {
-	return m != nil && m.Kind == jsonrpc.Failure && s.rules().Sessions && errorCode(m) == codeNoSession && saysLost(errorMessage(m))
+func (c *Conn) answerSaysLost(m *jsonrpc.Message) bool {
+	return m != nil && m.Kind == jsonrpc.Failure && c.rules().Sessions && errorCode(m) == codeNoSession && saysLost(errorMessage(m))
 }
 
 // aliveFor is how long confirmLost trusts the answer to a ping. aliveTimeout is the timeout of the

@@ -60,15 +60,15 @@ func TestU20_SessionIsLostInAnySpelling(t *testing.T) {
 			return nil, &transport.StatusError{Status: test.status, Body: []byte(test.body), Msg: m}
 		}
 		for rev, can := range map[mcp.Revision]bool{mcp.R20251125: true, mcp.R20260728: false} {
-			posting(t, &fakePoster{rev: rev, do: do}, func(s *Conn) {
-				a := start(s, anna, toolCall)
+			posting(t, &fakePoster{rev: rev, do: do}, func(c *Conn) {
+				a := start(c, anna, toolCall)
 				a.ended()
 				if got := errors.Is(a.err, ErrSessionLost); got != (test.lost && can) {
 					t.Errorf("%v: status %d %s: lost is %t, %v", rev, test.status, test.body, got, a.err)
 				}
 				pings = true
 				defer func() { pings = false }()
-				a = start(s, anna, toolCall)
+				a = start(c, anna, toolCall)
 				time.Sleep(5 * time.Second) // calls wait while a server is not ready
 				a.ended()
 				if errors.Is(a.err, ErrSessionLost) && test.status != 404 {
@@ -100,9 +100,9 @@ func TestASessionThatAnswersIsNotLost(t *testing.T) {
 			}
 			return nil, &transport.StatusError{Status: status, Body: []byte(own), Msg: m}
 		}
-		posting(t, &fakePoster{rev: mcp.R20251125, do: do}, func(s *Conn) {
+		posting(t, &fakePoster{rev: mcp.R20251125, do: do}, func(c *Conn) {
 			for n := range 10 {
-				a := start(s, anna, toolCall)
+				a := start(c, anna, toolCall)
 				a.ended()
 				if a.err != nil || a.reply.Code() != -32001 {
 					t.Fatalf("status %d, call %d: %v", status, n, a.err)
@@ -113,7 +113,7 @@ func TestASessionThatAnswersIsNotLost(t *testing.T) {
 			}
 			time.Sleep(time.Minute)
 			pingIs = errors.New("the line is cut")
-			a := start(s, anna, toolCall)
+			a := start(c, anna, toolCall)
 			a.ended()
 			if errors.Is(a.err, ErrSessionLost) {
 				t.Errorf("status %d, and a ping without an answer: %v", status, a.err)

@@ -37,10 +37,10 @@ func (u *user) Ask(ctx context.Context, m *jsonrpc.Message) (*jsonrpc.Message, e
 
 // twoCalls starts two calls of one client. It returns their cancel functions, their ids, and
 // groups that wait for their ends.
-func twoCalls(t *testing.T, s *Conn, w *pipetest.Wire, one, two mcp.Caller) (cancel [2]context.CancelCauseFunc, ids [2]string, over [2]*sync.WaitGroup) {
+func twoCalls(t *testing.T, c *Conn, w *pipetest.Wire, one, two mcp.Caller) (cancel [2]context.CancelCauseFunc, ids [2]string, over [2]*sync.WaitGroup) {
 	t.Helper()
 	for i, k := range []mcp.Caller{one, two} {
-		cancel[i], over[i] = startWith(s, anna, toolCall, k)
+		cancel[i], over[i] = startWith(c, anna, toolCall, k)
 		ids[i] = string(pipetest.Scan(t, w.Heard()[0]).ID)
 	}
 	return cancel, ids, over
@@ -52,9 +52,9 @@ func done(id string) string { return `{"jsonrpc":"2.0","id":` + id + `,"result":
 // client's two calls. It stays open until both calls have ended.
 func TestQuestionOutlastsOneOfTwoCalls(t *testing.T) {
 	for first := range 2 {
-		calling(t, mcp.R20251125, Options{}, func(s *Conn, w *pipetest.Wire) {
+		calling(t, mcp.R20251125, Options{}, func(c *Conn, w *pipetest.Wire) {
 			u := &user{answers: make(chan struct{}, 1)}
-			_, ids, over := twoCalls(t, s, w, u, u)
+			_, ids, over := twoCalls(t, c, w, u, u)
 			w.Say(rootsAsked, done(ids[first]))
 			over[first].Wait()
 			w.Want() // the server gets no refusal yet
@@ -67,9 +67,9 @@ func TestQuestionOutlastsOneOfTwoCalls(t *testing.T) {
 			}
 		})
 	}
-	calling(t, mcp.R20251125, Options{}, func(s *Conn, w *pipetest.Wire) {
+	calling(t, mcp.R20251125, Options{}, func(c *Conn, w *pipetest.Wire) {
 		u := &user{}
-		_, ids, over := twoCalls(t, s, w, u, u)
+		_, ids, over := twoCalls(t, c, w, u, u)
 		w.Say(rootsAsked, done(ids[0]), done(ids[1]))
 		over[0].Wait()
 		over[1].Wait()
@@ -83,9 +83,9 @@ func TestQuestionOutlastsOneOfTwoCalls(t *testing.T) {
 // request is sent to the client, or while it is queued. The request is sent through the
 // client's other call.
 func TestQuestionIsSentOnTheCallThatGoesOn(t *testing.T) {
-	calling(t, mcp.R20251125, Options{}, func(s *Conn, w *pipetest.Wire) {
+	calling(t, mcp.R20251125, Options{}, func(c *Conn, w *pipetest.Wire) {
 		late, u := &user{full: mcp.ErrAnswered}, &user{answers: make(chan struct{}, 1)}
-		_, ids, over := twoCalls(t, s, w, late, u)
+		_, ids, over := twoCalls(t, c, w, late, u)
 		w.Say(rootsAsked)
 		u.answers <- struct{}{}
 		w.Want(rootsGiven)
@@ -96,11 +96,11 @@ func TestQuestionIsSentOnTheCallThatGoesOn(t *testing.T) {
 			t.Errorf("asked %q, then %q", late.asked, u.asked)
 		}
 	})
-	calling(t, mcp.R20251125, Options{}, func(s *Conn, w *pipetest.Wire) {
+	calling(t, mcp.R20251125, Options{}, func(c *Conn, w *pipetest.Wire) {
 		slow, u := &slowCaller{open: make(chan struct{})}, &user{answers: make(chan struct{}, 1)}
-		cancel, over := startWith(s, anna, withTok, slow)
+		cancel, over := startWith(c, anna, withTok, slow)
 		id := string(pipetest.Scan(t, w.Heard()[0]).ID)
-		_, other := startWith(s, anna, toolCall, u)
+		_, other := startWith(c, anna, toolCall, u)
 		second := string(pipetest.Scan(t, w.Heard()[0]).ID)
 		w.Say(progress(id, 1), rootsAsked)
 		cancel(mcp.ErrCancelled)
@@ -117,9 +117,9 @@ func TestQuestionIsSentOnTheCallThatGoesOn(t *testing.T) {
 // TestQuestionThatNamesItsCall checks that a server request that names its call ends with that
 // call, even if its client has other calls.
 func TestQuestionThatNamesItsCall(t *testing.T) {
-	calling(t, mcp.R20251125, Options{}, func(s *Conn, w *pipetest.Wire) {
+	calling(t, mcp.R20251125, Options{}, func(c *Conn, w *pipetest.Wire) {
 		u := &user{}
-		_, ids, over := twoCalls(t, s, w, u, u)
+		_, ids, over := twoCalls(t, c, w, u, u)
 		w.Say(`{"jsonrpc":"2.0","id":"q","method":"roots/list","params":{"_meta":{"progressToken":`+ids[1]+`}}}`, done(ids[1]))
 		over[1].Wait()
 		if got := w.Heard(); len(got) != 1 || !pipetest.Like(got[0], `{"jsonrpc":"2.0","id":"q","error":…}`) {
@@ -135,10 +135,10 @@ func TestQuestionThatNamesItsCall(t *testing.T) {
 // standalone stream.
 func TestQuestionOnAStandingStreamOutlastsOneOfTwoCalls(t *testing.T) {
 	p := &fakePoster{rev: mcp.R20251125}
-	posting(t, p, func(s *Conn) {
-		one, two := start(s, anna, toolCall), start(s, anna, toolCall)
+	posting(t, p, func(c *Conn) {
+		one, two := start(c, anna, toolCall), start(c, anna, toolCall)
 		p.posted()
-		s.link.(*httpConn).takeRequest(pipetest.Scan(t, rootsAsked))
+		c.link.(*httpConn).takeRequest(pipetest.Scan(t, rootsAsked))
 		synctest.Wait()
 		one.cancel(mcp.ErrCancelled)
 		one.ended()

@@ -62,79 +62,79 @@ const (
 	maxEventBytes = 1 << 20
 )
 
-func newPipeConn(s *Conn, p transport.Pipe) *pipeConn {
-	l := &pipeConn{server: s, pipe: p, started: time.Now(), pending: make(map[int64]*pending), quit: make(chan struct{})}
-	s.link = l
-	s.sessions.join(l)
+func newPipeConn(c *Conn, p transport.Pipe) *pipeConn {
+	l := &pipeConn{server: c, pipe: p, started: time.Now(), pending: make(map[int64]*pending), quit: make(chan struct{})}
+	c.link = l
+	c.sessions.join(l)
 	l.reading.Go(l.read)
 	return l
 }
 
 // register adds a request to l.pending. The returned channel quit is closed when requests of which no
 // byte was sent must fail.
-func (l *pipeConn) register(n int64, p *pending) (quit <-chan struct{}, err error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.ended != nil {
-		return nil, fmt.Errorf("%w: %w: %w", transport.ErrNotSent, ErrLinkOver, l.ended)
+func (c *pipeConn) register(n int64, p *pending) (quit <-chan struct{}, err error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.ended != nil {
+		return nil, fmt.Errorf("%w: %w: %w", transport.ErrNotSent, ErrLinkOver, c.ended)
 	}
-	if l.stuck > 0 {
-		if d, _ := l.pipe.Stalled(); d >= l.stuck {
+	if c.stuck > 0 {
+		if d, _ := c.pipe.Stalled(); d >= c.stuck {
 			return nil, fmt.Errorf("%w: %w", transport.ErrNotSent, transport.ErrStalled)
 		}
-		l.stuck, l.quit = 0, make(chan struct{}) // the server reads again
+		c.stuck, c.quit = 0, make(chan struct{}) // the server reads again
 	}
-	l.pending[n] = p
-	return l.quit, nil
+	c.pending[n] = p
+	return c.quit, nil
 }
 
 // abandon records that no goroutine waits for the answer to a request any more. It keeps the request
 // in l.pending only if p.keep and sent are true. sent means that the server may have received the
 // request.
-func (l *pipeConn) abandon(n int64, p *pending, sent bool) {
-	l.mu.Lock()
+func (c *pipeConn) abandon(n int64, p *pending, sent bool) {
+	c.mu.Lock()
 	events := p.events
 	p.events, p.bytes, p.left = nil, 0, true
 	if sent {
-		l.left = time.Now()
+		c.left = time.Now()
 	}
 	if !p.keep || !sent {
-		delete(l.pending, n)
+		delete(c.pending, n)
 	}
 	if !p.keep && sent {
-		l.rememberAbandonedLocked(n, p.call)
+		c.rememberAbandonedLocked(n, p.call)
 	}
-	l.mu.Unlock()
+	c.mu.Unlock()
 	// Notifications can be dropped, but the server waits for the answers to its requests.
 	for _, m := range events {
 		if m.Kind == jsonrpc.Request {
-			l.passOn(m, p)
+			c.passOn(m, p)
 		}
 	}
 }
 
 // passOn handles a server request that was attributed to an abandoned call. It passes the request to
 // another call that the request may belong to. If there is no such call, passOn refuses the request.
-func (l *pipeConn) passOn(m *jsonrpc.Message, p *pending) {
+func (c *pipeConn) passOn(m *jsonrpc.Message, p *pending) {
 	if p.flow != nil {
-		for _, f := range l.mates(m, p.flow) {
-			if next := l.waiting(f.n); next != nil && l.queue(next, m) == "" {
+		for _, f := range c.mates(m, p.flow) {
+			if next := c.waiting(f.n); next != nil && c.queue(next, m) == "" {
 				return
 			}
 		}
 	}
-	l.server.refuse(m, callEnded)
+	c.server.refuse(m, callEnded)
 }
 
 // mates implements clientTransport.
-func (l *pipeConn) mates(m *jsonrpc.Message, f *flow) []*flow {
+func (c *pipeConn) mates(m *jsonrpc.Message, f *flow) []*flow {
 	if namesCall(m, f.n) {
 		return nil
 	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
+	c.mu.Lock()
+	defer c.mu.Unlock()
 	return matesAmong(func(yield func(*flow) bool) {
-		for _, p := range l.pending {
+		for _, p := range c.pending {
 			if p.flow != nil && !yield(p.flow) {
 				return
 			}
@@ -142,24 +142,24 @@ func (l *pipeConn) mates(m *jsonrpc.Message, f *flow) []*flow {
 	}, f)
 }
 
-func (l *pipeConn) call(ctx context.Context, out *transport.Outgoing, f *flow) (*jsonrpc.Message, error) {
-	m, err := l.run(ctx, out.Body, f.n, &pending{wake: make(chan struct{}, 1), call: f.call, flow: f}, f.take)
+func (c *pipeConn) call(ctx context.Context, out *transport.Outgoing, f *flow) (*jsonrpc.Message, error) {
+	m, err := c.run(ctx, out.Body, f.n, &pending{wake: make(chan struct{}, 1), call: f.call, flow: f}, f.take)
 	if m != nil {
 		f.received(m.Raw, jsonrpc.Head{})
 	}
 	return m, err
 }
 
-func (l *pipeConn) run(ctx context.Context, body []byte, n int64, p *pending, on func(*jsonrpc.Message)) (*jsonrpc.Message, error) {
-	quit, err := l.register(n, p)
+func (c *pipeConn) run(ctx context.Context, body []byte, n int64, p *pending, on func(*jsonrpc.Message)) (*jsonrpc.Message, error) {
+	quit, err := c.register(n, p)
 	if err != nil {
 		return nil, err
 	}
-	if l.server.opts.Posts {
-		defer l.sendBeside(ctx, bytes.Clone(body), n, p)()
-	} else if err := l.pipe.Send(ctx, quit, body); err != nil {
+	if c.server.opts.Posts {
+		defer c.sendBeside(ctx, bytes.Clone(body), n, p)()
+	} else if err := c.pipe.Send(ctx, quit, body); err != nil {
 		notSent := errors.Is(err, transport.ErrNotSent)
-		l.abandon(n, p, !notSent)
+		c.abandon(n, p, !notSent)
 		if notSent && ctx.Err() == nil && !errors.Is(err, transport.ErrStalled) {
 			err = fmt.Errorf("%w: %w", ErrWriteFailed, err)
 		}
@@ -172,15 +172,15 @@ func (l *pipeConn) run(ctx context.Context, body []byte, n int64, p *pending, on
 		case <-p.wake:
 		case <-ctx.Done():
 		}
-		l.mu.Lock()
+		c.mu.Lock()
 		events, answer, err := p.events, p.answer, p.err
 		over := answer == nil && err == nil && ctx.Err() != nil
 		if !over {
 			p.events, p.bytes = nil, 0
 		}
-		l.mu.Unlock()
+		c.mu.Unlock()
 		if over {
-			l.abandon(n, p, true)
+			c.abandon(n, p, true)
 			return nil, context.Cause(ctx)
 		}
 		for _, m := range events {
@@ -196,20 +196,20 @@ func (l *pipeConn) run(ctx context.Context, body []byte, n int64, p *pending, on
 // arrive before Send returns. For example, an HTTP+SSE server may answer a POST only after it has
 // processed the message. The caller must call the function over at the end of the call. If ctx has
 // not ended by then, a Send that still runs has 10 s to finish.
-func (l *pipeConn) sendBeside(ctx context.Context, body []byte, n int64, p *pending) (over func()) {
+func (c *pipeConn) sendBeside(ctx context.Context, body []byte, n int64, p *pending) (over func()) {
 	sending, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
 	fail := func(err error) {
-		l.mu.Lock()
-		defer l.mu.Unlock()
-		if l.pending[n] == p && !p.left {
-			delete(l.pending, n)
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		if c.pending[n] == p && !p.left {
+			delete(c.pending, n)
 			p.err = err
 			p.signal()
 		}
 	}
-	if !l.sending.Go(func() {
+	if !c.sending.Go(func() {
 		defer cancel(nil)
-		if err := l.pipe.Send(sending, nil, body); err != nil {
+		if err := c.pipe.Send(sending, nil, body); err != nil {
 			fail(err)
 			return
 		}
@@ -226,27 +226,27 @@ func (l *pipeConn) sendBeside(ctx context.Context, body []byte, n int64, p *pend
 }
 
 // Exchange sends a request of the handshake; see handshake.Link.
-func (l *pipeConn) Exchange(ctx context.Context, method string, params []byte, _ *transport.Rules) (*jsonrpc.Message, error) {
-	n := l.server.newID()
+func (c *pipeConn) Exchange(ctx context.Context, method string, params []byte, _ *transport.Rules) (*jsonrpc.Message, error) {
+	n := c.server.newID()
 	p := &pending{wake: make(chan struct{}, 1), keep: true}
-	return l.run(ctx, jsonrpc.AppendRequest(nil, jsonrpc.IntID(n), method, params), n, p, func(m *jsonrpc.Message) {
+	return c.run(ctx, jsonrpc.AppendRequest(nil, jsonrpc.IntID(n), method, params), n, p, func(m *jsonrpc.Message) {
 		if m.Kind == jsonrpc.Request {
-			l.server.serveRequest(m, nil, nil)
+			c.server.serveRequest(m, nil, nil)
 		}
 	})
 }
 
 // Post sends a notification of the handshake; see handshake.Link.
-func (l *pipeConn) Post(ctx context.Context, method string, params []byte, _ *transport.Rules) error {
-	return l.pipe.Send(ctx, nil, jsonrpc.AppendNotification(nil, method, params))
+func (c *pipeConn) Post(ctx context.Context, method string, params []byte, _ *transport.Rules) error {
+	return c.pipe.Send(ctx, nil, jsonrpc.AppendNotification(nil, method, params))
 }
 
 // OnLate sets the function that gets late answers to requests of the handshake. See
 // handshake.LateAnswers.
-func (l *pipeConn) OnLate(f func(*jsonrpc.Message)) {
-	l.mu.Lock()
-	l.onLate = f
-	l.mu.Unlock()
+func (c *pipeConn) OnLate(f func(*jsonrpc.Message)) {
+	c.mu.Lock()
+	c.onLate = f
+	c.mu.Unlock()
 }
 
 // These constants limit the results in pipeConn.unasked. Only the first result may be longer than
@@ -258,13 +258,13 @@ const (
 
 // OnUnasked sets the function that gets results that match no request. If f is nil, the handshake has
 // ended, and such results are dropped. See handshake.UnaskedAnswers.
-func (l *pipeConn) OnUnasked(f func(*jsonrpc.Message)) {
-	l.mu.Lock()
-	l.onPush = f
-	l.settled = f == nil
-	before := l.unasked
-	l.unasked = nil
-	l.mu.Unlock()
+func (c *pipeConn) OnUnasked(f func(*jsonrpc.Message)) {
+	c.mu.Lock()
+	c.onPush = f
+	c.settled = f == nil
+	before := c.unasked
+	c.unasked = nil
+	c.mu.Unlock()
 	if f != nil {
 		for _, m := range before {
 			f(m)
@@ -274,51 +274,51 @@ func (l *pipeConn) OnUnasked(f func(*jsonrpc.Message)) {
 
 // push handles a result that matches no request. It passes the result to onPush, or keeps it until
 // onPush is set.
-func (l *pipeConn) push(m *jsonrpc.Message) {
-	l.mu.Lock()
-	f := l.onPush
-	if f == nil && !l.settled && len(l.unasked) < maxUnasked {
+func (c *pipeConn) push(m *jsonrpc.Message) {
+	c.mu.Lock()
+	f := c.onPush
+	if f == nil && !c.settled && len(c.unasked) < maxUnasked {
 		size := len(m.Raw)
-		for _, have := range l.unasked {
+		for _, have := range c.unasked {
 			size += len(have.Raw)
 		}
-		if len(l.unasked) == 0 || size <= maxUnaskedBytes {
-			l.unasked = append(l.unasked, m)
+		if len(c.unasked) == 0 || size <= maxUnaskedBytes {
+			c.unasked = append(c.unasked, m)
 		}
 	}
-	l.mu.Unlock()
+	c.mu.Unlock()
 	if f != nil {
 		f(m)
 	}
 }
 
-func (l *pipeConn) post(ctx context.Context, out *transport.Outgoing) error {
-	if l.server.opts.Posts {
+func (c *pipeConn) post(ctx context.Context, out *transport.Outgoing) error {
+	if c.server.opts.Posts {
 		var stop context.CancelFunc
 		ctx, stop = context.WithTimeout(ctx, transport.AnswerTimeout)
 		defer stop()
 	}
-	return l.pipe.Send(ctx, nil, out.Body)
+	return c.pipe.Send(ctx, nil, out.Body)
 }
 
-func (l *pipeConn) tell(body []byte) error { return l.pipe.Queue(body) }
+func (c *pipeConn) tell(body []byte) error { return c.pipe.Queue(body) }
 
-func (l *pipeConn) cancels() bool { return true }
+func (c *pipeConn) cancels() bool { return true }
 
-func (l *pipeConn) close() error {
-	err := l.pipe.Close()
-	l.reading.Wait()
-	l.sending.Wait()
+func (c *pipeConn) close() error {
+	err := c.pipe.Close()
+	c.reading.Wait()
+	c.sending.Wait()
 	return err
 }
 
-func (l *pipeConn) stalled() (d time.Duration, midway bool) { return l.pipe.Stalled() }
+func (c *pipeConn) stalled() (d time.Duration, midway bool) { return c.pipe.Stalled() }
 
 // sent returns the number of calls that were sent completely and wait for their answers.
-func (l *pipeConn) sent() (n int) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	for _, p := range l.pending {
+func (c *pipeConn) sent() (n int) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, p := range c.pending {
 		if p.sent.Load() && !p.left && p.call != nil && p.call.Msg.Method != mcp.MethodListen {
 			n++
 		}
@@ -328,51 +328,51 @@ func (l *pipeConn) sent() (n int) {
 
 // withdraw fails all calls of which no byte was sent. New calls also fail until the server reads
 // again.
-func (l *pipeConn) withdraw() {
-	d, _ := l.pipe.Stalled()
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.stuck == 0 && d > 0 {
-		l.stuck = d
-		close(l.quit)
+func (c *pipeConn) withdraw() {
+	d, _ := c.pipe.Stalled()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.stuck == 0 && d > 0 {
+		c.stuck = d
+		close(c.quit)
 	}
 }
 
-func (l *pipeConn) silence() (time.Duration, bool) {
-	return time.Since(l.started) - time.Duration(l.heard.Load()), true
+func (c *pipeConn) silence() (time.Duration, bool) {
+	return time.Since(c.started) - time.Duration(c.heard.Load()), true
 }
 
 // read reads all messages from the pipe. It never waits for a client.
-func (l *pipeConn) read() {
+func (c *pipeConn) read() {
 	for {
-		m, err := l.pipe.Read()
-		l.heard.Store(int64(time.Since(l.started)))
+		m, err := c.pipe.Read()
+		c.heard.Store(int64(time.Since(c.started)))
 		var refused *jsonrpc.Error
 		switch {
 		case errors.As(err, &refused):
-			l.refused(err, refused)
+			c.refused(err, refused)
 		case err != nil:
-			l.finish(err)
+			c.finish(err)
 			return
 		default:
-			l.dispatch(m)
+			c.dispatch(m)
 		}
 	}
 }
 
 // finish ends the connection and fails all pending requests.
-func (l *pipeConn) finish(err error) {
-	l.mu.Lock()
-	l.ended = err
-	all := l.pending
-	l.pending = make(map[int64]*pending)
+func (c *pipeConn) finish(err error) {
+	c.mu.Lock()
+	c.ended = err
+	all := c.pending
+	c.pending = make(map[int64]*pending)
 	for _, p := range all {
 		p.err = fmt.Errorf("%w: %w", ErrLinkOver, err)
 		p.signal()
 	}
-	l.mu.Unlock()
-	l.server.sessions.leave(l)
-	l.server.end(err)
+	c.mu.Unlock()
+	c.server.sessions.leave(c)
+	c.server.end(err)
 }
 
 // signal wakes the goroutine that waits for p. It never blocks. The caller holds pipeConn.mu.
@@ -383,88 +383,88 @@ func (p *pending) signal() {
 	}
 }
 
-func (l *pipeConn) dispatch(m *jsonrpc.Message) {
+func (c *pipeConn) dispatch(m *jsonrpc.Message) {
 	switch m.Kind {
 	case jsonrpc.Result, jsonrpc.Failure:
-		l.takeAnswer(m)
+		c.takeAnswer(m)
 	case jsonrpc.Request:
-		l.takeRequest(m)
+		c.takeRequest(m)
 	case jsonrpc.Notification:
 		switch m.Method {
 		case mcp.NoteProgress:
-			l.add(l.byNumber(m.Raw, m.Param("progressToken")), m, l.server.strayProgress)
+			c.add(c.byNumber(m.Raw, m.Param("progressToken")), m, c.server.strayProgress)
 		case mcp.NoteCancelled:
-			if n, ok := number(m.Raw, m.Param("requestId")); ok && l.isListen(n) {
+			if n, ok := number(m.Raw, m.Param("requestId")); ok && c.isListen(n) {
 				// 2026-07-28 §Cancellation: a server ends a listen with this notification.
-				l.endListen(n)
+				c.endListen(n)
 				return
 			}
-			l.server.cancelRequest(m)
+			c.server.cancelRequest(m)
 		default:
 			sub := jsonrpc.Find(m.Raw, m.Param(mcp.KeyMeta), mcp.KeySubscriptionID)
 			if !sub.IsZero() {
-				l.add(l.byNumber(m.Raw, sub), m, func(m *jsonrpc.Message) { l.server.noteOdd(m.Method, "") })
+				c.add(c.byNumber(m.Raw, sub), m, func(m *jsonrpc.Message) { c.server.noteOdd(m.Method, "") })
 				return
 			}
 			if m.Method == mcp.NoteMessage {
-				l.log(m)
+				c.log(m)
 				return
 			}
-			l.noteOnCall(m)
-			l.takeUnattributed(m)
+			c.noteOnCall(m)
+			c.takeUnattributed(m)
 		}
 	}
 }
 
 // takeRequest handles a server request.
-func (l *pipeConn) takeRequest(m *jsonrpc.Message) {
-	switch n, where := l.server.ownerOf(m, l, func(n int64) bool { return l.waiting(n) != nil }); where {
+func (c *pipeConn) takeRequest(m *jsonrpc.Message) {
+	switch n, where := c.server.ownerOf(m, c, func(n int64) bool { return c.waiting(n) != nil }); where {
 	case here:
-		if p := l.waiting(n); p != nil {
-			l.add(p, m, l.takeUnattributed)
+		if p := c.waiting(n); p != nil {
+			c.add(p, m, c.takeUnattributed)
 			return
 		}
-		l.server.refuseOrDrop(m, ended)
+		c.server.refuseOrDrop(m, ended)
 	case nowhere:
-		l.takeUnattributed(m)
+		c.takeUnattributed(m)
 	default:
-		l.server.refuseOrDrop(m, where)
+		c.server.refuseOrDrop(m, where)
 	}
 }
 
 // takeUnattributed handles a message that belongs to no call.
-func (l *pipeConn) takeUnattributed(m *jsonrpc.Message) {
+func (c *pipeConn) takeUnattributed(m *jsonrpc.Message) {
 	if m.Kind == jsonrpc.Request {
-		l.server.serveRequest(m, nil, nil)
+		c.server.serveRequest(m, nil, nil)
 		return
 	}
-	if l.server.opts.Notice != nil {
-		l.server.opts.Notice(m, 0)
+	if c.server.opts.Notice != nil {
+		c.server.opts.Notice(m, 0)
 	}
 }
 
 // add queues m for the call p. If p is nil, add passes m to the function other. If a server request
 // cannot be queued, add passes it to another call or refuses it, because the server waits for an
 // answer.
-func (l *pipeConn) add(p *pending, m *jsonrpc.Message, other func(*jsonrpc.Message)) {
+func (c *pipeConn) add(p *pending, m *jsonrpc.Message, other func(*jsonrpc.Message)) {
 	if p == nil {
 		other(m)
 		return
 	}
-	switch why := l.queue(p, m); {
+	switch why := c.queue(p, m); {
 	case why == "" || m.Kind != jsonrpc.Request:
 	case why == callEnded:
-		l.passOn(m, p)
+		c.passOn(m, p)
 	default:
-		l.server.refuse(m, why)
+		c.server.refuse(m, why)
 	}
 }
 
 // queue appends m to the events of p. On success it returns "". Otherwise it returns the reason for
 // the failure. For example, p may be an abandoned call.
-func (l *pipeConn) queue(p *pending, m *jsonrpc.Message) (why string) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
+func (c *pipeConn) queue(p *pending, m *jsonrpc.Message) (why string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
 	if p.left {
 		return callEnded
 	}
@@ -492,30 +492,30 @@ func (l *pipeConn) queue(p *pending, m *jsonrpc.Message) (why string) {
 	return ""
 }
 
-func (l *pipeConn) takeAnswer(m *jsonrpc.Message) {
+func (c *pipeConn) takeAnswer(m *jsonrpc.Message) {
 	n, ok := number([]byte(m.ID), jsonrpc.Span{End: len(m.ID)})
-	l.mu.Lock()
-	p := l.pending[n]
+	c.mu.Lock()
+	p := c.pending[n]
 	if !ok || p == nil {
-		l.forgetAbandonedLocked(n)
-		l.mu.Unlock()
+		c.forgetAbandonedLocked(n)
+		c.mu.Unlock()
 		// Some servers answer notifications. Such an answer has no id, or the id null or 0. All
 		// other answers that match no request are late or unsolicited. For example, a server may
 		// push its manifest during the handshake.
-		l.server.logOdd("answer", string(m.ID))
-		if !l.server.unasked(n) && m.Kind == jsonrpc.Result {
-			l.push(m)
+		c.server.logOdd("answer", string(m.ID))
+		if !c.server.unasked(n) && m.Kind == jsonrpc.Result {
+			c.push(m)
 		}
 		return
 	}
-	delete(l.pending, n)
+	delete(c.pending, n)
 	p.answer = m
 	p.signal()
 	var late func(*jsonrpc.Message)
 	if p.left {
-		late = l.onLate
+		late = c.onLate
 	}
-	l.mu.Unlock()
+	c.mu.Unlock()
 	if late != nil {
 		late(m)
 	}
@@ -532,50 +532,50 @@ func number(raw []byte, at jsonrpc.Span) (int64, bool) {
 	return jsonrpc.Int(b, jsonrpc.Span{End: len(b)})
 }
 
-func (l *pipeConn) byNumber(raw []byte, at jsonrpc.Span) *pending {
+func (c *pipeConn) byNumber(raw []byte, at jsonrpc.Span) *pending {
 	n, ok := number(raw, at)
 	if !ok {
 		return nil
 	}
-	return l.waiting(n)
+	return c.waiting(n)
 }
 
 // waiting returns the request with the number n that has no answer yet, or nil if there is
 // none.
-func (l *pipeConn) waiting(n int64) *pending {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.pending[n]
+func (c *pipeConn) waiting(n int64) *pending {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.pending[n]
 }
 
 // addCallsTo implements member.
-func (l *pipeConn) addCallsTo(t *attribution) (abandoned bool) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.addCallsLocked(t)
-	return len(l.abandonedLocked()) > 0
+func (c *pipeConn) addCallsTo(t *attribution) (abandoned bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.addCallsLocked(t)
+	return len(c.abandonedLocked()) > 0
 }
 
-func (l *pipeConn) addCallsLocked(t *attribution) {
-	for n, p := range l.pending {
+func (c *pipeConn) addCallsLocked(t *attribution) {
+	for n, p := range c.pending {
 		if p.call != nil {
 			t.add(n, p.call)
 		}
 	}
 }
 
-func (l *pipeConn) isListen(n int64) bool {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	p := l.pending[n]
+func (c *pipeConn) isListen(n int64) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	p := c.pending[n]
 	return p != nil && p.call != nil && p.call.Msg.Method == mcp.MethodListen
 }
 
-func (l *pipeConn) endListen(n int64) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if p := l.pending[n]; p != nil {
-		delete(l.pending, n)
+func (c *pipeConn) endListen(n int64) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if p := c.pending[n]; p != nil {
+		delete(c.pending, n)
 		p.err = errListenEnded
 		p.signal()
 	}

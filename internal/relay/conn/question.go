@@ -22,19 +22,19 @@ import (
 // the call that the request belongs to, or nil if the call is unknown. mates are other calls of the
 // same client that the request may belong to. If nobody has answered the request when the last of
 // these calls ends, the request ends too.
-func (s *Conn) serveRequest(m *jsonrpc.Message, f *flow, mates []*flow) {
+func (c *Conn) serveRequest(m *jsonrpc.Message, f *flow, mates []*flow) {
 	if m.Method == mcp.MethodPing {
-		s.respond(jsonrpc.AppendResult(nil, m.ID, []byte("{}")))
+		c.respond(jsonrpc.AppendResult(nil, m.ID, []byte("{}")))
 		return
 	}
-	if s.mustNotAsk(m) {
+	if c.mustNotAsk(m) {
 		return
 	}
 	var owners []*flow
 	if f != nil {
 		owners = slices.DeleteFunc(append([]*flow{f}, mates...), func(x *flow) bool { return x.ctx.Err() != nil })
 		if len(owners) == 0 {
-			s.respondTo(f, refusal(m, callEnded))
+			c.respondTo(f, refusal(m, callEnded))
 			return
 		}
 		f = owners[0]
@@ -43,53 +43,53 @@ func (s *Conn) serveRequest(m *jsonrpc.Message, f *flow, mates []*flow) {
 		f.received(m.Raw, jsonrpc.Head{})
 	}
 	if m.Method == mcp.MethodElicit {
-		if why := s.opts.Own.URLProblem(m.Raw, m.Params); why != "" {
-			s.opts.Log.Warn("elicitation refused", "server", s.opts.Name, "cause", why)
-			s.publishLoss(f.about(), m.Method, why)
-			s.respondTo(f, jsonrpc.AppendError(nil, m.ID, &jsonrpc.Error{
+		if why := c.opts.Own.URLProblem(m.Raw, m.Params); why != "" {
+			c.opts.Log.Warn("elicitation refused", "server", c.opts.Name, "cause", why)
+			c.publishLoss(f.about(), m.Method, why)
+			c.respondTo(f, jsonrpc.AppendError(nil, m.ID, &jsonrpc.Error{
 				Code: jsonrpc.CodeInvalidParams, Message: "the elicitation was not shown to the user: " + why,
 			}))
 			return
 		}
 	}
 	select {
-	case s.slots <- struct{}{}:
+	case c.slots <- struct{}{}:
 	default:
-		s.respondTo(f, refusal(m, "too many requests of this server are waiting for an answer"))
+		c.respondTo(f, refusal(m, "too many requests of this server are waiting for an answer"))
 		return
 	}
 	size := int64(len(m.Raw))
-	if all := s.questionBytes.Add(size); all > maxQuestionBytes && all > size {
-		s.questionBytes.Add(-size)
-		<-s.slots
-		s.respondTo(f, refusal(m, "the requests of this server that wait for an answer use too much memory"))
+	if all := c.questionBytes.Add(size); all > maxQuestionBytes && all > size {
+		c.questionBytes.Add(-size)
+		<-c.slots
+		c.respondTo(f, refusal(m, "the requests of this server that wait for an answer use too much memory"))
 		return
 	}
 	done := func() {
-		s.questionBytes.Add(-size)
-		<-s.slots
+		c.questionBytes.Add(-size)
+		<-c.slots
 	}
-	ctx, cancel := s.untilEnded(owners)
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.closing {
+	ctx, cancel := c.untilEnded(owners)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.closing {
 		cancel(nil)
 		done()
 		return
 	}
-	if s.asked == nil {
-		s.asked = make(map[jsonrpc.ID]context.CancelCauseFunc)
+	if c.asked == nil {
+		c.asked = make(map[jsonrpc.ID]context.CancelCauseFunc)
 	}
-	s.asked[m.ID] = cancel
-	s.asking.Go(func() {
+	c.asked[m.ID] = cancel
+	c.asking.Go(func() {
 		defer func() {
-			s.mu.Lock()
-			delete(s.asked, m.ID)
-			s.mu.Unlock()
+			c.mu.Lock()
+			delete(c.asked, m.ID)
+			c.mu.Unlock()
 			cancel(nil)
 			done()
 		}()
-		f, answer, err := s.ask(ctx, m, owners)
+		f, answer, err := c.ask(ctx, m, owners)
 		switch {
 		case errors.Is(err, errServerCancelled):
 		case err != nil:
@@ -97,17 +97,17 @@ func (s *Conn) serveRequest(m *jsonrpc.Message, f *flow, mates []*flow) {
 			if errors.Is(err, mcp.NobodyToAsk) {
 				level = slog.LevelInfo // usual with clients of 2026-07-28
 			}
-			s.opts.Log.Log(ctx, level, "server request refused", "server", s.opts.Name, "method", excerpt.Name(m.Method), "cause", err.Error())
-			s.deliverTo(f, refusal(m, err.Error()))
+			c.opts.Log.Log(ctx, level, "server request refused", "server", c.opts.Name, "method", excerpt.Name(m.Method), "cause", err.Error())
+			c.deliverTo(f, refusal(m, err.Error()))
 		default:
 			var lost mcp.Losses
-			if opened := s.opening.Load(); opened != nil {
+			if opened := c.opening.Load(); opened != nil {
 				answer = dialect.ConvertAnswer(f.trail(), opened.Revision, m.Method, answer, &lost)
 				for _, l := range lost {
-					s.publishLoss(f.about(), l.What, l.Why)
+					c.publishLoss(f.about(), l.What, l.Why)
 				}
 			}
-			s.deliverTo(f, answer.Raw)
+			c.deliverTo(f, answer.Raw)
 		}
 	})
 }
@@ -118,24 +118,24 @@ const callEnded = "the call that it belongs to has ended"
 
 // refuse refuses a server request that no client gets. A ping gets its normal answer, because a ping
 // is about the connection and not about a call.
-func (s *Conn) refuse(m *jsonrpc.Message, why string) {
+func (c *Conn) refuse(m *jsonrpc.Message, why string) {
 	switch {
 	case m.Method == mcp.MethodPing:
-		s.respond(jsonrpc.AppendResult(nil, m.ID, []byte("{}")))
-	case !s.mustNotAsk(m):
-		s.respond(refusal(m, why))
+		c.respond(jsonrpc.AppendResult(nil, m.ID, []byte("{}")))
+	case !c.mustNotAsk(m):
+		c.respond(refusal(m, why))
 	}
 }
 
 // mustNotAsk reports whether the revision of the server does not allow server requests. If so,
 // mustNotAsk logs the request m. 2026-07-28 §stdio and §Streamable HTTP: a modern server must not send
 // requests, and Dragoman must not answer them.
-func (s *Conn) mustNotAsk(m *jsonrpc.Message) bool {
-	opened := s.opening.Load()
+func (c *Conn) mustNotAsk(m *jsonrpc.Message) bool {
+	opened := c.opening.Load()
 	if opened == nil || opened.Revision.Can(mcp.AskedMidCall) {
 		return false
 	}
-	s.opts.Log.Warn("discarded a server request that the revision of the server does not allow", "server", s.opts.Name, "method", excerpt.Name(m.Method))
+	c.opts.Log.Warn("discarded a server request that the revision of the server does not allow", "server", c.opts.Name, "method", excerpt.Name(m.Method))
 	return true
 }
 
@@ -143,10 +143,10 @@ var errServerCancelled = errors.New("the server cancelled its request")
 
 // untilEnded returns a context that ends when the last of the calls in owners ends. The context has
 // the same cause as that call. If there are no owners, the context ends with the connection.
-func (s *Conn) untilEnded(owners []*flow) (context.Context, context.CancelCauseFunc) {
+func (c *Conn) untilEnded(owners []*flow) (context.Context, context.CancelCauseFunc) {
 	switch len(owners) {
 	case 0:
-		return context.WithCancelCause(s.life)
+		return context.WithCancelCause(c.life)
 	case 1:
 		return context.WithCancelCause(owners[0].ctx)
 	}
@@ -172,7 +172,7 @@ func (s *Conn) untilEnded(owners []*flow) (context.Context, context.CancelCauseF
 // ask sends a server request to the client and waits for the client's answer. It uses the first
 // call in owners that has no answer yet, and returns that call as f. f is nil if the request does
 // not belong to a call.
-func (s *Conn) ask(ctx context.Context, m *jsonrpc.Message, owners []*flow) (f *flow, answer *jsonrpc.Message, err error) {
+func (c *Conn) ask(ctx context.Context, m *jsonrpc.Message, owners []*flow) (f *flow, answer *jsonrpc.Message, err error) {
 	began := time.Now()
 	if len(owners) > 0 {
 		for _, x := range owners {
@@ -192,13 +192,13 @@ func (s *Conn) ask(ctx context.Context, m *jsonrpc.Message, owners []*flow) (f *
 			}
 			x.open.Add(-1)
 		}
-	} else if s.opts.Ask != nil {
-		answer, err = s.opts.Ask(ctx, m)
+	} else if c.opts.Ask != nil {
+		answer, err = c.opts.Ask(ctx, m)
 	} else {
 		err = mcp.NobodyToAsk
 	}
-	if s.opts.Events.Wants(event.ServerRequest) {
-		s.opts.Events.Publish(event.Asked(s.opts.Name, f.about(), m, answer, began, err))
+	if c.opts.Events.Wants(event.ServerRequest) {
+		c.opts.Events.Publish(event.Asked(c.opts.Name, f.about(), m, answer, began, err))
 	}
 	if err != nil && errors.Is(context.Cause(ctx), errServerCancelled) {
 		return f, nil, errServerCancelled
@@ -244,11 +244,11 @@ func single(members iter.Seq[jsonrpc.Member]) bool {
 
 // cancelRequest ends a server request that the server has cancelled (§Cancellation of the
 // legacy revisions: both sides may cancel).
-func (s *Conn) cancelRequest(m *jsonrpc.Message) {
+func (c *Conn) cancelRequest(m *jsonrpc.Message) {
 	id := jsonrpc.ID(m.Param("requestId").Of(m.Raw))
-	s.mu.Lock()
-	cancel := s.asked[id]
-	s.mu.Unlock()
+	c.mu.Lock()
+	cancel := c.asked[id]
+	c.mu.Unlock()
 	if cancel != nil {
 		cancel(errServerCancelled)
 	}
@@ -265,44 +265,44 @@ const (
 // because respond may run on the goroutine that reads the connection or on the goroutine of a call.
 // On a pipe, messages keep their order. If the queue and the backlog are full, respond drops the
 // message.
-func (s *Conn) respond(body []byte) {
-	s.mu.Lock()
+func (c *Conn) respond(body []byte) {
+	c.mu.Lock()
 	err := error(transport.ErrFull)
-	if len(s.backlog) == 0 {
-		s.mu.Unlock()
-		if err = s.link.tell(body); err == nil {
+	if len(c.backlog) == 0 {
+		c.mu.Unlock()
+		if err = c.link.tell(body); err == nil {
 			return
 		}
-		s.mu.Lock()
+		c.mu.Lock()
 	}
-	if errors.Is(err, transport.ErrFull) && !s.closing && len(s.backlog) < maxBacklog && s.backlogBytes+len(body) <= maxBacklogBytes {
-		s.backlog = append(s.backlog, body)
-		s.backlogBytes += len(body)
-		if len(s.backlog) == 1 {
-			s.asking.Go(s.deliverBacklog)
+	if errors.Is(err, transport.ErrFull) && !c.closing && len(c.backlog) < maxBacklog && c.backlogBytes+len(body) <= maxBacklogBytes {
+		c.backlog = append(c.backlog, body)
+		c.backlogBytes += len(body)
+		if len(c.backlog) == 1 {
+			c.asking.Go(c.deliverBacklog)
 		}
 		err = nil
 	}
-	s.mu.Unlock()
+	c.mu.Unlock()
 	if err != nil {
-		s.undelivered(err)
+		c.undelivered(err)
 	}
 }
 
 // deliverBacklog delivers the messages in the backlog. A message stays in the backlog until it
 // is delivered.
-func (s *Conn) deliverBacklog() {
+func (c *Conn) deliverBacklog() {
 	for {
-		s.mu.Lock()
-		body := s.backlog[0]
-		s.mu.Unlock()
-		s.deliver(body)
-		s.mu.Lock()
-		s.backlog[0] = nil
-		s.backlog = s.backlog[1:]
-		s.backlogBytes -= len(body)
-		left := len(s.backlog)
-		s.mu.Unlock()
+		c.mu.Lock()
+		body := c.backlog[0]
+		c.mu.Unlock()
+		c.deliver(body)
+		c.mu.Lock()
+		c.backlog[0] = nil
+		c.backlog = c.backlog[1:]
+		c.backlogBytes -= len(body)
+		left := len(c.backlog)
+		c.mu.Unlock()
 		if left == 0 {
 			return
 		}
@@ -311,33 +311,33 @@ func (s *Conn) deliverBacklog() {
 
 // respondTo does the same as respond, for the answer to a server request that belongs to the call f.
 // If f is nil, the call is unknown.
-func (s *Conn) respondTo(f *flow, body []byte) {
+func (c *Conn) respondTo(f *flow, body []byte) {
 	f.trail().Sent(jsonrpc.ServerWire, body)
-	s.respond(body)
+	c.respond(body)
 }
 
 // deliverTo does the same as deliver, for the answer to a server request that belongs to the call f.
 // If f is nil, the call is unknown.
-func (s *Conn) deliverTo(f *flow, body []byte) {
+func (c *Conn) deliverTo(f *flow, body []byte) {
 	t := f.trail()
-	out := transport.Outgoing{Body: body, Rules: s.rules(), Trail: t, Passage: t.Sent(jsonrpc.ServerWire, body)}
-	if err := s.link.post(s.life, &out); err != nil {
+	out := transport.Outgoing{Body: body, Rules: c.rules(), Trail: t, Passage: t.Sent(jsonrpc.ServerWire, body)}
+	if err := c.link.post(c.life, &out); err != nil {
 		t.Failed(out.Passage, excerpt.Cut(err.Error(), maxFailed))
-		s.undelivered(err)
+		c.undelivered(err)
 	}
 }
 
 // deliver sends an answer to a server request, or a cancellation. It may block, so it must run on a
 // separate goroutine. On a pipe, deliver waits until the server accepts the message or the connection
 // ends, because a busy server may read the message later. Over HTTP, deliver gives up after 10 s.
-func (s *Conn) deliver(body []byte) {
-	if err := s.link.post(s.life, &transport.Outgoing{Body: body, Rules: s.rules()}); err != nil {
-		s.undelivered(err)
+func (c *Conn) deliver(body []byte) {
+	if err := c.link.post(c.life, &transport.Outgoing{Body: body, Rules: c.rules()}); err != nil {
+		c.undelivered(err)
 	}
 }
 
-func (s *Conn) undelivered(err error) {
-	s.opts.Log.Debug("answer or cancellation could not be sent to the server", "server", s.opts.Name, "cause", err.Error())
+func (c *Conn) undelivered(err error) {
+	c.opts.Log.Debug("answer or cancellation could not be sent to the server", "server", c.opts.Name, "cause", err.Error())
 }
 
 func refusal(m *jsonrpc.Message, why string) []byte {

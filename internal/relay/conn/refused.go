@@ -14,34 +14,34 @@ import (
 // frame. If the frame certainly answers a particular request, that request fails now, because the
 // server will not send the answer again. A batch is passed to the method batch. Any other frame is
 // only counted and logged.
-func (l *pipeConn) refused(err error, why *jsonrpc.Error) {
+func (c *pipeConn) refused(err error, why *jsonrpc.Error) {
 	var bad *transport.BadAnswer
-	if errors.As(err, &bad) && l.failWith(bad) {
+	if errors.As(err, &bad) && c.failWith(bad) {
 		return
 	}
 	var batch *transport.Batch
 	if errors.As(err, &batch) {
-		l.batch(batch, why)
+		c.batch(batch, why)
 		return
 	}
 	var line *stdio.BadLine
 	if errors.As(err, &line) {
-		l.noteStatus(line.Line)
+		c.noteStatus(line.Line)
 	}
 	if errors.Is(err, transport.ErrTooLarge) {
 		// The frame may have been an answer that a call waits for.
-		l.server.opts.Log.Warn("discarded a message that is larger than the size limit", "server", l.server.opts.Name, "cause", why.Message)
+		c.server.opts.Log.Warn("discarded a message that is larger than the size limit", "server", c.server.opts.Name, "cause", why.Message)
 	}
-	l.server.noteOdd("refused", why.Message)
+	c.server.noteOdd("refused", why.Message)
 }
 
 // OnStatus sets the function that gets the names in status lines. If f is nil, the handshake has ended.
 // See handshake.StatusLines.
-func (l *pipeConn) OnStatus(f func(event string)) {
-	l.mu.Lock()
-	before := l.status
-	l.onStatus, l.status = f, ""
-	l.mu.Unlock()
+func (c *pipeConn) OnStatus(f func(event string)) {
+	c.mu.Lock()
+	before := c.status
+	c.onStatus, c.status = f, ""
+	c.mu.Unlock()
 	if f != nil && before != "" {
 		f(before)
 	}
@@ -49,8 +49,8 @@ func (l *pipeConn) OnStatus(f func(event string)) {
 
 // noteStatus passes on the name in a line such as {"event":"starting"}. The object must not have other
 // members, because other programs print log records with the member event.
-func (l *pipeConn) noteStatus(line []byte) {
-	if l.server.opening.Load() != nil || jsonrpc.Valid(line, jsonrpc.Limits{}) != nil {
+func (c *pipeConn) noteStatus(line []byte) {
+	if c.server.opening.Load() != nil || jsonrpc.Valid(line, jsonrpc.Limits{}) != nil {
 		return
 	}
 	name, n := "", 0
@@ -63,12 +63,12 @@ func (l *pipeConn) noteStatus(line []byte) {
 	if n != 1 || name != "starting" && name != "ready" {
 		return
 	}
-	l.mu.Lock()
-	f := l.onStatus
-	if f == nil && l.status == "" {
-		l.status = name
+	c.mu.Lock()
+	f := c.onStatus
+	if f == nil && c.status == "" {
+		c.status = name
 	}
-	l.mu.Unlock()
+	c.mu.Unlock()
 	if f != nil {
 		f(name)
 	}
@@ -77,13 +77,13 @@ func (l *pipeConn) noteStatus(line []byte) {
 // batch handles an array of messages. A server may send such a batch if its revision has batches
 // (2025-03-26 §Base Protocol, "Batching": a receiver MUST support them). From any other server, a
 // batch is an error, and the requests that the batch answers fail now.
-func (l *pipeConn) batch(b *transport.Batch, why *jsonrpc.Error) {
+func (c *pipeConn) batch(b *transport.Batch, why *jsonrpc.Error) {
 	items, err := jsonrpc.ScanBatch(b.Raw, jsonrpc.Limits{Bytes: len(b.Raw), Tolerant: true, Names: mcp.MethodName})
 	if err != nil {
-		l.server.noteOdd("refused", why.Message)
+		c.server.noteOdd("refused", why.Message)
 		return
 	}
-	opened := l.server.opening.Load() // nil until the handshake has ended
+	opened := c.server.opening.Load() // nil until the handshake has ended
 	allowed := opened != nil && opened.Revision.Can(mcp.Batches)
 	i := 0
 	for at := range jsonrpc.Elements(b.Raw, jsonrpc.Whole(b.Raw)) {
@@ -92,32 +92,32 @@ func (l *pipeConn) batch(b *transport.Batch, why *jsonrpc.Error) {
 		var wrong *jsonrpc.Error
 		switch {
 		case errors.As(item.Err, &wrong):
-			l.refused(transport.Refused(at.Of(b.Raw), wrong), wrong)
+			c.refused(transport.Refused(at.Of(b.Raw), wrong), wrong)
 		case allowed:
-			l.dispatch(item.Message)
+			c.dispatch(item.Message)
 		case item.Message.Kind == jsonrpc.Result || item.Message.Kind == jsonrpc.Failure:
-			l.refused(&transport.BadAnswer{ID: item.Message.ID, Err: why}, why)
+			c.refused(&transport.BadAnswer{ID: item.Message.ID, Err: why}, why)
 		default:
-			l.server.noteOdd("refused", why.Message)
+			c.server.noteOdd("refused", why.Message)
 		}
 	}
 }
 
 // failWith fails the request that a bad answer belongs to, and reports whether there is such a
 // request.
-func (l *pipeConn) failWith(bad *transport.BadAnswer) bool {
-	l.mu.Lock()
-	defer l.mu.Unlock()
+func (c *pipeConn) failWith(bad *transport.BadAnswer) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
 	n, ok := number([]byte(bad.ID), jsonrpc.Span{End: len(bad.ID)})
 	if !ok && bad.ID == "" && bad.TooLarge {
-		n = l.soleRequestLocked()
+		n = c.soleRequestLocked()
 	}
-	p := l.pending[n]
+	p := c.pending[n]
 	if p == nil {
-		l.forgetAbandonedLocked(n)
+		c.forgetAbandonedLocked(n)
 		return false
 	}
-	delete(l.pending, n)
+	delete(c.pending, n)
 	p.err = bad
 	p.signal()
 	return true
@@ -126,9 +126,9 @@ func (l *pipeConn) failWith(bad *transport.BadAnswer) bool {
 // soleRequestLocked returns the number of the only request that an answer can belong to. It returns
 // 0 if there is no such request or more than one. It also returns 0 if a request was abandoned
 // recently, because the server may still answer that request.
-func (l *pipeConn) soleRequestLocked() int64 {
+func (c *pipeConn) soleRequestLocked() int64 {
 	sole := int64(0)
-	for n, p := range l.pending {
+	for n, p := range c.pending {
 		switch {
 		case p.call != nil && p.call.Msg.Method == mcp.MethodListen: // the answer to this request is never large
 		case sole != 0:
@@ -137,7 +137,7 @@ func (l *pipeConn) soleRequestLocked() int64 {
 			sole = n
 		}
 	}
-	if sole != 0 && !l.left.IsZero() && time.Since(l.left) < abandonedFor {
+	if sole != 0 && !c.left.IsZero() && time.Since(c.left) < abandonedFor {
 		return 0
 	}
 	return sole

@@ -269,47 +269,47 @@ func (u *used) has(n int64) (yes, certain bool) {
 }
 
 // newID returns the id of the next request.
-func (s *Conn) newID() int64 { return s.used.next(s.sessions) }
+func (c *Conn) newID() int64 { return c.used.next(c.sessions) }
 
 // unasked records an answer that matches no open request. It returns true if another session of the
 // same server has sent the request.
-func (s *Conn) unasked(n int64) (anothers bool) {
-	used, certain := s.used.has(n)
-	return s.sessions.unknown(n, used, certain)
+func (c *Conn) unasked(n int64) (anothers bool) {
+	used, certain := c.used.has(n)
+	return c.sessions.unknown(n, used, certain)
 }
 
 // unaskedMessage does the same as unasked for the answer m.
-func (s *Conn) unaskedMessage(m *jsonrpc.Message) {
+func (c *Conn) unaskedMessage(m *jsonrpc.Message) {
 	n, _ := number([]byte(m.ID), jsonrpc.Span{End: len(m.ID)})
-	s.unasked(n)
+	c.unasked(n)
 }
 
 // strayProgress counts and logs a progress notification that belongs to no call in flight.
-func (s *Conn) strayProgress(m *jsonrpc.Message) {
+func (c *Conn) strayProgress(m *jsonrpc.Message) {
 	n, ok := number(m.Raw, m.Param("progressToken"))
-	if used, _ := s.used.has(n); !ok || !used {
-		s.noteOdd(m.Method, "")
+	if used, _ := c.used.has(n); !ok || !used {
+		c.noteOdd(m.Method, "")
 		return
 	}
-	s.sessions.late.Add(1)
-	s.logOdd("late progress", "the request has ended")
+	c.sessions.late.Add(1)
+	c.logOdd("late progress", "the request has ended")
 }
 
 // noteOdd counts and logs a message that could not be used.
-func (s *Conn) noteOdd(what, detail string) {
-	s.sessions.NoteOdd()
-	s.logOdd(what, detail)
+func (c *Conn) noteOdd(what, detail string) {
+	c.sessions.NoteOdd()
+	c.logOdd(what, detail)
 }
 
-func (s *Conn) logOdd(what, detail string) {
-	s.opts.Log.Debug("discarded an unexpected message from the server", "server", s.opts.Name, "what", excerpt.Name(what), "detail", excerpt.Name(detail))
+func (c *Conn) logOdd(what, detail string) {
+	c.opts.Log.Debug("discarded an unexpected message from the server", "server", c.opts.Name, "what", excerpt.Name(what), "detail", excerpt.Name(detail))
 }
 
 // ownerOf returns the number of the call that a server request belongs to, and the place of the call.
 // Either the progress token of the request names this call, or the request cannot belong to any other
 // call. The parameter link is the session that received the request. The function has reports whether
 // this session has a call in flight with a given number.
-func (s *Conn) ownerOf(m *jsonrpc.Message, link member, has func(n int64) bool) (int64, place) {
+func (c *Conn) ownerOf(m *jsonrpc.Message, link member, has func(n int64) bool) (int64, place) {
 	if m.Method == mcp.MethodPing { // the session itself answers a ping
 		return 0, nowhere
 	}
@@ -318,37 +318,37 @@ func (s *Conn) ownerOf(m *jsonrpc.Message, link member, has func(n int64) bool) 
 		if has(n) {
 			return n, here
 		}
-		used, certain := s.used.has(n)
+		used, certain := c.used.has(n)
 		switch {
 		case used && task == "":
 			return 0, ended
 		case used:
 			// 2025-11-25 §Tasks: the token of the call that created a task stays valid. So look for a
 			// call about the task.
-		case certain && s.sessions.issued(n):
+		case certain && c.sessions.issued(n):
 			return 0, elsewhere
 		}
 		// If no case applies, the server itself chose the token, to get progress of its request.
 	}
 	own := attribution{task: task}
 	link.addCallsTo(&own)
-	return s.sessions.ownerOfRequest(&own)
+	return c.sessions.ownerOfRequest(&own)
 }
 
 // refuseOrDrop refuses or drops a server request that no client of this session gets.
-func (s *Conn) refuseOrDrop(m *jsonrpc.Message, where place) {
+func (c *Conn) refuseOrDrop(m *jsonrpc.Message, where place) {
 	if where == ended {
-		s.refuse(m, callEnded)
+		c.refuse(m, callEnded)
 		return
 	}
 	if where == unclear {
-		s.opts.Log.Warn("server request refused", "server", s.opts.Name, "method", excerpt.Name(m.Method), "cause", whyUnclear)
-		s.refuse(m, whyUnclear)
+		c.opts.Log.Warn("server request refused", "server", c.opts.Name, "method", excerpt.Name(m.Method), "cause", whyUnclear)
+		c.refuse(m, whyUnclear)
 		return
 	}
 	// The session of the call has received a copy of the request, and will answer it. If this session
 	// refused the request, the server would treat the refusal as the answer.
-	s.opts.Log.Debug("discarded a server request for another session", "server", s.opts.Name, "method", excerpt.Name(m.Method))
+	c.opts.Log.Debug("discarded a server request for another session", "server", c.opts.Name, "method", excerpt.Name(m.Method))
 }
 
 // whyUnclear is the reason for refusing a server request with the place unclear.

@@ -76,12 +76,12 @@ func TestIDsOfASession(t *testing.T) {
 // notifications. They are counted, but the server does not count as broadcasting.
 func TestAnswersThatDoNotMeanBroadcast(t *testing.T) {
 	o := Options{Sessions: &Sessions{}}
-	calling(t, mcp.R20251125, o, func(s *Conn, w *pipetest.Wire) {
-		r := start(s, anna, toolCall)
+	calling(t, mcp.R20251125, o, func(c *Conn, w *pipetest.Wire) {
+		r := start(c, anna, toolCall)
 		id := string(pipetest.Scan(t, w.Heard()[0]).ID)
 		w.Say(`{"jsonrpc":"2.0","id":` + id + `,"result":{}}`)
 		r.ended()
-		late := start(s, anna, toolCall)
+		late := start(c, anna, toolCall)
 		w.Heard()
 		late.cancel(mcp.ErrCancelled)
 		w.Heard()
@@ -112,11 +112,11 @@ func TestAnswersThatDoNotMeanBroadcast(t *testing.T) {
 // TestTokenOfACallThatIsOver checks a server request that names a call that has already got its
 // answer. It is not delivered to another client's call, even if that call is now the only one.
 func TestTokenOfACallThatIsOver(t *testing.T) {
-	calling(t, mcp.R20251125, Options{}, func(s *Conn, w *pipetest.Wire) {
-		start(s, anna, withTok)
+	calling(t, mcp.R20251125, Options{}, func(c *Conn, w *pipetest.Wire) {
+		start(c, anna, withTok)
 		id := string(pipetest.Scan(t, w.Heard()[0]).ID)
 		w.Say(`{"jsonrpc":"2.0","id":` + id + `,"result":{}}`)
-		bens := start(s, ben, toolCall)
+		bens := start(c, ben, toolCall)
 		w.Heard()
 		w.Say(`{"jsonrpc":"2.0","id":"q","method":"roots/list","params":{"_meta":{"progressToken":` + id + `}}}`)
 		w.Want(rootsDenied)
@@ -131,7 +131,7 @@ func TestTokenOfACallThatIsOver(t *testing.T) {
 		bens.cancel(mcp.ErrCancelled)
 		w.Heard()
 		// The token of the call that created a task stays valid (2025-11-25 §Tasks).
-		waits := start(s, anna, `{"jsonrpc":"2.0","id":"r","method":"tasks/result","params":{"taskId":"t1"}}`)
+		waits := start(c, anna, `{"jsonrpc":"2.0","id":"r","method":"tasks/result","params":{"taskId":"t1"}}`)
 		w.Heard()
 		w.Say(`{"jsonrpc":"2.0","id":"q","method":"elicitation/create","params":{"message":"m","_meta":{"progressToken":` + id + `,"io.modelcontextprotocol/related-task":{"taskId":"t1"}}}}`)
 		if len(waits.asked) != 1 {
@@ -151,12 +151,12 @@ func TestBroadcastingOverHTTP(t *testing.T) {
 		shared.OnBroadcast(func() { told++ })
 		open := func() (*Conn, *fakePoster) {
 			p := &fakePoster{rev: mcp.R20251125}
-			s, err := OpenHTTP(t.Context(), p, handshake.Offer{Pin: p.rev}, Options{Name: "srv", Sessions: shared})
+			c, err := OpenHTTP(t.Context(), p, handshake.Offer{Pin: p.rev}, Options{Name: "srv", Sessions: shared})
 			if err != nil {
 				t.Fatal(err)
 			}
 			p.posted()
-			return s, p
+			return c, p
 		}
 		s1, p1 := open()
 		s2, p2 := open()
@@ -214,8 +214,8 @@ func TestAnswersOfAnotherSessionAreNotPushed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		shared := NewSessions()
 		near, far := inmem.Pipe()
-		s, other := newConn(Options{Sessions: shared}), newConn(Options{Sessions: shared})
-		l := newPipeConn(s, near)
+		c, other := newConn(Options{Sessions: shared}), newConn(Options{Sessions: shared})
+		l := newPipeConn(c, near)
 		for _, id := range []string{string(jsonrpc.IntID(other.newID())), "null"} {
 			if err := far.Write([]byte(`{"jsonrpc":"2.0","id":` + id + `,"result":{"tools":[]}}`)); err != nil {
 				t.Fatal(err)
@@ -225,7 +225,7 @@ func TestAnswersOfAnotherSessionAreNotPushed(t *testing.T) {
 		if len(l.unasked) != 1 || l.unasked[0].ID != "null" {
 			t.Errorf("%d answers are kept", len(l.unasked))
 		}
-		_ = s.Close(nil)
+		_ = c.Close(nil)
 		_ = far.Close()
 	})
 }

@@ -44,16 +44,16 @@ func TestServerThatTakesNoAnswers(t *testing.T) {
 				longest = max(longest, time.Since(begun))
 				return context.Cause(ctx)
 			}
-			posting(t, p, func(s *Conn) {
+			posting(t, p, func(c *Conn) {
 				begun := time.Now()
-				held := start(s, anna, toolCall)
+				held := start(c, anna, toolCall)
 				if d := time.Since(begun); d > 0 {
 					t.Errorf("the call's stream was blocked for %v", d)
 				}
 				p.do = func(out *transport.Outgoing) (*jsonrpc.Message, error) {
 					return jsonrpc.Scan(jsonrpc.AppendResult(nil, out.ID, []byte("{}")), jsonrpc.Limits{})
 				}
-				innocent := start(s, ben, toolCall)
+				innocent := start(c, ben, toolCall)
 				if answer, cause := innocent.ended(); answer == "" {
 					t.Errorf("the second client's call: %q, %q", answer, cause)
 				}
@@ -73,7 +73,7 @@ func TestServerThatTakesNoAnswers(t *testing.T) {
 				}
 				p.mu.Unlock()
 				begun = time.Now()
-				_ = s.Close(nil)
+				_ = c.Close(nil)
 				if d := time.Since(begun); d > 2*closeTimeout {
 					t.Errorf("Close took %v", d)
 				}
@@ -124,15 +124,15 @@ func TestPostThatDoesNotEnd(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		s, err := OpenPipe(t.Context(), client, handshake.Offer{SkipProbe: true}, Options{Name: "srv", Posts: true})
+		c, err := OpenPipe(t.Context(), client, handshake.Offer{SkipProbe: true}, Options{Name: "srv", Posts: true})
 		if err != nil {
 			t.Fatal(err)
 		}
 		named := func(name string) string {
 			return `{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"name":"` + name + `","_meta":{"progressToken":1}}}`
 		}
-		asks := start(s, anna, named("asks"))
-		never := start(s, ben, named("never"))
+		asks := start(c, anna, named("asks"))
+		never := start(c, ben, named("never"))
 		time.Sleep(time.Second)
 		asks.mu.Lock()
 		if len(asks.asked) != 1 {
@@ -140,7 +140,7 @@ func TestPostThatDoesNotEnd(t *testing.T) {
 		}
 		asks.mu.Unlock()
 		for range 30 {
-			innocent := start(s, ben, named("innocent"))
+			innocent := start(c, ben, named("innocent"))
 			if answer, cause := innocent.ended(); answer == "" {
 				t.Fatalf("the second client's call: %q, %q", answer, cause)
 			}
@@ -154,7 +154,7 @@ func TestPostThatDoesNotEnd(t *testing.T) {
 			t.Errorf("the call that was never accepted: %q", cause)
 		}
 		begun := time.Now()
-		_ = s.Close(nil)
+		_ = c.Close(nil)
 		_ = events.Close()
 		if d := time.Since(begun); d > closeTimeout {
 			t.Errorf("Close took %v", d)

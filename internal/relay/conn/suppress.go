@@ -50,8 +50,8 @@ func undeclared(o *handshake.Outcome) map[string]bool {
 
 // suppress returns the reply to a call that must not be sent to the server. It returns nil for a call
 // that may be sent.
-func (s *Conn) suppress(opened *handshake.Outcome, c *mcp.Attempt) *mcp.Reply {
-	m := c.Msg
+func (c *Conn) suppress(opened *handshake.Outcome, a *mcp.Attempt) *mcp.Reply {
+	m := a.Msg
 	switch {
 	case m.Method == mcp.MethodCallTool:
 		if m.Params.IsZero() && opened.Revision.Legacy() {
@@ -64,37 +64,37 @@ func (s *Conn) suppress(opened *handshake.Outcome, c *mcp.Attempt) *mcp.Reply {
 	if opened.Dialect.Suppresses(m.Method) {
 		return mcp.Fail(mcp.MethodNotFound(excerpt.Name(m.Method)))
 	}
-	if c.Method != nil && len(s.lacks) > 0 && s.lacks[c.Method.Capability] {
+	if a.Method != nil && len(c.lacks) > 0 && c.lacks[a.Method.Capability] {
 		// §Lifecycle, "Operation", of all legacy revisions: only negotiated capabilities may be
 		// used. Some servers never answer a request that needs another capability.
 		e := mcp.MethodNotFound(excerpt.Name(m.Method))
-		e.Message += " (the server has not declared the capability " + c.Method.Capability + ")"
+		e.Message += " (the server has not declared the capability " + a.Method.Capability + ")"
 		return mcp.Fail(e)
 	}
 	return nil
 }
 
 // tooLong returns the error for a call that is longer than the server can read.
-func (s *Conn) tooLong(c *mcp.Attempt, p *dialect.Profile, size int) *mcp.Error {
+func (c *Conn) tooLong(a *mcp.Attempt, p *dialect.Profile, size int) *mcp.Error {
 	return &mcp.Error{
-		Code: jsonrpc.CodeInvalidParams, Origin: mcp.FromClient, Upstream: s.opts.Name, Cause: "too_large", Outcome: mcp.NotSent,
+		Code: jsonrpc.CodeInvalidParams, Origin: mcp.FromClient, Upstream: c.opts.Name, Cause: "too_large", Outcome: mcp.NotSent,
 		Message: fmt.Sprintf("the request has %d bytes, but this server accepts at most %d", size+1, p.MaxMessage),
-		Op:      "call " + s.opts.Name + " " + excerpt.Name(c.Msg.Method),
+		Op:      "call " + c.opts.Name + " " + excerpt.Name(a.Msg.Method),
 	}
 }
 
 // untilReady sends a call to a server that has not answered any call with a result yet. If the server
 // says that it has not processed notifications/initialized, untilReady retries the call, up to three
 // times. A retry is safe, because the server has not executed a call that it refused in this way.
-func (s *Conn) untilReady(ctx context.Context, opened *handshake.Outcome, c *mcp.Attempt, caller mcp.Caller) (*mcp.Reply, error) {
+func (c *Conn) untilReady(ctx context.Context, opened *handshake.Outcome, a *mcp.Attempt, k mcp.Caller) (*mcp.Reply, error) {
 	var reply *mcp.Reply
 	wait := func(ctx context.Context, d time.Duration) error {
-		s.logNotReady(reply, c, d)
+		c.logNotReady(reply, a, d)
 		return work.Sleep(ctx, d)
 	}
 	m, err := handshake.UntilReady(ctx, wait, opened.NotReady, func() (*jsonrpc.Message, error) {
 		var err error
-		if reply, err = s.attempt(ctx, opened, c, caller); err != nil {
+		if reply, err = c.attempt(ctx, opened, a, k); err != nil {
 			return nil, err
 		}
 		return reply.Msg, nil
@@ -103,17 +103,17 @@ func (s *Conn) untilReady(ctx context.Context, opened *handshake.Outcome, c *mcp
 		return nil, err
 	}
 	if m.Kind == jsonrpc.Result {
-		s.ready.Store(true)
+		c.ready.Store(true)
 	}
 	return reply, nil
 }
 
-func (s *Conn) logNotReady(reply *mcp.Reply, c *mcp.Attempt, d time.Duration) {
+func (c *Conn) logNotReady(reply *mcp.Reply, a *mcp.Attempt, d time.Duration) {
 	said, _ := jsonrpc.Text(reply.Msg.Raw, jsonrpc.Find(reply.Msg.Raw, reply.Msg.Error, "message"))
-	text := fmt.Sprintf("%s -> error %d %q; the server waits for %s; retrying in %s", excerpt.Name(c.Msg.Method), reply.Code(), excerpt.Name(said), mcp.NoteInitialized, d)
-	s.opts.Log.Info("server is not ready", "server", s.opts.Name, "step", text)
-	s.opts.Events.Publish(event.Event{
-		Kind: event.Handshake, Level: slog.LevelInfo, Who: c.Client.Who, Server: s.opts.Name, Method: c.Msg.Method,
-		From: c.Client.Revision, To: reply.From, Call: c.Number, Code: reply.Code(), Outcome: mcp.Failed, Detail: text + "\n",
+	text := fmt.Sprintf("%s -> error %d %q; the server waits for %s; retrying in %s", excerpt.Name(a.Msg.Method), reply.Code(), excerpt.Name(said), mcp.NoteInitialized, d)
+	c.opts.Log.Info("server is not ready", "server", c.opts.Name, "step", text)
+	c.opts.Events.Publish(event.Event{
+		Kind: event.Handshake, Level: slog.LevelInfo, Who: a.Client.Who, Server: c.opts.Name, Method: a.Msg.Method,
+		From: a.Client.Revision, To: reply.From, Call: a.Number, Code: reply.Code(), Outcome: mcp.Failed, Detail: text + "\n",
 	})
 }

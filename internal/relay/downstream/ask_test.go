@@ -25,10 +25,10 @@ type asker struct {
 	errs    []error
 }
 
-func (a *asker) call(ctx context.Context, c *mcp.Call, s mcp.Caller) (*mcp.Reply, error) {
+func (a *asker) call(ctx context.Context, c *mcp.Call, k mcp.Caller) (*mcp.Reply, error) {
 	ctx, a.give = context.WithCancelCause(ctx)
 	defer a.give(nil)
-	m, err := s.Ask(ctx, c.Msg)
+	m, err := k.Ask(ctx, c.Msg)
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if err != nil {
@@ -90,10 +90,10 @@ func TestAQuestionTakenBack(t *testing.T) {
 func TestAQuestionThatOutlivesItsCall(t *testing.T) {
 	var asked sync.WaitGroup
 	var cancel context.CancelCauseFunc
-	h := &fakeHandler{on: methods{mcp.MethodCallTool: func(_ context.Context, c *mcp.Call, s mcp.Caller) (*mcp.Reply, error) {
+	h := &fakeHandler{on: methods{mcp.MethodCallTool: func(_ context.Context, c *mcp.Call, k mcp.Caller) (*mcp.Reply, error) {
 		var ctx context.Context
 		ctx, cancel = context.WithCancelCause(context.Background())
-		asked.Go(func() { _, _ = s.Ask(ctx, c.Msg) })
+		asked.Go(func() { _, _ = k.Ask(ctx, c.Msg) })
 		synctest.Wait() // wait until the server request has been sent
 		return mcp.Answer([]byte(`{}`)), nil
 	}}}
@@ -129,8 +129,8 @@ func declaring(capabilities string) string {
 // declared the capability for it, both during a call and outside of calls.
 func TestUndeclaredRequestsAreNotSent(t *testing.T) {
 	for capabilities, want := range map[string]int{`{}`: 0, `{"roots":{},"sampling":{}}`: 0, `{"elicitation":{"form":{}}}`: 1} {
-		h := &fakeHandler{on: methods{mcp.MethodCallTool: func(ctx context.Context, _ *mcp.Call, s mcp.Caller) (*mcp.Reply, error) {
-			_, err := s.Ask(ctx, pipetest.Scan(t, elicit))
+		h := &fakeHandler{on: methods{mcp.MethodCallTool: func(ctx context.Context, _ *mcp.Call, k mcp.Caller) (*mcp.Reply, error) {
+			_, err := k.Ask(ctx, pipetest.Scan(t, elicit))
 			return nil, err
 		}}}
 		visit(t, &Endpoint{Handler: h}, func(w *pipetest.Wire) {
@@ -190,8 +190,8 @@ func TestUndeclaredFormsAreNotConverted(t *testing.T) {
 // the client's answer, here because the answer has too many entries.
 func TestAnswersThatCannotBeConverted(t *testing.T) {
 	a := &asker{}
-	h := &fakeHandler{on: methods{mcp.MethodCallTool: func(ctx context.Context, c *mcp.Call, s mcp.Caller) (*mcp.Reply, error) {
-		_, err := s.Ask(ctx, pipetest.Scan(t, longForm()))
+	h := &fakeHandler{on: methods{mcp.MethodCallTool: func(ctx context.Context, c *mcp.Call, k mcp.Caller) (*mcp.Reply, error) {
+		_, err := k.Ask(ctx, pipetest.Scan(t, longForm()))
 		a.errs = append(a.errs, err)
 		return nil, err
 	}}}
@@ -235,9 +235,9 @@ func TestTooManyQuestions(t *testing.T) {
 
 func TestNothingFollowsTheAnswer(t *testing.T) {
 	var kept mcp.Caller
-	h := &fakeHandler{on: methods{mcp.MethodCallTool: func(_ context.Context, _ *mcp.Call, s mcp.Caller) (*mcp.Reply, error) {
-		kept = s
-		s.Notify(pipetest.Note(progress("1", 1)))
+	h := &fakeHandler{on: methods{mcp.MethodCallTool: func(_ context.Context, _ *mcp.Call, k mcp.Caller) (*mcp.Reply, error) {
+		kept = k
+		k.Notify(pipetest.Note(progress("1", 1)))
 		return mcp.Answer([]byte(`{}`)), nil
 	}}}
 	visitLegacy(t, h, func(w *pipetest.Wire) {

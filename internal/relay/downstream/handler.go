@@ -14,7 +14,7 @@ type Handler interface {
 	Hello(ctx context.Context, f *mcp.ClientInfo) (*mcp.ServerInfo, error)
 	// Call answers one request. The Session answers the methods of the handshake itself, so they
 	// never reach Call. The error can be any error; mcp.Wire converts it to a JSON-RPC error.
-	Call(ctx context.Context, c *mcp.Call, s mcp.Caller) (*mcp.Reply, error)
+	Call(ctx context.Context, c *mcp.Call, k mcp.Caller) (*mcp.Reply, error)
 	// Notify handles the notifications from the client, except those about the conversation itself.
 	Notify(ctx context.Context, f *mcp.ClientInfo, m *jsonrpc.Message)
 	// Subscribe registers a legacy client that has finished its handshake, so that it gets

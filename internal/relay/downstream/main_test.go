@@ -20,7 +20,7 @@ func TestMain(m *testing.M) { leaktest.Main(m) }
 // fakeHandler answers a request with the function for its method in on. Without such a function,
 // the result contains the method.
 type fakeHandler struct {
-	on map[string]func(ctx context.Context, c *mcp.Call, s mcp.Caller) (*mcp.Reply, error)
+	on map[string]func(ctx context.Context, c *mcp.Call, k mcp.Caller) (*mcp.Reply, error)
 	// failing is the error that Hello returns; nil if Hello succeeds.
 	failing error
 
@@ -42,12 +42,12 @@ func (h *fakeHandler) Hello(_ context.Context, f *mcp.ClientInfo) (*mcp.ServerIn
 	return &mcp.ServerInfo{Info: []byte(`{"name":"host","version":"1"}`), Capabilities: []byte(`{"tools":{}}`)}, nil
 }
 
-func (h *fakeHandler) Call(ctx context.Context, c *mcp.Call, s mcp.Caller) (*mcp.Reply, error) {
+func (h *fakeHandler) Call(ctx context.Context, c *mcp.Call, k mcp.Caller) (*mcp.Reply, error) {
 	h.mu.Lock()
 	h.calls = append(h.calls, c.Msg.Method)
 	h.mu.Unlock()
 	if f := h.on[c.Msg.Method]; f != nil {
-		return f(ctx, c, s)
+		return f(ctx, c, k)
 	}
 	return mcp.Answer([]byte(`{"method":"` + c.Msg.Method + `"}`)), nil
 }
@@ -138,7 +138,7 @@ func (g *gate) ended() []error {
 	return g.causes
 }
 
-type methods = map[string]func(ctx context.Context, c *mcp.Call, s mcp.Caller) (*mcp.Reply, error)
+type methods = map[string]func(ctx context.Context, c *mcp.Call, k mcp.Caller) (*mcp.Reply, error)
 
 const elicit = `{"jsonrpc":"2.0","id":"q","method":"elicitation/create","params":{"message":"m"}}`
 

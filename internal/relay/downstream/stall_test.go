@@ -73,7 +73,7 @@ func (h *pausingClient) call(era string, id any, name string) {
 // log messages before its answer, and "asks" sends a server request. The handler calls ended at the
 // end of each call.
 func chatty(ended func(name string)) *fakeHandler {
-	return &fakeHandler{on: methods{mcp.MethodCallTool: func(ctx context.Context, c *mcp.Call, s mcp.Caller) (*mcp.Reply, error) {
+	return &fakeHandler{on: methods{mcp.MethodCallTool: func(ctx context.Context, c *mcp.Call, k mcp.Caller) (*mcp.Reply, error) {
 		defer ended(c.Name)
 		text := "small"
 		switch c.Name {
@@ -81,13 +81,13 @@ func chatty(ended func(name string)) *fakeHandler {
 			text = strings.Repeat("x", 1<<20)
 		case "chatty":
 			for range 400 {
-				s.Notify(pipetest.Note(`{"jsonrpc":"2.0","method":"notifications/message","params":{"level":"info","data":"` + strings.Repeat("y", 8<<10) + `"}}`))
+				k.Notify(pipetest.Note(`{"jsonrpc":"2.0","method":"notifications/message","params":{"level":"info","data":"` + strings.Repeat("y", 8<<10) + `"}}`))
 			}
 		case "asks":
 			m, _ := jsonrpc.Scan([]byte(`{"jsonrpc":"2.0","id":1,"method":"x/ask"}`), jsonrpc.Limits{})
 			ctx, stop := context.WithTimeout(ctx, 20*time.Second)
 			defer stop()
-			_, _ = s.Ask(ctx, m)
+			_, _ = k.Ask(ctx, m)
 		}
 		return mcp.Answer([]byte(`{"text":"` + text + `"}`)), nil
 	}}}

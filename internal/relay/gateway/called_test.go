@@ -32,8 +32,8 @@ func TestEachCallIsPublished(t *testing.T) {
 	u := &fake{
 		name: "u", hello: mcp.ServerInfo{Capabilities: []byte(`{"tools":{}}`)},
 		lists: map[string][]string{mcp.MethodListTools: {`{"name":"fine"}`, `{"name":"sick"}`, `{"name":"quotes"}`, `{"name":"bad"}`, `{"name":"gone"}`, `{"name":"broken"}`}},
-		call: func(_ context.Context, c *mcp.Attempt, _ mcp.Caller) (*mcp.Reply, error) {
-			return answers[c.Name]()
+		call: func(_ context.Context, a *mcp.Attempt, _ mcp.Caller) (*mcp.Reply, error) {
+			return answers[a.Name]()
 		},
 	}
 	g := merged(t, u, &fake{name: "v"})

@@ -43,14 +43,14 @@ type seen struct {
 	reads int
 }
 
-func (s *seen) add(c *mcp.Attempt) {
+func (s *seen) add(a *mcp.Attempt) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	e := c.Edits
-	if len(c.Retry) > 0 {
-		e.Object(jsonrpc.NoReason, c.Msg.Raw, c.Msg.Params, nil, c.Retry...)
+	e := a.Edits
+	if len(a.Retry) > 0 {
+		e.Object(jsonrpc.NoReason, a.Msg.Raw, a.Msg.Params, nil, a.Retry...)
 	}
-	s.calls = append(s.calls, string(e.Splice(nil, c.Msg.Raw)))
+	s.calls = append(s.calls, string(e.Splice(nil, a.Msg.Raw)))
 }
 
 func (s *seen) all() []string {
@@ -95,12 +95,12 @@ func (l *fakeLease) Tool(_ context.Context, name string) mcp.ToolFacts {
 	return facts
 }
 
-func (l *fakeLease) Call(ctx context.Context, c *mcp.Attempt, s mcp.Caller) (*mcp.Reply, error) {
-	l.u.seen.add(c)
+func (l *fakeLease) Call(ctx context.Context, a *mcp.Attempt, k mcp.Caller) (*mcp.Reply, error) {
+	l.u.seen.add(a)
 	if l.u.call == nil {
 		return resultReply(mcp.R20251125, `{}`), nil
 	}
-	return l.u.call(ctx, c, s)
+	return l.u.call(ctx, a, k)
 }
 
 func (l *fakeLease) Release() {}

@@ -142,8 +142,8 @@ func TestPagesOfAListHaveOneCacheScope(t *testing.T) {
 		"3": `{"resultType":"complete","ttlMs":60000,"cacheScope":"public","tools":[{"name":"b","inputSchema":{}}]}`,
 	}
 	u := &fake{name: "u"}
-	u.call = func(_ context.Context, c *mcp.Attempt, _ mcp.Caller) (*mcp.Reply, error) {
-		cursor, _ := jsonrpc.Text(c.Msg.Raw, c.Msg.Param("cursor"))
+	u.call = func(_ context.Context, a *mcp.Attempt, _ mcp.Caller) (*mcp.Reply, error) {
+		cursor, _ := jsonrpc.Text(a.Msg.Raw, a.Msg.Param("cursor"))
 		return resultReply(mcp.R20260728, pages[cursor]), nil
 	}
 	g := &Single{Bridge: &bridge.Bridge{}, Upstream: u}

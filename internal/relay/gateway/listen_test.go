@@ -47,7 +47,7 @@ func startListenAt(t *testing.T, g callee, who mcp.ClientInfo, id, filter string
 }
 
 type callee interface {
-	Call(ctx context.Context, c *mcp.Call, s mcp.Caller) (*mcp.Reply, error)
+	Call(ctx context.Context, c *mcp.Call, k mcp.Caller) (*mcp.Reply, error)
 }
 
 // notifyingServer returns a server. The second result is a function that sends notifications from

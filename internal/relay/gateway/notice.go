@@ -144,7 +144,7 @@ func (n *notices) admit(all *ListenQuota, c *mcp.Call) (leave func(), err error)
 
 // listen serves a subscriptions/listen request until the client cancels the request or the gateway
 // drains. If a.owner is nil, a.all contains a single server, and all resources are on that server.
-func (n *notices) listen(ctx context.Context, r *bridge.Bridge, a *route, s mcp.Caller) (*mcp.Reply, error) {
+func (n *notices) listen(ctx context.Context, r *bridge.Bridge, a *route, k mcp.Caller) (*mcp.Reply, error) {
 	c, from, sole := a.Call, a.all, a.Sole
 	want, err := mcp.ParseSubscriptionFilter(c.Msg.Raw, c.Msg.Param("notifications"))
 	if err != nil {
@@ -204,14 +204,14 @@ func (n *notices) listen(ctx context.Context, r *bridge.Bridge, a *route, s mcp.
 	meta := append(append([]byte(`{"`+mcp.KeySubscriptionID+`":`), id...), '}')
 	ack := append(append([]byte(`{"_meta":`), meta...), `,"notifications":`...)
 	ack = append(append(ack, tasks.filter(honoured.JSON())...), '}')
-	s.Notify(mcp.NewNote(mcp.NoteAcknowledged, ack))
+	k.Notify(mcp.NewNote(mcp.NoteAcknowledged, ack))
 	rest := time.NewTimer(pace) // the pause between two writes, which limits the rate of notifications
 	defer rest.Stop()
 	for {
 		select {
 		case <-q.wake:
 			for _, x := range q.take() {
-				s.Notify(forListener(x.from, x.m, id, a.names))
+				k.Notify(forListener(x.from, x.m, id, a.names))
 			}
 			rest.Reset(pace)
 			select {
@@ -220,10 +220,10 @@ func (n *notices) listen(ctx context.Context, r *bridge.Bridge, a *route, s mcp.
 			case <-ctx.Done():
 			}
 		case <-n.life().Done():
-			return n.endResult(c, s, meta), nil
+			return n.endResult(c, k, meta), nil
 		case <-ctx.Done():
 			if n.life().Err() != nil {
-				return n.endResult(c, s, meta), nil
+				return n.endResult(c, k, meta), nil
 			}
 			return nil, &mcp.Error{Origin: mcp.FromClient, Cause: "cancelled", Message: "the subscription was ended", Err: context.Cause(ctx)}
 		}
@@ -233,10 +233,10 @@ func (n *notices) listen(ctx context.Context, r *bridge.Bridge, a *route, s mcp.
 // endResult returns the result of a listen that Dragoman ends (2026-07-28 §Subscriptions, "Graceful
 // Closure"). If the client does not use HTTP, there is no stream to close. Then endResult also
 // sends a cancellation (§Cancellation: a server that ends a subscription must send one).
-func (n *notices) endResult(c *mcp.Call, s mcp.Caller, meta []byte) *mcp.Reply {
+func (n *notices) endResult(c *mcp.Call, k mcp.Caller, meta []byte) *mcp.Reply {
 	if !c.HTTP {
 		params := append(append([]byte(`{"requestId":`), c.Msg.ID...), `,"reason":"the server stops","_meta":`...)
-		s.Notify(mcp.NewNote(mcp.NoteCancelled, append(append(params, meta...), '}')))
+		k.Notify(mcp.NewNote(mcp.NoteCancelled, append(append(params, meta...), '}')))
 	}
 	return mcp.Answer(append(append([]byte(`{"resultType":"complete","_meta":`), meta...), '}'))
 }
@@ -419,18 +419,18 @@ func (n *notices) register(f *mcp.ClientInfo, r *bridge.Bridge, out *notifier, u
 // subscribe answers resources/subscribe and resources/unsubscribe. A resource that the filter show
 // hides gets the same error as a resource that does not exist. If show is nil, all resources are
 // shown.
-func (n *notices) subscribe(ctx context.Context, c *mcp.Attempt, u Upstream, show catalog.Filter) (*mcp.Reply, error) {
-	uri := c.Name
-	if _, ok := jsonrpc.Text(c.Msg.Raw, c.Msg.Param("uri")); !ok {
+func (n *notices) subscribe(ctx context.Context, a *mcp.Attempt, u Upstream, show catalog.Filter) (*mcp.Reply, error) {
+	uri := a.Name
+	if _, ok := jsonrpc.Text(a.Msg.Raw, a.Msg.Param("uri")); !ok {
 		return nil, &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: "uri must be a string"}
 	}
 	resource := watched{u.Name(), uri}
 	hides := show != nil && !show.Shows(catalog.KindResource, u.Name(), uri)
 	n.mu.Lock()
-	a := n.attached[c.Client.Conversation]
-	w := a.find(u.Name())
-	over := a != nil && a.over
-	full := w != nil && !over && !hides && c.Msg.Method == mcp.MethodSubscribe && !a.countLocked(resource)
+	at := n.attached[a.Client.Conversation]
+	w := at.find(u.Name())
+	over := at != nil && at.over
+	full := w != nil && !over && !hides && a.Msg.Method == mcp.MethodSubscribe && !at.countLocked(resource)
 	n.mu.Unlock()
 	switch {
 	case w == nil:
@@ -441,15 +441,15 @@ func (n *notices) subscribe(ctx context.Context, c *mcp.Attempt, u Upstream, sho
 	case full:
 		return nil, &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: fmt.Sprintf("too many subscribed resources: the limit is %d for one client", maxURIs)}
 	case hides:
-		return nil, catalog.Missing(c.Client, uri)
-	case c.Msg.Method == mcp.MethodSubscribe:
+		return nil, catalog.Missing(a.Client, uri)
+	case a.Msg.Method == mcp.MethodSubscribe:
 		reply, err := w.Subscribe(ctx, uri)
 		if err != nil || reply.Code() != 0 {
-			n.uncount(a, resource)
+			n.uncount(at, resource)
 		}
 		return reply, err
 	}
-	n.uncount(a, resource)
+	n.uncount(at, resource)
 	return w.Unsubscribe(ctx, uri)
 }
 

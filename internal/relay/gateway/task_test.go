@@ -43,8 +43,8 @@ const aTask = `"taskId":"t1","status":"working","createdAt":"2025-11-25T10:30:00
 
 // answers makes a server answer each method in results with a fixed result.
 func (u *fake) answers(results map[string]string) *fake {
-	u.call = func(_ context.Context, c *mcp.Attempt, _ mcp.Caller) (*mcp.Reply, error) {
-		r, ok := results[c.Msg.Method]
+	u.call = func(_ context.Context, a *mcp.Attempt, _ mcp.Caller) (*mcp.Reply, error) {
+		r, ok := results[a.Msg.Method]
 		if !ok {
 			return mcp.Fail(&jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: "no"}), nil
 		}
@@ -202,11 +202,11 @@ func TestAttendedTaskEnds(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				var waiting atomic.Int32
 				u := requestedTaskServer("one")
-				u.call = func(ctx context.Context, c *mcp.Attempt, s mcp.Caller) (*mcp.Reply, error) {
-					if c.Msg.Method == mcp.MethodTaskResult {
+				u.call = func(ctx context.Context, a *mcp.Attempt, k mcp.Caller) (*mcp.Reply, error) {
+					if a.Msg.Method == mcp.MethodTaskResult {
 						waiting.Add(1)
 						defer waiting.Add(-1)
-						_, err := s.Ask(ctx, message(t, `{"jsonrpc":"2.0","id":1,"method":"elicitation/create","params":{}}`))
+						_, err := k.Ask(ctx, message(t, `{"jsonrpc":"2.0","id":1,"method":"elicitation/create","params":{}}`))
 						return nil, err
 					}
 					reply := resultReply(mcp.R20251125, `{"task":{`+aTask+`},`+strings.Replace(aTask, "working", "input_required", 1)+`}`)
@@ -254,23 +254,23 @@ func TestTaskNobodyWaitsForIsCancelled(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				var cancelled atomic.Bool
 				x.u.support = mcp.TaskRequired
-				x.u.call = func(ctx context.Context, c *mcp.Attempt, _ mcp.Caller) (*mcp.Reply, error) {
+				x.u.call = func(ctx context.Context, a *mcp.Attempt, _ mcp.Caller) (*mcp.Reply, error) {
 					rev := x.u.hello.Revision
 					switch {
-					case c.Msg.Method == mcp.MethodTaskResult:
+					case a.Msg.Method == mcp.MethodTaskResult:
 						<-ctx.Done()
 						return nil, context.Cause(ctx)
-					case c.Msg.Method == mcp.MethodCancelTask:
+					case a.Msg.Method == mcp.MethodCancelTask:
 						cancelled.Store(true)
 					case rev.Legacy():
 						reply := resultReply(rev, `{"task":{`+aTask+`}}`)
 						reply.Session = 5
 						return reply, nil
-					case !mcp.HasTasksExtension(c.Capabilities()):
+					case !mcp.HasTasksExtension(a.Capabilities()):
 						reply := mcp.Fail(&jsonrpc.Error{Code: mcp.CodeMissingCapability, Data: []byte(`{"requiredCapabilities":{"extensions":{"io.modelcontextprotocol/tasks":{}}}}`)})
 						reply.From = rev
 						return reply, nil
-					case c.Msg.Method == mcp.MethodGetTask:
+					case a.Msg.Method == mcp.MethodGetTask:
 						return resultReply(rev, `{"resultType":"complete",`+aTask+`}`), ctx.Err()
 					}
 					return resultReply(rev, `{"resultType":"task",`+aTask+`}`), nil
@@ -295,13 +295,13 @@ func TestTaskNobodyWaitsForIsCancelled(t *testing.T) {
 func TestListensToItsOwnTasksOnly(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		one := directedTaskServer("one")
-		one.call = func(ctx context.Context, c *mcp.Attempt, s mcp.Caller) (*mcp.Reply, error) {
-			if c.Msg.Method != mcp.MethodListen {
+		one.call = func(ctx context.Context, a *mcp.Attempt, k mcp.Caller) (*mcp.Reply, error) {
+			if a.Msg.Method != mcp.MethodListen {
 				return resultReply(mcp.R20260728, `{"resultType":"task",`+aTask+`}`), nil
 			}
-			s.Notify(pipetest.Note(`{"jsonrpc":"2.0","method":"notifications/subscriptions/acknowledged","params":{"notifications":{"taskIds":["t1","t9"]}}}`))
-			s.Notify(pipetest.Note(`{"jsonrpc":"2.0","method":"notifications/tasks","params":{` + aTask + `}}`))
-			s.Notify(pipetest.Note(`{"jsonrpc":"2.0","method":"notifications/tasks","params":{` + strings.Replace(aTask, "t1", "t9", 1) + `}}`))
+			k.Notify(pipetest.Note(`{"jsonrpc":"2.0","method":"notifications/subscriptions/acknowledged","params":{"notifications":{"taskIds":["t1","t9"]}}}`))
+			k.Notify(pipetest.Note(`{"jsonrpc":"2.0","method":"notifications/tasks","params":{` + aTask + `}}`))
+			k.Notify(pipetest.Note(`{"jsonrpc":"2.0","method":"notifications/tasks","params":{` + strings.Replace(aTask, "t1", "t9", 1) + `}}`))
 			<-ctx.Done()
 			return nil, context.Cause(ctx)
 		}

@@ -24,9 +24,9 @@ type taskServer struct {
 
 func newTaskServer(t *testing.T) *taskServer {
 	x := &taskServer{fake: requestedTaskServer("one"), end: make(chan struct{}), onLook: func() {}}
-	x.call = func(ctx context.Context, c *mcp.Attempt, s mcp.Caller) (*mcp.Reply, error) {
+	x.call = func(ctx context.Context, a *mcp.Attempt, k mcp.Caller) (*mcp.Reply, error) {
 		task := aTask
-		switch c.Msg.Method {
+		switch a.Msg.Method {
 		case mcp.MethodTaskResult:
 			select {
 			case <-x.end:
@@ -129,9 +129,9 @@ func TestErrorOfATaskHasACodeOfTheClients(t *testing.T) {
 	x := newTaskServer(t)
 	x.over = true
 	call := x.call
-	x.call = func(ctx context.Context, c *mcp.Attempt, s mcp.Caller) (*mcp.Reply, error) {
-		if c.Msg.Method != mcp.MethodTaskResult {
-			return call(ctx, c, s)
+	x.call = func(ctx context.Context, a *mcp.Attempt, k mcp.Caller) (*mcp.Reply, error) {
+		if a.Msg.Method != mcp.MethodTaskResult {
+			return call(ctx, a, k)
 		}
 		const raw = `{"jsonrpc":"2.0","id":1,"error":{"code":-32022,"message":"m"}}`
 		m, err := jsonrpc.Scan([]byte(raw), jsonrpc.Limits{})

@@ -55,11 +55,11 @@ type trailed struct {
 	trail *jsonrpc.Trail
 }
 
-func (h trailed) Call(ctx context.Context, c *mcp.Call, s mcp.Caller) (*mcp.Reply, error) {
+func (h trailed) Call(ctx context.Context, c *mcp.Call, k mcp.Caller) (*mcp.Reply, error) {
 	if h.trail != nil {
 		c.Trail = h.trail
 	}
-	return h.Handler.Call(ctx, c, s)
+	return h.Handler.Call(ctx, c, k)
 }
 
 // startTrailed does the same as start, and records calls in trail, which may be nil.

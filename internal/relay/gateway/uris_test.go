@@ -18,14 +18,14 @@ func readable(name, links string, lists map[string][]string, has ...string) *fak
 	for method, items := range lists {
 		u.lists[method] = items
 	}
-	u.call = func(_ context.Context, c *mcp.Attempt, _ mcp.Caller) (*mcp.Reply, error) {
-		if c.Msg.Method == mcp.MethodCallTool {
+	u.call = func(_ context.Context, a *mcp.Attempt, _ mcp.Caller) (*mcp.Reply, error) {
+		if a.Msg.Method == mcp.MethodCallTool {
 			return resultReply(mcp.R20260728, `{"content":[{"type":"resource_link","name":"n","uri":"`+links+`"}]}`), nil
 		}
-		if has == nil || strings.Contains(strings.Join(has, " "), c.Name) {
-			return resultReply(mcp.R20260728, `{"contents":[{"uri":"`+c.Name+`","text":"of `+name+`"}]}`), nil
+		if has == nil || strings.Contains(strings.Join(has, " "), a.Name) {
+			return resultReply(mcp.R20260728, `{"contents":[{"uri":"`+a.Name+`","text":"of `+name+`"}]}`), nil
 		}
-		return mcp.Fail(catalog.Missing(c.Client, c.Name)), nil
+		return mcp.Fail(catalog.Missing(a.Client, a.Name)), nil
 	}
 	return u
 }

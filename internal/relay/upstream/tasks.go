@@ -84,7 +84,7 @@ func (u *Upstream) acquireSession(f *mcp.ClientInfo, need mcp.Need) *Lease {
 // remember stores the number of the session s in the reply r, if s is a session of a legacy server.
 // If the call has created a task or is about a task, remember also keeps the session open for the
 // task, and records whose task it is. r is nil if no answer arrived.
-func (u *Upstream) remember(s *session, c *mcp.Attempt, r *mcp.Reply) {
+func (u *Upstream) remember(s *session, a *mcp.Attempt, r *mcp.Reply) {
 	if r == nil || s.pool == nil {
 		return
 	}
@@ -92,27 +92,27 @@ func (u *Upstream) remember(s *session, c *mcp.Attempt, r *mcp.Reply) {
 	if s.tasks == mcp.NoTasks {
 		return
 	}
-	life, id := taskRest, c.Name
+	life, id := taskRest, a.Name
 	if at := r.CreatedTask(); !at.IsZero() {
 		life = taskLife
 		id, _ = jsonrpc.Text(r.Msg.Raw, jsonrpc.Find(r.Msg.Raw, at, "taskId"))
 		if ttl, ok := mcp.Millis(r.Msg.Raw, jsonrpc.Find(r.Msg.Raw, at, "ttl")); ok {
 			life = min(ttl, taskMaxLife)
 		}
-	} else if c.Method == nil || !c.Method.Task {
+	} else if a.Method == nil || !a.Method.Task {
 		return
 	}
 	u.mu.Lock()
 	if until := time.Now().Add(life); until.After(s.keep) {
 		s.keep = until
 	}
-	if r.Msg.Kind == jsonrpc.Result && c.Client != nil {
-		s.ownLocked(id, c.Client.Conversation)
+	if r.Msg.Kind == jsonrpc.Result && a.Client != nil {
+		s.ownLocked(id, a.Client.Conversation)
 	}
-	if c.Msg.Method == mcp.MethodListTasks {
+	if a.Msg.Method == mcp.MethodListTasks {
 		r.OwnTasks = make(map[string]bool)
 		for id, owner := range s.taskOwners {
-			r.OwnTasks[id] = r.OwnTasks[id] || owner != 0 && owner == c.Client.Conversation
+			r.OwnTasks[id] = r.OwnTasks[id] || owner != 0 && owner == a.Client.Conversation
 		}
 	}
 	u.mu.Unlock()
@@ -133,11 +133,11 @@ func (s *session) ownLocked(id string, conversation uint64) {
 
 // related returns a Caller that adds the session number to the task ids in server requests. If the
 // session has no tasks, it returns caller.
-func (s *session) related(t *jsonrpc.Trail, caller mcp.Caller) mcp.Caller {
+func (s *session) related(t *jsonrpc.Trail, k mcp.Caller) mcp.Caller {
 	if s.tasks != mcp.RequestedTasks {
-		return caller
+		return k
 	}
-	return relatedCaller{caller, s, t}
+	return relatedCaller{k, s, t}
 }
 
 type relatedCaller struct {

@@ -41,14 +41,14 @@ func about(t *testing.T, u *Upstream, f *mcp.ClientInfo, method string, session 
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := mcp.NewAttempt(mcp.NewCall(m, m.Param(mcp.KeyMeta), f))
-	c.Session = session
+	a := mcp.NewAttempt(mcp.NewCall(m, m.Param(mcp.KeyMeta), f))
+	a.Session = session
 	l, err := u.Acquire(t.Context(), f, mcp.Need{Session: session})
 	if err != nil {
 		return nil, err
 	}
 	defer l.Release()
-	return l.Call(t.Context(), c, mcp.NoCaller{})
+	return l.Call(t.Context(), a, mcp.NoCaller{})
 }
 
 // TestTasksOutliveTheirCall checks a server with one process per call. The process of a task

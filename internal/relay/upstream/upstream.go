@@ -467,8 +467,8 @@ func isOver(err error) bool {
 
 // missesHeader reports whether a modern server refused a call because a mirrored header was missing
 // or wrong. Such a call was not executed.
-func (u *Upstream) missesHeader(s *session, c *mcp.Attempt, r *mcp.Reply) bool {
-	return r.Code() == mcp.CodeHeaderMismatch && c.Msg.Method == mcp.MethodCallTool &&
+func (u *Upstream) missesHeader(s *session, a *mcp.Attempt, r *mcp.Reply) bool {
+	return r.Code() == mcp.CodeHeaderMismatch && a.Msg.Method == mcp.MethodCallTool &&
 		s.server.Revision().Can(mcp.MirroredHeaders) && u.spec.Command == ""
 }
 

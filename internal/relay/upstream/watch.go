@@ -466,21 +466,21 @@ func (u *Upstream) resubscribe(p *pool) bool {
 
 // raiseLevel sets the log level of a legacy session to the level that a call needs, unless the
 // session already has a sufficient level.
-func (u *Upstream) raiseLevel(ctx context.Context, s *session, c *mcp.Attempt) {
-	if c.Level == 0 || s.server.Revision().Modern() {
+func (u *Upstream) raiseLevel(ctx context.Context, s *session, a *mcp.Attempt) {
+	if a.Level == 0 || s.server.Revision().Modern() {
 		return
 	}
 	u.mu.Lock()
-	enough := s.level != 0 && s.level <= c.Level
+	enough := s.level != 0 && s.level <= a.Level
 	if !enough {
-		s.level = c.Level
+		s.level = a.Level
 	}
 	u.mu.Unlock()
 	if enough || !hasLog(s) {
 		return
 	}
-	params := append(jsonrpc.AppendQuote([]byte(`{"level":`), c.Level.String()), '}')
-	_, _ = s.server.Call(ctx, u.ownCall(mcp.MethodSetLevel, params, c.Client), mcp.NoCaller{})
+	params := append(jsonrpc.AppendQuote([]byte(`{"level":`), a.Level.String()), '}')
+	_, _ = s.server.Call(ctx, u.ownCall(mcp.MethodSetLevel, params, a.Client), mcp.NoCaller{})
 }
 
 // replayLevel sets the log level of a new session to the most verbose level that the clients in the
