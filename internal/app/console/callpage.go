@@ -38,7 +38,7 @@ type callView struct {
 	View           string
 	Legs           []*leg
 	More           int // the number of legs that the page does not show
-	Fall           *fall
+	Waterfall      *waterfall
 	Edits          int
 	Curl, CLI      string
 	Wires, JSON    string // the paths of the downloads with the messages; Wires is "" if there is no transcript
@@ -133,8 +133,8 @@ func (c *Console) call(r *http.Request) (*View, error) {
 		}
 	}
 	v.Failure, v.Relayed = failureOf(s.Messages)
-	v.Fall = newFall(&s, v.client(), v.server())
-	v.Wait = v.Fall.wait
+	v.Waterfall = newWaterfall(&s, v.client(), v.server())
+	v.Wait = v.Waterfall.wait
 	v.legs()
 	v.commands(r.Host)
 	return &View{Title: v.Label() + " · " + number, Crumbs: []Crumb{{"Calls", pathOf("calls")}}, Data: v}, nil

@@ -262,10 +262,10 @@ func TestCopies(t *testing.T) {
 	}
 }
 
-// TestFall checks the timeline of a call: when each side was busy.
-func TestFall(t *testing.T) {
+// TestWaterfall checks the timeline of a call: when each side was busy.
+func TestWaterfall(t *testing.T) {
 	s := storyOfPublish(admin.Call{Number: 2})
-	f := newFall(&s, "Cursor", "files")
+	f := newWaterfall(&s, "Cursor", "files")
 	if f.wait.Seconds() < 6.48 || f.wait.Seconds() > 6.5 {
 		t.Errorf("the user took %s; want 6.49 s", f.wait)
 	}

@@ -95,7 +95,7 @@ func TestLive(t *testing.T) {
 		defer w.stop()
 		synctest.Wait()
 		first := w.take()
-		if len(first) != 1 || first[0]["sentence"]["text"] != "The server is ready. No client has called yet." || first[0]["court"]["hash"] == "" {
+		if len(first) != 1 || first[0]["sentence"]["text"] != "The server is ready. No client has called yet." || first[0]["diagram"]["hash"] == "" {
 			t.Fatalf("%v", first)
 		}
 		time.Sleep(50 * time.Second)
@@ -107,7 +107,7 @@ func TestLive(t *testing.T) {
 		time.Sleep(1100 * time.Millisecond)
 		synctest.Wait()
 		got := w.take()
-		if len(got) != 1 || got[0]["sentence"]["text"] != "The client is working." || got[0]["court"]["hash"] == first[0]["court"]["hash"] || got[0]["s1-n"]["text"] != "1" || got[0]["s1-f"] != nil {
+		if len(got) != 1 || got[0]["sentence"]["text"] != "The client is working." || got[0]["diagram"]["hash"] == first[0]["diagram"]["hash"] || got[0]["s1-n"]["text"] != "1" || got[0]["s1-f"] != nil {
 			t.Errorf("after a call: %v", got)
 		}
 		for i := range 100 { // ten calls a second

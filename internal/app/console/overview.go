@@ -29,7 +29,7 @@ type overview struct {
 	Sentence string
 	Need     string // the second sentence, which is a link to the list of needs; "" if nothing needs attention
 	Sub      string
-	Court    *court
+	Diagram  *diagram
 	Needs    []need
 	Calls    *plot
 	Latency  *plot
@@ -79,7 +79,7 @@ func (c *Console) overview(r *http.Request) (*View, error) {
 		v.Waiting = "waiting for a client"
 	}
 	o.Needs = c.needs(status)
-	o.Court = newCourt(clients, status, t)
+	o.Diagram = newDiagram(clients, status, t)
 	o.Sentence, o.Need = sentences(clients, status, len(o.Needs))
 	o.Sub = subtitle(status, t)
 	o.Calls, o.Latency = callsPlot(t), latencyPlot(t)

@@ -79,7 +79,7 @@ func (s *Server) Adapt(p transport.Pipe) transport.Pipe {
 		asks: map[int64]chan *jsonrpc.Message{}, open: map[jsonrpc.ID]context.CancelCauseFunc{},
 	}
 	b.life, b.end = context.WithCancelCause(context.Background())
-	b.worker.hear = b.hear
+	b.worker.hear = b.receive
 	b.worker.event = func(name string) {
 		select {
 		case b.events <- name:
@@ -291,9 +291,9 @@ func versionOf(agent string) string {
 	return version
 }
 
-// hear handles notifications and requests from the worker. It runs on the goroutine that reads from
+// receive handles notifications and requests from the worker. It runs on the goroutine that reads from
 // the worker.
-func (b *bridge) hear(m *jsonrpc.Message) {
+func (b *bridge) receive(m *jsonrpc.Message) {
 	if m.Kind == jsonrpc.Request {
 		b.handleRequest(m)
 		return

@@ -157,26 +157,26 @@ func (g *greeting) run(ctx context.Context, info []byte) (m *jsonrpc.Message, ve
 			e := failureOf(m)
 			switch {
 			case already(e):
-				g.note(sent, said(m), "Codex sent a notification that it is ready, without an answer to initialize")
+				g.note(sent, answerText(m), "Codex sent a notification that it is ready, without an answer to initialize")
 				return nil, "v2", nil
 			case a.offer == offerOne && !only && refusesMirror(e):
-				g.note(sent, said(m), "trying clientInfo alone on the same pipe")
+				g.note(sent, answerText(m), "trying clientInfo alone on the same pipe")
 				only = true
 				err = send(offerOnly)
 			case a.offer != offerTwo:
-				g.note(sent, said(m), "there is no other version to try")
-				return nil, "", problem(fmt.Sprintf("Codex refused both versions of its handshake: version 2 with %s, version 1 with %s", g.cause, said(m)))
+				g.note(sent, answerText(m), "there is no other version to try")
+				return nil, "", problem(fmt.Sprintf("Codex refused both versions of its handshake: version 2 with %s, version 1 with %s", g.cause, answerText(m)))
 			case both:
-				g.note(sent, said(m)+", late", "version 1 has been offered")
-				g.cause, g.class, silent = said(m), classOf(e), false
+				g.note(sent, answerText(m)+", late", "version 1 has been offered")
+				g.cause, g.class, silent = answerText(m), classOf(e), false
 			case fallsBack(e) || dialect.HasSign(g.b.server.o.WrongParams, strconv.FormatInt(e.Code, 10), strings.ToLower(e.Message)):
-				g.cause, g.class = said(m), classOf(e)
+				g.cause, g.class = answerText(m), classOf(e)
 				g.note(sent, g.cause, "trying version 1 on the same pipe")
 				both = true
 				err = send(offerOne)
 			default:
-				g.note(sent, said(m), "the error is unrelated to the version")
-				return nil, "", problem("Codex refused the handshake: " + said(m))
+				g.note(sent, answerText(m), "the error is unrelated to the version")
+				return nil, "", problem("Codex refused the handshake: " + answerText(m))
 			}
 		case name := <-g.b.events:
 			// Until version 1 is offered, each status line from the worker restarts the timeout.
@@ -322,9 +322,9 @@ func refusesMirror(e *jsonrpc.Error) bool {
 	return strings.Contains(low, "client_info") || strings.Contains(low, "additional propert")
 }
 
-// said returns the code and the message of an error from the worker as text. If the code is a
+// answerText returns the code and the message of an error from the worker as text. If the code is a
 // string, it is quoted.
-func said(m *jsonrpc.Message) string {
+func answerText(m *jsonrpc.Message) string {
 	e := failureOf(m)
 	s := strconv.FormatInt(e.Code, 10)
 	if name, ok := jsonrpc.Text(m.Raw, jsonrpc.Find(m.Raw, m.Error, "code")); ok {

@@ -102,15 +102,15 @@ type clientTransport interface {
 	// call sends a request and returns the answer. Before the answer arrives, call passes the other
 	// messages of the call to f. It does this on the goroutine of its caller.
 	call(ctx context.Context, out *transport.Outgoing, f *flow) (*jsonrpc.Message, error)
-	// mates returns the other calls in flight that the server request m may belong to, oldest
+	// peers returns the other calls in flight that the server request m may belong to, oldest
 	// first. m was attributed to the call of f. All returned calls belong to the same client as f.
-	// If m names its call, mates returns nil.
-	mates(m *jsonrpc.Message, f *flow) []*flow
+	// If m names its call, peers returns nil.
+	peers(m *jsonrpc.Message, f *flow) []*flow
 	// post sends a notification or a response.
 	post(ctx context.Context, out *transport.Outgoing) error
-	// tell queues a notification or a response without waiting for the server. If the queue is
-	// full, tell drops the message and returns an error.
-	tell(body []byte) error
+	// notify queues a notification or a response without waiting for the server. If the queue is
+	// full, notify drops the message and returns an error.
+	notify(body []byte) error
 	// cancels reports whether Dragoman must send a notification to cancel a call. No notification
 	// is necessary if closing the stream cancels the call.
 	cancels() bool

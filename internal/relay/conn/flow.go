@@ -117,9 +117,9 @@ func (f *flow) finish() {
 
 // take handles one message that belongs to the call.
 func (f *flow) take(m *jsonrpc.Message) {
-	var mates []*flow
+	var peers []*flow
 	if m.Kind == jsonrpc.Request {
-		mates = f.server.link.mates(m, f)
+		peers = f.server.link.peers(m, f)
 	}
 	f.taking.Lock()
 	defer f.taking.Unlock()
@@ -131,7 +131,7 @@ func (f *flow) take(m *jsonrpc.Message) {
 	}
 	if m.Kind == jsonrpc.Request {
 		f.resetIdle()
-		f.server.serveRequest(m, f, mates)
+		f.server.serveRequest(m, f, peers)
 		return
 	}
 	f.received(m.Raw, jsonrpc.Head{})

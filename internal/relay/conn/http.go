@@ -129,7 +129,7 @@ func (l *httpConn) takeRequest(m *jsonrpc.Message) {
 	switch n, where := l.server.ownerOf(m, l, func(n int64) bool { return l.waiting(n) != nil }); where {
 	case here:
 		if f := l.waiting(n); f != nil {
-			l.server.serveRequest(m, f, l.matesOf(m, f))
+			l.server.serveRequest(m, f, l.peersOf(m, f))
 			return
 		}
 		l.server.refuseOrDrop(m, ended)
@@ -140,18 +140,18 @@ func (l *httpConn) takeRequest(m *jsonrpc.Message) {
 	}
 }
 
-// mates implements clientTransport. It returns nil, because a request on the stream of a call
+// peers implements clientTransport. It returns nil, because a request on the stream of a call
 // belongs to that call.
-func (l *httpConn) mates(*jsonrpc.Message, *flow) []*flow { return nil }
+func (l *httpConn) peers(*jsonrpc.Message, *flow) []*flow { return nil }
 
-// matesOf does the same as mates for a request on the standalone stream.
-func (l *httpConn) matesOf(m *jsonrpc.Message, f *flow) []*flow {
+// peersOf does the same as peers for a request on the standalone stream.
+func (l *httpConn) peersOf(m *jsonrpc.Message, f *flow) []*flow {
 	if namesCall(m, f.n) {
 		return nil
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return matesAmong(maps.Keys(l.flows), f)
+	return peersAmong(maps.Keys(l.flows), f)
 }
 
 // waiting returns the call in flight with the number n, or nil if there is none.
@@ -203,7 +203,7 @@ func (l *httpConn) post(ctx context.Context, out *transport.Outgoing) error {
 	return l.http.Post(ctx, out)
 }
 
-func (l *httpConn) tell(body []byte) error { return l.courier.Put(body) }
+func (l *httpConn) notify(body []byte) error { return l.courier.Put(body) }
 
 // cancels implements clientTransport. It returns false for modern servers, because closing the stream
 // cancels the call.

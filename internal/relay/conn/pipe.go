@@ -117,7 +117,7 @@ func (c *pipeConn) abandon(n int64, p *pending, sent bool) {
 // another call that the request may belong to. If there is no such call, passOn refuses the request.
 func (c *pipeConn) passOn(m *jsonrpc.Message, p *pending) {
 	if p.flow != nil {
-		for _, f := range c.mates(m, p.flow) {
+		for _, f := range c.peers(m, p.flow) {
 			if next := c.waiting(f.n); next != nil && c.queue(next, m) == "" {
 				return
 			}
@@ -126,14 +126,14 @@ func (c *pipeConn) passOn(m *jsonrpc.Message, p *pending) {
 	c.server.refuse(m, callEnded)
 }
 
-// mates implements clientTransport.
-func (c *pipeConn) mates(m *jsonrpc.Message, f *flow) []*flow {
+// peers implements clientTransport.
+func (c *pipeConn) peers(m *jsonrpc.Message, f *flow) []*flow {
 	if namesCall(m, f.n) {
 		return nil
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return matesAmong(func(yield func(*flow) bool) {
+	return peersAmong(func(yield func(*flow) bool) {
 		for _, p := range c.pending {
 			if p.flow != nil && !yield(p.flow) {
 				return
@@ -301,7 +301,7 @@ func (c *pipeConn) post(ctx context.Context, out *transport.Outgoing) error {
 	return c.pipe.Send(ctx, nil, out.Body)
 }
 
-func (c *pipeConn) tell(body []byte) error { return c.pipe.Queue(body) }
+func (c *pipeConn) notify(body []byte) error { return c.pipe.Queue(body) }
 
 func (c *pipeConn) cancels() bool { return true }
 

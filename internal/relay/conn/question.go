@@ -19,10 +19,10 @@ import (
 )
 
 // serveRequest answers a server request on a separate goroutine. Close waits for this goroutine. f is
-// the call that the request belongs to, or nil if the call is unknown. mates are other calls of the
+// the call that the request belongs to, or nil if the call is unknown. peers are other calls of the
 // same client that the request may belong to. If nobody has answered the request when the last of
 // these calls ends, the request ends too.
-func (c *Conn) serveRequest(m *jsonrpc.Message, f *flow, mates []*flow) {
+func (c *Conn) serveRequest(m *jsonrpc.Message, f *flow, peers []*flow) {
 	if m.Method == mcp.MethodPing {
 		c.respond(jsonrpc.AppendResult(nil, m.ID, []byte("{}")))
 		return
@@ -32,7 +32,7 @@ func (c *Conn) serveRequest(m *jsonrpc.Message, f *flow, mates []*flow) {
 	}
 	var owners []*flow
 	if f != nil {
-		owners = slices.DeleteFunc(append([]*flow{f}, mates...), func(x *flow) bool { return x.ctx.Err() != nil })
+		owners = slices.DeleteFunc(append([]*flow{f}, peers...), func(x *flow) bool { return x.ctx.Err() != nil })
 		if len(owners) == 0 {
 			c.respondTo(f, refusal(m, callEnded))
 			return
@@ -206,16 +206,16 @@ func (c *Conn) ask(ctx context.Context, m *jsonrpc.Message, owners []*flow) (f *
 	return f, answer, err
 }
 
-// matesAmong returns the calls in all, except f, that a server request may belong to, oldest first.
+// peersAmong returns the calls in all, except f, that a server request may belong to, oldest first.
 // The request was attributed to f and does not name its call.
-func matesAmong(all iter.Seq[*flow], f *flow) (mates []*flow) {
+func peersAmong(all iter.Seq[*flow], f *flow) (peers []*flow) {
 	for x := range all {
 		if x != f && mayOwn(x.call, f.call) {
-			mates = append(mates, x)
+			peers = append(peers, x)
 		}
 	}
-	slices.SortFunc(mates, func(a, b *flow) int { return cmp.Compare(a.n, b.n) })
-	return mates
+	slices.SortFunc(peers, func(a, b *flow) int { return cmp.Compare(a.n, b.n) })
+	return peers
 }
 
 // withoutToken removes the progress token from a server request. The token is valid only between
@@ -270,7 +270,7 @@ func (c *Conn) respond(body []byte) {
 	err := error(transport.ErrFull)
 	if len(c.backlog) == 0 {
 		c.mu.Unlock()
-		if err = c.link.tell(body); err == nil {
+		if err = c.link.notify(body); err == nil {
 			return
 		}
 		c.mu.Lock()

@@ -33,10 +33,10 @@ type Sessions struct {
 
 	broadcasts atomic.Bool
 
-	mu         sync.Mutex
-	members    map[member]struct{}
-	unknownIDs int    // number of answers with ids that were never used; reset when the last session leaves
-	tell       func() // set by OnBroadcast; nil after it was called
+	mu          sync.Mutex
+	members     map[member]struct{}
+	unknownIDs  int    // number of answers with ids that were never used; reset when the last session leaves
+	onBroadcast func() // set by OnBroadcast; nil after it was called
 }
 
 // member contains the methods of a session that Sessions uses.
@@ -74,7 +74,7 @@ func NewSessions() *Sessions {
 func (s *Sessions) OnBroadcast(f func()) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.tell = f
+	s.onBroadcast = f
 }
 
 // Unasked returns the number of answers that matched no open request: late answers, duplicates,
@@ -140,14 +140,14 @@ func (s *Sessions) unknown(n int64, used, certain bool) (anothers bool) {
 	if !anothers {
 		s.unknownIDs++
 	}
-	var tell func()
+	var broadcast func()
 	if anothers || s.unknownIDs > maxUnknown {
 		s.broadcasts.Store(true)
-		tell, s.tell = s.tell, nil
+		broadcast, s.onBroadcast = s.onBroadcast, nil
 	}
 	s.mu.Unlock()
-	if tell != nil {
-		tell()
+	if broadcast != nil {
+		broadcast()
 	}
 	return anothers
 }

@@ -166,10 +166,10 @@ type requestCaller struct {
 	finished bool
 }
 
-func (s *requestCaller) Notify(n *mcp.Note) { _ = s.tell(n.Bytes(s.call.Trail)) }
+func (s *requestCaller) Notify(n *mcp.Note) { _ = s.notify(n.Bytes(s.call.Trail)) }
 
-// tell sends a message that may be dropped.
-func (s *requestCaller) tell(b []byte) error {
+// notify sends a message that may be dropped.
+func (s *requestCaller) notify(b []byte) error {
 	s.writing.Lock()
 	defer s.writing.Unlock()
 	if s.finished {
@@ -194,7 +194,7 @@ func (s *requestCaller) sent(b []byte, err error) error {
 func (s *requestCaller) send(ctx context.Context, b []byte) error {
 	q, ok := s.responder.(transport.Queuer)
 	if !ok {
-		return s.tell(b)
+		return s.notify(b)
 	}
 	s.writing.Lock()
 	finished := s.finished
@@ -244,7 +244,7 @@ func (s *requestCaller) Ask(ctx context.Context, m *jsonrpc.Message) (*jsonrpc.M
 	if !s.live {
 		return nil, mcp.ErrCannotAsk
 	}
-	return s.client.askClient(ctx, s.call, m, s.send, s.tell)
+	return s.client.askClient(ctx, s.call, m, s.send, s.notify)
 }
 
 // sessionSubscriber sends a legacy client the messages that belong to none of its requests.

@@ -73,7 +73,7 @@ func (c *Session) allTools(ctx context.Context, f *mcp.ClientInfo, h *mcp.Server
 	var all [][]byte
 	var params []byte
 	var missing jsonrpc.Value
-	defer func() { c.tellMissing(missing) }()
+	defer func() { c.reportMissing(missing) }()
 	for page, size := 0, 0; page < maxToolPages && size < maxToolBytes; page++ {
 		call := mcp.NewCall(jsonrpc.NewRequest("0", mcp.MethodListTools, params), jsonrpc.Span{}, f)
 		call.Once, call.Ours = true, true
@@ -118,10 +118,10 @@ const (
 	maxMissingName = 128
 )
 
-// tellMissing logs which servers are missing from the tools of this client. missing is the object with
+// reportMissing logs which servers are missing from the tools of this client. missing is the object with
 // the key [mcp.KeyMissing], which may be absent. If the server is another Dragoman, the names come from
 // it.
-func (c *Session) tellMissing(missing jsonrpc.Value) {
+func (c *Session) reportMissing(missing jsonrpc.Value) {
 	var attrs []any
 	for _, key := range []string{"starting", "failed"} {
 		var names []string

@@ -42,10 +42,10 @@ func (f *foreign) first(value string) (first, last bool) {
 // used.
 func (g *Guard) LogTo(log *slog.Logger) { g.log = log }
 
-// tell logs the value of a refused header, unless this value was logged before or too many values
+// logOnce logs the value of a refused header, unless this value was logged before or too many values
 // were logged. Neither the value nor the advice in the log has the first label of Own's name: every
 // program on this machine may read the log, and the name is a secret.
-func (g *Guard) tell(header, value, advice string) {
+func (g *Guard) logOnce(header, value, advice string) {
 	if g == nil || g.log == nil {
 		return
 	}
@@ -75,7 +75,7 @@ func (g *Guard) foreignHost(host string) string {
 		name = "HOST" // a user may copy the command into a shell, so it must not contain arbitrary text from a client
 	}
 	advice := "if this host name is yours, add it to allowedHosts in the configuration, or start Dragoman with --allow-host " + name
-	g.tell("Host", host, advice)
+	g.logOnce("Host", host, advice)
 	return "the Host header " + excerpt.Quote(host, maxShown) + " is not an allowed host: " + advice
 }
 
@@ -85,7 +85,7 @@ func (g *Guard) foreignOrigin(origin string) string {
 		return "pages of this host name may not send requests to other hosts"
 	}
 	advice := "if you trust pages of this origin, add it to allowedOrigins in the configuration"
-	g.tell("Origin", origin, advice)
+	g.logOnce("Origin", origin, advice)
 	return "the Origin header " + excerpt.Quote(origin, maxShown) + " is not an allowed origin: " + advice
 }
 

@@ -269,7 +269,7 @@ func (s *Server) message(w http.ResponseWriter, r *http.Request, who *identity.P
 	in := transport.Incoming{Msg: m, Request: transport.Request{Method: http.MethodPost, Path: httpdoor.Path(r), Header: r.Header, Edits: transport.OwnFields}}
 	if m.Kind != jsonrpc.Request {
 		s.counts.notes.Add(1)
-		if err := l.tell(r.Context(), in); err != nil {
+		if err := l.deliver(r.Context(), in); err != nil {
 			s.counts.refused.Add(1)
 			httpdoor.Refuse(w, http.StatusBadRequest, "null", mcp.Wire(err))
 			return

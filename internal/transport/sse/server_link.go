@@ -82,8 +82,8 @@ func (l *link) close(cause error) {
 // Send implements transport.Outbox.
 func (l *link) Send(b []byte) error { return l.out.Push("message", b) }
 
-// tell passes a notification or a response to the conversation. A panic becomes an error.
-func (l *link) tell(ctx context.Context, in transport.Incoming) (err error) {
+// deliver passes a notification or a response to the conversation. A panic becomes an error.
+func (l *link) deliver(ctx context.Context, in transport.Incoming) (err error) {
 	l.mu.Lock()
 	conv := l.conv
 	l.mu.Unlock()

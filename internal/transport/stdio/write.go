@@ -295,7 +295,7 @@ func (w *writer) writeLocked(g *group) {
 		if n > 0 {
 			g.at += n
 			w.moved = time.Now()
-			g.tell()
+			g.signal()
 		}
 		g.edge = g.at
 		for i := range g.lines {
@@ -360,7 +360,7 @@ func (w *writer) emptyLocked() {
 
 func (w *writer) endLocked(g *group) {
 	g.done, g.err = true, w.err
-	g.tell()
+	g.signal()
 	if g.settled != nil {
 		close(g.settled)
 		g.settled = nil
@@ -383,8 +383,8 @@ func (w *writer) failLocked(err error) {
 	w.emptyLocked()
 }
 
-// tell notifies the senders that wait for lines of g.
-func (g *group) tell() {
+// signal notifies the senders that wait for lines of g.
+func (g *group) signal() {
 	if g.changed != nil {
 		close(g.changed)
 		g.changed = nil

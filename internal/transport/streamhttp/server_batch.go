@@ -99,7 +99,7 @@ func (s *Server) runBatch(w http.ResponseWriter, r *http.Request, ses *session, 
 	if requests == 0 {
 		for _, it := range items {
 			s.counts.notes.Add(1)
-			_ = s.tell(r.Context(), ses.conv, transport.Incoming{Msg: it.Message, Version: h.version, HTTP: true, Request: requestOf(r)})
+			_ = s.deliver(r.Context(), ses.conv, transport.Incoming{Msg: it.Message, Version: h.version, HTTP: true, Request: requestOf(r)})
 		}
 		w.WriteHeader(http.StatusAccepted)
 		return
@@ -131,7 +131,7 @@ func (s *Server) runBatch(w http.ResponseWriter, r *http.Request, ses *session, 
 			continue
 		case m.Kind != jsonrpc.Request:
 			s.counts.notes.Add(1)
-			_ = s.tell(r.Context(), ses.conv, transport.Incoming{Msg: m, Version: h.version, HTTP: true, Request: requestOf(r)})
+			_ = s.deliver(r.Context(), ses.conv, transport.Incoming{Msg: m, Version: h.version, HTTP: true, Request: requestOf(r)})
 			continue
 		}
 		s.counts.legacy.Add(1)

@@ -162,7 +162,7 @@ func (s *Server) leave(ses *session) { ses.release(s.now()) }
 // oneWay passes a notification or a response to the conversation and answers 202.
 func (s *Server) oneWay(w http.ResponseWriter, r *http.Request, conv transport.Conversation, in transport.Incoming) {
 	s.counts.notes.Add(1)
-	if err := s.tell(r.Context(), conv, in); err != nil {
+	if err := s.deliver(r.Context(), conv, in); err != nil {
 		s.counts.refused.Add(1)
 		httpdoor.Refuse(w, http.StatusBadRequest, "", mcp.Wire(err))
 		return
@@ -186,8 +186,8 @@ var notForwarded = []jsonrpc.HeadEdit{
 	{Why: mcp.WhyMirror, Name: mcp.HeaderParam},
 }
 
-// tell calls conv.OneWay. A panic becomes an error.
-func (s *Server) tell(ctx context.Context, conv transport.Conversation, in transport.Incoming) (err error) {
+// deliver calls conv.OneWay. A panic becomes an error.
+func (s *Server) deliver(ctx context.Context, conv transport.Conversation, in transport.Incoming) (err error) {
 	defer func() {
 		if p := recover(); p != nil {
 			s.panicked(p)

@@ -13,11 +13,11 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/base/jsonrpc"
 )
 
-// fall is the timeline of a call. It shows when the client, Dragoman, the server and the user were
+// waterfall is the timeline of a call. It shows when the client, Dragoman, the server and the user were
 // busy.
-type fall struct {
+type waterfall struct {
 	Sentence string
-	Spans    []fallSpan
+	Spans    []span
 	end      float64 // the length of the timeline in seconds
 	wait     time.Duration
 	client   string
@@ -25,20 +25,20 @@ type fall struct {
 	sends    []float64
 }
 
-// fallSpan is a period in which Who was busy. From and To are in seconds since the call began.
-type fallSpan struct {
+// span is a period in which Who was busy. From and To are in seconds since the call began.
+type span struct {
 	Who      string
 	From, To float64
 	lane     int // the row in the timeline: 0 for the client, 2 for the server, 3 for the user
 }
 
 // Begin and End return when the span begins and ends, as text.
-func (s fallSpan) Begin() string { return seconds(s.From) }
+func (s span) Begin() string { return seconds(s.From) }
 
-func (s fallSpan) End() string { return seconds(s.To) }
+func (s span) End() string { return seconds(s.To) }
 
 // Long returns the duration of the span as text.
-func (s fallSpan) Long() string {
+func (s span) Long() string {
 	return spanText(time.Duration((s.To - s.From) * float64(time.Second)))
 }
 
@@ -60,14 +60,14 @@ func axisText(at, step float64) string {
 	return strconv.FormatFloat(at, 'f', digits, 64) + unit
 }
 
-// newFall returns the timeline of the call s. If s has no messages, the timeline contains only the
+// newWaterfall returns the timeline of the call s. If s has no messages, the timeline contains only the
 // client.
-func newFall(s *admin.Story, client, server string) *fall {
-	f := &fall{end: s.Seconds, client: excerpt.Line(client, 24), server: excerpt.Line(server, 24)}
+func newWaterfall(s *admin.Story, client, server string) *waterfall {
+	f := &waterfall{end: s.Seconds, client: excerpt.Line(client, 24), server: excerpt.Line(server, 24)}
 	busy, asked := -1.0, -1.0 // when Dragoman sent the open request to the server and the open question to the user, in seconds since the call began; -1 for none
 	close := func(lane int, who string, from *float64, to float64) {
 		if *from >= 0 {
-			f.Spans = append(f.Spans, fallSpan{who, *from, max(to, *from), lane})
+			f.Spans = append(f.Spans, span{who, *from, max(to, *from), lane})
 			*from = -1
 		}
 	}
@@ -98,7 +98,7 @@ func newFall(s *admin.Story, client, server string) *fall {
 	}
 	close(2, f.server, &busy, f.end)
 	close(3, "user", &asked, f.end)
-	f.Spans = append([]fallSpan{{f.client, 0, f.end, 0}}, f.Spans...)
+	f.Spans = append([]span{{f.client, 0, f.end, 0}}, f.Spans...)
 	f.Sentence = "Timing: " + f.client + " waited " + seconds(f.end) + "."
 	for _, x := range f.Spans[1:] {
 		if len(f.Sentence) > 600 {
@@ -109,9 +109,9 @@ func newFall(s *admin.Story, client, server string) *fall {
 	return f
 }
 
-// fallSize describes one of the sizes in which Draw can draw the timeline. Lengths are in the units
+// waterfallSize describes one of the sizes in which Draw can draw the timeline. Lengths are in the units
 // of the viewBox.
-type fallSize struct {
+type waterfallSize struct {
 	class string
 	left  float64 // where the axis begins; the lanes' names are left of the axis, or above the bars if left is 0
 	width float64 // the length of the axis
@@ -122,14 +122,14 @@ type fallSize struct {
 
 // Draw returns the timeline as two SVG drawings, one wide and one for phones. The style sheet shows
 // the drawing that fits the width of the page.
-func (f *fall) Draw() template.HTML {
-	wide := fallSize{class: "wide", left: 148, width: 1020, lane: 27, bar: 9, ticks: 4}
-	small := fallSize{class: "small", width: 358, lane: 38, bar: 18, ticks: 2}
+func (f *waterfall) Draw() template.HTML {
+	wide := waterfallSize{class: "wide", left: 148, width: 1020, lane: 27, bar: 9, ticks: 4}
+	small := waterfallSize{class: "small", width: 358, lane: 38, bar: 18, ticks: 2}
 	return f.draw(wide) + f.draw(small)
 }
 
 // draw returns the timeline as an SVG drawing of one size.
-func (f *fall) draw(size fallSize) template.HTML {
+func (f *waterfall) draw(size waterfallSize) template.HTML {
 	end := max(f.end, 1e-6)
 	x := func(s float64) float64 { return size.left + s/end*size.width }
 	n := func(v float64) string { return strconv.FormatFloat(v, 'f', 1, 64) }

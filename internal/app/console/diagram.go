@@ -29,9 +29,9 @@ const (
 	perCall      = 0.8  // the line width for one call per minute
 )
 
-// court is the diagram of clients, Dragoman and servers. The knot is the point where the lines of
+// diagram is the diagram of clients, Dragoman and servers. The knot is the point where the lines of
 // translated calls cross.
-type court struct {
+type diagram struct {
 	Left, Right       []peerGroup
 	LeftMore          string
 	RightMore         string
@@ -105,9 +105,9 @@ type diagramLine struct {
 	Width            float64
 }
 
-// newCourt returns the diagram.
-func newCourt(clients []clientSum, status *admin.Report, t *sums) *court {
-	k := &court{Parked: len(status.Parked)}
+// newDiagram returns the diagram.
+func newDiagram(clients []clientSum, status *admin.Report, t *sums) *diagram {
+	k := &diagram{Parked: len(status.Parked)}
 	var left, right []peerRow
 	for _, c := range clients {
 		left = append(left, peerRow{
@@ -176,7 +176,7 @@ func newCourt(clients []clientSum, status *admin.Report, t *sums) *court {
 }
 
 // Key returns text that changes when the rows of the diagram change.
-func (k *court) Key() string { return k.peersKey }
+func (k *diagram) Key() string { return k.peersKey }
 
 // firstPeers returns the rows that the diagram shows, and how many rows it omits. It prefers rows
 // that need attention, and then rows with many calls.
@@ -223,7 +223,7 @@ func heightOf(groups []peerGroup, more string) int {
 }
 
 // draw computes the lines.
-func (k *court) draw(t *sums) {
+func (k *diagram) draw(t *sums) {
 	total := 0
 	for from := range t.Lanes {
 		for _, n := range t.Lanes[from] {
@@ -339,7 +339,7 @@ func (k *court) draw(t *sums) {
 }
 
 // lanesOf sets the rows of the table of calls by era.
-func (k *court) lanesOf(t *sums) {
+func (k *diagram) lanesOf(t *sums) {
 	names := [2]string{"legacy", "modern"}
 	for from := range names {
 		for to := range names {
@@ -349,23 +349,23 @@ func (k *court) lanesOf(t *sums) {
 }
 
 // LegacyText and the following methods return the text of labels in the diagram.
-func (k *court) LegacyText() string { return number(k.Legacy.Through) + " relayed" }
+func (k *diagram) LegacyText() string { return number(k.Legacy.Through) + " relayed" }
 
-func (k *court) LegacyFailed() string {
+func (k *diagram) LegacyFailed() string {
 	if k.Legacy.Failed == 0 {
 		return ""
 	}
 	return ", " + number(k.Legacy.Failed) + " failed"
 }
 
-func (k *court) ModernText() string {
+func (k *diagram) ModernText() string {
 	if k.Modern.Failed > 0 {
 		return number(k.Modern.Through) + " relayed, " + number(k.Modern.Failed) + " failed"
 	}
 	return number(k.Modern.Through) + " relayed"
 }
 
-func (k *court) ParkedText() string {
+func (k *diagram) ParkedText() string {
 	switch k.Parked {
 	case 0:
 		return ""
@@ -376,15 +376,15 @@ func (k *court) ParkedText() string {
 }
 
 // Y returns the vertical position of a label that is offset pixels below the knot.
-func (k *court) Y(offset int) int { return k.Knot + offset }
+func (k *diagram) Y(offset int) int { return k.Knot + offset }
 
 // Diamond returns the SVG path of the diamond that marks the knot. r is half of its width.
-func (k *court) Diamond(r int) string {
+func (k *diagram) Diamond(r int) string {
 	return fmt.Sprintf("M220 %dl%d %d-%d %d-%d-%dz", k.Knot-r, r, r, r, r, r, r)
 }
 
 // Draw returns the lines as SVG elements.
-func (k *court) Draw(l *Live) template.HTML {
+func (k *diagram) Draw(l *Live) template.HTML {
 	var b strings.Builder
 	for _, x := range k.Lines {
 		line := string(l.Line(x.ID, x.Class, x.D, x.Width))
@@ -401,9 +401,9 @@ func px(f float64) string {
 	return strings.TrimSuffix(strconv.FormatFloat(f, 'f', 1, 64), ".0")
 }
 
-func (k *court) TranslatedText() string { return number(k.Up + k.Down) }
-func (k *court) UpText() string         { return number(k.Up) }
-func (k *court) DownText() string       { return number(k.Down) }
+func (k *diagram) TranslatedText() string { return number(k.Up + k.Down) }
+func (k *diagram) UpText() string         { return number(k.Up) }
+func (k *diagram) DownText() string       { return number(k.Down) }
 
 // Calls and Fails return the numbers of calls and of failed calls, as text.
 func (l lane) Calls() string { return number(l.rate.Through) }

@@ -20,7 +20,7 @@ func TestLabelsOfTheKnot(t *testing.T) {
 		report := &admin.Report{Started: time.Now(), Servers: []admin.Server{
 			{Name: "old", State: "ready", Era: "legacy", Revision: "2025-06-18"}, {Name: "new", State: "ready", Era: "modern", Revision: "2026-07-28"},
 		}}
-		k := newCourt(nil, report, s)
+		k := newDiagram(nil, report, s)
 		checked := 0
 		for _, l := range k.Lines {
 			var x0, y0, x1, y1, x2, y2, x3, y3 float64

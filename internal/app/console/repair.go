@@ -11,8 +11,8 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/base/failure"
 )
 
-// mend describes how the user can fix failures of one class.
-type mend struct {
+// repair describes how the user can fix failures of one class.
+type repair struct {
 	settings []string // settings of the server that may be wrong; the button leads to the first of them that the file sets
 	global   string   // the path of a setting that does not belong to a server; used instead of settings
 	command  bool     // the user can run the command in a terminal to find the cause
@@ -22,8 +22,8 @@ type mend struct {
 
 var address = []string{"url", "httpUrl", "serverUrl"}
 
-// mends maps each class of failure to its mend. For other classes, mendButtons uses usualMend.
-var mends = map[failure.Class]mend{
+// repairs maps each class of failure to its repair. For other classes, repairButtons uses usualRepair.
+var repairs = map[failure.Class]repair{
 	failure.CommandNotFound:   {settings: []string{"command"}, command: true},
 	failure.CannotStart:       {settings: []string{"command"}, command: true},
 	failure.NotAdmitted:       {settings: []string{"command"}},
@@ -48,17 +48,17 @@ var mends = map[failure.Class]mend{
 	failure.Stopped:           {},
 }
 
-var usualMend = mend{stderr: true, doctor: true}
+var usualRepair = repair{stderr: true, doctor: true}
 
-// mendButtons returns buttons that help the user to fix a failure. The buttons lead to a setting,
+// repairButtons returns buttons that help the user to fix a failure. The buttons lead to a setting,
 // to the most useful line of stderr, or to the command, or start an examination.
-func (c *Console) mendButtons(s *admin.Server, f *failure.Failure) (out []button) {
-	m, ok := mends[f.Class]
+func (c *Console) repairButtons(s *admin.Server, f *failure.Failure) (out []button) {
+	m, ok := repairs[f.Class]
 	if !ok {
-		m = usualMend
+		m = usualRepair
 	}
 	if s.State == "unresponsive" {
-		m = mend{} // the server has started but does not respond, and these buttons do not help in that case
+		m = repair{} // the server has started but does not respond, and these buttons do not help in that case
 	}
 	base := pathOf("servers", s.Name)
 	configured := false
@@ -82,7 +82,7 @@ func (c *Console) mendButtons(s *admin.Server, f *failure.Failure) (out []button
 
 // settingButton returns the button that leads to the setting that may be wrong. server must be
 // configured.
-func (c *Console) settingButton(server string, m mend) button {
+func (c *Console) settingButton(server string, m repair) button {
 	lines := c.where.of(c.opts.Config())
 	title := func(key string, at int) string {
 		if at > 0 {
@@ -141,7 +141,7 @@ func (n *need) polish() {
 // needButtons returns the buttons for a server that has a problem.
 func (c *Console) needButtons(s *admin.Server) (out []button) {
 	if s.Failure != nil {
-		out = c.mendButtons(s, s.Failure)
+		out = c.repairButtons(s, s.Failure)
 	}
 	for _, b := range c.serverButtons(s) {
 		if b.Title == "View logs" && len(out) == 0 || strings.HasSuffix(b.Path, "/"+string(runtime.OpRestart)) && b.Post {

@@ -11,7 +11,7 @@ import (
 // TestDraw checks that each of the two drawings of a timeline has all bars and texts, and that they
 // are within the drawing.
 func TestDraw(t *testing.T) {
-	f := &fall{end: 8, wait: time.Second, client: "<client>", server: "files", sends: []float64{0, 8}, Spans: []fallSpan{{"<client>", 0, 8, 0}, {"files", 0.5, 8, 2}, {"user", 1, 7, 3}}}
+	f := &waterfall{end: 8, wait: time.Second, client: "<client>", server: "files", sends: []float64{0, 8}, Spans: []span{{"<client>", 0, 8, 0}, {"files", 0.5, 8, 2}, {"user", 1, 7, 3}}}
 	all := strings.SplitAfter(string(f.Draw()), "</svg>")
 	if len(all) != 3 || !strings.Contains(all[0], `class="wide"`) || !strings.Contains(all[1], `class="small"`) {
 		t.Fatal(all)
