@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/dragoman-mcp/dragoman/internal/base/jsonrpc"
+	"github.com/dragoman-mcp/dragoman/internal/base/work"
 	"github.com/dragoman-mcp/dragoman/internal/protocol/mcp"
 	"github.com/dragoman-mcp/dragoman/internal/transport"
 )
@@ -94,7 +95,7 @@ var errUnread = errors.New("the client closed the connection before it read all 
 type pipeServer struct {
 	pipe         transport.Pipe
 	conversation *Session
-	running      sync.WaitGroup
+	running      work.Crew
 	slotsFull    bool          // no slot became free in time; only the goroutine of read uses this field
 	slots        chan struct{} // contains one element per running request, and per error that reply is writing
 	broken       chan error    // gets the first error of a write; capacity 1

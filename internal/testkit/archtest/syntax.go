@@ -76,8 +76,9 @@ func GoStatements(t *Tree, allowed map[string]string) []string {
 	})
 }
 
-// WaitGroupFields reports each struct with a sync.WaitGroup that is in a package in rooms but not
-// in a file in allowed. It also reports each file in allowed that contains no such struct.
+// WaitGroupFields reports each struct with a sync.WaitGroup, or with a work.Crew, which has the same
+// rules, that is in a package in rooms but not in a file in allowed. It also reports each file in allowed that
+// contains no such struct.
 func WaitGroupFields(t *Tree, rooms []string, allowed map[string]string) []string {
 	concerned := &Tree{Fset: t.Fset}
 	for _, f := range t.Files {
@@ -85,15 +86,15 @@ func WaitGroupFields(t *Tree, rooms []string, allowed map[string]string) []strin
 			concerned.Files = append(concerned.Files, f)
 		}
 	}
-	return excepted(concerned, allowed, "sync.WaitGroup in a struct: hold what an owner has started in a work.Group, which refuses more once it is closed", func(n ast.Node) bool {
+	return excepted(concerned, allowed, "sync.WaitGroup or work.Crew in a struct: hold what an owner has started in a work.Group, which refuses more once it is closed", func(n ast.Node) bool {
 		s, is := n.(*ast.StructType)
 		return is && slices.ContainsFunc(s.Fields.List, func(f *ast.Field) bool {
 			x, is := f.Type.(*ast.SelectorExpr)
-			if !is || x.Sel.Name != "WaitGroup" {
+			if !is {
 				return false
 			}
 			from, is := x.X.(*ast.Ident)
-			return is && from.Name == "sync"
+			return is && (from.Name == "sync" && x.Sel.Name == "WaitGroup" || from.Name == "work" && x.Sel.Name == "Crew")
 		})
 	})
 }
