@@ -47,15 +47,25 @@ func PurposeOf(ctx context.Context) string {
 	return purpose
 }
 
-// callKey is the key of WithCall in a context.
-type callKey struct{}
+// callerKey is the key of WithCall in a context.
+type callerKey struct{}
 
 // WithCall returns a context that says that a client waits for its call of the server. If the server
-// has to be started first, its start comes before those for which no call waits.
-func WithCall(ctx context.Context) context.Context { return context.WithValue(ctx, callKey{}, true) }
+// has to be started first, its start comes before those for which no call waits. f may be nil.
+func WithCall(ctx context.Context, f *ClientInfo) context.Context {
+	party := ""
+	if f != nil {
+		party = f.Party()
+	}
+	return context.WithValue(ctx, callerKey{}, party)
+}
 
-// HasCall reports whether the context comes from WithCall.
-func HasCall(ctx context.Context) bool { return ctx.Value(callKey{}) != nil }
+// CallerOf returns the party of the client of a context from WithCall; see ClientInfo.Party. Other
+// contexts have no call.
+func CallerOf(ctx context.Context) (party string, called bool) {
+	party, called = ctx.Value(callerKey{}).(string)
+	return party, called
+}
 
 // ToolFacts contains what Dragoman knows about one tool from a server's tool list.
 type ToolFacts struct {

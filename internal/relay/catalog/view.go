@@ -87,7 +87,10 @@ func (v View) find(ctx context.Context, a *knownAudience, kind Kind, name string
 	if len(late) == 0 {
 		return Target{}, false
 	}
-	return c.findLate(ctx, a, late, func() (Target, bool) {
+	// The readings are in no hurry, so their servers may still wait until others have started. But now a
+	// call waits for them.
+	hurry := mcp.WithCall(mcp.WithPurpose(ctx, "lists"), v.client)
+	return c.findLate(hurry, a, late, func() (Target, bool) {
 		if x := c.mergedList(a, method).find(name, v.show); x != nil {
 			return x.target, true
 		}
@@ -98,13 +101,11 @@ func (v View) find(ctx context.Context, a *knownAudience, kind Kind, name string
 // findLate waits for the readings of servers that may have what find looks for, until find finds it. One
 // server is enough, so the others may hang.
 func (c *Catalog) findLate(ctx context.Context, a *knownAudience, late map[Source]*reading, find func() (Target, bool)) (t Target, ok bool) {
-	// The readings are in no hurry, so their servers may still wait until others have started. But now a
-	// call waits for them. The results do not matter, as the readings get the same ones.
-	hurry, cancel := context.WithCancel(mcp.WithCall(mcp.WithPurpose(ctx, "lists")))
+	hurry, cancel := context.WithCancel(ctx)
 	read := make(chan struct{}, len(late))
 	var all sync.WaitGroup
 	for u, r := range late {
-		all.Go(func() { _, _ = u.Hello(hurry, a.facts) })
+		all.Go(func() { _, _ = u.Hello(hurry, a.facts) }) // the reading gets the same result
 		all.Go(func() {
 			select {
 			case <-r.done:

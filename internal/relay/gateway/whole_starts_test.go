@@ -1,8 +1,10 @@
 package gateway_test
 
 import (
+	"fmt"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/dragoman-mcp/dragoman/internal/base/jsonrpc"
@@ -79,6 +81,67 @@ func TestCallWhileOtherServersHang(t *testing.T) {
 						t.Errorf("after %v: %s", time.Since(began), m.Raw)
 					}
 					time.Sleep(47 * time.Second)
+				}
+			})
+		})
+	}
+}
+
+// TestOneClientsStartsDoNotHoldUpAnothers has one client call many servers that hang when they start. The
+// first call of another client waits for about one of these starts, and not for all of them. A call that
+// its client has cancelled holds up nobody.
+func TestOneClientsStartsDoNotHoldUpAnothers(t *testing.T) {
+	const hanging = 20
+	for name, tt := range map[string]struct {
+		first, second string // the principals; "" is a client without one
+		cancels       bool   // the second client makes all calls, and cancels those of the servers that hang
+		most          time.Duration
+	}{
+		"two principals":    {first: "a", second: "b", most: 4 * time.Second}, // the second one has a process of its own, after that for lists
+		"two local clients": {most: 2 * time.Second},
+		"one that cancels":  {first: "a", second: "a", cancels: true, most: 2 * time.Second},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, func(t *testing.T) {
+				starts := upstream.NewStarts(1)
+				var all []*testServer
+				for range hanging {
+					all = append(all, &testServer{slow: time.Hour, starts: starts})
+				}
+				all = append(all, &testServer{starts: starts, on: func(l *testSession, m *jsonrpc.Message) {
+					switch m.Method {
+					case mcp.MethodListTools:
+						l.answer(m, `{"tools":[{"name":"t","inputSchema":{"type":"object"}}]}`)
+					case mcp.MethodCallTool:
+						l.answer(m, `{"content":[]}`)
+					}
+				}})
+				w := build(t, all...)
+				join := func(who string) *testClient {
+					if who == "" {
+						return w.legacy(`{}`)
+					}
+					return w.legacyOf(who, `{}`)
+				}
+				call := func(n *testClient, id, server int) {
+					n.say(strings.Replace(callOf(id, "n", ""), `"name":"t"`, `"name":"`+w.upstreams[server].Name()+`__t"`, 1))
+				}
+				first, second := join(tt.first), join(tt.second)
+				for i := range hanging {
+					call(first, 100+i, i)
+				}
+				synctest.Wait()
+				time.Sleep(2 * time.Second) // the calls no longer wait for lists, but for the starts
+				if tt.cancels {
+					for i := range hanging {
+						first.say(fmt.Sprintf(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":%d}}`, 100+i))
+					}
+					synctest.Wait()
+				}
+				began := time.Now()
+				call(second, 2, hanging)
+				if m := second.answerTo("2"); m.Kind != jsonrpc.Result || time.Since(began) > tt.most {
+					t.Errorf("after %v: %s", time.Since(began), m.Raw)
 				}
 			})
 		})

@@ -147,6 +147,9 @@ func (u *Upstream) acquire(ctx context.Context, f *mcp.ClientInfo, need mcp.Need
 		select {
 		case <-freed:
 		case <-ctx.Done():
+			if open != nil {
+				u.opts.Starts.forsake(open.turn, waiterOf(ctx, f, need))
+			}
 			return nil, u.gaveUp(context.Cause(ctx), open != nil)
 		}
 		if open != nil && open.err != nil {
@@ -157,7 +160,7 @@ func (u *Upstream) acquire(ctx context.Context, f *mcp.ClientInfo, need mcp.Need
 
 // pick returns a session. If no session is available yet, it returns what the caller must wait for:
 // the result of an open, or a channel that is closed when the caller must try again. It uses ctx
-// only to find the purpose and the urgency of an open.
+// only to find the purpose of an open, and who waits for it.
 func (u *Upstream) pick(ctx context.Context, f *mcp.ClientInfo, scope string, need mcp.Need) (s *session, open *opening, freed <-chan struct{}, err error) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -220,7 +223,7 @@ func (u *Upstream) pick(ctx context.Context, f *mcp.ClientInfo, scope string, ne
 		return s, nil, nil, nil
 	}
 	if p.opening != nil {
-		u.opts.Starts.hurry(p.opening.turn, urgencyOf(ctx, need))
+		u.opts.Starts.hurry(p.opening.turn, waiterOf(ctx, f, need))
 		return nil, p.opening, nil, nil
 	}
 	if err := u.hungLocked(nil, p); err != nil {
@@ -243,7 +246,7 @@ func (u *Upstream) pick(ctx context.Context, f *mcp.ClientInfo, scope string, ne
 		return nil, nil, nil, u.lastErr
 	}
 	u.openLocked(p, f, purposeOf(ctx, need))
-	u.opts.Starts.hurry(p.opening.turn, urgencyOf(ctx, need))
+	u.opts.Starts.hurry(p.opening.turn, waiterOf(ctx, f, need))
 	return nil, p.opening, nil, nil
 }
 
@@ -511,11 +514,7 @@ func (u *Upstream) openingLocked() bool {
 // openLocked starts to open a session for the pool. The open continues if its first caller gives
 // up, because other callers may also wait for it. The log shows the purpose of the first caller.
 func (u *Upstream) openLocked(p *pool, f *mcp.ClientInfo, purpose string) {
-	hold := startHold
-	if u.hung {
-		hold = briefHold
-	}
-	o := &opening{done: make(chan struct{}), turn: newTicket(hold)}
+	o := &opening{done: make(chan struct{}), turn: newTicket(u.hung)}
 	alone := !u.openingLocked()
 	p.opening = o
 	f = f.Own()
@@ -540,7 +539,7 @@ func (u *Upstream) openLocked(p *pool, f *mcp.ClientInfo, purpose string) {
 			s, err = u.open(life, p, f, purpose)
 			leave()
 		}
-		hung := err != nil && time.Since(starting) >= startHold
+		hung := err != nil && time.Since(starting) >= briefHold
 		if err == nil {
 			u.replayLevel(s, p)
 		}

@@ -12,24 +12,30 @@ import (
 // startHold bounds how long one start counts. After this time, a server that is still not ready mostly
 // waits, for example for a download, and leaves the processors to others. briefHold is the same bound
 // where somebody would wait too long otherwise: for the start of a server that hung the last time, and
-// for a start that holds up the starts for other calls. With 4 starts at a time on 2 processors, a
-// healthy server needs about 1.8 s, so it still counts all the time.
+// for a start for a call. With 4 starts at a time on 2 processors, a healthy server needs about 1.8 s, so
+// it still counts all the time.
 const (
 	startHold = 10 * time.Second
 	briefHold = 2 * time.Second
 )
 
+// maxPassed is how many starts may pass a server that hung the last time. Without a bound, such a server
+// would never start again where new servers are always waiting.
+const maxPassed = 3
+
 // Starts limits how many servers on a pipe start at the same time. Without a limit, the servers of a
 // large configuration would take the processors from each other, until all of them exceed their
 // Spec.Start. The starts that callers wait for come first. For calls there are as many places again,
-// so that a call never waits for the start of a server that nobody has called, but hangs. All methods
-// are safe for concurrent use. A nil *Starts has no limit.
+// so that a call never waits for the start of a server that nobody has called, but hangs. Clients take
+// turns, so one that calls many servers holds up another one for one start, and not for all of its own.
+// Servers that hung the last time come after those that did not. All methods are safe for concurrent
+// use. A nil *Starts has no limit.
 type Starts struct {
 	mu      sync.Mutex // never held while a server starts
 	limit   int
-	running int                       // all starts that count
-	calls   int                       // those of them that began for a call, each for at most briefHold
-	waiting [len(urgencies)][]*ticket // the waiting starts by urgency; each slice is in the order of arrival
+	running int                   // all starts that count
+	calls   int                   // those of them that began for a call, each for at most briefHold
+	waiting [len(urgencies)]round // by urgency
 }
 
 // urgency says who waits for a start.
@@ -43,23 +49,107 @@ const (
 
 var urgencies = [...]urgency{forNobody, forLists, forCall}
 
-func urgencyOf(ctx context.Context, need mcp.Need) urgency {
-	if need.ForCall || mcp.HasCall(ctx) {
-		return forCall
+// waiter is a client that waits for a start.
+type waiter struct {
+	party string // see mcp.ClientInfo.Party; "" if we wait ourselves
+	by    urgency
+}
+
+func waiterOf(ctx context.Context, f *mcp.ClientInfo, need mcp.Need) waiter {
+	party, called := mcp.CallerOf(ctx)
+	if !called && f != nil {
+		party = f.Party()
 	}
-	return forLists
+	if called || need.ForCall {
+		return waiter{party, forCall}
+	}
+	return waiter{party, forLists}
 }
 
-// ticket is one start. Starts.mu guards the fields urgency and queued.
+// ticket is one start. Starts.mu guards urgency, queued and waiters.
 type ticket struct {
-	urgency urgency
+	hung    bool // the server hung when it was started the last time; never changes
 	queued  bool
-	ready   chan struct{} // closed when the start may begin
-	called  bool          // the start began for a call; set before ready is closed
-	hold    time.Duration // how long the start counts at most; never changes
+	urgency urgency        // if queued
+	waiters map[waiter]int // how many calls of each
+	ready   chan struct{}  // closed when the start may begin
+	called  bool           // the start began for a call; set before ready is closed
 }
 
-func newTicket(hold time.Duration) *ticket { return &ticket{ready: make(chan struct{}), hold: hold} }
+func newTicket(hung bool) *ticket {
+	return &ticket{hung: hung, waiters: make(map[waiter]int), ready: make(chan struct{})}
+}
+
+// round contains the waiting starts of one urgency. The parties take turns. The second element is for
+// servers that hung the last time.
+type round struct {
+	lines  [2][]*line // the next line comes first; no line is empty
+	last   string     // the party that had the last turn
+	passed int        // how many starts in a row have passed those of the second element
+}
+
+// line contains the starts for which one party waits, in the order of arrival. A start for which several
+// parties wait is in the line of each of them.
+type line struct {
+	party   string
+	tickets []*ticket
+}
+
+func (r *round) add(t *ticket, party string) {
+	lines := &r.lines[t.class()]
+	for _, l := range *lines {
+		if l.party == party {
+			l.tickets = append(l.tickets, t)
+			return
+		}
+	}
+	end := len(*lines)
+	if end > 0 && (*lines)[end-1].party == r.last {
+		end-- // the party that has just had its turn can wait for the newcomer
+	}
+	*lines = slices.Insert(*lines, end, &line{party, []*ticket{t}})
+}
+
+// remove removes a start from the lines of some parties, or from all lines if none is given.
+func (r *round) remove(t *ticket, parties ...string) {
+	lines := &r.lines[t.class()]
+	*lines = slices.DeleteFunc(*lines, func(l *line) bool {
+		if len(parties) == 0 || slices.Contains(parties, l.party) {
+			l.tickets = slices.DeleteFunc(l.tickets, func(x *ticket) bool { return x == t })
+		}
+		return len(l.tickets) == 0
+	})
+}
+
+// next removes the start whose turn it is, or returns nil if there is none.
+func (r *round) next() *ticket {
+	class := 0
+	switch first, hung := len(r.lines[0]), len(r.lines[1]); {
+	case first+hung == 0:
+		return nil
+	case hung == 0:
+	case first == 0 || r.passed >= maxPassed:
+		class, r.passed = 1, 0
+	default:
+		r.passed++
+	}
+	lines := r.lines[class]
+	l := lines[0]
+	copy(lines, lines[1:])
+	lines[len(lines)-1] = l
+	t := l.tickets[0]
+	r.last = l.party
+	r.remove(t)
+	return t
+}
+
+// class returns the index in round.lines.
+func (t *ticket) class() int {
+	if t.hung {
+		return 1
+	}
+	return 0
+}
 
 // NewStarts returns a Starts that lets limit servers start at the same time. The limit is at least 1.
 func NewStarts(limit int) *Starts { return &Starts{limit: max(limit, 1)} }
@@ -79,8 +169,7 @@ func (q *Starts) enter(ctx context.Context, t *ticket, waits func()) (leave func
 		return func() {}, nil
 	}
 	q.mu.Lock()
-	t.queued = true
-	q.waiting[t.urgency] = append(q.waiting[t.urgency], t)
+	q.queueLocked(t)
 	q.admitLocked()
 	queued := t.queued
 	q.mu.Unlock()
@@ -104,64 +193,110 @@ func (q *Starts) enter(ctx context.Context, t *ticket, waits func()) (leave func
 
 // count makes sure that an admitted start stops counting in time. The function leave ends it at once.
 func (q *Starts) count(t *ticket) (leave func()) {
-	give := func(places *int) func() {
-		return sync.OnceFunc(func() {
-			q.mu.Lock()
-			defer q.mu.Unlock()
-			*places--
-			q.admitLocked()
-		})
+	end := sync.OnceFunc(func() {
+		q.mu.Lock()
+		defer q.mu.Unlock()
+		q.running--
+		if t.called {
+			q.calls--
+		}
+		q.admitLocked()
+	})
+	hold := startHold
+	if t.hung || t.called {
+		hold = briefHold
 	}
-	end, endCall := give(&q.running), func() {}
-	if t.called {
-		endCall = give(&q.calls)
-	}
-	late, lateCall := time.AfterFunc(t.hold, end), time.AfterFunc(briefHold, endCall)
+	late := time.AfterFunc(hold, end)
 	return func() {
 		late.Stop()
-		lateCall.Stop()
 		end()
-		endCall()
 	}
 }
 
-// hurry raises the urgency of a start, because somebody else waits for it too.
-func (q *Starts) hurry(t *ticket, by urgency) {
+// hurry says that a client waits for a start. The caller must call forsake if it stops waiting before the
+// start is over.
+func (q *Starts) hurry(t *ticket, w waiter) {
 	if q == nil {
 		return
 	}
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if by <= t.urgency {
+	t.waiters[w]++
+	switch {
+	case !t.queued:
+	case w.by > t.urgency:
+		q.queueLocked(t)
+		q.admitLocked()
+	case w.by == t.urgency && t.waiters[w] == 1:
+		q.waiting[w.by].add(t, w.party)
+	}
+}
+
+// forsake says that a client no longer waits for a start. As long as others wait as urgently, the start
+// keeps its place in their lines.
+func (q *Starts) forsake(t *ticket, w waiter) {
+	if q == nil {
 		return
 	}
-	queued := t.queued
-	q.removeLocked(t)
-	t.urgency = by
-	if queued {
-		t.queued = true
-		q.waiting[by] = append(q.waiting[by], t)
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if t.waiters[w]--; t.waiters[w] > 0 {
+		return
+	}
+	delete(t.waiters, w)
+	switch {
+	case !t.queued || w.by < t.urgency:
+	case t.mostUrgent() == t.urgency:
+		q.waiting[w.by].remove(t, w.party)
+	default:
+		q.queueLocked(t)
 		q.admitLocked()
+	}
+}
+
+// mostUrgent returns how urgently somebody waits for a start.
+func (t *ticket) mostUrgent() (by urgency) {
+	for w := range t.waiters {
+		by = max(by, w.by)
+	}
+	return by
+}
+
+// queueLocked puts a start at the ends of the lines of those who wait for it most urgently.
+func (q *Starts) queueLocked(t *ticket) {
+	q.removeLocked(t)
+	t.queued, t.urgency = true, t.mostUrgent()
+	if t.urgency == forNobody {
+		q.waiting[forNobody].add(t, "")
+		return
+	}
+	for w := range t.waiters {
+		if w.by == t.urgency {
+			q.waiting[w.by].add(t, w.party)
+		}
 	}
 }
 
 func (q *Starts) removeLocked(t *ticket) {
 	if t.queued {
 		t.queued = false
-		q.waiting[t.urgency] = slices.DeleteFunc(q.waiting[t.urgency], func(x *ticket) bool { return x == t })
+		q.waiting[t.urgency].remove(t)
 	}
 }
 
 // admitLocked begins the next starts, as long as the limit allows it.
 func (q *Starts) admitLocked() {
-	for u := urgency(len(q.waiting) - 1); u >= 0; {
+	for u := forCall; u >= forNobody; {
 		called := u == forCall
-		if len(q.waiting[u]) == 0 || called && q.calls >= q.limit || !called && q.running >= q.limit {
+		if called && q.calls >= q.limit || !called && q.running >= q.limit {
 			u--
 			continue
 		}
-		t := q.waiting[u][0]
-		q.waiting[u] = slices.Delete(q.waiting[u], 0, 1)
+		t := q.waiting[u].next()
+		if t == nil {
+			u--
+			continue
+		}
 		t.queued, t.called = false, called
 		q.running++
 		if called {

@@ -16,6 +16,13 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/transport"
 )
 
+// wait lets a client wait for a start, unless by is forNobody.
+func wait(q *Starts, x *ticket, party string, by urgency) {
+	if by != forNobody {
+		q.hurry(x, waiter{party, by})
+	}
+}
+
 // TestStarts checks the order of starts, and that a start that is cancelled or takes long does not hold
 // up the others.
 func TestStarts(t *testing.T) {
@@ -25,8 +32,8 @@ func TestStarts(t *testing.T) {
 		var mu sync.Mutex
 		var order []string
 		begin := func(ctx context.Context, name string, by urgency, takes time.Duration) *ticket {
-			x := newTicket(startHold)
-			q.hurry(x, by)
+			x := newTicket(false)
+			wait(q, x, "", by)
 			all.Go(func() {
 				leave, err := q.enter(ctx, x, func() {})
 				mu.Lock()
@@ -56,7 +63,7 @@ func TestStarts(t *testing.T) {
 		begin(t.Context(), "call", forCall, time.Second)
 		cancel()
 		synctest.Wait()
-		q.hurry(c, forCall)
+		wait(q, c, "", forCall)
 		time.Sleep(startHold + time.Second)
 		synctest.Wait()
 		if got, want := strings.Join(order, ", "), "a, hangs, x, y, d cancelled, call, c, lists, b"; got != want {
@@ -75,24 +82,30 @@ func TestStartsBehindHangingServers(t *testing.T) {
 	for _, tt := range []struct {
 		limit, hanging int
 		first, by      urgency
-		hold           time.Duration
+		hung           bool   // they hung before
+		party          string // who waits for the healthy server; "a" waits for the others
 		want           time.Duration
 	}{
-		{1, 5, forLists, forCall, startHold, 0},
-		{4, 16, forNobody, forCall, startHold, 0},
-		{1, 5, forCall, forCall, startHold, 10 * time.Second},
-		{4, 16, forCall, forCall, startHold, 8 * time.Second},
-		{1, 5, forLists, forLists, startHold, 50 * time.Second},
-		{1, 5, forLists, forLists, briefHold, 10 * time.Second}, // they hung before
-		{1, 5, forNobody, forLists, briefHold, 2 * time.Second},
+		{1, 5, forLists, forCall, false, "a", 0},
+		{4, 16, forNobody, forCall, false, "a", 0},
+		{1, 5, forCall, forCall, false, "a", 10 * time.Second},
+		{1, 50, forCall, forCall, false, "b", 2 * time.Second},
+		{4, 16, forCall, forCall, false, "a", 8 * time.Second},
+		{4, 160, forCall, forCall, false, "b", 2 * time.Second},
+		{1, 5, forLists, forLists, false, "a", 50 * time.Second},
+		{1, 5, forLists, forLists, false, "b", 10 * time.Second},
+		{1, 50, forLists, forLists, true, "a", 2 * time.Second},
+		{1, 50, forCall, forCall, true, "a", 2 * time.Second},
+		{1, 50, forNobody, forNobody, true, "a", 2 * time.Second},
+		{1, 5, forNobody, forLists, true, "a", 2 * time.Second},
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			q := NewStarts(tt.limit)
 			var all sync.WaitGroup
 			ctx, end := context.WithCancel(t.Context())
 			for range tt.hanging {
-				x := newTicket(tt.hold)
-				q.hurry(x, tt.first)
+				x := newTicket(tt.hung)
+				wait(q, x, "a", tt.first)
 				all.Go(func() {
 					if leave, err := q.enter(ctx, x, func() {}); err == nil {
 						<-ctx.Done()
@@ -101,8 +114,8 @@ func TestStartsBehindHangingServers(t *testing.T) {
 				})
 			}
 			synctest.Wait()
-			x, began := newTicket(startHold), time.Now()
-			q.hurry(x, tt.by)
+			x, began := newTicket(false), time.Now()
+			wait(q, x, tt.party, tt.by)
 			leave, err := q.enter(t.Context(), x, func() {})
 			if waited := time.Since(began); err != nil || waited != tt.want {
 				t.Errorf("%+v: waited %v, %v", tt, waited, err)
@@ -110,6 +123,84 @@ func TestStartsBehindHangingServers(t *testing.T) {
 			leave()
 			end()
 			all.Wait()
+		})
+	}
+}
+
+// TestClientsTakeTurns checks the order in which starts begin for several clients, one start at a time.
+func TestClientsTakeTurns(t *testing.T) {
+	for _, tt := range []struct {
+		name string
+		want string
+		do   func(q *Starts, begin func(name string, hung bool, parties ...string) *ticket)
+	}{
+		{"one with many, and two others", "a1 b1 c1 a2 b2 a3 a4", func(q *Starts, begin func(string, bool, ...string) *ticket) {
+			for _, name := range []string{"a2", "a3", "a4"} {
+				begin(name, false, "a")
+			}
+			begin("b1", false, "b")
+			begin("b2", false, "b")
+			begin("c1", false, "c")
+		}},
+		{"several want the same", "a1 a3 a2 a4", func(q *Starts, begin func(string, bool, ...string) *ticket) {
+			begin("a2", false, "a")
+			begin("a3", false, "a", "b", "c")
+			begin("a4", false, "a")
+		}},
+		{"one no longer wants it", "a1 b2 a2 a3 b1", func(q *Starts, begin func(string, bool, ...string) *ticket) {
+			begin("a2", false, "a")
+			begin("a3", false, "a")
+			q.forsake(begin("b1", false, "b"), waiter{"b", forCall})
+			x := begin("b2", false, "b", "b", "a")
+			q.forsake(x, waiter{"b", forCall})
+			q.forsake(x, waiter{"a", forCall})
+			q.hurry(x, waiter{"a", forLists})
+			q.forsake(x, waiter{"a", forLists})
+		}},
+		{"servers that hung", "a1 b1 a2 b2 a6 a3 a4 a5 a7", func(q *Starts, begin func(string, bool, ...string) *ticket) {
+			begin("a6", true, "a")
+			begin("a7", true, "a")
+			for _, name := range []string{"a2", "a3", "a4", "a5"} {
+				begin(name, false, "a")
+			}
+			begin("b1", false, "b")
+			begin("b2", false, "b")
+		}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				q := NewStarts(1)
+				var all sync.WaitGroup
+				var order []string // one start at a time
+				begin := func(name string, hung bool, parties ...string) *ticket {
+					x := newTicket(hung)
+					for _, who := range parties {
+						wait(q, x, who, forCall)
+					}
+					all.Go(func() {
+						leave, _ := q.enter(t.Context(), x, func() {})
+						order = append(order, name)
+						time.Sleep(time.Second)
+						leave()
+					})
+					synctest.Wait()
+					return x
+				}
+				begin("a1", false, "a")
+				tt.do(q, begin)
+				all.Wait()
+				if got := strings.Join(order, " "); got != tt.want {
+					t.Errorf("the order is %s\nwant %s", got, tt.want)
+				}
+				for i, r := range q.waiting {
+					if len(r.lines[0])+len(r.lines[1]) > 0 {
+						t.Errorf("starts of urgency %d are left", i)
+					}
+				}
+				if q.running != 0 || q.calls != 0 {
+					t.Errorf("%d starts and %d for calls are left", q.running, q.calls)
+				}
+			})
 		})
 	}
 }
@@ -125,8 +216,8 @@ func TestManyHealthyServers(t *testing.T) {
 			var now, most atomic.Int64
 			began := time.Now()
 			for range 72 {
-				x := newTicket(startHold)
-				q.hurry(x, by)
+				x := newTicket(false)
+				wait(q, x, "", by)
 				all.Go(func() {
 					leave, _ := q.enter(t.Context(), x, func() {})
 					if n := now.Add(1); n > most.Load() {

@@ -218,7 +218,7 @@ type Upstream struct {
 	solo            bool // the server can only run once; see goSoloLocked
 	skipProbe       bool
 	silent          bool // the server does not answer the probe
-	hung            bool // the last attempt to open the server took startHold or longer, and failed
+	hung            bool // the last attempt to open the server took briefHold or longer, and failed
 	sse             bool
 	status          Status
 	backoff         work.Backoff // counts consecutive failed opens and early ends of sessions
