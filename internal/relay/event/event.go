@@ -107,7 +107,8 @@ type HandshakeStep struct {
 	Bytes     string // the first 4 KiB of the message; "" unless the log shows messages
 }
 
-// DefaultProject is the project of all events while Dragoman has only one project.
+// DefaultProject is the project that exists always: that of the configuration file, and of what
+// belongs to the whole process.
 const DefaultProject = "default"
 
 // Event is one event. Which fields are set depends on its kind; the others are zero. An Event is

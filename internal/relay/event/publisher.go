@@ -16,6 +16,27 @@ type Publisher struct {
 	subs atomic.Pointer[subscribers]
 	call atomic.Uint64 // the number of the latest call
 	mu   sync.Mutex    // guards changes to subs
+
+	of      *Publisher // what For was called on; nil for a Publisher with its own subscribers
+	project string     // the project of the events, if of is set
+}
+
+// For returns a Publisher for what belongs to one project: it passes events on to p, and each of
+// them is the project's, so that nobody who publishes can forget or forge it. Calls have one sequence
+// of numbers in all projects.
+func (p *Publisher) For(project string) *Publisher {
+	if p == nil {
+		return nil
+	}
+	return &Publisher{of: p.root(), project: project}
+}
+
+// root returns the Publisher that has the subscribers of p.
+func (p *Publisher) root() *Publisher {
+	if p.of != nil {
+		return p.of
+	}
+	return p
 }
 
 // subscribers is immutable after it is published.
@@ -31,7 +52,7 @@ type tap struct {
 
 // Wants reports whether a subscriber wants events of a kind. Callers use Wants before they build a
 // costly event.
-func (p *Publisher) Wants(k Kind) bool { return p != nil && Kinds(p.want.Load()).Has(k) }
+func (p *Publisher) Wants(k Kind) bool { return p != nil && Kinds(p.root().want.Load()).Has(k) }
 
 // NextCall returns the number of a new call. All events of the call contain this number. Numbers
 // start at 1. For a nil Publisher, NextCall returns 0.
@@ -39,11 +60,11 @@ func (p *Publisher) NextCall() uint64 {
 	if p == nil {
 		return 0
 	}
-	return p.call.Add(1)
+	return p.root().call.Add(1)
 }
 
 // Publish passes e to all subscribers that want events of its kind. If e has no time or no project,
-// Publish sets it. Publish never waits for a slow subscriber and does not allocate memory. Do not
+// Publish sets it; the project of a Publisher from For replaces any other. Publish never waits for a slow subscriber and does not allocate memory. Do not
 // call Publish while you hold a lock.
 func (p *Publisher) Publish(e Event) {
 	if !p.Wants(e.Kind) {
@@ -52,10 +73,13 @@ func (p *Publisher) Publish(e Event) {
 	if e.Time.IsZero() {
 		e.Time = time.Now()
 	}
-	if e.Project == "" {
+	switch {
+	case p.of != nil:
+		e.Project = p.project
+	case e.Project == "":
 		e.Project = DefaultProject
 	}
-	s := p.subs.Load()
+	s := p.root().subs.Load()
 	for _, t := range s.taps {
 		if t.want.Has(e.Kind) {
 			t.f(e)
@@ -93,6 +117,7 @@ func (p *Publisher) Subscribe(want Kinds, depth int) *Queue {
 
 // change replaces the list of subscribers with a changed copy.
 func (p *Publisher) change(f func(*subscribers)) {
+	p = p.root()
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	next := &subscribers{}

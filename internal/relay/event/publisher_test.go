@@ -3,6 +3,7 @@ package event
 import (
 	"context"
 	"errors"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -238,4 +239,38 @@ func TestClient(t *testing.T) {
 	if n, _ := q.Take(buf); n != 1 || buf[0].Client != nil || got != client {
 		t.Errorf("%d: the queue has %v, the tap %v", n, buf[0].Client, got)
 	}
+}
+
+// TestForProject checks that the events of a project's Publisher are this project's whatever they
+// say, that the subscribers are those of the whole, and that numbers of calls do not repeat.
+func TestForProject(t *testing.T) {
+	var whole *Publisher
+	if whole.For("shop") != nil {
+		t.Error("a nil Publisher has one for a project")
+	}
+	whole = &Publisher{}
+	shop := whole.For("shop")
+	lab := shop.For("lab")
+	var got []string
+	stop := shop.Tap(Of(Call), func(e Event) { got = append(got, e.Project) })
+	q := whole.Subscribe(Of(Call), 8)
+	defer q.Close()
+	for _, p := range []*Publisher{whole, shop, lab} {
+		if !p.Wants(Call) || p.Wants(Loss) {
+			t.Error("Wants differs")
+		}
+		p.Publish(Event{Kind: Call, Project: "other"})
+	}
+	shop.Publish(Event{Kind: Call})
+	whole.Publish(Event{Kind: Call})
+	if want := []string{"other", "shop", "lab", "shop", DefaultProject}; !slices.Equal(got, want) {
+		t.Errorf("%q, want %q", got, want)
+	}
+	if n, _ := q.Take(make([]Event, 8)); n != 5 {
+		t.Errorf("the queue has %d events", n)
+	}
+	if a, b, c := whole.NextCall(), shop.NextCall(), lab.NextCall(); a != 1 || b != 2 || c != 3 {
+		t.Errorf("%d, %d, %d", a, b, c)
+	}
+	stop()
 }
