@@ -42,7 +42,7 @@ type Bridge struct {
 	parked   map[string]*parkedCall
 	places   map[string]*transport.Quota // quotas of parked calls; see slotsOf; empty quotas are removed
 	finished finished                    // parked calls that have ended
-	attended map[string]*parkedCall      // attended tasks; see attendTask
+	attended map[string]*attendedTask    // see attendTask
 	attends  transport.Quota             // the quota for attended
 	closed   bool
 	running  work.Group // goroutines of calls that may be parked, and of attended tasks

@@ -24,9 +24,9 @@ func (b *Bridge) Exchange(ctx context.Context, u Server, a *mcp.Attempt, res Res
 	v := visit{server: u, client: a.Client, need: mcp.NeedOf(a.Call)}
 	v.need.Session = a.Session
 	defer v.release()
-	reply, err := b.exchange(ctx, &v, a, res, k)
+	reply, err := b.relay(ctx, &v, a, res, k)
 	if errors.Is(err, mcp.ErrChanged) {
-		reply, err = b.exchange(ctx, &v, a, res, k)
+		reply, err = b.relay(ctx, &v, a, res, k)
 	}
 	a.To = v.to
 	if err == nil && !a.Sole {
@@ -35,16 +35,16 @@ func (b *Bridge) Exchange(ctx context.Context, u Server, a *mcp.Attempt, res Res
 	return reply, err
 }
 
-func (b *Bridge) exchange(ctx context.Context, v *visit, a *mcp.Attempt, res Resume, k mcp.Caller) (*mcp.Reply, error) {
+func (b *Bridge) relay(ctx context.Context, v *visit, a *mcp.Attempt, res Resume, k mcp.Caller) (*mcp.Reply, error) {
 	if a.Msg.Method == mcp.MethodCallTool {
-		return b.callTool(ctx, v, a, res, k)
+		return b.withTasks(ctx, v, a, res, k)
 	}
-	return b.rounds(ctx, v, a, res, k)
+	return b.withInput(ctx, v, a, res, k)
 }
 
-// rounds relays a call to its server and returns the answer. It also relays the server's
+// withInput relays a call to its server and returns the answer. It also relays the server's
 // requests for input and sends the client's answers.
-func (b *Bridge) rounds(ctx context.Context, v *visit, a *mcp.Attempt, res Resume, k mcp.Caller) (*mcp.Reply, error) {
+func (b *Bridge) withInput(ctx context.Context, v *visit, a *mcp.Attempt, res Resume, k mcp.Caller) (*mcp.Reply, error) {
 	u, c := v.server, a.Call
 	if c.HTTP && c.Client.Revision.Can(mcp.MirroredHeaders) && c.Msg.Method == mcp.MethodCallTool && res.kind != 'P' {
 		// 2026-07-28 §Streamable HTTP, "Server Behavior for Custom Headers": the process that
@@ -59,7 +59,7 @@ func (b *Bridge) rounds(ctx context.Context, v *visit, a *mcp.Attempt, res Resum
 			}
 		}
 	}
-	reply, err := b.call(ctx, v, a, res, k)
+	reply, err := b.sendOrResume(ctx, v, a, res, k)
 	if err != nil {
 		return nil, err
 	}
@@ -150,9 +150,9 @@ func (b *Bridge) carryAsked(u Server, a *mcp.Attempt, reply *mcp.Reply) (*mcp.Re
 	return asked, nil
 }
 
-// call sends a call to its server. If the request is a retry of a parked call, it resumes the
-// parked call instead.
-func (b *Bridge) call(ctx context.Context, v *visit, a *mcp.Attempt, res Resume, k mcp.Caller) (*mcp.Reply, error) {
+// sendOrResume sends a sendOrResume to its server. If the request is a retry of a parked sendOrResume, it resumes the
+// parked sendOrResume instead.
+func (b *Bridge) sendOrResume(ctx context.Context, v *visit, a *mcp.Attempt, res Resume, k mcp.Caller) (*mcp.Reply, error) {
 	switch {
 	case !a.Client.Revision.Can(mcp.InputRequired):
 		return v.call(ctx, a, k)

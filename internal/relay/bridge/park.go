@@ -1,13 +1,10 @@
 package bridge
 
 import (
-	"bytes"
 	"context"
 	"crypto/rand"
 	"errors"
 	"fmt"
-	"maps"
-	"sync"
 	"time"
 
 	"github.com/dragoman-mcp/dragoman/internal/base/jsonrpc"
@@ -27,30 +24,10 @@ const (
 
 // parkedCall is a call of a modern client to a legacy server that may be parked. While the call is
 // parked, the server waits for the answer to a server request. The client has received
-// input_required, and may retry with the answer. An attended task is a parkedCall too.
-//
-// The call runs in its own goroutine, because it can outlive the client's request. At most one
-// request of the client is attached to the call at any time.
+// input_required, and may retry with the answer.
 type parkedCall struct {
-	id     string
-	cancel context.CancelCauseFunc
-	done   chan struct{} // closed after reply or err is set
-
-	reply *mcp.Reply
-	err   error
-
-	mu      sync.Mutex
-	asked   chan struct{} // capacity 1; signals a new server request
-	open    []*openQuestion
-	counter int         // the number of server requests so far
-	caller  mcp.Caller  // the caller of the attached request; nil if no request is attached
-	call    *mcp.Call   // the call of the attached request; nil if no request is attached
-	held    []mcp.Note  // log messages that arrived while no request of the client was attached
-	heldLen int         // the total size of held in bytes
-	expiry  *time.Timer // fires if the client does not retry in time; runs while no request is attached
-	first   *mcp.Call   // the first request of the call; the server's progress notifications contain the token of this request
-	agreed  bool        // see mcp.Attempt.Agreed
-	salt    string      // suffix that makes the keys of server requests unique across calls
+	askedCall
+	agreed bool // see mcp.Attempt.Agreed
 
 	// Bridge.parkMu guards the following fields.
 	kept   bool   // a retry may still get the answer: the call is in Bridge.parked, or a retry is being checked
@@ -59,25 +36,6 @@ type parkedCall struct {
 	slots  []slot // the call keeps these slots until it ends
 	server string // server and since describe the last time that the call was parked
 	since  time.Time
-
-	// The following fields are for attended tasks. Bridge.parkMu guards them.
-	party   string
-	counted int64 // the number of bytes that the budget counts for this task
-	dropped bool  // the task is no longer in Bridge.attended
-}
-
-// openQuestion is a server request that waits for the client's answer.
-type openQuestion struct {
-	key    string
-	m      *jsonrpc.Message
-	answer chan given // capacity 1
-}
-
-// given is the answer to a server request: a result object in the client's retry. raw is the retry,
-// and at is the position of the object.
-type given struct {
-	raw []byte
-	at  jsonrpc.Span
 }
 
 var (
@@ -97,10 +55,8 @@ func mayPark(c *mcp.Call) bool {
 // start runs a call so that it can be parked, and waits for the answer or the first server request.
 // It calls leave when the call has ended.
 func (b *Bridge) start(ctx context.Context, u Server, l Lease, a *mcp.Attempt, k mcp.Caller, leave func()) (*mcp.Reply, error) {
-	p := &parkedCall{
-		id: rand.Text(), done: make(chan struct{}), asked: make(chan struct{}, 1),
-		caller: k, call: a.Call, first: a.Call, agreed: a.Agreed,
-	}
+	p := &parkedCall{askedCall: newAskedCall(rand.Text(), a.Call), agreed: a.Agreed}
+	p.caller, p.call = k, a.Call
 	life, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
 	p.cancel = cancel
 	b.parkMu.Lock()
@@ -113,7 +69,7 @@ func (b *Bridge) start(ctx context.Context, u Server, l Lease, a *mcp.Attempt, k
 	}
 	b.running.Go(func() {
 		defer cancel(nil)
-		p.reply, p.err = l.Call(life, a, passing(a, (*parkedCaller)(p)))
+		p.reply, p.err = l.Call(life, a, passing(a, (*askedCaller)(&p.askedCall)))
 		l.Release()
 		leave()
 		close(p.done)
@@ -157,31 +113,6 @@ func isDone(c <-chan struct{}) bool {
 		return true
 	default:
 		return false
-	}
-}
-
-// waits reports whether a server request is open.
-func (p *parkedCall) waits() bool {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return len(p.open) > 0
-}
-
-// gatherTime is how long gather waits for further server requests after the first one. A server may
-// send several requests at once, and the client should get them together.
-const gatherTime = 15 * time.Millisecond
-
-func (p *parkedCall) gather() {
-	t := time.NewTimer(gatherTime)
-	defer t.Stop()
-	for {
-		select {
-		case <-p.asked:
-		case <-p.done:
-			return
-		case <-t.C:
-			return
-		}
 	}
 }
 
@@ -335,54 +266,6 @@ func (p *parkedCall) leave(state string, expire func()) []byte {
 	return out
 }
 
-// inputRequests appends an object with the open server requests to out, and also returns the server
-// requests as a list. The caller must hold p.mu.
-func (p *parkedCall) inputRequests(out []byte) (object []byte, parts [][]byte) {
-	out = append(out, '{')
-	for i, q := range p.open {
-		if i > 0 {
-			out = append(out, ',')
-		}
-		out = append(jsonrpc.AppendQuote(out, q.key), ':')
-		part := request(p.first.Trail, q.m)
-		parts, out = append(parts, part), append(out, part...)
-	}
-	return append(out, '}'), parts
-}
-
-// answer passes the client's answers to the server. The caller must hold p.mu, and the method check
-// must have accepted the answers.
-func (p *parkedCall) answer(raw []byte, answers jsonrpc.Span) {
-	var left []*openQuestion
-	for _, q := range p.open {
-		at := jsonrpc.Find(raw, answers, q.key)
-		if at.IsZero() {
-			left = append(left, q)
-			continue
-		}
-		q.answer <- given{raw, at}
-	}
-	p.open = left
-}
-
-// request converts a request of a server to an input request, which has only the method and the
-// params.
-func request(t *jsonrpc.Trail, m *jsonrpc.Message) []byte {
-	var e jsonrpc.Edits
-	var set []jsonrpc.Field
-	if m.Params.IsZero() {
-		// params may be absent in an input request, but some clients require them.
-		set = append(set, jsonrpc.Field{Key: "params", Value: []byte("{}")})
-	}
-	e.Object(mcp.WhyQuestion, m.Raw, jsonrpc.Whole(m.Raw), func(k []byte) bool { return string(k) == "jsonrpc" || string(k) == "id" }, set...)
-	if meta := m.Param(mcp.KeyMeta); !mcp.RelatedTask(m.Raw, meta).IsZero() {
-		// The metadata of the request names a task. The client may not know this task, so the name
-		// is removed.
-		e.Object(mcp.WhyRelatedTask, m.Raw, meta, func(k []byte) bool { return string(k) == mcp.KeyRelatedTask })
-	}
-	return bytes.TrimSpace(t.Splice(make([]byte, 0, len(m.Raw)), m.Raw, &e))
-}
-
 // expire ends a parked call whose client did not retry in time. The client does not have to retry
 // (2026-07-28 §MRTR, "Server Requirements" 8).
 func (b *Bridge) expire(p *parkedCall) {
@@ -480,159 +363,29 @@ func (b *Bridge) putBack(p *parkedCall, bad error) error {
 	return bad
 }
 
-// check returns an error if one of the answers is not a valid result for its server request.
-func (p *parkedCall) check(raw []byte, answers jsonrpc.Span) error {
-	for _, q := range p.open {
-		at := jsonrpc.Find(raw, answers, q.key)
-		if at.IsZero() {
-			continue
-		}
-		if !validAnswer(q.m.Method, raw, at) {
-			return badInput(q.key)
-		}
-	}
-	return nil
-}
-
-// parkedCaller is the caller of a call that may be parked.
-type parkedCaller parkedCall
-
-// Notify sends notifications to the client while a request is attached. At other times it drops
-// progress notifications and keeps a limited number of other notifications.
-func (k *parkedCaller) Notify(n *mcp.Note) {
-	p := (*parkedCall)(k)
-	p.mu.Lock()
-	s, c := p.caller, p.call
-	if s == nil {
-		size := len(n.Msg.Raw)
-		if len(p.held) < maxHeldLogs && p.heldLen+size <= maxHeldLogBytes && n.Msg.Method != mcp.NoteProgress {
-			p.held = append(p.held, *n)
-			p.heldLen += size
-		}
-		p.mu.Unlock()
-		return
-	}
-	p.mu.Unlock()
-	if c == p.first || n.Msg.Method != mcp.NoteProgress {
-		s.Notify(n)
-	} else if !c.Token.IsZero() {
-		// The server uses the progress token of the first request. The client expects the token
-		// of the attached request.
-		own := mcp.Note{Msg: n.Msg}
-		own.Edits.Replace(mcp.WhyProgressToken, n.Msg.Param("progressToken"), c.Token.Of(c.Msg.Raw))
-		s.Notify(&own)
-	}
-}
-
-// keyOf returns a key for a server request, which is unique within the call. A legacy request has
-// no key. The key describes the request, which helps clients and people who read logs. For example,
-// user_name is the key of a form with the field "name".
-func (p *parkedCall) keyOf(m *jsonrpc.Message) string {
-	var key string
-	switch m.Method {
-	case mcp.MethodSample:
-		key = "model_message"
-	case mcp.MethodListRoots:
-		key = "client_roots"
-	default:
-		key = "user_" + onlyField(m)
-		if mode, _ := jsonrpc.Text(m.Raw, m.Param("mode")); mode == "url" {
-			key = keyOfURL
-		}
-	}
-	p.counter++
-	return numbered(key, p.counter) + p.salt
-}
-
-const keyOfURL = "user_visit"
-
-func numbered(key string, n int) string {
-	if n == 1 {
-		return key
-	}
-	return fmt.Sprintf("%s.%d", key, n)
-}
-
-// onlyField returns the name of the only field of a form. It returns "input" if the form does not
-// have exactly one field, or if the name is not a plain word.
-func onlyField(m *jsonrpc.Message) string {
-	const other = "input"
-	schema := m.Param("requestedSchema")
-	name, n := other, 0
-	for f := range jsonrpc.Members(m.Raw, jsonrpc.Find(m.Raw, schema, "properties")) {
-		if n++; n > 1 {
-			return other
-		}
-		name, _ = jsonrpc.Text(m.Raw, f.Key)
-	}
-	if len(name) == 0 || len(name) > 40 {
-		return other
-	}
-	for _, c := range []byte(name) {
-		if c != '_' && c != '-' && (c < '0' || c > '9') && (c < 'A' || c > 'Z') && (c < 'a' || c > 'z') {
-			return other
-		}
-	}
-	return name
-}
-
-// Ask waits until a retry of the client contains the answer, and returns the answer.
-func (k *parkedCaller) Ask(ctx context.Context, m *jsonrpc.Message) (*jsonrpc.Message, error) {
-	p := (*parkedCall)(k)
-	capability := mcp.AskCapability(m.Method)
-	if capability == "" || !p.first.Client.Declares(capability) {
-		return nil, mcp.ErrCannotAsk
-	}
-	q := &openQuestion{m: m, answer: make(chan given, 1)}
-	p.mu.Lock()
-	q.key = p.keyOf(m)
-	p.open = append(p.open, q)
-	p.mu.Unlock()
-	select {
-	case p.asked <- struct{}{}:
-	default:
-	}
-	select {
-	case a := <-q.answer:
-		answer := jsonrpc.NewResult(m.ID, a.at.Of(a.raw))
-		p.first.Trail.Carry(mcp.WhyQuestion, a.raw, a.at, answer.Raw)
-		return answer, nil
-	case <-ctx.Done():
-		p.mu.Lock()
-		for i, x := range p.open {
-			if x == q {
-				p.open = append(p.open[:i:i], p.open[i+1:]...)
-				break
-			}
-		}
-		p.mu.Unlock()
-		return nil, context.Cause(ctx)
-	}
-}
-
 // Close ends all parked calls and attended tasks and waits for them.
 func (b *Bridge) Close() {
 	b.parkMu.Lock()
 	b.closed = true
-	all, attended := b.parked, maps.Clone(b.attended)
-	b.parked = nil
-	for _, p := range all {
+	var all []*askedCall
+	for _, p := range b.parked {
 		p.kept = false
+		all = append(all, &p.askedCall)
 	}
+	b.parked = nil
 	for len(b.finished.order) > 0 {
 		b.finished.removeLocked(b.finished.order[0], b.Budget)
 	}
-	for _, a := range attended {
+	for _, a := range b.attended {
 		b.dropLocked(a)
+		all = append(all, &a.askedCall)
 	}
 	b.parkMu.Unlock()
-	for _, list := range [...]map[string]*parkedCall{all, attended} {
-		for _, p := range list {
-			p.mu.Lock()
-			p.expiry.Stop()
-			p.mu.Unlock()
-			p.cancel(errStopping)
-		}
+	for _, p := range all {
+		p.mu.Lock()
+		p.expiry.Stop()
+		p.mu.Unlock()
+		p.cancel(errStopping)
 	}
 	b.running.Wait()
 }

@@ -30,6 +30,15 @@ var (
 	errTaskDone   = errors.New("the task has ended")
 )
 
+// attendedTask is a task of a legacy server whose outcome Dragoman has asked for, so that the server
+// sends its requests. Bridge.parkMu guards the fields that it adds.
+type attendedTask struct {
+	askedCall
+	party   string
+	counted int64 // the number of bytes that the budget counts for this task
+	dropped bool  // the task is no longer in Bridge.attended
+}
+
 // attendedKey returns the key of an attended task, which is unique across all clients.
 func attendedKey(p Task, f *mcp.ClientInfo) string {
 	return p.Server.Name() + "\x00" + f.Who.Key() + "\x00" + p.Ref.String()
@@ -122,7 +131,7 @@ func (b *Bridge) taskOutcome(ctx context.Context, p Task, c *mcp.Call, st *state
 
 // attendTask returns the attended task of p. If no goroutine waits for the task's server requests,
 // attendTask starts one.
-func (b *Bridge) attendTask(p Task, c *mcp.Call) (*parkedCall, error) {
+func (b *Bridge) attendTask(p Task, c *mcp.Call) (*attendedTask, error) {
 	key := attendedKey(p, c.Client)
 	b.parkMu.Lock()
 	defer b.parkMu.Unlock()
@@ -144,11 +153,9 @@ func (b *Bridge) attendTask(p Task, c *mcp.Call) (*parkedCall, error) {
 			RetryAfter: time.Second, TooMany: true, Message: "too many tasks of this client are waiting for answers; answer some of them first",
 		}
 	}
-	a := &parkedCall{
-		id: key, party: who, done: make(chan struct{}), asked: make(chan struct{}, 1),
-		// The salt gives the server requests of each attended task different keys.
-		first: c, salt: "-" + strconv.FormatInt(time.Now().UnixMilli(), 36),
-	}
+	a := &attendedTask{askedCall: newAskedCall(key, c), party: who}
+	// The salt gives the server requests of each attended task different keys.
+	a.salt = "-" + strconv.FormatInt(time.Now().UnixMilli(), 36)
 	life, cancel := context.WithCancelCause(context.Background())
 	a.cancel = cancel
 	a.expiry = time.AfterFunc(stateTTL, func() {
@@ -157,7 +164,7 @@ func (b *Bridge) attendTask(p Task, c *mcp.Call) (*parkedCall, error) {
 		}
 	})
 	if b.attended == nil {
-		b.attended = make(map[string]*parkedCall)
+		b.attended = make(map[string]*attendedTask)
 	}
 	b.attended[key] = a
 	b.attends.Take(who)
@@ -165,7 +172,7 @@ func (b *Bridge) attendTask(p Task, c *mcp.Call) (*parkedCall, error) {
 	ask := p.ask(c, mcp.MethodTaskResult)
 	b.running.Go(func() {
 		defer cancel(nil)
-		a.reply, a.err = Send(life, p.Server, ask, (*parkedCaller)(a))
+		a.reply, a.err = Send(life, p.Server, ask, (*askedCaller)(&a.askedCall))
 		b.parkMu.Lock()
 		defer b.parkMu.Unlock()
 		close(a.done)
@@ -180,15 +187,15 @@ func (b *Bridge) attendTask(p Task, c *mcp.Call) (*parkedCall, error) {
 }
 
 // holdLocked counts the memory of a message that an attended task keeps.
-func (b *Bridge) holdLocked(a *parkedCall, m *jsonrpc.Message) {
+func (b *Bridge) holdLocked(a *attendedTask, m *jsonrpc.Message) {
 	n := int64(len(m.Raw))
 	a.counted += n
 	b.Budget.Hold(n)
 }
 
-// dropLocked removes an attended task from r.attended. The budget stops counting the memory of the
+// dropLocked removes an attended task from b.attended. The budget stops counting the memory of the
 // task when the request tasks/result ends, or at once if this request has already ended.
-func (b *Bridge) dropLocked(a *parkedCall) {
+func (b *Bridge) dropLocked(a *attendedTask) {
 	delete(b.attended, a.id)
 	b.attends.Give(a.party)
 	a.dropped = true
@@ -197,9 +204,9 @@ func (b *Bridge) dropLocked(a *parkedCall) {
 	}
 }
 
-// unattend removes an attended task from r.attended and returns the task. It returns nil if
-// r.attended does not contain the task.
-func (b *Bridge) unattend(key string) *parkedCall {
+// unattend removes an attended task from b.attended and returns the task. It returns nil if
+// b.attended does not contain the task.
+func (b *Bridge) unattend(key string) *attendedTask {
 	b.parkMu.Lock()
 	defer b.parkMu.Unlock()
 	a := b.attended[key]
@@ -210,9 +217,9 @@ func (b *Bridge) unattend(key string) *parkedCall {
 	return a
 }
 
-// dismiss removes an attended task from r.attended and reports whether r.attended contained the
+// dismiss removes an attended task from b.attended and reports whether b.attended contained the
 // task.
-func (b *Bridge) dismiss(a *parkedCall) bool {
+func (b *Bridge) dismiss(a *attendedTask) bool {
 	b.parkMu.Lock()
 	defer b.parkMu.Unlock()
 	if b.attended[a.id] != a {
@@ -222,36 +229,16 @@ func (b *Bridge) dismiss(a *parkedCall) bool {
 	return true
 }
 
-func (b *Bridge) attendedTask(p Task, c *mcp.Call) *parkedCall {
+func (b *Bridge) attendedBy(p Task, c *mcp.Call) *attendedTask {
 	b.parkMu.Lock()
 	defer b.parkMu.Unlock()
 	return b.attended[attendedKey(p, c.Client)]
 }
 
-// firstQuestion waits a short time for server requests that may follow soon. If they arrive later,
-// the client's next poll finds them.
-func (p *parkedCall) firstQuestion(ctx context.Context) {
-	p.mu.Lock()
-	asked := p.counter > 0
-	p.mu.Unlock()
-	if asked {
-		return
-	}
-	t := time.NewTimer(firstAsk)
-	defer t.Stop()
-	select {
-	case <-p.asked:
-		p.gather()
-	case <-p.done:
-	case <-t.C:
-	case <-ctx.Done():
-	}
-}
-
 // questions returns the open server requests of a task as an inputRequests object, or nil if no
 // server request is open.
 func (b *Bridge) questions(p Task, c *mcp.Call) []byte {
-	a := b.attendedTask(p, c)
+	a := b.attendedBy(p, c)
 	if a == nil || isDone(a.done) {
 		return nil
 	}
@@ -271,7 +258,7 @@ func (b *Bridge) updateRequested(ctx context.Context, p Task, c *mcp.Call) (*mcp
 	if jsonrpc.KindOf(raw, answers) != '{' {
 		return nil, &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: "inputResponses must be an object"}
 	}
-	a := b.attendedTask(p, c)
+	a := b.attendedBy(p, c)
 	if a == nil || isDone(a.done) {
 		// No server request is open. Find out from the server whether the task exists.
 		_, failed, err := p.getState(ctx, c)

@@ -8,12 +8,12 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/protocol/mcp"
 )
 
-// callTool relays tools/call, which a server with tasks may turn into a task. If the call becomes a
+// withTasks relays tools/call, which a server with tasks may turn into a task. If the call becomes a
 // task, the client gets this task, converted to the client's revision. If it does not, the client
 // gets the result. If a legacy client asked for a task but a modern server returned the result at
 // once, the client gets a task that has already ended, whose result Dragoman keeps. If the client
-// does not use tasks, callTool waits for the server's task and returns the result of the task.
-func (b *Bridge) callTool(ctx context.Context, v *visit, a *mcp.Attempt, res Resume, k mcp.Caller) (*mcp.Reply, error) {
+// does not use tasks, withTasks waits for the server's task and returns the result of the task.
+func (b *Bridge) withTasks(ctx context.Context, v *visit, a *mcp.Attempt, res Resume, k mcp.Caller) (*mcp.Reply, error) {
 	u, c := v.server, a.Call
 	var form mcp.TaskForm
 	var support mcp.TaskSupport
@@ -34,7 +34,7 @@ func (b *Bridge) callTool(ctx context.Context, v *visit, a *mcp.Attempt, res Res
 		}
 	}
 	if form == mcp.NoTasks {
-		return b.rounds(ctx, v, a, res, k) // the usual case: the server does not support tasks
+		return b.withInput(ctx, v, a, res, k) // the usual case: the server does not support tasks
 	}
 	if form == mcp.RequestedTasks {
 		k = &taskCaller{k, taskRenamer{b, u.Name(), c.Client, a.Sole, c.Trail}}
@@ -47,25 +47,25 @@ func (b *Bridge) callTool(ctx context.Context, v *visit, a *mcp.Attempt, res Res
 			a = &next
 		case !wants && support == mcp.TaskRequired:
 			v.lease = &awaitingLease{v.lease, u}
-			return b.rounds(ctx, v, a, res, k)
+			return b.withInput(ctx, v, a, res, k)
 		}
-		reply, err := b.rounds(ctx, v, a, res, k)
+		reply, err := b.withInput(ctx, v, a, res, k)
 		return b.convertCreated(u, a, reply, err)
 	}
 	if modern {
-		reply, err := b.rounds(ctx, v, a, res, k)
+		reply, err := b.withInput(ctx, v, a, res, k)
 		return b.convertCreated(u, a, reply, err)
 	}
 	if wants {
 		return b.callAsTask(ctx, v, a, res, k)
 	}
-	reply, err := b.rounds(ctx, v, a, res, k)
+	reply, err := b.withInput(ctx, v, a, res, k)
 	if err == nil && needsTasks(reply) {
 		// The server did not execute the call, because it requires the tasks extension. The client
 		// cannot wait for a task, but Dragoman can.
 		next := *a
 		next.Caps = withTasks(c.Client)
-		reply, err = b.rounds(ctx, v, &next, res, k)
+		reply, err = b.withInput(ctx, v, &next, res, k)
 		if err == nil && !reply.CreatedTask().IsZero() {
 			v.release()
 			return b.wait(ctx, u, c, k, reply)
@@ -137,7 +137,7 @@ func (b *Bridge) callAsTask(ctx context.Context, v *visit, a *mcp.Attempt, res R
 	}
 	next := *a
 	next.Caps = withTasks(c.Client)
-	reply, err := b.rounds(ctx, v, &next, res, k)
+	reply, err := b.withInput(ctx, v, &next, res, k)
 	if err != nil || reply.Msg.Kind != jsonrpc.Result || !reply.CreatedTask().IsZero() {
 		return b.convertCreated(u, a, reply, err)
 	}
