@@ -6,6 +6,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"math"
 	"net/http"
 	"slices"
 	"strings"
@@ -391,7 +392,7 @@ func (q *toolQuery) find(all []indexed) (found []indexed, cost int) {
 		found = append(found, *x)
 		switch last := &found[len(found)-1]; {
 		case q.byTokens:
-			last.sorted = fmt.Sprintf("%010d", 1<<31-x.Tokens) + x.sorted
+			last.sorted = fmt.Sprintf("%010d", math.MaxInt32-x.Tokens) + x.sorted
 		case ranked:
 			last.sorted = string(rank(x, q.words)) + x.sorted
 		}

@@ -3,6 +3,7 @@ package config
 import (
 	"fmt"
 	"log/slog"
+	"math"
 	"net/url"
 	"path/filepath"
 	"slices"
@@ -299,6 +300,8 @@ const (
 	mostTime  = 24 * time.Hour
 	leastSize = 1 << 10
 	mostSize  = 1 << 30
+	// mostInFlight is as much memory as an int can count, on machines of 32 bits.
+	mostInFlight = min(1<<36, math.MaxInt)
 )
 
 func (c *compiler) readLimits(o *object, l *Limits) {
@@ -309,7 +312,7 @@ func (c *compiler) readLimits(o *object, l *Limits) {
 	o.duration("start", &l.Start, leastTime, mostTime)
 	o.count("starts", &l.Starts, 1, 10_000)
 	o.duration("manifestClient", &l.ManifestClient, leastTime, mostTime)
-	o.size("inFlight", &l.InFlight, 1<<20, 1<<36)
+	o.size("inFlight", &l.InFlight, 1<<20, mostInFlight)
 	o.count("initializePerSecond", &l.InitializePerSecond, 1, 10_000)
 	if l.Call > l.CallMax {
 		c.problem(o.n, o.at("call"), fmt.Sprintf("%s is longer than callMax, which is %s", short(l.Call), short(l.CallMax)), "raise "+o.at("callMax")+" or lower "+o.at("call"))

@@ -137,7 +137,7 @@ dragoman:
     instructions: {file: notes.md, join: upstreams-first}
   revisions: {accept: ["2025-06-18", 2026-07-28], otherwise: refuse}
   names: {separator: "-"}
-  limits: {body: 1MiB, message: 2000000, call: 30s, callMax: 1h, start: 5s, starts: 3, inFlight: 2GiB, initializePerSecond: 9}
+  limits: {body: 1MiB, message: 2000000, call: 30s, callMax: 1h, start: 5s, starts: 3, inFlight: 1GiB, initializePerSecond: 9}
   allowedHosts: [Gate.Example, "gate.example:8443"]
   allowedOrigins: ["https://gate.example"]
   log: {level: debug, format: json}
@@ -166,7 +166,7 @@ func TestOurOwnKeys(t *testing.T) {
 		Separator: "-",
 		Limits: Limits{
 			Body: 1 << 20, Message: 2_000_000, Call: 30 * time.Second, CallMax: time.Hour,
-			Start: 5 * time.Second, Starts: 3, ManifestClient: 8 * time.Second, InitializePerSecond: 9, InFlight: 2 << 30,
+			Start: 5 * time.Second, Starts: 3, ManifestClient: 8 * time.Second, InitializePerSecond: 9, InFlight: 1 << 30,
 		},
 		Hosts:   []string{"gate.example", "gate.example:8443"},
 		Origins: []string{"https://gate.example"},
