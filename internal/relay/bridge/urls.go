@@ -96,13 +96,32 @@ func (s *shownURLs) add(x shownURL) {
 	if own >= maxShownToClient {
 		s.dropLocked(oldest)
 	} else if len(s.order) >= maxShownURLs {
-		s.dropLocked(0)
+		s.dropLocked(s.crowdedLocked())
 	}
 	if s.known == nil {
 		s.known = make(map[questionID][]uint64)
 	}
 	s.order = append(s.order, x)
 	s.known[x.id] = append(s.known[x.id], x.conversation)
+}
+
+// crowdedLocked returns the oldest URL of the client that has the most of them from the server that has
+// shown the most. So one who floods us pushes out only what is their own.
+func (s *shownURLs) crowdedLocked() (oldest int) {
+	servers, clients := make(map[string]int), make(map[uint64]int)
+	server, most := "", 0
+	for _, x := range s.order {
+		if servers[x.server]++; servers[x.server] > servers[server] {
+			server = x.server
+		}
+	}
+	for _, x := range s.order {
+		if x.server == server {
+			clients[x.conversation]++
+			most = max(most, clients[x.conversation])
+		}
+	}
+	return slices.IndexFunc(s.order, func(x shownURL) bool { return x.server == server && clients[x.conversation] == most })
 }
 
 func (s *shownURLs) expireLocked() {

@@ -48,3 +48,35 @@ func TestShownURLs(t *testing.T) {
 		}
 	})
 }
+
+// TestFullShownURLs checks that a server that fills all places pushes out only its own URLs, and a client
+// that asks it often only the client's own.
+func TestFullShownURLs(t *testing.T) {
+	for _, tt := range []struct {
+		name  string
+		flood func(i int) (server string, conversation uint64)
+	}{
+		{"many clients", func(i int) (string, uint64) { return "evil", uint64(10 + i) }},
+		{"many URLs for each client", func(i int) (string, uint64) { return "evil", uint64(10 + i/maxShownToClient) }},
+		{"clients of the same server", func(i int) (string, uint64) { return "victim", uint64(10 + i/maxShownToClient) }},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			r := &Bridge{}
+			show := func(server string, conversation uint64, id int) {
+				raw := fmt.Appendf(nil, `{"elicitationId":"%d"}`, id)
+				r.ShowsURL(&mcp.ClientInfo{Revision: mcp.R20251125, Conversation: conversation}, server, raw, jsonrpc.Whole(raw))
+			}
+			show("victim", 1, -1)
+			for i := range maxShownURLs + 100 {
+				server, conversation := tt.flood(i)
+				show(server, conversation, i)
+			}
+			if here, _ := r.ShownURL(&mcp.ClientInfo{Conversation: 1}, "victim", "-1"); !here {
+				t.Error("the other client's URL is forgotten")
+			}
+			if n := len(r.shown.order); n != maxShownURLs {
+				t.Errorf("%d are remembered", n)
+			}
+		})
+	}
+}
