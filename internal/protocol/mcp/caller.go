@@ -22,6 +22,21 @@ type Caller interface {
 	Ask(ctx context.Context, m *jsonrpc.Message) (*jsonrpc.Message, error)
 }
 
+// progressKey is the key of WithProgress in a context.
+type progressKey struct{}
+
+// WithProgress returns a context for Ask. report gets the client's progress with the server's request,
+// with the token of the server, and passes it on without waiting.
+func WithProgress(ctx context.Context, report func(raw []byte)) context.Context {
+	return context.WithValue(ctx, progressKey{}, report)
+}
+
+// ProgressOf returns the function of WithProgress, or nil if the context has none.
+func ProgressOf(ctx context.Context) func(raw []byte) {
+	report, _ := ctx.Value(progressKey{}).(func(raw []byte))
+	return report
+}
+
 // Note is a notification for one client: the sender's message and the edits for this client. The
 // edits are applied once, when the notification is written.
 type Note struct {

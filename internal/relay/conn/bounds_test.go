@@ -14,6 +14,19 @@ import (
 // long returns n bytes of text.
 func long(n int) string { return strings.Repeat("x", n) }
 
+// TestProgressWithAQuestion checks that the server gets the progress of the client that answers its request.
+func TestProgressWithAQuestion(t *testing.T) {
+	const progress = `{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":"t","progress":1}}`
+	o := Options{Ask: func(ctx context.Context, m *jsonrpc.Message) (*jsonrpc.Message, error) {
+		mcp.ProgressOf(ctx)([]byte(progress))
+		return jsonrpc.Scan(jsonrpc.AppendResult(nil, m.ID, []byte(`{}`)), jsonrpc.Limits{})
+	}}
+	calling(t, mcp.R20251125, o, func(_ *Conn, w *pipetest.Wire) {
+		w.Say(`{"jsonrpc":"2.0","id":"q","method":"sampling/createMessage","params":{"_meta":{"progressToken":"t"}}}`)
+		w.Want(progress, `{"jsonrpc":"2.0","id":"q","result":{}}`)
+	})
+}
+
 // TestOpenQuestionsAreBoundedInBytes lets a server send one request of maximum size after
 // another, while the user takes long to answer. The open requests are bounded. Further requests are
 // refused at once until there is room. Another client's call is still answered.

@@ -193,7 +193,7 @@ func (c *Conn) ask(ctx context.Context, m *jsonrpc.Message, owners []*flow) (f *
 			x.open.Add(-1)
 		}
 	} else if c.opts.Ask != nil {
-		answer, err = c.opts.Ask(ctx, m)
+		answer, err = c.opts.Ask(mcp.WithProgress(ctx, c.progress), m)
 	} else {
 		err = mcp.NobodyToAsk
 	}
@@ -204,6 +204,18 @@ func (c *Conn) ask(ctx context.Context, m *jsonrpc.Message, owners []*flow) (f *
 		return f, nil, errServerCancelled
 	}
 	return f, answer, err
+}
+
+// progress passes on a client's progress with a server request. If the server reads too slowly, the
+// progress is dropped.
+func (c *Conn) progress(raw []byte) {
+	why := "the server does not read its input"
+	if opened := c.opening.Load(); opened != nil && opened.Dialect.Suppresses(mcp.NoteProgress) {
+		why = "the server does not support this notification"
+	} else if c.link.notify(raw) == nil {
+		return
+	}
+	c.publishLoss(nil, mcp.NoteProgress, why)
 }
 
 // peersAmong returns the calls in all, except f, that a server request may belong to, oldest first.

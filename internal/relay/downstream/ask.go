@@ -20,6 +20,10 @@ type ask struct {
 	reply *jsonrpc.Message
 	from  transport.Request // the HTTP request that carried reply
 	err   error
+	// token is the server's progress token in the request, if there is one, and progress passes the
+	// client's progress on to the server. progress may be nil.
+	token    []byte
+	progress func(raw []byte)
 }
 
 func (a *ask) resolve(m *jsonrpc.Message, from transport.Request, err error) {
@@ -47,23 +51,20 @@ func (c *Session) askClient(ctx context.Context, call *mcp.Call, m *jsonrpc.Mess
 		m, form = dialect.ConvertForm(t, f.Revision, m, &lost)
 		c.publishLosses(call, lost)
 	}
-	a := &ask{done: make(chan struct{})}
-	c.mu.Lock()
-	if c.closed != nil || len(c.asks) >= maxAsks {
-		c.mu.Unlock()
+	token := jsonrpc.Find(m.Raw, m.Param(mcp.KeyMeta), mcp.KeyProgressToken)
+	a := &ask{done: make(chan struct{}), token: token.Of(m.Raw), progress: mcp.ProgressOf(ctx)}
+	n := c.open(a)
+	if n == 0 {
 		return nil, mcp.CannotAsk("too many requests wait for an answer of the client, or the client has disconnected")
 	}
-	c.lastAsk++
-	n := c.lastAsk
-	if c.asks == nil {
-		c.asks = make(map[int64]*ask)
-	}
-	c.asks[n] = a
-	c.mu.Unlock()
-
 	id := jsonrpc.IntID(n)
 	var e jsonrpc.Edits
 	e.Replace(mcp.WhyID, m.IDAt, []byte(id))
+	if len(a.token) > 0 {
+		// Two servers may use the same token, but the client needs one that only this request has
+		// (§Progress, all revisions: it "MUST be unique across all active requests").
+		e.Replace(mcp.WhyProgressToken, token, []byte(id))
+	}
 	err := send(ctx, t.Splice(make([]byte, 0, len(m.Raw)+16), m.Raw, &e))
 	if err == nil {
 		select {
@@ -97,6 +98,22 @@ func (c *Session) askClient(ctx context.Context, call *mcp.Call, m *jsonrpc.Mess
 	delete(c.asks, n)
 	c.mu.Unlock()
 	return nil, err
+}
+
+// open gives a server request its number, which is its id for the client. It returns 0 if the client cannot
+// get another request.
+func (c *Session) open(a *ask) int64 {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.closed != nil || len(c.asks) >= maxAsks {
+		return 0
+	}
+	if c.asks == nil {
+		c.asks = make(map[int64]*ask)
+	}
+	c.lastAsk++
+	c.asks[c.lastAsk] = a
+	return c.lastAsk
 }
 
 // declares reports whether the client has declared the capability for a server request. Clients
@@ -139,6 +156,24 @@ func (c *Session) resolve(id jsonrpc.ID, m *jsonrpc.Message, from transport.Requ
 	if a != nil {
 		a.resolve(m, from, err)
 	}
+}
+
+// takeProgress passes a client's progress with a server request on to the server that has asked, and to no
+// other one. It drops progress with a token that no open request to this client has (§Progress, all
+// revisions: notifications "MUST only reference tokens" of active requests).
+func (c *Session) takeProgress(m *jsonrpc.Message) {
+	at := m.Param("progressToken")
+	n, _ := jsonrpc.Int(m.Raw, at)
+	c.mu.Lock()
+	a := c.asks[n]
+	c.mu.Unlock()
+	if a == nil || len(a.token) == 0 || a.progress == nil {
+		c.publishLosses(nil, mcp.Losses{{What: m.Method, Why: "no open request to this client has this progress token"}})
+		return
+	}
+	var e jsonrpc.Edits
+	e.Replace(mcp.WhyProgressToken, at, a.token)
+	a.progress((*jsonrpc.Trail)(nil).Splice(nil, m.Raw, &e))
 }
 
 // Refuse fails the server request whose answer from the client could not be read. See

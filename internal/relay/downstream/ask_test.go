@@ -70,6 +70,48 @@ func TestAsking(t *testing.T) {
 	})
 }
 
+// TestProgressOfAClient checks that progress reaches only the server whose request to this client has the
+// token. Two servers ask two clients, all with the same token of their own.
+func TestProgressOfAClient(t *testing.T) {
+	for range 2 { // two clients
+		got := map[string][]string{} // by server
+		var lost []event.Event
+		h := &fakeHandler{on: methods{mcp.MethodCallTool: func(ctx context.Context, c *mcp.Call, s mcp.Caller) (*mcp.Reply, error) {
+			ctx = mcp.WithProgress(ctx, func(raw []byte) { got[c.Name] = append(got[c.Name], string(raw)) })
+			_, _ = s.Ask(ctx, pipetest.Scan(t, `{"jsonrpc":"2.0","id":9,"method":"acme/ask","params":{"_meta":{"progressToken":1}}}`))
+			return mcp.Answer([]byte(`{}`)), nil
+		}}}
+		events := &event.Publisher{}
+		events.Tap(event.Of(event.Loss), func(e event.Event) { lost = append(lost, e) })
+		visit(t, &Endpoint{Handler: h, Events: events}, func(w *pipetest.Wire) {
+			w.Say(hello25, ready)
+			w.Heard()
+			progress := func(token string) {
+				w.Say(`{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":` + token + `,"progress":0.5,"x":` + token + `}}`)
+			}
+			progress("1")
+			for i, server := range []string{"a", "b"} {
+				w.Say(`{"jsonrpc":"2.0","id":"` + server + `","method":"tools/call","params":{"name":"` + server + `"}}`)
+				w.Want(fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"method":"acme/ask","params":{"_meta":{"progressToken":%[1]d}}}`, i+1))
+			}
+			progress("2")
+			progress("7")
+			progress(`"1"`)
+			w.Say(`{"jsonrpc":"2.0","id":2,"result":{}}`)
+			w.Heard()
+			progress("2")
+			w.Say(`{"jsonrpc":"2.0","id":1,"result":{}}`)
+			w.Heard()
+		})
+		if want := `{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":1,"progress":0.5,"x":2}}`; len(got) != 1 || len(got["b"]) != 1 || got["b"][0] != want {
+			t.Errorf("the servers got %q", got)
+		}
+		if len(lost) != 4 || len(h.notices) > 0 {
+			t.Errorf("dropped: %v, passed on: %q", lost, h.notices)
+		}
+	}
+}
+
 func TestAQuestionTakenBack(t *testing.T) {
 	a := &asker{}
 	visitLegacy(t, &fakeHandler{on: methods{mcp.MethodCallTool: a.call}}, func(w *pipetest.Wire) {

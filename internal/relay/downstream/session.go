@@ -449,6 +449,8 @@ func (c *Session) OneWay(ctx context.Context, in transport.Incoming) error {
 		c.cancelRequest(m, in.Request)
 	case mcp.NoteInitialized:
 		c.attach()
+	case mcp.NoteProgress:
+		c.takeProgress(m)
 	default:
 		f := c.info.Load()
 		if f == nil || m.Method == noteShutdown && c.manifest.Load() {
