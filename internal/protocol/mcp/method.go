@@ -1,6 +1,12 @@
 package mcp
 
-import "github.com/dragoman-mcp/dragoman/internal/base/jsonrpc"
+import (
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/dragoman-mcp/dragoman/internal/base/jsonrpc"
+)
 
 // Method describes one request method.
 type Method struct {
@@ -118,6 +124,35 @@ func IsServerNote(method string) bool {
 	}
 	return false
 }
+
+// Foreign says, as a clause, why no vendor's extension can have defined the method of a client's message:
+// only servers send it, or MCP itself defines what begins like that. It returns "" if a vendor may have
+// defined the method.
+func Foreign(method string) string {
+	if AskCapability(method) != "" || IsServerNote(method) && !IsClientNote(method) {
+		return "only servers send it"
+	}
+	space, _, deep := strings.Cut(method, "/")
+	if rest, ok := strings.CutPrefix(method, "notifications/"); ok {
+		space, _, deep = strings.Cut(rest, "/")
+	}
+	if deep && namespaces[space] {
+		return "no revision of MCP defines it"
+	}
+	return ""
+}
+
+// namespaces contains the first part of each method that MCP and its official extensions define, and has a
+// slash.
+var namespaces = func() map[string]bool {
+	all := map[string]bool{}
+	for _, name := range slices.AppendSeq([]string{MethodSample, MethodElicit, MethodListRoots}, maps.Keys(clientMethods)) {
+		if space, _, deep := strings.Cut(name, "/"); deep {
+			all[space] = true
+		}
+	}
+	return all
+}()
 
 func define(ms ...Method) map[string]*Method {
 	t := make(map[string]*Method, len(ms))

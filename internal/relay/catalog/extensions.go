@@ -145,8 +145,11 @@ func (v View) Declared(ctx context.Context, method string) error {
 
 // Extended returns the server for a request whose method only a vendor's extension defines. This is
 // the only visible server that declares such an extension. If no server does, or more than one,
-// Extended returns an error.
+// Extended returns an error. The same goes for methods that no vendor can have defined; see [mcp.Foreign].
 func (v View) Extended(ctx context.Context, method string) (Source, error) {
+	if why := mcp.Foreign(method); why != "" {
+		return nil, &jsonrpc.Error{Code: jsonrpc.CodeMethodNotFound, Message: "Method not found: " + excerpt.Cut(method, maxRepeated) + ": " + why}
+	}
 	owners, names := vendors(v.hellos(ctx))
 	switch len(owners) {
 	case 0:
@@ -161,7 +164,10 @@ func (v View) Extended(ctx context.Context, method string) (Source, error) {
 
 // KnownExtended does the same as Extended for a notification. It reads nothing, so it does not wait. If
 // there is no such server, why says so.
-func (v View) KnownExtended() (u Source, why string) {
+func (v View) KnownExtended(method string) (u Source, why string) {
+	if why := mcp.Foreign(method); why != "" {
+		return nil, why
+	}
 	switch owners, names := vendors(v.mask(v.c.knownHellos(v.c.audience(v.client)))); len(owners) {
 	case 0:
 		return nil, "no server declares an extension that may define the notification"

@@ -12,6 +12,7 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/protocol/mcp"
 	"github.com/dragoman-mcp/dragoman/internal/relay/bridge"
 	"github.com/dragoman-mcp/dragoman/internal/relay/catalog"
+	"github.com/dragoman-mcp/dragoman/internal/relay/event"
 )
 
 // extended returns a server that declares extensions.
@@ -112,6 +113,60 @@ func TestMergedExtensions(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestMethodsOfMCPAreNoVendors checks that a server with a vendor's extension does not get what MCP defines
+// for the other direction, or may define. At the endpoint of one server, it still gets everything.
+func TestMethodsOfMCPAreNoVendors(t *testing.T) {
+	var lost int
+	events := &event.Publisher{}
+	events.Tap(event.Of(event.Loss), func(event.Event) { lost++ })
+	vendor := &forwarded{fake: extended("b", `{"com.acme/x":{}}`)}
+	g := &Merged{Bridge: &bridge.Bridge{Events: events}, Upstreams: []Upstream{extended("a", `{}`), vendor}}
+	defer g.Close()
+	if _, err := g.Hello(t.Context(), &mcp.ClientInfo{}); err != nil {
+		t.Fatal(err)
+	}
+	for _, method := range []string{
+		mcp.MethodSample, mcp.MethodElicit, mcp.MethodListRoots, "tools/new", "resources/templates/new", "sampling/new", "roots/",
+		mcp.NoteMessage, mcp.NoteToolsChanged,
+	} {
+		for _, c := range []*mcp.Call{modern(t, method, `{}`), legacy(t, method, `{}`)} {
+			_, err := g.resolve(t.Context(), c)
+			if bad, ok := errors.AsType[*jsonrpc.Error](err); !ok || bad.Code != jsonrpc.CodeMethodNotFound {
+				t.Errorf("%s: %v", method, err)
+			}
+			single := &Single{Bridge: &bridge.Bridge{}, Upstream: vendor}
+			if r, err := single.resolve(t.Context(), c); err != nil || r.Server != "b" {
+				t.Errorf("%s at the endpoint of one server: %v", method, err)
+			}
+		}
+	}
+	for _, method := range []string{"acme/do", "tool", "toolsx/y", "notifications/x"} {
+		if r, err := g.resolve(t.Context(), modern(t, method, `{}`)); err != nil || r.Server != "b" {
+			t.Errorf("%s: %v", method, err)
+		}
+	}
+	notes := []string{
+		mcp.NoteMessage, mcp.NoteToolsChanged, mcp.NoteResourceUpdated, mcp.NoteElicitComplete, "notifications/tools/new", "tools/new",
+		"notifications/acme", "notifications/acme/x", "acme/note",
+	}
+	for _, method := range notes {
+		g.Notify(t.Context(), &mcp.ClientInfo{}, message(t, `{"jsonrpc":"2.0","method":"`+method+`"}`))
+	}
+	if want := notes[6:]; lost != 6 || !slices.Equal(vendor.methods, want) {
+		t.Errorf("the server got %q, and %d were lost", vendor.methods, lost)
+	}
+}
+
+// forwarded keeps the methods of the notifications that a fake gets.
+type forwarded struct {
+	*fake
+	methods []string
+}
+
+func (f *forwarded) Forward(_ *mcp.ClientInfo, _ []byte, method string) {
+	f.methods = append(f.methods, method)
 }
 
 // TestPageOfTool reads the page of a tool that no server lists. Each server gets the requests for its

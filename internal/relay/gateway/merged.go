@@ -282,7 +282,7 @@ func (g *Merged) Notify(_ context.Context, f *mcp.ClientInfo, m *jsonrpc.Message
 	v := g.view(f)
 	to := g.shown(v)
 	if !mcp.IsClientNote(m.Method) && len(g.Upstreams) > 1 {
-		u, why := v.KnownExtended()
+		u, why := v.KnownExtended(m.Method)
 		if u == nil {
 			g.Bridge.ReportLoss("", excerpt.Cut(m.Method, maxRepeated), why)
 			return
