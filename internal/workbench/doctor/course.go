@@ -79,7 +79,7 @@ func (t *talk) findAs(code string, level Level, seen string) {
 // codes for findings that depend on which request an answer belongs to.
 var (
 	deathCodes = []string{Dies, ProbeDies, BareDies, DiesOnOdd, LongMessage, VeryLongMessage}
-	formCodes  = []string{Noise, HalfLine, NoVersionMember, ErrorCode, ErrorShape, MessageShape, AsksUndeclared}
+	formCodes  = []string{Noise, HalfLine, NoVersionMember, ErrorCode, ErrorShape, MessageShape, MessageLimit, AsksUndeclared}
 	matchCodes = []string{IDLost, IDType, NoteAnswered, Unasked, PushesManifest, Floods}
 )
 

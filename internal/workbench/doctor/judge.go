@@ -8,6 +8,9 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/base/jsonrpc"
 )
 
+// maxDepth is how deep a message may be nested so that the doctor still examines what it says.
+const maxDepth = 5_000
+
 // read parses a message from the server and reports faults in the form of the message. It returns
 // nil if raw is not a message.
 func (t *talk) read(raw []byte, of *question) *jsonrpc.Message {
@@ -17,6 +20,10 @@ func (t *talk) read(raw []byte, of *question) *jsonrpc.Message {
 	}
 	loose, bad := jsonrpc.Scan(raw, jsonrpc.Limits{Bytes: maxLine, Tolerant: true})
 	if bad != nil {
+		if m, err := jsonrpc.Scan(raw, jsonrpc.Limits{Bytes: maxLine, Depth: maxDepth, Tokens: maxLine, Tolerant: true}); err == nil {
+			t.find(MessageLimit, evidence("> "+t.said, "< "+t.e.redact(raw), "# "+bad.Error()))
+			return m
+		}
 		if of == nil || of.status == 0 {
 			t.noise(raw)
 		} else if of.status < 300 && len(bytes.TrimSpace(raw)) > 0 && of.id != "" {

@@ -57,6 +57,7 @@ const (
 	ErrorCode       = "DRG-ERROR-CODE"
 	ErrorShape      = "DRG-ERROR-SHAPE"
 	MessageShape    = "DRG-MESSAGE-SHAPE"
+	MessageLimit    = "DRG-MESSAGE-LIMIT"
 	Unasked         = "DRG-UNASKED"
 	AsksUndeclared  = "DRG-ASKS-UNDECLARED"
 
@@ -154,6 +155,7 @@ var conditionsOfServers = []Condition{
 	{ErrorCode, Error, "sends errors with a code that is not an integer", "Clients that check the types of all members reject the answer. Such clients report a parse error instead of the error of the server.", "Send an integer as code. If the error has a name, put the name into data.", "Dragoman accepts an error with a code that is not an integer. Dragoman sends an integer code to the client, and puts the original code into data."},
 	{ErrorShape, Warning, "sends errors without a message", "Clients that check the types of all members reject the answer.", "Send a code and a message in every error.", "Dragoman adds an empty message to the error."},
 	{MessageShape, Warning, "sends messages that are not valid JSON-RPC", "Strict clients reject these messages.", "Compare the message in the evidence of this finding with the specification of JSON-RPC 2.0.", "Dragoman accepts these messages if their meaning is clear."},
+	{MessageLimit, Error, "sends a message that is nested too deeply or has too many values", "Many JSON parsers have such limits, so that a message cannot exhaust them. serde_json, which clients in Rust use, reads 128 levels. These clients lose the message, or close the connection.", "Flatten the result. Return a large structure as text or as a resource.", "Dragoman has the same limit of 128 levels. Dragoman leaves out a list's items that exceed it, and answers other requests with an error that names the limit."},
 	{Unasked, Warning, "sends answers to requests that do not exist", "Clients ignore these answers, or close the connection.", "Answer each request once, with the id of the request.", "Dragoman discards these answers and counts them."},
 	{AsksUndeclared, Warning, "sends requests for capabilities that the client has not declared", "The client has not declared that it supports such requests. The client answers with an error, or does not answer.", "Before you send a request to the client, check the capabilities that the client declared in initialize.", "Dragoman declares the capabilities of the client to the server. If the server sends a request for another capability, Dragoman refuses the request immediately."},
 	{LongMessage, Error, "fails when it receives a message of 128 KiB", "A tool call with a long text as an argument fails, or makes the server exit.", "Accept lines of any length. Many line readers have a default limit of 64 KiB.", "If the dialect of the server has a known limit, Dragoman does not send a message above this limit to the server. Dragoman answers a request above the limit with an error, and the server keeps running."},

@@ -221,6 +221,16 @@ func TestTruth(t *testing.T) {
 			return false
 		}, []string{Dies}},
 
+		// A message that exceeds a limit is valid JSON, and the answer to its request.
+		"a list is nested too deeply": {func(p *plain, _ string, m *jsonrpc.Message) bool {
+			if m != nil && m.Method == mcp.MethodListTools {
+				p.say(`{"jsonrpc":"2.0","id":` + string(m.ID) + `,"result":{"tools":[{"name":"x","description":"x","inputSchema":{"type":"object","properties":` +
+					strings.Repeat(`{"a":`, 200) + "{}" + strings.Repeat("}", 200) + `}}]}}`)
+				return true
+			}
+			return false
+		}, []string{MessageLimit}},
+
 		// An error without an id that refuses a batch must not count as an answer to a
 		// notification.
 		"a batch is refused without an id": {func(p *plain, line string, _ *jsonrpc.Message) bool {
