@@ -86,3 +86,49 @@ func TestReloadOfTimeouts(t *testing.T) {
 	w.waitLog(t, "configuration applied", 2)
 	w.call("/s/a/mcp", "large", `{"n":12000}`).wantFault(t, "too_large", "unknown")
 }
+
+// TestReloadOfLimits checks that changed limits and revisions count for the next request and the next
+// session, in both eras and over both HTTP transports. A client with a session and a stream from
+// before goes on, and the server keeps its process.
+func TestReloadOfLimits(t *testing.T) {
+	t.Parallel()
+	u := child(t, "a", "legacy")
+	w := serveFile(t, text(u))
+	session := []string{"Mcp-Session-Id", w.initialize("/s/a/mcp", "2025-11-25", "{}"), "MCP-Protocol-Version", "2025-11-25"}
+	old := dialSSE(w.rig, "/sse")
+	defer old.events.stop()
+	long := `{"v":"` + strings.Repeat("x", 12000) + `"}`
+	if report, _ := w.status(); report.InFlight.Limit != 96<<20 {
+		t.Errorf("limits.inFlight is %d", report.InFlight.Limit)
+	}
+	w.call("/mcp", "a__echo", long).wantText(t, long)
+
+	w.write(t, strings.Replace(text(u), "limits: {initializePerSecond: 1000}", "limits: {initializePerSecond: 1000, body: 10KiB, inFlight: 2MiB}, revisions: {accept: [\"2025-11-25\"], otherwise: refuse}", 1))
+	w.waitLog(t, "configuration applied", 1)
+	if strings.Contains(w.log.String(), "only with a restart") {
+		t.Error("the log says that a restart is needed")
+	}
+	if report, _ := w.status(); report.InFlight.Limit != 2<<20 {
+		t.Errorf("limits.inFlight is still %d", report.InFlight.Limit)
+	}
+	if a := w.modern("/mcp", "1", "tools/call", "a__echo", `"name":"a__echo","arguments":{}`); a.code(t) != -32022 {
+		t.Errorf("a modern request: %d %s", a.status, a.body)
+	}
+	if a := w.post("/mcp", initializeBody("2025-06-18", "{}")); a.code(t) != -32602 {
+		t.Errorf("another revision: %d %s", a.status, a.body)
+	}
+	for _, path := range []string{"/s/a/mcp", old.post} {
+		if a := w.post(path, toolCall("5", "echo", long), session...); a.status != 413 {
+			t.Errorf("%s: a long body: %d %s", path, a.status, a.body)
+		}
+	}
+	if a := w.post("/s/a/mcp", toolCall("6", "echo", `{"v":1}`), session...); toolText(a.message(t)) != `{"v":1}` {
+		t.Errorf("the session from before: %d %s", a.status, a.body)
+	}
+	w.initialize("/mcp", "2025-11-25", "{}")
+
+	w.write(t, text(u))
+	w.waitLog(t, "configuration applied", 2)
+	w.call("/mcp", "a__echo", long).wantText(t, long)
+	u.wantOneLeft(t)
+}

@@ -123,9 +123,9 @@ func TestReloadEvents(t *testing.T) {
 		return strings.Replace(text(came), "initializePerSecond: 1000", settings, 1)
 	}
 	w.write(t, set("initializePerSecond: 1000, body: 1MiB}, allowedHosts: [example.com], server: {title: T"))
-	wait(5, "reload ok: The changed configuration was applied. Settings: server. Settings that change only with a restart: limits.body, allowedHosts.")
+	wait(5, "reload ok: The changed configuration was applied. Settings: server, limits. Settings that change only with a restart: allowedHosts.")
 	w.write(t, set("initializePerSecond: 1000, body: 1MiB, call: 7m}, allowedHosts: [example.com], server: {title: T"))
-	wait(6, "reload ok: The changed configuration was applied. Changed: came. Settings: limits. Settings that change only with a restart: limits.body, allowedHosts.")
+	wait(6, "reload ok: The changed configuration was applied. Changed: came. Settings: limits. Settings that change only with a restart: allowedHosts.")
 }
 
 // TestRepeatedRefusals checks that Dragoman publishes the same refusal only once until it applies a
@@ -265,7 +265,7 @@ func TestP7_BadConfigChangesNothing(t *testing.T) {
 	if len(u.pids(t)) != 1 {
 		t.Error("the server was started again")
 	}
-	w.write(t, strings.Replace(text(u), "dragoman: {", "dragoman: {revisions: {otherwise: refuse}, server: {title: Changed}, ", 1))
+	w.write(t, strings.Replace(text(u), "dragoman: {", "dragoman: {allowedHosts: [example.com], server: {title: Changed}, ", 1))
 	if err := syscall.Kill(os.Getpid(), syscall.SIGHUP); err != nil {
 		t.Fatal(err)
 	}
@@ -273,7 +273,7 @@ func TestP7_BadConfigChangesNothing(t *testing.T) {
 	if a := w.modern("/mcp", "1", "server/discover", "", ""); !strings.Contains(a.body, `"title":"Changed"`) {
 		t.Errorf("discover: %s", a.body)
 	}
-	w.waitLog(t, "change only with a restart\" settings=revisions", 1)
+	w.waitLog(t, "change only with a restart\" settings=allowedHosts", 1)
 }
 
 // TestSignalBeforeReady sends SIGHUP while Serve calls Ready. Serve must read the file again.

@@ -230,9 +230,7 @@ func newDaemon(o ServeOptions, local bool) *daemon {
 	d.shown = telemetry.NewLog(d.events, telemetry.LogOptions{Log: o.Log, Step: o.Progress, Trace: o.Trace})
 	o.Log = d.shown.InOrder()
 	d.opts.Log = o.Log
-	inFlight := runtime.InFlight(o.Config.Limits.InFlight, o.Config.Limits.Body)
-	runtime.RaiseMemoryLimit(inFlight)
-	d.budget = transport.NewBudget(inFlight)
+	d.budget = transport.NewBudget(inFlight(o.Config))
 	hosts, origins := slices.Concat(o.Config.Hosts, o.Hosts), slices.Clone(o.Config.Origins)
 	if host, origin := o.Config.PublicHost(); host != "" {
 		hosts, origins = append(hosts, host), append(origins, origin)
@@ -266,6 +264,14 @@ func newDaemon(o ServeOptions, local bool) *daemon {
 	d.metrics.WatchEndpoints(d.counts, d.guard)
 	d.metrics.WatchServers(d.runtime.Statuses)
 	return d
+}
+
+// inFlight returns how many bytes of messages may be in memory with a configuration, and lets the
+// process use the memory that they need.
+func inFlight(s *config.Snapshot) int64 {
+	n := runtime.InFlight(s.Limits.InFlight, s.Limits.Body)
+	runtime.RaiseMemoryLimit(n)
+	return n
 }
 
 // listFolder returns the folder in which the lists of the servers are kept, or "" if there is none, or
@@ -331,11 +337,6 @@ func needsRestart(a, b *config.Snapshot) (names []string) {
 		same bool
 	}{
 		{"listen", a.Listen == b.Listen},
-		{"revisions", slices.Equal(a.Revisions.Accept, b.Revisions.Accept) && a.Revisions.Refuse == b.Revisions.Refuse},
-		{"limits.body", a.Limits.Body == b.Limits.Body},
-		{"limits.inFlight", a.Limits.InFlight == b.Limits.InFlight},
-		{"limits.manifestClient", a.Limits.ManifestClient == b.Limits.ManifestClient},
-		{"limits.initializePerSecond", a.Limits.InitializePerSecond == b.Limits.InitializePerSecond},
 		{"publicURL", a.PublicURL == b.PublicURL},
 		{"allowedHosts", slices.Equal(a.Hosts, b.Hosts)},
 		{"allowedOrigins", slices.Equal(a.Origins, b.Origins)},
@@ -349,18 +350,10 @@ func needsRestart(a, b *config.Snapshot) (names []string) {
 	return names
 }
 
-// appliedNow returns the changed settings that Dragoman can apply without a restart. The result
-// contains "limits" if at least one changed member of limits can be applied.
-func appliedNow(changed []string, old, next *config.Snapshot) (now []string) {
+// appliedNow returns the changed settings that Dragoman can apply without a restart.
+func appliedNow(changed []string, old, next *config.Snapshot) []string {
 	later := needsRestart(old, next)
-	a, b := old.Limits, next.Limits
-	b.Body, b.InFlight, b.ManifestClient, b.InitializePerSecond = a.Body, a.InFlight, a.ManifestClient, a.InitializePerSecond
-	for _, name := range changed {
-		if !slices.Contains(later, name) && (name != "limits" || a != b) {
-			now = append(now, name)
-		}
-	}
-	return now
+	return slices.DeleteFunc(slices.Clone(changed), func(name string) bool { return slices.Contains(later, name) })
 }
 
 // unchangedAgain decides how a file change without effect is logged: at level debug if the previous
@@ -456,6 +449,7 @@ func (d *daemon) watch(ctx context.Context, hup <-chan os.Signal) {
 		}
 		changes, later := s.Since(current), needsRestart(d.opts.Config, s)
 		changes.Settings = appliedNow(changes.Settings, current, s)
+		d.budget.SetLimit(inFlight(s))
 		d.runtime.Apply(s)
 		d.recorded.Record(s.Record.On(d.local))
 		warnUnusable(d.log, problems)

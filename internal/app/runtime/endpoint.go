@@ -9,7 +9,6 @@ import (
 
 	"github.com/dragoman-mcp/dragoman/internal/base/identity"
 	"github.com/dragoman-mcp/dragoman/internal/relay/downstream"
-	"github.com/dragoman-mcp/dragoman/internal/setup/config"
 	"github.com/dragoman-mcp/dragoman/internal/transport"
 	"github.com/dragoman-mcp/dragoman/internal/transport/httpdoor"
 	"github.com/dragoman-mcp/dragoman/internal/transport/sse"
@@ -31,7 +30,8 @@ type EndpointOptions struct {
 	Principal func(*http.Request) (*identity.Principal, error)
 	// Places says in which process a session or a stream exists. Nil means transport.Alone.
 	Places transport.Places
-	Limits config.Limits
+	// MaxBody returns the maximum bytes of a client's message; see streamhttp.Options.
+	MaxBody func() int64
 	// Prefix is the path at which a reverse proxy publishes Dragoman; see sse.Options.
 	Prefix string
 	// Allow decides whether a client may open a session; see streamhttp.Options.
@@ -47,11 +47,11 @@ func NewEndpoint(name string, r *downstream.Endpoint, o EndpointOptions) *Endpoi
 		name: name,
 		http: streamhttp.NewServer(streamhttp.Options{
 			Acceptor: r, Endpoint: name, Guard: o.Guard, Principal: o.Principal, Places: o.Places, AllowInitialize: o.Allow,
-			MaxBody: int64(o.Limits.Body), Budget: o.Budget, Log: o.Log,
+			MaxBody: o.MaxBody, Budget: o.Budget, Log: o.Log,
 		}),
 		sse: sse.NewServer(sse.Options{
 			Acceptor: r, Endpoint: name, Guard: o.Guard, Principal: o.Principal, Places: o.Places, Prefix: o.Prefix, AllowStream: o.Allow,
-			MaxBody: int64(o.Limits.Body), Budget: o.Budget, Log: o.Log,
+			MaxBody: o.MaxBody, Budget: o.Budget, Log: o.Log,
 		}),
 	}
 }

@@ -42,22 +42,26 @@ const (
 // Opening a session takes a token from each of the client's buckets. If a bucket is empty, the
 // client waits for a token. If the wait would be longer than maxDelay, Dragoman refuses the client.
 type newcomers struct {
-	perSecond int          // the configured rate; 0 means no limit
-	log       *slog.Logger // receives a record of each delayed client
+	log *slog.Logger // receives a record of each delayed client
 
 	mu        sync.Mutex
+	perSecond int // the configured rate; 0 means no limit
 	conns     buckets[uint64]
 	clients   buckets[string]
 	strangers *rate.Limiter
 	delayed   int
 }
 
+// setRate changes the configured rate. The buckets that exist adopt it when their client comes again.
+func (n *newcomers) setRate(perSecond int) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.perSecond = perSecond
+}
+
 // allow reports whether a client may open a session, and if not, when to try again. allow waits for
 // at most maxDelay. If it has waited and ok is true, wait is how long.
 func (n *newcomers) allow(ctx context.Context, who transport.Newcomer) (wait time.Duration, ok bool) {
-	if n.perSecond <= 0 {
-		return 0, true
-	}
 	taken, delay, ok := n.take(who)
 	if !ok || delay == 0 {
 		return delay, ok
@@ -91,6 +95,9 @@ func (n *newcomers) take(who transport.Newcomer) (taken []*rate.Reservation, del
 	now := time.Now()
 	n.mu.Lock()
 	defer n.mu.Unlock()
+	if n.perSecond <= 0 {
+		return nil, 0, true
+	}
 	for _, l := range n.limitersLocked(who, now) {
 		r := l.ReserveN(now, 1)
 		taken = append(taken, r)
@@ -124,6 +131,7 @@ func (n *newcomers) limitersLocked(who transport.Newcomer, now time.Time) []*rat
 		if n.strangers == nil {
 			n.strangers = newLimiter(one * strangerFactor)
 		}
+		adopt(n.strangers, one*strangerFactor, now)
 		all = append(all, n.strangers)
 	}
 	return all
@@ -131,6 +139,14 @@ func (n *newcomers) limitersLocked(who transport.Newcomer, now time.Time) []*rat
 
 func newLimiter(perSecond int) *rate.Limiter {
 	return rate.NewLimiter(rate.Limit(perSecond), perSecond*burstFactor)
+}
+
+// adopt makes a limiter use the rate perSecond.
+func adopt(l *rate.Limiter, perSecond int, now time.Time) {
+	if l.Burst() != perSecond*burstFactor {
+		l.SetLimitAt(now, rate.Limit(perSecond))
+		l.SetBurstAt(now, perSecond*burstFactor)
+	}
 }
 
 // buckets is a bounded table of rate limiters.
@@ -147,6 +163,7 @@ type bucket struct {
 func (b *buckets[K]) of(key K, perSecond int, now time.Time) (l *rate.Limiter, known bool) {
 	if there := b.all[key]; there != nil {
 		there.again = true
+		adopt(there.Limiter, perSecond, now)
 		return there.Limiter, true
 	}
 	if b.all == nil {

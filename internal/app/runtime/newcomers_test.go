@@ -129,7 +129,7 @@ func TestHeldBack(t *testing.T) {
 		var waiting sync.WaitGroup
 		var mu sync.Mutex
 		refused := 0
-		n.perSecond = 1 // a low rate for the other clients
+		n.setRate(1) // a low rate for the other clients
 		slow := transport.Newcomer{Principal: "bob"}
 		for range burstFactor {
 			n.allow(ctx, slow)
@@ -184,6 +184,36 @@ func TestDelayIsLogged(t *testing.T) {
 		}
 		if text := out.String(); strings.Count(text, "\n") != 1 || !strings.Contains(text, "remote=10.0.0.2") || !strings.Contains(text, "outcome=delayed waited=1s") || strings.ContainsRune(text, 0x1b) {
 			t.Errorf("the log is %s", text)
+		}
+	})
+}
+
+// TestRateChanges checks that a new rate counts for the next session of a client that Dragoman knows
+// already, whether it is higher, lower or none.
+func TestRateChanges(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := &newcomers{}
+		who := transport.Newcomer{Principal: "ann"}
+		opened := func(seconds int) int {
+			ctx, cancel := context.WithTimeout(t.Context(), time.Duration(seconds)*time.Second)
+			defer cancel()
+			return loop(ctx, n, func(int) transport.Newcomer { return who })
+		}
+		for range 1000 {
+			if wait, ok := n.allow(t.Context(), who); wait != 0 || !ok {
+				t.Fatal("there is a limit")
+			}
+		}
+		for _, perSecond := range []int{1, 20, 2} {
+			n.setRate(perSecond)
+			opened(30) // uses up the burst
+			if got := opened(100); got < perSecond*95 || got > perSecond*105 {
+				t.Errorf("%d per second: %d sessions in 100 s", perSecond, got)
+			}
+		}
+		n.setRate(0)
+		if wait, ok := n.allow(t.Context(), who); wait != 0 || !ok {
+			t.Error("there is still a limit")
 		}
 	})
 }

@@ -57,16 +57,15 @@ func (r *Runtime) newProject(name string) *project {
 	return &project{name: name, joined: r.newMount(""), single: make(map[string]*mount), singles: make(map[string]*gateway.Single)}
 }
 
-// newMount returns a mount with the settings of the initial configuration.
+// newMount returns a mount.
 func (r *Runtime) newMount(name string) *mount {
-	s := r.opts.Config
 	m := &mount{handle: &Handle{}}
 	m.clients = &downstream.Endpoint{
 		Handler: m.handle, Events: r.opts.Events, Calls: r.opts.Calls, Log: r.opts.Log,
-		Revisions: s.Revisions.Accept, Strict: s.Revisions.Refuse, ManifestClient: s.Limits.ManifestClient, Budget: r.opts.Budget,
+		Rules: r.rules.Load, Budget: r.opts.Budget,
 	}
 	m.endpoint = NewEndpoint(name, m.clients, EndpointOptions{
-		Guard: r.opts.Guard, Principal: r.opts.Principal, Places: r.opts.Places, Limits: s.Limits, Prefix: s.PublicPath(), Allow: r.newcomers.allow, Budget: r.opts.Budget, Log: r.opts.Log,
+		Guard: r.opts.Guard, Principal: r.opts.Principal, Places: r.opts.Places, MaxBody: r.maxBody.Load, Prefix: r.opts.Config.PublicPath(), Allow: r.newcomers.allow, Budget: r.opts.Budget, Log: r.opts.Log,
 	})
 	r.endpoints.Add(m.endpoint)
 	return m

@@ -10,6 +10,7 @@ import (
 	processors "runtime"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/dragoman-mcp/dragoman/internal/base/identity"
@@ -35,8 +36,8 @@ const DrainLimit = 30 * time.Second
 
 // Options are the options of New. Config, Log, Guard, Principal and Budget must be set.
 type Options struct {
-	// Config is the initial configuration. Its limits, revisions, hosts, origins and public URL
-	// stay in force, because Apply does not change them; see config.Snapshot.
+	// Config is the initial configuration. Its public URL stays in force, because Apply does not
+	// change it.
 	Config *config.Snapshot
 	Log    *slog.Logger
 	Events *event.Publisher // receives events; if it is nil, nothing is published
@@ -76,6 +77,8 @@ type Runtime struct {
 	bridge    *bridge.Bridge
 	listens   gateway.ListenQuota
 	newcomers newcomers
+	rules     atomic.Pointer[downstream.Rules] // of the current configuration, like maxBody
+	maxBody   atomic.Int64
 	texts     instructions
 	lists     *listFiles // nil if no lists are kept
 	endpoints *Endpoints
@@ -100,9 +103,19 @@ func New(o Options) *Runtime {
 	if o.ListFolder != "" {
 		r.lists = &listFiles{folder: o.ListFolder, key: o.TaskKey, log: o.Log}
 	}
-	r.newcomers.perSecond, r.newcomers.log = o.Config.Limits.InitializePerSecond, o.Log
+	r.newcomers.log = o.Log
+	r.limit(o.Config)
 	r.projects = map[string]*project{defaultProject: r.newProject(defaultProject)}
 	return r
+}
+
+// limit makes the limits and revisions of a configuration count for the next request and the next
+// session.
+func (r *Runtime) limit(s *config.Snapshot) {
+	r.newcomers.setRate(s.Limits.InitializePerSecond)
+	r.maxBody.Store(int64(s.Limits.Body))
+	r.rules.Store(&downstream.Rules{Revisions: s.Revisions.Accept, Strict: s.Revisions.Refuse, ManifestClient: s.Limits.ManifestClient})
+	r.hooks.Starts.SetLimit(startsOf(s))
 }
 
 // startsOf returns how many servers may start at the same time. The start of a server mostly needs the
@@ -136,7 +149,7 @@ func (r *Runtime) gateways() (all []*gateway.Merged) {
 func (r *Runtime) Apply(s *config.Snapshot) {
 	h := r.hooks
 	h.Dialects = s.Look()
-	h.Starts.SetLimit(startsOf(s))
+	r.limit(s)
 	r.mu.Lock()
 	next := make(map[string]*server)
 	var order []*server

@@ -96,10 +96,11 @@ func TestOutcomesOfHandshakes(t *testing.T) {
 				if test.fails {
 					failure = errors.New("a bug")
 				}
-				endpoint := &downstream.Endpoint{Handler: helloHandler{failure}, Events: p, Strict: test.strict}
+				rules := &downstream.Rules{Strict: test.strict}
 				if test.strict {
-					endpoint.Revisions = []mcp.Revision{mcp.R20250618}
+					rules.Revisions = []mcp.Revision{mcp.R20250618}
 				}
+				endpoint := &downstream.Endpoint{Handler: helloHandler{failure}, Events: p, Rules: func() *downstream.Rules { return rules }}
 				answer, remote := "", over
 				if over == "http" {
 					remote = "192.0.2.1" // the address that httptest uses

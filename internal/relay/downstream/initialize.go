@@ -74,7 +74,7 @@ var openingKeys = []string{"protocolVersion", "capabilities", "clientInfo"}
 // Otherwise only protocolVersion is required, because the capabilities and the client's name have
 // defaults. A manifest client sends initialize without params, which is an error only in strict
 // mode.
-func (r *Endpoint) malformed(m *jsonrpc.Message, at [3]jsonrpc.Span) *jsonrpc.Error {
+func (r *Rules) malformed(m *jsonrpc.Message, at [3]jsonrpc.Span) *jsonrpc.Error {
 	if m.Params.IsZero() {
 		if r.Strict {
 			return mcp.Malformed("params", "an object")
@@ -105,13 +105,14 @@ func (r *Endpoint) malformed(m *jsonrpc.Message, at [3]jsonrpc.Span) *jsonrpc.Er
 func (c *Session) readInitialize(m *jsonrpc.Message) (*mcp.ClientInfo, *jsonrpc.Error) {
 	var at [3]jsonrpc.Span
 	jsonrpc.FindAll(m.Raw, m.Params, openingKeys, at[:])
-	if bad := c.endpoint.malformed(m, at); bad != nil {
+	rules := c.endpoint.rules()
+	if bad := rules.malformed(m, at); bad != nil {
 		return nil, bad
 	}
 	date, _ := jsonrpc.Text(m.Raw, at[0])
-	rev, ok := c.endpoint.settle(date)
+	rev, ok := rules.settle(date)
 	if !ok {
-		return nil, c.endpoint.refuseVersion(date)
+		return nil, rules.refuseVersion(date)
 	}
 	f := &mcp.ClientInfo{
 		Revision:     rev,
@@ -162,7 +163,7 @@ func withRequired(info []byte) []byte {
 // This is the offered revision if the endpoint supports it, and otherwise the newest supported
 // legacy revision (2025-11-25 §Lifecycle, "Version Negotiation"). In strict mode, the second result
 // is false if the endpoint does not support the offered revision.
-func (r *Endpoint) settle(date string) (mcp.Revision, bool) {
+func (r *Rules) settle(date string) (mcp.Revision, bool) {
 	offered, known := mcp.ParseRevision(date)
 	best := mcp.Unknown
 	for _, rev := range r.accepted() {
@@ -183,7 +184,7 @@ func (r *Endpoint) settle(date string) (mcp.Revision, bool) {
 var allRevisions = mcp.Revisions()
 
 // speaks returns the revisions that clients may use, newest first.
-func (r *Endpoint) speaks() []mcp.Revision {
+func (r *Rules) speaks() []mcp.Revision {
 	if r.Revisions == nil {
 		return allRevisions
 	}
@@ -191,7 +192,7 @@ func (r *Endpoint) speaks() []mcp.Revision {
 }
 
 // accepted returns the revisions that initialize may negotiate.
-func (r *Endpoint) accepted() []mcp.Revision {
+func (r *Rules) accepted() []mcp.Revision {
 	var out []mcp.Revision
 	for _, rev := range r.speaks() {
 		if rev.Can(mcp.Handshake) {
@@ -206,7 +207,7 @@ const versionCode = `"INVALID_PROTOCOL_VERSION"`
 
 // refuseVersion returns the error for an unsupported version. The error lists the supported
 // versions in every form that known clients read.
-func (r *Endpoint) refuseVersion(date string) *jsonrpc.Error {
+func (r *Rules) refuseVersion(date string) *jsonrpc.Error {
 	dates := mcp.Dates(r.accepted())
 	expected := "Expected: "
 	if len(dates) > 1 {

@@ -42,7 +42,7 @@ func (c *Session) limited(ctx context.Context) (context.Context, context.CancelF
 }
 
 func (c *Session) manifestTime() time.Duration {
-	if d := c.endpoint.ManifestClient; d > 0 {
+	if d := c.endpoint.rules().ManifestClient; d > 0 {
 		return d
 	}
 	return defaultManifestClient

@@ -23,16 +23,10 @@ import (
 // Endpoint accepts clients. Its fields must not change after the first Accept.
 type Endpoint struct {
 	Handler Handler
-	// Revisions lists the revisions that clients may use, newest first. Nil means all. A modern
-	// request with another revision is refused. If Strict is set, initialize with another revision
-	// is refused too. If Strict is not set, a client that sends such an initialize gets the newest
-	// legacy revision in the list, if there is one.
-	Revisions []mcp.Revision
-	Strict    bool
-	// ManifestClient limits the time to answer an initialize without params. A client that sends
-	// such an initialize never sends tools/list and gives up soon. So the answer contains the tools
-	// that are ready within this time. 0 means 8 s.
-	ManifestClient time.Duration
+	// Rules returns what counts now. It's asked at each handshake and each modern request, so that a
+	// reload takes effect without a restart; a legacy session keeps the revision that it has. It must
+	// not block. Nil means the zero Rules.
+	Rules func() *Rules
 	// Events publishes each handshake, and each loss that the revision of a client causes. If
 	// Events is nil, nothing is published.
 	Events *event.Publisher
@@ -48,6 +42,31 @@ type Endpoint struct {
 	mu       sync.Mutex
 	open     map[string]int        // number of conversations by transport
 	sessions map[*Session]struct{} // all conversations
+}
+
+// Rules say how an Endpoint receives its clients. They are not changed after Endpoint.Rules has
+// returned them.
+type Rules struct {
+	// Revisions lists the revisions that clients may use, newest first. Nil means all. A modern
+	// request with another revision is refused. If Strict is set, initialize with another revision
+	// is refused too. If Strict is not set, a client that sends such an initialize gets the newest
+	// legacy revision in the list, if there is one.
+	Revisions []mcp.Revision
+	Strict    bool
+	// ManifestClient limits the time to answer an initialize without params. A client that sends
+	// such an initialize never sends tools/list and gives up soon. So the answer contains the tools
+	// that are ready within this time. 0 means 8 s.
+	ManifestClient time.Duration
+}
+
+var noRules = &Rules{}
+
+// rules returns what counts now.
+func (r *Endpoint) rules() *Rules {
+	if r.Rules == nil {
+		return noRules
+	}
+	return r.Rules()
 }
 
 // Conversations returns the number of conversations by transport. requests is the number of
@@ -247,8 +266,9 @@ func (c *Session) modern(ctx context.Context, in transport.Incoming, o mcp.Openi
 		c.fail(m.ID, r, mcp.MethodNotFound(m.Method))
 		return
 	}
-	if !slices.Contains(c.endpoint.speaks(), o.Revision) {
-		bad := mcp.UnsupportedAmong(m.ID, o.Revision.String(), c.endpoint.speaks())
+	speaks := c.endpoint.rules().speaks()
+	if !slices.Contains(speaks, o.Revision) {
+		bad := mcp.UnsupportedAmong(m.ID, o.Revision.String(), speaks)
 		c.refused(m, bad)
 		c.fail(m.ID, r, bad)
 		return
@@ -273,7 +293,7 @@ func (c *Session) modern(ctx context.Context, in transport.Incoming, o mcp.Openi
 			return
 		}
 		own := *h
-		own.Versions = mcp.Dates(c.endpoint.speaks()) // the revisions of the endpoint, not those of the server
+		own.Versions = mcp.Dates(speaks) // the revisions of the endpoint, not those of the server
 		_ = r.Finish(jsonrpc.AppendResult(nil, m.ID, dialect.Hello(o.Revision, &own)), 0)
 		return
 	}

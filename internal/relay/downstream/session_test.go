@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -93,7 +94,7 @@ func TestStrictVersions(t *testing.T) {
 		"all":    {nil, all, "Expected one of: 2025-11-25, 2025-06-18, 2025-03-26, 2024-11-05"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			visit(t, &Endpoint{Handler: &fakeHandler{}, Revisions: test.legacy, Strict: true}, func(w *pipetest.Wire) {
+			visit(t, &Endpoint{Handler: &fakeHandler{}, Rules: fixed(Rules{Revisions: test.legacy, Strict: true})}, func(w *pipetest.Wire) {
 				w.Say(strings.Replace(hello25, "2025-11-25", "1.0\u202e", 1))
 				got := w.Heard()
 				if len(got) != 1 {
@@ -162,7 +163,7 @@ func TestMalformedInitialize(t *testing.T) {
 			if strict {
 				want = test.strict
 			}
-			visit(t, &Endpoint{Handler: &fakeHandler{}, Strict: strict}, func(w *pipetest.Wire) {
+			visit(t, &Endpoint{Handler: &fakeHandler{}, Rules: fixed(Rules{Strict: strict})}, func(w *pipetest.Wire) {
 				line := `{"jsonrpc":"2.0","id":"i","method":"initialize","params":` + test.params + `}`
 				if test.params == "" {
 					line = `{"jsonrpc":"2.0","id":"i","method":"initialize"}`
@@ -489,7 +490,7 @@ func TestHandshakesAreObserved(t *testing.T) {
 		}
 		seen = append(seen, e.Name+"/refused")
 	})
-	visit(t, &Endpoint{Handler: &fakeHandler{}, Events: events, Strict: true, Revisions: []mcp.Revision{mcp.R20260728, mcp.R20250618}}, func(w *pipetest.Wire) {
+	visit(t, &Endpoint{Handler: &fakeHandler{}, Events: events, Rules: fixed(Rules{Strict: true, Revisions: []mcp.Revision{mcp.R20260728, mcp.R20250618}})}, func(w *pipetest.Wire) {
 		w.Say(hello25, strings.NewReplacer("2025-11-25", "2025-06-18", `"name":"c"`, `"name":"c\n\u001b]0;x"`).Replace(hello25), hello26)
 		w.Heard()
 	})
@@ -515,8 +516,33 @@ func TestFailedHandshakeHasItsReason(t *testing.T) {
 
 func TestModernRevisionMustBeAccepted(t *testing.T) {
 	host := &fakeHandler{}
-	visit(t, &Endpoint{Handler: host, Revisions: []mcp.Revision{mcp.R20251125}}, func(w *pipetest.Wire) {
+	visit(t, &Endpoint{Handler: host, Rules: fixed(Rules{Revisions: []mcp.Revision{mcp.R20251125}})}, func(w *pipetest.Wire) {
 		w.Say(`{"jsonrpc":"2.0","id":1,"method":"tools/list","params":{"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{}}}}`)
 		w.Want(`{"jsonrpc":"2.0","id":1,"error":{"code":-32022,"message":"Unsupported protocol version","data":{"supported":["2025-11-25"],"requested":"2026-07-28"}}}`)
+	})
+}
+
+// fixed returns a function for Endpoint.Rules that always returns r.
+func fixed(r Rules) func() *Rules { return func() *Rules { return &r } }
+
+// TestRulesChange checks that new rules count for the next handshake and the next modern request,
+// and that a session which is open keeps its revision.
+func TestRulesChange(t *testing.T) {
+	var now atomic.Pointer[Rules]
+	now.Store(&Rules{})
+	e := &Endpoint{Handler: &fakeHandler{}, Rules: now.Load}
+	list := `{"jsonrpc":"2.0","id":1,"method":"tools/list","params":{"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{}}}}`
+	visit(t, e, func(old *pipetest.Wire) {
+		old.Say(hello25)
+		old.Want(`{"jsonrpc":"2.0","id":"i","result":{…"protocolVersion":"2025-11-25"…}}`)
+		now.Store(&Rules{Revisions: []mcp.Revision{mcp.R20250618}, Strict: true})
+		old.Say(`{"jsonrpc":"2.0","id":2,"method":"ping"}`)
+		old.Want(`{"jsonrpc":"2.0","id":2,"result":{}}`)
+		old.Say(list)
+		old.Want(`{"jsonrpc":"2.0","id":1,"error":{"code":-32022,"message":"Unsupported protocol version","data":{"supported":["2025-06-18"],"requested":"2026-07-28"}}}`)
+	})
+	visit(t, e, func(w *pipetest.Wire) {
+		w.Say(hello25)
+		w.Want(`{"jsonrpc":"2.0","id":"i","error":{…"Unsupported protocol version. Expected: 2025-06-18"…}}`)
 	})
 }

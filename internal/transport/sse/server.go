@@ -46,7 +46,7 @@ type Options struct {
 	// Places determines in which process a stream exists. A message for a stream in another process
 	// is refused with 404. Nil means transport.Alone.
 	Places      transport.Places
-	MaxBody     int64                // maximum bytes of the body of a POST; 4 MiB
+	MaxBody     func() int64         // maximum bytes of the body of a POST, asked for each of them; nil means 4 MiB
 	BodyIdle    time.Duration        // see httpdoor.BodyLimits; 30 s
 	MaxStreams  int                  // maximum number of streams; transport.Quota divides them between parties; 1,000
 	MaxInFlight int                  // maximum number of running requests on one stream; 64
@@ -64,11 +64,9 @@ type Options struct {
 // for both kinds of requests, and is safe for concurrent use. A conversation lasts as long as its
 // stream.
 type Server struct {
-	opts   Options
-	rules  *httpdoor.StreamRules
-	limits jsonrpc.Limits
-	body   httpdoor.BodyLimits
-	log    *slog.Logger
+	opts  Options
+	rules *httpdoor.StreamRules
+	log   *slog.Logger
 
 	mu     sync.Mutex
 	links  map[string]*link
@@ -109,17 +107,17 @@ func NewServer(o Options) *Server {
 	if o.Places == nil {
 		o.Places = transport.Alone{}
 	}
-	o.MaxBody = cmp.Or(o.MaxBody, 4<<20)
+	if o.MaxBody == nil {
+		o.MaxBody = func() int64 { return 4 << 20 }
+	}
 	o.BodyIdle = cmp.Or(o.BodyIdle, 30*time.Second)
 	o.MaxStreams = cmp.Or(o.MaxStreams, 1000)
 	o.MaxInFlight = cmp.Or(o.MaxInFlight, 64)
 	o.StreamMax = cmp.Or(o.StreamMax, 24*time.Hour)
 	s := &Server{
-		opts:   o,
-		limits: jsonrpc.Limits{Bytes: int(o.MaxBody), Names: mcp.MethodName},
-		body:   httpdoor.BodyLimits{Bytes: o.MaxBody, Idle: o.BodyIdle, Budget: o.Budget},
-		log:    o.Log,
-		links:  make(map[string]*link),
+		opts:  o,
+		log:   o.Log,
+		links: make(map[string]*link),
 	}
 	if s.log == nil {
 		s.log = slog.New(slog.DiscardHandler)
@@ -241,7 +239,7 @@ func (s *Server) message(w http.ResponseWriter, r *http.Request, who *identity.P
 		s.refuse(w, http.StatusNotFound, "", jsonrpc.CodeInvalidRequest, "session not found")
 		return
 	}
-	body, held, ok := httpdoor.ReadBody(w, r, s.body)
+	body, held, ok := httpdoor.ReadBody(w, r, httpdoor.BodyLimits{Bytes: s.opts.MaxBody(), Idle: s.opts.BodyIdle, Budget: s.opts.Budget})
 	if !ok {
 		s.counts.refused.Add(1)
 		return
@@ -252,7 +250,7 @@ func (s *Server) message(w http.ResponseWriter, r *http.Request, who *identity.P
 			held.Give()
 		}
 	}()
-	m, err := jsonrpc.Scan(body, s.limits)
+	m, err := jsonrpc.Scan(body, jsonrpc.Limits{Bytes: len(body), Names: mcp.MethodName})
 	if err != nil {
 		e := &jsonrpc.Error{Code: jsonrpc.CodeParse, Message: "the request body is not a JSON-RPC message"}
 		_ = errors.As(err, &e)

@@ -41,7 +41,7 @@ type Options struct {
 	// not found. Nil means transport.Alone.
 	Places transport.Places
 
-	MaxBody     int64                // maximum bytes of a POST; 4 MiB
+	MaxBody     func() int64         // maximum bytes of a POST, asked for each of them; nil means 4 MiB
 	BodyIdle    time.Duration        // see httpdoor.BodyLimits; 30 s
 	MaxSessions int                  // maximum number of sessions; transport.Quota divides them between clients; 10,000
 	SessionIdle time.Duration        // maximum time that a session has no request and no stream; 30 min
@@ -61,11 +61,9 @@ type Options struct {
 //
 // Run ends idle sessions. Drain and Close end the Server.
 type Server struct {
-	opts   Options
-	rules  *httpdoor.StreamRules
-	limits jsonrpc.Limits
-	body   httpdoor.BodyLimits
-	log    *slog.Logger
+	opts  Options
+	rules *httpdoor.StreamRules
+	log   *slog.Logger
 
 	epoch    time.Time
 	table    table
@@ -79,7 +77,9 @@ func NewServer(o Options) *Server {
 	if o.Places == nil {
 		o.Places = transport.Alone{}
 	}
-	o.MaxBody = cmp.Or(o.MaxBody, 4<<20)
+	if o.MaxBody == nil {
+		o.MaxBody = func() int64 { return 4 << 20 }
+	}
 	o.BodyIdle = cmp.Or(o.BodyIdle, 30*time.Second)
 	o.MaxSessions = cmp.Or(o.MaxSessions, 10_000)
 	o.SessionIdle = cmp.Or(o.SessionIdle, 30*time.Minute)
@@ -88,11 +88,9 @@ func NewServer(o Options) *Server {
 	o.LateStream = cmp.Or(o.LateStream, 10*time.Second)
 	o.LateStream = min(o.LateStream, 20*time.Second)
 	s := &Server{
-		opts:   o,
-		limits: jsonrpc.Limits{Bytes: int(o.MaxBody), Names: mcp.MethodName},
-		body:   httpdoor.BodyLimits{Bytes: o.MaxBody, Idle: o.BodyIdle, Budget: o.Budget},
-		log:    o.Log,
-		epoch:  time.Now(),
+		opts:  o,
+		log:   o.Log,
+		epoch: time.Now(),
 	}
 	if s.log == nil {
 		s.log = slog.New(slog.DiscardHandler)
@@ -102,6 +100,16 @@ func NewServer(o Options) *Server {
 	s.table.init()
 	s.flights.init()
 	return s
+}
+
+// bodyLimits returns the limits of a body that is read now.
+func (s *Server) bodyLimits() httpdoor.BodyLimits {
+	return httpdoor.BodyLimits{Bytes: s.opts.MaxBody(), Idle: s.opts.BodyIdle, Budget: s.opts.Budget}
+}
+
+// scanLimits returns the limits of a message in a body, which has been read within bodyLimits.
+func scanLimits(body []byte) jsonrpc.Limits {
+	return jsonrpc.Limits{Bytes: len(body), Names: mcp.MethodName}
 }
 
 // now returns the time since the server was created. It does not use the wall clock, which may

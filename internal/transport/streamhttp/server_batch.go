@@ -40,7 +40,7 @@ func (s *Server) batch(w http.ResponseWriter, r *http.Request, who *identity.Pri
 		httpdoor.Refuse(w, http.StatusBadRequest, s.orNull("", h, who), bad)
 		return
 	}
-	items, err := jsonrpc.ScanBatch(body, s.limits)
+	items, err := jsonrpc.ScanBatch(body, scanLimits(body))
 	if err != nil {
 		s.refuseScan(w, r, h, who, err)
 		return

@@ -23,7 +23,7 @@ func FuzzPost(f *testing.F) {
 	f.Add("GET", "", "Mcp-Session-Id: SESSION\nLast-Event-ID: 00-1-0")
 	f.Add("DELETE", "", "Origin: null")
 	f.Add("POST", "{", "Content-Type: application/json; charset=\"\nAccept: */*;q=0.0")
-	s := NewServer(Options{Acceptor: &hall{}, Principal: identity.Anyone, MaxBody: 64 << 10})
+	s := NewServer(Options{Acceptor: &hall{}, Principal: identity.Anyone, MaxBody: func() int64 { return 64 << 10 }})
 	serve := func(method, body string, headers []string) *httptest.ResponseRecorder {
 		r := httptest.NewRequest("POST", "http://localhost/mcp", strings.NewReader(body))
 		r.Method = method

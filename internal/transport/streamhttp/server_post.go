@@ -26,7 +26,7 @@ func (s *Server) post(w http.ResponseWriter, r *http.Request, who *identity.Prin
 	if !ok {
 		return
 	}
-	body, held, ok := httpdoor.ReadBody(w, r, s.body)
+	body, held, ok := httpdoor.ReadBody(w, r, s.bodyLimits())
 	if !ok {
 		s.counts.refused.Add(1)
 		return
@@ -36,7 +36,7 @@ func (s *Server) post(w http.ResponseWriter, r *http.Request, who *identity.Prin
 		s.batch(w, r, who, h, body)
 		return
 	}
-	m, err := jsonrpc.Scan(body, s.limits)
+	m, err := jsonrpc.Scan(body, scanLimits(body))
 	if err != nil {
 		s.refuseAnswer(h, who, transport.Refused(body, err))
 		s.refuseScan(w, r, h, who, err)
