@@ -12,6 +12,7 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/base/failure"
 	"github.com/dragoman-mcp/dragoman/internal/base/identity"
 	"github.com/dragoman-mcp/dragoman/internal/base/jsonrpc"
+	"github.com/dragoman-mcp/dragoman/internal/base/trails"
 	"github.com/dragoman-mcp/dragoman/internal/protocol/mcp"
 	"github.com/dragoman-mcp/dragoman/internal/protocol/mcp/mirror"
 )
@@ -103,13 +104,13 @@ type Incoming struct {
 type Request struct {
 	Method, Path string
 	Header       map[string][]string
-	Edits        []jsonrpc.HeadEdit // the fields that are not forwarded; must not be modified
+	Edits        []trails.HeadEdit // the fields that are not forwarded; must not be modified
 }
 
-// Head returns the head of the request for a jsonrpc.Trail. The head is zero if there was no HTTP
+// Head returns the head of the request for a trails.Trail. The head is zero if there was no HTTP
 // request.
-func (r *Request) Head() jsonrpc.Head {
-	return jsonrpc.NewHead(r.Method, r.Path, 0, r.Header, r.Edits...)
+func (r *Request) Head() trails.Head {
+	return trails.NewHead(r.Method, r.Path, 0, r.Header, r.Edits...)
 }
 
 // Conversation is the exchange with one client: a legacy session, one pipe, or one modern HTTP
@@ -169,7 +170,7 @@ type Postponer interface {
 type Headed interface {
 	// Head returns the head of the response. Callers call Head after Finish. After the call, the
 	// header of the response must not be modified.
-	Head() jsonrpc.Head
+	Head() trails.Head
 }
 
 // Queuer is a Responder that can queue an event without blocking its sender.
@@ -195,7 +196,7 @@ var ErrNoStream = errors.New("the client has no open event stream")
 
 // OwnFields are the edits of a head of which no field is forwarded, because all fields belong to
 // the connection. OwnFields must not be modified.
-var OwnFields = []jsonrpc.HeadEdit{{Why: mcp.WhyConnection}}
+var OwnFields = []trails.HeadEdit{{Why: mcp.WhyConnection}}
 
 // The following types are for the client side of Streamable HTTP, which talks to servers.
 
@@ -225,9 +226,9 @@ type Outgoing struct {
 
 	// Trail records the HTTP exchange of the message that Passage identifies. If Trail is nil,
 	// nothing is recorded. Otherwise the transport sets Response to the head of the HTTP response.
-	Trail    *jsonrpc.Trail
-	Passage  jsonrpc.Passage
-	Response jsonrpc.Head
+	Trail    *trails.Trail
+	Passage  trails.Passage
+	Response trails.Head
 }
 
 // Inbox gets messages from a server that arrive before an answer or outside requests:

@@ -10,6 +10,7 @@ import (
 
 	"github.com/dragoman-mcp/dragoman/internal/base/identity"
 	"github.com/dragoman-mcp/dragoman/internal/base/jsonrpc"
+	"github.com/dragoman-mcp/dragoman/internal/base/trails"
 	"github.com/dragoman-mcp/dragoman/internal/protocol/mcp"
 	"github.com/dragoman-mcp/dragoman/internal/relay/calls"
 )
@@ -152,7 +153,7 @@ func messageOf(m *calls.Message, mask *calls.Masker, losses []CallLoss, notes *c
 	// Dragoman received that head.
 	out.Request = headOf(mask.Head(m.Request), m.Sent, notes)
 	out.Response = headOf(mask.Head(m.Response), m.Sent && m.Request == nil, notes)
-	if m.Wire == jsonrpc.ServerWire {
+	if m.Wire == trails.ServerWire {
 		out.Wire = WireServer
 	}
 	if m.Sent {
@@ -194,7 +195,7 @@ func messageOf(m *calls.Message, mask *calls.Masker, losses []CallLoss, notes *c
 }
 
 // headOf converts a recorded head to a Head. sent says whether Dragoman sent the head or received it.
-func headOf(h *jsonrpc.Head, sent bool, notes *calls.Notes) *Head {
+func headOf(h *trails.Head, sent bool, notes *calls.Notes) *Head {
 	if h == nil {
 		return nil
 	}

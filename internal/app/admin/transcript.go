@@ -6,6 +6,7 @@ import (
 	"net/http"
 
 	"github.com/dragoman-mcp/dragoman/internal/base/jsonrpc"
+	"github.com/dragoman-mcp/dragoman/internal/base/trails"
 	"github.com/dragoman-mcp/dragoman/internal/relay/calls"
 	"github.com/dragoman-mcp/dragoman/internal/workbench/tape"
 )
@@ -59,9 +60,9 @@ func (a *API) Transcript(number uint64) ([]byte, *Problem) {
 		number, clean(c.Server, c.Method), clean(c.Server, c.Target), clean(c.Server, c.Server))
 	rec := tape.NewRecorder(&out, about, secrets)
 	for _, x := range []struct {
-		wire           jsonrpc.Wire
+		wire           trails.Wire
 		name, revision string
-	}{{jsonrpc.ClientWire, tape.WireClient, revisionText(c.Client.Revision)}, {jsonrpc.ServerWire, tape.WireServer, revisionText(c.To)}} {
+	}{{trails.ClientWire, tape.WireClient, revisionText(c.Client.Revision)}, {trails.ServerWire, tape.WireServer, revisionText(c.To)}} {
 		began := false
 		for i := range s.Messages {
 			m := &s.Messages[i]
@@ -75,7 +76,7 @@ func (a *API) Transcript(number uint64) ([]byte, *Problem) {
 				began = true
 				rec.Wire(x.name, x.revision)
 			}
-			rec.Line(m.Sent == (x.wire == jsonrpc.ServerWire), m.Text)
+			rec.Line(m.Sent == (x.wire == trails.ServerWire), m.Text)
 		}
 	}
 	return out.Bytes(), nil

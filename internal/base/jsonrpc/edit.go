@@ -301,3 +301,41 @@ func (x *edit) appendTo(dst []byte) []byte {
 	}
 	return dst
 }
+
+// Change is one edit, as it was applied.
+type Change struct {
+	Why Reason
+	At  Span // the replaced bytes, in the input; empty for an insertion
+	To  Span // the new bytes, in the output; empty for a removal
+}
+
+// Changes appends to dst what the edits change in a message of size bytes. [Splice] must have applied
+// the edits before.
+func (e *Edits) Changes(dst []Change, size int) []Change {
+	from, grown := 0, 0
+	list := e.all()
+	for i := range list {
+		x := &list[i]
+		at, ok := x.place(from, size)
+		if !ok {
+			continue
+		}
+		n := x.written()
+		dst = append(dst, Change{Why: x.why, At: at, To: Span{at.Start + grown, at.Start + grown + n}})
+		grown += n - (at.End - at.Start)
+		from = at.End
+	}
+	return dst
+}
+
+// written returns the number of bytes that appendTo appends.
+func (x *edit) written() int {
+	n := len(x.with)
+	if x.member {
+		n += len(AppendQuote(make([]byte, 0, 64), x.name)) + 1
+	}
+	if x.comma {
+		n++
+	}
+	return n
+}

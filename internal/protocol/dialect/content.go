@@ -4,6 +4,7 @@ import (
 	"bytes"
 
 	"github.com/dragoman-mcp/dragoman/internal/base/jsonrpc"
+	"github.com/dragoman-mcp/dragoman/internal/base/trails"
 	"github.com/dragoman-mcp/dragoman/internal/protocol/mcp"
 )
 
@@ -187,7 +188,7 @@ func appendAnnotations(out, raw []byte, at jsonrpc.Span) []byte {
 
 // ConvertRequest converts a server request to the form for a client of the given revision. It adds
 // the losses to l. It returns m if no change is needed.
-func ConvertRequest(t *jsonrpc.Trail, to mcp.Revision, m *jsonrpc.Message, l *mcp.Losses) *jsonrpc.Message {
+func ConvertRequest(t *trails.Trail, to mcp.Revision, m *jsonrpc.Message, l *mcp.Losses) *jsonrpc.Message {
 	if m.Method != mcp.MethodSample || to.Can(mcp.SamplingBlocks) || !to.Legacy() {
 		return m
 	}
@@ -294,7 +295,7 @@ func (f *converter) convertSampled(at jsonrpc.Span) []byte {
 
 // ConvertAnswer converts the answer to a server request to the form for a server of the given
 // revision. It adds the losses to l. It returns m if no change is needed.
-func ConvertAnswer(t *jsonrpc.Trail, to mcp.Revision, method string, m *jsonrpc.Message, l *mcp.Losses) *jsonrpc.Message {
+func ConvertAnswer(t *trails.Trail, to mcp.Revision, method string, m *jsonrpc.Message, l *mcp.Losses) *jsonrpc.Message {
 	if method != mcp.MethodSample || to.Can(mcp.SamplingBlocks) || m.Kind != jsonrpc.Result {
 		return m
 	}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/dragoman-mcp/dragoman/internal/base/excerpt"
 	"github.com/dragoman-mcp/dragoman/internal/base/jsonrpc"
+	"github.com/dragoman-mcp/dragoman/internal/base/trails"
 	"github.com/dragoman-mcp/dragoman/internal/protocol/mcp"
 )
 
@@ -56,7 +57,7 @@ type option struct {
 //
 // A form that is too large is not converted, and a loss is added. An option that is listed twice
 // becomes one option.
-func ConvertForm(t *jsonrpc.Trail, to mcp.Revision, m *jsonrpc.Message, l *mcp.Losses) (*jsonrpc.Message, *Form) {
+func ConvertForm(t *trails.Trail, to mcp.Revision, m *jsonrpc.Message, l *mcp.Losses) (*jsonrpc.Message, *Form) {
 	if m.Method != mcp.MethodElicit || to.Can(mcp.RichForms) {
 		return m, nil
 	}
@@ -392,7 +393,7 @@ func (f *formConverter) dropRequired(required jsonrpc.Span) {
 // server sent. It returns m if no change is needed. If the answer cannot be converted, the text of
 // the error gives the reason, and can be used within a sentence. The result is not larger than the
 // form plus the answer with escaped strings.
-func (f *Form) Restore(t *jsonrpc.Trail, m *jsonrpc.Message) (*jsonrpc.Message, error) {
+func (f *Form) Restore(t *trails.Trail, m *jsonrpc.Message) (*jsonrpc.Message, error) {
 	if f == nil || len(f.choices) == 0 || m.Kind != jsonrpc.Result {
 		return m, nil
 	}

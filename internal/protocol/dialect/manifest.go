@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"github.com/dragoman-mcp/dragoman/internal/base/jsonrpc"
+	"github.com/dragoman-mcp/dragoman/internal/base/trails"
 	"github.com/dragoman-mcp/dragoman/internal/protocol/mcp"
 )
 
@@ -221,7 +222,7 @@ func withMember(raw []byte, at jsonrpc.Span, key string, value []byte) []byte {
 
 // Answer converts a server's answer to MCP. It returns m if no change is needed. A nil Profile
 // changes nothing.
-func (p *Profile) Answer(t *jsonrpc.Trail, method string, m *jsonrpc.Message) *jsonrpc.Message {
+func (p *Profile) Answer(t *trails.Trail, method string, m *jsonrpc.Message) *jsonrpc.Message {
 	if p == nil {
 		return m
 	}

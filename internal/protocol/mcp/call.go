@@ -2,6 +2,7 @@ package mcp
 
 import (
 	"github.com/dragoman-mcp/dragoman/internal/base/jsonrpc"
+	"github.com/dragoman-mcp/dragoman/internal/base/trails"
 	"github.com/dragoman-mcp/dragoman/internal/protocol/mcp/mirror"
 )
 
@@ -32,7 +33,7 @@ type Call struct {
 	HTTP    bool
 	// Trail records the messages of the call and their splices. If Trail is nil, nothing is
 	// recorded. The Record sets Trail.
-	Trail *jsonrpc.Trail
+	Trail *trails.Trail
 	// Ours says that the call is Dragoman's own, for example to read a list, to subscribe or to set
 	// a log level. No client waits for such a call, so it cannot get requests or notifications.
 	Ours bool

@@ -5,6 +5,7 @@ import (
 	"errors"
 
 	"github.com/dragoman-mcp/dragoman/internal/base/jsonrpc"
+	"github.com/dragoman-mcp/dragoman/internal/base/trails"
 )
 
 // Caller is the client that waits for a call. It gets notifications before the answer, and may
@@ -51,7 +52,7 @@ func NewNote(method string, params []byte) *Note {
 
 // Bytes returns the notification as the client gets it. It records the splice in t, which may be
 // nil.
-func (n *Note) Bytes(t *jsonrpc.Trail) []byte {
+func (n *Note) Bytes(t *trails.Trail) []byte {
 	if n.Edits.Len() == 0 {
 		return n.Msg.Raw
 	}

@@ -1,10 +1,13 @@
 package mcp
 
-import "github.com/dragoman-mcp/dragoman/internal/base/jsonrpc"
+import (
+	"github.com/dragoman-mcp/dragoman/internal/base/jsonrpc"
+	"github.com/dragoman-mcp/dragoman/internal/base/trails"
+)
 
 // Rewrite returns m with the edits of e applied, or m itself if e has no edits. It fails if the
 // result is not a valid message. t may be nil.
-func Rewrite(t *jsonrpc.Trail, m *jsonrpc.Message, e *jsonrpc.Edits) (*jsonrpc.Message, error) {
+func Rewrite(t *trails.Trail, m *jsonrpc.Message, e *jsonrpc.Edits) (*jsonrpc.Message, error) {
 	if e.Len() == 0 {
 		return m, nil
 	}
@@ -13,7 +16,7 @@ func Rewrite(t *jsonrpc.Trail, m *jsonrpc.Message, e *jsonrpc.Edits) (*jsonrpc.M
 }
 
 // RewriteOrKeep does the same as Rewrite, but returns m if the result is not a valid message.
-func RewriteOrKeep(t *jsonrpc.Trail, m *jsonrpc.Message, e *jsonrpc.Edits) *jsonrpc.Message {
+func RewriteOrKeep(t *trails.Trail, m *jsonrpc.Message, e *jsonrpc.Edits) *jsonrpc.Message {
 	out, err := Rewrite(t, m, e)
 	if err != nil {
 		return m

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/dragoman-mcp/dragoman/internal/base/jsonrpc"
+	"github.com/dragoman-mcp/dragoman/internal/base/trails"
 	"github.com/dragoman-mcp/dragoman/internal/protocol/mcp"
 )
 
@@ -112,7 +113,7 @@ func (p *askedCall) answer(raw []byte, answers jsonrpc.Span) {
 
 // request converts a request of a server to an input request, which has only the method and the
 // params.
-func request(t *jsonrpc.Trail, m *jsonrpc.Message) []byte {
+func request(t *trails.Trail, m *jsonrpc.Message) []byte {
 	var e jsonrpc.Edits
 	var set []jsonrpc.Field
 	if m.Params.IsZero() {

@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/dragoman-mcp/dragoman/internal/base/jsonrpc"
+	"github.com/dragoman-mcp/dragoman/internal/base/trails"
 	"github.com/dragoman-mcp/dragoman/internal/protocol/mcp"
 )
 
@@ -16,7 +17,7 @@ import (
 type askingCaller struct {
 	mcp.Caller
 	server string
-	trail  *jsonrpc.Trail
+	trail  *trails.Trail
 }
 
 func (k *askingCaller) Ask(ctx context.Context, m *jsonrpc.Message) (*jsonrpc.Message, error) {
@@ -24,7 +25,7 @@ func (k *askingCaller) Ask(ctx context.Context, m *jsonrpc.Message) (*jsonrpc.Me
 }
 
 // named returns a server request with the name of the server in its question to the user.
-func named(t *jsonrpc.Trail, m *jsonrpc.Message, server string) *jsonrpc.Message {
+func named(t *trails.Trail, m *jsonrpc.Message, server string) *jsonrpc.Message {
 	var e jsonrpc.Edits
 	mcp.SayWhoAsks(&e, m.Raw, m.Method, m.Params, server)
 	return mcp.RewriteOrKeep(t, m, &e)

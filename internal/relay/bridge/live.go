@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/dragoman-mcp/dragoman/internal/base/jsonrpc"
+	"github.com/dragoman-mcp/dragoman/internal/base/trails"
 	"github.com/dragoman-mcp/dragoman/internal/base/work"
 	"github.com/dragoman-mcp/dragoman/internal/protocol/mcp"
 )
@@ -80,7 +81,7 @@ var errTooMany = errors.New("too many input requests in one round")
 
 // askAll sends all input requests of a round to the client concurrently. It returns the answers as
 // an InputResponses object. If one of the requests is not valid, askAll sends none of them.
-func askAll(ctx context.Context, t *jsonrpc.Trail, k mcp.Caller, raw []byte, asks jsonrpc.Span, to mcp.Revision) ([]byte, error) {
+func askAll(ctx context.Context, t *trails.Trail, k mcp.Caller, raw []byte, asks jsonrpc.Span, to mcp.Revision) ([]byte, error) {
 	type asked struct {
 		key    []byte
 		m      *jsonrpc.Message
@@ -128,7 +129,7 @@ func askAll(ctx context.Context, t *jsonrpc.Trail, k mcp.Caller, raw []byte, ask
 
 // toRequest converts an input request, {"method":…,"params":…}, to a request in the client's
 // revision. It fails if the result is not a valid request.
-func toRequest(t *jsonrpc.Trail, raw []byte, at jsonrpc.Span, to mcp.Revision) (*jsonrpc.Message, error) {
+func toRequest(t *trails.Trail, raw []byte, at jsonrpc.Span, to mcp.Revision) (*jsonrpc.Message, error) {
 	var e jsonrpc.Edits
 	// The request is made from the whole result, so that the trail shows the origin of the request.
 	e.Replace(mcp.WhyQuestion, jsonrpc.Span{Start: 0, End: at.Start}, nil)

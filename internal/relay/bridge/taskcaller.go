@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/dragoman-mcp/dragoman/internal/base/jsonrpc"
+	"github.com/dragoman-mcp/dragoman/internal/base/trails"
 	"github.com/dragoman-mcp/dragoman/internal/protocol/mcp"
 )
 
@@ -14,7 +15,7 @@ type taskRenamer struct {
 	server string
 	client *mcp.ClientInfo
 	sole   bool
-	trail  *jsonrpc.Trail // the trail of the call; nil for a request outside calls
+	trail  *trails.Trail // the trail of the call; nil for a request outside calls
 }
 
 func (a *taskRenamer) rename(m *jsonrpc.Message) *jsonrpc.Message {

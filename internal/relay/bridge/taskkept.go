@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/dragoman-mcp/dragoman/internal/base/jsonrpc"
+	"github.com/dragoman-mcp/dragoman/internal/base/trails"
 	"github.com/dragoman-mcp/dragoman/internal/protocol/dialect"
 	"github.com/dragoman-mcp/dragoman/internal/protocol/mcp"
 )
@@ -161,7 +162,7 @@ var errTaskOver = &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: "Cann
 
 // withRelatedTask adds the metadata that names the task to a result. 2025-11-25 requires this
 // metadata in results of tasks/result (§Tasks, "Related Task Metadata").
-func withRelatedTask(t *jsonrpc.Trail, reply *mcp.Reply, id string) *mcp.Reply {
+func withRelatedTask(t *trails.Trail, reply *mcp.Reply, id string) *mcp.Reply {
 	m := reply.Msg
 	value := append(jsonrpc.AppendQuote([]byte(`{"taskId":`), id), '}')
 	field := jsonrpc.Field{Key: mcp.KeyRelatedTask, Value: value}

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/dragoman-mcp/dragoman/internal/base/jsonrpc"
+	"github.com/dragoman-mcp/dragoman/internal/base/trails"
 	"github.com/dragoman-mcp/dragoman/internal/base/work"
 	"github.com/dragoman-mcp/dragoman/internal/protocol/dialect"
 	"github.com/dragoman-mcp/dragoman/internal/protocol/mcp"
@@ -235,7 +236,7 @@ func (w *taskWaiter) answer(ctx context.Context, st *state) error {
 // the task (2025-11-25 §Tasks, "Input Required Status" 2).
 type shownCaller struct {
 	mcp.Caller
-	trail *jsonrpc.Trail
+	trail *trails.Trail
 	shown string
 }
 

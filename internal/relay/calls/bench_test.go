@@ -5,12 +5,13 @@ import (
 	"testing"
 
 	"github.com/dragoman-mcp/dragoman/internal/base/jsonrpc"
+	"github.com/dragoman-mcp/dragoman/internal/base/trails"
 	"github.com/dragoman-mcp/dragoman/internal/protocol/mcp"
 )
 
 type fakeHeader map[string][]string
 
-func (h fakeHeader) Head() jsonrpc.Head { return jsonrpc.NewHead("POST", "/mcp", 0, h) }
+func (h fakeHeader) Head() trails.Head { return trails.NewHead("POST", "/mcp", 0, h) }
 
 // BenchmarkStory compares the cost of the list of calls for a relayed call without and with
 // recording. Both sides of the call use HTTP.
@@ -59,9 +60,9 @@ func recordedCall(on bool) (once func()) {
 	a.Server = "s"
 	answer := []byte(`{"jsonrpc":"2.0","id":1,"result":{"text":"` + strings.Repeat("y", 900) + `"}}`)
 	out := make([]byte, 0, 4<<10)
-	head := func(t *jsonrpc.Trail) jsonrpc.Head {
+	head := func(t *trails.Trail) trails.Head {
 		if t == nil {
-			return jsonrpc.Head{}
+			return trails.Head{}
 		}
 		return header.Head()
 	}
@@ -74,14 +75,14 @@ func recordedCall(on bool) (once func()) {
 		var e jsonrpc.Edits
 		e.Replace(mcp.WhyID, c.Msg.IDAt, []byte("77"))
 		out = t.Splice(out[:0], c.Msg.Raw, &e)
-		p := t.Sent(jsonrpc.ServerWire, out)
-		t.Exchanged(p, head(t), jsonrpc.Head{})
-		t.Exchanged(t.Received(jsonrpc.ServerWire, answer, jsonrpc.Head{}), jsonrpc.Head{}, head(t))
+		p := t.Sent(trails.ServerWire, out)
+		t.Exchanged(p, head(t), trails.Head{})
+		t.Exchanged(t.Received(trails.ServerWire, answer, trails.Head{}), trails.Head{}, head(t))
 		e.Reset()
 		e.Replace(mcp.WhyID, jsonrpc.Span{Start: 22, End: 23}, []byte("5"))
 		out = t.Splice(out[:0], answer, &e)
-		p = t.Sent(jsonrpc.ClientWire, out)
-		t.Exchanged(p, jsonrpc.Head{}, head(t))
+		p = t.Sent(trails.ClientWire, out)
+		t.Exchanged(p, trails.Head{}, head(t))
 		x.Answered(a, mcp.Ending{Outcome: "ok"})
 		x.End(1, false)
 	}

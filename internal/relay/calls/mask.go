@@ -8,6 +8,7 @@ import (
 
 	"github.com/dragoman-mcp/dragoman/internal/base/excerpt"
 	"github.com/dragoman-mcp/dragoman/internal/base/jsonrpc"
+	"github.com/dragoman-mcp/dragoman/internal/base/trails"
 )
 
 // Masker masks secrets in recorded messages. It replaces each byte of a secret with one character.
@@ -358,7 +359,7 @@ var harmless = map[string]bool{
 const sessionShown = 8
 
 // Head returns a copy of a head with its secrets masked. It returns nil if h is nil.
-func (m *Masker) Head(h *jsonrpc.Head) *jsonrpc.Head {
+func (m *Masker) Head(h *trails.Head) *trails.Head {
 	if h == nil {
 		return nil
 	}
@@ -370,7 +371,7 @@ func (m *Masker) Head(h *jsonrpc.Head) *jsonrpc.Head {
 	return &out
 }
 
-func (m *Masker) field(f jsonrpc.HeadField) string {
+func (m *Masker) field(f trails.HeadField) string {
 	name := strings.ToLower(f.Name)
 	switch {
 	case name == "mcp-session-id":

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/dragoman-mcp/dragoman/internal/base/jsonrpc"
+	"github.com/dragoman-mcp/dragoman/internal/base/trails"
 )
 
 // TestMask checks that secrets are masked in every part of a message. The other bytes and the
@@ -96,7 +97,7 @@ func TestMaskDeepText(t *testing.T) {
 // ids.
 func TestMaskHead(t *testing.T) {
 	m := NewMasker(nil)
-	plain := jsonrpc.NewHead("POST", "/mcp", 0, map[string][]string{
+	plain := trails.NewHead("POST", "/mcp", 0, map[string][]string{
 		"Authorization": {"Bearer abc"}, "Cookie": {"a=b"}, "Content-Type": {"application/json"}, "Mcp-Session-Id": {"5f0c91d2-e21a-11"}, "X-Content-Type-Options": {"nosniff"},
 		"X-Api-Key": {"k"}, "Mcp-Param-Region": {"eu"}, "Mcp-Param-Token": {"t"},
 	})

@@ -5,7 +5,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/dragoman-mcp/dragoman/internal/base/jsonrpc"
+	"github.com/dragoman-mcp/dragoman/internal/base/trails"
 	"github.com/dragoman-mcp/dragoman/internal/protocol/mcp"
 )
 
@@ -22,7 +22,7 @@ const (
 
 // Header describes the request that carried a message. Head returns the head of the HTTP request.
 // The head is zero if the message did not come over HTTP.
-type Header interface{ Head() jsonrpc.Head }
+type Header interface{ Head() trails.Head }
 
 // Window is a period in which the Ring records the calls that match Server and Client.
 type Window struct {
@@ -115,11 +115,11 @@ func (x *Record) Routed(a *mcp.Attempt) {
 		return
 	}
 	t := r.limits.NewTrail(began)
-	var h jsonrpc.Head
+	var h trails.Head
 	if head != nil {
 		h = head.Head()
 	}
-	t.Received(jsonrpc.ClientWire, a.Msg.Raw, h)
+	t.Received(trails.ClientWire, a.Msg.Raw, h)
 	a.Trail = t
 	r.mu.Lock()
 	x.trail = t
@@ -136,7 +136,7 @@ func (x *Record) Received(raw []byte, head Header) {
 	t := x.trail
 	x.ring.mu.Unlock()
 	if t != nil {
-		t.Received(jsonrpc.ClientWire, raw, head.Head())
+		t.Received(trails.ClientWire, raw, head.Head())
 	}
 }
 
@@ -180,7 +180,7 @@ func (r *Ring) unlistLocked(x *Record) {
 }
 
 // continueLocked makes x continue the recording of old. It returns the trail for the messages of x.
-func (r *Ring) continueLocked(x, old *Record) *jsonrpc.Trail {
+func (r *Ring) continueLocked(x, old *Record) *trails.Trail {
 	t := old.trail
 	if t == nil {
 		return x.trail

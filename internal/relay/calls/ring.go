@@ -9,6 +9,7 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/base/excerpt"
 	"github.com/dragoman-mcp/dragoman/internal/base/identity"
 	"github.com/dragoman-mcp/dragoman/internal/base/jsonrpc"
+	"github.com/dragoman-mcp/dragoman/internal/base/trails"
 	"github.com/dragoman-mcp/dragoman/internal/protocol/mcp"
 )
 
@@ -98,7 +99,7 @@ type Ring struct {
 	ended    list // ended calls in the order of Seq
 	free     *Record
 	clients  map[string]named
-	limits   jsonrpc.TrailLimits // the limits have their own lock; mu does not guard them
+	limits   trails.Limits // the limits have their own lock; mu does not guard them
 	stories  int
 	record   bool
 	windows  []Window
@@ -120,7 +121,7 @@ func New(o Options) *Ring {
 	}
 	return &Ring{
 		epoch: time.Now().UnixMilli(), keep: o.Keep, calls: make(map[uint64]*Record), clients: make(map[string]named), counts: make(map[string]*Count),
-		stories: o.Stories, record: o.Record, limits: jsonrpc.TrailLimits{Message: maxMessage, Call: maxStory, All: maxAll, Notes: maxNotes},
+		stories: o.Stories, record: o.Record, limits: trails.Limits{Message: maxMessage, Call: maxStory, All: maxAll, Notes: maxNotes},
 	}
 }
 
@@ -133,12 +134,12 @@ func (r *Ring) Epoch() int64 { return r.epoch }
 // Record.
 type Record struct {
 	ring       *Ring
-	prev, next *Record        // the neighbours in the ring's list of running or ended calls
-	call       Call           // the Ring's mu guards this field and all other fields
-	head       Header         // the HTTP request of the call; nil after Routed
-	trail      *jsonrpc.Trail // nil if the call is not recorded
-	unsure     bool           // whether the call is recorded only if an open window covers its server, which is not known yet
-	into       *Record        // the record of the retry that continues this call, if the retry came before End; else nil
+	prev, next *Record       // the neighbours in the ring's list of running or ended calls
+	call       Call          // the Ring's mu guards this field and all other fields
+	head       Header        // the HTTP request of the call; nil after Routed
+	trail      *trails.Trail // nil if the call is not recorded
+	unsure     bool          // whether the call is recorded only if an open window covers its server, which is not known yet
+	into       *Record       // the record of the retry that continues this call, if the retry came before End; else nil
 }
 
 // list is a doubly linked list of records.

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/dragoman-mcp/dragoman/internal/base/jsonrpc"
+	"github.com/dragoman-mcp/dragoman/internal/base/trails"
 	"github.com/dragoman-mcp/dragoman/internal/protocol/mcp"
 )
 
@@ -19,14 +20,14 @@ type Story struct {
 // Message is one message between Dragoman and the client or a server.
 type Message struct {
 	At   time.Duration // the time of the message, counted from the start of the call
-	Wire jsonrpc.Wire
+	Wire trails.Wire
 	Sent bool   // true if Dragoman sent the message; false if Dragoman received the message
 	Text []byte // the recorded bytes: the whole message, or only its beginning
 	Size int    // the length of the whole message in bytes
 	// Failed is the reason why the message could not be sent, or why no response to the message
 	// came. It is "" if there was no failure.
 	Failed            string
-	Request, Response *jsonrpc.Head // the heads of the HTTP request and of the HTTP response; nil if absent
+	Request, Response *trails.Head // the heads of the HTTP request and of the HTTP response; nil if absent
 	// Source is the index of the message from which Dragoman made this message. It is -1 for a
 	// message that Dragoman received, or that Dragoman did not make from another message.
 	Source int
@@ -65,7 +66,7 @@ func (r *Ring) Story(number uint64) (s Story, ok bool) {
 }
 
 // messagesOf returns the messages in a trail, each with its source and edits.
-func messagesOf(texts []jsonrpc.TrailText, entries []jsonrpc.Entry) []Message {
+func messagesOf(texts []trails.Text, entries []trails.Entry) []Message {
 	var all []Message
 	at := make([]int, len(entries)) // the message of entries[i] is all[at[i]]
 	for i, e := range entries {
@@ -89,7 +90,7 @@ func messagesOf(texts []jsonrpc.TrailText, entries []jsonrpc.Entry) []Message {
 
 // sourceOf finds the entry whose message Dragoman changed into the message of entry i. It returns
 // the index of this entry and the steps of the change.
-func sourceOf(texts []jsonrpc.TrailText, entries []jsonrpc.Entry, i int) (source int, how []op, ok bool) {
+func sourceOf(texts []trails.Text, entries []trails.Entry, i int) (source int, how []op, ok bool) {
 	text := entries[i].Text
 	how = []op{{at: jsonrpc.Span{End: texts[text].Size}, n: texts[text].Size, kept: true}}
 	for j := i - 1; j >= 0; j-- {

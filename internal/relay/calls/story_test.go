@@ -15,6 +15,7 @@ import (
 	"github.com/rogpeppe/go-internal/txtar"
 
 	"github.com/dragoman-mcp/dragoman/internal/base/jsonrpc"
+	"github.com/dragoman-mcp/dragoman/internal/base/trails"
 	"github.com/dragoman-mcp/dragoman/internal/protocol/mcp"
 )
 
@@ -45,7 +46,7 @@ func TestHunks(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			trail := jsonrpc.NewTrail(1 << 20)
+			trail := trails.New(1 << 20)
 			var source, text []byte
 			var kept []txtar.File
 			for _, x := range a.Files {
@@ -53,7 +54,7 @@ func TestHunks(t *testing.T) {
 				case "source":
 					source = bytes.TrimSuffix(x.Data, []byte("\n"))
 					text = source
-					trail.Received(jsonrpc.ClientWire, source, jsonrpc.Head{})
+					trail.Received(trails.ClientWire, source, trails.Head{})
 				case "edits":
 					text = spliced(t, trail, text, string(x.Data))
 				default:
@@ -61,7 +62,7 @@ func TestHunks(t *testing.T) {
 				}
 				kept = append(kept, x)
 			}
-			trail.Sent(jsonrpc.ServerWire, text)
+			trail.Sent(trails.ServerWire, text)
 			texts, entries, missed := trail.Story()
 			all := messagesOf(texts, entries)
 			if missed != 0 || len(all) != 2 || all[1].Source != 0 || !bytes.Equal(all[1].Text, text) {
@@ -83,7 +84,7 @@ func TestHunks(t *testing.T) {
 }
 
 // spliced applies edits, one on each line, in the form "REASON: OLD => NEW".
-func spliced(t *testing.T, trail *jsonrpc.Trail, text []byte, edits string) []byte {
+func spliced(t *testing.T, trail *trails.Trail, text []byte, edits string) []byte {
 	t.Helper()
 	var e jsonrpc.Edits
 	for line := range strings.Lines(edits) {
@@ -140,9 +141,9 @@ func hunksText(t *testing.T, source, m *Message) string {
 func TestComposedEdits(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	for round := range 2000 {
-		trail := jsonrpc.NewTrail(1 << 20)
+		trail := trails.New(1 << 20)
 		text := []byte("abcdefghijklmnopqrstuvwxyz"[:1+r.IntN(26)])
-		trail.Received(jsonrpc.ClientWire, text, jsonrpc.Head{})
+		trail.Received(trails.ClientWire, text, trails.Head{})
 		for stage := range 1 + r.IntN(4) {
 			var e jsonrpc.Edits
 			for range r.IntN(5) {
@@ -157,7 +158,7 @@ func TestComposedEdits(t *testing.T) {
 			}
 			text = trail.Splice(nil, text, &e)
 		}
-		trail.Sent(jsonrpc.ServerWire, text)
+		trail.Sent(trails.ServerWire, text)
 		texts, entries, _ := trail.Story()
 		all := messagesOf(texts, entries)
 		if all[1].Source != 0 {
@@ -190,8 +191,8 @@ func recorded(r *Ring, number uint64, size int) {
 	a := mcp.NewAttempt(c)
 	a.Server = "s"
 	x.Routed(a)
-	c.Trail.Sent(jsonrpc.ServerWire, c.Msg.Raw)
-	c.Trail.Received(jsonrpc.ServerWire, bytes.Repeat([]byte{'x'}, size), jsonrpc.Head{})
+	c.Trail.Sent(trails.ServerWire, c.Msg.Raw)
+	c.Trail.Received(trails.ServerWire, bytes.Repeat([]byte{'x'}, size), trails.Head{})
 	x.Answered(a, mcp.Ending{Outcome: "ok"})
 	x.End(size, false)
 }
@@ -227,7 +228,7 @@ func TestBounds(t *testing.T) {
 		x := r.Begin(c, nil)
 		x.Routed(mcp.NewAttempt(c))
 		for i := range 80 {
-			c.Trail.Received(jsonrpc.ServerWire, bytes.Repeat([]byte{byte(i)}, maxMessage), jsonrpc.Head{})
+			c.Trail.Received(trails.ServerWire, bytes.Repeat([]byte{byte(i)}, maxMessage), trails.Head{})
 		}
 		x.End(1, false)
 		if held := r.Held(); held > maxAll {
@@ -255,9 +256,9 @@ func TestNotesAreBounded(t *testing.T) {
 	x := r.Begin(c, nil)
 	x.Routed(mcp.NewAttempt(c))
 	for i := range 10_000 {
-		c.Trail.Received(jsonrpc.ServerWire, fmt.Appendf(nil, `{"jsonrpc":"2.0","method":"notifications/progress","params":{"progress":%d}}`, i), jsonrpc.Head{})
+		c.Trail.Received(trails.ServerWire, fmt.Appendf(nil, `{"jsonrpc":"2.0","method":"notifications/progress","params":{"progress":%d}}`, i), trails.Head{})
 	}
-	c.Trail.Received(jsonrpc.ServerWire, []byte(`{"jsonrpc":"2.0","id":1,"result":{}}`), jsonrpc.Head{})
+	c.Trail.Received(trails.ServerWire, []byte(`{"jsonrpc":"2.0","id":1,"result":{}}`), trails.Head{})
 	x.End(1, false)
 	s, _ := r.Story(1)
 	if last := s.Messages[len(s.Messages)-1]; len(s.Messages) != maxNotes+2 || s.Missed != 10_000-maxNotes || !strings.Contains(string(last.Text), "result") {
@@ -321,7 +322,7 @@ func TestResumedStory(t *testing.T) {
 	trail := c.Trail
 	x.Answered(mcp.NewAttempt(c), mcp.Ending{Outcome: parked})
 	x.End(1, false)
-	trail.Received(jsonrpc.ServerWire, []byte("between"), jsonrpc.Head{})
+	trail.Received(trails.ServerWire, []byte("between"), trails.Head{})
 	again := request(2, "t")
 	y := r.Begin(again, nil)
 	y.Routed(mcp.NewAttempt(again))
@@ -329,7 +330,7 @@ func TestResumedStory(t *testing.T) {
 	if again.Trail != trail {
 		t.Fatal("the retry has another trail")
 	}
-	again.Trail.Sent(jsonrpc.ClientWire, []byte("answer"))
+	again.Trail.Sent(trails.ClientWire, []byte("answer"))
 	y.End(1, false)
 	s, _ := r.Story(1)
 	if len(s.Messages) != 4 || string(s.Messages[1].Text) != "between" || string(s.Messages[3].Text) != "answer" {

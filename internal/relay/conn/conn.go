@@ -11,6 +11,7 @@ import (
 
 	"github.com/dragoman-mcp/dragoman/internal/base/excerpt"
 	"github.com/dragoman-mcp/dragoman/internal/base/jsonrpc"
+	"github.com/dragoman-mcp/dragoman/internal/base/trails"
 	"github.com/dragoman-mcp/dragoman/internal/base/work"
 	"github.com/dragoman-mcp/dragoman/internal/protocol/dialect"
 	"github.com/dragoman-mcp/dragoman/internal/protocol/mcp"
@@ -232,7 +233,7 @@ func (c *Conn) attempt(ctx context.Context, opened *handshake.Outcome, a *mcp.At
 	if p := opened.Dialect; p != nil && p.MaxMessage > 0 && len(out.Body) >= p.MaxMessage {
 		return nil, c.tooLong(a, p, len(out.Body))
 	}
-	out.Trail, out.Passage = a.Trail, a.Trail.Sent(jsonrpc.ServerWire, out.Body)
+	out.Trail, out.Passage = a.Trail, a.Trail.Sent(trails.ServerWire, out.Body)
 	answer, err := c.send(ctx, &out, f)
 	f.finish()
 	if err == nil && answer.Cut != nil && (a.Method == nil || answer.Cut.Key != a.Method.ListKey) {
@@ -261,13 +262,13 @@ func (c *Conn) attempt(ctx context.Context, opened *handshake.Outcome, a *mcp.At
 
 // cancel sends the server a cancellation of a call (§Cancellation, in all revisions except modern
 // ones over HTTP). It does not wait for the server.
-func (c *Conn) cancel(t *jsonrpc.Trail, n int64) {
+func (c *Conn) cancel(t *trails.Trail, n int64) {
 	if !c.link.cancels() {
 		return
 	}
 	params := append(append([]byte(`{"requestId":`), jsonrpc.IntID(n)...), `,"reason":"the client cancelled the request or the timeout expired"}`...)
 	note := jsonrpc.AppendNotification(nil, mcp.NoteCancelled, params)
-	t.Sent(jsonrpc.ServerWire, note)
+	t.Sent(trails.ServerWire, note)
 	c.respond(note)
 }
 

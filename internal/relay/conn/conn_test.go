@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/dragoman-mcp/dragoman/internal/base/jsonrpc"
+	"github.com/dragoman-mcp/dragoman/internal/base/trails"
 	"github.com/dragoman-mcp/dragoman/internal/protocol/mcp"
 	"github.com/dragoman-mcp/dragoman/internal/relay/event"
 	"github.com/dragoman-mcp/dragoman/internal/relay/handshake"
@@ -65,7 +66,7 @@ func calling(t *testing.T, rev mcp.Revision, o Options, script func(c *Conn, w *
 // running is a call of a client, with the messages that the client got.
 type running struct {
 	cancel context.CancelCauseFunc
-	trail  *jsonrpc.Trail
+	trail  *trails.Trail
 	answer func(m *jsonrpc.Message) (*jsonrpc.Message, error) // makes the answer that Ask returns; if answer is nil, Ask blocks
 
 	mu    sync.Mutex
@@ -138,7 +139,7 @@ func start(c *Conn, facts *mcp.ClientInfo, line string) *running {
 		panic(err)
 	}
 	a := mcp.NewAttempt(mcp.NewCall(m, m.Param(mcp.KeyMeta), facts))
-	a.Trail = jsonrpc.NewTrail(1 << 20)
+	a.Trail = trails.New(1 << 20)
 	ctx, cancel := context.WithCancelCause(context.Background())
 	r.cancel, r.trail = cancel, a.Trail
 	go func() {

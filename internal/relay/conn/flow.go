@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/dragoman-mcp/dragoman/internal/base/jsonrpc"
+	"github.com/dragoman-mcp/dragoman/internal/base/trails"
 	"github.com/dragoman-mcp/dragoman/internal/protocol/mcp"
 	"golang.org/x/time/rate"
 )
@@ -134,7 +135,7 @@ func (f *flow) take(m *jsonrpc.Message) {
 		f.server.serveRequest(m, f, peers)
 		return
 	}
-	f.received(m.Raw, jsonrpc.Head{})
+	f.received(m.Raw, trails.Head{})
 	if m.Kind != jsonrpc.Notification { // an answer to another request, on this stream
 		f.server.unaskedMessage(m)
 		return
@@ -154,14 +155,14 @@ func (f *flow) take(m *jsonrpc.Message) {
 
 // received records a message that the server has sent for the call. response is the head of
 // the HTTP response; it is zero if there is none.
-func (f *flow) received(raw []byte, response jsonrpc.Head) {
+func (f *flow) received(raw []byte, response trails.Head) {
 	if t := f.trail(); t != nil {
-		t.Exchanged(t.Received(jsonrpc.ServerWire, raw, jsonrpc.Head{}), jsonrpc.Head{}, response)
+		t.Exchanged(t.Received(trails.ServerWire, raw, trails.Head{}), trails.Head{}, response)
 	}
 }
 
 // trail returns the trail of the call, or nil if there is no call.
-func (f *flow) trail() *jsonrpc.Trail {
+func (f *flow) trail() *trails.Trail {
 	if f == nil || f.call == nil {
 		return nil
 	}

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/dragoman-mcp/dragoman/internal/base/jsonrpc"
+	"github.com/dragoman-mcp/dragoman/internal/base/trails"
 	"github.com/dragoman-mcp/dragoman/internal/base/work"
 	"github.com/dragoman-mcp/dragoman/internal/protocol/mcp"
 	"github.com/dragoman-mcp/dragoman/internal/transport"
@@ -145,7 +146,7 @@ func (c *pipeConn) peers(m *jsonrpc.Message, f *flow) []*flow {
 func (c *pipeConn) call(ctx context.Context, out *transport.Outgoing, f *flow) (*jsonrpc.Message, error) {
 	m, err := c.run(ctx, out.Body, f.n, &pending{wake: make(chan struct{}, 1), call: f.call, flow: f}, f.take)
 	if m != nil {
-		f.received(m.Raw, jsonrpc.Head{})
+		f.received(m.Raw, trails.Head{})
 	}
 	return m, err
 }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/dragoman-mcp/dragoman/internal/base/excerpt"
 	"github.com/dragoman-mcp/dragoman/internal/base/jsonrpc"
+	"github.com/dragoman-mcp/dragoman/internal/base/trails"
 	"github.com/dragoman-mcp/dragoman/internal/protocol/dialect"
 	"github.com/dragoman-mcp/dragoman/internal/protocol/mcp"
 	"github.com/dragoman-mcp/dragoman/internal/relay/event"
@@ -40,7 +41,7 @@ func (c *Conn) serveRequest(m *jsonrpc.Message, f *flow, peers []*flow) {
 		f = owners[0]
 	}
 	if f != nil {
-		f.received(m.Raw, jsonrpc.Head{})
+		f.received(m.Raw, trails.Head{})
 	}
 	if m.Method == mcp.MethodElicit {
 		if why := c.opts.Own.URLProblem(m.Raw, m.Params); why != "" {
@@ -180,7 +181,7 @@ func (c *Conn) ask(ctx context.Context, m *jsonrpc.Message, owners []*flow) (f *
 		}
 		for i, x := range owners {
 			if f = x; i > 0 {
-				f.received(m.Raw, jsonrpc.Head{}) // the previous call has its answer, so the request belongs to x
+				f.received(m.Raw, trails.Head{}) // the previous call has its answer, so the request belongs to x
 			}
 			if answer, err = f.caller.Ask(ctx, withoutToken(f.trail(), m)); !errors.Is(err, mcp.ErrAnswered) {
 				break
@@ -232,7 +233,7 @@ func peersAmong(all iter.Seq[*flow], f *flow) (peers []*flow) {
 
 // withoutToken removes the progress token from a server request. The token is valid only between
 // Dragoman and the server, so the client cannot use the token.
-func withoutToken(t *jsonrpc.Trail, m *jsonrpc.Message) *jsonrpc.Message {
+func withoutToken(t *trails.Trail, m *jsonrpc.Message) *jsonrpc.Message {
 	meta := m.Param(mcp.KeyMeta)
 	if jsonrpc.Find(m.Raw, meta, mcp.KeyProgressToken).IsZero() {
 		return m
@@ -324,7 +325,7 @@ func (c *Conn) deliverBacklog() {
 // respondTo does the same as respond, for the answer to a server request that belongs to the call f.
 // If f is nil, the call is unknown.
 func (c *Conn) respondTo(f *flow, body []byte) {
-	f.trail().Sent(jsonrpc.ServerWire, body)
+	f.trail().Sent(trails.ServerWire, body)
 	c.respond(body)
 }
 
@@ -332,7 +333,7 @@ func (c *Conn) respondTo(f *flow, body []byte) {
 // If f is nil, the call is unknown.
 func (c *Conn) deliverTo(f *flow, body []byte) {
 	t := f.trail()
-	out := transport.Outgoing{Body: body, Rules: c.rules(), Trail: t, Passage: t.Sent(jsonrpc.ServerWire, body)}
+	out := transport.Outgoing{Body: body, Rules: c.rules(), Trail: t, Passage: t.Sent(trails.ServerWire, body)}
 	if err := c.link.post(c.life, &out); err != nil {
 		t.Failed(out.Passage, excerpt.Cut(err.Error(), maxFailed))
 		c.undelivered(err)

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/dragoman-mcp/dragoman/internal/base/jsonrpc"
+	"github.com/dragoman-mcp/dragoman/internal/base/trails"
 	"github.com/dragoman-mcp/dragoman/internal/protocol/dialect"
 	"github.com/dragoman-mcp/dragoman/internal/protocol/mcp"
 	"github.com/dragoman-mcp/dragoman/internal/transport"
@@ -37,7 +38,7 @@ const maxAsks = 64
 // askClient sends a server request to the client through send and waits for the answer. call is
 // the call that the request belongs to, or nil for none. tell sends messages that may be dropped.
 func (c *Session) askClient(ctx context.Context, call *mcp.Call, m *jsonrpc.Message, send func(context.Context, []byte) error, tell func([]byte) error) (*jsonrpc.Message, error) {
-	var t *jsonrpc.Trail
+	var t *trails.Trail
 	if call != nil {
 		t = call.Trail
 	}
@@ -73,7 +74,7 @@ func (c *Session) askClient(ctx context.Context, call *mcp.Call, m *jsonrpc.Mess
 				return nil, a.err
 			}
 			if t != nil {
-				t.Received(jsonrpc.ClientWire, a.reply.Raw, a.from.Head())
+				t.Received(trails.ClientWire, a.reply.Raw, a.from.Head())
 			}
 			reply, err := form.Restore(t, a.reply)
 			if err != nil {
@@ -90,7 +91,7 @@ func (c *Session) askClient(ctx context.Context, call *mcp.Call, m *jsonrpc.Mess
 			// The answer to the call was written first. The client may still show the server
 			// request to its user, so the cancellation is sent through the session.
 			if c.out.Send(note) == nil {
-				t.Sent(jsonrpc.ClientWire, note)
+				t.Sent(trails.ClientWire, note)
 			}
 		}
 	}
@@ -130,7 +131,7 @@ func (c *Session) declares(method string) bool {
 }
 
 // withID returns the answer m with the given id.
-func withID(t *jsonrpc.Trail, m *jsonrpc.Message, id jsonrpc.ID) (*jsonrpc.Message, error) {
+func withID(t *trails.Trail, m *jsonrpc.Message, id jsonrpc.ID) (*jsonrpc.Message, error) {
 	var e jsonrpc.Edits
 	e.Replace(mcp.WhyID, m.IDAt, []byte(id))
 	return mcp.Rewrite(t, m, &e)
@@ -173,7 +174,7 @@ func (c *Session) takeProgress(m *jsonrpc.Message) {
 	}
 	var e jsonrpc.Edits
 	e.Replace(mcp.WhyProgressToken, at, a.token)
-	a.progress((*jsonrpc.Trail)(nil).Splice(nil, m.Raw, &e))
+	a.progress((*trails.Trail)(nil).Splice(nil, m.Raw, &e))
 }
 
 // Refuse fails the server request whose answer from the client could not be read. See
@@ -219,7 +220,7 @@ func (s *requestCaller) notify(b []byte) error {
 // sent records a message that was sent before the answer. It records nothing if sending failed.
 func (s *requestCaller) sent(b []byte, err error) error {
 	if err == nil && s.call.Trail != nil {
-		s.call.Trail.Sent(jsonrpc.ClientWire, b)
+		s.call.Trail.Sent(trails.ClientWire, b)
 	}
 	return err
 }
@@ -250,9 +251,9 @@ func (s *requestCaller) finish(b []byte, code int64) {
 	}
 	s.finished = true
 	t := s.call.Trail
-	var p jsonrpc.Passage
+	var p trails.Passage
 	if len(b) > 0 {
-		p = t.Sent(jsonrpc.ClientWire, b) // recorded before the client can send a retry
+		p = t.Sent(trails.ClientWire, b) // recorded before the client can send a retry
 	}
 	err := s.responder.Finish(b, code)
 	if t == nil {
@@ -262,7 +263,7 @@ func (s *requestCaller) finish(b []byte, code int64) {
 		t.Failed(p, "the answer could not be sent to the client: "+err.Error())
 	}
 	if r, ok := s.responder.(transport.Headed); ok {
-		t.Exchanged(p, jsonrpc.Head{}, r.Head())
+		t.Exchanged(p, trails.Head{}, r.Head())
 	}
 }
 

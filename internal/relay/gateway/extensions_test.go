@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/dragoman-mcp/dragoman/internal/base/jsonrpc"
+	"github.com/dragoman-mcp/dragoman/internal/base/trails"
 	"github.com/dragoman-mcp/dragoman/internal/protocol/mcp"
 	"github.com/dragoman-mcp/dragoman/internal/relay/bridge"
 	"github.com/dragoman-mcp/dragoman/internal/relay/catalog"
@@ -507,7 +508,7 @@ func TestSharedURIHasAReason(t *testing.T) {
 	g := merged(t, server("a"), server("b"))
 	for name, want := range map[string]int{"a": 0, "b": 2} {
 		c := modern(t, mcp.MethodCallTool, `{"name":"`+name+`__star"}`)
-		c.Trail = jsonrpc.NewTrail(1 << 20)
+		c.Trail = trails.New(1 << 20)
 		reply, err := g.Call(t.Context(), c, mcp.NoCaller{})
 		if err != nil {
 			t.Fatal(err)

@@ -9,6 +9,7 @@ import (
 	"testing/synctest"
 
 	"github.com/dragoman-mcp/dragoman/internal/base/jsonrpc"
+	"github.com/dragoman-mcp/dragoman/internal/base/trails"
 	"github.com/dragoman-mcp/dragoman/internal/testkit/transcript"
 )
 
@@ -22,7 +23,7 @@ type talk struct {
 
 func newTalk(t testing.TB) *talk { return newTrailedTalk(t, nil) }
 
-func newTrailedTalk(t testing.TB, trail *jsonrpc.Trail) *talk {
+func newTrailedTalk(t testing.TB, trail *trails.Trail) *talk {
 	return newTalkWith(t, startTrailed(t, "", trail), nil)
 }
 

@@ -13,6 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/dragoman-mcp/dragoman/internal/base/jsonrpc"
+	"github.com/dragoman-mcp/dragoman/internal/base/trails"
 	"github.com/dragoman-mcp/dragoman/internal/protocol/mcp"
 	"github.com/dragoman-mcp/dragoman/internal/relay/calls"
 	"github.com/dragoman-mcp/dragoman/internal/testkit/transcript"
@@ -94,7 +95,7 @@ func ofCall(lines []string) (out []string) {
 }
 
 // linesOf returns the messages of a story on wire w, in the format of tapped.lines.
-func linesOf(s *calls.Story, w jsonrpc.Wire) (out []string) {
+func linesOf(s *calls.Story, w trails.Wire) (out []string) {
 	for _, m := range s.Messages {
 		if m.Wire != w {
 			continue
@@ -115,10 +116,10 @@ func checkStory(t *testing.T, s *calls.Story, p *peers) {
 	if s.Missed != 0 {
 		t.Errorf("%d entries are missing", s.Missed)
 	}
-	if d := cmp.Diff(ofCall(p.client), linesOf(s, jsonrpc.ClientWire)); d != "" {
+	if d := cmp.Diff(ofCall(p.client), linesOf(s, trails.ClientWire)); d != "" {
 		t.Errorf("the client's wire: -seen +story\n%s", d)
 	}
-	if d := cmp.Diff(ofCall(p.server), linesOf(s, jsonrpc.ServerWire)); d != "" {
+	if d := cmp.Diff(ofCall(p.server), linesOf(s, trails.ServerWire)); d != "" {
 		t.Errorf("the server's wire: -seen +story\n%s", d)
 	}
 	for i, m := range s.Messages {
@@ -240,12 +241,12 @@ func TestStoriesOfTranscripts(t *testing.T) {
 				if !ok {
 					continue
 				}
-				for _, line := range linesOf(&story, jsonrpc.ClientWire) {
+				for _, line := range linesOf(&story, trails.ClientWire) {
 					if !slices.Contains(p.client, line) && !c.Running() && c.Cause == "" {
 						t.Errorf("the client has not seen %s", line)
 					}
 				}
-				for _, line := range linesOf(&story, jsonrpc.ServerWire) {
+				for _, line := range linesOf(&story, trails.ServerWire) {
 					if !slices.Contains(p.server, line) && c.Cause == "" {
 						t.Errorf("the server has not seen %s", line)
 					}

@@ -8,6 +8,7 @@ import (
 	"testing/synctest"
 
 	"github.com/dragoman-mcp/dragoman/internal/base/jsonrpc"
+	"github.com/dragoman-mcp/dragoman/internal/base/trails"
 	"github.com/dragoman-mcp/dragoman/internal/protocol/mcp"
 )
 
@@ -20,7 +21,7 @@ func TestTrail(t *testing.T) {
 		for _, server := range []string{"legacy", "modern"} {
 			t.Run(client+" to "+server, func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
-					trail := jsonrpc.NewTrail(1 << 20)
+					trail := trails.New(1 << 20)
 					k := newTrailedTalk(t, trail)
 					defer k.end()
 					s := &scripted{talk: k, client: client, server: server}
@@ -128,7 +129,7 @@ func (s *scripted) call() {
 	}
 }
 
-func checkTrail(t *testing.T, trail *jsonrpc.Trail, wire []*jsonrpc.Message) {
+func checkTrail(t *testing.T, trail *trails.Trail, wire []*jsonrpc.Message) {
 	t.Helper()
 	texts, entries, missed := trail.Story()
 	var made []string // the output of each splice

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/dragoman-mcp/dragoman/internal/base/jsonrpc"
+	"github.com/dragoman-mcp/dragoman/internal/base/trails"
 	"github.com/dragoman-mcp/dragoman/internal/protocol/dialect"
 	"github.com/dragoman-mcp/dragoman/internal/protocol/mcp"
 	"github.com/dragoman-mcp/dragoman/internal/relay/bridge"
@@ -52,7 +53,7 @@ func start(t testing.TB, config string) transcript.Ends {
 // trailed is a Handler that records all calls in one trail.
 type trailed struct {
 	downstream.Handler
-	trail *jsonrpc.Trail
+	trail *trails.Trail
 }
 
 func (h trailed) Call(ctx context.Context, c *mcp.Call, k mcp.Caller) (*mcp.Reply, error) {
@@ -63,13 +64,13 @@ func (h trailed) Call(ctx context.Context, c *mcp.Call, k mcp.Caller) (*mcp.Repl
 }
 
 // startTrailed does the same as start, and records calls in trail, which may be nil.
-func startTrailed(t testing.TB, config string, trail *jsonrpc.Trail) transcript.Ends {
+func startTrailed(t testing.TB, config string, trail *trails.Trail) transcript.Ends {
 	t.Helper()
 	return startWith(t, config, trail, nil)
 }
 
 // startWith does the same as startTrailed, and keeps calls in ring, which may be nil.
-func startWith(t testing.TB, config string, trail *jsonrpc.Trail, ring *calls.Ring) transcript.Ends {
+func startWith(t testing.TB, config string, trail *trails.Trail, ring *calls.Ring) transcript.Ends {
 	t.Helper()
 	adapt, pin := func(p transport.Pipe) transport.Pipe { return p }, mcp.Unknown
 	var ping time.Duration

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/dragoman-mcp/dragoman/internal/base/jsonrpc"
+	"github.com/dragoman-mcp/dragoman/internal/base/trails"
 	"github.com/dragoman-mcp/dragoman/internal/protocol/mcp"
 )
 
@@ -133,7 +134,7 @@ func (s *session) ownLocked(id string, conversation uint64) {
 
 // related returns a Caller that adds the session number to the task ids in server requests. If the
 // session has no tasks, it returns caller.
-func (s *session) related(t *jsonrpc.Trail, k mcp.Caller) mcp.Caller {
+func (s *session) related(t *trails.Trail, k mcp.Caller) mcp.Caller {
 	if s.tasks != mcp.RequestedTasks {
 		return k
 	}
@@ -143,7 +144,7 @@ func (s *session) related(t *jsonrpc.Trail, k mcp.Caller) mcp.Caller {
 type relatedCaller struct {
 	mcp.Caller
 	session *session
-	trail   *jsonrpc.Trail
+	trail   *trails.Trail
 }
 
 func (r relatedCaller) Ask(ctx context.Context, m *jsonrpc.Message) (*jsonrpc.Message, error) {
@@ -153,7 +154,7 @@ func (r relatedCaller) Ask(ctx context.Context, m *jsonrpc.Message) (*jsonrpc.Me
 // askRelated sends a server request with the function ask. If the request is about a task,
 // askRelated adds the session number to the task id, and removes it from the task id in the answer
 // (2025-11-25 §Tasks, "Associating Task-Related Messages").
-func (s *session) askRelated(ctx context.Context, t *jsonrpc.Trail, m *jsonrpc.Message, ask func(context.Context, *jsonrpc.Message) (*jsonrpc.Message, error)) (*jsonrpc.Message, error) {
+func (s *session) askRelated(ctx context.Context, t *trails.Trail, m *jsonrpc.Message, ask func(context.Context, *jsonrpc.Message) (*jsonrpc.Message, error)) (*jsonrpc.Message, error) {
 	at := mcp.RelatedTask(m.Raw, m.Param(mcp.KeyMeta))
 	if s.tasks != mcp.RequestedTasks || jsonrpc.KindOf(m.Raw, at) != '"' {
 		return ask(ctx, m)
@@ -170,13 +171,13 @@ func (s *session) askRelated(ctx context.Context, t *jsonrpc.Trail, m *jsonrpc.M
 }
 
 // withSession returns m with the session number added to the task id at the given position.
-func (s *session) withSession(t *jsonrpc.Trail, m *jsonrpc.Message, at jsonrpc.Span) *jsonrpc.Message {
+func (s *session) withSession(t *trails.Trail, m *jsonrpc.Message, at jsonrpc.Span) *jsonrpc.Message {
 	id, _ := jsonrpc.Text(m.Raw, at)
 	return spliced(t, m, at, jsonrpc.AppendQuote(nil, mcp.TaskRef{Session: s.number, ID: id}.String()))
 }
 
 // spliced returns m with the value at the given position replaced.
-func spliced(t *jsonrpc.Trail, m *jsonrpc.Message, at jsonrpc.Span, with []byte) *jsonrpc.Message {
+func spliced(t *trails.Trail, m *jsonrpc.Message, at jsonrpc.Span, with []byte) *jsonrpc.Message {
 	var e jsonrpc.Edits
 	e.Replace(mcp.WhyTaskID, at, with)
 	return mcp.RewriteOrKeep(t, m, &e)

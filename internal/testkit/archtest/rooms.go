@@ -24,7 +24,7 @@ var inner = map[string][][]string{
 			"internal/base/excerpt", "internal/base/identity", "internal/base/jsonrpc", "internal/base/logcode", "internal/base/loglimit",
 			"internal/base/pattern", "internal/base/screen", "internal/base/servername", "internal/base/work",
 		},
-		{"internal/base/failure", "internal/base/tokens"},
+		{"internal/base/failure", "internal/base/tokens", "internal/base/trails"},
 		{"internal/base/logring"},
 	},
 	"internal/protocol": {
@@ -158,7 +158,7 @@ var ownLocks = []string{"internal/workbench/fake"}
 var lockExceptions = map[string]string{
 	"internal/app/cli/status.go: status.tick: the callback width is called":                                                                                        drawing,
 	"internal/app/cli/status.go: status.print: the interface out is called":                                                                                        drawing,
-	"internal/relay/downstream/ask.go: requestCaller.notify: the interface responder is called":                                                                      oneResponse,
+	"internal/relay/downstream/ask.go: requestCaller.notify: the interface responder is called":                                                                    oneResponse,
 	"internal/relay/downstream/ask.go: requestCaller.finish: the interface responder is called":                                                                    oneResponse,
 	"internal/relay/conn/flow.go: flow.take: Conn.refuse is called: the interface link is called, by way of Conn.respond":                                          oneCall,
 	"internal/relay/conn/flow.go: flow.take: Conn.serveRequest is called: a line is logged":                                                                        oneCall,

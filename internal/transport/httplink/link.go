@@ -14,7 +14,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/dragoman-mcp/dragoman/internal/base/jsonrpc"
+	"github.com/dragoman-mcp/dragoman/internal/base/trails"
 	"github.com/dragoman-mcp/dragoman/internal/protocol/mcp"
 	"github.com/dragoman-mcp/dragoman/internal/transport"
 )
@@ -52,7 +52,7 @@ type Link struct {
 	host   string // the configured value of the Host header; "" if none is configured
 	header http.Header
 	signed func(ctx context.Context) ([]transport.HeaderField, error) // Options.Credentials; may be nil
-	edits  []jsonrpc.HeadEdit                                         // why the fields of header are sent; the first element is the reason for the fields without an element of their own
+	edits  []trails.HeadEdit                                          // why the fields of header are sent; the first element is the reason for the fields without an element of their own
 	plan   *http.Request                                              // copied for each request, so that the URL is parsed only once
 }
 
@@ -125,15 +125,15 @@ func New(address string, o Options) (*Link, error) {
 		}
 		l.header[name] = append(l.header[name], f.Value)
 	}
-	l.edits = []jsonrpc.HeadEdit{{Why: mcp.WhyConnection}}
+	l.edits = []trails.HeadEdit{{Why: mcp.WhyConnection}}
 	if o.Credentials != nil {
-		l.edits = append(l.edits, jsonrpc.HeadEdit{Why: mcp.WhyConfigured, Name: "Authorization"})
+		l.edits = append(l.edits, trails.HeadEdit{Why: mcp.WhyConfigured, Name: "Authorization"})
 	}
 	for name := range l.header {
 		// The transports set Accept and Content-Type for each request, so the configured values are
 		// not used.
 		if name != "Accept" && name != "Content-Type" && (name != "User-Agent" || set[name]) {
-			l.edits = append(l.edits, jsonrpc.HeadEdit{Why: mcp.WhyConfigured, Name: name})
+			l.edits = append(l.edits, trails.HeadEdit{Why: mcp.WhyConfigured, Name: name})
 		}
 	}
 	l.at(u)
@@ -197,7 +197,7 @@ func (l *Link) NewHeader(n int) http.Header {
 
 // Edits returns the reasons for the header fields that NewHeader sets. The caller must not modify
 // the list.
-func (l *Link) Edits() []jsonrpc.HeadEdit { return l.edits }
+func (l *Link) Edits() []trails.HeadEdit { return l.edits }
 
 // Send sends one request and returns as soon as the header of the response has arrived. The caller
 // must close the response, and must not modify h or body before that. After Close, body is no

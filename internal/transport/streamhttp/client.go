@@ -11,6 +11,7 @@ import (
 	"sync/atomic"
 
 	"github.com/dragoman-mcp/dragoman/internal/base/jsonrpc"
+	"github.com/dragoman-mcp/dragoman/internal/base/trails"
 	"github.com/dragoman-mcp/dragoman/internal/protocol/mcp"
 	"github.com/dragoman-mcp/dragoman/internal/protocol/mcp/mirror"
 	"github.com/dragoman-mcp/dragoman/internal/transport"
@@ -141,7 +142,7 @@ func (c *Client) Post(ctx context.Context, out *transport.Outgoing) error {
 	h, set := c.header(out)
 	resp, err := c.link.Send(ctx, http.MethodPost, h, out.Body)
 	c.exchanged(out, h, set, resp)
-	out.Trail.Exchanged(out.Passage, jsonrpc.Head{}, out.Response) // the response contains no message
+	out.Trail.Exchanged(out.Passage, trails.Head{}, out.Response) // the response contains no message
 	if err != nil {
 		return err
 	}
@@ -158,14 +159,14 @@ func (c *Client) exchanged(out *transport.Outgoing, h http.Header, set fields, r
 	if out.Trail == nil {
 		return
 	}
-	out.Trail.Exchanged(out.Passage, jsonrpc.NewHead(http.MethodPost, c.link.Path(), 0, h, c.reasons.of(set)...), jsonrpc.Head{})
+	out.Trail.Exchanged(out.Passage, trails.NewHead(http.MethodPost, c.link.Path(), 0, h, c.reasons.of(set)...), trails.Head{})
 	if resp != nil {
-		out.Response = jsonrpc.NewHead("", "", resp.StatusCode, resp.Header, receivedFields...)
+		out.Response = trails.NewHead("", "", resp.StatusCode, resp.Header, receivedFields...)
 	}
 }
 
 // receivedFields are the header fields of a response that are not forwarded.
-var receivedFields = []jsonrpc.HeadEdit{
+var receivedFields = []trails.HeadEdit{
 	{Why: mcp.WhyConnection},
 	{Why: mcp.WhySession, Name: mcp.HeaderSession},
 }

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/dragoman-mcp/dragoman/internal/base/jsonrpc"
+	"github.com/dragoman-mcp/dragoman/internal/base/trails"
 	"github.com/dragoman-mcp/dragoman/internal/protocol/mcp"
 	"github.com/dragoman-mcp/dragoman/internal/transport"
 	"github.com/dragoman-mcp/dragoman/internal/transport/eventstream"
@@ -138,7 +139,7 @@ type stream struct {
 	in    transport.Inbox
 	rd    *eventstream.Reader
 	long  jsonrpc.Salvage // reads an event over the limit to find which request the event answers
-	trail *jsonrpc.Trail  // records the GET requests that resume the stream; nil if nothing is recorded
+	trail *trails.Trail   // records the GET requests that resume the stream; nil if nothing is recorded
 
 	last  string // the event id to resume after, "" if the stream cannot be resumed
 	retry time.Duration

@@ -5,6 +5,7 @@ import (
 	"sync/atomic"
 
 	"github.com/dragoman-mcp/dragoman/internal/base/jsonrpc"
+	"github.com/dragoman-mcp/dragoman/internal/base/trails"
 	"github.com/dragoman-mcp/dragoman/internal/protocol/mcp"
 )
 
@@ -25,20 +26,20 @@ const (
 // Recorded calls keep these lists, so each list is made only once. fieldReasons is safe for
 // concurrent use.
 type fieldReasons struct {
-	link  []jsonrpc.HeadEdit // the reasons for the fields that httplink adds; set before the first use
-	lists [1 << fieldBits]atomic.Pointer[[]jsonrpc.HeadEdit]
+	link  []trails.HeadEdit // the reasons for the fields that httplink adds; set before the first use
+	lists [1 << fieldBits]atomic.Pointer[[]trails.HeadEdit]
 }
 
 // of returns the reasons for the fields in set and for the fields that httplink adds. The caller
 // must not modify the list.
-func (r *fieldReasons) of(set fields) []jsonrpc.HeadEdit {
+func (r *fieldReasons) of(set fields) []trails.HeadEdit {
 	if list := r.lists[set].Load(); list != nil {
 		return *list
 	}
 	list := slices.Clone(r.link)
 	add := func(f fields, why jsonrpc.Reason, name string) {
 		if set&f != 0 {
-			list = append(list, jsonrpc.HeadEdit{Why: why, Name: name})
+			list = append(list, trails.HeadEdit{Why: why, Name: name})
 		}
 	}
 	add(versionField, mcp.WhyVersion, mcp.HeaderVersion)

@@ -4,13 +4,14 @@ import (
 	"testing"
 
 	"github.com/dragoman-mcp/dragoman/internal/base/jsonrpc"
+	"github.com/dragoman-mcp/dragoman/internal/base/trails"
 	"github.com/dragoman-mcp/dragoman/internal/protocol/mcp"
 )
 
 // TestFieldReasons checks the reason that a request's trail shows for each header field. A
 // parameter header that the client itself sent must not have the reason WhyMirror.
 func TestFieldReasons(t *testing.T) {
-	r := fieldReasons{link: []jsonrpc.HeadEdit{{Why: mcp.WhyConnection}, {Why: mcp.WhyConfigured, Name: "Authorization"}}}
+	r := fieldReasons{link: []trails.HeadEdit{{Why: mcp.WhyConnection}, {Why: mcp.WhyConfigured, Name: "Authorization"}}}
 	for _, c := range []struct {
 		set  fields
 		name string
@@ -30,7 +31,7 @@ func TestFieldReasons(t *testing.T) {
 		{sessionField | lastEvent, "Authorization", mcp.WhyConfigured},
 	} {
 		for range 2 { // the second time from the list that the first call stored
-			h := jsonrpc.NewHead("POST", "/mcp", 0, nil, r.of(c.set)...)
+			h := trails.NewHead("POST", "/mcp", 0, nil, r.of(c.set)...)
 			if got := h.Why(c.name); got != c.want {
 				t.Errorf("set %b: the reason for %s is %s, want %s", c.set, c.name, mcp.ReasonCode(got), mcp.ReasonCode(c.want))
 			}

@@ -8,7 +8,7 @@ import (
 	"net/http"
 	"time"
 
-	"github.com/dragoman-mcp/dragoman/internal/base/jsonrpc"
+	"github.com/dragoman-mcp/dragoman/internal/base/trails"
 	"github.com/dragoman-mcp/dragoman/internal/base/work"
 	"github.com/dragoman-mcp/dragoman/internal/protocol/mcp"
 	"github.com/dragoman-mcp/dragoman/internal/transport"
@@ -47,9 +47,9 @@ func (s *stream) wait(failures int) time.Duration {
 
 // get opens a stream by GET. If s.last is set, the stream continues after that event.
 func (s *stream) get(ctx context.Context) (*httplink.Response, error) {
-	var p jsonrpc.Passage
+	var p trails.Passage
 	if s.trail != nil {
-		p = s.trail.Sent(jsonrpc.ServerWire, nil) // a GET request contains no message
+		p = s.trail.Sent(trails.ServerWire, nil) // a GET request contains no message
 	}
 	h := s.c.link.NewHeader(4)
 	h["Accept"] = eventsOnly
@@ -60,9 +60,9 @@ func (s *stream) get(ctx context.Context) (*httplink.Response, error) {
 	}
 	resp, err := s.c.link.Send(ctx, http.MethodGet, h, nil)
 	if s.trail != nil {
-		s.trail.Exchanged(p, jsonrpc.NewHead(http.MethodGet, s.c.link.Path(), 0, h, s.c.reasons.of(set)...), jsonrpc.Head{})
+		s.trail.Exchanged(p, trails.NewHead(http.MethodGet, s.c.link.Path(), 0, h, s.c.reasons.of(set)...), trails.Head{})
 		if resp != nil {
-			s.trail.Exchanged(p, jsonrpc.Head{}, jsonrpc.NewHead("", "", resp.StatusCode, resp.Header, receivedFields...))
+			s.trail.Exchanged(p, trails.Head{}, trails.NewHead("", "", resp.StatusCode, resp.Header, receivedFields...))
 		}
 	}
 	return resp, err

@@ -7,6 +7,7 @@ import (
 
 	"github.com/dragoman-mcp/dragoman/internal/base/identity"
 	"github.com/dragoman-mcp/dragoman/internal/base/jsonrpc"
+	"github.com/dragoman-mcp/dragoman/internal/base/trails"
 	"github.com/dragoman-mcp/dragoman/internal/protocol/mcp"
 	"github.com/dragoman-mcp/dragoman/internal/transport"
 	"github.com/dragoman-mcp/dragoman/internal/transport/httpdoor"
@@ -177,7 +178,7 @@ func requestOf(r *http.Request) transport.Request {
 
 // notForwarded says why the header fields of a request are not forwarded. Only the values of
 // Mcp-Param-* may reach a server; see transport.Incoming.Params.
-var notForwarded = []jsonrpc.HeadEdit{
+var notForwarded = []trails.HeadEdit{
 	{Why: mcp.WhyConnection},
 	{Why: mcp.WhySession, Name: mcp.HeaderSession},
 	{Why: mcp.WhyVersion, Name: mcp.HeaderVersion},

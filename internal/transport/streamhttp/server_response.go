@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/dragoman-mcp/dragoman/internal/base/jsonrpc"
+	"github.com/dragoman-mcp/dragoman/internal/base/trails"
 	"github.com/dragoman-mcp/dragoman/internal/protocol/mcp"
 	"github.com/dragoman-mcp/dragoman/internal/transport"
 	"github.com/dragoman-mcp/dragoman/internal/transport/httpdoor"
@@ -235,20 +236,20 @@ func (res *response) finish(b []byte, code int64) error {
 }
 
 // Head returns the head of the response; see transport.Headed.
-func (res *response) Head() jsonrpc.Head {
+func (res *response) Head() trails.Head {
 	if res.status != 0 {
-		return jsonrpc.NewHead("", "", res.status, res.w.Header(), responseFields...)
+		return trails.NewHead("", "", res.status, res.w.Header(), responseFields...)
 	}
 	// The response is an event stream, and another goroutine writes the stream to res.w. So use
 	// res.header.
 	res.mu.Lock()
 	header := res.header
 	res.mu.Unlock()
-	return jsonrpc.NewHead("", "", http.StatusOK, header, responseFields...)
+	return trails.NewHead("", "", http.StatusOK, header, responseFields...)
 }
 
 // responseFields gives the reasons for the header fields that Dragoman writes into a response.
-var responseFields = []jsonrpc.HeadEdit{
+var responseFields = []trails.HeadEdit{
 	{Why: mcp.WhyConnection},
 	{Why: mcp.WhySession, Name: mcp.HeaderSession},
 	{Why: mcp.WhyPostponed, Name: "Retry-After"},

@@ -1,4 +1,10 @@
-package jsonrpc
+// Package trails records what happens to the messages of a call on their way through Dragoman: each
+// message that passes one of the call's two wires, and each splice with its changes and their reasons.
+// The console's call page and `dragoman record` show it.
+//
+// A recorded call must cost little, so a trail keeps received messages without copying them, and its
+// memory is used again for later calls. A nil [Trail] records nothing. The package knows no protocol.
+package trails
 
 import (
 	"bytes"
@@ -10,6 +16,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/dragoman-mcp/dragoman/internal/base/jsonrpc"
 )
 
 // Trail records what happens to the messages of one call: each message that passes one of the two
@@ -17,7 +25,7 @@ import (
 // stops recording when it reaches a limit. A nil Trail records nothing. Trail is safe for
 // concurrent use.
 type Trail struct {
-	limits *TrailLimits
+	limits *Limits
 	began  time.Time
 
 	mu      sync.Mutex
@@ -29,9 +37,9 @@ type Trail struct {
 	closed  bool
 }
 
-// TrailLimits bounds the trails that its method NewTrail makes. A limit of zero means no limit. The
+// Limits bounds the trails that its method NewTrail makes. A limit of zero means no limit. The
 // limits must not change after the first call of NewTrail.
-type TrailLimits struct {
+type Limits struct {
 	Message int // the most bytes that a trail keeps of one message
 	Call    int // the most bytes of one trail; values above 1 GiB mean 1 GiB
 	All     int // the most bytes of all trails that are not closed
@@ -41,7 +49,7 @@ type TrailLimits struct {
 }
 
 // Used returns the number of bytes in all trails that are not closed.
-func (l *TrailLimits) Used() int { return int(l.used.Load()) }
+func (l *Limits) Used() int { return int(l.used.Load()) }
 
 // Wire is one of the two connections of a call.
 type Wire uint8
@@ -52,10 +60,10 @@ const (
 	ServerWire
 )
 
-// TrailText is the text of a message or of a part of a message. Size is the length of the whole
-// text. If the text is longer than TrailLimits.Message allows, Bytes is only the beginning of the
+// Text is the text of a message or of a part of a message. Size is the length of the whole
+// text. If the text is longer than Limits.Message allows, Bytes is only the beginning of the
 // text.
-type TrailText struct {
+type Text struct {
 	Bytes []byte
 	Size  int
 }
@@ -74,15 +82,8 @@ type Entry struct {
 	Request, Response *Head
 
 	// The following fields describe a splice.
-	Input   int      // index of the text that was changed
-	Changes []Change // ordered by position; changes do not overlap
-}
-
-// Change is one edit, as it was applied.
-type Change struct {
-	Why Reason
-	At  Span // the replaced bytes, in the input; empty for an insertion
-	To  Span // the new bytes, in the output; empty for a removal
+	Input   int              // index of the text that was changed
+	Changes []jsonrpc.Change // ordered by position; changes do not overlap
 }
 
 // Head is the head of an HTTP request or response. The zero Head means that there is no head. The
@@ -96,9 +97,9 @@ type Head struct {
 
 // HeadEdit describes why a field of a head differs on the two wires. If Dragoman sent the head, Why
 // is the reason why Dragoman wrote the field. If Dragoman received the head, Why is the reason why
-// Dragoman did not forward the field. NoReason means that the field was forwarded.
+// Dragoman did not forward the field. jsonrpc.NoReason means that the field was forwarded.
 type HeadEdit struct {
-	Why Reason
+	Why jsonrpc.Reason
 	// Name is the canonical name of the field. If Name ends in a hyphen, it is a prefix and means
 	// all fields whose names begin with it. "" means all fields.
 	Name string
@@ -143,15 +144,15 @@ func (h Head) bounded() (Head, int) {
 	return h, cost
 }
 
-// Why returns the reason for the last edit of the named field; see HeadEdit. NoReason means that
+// Why returns the reason for the last edit of the named field; see HeadEdit. jsonrpc.NoReason means that
 // the field was forwarded, or that no reason was recorded.
-func (h *Head) Why(name string) Reason {
+func (h *Head) Why(name string) jsonrpc.Reason {
 	for i := len(h.edits) - 1; i >= 0; i-- {
 		if h.edits[i].concerns(name) {
 			return h.edits[i].Why
 		}
 	}
-	return NoReason
+	return jsonrpc.NoReason
 }
 
 // Fields returns the fields of the header, sorted by name.
@@ -187,27 +188,27 @@ const (
 	alikeFirst = 8
 )
 
-// NewTrail returns a Trail that keeps about limit bytes.
-func NewTrail(limit int) *Trail { return (&TrailLimits{Call: limit}).NewTrail(time.Now()) }
+// New returns a Trail that keeps about limit bytes.
+func New(limit int) *Trail { return (&Limits{Call: limit}).NewTrail(time.Now()) }
 
 // NewTrail returns a trail with the limits l. began is the time at which the trail began.
-func (l *TrailLimits) NewTrail(began time.Time) *Trail {
+func (l *Limits) NewTrail(began time.Time) *Trail {
 	l.used.Add(trailCost)
 	return &Trail{limits: l, began: began, used: trailCost}
 }
 
 // Splice calls the function Splice and records the splice.
-func (t *Trail) Splice(dst, raw []byte, e *Edits) []byte {
-	out := Splice(dst, raw, e)
+func (t *Trail) Splice(dst, raw []byte, e *jsonrpc.Edits) []byte {
+	out := jsonrpc.Splice(dst, raw, e)
 	if t != nil {
-		t.keep(raw, e.all(), out[len(dst):])
+		t.keep(raw, e, out[len(dst):])
 	}
 	return out
 }
 
 // Carry records that Dragoman copied a part of raw into a new text. at is the position of the part
 // in raw, and whole is the new text.
-func (t *Trail) Carry(why Reason, raw []byte, at Span, whole []byte) {
+func (t *Trail) Carry(why jsonrpc.Reason, raw []byte, at jsonrpc.Span, whole []byte) {
 	if t == nil || at.IsZero() {
 		return
 	}
@@ -216,14 +217,14 @@ func (t *Trail) Carry(why Reason, raw []byte, at Span, whole []byte) {
 	if to < 0 || len(part) == 0 {
 		return
 	}
-	changes := []Change{
-		{Why: why, At: Span{0, at.Start}, To: Span{0, to}},
-		{Why: why, At: Span{at.End, len(raw)}, To: Span{to + len(part), len(whole)}},
+	changes := []jsonrpc.Change{
+		{Why: why, At: jsonrpc.Span{Start: 0, End: at.Start}, To: jsonrpc.Span{Start: 0, End: to}},
+		{Why: why, At: jsonrpc.Span{Start: at.End, End: len(raw)}, To: jsonrpc.Span{Start: to + len(part), End: len(whole)}},
 	}
-	changes = slices.DeleteFunc(changes, func(c Change) bool { return c.At.Start == c.At.End && c.To.Start == c.To.End })
+	changes = slices.DeleteFunc(changes, func(c jsonrpc.Change) bool { return c.At.Start == c.At.End && c.To.Start == c.To.End })
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.spliceLocked(whole, raw, func(all []Change) []Change { return append(all, changes...) })
+	t.spliceLocked(whole, raw, func(all []jsonrpc.Change) []jsonrpc.Change { return append(all, changes...) })
 }
 
 // Received records a message that came in on a wire. raw must not be modified afterwards, because
@@ -314,7 +315,7 @@ func (t *Trail) Closed() bool {
 
 // Story returns copies of the texts and of the entries of the trail, in the order in which they
 // were recorded, and the number of entries that were not kept.
-func (t *Trail) Story() (texts []TrailText, entries []Entry, missed int) {
+func (t *Trail) Story() (texts []Text, entries []Entry, missed int) {
 	if t == nil {
 		return nil, nil, 0
 	}
@@ -435,16 +436,16 @@ func isNote(raw []byte) bool {
 	return bytes.Contains(head, []byte(`"method":"notifications/`)) && !bytes.Contains(head, []byte(`"id":`))
 }
 
-// keep records a splice. Splice has already sorted the edits in list.
-func (t *Trail) keep(raw []byte, list []edit, out []byte) {
+// keep records a splice, which has already sorted the edits.
+func (t *Trail) keep(raw []byte, e *jsonrpc.Edits, out []byte) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.spliceLocked(out, raw, func(all []Change) []Change { return appendApplied(all, list, len(raw)) })
+	t.spliceLocked(out, raw, func(all []jsonrpc.Change) []jsonrpc.Change { return e.Changes(all, len(raw)) })
 }
 
 // spliceLocked appends an entry for a splice that made text from input. add appends the changes of
 // the splice to its parameter.
-func (t *Trail) spliceLocked(text, input []byte, add func([]Change) []Change) {
+func (t *Trail) spliceLocked(text, input []byte, add func([]jsonrpc.Change) []jsonrpc.Change) {
 	if t.closed {
 		return
 	}
@@ -486,7 +487,7 @@ func (t *Trail) takeLocked(n int) bool {
 }
 
 // take reserves n bytes, and reports whether the limit All allows it.
-func (l *TrailLimits) take(n int) bool {
+func (l *Limits) take(n int) bool {
 	if l.used.Add(int64(n)) <= int64(l.All) || l.All == 0 {
 		return true
 	}
@@ -494,14 +495,14 @@ func (l *TrailLimits) take(n int) bool {
 	return false
 }
 
-func (l *TrailLimits) call() int {
+func (l *Limits) call() int {
 	if l.Call > 0 {
 		return min(l.Call, maxTrail)
 	}
 	return maxTrail
 }
 
-func (l *TrailLimits) message() int {
+func (l *Limits) message() int {
 	if l.Message > 0 {
 		return l.Message
 	}
@@ -547,34 +548,4 @@ func (t *Trail) entryLocked(p Passage) *trailEntry {
 func (t *Trail) addLocked(n int) {
 	t.used += n
 	t.limits.used.Add(int64(n))
-}
-
-// appendApplied appends one Change for each edit in list that Splice applies to a message of size
-// bytes.
-func appendApplied(changes []Change, list []edit, size int) []Change {
-	from, grown := 0, 0
-	for i := range list {
-		x := &list[i]
-		at, ok := x.place(from, size)
-		if !ok {
-			continue
-		}
-		n := x.written()
-		changes = append(changes, Change{Why: x.why, At: at, To: Span{at.Start + grown, at.Start + grown + n}})
-		grown += n - (at.End - at.Start)
-		from = at.End
-	}
-	return changes
-}
-
-// written returns the number of bytes that appendTo appends.
-func (x *edit) written() int {
-	n := len(x.with)
-	if x.member {
-		n += len(AppendQuote(make([]byte, 0, 64), x.name)) + 1
-	}
-	if x.comma {
-		n++
-	}
-	return n
 }

@@ -1,10 +1,12 @@
-package jsonrpc
+package trails
 
 import (
 	"bytes"
 	"hash/maphash"
 	"sync"
 	"time"
+
+	"github.com/dragoman-mcp/dragoman/internal/base/jsonrpc"
 )
 
 // trailMemory is the memory of one trail. After the trail is closed, another trail reuses the
@@ -16,7 +18,7 @@ type trailMemory struct {
 	log     []byte // copied texts, and the texts of errors
 	texts   []trailText
 	entries []trailEntry
-	changes []Change
+	changes []jsonrpc.Change
 	heads   []Head
 	scratch []byte
 }
@@ -65,14 +67,14 @@ const (
 	maxKeptItems = 64       // the maximum number of entries, texts, changes or heads
 )
 
-// maxTrail is the maximum size of a trail in bytes, even if TrailLimits allows more. Positions in a
+// maxTrail is the maximum size of a trail in bytes, even if Limits allows more. Positions in a
 // trail are 32-bit numbers.
 const maxTrail = 1 << 30
 
 var trailMemories = sync.Pool{New: func() any {
 	return &trailMemory{
 		log: make([]byte, 0, firstLog), texts: make([]trailText, 0, 4), entries: make([]trailEntry, 0, 8),
-		changes: make([]Change, 0, 4), heads: make([]Head, 0, 4),
+		changes: make([]jsonrpc.Change, 0, 4), heads: make([]Head, 0, 4),
 	}
 }}
 
@@ -153,10 +155,10 @@ func (m *trailMemory) same(i int, kept []byte, size int, hash uint64) bool {
 }
 
 // textOf returns a copy of a text.
-func (m *trailMemory) textOf(i int32) TrailText {
+func (m *trailMemory) textOf(i int32) Text {
 	x := &m.texts[i]
 	if !x.made {
-		return TrailText{append([]byte(nil), m.whole(x)...), x.size}
+		return Text{append([]byte(nil), m.whole(x)...), x.size}
 	}
 	input, with := m.whole(&m.texts[x.input]), m.bytes(x.bytes)
 	out := make([]byte, 0, x.size)
@@ -166,7 +168,7 @@ func (m *trailMemory) textOf(i int32) TrailText {
 		out = append(append(out, input[from:c.At.Start]...), with[:n]...)
 		with, from = with[n:], c.At.End
 	}
-	return TrailText{append(out, input[from:]...), x.size}
+	return Text{append(out, input[from:]...), x.size}
 }
 
 // entryOf returns a copy of an entry.
@@ -174,7 +176,7 @@ func (m *trailMemory) entryOf(i int) Entry {
 	x := &m.entries[i]
 	return Entry{
 		At: x.at, Text: int(x.text), Wire: x.wire, Sent: x.sent, Failed: string(m.bytes(x.failed)), Input: int(x.input),
-		Changes: append([]Change(nil), m.changes[x.changes.from:x.changes.to]...),
+		Changes: append([]jsonrpc.Change(nil), m.changes[x.changes.from:x.changes.to]...),
 		Request: m.headOf(x.request), Response: m.headOf(x.response),
 	}
 }

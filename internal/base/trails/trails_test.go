@@ -1,4 +1,4 @@
-package jsonrpc
+package trails
 
 import (
 	"bytes"
@@ -8,16 +8,18 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/dragoman-mcp/dragoman/internal/base/jsonrpc"
 )
 
 // stage is a splice with its input and output.
 type stage struct {
 	Input, Output []byte
-	Changes       []Change
+	Changes       []jsonrpc.Change
 }
 
 // with returns the new bytes of a change.
-func (s *stage) with(c Change) string { return string(s.Output[c.To.Start:c.To.End]) }
+func (s *stage) with(c jsonrpc.Change) string { return string(s.Output[c.To.Start:c.To.End]) }
 
 // stages returns the splices of a trail, and how many entries the trail dropped.
 func stages(t *Trail) (all []stage, missed int) {
@@ -43,22 +45,22 @@ func replay(s *stage) []byte {
 
 func TestTrailReplays(t *testing.T) {
 	raw := []byte(`{"jsonrpc":"2.0","id":1,"method":"m","params":{"a":1,"_meta":{"p":2},"b":3}}`)
-	m, err := Scan(raw, Limits{})
+	m, err := jsonrpc.Scan(raw, jsonrpc.Limits{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	var e Edits
-	e.Object(3, raw, m.Params, dropping("_meta"), Field{"x", nil}, Field{"b", []byte("9")})
-	e.Object(4, raw, m.Param("_meta"), nil, Field{"void", nil}) // within bytes that another edit removes
+	var e jsonrpc.Edits
+	e.Object(3, raw, m.Params, func(key []byte) bool { return string(key) == "_meta" }, jsonrpc.Field{Key: "x", Value: nil}, jsonrpc.Field{Key: "b", Value: []byte("9")})
+	e.Object(4, raw, m.Param("_meta"), nil, jsonrpc.Field{Key: "void", Value: nil}) // within bytes that another edit removes
 	e.Replace(5, m.IDAt, []byte(`"one"`))
 	e.Insert(6, len(raw)+10, []byte("\n"))
-	trail := NewTrail(1 << 10)
+	trail := New(1 << 10)
 	prefix := []byte("before")
 	out := trail.Splice(prefix, raw, &e)
-	if want := Splice(nil, raw, &e); string(out) != "before"+string(want) {
+	if want := jsonrpc.Splice(nil, raw, &e); string(out) != "before"+string(want) {
 		t.Fatalf("got %s, want %s", out, want)
 	}
-	again := trail.Splice(nil, out[len(prefix):], new(Edits))
+	again := trail.Splice(nil, out[len(prefix):], new(jsonrpc.Edits))
 
 	all, missed := stages(trail)
 	if len(all) != 2 || missed != 0 {
@@ -72,20 +74,20 @@ func TestTrailReplays(t *testing.T) {
 	if !bytes.Equal(all[0].Input, raw) || !bytes.Equal(all[1].Input, all[0].Output) || !bytes.Equal(all[1].Output, again) {
 		t.Errorf("the output of one stage is not the input of the next: %+v", all)
 	}
-	var why []Reason
+	var why []jsonrpc.Reason
 	for _, c := range all[0].Changes {
 		why = append(why, c.Why)
 	}
-	if want := []Reason{5, 3, 3, 3, 6}; !slices.Equal(why, want) {
+	if want := []jsonrpc.Reason{5, 3, 3, 3, 6}; !slices.Equal(why, want) {
 		t.Errorf("the reasons are %v, want %v", why, want)
 	}
 }
 
 func TestTrailKeepsCopies(t *testing.T) {
 	raw, with := []byte(`{"a":1}`), []byte("2")
-	var e Edits
-	e.Replace(1, Span{5, 6}, with)
-	trail := NewTrail(1 << 10)
+	var e jsonrpc.Edits
+	e.Replace(1, jsonrpc.Span{Start: 5, End: 6}, with)
+	trail := New(1 << 10)
 	out := trail.Splice(nil, raw, &e)
 	for _, b := range [][]byte{raw, with, out} {
 		for i := range b {
@@ -100,13 +102,13 @@ func TestTrailKeepsCopies(t *testing.T) {
 
 func TestTrailIsBounded(t *testing.T) {
 	small := []byte(`{}`)
-	trail := NewTrail(5000)
+	trail := New(5000)
 	for i := range 100 {
-		trail.Splice(nil, fmt.Appendf(nil, `{"a":"%01000d"}`, i), new(Edits))
+		trail.Splice(nil, fmt.Appendf(nil, `{"a":"%01000d"}`, i), new(jsonrpc.Edits))
 	}
-	trail.Splice(nil, small, new(Edits)) // a small stage still fits
+	trail.Splice(nil, small, new(jsonrpc.Edits)) // a small stage still fits
 	for range 100 {
-		trail.Splice(nil, nil, new(Edits)) // an empty stage also costs memory
+		trail.Splice(nil, nil, new(jsonrpc.Edits)) // an empty stage also costs memory
 	}
 	all, missed := stages(trail)
 	if len(all)+missed != 201 || len(all) > 60 || missed < 98 || len(all[2].Input) != len(small) {
@@ -122,13 +124,13 @@ func TestTrailIsBounded(t *testing.T) {
 }
 
 func TestTrailInParallel(t *testing.T) {
-	trail := NewTrail(1 << 20)
+	trail := New(1 << 20)
 	var wait sync.WaitGroup
 	for range 8 {
 		wait.Go(func() {
 			for range 100 {
-				var e Edits
-				e.Replace(1, Span{5, 6}, []byte("2"))
+				var e jsonrpc.Edits
+				e.Replace(1, jsonrpc.Span{Start: 5, End: 6}, []byte("2"))
 				if out := trail.Splice(nil, []byte(`{"a":1}`), &e); string(out) != `{"a":2}` {
 					t.Errorf("got %s", out)
 				}
@@ -146,8 +148,8 @@ func TestNilTrail(t *testing.T) {
 	var trail *Trail
 	raw := []byte(`{"a":1}`)
 	dst := make([]byte, 0, 100)
-	var e Edits
-	e.Replace(1, Span{5, 6}, []byte("2"))
+	var e jsonrpc.Edits
+	e.Replace(1, jsonrpc.Span{Start: 5, End: 6}, []byte("2"))
 	if n := testing.AllocsPerRun(100, func() { dst = trail.Splice(dst[:0], raw, &e) }); n != 0 {
 		t.Errorf("a splice without a trail makes %v allocations", n)
 	}
@@ -159,9 +161,9 @@ func TestNilTrail(t *testing.T) {
 // TestTrailHeads checks that a trail keeps header fields and the reasons for their edits. The trail
 // leaves out a header that is too long.
 func TestTrailHeads(t *testing.T) {
-	trail := NewTrail(1 << 20)
+	trail := New(1 << 20)
 	header := map[string][]string{"A": {"1", "2"}, "P-X": {""}, "P-Y": {"y"}, "Other": {strings.Repeat("o", 300)}}
-	edits := []HeadEdit{{Why: 1}, {Why: 2, Name: "A"}, {Why: 3, Name: "P-"}, {Why: NoReason, Name: "P-Y"}, {Why: 4, Name: "Absent"}}
+	edits := []HeadEdit{{Why: 1}, {Why: 2, Name: "A"}, {Why: 3, Name: "P-"}, {Why: jsonrpc.NoReason, Name: "P-Y"}, {Why: 4, Name: "Absent"}}
 	p := trail.Received(ClientWire, []byte("{}"), NewHead("POST", "/mcp", 0, header, edits...))
 	trail.Exchanged(p, Head{}, NewHead("", "", 404, map[string][]string{"Long": {strings.Repeat("l", maxHead)}}))
 	_, entries, _ := trail.Story()
@@ -170,15 +172,15 @@ func TestTrailHeads(t *testing.T) {
 	if h.Method != "POST" || h.Path != "/mcp" || h.Status != 0 || !slices.Equal(h.Fields(), want) {
 		t.Errorf("%+v has the fields %v", h, h.Fields())
 	}
-	for name, why := range map[string]Reason{"A": 2, "P-X": 3, "P-Y": NoReason, "Other": 1} {
+	for name, why := range map[string]jsonrpc.Reason{"A": 2, "P-X": 3, "P-Y": jsonrpc.NoReason, "Other": 1} {
 		if with := h.With("/", nil); with.Why(name) != why {
 			t.Errorf("the reason for %s is %d, want %d", name, with.Why(name), why)
 		}
 	}
-	if r := entries[0].Response; r.Status != 404 || len(r.Fields()) != 0 || r.Why("Long") != NoReason {
+	if r := entries[0].Response; r.Status != 404 || len(r.Fields()) != 0 || r.Why("Long") != jsonrpc.NoReason {
 		t.Errorf("%+v", r)
 	}
-	if NewTrail(0).Sent(ServerWire, nil) == 0 || entries[0].Response.Method != "" {
+	if New(0).Sent(ServerWire, nil) == 0 || entries[0].Response.Method != "" {
 		t.Error("an empty message is not recorded")
 	}
 }
@@ -187,16 +189,16 @@ func TestTrailHeads(t *testing.T) {
 // neither a story nor a later message of the closed trail is affected.
 func TestTrailMemory(t *testing.T) {
 	raw := []byte(`{"a":1}`)
-	var e Edits
-	e.Replace(1, Span{5, 6}, []byte("22"))
-	first := NewTrail(1 << 20)
+	var e jsonrpc.Edits
+	e.Replace(1, jsonrpc.Span{Start: 5, End: 6}, []byte("22"))
+	first := New(1 << 20)
 	first.Received(ClientWire, raw, NewHead("POST", "/first", 0, map[string][]string{"First": {"1"}}))
 	p := first.Sent(ServerWire, first.Splice(nil, raw, &e))
 	texts, entries, _ := first.Story()
 	first.Close()
 	var others []*Trail
 	for range 10 {
-		other := NewTrail(1 << 20)
+		other := New(1 << 20)
 		other.Received(ClientWire, []byte(`{"b":3}`), Head{})
 		others = append(others, other)
 	}
@@ -216,7 +218,7 @@ func TestTrailMemory(t *testing.T) {
 // TestTrailOwned checks that a trail does not copy a received message, unless the message is a
 // small part of a large buffer or longer than the limit.
 func TestTrailOwned(t *testing.T) {
-	limits := &TrailLimits{Message: 100}
+	limits := &Limits{Message: 100}
 	for name, c := range map[string]struct {
 		raw    []byte
 		copied bool
@@ -250,13 +252,13 @@ func TestTrailOwned(t *testing.T) {
 // splice made.
 func TestTrailAppend(t *testing.T) {
 	began := time.Now()
-	limits := &TrailLimits{Message: 100, Call: 1 << 20}
+	limits := &Limits{Message: 100, Call: 1 << 20}
 	a, b := limits.NewTrail(began), limits.NewTrail(began.Add(time.Second))
 	for i, trail := range []*Trail{a, b} {
 		raw := fmt.Appendf(nil, `{"a":%d}`, i)
-		var e Edits
-		e.Replace(1, Span{5, 6}, fmt.Append(nil, i+10))
-		trail.Received(ClientWire, raw, NewHead("POST", fmt.Sprint("/", i), 0, map[string][]string{"N": {fmt.Sprint(i)}}, HeadEdit{Why: Reason(i + 1)}))
+		var e jsonrpc.Edits
+		e.Replace(1, jsonrpc.Span{Start: 5, End: 6}, fmt.Append(nil, i+10))
+		trail.Received(ClientWire, raw, NewHead("POST", fmt.Sprint("/", i), 0, map[string][]string{"N": {fmt.Sprint(i)}}, HeadEdit{Why: jsonrpc.Reason(i + 1)}))
 		trail.Sent(ServerWire, trail.Splice(nil, raw, &e))
 	}
 	a.Append(b)
@@ -267,7 +269,7 @@ func TestTrailAppend(t *testing.T) {
 		if string(texts[in.Text].Bytes) != fmt.Sprintf(`{"a":%d}`, i) || string(texts[out.Text].Bytes) != fmt.Sprintf(`{"a":%d}`, i+10) {
 			t.Errorf("call %d: %q, %q", i, texts[in.Text].Bytes, texts[out.Text].Bytes)
 		}
-		if in.Request.Path != fmt.Sprint("/", i) || in.Request.Why("N") != Reason(i+1) || in.At < time.Duration(i)*time.Second {
+		if in.Request.Path != fmt.Sprint("/", i) || in.Request.Why("N") != jsonrpc.Reason(i+1) || in.At < time.Duration(i)*time.Second {
 			t.Errorf("call %d: %+v at %v", i, in.Request, in.At)
 		}
 	}
