@@ -1,6 +1,8 @@
 package catalog
 
 import (
+	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/dragoman-mcp/dragoman/internal/base/jsonrpc"
@@ -45,6 +47,20 @@ func (v View) unread(method, name string) (server, why string, cause *mcp.Error)
 		}
 	}
 	return "", "", nil
+}
+
+// maxNamed is how many servers unlisted names.
+const maxNamed = 5
+
+// unlisted names the servers without a prefix that are missing from a list. Each of them may have any
+// name. It returns "" if there are none.
+func (v View) unlisted(method string) string {
+	starting, failed := v.missing(v.c.audience(v.client), method)
+	all := slices.DeleteFunc(append(starting, failed...), func(server string) bool { return v.c.prefixOf(server) != "" })
+	if more := len(all) - maxNamed; more > 0 {
+		return fmt.Sprintf("%s and %d more", strings.Join(all[:maxNamed], ", "), more)
+	}
+	return strings.Join(all, ", ")
 }
 
 // lastLocked returns the list of a server that an audience sees. If no reading has succeeded yet,

@@ -6,7 +6,6 @@ import (
 	"iter"
 	"slices"
 	"strings"
-	"sync"
 
 	"github.com/dragoman-mcp/dragoman/internal/base/excerpt"
 	"github.com/dragoman-mcp/dragoman/internal/base/jsonrpc"
@@ -50,90 +49,10 @@ func (v View) Servers() []Source {
 	return out
 }
 
-// Find returns the target of an offered name. It returns false if the client sees no item with this
-// name. Find also searches the list of the audience everybody, so that a call does not have to wait
-// until the list of the client's own audience is read. This is correct because a name has the same
-// target for all audiences, and the server decides whether the client may use the item. If the name
-// is unknown, Find waits for the servers that may have an item with this name and whose lists were
-// never read.
-func (v View) Find(ctx context.Context, kind Kind, name string) (Target, bool) {
-	return v.find(ctx, v.c.audience(v.client), kind, name)
-}
-
-func (v View) find(ctx context.Context, a *knownAudience, kind Kind, name string) (Target, bool) {
-	c, method := v.c, kind.method()
-	c.mu.Lock()
-	have := [...]*mergedList{c.merged[mergedListKey{method, a.Audience}], c.merged[mergedListKey{method: method}]}
-	c.mu.Unlock()
-	for _, l := range have {
-		if l == nil {
-			continue
-		}
-		if x := l.find(name, v.show); x != nil {
-			return x.target, true
-		}
-	}
-	if x := c.list(ctx, a, method).find(name, v.show); x != nil {
-		return x.target, true
-	}
-	c.mu.Lock()
-	late := make(map[Source]*reading)
-	for _, u := range c.Sources {
-		if p, r := c.readLocked(a, method, u); r != nil && !p.have && c.Names.mayBe(c.prefix(u), name) {
-			late[u] = r
-		}
-	}
-	c.mu.Unlock()
-	if len(late) == 0 {
-		return Target{}, false
-	}
-	// The readings are in no hurry, so their servers may still wait until others have started. But now a
-	// call waits for them.
-	hurry := mcp.WithCall(mcp.WithPurpose(ctx, "lists"), v.client)
-	return c.findLate(hurry, a, late, func() (Target, bool) {
-		if x := c.mergedList(a, method).find(name, v.show); x != nil {
-			return x.target, true
-		}
-		return Target{}, false
-	})
-}
-
-// findLate waits for the readings of servers that may have what find looks for, until find finds it. One
-// server is enough, so the others may hang.
-func (c *Catalog) findLate(ctx context.Context, a *knownAudience, late map[Source]*reading, find func() (Target, bool)) (t Target, ok bool) {
-	hurry, cancel := context.WithCancel(ctx)
-	read := make(chan struct{}, len(late))
-	var all sync.WaitGroup
-	for u, r := range late {
-		all.Go(func() { _, _ = u.Hello(hurry, a.facts) }) // the reading gets the same result
-		all.Go(func() {
-			select {
-			case <-r.done:
-				read <- struct{}{}
-			case <-hurry.Done():
-			}
-		})
-	}
-	defer func() {
-		cancel()
-		all.Wait()
-	}()
-	for range late {
-		select {
-		case <-read:
-			if t, ok = find(); ok {
-				return t, true
-			}
-		case <-ctx.Done():
-			return find()
-		}
-	}
-	return Target{}, false
-}
-
 // NotFound returns the error for a tool or prompt that Find does not find. If the name has the
 // prefix of a server whose list was never read, the name may be correct. In this case, the error is
-// the reason why the last reading failed. The error is the same for all names with that prefix.
+// the reason why the last reading failed. The error is the same for all names with that prefix. If
+// servers without a prefix were never read, the error names them.
 func (v View) NotFound(kind Kind, name string) error {
 	if server, why, cause := v.unread(kind.method(), name); server != "" {
 		e := &mcp.Error{
@@ -145,7 +64,11 @@ func (v View) NotFound(kind Kind, name string) error {
 		}
 		return e
 	}
-	return Unknown(kind, name)
+	unknown := Unknown(kind, name)
+	if late := v.unlisted(kind.method()); len(late) > 0 {
+		unknown.Message += ". It may belong to a server whose list could not be read yet: " + late
+	}
+	return unknown
 }
 
 func (k Kind) noun() string {
@@ -156,7 +79,7 @@ func (k Kind) noun() string {
 }
 
 // Unknown returns the error for a tool or a prompt that does not exist.
-func Unknown(kind Kind, name string) error {
+func Unknown(kind Kind, name string) *jsonrpc.Error {
 	// An unknown tool must get this error code (2025-11-25 and 2026-07-28 §Tools, "Error
 	// Handling"). The same applies to prompts.
 	return &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: fmt.Sprintf("Unknown %s: %s", kind.noun(), excerpt.Cut(name, maxRepeated))}

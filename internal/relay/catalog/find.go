@@ -1,0 +1,190 @@
+package catalog
+
+import (
+	"context"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/dragoman-mcp/dragoman/internal/protocol/mcp"
+)
+
+// findLimit bounds how long Find waits for servers of which each may have the name, all together. If only
+// one may have it, Find waits until it has listed its items, or until it fails.
+const findLimit = 20 * time.Second
+
+// Find returns the target of an offered name. It returns false if the client sees no item with this
+// name. Find also searches the list of the audience everybody, so that a call does not have to wait
+// until the list of the client's own audience is read. This is correct because a name has the same
+// target for all audiences, and the server decides whether the client may use the item. If the name
+// is unknown, Find waits for the servers that may have an item with this name and whose lists were
+// never read.
+func (v View) Find(ctx context.Context, kind Kind, name string) (Target, bool) {
+	return v.find(ctx, v.c.audience(v.client), kind, name)
+}
+
+func (v View) find(ctx context.Context, a *knownAudience, kind Kind, name string) (Target, bool) {
+	c, method := v.c, kind.method()
+	c.mu.Lock()
+	have := [...]*mergedList{c.merged[mergedListKey{method, a.Audience}], c.merged[mergedListKey{method: method}]}
+	c.mu.Unlock()
+	for _, l := range have {
+		if l == nil {
+			continue
+		}
+		if x := l.find(name, v.show); x != nil {
+			return x.target, true
+		}
+	}
+	if kind.key() != "name" {
+		// Any server may list any URI, so we give all of them the grace time.
+		if x := c.list(ctx, a, method).find(name, v.show); x != nil {
+			return x.target, true
+		}
+	}
+	return v.newSearch(a, kind, name).run(ctx)
+}
+
+// search looks for the server of a name that no merged list has yet.
+type search struct {
+	v    View
+	a    *knownAudience
+	kind Kind
+	name string
+	all  []*reading    // of the servers whose lists are not fresh
+	late []*lateServer // those of them whose lists were never read, in the order of the configuration
+	last int           // the index in Catalog.Sources of the last server whose list we know
+}
+
+// lateServer is a server whose list was never read.
+type lateServer struct {
+	u     Source
+	r     *reading
+	at    int  // the index in Catalog.Sources
+	kept  bool // clients see its kept list
+	wants bool // it may have the name
+	hung  bool // its last reading took long and failed
+	ended bool // the reading has ended, or is not waited for any longer
+}
+
+func (v View) newSearch(a *knownAudience, kind Kind, name string) *search {
+	s := &search{v: v, a: a, kind: kind, name: name, last: -1}
+	c, method := v.c, kind.method()
+	for _, u := range c.Sources {
+		c.recall(u, method)
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for i, u := range c.Sources {
+		hung := c.slowFailures[u.Name()] // before a new reading starts
+		p, r := c.readLocked(a, method, u)
+		if r != nil {
+			s.all = append(s.all, r)
+		}
+		kept := c.keptLocked(serverListKey{method: method, server: u.Name()})
+		if p.have || kept {
+			s.last = i
+		}
+		if r != nil && !p.have {
+			wants := c.Names.mayBe(c.prefix(u), name) && v.Shows(KindServer, u.Name(), "")
+			s.late = append(s.late, &lateServer{u: u, r: r, at: i, kept: kept, wants: wants, hung: hung})
+		}
+	}
+	return s
+}
+
+// settled reports whether the lists that we know can be merged, because the others come after them in
+// the configuration. Otherwise, a server could lose a name to one that comes later.
+func (s *search) settled() bool {
+	return !slices.ContainsFunc(s.late, func(l *lateServer) bool { return !l.ended && !l.kept && l.at < s.last })
+}
+
+// wanted returns the servers that may have the name, and whose lists may still arrive.
+func (s *search) wanted() (all []*lateServer) {
+	for _, l := range s.late {
+		if l.wants && !l.ended {
+			all = append(all, l)
+		}
+	}
+	return all
+}
+
+func (s *search) look() (Target, bool) {
+	if x := s.v.c.mergedList(s.a, s.kind.method()).find(s.name, s.v.show); x != nil {
+		return x.target, true
+	}
+	return Target{}, false
+}
+
+// run waits until the name has a server, first for the grace time, as a list does, and then for the
+// servers that may have the name. It waits for all of them at the same time, so most of them may hang.
+func (s *search) run(ctx context.Context) (Target, bool) {
+	if s.last >= 0 && s.settled() {
+		if t, ok := s.look(); ok {
+			return t, true
+		}
+	}
+	waiting, cancel := context.WithCancel(mcp.WithCall(mcp.WithPurpose(ctx, "lists"), s.v.client))
+	var all sync.WaitGroup
+	defer all.Wait()
+	defer cancel()
+	read, grace := make(chan *lateServer, len(s.late)), make(chan struct{})
+	for _, l := range s.late {
+		all.Go(func() {
+			select {
+			case <-l.r.done:
+				read <- l
+			case <-waiting.Done():
+			}
+		})
+	}
+	all.Go(func() {
+		defer close(grace)
+		s.v.c.await(waiting, s.all, false)
+	})
+	// The readings are in no hurry, so their servers may still wait until others have started. But a call
+	// waits for them now. The results do not matter, as the readings get the same ones.
+	return s.await(ctx, read, grace, func(late []*lateServer) {
+		for _, l := range late {
+			all.Go(func() { _, _ = l.u.Hello(waiting, s.a.facts) })
+		}
+	})
+}
+
+// await does the waiting of run. It calls hurry for the servers that may have the name. If there are
+// several, this is after the grace time: until then they start as for a list, and leave the places for
+// calls to calls whose server is known.
+func (s *search) await(ctx context.Context, read <-chan *lateServer, grace <-chan struct{}, hurry func([]*lateServer)) (Target, bool) {
+	var brief, limit <-chan time.Time
+	one := len(s.wanted()) == 1
+	if one {
+		hurry(s.wanted())
+	} else {
+		brief, limit = time.After(s.v.c.grace()), time.After(findLimit)
+	}
+	for over := false; ; {
+		if over || s.settled() {
+			t, ok := s.look()
+			if ok || over && len(s.wanted()) == 0 {
+				return t, ok
+			}
+		}
+		select {
+		case l := <-read:
+			l.ended, s.last = true, max(s.last, l.at)
+		case <-grace:
+			over, grace = true, nil
+			if _, ok := s.look(); !ok && !one {
+				hurry(s.wanted())
+			}
+		case <-brief:
+			for _, l := range s.late {
+				l.ended = l.ended || l.hung // it had its time before
+			}
+		case <-limit:
+			return Target{}, false
+		case <-ctx.Done():
+			return Target{}, false
+		}
+	}
+}

@@ -1,0 +1,123 @@
+package catalog
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/dragoman-mcp/dragoman/internal/protocol/mcp"
+)
+
+// TestFindWhileOthersHang finds a tool of a server without a prefix, while 16 other servers without a
+// prefix hang. Find waits for a hanging server only as long as this one may get the name.
+func TestFindWhileOthersHang(t *testing.T) {
+	const hanging = 16
+	listed := map[string][]string{mcp.MethodListTools: {tool1}}
+	for _, tt := range []struct {
+		name   string
+		good   *keeping
+		first  bool     // the good server comes before the others in the file
+		others []string // their kept lists
+		find   string
+		owner  string // "" if Find finds nothing
+		want   time.Duration
+		again  time.Duration // the same for a second client, when the servers have failed
+	}{
+		{"the first in the file", &keeping{source: source{lists: listed}}, true, nil, "one", "good", 0, 0},
+		{"it starts, and is the first", &keeping{source: source{lists: listed}, late: time.Second}, true, nil, "one", "good", time.Second, 0},
+		{"the last in the file", &keeping{source: source{lists: listed}}, false, nil, "one", "good", defaultGrace, 0},
+		{"it starts slowly", &keeping{source: source{lists: listed}, late: 9 * time.Second}, false, nil, "one", "good", 9 * time.Second, 0},
+		{"the others had other tools", &keeping{source: source{lists: listed}}, false, []string{tool2}, "one", "good", 0, 0},
+		{"one of the others had the tool", &keeping{source: source{lists: listed}}, false, []string{tool1}, "one", "u0", 0, 0},
+		{"it hangs too, but had the tool", &keeping{late: time.Hour, disk: listed}, true, nil, "one", "good", 0, 0},
+		{"no server has the tool", &keeping{source: source{lists: listed}}, false, nil, "three", "", findLimit, defaultGrace},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				tt.good.name = "good"
+				c, _ := keepingCatalog(t)
+				c.Prefixes = map[string]string{"good": ""}
+				for i := range hanging {
+					u := &keeping{source: source{name: fmt.Sprint("u", i)}, late: 30 * time.Second, err: fmt.Errorf("%w", context.DeadlineExceeded)}
+					if tt.others != nil {
+						u.disk = map[string][]string{mcp.MethodListTools: tt.others}
+					}
+					c.Sources, c.Prefixes[u.name] = append(c.Sources, u), ""
+				}
+				if tt.first {
+					c.Sources = append([]Source{tt.good}, c.Sources...)
+				} else {
+					c.Sources = append(c.Sources, tt.good)
+				}
+				for i, want := range []time.Duration{tt.want, tt.again} {
+					v := c.View(&mcp.ClientInfo{Conversation: uint64(i + 1)}, nil)
+					began := time.Now()
+					target, ok := v.Find(t.Context(), KindTool, tt.find)
+					got := ""
+					if ok {
+						got = target.Server.Name()
+					} else if err := v.NotFound(KindTool, tt.find).Error(); !strings.Contains(err, "u0, u1, u2, u3, u4 and 11 more") {
+						t.Errorf("the error does not say which servers were not read: %s", err)
+					}
+					if waited := time.Since(began); got != tt.owner || waited != want {
+						t.Errorf("client %d: found %q after %v, want %q after %v", i+1, got, waited, tt.owner, want)
+					}
+					time.Sleep(40*time.Second - time.Since(began))
+				}
+			})
+		})
+	}
+}
+
+// TestFindLetsTheFirstInTheFileWin checks that a server gets its name if it lists it in the grace time,
+// although one that comes later in the file was faster, and that another client finds the same one.
+func TestFindLetsTheFirstInTheFileWin(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		lists := map[string][]string{mcp.MethodListTools: {tool1}}
+		first := &keeping{source: source{name: "first", lists: lists}, late: time.Second}
+		other := &keeping{source: source{name: "other", lists: lists}}
+		c, _ := keepingCatalog(t, first, other)
+		c.Prefixes = map[string]string{"first": "", "other": ""}
+		began := time.Now()
+		var all sync.WaitGroup
+		for show, want := range map[Filter]Source{nil: first, sees("first"): first, sees("other"): other} {
+			all.Go(func() {
+				got, ok := c.View(nil, show).Find(t.Context(), KindTool, "one")
+				if !ok || got.Server != want || time.Since(began) != time.Second {
+					t.Errorf("a client that sees %v found %v after %v", show, got.Server, time.Since(began))
+				}
+			})
+			time.Sleep(100 * time.Millisecond)
+		}
+		all.Wait()
+	})
+}
+
+// sees is a filter that shows one server.
+type sees string
+
+func (s sees) Shows(_ Kind, server, _ string) bool { return server == string(s) }
+
+// TestFindWaitsForTheServerOfAPrefix checks that Find waits for the only server that may have a tool,
+// however long its start takes, and that the client can give up.
+func TestFindWaitsForTheServerOfAPrefix(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		slow := &keeping{source: source{name: "slow", lists: map[string][]string{mcp.MethodListTools: {tool1}}}, late: 50 * time.Second}
+		hangs := &keeping{source: source{name: "hangs"}, late: time.Hour, err: errors.New("never")}
+		c, _ := keepingCatalog(t, hangs, slow)
+		began := time.Now()
+		ctx, cancel := context.WithTimeout(t.Context(), 25*time.Second)
+		defer cancel()
+		if _, ok := c.View(nil, nil).Find(ctx, KindTool, "slow__one"); ok || time.Since(began) != 25*time.Second {
+			t.Errorf("%v after %v", ok, time.Since(began))
+		}
+		if _, ok := c.View(nil, nil).Find(t.Context(), KindTool, "slow__one"); !ok || time.Since(began) != 50*time.Second {
+			t.Errorf("%v after %v", ok, time.Since(began))
+		}
+	})
+}
