@@ -2,6 +2,7 @@ package catalog
 
 import (
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -9,29 +10,41 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/protocol/mcp"
 )
 
-// Audience identifies a group of clients that see the same lists. These clients speak revisions of
-// one era and have the same canonical capabilities, because a server's lists may depend on the
-// capabilities that its client declares. All clients that cannot answer server requests, and have
-// no extension that changes the lists, are in one audience, the zero Audience.
+// Audience identifies a group of clients that see the same list of a server. These clients speak
+// revisions of one era, have the same canonical capabilities and use the same credentials, because
+// all of these may change what a server lists. All clients that cannot answer server requests, have
+// no extension that changes the lists and have no credentials of their own are in one audience, the
+// zero Audience.
 type Audience struct {
-	caps string // the era and the canonical capabilities of the clients; "" in the zero Audience
+	caps  string // the era and the canonical capabilities; "" for clients without capabilities
+	scope string // the credential scope at the server
 }
 
-// AudienceOf returns the audience of a client. f is nil for a request that has no client.
-func AudienceOf(f *mcp.ClientInfo) Audience {
+// AudienceOf returns the audience of a client at a server where it has the given credential scope. f
+// is nil for a request that has no client.
+func AudienceOf(f *mcp.ClientInfo, scope string) Audience {
 	if f == nil {
 		return Audience{}
 	}
+	a := Audience{scope: scope}
 	caps := mcp.CanonicalCapabilities(f.Capabilities)
 	switch {
 	case caps == nil:
-		return Audience{}
 	case f.Revision.Legacy():
 		// A server that supports both eras has separate sessions for legacy clients.
-		return Audience{caps: "legacy " + string(caps)}
+		a.caps = "legacy " + string(caps)
+	default:
+		a.caps = "modern " + string(caps)
 	}
-	return Audience{caps: "modern " + string(caps)}
+	return a
 }
+
+// fallback returns the audience whose list clients see until their own list is read. Its clients have
+// the same credentials, but no capabilities.
+func (a Audience) fallback() Audience { return Audience{scope: a.scope} }
+
+// sees reports whether clients of the audience may see the list of the audience to.
+func (a Audience) sees(to Audience) bool { return to == a || to == a.fallback() }
 
 // capabilities returns the sorted names of the capabilities that the clients of the audience
 // declare.
@@ -46,79 +59,117 @@ func (a Audience) capabilities() (names []string) {
 	return names
 }
 
-// knownAudience is an audience for which the catalog keeps lists.
+// knownAudience is a group of clients for which the catalog keeps merged lists. Its clients have the
+// same audience at each server. The scope of its own Audience names their scopes at all servers.
 type knownAudience struct {
 	Audience
-	facts *mcp.ClientInfo // the client information that the catalog uses to read lists; never nil
+	scopes map[string]string // by server; only those that are not ""
+	facts  *mcp.ClientInfo   // the client information with which the catalog reads lists; never nil
+	signed *mcp.ClientInfo   // the same for the servers in scopes: the information of one of the clients, with its principal
 	// Catalog.mu guards the following fields.
 	party string // the party of the first client of the audience; see mcp.ClientInfo.Party
 	used  time.Time
 }
 
-// everybody is the audience of clients that cannot answer server requests. It also serves clients
-// for whose own audience the catalog has no room. The catalog never removes this audience.
+// everybody is the audience of clients that cannot answer server requests and have no credentials of
+// their own. It also serves other clients without credentials for whose audience the catalog has no
+// room. The catalog never removes this audience.
 var everybody = &knownAudience{facts: &mcp.ClientInfo{}}
+
+// at returns the audience of the clients at one server.
+func (a *knownAudience) at(server string) Audience { return Audience{a.caps, a.scopes[server]} }
+
+// factsAt returns the client information with which the catalog reads the lists of a server. It names a
+// principal only where that one's credentials matter, since others see the lists of the scope "" too.
+func (a *knownAudience) factsAt(server string) *mcp.ClientInfo {
+	if a.scopes[server] != "" {
+		return a.signed
+	}
+	return a.facts
+}
+
+// Sees reports whether the client may see the list that was read from a server for an audience.
+func (v View) Sees(server string, to Audience) bool {
+	scopes, _ := v.c.scopes(v.client)
+	return AudienceOf(v.client, scopes[server]).sees(to)
+}
 
 // These constants limit the number of audiences, not including everybody. The limits are low,
 // because each audience may need its own session at every legacy server. At a limit, a new audience
 // can only replace an audience that was unused for at least audienceRest.
 const (
-	maxAudiences        = 16 // in one catalog
+	maxAudiences        = 16 // of clients with the same credentials
 	maxAudiencesOfParty = 4
 	audienceRest        = time.Minute // how long an audience must be unused before a new audience may replace it
+	// maxSigned is the maximum number of audiences of clients with credentials of their own. At this
+	// limit, the one that was unused for the longest time is replaced at once: nobody else's lists
+	// would do.
+	maxSigned = 256
 )
 
+// scopes returns the credential scopes of a client by server, without those that are "". key names
+// all of them, and is "" if there are none.
+func (c *Catalog) scopes(f *mcp.ClientInfo) (all map[string]string, key string) {
+	if f == nil || f.Who == nil {
+		return nil, ""
+	}
+	for _, u := range c.Sources {
+		if scope := u.Scope(f); scope != "" {
+			if all == nil {
+				all = make(map[string]string)
+			}
+			all[u.Name()] = scope
+			key += strconv.Quote(u.Name()) + strconv.Quote(scope)
+		}
+	}
+	return all, key
+}
+
 // audience returns the audience whose lists a client sees. If the catalog has no room for the
-// client's own audience, it returns the audience everybody.
+// client's own audience, it is the one without capabilities.
 func (c *Catalog) audience(f *mcp.ClientInfo) *knownAudience {
-	key := AudienceOf(f)
+	scopes, scope := c.scopes(f)
+	key := AudienceOf(f, scope)
 	if key == (Audience{}) {
 		return everybody
 	}
 	c.mu.Lock()
-	a := c.audienceLocked(key, f)
+	a := c.audienceLocked(key, scopes, f)
+	full := a == nil
+	if full && scope != "" {
+		a = c.audienceLocked(key.fallback(), scopes, f)
+	}
 	c.mu.Unlock()
-	if a == nil {
+	if full {
 		c.lost("", mcp.MethodListTools, "too many different sets of client capabilities; new clients see the lists for clients without capabilities")
+	}
+	if a == nil {
 		return everybody
 	}
 	return a
 }
 
-// audienceLocked returns the audience with the given key, and creates it if necessary. If the
-// client's party already has maxAudiencesOfParty audiences, the new audience replaces one of them.
-// Otherwise, if the catalog has maxAudiences audiences, the new audience replaces one of the party
-// that has the most audiences. In both cases, it replaces the audience that was unused for the
-// longest time. audienceLocked returns nil if this time is shorter than audienceRest.
-func (c *Catalog) audienceLocked(key Audience, f *mcp.ClientInfo) *knownAudience {
+// audienceLocked returns the audience with the given key, and creates it if necessary. It returns nil
+// if there is no room, but never for a client without capabilities.
+func (c *Catalog) audienceLocked(key Audience, scopes map[string]string, f *mcp.ClientInfo) *knownAudience {
 	now := time.Now()
 	if a := c.audiences[key]; a != nil {
 		a.used = now
 		return a
 	}
-	who := f.Party()
-	count := map[string]int{}
-	for _, a := range c.audiences {
-		count[a.party]++
+	if key.caps != "" && !c.makeRoomLocked(key.scope, f.Party(), now) {
+		return nil
 	}
-	if count[who] >= maxAudiencesOfParty || len(c.audiences) >= maxAudiences {
-		var oldest *knownAudience
-		for _, a := range c.audiences {
-			switch {
-			case count[who] >= maxAudiencesOfParty && a.party != who:
-			case oldest == nil, count[a.party] > count[oldest.party],
-				count[a.party] == count[oldest.party] && a.used.Before(oldest.used):
-				oldest = a
-			}
-		}
-		if now.Sub(oldest.used) < audienceRest {
-			return nil
-		}
-		c.forgetLocked(oldest.Audience)
+	if key.scope != "" {
+		c.dropSignedLocked()
 	}
-	a := &knownAudience{Audience: key, party: who, used: now, facts: &mcp.ClientInfo{
-		Revision: f.Revision, Info: f.Own().Info, Capabilities: mcp.CanonicalCapabilities(f.Capabilities),
-	}}
+	a := &knownAudience{Audience: key, scopes: scopes, party: f.Party(), used: now, facts: &mcp.ClientInfo{}}
+	if key.caps != "" {
+		a.facts = &mcp.ClientInfo{Revision: f.Revision, Info: f.Own().Info, Capabilities: mcp.CanonicalCapabilities(f.Capabilities)}
+	}
+	signed := *a.facts
+	signed.Who = f.Who
+	a.signed = &signed
 	if c.audiences == nil {
 		c.audiences = make(map[Audience]*knownAudience)
 	}
@@ -126,18 +177,80 @@ func (c *Catalog) audienceLocked(key Audience, f *mcp.ClientInfo) *knownAudience
 	return a
 }
 
-func (c *Catalog) forgetLocked(a Audience) {
-	delete(c.audiences, a)
-	for key := range c.lists {
-		if key.audience == a {
-			delete(c.lists, key)
+// makeRoomLocked reports whether there is room for another audience with capabilities. If the client's
+// party already has maxAudiencesOfParty audiences, the new audience replaces one of them. Otherwise, if
+// there are maxAudiences, it replaces one of the party that has the most. In both cases, it replaces
+// the one that was unused for the longest time, if this is at least audienceRest.
+func (c *Catalog) makeRoomLocked(scope, who string, now time.Time) bool {
+	count, all := map[string]int{}, 0
+	for key, a := range c.audiences {
+		if key.scope == scope && key.caps != "" {
+			count[a.party]++
+			all++
 		}
 	}
+	if count[who] < maxAudiencesOfParty && all < maxAudiences {
+		return true
+	}
+	var oldest *knownAudience
+	for key, a := range c.audiences {
+		switch {
+		case key.scope != scope || key.caps == "", count[who] >= maxAudiencesOfParty && a.party != who:
+		case oldest == nil, count[a.party] > count[oldest.party],
+			count[a.party] == count[oldest.party] && a.used.Before(oldest.used):
+			oldest = a
+		}
+	}
+	if now.Sub(oldest.used) < audienceRest {
+		return false
+	}
+	c.forgetLocked(oldest)
+	return true
+}
+
+// dropSignedLocked forgets an audience with credentials if there are maxSigned of them.
+func (c *Catalog) dropSignedLocked() {
+	n, oldest := 0, everybody
+	for key, a := range c.audiences {
+		if key.scope == "" {
+			continue
+		}
+		if n++; oldest == everybody || a.used.Before(oldest.used) {
+			oldest = a
+		}
+	}
+	if n >= maxSigned {
+		c.forgetLocked(oldest)
+	}
+}
+
+// forgetLocked removes an audience, and the lists that no other audience needs.
+func (c *Catalog) forgetLocked(a *knownAudience) {
+	delete(c.audiences, a.Audience)
 	for key := range c.merged {
-		if key.audience == a {
+		if key.audience == a.Audience {
 			delete(c.merged, key)
 		}
 	}
+	for key := range c.lists {
+		if key.audience == a.at(key.server) && c.readerLocked(key, false) == nil {
+			delete(c.lists, key)
+		}
+	}
+}
+
+// readerLocked returns an audience whose own list is the one with the given key, or nil if there is
+// none. If listening is true, it must have listeners, unless it is everybody.
+func (c *Catalog) readerLocked(key serverListKey, listening bool) *knownAudience {
+	if key.audience == (Audience{}) {
+		return everybody
+	}
+	for _, a := range c.audiences {
+		if a.at(key.server) == key.audience && (!listening || c.listeners[a.Audience] > 0) {
+			return a
+		}
+	}
+	return nil
 }
 
 // knownLocked returns the audience with the given key, or nil if the catalog does not have it.

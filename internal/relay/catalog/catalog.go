@@ -15,6 +15,9 @@ import (
 type Source interface {
 	// Name returns the configured name of the server.
 	Name() string
+	// Scope returns the credential scope of a client. Clients of different scopes never see each
+	// other's lists. "" is the scope of all clients without credentials of their own.
+	Scope(f *mcp.ClientInfo) string
 	// Hello returns the server information. If necessary, it opens a session with the server for
 	// the client f.
 	Hello(ctx context.Context, f *mcp.ClientInfo) (*mcp.ServerInfo, error)
@@ -44,13 +47,12 @@ type Catalog struct {
 	Grace time.Duration
 	// The catalog calls the callbacks without holding a lock. They must not block. A nil callback
 	// is not called. Lost gets items that the catalog left out, and Renamed gets items that clients
-	// see under an unusual name. Announce must notify the clients of an audience that a list has
-	// changed. note is the method of the notification. If the audience is the zero Audience,
-	// Announce must notify all clients, because some clients see the lists of that audience instead
-	// of their own.
+	// see under an unusual name. Announce must notify the clients that may see the list of a server
+	// that has changed, which was read for the audience to; see View.Sees. note is the method of the
+	// notification.
 	Lost     func(server, method, why string)
 	Renamed  func(server, method, name, why string)
-	Announce func(note string, to Audience)
+	Announce func(note, server string, to Audience)
 	// Holds reports whether a server has a resource, for a client. It may send requests. If Holds is
 	// nil, no server is asked.
 	Holds func(ctx context.Context, u Source, f *mcp.ClientInfo, uri string) bool
@@ -148,8 +150,8 @@ func (c *Catalog) Changed(server, kind string) {
 func (c *Catalog) readAgainLocked(again []serverListKey) {
 	for _, key := range again {
 		at := slices.IndexFunc(c.Sources, func(u Source) bool { return u.Name() == key.server })
-		a := c.knownLocked(key.audience)
-		if at < 0 || a == nil || a != everybody && c.listeners[key.audience] == 0 {
+		a := c.readerLocked(key, true)
+		if at < 0 || a == nil {
 			continue
 		}
 		if _, r := c.readLocked(a, key.method, c.Sources[at]); r != nil {

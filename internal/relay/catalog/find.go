@@ -14,8 +14,8 @@ import (
 const findLimit = 20 * time.Second
 
 // Find returns the target of an offered name. It returns false if the client sees no item with this
-// name. Find also searches the list of the audience everybody, so that a call does not have to wait
-// until the list of the client's own audience is read. This is correct because a name has the same
+// name. Find also searches the list for clients without capabilities, so that a call does not have to
+// wait until the list of the client's own audience is read. This is correct because a name has the same
 // target for all audiences, and the server decides whether the client may use the item. If the name
 // is unknown, Find waits for the servers that may have an item with this name and whose lists were
 // never read.
@@ -26,7 +26,7 @@ func (v View) Find(ctx context.Context, kind Kind, name string) (Target, bool) {
 func (v View) find(ctx context.Context, a *knownAudience, kind Kind, name string) (Target, bool) {
 	c, method := v.c, kind.method()
 	c.mu.Lock()
-	have := [...]*mergedList{c.merged[mergedListKey{method, a.Audience}], c.merged[mergedListKey{method: method}]}
+	have := [...]*mergedList{c.merged[mergedListKey{method, a.Audience}], c.merged[mergedListKey{method, a.fallback()}]}
 	c.mu.Unlock()
 	for _, l := range have {
 		if l == nil {
@@ -81,7 +81,7 @@ func (v View) newSearch(a *knownAudience, kind Kind, name string) *search {
 		if r != nil {
 			s.all = append(s.all, r)
 		}
-		kept := c.keptLocked(serverListKey{method: method, server: u.Name()})
+		kept := c.keptLocked(serverListKey{method, u.Name(), a.at(u.Name())})
 		if p.have || kept {
 			s.last = i
 		}
@@ -146,7 +146,7 @@ func (s *search) run(ctx context.Context) (Target, bool) {
 	// waits for them now. The results do not matter, as the readings get the same ones.
 	return s.await(ctx, read, grace, func(late []*lateServer) {
 		for _, l := range late {
-			all.Go(func() { _, _ = l.u.Hello(waiting, s.a.facts) })
+			all.Go(func() { _, _ = l.u.Hello(waiting, s.a.factsAt(l.u.Name())) })
 		}
 	})
 }

@@ -26,8 +26,8 @@ type Items struct {
 	// Hello is the server information. It is nil if the catalog has not received it.
 	Hello *mcp.ServerInfo
 	// Others are the lists for clients with capabilities, ordered by the capabilities. A server may
-	// show some items only to clients that can answer server requests. Others does not contain
-	// lists that equal this list.
+	// show some items only to clients that can answer server requests. Lists that were read with a
+	// client's own credentials are not in it.
 	Others []OtherList
 }
 
@@ -38,16 +38,13 @@ type OtherList struct {
 	Shown, Hidden [][]byte
 }
 
-// othersLocked returns the lists of a server for clients with capabilities. It leaves out the lists
-// that are equal to p. p is the list for clients without capabilities, or nil if the catalog has
-// not read that list.
-func (c *Catalog) othersLocked(method, server string, p *serverList) (out []OtherList) {
-	for key := range c.audiences {
-		other := c.lists[serverListKey{method, server, key}]
-		if other == nil || !other.have || p != nil && other.version == p.version {
+// othersLocked returns the lists of a server for clients with capabilities.
+func (c *Catalog) othersLocked(method, server string) (out []OtherList) {
+	for key, other := range c.lists {
+		if key.method != method || key.server != server || key.audience.caps == "" || key.audience.scope != "" || !other.have {
 			continue
 		}
-		out = append(out, OtherList{Capabilities: key.capabilities(), Version: other.version, Shown: other.items, Hidden: other.hidden})
+		out = append(out, OtherList{Capabilities: key.audience.capabilities(), Version: other.version, Shown: other.items, Hidden: other.hidden})
 	}
 	slices.SortFunc(out, func(a, b OtherList) int {
 		return cmp.Or(slices.Compare(a.Capabilities, b.Capabilities), cmp.Compare(a.Version, b.Version))
@@ -70,7 +67,7 @@ func (c *Catalog) Items(method string) []Items {
 		if p != nil {
 			out[i].Have, out[i].Version, out[i].Shown, out[i].Hidden = true, p.version, p.items, p.hidden
 		}
-		out[i].Others = c.othersLocked(method, u.Name(), p)
+		out[i].Others = c.othersLocked(method, u.Name())
 		if p := c.reportedLocked("", u.Name()); p != nil && p.have {
 			out[i].Hello = p.hello
 		}

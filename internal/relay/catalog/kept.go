@@ -50,7 +50,7 @@ func (c *Catalog) recall(u Source, method string) {
 		p.items, p.hidden = splitItems(c.Expose, kindOf(method), u.Name(), items)
 	}
 	p.kept = read
-	c.forgetMergedLocked(method, everybody)
+	c.forgetMergedLocked(method, u, Audience{})
 }
 
 // keep keeps what a reading for the audience everybody got.
@@ -75,7 +75,7 @@ func (c *Catalog) dropKeptLocked(u Source, method string, err error) (seen bool)
 	}
 	seen = len(p.items) > 0
 	p.items, p.names, p.hidden, p.hello, p.kept = nil, nil, nil, nil, time.Time{}
-	c.forgetMergedLocked(method, everybody)
+	c.forgetMergedLocked(method, u, Audience{})
 	return seen
 }
 
@@ -85,8 +85,8 @@ func notReadyYet(err error) bool {
 	return errors.Is(err, context.DeadlineExceeded) || errors.As(err, &e) && (e.Cause == "timeout" || e.Cause == "not_ready")
 }
 
-// keptLocked reports whether clients see the kept list of a server.
+// keptLocked reports whether the clients of a list see the kept list of the server.
 func (c *Catalog) keptLocked(key serverListKey) bool {
-	p := c.lists[serverListKey{key.method, key.server, Audience{}}]
+	p := c.lists[serverListKey{key.method, key.server, key.audience.fallback()}]
 	return p != nil && !p.kept.IsZero()
 }

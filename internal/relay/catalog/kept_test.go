@@ -73,7 +73,7 @@ type announcements struct {
 	all []string
 }
 
-func (a *announcements) add(note string, _ Audience) {
+func (a *announcements) add(note, _ string, _ Audience) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.all = append(a.all, note)

@@ -20,7 +20,7 @@ func (v View) missing(a *knownAudience, method string) (starting, failed []strin
 	defer c.mu.Unlock()
 	for _, u := range known {
 		switch p := c.lastLocked(method, u, a); {
-		case p != nil && p.have || c.keptLocked(serverListKey{method: method, server: u.Name()}):
+		case p != nil && p.have || c.keptLocked(serverListKey{method, u.Name(), a.at(u.Name())}):
 		case p != nil && p.failed != "":
 			failed = append(failed, u.Name())
 		default:
@@ -68,7 +68,7 @@ func (v View) unlisted(method string) string {
 func (c *Catalog) lastLocked(method string, u Source, a *knownAudience) *serverList {
 	p := c.seenLocked(method, u, a)
 	if p == nil || !p.have {
-		if own := c.lists[serverListKey{method, u.Name(), a.Audience}]; own != nil {
+		if own := c.lists[serverListKey{method, u.Name(), a.at(u.Name())}]; own != nil {
 			return own
 		}
 	}

@@ -18,6 +18,8 @@ type source struct {
 
 func (s *source) Name() string { return s.name }
 
+func (s *source) Scope(*mcp.ClientInfo) string { return "" }
+
 func (s *source) Hello(context.Context, *mcp.ClientInfo) (*mcp.ServerInfo, error) {
 	return &s.hello, nil
 }

@@ -64,7 +64,7 @@ const (
 // for which the caller can wait. This is the running reading, or a new one that readLocked starts.
 // The reading is nil if the list is fresh or cannot be read now.
 func (c *Catalog) readLocked(a *knownAudience, method string, u Source) (*serverList, *reading) {
-	key := serverListKey{method, u.Name(), a.Audience}
+	key := serverListKey{method, u.Name(), a.at(u.Name())}
 	p := c.listLocked(key)
 	r := p.reading
 	old := p.fresh && !p.until.IsZero() && !time.Now().Before(p.until)
@@ -112,18 +112,25 @@ type answer struct {
 	complete      bool
 }
 
+// errOtherScope means that the list may belong to another audience.
+var errOtherScope = errors.New("the credentials with which the list was read have been replaced; it will be read again")
+
 // request requests a list or the server information from a server.
 func (c *Catalog) request(ctx context.Context, a *knownAudience, method string, u Source) (got answer, err error) {
 	ctx, cancel := context.WithTimeout(ctx, readingLimit)
 	defer cancel()
 	got.complete = true
-	got.hello, err = u.Hello(mcp.WithPurpose(ctx, "lists"), a.facts)
+	f := a.factsAt(u.Name())
+	got.hello, err = u.Hello(mcp.WithPurpose(ctx, "lists"), f)
 	if err != nil || method == "" {
 		return got, err
 	}
 	if caps := got.hello.Capabilities; caps == nil || mcp.LookupMethod(method).OfferedBy(caps) {
-		got.all, got.complete, err = u.List(ctx, a.facts, method)
+		got.all, got.complete, err = u.List(ctx, f, method)
 		got.items, got.hidden = splitItems(c.Expose, kindOf(method), u.Name(), got.all)
+	}
+	if scope := a.scopes[u.Name()]; err == nil && scope != "" && u.Scope(f) != scope {
+		return answer{}, errOtherScope
 	}
 	return got, err
 }
@@ -145,13 +152,16 @@ func (c *Catalog) read(life context.Context, a *knownAudience, method string, u 
 		}
 		c.slowFailures[u.Name()] = true
 	}
-	changed, to, cutOff := false, a.Audience, err == nil && !got.complete && !p.cutOff
+	changed, to, cutOff := false, r.key.audience, err == nil && !got.complete && !p.cutOff
 	p.failed, p.cause = "", nil
 	if err != nil {
 		p.failed = mcp.Wire(err).Message
 		_ = errors.As(err, &p.cause)
 		if life.Err() == nil { // a drained catalog says nothing about the server
 			changed, to = c.dropKeptLocked(u, method, err), Audience{}
+		}
+		if errors.Is(err, errOtherScope) {
+			c.forgetLocked(a) // the next request of its clients brings the credentials of one of them
 		}
 	} else {
 		changed = c.storeLocked(a, method, u, p, got)
@@ -163,9 +173,9 @@ func (c *Catalog) read(life context.Context, a *knownAudience, method string, u 
 		c.lost(u.Name(), method, "the list of the server does not end; clients see the items that were read until now")
 	}
 	if announce && c.Announce != nil {
-		c.Announce(changeOf(method), to)
+		c.Announce(changeOf(method), u.Name(), to)
 	}
-	if err == nil && a == everybody {
+	if err == nil && r.key.audience == (Audience{}) {
 		keep(u, method, got, r.finished)
 	}
 }
@@ -186,7 +196,7 @@ func (c *Catalog) storeLocked(a *knownAudience, method string, u Source, p *serv
 		// may be outdated too.
 		var others []serverListKey
 		for key, q := range c.lists {
-			if key.method == method && key.server == u.Name() && key.audience != a.Audience && q.have && q.fresh {
+			if key.method == method && key.server == u.Name() && q != p && q.have && q.fresh {
 				q.fresh = false
 				others = append(others, key)
 			}
@@ -201,17 +211,16 @@ func (c *Catalog) storeLocked(a *knownAudience, method string, u Source, p *serv
 	if method != "" && !tellsOf(got.hello, method) {
 		p.until = p.read.Add(untoldLife)
 	}
-	c.forgetMergedLocked(method, a)
+	c.forgetMergedLocked(method, u, p.reading.key.audience)
 	return changed
 }
 
-// forgetMergedLocked removes the merged lists that contain a list of the audience a. An audience whose
-// own list does not exist yet sees the list of the audience everybody.
-func (c *Catalog) forgetMergedLocked(method string, a *knownAudience) {
+// forgetMergedLocked removes the merged lists that may contain a server's list for the audience to.
+func (c *Catalog) forgetMergedLocked(method string, u Source, to Audience) {
 	for key := range c.merged {
 		// The URIs of resources may depend on the roots of skills.
 		same := key.method == method || method == mcp.MethodListSkills && kindOf(key.method).key() != "name"
-		if same && (key.audience == a.Audience || a == everybody) {
+		if a := c.knownLocked(key.audience); same && (a == nil || a.at(u.Name()).sees(to)) {
 			delete(c.merged, key)
 		}
 	}
@@ -249,14 +258,15 @@ func sameItems(a, b [][]byte) bool {
 }
 
 // seenLocked returns the list of a server that clients of an audience see. If a reading for this
-// audience has succeeded, it is the audience's own list. Otherwise, it is the list of the audience
-// everybody, so that clients see the server's items even if Dragoman cannot open another session
+// audience has succeeded, it is the audience's own list. Otherwise, it is the list for clients without
+// capabilities, so that clients see the server's items even if Dragoman cannot open another session
 // for the audience. seenLocked returns nil if there is no such list.
 func (c *Catalog) seenLocked(method string, u Source, a *knownAudience) *serverList {
-	if p := c.lists[serverListKey{method, u.Name(), a.Audience}]; p != nil && p.have {
+	own := a.at(u.Name())
+	if p := c.lists[serverListKey{method, u.Name(), own}]; p != nil && p.have {
 		return p
 	}
-	return c.lists[serverListKey{method, u.Name(), Audience{}}]
+	return c.lists[serverListKey{method, u.Name(), own.fallback()}]
 }
 
 func (c *Catalog) grace() time.Duration {
@@ -294,11 +304,11 @@ func (c *Catalog) await(ctx context.Context, all []*reading, whole bool) {
 	}
 }
 
-// missedLocked records that a request no longer waits for a reading. The client sees the list of the
-// audience everybody until then, so it also has to learn when that list changes.
+// missedLocked records that a request no longer waits for a reading. The client sees the list for
+// clients without capabilities until then, so it also has to learn when that list changes.
 func (c *Catalog) missedLocked(r *reading) {
 	r.missed = true
-	p := c.lists[serverListKey{r.key.method, r.key.server, Audience{}}]
+	p := c.lists[serverListKey{r.key.method, r.key.server, r.key.audience.fallback()}]
 	if p != nil && !p.have && p.reading != nil && p.reading.finished.IsZero() {
 		p.reading.missed = true
 	}

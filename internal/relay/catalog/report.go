@@ -98,7 +98,9 @@ func (c *Catalog) rejectedLocked(method, server string) (out []RejectedItem) {
 			all = append(all, key)
 		}
 	}
-	slices.SortFunc(all, func(a, b mergedListKey) int { return cmp.Compare(a.audience.caps, b.audience.caps) })
+	slices.SortFunc(all, func(a, b mergedListKey) int {
+		return cmp.Or(cmp.Compare(a.audience.scope, b.audience.scope), cmp.Compare(a.audience.caps, b.audience.caps))
+	})
 	known := make(map[RejectedItem]bool)
 	for _, key := range all {
 		for _, x := range c.merged[key].rejected {

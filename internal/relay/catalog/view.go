@@ -32,7 +32,10 @@ func (v View) Shows(kind Kind, server, name string) bool {
 }
 
 // Listen adds the client to the listeners of its audience; see Catalog.Listen.
-func (v View) Listen() (stop func()) { return v.c.Listen(AudienceOf(v.client)) }
+func (v View) Listen() (stop func()) {
+	_, scope := v.c.scopes(v.client)
+	return v.c.Listen(AudienceOf(v.client, scope))
+}
 
 // Servers returns the servers that the client may see, in the order of the configuration. The
 // slice must not be modified.

@@ -64,7 +64,7 @@ func TestCloseInMidWork(t *testing.T) {
 				do(func() {
 					heard := &recordingCaller{}
 					leave := g.Subscribe(&mcp.ClientInfo{Revision: mcp.R20251125, Conversation: uint64(i + 1)}, heard)
-					g.announce(mcp.NoteToolsChanged, catalog.Audience{})
+					g.announce(mcp.NoteToolsChanged, "a", catalog.Audience{})
 					leave()
 				})
 				do(func() {

@@ -27,9 +27,11 @@ type fake struct {
 	lists map[string][]string
 	// listFor returns the tools for a client, if it is not nil.
 	listFor func(f *mcp.ClientInfo) []string
-	level   func(context.Context, *mcp.Call) (*mcp.Reply, error)
-	params  map[string][]mirror.Param
-	honour  mcp.SubscriptionFilter
+	// scope returns the credential scope of a client, if it is not nil.
+	scope  func(f *mcp.ClientInfo) string
+	level  func(context.Context, *mcp.Call) (*mcp.Reply, error)
+	params map[string][]mirror.Param
+	honour mcp.SubscriptionFilter
 	// support says whether the tools support tasks. The zero value means TaskOptional.
 	support mcp.TaskSupport
 	stood   func(*fakeStanding)
@@ -66,6 +68,13 @@ func (s *seen) lists() int {
 }
 
 func (u *fake) Name() string { return u.name }
+
+func (u *fake) Scope(f *mcp.ClientInfo) string {
+	if u.scope == nil {
+		return ""
+	}
+	return u.scope(f)
+}
 
 func (u *fake) Hello(context.Context, *mcp.ClientInfo) (*mcp.ServerInfo, error) { return &u.hello, nil }
 

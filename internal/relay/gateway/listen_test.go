@@ -125,7 +125,7 @@ func TestN03_EmptyFilterIsAcknowledgedAndHearsNothing(t *testing.T) {
 		u, _, _ := notifyingServer("u", mcp.SubscriptionFilter{Tools: true})
 		g := &Merged{Bridge: &bridge.Bridge{}, Upstreams: []Upstream{u}}
 		l := startListen(t, g, `1`, `{}`)
-		g.announce(mcp.NoteToolsChanged, catalog.Audience{}) // N02: the client did not request notifications
+		g.announce(mcp.NoteToolsChanged, "a", catalog.Audience{}) // N02: the client did not request notifications
 		synctest.Wait()
 		if got := l.ear.all(); len(got) != 1 || got[0] != ackBegins+`1},"notifications":{}}}` {
 			t.Errorf("the client got %q, want only the acknowledgement", got)

@@ -300,7 +300,7 @@ func (g *Merged) Notify(_ context.Context, f *mcp.ClientInfo, m *jsonrpc.Message
 func (g *Merged) Subscribe(f *mcp.ClientInfo, s mcp.Subscriber) (detach func()) {
 	v := g.view(f)
 	stop := v.Listen()
-	leave := g.attach(f, g.Bridge, s, g.shown(v), g.names(f), true)
+	leave := g.attach(f, g.Bridge, s, g.shown(v), g.names(f), &v)
 	return func() {
 		leave()
 		stop()

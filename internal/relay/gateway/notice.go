@@ -54,9 +54,9 @@ func (a *attachment) find(server string) Subscriber {
 
 // localListener is a client that is notified when the catalog announces a change of a merged list.
 type localListener struct {
-	want     mcp.SubscriptionFilter
-	audience catalog.Audience
-	tell     func(method string)
+	want mcp.SubscriptionFilter
+	view catalog.View
+	tell func(method string)
 }
 
 // listenGrace is how long Dragoman waits for the servers before it acknowledges a
@@ -97,10 +97,8 @@ func (n *notices) Drain() {
 	end()
 }
 
-// announce notifies the clients of an audience that a list has changed. The zero Audience means all
-// clients, because some clients see the lists of the zero Audience instead of the lists of their
-// own audience.
-func (n *notices) announce(method string, audience catalog.Audience) {
+// announce implements catalog.Catalog.Announce.
+func (n *notices) announce(method, server string, to catalog.Audience) {
 	n.mu.Lock()
 	all := make([]*localListener, 0, len(n.localListeners))
 	for h := range n.localListeners {
@@ -109,7 +107,7 @@ func (n *notices) announce(method string, audience catalog.Audience) {
 	n.mu.Unlock()
 	for _, h := range all {
 		switch {
-		case audience != catalog.Audience{} && h.audience != audience,
+		case !h.view.Sees(server, to),
 			method == mcp.NoteToolsChanged && !h.want.Tools,
 			method == mcp.NotePromptsChanged && !h.want.Prompts,
 			method == mcp.NoteResourcesChanged && !h.want.Resources:
@@ -197,9 +195,11 @@ func (n *notices) listen(ctx context.Context, r *bridge.Bridge, a *route, k mcp.
 			}
 		}
 	}
-	defer n.hear(&localListener{want: honoured, audience: catalog.AudienceOf(c.Client), tell: func(method string) {
-		q.put(nil, jsonrpc.NewNotification(method, nil))
-	}})()
+	if !sole {
+		defer n.hear(&localListener{want: honoured, view: a.view, tell: func(method string) {
+			q.put(nil, jsonrpc.NewNotification(method, nil))
+		}})()
+	}
 	id := []byte(c.Msg.ID)
 	meta := append(append([]byte(`{"`+mcp.KeySubscriptionID+`":`), id...), '}')
 	ack := append(append([]byte(`{"_meta":`), meta...), `,"notifications":`...)
@@ -357,17 +357,17 @@ func withoutSenderMeta(m *jsonrpc.Message) []byte {
 	return jsonrpc.Splice(make([]byte, 0, len(m.Raw)), m.Raw, &e)
 }
 
-// attach registers a legacy client with its servers. If merged is true, the client is connected to
-// the merged endpoint. Then the client is also notified of changes that the catalog announces, and
-// task ids identify the server, even if the client sees only one server.
-func (n *notices) attach(f *mcp.ClientInfo, r *bridge.Bridge, s mcp.Subscriber, from []Upstream, as rename, merged bool) (detach func()) {
+// attach registers a legacy client with its servers. If the client is connected to the merged
+// endpoint, view is its view. Then the client is also notified of changes that the catalog announces,
+// and task ids identify the server, even if the client sees only one server.
+func (n *notices) attach(f *mcp.ClientInfo, r *bridge.Bridge, s mcp.Subscriber, from []Upstream, as rename, view *catalog.View) (detach func()) {
 	out := &notifier{to: s, as: as}
 	for _, u := range from {
-		n.register(f, r, out, u, !merged).Lists(true, true, true)
+		n.register(f, r, out, u, view == nil).Lists(true, true, true)
 	}
 	stop := func() {}
-	if merged {
-		stop = n.hear(&localListener{want: mcp.SubscriptionFilter{Tools: true, Prompts: true, Resources: true}, audience: catalog.AudienceOf(f), tell: func(method string) {
+	if view != nil {
+		stop = n.hear(&localListener{want: mcp.SubscriptionFilter{Tools: true, Prompts: true, Resources: true}, view: *view, tell: func(method string) {
 			out.put(nil, jsonrpc.NewNotification(method, nil))
 		}})
 	}

@@ -43,9 +43,9 @@ type link struct {
 	lastErr   error
 }
 
-// scopeOf returns the credential scope of a client. Clients without their own credentials share the
+// Scope returns the credential scope of a client. Clients without their own credentials share the
 // scope "".
-func (u *Upstream) scopeOf(f *mcp.ClientInfo) string {
+func (u *Upstream) Scope(f *mcp.ClientInfo) string {
 	if u.spec.Credentials == nil || f == nil || u.spec.piped() {
 		return ""
 	}

@@ -221,3 +221,31 @@ func TestUnusedLinksAreBounded(t *testing.T) {
 		t.Errorf("%d unused links are kept", n)
 	}
 }
+
+// TestChangedListsOfAScope checks that a legacy server's list_changed reaches the clients that use the
+// same credentials, also those that have no session of their own, and nobody else.
+func TestChangedListsOfAScope(t *testing.T) {
+	web := httptest.NewServer(&teller{})
+	defer web.Close()
+	u := New(Spec{Name: "web", URL: web.URL, Kind: "http", Credentials: tokens{"anna": "annas", "ben": "bens"}}, Options{})
+	defer u.Close(t.Context())
+	heard := map[string]int{}
+	for i, who := range []string{"anna", "anna", "ben", "carl"} {
+		caps := "{}"
+		if i == 1 {
+			caps = `{"roots":{}}` // so she has two pools, and the second one has no session
+		}
+		w := u.Subscribe(info(mcp.R20251125, who, caps, uint64(i+1)), func(*jsonrpc.Message) { heard[who]++ }, nil)
+		defer w.Close()
+		w.Lists(true, true, true)
+	}
+	l, err := u.acquire(t.Context(), info(mcp.R20251125, "anna", "{}", 1), mcp.Need{Method: mcp.MethodListTools})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Release()
+	u.deliverNotification(l.s.pool, l.s, jsonrpc.NewNotification(mcp.NoteToolsChanged, nil), 0)
+	if len(heard) != 1 || heard["anna"] != 2 {
+		t.Errorf("the change was heard by %v", heard)
+	}
+}

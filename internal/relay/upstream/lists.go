@@ -221,7 +221,7 @@ func (u *Upstream) ToolParams(ctx context.Context, f *mcp.ClientInfo, tool strin
 // If a tool list is not cached, lookUpTool reads it through the session via. If via is nil, it
 // acquires a session.
 func (u *Upstream) lookUpTool(ctx context.Context, f *mcp.ClientInfo, via *session, find func(*toolSpecs) bool) {
-	scope := u.scopeOf(f)
+	scope := u.Scope(f)
 	u.mu.Lock()
 	own := u.setLocked(f, scope)
 	all, mine := u.tools[""], u.tools[own]
@@ -270,7 +270,7 @@ const maxToolSpecs = 16
 // acquired. If via is nil, toolsOf acquires a session. It returns nil if ctx ends before the tools
 // have been read.
 func (u *Upstream) toolsOf(ctx context.Context, f *mcp.ClientInfo, via *session) *toolSpecs {
-	scope := u.scopeOf(f)
+	scope := u.Scope(f)
 	u.mu.Lock()
 	key := u.setLocked(f, scope)
 	t := u.tools[key]

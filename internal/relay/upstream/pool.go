@@ -132,7 +132,7 @@ func (u *Upstream) useModernLocked(f *mcp.ClientInfo, scope string) bool {
 // need.ForCall is set, acquire chooses a session on which Dragoman can attribute server requests to
 // the call. acquire ignores need.Session. The caller must release the lease.
 func (u *Upstream) acquire(ctx context.Context, f *mcp.ClientInfo, need mcp.Need) (*Lease, error) {
-	scope := u.scopeOf(f)
+	scope := u.Scope(f)
 	for {
 		s, open, freed, err := u.pick(ctx, f, scope, need)
 		if err != nil {

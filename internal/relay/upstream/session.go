@@ -266,7 +266,7 @@ func (u *Upstream) dial(ctx context.Context, p *pool, f *mcp.ClientInfo, purpose
 	}
 	u.mu.Unlock()
 	var credentials func(context.Context) ([]transport.HeaderField, error)
-	if scope := u.scopeOf(f); scope != "" {
+	if scope := u.Scope(f); scope != "" {
 		credentials = func(ctx context.Context) ([]transport.HeaderField, error) {
 			return u.spec.Credentials.Headers(ctx, scope)
 		}

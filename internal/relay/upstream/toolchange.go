@@ -72,7 +72,7 @@ func (u *Upstream) seeTools(f *mcp.ClientInfo, began time.Time, tools [][]byte, 
 	if f == nil {
 		return // such a request may use a session that was opened for other capabilities
 	}
-	scope := u.scopeOf(f)
+	scope := u.Scope(f)
 	u.mu.Lock()
 	key := u.setLocked(f, scope)
 	u.mu.Unlock()

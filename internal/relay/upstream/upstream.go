@@ -498,7 +498,7 @@ const (
 // drops a notification for such a server and publishes a loss. Each request to a modern server
 // describes the client anyway.
 func (u *Upstream) Forward(f *mcp.ClientInfo, raw []byte, method string) {
-	if why := u.queueForwarding(f, u.scopeOf(f), raw, method); why != "" {
+	if why := u.queueForwarding(f, u.Scope(f), raw, method); why != "" {
 		u.publishLoss(method, why)
 	}
 }

@@ -40,7 +40,7 @@ func (p *pool) leaveLocked(w *Subscriber) {
 // notification on the goroutine that reads from the server, and must not block. asker answers
 // server requests outside calls. If asker is nil, these requests are refused.
 func (u *Upstream) Subscribe(f *mcp.ClientInfo, deliver func(*jsonrpc.Message), asker mcp.Subscriber) *Subscriber {
-	scope := u.scopeOf(f)
+	scope := u.Scope(f)
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	key := u.keyLocked(f, scope)
@@ -284,7 +284,7 @@ func (u *Upstream) deliverNotification(p *pool, s *session, m *jsonrpc.Message, 
 	if kind != "" {
 		// Clients whose pool has no session have read the lists through another session.
 		for _, q := range u.pools {
-			if q != p && len(q.sessions) == 0 {
+			if q != p && q.scope == p.scope && len(q.sessions) == 0 {
 				to = append(to, u.audienceLocked(q, m, only, false)...)
 			}
 		}
