@@ -101,6 +101,14 @@ func (e *Endpoint) drain() {
 	e.sse.Drain()
 }
 
+// endSeat ends what runs for a seat; see Endpoints.EndSeat.
+func (e *Endpoint) endSeat(seat string, cause error) {
+	var wait sync.WaitGroup
+	wait.Go(func() { e.http.EndSeat(seat, cause) })
+	e.sse.EndSeat(seat, cause)
+	wait.Wait()
+}
+
 // close ends all requests and sessions of the endpoint, and waits until they have ended. Clients
 // with running requests get an error that contains the cause.
 func (e *Endpoint) close(cause error) {

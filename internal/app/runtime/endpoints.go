@@ -78,6 +78,20 @@ func (s *Endpoints) Drain() {
 	}
 }
 
+// EndSeat ends all that runs for a seat at every endpoint: its sessions, its streams, its
+// subscriptions/listen and its requests. seat is what identity.Principal.SeatKey returns. The client is
+// told why if cause is an *mcp.Error. EndSeat returns when they have ended. Other seats go on.
+//
+// The function that names the principals must refuse the seat before EndSeat is called: then nothing
+// is left of it, not even a request that was on its way.
+func (s *Endpoints) EndSeat(seat string, cause error) {
+	var wait sync.WaitGroup
+	for _, e := range s.List() {
+		wait.Go(func() { e.endSeat(seat, cause) })
+	}
+	wait.Wait()
+}
+
 // Context returns a context that ends when Close is called.
 func (s *Endpoints) Context() context.Context { return s.life }
 

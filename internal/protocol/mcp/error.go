@@ -1,6 +1,7 @@
 package mcp
 
 import (
+	"context"
 	"errors"
 	"time"
 
@@ -113,6 +114,16 @@ func (e *Error) DescribeFailure(f *failure.Facts) {
 var ErrShutdown error = &Error{
 	Origin: FromGateway, Cause: "shutdown", Outcome: OutcomeUnknown,
 	Message: "Dragoman stopped before the server answered",
+}
+
+// EndedBy returns the error with which Dragoman ended a context, such as [ErrShutdown]: its cause, if it
+// is an *Error. It returns nil while ctx runs, and if the client has ended it.
+func EndedBy(ctx context.Context) *Error {
+	var e *Error
+	if ctx.Err() == nil || !errors.As(context.Cause(ctx), &e) {
+		return nil
+	}
+	return e
 }
 
 // Overloaded returns the error for a request that Dragoman refuses because other messages use too

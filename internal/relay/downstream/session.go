@@ -400,7 +400,7 @@ func (c *Session) serve(ctx context.Context, call *mcp.Call, s *requestCaller, l
 		err = &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: "params." + call.Method.NameKey + " is not valid Unicode: it contains half of a surrogate pair"}
 	}
 	if err != nil {
-		err = shutdownError(ctx, err)
+		err = endingError(ctx, err)
 		reply = mcp.Fail(err)
 		var e *mcp.Error
 		if errors.As(err, &e) && e.TooMany {
@@ -572,25 +572,27 @@ func (c *Session) Close(cause error) {
 	}
 }
 
-// shutdownError returns the error for a call that failed with err. If ctx ended because Dragoman is
-// stopping, the returned error says so, and keeps what err says about the outcome of the call.
-func shutdownError(ctx context.Context, err error) error {
-	if !errors.Is(context.Cause(ctx), mcp.ErrShutdown) {
+// endingError returns the error for a call that failed with err. If Dragoman itself has ended ctx, for
+// example because it stops, the returned error says why, and keeps what err says about the outcome of
+// the call.
+func endingError(ctx context.Context, err error) error {
+	why := mcp.EndedBy(ctx)
+	if why == nil {
 		return err
 	}
 	var e *mcp.Error
 	var wire *jsonrpc.Error
 	switch {
-	case errors.As(err, &e):
+	case errors.As(err, &e) && e != why:
 		if e.Cause != "cancelled" {
 			return err
 		}
-		shutdown := *mcp.ErrShutdown.(*mcp.Error)
-		shutdown.Upstream, shutdown.Outcome, shutdown.Retryable = e.Upstream, e.Outcome, e.Outcome == mcp.NotSent
-		shutdown.Op, shutdown.Err = e.Op, err
-		return &shutdown
-	case errors.As(err, &wire):
+		end := *why
+		end.Upstream, end.Outcome, end.Retryable = e.Upstream, e.Outcome, e.Outcome == mcp.NotSent
+		end.Op, end.Err = e.Op, err
+		return &end
+	case e == nil && errors.As(err, &wire):
 		return err
 	}
-	return mcp.ErrShutdown
+	return why
 }

@@ -66,10 +66,10 @@ func (x runner) end(ctx context.Context, r *route, passed int, began time.Time, 
 	})
 }
 
-// cancelled reports whether a call failed because its client cancelled it or disconnected. The
-// context of a call also ends when this process stops, but then its cause is mcp.ErrShutdown.
+// cancelled reports whether a call failed because its client cancelled it or disconnected. Dragoman can
+// end the context of a call too; see mcp.EndedBy.
 func cancelled(ctx context.Context, a policy.Answer) bool {
-	return a.Err != nil && a.Outcome != event.Refused && ctx.Err() != nil && !errors.Is(context.Cause(ctx), mcp.ErrShutdown)
+	return a.Err != nil && a.Outcome != event.Refused && ctx.Err() != nil && mcp.EndedBy(ctx) == nil
 }
 
 // answerOf returns the outcome, the code and the number of bytes of an answer.

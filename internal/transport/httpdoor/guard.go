@@ -169,6 +169,24 @@ func (g *Guard) Identify(w http.ResponseWriter, r *http.Request, principal func(
 	return who, true
 }
 
+// Again asks once more who has sent a request that Identify has accepted, and returns an error if it
+// isn't somebody with this seat any more.
+func Again(r *http.Request, seat string, principal func(*http.Request) (*identity.Principal, error)) error {
+	if principal == nil {
+		return errNobody
+	}
+	again, err := principal(r)
+	switch {
+	case err != nil:
+		return err
+	case again == nil || again.SeatKey() != seat:
+		return errNobody
+	}
+	return nil
+}
+
+var errNobody = &Denied{Reason: "not authorized"}
+
 // admitMethod reports whether the guard allows the method of r. If it does not, admitMethod sends the
 // refusal.
 func (g *Guard) admitMethod(w http.ResponseWriter, r *http.Request) bool {

@@ -194,8 +194,14 @@ func (s *Server) stream(w http.ResponseWriter, r *http.Request, principal *ident
 		return
 	}
 	defer s.served.Done()
+	defer close(l.gone)
 	defer l.end()
 	defer s.remove(l)
+	if err := httpdoor.Again(r, l.seat, s.opts.Principal); err != nil { // EndSeat may have run before add
+		s.counts.refused.Add(1)
+		httpdoor.RefuseDenied(w, err)
+		return
+	}
 	s.counts.opened.Add(1)
 	c := l.out.Attach(w, r)
 	_ = l.out.Push("endpoint", []byte(s.messages(r)+"?sessionId="+l.id))
@@ -384,7 +390,32 @@ func (s *Server) Close() error { return s.CloseWith(errEndpointClosed) }
 // mcp.ErrShutdown, the base context of the HTTP server must end with the same cause. Otherwise the
 // last messages on the streams may be lost.
 func (s *Server) CloseWith(cause error) error {
-	links := s.shutDown(closed)
+	finish(s.shutDown(closed), cause)
+	s.served.Wait()
+	return nil
+}
+
+// EndSeat ends the streams of a seat, as identity.Principal.SeatKey returns it, with their
+// conversations and requests. The client is told why if cause is an *mcp.Error. EndSeat returns when
+// they have ended; other seats go on. Principal must refuse the seat already, or its client opens the
+// next stream at once.
+func (s *Server) EndSeat(seat string, cause error) {
+	finish(s.linksOf(seat), cause)
+}
+
+func (s *Server) linksOf(seat string) (all []*link) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, l := range s.links {
+		if l.seat == seat {
+			all = append(all, l)
+		}
+	}
+	return all
+}
+
+// finish ends links, and waits until their streams have ended.
+func finish(links []*link, cause error) {
 	late := time.AfterFunc(drainTimeout, func() {
 		for _, l := range links {
 			l.out.Cut()
@@ -396,6 +427,7 @@ func (s *Server) CloseWith(cause error) error {
 		ending.Go(func() { l.finish(cause) })
 	}
 	ending.Wait()
-	s.served.Wait()
-	return nil
+	for _, l := range links {
+		<-l.gone
+	}
 }

@@ -25,6 +25,7 @@ type link struct {
 	ctx    context.Context // ends with the stream
 	cancel context.CancelCauseFunc
 	out    httpdoor.Stream
+	gone   chan struct{} // closed when the stream has ended
 
 	mu       sync.Mutex
 	conv     transport.Conversation // the conversation; nil before open and after close
@@ -35,7 +36,7 @@ type link struct {
 func newLink(s *Server, seat, party string) *link {
 	var b [24]byte
 	_, _ = rand.Read(b[:]) // never fails
-	l := &link{server: s, id: s.opts.Places.Mark(base64.RawURLEncoding.EncodeToString(b[:])), seat: seat, party: party}
+	l := &link{server: s, id: s.opts.Places.Mark(base64.RawURLEncoding.EncodeToString(b[:])), seat: seat, party: party, gone: make(chan struct{})}
 	l.ctx, l.cancel = context.WithCancelCause(context.Background())
 	l.out.Init(s.rules, "", httpdoor.Discard)
 	return l
@@ -160,8 +161,8 @@ func (l *link) serve(run func(transport.Responder), in transport.Incoming) {
 		case res.finished:
 		case l.ctx.Err() == nil:
 			_ = res.Finish(jsonrpc.AppendError(nil, in.Msg.ID, httpdoor.ErrInternal), httpdoor.ErrInternal.Code)
-		case errors.Is(context.Cause(l.ctx), mcp.ErrShutdown):
-			e := mcp.Wire(mcp.ErrShutdown)
+		case mcp.EndedBy(l.ctx) != nil:
+			e := mcp.Wire(mcp.EndedBy(l.ctx))
 			_ = res.Finish(jsonrpc.AppendError(nil, in.Msg.ID, e), e.Code)
 		}
 	}()

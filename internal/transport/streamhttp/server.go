@@ -70,6 +70,7 @@ type Server struct {
 	flights  flights
 	counts   counts
 	draining atomic.Bool
+	ends     atomic.Uint64 // how often EndSeat was called
 }
 
 // NewServer returns a server. It starts no goroutine.
@@ -157,12 +158,14 @@ func (s *Server) refuse(w http.ResponseWriter, status int, id jsonrpc.ID, code i
 type headers struct {
 	version string // MCP-Protocol-Version, "" if absent
 	session string // Mcp-Session-Id, "" if absent
+	ends    uint64 // Server.ends when they were read
 }
 
 // readHeaders reads the headers of a request. If a header appears twice, a proxy may have used the
 // other value. So readHeaders refuses the request, and ok is false.
 func (s *Server) readHeaders(w http.ResponseWriter, r *http.Request) (h headers, ok bool) {
 	var twice bool
+	h.ends = s.ends.Load()
 	if h.version, twice = only(r.Header[mcp.HeaderVersion]); !twice {
 		h.session, twice = only(r.Header[mcp.HeaderSession])
 	}
@@ -222,13 +225,16 @@ func (s *Server) Close() error { return s.CloseWith(errClosed) }
 // responses are written to their end.
 func (s *Server) CloseWith(cause error) error {
 	s.draining.Store(true)
-	convs := s.flights.close()
+	flying := s.flights.close()
 	sessions := s.table.takeAll()
 	for _, ses := range sessions {
 		s.end(ses, cause)
 	}
-	for _, c := range convs {
-		c.Close(cause)
+	for _, res := range flying {
+		res.conv.Close(cause)
+		if res.stop != nil {
+			res.stop(cause)
+		}
 	}
 	late := time.AfterFunc(drainTimeout, func() {
 		for _, ses := range sessions {

@@ -95,7 +95,7 @@ func (s *Server) batch(w http.ResponseWriter, r *http.Request, who *identity.Pri
 // answers are sent in one array, or as events if the response has become a stream.
 func (s *Server) runBatch(w http.ResponseWriter, r *http.Request, ses *session, h headers, items []jsonrpc.Item, requests int) {
 	all := &response{server: s, w: w, r: r, id: "null", session: ses}
-	all.conv, all.response = ses.conv, all
+	all.conv, all.response, all.seat = ses.conv, all, ses.seat
 	if requests == 0 {
 		for _, it := range items {
 			s.counts.notes.Add(1)
@@ -163,8 +163,11 @@ func (b *batch) run(s *Server, serve func(transport.Responder), id jsonrpc.ID) {
 		}
 		if !one.done {
 			e := httpdoor.ErrInternal
-			if errors.Is(context.Cause(b.all.r.Context()), mcp.ErrShutdown) {
+			switch over := b.all.session.over(); {
+			case errors.Is(context.Cause(b.all.r.Context()), mcp.ErrShutdown):
 				e = mcp.Wire(mcp.ErrShutdown)
+			case over != nil:
+				e = sessionEnded(over)
 			}
 			_ = one.Finish(jsonrpc.AppendError(nil, id, e), e.Code)
 		}

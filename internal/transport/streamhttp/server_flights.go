@@ -28,6 +28,8 @@ type shard struct {
 type flight struct {
 	prev, next *flight
 	shard      *shard
+	seat       string                 // of the principal
+	done       chan struct{}          // closed by remove; nil if nobody waits
 	conv       transport.Conversation // nil for a GET stream
 	response   *response              // nil for a GET stream
 }
@@ -60,26 +62,54 @@ func (x *flight) remove() {
 	l.mu.Lock()
 	x.prev.next, x.next.prev = x.next, x.prev
 	x.prev, x.next = nil, nil
+	if x.done != nil {
+		close(x.done)
+	}
 	if l.n--; l.n == 0 {
 		l.idle.Broadcast()
 	}
 	l.mu.Unlock()
 }
 
-// close makes later calls of add fail, and returns the conversations of the current flights.
-func (f *flights) close() (convs []transport.Conversation) {
+// close makes later calls of add fail, and returns the current flights that have a conversation.
+func (f *flights) close() (all []*response) {
 	for i := range f.shards {
 		l := &f.shards[i]
 		l.mu.Lock()
 		l.closed = true
 		for x := l.head.next; x != &l.head; x = x.next {
-			if x.conv != nil {
-				convs = append(convs, x.conv)
+			if x.response != nil {
+				all = append(all, x.response)
 			}
 		}
 		l.mu.Unlock()
 	}
-	return convs
+	return all
+}
+
+// ending is a flight that somebody waits for.
+type ending struct {
+	done     <-chan struct{}
+	response *response // nil for a GET stream
+}
+
+// of returns the current flights of a seat.
+func (f *flights) of(seat string) (all []ending) {
+	for i := range f.shards {
+		l := &f.shards[i]
+		l.mu.Lock()
+		for x := l.head.next; x != &l.head; x = x.next {
+			if x.seat != seat {
+				continue
+			}
+			if x.done == nil {
+				x.done = make(chan struct{})
+			}
+			all = append(all, ending{x.done, x.response})
+		}
+		l.mu.Unlock()
+	}
+	return all
 }
 
 // cut ends the streams of the current responses without sending queued messages.

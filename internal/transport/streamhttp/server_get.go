@@ -52,7 +52,7 @@ func (s *Server) get(w http.ResponseWriter, r *http.Request, who *identity.Princ
 			return
 		}
 	}
-	var f flight
+	f := flight{seat: ses.seat}
 	if s.draining.Load() || !s.flights.add(&f) {
 		s.limited(w, http.StatusServiceUnavailable, "", "shutdown", "Dragoman is stopping", 5*time.Second)
 		return

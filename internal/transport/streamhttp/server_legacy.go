@@ -59,6 +59,7 @@ func (s *Server) inSession(w http.ResponseWriter, r *http.Request, ses *session,
 	}
 	s.counts.legacy.Add(1)
 	res := &response{server: s, w: w, r: r, id: in.Msg.ID, session: ses}
+	res.seat = ses.seat
 	res.conv = ses.conv
 	s.serve(ses.requestContext(r), res, in)
 }
@@ -103,6 +104,7 @@ func (s *Server) initialize(w http.ResponseWriter, r *http.Request, who *identit
 	ses.active.Add(1)
 	ses.conv = s.opts.Acceptor.Accept(peer, ses)
 	res := &response{server: s, w: w, r: r, id: in.Msg.ID, session: ses, init: initPending}
+	res.seat = ses.seat
 	res.conv = ses.conv
 	defer s.finishInit(res)
 	// Use the context of r: the client does not have the session id yet, so it could not resume a
@@ -165,6 +167,12 @@ func (s *Server) finishInit(res *response) {
 func (s *Server) publish(res *response) {
 	s.table.put(res.session)
 	s.counts.opened.Add(1)
+	if res.session.over() != nil || s.again(res.r, res.session.seat) != nil {
+		// EndSeat has run since the request arrived. The client gets the id of a session that has ended.
+		if s.table.take(res.session) {
+			s.end(res.session, errNoSession)
+		}
+	}
 	res.w.Header()[mcp.HeaderSession] = []string{res.session.id}
 	res.init = idSent
 }
@@ -202,6 +210,14 @@ func (s *Server) adopt(w http.ResponseWriter, r *http.Request, who *identity.Pri
 	} else { // another request has already created the session
 		made.cancel(errNoSession)
 		made.conv.Close(errNoSession)
+	}
+	if err := s.again(r, ses.seat); err != nil { // EndSeat may have run before the session was in the table
+		if s.table.take(ses) {
+			s.end(ses, err)
+		}
+		s.leave(ses)
+		s.refuseDenied(w, err)
+		return nil, false
 	}
 	return ses, true
 }

@@ -36,7 +36,8 @@ func (s *Server) modern(w http.ResponseWriter, r *http.Request, who *identity.Pr
 	}
 	in.Params = paramHeaders(r.Header)
 	s.counts.modern.Add(1)
-	res := &response{server: s, w: w, r: r, id: m.ID, modern: true}
+	res := &response{server: s, w: w, r: r, id: m.ID, modern: true, ends: h.ends}
+	res.seat = who.SeatKey()
 	res.conv = s.opts.Acceptor.Accept(s.peer(r, who), nil)
 	s.serve(r.Context(), res, in)
 }

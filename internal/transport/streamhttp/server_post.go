@@ -205,10 +205,12 @@ func (s *Server) panicked(p any) {
 	httpdoor.LogPanic(s.log, s.opts.Endpoint, p)
 }
 
-// errSessionEnded is the error of a request whose session ended before the answer.
-var errSessionEnded = mcp.Wire(&mcp.Error{
-	Message: "the session has ended",
-	Origin:  mcp.FromClient,
-	Cause:   "session_ended",
-	Outcome: mcp.OutcomeUnknown,
-})
+// sessionEnded returns the error for a request whose session ended before the answer. cause says why
+// it ended; a client is told only what an *mcp.Error says.
+func sessionEnded(cause error) *jsonrpc.Error {
+	var e *mcp.Error
+	if !errors.As(cause, &e) {
+		e = &mcp.Error{Message: "the session has ended", Origin: mcp.FromClient, Cause: "session_ended", Outcome: mcp.OutcomeUnknown}
+	}
+	return mcp.Wire(e)
+}

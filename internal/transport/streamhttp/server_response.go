@@ -29,9 +29,11 @@ type response struct {
 	r       *http.Request
 	id      jsonrpc.ID // id of the request, for errors that Dragoman writes
 	modern  bool
-	retry   time.Duration // delay before a retry; 0 if the request was not postponed
-	session *session      // the session; nil for a modern request
-	init    initState     // progress of an initialize request
+	ends    uint64                  // Server.ends when a modern request arrived
+	stop    context.CancelCauseFunc // ends a modern request; nil if only its client can end it
+	retry   time.Duration           // delay before a retry; 0 if the request was not postponed
+	session *session                // the session; nil for a modern request
+	init    initState               // progress of an initialize request
 
 	late   *time.Timer // the timer that runs startStream
 	writer sync.WaitGroup
@@ -65,6 +67,11 @@ const (
 // serve runs one request to its end. When serve returns, all goroutines of the request have ended.
 func (s *Server) serve(ctx context.Context, res *response, in transport.Incoming) {
 	res.response = res
+	listens := res.modern && in.Msg.Method == mcp.MethodListen
+	if listens || res.modern && res.seat != "" {
+		ctx, res.stop = context.WithCancelCause(ctx)
+		defer res.stop(nil)
+	}
 	if !s.flights.add(&res.flight) {
 		if res.modern {
 			res.conv.Close(errClosed)
@@ -73,6 +80,15 @@ func (s *Server) serve(ctx context.Context, res *response, in transport.Incoming
 		return
 	}
 	defer res.remove()
+	if listens || res.modern && s.ends.Load() != res.ends {
+		// We ask again, since the request wasn't among the flights when EndSeat looked. A listen has no
+		// end of its own, so for it we leave no gap at all.
+		if err := s.again(res.r, res.seat); err != nil {
+			s.refuseDenied(res.w, err)
+			res.conv.Close(err)
+			return
+		}
+	}
 	res.late = time.AfterFunc(s.opts.LateStream, res.startStream)
 	defer res.settle()
 	res.conv.Request(ctx, in, res)
@@ -92,8 +108,8 @@ func (res *response) settle() {
 		case p != nil:
 		case stopping:
 			e = mcp.Wire(mcp.ErrShutdown)
-		case res.session != nil && res.session.over():
-			e = errSessionEnded
+		case res.session != nil && res.session.over() != nil:
+			e = sessionEnded(res.session.over())
 		}
 		_ = res.Finish(jsonrpc.AppendError(nil, res.id, e), e.Code)
 	}

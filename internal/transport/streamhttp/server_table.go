@@ -143,6 +143,25 @@ func (t *table) takeAll() []*session {
 	return left
 }
 
+// takeSeat removes and returns the sessions of a seat.
+func (t *table) takeSeat(seat string) (out []*session) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	look := func(ses *session) {
+		if ses.seat == seat {
+			t.takeLocked(ses)
+			out = append(out, ses)
+		}
+	}
+	for _, ses := range t.byID {
+		look(ses)
+	}
+	for _, ses := range t.bare {
+		look(ses)
+	}
+	return out
+}
+
 // unreserve releases an unused reservation.
 func (t *table) unreserve(party string) {
 	t.mu.Lock()

@@ -98,10 +98,11 @@ func (ses *session) cancel(cause error) {
 	}
 }
 
-func (ses *session) over() bool {
+// over returns why the session ended, or nil while it is open.
+func (ses *session) over() error {
 	ses.mu.Lock()
 	defer ses.mu.Unlock()
-	return ses.ended != nil
+	return ses.ended
 }
 
 // prefix returns the start of the event ids of stream number n.
