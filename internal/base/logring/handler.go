@@ -13,12 +13,15 @@ import (
 // above. It keeps other records only if the next handler is enabled for their level. Call
 // NewHandler to create a Handler.
 type Handler struct {
-	ring   *Ring
-	next   slog.Handler
-	server string
-	attrs  []Attr // the attributes of WithAttrs, without "server"
-	group  string // the prefix of keys, from WithGroup
+	ring  *Ring
+	next  slog.Handler
+	about about
+	attrs []Attr // the attributes of WithAttrs, without "server"
+	group string // the prefix of keys, from WithGroup
 }
+
+// about says what a record is about: the values of its attributes "server" and "project".
+type about struct{ server, project string }
 
 // NewHandler returns a handler that keeps records in ring and passes them to next.
 func NewHandler(ring *Ring, next slog.Handler) *Handler { return &Handler{ring: ring, next: next} }
@@ -34,14 +37,16 @@ const stderrLine = "server stderr"
 
 // Handle implements slog.Handler.
 func (h *Handler) Handle(ctx context.Context, r slog.Record) error {
-	x := Record{Time: r.Time, Level: r.Level, Server: h.server, Text: cut(r.Message)}
+	x := Record{Time: r.Time, Level: r.Level, Text: cut(r.Message)}
 	x.Attrs = slices.Clip(h.attrs)
+	of := h.about
 	r.Attrs(func(a slog.Attr) bool {
-		x.Attrs = h.append(x.Attrs, &x.Server, h.group, a)
+		x.Attrs = h.append(x.Attrs, &of, h.group, a)
 		return true
 	})
-	if r.Message != stderrLine {
-		h.ring.add(x)
+	x.Server = of.server
+	if ring := h.ring.partOf(of.project); ring != nil && r.Message != stderrLine {
+		ring.add(x)
 	}
 	if !h.next.Enabled(ctx, r.Level) {
 		return nil
@@ -54,7 +59,7 @@ func (h *Handler) WithAttrs(attrs []slog.Attr) slog.Handler {
 	out := *h
 	out.next, out.attrs = h.next.WithAttrs(attrs), slices.Clip(h.attrs)
 	for _, a := range attrs {
-		out.attrs = h.append(out.attrs, &out.server, h.group, a)
+		out.attrs = h.append(out.attrs, &out.about, h.group, a)
 	}
 	return &out
 }
@@ -70,8 +75,8 @@ func (h *Handler) WithGroup(name string) slog.Handler {
 }
 
 // append adds an attribute to a list. It does not add the attribute "server", but stores its value
-// in *server.
-func (h *Handler) append(to []Attr, server *string, group string, a slog.Attr) []Attr {
+// in *of. It stores the value of "project" too.
+func (h *Handler) append(to []Attr, of *about, group string, a slog.Attr) []Attr {
 	v := a.Value.Resolve()
 	switch {
 	case a.Equal(slog.Attr{}) || len(to) >= maxAttrs:
@@ -80,10 +85,13 @@ func (h *Handler) append(to []Attr, server *string, group string, a slog.Attr) [
 			group += a.Key + "_"
 		}
 		for _, inner := range v.Group() {
-			to = h.append(to, server, group, inner)
+			to = h.append(to, of, group, inner)
 		}
 	case group == "" && a.Key == "server" && v.Kind() == slog.KindString:
-		*server = cut(v.String())
+		of.server = cut(v.String())
+	case group == "" && a.Key == "project" && v.Kind() == slog.KindString:
+		of.project = v.String()
+		to = append(to, Attr{a.Key, cut(v.String())})
 	default:
 		to = append(to, Attr{group + a.Key, cut(v.String())})
 	}

@@ -112,6 +112,7 @@ type Ring struct {
 	records int
 	bytes   int
 	grown   chan struct{} // closed when the next record is added; nil if no reader waits
+	parts   map[string]*Ring
 }
 
 // server holds the records of one server.
@@ -134,6 +135,44 @@ func New() *Ring {
 // Epoch returns the time at which the ring was created, in milliseconds. It distinguishes the
 // rings of different processes.
 func (r *Ring) Epoch() int64 { return r.epoch }
+
+// Part returns the ring for a part of the program, such as a project, which a Handler of r finds by the
+// attribute "project" of a record. It has the limits of a whole ring to itself, so one part can neither
+// read nor displace the records of another.
+func (r *Ring) Part(project string) *Ring {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	p := r.parts[project]
+	if p == nil {
+		if r.parts == nil {
+			r.parts = make(map[string]*Ring)
+		}
+		p = New()
+		r.parts[project] = p
+	}
+	return p
+}
+
+// Forget drops the ring of a part. Its later records are not kept.
+func (r *Ring) Forget(project string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	delete(r.parts, project)
+}
+
+// partOf returns the ring for the records of a project, or nil if none is kept. mine is the project of
+// the records that r itself keeps, beside those without one.
+func (r *Ring) partOf(project string) *Ring {
+	if project == "" || project == mine {
+		return r
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.parts[project]
+}
+
+// mine has the same value as event.DefaultProject.
+const mine = "default"
 
 // Stderr returns a function that adds a line of a server's stderr to the ring. clean masks the
 // server's secrets. If clean is nil, secrets are not masked. The function copies the line.

@@ -222,3 +222,29 @@ func TestShownOnce(t *testing.T) {
 		t.Errorf("%d calls", calls)
 	}
 }
+
+// TestParts checks that each project reads its own records alone, even if their servers have the same
+// name, and that a part which is forgotten keeps nothing.
+func TestParts(t *testing.T) {
+	r := New()
+	var next bytes.Buffer
+	log := slog.New(NewHandler(r, slog.NewTextHandler(&next, nil)))
+	shop := r.Part("shop")
+	log.Info("of all")
+	log.Info("mine", "server", "gh", "project", "default")
+	log.With("project", "shop").With("server", "gh").Info("the shop's")
+	log.Info("of nobody", "project", "gone")
+	shop.Stderr("gh", nil)([]byte("a line"))
+	want(t, read(r, Cursor{}, Filter{}), "1.1  INFO: of all", "2.1 gh INFO: mine project=default")
+	want(t, read(shop, Cursor{}, Filter{Server: "gh"}), "1.1 gh INFO: the shop's project=shop", "2.2 gh stderr: a line")
+	if r.Part("shop") != shop || !shop.Has("gh") || shop.Has("") {
+		t.Error("the part is another one, or has records of others")
+	}
+	r.Forget("shop")
+	log.Info("too late", "project", "shop")
+	want(t, read(shop, Cursor{Seq: 2}, Filter{}))
+	want(t, read(r.Part("shop"), Cursor{}, Filter{}))
+	if n := bytes.Count(next.Bytes(), []byte("\n")); n != 5 {
+		t.Errorf("%d records were passed on", n)
+	}
+}
