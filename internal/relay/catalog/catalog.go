@@ -53,9 +53,9 @@ type Catalog struct {
 	Lost     func(server, method, why string)
 	Renamed  func(server, method, name, why string)
 	Announce func(note, server string, to Audience)
-	// Holds reports whether a server has a resource, for a client. It may send requests. If Holds is
-	// nil, no server is asked.
-	Holds func(ctx context.Context, u Source, f *mcp.ClientInfo, uri string) bool
+	// Holds reports whether a server has a resource, for a client. It may send requests. The error is
+	// nil if the server answered. If Holds is nil, no server is asked.
+	Holds func(ctx context.Context, u Source, f *mcp.ClientInfo, uri string) (has bool, err error)
 
 	mu        sync.Mutex
 	audiences map[Audience]*knownAudience // all audiences except the audience everybody
@@ -67,9 +67,10 @@ type Catalog struct {
 	// the server from the map. Requests still wait for servers whose readings fail quickly.
 	slowFailures map[string]bool
 	held         map[heldName]hold
-	merges       uint64 // counts the merged lists, to tell which item was offered first
+	epoch        uint64 // tells what was offered first: later offers have a higher one; see holdLocked
+	sealed       bool   // true if something was offered in this epoch, so that the next list begins another one
 	owners       owners
-	firsts       map[[2]string]time.Time // when earlier catalogs first read a list, by method and server
+	earlier      map[[2]string]bool // the lists that earlier catalogs have read, by method and server
 	ownURIs      URIs
 	told         map[rejectedItem]struct{} // items that the catalog has already passed to Lost or Renamed
 	ctx          context.Context           // created on first use; Drain cancels it

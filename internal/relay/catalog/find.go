@@ -18,7 +18,7 @@ const findLimit = 20 * time.Second
 // wait until the list of the client's own audience is read. This is correct because a name has the same
 // target for all audiences, and the server decides whether the client may use the item. If the name
 // is unknown, Find waits for the servers that may have an item with this name and whose lists were
-// never read.
+// never read. It does not wait for URIs, since servers may have more of them than they list; see Owner.
 func (v View) Find(ctx context.Context, kind Kind, name string) (Target, bool) {
 	return v.find(ctx, v.c.audience(v.client), kind, name)
 }
@@ -37,16 +37,16 @@ func (v View) find(ctx context.Context, a *knownAudience, kind Kind, name string
 		}
 	}
 	if kind.key() != "name" {
-		// Any server may list any URI, so we give all of them the grace time.
 		if x := c.list(ctx, a, method).find(name, v.show); x != nil {
 			return x.target, true
 		}
+		return Target{}, false
 	}
-	return v.newSearch(a, kind, name).run(ctx)
+	return v.newNameSearch(a, kind, name).run(ctx)
 }
 
-// search looks for the server of a name that no merged list has yet.
-type search struct {
+// nameSearch looks for the server of a name that no merged list has yet.
+type nameSearch struct {
 	v    View
 	a    *knownAudience
 	kind Kind
@@ -67,8 +67,8 @@ type lateServer struct {
 	ended bool // the reading has ended, or is not waited for any longer
 }
 
-func (v View) newSearch(a *knownAudience, kind Kind, name string) *search {
-	s := &search{v: v, a: a, kind: kind, name: name, last: -1}
+func (v View) newNameSearch(a *knownAudience, kind Kind, name string) *nameSearch {
+	s := &nameSearch{v: v, a: a, kind: kind, name: name, last: -1}
 	c, method := v.c, kind.method()
 	for _, u := range c.Sources {
 		c.recall(u, method)
@@ -95,12 +95,12 @@ func (v View) newSearch(a *knownAudience, kind Kind, name string) *search {
 
 // settled reports whether the lists that we know can be merged, because the others come after them in
 // the configuration. Otherwise, a server could lose a name to one that comes later.
-func (s *search) settled() bool {
+func (s *nameSearch) settled() bool {
 	return !slices.ContainsFunc(s.late, func(l *lateServer) bool { return !l.ended && !l.kept && l.at < s.last })
 }
 
 // wanted returns the servers that may have the name, and whose lists may still arrive.
-func (s *search) wanted() (all []*lateServer) {
+func (s *nameSearch) wanted() (all []*lateServer) {
 	for _, l := range s.late {
 		if l.wants && !l.ended {
 			all = append(all, l)
@@ -109,7 +109,7 @@ func (s *search) wanted() (all []*lateServer) {
 	return all
 }
 
-func (s *search) look() (Target, bool) {
+func (s *nameSearch) look() (Target, bool) {
 	if x := s.v.c.mergedList(s.a, s.kind.method()).find(s.name, s.v.show); x != nil {
 		return x.target, true
 	}
@@ -118,7 +118,7 @@ func (s *search) look() (Target, bool) {
 
 // run waits until the name has a server, first for the grace time, as a list does, and then for the
 // servers that may have the name. It waits for all of them at the same time, so most of them may hang.
-func (s *search) run(ctx context.Context) (Target, bool) {
+func (s *nameSearch) run(ctx context.Context) (Target, bool) {
 	if s.last >= 0 && s.settled() {
 		if t, ok := s.look(); ok {
 			return t, true
@@ -154,7 +154,7 @@ func (s *search) run(ctx context.Context) (Target, bool) {
 // await does the waiting of run. It calls hurry for the servers that may have the name. If there are
 // several, this is after the grace time: until then they start as for a list, and leave the places for
 // calls to calls whose server is known.
-func (s *search) await(ctx context.Context, read <-chan *lateServer, grace <-chan struct{}, hurry func([]*lateServer)) (Target, bool) {
+func (s *nameSearch) await(ctx context.Context, read <-chan *lateServer, grace <-chan struct{}, hurry func([]*lateServer)) (Target, bool) {
 	var brief, limit <-chan time.Time
 	one := len(s.wanted()) == 1
 	if one {

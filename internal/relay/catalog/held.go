@@ -5,7 +5,6 @@ import (
 	"maps"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/dragoman-mcp/dragoman/internal/protocol/mcp"
 )
@@ -13,7 +12,7 @@ import (
 // heldName is a name or URI that clients see in the lists of a method.
 type heldName struct{ method, offered string }
 
-// hold is the server that keeps a name, and since when: the number of the merge that found it.
+// hold is the server that keeps a name, and since when; see Catalog.epoch.
 type hold struct {
 	server string
 	since  uint64
@@ -63,9 +62,9 @@ func (c *Catalog) forbiddenLocked(a *knownAudience, x *item, method string) stri
 }
 
 // takenLocked returns the reason why a server may not list a URI of a plain scheme, or "": another
-// server lists it in the list of the other method, or named it in a result when this server did not
-// list it. A list that was first read later proves nothing, since the URI may have been in it all the
-// time.
+// server lists it in the list of the other method, or named it in a result before this server listed
+// it. A list that is late proves nothing: the server may have added the URI meanwhile. Before a result
+// names its first URI, we read the lists, so no server is late because of us; see View.learn.
 func (c *Catalog) takenLocked(a *knownAudience, x *item, method string) string {
 	uri := x.target.Name
 	if len(c.Sources) < 2 || exclusive(uri) != "" {
@@ -80,13 +79,10 @@ func (c *Catalog) takenLocked(a *knownAudience, x *item, method string) string {
 		return fmt.Sprintf("server %q already lists the same URI", have.server)
 	}
 	n, _ := c.owners.find(uri, 0)
-	if len(n.servers) == 0 || n.servers[0] == x.target.Server || mine.server == x.server {
+	if len(n) == 0 || n[0].server == x.target.Server || mine.server == x.server {
 		return ""
 	}
-	if first := c.firstReadLocked(method, x.server); first.IsZero() || first.After(n.at) {
-		return ""
-	}
-	return fmt.Sprintf("a result of server %q named the same URI first", n.servers[0].Name())
+	return fmt.Sprintf("a result of server %q named the same URI first", n[0].server.Name())
 }
 
 // Inherit takes over from the catalog that served the same clients before a change of the
@@ -95,26 +91,27 @@ func (c *Catalog) takenLocked(a *knownAudience, x *item, method string) string {
 // still the same one. Inherit must be called before the catalog is used.
 func (c *Catalog) Inherit(before *Catalog) {
 	before.mu.Lock()
-	c.held, c.merges = maps.Clone(before.held), before.merges
-	c.firsts = make(map[[2]string]time.Time)
+	c.held, c.epoch, c.sealed = maps.Clone(before.held), before.epoch, true
+	c.earlier = make(map[[2]string]bool)
 	for key := range before.lists {
 		at := [2]string{key.method, key.server}
-		c.firsts[at] = before.firstReadLocked(key.method, key.server)
+		c.earlier[at] = before.wasReadLocked(key.method, key.server)
 	}
 	before.mu.Unlock()
 	c.owners.inherit(&before.owners, c.Sources)
 }
 
-// firstReadLocked returns when a list of a server was first read for any audience. It is zero if it was
-// not.
-func (c *Catalog) firstReadLocked(method, server string) (first time.Time) {
-	first = c.firsts[[2]string{method, server}]
+// wasReadLocked reports whether a list of a server was read for any audience.
+func (c *Catalog) wasReadLocked(method, server string) bool {
+	if c.earlier[[2]string{method, server}] {
+		return true
+	}
 	for key, p := range c.lists {
-		if key.method == method && key.server == server && !p.first.IsZero() && (first.IsZero() || p.first.Before(first)) {
-			first = p.first
+		if key.method == method && key.server == server && p.have {
+			return true
 		}
 	}
-	return first
+	return false
 }
 
 // heldByAnotherLocked reports whether another server already offers the name or URI of x to the
@@ -169,13 +166,25 @@ func (c *Catalog) offersLocked(method, server, name string) bool {
 // unreadLocked reports whether an earlier catalog read a list of a server, and this one has not tried
 // yet. What the server offered then is still its own. p is the list in this catalog, and may be nil.
 func (c *Catalog) unreadLocked(method, server string, p *serverList) bool {
-	if c.firsts[[2]string{method, server}].IsZero() || p != nil && (p.have || p.failed != "") {
+	if !c.earlier[[2]string{method, server}] || p != nil && (p.have || p.failed != "") {
 		return false
 	}
 	return slices.ContainsFunc(c.Sources, func(u Source) bool { return u.Name() == server })
 }
 
-// holdLocked remembers which servers offer the names and URIs of a merged list, and since when.
+// offerLocked begins another epoch if something was offered in this one. It is called when a list of a
+// server has changed, before anybody sees it.
+func (c *Catalog) offerLocked() {
+	if c.sealed {
+		c.epoch++
+		c.sealed = false
+	}
+}
+
+// holdLocked remembers which servers offer the names and URIs of a merged list, and since when. What
+// clients see for the first time after the same change, in any of the lists, was offered at the same
+// time. So the order of the configuration decides between servers that start together, and not which of
+// them is faster.
 func (c *Catalog) holdLocked(l *mergedList) {
 	if len(c.Sources) < 2 && (len(c.Sources) == 0 || c.prefix(c.Sources[0]) != "") {
 		return
@@ -183,7 +192,7 @@ func (c *Catalog) holdLocked(l *mergedList) {
 	if c.held == nil {
 		c.held = make(map[heldName]hold)
 	}
-	c.merges++
+	c.sealed = true
 	c.holdListLocked(l, c.held)
 	if len(c.held) > maxHeld {
 		// Most of these names are gone. Names in the merged lists must stay, or a server could take
@@ -197,7 +206,7 @@ func (c *Catalog) holdLocked(l *mergedList) {
 	}
 	for i := range l.items {
 		x := &l.items[i]
-		if x.since = c.merges; c.held[heldName{l.method, x.offered}].server == x.server {
+		if x.since = c.epoch; c.held[heldName{l.method, x.offered}].server == x.server {
 			x.since = c.held[heldName{l.method, x.offered}].since
 		}
 	}
@@ -217,7 +226,7 @@ func (c *Catalog) holdListLocked(l *mergedList, old map[heldName]hold) {
 		}
 		have, ok := old[key]
 		if !ok || have.server != x.server && !c.offersLocked(l.method, have.server, x.target.Name) {
-			have = hold{x.server, c.merges}
+			have = hold{x.server, c.epoch}
 		}
 		c.held[key] = have
 	}

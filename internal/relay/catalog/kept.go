@@ -50,6 +50,7 @@ func (c *Catalog) recall(u Source, method string) {
 		p.items, p.hidden = splitItems(c.Expose, kindOf(method), u.Name(), items)
 	}
 	p.kept = read
+	c.offerLocked()
 	c.forgetMergedLocked(method, u, Audience{})
 }
 

@@ -43,16 +43,13 @@ type share struct {
 	told  recent[telling, uint64]
 }
 
-// firstNamed is when a server named a URI first, by owners.count and by the clock.
-type firstNamed struct {
-	n  uint64
-	at time.Time
-}
+// firstNamed is when a server named a URI first: by owners.count, and by Catalog.epoch.
+type firstNamed struct{ n, since uint64 }
 
-// naming says which servers have named a URI, the first one first, and when the first one did.
-type naming struct {
-	servers []Source
-	at      time.Time
+// namer is a server that has named a URI.
+type namer struct {
+	server Source
+	firstNamed
 }
 
 // telling is a URI that a result for one client names.
@@ -95,10 +92,18 @@ func (r *recent[K, V]) set(key K, x V) {
 
 // learn remembers that a server has a URI. conversation is the client to which its result named it, or
 // 0 if this is not known.
-func (o *owners) learn(uri string, u Source, conversation uint64) {
+func (c *Catalog) learn(uri string, u Source, conversation uint64) {
 	if uri == "" || len(uri) > maxLearnedURI {
 		return
 	}
+	c.mu.Lock()
+	c.sealed = true
+	since := c.epoch
+	c.mu.Unlock()
+	c.owners.learn(uri, u, conversation, since)
+}
+
+func (o *owners) learn(uri string, u Source, conversation, since uint64) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	x := o.shares[u]
@@ -111,7 +116,7 @@ func (o *owners) learn(uri string, u Source, conversation uint64) {
 	}
 	o.count++
 	if x.named.get(uri).n == 0 {
-		x.named.set(uri, firstNamed{o.count, time.Now()})
+		x.named.set(uri, firstNamed{o.count, since})
 	}
 	if conversation != 0 {
 		x.told.set(telling{conversation, uri}, o.count)
@@ -134,15 +139,15 @@ func (o *owners) inherit(before *owners, sources []Source) {
 	}
 }
 
-// find returns what is known about a URI.
-func (o *owners) find(uri string, conversation uint64) (n naming, t told) {
+// find returns what is known about a URI: the servers that have named it, the first one first, and the
+// one that named it to a client.
+func (o *owners) find(uri string, conversation uint64) (all []namer, t told) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	first, last := map[Source]firstNamed{}, uint64(0)
+	last := uint64(0)
 	for u, x := range o.shares {
 		if at := x.named.get(uri); at.n > 0 {
-			first[u] = at
-			n.servers = append(n.servers, u)
+			all = append(all, namer{u, at})
 		}
 		if at := x.told.get(telling{conversation, uri}); at > 0 {
 			t.several = t.several || t.last != nil
@@ -151,13 +156,8 @@ func (o *owners) find(uri string, conversation uint64) (n naming, t told) {
 			}
 		}
 	}
-	slices.SortFunc(n.servers, func(a, b Source) int {
-		return cmp.Compare(first[a].n, first[b].n)
-	})
-	if len(n.servers) > 0 {
-		n.at = first[n.servers[0]].at
-	}
-	return n, t
+	slices.SortFunc(all, func(a, b namer) int { return cmp.Compare(a.n, b.n) })
+	return all, t
 }
 
 // forget forgets the server of a URI, because the server no longer has the resource.
@@ -189,8 +189,22 @@ func (o *owners) wasMissed(search string) bool {
 // learn remembers that a result for the client named a URI of a server. If another server has listed
 // the URI before anybody named it, this one names what the other one has.
 func (v View) learn(uri string, u Source) {
-	if n, _ := v.c.owners.find(uri, 0); len(n.servers) > 0 || !v.c.listedByAnother(v.c.audience(v.client), uri, u) {
-		v.c.owners.learn(uri, u, v.conversation())
+	if n, _ := v.c.owners.find(uri, 0); len(n) > 0 || !v.c.listedByAnother(v.c.audience(v.client), uri, u) {
+		v.c.learn(uri, u, v.conversation())
+	}
+}
+
+// beforeNaming reads the lists that were never read, before a result names URIs to the client. Otherwise,
+// its server could name what others list. Like all readings, one that takes long is not waited for again.
+func (v View) beforeNaming(ctx context.Context) {
+	c := v.c
+	c.mu.Lock()
+	unread := slices.ContainsFunc(c.Sources, func(u Source) bool {
+		return !c.wasReadLocked(mcp.MethodListResources, u.Name()) || !c.wasReadLocked(mcp.MethodListTemplates, u.Name())
+	})
+	c.mu.Unlock()
+	if unread && len(c.Sources) > 1 {
+		v.offers(ctx, c.audience(v.client))
 	}
 }
 
@@ -204,25 +218,33 @@ func (v View) conversation() uint64 {
 func (c *Catalog) listedByAnother(a *knownAudience, uri string, u Source) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return slices.ContainsFunc(c.Sources, func(other Source) bool {
-		return other != u && (c.seenLocked(mcp.MethodListResources, other, a).has(KindResource, uri) || c.seenLocked(mcp.MethodListSkills, other, a).has(KindResource, uri))
-	})
+	for _, method := range [...]string{mcp.MethodListResources, mcp.MethodListSkills} {
+		if have := c.held[heldName{method, uri}].server; have != "" && have != u.Name() && c.offersLocked(method, have, uri) {
+			return true
+		}
+		if slices.ContainsFunc(c.Sources, func(other Source) bool { return other != u && c.seenLocked(method, other, a).has(KindResource, uri) }) {
+			return true
+		}
+	}
+	return false
 }
 
-// byName returns the server of a URI that results have named, or nil if none has. lister is the server
-// that lists the URI, or nil.
+// byName returns the server of a URI that results have named, or nil if none has, or if the claims
+// decide. lister is the server that lists the URI, or nil.
 //
 // If several servers have named it, nobody can say for sure which one a client means, so we take the
 // best sign there is. A client that got the URI from one server means that one. If it got it from
-// several or from none, a server that lists it or has a template for it is likely to have it. Otherwise, a client that got it from several servers
-// is likely to mean the last result. Without any sign, or if the client got the URI from one server
-// and another one lists it, we refuse: a server could name any URI, and
-// then get what the client meant for another one.
-func (v View) byName(ctx context.Context, a *knownAudience, uri string, lister Source) (Source, error) {
-	n, t := v.c.owners.find(uri, v.conversation())
-	all := slices.DeleteFunc(slices.Clone(n.servers), func(u Source) bool {
-		return !v.Shows(KindServer, u.Name(), "") || !v.Shows(KindResource, u.Name(), uri)
-	})
+// several or from none, a server that lists it or has a template for it is likely to have it. Otherwise,
+// a client that got it from several servers is likely to mean the last result. Without any sign, or if
+// the client got the URI from one server and another one lists it, we refuse: a server could name any
+// URI, and then get what the client meant for another one.
+func (s *search) byName(ctx context.Context, lister Source) (Source, error) {
+	named, t := s.c.owners.find(s.uri, s.conversation())
+	named = slices.DeleteFunc(named, func(x namer) bool { return !s.shown(x.server, s.uri) })
+	all := make([]Source, len(named))
+	for i, x := range named {
+		all[i] = x.server
+	}
 	if !slices.Contains(all, t.last) {
 		t = told{}
 	}
@@ -230,21 +252,71 @@ func (v View) byName(ctx context.Context, a *knownAudience, uri string, lister S
 	case lister != nil && (t.last == nil || t.last == lister || t.several):
 		return lister, nil
 	case lister != nil:
-		return nil, ambiguous(uri, []Source{t.last, lister})
+		return nil, ambiguous(s.uri, []Source{t.last, lister})
 	case len(all) == 0:
 		return nil, nil
-	case len(all) == 1:
-		return all[0], nil
 	case t.last != nil && !t.several:
 		return t.last, nil
 	}
-	if u := v.byTemplate(ctx, a, uri, all); u != nil {
-		return u, nil
+	claims := s.claims(ctx, s.a, s.uri)
+	if t.last == nil {
+		if u, decided, err := s.contested(ctx, all, claimedBefore(claims, named[0].since)); decided {
+			return u, err
+		}
+	}
+	if len(all) == 1 {
+		return all[0], nil
+	}
+	for _, x := range claims {
+		if x.strength == fixedTemplate && slices.Contains(all, x.server) {
+			return x.server, nil
+		}
 	}
 	if t.last != nil {
 		return t.last, nil
 	}
-	return nil, ambiguous(uri, all)
+	return nil, ambiguous(s.uri, all)
+}
+
+// claimedBefore returns the servers whose templates match a URI, and were offered before a result named
+// it. The folder of a skill is too weak to count here.
+func claimedBefore(all []claim, named uint64) (servers []Source) {
+	for _, x := range all {
+		if x.since <= named && x.strength != folderOfSkill && !slices.Contains(servers, x.server) {
+			servers = append(servers, x.server)
+		}
+	}
+	return servers
+}
+
+// contested decides about a URI that results have named to others than this client, although a template
+// of another server matched it before. A client with a session got it from no result that we know of, so
+// the templates decide. We can't say that of a client without a session. It gets the URI from the only
+// server that has it, and else we refuse: both, the one who names what it likes, and the one with a
+// template for everything, could want to get what is meant for the other one.
+func (s *search) contested(ctx context.Context, named, before []Source) (u Source, decided bool, err error) {
+	if len(before) == 0 || !slices.ContainsFunc(named, func(u Source) bool { return u != before[0] }) {
+		return nil, false, nil
+	}
+	if s.conversation() != 0 {
+		return nil, true, nil
+	}
+	for _, u := range named {
+		if !slices.Contains(before, u) {
+			before = append(before, u)
+		}
+	}
+	if s.ask && s.c.Holds != nil {
+		s.firstHolder(ctx, before, true)
+		before = slices.DeleteFunc(before, func(u Source) bool { return s.said[u] })
+	}
+	switch len(before) {
+	case 0:
+		return nil, false, nil
+	case 1:
+		return before[0], true, nil
+	}
+	return nil, true, ambiguous(s.uri, before)
 }
 
 // ambiguous returns the error for a URI that may belong to several servers.
@@ -255,112 +327,6 @@ func ambiguous(uri string, all []Source) error {
 	}
 	return &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: fmt.Sprintf(
 		"the resource %s may belong to any of these servers, so use the endpoint of one of them: %s", excerpt.Cut(uri, maxRepeated), strings.Join(names, ", "))}
-}
-
-// ask asks the servers that the client may see which of them has a resource, and remembers the
-// answer. If several have it, one with a template for the scheme is chosen, and else the first in the
-// configuration. But for an exclusive URI, ask then returns nil, because nobody can tell which one is
-// meant.
-func (v View) ask(ctx context.Context, a *knownAudience, uri string) Source {
-	if v.c.Holds == nil || strings.Contains(uri, "{") {
-		return nil // a URI template is not a URI (RFC 6570)
-	}
-	var all []Source
-	search := uri
-	for i, h := range v.c.hellos(ctx, a) {
-		u := v.c.Sources[i]
-		if h != nil && has(h.Capabilities, "resources") && v.Shows(KindServer, u.Name(), "") && v.Shows(KindResource, u.Name(), uri) && len(all) < maxAsked {
-			all, search = append(all, u), search+"\x00"+u.Name()
-		}
-	}
-	if len(all) == 0 || v.c.owners.wasMissed(search) {
-		return nil
-	}
-	claim := v.byScheme(ctx, a, uri)
-	rank := func(u Source) int {
-		if slices.Contains(claim, u) {
-			return 0
-		}
-		return 1
-	}
-	slices.SortStableFunc(all, func(x, y Source) int { return rank(x) - rank(y) })
-	owner := v.firstHolder(ctx, all, uri)
-	switch {
-	case owner != nil && exclusive(uri) != "":
-		v.c.showURI(owner.Name(), uri, true)
-	case owner != nil:
-		v.c.owners.learn(uri, owner, 0)
-	default:
-		v.c.owners.miss(search)
-	}
-	return owner
-}
-
-// firstHolder asks servers at the same time, and waits no longer than the result needs.
-func (v View) firstHolder(ctx context.Context, all []Source, uri string) (owner Source) {
-	ctx, cancel := context.WithTimeout(ctx, askLimit)
-	var asking sync.WaitGroup
-	defer asking.Wait()
-	defer cancel()
-	type answer struct {
-		at  int
-		has bool
-	}
-	answers := make(chan answer, len(all))
-	for i, u := range all {
-		asking.Go(func() { answers <- answer{i, v.c.Holds(ctx, u, v.client, uri)} })
-	}
-	answered, have := make([]bool, len(all)), make([]bool, len(all))
-	for range all {
-		got := <-answers
-		answered[got.at], have[got.at] = true, got.has
-		if exclusive(uri) != "" {
-			if got.has && owner != nil {
-				return nil
-			} else if got.has {
-				owner = all[got.at]
-			}
-			continue
-		}
-		for i := 0; i < len(all) && answered[i]; i++ {
-			if have[i] {
-				return all[i]
-			}
-		}
-	}
-	return owner
-}
-
-// skills returns the merged list of skills, or nil if no server has any.
-func (v View) skills(ctx context.Context, a *knownAudience) *mergedList {
-	if v.Declared(ctx, mcp.MethodListSkills) != nil {
-		return nil
-	}
-	return v.c.list(ctx, a, mcp.MethodListSkills)
-}
-
-// bySkill returns the server with a skill whose folder contains the URI. A skill's files need not be
-// in a list of resources, and a skill may have any scheme (SEP-2640, "Skill URIs"; those of skill:// are
-// in URIs). But every server can list a skill at file:///home/SKILL.md. So a folder needs a whole
-// segment behind the host, and it is only a guess about what no server lists, links or has a template
-// for.
-func (v View) bySkill(ctx context.Context, a *knownAudience, uri string) (owner Source) {
-	l := v.skills(ctx, a)
-	if l == nil {
-		return nil
-	}
-	length := 0
-	for i := range l.items {
-		x := &l.items[i]
-		folder := x.offered[:strings.LastIndexByte(x.offered, '/')+1]
-		if len(folder) > length && ownFolder(folder) && strings.HasPrefix(uri+"/", folder) && l.find(x.offered, v.show) == x {
-			owner, length = x.target.Server, len(folder)
-		}
-	}
-	if slices.ContainsFunc(v.byScheme(ctx, a, uri), func(u Source) bool { return u != owner }) {
-		return nil
-	}
-	return owner
 }
 
 // ownFolder reports whether a folder has a segment of its own, behind the host: git://host/repo/ has

@@ -48,7 +48,7 @@ func goes(t *testing.T, v View, uri, want string) {
 // TestMarkWithoutPath checks that the segment which names a server is no URI on its own.
 func TestMarkWithoutPath(t *testing.T) {
 	c := catalogOf(t, holder("evil", nil), holder("b", nil))
-	c.Holds = func(context.Context, Source, *mcp.ClientInfo, string) bool { return true }
+	c.Holds = func(context.Context, Source, *mcp.ClientInfo, string) (bool, error) { return true, nil }
 	v := c.View(&mcp.ClientInfo{}, nil)
 	for _, uri := range []string{"ui://dragoman-evil", "skill://dragoman-evil", "ui://dragoman-"} {
 		goes(t, v, uri, "not found")
@@ -62,11 +62,11 @@ func TestSkillsOfOtherSchemes(t *testing.T) {
 	victim.lists[mcp.MethodListResources] = resources("file:///listed/x")[mcp.MethodListResources]
 	c := catalogOf(t, victim, holder("b", templates("note://{+all}")), holder("evil", skillsOf("file:///SKILL.md", "note://host/notes/SKILL.md", "file:///docs/SKILL.md",
 		"file:///home/victim/SKILL.md", "file:///listed/SKILL.md", "https://host/SKILL.md", "git://host/repo/skills/refunds/SKILL.md")))
-	c.Holds = func(_ context.Context, u Source, _ *mcp.ClientInfo, uri string) bool {
+	c.Holds = func(_ context.Context, u Source, _ *mcp.ClientInfo, uri string) (bool, error) {
 		if strings.HasSuffix(uri, "refunds/a.md") {
 			t.Error("the servers were asked for a file of a skill")
 		}
-		return u.Name() == "b"
+		return u.Name() == "b", nil
 	}
 	v := c.View(&mcp.ClientInfo{}, nil)
 	v.learn("file:///home/victim/secret-report.txt", victim)
@@ -97,11 +97,11 @@ func TestWideTemplates(t *testing.T) {
 		}
 		c := catalogOf(t, all[order[0]], all[order[1]], all[order[2]])
 		has := map[string]string{"ui://app/only": "victim", "skill://other/SKILL.md": "victim", "mem2://other": "victim"}
-		c.Holds = func(_ context.Context, u Source, _ *mcp.ClientInfo, uri string) bool {
+		c.Holds = func(_ context.Context, u Source, _ *mcp.ClientInfo, uri string) (bool, error) {
 			if strings.Contains(uri, "both") || uri == "y://7" {
-				return true
+				return true, nil
 			}
-			return has[uri] == u.Name()
+			return has[uri] == u.Name(), nil
 		}
 		v := c.View(&mcp.ClientInfo{}, nil)
 		for uri, want := range map[string]string{
@@ -226,22 +226,23 @@ func TestManyNamedURIs(t *testing.T) {
 	v.learn("x://1", evil)
 	goes(t, c.View(&mcp.ClientInfo{}, nil), "x://1", "victim, evil") // the one that named it first, first
 	goes(t, c.View(&mcp.ClientInfo{}, nil), fmt.Sprint("y://", 5*maxOwners-1), "evil")
-	if n, _ := c.owners.find("y://1", 0); len(n.servers) > 0 {
+	if n, _ := c.owners.find("y://1", 0); len(n) > 0 {
 		t.Error("the first of very many URIs is remembered")
 	}
 }
 
-// TestNamedBeforeListed has a server that names a resource before the list of the server that has it
-// was read, and one that names it afterwards.
+// TestNamedBeforeListed has a server whose results name what another one lists, before any client needed
+// the lists.
 func TestNamedBeforeListed(t *testing.T) {
 	victim, evil := holder("victim", resources("x://1", "x://2")), holder("evil", nil)
 	c := catalogOf(t, evil, victim, holder("c", nil))
 	v, other := c.View(&mcp.ClientInfo{Conversation: 1}, nil), c.View(&mcp.ClientInfo{}, nil)
-	v.learn("x://1", evil)
-	goes(t, other, "x://1", "victim")
-	goes(t, v, "x://1", "evil, victim")
-	v.learn("x://2", evil)
-	goes(t, v, "x://2", "victim")
+	for _, uri := range []string{"x://1", "x://2"} {
+		v.beforeNaming(t.Context())
+		v.learn(uri, evil)
+		goes(t, other, uri, "victim")
+		goes(t, v, uri, "victim")
+	}
 }
 
 type hideServer string

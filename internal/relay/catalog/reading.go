@@ -26,7 +26,6 @@ type serverList struct {
 	have    bool       // true if at least one reading of the list has succeeded
 	fresh   bool       // true if the server has announced no change since the last successful reading began
 	read    time.Time  // when the last successful reading ended
-	first   time.Time  // when the first successful reading ended
 	failed  string     // why the last reading failed; "" if it did not fail
 	cause   *mcp.Error // the error of the last reading, if it is an *mcp.Error; else nil
 	cutOff  bool       // true if the list was too long, so that only its beginning was read
@@ -183,9 +182,6 @@ func (c *Catalog) read(life context.Context, a *knownAudience, method string, u 
 // storeLocked stores what the reading p.reading got. It reports whether clients saw another list before.
 func (c *Catalog) storeLocked(a *knownAudience, method string, u Source, p *serverList, got answer) (changed bool) {
 	p.read, p.cutOff = p.reading.finished, !got.complete
-	if p.first.IsZero() {
-		p.first = p.read
-	}
 	var before [][]byte
 	if seen := c.seenLocked(method, u, a); seen != nil {
 		before = seen.items
@@ -205,6 +201,7 @@ func (c *Catalog) storeLocked(a *knownAudience, method string, u Source, p *serv
 	}
 	if !p.have || !sameItems(p.items, got.items) || !sameItems(p.hidden, got.hidden) {
 		p.version = versions.Add(1)
+		c.offerLocked()
 	}
 	p.items, p.names, p.hidden, p.hello, p.have, p.fresh, p.kept = got.items, nil, got.hidden, got.hello, true, !p.changed, time.Time{}
 	p.until = time.Time{}

@@ -2,6 +2,7 @@ package catalog
 
 import (
 	"bytes"
+	"context"
 	"fmt"
 
 	"github.com/dragoman-mcp/dragoman/internal/base/excerpt"
@@ -150,7 +151,7 @@ var escaped = []byte(`\u`)
 // servers have too, and remembers which resources the answer names, because resources need not be in
 // a list (2025-06-18 §Tools, "Resource Links"; SEP-2640). If the answer says that a resource does not
 // exist, Present forgets that the server had it.
-func (v View) Present(u Source, c *mcp.Call, reply *mcp.Reply) *mcp.Reply {
+func (v View) Present(ctx context.Context, u Source, c *mcp.Call, reply *mcp.Reply) *mcp.Reply {
 	raw, method, server := reply.Msg.Raw, c.Msg.Method, u.Name()
 	names := reply.Msg.Kind == jsonrpc.Result && method != mcp.MethodReadResource
 	if code := reply.Code(); method == mcp.MethodReadResource && (code == mcp.CodeResourceNotFound || code == jsonrpc.CodeInvalidParams) {
@@ -167,6 +168,9 @@ func (v View) Present(u Source, c *mcp.Call, reply *mcp.Reply) *mcp.Reply {
 		case exclusive(uri) != "":
 			v.c.showAt(server, raw, at, names, &e)
 		case names && uri != "" && left > 0:
+			if left == maxLearned {
+				v.beforeNaming(ctx)
+			}
 			left--
 			v.learn(uri, u)
 		}

@@ -223,17 +223,20 @@ func (r *route) findSkill(ctx context.Context) error {
 }
 
 // holds implements catalog.Catalog.Holds: it reads the resource and drops the result.
-func holds(ctx context.Context, u catalog.Source, f *mcp.ClientInfo, uri string) bool {
+func holds(ctx context.Context, u catalog.Source, f *mcp.ClientInfo, uri string) (has bool, err error) {
 	lease, err := u.(Upstream).Acquire(ctx, f, mcp.Need{Method: mcp.MethodReadResource})
 	if err != nil {
-		return false
+		return false, err
 	}
 	defer lease.Release()
 	m := jsonrpc.NewRequest("1", mcp.MethodReadResource, append(jsonrpc.AppendQuote([]byte(`{"uri":`), uri), '}'))
 	c := mcp.NewCall(m, m.Param(mcp.KeyMeta), f)
 	c.Ours = true
 	reply, err := lease.Call(ctx, mcp.NewAttempt(c), mcp.NoCaller{})
-	return err == nil && reply.Msg.Kind == jsonrpc.Result
+	if err != nil {
+		return false, err
+	}
+	return reply.Msg.Kind == jsonrpc.Result, nil
 }
 
 // findReferred finds the prompt or resource that completion/complete refers to, and sets the server
@@ -244,21 +247,16 @@ func (r *route) findReferred(ctx context.Context) error {
 		text, _ := jsonrpc.Text(raw, name)
 		t, ok := r.view.Find(ctx, catalog.KindPrompt, text)
 		if !ok {
-			return catalog.Unknown(catalog.KindPrompt, text)
+			return r.view.NotFound(catalog.KindPrompt, text)
 		}
 		r.rename(name, t)
 		return nil
 	}
 	at := jsonrpc.Find(raw, ref, "uri")
-	uri, ok := jsonrpc.Text(raw, at)
-	if !ok {
+	if _, ok := jsonrpc.Text(raw, at); !ok {
 		return &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: "params.ref must name a prompt or a resource"}
 	}
-	if t, ok := r.view.Find(ctx, catalog.KindTemplate, uri); ok {
-		r.goTo(at, t)
-		return nil
-	}
-	_, err := r.findOwner(ctx, at, r.view.Owner)
+	_, err := r.findOwner(ctx, at, r.view.Referred)
 	return err
 }
 

@@ -189,7 +189,7 @@ func (x runner) run(ctx context.Context, r *route, k mcp.Caller) (*mcp.Reply, er
 		return x.ownPage(ctx, r, k)
 	case doTasks:
 		reply, err := x.bridge.Tasks(ctx, servers(r.all), &r.Attempt, x.hearing(r, k))
-		return r.present(reply, err), err
+		return r.present(ctx, reply, err), err
 	case doListen:
 		return x.listen(ctx, r, k)
 	case doSubscribe:
@@ -204,7 +204,7 @@ func (x runner) run(ctx context.Context, r *route, k mcp.Caller) (*mcp.Reply, er
 	if err == nil {
 		x.bridge.ShowsURLs(r.Client, r.Server, r.Sole, reply)
 	}
-	return r.present(reply, err), err
+	return r.present(ctx, reply, err), err
 }
 
 // hearing returns the caller of a request that goes to a server.
@@ -214,7 +214,7 @@ func (x runner) hearing(r *route, k mcp.Caller) mcp.Caller {
 }
 
 // present prepares an answer for a client of Merged; see catalog.View.Present.
-func (r *route) present(reply *mcp.Reply, err error) *mcp.Reply {
+func (r *route) present(ctx context.Context, reply *mcp.Reply, err error) *mcp.Reply {
 	if err != nil || r.Sole {
 		return reply
 	}
@@ -226,7 +226,7 @@ func (r *route) present(reply *mcp.Reply, err error) *mcp.Reply {
 	if r.server == nil {
 		return reply
 	}
-	return r.view.Present(r.server, r.Call, reply)
+	return r.view.Present(ctx, r.server, r.Call, reply)
 }
 
 // listen answers subscriptions/listen. It returns when the subscription has ended.
