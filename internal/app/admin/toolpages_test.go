@@ -1,6 +1,7 @@
 package admin
 
 import (
+	"encoding/json"
 	"strings"
 	"testing"
 
@@ -77,5 +78,17 @@ func TestToolCosts(t *testing.T) {
 		if got[i] != want[i] {
 			t.Errorf("%+v, want %+v", got[i], want[i])
 		}
+	}
+}
+
+// TestSecretsInSchemas checks that a server cannot show a secret of its configuration as the name or the
+// type of an argument, whatever escapes it uses.
+func TestSecretsInSchemas(t *testing.T) {
+	r := serving(t, demoServer(t, "one", "legacy"))
+	raw := []byte(`{"name":"x","inputSchema":{"type":"object","properties":{"is \u0068unter2-secret":{"enum":["hunter2-secret"],"default":"hunter2%2Dsecret"}},"required":["hunter2&#45;secret"]}}`)
+	x := r.api.toolDetail(&indexed{Tool: Tool{Server: "one", Name: "x"}, raw: raw})
+	b, err := json.Marshal(x)
+	if err != nil || len(x.Arguments) != 1 || x.Arguments[0].Name != "is ***" || strings.Contains(string(b), "unter2") {
+		t.Errorf("%s, %v", b, err)
 	}
 }

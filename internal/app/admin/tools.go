@@ -466,7 +466,7 @@ func (a *API) toolDetail(x *indexed) ToolDetail {
 	}
 	for _, arg := range t.Arguments() {
 		out.Arguments = append(out.Arguments, ToolArgument{
-			Name: arg.Name, Required: arg.Required, Type: arg.Type, Default: shownText(clean, arg.Default, maxDescription), About: shownText(clean, arg.About, maxDescription),
+			Name: clean(arg.Name), Required: arg.Required, Type: clean(arg.Type), Default: shownText(clean, arg.Default, maxDescription), About: shownText(clean, arg.About, maxDescription),
 		})
 	}
 	return out

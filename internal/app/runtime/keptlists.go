@@ -197,7 +197,7 @@ func (s *shelf) text(method string, items [][]byte, read time.Time) []byte {
 // whatever escapes the server writes it with. For the first such list of a method, tells writes a log
 // record.
 func (s *shelf) tells(method, text string) bool {
-	if excerpt.MaskJSON(text, s.clean) == text {
+	if s.clean(text) == text {
 		return false
 	}
 	s.mu.Lock()

@@ -17,5 +17,5 @@ func redactor(c config.Server, more ...string) func(text string) string {
 	}
 	address := strings.NewReplacer(pairs...)
 	known := excerpt.MaskKnown(append(c.Secrets(), more...))
-	return func(text string) string { return excerpt.MaskSecrets(excerpt.MaskJSON(address.Replace(text), known)) }
+	return func(text string) string { return excerpt.MaskSecrets(known(address.Replace(text))) }
 }

@@ -2,6 +2,9 @@ package excerpt
 
 import (
 	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"html"
 	"net/url"
 	"strings"
 	"testing"
@@ -21,7 +24,7 @@ func TestCredential(t *testing.T) {
 	}
 }
 
-func TestReplaceKnown(t *testing.T) {
+func TestMaskKnown(t *testing.T) {
 	for _, tt := range []struct{ secret, text, want string }{
 		{"server", `server "s" exited: servers, observer, "server"`, `*** "s" exited: servers, observer, "***"`},
 		{"hunter22", "xhunter22x", "x***x"},
@@ -29,38 +32,86 @@ func TestReplaceKnown(t *testing.T) {
 		{"aa", "aaa aa", "aaa ***"},
 		{"", "x", "x"},
 	} {
-		if got := ReplaceKnown(tt.text, tt.secret, func(string) string { return Mask }); got != tt.want {
+		if got := MaskKnown([]string{tt.secret})(tt.text); got != tt.want {
 			t.Errorf("%q in %q: %q, want %q", tt.secret, tt.text, got, tt.want)
 		}
 	}
 }
 
-func TestSpellings(t *testing.T) {
+// TestFormsOfSecrets checks that a secret is masked in each form in which a peer may repeat it, and
+// nothing else is.
+func TestFormsOfSecrets(t *testing.T) {
 	const secret = "p@ss word/22?"
-	mask := func(text string) string {
-		for _, s := range Spellings([]string{secret}) {
-			text = ReplaceKnown(text, s, func(string) string { return Mask })
+	every := func(format string) (out string) {
+		for _, b := range []byte(secret) {
+			out += fmt.Sprintf(format, b)
 		}
-		return text
+		return out
+	}
+	b64 := base64.StdEncoding.EncodeToString
+	clean := MaskKnown([]string{secret})
+	for _, text := range []string{
+		secret, url.QueryEscape(secret), url.PathEscape(secret), strings.ToLower(url.QueryEscape(secret)),
+		every("%%%02X"), every("%%%02x"), every("%%25%02x"), url.QueryEscape(url.QueryEscape(secret)), url.PathEscape(url.QueryEscape(secret)),
+		every(`\u%04x`), every(`\u%04X`), every(`\\u%04x`), every(`\x%02x`), every("%%5Cu%04x"),
+		every("&#%d;"), every("&#x%x;"), every("&#X%02X;"), every("&#%06d;"), every("&amp;#%d;"), html.EscapeString(secret),
+	} {
+		for _, around := range []string{"<%s>", "%% and \\ and &: %s %%", `{"a":"\n%s\"&lt;"}`} {
+			if got, want := clean(fmt.Sprintf(around, text)), fmt.Sprintf(around, Mask); got != want {
+				t.Errorf("%s became %s, want %s", text, got, want)
+			}
+		}
 	}
 	for _, text := range []string{
-		secret, url.QueryEscape(secret), url.PathEscape(secret),
-		base64.StdEncoding.EncodeToString([]byte(secret)), base64.RawURLEncoding.EncodeToString([]byte(secret)),
-		base64.StdEncoding.EncodeToString([]byte("me:" + secret)), base64.StdEncoding.EncodeToString([]byte("anna:" + secret + "!")),
-		base64.URLEncoding.EncodeToString([]byte("user1:" + secret + "\n\n")),
+		b64([]byte(secret)), base64.RawURLEncoding.EncodeToString([]byte(secret)),
+		b64([]byte("me:" + secret)), b64([]byte("anna:" + secret + "!")), base64.URLEncoding.EncodeToString([]byte("user1:" + secret + "\n\n")),
+		url.QueryEscape(b64([]byte(secret))),
+		b64([]byte(b64([]byte(secret)))), b64([]byte("x" + b64([]byte("xy"+secret+"z")))), b64([]byte("Basic " + b64([]byte("user:"+secret)))),
 	} {
-		if got := mask("<" + text + ">"); !strings.Contains(got, Mask) || len(got) > len(Mask)+14 {
+		if got := clean("<" + text + ">"); !strings.Contains(got, Mask) || len(got) > len(Mask)+26 {
 			t.Errorf("%s became %s", text, got)
 		}
 	}
-	if all := Spellings([]string{"short1"}); len(all) != 1 {
+	if all := NewKnown([]string{"short1"}).forms; len(all) != 1 {
 		t.Errorf("a short secret has the forms %q", all)
+	}
+	for _, text := range []string{"p%40ss", `p@ss\u0020word`, `100% of &c; in C:\users\xy`, "%", `\`, "&", `\u12`, "&#", strings.Repeat(`%25\\&#38;`, 1000)} {
+		if got := clean(text); got != text {
+			t.Errorf("%s became %s", text, got)
+		}
 	}
 }
 
-// TestSpellingsInJSON checks the escapes that the encoders of common languages write, also in JSON within
+// TestSecretsWithEscapes checks secrets that have something that looks like an escape.
+func TestSecretsWithEscapes(t *testing.T) {
+	for _, secret := range []string{`pass\new%41word`, `a&amp;b&lt;c12345`, `%70%61%73%73word`, `\\\\server`} {
+		clean := MaskKnown([]string{secret})
+		quoted, _ := json.Marshal(secret)
+		twice, _ := json.Marshal(string(quoted))
+		for _, text := range []string{secret, string(quoted), string(twice), url.QueryEscape(secret), html.EscapeString(secret)} {
+			if got := clean(text); strings.Trim(got, `"\`) != Mask {
+				t.Errorf("%s in %s became %s", secret, text, got)
+			}
+		}
+	}
+}
+
+// TestCutSecret checks that the beginning of a secret at the end of a text is found, whatever its form.
+func TestCutSecret(t *testing.T) {
+	k := NewKnown([]string{"p@ss word/22?"})
+	for text, want := range map[string]string{
+		"the p@ss wor": "the ", "the p%40ss%20w": "the ", "the p%40ss%20%7": "the ", `the p\u0040ss\u00`: "the ", "the p&#64;ss&#3": "the ",
+		"the p@s": "the p@s", "the end": "the end", "": "", "the cEBzcyB3b3": "the ",
+	} {
+		if got := text[:k.Cut(text, 4)]; got != want {
+			t.Errorf("%q is left of %q, want %q", got, text, want)
+		}
+	}
+}
+
+// TestFormsInJSON checks the escapes that the encoders of common languages write, also in JSON within
 // a JSON string. A secret that needs no escapes has no further forms.
-func TestSpellingsInJSON(t *testing.T) {
+func TestFormsInJSON(t *testing.T) {
 	const secret = `p/s"<é>😀&'9`
 	clean := MaskKnown([]string{secret})
 	for encoder, text := range map[string]string{
@@ -84,10 +135,9 @@ func TestSpellingsInJSON(t *testing.T) {
 	if got := MaskKnown([]string{binary})(`+\/+\/+\/+\/+\/+\/`); got != Mask {
 		t.Errorf("base64: %s", got)
 	}
-	if n := len(Spellings([]string{"hunter2-and-more"})); n > 9 {
-		t.Errorf("a plain secret has %d forms", n)
-	}
-	if n := len(Spellings([]string{secret})); n > 60 {
-		t.Errorf("a secret has %d forms", n)
+	for _, secret := range []string{"hunter2-and-more", secret} {
+		if n := len(NewKnown([]string{secret}).forms); n > 40 {
+			t.Errorf("a secret has %d forms", n)
+		}
 	}
 }

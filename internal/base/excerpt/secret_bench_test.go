@@ -36,3 +36,31 @@ func BenchmarkSecrets(b *testing.B) {
 		})
 	}
 }
+
+// BenchmarkKnown measures MaskKnown for large texts that contain none of five secrets.
+func BenchmarkKnown(b *testing.B) {
+	clean := MaskKnown([]string{"hunter2-and-more", "ghp_abcdefghijklmnopqrstuvwx", "p@ss word/22?", "a8f5f167f44f4964e6c998dee827110c", "Bearer 0123456789abcdef"})
+	for name, text := range map[string]string{
+		"line":    "level=INFO msg=\"reading the file\" path=/home/me/src/main.go took=12ms",
+		"json":    largeResult(800_000, false),
+		"escaped": largeResult(800_000, true),
+		"percent": strings.Repeat("GET /items?name=a%20b%2Fc&x=%7B%7D HTTP/1.1\n", 18_000),
+		"hostile": strings.Repeat(`%25\\&#38;`, 80_000),
+		"base64":  `{"data":"` + strings.Repeat("iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAA", 9500) + `"}`,
+	} {
+		b.Run(name, func(b *testing.B) {
+			b.SetBytes(int64(len(text)))
+			for b.Loop() {
+				clean(text)
+			}
+		})
+	}
+}
+
+// BenchmarkNewKnown measures NewKnown for five secrets.
+func BenchmarkNewKnown(b *testing.B) {
+	b.ReportAllocs()
+	for b.Loop() {
+		NewKnown([]string{"hunter2-and-more", "ghp_abcdefghijklmnopqrstuvwx", "p@ss word/22?", "a8f5f167f44f4964e6c998dee827110c", "Bearer 0123456789abcdef"})
+	}
+}

@@ -15,7 +15,7 @@ import (
 // So the positions of edits stay correct, and JSON stays valid. Call NewMasker to create a Masker.
 // It is safe for concurrent use.
 type Masker struct {
-	known []string // the known secrets, longest first
+	known *excerpt.Known
 }
 
 // shortest is the length of the shortest known secret that is masked. A shorter secret could occur
@@ -25,16 +25,15 @@ const shortest = 6
 // NewMasker returns a Masker that masks the known secrets, and texts that look like secrets; see
 // excerpt.Secrets.
 func NewMasker(known []string) *Masker {
-	m := &Masker{}
+	var all []string
 	for _, k := range known {
 		for _, part := range append(strings.Fields(k), k) { // for example the parts of "Bearer XYZ"
 			if len(part) > shortest || part == k && len(k) == shortest {
-				m.known = append(m.known, part)
+				all = append(all, part)
 			}
 		}
 	}
-	m.known = excerpt.Spellings(m.known)
-	return m
+	return &Masker{excerpt.NewKnown(all)}
 }
 
 // mark replaces each byte of a secret during a search. It is a control character, which JSON
@@ -47,11 +46,8 @@ func (m *Masker) find(name, text string) (spans []jsonrpc.Span) {
 	if excerpt.SecretText(name, text) {
 		return []jsonrpc.Span{{End: len(text)}}
 	}
-	out := text
-	for _, k := range m.known {
-		out = excerpt.ReplaceKnown(out, k, func(string) string { return strings.Repeat(mark, len(k)) })
-	}
-	out = excerpt.Secrets(out, func(secret string) string { return strings.Repeat(mark, len(secret)) })
+	marks := func(secret string) string { return strings.Repeat(mark, len(secret)) }
+	out := excerpt.Secrets(m.known.Replace(text, marks), marks)
 	if out == text || len(out) != len(text) {
 		return nil
 	}
@@ -74,18 +70,11 @@ const shortestCut = 4
 // cutOff returns the position of the last bytes of a text that was cut off, if a known secret
 // begins with these bytes.
 func (m *Masker) cutOff(text string) []jsonrpc.Span {
-	longest := 0
-	for _, k := range m.known {
-		for n := min(len(k)-1, len(text)); n >= shortestCut && n > longest; n-- {
-			if strings.HasSuffix(text, k[:n]) {
-				longest = n
-			}
-		}
-	}
-	if longest == 0 {
+	at := m.known.Cut(text, shortestCut)
+	if at == len(text) {
 		return nil
 	}
-	return []jsonrpc.Span{{Start: len(text) - longest, End: len(text)}}
+	return []jsonrpc.Span{{Start: at, End: len(text)}}
 }
 
 // maxNested bounds how deeply JSON within strings of JSON is searched like a message. Below, it is

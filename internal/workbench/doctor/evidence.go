@@ -12,14 +12,16 @@ import (
 // other bytes.
 const shown = 300
 
-// redact returns bytes from a peer as printable text of limited length. It masks the given secrets,
+// redact returns bytes from a peer as printable text of limited length. It masks the known secrets,
 // and text that looks like a secret.
-func redact(b []byte, secrets []string) string {
+func redact(b []byte, known *excerpt.Known) string {
 	cut := len(b) > shown
 	s := string(b[:min(len(b), 4*shown)])
-	s = maskAll(s, secrets)
+	s = maskAll(s, known)
 	if len(b) > 4*shown {
-		s = maskCutSecret(s, secrets)
+		if at := known.Cut(s, leastSecret); at < len(s) {
+			s = s[:at] + excerpt.Mask
+		}
 	}
 	s = excerpt.MaskSecrets(s)
 	if len(s) > shown {
@@ -32,39 +34,24 @@ func redact(b []byte, secrets []string) string {
 	return s
 }
 
-// maskAll masks the given secrets in a text, except secrets of less than four bytes.
-func maskAll(s string, secrets []string) string {
-	for _, secret := range secrets {
-		if len(secret) >= 4 {
-			s = excerpt.ReplaceKnown(s, secret, func(string) string { return excerpt.Mask })
-		}
-	}
-	return s
+// maskAll masks known secrets in a text.
+func maskAll(s string, known *excerpt.Known) string {
+	return known.Replace(s, func(string) string { return excerpt.Mask })
 }
 
-// maskCutSecret masks the beginning of a secret at the end of s, because the text may have been cut
-// in the middle of a secret.
-func maskCutSecret(s string, secrets []string) string {
-	for _, secret := range secrets {
-		for n := min(len(secret), len(s)); n >= 4; n-- {
-			if strings.HasSuffix(s, secret[:n]) {
-				return s[:len(s)-n] + excerpt.Mask
-			}
-		}
-	}
-	return s
-}
+// leastSecret is the length of the shortest secret that is masked, and of the shortest beginning of one at
+// the end of a text that was cut.
+const leastSecret = 4
 
-// spellings returns the secrets in every form in which a peer may repeat them, longest first. For
-// "Bearer XYZ", the result also has XYZ.
-func spellings(secrets []string) []string {
+// knownOf returns the secrets to mask. For "Bearer XYZ", XYZ is one as well.
+func knownOf(secrets []string) *excerpt.Known {
 	all := slices.Clone(secrets)
 	for _, s := range secrets {
 		if fields := strings.Fields(s); len(fields) > 1 {
 			all = append(all, slices.DeleteFunc(fields, func(f string) bool { return len(f) <= len("Bearer") })...)
 		}
 	}
-	return excerpt.Spellings(all)
+	return excerpt.NewKnown(slices.DeleteFunc(all, func(s string) bool { return len(s) < leastSecret }))
 }
 
 // evidence joins lines to the text of Finding.Evidence, without the empty lines.

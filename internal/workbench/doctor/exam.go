@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/dragoman-mcp/dragoman/internal/base/excerpt"
 	"github.com/dragoman-mcp/dragoman/internal/protocol/mcp"
 	"github.com/dragoman-mcp/dragoman/internal/transport/httplink"
 )
@@ -40,10 +41,11 @@ type Report struct {
 
 // exam is one running examination.
 type exam struct {
-	t    *Target
-	o    Options
-	http bool
-	sse  bool // the server uses HTTP+SSE; decided before probes run in parallel
+	t     *Target
+	o     Options
+	known *excerpt.Known // the secrets to mask
+	http  bool
+	sse   bool // the server uses HTTP+SSE; decided before probes run in parallel
 
 	// knowsLocalhost is true if a server that refuses the host name in the URL accepts localhost.
 	// byName makes sure that the doctor tests this only once.
@@ -98,8 +100,7 @@ type attempt struct {
 // Examine examines a server. It returns an error only if ctx ends. If the server cannot be reached,
 // the report has a finding, and Verdict.Reached is false.
 func Examine(ctx context.Context, t Target, o Options) (*Report, error) {
-	t.Secrets = spellings(t.Secrets)
-	e := &exam{t: &t, o: o, http: t.URL != nil}
+	e := &exam{t: &t, o: o, http: t.URL != nil, known: knownOf(t.Secrets)}
 	e.found, e.tried, e.examined = map[string]Finding{}, map[mcp.Revision]*attempt{}, map[mcp.Revision]bool{}
 	e.passed = map[string]bool{}
 	e.lastID.Store(firstID())
@@ -186,7 +187,7 @@ func (e *exam) accept(d draft) {
 	e.found[d.code] = f
 }
 
-func (e *exam) redact(b []byte) string { return redact(b, e.t.Secrets) }
+func (e *exam) redact(b []byte) string { return redact(b, e.known) }
 
 // pushes records that the server has pushed a manifest.
 func (e *exam) pushes() {

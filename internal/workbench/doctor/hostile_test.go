@@ -31,7 +31,7 @@ func TestVeilFindsSecretsInEverySpelling(t *testing.T) {
 		{`it was abcdefghij`, []string{"abcdef", "abcdefghij"}, "ghij"},
 		{"x" + strings.Repeat(long, 35), []string{long}, "kk"},
 	} {
-		if s := redact([]byte(c.said), spellings(c.secrets)); strings.Contains(s, c.hidden) {
+		if s := redact([]byte(c.said), knownOf(c.secrets)); strings.Contains(s, c.hidden) {
 			t.Errorf("the evidence for %q is %q", c.said, s)
 		}
 	}
@@ -41,7 +41,7 @@ func TestVeilFindsSecretsInEverySpelling(t *testing.T) {
 // no control characters.
 func TestEvidenceOfSchemasIsVeiled(t *testing.T) {
 	secret := "hunter2hunter2"
-	e := &exam{t: &Target{Secrets: []string{secret}}}
+	e := &exam{t: &Target{}, known: knownOf([]string{secret})}
 	e.found, e.tried = map[string]Finding{}, map[mcp.Revision]*attempt{}
 	raw := []byte(`{"name":"x","description":"` + strings.Repeat("-", 400) + `","inputSchema":{"type":"object","properties":{"a":{"$ref":"\u001b[2J` + secret + `\n< forged"}}}}`)
 	conversation := &talk{e: e}

@@ -118,7 +118,7 @@ func (e *exam) failureLocked() *failure.Failure {
 		facts = failure.Facts{Exit: e.unreached.facts.Exit, Stderr: e.unreached.facts.Stderr}
 	}
 	facts.Server, facts.Given, facts.Command, facts.Args = e.t.Name, e.t.Given, e.t.Program, e.t.Args
-	facts.Clean = func(s string) string { return maskAll(s, e.t.Secrets) }
+	facts.Clean = func(s string) string { return maskAll(s, e.known) }
 	return failure.Of(err, facts)
 }
 

@@ -24,8 +24,7 @@ type Recorder struct {
 
 // NewRecorder returns a Recorder that writes a tape to w. about is the description at the beginning
 // of the tape. secrets contains texts that the tape must not contain, in any of the forms that
-// excerpt.Spellings knows. Secrets shorter than six
-// bytes are ignored.
+// excerpt.Known finds. Secrets shorter than six bytes are ignored.
 func NewRecorder(w io.Writer, about string, secrets []string) *Recorder {
 	r := &Recorder{w: w, redact: newRedactor(secrets)}
 	var b []byte

@@ -12,7 +12,7 @@ import (
 
 // redactor replaces secrets. The lock of the Recorder guards it.
 type redactor struct {
-	known []string          // known secrets, longest first
+	known *excerpt.Known
 	names map[string]string // the placeholder of each secret text
 	next  map[string]int    // the number in the last placeholder of each kind
 }
@@ -22,11 +22,11 @@ type redactor struct {
 const maxNames = 4096
 
 func newRedactor(known []string) *redactor {
-	r := &redactor{names: map[string]string{}, next: map[string]int{}}
+	var all []string
 	add := func(k string) {
 		// A text of less than six bytes could be part of an ordinary word.
 		if len(k) >= 6 {
-			r.known = append(r.known, k)
+			all = append(all, k)
 		}
 	}
 	for _, k := range known {
@@ -39,8 +39,7 @@ func newRedactor(known []string) *redactor {
 			}
 		}
 	}
-	r.known = excerpt.Spellings(r.known)
-	return r
+	return &redactor{known: excerpt.NewKnown(all), names: map[string]string{}, next: map[string]int{}}
 }
 
 // placeholder returns the placeholder for a text. It always returns the same placeholder for the
@@ -65,12 +64,7 @@ var placeholders = regexp.MustCompile(`^\[(secret|session)(-\d+)?\]$`)
 
 // text redacts plain text, which may contain JSON.
 func (r *redactor) text(s string) string {
-	s = excerpt.MaskJSON(s, func(s string) string {
-		for _, k := range r.known {
-			s = excerpt.ReplaceKnown(s, k, func(secret string) string { return r.placeholder("secret", secret) })
-		}
-		return s
-	})
+	s = r.known.Replace(s, func(secret string) string { return r.placeholder("secret", secret) })
 	return excerpt.Secrets(s, func(secret string) string {
 		if isPlaceholder(secret) {
 			return secret
