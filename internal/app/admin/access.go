@@ -328,13 +328,7 @@ func cookieName(r *http.Request) string { return "dragoman_console_" + portOf(r)
 // access reports whether the sender of a request may use the route x: we ask who it is, and then
 // whether the role suffices. Before it returns false, it writes the error response.
 func (a *API) access(w http.ResponseWriter, r *http.Request, x *route) bool {
-	who, err := a.opts.Access.Check(r)
-	if err != nil && x.open {
-		return true // the route is open to this machine, whoever asks
-	}
-	if err == nil {
-		err = a.opts.Access.May(who, x.least)
-	}
+	err := a.may(r, x)
 	if err == nil {
 		return true
 	}
@@ -347,6 +341,18 @@ func (a *API) access(w http.ResponseWriter, r *http.Request, x *route) bool {
 	}
 	refuse(w, denied.Problem(r.URL.Path))
 	return false
+}
+
+// may returns nil if the sender of a request may use the route x now, and a *Denied otherwise.
+func (a *API) may(r *http.Request, x *route) error {
+	who, err := a.opts.Access.Check(r)
+	switch {
+	case err == nil:
+		return a.opts.Access.May(who, x.least)
+	case x.open:
+		return nil // the route is open to this machine, whoever asks
+	}
+	return err
 }
 
 // ConsoleLink is the response of POST /api/v1/console/link.

@@ -549,3 +549,47 @@ func TestProxyHeaders(t *testing.T) {
 		t.Error("a direct request counts as forwarded")
 	}
 }
+
+// TestStreamsEndWithTheRole checks that a stream ends when its reader loses the role, and that another
+// reader's goes on.
+func TestStreamsEndWithTheRole(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a, mux := New(Options{Local: true}), http.NewServeMux()
+		a.Routes(mux)
+		access, least := a.Access(), identity.Viewer
+		access.RolesFrom(func(who *identity.Principal) []identity.Role {
+			if who.Subject == "ben" {
+				return []identity.Role{identity.Viewer}
+			}
+			return []identity.Role{least}
+		})
+		ended := map[string]chan struct{}{"anna": make(chan struct{}), "ben": make(chan struct{})}
+		for who, done := range ended {
+			r := asked("GET", "/api/v1/calls/stream", "Host", access.Name()+":7300", "Cookie", enter(access, access.LinkFor(identity.Named(who), "")))
+			go func() {
+				defer close(done)
+				mux.ServeHTTP(httptest.NewRecorder(), r)
+			}()
+		}
+		open := func(who string) bool {
+			synctest.Wait()
+			select {
+			case <-ended[who]:
+				return false
+			default:
+				return true
+			}
+		}
+		time.Sleep(time.Minute)
+		if !open("anna") || !open("ben") {
+			t.Error("a stream has ended too early")
+		}
+		least = identity.Caller
+		time.Sleep(2 * streamKeepAlive)
+		if open("anna") || !open("ben") {
+			t.Errorf("the streams of anna and ben are open: %t, %t", open("anna"), open("ben"))
+		}
+		a.Drain()
+		<-ended["ben"]
+	})
+}

@@ -165,6 +165,9 @@ func (a *API) dispatch(w http.ResponseWriter, r *http.Request, list []route) {
 		if x.open && !a.admits(w, r) || !a.access(w, r, x) {
 			return
 		}
+		if asked := r; len(x.events) > 0 {
+			r = While(r, func() bool { return a.may(asked, x) == nil })
+		}
 		if x.serve != nil {
 			x.serve(a, w, r)
 			return

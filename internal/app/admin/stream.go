@@ -1,6 +1,7 @@
 package admin
 
 import (
+	"context"
 	"fmt"
 	"net"
 	"net/http"
@@ -49,6 +50,16 @@ func NewStreams(most int) *Streams {
 	return &Streams{most: int64(most), draining: make(chan struct{})}
 }
 
+// mayKey is the key of While in the context of a request.
+type mayKey struct{}
+
+// While returns the request of a reader whose stream ends soon after may returns false: when a role is
+// taken away, or a session has ended. The reader gets no event about it; if it connects again, it is
+// refused like anybody else.
+func While(r *http.Request, may func() bool) *http.Request {
+	return r.WithContext(context.WithValue(r.Context(), mayKey{}, may))
+}
+
 // Next appends to out the events that a reader has not got yet, each with eventstream.AppendEvent.
 // If more is not nil, it is closed when there may be new events. If more is nil, the caller must
 // call Next again at once. last means that no more events will come. Next must not block. Only one
@@ -56,7 +67,7 @@ func NewStreams(most int) *Streams {
 type Next func(out []byte) (_ []byte, more <-chan struct{}, last bool)
 
 // Serve answers a request with the events of next. It returns when the reader has disconnected,
-// when next reports that no more events will come, or after Drain. Serve disconnects a reader that
+// when next reports that no more events will come, or after Drain; see also While. Serve disconnects a reader that
 // does not read for 30 s. A slow reader does not delay other readers.
 func (s *Streams) Serve(w http.ResponseWriter, r *http.Request, next Next) {
 	leave, ok := s.enter(r)
@@ -80,6 +91,7 @@ func (s *Streams) Serve(w http.ResponseWriter, r *http.Request, next Next) {
 	if !write(eventstream.AppendComment(nil, "dragoman")) {
 		return
 	}
+	may, _ := r.Context().Value(mayKey{}).(func() bool)
 	end := func() { write(eventstream.AppendEvent(nil, "", EventEnd, []byte("{}"))) }
 	quiet := time.NewTicker(streamKeepAlive)
 	defer quiet.Stop()
@@ -101,7 +113,7 @@ func (s *Streams) Serve(w http.ResponseWriter, r *http.Request, next Next) {
 		select {
 		case <-more:
 		case <-quiet.C:
-			if !write(eventstream.AppendComment(nil, "")) {
+			if may != nil && !may() || !write(eventstream.AppendComment(nil, "")) {
 				return
 			}
 		case <-s.draining:

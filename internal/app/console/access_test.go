@@ -10,8 +10,10 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/dragoman-mcp/dragoman/internal/app/admin"
@@ -277,6 +279,15 @@ func TestWhoMaySee(t *testing.T) {
 	}
 }
 
+// cookieOf returns the cookie of a new session of a user.
+func (h *testConsole) cookieOf(name string) string {
+	u, _ := url.Parse(h.access.LinkFor(identity.Named(name), ""))
+	w := httptest.NewRecorder()
+	h.access.Enter(w, h.request("GET", "/console/"), u.Query().Get(admin.LinkQuery))
+	c, _, _ := strings.Cut(w.Header().Get("Set-Cookie"), ";")
+	return c
+}
+
 // consoleRoles is the least role of each route of the console.
 const consoleRoles = `
 GET /console/calls viewer
@@ -325,14 +336,10 @@ func TestRolesOfTheConsole(t *testing.T) {
 		}
 		return nil
 	})
-	cookie := func(name string) string {
-		u, _ := url.Parse(h.access.LinkFor(identity.Named(name), ""))
-		w := httptest.NewRecorder()
-		h.access.Enter(w, h.request("GET", "/console/"), u.Query().Get(admin.LinkQuery))
-		c, _, _ := strings.Cut(w.Header().Get("Set-Cookie"), ";")
-		return c
+	sessions := map[string]string{}
+	for _, name := range []string{"caller", "viewer", "operator", "admin", "guest"} {
+		sessions[name] = h.cookieOf(name)
 	}
-	sessions := map[string]string{"caller": cookie("caller"), "viewer": cookie("viewer"), "operator": cookie("operator"), "admin": cookie("admin"), "guest": cookie("guest")}
 	may := map[string][]string{"caller": nil, "viewer": {"viewer"}, "operator": {"viewer", "operator"}, "admin": {"viewer", "operator", "admin"}, "guest": nil}
 	var table []string
 	for pattern, least := range h.console.roles {
@@ -364,6 +371,65 @@ func TestRolesOfTheConsole(t *testing.T) {
 		if resp, _ := h.ask("GET", "/console/nope", "Cookie", sessions[name]); resp.StatusCode != 403 {
 			t.Errorf("an unknown page as %s: %d", name, resp.StatusCode)
 		}
+	}
+}
+
+// TestRoleOfThePages checks that a page offers only what the role of its user allows.
+func TestRoleOfThePages(t *testing.T) {
+	h := adding(t, &adder{})
+	role := identity.Admin
+	h.access.RolesFrom(func(*identity.Principal) []identity.Role { return []identity.Role{role} })
+	for _, tt := range []struct {
+		role       identity.Role
+		looks, add bool
+	}{{identity.Viewer, true, false}, {identity.Operator, false, false}, {identity.Admin, false, true}} {
+		role = tt.role
+		_, body := h.ask("GET", "/console/servers")
+		_, found := h.ask("GET", "/console/palette.json")
+		if strings.Contains(body, `class="looks"`) != tt.looks || strings.Contains(body, "/servers/add") != tt.add || strings.Contains(found, "/servers/add") != tt.add {
+			t.Errorf("as %s:\n%s\n%s", role, body, found)
+		}
+	}
+}
+
+// TestStreamsEndWithTheRole checks that the live values of a page end when the role of its reader is taken
+// away, or the reader's session ends, and that the stream of another reader goes on.
+func TestStreamsEndWithTheRole(t *testing.T) {
+	for name, take := range map[string]func(h *testConsole, roles map[string]identity.Role){
+		"role":    func(_ *testConsole, roles map[string]identity.Role) { roles["anna"] = identity.Caller },
+		"session": func(h *testConsole, _ map[string]identity.Role) { h.ask("POST", "/console/signout") },
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				h := open(t, &admin.Report{})
+				roles := map[string]identity.Role{"anna": identity.Viewer, "ben": identity.Viewer}
+				h.access.RolesFrom(func(who *identity.Principal) []identity.Role { return []identity.Role{roles[who.Subject]} })
+				var mu sync.Mutex
+				ended := map[string]bool{}
+				ctx, stop := context.WithCancel(t.Context())
+				var all sync.WaitGroup
+				for _, who := range []string{"ben", "anna"} {
+					h.cookie = h.cookieOf(who) // in the end that of anna
+					r := h.request("GET", "/console/events?page=/console/", "Cookie", h.cookie).WithContext(ctx)
+					all.Go(func() {
+						h.mux.ServeHTTP(pipeRecorder{httptest.NewRecorder(), func([]byte) {}}, r)
+						mu.Lock()
+						defer mu.Unlock()
+						ended[who] = true
+					})
+				}
+				time.Sleep(time.Minute)
+				take(h, roles)
+				time.Sleep(time.Minute)
+				synctest.Wait()
+				if len(ended) != 1 || !ended["anna"] {
+					t.Errorf("ended are %v", ended)
+				}
+				stop()
+				all.Wait()
+				h.console.Close()
+			})
+		})
 	}
 }
 

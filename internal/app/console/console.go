@@ -131,7 +131,12 @@ func New(o Options) *Console {
 	c.feed = newFeeds(c)
 	c.finders = append(c.finders, c.foundTools)
 	if o.Add != nil {
-		c.finders = append(c.finders, func(*http.Request) []paletteItem { return []paletteItem{{"Add a server", "page", addPath("")}} })
+		c.finders = append(c.finders, func(r *http.Request) []paletteItem {
+			if !c.may(r, identity.Admin) {
+				return nil
+			}
+			return []paletteItem{{"Add a server", "page", addPath("")}}
+		})
 	}
 	for _, p := range c.pages() {
 		c.add(p)
@@ -213,6 +218,7 @@ func (c *Console) serve(w http.ResponseWriter, r *http.Request) {
 	if who == nil || !c.allow(w, r, who) {
 		return
 	}
+	asked := r
 	if c.opts.Access.AtName(r) {
 		// The pages show the address of the MCP endpoints, and the name is only for the console.
 		inner := *r
@@ -220,18 +226,22 @@ func (c *Console) serve(w http.ResponseWriter, r *http.Request) {
 		r = &inner
 	}
 	if r.Method == http.MethodGet && r.URL.Path == eventsPath && strings.HasPrefix(r.URL.Query().Get("page"), prefix+"/") {
-		c.serveEvents(w, r)
+		c.serveEvents(w, admin.While(r, func() bool {
+			access := c.opts.Access
+			return access.May(access.SignedIn(asked), c.least(asked)) == nil
+		}))
 		return
 	}
-	c.mux.ServeHTTP(w, withState(r, &state{live: &Live{}}))
+	c.mux.ServeHTTP(w, withState(r, &state{live: &Live{}, who: who}))
 }
 
 // state has the data of one response. All parts of the response use the same data, so they show the
 // state at the same moment.
 type state struct {
 	live   *Live
-	feed   bool // the response consists only of live values
-	moving bool // the page changes without events; see View.Moving
+	who    *identity.Principal // nil in a stream of live values, which is the same for all who may see it
+	feed   bool                // the response consists only of live values
+	moving bool                // the page changes without events; see View.Moving
 	status *admin.Report
 	sums   *sums
 }
@@ -243,6 +253,11 @@ func withState(r *http.Request, s *state) *http.Request {
 }
 
 func stateOf(r *http.Request) *state { return r.Context().Value(stateKey{}).(*state) }
+
+// may reports whether the user for whom a response is made has at least the role least.
+func (c *Console) may(r *http.Request, least identity.Role) bool {
+	return c.opts.Access.May(stateOf(r).who, least) == nil
+}
 
 // status returns the report that all parts of one response use.
 func (c *Console) status(r *http.Request) *admin.Report {
@@ -331,7 +346,8 @@ type screen struct {
 	URL     string // the path and the query from which Dragoman computes the page's live values
 	Host    string
 	Say     string // the message about the user's last action; "" for none
-	CanAdd  bool   // the console can add servers; see Options.Add
+	CanAdd  bool   // the user can add servers here; see Options.Add
+	Looks   bool   // the role of the user allows to see the pages, but to change nothing
 }
 
 type navEntry struct {
@@ -365,7 +381,8 @@ func (c *Console) add(p Page) {
 // show responds with a page. In a stream of live values, it computes only the live values.
 func (c *Console) show(w http.ResponseWriter, r *http.Request, p *Page, t *template.Template) {
 	st := stateOf(r)
-	s := &screen{Page: p, Theme: themeOf(r), Now: time.Now(), URL: pageURL(r.URL), Host: r.Host, Live: st.live, CanAdd: c.opts.Add != nil}
+	s := &screen{Page: p, Theme: themeOf(r), Now: time.Now(), URL: pageURL(r.URL), Host: r.Host, Live: st.live}
+	s.CanAdd, s.Looks = c.opts.Add != nil && c.may(r, identity.Admin), !c.may(r, identity.Operator)
 	view, err := p.View(r)
 	switch {
 	case err != nil && st.feed:

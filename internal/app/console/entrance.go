@@ -83,24 +83,27 @@ func (c *Console) admit(w http.ResponseWriter, r *http.Request) *identity.Princi
 	return nil
 }
 
-// allow reports whether who has the role that the request needs. If not, allow writes the response. An
-// event stream needs the role of the page whose values it sends.
+// allow reports whether who has the role that the request needs. If not, allow writes the response.
 func (c *Console) allow(w http.ResponseWriter, r *http.Request, who *identity.Principal) bool {
-	asked := r
-	if page, err := url.Parse(r.URL.Query().Get("page")); r.URL.Path == eventsPath && err == nil && strings.HasPrefix(page.Path, prefix+"/") {
-		asked = &http.Request{Method: http.MethodGet, Host: r.Host, URL: page}
-	}
-	_, pattern := c.mux.Handler(asked)
-	least, known := c.roles[pattern]
-	if !known {
-		least = identity.Viewer // what the page "No page has this address" needs
-	}
 	var denied *admin.Denied
-	if !errors.As(c.opts.Access.May(who, least), &denied) {
+	if !errors.As(c.opts.Access.May(who, c.least(r)), &denied) {
 		return true
 	}
 	c.gate(w, r, denied.Status, gatePage{Title: "Your role does not allow this", Text: denied.Detail})
 	return false
+}
+
+// least returns the least role that may send a request. An event stream needs the role of the page whose
+// values it sends.
+func (c *Console) least(r *http.Request) identity.Role {
+	if page, err := url.Parse(r.URL.Query().Get("page")); r.URL.Path == eventsPath && err == nil && strings.HasPrefix(page.Path, prefix+"/") {
+		r = &http.Request{Method: http.MethodGet, Host: r.Host, URL: page}
+	}
+	_, pattern := c.mux.Handler(r)
+	if least, known := c.roles[pattern]; known {
+		return least
+	}
+	return identity.Viewer // what the page "No page has this address" needs
 }
 
 // openCommand returns the command that opens the console of this process, which may not be the one
