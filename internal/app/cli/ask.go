@@ -28,7 +28,7 @@ type askFlags struct {
 // asker answers the requests of one server while a command runs. It takes the answers from flags or
 // asks the user at the terminal. Its methods are safe for concurrent use.
 type asker struct {
-	app     *app
+	*world
 	given   []argument // the values of --accept
 	decline bool
 	roots   []string
@@ -38,7 +38,7 @@ type asker struct {
 }
 
 // asker returns the asker for the flags f of a command.
-func (a *app) asker(f *askFlags) (*asker, error) {
+func newAsker(w *world, f *askFlags) (*asker, error) {
 	given, err := parseArguments("--accept", f.accept)
 	if err != nil {
 		return nil, err
@@ -46,7 +46,7 @@ func (a *app) asker(f *askFlags) (*asker, error) {
 	if f.decline && len(given) > 0 {
 		return nil, usagef("remove one of them", "--accept and --decline cannot be used together")
 	}
-	k := &asker{app: a, given: given, decline: f.decline, turn: make(chan struct{}, 1), told: make(chan map[string]bool, 1)}
+	k := &asker{world: w, given: given, decline: f.decline, turn: make(chan struct{}, 1), told: make(chan map[string]bool, 1)}
 	k.told <- map[string]bool{}
 	for _, dir := range f.roots {
 		uri, err := fileURI(dir)
@@ -59,7 +59,7 @@ func (a *app) asker(f *askFlags) (*asker, error) {
 }
 
 // canAsk reports whether the asker can ask the user.
-func (k *asker) canAsk() bool { return k.app.interactive && !k.decline }
+func (k *asker) canAsk() bool { return k.interactive && !k.decline }
 
 // answers reports whether the asker can answer questions. An asker that declines all questions also
 // answers them.
@@ -72,16 +72,16 @@ func (k *asker) refused(method string) {
 	first := !told[method]
 	told[method] = true
 	k.told <- told
-	if !first || k.app.quiet {
+	if !first || k.quiet {
 		return
 	}
 	switch method {
 	case mcp.MethodSample:
-		k.app.status.Printf("refused the server's request for text from a language model (sampling), because dragoman has no model")
+		k.status.Printf("refused the server's request for text from a language model (sampling), because dragoman has no model")
 	case mcp.MethodListRoots:
-		k.app.status.Printf("refused the server's request for folders (roots), because no folder was given with --root")
+		k.status.Printf("refused the server's request for folders (roots), because no folder was given with --root")
 	case mcp.MethodElicit:
-		k.app.status.Printf("refused the server's request for input, because stdin or stderr is not a terminal; use --accept or --decline")
+		k.status.Printf("refused the server's request for input, because stdin or stderr is not a terminal; use --accept or --decline")
 	}
 }
 
@@ -95,13 +95,13 @@ func (k *asker) answer(ctx context.Context, q runtime.Question) runtime.Answer {
 	}
 	message := excerpt.Quote(q.Message, maxQuoted)
 	declined := func(why string) runtime.Answer {
-		k.app.status.Printf("%s asked %s; declined, because %s", clean(k.server), message, why)
+		k.status.Printf("%s asked %s; declined, because %s", clean(k.server), message, why)
 		return runtime.Answer{Action: "decline"}
 	}
 	switch {
 	case k.decline:
-		if k.app.verbose {
-			k.app.status.Printf("%s asked %s; declined", clean(k.server), message)
+		if k.verbose {
+			k.status.Printf("%s asked %s; declined", clean(k.server), message)
 		}
 		return runtime.Answer{Action: "decline"}
 	case q.URL != "" && k.canAsk():
@@ -137,8 +137,8 @@ func (k *asker) answer(ctx context.Context, q runtime.Question) runtime.Answer {
 	case err != nil:
 		return declined(err.Error())
 	}
-	if k.app.verbose {
-		k.app.status.Printf("the server asked %s; answered", message)
+	if k.verbose {
+		k.status.Printf("the server asked %s; answered", message)
 	}
 	return runtime.Answer{Action: "accept", Content: content}
 }
@@ -179,8 +179,8 @@ func problemText(p schema.Problem) string {
 
 // terminal is the dialogue with the user about one question.
 type terminal struct {
-	app *app
-	in  io.Reader
+	status *status
+	in     io.Reader
 }
 
 // errEnough is the error for a line that is longer than any line that a user would type.
@@ -212,13 +212,13 @@ func readLine(in io.Reader) (string, error) {
 // say prints lines to stderr.
 func (t *terminal) say(lines ...string) {
 	for _, l := range lines {
-		_, _ = t.app.status.Write([]byte(strings.TrimRight(l, " ") + "\n"))
+		_, _ = t.status.Write([]byte(strings.TrimRight(l, " ") + "\n"))
 	}
 }
 
 // prompt prints a prompt and reads a line. It returns false if the input has ended or was closed.
 func (t *terminal) prompt(text string) (string, bool) {
-	_, _ = t.app.status.Write([]byte(t.bold(text) + " "))
+	_, _ = t.status.Write([]byte(t.bold(text) + " "))
 	line, err := readLine(t.in)
 	if err != nil {
 		t.say("")
@@ -228,7 +228,7 @@ func (t *terminal) prompt(text string) (string, bool) {
 }
 
 func (t *terminal) bold(s string) string {
-	if t.app.status.colour {
+	if t.status.colour {
 		return screen.Bold.Paint(s)
 	}
 	return s
@@ -239,7 +239,7 @@ func (t *terminal) bold(s string) string {
 func (t *terminal) quote(text string) {
 	const longest = 4 << 10
 	for l := range strings.Lines(excerpt.Cut(text, longest)) {
-		for _, part := range orEmpty(screen.Wrap(clean(strings.TrimRight(l, "\r\n")), t.app.status.width()-4)) {
+		for _, part := range orEmpty(screen.Wrap(clean(strings.TrimRight(l, "\r\n")), t.status.width()-4)) {
 			t.say("  | " + part)
 		}
 	}
@@ -255,15 +255,15 @@ func orEmpty(lines []string) []string {
 // converse runs body, which asks the user at the terminal. It hides the progress line while body
 // runs. If ctx ends, converse closes the input, so that body stops reading.
 func (k *asker) converse(ctx context.Context, body func(t *terminal) string) (action string) {
-	step := k.app.status.Pause()
+	step := k.status.Pause()
 	defer step()
-	in, err := k.app.openInput()
+	in, err := k.openInput()
 	if err != nil {
-		k.app.status.Printf("cannot read from the terminal: %v", err)
+		k.status.Printf("cannot read from the terminal: %v", err)
 		return "cancel"
 	}
 	stop := context.AfterFunc(ctx, func() { _ = in.Close() })
-	action = body(&terminal{k.app, in})
+	action = body(&terminal{k.status, in})
 	if stop() {
 		_ = in.Close()
 	}

@@ -11,10 +11,10 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/app/runtime"
 )
 
-// person returns an app for a person at a terminal who types the given lines.
-func person(typed string, said *bytes.Buffer) *app {
+// person returns the world of a person at a terminal who types the given lines.
+func person(typed string, said *bytes.Buffer) *world {
 	in := strings.NewReader(typed)
-	return &app{
+	return &world{
 		env: noEnv, status: newStatus(said, false, noEnv), interactive: true,
 		openInput: func() (io.ReadCloser, error) { return io.NopCloser(in), nil },
 	}
@@ -54,7 +54,7 @@ func TestForms(t *testing.T) {
 	} {
 		var said bytes.Buffer
 		a := person(c.typed, &said)
-		k, err := a.asker(&c.flags)
+		k, err := newAsker(a, &c.flags)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -73,7 +73,7 @@ func TestForms(t *testing.T) {
 func TestPages(t *testing.T) {
 	for typed, want := range map[string]string{"\n": "accept", "what\ny\n": "accept", "d\n": "decline", "no\n": "decline", "c\n": "cancel", "": "cancel"} {
 		var said bytes.Buffer
-		k, _ := person(typed, &said).asker(&askFlags{})
+		k, _ := newAsker(person(typed, &said), &askFlags{})
 		got := k.answer(t.Context(), runtime.Question{Message: "Sign in", URL: "https://id.example.com/go?x=1"})
 		if got.Action != want || !strings.Contains(said.String(), "open a page on id.example.com:") || !strings.Contains(said.String(), "\n  https://id.example.com/go?x=1\n") {
 			t.Errorf("%q: %s, want %s\n%s", typed, got.Action, want, said.String())
@@ -83,7 +83,7 @@ func TestPages(t *testing.T) {
 	var said bytes.Buffer
 	a := person("", &said)
 	a.interactive = false
-	k, _ := a.asker(&askFlags{accept: []string{"a=b"}})
+	k, _ := newAsker(a, &askFlags{accept: []string{"a=b"}})
 	if got := k.answer(t.Context(), runtime.Question{Message: "Sign in", URL: "https://id.example.com/"}); got.Action != "decline" || !strings.Contains(said.String(), "https://id.example.com/") {
 		t.Errorf("%s %s", got.Action, said.String())
 	}
@@ -109,7 +109,7 @@ func TestEndOfQuestion(t *testing.T) {
 	in := &blocked{make(chan struct{}), make(chan struct{})}
 	a := person("", &said)
 	a.openInput = func() (io.ReadCloser, error) { return in, nil }
-	k, _ := a.asker(&askFlags{})
+	k, _ := newAsker(a, &askFlags{})
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan runtime.Answer)
 	go func() { done <- k.answer(ctx, runtime.Question{Message: "?", Schema: []byte(askedForm)}) }()
@@ -125,9 +125,9 @@ func TestEndOfQuestion(t *testing.T) {
 func TestHostileForm(t *testing.T) {
 	raw := strings.NewReplacer("Your name", "x\\r\\ndragoman: hint: FORGED \\u001b[2J", "Small", "\\u202e\\u001b]0;t\\u0007", `"age"`, `"a\u001b[2J"`).Replace(askedForm)
 	var said bytes.Buffer
-	k, _ := person("Ann\n20\nno\n2\n1, z\n\n", &said).asker(&askFlags{})
+	k, _ := newAsker(person("Ann\n20\nno\n2\n1, z\n\n", &said), &askFlags{})
 	k.answer(t.Context(), runtime.Question{Message: forged, Schema: []byte(raw)})
-	k, _ = person("\n", &said).asker(&askFlags{})
+	k, _ = newAsker(person("\n", &said), &askFlags{})
 	k.answer(t.Context(), runtime.Question{Message: forged, URL: "https://h/"})
 	for l := range strings.Lines(said.String()) {
 		l = strings.TrimSuffix(l, "\n")
@@ -142,7 +142,7 @@ func TestHostileForm(t *testing.T) {
 
 func TestRefusedRequests(t *testing.T) {
 	var said bytes.Buffer
-	k, _ := person("", &said).asker(&askFlags{})
+	k, _ := newAsker(person("", &said), &askFlags{})
 	for range 3 {
 		k.refused("sampling/createMessage")
 	}

@@ -30,9 +30,16 @@ const (
 	maxSection = 64 << 10
 )
 
-func (a *app) bugCommand() *cobra.Command {
-	var file, out string
-	c := &cobra.Command{
+// bugCommand is `dragoman bug`.
+type bugCommand struct {
+	*world
+
+	file, out string
+}
+
+func newBugCommand(w *world) *cobra.Command {
+	c := &bugCommand{world: w}
+	cmd := &cobra.Command{
 		Use:   "bug [-o FILE] [-c FILE] [URL]",
 		Short: "Collect what a bug report needs, with secrets masked",
 		Long: `Collect what a bug report needs: versions, the operating system and the
@@ -51,28 +58,30 @@ it as "dragoman status" does.`,
 
   # Print the report for another configuration file.
   dragoman bug -c /etc/dragoman/dragoman.yaml`,
-		Args: atMostOneURL,
-		RunE: func(c *cobra.Command, args []string) error {
-			base, err := a.serveURL(c.Context(), strings.Join(args, ""), file) // args has at most one element
-			if err != nil {
-				return err
-			}
-			a.showProgress()
-			report := a.bugReport(c.Context(), base, file)
-			a.status.End()
-			if out == "" {
-				_, err := a.stdout.Write(report.markdown())
-				return err
-			}
-			return a.writeBugReport(out, report)
-		},
+		Args:              atMostOneURL,
+		RunE:              c.run,
 		ValidArgsFunction: cobra.NoFileCompletions,
 	}
-	f := flagsInOrder(c)
-	f.StringVarP(&out, "output", "o", "", "write the report to `FILE`, which must not exist")
-	_ = c.MarkFlagFilename("output", "md")
-	addConfigFlag(c, &file)
-	return c
+	f := flagsInOrder(cmd)
+	f.StringVarP(&c.out, "output", "o", "", "write the report to `FILE`, which must not exist")
+	_ = cmd.MarkFlagFilename("output", "md")
+	addConfigFlag(cmd, &c.file)
+	return cmd
+}
+
+func (c *bugCommand) run(cmd *cobra.Command, args []string) error {
+	base, err := locator{c.env}.serveURL(cmd.Context(), strings.Join(args, ""), c.file) // args has at most one element
+	if err != nil {
+		return err
+	}
+	c.showProgress()
+	report := c.bugReport(cmd.Context(), base, c.file)
+	c.status.End()
+	if c.out == "" {
+		_, err := c.stdout.Write(report.markdown())
+		return err
+	}
+	return c.writeBugReport(c.out, report)
 }
 
 // bugSection is a section of the report. bugReport masks the secrets in its text.
@@ -100,7 +109,7 @@ func (r bugReport) markdown() []byte {
 }
 
 // writeBugReport writes the report to a new file and prints an overview of its content.
-func (a *app) writeBugReport(path string, r bugReport) error {
+func (c *bugCommand) writeBugReport(path string, r bugReport) error {
 	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if errors.Is(err, fs.ErrExist) {
 		return withHint(fmt.Errorf("%s exists already", path), "choose another name with -o, or remove the file")
@@ -112,37 +121,37 @@ func (a *app) writeBugReport(path string, r bugReport) error {
 	if err = errors.Join(err, f.Close()); err != nil {
 		return fmt.Errorf("cannot write the report: %w", err)
 	}
-	if a.quiet {
+	if c.quiet {
 		return nil
 	}
-	a.status.Printf("wrote %s:", path)
+	c.status.Printf("wrote %s:", path)
 	for _, s := range r {
-		a.status.line(fmt.Sprintf("  %s: %s (lines: %d)", s.title, s.about, strings.Count(strings.TrimRight(s.text, "\n"), "\n")+1))
+		c.status.line(fmt.Sprintf("  %s: %s (lines: %d)", s.title, s.about, strings.Count(strings.TrimRight(s.text, "\n"), "\n")+1))
 	}
-	a.status.Printf("secrets are masked, but names of servers, hosts and files are not; read the file before you publish it")
+	c.status.Printf("secrets are masked, but names of servers, hosts and files are not; read the file before you publish it")
 	return nil
 }
 
 // bugReport collects the report. It never fails. If it cannot collect the content of a section, the
 // section contains the reason.
-func (a *app) bugReport(ctx context.Context, base, file string) bugReport {
-	a.status.Step("", "collecting versions")
+func (c *bugCommand) bugReport(ctx context.Context, base, file string) bugReport {
+	c.status.Step("", "collecting versions")
 	var version bytes.Buffer
-	_ = (&app{stdout: &version}).printVersion(false)
-	if a.program != "" {
-		fmt.Fprintf(&version, "started as %s\n", a.program)
+	_ = printVersion(&version, false)
+	if c.program != "" {
+		fmt.Fprintf(&version, "started as %s\n", c.program)
 	}
 	if self, err := os.Executable(); err == nil {
 		fmt.Fprintf(&version, "program %s\n", self)
 	}
 	r := bugReport{
 		{"Version", "version, commit, and where the program is", version.String()},
-		{"System", "operating system, processors, and proxy variables by name", a.systemText()},
+		{"System", "operating system, processors, and proxy variables by name", c.systemText()},
 		{"Programs", "versions of node, python3 and others that servers need", programsText(ctx)},
-		a.configSection(file),
+		c.configSection(file),
 	}
-	a.status.Step("", "asking "+base)
-	r = append(r, a.serveSections(ctx, base)...)
+	c.status.Step("", "asking "+base)
+	r = append(r, c.serveSections(ctx, base)...)
 	home, _ := os.UserHomeDir()
 	for i := range r {
 		text := excerpt.MaskSecrets(r[i].text)
@@ -156,7 +165,7 @@ func (a *app) bugReport(ctx context.Context, base, file string) bugReport {
 
 // systemText describes the machine. The description contains names of environment variables, but
 // not their values.
-func (a *app) systemText() string {
+func (c *bugCommand) systemText() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s/%s, processors: %d\n", runtime.GOOS, runtime.GOARCH, runtime.NumCPU())
 	if release, err := os.ReadFile("/etc/os-release"); err == nil {
@@ -177,7 +186,7 @@ func (a *app) systemText() string {
 		"SSL_CERT_FILE", "SSL_CERT_DIR", "NODE_EXTRA_CA_CERTS", "NODE_OPTIONS", "GOGC", "GOMEMLIMIT", "GODEBUG", "GOMAXPROCS",
 		"XDG_CONFIG_HOME", "DRAGOMAN_SERVER_NAME", "DRAGOMAN_SERVER_TITLE", "DRAGOMAN_SERVER_VERSION",
 	} {
-		if v, ok := a.env(name); ok && v != "" {
+		if v, ok := c.env(name); ok && v != "" {
 			set = append(set, name)
 		}
 	}
@@ -226,11 +235,11 @@ func programVersion(ctx context.Context, name string) string {
 
 // configSection describes the configuration: its path, its problems, and its text with secrets
 // masked.
-func (a *app) configSection(file string) bugSection {
+func (c *bugCommand) configSection(file string) bugSection {
 	s := bugSection{title: "Configuration", about: "no configuration file was found"}
-	path, ok := a.configPath(file)
+	path, ok := c.env.configPath(file)
 	if !ok {
-		s.text = "none of these files exists: " + strings.Join(config.Places(a.env), ", ")
+		s.text = "none of these files exists: " + strings.Join(config.Places(c.env), ", ")
 		return s
 	}
 	if absolute, err := filepath.Abs(path); err == nil {
@@ -252,11 +261,11 @@ func (a *app) configSection(file string) bugSection {
 
 // serveSections returns the status of the serve process at the URL base, and the last failure of
 // each server.
-func (a *app) serveSections(ctx context.Context, base string) []bugSection {
+func (c *bugCommand) serveSections(ctx context.Context, base string) []bugSection {
 	const title = "Status of the running serve"
 	var status int
 	var body []byte
-	s, err := a.runningAt(base)
+	s, err := locator{c.env}.runningAt(base)
 	if err == nil {
 		defer s.close()
 		status, body, err = s.page(ctx, "/api/v1/status")

@@ -23,23 +23,24 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/setup/config"
 )
 
-// callFlags are the flags of the command call.
-type callFlags struct {
-	client   clientFlags
+// callCommand is `dragoman call`.
+type callCommand struct {
+	client
+
 	ask      askFlags
-	pairs    []string
+	pairs    []string // the values of --arg
 	jsonArgs string
 	noCheck  bool
 	asJSON   bool
 	save     string
+
+	name  string   // the tool
+	words []string // its arguments on the command line
 }
 
-func (a *app) callCommand() *cobra.Command {
-	var f callFlags
-	var w where
-	var name string
-	var words []string
-	c := &cobra.Command{
+func newCallCommand(w *world) *cobra.Command {
+	c := &callCommand{client: client{world: w}}
+	cmd := &cobra.Command{
 		Use:   "call (URL | NAME) TOOL [name=value]... [flags]",
 		Short: "Call one tool and print its result",
 		Long: `Call one tool of a server and print its result. The server is a URL, the name of
@@ -90,45 +91,87 @@ text from the server is in quotation marks.`,
 
   # Fill in a form that the tool asks for.
   dragoman call deploy start --accept environment=staging --accept confirm=true`,
-		Args: func(c *cobra.Command, args []string) (err error) {
-			w, words, err = serverWords(c, args, "call", "TOOL")
-			switch {
-			case err != nil:
-				return err
-			case len(words) == 0 && len(w.command) > 0:
-				return usagef("use `"+w.line("call", "TOOL")+"`", "no tool given")
-			case len(words) == 0 && isURL(w.target):
-				return usagef("run `"+w.line("list")+"` to list the tools of the server", "no tool given")
-			case len(words) == 0:
-				return usagef("put a server before the tool, or a command after --", "got only %q, but call needs a server and a tool", w.target)
-			}
-			name, words = words[0], words[1:]
-			for _, word := range words {
-				switch {
-				case strings.Contains(word, "="):
-				case len(w.command) > 0:
-					return usagef("put only the tool and its arguments before --", "got both %q and a command", name)
-				default:
-					return usagef("pass arguments as name=value, and put -- before a command", "unexpected argument %q after the tool", word)
-				}
-			}
-			return nil
-		},
-		RunE: func(c *cobra.Command, _ []string) error {
-			w.file = f.client.file
-			return a.call(c.Context(), w, name, words, &f)
-		},
+		Args: c.check,
+		RunE: c.run,
 	}
-	c.ValidArgsFunction = a.completeCall(&f.client)
-	flags := flagsInOrder(c)
-	flags.StringArrayVar(&f.pairs, "arg", nil, "pass an argument, as `name=value` or name:=JSON (repeatable)")
-	flags.StringVar(&f.jsonArgs, "json-args", "", "pass all arguments as one `JSON` object, @FILE or @- for stdin")
-	flags.BoolVar(&f.noCheck, "no-check", false, "send the arguments without checking them against the schema")
-	flags.BoolVar(&f.asJSON, "json", false, "print the whole result as JSON, byte for byte as the server sent it")
-	addSaveFlag(flags, &f.save)
-	f.ask.add(flags)
-	f.client.add(c)
-	return c
+	cmd.ValidArgsFunction = c.completeCall()
+	flags := flagsInOrder(cmd)
+	flags.StringArrayVar(&c.pairs, "arg", nil, "pass an argument, as `name=value` or name:=JSON (repeatable)")
+	flags.StringVar(&c.jsonArgs, "json-args", "", "pass all arguments as one `JSON` object, @FILE or @- for stdin")
+	flags.BoolVar(&c.noCheck, "no-check", false, "send the arguments without checking them against the schema")
+	flags.BoolVar(&c.asJSON, "json", false, "print the whole result as JSON, byte for byte as the server sent it")
+	addSaveFlag(flags, &c.save)
+	c.ask.add(flags)
+	c.addFlags(cmd)
+	return cmd
+}
+
+func (c *callCommand) check(cmd *cobra.Command, args []string) (err error) {
+	c.where, c.words, err = serverWords(cmd, args, "call", "TOOL")
+	switch {
+	case err != nil:
+		return err
+	case len(c.words) == 0 && len(c.where.command) > 0:
+		return usagef("use `"+c.where.line("call", "TOOL")+"`", "no tool given")
+	case len(c.words) == 0 && isURL(c.where.target):
+		return usagef("run `"+c.where.line("list")+"` to list the tools of the server", "no tool given")
+	case len(c.words) == 0:
+		return usagef("put a server before the tool, or a command after --", "got only %q, but call needs a server and a tool", c.where.target)
+	}
+	c.name, c.words = c.words[0], c.words[1:]
+	for _, word := range c.words {
+		switch {
+		case strings.Contains(word, "="):
+		case len(c.where.command) > 0:
+			return usagef("put only the tool and its arguments before --", "got both %q and a command", c.name)
+		default:
+			return usagef("pass arguments as name=value, and put -- before a command", "unexpected argument %q after the tool", word)
+		}
+	}
+	return nil
+}
+
+func (c *callCommand) run(cmd *cobra.Command, _ []string) error {
+	c.where.file = c.file
+	arguments, err := parseArguments("", c.words)
+	if err != nil {
+		return err
+	}
+	flagged, err := parseArguments("--arg", c.pairs)
+	if err != nil {
+		return err
+	}
+	base, err := c.readJSONArgs(c.jsonArgs)
+	if err != nil {
+		return err
+	}
+	ask, err := newAsker(c.world, &c.ask)
+	if err != nil {
+		return err
+	}
+	files, err := newSaver(c.save)
+	if err != nil {
+		return err
+	}
+	defer files.Close()
+	x := &toolCall{client: &c.client, name: c.name, base: base, arguments: append(arguments, flagged...), check: !c.noCheck, ask: ask}
+	var result []byte
+	err = c.onServer(mcp.WithPurpose(cmd.Context(), mcp.MethodCallTool), ask, func(ctx context.Context, s Session, server config.Server) error {
+		x.session, x.server = s, server.Name
+		result, err = x.run(ctx)
+		return err
+	})
+	if err != nil {
+		if x.hint != "" {
+			err = withHint(err, "%s", x.hint)
+		}
+		return err
+	}
+	err = c.printResult(result, files)
+	if errors.Is(err, errReported) && x.hint != "" {
+		c.status.label(yellow, "hint", x.hint)
+	}
+	return err
 }
 
 func (f *askFlags) add(flags *pflag.FlagSet) {
@@ -141,52 +184,9 @@ func addSaveFlag(flags *pflag.FlagSet, dir *string) {
 	flags.StringVar(dir, "save", "", "save images, audio and files to new files in the folder `DIR`, and print their paths")
 }
 
-// call runs the command call.
-func (a *app) call(ctx context.Context, w where, name string, words []string, f *callFlags) error {
-	arguments, err := parseArguments("", words)
-	if err != nil {
-		return err
-	}
-	flagged, err := parseArguments("--arg", f.pairs)
-	if err != nil {
-		return err
-	}
-	base, err := a.readJSONArgs(f.jsonArgs)
-	if err != nil {
-		return err
-	}
-	ask, err := a.asker(&f.ask)
-	if err != nil {
-		return err
-	}
-	files, err := newSaver(f.save)
-	if err != nil {
-		return err
-	}
-	defer files.Close()
-	x := &toolCall{app: a, where: w, name: name, base: base, arguments: append(arguments, flagged...), check: !f.noCheck, ask: ask}
-	var result []byte
-	err = a.onServer(mcp.WithPurpose(ctx, mcp.MethodCallTool), w, &f.client, ask, func(ctx context.Context, s Session, server config.Server) error {
-		x.session, x.server = s, server.Name
-		result, err = x.run(ctx)
-		return err
-	})
-	if err != nil {
-		if x.hint != "" {
-			err = withHint(err, "%s", x.hint)
-		}
-		return err
-	}
-	err = a.printResult(result, fileName(name), f.asJSON, files)
-	if errors.Is(err, errReported) && x.hint != "" {
-		a.status.label(yellow, "hint", x.hint)
-	}
-	return err
-}
-
 // readJSONArgs returns the JSON object that --json-args specifies. text is the value of the flag:
 // JSON, @FILE, or @- for stdin. readJSONArgs returns nil if text is "".
-func (a *app) readJSONArgs(text string) ([]byte, error) {
+func (c *callCommand) readJSONArgs(text string) ([]byte, error) {
 	if text == "" {
 		return nil, nil
 	}
@@ -196,7 +196,7 @@ func (a *app) readJSONArgs(text string) ([]byte, error) {
 	switch {
 	case text == "-" || text == "@-":
 		var err error
-		if b, err = io.ReadAll(io.LimitReader(a.stdin, most+1)); err != nil {
+		if b, err = io.ReadAll(io.LimitReader(c.stdin, most+1)); err != nil {
 			return nil, err
 		}
 		from = "stdin"
@@ -223,8 +223,7 @@ func (a *app) readJSONArgs(text string) ([]byte, error) {
 
 // toolCall is one call of a tool.
 type toolCall struct {
-	app       *app
-	where     where
+	*client
 	session   Session
 	server    string
 	name      string
@@ -233,7 +232,9 @@ type toolCall struct {
 	check     bool
 	ask       *asker
 
-	hint string // what the user can do if the call failed; run sets it
+	names   []string // the tools of the server; nil if they are not known
+	missing string   // the servers whose tools are missing from names, and why
+	hint    string   // what the user can do if the call failed; run sets it
 }
 
 // maxVisits is the maximum number of times that the command sends a call if the server requires
@@ -242,47 +243,22 @@ const maxVisits = 3
 
 // run looks up the tool, checks the arguments and calls the tool.
 func (x *toolCall) run(ctx context.Context) ([]byte, error) {
-	a := x.app
-	var names []string
-	var missing string // the servers whose tools are missing from the list, and why
 	var found tool.Tool
 	if x.check || needTypes(x.arguments) {
-		a.status.Step(x.server, "looking up "+x.name)
-		l, err := a.listWhole(ctx, x.session, x.server, "tools", func(items [][]byte) bool { return hasNamed(items, x.name) })
-		if ctx.Err() != nil {
-			return nil, context.Cause(ctx)
-		}
-		if err != nil {
-			// A server may be able to call a tool even if it cannot list its tools.
-			a.log.LogAttrs(ctx, slog.LevelDebug, "tools/list failed; arguments are sent as strings", slog.Any("error", err))
-		}
-		a.remember(x.where, "tools", l.Items)
-		names, missing = namesOf(l.Items), whyMissing(l)
-		if i := slices.Index(names, x.name); i >= 0 {
-			found = tool.Of(l.Items[i])
-		}
-	}
-	args, err := objectOf(found.Input(), x.base, x.arguments)
-	if err != nil {
-		if x.hint == "" && found.Raw() != nil {
-			err = withHint(err, "run `%s` to see the arguments", x.where.line("show", x.name))
-		}
-		return nil, err
-	}
-	if x.check && found.Raw() != nil {
-		err, unusable := checkArguments(x.where, found, args)
-		if err != nil {
+		var err error
+		if found, err = x.lookUp(ctx); err != nil {
 			return nil, err
 		}
-		if unusable != nil && !a.quiet {
-			a.status.label(yellow, "warning", "the arguments are not checked, because the schema of "+excerpt.Word(x.name, 100)+" cannot be used: "+unusable.Error())
-		}
+	}
+	args, err := x.checked(found)
+	if err != nil {
+		return nil, err
 	}
 	var result []byte
 	for range maxVisits {
-		a.status.Step(x.server, "calling "+x.name)
+		x.status.Step(x.server, "calling "+x.name)
 		result, err = x.session.Call(ctx, x.name, args, func(progress, total float64, message string) {
-			a.status.Detail(progressText(x.server, x.name, progress, total, message))
+			x.status.Detail(progressText(x.server, x.name, progress, total, message))
 		})
 		if again := x.visit(ctx, err); !again {
 			break
@@ -297,28 +273,75 @@ func (x *toolCall) run(ctx context.Context) ([]byte, error) {
 			return nil, err
 		}
 	}
-	// For an unknown tool, some servers return an error, and others return a result with isError.
-	// Only the list of tools shows whether the tool exists.
-	if names == nil {
+	x.explain(ctx, wire, result)
+	return result, err
+}
+
+// lookUp reads the list of tools and returns the tool, or the zero tool if the list does not have it.
+// Its only error is the end of ctx.
+func (x *toolCall) lookUp(ctx context.Context) (tool.Tool, error) {
+	x.status.Step(x.server, "looking up "+x.name)
+	l, err := x.listWhole(ctx, x.session, x.server, "tools", func(items [][]byte) bool { return hasNamed(items, x.name) })
+	if ctx.Err() != nil {
+		return tool.Tool{}, context.Cause(ctx)
+	}
+	if err != nil {
+		// A server may be able to call a tool even if it cannot list its tools.
+		x.log.LogAttrs(ctx, slog.LevelDebug, "tools/list failed; arguments are sent as strings", slog.Any("error", err))
+	}
+	x.remember("tools", l.Items)
+	x.names, x.missing = namesOf(l.Items), whyMissing(l)
+	if i := slices.Index(x.names, x.name); i >= 0 {
+		return tool.Of(l.Items[i]), nil
+	}
+	return tool.Tool{}, nil
+}
+
+// checked returns the arguments as a JSON object. It checks them against the schema of the tool, unless
+// the tool was not found or the user does not want that.
+func (x *toolCall) checked(found tool.Tool) ([]byte, error) {
+	args, err := objectOf(found.Input(), x.base, x.arguments)
+	if err != nil {
+		if found.Raw() != nil {
+			err = withHint(err, "run `%s` to see the arguments", x.where.line("show", x.name))
+		}
+		return nil, err
+	}
+	if x.check && found.Raw() != nil {
+		err, unusable := checkArguments(x.where, found, args)
+		if err != nil {
+			return nil, err
+		}
+		if unusable != nil && !x.quiet {
+			x.status.label(yellow, "warning", "the arguments are not checked, because the schema of "+excerpt.Word(x.name, 100)+" cannot be used: "+unusable.Error())
+		}
+	}
+	return args, nil
+}
+
+// explain sets the hint for a call that failed with an error response, or with a result that has
+// isError. For an unknown tool, some servers return the one and some the other: only the list of tools
+// shows whether the tool exists.
+func (x *toolCall) explain(ctx context.Context, wire *jsonrpc.Error, result []byte) {
+	if x.names == nil {
 		l, err := x.session.List(ctx, "tools")
 		if err != nil {
-			a.log.LogAttrs(ctx, slog.LevelDebug, "tools/list failed", slog.Any("error", err))
+			x.log.LogAttrs(ctx, slog.LevelDebug, "tools/list failed", slog.Any("error", err))
 		}
-		names, missing = namesOf(l.Items), whyMissing(l)
+		x.names, x.missing = namesOf(l.Items), whyMissing(l)
 	}
-	switch near := config.Suggest(x.name, names); {
-	case slices.Contains(names, x.name):
+	switch near := config.Suggest(x.name, x.names); {
+	case slices.Contains(x.names, x.name):
 		if !x.ask.answers() && (wire != nil && wantsInput([]byte(wire.Message)) || wire == nil && wantsInput(result)) {
 			x.hint = needsInput
 		}
 	case near != "":
 		x.hint = "did you mean " + excerpt.Word(near, maxQuoted) + "?"
-	case missing != "":
-		x.hint = "the tool may be on a missing server: " + missing
-	case len(names) > 0:
+	case x.missing != "":
+		x.hint = "the tool may be on a missing server: " + x.missing
+	case len(x.names) > 0:
 		x.hint = "the server has no tool with this name; `" + x.where.line("list") + "` lists its tools"
 	}
-	return result, err
 }
 
 // visit handles an error response with pages that the user must visit before the server runs the
@@ -411,14 +434,27 @@ func progressText(server, tool string, progress, total float64, message string) 
 	return text
 }
 
-// printResult prints the result of a tool call. If files is not nil, it saves the files in the
-// result. A file without a usable URI gets a name that begins with the parameter name.
-func (a *app) printResult(result []byte, name string, asJSON bool, files *saver) error {
-	if err := a.printAs(result, "content", name, asJSON, files); err != nil {
+// printResult prints the result of the call: with --json the bytes that the server sent, otherwise its
+// content blocks. If files is not nil, it saves content that is not text.
+func (c *callCommand) printResult(result []byte, files *saver) error {
+	p := newPrinter(c.world, result, fileName(c.name), c.asJSON, files)
+	err := p.print(func() error {
+		for item := range jsonrpc.Elements(result, jsonrpc.Find(result, jsonrpc.Whole(result), "content")) {
+			if err := p.item(item); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err != nil {
 		return err
 	}
+	structured := !jsonrpc.Find(result, jsonrpc.Whole(result), "structuredContent").IsZero()
+	if !p.printed && structured && !c.quiet && !c.asJSON {
+		c.status.Printf("the result has only structured content; --json prints it")
+	}
 	if isToolError(result) {
-		a.status.label(red, "error", "the tool reported an error")
+		c.status.label(red, "error", "the tool reported an error")
 		return errReported
 	}
 	return nil

@@ -17,54 +17,24 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/relay/event"
 )
 
-// callsFlags are the flags that select calls.
-type callsFlags struct {
+// callOutcomes are the valid values of --outcome.
+var callOutcomes = []string{"running", "ok", "tool_error", "failed", "cancelled", "refused", "parked", "not_sent", "unknown", "loss"}
+
+// callsCommand is `dragoman calls`.
+type callsCommand struct {
+	*world
+	runningFlags
+	follow, asJSON bool
+	save           string
+
+	// These flags select calls.
 	server, client, method, outcome, search string
 	lines                                   int
 }
 
-// query returns the flags as query parameters for the API.
-func (f *callsFlags) query() url.Values {
-	v := url.Values{"limit": {strconv.Itoa(f.lines)}}
-	for key, value := range map[string]string{"server": f.server, "client": f.client, "method": f.method, "outcome": f.outcome, "q": f.search} {
-		if value != "" {
-			v.Set(key, value)
-		}
-	}
-	return v
-}
-
-// all reports whether the flags match all calls.
-func (f *callsFlags) all() bool {
-	return f.server == "" && f.client == "" && f.method == "" && f.outcome == "" && f.search == ""
-}
-
-// checkServer returns an error if the value of --server is not the name of a configured server.
-func (f *callsFlags) checkServer(ctx context.Context, s *running) error {
-	if f.server == "" {
-		return nil
-	}
-	r, err := s.report(ctx)
-	if err != nil {
-		return err
-	}
-	for _, x := range r.Servers {
-		if x.Name == f.server {
-			return nil
-		}
-	}
-	return noServer(f.server, r)
-}
-
-// callOutcomes are the valid values of --outcome.
-var callOutcomes = []string{"running", "ok", "tool_error", "failed", "cancelled", "refused", "parked", "not_sent", "unknown", "loss"}
-
-func (a *app) callsCommand() *cobra.Command {
-	var f runningFlags
-	var which callsFlags
-	var follow, asJSON bool
-	var save string
-	c := &cobra.Command{
+func newCallsCommand(w *world) *cobra.Command {
+	c := &callsCommand{world: w}
+	cmd := &cobra.Command{
 		Use:   "calls [NUMBER]",
 		Short: "Print the calls that clients make through a running \"dragoman serve\"",
 		Long: `Print the last calls of clients to a running "dragoman serve", the oldest first.
@@ -108,66 +78,103 @@ With -f, the command prints each call when it ends, until you press Ctrl-C or
 
   # Print the calls that did not succeed, as JSON.
   dragoman calls --json | jq 'select(.outcome != "ok")'`,
-		Args: func(_ *cobra.Command, args []string) error {
-			if len(args) > 1 {
-				return usagef("give the number of one call", "unexpected argument %q after %q", args[1], args[0])
-			}
-			if len(args) == 1 {
-				if n, err := strconv.ParseUint(args[0], 10, 64); err != nil || n == 0 {
-					return usagef("use --server NAME for the calls to one server", "%q is not the number of a call", args[0])
-				}
-				if save != "" && asJSON {
-					return usagef("remove one of them", "--save and --json cannot be used together")
-				}
-				if follow {
-					return usagef("remove -f or the number", "-f cannot be used with the number of a call")
-				}
-			}
-			if which.lines < 0 {
-				return usagef("use 0 or more", "-n does not accept %d", which.lines)
-			}
-			if save != "" && len(args) == 0 {
-				return usagef("add the number of a call", "--save needs the number of a call")
-			}
-			return oneOf("--outcome", which.outcome, callOutcomes)
-		},
-		RunE: func(c *cobra.Command, args []string) error {
-			a.startLog(0, nil)
-			s, err := a.running(c.Context(), &f)
-			if err != nil {
-				return err
-			}
-			defer s.close()
-			if save != "" {
-				return signalOr(c.Context(), a.saveTranscript(c.Context(), s, args[0], save))
-			}
-			if len(args) == 1 {
-				return signalOr(c.Context(), a.printStory(c.Context(), s, args[0], asJSON))
-			}
-			print := a.callPrinter(asJSON, time.Local)
-			if follow {
-				if err := which.checkServer(c.Context(), s); err != nil {
-					return signalOr(c.Context(), err)
-				}
-				err = a.followStream(c.Context(), s, "/api/v1/calls/stream", which.query(), taking(admin.EventCall, print))
-			} else {
-				err = a.printCalls(c.Context(), s, &which, print)
-			}
-			return signalOr(c.Context(), err)
-		},
+		Args: c.check,
+		RunE: c.run,
 	}
-	flags := flagsInOrder(c)
-	flags.BoolVarP(&follow, "follow", "f", false, "print each call when it ends, until Ctrl-C")
-	flags.IntVarP(&which.lines, "lines", "n", 50, "print the last `N` calls")
-	flags.StringVar(&which.server, "server", "", "print only the calls to the server `NAME`")
-	flags.StringVar(&which.client, "client", "", "print only the calls of the client `NAME`")
-	flags.StringVar(&which.method, "method", "", "print only the calls of `METHOD`, such as tools/call")
-	flags.StringVar(&which.outcome, "outcome", "", "print only calls with this `OUTCOME`")
-	flags.StringVar(&which.search, "search", "", "print only calls with `TEXT` in their metadata, such as the tool name or the trace id")
-	flags.StringVar(&save, "save", "", "write both sides of the call to the new file `FILE`, for dragoman replay")
-	flags.BoolVar(&asJSON, "json", false, "print each call as JSON on one line")
-	f.add(c)
-	return c
+	flags := flagsInOrder(cmd)
+	flags.BoolVarP(&c.follow, "follow", "f", false, "print each call when it ends, until Ctrl-C")
+	flags.IntVarP(&c.lines, "lines", "n", 50, "print the last `N` calls")
+	flags.StringVar(&c.server, "server", "", "print only the calls to the server `NAME`")
+	flags.StringVar(&c.client, "client", "", "print only the calls of the client `NAME`")
+	flags.StringVar(&c.method, "method", "", "print only the calls of `METHOD`, such as tools/call")
+	flags.StringVar(&c.outcome, "outcome", "", "print only calls with this `OUTCOME`")
+	flags.StringVar(&c.search, "search", "", "print only calls with `TEXT` in their metadata, such as the tool name or the trace id")
+	flags.StringVar(&c.save, "save", "", "write both sides of the call to the new file `FILE`, for dragoman replay")
+	flags.BoolVar(&c.asJSON, "json", false, "print each call as JSON on one line")
+	c.addFlags(cmd)
+	return cmd
+}
+
+func (c *callsCommand) check(_ *cobra.Command, args []string) error {
+	if len(args) > 1 {
+		return usagef("give the number of one call", "unexpected argument %q after %q", args[1], args[0])
+	}
+	if len(args) == 1 {
+		if n, err := strconv.ParseUint(args[0], 10, 64); err != nil || n == 0 {
+			return usagef("use --server NAME for the calls to one server", "%q is not the number of a call", args[0])
+		}
+		if c.save != "" && c.asJSON {
+			return usagef("remove one of them", "--save and --json cannot be used together")
+		}
+		if c.follow {
+			return usagef("remove -f or the number", "-f cannot be used with the number of a call")
+		}
+	}
+	if c.lines < 0 {
+		return usagef("use 0 or more", "-n does not accept %d", c.lines)
+	}
+	if c.save != "" && len(args) == 0 {
+		return usagef("add the number of a call", "--save needs the number of a call")
+	}
+	return oneOf("--outcome", c.outcome, callOutcomes)
+}
+
+func (c *callsCommand) run(cmd *cobra.Command, args []string) error {
+	c.startLog(0, nil)
+	s, err := locator{c.env}.running(cmd.Context(), &c.runningFlags)
+	if err != nil {
+		return err
+	}
+	defer s.close()
+	if c.save != "" {
+		return signalOr(cmd.Context(), c.saveTranscript(cmd.Context(), s, args[0]))
+	}
+	if len(args) == 1 {
+		return signalOr(cmd.Context(), c.printStory(cmd.Context(), s, args[0]))
+	}
+	print := c.callPrinter(time.Local)
+	if c.follow {
+		if err := c.checkServer(cmd.Context(), s); err != nil {
+			return signalOr(cmd.Context(), err)
+		}
+		err = (&stream{from: s, path: "/api/v1/calls/stream", query: c.query(), take: taking(admin.EventCall, print)}).follow(cmd.Context(), c.world)
+	} else {
+		err = c.printCalls(cmd.Context(), s, print)
+	}
+	return signalOr(cmd.Context(), err)
+}
+
+// query returns the flags that select calls as query parameters for the API.
+func (c *callsCommand) query() url.Values {
+	v := url.Values{"limit": {strconv.Itoa(c.lines)}}
+	for key, value := range map[string]string{"server": c.server, "client": c.client, "method": c.method, "outcome": c.outcome, "q": c.search} {
+		if value != "" {
+			v.Set(key, value)
+		}
+	}
+	return v
+}
+
+// all reports whether the flags match all calls.
+func (c *callsCommand) all() bool {
+	return c.server == "" && c.client == "" && c.method == "" && c.outcome == "" && c.search == ""
+}
+
+// checkServer returns an error if the value of --server is not the name of a configured server.
+func (c *callsCommand) checkServer(ctx context.Context, s *running) error {
+	if c.server == "" {
+		return nil
+	}
+	r, err := s.report(ctx)
+	if err != nil {
+		return err
+	}
+	for _, x := range r.Servers {
+		if x.Name == c.server {
+			return nil
+		}
+	}
+	return noServer(c.server, r)
 }
 
 // oneOf returns an error if value is neither "" nor in list. flag is the flag that has this value.
@@ -185,9 +192,9 @@ func oneOf(flag, value string, list []string) error {
 
 // printCalls prints the last calls that match the flags, the oldest first. It also prints calls to
 // servers that are no longer configured.
-func (a *app) printCalls(ctx context.Context, s *running, which *callsFlags, print func(*admin.Call) error) error {
+func (c *callsCommand) printCalls(ctx context.Context, s *running, print func(*admin.Call) error) error {
 	var all admin.Calls
-	if err := s.decode(ctx, "/api/v1/calls", which.query(), &all); err != nil {
+	if err := s.decode(ctx, "/api/v1/calls", c.query(), &all); err != nil {
 		return err
 	}
 	for i := len(all.Calls) - 1; i >= 0; i-- {
@@ -198,36 +205,36 @@ func (a *app) printCalls(ctx context.Context, s *running, which *callsFlags, pri
 	if len(all.Calls) > 0 {
 		return nil
 	}
-	if err := which.checkServer(ctx, s); err != nil {
+	if err := c.checkServer(ctx, s); err != nil {
 		return err
 	}
 	switch {
-	case a.quiet, which.lines == 0:
-	case which.all():
-		a.status.Printf("no calls; a call appears here after the first request of a client")
+	case c.quiet, c.lines == 0:
+	case c.all():
+		c.status.Printf("no calls; a call appears here after the first request of a client")
 	default:
-		a.status.Printf("no call matches; `dragoman calls` prints the last calls without a filter")
+		c.status.Printf("no call matches; `dragoman calls` prints the last calls without a filter")
 	}
 	return nil
 }
 
 // callPrinter returns a function that prints a call as a row of a table, or as one line of JSON.
-func (a *app) callPrinter(asJSON bool, zone *time.Location) func(*admin.Call) error {
+func (c *callsCommand) callPrinter(zone *time.Location) func(*admin.Call) error {
 	began := false
-	return func(c *admin.Call) error {
-		if asJSON {
-			return a.printJSON(c, "")
+	return func(x *admin.Call) error {
+		if c.asJSON {
+			return c.printJSON(x, "")
 		}
 		var b bytes.Buffer
-		if c.Missed {
+		if x.Missed {
 			b.WriteString("… calls dropped …\n")
 		}
 		t := callTable(!began)
 		began = true
-		t.Colour = a.screen && a.status.colour
-		t.Rows = [][]screen.Cell{callRow(c, zone)}
+		t.Colour = c.screen && c.status.colour
+		t.Rows = [][]screen.Cell{callRow(x, zone)}
 		b.WriteString(t.Text())
-		_, err := a.stdout.Write(b.Bytes())
+		_, err := c.stdout.Write(b.Bytes())
 		return err
 	}
 }

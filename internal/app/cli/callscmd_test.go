@@ -28,8 +28,8 @@ func testCalls() []admin.Call {
 func TestCalls(t *testing.T) {
 	stub := &adminStub{report: testReport(), calls: testCalls()}
 	var out syncBuffer
-	a := &app{stdout: &out, status: newStatus(&syncBuffer{}, false, noEnv)}
-	if err := a.printCalls(t.Context(), stub.running(), &callsFlags{lines: 50}, a.callPrinter(false, time.UTC)); err != nil {
+	c := &callsCommand{world: &world{stdout: &out, status: newStatus(&syncBuffer{}, false, noEnv)}, lines: 50}
+	if err := c.printCalls(t.Context(), stub.running(), c.callPrinter(time.UTC)); err != nil {
 		t.Fatal(err)
 	}
 	golden(t, "calls.txt", out.take())
@@ -75,8 +75,8 @@ func TestFollowCalls(t *testing.T) {
 	}
 	stub := &adminStub{report: testReport(), streams: []string{text + "event: end\ndata: {}\n\n"}}
 	var out, said syncBuffer
-	a := &app{stdout: &out, status: newStatus(&said, false, noEnv)}
-	if err := a.followStream(t.Context(), stub.running(), "/api/v1/calls/stream", nil, taking(admin.EventCall, a.callPrinter(true, time.UTC))); err != nil {
+	c := &callsCommand{world: &world{stdout: &out, status: newStatus(&said, false, noEnv)}, asJSON: true}
+	if err := (&stream{from: stub.running(), path: "/api/v1/calls/stream", take: taking(admin.EventCall, c.callPrinter(time.UTC))}).follow(t.Context(), c.world); err != nil {
 		t.Error(err)
 	}
 	if got := out.take(); strings.Count(got, "\n") != 4 || !strings.Contains(got, `"name":"releases__publish"`) {

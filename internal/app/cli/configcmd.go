@@ -14,7 +14,7 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/setup/config"
 )
 
-func (a *app) configCommand() *cobra.Command {
+func newConfigCommand(w *world) *cobra.Command {
 	return group(&cobra.Command{
 		Use:   "config",
 		Short: "Check or print the configuration",
@@ -22,16 +22,23 @@ func (a *app) configCommand() *cobra.Command {
 all defaults filled in. docs/configuration.md describes every key.`,
 		Example: `  dragoman config check
   dragoman config print -c ~/.cursor/mcp.json`,
-	}, a.configCheckCommand(), a.configPrintCommand())
+	}, newConfigCheckCommand(w), newConfigPrintCommand(w))
 }
 
 // addServer is the hint for a configuration without servers. It explains how to add a server.
 const addServer = "write one under mcpServers as `NAME: {command: …}` or `NAME: {url: …}`, or run `dragoman import` to take over the servers of your clients"
 
-func (a *app) configCheckCommand() *cobra.Command {
-	var file string
-	var asJSON bool
-	c := &cobra.Command{
+// configCheckCommand is `dragoman config check`.
+type configCheckCommand struct {
+	*world
+
+	file   string
+	asJSON bool
+}
+
+func newConfigCheckCommand(w *world) *cobra.Command {
+	c := &configCheckCommand{world: w}
+	cmd := &cobra.Command{
 		Use:   "check [-c FILE]",
 		Short: "Report every problem in a configuration",
 		Long: `Report every problem in a configuration at once, each on a line of the form
@@ -45,42 +52,44 @@ If Dragoman can use the file, even if there are warnings, the last line of the
 output is "ok" and the exit code is 0.`,
 		Example: `  dragoman config check
   dragoman config check -c /etc/dragoman.yaml && systemctl reload dragoman`,
-		Args: noArguments,
-		RunE: func(*cobra.Command, []string) error {
-			path, ok := a.configPath(file)
-			if !ok {
-				return a.noConfig()
-			}
-			snapshot, problems := config.Load(path)
-			err := problems.Err()
-			if snapshot != nil && len(snapshot.Servers) == 0 && !slices.ContainsFunc(problems, func(p config.Problem) bool { return strings.HasPrefix(p.Text, "has no servers") }) {
-				problems = append(problems, config.Problem{File: path, Warning: true, Text: "has no servers", Hint: addServer})
-			}
-			if asJSON {
-				if e := a.printProblems(path, err == nil, problems); e != nil {
-					return e
-				}
-			} else {
-				for _, p := range problems {
-					if _, e := io.WriteString(a.stdout, p.String()+"\n"+sourceOf(p, a.columns())); e != nil {
-						return e
-					}
-				}
-			}
-			switch {
-			case err != nil:
-				return errReported
-			case asJSON:
-				return nil
-			}
-			_, err = fmt.Fprintln(a.stdout, "ok")
-			return err
-		},
+		Args:              noArguments,
+		RunE:              c.run,
 		ValidArgsFunction: cobra.NoFileCompletions,
 	}
-	flagsInOrder(c).BoolVar(&asJSON, "json", false, "print JSON")
-	addConfigFlag(c, &file)
-	return c
+	flagsInOrder(cmd).BoolVar(&c.asJSON, "json", false, "print JSON")
+	addConfigFlag(cmd, &c.file)
+	return cmd
+}
+
+func (c *configCheckCommand) run(*cobra.Command, []string) error {
+	path, ok := c.env.configPath(c.file)
+	if !ok {
+		return c.env.noConfig()
+	}
+	snapshot, problems := config.Load(path)
+	err := problems.Err()
+	if snapshot != nil && len(snapshot.Servers) == 0 && !slices.ContainsFunc(problems, func(p config.Problem) bool { return strings.HasPrefix(p.Text, "has no servers") }) {
+		problems = append(problems, config.Problem{File: path, Warning: true, Text: "has no servers", Hint: addServer})
+	}
+	if c.asJSON {
+		if e := c.printProblems(path, err == nil, problems); e != nil {
+			return e
+		}
+	} else {
+		for _, p := range problems {
+			if _, e := io.WriteString(c.stdout, p.String()+"\n"+sourceOf(p, c.columns())); e != nil {
+				return e
+			}
+		}
+	}
+	switch {
+	case err != nil:
+		return errReported
+	case c.asJSON:
+		return nil
+	}
+	_, err = fmt.Fprintln(c.stdout, "ok")
+	return err
 }
 
 // sourceOf returns the line of the file that has the problem, and below it a line with a ^ under
@@ -120,7 +129,7 @@ func around(runes []rune, at, width int) (before, after string) {
 }
 
 // printProblems prints the result of a check as JSON.
-func (a *app) printProblems(path string, ok bool, problems config.Problems) error {
+func (c *configCheckCommand) printProblems(path string, ok bool, problems config.Problems) error {
 	type problem struct {
 		Line    int    `json:"line,omitempty"`
 		Column  int    `json:"column,omitempty"`
@@ -139,12 +148,19 @@ func (a *app) printProblems(path string, ok bool, problems config.Problems) erro
 	for _, p := range problems {
 		out.Problems = append(out.Problems, problem{p.Line, p.Col, p.Path, p.Text, p.Hint, p.Source, p.Warning, p.Server})
 	}
-	return a.printJSON(out, "")
+	return c.printJSON(out, "")
 }
 
-func (a *app) configPrintCommand() *cobra.Command {
-	var file string
-	c := &cobra.Command{
+// configPrintCommand is `dragoman config print`.
+type configPrintCommand struct {
+	*world
+
+	file string
+}
+
+func newConfigPrintCommand(w *world) *cobra.Command {
+	c := &configPrintCommand{world: w}
+	cmd := &cobra.Command{
 		Use:   "print [-c FILE]",
 		Short: "Print a configuration with all defaults filled in",
 		Long: `Print a configuration with all defaults filled in. Credentials, the environment
@@ -153,28 +169,30 @@ the output is safe to share. Without a configuration file, the command prints
 the defaults.`,
 		Example: `  dragoman config print
   dragoman config print -c ~/.cursor/mcp.json`,
-		Args: noArguments,
-		RunE: func(*cobra.Command, []string) error {
-			snapshot := config.Default()
-			path, ok := a.configPath(file)
-			if ok {
-				var problems config.Problems
-				if snapshot, problems = config.Load(path); snapshot == nil {
-					return problems.Err()
-				}
-			} else if !a.quiet {
-				err := a.noConfig()
-				if !errors.Is(err, errNoConfig) {
-					return err
-				}
-				a.status.Printf("no configuration file found; printing the defaults")
-			}
-			_, err := a.stdout.Write(snapshot.AppendYAML(nil))
-			return err
-		},
+		Args:              noArguments,
+		RunE:              c.run,
 		ValidArgsFunction: cobra.NoFileCompletions,
 	}
-	flagsInOrder(c)
-	addConfigFlag(c, &file)
-	return c
+	flagsInOrder(cmd)
+	addConfigFlag(cmd, &c.file)
+	return cmd
+}
+
+func (c *configPrintCommand) run(*cobra.Command, []string) error {
+	snapshot := config.Default()
+	path, ok := c.env.configPath(c.file)
+	if ok {
+		var problems config.Problems
+		if snapshot, problems = config.Load(path); snapshot == nil {
+			return problems.Err()
+		}
+	} else if !c.quiet {
+		err := c.env.noConfig()
+		if !errors.Is(err, errNoConfig) {
+			return err
+		}
+		c.status.Printf("no configuration file found; printing the defaults")
+	}
+	_, err := c.stdout.Write(snapshot.AppendYAML(nil))
+	return err
 }

@@ -14,9 +14,9 @@ import (
 )
 
 // showProgress shows the current step on stderr, unless --quiet is set.
-func (a *app) showProgress() {
-	if !a.quiet {
-		a.status.Begin()
+func (w *world) showProgress() {
+	if !w.quiet {
+		w.status.Begin()
 	}
 }
 
@@ -30,45 +30,50 @@ func signalOr(ctx context.Context, err error) error {
 	return err
 }
 
-// clientFlags are the flags of the commands that act as a client of one server.
-type clientFlags struct {
+// client is what the commands share that act as a client of one server.
+type client struct {
+	*world
 	t       targetFlags
 	file    string
 	direct  bool
 	timeout time.Duration
+
+	where   where    // the server that the command line names
+	secrets []string // the secrets in the settings of the server; see remember
 }
 
-func (f *clientFlags) add(c *cobra.Command) {
-	c.Flags().DurationVar(&f.timeout, "timeout", 0, "give up after this `TIME`, such as 30s, including the start of the server (default: the configured limits)")
-	c.Flags().BoolVar(&f.direct, "direct", false, "start a configured server even if \"dragoman serve\" already runs it")
-	addConfigFlag(c, &f.file)
-	f.t.add(c.Flags())
+// addFlags adds the flags of a client. Every command that is one adds them after its own.
+func (c *client) addFlags(cmd *cobra.Command) {
+	cmd.Flags().DurationVar(&c.timeout, "timeout", 0, "give up after this `TIME`, such as 30s, including the start of the server (default: the configured limits)")
+	cmd.Flags().BoolVar(&c.direct, "direct", false, "start a configured server even if \"dragoman serve\" already runs it")
+	addConfigFlag(cmd, &c.file)
+	c.t.add(cmd.Flags())
 }
 
-// onServer opens a session with the server that w describes, runs body, and closes the session.
-func (a *app) onServer(ctx context.Context, w where, f *clientFlags, ask *asker, body func(context.Context, Session, config.Server) error) error {
-	if f.timeout < 0 {
+// onServer opens a session with the server that the command line names, runs body, and closes the session.
+func (c *client) onServer(ctx context.Context, ask *asker, body func(context.Context, Session, config.Server) error) error {
+	if c.timeout < 0 {
 		return usagef("use a duration such as 30s", "--timeout must not be negative")
 	}
-	server, file, err := a.target(&f.t, w.target, w.command, w.file)
+	server, file, err := c.env.target(&c.t, c.where.target, c.where.command, c.where.file)
 	if err != nil {
 		return err
 	}
-	a.secrets = server.Secrets()
+	c.secrets = server.Secrets()
 	// Log no warnings, because the error of the command already describes the problem.
-	a.startLog(slog.LevelError, nil)
-	if f.timeout > 0 {
-		server.CallTimeout, server.CallMax = max(server.CallTimeout, f.timeout), max(server.CallMax, f.timeout)
-		limited, cancel := context.WithTimeoutCause(ctx, f.timeout, timeoutError{f.timeout})
+	c.startLog(slog.LevelError, nil)
+	if c.timeout > 0 {
+		server.CallTimeout, server.CallMax = max(server.CallTimeout, c.timeout), max(server.CallMax, c.timeout)
+		limited, cancel := context.WithTimeoutCause(ctx, c.timeout, timeoutError{c.timeout})
 		defer cancel()
 		ctx = limited
 	}
 	through := false
-	if w.configured() && !f.direct {
-		server, through = a.throughServe(ctx, server, w.file)
+	if c.where.configured() && !c.direct {
+		server, through = c.throughServe(ctx, server, c.where.file)
 	}
-	if w.configured() && !through {
-		if err := a.consent(ctx, w.file, file); err != nil {
+	if c.where.configured() && !through {
+		if err := c.consent(ctx, c.where.file, file); err != nil {
 			return err
 		}
 	}
@@ -77,7 +82,7 @@ func (a *app) onServer(ctx context.Context, w where, f *clientFlags, ask *asker,
 	if err := usable(server); err != nil {
 		return err
 	}
-	err = a.withSession(ctx, server, ask, func(s Session) error { return body(ctx, s, server) })
+	err = c.withSession(ctx, server, ask, func(s Session) error { return body(ctx, s, server) })
 	var late timeoutError
 	if err != nil && errors.As(context.Cause(ctx), &late) {
 		if said, ok := errors.AsType[unansweredError](err); ok {
@@ -85,7 +90,7 @@ func (a *app) onServer(ctx context.Context, w where, f *clientFlags, ask *asker,
 		}
 		return late
 	}
-	if f := a.servedFailure(ctx, err, server.Name, w.file, through); f != nil {
+	if f := c.servedFailure(ctx, err, server.Name, c.where.file, through); f != nil {
 		return f
 	}
 	return err
@@ -94,9 +99,9 @@ func (a *app) onServer(ctx context.Context, w where, f *clientFlags, ask *asker,
 // connect opens a session. If ask is nil, the session declines all requests of the server for
 // input. It still declares support for these requests, because some servers do not list a tool that
 // asks for input if the client does not support such requests.
-func (a *app) connect(ctx context.Context, s config.Server, ask *asker) (Session, error) {
-	a.showProgress()
-	o := daemon.ConnectOptions{Server: s, Log: a.log, Progress: a.status.Step, Version: version()}
+func (c *client) connect(ctx context.Context, s config.Server, ask *asker) (Session, error) {
+	c.showProgress()
+	o := daemon.ConnectOptions{Server: s, Log: c.log, Progress: c.status.Step, Version: version()}
 	if ask == nil {
 		o.Pages = true
 		o.Answer = func(context.Context, runtime.Question) runtime.Answer { return runtime.Answer{Action: "decline"} }
@@ -107,7 +112,7 @@ func (a *app) connect(ctx context.Context, s config.Server, ask *asker) (Session
 			o.Answer, o.Pages = ask.answer, ask.canAsk() || ask.decline
 		}
 	}
-	session, err := a.backend.Connect(ctx, o)
+	session, err := c.backend.Connect(ctx, o)
 	if err != nil {
 		return nil, err
 	}
@@ -115,15 +120,15 @@ func (a *app) connect(ctx context.Context, s config.Server, ask *asker) (Session
 }
 
 // withSession opens a session with s, runs body and closes the session.
-func (a *app) withSession(ctx context.Context, s config.Server, ask *asker, body func(Session) error) error {
-	session, err := a.connect(ctx, s, ask)
+func (c *client) withSession(ctx context.Context, s config.Server, ask *asker, body func(Session) error) error {
+	session, err := c.connect(ctx, s, ask)
 	if err != nil {
 		return signalOr(ctx, err)
 	}
 	err = signalOr(ctx, body(session))
-	a.status.End()
+	c.status.End()
 	if closing := session.Close(); closing != nil && !errors.Is(closing, context.Canceled) {
-		a.log.LogAttrs(ctx, slog.LevelDebug, "the session did not close cleanly", slog.Any("error", closing))
+		c.log.LogAttrs(ctx, slog.LevelDebug, "the session did not close cleanly", slog.Any("error", closing))
 	}
 	return err
 }

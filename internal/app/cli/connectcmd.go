@@ -24,16 +24,19 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/setup/intake"
 )
 
-// connectFlags are the flags of the command connect.
-type connectFlags struct {
+// connectCommand is `dragoman connect`.
+type connectCommand struct {
+	*world
+
 	server, name, file, address, config string
 	write, remove, http, stdio          bool
-	project, js                         bool
+	project, asJSON                     bool
 }
 
-func (a *app) connectCommand() *cobra.Command {
-	var o connectFlags
-	c := &cobra.Command{
+func newConnectCommand(w *world) *cobra.Command {
+	c := &connectCommand{world: w}
+
+	cmd := &cobra.Command{
 		Use:   "connect [CLIENT] [--server NAME] [--write]",
 		Short: "Put Dragoman into the configuration of an MCP client",
 		Long: `Show the change that puts Dragoman into the configuration of an MCP client. With
@@ -60,110 +63,164 @@ command never replaces or removes the entry of another server.`,
 
   # Connect only one server, for the project in this directory. Tool names get no prefix.
   dragoman connect claude-code --server github --project --write`,
-		Args: func(_ *cobra.Command, args []string) error {
-			switch {
-			case len(args) > 1:
-				return usagef("connect one client at a time", "unexpected argument %q", args[1])
-			case len(args) == 0 && (o.write || o.remove || o.server != "" || o.file != ""):
-				return usagef("name one of "+strings.Join(clientfile.IDs(), ", "), "no client given")
-			case o.http && o.stdio:
-				return usagef("remove one of them", "--http and --stdio cannot be used together")
-			case o.project && o.file != "":
-				return usagef("remove one of them", "--project and --file cannot be used together")
-			}
-			return nil
-		},
-		RunE: func(c *cobra.Command, args []string) error {
-			if len(args) == 0 {
-				return a.showClients(o.js)
-			}
-			client, ok := clientfile.ByID(args[0])
-			if !ok {
-				hint := "use one of " + strings.Join(clientfile.IDs(), ", ")
-				if s := config.Suggest(args[0], clientfile.IDs()); s != "" {
-					hint = "did you mean " + s + "?"
-				}
-				return usagef(hint, "%q is not a client that Dragoman knows", args[0])
-			}
-			return a.runConnect(c.Context(), client, o)
-		},
-		ValidArgsFunction: func(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
-			var out []string
-			if len(args) == 0 {
-				for _, c := range clientfile.Clients() {
-					out = append(out, cobra.CompletionWithDesc(c.ID, c.Title))
-				}
-			}
-			return out, cobra.ShellCompDirectiveNoFileComp
-		},
+		Args:              c.check,
+		RunE:              c.run,
+		ValidArgsFunction: c.complete,
 	}
-	f := flagsInOrder(c)
-	f.BoolVar(&o.write, "write", false, "write the change to the client's file")
-	f.BoolVar(&o.remove, "remove", false, "remove the entry for Dragoman")
-	f.StringVar(&o.server, "server", "", "connect only the configured server `NAME`")
-	f.BoolVar(&o.http, "http", false, "connect over HTTP, to a running serve (default, except for claude)")
-	f.BoolVar(&o.stdio, "stdio", false, "let the client start Dragoman (default for claude)")
-	f.BoolVar(&o.project, "project", false, "change the client's file for the project in the working directory")
-	f.StringVar(&o.file, "file", "", "change `FILE` instead of the client's usual file")
-	f.StringVar(&o.name, "name", "", "call the entry `NAME` (default: dragoman, or the name of the server)")
-	f.StringVar(&o.address, "url", "", "the base `URL` of \"dragoman serve\" (default: from the configuration)")
-	f.BoolVar(&o.js, "json", false, "print JSON")
-	addConfigFlag(c, &o.config)
-	_ = c.RegisterFlagCompletionFunc("server", func(c *cobra.Command, _ []string, word string) ([]string, cobra.ShellCompDirective) {
-		return a.completeTarget(&o.config)(c, nil, word)
+	f := flagsInOrder(cmd)
+	f.BoolVar(&c.write, "write", false, "write the change to the client's file")
+	f.BoolVar(&c.remove, "remove", false, "remove the entry for Dragoman")
+	f.StringVar(&c.server, "server", "", "connect only the configured server `NAME`")
+	f.BoolVar(&c.http, "http", false, "connect over HTTP, to a running serve (default, except for claude)")
+	f.BoolVar(&c.stdio, "stdio", false, "let the client start Dragoman (default for claude)")
+	f.BoolVar(&c.project, "project", false, "change the client's file for the project in the working directory")
+	f.StringVar(&c.file, "file", "", "change `FILE` instead of the client's usual file")
+	f.StringVar(&c.name, "name", "", "call the entry `NAME` (default: dragoman, or the name of the server)")
+	f.StringVar(&c.address, "url", "", "the base `URL` of \"dragoman serve\" (default: from the configuration)")
+	f.BoolVar(&c.asJSON, "json", false, "print JSON")
+	addConfigFlag(cmd, &c.config)
+	_ = cmd.RegisterFlagCompletionFunc("server", func(cmd *cobra.Command, _ []string, word string) ([]string, cobra.ShellCompDirective) {
+		return c.env.completeTarget(&c.config)(cmd, nil, word)
 	})
-	return c
+	return cmd
 }
 
-func (a *app) runConnect(ctx context.Context, client *clientfile.Client, o connectFlags) error {
-	place := clientfile.Place{Client: client, Path: o.file}
-	if o.file == "" {
-		var ok bool
-		if place, ok = intake.Machine(a.env).Target(client, o.project); !ok {
-			return usagef("remove --project", "%s does not have configuration files for single projects", client.Title)
+func (c *connectCommand) check(_ *cobra.Command, args []string) error {
+	switch {
+	case len(args) > 1:
+		return usagef("connect one client at a time", "unexpected argument %q", args[1])
+	case len(args) == 0 && (c.write || c.remove || c.server != "" || c.file != ""):
+		return usagef("name one of "+strings.Join(clientfile.IDs(), ", "), "no client given")
+	case c.http && c.stdio:
+		return usagef("remove one of them", "--http and --stdio cannot be used together")
+	case c.project && c.file != "":
+		return usagef("remove one of them", "--project and --file cannot be used together")
+	}
+	return nil
+}
+
+func (c *connectCommand) run(cmd *cobra.Command, args []string) error {
+	if len(args) == 0 {
+		return showClients(c.world, c.asJSON)
+	}
+	client, ok := clientfile.ByID(args[0])
+	if !ok {
+		hint := "use one of " + strings.Join(clientfile.IDs(), ", ")
+		if s := config.Suggest(args[0], clientfile.IDs()); s != "" {
+			hint = "did you mean " + s + "?"
+		}
+		return usagef(hint, "%q is not a client that Dragoman knows", args[0])
+	}
+	return c.connect(cmd.Context(), client)
+}
+
+func (c *connectCommand) complete(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+	var out []string
+	if len(args) == 0 {
+		for _, c := range clientfile.Clients() {
+			out = append(out, cobra.CompletionWithDesc(c.ID, c.Title))
 		}
 	}
-	before, err := clientfile.Load(place.Path)
-	if err != nil {
-		return fmt.Errorf("cannot read %s: %w", place.Path, err)
-	}
-	base, err := a.serveAddress(o.address, o.config)
+	return out, cobra.ShellCompDirectiveNoFileComp
+}
+
+// connection is a change of a client's file that connects or disconnects it.
+type connection struct {
+	client        *clientfile.Client
+	path          string
+	before, after []byte // nil if there is no file
+	entry         clientfile.Entry
+	base          string // the base URL of serve
+	action        string // "add", "replace", "remove" or "none"
+	diff          string // "" for no change
+	written       bool
+	backup        string // the path of the old file; "" for none
+}
+
+// connect shows the change of a client's configuration. With --write, it also makes the change.
+func (c *connectCommand) connect(ctx context.Context, client *clientfile.Client) error {
+	x, err := c.plan(client)
 	if err != nil {
 		return err
 	}
-	addresses := a.addresses(o.config)
-	if u, err := url.Parse(base); err == nil {
+	if x.action != "none" && c.write {
+		if err := c.writeChange(x); err != nil {
+			return err
+		}
+	}
+	if c.asJSON {
+		return c.printJSON(struct {
+			Client  string   `json:"client"`
+			File    string   `json:"file"`
+			Entry   string   `json:"entry"`
+			Action  string   `json:"action"`
+			URL     string   `json:"url,omitempty"`
+			Command []string `json:"command,omitempty"`
+			Written bool     `json:"written"`
+			Backup  string   `json:"backup,omitempty"`
+			Diff    string   `json:"diff,omitempty"`
+		}{client.ID, x.path, x.entry.Name, x.action, x.entry.URL, x.entry.Command, x.written, x.backup, x.diff}, "")
+	}
+	if !x.written && x.diff != "" {
+		if _, err := fmt.Fprint(c.stdout, x.diff); err != nil {
+			return err
+		}
+	}
+	if !c.quiet {
+		c.report(ctx, x)
+	}
+	return nil
+}
+
+// plan returns the change that the flags ask for.
+func (c *connectCommand) plan(client *clientfile.Client) (*connection, error) {
+	place := clientfile.Place{Client: client, Path: c.file}
+	if c.file == "" {
+		var ok bool
+		if place, ok = intake.Machine(c.env).Target(client, c.project); !ok {
+			return nil, usagef("remove --project", "%s does not have configuration files for single projects", client.Title)
+		}
+	}
+	x := &connection{client: client, path: place.Path}
+	var err error
+	if x.before, err = clientfile.Load(x.path); err != nil {
+		return nil, fmt.Errorf("cannot read %s: %w", x.path, err)
+	}
+	if x.base, err = c.env.serveAddress(c.address, c.config); err != nil {
+		return nil, err
+	}
+	addresses := c.env.addresses(c.config)
+	if u, err := url.Parse(x.base); err == nil {
 		addresses = append(addresses, hostPort(u))
 	}
-	var after []byte
-	var entry clientfile.Entry
-	if o.remove {
-		if entry.Name, err = nameToRemove(client, place.Path, before, addresses, o); err != nil {
-			return err
+	if c.remove {
+		if x.entry.Name, err = c.nameToRemove(x, addresses); err != nil {
+			return nil, err
 		}
-		after = before
-		if before != nil {
-			after, err = clientfile.Disconnect(client, place.Path, before, entry.Name, addresses, clientfile.Backups(place.Path))
+		x.after = x.before
+		if x.before != nil {
+			x.after, err = clientfile.Disconnect(client, x.path, x.before, x.entry.Name, addresses, clientfile.Backups(x.path))
 		}
 	} else {
-		if entry, err = a.entryFor(client, base, o); err != nil {
-			return err
+		if x.entry, err = c.entryFor(client, x.base); err != nil {
+			return nil, err
 		}
-		after, err = clientfile.Connect(client, place.Path, before, entry, addresses)
+		x.after, err = clientfile.Connect(client, x.path, x.before, x.entry, addresses)
 	}
 	var taken *clientfile.Taken
 	switch {
-	case errors.As(err, &taken) && o.remove:
-		return withHint(fmt.Errorf("%s: the server %q is not Dragoman, so it was not removed", place.Path, taken.Name), "run `dragoman connect` to see which entries lead to Dragoman")
+	case errors.As(err, &taken) && c.remove:
+		return nil, withHint(fmt.Errorf("%s: the server %q is not Dragoman, so it was not removed", x.path, taken.Name), "run `dragoman connect` to see which entries lead to Dragoman")
 	case errors.As(err, &taken):
-		return withHint(fmt.Errorf("%s: %w", place.Path, err), "choose another name with --name, or remove that server first")
+		return nil, withHint(fmt.Errorf("%s: %w", x.path, err), "choose another name with --name, or remove that server first")
 	case err != nil:
-		return withHint(err, "correct the file, or name another with --file")
+		return nil, withHint(err, "correct the file, or name another with --file")
 	}
-	if o.remove && before != nil && !bytes.Equal(before, after) && a.madeByUs(client, place.Path, before, entry.Name) {
-		after = nil
+	if c.remove && x.before != nil && !bytes.Equal(x.before, x.after) && x.madeByUs() {
+		x.after = nil
 	}
-	return a.applyConnect(ctx, client, place.Path, before, after, entry, base, o)
+	x.compare(c.remove)
+	return x, nil
 }
 
 // hostPort returns the host and the port of a URL. If the URL has no port, it returns the default
@@ -179,38 +236,38 @@ func hostPort(u *url.URL) string {
 }
 
 // entryFor returns the entry for Dragoman in the configuration of a client.
-func (a *app) entryFor(client *clientfile.Client, base string, o connectFlags) (clientfile.Entry, error) {
-	e := clientfile.Entry{Name: o.name}
-	path, found := a.configPath(o.config)
+func (c *connectCommand) entryFor(client *clientfile.Client, base string) (clientfile.Entry, error) {
+	e := clientfile.Entry{Name: c.name}
+	path, found := c.env.configPath(c.config)
 	endpoint := base + "/mcp"
-	if o.server != "" {
-		if err := a.checkServer(path, found, o); err != nil {
+	if c.server != "" {
+		if err := c.checkServer(path, found); err != nil {
 			return e, err
 		}
-		endpoint = base + "/s/" + url.PathEscape(o.server) + "/mcp"
+		endpoint = base + "/s/" + url.PathEscape(c.server) + "/mcp"
 	}
 	if e.Name == "" {
 		e.Name = "dragoman"
-		if o.server != "" {
-			e.Name = o.server
+		if c.server != "" {
+			e.Name = c.server
 		}
 	}
-	if o.http && !client.HTTP {
+	if c.http && !client.HTTP {
 		return e, usagef("remove --http", "%s does not accept the URL of a server in its configuration file", client.Title)
 	}
 	freePort := false
 	if u, err := url.Parse(base); err == nil && u.Port() == "0" {
 		freePort = true
 	}
-	usesServe := client.HTTP && !o.stdio || o.server != "" || o.address != ""
+	usesServe := client.HTTP && !c.stdio || c.server != "" || c.address != ""
 	if usesServe && freePort {
 		return e, withHint(errors.New("serve picks a free port at each start, so a client cannot know its address"), "set dragoman.listen to a fixed port, for example 127.0.0.1:7300")
 	}
-	if client.HTTP && !o.stdio {
+	if client.HTTP && !c.stdio {
 		e.URL = endpoint
 		return e, nil
 	}
-	self, err := a.self()
+	self, err := c.self()
 	if err != nil {
 		return e, err
 	}
@@ -219,7 +276,7 @@ func (a *app) entryFor(client *clientfile.Client, base string, o connectFlags) (
 		return e, nil
 	}
 	if !found {
-		return e, withHint(a.noConfig(), "import servers first: run `dragoman import`")
+		return e, withHint(c.env.noConfig(), "import servers first: run `dragoman import`")
 	}
 	if path, err = filepath.Abs(path); err != nil {
 		return e, err
@@ -231,36 +288,36 @@ func (a *app) entryFor(client *clientfile.Client, base string, o connectFlags) (
 
 // checkServer returns an error if the configuration does not have the server of --server. With
 // --url, it accepts any name, because serve on another machine may have other servers.
-func (a *app) checkServer(path string, found bool, o connectFlags) error {
+func (c *connectCommand) checkServer(path string, found bool) error {
 	switch {
-	case o.address != "":
+	case c.address != "":
 		return nil
 	case !found:
-		return a.noConfig()
+		return c.env.noConfig()
 	}
 	b, err := clientfile.Load(path)
 	if err != nil {
 		return fmt.Errorf("cannot read %s: %w", path, err)
 	}
-	s, err := intake.ParseOurs(path, b, a.env)
+	s, err := intake.ParseOurs(path, b, intake.Env(c.env))
 	if err != nil {
 		return err
 	}
-	if _, ok := s.Server(o.server); ok {
+	if _, ok := s.Server(c.server); ok {
 		return nil
 	}
-	return unknownServer(o.server, path, serverNames(s))
+	return unknownServer(c.server, path, serverNames(s))
 }
 
 // self returns the absolute path of this program. It prints a warning if the path is in a temporary
 // directory.
-func (a *app) self() (string, error) {
+func (c *connectCommand) self() (string, error) {
 	self, err := programPath()
 	if err != nil {
 		return "", err
 	}
 	if slashed := filepath.ToSlash(self); strings.Contains(slashed, "/_npx/") || strings.Contains(slashed, "/go-build") {
-		a.status.label(yellow, "warning", "this program is in a temporary place, "+clean(self)+"; install it before you connect a client")
+		c.status.label(yellow, "warning", "this program is in a temporary place, "+clean(self)+"; install it before you connect a client")
 	}
 	return self, nil
 }
@@ -290,136 +347,114 @@ func sameFile(a, b string) bool {
 }
 
 // nameToRemove returns the name of the entry that --remove deletes.
-func nameToRemove(client *clientfile.Client, path string, b []byte, addresses []string, o connectFlags) (string, error) {
-	for _, given := range []string{o.name, o.server} {
+func (c *connectCommand) nameToRemove(x *connection, addresses []string) (string, error) {
+	for _, given := range []string{c.name, c.server} {
 		if given != "" {
 			return given, nil
 		}
 	}
 	const usual = "dragoman"
-	if b == nil {
+	if x.before == nil {
 		return usual, nil
 	}
-	root, err := clientfile.Parse(path, b)
+	root, err := clientfile.Parse(x.path, x.before)
 	if err != nil {
 		return "", withHint(err, "correct the file, or name another with --file")
 	}
-	names := clientfile.Connected(client, root, addresses)
+	names := clientfile.Connected(x.client, root, addresses)
 	switch {
 	case len(names) == 0, slices.Contains(names, usual):
 		return usual, nil
 	case len(names) == 1:
 		return names[0], nil
 	}
-	return "", usagef("add --name with one of "+strings.Join(names, ", "), "%s has several entries that lead to Dragoman", path)
+	return "", usagef("add --name with one of "+strings.Join(names, ", "), "%s has several entries that lead to Dragoman", x.path)
 }
 
 // madeByUs reports whether connect created the file. It returns true if no backup differs from the
 // file, and the file contains only the entry.
-func (a *app) madeByUs(client *clientfile.Client, path string, b []byte, name string) bool {
-	for _, was := range clientfile.Backups(path) {
-		if !bytes.Equal(was, b) {
+func (x *connection) madeByUs() bool {
+	for _, was := range clientfile.Backups(x.path) {
+		if !bytes.Equal(was, x.before) {
 			return false
 		}
 	}
-	root, err := clientfile.Parse(path, b)
+	root, err := clientfile.Parse(x.path, x.before)
 	if err != nil {
 		return false
 	}
-	made, ok := clientfile.Remake(client, path, root, name)
-	return ok && bytes.Equal(made, b)
+	made, ok := clientfile.Remake(x.client, x.path, root, x.entry.Name)
+	return ok && bytes.Equal(made, x.before)
 }
 
-// applyConnect shows a change of a client's configuration. With --write, it also makes the change.
-func (a *app) applyConnect(ctx context.Context, client *clientfile.Client, path string, before, after []byte, entry clientfile.Entry, base string, o connectFlags) error {
-	action := "add"
+// compare sets action and diff.
+func (x *connection) compare(remove bool) {
+	x.action = "add"
 	switch {
-	case before == nil && o.remove, before != nil && after != nil && bytes.Equal(before, after):
-		action = "none"
-	case o.remove:
-		action = "remove"
-	case before != nil:
-		if root, err := clientfile.Parse(path, before); err == nil && client.Has(root, entry.Name) {
-			action = "replace"
+	case x.before == nil && remove, x.before != nil && x.after != nil && bytes.Equal(x.before, x.after):
+		x.action = "none"
+		return
+	case remove:
+		x.action = "remove"
+	case x.before != nil:
+		if root, err := clientfile.Parse(x.path, x.before); err == nil && x.client.Has(root, x.entry.Name) {
+			x.action = "replace"
 		}
 	}
-	diff := ""
-	if action != "none" {
-		// The lines around the entry may contain credentials of other servers.
-		secrets := append(clientfile.Secrets(path, before), clientfile.Secrets(path, after)...)
-		slices.SortFunc(secrets, func(a, b string) int { return len(b) - len(a) })
-		diff = clientfile.Diff(path, before, after, func(l string) string {
-			return cleanLines(excerpt.MaskSecrets(clientfile.Mask(l, secrets, excerpt.Mask)))
-		})
+	// The lines around the entry may contain credentials of other servers.
+	secrets := append(clientfile.Secrets(x.path, x.before), clientfile.Secrets(x.path, x.after)...)
+	slices.SortFunc(secrets, func(a, b string) int { return len(b) - len(a) })
+	x.diff = clientfile.Diff(x.path, x.before, x.after, func(l string) string {
+		return cleanLines(excerpt.MaskSecrets(clientfile.Mask(l, secrets, excerpt.Mask)))
+	})
+}
+
+// writeChange shows the change on stderr and makes it.
+func (c *connectCommand) writeChange(x *connection) error {
+	if !c.asJSON && !c.status.record(slog.LevelInfo, "this change is made", slog.String("code", "change"), slog.String("diff", x.diff)) {
+		_, _ = io.WriteString(c.status, x.diff)
 	}
-	backup := ""
-	written := action != "none" && o.write
-	if written {
-		if !o.js && !a.status.record(slog.LevelInfo, "this change is made", slog.String("code", "change"), slog.String("diff", diff)) {
-			_, _ = io.WriteString(a.status, diff)
+	var err error
+	change := clientfile.Change{Path: x.path, Before: x.before, After: x.after, Backup: x.after != nil}
+	if x.backup, err = change.Write(time.Now()); err != nil {
+		if errors.Is(err, clientfile.ErrChanged) {
+			err = withHint(err, "close %s and run the command again", x.client.Title)
+		} else if errors.Is(err, fs.ErrPermission) {
+			err = withHint(err, "if another program manages this file, make the change in that program")
 		}
-		var err error
-		change := clientfile.Change{Path: path, Before: before, After: after, Backup: after != nil}
-		if backup, err = change.Write(time.Now()); err != nil {
-			if errors.Is(err, clientfile.ErrChanged) {
-				err = withHint(err, "close %s and run the command again", client.Title)
-			} else if errors.Is(err, fs.ErrPermission) {
-				err = withHint(err, "if another program manages this file, make the change in that program")
-			}
-			return fmt.Errorf("cannot write %s: %w", path, err)
-		}
+		return fmt.Errorf("cannot write %s: %w", x.path, err)
 	}
-	if o.js {
-		return a.printJSON(struct {
-			Client  string   `json:"client"`
-			File    string   `json:"file"`
-			Entry   string   `json:"entry"`
-			Action  string   `json:"action"`
-			URL     string   `json:"url,omitempty"`
-			Command []string `json:"command,omitempty"`
-			Written bool     `json:"written"`
-			Backup  string   `json:"backup,omitempty"`
-			Diff    string   `json:"diff,omitempty"`
-		}{client.ID, path, entry.Name, action, entry.URL, entry.Command, written, backup, diff}, "")
-	}
-	if !written && diff != "" {
-		if _, err := fmt.Fprint(a.stdout, diff); err != nil {
-			return err
-		}
-	}
-	if !a.quiet {
-		a.tellConnect(ctx, client, path, action, backup, entry, base, o)
-	}
+	x.written = true
 	return nil
 }
 
-// tellConnect prints what the command did and what the user has to do next.
-func (a *app) tellConnect(ctx context.Context, client *clientfile.Client, path, action, backup string, entry clientfile.Entry, base string, o connectFlags) {
+// report prints what the command did and what the user has to do next.
+func (c *connectCommand) report(ctx context.Context, x *connection) {
 	switch {
-	case action == "none" && o.remove:
-		a.status.Printf("%s has no entry %q in %s", client.Title, entry.Name, path)
+	case x.action == "none" && c.remove:
+		c.status.Printf("%s has no entry %q in %s", x.client.Title, x.entry.Name, x.path)
 		return
-	case action == "none":
-		a.status.Printf("%s is connected already, as %q in %s", client.Title, entry.Name, path)
-	case !o.write:
-		a.status.Printf("nothing was written; add --write to make this change")
+	case x.action == "none":
+		c.status.Printf("%s is connected already, as %q in %s", x.client.Title, x.entry.Name, x.path)
+	case !c.write:
+		c.status.Printf("nothing was written; add --write to make this change")
 		return
 	default:
-		a.status.Printf("changed %s", path)
-		if backup != "" {
-			a.status.Printf("the old file is %s", backup)
+		c.status.Printf("changed %s", x.path)
+		if x.backup != "" {
+			c.status.Printf("the old file is %s", x.backup)
 		}
-		reload := client.Reload
-		if o.remove { // after ", or enable", the text explains how to enable the server, but the server is removed
+		reload := x.client.Reload
+		if c.remove { // after ", or enable", the text explains how to enable the server, but the server is removed
 			reload, _, _ = strings.Cut(reload, ", or enable")
 		}
-		a.status.Printf("now %s", reload)
+		c.status.Printf("now %s", reload)
 	}
-	usesServe := entry.URL != "" || len(entry.Command) > 2 && entry.Command[1] == "run"
-	if o.remove || !usesServe {
+	usesServe := x.entry.URL != "" || len(x.entry.Command) > 2 && x.entry.Command[1] == "run"
+	if c.remove || !usesServe {
 		return
 	}
-	s, err := a.runningAt(base)
+	s, err := locator{c.env}.runningAt(x.base)
 	if err == nil {
 		defer s.close()
 		_, _, err = s.page(ctx, "/healthz")
@@ -427,9 +462,9 @@ func (a *app) tellConnect(ctx context.Context, client *clientfile.Client, path, 
 	if err == nil {
 		return
 	}
-	hint := "nothing answers at " + clean(base) + " yet; start `dragoman serve`, and keep it running"
-	if at, err := a.locate(ctx, o.config, "", false); err == nil && at != nil {
-		hint = "nothing answers at " + clean(base) + ", but a `dragoman serve` runs at http://" + at.address + "; to use this one, add --url http://" + at.address
+	hint := "nothing answers at " + clean(x.base) + " yet; start `dragoman serve`, and keep it running"
+	if at, err := (locator{c.env}).locate(ctx, c.config, "", false); err == nil && at != nil {
+		hint = "nothing answers at " + clean(x.base) + ", but a `dragoman serve` runs at http://" + at.address + "; to use this one, add --url http://" + at.address
 	}
-	a.status.label(yellow, "hint", hint)
+	c.status.label(yellow, "hint", hint)
 }

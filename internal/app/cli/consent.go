@@ -22,12 +22,12 @@ type opened struct {
 }
 
 // open reads a configuration file. It returns nil exactly when the file cannot be used.
-func (a *app) open(path string) (*opened, config.Problems) {
+func (e environment) open(path string) (*opened, config.Problems) {
 	s, content, problems := config.LoadContent(path)
 	if s == nil {
 		return nil, problems
 	}
-	return &opened{s, path, a.usedFile(path, content)}, problems
+	return &opened{s, path, e.usedFile(path, content)}, problems
 }
 
 // foundHere reports whether the user did not name the file, and it is in the working directory. Whoever
@@ -40,7 +40,7 @@ func (o *opened) foundHere(named string) bool {
 // consent returns nil if a command may start the servers of a configuration file. A file that was
 // named with -c, or that is at the user's own place, may be used. A file that was found in the working
 // directory must have been used before with the same content, or the user agrees at the terminal.
-func (a *app) consent(ctx context.Context, named string, o *opened) error {
+func (w *world) consent(ctx context.Context, named string, o *opened) error {
 	path := o.path
 	switch {
 	case !o.foundHere(named):
@@ -52,12 +52,12 @@ func (a *app) consent(ctx context.Context, named string, o *opened) error {
 		return errOfOther(path)
 	}
 	starts := startedBy(o.Snapshot)
-	if !a.interactive {
+	if !w.interactive {
 		return usagef("read the file; if you trust it, add -c "+path+", which is needed only once",
 			"%s is in this folder and has never been used, or has changed since; it starts %s", path, strings.Join(starts, "; "))
 	}
 	agreed := false
-	k := &asker{app: a}
+	k := &asker{world: w}
 	k.converse(ctx, func(t *terminal) string {
 		t.say(t.bold(fullName(path)) + " has never been used, or has changed since. It starts:")
 		for _, s := range starts {
@@ -78,13 +78,13 @@ func (a *app) consent(ctx context.Context, named string, o *opened) error {
 // folder. So it does not ask, but says at the first use what it starts. At a terminal it refuses the
 // file of another user, who may have put it where this user happens to be. A service or a container
 // has a working directory that its administrator chose.
-func (a *app) consentToServe(named string, o *opened) error {
+func (w *world) consentToServe(named string, o *opened) error {
 	if o.foundHere(named) && !o.used() {
-		if a.keyboard && ofOther(o.path) {
+		if w.keyboard && ofOther(o.path) {
 			return errOfOther(o.path)
 		}
-		if !a.quiet {
-			a.status.Printf("first use of %s; it starts %s", fullName(o.path), strings.Join(startedBy(o.Snapshot), "; "))
+		if !w.quiet {
+			w.status.Printf("first use of %s; it starts %s", fullName(o.path), strings.Join(startedBy(o.Snapshot), "; "))
 		}
 	}
 	o.markUsed()
@@ -98,8 +98,8 @@ func errOfOther(path string) error {
 
 // usedFile returns the path of the file that exists if the configuration file was used with this
 // content. It returns "" if there is no folder for such files.
-func (a *app) usedFile(path string, content []byte) string {
-	dir := a.cacheDir()
+func (e environment) usedFile(path string, content []byte) string {
+	dir := e.cacheDir()
 	if dir == "" {
 		return ""
 	}

@@ -24,7 +24,7 @@ func TestConsent(t *testing.T) {
 	try := func(typed string, args ...string) (code int, said string, reached bool) {
 		t.Helper()
 		var out syncBuffer
-		a := &app{stdin: strings.NewReader(""), stdout: io.Discard, env: u.env, status: newStatus(&out, false, noEnv), interactive: typed != "", keyboard: typed != ""}
+		a := &app{world: world{stdin: strings.NewReader(""), stdout: io.Discard, env: u.env, status: newStatus(&out, false, noEnv), interactive: typed != "", keyboard: typed != ""}}
 		a.openInput = func() (io.ReadCloser, error) { return io.NopCloser(strings.NewReader(typed)), nil }
 		a.backend = Backend{
 			Connect: func(context.Context, daemon.ConnectOptions) (Session, error) {
@@ -101,7 +101,7 @@ func TestConsentIsForWhatWasShown(t *testing.T) {
 					u.write("dragoman.yaml", evil)
 				}
 			}
-			a := &app{stdin: strings.NewReader(""), stdout: io.Discard, env: u.env, status: newStatus(io.Discard, false, noEnv), interactive: swap, keyboard: swap}
+			a := &app{world: world{stdin: strings.NewReader(""), stdout: io.Discard, env: u.env, status: newStatus(io.Discard, false, noEnv), interactive: swap, keyboard: swap}}
 			a.openInput = func() (io.ReadCloser, error) {
 				replace()
 				return io.NopCloser(strings.NewReader("y\n")), nil
@@ -184,7 +184,7 @@ func TestServeSaysWhatItStarts(t *testing.T) {
 	u.write("dragoman.yaml", `{"mcpServers":{"gh":{"command":"gh-mcp"}}}`)
 	for _, want := range []bool{true, false} {
 		var said syncBuffer
-		a := &app{stdout: io.Discard, env: u.env, status: newStatus(&said, false, noEnv)}
+		a := &app{world: world{stdout: io.Discard, env: u.env, status: newStatus(&said, false, noEnv)}}
 		a.backend = Backend{Serve: func(context.Context, daemon.ServeOptions) error { return nil }}
 		if code := a.main([]string{"serve"}); code != exitOK || strings.Contains(said.take(), "gh: gh-mcp") != want {
 			t.Errorf("%d, want the command: %t", code, want)
@@ -198,7 +198,7 @@ func TestImportCountsAsUse(t *testing.T) {
 	u := newUser(t)
 	u.write("mcp.json", `{"mcpServers":{"gh":{"command":"gh-mcp"}}}`)
 	list := func() int {
-		a := &app{stdout: io.Discard, env: u.env, status: newStatus(io.Discard, false, noEnv)}
+		a := &app{world: world{stdout: io.Discard, env: u.env, status: newStatus(io.Discard, false, noEnv)}}
 		a.backend = Backend{Connect: func(context.Context, daemon.ConnectOptions) (Session, error) { return answering{}, nil }}
 		return a.main([]string{"list"})
 	}

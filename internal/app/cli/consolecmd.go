@@ -18,10 +18,16 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/setup/config"
 )
 
-func (a *app) consoleCommand() *cobra.Command {
-	var f runningFlags
-	var open, asJSON bool
-	c := &cobra.Command{
+// consoleCommand is `dragoman console`.
+type consoleCommand struct {
+	*world
+	runningFlags
+	open, asJSON bool
+}
+
+func newConsoleCommand(w *world) *cobra.Command {
+	c := &consoleCommand{world: w}
+	cmd := &cobra.Command{
 		Use:   "console",
 		Short: "Make a link to the console of a running \"dragoman serve\"",
 		Long: `Ask a running "dragoman serve" on this machine for a link to its console, and
@@ -35,47 +41,49 @@ command chooses between them as "dragoman status" does.`,
 
   # Open the console in the browser.
   dragoman console --open`,
-		Args: noArguments,
-		RunE: func(c *cobra.Command, _ []string) error {
-			a.startLog(0, nil)
-			s, err := a.running(c.Context(), &f)
-			if err != nil {
-				return err
-			}
-			defer s.close()
-			resp, err := s.ask(c.Context(), http.MethodPost, "/api/v1/console/link", nil, nil)
-			if err != nil {
-				return err
-			}
-			defer resp.Body.Close()
-			var link admin.ConsoleLink
-			if err := json.NewDecoder(io.LimitReader(resp.Body, 64<<10)).Decode(&link); err != nil {
-				return s.absent("the program at " + s.address + " is not `dragoman serve`")
-			}
-			if err := checkLink(link.URL); err != nil {
-				return s.absent("the program at " + s.address + " is not `dragoman serve`")
-			}
-			if open {
-				if err := openBrowser(c.Context(), link.URL); err != nil {
-					a.status.Printf("no browser could be started (%v); open this link yourself", err)
-				} else if !asJSON {
-					a.status.Printf("opened the console in the browser")
-					return nil
-				}
-			}
-			if asJSON {
-				return a.printJSON(link, "  ")
-			}
-			_, err = fmt.Fprintln(a.stdout, link.URL)
-			return err
-		},
+		Args:              noArguments,
+		RunE:              c.run,
 		ValidArgsFunction: cobra.NoFileCompletions,
 	}
-	flags := flagsInOrder(c)
-	f.add(c)
-	flags.BoolVar(&open, "open", false, "open the link in the browser, and do not print it")
-	flags.BoolVar(&asJSON, "json", false, "print the link and its expiry time as JSON")
-	return c
+	flags := flagsInOrder(cmd)
+	c.addFlags(cmd)
+	flags.BoolVar(&c.open, "open", false, "open the link in the browser, and do not print it")
+	flags.BoolVar(&c.asJSON, "json", false, "print the link and its expiry time as JSON")
+	return cmd
+}
+
+func (c *consoleCommand) run(cmd *cobra.Command, _ []string) error {
+	c.startLog(0, nil)
+	s, err := locator{c.env}.running(cmd.Context(), &c.runningFlags)
+	if err != nil {
+		return err
+	}
+	defer s.close()
+	resp, err := s.ask(cmd.Context(), http.MethodPost, "/api/v1/console/link", nil, nil)
+	if err != nil {
+		return err
+	}
+	defer resp.Body.Close()
+	var link admin.ConsoleLink
+	if err := json.NewDecoder(io.LimitReader(resp.Body, 64<<10)).Decode(&link); err != nil {
+		return s.absent("the program at " + s.address + " is not `dragoman serve`")
+	}
+	if err := checkLink(link.URL); err != nil {
+		return s.absent("the program at " + s.address + " is not `dragoman serve`")
+	}
+	if c.open {
+		if err := openBrowser(cmd.Context(), link.URL); err != nil {
+			c.status.Printf("no browser could be started (%v); open this link yourself", err)
+		} else if !c.asJSON {
+			c.status.Printf("opened the console in the browser")
+			return nil
+		}
+	}
+	if c.asJSON {
+		return c.printJSON(link, "  ")
+	}
+	_, err = fmt.Fprintln(c.stdout, link.URL)
+	return err
 }
 
 // checkLink returns an error if a link does not lead to the console on this machine, or contains a
@@ -104,14 +112,14 @@ func openBrowser(ctx context.Context, link string) error {
 // showConsole prints how to open the console. serve calls it after the start. A link is a secret,
 // and output that does not go to a terminal may be stored. Therefore, showConsole prints a link
 // only on a terminal.
-func (a *app) showConsole(c daemon.Console, flags string) {
+func (c *serveCommand) showConsole(page daemon.Console, flags string) {
 	switch {
-	case a.quiet:
-	case c.Off != "":
-		a.status.Printf("%s", lowerFirst(strings.TrimSuffix(c.Off, ".")))
-	case a.status.terminal && a.status.records.Load() == nil:
-		a.status.Printf("the console is at %s (works once, within 10 minutes)", c.Link())
+	case c.quiet:
+	case page.Off != "":
+		c.status.Printf("%s", lowerFirst(strings.TrimSuffix(page.Off, ".")))
+	case c.status.terminal && c.status.records.Load() == nil:
+		c.status.Printf("the console is at %s (works once, within 10 minutes)", page.Link())
 	default:
-		a.status.Printf("the console is at %s; run `%s console%s` for a link that opens it", c.URL, a.program, clean(flags))
+		c.status.Printf("the console is at %s; run `%s console%s` for a link that opens it", page.URL, c.program, clean(flags))
 	}
 }

@@ -30,7 +30,7 @@ func TestConsoleCommand(t *testing.T) {
 	}
 	ask := func(args ...string) (code int, stdout, stderr string) {
 		var out, said syncBuffer
-		a := &app{stdout: &out, status: newStatus(&said, false, noEnv), env: env, program: "dragoman"}
+		a := &app{world: world{stdout: &out, status: newStatus(&said, false, noEnv), env: env, program: "dragoman"}}
 		code = a.main(append(args, "--listen", address))
 		return code, out.take(), said.take()
 	}
@@ -80,8 +80,8 @@ func TestKeyGoesToItsAddress(t *testing.T) {
 	if _, _, err := admin.WriteKey([]string{folder}, "[::1]:"+port, "the-key"); err != nil {
 		t.Fatal(err)
 	}
-	a := &app{env: noEnv}
-	s, err := a.runningAt("http://localhost:" + port + "/base")
+	a := &app{world: world{env: noEnv}}
+	s, err := locator{a.env}.runningAt("http://localhost:" + port + "/base")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -112,11 +112,11 @@ func TestShowConsole(t *testing.T) {
 		{name: "records", terminal: true, records: true, want: "run `dragoman console"},
 	} {
 		var said syncBuffer
-		a := &app{status: newStatus(&said, tt.terminal, noEnv), quiet: tt.quiet, program: "dragoman"}
+		a := &app{world: world{status: newStatus(&said, tt.terminal, noEnv), quiet: tt.quiet, program: "dragoman"}}
 		if tt.records {
 			a.status.recordsOnly()
 		}
-		a.showConsole(daemon.Console{Off: tt.off, URL: "http://127.0.0.1:7300/console/", Link: func() string { return link }}, " -c x.yaml")
+		(&serveCommand{world: &a.world}).showConsole(daemon.Console{Off: tt.off, URL: "http://127.0.0.1:7300/console/", Link: func() string { return link }}, " -c x.yaml")
 		got := said.take()
 		if tt.records {
 			if !strings.Contains(got, tt.want) || strings.Contains(got, "SECRET") {

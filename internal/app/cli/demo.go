@@ -48,16 +48,16 @@ func withDemo(s *config.Snapshot) (*config.Snapshot, error) {
 // showTrial prints how to try the demo servers: an entry for the configuration of a client, and
 // commands that call tools. Each text to copy is on its own line. endpoint is the URL of serve.
 // busy is true if the demo clients run.
-func (a *app) showTrial(endpoint string, busy bool) {
+func (c *serveCommand) showTrial(endpoint string, busy bool) {
 	if busy {
-		a.status.Printf("two demo clients call the demo servers, and some of their calls fail on purpose; --quiet-demo starts no demo clients")
+		c.status.Printf("two demo clients call the demo servers, and some of their calls fail on purpose; --quiet-demo starts no demo clients")
 	}
 	entry := jsonrpc.AppendQuote([]byte(`{"mcpServers":{"dragoman":{"type":"http","url":`), endpoint)
-	a.status.Printf("add this to the configuration of a client:")
-	a.status.line("  " + string(entry) + "}}}")
-	a.status.Printf("or call a tool of each demo server from a second terminal:")
+	c.status.Printf("add this to the configuration of a client:")
+	c.status.line("  " + string(entry) + "}}}")
+	c.status.Printf("or call a tool of each demo server from a second terminal:")
 	for _, call := range demoCalls {
-		a.status.line("  " + a.program + " call " + endpoint + " " + call)
+		c.status.line("  " + c.program + " call " + endpoint + " " + call)
 	}
 }
 
@@ -84,7 +84,7 @@ func programName(word, self string) string {
 }
 
 // demoServerCommand returns the hidden command that runs a demo server. serve --demo starts it.
-func (a *app) demoServerCommand() *cobra.Command {
+func newDemoServerCommand(w *world) *cobra.Command {
 	return &cobra.Command{
 		Use:    demoCommand + " ERA",
 		Short:  "Run a demo server",
@@ -99,7 +99,7 @@ func (a *app) demoServerCommand() *cobra.Command {
 			return nil
 		},
 		RunE: func(c *cobra.Command, args []string) error {
-			return withoutStop(c.Context(), demo.Serve(c.Context(), args[0], a.stdin, a.stdout, version()))
+			return withoutStop(c.Context(), demo.Serve(c.Context(), args[0], w.stdin, w.stdout, version()))
 		},
 	}
 }

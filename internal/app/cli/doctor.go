@@ -19,8 +19,10 @@ import (
 // exitUnreachable is the exit code of doctor if it cannot reach the server or the client.
 const exitUnreachable = 3
 
-// doctorFlags are the flags of the command doctor.
-type doctorFlags struct {
+// doctorCommand is `dragoman doctor`.
+type doctorCommand struct {
+	*world
+
 	t              targetFlags
 	file           string
 	asJSON, deep   bool
@@ -32,9 +34,9 @@ type doctorFlags struct {
 	listen, output      string
 }
 
-func (a *app) doctorCommand() *cobra.Command {
-	var f doctorFlags
-	c := &cobra.Command{
+func newDoctorCommand(w *world) *cobra.Command {
+	c := &doctorCommand{world: w}
+	cmd := &cobra.Command{
 		Use:   "doctor [flags] (--client | URL | NAME | -- COMMAND [ARG]...)",
 		Short: "Diagnose a server or a client",
 		Long: `Connect to a server in every way that clients do, each time with a new
@@ -89,50 +91,52 @@ that ends normally.`,
 
   # Explain the code of a finding.
   dragoman doctor --explain DRG-STDOUT-NOISE`,
-		RunE: func(c *cobra.Command, args []string) error {
-			if f.code != "" {
-				return a.explainCode(f.code, args)
-			}
-			if f.client {
-				return a.examineClient(c, &f, args)
-			}
-			for _, name := range []string{"stdio", "listen", "output"} {
-				if c.Flags().Changed(name) {
-					return usagef("use `dragoman doctor --client`", "--%s works only with --client", name)
-				}
-			}
-			return a.examine(c, &f, args)
-		},
-		ValidArgsFunction: a.completeTarget(&f.file),
+		RunE:              c.run,
+		ValidArgsFunction: c.env.completeTarget(&c.file),
 	}
-	fl := flagsInOrder(c)
-	fl.BoolVar(&f.asJSON, "json", false, "print the findings and the verdict as one JSON object")
-	fl.BoolVar(&f.all, "all", false, "also print infos, passed checks, and why a revision does not work")
-	fl.BoolVar(&f.deep, "deep", false, "also run the slow tests: very long messages and lists, many requests at once")
-	fl.StringVar(&f.call, "call", "", "call the tool `NAME` without arguments, then call it again and cancel it")
-	fl.StringVar(&f.code, "explain", "", "explain the finding `CODE` and exit")
-	fl.DurationVar(&f.patience, "timeout", 5*time.Second, "wait at most `TIME` for each response")
-	fl.DurationVar(&f.wait, "start", 30*time.Second, "wait at most this `TIME` for the first response")
-	fl.BoolVar(&f.client, "client", false, "diagnose a client: act as a server for the client")
-	fl.BoolVar(&f.stdio, "stdio", false, "with --client: act as the stdio server that the client starts")
-	fl.StringVar(&f.listen, "listen", "127.0.0.1:0", "with --client: listen for the client on `ADDR` (host:port; port 0 picks a free port)")
-	fl.StringVarP(&f.output, "output", "o", "", "with --client --stdio: also write the report to `FILE` as JSON, and to FILE.txt as text")
-	f.t.addPlain(fl)
-	addOpenFlag(c, &f.open)
-	addConfigFlag(c, &f.file)
-	_ = c.RegisterFlagCompletionFunc("explain", func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
+	fl := flagsInOrder(cmd)
+	fl.BoolVar(&c.asJSON, "json", false, "print the findings and the verdict as one JSON object")
+	fl.BoolVar(&c.all, "all", false, "also print infos, passed checks, and why a revision does not work")
+	fl.BoolVar(&c.deep, "deep", false, "also run the slow tests: very long messages and lists, many requests at once")
+	fl.StringVar(&c.call, "call", "", "call the tool `NAME` without arguments, then call it again and cancel it")
+	fl.StringVar(&c.code, "explain", "", "explain the finding `CODE` and exit")
+	fl.DurationVar(&c.patience, "timeout", 5*time.Second, "wait at most `TIME` for each response")
+	fl.DurationVar(&c.wait, "start", 30*time.Second, "wait at most this `TIME` for the first response")
+	fl.BoolVar(&c.client, "client", false, "diagnose a client: act as a server for the client")
+	fl.BoolVar(&c.stdio, "stdio", false, "with --client: act as the stdio server that the client starts")
+	fl.StringVar(&c.listen, "listen", "127.0.0.1:0", "with --client: listen for the client on `ADDR` (host:port; port 0 picks a free port)")
+	fl.StringVarP(&c.output, "output", "o", "", "with --client --stdio: also write the report to `FILE` as JSON, and to FILE.txt as text")
+	c.t.addPlain(fl)
+	addOpenFlag(cmd, &c.open)
+	addConfigFlag(cmd, &c.file)
+	_ = cmd.RegisterFlagCompletionFunc("explain", func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
 		var out []string
 		for _, c := range doctor.Conditions() {
 			out = append(out, cobra.CompletionWithDesc(c.Code, c.Title))
 		}
 		return out, cobra.ShellCompDirectiveNoFileComp
 	})
-	return c
+	return cmd
+}
+
+func (c *doctorCommand) run(cmd *cobra.Command, args []string) error {
+	if c.code != "" {
+		return c.explainCode(c.code, args)
+	}
+	if c.client {
+		return c.examineClient(cmd, args)
+	}
+	for _, name := range []string{"stdio", "listen", "output"} {
+		if cmd.Flags().Changed(name) {
+			return usagef("use `dragoman doctor --client`", "--%s works only with --client", name)
+		}
+	}
+	return c.examine(cmd, args)
 }
 
 // explainCode prints the explanation of a finding code. args are the other arguments of the
 // command, which must be empty.
-func (a *app) explainCode(code string, args []string) error {
+func (c *doctorCommand) explainCode(code string, args []string) error {
 	if len(args) > 0 {
 		return usagef("remove --explain or the server", "--explain does not take a server, but %q was given", args[0])
 	}
@@ -144,20 +148,20 @@ func (a *app) explainCode(code string, args []string) error {
 		}
 		return usagef(didYouMean(code, codes, "see docs/findings.md for all codes"), "unknown finding code %q", clean(code))
 	}
-	w := bufio.NewWriter(a.stdout)
+	w := bufio.NewWriter(c.stdout)
 	fmt.Fprintf(w, "%s (%s): %s\n", cond.Code, cond.Level, cond.Title)
 	for _, p := range [][2]string{{"meaning", cond.Meaning}, {"affects", cond.HurtsText()}, {"fix", cond.Fix}, {"what Dragoman does", cond.Bridged}} {
 		if p[1] != "" {
-			fmt.Fprintf(w, "\n%s:\n%s", p[0], wrap(p[1], "  ", a.columns()))
+			fmt.Fprintf(w, "\n%s:\n%s", p[0], wrap(p[1], "  ", c.columns()))
 		}
 	}
 	return w.Flush()
 }
 
 // columns returns the width in characters to which text is wrapped.
-func (a *app) columns() int {
-	if a.screen && a.width > 0 {
-		return min(a.width, 100)
+func (w *world) columns() int {
+	if w.screen && w.width > 0 {
+		return min(w.width, 100)
 	}
 	return 80
 }
@@ -173,12 +177,12 @@ func wrap(text, indent string, width int) string {
 }
 
 // examine examines a server and prints the report.
-func (a *app) examine(c *cobra.Command, f *doctorFlags, args []string) error {
-	a.startLog(slog.LevelError, nil)
-	if f.patience <= 0 || f.wait <= 0 {
+func (c *doctorCommand) examine(cmd *cobra.Command, args []string) error {
+	c.startLog(slog.LevelError, nil)
+	if c.patience <= 0 || c.wait <= 0 {
 		return usagef("use a duration such as 5s", "--timeout and --start must be positive")
 	}
-	server, err := a.doctorTarget(c, f, args)
+	server, err := c.doctorTarget(cmd, args)
 	if err != nil {
 		return err
 	}
@@ -186,24 +190,24 @@ func (a *app) examine(c *cobra.Command, f *doctorFlags, args []string) error {
 	if err != nil {
 		return err
 	}
-	a.showProgress()
-	r, err := doctor.Examine(c.Context(), target, doctor.Options{
-		Deep: f.deep, Call: f.call, Patience: f.patience, Start: f.wait,
-		Progress: func(step string) { a.status.Step(server.Name, step) },
+	c.showProgress()
+	r, err := doctor.Examine(cmd.Context(), target, doctor.Options{
+		Deep: c.deep, Call: c.call, Patience: c.patience, Start: c.wait,
+		Progress: func(step string) { c.status.Step(server.Name, step) },
 	})
-	a.status.End()
+	c.status.End()
 	if err != nil {
-		return signalOr(c.Context(), err)
+		return signalOr(cmd.Context(), err)
 	}
-	return a.printReport(server, r, f)
+	return c.printReport(server, r)
 }
 
 // doctorTarget returns the server that the command examines.
-func (a *app) doctorTarget(c *cobra.Command, f *doctorFlags, args []string) (config.Server, error) {
-	dash := c.ArgsLenAtDash()
+func (c *doctorCommand) doctorTarget(cmd *cobra.Command, args []string) (config.Server, error) {
+	dash := cmd.ArgsLenAtDash()
 	switch {
 	case dash == 0 && len(args) > 0:
-		s, _, err := a.target(&f.t, "", args, f.file)
+		s, _, err := c.env.target(&c.t, "", args, c.file)
 		return s, err
 	case len(args) == 0:
 		return config.Server{}, usagef("use `dragoman doctor URL` or `dragoman doctor -- COMMAND`", "no server given")
@@ -212,9 +216,9 @@ func (a *app) doctorTarget(c *cobra.Command, f *doctorFlags, args []string) (con
 	case len(args) > 1:
 		return config.Server{}, usagef("put -- before a command: `dragoman doctor -- "+clean(strings.Join(args, " "))+"`", "unexpected argument %q after the server", args[1])
 	}
-	s, file, err := a.target(&f.t, args[0], nil, f.file)
+	s, file, err := c.env.target(&c.t, args[0], nil, c.file)
 	if err == nil && file != nil {
-		err = a.consent(c.Context(), f.file, file)
+		err = c.consent(cmd.Context(), c.file, file)
 	}
 	if err == nil {
 		err = usable(s)

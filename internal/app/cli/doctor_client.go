@@ -20,50 +20,46 @@ import (
 
 	"github.com/dragoman-mcp/dragoman/internal/base/jsonrpc"
 	"github.com/dragoman-mcp/dragoman/internal/base/screen"
-	"github.com/dragoman-mcp/dragoman/internal/transport/stdio"
 	"github.com/dragoman-mcp/dragoman/internal/workbench/doctor"
 )
 
 // examineClient acts as a server, and prints a report about the client that connects.
-func (a *app) examineClient(c *cobra.Command, f *doctorFlags, args []string) error {
-	a.startLog(slog.LevelError, nil)
-	switch given := f.t.given(); {
+func (c *doctorCommand) examineClient(cmd *cobra.Command, args []string) error {
+	c.startLog(slog.LevelError, nil)
+	switch given := c.t.given(); {
 	case len(args) > 0:
 		return usagef("remove --client or the server", "--client does not take a server, but %q was given", args[0])
 	case given != "":
 		return usagef("remove the option", "%s cannot be used with --client", given)
-	case f.stdio && c.Flags().Changed("listen"):
+	case c.stdio && cmd.Flags().Changed("listen"):
 		return usagef("remove one of them", "--stdio and --listen cannot be used together")
-	case !f.stdio && f.output != "":
+	case !c.stdio && c.output != "":
 		return usagef("add --stdio, or read the report from stdout", "--output works only with --stdio")
 	}
-	if f.stdio {
-		return a.serveClientStdio(c.Context(), f)
+	if c.stdio {
+		return c.serveClientStdio(cmd.Context())
 	}
-	if err := checkListen(f.listen, f.open); err != nil {
+	if err := checkListen(c.listen, c.open); err != nil {
 		return err
 	}
-	return a.serveClients(c.Context(), f)
+	return c.serveClients(cmd.Context())
 }
 
 // serveClientStdio acts as the server that a client starts. stdout carries protocol messages, so
 // the report goes to stderr and to a file.
-func (a *app) serveClientStdio(ctx context.Context, f *doctorFlags) error {
-	in, out := io.NopCloser(a.stdin), io.WriteCloser(unclosed{a.stdout})
-	if a.stdin == os.Stdin && a.stdout == os.Stdout {
-		var err error
-		if in, out, err = stdio.Streams(); err != nil {
-			return fmt.Errorf("cannot open stdin and stdout: %w", err)
-		}
+func (c *doctorCommand) serveClientStdio(ctx context.Context) error {
+	in, out, err := c.streams()
+	if err != nil {
+		return err
 	}
 	s := doctor.NewStage()
-	err := withoutStop(ctx, s.ServePipe(ctx, in, out))
+	err = withoutStop(ctx, s.ServePipe(ctx, in, out))
 	r := s.Report()
-	if !a.quiet {
-		_, _ = a.status.Write([]byte(a.clientText(r, f.all)))
+	if !c.quiet {
+		_, _ = c.status.Write([]byte(c.clientText(r)))
 	}
-	if f.output != "" {
-		if bad := writeWhole(f.output, append(r.JSON(), '\n'), a.clientText(r, f.all)); bad != nil {
+	if c.output != "" {
+		if bad := writeWhole(c.output, append(r.JSON(), '\n'), c.clientText(r)); bad != nil {
 			err = errors.Join(err, withHint(fmt.Errorf("cannot write the report: %w", bad), "choose a file in a directory that you can write to"))
 		}
 	}
@@ -94,22 +90,22 @@ const reportPoll = 200 * time.Millisecond
 // this case, the new process writes a report file when it ends. serveClients ends when this file
 // exists or ctx ends. If the file exists, serveClients prints the report in the file. Otherwise, it
 // prints its own report about the HTTP clients.
-func (a *app) serveClients(ctx context.Context, f *doctorFlags) error {
+func (c *doctorCommand) serveClients(ctx context.Context) error {
 	dir, err := os.MkdirTemp("", "dragoman-doctor-")
 	if err != nil {
 		return err
 	}
 	defer func() { _ = os.RemoveAll(dir) }()
 	report := filepath.Join(dir, "report.json")
-	l, err := net.Listen("tcp", f.listen)
+	l, err := net.Listen("tcp", c.listen)
 	if err != nil {
 		return fmt.Errorf("listen: %w", err)
 	}
 	s := doctor.NewStage()
 	h := &http.Server{Handler: s, ReadHeaderTimeout: 10 * time.Second, ErrorLog: log.New(io.Discard, "", 0)}
-	a.status.Printf("connect the client to this URL: %s", reachable("http://"+l.Addr().String()+"/mcp"))
-	a.status.Printf("or give it this command:        %s doctor --client --stdio -o %s", clean(a.programPath()), report)
-	a.status.Printf("use the client for a while, then quit it or press Ctrl-C to get the report")
+	c.status.Printf("connect the client to this URL: %s", reachable("http://"+l.Addr().String()+"/mcp"))
+	c.status.Printf("or give it this command:        %s doctor --client --stdio -o %s", clean(c.programPath()), report)
+	c.status.Printf("use the client for a while, then quit it or press Ctrl-C to get the report")
 	var wg sync.WaitGroup
 	serve, stop := context.WithCancel(ctx)
 	found := false // the goroutine below writes found; other code reads it only after the goroutine has ended
@@ -134,34 +130,34 @@ func (a *app) serveClients(ctx context.Context, f *doctorFlags) error {
 		return fmt.Errorf("serve: %w", err)
 	}
 	if found {
-		return a.copyReport(report, f.asJSON)
+		return c.copyReport(report)
 	}
-	return a.printClient(s.Report(), f)
+	return c.printClient(s.Report())
 }
 
 // programPath returns the command that starts this program from any directory.
-func (a *app) programPath() string {
-	if strings.ContainsRune(a.program, filepath.Separator) {
-		if whole, err := filepath.Abs(a.program); err == nil {
+func (c *doctorCommand) programPath() string {
+	if strings.ContainsRune(c.program, filepath.Separator) {
+		if whole, err := filepath.Abs(c.program); err == nil {
 			return whole
 		}
 	}
-	return a.program
+	return c.program
 }
 
 // copyReport prints the report that another Dragoman process wrote to the file at path.
-func (a *app) copyReport(path string, asJSON bool) error {
+func (c *doctorCommand) copyReport(path string) error {
 	raw, err := os.ReadFile(path)
 	if err != nil {
 		return err
 	}
 	shown := raw
-	if !asJSON {
+	if !c.asJSON {
 		if shown, err = os.ReadFile(path + textSuffix); err != nil {
 			return err
 		}
 	}
-	if _, err := a.stdout.Write(shown); err != nil {
+	if _, err := c.stdout.Write(shown); err != nil {
 		return err
 	}
 	verdict := jsonrpc.Find(raw, jsonrpc.Whole(raw), "verdict")
@@ -180,34 +176,34 @@ func clientExit(reached, healthy bool) error {
 	return nil
 }
 
-func (a *app) printClient(r *doctor.ClientReport, f *doctorFlags) error {
-	out := []byte(a.clientText(r, f.all))
-	if f.asJSON {
+func (c *doctorCommand) printClient(r *doctor.ClientReport) error {
+	out := []byte(c.clientText(r))
+	if c.asJSON {
 		out = append(r.JSON(), '\n')
 	}
-	if _, err := a.stdout.Write(out); err != nil {
+	if _, err := c.stdout.Write(out); err != nil {
 		return err
 	}
 	return clientExit(r.Messages > 0, doctor.Worst(r.Findings) != doctor.Error)
 }
 
 // checksText returns a table with one row for each check. One column marks the checks that the
-// client passed. Another column lists the findings of the checks that the client failed. If all is
-// true, the table also has the checks that no message of the client triggered.
-func (a *app) checksText(r *doctor.ClientReport, all bool) string {
+// client passed. Another column lists the findings of the checks that the client failed. With
+// --all, the table also has the checks that no message of the client triggered.
+func (c *doctorCommand) checksText(r *doctor.ClientReport) string {
 	t := screen.Table{
 		Columns: []screen.Column{{Title: "A CLIENT", Whole: true}, {Title: "RIGHT", Whole: true}, {Title: "WRONG OR MISSING", Whole: true}},
-		Colour:  a.screen && a.status.colour,
+		Colour:  c.screen && c.status.colour,
 	}
-	for _, c := range r.Checks {
-		row := screen.Cells(c.Title, "", "")
-		switch c.State {
+	for _, x := range r.Checks {
+		row := screen.Cells(x.Title, "", "")
+		switch x.State {
 		case doctor.CheckRight:
 			row[1] = screen.Cell{Text: "yes", Style: screen.Green}
 		case doctor.CheckWrong:
-			row[2] = wrongCell(c.Codes)
+			row[2] = wrongCell(x.Codes)
 		case doctor.CheckNotSeen:
-			if !all {
+			if !c.all {
 				continue
 			}
 			row[1] = screen.Cell{Text: "not seen", Style: screen.Dim}
@@ -235,15 +231,15 @@ func wrongCell(codes []string) screen.Cell {
 
 // clientText returns the report as text: a description of each client, then the checks and the
 // findings.
-func (a *app) clientText(r *doctor.ClientReport, all bool) string {
+func (c *doctorCommand) clientText(r *doctor.ClientReport) string {
 	var b strings.Builder
 	w := bufio.NewWriter(&b)
 	_, _ = w.WriteString(r.Text())
 	if r.Messages > 0 {
-		_, _ = w.WriteString(a.checksText(r, all))
-		a.printFindings(w, r.Findings, all)
+		_, _ = w.WriteString(c.checksText(r))
+		c.printFindings(w, r.Findings)
 		hidden := 0
-		if !all {
+		if !c.all {
 			hidden = countLevel(r.Findings, doctor.Info)
 		}
 		fmt.Fprintf(w, "\n%s%s\n", countOf(r.Findings), hiddenText(hidden, false))

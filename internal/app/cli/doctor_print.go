@@ -14,8 +14,8 @@ import (
 )
 
 // mark returns a glyph. If stdout is a terminal with colours, the glyph has the given colour.
-func (a *app) mark(glyph, colour string) string {
-	if a.screen && a.status.colour {
+func (c *doctorCommand) mark(glyph, colour string) string {
+	if c.screen && c.status.colour {
 		return colour + glyph + plain
 	}
 	return glyph
@@ -23,12 +23,12 @@ func (a *app) mark(glyph, colour string) string {
 
 // printReport prints the report about a server: the verdict, the findings and, with --all, the
 // tests that passed.
-func (a *app) printReport(server config.Server, r *doctor.Report, f *doctorFlags) error {
-	w := bufio.NewWriter(a.stdout)
-	if f.asJSON {
+func (c *doctorCommand) printReport(server config.Server, r *doctor.Report) error {
+	w := bufio.NewWriter(c.stdout)
+	if c.asJSON {
 		_, _ = w.Write(append(r.JSON(), '\n'))
 	} else {
-		a.printVerdict(w, server, r, f.all)
+		c.printVerdict(w, server, r)
 		findings := r.Findings
 		if v := &r.Verdict; !v.Reached && v.Failure != nil && v.Failure.Action != "" {
 			findings = slices.Clone(findings)
@@ -36,18 +36,18 @@ func (a *app) printReport(server config.Server, r *doctor.Report, f *doctorFlags
 				findings[i].Fix = "" // the verdict already contains a more exact instruction
 			}
 		}
-		a.printFindings(w, findings, f.all)
-		if f.all && len(r.Passed) > 0 {
+		c.printFindings(w, findings)
+		if c.all && len(r.Passed) > 0 {
 			fmt.Fprintf(w, "\npassed:\n")
 			for _, name := range r.Passed {
-				fmt.Fprintf(w, "  %s %s\n", a.mark("✓", green), clean(name))
+				fmt.Fprintf(w, "  %s %s\n", c.mark("✓", green), clean(name))
 			}
 		}
 		hidden := 0
-		if !f.all {
+		if !c.all {
 			hidden = countLevel(r.Findings, doctor.Info)
 		}
-		fmt.Fprintf(w, "\n%s%s\n", countOf(r.Findings), hiddenText(hidden, len(r.Passed) > 0 && !f.all))
+		fmt.Fprintf(w, "\n%s%s\n", countOf(r.Findings), hiddenText(hidden, len(r.Passed) > 0 && !c.all))
 	}
 	if err := w.Flush(); err != nil {
 		return err
@@ -85,7 +85,7 @@ func countLevel(all []doctor.Finding, level doctor.Level) (n int) {
 }
 
 // printVerdict prints whether the server works, what it offers, and which revisions work.
-func (a *app) printVerdict(w *bufio.Writer, server config.Server, r *doctor.Report, all bool) {
+func (c *doctorCommand) printVerdict(w *bufio.Writer, server config.Server, r *doctor.Report) {
 	v := &r.Verdict
 	name := clean(server.Name)
 	if v.Offer.Name != "" {
@@ -94,23 +94,23 @@ func (a *app) printVerdict(w *bufio.Writer, server config.Server, r *doctor.Repo
 	errors, warnings := countLevel(r.Findings, doctor.Error), countLevel(r.Findings, doctor.Warning)
 	switch {
 	case !v.Reached:
-		fmt.Fprintf(w, "%s %s does not respond\n", a.mark("✗", red), name)
+		fmt.Fprintf(w, "%s %s does not respond\n", c.mark("✗", red), name)
 	case errors > 0:
-		fmt.Fprintf(w, "%s %s has %s\n", a.mark("✗", red), name, quantity(errors, "error"))
+		fmt.Fprintf(w, "%s %s has %s\n", c.mark("✗", red), name, quantity(errors, "error"))
 	case v.SignIn:
-		fmt.Fprintf(w, "%s %s wants sign-in\n", a.mark("–", yellow), name)
+		fmt.Fprintf(w, "%s %s wants sign-in\n", c.mark("–", yellow), name)
 	case warnings > 0:
-		fmt.Fprintf(w, "%s %s works, with %s\n", a.mark("!", yellow), name, quantity(warnings, "warning"))
+		fmt.Fprintf(w, "%s %s works, with %s\n", c.mark("!", yellow), name, quantity(warnings, "warning"))
 	default:
-		fmt.Fprintf(w, "%s %s works\n", a.mark("✓", green), name)
+		fmt.Fprintf(w, "%s %s works\n", c.mark("✓", green), name)
 	}
 	if v.Reached {
-		_, _ = w.WriteString(wrap(offerText(v.Offer), "  ", a.columns()))
-		a.printRevisions(w, v, all)
+		_, _ = w.WriteString(wrap(offerText(v.Offer), "  ", c.columns()))
+		c.printRevisions(w, v)
 	}
-	a.printWhy(w, v.Failure)
+	c.printWhy(w, v.Failure)
 	if v.SignIn {
-		_, _ = w.WriteString(wrap("Pass a token with --header 'Authorization: Bearer …' to test the rest. This version of Dragoman does not support sign-in with OAuth.", "  ", a.columns()))
+		_, _ = w.WriteString(wrap("Pass a token with --header 'Authorization: Bearer …' to test the rest. This version of Dragoman does not support sign-in with OAuth.", "  ", c.columns()))
 	}
 }
 
@@ -149,14 +149,14 @@ func secondsOf(d time.Duration) string {
 	return fmt.Sprintf("%.1f s", d.Seconds())
 }
 
-// printRevisions prints which revisions work without Dragoman, and which work through Dragoman. If
-// all is true, it also prints why a revision does not work.
-func (a *app) printRevisions(w *bufio.Writer, v *doctor.Verdict, all bool) {
+// printRevisions prints which revisions work without Dragoman, and which work through Dragoman. With
+// --all, it also prints why a revision does not work.
+func (c *doctorCommand) printRevisions(w *bufio.Writer, v *doctor.Verdict) {
 	var dates, missing []string
 	for _, r := range v.Revisions {
-		glyph := a.mark("✗", red)
+		glyph := c.mark("✗", red)
 		if r.Works {
-			glyph = a.mark("✓", green)
+			glyph = c.mark("✓", green)
 		}
 		dates = append(dates, glyph+" "+r.Revision.String())
 		if !r.Through {
@@ -181,66 +181,66 @@ func (a *app) printRevisions(w *bufio.Writer, v *doctor.Verdict, all bool) {
 	default:
 		fmt.Fprintf(w, "  through Dragoman: all five%s\n", dialect)
 	}
-	if !all {
+	if !c.all {
 		return
 	}
 	for _, r := range v.Revisions {
 		if r.Why != "" {
-			_, _ = w.WriteString(wrap("✗ "+r.Revision.String()+": "+clean(r.Why), "    ", a.columns()))
+			_, _ = w.WriteString(wrap("✗ "+r.Revision.String()+": "+clean(r.Why), "    ", c.columns()))
 		}
 	}
 }
 
 // printWhy prints why clients cannot use the server. It prints nothing if f is nil.
-func (a *app) printWhy(w *bufio.Writer, f *failure.Failure) {
+func (c *doctorCommand) printWhy(w *bufio.Writer, f *failure.Failure) {
 	if f == nil {
 		return
 	}
-	_, _ = w.WriteString(wrap(clean(f.Sentence), "  ", a.columns()))
+	_, _ = w.WriteString(wrap(clean(f.Sentence), "  ", c.columns()))
 	for _, line := range f.Evidence {
 		fmt.Fprintf(w, "      %s\n", clean(line))
 	}
 	if f.Action != "" {
-		_, _ = w.WriteString(wrap("do: "+clean(f.Action), "  ", a.columns()))
+		_, _ = w.WriteString(wrap("do: "+clean(f.Action), "  ", c.columns()))
 	}
 }
 
 // printFindings prints the findings. They are already sorted, with the most harmful finding first.
-// It prints findings of the level info only if all is true.
-func (a *app) printFindings(w *bufio.Writer, findings []doctor.Finding, all bool) {
+// It prints findings of the level info only with --all.
+func (c *doctorCommand) printFindings(w *bufio.Writer, findings []doctor.Finding) {
 	for _, f := range findings {
-		if f.Level != doctor.Info || all {
+		if f.Level != doctor.Info || c.all {
 			_ = w.WriteByte('\n')
-			a.printFinding(w, f)
+			c.printFinding(w, f)
 		}
 	}
 }
 
 // printFinding prints one finding. It prints the messages that prove the finding if its level is
 // error or --verbose is set.
-func (a *app) printFinding(w *bufio.Writer, f doctor.Finding) {
+func (c *doctorCommand) printFinding(w *bufio.Writer, f doctor.Finding) {
 	level := string(f.Level)
 	if colour, ok := map[doctor.Level]string{doctor.Error: red, doctor.Warning: yellow}[f.Level]; ok {
-		level = a.mark(level, colour)
+		level = c.mark(level, colour)
 	}
 	fmt.Fprintf(w, "%s %s: %s\n", level, f.Code, f.Title)
-	if f.Level == doctor.Error || a.verbose {
+	if f.Level == doctor.Error || c.verbose {
 		for l := range strings.Lines(f.Evidence) {
 			l = "    " + clean(strings.TrimRight(l, "\n"))
-			if a.screen {
-				l = fit(l, a.width)
+			if c.screen {
+				l = fit(l, c.width)
 			}
 			fmt.Fprintln(w, l)
 		}
 	}
 	if hurt := f.HurtsText(); hurt != "" {
-		_, _ = w.WriteString(wrap("affects: "+hurt, "  ", a.columns()))
+		_, _ = w.WriteString(wrap("affects: "+hurt, "  ", c.columns()))
 	}
-	_, _ = w.WriteString(wrap(f.Meaning, "  ", a.columns()))
+	_, _ = w.WriteString(wrap(f.Meaning, "  ", c.columns()))
 	if f.Fix != "" {
-		_, _ = w.WriteString(wrap("fix: "+f.Fix, "  ", a.columns()))
+		_, _ = w.WriteString(wrap("fix: "+f.Fix, "  ", c.columns()))
 	}
-	_, _ = w.WriteString(wrap("what Dragoman does: "+f.Bridged, "  ", a.columns()))
+	_, _ = w.WriteString(wrap("what Dragoman does: "+f.Bridged, "  ", c.columns()))
 }
 
 // countOf returns the number of findings of each level as text.

@@ -52,7 +52,7 @@ func TestErrors(t *testing.T) {
 		{in("dial", syscall.ECONNREFUSED), "error: serve: dial: connection refused"},
 	} {
 		var out bytes.Buffer
-		a := &app{status: newStatus(&out, false, noEnv)}
+		a := &app{world: world{status: newStatus(&out, false, noEnv)}}
 		a.printError(tt.err)
 		got := strings.TrimSuffix(strings.ReplaceAll(strings.ReplaceAll(out.String(), "dragoman: ", ""), "\n", "|"), "|")
 		if got != tt.want && !strings.HasPrefix(tt.want, "hint") || !strings.HasSuffix(got, tt.want) {

@@ -292,7 +292,7 @@ func failedCommand(t *testing.T, args ...string) string {
 		}
 		return "", false
 	}
-	a := &app{backend: Daemon(), stdin: strings.NewReader(""), stdout: io.Discard, env: env, program: "dragoman", status: newStatus(&out, false, env)}
+	a := &app{world: world{backend: Daemon(), stdin: strings.NewReader(""), stdout: io.Discard, env: env, program: "dragoman", status: newStatus(&out, false, env)}}
 	root := a.root()
 	root.SetArgs(args)
 	err := root.ExecuteContext(t.Context())
@@ -336,7 +336,7 @@ func serveBroken(t *testing.T, file string, all []brokenServer) (served string, 
 		return os.LookupEnv(name)
 	}
 	s := &stage{T: t, log: &lockedBuffer{}}
-	a := &app{backend: Daemon(), stdin: strings.NewReader(""), stdout: io.Discard, env: env, program: "dragoman", status: newStatus(s.log, false, env)}
+	a := &app{world: world{backend: Daemon(), stdin: strings.NewReader(""), stdout: io.Discard, env: env, program: "dragoman", status: newStatus(s.log, false, env)}}
 	root := a.root()
 	root.SetArgs([]string{"serve", "-c", file, "--log-format", "json"})
 	ctx, cancel := context.WithCancelCause(t.Context())

@@ -16,22 +16,23 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/dragoman-mcp/dragoman/internal/base/jsonrpc"
-	"github.com/dragoman-mcp/dragoman/internal/transport/stdio"
 	"github.com/dragoman-mcp/dragoman/internal/workbench/fake"
 )
 
-// fakeFlags are the flags of a fake server.
-type fakeFlags struct {
-	set     []string
-	capture bool
-	report  string // the file to which the fake server appends the violations when it ends
+// fakeCommand is `dragoman fake`.
+type fakeCommand struct {
+	*world
+
+	list, asJSON, open bool
+	listen, client     string
+	set                []string
+	capture            bool
+	report             string // the file to which the fake server appends the violations when it ends
 }
 
-func (a *app) fakeCommand() *cobra.Command {
-	var f fakeFlags
-	var list, asJSON, open bool
-	var listen, client string
-	c := &cobra.Command{
+func newFakeCommand(w *world) *cobra.Command {
+	c := &fakeCommand{world: w}
+	cmd := &cobra.Command{
 		Use:   "fake [flags] (PROFILE | --client PROFILE (URL | -- COMMAND [ARG]...))",
 		Short: "Run a fake MCP server or client for tests",
 		Long: `Run a fake MCP server or client for tests. PROFILE names a strict server of one
@@ -71,96 +72,97 @@ Change these timeouts with --set step=MS and --set whole=MS.`,
 
   # List the profiles, for a script.
   dragoman fake --list --json | jq -r '.[].name'`,
-		Args: func(c *cobra.Command, args []string) error {
-			switch {
-			case client != "" && list:
-				return usagef("remove one of them", "--client and --list cannot be used together")
-			case client != "" && listen != "":
-				return usagef("remove --listen", "--listen cannot be used with --client")
-			case client != "":
-				return fakeClientArgs(c, client, args)
-			case list && len(args) > 0:
-				return usagef("remove --list or the profile", "--list does not take a profile, but %q was given", args[0])
-			case list:
-				return nil
-			case asJSON:
-				return usagef("use `dragoman fake --list --json`", "--json works only with --list or --client")
-			case len(args) == 0:
-				return usagef("run `dragoman fake --list` to list the profiles", "no profile given")
-			case len(args) > 1:
-				return usagef("remove it", "unexpected argument %q after the profile %q", args[1], args[0])
-			}
-			if _, ok := fake.Lookup(fake.ServerSide, args[0]); !ok {
-				return usagef(nearProfile(fake.ServerSide, args[0]), "unknown server profile %q", args[0])
-			}
-			return nil
-		},
-		RunE: func(c *cobra.Command, args []string) error {
-			if list {
-				return a.listFakes(asJSON)
-			}
-			if client != "" {
-				o, err := f.options(a)
-				if err != nil {
-					return err
-				}
-				if c.ArgsLenAtDash() < 0 {
-					return a.fakeClient(c.Context(), client, nil, args[0], o, asJSON)
-				}
-				return a.fakeClient(c.Context(), client, args, "", o, asJSON)
-			}
-			if listen != "" {
-				if err := checkListen(listen, open); err != nil {
-					return err
-				}
-			}
-			o, err := f.options(a)
-			if err != nil {
-				return err
-			}
-			f.codexVariables(a, args[0], &o)
-			s, err := fake.NewServer(args[0], o)
-			if err != nil {
-				return usagef("run `dragoman fake --list --json` to list the settings of each profile", "%s", err)
-			}
-			defer func() { _ = s.Close() }()
-			if listen != "" {
-				return interrupted(c.Context(), a.fakeOnHTTP(c.Context(), s, args[0], listen))
-			}
-			err = a.fakeOnStdio(c.Context(), s)
-			return interrupted(c.Context(), errors.Join(err, f.reportOn(s)))
-		},
-		ValidArgsFunction: func(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
-			if len(args) > 0 {
-				return nil, cobra.ShellCompDirectiveNoFileComp
-			}
-			var names []string
-			for _, p := range fake.Profiles() {
-				names = append(names, cobra.CompletionWithDesc(p.Name, p.About))
-			}
-			return names, cobra.ShellCompDirectiveNoFileComp
-		},
+		Args:              c.check,
+		RunE:              c.run,
+		ValidArgsFunction: c.complete,
 	}
-	fl := flagsInOrder(c)
-	fl.BoolVar(&list, "list", false, "list all profiles")
-	fl.BoolVar(&asJSON, "json", false, "with --list or --client: print JSON")
-	fl.StringVar(&client, "client", "", "run the client `PROFILE` against a server and print the result of each step")
-	fl.StringVar(&listen, "listen", "", "listen for HTTP on `ADDR` (host:port; port 0 picks a free port) instead of using stdio")
-	fl.BoolVar(&f.capture, "capture", false, "print each message to stderr as a line of JSON")
-	fl.StringArrayVar(&f.set, "set", nil, "change a setting of the profile, as `NAME=VALUE` (repeatable)")
-	fl.StringVar(&f.report, "report", "", "append the violations to `FILE` on exit")
+	fl := flagsInOrder(cmd)
+	fl.BoolVar(&c.list, "list", false, "list all profiles")
+	fl.BoolVar(&c.asJSON, "json", false, "with --list or --client: print JSON")
+	fl.StringVar(&c.client, "client", "", "run the client `PROFILE` against a server and print the result of each step")
+	fl.StringVar(&c.listen, "listen", "", "listen for HTTP on `ADDR` (host:port; port 0 picks a free port) instead of using stdio")
+	fl.BoolVar(&c.capture, "capture", false, "print each message to stderr as a line of JSON")
+	fl.StringArrayVar(&c.set, "set", nil, "change a setting of the profile, as `NAME=VALUE` (repeatable)")
+	fl.StringVar(&c.report, "report", "", "append the violations to `FILE` on exit")
 	_ = fl.MarkHidden("report") // only the matrix uses this flag, to collect the violations of several server processes in one file
-	addOpenFlag(c, &open)
-	return c
+	addOpenFlag(cmd, &c.open)
+	return cmd
+}
+
+func (c *fakeCommand) check(cmd *cobra.Command, args []string) error {
+	switch {
+	case c.client != "" && c.list:
+		return usagef("remove one of them", "--client and --list cannot be used together")
+	case c.client != "" && c.listen != "":
+		return usagef("remove --listen", "--listen cannot be used with --client")
+	case c.client != "":
+		return fakeClientArgs(cmd, c.client, args)
+	case c.list && len(args) > 0:
+		return usagef("remove --list or the profile", "--list does not take a profile, but %q was given", args[0])
+	case c.list:
+		return nil
+	case c.asJSON:
+		return usagef("use `dragoman fake --list --json`", "--json works only with --list or --client")
+	case len(args) == 0:
+		return usagef("run `dragoman fake --list` to list the profiles", "no profile given")
+	case len(args) > 1:
+		return usagef("remove it", "unexpected argument %q after the profile %q", args[1], args[0])
+	}
+	if _, ok := fake.Lookup(fake.ServerSide, args[0]); !ok {
+		return usagef(nearProfile(fake.ServerSide, args[0]), "unknown server profile %q", args[0])
+	}
+	return nil
+}
+
+func (c *fakeCommand) run(cmd *cobra.Command, args []string) error {
+	if c.list {
+		return c.listFakes()
+	}
+	if c.listen != "" {
+		if err := checkListen(c.listen, c.open); err != nil {
+			return err
+		}
+	}
+	o, err := c.options()
+	switch {
+	case err != nil:
+		return err
+	case c.client != "" && cmd.ArgsLenAtDash() < 0:
+		return c.fakeClient(cmd.Context(), fake.Where{URL: args[0]}, o)
+	case c.client != "":
+		return c.fakeClient(cmd.Context(), fake.Where{Command: args}, o)
+	}
+	c.codexVariables(args[0], &o)
+	s, err := fake.NewServer(args[0], o)
+	if err != nil {
+		return usagef("run `dragoman fake --list --json` to list the settings of each profile", "%s", err)
+	}
+	defer func() { _ = s.Close() }()
+	if c.listen != "" {
+		return interrupted(cmd.Context(), c.fakeOnHTTP(cmd.Context(), s, args[0]))
+	}
+	err = c.fakeOnStdio(cmd.Context(), s)
+	return interrupted(cmd.Context(), errors.Join(err, c.reportOn(s)))
+}
+
+func (c *fakeCommand) complete(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+	if len(args) > 0 {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	var names []string
+	for _, p := range fake.Profiles() {
+		names = append(names, cobra.CompletionWithDesc(p.Name, p.About))
+	}
+	return names, cobra.ShellCompDirectiveNoFileComp
 }
 
 // reportOn appends the client's violations to the file of --report, one on each line.
-func (f *fakeFlags) reportOn(s *fake.Server) error {
+func (c *fakeCommand) reportOn(s *fake.Server) error {
 	all := s.Violations()
-	if f.report == "" || len(all) == 0 {
+	if c.report == "" || len(all) == 0 {
 		return nil
 	}
-	to, err := os.OpenFile(f.report, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
+	to, err := os.OpenFile(c.report, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
 	if err != nil {
 		return fmt.Errorf("cannot write the violations: %w", err)
 	}
@@ -169,34 +171,34 @@ func (f *fakeFlags) reportOn(s *fake.Server) error {
 }
 
 // options converts the flags to the options of package fake.
-func (f *fakeFlags) options(a *app) (fake.Options, error) {
+func (c *fakeCommand) options() (fake.Options, error) {
 	o := fake.Options{Set: map[string]string{}, Version: version()}
-	for _, s := range f.set {
+	for _, s := range c.set {
 		name, value, ok := strings.Cut(s, "=")
 		if !ok || name == "" {
 			return o, usagef("use --set NAME=VALUE", "--set %q is not of the form NAME=VALUE", s)
 		}
 		o.Set[name] = value
 	}
-	if f.capture {
-		o.Capture = statusLines{a.status}
+	if c.capture {
+		o.Capture = statusLines{c.status}
 	}
 	return o, nil
 }
 
 // codexVariables applies the environment variables that test scripts for Codex proxies set. Flags
 // take precedence over these variables.
-func (f *fakeFlags) codexVariables(a *app, profile string, o *fake.Options) {
+func (c *fakeCommand) codexVariables(profile string, o *fake.Options) {
 	if !strings.HasPrefix(profile, "codex-") {
 		return
 	}
 	on := func(name string) bool {
-		v, _ := a.env(name)
+		v, _ := c.env(name)
 		v = strings.ToLower(v)
 		return v == "1" || v == "true" || v == "yes"
 	}
 	if on("FAKE_CODEX_CAPTURE_RPCS") {
-		o.Capture = statusLines{a.status}
+		o.Capture = statusLines{c.status}
 	}
 	if on("FAKE_CODEX_REJECT_PROTOCOL_V2") && o.Set["v2"] == "" {
 		o.Set["v2"] = "-32602"
@@ -212,15 +214,12 @@ func (s statusLines) Write(b []byte) (int, error) {
 }
 
 // fakeOnStdio serves one client on stdin and stdout.
-func (a *app) fakeOnStdio(ctx context.Context, s *fake.Server) error {
-	in, out := io.NopCloser(a.stdin), io.WriteCloser(unclosed{a.stdout})
-	if a.stdin == os.Stdin && a.stdout == os.Stdout {
-		var err error
-		if in, out, err = stdio.Streams(); err != nil {
-			return fmt.Errorf("cannot open stdin and stdout: %w", err)
-		}
+func (c *fakeCommand) fakeOnStdio(ctx context.Context, s *fake.Server) error {
+	in, out, err := c.streams()
+	if err != nil {
+		return err
 	}
-	err := s.ServePipe(ctx, in, out)
+	err = s.ServePipe(ctx, in, out)
 	if errors.Is(err, fake.ErrDied) {
 		return errReported // the profile simulates a crash, and a server that crashes prints no error
 	}
@@ -228,14 +227,14 @@ func (a *app) fakeOnStdio(ctx context.Context, s *fake.Server) error {
 }
 
 // fakeOnHTTP serves clients over HTTP until ctx ends or the profile simulates a crash.
-func (a *app) fakeOnHTTP(ctx context.Context, s *fake.Server, name, address string) error {
-	l, err := net.Listen("tcp", address)
+func (c *fakeCommand) fakeOnHTTP(ctx context.Context, s *fake.Server, name string) error {
+	l, err := net.Listen("tcp", c.listen)
 	if err != nil {
 		return withHint(fmt.Errorf("listen: %w", err), "choose another address with --listen, such as 127.0.0.1:0")
 	}
 	h := &http.Server{Handler: s.Handler(), ReadHeaderTimeout: 10 * time.Second, ErrorLog: log.New(io.Discard, "", 0)}
-	if !a.quiet {
-		a.status.Printf("%s is at %s", name, reachable("http://"+l.Addr().String()+s.Path()))
+	if !c.quiet {
+		c.status.Printf("%s is at %s", name, reachable("http://"+l.Addr().String()+s.Path()))
 	}
 	var wg sync.WaitGroup
 	defer wg.Wait()
@@ -259,10 +258,6 @@ func (a *app) fakeOnHTTP(ctx context.Context, s *fake.Server, name, address stri
 	return context.Cause(ctx)
 }
 
-type unclosed struct{ io.Writer }
-
-func (unclosed) Close() error { return nil }
-
 // nearProfile returns the hint for an unknown profile name.
 func nearProfile(side fake.Side, name string) string {
 	var names []string
@@ -275,7 +270,7 @@ func nearProfile(side fake.Side, name string) string {
 }
 
 // listFakes prints all profiles.
-func (a *app) listFakes(asJSON bool) error {
+func (c *fakeCommand) listFakes() error {
 	var rows [][2]string
 	var items [][]byte
 	for _, p := range fake.Profiles() {
@@ -286,10 +281,10 @@ func (a *app) listFakes(asJSON bool) error {
 		rows = append(rows, [2]string{name, p.About})
 		items = append(items, fakeItem(p))
 	}
-	if asJSON {
-		return a.printItems(items)
+	if c.asJSON {
+		return c.printItems(items)
 	}
-	return a.printTable(rows)
+	return c.printTable(rows)
 }
 
 // fakeItem returns a profile as a JSON object.

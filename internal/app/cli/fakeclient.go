@@ -28,21 +28,20 @@ func fakeClientArgs(c *cobra.Command, profile string, args []string) error {
 }
 
 // fakeClient runs a fake client against a server and prints the result of each step.
-func (a *app) fakeClient(ctx context.Context, profile string, command []string, address string, o fake.Options, asJSON bool) error {
-	at := fake.Where{Command: command, URL: address}
-	co := fake.ClientOptions{Capture: o.Capture, Version: o.Version, Stderr: &childLines{a.status, "server"}, Set: o.Set}
-	if err := fake.CheckClient(profile, o.Set); err != nil {
+func (c *fakeCommand) fakeClient(ctx context.Context, at fake.Where, o fake.Options) error {
+	co := fake.ClientOptions{Capture: o.Capture, Version: o.Version, Stderr: &childLines{c.status, "server"}, Set: o.Set}
+	if err := fake.CheckClient(c.client, o.Set); err != nil {
 		return usagef("run `dragoman fake --list --json` to list the settings of each profile", "%s", err)
 	}
 	var found []fake.Finding
-	violations, err := fake.Play(ctx, profile, at, co, func(f fake.Finding) {
+	violations, err := fake.Play(ctx, c.client, at, co, func(f fake.Finding) {
 		found = append(found, f)
-		if !asJSON && ctx.Err() == nil {
+		if !c.asJSON && ctx.Err() == nil {
 			mark := "ok"
 			if f.Bad {
 				mark = "BAD"
 			}
-			_, _ = fmt.Fprintf(a.stdout, "%-4s %s %s\n", mark, screen.Pad(f.Step, 25), clean(f.Detail))
+			_, _ = fmt.Fprintf(c.stdout, "%-4s %s %s\n", mark, screen.Pad(f.Step, 25), clean(f.Detail))
 		}
 	})
 	if ctx.Err() != nil {
@@ -57,17 +56,17 @@ func (a *app) fakeClient(ctx context.Context, profile string, command []string, 
 			bad++
 		}
 	}
-	if asJSON {
-		if _, err := a.stdout.Write(surveyJSON(profile, found, violations)); err != nil {
+	if c.asJSON {
+		if _, err := c.stdout.Write(surveyJSON(c.client, found, violations)); err != nil {
 			return err
 		}
 	} else {
 		for _, v := range violations {
-			_, _ = fmt.Fprintf(a.stdout, "BAD  violation: %s\n", clean(v))
+			_, _ = fmt.Fprintf(c.stdout, "BAD  violation: %s\n", clean(v))
 		}
 	}
 	if bad > 0 {
-		return fmt.Errorf("the client profile %s found problems: %d", profile, bad)
+		return fmt.Errorf("the client profile %s found problems: %d", c.client, bad)
 	}
 	return nil
 }

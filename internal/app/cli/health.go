@@ -62,39 +62,39 @@ type health struct {
 }
 
 // listHealth examines all configured servers and prints the health of each.
-func (a *app) listHealth(ctx context.Context, f *clientFlags, asJSON bool) error {
-	if given := f.t.given(); given != "" {
+func (c *listCommand) listHealth(ctx context.Context) error {
+	if given := c.t.given(); given != "" {
 		return usagef("name a URL, or a command after --", "%s needs a server", given)
 	}
-	path, ok := a.configPath(f.file)
+	path, ok := c.env.configPath(c.file)
 	if !ok {
-		err := a.noConfig()
+		err := c.env.noConfig()
 		return withHint(err, "%s; to list one server, use `dragoman list URL` or `dragoman list -- COMMAND`", hintsOf(err)[0])
 	}
-	snapshot, problems := a.open(path)
+	snapshot, problems := c.env.open(path)
 	if snapshot == nil {
 		return problems.Err()
 	}
 	if len(snapshot.Servers) == 0 {
 		return withHint(fmt.Errorf("%s has no servers", clean(path)), "%s", addServer)
 	}
-	a.startLog(slog.LevelError, nil)
+	c.startLog(slog.LevelError, nil)
 	limit := healthTime
-	if f.timeout > 0 {
-		limit = f.timeout
+	if c.timeout > 0 {
+		limit = c.timeout
 	}
-	route, err := a.routes(ctx, f, snapshot)
+	route, err := c.routes(ctx, snapshot)
 	if err != nil {
 		return err
 	}
-	a.showProgress()
-	rows := a.examineAll(ctx, snapshot.Servers, limit, route, a.rowPrinter(snapshot.Servers, asJSON))
-	a.status.End()
+	c.showProgress()
+	rows := c.examineAll(ctx, snapshot.Servers, limit, route, c.rowPrinter(snapshot.Servers))
+	c.status.End()
 	if err := signalOr(ctx, ctx.Err()); err != nil {
 		return err
 	}
-	if asJSON {
-		if err := a.printJSON(rows, "  "); err != nil {
+	if c.asJSON {
+		if err := c.printJSON(rows, "  "); err != nil {
 			return err
 		}
 	}
@@ -115,8 +115,8 @@ func (a *app) listHealth(ctx context.Context, f *clientFlags, asJSON bool) error
 		case limited > 0:
 			what += ", and " + strconv.Itoa(limited) + " cannot be listed completely"
 		}
-		if !a.quiet {
-			a.status.Printf("%s; `dragoman doctor NAME%s` examines one", what, configWords(f.file))
+		if !c.quiet {
+			c.status.Printf("%s; `dragoman doctor NAME%s` examines one", what, configWords(c.file))
 		}
 		return errReported
 	}
@@ -125,15 +125,15 @@ func (a *app) listHealth(ctx context.Context, f *clientFlags, asJSON bool) error
 
 // routes returns a function that says how to reach a server: through a running serve process, or
 // directly. If a server must be started, the user has agreed to that.
-func (a *app) routes(ctx context.Context, f *clientFlags, file *opened) (route func(config.Server) (config.Server, *serveReport), err error) {
+func (c *listCommand) routes(ctx context.Context, file *opened) (route func(config.Server) (config.Server, *serveReport), err error) {
 	base, serving, why := "", admin.Report{}, "--direct is set"
-	if !f.direct {
-		base, serving, why = a.servingSame(ctx, f.file)
+	if !c.direct {
+		base, serving, why = locator{c.env}.servingSame(ctx, c.file)
 	}
 	if why == "" {
-		a.tell("using the running serve at %s", base)
+		c.tell("using the running serve at %s", base)
 	} else {
-		a.tell("starting the servers, because no running serve is used: %s", why)
+		c.tell("starting the servers, because no running serve is used: %s", why)
 	}
 	route = func(s config.Server) (config.Server, *serveReport) { return behindServe(s, base, &serving) }
 	starts := func(s config.Server) bool {
@@ -141,7 +141,7 @@ func (a *app) routes(ctx context.Context, f *clientFlags, file *opened) (route f
 		return known == nil && !s.Disabled
 	}
 	if slices.ContainsFunc(file.Servers, starts) {
-		err = a.consent(ctx, f.file, file)
+		err = c.consent(ctx, c.file, file)
 	}
 	return route, err
 }
@@ -161,7 +161,7 @@ func behindServe(s config.Server, base string, r *admin.Report) (config.Server, 
 // of the configuration. It calls done for each result as soon as the result is known, always from
 // the goroutine that called examineAll. If ctx ends, examineAll leaves out the servers without a
 // result.
-func (a *app) examineAll(ctx context.Context, servers []config.Server, limit time.Duration, route func(config.Server) (config.Server, *serveReport), done func(health)) []health {
+func (c *listCommand) examineAll(ctx context.Context, servers []config.Server, limit time.Duration, route func(config.Server) (config.Server, *serveReport), done func(health)) []health {
 	found := make(chan health)
 	places := make(chan struct{}, healthAtOnce)
 	var all sync.WaitGroup
@@ -174,7 +174,7 @@ func (a *app) examineAll(ctx context.Context, servers []config.Server, limit tim
 			places <- struct{}{}
 			defer func() { <-places }()
 			through, report := route(s)
-			a.examineOne(ctx, through, report, limit, func(h health) {
+			c.examineOne(ctx, through, report, limit, func(h health) {
 				h.index = i
 				found <- h
 			})
@@ -189,7 +189,7 @@ func (a *app) examineAll(ctx context.Context, servers []config.Server, limit tim
 	for _, s := range servers {
 		waiting[s.Name] = true
 	}
-	a.status.Step("", stillWaiting(servers, waiting))
+	c.status.Step("", stillWaiting(servers, waiting))
 	var rows []health
 	for h := range found {
 		delete(waiting, h.Name)
@@ -197,7 +197,7 @@ func (a *app) examineAll(ctx context.Context, servers []config.Server, limit tim
 			done(h)
 			rows = append(rows, h)
 		}
-		a.status.Step("", stillWaiting(servers, waiting))
+		c.status.Step("", stillWaiting(servers, waiting))
 	}
 	end.Wait()
 	slices.SortFunc(rows, func(x, y health) int { return x.index - y.index })
@@ -219,7 +219,7 @@ func stillWaiting(servers []config.Server, waiting map[string]bool) string {
 
 // examineOne opens a session with a server, passes the server's health to done, and closes the
 // session. report is the report of a serve process about the server, or nil.
-func (a *app) examineOne(ctx context.Context, s config.Server, report *serveReport, limit time.Duration, done func(health)) {
+func (c *listCommand) examineOne(ctx context.Context, s config.Server, report *serveReport, limit time.Duration, done func(health)) {
 	ctx, cancel := context.WithTimeoutCause(ctx, limit, timeoutError{limit})
 	defer cancel()
 	h := health{Name: s.Name, Via: "direct"}
@@ -227,7 +227,7 @@ func (a *app) examineOne(ctx context.Context, s config.Server, report *serveRepo
 		h.Via = "serve"
 	}
 	began := time.Now()
-	session, err := a.backend.Connect(ctx, daemon.ConnectOptions{Server: s, Log: a.log, Progress: func(string, string) {}, Version: version()})
+	session, err := c.backend.Connect(ctx, daemon.ConnectOptions{Server: s, Log: c.log, Progress: func(string, string) {}, Version: version()})
 	if err != nil {
 		done(h.broken(ctx, err, report))
 		return
@@ -380,25 +380,25 @@ func healthColumns(servers []config.Server) []screen.Column {
 
 // rowPrinter returns the function that prints the row of a server. On a terminal, this function
 // prints each row immediately, because a user is waiting. Otherwise, it prints the rows in the
-// order of the configuration. With asJSON, it prints nothing.
-func (a *app) rowPrinter(servers []config.Server, asJSON bool) func(health) {
-	if asJSON {
+// order of the configuration. With --json, it prints nothing.
+func (c *listCommand) rowPrinter(servers []config.Server) func(health) {
+	if c.asJSON {
 		return func(health) {}
 	}
 	columns := healthColumns(servers)
 	titled := false
 	print := func(h health) {
-		t := screen.Table{Columns: slices.Clone(columns), Rows: [][]screen.Cell{h.cells()}, Colour: a.screen && a.status.colour}
+		t := screen.Table{Columns: slices.Clone(columns), Rows: [][]screen.Cell{h.cells()}, Colour: c.screen && c.status.colour}
 		text := t.Text()
 		if titled {
 			_, text, _ = strings.Cut(text, "\n")
 		}
 		titled = true
-		text += h.notes(a.columns())
-		a.status.erase()
-		_, _ = a.stdout.Write([]byte(text))
+		text += h.notes(c.columns())
+		c.status.erase()
+		_, _ = c.stdout.Write([]byte(text))
 	}
-	if a.screen {
+	if c.screen {
 		return print
 	}
 	waiting, next := map[int]health{}, 0

@@ -67,9 +67,9 @@ func TestHealthOfAnOpenServer(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				a := &app{backend: Backend{Connect: func(context.Context, daemon.ConnectOptions) (Session, error) { return &openSession{list: x.list}, nil }}}
+				c := &listCommand{client: client{world: &world{backend: Backend{Connect: func(context.Context, daemon.ConnectOptions) (Session, error) { return &openSession{list: x.list}, nil }}}}}
 				var h health
-				a.examineOne(t.Context(), config.Server{Name: "s"}, nil, 5*time.Second, func(got health) { h = got })
+				c.examineOne(t.Context(), config.Server{Name: "s"}, nil, 5*time.Second, func(got health) { h = got })
 				if note := h.notes(500); h.State != x.state || !strings.Contains(note, x.note) || x.note == "" && note != "" {
 					t.Errorf("the server is %s: %s", h.State, note)
 				}

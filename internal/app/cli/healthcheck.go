@@ -11,10 +11,17 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/base/excerpt"
 )
 
-func (a *app) healthcheckCommand() *cobra.Command {
-	var file string
-	var ready bool
-	c := &cobra.Command{
+// healthcheckCommand is `dragoman healthcheck`.
+type healthcheckCommand struct {
+	*world
+
+	file  string
+	ready bool
+}
+
+func newHealthcheckCommand(w *world) *cobra.Command {
+	c := &healthcheckCommand{world: w}
+	cmd := &cobra.Command{
 		Use:   "healthcheck [--ready] [-c FILE] [URL]",
 		Short: "Check that a running \"dragoman serve\" answers, for containers and monitors",
 		Long: `Check that a running "dragoman serve" answers. The exit code is 0 if "dragoman
@@ -28,39 +35,41 @@ URL is the address of "dragoman serve". Without URL, the command finds it as
 
   # Does at least one server of "dragoman serve" work?
   dragoman healthcheck --ready http://127.0.0.1:7400`,
-		Args: atMostOneURL,
-		RunE: func(c *cobra.Command, args []string) error {
-			base, err := a.serveURL(c.Context(), strings.Join(args, ""), file) // args has at most one element
-			if err != nil {
-				return err
-			}
-			path := "/healthz"
-			if ready {
-				path = "/readyz"
-			}
-			s, err := a.runningAt(base)
-			if err != nil {
-				return err
-			}
-			defer s.close()
-			status, body, err := s.page(c.Context(), path)
-			if err != nil {
-				return withHint(fmt.Errorf("nothing answers at %s: %w", base, err), "start `dragoman serve`, or name the URL of the `serve` that is running")
-			}
-			if status != http.StatusOK {
-				return fmt.Errorf("%s is not healthy: HTTP %d, %s", base, status, reasonIn(body))
-			}
-			if !a.quiet {
-				a.status.Printf("%s is healthy", base)
-			}
-			return nil
-		},
+		Args:              atMostOneURL,
+		RunE:              c.run,
 		ValidArgsFunction: cobra.NoFileCompletions,
 	}
-	f := flagsInOrder(c)
-	f.BoolVar(&ready, "ready", false, "also require that at least one server works")
-	addConfigFlag(c, &file)
-	return c
+	f := flagsInOrder(cmd)
+	f.BoolVar(&c.ready, "ready", false, "also require that at least one server works")
+	addConfigFlag(cmd, &c.file)
+	return cmd
+}
+
+func (c *healthcheckCommand) run(cmd *cobra.Command, args []string) error {
+	base, err := locator{c.env}.serveURL(cmd.Context(), strings.Join(args, ""), c.file) // args has at most one element
+	if err != nil {
+		return err
+	}
+	path := "/healthz"
+	if c.ready {
+		path = "/readyz"
+	}
+	s, err := locator{c.env}.runningAt(base)
+	if err != nil {
+		return err
+	}
+	defer s.close()
+	status, body, err := s.page(cmd.Context(), path)
+	if err != nil {
+		return withHint(fmt.Errorf("nothing answers at %s: %w", base, err), "start `dragoman serve`, or name the URL of the `serve` that is running")
+	}
+	if status != http.StatusOK {
+		return fmt.Errorf("%s is not healthy: HTTP %d, %s", base, status, reasonIn(body))
+	}
+	if !c.quiet {
+		c.status.Printf("%s is healthy", base)
+	}
+	return nil
 }
 
 // reasonIn returns the reason in a response of /readyz. If the response contains no reason,

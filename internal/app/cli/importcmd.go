@@ -14,16 +14,19 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/setup/intake"
 )
 
-// importFlags are the flags of the command import.
-type importFlags struct {
-	from, only           []string
-	into                 string
-	allProjects, dry, js bool
+// importCommand is `dragoman import`.
+type importCommand struct {
+	*world
+
+	from, only  []string
+	into        string
+	allProjects bool
+	dry, asJSON bool
 }
 
-func (a *app) importCommand() *cobra.Command {
-	var o importFlags
-	c := &cobra.Command{
+func newImportCommand(w *world) *cobra.Command {
+	c := &importCommand{world: w}
+	cmd := &cobra.Command{
 		Use:   "import [--from CLIENT]... [--into FILE]",
 		Short: "Import the servers of another MCP client",
 		Long: `Read the servers of other MCP clients and add them to the configuration file.
@@ -53,35 +56,39 @@ mode 0600, and a warning lists the credentials.`,
 
   # Import one server of a file under another name.
   dragoman import --from ./mcp.json --only files=files-work --into dragoman.yaml`,
-		Args: func(c *cobra.Command, args []string) error {
-			if len(args) > 0 {
-				return usagef("use `dragoman import --from "+clean(args[0])+"`", "unexpected argument %q", args[0])
-			}
-			return nil
-		},
-		RunE: func(*cobra.Command, []string) error {
-			if len(o.from) == 0 {
-				if len(o.only) > 0 || o.into != "" || o.dry || o.allProjects {
-					return usagef("add --from CLIENT, with one of "+strings.Join(clientfile.IDs(), ", "), "no client to import from")
-				}
-				return a.showClients(o.js)
-			}
-			return a.runImport(o)
-		},
+		Args:              c.check,
+		RunE:              c.run,
 		ValidArgsFunction: cobra.NoFileCompletions,
 	}
-	f := flagsInOrder(c)
-	f.StringArrayVar(&o.from, "from", nil, "import from `CLIENT`: a name, all, or a file (repeatable)")
-	f.StringVar(&o.into, "into", "", "add the servers to the configuration `FILE` (default: the file that serve uses)")
-	f.StringArrayVar(&o.only, "only", nil, "import only the server `NAME`, or NAME=NEW to rename it (repeatable)")
-	f.BoolVar(&o.allProjects, "all-projects", false, "also import the servers that Claude Code keeps for other projects")
-	f.BoolVar(&o.dry, "dry-run", false, "show what would be imported, and write nothing")
-	f.BoolVar(&o.js, "json", false, "print JSON")
-	_ = c.RegisterFlagCompletionFunc("from", func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
+	f := flagsInOrder(cmd)
+	f.StringArrayVar(&c.from, "from", nil, "import from `CLIENT`: a name, all, or a file (repeatable)")
+	f.StringVar(&c.into, "into", "", "add the servers to the configuration `FILE` (default: the file that serve uses)")
+	f.StringArrayVar(&c.only, "only", nil, "import only the server `NAME`, or NAME=NEW to rename it (repeatable)")
+	f.BoolVar(&c.allProjects, "all-projects", false, "also import the servers that Claude Code keeps for other projects")
+	f.BoolVar(&c.dry, "dry-run", false, "show what would be imported, and write nothing")
+	f.BoolVar(&c.asJSON, "json", false, "print JSON")
+	_ = cmd.RegisterFlagCompletionFunc("from", func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
 		return append(clientfile.IDs(), "all"), cobra.ShellCompDirectiveDefault
 	})
-	_ = c.MarkFlagFilename("into", "yaml", "yml", "json")
-	return c
+	_ = cmd.MarkFlagFilename("into", "yaml", "yml", "json")
+	return cmd
+}
+
+func (c *importCommand) check(cmd *cobra.Command, args []string) error {
+	if len(args) > 0 {
+		return usagef("use `dragoman import --from "+clean(args[0])+"`", "unexpected argument %q", args[0])
+	}
+	return nil
+}
+
+func (c *importCommand) run(*cobra.Command, []string) error {
+	if len(c.from) == 0 {
+		if len(c.only) > 0 || c.into != "" || c.dry || c.allProjects {
+			return usagef("add --from CLIENT, with one of "+strings.Join(clientfile.IDs(), ", "), "no client to import from")
+		}
+		return showClients(c.world, c.asJSON)
+	}
+	return c.importServers()
 }
 
 // candidate is a server that the command could import.
@@ -90,60 +97,69 @@ type candidate struct {
 	source *source
 }
 
-func (a *app) runImport(o importFlags) error {
-	rename, err := onlyNames(o.only)
+// importResult is what an import has done, or would do without --dry-run.
+type importResult struct {
+	into    string // the configuration file
+	created bool   // the file did not exist
+	written bool
+	all     []candidate
+	sources []*source
+	secrets []string // the settings of new servers that look like credentials
+}
+
+func (c *importCommand) importServers() error {
+	rename, err := onlyNames(c.only)
 	if err != nil {
 		return err
 	}
-	into, before, err := a.importTarget(o.into)
+	into, before, err := c.importTarget(c.into)
 	if err != nil {
 		return err
 	}
-	old, err := intake.ParseOurs(into, before, a.env)
+	old, err := intake.ParseOurs(into, before, intake.Env(c.env))
 	if err != nil {
 		return err
 	}
-	sources, err := a.sources(o, []string{config.Default().Listen, old.Listen})
+	sources, err := c.sources([]string{config.Default().Listen, old.Listen})
 	if err != nil {
 		return err
 	}
-	all := a.candidates(into, sources, rename, old)
+	all := c.candidates(into, sources, rename, old)
 	for name := range rename {
 		if !slices.ContainsFunc(all, func(c candidate) bool { return c.Server.Name == name || c.Server.Original == name }) {
-			return usagef("run `dragoman import --from "+clean(o.from[0])+" --dry-run` to see the names of the servers", "the source has no server named %q", name)
+			return usagef("run `dragoman import --from "+clean(c.from[0])+" --dry-run` to see the names of the servers", "the source has no server named %q", name)
 		}
 	}
 	var add []clientfile.Added
-	for _, c := range all {
-		if c.Status == intake.New {
-			add = append(add, clientfile.Added{Name: c.Name, Comment: "from " + c.Source.Of(&c.Server), Entry: c.Server.Entry, Settings: c.Server.Settings})
+	for _, x := range all {
+		if x.Status == intake.New {
+			add = append(add, clientfile.Added{Name: x.Name, Comment: "from " + x.Source.Of(&x.Server), Entry: x.Server.Entry, Settings: x.Server.Settings})
 		}
 	}
 	after := before
 	if len(add) > 0 {
-		if after, err = intake.Merge(into, before, old, add, a.env); err != nil {
+		if after, err = intake.Merge(into, before, old, add, intake.Env(c.env)); err != nil {
 			return withHint(err, "write the servers to another file with --into FILE, then copy them from FILE to %s", clean(into))
 		}
 	}
-	written := len(add) > 0 && !o.dry
-	secrets := literalSecrets(all)
-	if written {
-		change := clientfile.Change{Path: into, Before: before, After: after, Private: len(secrets) > 0}
-		known := before == nil || isUsed(a.usedFile(into, before))
+	r := &importResult{into: into, created: before == nil, written: len(add) > 0 && !c.dry, all: all, sources: sources, secrets: literalSecrets(all)}
+	if r.written {
+		change := clientfile.Change{Path: into, Before: before, After: after, Private: len(r.secrets) > 0}
+		known := before == nil || isUsed(c.env.usedFile(into, before))
 		if _, err := change.Write(time.Now()); err != nil {
 			return fmt.Errorf("cannot write %s: %w", into, err)
 		}
 		if known {
-			markUsed(into, a.usedFile(into, after))
+			markUsed(into, c.env.usedFile(into, after))
 		}
 	}
-	if o.js {
-		return a.printImport(into, written, all, sources)
+	if c.asJSON {
+		return c.printImport(r)
 	}
-	if err := a.showImport(all, sources); err != nil {
+	if err := c.showImport(r); err != nil {
 		return err
 	}
-	a.tellImport(into, before == nil, written, o.dry, all, secrets)
+	c.tellImport(r)
 	return nil
 }
 
@@ -166,13 +182,13 @@ func onlyNames(only []string) (map[string]string, error) {
 
 // importTarget returns the path and the content of the configuration file to which the command adds
 // the servers. The content is nil if the file does not exist.
-func (a *app) importTarget(given string) (path string, b []byte, err error) {
+func (c *importCommand) importTarget(given string) (path string, b []byte, err error) {
 	path, found := given, given != ""
 	if !found {
-		path, found = config.Find(a.env)
+		path, found = config.Find(c.env)
 	}
 	if !found {
-		places := config.Places(a.env)
+		places := config.Places(c.env)
 		path = places[len(places)-1]
 	}
 	switch ext := strings.ToLower(filepath.Ext(path)); ext {
@@ -190,9 +206,9 @@ func (a *app) importTarget(given string) (path string, b []byte, err error) {
 // candidates returns the servers of all sources, each with its status: new, same, different or
 // skipped. If rename is not empty, candidates returns only the servers whose names are keys in
 // rename. into is the path of the configuration file. old is the parsed content of this file.
-func (a *app) candidates(into string, sources []*source, rename map[string]string, old *config.Snapshot) []candidate {
+func (c *importCommand) candidates(into string, sources []*source, rename map[string]string, old *config.Snapshot) []candidate {
 	var out []candidate
-	compare := intake.NewComparison(into, old, a.env)
+	compare := intake.NewComparison(into, old, intake.Env(c.env))
 	for _, src := range sources {
 		for _, s := range src.File.Servers {
 			name := s.Name

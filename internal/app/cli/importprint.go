@@ -14,38 +14,38 @@ import (
 
 // showImport prints a table of the servers, and below the table the settings that the command does
 // not import.
-func (a *app) showImport(all []candidate, sources []*source) error {
-	if len(all) == 0 {
-		if _, err := fmt.Fprintln(a.stdout, "no servers found"); err != nil {
+func (c *importCommand) showImport(r *importResult) error {
+	if len(r.all) == 0 {
+		if _, err := fmt.Fprintln(c.stdout, "no servers found"); err != nil {
 			return err
 		}
 	}
 	t := screen.Table{Columns: []screen.Column{{Title: "STATUS", Whole: true}, {Title: "SERVER", Whole: true, Most: widestName}, {Title: "CLIENT", Whole: true}, {Title: "WHAT"}}}
-	for _, c := range all {
-		t.Rows = append(t.Rows, screen.Cells(string(c.Status), c.Name, c.source.Place.Client.Title, c.What()))
+	for _, x := range r.all {
+		t.Rows = append(t.Rows, screen.Cells(string(x.Status), x.Name, x.source.Place.Client.Title, x.What()))
 	}
-	if len(all) > 0 {
-		if err := a.print(t); err != nil {
+	if len(r.all) > 0 {
+		if err := c.print(t); err != nil {
 			return err
 		}
 	}
 	var lines []string
-	for _, c := range all {
-		switch c.Status {
+	for _, x := range r.all {
+		switch x.Status {
 		case intake.Skipped:
-			lines = append(lines, c.Name+": not imported: "+c.Why)
+			lines = append(lines, x.Name+": not imported: "+x.Why)
 			continue
 		case intake.Same:
 			continue
 		case intake.Different:
-			lines = append(lines, c.Name+": the configuration has another server of this name; import it with --from "+c.source.word+" --only "+c.Server.Name+"=NEW")
+			lines = append(lines, x.Name+": the configuration has another server of this name; import it with --from "+x.source.word+" --only "+x.Server.Name+"=NEW")
 			continue
 		}
-		for _, n := range c.Server.Notes {
-			lines = append(lines, c.Name+": "+n.String())
+		for _, n := range x.Server.Notes {
+			lines = append(lines, x.Name+": "+n.String())
 		}
 	}
-	for _, s := range sources {
+	for _, s := range r.sources {
 		for _, n := range s.File.Notes {
 			lines = append(lines, s.Place.Path+": "+n.String())
 		}
@@ -59,7 +59,7 @@ func (a *app) showImport(all []candidate, sources []*source) error {
 		} else {
 			l = clean(excerpt.MaskSecrets(l))
 		}
-		if _, err := fmt.Fprintln(a.stdout, l); err != nil {
+		if _, err := fmt.Fprintln(c.stdout, l); err != nil {
 			return err
 		}
 	}
@@ -67,60 +67,60 @@ func (a *app) showImport(all []candidate, sources []*source) error {
 }
 
 // tellImport prints to stderr what the command wrote and what the user has to do next.
-func (a *app) tellImport(into string, created, written, dry bool, all []candidate, secrets []string) {
+func (c *importCommand) tellImport(r *importResult) {
 	n := 0
-	for _, c := range all {
-		if c.Status == intake.New {
+	for _, x := range r.all {
+		if x.Status == intake.New {
 			n++
 		}
 	}
-	if len(secrets) > 0 && n > 0 {
+	if len(r.secrets) > 0 && n > 0 {
 		verb := "now holds"
-		if !written {
+		if !r.written {
 			verb = "would hold"
 		}
-		a.status.label(yellow, "warning", clean(into+" "+verb+" literal values that look like credentials: "+strings.Join(secrets, ", ")+"; the file has mode 0600"))
-		a.status.label(yellow, "hint", "replace each value with ${NAME}, and set the variables in the environment of dragoman")
+		c.status.label(yellow, "warning", clean(r.into+" "+verb+" literal values that look like credentials: "+strings.Join(r.secrets, ", ")+"; the file has mode 0600"))
+		c.status.label(yellow, "hint", "replace each value with ${NAME}, and set the variables in the environment of dragoman")
 	}
-	if a.quiet {
+	if c.quiet {
 		return
 	}
-	for _, l := range a.missingVariables(all) {
-		a.status.label(yellow, "hint", clean(l))
+	for _, l := range c.missingVariables(r.all) {
+		c.status.label(yellow, "hint", clean(l))
 	}
 	switch {
 	case n == 0:
-		a.status.Printf("nothing to import into %s", into)
-	case dry:
-		a.status.Printf("would add %s to %s; nothing was written", quantity(n, "server"), into)
-	case written && created:
-		words := configWords(into)
-		if usual, ok := a.configPath(""); ok && filepath.Clean(usual) == filepath.Clean(into) {
+		c.status.Printf("nothing to import into %s", r.into)
+	case c.dry:
+		c.status.Printf("would add %s to %s; nothing was written", quantity(n, "server"), r.into)
+	case r.written && r.created:
+		words := configWords(r.into)
+		if usual, ok := c.env.configPath(""); ok && filepath.Clean(usual) == filepath.Clean(r.into) {
 			words = ""
 		}
-		a.status.Printf("wrote %s to the new file %s; start with `dragoman serve%s`", quantity(n, "server"), into, words)
-	case written:
-		a.status.Printf("added %s to %s; a running serve reloads it", quantity(n, "server"), into)
+		c.status.Printf("wrote %s to the new file %s; start with `dragoman serve%s`", quantity(n, "server"), r.into, words)
+	case r.written:
+		c.status.Printf("added %s to %s; a running serve reloads it", quantity(n, "server"), r.into)
 	}
 }
 
 // missingVariables returns one line for each variable that new servers need and that is not set.
 // The line contains the names of all servers that need the variable.
-func (a *app) missingVariables(all []candidate) []string {
+func (c *importCommand) missingVariables(all []candidate) []string {
 	var names []string
 	users, about := map[string][]string{}, map[string]string{}
-	for _, c := range all {
-		if c.Status != intake.New {
+	for _, x := range all {
+		if x.Status != intake.New {
 			continue
 		}
-		for _, v := range c.Server.Variables {
-			if _, ok := a.env(v.Name); ok || v.Optional {
+		for _, v := range x.Server.Variables {
+			if _, ok := c.env(v.Name); ok || v.Optional {
 				continue
 			}
 			if users[v.Name] == nil {
 				names, about[v.Name] = append(names, v.Name), v.About
 			}
-			users[v.Name] = append(users[v.Name], c.Name)
+			users[v.Name] = append(users[v.Name], x.Name)
 		}
 	}
 	out := make([]string, len(names))
@@ -151,7 +151,7 @@ func literalSecrets(all []candidate) []string {
 }
 
 // printImport prints the result of an import as JSON.
-func (a *app) printImport(into string, written bool, all []candidate, sources []*source) error {
+func (c *importCommand) printImport(r *importResult) error {
 	type note struct {
 		Key      string `json:"key,omitempty"`
 		Text     string `json:"text"`
@@ -180,29 +180,29 @@ func (a *app) printImport(into string, written bool, all []candidate, sources []
 		Written bool     `json:"written"`
 		Servers []server `json:"servers"`
 		Other   int      `json:"inOtherProjects"`
-	}{Into: into, Written: written, Servers: []server{}}
-	for _, c := range all {
+	}{Into: r.into, Written: r.written, Servers: []server{}}
+	for _, x := range r.all {
 		s := server{
-			Status: string(c.Status), Name: c.Name, Original: c.Server.Original, Client: c.source.Place.Client.ID, File: c.source.Place.Path,
-			Project: c.Server.Project, What: c.What(), Why: c.Why, Notes: []note{}, Variables: []variable{},
+			Status: string(x.Status), Name: x.Name, Original: x.Server.Original, Client: x.source.Place.Client.ID, File: x.source.Place.Path,
+			Project: x.Server.Project, What: x.What(), Why: x.Why, Notes: []note{}, Variables: []variable{},
 		}
-		for _, n := range c.Server.Notes {
+		for _, n := range x.Server.Notes {
 			s.Notes = append(s.Notes, note{n.Key, n.Text, n.Harmless, n.Line})
 		}
-		for _, v := range c.Server.Variables {
-			_, set := a.env(v.Name)
+		for _, v := range x.Server.Variables {
+			_, set := c.env(v.Name)
 			s.Variables = append(s.Variables, variable{v.Name, v.About, set || v.Optional})
 		}
 		out.Servers = append(out.Servers, s)
 	}
-	for _, s := range sources {
+	for _, s := range r.sources {
 		out.Other += s.Elsewhere()
 	}
-	return a.printJSON(out, "")
+	return c.printJSON(out, "")
 }
 
 // showClients prints which clients have servers, and in which files.
-func (a *app) showClients(asJSON bool) error {
+func showClients(w *world, asJSON bool) error {
 	type row struct {
 		Client    string   `json:"client"`
 		Title     string   `json:"title"`
@@ -212,12 +212,12 @@ func (a *app) showClients(asJSON bool) error {
 		Connected []string `json:"connected"` // the names of the entries that lead to Dragoman
 		Problem   string   `json:"problem,omitempty"`
 	}
-	m, addresses := intake.Machine(a.env), a.addresses("")
+	m, addresses := intake.Machine(w.env), w.env.addresses("")
 	var rows []row
 	for _, c := range clientfile.Clients() {
 		found := false
 		for _, p := range m.Places(c) {
-			s, err := a.readPlace(m, p, false, addresses)
+			s, err := readPlace(m, p, false, addresses)
 			if s == nil && err == nil {
 				continue
 			}
@@ -243,7 +243,7 @@ func (a *app) showClients(asJSON bool) error {
 		}
 	}
 	if asJSON {
-		return a.printJSON(rows, "")
+		return w.printJSON(rows, "")
 	}
 	t := screen.Table{Columns: []screen.Column{{Title: "CLIENT", Whole: true}, {Title: "SERVERS", Right: true}, {Title: "CONNECTED", Whole: true}, {Title: "FILE", Whole: true}}}
 	have := ""
@@ -262,15 +262,15 @@ func (a *app) showClients(asJSON bool) error {
 		}
 		t.Rows = append(t.Rows, screen.Cells(r.Client, servers, connected, file))
 	}
-	if err := a.print(t); err != nil {
+	if err := w.print(t); err != nil {
 		return err
 	}
-	if a.quiet {
+	if w.quiet {
 		return nil
 	}
 	if have != "" {
-		a.status.Printf("import servers with `dragoman import --from %s`, or all with `--from all`", have)
+		w.status.Printf("import servers with `dragoman import --from %s`, or all with `--from all`", have)
 	}
-	a.status.Printf("put Dragoman into a client with `dragoman connect CLIENT`")
+	w.status.Printf("put Dragoman into a client with `dragoman connect CLIENT`")
 	return nil
 }

@@ -14,9 +14,9 @@ import (
 // addresses returns the addresses on which Dragoman may listen: the default address, and the
 // configured address if it is different. A server entry in a client's file that has one of these
 // addresses leads to Dragoman.
-func (a *app) addresses(file string) []string {
+func (e environment) addresses(file string) []string {
 	out := []string{config.Default().Listen}
-	if listen, _ := a.listenAddress(file); listen != out[0] {
+	if listen, _ := e.listenAddress(file); listen != out[0] {
 		out = append(out, listen)
 	}
 	return out
@@ -29,7 +29,7 @@ type source struct {
 }
 
 // readPlace reads a client's configuration file. It returns nil if the file does not exist.
-func (a *app) readPlace(m clientfile.Machine, p clientfile.Place, all bool, addresses []string) (*source, error) {
+func readPlace(m clientfile.Machine, p clientfile.Place, all bool, addresses []string) (*source, error) {
 	s, err := intake.Read(m, p, all, addresses)
 	var none *intake.NoServers
 	switch {
@@ -42,19 +42,19 @@ func (a *app) readPlace(m clientfile.Machine, p clientfile.Place, all bool, addr
 }
 
 // sources reads the files that --from selects.
-func (a *app) sources(o importFlags, addresses []string) ([]*source, error) {
-	m := intake.Machine(a.env)
+func (c *importCommand) sources(addresses []string) ([]*source, error) {
+	m := intake.Machine(c.env)
 	var out []*source
-	for _, word := range o.from {
+	for _, word := range c.from {
 		var places []clientfile.Place
-		c, known := clientfile.ByID(word)
+		client, known := clientfile.ByID(word)
 		switch {
 		case word == "all":
 			for _, c := range clientfile.Clients() {
 				places = append(places, m.Places(c)...)
 			}
 		case known:
-			places = m.Places(c)
+			places = m.Places(client)
 		default:
 			p := clientfile.Place{Path: word}
 			if st, err := os.Stat(word); err != nil || st.IsDir() {
@@ -69,7 +69,7 @@ func (a *app) sources(o importFlags, addresses []string) ([]*source, error) {
 		}
 		found := false
 		for _, p := range places {
-			s, err := a.readPlace(m, p, o.allProjects, addresses)
+			s, err := readPlace(m, p, c.allProjects, addresses)
 			if err != nil {
 				return nil, err
 			}
@@ -86,7 +86,7 @@ func (a *app) sources(o importFlags, addresses []string) ([]*source, error) {
 			for _, p := range places {
 				paths = append(paths, p.Path)
 			}
-			return nil, withHint(fmt.Errorf("no configuration of %s was found", c.Title), "looked for %s; name another file with --from FILE", strings.Join(paths, ", "))
+			return nil, withHint(fmt.Errorf("no configuration of %s was found", client.Title), "looked for %s; name another file with --from FILE", strings.Join(paths, ", "))
 		}
 	}
 	return out, nil

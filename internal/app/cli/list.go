@@ -18,12 +18,17 @@ import (
 
 var listKinds = []string{"tools", "resources", "prompts", "templates"}
 
-func (a *app) listCommand() *cobra.Command {
-	var f clientFlags
-	var kind string
-	var w where
-	var health, asJSON bool
-	c := &cobra.Command{
+// listCommand is `dragoman list`.
+type listCommand struct {
+	client
+
+	kind           string
+	health, asJSON bool
+}
+
+func newListCommand(w *world) *cobra.Command {
+	c := &listCommand{client: client{world: w}}
+	cmd := &cobra.Command{
 		Use:   "list [tools|resources|prompts|templates] [URL | NAME | -- COMMAND [ARG]...]",
 		Short: "List the tools, resources or prompts of a server, or the health of all servers",
 		Long: `List the tools, resources, prompts or resource templates of a server, with the
@@ -63,80 +68,84 @@ command starts the servers itself.`,
 
   # Print the names of all tools of a configured server, for a script.
   dragoman list gh --json | jq -r '.[].name'`,
-		Args: func(c *cobra.Command, args []string) error {
-			kind, w, health = "tools", where{}, false
-			if dash := c.ArgsLenAtDash(); dash >= 0 {
-				args, w.command = args[:dash], args[dash:]
-				if len(w.command) == 0 {
-					return usagef("use `dragoman list -- COMMAND`", "no command after --")
-				}
-			}
-			words := len(args)
-			if words > 0 && slices.Contains(listKinds, args[0]) {
-				kind, args = args[0], args[1:]
-			} else if words == 2 || words == 1 && w.command != nil {
-				if hint := meant(args[0]); hint != "" {
-					return usagef(hint, "cannot list %q", args[0])
-				}
-				return usagef(didYouMean(args[0], listKinds, "use one of "+strings.Join(listKinds, ", ")), "cannot list %q", args[0])
-			}
-			switch {
-			case len(args) > 1:
-				return usagef("put -- before a command", "unexpected argument %q after %q", args[1], args[0])
-			case len(args) == 1 && w.command != nil:
-				return usagef("remove one of them", "got both %q and a command", args[0])
-			case len(args) == 1:
-				w.target = args[0]
-			case w.command != nil:
-			case words > 0: // list the items of all servers of a running serve process
-			default:
-				health = true
-			}
-			return nil
-		},
-		RunE: func(c *cobra.Command, _ []string) error {
-			w.file = f.file
-			if health {
-				return a.listHealth(c.Context(), &f, asJSON)
-			}
-			if w.target == "" && w.command == nil {
-				base, status, why := a.serving(c.Context(), f.file, false)
-				at := slices.IndexFunc(status.Endpoints, func(e admin.Endpoint) bool { return e.Server == "" })
-				if why != "" || at < 0 {
-					return usagef("use `dragoman list "+kind+" URL`, `dragoman list "+kind+" NAME` or `dragoman list "+kind+" -- COMMAND`",
-						"no server given, and a running serve was not found: %s", why)
-				}
-				w.target = base + status.Endpoints[at].Path
-				a.tell("using the running serve at %s", base)
-			}
-			var l runtime.List
-			name := ""
-			err := a.onServer(mcp.WithPurpose(c.Context(), runtime.ListMethod(kind)), w, &f, nil, func(ctx context.Context, s Session, server config.Server) (err error) {
-				name = server.Name
-				a.status.Step(name, "listing "+kind)
-				l, err = a.listWhole(ctx, s, name, kind, nil)
-				a.remember(w, kind, l.Items)
-				var late timeoutError
-				if err != nil && errors.As(context.Cause(ctx), &late) {
-					return unansweredError{name, kind, late}
-				}
-				return err
-			})
-			var wrong *usageError
-			if near := config.Suggest(w.target, listKinds); near != "" && errors.As(err, &wrong) {
-				return usagef("did you mean `dragoman list "+near+"`?", "%s", wrong.text)
-			}
-			if err != nil {
-				return err
-			}
-			return a.printList(name, kind, l, asJSON)
-		},
+		Args: c.check,
+		RunE: c.run,
 	}
-	c.ValidArgsFunction = a.completeTarget(&f.file, listKinds...)
-	flags := flagsInOrder(c)
-	flags.BoolVar(&asJSON, "json", false, "print a JSON array: the items byte for byte as the server sent them, or the servers")
-	f.add(c)
-	return c
+	cmd.ValidArgsFunction = c.env.completeTarget(&c.file, listKinds...)
+	flags := flagsInOrder(cmd)
+	flags.BoolVar(&c.asJSON, "json", false, "print a JSON array: the items byte for byte as the server sent them, or the servers")
+	c.addFlags(cmd)
+	return cmd
+}
+
+func (c *listCommand) check(cmd *cobra.Command, args []string) error {
+	c.kind, c.where, c.health = "tools", where{}, false
+	if dash := cmd.ArgsLenAtDash(); dash >= 0 {
+		args, c.where.command = args[:dash], args[dash:]
+		if len(c.where.command) == 0 {
+			return usagef("use `dragoman list -- COMMAND`", "no command after --")
+		}
+	}
+	words := len(args)
+	if words > 0 && slices.Contains(listKinds, args[0]) {
+		c.kind, args = args[0], args[1:]
+	} else if words == 2 || words == 1 && c.where.command != nil {
+		if hint := meant(args[0]); hint != "" {
+			return usagef(hint, "cannot list %q", args[0])
+		}
+		return usagef(didYouMean(args[0], listKinds, "use one of "+strings.Join(listKinds, ", ")), "cannot list %q", args[0])
+	}
+	switch {
+	case len(args) > 1:
+		return usagef("put -- before a command", "unexpected argument %q after %q", args[1], args[0])
+	case len(args) == 1 && c.where.command != nil:
+		return usagef("remove one of them", "got both %q and a command", args[0])
+	case len(args) == 1:
+		c.where.target = args[0]
+	case c.where.command != nil:
+	case words > 0: // list the items of all servers of a running serve process
+	default:
+		c.health = true
+	}
+	return nil
+}
+
+func (c *listCommand) run(cmd *cobra.Command, _ []string) error {
+	c.where.file = c.file
+	if c.health {
+		return c.listHealth(cmd.Context())
+	}
+	if c.where.target == "" && c.where.command == nil {
+		base, status, why := locator{c.env}.serving(cmd.Context(), c.file, false)
+		at := slices.IndexFunc(status.Endpoints, func(e admin.Endpoint) bool { return e.Server == "" })
+		if why != "" || at < 0 {
+			return usagef("use `dragoman list "+c.kind+" URL`, `dragoman list "+c.kind+" NAME` or `dragoman list "+c.kind+" -- COMMAND`",
+				"no server given, and a running serve was not found: %s", why)
+		}
+		c.where.target = base + status.Endpoints[at].Path
+		c.tell("using the running serve at %s", base)
+	}
+	var l runtime.List
+	name := ""
+	err := c.onServer(mcp.WithPurpose(cmd.Context(), runtime.ListMethod(c.kind)), nil, func(ctx context.Context, s Session, server config.Server) (err error) {
+		name = server.Name
+		c.status.Step(name, "listing "+c.kind)
+		l, err = c.listWhole(ctx, s, name, c.kind, nil)
+		c.remember(c.kind, l.Items)
+		var late timeoutError
+		if err != nil && errors.As(context.Cause(ctx), &late) {
+			return unansweredError{name, c.kind, late}
+		}
+		return err
+	})
+	var wrong *usageError
+	if near := config.Suggest(c.where.target, listKinds); near != "" && errors.As(err, &wrong) {
+		return usagef("did you mean `dragoman list "+near+"`?", "%s", wrong.text)
+	}
+	if err != nil {
+		return err
+	}
+	return c.printList(name, l)
 }
 
 // appOnly marks a tool that hosts do not show to the model; see tool.Tool.AppOnly.

@@ -31,17 +31,20 @@ type located struct {
 	proven bool
 }
 
+// locator finds the running serve processes of the user.
+type locator struct{ env environment }
+
 // locateAll returns the serve processes of the user that run now, the youngest first. It leaves out
 // those that have crashed, even if another program listens at their address now.
-func (a *app) locateAll(ctx context.Context) []located {
-	all := admin.Presences(admin.KeyFolders(a.env))
+func (l locator) locateAll(ctx context.Context) []located {
+	all := admin.Presences(admin.KeyFolders(l.env))
 	found := make([]*located, len(all))
 	var asking sync.WaitGroup
 	free := make(chan struct{}, locateAtOnce)
 	for i := range all {
 		free <- struct{}{}
 		asking.Go(func() {
-			found[i] = a.locateOne(ctx, &all[i])
+			found[i] = l.locateOne(ctx, &all[i])
 			<-free
 		})
 	}
@@ -56,9 +59,9 @@ func (a *app) locateAll(ctx context.Context) []located {
 }
 
 // locateOne returns a process if it still runs, and otherwise nil.
-func (a *app) locateOne(ctx context.Context, p *admin.Presence) (stuck *located) {
+func (l locator) locateOne(ctx context.Context, p *admin.Presence) (stuck *located) {
 	for _, address := range p.Reachable() {
-		s, err := a.runningAt("http://" + address)
+		s, err := l.runningAt("http://" + address)
 		if err != nil {
 			continue
 		}
@@ -106,13 +109,13 @@ func (s *running) keyFor(ctx context.Context, keys []string) string {
 // same is true or file is not "", locate returns no other. If several remain, it prefers the one that
 // listens at the configured address. It returns an error that lists the processes if several remain
 // even so. flag says how the user can name one; ADDR stands for its address.
-func (a *app) locate(ctx context.Context, file, flag string, same bool) (*located, error) {
-	running := a.locateAll(ctx)
-	choice := slices.DeleteFunc(slices.Clone(running), func(p located) bool { return !sameConfig(p.Config, a.servedPath(file)) })
+func (l locator) locate(ctx context.Context, file, flag string, same bool) (*located, error) {
+	running := l.locateAll(ctx)
+	choice := slices.DeleteFunc(slices.Clone(running), func(p located) bool { return !sameConfig(p.Config, l.env.servedPath(file)) })
 	usual := func(p located) bool { return !p.Flagged }
 	if len(choice) == 0 && file == "" && !same {
 		choice = running
-		listen, err := a.listenAddress(file)
+		listen, err := l.env.listenAddress(file)
 		usual = func(p located) bool { return err == nil && slices.Contains(admin.KeyAddresses(listen), p.address) }
 	}
 	if i := slices.IndexFunc(choice, usual); i >= 0 && len(choice) > 1 && !slices.ContainsFunc(choice[i+1:], usual) {
@@ -143,10 +146,10 @@ func (p *located) text() string {
 
 // servedPath returns the path of the configuration file that serve would use if it were started with
 // the same -c in the same folder. The file need not exist.
-func (a *app) servedPath(file string) string {
-	path, ok := a.configPath(file)
+func (e environment) servedPath(file string) string {
+	path, ok := e.configPath(file)
 	if !ok {
-		places := config.Places(a.env)
+		places := config.Places(e)
 		path = places[len(places)-1]
 	}
 	if full, err := filepath.Abs(path); err == nil {

@@ -56,7 +56,7 @@ func (u *user) write(name, text string) string {
 // run runs a command line of the user.
 func (u *user) run(args ...string) (code int, stdout, stderr string) {
 	var out, said syncBuffer
-	a := &app{backend: Daemon(), stdin: strings.NewReader(""), stdout: &out, env: u.env, program: "dragoman", status: newStatus(&said, false, noEnv)}
+	a := &app{world: world{backend: Daemon(), stdin: strings.NewReader(""), stdout: &out, env: u.env, program: "dragoman", status: newStatus(&said, false, noEnv)}}
 	code = a.main(args)
 	return code, out.take(), said.take()
 }
@@ -87,7 +87,7 @@ func (w *announcement) Write(p []byte) (int, error) {
 func (u *user) serve(args ...string) (address string) {
 	u.Helper()
 	said := &announcement{at: make(chan string, 1)}
-	a := &app{backend: Daemon(), stdin: strings.NewReader(""), stdout: &syncBuffer{}, env: u.env, program: "dragoman", status: newStatus(said, false, noEnv)}
+	a := &app{world: world{backend: Daemon(), stdin: strings.NewReader(""), stdout: &syncBuffer{}, env: u.env, program: "dragoman", status: newStatus(said, false, noEnv)}}
 	root := a.root()
 	root.SetArgs(append([]string{"serve"}, args...))
 	ctx, cancel := context.WithCancel(u.Context())
@@ -270,11 +270,11 @@ func TestFindStuckServe(t *testing.T) {
 	defer forget()
 	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 	defer cancel()
-	a := &app{env: u.env}
-	if at, err := a.locate(ctx, "", "", false); err != nil || at == nil || at.address != l.Addr().String() || at.proven {
+	find := locator{u.env}
+	if at, err := find.locate(ctx, "", "", false); err != nil || at == nil || at.address != l.Addr().String() || at.proven {
 		t.Errorf("%+v %v", at, err)
 	}
-	if base, _, why := a.serving(ctx, "", false); base != "" || !strings.Contains(why, "does not answer") {
+	if base, _, why := find.serving(ctx, "", false); base != "" || !strings.Contains(why, "does not answer") {
 		t.Errorf("%s: %s", base, why)
 	}
 }

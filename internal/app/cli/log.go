@@ -20,37 +20,37 @@ import (
 
 // startLog creates the logger of a command. usual is the default level. c is the configuration of
 // the log, or nil. Flags take precedence over c.
-func (a *app) startLog(usual slog.Level, c *config.Log) {
-	level, json := usual, a.logFormat == "json"
+func (w *world) startLog(usual slog.Level, c *config.Log) {
+	level, json := usual, w.logFormat == "json"
 	if c != nil {
 		level = c.Level
-		if a.logFormat == "" {
+		if w.logFormat == "" {
 			json = c.JSON
 		}
 	}
 	switch {
-	case a.traceBytes:
+	case w.traceBytes:
 		level = upstream.LevelBytes
-	case a.verbose:
+	case w.verbose:
 		level = slog.LevelDebug
-	case a.quiet:
+	case w.quiet:
 		level = slog.LevelError
 	}
 	o := &slog.HandlerOptions{Level: level}
 	var handler slog.Handler
 	switch {
 	case json:
-		a.status.recordsOnly()
+		w.status.recordsOnly()
 		o.ReplaceAttr = withUnits
-		handler = slog.NewJSONHandler(jsonLines{a.status}, o)
-	case a.status.terminal:
-		handler = tint.NewTextHandler(a.status, &tint.Options{
-			Level: level, TimeFormat: time.TimeOnly, NoColor: !a.status.colour, ReplaceAttr: withoutEscape,
+		handler = slog.NewJSONHandler(jsonLines{w.status}, o)
+	case w.status.terminal:
+		handler = tint.NewTextHandler(w.status, &tint.Options{
+			Level: level, TimeFormat: time.TimeOnly, NoColor: !w.status.colour, ReplaceAttr: withoutEscape,
 		})
 	default:
-		handler = slog.NewTextHandler(a.status, o)
+		handler = slog.NewTextHandler(w.status, o)
 	}
-	a.log = slog.New(logcode.New(handler))
+	w.log = slog.New(logcode.New(handler))
 }
 
 // withUnits writes a duration as text with its unit, such as "1.2ms". The JSON handler would write a
@@ -94,12 +94,12 @@ func (l jsonLines) Write(b []byte) (int, error) {
 }
 
 // showStatus prints the full status when the process gets SIGUSR1.
-func (a *app) showStatus(r *admin.Report) {
-	if a.status.records.Load() == nil {
-		_, _ = a.status.Write(r.Text(time.Now())) // a single write, so that no log line appears inside the status
+func (c *serveCommand) showStatus(r *admin.Report) {
+	if c.status.records.Load() == nil {
+		_, _ = c.status.Write(r.Text(time.Now())) // a single write, so that no log line appears inside the status
 		return
 	}
-	a.status.record(slog.LevelInfo, "status", slog.String("code", "status"), slog.Any("status", r))
+	c.status.record(slog.LevelInfo, "status", slog.String("code", "status"), slog.Any("status", r))
 }
 
 // wantsRecords reports whether the arguments select JSON records for stderr. It is needed for

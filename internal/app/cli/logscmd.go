@@ -17,11 +17,17 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/base/screen"
 )
 
-func (a *app) logsCommand() *cobra.Command {
-	var f runningFlags
-	var follow, asJSON bool
-	var lines int
-	c := &cobra.Command{
+// logsCommand is `dragoman logs`.
+type logsCommand struct {
+	*world
+	runningFlags
+	follow, asJSON bool
+	lines          int
+}
+
+func newLogsCommand(w *world) *cobra.Command {
+	c := &logsCommand{world: w}
+	cmd := &cobra.Command{
 		Use:   "logs [NAME]",
 		Short: "Print the log of a running \"dragoman serve\" and the stderr of its servers",
 		Long: `Print the last log records of a running "dragoman serve", and what its servers
@@ -44,50 +50,53 @@ servers down.`,
 
   # Print the errors as JSON, one record per line.
   dragoman logs --json | jq 'select(.level == "error")'`,
-		Args: func(_ *cobra.Command, args []string) error {
-			if len(args) > 1 {
-				return usagef("name at most one server", "unexpected argument %q after %q", args[1], args[0])
-			}
-			if lines < 0 {
-				return usagef("use 0 or more", "-n does not accept %d", lines)
-			}
-			return nil
-		},
-		RunE: func(c *cobra.Command, args []string) error {
-			a.startLog(0, nil)
-			s, err := a.running(c.Context(), &f)
-			if err != nil {
-				return err
-			}
-			defer s.close()
-			query := url.Values{"limit": {strconv.Itoa(lines)}}
-			if len(args) > 0 {
-				query.Set("server", args[0])
-			}
-			print := func(r *admin.LogRecord) error { return a.printLogRecord(r, asJSON) }
-			if follow {
-				err = a.followStream(c.Context(), s, "/api/v1/logs/stream", query, taking(admin.EventRecord, print))
-			} else {
-				err = printLogs(c.Context(), s, query, print)
-			}
-			var p *problemError
-			if errors.As(err, &p) && p.kind == "no-such-server" {
-				r, e := s.report(c.Context())
-				if e != nil {
-					return e
-				}
-				return noServer(args[0], r)
-			}
-			return signalOr(c.Context(), err)
-		},
-		ValidArgsFunction: a.completeRunning(&f),
+		Args:              c.check,
+		RunE:              c.run,
+		ValidArgsFunction: c.env.completeTarget(&c.file),
 	}
-	flags := flagsInOrder(c)
-	flags.BoolVarP(&follow, "follow", "f", false, "print new records as they come, until Ctrl-C")
-	flags.IntVarP(&lines, "lines", "n", 100, "print the last `N` records first")
-	flags.BoolVar(&asJSON, "json", false, "print each record as JSON on one line")
-	f.add(c)
-	return c
+	flags := flagsInOrder(cmd)
+	flags.BoolVarP(&c.follow, "follow", "f", false, "print new records as they come, until Ctrl-C")
+	flags.IntVarP(&c.lines, "lines", "n", 100, "print the last `N` records first")
+	flags.BoolVar(&c.asJSON, "json", false, "print each record as JSON on one line")
+	c.addFlags(cmd)
+	return cmd
+}
+
+func (c *logsCommand) check(_ *cobra.Command, args []string) error {
+	if len(args) > 1 {
+		return usagef("name at most one server", "unexpected argument %q after %q", args[1], args[0])
+	}
+	if c.lines < 0 {
+		return usagef("use 0 or more", "-n does not accept %d", c.lines)
+	}
+	return nil
+}
+
+func (c *logsCommand) run(cmd *cobra.Command, args []string) error {
+	c.startLog(0, nil)
+	s, err := locator{c.env}.running(cmd.Context(), &c.runningFlags)
+	if err != nil {
+		return err
+	}
+	defer s.close()
+	query := url.Values{"limit": {strconv.Itoa(c.lines)}}
+	if len(args) > 0 {
+		query.Set("server", args[0])
+	}
+	if c.follow {
+		err = (&stream{from: s, path: "/api/v1/logs/stream", query: query, take: taking(admin.EventRecord, c.printLogRecord)}).follow(cmd.Context(), c.world)
+	} else {
+		err = printLogs(cmd.Context(), s, query, c.printLogRecord)
+	}
+	var p *problemError
+	if errors.As(err, &p) && p.kind == "no-such-server" {
+		r, e := s.report(cmd.Context())
+		if e != nil {
+			return e
+		}
+		return noServer(args[0], r)
+	}
+	return signalOr(cmd.Context(), err)
 }
 
 // printLogs prints the last log records.
@@ -106,17 +115,17 @@ func printLogs(ctx context.Context, s *running, query url.Values, print func(*ad
 
 // printLogRecord prints a log record on one line. If records before this record were dropped, it
 // first prints a line with the number of dropped records.
-func (a *app) printLogRecord(r *admin.LogRecord, asJSON bool) error {
-	if asJSON {
-		return a.printJSON(r, "")
+func (c *logsCommand) printLogRecord(r *admin.LogRecord) error {
+	if c.asJSON {
+		return c.printJSON(r, "")
 	}
 	var b bytes.Buffer
 	if r.Missed > 0 {
 		fmt.Fprintf(&b, "… records dropped: %d …\n", r.Missed)
 	}
-	b.WriteString(logLine(r, time.Local, a.screen && a.status.colour))
+	b.WriteString(logLine(r, time.Local, c.screen && c.status.colour))
 	b.WriteByte('\n')
-	_, err := a.stdout.Write(b.Bytes())
+	_, err := c.stdout.Write(b.Bytes())
 	return err
 }
 

@@ -3,8 +3,6 @@ package cli
 import (
 	"context"
 	"errors"
-	"io"
-	"log/slog"
 	"os"
 	"os/signal"
 	"strings"
@@ -29,10 +27,10 @@ const (
 // shuts the command down gracefully. The second signal ends the process immediately, with the exit
 // code 130 or 143.
 func Main(b Backend) int {
-	a := &app{
+	a := &app{world: world{
 		backend: b, stdin: os.Stdin, stdout: os.Stdout, env: os.LookupEnv,
 		screen: isTerminal(os.Stdout),
-	}
+	}}
 	if a.screen {
 		if w, _, err := term.GetSize(int(os.Stdout.Fd())); err == nil {
 			a.width = w
@@ -49,32 +47,12 @@ func Main(b Backend) int {
 
 func isTerminal(f *os.File) bool { return term.IsTerminal(int(f.Fd())) }
 
-// app contains the state of one run of the program.
+// app is one run of the program: it reads the command line, runs the command and turns what comes
+// of it into messages and an exit code.
 type app struct {
-	backend Backend
-	stdin   io.Reader
-	stdout  io.Writer
-	env     func(string) (string, bool)
-	screen  bool // stdout is a terminal
-	width   int  // the width of stdout in columns; 0 if unknown
-	status  *status
-	// keyboard is true if stdin is a terminal.
-	keyboard bool
-	// interactive is true if stdin and stderr are terminals, so that commands can ask the user.
-	// openInput opens stdin for one question. Closing the returned input ends a pending read.
-	interactive bool
-	openInput   func() (io.ReadCloser, error)
-	program     string // the command that starts this program; used in hints
-
-	given commandLine // the command and its arguments; set when the command has ended
-
-	verbose, quiet, plain bool
-	traceBytes            bool
-	logFormat             string
-	noHelp                error // the error if help is requested for an unknown command; otherwise nil
-	log                   *slog.Logger
-
-	secrets []string // the secrets in the settings of the server that the command uses; see remember
+	world
+	given  commandLine // the command and its arguments; set when the command has ended
+	noHelp error       // the error if help is requested for an unknown command; otherwise nil
 }
 
 // errReported ends a command with exit code 1. It prints no message, because the command has

@@ -13,11 +13,18 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/workbench/matrix"
 )
 
-func (a *app) matrixCommand() *cobra.Command {
-	var clients, servers, features []string
-	var asJSON, markdown bool
-	var parallel int
-	c := &cobra.Command{
+// matrixCommand is `dragoman matrix`.
+type matrixCommand struct {
+	*world
+
+	clients, servers, features []string
+	asJSON, markdown           bool
+	parallel                   int
+}
+
+func newMatrixCommand(w *world) *cobra.Command {
+	c := &matrixCommand{world: w}
+	cmd := &cobra.Command{
 		Use:   "matrix [flags]",
 		Short: "Test every client revision with every server revision",
 		Long: `Test every feature of MCP with every client revision, every server revision and
@@ -44,65 +51,67 @@ traffic stays on this machine.`,
   # Print the result for a document, or for a script.
   dragoman matrix --markdown
   dragoman matrix --json | jq -r '.cells[] | select(.outcome == "fails") | .reason'`,
-		Args: noArguments,
-		RunE: func(c *cobra.Command, _ []string) error {
-			if asJSON && markdown {
-				return usagef("remove one of them", "--json and --markdown cannot be used together")
-			}
-			f, err := matrixFilter(clients, servers, features)
-			if err != nil {
-				return err
-			}
-			self, err := os.Executable()
-			if err != nil {
-				return fmt.Errorf("cannot find the dragoman executable: %w", err)
-			}
-			a.showProgress()
-			r, err := matrix.Run(c.Context(), matrix.Options{
-				Filter: f, Program: []string{self}, Parallel: parallel,
-				Done: func(p matrix.Pair, direct bool, done, of int) {
-					how := "through dragoman"
-					if direct {
-						how = "directly"
-					}
-					a.status.Step("matrix", fmt.Sprintf("%d of %d: %s, %s", done, of, p, how))
-				},
-			})
-			a.status.End()
-			if err != nil && (r == nil || c.Context().Err() == nil) {
-				return err
-			}
-			stopped := signalOr(c.Context(), err)
-			switch {
-			case asJSON:
-				err = r.JSON(a.stdout)
-			case markdown && stopped != nil: // print no table, because users could not see that it is incomplete
-				a.status.Printf("the matrix is not complete, so no Markdown is printed")
-			case markdown:
-				err = r.Markdown(a.stdout)
-			default:
-				err = r.Text(a.stdout)
-			}
-			if err := cmp.Or(err, stopped); err != nil {
-				return err
-			}
-			if failed := r.Failed(); len(failed) > 0 {
-				first := failed[0]
-				return withHint(fmt.Errorf("%d of %d cells fail; the first is %s for %s", len(failed), len(r.Cells), first.Feature, first.Pair),
-					"the first cell fails because: %s", first.Reason)
-			}
-			return nil
-		},
+		Args:              noArguments,
+		RunE:              c.run,
 		ValidArgsFunction: cobra.NoFileCompletions,
 	}
-	f := flagsInOrder(c)
-	f.StringSliceVar(&clients, "clients", nil, "test only these clients: `DATE[/TRANSPORT]`, comma-separated")
-	f.StringSliceVar(&servers, "servers", nil, "test only these servers: `DATE[/TRANSPORT]`, comma-separated")
-	f.StringSliceVar(&features, "features", nil, "test only the features `NAME`, comma-separated")
-	f.BoolVar(&asJSON, "json", false, "print every cell as JSON")
-	f.BoolVar(&markdown, "markdown", false, "print Markdown tables")
-	f.IntVar(&parallel, "parallel", 0, "run `N` conversations in parallel (default 3)")
-	return c
+	f := flagsInOrder(cmd)
+	f.StringSliceVar(&c.clients, "clients", nil, "test only these clients: `DATE[/TRANSPORT]`, comma-separated")
+	f.StringSliceVar(&c.servers, "servers", nil, "test only these servers: `DATE[/TRANSPORT]`, comma-separated")
+	f.StringSliceVar(&c.features, "features", nil, "test only the features `NAME`, comma-separated")
+	f.BoolVar(&c.asJSON, "json", false, "print every cell as JSON")
+	f.BoolVar(&c.markdown, "markdown", false, "print Markdown tables")
+	f.IntVar(&c.parallel, "parallel", 0, "run `N` conversations in parallel (default 3)")
+	return cmd
+}
+
+func (c *matrixCommand) run(cmd *cobra.Command, _ []string) error {
+	if c.asJSON && c.markdown {
+		return usagef("remove one of them", "--json and --markdown cannot be used together")
+	}
+	f, err := matrixFilter(c.clients, c.servers, c.features)
+	if err != nil {
+		return err
+	}
+	self, err := os.Executable()
+	if err != nil {
+		return fmt.Errorf("cannot find the dragoman executable: %w", err)
+	}
+	c.showProgress()
+	r, err := matrix.Run(cmd.Context(), matrix.Options{
+		Filter: f, Program: []string{self}, Parallel: c.parallel,
+		Done: func(p matrix.Pair, direct bool, done, of int) {
+			how := "through dragoman"
+			if direct {
+				how = "directly"
+			}
+			c.status.Step("matrix", fmt.Sprintf("%d of %d: %s, %s", done, of, p, how))
+		},
+	})
+	c.status.End()
+	if err != nil && (r == nil || cmd.Context().Err() == nil) {
+		return err
+	}
+	stopped := signalOr(cmd.Context(), err)
+	switch {
+	case c.asJSON:
+		err = r.JSON(c.stdout)
+	case c.markdown && stopped != nil: // print no table, because users could not see that it is incomplete
+		c.status.Printf("the matrix is not complete, so no Markdown is printed")
+	case c.markdown:
+		err = r.Markdown(c.stdout)
+	default:
+		err = r.Text(c.stdout)
+	}
+	if err := cmp.Or(err, stopped); err != nil {
+		return err
+	}
+	if failed := r.Failed(); len(failed) > 0 {
+		first := failed[0]
+		return withHint(fmt.Errorf("%d of %d cells fail; the first is %s for %s", len(failed), len(r.Cells), first.Feature, first.Pair),
+			"the first cell fails because: %s", first.Reason)
+	}
+	return nil
 }
 
 // matrixFilter parses the flags that select clients, servers and features.

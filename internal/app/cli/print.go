@@ -14,16 +14,16 @@ import (
 
 // printRaw prints JSON byte for byte. If stdout is a terminal, it replaces control characters with
 // equivalent JSON escapes.
-func (a *app) printRaw(w io.Writer, raw []byte) error {
-	if a.screen {
+func (w *world) printRaw(out io.Writer, raw []byte) error {
+	if w.screen {
 		raw = excerpt.JSON(raw)
 	}
-	_, err := w.Write(raw)
+	_, err := out.Write(raw)
 	return err
 }
 
 // printJSON prints a value as JSON, on one line or indented.
-func (a *app) printJSON(v any, indent string) error {
+func (w *world) printJSON(v any, indent string) error {
 	var b bytes.Buffer
 	out := json.NewEncoder(&b)
 	out.SetEscapeHTML(false)
@@ -31,25 +31,25 @@ func (a *app) printJSON(v any, indent string) error {
 	if err := out.Encode(v); err != nil {
 		return err
 	}
-	return a.printRaw(a.stdout, b.Bytes())
+	return w.printRaw(w.stdout, b.Bytes())
 }
 
 // printItems prints raw JSON objects as one JSON array. Each object starts on a new line.
-func (a *app) printItems(items [][]byte) error {
-	w := bufio.NewWriter(a.stdout)
-	_ = w.WriteByte('[')
+func (w *world) printItems(items [][]byte) error {
+	out := bufio.NewWriter(w.stdout)
+	_ = out.WriteByte('[')
 	for i, raw := range items {
 		if i > 0 {
-			_ = w.WriteByte(',')
+			_ = out.WriteByte(',')
 		}
-		_ = w.WriteByte('\n')
-		_ = a.printRaw(w, bytes.TrimSpace(raw))
+		_ = out.WriteByte('\n')
+		_ = w.printRaw(out, bytes.TrimSpace(raw))
 	}
 	if len(items) > 0 {
-		_ = w.WriteByte('\n')
+		_ = out.WriteByte('\n')
 	}
-	_, _ = w.WriteString("]\n")
-	return w.Flush()
+	_, _ = out.WriteString("]\n")
+	return out.Flush()
 }
 
 // widestName is the maximum width of the first column of a table, in terminal cells. Without this
@@ -58,51 +58,27 @@ const widestName = 48
 
 // printTable prints names and descriptions in two columns. On a terminal, it cuts descriptions so
 // that the lines fit the width of the terminal. It does not cut names, because users copy them.
-func (a *app) printTable(rows [][2]string) error {
+func (w *world) printTable(rows [][2]string) error {
 	t := screen.Table{Columns: []screen.Column{{Whole: true, Most: widestName}, {}}}
 	for _, r := range rows {
 		t.Rows = append(t.Rows, screen.Cells(r[0], r[1]))
 	}
-	return a.print(t)
+	return w.print(t)
 }
 
 // print prints a table to stdout. If stdout is a terminal, the table fits its width and may have
 // colours.
-func (a *app) print(t screen.Table) error {
-	if a.screen {
-		t.Width, t.Colour = a.width, a.status.colour
+func (w *world) print(t screen.Table) error {
+	if w.screen {
+		t.Width, t.Colour = w.width, w.status.colour
 	}
-	_, err := io.WriteString(a.stdout, t.Text())
+	_, err := io.WriteString(w.stdout, t.Text())
 	return err
-}
-
-// printAs prints a result. If asJSON is true, it prints the bytes that the server sent. Otherwise,
-// it prints the content blocks in the member with the given key. If files is not nil, printAs saves
-// content that is not text to files. name is the beginning of the file names that the server does
-// not choose.
-func (a *app) printAs(result []byte, key, name string, asJSON bool, files *saver) error {
-	p := a.printer(result, name, asJSON, files)
-	err := p.print(func() error {
-		for item := range jsonrpc.Elements(result, jsonrpc.Find(result, jsonrpc.Whole(result), key)) {
-			if err := p.item(item); err != nil {
-				return err
-			}
-		}
-		return nil
-	})
-	if err != nil {
-		return err
-	}
-	structured := !jsonrpc.Find(result, jsonrpc.Whole(result), "structuredContent").IsZero()
-	if !p.printed && structured && !a.quiet && !asJSON {
-		a.status.Printf("the result has only structured content; --json prints it")
-	}
-	return nil
 }
 
 // printer prints the content of one result.
 type printer struct {
-	app     *app
+	*world
 	w       *bufio.Writer
 	raw     []byte
 	name    string
@@ -111,8 +87,8 @@ type printer struct {
 	printed bool
 }
 
-func (a *app) printer(result []byte, name string, asJSON bool, files *saver) *printer {
-	return &printer{app: a, w: bufio.NewWriter(a.stdout), raw: result, name: name, files: files, asJSON: asJSON}
+func newPrinter(w *world, result []byte, name string, asJSON bool, files *saver) *printer {
+	return &printer{world: w, w: bufio.NewWriter(w.stdout), raw: result, name: name, files: files, asJSON: asJSON}
 }
 
 // print prints the result. If asJSON is true, it prints the bytes that the server sent. content
@@ -120,7 +96,7 @@ func (a *app) printer(result []byte, name string, asJSON bool, files *saver) *pr
 // files are saved.
 func (p *printer) print(content func() error) error {
 	if p.asJSON {
-		if err := p.app.printRaw(p.w, append(p.raw[:len(p.raw):len(p.raw)], '\n')); err != nil {
+		if err := p.printRaw(p.w, append(p.raw[:len(p.raw):len(p.raw)], '\n')); err != nil {
 			return err
 		}
 		if p.files == nil {
@@ -141,7 +117,7 @@ func (p *printer) text(s string) {
 	if p.asJSON {
 		return
 	}
-	if p.app.screen {
+	if p.screen {
 		// Text from a server must not control the terminal.
 		s = cleanLines(strings.ReplaceAll(s, "\r\n", "\n"))
 	}
@@ -166,7 +142,7 @@ func (p *printer) item(item jsonrpc.Span) error {
 	default:
 		p.printed = true
 		if !p.asJSON {
-			p.app.notice(kind, "content", item.End-item.Start)
+			p.notice(kind, "content", item.End-item.Start)
 		}
 	}
 	return nil
@@ -193,7 +169,7 @@ func (p *printer) resource(inner jsonrpc.Span) error {
 func (p *printer) binary(data jsonrpc.Span, mime, otherwise, name string) error {
 	p.printed = true
 	if p.files == nil {
-		p.app.notice(mime, otherwise, base64Length(p.raw, data))
+		p.notice(mime, otherwise, base64Length(p.raw, data))
 		return nil
 	}
 	b, err := decode(p.raw, data)
@@ -212,19 +188,19 @@ func (p *printer) save(name string, data []byte) error {
 	}
 	p.printed = true
 	if p.asJSON {
-		p.app.status.Printf("saved %s", path)
+		p.status.Printf("saved %s", path)
 		return nil
 	}
 	_, _ = p.w.WriteString(clean(path) + "\n")
 	return nil
 }
 
-func (a *app) notice(kind, otherwise string, size int) {
+func (w *world) notice(kind, otherwise string, size int) {
 	if kind == "" {
 		kind = otherwise
 	}
-	if !a.quiet {
-		a.status.line("[" + excerpt.Word(kind, 100) + ", " + bytesOf(size) + "]")
+	if !w.quiet {
+		w.status.line("[" + excerpt.Word(kind, 100) + ", " + bytesOf(size) + "]")
 	}
 }
 

@@ -17,13 +17,18 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/setup/config"
 )
 
-func (a *app) readCommand() *cobra.Command {
-	var f clientFlags
-	var ask askFlags
-	var w where
-	var uri, save string
-	var asJSON bool
-	c := &cobra.Command{
+// readCommand is `dragoman read`.
+type readCommand struct {
+	client
+
+	ask       askFlags
+	uri, save string
+	asJSON    bool
+}
+
+func newReadCommand(w *world) *cobra.Command {
+	c := &readCommand{client: client{world: w}}
+	cmd := &cobra.Command{
 		Use:   "read (URL | NAME) URI [flags]",
 		Short: "Read one resource and print it",
 		Long: `Read one resource of a server and print it. The server is a URL, the name of a
@@ -37,62 +42,66 @@ writes the content to files in a folder and prints their paths.`,
 
   # With a command, write the URI first. This example saves a picture.
   dragoman read demo://logo.png --save . -- npx -y @modelcontextprotocol/server-everything@2025.9.25`,
-		Args: func(c *cobra.Command, args []string) (err error) {
-			var words []string
-			if w, words, err = serverWords(c, args, "read", "URI"); err != nil {
-				return err
-			}
-			switch {
-			case len(words) == 0:
-				return usagef("run `"+w.listLine("resources")+"` to list the resources of the server", "no URI given")
-			case len(words) > 1:
-				return usagef("put -- before a command", "unexpected argument %q after %q", words[1], words[0])
-			}
-			uri = words[0]
-			return nil
-		},
-		RunE: func(c *cobra.Command, _ []string) error {
-			w.file = f.file
-			asking, err := a.asker(&ask)
-			if err != nil {
-				return err
-			}
-			files, err := newSaver(save)
-			if err != nil {
-				return err
-			}
-			defer files.Close()
-			var result []byte
-			err = a.onServer(mcp.WithPurpose(c.Context(), mcp.MethodReadResource), w, &f, asking, func(ctx context.Context, s Session, server config.Server) (err error) {
-				a.status.Step(server.Name, "reading "+uri)
-				result, err = s.Request(ctx, mcp.MethodReadResource, append(jsonrpc.AppendQuote([]byte(`{"uri":`), uri), '}'))
-				return err
-			})
-			var wire *jsonrpc.Error
-			if errors.As(err, &wire) {
-				if hint := needHint(wire); hint != "" {
-					return withHint(err, "%s", hint)
-				}
-				return withHint(err, "run `%s` to list the resources of the server, or `%s` to list the templates", w.listLine("resources"), w.listLine("templates"))
-			}
-			if err != nil {
-				return err
-			}
-			return a.printContents(result, uri, asJSON, files)
-		},
-		ValidArgsFunction: a.completeItem(&f, "resources"),
+		Args:              c.check,
+		RunE:              c.run,
+		ValidArgsFunction: c.completeItem("resources"),
 	}
-	flags := flagsInOrder(c)
-	flags.BoolVar(&asJSON, "json", false, "print the whole result as JSON, byte for byte as the server sent it")
-	addSaveFlag(flags, &save)
-	ask.add(flags)
-	f.add(c)
-	return c
+	flags := flagsInOrder(cmd)
+	flags.BoolVar(&c.asJSON, "json", false, "print the whole result as JSON, byte for byte as the server sent it")
+	addSaveFlag(flags, &c.save)
+	c.ask.add(flags)
+	c.addFlags(cmd)
+	return cmd
+}
+
+func (c *readCommand) check(cmd *cobra.Command, args []string) (err error) {
+	var words []string
+	if c.where, words, err = serverWords(cmd, args, "read", "URI"); err != nil {
+		return err
+	}
+	switch {
+	case len(words) == 0:
+		return usagef("run `"+c.where.listLine("resources")+"` to list the resources of the server", "no URI given")
+	case len(words) > 1:
+		return usagef("put -- before a command", "unexpected argument %q after %q", words[1], words[0])
+	}
+	c.uri = words[0]
+	return nil
+}
+
+func (c *readCommand) run(cmd *cobra.Command, _ []string) error {
+	c.where.file = c.file
+	asking, err := newAsker(c.world, &c.ask)
+	if err != nil {
+		return err
+	}
+	files, err := newSaver(c.save)
+	if err != nil {
+		return err
+	}
+	defer files.Close()
+	var result []byte
+	err = c.onServer(mcp.WithPurpose(cmd.Context(), mcp.MethodReadResource), asking, func(ctx context.Context, s Session, server config.Server) (err error) {
+		c.status.Step(server.Name, "reading "+c.uri)
+		result, err = s.Request(ctx, mcp.MethodReadResource, append(jsonrpc.AppendQuote([]byte(`{"uri":`), c.uri), '}'))
+		return err
+	})
+	var wire *jsonrpc.Error
+	if errors.As(err, &wire) {
+		if hint := needHint(wire); hint != "" {
+			return withHint(err, "%s", hint)
+		}
+		return withHint(err, "run `%s` to list the resources of the server, or `%s` to list the templates", c.where.listLine("resources"), c.where.listLine("templates"))
+	}
+	if err != nil {
+		return err
+	}
+	return c.printContents(result, files)
 }
 
 // printContents prints the contents of a resource.
-func (a *app) printContents(result []byte, uri string, asJSON bool, files *saver) error {
-	p := a.printer(result, "resource", asJSON, files)
+func (c *readCommand) printContents(result []byte, files *saver) error {
+	p := newPrinter(c.world, result, "resource", c.asJSON, files)
 	err := p.print(func() error {
 		for item := range jsonrpc.Elements(result, jsonrpc.Find(result, jsonrpc.Whole(result), "contents")) {
 			if err := p.resourceContent(item); err != nil {
@@ -104,8 +113,8 @@ func (a *app) printContents(result []byte, uri string, asJSON bool, files *saver
 	if err != nil {
 		return err
 	}
-	if !p.printed && !asJSON && !a.quiet {
-		a.status.Printf("the resource %s is empty", excerpt.Word(uri, maxQuoted))
+	if !p.printed && !c.asJSON && !c.quiet {
+		c.status.Printf("the resource %s is empty", excerpt.Word(c.uri, maxQuoted))
 	}
 	return nil
 }
@@ -116,7 +125,7 @@ func (p *printer) resourceContent(item jsonrpc.Span) error {
 	switch {
 	case p.files != nil:
 		return p.resource(item)
-	case !blob.IsZero() && p.app.screen:
+	case !blob.IsZero() && p.screen:
 		mime := textOf(p.raw, item, "mimeType")
 		if mime == "" {
 			mime = "no type given"
@@ -135,7 +144,7 @@ func (p *printer) resourceContent(item jsonrpc.Span) error {
 	s, _ := jsonrpc.Text(p.raw, jsonrpc.Find(p.raw, item, "text"))
 	s = jsonrpc.Shown(s)
 	p.printed = true
-	if p.app.screen {
+	if p.screen {
 		p.text(s)
 	} else {
 		_, _ = p.w.WriteString(s) // write the text unchanged, because stdout may be a file
@@ -143,14 +152,19 @@ func (p *printer) resourceContent(item jsonrpc.Span) error {
 	return nil
 }
 
-func (a *app) promptCommand() *cobra.Command {
-	var f clientFlags
-	var ask askFlags
-	var w where
-	var name, save string
-	var words []string
-	var asJSON, noCheck bool
-	c := &cobra.Command{
+// promptCommand is `dragoman prompt`.
+type promptCommand struct {
+	client
+
+	ask             askFlags
+	name, save      string
+	words           []string
+	asJSON, noCheck bool
+}
+
+func newPromptCommand(w *world) *cobra.Command {
+	c := &promptCommand{client: client{world: w}}
+	cmd := &cobra.Command{
 		Use:   "prompt (URL | NAME) PROMPT [name=value]... [flags]",
 		Short: "Fill in one prompt and print its messages",
 		Long: `Get one prompt of a server with its arguments filled in, and print its messages.
@@ -167,72 +181,76 @@ on a line before the message.`,
 
   # With a command, write the prompt first.
   dragoman prompt args-prompt city=Paris -- npx -y @modelcontextprotocol/server-everything@2025.9.25`,
-		Args: func(c *cobra.Command, args []string) (err error) {
-			if w, words, err = serverWords(c, args, "prompt", "PROMPT"); err != nil {
-				return err
-			}
-			if len(words) == 0 {
-				return usagef("run `"+w.listLine("prompts")+"` to list the prompts of the server", "no prompt given")
-			}
-			name, words = words[0], words[1:]
-			for _, word := range words {
-				if !strings.Contains(word, "=") {
-					return usagef("pass arguments as name=value, and put -- before a command", "unexpected argument %q after the prompt", word)
-				}
-			}
-			return nil
-		},
-		RunE: func(c *cobra.Command, _ []string) error {
-			w.file = f.file
-			given, err := textArguments(words)
-			if err != nil {
-				return err
-			}
-			asking, err := a.asker(&ask)
-			if err != nil {
-				return err
-			}
-			files, err := newSaver(save)
-			if err != nil {
-				return err
-			}
-			defer files.Close()
-			var result []byte
-			listed := true
-			err = a.onServer(mcp.WithPurpose(c.Context(), mcp.MethodGetPrompt), w, &f, asking, func(ctx context.Context, s Session, server config.Server) (err error) {
-				if !noCheck {
-					if listed, err = a.checkPrompt(ctx, s, server.Name, w, name, given); err != nil {
-						return err
-					}
-				}
-				a.status.Step(server.Name, "getting "+name)
-				params := jsonrpc.AppendQuote([]byte(`{"name":`), name)
-				if len(given) > 0 {
-					params = append(append(params, `,"arguments":`...), textObject(given)...)
-				}
-				result, err = s.Request(ctx, mcp.MethodGetPrompt, append(params, '}'))
-				return err
-			})
-			var wire *jsonrpc.Error
-			switch {
-			case errors.As(err, &wire) && needHint(wire) != "":
-				return withHint(err, "%s", needHint(wire))
-			case wire != nil && !listed:
-				return withHint(err, "run `%s` to list the prompts of the server", w.listLine("prompts"))
-			case err != nil:
-				return err
-			}
-			return a.printMessages(result, fileName(name), asJSON, files)
-		},
-		ValidArgsFunction: a.completeItem(&f, "prompts"),
+		Args:              c.check,
+		RunE:              c.run,
+		ValidArgsFunction: c.completeItem("prompts"),
 	}
-	flags := flagsInOrder(c)
-	flags.BoolVar(&noCheck, "no-check", false, "send the arguments without checking them against the list of prompts")
-	flags.BoolVar(&asJSON, "json", false, "print the whole result as JSON, byte for byte as the server sent it")
-	addSaveFlag(flags, &save)
-	ask.add(flags)
-	f.add(c)
-	return c
+	flags := flagsInOrder(cmd)
+	flags.BoolVar(&c.noCheck, "no-check", false, "send the arguments without checking them against the list of prompts")
+	flags.BoolVar(&c.asJSON, "json", false, "print the whole result as JSON, byte for byte as the server sent it")
+	addSaveFlag(flags, &c.save)
+	c.ask.add(flags)
+	c.addFlags(cmd)
+	return cmd
+}
+
+func (c *promptCommand) check(cmd *cobra.Command, args []string) (err error) {
+	if c.where, c.words, err = serverWords(cmd, args, "prompt", "PROMPT"); err != nil {
+		return err
+	}
+	if len(c.words) == 0 {
+		return usagef("run `"+c.where.listLine("prompts")+"` to list the prompts of the server", "no prompt given")
+	}
+	c.name, c.words = c.words[0], c.words[1:]
+	for _, word := range c.words {
+		if !strings.Contains(word, "=") {
+			return usagef("pass arguments as name=value, and put -- before a command", "unexpected argument %q after the prompt", word)
+		}
+	}
+	return nil
+}
+
+func (c *promptCommand) run(cmd *cobra.Command, _ []string) error {
+	c.where.file = c.file
+	given, err := textArguments(c.words)
+	if err != nil {
+		return err
+	}
+	asking, err := newAsker(c.world, &c.ask)
+	if err != nil {
+		return err
+	}
+	files, err := newSaver(c.save)
+	if err != nil {
+		return err
+	}
+	defer files.Close()
+	var result []byte
+	listed := true
+	err = c.onServer(mcp.WithPurpose(cmd.Context(), mcp.MethodGetPrompt), asking, func(ctx context.Context, s Session, server config.Server) (err error) {
+		if !c.noCheck {
+			if listed, err = c.checkPrompt(ctx, s, server.Name, given); err != nil {
+				return err
+			}
+		}
+		c.status.Step(server.Name, "getting "+c.name)
+		params := jsonrpc.AppendQuote([]byte(`{"name":`), c.name)
+		if len(given) > 0 {
+			params = append(append(params, `,"arguments":`...), textObject(given)...)
+		}
+		result, err = s.Request(ctx, mcp.MethodGetPrompt, append(params, '}'))
+		return err
+	})
+	var wire *jsonrpc.Error
+	switch {
+	case errors.As(err, &wire) && needHint(wire) != "":
+		return withHint(err, "%s", needHint(wire))
+	case wire != nil && !listed:
+		return withHint(err, "run `%s` to list the prompts of the server", c.where.listLine("prompts"))
+	case err != nil:
+		return err
+	}
+	return c.printMessages(result, files)
 }
 
 // textArguments parses name=value pairs. All values are strings, so a colon before the = is a part of
@@ -268,17 +286,17 @@ func textObject(given []argument) []byte {
 
 // checkPrompt checks the arguments of a prompt against the server's list of prompts. listed is
 // false if the prompt is not in the list. In this case, only the server checks the arguments.
-func (a *app) checkPrompt(ctx context.Context, s Session, server string, w where, name string, given []argument) (listed bool, err error) {
-	a.status.Step(server, "looking up "+name)
-	l, err := a.listWhole(ctx, s, server, "prompts", func(items [][]byte) bool { return hasNamed(items, name) })
+func (c *promptCommand) checkPrompt(ctx context.Context, s Session, server string, given []argument) (listed bool, err error) {
+	c.status.Step(server, "looking up "+c.name)
+	l, err := c.listWhole(ctx, s, server, "prompts", func(items [][]byte) bool { return hasNamed(items, c.name) })
 	if ctx.Err() != nil {
 		return false, context.Cause(ctx)
 	}
 	names := namesOf(l.Items)
-	i := slices.Index(names, name)
+	i := slices.Index(names, c.name)
 	if err != nil || i < 0 {
-		if near := config.Suggest(name, names); err == nil && near != "" && len(l.Starting) == 0 {
-			return false, withHint(usagef("", "%s has no prompt %s", excerpt.Word(server, 100), excerpt.Word(name, 100)), "did you mean %s?", excerpt.Word(near, maxQuoted))
+		if near := config.Suggest(c.name, names); err == nil && near != "" && len(l.Starting) == 0 {
+			return false, withHint(usagef("", "%s has no prompt %s", excerpt.Word(server, 100), excerpt.Word(c.name, 100)), "did you mean %s?", excerpt.Word(near, maxQuoted))
 		}
 		return false, nil
 	}
@@ -290,7 +308,7 @@ func (a *app) checkPrompt(ctx context.Context, s Session, server string, w where
 		known = append(known, key)
 		required := jsonrpc.KindOf(raw, jsonrpc.Find(raw, at, "required")) == 't'
 		if required && !slices.ContainsFunc(given, func(g argument) bool { return g.key == key }) {
-			text := excerpt.Word(name, 100) + ": " + excerpt.Word(key, 100) + " is missing"
+			text := excerpt.Word(c.name, 100) + ": " + excerpt.Word(key, 100) + " is missing"
 			if about := textOf(raw, at, "description"); about != "" {
 				text += ": " + excerpt.Quote(about, 200)
 			}
@@ -301,25 +319,25 @@ func (a *app) checkPrompt(ctx context.Context, s Session, server string, w where
 		if slices.Contains(known, g.key) {
 			continue
 		}
-		text := excerpt.Word(name, 100) + " has no argument " + excerpt.Word(g.key, 100)
+		text := excerpt.Word(c.name, 100) + " has no argument " + excerpt.Word(g.key, 100)
 		if near := config.Suggest(g.key, known); near != "" {
 			text += "; did you mean " + excerpt.Word(near, 100) + "?"
 		}
 		texts = append(texts, text)
 	}
-	return true, argumentErrors(texts, "run `"+w.listLine("prompts")+" --json` to see the arguments; --no-check sends them as they are")
+	return true, argumentErrors(texts, "run `"+c.where.listLine("prompts")+" --json` to see the arguments; --no-check sends them as they are")
 }
 
 // printMessages prints the messages of a prompt.
-func (a *app) printMessages(result []byte, name string, asJSON bool, files *saver) error {
-	p := a.printer(result, name, asJSON, files)
+func (c *promptCommand) printMessages(result []byte, files *saver) error {
+	p := newPrinter(c.world, result, fileName(c.name), c.asJSON, files)
 	return p.print(func() error {
 		var messages []jsonrpc.Span
 		for m := range jsonrpc.Elements(result, jsonrpc.Find(result, jsonrpc.Whole(result), "messages")) {
 			messages = append(messages, m)
 		}
 		for i, m := range messages {
-			if len(messages) > 1 && !asJSON {
+			if len(messages) > 1 && !c.asJSON {
 				if i > 0 {
 					_ = p.w.WriteByte('\n')
 				}
@@ -333,15 +351,22 @@ func (a *app) printMessages(result []byte, name string, asJSON bool, files *save
 	})
 }
 
-func (a *app) completeCommand() *cobra.Command {
-	var f clientFlags
-	var w where
-	var kind, ref, argumentName, value string
-	var words []string
-	var asJSON bool
-	const rest = "(prompt | template) NAME ARGUMENT [VALUE]"
-	c := &cobra.Command{
-		Use:   "complete (URL | NAME) " + rest + " [name=value]... [flags]",
+// completeRest is what follows the server on the command line of complete.
+const completeRest = "(prompt | template) NAME ARGUMENT [VALUE]"
+
+// completeCommand is `dragoman complete`.
+type completeCommand struct {
+	client
+
+	kind, ref, argumentName, value string
+	words                          []string
+	asJSON                         bool
+}
+
+func newCompleteCommand(w *world) *cobra.Command {
+	c := &completeCommand{client: client{world: w}}
+	cmd := &cobra.Command{
+		Use:   "complete (URL | NAME) " + completeRest + " [name=value]... [flags]",
 		Short: "Ask a server to complete an argument of a prompt or template",
 		Long: `Ask a server which values of an argument begin with VALUE, and print each value
 on a line. After prompt, NAME is the name of a prompt. After template, NAME is
@@ -353,65 +378,69 @@ configured server, or a command after --.`,
 
   # With a command, write the command last.
   dragoman complete prompt args-prompt city Par -- npx -y @modelcontextprotocol/server-everything@2025.9.25`,
-		Args: func(c *cobra.Command, args []string) (err error) {
-			if w, words, err = serverWords(c, args, "complete", rest); err != nil {
-				return err
-			}
-			if len(words) > 0 && words[0] != "prompt" && words[0] != "template" {
-				return usagef("use prompt or template", "cannot complete %q", words[0])
-			}
-			if len(words) < 3 {
-				return usagef("use `"+w.line("complete")+" "+rest+"`", "`complete` needs `prompt` or `template`, a name and an argument")
-			}
-			kind, ref, argumentName, value, words = words[0], words[1], words[2], "", words[3:]
-			if len(words) > 0 && !strings.Contains(words[0], "=") {
-				value, words = words[0], words[1:]
-			}
-			for _, word := range words {
-				if !strings.Contains(word, "=") {
-					return usagef("pass other arguments as name=value", "unexpected argument %q after the value", word)
-				}
-			}
-			return nil
-		},
-		RunE: func(c *cobra.Command, _ []string) error {
-			w.file = f.file
-			known, err := textArguments(words)
-			if err != nil {
-				return err
-			}
-			params := jsonrpc.AppendQuote([]byte(`{"ref":{"type":"ref/prompt","name":`), ref)
-			if kind == "template" {
-				params = jsonrpc.AppendQuote([]byte(`{"ref":{"type":"ref/resource","uri":`), ref)
-			}
-			params = jsonrpc.AppendQuote(append(params, `},"argument":{"name":`...), argumentName)
-			params = append(jsonrpc.AppendQuote(append(params, `,"value":`...), value), '}')
-			if len(known) > 0 {
-				params = append(append(append(params, `,"context":{"arguments":`...), textObject(known)...), '}')
-			}
-			var result []byte
-			err = a.onServer(mcp.WithPurpose(c.Context(), mcp.MethodComplete), w, &f, nil, func(ctx context.Context, s Session, server config.Server) (err error) {
-				a.status.Step(server.Name, "completing "+argumentName)
-				result, err = s.Request(ctx, mcp.MethodComplete, append(params, '}'))
-				return err
-			})
-			if err != nil {
-				return err
-			}
-			return a.printCompletion(result, asJSON)
-		},
-		ValidArgsFunction: a.completeTarget(&f.file),
+		Args:              c.check,
+		RunE:              c.run,
+		ValidArgsFunction: c.env.completeTarget(&c.file),
 	}
-	flags := flagsInOrder(c)
-	flags.BoolVar(&asJSON, "json", false, "print the whole result as JSON, byte for byte as the server sent it")
-	f.add(c)
-	return c
+	flags := flagsInOrder(cmd)
+	flags.BoolVar(&c.asJSON, "json", false, "print the whole result as JSON, byte for byte as the server sent it")
+	c.addFlags(cmd)
+	return cmd
+}
+
+func (c *completeCommand) check(cmd *cobra.Command, args []string) (err error) {
+	if c.where, c.words, err = serverWords(cmd, args, "complete", completeRest); err != nil {
+		return err
+	}
+	if len(c.words) > 0 && c.words[0] != "prompt" && c.words[0] != "template" {
+		return usagef("use prompt or template", "cannot complete %q", c.words[0])
+	}
+	if len(c.words) < 3 {
+		return usagef("use `"+c.where.line("complete")+" "+completeRest+"`", "`complete` needs `prompt` or `template`, a name and an argument")
+	}
+	c.kind, c.ref, c.argumentName, c.value, c.words = c.words[0], c.words[1], c.words[2], "", c.words[3:]
+	if len(c.words) > 0 && !strings.Contains(c.words[0], "=") {
+		c.value, c.words = c.words[0], c.words[1:]
+	}
+	for _, word := range c.words {
+		if !strings.Contains(word, "=") {
+			return usagef("pass other arguments as name=value", "unexpected argument %q after the value", word)
+		}
+	}
+	return nil
+}
+
+func (c *completeCommand) run(cmd *cobra.Command, _ []string) error {
+	c.where.file = c.file
+	known, err := textArguments(c.words)
+	if err != nil {
+		return err
+	}
+	params := jsonrpc.AppendQuote([]byte(`{"ref":{"type":"ref/prompt","name":`), c.ref)
+	if c.kind == "template" {
+		params = jsonrpc.AppendQuote([]byte(`{"ref":{"type":"ref/resource","uri":`), c.ref)
+	}
+	params = jsonrpc.AppendQuote(append(params, `},"argument":{"name":`...), c.argumentName)
+	params = append(jsonrpc.AppendQuote(append(params, `,"value":`...), c.value), '}')
+	if len(known) > 0 {
+		params = append(append(append(params, `,"context":{"arguments":`...), textObject(known)...), '}')
+	}
+	var result []byte
+	err = c.onServer(mcp.WithPurpose(cmd.Context(), mcp.MethodComplete), nil, func(ctx context.Context, s Session, server config.Server) (err error) {
+		c.status.Step(server.Name, "completing "+c.argumentName)
+		result, err = s.Request(ctx, mcp.MethodComplete, append(params, '}'))
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	return c.printCompletion(result)
 }
 
 // printCompletion prints the values in a completion result.
-func (a *app) printCompletion(result []byte, asJSON bool) error {
-	if asJSON {
-		return a.printRaw(a.stdout, append(result[:len(result):len(result)], '\n'))
+func (c *completeCommand) printCompletion(result []byte) error {
+	if c.asJSON {
+		return c.printRaw(c.stdout, append(result[:len(result):len(result)], '\n'))
 	}
 	at := jsonrpc.Find(result, jsonrpc.Whole(result), "completion")
 	var out bytes.Buffer
@@ -421,20 +450,20 @@ func (a *app) printCompletion(result []byte, asJSON bool) error {
 		out.WriteString(clean(jsonrpc.Shown(s)) + "\n")
 		n++
 	}
-	if _, err := a.stdout.Write(out.Bytes()); err != nil {
+	if _, err := c.stdout.Write(out.Bytes()); err != nil {
 		return err
 	}
-	if a.quiet {
+	if c.quiet {
 		return nil
 	}
 	total, counted := jsonrpc.Int(result, jsonrpc.Find(result, at, "total"))
 	switch {
 	case n == 0:
-		a.status.Printf("the server has no values for this argument")
+		c.status.Printf("the server has no values for this argument")
 	case counted && total > n:
-		a.status.Printf("these are %d of %s values", n, strconv.FormatInt(total, 10))
+		c.status.Printf("these are %d of %s values", n, strconv.FormatInt(total, 10))
 	case jsonrpc.KindOf(result, jsonrpc.Find(result, at, "hasMore")) == 't':
-		a.status.Printf("the server has more values")
+		c.status.Printf("the server has more values")
 	}
 	return nil
 }

@@ -24,11 +24,18 @@ type exitError int
 
 func (e exitError) Error() string { return "exit status " + strconv.Itoa(int(e)) }
 
-func (a *app) recordCommand() *cobra.Command {
-	var t targetFlags
-	var file, listen string
-	var open bool
-	c := &cobra.Command{
+// recordCommand is `dragoman record`.
+type recordCommand struct {
+	*world
+
+	t            targetFlags
+	file, listen string
+	open         bool
+}
+
+func newRecordCommand(w *world) *cobra.Command {
+	c := &recordCommand{world: w}
+	cmd := &cobra.Command{
 		Use:   "record -o FILE [flags] (URL | [--] COMMAND [ARG]...)",
 		Short: "Record the messages between a client and a server",
 		Long: `Record the messages between a client and a server. Dragoman passes on every byte
@@ -63,58 +70,60 @@ This word and everything after it belong to the command.`,
 
   # Record a server on the network: the client connects to http://127.0.0.1:7302/mcp.
   dragoman record -o talk.txtar https://mcp.example.com/mcp`,
-		RunE: func(c *cobra.Command, _ []string) error {
-			a.startLog(slog.LevelWarn, nil)
-			if file == "" {
-				return usagef("use `dragoman record -o talk.txtar ...`", "no output file given")
-			}
-			if t.address == "" && c.Flags().Changed("listen") {
-				return usagef("remove --listen", "--listen works only with a URL; a command is recorded on stdio")
-			}
-			if err := checkListen(listen, open); err != nil {
-				return err
-			}
-			server, err := t.server(a.env, t.command, t.address)
-			if err != nil {
-				return err
-			}
-			out, err := createNew(file)
-			if err != nil {
-				return withHint(fmt.Errorf("cannot create the file for the recording: %w", err), "choose a file in a directory that you can write to")
-			}
-			if t.address != "" {
-				a.warnOpen(c.Context(), listen)
-			}
-			code, err := a.backend.Record(c.Context(), daemon.RecordOptions{
-				Server: server, Listen: listen, Tape: out, Log: a.log, Stderr: &childLines{a.status, server.Name},
-				About: fmt.Sprintf("Recorded by dragoman %s on %s.\n%s", version(), time.Now().UTC().Format(time.DateTime+" UTC"), aboutServer(server)),
-				Ready: func(endpoint string) {
-					if !a.quiet {
-						a.status.Printf("connect the client to %s; recording to %s until you press Ctrl-C", reachable(endpoint), out.Name())
-					}
-				},
-			})
-			if errors.Is(err, exec.ErrNotFound) || errors.Is(err, fs.ErrNotExist) {
-				err = withHint(err, "check the spelling and PATH, or use the full path of the program")
-			}
-			if err := errors.Join(withoutStop(c.Context(), err), out.Close()); err != nil {
-				removeBlank(out.Name())
-				return err
-			}
-			if code != 0 && c.Context().Err() == nil {
-				return exitError(code)
-			}
-			return interrupted(c.Context(), nil)
-		},
+		RunE:              c.run,
 		ValidArgsFunction: cobra.NoFileCompletions,
 	}
-	f := flagsInOrder(c)
-	f.StringVarP(&file, "output", "o", "", "write the recording to `FILE`")
-	f.StringVar(&listen, "listen", "127.0.0.1:7302", "for a URL: listen for the client on `ADDR` (host:port)")
-	t.addPlain(f)
-	addOpenFlag(c, &open)
-	a.oneServer(c, &t, "dragoman record -o FILE")
-	return c
+	f := flagsInOrder(cmd)
+	f.StringVarP(&c.file, "output", "o", "", "write the recording to `FILE`")
+	f.StringVar(&c.listen, "listen", "127.0.0.1:7302", "for a URL: listen for the client on `ADDR` (host:port)")
+	c.t.addPlain(f)
+	addOpenFlag(cmd, &c.open)
+	c.env.oneServer(cmd, &c.t, "dragoman record -o FILE")
+	return cmd
+}
+
+func (c *recordCommand) run(cmd *cobra.Command, _ []string) error {
+	c.startLog(slog.LevelWarn, nil)
+	if c.file == "" {
+		return usagef("use `dragoman record -o talk.txtar ...`", "no output file given")
+	}
+	if c.t.address == "" && cmd.Flags().Changed("listen") {
+		return usagef("remove --listen", "--listen works only with a URL; a command is recorded on stdio")
+	}
+	if err := checkListen(c.listen, c.open); err != nil {
+		return err
+	}
+	server, err := c.t.server(c.env, c.t.command, c.t.address)
+	if err != nil {
+		return err
+	}
+	out, err := createNew(c.file)
+	if err != nil {
+		return withHint(fmt.Errorf("cannot create the file for the recording: %w", err), "choose a file in a directory that you can write to")
+	}
+	if c.t.address != "" {
+		c.warnOpen(cmd.Context(), c.listen)
+	}
+	code, err := c.backend.Record(cmd.Context(), daemon.RecordOptions{
+		Server: server, Listen: c.listen, Tape: out, Log: c.log, Stderr: &childLines{c.status, server.Name},
+		About: fmt.Sprintf("Recorded by dragoman %s on %s.\n%s", version(), time.Now().UTC().Format(time.DateTime+" UTC"), aboutServer(server)),
+		Ready: func(endpoint string) {
+			if !c.quiet {
+				c.status.Printf("connect the client to %s; recording to %s until you press Ctrl-C", reachable(endpoint), out.Name())
+			}
+		},
+	})
+	if errors.Is(err, exec.ErrNotFound) || errors.Is(err, fs.ErrNotExist) {
+		err = withHint(err, "check the spelling and PATH, or use the full path of the program")
+	}
+	if err := errors.Join(withoutStop(cmd.Context(), err), out.Close()); err != nil {
+		removeBlank(out.Name())
+		return err
+	}
+	if code != 0 && cmd.Context().Err() == nil {
+		return exitError(code)
+	}
+	return interrupted(cmd.Context(), nil)
 }
 
 // aboutServer describes a server in the header of a tape. It omits the arguments of a command and
@@ -161,12 +170,19 @@ func removeBlank(name string) {
 	}
 }
 
-func (a *app) replayCommand() *cobra.Command {
-	var t targetFlags
-	var listen, wire string
-	var open, strict bool
-	var timeout time.Duration
-	c := &cobra.Command{
+// replayCommand is `dragoman replay`.
+type replayCommand struct {
+	*world
+
+	t            targetFlags
+	listen, wire string
+	open, strict bool
+	timeout      time.Duration
+}
+
+func newReplayCommand(w *world) *cobra.Command {
+	c := &replayCommand{world: w}
+	cmd := &cobra.Command{
 		Use:   "replay FILE [flags] [URL | -- COMMAND [ARG]...]",
 		Short: "Replay one side of a recorded conversation",
 		Long: `Replay one side of a conversation that "dragoman record" has recorded, and
@@ -194,82 +210,84 @@ the exit code is 1.`,
 
   # Check that a new version of a server behaves like the old one.
   dragoman replay talk.txtar -- ./server-new`,
-		RunE: func(c *cobra.Command, args []string) error {
-			a.startLog(slog.LevelWarn, nil)
-			if len(args) == 0 || c.ArgsLenAtDash() == 0 {
-				return usagef("use `dragoman replay FILE`", "no recording given")
-			}
-			b, err := os.ReadFile(args[0])
-			if errors.Is(err, fs.ErrNotExist) {
-				return withHint(fmt.Errorf("the file %s does not exist", clean(args[0])), "make a recording with `dragoman record -o FILE -- COMMAND`")
-			}
-			if err != nil {
-				return withHint(fmt.Errorf("cannot read the recording: %w", err), "name a recording that you can read")
-			}
-			played, err := tape.ParseWire(b, wire)
-			if errors.Is(err, tape.ErrNoWire) {
-				return usagef("use --wire client or --wire server for the transcript of a call; otherwise remove --wire", "%s has no side %q", clean(args[0]), wire)
-			}
-			if err != nil {
-				return withHint(fmt.Errorf("%s is not a recording: %w", clean(args[0]), err), "make a recording with `dragoman record -o FILE -- COMMAND`")
-			}
-			o := daemon.ReplayOptions{Tape: played, Listen: listen, Log: a.log, Options: tape.Options{Timeout: timeout, Strict: strict}}
-			if o.Server, err = a.replayTarget(c, &t, args[1:]); err != nil {
-				return err
-			}
-			if o.Server != nil {
-				o.Stderr = &childLines{a.status, o.Server.Name}
-			}
-			switch {
-			case timeout <= 0:
-				return usagef("use a duration such as 10s", "--timeout must be positive, but is %s", timeout)
-			case o.Server == nil && listen == "" && played.HTTP():
-				return usagef("add --listen 127.0.0.1:7302, or the URL of a server", "the recording was made %s", transportOf(played))
-			case o.Server == nil && listen != "" && !played.HTTP():
-				return usagef("remove --listen, or add a command after --", "the recording was made %s", transportOf(played))
-			case o.Server != nil && (o.Server.URL != "") != played.HTTP():
-				hint := "use `dragoman replay FILE -- COMMAND`"
-				if played.HTTP() {
-					hint = "use `dragoman replay FILE URL`"
-				}
-				return usagef(hint, "the recording was made %s", transportOf(played))
-			case o.Server != nil && listen != "":
-				return usagef("remove one of them", "--listen cannot be used together with a server")
-			case listen != "":
-				if err := checkListen(listen, open); err != nil {
-					return err
-				}
-				a.warnOpen(c.Context(), listen)
-			}
-			o.Ready = func(endpoint string) {
-				if !a.quiet {
-					a.status.Printf("playing the server at %s; press Ctrl-C to stop and to print the differences", reachable(endpoint))
-				}
-			}
-			found, err := a.backend.Replay(c.Context(), o)
-			for _, d := range found {
-				a.status.line("dragoman: difference: " + clean(d.String()))
-			}
-			if err = withoutStop(c.Context(), err); err != nil {
-				return err
-			}
-			if len(found) > 0 {
-				return errReported
-			}
-			if !a.quiet {
-				a.status.Printf("no differences")
-			}
-			return nil
-		},
+		RunE: c.run,
 	}
-	f := flagsInOrder(c)
-	f.StringVar(&listen, "listen", "", "act as the recorded server over HTTP on `ADDR` (host:port)")
-	f.DurationVar(&timeout, "timeout", 10*time.Second, "wait at most `TIME` for the next message of the peer")
-	f.BoolVar(&strict, "strict", false, "also compare names, versions and times")
-	f.StringVar(&wire, "wire", "", "play this `SIDE` of the transcript of a call: client or server")
-	t.addPlain(f)
-	addOpenFlag(c, &open)
-	return c
+	f := flagsInOrder(cmd)
+	f.StringVar(&c.listen, "listen", "", "act as the recorded server over HTTP on `ADDR` (host:port)")
+	f.DurationVar(&c.timeout, "timeout", 10*time.Second, "wait at most `TIME` for the next message of the peer")
+	f.BoolVar(&c.strict, "strict", false, "also compare names, versions and times")
+	f.StringVar(&c.wire, "wire", "", "play this `SIDE` of the transcript of a call: client or server")
+	c.t.addPlain(f)
+	addOpenFlag(cmd, &c.open)
+	return cmd
+}
+
+func (c *replayCommand) run(cmd *cobra.Command, args []string) error {
+	c.startLog(slog.LevelWarn, nil)
+	if len(args) == 0 || cmd.ArgsLenAtDash() == 0 {
+		return usagef("use `dragoman replay FILE`", "no recording given")
+	}
+	b, err := os.ReadFile(args[0])
+	if errors.Is(err, fs.ErrNotExist) {
+		return withHint(fmt.Errorf("the file %s does not exist", clean(args[0])), "make a recording with `dragoman record -o FILE -- COMMAND`")
+	}
+	if err != nil {
+		return withHint(fmt.Errorf("cannot read the recording: %w", err), "name a recording that you can read")
+	}
+	played, err := tape.ParseWire(b, c.wire)
+	if errors.Is(err, tape.ErrNoWire) {
+		return usagef("use --wire client or --wire server for the transcript of a call; otherwise remove --wire", "%s has no side %q", clean(args[0]), c.wire)
+	}
+	if err != nil {
+		return withHint(fmt.Errorf("%s is not a recording: %w", clean(args[0]), err), "make a recording with `dragoman record -o FILE -- COMMAND`")
+	}
+	o := daemon.ReplayOptions{Tape: played, Listen: c.listen, Log: c.log, Options: tape.Options{Timeout: c.timeout, Strict: c.strict}}
+	if o.Server, err = c.replayTarget(cmd, &c.t, args[1:]); err != nil {
+		return err
+	}
+	if o.Server != nil {
+		o.Stderr = &childLines{c.status, o.Server.Name}
+	}
+	switch {
+	case c.timeout <= 0:
+		return usagef("use a duration such as 10s", "--timeout must be positive, but is %s", c.timeout)
+	case o.Server == nil && c.listen == "" && played.HTTP():
+		return usagef("add --listen 127.0.0.1:7302, or the URL of a server", "the recording was made %s", transportOf(played))
+	case o.Server == nil && c.listen != "" && !played.HTTP():
+		return usagef("remove --listen, or add a command after --", "the recording was made %s", transportOf(played))
+	case o.Server != nil && (o.Server.URL != "") != played.HTTP():
+		hint := "use `dragoman replay FILE -- COMMAND`"
+		if played.HTTP() {
+			hint = "use `dragoman replay FILE URL`"
+		}
+		return usagef(hint, "the recording was made %s", transportOf(played))
+	case o.Server != nil && c.listen != "":
+		return usagef("remove one of them", "--listen cannot be used together with a server")
+	case c.listen != "":
+		if err := checkListen(c.listen, c.open); err != nil {
+			return err
+		}
+		c.warnOpen(cmd.Context(), c.listen)
+	}
+	o.Ready = func(endpoint string) {
+		if !c.quiet {
+			c.status.Printf("playing the server at %s; press Ctrl-C to stop and to print the differences", reachable(endpoint))
+		}
+	}
+	found, err := c.backend.Replay(cmd.Context(), o)
+	for _, d := range found {
+		c.status.line("dragoman: difference: " + clean(d.String()))
+	}
+	if err = withoutStop(cmd.Context(), err); err != nil {
+		return err
+	}
+	if len(found) > 0 {
+		return errReported
+	}
+	if !c.quiet {
+		c.status.Printf("no differences")
+	}
+	return nil
 }
 
 func transportOf(t *tape.Tape) string {
@@ -281,10 +299,10 @@ func transportOf(t *tape.Tape) string {
 
 // replayTarget returns the server to which Dragoman sends the recorded messages of the client. It
 // returns nil if Dragoman plays the server.
-func (a *app) replayTarget(c *cobra.Command, t *targetFlags, rest []string) (*config.Server, error) {
+func (c *replayCommand) replayTarget(cmd *cobra.Command, t *targetFlags, rest []string) (*config.Server, error) {
 	var command []string
 	address := ""
-	switch dash := c.ArgsLenAtDash(); {
+	switch dash := cmd.ArgsLenAtDash(); {
 	case len(rest) == 0 && dash < 0:
 		if given := t.given(); given != "" {
 			return nil, usagef("remove the option", "%s needs a URL or a command", given)
@@ -297,6 +315,6 @@ func (a *app) replayTarget(c *cobra.Command, t *targetFlags, rest []string) (*co
 	default:
 		return nil, usagef("use `dragoman replay FILE URL` or `dragoman replay FILE -- COMMAND`", "%q is neither a URL nor a command", strings.Join(rest, " "))
 	}
-	s, err := t.server(a.env, command, address)
+	s, err := t.server(c.env, command, address)
 	return &s, err
 }

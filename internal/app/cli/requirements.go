@@ -14,10 +14,17 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/server/requirements/store"
 )
 
-func (a *app) requirementsCommand() *cobra.Command {
-	var db string
-	var example bool
-	c := &cobra.Command{
+// requirementsCommand is `dragoman server requirements`.
+type requirementsCommand struct {
+	*world
+
+	db      string
+	example bool
+}
+
+func newRequirementsCommand(w *world) *cobra.Command {
+	c := &requirementsCommand{world: w}
+	cmd := &cobra.Command{
 		Use:         "requirements [flags]",
 		Annotations: map[string]string{alsoRuns: "true"},
 		Short:       "Serve requirements from a database",
@@ -43,57 +50,68 @@ tools and their limits.`,
 
   # Run this server over HTTP.
   dragoman run --listen 127.0.0.1:7303 -- dragoman server requirements`,
-		Args: func(c *cobra.Command, args []string) error {
-			if len(args) == 0 {
-				return nil
-			}
-			hint := "run `" + c.CommandPath() + " --help`"
-			if near := nearCommand(c, args[0]); near != "" {
-				hint = near
-			}
-			return usagef(hint, "%s has no command %q", c.CommandPath(), args[0])
-		},
-		RunE: func(c *cobra.Command, _ []string) error {
-			s, err := openRequirements(c.Context(), db, false)
-			if err != nil {
-				return err
-			}
-			defer func() { _ = s.Close() }()
-			if example {
-				filled, err := s.Fill(c.Context(), requirements.Example())
-				if err != nil {
-					return storeError(err)
-				}
-				if !filled {
-					a.status.Printf("the database has items already, so the example is not added")
-				}
-			}
-			server, err := requirements.New(c.Context(), requirements.Options{Store: s, Version: version()})
-			if err != nil {
-				return storeError(err)
-			}
-			defer server.Close()
-			if a.keyboard && a.stdin == os.Stdin {
-				a.status.Printf("waiting for an MCP client on stdin; to try the server, run `%s list -- %s server requirements`", a.program, a.program)
-			}
-			return withoutStop(c.Context(), server.Serve(c.Context(), a.stdin, a.stdout))
-		},
+		Args:              c.check,
+		RunE:              c.run,
 		ValidArgsFunction: func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) { return nil, noFiles },
 	}
-	databaseFlag(c, &db)
-	c.Flags().BoolVar(&example, "example", false, "fill an empty database with an example")
-	c.AddCommand(a.activePromptCommand(), a.exportCommand())
-	return c
+	databaseFlag(cmd, &c.db)
+	cmd.Flags().BoolVar(&c.example, "example", false, "fill an empty database with an example")
+	cmd.AddCommand(newActivePromptCommand(c.world), newExportCommand(c.world))
+	return cmd
+}
+
+func (c *requirementsCommand) check(cmd *cobra.Command, args []string) error {
+	if len(args) == 0 {
+		return nil
+	}
+	hint := "run `" + cmd.CommandPath() + " --help`"
+	if near := nearCommand(cmd, args[0]); near != "" {
+		hint = near
+	}
+	return usagef(hint, "%s has no command %q", cmd.CommandPath(), args[0])
+}
+
+func (c *requirementsCommand) run(cmd *cobra.Command, _ []string) error {
+	s, err := openRequirements(cmd.Context(), c.db, false)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = s.Close() }()
+	if c.example {
+		filled, err := s.Fill(cmd.Context(), requirements.Example())
+		if err != nil {
+			return storeError(err)
+		}
+		if !filled {
+			c.status.Printf("the database has items already, so the example is not added")
+		}
+	}
+	server, err := requirements.New(cmd.Context(), requirements.Options{Store: s, Version: version()})
+	if err != nil {
+		return storeError(err)
+	}
+	defer server.Close()
+	if c.keyboard && c.stdin == os.Stdin {
+		c.status.Printf("waiting for an MCP client on stdin; to try the server, run `%s list -- %s server requirements`", c.program, c.program)
+	}
+	return withoutStop(cmd.Context(), server.Serve(cmd.Context(), c.stdin, c.stdout))
 }
 
 func databaseFlag(c *cobra.Command, db *string) {
 	c.Flags().StringVar(db, "db", "", "the database: a `FILE`, or a URL that begins with postgres:// (default dragoman/requirements.db in $XDG_DATA_HOME)")
 }
 
-func (a *app) activePromptCommand() *cobra.Command {
-	var db string
-	var none bool
-	c := &cobra.Command{
+// activePromptCommand is `dragoman server requirements prompt`.
+type activePromptCommand struct {
+	*world
+
+	db   string
+	none bool
+}
+
+func newActivePromptCommand(w *world) *cobra.Command {
+	c := &activePromptCommand{world: w}
+	cmd := &cobra.Command{
 		Use:   "prompt [flags] [NAME]",
 		Short: "Print or choose the active prompt",
 		Long: `Print the description and the content of the active prompt, which are the
@@ -107,53 +125,59 @@ instructions.`,
 
   # Choose another prompt.
   dragoman server requirements prompt reviewer`,
-		Args: func(_ *cobra.Command, args []string) error {
-			if len(args) > 1 || len(args) == 1 && none {
-				return usagef("name one prompt, or use --none", "too many arguments")
-			}
-			return nil
-		},
-		RunE: func(c *cobra.Command, args []string) error {
-			s, err := openRequirements(c.Context(), db, true)
-			if err != nil {
-				return err
-			}
-			defer func() { _ = s.Close() }()
-			switch {
-			case none:
-				return storeError(requirements.Activate(c.Context(), s, ""))
-			case len(args) == 1:
-				err := requirements.Activate(c.Context(), s, args[0])
-				if store.IsCode(err, store.NotFound) {
-					return a.noPrompt(c.Context(), s, err)
-				}
-				return storeError(err)
-			}
-			p, err := s.Active(c.Context())
-			if err != nil {
-				return storeError(err)
-			}
-			if text := p.Instructions(); text != "" {
-				_, err = fmt.Fprintln(a.stdout, text)
-				return err
-			}
-			return nil
-		},
-		ValidArgsFunction: func(c *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
-			if len(args) > 0 {
-				return nil, noFiles
-			}
-			s, err := openRequirements(c.Context(), db, true)
-			if err != nil {
-				return nil, noFiles
-			}
-			defer func() { _ = s.Close() }()
-			return promptNames(c.Context(), s), noFiles
-		},
+		Args:              c.check,
+		RunE:              c.run,
+		ValidArgsFunction: c.complete,
 	}
-	databaseFlag(c, &db)
-	c.Flags().BoolVar(&none, "none", false, "make no prompt active")
-	return c
+	databaseFlag(cmd, &c.db)
+	cmd.Flags().BoolVar(&c.none, "none", false, "make no prompt active")
+	return cmd
+}
+
+func (c *activePromptCommand) check(_ *cobra.Command, args []string) error {
+	if len(args) > 1 || len(args) == 1 && c.none {
+		return usagef("name one prompt, or use --none", "too many arguments")
+	}
+	return nil
+}
+
+func (c *activePromptCommand) run(cmd *cobra.Command, args []string) error {
+	s, err := openRequirements(cmd.Context(), c.db, true)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = s.Close() }()
+	switch {
+	case c.none:
+		return storeError(requirements.Activate(cmd.Context(), s, ""))
+	case len(args) == 1:
+		err := requirements.Activate(cmd.Context(), s, args[0])
+		if store.IsCode(err, store.NotFound) {
+			return noPrompt(cmd.Context(), s, err)
+		}
+		return storeError(err)
+	}
+	p, err := s.Active(cmd.Context())
+	if err != nil {
+		return storeError(err)
+	}
+	if text := p.Instructions(); text != "" {
+		_, err = fmt.Fprintln(c.stdout, text)
+		return err
+	}
+	return nil
+}
+
+func (c *activePromptCommand) complete(cmd *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+	if len(args) > 0 {
+		return nil, noFiles
+	}
+	s, err := openRequirements(cmd.Context(), c.db, true)
+	if err != nil {
+		return nil, noFiles
+	}
+	defer func() { _ = s.Close() }()
+	return promptNames(cmd.Context(), s), noFiles
 }
 
 func promptNames(ctx context.Context, s *store.Store) []string {
@@ -170,7 +194,7 @@ func promptNames(ctx context.Context, s *store.Store) []string {
 
 // noPrompt returns the error for an unknown prompt. The hint of the error lists the prompts that
 // exist.
-func (a *app) noPrompt(ctx context.Context, s *store.Store, err error) error {
+func noPrompt(ctx context.Context, s *store.Store, err error) error {
 	names := promptNames(ctx, s)
 	if len(names) == 0 {
 		return withHint(err, "the database has no prompts yet; create one with the tool save_prompt")
@@ -182,9 +206,16 @@ func (a *app) noPrompt(ctx context.Context, s *store.Store, err error) error {
 	return withHint(err, "use one of the prompts %s", list)
 }
 
-func (a *app) exportCommand() *cobra.Command {
-	var db, format, root string
-	c := &cobra.Command{
+// exportCommand is `dragoman server requirements export`.
+type exportCommand struct {
+	*world
+
+	db, format, root string
+}
+
+func newExportCommand(w *world) *cobra.Command {
+	c := &exportCommand{world: w}
+	cmd := &cobra.Command{
 		Use:   "export [flags]",
 		Short: "Print all items as Markdown or ReqIF",
 		Long: `Print all items with their relations and comments. With --root, print one item
@@ -196,25 +227,27 @@ exchange requirements.`,
   # Write one epic for another tool.
   dragoman server requirements export --format reqif --root EP-001 > epic.reqif`,
 		Args: noArguments,
-		RunE: func(c *cobra.Command, _ []string) error {
-			if format != requirements.Markdown && format != requirements.ReqIF {
-				return usagef("use markdown or reqif", "--format does not accept %q", format)
-			}
-			s, err := openRequirements(c.Context(), db, true)
-			if err != nil {
-				return err
-			}
-			defer func() { _ = s.Close() }()
-			return storeError(requirements.Export(c.Context(), s, a.stdout, format, root, version()))
-		},
+		RunE: c.run,
 	}
-	databaseFlag(c, &db)
-	c.Flags().StringVar(&format, "format", requirements.Markdown, "`markdown` or reqif")
-	c.Flags().StringVar(&root, "root", "", "print only the item with this `ID` and the items below it")
-	_ = c.RegisterFlagCompletionFunc("format", func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
+	databaseFlag(cmd, &c.db)
+	cmd.Flags().StringVar(&c.format, "format", requirements.Markdown, "`markdown` or reqif")
+	cmd.Flags().StringVar(&c.root, "root", "", "print only the item with this `ID` and the items below it")
+	_ = cmd.RegisterFlagCompletionFunc("format", func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
 		return []string{requirements.Markdown, requirements.ReqIF}, noFiles
 	})
-	return c
+	return cmd
+}
+
+func (c *exportCommand) run(cmd *cobra.Command, _ []string) error {
+	if c.format != requirements.Markdown && c.format != requirements.ReqIF {
+		return usagef("use markdown or reqif", "--format does not accept %q", c.format)
+	}
+	s, err := openRequirements(cmd.Context(), c.db, true)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = s.Close() }()
+	return storeError(requirements.Export(cmd.Context(), s, c.stdout, c.format, c.root, version()))
 }
 
 // openRequirements opens a database. If db is "", it opens the database file in the user's data

@@ -15,7 +15,7 @@ import (
 // manual pages from them.
 func Command() *cobra.Command {
 	none := func(string) (string, bool) { return "", false }
-	a := &app{stdin: strings.NewReader(""), stdout: io.Discard, env: none, status: newStatus(io.Discard, false, none)}
+	a := &app{world: world{stdin: strings.NewReader(""), stdout: io.Discard, env: none, status: newStatus(io.Discard, false, none)}}
 	return a.root()
 }
 
@@ -65,7 +65,7 @@ program at once, with exit code 130 or 143.`,
 		},
 		RunE: func(c *cobra.Command, args []string) error {
 			if showVersion && len(args) == 0 {
-				return a.printVersion(false)
+				return printVersion(a.stdout, false)
 			}
 			if len(args) == 0 {
 				if a.status.records.Load() == nil {
@@ -74,7 +74,7 @@ program at once, with exit code 130 or 143.`,
 				}
 				return usagef("add a command, for example `dragoman run -- COMMAND`", "no command given")
 			}
-			return a.unknownCommand(c, args)
+			return unknownCommand(c, args)
 		},
 	}
 	root.SetOut(a.stdout)
@@ -91,13 +91,13 @@ program at once, with exit code 130 or 143.`,
 	f.BoolVarP(&a.quiet, "quiet", "q", false, "print only errors")
 	f.BoolVar(&a.plain, "plain", false, "use no colours and no animation, for screen readers (the same as ACCESSIBLE=1)")
 	f.StringVar(&a.logFormat, "log-format", "", "write logs to stderr in this `FORMAT`: text or json")
-	root.AddCommand(a.runCommand(), a.serveCommand(), a.listCommand(), a.showCommand(), a.callCommand(), a.readCommand(), a.promptCommand(), a.completeCommand(), a.recordCommand(), a.replayCommand(), a.fakeCommand(), a.matrixCommand(), a.doctorCommand(), a.configCommand(), a.statusCommand(), a.logsCommand(), a.callsCommand(), a.consoleCommand(), a.bugCommand(), a.healthcheckCommand(), a.versionCommand(), a.importCommand(), a.connectCommand(), a.serverCommand(), a.demoServerCommand())
+	root.AddCommand(newRunCommand(&a.world), newServeCommand(&a.world), newListCommand(&a.world), newShowCommand(&a.world), newCallCommand(&a.world), newReadCommand(&a.world), newPromptCommand(&a.world), newCompleteCommand(&a.world), newRecordCommand(&a.world), newReplayCommand(&a.world), newFakeCommand(&a.world), newMatrixCommand(&a.world), newDoctorCommand(&a.world), newConfigCommand(&a.world), newStatusCommand(&a.world), newLogsCommand(&a.world), newCallsCommand(&a.world), newConsoleCommand(&a.world), newBugCommand(&a.world), newHealthcheckCommand(&a.world), newVersionCommand(&a.world), newImportCommand(&a.world), newConnectCommand(&a.world), newServerCommand(&a.world), newDemoServerCommand(&a.world))
 	root.InitDefaultHelpCmd()
 	a.checkHelp(root)
 	root.InitDefaultCompletionCmd()
-	a.describeCompletion(root)
+	describeCompletion(root)
 	root.InitDefaultHelpFlag()
-	a.completeFlags(root)
+	a.env.completeFlags(root)
 	return root
 }
 
@@ -131,7 +131,7 @@ func usageOf(c *cobra.Command, usual func(*cobra.Command) error) error {
 }
 
 // unknownCommand returns the error for a first argument that is not the name of a command.
-func (a *app) unknownCommand(c *cobra.Command, args []string) error {
+func unknownCommand(c *cobra.Command, args []string) error {
 	word := args[0]
 	switch {
 	case c.ArgsLenAtDash() == 0:
@@ -191,9 +191,9 @@ func (a *app) checkHelp(root *cobra.Command) {
 			c, rest, err := root.Find(args)
 			switch {
 			case err != nil || c == nil:
-				return a.unknownCommand(root, args)
+				return unknownCommand(root, args)
 			case len(rest) > 0 && c == root:
-				return a.unknownCommand(root, rest)
+				return unknownCommand(root, rest)
 			case len(rest) > 0 && c.HasAvailableSubCommands():
 				return refuseWord(c, rest)
 			case len(rest) > 0:
@@ -241,7 +241,7 @@ func flagsInOrder(c *cobra.Command) *pflag.FlagSet {
 	return c.Flags()
 }
 
-func (a *app) describeCompletion(root *cobra.Command) {
+func describeCompletion(root *cobra.Command) {
 	for _, c := range root.Commands() {
 		if c.Name() != "completion" {
 			continue

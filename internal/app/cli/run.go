@@ -48,9 +48,9 @@ func checkListen(address string, open bool) error {
 
 // warnOpen logs a warning if other machines can reach the address. The caller has already checked
 // the address with checkListen.
-func (a *app) warnOpen(ctx context.Context, address string) {
+func (w *world) warnOpen(ctx context.Context, address string) {
 	if config.CheckListen(address, false, "") != nil {
-		a.log.LogAttrs(ctx, slog.LevelWarn, "other machines can use every tool without credentials", slog.String("listen", address))
+		w.log.LogAttrs(ctx, slog.LevelWarn, "other machines can use every tool without credentials", slog.String("listen", address))
 	}
 }
 
@@ -67,13 +67,20 @@ func reachable(endpoint string) string {
 	return u.String()
 }
 
-func (a *app) runCommand() *cobra.Command {
-	var t targetFlags
-	var listen string
-	var hosts []string
-	var open bool
-	var logCalls bool
-	c := &cobra.Command{
+// runCommand is `dragoman run`.
+type runCommand struct {
+	*world
+
+	t        targetFlags
+	listen   string
+	hosts    []string
+	open     bool
+	logCalls bool
+}
+
+func newRunCommand(w *world) *cobra.Command {
+	c := &runCommand{world: w}
+	cmd := &cobra.Command{
 		Use:   "run [flags] (URL | [--] COMMAND [ARG]...)",
 		Short: "Run one server for any client, without changing tool names",
 		Long: `Run one server for a client that cannot use the server directly. In the client's
@@ -101,52 +108,54 @@ quotes. Otherwise the shell replaces ${NAME} itself.`,
 
   # Run a local program for clients that support only HTTP.
   dragoman run --listen 127.0.0.1:7301 --env DEBUG=1 ./server --its-own-flag`,
-		RunE: func(c *cobra.Command, _ []string) error {
-			a.startLog(slog.LevelInfo, nil)
-			if listen != "" {
-				if err := checkListen(listen, open); err != nil {
-					return err
-				}
-			} else if len(hosts) > 0 {
-				return usagef("add --listen ADDR, or remove --allow-host", "--allow-host works only with --listen")
-			}
-			if err := checkHosts(hosts); err != nil {
-				return err
-			}
-			server, err := t.server(a.env, t.command, t.address)
-			if err != nil {
-				return err
-			}
-			// Show progress only over HTTP. Over stdio, the client starts Dragoman, so no user sees
-			// the progress.
-			if listen != "" {
-				a.warnOpen(c.Context(), listen)
-				a.showProgress()
-			}
-			err = a.backend.Run(c.Context(), daemon.RunOptions{
-				Server: server, Listen: listen, Hosts: hosts, Terminal: a.keyboard, Log: a.log, LogCalls: logCalls, Progress: a.status.Step,
-				Version: version(), KeyFolders: admin.KeyFolders(a.env),
-				Ready: func(endpoint string) {
-					a.status.End()
-					switch {
-					case a.quiet:
-					case endpoint == "" && a.interactive:
-						a.status.Printf("waiting for an MCP client on stdin; to try the server by hand, use `%s`", where{target: t.address, command: t.command}.line("list"))
-					case endpoint != "":
-						a.status.Printf("%s is at %s", server.Name, reachable(endpoint))
-					}
-				},
-			})
-			return withoutStop(c.Context(), err)
-		},
+		RunE:              c.run,
 		ValidArgsFunction: cobra.NoFileCompletions,
 	}
-	f := flagsInOrder(c)
-	f.StringVar(&listen, "listen", "", "listen for HTTP on `ADDR` (host:port) instead of using stdio")
-	addHostFlag(c, &hosts)
-	t.add(f)
-	addCallsFlag(c, &logCalls)
-	addOpenFlag(c, &open)
-	a.oneServer(c, &t, "dragoman run")
-	return c
+	f := flagsInOrder(cmd)
+	f.StringVar(&c.listen, "listen", "", "listen for HTTP on `ADDR` (host:port) instead of using stdio")
+	addHostFlag(cmd, &c.hosts)
+	c.t.add(f)
+	addCallsFlag(cmd, &c.logCalls)
+	addOpenFlag(cmd, &c.open)
+	c.env.oneServer(cmd, &c.t, "dragoman run")
+	return cmd
+}
+
+func (c *runCommand) run(cmd *cobra.Command, _ []string) error {
+	c.startLog(slog.LevelInfo, nil)
+	if c.listen != "" {
+		if err := checkListen(c.listen, c.open); err != nil {
+			return err
+		}
+	} else if len(c.hosts) > 0 {
+		return usagef("add --listen ADDR, or remove --allow-host", "--allow-host works only with --listen")
+	}
+	if err := checkHosts(c.hosts); err != nil {
+		return err
+	}
+	server, err := c.t.server(c.env, c.t.command, c.t.address)
+	if err != nil {
+		return err
+	}
+	// Show progress only over HTTP. Over stdio, the client starts Dragoman, so no user sees
+	// the progress.
+	if c.listen != "" {
+		c.warnOpen(cmd.Context(), c.listen)
+		c.showProgress()
+	}
+	err = c.backend.Run(cmd.Context(), daemon.RunOptions{
+		Server: server, Listen: c.listen, Hosts: c.hosts, Terminal: c.keyboard, Log: c.log, LogCalls: c.logCalls, Progress: c.status.Step,
+		Version: version(), KeyFolders: admin.KeyFolders(c.env),
+		Ready: func(endpoint string) {
+			c.status.End()
+			switch {
+			case c.quiet:
+			case endpoint == "" && c.interactive:
+				c.status.Printf("waiting for an MCP client on stdin; to try the server by hand, use `%s`", where{target: c.t.address, command: c.t.command}.line("list"))
+			case endpoint != "":
+				c.status.Printf("%s is at %s", server.Name, reachable(endpoint))
+			}
+		},
+	})
+	return withoutStop(cmd.Context(), err)
 }

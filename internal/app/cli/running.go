@@ -20,9 +20,9 @@ import (
 
 // serveURL returns the base URL of the serve process that a command uses: the given URL, or else that
 // of the process that locate finds, or else serveAddress.
-func (a *app) serveURL(ctx context.Context, given, file string) (string, error) {
+func (l locator) serveURL(ctx context.Context, given, file string) (string, error) {
 	if given == "" {
-		at, err := a.locate(ctx, file, "its URL, for example http://ADDR", false)
+		at, err := l.locate(ctx, file, "its URL, for example http://ADDR", false)
 		switch {
 		case err != nil:
 			return "", err
@@ -30,14 +30,14 @@ func (a *app) serveURL(ctx context.Context, given, file string) (string, error) 
 			return "http://" + at.address, nil
 		}
 	}
-	return a.serveAddress(given, file)
+	return l.env.serveAddress(given, file)
 }
 
 // serveAddress returns the base URL of the serve process that a command uses. This is the given
 // URL, or else the address in the configuration, or else the default address. serveAddress does not
 // check whether a process answers at this address. If the configuration has errors, it uses the
 // default address and returns no error.
-func (a *app) serveAddress(given, file string) (string, error) {
+func (e environment) serveAddress(given, file string) (string, error) {
 	if given != "" {
 		u, err := url.Parse(given)
 		if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
@@ -45,15 +45,15 @@ func (a *app) serveAddress(given, file string) (string, error) {
 		}
 		return u.Scheme + "://" + u.Host + strings.TrimSuffix(strings.TrimSuffix(u.Path, "/"), "/mcp"), nil
 	}
-	listen, _ := a.listenAddress(file)
+	listen, _ := e.listenAddress(file)
 	return reachable("http://" + listen), nil
 }
 
 // listenAddress returns the address on which serve listens according to the configuration. If there
 // is no configuration, it returns the default address. If the configuration has errors, it returns
 // the default address and these errors.
-func (a *app) listenAddress(file string) (string, error) {
-	if path, ok := a.configPath(file); ok {
+func (e environment) listenAddress(file string) (string, error) {
+	if path, ok := e.configPath(file); ok {
 		s, problems := config.Load(path)
 		if s == nil {
 			err := fmt.Errorf("cannot read the address of serve from %s: %w", path, errors.New(problems.Err().Error()))
@@ -80,16 +80,16 @@ const probeTime = 5 * time.Second
 // process. If there is no such process, it returns s itself and false. The process must listen on
 // this machine, at the configured address. It must also have loaded the same configuration file as
 // this command, because another file may have a different server with the same name.
-func (a *app) throughServe(ctx context.Context, s config.Server, file string) (config.Server, bool) {
-	base, status, why := a.servingSame(ctx, file)
+func (c *client) throughServe(ctx context.Context, s config.Server, file string) (config.Server, bool) {
+	base, status, why := locator{c.env}.servingSame(ctx, file)
 	if why == "" {
 		if through, ok := endpointOf(s, base, &status); ok {
-			a.tell("using the running serve at %s", base)
+			c.tell("using the running serve at %s", base)
 			return through, true
 		}
 		why = "the running serve does not have the server"
 	}
-	a.tell("starting %s, because no running serve is used: %s", s.Name, why)
+	c.tell("starting %s, because no running serve is used: %s", s.Name, why)
 	return s, false
 }
 
@@ -113,7 +113,7 @@ func endpointOf(s config.Server, base string, r *admin.Report) (config.Server, b
 // takes the failure from the error response of the process. If the response contains no failure and
 // the session could not be opened, servedFailure takes the failure from the status of the process. It
 // returns nil if neither contains a failure.
-func (a *app) servedFailure(ctx context.Context, err error, server, file string, through bool) *failure.Failure {
+func (c *client) servedFailure(ctx context.Context, err error, server, file string, through bool) *failure.Failure {
 	if err == nil || !through || ctx.Err() != nil {
 		return nil
 	}
@@ -124,7 +124,7 @@ func (a *app) servedFailure(ctx context.Context, err error, server, file string,
 	if !errors.As(err, &opening) {
 		return nil
 	}
-	_, report, why := a.servingSame(ctx, file)
+	_, report, why := locator{c.env}.servingSame(ctx, file)
 	if s := serverNamed(&report, server); why == "" && s != nil {
 		return s.Failure
 	}
@@ -132,20 +132,20 @@ func (a *app) servedFailure(ctx context.Context, err error, server, file string,
 }
 
 // tell prints a line if --verbose is set.
-func (a *app) tell(format string, args ...any) {
-	if a.verbose {
-		a.status.Printf(format, args...)
+func (w *world) tell(format string, args ...any) {
+	if w.verbose {
+		w.status.Printf(format, args...)
 	}
 }
 
 // servingSame returns the base URL and the status of the serve process on this machine that uses
 // the same configuration file as this command. If it finds no such process, why is the reason.
-func (a *app) servingSame(ctx context.Context, file string) (base string, status admin.Report, why string) {
-	if _, ok := a.configPath(file); !ok {
+func (l locator) servingSame(ctx context.Context, file string) (base string, status admin.Report, why string) {
+	if _, ok := l.env.configPath(file); !ok {
 		return "", status, "no configuration file was found"
 	}
-	base, status, why = a.serving(ctx, file, true)
-	if why == "" && !sameConfig(status.Config, a.servedPath(file)) {
+	base, status, why = l.serving(ctx, file, true)
+	if why == "" && !sameConfig(status.Config, l.env.servedPath(file)) {
 		return "", status, "the serve at " + base + " uses another configuration file"
 	}
 	return base, status, why
@@ -154,8 +154,8 @@ func (a *app) servingSame(ctx context.Context, file string) (base string, status
 // serving does the same as servingSame, except that the serve process may use any configuration
 // file unless same is true. It uses the process that locate finds, or else looks at the configured or
 // default address.
-func (a *app) serving(ctx context.Context, file string, same bool) (base string, status admin.Report, why string) {
-	at, err := a.locate(ctx, file, "--listen ADDR", same)
+func (l locator) serving(ctx context.Context, file string, same bool) (base string, status admin.Report, why string) {
+	at, err := l.locate(ctx, file, "--listen ADDR", same)
 	switch {
 	case err != nil:
 		return "", status, err.Error()
@@ -164,11 +164,11 @@ func (a *app) serving(ctx context.Context, file string, same bool) (base string,
 	case at != nil:
 		base = "http://" + at.address
 	default:
-		if base, err = a.serveAddress("", file); err != nil {
+		if base, err = l.env.serveAddress("", file); err != nil {
 			return "", status, err.Error()
 		}
 	}
-	s, err := a.runningAt(base)
+	s, err := l.runningAt(base)
 	if err != nil {
 		return "", status, err.Error()
 	}

@@ -34,7 +34,7 @@ func runningServe(t *testing.T) *httptest.Server {
 
 func runApp(args ...string) (code int, out, said string) {
 	var stdout, stderr bytes.Buffer
-	a := &app{stdout: &stdout, env: noEnv, status: newStatus(&stderr, false, noEnv)}
+	a := &app{world: world{stdout: &stdout, env: noEnv, status: newStatus(&stderr, false, noEnv)}}
 	code = a.main(args)
 	return code, stdout.String(), stderr.String()
 }

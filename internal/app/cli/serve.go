@@ -12,11 +12,18 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/setup/config"
 )
 
-func (a *app) serveCommand() *cobra.Command {
-	var file, listen string
-	var hosts []string
-	var stdio, demo, quietDemo, strict, open, logCalls, noConsole bool
-	c := &cobra.Command{
+// serveCommand is `dragoman serve`.
+type serveCommand struct {
+	*world
+
+	file, listen                                              string
+	hosts                                                     []string
+	stdio, demo, quietDemo, strict, open, logCalls, noConsole bool
+}
+
+func newServeCommand(w *world) *cobra.Command {
+	c := &serveCommand{world: w}
+	cmd := &cobra.Command{
 		Use:   "serve [flags]",
 		Short: "Serve many servers at one endpoint",
 		Long: `Serve all configured servers at one endpoint, to clients of every revision.
@@ -58,125 +65,127 @@ clients do not run.`,
 
   # Try Dragoman without a configuration.
   dragoman serve --demo`,
-		Args: noArguments,
-		RunE: func(c *cobra.Command, _ []string) error {
-			if err := checkHosts(hosts); err != nil {
-				return err
-			}
-			if listen != "" {
-				if err := checkListen(listen, open); err != nil {
-					return err
-				}
-			}
-			if quietDemo && !demo {
-				return usagef("add --demo", "--quiet-demo works only with --demo")
-			}
-			path, found := a.configPath(file)
-			if demo {
-				path, found = file, file != ""
-			}
-			snapshot := config.Default()
-			var used *opened
-			var problems config.Problems
-			switch {
-			case found:
-				if used, problems = a.open(path); used == nil || strict && problems.Err() != nil {
-					return problems.Err()
-				}
-				snapshot = used.Snapshot
-			case !demo:
-				// Without a configuration file, the user adds the servers in the console. So the
-				// console must be available.
-				if !noConsole && !stdio && config.CheckListen(cmp.Or(listen, snapshot.Listen), false, "") == nil {
-					path = a.newConfig()
-				}
-				if path == "" {
-					err := a.noConfig()
-					return withHint(err, "%s, or try `dragoman serve --demo`", hintsOf(err)[0])
-				}
-			}
-			if demo {
-				var err error
-				if snapshot, err = withDemo(snapshot); err != nil {
-					return err
-				}
-				path = "" // no reload, because it would remove the demo servers
-			}
-			a.startLog(slog.LevelInfo, &snapshot.Log)
-			if found {
-				if err := a.consentToServe(file, used); err != nil {
-					return err
-				}
-			}
-			for _, p := range problems.Warnings() {
-				a.log.LogAttrs(c.Context(), slog.LevelWarn, "problem in the configuration", slog.String("at", p.String()))
-			}
-			for _, p := range problems.OfServers() {
-				a.log.Warn("a server is not started", append([]any{"server", p.Server, "at", p.String()}, runtime.UnusableFailure(p).Attrs()...)...)
-			}
-			address := snapshot.Listen
-			if listen != "" {
-				address = listen
-			}
-			a.warnOpen(c.Context(), address)
-			a.showProgress()
-			start := startOptions{program: a.program, console: !noConsole && snapshot.Console && config.CheckListen(cmp.Or(listen, snapshot.Listen), false, "") == nil}
-			switch {
-			case listen != "":
-				start.flags = " --listen " + listen
-			case file != "":
-				start.flags = configWords(file)
-			}
-			var console *daemon.Console
-			self, _ := programPath() // if the path is unknown, the console shows only the name of the program
-			err := a.backend.Serve(c.Context(), daemon.ServeOptions{
-				ConfigPath: path, Config: snapshot, Listen: listen, Hosts: hosts, Strict: strict, Stdio: stdio,
-				Log: a.log, LogCalls: logCalls || snapshot.Log.Calls, Progress: a.status.Step, Version: version(), Dump: a.showStatus,
-				KeyFolders: admin.KeyFolders(a.env), NoConsole: noConsole, DemoClients: demo && !quietDemo,
-				Program: a.program, Path: self, Env: a.env,
-				Console: func(c daemon.Console) {
-					if !noConsole && snapshot.Console {
-						console = &c
-					}
-				},
-				Ready: func(endpoint string) {
-					start.endpoint = reachable(endpoint)
-					start.flags = flagsOf(start, address)
-					a.status.End()
-					if a.quiet {
-						return
-					}
-					a.status.Printf("MCP clients connect to %s", reachable(endpoint))
-					if snapshot.PublicURL != "" {
-						a.status.Printf("Through the proxy they connect to %s/mcp", snapshot.PublicURL)
-					}
-					if console != nil {
-						a.showConsole(*console, start.flags)
-					}
-					if demo {
-						a.showTrial(reachable(endpoint), !quietDemo)
-					}
-				},
-				Started: func(s daemon.Start) {
-					if !a.quiet {
-						a.showStart(start, s)
-					}
-				},
-			})
-			return withoutStop(c.Context(), err)
-		},
+		Args:              noArguments,
+		RunE:              c.run,
 		ValidArgsFunction: cobra.NoFileCompletions,
 	}
-	f := flagsInOrder(c)
-	addConfigFlag(c, &file)
-	f.StringVar(&listen, "listen", "", "listen for HTTP on `ADDR` (host:port) instead of the configured address")
-	addHostFlag(c, &hosts)
-	f.BoolVar(&strict, "strict", false, "refuse a configuration in which a server refers to an unset environment variable")
-	f.BoolVar(&noConsole, "no-console", false, "do not serve the console (the pages at /console/)")
-	f.BoolVar(&stdio, "stdio", false, "also serve a client on stdin and stdout")
-	f.BoolVar(&demo, "demo", false, "serve two demo servers, and the servers of FILE if you use -c FILE")
-	f.BoolVar(&quietDemo, "quiet-demo", false, "with --demo, do not run the two demo clients")
-	addCallsFlag(c, &logCalls)
-	addOpenFlag(c, &open)
-	return c
+	f := flagsInOrder(cmd)
+	addConfigFlag(cmd, &c.file)
+	f.StringVar(&c.listen, "listen", "", "listen for HTTP on `ADDR` (host:port) instead of the configured address")
+	addHostFlag(cmd, &c.hosts)
+	f.BoolVar(&c.strict, "strict", false, "refuse a configuration in which a server refers to an unset environment variable")
+	f.BoolVar(&c.noConsole, "no-console", false, "do not serve the console (the pages at /console/)")
+	f.BoolVar(&c.stdio, "stdio", false, "also serve a client on stdin and stdout")
+	f.BoolVar(&c.demo, "demo", false, "serve two demo servers, and the servers of FILE if you use -c FILE")
+	f.BoolVar(&c.quietDemo, "quiet-demo", false, "with --demo, do not run the two demo clients")
+	addCallsFlag(cmd, &c.logCalls)
+	addOpenFlag(cmd, &c.open)
+	return cmd
+}
+
+func (c *serveCommand) run(cmd *cobra.Command, _ []string) error {
+	if err := checkHosts(c.hosts); err != nil {
+		return err
+	}
+	if c.listen != "" {
+		if err := checkListen(c.listen, c.open); err != nil {
+			return err
+		}
+	}
+	if c.quietDemo && !c.demo {
+		return usagef("add --demo", "--quiet-demo works only with --demo")
+	}
+	path, found := c.env.configPath(c.file)
+	if c.demo {
+		path, found = c.file, c.file != ""
+	}
+	snapshot := config.Default()
+	var used *opened
+	var problems config.Problems
+	switch {
+	case found:
+		if used, problems = c.env.open(path); used == nil || c.strict && problems.Err() != nil {
+			return problems.Err()
+		}
+		snapshot = used.Snapshot
+	case !c.demo:
+		// Without a configuration file, the user adds the servers in the console. So the
+		// console must be available.
+		if !c.noConsole && !c.stdio && config.CheckListen(cmp.Or(c.listen, snapshot.Listen), false, "") == nil {
+			path = c.env.newConfig()
+		}
+		if path == "" {
+			err := c.env.noConfig()
+			return withHint(err, "%s, or try `dragoman serve --demo`", hintsOf(err)[0])
+		}
+	}
+	if c.demo {
+		var err error
+		if snapshot, err = withDemo(snapshot); err != nil {
+			return err
+		}
+		path = "" // no reload, because it would remove the demo servers
+	}
+	c.startLog(slog.LevelInfo, &snapshot.Log)
+	if found {
+		if err := c.consentToServe(c.file, used); err != nil {
+			return err
+		}
+	}
+	for _, p := range problems.Warnings() {
+		c.log.LogAttrs(cmd.Context(), slog.LevelWarn, "problem in the configuration", slog.String("at", p.String()))
+	}
+	for _, p := range problems.OfServers() {
+		c.log.Warn("a server is not started", append([]any{"server", p.Server, "at", p.String()}, runtime.UnusableFailure(p).Attrs()...)...)
+	}
+	address := snapshot.Listen
+	if c.listen != "" {
+		address = c.listen
+	}
+	c.warnOpen(cmd.Context(), address)
+	c.showProgress()
+	start := startOptions{program: c.program, console: !c.noConsole && snapshot.Console && config.CheckListen(cmp.Or(c.listen, snapshot.Listen), false, "") == nil}
+	switch {
+	case c.listen != "":
+		start.flags = " --listen " + c.listen
+	case c.file != "":
+		start.flags = configWords(c.file)
+	}
+	var console *daemon.Console
+	self, _ := programPath() // if the path is unknown, the console shows only the name of the program
+	err := c.backend.Serve(cmd.Context(), daemon.ServeOptions{
+		ConfigPath: path, Config: snapshot, Listen: c.listen, Hosts: c.hosts, Strict: c.strict, Stdio: c.stdio,
+		Log: c.log, LogCalls: c.logCalls || snapshot.Log.Calls, Progress: c.status.Step, Version: version(), Dump: c.showStatus,
+		KeyFolders: admin.KeyFolders(c.env), NoConsole: c.noConsole, DemoClients: c.demo && !c.quietDemo,
+		Program: c.program, Path: self, Env: c.env,
+		Console: func(page daemon.Console) {
+			if !c.noConsole && snapshot.Console {
+				console = &page
+			}
+		},
+		Ready: func(endpoint string) {
+			start.endpoint = reachable(endpoint)
+			start.flags = flagsOf(start, address)
+			c.status.End()
+			if c.quiet {
+				return
+			}
+			c.status.Printf("MCP clients connect to %s", reachable(endpoint))
+			if snapshot.PublicURL != "" {
+				c.status.Printf("Through the proxy they connect to %s/mcp", snapshot.PublicURL)
+			}
+			if console != nil {
+				c.showConsole(*console, start.flags)
+			}
+			if c.demo {
+				c.showTrial(reachable(endpoint), !c.quietDemo)
+			}
+		},
+		Started: func(s daemon.Start) {
+			if !c.quiet {
+				c.showStart(start, s)
+			}
+		},
+	})
+	return withoutStop(cmd.Context(), err)
 }

@@ -43,7 +43,7 @@ type running struct {
 // runningFlags select the serve process to which a command sends its requests.
 type runningFlags struct{ file, listen string }
 
-func (f *runningFlags) add(c *cobra.Command) {
+func (f *runningFlags) addFlags(c *cobra.Command) {
 	addConfigFlag(c, &f.file)
 	c.Flags().StringVar(&f.listen, "listen", "", "use the \"dragoman serve\" at `ADDR` (host:port)")
 }
@@ -51,17 +51,17 @@ func (f *runningFlags) add(c *cobra.Command) {
 // running returns the serve process at the address in --listen, or else the one that locate finds. If
 // there is none, it returns the process at the configured or default address, without a check that
 // the process exists: it may belong to another user.
-func (a *app) running(ctx context.Context, f *runningFlags) (*running, error) {
+func (l locator) running(ctx context.Context, f *runningFlags) (*running, error) {
 	address := f.listen
 	if address == "" {
-		at, err := a.locate(ctx, f.file, "--listen ADDR", false)
+		at, err := l.locate(ctx, f.file, "--listen ADDR", false)
 		switch {
 		case err != nil:
 			return nil, err
 		case at != nil:
-			return a.runningAt("http://" + at.address)
+			return l.runningAt("http://" + at.address)
 		}
-		if address, err = a.listenAddress(f.file); err != nil {
+		if address, err = l.env.listenAddress(f.file); err != nil {
 			return nil, err
 		}
 	}
@@ -72,13 +72,13 @@ func (a *app) running(ctx context.Context, f *runningFlags) (*running, error) {
 	if ip, err := netip.ParseAddr(host); host == "" || err == nil && ip.Unmap().IsUnspecified() {
 		host = "localhost"
 	}
-	return a.runningAt("http://" + net.JoinHostPort(host, port))
+	return l.runningAt("http://" + net.JoinHostPort(host, port))
 }
 
 // runningAt returns the serve process at a base URL, which may have a path. The HTTP client uses no
 // proxy, because the process is usually on this machine. It follows no redirects, because serve
 // sends none.
-func (a *app) runningAt(base string) (*running, error) {
+func (l locator) runningAt(base string) (*running, error) {
 	u, err := url.Parse(base)
 	if err != nil {
 		return nil, usagef("use a URL such as http://127.0.0.1:7300", "%q is not the URL of a running serve", base)
@@ -87,7 +87,7 @@ func (a *app) runningAt(base string) (*running, error) {
 	if u.Port() == "" {
 		address = net.JoinHostPort(u.Hostname(), map[bool]string{true: "443", false: "80"}[u.Scheme == "https"])
 	}
-	return &running{base: base, address: address, folders: admin.KeyFolders(a.env), http: &http.Client{
+	return &running{base: base, address: address, folders: admin.KeyFolders(l.env), http: &http.Client{
 		Transport:     &http.Transport{},
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}}, nil
@@ -290,10 +290,4 @@ func noServer(name string, r *admin.Report) error {
 		names = append(names, s.Name)
 	}
 	return unknownServer(name, "the running serve", names)
-}
-
-// completeRunning completes the names of the configured servers. It is for commands that send
-// requests to a running serve process.
-func (a *app) completeRunning(f *runningFlags) cobra.CompletionFunc {
-	return a.completeTarget(&f.file)
 }

@@ -141,25 +141,27 @@ func (s *adminStub) running() *running {
 
 // TestStatusText checks the table of all servers for a pipe, and for a terminal of 100 cells.
 func TestStatusText(t *testing.T) {
-	a := &app{status: newStatus(io.Discard, false, noEnv)}
-	golden(t, "status.txt", a.statusText("127.0.0.1:7300", testReport(), "", noon))
-	golden(t, "status-one.txt", a.statusText("127.0.0.1:7300", testReport(), "files", noon))
-	a.screen, a.width = true, 100
-	golden(t, "status-screen.txt", a.statusText("127.0.0.1:7300", testReport(), "", noon))
-	golden(t, "status-refused.txt", a.statusText("127.0.0.1:7300", refusedReport(), "", noon))
+	c := &statusCommand{world: &world{status: newStatus(io.Discard, false, noEnv)}}
+	golden(t, "status.txt", c.statusText("127.0.0.1:7300", testReport(), noon))
+	c.name = "files"
+	golden(t, "status-one.txt", c.statusText("127.0.0.1:7300", testReport(), noon))
+	c.name = ""
+	c.screen, c.width = true, 100
+	golden(t, "status-screen.txt", c.statusText("127.0.0.1:7300", testReport(), noon))
+	golden(t, "status-refused.txt", c.statusText("127.0.0.1:7300", refusedReport(), noon))
 	again := testReport()
 	again.Servers[2].RetryAt, again.Servers[2].Opening = nil, 1
-	if got := a.statusText("x:1", again, "", noon); !strings.Contains(strings.Join(strings.Fields(got), " "), "Dragoman is trying again now") {
+	if got := c.statusText("x:1", again, noon); !strings.Contains(strings.Join(strings.Fields(got), " "), "Dragoman is trying again now") {
 		t.Errorf("while a server is opened again: %s", got)
 	}
 	kept := testReport()
 	kept.Servers[3].Lists = []admin.List{{Method: "tools/list", Items: 77, KeptAt: &noon}}
-	if got := a.statusText("x:1", kept, "", noon); !strings.Contains(got, "77") || !strings.Contains(strings.Join(strings.Fields(got), " "), "list from disk, read at "+noon.Local().Format("2006-01-02 15:04")) {
+	if got := c.statusText("x:1", kept, noon); !strings.Contains(got, "77") || !strings.Contains(strings.Join(strings.Fields(got), " "), "list from disk, read at "+noon.Local().Format("2006-01-02 15:04")) {
 		t.Errorf("with a list from disk: %s", got)
 	}
 	none := testReport()
 	none.Servers = nil
-	if got := a.statusText("x:1", none, "", noon); !strings.HasSuffix(got, "\nno server is configured\n") {
+	if got := c.statusText("x:1", none, noon); !strings.HasSuffix(got, "\nno server is configured\n") {
 		t.Errorf("without servers: %s", got)
 	}
 }
@@ -178,7 +180,7 @@ func TestSpanOf(t *testing.T) {
 // invoke runs a command line and returns what it prints and its exit code.
 func invoke(args ...string) (stdout, stderr string, code int) {
 	var out, said syncBuffer
-	a := &app{stdin: strings.NewReader(""), stdout: &out, env: noEnv, status: newStatus(&said, false, noEnv)}
+	a := &app{world: world{stdin: strings.NewReader(""), stdout: &out, env: noEnv, status: newStatus(&said, false, noEnv)}}
 	code = a.main(args)
 	return out.take(), said.take(), code
 }
@@ -258,11 +260,11 @@ func TestWatchStatus(t *testing.T) {
 		stub := &adminStub{report: testReport()}
 		stub.report.Servers = stub.report.Servers[:3]
 		var out syncBuffer
-		a := &app{stdout: &out, status: newStatus(io.Discard, false, noEnv)}
+		c := &statusCommand{world: &world{stdout: &out, status: newStatus(io.Discard, false, noEnv)}}
 		ctx, cancel := context.WithCancelCause(t.Context())
 		done := make(chan error, 1)
 		var running sync.WaitGroup
-		running.Go(func() { done <- a.watchStatus(ctx, stub.running(), "", false) })
+		running.Go(func() { done <- c.watchStatus(ctx, stub.running()) })
 		var seen strings.Builder
 		look := func(what string) {
 			time.Sleep(2*watchPause + watchPause/2)
@@ -315,14 +317,14 @@ func TestWatchStatus(t *testing.T) {
 // TestWatchOnScreen checks that on a terminal each drawing replaces the previous one.
 func TestWatchOnScreen(t *testing.T) {
 	var out syncBuffer
-	a := &app{stdout: &out, screen: true, width: 100, status: newStatus(io.Discard, false, noEnv)}
-	w := watcher{app: a, address: "127.0.0.1:7300"}
+	c := &statusCommand{world: &world{stdout: &out, screen: true, width: 100, status: newStatus(io.Discard, false, noEnv)}}
+	w := watcher{statusCommand: c, address: "127.0.0.1:7300"}
 	for range 2 {
 		if err := w.show(testReport(), noon); err != nil {
 			t.Fatal(err)
 		}
 	}
-	lines := strings.Count(a.statusText("127.0.0.1:7300", testReport(), "", noon), "\n")
+	lines := strings.Count(c.statusText("127.0.0.1:7300", testReport(), noon), "\n")
 	text := out.take()
 	if _, second, ok := strings.Cut(text, fmt.Sprintf("\x1b[J\x1b[?7h\x1b[%dA\r", lines)); !ok || !strings.HasSuffix(second, "\x1b[J\x1b[?7h") || strings.Count(second, "\n") != lines {
 		t.Errorf("drawn: %q", text)
@@ -332,8 +334,8 @@ func TestWatchOnScreen(t *testing.T) {
 // TestWatchJSON checks that --watch --json prints a line for each change.
 func TestWatchJSON(t *testing.T) {
 	var out syncBuffer
-	a := &app{stdout: &out, status: newStatus(io.Discard, false, noEnv)}
-	w := watcher{app: a, asJSON: true}
+	c := &statusCommand{world: &world{stdout: &out, status: newStatus(io.Discard, false, noEnv)}, asJSON: true}
+	w := watcher{statusCommand: c}
 	for i := range 3 {
 		r := testReport()
 		r.UptimeSeconds += int64(i)
@@ -407,10 +409,8 @@ func TestFollowLogs(t *testing.T) {
 			": hello\n\n" + events(all[:2]...), "", events(all[2:]...) + "event: end\ndata: {}\n\n",
 		}}
 		var out, said syncBuffer
-		a := &app{stdout: &out, status: newStatus(&said, false, noEnv)}
-		err := a.followStream(t.Context(), stub.running(), "/api/v1/logs/stream", map[string][]string{"limit": {"5"}}, taking(admin.EventRecord, func(r *admin.LogRecord) error {
-			return a.printLogRecord(r, true)
-		}))
+		c := &logsCommand{world: &world{stdout: &out, status: newStatus(&said, false, noEnv)}, asJSON: true}
+		err := (&stream{from: stub.running(), path: "/api/v1/logs/stream", query: map[string][]string{"limit": {"5"}}, take: taking(admin.EventRecord, c.printLogRecord)}).follow(t.Context(), c.world)
 		if err != nil {
 			t.Error(err)
 		}
@@ -422,10 +422,10 @@ func TestFollowLogs(t *testing.T) {
 		if d := cmp.Diff([]string{path, path + " a-2-1", path + " a-2-1"}, stub.requests()); d != "" {
 			t.Error(d)
 		}
-		// If the serve process does not come back, followStream returns an error.
+		// If the serve process does not come back, follow returns an error.
 		stub = &adminStub{report: testReport(), streams: []string{": hello\n\n"}}
 		lost := stub.running()
-		err = a.followStream(t.Context(), lost, "/api/v1/logs/stream", nil, taking(admin.EventRecord, func(*admin.LogRecord) error { return nil }))
+		err = (&stream{from: lost, path: "/api/v1/logs/stream", take: taking(admin.EventRecord, func(*admin.LogRecord) error { return nil })}).follow(t.Context(), c.world)
 		if err == nil || !strings.Contains(err.Error(), "only this machine") {
 			t.Errorf("lost: %v", err)
 		}

@@ -14,7 +14,7 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/server/files"
 )
 
-func (a *app) serverCommand() *cobra.Command {
+func newServerCommand(w *world) *cobra.Command {
 	return group(&cobra.Command{
 		Use:   "server",
 		Short: "Run a built-in MCP server",
@@ -29,7 +29,7 @@ Dragoman.`,
 
   # Let a client read and write requirements, with an example in a new database.
   dragoman server requirements --example`,
-	}, a.filesystemCommand(), a.requirementsCommand())
+	}, newFilesystemCommand(w), newRequirementsCommand(w))
 }
 
 // The values of --names. Each value selects one set of tool names for the filesystem server.
@@ -38,10 +38,17 @@ const (
 	prefixedNames = "prefixed"
 )
 
-func (a *app) filesystemCommand() *cobra.Command {
-	var o files.Options
-	var names, size string
-	c := &cobra.Command{
+// filesystemCommand is `dragoman server filesystem`.
+type filesystemCommand struct {
+	*world
+
+	o           files.Options
+	names, size string
+}
+
+func newFilesystemCommand(w *world) *cobra.Command {
+	c := &filesystemCommand{world: w}
+	cmd := &cobra.Command{
 		Use:   "filesystem [flags] ROOT...",
 		Short: "Serve the files of folders",
 		Long: `Run an MCP server on stdio that reads and changes the files of one or more
@@ -72,54 +79,58 @@ limits.`,
 
   # Run this server over HTTP.
   dragoman run --listen 127.0.0.1:7301 -- dragoman server filesystem ~/notes`,
-		Args: func(_ *cobra.Command, args []string) error {
-			if len(args) == 0 {
-				return usagef("add the folder to serve, for example `dragoman server filesystem ~/notes`", "no folder given")
-			}
-			return nil
-		},
-		RunE: func(c *cobra.Command, args []string) error {
-			switch names {
-			case plainNames, prefixedNames:
-				o.Prefixed = names == prefixedNames
-			default:
-				return usagef("use plain or prefixed", "--names does not accept %q", names)
-			}
-			var ok bool
-			if o.Undo.Size, ok = parseSize(size); !ok {
-				return usagef("use a number with a unit, for example 512MiB or 2GiB, or 0 to keep nothing", "--undo-size does not accept %q", size)
-			}
-			if o.Undo.Age < 0 {
-				return usagef("use 0 for no limit", "--undo-age cannot be negative")
-			}
-			o.Roots, o.Version = args, version()
-			s, err := files.Open(o)
-			switch {
-			case errors.Is(err, fs.ErrNotExist):
-				return withHint(err, "check the path, or create the folder with mkdir")
-			case err != nil:
-				return withHint(err, "name each folder once; leave out folders that are inside another one, and folders that this user may not open")
-			}
-			defer func() { _ = s.Close() }()
-			if a.keyboard && a.stdin == os.Stdin {
-				a.status.Printf("waiting for an MCP client on stdin; to try the server, run `%s list -- %s server filesystem %s`", a.program, a.program, clean(args[0]))
-			}
-			return withoutStop(c.Context(), s.Serve(c.Context(), a.stdin, a.stdout))
-		},
+		Args: c.check,
+		RunE: c.run,
 		ValidArgsFunction: func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
 			return nil, cobra.ShellCompDirectiveFilterDirs
 		},
 	}
-	f := c.Flags()
+	f := cmd.Flags()
 	f.SortFlags = false
-	f.BoolVar(&o.ReadOnly, "read-only", false, "offer only the tools that change nothing")
-	f.StringVar(&names, "names", plainNames, "form of the tool `NAMES`: plain (list_dir), or prefixed (filesystem.list_dir)")
-	f.StringVar(&size, "undo-size", "1GiB", "keep at most `SIZE` in the undo folder of each root; 0 keeps nothing")
-	f.DurationVar(&o.Undo.Age, "undo-age", 30*24*time.Hour, "keep an entry of the undo folder for `TIME`; 0 means no limit")
-	_ = c.RegisterFlagCompletionFunc("names", func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
+	f.BoolVar(&c.o.ReadOnly, "read-only", false, "offer only the tools that change nothing")
+	f.StringVar(&c.names, "names", plainNames, "form of the tool `NAMES`: plain (list_dir), or prefixed (filesystem.list_dir)")
+	f.StringVar(&c.size, "undo-size", "1GiB", "keep at most `SIZE` in the undo folder of each root; 0 keeps nothing")
+	f.DurationVar(&c.o.Undo.Age, "undo-age", 30*24*time.Hour, "keep an entry of the undo folder for `TIME`; 0 means no limit")
+	_ = cmd.RegisterFlagCompletionFunc("names", func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
 		return []string{plainNames, prefixedNames}, noFiles
 	})
-	return c
+	return cmd
+}
+
+func (c *filesystemCommand) check(_ *cobra.Command, args []string) error {
+	if len(args) == 0 {
+		return usagef("add the folder to serve, for example `dragoman server filesystem ~/notes`", "no folder given")
+	}
+	return nil
+}
+
+func (c *filesystemCommand) run(cmd *cobra.Command, args []string) error {
+	switch c.names {
+	case plainNames, prefixedNames:
+		c.o.Prefixed = c.names == prefixedNames
+	default:
+		return usagef("use plain or prefixed", "--names does not accept %q", c.names)
+	}
+	var ok bool
+	if c.o.Undo.Size, ok = parseSize(c.size); !ok {
+		return usagef("use a number with a unit, for example 512MiB or 2GiB, or 0 to keep nothing", "--undo-size does not accept %q", c.size)
+	}
+	if c.o.Undo.Age < 0 {
+		return usagef("use 0 for no limit", "--undo-age cannot be negative")
+	}
+	c.o.Roots, c.o.Version = args, version()
+	s, err := files.Open(c.o)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return withHint(err, "check the path, or create the folder with mkdir")
+	case err != nil:
+		return withHint(err, "name each folder once; leave out folders that are inside another one, and folders that this user may not open")
+	}
+	defer func() { _ = s.Close() }()
+	if c.keyboard && c.stdin == os.Stdin {
+		c.status.Printf("waiting for an MCP client on stdin; to try the server, run `%s list -- %s server filesystem %s`", c.program, c.program, clean(args[0]))
+	}
+	return withoutStop(cmd.Context(), s.Serve(cmd.Context(), c.stdin, c.stdout))
 }
 
 // parseSize converts a size, such as 512MiB, to a number of bytes. The unit is optional. It returns

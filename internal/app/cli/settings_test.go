@@ -222,7 +222,7 @@ func play(t *testing.T, row setting) {
 		t.Fatal(err)
 	}
 	env := func(name string) (string, bool) { return "", false }
-	a := &app{backend: Daemon(), stdin: strings.NewReader(""), stdout: io.Discard, env: env, program: "dragoman", status: newStatus(s.log, false, env)}
+	a := &app{world: world{backend: Daemon(), stdin: strings.NewReader(""), stdout: io.Discard, env: env, program: "dragoman", status: newStatus(s.log, false, env)}}
 	root := a.root()
 	root.SetArgs([]string{"serve", "-c", file})
 	ctx, cancel := context.WithCancelCause(t.Context())

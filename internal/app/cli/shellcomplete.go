@@ -36,27 +36,29 @@ const (
 const noFiles = cobra.ShellCompDirectiveNoFileComp
 
 // completeItem completes the name of a server, and then the name of an item in one of its lists.
-func (a *app) completeItem(f *clientFlags, kind string) cobra.CompletionFunc {
-	servers := a.completeTarget(&f.file)
-	return func(c *cobra.Command, args []string, word string) ([]string, cobra.ShellCompDirective) {
+func (c *client) completeItem(kind string) cobra.CompletionFunc {
+	servers := c.env.completeTarget(&c.file)
+	return func(cmd *cobra.Command, args []string, word string) ([]string, cobra.ShellCompDirective) {
 		switch len(args) {
 		case 0:
-			return servers(c, args, word)
+			return servers(cmd, args, word)
 		case 1:
-			return a.itemWords(c.Context(), where{target: args[0], file: f.file}, kind), noFiles
+			c.where = where{target: args[0], file: c.file}
+			return c.itemWords(cmd.Context(), kind), noFiles
 		}
 		return nil, noFiles
 	}
 }
 
 // completeCall completes the names of a server and a tool, and then arguments and their values.
-func (a *app) completeCall(f *clientFlags) cobra.CompletionFunc {
-	item := a.completeItem(f, "tools")
-	return func(c *cobra.Command, args []string, word string) ([]string, cobra.ShellCompDirective) {
+func (c *client) completeCall() cobra.CompletionFunc {
+	item := c.completeItem("tools")
+	return func(cmd *cobra.Command, args []string, word string) ([]string, cobra.ShellCompDirective) {
 		if len(args) < 2 {
-			return item(c, args, word)
+			return item(cmd, args, word)
 		}
-		items := a.knownItems(c.Context(), where{target: args[0], file: f.file}, "tools")
+		c.where = where{target: args[0], file: c.file}
+		items := c.knownItems(cmd.Context(), "tools")
 		i := slices.Index(namesOf(items), args[1])
 		if i < 0 {
 			return nil, noFiles
@@ -97,9 +99,9 @@ func argumentWords(t tool.Tool, given []string, word string) ([]string, cobra.Sh
 }
 
 // itemWords returns the names of the items in a list, with descriptions.
-func (a *app) itemWords(ctx context.Context, w where, kind string) []string {
+func (c *client) itemWords(ctx context.Context, kind string) []string {
 	var out []string
-	for _, r := range rowsOf(kind, a.knownItems(ctx, w, kind)) {
+	for _, r := range rowsOf(kind, c.knownItems(ctx, kind)) {
 		// Skip a name that begins with a dash, because Dragoman would parse the name as a flag.
 		if r[0] != "" && clean(r[0]) == r[0] && !strings.HasPrefix(r[0], "-") {
 			out = append(out, cobra.CompletionWithDesc(r[0], clean(r[1])))
@@ -110,32 +112,32 @@ func (a *app) itemWords(ctx context.Context, w where, kind string) []string {
 
 // knownItems returns a list of a server without starting the server. The list comes from a running
 // serve process, or from the cache file that an earlier command wrote.
-func (a *app) knownItems(ctx context.Context, w where, kind string) [][]byte {
-	if w.configured() {
-		if items := a.itemsOfServe(ctx, w, kind); items != nil {
+func (c *client) knownItems(ctx context.Context, kind string) [][]byte {
+	if c.where.configured() {
+		if items := c.itemsOfServe(ctx, kind); items != nil {
 			return items
 		}
 	}
-	return a.remembered(w, kind)
+	return c.remembered(kind)
 }
 
 // itemsOfServe returns a list of a configured server from the running serve process. It returns nil
 // if no process answers in time.
-func (a *app) itemsOfServe(ctx context.Context, w where, kind string) [][]byte {
+func (c *client) itemsOfServe(ctx context.Context, kind string) [][]byte {
 	if ctx == nil {
 		ctx = context.Background()
 	}
 	ctx, cancel := context.WithTimeout(ctx, completeTime)
 	defer cancel()
-	base, report, why := a.servingSame(ctx, w.file)
+	base, report, why := locator{c.env}.servingSame(ctx, c.where.file)
 	if why != "" {
 		return nil
 	}
-	through, known := behindServe(config.Server{Name: w.target}, base, &report)
+	through, known := behindServe(config.Server{Name: c.where.target}, base, &report)
 	if known == nil || known.State != "ready" {
 		return nil
 	}
-	session, err := a.backend.Connect(ctx, daemon.ConnectOptions{
+	session, err := c.backend.Connect(ctx, daemon.ConnectOptions{
 		Server: through, Log: slog.New(slog.DiscardHandler), Progress: func(string, string) {}, Version: version(),
 	})
 	if err != nil {
@@ -151,18 +153,18 @@ func (a *app) itemsOfServe(ctx context.Context, w where, kind string) [][]byte {
 
 // listFile returns the path of the file that caches a list for completion, or "" if the list cannot
 // be cached. The file name is a hash, because a URL may contain secrets.
-func (a *app) listFile(w where, kind string) string {
-	if len(w.command) > 0 {
+func (c *client) listFile(kind string) string {
+	if len(c.where.command) > 0 {
 		return "" // the command comes after the words to complete, so completion does not know the server yet
 	}
-	place := w.target
-	if w.configured() {
-		path, ok := a.configPath(w.file)
+	place := c.where.target
+	if c.where.configured() {
+		path, ok := c.env.configPath(c.where.file)
 		if full, err := filepath.Abs(path); ok && err == nil {
-			place = full + "\x00" + w.target
+			place = full + "\x00" + c.where.target
 		}
 	}
-	dir := a.cacheDir()
+	dir := c.env.cacheDir()
 	if dir == "" {
 		return ""
 	}
@@ -171,14 +173,14 @@ func (a *app) listFile(w where, kind string) string {
 }
 
 // cacheDir returns the user's folder for cache files, or "" if there is none.
-func (a *app) cacheDir() string {
-	if dir, _ := a.env("XDG_CACHE_HOME"); filepath.IsAbs(dir) {
+func (e environment) cacheDir() string {
+	if dir, _ := e("XDG_CACHE_HOME"); filepath.IsAbs(dir) {
 		return dir
 	}
-	if dir, _ := a.env("LocalAppData"); dir != "" && goruntime.GOOS == "windows" {
+	if dir, _ := e("LocalAppData"); dir != "" && goruntime.GOOS == "windows" {
 		return dir
 	}
-	home, _ := a.env("HOME")
+	home, _ := e("HOME")
 	switch {
 	case home == "":
 		return ""
@@ -191,13 +193,13 @@ func (a *app) cacheDir() string {
 // remember caches a list for completion. It masks secrets in the list, because descriptions may repeat
 // them. The list of a running serve process may contain the secrets of all servers in the configuration
 // file. remember ignores errors, because they affect only completion.
-func (a *app) remember(w where, kind string, items [][]byte) {
-	path := a.listFile(w, kind)
+func (c *client) remember(kind string, items [][]byte) {
+	path := c.listFile(kind)
 	if path == "" || len(items) == 0 {
 		return
 	}
-	secrets := slices.Clone(a.secrets)
-	if file, ok := a.configPath(w.file); ok {
+	secrets := slices.Clone(c.secrets)
+	if file, ok := c.env.configPath(c.where.file); ok {
 		if s, _ := config.Load(file); s != nil {
 			for _, c := range s.Servers {
 				secrets = append(secrets, c.Secrets()...)
@@ -228,8 +230,8 @@ func (a *app) remember(w where, kind string, items [][]byte) {
 
 // remembered returns a list that remember cached. It returns nil if there is no cached list, or if
 // that list is too old or too large.
-func (a *app) remembered(w where, kind string) [][]byte {
-	path := a.listFile(w, kind)
+func (c *client) remembered(kind string) [][]byte {
+	path := c.listFile(kind)
 	st, err := os.Stat(path)
 	if err != nil || st.Size() > maxRemembered || time.Since(st.ModTime()) > rememberTime {
 		return nil
@@ -246,9 +248,9 @@ func (a *app) remembered(w where, kind string) [][]byte {
 }
 
 // completeFlags adds completions for the values of flags that several commands have.
-func (a *app) completeFlags(c *cobra.Command) {
+func (e environment) completeFlags(c *cobra.Command) {
 	for _, sub := range c.Commands() {
-		a.completeFlags(sub)
+		e.completeFlags(sub)
 	}
 	c.LocalFlags().VisitAll(func(f *pflag.Flag) {
 		var words func() []string
@@ -256,7 +258,7 @@ func (a *app) completeFlags(c *cobra.Command) {
 		case "revision":
 			words = func() []string { return mcp.Dates(mcp.Revisions()) }
 		case "dialect":
-			words = func() []string { return a.dialectWords(c) }
+			words = func() []string { return e.dialectWords(c) }
 		case "log-format":
 			words = func() []string { return []string{"text", "json"} }
 		case "save", "root", "cwd":
@@ -272,7 +274,7 @@ func (a *app) completeFlags(c *cobra.Command) {
 }
 
 // dialectWords returns the names of the built-in dialects and of the dialects in the configuration.
-func (a *app) dialectWords(c *cobra.Command) []string {
+func (e environment) dialectWords(c *cobra.Command) []string {
 	var out []string
 	add := func(all []*dialect.Profile) {
 		for _, p := range all {
@@ -284,7 +286,7 @@ func (a *app) dialectWords(c *cobra.Command) []string {
 	if f := c.Flag("config"); f != nil {
 		file = f.Value.String()
 	}
-	if path, ok := a.configPath(file); ok {
+	if path, ok := e.configPath(file); ok {
 		if s, _ := config.Load(path); s != nil {
 			add(s.Dialects)
 		}

@@ -20,12 +20,17 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/setup/config"
 )
 
-func (a *app) showCommand() *cobra.Command {
-	var f clientFlags
-	var w where
-	var name string
-	var asJSON, withSchema bool
-	c := &cobra.Command{
+// showCommand is `dragoman show`.
+type showCommand struct {
+	client
+
+	name               string
+	asJSON, withSchema bool
+}
+
+func newShowCommand(w *world) *cobra.Command {
+	c := &showCommand{client: client{world: w}}
+	cmd := &cobra.Command{
 		Use:   "show (URL | NAME) [TOOL] [flags]",
 		Short: "Describe a server, or one of its tools",
 		Long: `Describe a server: its name, version and instructions, what it offers, and each
@@ -46,36 +51,40 @@ output schema, the signature shows that the tool returns content, such as text.`
 
   # With a command, write the tool first. This example also prints the schemas.
   dragoman show add --schema -- npx -y @modelcontextprotocol/server-everything@2025.9.25`,
-		Args: func(c *cobra.Command, args []string) (err error) {
-			var words []string
-			if w, words, err = serverWords(c, args, "show", "[TOOL]"); err != nil {
-				return err
-			}
-			name = ""
-			if len(words) > 1 {
-				return usagef("put -- before a command", "unexpected argument %q after %q", words[1], words[0])
-			}
-			if len(words) > 0 {
-				name = words[0]
-			}
-			return nil
-		},
-		RunE: func(c *cobra.Command, _ []string) error {
-			w.file = f.file
-			return a.onServer(mcp.WithPurpose(c.Context(), mcp.MethodListTools), w, &f, nil, func(ctx context.Context, s Session, server config.Server) error {
-				if name != "" {
-					return a.showTool(ctx, s, server.Name, w, name, asJSON, withSchema)
-				}
-				return a.showServer(ctx, s, server, w, asJSON)
-			})
-		},
+		Args: c.check,
+		RunE: c.run,
 	}
-	c.ValidArgsFunction = a.completeItem(&f, "tools")
-	flags := flagsInOrder(c)
-	flags.BoolVar(&withSchema, "schema", false, "also print the schemas of the tool")
-	flags.BoolVar(&asJSON, "json", false, "print JSON; for a tool, the object that the server sent")
-	f.add(c)
-	return c
+	cmd.ValidArgsFunction = c.completeItem("tools")
+	flags := flagsInOrder(cmd)
+	flags.BoolVar(&c.withSchema, "schema", false, "also print the schemas of the tool")
+	flags.BoolVar(&c.asJSON, "json", false, "print JSON; for a tool, the object that the server sent")
+	c.addFlags(cmd)
+	return cmd
+}
+
+func (c *showCommand) check(cmd *cobra.Command, args []string) (err error) {
+	var words []string
+	if c.where, words, err = serverWords(cmd, args, "show", "[TOOL]"); err != nil {
+		return err
+	}
+	c.name = ""
+	if len(words) > 1 {
+		return usagef("put -- before a command", "unexpected argument %q after %q", words[1], words[0])
+	}
+	if len(words) > 0 {
+		c.name = words[0]
+	}
+	return nil
+}
+
+func (c *showCommand) run(cmd *cobra.Command, _ []string) error {
+	c.where.file = c.file
+	return c.onServer(mcp.WithPurpose(cmd.Context(), mcp.MethodListTools), nil, func(ctx context.Context, s Session, server config.Server) error {
+		if c.name != "" {
+			return c.showTool(ctx, s, server.Name)
+		}
+		return c.showServer(ctx, s, server)
+	})
 }
 
 // kindOfList maps each list to the capability that a server with this list must have.
@@ -96,7 +105,7 @@ type inventory struct {
 
 // takeInventory reads the lists that the server has, one at a time. If whole is true, it waits for
 // the servers of a gateway that are still starting.
-func (a *app) takeInventory(ctx context.Context, s Session, server string, whole bool) (*inventory, error) {
+func (c *showCommand) takeInventory(ctx context.Context, s Session, server string, whole bool) (*inventory, error) {
 	d, err := s.Describe(ctx)
 	if err != nil {
 		return nil, err
@@ -106,10 +115,10 @@ func (a *app) takeInventory(ctx context.Context, s Session, server string, whole
 		if !has(d.Capabilities, kindOfList[kind]) {
 			continue
 		}
-		a.status.Step(server, "listing "+kind)
+		c.status.Step(server, "listing "+kind)
 		var l runtime.List
 		if whole {
-			l, err = a.listWhole(ctx, s, server, kind, nil)
+			l, err = c.listWhole(ctx, s, server, kind, nil)
 		} else {
 			l, err = s.List(ctx, kind)
 		}
@@ -154,18 +163,18 @@ func cost(tools [][]byte) int {
 }
 
 // showServer prints a description of a server.
-func (a *app) showServer(ctx context.Context, s Session, server config.Server, w where, asJSON bool) error {
-	i, err := a.takeInventory(ctx, s, server.Name, true)
+func (c *showCommand) showServer(ctx context.Context, s Session, server config.Server) error {
+	i, err := c.takeInventory(ctx, s, server.Name, true)
 	if err != nil {
 		return err
 	}
 	d := i.description
 	tools := i.lists["tools"].Items
 	for kind, l := range i.lists {
-		a.remember(w, kind, l.Items)
+		c.remember(kind, l.Items)
 	}
-	if asJSON {
-		return a.showServerJSON(i, a.served(ctx, server, w))
+	if c.asJSON {
+		return c.showServerJSON(i, c.served(ctx, server))
 	}
 	info := jsonrpc.Whole(d.Info)
 	var b strings.Builder
@@ -173,41 +182,41 @@ func (a *app) showServer(ctx context.Context, s Session, server config.Server, w
 	if t := textOf(d.Info, info, "title"); t != "" && t != title {
 		title = t + " (" + title + ")"
 	}
-	b.WriteString(a.bold(clean(strings.TrimSpace(excerpt.Cut(title, 200)+" "+excerpt.Cut(textOf(d.Info, info, "version"), 60)))) + "\n")
+	b.WriteString(c.bold(clean(strings.TrimSpace(excerpt.Cut(title, 200)+" "+excerpt.Cut(textOf(d.Info, info, "version"), 60)))) + "\n")
 	head := screen.Table{Columns: []screen.Column{{}, {Wrap: true}}}
 	row := func(key, value string) {
 		if value != "" {
 			head.Rows = append(head.Rows, screen.Cells(key, value))
 		}
 	}
-	row("speaks", a.speaks(ctx, d, server, w))
+	row("speaks", c.speaks(ctx, d, server))
 	row("offers", i.counts())
 	if len(tools) > 0 {
 		row("context cost", tokens.About(cost(tools)+tokens.Text(d.Instructions))+" (an estimate)")
 	}
 	row("website", excerpt.Cut(textOf(d.Info, info, "websiteUrl"), 300))
-	b.WriteString(a.table(head))
+	b.WriteString(c.table(head))
 	if text := strings.TrimSpace(d.Instructions); text != "" {
-		b.WriteString("\n" + a.bold("Instructions") + "\n")
-		b.WriteString(a.paragraphs(text, "  "))
+		b.WriteString("\n" + c.bold("Instructions") + "\n")
+		b.WriteString(c.paragraphs(text, "  "))
 	}
 	if len(tools) > 0 {
-		b.WriteString("\n" + a.bold("Tools") + "\n")
+		b.WriteString("\n" + c.bold("Tools") + "\n")
 		t := screen.Table{Columns: []screen.Column{{Whole: true, Most: widestName}, {Right: true}, {}}}
 		for n, r := range rowsOf("tools", tools) {
 			t.Rows = append(t.Rows, []screen.Cell{{Text: "  " + r[0]}, {Text: "~" + strconv.Itoa(cost(tools[n:n+1])), Style: screen.Dim}, {Text: r[1]}})
 		}
-		b.WriteString(a.table(t))
-		b.WriteString("\n`" + w.line("show", "TOOL") + "` describes one tool. The number after each tool is its estimated tokens.\n")
+		b.WriteString(c.table(t))
+		b.WriteString("\n`" + c.where.line("show", "TOOL") + "` describes one tool. The number after each tool is its estimated tokens.\n")
 	}
-	if _, err := a.stdout.Write([]byte(b.String())); err != nil {
+	if _, err := c.stdout.Write([]byte(b.String())); err != nil {
 		return err
 	}
 	for _, kind := range listKinds {
 		if err := i.failed[kind]; err != nil {
-			a.status.label(yellow, "warning", "the list of "+kind+" failed: "+oneLine(errorText(err)))
-		} else if why := whyMissing(i.lists[kind]); why != "" && !a.quiet {
-			a.status.label(yellow, "note", why+"; "+kind+" are missing from the list")
+			c.status.label(yellow, "warning", "the list of "+kind+" failed: "+oneLine(errorText(err)))
+		} else if why := whyMissing(i.lists[kind]); why != "" && !c.quiet {
+			c.status.label(yellow, "note", why+"; "+kind+" are missing from the list")
 		}
 	}
 	return nil
@@ -216,9 +225,9 @@ func (a *app) showServer(ctx context.Context, s Session, server config.Server, w
 // speaks returns the protocol and the transport of a server. If the session goes through a serve
 // process, both values come from the report of that process, because the session shows only the
 // protocol of serve.
-func (a *app) speaks(ctx context.Context, d runtime.Description, server config.Server, w where) string {
+func (c *showCommand) speaks(ctx context.Context, d runtime.Description, server config.Server) string {
 	direct := d.Revision.String() + " over " + d.Transport
-	switch s := a.served(ctx, server, w); {
+	switch s := c.served(ctx, server); {
 	case s == nil:
 		return direct
 	case s.Revision != "":
@@ -229,11 +238,11 @@ func (a *app) speaks(ctx context.Context, d runtime.Description, server config.S
 
 // served returns the report of the serve process that a session with the server goes through. It
 // returns nil if the session goes directly to the server.
-func (a *app) served(ctx context.Context, server config.Server, w where) *serveReport {
-	if !w.configured() {
+func (c *showCommand) served(ctx context.Context, server config.Server) *serveReport {
+	if !c.where.configured() {
 		return nil
 	}
-	base, report, why := a.servingSame(ctx, w.file)
+	base, report, why := locator{c.env}.servingSame(ctx, c.where.file)
 	if through, ok := endpointOf(server, base, &report); why != "" || !ok || through.URL != server.URL {
 		return nil
 	}
@@ -243,7 +252,7 @@ func (a *app) served(ctx context.Context, server config.Server, w where) *serveR
 // showServerJSON prints a server as JSON. It includes the server's JSON byte for byte. If the
 // session goes through a serve process, served is the report of that process. Otherwise, served is
 // nil.
-func (a *app) showServerJSON(i *inventory, served *serveReport) error {
+func (c *showCommand) showServerJSON(i *inventory, served *serveReport) error {
 	revision, transport := i.description.Revision.String(), i.description.Transport
 	if served != nil && served.Revision != "" { // the revision of the server, not of the serve process
 		revision, transport = served.Revision, served.Transport
@@ -274,7 +283,7 @@ func (a *app) showServerJSON(i *inventory, served *serveReport) error {
 	}
 	n := cost(i.lists["tools"].Items) + tokens.Text(i.description.Instructions)
 	out = strconv.AppendInt(append(out, `,"contextTokens":`...), int64(n), 10)
-	return a.printRaw(a.stdout, append(out, "}\n"...))
+	return c.printRaw(c.stdout, append(out, "}\n"...))
 }
 
 func orNull(b []byte) []byte {
@@ -285,34 +294,34 @@ func orNull(b []byte) []byte {
 }
 
 // showTool prints a description of one tool.
-func (a *app) showTool(ctx context.Context, s Session, server string, w where, name string, asJSON, withSchema bool) error {
-	a.status.Step(server, "looking up "+name)
-	l, err := a.listWhole(ctx, s, server, "tools", func(items [][]byte) bool { return hasNamed(items, name) })
+func (c *showCommand) showTool(ctx context.Context, s Session, server string) error {
+	c.status.Step(server, "looking up "+c.name)
+	l, err := c.listWhole(ctx, s, server, "tools", func(items [][]byte) bool { return hasNamed(items, c.name) })
 	if err != nil {
 		return err
 	}
-	a.remember(w, "tools", l.Items)
+	c.remember("tools", l.Items)
 	var found tool.Tool
 	names := namesOf(l.Items)
 	for i, n := range names {
-		if n == name {
+		if n == c.name {
 			found = tool.Of(l.Items[i])
 		}
 	}
 	if found.Raw() == nil {
-		hint := "run `" + w.line("list") + "` to list the tools of the server"
+		hint := "run `" + c.where.line("list") + "` to list the tools of the server"
 		if why := whyMissing(l); why != "" {
 			hint = "the tool may be on a missing server: " + why
 		}
-		if near := config.Suggest(name, names); near != "" {
+		if near := config.Suggest(c.name, names); near != "" {
 			hint = "did you mean " + excerpt.Word(near, maxQuoted) + "?"
 		}
-		return withHint(&noToolError{server, name}, "%s", hint)
+		return withHint(&noToolError{server, c.name}, "%s", hint)
 	}
-	if asJSON {
-		return a.printRaw(a.stdout, append(bytes.TrimSpace(bytes.Clone(found.Raw())), '\n'))
+	if c.asJSON {
+		return c.printRaw(c.stdout, append(bytes.TrimSpace(bytes.Clone(found.Raw())), '\n'))
 	}
-	_, err = a.stdout.Write([]byte(a.describeTool(found, w, withSchema)))
+	_, err = c.stdout.Write([]byte(c.describeTool(found)))
 	return err
 }
 
@@ -324,20 +333,20 @@ func (e *noToolError) Error() string {
 }
 
 // describeTool returns the description of a tool as text that is safe to print.
-func (a *app) describeTool(t tool.Tool, w where, withSchema bool) string {
+func (c *showCommand) describeTool(t tool.Tool) string {
 	var b strings.Builder
-	b.WriteString(a.signature(t))
+	b.WriteString(c.signature(t))
 	if title := t.Title(); title != "" && title != t.Name() {
-		b.WriteString("\n  " + a.bold(clean(excerpt.Cut(title, 300))) + "\n")
+		b.WriteString("\n  " + c.bold(clean(excerpt.Cut(title, 300))) + "\n")
 	}
 	if t.AppOnly() {
 		b.WriteString("\n  This tool is " + appOnly + ": hosts that show its page do not show the tool to the model.\n")
 	}
 	if text := strings.TrimSpace(t.Text("description")); text != "" {
-		b.WriteString("\n" + a.paragraphs(text, "  "))
+		b.WriteString("\n" + c.paragraphs(text, "  "))
 	}
 	if args := t.Arguments(); len(args) > 0 {
-		b.WriteString("\n" + a.bold("Arguments") + "\n")
+		b.WriteString("\n" + c.bold("Arguments") + "\n")
 		table := screen.Table{Columns: []screen.Column{{Whole: true, Most: 24}, {Most: 32}, {}, {Wrap: true}}}
 		for _, x := range args {
 			need := "optional"
@@ -349,19 +358,19 @@ func (a *app) describeTool(t tool.Tool, w where, withSchema bool) string {
 			}
 			table.Rows = append(table.Rows, screen.Cells("  "+x.Name, x.Type, need, strings.Join(strings.Fields(x.About), " ")))
 		}
-		b.WriteString(a.table(table))
+		b.WriteString(c.table(table))
 	}
 	if hints := t.Hints(); len(hints) > 0 {
-		b.WriteString("\n" + a.bold("The server says, without a guarantee") + "\n")
+		b.WriteString("\n" + c.bold("The server says, without a guarantee") + "\n")
 		table := screen.Table{Columns: make([]screen.Column, 2)}
 		for _, h := range hints {
 			table.Rows = append(table.Rows, screen.Cells("  "+h.Text, "("+h.Name+")"))
 		}
-		b.WriteString(a.table(table))
+		b.WriteString(c.table(table))
 	}
-	b.WriteString("\n" + a.bold("Example") + "\n  " + w.line("call", exampleWords(t)...) + "\n")
-	b.WriteString("\n" + a.bold("Context cost") + "\n  " + tokens.About(tokens.Tool(t.Raw(), jsonrpc.Whole(t.Raw()))) + " (an estimate)\n")
-	if withSchema {
+	b.WriteString("\n" + c.bold("Example") + "\n  " + c.where.line("call", exampleWords(t)...) + "\n")
+	b.WriteString("\n" + c.bold("Context cost") + "\n  " + tokens.About(tokens.Tool(t.Raw(), jsonrpc.Whole(t.Raw()))) + " (an estimate)\n")
+	if c.withSchema {
 		for _, x := range []struct {
 			title string
 			raw   []byte
@@ -374,7 +383,7 @@ func (a *app) describeTool(t tool.Tool, w where, withSchema bool) string {
 				pretty.Reset()
 				pretty.Write(x.raw)
 			}
-			b.WriteString("\n" + a.bold(x.title) + "\n" + cleanLines(string(excerpt.JSON(pretty.Bytes()))) + "\n")
+			b.WriteString("\n" + c.bold(x.title) + "\n" + cleanLines(string(excerpt.JSON(pretty.Bytes()))) + "\n")
 		}
 	} else {
 		b.WriteString("\nAdd --schema to see the schemas.\n")
@@ -407,14 +416,14 @@ func exampleWords(t tool.Tool) []string {
 }
 
 // signature returns the signature of a tool, on one line if it fits.
-func (a *app) signature(t tool.Tool) string {
+func (c *showCommand) signature(t tool.Tool) string {
 	name := clean(t.Signature())
-	if head, rest, ok := strings.Cut(name, "("); ok && screen.Width(name) <= a.columns() {
-		return a.bold(head) + "(" + rest + "\n"
+	if head, rest, ok := strings.Cut(name, "("); ok && screen.Width(name) <= c.columns() {
+		return c.bold(head) + "(" + rest + "\n"
 	}
 	head, _, _ := strings.Cut(name, "(")
 	var b strings.Builder
-	b.WriteString(a.bold(head) + "(\n")
+	b.WriteString(c.bold(head) + "(\n")
 	for _, p := range t.Parameters() {
 		b.WriteString("  " + clean(p) + ",\n")
 	}
@@ -423,14 +432,14 @@ func (a *app) signature(t tool.Tool) string {
 }
 
 // paragraphs wraps text from a server. It keeps line breaks, because lists and examples need them.
-func (a *app) paragraphs(text, indent string) string {
+func (c *showCommand) paragraphs(text, indent string) string {
 	const longest = 16 << 10
 	var b strings.Builder
 	for l := range strings.Lines(excerpt.Cut(text, longest)) {
 		l = strings.TrimRight(l, " \t\r\n")
 		lead := l[:len(l)-len(strings.TrimLeft(l, " \t"))]
 		lead = strings.ReplaceAll(lead, "\t", "  ")
-		if s := wrap(clean(l), indent+lead, a.columns()); s != "" {
+		if s := wrap(clean(l), indent+lead, c.columns()); s != "" {
 			b.WriteString(s)
 		} else {
 			b.WriteByte('\n')
@@ -439,18 +448,18 @@ func (a *app) paragraphs(text, indent string) string {
 	return b.String()
 }
 
-func (a *app) bold(s string) string {
-	if a.screen && a.status.colour {
+func (c *showCommand) bold(s string) string {
+	if c.screen && c.status.colour {
 		return screen.Bold.Paint(s)
 	}
 	return s
 }
 
 // table renders a table for stdout.
-func (a *app) table(t screen.Table) string {
-	t.Width = a.columns()
-	if a.screen {
-		t.Colour = a.status.colour
+func (c *showCommand) table(t screen.Table) string {
+	t.Width = c.columns()
+	if c.screen {
+		t.Colour = c.status.colour
 	}
 	return t.Text()
 }

@@ -26,17 +26,17 @@ type startOptions struct {
 
 // showStart prints the state of the servers after the start of serve: as one table, or as one log
 // record for each server.
-func (a *app) showStart(o startOptions, s daemon.Start) {
+func (c *serveCommand) showStart(o startOptions, s daemon.Start) {
 	now := time.Now()
-	if a.status.records.Load() != nil {
-		a.recordStart(s, now)
+	if c.status.records.Load() != nil {
+		c.recordStart(s, now)
 		return
 	}
 	width := 0
-	if a.status.terminal {
-		width = a.status.width()
+	if c.status.terminal {
+		width = c.status.width()
 	}
-	_, _ = io.WriteString(a.status, o.text(s, now, width, a.status.colour)) // a single write, so that no log line appears inside the table
+	_, _ = io.WriteString(c.status, o.text(s, now, width, c.status.colour)) // a single write, so that no log line appears inside the table
 }
 
 // text returns the table of the servers after the start, and the next steps for the user.
@@ -94,7 +94,7 @@ func readyText(s *admin.Server, began time.Time) string {
 
 // recordStart logs a record for each server, and one record with the number of servers in each
 // state.
-func (a *app) recordStart(s daemon.Start, now time.Time) {
+func (c *serveCommand) recordStart(s daemon.Start, now time.Time) {
 	count := map[string]int{}
 	for i := range s.Report.Servers {
 		x := &s.Report.Servers[i]
@@ -125,9 +125,9 @@ func (a *app) recordStart(s daemon.Start, now time.Time) {
 		if x.State != "ready" && x.RetryAt != nil && x.RetryAt.After(now) {
 			attrs = append(attrs, slog.Int64("next_attempt_ms", x.RetryAt.Sub(now).Milliseconds()))
 		}
-		a.status.record(level, "state of a server after the start", attrs...)
+		c.status.record(level, "state of a server after the start", attrs...)
 	}
-	a.status.record(slog.LevelInfo, fmt.Sprintf("servers after the start: %d", len(s.Report.Servers)), slog.String("code", "started"),
+	c.status.record(slog.LevelInfo, fmt.Sprintf("servers after the start: %d", len(s.Report.Servers)), slog.String("code", "started"),
 		slog.Int("ready", count["ready"]), slog.Int("starting", count["starting"]), slog.Int("idle", count["idle"]),
 		slog.Int("failed", count["failed"]+count["unresponsive"]))
 }

@@ -28,9 +28,9 @@ func TestStartTable(t *testing.T) {
 // TestStartRecords checks that JSON logs have a record for each server.
 func TestStartRecords(t *testing.T) {
 	var said syncBuffer
-	a := &app{stdout: io.Discard, status: newStatus(&said, false, noEnv)}
-	a.status.recordsOnly()
-	a.recordStart(daemon.Start{Report: testReport(), Began: noon.Add(-time.Hour - 1240*time.Millisecond)}, noon)
+	c := &serveCommand{world: &world{stdout: io.Discard, status: newStatus(&said, false, noEnv)}}
+	c.status.recordsOnly()
+	c.recordStart(daemon.Start{Report: testReport(), Began: noon.Add(-time.Hour - 1240*time.Millisecond)}, noon)
 	var out strings.Builder
 	for line := range strings.Lines(said.take()) {
 		var r map[string]any

@@ -138,7 +138,7 @@ func TestBytesOf(t *testing.T) {
 
 func TestTables(t *testing.T) {
 	var out bytes.Buffer
-	a := &app{stdout: &out, screen: true, width: 30, status: newStatus(&out, false, noEnv)}
+	a := &app{world: world{stdout: &out, screen: true, width: 30, status: newStatus(&out, false, noEnv)}}
 	rows := [][2]string{{"a", "short"}, {"a_longer_name", strings.Repeat("word ", 20)}, {strings.Repeat("n", 60), "cut off"}}
 	if err := a.printTable(rows); err != nil {
 		t.Fatal(err)

@@ -27,10 +27,18 @@ import (
 // watchPause is the time between two requests of status --watch.
 const watchPause = time.Second
 
-func (a *app) statusCommand() *cobra.Command {
-	var f runningFlags
-	var watch, asJSON bool
-	c := &cobra.Command{
+// statusCommand is `dragoman status`.
+type statusCommand struct {
+	*world
+	runningFlags
+	watch, asJSON bool
+
+	name string // the server, or "" for all
+}
+
+func newStatusCommand(w *world) *cobra.Command {
+	c := &statusCommand{world: w}
+	cmd := &cobra.Command{
 		Use:   "status [NAME]",
 		Short: "Show the state of a running \"dragoman serve\" and its servers",
 		Long: `Ask a running "dragoman serve" on this machine for its state, and print a table
@@ -61,43 +69,47 @@ the same machine.`,
 
   # Print the names of the servers that are not ready.
   dragoman status --json | jq -r '.servers[] | select(.state != "ready") | .name'`,
-		Args: func(_ *cobra.Command, args []string) error {
-			if len(args) > 1 {
-				return usagef("name at most one server", "unexpected argument %q after %q", args[1], args[0])
-			}
-			return nil
-		},
-		RunE: func(c *cobra.Command, args []string) error {
-			a.startLog(0, nil)
-			s, err := a.running(c.Context(), &f)
-			if err != nil {
-				return err
-			}
-			defer s.close()
-			name := ""
-			if len(args) > 0 {
-				name = args[0]
-			}
-			if watch {
-				return signalOr(c.Context(), a.watchStatus(c.Context(), s, name, asJSON))
-			}
-			r, err := statusOf(c.Context(), s, name)
-			if err != nil {
-				return signalOr(c.Context(), err)
-			}
-			if asJSON {
-				return a.printStatusJSON(r, name, "  ")
-			}
-			_, err = io.WriteString(a.stdout, a.statusText(s.address, r, name, time.Now()))
-			return err
-		},
-		ValidArgsFunction: a.completeRunning(&f),
+		Args:              c.check,
+		RunE:              c.run,
+		ValidArgsFunction: c.env.completeTarget(&c.file),
 	}
-	flags := flagsInOrder(c)
-	flags.BoolVar(&watch, "watch", false, "draw the table again every second, or print each change if stdout is not a terminal")
-	flags.BoolVar(&asJSON, "json", false, "print the status as JSON; with --watch, one line for each change")
-	f.add(c)
-	return c
+	flags := flagsInOrder(cmd)
+	flags.BoolVar(&c.watch, "watch", false, "draw the table again every second, or print each change if stdout is not a terminal")
+	flags.BoolVar(&c.asJSON, "json", false, "print the status as JSON; with --watch, one line for each change")
+	c.addFlags(cmd)
+	return cmd
+}
+
+func (c *statusCommand) check(_ *cobra.Command, args []string) error {
+	if len(args) > 1 {
+		return usagef("name at most one server", "unexpected argument %q after %q", args[1], args[0])
+	}
+	return nil
+}
+
+func (c *statusCommand) run(cmd *cobra.Command, args []string) error {
+	c.startLog(0, nil)
+	s, err := locator{c.env}.running(cmd.Context(), &c.runningFlags)
+	if err != nil {
+		return err
+	}
+	defer s.close()
+	c.name = ""
+	if len(args) > 0 {
+		c.name = args[0]
+	}
+	if c.watch {
+		return signalOr(cmd.Context(), c.watchStatus(cmd.Context(), s))
+	}
+	r, err := statusOf(cmd.Context(), s, c.name)
+	if err != nil {
+		return signalOr(cmd.Context(), err)
+	}
+	if c.asJSON {
+		return c.printStatusJSON(r, "  ")
+	}
+	_, err = io.WriteString(c.stdout, c.statusText(s.address, r, time.Now()))
+	return err
 }
 
 // statusOf returns the status of a running serve process. If name is not "" and the process has no
@@ -121,34 +133,34 @@ func serverNamed(r *admin.Report, name string) *admin.Server {
 	return nil
 }
 
-// printStatusJSON prints a report as JSON. If name is not "", it prints only that server.
-func (a *app) printStatusJSON(r *admin.Report, name, indent string) error {
+// printStatusJSON prints a report as JSON. With NAME, it prints only that server.
+func (c *statusCommand) printStatusJSON(r *admin.Report, indent string) error {
 	var value any = r
-	if name != "" {
-		value = serverNamed(r, name)
+	if c.name != "" {
+		value = serverNamed(r, c.name)
 	}
-	return a.printJSON(value, indent)
+	return c.printJSON(value, indent)
 }
 
 // statusText returns the status for people: a table of all servers, or all details of one server.
-func (a *app) statusText(address string, r *admin.Report, name string, now time.Time) string {
-	if name != "" {
-		return cleanLines(string(serverNamed(r, name).Text(now)))
+func (c *statusCommand) statusText(address string, r *admin.Report, now time.Time) string {
+	if c.name != "" {
+		return cleanLines(string(serverNamed(r, c.name).Text(now)))
 	}
 	var b strings.Builder
 	fmt.Fprintf(&b, "dragoman %s at http://%s/mcp, pid %d, %s for %s\n", clean(r.Version), address, r.PID, clean(r.State), spanOf(time.Duration(r.UptimeSeconds)*time.Second))
-	fmt.Fprintf(&b, "%s\n%s\n", clientsText(r), a.refusalText(r.Refusal, now))
+	fmt.Fprintf(&b, "%s\n%s\n", clientsText(r), c.refusalText(r.Refusal, now))
 	if len(r.Servers) == 0 {
 		b.WriteString("no server is configured\n")
 		return b.String()
 	}
-	t := screen.Table{Colour: a.screen && a.status.colour, Columns: []screen.Column{
+	t := screen.Table{Colour: c.screen && c.status.colour, Columns: []screen.Column{
 		{Title: "SERVER", Whole: true, Most: widestName}, {Title: "STATE", Whole: true}, {Title: "FOR", Right: true, Whole: true},
 		{Title: "REVISION", Whole: true}, {Title: "TRANSPORT", Whole: true},
 		{Title: "TOOLS", Right: true, Whole: true}, {Title: "CALLS", Right: true, Whole: true}, {Title: "RUNNING", Right: true, Whole: true}, {Title: "NOTE", Wrap: true},
 	}}
-	if a.screen {
-		t.Width = a.width
+	if c.screen {
+		t.Width = c.width
 	}
 	for i := range r.Servers {
 		s := &r.Servers[i]
@@ -173,13 +185,13 @@ func clientsText(r *admin.Report) string {
 
 // refusalText returns a line that says why the configuration file is not used, or "" if it is used.
 // On a terminal the text is wrapped.
-func (a *app) refusalText(x *admin.Refusal, now time.Time) string {
+func (c *statusCommand) refusalText(x *admin.Refusal, now time.Time) string {
 	if x == nil {
 		return ""
 	}
 	text := refusalLine(x) + " (" + spanOf(now.Sub(x.Since)) + " ago)"
-	if a.screen {
-		return wrap(text, "", a.width)
+	if c.screen {
+		return wrap(text, "", c.width)
 	}
 	return text + "\n"
 }
@@ -287,12 +299,12 @@ func spanOf(d time.Duration) string {
 }
 
 // watchStatus shows the status every second until ctx ends.
-func (a *app) watchStatus(ctx context.Context, s *running, name string, asJSON bool) error {
+func (c *statusCommand) watchStatus(ctx context.Context, s *running) error {
 	tick := time.NewTicker(watchPause)
 	defer tick.Stop()
-	w := watcher{app: a, address: s.address, name: name, asJSON: asJSON}
+	w := watcher{statusCommand: c, address: s.address}
 	for {
-		r, err := statusOf(ctx, s, name)
+		r, err := statusOf(ctx, s, c.name)
 		var absent *absentError
 		switch {
 		case err == nil:
@@ -314,9 +326,8 @@ func (a *app) watchStatus(ctx context.Context, s *running, name string, asJSON b
 
 // watcher shows the status of a serve process repeatedly.
 type watcher struct {
-	*app
-	address, name string
-	asJSON        bool
+	*statusCommand
+	address string
 
 	began bool
 	drawn int               // the number of lines that the last call of draw wrote
@@ -344,9 +355,9 @@ func (w *watcher) show(r *admin.Report, now time.Time) error {
 			return err
 		}
 		w.json = b
-		return w.printStatusJSON(r, w.name, "")
+		return w.printStatusJSON(r, "")
 	case w.screen:
-		return w.draw(w.statusText(w.address, r, w.name, now))
+		return w.draw(w.statusText(w.address, r, now))
 	}
 	var lines []string
 	next := map[string]string{}

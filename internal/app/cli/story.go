@@ -20,30 +20,30 @@ import (
 const sideBySide = 110
 
 // printStory prints one call with its messages.
-func (a *app) printStory(ctx context.Context, s *running, number string, asJSON bool) error {
+func (c *callsCommand) printStory(ctx context.Context, s *running, number string) error {
 	var story admin.Story
 	if err := s.decode(ctx, "/api/v1/calls/"+number, nil, &story); err != nil {
 		return err
 	}
-	if asJSON {
-		return a.printJSON(&story, "  ")
+	if c.asJSON {
+		return c.printJSON(&story, "  ")
 	}
 	width := 0
-	if a.screen {
-		width = a.width
+	if c.screen {
+		width = c.width
 	}
-	_, err := io.WriteString(a.stdout, storyText(&story, time.Local, width, a.screen && a.status.colour))
+	_, err := io.WriteString(c.stdout, storyText(&story, time.Local, width, c.screen && c.status.colour))
 	return err
 }
 
 // saveTranscript writes the transcript of a call to a new file.
-func (a *app) saveTranscript(ctx context.Context, s *running, number, path string) error {
+func (c *callsCommand) saveTranscript(ctx context.Context, s *running, number string) error {
 	resp, err := s.get(ctx, "/api/v1/calls/"+number+"/transcript", nil)
 	if err != nil {
 		return err
 	}
 	defer resp.Body.Close()
-	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	f, err := os.OpenFile(c.save, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {
 		return withHint(fmt.Errorf("cannot write the transcript: %w", err), "name a file that does not exist yet")
 	}
@@ -51,8 +51,8 @@ func (a *app) saveTranscript(ctx context.Context, s *running, number, path strin
 	if err = errors.Join(err, f.Close()); err != nil {
 		return fmt.Errorf("cannot write the transcript: %w", err)
 	}
-	if !a.quiet {
-		a.status.Printf("wrote %s; `dragoman replay %s` plays it", clean(path), clean(path))
+	if !c.quiet {
+		c.status.Printf("wrote %s; `dragoman replay %s` plays it", clean(c.save), clean(c.save))
 	}
 	return nil
 }

@@ -26,7 +26,7 @@ type printError struct{ err error }
 
 func (e *printError) Error() string { return e.err.Error() }
 
-// taking returns a function for followStream that decodes each event with the given name and prints it.
+// taking returns the function take of a stream that decodes each event with the given name and prints it.
 func taking[T any](event string, print func(*T) error) func(name string, data []byte) error {
 	return func(name string, data []byte) error {
 		if name != event {
@@ -43,58 +43,64 @@ func taking[T any](event string, print func(*T) error) func(name string, data []
 	}
 }
 
-// followStream calls the function take with each event of a stream until ctx ends or the serve
-// process stops. If the connection breaks or take returns an error, followStream reconnects and
-// continues after the last event. It returns an error if the first connection fails, after
-// rejoinTries failures in a row, or if take returns a *printError.
-func (a *app) followStream(ctx context.Context, s *running, path string, query url.Values, take func(name string, data []byte) error) error {
-	last, began := "", false
-	for failures := 0; ; {
-		ended, err := followOnce(ctx, s, path, query, &last, func(name string, data []byte) error {
-			failures = 0
-			return take(name, data)
-		}, func() { began, failures = true, 0 })
+// stream is a stream of events of a serve process.
+type stream struct {
+	from  *running
+	path  string
+	query url.Values
+	take  func(name string, data []byte) error // gets each event
+
+	began    bool
+	failures int    // in a row
+	last     string // the id of the last event received; "" if there is none yet
+}
+
+// follow passes on the events of a stream until ctx ends or the serve process stops. If the connection
+// breaks or s.take returns an error, it reconnects and continues after the last event. It returns an
+// error if the first connection fails, after rejoinTries failures in a row, or if s.take returns a
+// *printError.
+func (s *stream) follow(ctx context.Context, w *world) error {
+	for {
+		ended, err := s.read(ctx)
 		var written *printError
 		switch {
 		case ended:
-			if !a.quiet {
-				a.status.Printf("serve at %s has stopped", s.address)
+			if !w.quiet {
+				w.status.Printf("serve at %s has stopped", s.from.address)
 			}
 			return nil
 		case ctx.Err() != nil:
 			return context.Cause(ctx)
 		case errors.As(err, &written):
 			return written.err
-		case !began || failures >= rejoinTries:
+		case !s.began || s.failures >= rejoinTries:
 			return err
 		}
-		failures++
+		s.failures++
 		if err := work.Sleep(ctx, rejoinPause); err != nil {
 			return err
 		}
 	}
 }
 
-// followOnce opens one connection and reads its events. *last is the id of the last event received,
-// or "" if there is none yet. followOnce calls the function opened when the serve process has
-// accepted the request. ended is true if the serve process is stopping.
-func followOnce(ctx context.Context, s *running, path string, query url.Values, last *string, take func(name string, data []byte) error, opened func()) (ended bool, err error) {
+// read opens one connection and reads its events. ended is true if the serve process is stopping.
+func (s *stream) read(ctx context.Context) (ended bool, err error) {
 	header := []string{"Accept", "text/event-stream"}
-	if *last != "" {
-		header = append(header, "Last-Event-ID", *last)
+	if s.last != "" {
+		header = append(header, "Last-Event-ID", s.last)
 	}
-	resp, err := s.get(ctx, path, query, header...)
+	resp, err := s.from.get(ctx, s.path, s.query, header...)
 	if err != nil {
 		return false, err
 	}
 	defer resp.Body.Close()
-	opened()
+	s.began, s.failures = true, 0
 	in := eventstream.NewReader(resp.Body, eventstream.Limits{})
 	for {
 		e, err := in.Next()
 		if err != nil {
 			if errors.Is(err, io.EOF) {
-				err = s.absent("the connection to `dragoman serve` at " + s.address + " ended")
+				err = s.from.absent("the connection to `dragoman serve` at " + s.from.address + " ended")
 			}
 			return false, err
 		}
@@ -102,9 +108,10 @@ func followOnce(ctx context.Context, s *running, path string, query url.Values, 
 			return true, nil
 		}
 		if e.HasID {
-			*last = e.ID
+			s.last = e.ID
 		}
-		if err := take(e.Name, e.Data); err != nil {
+		s.failures = 0
+		if err := s.take(e.Name, e.Data); err != nil {
 			return false, err
 		}
 	}

@@ -72,7 +72,7 @@ func (t *targetFlags) given() string {
 // a command with or without -- before it. The first word of the command ends the flags of c, so a
 // command with flags needs no --. The string usage is the part of the command line before the
 // server. Hints for the user contain usage.
-func (a *app) oneServer(c *cobra.Command, t *targetFlags, usage string) {
+func (e environment) oneServer(c *cobra.Command, t *targetFlags, usage string) {
 	c.Flags().SetInterspersed(false)
 	c.Args = func(c *cobra.Command, args []string) error {
 		t.command, t.address = nil, ""
@@ -87,7 +87,7 @@ func (a *app) oneServer(c *cobra.Command, t *targetFlags, usage string) {
 		}
 		t.command = args
 		if dash < 0 {
-			return a.checkCommand(args, usage)
+			return e.checkCommand(args, usage)
 		}
 		return nil
 	}
@@ -115,7 +115,7 @@ func (t *targetFlags) readURL(c *cobra.Command, args []string) error {
 
 // checkCommand returns an error if a command without -- is probably a mistake, such as the
 // name of a server. It accepts every program that exists.
-func (a *app) checkCommand(command []string, usage string) error {
+func (e environment) checkCommand(command []string, usage string) error {
 	word := command[0]
 	if _, err := exec.LookPath(word); err == nil || errors.Is(err, exec.ErrDot) {
 		return nil
@@ -129,7 +129,7 @@ func (a *app) checkCommand(command []string, usage string) error {
 	case len(command) == 1 && strings.Contains(word, " "):
 		return usagef("remove the quotes around the command", "%q is not a program", word)
 	case len(command) == 1:
-		if s, path := a.configured(word); s != nil {
+		if s, path := e.configured(word); s != nil {
 			return usagef("use `dragoman serve -c "+path+"`, or write the command or URL of the server instead of its name",
 				"%q is a server of %s, but not a program or a URL", word, path)
 		}
@@ -151,8 +151,8 @@ func meant(word string) string {
 
 // configured returns the server called name from the default configuration file, and the path of
 // this file. It returns nil if there is no such server.
-func (a *app) configured(name string) (*config.Server, string) {
-	path, ok := a.configPath("")
+func (e environment) configured(name string) (*config.Server, string) {
+	path, ok := e.configPath("")
 	if !ok {
 		return nil, ""
 	}
@@ -297,21 +297,21 @@ func (t *targetFlags) workingDir() string {
 }
 
 // target returns the server for a command, a URL, or the name of a configured server.
-func (a *app) target(t *targetFlags, word string, command []string, file string) (config.Server, *opened, error) {
+func (e environment) target(t *targetFlags, word string, command []string, file string) (config.Server, *opened, error) {
 	if len(command) > 0 || isURL(word) {
-		s, err := t.server(a.env, command, word)
+		s, err := t.server(e, command, word)
 		return s, nil, err
 	}
 	if given := t.given(); given != "" {
 		return config.Server{}, nil, usagef("set the option in the configuration file", "%s cannot be used with a configured server", given)
 	}
-	path, ok := a.configPath(file)
+	path, ok := e.configPath(file)
 	if !ok {
 		return config.Server{}, nil, usagef(
 			cmp.Or(meant(word), "use a URL, put -- before a command, or name a configuration file with -c FILE"),
 			"%q is not a URL, and no configuration file was found", word)
 	}
-	snapshot, problems := a.open(path)
+	snapshot, problems := e.open(path)
 	if snapshot == nil {
 		return config.Server{}, nil, problems.Err()
 	}
@@ -359,25 +359,25 @@ func unknownServer(name, where string, names []string) error {
 }
 
 // configPath returns file if file is not "". Otherwise, it returns the path that config.Find finds.
-func (a *app) configPath(file string) (string, bool) {
+func (e environment) configPath(file string) (string, bool) {
 	if file != "" {
 		return file, true
 	}
-	return config.Find(a.env)
+	return config.Find(e)
 }
 
 var errNoConfig = errors.New("no configuration file found")
 
 // noConfig returns an error that lists the paths at which Dragoman looks for a configuration file.
-func (a *app) noConfig() error {
-	return withHint(errNoConfig, "run `dragoman import` to take over the servers of your clients, or create one of %s, or name a file with -c FILE", strings.Join(config.Places(a.env), ", "))
+func (e environment) noConfig() error {
+	return withHint(errNoConfig, "run `dragoman import` to take over the servers of your clients, or create one of %s, or name a file with -c FILE", strings.Join(config.Places(e), ", "))
 }
 
 // newConfig returns the path for a new configuration file. It creates the folder of this file, so
 // that Dragoman can watch the folder. It returns "" if the path is not absolute or if the folder
 // cannot be created.
-func (a *app) newConfig() string {
-	places := config.Places(a.env)
+func (e environment) newConfig() string {
+	places := config.Places(e)
 	path := places[len(places)-1]
 	if !filepath.IsAbs(path) || os.MkdirAll(filepath.Dir(path), 0o700) != nil {
 		return ""
@@ -388,7 +388,7 @@ func (a *app) newConfig() string {
 // completeTarget completes the names of configured servers as the first argument. If first has
 // words, completeTarget also offers these words as the first argument, and also completes the names
 // as the second argument.
-func (a *app) completeTarget(file *string, first ...string) cobra.CompletionFunc {
+func (e environment) completeTarget(file *string, first ...string) cobra.CompletionFunc {
 	return func(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
 		out := []string{}
 		switch {
@@ -397,7 +397,7 @@ func (a *app) completeTarget(file *string, first ...string) cobra.CompletionFunc
 		case len(args) > 1 || len(first) == 0:
 			return nil, cobra.ShellCompDirectiveNoFileComp
 		}
-		if path, ok := a.configPath(*file); ok {
+		if path, ok := e.configPath(*file); ok {
 			if s, _ := config.Load(path); s != nil {
 				for _, srv := range s.Servers {
 					out = append(out, cobra.CompletionWithDesc(srv.Name, clean(srv.Describe())))

@@ -65,7 +65,7 @@ func TestThroughServe(t *testing.T) {
 	} {
 		status = c.status
 		var out, said bytes.Buffer
-		a := &app{stdout: &out, env: noEnv, status: newStatus(&said, false, noEnv)}
+		a := &app{world: world{stdout: &out, env: noEnv, status: newStatus(&said, false, noEnv)}}
 		reached := ""
 		a.backend = Backend{Connect: func(_ context.Context, o daemon.ConnectOptions) (Session, error) {
 			reached = o.Server.URL + o.Server.Command
@@ -91,7 +91,7 @@ func TestListOfServe(t *testing.T) {
 		t.Fatal(err)
 	}
 	var out, said bytes.Buffer
-	a := &app{stdout: &out, env: noEnv, status: newStatus(&said, false, noEnv)}
+	a := &app{world: world{stdout: &out, env: noEnv, status: newStatus(&said, false, noEnv)}}
 	reached := ""
 	a.backend = Backend{Connect: func(_ context.Context, o daemon.ConnectOptions) (Session, error) {
 		reached = o.Server.URL
@@ -119,7 +119,7 @@ func TestShowThroughServe(t *testing.T) {
 	}
 	for _, c := range []struct{ flag, want string }{{"--plain", "2025-06-18 over stdio (asked through the running serve)"}, {"--direct", " over http\n"}, {"--json", `"revision":"2025-06-18","transport":"stdio","via":"serve"`}} {
 		var out, said bytes.Buffer
-		a := &app{stdout: &out, env: noEnv, status: newStatus(&said, false, noEnv)}
+		a := &app{world: world{stdout: &out, env: noEnv, status: newStatus(&said, false, noEnv)}}
 		a.backend = Backend{Connect: func(context.Context, daemon.ConnectOptions) (Session, error) { return answering{}, nil }}
 		if code := a.main([]string{"show", "-c", file, c.flag, "gh"}); code != exitOK || !strings.Contains(out.String(), c.want) {
 			t.Errorf("%s: exit code %d: %s%s", c.flag, code, out.String(), said.String())
@@ -131,7 +131,7 @@ func TestShowThroughServe(t *testing.T) {
 func TestRunOnTerminal(t *testing.T) {
 	for _, person := range []bool{true, false} {
 		var out, said bytes.Buffer
-		a := &app{stdout: &out, env: noEnv, keyboard: person, interactive: person, status: newStatus(&said, false, noEnv)}
+		a := &app{world: world{stdout: &out, env: noEnv, keyboard: person, interactive: person, status: newStatus(&said, false, noEnv)}}
 		a.backend = Backend{Run: func(_ context.Context, o daemon.RunOptions) error {
 			if o.Terminal != person || said.Len() > 0 {
 				t.Errorf("%t: Run got Terminal %t after %q", person, o.Terminal, said.String())
@@ -152,8 +152,8 @@ func TestHealthIsBounded(t *testing.T) {
 	for _, interrupted := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {
 			var out, said bytes.Buffer
-			a := &app{stdout: &out, env: noEnv, status: newStatus(&said, false, noEnv)}
-			a.backend = Backend{Connect: func(ctx context.Context, o daemon.ConnectOptions) (Session, error) {
+			c := &listCommand{client: client{world: &world{stdout: &out, env: noEnv, status: newStatus(&said, false, noEnv)}}}
+			c.backend = Backend{Connect: func(ctx context.Context, o daemon.ConnectOptions) (Session, error) {
 				switch o.Server.Name {
 				case "late":
 					<-ctx.Done()
@@ -171,7 +171,7 @@ func TestHealthIsBounded(t *testing.T) {
 			}
 			began := time.Now()
 			direct := func(s config.Server) (config.Server, *serveReport) { return s, nil }
-			rows := a.examineAll(ctx, servers, 10*time.Second, direct, a.rowPrinter(servers, false))
+			rows := c.examineAll(ctx, servers, 10*time.Second, direct, c.rowPrinter(servers))
 			took, want := time.Since(began), 10*time.Second
 			if interrupted {
 				want = time.Second
@@ -201,17 +201,17 @@ func TestHealthIsBounded(t *testing.T) {
 func TestTimeout(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var out, said bytes.Buffer
-		a := &app{stdout: &out, env: noEnv, status: newStatus(&said, false, noEnv)}
-		a.backend = Backend{Connect: func(ctx context.Context, o daemon.ConnectOptions) (Session, error) {
+		c := &client{world: &world{stdout: &out, env: noEnv, status: newStatus(&said, false, noEnv)}, timeout: 90 * time.Minute, where: where{target: "http://h"}}
+		c.backend = Backend{Connect: func(ctx context.Context, o daemon.ConnectOptions) (Session, error) {
 			if o.Server.CallTimeout < 90*time.Minute {
 				t.Errorf("the call has a timeout of %s", o.Server.CallTimeout)
 			}
 			<-ctx.Done()
 			return nil, ctx.Err()
 		}}
-		defer a.status.End()
+		defer c.status.End()
 		began := time.Now()
-		err := a.onServer(t.Context(), where{target: "http://h"}, &clientFlags{timeout: 90 * time.Minute}, nil, nil)
+		err := c.onServer(t.Context(), nil, nil)
 		if took := time.Since(began); took != 90*time.Minute || err == nil || err.Error() != "no result within 1h30m0s" {
 			t.Errorf("%s: %v", took, err)
 		}
@@ -222,14 +222,13 @@ func TestTimeout(t *testing.T) {
 func TestRemembered(t *testing.T) {
 	cache := t.TempDir()
 	env := func(key string) (string, bool) { return cache, key == "XDG_CACHE_HOME" }
-	a := &app{env: env}
-	w := where{target: "https://user:secret@h/mcp"}
+	c := &client{world: &world{env: env}, where: where{target: "https://user:secret@h/mcp"}}
 	items := [][]byte{[]byte(`{"name":"a"}`), []byte(`{"name":"b"}`)}
-	a.remember(w, "tools", items)
-	if got := a.remembered(w, "tools"); len(got) != 2 || string(got[1]) != `{"name":"b"}` {
+	c.remember("tools", items)
+	if got := c.remembered("tools"); len(got) != 2 || string(got[1]) != `{"name":"b"}` {
 		t.Errorf("%q", got)
 	}
-	if a.remembered(w, "prompts") != nil || a.remembered(where{target: "https://h/mcp"}, "tools") != nil {
+	if c.remembered("prompts") != nil || (&client{world: c.world, where: where{target: "https://h/mcp"}}).remembered("tools") != nil {
 		t.Error("another list was returned")
 	}
 	files, _ := filepath.Glob(filepath.Join(cache, "dragoman", "completion", "*"))
@@ -240,10 +239,10 @@ func TestRemembered(t *testing.T) {
 	if err := os.Chtimes(files[0], old, old); err != nil {
 		t.Fatal(err)
 	}
-	if a.remembered(w, "tools") != nil {
+	if c.remembered("tools") != nil {
 		t.Error("a list that is too old was returned")
 	}
-	if a = (&app{env: noEnv}); a.listFile(w, "tools") != "" {
+	if c.env = noEnv; c.listFile("tools") != "" {
 		t.Error("there is no place for a list")
 	}
 }
@@ -257,17 +256,18 @@ func TestRememberedWithoutSecrets(t *testing.T) {
 		t.Fatal(err)
 	}
 	env := func(key string) (string, bool) { return dir, key == "XDG_CACHE_HOME" }
-	a := &app{stdout: io.Discard, env: env, status: newStatus(io.Discard, false, noEnv)}
-	a.backend = Backend{Connect: func(context.Context, daemon.ConnectOptions) (Session, error) { return answering{}, nil }}
+	out := &world{stdout: io.Discard, env: env, status: newStatus(io.Discard, false, noEnv)}
+	out.backend = Backend{Connect: func(context.Context, daemon.ConnectOptions) (Session, error) { return answering{}, nil }}
 	for _, w := range []where{{target: "s", file: file}, {target: "https://me:hunter22@h/mcp", file: file}} {
-		err := a.onServer(t.Context(), w, &clientFlags{direct: true}, nil, func(context.Context, Session, config.Server) error {
-			a.remember(w, "tools", [][]byte{[]byte(`{"name":"a","description":"uses sesame\u00267\u00e4/open, c2VzYW1lJjfDpC9vcGVu and hunter22"}`)})
+		c := &client{world: out, direct: true, where: w}
+		err := c.onServer(t.Context(), nil, func(context.Context, Session, config.Server) error {
+			c.remember("tools", [][]byte{[]byte(`{"name":"a","description":"uses sesame\u00267\u00e4/open, c2VzYW1lJjfDpC9vcGVu and hunter22"}`)})
 			return nil
 		})
 		if err != nil {
 			t.Fatal(err)
 		}
-		got := a.remembered(w, "tools")
+		got := c.remembered("tools")
 		if len(got) != 1 || strings.Contains(string(got[0]), "open") || strings.Contains(string(got[0]), "vcGVu") || !strings.Contains(string(got[0]), `{"name":"a","description":"uses ***`) ||
 			strings.HasPrefix(w.target, "https") && strings.Contains(string(got[0]), "hunter22") {
 			t.Errorf("%s: %q", w.target, got)

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"fmt"
+	"io"
 	"runtime"
 	"runtime/debug"
 	"strings"
@@ -49,9 +50,16 @@ func commit() string {
 	return out + modified
 }
 
-func (a *app) versionCommand() *cobra.Command {
-	var asJSON bool
-	c := &cobra.Command{
+// versionCommand is `dragoman version`.
+type versionCommand struct {
+	*world
+
+	asJSON bool
+}
+
+func newVersionCommand(w *world) *cobra.Command {
+	c := &versionCommand{world: w}
+	cmd := &cobra.Command{
 		Use:   "version",
 		Short: "Print the version and the supported MCP revisions",
 		Long: `Print the version of Dragoman, the commit and the Go version of this build, and
@@ -59,14 +67,15 @@ the supported MCP revisions. "dragoman --version" prints the same text.`,
 		Example: `  dragoman version
   dragoman version --json | jq -r .version`,
 		Args:              noArguments,
-		RunE:              func(*cobra.Command, []string) error { return a.printVersion(asJSON) },
+		RunE:              func(*cobra.Command, []string) error { return printVersion(c.stdout, c.asJSON) },
 		ValidArgsFunction: cobra.NoFileCompletions,
 	}
-	c.Flags().BoolVar(&asJSON, "json", false, "print JSON")
-	return c
+	cmd.Flags().BoolVar(&c.asJSON, "json", false, "print JSON")
+	return cmd
 }
 
-func (a *app) printVersion(asJSON bool) error {
+// printVersion prints the version of this build.
+func printVersion(out io.Writer, asJSON bool) error {
 	revisions := mcp.Dates(mcp.Revisions())
 	platform := runtime.GOOS + "/" + runtime.GOARCH
 	if !asJSON {
@@ -74,7 +83,7 @@ func (a *app) printVersion(asJSON bool) error {
 		if c := commit(); c != "" {
 			text += "commit " + c + "\n"
 		}
-		_, err := fmt.Fprint(a.stdout, text, "speaks MCP ", strings.Join(revisions, ", "), "\n")
+		_, err := fmt.Fprint(out, text, "speaks MCP ", strings.Join(revisions, ", "), "\n")
 		return err
 	}
 	b := []byte{'{'}
@@ -86,6 +95,6 @@ func (a *app) printVersion(asJSON bool) error {
 		b = jsonrpc.AppendQuote(append(b, ':'), m[1])
 	}
 	b = jsonrpc.AppendStrings(append(b, `,"revisions":`...), revisions)
-	_, err := a.stdout.Write(append(b, "}\n"...))
+	_, err := out.Write(append(b, "}\n"...))
 	return err
 }

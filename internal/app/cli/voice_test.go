@@ -110,7 +110,7 @@ func TestPeersCannotImitateDragoman(t *testing.T) {
 		{name: "a cause of several lines", args: []string{"list", "http://h"}, connect: &mcp.Error{Message: "not opened", Err: errors.New("\"x\"\ndragoman: hint: FORGED")}},
 	} {
 		var out, said bytes.Buffer
-		a := &app{stdout: &out, env: noEnv, status: newStatus(&said, false, noEnv)}
+		a := &app{world: world{stdout: &out, env: noEnv, status: newStatus(&said, false, noEnv)}}
 		a.backend = Backend{Connect: func(_ context.Context, o daemon.ConnectOptions) (Session, error) {
 			if c.connect != nil {
 				return nil, c.connect
@@ -134,7 +134,7 @@ func TestListOfHostileServer(t *testing.T) {
 		{"show", "http://h"}, {"show", "--json", "http://h"}, {"show", "http://h", forged, "--schema"}, {"show", "--json", "http://h", forged},
 		{"complete", "http://h", "prompt", "x", "y"}, {"read", "http://h", "x:y", "--json"}, {"prompt", "http://h", "x", "--json"}} {
 		var out, said bytes.Buffer
-		a := &app{stdout: &out, screen: true, env: noEnv, status: newStatus(&said, false, noEnv)}
+		a := &app{world: world{stdout: &out, screen: true, env: noEnv, status: newStatus(&said, false, noEnv)}}
 		a.backend = Backend{Connect: func(_ context.Context, o daemon.ConnectOptions) (Session, error) { return &hostileSession{o: o}, nil }}
 		if code := a.main(args); code != exitOK {
 			t.Errorf("%q: exit code %d: %s", args, code, said.String())
@@ -159,7 +159,7 @@ func TestLogOfHostilePeer(t *testing.T) {
 		if c.dark {
 			env = func(k string) (string, bool) { return "1", k == "NO_COLOR" }
 		}
-		a := &app{logFormat: c.format, status: newStatus(&said, c.terminal, env)}
+		a := &app{world: world{logFormat: c.format, status: newStatus(&said, c.terminal, env)}}
 		a.startLog(slog.LevelInfo, nil)
 		a.log.Warn("something", "peer", forged, "cause", errors.New(forged), "plain", `\x1b[2J`, "list", []string{forged}, tint.Err(errors.New(forged)),
 			slog.Group("g", "deep", forged))
@@ -178,7 +178,7 @@ func TestLogOfHostilePeer(t *testing.T) {
 func TestDurationsHaveUnits(t *testing.T) {
 	for _, format := range []string{"", "json"} {
 		var said bytes.Buffer
-		a := &app{logFormat: format, status: newStatus(&said, false, noEnv)}
+		a := &app{world: world{logFormat: format, status: newStatus(&said, false, noEnv)}}
 		a.startLog(slog.LevelInfo, nil)
 		a.log.Info("something", "took", 1200*time.Microsecond, loglimit.Measured("waited", slog.DurationValue(time.Second)), slog.Group("g", "deep", time.Minute))
 		for _, want := range []string{"1.2ms", "1s", "1m0s"} {

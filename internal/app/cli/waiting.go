@@ -38,7 +38,7 @@ func (e unansweredError) Error() string {
 // starting, listWhole lists the items again until the list is complete, the function enough returns
 // true, or the time limit is reached. It does the same for an empty list that may change. If enough
 // is nil, it has no effect.
-func (a *app) listWhole(ctx context.Context, s Session, server, kind string, enough func(items [][]byte) bool) (runtime.List, error) {
+func (c *client) listWhole(ctx context.Context, s Session, server, kind string, enough func(items [][]byte) bool) (runtime.List, error) {
 	began := time.Now()
 	for {
 		l, err := s.List(ctx, kind)
@@ -49,7 +49,7 @@ func (a *app) listWhole(ctx context.Context, s Session, server, kind string, eno
 		switch {
 		case len(l.Starting) > 0:
 			limit = startWait
-			a.status.Step(server, "waiting for "+joinNames(l.Starting)+" to start")
+			c.status.Step(server, "waiting for "+joinNames(l.Starting)+" to start")
 		case len(l.Items)+len(l.Failed) == 0 && l.Changes:
 			limit = growWait
 		}
@@ -108,37 +108,37 @@ func whyMissing(l runtime.List) string {
 
 // printList prints a list and names the servers that are missing from it. It returns a
 // *missingError if the list is empty and servers are missing.
-func (a *app) printList(server, kind string, l runtime.List, asJSON bool) error {
+func (c *listCommand) printList(server string, l runtime.List) error {
 	why := whyMissing(l)
-	if len(l.Items) > 0 || asJSON {
-		print := func() error { return a.printTable(rowsOf(kind, l.Items)) }
-		if asJSON {
-			print = func() error { return a.printItems(l.Items) }
+	if len(l.Items) > 0 || c.asJSON {
+		print := func() error { return c.printTable(rowsOf(c.kind, l.Items)) }
+		if c.asJSON {
+			print = func() error { return c.printItems(l.Items) }
 		}
 		if err := print(); err != nil {
 			return err
 		}
 	}
-	if !a.quiet {
+	if !c.quiet {
 		for _, line := range leftOutLines(l.LeftOut) {
-			a.status.label(yellow, "note", line)
+			c.status.label(yellow, "note", line)
 		}
 	}
 	switch {
 	case len(l.Items) == 0 && why != "":
-		return &missingError{server + " lists no " + kind + ": " + why}
-	case a.quiet:
+		return &missingError{server + " lists no " + c.kind + ": " + why}
+	case c.quiet:
 	case why != "":
 		its := "its"
 		if len(l.Starting)+len(l.Failed) > 1 {
 			its = "their"
 		}
-		a.status.label(yellow, "note", why+"; "+its+" "+kind+" are missing from the list")
-	case len(l.Items) > 0 || asJSON:
+		c.status.label(yellow, "note", why+"; "+its+" "+c.kind+" are missing from the list")
+	case len(l.Items) > 0 || c.asJSON:
 	case l.Changes:
-		a.status.Printf("%s has no %s yet, but the list may change", server, kind)
+		c.status.Printf("%s has no %s yet, but the list may change", server, c.kind)
 	default:
-		a.status.Printf("%s has no %s", server, kind)
+		c.status.Printf("%s has no %s", server, c.kind)
 	}
 	return nil
 }

@@ -103,11 +103,12 @@ func TestListOfStartingGateway(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				var out, said bytes.Buffer
 				s := &startingSession{began: time.Now(), lists: c.lists}
-				a := &app{stdout: &out, env: noEnv, status: newStatus(&said, false, noEnv), log: slog.New(slog.DiscardHandler)}
+				a := &app{world: world{stdout: &out, env: noEnv, status: newStatus(&said, false, noEnv), log: slog.New(slog.DiscardHandler)}}
+				list := &listCommand{client: client{world: &a.world}, kind: "tools", asJSON: len(c.args) > 0}
 				a.showProgress()
-				l, err := a.listWhole(t.Context(), s, "h", "tools", nil)
+				l, err := list.listWhole(t.Context(), s, "h", "tools", nil)
 				if err == nil {
-					err = a.printList("h", "tools", l, len(c.args) > 0)
+					err = list.printList("h", l)
 				}
 				a.status.End()
 				if took := time.Since(s.began); took > c.took {
@@ -155,8 +156,8 @@ func TestCallOfStartingServer(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				var said bytes.Buffer
 				s := &startingSession{began: time.Now(), lists: c.lists}
-				a := &app{env: noEnv, status: newStatus(&said, false, noEnv), log: slog.New(slog.DiscardHandler)}
-				x := &toolCall{app: a, session: s, server: "h", name: "slow__x", arguments: []argument{{key: "a", value: "1"}}, check: true, ask: &asker{app: a}}
+				w := &world{env: noEnv, status: newStatus(&said, false, noEnv), log: slog.New(slog.DiscardHandler)}
+				x := &toolCall{client: &client{world: w}, session: s, server: "h", name: "slow__x", arguments: []argument{{key: "a", value: "1"}}, check: true, ask: &asker{world: w}}
 				if _, err := x.run(t.Context()); err != nil {
 					t.Error(err)
 				}
