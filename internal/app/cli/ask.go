@@ -404,7 +404,6 @@ func shown(v []byte) string {
 // field asks for one field until the value is valid, and stores the value in values. If the user
 // cancels or declines the form, it returns "cancel" or "decline", otherwise "".
 func (t *terminal) field(f tool.Argument, values map[string][]byte) (action string) {
-	about := f.Type
 	choices := f.Schema.Choices()
 	several := false
 	if len(choices) == 0 && f.Schema.Types()&schema.Array != 0 {
@@ -412,28 +411,7 @@ func (t *terminal) field(f tool.Argument, values map[string][]byte) (action stri
 		// §Elicitation, "Multi-Select").
 		choices, several = f.Schema.Items().Choices(), true
 	}
-	if len(choices) > 0 {
-		about = "one number"
-		if several {
-			about = "numbers, separated by commas"
-		}
-	} else if f.Type == "boolean" {
-		about = "yes or no"
-	}
-	if !f.Required {
-		about += ", optional"
-	}
-	t.say("", t.bold(clean(excerpt.Cut(f.Name, 100)))+" ("+clean(about)+")")
-	if f.About != "" {
-		t.quote(excerpt.Cut(f.About, 1<<10))
-	}
-	for i, c := range choices {
-		title := shown(c.Value)
-		if c.Title != "" && c.Title != title {
-			title = clean(c.Title) + " (" + title + ")"
-		}
-		t.say("  " + strconv.Itoa(i+1) + ") " + title)
-	}
+	t.introduce(f, choices, several)
 	before, ok := values[f.Name]
 	if !ok {
 		before = f.Schema.JSON("default")
@@ -478,6 +456,33 @@ func (t *terminal) field(f tool.Argument, values map[string][]byte) (action stri
 		}
 		values[f.Name] = v
 		return ""
+	}
+}
+
+// introduce prints what a field is about, and its choices with their numbers.
+func (t *terminal) introduce(f tool.Argument, choices []schema.Choice, several bool) {
+	about := f.Type
+	switch {
+	case len(choices) > 0 && several:
+		about = "numbers, separated by commas"
+	case len(choices) > 0:
+		about = "one number"
+	case f.Type == "boolean":
+		about = "yes or no"
+	}
+	if !f.Required {
+		about += ", optional"
+	}
+	t.say("", t.bold(clean(excerpt.Cut(f.Name, 100)))+" ("+clean(about)+")")
+	if f.About != "" {
+		t.quote(excerpt.Cut(f.About, 1<<10))
+	}
+	for i, c := range choices {
+		title := shown(c.Value)
+		if c.Title != "" && c.Title != title {
+			title = clean(c.Title) + " (" + title + ")"
+		}
+		t.say("  " + strconv.Itoa(i+1) + ") " + title)
 	}
 }
 

@@ -95,6 +95,11 @@ text from the server is in quotation marks.`,
 		RunE: c.run,
 	}
 	cmd.ValidArgsFunction = c.completeCall()
+	c.addFlags(cmd)
+	return cmd
+}
+
+func (c *callCommand) addFlags(cmd *cobra.Command) {
 	flags := flagsInOrder(cmd)
 	flags.StringArrayVar(&c.pairs, "arg", nil, "pass an argument, as `name=value` or name:=JSON (repeatable)")
 	flags.StringVar(&c.jsonArgs, "json-args", "", "pass all arguments as one `JSON` object, @FILE or @- for stdin")
@@ -102,8 +107,7 @@ text from the server is in quotation marks.`,
 	flags.BoolVar(&c.asJSON, "json", false, "print the whole result as JSON, byte for byte as the server sent it")
 	addSaveFlag(flags, &c.save)
 	c.ask.add(flags)
-	c.addFlags(cmd)
-	return cmd
+	c.client.addFlags(cmd)
 }
 
 func (c *callCommand) check(cmd *cobra.Command, args []string) (err error) {

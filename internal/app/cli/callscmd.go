@@ -81,6 +81,11 @@ With -f, the command prints each call when it ends, until you press Ctrl-C or
 		Args: c.check,
 		RunE: c.run,
 	}
+	c.addFlags(cmd)
+	return cmd
+}
+
+func (c *callsCommand) addFlags(cmd *cobra.Command) {
 	flags := flagsInOrder(cmd)
 	flags.BoolVarP(&c.follow, "follow", "f", false, "print each call when it ends, until Ctrl-C")
 	flags.IntVarP(&c.lines, "lines", "n", 50, "print the last `N` calls")
@@ -91,8 +96,7 @@ With -f, the command prints each call when it ends, until you press Ctrl-C or
 	flags.StringVar(&c.search, "search", "", "print only calls with `TEXT` in their metadata, such as the tool name or the trace id")
 	flags.StringVar(&c.save, "save", "", "write both sides of the call to the new file `FILE`, for dragoman replay")
 	flags.BoolVar(&c.asJSON, "json", false, "print each call as JSON on one line")
-	c.addFlags(cmd)
-	return cmd
+	c.runningFlags.addFlags(cmd)
 }
 
 func (c *callsCommand) check(_ *cobra.Command, args []string) error {

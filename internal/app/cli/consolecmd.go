@@ -14,7 +14,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/dragoman-mcp/dragoman/internal/app/admin"
-	"github.com/dragoman-mcp/dragoman/internal/app/daemon"
 	"github.com/dragoman-mcp/dragoman/internal/setup/config"
 )
 
@@ -59,7 +58,7 @@ func (c *consoleCommand) run(cmd *cobra.Command, _ []string) error {
 		return err
 	}
 	defer s.close()
-	resp, err := s.ask(cmd.Context(), http.MethodPost, "/api/v1/console/link", nil, nil)
+	resp, err := s.ask(cmd.Context(), http.MethodPost, "/api/v1/console/link", nil)
 	if err != nil {
 		return err
 	}
@@ -107,19 +106,4 @@ func openBrowser(ctx context.Context, link string) error {
 		name, args = "rundll32", []string{"url.dll,FileProtocolHandler", link}
 	}
 	return exec.CommandContext(ctx, name, args...).Run()
-}
-
-// showConsole prints how to open the console. serve calls it after the start. A link is a secret,
-// and output that does not go to a terminal may be stored. Therefore, showConsole prints a link
-// only on a terminal.
-func (c *serveCommand) showConsole(page daemon.Console, flags string) {
-	switch {
-	case c.quiet:
-	case page.Off != "":
-		c.status.Printf("%s", lowerFirst(strings.TrimSuffix(page.Off, ".")))
-	case c.status.terminal && c.status.records.Load() == nil:
-		c.status.Printf("the console is at %s (works once, within 10 minutes)", page.Link())
-	default:
-		c.status.Printf("the console is at %s; run `%s console%s` for a link that opens it", page.URL, c.program, clean(flags))
-	}
 }

@@ -87,7 +87,7 @@ func TestKeyGoesToItsAddress(t *testing.T) {
 	}
 	defer s.close()
 	s.folders = []string{folder}
-	if _, err := s.ask(t.Context(), http.MethodPost, "/x", nil, nil); err == nil || given.Load() > 0 {
+	if _, err := s.ask(t.Context(), http.MethodPost, "/x", nil); err == nil || given.Load() > 0 {
 		t.Errorf("%v; the key was sent %d times", err, given.Load())
 	}
 	if got := s.at("[::1]:" + port).base; got != "http://[::1]:"+port+"/base" {

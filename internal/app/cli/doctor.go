@@ -94,6 +94,11 @@ that ends normally.`,
 		RunE:              c.run,
 		ValidArgsFunction: c.env.completeTarget(&c.file),
 	}
+	c.addFlags(cmd)
+	return cmd
+}
+
+func (c *doctorCommand) addFlags(cmd *cobra.Command) {
 	fl := flagsInOrder(cmd)
 	fl.BoolVar(&c.asJSON, "json", false, "print the findings and the verdict as one JSON object")
 	fl.BoolVar(&c.all, "all", false, "also print infos, passed checks, and why a revision does not work")
@@ -116,7 +121,6 @@ that ends normally.`,
 		}
 		return out, cobra.ShellCompDirectiveNoFileComp
 	})
-	return cmd
 }
 
 func (c *doctorCommand) run(cmd *cobra.Command, args []string) error {

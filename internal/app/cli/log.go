@@ -10,7 +10,6 @@ import (
 
 	"github.com/lmittmann/tint"
 
-	"github.com/dragoman-mcp/dragoman/internal/app/admin"
 	"github.com/dragoman-mcp/dragoman/internal/base/excerpt"
 	"github.com/dragoman-mcp/dragoman/internal/base/logcode"
 	"github.com/dragoman-mcp/dragoman/internal/relay/upstream"
@@ -91,15 +90,6 @@ func (l jsonLines) Write(b []byte) (int, error) {
 		return 0, err
 	}
 	return len(b), nil
-}
-
-// showStatus prints the full status when the process gets SIGUSR1.
-func (c *serveCommand) showStatus(r *admin.Report) {
-	if c.status.records.Load() == nil {
-		_, _ = c.status.Write(r.Text(time.Now())) // a single write, so that no log line appears inside the status
-		return
-	}
-	c.status.record(slog.LevelInfo, "status", slog.String("code", "status"), slog.Any("status", r))
 }
 
 // wantsRecords reports whether the arguments select JSON records for stderr. It is needed for

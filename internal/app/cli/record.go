@@ -227,19 +227,9 @@ func (c *replayCommand) run(cmd *cobra.Command, args []string) error {
 	if len(args) == 0 || cmd.ArgsLenAtDash() == 0 {
 		return usagef("use `dragoman replay FILE`", "no recording given")
 	}
-	b, err := os.ReadFile(args[0])
-	if errors.Is(err, fs.ErrNotExist) {
-		return withHint(fmt.Errorf("the file %s does not exist", clean(args[0])), "make a recording with `dragoman record -o FILE -- COMMAND`")
-	}
+	played, err := c.readTape(args[0])
 	if err != nil {
-		return withHint(fmt.Errorf("cannot read the recording: %w", err), "name a recording that you can read")
-	}
-	played, err := tape.ParseWire(b, c.wire)
-	if errors.Is(err, tape.ErrNoWire) {
-		return usagef("use --wire client or --wire server for the transcript of a call; otherwise remove --wire", "%s has no side %q", clean(args[0]), c.wire)
-	}
-	if err != nil {
-		return withHint(fmt.Errorf("%s is not a recording: %w", clean(args[0]), err), "make a recording with `dragoman record -o FILE -- COMMAND`")
+		return err
 	}
 	o := daemon.ReplayOptions{Tape: played, Listen: c.listen, Log: c.log, Options: tape.Options{Timeout: c.timeout, Strict: c.strict}}
 	if o.Server, err = c.replayTarget(cmd, &c.t, args[1:]); err != nil {
@@ -248,25 +238,10 @@ func (c *replayCommand) run(cmd *cobra.Command, args []string) error {
 	if o.Server != nil {
 		o.Stderr = &childLines{c.status, o.Server.Name}
 	}
-	switch {
-	case c.timeout <= 0:
-		return usagef("use a duration such as 10s", "--timeout must be positive, but is %s", c.timeout)
-	case o.Server == nil && c.listen == "" && played.HTTP():
-		return usagef("add --listen 127.0.0.1:7302, or the URL of a server", "the recording was made %s", transportOf(played))
-	case o.Server == nil && c.listen != "" && !played.HTTP():
-		return usagef("remove --listen, or add a command after --", "the recording was made %s", transportOf(played))
-	case o.Server != nil && (o.Server.URL != "") != played.HTTP():
-		hint := "use `dragoman replay FILE -- COMMAND`"
-		if played.HTTP() {
-			hint = "use `dragoman replay FILE URL`"
-		}
-		return usagef(hint, "the recording was made %s", transportOf(played))
-	case o.Server != nil && c.listen != "":
-		return usagef("remove one of them", "--listen cannot be used together with a server")
-	case c.listen != "":
-		if err := checkListen(c.listen, c.open); err != nil {
-			return err
-		}
+	if err := c.checkSides(&o); err != nil {
+		return err
+	}
+	if c.listen != "" {
 		c.warnOpen(cmd.Context(), c.listen)
 	}
 	o.Ready = func(endpoint string) {
@@ -286,6 +261,49 @@ func (c *replayCommand) run(cmd *cobra.Command, args []string) error {
 	}
 	if !c.quiet {
 		c.status.Printf("no differences")
+	}
+	return nil
+}
+
+// readTape reads a recording, or one side of the transcript of a call.
+func (c *replayCommand) readTape(path string) (*tape.Tape, error) {
+	b, err := os.ReadFile(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, withHint(fmt.Errorf("the file %s does not exist", clean(path)), "make a recording with `dragoman record -o FILE -- COMMAND`")
+	}
+	if err != nil {
+		return nil, withHint(fmt.Errorf("cannot read the recording: %w", err), "name a recording that you can read")
+	}
+	played, err := tape.ParseWire(b, c.wire)
+	if errors.Is(err, tape.ErrNoWire) {
+		return nil, usagef("use --wire client or --wire server for the transcript of a call; otherwise remove --wire", "%s has no side %q", clean(path), c.wire)
+	}
+	if err != nil {
+		return nil, withHint(fmt.Errorf("%s is not a recording: %w", clean(path), err), "make a recording with `dragoman record -o FILE -- COMMAND`")
+	}
+	return played, nil
+}
+
+// checkSides returns an error if the flags and the server do not fit the transport of the recording.
+func (c *replayCommand) checkSides(o *daemon.ReplayOptions) error {
+	overHTTP := o.Tape.HTTP()
+	switch {
+	case c.timeout <= 0:
+		return usagef("use a duration such as 10s", "--timeout must be positive, but is %s", c.timeout)
+	case o.Server == nil && c.listen == "" && overHTTP:
+		return usagef("add --listen 127.0.0.1:7302, or the URL of a server", "the recording was made %s", transportOf(o.Tape))
+	case o.Server == nil && c.listen != "" && !overHTTP:
+		return usagef("remove --listen, or add a command after --", "the recording was made %s", transportOf(o.Tape))
+	case o.Server != nil && (o.Server.URL != "") != overHTTP:
+		hint := "use `dragoman replay FILE -- COMMAND`"
+		if overHTTP {
+			hint = "use `dragoman replay FILE URL`"
+		}
+		return usagef(hint, "the recording was made %s", transportOf(o.Tape))
+	case o.Server != nil && c.listen != "":
+		return usagef("remove one of them", "--listen cannot be used together with a server")
+	case c.listen != "":
+		return checkListen(c.listen, c.open)
 	}
 	return nil
 }

@@ -42,27 +42,10 @@ program at once, with exit code 130 or 143.`,
 
   # Call one tool from a script.
   dragoman call https://mcp.example.com/mcp search --arg query=bridges`,
-		SilenceErrors: true,
-		SilenceUsage:  true,
-		Args:          cobra.ArbitraryArgs,
-		PersistentPreRunE: func(*cobra.Command, []string) error {
-			if !slices.Contains([]string{"", "text", "json"}, a.logFormat) {
-				return usagef("use text or json", "--log-format does not accept %q", a.logFormat)
-			}
-			if a.plain {
-				a.status.terminal, a.status.colour = false, false
-			}
-			a.verbose = a.verbose || a.traceBytes
-			if a.verbose && a.quiet {
-				return usagef("remove one of them", "--verbose and --quiet cannot be used together")
-			}
-			if a.logFormat != "json" {
-				a.status.records.Store(nil) // if the arguments contain --log-format json, it is a flag of the server's command
-			} else {
-				a.status.recordsOnly()
-			}
-			return nil
-		},
+		SilenceErrors:     true,
+		SilenceUsage:      true,
+		Args:              cobra.ArbitraryArgs,
+		PersistentPreRunE: func(*cobra.Command, []string) error { return a.checkCommonFlags() },
 		RunE: func(c *cobra.Command, args []string) error {
 			if showVersion && len(args) == 0 {
 				return printVersion(a.stdout, false)
@@ -84,14 +67,10 @@ program at once, with exit code 130 or 143.`,
 	usage := root.UsageFunc()
 	root.SetUsageFunc(func(c *cobra.Command) error { return usageOf(c, usage) })
 	root.Flags().BoolVar(&showVersion, "version", false, "print the version and exit")
-	f := root.PersistentFlags()
-	f.SortFlags = false
-	f.BoolVarP(&a.verbose, "verbose", "v", false, "print debug logs, the steps of each handshake, and the stderr of servers")
-	f.BoolVar(&a.traceBytes, "trace-bytes", false, "print the steps of each handshake with their messages; implies --verbose")
-	f.BoolVarP(&a.quiet, "quiet", "q", false, "print only errors")
-	f.BoolVar(&a.plain, "plain", false, "use no colours and no animation, for screen readers (the same as ACCESSIBLE=1)")
-	f.StringVar(&a.logFormat, "log-format", "", "write logs to stderr in this `FORMAT`: text or json")
-	root.AddCommand(newRunCommand(&a.world), newServeCommand(&a.world), newListCommand(&a.world), newShowCommand(&a.world), newCallCommand(&a.world), newReadCommand(&a.world), newPromptCommand(&a.world), newCompleteCommand(&a.world), newRecordCommand(&a.world), newReplayCommand(&a.world), newFakeCommand(&a.world), newMatrixCommand(&a.world), newDoctorCommand(&a.world), newConfigCommand(&a.world), newStatusCommand(&a.world), newLogsCommand(&a.world), newCallsCommand(&a.world), newConsoleCommand(&a.world), newBugCommand(&a.world), newHealthcheckCommand(&a.world), newVersionCommand(&a.world), newImportCommand(&a.world), newConnectCommand(&a.world), newServerCommand(&a.world), newDemoServerCommand(&a.world))
+	a.addCommonFlags(root)
+	for _, command := range commands {
+		root.AddCommand(command(&a.world))
+	}
 	root.InitDefaultHelpCmd()
 	a.checkHelp(root)
 	root.InitDefaultCompletionCmd()
@@ -99,6 +78,66 @@ program at once, with exit code 130 or 143.`,
 	root.InitDefaultHelpFlag()
 	a.env.completeFlags(root)
 	return root
+}
+
+// commands are the commands that are not subcommands of another one.
+var commands = []func(*world) *cobra.Command{
+	newRunCommand,
+	newServeCommand,
+	newListCommand,
+	newShowCommand,
+	newCallCommand,
+	newReadCommand,
+	newPromptCommand,
+	newCompleteCommand,
+	newRecordCommand,
+	newReplayCommand,
+	newFakeCommand,
+	newMatrixCommand,
+	newDoctorCommand,
+	newConfigCommand,
+	newStatusCommand,
+	newLogsCommand,
+	newCallsCommand,
+	newConsoleCommand,
+	newBugCommand,
+	newHealthcheckCommand,
+	newVersionCommand,
+	newImportCommand,
+	newConnectCommand,
+	newServerCommand,
+	newDemoServerCommand,
+}
+
+// addCommonFlags adds the flags that all commands have.
+func (a *app) addCommonFlags(root *cobra.Command) {
+	f := root.PersistentFlags()
+	f.SortFlags = false
+	f.BoolVarP(&a.verbose, "verbose", "v", false, "print debug logs, the steps of each handshake, and the stderr of servers")
+	f.BoolVar(&a.traceBytes, "trace-bytes", false, "print the steps of each handshake with their messages; implies --verbose")
+	f.BoolVarP(&a.quiet, "quiet", "q", false, "print only errors")
+	f.BoolVar(&a.plain, "plain", false, "use no colours and no animation, for screen readers (the same as ACCESSIBLE=1)")
+	f.StringVar(&a.logFormat, "log-format", "", "write logs to stderr in this `FORMAT`: text or json")
+}
+
+// checkCommonFlags checks and applies them.
+func (a *app) checkCommonFlags() error {
+	if !slices.Contains([]string{"", "text", "json"}, a.logFormat) {
+		return usagef("use text or json", "--log-format does not accept %q", a.logFormat)
+	}
+	if a.plain {
+		a.status.terminal, a.status.colour = false, false
+	}
+	a.verbose = a.verbose || a.traceBytes
+	if a.verbose && a.quiet {
+		return usagef("remove one of them", "--verbose and --quiet cannot be used together")
+	}
+	if a.logFormat != "json" {
+		a.status.records.Store(nil) // if the arguments contain --log-format json, it is a flag of the server's command
+	} else {
+		a.status.recordsOnly()
+	}
+	return nil
 }
 
 // alsoRuns is the annotation of a command that has subcommands and can also run without a

@@ -69,6 +69,11 @@ clients do not run.`,
 		RunE:              c.run,
 		ValidArgsFunction: cobra.NoFileCompletions,
 	}
+	c.addFlags(cmd)
+	return cmd
+}
+
+func (c *serveCommand) addFlags(cmd *cobra.Command) {
 	f := flagsInOrder(cmd)
 	addConfigFlag(cmd, &c.file)
 	f.StringVar(&c.listen, "listen", "", "listen for HTTP on `ADDR` (host:port) instead of the configured address")
@@ -80,7 +85,6 @@ clients do not run.`,
 	f.BoolVar(&c.quietDemo, "quiet-demo", false, "with --demo, do not run the two demo clients")
 	addCallsFlag(cmd, &c.logCalls)
 	addOpenFlag(cmd, &c.open)
-	return cmd
 }
 
 func (c *serveCommand) run(cmd *cobra.Command, _ []string) error {
@@ -95,56 +99,72 @@ func (c *serveCommand) run(cmd *cobra.Command, _ []string) error {
 	if c.quietDemo && !c.demo {
 		return usagef("add --demo", "--quiet-demo works only with --demo")
 	}
-	path, found := c.env.configPath(c.file)
-	if c.demo {
-		path, found = c.file, c.file != ""
+	x, err := c.load()
+	if err != nil {
+		return err
 	}
-	snapshot := config.Default()
-	var used *opened
-	var problems config.Problems
+	c.startLog(slog.LevelInfo, &x.Log)
+	if x.file != nil {
+		if err := c.consentToServe(c.file, x.file); err != nil {
+			return err
+		}
+	}
+	for _, p := range x.problems.Warnings() {
+		c.log.LogAttrs(cmd.Context(), slog.LevelWarn, "problem in the configuration", slog.String("at", p.String()))
+	}
+	for _, p := range x.problems.OfServers() {
+		c.log.Warn("a server is not started", append([]any{"server", p.Server, "at", p.String()}, runtime.UnusableFailure(p).Attrs()...)...)
+	}
+	c.warnOpen(cmd.Context(), cmp.Or(c.listen, x.Listen))
+	c.showProgress()
+	return withoutStop(cmd.Context(), c.backend.Serve(cmd.Context(), c.options(x)))
+}
+
+// loaded is the configuration with which serve starts.
+type loaded struct {
+	*config.Snapshot
+	path     string          // the file whose changes serve applies; "" for none
+	file     *opened         // the file that was read; nil if there is none
+	problems config.Problems // those with which the file can be used
+}
+
+// load reads the configuration file, and adds the demo servers.
+func (c *serveCommand) load() (*loaded, error) {
+	x := &loaded{Snapshot: config.Default()}
+	var found bool
+	if x.path, found = c.env.configPath(c.file); c.demo {
+		x.path, found = c.file, c.file != ""
+	}
 	switch {
 	case found:
-		if used, problems = c.env.open(path); used == nil || c.strict && problems.Err() != nil {
-			return problems.Err()
+		if x.file, x.problems = c.env.open(x.path); x.file == nil || c.strict && x.problems.Err() != nil {
+			return nil, x.problems.Err()
 		}
-		snapshot = used.Snapshot
+		x.Snapshot = x.file.Snapshot
 	case !c.demo:
-		// Without a configuration file, the user adds the servers in the console. So the
-		// console must be available.
-		if !c.noConsole && !c.stdio && config.CheckListen(cmp.Or(c.listen, snapshot.Listen), false, "") == nil {
-			path = c.env.newConfig()
+		// Without a configuration file, the user adds the servers in the console. So the console must
+		// be available.
+		if !c.noConsole && !c.stdio && config.CheckListen(cmp.Or(c.listen, x.Listen), false, "") == nil {
+			x.path = c.env.newConfig()
 		}
-		if path == "" {
+		if x.path == "" {
 			err := c.env.noConfig()
-			return withHint(err, "%s, or try `dragoman serve --demo`", hintsOf(err)[0])
+			return nil, withHint(err, "%s, or try `dragoman serve --demo`", hintsOf(err)[0])
 		}
 	}
 	if c.demo {
 		var err error
-		if snapshot, err = withDemo(snapshot); err != nil {
-			return err
+		if x.Snapshot, err = withDemo(x.Snapshot); err != nil {
+			return nil, err
 		}
-		path = "" // no reload, because it would remove the demo servers
+		x.path = "" // no reload, because it would remove the demo servers
 	}
-	c.startLog(slog.LevelInfo, &snapshot.Log)
-	if found {
-		if err := c.consentToServe(c.file, used); err != nil {
-			return err
-		}
-	}
-	for _, p := range problems.Warnings() {
-		c.log.LogAttrs(cmd.Context(), slog.LevelWarn, "problem in the configuration", slog.String("at", p.String()))
-	}
-	for _, p := range problems.OfServers() {
-		c.log.Warn("a server is not started", append([]any{"server", p.Server, "at", p.String()}, runtime.UnusableFailure(p).Attrs()...)...)
-	}
-	address := snapshot.Listen
-	if c.listen != "" {
-		address = c.listen
-	}
-	c.warnOpen(cmd.Context(), address)
-	c.showProgress()
-	start := startOptions{program: c.program, console: !c.noConsole && snapshot.Console && config.CheckListen(cmp.Or(c.listen, snapshot.Listen), false, "") == nil}
+	return x, nil
+}
+
+// options returns what the backend needs to serve x, with functions that print what it reports.
+func (c *serveCommand) options(x *loaded) daemon.ServeOptions {
+	start := startOptions{program: c.program, console: !c.noConsole && x.Console && config.CheckListen(cmp.Or(c.listen, x.Listen), false, "") == nil}
 	switch {
 	case c.listen != "":
 		start.flags = " --listen " + c.listen
@@ -153,26 +173,26 @@ func (c *serveCommand) run(cmd *cobra.Command, _ []string) error {
 	}
 	var console *daemon.Console
 	self, _ := programPath() // if the path is unknown, the console shows only the name of the program
-	err := c.backend.Serve(cmd.Context(), daemon.ServeOptions{
-		ConfigPath: path, Config: snapshot, Listen: c.listen, Hosts: c.hosts, Strict: c.strict, Stdio: c.stdio,
-		Log: c.log, LogCalls: c.logCalls || snapshot.Log.Calls, Progress: c.status.Step, Version: version(), Dump: c.showStatus,
+	return daemon.ServeOptions{
+		ConfigPath: x.path, Config: x.Snapshot, Listen: c.listen, Hosts: c.hosts, Strict: c.strict, Stdio: c.stdio,
+		Log: c.log, LogCalls: c.logCalls || x.Log.Calls, Progress: c.status.Step, Version: version(), Dump: c.showStatus,
 		KeyFolders: admin.KeyFolders(c.env), NoConsole: c.noConsole, DemoClients: c.demo && !c.quietDemo,
 		Program: c.program, Path: self, Env: c.env,
 		Console: func(page daemon.Console) {
-			if !c.noConsole && snapshot.Console {
+			if !c.noConsole && x.Console {
 				console = &page
 			}
 		},
 		Ready: func(endpoint string) {
 			start.endpoint = reachable(endpoint)
-			start.flags = flagsOf(start, address)
+			start.flags = flagsOf(start, cmp.Or(c.listen, x.Listen))
 			c.status.End()
 			if c.quiet {
 				return
 			}
 			c.status.Printf("MCP clients connect to %s", reachable(endpoint))
-			if snapshot.PublicURL != "" {
-				c.status.Printf("Through the proxy they connect to %s/mcp", snapshot.PublicURL)
+			if x.PublicURL != "" {
+				c.status.Printf("Through the proxy they connect to %s/mcp", x.PublicURL)
 			}
 			if console != nil {
 				c.showConsole(*console, start.flags)
@@ -186,6 +206,5 @@ func (c *serveCommand) run(cmd *cobra.Command, _ []string) error {
 				c.showStart(start, s)
 			}
 		},
-	})
-	return withoutStop(cmd.Context(), err)
+	}
 }

@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"encoding/json"
@@ -98,17 +97,17 @@ func (s *running) close() { s.http.CloseIdleConnections() }
 
 // get sends a GET request to the API; see ask.
 func (s *running) get(ctx context.Context, path string, query url.Values, header ...string) (*http.Response, error) {
-	return s.ask(ctx, http.MethodGet, path, query, nil, header...)
+	return s.ask(ctx, http.MethodGet, path, query, header...)
 }
 
 // ask sends a request to the API and returns the response, whose status is 2xx. For any other
-// status, it returns an error that says what the user can do. body is a JSON value, or nil if the
-// request has no body. Some requests require a proof that they come from the user who started
+// status, it returns an error that says what the user can do. The request
+// has no body. Some requests require a proof that they come from the user who started
 // serve. For these requests, ask sends the key that serve stores for this user, after the process has
 // proved that it has this key. It also sends the key if other programs have taken all streams, because
 // some places are only for this user. The caller must close the body of the response.
-func (s *running) ask(ctx context.Context, method, path string, query url.Values, body []byte, header ...string) (*http.Response, error) {
-	resp, err := s.send(ctx, method, path, query, body, header...)
+func (s *running) ask(ctx context.Context, method, path string, query url.Values, header ...string) (*http.Response, error) {
+	resp, err := s.send(ctx, method, path, query, header...)
 	var denied *problemError
 	if !errors.As(err, &denied) || denied.kind != "no-access" && denied.kind != "too-many-streams" {
 		return resp, err
@@ -125,7 +124,7 @@ func (s *running) ask(ctx context.Context, method, path string, query url.Values
 		if key == "" {
 			continue
 		}
-		resp, err = s.at(address).send(ctx, method, path, query, body, append(header, "Authorization", "Bearer "+key)...)
+		resp, err = s.at(address).send(ctx, method, path, query, append(header, "Authorization", "Bearer "+key)...)
 		if !errors.As(err, &denied) || denied.kind != "too-many-streams" {
 			return resp, err
 		}
@@ -160,7 +159,7 @@ func (s *running) at(address string) *running {
 func (s *running) page(ctx context.Context, path string) (status int, body []byte, err error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, pageWait, fmt.Errorf("no answer within %s", pageWait))
 	defer cancel()
-	resp, err := s.do(ctx, http.MethodGet, path, nil, nil)
+	resp, err := s.do(ctx, http.MethodGet, path, nil)
 	if err != nil {
 		var wrapped *url.Error // remove this wrapper, because its text repeats the URL
 		switch {
@@ -177,17 +176,14 @@ func (s *running) page(ctx context.Context, path string) (status int, body []byt
 }
 
 // do sends one HTTP request.
-func (s *running) do(ctx context.Context, method, path string, query url.Values, body []byte, header ...string) (*http.Response, error) {
+func (s *running) do(ctx context.Context, method, path string, query url.Values, header ...string) (*http.Response, error) {
 	address := cmp.Or(s.base, "http://"+s.address) + path
 	if len(query) > 0 {
 		address += "?" + query.Encode()
 	}
-	req, err := http.NewRequestWithContext(ctx, method, address, bytes.NewReader(body))
+	req, err := http.NewRequestWithContext(ctx, method, address, http.NoBody)
 	if err != nil {
 		return nil, usagef("use --listen HOST:PORT", "%q is not an address", s.address)
-	}
-	if body != nil {
-		req.Header.Set("Content-Type", "application/json")
 	}
 	for i := 0; i+1 < len(header); i += 2 {
 		req.Header.Set(header[i], header[i+1])
@@ -196,8 +192,8 @@ func (s *running) do(ctx context.Context, method, path string, query url.Values,
 }
 
 // send does the same as ask, except that it does not add the user's key.
-func (s *running) send(ctx context.Context, method, path string, query url.Values, body []byte, header ...string) (*http.Response, error) {
-	resp, err := s.do(ctx, method, path, query, body, header...)
+func (s *running) send(ctx context.Context, method, path string, query url.Values, header ...string) (*http.Response, error) {
+	resp, err := s.do(ctx, method, path, query, header...)
 	var usage *usageError
 	if errors.As(err, &usage) {
 		return nil, err

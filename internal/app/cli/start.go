@@ -131,3 +131,27 @@ func (c *serveCommand) recordStart(s daemon.Start, now time.Time) {
 		slog.Int("ready", count["ready"]), slog.Int("starting", count["starting"]), slog.Int("idle", count["idle"]),
 		slog.Int("failed", count["failed"]+count["unresponsive"]))
 }
+
+// showConsole prints how to open the console. serve calls it after the start. A link is a secret,
+// and output that does not go to a terminal may be stored. Therefore, showConsole prints a link
+// only on a terminal.
+func (c *serveCommand) showConsole(page daemon.Console, flags string) {
+	switch {
+	case c.quiet:
+	case page.Off != "":
+		c.status.Printf("%s", lowerFirst(strings.TrimSuffix(page.Off, ".")))
+	case c.status.terminal && c.status.records.Load() == nil:
+		c.status.Printf("the console is at %s (works once, within 10 minutes)", page.Link())
+	default:
+		c.status.Printf("the console is at %s; run `%s console%s` for a link that opens it", page.URL, c.program, clean(flags))
+	}
+}
+
+// showStatus prints the full status when the process gets SIGUSR1.
+func (c *serveCommand) showStatus(r *admin.Report) {
+	if c.status.records.Load() == nil {
+		_, _ = c.status.Write(r.Text(time.Now())) // a single write, so that no log line appears inside the status
+		return
+	}
+	c.status.record(slog.LevelInfo, "status", slog.String("code", "status"), slog.Any("status", r))
+}

@@ -223,15 +223,15 @@ func (p *storyPrinter) changed(source, m *admin.Message) {
 	left, right := source.Bytes(), m.Bytes()
 	if p.width >= sideBySide {
 		column := (p.width - len("    ") - len("  [10]  ")) / 2
-		p.columns(column, screen.Bold, p.way(source), "", screen.Bold, p.way(m))
+		p.columns(column, screen.Cell{Text: p.way(source), Style: screen.Bold}, "", screen.Cell{Text: p.way(m), Style: screen.Bold})
 		p.each(source, m, func(at, to admin.Range, e *admin.Edit) {
 			switch {
 			case e == nil:
-				p.columns(column, screen.Plain, part(left, at), "", screen.Plain, part(right, to))
+				p.columns(column, screen.Cell{Text: part(left, at)}, "", screen.Cell{Text: part(right, to)})
 			case e.Kind == "lost" && to[1] == to[0]:
-				p.columns(column, screen.Red, part(left, at), mark(e), screen.Yellow, "(lost)")
+				p.columns(column, screen.Cell{Text: part(left, at), Style: screen.Red}, mark(e), screen.Cell{Text: "(lost)", Style: screen.Yellow})
 			default:
-				p.columns(column, screen.Red, part(left, at), mark(e), screen.Green, part(right, to))
+				p.columns(column, screen.Cell{Text: part(left, at), Style: screen.Red}, mark(e), screen.Cell{Text: part(right, to), Style: screen.Green})
 			}
 		})
 		return
@@ -253,8 +253,8 @@ func (p *storyPrinter) changed(source, m *admin.Message) {
 }
 
 // columns writes left and right as two columns, with mark between them.
-func (p *storyPrinter) columns(width int, ofLeft screen.Style, left, mark string, ofRight screen.Style, right string) {
-	a, b := screen.Break(clean(left), width), screen.Break(clean(right), width)
+func (p *storyPrinter) columns(width int, left screen.Cell, mark string, right screen.Cell) {
+	a, b := screen.Break(clean(left.Text), width), screen.Break(clean(right.Text), width)
 	for i := range max(len(a), len(b)) {
 		l, r := "", ""
 		if i < len(a) {
@@ -263,9 +263,9 @@ func (p *storyPrinter) columns(width int, ofLeft screen.Style, left, mark string
 		if i < len(b) {
 			r = b[i]
 		}
-		line := "    " + p.paint(ofLeft, l)
+		line := "    " + p.paint(left.Style, l)
 		if r != "" || mark != "" {
-			line += strings.Repeat(" ", width-screen.Width(l)) + "  " + p.paint(screen.Yellow, screen.Pad(mark, 4)) + "  " + p.paint(ofRight, r)
+			line += strings.Repeat(" ", width-screen.Width(l)) + "  " + p.paint(screen.Yellow, screen.Pad(mark, 4)) + "  " + p.paint(right.Style, r)
 		}
 		p.WriteString(strings.TrimRight(line, " ") + "\n")
 		mark = ""

@@ -191,44 +191,16 @@ func isURL(s string) bool {
 }
 
 // server returns a server for a command, or for a URL if command is empty.
-func (t *targetFlags) server(env func(string) (string, bool), command []string, address string) (config.Server, error) {
-	secret := func(text string) (config.Secret, error) {
-		v, p := config.Expand(text, env)
-		if p != nil {
-			return config.Secret{}, usagef(p.Hint, "%s", p.Text)
-		}
-		return config.NewSecret(v), nil
-	}
+func (t *targetFlags) server(env environment, command []string, address string) (config.Server, error) {
 	s := config.Server{Name: "server", Given: true, Dir: t.dir, Dialect: t.dialect}
+	var err error
 	if len(command) > 0 {
-		s.Name = servername.OfCommand(command, t.workingDir())
-		s.Command, s.Args = command[0], command[1:]
-		// A user who types a command expects it to run in the environment of the shell. A client
-		// that starts Dragoman often passes tokens for the server in the environment.
-		s.InheritEnv = []string{"*"}
-		if len(t.header) > 0 {
-			return s, usagef("use --env", "--header works only with a URL, not with a command")
-		}
-		if t.cacert != "" {
-			return s, usagef("use --env NODE_EXTRA_CA_CERTS=FILE or SSL_CERT_FILE=FILE", "--cacert works only with a URL, not with a command")
-		}
+		err = t.setCommand(&s, command)
 	} else {
-		whole, err := secret(address)
-		if err != nil {
-			return s, err
-		}
-		s.URL = whole.Reveal()
-		if s.CAFile = t.cacert; s.CAFile != "" {
-			if _, err := httplink.LoadCAs(s.CAFile); err != nil {
-				return s, usagef("use a file with certificates in PEM format", "--cacert: %v", err)
-			}
-		}
-		if u, err := url.Parse(address); err == nil {
-			s.Name = servername.OfHost(u.Host)
-		}
-		if len(t.env) > 0 || t.dir != "" {
-			return s, usagef("remove the option", "%s works only with a command, not with a URL", t.given())
-		}
+		err = t.setURL(&s, env, address)
+	}
+	if err != nil {
+		return s, err
 	}
 	if t.name != "" {
 		if p := config.CheckName(t.name); p != nil {
@@ -236,33 +208,15 @@ func (t *targetFlags) server(env func(string) (string, bool), command []string, 
 		}
 		s.Name = t.name
 	}
-	for _, kv := range t.env {
-		if s.Env == nil {
-			s.Env = map[string]config.Secret{}
-		}
-		k, v, ok := strings.Cut(kv, "=")
-		switch {
-		case k == "":
-			return s, usagef("use --env NAME=VALUE or --env NAME", "--env %q has no name", fit(kv, 40))
-		case !ok:
-			current, set := env(k)
-			if !set {
-				return s, usagef("set the variable, or use --env NAME=VALUE", "--env %s: this environment variable is not set", excerpt.Word(k, 40))
-			}
-			s.Env[k] = config.NewSecret(current)
-		default:
-			var err error
-			if s.Env[k], err = secret(v); err != nil {
-				return s, err
-			}
-		}
+	if err := t.setEnv(&s, env); err != nil {
+		return s, err
 	}
 	for _, kv := range t.header {
 		k, v, ok := strings.Cut(kv, ":")
 		if !ok || k == "" {
 			return s, usagef("use --header 'Name: value'", "--header has no name or no colon")
 		}
-		value, err := secret(strings.TrimSpace(v))
+		value, err := env.secret(strings.TrimSpace(v))
 		if err != nil {
 			return s, err
 		}
@@ -284,6 +238,76 @@ func (t *targetFlags) server(env func(string) (string, bool), command []string, 
 		return s, usagef(p.Hint, "%s", text)
 	}
 	return s, nil
+}
+
+// secret replaces the references to environment variables in the value of a flag.
+func (e environment) secret(text string) (config.Secret, error) {
+	v, p := config.Expand(text, e)
+	if p != nil {
+		return config.Secret{}, usagef(p.Hint, "%s", p.Text)
+	}
+	return config.NewSecret(v), nil
+}
+
+func (t *targetFlags) setCommand(s *config.Server, command []string) error {
+	s.Name = servername.OfCommand(command, t.workingDir())
+	s.Command, s.Args = command[0], command[1:]
+	// A user who types a command expects it to run in the environment of the shell. A client that
+	// starts Dragoman often passes tokens for the server in the environment.
+	s.InheritEnv = []string{"*"}
+	if len(t.header) > 0 {
+		return usagef("use --env", "--header works only with a URL, not with a command")
+	}
+	if t.cacert != "" {
+		return usagef("use --env NODE_EXTRA_CA_CERTS=FILE or SSL_CERT_FILE=FILE", "--cacert works only with a URL, not with a command")
+	}
+	return nil
+}
+
+func (t *targetFlags) setURL(s *config.Server, env environment, address string) error {
+	whole, err := env.secret(address)
+	if err != nil {
+		return err
+	}
+	s.URL = whole.Reveal()
+	if s.CAFile = t.cacert; s.CAFile != "" {
+		if _, err := httplink.LoadCAs(s.CAFile); err != nil {
+			return usagef("use a file with certificates in PEM format", "--cacert: %v", err)
+		}
+	}
+	if u, err := url.Parse(address); err == nil {
+		s.Name = servername.OfHost(u.Host)
+	}
+	if len(t.env) > 0 || t.dir != "" {
+		return usagef("remove the option", "%s works only with a command, not with a URL", t.given())
+	}
+	return nil
+}
+
+// setEnv sets the variables of --env.
+func (t *targetFlags) setEnv(s *config.Server, env environment) error {
+	for _, kv := range t.env {
+		if s.Env == nil {
+			s.Env = map[string]config.Secret{}
+		}
+		k, v, ok := strings.Cut(kv, "=")
+		switch {
+		case k == "":
+			return usagef("use --env NAME=VALUE or --env NAME", "--env %q has no name", fit(kv, 40))
+		case !ok:
+			current, set := env(k)
+			if !set {
+				return usagef("set the variable, or use --env NAME=VALUE", "--env %s: this environment variable is not set", excerpt.Word(k, 40))
+			}
+			s.Env[k] = config.NewSecret(current)
+		default:
+			var err error
+			if s.Env[k], err = env.secret(v); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
 }
 
 // workingDir returns the absolute path of the directory in which the command runs. If it cannot
