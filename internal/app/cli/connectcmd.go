@@ -199,7 +199,7 @@ func (c *connectCommand) plan(client *clientfile.Client) (*connection, error) {
 		}
 		x.after = x.before
 		if x.before != nil {
-			x.after, err = clientfile.Disconnect(client, x.path, x.before, x.entry.Name, addresses, clientfile.Backups(x.path))
+			x.after, err = clientfile.Disconnect(client, clientfile.History{Name: x.path, Now: x.before, Earlier: clientfile.Backups(x.path)}, x.entry.Name, addresses)
 		}
 	} else {
 		if x.entry, err = c.entryFor(client, x.base); err != nil {

@@ -102,14 +102,21 @@ func Connected(c *Client, root *Value, addresses []string) []string {
 	return out
 }
 
-// Disconnect returns the file b without the entry called entry. All other bytes stay the same. If
-// there is no such entry, Disconnect returns b itself. If the entry is not for Dragoman, it returns
+// History is a client's file and its older versions.
+type History struct {
+	Name    string // the end of Name tells the format
+	Now     []byte
+	Earlier [][]byte // the newest first
+}
+
+// Disconnect returns the file without the entry called entry. All other bytes stay the same. If
+// there is no such entry, Disconnect returns f.Now itself. If the entry is not for Dragoman, it returns
 // a *Taken error. Any other error is a *SyntaxError.
 //
-// earlier has older versions of the file, newest first. If the entry is the only difference between
-// b and an older version, Disconnect returns the older version. So it also removes a mapping of
-// servers that Connect created only for this entry.
-func Disconnect(c *Client, name string, b []byte, entry string, addresses []string, earlier [][]byte) ([]byte, error) {
+// If the entry is the only difference between b and an older version, Disconnect returns the older
+// version. So it also removes a mapping of servers that Connect created only for this entry.
+func Disconnect(c *Client, f History, entry string, addresses []string) ([]byte, error) {
+	name, b := f.Name, f.Now
 	root, err := Parse(name, b)
 	if err != nil {
 		return nil, err
@@ -123,7 +130,7 @@ func Disconnect(c *Client, name string, b []byte, entry string, addresses []stri
 	case !ours(c, old, addresses):
 		return nil, &Taken{entry}
 	}
-	for _, was := range earlier {
+	for _, was := range f.Earlier {
 		before, err := Parse(name, was)
 		if err != nil || before.Get(path...) != nil {
 			continue

@@ -48,11 +48,11 @@ func TestConnectJSON(t *testing.T) {
 			if want := c.after; string(after) != want {
 				t.Fatalf("got:\n%q\nwant:\n%q", after, want)
 			}
-			back, err := Disconnect(client(t, "cursor"), "mcp.json", after, "dragoman", ourAddresses, [][]byte{[]byte(c.before)})
+			back, err := Disconnect(client(t, "cursor"), History{"mcp.json", after, [][]byte{[]byte(c.before)}}, "dragoman", ourAddresses)
 			if err != nil || name != "an old entry" && string(back) != c.before {
 				t.Errorf("back: %q, %v", back, err)
 			}
-			back, err = Disconnect(client(t, "cursor"), "mcp.json", after, "dragoman", ourAddresses, nil)
+			back, err = Disconnect(client(t, "cursor"), History{"mcp.json", after, nil}, "dragoman", ourAddresses)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -83,7 +83,7 @@ func TestConnectTOML(t *testing.T) {
 			if string(after) != c.after {
 				t.Fatalf("got:\n%s\nwant:\n%s", after, c.after)
 			}
-			back, err := Disconnect(codex, "config.toml", after, "dragoman", ourAddresses, [][]byte{[]byte(c.before)})
+			back, err := Disconnect(codex, History{"config.toml", after, [][]byte{[]byte(c.before)}}, "dragoman", ourAddresses)
 			if err != nil || !strings.HasPrefix(name, "an old") && string(back) != c.before {
 				t.Errorf("back: %q, %v", back, err)
 			}
@@ -108,7 +108,7 @@ func TestTaken(t *testing.T) {
 		if _, err := Connect(client(t, id), name, []byte(before), cursorEntry, ourAddresses); !errors.As(err, &taken) {
 			t.Errorf("%s: connect: %v", id, err)
 		}
-		if _, err := Disconnect(client(t, id), name, []byte(before), "dragoman", ourAddresses, nil); !errors.As(err, &taken) {
+		if _, err := Disconnect(client(t, id), History{name, []byte(before), nil}, "dragoman", ourAddresses); !errors.As(err, &taken) {
 			t.Errorf("%s: disconnect: %v", id, err)
 		}
 	}
@@ -192,7 +192,7 @@ func FuzzConnect(f *testing.F) {
 			return
 		}
 		for _, earlier := range [][][]byte{{b}, nil} {
-			back, err := Disconnect(c, name, after, "dragoman", ourAddresses, earlier)
+			back, err := Disconnect(c, History{name, after, earlier}, "dragoman", ourAddresses)
 			if err != nil {
 				t.Fatalf("%v\n%q", err, after)
 			}

@@ -154,7 +154,7 @@ func checkConnected(t *testing.T, c *Client, path string, before, after []byte, 
 		t.Errorf("more than one line changed: %q", lost)
 	}
 	for name, earlier := range map[string][][]byte{"with a backup": {before}, "with others": {[]byte("{}"), []byte("!"), before}, "without a backup": nil} {
-		back, err := Disconnect(c, path, after, entry.Name, ourAddresses, earlier)
+		back, err := Disconnect(c, History{path, after, earlier}, entry.Name, ourAddresses)
 		if err != nil || !bytes.Equal(back, before) {
 			t.Errorf("%s, disconnect: %v\n%s", name, err, cmp.Diff(string(before), string(back)))
 		}
@@ -169,7 +169,7 @@ func checkConnected(t *testing.T, c *Client, path string, before, after []byte, 
 	if err != nil {
 		t.Fatal(err)
 	}
-	if back, err := Disconnect(c, path, other, entry.Name, ourAddresses, nil); err != nil || !bytes.Equal(back, before) {
+	if back, err := Disconnect(c, History{path, other, nil}, entry.Name, ourAddresses); err != nil || !bytes.Equal(back, before) {
 		t.Errorf("after another entry: %v\n%s", err, cmp.Diff(string(before), string(back)))
 	}
 }

@@ -226,7 +226,7 @@ func setJSON(name string, b []byte, path []string, value *Value) ([]byte, error)
 		for j := len(path) - 1; j > i; j-- {
 			value = Mapping(path[j], value)
 		}
-		insertJSON(src, at.StartOffset, obj, key, value, style)
+		insertJSON(src, at, key, value, style)
 		return append(bytes.Clone(mark), root.Pack()...), nil
 	}
 	indent, compact := indentAt(src, at.StartOffset), oneLine(at)
@@ -261,8 +261,9 @@ func member(obj *hujson.Object, key string) *hujson.ObjectMember {
 	return found
 }
 
-// insertJSON adds a member at the end of an object. start is the offset of the object in src.
-func insertJSON(src []byte, start int, obj *hujson.Object, key string, value *Value, style jsonStyle) {
+// insertJSON adds a member at the end of the object at.
+func insertJSON(src []byte, at *hujson.Value, key string, value *Value, style jsonStyle) {
+	obj, start := at.Value.(*hujson.Object), at.StartOffset
 	comments, closing := splitExtra(obj.AfterExtra)
 	before, indent, compact := "", "", false
 	n := len(obj.Members)

@@ -65,7 +65,21 @@ func (m Machine) xdg() string {
 // Places returns the paths at which a client looks for its files. The user's files come first, in
 // order of preference. The files of the project in m.Folder follow.
 func (m Machine) Places(c *Client) []Place {
-	var user, project []string
+	user, project := m.paths(c)
+	var out []Place
+	for _, p := range user {
+		out = append(out, Place{Client: c, Path: p})
+	}
+	for _, p := range project {
+		if !slices.Contains(user, p) { // if the working directory is the home directory, the user and the project have the same paths
+			out = append(out, Place{Client: c, Path: p, Project: m.Folder})
+		}
+	}
+	return out
+}
+
+// paths returns the paths of the user's files, and of the files of the project in m.Folder.
+func (m Machine) paths(c *Client) (user, project []string) {
 	switch c.ID {
 	case "claude":
 		user = []string{m.join(m.config(), "Claude", "claude_desktop_config.json")}
@@ -120,16 +134,7 @@ func (m Machine) Places(c *Client) []Place {
 			project = append(project, m.join(m.Folder, ".opencode", name))
 		}
 	}
-	var out []Place
-	for _, p := range user {
-		out = append(out, Place{Client: c, Path: p})
-	}
-	for _, p := range project {
-		if !slices.Contains(user, p) { // if the working directory is the home directory, the user and the project have the same paths
-			out = append(out, Place{Client: c, Path: p, Project: m.Folder})
-		}
-	}
-	return out
+	return user, project
 }
 
 // packaged returns the configuration file of Claude Desktop if Claude Desktop was installed as a

@@ -354,21 +354,28 @@ func (r *reading) finish(m *Member, opt Options) {
 	}
 	head.Members = append(head.Members, r.entry.Members...)
 	r.s.Entry = head
-	if tools := Mapping(); len(r.allow)+len(r.deny) > 0 {
-		if len(r.allow) > 0 {
-			tools.set("allow", Texts(r.allow))
-		}
-		if len(r.deny) > 0 {
-			tools.set("deny", Texts(r.deny))
-		}
-		r.settings.set("expose", Mapping("tools", tools))
-	}
+	r.expose()
 	if len(r.settings.Members) > 0 {
 		r.s.Settings = r.settings
 	}
 	if r.s.Name != r.s.Original {
 		r.s.Notes = append(r.s.Notes, Note{Text: "is called " + strconv.Quote(r.s.Original) + " in the client's file; Dragoman allows only letters, digits, _, - and . in names", Harmless: true, Line: m.Line, Col: m.Col})
 	}
+}
+
+// expose converts the lists of tools that the client shows and hides.
+func (r *reading) expose() {
+	if len(r.allow)+len(r.deny) == 0 {
+		return
+	}
+	tools := Mapping()
+	if len(r.allow) > 0 {
+		tools.set("allow", Texts(r.allow))
+	}
+	if len(r.deny) > 0 {
+		tools.set("deny", Texts(r.deny))
+	}
+	r.settings.set("expose", Mapping("tools", tools))
 }
 
 // usesEnv reports whether the address or a header refers to a variable of env. To expand such a

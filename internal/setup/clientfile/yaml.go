@@ -212,57 +212,73 @@ func addYAML(b []byte, path []string, members []Member, comments map[string]stri
 			break
 		}
 	}
-	lines := bytes.SplitAfter(b, []byte("\n"))
-	from, to, column := 0, len(lines), 0 // from and to bound the lines of the mapping; column is the column of its keys
 	values, ok := blockOf(body)
 	if !ok {
 		return nil, fmt.Errorf("the file %w", errNotBlock)
 	}
+	lines := bytes.SplitAfter(b, []byte("\n"))
+	at := yamlBlock{lines: lines, to: len(lines)}
 	for i, key := range path {
-		var at *ast.MappingValueNode
+		var next *ast.MappingValueNode
 		for _, v := range values {
 			if v.Key.String() == key {
-				at = v
+				next = v
 			}
 		}
-		if at == nil {
+		if next == nil {
 			var out strings.Builder
-			indent := strings.Repeat(" ", column)
+			indent := strings.Repeat(" ", at.column)
 			for _, k := range path[i:] {
 				out.WriteString(indent + k + ":" + w.line)
 				indent += w.unit
 			}
 			w.members(&out, members, indent, comments)
-			return insertLines(lines, from, to, column, out.String(), w.line, column == 0), nil
+			return at.insert(out.String(), w.line, at.column == 0), nil
 		}
-		token := at.Key.GetToken()
-		line := token.Position.Line - 1
-		if line < from || line >= to {
+		if values, ok = at.enter(next, &w, i == 0); !ok {
 			return nil, fmt.Errorf("%s %w", quoted(path[:i+1]), errNotBlock)
-		}
-		own := token.Position.Column - 1
-		from = line + 1
-		to = blockEnd(lines, from, to, own)
-		values, ok = blockOf(at.Value)
-		switch {
-		case !ok:
-			return nil, fmt.Errorf("%s %w", quoted(path[:i+1]), errNotBlock)
-		case len(values) > 0:
-			column = values[0].Key.GetToken().Position.Column - 1
-			if i == 0 && column > own {
-				w.unit = strings.Repeat(" ", column-own)
-			}
-			if column <= own {
-				return nil, fmt.Errorf("%s %w", quoted(path[:i+1]), errNotBlock)
-			}
-		default:
-			column = own + len(w.unit)
-			lines[line] = emptied(lines[line])
 		}
 	}
 	var out strings.Builder
-	w.members(&out, members, strings.Repeat(" ", column), comments)
-	return insertLines(lines, from, to, column, out.String(), w.line, false), nil
+	w.members(&out, members, strings.Repeat(" ", at.column), comments)
+	return at.insert(out.String(), w.line, false), nil
+}
+
+// yamlBlock is a mapping that is written in indented lines: the lines of the file from the index from
+// to before the index to. Its keys are at column.
+type yamlBlock struct {
+	lines            [][]byte
+	from, to, column int
+}
+
+// enter makes the block the value of one of its keys, and returns the members of that value. It returns
+// false if the value is not written in indented lines. For a key at the top of the file, it takes over
+// how far the file indents.
+func (y *yamlBlock) enter(at *ast.MappingValueNode, w *yamlWriter, top bool) ([]*ast.MappingValueNode, bool) {
+	token := at.Key.GetToken()
+	line, own := token.Position.Line-1, token.Position.Column-1
+	if line < y.from || line >= y.to {
+		return nil, false
+	}
+	y.from = line + 1
+	y.to = blockEnd(y.lines, y.from, y.to, own)
+	values, ok := blockOf(at.Value)
+	switch {
+	case !ok:
+		return nil, false
+	case len(values) > 0:
+		y.column = values[0].Key.GetToken().Position.Column - 1
+		if y.column <= own {
+			return nil, false
+		}
+		if top {
+			w.unit = strings.Repeat(" ", y.column-own)
+		}
+	default:
+		y.column = own + len(w.unit)
+		y.lines[line] = emptied(y.lines[line])
+	}
+	return values, true
 }
 
 // blockOf returns the members of a mapping that is written in indented lines. For an empty value it
@@ -299,26 +315,25 @@ func blockEnd(lines [][]byte, from, to, column int) int {
 	return to
 }
 
-// insertLines inserts text after the last line of a block. The indexes from and to bound the block,
-// and its keys are at column. Comments at the end of the block that are not indented stay after the
-// inserted text. If gap is true, a blank line precedes the text.
-func insertLines(lines [][]byte, from, to, column int, text, end string, gap bool) []byte {
-	at := from
-	for i := from; i < to; i++ {
-		l := bytes.TrimLeft(lines[i], " ")
+// insert inserts text after the last line of the block. Comments at the end of the block that are not
+// indented stay after the inserted text. If gap is true, a blank line precedes the text.
+func (y *yamlBlock) insert(text, end string, gap bool) []byte {
+	at := y.from
+	for i := y.from; i < y.to; i++ {
+		l := bytes.TrimLeft(y.lines[i], " ")
 		blank := len(bytes.TrimSpace(l)) == 0
-		if !blank && (l[0] != '#' || len(lines[i])-len(l) >= column && (column > 0 || at == from)) {
+		if !blank && (l[0] != '#' || len(y.lines[i])-len(l) >= y.column && (y.column > 0 || at == y.from)) {
 			at = i + 1
 		}
 	}
-	before := bytes.Join(lines[:at], nil)
+	before := bytes.Join(y.lines[:at], nil)
 	if len(before) > 0 && before[len(before)-1] != '\n' {
 		before = append(before, end...)
 	}
 	if gap && len(before) > 0 {
 		before = append(before, end...)
 	}
-	return append(append(before, text...), bytes.Join(lines[at:], nil)...)
+	return append(append(before, text...), bytes.Join(y.lines[at:], nil)...)
 }
 
 // yamlWriter writes values as YAML.

@@ -51,6 +51,13 @@ func Complete(s Server) (Server, *Problem) {
 	if s.Profile != nil && s.Profile.Bridge != "" && s.URL != "" {
 		return s, &Problem{Path: "dialect", Text: "works only with a command, not with a url"}
 	}
+	s.fillIn()
+	s.Fingerprint = fingerprint(&s, nil)
+	return s, nil
+}
+
+// fillIn sets the prefix and the limits that are not set.
+func (s *Server) fillIn() {
 	d := Default().Limits
 	if s.Prefix == "" && !s.Unprefixed {
 		s.Prefix = s.Name
@@ -67,6 +74,4 @@ func Complete(s Server) (Server, *Problem) {
 	if s.Message == 0 {
 		s.Message = d.Message
 	}
-	s.Fingerprint = fingerprint(&s, nil)
-	return s, nil
 }

@@ -42,18 +42,7 @@ func (s *Snapshot) AppendYAML(dst []byte) []byte {
 	p.line(1, "names:")
 	p.text(2, "separator", s.Separator)
 	p.list(1, "inheritEnv", s.InheritEnv)
-	p.line(1, "limits:")
-	p.text(2, "body", bytesText(s.Limits.Body))
-	p.text(2, "message", bytesText(s.Limits.Message))
-	p.text(2, "call", short(s.Limits.Call))
-	p.text(2, "callMax", short(s.Limits.CallMax))
-	p.text(2, "start", short(s.Limits.Start))
-	if s.Limits.Starts > 0 {
-		p.line(2, "starts: "+strconv.Itoa(s.Limits.Starts))
-	}
-	p.text(2, "manifestClient", short(s.Limits.ManifestClient))
-	p.text(2, "inFlight", bytesText(s.Limits.InFlight))
-	p.line(2, "initializePerSecond: "+strconv.Itoa(s.Limits.InitializePerSecond))
+	p.limits(&s.Limits)
 	if s.Record == RecordAuto {
 		host, _, _ := net.SplitHostPort(s.Listen)
 		p.line(1, "# record: "+choose(s.Record.On(IsLoopback(host)), "memory", "off"))
@@ -81,6 +70,21 @@ func (s *Snapshot) AppendYAML(dst []byte) []byte {
 }
 
 type printer struct{ b []byte }
+
+func (p *printer) limits(l *Limits) {
+	p.line(1, "limits:")
+	p.text(2, "body", bytesText(l.Body))
+	p.text(2, "message", bytesText(l.Message))
+	p.text(2, "call", short(l.Call))
+	p.text(2, "callMax", short(l.CallMax))
+	p.text(2, "start", short(l.Start))
+	if l.Starts > 0 {
+		p.line(2, "starts: "+strconv.Itoa(l.Starts))
+	}
+	p.text(2, "manifestClient", short(l.ManifestClient))
+	p.text(2, "inFlight", bytesText(l.InFlight))
+	p.line(2, "initializePerSecond: "+strconv.Itoa(l.InitializePerSecond))
+}
 
 func (p *printer) server(s *Server) {
 	p.line(1, word(s.Name)+":")

@@ -267,25 +267,34 @@ func nameOfURL(address string) string {
 	return clientfile.Name(labels[at])
 }
 
+// found collects the servers that a pasted text describes.
+type found struct {
+	servers clientfile.Value
+	names   clientfile.Names
+}
+
+func (f *found) add(name string, entry *clientfile.Value) {
+	f.servers.Members = append(f.servers.Members, clientfile.Member{Key: f.names.Take(name, nil), Value: entry})
+}
+
+// pasted reads the servers as a file of this form.
+func (f *found) pasted(form string, opt clientfile.Options) (Pasted, error) {
+	return fromValue(form, "paste.json", within(&f.servers), opt)
+}
+
 // commands reads command lines, URLs and install links.
 func commands(text string, opt clientfile.Options) (Pasted, error) {
-	form := "a command"
-	servers := &clientfile.Value{Kind: clientfile.Map}
-	var out Pasted
-	var names clientfile.Names
-	add := func(name string, entry *clientfile.Value) {
-		servers.Members = append(servers.Members, clientfile.Member{Key: names.Take(name, nil), Value: entry})
-	}
+	f := found{servers: clientfile.Value{Kind: clientfile.Map}}
 	if address := strings.TrimSpace(text); !strings.ContainsAny(address, " \t\n\"'") {
 		if name, entry, ok, err := installLink(address); err != nil {
-			return out, err
+			return Pasted{}, err
 		} else if ok {
-			add(cmp.Or(name, nameOfEntry(entry)), entry)
-			return fromValue("an install link", "paste.json", within(servers), opt)
+			f.add(cmp.Or(name, nameOfEntry(entry)), entry)
+			return f.pasted("an install link", opt)
 		}
 		if full := cmp.Or(WithScheme(address), address); strings.Contains(full, "://") {
-			add(nameOfURL(full), clientfile.Mapping("url", clientfile.Text(full)))
-			out, err := fromValue("a URL", "paste.json", within(servers), opt)
+			f.add(nameOfURL(full), clientfile.Mapping("url", clientfile.Text(full)))
+			out, err := f.pasted("a URL", opt)
 			if full != address {
 				out.Notes = append(out.Notes, "The address has no scheme, so Dragoman uses "+full[:strings.Index(full, "://")]+".")
 			}
@@ -294,36 +303,33 @@ func commands(text string, opt clientfile.Options) (Pasted, error) {
 	}
 	lines, err := commandLines(text, opt.OS == "windows")
 	if err != nil {
-		return out, err
+		return Pasted{}, err
 	}
+	form := "a command"
 	for _, l := range lines {
 		if inner, ok, err := addCommand(l); err != nil {
-			return out, err
+			return Pasted{}, err
 		} else if ok {
 			for _, m := range inner.Members {
-				add(m.Key, m.Value)
+				f.add(m.Key, m.Value)
 			}
 			continue
 		}
 		if len(l.words) == 1 && strings.Contains(l.words[0], "://") {
 			form = "a URL"
-			add(nameOfURL(l.words[0]), clientfile.Mapping("url", clientfile.Text(l.words[0])))
+			f.add(nameOfURL(l.words[0]), clientfile.Mapping("url", clientfile.Text(l.words[0])))
 			continue
 		}
-		entry := clientfile.Mapping("command", clientfile.Text(l.words[0]))
-		if len(l.words) > 1 {
-			entry.Members = append(entry.Members, clientfile.Member{Key: "args", Value: clientfile.Texts(l.words[1:])})
-		}
-		withEnv(entry, l.env)
+		entry := started(l.words, l.env)
 		if l.dir != "" {
 			entry.Members = append(entry.Members, clientfile.Member{Key: "cwd", Value: clientfile.Text(l.dir)})
 		}
-		add(nameOfEntry(entry), entry)
+		f.add(nameOfEntry(entry), entry)
 	}
-	if len(servers.Members) == 0 {
-		return out, &PasteError{Text: "the text has no command", Hint: pasteForms}
+	if len(f.servers.Members) == 0 {
+		return Pasted{}, &PasteError{Text: "the text has no command", Hint: pasteForms}
 	}
-	out, err = fromValue(form, "paste.json", within(servers), opt)
+	out, err := f.pasted(form, opt)
 	if err == nil && len(lines) > 1 {
 		out.unsure()
 	}
@@ -348,16 +354,20 @@ func (p *Pasted) unsure() {
 	}
 }
 
-// withEnv adds environment variables to an entry.
-func withEnv(entry *clientfile.Value, env []assignment) {
-	if len(env) == 0 {
-		return
+// started returns the entry of a server that a command starts.
+func started(words []string, env []assignment) *clientfile.Value {
+	entry := clientfile.Mapping("command", clientfile.Text(words[0]))
+	if len(words) > 1 {
+		entry.Members = append(entry.Members, clientfile.Member{Key: "args", Value: clientfile.Texts(words[1:])})
 	}
-	v := &clientfile.Value{Kind: clientfile.Map}
-	for _, e := range env {
-		v.Members = append(v.Members, clientfile.Member{Key: e.name, Value: clientfile.Text(e.value)})
+	if len(env) > 0 {
+		v := &clientfile.Value{Kind: clientfile.Map}
+		for _, e := range env {
+			v.Members = append(v.Members, clientfile.Member{Key: e.name, Value: clientfile.Text(e.value)})
+		}
+		entry.Members = append(entry.Members, clientfile.Member{Key: "env", Value: v})
 	}
-	entry.Members = append(entry.Members, clientfile.Member{Key: "env", Value: v})
+	return entry
 }
 
 // adders are the programs that have a subcommand mcp add.
@@ -393,9 +403,13 @@ func addCommand(l commandLine) (servers *clientfile.Value, ok bool, err error) {
 	case w[2] != "add":
 		return nil, false, nil
 	}
+	return addedServer(w[3:], l.env)
+}
+
+// addedServer reads the words after mcp add: the name of the server, its URL or command, and flags.
+func addedServer(rest []string, env []assignment) (servers *clientfile.Value, ok bool, err error) {
 	var positional []string
-	env, headers, address, kind := l.env, &clientfile.Value{Kind: clientfile.Map}, "", ""
-	rest := w[3:]
+	headers, address, kind := &clientfile.Value{Kind: clientfile.Map}, "", ""
 	byURL := func() bool { return len(positional) == 2 && strings.Contains(positional[1], "://") }
 	for len(rest) > 0 && (len(positional) < 2 || byURL()) { // flags may also follow a URL
 		a := rest[0]
@@ -435,22 +449,16 @@ func addCommand(l commandLine) (servers *clientfile.Value, ok bool, err error) {
 	if len(positional) == 0 || len(positional) == 1 && address == "" {
 		return nil, true, &PasteError{Text: "the command does not contain a server to start or to connect to", Hint: pasteForms}
 	}
+	if address == "" && !byURL() {
+		return clientfile.Mapping(positional[0], started(positional[1:], env)), true, nil
+	}
 	entry := &clientfile.Value{Kind: clientfile.Map}
-	switch {
-	case address != "" || byURL():
-		if kind != "" {
-			entry.Members = append(entry.Members, clientfile.Member{Key: "type", Value: clientfile.Text(kind)})
-		}
-		entry.Members = append(entry.Members, clientfile.Member{Key: "url", Value: clientfile.Text(cmp.Or(address, positional[len(positional)-1]))})
-		if len(headers.Members) > 0 {
-			entry.Members = append(entry.Members, clientfile.Member{Key: "headers", Value: headers})
-		}
-	default:
-		entry.Members = append(entry.Members, clientfile.Member{Key: "command", Value: clientfile.Text(positional[1])})
-		if len(positional) > 2 {
-			entry.Members = append(entry.Members, clientfile.Member{Key: "args", Value: clientfile.Texts(positional[2:])})
-		}
-		withEnv(entry, env)
+	if kind != "" {
+		entry.Members = append(entry.Members, clientfile.Member{Key: "type", Value: clientfile.Text(kind)})
+	}
+	entry.Members = append(entry.Members, clientfile.Member{Key: "url", Value: clientfile.Text(cmp.Or(address, positional[len(positional)-1]))})
+	if len(headers.Members) > 0 {
+		entry.Members = append(entry.Members, clientfile.Member{Key: "headers", Value: headers})
 	}
 	return clientfile.Mapping(positional[0], entry), true, nil
 }
