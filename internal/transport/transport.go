@@ -50,7 +50,8 @@ type Pipe interface {
 // twice.
 var ErrNotSent = errors.New("not sent")
 
-// ErrCredentials means that a request was not sent because its credentials are missing.
+// ErrCredentials means that a request was not sent because its credentials are missing, or that the
+// server has refused them with 401 and there are no others.
 var ErrCredentials = errors.New("no credentials")
 
 // ErrStalled means that a message was withdrawn because the other end stopped reading.
@@ -245,6 +246,8 @@ type StatusError struct {
 	RetryAfter  time.Duration // the delay in the header Retry-After; 0 if absent
 	// Authenticate has the fields WWW-Authenticate as the server sent them; see Challenges.
 	Authenticate []string
+	// Signed says that the request had credentials, besides those in the configured headers.
+	Signed bool
 	// Location is the target of a redirect that was not followed. It is absolute and has no
 	// user, query or fragment. It is "" if the response is not a redirect.
 	Location string
@@ -266,6 +269,7 @@ func (e *StatusError) DescribeFailure(f *failure.Facts) {
 	}
 	f.Status, f.ContentType, f.Body, f.Location = e.Status, e.ContentType, e.Body, e.Location
 	f.Challenge = strings.Join(e.Authenticate, ", ")
+	f.Credentials = f.Credentials || e.Signed
 	if f.RetryAfter == 0 {
 		f.RetryAfter = e.RetryAfter
 	}

@@ -33,9 +33,11 @@ func (keyring) Scope(p *identity.Principal) string {
 	return ""
 }
 
-func (keyring) Headers(_ context.Context, scope string) ([]transport.HeaderField, error) {
-	return []transport.HeaderField{{Name: "Authorization", Value: strings.TrimPrefix(scope, "scope of ")}}, nil
+func (keyring) Sign(_ context.Context, scope, _, _ string) ([]transport.HeaderField, uint64, error) {
+	return []transport.HeaderField{{Name: "Authorization", Value: strings.TrimPrefix(scope, "scope of ")}}, 1, nil
 }
+
+func (keyring) Refused(context.Context, string, uint64, []string) (bool, error) { return false, nil }
 
 // safe is a server of one era whose tools depend on the token of the request.
 type safe struct {

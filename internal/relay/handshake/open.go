@@ -288,9 +288,12 @@ func unsent(err error) string {
 	return said + excerpt.Line(strings.TrimPrefix(err.Error(), transport.ErrNotSent.Error()+": "), maxSaid)
 }
 
-// accessCause returns the cause if the status is about access to the server. Such a status does not
-// show the server's era. For any other status, accessCause returns "".
+// accessCause returns the cause if the outcome is about access to the server: a status, or missing
+// credentials. It does not show the server's era. For any other outcome, accessCause returns "".
 func (r *reply) accessCause() Cause {
+	if errors.Is(r.err, transport.ErrCredentials) {
+		return CauseAuth
+	}
 	if r.kind != refused {
 		return ""
 	}

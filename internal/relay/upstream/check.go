@@ -120,10 +120,11 @@ func (u *Upstream) others(s *session) (all []*session) {
 }
 
 // pingFails pings the server. It returns nil if the server answers, and otherwise the reason why
-// the session cannot be used. Any answer is enough, even HTTP status 429.
+// the session cannot be used. Any answer is enough, even HTTP status 429. Without credentials we
+// can't ask, and whoever signs in next finds the session as it was.
 func (u *Upstream) pingFails(s *session) error {
 	err := u.pingWithin(s, checkTimeout)
-	if statusOf(err) == http.StatusTooManyRequests {
+	if statusOf(err) == http.StatusTooManyRequests || errors.Is(err, transport.ErrCredentials) {
 		return nil
 	}
 	return err

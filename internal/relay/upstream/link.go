@@ -2,29 +2,14 @@ package upstream
 
 import (
 	"cmp"
-	"context"
 	"errors"
 	"slices"
 	"time"
 
-	"github.com/dragoman-mcp/dragoman/internal/base/identity"
 	"github.com/dragoman-mcp/dragoman/internal/protocol/mcp"
 	"github.com/dragoman-mcp/dragoman/internal/relay/handshake"
 	"github.com/dragoman-mcp/dragoman/internal/transport"
 )
-
-// Credentials authorise the requests of principals to one HTTP server. Implementations are safe for
-// concurrent use.
-type Credentials interface {
-	// Scope returns the credential scope of a principal. Different scopes never share sessions,
-	// subscriptions or lists. All principals without credentials of their own have the scope "".
-	// Scope is called several times for each call.
-	Scope(p *identity.Principal) string
-	// Headers returns the headers to add to one HTTP request in a scope. They replace configured
-	// headers with the same names. Headers is called for each request, and may block until ctx
-	// ends. If Headers returns an error, the request is not sent.
-	Headers(ctx context.Context, scope string) ([]transport.HeaderField, error)
-}
 
 // link is the connection to a modern server that the clients of one credential scope share. It
 // includes the subscriptions of these clients. Upstream.mu guards all fields.
@@ -41,15 +26,6 @@ type link struct {
 	// credentials of the scope.
 	notBefore time.Time
 	lastErr   error
-}
-
-// Scope returns the credential scope of a client. Clients without their own credentials share the
-// scope "".
-func (u *Upstream) Scope(f *mcp.ClientInfo) string {
-	if u.spec.Credentials == nil || f == nil || u.spec.piped() {
-		return ""
-	}
-	return u.spec.Credentials.Scope(f.Who)
 }
 
 // linkLocked returns the link of a scope, and creates it if necessary. The link may have no

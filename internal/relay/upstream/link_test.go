@@ -28,12 +28,17 @@ func (t tokens) Scope(p *identity.Principal) string {
 	return p.Key()
 }
 
-func (t tokens) Headers(_ context.Context, scope string) ([]transport.HeaderField, error) {
-	if t[scope] == "none" {
-		return nil, errors.New("the token has expired")
+func (t tokens) Sign(_ context.Context, scope, _, _ string) ([]transport.HeaderField, uint64, error) {
+	switch t[scope] {
+	case "":
+		return nil, 0, nil
+	case "none":
+		return nil, 0, errors.New("the token has expired")
 	}
-	return []transport.HeaderField{{Name: "authorization", Value: t[scope]}}, nil
+	return []transport.HeaderField{{Name: "authorization", Value: t[scope]}}, 1, nil
 }
+
+func (t tokens) Refused(context.Context, string, uint64, []string) (bool, error) { return false, nil }
 
 // teller is an HTTP server that reveals the credentials of its caller. Its tool returns the
 // Authorization header of the request, and a listen gets only the notifications for its caller.

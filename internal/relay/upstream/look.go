@@ -38,6 +38,7 @@ func (u *Upstream) lookAround(ctx context.Context, err error) (found []string) {
 	if err != nil {
 		return nil
 	}
+	// These addresses are guesses, so nobody's credentials go there.
 	link, err := httplink.New(u.spec.URL, httplink.Options{CAs: cas, Header: u.header()})
 	if err != nil {
 		return nil

@@ -10,6 +10,7 @@ import (
 
 	"github.com/dragoman-mcp/dragoman/internal/base/failure"
 	"github.com/dragoman-mcp/dragoman/internal/protocol/mcp"
+	"github.com/dragoman-mcp/dragoman/internal/transport"
 )
 
 // If Spec.Ping is set, Dragoman pings the idle sessions of the server (2025-11-25 §Ping,
@@ -136,8 +137,8 @@ func (u *Upstream) pingIdle(s *session) {
 		u.drop(s, err)
 		return
 	}
-	if status := statusOf(err); status > 0 && status < http.StatusInternalServerError {
-		err = nil // a server that refuses the ping still answers
+	if status := statusOf(err); status > 0 && status < http.StatusInternalServerError || errors.Is(err, transport.ErrCredentials) {
+		err = nil // a server that refuses the ping still answers, and without credentials we can't ask
 	}
 	late := errors.Is(err, errPingTimeout)
 	why := u.pingFailure(err, limit)

@@ -265,12 +265,7 @@ func (u *Upstream) dial(ctx context.Context, p *pool, f *mcp.ClientInfo, purpose
 		offer.Pin = mcp.LatestLegacy // the only revision that adapters support
 	}
 	u.mu.Unlock()
-	var credentials func(context.Context) ([]transport.HeaderField, error)
-	if scope := u.Scope(f); scope != "" {
-		credentials = func(ctx context.Context) ([]transport.HeaderField, error) {
-			return u.spec.Credentials.Headers(ctx, scope)
-		}
-	}
+	signer := u.signer(f)
 	steps := &stepLog{u: u, purpose: purpose}
 	if adapter == nil { // an adapter publishes the steps of its own handshake with the child
 		offer.Watch = steps.watch()
@@ -278,7 +273,7 @@ func (u *Upstream) dial(ctx context.Context, p *pool, f *mcp.ClientInfo, purpose
 	s := &session{steps: steps, shared: adapter == nil, pipe: true, legacyFirst: legacyFirst, number: u.numbers.Add(1)}
 	facts := u.facts()
 	o := conn.Options{
-		Name: u.spec.Name, Given: facts.Given, Credentials: facts.Credentials || credentials != nil, Clean: facts.Clean,
+		Name: u.spec.Name, Given: facts.Given, Credentials: facts.Credentials, Clean: facts.Clean,
 		Info: u.opts.Info, Capabilities: u.capabilities(f),
 		Times:  func() (idle, hard time.Duration) { t := u.times.Load(); return t.Idle, t.Hard },
 		Log:    u.opts.Log,
@@ -311,13 +306,13 @@ func (u *Upstream) dial(ctx context.Context, p *pool, f *mcp.ClientInfo, purpose
 		offer.SkipProbe = true
 		o.Posts = true
 		var pipe transport.Pipe
-		if pipe, err = sse.Dial(ctx, u.spec.URL, sse.ClientOptions{CAs: cas, Header: u.header(), Credentials: credentials, Limits: u.limits()}); err == nil {
+		if pipe, err = sse.Dial(ctx, u.spec.URL, sse.ClientOptions{CAs: cas, Header: u.header(), Credentials: signer, Limits: u.limits()}); err == nil {
 			s.server, err = conn.OpenPipe(ctx, pipe, offer, o)
 		}
 	default:
 		u.step("connecting to " + u.displayName())
 		var c *streamhttp.Client
-		if c, err = streamhttp.NewClient(u.spec.URL, streamhttp.ClientOptions{CAs: cas, Header: u.header(), Credentials: credentials, Limits: u.limits(), Logger: u.opts.Log.With("server", u.spec.Name), Dropped: func(string) { u.sessions.NoteOdd() }, Interrupted: func() { u.checkSoon(s) }}); err == nil {
+		if c, err = streamhttp.NewClient(u.spec.URL, streamhttp.ClientOptions{CAs: cas, Header: u.header(), Credentials: signer, Limits: u.limits(), Logger: u.opts.Log.With("server", u.spec.Name), Dropped: func(string) { u.sessions.NoteOdd() }, Interrupted: func() { u.checkSoon(s) }}); err == nil {
 			s.shared, s.pipe = false, false
 			s.server, err = conn.OpenHTTP(ctx, c, offer, o)
 		}

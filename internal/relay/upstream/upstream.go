@@ -64,8 +64,8 @@ type Spec struct {
 	// Given says that the server was configured on the command line and not in a file. Advice to
 	// the user then mentions flags.
 	Given bool
-	// Credentials provides the headers that authorise the requests of each principal. If it is nil,
-	// only Header is used.
+	// Credentials authorise the requests of each principal to an HTTP server. If it is nil, only Header
+	// is used.
 	Credentials Credentials
 	Kind        string // "http" or "sse"; "" means that the transport is detected
 	// CAFile is a PEM file of certificate authorities that are trusted in addition to those of
@@ -191,6 +191,7 @@ type Upstream struct {
 
 	forms      knownForms
 	toolMemory toolMemory
+	refusals   refusals
 
 	// New creates the following failures in advance. They are needed under mu, but Clean must not
 	// be called under mu.

@@ -34,10 +34,8 @@ type Options struct {
 	// Header contains fields that are sent with every request, but only to the origin of the
 	// address. A field with the name Host replaces the Host header.
 	Header []transport.HeaderField
-	// Credentials returns header fields for one request. They replace the fields in Header that
-	// have the same names. Credentials may block until ctx ends. If it returns an error, the
-	// request is not sent. If Credentials is nil, no fields are added.
-	Credentials func(ctx context.Context) ([]transport.HeaderField, error)
+	// Credentials signs each request. If it is nil, the requests have only the fields in Header.
+	Credentials Signer
 	// UserAgent is the value of the User-Agent header, unless Header contains this header. "" means
 	// "dragoman".
 	UserAgent string
@@ -49,11 +47,12 @@ type Link struct {
 	rt     http.RoundTripper
 	own    *http.Transport // the Link's own transport; nil if Options.HTTP was set
 	url    *url.URL
+	text   string // url as text, for the signer
 	host   string // the configured value of the Host header; "" if none is configured
 	header http.Header
-	signed func(ctx context.Context) ([]transport.HeaderField, error) // Options.Credentials; may be nil
-	edits  []trails.HeadEdit                                          // why the fields of header are sent; the first element is the reason for the fields without an element of their own
-	plan   *http.Request                                              // copied for each request, so that the URL is parsed only once
+	signer Signer            // Options.Credentials; may be nil
+	edits  []trails.HeadEdit // why the fields of header are sent; the first element is the reason for the fields without an element of their own
+	plan   *http.Request     // copied for each request, so that the URL is parsed only once
 }
 
 // DefaultTransport returns a transport for many calls to few servers. It keeps idle connections and
@@ -89,7 +88,7 @@ func New(address string, o Options) (*Link, error) {
 		return nil, errors.New("the URL has no host")
 	}
 	u.Fragment, u.RawFragment = "", ""
-	l := &Link{rt: o.HTTP, header: make(http.Header, len(o.Header)+2), signed: o.Credentials}
+	l := &Link{rt: o.HTTP, header: make(http.Header, len(o.Header)+2), signer: o.Credentials}
 	if l.rt == nil {
 		l.own = DefaultTransport()
 		Trust(l.own, o.CAs)
@@ -141,7 +140,7 @@ func New(address string, o Options) (*Link, error) {
 }
 
 func (l *Link) at(u *url.URL) {
-	l.url = u
+	l.url, l.text = u, u.String()
 	l.plan = &http.Request{URL: u, Host: l.host, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1}
 }
 
@@ -207,10 +206,11 @@ func (l *Link) Edits() []trails.HeadEdit { return l.edits }
 // Send follows up to three redirects to the same origin with the same method and body. If the
 // request has a body, Send follows only redirects with the status 307 or 308 (RFC 9110 §15.4). It
 // returns any other redirect to the caller.
+//
+// If the server answers 401 to a signed request, Send asks the Signer whether to send the request
+// again. It does so only before the response has begun to be read, and at most twice. The server has
+// not processed a request that it answers with 401 (RFC 9110 §15.5.2).
 func (l *Link) Send(ctx context.Context, method string, h http.Header, body []byte) (*Response, error) {
-	if err := l.sign(ctx, h); err != nil {
-		return nil, fmt.Errorf("%w: %w: %w", transport.ErrNotSent, transport.ErrCredentials, err)
-	}
 	r := &Response{}
 	r.payload.b = body
 	req := l.plan.WithContext(ctx)
@@ -221,7 +221,12 @@ func (l *Link) Send(ctx context.Context, method string, h http.Header, body []by
 		req.GetBody = r.payload.again
 		req.ContentLength = int64(len(body))
 	}
-	for hops := 0; ; hops++ {
+	for hops, refusals := 0, 0; ; {
+		mark, err := l.sign(req, r)
+		if err != nil {
+			r.payload.release()
+			return nil, err
+		}
 		resp, err := l.rt.RoundTrip(req)
 		if err != nil {
 			unsent := r.payload.release()
@@ -234,35 +239,28 @@ func (l *Link) Send(ctx context.Context, method string, h http.Header, body []by
 			return nil, err
 		}
 		r.Response = resp
-		next := l.redirect(req.URL, resp, body != nil)
-		if next == nil || hops == maxRedirects {
+		at := req.URL
+		if next := l.redirect(at, resp, body != nil); next != nil && hops < maxRedirects {
+			hops++
+			at = next
+		} else if resp.StatusCode == http.StatusUnauthorized && l.signer != nil {
+			again, err := l.refused(ctx, r, mark)
+			if err != nil {
+				return nil, err
+			}
+			if refusals++; !again || refusals > maxRefusals {
+				return r, nil
+			}
+		} else {
 			return r, nil
 		}
 		drain(resp)
 		req = req.WithContext(ctx) // a request must not be modified after it was sent
-		req.URL = next
+		req.URL = at
 		if body != nil {
 			req.Body, _ = r.payload.again()
 		}
 	}
-}
-
-// sign sets in h the header fields that Credentials returns.
-func (l *Link) sign(ctx context.Context, h http.Header) error {
-	if l.signed == nil {
-		return nil
-	}
-	fields, err := l.signed(ctx)
-	if err != nil {
-		return err
-	}
-	for _, f := range fields {
-		if !validName(f.Name) || !validValue(f.Value) {
-			return fmt.Errorf("the header %q of the credentials is not valid", f.Name) // do not show the value, because it may be a secret
-		}
-		h[textproto.CanonicalMIMEHeaderKey(f.Name)] = []string{f.Value}
-	}
-	return nil
 }
 
 // redirect returns the target of a redirect. It returns nil if resp is not a redirect, or if the
@@ -289,9 +287,15 @@ func (l *Link) redirect(from *url.URL, resp *http.Response, hasBody bool) *url.U
 	return u
 }
 
+// drainTime is how long drain waits for the rest of a body. A body that takes longer costs its
+// connection.
+const drainTime = time.Second
+
 // drain discards the rest of a response body, so that the connection can be reused. It reads at
 // most 4 KiB.
 func drain(resp *http.Response) {
+	late := time.AfterFunc(drainTime, func() { resp.Body.Close() })
+	defer late.Stop()
 	io.CopyN(io.Discard, resp.Body, 4<<10)
 	resp.Body.Close()
 }

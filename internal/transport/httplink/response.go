@@ -26,7 +26,8 @@ var ErrTooLarge = errors.New("response exceeds the size limit")
 // Response is the response to one request. Its body has not been read. The response must be closed.
 type Response struct {
 	*http.Response
-	payload payload
+	payload   payload
+	signature []transport.HeaderField // the header fields with which the Signer has authorised the request
 }
 
 // Close ends the exchange and discards the rest of the body.
@@ -126,6 +127,7 @@ func (r *Response) refused(limit time.Duration) *transport.StatusError {
 		ContentType:  r.Header.Get("Content-Type"),
 		RetryAfter:   retryAfter(r.Header.Get("Retry-After"), time.Now()),
 		Authenticate: r.Header.Values("WWW-Authenticate"),
+		Signed:       len(r.signature) > 0,
 	}
 	e.Location = target(r.Response)
 	if r.Media() == Events {

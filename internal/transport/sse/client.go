@@ -26,7 +26,7 @@ type ClientOptions struct {
 	HTTP        http.RoundTripper
 	CAs         *x509.CertPool
 	Header      []transport.HeaderField
-	Credentials func(ctx context.Context) ([]transport.HeaderField, error)
+	Credentials httplink.Signer
 	UserAgent   string
 	// Limits are the limits of one message from the server. If Bytes is 0, the limit is 16 MiB.
 	// Dial always sets Tolerant.

@@ -36,7 +36,7 @@ type ClientOptions struct {
 	HTTP        http.RoundTripper
 	CAs         *x509.CertPool
 	Header      []transport.HeaderField
-	Credentials func(ctx context.Context) ([]transport.HeaderField, error)
+	Credentials httplink.Signer
 	UserAgent   string
 	// Limits apply to each message from the server. If Limits.Bytes is 0, it means 16 MiB.
 	// NewClient sets Limits.Tolerant.
