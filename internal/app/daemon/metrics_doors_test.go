@@ -34,7 +34,7 @@ func TestDoorMetrics(t *testing.T) {
 			t.Errorf("%s is not in %s", want, metrics.body)
 		}
 	}
-	if strings.Contains(metrics.body, `dragoman_odd_messages_total{server="a"} 0`) || !strings.Contains(metrics.body, `dragoman_odd_messages_total{server="a"} `) {
+	if strings.Contains(metrics.body, `dragoman_odd_messages_total{project="default",server="a"} 0`) || !strings.Contains(metrics.body, `dragoman_odd_messages_total{project="default",server="a"} `) {
 		t.Errorf("odd messages are not counted: %s", metrics.body)
 	}
 	if s, _ := r.status(); serverIn(t, s, "a").Odd == 0 || serverIn(t, s, "a").Unasked == 0 {

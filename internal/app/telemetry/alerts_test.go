@@ -23,8 +23,8 @@ import (
 func everyMetric() map[string][]string {
 	m, p := NewMetrics(), &event.Publisher{}
 	defer m.Subscribe(p)()
-	m.WatchServers(func() []upstream.Status {
-		return []upstream.Status{{Name: "s", State: upstream.Ready, Handshakes: map[[2]string]uint64{{"v1", "silence"}: 2}}}
+	m.WatchServers(func() map[string][]upstream.Status {
+		return map[string][]upstream.Status{"p": {{Name: "s", State: upstream.Ready, Handshakes: map[[2]string]uint64{{"v1", "silence"}: 2}}}}
 	})
 	m.WatchBudget(transport.NewBudget(1))
 	m.WatchEndpoints(func() []Endpoint { return []Endpoint{{Path: "/mcp"}} }, httpdoor.NewGuard(nil, nil, nil))

@@ -133,6 +133,7 @@ func (l *CallLog) write(c *loggedCall) {
 			r.AddAttrs(slog.String(key, value))
 		}
 	}
+	r.AddAttrs(projectOf(c.Project, nil)...)
 	text("server", c.Server)
 	if c.Method != mcp.MethodCallTool {
 		text("method", excerpt.Name(c.Method))

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"log/slog"
+	"slices"
 	"sync"
 
 	"github.com/dragoman-mcp/dragoman/internal/base/loglimit"
@@ -139,7 +140,7 @@ func (l *Log) write(e *event.Event) {
 	case event.BadMessage:
 		attrs := []slog.Attr{
 			slog.String("remote", e.Name), slog.String("why", e.Detail), slog.Int64("error_code", e.Code),
-			slog.String("project", cmp.Or(e.Project, event.DefaultProject)),
+			project(e),
 		}
 		if e.Method != "" {
 			attrs = append(attrs, slog.String("method", e.Method))
@@ -160,13 +161,13 @@ func (l *Log) write(e *event.Event) {
 	case event.Stderr:
 		l.record(e, "server stderr", slog.String("server", e.Server), slog.String("line", e.Detail))
 	case event.Lifecycle:
-		l.o.Step(e.Server, e.Detail)
+		l.o.Step(shownServer(e), e.Detail)
 	case event.Handshake:
 		switch {
 		case e.OfClient():
 			l.opening(e)
 		case e.Server != "" && l.o.Trace != nil:
-			l.o.Trace(e.Server, e.Detail)
+			l.o.Trace(shownServer(e), e.Detail)
 		}
 	}
 }
@@ -178,7 +179,7 @@ func (l *Log) opening(e *event.Event) {
 		loglimit.Peer("client", e.Opening.Client), slog.String("client_version", e.Opening.Version),
 		slog.String("requested", cmp.Or(e.Opening.Requested, "none")), slog.String("revision", revisionOf(e)),
 		loglimit.Peer("outcome", string(e.Outcome)), loglimit.Measured("took", slog.DurationValue(e.Took)),
-		slog.String("remote", e.Opening.Remote), slog.String("project", cmp.Or(e.Project, event.DefaultProject)),
+		slog.String("remote", e.Opening.Remote), project(e),
 	}
 	if e.Method != mcp.MethodInitialize {
 		attrs = append(attrs, slog.String("method", e.Method))
@@ -197,6 +198,32 @@ func revisionOf(e *event.Event) string {
 	return e.From.String()
 }
 
+// shownServer returns what people call the server of an event.
+func shownServer(e *event.Event) string {
+	if e.Project == "" || e.Project == event.DefaultProject {
+		return e.Server
+	}
+	return e.Project + "/" + e.Server
+}
+
+// projectOf returns the attribute that says whose a record is, unless it's one of the default project or
+// attrs have it already.
+func projectOf(project string, attrs []slog.Attr) []slog.Attr {
+	if project == "" || project == event.DefaultProject || slices.ContainsFunc(attrs, func(a slog.Attr) bool { return a.Key == "project" }) {
+		return nil
+	}
+	return []slog.Attr{loglimit.Peer("project", project)}
+}
+
+// project returns the attribute that says whose an event is. Records of different projects are counted
+// apart.
+func project(e *event.Event) slog.Attr {
+	if own := projectOf(e.Project, nil); own != nil {
+		return own[0]
+	}
+	return slog.String("project", event.DefaultProject)
+}
+
 // record writes a log record with the time and the level of e.
 func (l *Log) record(e *event.Event, text string, attrs ...slog.Attr) {
 	ctx, h := context.Background(), l.o.Log.Handler()
@@ -204,6 +231,7 @@ func (l *Log) record(e *event.Event, text string, attrs ...slog.Attr) {
 		return
 	}
 	r := slog.NewRecord(e.Time, e.Level, text, 0)
+	r.AddAttrs(projectOf(e.Project, attrs)...)
 	r.AddAttrs(attrs...)
 	_ = h.Handle(ctx, r)
 }

@@ -35,14 +35,14 @@ type Metrics struct {
 }
 
 // loss contains the values of the labels of a loss.
-type loss struct{ server, what string }
+type loss struct{ project, server, what string }
 
 // maxClientNames bounds the number of values of the label client, because clients choose their
 // names.
 const maxClientNames = 64
 
 type callLabels struct {
-	server, from, to, outcome string
+	project, server, from, to, outcome string
 }
 
 // NewMetrics returns a Metrics. It counts no events until Subscribe is called.
@@ -57,11 +57,11 @@ func NewMetrics() *Metrics {
 			Buckets: []float64{.0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30},
 		}, []string{"revision"}),
 		calls: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "dragoman_calls_total", Help: "Calls that ended, by server, era of the client, era of the server, and outcome. The label server is empty if the call is not for a single server.",
-		}, []string{"server", "client_era", "server_era", "outcome"}),
+			Name: "dragoman_calls_total", Help: "Calls that ended, by project, server, era of the client, era of the server, and outcome. The label server is empty if the call is not for a single server.",
+		}, []string{"project", "server", "client_era", "server_era", "outcome"}),
 		losses: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "dragoman_losses_total", Help: "Parts of messages that were left out because the revision of the receiver does not have them, by server and kind.",
-		}, []string{"server", "what"}),
+			Name: "dragoman_losses_total", Help: "Parts of messages that were left out because the revision of the receiver does not have them, by project, server and kind.",
+		}, []string{"project", "server", "what"}),
 		malformed: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "dragoman_malformed_messages_total", Help: "Messages of clients that Dragoman refused because they are not valid, except initialize and server/discover, by the code of the error.",
 		}, []string{"code"}),
@@ -82,7 +82,7 @@ func (m *Metrics) count(e event.Event) {
 	case event.Call:
 		m.called(e)
 	case event.Loss:
-		m.lose(e.Server, e.Name)
+		m.lose(e.Project, e.Server, e.Name)
 	case event.BadMessage:
 		m.malformed.WithLabelValues(strconv.FormatInt(e.Code, 10)).Inc()
 	case event.Handshake:
@@ -92,20 +92,21 @@ func (m *Metrics) count(e event.Event) {
 	}
 }
 
-// WatchServers exports the state of each server that all returns. The state is read on each scrape.
-func (m *Metrics) WatchServers(all func() []upstream.Status) {
+// WatchServers exports the state of each server that all returns, by project. The state is read on each
+// scrape.
+func (m *Metrics) WatchServers(all func() map[string][]upstream.Status) {
 	m.registry.MustRegister(&servers{
 		all: all,
 		up: prometheus.NewDesc(
-			"dragoman_server_up", "1 if the server is ready, 0 otherwise.", []string{"server", "state", "revision"}, nil),
+			"dragoman_server_up", "1 if the server is ready, 0 otherwise.", []string{"project", "server", "state", "revision"}, nil),
 		odd: prometheus.NewDesc(
-			"dragoman_odd_messages_total", "Messages of a server, except answers, that Dragoman could not use: not valid, for an unknown call, or not allowed.", []string{"server"}, nil),
+			"dragoman_odd_messages_total", "Messages of a server, except answers, that Dragoman could not use: not valid, for an unknown call, or not allowed.", []string{"project", "server"}, nil),
 		workers: prometheus.NewDesc(
-			"dragoman_worker_handshakes_total", "Handshakes with Codex workers, by the version of the handshake (v1, v2, none) and the reason why it is not v2.", []string{"server", "version", "cause"}, nil),
+			"dragoman_worker_handshakes_total", "Handshakes with Codex workers, by the version of the handshake (v1, v2, none) and the reason why it is not v2.", []string{"project", "server", "version", "cause"}, nil),
 		late: prometheus.NewDesc(
-			"dragoman_late_progress_total", "Progress notifications of a server for a request that had ended: answered, cancelled or timed out.", []string{"server"}, nil),
+			"dragoman_late_progress_total", "Progress notifications of a server for a request that had ended: answered, cancelled or timed out.", []string{"project", "server"}, nil),
 		unasked: prometheus.NewDesc(
-			"dragoman_unasked_answers_total", "Answers of a server that match no open request: late, repeated, or for another client.", []string{"server"}, nil),
+			"dragoman_unasked_answers_total", "Answers of a server that match no open request: late, repeated, or for another client.", []string{"project", "server"}, nil),
 	})
 }
 
@@ -123,7 +124,7 @@ func (m *Metrics) WatchBudget(b *transport.Budget) {
 
 // servers is a collector that exports the state of each server.
 type servers struct {
-	all                             func() []upstream.Status
+	all                             func() map[string][]upstream.Status
 	up, unasked, odd, late, workers *prometheus.Desc
 }
 
@@ -138,17 +139,19 @@ func (s *servers) Describe(c chan<- *prometheus.Desc) {
 
 // Collect implements prometheus.Collector.
 func (s *servers) Collect(c chan<- prometheus.Metric) {
-	for _, st := range s.all() {
-		up := 0.0
-		if st.State == upstream.Ready {
-			up = 1
-		}
-		c <- prometheus.MustNewConstMetric(s.up, prometheus.GaugeValue, up, st.Name, string(st.State), st.Revision.String())
-		c <- prometheus.MustNewConstMetric(s.unasked, prometheus.CounterValue, float64(st.Unasked), st.Name)
-		c <- prometheus.MustNewConstMetric(s.odd, prometheus.CounterValue, float64(st.Odd), st.Name)
-		c <- prometheus.MustNewConstMetric(s.late, prometheus.CounterValue, float64(st.Late), st.Name)
-		for of, n := range st.Handshakes {
-			c <- prometheus.MustNewConstMetric(s.workers, prometheus.CounterValue, float64(n), st.Name, of[0], of[1])
+	for project, all := range s.all() {
+		for _, st := range all {
+			up := 0.0
+			if st.State == upstream.Ready {
+				up = 1
+			}
+			c <- prometheus.MustNewConstMetric(s.up, prometheus.GaugeValue, up, project, st.Name, string(st.State), st.Revision.String())
+			c <- prometheus.MustNewConstMetric(s.unasked, prometheus.CounterValue, float64(st.Unasked), project, st.Name)
+			c <- prometheus.MustNewConstMetric(s.odd, prometheus.CounterValue, float64(st.Odd), project, st.Name)
+			c <- prometheus.MustNewConstMetric(s.late, prometheus.CounterValue, float64(st.Late), project, st.Name)
+			for of, n := range st.Handshakes {
+				c <- prometheus.MustNewConstMetric(s.workers, prometheus.CounterValue, float64(n), project, st.Name, of[0], of[1])
+			}
 		}
 	}
 }
@@ -194,7 +197,7 @@ func requestedLabel(o *event.Opening) string {
 
 // called counts a call.
 func (m *Metrics) called(e event.Event) {
-	l := callLabels{e.Server, e.From.Era(), e.To.Era(), "ok"}
+	l := callLabels{e.Project, e.Server, e.From.Era(), e.To.Era(), "ok"}
 	switch {
 	case e.Outcome == event.Cancelled:
 		l.outcome = string(event.Cancelled)
@@ -205,14 +208,14 @@ func (m *Metrics) called(e event.Event) {
 	}
 	c, ok := m.counters.Load(l)
 	if !ok {
-		c, _ = m.counters.LoadOrStore(l, m.calls.WithLabelValues(l.server, l.from, l.to, l.outcome))
+		c, _ = m.counters.LoadOrStore(l, m.calls.WithLabelValues(l.project, l.server, l.from, l.to, l.outcome))
 	}
 	c.(prometheus.Counter).Inc()
 }
 
 // lose counts a loss. Unknown methods share the label "other", because clients choose the names of
 // methods.
-func (m *Metrics) lose(server, what string) {
+func (m *Metrics) lose(project, server, what string) {
 	switch what {
 	case mcp.NoteRootsChanged, mcp.NoteMessage, mcp.NoteProgress, mcp.MethodElicit:
 	case "content.audio", "content.resource_link", "structuredContent", "outputSchema",
@@ -222,22 +225,24 @@ func (m *Metrics) lose(server, what string) {
 			what = "other"
 		}
 	}
-	m.losses.WithLabelValues(server, what).Inc()
+	m.losses.WithLabelValues(project, server, what).Inc()
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.lost == nil {
 		m.lost = make(map[loss]int64)
 	}
-	m.lost[loss{server, what}]++
+	m.lost[loss{project, server, what}]++
 }
 
-// Losses returns the number of losses of each kind so far, sorted by the server and by what was
-// lost.
-func (m *Metrics) Losses() []admin.Loss {
+// Losses returns the number of losses of each kind in a project so far, sorted by the server and by what
+// was lost.
+func (m *Metrics) Losses(project string) []admin.Loss {
 	m.mu.Lock()
 	all := make([]admin.Loss, 0, len(m.lost))
 	for l, n := range m.lost {
-		all = append(all, admin.Loss{Server: l.server, What: l.what, Count: n})
+		if l.project == project {
+			all = append(all, admin.Loss{Server: l.server, What: l.what, Count: n})
+		}
 	}
 	m.mu.Unlock()
 	slices.SortFunc(all, func(a, b admin.Loss) int {

@@ -10,6 +10,7 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/app/admin"
 	"github.com/dragoman-mcp/dragoman/internal/protocol/mcp"
 	"github.com/dragoman-mcp/dragoman/internal/relay/event"
+	"github.com/dragoman-mcp/dragoman/internal/relay/upstream"
 )
 
 // scrape returns the body of /metrics.
@@ -41,12 +42,12 @@ func TestMetrics(t *testing.T) {
 	p.Publish(event.Event{Kind: event.Call, Server: "s", From: mcp.R20251125, To: mcp.R20260728})
 	text := scrape(m)
 	for _, want := range []string{
-		`dragoman_calls_total{client_era="legacy",outcome="ok",server="s",server_era="modern"} 1`,
-		`dragoman_calls_total{client_era="legacy",outcome="error",server="s",server_era="unknown"} 1`,
-		`dragoman_calls_total{client_era="legacy",outcome="cancelled",server="s",server_era="unknown"} 1`,
-		`dragoman_calls_total{client_era="legacy",outcome="tool_error",server="s",server_era="legacy"} 1`,
-		`dragoman_losses_total{server="s",what="tools/list"} 1`,
-		`dragoman_losses_total{server="s",what="other"} 1`,
+		`dragoman_calls_total{client_era="legacy",outcome="ok",project="default",server="s",server_era="modern"} 1`,
+		`dragoman_calls_total{client_era="legacy",outcome="error",project="default",server="s",server_era="unknown"} 1`,
+		`dragoman_calls_total{client_era="legacy",outcome="cancelled",project="default",server="s",server_era="unknown"} 1`,
+		`dragoman_calls_total{client_era="legacy",outcome="tool_error",project="default",server="s",server_era="legacy"} 1`,
+		`dragoman_losses_total{project="default",server="s",what="tools/list"} 1`,
+		`dragoman_losses_total{project="default",server="s",what="other"} 1`,
 		`dragoman_handshakes_total{client="other",outcome="ok",requested="2025-11-25"} 10`,
 		`dragoman_handshakes_total{client="c0",outcome="failed",requested="none"} 1`,
 		`dragoman_handshakes_total{client="c0",outcome="unsupported_version",requested="other"} 1`,
@@ -57,7 +58,36 @@ func TestMetrics(t *testing.T) {
 		}
 	}
 	want := []admin.Loss{{Server: "", What: "content.audio", Count: 2}, {Server: "s", What: "other", Count: 1}, {Server: "s", What: "tools/list", Count: 1}}
-	if got := m.Losses(); fmt.Sprint(got) != fmt.Sprint(want) {
+	if got := m.Losses(event.DefaultProject); fmt.Sprint(got) != fmt.Sprint(want) {
 		t.Errorf("losses: %v", got)
+	}
+}
+
+// TestMetricsOfProjects checks that servers of the same name in two projects have series of their own,
+// and that each project has its own losses.
+func TestMetricsOfProjects(t *testing.T) {
+	m, p := NewMetrics(), &event.Publisher{}
+	defer m.Subscribe(p)()
+	m.WatchServers(func() map[string][]upstream.Status {
+		return map[string][]upstream.Status{event.DefaultProject: {{Name: "gh", State: upstream.Ready}}, "shop": {{Name: "gh", State: upstream.Broken}}}
+	})
+	for _, at := range []*event.Publisher{p, p.For("shop"), p.For("shop")} {
+		at.Publish(event.Event{Kind: event.Call, Server: "gh", From: mcp.R20251125, To: mcp.R20251125})
+		at.Publish(event.Event{Kind: event.Loss, Server: "gh", Name: mcp.NoteProgress})
+	}
+	text := scrape(m)
+	for _, want := range []string{
+		`dragoman_calls_total{client_era="legacy",outcome="ok",project="default",server="gh",server_era="legacy"} 1`,
+		`dragoman_calls_total{client_era="legacy",outcome="ok",project="shop",server="gh",server_era="legacy"} 2`,
+		`dragoman_server_up{project="default",revision="unknown",server="gh",state="ready"} 1`,
+		`dragoman_server_up{project="shop",revision="unknown",server="gh",state="failed"} 0`,
+		`dragoman_losses_total{project="shop",server="gh",what="notifications/progress"} 2`,
+	} {
+		if !strings.Contains(text, want) {
+			t.Errorf("%s is missing", want)
+		}
+	}
+	if a, b := m.Losses(event.DefaultProject), m.Losses("shop"); len(a) != 1 || a[0].Count != 1 || len(b) != 1 || b[0].Count != 2 {
+		t.Errorf("%v, %v", a, b)
 	}
 }
