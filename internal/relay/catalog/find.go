@@ -53,50 +53,37 @@ type nameSearch struct {
 	name string
 	all  []*reading    // of the servers whose lists are not fresh
 	late []*lateServer // those of them whose lists were never read, in the order of the configuration
-	last int           // the index in Catalog.Sources of the last server whose list we know
 }
 
 // lateServer is a server whose list was never read.
 type lateServer struct {
 	u     Source
 	r     *reading
-	at    int  // the index in Catalog.Sources
-	kept  bool // clients see its kept list
 	wants bool // it may have the name
 	hung  bool // its last reading took long and failed
 	ended bool // the reading has ended, or is not waited for any longer
 }
 
 func (v View) newNameSearch(a *knownAudience, kind Kind, name string) *nameSearch {
-	s := &nameSearch{v: v, a: a, kind: kind, name: name, last: -1}
+	s := &nameSearch{v: v, a: a, kind: kind, name: name}
 	c, method := v.c, kind.method()
 	for _, u := range c.Sources {
 		c.recall(u, method)
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	for i, u := range c.Sources {
+	for _, u := range c.Sources {
 		hung := c.slowFailures[u.Name()] // before a new reading starts
 		p, r := c.readLocked(a, method, u)
 		if r != nil {
 			s.all = append(s.all, r)
 		}
-		kept := c.keptLocked(serverListKey{method, u.Name(), a.at(u.Name())})
-		if p.have || kept {
-			s.last = i
-		}
 		if r != nil && !p.have {
 			wants := c.Names.mayBe(c.prefix(u), name) && v.Shows(KindServer, u.Name(), "")
-			s.late = append(s.late, &lateServer{u: u, r: r, at: i, kept: kept, wants: wants, hung: hung})
+			s.late = append(s.late, &lateServer{u: u, r: r, wants: wants, hung: hung})
 		}
 	}
 	return s
-}
-
-// settled reports whether the lists that we know can be merged, because the others come after them in
-// the configuration. Otherwise, a server could lose a name to one that comes later.
-func (s *nameSearch) settled() bool {
-	return !slices.ContainsFunc(s.late, func(l *lateServer) bool { return !l.ended && !l.kept && l.at < s.last })
 }
 
 // wanted returns the servers that may have the name, and whose lists may still arrive.
@@ -109,20 +96,43 @@ func (s *nameSearch) wanted() (all []*lateServer) {
 	return all
 }
 
-func (s *nameSearch) look() (Target, bool) {
-	if x := s.v.c.mergedList(s.a, s.kind.method()).find(s.name, s.v.show); x != nil {
+// look merges the lists that are there, and finds the name. If over is false, the grace time is not over:
+// then it merges only if the lists that are still missing come after the others in the configuration.
+// Otherwise, a server could lose a name to one that comes later.
+func (s *nameSearch) look(over bool) (Target, bool) {
+	c, method := s.v.c, s.kind.method()
+	c.mu.Lock()
+	if !over && !s.settledLocked() {
+		c.mu.Unlock()
+		return Target{}, false
+	}
+	l, tell := c.mergedListLocked(s.a, method)
+	c.mu.Unlock()
+	c.tell(tell)
+	if x := l.find(s.name, s.v.show); x != nil {
 		return x.target, true
 	}
 	return Target{}, false
 }
 
+func (s *nameSearch) settledLocked() bool {
+	missing := false
+	for _, u := range s.v.c.Sources {
+		p := s.v.c.seenLocked(s.kind.method(), u, s.a)
+		if known := p != nil && (p.have || !p.kept.IsZero()); known && missing {
+			return false
+		} else if !known {
+			missing = missing || slices.ContainsFunc(s.late, func(l *lateServer) bool { return l.u == u && !l.ended })
+		}
+	}
+	return true
+}
+
 // run waits until the name has a server, first for the grace time, as a list does, and then for the
 // servers that may have the name. It waits for all of them at the same time, so most of them may hang.
 func (s *nameSearch) run(ctx context.Context) (Target, bool) {
-	if s.last >= 0 && s.settled() {
-		if t, ok := s.look(); ok {
-			return t, true
-		}
+	if t, ok := s.look(false); ok {
+		return t, true
 	}
 	waiting, cancel := context.WithCancel(mcp.WithCall(mcp.WithPurpose(ctx, "lists"), s.v.client))
 	var all sync.WaitGroup
@@ -163,18 +173,16 @@ func (s *nameSearch) await(ctx context.Context, read <-chan *lateServer, grace <
 		brief, limit = time.After(s.v.c.grace()), time.After(findLimit)
 	}
 	for over := false; ; {
-		if over || s.settled() {
-			t, ok := s.look()
-			if ok || over && len(s.wanted()) == 0 {
-				return t, ok
-			}
+		t, ok := s.look(over)
+		if ok || over && len(s.wanted()) == 0 {
+			return t, ok
 		}
 		select {
 		case l := <-read:
-			l.ended, s.last = true, max(s.last, l.at)
+			l.ended = true
 		case <-grace:
 			over, grace = true, nil
-			if _, ok := s.look(); !ok && !one {
+			if _, ok = s.look(over); !ok && !one {
 				hurry(s.wanted())
 			}
 		case <-brief:

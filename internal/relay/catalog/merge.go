@@ -148,28 +148,37 @@ func (c *Catalog) list(ctx context.Context, a *knownAudience, method string) *me
 // it merges them, it reports the items that clients do not see.
 func (c *Catalog) mergedList(a *knownAudience, method string) *mergedList {
 	c.mu.Lock()
-	key := mergedListKey{method, a.Audience}
-	l := c.merged[key]
-	var tell []rejectedItem
-	if l == nil {
-		l = c.mergeLocked(a, method)
-		if c.merged == nil {
-			c.merged = make(map[mergedListKey]*mergedList)
-		}
-		if c.knownLocked(a.Audience) == a {
-			c.merged[key] = l
-		}
-		tell = c.newRejectedLocked(l.rejected)
-	}
+	l, tell := c.mergedListLocked(a, method)
 	c.mu.Unlock()
-	for _, x := range tell {
+	c.tell(tell)
+	return l
+}
+
+// mergedListLocked does the same, but returns what the caller must pass to tell later.
+func (c *Catalog) mergedListLocked(a *knownAudience, method string) (l *mergedList, tell []rejectedItem) {
+	key := mergedListKey{method, a.Audience}
+	if l = c.merged[key]; l != nil {
+		return l, nil
+	}
+	l = c.mergeLocked(a, method)
+	if c.merged == nil {
+		c.merged = make(map[mergedListKey]*mergedList)
+	}
+	if c.knownLocked(a.Audience) == a {
+		c.merged[key] = l
+	}
+	return l, c.newRejectedLocked(l.rejected)
+}
+
+// tell reports items that clients do not see, or that they see under an unusual name.
+func (c *Catalog) tell(all []rejectedItem) {
+	for _, x := range all {
 		if x.lost {
 			c.lost(x.server, x.method, LeftOut(x.Name, x.Why))
 		} else if c.Renamed != nil {
 			c.Renamed(x.server, x.method, x.Name, x.Why)
 		}
 	}
-	return l
 }
 
 // hasSkills reports whether a server declares the extension for skills.
