@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"html"
 	"net/url"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -140,4 +141,27 @@ func TestFormsInJSON(t *testing.T) {
 			t.Errorf("a secret has %d forms", n)
 		}
 	}
+}
+
+// FuzzDecoded checks that each byte of a decoded text has a place in the text, that JSON stays JSON when
+// secrets are masked, and that what is masked is not there any more.
+func FuzzDecoded(f *testing.F) {
+	for _, s := range []string{"", "%41", `\u00`, `\ud83d\ude00`, "&amp;#38;", `{"a":"p%40ss%20word/22?"}`, `{"p@ss word\/22?":"\\u0070@ss word/22?"}`, "&#x1F600;%", `\x`} {
+		f.Add(s)
+	}
+	const secret = "p@ss word/22?"
+	clean := MaskKnown([]string{secret})
+	f.Fuzz(func(t *testing.T, text string) {
+		plain, at := decoded(text, offsets(text))
+		if again, _ := decoded(text, nil); again != plain || len(at) != len(plain)+1 || at[len(plain)] != len(text) || !slices.IsSorted(at) {
+			t.Errorf("%q became %q, at %d", text, plain, at)
+		}
+		got := clean(text)
+		if json.Valid([]byte(text)) && !json.Valid([]byte(got)) {
+			t.Errorf("%s became %s", text, got)
+		}
+		if left, _ := decoded(got, nil); strings.Contains(left, secret) {
+			t.Errorf("%q became %q", text, got)
+		}
+	})
 }
