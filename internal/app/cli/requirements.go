@@ -247,7 +247,7 @@ func (c *exportCommand) run(cmd *cobra.Command, _ []string) error {
 		return err
 	}
 	defer func() { _ = s.Close() }()
-	return storeError(requirements.Export(cmd.Context(), s, c.stdout, c.format, c.root, version()))
+	return storeError(requirements.Export(cmd.Context(), s, c.stdout, requirements.ExportOptions{Format: c.format, Root: c.root, Version: version()}))
 }
 
 // openRequirements opens a database. If db is "", it opens the database file in the user's data

@@ -53,7 +53,8 @@ func (s *Server) copy(ctx context.Context, req *mcp.CallToolRequest, in copyIn) 
 	d := &duplication{Server: s, ctx: ctx, report: s.progress(ctx, req), root: from.rel == "."}
 	var replaced *undone
 	err = s.inParent(to, func(dir *os.Root, base string) error {
-		old, err := s.free(dir, base, to, fi, in.Overwrite) // check before the slow copy; install checks again
+		at := slot{to, dir, base, in.Overwrite}
+		old, err := s.free(at, fi) // check before the slow copy; install checks again
 		if err != nil {
 			return err
 		}
@@ -62,7 +63,7 @@ func (s *Server) copy(ctx context.Context, req *mcp.CallToolRequest, in copyIn) 
 			return s.failed("copy", from, err)
 		}
 		err = to.change(ctx, func() (err error) {
-			replaced, err = s.install(ctx, temp, fi, to, dir, base, in.Overwrite)
+			replaced, err = s.install(ctx, temp, fi, at)
 			return err
 		})
 		if err != nil {
@@ -79,25 +80,25 @@ func (s *Server) copy(ctx context.Context, req *mcp.CallToolRequest, in copyIn) 
 	}, nil
 }
 
-// install renames temp, a temporary copy of source, to base. If a file with this name exists,
+// install renames temp, a temporary copy of source, to the name of the slot. If a file with this name exists,
 // install first saves the file in the undo folder. The caller holds root.changing.
-func (s *Server) install(ctx context.Context, temp string, source fs.FileInfo, to place, dir *os.Root, base string, overwrite bool) (*undone, error) {
-	old, err := s.free(dir, base, to, source, overwrite)
+func (s *Server) install(ctx context.Context, temp string, source fs.FileInfo, to slot) (*undone, error) {
+	old, err := s.free(to, source)
 	if err != nil {
 		return nil, err
 	}
 	var k *keep
 	if old != nil {
-		if k, err = s.keepCopy(ctx, to, old); err != nil {
+		if k, err = s.keepCopy(ctx, to.at, old); err != nil {
 			return nil, err
 		}
 	}
-	if err := settle(dir, temp, base, old != nil); err != nil {
+	if err := settle(to.dir, temp, to.base, old != nil); err != nil {
 		k.drop()
 		return nil, err
 	}
-	s.sync(dir)
-	return k.told(s, to), nil
+	s.sync(to.dir)
+	return k.told(s, to.at), nil
 }
 
 // duplication is one operation that copies a file or a folder.

@@ -64,34 +64,9 @@ func (s *Server) delete(ctx context.Context, _ *mcp.CallToolRequest, in deleteIn
 			}
 			return s.failed("delete", at, at.dir.Remove(rel))
 		}
-		size, _, err := treeSize(ctx, at.dir, rel)
-		if errors.Is(err, errTooMany) {
-			return refuse("delete its parts one by one, or set permanent to true to delete it for good", "%s has more than %d entries", quote(at.name), treeMost)
-		}
-		if err != nil {
-			return s.failed("delete", at, err)
-		}
-		k, err := s.newKeep(at, size)
+		k, err := s.putAway(ctx, at, out.Type)
 		if err != nil {
 			return err
-		}
-		err = at.dir.Rename(rel, filepath.FromSlash(k.at.rel))
-		if isCrossDevice(err) && out.Type == typeFile {
-			var was fs.FileInfo
-			if was, err = s.copyBytes(ctx, at, k.at); err == nil {
-				if is, e := at.dir.Lstat(rel); e != nil || markOf(is) != markOf(was) {
-					k.drop()
-					return refuse("try again", "%s changed during the call, so it was not deleted", quote(at.name))
-				}
-				err = at.dir.Remove(rel)
-			}
-		}
-		if err != nil {
-			k.drop()
-			if isCrossDevice(err) {
-				return refuse("set permanent to true to delete it for good", "%s is on another disk than the undo folder, so it cannot be kept", quote(at.name))
-			}
-			return s.failed("delete", at, err)
 		}
 		out.Undo = k.told(s, at)
 		s.syncParent(at)
@@ -101,4 +76,39 @@ func (s *Server) delete(ctx context.Context, _ *mcp.CallToolRequest, in deleteIn
 		return nil, none, err
 	}
 	return nil, out, nil
+}
+
+// putAway moves an entry to the undo folder. typ is its type.
+func (s *Server) putAway(ctx context.Context, at place, typ string) (*keep, error) {
+	rel := filepath.FromSlash(at.rel)
+	size, _, err := treeSize(ctx, at.dir, rel)
+	if errors.Is(err, errTooMany) {
+		return nil, refuse("delete its parts one by one, or set permanent to true to delete it for good", "%s has more than %d entries", quote(at.name), treeMost)
+	}
+	if err != nil {
+		return nil, s.failed("delete", at, err)
+	}
+	k, err := s.newKeep(at, size)
+	if err != nil {
+		return nil, err
+	}
+	err = at.dir.Rename(rel, filepath.FromSlash(k.at.rel))
+	if isCrossDevice(err) && typ == typeFile {
+		var was fs.FileInfo
+		if was, err = s.copyBytes(ctx, at, k.at); err == nil {
+			if is, e := at.dir.Lstat(rel); e != nil || markOf(is) != markOf(was) {
+				k.drop()
+				return nil, refuse("try again", "%s changed during the call, so it was not deleted", quote(at.name))
+			}
+			err = at.dir.Remove(rel)
+		}
+	}
+	if err != nil {
+		k.drop()
+		if isCrossDevice(err) {
+			return nil, refuse("set permanent to true to delete it for good", "%s is on another disk than the undo folder, so it cannot be kept", quote(at.name))
+		}
+		return nil, s.failed("delete", at, err)
+	}
+	return k, nil
 }

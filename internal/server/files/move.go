@@ -57,16 +57,17 @@ func (s *Server) move(ctx context.Context, req *mcp.CallToolRequest, in moveIn) 
 		Undo: fmt.Sprintf("Call move_file with source %q and destination %q.", to.name, from.name),
 	}
 	err = s.inParent(to, func(dir *os.Root, base string) error {
+		at := slot{to, dir, base, in.Overwrite}
 		if from.root == to.root && !s.apart {
 			err := changeAll(ctx, []place{from, to}, func() (err error) {
-				out.Replaced, err = s.rename(ctx, from, to, dir, base, in.Overwrite)
+				out.Replaced, err = s.rename(ctx, from, at)
 				return err
 			})
 			if err == nil || !isCrossDevice(err) {
 				return s.failed("move", from, err)
 			}
 		}
-		t := &transfer{Server: s, from: from, to: to, dir: dir, base: base, overwrite: in.Overwrite}
+		t := &transfer{Server: s, from: from, to: at}
 		err := t.run(ctx, req, fi)
 		out.Replaced, out.Remaining, out.RemainingCount = t.replaced, t.remaining, t.remainingCount
 		return err
@@ -81,34 +82,42 @@ func (s *Server) move(ctx context.Context, req *mcp.CallToolRequest, in moveIn) 
 	return nil, out, nil
 }
 
-// rename moves an entry within one file system, to the name base in dir. The caller holds
+// slot is where a moved or copied entry goes: the name base in the folder dir.
+type slot struct {
+	at        place
+	dir       *os.Root
+	base      string
+	overwrite bool // an existing file may be replaced
+}
+
+// rename moves an entry within one file system, to a slot. The caller holds
 // root.changing.
-func (s *Server) rename(ctx context.Context, from, to place, dir *os.Root, base string, overwrite bool) (*undone, error) {
-	source, target := filepath.FromSlash(from.rel), filepath.FromSlash(to.rel)
+func (s *Server) rename(ctx context.Context, from place, to slot) (*undone, error) {
+	source, target := filepath.FromSlash(from.rel), filepath.FromSlash(to.at.rel)
 	fi, err := from.dir.Lstat(source)
 	if err != nil {
 		return nil, err
 	}
 	var old fs.FileInfo
-	respelled := s.respelled(from, fi, dir, base)
+	respelled := s.respelled(from, fi, to.dir, to.base)
 	if !respelled {
-		if old, err = s.free(dir, base, to, fi, overwrite); err != nil {
+		if old, err = s.free(to, fi); err != nil {
 			return nil, err
 		}
 	}
 	var k *keep
 	if old != nil {
-		if k, err = s.keepCopy(ctx, to, old); err != nil {
+		if k, err = s.keepCopy(ctx, to.at, old); err != nil {
 			return nil, err
 		}
 	}
-	if err := settle(to.dir, source, target, old != nil || respelled || fi.IsDir()); err != nil {
+	if err := settle(to.at.dir, source, target, old != nil || respelled || fi.IsDir()); err != nil {
 		k.drop()
 		return nil, err
 	}
-	s.sync(dir)
+	s.sync(to.dir)
 	s.syncParent(from)
-	return k.told(s, to), nil
+	return k.told(s, to.at), nil
 }
 
 // respelled reports whether the name base in dir is another spelling of the source's own name. File
@@ -199,23 +208,23 @@ func (s *Server) pair(source, destination string, follow bool) (from place, fi f
 // free checks whether the source may replace the file at the destination. It returns the metadata
 // of this file, or nil if the destination does not exist. The result is reliable only while the
 // caller holds root.changing.
-func (s *Server) free(dir *os.Root, base string, to place, source fs.FileInfo, overwrite bool) (fs.FileInfo, error) {
-	old, err := dir.Lstat(base)
+func (s *Server) free(to slot, source fs.FileInfo) (fs.FileInfo, error) {
+	old, err := to.dir.Lstat(to.base)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		return nil, nil
 	case err != nil:
-		return nil, s.failed("write", to, err)
+		return nil, s.failed("write", to.at, err)
 	case os.SameFile(old, source):
-		return nil, refuse("choose another destination", "the source and %s are two names of the same %s", quote(to.name), typeOf(old.Mode()))
+		return nil, refuse("choose another destination", "the source and %s are two names of the same %s", quote(to.at.name), typeOf(old.Mode()))
 	case old.IsDir():
-		return nil, refuse("give the whole new path, such as "+to.name+"/NAME", "%s is a folder", quote(to.name))
-	case !overwrite:
-		return nil, refuse("choose another destination, or set overwrite to true", "%s exists already", quote(to.name))
+		return nil, refuse("give the whole new path, such as "+to.at.name+"/NAME", "%s is a folder", quote(to.at.name))
+	case !to.overwrite:
+		return nil, refuse("choose another destination, or set overwrite to true", "%s exists already", quote(to.at.name))
 	case source.IsDir():
-		return nil, refuse("choose another destination", "%s is a file, and a folder cannot replace it", quote(to.name))
+		return nil, refuse("choose another destination", "%s is a file, and a folder cannot replace it", quote(to.at.name))
 	case !old.Mode().IsRegular():
-		return nil, refuse("delete it first", "%s is not a regular file, so it is not replaced", quote(to.name))
+		return nil, refuse("delete it first", "%s is not a regular file, so it is not replaced", quote(to.at.name))
 	}
 	return old, nil
 }

@@ -133,43 +133,14 @@ func readPart(ctx context.Context, f *os.File, fi fs.FileInfo, in readIn) (out r
 		}
 		return out, nil, refuse("use offset and limit", "the file is not text, so it has no lines")
 	}
+	start, lines, line, err := opening{f, size, int64(len(head)), cs}.start(ctx, in)
+	if err != nil {
+		return out, nil, err
+	}
+	out.Line = line
 	limit := int64(readUsual)
 	if in.Limit > 0 {
 		limit = int64(in.Limit)
-	}
-	lines := int64(0)
-	start := int64(0)
-	switch {
-	case in.Offset != nil:
-		if start = *in.Offset; start > size && start > int64(len(head)) {
-			return out, nil, refuse("use an offset below the size", "the file has %d bytes, so there is no byte %d", size, start)
-		}
-	case in.Line < 0:
-		lines = int64(in.Lines)
-		if start, err = tail(ctx, f, size, -in.Line, cs); err != nil {
-			return out, nil, err
-		}
-		if in.Lines == 0 {
-			lines = min(-in.Line, linesMost)
-		}
-	case in.Line > 0 || in.Lines > 0:
-		if lines = int64(in.Lines); lines == 0 {
-			lines = linesUsual
-		}
-		out.Line = max(in.Line, 1)
-		var found int64
-		if start, found, err = skipLines(ctx, f, int64(cs.bom), out.Line-1, cs); err != nil {
-			return out, nil, err
-		}
-		if found < out.Line-1 {
-			return out, nil, refuse("use a smaller line number, or a negative number to count from the end", "the file has %d lines, so there is no line %d", found+1, out.Line)
-		}
-	}
-	if start == 0 {
-		start = int64(cs.bom)
-		if cs.name != "" && lines == 0 {
-			out.Line = 1
-		}
 	}
 	raw := make([]byte, limit+4)
 	n, err := f.ReadAt(raw, start)
@@ -194,19 +165,71 @@ func readPart(ctx context.Context, f *os.File, fi fs.FileInfo, in readIn) (out r
 	if !atEnd {
 		out.NextOffset = start + int64(len(raw))
 	}
+	out.fill(raw, cs)
+	return out, nil, nil
+}
+
+// fill sets the content to raw: as text if raw can be decoded, otherwise as base64.
+func (o *readOut) fill(raw []byte, cs charset) {
 	if cs.name != "" {
 		if text, ok := cs.decode(raw); ok {
-			out.Text, out.Newlines = text, endsOf(text)
-			if out.Line > 0 && !atEnd && cs.lastLine(raw) == len(raw) {
-				out.NextLine = out.Line + cs.count(raw)
+			o.Text, o.Newlines = text, endsOf(text)
+			if o.Line > 0 && !o.End && cs.lastLine(raw) == len(raw) {
+				o.NextLine = o.Line + cs.count(raw)
 			}
-			return out, nil, nil
+			return
 		}
-		out.Encoding, out.MIMEType, out.Line = "", "application/octet-stream", 0
+		o.MIMEType, o.Line = "application/octet-stream", 0
 	}
-	out.Kind, out.Encoding = "binary", ""
-	out.Base64 = base64.StdEncoding.EncodeToString(raw)
-	return out, nil, nil
+	o.Kind, o.Encoding = "binary", ""
+	o.Base64 = base64.StdEncoding.EncodeToString(raw)
+}
+
+// opening is a file whose beginning has been read.
+type opening struct {
+	f    *os.File
+	size int64
+	head int64 // the bytes that have been read
+	charset
+}
+
+// start returns the offset at which the part that the arguments select begins, and how many lines it has
+// at most; 0 means that only its length in bytes counts. line is the number of its first line, or 0 if
+// that is not known.
+func (o opening) start(ctx context.Context, in readIn) (start, lines, line int64, err error) {
+	switch {
+	case in.Offset != nil:
+		if start = *in.Offset; start > o.size && start > o.head {
+			return 0, 0, 0, refuse("use an offset below the size", "the file has %d bytes, so there is no byte %d", o.size, start)
+		}
+	case in.Line < 0:
+		lines = int64(in.Lines)
+		if start, err = tail(ctx, o.f, o.size, -in.Line, o.charset); err != nil {
+			return 0, 0, 0, err
+		}
+		if in.Lines == 0 {
+			lines = min(-in.Line, linesMost)
+		}
+	case in.Line > 0 || in.Lines > 0:
+		if lines = int64(in.Lines); lines == 0 {
+			lines = linesUsual
+		}
+		line = max(in.Line, 1)
+		var found int64
+		if start, found, err = skipLines(ctx, o.f, int64(o.bom), line-1, o.charset); err != nil {
+			return 0, 0, 0, err
+		}
+		if found < line-1 {
+			return 0, 0, 0, refuse("use a smaller line number, or a negative number to count from the end", "the file has %d lines, so there is no line %d", found+1, line)
+		}
+	}
+	if start == 0 {
+		start = int64(o.bom)
+		if o.name != "" && lines == 0 {
+			line = 1
+		}
+	}
+	return start, lines, line, nil
 }
 
 // headOf returns up to headSize bytes from the beginning of a file.

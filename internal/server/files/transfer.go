@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"io/fs"
-	"os"
 	"path"
 	"path/filepath"
 
@@ -18,10 +17,8 @@ const remainingMost = 100
 // copied. Entries that somebody created or changed during the move stay in the source.
 type transfer struct {
 	*Server
-	from, to  place
-	dir       *os.Root // the folder that gets the moved entry
-	base      string   // the name of the moved entry in dir
-	overwrite bool
+	from place
+	to   slot
 
 	replaced       *undone
 	remaining      []string // at most remainingMost
@@ -31,27 +28,27 @@ type transfer struct {
 // run moves the entry. It copies without holding root.changing, so that other calls can change
 // files during the copy. It holds the locks of both roots only for the rest of the move.
 func (t *transfer) run(ctx context.Context, req *mcp.CallToolRequest, fi fs.FileInfo) error {
-	old, err := t.free(t.dir, t.base, t.to, fi, t.overwrite) // check before the slow copy; install checks again
+	old, err := t.free(t.to, fi) // check before the slow copy; install checks again
 	if err != nil {
 		return err
 	}
 	d := &duplication{Server: t.Server, ctx: ctx, report: t.progress(ctx, req), moving: true}
-	temp, err := d.make(t.from, fi, t.dir, old)
+	temp, err := d.make(t.from, fi, t.to.dir, old)
 	if err != nil {
 		return t.failed("copy", t.from, err)
 	}
-	err = changeAll(ctx, []place{t.from, t.to}, func() error {
+	err = changeAll(ctx, []place{t.from, t.to.at}, func() error {
 		if !t.unchanged(d.copied[0]) {
 			return refuse("try again", "%s changed during the move, so nothing was moved", quote(t.from.name))
 		}
 		var err error
-		if t.replaced, err = t.install(ctx, temp, fi, t.to, t.dir, t.base, t.overwrite); err != nil {
-			return t.failed("move", t.to, err)
+		if t.replaced, err = t.install(ctx, temp, fi, t.to); err != nil {
+			return t.failed("move", t.to.at, err)
 		}
 		return t.removeSource(d.copied)
 	})
 	if err != nil {
-		_ = t.dir.RemoveAll(temp)
+		_ = t.to.dir.RemoveAll(temp)
 	}
 	return err
 }
@@ -124,7 +121,7 @@ func (t *transfer) removeSource(all []copied) error {
 		if changed {
 			hint = "compare what is left of the source with the copy before you delete it; the source changed during the move"
 		}
-		return refuse(hint, "%s was copied to %s, but not all of the source could be removed. %s", quote(t.from.name), quote(t.to.name), first)
+		return refuse(hint, "%s was copied to %s, but not all of the source could be removed. %s", quote(t.from.name), quote(t.to.at.name), first)
 	}
 	return nil
 }

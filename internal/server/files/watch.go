@@ -418,12 +418,21 @@ func (s *Server) look(ctx context.Context, at place, recursive bool, most int) (
 		return nil, false, err
 	}
 	defer func() { _ = dir.Close() }()
-	return state, lookBelow(ctx, dir, "", recursive, 0, most, state), nil
+	l := looking{state: state, most: most, recursive: recursive}
+	l.below(ctx, dir, "", 0)
+	return state, l.incomplete, nil
 }
 
-// lookBelow adds the marks of the entries of dir to state. rel is the path of dir relative to the
-// watched place. lookBelow returns true if it left out entries because of a limit.
-func lookBelow(ctx context.Context, dir *os.Root, rel string, recursive bool, depth, most int, state map[string]mark) (incomplete bool) {
+// looking collects the marks of the entries below a watched place.
+type looking struct {
+	state      map[string]mark
+	most       int // entries
+	recursive  bool
+	incomplete bool // a limit left out entries
+}
+
+// below adds the marks of the entries of dir. rel is the path of dir relative to the watched place.
+func (l *looking) below(ctx context.Context, dir *os.Root, rel string, depth int) {
 	_ = eachName(dir, func(names []string) error {
 		for _, n := range names {
 			if isUndo(n) && rel == "" || strings.HasPrefix(n, tempPrefix) || !utf8.ValidString(n) {
@@ -432,30 +441,29 @@ func lookBelow(ctx context.Context, dir *os.Root, rel string, recursive bool, de
 			if err := ctx.Err(); err != nil {
 				return err
 			}
-			if len(state) >= most {
-				incomplete = true
-				return fmt.Errorf("more than %d entries", most)
+			if len(l.state) >= l.most {
+				l.incomplete = true
+				return fmt.Errorf("more than %d entries", l.most)
 			}
 			fi, err := dir.Lstat(n)
 			if err != nil {
 				continue
 			}
-			state[path.Join(rel, n)] = markOf(fi)
-			if !recursive || !fi.IsDir() {
+			l.state[path.Join(rel, n)] = markOf(fi)
+			if !l.recursive || !fi.IsDir() {
 				continue
 			}
 			if depth == searchDepth {
-				incomplete = true
+				l.incomplete = true
 				continue
 			}
 			if sub, err := dir.OpenRoot(n + string(os.PathSeparator) + "."); err == nil {
-				incomplete = lookBelow(ctx, sub, path.Join(rel, n), true, depth+1, most, state) || incomplete
+				l.below(ctx, sub, path.Join(rel, n), depth+1)
 				_ = sub.Close()
 			}
 		}
 		return nil
 	})
-	return incomplete
 }
 
 func markOf(fi fs.FileInfo) mark {

@@ -97,37 +97,9 @@ func (s *Server) writeIn(ctx context.Context, in writeIn, at place, dir *os.Root
 	inDir := place{root: &root{dir: dir}, rel: base, name: at.name} // the place of the existing file
 	var out writeOut
 	err := at.change(ctx, func() error {
-		var former []byte
-		fi, err := dir.Lstat(base)
-		switch {
-		case errors.Is(err, fs.ErrNotExist):
-			if in.IfVersion != "" {
-				return refuse("list its folder again with list_dir", "%s does not exist any more", quote(at.name))
-			}
-			fi = nil
-		case err != nil:
-			return s.failed("write", at, err)
-		default:
-			if err := onlyFile(at, fi); err != nil {
-				return err
-			}
-			if in.Overwrite != nil && !*in.Overwrite && !in.Append {
-				return refuse("choose another path, or leave out overwrite", "%s exists already", quote(at.name))
-			}
-			if in.IfVersion != "" && in.IfVersion != version(fi) {
-				return refuse("read the file again and repeat the change", "%s has changed since the version in if_version", quote(at.name))
-			}
-			if in.Append && fi.Size() > appendMost {
-				return refuse("write to another file", "%s has %d bytes, and append works up to %d", quote(at.name), fi.Size(), appendMost)
-			}
-			f, _, err := s.regular(inDir)
-			if err != nil {
-				return err
-			}
-			defer func() { _ = f.Close() }()
-			if former, err = headOf(f); err != nil {
-				return s.failed("read", at, err)
-			}
+		fi, former, err := s.existing(in, inDir, at)
+		if err != nil {
+			return err
 		}
 		content, enc, ends, err := encoded(in, former, fi)
 		if err != nil {
@@ -172,6 +144,41 @@ func (s *Server) writeIn(ctx context.Context, in writeIn, at place, dir *os.Root
 		return nil
 	})
 	return out, err
+}
+
+// existing returns the metadata and the beginning of the file that a call changes, or nil if there is
+// none. It checks whether the call may change it. inDir is the place of the file in its folder, and at is
+// the place that the call names.
+func (s *Server) existing(in writeIn, inDir, at place) (fi fs.FileInfo, former []byte, err error) {
+	fi, err = inDir.dir.Lstat(inDir.rel)
+	switch {
+	case errors.Is(err, fs.ErrNotExist) && in.IfVersion != "":
+		return nil, nil, refuse("list its folder again with list_dir", "%s does not exist any more", quote(at.name))
+	case errors.Is(err, fs.ErrNotExist):
+		return nil, nil, nil
+	case err != nil:
+		return nil, nil, s.failed("write", at, err)
+	}
+	if err := onlyFile(at, fi); err != nil {
+		return nil, nil, err
+	}
+	switch {
+	case in.Overwrite != nil && !*in.Overwrite && !in.Append:
+		return nil, nil, refuse("choose another path, or leave out overwrite", "%s exists already", quote(at.name))
+	case in.IfVersion != "" && in.IfVersion != version(fi):
+		return nil, nil, refuse("read the file again and repeat the change", "%s has changed since the version in if_version", quote(at.name))
+	case in.Append && fi.Size() > appendMost:
+		return nil, nil, refuse("write to another file", "%s has %d bytes, and append works up to %d", quote(at.name), fi.Size(), appendMost)
+	}
+	f, _, err := s.regular(inDir)
+	if err != nil {
+		return nil, nil, err
+	}
+	defer func() { _ = f.Close() }()
+	if former, err = headOf(f); err != nil {
+		return nil, nil, s.failed("read", at, err)
+	}
+	return fi, former, nil
 }
 
 // encoded returns the bytes to write, the name of their encoding, and the kind of their line ends.

@@ -54,14 +54,20 @@ func (s *Server) addExport() {
 	})
 }
 
-// Export writes all items of a database to w in the given format. If root is not "", it writes only
-// the item with this id and everything below the item.
-func Export(ctx context.Context, s *store.Store, w io.Writer, format, root, version string) error {
-	d, err := s.Dump(ctx, root, MaxExport)
+// ExportOptions say what Export writes.
+type ExportOptions struct {
+	Format  string // Markdown or ReqIF
+	Root    string // only the item with this id and everything below it; "" means all items
+	Version string // of Dragoman
+}
+
+// Export writes the items of a database to w.
+func Export(ctx context.Context, s *store.Store, w io.Writer, o ExportOptions) error {
+	d, err := s.Dump(ctx, o.Root, MaxExport)
 	if err != nil {
 		return err
 	}
-	return write(w, format, d, version)
+	return write(w, o.Format, d, o.Version)
 }
 
 func write(w io.Writer, format string, d store.Dump, version string) error {

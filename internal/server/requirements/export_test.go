@@ -111,7 +111,7 @@ func TestLargeExport(t *testing.T) {
 	}
 	r.refused("export_items", args{"format": "reqif"}, "pass its id as root")
 	var b strings.Builder
-	if err := Export(t.Context(), r.store, &b, Markdown, "", "1"); err != nil || b.Len() < maxExport {
+	if err := Export(t.Context(), r.store, &b, ExportOptions{Format: Markdown, Version: "1"}); err != nil || b.Len() < maxExport {
 		t.Errorf("%d bytes, %v", b.Len(), err)
 	}
 }

@@ -106,6 +106,21 @@ func (s *Server) addPromptTools() {
 		p, err := s.store.SavePrompt(ctx, store.Prompt{Name: in.Name, Title: in.Title, Description: in.Description, Content: in.Content, Version: in.Version}, acceptable)
 		return promptOf(p), err
 	})
+	s.addActivePromptTools()
+	add(s, tool{
+		name: "delete_prompt", title: "Delete a prompt", writes: true, destroys: true,
+		description: "Deletes a prompt for good. If it is active, none is active afterwards.",
+	}, func(ctx context.Context, _ *mcp.CallToolRequest, in nameIn) (prompt, error) {
+		p, err := s.store.Prompt(ctx, in.Name)
+		if err == nil {
+			err = s.store.DeletePrompt(ctx, in.Name)
+		}
+		return promptOf(p), err
+	})
+}
+
+// addActivePromptTools adds the tools that choose the active prompt.
+func (s *Server) addActivePromptTools() {
 	add(s, tool{
 		name: "activate_prompt", title: "Activate a prompt", writes: true, idempotent: true,
 		description: "Makes a prompt the active one. Its description and content become the instructions of this server for new sessions. The formerly active prompt stays, but is not active any more.",
@@ -131,16 +146,6 @@ func (s *Server) addPromptTools() {
 			err = Activate(ctx, s.store, "")
 		}
 		return deactivated{was.Name}, err
-	})
-	add(s, tool{
-		name: "delete_prompt", title: "Delete a prompt", writes: true, destroys: true,
-		description: "Deletes a prompt for good. If it is active, none is active afterwards.",
-	}, func(ctx context.Context, _ *mcp.CallToolRequest, in nameIn) (prompt, error) {
-		p, err := s.store.Prompt(ctx, in.Name)
-		if err == nil {
-			err = s.store.DeletePrompt(ctx, in.Name)
-		}
-		return promptOf(p), err
 	})
 }
 

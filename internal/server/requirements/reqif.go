@@ -98,29 +98,7 @@ func writeReqIF(w io.Writer, d store.Dump, version string) error {
 		remarks[c.Item] = append(remarks[c.Item], fmt.Sprintf("%s %s (%s, %s): %s", c.ID, c.Author, c.Created, state, c.Text))
 	}
 
-	datatypes := []*node{element("DATATYPE-DEFINITION-STRING", append(named(textType, "Text", defined), "MAX-LENGTH", fmt.Sprint(64<<20)))}
-	attributes := []*node{}
-	for _, a := range append(textNames(), "Comments") {
-		attributes = append(attributes, element("ATTRIBUTE-DEFINITION-STRING", named("ad-"+a, a, defined),
-			element("TYPE", nil, leaf("DATATYPE-DEFINITION-STRING-REF", textType))))
-	}
-	for _, e := range reqifEnums() {
-		id := "dt-" + e.name
-		values := []*node{}
-		for i, v := range e.values {
-			values = append(values, element("ENUM-VALUE", named("ev-"+e.name+"-"+v, v, defined),
-				element("PROPERTIES", nil, element("EMBEDDED-VALUE", []string{"KEY", fmt.Sprint(i), "OTHER-CONTENT", v}))))
-		}
-		datatypes = append(datatypes, element("DATATYPE-DEFINITION-ENUMERATION", named(id, e.name, defined), element("SPECIFIED-VALUES", nil, values...)))
-		attributes = append(attributes, element("ATTRIBUTE-DEFINITION-ENUMERATION", append(named("ad-"+e.name, e.name, defined), "MULTI-VALUED", "false"),
-			element("TYPE", nil, leaf("DATATYPE-DEFINITION-ENUMERATION-REF", id))))
-	}
-	types := []*node{element("SPEC-OBJECT-TYPE", named(itemType, "Item", defined), element("SPEC-ATTRIBUTES", nil, attributes...))}
-	for _, r := range store.RelationTypes() {
-		types = append(types, element("SPEC-RELATION-TYPE", named(relationTypes+r, r, defined)))
-	}
-	types = append(types, element("SPECIFICATION-TYPE", named(specType, "Specification", defined)))
-
+	datatypes, types := reqifTypes(defined)
 	objects := []*node{}
 	for _, it := range d.Items {
 		objects = append(objects, reqifObject(it, strings.Join(remarks[it.ID], "\n\n")))
@@ -152,6 +130,34 @@ func writeReqIF(w io.Writer, d store.Dump, version string) error {
 	}
 	_, err := io.WriteString(w, "\n")
 	return err
+}
+
+// reqifTypes returns the definitions of the data types, and of the types of items, relations and the
+// specification. defined is the time of their last change.
+func reqifTypes(defined string) (datatypes, types []*node) {
+	datatypes = []*node{element("DATATYPE-DEFINITION-STRING", append(named(textType, "Text", defined), "MAX-LENGTH", fmt.Sprint(64<<20)))}
+	attributes := []*node{}
+	for _, a := range append(textNames(), "Comments") {
+		attributes = append(attributes, element("ATTRIBUTE-DEFINITION-STRING", named("ad-"+a, a, defined),
+			element("TYPE", nil, leaf("DATATYPE-DEFINITION-STRING-REF", textType))))
+	}
+	for _, e := range reqifEnums() {
+		id := "dt-" + e.name
+		values := []*node{}
+		for i, v := range e.values {
+			values = append(values, element("ENUM-VALUE", named("ev-"+e.name+"-"+v, v, defined),
+				element("PROPERTIES", nil, element("EMBEDDED-VALUE", []string{"KEY", fmt.Sprint(i), "OTHER-CONTENT", v}))))
+		}
+		datatypes = append(datatypes, element("DATATYPE-DEFINITION-ENUMERATION", named(id, e.name, defined), element("SPECIFIED-VALUES", nil, values...)))
+		attributes = append(attributes, element("ATTRIBUTE-DEFINITION-ENUMERATION", append(named("ad-"+e.name, e.name, defined), "MULTI-VALUED", "false"),
+			element("TYPE", nil, leaf("DATATYPE-DEFINITION-ENUMERATION-REF", id))))
+	}
+	types = []*node{element("SPEC-OBJECT-TYPE", named(itemType, "Item", defined), element("SPEC-ATTRIBUTES", nil, attributes...))}
+	for _, r := range store.RelationTypes() {
+		types = append(types, element("SPEC-RELATION-TYPE", named(relationTypes+r, r, defined)))
+	}
+	types = append(types, element("SPECIFICATION-TYPE", named(specType, "Specification", defined)))
+	return datatypes, types
 }
 
 func textNames() []string {

@@ -80,16 +80,7 @@ func (s *Store) Dump(ctx context.Context, root string, most int) (d Dump, err er
 		) SELECT id FROM tree)`
 		args = []any{root}
 	}
-	size := 0
-	grow := func(texts ...string) error {
-		for _, one := range texts {
-			size += len(one) + 64
-		}
-		if size > most {
-			return fail(Full, "export one epic or one user story: pass its id as root", "the export has more than %d MiB", most>>20)
-		}
-		return nil
-	}
+	room := dumpRoom{most: most}
 	err = s.read(ctx, func(t *txn) error {
 		if root != "" {
 			if _, err := t.item(root); err != nil {
@@ -104,7 +95,7 @@ func (s *Store) Dump(ctx context.Context, root string, most int) (d Dump, err er
 			}
 			has[it.ID] = true
 			d.Items = append(d.Items, it)
-			return grow(it.Title, it.Description)
+			return room.take(it.Title, it.Description)
 		}, "SELECT "+itemColumns+" "+from+" ORDER BY rank, number", args...)
 		if err != nil {
 			return err
@@ -115,7 +106,7 @@ func (s *Store) Dump(ctx context.Context, root string, most int) (d Dump, err er
 				return err
 			}
 			d.Relations = append(d.Relations, r)
-			return grow(r.ID)
+			return room.take(r.ID)
 		}, "SELECT id, source, type, target, created FROM relations ORDER BY number")
 		if err != nil {
 			return err
@@ -128,10 +119,23 @@ func (s *Store) Dump(ctx context.Context, root string, most int) (d Dump, err er
 			}
 			c.Resolved = resolved != 0
 			d.Comments = append(d.Comments, c)
-			return grow(c.Text)
+			return room.take(c.Text)
 		}, "SELECT id, item, author, body, resolved, created FROM comments ORDER BY number")
 	})
 	return d, err
+}
+
+// dumpRoom counts the bytes of a dump.
+type dumpRoom struct{ size, most int }
+
+func (r *dumpRoom) take(texts ...string) error {
+	for _, one := range texts {
+		r.size += len(one) + 64
+	}
+	if r.size > r.most {
+		return fail(Full, "export one epic or one user story: pass its id as root", "the export has more than %d MiB", r.most>>20)
+	}
+	return nil
 }
 
 // IDs returns the ids that start with the given text, at most limit of them. The ids are those of

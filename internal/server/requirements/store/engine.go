@@ -146,29 +146,32 @@ func file(path string, existing bool) (*sql.DB, engine, error) {
 		tables:     "FROM sqlite_master WHERE type = 'table'",
 		marker:     "FROM sqlite_master WHERE type = 'table' AND name = 'dragoman_requirements'",
 		bind:       func(q string) string { return q },
-		explain: func(err error) error {
-			var e *sqlite.Error
-			if !errors.As(err, &e) {
-				return err
-			}
-			if isBusy(err) {
-				return fail(Unusable, "try again; if the error continues, end the other process", "another process has been writing to the database %s for more than 15 seconds", name)
-			}
-			switch e.Code() & 0xff {
-			case 8: // SQLITE_READONLY
-				return fail(Unusable, "change the permissions of the file and its folder", "the database %s is read-only", name)
-			case 10, 14: // SQLITE_IOERR, SQLITE_CANTOPEN
-				return fail(Unusable, "check the disk, and the permissions of the folder", "the server cannot read or write the database %s", name)
-			case 11: // SQLITE_CORRUPT
-				return fail(Unusable, "restore it from a backup, or recover it with the command .recover of sqlite3", "the database %s is damaged", name)
-			case 13: // SQLITE_FULL
-				return fail(Unusable, "free space and try again", "the disk with the database %s is full, so nothing was changed", name)
-			case 26: // SQLITE_NOTADB
-				return fail(Unusable, "use the path of another file", "%s is not an SQLite database", name)
-			}
-			return err
-		},
+		explain:    func(err error) error { return explainSQLite(err, name) },
 	}, nil
+}
+
+// explainSQLite returns what an error of SQLite means for the database called name.
+func explainSQLite(err error, name string) error {
+	var e *sqlite.Error
+	if !errors.As(err, &e) {
+		return err
+	}
+	if isBusy(err) {
+		return fail(Unusable, "try again; if the error continues, end the other process", "another process has been writing to the database %s for more than 15 seconds", name)
+	}
+	switch e.Code() & 0xff {
+	case 8: // SQLITE_READONLY
+		return fail(Unusable, "change the permissions of the file and its folder", "the database %s is read-only", name)
+	case 10, 14: // SQLITE_IOERR, SQLITE_CANTOPEN
+		return fail(Unusable, "check the disk, and the permissions of the folder", "the server cannot read or write the database %s", name)
+	case 11: // SQLITE_CORRUPT
+		return fail(Unusable, "restore it from a backup, or recover it with the command .recover of sqlite3", "the database %s is damaged", name)
+	case 13: // SQLITE_FULL
+		return fail(Unusable, "free space and try again", "the disk with the database %s is full, so nothing was changed", name)
+	case 26: // SQLITE_NOTADB
+		return fail(Unusable, "use the path of another file", "%s is not an SQLite database", name)
+	}
+	return err
 }
 
 func unwrapPath(err error) error {
