@@ -360,7 +360,7 @@ func TestBareHTTPClients(t *testing.T) {
 				r := run(t, child(t, "s", mode))
 				post := func(tool, args, meta string) []*jsonrpc.Message {
 					t.Helper()
-					all, err := fake.Post(t.Context(), r.http, r.base+"/mcp", version, tool, args, meta)
+					all, err := fake.BareCall{URL: r.base + "/mcp", Version: version, Tool: tool, Args: args, Meta: meta}.Post(t.Context(), r.http)
 					if err != nil || len(all) == 0 {
 						t.Fatalf("%v %v", all, err)
 					}
@@ -375,7 +375,7 @@ func TestBareHTTPClients(t *testing.T) {
 				for i := range 8 {
 					all.Go(func() {
 						text := fmt.Sprint("text ", i)
-						got, err := fake.Post(t.Context(), r.http, r.base+"/mcp", version, "echo", `{"text":"`+text+`"}`, "")
+						got, err := fake.BareCall{URL: r.base + "/mcp", Version: version, Tool: "echo", Args: `{"text":"` + text + `"}`}.Post(t.Context(), r.http)
 						if err != nil || len(got) != 1 || got[0].ID != `"1"` || toolText(got[0]) != text {
 							t.Errorf("%v %v", got, err)
 						}

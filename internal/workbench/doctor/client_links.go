@@ -159,72 +159,86 @@ func (s *Stage) see(code, line string) {
 	s.find(code, nil, strings.TrimPrefix(line, "# "))
 }
 
+// posted is the body of a POST request.
+type posted struct {
+	raw           []byte
+	m             *jsonrpc.Message
+	bad           error // why raw is no message
+	opens, modern bool
+	version       string // the value of MCP-Protocol-Version
+}
+
 func (s *Stage) post(w http.ResponseWriter, r *http.Request) {
 	raw, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxBody))
 	if err != nil {
 		return
 	}
 	s.judgeHeaders(r)
-	session, version := r.Header.Get(mcp.HeaderSession), r.Header.Get(mcp.HeaderVersion)
-	m, bad := jsonrpc.Scan(raw, jsonrpc.Limits{Bytes: maxBody, Tolerant: true})
-	var opens, modern bool
-	if bad == nil {
-		opens = m.Method == mcp.MethodInitialize
-		modern = !jsonrpc.Find(m.Raw, m.Param(mcp.KeyMeta), mcp.KeyVersion).IsZero()
+	p := posted{raw: raw, version: r.Header.Get(mcp.HeaderVersion)}
+	if p.m, p.bad = jsonrpc.Scan(raw, jsonrpc.Limits{Bytes: maxBody, Tolerant: true}); p.bad == nil {
+		p.opens = p.m.Method == mcp.MethodInitialize
+		p.modern = !jsonrpc.Find(p.m.Raw, p.m.Param(mcp.KeyMeta), mcp.KeyVersion).IsZero()
 	}
-	s.mu.Lock()
-	v := s.visitors[session]
-	switch {
-	case opens && session == "" && len(s.all) >= maxVisitors:
-		s.mu.Unlock()
-		http.Error(w, "too many sessions", http.StatusServiceUnavailable)
+	v, status, why := s.sender(w.Header(), r.Header, &p)
+	if v == nil {
+		http.Error(w, why, status)
 		return
-	case opens && session == "":
-		session = newSession()
-		v = s.enter(session, true)
-		w.Header().Set(mcp.HeaderSession, session)
-	case v != nil:
-		s.judgeSession(v, raw, version)
-		s.judge(checkSession)
-		if method := r.Header.Get(mcp.HeaderMethod); method != "" && v.opened == mcp.MethodInitialize && !modern {
-			s.find(ClientNewWords, raw, mcp.HeaderMethod+": "+clip(method))
-		}
-	case session != "" && !modern:
-		s.find(ClientSession, raw, "the server never assigned this session id: "+clip(session))
-		s.mu.Unlock()
-		http.Error(w, "unknown session", http.StatusNotFound)
-		return
-	default:
-		// Clients without a session cannot be distinguished, so they share one visitor with this
-		// key.
-		const loose = "-"
-		if v = s.visitors[loose]; v == nil {
-			v = s.enter(loose, true)
-			if !modern {
-				v.ready = true
-			}
-		}
-		if modern && m.Kind == jsonrpc.Request {
-			s.judgeMirrors(m, r.Header)
-		}
-		if !modern && bad == nil {
-			s.judge(checkHeader)
-		}
-		if !modern && version == "" && bad == nil {
-			// Without this header, servers assume 2025-03-26 (2025-06-18 §Transports, "Protocol
-			// Version Header").
-			s.find(ClientVersionHeader, raw, "MCP-Protocol-Version is missing, and there is no session that has a version")
-		}
 	}
-	s.mu.Unlock()
-	out := s.hear(v, raw, version)
+	out := s.hear(v, raw, p.version)
 	if len(out) == 0 {
 		w.WriteHeader(http.StatusAccepted)
 		return
 	}
 	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(statusOf(out[0], modern))
+	w.WriteHeader(statusOf(out[0], p.modern))
 	_, _ = w.Write(out[0])
+}
+
+// sender returns the visitor that has sent a request, and judges how the request says so. It adds the id
+// of a new session to the header of the response. If it returns nil, the request is refused with status.
+func (s *Stage) sender(response, header http.Header, p *posted) (v *visitor, status int, why string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	session := header.Get(mcp.HeaderSession)
+	v = s.visitors[session]
+	switch {
+	case p.opens && session == "" && len(s.all) >= maxVisitors:
+		return nil, http.StatusServiceUnavailable, "too many sessions"
+	case p.opens && session == "":
+		session = newSession()
+		response.Set(mcp.HeaderSession, session)
+		return s.enter(session, true), 0, ""
+	case v != nil:
+		s.judgeSession(v, p.raw, p.version)
+		s.judge(checkSession)
+		if method := header.Get(mcp.HeaderMethod); method != "" && v.opened == mcp.MethodInitialize && !p.modern {
+			s.find(ClientNewWords, p.raw, mcp.HeaderMethod+": "+clip(method))
+		}
+		return v, 0, ""
+	case session != "" && !p.modern:
+		s.find(ClientSession, p.raw, "the server never assigned this session id: "+clip(session))
+		return nil, http.StatusNotFound, "unknown session"
+	}
+	// Clients without a session cannot be distinguished, so they share one visitor with this key.
+	const loose = "-"
+	if v = s.visitors[loose]; v == nil {
+		v = s.enter(loose, true)
+		if !p.modern {
+			v.ready = true
+		}
+	}
+	if p.modern && p.m.Kind == jsonrpc.Request {
+		s.judgeMirrors(p.m, header)
+	}
+	if !p.modern && p.bad == nil {
+		s.judge(checkHeader)
+	}
+	if !p.modern && p.version == "" && p.bad == nil {
+		// Without this header, servers assume 2025-03-26 (2025-06-18 §Transports, "Protocol Version
+		// Header").
+		s.find(ClientVersionHeader, p.raw, "MCP-Protocol-Version is missing, and there is no session that has a version")
+	}
+	return v, 0, ""
 }
 
 // statusOf returns the HTTP status for an answer (2026-07-28 §Streamable HTTP).

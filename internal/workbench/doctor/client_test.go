@@ -136,7 +136,7 @@ func TestEveryOddClientIsFound(t *testing.T) {
 		"bare-http-client": func(t *testing.T) (*ClientReport, []string) {
 			return overHTTP(t, func(url string) {
 				for range 2 {
-					if _, err := fake.Post(t.Context(), http.DefaultClient, url, "", "echo", "{}", ""); err != nil {
+					if _, err := (fake.BareCall{URL: url, Tool: "echo", Args: "{}"}).Post(t.Context(), http.DefaultClient); err != nil {
 						t.Error(err)
 					}
 				}

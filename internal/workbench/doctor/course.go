@@ -135,11 +135,7 @@ func (e *exam) follow(ctx context.Context, j job, step func(*probe)) {
 	}
 	t := j.talk
 	if t == nil {
-		var err error
-		if t, err = e.begin(ctx); err != nil {
-			if ctx.Err() == nil {
-				e.find(CannotStart, "# "+e.redact([]byte(err.Error())))
-			}
+		if t = e.beginJob(ctx); t == nil {
 			return
 		}
 	}
@@ -186,6 +182,18 @@ func (e *exam) follow(ctx context.Context, j job, step func(*probe)) {
 		done = append(done, p)
 		probes = append(probes, more...)
 	}
+}
+
+// beginJob opens a conversation for a job. It returns nil if it cannot, after it has reported that.
+func (e *exam) beginJob(ctx context.Context) *talk {
+	t, err := e.begin(ctx)
+	if err == nil {
+		return t
+	}
+	if ctx.Err() == nil {
+		e.find(CannotStart, "# "+e.redact([]byte(err.Error())))
+	}
+	return nil
 }
 
 // fits reports whether the conversation is in the state that a probe needs.

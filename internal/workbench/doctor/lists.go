@@ -127,14 +127,13 @@ func (e *exam) list(ctx context.Context, t *talk, l list) *question {
 	if e.o.Deep {
 		pages = deepPages
 	}
-	seen, cursors := map[string]bool{}, map[string]bool{}
+	found, cursors := listReading{list: l, seen: map[string]bool{}}, map[string]bool{}
 	var first *question
-	members, read, cost := "", 0, 0
-	var stubs []string
+	members, read := "", 0
 	defer func() {
-		t.judgeStubs(first.said, stubs, len(seen), false)
+		t.judgeStubs(first.said, found.stubs, len(found.seen), false)
 		if first.worked() {
-			e.offers(l.member, len(seen), cost)
+			e.offers(l.member, len(found.seen), found.cost)
 		}
 	}()
 	for page := 1; ; page++ {
@@ -155,26 +154,7 @@ func (e *exam) list(ctx context.Context, t *talk, l list) *question {
 			t.find(NoList, t.proof(q))
 			return first
 		}
-		fresh, items := 0, 0
-		for item := range jsonrpc.Elements(raw, all) {
-			items++
-			key, _ := jsonrpc.Text(raw, jsonrpc.Find(raw, item, l.key))
-			switch {
-			case key == "":
-				t.find(Nameless, evidence("> "+q.said, "< "+e.redact(item.Of(raw))))
-			case seen[key]:
-				t.find(Duplicates, evidence("> "+q.said, "< "+e.redact(item.Of(raw)), "# another item has the same "+l.key))
-			default:
-				seen[key] = true
-				fresh++
-			}
-			if l.method == mcp.MethodListTools && key != "" {
-				if t.judgeTool(raw, item) {
-					stubs = append(stubs, e.redact(item.Of(raw)))
-				}
-				cost += tokens.Tool(raw, item)
-			}
-		}
+		items, fresh := found.page(t, q, all)
 		at := q.msg.ResultMember("nextCursor")
 		cursor, isText := jsonrpc.Text(raw, at)
 		switch {
@@ -186,13 +166,47 @@ func (e *exam) list(ctx context.Context, t *talk, l list) *question {
 		case cursors[cursor]:
 			t.find(CursorRepeats, evidence("> "+q.said, "< "+e.redact(tail(raw)), "# this cursor was returned before"))
 			return first
-		case fresh == 0 && items > 0 && page > 2, page >= pages, len(seen) >= maxItems, read >= maxBytes:
+		case fresh == 0 && items > 0 && page > 2, page >= pages, len(found.seen) >= maxItems, read >= maxBytes:
 			t.find(Endless, evidence("> "+q.said, "< "+e.redact(tail(raw)), fmt.Sprintf("# page %d still has a nextCursor", page)))
 			return first
 		}
 		cursors[cursor] = true
 		members = `"cursor":` + string(at.Of(raw))
 	}
+}
+
+// listReading is what a list has shown so far.
+type listReading struct {
+	list
+	seen  map[string]bool // the keys of the items
+	stubs []string        // tools that look like stubs
+	cost  int             // tokens of the tools
+}
+
+// page judges the items of a page, which are at all. It returns their number, and how many of them the
+// earlier pages did not have.
+func (f *listReading) page(t *talk, q *question, all jsonrpc.Span) (items, fresh int) {
+	raw := q.msg.Raw
+	for item := range jsonrpc.Elements(raw, all) {
+		items++
+		key, _ := jsonrpc.Text(raw, jsonrpc.Find(raw, item, f.key))
+		switch {
+		case key == "":
+			t.find(Nameless, evidence("> "+q.said, "< "+t.e.redact(item.Of(raw))))
+		case f.seen[key]:
+			t.find(Duplicates, evidence("> "+q.said, "< "+t.e.redact(item.Of(raw)), "# another item has the same "+f.key))
+		default:
+			f.seen[key] = true
+			fresh++
+		}
+		if f.method == mcp.MethodListTools && key != "" {
+			if t.judgeTool(raw, item) {
+				f.stubs = append(f.stubs, t.e.redact(item.Of(raw)))
+			}
+			f.cost += tokens.Tool(raw, item)
+		}
+	}
+	return items, fresh
 }
 
 // tail returns the end of a page, where the cursor usually is.

@@ -12,20 +12,27 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/protocol/mcp"
 )
 
-// reach opens the server for the first time, while no other probe runs. The timeout is long, because
-// the server may have to be downloaded or built first. ok is true if the server sent anything. If
-// the server answered initialize on a pipe, first is the conversation, which stays open.
-func (e *exam) reach(ctx context.Context) (first *greeted, ok bool) {
-	ways := []struct {
-		name, method, members string
-		rev                   mcp.Revision
-	}{
+// wayIn is a first request to a server.
+type wayIn struct {
+	name, method, members string
+	rev                   mcp.Revision
+}
+
+// waysIn returns the first requests that reach tries, in this order.
+func waysIn() []wayIn {
+	return []wayIn{
 		{"opening the server with initialize", mcp.MethodInitialize, greeting(mcp.LatestLegacy.String()), mcp.Unknown},
 		{"opening the server with server/discover", mcp.MethodDiscover, "", mcp.Latest},
 		{"a request without a handshake", mcp.MethodListTools, "", mcp.Unknown},
 	}
+}
+
+// reach opens the server for the first time, while no other probe runs. The timeout is long, because
+// the server may have to be downloaded or built first. ok is true if the server sent anything. If
+// the server answered initialize on a pipe, first is the conversation, which stays open.
+func (e *exam) reach(ctx context.Context) (first *greeted, ok bool) {
 	why := ""
-	for i, way := range ways {
+	for i, way := range waysIn() {
 		if e.o.Progress != nil {
 			e.o.Progress(way.name)
 		}

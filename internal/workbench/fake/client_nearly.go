@@ -185,42 +185,49 @@ func (c *ManifestClient) Shutdown() error {
 	return c.write(`{"jsonrpc":"2.0","method":"shutdown","params":null}`)
 }
 
-// Post acts like the client of the profile bare-http-client. It calls a tool with one POST, and
-// returns the messages in the response in order. version is the value of MCP-Protocol-Version; ""
-// omits the header. meta holds the members of _meta as JSON without the braces; "" omits _meta.
-func Post(ctx context.Context, client *http.Client, url, version, tool, args, meta string) ([]*jsonrpc.Message, error) {
-	return post(ctx, client, nil, url, version, tool, args, meta)
+// BareCall is a call of a tool as the client of the profile bare-http-client makes it, with one POST.
+type BareCall struct {
+	URL     string
+	Version string // the value of MCP-Protocol-Version; "" omits the header
+	Tool    string
+	Args    string // a JSON object
+	Meta    string // the members of _meta as JSON without the braces; "" omits _meta
 }
 
-func post(ctx context.Context, client *http.Client, tape *capture, url, version, tool, args, meta string) ([]*jsonrpc.Message, error) {
-	body := `{"jsonrpc":"2.0","id":"1","method":"tools/call","params":{"name":` + quote(tool) + `,"arguments":` + args
-	if meta != "" {
-		body += `,"_meta":{` + meta + `}`
+// Post makes the call, and returns the messages in the response in order.
+func (b BareCall) Post(ctx context.Context, client *http.Client) ([]*jsonrpc.Message, error) {
+	return b.post(ctx, client, nil)
+}
+
+func (b BareCall) post(ctx context.Context, client *http.Client, tape *capture) ([]*jsonrpc.Message, error) {
+	body := `{"jsonrpc":"2.0","id":"1","method":"tools/call","params":{"name":` + quote(b.Tool) + `,"arguments":` + b.Args
+	if b.Meta != "" {
+		body += `,"_meta":{` + b.Meta + `}`
 	}
 	body += "}}"
 	tape.write(request, []byte(body))
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, url, strings.NewReader(body))
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, b.URL, strings.NewReader(body))
 	if err != nil {
 		return nil, err
 	}
 	req.Header.Set("Content-Type", "application/json")
 	req.Header.Set("Accept", "application/json, text/event-stream")
-	if version != "" {
-		req.Header.Set("MCP-Protocol-Version", version)
+	if b.Version != "" {
+		req.Header.Set("MCP-Protocol-Version", b.Version)
 	}
 	res, err := client.Do(req)
 	if err != nil {
 		return nil, err
 	}
 	defer func() { _ = res.Body.Close() }()
-	b, err := io.ReadAll(io.LimitReader(res.Body, maxMessage))
+	whole, err := io.ReadAll(io.LimitReader(res.Body, maxMessage))
 	if err != nil {
 		return nil, err
 	}
-	said := [][]byte{b}
+	said := [][]byte{whole}
 	if strings.HasPrefix(res.Header.Get("Content-Type"), "text/event-stream") {
 		said = nil
-		for events := newEventReader(bytes.NewReader(b)); ; {
+		for events := newEventReader(bytes.NewReader(whole)); ; {
 			ev, err := events.next()
 			if err != nil {
 				break // an incomplete event is ignored

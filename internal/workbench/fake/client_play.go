@@ -190,18 +190,21 @@ func playManifest(ctx context.Context, p *playing) (err error) {
 	p.done(Finding{Step: "what it did not read", Detail: detail})
 	last := *p
 	last.step = exitWithin
-	last.playStep(ctx, "shutdown", hangUp, func(ctx context.Context) (string, error) {
-		if err := c.Shutdown(); err != nil {
-			return "", err
-		}
-		_, err := io.Copy(io.Discard, c.in)
-		if ctx.Err() != nil {
-			// This is not a failure, because a real manifest client kills a server that does not exit.
-			return "the server did not end within " + exitWithin.String(), nil
-		}
-		return "the server has ended", err
-	})
+	last.playStep(ctx, "shutdown", hangUp, c.shutDown)
 	return nil
+}
+
+// shutDown asks the server to end, and waits until it has.
+func (c *ManifestClient) shutDown(ctx context.Context) (string, error) {
+	if err := c.Shutdown(); err != nil {
+		return "", err
+	}
+	_, err := io.Copy(io.Discard, c.in)
+	if ctx.Err() != nil {
+		// This is not a failure, because a real manifest client kills a server that does not exit.
+		return "the server did not end within " + exitWithin.String(), nil
+	}
+	return "the server has ended", err
 }
 
 // try calls a tool and returns a description of the outcome.
@@ -248,7 +251,7 @@ func playBare(ctx context.Context, p *playing) error {
 			return context.Cause(ctx)
 		}
 		p.playStep(ctx, fmt.Sprintf("tools/call %d", i+1), func() {}, func(ctx context.Context) (string, error) {
-			all, err := post(ctx, client, p.tape, p.at.URL, version, p.set.values["tool"], args, "")
+			all, err := BareCall{URL: p.at.URL, Version: version, Tool: p.set.values["tool"], Args: args}.post(ctx, client, p.tape)
 			if err != nil {
 				return "", err
 			}

@@ -238,22 +238,7 @@ func (c *Client) checkNoticeLocked(n Notice, from origin) (wrong string, f *pend
 	}
 	switch n.Method {
 	case mcp.NoteProgress:
-		token := jsonrpc.Find(p, at, "progressToken").Of(p)
-		f = c.tokens[string(token)]
-		if f == nil {
-			if c.lateTokens[string(token)] {
-				return "", nil // the server may have sent the notification before it got the cancellation
-			}
-			return fmt.Sprintf("the token %s does not belong to a call in progress", clip(string(token))), nil
-		}
-		if from.f != nil && from.f != f {
-			return "sent on the stream of another request", f
-		}
-		v, _ := floatOf(p, jsonrpc.Find(p, at, "progress"))
-		if f.events && v <= f.reached {
-			return fmt.Sprintf("progress is %v after %v, but must increase", v, f.reached), f
-		}
-		f.reached, f.events = v, true
+		return c.checkProgressLocked(p, from)
 	case mcp.NoteMessage:
 		return c.checkLogLocked(n, from)
 	case mcp.NoteToolsChanged, mcp.NotePromptsChanged, mcp.NoteResourcesChanged:
@@ -280,6 +265,28 @@ func (c *Client) checkNoticeLocked(n Notice, from origin) (wrong string, f *pend
 			return "", nil // the client may have answered the request before it got the cancellation
 		}
 	}
+	return "", f
+}
+
+// checkProgressLocked checks a progress notification with the params p. f is the request whose token it
+// has, or nil.
+func (c *Client) checkProgressLocked(p []byte, from origin) (wrong string, f *pendingRequest) {
+	at := jsonrpc.Whole(p)
+	token := string(jsonrpc.Find(p, at, "progressToken").Of(p))
+	f = c.tokens[token]
+	switch {
+	case f == nil && c.lateTokens[token]:
+		return "", nil // the server may have sent the notification before it got the cancellation
+	case f == nil:
+		return fmt.Sprintf("the token %s does not belong to a call in progress", clip(token)), nil
+	case from.f != nil && from.f != f:
+		return "sent on the stream of another request", f
+	}
+	v, _ := floatOf(p, jsonrpc.Find(p, at, "progress"))
+	if f.events && v <= f.reached {
+		return fmt.Sprintf("progress is %v after %v, but must increase", v, f.reached), f
+	}
+	f.reached, f.events = v, true
 	return "", f
 }
 

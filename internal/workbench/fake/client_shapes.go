@@ -88,7 +88,6 @@ func (e *edition) noticeShape(method string) (s shape, known bool) {
 
 // resultShape returns the shape of a complete result of the method, or nil if any object is valid.
 func (e *edition) resultShape(method string) shape {
-	implementation := []member{need("name", aString), need("version", aString), may("title", aString)}
 	capabilities := []member{
 		may("tools", anObject, may("listChanged", aBool)), may("prompts", anObject, may("listChanged", aBool)),
 		may("resources", anObject, may("listChanged", aBool), may("subscribe", aBool)),
@@ -102,7 +101,7 @@ func (e *edition) resultShape(method string) shape {
 	case mcp.MethodInitialize:
 		return shape{
 			need("protocolVersion", aString), need("capabilities", anObject, capabilities...),
-			need("serverInfo", anObject, implementation...), may("instructions", aString),
+			need("serverInfo", anObject, need("name", aString), need("version", aString), may("title", aString)), may("instructions", aString),
 		}
 	case mcp.MethodDiscover:
 		return shape{
@@ -159,35 +158,52 @@ func (e *edition) checkResult(method string, result []byte) string {
 		return "_meta is not an object"
 	}
 	if e.has(resultTypes) {
-		t, ok := jsonrpc.Text(result, jsonrpc.Find(result, whole, "resultType"))
-		m := mcp.LookupMethod(method)
-		switch {
-		case !ok:
-			return "resultType is missing"
-		case t == "input_required" && (m == nil || !m.MayAsk):
-			return "resultType is input_required, which this method does not have"
-		case t == "input_required":
-			return checkInputRequired(result, whole)
-		case t == "task":
-			return shape{need("taskId", aString), need("status", aString), need("createdAt", aString), need("lastUpdatedAt", aString)}.check(result, whole, "result")
-		case t != "complete":
-			return "resultType is unknown: " + clip(t)
-		}
-		if m != nil && m.Cacheable {
-			if wrong := checkCache(result, whole); wrong != "" {
-				return wrong
-			}
+		if wrong, complete := checkResultType(method, result); !complete || wrong != "" {
+			return wrong
 		}
 	}
 	if task := jsonrpc.Find(result, whole, "task"); method == mcp.MethodCallTool && e.has(experimentalTask) && !task.IsZero() {
 		// 2025-11-25 §Tasks, "Creating Tasks".
-		return shape{need("taskId", aString), need("status", aString), need("createdAt", aString), need("lastUpdatedAt", aString)}.check(result, task, "result.task")
+		return taskShape.check(result, task, "result.task")
 	}
 	if s := e.resultShape(method); s != nil {
 		if wrong := s.check(result, whole, "result"); wrong != "" {
 			return wrong
 		}
 	}
+	return e.checkItems(method, result)
+}
+
+// taskShape is the shape of a task that has just been created.
+var taskShape = shape{need("taskId", aString), need("status", aString), need("createdAt", aString), need("lastUpdatedAt", aString)}
+
+// checkResultType checks the type of a result of an edition that has types. complete is false if it is
+// none of a complete result, which needs no other checks.
+func checkResultType(method string, result []byte) (wrong string, complete bool) {
+	whole := jsonrpc.Whole(result)
+	t, ok := jsonrpc.Text(result, jsonrpc.Find(result, whole, "resultType"))
+	m := mcp.LookupMethod(method)
+	switch {
+	case !ok:
+		return "resultType is missing", false
+	case t == "input_required" && (m == nil || !m.MayAsk):
+		return "resultType is input_required, which this method does not have", false
+	case t == "input_required":
+		return checkInputRequired(result, whole), false
+	case t == "task":
+		return taskShape.check(result, whole, "result"), false
+	case t != "complete":
+		return "resultType is unknown: " + clip(t), false
+	}
+	if m != nil && m.Cacheable {
+		wrong = checkCache(result, whole)
+	}
+	return wrong, true
+}
+
+// checkItems checks what the shape of a result does not say about its items.
+func (e *edition) checkItems(method string, result []byte) string {
+	whole := jsonrpc.Whole(result)
 	switch method {
 	case mcp.MethodCallTool:
 		for v := range jsonrpc.Elements(result, jsonrpc.Find(result, whole, "content")) {
@@ -318,7 +334,6 @@ func (c *Client) checkAsk(a Ask) string {
 	if k := jsonrpc.KindOf(a.Params, at); k != '{' && a.Params != nil {
 		return "params is not an object"
 	}
-	undeclared := func(name string) string { return "the client did not declare " + name }
 	switch a.Method {
 	case mcp.MethodListRoots:
 		if !c.declares("roots") {
@@ -348,33 +363,41 @@ func (c *Client) checkAsk(a Ask) string {
 			}
 		}
 	case mcp.MethodElicit:
-		if !c.e.has(forms) || !c.declares("elicitation") {
-			return undeclared("elicitation")
-		}
-		mode, given := jsonrpc.Text(a.Params, jsonrpc.Find(a.Params, at, "mode"))
-		switch {
-		case !given || mode == "form":
-			wrong := shape{need("message", aString), need("requestedSchema", anObject, need("type", aString), need("properties", anObject))}.
-				check(a.Params, at, "params")
-			if wrong != "" {
-				return wrong
-			}
-			return c.e.formFault(a.Params, jsonrpc.Find(a.Params, at, "requestedSchema"))
-		case mode != "url" || !c.e.has(formModes):
-			return "the mode is " + clip(mode) + ", which " + c.e.date + " does not have"
-		case !c.declares("elicitation", "url"):
-			return undeclared("elicitation.url")
-		}
-		s := shape{need("message", aString), need("url", aString)}
-		if c.e.has(elicitationIDs) {
-			s = append(s, need("elicitationId", aString)) // 2026-07-28 removed this member
-		}
-		return s.check(a.Params, at, "params")
+		return c.checkElicit(a.Params)
 	default:
 		return "the client does not expect this request from a server of " + c.e.date
 	}
 	return ""
 }
+
+// checkElicit checks the params of a request for a form or for a visit to a page.
+func (c *Client) checkElicit(params []byte) string {
+	if !c.e.has(forms) || !c.declares("elicitation") {
+		return undeclared("elicitation")
+	}
+	at := jsonrpc.Whole(params)
+	mode, given := jsonrpc.Text(params, jsonrpc.Find(params, at, "mode"))
+	switch {
+	case !given || mode == "form":
+		wrong := shape{need("message", aString), need("requestedSchema", anObject, need("type", aString), need("properties", anObject))}.
+			check(params, at, "params")
+		if wrong != "" {
+			return wrong
+		}
+		return c.e.formFault(params, jsonrpc.Find(params, at, "requestedSchema"))
+	case mode != "url" || !c.e.has(formModes):
+		return "the mode is " + clip(mode) + ", which " + c.e.date + " does not have"
+	case !c.declares("elicitation", "url"):
+		return undeclared("elicitation.url")
+	}
+	s := shape{need("message", aString), need("url", aString)}
+	if c.e.has(elicitationIDs) {
+		s = append(s, need("elicitationId", aString)) // 2026-07-28 removed this member
+	}
+	return s.check(params, at, "params")
+}
+
+func undeclared(capability string) string { return "the client did not declare " + capability }
 
 func floatOf(raw []byte, at jsonrpc.Span) (float64, bool) {
 	v, err := strconv.ParseFloat(string(at.Of(raw)), 64)

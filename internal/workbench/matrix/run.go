@@ -51,25 +51,22 @@ func Run(ctx context.Context, o Options) (*Report, error) {
 		o.Parallel = 3
 	}
 	type job struct {
-		pair   int
-		direct bool
+		pair     int
+		direct   bool
+		verdicts map[string]verdict // set when the pair was played
 	}
 	pairs := o.Filter.pairs()
 	var jobs []job
 	for i, p := range pairs {
-		jobs = append(jobs, job{i, false})
+		jobs = append(jobs, job{pair: i})
 		if p.ClientTransport == p.ServerTransport && !o.Through {
-			jobs = append(jobs, job{i, true})
+			jobs = append(jobs, job{pair: i, direct: true})
 		}
 	}
 	if len(jobs) == 0 {
 		return nil, errors.New("there is nothing to measure: no pair of revisions and transports is left")
 	}
-	type played struct {
-		job
-		verdicts map[string]verdict
-	}
-	queue, over := make(chan job, len(jobs)), make(chan played)
+	queue, over := make(chan job, len(jobs)), make(chan job)
 	for _, j := range jobs {
 		queue <- j
 	}
@@ -78,7 +75,8 @@ func Run(ctx context.Context, o Options) (*Report, error) {
 	for range o.Parallel {
 		workers.Go(func() {
 			for j := range queue {
-				over <- played{j, play(ctx, &o, pairs[j.pair], j.direct)}
+				j.verdicts = play(ctx, &o, pairs[j.pair], j.direct)
+				over <- j
 			}
 		})
 	}
@@ -99,22 +97,26 @@ func Run(ctx context.Context, o Options) (*Report, error) {
 	}
 	workers.Wait()
 	r := &Report{pairs: pairs}
-	for i, p := range pairs {
-		if through[i] == nil {
-			continue
-		}
-		for _, f := range features() {
-			if !wanted(o.Filter.Features, f.name) {
-				continue
-			}
-			c := Cell{Pair: p, Feature: f.name, Outcome: through[i][f.name].outcome, Reason: through[i][f.name].reason, Direct: None}
-			if direct[i] != nil {
-				c.Direct, c.DirectReason = direct[i][f.name].outcome, direct[i][f.name].reason
-			}
-			r.Cells = append(r.Cells, c)
+	for i := range pairs {
+		if through[i] != nil {
+			r.add(pairs[i], o.Filter.Features, through[i], direct[i])
 		}
 	}
 	return r, context.Cause(ctx)
+}
+
+// add adds the cells of a pair. direct is nil if the pair was not measured without Dragoman.
+func (r *Report) add(p Pair, selected []string, through, direct map[string]verdict) {
+	for _, f := range features() {
+		if !wanted(selected, f.name) {
+			continue
+		}
+		c := Cell{Pair: p, Feature: f.name, Outcome: through[f.name].outcome, Reason: through[f.name].reason, Direct: None}
+		if direct != nil {
+			c.Direct, c.DirectReason = direct[f.name].outcome, direct[f.name].reason
+		}
+		r.Cells = append(r.Cells, c)
+	}
 }
 
 // play tests all features of a pair in one conversation.
