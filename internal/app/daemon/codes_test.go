@@ -180,7 +180,7 @@ func TestT20_RenamedToolsAndTheirHeaders(t *testing.T) {
 			if single := namesOf(r.modern("/s/web/mcp", "1", "tools/list", "", "").message(t)); strings.Join(single, " ") != "echo count" {
 				t.Errorf("the server's own endpoint lists %q", single)
 			}
-			if text := r.log.String(); !strings.Contains(text, "x-mcp-header is invalid") || !strings.Contains(text, "name=bad") {
+			if text := r.log.String(); !strings.Contains(text, `\"bad\" is left out: its x-mcp-header is invalid`) {
 				t.Error("the log does not say which tool is left out and why")
 			}
 			last := func() webRequest {

@@ -85,7 +85,7 @@ func Run(ctx context.Context, o RunOptions) error {
 	b := runtime.NewBridge(o.Events, budget)
 	b.OneClient, b.Keys = o.Listen == "", bridge.NewKeys(taskKey(o.KeyFolders, o.Log))
 	defer b.Close()
-	host := &gateway.Single{Bridge: b, Listens: &gateway.ListenQuota{}, Upstream: runtime.ForGateway(u)}
+	host := &gateway.Single{Bridge: b, Listens: &gateway.ListenQuota{}, Upstream: runtime.ForGateway(u), Vet: runtime.Vet(o.Server)}
 	clients := &downstream.Endpoint{
 		Handler: host, Events: o.Events, Log: o.Log, Budget: budget,
 	}

@@ -69,7 +69,7 @@ func Connect(ctx context.Context, o ConnectOptions) (*Session, error) {
 	s.upstream = NewUpstream(o.Server, Hooks{Log: o.Log, Events: o.Events, Version: o.Version})
 	s.facts = &mcp.ClientInfo{Revision: mcp.LatestLegacy, Info: info(o.Version), Conversation: 1}
 	s.facts.Capabilities = capabilities(o)
-	s.host = &gateway.Single{Bridge: &bridge.Bridge{OneClient: true}, Listens: &gateway.ListenQuota{}, Upstream: ForGateway(s.upstream)}
+	s.host = &gateway.Single{Bridge: &bridge.Bridge{OneClient: true}, Listens: &gateway.ListenQuota{}, Upstream: ForGateway(s.upstream), Vet: Vet(o.Server)}
 	if _, err := s.host.Hello(ctx, s.facts); err != nil {
 		s.Close()
 		return nil, err
@@ -182,7 +182,13 @@ func (s *Session) List(ctx context.Context, kind string) (List, error) {
 	if err == nil && !complete {
 		err = errors.New("the list does not end: the server returns the same cursors again")
 	}
-	out.Items, out.LeftOut = items, s.upstream.Report().LeftOut[method]
+	out.Items, out.LeftOut = passing(s.host.Vet, method, s.upstream.Name(), h.Revision, items)
+	for name, why := range s.upstream.Report().LeftOut[method] {
+		if out.LeftOut == nil {
+			out.LeftOut = make(map[string]string)
+		}
+		out.LeftOut[name] = why
+	}
 	return out, err
 }
 

@@ -10,6 +10,7 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/protocol/dialect"
 	"github.com/dragoman-mcp/dragoman/internal/protocol/mcp"
 	"github.com/dragoman-mcp/dragoman/internal/relay/bridge"
+	"github.com/dragoman-mcp/dragoman/internal/relay/catalog"
 	"github.com/dragoman-mcp/dragoman/internal/relay/event"
 	"github.com/dragoman-mcp/dragoman/internal/relay/gateway"
 	"github.com/dragoman-mcp/dragoman/internal/relay/upstream"
@@ -50,7 +51,7 @@ func Try(ctx context.Context, server config.Server, dialects []*dialect.Profile,
 	hello, err := host.Hello(ctx, facts)
 	if err == nil {
 		t.Info = hello.Info
-		err = t.count(ctx, u, facts, hello.Capabilities)
+		err = t.count(ctx, u, facts, hello, Vet(server))
 	}
 	t.Report = u.Report()
 	if err != nil {
@@ -61,8 +62,9 @@ func Try(ctx context.Context, server config.Server, dialects []*dialect.Profile,
 	return t
 }
 
-// count reads the lists that the server declares, and stores their lengths in t.Counts.
-func (t *Trial) count(ctx context.Context, u *upstream.Upstream, facts *mcp.ClientInfo, capabilities []byte) error {
+// count reads the lists that the server declares, and stores in t.Counts how many items clients see.
+func (t *Trial) count(ctx context.Context, u *upstream.Upstream, facts *mcp.ClientInfo, hello *mcp.ServerInfo, vet catalog.Vet) error {
+	capabilities := hello.Capabilities
 	for _, method := range []string{mcp.MethodListTools, mcp.MethodListResources, mcp.MethodListTemplates, mcp.MethodListPrompts} {
 		x := mcp.LookupMethod(method)
 		if x == nil || jsonrpc.KindOf(capabilities, jsonrpc.Find(capabilities, jsonrpc.Whole(capabilities), x.Capability)) != '{' {
@@ -71,6 +73,7 @@ func (t *Trial) count(ctx context.Context, u *upstream.Upstream, facts *mcp.Clie
 		items, _, err := u.ListPages(ctx, facts, method, func(*jsonrpc.Message) {})
 		switch {
 		case err == nil:
+			items, _ = passing(vet, method, u.Name(), hello.Revision, items)
 			t.Counts[method] = len(items)
 		case method == mcp.MethodListTools || ctx.Err() != nil:
 			return err

@@ -41,7 +41,7 @@ var table = []Entry{
 	{"server_state", "", "The record gives the state of one server after the start of `serve`."},
 	{"started", "", "The record says how many servers are ready after the start of `serve`."},
 	{"instructions_truncated", "server instructions truncated", "The instructions of a server are too long, so Dragoman truncates them."},
-	{"tool_left_out", "an item of a list is left out", "Clients do not see the tool, prompt, resource or skill `name` of a server. `cause` is the reason: the `x-mcp-header` of the tool is not valid, the item is nested too deep or has too many values, or one of its objects has two members with the same name."},
+	{"tool_left_out", "an item of a list is left out", "Clients do not see the tool, prompt, resource or skill `name` of a server. `cause` is the reason: the item is nested too deep or has too many values, or one of its objects has two members with the same name."},
 	{"call_retried", "retrying call", "Dragoman could not send a call to the server, so Dragoman sends the call again."},
 	{"listen_unsupported", "server does not support subscriptions/listen, so changes are not reported", "A modern server does not support `subscriptions/listen`, so clients get no notifications about changes."},
 	{"listen_ended", "subscriptions/listen ended", "The `subscriptions/listen` request to a modern server has ended, so Dragoman sends a new request."},

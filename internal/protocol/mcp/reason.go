@@ -13,6 +13,7 @@ const (
 	WhyURI
 	WhyHidden
 	WhyUnusable
+	WhyVetted
 	WhyCaching
 	WhySender
 	WhyTrace
@@ -62,6 +63,7 @@ var reasons = [reasonEnd]string{
 	WhyURI:           "Several servers have the same URI, so clients see it with a segment that names the server.",
 	WhyHidden:        "A filter in the configuration hides this from the client.",
 	WhyUnusable:      "The item breaks the specification, so clients must not use it.",
+	WhyVetted:        "A rule changes what clients see of the item.",
 	WhyCaching:       "The result is only for this client, so a cache must not return it to other clients.",
 	WhySender:        "Modern revisions describe the sender in every request, legacy revisions only in the handshake.",
 	WhyTrace:         "The trace context does not follow the W3C format, so Dragoman removes it.",
@@ -119,6 +121,7 @@ var reasonCodes = [reasonEnd]string{
 	WhyURI:           "uri",
 	WhyHidden:        "hidden",
 	WhyUnusable:      "unusable",
+	WhyVetted:        "vetted",
 	WhyCaching:       "caching",
 	WhySender:        "sender",
 	WhyTrace:         "trace",

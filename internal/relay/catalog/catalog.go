@@ -37,7 +37,9 @@ type Catalog struct {
 	Prefixes map[string]string
 	// Expose hides items from all clients. The catalog drops hidden items, so it does not count,
 	// report or announce them. Nil shows all items.
-	Expose   Filter
+	Expose Filter
+	// Vet judges each item once, when a list is read. Nil lets all items pass.
+	Vet      Vet
 	Identity Identity
 	// URIs decides under which URIs clients see pages and skills. The catalogs of one endpoint share
 	// it when the configuration changes. If it is nil, the catalog has its own.

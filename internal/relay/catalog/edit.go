@@ -1,19 +1,21 @@
 package catalog
 
 import (
+	"bytes"
+	"slices"
+
 	"github.com/dragoman-mcp/dragoman/internal/base/jsonrpc"
 	"github.com/dragoman-mcp/dragoman/internal/protocol/mcp"
-	"github.com/dragoman-mcp/dragoman/internal/protocol/mcp/mirror"
 )
 
-// PageEdit describes how EditPage changes a page of one server's list. The zero PageEdit only
-// removes tools that clients must not use.
+// PageEdit describes how EditPage changes a page of one server's list. The zero PageEdit changes
+// nothing.
 type PageEdit struct {
 	Server string
 	Show   Filter // nil shows all items
-	// Lost is called for each tool that EditPage removes because its x-mcp-header is invalid. It
-	// may be nil.
-	Lost func(tool, why string)
+	Vet    Vet
+	// Lost is called for each item that Vet hides. It may be nil.
+	Lost func(name, why string)
 	// OfferTasks makes EditPage add the field mayBeTask to each tool that does not declare whether
 	// it can be called as a task. Without this field, a legacy client must not call the tool as a
 	// task (2025-11-25 §Tasks, "Tool-Level Negotiation"). The server decides whether a call becomes
@@ -25,73 +27,63 @@ type PageEdit struct {
 // items that the client of c must not see. EditPage must be called only once for a reply.
 func EditPage(c *mcp.Call, reply *mcp.Reply, p PageEdit) {
 	raw, list := reply.Msg.Raw, reply.Msg.ResultMember(c.Method.ListKey)
-	kind := kindOf(c.Method.Name)
-	mirrors := kind == KindTool && reply.From.Can(mcp.MirroredHeaders)
-	if p.Show == nil && !mirrors && !p.OfferTasks {
+	if p.OfferTasks = p.OfferTasks && c.Method.Name == mcp.MethodListTools; p.Show == nil && p.Vet == nil && !p.OfferTasks {
 		return
 	}
-	offers := func(item jsonrpc.Span) bool {
-		return kind == KindTool && p.OfferTasks && jsonrpc.Find(raw, item, "execution").IsZero()
-	}
-	kept, why := []byte{'['}, jsonrpc.NoReason
-	for item := range jsonrpc.Elements(raw, list) {
-		if r := p.drops(kind, raw, item, mirrors); r != jsonrpc.NoReason {
-			why = r
+	var items [][]byte
+	var offers []jsonrpc.Span
+	why := jsonrpc.NoReason
+	for at := range jsonrpc.Elements(raw, list) {
+		item, changed := p.edit(c.Method.Name, reply.From, at.Of(raw))
+		if changed != jsonrpc.NoReason {
+			why = changed
+		}
+		if item == nil {
 			continue
 		}
-		if len(kept) > 1 {
-			kept = append(kept, ',')
+		if p.OfferTasks && !has(item, "execution") {
+			offers = append(offers, at)
+			item = appendMayBeTask(nil, item)
 		}
-		if offers(item) {
-			kept = appendMayBeTask(kept, item.Of(raw))
-		} else {
-			kept = append(kept, item.Of(raw)...)
+		items = append(items, item)
+	}
+	if why != jsonrpc.NoReason {
+		reply.Edits.Replace(why, list, slices.Concat([]byte{'['}, bytes.Join(items, []byte{','}), []byte{']'}))
+	} else {
+		for _, at := range offers {
+			reply.Edits.Object(mcp.WhyToolTask, raw, at, nil, mayBeTask)
 		}
 	}
-	cut := why != jsonrpc.NoReason
-	if cut {
-		reply.Edits.Replace(why, list, append(kept, ']'))
-	}
-	// A filtered page is valid for this client only. All pages of a list must have the same cache
-	// scope (2026-07-28 §Caching, "Interaction with Pagination"). If any page may be filtered, all
-	// pages must be private.
-	if cut || p.Show != nil || mirrors && paged(c, reply) {
+	// A filtered page is valid for this client only, while a Vet judges for everybody. All pages of a
+	// list must have the same cache scope (2026-07-28 §Caching, "Interaction with Pagination"). If any
+	// page may be filtered, all pages must be private.
+	if p.Show != nil {
 		keepPrivate(reply)
-	}
-	for item := range jsonrpc.Elements(raw, list) {
-		if !cut && offers(item) {
-			reply.Edits.Object(mcp.WhyToolTask, raw, item, nil, mayBeTask)
-		}
 	}
 }
 
-// drops returns the reason why EditPage must remove an item, or NoReason if the item stays.
-func (p *PageEdit) drops(kind Kind, raw []byte, item jsonrpc.Span, mirrors bool) jsonrpc.Reason {
-	if p.Show != nil && !p.Show.Shows(kind, p.Server, nameOf(kind, raw, item)) {
-		return mcp.WhyHidden
+// edit returns an item as the client sees it, or nil if the client does not see it, and the reason if it
+// has changed.
+func (p *PageEdit) edit(method string, from mcp.Revision, raw []byte) ([]byte, jsonrpc.Reason) {
+	kind := kindOf(method)
+	if !shows(p.Show, kind, p.Server, nameOfItem(kind, raw)) {
+		return nil, mcp.WhyHidden
 	}
-	if !mirrors {
-		return jsonrpc.NoReason
+	item, hide := p.Vet.Judge(method, p.Server, from, raw)
+	switch {
+	case hide != "":
+		if p.Lost != nil {
+			p.Lost(nameOfItem(kind, raw), hide)
+		}
+		return nil, mcp.WhyUnusable
+	case len(item) != len(raw) || &item[0] != &raw[0]:
+		return item, mcp.WhyVetted
 	}
-	// Dragoman is the client of this server. A client must not accept a tool with an invalid
-	// x-mcp-header (2026-07-28 §Streamable HTTP, "Schema Extension").
-	_, err := mirror.ParseParams(raw, jsonrpc.Find(raw, item, "inputSchema"))
-	if err == nil {
-		return jsonrpc.NoReason
-	}
-	if p.Lost != nil {
-		p.Lost(nameOf(kind, raw, item), "its x-mcp-header is invalid: "+err.Error())
-	}
-	return mcp.WhyUnusable
+	return item, jsonrpc.NoReason
 }
 
 // mayBeTask is the field that declares that a tool may be called as a task.
 var mayBeTask = jsonrpc.Field{Key: "execution", Value: []byte(`{"taskSupport":"optional"}`)}
-
-// paged reports whether a list has more pages than the page in reply.
-func paged(c *mcp.Call, reply *mcp.Reply) bool {
-	return !c.Msg.Param("cursor").IsZero() || !reply.Msg.ResultMember("nextCursor").IsZero()
-}
 
 // keepPrivate sets the cache scope of a list result to private, even if the server declared the
 // result public. A filtered result is valid for one client only (2026-07-28 §Caching, "Choosing a

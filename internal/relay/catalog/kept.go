@@ -12,8 +12,8 @@ import (
 // that an earlier process read. Only the lists of the audience everybody are kept: they were read for
 // no particular client, so nobody sees the items of somebody else. The methods may do I/O.
 type Keeper interface {
-	// Recall returns the items of a list as the server sent them, and when they were read. read is
-	// zero if there is no such list. The only item of the list "" is the server's capabilities.
+	// Recall returns the items of a list as the server sent them, without those that the Vet hid, and
+	// when they were read. read is zero if there is no such list. The only item of the list "" is the server's capabilities.
 	Recall(method string) (items [][]byte, read time.Time)
 	// Keep replaces the kept list.
 	Keep(method string, items [][]byte, read time.Time)
@@ -46,8 +46,8 @@ func (c *Catalog) recall(u Source, method string) {
 	case method == "":
 		p.hello = &mcp.ServerInfo{Capabilities: items[0]}
 	default:
-		p.names = nil
-		p.items, p.hidden = splitItems(c.Expose, kindOf(method), u.Name(), items)
+		v := c.vet(method, u.Name(), mcp.Unknown, items)
+		p.items, p.names, p.hidden, p.left = v.items, nil, v.hidden, v.left
 	}
 	p.kept = read
 	c.offerLocked()
@@ -60,7 +60,7 @@ func keep(u Source, method string, got answer, read time.Time) {
 	switch {
 	case !ok || !got.complete:
 	case method != "":
-		k.Keep(method, got.all, read)
+		k.Keep(method, got.passed, read)
 	case got.hello.Capabilities != nil:
 		k.Keep(method, [][]byte{got.hello.Capabilities}, read)
 	}
@@ -75,7 +75,7 @@ func (c *Catalog) dropKeptLocked(u Source, method string, err error) (seen bool)
 		return false
 	}
 	seen = len(p.items) > 0
-	p.items, p.names, p.hidden, p.hello, p.kept = nil, nil, nil, nil, time.Time{}
+	p.items, p.names, p.hidden, p.left, p.hello, p.kept = nil, nil, nil, nil, nil, time.Time{}
 	c.forgetMergedLocked(method, u, Audience{})
 	return seen
 }

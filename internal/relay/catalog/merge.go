@@ -272,6 +272,9 @@ func (c *Catalog) mergeLocked(a *knownAudience, method string) *mergedList {
 			continue
 		}
 		hello := c.seenLocked("", u, a)
+		for _, x := range p.left {
+			l.reject(u, nameOfItem(l.kind, x.raw), x.why, true)
+		}
 		directed := method == mcp.MethodListTools && hello != nil && hello.hello != nil && hello.hello.Tasks() == mcp.DirectedTasks
 		for _, raw := range p.items {
 			at := jsonrpc.Find(raw, jsonrpc.Whole(raw), key)

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"slices"
 	"time"
 
 	"github.com/dragoman-mcp/dragoman/internal/base/jsonrpc"
@@ -21,7 +22,8 @@ type serverList struct {
 	items   [][]byte
 	names   map[string]struct{} // the names of items; made by has
 	hidden  [][]byte            // items that Catalog.Expose hides
-	version uint64              // changes whenever items or hidden change; see Items.Version
+	left    []leftOut           // items that Catalog.Vet hides
+	version uint64              // changes whenever items, hidden or left change; see Items.Version
 	hello   *mcp.ServerInfo
 	have    bool       // true if at least one reading of the list has succeeded
 	fresh   bool       // true if the server has announced no change since the last successful reading began
@@ -105,10 +107,9 @@ func (c *Catalog) listLocked(key serverListKey) *serverList {
 
 // answer is what a reading got from a server.
 type answer struct {
-	hello         *mcp.ServerInfo
-	all           [][]byte // the items as the server sent them
-	items, hidden [][]byte // all, divided by Catalog.Expose
-	complete      bool
+	hello *mcp.ServerInfo
+	vetted
+	complete bool
 }
 
 // errOtherScope means that the list may belong to another audience.
@@ -125,8 +126,9 @@ func (c *Catalog) request(ctx context.Context, a *knownAudience, method string, 
 		return got, err
 	}
 	if caps := got.hello.Capabilities; caps == nil || mcp.LookupMethod(method).OfferedBy(caps) {
-		got.all, got.complete, err = u.List(ctx, f, method)
-		got.items, got.hidden = splitItems(c.Expose, kindOf(method), u.Name(), got.all)
+		var all [][]byte
+		all, got.complete, err = u.List(ctx, f, method)
+		got.vetted = c.vet(method, u.Name(), got.hello.Revision, all)
 	}
 	if scope := a.scopes[u.Name()]; err == nil && scope != "" && u.Scope(f) != scope {
 		return answer{}, errOtherScope
@@ -199,11 +201,12 @@ func (c *Catalog) storeLocked(a *knownAudience, method string, u Source, p *serv
 		}
 		c.readAgainLocked(others)
 	}
-	if !p.have || !sameItems(p.items, got.items) || !sameItems(p.hidden, got.hidden) {
+	sameLeft := slices.EqualFunc(p.left, got.left, func(a, b leftOut) bool { return a.why == b.why && bytes.Equal(a.raw, b.raw) })
+	if !p.have || !sameLeft || !sameItems(p.items, got.items) || !sameItems(p.hidden, got.hidden) {
 		p.version = versions.Add(1)
 		c.offerLocked()
 	}
-	p.items, p.names, p.hidden, p.hello, p.have, p.fresh, p.kept = got.items, nil, got.hidden, got.hello, true, !p.changed, time.Time{}
+	p.items, p.names, p.hidden, p.left, p.hello, p.have, p.fresh, p.kept = got.items, nil, got.hidden, got.left, got.hello, true, !p.changed, time.Time{}
 	p.until = time.Time{}
 	if method != "" && !tellsOf(got.hello, method) {
 		p.until = p.read.Add(untoldLife)
@@ -242,17 +245,7 @@ func changeOf(method string) string {
 	return mcp.NoteResourcesChanged
 }
 
-func sameItems(a, b [][]byte) bool {
-	if len(a) != len(b) {
-		return false
-	}
-	for i := range a {
-		if !bytes.Equal(a[i], b[i]) {
-			return false
-		}
-	}
-	return true
-}
+func sameItems(a, b [][]byte) bool { return slices.EqualFunc(a, b, bytes.Equal) }
 
 // seenLocked returns the list of a server that clients of an audience see. If a reading for this
 // audience has succeeded, it is the audience's own list. Otherwise, it is the list for clients without

@@ -131,11 +131,11 @@ func TestT25_JoinedListsArePrivate(t *testing.T) {
 	}
 }
 
-// TestPagesOfAListHaveOneCacheScope checks that all pages of a list get the cacheScope "private",
-// even if Dragoman leaves out a tool of only one page (2026-07-28 §Caching, "Interaction with
-// Pagination").
+// TestPagesOfAListHaveOneCacheScope checks that all pages of a list have the same cacheScope (2026-07-28
+// §Caching, "Interaction with Pagination"). If a filter leaves out a tool of only one page, they are
+// private. If a Vet does so, they stay public, because it judges for everybody.
 func TestPagesOfAListHaveOneCacheScope(t *testing.T) {
-	const bad = `{"name":"bad","inputSchema":{"type":"object","properties":{"a":{"type":"object","x-mcp-header":"A"}}}}`
+	const bad = `{"name":"bad","inputSchema":{"type":"object"}}`
 	pages := map[string]string{
 		"":  `{"resultType":"complete","ttlMs":60000,"cacheScope":"public","tools":[{"name":"a","inputSchema":{}}],"nextCursor":"2"}`,
 		"2": `{"resultType":"complete","ttlMs":60000,"cacheScope":"public","tools":[` + bad + `],"nextCursor":"3"}`,
@@ -146,21 +146,27 @@ func TestPagesOfAListHaveOneCacheScope(t *testing.T) {
 		cursor, _ := jsonrpc.Text(a.Msg.Raw, a.Msg.Param("cursor"))
 		return resultReply(mcp.R20260728, pages[cursor]), nil
 	}
-	g := &Single{Bridge: &bridge.Bridge{}, Upstream: u}
-	for _, x := range []struct{ params, want string }{
-		{`{}`, `"private"`}, {`{"cursor":"2"}`, `"private"`}, {`{"cursor":"3"}`, `"private"`},
-	} {
-		c := modern(t, mcp.MethodListTools, x.params)
-		reply, err := g.Call(t.Context(), c, &recordingCaller{})
-		if err != nil {
-			t.Fatal(err)
+	vetted := &Single{Bridge: &bridge.Bridge{}, Upstream: u, Vet: func(_ catalog.Kind, _ string, _ mcp.Revision, raw []byte) (v catalog.Verdict, _ jsonrpc.EditList) {
+		if string(raw) == bad {
+			v.Hide = "it is bad"
 		}
-		m := message(t, string(dialect.Reply(nil, c, reply)))
-		if got := string(m.ResultMember("cacheScope").Of(m.Raw)); got != x.want {
-			t.Errorf("%s: cacheScope is %s, want %s", x.params, got, x.want)
-		}
-		if strings.Contains(string(m.Raw), `"bad"`) {
-			t.Errorf("a tool with an invalid header is listed: %s", m.Raw)
+		return v, jsonrpc.EditList{}
+	}}
+	filtered := &Single{Bridge: &bridge.Bridge{}, Upstream: u, Expose: showing(func(_ catalog.Kind, name string) bool { return name != "bad" })}
+	for want, g := range map[string]*Single{`"public"`: vetted, `"private"`: filtered} {
+		for _, params := range []string{`{}`, `{"cursor":"2"}`, `{"cursor":"3"}`} {
+			c := modern(t, mcp.MethodListTools, params)
+			reply, err := g.Call(t.Context(), c, &recordingCaller{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			m := message(t, string(dialect.Reply(nil, c, reply)))
+			if got := string(m.ResultMember("cacheScope").Of(m.Raw)); got != want {
+				t.Errorf("%s: cacheScope is %s, want %s", params, got, want)
+			}
+			if strings.Contains(string(m.Raw), `"bad"`) {
+				t.Errorf("a hidden tool is listed: %s", m.Raw)
+			}
 		}
 	}
 }

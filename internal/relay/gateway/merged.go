@@ -42,6 +42,8 @@ type Merged struct {
 	Prefixes map[string]string
 	// Expose hides items from all clients. Nil shows all items.
 	Expose catalog.Filter
+	// Vet judges each item when a list is read. Nil lets all items pass.
+	Vet catalog.Vet
 	// Filter returns the filter for a principal. This filter applies after Expose. If Filter or its
 	// result is nil, the principal sees everything that Expose does not hide. Filter is called for
 	// each request and must not block.
@@ -66,7 +68,7 @@ type Merged struct {
 func (g *Merged) catalog() *catalog.Catalog {
 	g.made.Do(func() {
 		g.lists = &catalog.Catalog{
-			Names: g.Names, Prefixes: g.Prefixes, Expose: g.Expose, Identity: g.Identity, Grace: g.Grace, URIs: g.URIs,
+			Names: g.Names, Prefixes: g.Prefixes, Expose: g.Expose, Vet: g.Vet, Identity: g.Identity, Grace: g.Grace, URIs: g.URIs,
 			Lost: g.Bridge.ReportLoss, Renamed: g.renamed, Announce: g.announce, Holds: holds,
 		}
 		for _, u := range g.Upstreams {

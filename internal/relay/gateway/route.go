@@ -38,6 +38,7 @@ type route struct {
 	all    []Upstream
 	view   catalog.View   // what the client may see; set by Merged
 	show   catalog.Filter // what the client may see; set by Single, where nil shows everything
+	vet    catalog.Vet    // set by Single
 	owner  ownerOf
 	names  rename        // for doListen: what the client calls the things that notifications name
 	resume bridge.Resume // the content of the client's requestState
@@ -249,9 +250,9 @@ func (x runner) ownPage(ctx context.Context, r *route, k mcp.Caller) (*mcp.Reply
 	if err != nil {
 		return nil, err
 	}
-	e := catalog.PageEdit{Server: r.server.Name(), Show: r.show}
+	e := catalog.PageEdit{Server: r.server.Name(), Show: r.show, Vet: r.vet}
 	if r.show == nil {
-		e.Lost = func(tool, why string) { x.bridge.ReportLoss(e.Server, r.Msg.Method, catalog.LeftOut(tool, why)) }
+		e.Lost = func(name, why string) { x.bridge.ReportLoss(e.Server, r.Msg.Method, catalog.LeftOut(name, why)) }
 	}
 	if r.Msg.Method == mcp.MethodListTools && r.Client.Revision.Can(mcp.ExperimentalTasks) && reply.From.Can(mcp.TasksExtension) {
 		e.OfferTasks = r.server.Tasks(ctx, r.Client) == mcp.DirectedTasks

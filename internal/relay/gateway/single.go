@@ -28,6 +28,8 @@ type Single struct {
 	Upstream Upstream
 	// Expose hides items from all clients. Nil shows all items.
 	Expose catalog.Filter
+	// Vet judges each item of a list that the server sends to a client. Nil lets all items pass.
+	Vet catalog.Vet
 	// Filter returns the filter for a principal. This filter applies after Expose. If Filter or its
 	// result is nil, the principal sees everything that Expose does not hide. Filter is called for
 	// each request and must not block.
@@ -57,6 +59,7 @@ func (g *Single) resolve(_ context.Context, c *mcp.Call) (*route, error) {
 		r.do, r.all = doTasks, []Upstream{g.Upstream}
 		return r, nil
 	}
+	r.vet = g.Vet
 	r.show = catalog.Both(g.Expose, filterFor(g.Filter, c.Client))
 	if r.show != nil {
 		if err := hidden(c, r.Server, r.show); err != nil {

@@ -17,6 +17,7 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/base/identity"
 	"github.com/dragoman-mcp/dragoman/internal/base/jsonrpc"
 	"github.com/dragoman-mcp/dragoman/internal/protocol/mcp"
+	"github.com/dragoman-mcp/dragoman/internal/protocol/mcp/mirror"
 	"github.com/dragoman-mcp/dragoman/internal/relay/bridge"
 	"github.com/dragoman-mcp/dragoman/internal/relay/catalog"
 	"github.com/dragoman-mcp/dragoman/internal/relay/downstream"
@@ -339,11 +340,11 @@ func build(t *testing.T, servers ...*testServer) *whole {
 	}
 	w.relay, w.servers, w.far = relay, all, servers
 	if len(servers) == 1 {
-		host := &gateway.Single{Bridge: relay, Upstream: all[0], Expose: exposed.filter()}
+		host := &gateway.Single{Bridge: relay, Upstream: all[0], Expose: exposed.filter(), Vet: unusable}
 		w.host = host
 		w.ends = append(w.ends, host.Drain)
 	} else {
-		merged = &gateway.Merged{Bridge: relay, Upstreams: all, Expose: exposed.filter(), Identity: catalog.Identity{Name: "dragoman", Version: "test"}}
+		merged = &gateway.Merged{Bridge: relay, Upstreams: all, Expose: exposed.filter(), Vet: unusable, Identity: catalog.Identity{Name: "dragoman", Version: "test"}}
 		w.host = merged
 		w.ends = append(w.ends, merged.Close)
 	}
@@ -361,6 +362,14 @@ func build(t *testing.T, servers ...*testServer) *whole {
 		}
 	})
 	return w
+}
+
+// unusable is a catalog.Vet that hides tools with an invalid x-mcp-header.
+func unusable(kind catalog.Kind, _ string, _ mcp.Revision, raw []byte) (v catalog.Verdict, _ jsonrpc.EditList) {
+	if _, err := mirror.ParseParams(raw, jsonrpc.Find(raw, jsonrpc.Whole(raw), "inputSchema")); kind == catalog.KindTool && err != nil {
+		v.Hide = "its x-mcp-header is invalid: " + err.Error()
+	}
+	return v, jsonrpc.EditList{}
 }
 
 // testClient is a client of the Dragoman in the test.

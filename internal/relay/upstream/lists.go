@@ -63,7 +63,7 @@ func (u *Upstream) listPages(ctx context.Context, f *mcp.ClientInfo, via *sessio
 		if err != nil {
 			return
 		}
-		u.leaveOut(method, left, f != nil && canBeAsked(f))
+		u.leaveOut(method, left, f != nil && (canBeAsked(f) || u.Scope(f) != ""))
 		if method == mcp.MethodListTools {
 			u.seeTools(f, began, items, complete)
 		}
@@ -88,11 +88,7 @@ func (u *Upstream) listPages(ctx context.Context, f *mcp.ClientInfo, via *sessio
 		noteCut(r.Cut, left)
 		raw := r.Msg.Raw
 		size += len(raw)
-		strict := method == mcp.MethodListTools && !u.spec.piped() && s.server.Revision().Can(mcp.MirroredHeaders)
 		for e := range jsonrpc.Elements(raw, r.Msg.ResultMember(info.ListKey)) {
-			if strict && !mayList(raw, e, left) {
-				continue
-			}
 			items = append(items, e.Of(raw))
 		}
 		cursor := r.Msg.ResultMember("nextCursor")
@@ -118,18 +114,6 @@ func (u *Upstream) listRefused(method string, r *mcp.Reply) *mcp.Error {
 	f.Got = fmt.Sprintf("error %d: %q", r.Code(), f.Answer)
 	u.explain(e, failure.Of(nil, f))
 	return e
-}
-
-// mayList reports whether a tool may be in a list. A Streamable HTTP client must leave out a tool
-// with an invalid x-mcp-header (2026-07-28 §Streamable HTTP, "Schema Extension"). For such a tool,
-// mayList stores the reason in left, under the tool's name.
-func mayList(raw []byte, tool jsonrpc.Span, left map[string]string) bool {
-	_, err := mirror.ParseParams(raw, jsonrpc.Find(raw, tool, "inputSchema"))
-	if err != nil && len(left) < maxLeftOut {
-		name, _ := jsonrpc.Text(raw, jsonrpc.Find(raw, tool, "name"))
-		left[name[:min(len(name), maxToolName)]] = "its x-mcp-header is invalid: " + err.Error()
-	}
-	return err == nil
 }
 
 // noteCut stores in left the items that were cut out of a page because they exceed a limit.
