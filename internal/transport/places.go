@@ -7,21 +7,30 @@ import "fmt"
 // Implementations are safe for concurrent use and do not block.
 type Places interface {
 	// Mark returns id in the form that clients get. This form contains the process, so that Of can
-	// find it.
+	// find it. What Mark adds consists of letters, digits, - and _, and of dots.
 	Mark(id string) string
 	// Of returns the process in which the object with this id exists. "" means this process. The id
 	// comes from a client and may be any text.
 	Of(id string) (home string)
 }
 
-// Elsewhere is the error for the id of an object in another process. The request with this id had
-// no effect.
+// Elsewhere is the error for the id of an object in another process: a session, a stream, a parked
+// call or a task. The request with this id had no effect.
 type Elsewhere struct {
 	Home string // result of Places.Of
 }
 
 func (e *Elsewhere) Error() string {
-	return fmt.Sprintf("the session is in another process, %q", e.Home)
+	return fmt.Sprintf("the request is for another process, %q", e.Home)
+}
+
+// Forwarding is a Responder that can still give its request to another process, as the client sent
+// it.
+type Forwarding interface {
+	// Forward reports whether the request goes to the process that to names. It returns false if the
+	// response has begun, and if nobody forwards requests. The caller must then call Finish, and
+	// otherwise must not use the Responder any more.
+	Forward(to *Elsewhere) bool
 }
 
 // Alone implements Places for a single process. It does not change ids, and finds all ids in this

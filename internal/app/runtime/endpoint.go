@@ -32,6 +32,8 @@ type EndpointOptions struct {
 	Places transport.Places
 	// MaxBody returns the maximum bytes of a client's message; see streamhttp.Options.
 	MaxBody func() int64
+	// Forward gets the requests for other processes. Nil means that they are refused.
+	Forward httpdoor.Forwarder
 	// Prefix is the path at which a reverse proxy publishes Dragoman; see sse.Options.
 	Prefix string
 	// Allow decides whether a client may open a session; see streamhttp.Options.
@@ -46,11 +48,11 @@ func NewEndpoint(name string, r *downstream.Endpoint, o EndpointOptions) *Endpoi
 	return &Endpoint{
 		name: name,
 		http: streamhttp.NewServer(streamhttp.Options{
-			Acceptor: r, Endpoint: name, Guard: o.Guard, Principal: o.Principal, Places: o.Places, AllowInitialize: o.Allow,
+			Acceptor: r, Endpoint: name, Guard: o.Guard, Principal: o.Principal, Places: o.Places, Forward: o.Forward, AllowInitialize: o.Allow,
 			MaxBody: o.MaxBody, Budget: o.Budget, Log: o.Log,
 		}),
 		sse: sse.NewServer(sse.Options{
-			Acceptor: r, Endpoint: name, Guard: o.Guard, Principal: o.Principal, Places: o.Places, Prefix: o.Prefix, AllowStream: o.Allow,
+			Acceptor: r, Endpoint: name, Guard: o.Guard, Principal: o.Principal, Places: o.Places, Forward: o.Forward, Prefix: o.Prefix, AllowStream: o.Allow,
 			MaxBody: o.MaxBody, Budget: o.Budget, Log: o.Log,
 		}),
 	}

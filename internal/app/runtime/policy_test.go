@@ -29,12 +29,16 @@ import (
 // has: "no" is refused, and the person is asked about "ask".
 type gate struct {
 	mu      sync.Mutex
+	asked   int // number of calls of Before
 	began   int
 	ended   int
 	entries []string // what became of the calls of tools
 }
 
 func (g *gate) Before(_ context.Context, c *policy.Call) policy.Verdict {
+	g.mu.Lock()
+	g.asked++
+	g.mu.Unlock()
 	text, _ := c.Args.Get("text").Text()
 	switch answer := c.Answered("confirm").Action(); {
 	case text == "no", text == "ask" && answer != "" && answer != "accept":
@@ -101,8 +105,15 @@ func (h *house) executions(text string) (n int) {
 
 func newHouse(t *testing.T) *house {
 	h := &house{gate: &gate{}}
+	h.open(t, h.servers(t, "strict-2025-06-18"), func(*Options) {})
+	return h
+}
+
+// servers starts a modern server, and a legacy one with the given profile. It returns the configuration
+// that has them.
+func (h *house) servers(t *testing.T, legacy string) string {
 	text := "mcpServers:\n"
-	for name, profile := range map[string]string{"old": "strict-2025-06-18", "new": "strict-2026-07-28"} {
+	for name, profile := range map[string]string{"old": legacy, "new": "strict-2026-07-28"} {
 		s, err := fake.NewServer(profile, fake.Options{Capture: h})
 		if err != nil {
 			t.Fatal(err)
@@ -114,15 +125,22 @@ func newHouse(t *testing.T) *house {
 		})
 		text += fmt.Sprintf("  %s: {url: %q}\n", name, web.URL+"/mcp")
 	}
+	return text
+}
+
+// open runs a configuration. edit changes the options of the runtime.
+func (h *house) open(t *testing.T, text string, edit func(*Options)) {
 	c, problems := config.Parse("dragoman.yaml", []byte(text), nil)
 	if c == nil {
 		t.Fatal(problems)
 	}
-	h.Runtime = New(Options{
+	o := Options{
 		Principal: identity.Anyone,
 		Config:    c, Log: slog.New(slog.DiscardHandler), Guard: httpdoor.NewGuard(nil, nil, nil), Budget: transport.NewBudget(64 << 20),
 		Policy: policy.Chain{h.gate}, Audit: h.gate,
-	})
+	}
+	edit(&o)
+	h.Runtime = New(o)
 	h.Apply(c)
 	mux := http.NewServeMux()
 	h.Routes(mux)
@@ -133,7 +151,6 @@ func newHouse(t *testing.T) *house {
 		h.Close(time.Second)
 		web.Close()
 	})
-	return h
 }
 
 // pipeTo connects a client on a pipe to an endpoint.

@@ -65,7 +65,7 @@ func (r *Runtime) newMount(name string) *mount {
 		Rules: r.rules.Load, Budget: r.opts.Budget,
 	}
 	m.endpoint = NewEndpoint(name, m.clients, EndpointOptions{
-		Guard: r.opts.Guard, Principal: r.opts.Principal, Places: r.opts.Places, MaxBody: r.maxBody.Load, Prefix: r.opts.Config.PublicPath(), Allow: r.newcomers.allow, Budget: r.opts.Budget, Log: r.opts.Log,
+		Guard: r.opts.Guard, Principal: r.opts.Principal, Places: r.opts.Places, Forward: r.opts.Forward, MaxBody: r.maxBody.Load, Prefix: r.opts.Config.PublicPath(), Allow: r.newcomers.allow, Budget: r.opts.Budget, Log: r.opts.Log,
 	})
 	r.endpoints.Add(m.endpoint)
 	return m

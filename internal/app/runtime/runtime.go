@@ -44,9 +44,10 @@ type Options struct {
 	Calls  *calls.Ring      // records the calls of clients; if it is nil, calls are not recorded
 	Recent *logring.Ring    // records the stderr of servers; if it is nil, only the lines that errors quote are kept
 	Guard  *httpdoor.Guard  // the caller puts it before Routes
-	// Principal and Places are those of every endpoint; see EndpointOptions.
+	// Principal, Places and Forward are those of every endpoint; see EndpointOptions.
 	Principal func(*http.Request) (*identity.Principal, error)
 	Places    transport.Places
+	Forward   httpdoor.Forwarder
 	Budget    *transport.Budget
 	// Drain is how long calls to a removed server may continue; 0 means DrainLimit.
 	Drain   time.Duration
@@ -98,7 +99,7 @@ type Runtime struct {
 func New(o Options) *Runtime {
 	r := &Runtime{opts: o, endpoints: NewEndpoints(), since: time.Now(), servers: make(map[string]*server)}
 	r.bridge = NewBridge(o.Events, o.Budget)
-	r.bridge.Keys, r.bridge.Own = bridge.NewKeys(o.TaskKey), o.Own
+	r.bridge.Keys, r.bridge.Places, r.bridge.Own = bridge.NewKeys(o.TaskKey), o.Places, o.Own
 	r.hooks = Hooks{Log: o.Log, Events: o.Events, Recent: o.Recent, Version: o.Version, Exposed: o.Exposed, Changed: r.changed, Starts: upstream.NewStarts(1), Own: o.Own}
 	if o.ListFolder != "" {
 		r.lists = &listFiles{folder: o.ListFolder, key: o.TaskKey, log: o.Log}

@@ -29,6 +29,10 @@ type Bridge struct {
 	// the life of the process.
 	Keys Keyring
 
+	// Places says in which process a parked call or a task exists. If Places is nil, all are in this
+	// one.
+	Places transport.Places
+
 	// Own refuses elicitations that lead to Dragoman itself. It may be nil.
 	Own *mcp.Own
 

@@ -19,6 +19,7 @@ const (
 	stateTTL    = 10 * time.Minute
 	sealedStart = "drg1."
 	stateHead   = 8 + 1 // bytes of the expiry time and the kind; the number of the call follows
+	hasPlace    = 0x80  // added to a kind: after the number of the call stands the process that must continue it
 )
 
 var errState = &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: "requestState is not valid for this request"}
@@ -52,8 +53,17 @@ func (b *Bridge) mint(u Server, c *mcp.Call, kind byte, inner []byte) (string, e
 	if err != nil {
 		return "", err
 	}
-	plain := binary.BigEndian.AppendUint64(make([]byte, 0, stateHead+binary.MaxVarintLen64+len(inner)), uint64(time.Now().Add(stateTTL).Unix()))
-	plain = binary.AppendUvarint(append(plain, kind), c.Number)
+	plain := binary.BigEndian.AppendUint64(make([]byte, 0, stateHead+2*binary.MaxVarintLen64+len(inner)), uint64(time.Now().Add(stateTTL).Unix()))
+	place := anchor
+	if kind == 'P' || kind >= 'a' {
+		place = b.mark(anchor) // the parked call, or the memory of the states that have been used, is here
+	}
+	if place == anchor {
+		plain = binary.AppendUvarint(append(plain, kind), c.Number)
+	} else {
+		plain = binary.AppendUvarint(append(plain, kind|hasPlace), c.Number)
+		plain = append(binary.AppendUvarint(plain, uint64(len(place))), place...)
+	}
 	plain = append(plain, inner...)
 	sealed := aead.Seal(bytes.Clone(k.ID[:]), nil, plain, binding(u, c))
 	return sealedStart + base64.RawURLEncoding.EncodeToString(sealed), nil
@@ -91,7 +101,8 @@ func (r Resume) Agreed() bool { return r.once }
 
 // Open returns the content of a call's requestState, or the zero Resume if the call has none. It
 // does not reserve the state; see takeState. An error means that the state was changed, has
-// expired, is no longer known, or belongs to another client or request.
+// expired, is no longer known, or belongs to another client or request. It wraps a
+// *transport.Elsewhere if the state is one that only another process can continue.
 func (b *Bridge) Open(u Server, c *mcp.Call) (Resume, error) {
 	if !c.Client.Revision.Can(mcp.InputRequired) {
 		return Resume{}, nil
@@ -140,7 +151,19 @@ func (b *Bridge) open(u Server, c *mcp.Call) (Resume, error) {
 	if n <= 0 {
 		return none, errState
 	}
-	res := Resume{kind: plain[8], inner: plain[stateHead+n:], call: number, id: sha256.Sum256(sealed)}
+	kind, inner := plain[8], plain[stateHead+n:]
+	if kind&hasPlace != 0 {
+		length, n := binary.Uvarint(inner)
+		if n <= 0 || length > uint64(len(inner)-n) {
+			return none, errState
+		}
+		place := string(inner[n : n+int(length)])
+		if err := b.checkPlace(place, errParkLost); err != nil {
+			return none, err
+		}
+		kind, inner = kind&^hasPlace, inner[n+int(length):]
+	}
+	res := Resume{kind: kind, inner: inner, call: number, id: sha256.Sum256(sealed)}
 	if res.kind >= 'a' {
 		res.kind, res.once = res.kind-('a'-'A'), true
 	}

@@ -44,10 +44,14 @@ var errNoTask error = &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: "
 // taskID returns the id that a client gets for a task. sole says whether the client's endpoint has
 // only one server.
 func (b *Bridge) taskID(server string, f *mcp.ClientInfo, sole bool, ref mcp.TaskRef) string {
-	if b.OneClient && sole && ref.Session == 0 && !strings.HasPrefix(ref.ID, idStart) {
+	if b.OneClient && sole && ref.Session == 0 && !strings.HasPrefix(ref.ID, idStart) && !strings.HasPrefix(ref.ID, placedStart) {
 		return ref.ID // unchanged, because there is nobody else
 	}
-	return idStart + server + "~" + b.signature(server, f, ref) + "~" + ref.String()
+	start := idStart
+	if place := b.mark(anchor); place != anchor && ref.Session != 0 {
+		start = placedStart + place + "~"
+	}
+	return start + server + "~" + b.signature(server, f, ref) + "~" + ref.String()
 }
 
 // signature returns the part of an id that nobody can guess.
@@ -71,7 +75,10 @@ func (b *Bridge) signature(server string, f *mcp.ClientInfo, ref mcp.TaskRef) st
 // FindTask returns the task with an id that a client has sent. sole says whether the client's
 // endpoint has only one server. An error means that the client has no such task.
 func (b *Bridge) FindTask(ctx context.Context, all []Server, f *mcp.ClientInfo, sole bool, id string) (Task, error) {
-	if rest, ok := strings.CutPrefix(id, idStart); ok {
+	if err := b.CheckTaskPlace(id); err != nil {
+		return Task{}, err
+	}
+	if rest, ok := withoutPlace(id); ok {
 		u, text := ownerOf(all, rest)
 		sign, text, _ := strings.Cut(text, "~")
 		ref, isRef := mcp.ParseTaskRef(text)

@@ -1,7 +1,6 @@
 package bridge
 
 import (
-	"crypto/rand"
 	"strings"
 	"sync"
 	"time"
@@ -43,7 +42,8 @@ const (
 )
 
 // keep stores a server's answer as a task that has ended, and returns a reply that describes the task.
-func (k *keptTasks) keep(server string, c *mcp.Call, reply *mcp.Reply, ttl time.Duration) (*mcp.Reply, error) {
+// id is a new id, marked with this process.
+func (k *keptTasks) keep(id, server string, c *mcp.Call, reply *mcp.Reply, ttl time.Duration) (*mcp.Reply, error) {
 	if ttl <= 0 {
 		ttl = keptLife
 	}
@@ -56,7 +56,7 @@ func (k *keptTasks) keep(server string, c *mcp.Call, reply *mcp.Reply, ttl time.
 		}
 	}
 	now := time.Now()
-	t := &keptTask{id: keptTaskID + rand.Text(), server: server, subject: c.Client.Who.Key(), party: c.Client.Party(), reply: reply, until: now.Add(ttl)}
+	t := &keptTask{id: keptTaskID + id, server: server, subject: c.Client.Who.Key(), party: c.Client.Party(), reply: reply, until: now.Add(ttl)}
 	stamp := jsonrpc.AppendQuote(nil, now.UTC().Format(time.RFC3339))
 	o := []byte(`{"status":"` + stateOf(reply.Msg.Raw, reply.Msg.Result) + `","createdAt":`)
 	o = append(append(append(o, stamp...), `,"lastUpdatedAt":`...), stamp...)

@@ -267,6 +267,19 @@ func (s *requestCaller) finish(b []byte, code int64) {
 	}
 }
 
+// forward gives the request to another process. It returns false if the request must be answered
+// here.
+func (s *requestCaller) forward(to *transport.Elsewhere) bool {
+	s.writing.Lock()
+	defer s.writing.Unlock()
+	r, ok := s.responder.(transport.Forwarding)
+	if !ok || s.finished || !r.Forward(to) {
+		return false
+	}
+	s.finished = true
+	return true
+}
+
 // postpone tells the transport how long the client should wait before it sends the request again.
 func (s *requestCaller) postpone(after time.Duration) {
 	s.writing.Lock()

@@ -400,6 +400,11 @@ func (c *Session) serve(ctx context.Context, call *mcp.Call, s *requestCaller, l
 		err = &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: "params." + call.Method.NameKey + " is not valid Unicode: it contains half of a surrogate pair"}
 	}
 	if err != nil {
+		var to *transport.Elsewhere
+		if errors.As(err, &to) && s.forward(to) {
+			leave()
+			return
+		}
 		err = endingError(ctx, err)
 		reply = mcp.Fail(err)
 		var e *mcp.Error

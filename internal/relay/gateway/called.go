@@ -14,6 +14,7 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/protocol/mcp"
 	"github.com/dragoman-mcp/dragoman/internal/relay/event"
 	"github.com/dragoman-mcp/dragoman/internal/relay/policy"
+	"github.com/dragoman-mcp/dragoman/internal/transport"
 )
 
 // begin gives a call a number if the call has none, and returns the start time. The start time is
@@ -108,6 +109,10 @@ var isError = []byte(`"isError"`)
 
 // outcomeOf returns the outcome of a call that ended with err.
 func outcomeOf(err error) mcp.Outcome {
+	var elsewhere *transport.Elsewhere
+	if errors.As(err, &elsewhere) {
+		return mcp.NotSent // the process that the request belongs to has the outcome
+	}
 	var e *mcp.Error
 	if errors.As(err, &e) {
 		if e.Outcome == "" {

@@ -96,10 +96,14 @@ func (x runner) answer(ctx context.Context, by resolver, c *mcp.Call, k mcp.Call
 	var reply *mcp.Reply
 	passed := 0
 	r, err := x.resolve(ctx, by, c)
-	if err == nil && r.usesBridge() {
+	switch {
+	case err != nil:
+	case r.usesBridge():
 		// The policy must also allow a retry. For this decision, the policy needs the content of
 		// the retry's requestState, so Open decrypts the requestState first.
 		r.resume, err = x.bridge.Open(r.server, c)
+	case r.do == doTasks:
+		err = x.bridge.CheckTaskPlace(r.Name) // the policy of the task's process decides
 	}
 	if r.Record != nil {
 		r.Record.Routed(&r.Attempt)

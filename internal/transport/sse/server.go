@@ -43,9 +43,11 @@ type Options struct {
 	// If AllowStream has waited and ok is true, retryAfter is how long it waited.
 	AllowStream func(context.Context, transport.Newcomer) (retryAfter time.Duration, ok bool)
 
-	// Places determines in which process a stream exists. A message for a stream in another process
-	// is refused with 404. Nil means transport.Alone.
-	Places      transport.Places
+	// Places determines in which process a stream exists. Nil means transport.Alone.
+	Places transport.Places
+	// Forward gets the messages for a stream in another process. If Forward is nil, they are refused
+	// with 404.
+	Forward     httpdoor.Forwarder
 	MaxBody     func() int64         // maximum bytes of the body of a POST, asked for each of them; nil means 4 MiB
 	BodyIdle    time.Duration        // see httpdoor.BodyLimits; 30 s
 	MaxStreams  int                  // maximum number of streams; transport.Quota divides them between parties; 1,000
@@ -242,10 +244,13 @@ func (s *Server) message(w http.ResponseWriter, r *http.Request, who *identity.P
 	}
 	l, err := s.link(id, who.SeatKey())
 	if err != nil {
+		if s.forward(w, r, err) {
+			return
+		}
 		s.refuse(w, http.StatusNotFound, "", jsonrpc.CodeInvalidRequest, "session not found")
 		return
 	}
-	body, held, ok := httpdoor.ReadBody(w, r, httpdoor.BodyLimits{Bytes: s.opts.MaxBody(), Idle: s.opts.BodyIdle, Budget: s.opts.Budget})
+	body, held, ok := httpdoor.ReadBody(w, r, s.bodyLimits())
 	if !ok {
 		s.counts.refused.Add(1)
 		return
@@ -288,6 +293,27 @@ func (s *Server) message(w http.ResponseWriter, r *http.Request, who *identity.P
 	w.Header()["Content-Type"] = plainText
 	w.WriteHeader(http.StatusAccepted)
 	_, _ = w.Write(accepted)
+}
+
+func (s *Server) bodyLimits() httpdoor.BodyLimits {
+	return httpdoor.BodyLimits{Bytes: s.opts.MaxBody(), Idle: s.opts.BodyIdle, Budget: s.opts.Budget}
+}
+
+// forward passes a message on if err is a *transport.Elsewhere. It returns false if it is not, or if
+// nobody forwards messages.
+func (s *Server) forward(w http.ResponseWriter, r *http.Request, err error) bool {
+	var to *transport.Elsewhere
+	if s.opts.Forward == nil || !errors.As(err, &to) {
+		return false
+	}
+	body, held, ok := httpdoor.ReadBody(w, r, s.bodyLimits())
+	if !ok {
+		s.counts.refused.Add(1)
+		return true
+	}
+	defer held.Give()
+	s.opts.Forward.Forward(w, r, body, to)
+	return true
 }
 
 // The server SDKs for 2024-11-05 respond with this text, and some clients depend on it.

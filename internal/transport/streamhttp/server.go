@@ -37,9 +37,11 @@ type Options struct {
 	// and revision.
 	RefuseBare bool
 
-	// Places reports in which process a session exists. A session of another process is treated as
-	// not found. Nil means transport.Alone.
+	// Places reports in which process a session exists. Nil means transport.Alone.
 	Places transport.Places
+	// Forward gets the requests whose session, parked call or task is in another process. If it is
+	// nil, such a request is refused like one about something that does not exist.
+	Forward httpdoor.Forwarder
 
 	MaxBody     func() int64         // maximum bytes of a POST, asked for each of them; nil means 4 MiB
 	BodyIdle    time.Duration        // see httpdoor.BodyLimits; 30 s
@@ -154,11 +156,13 @@ func (s *Server) refuse(w http.ResponseWriter, status int, id jsonrpc.ID, code i
 	httpdoor.Refuse(w, status, id, &jsonrpc.Error{Code: code, Message: why})
 }
 
-// headers contains the headers that determine the revision and the session of a request.
+// headers contains the headers that determine the revision and the session of a request, and its
+// body.
 type headers struct {
 	version string // MCP-Protocol-Version, "" if absent
 	session string // Mcp-Session-Id, "" if absent
 	ends    uint64 // Server.ends when they were read
+	body    []byte // what the client sent in a POST; nil before it is read
 }
 
 // readHeaders reads the headers of a request. If a header appears twice, a proxy may have used the

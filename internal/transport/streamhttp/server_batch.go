@@ -27,7 +27,7 @@ func (s *Server) batch(w http.ResponseWriter, r *http.Request, who *identity.Pri
 	}
 	var ses *session
 	if h.session != "" && !rev.Modern() {
-		if ses = s.enter(w, who, h); ses == nil {
+		if ses = s.enter(w, r, who, h); ses == nil {
 			return
 		}
 		defer s.leave(ses)

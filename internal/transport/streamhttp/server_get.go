@@ -23,7 +23,7 @@ func (s *Server) sessionOf(w http.ResponseWriter, r *http.Request, who *identity
 		httpdoor.RefuseMethod(w, "POST")
 		return nil
 	}
-	return s.enter(w, who, h)
+	return s.enter(w, r, who, h)
 }
 
 // get serves the stream of messages that do not belong to a request, or resumes another stream

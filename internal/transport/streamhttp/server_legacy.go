@@ -19,7 +19,7 @@ func (s *Server) legacy(w http.ResponseWriter, r *http.Request, who *identity.Pr
 	opens := m.Kind == jsonrpc.Request && m.Method == mcp.MethodInitialize
 	switch {
 	case h.session != "":
-		ses := s.enter(w, who, h)
+		ses := s.enter(w, r, who, h)
 		if ses == nil {
 			return
 		}

@@ -33,12 +33,16 @@ func (s *Server) post(w http.ResponseWriter, r *http.Request, who *identity.Prin
 		return
 	}
 	defer held.Give()
+	h.body = body
 	if jsonrpc.IsBatch(body) {
 		s.batch(w, r, who, h, body)
 		return
 	}
 	m, err := jsonrpc.Scan(body, scanLimits(body))
 	if err != nil {
+		if s.forward(w, r, body, s.misplaced(h)) {
+			return // the message may be an answer that its session must hear of
+		}
 		s.refuseAnswer(h, who, transport.Refused(body, err))
 		s.refuseScan(w, r, h, who, err)
 		return
@@ -118,7 +122,7 @@ func (s *Server) answer(w http.ResponseWriter, r *http.Request, who *identity.Pr
 		s.refuse(w, http.StatusBadRequest, "", jsonrpc.CodeInvalidRequest, "this message is a response, but the server sends requests only in the sessions of legacy revisions")
 		return
 	}
-	ses := s.enter(w, who, h)
+	ses := s.enter(w, r, who, h)
 	if ses == nil {
 		return
 	}
@@ -126,16 +130,16 @@ func (s *Server) answer(w http.ResponseWriter, r *http.Request, who *identity.Pr
 	s.oneWay(w, r, ses.conv, transport.Incoming{Msg: m, Version: h.version, HTTP: true, Request: requestOf(r)})
 }
 
-// enter returns the acquired session that the headers name. If enter returns nil, it has refused
-// the request: with 404 for an unknown session, and with 400 for a version that is unknown or
-// differs from the session's version.
-func (s *Server) enter(w http.ResponseWriter, who *identity.Principal, h headers) *session {
+// enter returns the acquired session that the headers name. If enter returns nil, it has forwarded
+// the request to the process of the session, or refused it: with 404 for an unknown session, and
+// with 400 for a version that is unknown or differs from the session's version.
+func (s *Server) enter(w http.ResponseWriter, r *http.Request, who *identity.Principal, h headers) *session {
 	ses, err := s.acquire(h.session, who)
 	if err != nil {
-		// 2025-11-25 §Transports, "Session Management" 3, requires 404. Dragoman does not forward
-		// requests to other processes yet, so a session of another process is also answered with
-		// 404.
-		s.refuse(w, http.StatusNotFound, "", jsonrpc.CodeInvalidRequest, "session not found")
+		if !s.forward(w, r, h.body, err) {
+			// 2025-11-25 §Transports, "Session Management" 3, requires 404.
+			s.refuse(w, http.StatusNotFound, "", jsonrpc.CodeInvalidRequest, "session not found")
+		}
 		return nil
 	}
 	if h.version == "" {

@@ -40,6 +40,7 @@ type response struct {
 
 	mu     sync.Mutex // guards the fields below; it is not held during writes
 	state  state
+	to     *transport.Elsewhere // where the request goes instead; nil if it is answered here
 	stream *httpdoor.Stream
 	header http.Header // header of the stream; not modified after it is set
 	status int         // status of the JSON response, 0 before it is written; not guarded by mu
@@ -89,7 +90,14 @@ func (s *Server) serve(ctx context.Context, res *response, in transport.Incoming
 			return
 		}
 	}
-	res.late = time.AfterFunc(s.opts.LateStream, res.startStream)
+	res.run(ctx, in)
+	if res.to != nil {
+		s.opts.Forward.Forward(res.w, res.r, in.Msg.Raw, res.to)
+	}
+}
+
+func (res *response) run(ctx context.Context, in transport.Incoming) {
+	res.late = time.AfterFunc(res.server.opts.LateStream, res.startStream)
 	defer res.settle()
 	res.conv.Request(ctx, in, res)
 }

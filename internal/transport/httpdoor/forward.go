@@ -1,0 +1,16 @@
+package httpdoor
+
+import (
+	"net/http"
+
+	"github.com/dragoman-mcp/dragoman/internal/transport"
+)
+
+// Forwarder passes a request on to the process that has what the request is about. The guard has
+// accepted the request, and its sender is known, but nothing else has been done for it.
+type Forwarder interface {
+	// Forward writes the whole response. r.Body has been read: body is what the client sent, byte for
+	// byte, and nil for a request without a body. Forward must not keep or modify it. The context of r
+	// ends when the client disconnects.
+	Forward(w http.ResponseWriter, r *http.Request, body []byte, to *transport.Elsewhere)
+}

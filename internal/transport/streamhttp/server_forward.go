@@ -1,0 +1,51 @@
+package streamhttp
+
+import (
+	"errors"
+	"net/http"
+	"time"
+
+	"github.com/dragoman-mcp/dragoman/internal/protocol/mcp"
+	"github.com/dragoman-mcp/dragoman/internal/transport"
+)
+
+// forward passes a request on if err is a *transport.Elsewhere. It returns false if it is not, or if
+// nobody forwards requests.
+func (s *Server) forward(w http.ResponseWriter, r *http.Request, body []byte, err error) bool {
+	var to *transport.Elsewhere
+	if s.opts.Forward == nil || !errors.As(err, &to) {
+		return false
+	}
+	var f flight
+	if !s.flights.add(&f) {
+		s.limited(w, http.StatusServiceUnavailable, "", "shutdown", "Dragoman is stopping", 5*time.Second)
+		return true
+	}
+	defer f.remove()
+	s.opts.Forward.Forward(w, r, body, to)
+	return true
+}
+
+// misplaced returns a *transport.Elsewhere if the headers name a session of another process. Modern
+// requests ignore the session.
+func (s *Server) misplaced(h headers) error {
+	if rev, _ := mcp.ParseRevision(h.version); h.session == "" || rev.Modern() {
+		return nil
+	}
+	if home := s.opts.Places.Of(h.session); home != "" {
+		return &transport.Elsewhere{Home: home}
+	}
+	return nil
+}
+
+// Forward records that the request goes to another process; see transport.Forwarding. serve passes it
+// on when the conversation has let go of it.
+func (res *response) Forward(to *transport.Elsewhere) bool {
+	res.mu.Lock()
+	defer res.mu.Unlock()
+	if res.server.opts.Forward == nil || res.state != undecided {
+		return false
+	}
+	res.state, res.to = finished, to
+	return true
+}
