@@ -97,8 +97,8 @@ func (s *nameSearch) wanted() (all []*lateServer) {
 }
 
 // look merges the lists that are there, and finds the name. If over is false, the grace time is not over:
-// then it merges only if the lists that are still missing come after the others in the configuration.
-// Otherwise, a server could lose a name to one that comes later.
+// then it merges only if the lists that are still missing come after the others in the configuration, and
+// were not read before a reload either. Otherwise, a server could lose a name to another one.
 func (s *nameSearch) look(over bool) (Target, bool) {
 	c, method := s.v.c, s.kind.method()
 	c.mu.Lock()
@@ -119,11 +119,12 @@ func (s *nameSearch) settledLocked() bool {
 	missing := false
 	for _, u := range s.v.c.Sources {
 		p := s.v.c.seenLocked(s.kind.method(), u, s.a)
-		if known := p != nil && (p.have || !p.kept.IsZero()); known && missing {
+		known := p != nil && (p.have || !p.kept.IsZero())
+		pending := !known && slices.ContainsFunc(s.late, func(l *lateServer) bool { return l.u == u && !l.ended })
+		if known && missing || pending && s.v.c.unreadLocked(s.kind.method(), u.Name(), p) {
 			return false
-		} else if !known {
-			missing = missing || slices.ContainsFunc(s.late, func(l *lateServer) bool { return l.u == u && !l.ended })
 		}
+		missing = missing || pending
 	}
 	return true
 }

@@ -103,6 +103,26 @@ type sees string
 
 func (s sees) Shows(_ Kind, server, _ string) bool { return server == string(s) }
 
+// TestFindAfterAReload checks that a name stays with the server that had it before a reload, although the
+// list of another server, which now comes first in the file, is there earlier.
+func TestFindAfterAReload(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		lists := map[string][]string{mcp.MethodListTools: {tool1}}
+		had, evil := &keeping{source: source{name: "had", lists: lists}}, &keeping{source: source{name: "evil", lists: lists}}
+		before, _ := keepingCatalog(t, had, evil)
+		before.Prefixes = map[string]string{"had": "", "evil": ""}
+		before.View(nil, nil).Find(t.Context(), KindTool, "one")
+		after, _ := keepingCatalog(t, evil, had)
+		after.Prefixes = before.Prefixes
+		after.Inherit(before)
+		had.late = time.Second
+		began := time.Now()
+		if got, ok := after.View(nil, nil).Find(t.Context(), KindTool, "one"); !ok || got.Server != had || time.Since(began) != time.Second {
+			t.Errorf("found %v after %v", got.Server, time.Since(began))
+		}
+	})
+}
+
 // TestFindWaitsForTheServerOfAPrefix checks that Find waits for the only server that may have a tool,
 // however long its start takes, and that the client can give up.
 func TestFindWaitsForTheServerOfAPrefix(t *testing.T) {
