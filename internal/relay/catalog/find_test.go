@@ -104,7 +104,8 @@ type sees string
 func (s sees) Shows(_ Kind, server, _ string) bool { return server == string(s) }
 
 // TestFindAfterAReload checks that a name stays with the server that had it before a reload, although the
-// list of another server, which now comes first in the file, is there earlier.
+// list of another server, which now comes first in the file, is there earlier. Nobody used the catalog of
+// another reload in between.
 func TestFindAfterAReload(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		lists := map[string][]string{mcp.MethodListTools: {tool1}}
@@ -112,9 +113,12 @@ func TestFindAfterAReload(t *testing.T) {
 		before, _ := keepingCatalog(t, had, evil)
 		before.Prefixes = map[string]string{"had": "", "evil": ""}
 		before.View(nil, nil).Find(t.Context(), KindTool, "one")
+		between, _ := keepingCatalog(t, evil, had)
+		between.Prefixes = before.Prefixes
+		between.Inherit(before)
 		after, _ := keepingCatalog(t, evil, had)
 		after.Prefixes = before.Prefixes
-		after.Inherit(before)
+		after.Inherit(between)
 		had.late = time.Second
 		began := time.Now()
 		if got, ok := after.View(nil, nil).Find(t.Context(), KindTool, "one"); !ok || got.Server != had || time.Since(began) != time.Second {

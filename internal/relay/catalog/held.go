@@ -93,6 +93,7 @@ func (c *Catalog) Inherit(before *Catalog) {
 	before.mu.Lock()
 	c.held, c.epoch, c.sealed = maps.Clone(before.held), before.epoch, true
 	c.earlier = make(map[[2]string]bool)
+	maps.Copy(c.earlier, before.earlier) // also of lists that nobody has asked that catalog for
 	for key := range before.lists {
 		at := [2]string{key.method, key.server}
 		c.earlier[at] = before.wasReadLocked(key.method, key.server)
