@@ -92,20 +92,6 @@ func shows(f Filter, kind Kind, server, name string) bool {
 	return f == nil || f.Shows(kind, server, name)
 }
 
-// shownItems returns the items of a server's list that a filter shows.
-func shownItems(f Filter, kind Kind, server string, items [][]byte) [][]byte {
-	if f == nil {
-		return items
-	}
-	out := make([][]byte, 0, len(items))
-	for _, raw := range items {
-		if f.Shows(kind, server, nameOfItem(kind, raw)) {
-			out = append(out, raw)
-		}
-	}
-	return out
-}
-
 // splitItems divides the items of a server's list into the items that a filter shows and the items
 // that it hides.
 func splitItems(f Filter, kind Kind, server string, items [][]byte) (shown, hidden [][]byte) {

@@ -144,7 +144,7 @@ func TestKeptListWhileAServerStarts(t *testing.T) {
 				if took := time.Since(began); took > 3*defaultGrace {
 					t.Errorf("the answers took %s", took)
 				}
-				if r := c.Report(nil); r[0].Kept.IsZero() || !r[0].Read.IsZero() || !r[0].Reading || r[0].Items != 1 || !r[1].Kept.IsZero() {
+				if r := c.Report(); r[0].Kept.IsZero() || !r[0].Read.IsZero() || !r[0].Reading || r[0].Items != 1 || !r[1].Kept.IsZero() {
 					t.Errorf("the report is %+v", r)
 				}
 				if all := c.Items(mcp.MethodListTools); all[0].Have || all[0].Hello != nil {
@@ -159,7 +159,7 @@ func TestKeptListWhileAServerStarts(t *testing.T) {
 				if got := toolsOf(t, plain, false); got != want {
 					t.Errorf("when the server is ready: %s", got)
 				}
-				if r := c.Report(nil); !r[0].Kept.IsZero() || r[0].Read.IsZero() {
+				if r := c.Report(); !r[0].Kept.IsZero() || r[0].Read.IsZero() {
 					t.Errorf("the report is %+v", r[0])
 				}
 			})

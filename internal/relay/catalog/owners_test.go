@@ -143,7 +143,7 @@ func TestTemplatesOfOneFolder(t *testing.T) {
 
 // rejected returns what the report says about an item of a server.
 func rejected(c *Catalog, server, name string) string {
-	for _, r := range c.Report(nil) {
+	for _, r := range c.Report() {
 		if i := slices.IndexFunc(r.Rejected, func(x RejectedItem) bool { return x.Name == name }); r.Server == server && i >= 0 {
 			return r.Rejected[i].Why
 		}

@@ -37,7 +37,7 @@ func TestSharedURIsAreReported(t *testing.T) {
 		mcp.MethodListTemplates: {"ui://same/{x}", "x://same/{x}"},
 		mcp.MethodListSkills:    {"skill://same/SKILL.md", "git://same/SKILL.md"},
 	}
-	for _, r := range c.Report(nil) {
+	for _, r := range c.Report() {
 		var got []string
 		for _, x := range r.Rejected {
 			got = append(got, x.Name)

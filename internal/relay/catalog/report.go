@@ -31,10 +31,10 @@ type ListReport struct {
 // the reason.
 type RejectedItem struct{ Name, Why string }
 
-// Report describes the lists that the catalog keeps. show selects the servers and items; nil
-// selects all. The reports are in the order of the servers in the configuration, and for each
-// server in the order of the methods for tools, prompts, resources and templates.
-func (c *Catalog) Report(show Filter) []ListReport {
+// Report describes the lists that the catalog keeps. The reports are in the order of the servers in the
+// configuration, and for each server in the order of the methods for tools, prompts, resources and
+// templates.
+func (c *Catalog) Report() []ListReport {
 	var out []ListReport
 	methods := []string{mcp.MethodListTools, mcp.MethodListPrompts, mcp.MethodListResources, mcp.MethodListTemplates, mcp.MethodListSkills}
 	for _, method := range methods {
@@ -42,31 +42,24 @@ func (c *Catalog) Report(show Filter) []ListReport {
 			c.mergedList(everybody, method) // only merged lists say what was left out, and perhaps no client has asked for one
 		}
 	}
-	for _, u := range (View{c: c, show: show}).Servers() {
+	for _, u := range (View{c: c}).Servers() {
 		for _, method := range methods {
-			r, items, ok := c.reportOf(method, u)
-			if !ok || method == mcp.MethodListSkills && len(items) == 0 && r.Failed == "" {
-				continue
+			r, ok := c.reportOf(method, u)
+			if ok && (method != mcp.MethodListSkills || r.Items > 0 || r.Failed != "") {
+				out = append(out, r)
 			}
-			if show != nil {
-				kind := kindOf(method)
-				r.Items = len(shownItems(show, kind, r.Server, items))
-				r.Rejected = slices.DeleteFunc(r.Rejected, func(x RejectedItem) bool { return !show.Shows(kind, r.Server, x.Name) })
-			}
-			out = append(out, r)
 		}
 	}
 	return out
 }
 
-// reportOf returns the report about one list of one server, and the items of the list. ok is false
-// if the list was never requested.
-func (c *Catalog) reportOf(method string, u Source) (r ListReport, items [][]byte, ok bool) {
+// reportOf returns the report about one list of one server. ok is false if the list was never requested.
+func (c *Catalog) reportOf(method string, u Source) (r ListReport, ok bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	p := c.reportedLocked(method, u.Name())
 	if p == nil {
-		return r, nil, false
+		return r, false
 	}
 	r = ListReport{
 		Server: u.Name(), Method: method, Items: len(p.items), Read: p.read, Kept: p.kept, CutOff: p.cutOff, Failed: p.failed,
@@ -74,7 +67,7 @@ func (c *Catalog) reportOf(method string, u Source) (r ListReport, items [][]byt
 		Stale:   p.have && (!p.fresh || p.failed != ""),
 	}
 	r.Rejected = c.rejectedLocked(method, r.Server)
-	return r, p.items, true
+	return r, true
 }
 
 // hasRead reports whether the catalog has read a list of a method for clients without capabilities.

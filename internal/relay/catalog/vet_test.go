@@ -91,7 +91,7 @@ func TestVettedItemsAreReported(t *testing.T) {
 	if len(lost) != 1 || lost[0] != `u tools/list "bad" is left out: it is bad` {
 		t.Errorf("the losses are %q", lost)
 	}
-	r := c.Report(nil)
+	r := c.Report()
 	i := slices.IndexFunc(r, func(x ListReport) bool { return x.Method == mcp.MethodListTools })
 	if i < 0 || r[i].Items != 2 || len(r[i].Rejected) != 1 || r[i].Rejected[0] != (RejectedItem{"bad", "it is bad"}) {
 		t.Errorf("the report is %+v", r)

@@ -316,12 +316,7 @@ func (g *Merged) Resume(f *mcp.ClientInfo, all Watched) {
 
 // Lists describes the lists that the catalog keeps. They are sorted by server, in the order of the
 // configuration, and then by method.
-func (g *Merged) Lists() []catalog.ListReport { return g.catalog().Report(nil) }
-
-// ListsFor does the same as Lists, but describes only what a principal may see.
-func (g *Merged) ListsFor(who *identity.Principal) []catalog.ListReport {
-	return g.catalog().Report(filterFor(g.Filter, &mcp.ClientInfo{Who: who}))
-}
+func (g *Merged) Lists() []catalog.ListReport { return g.catalog().Report() }
 
 // Items returns the list of each server for a method, for operators; see catalog.Catalog.Items.
 func (g *Merged) Items(method string) []catalog.Items { return g.catalog().Items(method) }
