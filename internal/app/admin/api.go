@@ -56,7 +56,6 @@ type API struct {
 	opts    Options
 	started time.Time
 	alias   aliases
-	tools   toolIndex
 	// document returns the OpenAPI document. The first call builds the document.
 	document func() object
 

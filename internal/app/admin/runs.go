@@ -308,11 +308,11 @@ func (a *API) checkArguments(ctx context.Context, server, name string, arguments
 	if bad != nil {
 		return nil
 	}
-	whole := jsonrpc.Whole(x.raw)
+	whole := jsonrpc.Whole(x.JSON)
 	if len(arguments) == 0 {
 		arguments = []byte("{}")
 	}
-	return unfit(jsonrpc.Find(x.raw, whole, "inputSchema").Of(x.raw), arguments, "/arguments", "arguments", "The arguments do not fit the schema of the tool")
+	return unfit(jsonrpc.Find(x.JSON, whole, "inputSchema").Of(x.JSON), arguments, "/arguments", "arguments", "The arguments do not fit the schema of the tool")
 }
 
 // unfit returns a problem if value does not match raw, which is a JSON Schema from a server. It

@@ -280,9 +280,9 @@ var listed = []string{mcp.MethodListTools, mcp.MethodListResources, mcp.MethodLi
 // names.
 func (a *API) costs() map[string]Cost {
 	out := map[string]Cost{}
-	for _, t := range a.toolsOf() {
+	for t := range a.toolsOf() {
 		c := out[t.Server]
-		if t.State == shown {
+		if t.Hidden == "" {
 			c.Tools += t.Tokens
 		} else {
 			c.Hidden += t.Tokens

@@ -2,11 +2,12 @@ package admin
 
 import (
 	"cmp"
+	"iter"
 	"slices"
 	"strings"
 
 	"github.com/dragoman-mcp/dragoman/internal/app/tool"
-	"github.com/dragoman-mcp/dragoman/internal/base/excerpt"
+	"github.com/dragoman-mcp/dragoman/internal/relay/catalog"
 )
 
 // ToolQuery selects tools for FindTools. The zero value selects the first page of all tools, sorted
@@ -41,7 +42,7 @@ type FoundTool struct {
 func (a *API) FindTools(q ToolQuery) FoundTools {
 	name, descending := strings.CutPrefix(q.Sort, "-")
 	search := toolQuery{
-		server: q.Server, effect: q.Effect, state: q.State, words: strings.Fields(strings.ToLower(excerpt.Cut(q.Text, maxQuery))), byName: name != "",
+		server: q.Server, effect: q.Effect, state: q.State, words: wordsOf(q.Text), byName: name != "",
 	}
 	found, cost := search.find(a.toolsOf())
 	if name != "" {
@@ -49,7 +50,7 @@ func (a *API) FindTools(q ToolQuery) FoundTools {
 		if order == nil {
 			order = toolOrders["name"]
 		}
-		slices.SortStableFunc(found, func(x, y indexed) int {
+		slices.SortStableFunc(found, func(x, y foundTool) int {
 			if descending {
 				return order(&y, &x)
 			}
@@ -60,23 +61,24 @@ func (a *API) FindTools(q ToolQuery) FoundTools {
 	from := min(max(q.From, 0), len(found))
 	ready := a.readyServers()
 	for i := from; i < min(from+cmp.Or(max(q.Limit, 0), usualPage), len(found)); i++ {
-		x := &found[i]
-		t := FoundTool{Tool: x.Tool}
-		t.Stale = !ready[x.Server]
-		if !q.Brief {
-			t.Tool = a.shownTool(x, ready)
-			t.About = shownText(a.opts.Runtime.Clean(x.Server), tool.Of(x.raw).Text("description"), maxAbout)
+		x := found[i].Item
+		if q.Brief {
+			out.Tools = append(out.Tools, FoundTool{Tool: a.shownTool(x, ready)})
+			continue
 		}
-		out.Tools = append(out.Tools, t)
+		about := shownText(a.opts.Runtime.Clean(x.Server), tool.Of(x.JSON).Text("description"), maxAbout)
+		out.Tools = append(out.Tools, FoundTool{a.signedTool(x, ready), about})
 	}
 	return out
 }
 
-var toolOrders = map[string]func(x, y *indexed) int{
-	"name":   func(x, y *indexed) int { return strings.Compare(strings.ToLower(x.Name), strings.ToLower(y.Name)) },
-	"tokens": func(x, y *indexed) int { return cmp.Compare(x.Tokens, y.Tokens) },
-	"server": func(x, y *indexed) int { return strings.Compare(strings.ToLower(x.Server), strings.ToLower(y.Server)) },
-	"effect": func(x, y *indexed) int { return strings.Compare(x.Effect, y.Effect) },
+var toolOrders = map[string]func(x, y *foundTool) int{
+	"name":   func(x, y *foundTool) int { return strings.Compare(strings.ToLower(x.Name), strings.ToLower(y.Name)) },
+	"tokens": func(x, y *foundTool) int { return cmp.Compare(x.Tokens, y.Tokens) },
+	"server": func(x, y *foundTool) int {
+		return strings.Compare(strings.ToLower(x.Server), strings.ToLower(y.Server))
+	},
+	"effect": func(x, y *foundTool) int { return strings.Compare(x.effect(), y.effect()) },
 }
 
 // FindTool returns one tool of a server, even if clients do not see the tool. It uses the list that
@@ -102,25 +104,23 @@ type ToolCost struct {
 // already read.
 func (a *API) ToolCosts() []ToolCost { return toolCosts(a.toolsOf()) }
 
-func toolCosts(all []indexed) []ToolCost {
+func toolCosts(all iter.Seq[*catalog.Item]) []ToolCost {
 	joined, at, out := ToolCost{Endpoint: "/mcp"}, map[string]int{}, []ToolCost{}
-	for i := range all {
-		t := &all[i]
-		if t.State == invalid {
+	for t := range all {
+		if t.Name == "" {
 			continue
 		}
-		if t.State == shown {
+		if t.Hidden == "" {
 			joined.Tools, joined.Tokens = joined.Tools+1, joined.Tokens+t.Tokens
 		}
-		own := endpointOf(t.Server)
-		if slices.ContainsFunc(t.Hidden, func(h Hidden) bool { return h.Endpoint == own }) {
+		if t.Everywhere {
 			continue
 		}
 		n, known := at[t.Server]
 		if !known {
 			n = len(out)
 			at[t.Server] = n
-			out = append(out, ToolCost{Endpoint: own, Server: t.Server})
+			out = append(out, ToolCost{Endpoint: endpointOf(t.Server), Server: t.Server})
 		}
 		out[n].Tools, out[n].Tokens = out[n].Tools+1, out[n].Tokens+t.Tokens
 	}

@@ -2,9 +2,11 @@ package admin
 
 import (
 	"encoding/json"
+	"slices"
 	"strings"
 	"testing"
 
+	"github.com/dragoman-mcp/dragoman/internal/relay/catalog"
 	"github.com/dragoman-mcp/dragoman/internal/workbench/demo"
 )
 
@@ -63,13 +65,13 @@ func TestFindTools(t *testing.T) {
 // TestToolCosts checks which tools are included in the costs of each endpoint.
 func TestToolCosts(t *testing.T) {
 	t.Parallel()
-	got := toolCosts([]indexed{
-		{Tool: Tool{Server: "a", State: shown, Tokens: 1}},
-		{Tool: Tool{Server: "a", State: hidden, Tokens: 10, Hidden: []Hidden{{Endpoint: "/mcp"}}}}, // hidden at /mcp because another server has a tool with the same name
-		{Tool: Tool{Server: "a", State: hidden, Tokens: 100, Hidden: []Hidden{{Endpoint: "/mcp"}, {Endpoint: "/s/a/mcp"}}}},
-		{Tool: Tool{Server: "a", State: invalid, Tokens: 1000}},
-		{Tool: Tool{Server: "b", State: shown, Tokens: 20}},
-	})
+	got := toolCosts(slices.Values([]*catalog.Item{
+		{Server: "a", Name: "x", Tokens: 1},
+		{Server: "a", Name: "y", Tokens: 10, Hidden: "another server has a tool with the same name"},
+		{Server: "a", Name: "z", Tokens: 100, Hidden: "the configuration hides it", Everywhere: true},
+		{Server: "a", Tokens: 1000, Hidden: "the item has no name"},
+		{Server: "b", Name: "x", Tokens: 20},
+	}))
 	want := []ToolCost{{"/mcp", "", 2, 21}, {"/s/b/mcp", "b", 1, 20}, {"/s/a/mcp", "a", 2, 11}}
 	if len(got) != len(want) {
 		t.Fatalf("%+v", got)

@@ -6,16 +6,16 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"iter"
 	"math"
 	"net/http"
 	"slices"
+	"strconv"
 	"strings"
-	"sync"
 
 	"github.com/dragoman-mcp/dragoman/internal/app/tool"
 	"github.com/dragoman-mcp/dragoman/internal/base/excerpt"
 	"github.com/dragoman-mcp/dragoman/internal/base/jsonrpc"
-	"github.com/dragoman-mcp/dragoman/internal/base/tokens"
 	"github.com/dragoman-mcp/dragoman/internal/protocol/mcp"
 	"github.com/dragoman-mcp/dragoman/internal/relay/catalog"
 	"github.com/dragoman-mcp/dragoman/internal/setup/config"
@@ -100,188 +100,37 @@ const (
 	invalid = "invalid"
 )
 
-// indexed is one tool with the values that a search needs.
-type indexed struct {
-	Tool
-	raw    []byte
-	text   string // names, title and description in lower case
-	sorted string // the sort key
-}
-
-// toolIndex caches the tools of all servers. It is rebuilt only after a list or the configuration
-// has changed. After a change of a list, the tools from unchanged lists are reused. The zero value
-// is ready to use. It is safe for concurrent use.
-type toolIndex struct {
-	mu     sync.Mutex // held only for short assignments
-	made   bool
-	config *config.Snapshot     // the configuration from which all was built
-	lists  []uint64             // the versions of the tool lists from which all was built
-	parts  map[string]*toolPart // the tools of each server, by the server's name
-	all    []indexed            // in the order of indexed.sorted; the slice is never changed, only replaced
-}
-
-// toolPart contains the tools of one server.
-type toolPart struct {
-	version uint64
-	tools   []indexed
-}
-
 // toolsOf returns the tools of all servers, sorted by the names under which clients see them.
-// The caller must not change the slice.
-func (a *API) toolsOf() []indexed {
-	rt := a.opts.Runtime
-	lists, snapshot := rt.Lists(), rt.Current()
-	if lists == nil || snapshot == nil {
-		return nil
+func (a *API) toolsOf() iter.Seq[*catalog.Item] {
+	if lists := a.opts.Runtime.Lists(); lists != nil {
+		return lists.All(catalog.KindTool)
 	}
-	return a.tools.of(lists.Of(mcp.MethodListTools), snapshot, lists.Offered, rt.Clean)
+	return slices.Values[[]*catalog.Item](nil)
 }
 
-// of returns the tools of the given lists, sorted by the names under which clients see them.
-// snapshot, offered and cleaner must come from the same configuration.
-func (x *toolIndex) of(items []catalog.Items, snapshot *config.Snapshot, offered func(server, name string) string, cleaner func(server string) func(string) string) []indexed {
-	versions := make([]uint64, len(items))
-	for i := range items {
-		versions[i] = versionOf(&items[i])
-	}
-	x.mu.Lock()
-	have, all := x.made, x.all
-	known := x.parts
-	if x.config != snapshot {
-		known = nil // another configuration may have other names and rules
-	}
-	same := have && x.config == snapshot && slices.Equal(x.lists, versions)
-	x.mu.Unlock()
-	if same {
-		return all
-	}
-	parts := make(map[string]*toolPart, len(items))
-	first := map[string]string{} // the server that offers each name; the key is a name at /mcp
-	all = nil
-	for i := range items {
-		list := &items[i]
-		part := known[list.Server]
-		if part == nil || part.version != versions[i] {
-			part = &toolPart{version: versions[i]}
-			server, _ := snapshot.Server(list.Server)
-			server.Name = list.Server // the snapshot does not have the server if a reload has removed it
-			clean := cleaner(list.Server)
-			add := func(raw []byte, exposed bool) {
-				part.tools = append(part.tools, indexTool(server, raw, exposed, offered, clean))
-			}
-			for _, raw := range list.Shown {
-				add(raw, true)
-			}
-			for _, raw := range list.Hidden {
-				add(raw, false)
-			}
-			addOthers(list, func(raw []byte, exposed bool, needs []string) {
-				add(raw, exposed)
-				part.tools[len(part.tools)-1].Needs = needs
-			})
-		}
-		parts[list.Server] = part
-		for j, t := range part.tools {
-			if t.State == shown {
-				if by, taken := first[t.Offered]; taken {
-					t.State = hidden
-					why := fmt.Sprintf("server %q has a tool with this name and comes first", by)
-					if by == t.Server {
-						why = "the server lists this name more than once, and Dragoman shows the first tool"
-					}
-					t.Hidden = append(slices.Clip(t.Hidden), Hidden{Endpoint: "/mcp", Why: why})
-				} else {
-					first[t.Offered] = t.Server
-				}
-			}
-			t.sorted = t.Offered + "\x00" + t.Server + "\x00" + fmt.Sprintf("%06d", j)
-			all = append(all, t)
-		}
-	}
-	slices.SortFunc(all, func(a, b indexed) int { return cmp.Compare(a.sorted, b.sorted) })
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	x.made, x.config, x.lists, x.parts, x.all = true, snapshot, versions, parts, all
-	return all
-}
-
-// versionOf returns a number that changes whenever the items of a server change for any client.
-func versionOf(list *catalog.Items) uint64 {
-	v := list.Version
-	for i := range list.Others {
-		v = (v ^ list.Others[i].Version) * 1099511628211 // as in FNV-1a, so that a change of any list changes v
-	}
-	return v
-}
-
-// addOthers calls add for each tool that is missing in the list for clients without capabilities. A
-// client must declare at least one of the capabilities in needs to see the tool. needs is empty,
-// but not nil, if these capabilities are not known. needs is nil if the list for clients without
-// capabilities has not been read, and all other lists contain the tool.
-func addOthers(list *catalog.Items, add func(raw []byte, exposed bool, needs []string)) {
-	if len(list.Others) == 0 {
-		return
-	}
-	names := func(all ...[][]byte) map[string]bool {
-		out := map[string]bool{}
-		for _, raw := range slices.Concat(all...) {
-			out[tool.Of(raw).Name()] = true
-		}
-		return out
-	}
-	known := names(list.Shown, list.Hidden)
-	lists := make([]map[string]bool, len(list.Others))
-	for i := range list.Others {
-		lists[i] = names(list.Others[i].Shown, list.Others[i].Hidden)
-	}
-	for i := range list.Others {
-		for at, raw := range slices.Concat(list.Others[i].Shown, list.Others[i].Hidden) {
-			name := tool.Of(raw).Name()
-			if known[name] {
-				continue
-			}
-			known[name] = true
-			if !list.Have && !slices.ContainsFunc(lists, func(l map[string]bool) bool { return !l[name] }) {
-				add(raw, at < len(list.Others[i].Shown), nil)
-				continue
-			}
-			// Keep each capability that all clients with this tool declare, and that no other
-			// client declares.
-			needs := slices.Clone(list.Others[i].Capabilities)
-			for j := range list.Others {
-				needs = slices.DeleteFunc(needs, func(c string) bool { return slices.Contains(list.Others[j].Capabilities, c) != lists[j][name] })
-			}
-			add(raw, at < len(list.Others[i].Shown), append([]string{}, needs...))
-		}
-	}
-}
-
-// indexTool returns the index entry of one tool.
-func indexTool(server config.Server, raw []byte, exposed bool, offered func(server, name string) string, clean func(string) string) indexed {
-	t := tool.Of(raw)
-	about := shownText(clean, t.Text("description"), maxAbout)
-	name, named := jsonrpc.Text(raw, jsonrpc.Find(raw, jsonrpc.Whole(raw), "name"))
-	out := indexed{raw: raw, Tool: Tool{
-		Server: server.Name, Name: name, Title: shownText(clean, t.Title(), maxTitle), Description: excerpt.Cut(about, maxDescription),
-		Tokens: tokens.Tool(raw, jsonrpc.Whole(raw)), Effect: effectOf(t), State: shown,
-		AppOnly: t.AppOnly(),
-	}}
-	for _, h := range t.Hints() {
-		out.Hints = append(out.Hints, ToolHint{h.Name, h.Text})
-	}
+// stateOf returns whether clients see a tool at /mcp.
+func stateOf(x *catalog.Item) string {
 	switch {
-	case !named || name == "":
-		out.State = invalid
-		out.Hidden = []Hidden{{Endpoint: "/mcp", Why: "the tool has no name"}}
-	case !exposed:
-		out.State = hidden
-		out.Hidden = hiddenBy(server, "tools", server.Expose.Tools, name)
+	case x.Name == "":
+		return invalid
+	case x.Hidden != "":
+		return hidden
 	}
-	if named {
-		out.Offered = offered(server.Name, name)
+	return shown
+}
+
+// hiddenAt returns the endpoints at which clients do not see a tool.
+func (a *API) hiddenAt(x *catalog.Item) []Hidden {
+	server, _ := a.opts.Runtime.Config(x.Server)
+	switch by := hiddenBy(server, "tools", server.Expose.Tools, x.Name); {
+	case x.Hidden == "":
+		return nil
+	case x.Everywhere && by != nil:
+		return by
+	case x.Everywhere:
+		return []Hidden{{Endpoint: "/mcp", Why: x.Hidden}, {Endpoint: endpointOf(x.Server), Why: x.Hidden}}
 	}
-	out.text = strings.ToLower(strings.Join([]string{out.Offered, out.Name, out.Title, about}, "\n"))
-	return out
+	return []Hidden{{Endpoint: "/mcp", Why: x.Hidden}}
 }
 
 // hiddenBy returns the endpoints at which the configuration hides an item, and the setting that
@@ -346,7 +195,7 @@ func (a *API) readTools(r *http.Request) (any, *Problem) {
 		}
 		a.refreshList(r.Context(), server, mcp.MethodListTools)
 	}
-	q := toolQuery{server: server, effect: effect, state: state, words: strings.Fields(strings.ToLower(excerpt.Cut(query.Get("q"), maxQuery)))}
+	q := toolQuery{server: server, effect: effect, state: state, words: wordsOf(query.Get("q"))}
 	switch sort := query.Get("sort"); sort {
 	case "":
 	case "name":
@@ -358,13 +207,13 @@ func (a *API) readTools(r *http.Request) (any, *Problem) {
 	}
 	found, cost := q.find(a.toolsOf())
 	out := Tools{Tools: []Tool{}, Tokens: cost}
-	p, bad := pageOf(r, found, func(x *indexed) string { return x.sorted })
+	p, bad := pageOf(r, found, func(x *foundTool) string { return x.sorted })
 	if bad != nil {
 		return nil, bad
 	}
 	ready := a.readyServers()
-	for i := range p.items {
-		out.Tools = append(out.Tools, a.shownTool(&p.items[i], ready))
+	for _, x := range p.items {
+		out.Tools = append(out.Tools, a.signedTool(x.Item, ready))
 	}
 	out.Total, out.Next = len(found), p.next
 	return out, nil
@@ -377,28 +226,40 @@ type toolQuery struct {
 	byName, byTokens      bool     // the order of the results; if neither is set, the best matches come first
 }
 
+// foundTool is a tool that matches a query.
+type foundTool struct {
+	*catalog.Item
+	sorted string // the sort key
+}
+
+func (x *foundTool) effect() string { return effectOf(tool.Of(x.JSON)) }
+
 // find returns the matching tools in order. cost is the total number of tokens of the matching
 // tools that clients see.
-func (q *toolQuery) find(all []indexed) (found []indexed, cost int) {
+func (q *toolQuery) find(all iter.Seq[*catalog.Item]) (found []foundTool, cost int) {
 	ranked := q.byTokens || !q.byName && len(q.words) > 0
-	for i := range all {
-		x := &all[i]
-		if q.server != "" && x.Server != q.server || q.effect != "" && x.Effect != q.effect || q.state != "" && x.State != q.state || !hasAll(x.text, q.words) {
+	for x := range all {
+		if q.server != "" && x.Server != q.server || q.state != "" && stateOf(x) != q.state {
 			continue
 		}
-		if x.State == shown {
+		rank, ok := x.Matches(q.words)
+		y := foundTool{x, x.Key}
+		if !ok || q.effect != "" && y.effect() != q.effect {
+			continue
+		}
+		if x.Hidden == "" {
 			cost += x.Tokens
 		}
-		found = append(found, *x)
-		switch last := &found[len(found)-1]; {
+		switch {
 		case q.byTokens:
-			last.sorted = fmt.Sprintf("%010d", math.MaxInt32-x.Tokens) + x.sorted
+			y.sorted = fmt.Sprintf("%010d", math.MaxInt32-x.Tokens) + x.Key
 		case ranked:
-			last.sorted = string(rank(x, q.words)) + x.sorted
+			y.sorted = strconv.Itoa(rank) + x.Key
 		}
+		found = append(found, y)
 	}
 	if ranked {
-		slices.SortFunc(found, func(a, b indexed) int { return cmp.Compare(a.sorted, b.sorted) })
+		slices.SortFunc(found, func(a, b foundTool) int { return cmp.Compare(a.sorted, b.sorted) })
 	}
 	return found, cost
 }
@@ -406,27 +267,9 @@ func (q *toolQuery) find(all []indexed) (found []indexed, cost int) {
 // maxQuery is the maximum length of a search text in bytes.
 const maxQuery = 256
 
-func hasAll(text string, words []string) bool {
-	for _, w := range words {
-		if !strings.Contains(text, w) {
-			return false
-		}
-	}
-	return true
-}
-
-// rank returns a letter that says how well a tool matches a search. It returns 'a' for the
-// best match: the server's name for the tool begins with the first word. It returns 'b' if the name
-// at /mcp contains this word, and 'c' otherwise.
-func rank(x *indexed, words []string) byte {
-	name := strings.ToLower(x.Name)
-	switch {
-	case strings.HasPrefix(name, words[0]):
-		return 'a'
-	case strings.Contains(strings.ToLower(x.Offered), words[0]):
-		return 'b'
-	}
-	return 'c'
+// wordsOf returns the words of a search text.
+func wordsOf(text string) []string {
+	return strings.Fields(strings.ToLower(excerpt.Cut(text, maxQuery)))
 }
 
 // readyServers reports for each server whether its lists are up to date.
@@ -438,12 +281,24 @@ func (a *API) readyServers() map[string]bool {
 	return out
 }
 
-// shownTool prepares a tool of the index for a response. It computes the signature, because the
-// index does not contain it.
-func (a *API) shownTool(x *indexed, ready map[string]bool) Tool {
-	out := x.Tool
-	out.Signature = shownText(a.opts.Runtime.Clean(x.Server), tool.Of(x.raw).Signature(), maxDescription)
-	out.Stale = !ready[x.Server]
+// shownTool prepares a tool for a response, without its signature, which takes the most time.
+func (a *API) shownTool(x *catalog.Item, ready map[string]bool) Tool {
+	t, clean := tool.Of(x.JSON), a.opts.Runtime.Clean(x.Server)
+	out := Tool{
+		Server: x.Server, Name: x.Name, Offered: x.Offered, Title: shownText(clean, t.Title(), maxTitle),
+		Description: excerpt.Cut(shownText(clean, t.Text("description"), maxAbout), maxDescription),
+		Tokens:      x.Tokens, Effect: effectOf(t), State: stateOf(x), Hidden: a.hiddenAt(x), AppOnly: t.AppOnly(), Needs: x.Needs, Stale: !ready[x.Server],
+	}
+	for _, h := range t.Hints() {
+		out.Hints = append(out.Hints, ToolHint{h.Name, h.Text})
+	}
+	return out
+}
+
+// signedTool does the same as shownTool, with the signature.
+func (a *API) signedTool(x *catalog.Item, ready map[string]bool) Tool {
+	out := a.shownTool(x, ready)
+	out.Signature = shownText(a.opts.Runtime.Clean(x.Server), tool.Of(x.JSON).Signature(), maxDescription)
 	return out
 }
 
@@ -456,13 +311,13 @@ func (a *API) readTool(r *http.Request) (any, *Problem) {
 	return a.toolDetail(x), nil
 }
 
-// toolDetail returns a tool of the index with all details.
-func (a *API) toolDetail(x *indexed) ToolDetail {
+// toolDetail returns a tool with all details.
+func (a *API) toolDetail(x *catalog.Item) ToolDetail {
 	clean := a.opts.Runtime.Clean(x.Server)
-	t := tool.Of(x.raw)
+	t := tool.Of(x.JSON)
 	out := ToolDetail{
-		Tool: a.shownTool(x, a.readyServers()), About: shownText(clean, t.Text("description"), maxAbout), Arguments: []ToolArgument{},
-		Returns: shownText(clean, t.Returns(), maxDescription), Definition: cleanJSON(clean, x.raw),
+		Tool: a.signedTool(x, a.readyServers()), About: shownText(clean, t.Text("description"), maxAbout), Arguments: []ToolArgument{},
+		Returns: shownText(clean, t.Returns(), maxDescription), Definition: cleanJSON(clean, x.JSON),
 	}
 	for _, arg := range t.Arguments() {
 		out.Arguments = append(out.Arguments, ToolArgument{
@@ -474,7 +329,7 @@ func (a *API) toolDetail(x *indexed) ToolDetail {
 
 // findTool returns a tool of a server, even if clients do not see the tool. It reads the list again
 // if the cached list is not fresh.
-func (a *API) findTool(ctx context.Context, server, name string) (*indexed, *Problem) {
+func (a *API) findTool(ctx context.Context, server, name string) (*catalog.Item, *Problem) {
 	if bad := a.noServer(server); bad != nil {
 		return nil, bad
 	}
@@ -483,20 +338,19 @@ func (a *API) findTool(ctx context.Context, server, name string) (*indexed, *Pro
 }
 
 // knownTool does the same as findTool, but does not read the list again.
-func (a *API) knownTool(server, name string) (*indexed, *Problem) {
+func (a *API) knownTool(server, name string) (*catalog.Item, *Problem) {
 	if bad := a.noServer(server); bad != nil {
 		return nil, bad
 	}
 	var names []string
-	all := a.toolsOf()
-	for i := range all {
-		if all[i].Server != server {
+	for x := range a.toolsOf() {
+		if x.Server != server {
 			continue
 		}
-		if all[i].Name == name {
-			return &all[i], nil
+		if x.Name == name {
+			return x, nil
 		}
-		names = append(names, all[i].Name)
+		names = append(names, x.Name)
 	}
 	p := &Problem{Type: "no-such-tool", Title: "No such tool", Status: http.StatusNotFound, Detail: "Server " + excerpt.Quote(server, maxName) + " lists no tool " + excerpt.Quote(name, maxName) + "."}
 	if near := config.Suggest(name, names); near != "" {

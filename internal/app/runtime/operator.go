@@ -3,6 +3,7 @@ package runtime
 import (
 	"context"
 	"errors"
+	"iter"
 
 	"github.com/dragoman-mcp/dragoman/internal/relay/catalog"
 	"github.com/dragoman-mcp/dragoman/internal/relay/downstream"
@@ -108,6 +109,10 @@ func (r *Runtime) Lists() *Lists {
 // Of returns the last known list of each server for a list method such as tools/list. The servers
 // are in the order of the configuration. Of sends no requests.
 func (l *Lists) Of(method string) []catalog.Items { return l.gateway.Items(method) }
+
+// All yields all items of a kind, also those that clients do not see, sorted by their offered names. It
+// sends no requests.
+func (l *Lists) All(kind catalog.Kind) iter.Seq[*catalog.Item] { return l.gateway.All(kind) }
 
 // Refresh reads one list of one server, if the server is ready and the list is not fresh, and waits
 // a short time for the result. It does not open a server.

@@ -77,7 +77,7 @@ func (r *Runtime) newMount(name string) *mount {
 func (r *Runtime) planLocked(p *project, s *config.Snapshot, order []*server, enabled []config.Server, l *leaving) (moves []move) {
 	g := &gateway.Merged{
 		Bridge: r.bridge, Policy: r.opts.Policy, Audit: r.opts.Audit, Project: p.name, Listens: &r.listens, Names: catalog.Names{Separator: s.Separator}, Identity: r.identity(s, p.name),
-		Prefixes: make(map[string]string), Expose: exposedOf(enabled...), Vet: Vet(enabled...), URIs: &p.uris, Before: p.gateway,
+		Prefixes: make(map[string]string), Expose: exposedOf(enabled...), Vet: Vet(enabled...), Clean: r.Clean, URIs: &p.uris, Before: p.gateway,
 	}
 	var names []string
 	for i, x := range order {

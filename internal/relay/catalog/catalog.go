@@ -41,6 +41,9 @@ type Catalog struct {
 	// Vet judges each item once, when a list is read. Nil lets all items pass.
 	Vet      Vet
 	Identity Identity
+	// Clean returns the function that masks a server's secrets in what the index searches. Nil masks
+	// nothing.
+	Clean func(server string) func(text string) string
 	// URIs decides under which URIs clients see pages and skills. The catalogs of one endpoint share
 	// it when the configuration changes. If it is nil, the catalog has its own.
 	URIs *URIs
@@ -63,6 +66,7 @@ type Catalog struct {
 	audiences map[Audience]*knownAudience // all audiences except the audience everybody
 	listeners map[Audience]int            // for each audience: the number of clients that get notifications of changed lists
 	lists     map[serverListKey]*serverList
+	indexes   [KindTemplate + 1]index
 	merged    map[mergedListKey]*mergedList // a list that is not in this map is merged when a client next needs it
 	// slowFailures contains the servers whose last reading took a long time and failed. Requests do
 	// not wait for a server in this map. When a reading of the server succeeds, the catalog removes

@@ -21,8 +21,9 @@ type Items struct {
 	// Version changes whenever the items change. No other list has the same version. Version is 0
 	// if Have is false.
 	Version uint64
-	Shown   [][]byte // items that Catalog.Expose shows, in the form and order in which the server sent them
-	Hidden  [][]byte // items that Catalog.Expose hides
+	Shown   [][]byte     // items that Catalog.Expose shows, in the form and order in which the server sent them
+	Hidden  [][]byte     // items that Catalog.Expose hides
+	Left    []HiddenItem // items that Catalog.Vet hides
 	// Hello is the server information. It is nil if the catalog has not received it.
 	Hello *mcp.ServerInfo
 	// Others are the lists for clients with capabilities, ordered by the capabilities. A server may
@@ -65,7 +66,7 @@ func (c *Catalog) Items(method string) []Items {
 			p = nil
 		}
 		if p != nil {
-			out[i].Have, out[i].Version, out[i].Shown, out[i].Hidden = true, p.version, p.items, p.hidden
+			out[i].Have, out[i].Version, out[i].Shown, out[i].Hidden, out[i].Left = true, p.version, p.items, p.hidden, p.left
 		}
 		out[i].Others = c.othersLocked(method, u.Name())
 		if p := c.reportedLocked("", u.Name()); p != nil && p.have {

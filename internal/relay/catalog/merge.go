@@ -273,7 +273,7 @@ func (c *Catalog) mergeLocked(a *knownAudience, method string) *mergedList {
 		}
 		hello := c.seenLocked("", u, a)
 		for _, x := range p.left {
-			l.reject(u, nameOfItem(l.kind, x.raw), x.why, true)
+			l.reject(u, nameOfItem(l.kind, x.JSON), x.Why, true)
 		}
 		directed := method == mcp.MethodListTools && hello != nil && hello.hello != nil && hello.hello.Tasks() == mcp.DirectedTasks
 		for _, raw := range p.items {
@@ -299,7 +299,7 @@ func (c *Catalog) mergeLocked(a *knownAudience, method string) *mergedList {
 				continue
 			}
 			if by := l.add(x); by != nil {
-				l.reject(u, name, taken(by, u, name), true)
+				l.reject(u, name, taken(by, u.Name(), name), true)
 				continue
 			}
 			if key == "name" && x.offered != c.Names.plain(c.prefix(u), name) {
@@ -362,11 +362,11 @@ func quoted(name string, raw []byte) []byte {
 	return raw
 }
 
-// taken returns the reason why clients do not see an item of the server u. The reason is that the
+// taken returns the reason why clients do not see an item of a server. The reason is that the
 // earlier item by has the same offered name. name is the own name of the hidden item.
-func taken(by *item, u Source, name string) string {
+func taken(by *item, server, name string) string {
 	switch {
-	case by.server != u.Name():
+	case by.server != server:
 		return fmt.Sprintf("server %q has an item with the same name and comes first", by.server)
 	case by.target.Name == name:
 		return "the server lists this name twice; clients see only the first item"

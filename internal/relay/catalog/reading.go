@@ -22,7 +22,7 @@ type serverList struct {
 	items   [][]byte
 	names   map[string]struct{} // the names of items; made by has
 	hidden  [][]byte            // items that Catalog.Expose hides
-	left    []leftOut           // items that Catalog.Vet hides
+	left    []HiddenItem        // items that Catalog.Vet hides
 	version uint64              // changes whenever items, hidden or left change; see Items.Version
 	hello   *mcp.ServerInfo
 	have    bool       // true if at least one reading of the list has succeeded
@@ -201,7 +201,7 @@ func (c *Catalog) storeLocked(a *knownAudience, method string, u Source, p *serv
 		}
 		c.readAgainLocked(others)
 	}
-	sameLeft := slices.EqualFunc(p.left, got.left, func(a, b leftOut) bool { return a.why == b.why && bytes.Equal(a.raw, b.raw) })
+	sameLeft := slices.EqualFunc(p.left, got.left, func(a, b HiddenItem) bool { return a.Why == b.Why && bytes.Equal(a.JSON, b.JSON) })
 	if !p.have || !sameLeft || !sameItems(p.items, got.items) || !sameItems(p.hidden, got.hidden) {
 		p.version = versions.Add(1)
 		c.offerLocked()

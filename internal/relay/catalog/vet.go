@@ -34,13 +34,13 @@ func (v Vet) Judge(method, server string, from mcp.Revision, raw []byte) (item [
 type vetted struct {
 	passed        [][]byte // the items that the Vet lets pass, as the server sent them
 	items, hidden [][]byte // the same as the Vet has edited them, divided by Catalog.Expose
-	left          []leftOut
+	left          []HiddenItem
 }
 
-// leftOut is an item that the Vet hides, as the server sent it, and the reason.
-type leftOut struct {
-	raw []byte
-	why string
+// HiddenItem is an item that a Vet hides, as the server sent it, and the reason.
+type HiddenItem struct {
+	JSON []byte
+	Why  string
 }
 
 // vet divides a list of a server.
@@ -52,7 +52,7 @@ func (c *Catalog) vet(method, server string, from mcp.Revision, all [][]byte) ve
 		for _, raw := range all {
 			item, why := c.Vet.Judge(method, server, from, raw)
 			if why != "" {
-				out.left = append(out.left, leftOut{raw, why})
+				out.left = append(out.left, HiddenItem{raw, why})
 				continue
 			}
 			out.passed, items = append(out.passed, raw), append(items, item)

@@ -3,6 +3,7 @@ package gateway
 import (
 	"context"
 	"errors"
+	"iter"
 	"log/slog"
 	"sync"
 	"time"
@@ -49,6 +50,8 @@ type Merged struct {
 	// each request and must not block.
 	Filter   func(who *identity.Principal) catalog.Filter
 	Identity catalog.Identity
+	// Clean is catalog.Catalog.Clean.
+	Clean func(server string) func(text string) string
 	// URIs is shared with the gateways that serve the same clients before and after this one. If it
 	// is nil, the gateway has its own.
 	URIs *catalog.URIs
@@ -68,7 +71,7 @@ type Merged struct {
 func (g *Merged) catalog() *catalog.Catalog {
 	g.made.Do(func() {
 		g.lists = &catalog.Catalog{
-			Names: g.Names, Prefixes: g.Prefixes, Expose: g.Expose, Vet: g.Vet, Identity: g.Identity, Grace: g.Grace, URIs: g.URIs,
+			Names: g.Names, Prefixes: g.Prefixes, Expose: g.Expose, Vet: g.Vet, Clean: g.Clean, Identity: g.Identity, Grace: g.Grace, URIs: g.URIs,
 			Lost: g.Bridge.ReportLoss, Renamed: g.renamed, Announce: g.announce, Holds: holds,
 		}
 		for _, u := range g.Upstreams {
@@ -320,6 +323,9 @@ func (g *Merged) Lists() []catalog.ListReport { return g.catalog().Report() }
 
 // Items returns the list of each server for a method, for operators; see catalog.Catalog.Items.
 func (g *Merged) Items(method string) []catalog.Items { return g.catalog().Items(method) }
+
+// All yields all items of a kind, for operators; see catalog.Catalog.All.
+func (g *Merged) All(kind catalog.Kind) iter.Seq[*catalog.Item] { return g.catalog().All(kind) }
 
 // Refresh reads one list of one server; see catalog.Catalog.Refresh.
 func (g *Merged) Refresh(ctx context.Context, server, method string) {
