@@ -164,17 +164,20 @@ func (s *Server) finishInit(res *response) {
 }
 
 // publish adds a new session to the table and sets the session id in the header of the response.
+// The caller must call recheck once it holds no lock.
 func (s *Server) publish(res *response) {
 	s.table.put(res.session)
 	s.counts.opened.Add(1)
-	if res.session.over() != nil || s.again(res.r, res.session.seat) != nil {
-		// EndSeat has run since the request arrived. The client gets the id of a session that has ended.
-		if s.table.take(res.session) {
-			s.end(res.session, errNoSession)
-		}
-	}
 	res.w.Header()[mcp.HeaderSession] = []string{res.session.id}
 	res.init = idSent
+}
+
+// recheck ends a session that was just published if EndSeat has run since the request arrived. The client
+// then gets the id of a session that has ended.
+func (s *Server) recheck(res *response) {
+	if (res.session.over() != nil || s.again(res.r, res.session.seat) != nil) && s.table.take(res.session) {
+		s.end(res.session, errNoSession)
+	}
 }
 
 // negotiated returns the revision in the answer to initialize.

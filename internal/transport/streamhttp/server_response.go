@@ -161,18 +161,23 @@ func (res *response) cut() {
 // startStream turns a slow response into a stream, so that proxies do not time out.
 func (res *response) startStream() {
 	res.mu.Lock()
-	defer res.mu.Unlock()
+	published := false
 	if res.state == undecided && res.r.Context().Err() == nil {
-		res.beginLocked()
+		published = res.beginLocked()
+	}
+	res.mu.Unlock()
+	if published {
+		res.server.recheck(res)
 	}
 }
 
-// beginLocked turns the response into a stream. It does no I/O.
-func (res *response) beginLocked() {
+// beginLocked turns the response into a stream, and reports whether it published a new session. It does no
+// I/O.
+func (res *response) beginLocked() (published bool) {
 	s := res.server
 	res.state = streaming
 	s.counts.streams.Add(1)
-	if res.init == initPending {
+	if published = res.init == initPending; published {
 		s.publish(res)
 	}
 	res.stream = new(httpdoor.Stream)
@@ -194,17 +199,22 @@ func (res *response) beginLocked() {
 	}
 	ctx := res.r.Context()
 	res.writer.Go(func() { _ = c.Run(ctx) })
+	return published
 }
 
 // Event sends a message before the answer; see transport.Responder. If no connection reads the
 // stream, Event returns no error as long as the client can resume the stream.
 func (res *response) Event(b []byte) error {
 	res.mu.Lock()
+	published := false
 	if res.state == undecided {
-		res.beginLocked()
+		published = res.beginLocked()
 	}
 	state, stream := res.state, res.stream
 	res.mu.Unlock()
+	if published {
+		res.server.recheck(res)
+	}
 	if state == finished {
 		return httpdoor.ErrEnded
 	}
@@ -236,6 +246,7 @@ func (res *response) finish(b []byte, code int64) error {
 	}
 	if res.init == initPending && code == 0 && res.r.Context().Err() == nil {
 		res.server.publish(res)
+		res.server.recheck(res)
 		res.markInitialized(b)
 	}
 	if len(b) == 0 {
