@@ -88,7 +88,7 @@ func TestToolCosts(t *testing.T) {
 func TestSecretsInSchemas(t *testing.T) {
 	r := serving(t, demoServer(t, "one", "legacy"))
 	raw := []byte(`{"name":"x","inputSchema":{"type":"object","properties":{"is \u0068unter2-secret":{"enum":["hunter2-secret"],"default":"hunter2%2Dsecret"}},"required":["hunter2&#45;secret"]}}`)
-	x := r.api.toolDetail(&indexed{Tool: Tool{Server: "one", Name: "x"}, raw: raw})
+	x := r.api.toolDetail(&catalog.Item{Server: "one", Name: "x", JSON: raw})
 	b, err := json.Marshal(x)
 	if err != nil || len(x.Arguments) != 1 || x.Arguments[0].Name != "is ***" || strings.Contains(string(b), "unter2") {
 		t.Errorf("%s, %v", b, err)
