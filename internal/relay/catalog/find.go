@@ -25,16 +25,8 @@ func (v View) Find(ctx context.Context, kind Kind, name string) (Target, bool) {
 
 func (v View) find(ctx context.Context, a *knownAudience, kind Kind, name string) (Target, bool) {
 	c, method := v.c, kind.method()
-	c.mu.Lock()
-	have := [...]*mergedList{c.merged[mergedListKey{method, a.Audience}], c.merged[mergedListKey{method, a.fallback()}]}
-	c.mu.Unlock()
-	for _, l := range have {
-		if l == nil {
-			continue
-		}
-		if x := l.find(name, v.show); x != nil {
-			return x.target, true
-		}
+	if x := v.known(a, method, name); x != nil {
+		return x.target, true
 	}
 	if kind.key() != "name" {
 		if x := c.list(ctx, a, method).find(name, v.show); x != nil {
@@ -43,6 +35,23 @@ func (v View) find(ctx context.Context, a *knownAudience, kind Kind, name string
 		return Target{}, false
 	}
 	return v.newNameSearch(a, kind, name).run(ctx)
+}
+
+// known returns the item with an offered name, if a list that was merged before has it, or nil.
+func (v View) known(a *knownAudience, method, name string) *item {
+	c := v.c
+	c.mu.Lock()
+	have := [...]*mergedList{c.merged[mergedListKey{method, a.Audience}], c.merged[mergedListKey{method, a.fallback()}]}
+	c.mu.Unlock()
+	for _, l := range have {
+		if l == nil {
+			continue
+		}
+		if x := l.find(name, v.show); x != nil {
+			return x
+		}
+	}
+	return nil
 }
 
 // nameSearch looks for the server of a name that no merged list has yet.

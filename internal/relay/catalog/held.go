@@ -173,6 +173,20 @@ func (c *Catalog) unreadLocked(method, server string, p *serverList) bool {
 	return slices.ContainsFunc(c.Sources, func(u Source) bool { return u.Name() == server })
 }
 
+// unreadHolderLocked returns the server that held a name in an earlier catalog, if this one has not read
+// its list yet, or nil.
+func (c *Catalog) unreadHolderLocked(a *knownAudience, name heldName) Source {
+	have, ok := c.held[name]
+	if !ok || !c.earlier[[2]string{name.method, have.server}] {
+		return nil
+	}
+	at := slices.IndexFunc(c.Sources, func(u Source) bool { return u.Name() == have.server })
+	if at < 0 || !c.unreadLocked(name.method, have.server, c.seenLocked(name.method, c.Sources[at], a)) {
+		return nil
+	}
+	return c.Sources[at]
+}
+
 // offerLocked begins another epoch if something was offered in this one. It is called when a list of a
 // server has changed, before anybody sees it.
 func (c *Catalog) offerLocked() {

@@ -84,22 +84,44 @@ func (s *search) owner(ctx context.Context) (Target, error) {
 
 // find looks for the server once. The target is zero if there is none yet.
 func (s *search) find(ctx context.Context) (Target, error) {
+	if exclusive(s.uri) == "" && !s.template {
+		if u := s.lister(); u != nil {
+			return s.listedBy(ctx, u) // without waiting for lists
+		}
+	}
+	if u, inner, named := own(s.uri, s.c.Sources); named && len(s.c.Sources) > 1 {
+		if u == nil || !s.shown(u, inner) {
+			return Target{}, Missing(s.client, s.uri)
+		}
+		return Target{Server: u, Name: inner, Quoted: jsonrpc.AppendQuote(nil, inner)}, nil
+	}
 	if exclusive(s.uri) == pages {
 		s.c.list(ctx, s.a, mcp.MethodListTools) // a tool's page is its own, also if another server lists it
 	}
 	s.offers(ctx, s.a)
 	if s.template {
-		if t, ok := s.View.find(ctx, s.a, KindTemplate, s.uri); ok {
-			return t, nil
+		if x := s.known(s.a, mcp.MethodListTemplates, s.uri); x != nil {
+			return x.target, nil
 		}
 	}
 	if exclusive(s.uri) != "" {
-		return s.findExclusive(ctx)
+		return s.unlisted(ctx, s.keeper())
 	}
-	u, err := s.byName(ctx, s.lister(ctx))
+	return s.listedBy(ctx, s.lister())
+}
+
+// listedBy returns the server of a URI that lister lists, or that nobody lists if lister is nil.
+func (s *search) listedBy(ctx context.Context, lister Source) (Target, error) {
+	u, err := s.byName(ctx, lister)
 	if err != nil {
 		return Target{}, err
 	}
+	return s.unlisted(ctx, u)
+}
+
+// unlisted returns the server of a URI for which u is all that lists and results say. It is nil if they
+// say nothing.
+func (s *search) unlisted(ctx context.Context, u Source) (Target, error) {
 	if u == nil {
 		u = firstClaim(s.claims(ctx, s.a, s.uri))
 	}
@@ -127,43 +149,24 @@ func (v View) shown(u Source, uri string) bool {
 	return v.Shows(KindServer, u.Name(), "") && v.Shows(KindResource, u.Name(), uri)
 }
 
-// lister returns the server that lists a URI, as a resource or as a skill, or nil.
-func (s *search) lister(ctx context.Context) Source {
-	if t, ok := s.View.find(ctx, s.a, KindResource, s.uri); ok {
-		return t.Server
-	}
-	if l := s.skills(ctx, s.a); l != nil {
-		if x := l.find(s.uri, s.show); x != nil {
+// lister returns the server that lists a URI, as a resource or as a skill, or nil. After a change of the
+// configuration, this includes a server whose list has not been read again.
+func (s *search) lister() Source {
+	methods := [...]string{mcp.MethodListResources, mcp.MethodListSkills}
+	for _, method := range methods {
+		if x := s.known(s.a, method, s.uri); x != nil {
 			return x.target.Server
 		}
 	}
-	return nil
-}
-
-// findExclusive does the same as find for the URI of a page or a skill. This is the server that the
-// URI names, or the one that keeps the URI; see [URIs]. Neither a page nor a skill need be in a list
-// (SEP-1865, "Resource Discovery"; SEP-2640, "Listing Skills").
-func (s *search) findExclusive(ctx context.Context) (Target, error) {
-	u, inner, named := own(s.uri, s.c.Sources)
-	if named = named && len(s.c.Sources) > 1; named {
-		if u == nil || !s.shown(u, inner) {
-			return Target{}, Missing(s.client, s.uri)
+	for _, method := range methods {
+		s.c.mu.Lock()
+		u := s.c.unreadHolderLocked(s.a, heldName{method, s.uri})
+		s.c.mu.Unlock()
+		if u != nil && s.shown(u, s.uri) {
+			return u
 		}
-		return Target{Server: u, Name: inner, Quoted: jsonrpc.AppendQuote(nil, inner)}, nil
 	}
-	if u = s.keeper(); u == nil {
-		u = firstClaim(s.claims(ctx, s.a, s.uri))
-	}
-	if u == nil {
-		u = s.soleWithResources(ctx)
-	}
-	if u == nil {
-		u = s.holder(ctx)
-	}
-	if u == nil {
-		return Target{}, nil
-	}
-	return s.target(u)
+	return nil
 }
 
 // keeper returns the server that keeps a URI, or nil.
@@ -226,14 +229,35 @@ type claim struct {
 
 // strength is how much a claim says. A template is fixed if it has a fixed first segment. One that fixes
 // no more than its scheme, such as note://{id}, can be offered by anybody, so its server only comes first
-// when all are asked. A folder is the weakest one, as most of its files are somebody's own.
+// when all are asked. The folder of a skill is the weakest one.
 type strength int
 
 const (
 	fixedTemplate strength = iota
 	wideTemplate
 	folderOfSkill
+	noClaim
 )
+
+// strengthOf returns how much an item of a list claims a URI.
+func strengthOf(method, offered, uri string) strength {
+	if method == mcp.MethodListSkills {
+		folder := offered[:strings.LastIndexByte(offered, '/')+1]
+		if ownFolder(folder) && strings.HasPrefix(uri+"/", folder) {
+			return folderOfSkill
+		}
+		return noClaim
+	}
+	t, variable := templateOf("", offered)
+	switch head, _, _ := strings.Cut(offered, "{"); {
+	case !(variable && t.matches(uri) || offered == uri):
+	case fixed(head):
+		return fixedTemplate
+	case strings.Contains(head, ":"):
+		return wideTemplate
+	}
+	return noClaim
+}
 
 // claims returns what claims a URI, the first one first: the one that was offered first, then the
 // strongest, and then the first in the configuration. The length of the fixed text does not count: with
@@ -244,23 +268,18 @@ const (
 // URIs"; those of skill:// are in URIs). But every server can list a skill at file:///home/SKILL.md, so a
 // folder needs a whole segment behind the host.
 func (v View) claims(ctx context.Context, a *knownAudience, uri string) (all []claim) {
-	l := v.c.list(ctx, a, mcp.MethodListTemplates)
-	for i := range l.items {
-		x := &l.items[i]
-		t, variable := templateOf(x.server, x.offered)
-		if !(variable && t.matches(uri) || x.offered == uri) || l.find(x.offered, v.show) != x {
-			continue
-		}
-		head, _, _ := strings.Cut(x.offered, "{")
-		switch {
-		case fixed(head):
-			all = append(all, claim{x.target.Server, x.since, fixedTemplate})
-		case strings.Contains(head, ":"):
-			all = append(all, claim{x.target.Server, x.since, wideTemplate})
-		}
+	lists := []*mergedList{v.c.list(ctx, a, mcp.MethodListTemplates)}
+	if l := v.skills(ctx, a); l != nil && exclusive(uri) == "" {
+		lists = append(lists, l)
 	}
-	if exclusive(uri) == "" {
-		all = append(all, v.folders(ctx, a, uri)...)
+	for _, l := range lists {
+		for i := range l.items {
+			x := &l.items[i]
+			if strength := strengthOf(l.method, x.offered, uri); strength != noClaim && l.find(x.offered, v.show) == x {
+				all = append(all, claim{x.target.Server, x.since, strength})
+			}
+		}
+		all = append(all, v.unreadClaims(a, l.method, uri)...)
 	}
 	slices.SortStableFunc(all, func(x, y claim) int {
 		return cmp.Or(cmp.Compare(x.since, y.since), cmp.Compare(x.strength, y.strength))
@@ -268,20 +287,23 @@ func (v View) claims(ctx context.Context, a *knownAudience, uri string) (all []c
 	return all
 }
 
-// folders returns the claims of the skills whose folder contains a URI.
-func (v View) folders(ctx context.Context, a *knownAudience, uri string) (all []claim) {
-	l := v.skills(ctx, a)
-	if l == nil {
-		return nil
-	}
-	for i := range l.items {
-		x := &l.items[i]
-		folder := x.offered[:strings.LastIndexByte(x.offered, '/')+1]
-		if ownFolder(folder) && strings.HasPrefix(uri+"/", folder) && l.find(x.offered, v.show) == x {
-			all = append(all, claim{x.target.Server, x.since, folderOfSkill})
+// unreadClaims returns the claims of servers whose list has not been read again after a change of the
+// configuration.
+func (v View) unreadClaims(a *knownAudience, method, uri string) (all []claim) {
+	c := v.c
+	c.mu.Lock()
+	for key, have := range c.held {
+		if key.method != method {
+			continue
+		}
+		if strength := strengthOf(method, key.offered, uri); strength != noClaim {
+			if u := c.unreadHolderLocked(a, key); u != nil {
+				all = append(all, claim{u, have.since, strength})
+			}
 		}
 	}
-	return all
+	c.mu.Unlock()
+	return slices.DeleteFunc(all, func(x claim) bool { return !v.shown(x.server, uri) })
 }
 
 // firstClaim returns the server of the first claim, or nil if the servers have to be asked.
@@ -295,7 +317,8 @@ func firstClaim(all []claim) Source {
 // holder asks the servers that the client may see which of them has the resource, and remembers the
 // answer. If several have it, the one with the first claim is chosen, and else the first in the
 // configuration. But for an exclusive URI, holder then returns nil, because nobody can tell which one is
-// meant. Servers that are still starting are not asked.
+// meant. Servers that are still starting are not asked, and neither are those that come after one of
+// them.
 func (s *search) holder(ctx context.Context) Source {
 	if !s.ask || s.c.Holds == nil || strings.Contains(s.uri, "{") {
 		return nil // a URI template is not a URI (RFC 6570)
@@ -303,8 +326,10 @@ func (s *search) holder(ctx context.Context) Source {
 	var all []Source
 	var key strings.Builder
 	key.WriteString(s.uri)
+	order := s.claims(ctx, s.a, s.uri)
+	rank := s.ranks(order)
 	for _, u := range s.ready(ctx) {
-		if no, asked := s.said[u]; !asked || !no {
+		if _, asked := s.said[u]; !asked && rank(u) >= 0 {
 			all = append(all, u)
 			key.WriteString("\x00" + u.Name())
 		}
@@ -318,15 +343,12 @@ func (s *search) holder(ctx context.Context) Source {
 		}
 		return nil
 	}
-	order := s.claims(ctx, s.a, s.uri)
-	rank := func(u Source) int {
-		if at := slices.IndexFunc(order, func(x claim) bool { return x.server == u }); at >= 0 {
-			return at
-		}
-		return len(order)
-	}
 	slices.SortStableFunc(all, func(x, y Source) int { return rank(x) - rank(y) })
-	owner := s.firstHolder(ctx, all, exclusive(s.uri) != "")
+	claimants := 0
+	for claimants < len(all) && rank(all[claimants]) < len(order) {
+		claimants++
+	}
+	owner := s.firstHolder(ctx, all, claimants, exclusive(s.uri) != "")
 	switch {
 	case owner != nil && exclusive(s.uri) != "":
 		s.c.showURI(owner.Name(), s.uri, true)
@@ -336,6 +358,22 @@ func (s *search) holder(ctx context.Context) Source {
 		s.c.owners.miss(key.String())
 	}
 	return owner
+}
+
+// ranks returns a function that says when a server's turn comes, or a negative number if another one with
+// an earlier claim has not started yet.
+func (s *search) ranks(order []claim) func(u Source) int {
+	starting := slices.IndexFunc(order, func(x claim) bool { return !s.started(x.server) })
+	return func(u Source) int {
+		at := slices.IndexFunc(order, func(x claim) bool { return x.server == u })
+		if at < 0 {
+			at = len(order)
+		}
+		if starting >= 0 && at > starting {
+			return -1
+		}
+		return at
+	}
 }
 
 // ready returns the servers that have started, have resources and may be asked for this one.
@@ -357,9 +395,10 @@ func (s *search) started(u Source) bool {
 	return p != nil && p.have
 }
 
-// firstHolder asks servers at the same time, and waits no longer than the result needs. If sole is true,
-// it returns nil if several servers have the resource.
-func (s *search) firstHolder(ctx context.Context, all []Source, sole bool) (owner Source) {
+// firstHolder asks servers at the same time, and waits no longer than the result needs. The first ones are
+// claimants. If one of them does not answer, nobody after it gets what may be its own. If sole is true,
+// firstHolder returns nil if several servers have the resource.
+func (s *search) firstHolder(ctx context.Context, all []Source, claimants int, sole bool) (owner Source) {
 	ctx, cancel := context.WithTimeout(ctx, askLimit)
 	var asking sync.WaitGroup
 	defer asking.Wait()
@@ -376,11 +415,12 @@ func (s *search) firstHolder(ctx context.Context, all []Source, sole bool) (owne
 			answers <- answer{i, has, err}
 		})
 	}
-	answered, have := make([]bool, len(all)), make([]bool, len(all))
+	answered, have, failed := make([]bool, len(all)), make([]bool, len(all)), false
 	for range all {
 		got := <-answers
 		answered[got.at], have[got.at] = true, got.has
 		s.said[all[got.at]] = got.err == nil && !got.has
+		failed = failed || got.err != nil && got.at < claimants
 		if sole {
 			s.several = s.several || got.has && owner != nil
 			if got.has {
@@ -392,9 +432,12 @@ func (s *search) firstHolder(ctx context.Context, all []Source, sole bool) (owne
 			if have[i] {
 				return all[i]
 			}
+			if i < claimants && !s.said[all[i]] {
+				return nil
+			}
 		}
 	}
-	if s.several {
+	if s.several || failed {
 		return nil
 	}
 	return owner
@@ -402,15 +445,11 @@ func (s *search) firstHolder(ctx context.Context, all []Source, sole bool) (owne
 
 // silent returns the servers that may have the resource, but have not said so: they have not started, or
 // did not answer when they were asked.
-func (s *search) silent() (all []Source) {
+func (s *search) silent() []Source {
+	all := slices.DeleteFunc(slices.Clone(s.c.Sources), func(u Source) bool { return !s.shown(u, s.uri) })
 	s.c.mu.Lock()
 	defer s.c.mu.Unlock()
-	for _, u := range s.c.Sources {
-		if s.shown(u, s.uri) && !s.toldLocked(u) {
-			all = append(all, u)
-		}
-	}
-	return all
+	return slices.DeleteFunc(all, s.toldLocked)
 }
 
 // toldLocked reports whether a server has said that it does not have the resource, or has said all that

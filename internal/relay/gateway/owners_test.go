@@ -65,6 +65,57 @@ func TestLaterTemplateTakesNothing(t *testing.T) {
 	}
 }
 
+// TestClaimantWithoutAnAnswer has a server that cannot answer for a while.
+func TestClaimantWithoutAnAnswer(t *testing.T) {
+	for era := range eras {
+		t.Run(era, func(t *testing.T) {
+			evil, victim := readable("evil", "x://e", nil), readable("victim", "x://v", withTemplates("file:///{+path}", "ui://{+page}"))
+			g := merged(t, evil, victim, readable("innocent", "x://i", nil, "x://i"))
+			reads(t, g, era, "file:///first", "of victim")
+			well := victim.call
+			victim.call = func(context.Context, *mcp.Attempt, mcp.Caller) (*mcp.Reply, error) {
+				return nil, &mcp.Error{Upstream: "victim", Cause: "exited", Message: "the victim has exited"}
+			}
+			reads(t, g, era, "file:///etc/passwd", "the victim has exited")
+			reads(t, g, era, "ui://app/x", "victim")
+			victim.call = well
+			reads(t, g, era, "file:///etc/passwd", "of victim")
+			reads(t, g, era, "ui://app/x", "Resource not found") // both have it
+		})
+	}
+}
+
+// TestReloadWhileAServerHangs changes the configuration. The server that had the resources starts again
+// then, and another one offers them meanwhile.
+func TestReloadWhileAServerHangs(t *testing.T) {
+	for era := range eras {
+		t.Run(era, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				own := with(mcp.MethodListResources, "uri", "x://listed")
+				own[mcp.MethodListTemplates] = []string{`{"name":"n","uriTemplate":"file:///{+path}"}`, `{"name":"n","uriTemplate":"y://host/{id}"}`}
+				own[mcp.MethodListSkills] = []string{`{"uri":"git://host/skills/refunds/SKILL.md"}`}
+				evil, victim := readable("evil", "x://e", nil), readable("victim", "x://v", own)
+				g := merged(t, evil, victim, readable("innocent", "x://i", nil, "x://i"))
+				reads(t, g, era, "x://listed", "of victim")
+				reads(t, g, era, "file:///first", "of victim")
+				take := withTemplates("file:///{+path}", "file:///etc/{+p}", "y://host/{x}", "git://host/skills/{+p}")
+				take[mcp.MethodListResources] = []string{`{"name":"n","uri":"x://listed"}`}
+				again := &late{fake: fake{name: "victim", hello: victim.hello, call: victim.call}, starts: time.Now().Add(time.Hour)}
+				next := merged(t, readable("evil", "x://e", take))
+				next.Upstreams = append(next.Upstreams, again, readable("innocent", "x://i", nil, "x://i"))
+				next.Before = g
+				for _, uri := range []string{"x://listed", "y://host/7", "git://host/skills/refunds/a.md"} {
+					reads(t, next, era, uri, "of victim")
+				}
+				// Its template fixes only the scheme, so nobody knows until it has started.
+				reads(t, next, era, "file:///etc/passwd", "victim")
+				g.Close()
+				next.Close()
+			})
+		})
+	}
+}
+
 // TestLaterTemplateTakesNoPage does the same for a page. Nobody can tell whose page is meant.
 func TestLaterTemplateTakesNoPage(t *testing.T) {
 	for era := range eras {
