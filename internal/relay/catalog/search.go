@@ -269,8 +269,12 @@ func strengthOf(method, offered, uri string) strength {
 // folder needs a whole segment behind the host.
 func (v View) claims(ctx context.Context, a *knownAudience, uri string) (all []claim) {
 	lists := []*mergedList{v.c.list(ctx, a, mcp.MethodListTemplates)}
-	if l := v.skills(ctx, a); l != nil && exclusive(uri) == "" {
-		lists = append(lists, l)
+	all = v.unreadClaims(a, mcp.MethodListTemplates, uri)
+	if exclusive(uri) == "" {
+		all = append(all, v.unreadClaims(a, mcp.MethodListSkills, uri)...)
+		if l := v.skills(ctx, a); l != nil {
+			lists = append(lists, l)
+		}
 	}
 	for _, l := range lists {
 		for i := range l.items {
@@ -279,7 +283,6 @@ func (v View) claims(ctx context.Context, a *knownAudience, uri string) (all []c
 				all = append(all, claim{x.target.Server, x.since, strength})
 			}
 		}
-		all = append(all, v.unreadClaims(a, l.method, uri)...)
 	}
 	slices.SortStableFunc(all, func(x, y claim) int {
 		return cmp.Or(cmp.Compare(x.since, y.since), cmp.Compare(x.strength, y.strength))

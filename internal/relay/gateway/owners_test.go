@@ -316,3 +316,28 @@ func TestMissingWhileServersStart(t *testing.T) {
 		}
 	}
 }
+
+// TestUnknownNameOfAServerWithoutAPrefix asks for a tool and a prompt that may belong to a server which
+// does not start.
+func TestUnknownNameOfAServerWithoutAPrefix(t *testing.T) {
+	for era := range eras {
+		for method, params := range map[string]string{
+			mcp.MethodCallTool:  `{"name":"x"}`,
+			mcp.MethodGetPrompt: `{"name":"x"}`,
+			mcp.MethodComplete:  `{"ref":{"type":"ref/prompt","name":"x"},"argument":{"name":"id","value":"7"}}`,
+		} {
+			t.Run(era+" "+method, func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					down := &late{fake: fake{name: "down"}, starts: time.Now().Add(10 * time.Second), err: &mcp.Error{Cause: "exited", Message: "no such program"}}
+					g := merged(t, readable("good", "z://1", nil))
+					g.Upstreams, g.Prefixes = append(g.Upstreams, down), map[string]string{"down": ""}
+					_, err := g.Call(t.Context(), eras[era](t, method, params), mcp.NoCaller{})
+					if e, ok := errors.AsType[*mcp.Error](err); !ok || !e.Retryable || e.Upstream != "down" {
+						t.Errorf("the error is %v", err)
+					}
+					g.Close()
+				})
+			})
+		}
+	}
+}
