@@ -308,7 +308,7 @@ func (s *search) contested(ctx context.Context, named, before []Source) (u Sourc
 	}
 	if s.ask && s.c.Holds != nil {
 		s.firstHolder(ctx, before, 0, true)
-		before = slices.DeleteFunc(before, func(u Source) bool { return s.said[u] })
+		before = slices.DeleteFunc(before, func(u Source) bool { return s.said[u] == saidNo })
 	}
 	switch len(before) {
 	case 0:

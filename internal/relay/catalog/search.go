@@ -18,11 +18,21 @@ type search struct {
 	View
 	a        *knownAudience
 	uri      string
-	ask      bool            // whether servers may be asked
-	template bool            // whether the URI may also be a listed template
-	said     map[Source]bool // the servers that were asked: true if the answer was no
-	several  bool            // whether several servers have the resource, and nobody can tell which one is meant
+	ask      bool // whether servers may be asked
+	template bool // whether the URI may also be a listed template
+	said     map[Source]answered
+	several  bool // whether several servers have the resource, and nobody can tell which one is meant
 }
+
+// answered is what a server said when it was asked for a resource.
+type answered int
+
+const (
+	notAsked answered = iota
+	saidNothing
+	saidNo
+	saidYes
+)
 
 // Owner returns the server to which Dragoman sends requests for a URI, and the server's own URI. This
 // is the server that lists the URI, or else the server that named the URI in a result, or the one with
@@ -48,7 +58,7 @@ func (v View) KnownOwner(ctx context.Context, uri string) (Target, error) {
 }
 
 func (v View) search(uri string, ask bool) *search {
-	return &search{View: v, a: v.c.audience(v.client), uri: uri, ask: ask, said: make(map[Source]bool)}
+	return &search{View: v, a: v.c.audience(v.client), uri: uri, ask: ask, said: make(map[Source]answered)}
 }
 
 func (s *search) owner(ctx context.Context) (Target, error) {
@@ -332,7 +342,7 @@ func (s *search) holder(ctx context.Context) Source {
 	order := s.claims(ctx, s.a, s.uri)
 	rank := s.ranks(order)
 	for _, u := range s.ready(ctx) {
-		if _, asked := s.said[u]; !asked && rank(u) >= 0 {
+		if s.said[u] == notAsked && rank(u) >= 0 {
 			all = append(all, u)
 			key.WriteString("\x00" + u.Name())
 		}
@@ -342,7 +352,7 @@ func (s *search) holder(ctx context.Context) Source {
 	}
 	if s.c.owners.wasMissed(key.String()) {
 		for _, u := range all {
-			s.said[u] = true
+			s.said[u] = saidNo
 		}
 		return nil
 	}
@@ -357,7 +367,7 @@ func (s *search) holder(ctx context.Context) Source {
 		s.c.showURI(owner.Name(), s.uri, true)
 	case owner != nil:
 		s.c.learn(s.uri, owner, 0)
-	case s.several || !slices.ContainsFunc(all, func(u Source) bool { return !s.said[u] }):
+	case s.several || !slices.ContainsFunc(all, func(u Source) bool { return s.said[u] != saidNo }):
 		s.c.owners.miss(key.String())
 	}
 	return owner
@@ -407,35 +417,38 @@ func (s *search) firstHolder(ctx context.Context, all []Source, claimants int, s
 	defer asking.Wait()
 	defer cancel()
 	type answer struct {
-		at  int
-		has bool
-		err error
+		at   int
+		said answered
 	}
 	answers := make(chan answer, len(all))
 	for i, u := range all {
 		asking.Go(func() {
-			has, err := s.c.Holds(ctx, u, s.client, s.uri)
-			answers <- answer{i, has, err}
+			said := saidNo
+			if has, err := s.c.Holds(ctx, u, s.client, s.uri); err != nil {
+				said = saidNothing
+			} else if has {
+				said = saidYes
+			}
+			answers <- answer{i, said}
 		})
 	}
-	answered, have, failed := make([]bool, len(all)), make([]bool, len(all)), false
+	failed := false
 	for range all {
 		got := <-answers
-		answered[got.at], have[got.at] = true, got.has
-		s.said[all[got.at]] = got.err == nil && !got.has
-		failed = failed || got.err != nil && got.at < claimants
+		s.said[all[got.at]] = got.said
+		failed = failed || got.said == saidNothing && got.at < claimants
 		if sole {
-			s.several = s.several || got.has && owner != nil
-			if got.has {
+			if got.said == saidYes {
+				s.several = s.several || owner != nil
 				owner = all[got.at]
 			}
 			continue
 		}
-		for i := 0; i < len(all) && answered[i]; i++ {
-			if have[i] {
+		for i := 0; i < len(all) && s.said[all[i]] != notAsked; i++ {
+			if s.said[all[i]] == saidYes {
 				return all[i]
 			}
-			if i < claimants && !s.said[all[i]] {
+			if i < claimants && s.said[all[i]] == saidNothing {
 				return nil
 			}
 		}
@@ -458,8 +471,8 @@ func (s *search) silent() []Source {
 // toldLocked reports whether a server has said that it does not have the resource, or has said all that
 // it has.
 func (s *search) toldLocked(u Source) bool {
-	if no, asked := s.said[u]; asked {
-		return no
+	if said := s.said[u]; said != notAsked {
+		return said != saidNothing
 	}
 	p := s.c.seenLocked("", u, s.a)
 	if p == nil || !p.have {
