@@ -30,16 +30,15 @@ func (v View) missing(a *knownAudience, method string) (starting, failed []strin
 	return starting, failed
 }
 
-// unread returns the server whose prefix a name begins with, if no reading of this server's list
-// has ever succeeded. why and cause describe why the last reading failed; cause may be nil. If
-// there is no such server, server is "".
-func (v View) unread(method, name string) (server, why string, cause *mcp.Error) {
+// unread returns a server for which may is true, and of whose list no reading has ever succeeded. why and
+// cause describe why the last reading failed; cause may be nil. If there is no such server, server is "".
+func (v View) unread(method string, may func(Source) bool) (server, why string, cause *mcp.Error) {
 	known := v.Servers()
 	c, a := v.c, v.c.audience(v.client)
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for _, u := range known {
-		if !strings.HasPrefix(name, clean(c.prefix(u)+c.Names.separator())) {
+		if !may(u) {
 			continue
 		}
 		if p := c.lastLocked(method, u, a); p != nil && !p.have && p.failed != "" {
@@ -49,18 +48,21 @@ func (v View) unread(method, name string) (server, why string, cause *mcp.Error)
 	return "", "", nil
 }
 
-// maxNamed is how many servers unlisted names.
+// unlisted returns the servers without a prefix that are missing from a list. Each of them may have any
+// name.
+func (v View) unlisted(method string) []string {
+	starting, failed := v.missing(v.c.audience(v.client), method)
+	return slices.DeleteFunc(append(starting, failed...), func(server string) bool { return v.c.prefixOf(server) != "" })
+}
+
+// maxNamed is how many servers someOf names.
 const maxNamed = 5
 
-// unlisted names the servers without a prefix that are missing from a list. Each of them may have any
-// name. It returns "" if there are none.
-func (v View) unlisted(method string) string {
-	starting, failed := v.missing(v.c.audience(v.client), method)
-	all := slices.DeleteFunc(append(starting, failed...), func(server string) bool { return v.c.prefixOf(server) != "" })
-	if more := len(all) - maxNamed; more > 0 {
-		return fmt.Sprintf("%s and %d more", strings.Join(all[:maxNamed], ", "), more)
+func someOf(servers []string) string {
+	if more := len(servers) - maxNamed; more > 0 {
+		return fmt.Sprintf("%s and %d more", strings.Join(servers[:maxNamed], ", "), more)
 	}
-	return strings.Join(all, ", ")
+	return strings.Join(servers, ", ")
 }
 
 // lastLocked returns the list of a server that an audience sees. If no reading has succeeded yet,

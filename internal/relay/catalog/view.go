@@ -3,6 +3,7 @@ package catalog
 import (
 	"context"
 	"fmt"
+	"strings"
 
 	"github.com/dragoman-mcp/dragoman/internal/base/excerpt"
 	"github.com/dragoman-mcp/dragoman/internal/base/jsonrpc"
@@ -54,21 +55,24 @@ func (v View) Servers() []Source {
 // the reason why the last reading failed. The error is the same for all names with that prefix. If
 // servers without a prefix were never read, the error names them.
 func (v View) NotFound(kind Kind, name string) error {
-	if server, why, cause := v.unread(kind.method(), name); server != "" {
-		e := &mcp.Error{
-			Origin: mcp.FromGateway, Upstream: server, Cause: "unavailable", Outcome: mcp.NotSent, Retryable: true,
-			Message: why, Op: "find " + kind.noun(),
+	e := &mcp.Error{Origin: mcp.FromGateway, Cause: "unavailable", Outcome: mcp.NotSent, Retryable: true, Op: "find " + kind.noun()}
+	c := v.c
+	server, why, cause := v.unread(kind.method(), func(u Source) bool { return strings.HasPrefix(name, clean(c.prefix(u)+c.Names.separator())) })
+	if server == "" {
+		all := v.unlisted(kind.method())
+		if len(all) == 0 {
+			return Unknown(kind, name)
 		}
-		if cause != nil {
-			e.Failure, e.Exposed = cause.Failure, cause.Exposed
+		why = fmt.Sprintf("the %s %s may belong to a server that has not listed what it has: %s", kind.noun(), excerpt.Cut(name, maxRepeated), someOf(all))
+		if len(all) == 1 {
+			server, _, cause = v.unread(kind.method(), func(u Source) bool { return u.Name() == all[0] })
 		}
-		return e
 	}
-	unknown := Unknown(kind, name)
-	if late := v.unlisted(kind.method()); len(late) > 0 {
-		unknown.Message += ". It may belong to a server whose list could not be read yet: " + late
+	e.Upstream, e.Message = server, why
+	if cause != nil {
+		e.Failure, e.Exposed = cause.Failure, cause.Exposed
 	}
-	return unknown
+	return e
 }
 
 func (k Kind) noun() string {
