@@ -45,8 +45,8 @@ type Access struct {
 	name  string
 	named atomic.Bool // see UseName
 	cross *http.CrossOriginProtection
-	// roles returns the roles that a principal has now.
-	roles func(*identity.Principal) []identity.Role
+	// roles returns the roles that a principal has now in a project.
+	roles func(who *identity.Principal, project string) []identity.Role
 
 	mu       sync.Mutex
 	links    []ticket // oldest first
@@ -68,16 +68,18 @@ func NewAccess(local bool) *Access {
 }
 
 // localRoles gives every role to the local user, and none to anybody else.
-func localRoles(who *identity.Principal) []identity.Role {
+func localRoles(who *identity.Principal, _ string) []identity.Role {
 	if who == identity.Local {
 		return []identity.Role{identity.Caller, identity.Admin}
 	}
 	return nil
 }
 
-// RolesFrom makes f say which roles a principal has. Without it the local user has them all, and
-// nobody else has any. RolesFrom must be called before the Access is used.
-func (a *Access) RolesFrom(f func(*identity.Principal) []identity.Role) { a.roles = f }
+// RolesFrom makes f say which roles a principal has in a project. Without it the local user has them all,
+// and nobody else has any. RolesFrom must be called before the Access is used.
+func (a *Access) RolesFrom(f func(who *identity.Principal, project string) []identity.Role) {
+	a.roles = f
+}
 
 // secret returns a new random secret of 256 bits, in characters that are safe in a URL.
 func secret() string {
@@ -134,9 +136,9 @@ func (a *Access) Check(r *http.Request) (*identity.Principal, error) {
 	return nil, &Denied{http.StatusUnauthorized, "no-access", "Run `dragoman console" + Flag(r) + "` for a link that opens the console, or send the key of this process as a bearer token."}
 }
 
-// May returns nil if who has a role that includes least, and a *Denied otherwise.
-func (a *Access) May(who *identity.Principal, least identity.Role) error {
-	if who != nil && slices.ContainsFunc(a.roles(who), func(r identity.Role) bool { return r.Includes(least) }) {
+// May returns nil if who has a role in a project that includes least, and a *Denied otherwise.
+func (a *Access) May(who *identity.Principal, project string, least identity.Role) error {
+	if who != nil && slices.ContainsFunc(a.roles(who, project), func(r identity.Role) bool { return r.Includes(least) }) {
 		return nil
 	}
 	return &Denied{http.StatusForbidden, kindRole, "This needs the role " + least.String() + ", which you don't have. Ask an admin for it."}
@@ -326,11 +328,17 @@ func added(list []ticket, t ticket, life time.Duration, most int) []ticket {
 func cookieName(r *http.Request) string { return "dragoman_console_" + portOf(r) }
 
 // access reports whether the sender of a request may use the route x: we ask who it is, and then
-// whether the role suffices. Before it returns false, it writes the error response.
+// whether the role in the project suffices. Only after that anybody looks whether there is such a
+// project. Before it returns false, it writes the error response.
 func (a *API) access(w http.ResponseWriter, r *http.Request, x *route) bool {
 	err := a.may(r, x)
 	if err == nil {
 		return true
+	}
+	if bad, ok := err.(*Problem); ok {
+		bad.Instance = r.URL.Path
+		refuse(w, *bad)
+		return false
 	}
 	denied, ok := err.(*Denied)
 	if !ok {
@@ -348,11 +356,19 @@ func (a *API) may(r *http.Request, x *route) error {
 	who, err := a.opts.Access.Check(r)
 	switch {
 	case err == nil:
-		return a.opts.Access.May(who, x.least)
 	case x.open:
 		return nil // the route is open to this machine, whoever asks
+	default:
+		return err
 	}
-	return err
+	project, bad := a.projectOf(r)
+	if bad == nil && a.hides(who, project) {
+		bad = noProject(project)
+	}
+	if bad != nil {
+		return bad
+	}
+	return a.opts.Access.May(who, project, x.least)
 }
 
 // ConsoleLink is the response of POST /api/v1/console/link.

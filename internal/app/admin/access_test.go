@@ -130,13 +130,13 @@ func TestAccess(t *testing.T) {
 
 // ranked returns the roles of a principal whose subject is the name of a role, and all roles for the
 // local user.
-func ranked(who *identity.Principal) []identity.Role {
+func ranked(who *identity.Principal, _ string) []identity.Role {
 	for _, r := range []identity.Role{identity.Caller, identity.Viewer, identity.Operator, identity.Admin} {
 		if who.Subject == r.String() {
 			return []identity.Role{r}
 		}
 	}
-	return localRoles(who)
+	return localRoles(who, "")
 }
 
 // routeRoles is the least role of each route. A route with "open" needs no credential on this machine.
@@ -225,7 +225,7 @@ func TestRolesOfRoutes(t *testing.T) {
 		}
 		for name, cookie := range cookies {
 			status, kind := refused("Cookie", cookie, "Host", at)
-			may := slices.ContainsFunc(ranked(identity.Named(name)), func(have identity.Role) bool { return have.Includes(x.least) })
+			may := slices.ContainsFunc(ranked(identity.Named(name), ""), func(have identity.Role) bool { return have.Includes(x.least) })
 			if (kind == "role") == may || kind == "role" && status != 403 || status == 401 {
 				t.Errorf("%s %s as %s: %d %s", x.method, path, name, status, kind)
 			}
@@ -272,12 +272,12 @@ func TestSessionsHaveTheirPrincipal(t *testing.T) {
 	is(named(his), nil)
 	is(named(hers), ann)
 	for _, who := range []*identity.Principal{nil, ann, {Subject: "local", Seat: "local", Via: "none"}} {
-		if a.May(who, identity.Viewer) == nil || a.May(who, identity.Caller) == nil {
+		if a.May(who, "default", identity.Viewer) == nil || a.May(who, "default", identity.Caller) == nil {
 			t.Errorf("%v has a role", who)
 		}
 	}
 	for _, least := range []identity.Role{identity.Caller, identity.Viewer, identity.Operator, identity.Admin} {
-		if err := a.May(identity.Local, least); err != nil {
+		if err := a.May(identity.Local, "default", least); err != nil {
 			t.Errorf("the local user is no %s: %v", least, err)
 		}
 	}
@@ -557,7 +557,7 @@ func TestStreamsEndWithTheRole(t *testing.T) {
 		a, mux := New(Options{Local: true}), http.NewServeMux()
 		a.Routes(mux)
 		access, least := a.Access(), identity.Viewer
-		access.RolesFrom(func(who *identity.Principal) []identity.Role {
+		access.RolesFrom(func(who *identity.Principal, _ string) []identity.Role {
 			if who.Subject == "ben" {
 				return []identity.Role{identity.Viewer}
 			}

@@ -20,14 +20,15 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/transport/httpdoor"
 )
 
-// Options are the options of New. Runtime, Budget, Recent and Losses are required.
+// Options are the options of New. Project, Budget, Recent and Losses are required.
 type Options struct {
-	Runtime *runtime.Runtime
-	Budget  *transport.Budget
+	Project *runtime.Project  // the project of requests that name none
+	Others  *runtime.Runtime  // has the projects that a request may name; nil if there is only Project
+	Budget  *transport.Budget // of Project, like Recent and Calls
 	Recent  *logring.Ring
-	Calls   *calls.Ring   // the calls of clients; if Calls is nil, New creates a ring that stays empty
-	Losses  func() []Loss // returns the losses, sorted by Server and What
-	Log     *slog.Logger  // gets a record of each trial of a server; if Log is nil, trials are not logged
+	Calls   *calls.Ring                 // the calls of clients; if Calls is nil, New creates a ring that stays empty
+	Losses  func(project string) []Loss // returns the losses of a project, sorted by Server and What
+	Log     *slog.Logger                // gets a record of each trial of a server; if Log is nil, trials are not logged
 	Version string
 	Config  string // the full path of the configuration file, or "" if no file is used
 	Local   bool   // whether the listener can be reached only from this machine
@@ -66,6 +67,7 @@ type API struct {
 	runs        runs
 	exams       exams
 	drafts      drafts
+	others      others
 }
 
 // New returns an API. The API reports the time since this call as the uptime of Dragoman.
@@ -99,6 +101,7 @@ func (a *API) Drain() {
 	a.callStreams.Drain()
 	a.runStreams.Drain()
 	a.examStreams.Drain()
+	a.others.drain()
 }
 
 // Routes registers handlers with mux: for the page at /, for /healthz, /readyz and the routes of the
@@ -202,6 +205,7 @@ func foreignPage(r *http.Request) bool {
 // have ended. Call Close before the runtime is closed.
 func (a *API) Close() {
 	a.Drain()
+	a.others.close()
 	a.runs.close()
 	a.exams.close()
 	a.drafts.close()

@@ -23,6 +23,7 @@ type Calls struct {
 
 // Call is one call from a client. Secrets in its strings are masked.
 type Call struct {
+	Project   string     `json:"project" doc:"the project whose endpoint the client used"`
 	Number    uint64     `json:"number" doc:"the number of the call in this process; later calls have higher numbers"`
 	Outcome   string     `json:"outcome" doc:"running; ok; cancelled; tool_error: the result of the tool has isError; failed: the server answered with an error; refused: Dragoman answered with an error, and no server got the call; parked: the call waits for answers from the client; not_sent: the call failed before the server got it; unknown: the call failed, but the server may have run it"`
 	Cause     string     `json:"cause,omitempty" doc:"why Dragoman answered with an error, such as timeout or exited"`
@@ -170,8 +171,8 @@ func (a *API) cleaner() func(server, text string) string {
 		clean, ok := known[server]
 		if !ok {
 			clean = excerpt.MaskSecrets
-			if a.opts.Runtime != nil {
-				clean = a.opts.Runtime.Clean(server)
+			if a.opts.Project != nil {
+				clean = a.opts.Project.Clean(server)
 			}
 			known[server] = clean
 		}
@@ -186,7 +187,7 @@ func (a *API) cleaner() func(server, text string) string {
 func (a *API) call(c *calls.Call, now time.Time, clean func(server, text string) string) Call {
 	text := func(s string) string { return clean(c.Server, s) }
 	x := Call{
-		Number: c.Number, Outcome: string(c.Outcome), Cause: c.Cause, Code: c.Code,
+		Project: a.name(), Number: c.Number, Outcome: string(c.Outcome), Cause: c.Cause, Code: c.Code,
 		Client: CallClient{
 			Name: text(c.Client.Name), Version: text(c.Client.Version), Revision: revisionText(c.Client.Revision), Principal: a.alias.of(c.Client.Who.Key()),
 		},

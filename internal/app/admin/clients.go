@@ -64,7 +64,7 @@ func clientKey(c *Client) string {
 
 // clients returns all clients, sorted by clientKey.
 func (a *API) clients() []Client {
-	reports := a.opts.Runtime.ClientReports()
+	reports := a.opts.Project.ClientReports()
 	out := make([]Client, 0, len(reports))
 	for i := range reports {
 		out = append(out, a.client(&reports[i]))
@@ -105,7 +105,7 @@ func (a *API) client(x *runtime.ClientReport) Client {
 // readClient answers /clients/{id}.
 func (a *API) readClient(r *http.Request) (any, *Problem) {
 	id := r.PathValue("id")
-	for _, x := range a.opts.Runtime.ClientReports() {
+	for _, x := range a.opts.Project.ClientReports() {
 		if x.ID == id {
 			return a.client(&x), nil
 		}

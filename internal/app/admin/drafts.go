@@ -216,7 +216,7 @@ func (a *API) env(name string) (string, bool) {
 // ourAddresses returns the addresses that this Dragoman process may listen on.
 func (a *API) ourAddresses() []string {
 	out := []string{config.Default().Listen}
-	if s := a.opts.Runtime.Current(); s != nil && s.Listen != out[0] {
+	if s := a.opts.Project.Current(); s != nil && s.Listen != out[0] {
 		out = append(out, s.Listen)
 	}
 	return out

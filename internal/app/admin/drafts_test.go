@@ -15,6 +15,7 @@ import (
 	"testing"
 
 	"github.com/dragoman-mcp/dragoman/internal/base/excerpt"
+	"github.com/dragoman-mcp/dragoman/internal/relay/event"
 	"github.com/dragoman-mcp/dragoman/internal/setup/config"
 	"github.com/dragoman-mcp/dragoman/internal/setup/intake"
 	"github.com/dragoman-mcp/dragoman/internal/workbench/demo"
@@ -81,8 +82,8 @@ func (r *rig) ownFile(name, text string) string {
 		if s == nil {
 			return problems.Err()
 		}
-		r.runtime.Apply(s)
-		r.runtime.Warm()
+		r.runtime.Apply(event.DefaultProject, s)
+		r.runtime.Default().Warm()
 		return nil
 	}
 	return path

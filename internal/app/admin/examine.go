@@ -213,13 +213,13 @@ func (a *API) StartExam(name string, q ExamRequest) (Examination, *Problem) {
 	if bad := a.noServer(name); bad != nil {
 		return Examination{}, bad
 	}
-	c, _ := a.opts.Runtime.Config(name)
+	c, _ := a.opts.Project.Config(name)
 	if c.Unusable != nil {
 		return Examination{}, &Problem{Type: "not-operable", Title: "The server cannot be examined", Status: http.StatusConflict, Detail: c.Unusable.Text}
 	}
 	target, err := runtime.DoctorTarget(c)
 	if err != nil {
-		return Examination{}, &Problem{Type: "not-operable", Title: "The server cannot be examined", Status: http.StatusConflict, Detail: excerpt.Line(a.opts.Runtime.Clean(name)(err.Error()), maxDescription)}
+		return Examination{}, &Problem{Type: "not-operable", Title: "The server cannot be examined", Status: http.StatusConflict, Detail: excerpt.Line(a.opts.Project.Clean(name)(err.Error()), maxDescription)}
 	}
 	ctx, cancel := context.WithCancelCause(context.Background())
 	x := &exam{cancel: cancel, events: NewRing[runEvent](examEvents, examEventBytes)}

@@ -16,12 +16,12 @@ import (
 // Report returns the state of the program. It neither sends anything to a server nor waits for a
 // server.
 func (a *API) Report() *Report {
-	now, state := time.Now(), a.opts.Runtime.Report()
+	now, state := time.Now(), a.opts.Project.Report()
 	r := &Report{
-		Name: "dragoman", Version: a.opts.Version, PID: os.Getpid(), State: "serving",
+		Name: "dragoman", Version: a.opts.Version, Project: a.name(), Projects: a.projects(), PID: os.Getpid(), State: "serving",
 		Started: a.started.UTC(), UptimeSeconds: int64(now.Sub(a.started).Seconds()), Configured: state.Configured.UTC(), Config: a.opts.Config,
 		Conversations: map[string]int{}, Endpoints: []Endpoint{}, Servers: []Server{},
-		Parked: []ParkedCall{}, Listens: []Listens{}, Losses: a.opts.Losses(), DemoClients: a.opts.DemoClients,
+		Parked: []ParkedCall{}, Listens: []Listens{}, Losses: a.opts.Losses(a.name()), DemoClients: a.opts.DemoClients,
 	}
 	r.InFlight = InFlight(a.opts.Budget.State())
 	if state.Draining {

@@ -33,7 +33,7 @@ const mostSearched = 5000
 // the list. FindItems uses only what Dragoman has already read, and sends nothing to servers.
 func (a *API) FindItems(q ItemQuery) FoundItems {
 	list := a.itemsOf(q.Server, q.Method)
-	c, _ := a.opts.Runtime.Config(q.Server)
+	c, _ := a.opts.Project.Config(q.Server)
 	all := slices.Concat(list.Shown, list.Hidden)
 	item := func(i int) Item { return a.item(c, q.Method, all[i], i < len(list.Shown)) }
 	out := FoundItems{Read: list.Have, Total: len(all)}
@@ -64,7 +64,7 @@ func (a *API) FindItems(q ItemQuery) FoundItems {
 // result. It opens the server if necessary. ReadItems does nothing if the server does not exist, or
 // if method does not list resources, resource templates or prompts.
 func (a *API) ReadItems(ctx context.Context, server, method string) {
-	if lists := a.opts.Runtime.Lists(); lists != nil && slices.Contains([]string{mcp.MethodListResources, mcp.MethodListTemplates, mcp.MethodListPrompts}, method) {
+	if lists := a.opts.Project.Lists(); lists != nil && slices.Contains([]string{mcp.MethodListResources, mcp.MethodListTemplates, mcp.MethodListPrompts}, method) {
 		lists.Refresh(ctx, server, method)
 	}
 }

@@ -107,7 +107,7 @@ func (t *target) places(add []clientfile.Added, envFile bool) (out []Place) {
 // target reads the configuration file and the file for secrets. It returns both as a target.
 func (a *API) target() *target {
 	t := &target{path: a.opts.Config, old: config.Default(), envVars: map[string]string{}}
-	if s := a.opts.Runtime.Current(); s != nil {
+	if s := a.opts.Project.Current(); s != nil {
 		t.old = s
 	}
 	if t.path == "" {

@@ -138,7 +138,7 @@ func (a *API) readLogQuery(r *http.Request) (q logQuery, bad *Problem) {
 
 // configured reports whether a server is configured and enabled.
 func (a *API) configured(name string) bool {
-	for _, s := range a.opts.Runtime.Statuses() {
+	for _, s := range a.opts.Project.Statuses() {
 		if s.Name == name {
 			return true
 		}

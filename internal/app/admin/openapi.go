@@ -136,7 +136,7 @@ func (s *schemas) operation(x *route) object {
 	for _, m := range pathParameter.FindAllStringSubmatch(x.path, -1) {
 		parameters = append(parameters, object{"name": m[1], "in": "path", "required": true, "description": pathAbout[m[1]], "schema": object{"type": "string"}})
 	}
-	for _, p := range x.query {
+	for _, p := range x.parameters() {
 		parameters = append(parameters, object{"name": p.name, "in": "query", "description": p.about, "schema": object{"type": p.kind}})
 	}
 	if len(x.events) > 0 {

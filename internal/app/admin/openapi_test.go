@@ -235,6 +235,8 @@ Percent-encode names in paths. A tool name that is empty, ` + "`.`, `..` or `/`"
 
 Dragoman divides long lists into pages. The member ` + "`next`" + ` of a page is the value of the query parameter ` + "`cursor`" + ` for the next page. The last page has no ` + "`next`" + `.
 
+The paths are about the project ` + "`default`" + `. With ` + "`?project=NAME`" + ` they are about another one: its servers, clients, calls, log, runs and examinations, and nothing else. Members and ids of one project mean nothing in another.
+
 Streams are server-sent events. To get the events that you missed, connect again with ` + "`Last-Event-ID`" + `. After the event ` + "`end`" + `, no more events follow.
 
 `
@@ -250,7 +252,7 @@ func reference() []byte {
 		if !x.open {
 			what += " (*key*)"
 		}
-		for _, p := range x.query {
+		for _, p := range x.query { // the parameter project is described above the table
 			what += fmt.Sprintf("<br>`%s`: %s", p.name, p.about)
 		}
 		if x.body != nil {

@@ -97,7 +97,7 @@ func (a *API) page(r *http.Request) page {
 	address := string(jsonrpc.AppendQuote(nil, p.Endpoint))
 	p.Entry = `{"mcpServers":{"dragoman":{"type":"http","url":` + address + `}}}`
 	p.CommandEntry = `{"mcpServers":{"dragoman":{"command":"dragoman","args":["run",` + address + `]}}}`
-	all := a.opts.Runtime.Statuses()
+	all := a.opts.Project.Statuses()
 	ready, failed := 0, 0
 	for _, s := range all {
 		switch s.State {
@@ -110,7 +110,7 @@ func (a *API) page(r *http.Request) page {
 			p.Servers = append(p.Servers, pageServer{s.Name, string(s.State)})
 		}
 	}
-	_, draining := a.opts.Runtime.Configured()
+	_, draining := a.opts.Project.Configured()
 	switch {
 	case draining:
 		p.State = "Stopping."

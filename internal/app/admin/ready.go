@@ -13,8 +13,8 @@ import (
 // and since when. If one server has failed and another has not, Dragoman is ready, because only
 // calls to the failed server fail.
 func (a *API) serveReady(w http.ResponseWriter, _ *http.Request) {
-	since, draining := a.opts.Runtime.Configured()
-	all := a.opts.Runtime.Statuses()
+	since, draining := a.opts.Project.Configured()
+	all := a.opts.Project.Statuses()
 	ready, failed, silent, stopped := 0, 0, 0, 0
 	for _, s := range all {
 		switch s.State {

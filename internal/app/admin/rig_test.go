@@ -66,9 +66,9 @@ func servingSnapshot(t testing.TB, c *config.Snapshot) *rig {
 	guard, budget := httpdoor.NewGuard(nil, nil, nil), transport.NewBudget(64<<20)
 	ring := calls.New(calls.Options{Record: true})
 	r := &rig{t: t, runtime: runtime.New(runtime.Options{Config: c, Events: &event.Publisher{}, Calls: ring, Log: log, Recent: recent, Guard: guard, Principal: identity.Anyone, Budget: budget, Version: "test"})}
-	r.runtime.Apply(c)
-	r.runtime.Warm()
-	r.api = New(Options{Runtime: r.runtime, Log: log, Budget: budget, Recent: recent, Calls: ring, Losses: func() []Loss { return []Loss{} }, Version: "test", Local: true, Env: emptyHome(t)})
+	r.runtime.Apply(event.DefaultProject, c)
+	r.runtime.Default().Warm()
+	r.api = New(Options{Project: r.runtime.Default(), Others: r.runtime, Log: log, Budget: budget, Recent: recent, Calls: ring, Losses: func(string) []Loss { return []Loss{} }, Version: "test", Local: true, Env: emptyHome(t)})
 	mux := http.NewServeMux()
 	r.runtime.Routes(mux)
 	r.api.Routes(mux)

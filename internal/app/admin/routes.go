@@ -19,6 +19,7 @@ type route struct {
 	name     string // the operationId in the OpenAPI document
 	summary  string // a sentence without a full stop
 	query    []parameter
+	process  bool   // the route is about the process and not about a project
 	body     any    // a value that has the type of the JSON body; nil if the request has no body
 	answer   any    // a value that has the type of the JSON response
 	status   int    // the status after success; 0 means 200
@@ -62,7 +63,7 @@ var (
 func routes() []route {
 	all := []route{
 		{
-			method: http.MethodGet, path: "/openapi.json", open: true, least: identity.Viewer, name: "document",
+			method: http.MethodGet, path: "/openapi.json", open: true, process: true, least: identity.Viewer, name: "document",
 			summary: "The description of the API as OpenAPI 3.1", kind: "application/json", read: func(a *API, _ *http.Request) (any, *Problem) { return a.document(), nil },
 		},
 		{
@@ -92,7 +93,7 @@ func routes() []route {
 			query:   callParameters, events: []streamed{{EventCall, Call{}}}, problems: []int{400, 503}, write: (*API).writeCallStream,
 		},
 		{
-			method: http.MethodPost, path: "/console/link", least: identity.Admin, name: "consoleLink",
+			method: http.MethodPost, path: "/console/link", process: true, least: identity.Admin, name: "consoleLink",
 			summary: "A new link that opens the console once", answer: ConsoleLink{}, problems: []int{409}, serve: (*API).serveConsoleLink,
 		},
 	}
@@ -168,30 +169,49 @@ func (a *API) dispatch(w http.ResponseWriter, r *http.Request, list []route) {
 		if asked := r; len(x.events) > 0 {
 			r = While(r, func() bool { return a.may(asked, x) == nil })
 		}
-		if x.serve != nil {
-			x.serve(a, w, r)
-			return
-		}
-		var answer any
-		var bad *Problem
-		if x.read != nil {
-			answer, bad = x.read(a, r)
-		} else if bad = x.write(a, w, r); bad == nil {
-			return
-		}
-		if bad != nil {
-			out := *bad
-			out.Instance = r.URL.Path
-			refuse(w, out)
-			return
-		}
-		status := x.status
-		if status == 0 {
-			status = http.StatusOK
-		}
-		writeStatus(w, r, status, answer)
+		a.answer(w, r, x)
 		return
 	}
 	w.Header().Set("Allow", strings.Join(allowed, ", "))
 	refuse(w, Problem{Type: "method", Title: "Method not allowed", Status: http.StatusMethodNotAllowed, Instance: r.URL.Path, Detail: "Use " + strings.Join(allowed, " or ") + "."})
+}
+
+// answer answers a request with the route x, in the project that the request names.
+func (a *API) answer(w http.ResponseWriter, r *http.Request, x *route) {
+	var answer any
+	var bad *Problem
+	if !x.process {
+		a, bad = a.in(r)
+	}
+	switch {
+	case bad != nil:
+	case x.serve != nil:
+		x.serve(a, w, r)
+		return
+	case x.read != nil:
+		answer, bad = x.read(a, r)
+	default:
+		if bad = x.write(a, w, r); bad == nil {
+			return
+		}
+	}
+	if bad != nil {
+		out := *bad
+		out.Instance = r.URL.Path
+		refuse(w, out)
+		return
+	}
+	status := x.status
+	if status == 0 {
+		status = http.StatusOK
+	}
+	writeStatus(w, r, status, answer)
+}
+
+// parameters returns the query parameters of the route.
+func (x *route) parameters() []parameter {
+	if x.process {
+		return x.query
+	}
+	return slices.Concat(x.query, []parameter{projectParameter})
 }

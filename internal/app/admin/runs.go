@@ -278,7 +278,7 @@ func (a *API) StartRun(ctx context.Context, server string, q RunRequest) (Run, *
 	life, cancel := context.WithCancelCause(context.Background())
 	x.cancel = cancel
 	life, stop := context.WithTimeoutCause(life, timeout, errRunTimeout)
-	clean := a.opts.Runtime.Clean(server)
+	clean := a.opts.Project.Clean(server)
 	if n := len(q.Arguments); n > 0 && n <= keptArguments {
 		x.show.Arguments = cleanJSON(clean, q.Arguments)
 	}
@@ -383,7 +383,7 @@ func paramsOf(q *RunRequest, parent string) []byte {
 
 // perform makes the call of a run, waits until the call has ended, and records its result.
 func (x *run) perform(ctx context.Context, a *API, revision mcp.Revision, params []byte, clean func(string) string) {
-	v, err := a.opts.Runtime.Visit(ctx, x.show.Server, runtime.VisitOptions{
+	v, err := a.opts.Project.Visit(ctx, x.show.Server, runtime.VisitOptions{
 		Revision: revision, Info: append(jsonrpc.AppendQuote([]byte(visitorInfo), a.opts.Version), '}'), Capabilities: []byte(visitorCapabilities),
 		Heard: func(m *jsonrpc.Message) { x.hear(m, clean) },
 	})
@@ -422,7 +422,7 @@ func (x *run) perform(ctx context.Context, a *API, revision mcp.Revision, params
 
 // modern reports whether a server is known to be modern.
 func (a *API) modern(server string) bool {
-	return slices.ContainsFunc(a.opts.Runtime.Statuses(), func(s upstream.Status) bool { return s.Name == server && s.Revision.Modern() })
+	return slices.ContainsFunc(a.opts.Project.Statuses(), func(s upstream.Status) bool { return s.Name == server && s.Revision.Modern() })
 }
 
 // fail records the end of a run that has no result because of err.
@@ -551,14 +551,14 @@ func (a *API) FindRun(id string) (Run, *Problem) {
 	}
 	out := x.snapshot(true)
 	if len(out.Result) > 0 {
-		out.Result = x.masked(a.opts.Runtime, out.Result)
+		out.Result = x.masked(a.opts.Project, out.Result)
 	}
 	return out, nil
 }
 
 // masked returns the result of a run with masked secrets. It caches the masked result until the
 // configuration changes, because masking a large result is slow.
-func (x *run) masked(rt *runtime.Runtime, result []byte) json.RawMessage {
+func (x *run) masked(rt *runtime.Project, result []byte) json.RawMessage {
 	now := rt.Current()
 	x.mu.Lock()
 	known, shown := x.maskedWith == now, x.maskedResult

@@ -198,11 +198,11 @@ func operationRoute(op runtime.Operation, summary string) route {
 
 // noServer returns a problem if a server is not configured, and nil if it is.
 func (a *API) noServer(name string) *Problem {
-	if _, ok := a.opts.Runtime.Config(name); ok {
+	if _, ok := a.opts.Project.Config(name); ok {
 		return nil
 	}
 	p := &Problem{Type: "no-such-server", Title: "No such server", Status: http.StatusNotFound, Detail: "No server is named " + excerpt.Quote(name, maxName) + "."}
-	if s := a.opts.Runtime.Current(); s != nil {
+	if s := a.opts.Project.Current(); s != nil {
 		var names []string
 		for _, c := range s.Servers {
 			if !c.Disabled {
@@ -243,10 +243,10 @@ func (a *API) readServers(r *http.Request) (any, *Problem) {
 
 // entry returns the list entry of a server.
 func (a *API) entry(s Server, costs map[string]Cost) ServerEntry {
-	c, _ := a.opts.Runtime.Config(s.Name)
+	c, _ := a.opts.Project.Config(s.Name)
 	out := ServerEntry{
 		Name: s.Name, State: s.State, Since: s.Since, Reason: s.Reason, Failure: s.Failure, Attempts: s.Attempts, RetryAt: s.RetryAt,
-		Era: s.Era, Revision: s.Revision, Transport: s.Transport, Endpoint: endpointOf(s.Name), Prefix: c.Prefix, Lazy: c.Lazy,
+		Era: s.Era, Revision: s.Revision, Transport: s.Transport, Endpoint: a.path(endpointOf(s.Name)), Prefix: c.Prefix, Lazy: c.Lazy,
 		Restarts: s.Restarts, Running: s.Running, Sessions: len(s.Sessions),
 	}
 	cost := costs[s.Name]
@@ -289,7 +289,7 @@ func (a *API) costs() map[string]Cost {
 		}
 		out[t.Server] = c
 	}
-	if lists := a.opts.Runtime.Lists(); lists != nil {
+	if lists := a.opts.Project.Lists(); lists != nil {
 		for _, x := range lists.Of(mcp.MethodListTools) {
 			if x.Hello != nil {
 				c := out[x.Server]
@@ -313,15 +313,15 @@ func (a *API) readServer(r *http.Request) (any, *Problem) {
 	if bad := a.noServer(name); bad != nil {
 		return nil, bad
 	}
-	c, _ := a.opts.Runtime.Config(name)
+	c, _ := a.opts.Project.Config(name)
 	report := a.Report()
 	i := slices.IndexFunc(report.Servers, func(s Server) bool { return s.Name == name })
 	if i < 0 {
 		return nil, a.noServer(name)
 	}
-	clean := a.opts.Runtime.Clean(name)
+	clean := a.opts.Project.Clean(name)
 	out := ServerDetail{
-		Server: report.Servers[i], Endpoint: endpointOf(name), Prefix: c.Prefix, Lazy: c.Lazy, Shown: c.Describe(), Dialect: c.Dialect,
+		Server: report.Servers[i], Endpoint: a.path(endpointOf(name)), Prefix: c.Prefix, Lazy: c.Lazy, Shown: c.Describe(), Dialect: c.Dialect,
 		Pinned: revisionText(c.Revision), Cost: a.costs()[name], Settings: settingsOf(c), Log: a.Logs(name, detailLog),
 	}
 	if h := a.itemsOf(name, mcp.MethodListTools).Hello; h != nil {
@@ -341,7 +341,7 @@ func (a *API) readHandshake(r *http.Request) (any, *Problem) {
 	if out.Steps == nil {
 		out.Steps = []HandshakeStep{}
 	}
-	for _, s := range a.opts.Runtime.Report().Servers {
+	for _, s := range a.opts.Project.Report().Servers {
 		if s.Name == name {
 			out.At = at(s.TracedAt)
 		}
@@ -415,7 +415,7 @@ func listOf(method string) func(a *API, r *http.Request) (any, *Problem) {
 		if bad != nil {
 			return nil, bad
 		}
-		c, _ := a.opts.Runtime.Config(name)
+		c, _ := a.opts.Project.Config(name)
 		out := Items{Items: []Item{}, Total: len(all), Read: list.Have, Next: p.next}
 		for _, x := range p.items {
 			out.Items = append(out.Items, a.item(c, method, x.raw, x.shown))
@@ -426,7 +426,7 @@ func listOf(method string) func(a *API, r *http.Request) (any, *Problem) {
 
 // item converts a resource, a template or a prompt to an Item.
 func (a *API) item(c config.Server, method string, raw []byte, exposed bool) Item {
-	clean := a.opts.Runtime.Clean(c.Name)
+	clean := a.opts.Project.Clean(c.Name)
 	text := func(key string, limit int) string {
 		s, _ := jsonrpc.Text(raw, jsonrpc.Find(raw, jsonrpc.Whole(raw), key))
 		return shownText(clean, jsonrpc.Shown(s), limit)
@@ -439,7 +439,7 @@ func (a *API) item(c config.Server, method string, raw []byte, exposed bool) Ite
 	switch method {
 	case mcp.MethodListPrompts:
 		kind, filter, key = "prompts", c.Expose.Prompts, "name"
-		if lists := a.opts.Runtime.Lists(); lists != nil {
+		if lists := a.opts.Project.Lists(); lists != nil {
 			x.Offered = lists.Offered(c.Name, x.Name)
 		}
 		for e := range jsonrpc.Elements(raw, jsonrpc.Find(raw, jsonrpc.Whole(raw), "arguments")) {
@@ -463,7 +463,7 @@ func (a *API) item(c config.Server, method string, raw []byte, exposed bool) Ite
 	if !exposed {
 		x.State = hidden
 		name, _ := jsonrpc.Text(raw, jsonrpc.Find(raw, jsonrpc.Whole(raw), key))
-		x.Hidden = hiddenBy(c, kind, filter, name)
+		x.Hidden = a.hiddenAt(hiddenBy(c, kind, filter, name))
 	}
 	return x
 }
@@ -474,7 +474,7 @@ func (a *API) operate(r *http.Request, op runtime.Operation) (any, *Problem) {
 	if bad := a.noServer(name); bad != nil {
 		return nil, bad
 	}
-	if err := a.opts.Runtime.Operate(name, op); err != nil {
+	if err := a.opts.Project.Operate(name, op); err != nil {
 		p := &Problem{Type: "not-operable", Title: "The operation on the server is not possible", Status: http.StatusConflict, Detail: err.Error()}
 		var e *mcp.Error
 		if errors.As(err, &e) && e.Failure != nil {
@@ -483,7 +483,7 @@ func (a *API) operate(r *http.Request, op runtime.Operation) (any, *Problem) {
 		return nil, p
 	}
 	out := Operated{Server: name, Operation: string(op)}
-	for _, s := range a.opts.Runtime.Statuses() {
+	for _, s := range a.opts.Project.Statuses() {
 		if s.Name == name {
 			out.State, out.Since = string(s.State), s.Since.UTC()
 		}

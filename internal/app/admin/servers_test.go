@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/dragoman-mcp/dragoman/internal/relay/event"
 	"github.com/dragoman-mcp/dragoman/internal/setup/config"
 	"github.com/dragoman-mcp/dragoman/internal/workbench/demo"
 )
@@ -243,8 +244,8 @@ func TestOperations(t *testing.T) {
 	var before, after ServerDetail
 	r.get("/api/v1/servers/b", &before)
 	operate("a/stop", "stopped")
-	r.runtime.Apply(r.runtime.Current()) // a reload without changes
-	r.runtime.Warm()
+	r.runtime.Apply(event.DefaultProject, r.runtime.Default().Current()) // a reload without changes
+	r.runtime.Default().Warm()
 	var stopped ServerDetail
 	r.get("/api/v1/servers/a", &stopped)
 	if f := stopped.Failure; stopped.State != "stopped" || f == nil || f.Class != "stopped" || f.Sentence != `server "a" was stopped by an operator` || f.Action == "" {

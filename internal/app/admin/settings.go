@@ -37,7 +37,7 @@ func (a *API) readSettings(r *http.Request) (any, *Problem) {
 		return nil, bad
 	}
 	out := ServerSettings{Server: name, Lines: []ConfigLine{}}
-	s := a.opts.Runtime.Current()
+	s := a.opts.Project.Current()
 	if s == nil {
 		return out, nil
 	}

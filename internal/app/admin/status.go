@@ -12,6 +12,8 @@ import (
 type Report struct {
 	Name          string         `json:"name" doc:"always dragoman"`
 	Version       string         `json:"version" doc:"the version of Dragoman"`
+	Project       string         `json:"project" doc:"the project that the report is about"`
+	Projects      []string       `json:"projects,omitempty" doc:"the names of all projects; left out if there is only one, and in reports about another project than default"`
 	PID           int            `json:"pid" doc:"the process id of Dragoman"`
 	Started       time.Time      `json:"started" doc:"when the process started"`
 	UptimeSeconds int64          `json:"uptimeSeconds" doc:"how many seconds the process has been running"`

@@ -22,7 +22,7 @@ type HandshakeStep struct {
 // Steps returns the steps of the last handshake with a server, with the messages. It returns nil
 // for an unknown server.
 func (a *API) Steps(server string) (out []HandshakeStep) {
-	for _, u := range a.opts.Runtime.Report().Servers {
+	for _, u := range a.opts.Project.Report().Servers {
 		if u.Name != server {
 			continue
 		}

@@ -137,10 +137,10 @@ func (a *API) StoryOf(number uint64) (s Story, ok bool) {
 }
 
 func (a *API) masker() *calls.Masker {
-	if a.opts.Runtime == nil {
+	if a.opts.Project == nil {
 		return calls.NewMasker(nil)
 	}
-	return calls.NewMasker(a.opts.Runtime.Secrets())
+	return calls.NewMasker(a.opts.Project.Secrets())
 }
 
 func messageOf(m *calls.Message, mask *calls.Masker, losses []CallLoss, notes *calls.Notes) Message {

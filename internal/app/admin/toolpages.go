@@ -66,7 +66,7 @@ func (a *API) FindTools(q ToolQuery) FoundTools {
 			out.Tools = append(out.Tools, FoundTool{Tool: a.shownTool(x, ready)})
 			continue
 		}
-		about := shownText(a.opts.Runtime.Clean(x.Server), tool.Of(x.JSON).Text("description"), maxAbout)
+		about := shownText(a.opts.Project.Clean(x.Server), tool.Of(x.JSON).Text("description"), maxAbout)
 		out.Tools = append(out.Tools, FoundTool{a.signedTool(x, ready), about})
 	}
 	return out

@@ -102,7 +102,7 @@ const (
 
 // toolsOf returns the tools of all servers, sorted by the names under which clients see them.
 func (a *API) toolsOf() iter.Seq[*catalog.Item] {
-	if lists := a.opts.Runtime.Lists(); lists != nil {
+	if lists := a.opts.Project.Lists(); lists != nil {
 		return lists.All(catalog.KindTool)
 	}
 	return slices.Values[[]*catalog.Item](nil)
@@ -119,9 +119,9 @@ func stateOf(x *catalog.Item) string {
 	return shown
 }
 
-// hiddenAt returns the endpoints at which clients do not see a tool.
-func (a *API) hiddenAt(x *catalog.Item) []Hidden {
-	server, _ := a.opts.Runtime.Config(x.Server)
+// whyHidden returns the endpoints at which clients do not see a tool, with their paths in the default project.
+func (a *API) whyHidden(x *catalog.Item) []Hidden {
+	server, _ := a.opts.Project.Config(x.Server)
 	switch by := hiddenBy(server, "tools", server.Expose.Tools, x.Name); {
 	case x.Hidden == "":
 		return nil
@@ -275,7 +275,7 @@ func wordsOf(text string) []string {
 // readyServers reports for each server whether its lists are up to date.
 func (a *API) readyServers() map[string]bool {
 	out := map[string]bool{}
-	for _, s := range a.opts.Runtime.Statuses() {
+	for _, s := range a.opts.Project.Statuses() {
 		out[s.Name] = s.State == "ready" || s.State == "idle" && s.Reason == ""
 	}
 	return out
@@ -283,11 +283,11 @@ func (a *API) readyServers() map[string]bool {
 
 // shownTool prepares a tool for a response, without its signature, which takes the most time.
 func (a *API) shownTool(x *catalog.Item, ready map[string]bool) Tool {
-	t, clean := tool.Of(x.JSON), a.opts.Runtime.Clean(x.Server)
+	t, clean := tool.Of(x.JSON), a.opts.Project.Clean(x.Server)
 	out := Tool{
 		Server: x.Server, Name: x.Name, Offered: x.Offered, Title: shownText(clean, t.Title(), maxTitle),
 		Description: excerpt.Cut(shownText(clean, t.Text("description"), maxAbout), maxDescription),
-		Tokens:      x.Tokens, Effect: effectOf(t), State: stateOf(x), Hidden: a.hiddenAt(x), AppOnly: t.AppOnly(), Needs: x.Needs, Stale: !ready[x.Server],
+		Tokens:      x.Tokens, Effect: effectOf(t), State: stateOf(x), Hidden: a.hiddenAt(a.whyHidden(x)), AppOnly: t.AppOnly(), Needs: x.Needs, Stale: !ready[x.Server],
 	}
 	for _, h := range t.Hints() {
 		out.Hints = append(out.Hints, ToolHint{h.Name, h.Text})
@@ -298,7 +298,7 @@ func (a *API) shownTool(x *catalog.Item, ready map[string]bool) Tool {
 // signedTool does the same as shownTool, with the signature.
 func (a *API) signedTool(x *catalog.Item, ready map[string]bool) Tool {
 	out := a.shownTool(x, ready)
-	out.Signature = shownText(a.opts.Runtime.Clean(x.Server), tool.Of(x.JSON).Signature(), maxDescription)
+	out.Signature = shownText(a.opts.Project.Clean(x.Server), tool.Of(x.JSON).Signature(), maxDescription)
 	return out
 }
 
@@ -313,7 +313,7 @@ func (a *API) readTool(r *http.Request) (any, *Problem) {
 
 // toolDetail returns a tool with all details.
 func (a *API) toolDetail(x *catalog.Item) ToolDetail {
-	clean := a.opts.Runtime.Clean(x.Server)
+	clean := a.opts.Project.Clean(x.Server)
 	t := tool.Of(x.JSON)
 	out := ToolDetail{
 		Tool: a.signedTool(x, a.readyServers()), About: shownText(clean, t.Text("description"), maxAbout), Arguments: []ToolArgument{},
@@ -375,7 +375,7 @@ func cleanJSON(clean func(string) string, raw []byte) json.RawMessage {
 // itemsOf returns a list of one server. If the list for clients without capabilities has not been
 // read, itemsOf returns the longest list that other clients have received.
 func (a *API) itemsOf(server, method string) (out catalog.Items) {
-	if lists := a.opts.Runtime.Lists(); lists != nil {
+	if lists := a.opts.Project.Lists(); lists != nil {
 		for _, x := range lists.Of(method) {
 			if x.Server != server {
 				continue
@@ -394,7 +394,7 @@ func (a *API) itemsOf(server, method string) (out catalog.Items) {
 // refreshList reads a list of a server again if the cached list is not fresh. It waits only briefly
 // for the result.
 func (a *API) refreshList(ctx context.Context, server, method string) {
-	if lists := a.opts.Runtime.Lists(); lists != nil {
+	if lists := a.opts.Project.Lists(); lists != nil {
 		lists.Refresh(ctx, server, method)
 	}
 }

@@ -53,8 +53,8 @@ func (a *API) Transcript(number uint64) ([]byte, *Problem) {
 	clean := a.cleaner()
 	var out bytes.Buffer
 	var secrets []string
-	if a.opts.Runtime != nil {
-		secrets = a.opts.Runtime.Secrets()
+	if a.opts.Project != nil {
+		secrets = a.opts.Project.Secrets()
 	}
 	about := fmt.Sprintf("Both sides of call %d: %s %s on %s.\nPlay the server for a client: dragoman replay FILE\nPlay Dragoman for the server: dragoman replay --wire server FILE -- COMMAND",
 		number, clean(c.Server, c.Method), clean(c.Server, c.Target), clean(c.Server, c.Server))

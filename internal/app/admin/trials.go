@@ -135,7 +135,7 @@ func (a *API) perform(ctx context.Context, d *draft, x *draftServer, server conf
 	limited, stop := context.WithTimeoutCause(ctx, server.StartTimeout+trialLists, errTrialTimeout)
 	defer stop()
 	var dialects []*dialect.Profile
-	if s := a.opts.Runtime.Current(); s != nil {
+	if s := a.opts.Project.Current(); s != nil {
 		dialects = s.Look()
 	}
 	result := runtime.Try(limited, server, dialects, a.opts.Version)

@@ -328,7 +328,7 @@ POST /console/theme viewer
 // the local user still gets in.
 func TestRolesOfTheConsole(t *testing.T) {
 	h := open(t, &admin.Report{})
-	h.access.RolesFrom(func(who *identity.Principal) []identity.Role {
+	h.access.RolesFrom(func(who *identity.Principal, _ string) []identity.Role {
 		for _, r := range []identity.Role{identity.Caller, identity.Viewer, identity.Operator, identity.Admin} {
 			if who == identity.Local && r == identity.Admin || who.Subject == r.String() {
 				return []identity.Role{r}
@@ -378,7 +378,7 @@ func TestRolesOfTheConsole(t *testing.T) {
 func TestRoleOfThePages(t *testing.T) {
 	h := adding(t, &adder{})
 	role := identity.Admin
-	h.access.RolesFrom(func(*identity.Principal) []identity.Role { return []identity.Role{role} })
+	h.access.RolesFrom(func(*identity.Principal, string) []identity.Role { return []identity.Role{role} })
 	for _, tt := range []struct {
 		role       identity.Role
 		looks, add bool
@@ -403,7 +403,7 @@ func TestStreamsEndWithTheRole(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				h := open(t, &admin.Report{})
 				roles := map[string]identity.Role{"anna": identity.Viewer, "ben": identity.Viewer}
-				h.access.RolesFrom(func(who *identity.Principal) []identity.Role { return []identity.Role{roles[who.Subject]} })
+				h.access.RolesFrom(func(who *identity.Principal, _ string) []identity.Role { return []identity.Role{roles[who.Subject]} })
 				var mu sync.Mutex
 				ended := map[string]bool{}
 				ctx, stop := context.WithCancel(t.Context())

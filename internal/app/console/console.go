@@ -228,7 +228,7 @@ func (c *Console) serve(w http.ResponseWriter, r *http.Request) {
 	if r.Method == http.MethodGet && r.URL.Path == eventsPath && strings.HasPrefix(r.URL.Query().Get("page"), prefix+"/") {
 		c.serveEvents(w, admin.While(r, func() bool {
 			access := c.opts.Access
-			return access.May(access.SignedIn(asked), c.least(asked)) == nil
+			return access.May(access.SignedIn(asked), event.DefaultProject, c.least(asked)) == nil
 		}))
 		return
 	}
@@ -256,7 +256,7 @@ func stateOf(r *http.Request) *state { return r.Context().Value(stateKey{}).(*st
 
 // may reports whether the user for whom a response is made has at least the role least.
 func (c *Console) may(r *http.Request, least identity.Role) bool {
-	return c.opts.Access.May(stateOf(r).who, least) == nil
+	return c.opts.Access.May(stateOf(r).who, event.DefaultProject, least) == nil
 }
 
 // status returns the report that all parts of one response use.

@@ -9,6 +9,7 @@ import (
 
 	"github.com/dragoman-mcp/dragoman/internal/app/admin"
 	"github.com/dragoman-mcp/dragoman/internal/base/identity"
+	"github.com/dragoman-mcp/dragoman/internal/relay/event"
 )
 
 // headers sets the header fields that every response has.
@@ -86,7 +87,7 @@ func (c *Console) admit(w http.ResponseWriter, r *http.Request) *identity.Princi
 // allow reports whether who has the role that the request needs. If not, allow writes the response.
 func (c *Console) allow(w http.ResponseWriter, r *http.Request, who *identity.Principal) bool {
 	var denied *admin.Denied
-	if !errors.As(c.opts.Access.May(who, c.least(r)), &denied) {
+	if !errors.As(c.opts.Access.May(who, event.DefaultProject, c.least(r)), &denied) {
 		return true
 	}
 	c.gate(w, r, denied.Status, gatePage{Title: "Your role does not allow this", Text: denied.Detail})

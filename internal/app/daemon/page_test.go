@@ -7,6 +7,8 @@ import (
 	"net/http/httptest"
 	"strings"
 	"testing"
+
+	"github.com/dragoman-mcp/dragoman/internal/relay/event"
 )
 
 // TestPage checks the page at / for a browser, for a terminal, and for a client with a URL
@@ -55,7 +57,7 @@ func TestPageOnTheNetwork(t *testing.T) {
 	s := snapshot(child(t, "quill", "legacy"))
 	d := newDaemon(ServeOptions{Config: s, Version: "test"}, false)
 	defer d.close()
-	d.runtime.Apply(s)
+	d.runtime.Apply(event.DefaultProject, s)
 	for _, accept := range []string{"*/*", "text/html"} {
 		a := recorded(d.handler(), accept)
 		if a.status != 200 || strings.Contains(a.body, "quill") || strings.Contains(a.body, "api/v1") || !strings.Contains(a.body, "http://localhost:7300/mcp") {
@@ -71,7 +73,7 @@ func TestGuardBeforeEveryRoute(t *testing.T) {
 	s := snapshot(child(t, "quill", "legacy"))
 	d := newDaemon(ServeOptions{Config: s, Version: "test"}, true)
 	defer d.close()
-	d.runtime.Apply(s)
+	d.runtime.Apply(event.DefaultProject, s)
 	h := d.handler()
 	ask := func(method, path string, change func(*http.Request)) int {
 		w, r := httptest.NewRecorder(), httptest.NewRequest(method, "http://localhost:7300"+path, nil)

@@ -136,7 +136,7 @@ func Serve(ctx context.Context, o ServeOptions) error {
 	d.log = plain
 	d.calls = telemetry.NewCallLog(d.events, plain, callLevel(o.LogCalls))
 	defer d.close()
-	d.runtime.Apply(o.Config)
+	d.runtime.Apply(event.DefaultProject, o.Config)
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	var running sync.WaitGroup
@@ -156,7 +156,7 @@ func Serve(ctx context.Context, o ServeOptions) error {
 	if o.Stdio {
 		running.Go(func() {
 			defer cancel()
-			err := servePipe(ctx, d.runtime.Clients(), d.runtime.Drain, o.Config.Limits.Body, o.Stdin, o.Stdout)
+			err := servePipe(ctx, d.project.Clients(), d.runtime.Drain, o.Config.Limits.Body, o.Stdin, o.Stdout)
 			if errors.Is(err, downstream.ErrShutdown) {
 				d.hurried.Store(true)
 			} else if err != nil {
@@ -179,7 +179,7 @@ func Serve(ctx context.Context, o ServeOptions) error {
 				}
 				o.Console(c)
 			}
-			d.runtime.Warm()
+			d.project.Warm()
 			if o.Ready != nil {
 				o.Ready(base + "/mcp")
 			}
@@ -210,6 +210,7 @@ type daemon struct {
 	guard       *httpdoor.Guard
 	budget      *transport.Budget
 	runtime     *runtime.Runtime
+	project     *runtime.Project // the default project
 	admin       *admin.API
 	console     *console.Console
 	refusal     atomic.Pointer[admin.Refusal] // why the configuration file is refused; nil if the file is in use
@@ -239,7 +240,6 @@ func newDaemon(o ServeOptions, local bool) *daemon {
 	d.guard = httpdoor.NewGuard(hosts, origins, nil)
 	d.guard.LogTo(o.Log)
 	d.recorded = calls.New(calls.Options{Record: o.Config.Record.On(local)})
-	d.stopCalls = d.events.Tap(event.Of(event.Loss), func(e event.Event) { d.recorded.Lost(e.Call, e.Name, e.Detail) })
 	kept := d.recorded
 	if o.noCalls {
 		kept = nil
@@ -252,9 +252,11 @@ func newDaemon(o ServeOptions, local bool) *daemon {
 		Config: o.Config, Log: o.Log, Events: d.events, Calls: kept, Recent: o.recent, Guard: d.guard, Principal: identity.Anyone, Budget: d.budget, Drain: o.Drain, Version: o.Version,
 		Exposed: !local, TaskKey: taskKey(o.KeyFolders, o.Log), ListFolder: listFolder(o.KeyFolders, o.Log), Own: d.own,
 	})
-	d.admin = admin.New(admin.Options{Runtime: d.runtime, Log: o.Log, Recent: o.recent, Calls: d.recorded, Budget: d.budget, Losses: func() []admin.Loss { return d.metrics.Losses(event.DefaultProject) }, Version: o.Version, Config: fullPath(o.ConfigPath), Local: local, PublicURL: o.Config.PublicURL, ConsoleOff: consoleOff(&o, local), DemoClients: demoClients, Env: o.Env, Refusal: d.refusal.Load, Reload: d.reloader()})
+	d.project = d.runtime.Default()
+	d.stopCalls = d.events.Tap(event.Of(event.Loss), d.lost)
+	d.admin = admin.New(admin.Options{Project: d.project, Others: d.runtime, Log: o.Log, Recent: o.recent, Calls: d.recorded, Budget: d.budget, Losses: d.metrics.Losses, Version: o.Version, Config: fullPath(o.ConfigPath), Local: local, PublicURL: o.Config.PublicURL, ConsoleOff: consoleOff(&o, local), DemoClients: demoClients, Env: o.Env, Refusal: d.refusal.Load, Reload: d.reloader()})
 	d.console = console.New(console.Options{
-		Off: consoleOff(&o, local), Access: d.admin.Access(), Source: d.admin, Add: d.admin, Config: d.runtime.Current, Clients: d.runtime.ClientReports, Operate: d.runtime.Operate, Events: d.events, Log: o.Log,
+		Off: consoleOff(&o, local), Access: d.admin.Access(), Source: d.admin, Add: d.admin, Config: d.project.Current, Clients: d.project.ClientReports, Operate: d.project.Operate, Events: d.events, Log: o.Log,
 		Program: o.Program, Path: o.Path, Machine: clientfile.Machine{OS: goruntime.GOOS, Env: o.Env},
 	})
 	if local && consoleOff(&o, local) == "" {
@@ -263,9 +265,7 @@ func newDaemon(o ServeOptions, local bool) *daemon {
 	}
 	d.metrics.WatchBudget(d.budget)
 	d.metrics.WatchEndpoints(d.counts, d.guard)
-	d.metrics.WatchServers(func() map[string][]upstream.Status {
-		return map[string][]upstream.Status{event.DefaultProject: d.runtime.Statuses()}
-	})
+	d.metrics.WatchServers(d.statuses)
 	return d
 }
 
@@ -330,6 +330,22 @@ func (d *daemon) counts() (all []telemetry.Endpoint) {
 		all = append(all, telemetry.Endpoint{Path: e.Path(), HTTP: overHTTP, SSE: overSSE})
 	}
 	return all
+}
+
+// statuses returns the state of the servers of each project.
+func (d *daemon) statuses() map[string][]upstream.Status {
+	out := map[string][]upstream.Status{}
+	for _, p := range d.runtime.Projects() {
+		out[p.Name()] = p.Statuses()
+	}
+	return out
+}
+
+// lost adds a loss to the record of its call.
+func (d *daemon) lost(e event.Event) {
+	if p := d.runtime.Project(e.Project); p != nil {
+		p.Calls().Lost(e.Call, e.Name, e.Detail)
+	}
 }
 
 // needsRestart returns the names of the settings that differ between two configurations and
@@ -427,7 +443,7 @@ func (d *daemon) watch(ctx context.Context, hup <-chan os.Signal) {
 			answer(problems.Err())
 			continue
 		}
-		current := d.runtime.Current()
+		current := d.project.Current()
 		switch empty.check(current, s, sure) {
 		case emptyRefused:
 			refuse("The file is empty. All servers stay. To remove all servers, write mcpServers: {}.")
@@ -453,8 +469,7 @@ func (d *daemon) watch(ctx context.Context, hup <-chan os.Signal) {
 		changes, later := s.Since(current), needsRestart(d.opts.Config, s)
 		changes.Settings = appliedNow(changes.Settings, current, s)
 		d.budget.SetLimit(inFlight(s))
-		d.runtime.Apply(s)
-		d.recorded.Record(s.Record.On(d.local))
+		d.runtime.Apply(event.DefaultProject, s)
 		warnUnusable(d.log, problems)
 		logChanges(d.log, changes)
 		refusal = ""
@@ -463,7 +478,7 @@ func (d *daemon) watch(ctx context.Context, hup <-chan os.Signal) {
 		if len(later) > 0 {
 			d.log.Warn("some settings change only with a restart", "settings", strings.Join(later, " "))
 		}
-		d.runtime.Warm()
+		d.project.Warm()
 		answer(nil)
 	}
 }

@@ -26,7 +26,7 @@ type Start struct {
 // earlier, reportStart does not call Started.
 func (d *daemon) reportStart(ctx context.Context, began time.Time) {
 	lazy := map[string]bool{}
-	for _, c := range d.runtime.Current().Servers {
+	for _, c := range d.project.Current().Servers {
 		lazy[c.Name] = c.Lazy
 	}
 	late := time.NewTimer(cmp.Or(d.opts.startWait, startReport))

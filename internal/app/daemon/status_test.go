@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/dragoman-mcp/dragoman/internal/app/admin"
+	"github.com/dragoman-mcp/dragoman/internal/relay/event"
 	"github.com/dragoman-mcp/dragoman/internal/setup/config"
 )
 
@@ -235,7 +236,7 @@ func TestStatusIsForThisMachine(t *testing.T) {
 
 	open := newDaemon(ServeOptions{Config: snapshot(), Log: (&journal{}).logger()}, false)
 	defer open.close()
-	open.runtime.Apply(snapshot())
+	open.runtime.Apply(event.DefaultProject, snapshot())
 	w := httptest.NewRecorder()
 	req := httptest.NewRequest("GET", "http://localhost/api/v1/status", nil)
 	open.handler().ServeHTTP(w, req)

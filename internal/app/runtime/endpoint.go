@@ -9,6 +9,7 @@ import (
 
 	"github.com/dragoman-mcp/dragoman/internal/base/identity"
 	"github.com/dragoman-mcp/dragoman/internal/relay/downstream"
+	"github.com/dragoman-mcp/dragoman/internal/relay/event"
 	"github.com/dragoman-mcp/dragoman/internal/transport"
 	"github.com/dragoman-mcp/dragoman/internal/transport/httpdoor"
 	"github.com/dragoman-mcp/dragoman/internal/transport/sse"
@@ -18,14 +19,16 @@ import (
 // Endpoint is one address for clients. It serves Streamable HTTP of both eras on one URL, and
 // HTTP+SSE on two other URLs.
 type Endpoint struct {
-	name string
+	base string // the URL path above those in leaves
 	http *streamhttp.Server
 	sse  *sse.Server
 }
 
 // EndpointOptions are the options of NewEndpoint.
 type EndpointOptions struct {
-	Guard *httpdoor.Guard
+	// Project is the project of the endpoint. "" is the default project, whose paths do not name it.
+	Project string
+	Guard   *httpdoor.Guard
 	// Principal says who sent a request; see streamhttp.Options. Nil refuses everybody.
 	Principal func(*http.Request) (*identity.Principal, error)
 	// Places says in which process a session or a stream exists. Nil means transport.Alone.
@@ -45,26 +48,28 @@ type EndpointOptions struct {
 // NewEndpoint creates the endpoint of the server with the given name. With the name "" it creates
 // the merged endpoint of all servers. r handles the messages of the endpoint's clients.
 func NewEndpoint(name string, r *downstream.Endpoint, o EndpointOptions) *Endpoint {
+	base, label := "", name
+	if name != "" {
+		base = "/s/" + name
+	}
+	if o.Project != "" && o.Project != event.DefaultProject {
+		base, label = "/p/"+o.Project+base, o.Project+"/"+name
+	}
 	return &Endpoint{
-		name: name,
+		base: base,
 		http: streamhttp.NewServer(streamhttp.Options{
-			Acceptor: r, Endpoint: name, Guard: o.Guard, Principal: o.Principal, Places: o.Places, Forward: o.Forward, AllowInitialize: o.Allow,
+			Acceptor: r, Endpoint: label, Guard: o.Guard, Principal: o.Principal, Places: o.Places, Forward: o.Forward, AllowInitialize: o.Allow,
 			MaxBody: o.MaxBody, Budget: o.Budget, Log: o.Log,
 		}),
 		sse: sse.NewServer(sse.Options{
-			Acceptor: r, Endpoint: name, Guard: o.Guard, Principal: o.Principal, Places: o.Places, Forward: o.Forward, Prefix: o.Prefix, AllowStream: o.Allow,
+			Acceptor: r, Endpoint: label, Guard: o.Guard, Principal: o.Principal, Places: o.Places, Forward: o.Forward, Prefix: o.Prefix, AllowStream: o.Allow,
 			MaxBody: o.MaxBody, Budget: o.Budget, Log: o.Log,
 		}),
 	}
 }
 
 // Path returns the URL path at which the endpoint serves Streamable HTTP.
-func (e *Endpoint) Path() string {
-	if e.name == "" {
-		return "/mcp"
-	}
-	return "/s/" + e.name + "/mcp"
-}
+func (e *Endpoint) Path() string { return e.base + "/mcp" }
 
 // Counts returns the endpoint's counters for Streamable HTTP and for HTTP+SSE.
 func (e *Endpoint) Counts() (streamhttp.Counts, sse.Counts) { return e.http.Counts(), e.sse.Counts() }

@@ -154,7 +154,7 @@ func TestPrincipalAndPlacesReachBothDoors(t *testing.T) {
 	mux := http.NewServeMux()
 	e.Mount(mux, "")
 	s := serveSite(t, mux)
-	defer e.close(errRemoved)
+	defer e.close(errServerRemoved)
 
 	ann, bob := []string{"X-Who", "ann"}, []string{"X-Who", "bob"}
 	session := func(who ...string) []string {
@@ -209,7 +209,7 @@ func TestEndpointWithoutPrincipal(t *testing.T) {
 	mux := http.NewServeMux()
 	e.Mount(mux, "")
 	s := serveSite(t, mux)
-	defer e.close(errRemoved)
+	defer e.close(errServerRemoved)
 	s.wants(401, "not authorized", "POST", "/mcp", helloBody)
 	s.wants(401, "not authorized", "POST", "/mcp", modernBody, modern()...)
 	s.wants(401, "not authorized", "GET", "/sse", "")

@@ -2,7 +2,6 @@ package runtime
 
 import (
 	"context"
-	"errors"
 	"maps"
 	"slices"
 	"sync"
@@ -46,8 +45,9 @@ func (s *Endpoints) Add(e *Endpoint) {
 	}
 }
 
-// Remove closes an endpoint and its sessions, and waits until they have ended.
-func (s *Endpoints) Remove(e *Endpoint) {
+// Remove closes an endpoint and its sessions, and waits until they have ended. Running requests end with
+// cause.
+func (s *Endpoints) Remove(e *Endpoint, cause error) {
 	s.mu.Lock()
 	end := s.all[e]
 	delete(s.all, e)
@@ -55,10 +55,8 @@ func (s *Endpoints) Remove(e *Endpoint) {
 	if end != nil {
 		end()
 	}
-	e.close(errRemoved)
+	e.close(cause)
 }
-
-var errRemoved = errors.New("the endpoint was removed")
 
 // List returns the open endpoints in no particular order.
 func (s *Endpoints) List() []*Endpoint {

@@ -18,6 +18,7 @@ import (
 
 	"github.com/dragoman-mcp/dragoman/internal/base/excerpt"
 	"github.com/dragoman-mcp/dragoman/internal/base/jsonrpc"
+	"github.com/dragoman-mcp/dragoman/internal/relay/event"
 	"github.com/dragoman-mcp/dragoman/internal/setup/config"
 )
 
@@ -46,10 +47,11 @@ const listFormat = 1
 
 // shelf keeps the lists of one server. It implements [catalog.Keeper]. A nil shelf keeps nothing.
 type shelf struct {
-	files *listFiles
-	name  string                   // the name of the server
-	id    string                   // the fingerprint of its settings: with other settings it is another server
-	clean func(text string) string // masks the secrets in its settings
+	files   *listFiles
+	project string                   // "" for the default project
+	name    string                   // the name of the server
+	id      string                   // the fingerprint of its settings: with other settings it is another server
+	clean   func(text string) string // masks the secrets in its settings
 
 	mu   sync.Mutex
 	last map[string]keptList // the lists in the files, by method
@@ -62,13 +64,16 @@ type keptList struct {
 	read time.Time
 }
 
-// shelf returns the shelf of a server, or nil if no lists are kept.
-func (l *listFiles) shelf(c config.Server) *shelf {
+// shelf returns the shelf of a project's server, or nil if no lists are kept.
+func (l *listFiles) shelf(project string, c config.Server) *shelf {
 	if l == nil {
 		return nil
 	}
+	if project == event.DefaultProject {
+		project = ""
+	}
 	return &shelf{
-		files: l, name: c.Name, id: c.Fingerprint, clean: excerpt.MaskKnown(c.Secrets()),
+		files: l, project: project, name: c.Name, id: c.Fingerprint, clean: excerpt.MaskKnown(c.Secrets()),
 		last: make(map[string]keptList), told: make(map[string]bool),
 	}
 }
@@ -77,7 +82,11 @@ func (l *listFiles) shelf(c config.Server) *shelf {
 // settings may contain secrets that could be guessed.
 func (s *shelf) path(method string) string {
 	h := hmac.New(sha256.New, s.files.key)
-	for _, text := range []string{s.name, s.id, method} {
+	texts := []string{s.name, s.id, method}
+	if s.project != "" {
+		texts = append(texts, s.project)
+	}
+	for _, text := range texts {
 		fmt.Fprintf(h, "%d %s", len(text), text)
 	}
 	return filepath.Join(s.files.folder, hex.EncodeToString(h.Sum(nil)[:16])+".json")

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/dragoman-mcp/dragoman/internal/protocol/mcp"
+	"github.com/dragoman-mcp/dragoman/internal/relay/event"
 	"github.com/dragoman-mcp/dragoman/internal/setup/config"
 )
 
@@ -68,13 +69,13 @@ func filesIn(t *testing.T, l *listFiles) (names []string, text string) {
 func TestKeptLists(t *testing.T) {
 	files, said := listFolder(t)
 	c := serverOf(t, plainServer)
-	s := files.shelf(c)
+	s := files.shelf(event.DefaultProject, c)
 	read := time.Now().Add(-time.Minute).Truncate(time.Second)
 	tools := rawItems(`{ "name":"one", "x":1e400}`, `{"name":"two\u0041"}`)
 	s.Keep(mcp.MethodListTools, tools, read)
 	s.Keep(mcp.MethodListPrompts, nil, read)
 	s.Keep("", rawItems(`{"tools":{}}`), read)
-	next := files.shelf(c)
+	next := files.shelf(event.DefaultProject, c)
 	items, at := next.Recall(mcp.MethodListTools)
 	if !bytes.Equal(bytes.Join(items, nil), bytes.Join(tools, nil)) || !at.Equal(read) {
 		t.Errorf("the list is %q of %s, want %q of %s", items, at, tools, read)
@@ -89,12 +90,12 @@ func TestKeptLists(t *testing.T) {
 		strings.Replace(plainServer, "a:", "b:", 1), strings.Replace(plainServer, "--key", "--other", 1), strings.Replace(plainServer, "sesame", "another", 1),
 		strings.Replace(plainServer, "command: x", "command: y", 1), `a: {url: "http://127.0.0.1/"}`,
 	} {
-		if got := recalled(files.shelf(serverOf(t, other)), mcp.MethodListTools); got != "" {
+		if got := recalled(files.shelf(event.DefaultProject, serverOf(t, other)), mcp.MethodListTools); got != "" {
 			t.Errorf("%s has the list %s", other, got)
 		}
 	}
 	stranger := &listFiles{folder: files.folder, key: []byte("another"), log: files.log}
-	if got := recalled(stranger.shelf(c), mcp.MethodListTools); got != "" {
+	if got := recalled(stranger.shelf(event.DefaultProject, c), mcp.MethodListTools); got != "" {
 		t.Errorf("a process with another key has the list %s", got)
 	}
 	names, text := filesIn(t, files)
@@ -116,7 +117,7 @@ func TestKeptLists(t *testing.T) {
 		t.Errorf("the log has %s", said)
 	}
 	var none *listFiles
-	if none.shelf(c).Keep("", tools, read); recalled(none.shelf(c), "") != "" {
+	if none.shelf(event.DefaultProject, c).Keep("", tools, read); recalled(none.shelf(event.DefaultProject, c), "") != "" {
 		t.Error("a list is kept without a folder")
 	}
 }
@@ -129,7 +130,7 @@ func TestListsWithSecretsAreNotKept(t *testing.T) {
 		"c2VzYW1lJnN0cmVldC3DpDc", `c2VzYW1lJnN0cmVldC3D\u0070Dc=`, "sesame%26street-%C3%A47", `sesame\u002526street-%C3%A47`,
 	} {
 		files, log := listFolder(t)
-		s := files.shelf(serverOf(t, `a: {command: x, env: {API_TOKEN: "sesame&street-ä7"}}`))
+		s := files.shelf(event.DefaultProject, serverOf(t, `a: {command: x, env: {API_TOKEN: "sesame&street-ä7"}}`))
 		s.Keep(mcp.MethodListTools, rawItems(`{"name":"one"}`), time.Now())
 		if recalled(s, mcp.MethodListTools) == "" {
 			t.Fatal("no list is kept")
@@ -191,14 +192,14 @@ func TestKeptListThatCannotBeUsed(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			files, said := listFolder(t)
-			s := files.shelf(serverOf(t, plainServer))
+			s := files.shelf(event.DefaultProject, serverOf(t, plainServer))
 			path := s.path(mcp.MethodListTools)
 			s.Keep(mcp.MethodListTools, rawItems(`{"name":"one"}`), time.Now())
 			if err := os.Remove(path); err != nil {
 				t.Fatal(err)
 			}
 			spoil(t, path)
-			next := files.shelf(serverOf(t, plainServer))
+			next := files.shelf(event.DefaultProject, serverOf(t, plainServer))
 			if got := recalled(next, mcp.MethodListTools); got != "" {
 				t.Errorf("the list is %s", got)
 			}
@@ -222,10 +223,10 @@ func TestKeptListThatCannotBeUsed(t *testing.T) {
 func TestKeptListsAreBounded(t *testing.T) {
 	files, _ := listFolder(t)
 	c := serverOf(t, plainServer)
-	s := files.shelf(c)
+	s := files.shelf(event.DefaultProject, c)
 	began := time.Now()
 	s.Keep(mcp.MethodListTools, rawItems(`{"name":"`+strings.Repeat("x", maxListFile)+`"}`), began)
-	if got := recalled(files.shelf(c), mcp.MethodListTools); got != "" {
+	if got := recalled(files.shelf(event.DefaultProject, c), mcp.MethodListTools); got != "" {
 		t.Errorf("a list of %d bytes is kept", len(got))
 	}
 	s.Keep(mcp.MethodListTools, rawItems(`{"name":"one"}`), began)
@@ -288,10 +289,10 @@ func TestProcessesShareTheLists(t *testing.T) {
 	var running sync.WaitGroup
 	for i := range 4 {
 		running.Go(func() {
-			s := files.shelf(c)
+			s := files.shelf(event.DefaultProject, c)
 			for n := range 50 {
 				s.Keep(mcp.MethodListTools, rawItems(fmt.Sprintf(`{"name":"%d-%d","x":%q}`, i, n, long)), time.Now())
-				if got := recalled(files.shelf(c), mcp.MethodListTools); len(got) < len(long) {
+				if got := recalled(files.shelf(event.DefaultProject, c), mcp.MethodListTools); len(got) < len(long) {
 					t.Errorf("a reader got %q", got)
 				}
 			}
@@ -309,7 +310,7 @@ func TestListsThatCannotBeWritten(t *testing.T) {
 	if err := os.WriteFile(filepath.Dir(files.folder), nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	s := files.shelf(serverOf(t, plainServer))
+	s := files.shelf(event.DefaultProject, serverOf(t, plainServer))
 	for _, method := range []string{mcp.MethodListTools, mcp.MethodListPrompts} {
 		s.Keep(method, rawItems(`{"name":"one"}`), time.Now())
 	}
@@ -324,7 +325,7 @@ func FuzzKeptList(f *testing.F) {
 	f.Add([]byte(`{"format":1,"server":"a","method":"tools/list","read":"2020-01-01T00:00:00Z","items":[{"name":"x"},[]]}`))
 	f.Add([]byte(`[]`))
 	files, _ := listFolder(f)
-	s := files.shelf(serverOf(f, plainServer))
+	s := files.shelf(event.DefaultProject, serverOf(f, plainServer))
 	f.Fuzz(func(t *testing.T, raw []byte) {
 		items, read, err := s.parse(raw, mcp.MethodListTools)
 		if err != nil {

@@ -6,35 +6,35 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/setup/config"
 )
 
-// mostFormer is the maximum number of secrets from earlier configurations that the Runtime keeps.
+// mostFormer is the maximum number of secrets from earlier configurations that a Project keeps.
 const mostFormer = 512
 
 // retireSecretsLocked keeps the secrets of the current configuration before another configuration
 // replaces it, because recorded messages and logs still contain these secrets.
-func (r *Runtime) retireSecretsLocked() {
-	if r.snapshot == nil {
+func (p *Project) retireSecretsLocked() {
+	if p.snapshot == nil {
 		return
 	}
-	former := slices.Clone(r.former) // other goroutines may still read the old slice
-	for _, text := range secretsOf(r.snapshot) {
+	former := slices.Clone(p.former) // other goroutines may still read the old slice
+	for _, text := range secretsOf(p.snapshot) {
 		former = slices.DeleteFunc(former, func(x string) bool { return x == text })
 		former = append(former, text)
 	}
-	r.former = slices.Clone(former[max(0, len(former)-mostFormer):])
+	p.former = slices.Clone(former[max(0, len(former)-mostFormer):])
 }
 
 // masks returns the current configuration, and the secrets of earlier configurations.
-func (r *Runtime) masks() (current *config.Snapshot, former []string) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.snapshot, r.former
+func (p *Project) masks() (current *config.Snapshot, former []string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.snapshot, p.former
 }
 
 // Clean returns the function that masks the secrets of a server in text from the server, its
 // clients or the network. If server is "" or not configured, the function masks the secrets of
 // all servers. It also masks the secrets of earlier configurations.
-func (r *Runtime) Clean(server string) func(text string) string {
-	snapshot, former := r.masks()
+func (p *Project) Clean(server string) func(text string) string {
+	snapshot, former := p.masks()
 	if snapshot == nil {
 		return redactor(config.Server{})
 	}
@@ -55,8 +55,8 @@ func (r *Runtime) Clean(server string) func(text string) string {
 }
 
 // Secrets returns the configured secrets of all servers, and the secrets of earlier configurations.
-func (r *Runtime) Secrets() (all []string) {
-	snapshot, former := r.masks()
+func (p *Project) Secrets() (all []string) {
+	snapshot, former := p.masks()
 	if snapshot == nil {
 		return nil
 	}

@@ -32,8 +32,8 @@ const (
 // Operate begins an operation on one server and does not wait for its end. It does not affect other
 // servers. A server that is stopped with OpStop stays stopped until the next operation, or until an
 // Apply changes its settings.
-func (r *Runtime) Operate(name string, op Operation) error {
-	x := r.server(name)
+func (p *Project) Operate(name string, op Operation) error {
+	x := p.server(name)
 	switch {
 	case x == nil:
 		return ErrNoServer
@@ -50,10 +50,10 @@ func (r *Runtime) Operate(name string, op Operation) error {
 }
 
 // server returns the current server with the given name, or nil if there is none.
-func (r *Runtime) server(name string) *server {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	for _, x := range r.order {
+func (p *Project) server(name string) *server {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, x := range p.order {
 		if x.Name() == name {
 			return x
 		}
@@ -68,18 +68,17 @@ type ClientReport struct {
 	Server string // the only server of the endpoint; "" for the merged endpoint
 }
 
-// ClientReports returns the clients of all endpoints, grouped by endpoint.
-func (r *Runtime) ClientReports() (out []ClientReport) {
-	p := r.projects[defaultProject]
-	r.mu.Lock()
+// ClientReports returns the clients of all endpoints of the project, grouped by endpoint.
+func (p *Project) ClientReports() (out []ClientReport) {
+	p.mu.Lock()
 	mounts := []*mount{p.joined}
 	names := []string{""}
-	for _, x := range r.order {
+	for _, x := range p.order {
 		if m := p.single[x.Name()]; m != nil {
 			mounts, names = append(mounts, m), append(names, x.Name())
 		}
 	}
-	r.mu.Unlock()
+	p.mu.Unlock()
 	for i, m := range mounts {
 		for _, c := range m.clients.Clients() {
 			out = append(out, ClientReport{c, m.endpoint.Path(), names[i]})
@@ -90,20 +89,20 @@ func (r *Runtime) ClientReports() (out []ClientReport) {
 
 // Lists provides the lists of the servers for operators.
 type Lists struct {
-	runtime *Runtime
+	project *Project
 	gateway *gateway.Merged
 }
 
 // Lists returns the lists of the current configuration. It returns nil before the first
 // Apply.
-func (r *Runtime) Lists() *Lists {
-	r.mu.Lock()
-	g := r.projects[defaultProject].gateway
-	r.mu.Unlock()
+func (p *Project) Lists() *Lists {
+	p.mu.Lock()
+	g := p.gateway
+	p.mu.Unlock()
 	if g == nil {
 		return nil
 	}
-	return &Lists{r, g}
+	return &Lists{p, g}
 }
 
 // Of returns the last known list of each server for a list method such as tools/list. The servers
@@ -117,7 +116,7 @@ func (l *Lists) All(kind catalog.Kind) iter.Seq[*catalog.Item] { return l.gatewa
 // Refresh reads one list of one server, if the server is ready and the list is not fresh, and waits
 // a short time for the result. It does not open a server.
 func (l *Lists) Refresh(ctx context.Context, server, method string) {
-	if x := l.runtime.server(server); x != nil && x.Status().State == upstream.Ready {
+	if x := l.project.server(server); x != nil && x.Status().State == upstream.Ready {
 		l.gateway.Refresh(ctx, server, method)
 	}
 }
@@ -127,8 +126,8 @@ func (l *Lists) Offered(server, name string) string { return l.gateway.Offered(s
 
 // Config returns the configuration of a server. It returns false if the server is disabled or not
 // configured.
-func (r *Runtime) Config(name string) (config.Server, bool) {
-	s := r.Current()
+func (p *Project) Config(name string) (config.Server, bool) {
+	s := p.Current()
 	if s == nil {
 		return config.Server{}, false
 	}

@@ -86,7 +86,7 @@ func newTwoHouses(t *testing.T, forwards bool) *twoHouses {
 			o.Forward = x.hop
 		}
 	})
-	a.bridge.Keys, b.bridge.Keys = keys, keys
+	a.own.bridge.Keys, b.own.bridge.Keys = keys, keys
 	mux := http.NewServeMux()
 	a.Routes(mux)
 	x.hop.to = mux
@@ -140,7 +140,7 @@ func (x *twoHouses) undone(f func()) {
 			x.Errorf("its auditor heard %q", entry)
 		}
 	}
-	if n := x.away.bridge.Parked(); n != 0 {
+	if n := x.away.own.bridge.Parked(); n != 0 {
 		x.Errorf("it has parked %d calls", n)
 	}
 }

@@ -17,6 +17,7 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/base/jsonrpc"
 	"github.com/dragoman-mcp/dragoman/internal/protocol/mcp"
 	"github.com/dragoman-mcp/dragoman/internal/relay/downstream"
+	"github.com/dragoman-mcp/dragoman/internal/relay/event"
 	"github.com/dragoman-mcp/dragoman/internal/relay/policy"
 	"github.com/dragoman-mcp/dragoman/internal/setup/config"
 	"github.com/dragoman-mcp/dragoman/internal/transport"
@@ -32,7 +33,8 @@ type gate struct {
 	asked   int // number of calls of Before
 	began   int
 	ended   int
-	entries []string // what became of the calls of tools
+	entries []string                    // what became of the calls of tools
+	about   func(c *policy.Call) string // comes before each entry; nil for nothing
 }
 
 func (g *gate) Before(_ context.Context, c *policy.Call) policy.Verdict {
@@ -64,7 +66,11 @@ func (g *gate) End(_ context.Context, c *policy.Call, a *policy.Answer) {
 	g.ended++
 	if c.Request.Msg.Method == mcp.MethodCallTool {
 		text, _ := c.Args.Get("text").Text()
-		g.entries = append(g.entries, fmt.Sprintf("%s %s %s %s", c.Server, c.Name, text, a.Outcome))
+		entry := fmt.Sprintf("%s %s %s %s", c.Server, c.Name, text, a.Outcome)
+		if g.about != nil {
+			entry = g.about(c) + entry
+		}
+		g.entries = append(g.entries, entry)
 	}
 }
 
@@ -103,6 +109,12 @@ func (h *house) executions(text string) (n int) {
 	return n
 }
 
+// configuration starts a modern server and a legacy one, and returns a configuration with them and with
+// more settings.
+func (h *house) configuration(t *testing.T, settings string) *config.Snapshot {
+	return snapshotOf(t, settings+h.servers(t, "strict-2025-06-18"))
+}
+
 func newHouse(t *testing.T) *house {
 	h := &house{gate: &gate{}}
 	h.open(t, h.servers(t, "strict-2025-06-18"), func(*Options) {})
@@ -112,6 +124,7 @@ func newHouse(t *testing.T) *house {
 // servers starts a modern server, and a legacy one with the given profile. It returns the configuration
 // that has them.
 func (h *house) servers(t *testing.T, legacy string) string {
+	t.Helper()
 	text := "mcpServers:\n"
 	for name, profile := range map[string]string{"old": legacy, "new": "strict-2026-07-28"} {
 		s, err := fake.NewServer(profile, fake.Options{Capture: h})
@@ -128,12 +141,18 @@ func (h *house) servers(t *testing.T, legacy string) string {
 	return text
 }
 
-// open runs a configuration. edit changes the options of the runtime.
-func (h *house) open(t *testing.T, text string, edit func(*Options)) {
+func snapshotOf(t *testing.T, text string) *config.Snapshot {
+	t.Helper()
 	c, problems := config.Parse("dragoman.yaml", []byte(text), nil)
 	if c == nil {
 		t.Fatal(problems)
 	}
+	return c
+}
+
+// open runs a configuration. edit changes the options of the runtime.
+func (h *house) open(t *testing.T, text string, edit func(*Options)) {
+	c := snapshotOf(t, text)
 	o := Options{
 		Principal: identity.Anyone,
 		Config:    c, Log: slog.New(slog.DiscardHandler), Guard: httpdoor.NewGuard(nil, nil, nil), Budget: transport.NewBudget(64 << 20),
@@ -141,7 +160,7 @@ func (h *house) open(t *testing.T, text string, edit func(*Options)) {
 	}
 	edit(&o)
 	h.Runtime = New(o)
-	h.Apply(c)
+	h.Apply(event.DefaultProject, c)
 	mux := http.NewServeMux()
 	h.Routes(mux)
 	web := httptest.NewServer(mux)
@@ -183,14 +202,14 @@ func TestPolicyAtEveryDoor(t *testing.T) {
 						at.URL = h.url + door.path + "/sse"
 					}
 					if pipe {
-						e := h.Clients()
+						e := h.Default().Clients()
 						if door.path != "" {
-							e = h.projects[defaultProject].single[door.server].clients
+							e = h.Default().mount(door.server).clients
 						}
 						at = pipeTo(t, e)
 					}
 					for _, action := range []string{"accept", "decline", "cancel"} {
-						h.visit(t, visit{revision, at, door.server, door.prefix, action})
+						h.visit(t, visit{revision, at, door.server, door.prefix, action, ""})
 						if pipe {
 							break // a pipe has one client
 						}
@@ -211,6 +230,7 @@ type visit struct {
 	revision               mcp.Revision
 	at                     fake.Where
 	server, prefix, action string
+	about                  string // begins each entry of the auditor
 }
 
 func (h *house) visit(t *testing.T, v visit) {
@@ -277,6 +297,9 @@ func (h *house) visit(t *testing.T, v visit) {
 		want = append(want, v.server+" nothing x failed")
 	} else {
 		want = append(want, " "+v.prefix+"nothing x refused")
+	}
+	for i := range want {
+		want[i] = v.about + want[i]
 	}
 	got := h.gate.take()
 	if strings.Join(got, "\n") != strings.Join(want, "\n") {

@@ -1,28 +1,235 @@
 package runtime
 
 import (
+	"cmp"
+	"context"
+	"crypto/hmac"
+	"crypto/sha256"
+	"log/slog"
 	"maps"
+	"os"
+	processors "runtime"
 	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
 
+	"github.com/dragoman-mcp/dragoman/internal/base/loglimit"
+	"github.com/dragoman-mcp/dragoman/internal/base/logring"
+	"github.com/dragoman-mcp/dragoman/internal/protocol/mcp"
+	"github.com/dragoman-mcp/dragoman/internal/relay/bridge"
+	"github.com/dragoman-mcp/dragoman/internal/relay/calls"
 	"github.com/dragoman-mcp/dragoman/internal/relay/catalog"
 	"github.com/dragoman-mcp/dragoman/internal/relay/downstream"
+	"github.com/dragoman-mcp/dragoman/internal/relay/event"
 	"github.com/dragoman-mcp/dragoman/internal/relay/gateway"
+	"github.com/dragoman-mcp/dragoman/internal/relay/upstream"
 	"github.com/dragoman-mcp/dragoman/internal/setup/config"
+	"github.com/dragoman-mcp/dragoman/internal/transport"
 )
 
-// defaultProject is the name of the only project so far. A path that does not begin with /p/ is for
-// this project.
-const defaultProject = "default"
+// Project is a set of servers and the endpoints of their clients, with a configuration of its own. It
+// has its own bridge and keys, so a state or a task id of one project is unknown in every other; its
+// own quotas and rates; and its own records of calls and log. Projects share the process: the listener,
+// the principals, the policy, the memory. Runtime.Apply makes a Project. All methods are safe for
+// concurrent use.
+type Project struct {
+	name      string
+	runtime   *Runtime
+	log       *slog.Logger
+	events    *event.Publisher
+	calls     *calls.Ring   // nil if no calls are recorded
+	recent    *logring.Ring // nil if no records are kept
+	budget    *transport.Budget
+	hooks     Hooks
+	bridge    *bridge.Bridge
+	listens   gateway.ListenQuota
+	newcomers newcomers
+	rules     atomic.Pointer[downstream.Rules] // of the current configuration, like maxBody
+	maxBody   atomic.Int64
+	texts     instructions
+	joined    *mount        // the endpoint of all servers
+	gone      chan struct{} // closed when the project was removed or the process stops
 
-// project is a set of servers and their endpoints. Runtime.mu guards the fields of a project,
-// except joined.
-type project struct {
-	name    string
-	joined  *mount // the endpoint of all servers; exists as long as the Runtime
-	gateway *gateway.Merged
-	uris    catalog.URIs               // what clients call the pages and skills of the servers
-	single  map[string]*mount          // the endpoints of single servers, by server name
-	singles map[string]*gateway.Single // the handlers of the endpoints in single, by server name
+	mu       sync.Mutex // guards the fields below
+	snapshot *config.Snapshot
+	former   []string           // the secrets of earlier configurations, oldest first; apply replaces the slice and never changes its elements
+	since    time.Time          // the time of the last apply
+	servers  map[string]*server // the enabled servers by name and fingerprint
+	order    []*server          // the enabled servers in the order of the configuration
+	gateway  *gateway.Merged
+	uris     catalog.URIs               // what clients call the pages and skills of the servers
+	single   map[string]*mount          // the endpoints of single servers, by server name
+	singles  map[string]*gateway.Single // the handlers of the endpoints in single, by server name
+	draining bool
+	removed  bool // gone is closed or about to be
+}
+
+// newProject returns a project without servers. Its limits are those of s.
+func (r *Runtime) newProject(name string, s *config.Snapshot) *Project {
+	o := &r.opts
+	p := &Project{
+		name: name, runtime: r, log: o.Log, events: o.Events.For(name), calls: o.Calls, recent: o.Recent, budget: o.Budget,
+		since: time.Now(), gone: make(chan struct{}), servers: make(map[string]*server),
+		single: make(map[string]*mount), singles: make(map[string]*gateway.Single),
+	}
+	key := o.TaskKey
+	if name != event.DefaultProject {
+		p.log = o.Log.With(loglimit.Peer("project", name))
+		p.budget = o.Budget.Part(inFlightOf(s))
+		if o.Calls != nil {
+			p.calls = calls.New(calls.Options{})
+		}
+		if o.Recent != nil {
+			p.recent = o.Recent.Part(name)
+		}
+		if key != nil {
+			key = keyFor(key, name)
+		}
+	}
+	p.bridge = NewBridge(p.events, p.budget)
+	p.bridge.Keys, p.bridge.Places, p.bridge.Own = bridge.NewKeys(key), o.Places, o.Own
+	p.hooks = Hooks{
+		Log: p.log, Events: p.events, Recent: p.recent, Version: o.Version, Exposed: o.Exposed, Changed: p.changed,
+		Starts: upstream.NewStarts(1), Own: o.Own,
+	}
+	p.newcomers.log = p.log
+	p.limit(s)
+	p.joined = p.newMount("")
+	return p
+}
+
+// keyFor derives the key of a project from the key of the process.
+func keyFor(key []byte, project string) []byte {
+	h := hmac.New(sha256.New, key)
+	_, _ = h.Write([]byte("project " + project))
+	return h.Sum(nil)
+}
+
+// inFlightOf returns how many bytes of messages may be in memory at the same time with a configuration.
+func inFlightOf(s *config.Snapshot) int64 { return InFlight(s.Limits.InFlight, s.Limits.Body) }
+
+// limit makes the limits and revisions of a configuration count for the next request and the next
+// session.
+func (p *Project) limit(s *config.Snapshot) {
+	p.newcomers.setRate(s.Limits.InitializePerSecond)
+	p.maxBody.Store(int64(s.Limits.Body))
+	p.rules.Store(&downstream.Rules{Revisions: s.Revisions.Accept, Strict: s.Revisions.Refuse, ManifestClient: s.Limits.ManifestClient})
+	p.hooks.Starts.SetLimit(startsOf(s))
+	if p.budget != p.runtime.opts.Budget {
+		p.budget.SetLimit(inFlightOf(s))
+	}
+}
+
+// startsOf returns how many servers may start at the same time. The start of a server mostly needs the
+// processor, so the default is twice the number of processors.
+func startsOf(s *config.Snapshot) int {
+	return cmp.Or(s.Limits.Starts, 2*processors.NumCPU())
+}
+
+// Name returns the name of the project.
+func (p *Project) Name() string { return p.name }
+
+// Gone returns a channel that is closed when the project was removed, or when the process stops.
+func (p *Project) Gone() <-chan struct{} { return p.gone }
+
+// Calls returns the calls of the project's clients. It returns nil if they are not recorded.
+func (p *Project) Calls() *calls.Ring { return p.calls }
+
+// Recent returns the log records about the project. It returns nil if they are not kept.
+func (p *Project) Recent() *logring.Ring { return p.recent }
+
+// Budget returns the memory for the messages of the project.
+func (p *Project) Budget() *transport.Budget { return p.budget }
+
+// Clients returns the endpoint of all servers, for a client on a pipe.
+func (p *Project) Clients() *downstream.Endpoint { return p.joined.clients }
+
+// Current returns the configuration in use. It returns nil if none was applied yet.
+func (p *Project) Current() *config.Snapshot {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.snapshot
+}
+
+// mount returns the mount of a server, or nil if there is none. For "" it returns that of all servers.
+func (p *Project) mount(server string) *mount {
+	if server == "" {
+		return p.joined
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.single[server]
+}
+
+// changed is called by an upstream when one of its lists has changed.
+func (p *Project) changed(server, kind string) {
+	if g := p.merged(); g != nil {
+		g.Changed(server, kind)
+	}
+}
+
+// merged returns the current gateway. It returns nil before the first apply.
+func (p *Project) merged() *gateway.Merged {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.gateway
+}
+
+// apply replaces the current configuration; see Runtime.Apply.
+func (p *Project) apply(s *config.Snapshot) {
+	h := p.hooks
+	h.Dialects = s.Look()
+	p.limit(s)
+	if p.calls != nil {
+		p.calls.Record(s.Record.On(!p.runtime.opts.Exposed))
+	}
+	out := leaving{cause: errServerRemoved}
+	p.mu.Lock()
+	order, enabled := p.serversLocked(s, h, &out)
+	moves := p.planLocked(s, order, enabled, &out)
+	p.mu.Unlock()
+	for _, x := range moves {
+		out.add(x.m.replace(x.h, x.to))
+	}
+	for _, m := range out.mounts {
+		out.add(m.handle.Renew(), m.servers)
+	}
+	for _, h := range out.singles {
+		h.Drain()
+	}
+	for _, g := range out.gateways {
+		g.EndListens()
+	}
+	p.retire(out)
+}
+
+// serversLocked makes s the current configuration. It returns the enabled servers with their settings,
+// and adds those to l that are no longer configured.
+func (p *Project) serversLocked(s *config.Snapshot, h Hooks, l *leaving) (order []*server, enabled []config.Server) {
+	next := make(map[string]*server)
+	for _, c := range s.Servers {
+		if c.Disabled {
+			continue
+		}
+		key := c.Name + "\x00" + c.Fingerprint
+		x := p.servers[key]
+		if x == nil {
+			x = newServer(NewUpstream(c, h), p.runtime.lists.shelf(p.name, c))
+		} else {
+			x.SetTimes(timesOf(c))
+		}
+		next[key] = x
+		order, enabled = append(order, x), append(enabled, c)
+	}
+	for key, x := range p.servers {
+		if next[key] == nil {
+			l.servers = append(l.servers, x)
+		}
+	}
+	p.retireSecretsLocked()
+	p.snapshot, p.servers, p.order, p.since = s, next, order, time.Now()
+	return order, enabled
 }
 
 // mount is an endpoint with the handle that serves its clients.
@@ -30,7 +237,7 @@ type mount struct {
 	handle   *Handle
 	clients  *downstream.Endpoint
 	endpoint *Endpoint
-	servers  []*server // the servers that the current generation of handle uses; only Apply uses this field
+	servers  []*server // the servers that the current generation of handle uses; only apply and end use this field
 }
 
 // replace makes h the handler for clients. The parameter to contains the servers that h can reach.
@@ -52,53 +259,34 @@ type move struct {
 	to []*server
 }
 
-// newProject returns a project without servers.
-func (r *Runtime) newProject(name string) *project {
-	return &project{name: name, joined: r.newMount(""), single: make(map[string]*mount), singles: make(map[string]*gateway.Single)}
-}
-
-// newMount returns a mount.
-func (r *Runtime) newMount(name string) *mount {
+// newMount returns the mount of a server, or with "" that of all servers.
+func (p *Project) newMount(name string) *mount {
+	o := &p.runtime.opts
 	m := &mount{handle: &Handle{}}
-	m.clients = &downstream.Endpoint{
-		Handler: m.handle, Events: r.opts.Events, Calls: r.opts.Calls, Log: r.opts.Log,
-		Rules: r.rules.Load, Budget: r.opts.Budget,
-	}
+	m.clients = &downstream.Endpoint{Handler: m.handle, Events: p.events, Calls: p.calls, Log: p.log, Rules: p.rules.Load, Budget: p.budget}
 	m.endpoint = NewEndpoint(name, m.clients, EndpointOptions{
-		Guard: r.opts.Guard, Principal: r.opts.Principal, Places: r.opts.Places, Forward: r.opts.Forward, MaxBody: r.maxBody.Load, Prefix: r.opts.Config.PublicPath(), Allow: r.newcomers.allow, Budget: r.opts.Budget, Log: r.opts.Log,
+		Project: p.name, Guard: o.Guard, Principal: o.Principal, Places: o.Places, Forward: o.Forward,
+		MaxBody: p.maxBody.Load, Prefix: o.Config.PublicPath(), Allow: p.newcomers.allow, Budget: p.budget, Log: p.log,
 	})
-	r.endpoints.Add(m.endpoint)
+	p.runtime.endpoints.Add(m.endpoint)
 	return m
 }
 
-// planLocked creates the handlers of a project for a configuration. enabled[i] contains the
-// settings of order[i]. planLocked returns a move for each mount that needs a new handler. It adds
-// to l the objects that are no longer used.
-func (r *Runtime) planLocked(p *project, s *config.Snapshot, order []*server, enabled []config.Server, l *leaving) (moves []move) {
-	g := &gateway.Merged{
-		Bridge: r.bridge, Policy: r.opts.Policy, Audit: r.opts.Audit, Project: p.name, Listens: &r.listens, Names: catalog.Names{Separator: s.Separator}, Identity: r.identity(s, p.name),
-		Prefixes: make(map[string]string), Expose: exposedOf(enabled...), Vet: Vet(enabled...), Clean: r.Clean, URIs: &p.uris, Before: p.gateway,
-	}
-	var names []string
-	for i, x := range order {
-		names = append(names, x.Name())
-		g.Upstreams = append(g.Upstreams, x)
-		if prefix := enabled[i].Prefix; prefix != x.Name() && (prefix != "" || enabled[i].Unprefixed) {
-			g.Prefixes[x.Name()] = prefix
-		}
-	}
-	p.uris.Retain(names)
+// planLocked creates the handlers for a configuration. enabled[i] contains the settings of order[i].
+// planLocked returns a move for each mount that needs a new handler. It adds to l the objects that are
+// no longer used.
+func (p *Project) planLocked(s *config.Snapshot, order []*server, enabled []config.Server, l *leaving) (moves []move) {
 	if p.gateway != nil {
 		l.gateways = append(l.gateways, p.gateway)
 	}
-	p.gateway = g
-	moves = []move{{p.joined, g, order}}
+	p.gateway = p.newMerged(s, order, enabled)
+	moves = []move{{p.joined, p.gateway, order}}
 	gone := p.singles
 	p.singles = make(map[string]*gateway.Single)
 	for i, x := range order {
 		m := p.single[x.Name()]
 		if m == nil {
-			m = r.newMount(x.Name())
+			m = p.newMount(x.Name())
 			p.single[x.Name()] = m
 		}
 		if h := gone[x.Name()]; h != nil && h.Upstream == gateway.Upstream(x) && sameExposed(h.Expose, exposedOf(enabled[i])) {
@@ -106,7 +294,8 @@ func (r *Runtime) planLocked(p *project, s *config.Snapshot, order []*server, en
 			delete(gone, x.Name())
 			continue
 		}
-		h := &gateway.Single{Bridge: r.bridge, Policy: r.opts.Policy, Audit: r.opts.Audit, Project: p.name, Listens: &r.listens, Upstream: x, Expose: exposedOf(enabled[i]), Vet: Vet(enabled[i])}
+		o := &p.runtime.opts
+		h := &gateway.Single{Bridge: p.bridge, Policy: o.Policy, Audit: o.Audit, Project: p.name, Listens: &p.listens, Upstream: x, Expose: exposedOf(enabled[i]), Vet: Vet(enabled[i])}
 		p.singles[x.Name()] = h
 		moves = append(moves, move{m, h, []*server{x}})
 	}
@@ -118,4 +307,125 @@ func (r *Runtime) planLocked(p *project, s *config.Snapshot, order []*server, en
 		}
 	}
 	return moves
+}
+
+// newMerged returns the gateway of all servers for a configuration.
+func (p *Project) newMerged(s *config.Snapshot, order []*server, enabled []config.Server) *gateway.Merged {
+	o := &p.runtime.opts
+	g := &gateway.Merged{
+		Bridge: p.bridge, Policy: o.Policy, Audit: o.Audit, Project: p.name, Listens: &p.listens, Names: catalog.Names{Separator: s.Separator}, Identity: p.identity(s),
+		Prefixes: make(map[string]string), Expose: exposedOf(enabled...), Vet: Vet(enabled...), URIs: &p.uris, Before: p.gateway,
+	}
+	var names []string
+	for i, x := range order {
+		names = append(names, x.Name())
+		g.Upstreams = append(g.Upstreams, x)
+		if prefix := enabled[i].Prefix; prefix != x.Name() && (prefix != "" || enabled[i].Unprefixed) {
+			g.Prefixes[x.Name()] = prefix
+		}
+	}
+	p.uris.Retain(names)
+	return g
+}
+
+// identity returns the name, title and version with which Dragoman describes itself. Environment
+// variables override the configuration, so that a container needs no configuration file.
+func (p *Project) identity(s *config.Snapshot) catalog.Identity {
+	or := func(env, value string) string {
+		if v := os.Getenv(env); v != "" {
+			return v
+		}
+		return value
+	}
+	f := catalog.Identity{
+		Name:    or("DRAGOMAN_SERVER_NAME", s.Identity.Name),
+		Title:   or("DRAGOMAN_SERVER_TITLE", s.Identity.Title),
+		Version: or("DRAGOMAN_SERVER_VERSION", s.Identity.Version),
+		Join:    catalog.InstructionsOrder(s.Identity.Instructions.Join.String()),
+	}
+	if f.Version == "" {
+		f.Version = p.runtime.opts.Version
+	}
+	in := s.Identity.Instructions
+	f.Instructions = func(ctx context.Context, client *mcp.ClientInfo) string {
+		return fill(p.texts.get(ctx, in, p.log), p.name, client)
+	}
+	return f
+}
+
+// Warm starts to open all servers that are not lazy, so that the first client does not have to
+// wait. After that, such a server is opened again in the background whenever it fails or ends. Warm
+// does not wait for the servers.
+func (p *Project) Warm() {
+	p.mu.Lock()
+	order, g := p.order, p.gateway
+	lazy := make(map[string]bool)
+	for _, c := range p.snapshot.Servers {
+		lazy[c.Name] = c.Lazy
+	}
+	p.mu.Unlock()
+	for _, x := range order {
+		x.KeepOpen(!lazy[x.Name()])
+	}
+	g.Warm(func(server string) bool { return !lazy[server] })
+}
+
+// drain ends requests that would never end by themselves, such as subscriptions/listen.
+func (p *Project) drain() {
+	p.mu.Lock()
+	p.draining = true
+	g, singles := p.gateway, slices.Collect(maps.Values(p.singles))
+	p.mu.Unlock()
+	if g != nil {
+		g.Drain()
+	}
+	for _, h := range singles {
+		h.Drain()
+	}
+}
+
+// end closes a project that was removed; see Runtime.Remove.
+func (p *Project) end() {
+	p.drain()
+	p.mu.Lock()
+	out := leaving{cause: errProjectRemoved, gateways: []*gateway.Merged{p.gateway}, servers: p.order, mounts: []*mount{p.joined}}
+	out.mounts = slices.AppendSeq(out.mounts, maps.Values(p.single))
+	p.mu.Unlock()
+	for _, m := range out.mounts {
+		m.endpoint.drain()
+		out.add(m.handle.Renew(), m.servers)
+	}
+	out.then = func() {
+		p.bridge.Close()
+		if p.recent != nil {
+			p.runtime.opts.Recent.Forget(p.name)
+		}
+	}
+	p.leave()
+	p.retire(out)
+}
+
+// close drains the project at the end of the process, after its endpoints were closed. It waits until
+// the project's own work has ended, and returns its servers.
+func (p *Project) close() []*server {
+	p.drain()
+	if g := p.merged(); g != nil {
+		g.Close()
+	}
+	p.bridge.Close()
+	p.leave()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.order
+}
+
+// leave tells those who wait for Gone.
+func (p *Project) leave() {
+	p.mu.Lock()
+	first := !p.removed
+	p.removed = true
+	p.mu.Unlock()
+	if first {
+		close(p.gone)
+	}
 }

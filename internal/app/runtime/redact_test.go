@@ -76,28 +76,29 @@ func TestSecretsOfEarlierConfigurations(t *testing.T) {
 	first := of("a-one", "b-one")
 	r := New(Options{Config: first, Events: &event.Publisher{}, Log: slog.New(slog.DiscardHandler), Guard: httpdoor.NewGuard(nil, nil, nil), Principal: identity.Anyone, Budget: transport.NewBudget(1 << 20)})
 	defer r.Close(StopLimit)
-	r.Apply(first)
-	r.Apply(of("a-two"))
+	p := r.Default()
+	p.apply(first)
+	p.apply(of("a-two"))
 	const said = "a-one-canary, b-one-canary, a-two-canary, a-three"
 	for _, server := range []string{"a", "b", ""} {
-		if got := r.Clean(server)(said); got != "***, ***, ***, a-three" {
+		if got := p.Clean(server)(said); got != "***, ***, ***, a-three" {
 			t.Errorf("for server %q: %s", server, got)
 		}
 	}
-	if got := r.Report().Servers[0].Clean(said); got != "***, ***, ***, a-three" {
+	if got := p.Report().Servers[0].Clean(said); got != "***, ***, ***, a-three" {
 		t.Errorf("in the report: %s", got)
 	}
 	for _, secret := range []string{"a-one-canary", "b-one-canary", "a-two-canary"} {
-		if !slices.Contains(r.Secrets(), secret) {
+		if !slices.Contains(p.Secrets(), secret) {
 			t.Errorf("%s is not a secret any more", secret)
 		}
 	}
 	// A reload must not modify the list of old secrets that a reader already has, even if a secret
 	// becomes old again.
-	r.Apply(first)
-	_, former := r.masks()
+	p.apply(first)
+	_, former := p.masks()
 	before := slices.Clone(former)
-	r.Apply(of("a-two"))
+	p.apply(of("a-two"))
 	if !slices.Equal(former, before) {
 		t.Errorf("the list of a reader was %q, and is %q now", before, former)
 	}
@@ -105,9 +106,9 @@ func TestSecretsOfEarlierConfigurations(t *testing.T) {
 	for i := range mostFormer + 10 {
 		large.Servers[0].Env[fmt.Sprint("TOKEN_", i)] = config.NewSecret(fmt.Sprint("many-canary-", i))
 	}
-	r.Apply(large)
-	r.Apply(of("a-three"))
-	if n := len(r.Secrets()); n < mostFormer || n > mostFormer+len(secretsOf(first)) {
+	p.apply(large)
+	p.apply(of("a-three"))
+	if n := len(p.Secrets()); n < mostFormer || n > mostFormer+len(secretsOf(first)) {
 		t.Errorf("%d secrets are kept", n)
 	}
 }

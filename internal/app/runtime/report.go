@@ -11,10 +11,10 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/setup/config"
 )
 
-// Report describes the state of a Runtime.
+// Report describes the state of a Project.
 type Report struct {
-	Configured time.Time // the time of the last Apply
-	Draining   bool
+	Configured time.Time        // the time of the last Apply
+	Draining   bool             // the process stops, or the project was removed
 	Endpoints  []EndpointReport // the merged endpoint, then the endpoints of single servers, sorted by name
 	Servers    []ServerReport   // the servers in the order of the configuration
 	Lists      []catalog.ListReport
@@ -39,14 +39,13 @@ type ServerReport struct {
 
 // Report returns the state of all endpoints and servers. It sends no requests to servers and does
 // not wait for them.
-func (r *Runtime) Report() *Report {
-	p := r.projects[defaultProject]
-	r.mu.Lock()
-	g, snapshot, order, former := p.gateway, r.snapshot, r.order, r.former
-	out := &Report{Configured: r.since, Draining: r.draining}
+func (p *Project) Report() *Report {
+	p.mu.Lock()
+	g, snapshot, order, former := p.gateway, p.snapshot, p.order, p.former
+	out := &Report{Configured: p.since, Draining: p.draining}
 	mounts := map[string]*mount{"": p.joined}
 	maps.Copy(mounts, p.single)
-	r.mu.Unlock()
+	p.mu.Unlock()
 	for _, name := range slices.Sorted(maps.Keys(mounts)) {
 		m := mounts[name]
 		e := EndpointReport{Path: m.endpoint.Path(), Server: name}
@@ -60,24 +59,24 @@ func (r *Runtime) Report() *Report {
 	for _, x := range order {
 		out.Servers = append(out.Servers, ServerReport{x.Report(), redactor(configured[x.Name()], former...)})
 	}
-	out.Lists, out.Parked, out.Listens = g.Lists(), r.bridge.ParkedCalls(), r.listens.ByParty()
+	out.Lists, out.Parked, out.Listens = g.Lists(), p.bridge.ParkedCalls(), p.listens.ByParty()
 	return out
 }
 
 // Statuses returns the state of each server in the order of the configuration.
-func (r *Runtime) Statuses() []upstream.Status {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	out := make([]upstream.Status, len(r.order))
-	for i, u := range r.order {
+func (p *Project) Statuses() []upstream.Status {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	out := make([]upstream.Status, len(p.order))
+	for i, u := range p.order {
 		out[i] = u.Status()
 	}
 	return out
 }
 
 // Configured returns the time of the last Apply, and whether Drain has been called.
-func (r *Runtime) Configured() (since time.Time, draining bool) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.since, r.draining
+func (p *Project) Configured() (since time.Time, draining bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.since, p.draining
 }

@@ -1,19 +1,24 @@
 package runtime
 
 import (
+	"sync"
 	"time"
 
+	"github.com/dragoman-mcp/dragoman/internal/protocol/mcp"
 	"github.com/dragoman-mcp/dragoman/internal/relay/gateway"
 	"github.com/dragoman-mcp/dragoman/internal/relay/upstream"
 )
 
-// leaving contains the generations, servers and endpoints that an Apply has replaced or removed.
+// leaving contains the generations, servers and endpoints that an Apply has replaced or removed, or those
+// of a removed project.
 type leaving struct {
+	cause       error // with which the requests end that are still running when their time is over
 	generations []held
 	gateways    []*gateway.Merged
 	singles     []*gateway.Single
 	servers     []*server // servers that are no longer configured
 	mounts      []*mount  // endpoints that are no longer configured
+	then        func()    // called when all of this is closed; may be nil
 }
 
 // held is a replaced generation, with the servers that its calls may use.
@@ -31,12 +36,12 @@ func (l *leaving) add(g *Generation, servers []*server) {
 
 // retire closes the objects in l in the background, after the calls that use them have ended. The
 // wait for removed servers is limited; see remove.
-func (r *Runtime) retire(l leaving) {
+func (p *Project) retire(l leaving) {
 	for _, x := range l.servers {
 		x.release() // the configuration no longer uses the server
 	}
 	if len(l.generations) > 0 {
-		r.retired.Go(func() {
+		p.runtime.retired.Go(func() {
 			for _, g := range l.generations {
 				<-g.Idle()
 			}
@@ -51,35 +56,54 @@ func (r *Runtime) retire(l leaving) {
 		})
 	}
 	if len(l.servers) > 0 || len(l.mounts) > 0 {
-		r.retired.Go(func() { r.remove(l.servers, l.mounts) })
+		p.runtime.retired.Go(func() { p.remove(l) })
 	}
 }
 
-// remove closes servers, and then their endpoints. Before that, remove waits until no call uses the
-// servers any more, but at most for Options.Drain.
-func (r *Runtime) remove(servers []*server, mounts []*mount) {
-	limit := r.opts.Drain
+// remove closes servers and endpoints. Before that, remove waits until no call uses the servers any
+// more, but at most for Options.Drain.
+func (p *Project) remove(l leaving) {
+	limit := p.runtime.opts.Drain
 	if limit <= 0 {
 		limit = DrainLimit
 	}
 	late := time.NewTimer(limit)
 	defer late.Stop()
 wait:
-	for _, x := range servers {
+	for _, x := range l.servers {
 		select {
 		case <-x.idle:
 		case <-late.C:
-			r.opts.Log.Warn("ending the running calls to removed servers", "after", limit.String())
+			p.log.Warn("ending the running calls to removed servers", "after", limit.String())
 			break wait
-		case <-r.endpoints.Context().Done():
+		case <-p.runtime.endpoints.Context().Done():
 			break wait
 		}
 	}
-	closeServers(servers, StopLimit)
-	for _, m := range mounts {
-		r.endpoints.Remove(m.endpoint)
+	var wait sync.WaitGroup
+	for _, m := range l.mounts {
+		// Beside the servers: an endpoint is closed when its requests have ended, and some end only
+		// with their server.
+		wait.Go(func() { p.runtime.endpoints.Remove(m.endpoint, l.cause) })
+	}
+	closeServers(l.servers, StopLimit)
+	wait.Wait()
+	if l.then != nil {
+		l.then()
 	}
 }
+
+// errServerRemoved and errProjectRemoved tell clients why their requests and sessions end.
+var (
+	errServerRemoved = &mcp.Error{
+		Origin: mcp.FromGateway, Cause: "removed", Outcome: mcp.OutcomeUnknown,
+		Message: "the server was removed from Dragoman's configuration before it answered",
+	}
+	errProjectRemoved = &mcp.Error{
+		Origin: mcp.FromGateway, Cause: "removed", Outcome: mcp.OutcomeUnknown,
+		Message: "the project was removed before the server answered",
+	}
+)
 
 func closeServers(all []*server, limit time.Duration) {
 	upstreams := make([]*upstream.Upstream, len(all))

@@ -6,6 +6,7 @@ import (
 	"net/http"
 
 	"github.com/dragoman-mcp/dragoman/internal/base/excerpt"
+	"github.com/dragoman-mcp/dragoman/internal/relay/event"
 	"github.com/dragoman-mcp/dragoman/internal/transport/httpdoor"
 )
 
@@ -39,17 +40,13 @@ func (r *Runtime) serve(w http.ResponseWriter, req *http.Request, leaf string) {
 	if !ok {
 		return
 	}
-	p := r.projects[cmp.Or(req.PathValue("project"), defaultProject)]
+	p := r.Project(cmp.Or(req.PathValue("project"), event.DefaultProject))
 	if p == nil {
 		httpdoor.NotFound(w, req)
 		return
 	}
-	m, name := p.joined, req.PathValue("server")
-	if name != "" {
-		r.mu.Lock()
-		m = p.single[name]
-		r.mu.Unlock()
-	}
+	name := req.PathValue("server")
+	m := p.mount(name)
 	if m == nil {
 		http.Error(w, fmt.Sprintf("no server %q is configured", excerpt.Line(name, 64)), http.StatusNotFound)
 		return

@@ -10,6 +10,7 @@ import (
 
 	"github.com/dragoman-mcp/dragoman/internal/base/identity"
 	"github.com/dragoman-mcp/dragoman/internal/relay/downstream"
+	"github.com/dragoman-mcp/dragoman/internal/relay/event"
 	"github.com/dragoman-mcp/dragoman/internal/setup/config"
 	"github.com/dragoman-mcp/dragoman/internal/transport"
 	"github.com/dragoman-mcp/dragoman/internal/transport/httpdoor"
@@ -31,7 +32,7 @@ func routed(t *testing.T, o Options) (*Runtime, *http.ServeMux) {
 	}
 	r := New(o)
 	t.Cleanup(func() { r.Close(0) })
-	r.Apply(&s)
+	r.Apply(event.DefaultProject, &s)
 	mux := http.NewServeMux()
 	r.Routes(mux)
 	mux.Handle("/", r.opts.Guard.Usual(http.HandlerFunc(httpdoor.NotFound)))
@@ -122,7 +123,7 @@ func TestKnownCallersSeeWhatIsThere(t *testing.T) {
 func TestTwoCallersThroughRoutes(t *testing.T) {
 	r, mux := routed(t, Options{Principal: withKey, Places: here{}})
 	empty := *config.Default() // so that lists do not wait for the server
-	r.Apply(&empty)
+	r.Apply(event.DefaultProject, &empty)
 	s := serveSite(t, r.opts.Guard.Wrap(mux))
 	list := `{"jsonrpc":"2.0","id":3,"method":"tools/list"}`
 	modernList := strings.Replace(strings.Replace(modernBody, "tools/call", "tools/list", 1), `"name":"star","arguments":{},`, "", 1)
@@ -167,7 +168,7 @@ func TestGuardStandsOnce(t *testing.T) {
 	_, mux := routed(t, Options{Guard: g, Principal: identity.Anyone})
 	alone := http.NewServeMux()
 	e := NewEndpoint("", &downstream.Endpoint{Handler: &teller{}}, EndpointOptions{Guard: g, Principal: identity.Anyone})
-	defer e.close(errRemoved)
+	defer e.close(errServerRemoved)
 	e.Mount(alone, "")
 	for _, path := range []string{"/mcp", "/messages", "/s/a/mcp", "/s/unknown/mcp", "/p/default/mcp", "/s/a"} {
 		for name, x := range map[string]struct {
@@ -201,7 +202,7 @@ func TestProjectsAreLookedUp(t *testing.T) {
 		Config: s, Log: slog.New(slog.DiscardHandler), Guard: httpdoor.NewGuard(nil, nil, nil), Principal: identity.Anyone, Budget: transport.NewBudget(1 << 20),
 	})
 	defer r.Close(0)
-	r.Apply(s)
+	r.Apply(event.DefaultProject, s)
 	mux := http.NewServeMux()
 	r.Routes(mux)
 	mux.HandleFunc("/", httpdoor.NotFound)

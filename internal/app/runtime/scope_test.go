@@ -234,7 +234,7 @@ func TestListsOfTwoPrincipals(t *testing.T) {
 			prefix = "/s/" + name
 		}
 		e.Mount(mux, prefix)
-		t.Cleanup(func() { e.close(errRemoved) })
+		t.Cleanup(func() { e.close(errServerRemoved) })
 	}
 	for _, name := range []string{"old", "new"} {
 		s := &safe{modern: name == "new", more: map[string]string{}, streams: map[string][]chan string{}, opened: make(chan struct{})}

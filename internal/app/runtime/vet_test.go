@@ -56,7 +56,7 @@ func TestToolWithAnInvalidHeader(t *testing.T) {
 		Principal: identity.Anyone, Events: events,
 		Config: c, Log: slog.New(slog.DiscardHandler), Guard: httpdoor.NewGuard(nil, nil, nil), Budget: transport.NewBudget(64 << 20),
 	})
-	r.Apply(c)
+	r.Apply(event.DefaultProject, c)
 	mux := http.NewServeMux()
 	r.Routes(mux)
 	s := serveSite(t, mux)
@@ -78,7 +78,7 @@ func TestToolWithAnInvalidHeader(t *testing.T) {
 		t.Errorf("the losses are %q, want one for the merged list and one for each page of the server's own list", lost)
 	}
 	mu.Unlock()
-	lists := r.Report().Lists
+	lists := r.Default().Report().Lists
 	if i := slices.IndexFunc(lists, func(x catalog.ListReport) bool { return x.Method == mcp.MethodListTools }); i < 0 || lists[i].Items != 1 || len(lists[i].Rejected) != 1 || lists[i].Rejected[0].Name != "bad" {
 		t.Errorf("the report is %+v", lists)
 	}

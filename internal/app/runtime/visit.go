@@ -14,7 +14,7 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/transport"
 )
 
-// VisitOptions are the options of Runtime.Visit.
+// VisitOptions are the options of Project.Visit.
 type VisitOptions struct {
 	// Revision is the revision that the visitor uses. Unknown means mcp.LatestLegacy. For a modern
 	// revision, Visit returns ErrModern.
@@ -28,7 +28,7 @@ type VisitOptions struct {
 
 // Visitor is a legacy client in this process, connected to the endpoint of one server. Dragoman
 // handles it like any other client, so its calls appear in the metrics, in the log and in the list
-// of calls. Runtime.Visit creates a Visitor, and the caller must call Close. Visitor is safe for
+// of calls. Project.Visit creates a Visitor, and the caller must call Close. Visitor is safe for
 // concurrent use.
 type Visitor struct {
 	conversation transport.Conversation
@@ -41,16 +41,16 @@ var ErrModern = errors.New("a session needs a legacy revision")
 
 // Visit opens a session with a server. If the server is not configured, the error is ErrNoServer.
 // If the server cannot be opened, the error is a *jsonrpc.Error.
-func (r *Runtime) Visit(ctx context.Context, server string, o VisitOptions) (*Visitor, error) {
+func (p *Project) Visit(ctx context.Context, server string, o VisitOptions) (*Visitor, error) {
 	if o.Revision == mcp.Unknown {
 		o.Revision = mcp.LatestLegacy
 	}
 	if o.Revision.Modern() {
 		return nil, ErrModern
 	}
-	r.mu.Lock()
-	m := r.projects[defaultProject].single[server]
-	r.mu.Unlock()
+	p.mu.Lock()
+	m := p.single[server]
+	p.mu.Unlock()
 	if m == nil {
 		return nil, ErrNoServer
 	}

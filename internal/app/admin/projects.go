@@ -1,0 +1,172 @@
+package admin
+
+import (
+	"net/http"
+	"slices"
+	"sync"
+
+	"github.com/dragoman-mcp/dragoman/internal/base/excerpt"
+	"github.com/dragoman-mcp/dragoman/internal/base/identity"
+	"github.com/dragoman-mcp/dragoman/internal/base/work"
+	"github.com/dragoman-mcp/dragoman/internal/relay/event"
+)
+
+// projectParameter is the query parameter of nearly every route that names the project.
+var projectParameter = parameter{"project", "string", "the project; the default is `default`"}
+
+// others has an API for each project that a request has named, other than the API's own. So runs,
+// examinations, streams and their limits are each project's own, and an id of one project means nothing
+// in another. An API lives until its project is gone.
+type others struct {
+	running work.Group
+
+	mu       sync.Mutex
+	all      map[string]*API
+	closing  chan struct{} // closed by close; made by the first in
+	draining bool
+	closed   bool
+}
+
+// name returns the name of the API's project.
+func (a *API) name() string {
+	if a.opts.Project == nil {
+		return event.DefaultProject
+	}
+	return a.opts.Project.Name()
+}
+
+// path returns the path of an endpoint of the API's project. of is its path in the default project.
+func (a *API) path(of string) string {
+	if a.name() == event.DefaultProject {
+		return of
+	}
+	return "/p/" + a.name() + of
+}
+
+// hiddenAt returns a list with the paths of the API's project.
+func (a *API) hiddenAt(list []Hidden) []Hidden {
+	if a.name() == event.DefaultProject {
+		return list
+	}
+	list = slices.Clone(list)
+	for i := range list {
+		list[i].Endpoint = a.path(list[i].Endpoint)
+	}
+	return list
+}
+
+// projects returns the names of all projects if there are several, and if the API knows the others.
+func (a *API) projects() (names []string) {
+	if a.opts.Others == nil {
+		return nil
+	}
+	all := a.opts.Others.Projects()
+	if len(all) < 2 {
+		return nil
+	}
+	for _, p := range all {
+		names = append(names, p.Name())
+	}
+	return names
+}
+
+// in returns the API of the project that a request names, or a if it names none.
+func (a *API) in(r *http.Request) (*API, *Problem) {
+	name, bad := a.projectOf(r)
+	switch {
+	case bad != nil:
+		return nil, bad
+	case name == a.name():
+		return a, nil
+	case a.opts.Others == nil:
+		return nil, noProject(name)
+	}
+	p := a.opts.Others.Project(name)
+	if p == nil {
+		return nil, noProject(name)
+	}
+	o := &a.others
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	x := o.all[name]
+	if x != nil && x.opts.Project == p {
+		return x, nil
+	}
+	// The project has no file of its own, so nothing of it can be written there.
+	x = New(Options{
+		Project: p, Budget: p.Budget(), Recent: p.Recent(), Calls: p.Calls(), Losses: a.opts.Losses,
+		Log: a.opts.Log, Version: a.opts.Version, Local: a.opts.Local, PublicURL: a.opts.PublicURL, Access: a.opts.Access,
+		ConsoleOff: a.opts.ConsoleOff, Env: a.opts.Env,
+	})
+	if o.all == nil {
+		o.all, o.closing = make(map[string]*API), make(chan struct{})
+	}
+	if o.draining {
+		x.Drain()
+	}
+	if o.closed || !o.running.Go(func() { o.keep(name, x) }) {
+		return nil, noProject(name)
+	}
+	o.all[name] = x
+	return x, nil
+}
+
+// keep closes the API of a project when the project is gone, or when the others are closed.
+func (o *others) keep(name string, x *API) {
+	select {
+	case <-x.opts.Project.Gone():
+	case <-o.closing:
+	}
+	o.mu.Lock()
+	if o.all[name] == x {
+		delete(o.all, name)
+	}
+	o.mu.Unlock()
+	x.Close()
+}
+
+// drain ends the streams of all projects.
+func (o *others) drain() {
+	o.mu.Lock()
+	o.draining = true
+	all := make([]*API, 0, len(o.all))
+	for _, x := range o.all {
+		all = append(all, x)
+	}
+	o.mu.Unlock()
+	for _, x := range all {
+		x.Drain()
+	}
+}
+
+// close closes the APIs of all projects, and waits until they are closed.
+func (o *others) close() {
+	o.mu.Lock()
+	if o.closing != nil && !o.closed {
+		close(o.closing)
+	}
+	o.closed = true
+	o.mu.Unlock()
+	o.running.Wait()
+}
+
+// projectOf returns the name of the project that a request is about.
+func (a *API) projectOf(r *http.Request) (string, *Problem) {
+	switch names := r.URL.Query()[projectParameter.name]; {
+	case len(names) > 1:
+		return "", badParameter(projectParameter.name, "Write it once.")
+	case len(names) == 1 && names[0] != "":
+		return names[0], nil
+	}
+	return a.name(), nil
+}
+
+// hides reports whether a project must look to who as if it did not exist, because who has no role in
+// it. The default project is no secret.
+func (a *API) hides(who *identity.Principal, project string) bool {
+	return project != a.name() && a.opts.Access.May(who, project, identity.Caller) != nil && a.opts.Access.May(who, project, identity.Viewer) != nil
+}
+
+func noProject(name string) *Problem {
+	return &Problem{Type: "no-such-project", Title: "No such project", Status: http.StatusNotFound, Detail: "No project is named " + excerpt.Quote(name, maxName) + "."}
+}
