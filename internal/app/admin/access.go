@@ -361,7 +361,10 @@ func (a *API) may(r *http.Request, x *route) error {
 	default:
 		return err
 	}
-	project, bad := a.projectOf(r)
+	project, bad := a.name(), (*Problem)(nil)
+	if !x.process {
+		project, bad = a.projectOf(r)
+	}
 	if bad == nil && a.hides(who, project) {
 		bad = noProject(project)
 	}

@@ -172,31 +172,31 @@ type draftServer struct {
 
 var draftRoutes = []route{
 	{
-		method: http.MethodGet, path: "/client-files", least: identity.Admin, name: "clientFiles", summary: "The files of the clients on this machine, with their servers",
+		method: http.MethodGet, path: "/client-files", least: identity.Admin, process: true, name: "clientFiles", summary: "The files of the clients on this machine, with their servers",
 		answer: ClientFiles{}, read: func(a *API, _ *http.Request) (any, *Problem) { return a.ClientFiles(), nil },
 	},
 	{
-		method: http.MethodPost, path: "/drafts", least: identity.Admin, name: "newDraft", summary: "Read servers from a text or from the file of a client, without starting anything",
+		method: http.MethodPost, path: "/drafts", least: identity.Admin, process: true, name: "newDraft", summary: "Read servers from a text or from the file of a client, without starting anything",
 		body: DraftRequest{}, answer: Draft{}, status: http.StatusCreated, problems: []int{400, 404, 413, 415, 422},
 		read: withBody(maxDraftBody, func(a *API, _ *http.Request, q DraftRequest) (Draft, *Problem) { return a.NewDraft(q) }),
 	},
 	{
-		method: http.MethodGet, path: "/drafts/{id}", least: identity.Admin, name: "draft", summary: "A draft, with the results of its trials and the change of the configuration that would add the chosen servers",
+		method: http.MethodGet, path: "/drafts/{id}", least: identity.Admin, process: true, name: "draft", summary: "A draft, with the results of its trials and the change of the configuration that would add the chosen servers",
 		answer: Draft{}, problems: []int{404}, read: byPath("id", (*API).Draft),
 	},
 	{
-		method: http.MethodPost, path: "/drafts/{id}", least: identity.Admin, name: "changeDraft", summary: "Choose the servers of a draft, try them, or cancel their trials; four trials run at a time, and no client sees the servers",
+		method: http.MethodPost, path: "/drafts/{id}", least: identity.Admin, process: true, name: "changeDraft", summary: "Choose the servers of a draft, try them, or cancel their trials; four trials run at a time, and no client sees the servers",
 		body: DraftChange{}, answer: Draft{}, problems: []int{400, 404, 409, 413, 415, 422},
 		read: withBody(maxDraftBody, func(a *API, r *http.Request, q DraftChange) (Draft, *Problem) {
 			return a.ChangeDraft(r.PathValue("id"), q)
 		}),
 	},
 	{
-		method: http.MethodDelete, path: "/drafts/{id}", least: identity.Admin, name: "dropDraft", summary: "End a draft and its trials",
+		method: http.MethodDelete, path: "/drafts/{id}", least: identity.Admin, process: true, name: "dropDraft", summary: "End a draft and its trials",
 		answer: Draft{}, problems: []int{404}, read: byPath("id", (*API).DropDraft),
 	},
 	{
-		method: http.MethodPost, path: "/drafts/{id}/keep", least: identity.Admin, name: "keepDraft",
+		method: http.MethodPost, path: "/drafts/{id}/keep", least: identity.Admin, process: true, name: "keepDraft",
 		summary: "Add the chosen servers to the configuration, as previewed, and apply the new configuration; every server must have been tried",
 		body:    KeepRequest{}, answer: Kept{}, problems: []int{400, 404, 409, 413, 415, 422},
 		read: withBody(maxDraftBody, func(a *API, r *http.Request, q KeepRequest) (Kept, *Problem) {

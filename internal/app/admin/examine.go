@@ -190,7 +190,7 @@ var examRoutes = []route{
 		events: []streamed{{EventStep, ExamStep{}}, {EventFinding, Finding{}}, {EventVerdict, Examination{}}}, problems: []int{404, 503}, write: (*API).writeExamStream,
 	},
 	{
-		method: http.MethodGet, path: "/matrix", open: true, least: identity.Viewer, name: "matrix", summary: "Which features of servers of each revision reach clients of each revision",
+		method: http.MethodGet, path: "/matrix", open: true, process: true, least: identity.Viewer, name: "matrix", summary: "Which features of servers of each revision reach clients of each revision",
 		answer: Matrix{}, read: func(a *API, _ *http.Request) (any, *Problem) { return a.Matrix(), nil },
 	},
 }

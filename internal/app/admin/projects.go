@@ -161,6 +161,15 @@ func (a *API) projectOf(r *http.Request) (string, *Problem) {
 	return a.name(), nil
 }
 
+// noOther refuses a request to a route of the process that names another project: nothing may be changed
+// in a project that the sender did not mean.
+func (a *API) noOther(r *http.Request) *Problem {
+	if name, bad := a.projectOf(r); bad != nil || name != a.name() {
+		return badParameter(projectParameter.name, "This path is not about a project, so leave the parameter out.")
+	}
+	return nil
+}
+
 // hides reports whether a project must look to who as if it did not exist, because who has no role in
 // it. The default project is no secret.
 func (a *API) hides(who *identity.Principal, project string) bool {

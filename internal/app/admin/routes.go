@@ -19,7 +19,7 @@ type route struct {
 	name     string // the operationId in the OpenAPI document
 	summary  string // a sentence without a full stop
 	query    []parameter
-	process  bool   // the route is about the process and not about a project
+	process  bool   // the route is about the process or its configuration file, and not about a project
 	body     any    // a value that has the type of the JSON body; nil if the request has no body
 	answer   any    // a value that has the type of the JSON response
 	status   int    // the status after success; 0 means 200
@@ -180,7 +180,9 @@ func (a *API) dispatch(w http.ResponseWriter, r *http.Request, list []route) {
 func (a *API) answer(w http.ResponseWriter, r *http.Request, x *route) {
 	var answer any
 	var bad *Problem
-	if !x.process {
+	if x.process {
+		bad = a.noOther(r)
+	} else {
 		a, bad = a.in(r)
 	}
 	switch {
