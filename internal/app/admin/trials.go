@@ -13,7 +13,6 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/base/excerpt"
 	"github.com/dragoman-mcp/dragoman/internal/base/failure"
 	"github.com/dragoman-mcp/dragoman/internal/base/jsonrpc"
-	"github.com/dragoman-mcp/dragoman/internal/protocol/dialect"
 	"github.com/dragoman-mcp/dragoman/internal/protocol/mcp"
 	"github.com/dragoman-mcp/dragoman/internal/setup/clientfile"
 	"github.com/dragoman-mcp/dragoman/internal/setup/config"
@@ -134,11 +133,7 @@ func (a *API) perform(ctx context.Context, d *draft, x *draftServer, server conf
 	server.StartTimeout = max(server.StartTimeout, trialStart)
 	limited, stop := context.WithTimeoutCause(ctx, server.StartTimeout+trialLists, errTrialTimeout)
 	defer stop()
-	var dialects []*dialect.Profile
-	if s := a.opts.Project.Current(); s != nil {
-		dialects = s.Look()
-	}
-	result := runtime.Try(limited, server, dialects, a.opts.Version)
+	result := a.opts.Project.Try(limited, server)
 	took := slog.Duration("took", time.Since(now).Round(time.Millisecond))
 	switch {
 	case result.Failure == nil:

@@ -50,6 +50,7 @@ type RunOptions struct {
 	Ready   func(url string) // Run calls Ready once: over HTTP when it listens, and over stdio, with "", before it reads messages
 	Drain   time.Duration    // how long calls may continue after ctx has ended; 0 means 30 s; not used over stdio
 	Version string
+	Gate    runtime.Gate
 	// Events publishes the events of Run. If it is nil, Run creates a publisher for its log.
 	Events *event.Publisher
 }
@@ -85,7 +86,7 @@ func Run(ctx context.Context, o RunOptions) error {
 	b := runtime.NewBridge(o.Events, budget)
 	b.OneClient, b.Keys = o.Listen == "", bridge.NewKeys(taskKey(o.KeyFolders, o.Log))
 	defer b.Close()
-	host := &gateway.Single{Bridge: b, Listens: &gateway.ListenQuota{}, Upstream: runtime.ForGateway(u), Vet: runtime.Vet(o.Server)}
+	host := o.Gate.Single(b, runtime.ForGateway(u), &gateway.ListenQuota{}, o.Server)
 	clients := &downstream.Endpoint{
 		Handler: host, Events: o.Events, Log: o.Log, Budget: budget,
 	}

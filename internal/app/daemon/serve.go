@@ -61,6 +61,7 @@ type ServeOptions struct {
 	// removed from the configuration. 0 means 30 s.
 	Drain   time.Duration
 	Version string
+	Gate    runtime.Gate
 	// Program is the command that starts Dragoman in a terminal; "" means dragoman. Path is the
 	// full path of the program. Env returns the value of an environment variable; a nil Env means
 	// that there are no variables. The console uses Program, Path and Env to show how to connect
@@ -250,7 +251,7 @@ func newDaemon(o ServeOptions, local bool) *daemon {
 	}
 	d.runtime = runtime.New(runtime.Options{
 		Config: o.Config, Log: o.Log, Events: d.events, Calls: kept, Recent: o.recent, Guard: d.guard, Principal: identity.Anyone, Budget: d.budget, Drain: o.Drain, Version: o.Version,
-		Exposed: !local, TaskKey: taskKey(o.KeyFolders, o.Log), ListFolder: listFolder(o.KeyFolders, o.Log), Own: d.own,
+		Exposed: !local, TaskKey: taskKey(o.KeyFolders, o.Log), ListFolder: listFolder(o.KeyFolders, o.Log), Own: d.own, Gate: o.Gate,
 	})
 	d.project = d.runtime.Default()
 	d.stopCalls = d.events.Tap(event.Of(event.Loss), d.lost)

@@ -32,6 +32,7 @@ type ConnectOptions struct {
 	// Refused, if set, is called when the server sends a request that needs a capability that the
 	// client has not declared. method is the method of this request.
 	Refused func(method string)
+	Gate    Gate
 	Version string
 }
 
@@ -69,7 +70,7 @@ func Connect(ctx context.Context, o ConnectOptions) (*Session, error) {
 	s.upstream = NewUpstream(o.Server, Hooks{Log: o.Log, Events: o.Events, Version: o.Version})
 	s.facts = &mcp.ClientInfo{Revision: mcp.LatestLegacy, Info: info(o.Version), Conversation: 1}
 	s.facts.Capabilities = capabilities(o)
-	s.host = &gateway.Single{Bridge: &bridge.Bridge{OneClient: true}, Listens: &gateway.ListenQuota{}, Upstream: ForGateway(s.upstream), Vet: Vet(o.Server)}
+	s.host = o.Gate.Single(&bridge.Bridge{OneClient: true}, ForGateway(s.upstream), &gateway.ListenQuota{}, o.Server)
 	if _, err := s.host.Hello(ctx, s.facts); err != nil {
 		s.Close()
 		return nil, err
@@ -174,15 +175,19 @@ func (s *Session) List(ctx context.Context, kind string) (List, error) {
 		changed := jsonrpc.Find(h.Capabilities, jsonrpc.Find(h.Capabilities, whole, info.Capability), "listChanged")
 		out.Changes = jsonrpc.KindOf(h.Capabilities, changed) == 't'
 	}
-	items, complete, err := s.upstream.ListPages(ctx, s.facts, method, func(page *jsonrpc.Message) {
-		missing := jsonrpc.Find(page.Raw, page.ResultMember(mcp.KeyMeta), mcp.KeyMissing)
-		out.Starting = namesIn(page.Raw, jsonrpc.Find(page.Raw, missing, "starting"))
-		out.Failed = namesIn(page.Raw, jsonrpc.Find(page.Raw, missing, "failed"))
+	complete := true
+	err = s.readList(ctx, method, func(ctx context.Context) (err error) {
+		out.Items, complete, err = s.upstream.ListPages(ctx, s.facts, method, func(page *jsonrpc.Message) {
+			missing := jsonrpc.Find(page.Raw, page.ResultMember(mcp.KeyMeta), mcp.KeyMissing)
+			out.Starting = namesIn(page.Raw, jsonrpc.Find(page.Raw, missing, "starting"))
+			out.Failed = namesIn(page.Raw, jsonrpc.Find(page.Raw, missing, "failed"))
+		})
+		return err
 	})
 	if err == nil && !complete {
 		err = errors.New("the list does not end: the server returns the same cursors again")
 	}
-	out.Items, out.LeftOut = passing(s.host.Vet, method, s.upstream.Name(), h.Revision, items)
+	out.Items, out.LeftOut = passing(s.host.Vet, method, s.upstream.Name(), h.Revision, out.Items)
 	for name, why := range s.upstream.Report().LeftOut[method] {
 		if out.LeftOut == nil {
 			out.LeftOut = make(map[string]string)
@@ -190,6 +195,18 @@ func (s *Session) List(ctx context.Context, kind string) (List, error) {
 		out.LeftOut[name] = why
 	}
 	return out, err
+}
+
+// readList calls read, which reads all pages of a list, if the gate lets the request pass.
+func (s *Session) readList(ctx context.Context, method string, read func(context.Context) error) error {
+	m := jsonrpc.NewRequest("1", method, []byte("{}"))
+	_, err := s.host.Run(ctx, mcp.NewCall(m, jsonrpc.Span{}, s.facts), &sessionSink{s: s}, func(ctx context.Context) (*mcp.Reply, error) {
+		if err := read(ctx); err != nil {
+			return nil, err
+		}
+		return mcp.Answer([]byte("{}")), nil
+	})
+	return err
 }
 
 func namesIn(raw []byte, array jsonrpc.Span) (names []string) {

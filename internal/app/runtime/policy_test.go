@@ -156,7 +156,7 @@ func (h *house) open(t *testing.T, text string, edit func(*Options)) {
 	o := Options{
 		Principal: identity.Anyone,
 		Config:    c, Log: slog.New(slog.DiscardHandler), Guard: httpdoor.NewGuard(nil, nil, nil), Budget: transport.NewBudget(64 << 20),
-		Policy: policy.Chain{h.gate}, Audit: h.gate,
+		Gate: Gate{Policy: policy.Chain{h.gate}, Audit: h.gate},
 	}
 	edit(&o)
 	h.Runtime = New(o)

@@ -294,8 +294,8 @@ func (p *Project) planLocked(s *config.Snapshot, order []*server, enabled []conf
 			delete(gone, x.Name())
 			continue
 		}
-		o := &p.runtime.opts
-		h := &gateway.Single{Bridge: p.bridge, Policy: o.Policy, Audit: o.Audit, Project: p.name, Listens: &p.listens, Upstream: x, Expose: exposedOf(enabled[i]), Vet: Vet(enabled[i])}
+		h := p.runtime.opts.Gate.Single(p.bridge, x, &p.listens, enabled[i])
+		h.Project, h.Expose = p.name, exposedOf(enabled[i])
 		p.singles[x.Name()] = h
 		moves = append(moves, move{m, h, []*server{x}})
 	}
@@ -311,10 +311,10 @@ func (p *Project) planLocked(s *config.Snapshot, order []*server, enabled []conf
 
 // newMerged returns the gateway of all servers for a configuration.
 func (p *Project) newMerged(s *config.Snapshot, order []*server, enabled []config.Server) *gateway.Merged {
-	o := &p.runtime.opts
+	gate := &p.runtime.opts.Gate
 	g := &gateway.Merged{
-		Bridge: p.bridge, Policy: o.Policy, Audit: o.Audit, Project: p.name, Listens: &p.listens, Names: catalog.Names{Separator: s.Separator}, Identity: p.identity(s),
-		Prefixes: make(map[string]string), Expose: exposedOf(enabled...), Vet: Vet(enabled...), URIs: &p.uris, Before: p.gateway,
+		Bridge: p.bridge, Policy: gate.Policy, Audit: gate.Audit, Project: p.name, Listens: &p.listens, Names: catalog.Names{Separator: s.Separator}, Identity: p.identity(s),
+		Prefixes: make(map[string]string), Expose: exposedOf(enabled...), Vet: Vet(enabled...), Clean: p.Clean, URIs: &p.uris, Before: p.gateway,
 	}
 	var names []string
 	for i, x := range order {

@@ -53,7 +53,7 @@ func newStreet(t *testing.T, more map[string]string) *street {
 	guard := httpdoor.NewGuard(nil, nil, nil)
 	s.Runtime = New(Options{
 		Principal: withKey, Config: first, Log: slog.New(logring.NewHandler(s.log, slog.DiscardHandler)), Events: s.events, Recent: s.log, Guard: guard, Budget: transport.NewBudget(64 << 20),
-		Calls: calls.New(calls.Options{}), TaskKey: bytes.Repeat([]byte("k"), 32), Policy: policy.Chain{s.gate}, Audit: s.gate, Drain: 300 * time.Millisecond,
+		Calls: calls.New(calls.Options{}), TaskKey: bytes.Repeat([]byte("k"), 32), Gate: Gate{Policy: policy.Chain{s.gate}, Audit: s.gate}, Drain: 300 * time.Millisecond,
 	})
 	s.Apply(event.DefaultProject, first)
 	s.Apply("shop", s.houses["shop"].configuration(t, more["shop"]))

@@ -14,7 +14,6 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/protocol/mcp"
 	"github.com/dragoman-mcp/dragoman/internal/relay/calls"
 	"github.com/dragoman-mcp/dragoman/internal/relay/event"
-	"github.com/dragoman-mcp/dragoman/internal/relay/policy"
 	"github.com/dragoman-mcp/dragoman/internal/setup/config"
 	"github.com/dragoman-mcp/dragoman/internal/transport"
 	"github.com/dragoman-mcp/dragoman/internal/transport/httpdoor"
@@ -58,11 +57,8 @@ type Options struct {
 	ListFolder string
 	// Own refuses elicitations that lead to Dragoman itself. It may be nil.
 	Own *mcp.Own
-	// Policy decides which calls are allowed. The chain is still empty, so it allows every call.
-	// Future steps must be in this order: authorise, limit, confirm, sign-in.
-	Policy policy.Chain
-	// Audit hears of every request, also of those that Policy refuses. Nil means no auditor.
-	Audit policy.Auditor
+	// Gate stands before the servers of every endpoint, and before those that Try opens.
+	Gate Gate
 }
 
 // Runtime is the set of projects in a process, with their endpoints. The default project exists as long

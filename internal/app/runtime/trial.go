@@ -10,7 +10,6 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/protocol/dialect"
 	"github.com/dragoman-mcp/dragoman/internal/protocol/mcp"
 	"github.com/dragoman-mcp/dragoman/internal/relay/bridge"
-	"github.com/dragoman-mcp/dragoman/internal/relay/catalog"
 	"github.com/dragoman-mcp/dragoman/internal/relay/event"
 	"github.com/dragoman-mcp/dragoman/internal/relay/gateway"
 	"github.com/dragoman-mcp/dragoman/internal/relay/upstream"
@@ -37,21 +36,27 @@ const trialStop = 3 * time.Second
 
 // Try opens a server once, reads its lists, closes the server, and waits until the server has
 // stopped. No client sees the server. Try calls no tool, and does not open the server again after a
-// failure. If ctx ends, Trial.Failure says so. dialects are the profiles that Dragoman can detect; nil
-// means the built-in profiles.
-func Try(ctx context.Context, server config.Server, dialects []*dialect.Profile, version string) Trial {
+// failure. If ctx ends, Trial.Failure says so.
+func (p *Project) Try(ctx context.Context, server config.Server) Trial {
+	var dialects []*dialect.Profile // nil means the built-in profiles
+	if s := p.Current(); s != nil {
+		dialects = s.Look()
+	}
+	version := p.runtime.opts.Version
 	t := Trial{Clean: redactor(server), Counts: map[string]int{}}
 	u := NewUpstream(server, Hooks{Log: slog.New(slog.DiscardHandler), Events: &event.Publisher{}, Version: version, Dialects: dialects})
-	host := &gateway.Single{Bridge: &bridge.Bridge{}, Listens: &gateway.ListenQuota{}, Upstream: ForGateway(u)}
+	s := &Session{
+		upstream: u, host: p.runtime.opts.Gate.Single(&bridge.Bridge{}, ForGateway(u), &gateway.ListenQuota{}, server),
+		facts: &mcp.ClientInfo{Revision: mcp.LatestLegacy, Info: info(version), Capabilities: []byte("{}"), Conversation: 1},
+	}
 	defer func() {
-		host.Bridge.Close()
+		s.host.Bridge.Close()
 		CloseAll([]*upstream.Upstream{u}, trialStop)
 	}()
-	facts := &mcp.ClientInfo{Revision: mcp.LatestLegacy, Info: info(version), Capabilities: []byte("{}"), Conversation: 1}
-	hello, err := host.Hello(ctx, facts)
+	hello, err := s.host.Hello(ctx, s.facts)
 	if err == nil {
 		t.Info = hello.Info
-		err = t.count(ctx, u, facts, hello, Vet(server))
+		err = t.count(ctx, s, hello)
 	}
 	t.Report = u.Report()
 	if err != nil {
@@ -63,17 +68,21 @@ func Try(ctx context.Context, server config.Server, dialects []*dialect.Profile,
 }
 
 // count reads the lists that the server declares, and stores in t.Counts how many items clients see.
-func (t *Trial) count(ctx context.Context, u *upstream.Upstream, facts *mcp.ClientInfo, hello *mcp.ServerInfo, vet catalog.Vet) error {
+func (t *Trial) count(ctx context.Context, s *Session, hello *mcp.ServerInfo) error {
 	capabilities := hello.Capabilities
 	for _, method := range []string{mcp.MethodListTools, mcp.MethodListResources, mcp.MethodListTemplates, mcp.MethodListPrompts} {
 		x := mcp.LookupMethod(method)
 		if x == nil || jsonrpc.KindOf(capabilities, jsonrpc.Find(capabilities, jsonrpc.Whole(capabilities), x.Capability)) != '{' {
 			continue
 		}
-		items, _, err := u.ListPages(ctx, facts, method, func(*jsonrpc.Message) {})
+		var items [][]byte
+		err := s.readList(ctx, method, func(ctx context.Context) (err error) {
+			items, _, err = s.upstream.List(ctx, s.facts, method)
+			return err
+		})
 		switch {
 		case err == nil:
-			items, _ = passing(vet, method, u.Name(), hello.Revision, items)
+			items, _ = passing(s.host.Vet, method, s.upstream.Name(), hello.Revision, items)
 			t.Counts[method] = len(items)
 		case method == mcp.MethodListTools || ctx.Err() != nil:
 			return err

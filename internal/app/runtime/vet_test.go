@@ -92,7 +92,7 @@ func TestToolWithAnInvalidHeader(t *testing.T) {
 	if err != nil || len(got.Items) != 1 || !strings.Contains(got.LeftOut["bad"], "x-mcp-header") {
 		t.Errorf("the command gets %+v, %v", got, err)
 	}
-	if trial := Try(t.Context(), own, nil, ""); trial.Counts[mcp.MethodListTools] != 1 {
+	if trial := r.Default().Try(t.Context(), own); trial.Counts[mcp.MethodListTools] != 1 {
 		t.Errorf("the trial counts %v", trial.Counts)
 	}
 }

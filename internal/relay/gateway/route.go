@@ -87,6 +87,7 @@ type runner struct {
 	project string
 	listens *ListenQuota
 	notices *notices
+	instead func(context.Context) (*mcp.Reply, error) // answers the request in place of run; may be nil
 }
 
 // answer resolves a request, asks the policy, and runs the request. It reports the outcome to
@@ -186,6 +187,9 @@ func (x runner) admit(ctx context.Context, r *route, k mcp.Caller) (passed int, 
 
 // run executes the action of a route.
 func (x runner) run(ctx context.Context, r *route, k mcp.Caller) (*mcp.Reply, error) {
+	if x.instead != nil {
+		return x.instead(ctx)
+	}
 	switch r.do {
 	case doPage:
 		if r.server == nil {
