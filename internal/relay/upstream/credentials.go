@@ -17,7 +17,8 @@ import (
 // concurrent use.
 //
 // A client sees an error of Sign or Refused as the failure of its call. If the error is a
-// failure.Source, the client gets the sentence that it sets, and otherwise a general one.
+// failure.Source, the client gets the sentence that it sets, and otherwise a general one. The text of
+// the error is logged, so it must not contain a secret.
 type Credentials interface {
 	// Scope returns the credential scope of a principal. Different scopes never share sessions,
 	// subscriptions or lists. All principals without credentials of their own have the scope "", and

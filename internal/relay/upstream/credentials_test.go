@@ -344,6 +344,15 @@ func TestRefusedRenewalReachesEachCaller(t *testing.T) {
 			t.Errorf("asked about %v", p.refused)
 		}
 		p.mu.Unlock()
+		b.expire("carl-1") // who has no session yet
+		_, err := callAs(t, u, "carl", "unopened")
+		var e *mcp.Error
+		if !errors.As(err, &e) || e.Outcome != mcp.NotSent || !strings.Contains(e.Message, "carl must sign in again") {
+			t.Errorf("the caller without a session got %v", err)
+		}
+		if st := u.Status(); st.State != Ready {
+			t.Errorf("the server is %s: %s", st.State, st.Reason)
+		}
 		p.renew = nil
 		if got, err := callAs(t, u, "ann", "again"); err != nil || got != "ann-2" {
 			t.Errorf("after the sign-in: %q, %v", got, err)
