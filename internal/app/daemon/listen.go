@@ -68,6 +68,14 @@ func listen(ctx context.Context, o listenOptions) error {
 		return fmt.Errorf("serve %s: %w", o.address, err)
 	case <-ctx.Done():
 	}
+	o.stop(srv)
+	return nil
+}
+
+// stop waits for running requests, at most for o.limit, and then ends those that are left.
+func (o *listenOptions) stop(srv *http.Server) {
+	var closing sync.WaitGroup
+	defer closing.Wait()
 	o.log.Info("stopping: waiting for running calls")
 	if o.drain != nil {
 		o.drain()
@@ -84,7 +92,7 @@ func listen(ctx context.Context, o listenOptions) error {
 	// Closing the endpoints ends the requests that are still running. The clients of these requests
 	// get an error.
 	closed := make(chan struct{})
-	running.Go(func() {
+	closing.Go(func() {
 		defer close(closed)
 		o.endpoints.Close()
 	})
@@ -96,7 +104,6 @@ func listen(ctx context.Context, o listenOptions) error {
 	case <-short.Done():
 	}
 	_ = srv.Close()
-	return nil
 }
 
 // twin listens on the port of addr at the other loopback address. ours is false if another program

@@ -94,7 +94,7 @@ func Run(ctx context.Context, o RunOptions) error {
 		if o.Ready != nil {
 			o.Ready("")
 		}
-		err := servePipe(ctx, clients, host.Drain, config.Default().Limits.Body, o.Stdin, o.Stdout)
+		err := pipeClient{clients: clients, drain: host.Drain, body: config.Default().Limits.Body, in: o.Stdin, out: o.Stdout}.serve(ctx)
 		if errors.Is(err, downstream.ErrShutdown) {
 			limit, err = hurriedLimit, nil
 		}
@@ -118,16 +118,23 @@ func Run(ctx context.Context, o RunOptions) error {
 	})
 }
 
-// servePipe serves a client over in and out, or over stdin and stdout if in is nil. It reads
-// messages of at most body bytes. When ctx ends, servePipe calls drain, which ends the requests
-// that would not end by themselves. Then it ends all other requests at once, because the client
-// waits until the process exits. The error is downstream.ErrShutdown if the client has sent a
-// shutdown notification.
-func servePipe(ctx context.Context, r *downstream.Endpoint, drain func(), body int, in io.Reader, out io.WriteCloser) error {
-	pipeOptions := stdio.Options{Limits: jsonrpc.Limits{Bytes: body, Names: mcp.MethodName}}
+// pipeClient is the client on the other end of a pipe.
+type pipeClient struct {
+	clients *downstream.Endpoint
+	drain   func() // ends the requests that would not end by themselves
+	body    int    // the longest message in bytes
+	in      io.Reader
+	out     io.WriteCloser // if in is nil, the client is on stdin and stdout
+}
+
+// serve serves the client. When ctx ends, it calls p.drain. Then it ends all other requests at once,
+// because the client waits until the process exits. The error is downstream.ErrShutdown if the client
+// has sent a shutdown notification.
+func (p pipeClient) serve(ctx context.Context) error {
+	pipeOptions := stdio.Options{Limits: jsonrpc.Limits{Bytes: p.body, Names: mcp.MethodName}}
 	var pipe transport.Pipe
-	if in != nil {
-		pipe = stdio.NewPipe(in, out, pipeOptions)
+	if p.in != nil {
+		pipe = stdio.NewPipe(p.in, p.out, pipeOptions)
 	} else {
 		std, err := stdio.Std(pipeOptions)
 		if err != nil {
@@ -142,12 +149,12 @@ func servePipe(ctx context.Context, r *downstream.Endpoint, drain func(), body i
 	watching.Go(func() {
 		select {
 		case <-ctx.Done():
-			drain()
+			p.drain()
 			cancel(mcp.ErrShutdown)
 		case <-life.Done():
 		}
 	})
-	err := r.ServePipe(life, pipe, transport.Peer{Transport: "stdio", Endpoint: "stdio"})
+	err := p.clients.ServePipe(life, pipe, transport.Peer{Transport: "stdio", Endpoint: "stdio"})
 	if ctx.Err() != nil {
 		return nil
 	}

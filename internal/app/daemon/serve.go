@@ -157,43 +157,56 @@ func Serve(ctx context.Context, o ServeOptions) error {
 	if o.Stdio {
 		running.Go(func() {
 			defer cancel()
-			err := servePipe(ctx, d.project.Clients(), d.runtime.Drain, o.Config.Limits.Body, o.Stdin, o.Stdout)
-			if errors.Is(err, downstream.ErrShutdown) {
-				d.hurried.Store(true)
-			} else if err != nil {
-				o.Log.Warn("stdin ended", "cause", err.Error())
-			}
+			d.servePipe(ctx)
 		})
 	}
 	return listen(ctx, listenOptions{
 		address: address, handler: d.handler(), endpoints: d.runtime.Endpoints(), log: o.Log, drain: d.drain, limit: o.Drain, both: d.admin.Access().UseName,
-		ready: func(base string) {
-			began := time.Now()
-			forget = d.announce(base)
-			if at, err := netip.ParseAddrPort(strings.TrimPrefix(base, "http://")); err == nil {
-				d.own.Listen(int(at.Port()))
-			}
-			if o.Console != nil {
-				c := Console{Off: consoleOff(&o, d.local), Link: func() string { return d.admin.Access().Link(base) }}
-				if c.Off == "" {
-					c.URL = base + "/console/"
-				}
-				o.Console(c)
-			}
-			d.project.Warm()
-			if o.Ready != nil {
-				o.Ready(base + "/mcp")
-			}
-			if o.DemoClients {
-				running.Go(func() {
-					demo.Play(ctx, demo.PlayOptions{Endpoint: "http://" + onThisMachine(base) + "/mcp", Version: o.Version})
-				})
-			}
-			if o.Started != nil {
-				running.Go(func() { d.reportStart(ctx, began) })
-			}
-		},
+		ready: func(base string) { forget = d.listening(ctx, base, &running) },
 	})
+}
+
+// servePipe serves the client on stdin until it disconnects or ctx ends.
+func (d *daemon) servePipe(ctx context.Context) {
+	o := &d.opts
+	err := pipeClient{clients: d.project.Clients(), drain: d.runtime.Drain, body: o.Config.Limits.Body, in: o.Stdin, out: o.Stdout}.serve(ctx)
+	if errors.Is(err, downstream.ErrShutdown) {
+		d.hurried.Store(true)
+	} else if err != nil {
+		o.Log.Warn("stdin ended", "cause", err.Error())
+	}
+}
+
+// listening does what is due when the listener at base accepts connections: other programs can find it,
+// the servers start, and the caller of Serve hears of it. It returns a function that removes what
+// other programs find.
+func (d *daemon) listening(ctx context.Context, base string, running *sync.WaitGroup) (forget func()) {
+	o := &d.opts
+	began := time.Now()
+	forget = d.announce(base)
+	if at, err := netip.ParseAddrPort(strings.TrimPrefix(base, "http://")); err == nil {
+		d.own.Listen(int(at.Port()))
+	}
+	if o.Console != nil {
+		c := Console{Off: consoleOff(o, d.local), Link: func() string { return d.admin.Access().Link(base) }}
+		if c.Off == "" {
+			c.URL = base + "/console/"
+		}
+		o.Console(c)
+	}
+	d.project.Warm()
+	if o.Ready != nil {
+		o.Ready(base + "/mcp")
+	}
+	if o.DemoClients {
+		running.Go(func() {
+			demo.Play(ctx, demo.PlayOptions{Endpoint: "http://" + onThisMachine(base) + "/mcp", Version: o.Version})
+		})
+	}
+	if o.Started != nil {
+		running.Go(func() { d.reportStart(ctx, began) })
+	}
+	return forget
 }
 
 // daemon is the state of a running Serve.
@@ -399,89 +412,106 @@ func (d *daemon) watch(ctx context.Context, hup <-chan os.Signal) {
 			d.log.Warn("the configuration file is not watched for changes", "cause", err.Error())
 		}
 	})
-	env := envFile{log: d.log, changed: changed, running: &running}
-	env.follow(ctx, d.opts.Config.EnvFile)
-	defer env.stop()
-	empty := emptiness{patience: d.opts.secondLook, log: d.log}
-	defer empty.stop()
-	var unchanged time.Time // when the file was last loaded without a change of the configuration
-	var done chan<- error   // receives the result of the current request; nil if there is no request
-	var refusal string      // the last refusal published since a configuration was applied; "" if there is none
-	refuse := func(why string) {
-		d.refusal.Store(&admin.Refusal{Text: why, Since: time.Now().UTC()})
-		if why != refusal { // a program may write the same invalid file very often
-			d.publishReload(mcp.Failed, why)
-		}
-		refusal = why
+	w := watching{
+		daemon: d,
+		env:    envFile{log: d.log, changed: changed, running: &running},
+		empty:  emptiness{patience: d.opts.secondLook, log: d.log},
 	}
-	answer := func(err error) {
-		if done != nil {
-			done <- err
-			done = nil
-		}
-	}
+	w.env.follow(ctx, d.opts.Config.EnvFile)
+	defer w.env.stop()
+	defer w.empty.stop()
 	for {
 		sure := true
+		var done chan<- error // receives the result of a request; nil if there is none
 		select {
 		case <-ctx.Done():
 			return
 		case <-hup:
-		case <-empty.wait():
+		case <-w.empty.wait():
 		case <-reload:
 			sure = false
 		case done = <-d.reloads:
 		}
-		s, problems := config.Load(d.opts.ConfigPath)
-		if s != nil {
-			env.follow(ctx, s.EnvFile)
-		} else {
-			env.follow(ctx, config.EnvFileOf(d.opts.ConfigPath)) // the configuration may become valid when its envFile changes
+		err := w.load(ctx, sure)
+		if done != nil {
+			done <- err
 		}
-		if s == nil || d.opts.Strict && problems.Err() != nil {
-			empty.stop()
-			d.log.Error("the changed configuration is invalid; keeping the current one", "problems", problems.Err().Error())
-			refuse(refusalOf(problems.Err()))
-			answer(problems.Err())
-			continue
-		}
-		current := d.project.Current()
-		switch empty.check(current, s, sure) {
-		case emptyRefused:
-			refuse("The file is empty. All servers stay. To remove all servers, write mcpServers: {}.")
-			answer(nil)
-			continue
-		case emptyWaits:
-			answer(nil)
-			continue
-		}
-		if s.Equal(current) {
-			// The file may belong to an MCP client that also stores its history in the file. Such a
-			// client writes the file very often.
-			log := d.log.Info
-			if !sure && time.Since(unchanged) < unchangedAgain {
-				log = d.log.Debug
-			}
-			unchanged = time.Now()
-			log("configuration is unchanged")
-			d.refusal.Store(nil)
-			answer(nil)
-			continue
-		}
-		changes, later := s.Since(current), needsRestart(d.opts.Config, s)
-		changes.Settings = appliedNow(changes.Settings, current, s)
-		d.budget.SetLimit(inFlight(s))
-		d.runtime.Apply(event.DefaultProject, s)
-		warnUnusable(d.log, problems)
-		logChanges(d.log, changes)
-		refusal = ""
-		d.refusal.Store(nil)
-		d.publishReload(event.OK, changesText(changes, later, problems))
-		if len(later) > 0 {
-			d.log.Warn("some settings change only with a restart", "settings", strings.Join(later, " "))
-		}
-		d.project.Warm()
-		answer(nil)
 	}
+}
+
+// watching is what watch remembers from one load of the configuration file to the next.
+type watching struct {
+	*daemon
+	env       envFile
+	empty     emptiness
+	unchanged time.Time // when the file was last loaded without a change of the configuration
+	refused   string    // the last refusal published since a configuration was applied; "" if there is none
+}
+
+// load loads the configuration file and applies it. It returns the problems of an invalid file. sure is
+// false if the file was loaded only because it has changed.
+func (w *watching) load(ctx context.Context, sure bool) error {
+	s, problems := config.Load(w.opts.ConfigPath)
+	if s != nil {
+		w.env.follow(ctx, s.EnvFile)
+	} else {
+		w.env.follow(ctx, config.EnvFileOf(w.opts.ConfigPath)) // the configuration may become valid when its envFile changes
+	}
+	if s == nil || w.opts.Strict && problems.Err() != nil {
+		w.empty.stop()
+		w.log.Error("the changed configuration is invalid; keeping the current one", "problems", problems.Err().Error())
+		w.refuse(refusalOf(problems.Err()))
+		return problems.Err()
+	}
+	current := w.project.Current()
+	switch w.empty.check(current, s, sure) {
+	case emptyRefused:
+		w.refuse("The file is empty. All servers stay. To remove all servers, write mcpServers: {}.")
+		return nil
+	case emptyWaits:
+		return nil
+	}
+	if s.Equal(current) {
+		// The file may belong to an MCP client that also stores its history in the file. Such a client
+		// writes the file very often.
+		log := w.log.Info
+		if !sure && time.Since(w.unchanged) < unchangedAgain {
+			log = w.log.Debug
+		}
+		w.unchanged = time.Now()
+		log("configuration is unchanged")
+		w.refusal.Store(nil)
+		return nil
+	}
+	w.apply(current, s, problems)
+	return nil
+}
+
+// apply replaces the current configuration with s, and reports what has changed.
+func (w *watching) apply(current, s *config.Snapshot, problems config.Problems) {
+	changes, later := s.Since(current), needsRestart(w.opts.Config, s)
+	changes.Settings = appliedNow(changes.Settings, current, s)
+	w.budget.SetLimit(inFlight(s))
+	w.runtime.Apply(event.DefaultProject, s)
+	warnUnusable(w.log, problems)
+	logChanges(w.log, changes)
+	w.refused = ""
+	w.refusal.Store(nil)
+	w.publishReload(event.OK, changesText(changes, later, problems))
+	if len(later) > 0 {
+		w.log.Warn("some settings change only with a restart", "settings", strings.Join(later, " "))
+	}
+	w.project.Warm()
+}
+
+// refuse keeps the current configuration, and reports why once: a program may write the same invalid
+// file very often.
+func (w *watching) refuse(why string) {
+	w.refusal.Store(&admin.Refusal{Text: why, Since: time.Now().UTC()})
+	if why != w.refused {
+		w.publishReload(mcp.Failed, why)
+	}
+	w.refused = why
 }
 
 // reloader returns a function that applies the configuration file and returns when this is done.
