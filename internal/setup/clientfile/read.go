@@ -7,8 +7,6 @@ import (
 
 // File is the result of reading one file of a client.
 type File struct {
-	Client  *Client
-	Path    string
 	Servers []Server
 	// Unread is the number of servers that were not read, because the file has more than
 	// Options.Most servers.
@@ -71,7 +69,7 @@ type Options struct {
 // Read returns the servers in a file of the client c. owned means that the whole file belongs to
 // the project opt.Project.
 func Read(c *Client, path string, root *Value, owned bool, opt Options) File {
-	f := File{Client: c, Path: path}
+	var f File
 	project := ""
 	if owned {
 		project = opt.Project

@@ -30,8 +30,7 @@ type Candidate struct {
 	Why    string // why the server is skipped; "" if it is not skipped
 	Name   string // the server's name in Dragoman's configuration file
 	Server clientfile.Server
-	Source *Source       // the file that the server comes from; nil for pasted text
-	Parsed config.Server // the result of ParseServer; empty if Status is Skipped
+	Source *Source // the file that the server comes from; nil for pasted text
 }
 
 // What describes the server on one line, with secrets masked. It returns "" if Server.Entry is nil.
@@ -123,7 +122,6 @@ func (x *Comparison) Compare(s clientfile.Server, name string, from *Source) Can
 		c.Status, c.Why = Skipped, err.Error()
 		return c
 	}
-	c.Parsed = parsed
 	switch old, ok := x.taken[name]; {
 	case !ok:
 		c.Status = New

@@ -26,7 +26,6 @@ type throughDragoman struct {
 	revisions []mcp.Revision
 	err       error  // the error if Dragoman cannot open the server
 	why       string // the reason if Dragoman cannot open the server
-	trace     string
 }
 
 // bridge opens the server with Dragoman's own handshake.
@@ -46,7 +45,7 @@ func (e *exam) bridge(ctx context.Context) {
 	}
 	switch {
 	case err == nil:
-		out.works, out.revisions, out.trace = true, works, opened.Trace.String()
+		out.works, out.revisions = true, works
 		if opened.Dialect != nil {
 			out.dialect = opened.Dialect.Name
 		}
@@ -54,7 +53,7 @@ func (e *exam) bridge(ctx context.Context) {
 			e.bridgeFinding(f)
 		}
 	case errors.As(err, &failed):
-		out.err, out.why, out.trace = err, failed.Text, failed.Trace.String()
+		out.err, out.why = err, failed.Text
 		if failed.Dialect == handshake.DialectAppServer && !e.http {
 			out.works, out.dialect = true, "codex-app-server"
 		}

@@ -39,8 +39,7 @@ func NewStage(speaks ...mcp.Revision) *Stage {
 
 // visitor is one conversation with a client. The mutex of the stage guards it.
 type visitor struct {
-	http    bool
-	session string
+	http bool
 
 	opened   string       // the method of the request that opened the conversation
 	version  string       // the version that the client offered
@@ -60,7 +59,7 @@ type visitor struct {
 const maxUsed = 4096
 
 func (s *Stage) enter(session string, http bool) *visitor {
-	v := &visitor{http: http, session: session, used: map[jsonrpc.ID]bool{}, asked: map[jsonrpc.ID]string{}}
+	v := &visitor{http: http, used: map[jsonrpc.ID]bool{}, asked: map[jsonrpc.ID]string{}}
 	s.all = append(s.all, v)
 	if session != "" {
 		s.visitors[session] = v

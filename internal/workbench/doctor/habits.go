@@ -293,7 +293,7 @@ func (e *exam) unknownNote(ctx context.Context, t *talk) {
 // Version Negotiation").
 func (e *exam) unknownMeta(ctx context.Context, t *talk) {
 	id := t.nextID()
-	q := t.askRaw(id, mcp.MethodDiscover, jsonrpc.AppendRequest(nil, id, mcp.MethodDiscover, []byte("{"+meta(mcp.UnknownVersion)+"}")), nil)
+	q := t.askRaw(id, mcp.MethodDiscover, jsonrpc.AppendRequest(nil, id, mcp.MethodDiscover, []byte("{"+meta(mcp.UnknownVersion)+"}")))
 	t.await(ctx, q)
 	code, failed := q.failed()
 	switch {
@@ -310,7 +310,7 @@ func (e *exam) unknownMeta(ctx context.Context, t *talk) {
 // noMeta sends a request without the _meta that each modern request must have.
 func (e *exam) noMeta(ctx context.Context, t *talk) {
 	id := t.nextID()
-	q := t.askRaw(id, mcp.MethodListTools, jsonrpc.AppendRequest(nil, id, mcp.MethodListTools, []byte("{}")), nil)
+	q := t.askRaw(id, mcp.MethodListTools, jsonrpc.AppendRequest(nil, id, mcp.MethodListTools, []byte("{}")))
 	t.await(ctx, q)
 	if q.silent() && !t.over {
 		t.find(EarlySilent, t.proof(q))
@@ -327,7 +327,7 @@ func (e *exam) long(ctx context.Context, t *talk, size int, code string) {
 	}
 	method := alive(t.rev)
 	id := t.nextID()
-	q := t.askRaw(id, method, jsonrpc.AppendRequest(nil, id, method, []byte("{"+members+"}")), nil)
+	q := t.askRaw(id, method, jsonrpc.AppendRequest(nil, id, method, []byte("{"+members+"}")))
 	t.await(ctx, q)
 	if t.over {
 		return
@@ -357,7 +357,7 @@ func (e *exam) batch(ctx context.Context, t *talk) {
 	one := jsonrpc.AppendRequest(nil, `"batch-1"`, mcp.MethodPing, nil)
 	two := jsonrpc.AppendRequest(nil, `"batch-2"`, mcp.MethodPing, nil)
 	body := append(append(append(append([]byte("["), one...), ','), two...), ']')
-	q := t.askRaw("", batchOf, body, nil)
+	q := t.askRaw("", batchOf, body)
 	// In an event stream, the server may send each answer as a message of its own (2025-03-26
 	// §Transports, "Sending Messages to the Server").
 	alone := []*question{{id: `"batch-1"`, method: mcp.MethodPing, said: t.said}, {id: `"batch-2"`, method: mcp.MethodPing, said: t.said}}
@@ -425,7 +425,7 @@ func modernMeta(r mcp.Revision) string {
 // oddity sends the malformed input and checks that the server still works.
 func (e *exam) oddity(ctx context.Context, t *talk, o odd) {
 	t.odd = true
-	q := t.askRaw(`"odd"`, "(odd)", []byte(o.body), nil)
+	q := t.askRaw(`"odd"`, "(odd)", []byte(o.body))
 	if t.e.http && !t.e.sse {
 		t.await(ctx, q)
 	}

@@ -107,15 +107,15 @@ func (t *talk) ask(method, members string) *question {
 }
 
 func (t *talk) askAs(id jsonrpc.ID, method, members string) *question {
-	return t.askRaw(id, method, jsonrpc.AppendRequest(nil, id, method, t.params(members)), nil)
+	return t.askRaw(id, method, jsonrpc.AppendRequest(nil, id, method, t.params(members)))
 }
 
 // askRaw sends a request with the given bytes.
-func (t *talk) askRaw(id jsonrpc.ID, method string, body []byte, header http.Header) *question {
+func (t *talk) askRaw(id jsonrpc.ID, method string, body []byte) *question {
 	t.said = t.e.redact(body)
 	q := &question{id: id, method: method, said: t.said}
 	t.noteSent(q)
-	q.n = t.w.send(parcel{body: body, header: header})
+	q.n = t.w.send(parcel{body: body})
 	t.open = append(t.open, q)
 	t.notices = 0
 	return q

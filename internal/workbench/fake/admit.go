@@ -18,7 +18,7 @@ const reserved = "io.modelcontextprotocol/"
 // running. Otherwise it returns the error for the answer.
 func (c *conversation) admit(x *exchange) *jsonrpc.Error {
 	known := c.s.methods[x.m.Method]
-	opening := c.opening(x, known)
+	opening := c.opening(x)
 	if opening != nil {
 		return opening
 	}
@@ -65,7 +65,7 @@ func (c *conversation) register(x *exchange) *jsonrpc.Error {
 
 // opening checks the required members of a request, and whether the client has completed the
 // handshake steps that must come before the request.
-func (c *conversation) opening(x *exchange, known *method) *jsonrpc.Error {
+func (c *conversation) opening(x *exchange) *jsonrpc.Error {
 	if !c.ed.has(handshake) {
 		return c.stateless(x)
 	}

@@ -56,7 +56,7 @@ func (e *edition) askSample(key, prompt string) question {
 	}
 }
 
-func (e *edition) askForm(key, words string) question {
+func (e *edition) askForm(key string) question {
 	mode := ""
 	needs := []string{"elicitation"}
 	if e.has(formModes) {
@@ -65,7 +65,7 @@ func (e *edition) askForm(key, words string) question {
 	}
 	return question{
 		key: key, method: mcp.MethodElicit, needs: needs,
-		params:  `{` + mode + `"message":` + quote(words) + `,"requestedSchema":{"type":"object","properties":{"name":{"type":"string"},"age":{"type":"integer"}},"required":["name"]}}`,
+		params:  `{` + mode + `"message":"Who are you?","requestedSchema":{"type":"object","properties":{"name":{"type":"string"},"age":{"type":"integer"}},"required":["name"]}}`,
 		answers: shape{need("action", aString), may("content", anObject)},
 		check: func(raw []byte, a jsonrpc.Span) string {
 			content := jsonrpc.Find(raw, a, "content")

@@ -52,9 +52,6 @@ type ClientOptions struct {
 type Ask struct {
 	Method string
 	Params []byte // the params object; nil if the request has no params
-	// Key is the key of the request in an input_required result. It is "" if the server sent the
-	// request as a JSON-RPC request.
-	Key string
 }
 
 // Notice is one notification from the server.

@@ -62,7 +62,7 @@ func (c *Client) answerRound(ctx context.Context, params, result []byte) ([]byte
 	answers := []byte{'{'}
 	for m := range jsonrpc.Members(result, requests) {
 		key, _ := jsonrpc.Text(result, m.Key)
-		a := Ask{Key: key, Params: jsonrpc.Find(result, m.Value, "params").Of(result)}
+		a := Ask{Params: jsonrpc.Find(result, m.Value, "params").Of(result)}
 		a.Method, _ = jsonrpc.Text(result, jsonrpc.Find(result, m.Value, "method"))
 		if wrong := c.checkAsk(a); wrong != "" {
 			c.violate("input request %s: %s", clip(key), wrong)

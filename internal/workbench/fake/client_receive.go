@@ -50,7 +50,7 @@ func (c *Client) receive(b []byte, from origin) (ended bool) {
 func (c *Client) take(m *jsonrpc.Message, from origin) (ended bool) {
 	switch m.Kind {
 	case jsonrpc.Request:
-		c.handleRequest(m, from)
+		c.handleRequest(m)
 	case jsonrpc.Notification:
 		c.handleNotification(m, from)
 	default:
@@ -101,7 +101,7 @@ func (c *Client) handleResponse(m *jsonrpc.Message, from origin) (ended bool) {
 		e.Code, _ = jsonrpc.Int(m.Raw, jsonrpc.Find(m.Raw, m.Error, "code"))
 		e.Message, _ = jsonrpc.Text(m.Raw, jsonrpc.Find(m.Raw, m.Error, "message"))
 		e.Data = jsonrpc.Find(m.Raw, m.Error, "data").Of(m.Raw)
-		if wrong := c.e.checkError(f.method, m.Raw, m.Error); wrong != "" {
+		if wrong := c.e.checkError(m.Raw, m.Error); wrong != "" {
 			c.violate("the error of %s: %s", f.method, wrong)
 		}
 		f.end(func() { f.reply.Err = e })
@@ -120,7 +120,7 @@ func (c *Client) handleResponse(m *jsonrpc.Message, from origin) (ended bool) {
 
 // handleRequest handles a server request, which only the legacy revisions have (2026-07-28 §stdio
 // and §Streamable HTTP, "Receiving Messages").
-func (c *Client) handleRequest(m *jsonrpc.Message, from origin) {
+func (c *Client) handleRequest(m *jsonrpc.Message) {
 	if !c.e.has(handshake) {
 		c.violate("the server sent the request %s, but %s has no server requests", clip(m.Method), c.e.date)
 		return // the client must not answer this request

@@ -300,7 +300,7 @@ func (e *edition) checkContent(raw []byte, at jsonrpc.Span) string {
 }
 
 // checkError checks an error object (§Base, "Error Codes").
-func (e *edition) checkError(method string, raw []byte, at jsonrpc.Span) string {
+func (e *edition) checkError(raw []byte, at jsonrpc.Span) string {
 	code, ok := jsonrpc.Int(raw, jsonrpc.Find(raw, at, "code"))
 	if !ok {
 		return "the code is not an integer"

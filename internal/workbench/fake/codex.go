@@ -97,7 +97,7 @@ type codexPipe struct {
 	ears    map[string]string // the ids of the conversations with a listener, by subscription id; only in older workers
 }
 
-type codexThread struct{ id, turn, policy string }
+type codexThread struct{ id, turn string }
 
 func (w *codexWorker) open(ctx context.Context, c *conversation) {
 	if c == nil {
@@ -271,7 +271,7 @@ func (p *codexPipe) currentRequest(m *jsonrpc.Message) {
 			p.fail(m, -32600, "Invalid request: unknown variant `"+s+"`, expected one of `read-only`, `workspace-write`, `danger-full-access`")
 			return
 		}
-		t := &codexThread{id: p.w.nextThread(), policy: paramText(m, "approvalPolicy")}
+		t := &codexThread{id: p.w.nextThread()}
 		p.threads[t.id] = t
 		thread := `{"id":` + quote(t.id) + `,"parentThreadId":null,"status":{"type":"idle"},"cwd":` + quote(paramText(m, "cwd")) + `}`
 		p.result(m, `{"thread":`+thread+`,"model":"fake-model"}`)

@@ -86,11 +86,11 @@ type outlet interface{ send(msg []byte) }
 
 // Server simulates one server profile. Its methods are safe for concurrent use.
 type Server struct {
-	name, version string
-	part          *part
-	methods       map[string]*method
-	tools         []tool // sorted by name
-	capture       *capture
+	version string
+	part    *part
+	methods map[string]*method
+	tools   []tool // sorted by name
+	capture *capture
 
 	ctx    context.Context // ends when the server ends
 	cancel context.CancelCauseFunc
@@ -129,7 +129,7 @@ func NewServer(name string, o Options) (*Server, error) {
 	if err != nil {
 		return nil, fmt.Errorf("profile %s: %w", p.Name, err)
 	}
-	s := &Server{name: name, version: o.Version, part: pt, capture: newCapture(o.Capture)}
+	s := &Server{version: o.Version, part: pt, capture: newCapture(o.Capture)}
 	if s.version == "" {
 		s.version = "0"
 	}

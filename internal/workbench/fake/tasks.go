@@ -104,13 +104,13 @@ func runTask(x *exchange, args jsonrpc.Span) (string, error) {
 		if !asks {
 			return textResult("done"), nil
 		}
-		a, err := x.ask(x.c.ed.askForm("who", "Who are you?"))
+		a, err := x.ask(x.c.ed.askForm("who"))
 		if err != nil {
 			return "", err
 		}
 		return textResult("done: " + filled(a[0])), nil
 	}
-	q := x.c.ed.askForm("who", "Who are you?")
+	q := x.c.ed.askForm("who")
 	if asks && !x.declared(&q) {
 		return "", x.undeclared(&q)
 	}
@@ -181,7 +181,7 @@ func getTask(x *exchange) (string, error) {
 	case mcp.TaskCompleted:
 		out += `,"result":{` + t.result() + `}`
 	case mcp.TaskInput:
-		q := x.c.ed.askForm("who", "Who are you?")
+		q := x.c.ed.askForm("who")
 		out += `,"inputRequests":{"who":{"method":` + quote(q.method) + `,"params":` + q.params + `}}`
 	}
 	return out, nil
@@ -199,7 +199,7 @@ func taskResult(x *exchange) (string, error) {
 	related := `"_meta":{` + quote(mcp.KeyRelatedTask) + `:{"taskId":` + quote(t.id) + `}}`
 	var answer []byte
 	if asks {
-		q := x.c.ed.askForm("who", "Who are you?")
+		q := x.c.ed.askForm("who")
 		q.params = `{` + related + `,` + q.params[1:]
 		if answer, err = x.askLive(&q); err != nil {
 			return "", err
@@ -254,7 +254,7 @@ func updateTask(x *exchange) (string, error) {
 	if t.status != mcp.TaskInput || a.IsZero() {
 		return "", nil // SEP-2663, "Task Update Requests": the server ignores answers that it did not request
 	}
-	q := x.c.ed.askForm("who", "Who are you?")
+	q := x.c.ed.askForm("who")
 	if wrong := q.wrong(x.m.Raw, a); wrong != "" {
 		return "", refusal(jsonrpc.CodeInvalidParams, "%s", wrong)
 	}

@@ -29,7 +29,7 @@ func sample(x *exchange, args jsonrpc.Span) (string, error) {
 }
 
 func elicit(x *exchange, _ jsonrpc.Span) (string, error) {
-	a, err := x.ask(x.c.ed.askForm("elicit", "Who are you?"))
+	a, err := x.ask(x.c.ed.askForm("elicit"))
 	if err != nil {
 		return "", err
 	}
@@ -76,7 +76,7 @@ func askAll(x *exchange, _ jsonrpc.Span) (string, error) {
 	qs := []question{x.c.ed.askSample("sample", "Say something.")}
 	read := []func([]byte) string{sampled, rooted}
 	if x.c.ed.has(forms) {
-		qs = append(qs, x.c.ed.askForm("elicit", "Who are you?"))
+		qs = append(qs, x.c.ed.askForm("elicit"))
 		read = []func([]byte) string{sampled, filled, rooted}
 	}
 	a, err := x.ask(append(qs, x.c.ed.askRoots("roots"))...)

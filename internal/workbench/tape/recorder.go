@@ -58,28 +58,27 @@ func (r *Recorder) write(b []byte) {
 	r.err = err
 }
 
-// open appends the header of a section to dst. It appends nothing if a line of a pipe continues the
-// current section.
-func (r *Recorder) open(dst []byte, section string) []byte {
+// open returns the header of a section. It returns nil if a line of a pipe continues the current section.
+func (r *Recorder) open(section string) []byte {
 	if r.section == section && (section == clientLine || section == serverLine) {
-		return dst
+		return nil
 	}
 	r.section = section
-	return append(append(append(dst, "-- "...), section...), " --\n"...)
+	return []byte("-- " + section + " --\n")
 }
 
 // line records a line that was sent on a pipe.
 func (r *Recorder) line(section string, line []byte) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.write(quoteLine(r.open(nil, section), r.redact.json(line)))
+	r.write(quoteLine(r.open(section), r.redact.json(line)))
 }
 
 // closed records that one side has closed its end of the pipe. how describes the end, or is "".
 func (r *Recorder) closed(section, how string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	b := r.open(nil, section)
+	b := r.open(section)
 	if how != "" {
 		b = quoteLine(b, []byte(how))
 	}
@@ -98,7 +97,7 @@ func (r *Recorder) begin() int {
 func (r *Recorder) head(section string, exchange int, first string, h http.Header, body []byte) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	b := r.open(nil, section+" "+strconv.Itoa(exchange))
+	b := r.open(section + " " + strconv.Itoa(exchange))
 	b = quoteLine(b, []byte(first))
 	names := make([]string, 0, len(h))
 	for n := range h {
@@ -121,7 +120,7 @@ func (r *Recorder) head(section string, exchange int, first string, h http.Heade
 func (r *Recorder) part(section string, exchange int, text []byte) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	b := r.open(nil, section+" "+strconv.Itoa(exchange))
+	b := r.open(section + " " + strconv.Itoa(exchange))
 	data := dataOf(text)
 	clean := r.eventData(data)
 	for line := range bytes.SplitSeq(text, []byte("\n")) {

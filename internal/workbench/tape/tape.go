@@ -57,7 +57,6 @@ func (e *Entry) isEnd() bool {
 
 // Tape is a parsed recording. It is immutable.
 type Tape struct {
-	About   string // the description at the beginning of the file
 	entries []Entry
 	http    bool
 
@@ -72,7 +71,7 @@ func (t *Tape) HTTP() bool { return t.http }
 func Parse(b []byte) (*Tape, error) { return ParseWire(b, "") }
 
 func parse(a *txtar.Archive) (*Tape, error) {
-	t := &Tape{About: strings.TrimSpace(string(a.Comment))}
+	t := &Tape{}
 	kinds := map[bool]bool{}
 	for _, f := range a.Files {
 		section, number, numbered := strings.Cut(f.Name, " ")

@@ -50,11 +50,11 @@ func (t *txn) changed(object string, a Action) error {
 	if err != nil {
 		return err
 	}
-	if _, err := t.exec("INSERT INTO changes (seq, object, action, happened) VALUES (?, ?, ?, ?)", seq, object, string(a), t.at); err != nil {
+	if err := t.exec("INSERT INTO changes (seq, object, action, happened) VALUES (?, ?, ?, ?)", seq, object, string(a), t.at); err != nil {
 		return err
 	}
 	if seq%100 == 0 {
-		_, err = t.exec("DELETE FROM changes WHERE seq <= ?", seq-kept)
+		err = t.exec("DELETE FROM changes WHERE seq <= ?", seq-kept)
 	}
 	return err
 }

@@ -87,7 +87,7 @@ func (t *txn) link(source, kind, target string) (Relation, error) {
 		return Relation{}, err
 	}
 	r := Relation{ID: reference(relationPrefix, n), Source: source, Type: kind, Target: target, Created: t.at}
-	if _, err := t.exec("INSERT INTO relations (id, number, source, type, target, created) VALUES (?, ?, ?, ?, ?, ?)", r.ID, n, r.Source, r.Type, r.Target, r.Created); err != nil {
+	if err := t.exec("INSERT INTO relations (id, number, source, type, target, created) VALUES (?, ?, ?, ?, ?, ?)", r.ID, n, r.Source, r.Type, r.Target, r.Created); err != nil {
 		return Relation{}, err
 	}
 	return r, errors.Join(t.changed(r.ID, Created), t.changed(source, Updated), t.changed(target, Updated))
@@ -103,7 +103,7 @@ func (s *Store) Unlink(ctx context.Context, source, kind, target string) (r Rela
 		if r, err = t.relation(source, kind, target); err != nil {
 			return err
 		}
-		if _, err := t.exec("DELETE FROM relations WHERE id = ?", r.ID); err != nil {
+		if err := t.exec("DELETE FROM relations WHERE id = ?", r.ID); err != nil {
 			return err
 		}
 		return errors.Join(t.changed(r.ID, Removed), t.changed(r.Source, Updated), t.changed(r.Target, Updated))
@@ -214,7 +214,7 @@ func (t *txn) comment(c Comment) (Comment, error) {
 		return Comment{}, err
 	}
 	c.ID, c.Created, c.Resolved = reference(commentPrefix, num), t.at, false
-	if _, err := t.exec("INSERT INTO comments (id, number, item, author, body, resolved, created, haystack) VALUES (?, ?, ?, ?, ?, 0, ?, ?)", c.ID, num, c.Item, c.Author, c.Text, c.Created, strings.ToLower(c.Text)); err != nil {
+	if err := t.exec("INSERT INTO comments (id, number, item, author, body, resolved, created, haystack) VALUES (?, ?, ?, ?, ?, 0, ?, ?)", c.ID, num, c.Item, c.Author, c.Text, c.Created, strings.ToLower(c.Text)); err != nil {
 		return Comment{}, err
 	}
 	return c, errors.Join(t.changed(c.ID, Created), t.changed(c.Item, Updated))
@@ -234,7 +234,7 @@ func (s *Store) Resolve(ctx context.Context, id string, resolved bool) (c Commen
 		if resolved {
 			flag = 1
 		}
-		if _, err := t.exec("UPDATE comments SET resolved = ? WHERE id = ?", flag, id); err != nil {
+		if err := t.exec("UPDATE comments SET resolved = ? WHERE id = ?", flag, id); err != nil {
 			return err
 		}
 		return errors.Join(t.changed(id, Updated), t.changed(c.Item, Updated))

@@ -60,7 +60,7 @@ func (t *txn) create(it Item) (Item, error) {
 		return Item{}, err
 	}
 	it.ID = reference(r.prefix, num)
-	_, err = t.exec("INSERT INTO items (id, kind, rank, number, parent, title, description, status, type, priority, version, created, updated, haystack) VALUES (?, ?, ?, ?, NULLIF(?, ''), ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+	err = t.exec("INSERT INTO items (id, kind, rank, number, parent, title, description, status, type, priority, version, created, updated, haystack) VALUES (?, ?, ?, ?, NULLIF(?, ''), ?, ?, ?, ?, ?, ?, ?, ?, ?)",
 		it.ID, string(it.Kind), slices.Index(Kinds(), it.Kind), num, it.Parent, it.Title, it.Description, string(it.Status), it.Type, it.Priority, it.Version, it.Created, it.Updated, haystack(it))
 	if err != nil {
 		return Item{}, err
@@ -197,7 +197,7 @@ func (s *Store) Update(ctx context.Context, id string, version int64, u Update) 
 			return nil
 		}
 		it.Version, it.Updated = was.Version+1, t.at
-		_, err = t.exec("UPDATE items SET parent = NULLIF(?, ''), title = ?, description = ?, status = ?, type = ?, priority = ?, version = ?, updated = ?, haystack = ? WHERE id = ?",
+		err = t.exec("UPDATE items SET parent = NULLIF(?, ''), title = ?, description = ?, status = ?, type = ?, priority = ?, version = ?, updated = ?, haystack = ? WHERE id = ?",
 			it.Parent, it.Title, it.Description, string(it.Status), it.Type, it.Priority, it.Version, it.Updated, haystack(it), id)
 		if err != nil {
 			return err

@@ -44,7 +44,7 @@ func (s *Store) migrate(ctx context.Context) error {
 				return fmt.Errorf("migration %d: %w", v, err)
 			}
 		}
-		_, err := t.exec("UPDATE dragoman_requirements SET value = ? WHERE name = 'schema'", strconv.Itoa(schemaVersion))
+		err := t.exec("UPDATE dragoman_requirements SET value = ? WHERE name = 'schema'", strconv.Itoa(schemaVersion))
 		return err
 	})
 }

@@ -55,7 +55,7 @@ func (t *txn) savePrompt(p Prompt, check func(Prompt) error) (Prompt, error) {
 		if err := check(p); err != nil {
 			return Prompt{}, err
 		}
-		if _, err := t.exec("INSERT INTO prompts ("+promptColumns+") VALUES (?, ?, ?, ?, 0, ?, ?, ?)", p.Name, p.Title, p.Description, p.Content, p.Version, p.Created, p.Updated); err != nil {
+		if err := t.exec("INSERT INTO prompts ("+promptColumns+") VALUES (?, ?, ?, ?, 0, ?, ?, ?)", p.Name, p.Title, p.Description, p.Content, p.Version, p.Created, p.Updated); err != nil {
 			return Prompt{}, err
 		}
 		return p, t.changed(PromptObject(p.Name), Created)
@@ -70,7 +70,7 @@ func (t *txn) savePrompt(p Prompt, check func(Prompt) error) (Prompt, error) {
 	if err := check(p); err != nil {
 		return Prompt{}, err
 	}
-	if _, err := t.exec("UPDATE prompts SET title = ?, description = ?, content = ?, version = ?, updated = ? WHERE name = ?", p.Title, p.Description, p.Content, p.Version, p.Updated, p.Name); err != nil {
+	if err := t.exec("UPDATE prompts SET title = ?, description = ?, content = ?, version = ?, updated = ? WHERE name = ?", p.Title, p.Description, p.Content, p.Version, p.Updated, p.Name); err != nil {
 		return Prompt{}, err
 	}
 	return p, t.changed(PromptObject(p.Name), Updated)
@@ -91,7 +91,7 @@ func (s *Store) DeletePrompt(ctx context.Context, name string) error {
 		if _, err := t.prompt(name); err != nil {
 			return err
 		}
-		if _, err := t.exec("DELETE FROM prompts WHERE name = ?", name); err != nil {
+		if err := t.exec("DELETE FROM prompts WHERE name = ?", name); err != nil {
 			return err
 		}
 		return t.changed(PromptObject(name), Removed)
@@ -120,7 +120,7 @@ func (t *txn) activate(name string, check func(Prompt) error) error {
 		return err
 	}
 	for _, p := range was {
-		if _, err := t.exec("UPDATE prompts SET active = 0 WHERE name = ?", p.Name); err != nil {
+		if err := t.exec("UPDATE prompts SET active = 0 WHERE name = ?", p.Name); err != nil {
 			return err
 		}
 		if err := t.changed(PromptObject(p.Name), Updated); err != nil {
@@ -130,7 +130,7 @@ func (t *txn) activate(name string, check func(Prompt) error) error {
 	if name == "" {
 		return nil
 	}
-	if _, err := t.exec("UPDATE prompts SET active = 1 WHERE name = ?", name); err != nil {
+	if err := t.exec("UPDATE prompts SET active = 1 WHERE name = ?", name); err != nil {
 		return err
 	}
 	return t.changed(PromptObject(name), Updated)

@@ -174,12 +174,9 @@ func (s *Store) read(ctx context.Context, queries func(*txn) error) error {
 	return s.engine.explain(queries(&txn{ctx: ctx, tx: tx, e: s.engine}))
 }
 
-func (t *txn) exec(query string, args ...any) (int64, error) {
-	res, err := t.tx.ExecContext(t.ctx, t.e.bind(query), args...)
-	if err != nil {
-		return 0, err
-	}
-	return res.RowsAffected()
+func (t *txn) exec(query string, args ...any) error {
+	_, err := t.tx.ExecContext(t.ctx, t.e.bind(query), args...)
+	return err
 }
 
 // row reads one row. The error is sql.ErrNoRows if the query finds no row.
@@ -210,7 +207,7 @@ func (t *txn) count(from string, args ...any) (n int, err error) {
 
 // take increments a counter and returns its new value. So each number is used only once.
 func (t *txn) take(counter string) (n int64, err error) {
-	if _, err := t.exec("INSERT INTO counters (name, last) VALUES (?, 0) ON CONFLICT (name) DO NOTHING", counter); err != nil {
+	if err := t.exec("INSERT INTO counters (name, last) VALUES (?, 0) ON CONFLICT (name) DO NOTHING", counter); err != nil {
 		return 0, err
 	}
 	return n, t.row("UPDATE counters SET last = last + 1 WHERE name = ? RETURNING last", []any{counter}, &n)
