@@ -136,7 +136,6 @@ func (c *callCommand) check(cmd *cobra.Command, args []string) (err error) {
 }
 
 func (c *callCommand) run(cmd *cobra.Command, _ []string) error {
-	c.where.file = c.file
 	arguments, err := parseArguments("", c.words)
 	if err != nil {
 		return err

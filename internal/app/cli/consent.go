@@ -17,8 +17,7 @@ import (
 // other: the file may be replaced while the question is open.
 type opened struct {
 	*config.Snapshot
-	path string
-	mark string // see usedFile
+	usedMark
 }
 
 // open reads a configuration file. It returns nil exactly when the file cannot be used.
@@ -27,7 +26,7 @@ func (e environment) open(path string) (*opened, config.Problems) {
 	if s == nil {
 		return nil, problems
 	}
-	return &opened{s, path, e.usedFile(path, content)}, problems
+	return &opened{s, e.usedMark(path, content)}, problems
 }
 
 // foundHere reports whether the user did not name the file, and it is in the working directory. Whoever
@@ -96,33 +95,32 @@ func errOfOther(path string) error {
 	return usagef("if you trust it, add -c "+path, "%s is in this folder, but belongs to another user", path)
 }
 
-// usedFile returns the path of the file that exists if the configuration file was used with this
-// content. It returns "" if there is no folder for such files.
-func (e environment) usedFile(path string, content []byte) string {
+// usedMark remembers that the user has used a configuration file with this content.
+type usedMark struct {
+	path string // of the configuration file
+	file string // exists if it was used; "" if there is no folder for such files
+}
+
+func (e environment) usedMark(path string, content []byte) usedMark {
 	dir := e.cacheDir()
 	if dir == "" {
-		return ""
+		return usedMark{path: path}
 	}
 	sum := sha256.Sum256([]byte(fullName(path) + "\x00" + string(content)))
-	return filepath.Join(dir, "dragoman", "used", hex.EncodeToString(sum[:16]))
+	return usedMark{path, filepath.Join(dir, "dragoman", "used", hex.EncodeToString(sum[:16]))}
 }
 
 // used reports whether the configuration file was used with this content.
-func (o *opened) used() bool { return isUsed(o.mark) }
-
-func isUsed(mark string) bool {
-	_, err := os.Stat(mark)
-	return mark != "" && err == nil
+func (m usedMark) used() bool {
+	_, err := os.Stat(m.file)
+	return m.file != "" && err == nil
 }
-
-// markUsed remembers that the user has used the configuration file with this content.
-func (o *opened) markUsed() { markUsed(o.path, o.mark) }
 
 // markUsed remembers only a file that would be found in its folder. It ignores errors: the next command
 // asks again.
-func markUsed(path, mark string) {
-	if mark != "" && slices.Contains(config.Here(), filepath.Base(path)) && os.MkdirAll(filepath.Dir(mark), 0o700) == nil {
-		_ = os.WriteFile(mark, []byte(fullName(path)+"\n"), 0o600)
+func (m usedMark) markUsed() {
+	if m.file != "" && slices.Contains(config.Here(), filepath.Base(m.path)) && os.MkdirAll(filepath.Dir(m.file), 0o700) == nil {
+		_ = os.WriteFile(m.file, []byte(fullName(m.path)+"\n"), 0o600)
 	}
 }
 

@@ -64,11 +64,8 @@ func (c *consoleCommand) run(cmd *cobra.Command, _ []string) error {
 	}
 	defer resp.Body.Close()
 	var link admin.ConsoleLink
-	if err := json.NewDecoder(io.LimitReader(resp.Body, 64<<10)).Decode(&link); err != nil {
-		return s.absent("the program at " + s.address + " is not `dragoman serve`")
-	}
-	if err := checkLink(link.URL); err != nil {
-		return s.absent("the program at " + s.address + " is not `dragoman serve`")
+	if json.NewDecoder(io.LimitReader(resp.Body, 64<<10)).Decode(&link) != nil || checkLink(link.URL) != nil {
+		return s.notServe()
 	}
 	if c.open {
 		if err := openBrowser(cmd.Context(), link.URL); err != nil {

@@ -83,7 +83,7 @@ func programName(word, self string) string {
 	return word
 }
 
-// demoServerCommand returns the hidden command that runs a demo server. serve --demo starts it.
+// newDemoServerCommand returns the hidden command that runs a demo server. serve --demo starts it.
 func newDemoServerCommand(w *world) *cobra.Command {
 	return &cobra.Command{
 		Use:    demoCommand + " ERA",

@@ -145,12 +145,12 @@ func (c *importCommand) importServers() error {
 	r := &importResult{into: into, created: before == nil, written: len(add) > 0 && !c.dry, all: all, sources: sources, secrets: literalSecrets(all)}
 	if r.written {
 		change := clientfile.Change{Path: into, Before: before, After: after, Private: len(r.secrets) > 0}
-		known := before == nil || isUsed(c.env.usedFile(into, before))
+		known := before == nil || c.env.usedMark(into, before).used()
 		if _, err := change.Write(time.Now()); err != nil {
 			return fmt.Errorf("cannot write %s: %w", into, err)
 		}
 		if known {
-			markUsed(into, c.env.usedFile(into, after))
+			c.env.usedMark(into, after).markUsed()
 		}
 	}
 	if c.asJSON {

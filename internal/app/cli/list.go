@@ -111,7 +111,6 @@ func (c *listCommand) check(cmd *cobra.Command, args []string) error {
 }
 
 func (c *listCommand) run(cmd *cobra.Command, _ []string) error {
-	c.where.file = c.file
 	if c.health {
 		return c.listHealth(cmd.Context())
 	}

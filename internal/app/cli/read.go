@@ -70,7 +70,6 @@ func (c *readCommand) check(cmd *cobra.Command, args []string) (err error) {
 }
 
 func (c *readCommand) run(cmd *cobra.Command, _ []string) error {
-	c.where.file = c.file
 	asking, err := newAsker(c.world, &c.ask)
 	if err != nil {
 		return err
@@ -211,7 +210,6 @@ func (c *promptCommand) check(cmd *cobra.Command, args []string) (err error) {
 }
 
 func (c *promptCommand) run(cmd *cobra.Command, _ []string) error {
-	c.where.file = c.file
 	given, err := textArguments(c.words)
 	if err != nil {
 		return err
@@ -411,7 +409,6 @@ func (c *completeCommand) check(cmd *cobra.Command, args []string) (err error) {
 }
 
 func (c *completeCommand) run(cmd *cobra.Command, _ []string) error {
-	c.where.file = c.file
 	known, err := textArguments(c.words)
 	if err != nil {
 		return err

@@ -202,7 +202,7 @@ func (s *running) send(ctx context.Context, method, path string, query url.Value
 		if ctx.Err() != nil {
 			return nil, context.Cause(ctx)
 		}
-		return nil, s.absent("no `dragoman serve` answers at " + s.address)
+		return nil, &absentError{"no `dragoman serve` answers at " + s.address}
 	}
 	if resp.StatusCode/100 == 2 {
 		return resp, nil
@@ -211,7 +211,7 @@ func (s *running) send(ctx context.Context, method, path string, query url.Value
 	refusal, _ := io.ReadAll(io.LimitReader(resp.Body, 64<<10))
 	var p admin.Problem
 	if json.Unmarshal(refusal, &p) != nil || !strings.HasPrefix(p.Type, "urn:dragoman:problem:") {
-		return nil, s.absent("the program at " + s.address + " is not `dragoman serve`")
+		return nil, s.notServe()
 	}
 	text := excerpt.Line(p.Title, maxQuoted)
 	if p.Detail != "" {
@@ -220,10 +220,9 @@ func (s *running) send(ctx context.Context, method, path string, query url.Value
 	return nil, &problemError{kind: strings.TrimPrefix(p.Type, "urn:dragoman:problem:"), text: lowerFirst(text)}
 }
 
-// absent returns an error that says that there is no serve process. The hint of the error says how
-// to start or reach a serve process.
-func (s *running) absent(text string) error {
-	return &absentError{text}
+// notServe returns the error for an answer that serve would not give.
+func (s *running) notServe() error {
+	return &absentError{"the program at " + s.address + " is not `dragoman serve`"}
 }
 
 // absentError means that no serve process answers at the address.
@@ -262,7 +261,7 @@ func (s *running) decode(ctx context.Context, path string, query url.Values, int
 		if ctx.Err() != nil {
 			return context.Cause(ctx)
 		}
-		return s.absent("the program at " + s.address + " is not `dragoman serve`")
+		return s.notServe()
 	}
 	return nil
 }
@@ -274,7 +273,7 @@ func (s *running) report(ctx context.Context) (*admin.Report, error) {
 		return nil, err
 	}
 	if r.Name != "dragoman" {
-		return nil, s.absent("the program at " + s.address + " is not `dragoman serve`")
+		return nil, s.notServe()
 	}
 	return r, nil
 }

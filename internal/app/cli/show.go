@@ -78,7 +78,6 @@ func (c *showCommand) check(cmd *cobra.Command, args []string) (err error) {
 }
 
 func (c *showCommand) run(cmd *cobra.Command, _ []string) error {
-	c.where.file = c.file
 	return c.onServer(mcp.WithPurpose(cmd.Context(), mcp.MethodListTools), nil, func(ctx context.Context, s Session, server config.Server) error {
 		if c.name != "" {
 			return c.showTool(ctx, s, server.Name)

@@ -259,7 +259,7 @@ func TestRememberedWithoutSecrets(t *testing.T) {
 	out := &world{stdout: io.Discard, env: env, status: newStatus(io.Discard, false, noEnv)}
 	out.backend = Backend{Connect: func(context.Context, daemon.ConnectOptions) (Session, error) { return answering{}, nil }}
 	for _, w := range []where{{target: "s", file: file}, {target: "https://me:hunter22@h/mcp", file: file}} {
-		c := &client{world: out, direct: true, where: w}
+		c := &client{world: out, direct: true, file: file, where: w}
 		err := c.onServer(t.Context(), nil, func(context.Context, Session, config.Server) error {
 			c.remember("tools", [][]byte{[]byte(`{"name":"a","description":"uses sesame\u00267\u00e4/open, c2VzYW1lJjfDpC9vcGVu and hunter22"}`)})
 			return nil

@@ -50,19 +50,8 @@ func Run(ctx context.Context, o Options) (*Report, error) {
 	if o.Parallel <= 0 {
 		o.Parallel = 3
 	}
-	type job struct {
-		pair     int
-		direct   bool
-		verdicts map[string]verdict // set when the pair was played
-	}
 	pairs := o.Filter.pairs()
-	var jobs []job
-	for i, p := range pairs {
-		jobs = append(jobs, job{pair: i})
-		if p.ClientTransport == p.ServerTransport && !o.Through {
-			jobs = append(jobs, job{pair: i, direct: true})
-		}
-	}
+	jobs := o.jobs(pairs)
 	if len(jobs) == 0 {
 		return nil, errors.New("there is nothing to measure: no pair of revisions and transports is left")
 	}
@@ -103,6 +92,24 @@ func Run(ctx context.Context, o Options) (*Report, error) {
 		}
 	}
 	return r, context.Cause(ctx)
+}
+
+// job is one conversation to measure.
+type job struct {
+	pair     int // the index of the pair
+	direct   bool
+	verdicts map[string]verdict // set when the pair was played
+}
+
+// jobs returns the conversations of the pairs, those without Dragoman included.
+func (o *Options) jobs(pairs []Pair) (all []job) {
+	for i, p := range pairs {
+		all = append(all, job{pair: i})
+		if p.ClientTransport == p.ServerTransport && !o.Through {
+			all = append(all, job{pair: i, direct: true})
+		}
+	}
+	return all
 }
 
 // add adds the cells of a pair. direct is nil if the pair was not measured without Dragoman.
