@@ -56,7 +56,7 @@ func (c *client) onServer(ctx context.Context, ask *asker, body func(context.Con
 		return usagef("use a duration such as 30s", "--timeout must not be negative")
 	}
 	c.where.file = c.file
-	server, file, err := c.env.target(&c.t, c.where.target, c.where.command, c.where.file)
+	server, file, err := c.t.target(c.env, c.where.target, c.where.command, c.where.file)
 	if err != nil {
 		return err
 	}

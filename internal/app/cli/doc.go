@@ -8,6 +8,10 @@
 // only the parts of a server's message that it prints. With --json, it prints the bytes that the
 // server sent.
 //
+// Each command is a type in the file of its name, with its flags as fields: its constructor has the help,
+// check reads the arguments, run does the work. What commands share is world (all of them), client
+// (those that act as a client of one server), locator (those that ask a running serve) and environment.
+//
 // The package does not speak MCP and does not connect to MCP servers. The backend does both; see
 // Backend in backend.go. docs/cli.md is generated from the commands.
 package cli

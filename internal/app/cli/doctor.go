@@ -211,7 +211,7 @@ func (c *doctorCommand) doctorTarget(cmd *cobra.Command, args []string) (config.
 	dash := cmd.ArgsLenAtDash()
 	switch {
 	case dash == 0 && len(args) > 0:
-		s, _, err := c.env.target(&c.t, "", args, c.file)
+		s, _, err := c.t.target(c.env, "", args, c.file)
 		return s, err
 	case len(args) == 0:
 		return config.Server{}, usagef("use `dragoman doctor URL` or `dragoman doctor -- COMMAND`", "no server given")
@@ -220,7 +220,7 @@ func (c *doctorCommand) doctorTarget(cmd *cobra.Command, args []string) (config.
 	case len(args) > 1:
 		return config.Server{}, usagef("put -- before a command: `dragoman doctor -- "+clean(strings.Join(args, " "))+"`", "unexpected argument %q after the server", args[1])
 	}
-	s, file, err := c.env.target(&c.t, args[0], nil, c.file)
+	s, file, err := c.t.target(c.env, args[0], nil, c.file)
 	if err == nil && file != nil {
 		err = c.consent(cmd.Context(), c.file, file)
 	}

@@ -78,7 +78,7 @@ This word and everything after it belong to the command.`,
 	f.StringVar(&c.listen, "listen", "127.0.0.1:7302", "for a URL: listen for the client on `ADDR` (host:port)")
 	c.t.addPlain(f)
 	addOpenFlag(cmd, &c.open)
-	c.env.oneServer(cmd, &c.t, "dragoman record -o FILE")
+	c.t.oneServer(c.env, cmd, "dragoman record -o FILE")
 	return cmd
 }
 

@@ -76,7 +76,7 @@ program at once, with exit code 130 or 143.`,
 	root.InitDefaultCompletionCmd()
 	describeCompletion(root)
 	root.InitDefaultHelpFlag()
-	a.env.completeFlags(root)
+	completeFlags(root, a.env)
 	return root
 }
 

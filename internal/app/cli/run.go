@@ -117,7 +117,7 @@ quotes. Otherwise the shell replaces ${NAME} itself.`,
 	c.t.add(f)
 	addCallsFlag(cmd, &c.logCalls)
 	addOpenFlag(cmd, &c.open)
-	c.env.oneServer(cmd, &c.t, "dragoman run")
+	c.t.oneServer(c.env, cmd, "dragoman run")
 	return cmd
 }
 

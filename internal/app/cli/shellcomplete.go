@@ -248,9 +248,9 @@ func (c *client) remembered(kind string) [][]byte {
 }
 
 // completeFlags adds completions for the values of flags that several commands have.
-func (e environment) completeFlags(c *cobra.Command) {
+func completeFlags(c *cobra.Command, e environment) {
 	for _, sub := range c.Commands() {
-		e.completeFlags(sub)
+		completeFlags(sub, e)
 	}
 	c.LocalFlags().VisitAll(func(f *pflag.Flag) {
 		var words func() []string

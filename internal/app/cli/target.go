@@ -72,7 +72,7 @@ func (t *targetFlags) given() string {
 // a command with or without -- before it. The first word of the command ends the flags of c, so a
 // command with flags needs no --. The string usage is the part of the command line before the
 // server. Hints for the user contain usage.
-func (e environment) oneServer(c *cobra.Command, t *targetFlags, usage string) {
+func (t *targetFlags) oneServer(e environment, c *cobra.Command, usage string) {
 	c.Flags().SetInterspersed(false)
 	c.Args = func(c *cobra.Command, args []string) error {
 		t.command, t.address = nil, ""
@@ -321,7 +321,7 @@ func (t *targetFlags) workingDir() string {
 }
 
 // target returns the server for a command, a URL, or the name of a configured server.
-func (e environment) target(t *targetFlags, word string, command []string, file string) (config.Server, *opened, error) {
+func (t *targetFlags) target(e environment, word string, command []string, file string) (config.Server, *opened, error) {
 	if len(command) > 0 || isURL(word) {
 		s, err := t.server(e, command, word)
 		return s, nil, err

@@ -34,7 +34,7 @@ type world struct {
 }
 
 // environment looks up an environment variable. Its methods find what depends on nothing else: the
-// configuration file, the user's folders, and a server that the command line names.
+// configuration file, its servers and addresses, and the user's folders.
 type environment func(string) (string, bool)
 
 // streams returns stdin and stdout for a command that speaks MCP on them.
