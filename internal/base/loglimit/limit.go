@@ -31,7 +31,7 @@ const (
 )
 
 // peerKeys are the keys of attributes that name the peer that caused a record.
-var peerKeys = []string{"project", "server", "principal", "remote", "endpoint"}
+var peerKeys = []string{"server", "principal", "remote", "endpoint"}
 
 // Peer returns an attribute that names the peer that caused a record. The attribute has the same
 // effect as an attribute with a key in peerKeys. It may also say how a peer's request ended: then
