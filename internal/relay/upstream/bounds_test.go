@@ -40,12 +40,12 @@ func TestSubscriptionsOfOneClientAreBounded(t *testing.T) {
 					}
 					greedy := u.Subscribe(legacyClient, func(*jsonrpc.Message) {}, nil)
 					other := u.Subscribe(info(mcp.R20251125, "", "{}", 2), func(*jsonrpc.Message) {}, nil)
-					u.mu.Lock()
-					greedy.want.URIs = map[string]bool{}
-					for n := range x.fit - 1 {
-						greedy.want.URIs[x.uri(n)] = true // sets the same state as a Subscribe call for each URI
-					}
-					u.mu.Unlock()
+					u.update(func(st *state) {
+						greedy.want.URIs = map[string]bool{}
+						for n := range x.fit - 1 {
+							greedy.want.URIs[x.uri(n)] = true // sets the same state as a Subscribe call for each URI
+						}
+					})
 					if _, err := greedy.Subscribe(t.Context(), x.uri(x.fit-1)); err != nil {
 						t.Errorf("the last subscription that fits: %v", err)
 					}
@@ -84,26 +84,26 @@ func TestForwardingsAreBoundedInBytes(t *testing.T) {
 		if _, err := u.Hello(t.Context(), f); err != nil {
 			t.Fatal(err)
 		}
-		u.mu.Lock()
-		u.isForwarding = true // pretend that forwardAll is still running
-		u.mu.Unlock()
+		u.update(func(st *state) {
+			st.forwards.sending = true // pretend that forwardAll is still running
+		})
 		raw := []byte(`{"jsonrpc":"2.0","method":"notifications/x","params":{"x":"` + strings.Repeat("x", 300<<10) + `"}}`)
 		for range 2 * maxForwardings {
 			u.Forward(f, raw, "notifications/x")
 		}
-		u.mu.Lock()
-		size := 0
-		for _, x := range u.forwardings {
-			size += len(x.raw)
-		}
-		if size > maxForwardingBytes+len(raw) || size != u.forwardingBytes || size == 0 {
-			t.Errorf("%d bytes are queued, %d are counted", size, u.forwardingBytes)
-		}
-		u.mu.Unlock()
-		u.forwardAll()
+		u.update(func(st *state) {
+			size := 0
+			for _, x := range st.forwards.queue {
+				size += len(x.raw)
+			}
+			if size > maxForwardingBytes+len(raw) || size != st.forwards.bytes || size == 0 {
+				t.Errorf("%d bytes are queued, %d are counted", size, st.forwards.bytes)
+			}
+		})
+		u.broker.forwardAll()
 		synctest.Wait()
-		if u.forwardingBytes != 0 || h.count("notifications/x") == 0 {
-			t.Errorf("%d bytes are counted for an empty queue", u.forwardingBytes)
+		if n := get(u.core, func(st *state) int { return st.forwards.bytes }); n != 0 || h.count("notifications/x") == 0 {
+			t.Errorf("%d bytes are counted for an empty queue", n)
 		}
 	})
 }

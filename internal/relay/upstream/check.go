@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
 	"time"
 
 	"github.com/dragoman-mcp/dragoman/internal/base/work"
@@ -34,27 +35,27 @@ var (
 	errPingTimeout = errors.New("no answer")
 )
 
-// checkLaterLocked schedules a check of a session, and cancels a check that was scheduled before.
+// checkLater schedules a check of a session, and cancels a check that was scheduled before.
 // It has an effect only if the server uses HTTP and is kept open.
-func (u *Upstream) checkLaterLocked(s *session, after time.Duration) {
-	if s.pipe || s.over || !u.kept || u.closed {
+func (w *watchdog) checkLater(st *state, s *session, after time.Duration) {
+	if s.pipe || s.over || !st.health.kept || st.ops.closed {
 		return
 	}
 	s.stopCheck()
-	s.check = time.AfterFunc(after, func() { u.work.Go(func() { u.check(s) }) })
+	s.check = time.AfterFunc(after, func() { w.work.Go(func() { w.check(s) }) })
 }
 
-// checkInAMinuteLocked schedules the next regular check of a session, unless ping.go pings the
+// checkInAMinute schedules the next regular check of a session, unless ping.go pings the
 // session.
-func (u *Upstream) checkInAMinuteLocked(s *session) {
+func (w *watchdog) checkInAMinute(st *state, s *session) {
 	if s.ping != nil {
 		s.stopCheck()
 		return
 	}
-	u.checkLaterLocked(s, checkEvery)
+	w.checkLater(st, s, checkEvery)
 }
 
-// stopCheck cancels the scheduled check. The caller must hold Upstream.mu.
+// stopCheck cancels the scheduled check.
 func (s *session) stopCheck() {
 	if s.check != nil {
 		s.check.Stop()
@@ -64,66 +65,61 @@ func (s *session) stopCheck() {
 
 // checkSoon schedules an early check of a session after a failure. It has an effect only if the
 // session has regular checks or pings.
-func (u *Upstream) checkSoon(s *session) {
+func (w *watchdog) checkSoon(s *session) {
 	if s.pipe {
 		return
 	}
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	if s.check != nil || s.ping != nil {
-		u.checkLaterLocked(s, max(checkGap-time.Since(s.checked), 0))
-	}
+	w.update(func(st *state) {
+		if s.check != nil || s.ping != nil {
+			w.checkLater(st, s, max(checkGap-time.Since(s.checked), 0))
+		}
+	})
 }
 
 // check pings the server, and ends the session if the server does not answer. It does not ping
 // while calls run, because running calls show whether the server answers.
-func (u *Upstream) check(s *session) {
-	u.mu.Lock()
-	s.checked = time.Now()
-	skip := s.server.Running() > 0
-	if skip {
-		u.checkInAMinuteLocked(s)
-	}
-	skip = skip || s.over || s.outdated || u.closed || !u.kept
-	u.mu.Unlock()
+func (w *watchdog) check(s *session) {
+	skip := get(w.core, func(st *state) bool {
+		s.checked = time.Now()
+		busy := s.server.Running() > 0
+		if busy {
+			w.checkInAMinute(st, s)
+		}
+		return busy || s.over || s.outdated || st.ops.closed || !st.health.kept
+	})
 	if skip {
 		return
 	}
-	err := u.pingFails(s)
-	if err != nil && work.Sleep(u.life, checkAgain) == nil {
-		err = u.pingFails(s)
+	err := w.pingFails(s)
+	if err != nil && work.Sleep(w.life, checkAgain) == nil {
+		err = w.pingFails(s)
 	}
-	if u.life.Err() != nil {
+	if w.life.Err() != nil {
 		return
 	}
 	if err != nil && s.server.Running() == 0 {
-		u.drop(s, fmt.Errorf("%w: %w", errNoAnswer, err))
-		for _, other := range u.others(s) {
-			u.checkSoon(other)
+		w.broker.drop(s, fmt.Errorf("%w: %w", errNoAnswer, err))
+		for _, other := range w.others(s) {
+			w.checkSoon(other)
 		}
 		return
 	}
-	u.mu.Lock()
-	u.checkInAMinuteLocked(s)
-	u.mu.Unlock()
+	w.update(func(st *state) {
+		w.checkInAMinute(st, s)
+	})
 }
 
-func (u *Upstream) others(s *session) (all []*session) {
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	for _, x := range u.sessionsLocked() {
-		if x != s {
-			all = append(all, x)
-		}
-	}
-	return all
+func (w *watchdog) others(s *session) []*session {
+	return get(w.core, func(st *state) []*session {
+		return slices.DeleteFunc(st.pools.all(), func(x *session) bool { return x == s })
+	})
 }
 
 // pingFails pings the server. It returns nil if the server answers, and otherwise the reason why
 // the session cannot be used. Any answer is enough, even HTTP status 429. Without credentials we
 // can't ask, and whoever signs in next finds the session as it was.
-func (u *Upstream) pingFails(s *session) error {
-	err := u.pingWithin(s, checkTimeout)
+func (w *watchdog) pingFails(s *session) error {
+	err := w.pingWithin(s, checkTimeout)
 	if statusOf(err) == http.StatusTooManyRequests || errors.Is(err, transport.ErrCredentials) {
 		return nil
 	}
@@ -131,11 +127,11 @@ func (u *Upstream) pingFails(s *session) error {
 }
 
 // pingWithin pings the server. The error is errPingTimeout if there is no answer within limit.
-func (u *Upstream) pingWithin(s *session, limit time.Duration) error {
-	ctx, stop := context.WithTimeout(u.life, limit)
+func (w *watchdog) pingWithin(s *session, limit time.Duration) error {
+	ctx, stop := context.WithTimeout(w.life, limit)
 	defer stop()
-	_, err := s.server.Call(ctx, u.ownCall(pingMethod(s), nil, nil), mcp.NoCaller{})
-	if err != nil && u.life.Err() == nil && errors.Is(ctx.Err(), context.DeadlineExceeded) {
+	_, err := s.server.Call(ctx, w.ownCall(pingMethod(s), nil, nil), mcp.NoCaller{})
+	if err != nil && w.life.Err() == nil && errors.Is(ctx.Err(), context.DeadlineExceeded) {
 		return fmt.Errorf("%w within %s", errPingTimeout, limit)
 	}
 	return err

@@ -38,34 +38,34 @@ type Credentials interface {
 	Refused(ctx context.Context, scope string, generation uint64, challenges []string) (again bool, err error)
 }
 
-// Scope returns the credential scope of a client. Clients without their own credentials share the
+// scopeOf returns the credential scope of a client. Clients without their own credentials share the
 // scope "".
-func (u *Upstream) Scope(f *mcp.ClientInfo) string {
-	if u.spec.Credentials == nil || f == nil || u.spec.piped() {
+func (c *core) scopeOf(f *mcp.ClientInfo) string {
+	if c.spec.Credentials == nil || f == nil || c.spec.piped() {
 		return ""
 	}
-	return u.spec.Credentials.Scope(f.Who)
+	return c.spec.Credentials.Scope(f.Who)
 }
 
 // signer returns the signer for the requests of a client's scope. It returns nil if the server has no
 // Credentials.
-func (u *Upstream) signer(f *mcp.ClientInfo) httplink.Signer {
-	if u.spec.Credentials == nil {
+func (d *dialer) signer(f *mcp.ClientInfo) httplink.Signer {
+	if d.spec.Credentials == nil {
 		return nil
 	}
-	return &signer{u, u.Scope(f)}
+	return &signer{d, d.scopeOf(f)}
 }
 
 // signer signs the requests of one scope.
 type signer struct {
-	u     *Upstream
+	d     *dialer
 	scope string
 }
 
 // Sign implements httplink.Signer.
 func (s *signer) Sign(ctx context.Context, method, url string) ([]transport.HeaderField, httplink.Mark, error) {
-	mark := httplink.Mark{Turn: s.u.refusals.turns.Load()}
-	h, generation, err := s.u.spec.Credentials.Sign(ctx, s.scope, method, url)
+	mark := httplink.Mark{Turn: s.d.refusals.turns.Load()}
+	h, generation, err := s.d.spec.Credentials.Sign(ctx, s.scope, method, url)
 	mark.Generation = generation
 	return h, mark, err
 }
@@ -92,12 +92,12 @@ const refusedTime = 30 * time.Second
 
 // Refused implements httplink.Signer.
 func (s *signer) Refused(ctx context.Context, mark httplink.Mark, challenges []string) (again bool, err error) {
-	q, ask := s.u.refusals.join(s.scope, mark)
+	q, ask := s.d.refusals.join(s.scope, mark)
 	switch {
 	case q == nil:
 		return true, nil
-	case ask && !s.u.work.Go(func() { s.ask(q, challenges) }):
-		s.u.refusals.answer(q, false, errStopped)
+	case ask && !s.d.work.Go(func() { s.ask(q, challenges) }):
+		s.d.refusals.answer(q, false, errStopped)
 	}
 	select {
 	case <-q.done:
@@ -110,13 +110,13 @@ func (s *signer) Refused(ctx context.Context, mark httplink.Mark, challenges []s
 // ask runs in a goroutine of the upstream, so that the caller that asks first may leave without
 // taking the answer from the others.
 func (s *signer) ask(q *refusal, challenges []string) {
-	ctx, stop := context.WithTimeout(s.u.life, refusedTime)
+	ctx, stop := context.WithTimeout(s.d.life, refusedTime)
 	defer stop()
-	again, err := s.u.spec.Credentials.Refused(ctx, s.scope, q.generation, challenges)
+	again, err := s.d.spec.Credentials.Refused(ctx, s.scope, q.generation, challenges)
 	if errors.Is(err, context.DeadlineExceeded) && ctx.Err() != nil {
 		err = errors.New("the credentials could not be renewed in time")
 	}
-	s.u.refusals.answer(q, again, err)
+	s.d.refusals.answer(q, again, err)
 }
 
 // join returns the question about a refused request, and whether the caller must ask it. It returns

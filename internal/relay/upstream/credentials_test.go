@@ -374,8 +374,8 @@ func TestRenewalOutlivesTheFirstCaller(t *testing.T) {
 		<-answer
 		return ctx.Err()
 	}}
-	u := &Upstream{spec: Spec{Credentials: p}, life: t.Context()}
-	s := &signer{u, "ann"}
+	u := New(Spec{Credentials: p}, Options{})
+	s := &signer{u.dialer, "ann"}
 	_, mark, _ := s.Sign(t.Context(), "POST", "http://h/")
 	first, leave := context.WithCancel(t.Context())
 	go func() { <-asked; leave() }()

@@ -93,24 +93,27 @@ func notExecuted(s *session, c *mcp.Call, r *mcp.Reply) bool {
 // eraChanged opens a second session, or waits for a check that is running. Until the result is
 // known, s stays in use. If a recent check found no change, eraChanged returns false without a new
 // check.
-func (u *Upstream) eraChanged(ctx context.Context, s *session) bool {
-	u.mu.Lock()
-	l := u.eraChecking
-	switch {
-	case s.outdated:
-		u.mu.Unlock()
-		return true
-	case l != nil:
-	case u.closed, u.spec.Pin != mcp.Unknown, u.adapter != nil,
-		time.Now().Before(u.nextEraCheck), time.Now().Before(u.notBefore):
-		u.mu.Unlock()
-		return false
-	default:
-		l = &eraCheck{done: make(chan struct{})}
-		u.eraChecking = l
-		u.work.Go(func() { u.checkEra(s, l) })
+func (d *dialer) eraChanged(ctx context.Context, s *session) bool {
+	outdated := false
+	l := get(d.core, func(st *state) *eraCheck {
+		outdated = s.outdated
+		switch {
+		case outdated:
+			return nil
+		case st.dial.checking != nil:
+		case st.ops.closed, d.spec.Pin != mcp.Unknown, st.dial.adapter != nil,
+			time.Now().Before(st.dial.nextCheck), time.Now().Before(st.health.notBefore):
+			return nil
+		default:
+			l := &eraCheck{done: make(chan struct{})}
+			st.dial.checking = l
+			d.work.Go(func() { d.checkEra(s, l) })
+		}
+		return st.dial.checking
+	})
+	if l == nil {
+		return outdated
 	}
-	u.mu.Unlock()
 	select {
 	case <-l.done:
 		return l.changed
@@ -122,45 +125,51 @@ func (u *Upstream) eraChanged(ctx context.Context, s *session) bool {
 // checkEra opens a second session, which does not belong to a client. If the server has become
 // modern, the second session becomes the session of the link. Otherwise checkEra closes the second
 // session.
-func (u *Upstream) checkEra(s *session, l *eraCheck) {
-	u.opts.Log.Debug("opening a second session to check the protocol era of the server", "server", u.spec.Name)
-	u.mu.Lock()
-	life, operation := u.opens, u.operation
-	u.mu.Unlock()
-	next, err := u.open(life, &pool{}, nil, purposeCheckEra)
-	u.mu.Lock()
-	if err == nil && u.operation != operation {
-		// In the meantime, an operator has taken the sessions out of service.
-		defer next.shut(u.graceful, errNotNeeded)
-		next, err = nil, errNotNeeded
-	}
-	modern := s.server.Revision().Modern()
-	if l.changed = err == nil && next.provesChangeFrom(modern); l.changed {
-		u.eraIsOverLocked(modern)
-		u.nextEraCheck, u.eraChecks = time.Time{}, 0
-	} else {
-		u.nextEraCheck = time.Now().Add(min(eraCheckPause<<min(u.eraChecks, 8), maxEraCheckPause))
-		u.eraChecks++
-	}
-	kept := l.changed && !modern && !u.closed && !next.over && u.linkLocked("", nil).session == nil
-	if kept {
-		u.openedLocked(nil, nil, next)
-		u.up = true
-		u.starts++
-	}
-	u.eraChecking = nil
-	u.mu.Unlock()
+func (d *dialer) checkEra(s *session, l *eraCheck) {
+	d.opts.Log.Debug("opening a second session to check the protocol era of the server", "server", d.spec.Name)
+	var life context.Context
+	var operation uint64
+	d.update(func(st *state) { life, operation = st.ops.opens, st.ops.operation })
+	next, err := d.open(life, target{pool: &pool{}, purpose: purposeCheckEra})
+	kept := false
+	d.update(func(st *state) {
+		st.dial.checking = nil
+		// If the operation is another one, an operator has taken the sessions out of service.
+		found := err == nil && st.ops.operation == operation
+		l.changed, kept = d.judge(st, found, s, next)
+	})
 	if err == nil && !kept {
-		next.shut(u.graceful, errNotNeeded)
+		next.shut(d.graceful, errNotNeeded)
 	}
 	if l.changed {
-		u.opts.Log.Info("the server now has a protocol revision of the other era (legacy or modern)", "server", u.spec.Name)
-		u.forgetTools()
-		if u.opts.Changed != nil {
-			u.opts.Changed("")
+		d.opts.Log.Info("the server now has a protocol revision of the other era (legacy or modern)", "server", d.spec.Name)
+		d.lister.forgetTools()
+		if d.opts.Changed != nil {
+			d.opts.Changed("")
 		}
 	}
 	close(l.done)
+}
+
+// judge compares the session s with the session next, which was opened to check the era. The parameter
+// found is false if there is no such session, or if it does not count. judge reports whether the era
+// has changed, and whether next is now in service.
+func (d *dialer) judge(st *state, found bool, s, next *session) (changed, kept bool) {
+	modern := s.server.Revision().Modern()
+	if !found || !next.provesChangeFrom(modern) {
+		st.dial.nextCheck = time.Now().Add(min(eraCheckPause<<min(st.dial.checks, 8), maxEraCheckPause))
+		st.dial.checks++
+		return false, false
+	}
+	d.eraIsOver(st, modern)
+	st.dial.nextCheck, st.dial.checks = time.Time{}, 0
+	if modern || st.ops.closed || next.over || st.pools.link("", nil).session != nil {
+		return true, false
+	}
+	d.broker.opened(st, nil, nil, next)
+	st.health.up = true
+	st.health.starts++
+	return true, true
 }
 
 // provesChangeFrom reports whether the new session s proves that the server no longer supports the
@@ -173,50 +182,50 @@ func (s *session) provesChangeFrom(modern bool) bool {
 	return s.legacyFirst || !offersLegacy(s.server.Hello().Versions)
 }
 
-// eraIsOverLocked takes all sessions of one era out of service: of the modern era if modern is
+// eraIsOver takes all sessions of one era out of service: of the modern era if modern is
 // true, otherwise of the legacy era. It also removes all stored information that depends on the
 // era.
-func (u *Upstream) eraIsOverLocked(modern bool) {
-	u.era, u.sse, u.noLegacy, u.silent, u.up = mcp.Unknown, false, false, false, false
+func (d *dialer) eraIsOver(st *state, modern bool) {
+	st.dial.era, st.dial.sse, st.dial.noLegacy, st.dial.silent, st.health.up = mcp.Unknown, false, false, false, false
 	if modern {
-		for _, l := range u.links {
-			u.stopListenLocked(l, errEraChanged)
+		for _, l := range st.pools.links {
+			d.hub.stopListen(l, errEraChanged)
 			if l.session != nil {
-				u.outdateLocked(l.session, errEraChanged)
+				d.broker.outdate(st, l.session, errEraChanged)
 			}
 		}
-		for _, p := range u.pools {
-			if p.watchesLocked() {
-				u.work.Go(func() { u.restore(p, nil) })
+		for _, p := range st.pools.byKey {
+			if p.watches() {
+				d.work.Go(func() { d.hub.restore(p, nil) })
 			}
 		}
 		return
 	}
-	for _, p := range u.pools {
+	for _, p := range st.pools.byKey {
 		for _, s := range slices.Clone(p.sessions) {
-			u.outdateLocked(s, errEraChanged)
+			d.broker.outdate(st, s, errEraChanged)
 		}
 	}
 }
 
-// outdateLocked takes a session out of service. The session ends with cause after its last
+// outdate takes a session out of service. The session ends with cause after its last
 // call.
-func (u *Upstream) outdateLocked(s *session, cause error) {
+func (b *broker) outdate(st *state, s *session, cause error) {
 	s.outdated, s.outdatedBy = true, cause
 	s.leaveLink()
 	if p := s.pool; p != nil {
-		p.removeLocked(s)
+		p.remove(s)
 		close(p.freed) // notifies the callers that wait for an exclusive session, so that they choose another session
 		p.freed = make(chan struct{})
-		u.tidyLocked(p)
+		st.pools.tidy(p)
 	}
-	u.leaving = append(u.leaving, s)
+	st.pools.leaving = append(st.pools.leaving, s)
 	if s.users == 0 {
-		u.work.Go(func() { s.shut(u.graceful, cause) })
+		b.work.Go(func() { s.shut(b.graceful, cause) })
 	}
 }
 
-// watchesLocked reports whether any subscriber of the pool watches a resource.
-func (p *pool) watchesLocked() bool {
+// watches reports whether any subscriber of the pool watches a resource.
+func (p *pool) watches() bool {
 	return slices.ContainsFunc(p.subscribers, func(w *Subscriber) bool { return len(w.want.URIs) > 0 })
 }

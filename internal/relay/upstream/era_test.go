@@ -365,12 +365,12 @@ func TestT13_InconclusiveIsForgotten(t *testing.T) {
 				if !errors.As(err, &e) || e.Outcome != mcp.NotSent {
 					t.Errorf("got %v", err)
 				}
-				u.mu.Lock()
-				if u.era != mcp.Unknown {
-					t.Errorf("the remembered era is %s", u.era)
-				}
-				u.notBefore = time.Time{} // skips the back-off
-				u.mu.Unlock()
+				u.update(func(st *state) {
+					if st.dial.era != mcp.Unknown {
+						t.Errorf("the remembered era is %s", st.dial.era)
+					}
+					st.health.notBefore = time.Time{} // skips the back-off
+				})
 				before := s.change(func() { s.down = nil })
 				if _, err := call(t, u, modernClient, mcp.MethodCallTool, `{"name":"t"}`); err != nil {
 					t.Fatal(err)
@@ -408,10 +408,9 @@ func TestT13_SilenceProvesNothing(t *testing.T) {
 			if took, got := time.Since(start), u.Status().Revision; took != want || got.Modern() != modern {
 				t.Errorf("process %d: opened after %v, the era is %s", n, took, got)
 			}
-			if u.mu.Lock(); n == 0 && u.era != mcp.Unknown {
-				t.Errorf("process %d: the remembered era is %s", n, u.era)
+			if era := get(u.core, func(st *state) mcp.Revision { return st.dial.era }); n == 0 && era != mcp.Unknown {
+				t.Errorf("process %d: the remembered era is %s", n, era)
 			}
-			u.mu.Unlock()
 			_ = h.all()[n].pipe.Close()
 			synctest.Wait()
 		}

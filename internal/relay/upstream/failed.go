@@ -32,12 +32,12 @@ const exitGrace = 5 * time.Second
 const callGrace = 500 * time.Millisecond
 
 // facts returns the facts about the server that are the same for every failure.
-func (u *Upstream) facts() failure.Facts {
-	f := failure.Facts{Server: u.spec.Name, Given: u.spec.Given, ByClient: u.spec.OneClient, Command: u.spec.Command, Args: u.spec.Args, Clean: u.opts.Clean}
-	if u.spec.Command == "" {
-		f.Address = u.spec.Shown
+func (c *core) facts() failure.Facts {
+	f := failure.Facts{Server: c.spec.Name, Given: c.spec.Given, ByClient: c.spec.OneClient, Command: c.spec.Command, Args: c.spec.Args, Clean: c.opts.Clean}
+	if c.spec.Command == "" {
+		f.Address = c.spec.Shown
 	}
-	for _, h := range u.spec.Header {
+	for _, h := range c.spec.Header {
 		f.Credentials = f.Credentials || excerpt.SecretName(h.Name)
 	}
 	return f
@@ -67,11 +67,11 @@ func (e *childError) DescribeFailure(f *failure.Facts) {
 
 // withChild stops a child whose handshake has failed, and returns err with the child's exit status
 // and output.
-func (u *Upstream) withChild(err error, child *stdio.Process) error {
+func (c *core) withChild(err error, child *stdio.Process) error {
 	e := &childError{err: err}
 	var failed *handshake.Error
 	if errors.As(err, &failed) && failed.Cause == handshake.CauseExited {
-		e.exit = u.exitOf(child, exitGrace)
+		e.exit = c.exitOf(child, exitGrace)
 	}
 	_ = child.Stop(context.Background())
 	e.stderr, e.noise, e.withheld = child.StderrTail(stderrLines), child.Pipe().Noise(), child.Withheld()
@@ -89,40 +89,40 @@ func brokenPipe(line string) bool {
 
 // exitOf waits until a child that has closed its stdout exits, and describes the exit. If the child
 // does not exit by itself within grace, exitOf returns "".
-func (u *Upstream) exitOf(child *stdio.Process, grace time.Duration) string {
+func (c *core) exitOf(child *stdio.Process, grace time.Duration) string {
 	late := time.NewTimer(grace)
 	defer late.Stop()
 	select {
 	case <-child.Exited():
 		return child.ExitText()
 	case <-late.C:
-	case <-u.graceful.Done():
+	case <-c.graceful.Done():
 	}
 	return ""
 }
 
 // unavailable returns the error for a call that gets no session. The parameter word becomes the
 // Cause of the error.
-func (u *Upstream) unavailable(cause error, word string) *mcp.Error {
+func (c *core) unavailable(cause error, word string) *mcp.Error {
 	e := &mcp.Error{
-		Origin: mcp.FromGateway, Upstream: u.spec.Name, Outcome: mcp.NotSent, Cause: word,
-		Retryable: word != "removed" && word != "stopped", Op: "open " + u.spec.Name, Err: cause,
+		Origin: mcp.FromGateway, Upstream: c.spec.Name, Outcome: mcp.NotSent, Cause: word,
+		Retryable: word != "removed" && word != "stopped", Op: "open " + c.spec.Name, Err: cause,
 	}
 	switch word {
 	case "removed":
-		e.Failure, e.Message = u.removed, u.removed.Text()
+		e.Failure, e.Message = c.removed, c.removed.Text()
 	case "stopped":
-		e.Failure, e.Message = u.stoppedFailure, u.stoppedFailure.Text()
+		e.Failure, e.Message = c.stoppedFailure, c.stoppedFailure.Text()
 	case "cancelled":
-		e.Failure, e.Message = u.cancelled, u.cancelled.Text()
+		e.Failure, e.Message = c.cancelled, c.cancelled.Text()
 	}
 	return e
 }
 
 // explain adds the failure f to the error e, and replaces the message of e with the text of f.
-func (u *Upstream) explain(e *mcp.Error, f *failure.Failure) {
-	e.Failure, e.Exposed = f, u.opts.Exposed
-	if u.opts.Exposed {
+func (c *core) explain(e *mcp.Error, f *failure.Failure) {
+	e.Failure, e.Exposed = f, c.opts.Exposed
+	if c.opts.Exposed {
 		f = f.Public()
 	}
 	e.Message = f.Text()
@@ -131,8 +131,8 @@ func (u *Upstream) explain(e *mcp.Error, f *failure.Failure) {
 // openError converts err, the reason why the server could not be opened, to an error for clients
 // and operators. The parameter found contains other URLs at which lookAround has found an MCP
 // endpoint.
-func (u *Upstream) openError(err error, found []string) *mcp.Error {
-	e := u.unavailable(err, "connect")
+func (c *core) openError(err error, found []string) *mcp.Error {
+	e := c.unavailable(err, "connect")
 	var he *handshake.Error
 	var start *stdio.StartError
 	var refused *notAdmitted
@@ -145,32 +145,32 @@ func (u *Upstream) openError(err error, found []string) *mcp.Error {
 	case errors.As(err, &start):
 		e.Cause = "exec"
 		e.Retryable = !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, exec.ErrNotFound)
-	case u.spec.Command != "":
+	case c.spec.Command != "":
 		e.Cause = "exec"
 	}
-	f := u.facts()
+	f := c.facts()
 	f.Cause, f.Found = e.Cause, found
-	f.Unready = e.Cause == string(handshake.CauseCancelled) && u.life.Err() != nil
-	u.explain(e, failure.Of(err, f))
+	f.Unready = e.Cause == string(handshake.CauseCancelled) && c.life.Err() != nil
+	c.explain(e, failure.Of(err, f))
 	return e
 }
 
 // gaveUp returns the error for a caller that waited for a session until its context ended. starting
 // says that the server was being opened. A client that cancels its request gets no answer, so whoever
 // reads this error wants to know what the server was doing.
-func (u *Upstream) gaveUp(cause error, starting bool) *mcp.Error {
-	e := u.unavailable(cause, "cancelled")
+func (b *broker) gaveUp(cause error, starting bool) *mcp.Error {
+	e := b.unavailable(cause, "cancelled")
 	if !starting {
 		return e
 	}
-	f := u.facts()
+	f := b.facts()
 	f.Cause, f.Unready = "cancelled", true
-	u.mu.Lock()
-	if before := u.fault.Failure; before != nil && u.backoff.Failures() > 0 {
-		f.Stderr = []string{before.Sentence}
-	}
-	u.mu.Unlock()
-	u.explain(e, failure.Of(cause, f))
+	b.update(func(st *state) {
+		if before := st.health.fault.Failure; before != nil && st.health.backoff.Failures() > 0 {
+			f.Stderr = []string{before.Sentence}
+		}
+	})
+	b.explain(e, failure.Of(cause, f))
 	return e
 }
 
@@ -191,45 +191,45 @@ func (u *Upstream) CheckCommand() error {
 // to open the server. Calls get this error until the next attempt.
 func (u *Upstream) RecordFailure(err error) {
 	why := u.failureOf(err)
-	u.mu.Lock()
-	defer u.unlock()
-	if !u.closed {
-		u.failedLocked(err, why)
-	}
+	u.update(func(st *state) {
+		if !st.ops.closed {
+			u.healer.openFailed(st, err, why)
+		}
+	})
 }
 
 // failureOf converts an error from openError or unavailable to a failure.
-func (u *Upstream) failureOf(err error) *failure.Failure { return failure.Of(err, u.facts()) }
+func (c *core) failureOf(err error) *failure.Failure { return failure.Of(err, c.facts()) }
 
 // withRemains returns the error of a call. If the child exited during the call, the result is a
 // copy of err with the child's exit status and output. withRemains does not change err itself,
 // because err is also the cause of the session's end.
-func (u *Upstream) withRemains(s *session, err error) error {
+func (c *core) withRemains(s *session, err error) error {
 	var e *mcp.Error
 	if s.child == nil || !errors.As(err, &e) || e.Cause != "exited" {
 		return err
 	}
 	out := *e
 	e = &out
-	f := u.facts()
+	f := c.facts()
 	f.Call, f.Cause = true, e.Cause
-	f.Exit, f.Stderr, f.Withheld = u.exitOf(s.child, callGrace), s.child.StderrTail(stderrLines), s.child.Withheld()
-	u.explain(e, failure.Of(e.Err, f))
+	f.Exit, f.Stderr, f.Withheld = c.exitOf(s.child, callGrace), s.child.StderrTail(stderrLines), s.child.Withheld()
+	c.explain(e, failure.Of(e.Err, f))
 	return e
 }
 
-// ended returns the failure for a session that has ended by itself. The parameter exit describes
+// endFailure returns the failure for a session that has endFailure by itself. The parameter exit describes
 // how the child process exited. It is "" if there is no child process, or if the child did not exit
 // by itself.
-func (u *Upstream) ended(s *session, cause error, exit string) *failure.Failure {
-	f := u.facts()
+func (c *core) endFailure(s *session, cause error, exit string) *failure.Failure {
+	f := c.facts()
 	f.Running, f.Class = true, failure.CutOff
 	if s.child != nil {
 		f.Class, f.Cause = failure.Exited, "exited"
 		f.Exit, f.Stderr, f.Withheld = exit, s.child.StderrTail(stderrLines), s.child.Withheld()
 	}
 	if errors.Is(cause, errUnresponsive) || errors.Is(cause, errStalled) {
-		f.Class, f.Sentence = failure.Silent, fmt.Sprintf("server %q was restarted: %v", u.spec.Name, cause)
+		f.Class, f.Sentence = failure.Silent, fmt.Sprintf("server %q was restarted: %v", c.spec.Name, cause)
 	}
 	// Pass only the text of cause. If cause is the error of a call, it already contains another
 	// failure.

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/dragoman-mcp/dragoman/internal/base/failure"
+	"github.com/dragoman-mcp/dragoman/internal/base/work"
 	"github.com/dragoman-mcp/dragoman/internal/protocol/mcp"
 )
 
@@ -19,6 +20,28 @@ import (
 // Calls and attempts in the background share one back-off. A call may open the server before the
 // next background attempt. But after a failed open, or after several sessions in a row that ended
 // early, calls also have to wait: for at most a minute, or for as long as the server requests.
+
+// healer knows how the server is: whether it is ready, why it is not, and when it may be opened again.
+type healer struct{ *core }
+
+// healthState is the state of the healer.
+type healthState struct {
+	status    Status
+	backoff   work.Backoff // counts consecutive failed opens and early ends of sessions
+	notBefore time.Time    // before this time, calls do not open the server
+	lastErr   error        // the error for calls before notBefore
+	kept      bool         // the server is kept open; see Upstream.KeepOpen
+	timer     *time.Timer  // timer of the next attempt in the background, or nil
+	nextTry   time.Time    // time of the next attempt in the background, or zero
+	opened    time.Time    // when a session was last opened; zero after a failure
+	awaySince time.Time    // since when the server has been needed but not ready; zero if it is ready
+	tries     int          // number of attempts since awaySince; concurrent opens are one attempt
+	up        bool         // the server is open
+	starts    int          // number of starts
+	fault     Fault        // the last fault
+	lastEnd   endLog       // the last end of the server; see countEnd
+	pingNoted bool         // the log already says that the server is not pinged
+}
 
 const (
 	// defaultStart is the default of Spec.Start.
@@ -41,33 +64,33 @@ const (
 	readersWait = 45 * time.Second
 )
 
-// KeepOpen sets whether the server is kept open; see the start of this file. KeepOpen does not open
+// keepOpen sets whether the server is kept open; see the start of this file. keepOpen does not open
 // a server that no client has needed yet.
-func (u *Upstream) KeepOpen(keep bool) {
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	if u.kept == keep {
-		return
-	}
-	u.kept = keep
-	if !keep {
-		u.stopHealingLocked()
-		return
-	}
-	for _, s := range u.sessionsLocked() {
-		u.checkInAMinuteLocked(s)
-	}
-	if (u.status.State == Broken || u.status.Reason != "") && !u.hasSessionLocked() {
-		u.healLaterLocked(max(time.Until(u.notBefore), 0))
-	}
+func (h *healer) keepOpen(keep bool) {
+	h.update(func(st *state) {
+		if st.health.kept == keep {
+			return
+		}
+		st.health.kept = keep
+		if !keep {
+			st.health.stopHealing()
+			return
+		}
+		for _, s := range st.pools.all() {
+			h.watchdog.checkInAMinute(st, s)
+		}
+		if (st.health.status.State == Broken || st.health.status.Reason != "") && !st.pools.hasSession() {
+			h.healLater(st, max(time.Until(st.health.notBefore), 0))
+		}
+	})
 }
 
-// hasSessionLocked reports whether the server has a session that calls may use.
-func (u *Upstream) hasSessionLocked() bool {
-	if len(u.linksLocked()) > 0 {
+// hasSession reports whether the server has a session that calls may use.
+func (r *registry) hasSession() bool {
+	if len(r.openLinks()) > 0 {
 		return true
 	}
-	for _, p := range u.pools {
+	for _, p := range r.byKey {
 		if len(p.sessions) > 0 {
 			return true
 		}
@@ -75,110 +98,123 @@ func (u *Upstream) hasSessionLocked() bool {
 	return false
 }
 
-func (u *Upstream) hasSession() bool {
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	return u.hasSessionLocked()
+func (b *broker) hasSession() bool {
+	return get(b.core, func(st *state) bool { return st.pools.hasSession() })
 }
 
-// healLaterLocked schedules the next attempt in the background, to start after the given pause. It
+// healLater schedules the next attempt in the background, to start after the given pause. It
 // cancels an attempt that is already scheduled.
-func (u *Upstream) healLaterLocked(pause time.Duration) {
-	if !u.kept || u.closed || u.stopped || u.operating != nil || u.spec.Unusable != nil {
+func (h *healer) healLater(st *state, pause time.Duration) {
+	if !st.health.kept || st.ops.closed || st.ops.stopped || st.ops.operating != nil || h.spec.Unusable != nil {
 		return
 	}
-	u.stopHealingLocked()
-	u.nextTry = time.Now().Add(pause)
-	u.healTimer = time.AfterFunc(pause, func() { u.work.Go(u.heal) })
+	st.health.stopHealing()
+	st.health.nextTry = time.Now().Add(pause)
+	st.health.timer = time.AfterFunc(pause, func() { h.work.Go(h.heal) })
 }
 
-func (u *Upstream) stopHealingLocked() {
-	if u.healTimer != nil {
-		u.healTimer.Stop()
-		u.healTimer = nil
+func (h *healthState) stopHealing() {
+	if h.timer != nil {
+		h.timer.Stop()
+		h.timer = nil
 	}
-	u.nextTry = time.Time{}
+	h.nextTry = time.Time{}
 }
 
 // heal opens the home session of a server that is kept open and has no session.
-func (u *Upstream) heal() {
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	if u.closed || u.stopped || u.operating != nil || !u.kept || u.hasSessionLocked() {
-		return
-	}
-	u.openHomeLocked()
+func (h *healer) heal() {
+	h.update(func(st *state) {
+		if st.ops.closed || st.ops.stopped || st.ops.operating != nil || !st.health.kept || st.pools.hasSession() {
+			return
+		}
+		h.broker.openHome(st)
+	})
 }
 
-// openHomeLocked opens the home session of clients without capabilities. It does nothing if another
+// openHome opens the home session of clients without capabilities. It does nothing if another
 // open without client credentials is in progress.
-func (u *Upstream) openHomeLocked() {
-	for _, p := range u.pools {
+func (b *broker) openHome(st *state) {
+	for _, p := range st.pools.byKey {
 		if p.opening != nil && p.scope == "" {
-			return // if this open fails, failedLocked schedules the next attempt
+			return // if this open fails, healer.openFailed schedules the next attempt
 		}
 	}
-	p := u.pools[""]
+	p := st.pools.byKey[""]
 	if p == nil {
-		p = u.newPoolLocked("", nil, "")
+		p = b.newPool(st, "", nil, "")
 	}
 	if p.opening == nil {
-		u.openLocked(p, nil, purposeKeepOpen)
+		b.beginOpen(st, p, nil, purposeKeepOpen)
 	}
 }
 
-// failLocked counts a failure and returns the pause before the next attempt. The parameter lived is
+// fail counts a failure and returns the pause before the next attempt. The parameter lived is
 // how long the server was ready before the failure, or 0 if it was not ready.
-func (u *Upstream) failLocked(lived time.Duration) time.Duration {
+func (h *healthState) fail(lived time.Duration) time.Duration {
 	if lived >= steady {
-		u.backoff.Reset()
+		h.backoff.Reset()
 	}
-	return u.backoff.Fail()
+	return h.backoff.Fail()
 }
 
-// awayLocked records since when the server has been needed but not ready.
-func (u *Upstream) awayLocked() {
-	if u.awaySince.IsZero() {
-		u.awaySince, u.tries = time.Now(), 0
+// away records since when the server has been needed but not ready.
+func (h *healthState) away() {
+	if h.awaySince.IsZero() {
+		h.awaySince, h.tries = time.Now(), 0
 	}
 }
 
-// failedLocked records that an open has failed with err, and schedules the next attempt. The
+// opening records that an open begins. The parameter alone says that no other open is in progress.
+func (h *healer) opening(st *state, alone bool) {
+	st.health.nextTry = time.Time{}
+	if st.pools.hasSession() {
+		return // the state of the server does not change
+	}
+	if st.health.status.State != Broken {
+		st.health.setState(Starting, "")
+	}
+	st.health.away()
+	if alone {
+		st.health.tries++
+	}
+}
+
+// openFailed records that an open has failed with err, and schedules the next attempt. The
 // parameter why describes err for users.
-func (u *Upstream) failedLocked(err error, why *failure.Failure) {
+func (h *healer) openFailed(st *state, err error, why *failure.Failure) {
 	var lived time.Duration
-	if !u.opened.IsZero() {
-		lived = time.Since(u.opened)
-		u.opened = time.Time{}
+	if !st.health.opened.IsZero() {
+		lived = time.Since(st.health.opened)
+		st.health.opened = time.Time{}
 	}
-	pause := u.failLocked(lived)
+	pause := st.health.fail(lived)
 	var e *mcp.Error
 	asked := time.Duration(0)
 	if errors.As(err, &e) {
 		asked = min(e.RetryAfter, maxRetryAfter)
 	}
 	pause = max(pause, asked)
-	u.lastErr = err
-	u.notBefore = time.Now().Add(max(min(pause, maxCallPause), asked))
-	repeated := u.backoff.Failures() > 1 && u.fault.same(why)
-	u.faultLocked(why)
-	if u.hasSessionLocked() {
-		u.setStateLocked(Ready, "") // the server has other sessions, so it is still ready
+	st.health.lastErr = err
+	st.health.notBefore = time.Now().Add(max(min(pause, maxCallPause), asked))
+	repeated := st.health.backoff.Failures() > 1 && st.health.fault.same(why)
+	st.health.setFault(why)
+	if st.pools.hasSession() {
+		st.health.setState(Ready, "") // the server has other sessions, so it is still ready
 	} else {
-		u.awayLocked()
-		u.setFailedLocked(Broken, why)
-		u.healLaterLocked(pause)
+		st.health.away()
+		st.health.setFailed(Broken, why)
+		h.healLater(st, pause)
 	}
 	if errors.Is(err, syscall.EMFILE) || errors.Is(err, syscall.ENFILE) {
 		// The server did not cause this failure, so the log line is the same for all servers.
-		u.lines = append(u.lines, logLine{level: slog.LevelWarn, text: "no free file descriptors: servers cannot be started or connected to; raise the limit of open files (ulimit -n)"})
+		st.lines = append(st.lines, logLine{level: slog.LevelWarn, text: "no free file descriptors: servers cannot be started or connected to; raise the limit of open files (ulimit -n)"})
 		return
 	}
 	if repeated {
-		u.logLocked(slog.LevelInfo, "server could still not be opened", "class", string(why.Class), "attempts", u.backoff.Failures(), "retry_in", shownPause(pause))
+		st.log(slog.LevelInfo, "server could still not be opened", "class", string(why.Class), "attempts", st.health.backoff.Failures(), "retry_in", shownPause(pause))
 		return
 	}
-	u.logLocked(slog.LevelWarn, "server could not be opened", append(why.Attrs(), "attempt", u.backoff.Failures(), "retry_after", shownPause(pause))...)
+	st.log(slog.LevelWarn, "server could not be opened", append(why.Attrs(), "attempt", st.health.backoff.Failures(), "retry_after", shownPause(pause))...)
 }
 
 // shownPause formats a pause for the log.
@@ -186,52 +222,91 @@ func shownPause(pause time.Duration) string {
 	return pause.Round(100 * time.Millisecond).String()
 }
 
-// endedLocked records that the last session has ended by itself, and schedules the next
-// attempt. It returns the pause before that attempt, or 0 if no attempt is scheduled.
-func (u *Upstream) endedLocked(s *session, why *failure.Failure) (pause time.Duration) {
-	u.opened = time.Time{}
-	u.awayLocked()
+// sessionEnded records that a session has ended by itself. If it was the last session, sessionEnded
+// schedules the next attempt, and returns the pause before it. Otherwise the result is 0.
+func (h *healer) sessionEnded(st *state, s *session, why *failure.Failure) (pause time.Duration) {
+	if len(st.pools.all()) == 0 {
+		st.health.up = false
+	}
+	if s.opened.IsZero() {
+		return 0 // broker.runOpen handles the end of a session that was never in use
+	}
+	st.health.setFault(why)
+	switch {
+	case st.pools.hasSession():
+		return 0
+	case h.spec.Isolation == PerCall:
+		st.health.setFailed(Idle, why) // the next call opens another session
+		return 0
+	}
+	return h.lastEnded(st, s, why)
+}
+
+// lastEnded records that the last session has ended by itself, and schedules the next attempt. It
+// returns the pause before that attempt, or 0 if no attempt is scheduled.
+func (h *healer) lastEnded(st *state, s *session, why *failure.Failure) (pause time.Duration) {
+	st.health.opened = time.Time{}
+	st.health.away()
 	lived := time.Since(s.opened)
 	if s.served.Load() {
 		lived = max(lived, steady)
 	}
-	pause = u.failLocked(lived)
-	u.notBefore, u.lastErr = time.Time{}, nil
-	if u.backoff.Failures() > freeRestarts {
-		u.notBefore = time.Now().Add(min(pause, maxCallPause))
-		u.lastErr = u.endError(s, why)
+	pause = st.health.fail(lived)
+	st.health.notBefore, st.health.lastErr = time.Time{}, nil
+	if st.health.backoff.Failures() > freeRestarts {
+		st.health.notBefore = time.Now().Add(min(pause, maxCallPause))
+		st.health.lastErr = h.endError(s, why)
 	}
-	if !u.kept {
-		u.setFailedLocked(Idle, why)
+	if !st.health.kept {
+		st.health.setFailed(Idle, why)
 		return 0
 	}
-	u.setFailedLocked(Broken, why)
-	u.healLaterLocked(pause)
+	st.health.setFailed(Broken, why)
+	h.healLater(st, pause)
 	return pause
 }
 
 // endError returns the error for calls that get no session because the sessions of the server
 // end early.
-func (u *Upstream) endError(s *session, why *failure.Failure) *mcp.Error {
-	e := u.unavailable(s.server.Err(), "exited")
-	u.explain(e, why)
+func (c *core) endError(s *session, why *failure.Failure) *mcp.Error {
+	e := c.unavailable(s.server.Err(), "exited")
+	c.explain(e, why)
 	return e
 }
 
-// readyLocked records that the session s has made the server ready, and logs how long this took. If
+// ready records that the session s has made the server ready, and logs how long this took. If
 // each call has its own process, only the first start and starts after a failed attempt are logged
 // at level info.
-func (u *Upstream) readyLocked(s *session) {
-	u.notBefore, u.lastErr = time.Time{}, nil
-	u.opened = time.Now()
-	u.stopHealingLocked()
-	if u.awaySince.IsZero() {
+func (h *healer) ready(st *state, s *session) {
+	st.health.notBefore, st.health.lastErr = time.Time{}, nil
+	st.health.opened = time.Now()
+	st.health.stopHealing()
+	if st.health.awaySince.IsZero() {
 		return
 	}
 	level := slog.LevelInfo
-	if u.spec.Isolation == PerCall && u.starts > 0 && u.tries <= 1 {
+	if h.spec.Isolation == PerCall && st.health.starts > 0 && st.health.tries <= 1 {
 		level = slog.LevelDebug
 	}
-	u.logLocked(level, "server ready", "took", time.Since(u.awaySince).Round(time.Millisecond).String(), "attempts", u.tries, "for", s.steps.purpose)
-	u.awaySince, u.tries = time.Time{}, 0
+	st.log(level, "server ready", "took", time.Since(st.health.awaySince).Round(time.Millisecond).String(), "attempts", st.health.tries, "for", s.steps.purpose)
+	st.health.awaySince, st.health.tries = time.Time{}, 0
+}
+
+// replaceFailure replaces the failure before with the more detailed failure now: in the last fault,
+// in the status, and in the error for later calls.
+func (h *healer) replaceFailure(before, now *failure.Failure) {
+	h.update(func(st *state) {
+		if st.health.fault.Failure == before {
+			st.health.fault.Text, st.health.fault.Failure = now.Sentence, now
+		}
+		if st.health.status.Failure == before {
+			st.health.status.Reason, st.health.status.Failure = now.Sentence, now
+		}
+		var e *mcp.Error
+		if errors.As(st.health.lastErr, &e) && e.Failure == before {
+			later := *e
+			h.explain(&later, now)
+			st.health.lastErr = &later
+		}
+	})
 }

@@ -14,9 +14,13 @@ import (
 // in an endless loop. Then its calls time out. If a session has calls in flight and nothing arrives
 // from the server, Dragoman pings the server. If the server does not answer the ping, its state is
 // Unresponsive until it sends a message. New calls get another session meanwhile; see
-// leaveHungLocked. If the server sends nothing for twice the idle timeout of a call, Dragoman ends its
+// leaveHung. If the server sends nothing for twice the idle timeout of a call, Dragoman ends its
 // process. If the server is kept open, Dragoman restarts it in the background.
 // Otherwise the next call restarts it.
+
+// watchdog finds sessions that have stopped working: it watches whether the server answers and reads
+// while calls run, and pings it while it is idle.
+type watchdog struct{ *core }
 
 const (
 	// defaultSilence is the default of Spec.Silence. The server gets the same time again to answer
@@ -38,29 +42,40 @@ const sharedPatience = 20 * time.Second
 
 var errUnresponsive = errors.New("the server stopped responding")
 
-func (u *Upstream) silence() time.Duration {
-	if u.spec.Silence > 0 {
-		return u.spec.Silence
+func (c *core) silence() time.Duration {
+	if c.spec.Silence > 0 {
+		return c.spec.Silence
 	}
 	return defaultSilence
 }
 
 // watch starts the watch timer of a session that is about to run a call. The timer is restarted
 // while calls run, so it also serves the calls that follow.
-func (u *Upstream) watch(s *session) {
+func (w *watchdog) watch(s *session) {
 	if !s.shared || s.watched.Load() {
 		return
 	}
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	if s.watch == nil && !u.closed {
-		s.watched.Store(true)
-		s.watchedFrom = time.Now()
-		s.watch = time.AfterFunc(u.silence(), func() { u.checkSilence(s) })
+	w.update(func(st *state) {
+		if s.watch == nil && !st.ops.closed {
+			s.watched.Store(true)
+			s.watchedFrom = time.Now()
+			s.watch = time.AfterFunc(w.silence(), func() { w.checkSilence(s) })
+		}
+	})
+}
+
+// forget stops all timers of a session that has ended.
+func (w *watchdog) forget(s *session) {
+	s.stopCheck()
+	s.stopPings()
+	w.unwatch(s)
+	if s.stall != nil {
+		s.stall.Stop()
+		s.stall = nil
 	}
 }
 
-func (u *Upstream) unwatchLocked(s *session) {
+func (w *watchdog) unwatch(s *session) {
 	if s.watch != nil {
 		s.watch.Stop()
 		s.watch = nil
@@ -71,39 +86,39 @@ func (u *Upstream) unwatchLocked(s *session) {
 // checkSilence runs when the watch timer fires. It pings a server that has been silent for too
 // long. If an unresponsive server has been silent for twice the idle timeout of a call, it ends the
 // session.
-func (u *Upstream) checkSilence(s *session) {
-	u.mu.Lock()
-	defer u.unlock()
-	silent, known := u.silentLocked(s)
-	switch {
-	case s.watch == nil || u.closed || !known || s.server.Err() != nil:
-		u.unwatchLocked(s)
-	case silent < u.silence():
-		u.markResponsiveLocked(s)
-		u.rewatchLocked(s, u.silence()-silent)
-	case s.server.Running() == 0 && s.unresponsiveSince.IsZero():
-		u.rewatchLocked(s, u.silence())
-	case !s.unresponsiveSince.IsZero() && u.lastsTooLong(silent):
-		u.unwatchLocked(s)
-		u.work.Go(func() { u.drop(s, errUnresponsive) })
-	default:
-		u.work.Go(func() { u.probe(s) })
-	}
+func (w *watchdog) checkSilence(s *session) {
+	w.update(func(st *state) {
+		silent, known := w.silent(s)
+		switch {
+		case s.watch == nil || st.ops.closed || !known || s.server.Err() != nil:
+			w.unwatch(s)
+		case silent < w.silence():
+			w.markResponsive(st, s)
+			w.rewatch(s, w.silence()-silent)
+		case s.server.Running() == 0 && s.unresponsiveSince.IsZero():
+			w.rewatch(s, w.silence())
+		case !s.unresponsiveSince.IsZero() && w.lastsTooLong(silent):
+			w.unwatch(s)
+			w.work.Go(func() { w.broker.drop(s, errUnresponsive) })
+		default:
+			w.work.Go(func() { w.probe(s) })
+		}
+	})
 }
 
-// silentLocked returns how long the server has sent nothing, but at most the time since
+// silent returns how long the server has sent nothing, but at most the time since
 // s.watchedFrom. The second result is false if the time is not known.
-func (u *Upstream) silentLocked(s *session) (time.Duration, bool) {
+func (w *watchdog) silent(s *session) (time.Duration, bool) {
 	silent, known := s.server.Silence()
 	return min(silent, time.Since(s.watchedFrom)), known
 }
 
-// rewatchLocked restarts the watch timer. It stops the timer if the server is responsive and the
+// rewatch restarts the watch timer. It stops the timer if the server is responsive and the
 // session has no running calls and no leases.
-func (u *Upstream) rewatchLocked(s *session, after time.Duration) {
+func (w *watchdog) rewatch(s *session, after time.Duration) {
 	if s.server.Running() == 0 && s.unresponsiveSince.IsZero() {
 		if s.users == 0 {
-			u.unwatchLocked(s)
+			w.unwatch(s)
 			return
 		}
 		s.watchedFrom = time.Now() // no call is running, so the server does not have to send anything
@@ -111,32 +126,32 @@ func (u *Upstream) rewatchLocked(s *session, after time.Duration) {
 	s.watch.Reset(after)
 }
 
-func (u *Upstream) markResponsiveLocked(s *session) {
+func (w *watchdog) markResponsive(st *state, s *session) {
 	if !s.unresponsiveSince.IsZero() {
 		s.unresponsiveSince, s.unresponsive = time.Time{}, nil
 		s.unanswered.Store(false)
-		u.tellLocked(slog.LevelInfo, "server answers again", "answers again")
-		u.returnLocked(s)
+		st.logEvent(slog.LevelInfo, "server answers again", "answers again")
+		w.broker.putBack(st, s)
 	}
 }
 
-// markUnresponsiveLocked records and logs that the server does not answer on the session s. The
+// markUnresponsive records and logs that the server does not answer on the session s. The
 // parameter why describes the reason for users.
-func (u *Upstream) markUnresponsiveLocked(s *session, why *failure.Failure, attrs ...any) {
+func (w *watchdog) markUnresponsive(st *state, s *session, why *failure.Failure, attrs ...any) {
 	if !s.unresponsiveSince.IsZero() {
 		return
 	}
 	s.unresponsiveSince, s.unresponsive = time.Now(), why
 	s.unanswered.Store(true)
-	u.faultLocked(why)
-	u.tellLocked(slog.LevelWarn, "server does not answer", "does not answer: "+why.Sentence, attrs...)
+	st.health.setFault(why)
+	st.logEvent(slog.LevelWarn, "server does not answer", "does not answer: "+why.Sentence, attrs...)
 }
 
 // lastsTooLong reports whether a silence has lasted for twice the idle timeout of a call. Every
 // call that was running when the silence began has then timed out, except tasks/result, which has
 // no timeout. If calls have no idle timeout, lastsTooLong returns false.
-func (u *Upstream) lastsTooLong(silent time.Duration) bool {
-	idle := u.times.Load().Idle
+func (w *watchdog) lastsTooLong(silent time.Duration) bool {
+	idle := w.times.Load().Idle
 	if idle == 0 {
 		idle = defaultIdle
 	}
@@ -144,51 +159,51 @@ func (u *Upstream) lastsTooLong(silent time.Duration) bool {
 }
 
 // probe pings the server. Any answer, even an error, shows that the server is responsive.
-func (u *Upstream) probe(s *session) {
-	ctx, stop := context.WithTimeout(u.life, u.silence())
+func (w *watchdog) probe(s *session) {
+	ctx, stop := context.WithTimeout(w.life, w.silence())
 	defer stop()
-	_, err := s.server.Call(ctx, u.ownCall(pingMethod(s), nil, nil), mcp.NoCaller{})
-	next := u.silence() / 3
-	u.mu.Lock()
-	defer u.unlock()
-	silent, _ := u.silentLocked(s)
-	switch {
-	case s.watch == nil || u.closed || s.server.Err() != nil:
-		return
-	case err == nil || silent < u.silence():
-		u.markResponsiveLocked(s)
-		next = 3 * u.silence() // the server works on a long call, so there is no need to ping it all the time
-	default:
-		u.markUnresponsiveLocked(s, u.unresponsive, "silent_for", silent.Round(time.Millisecond).String())
-		u.leaveHungLocked(s)
-	}
-	u.rewatchLocked(s, next)
+	_, err := s.server.Call(ctx, w.ownCall(pingMethod(s), nil, nil), mcp.NoCaller{})
+	next := w.silence() / 3
+	w.update(func(st *state) {
+		silent, _ := w.silent(s)
+		switch {
+		case s.watch == nil || st.ops.closed || s.server.Err() != nil:
+			return
+		case err == nil || silent < w.silence():
+			w.markResponsive(st, s)
+			next = 3 * w.silence() // the server works on a long call, so there is no need to ping it all the time
+		default:
+			w.markUnresponsive(st, s, w.unresponsive, "silent_for", silent.Round(time.Millisecond).String())
+			w.leaveHung(st, s)
+		}
+		w.rewatch(s, next)
+	})
 }
 
-// leaveHungLocked sets an unresponsive session aside, so that new calls get another session. If all
+// leaveHung sets an unresponsive session aside, so that new calls get another session. If all
 // clients share one session, it stays in use; see sharedPatience. So does a session that has just been
 // opened and has not answered any call yet: the server may still be loading.
-func (u *Upstream) leaveHungLocked(s *session) {
-	if s.over || s.outdated || !s.pipe || u.sharesLocked() || len(u.leaving) >= maxSessionsPerPool {
+func (w *watchdog) leaveHung(st *state, s *session) {
+	if s.over || s.outdated || !s.pipe || w.shares(st) || len(st.pools.leaving) >= maxSessionsPerPool {
 		return
 	}
 	if s.served.Load() || time.Since(s.opened) >= defaultStart {
-		u.setAsideLocked(s)
+		w.broker.setAside(st, s)
 	}
 }
 
-// hungLocked returns the error for a call that gets no session because the server is unresponsive. It
+// hung returns the error for a call that gets no session because the server is unresponsive. It
 // returns nil if the call may use a session or open one. The parameter s is the session that the call
 // would use, or nil if it would open one for the pool p.
-func (u *Upstream) hungLocked(s *session, p *pool) error {
+func (w *watchdog) hung(st *state, s *session, p *pool) error {
 	if s != nil {
-		if s.unresponsiveSince.IsZero() || !s.pipe || !u.sharesLocked() || time.Since(s.unresponsiveSince) < sharedPatience {
+		if s.unresponsiveSince.IsZero() || !s.pipe || !w.shares(st) || time.Since(s.unresponsiveSince) < sharedPatience {
 			return nil
 		}
-		return u.hungError(s)
+		return w.hungError(s)
 	}
 	hung := 0
-	for _, x := range u.sessionsLocked() {
+	for _, x := range st.pools.all() {
 		switch {
 		case x.pool != p && (x.link == nil || x.link.scope != p.scope):
 		case !x.aside && !x.outdated:
@@ -202,23 +217,23 @@ func (u *Upstream) hungLocked(s *session, p *pool) error {
 	if hung < hungSessions {
 		return nil
 	}
-	return u.hungError(s)
+	return w.hungError(s)
 }
 
-func (u *Upstream) hungError(s *session) error {
-	e := u.unavailable(errUnresponsive, "unresponsive")
-	u.explain(e, s.unresponsive)
+func (w *watchdog) hungError(s *session) error {
+	e := w.unavailable(errUnresponsive, "unresponsive")
+	w.explain(e, s.unresponsive)
 	return e
 }
 
-// reportHungLocked changes the status if the server does not answer on some or all of its sessions.
-func (u *Upstream) reportHungLocked(st *Status) {
-	if st.State != Ready {
+// reportHung changes the status if the server does not answer on some or all of its sessions.
+func (w *watchdog) reportHung(st *state, to *Status) {
+	if to.State != Ready {
 		return
 	}
 	var hung *session
 	answering := 0
-	for _, s := range u.sessionsLocked() {
+	for _, s := range st.pools.all() {
 		silent, known := s.server.Silence()
 		switch {
 		case !s.unresponsiveSince.IsZero() && (!known || silent >= time.Since(s.unresponsiveSince)):
@@ -230,8 +245,8 @@ func (u *Upstream) reportHungLocked(st *Status) {
 	switch {
 	case hung == nil:
 	case answering == 0 || !hung.aside:
-		st.State, st.Since, st.Reason, st.Failure = Unresponsive, hung.unresponsiveSince, hung.unresponsive.Sentence, hung.unresponsive
-	case st.Reason == "":
-		st.Reason = reasonSomeHung
+		to.State, to.Since, to.Reason, to.Failure = Unresponsive, hung.unresponsiveSince, hung.unresponsive.Sentence, hung.unresponsive
+	case to.Reason == "":
+		to.Reason = reasonSomeHung
 	}
 }

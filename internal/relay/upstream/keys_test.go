@@ -94,21 +94,21 @@ func TestKeysOfPoolsAreBounded(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		u.mu.Lock()
-		defer u.mu.Unlock()
-		if len(u.pools) != 1 {
-			t.Errorf("there are %d pools", len(u.pools))
-		}
-		for key, p := range u.pools {
-			if n := len(key) + len(p.key) + len(p.declared); n > 1024 {
-				t.Errorf("a pool keeps %d bytes of its client's capabilities", n)
+		u.update(func(st *state) {
+			if len(st.pools.byKey) != 1 {
+				t.Errorf("there are %d pools", len(st.pools.byKey))
 			}
-		}
-		for _, x := range u.canon.last {
-			if len(x.raw) > maxRemembered {
-				t.Errorf("the cache keeps %d bytes", len(x.raw))
+			for key, p := range st.pools.byKey {
+				if n := len(key) + len(p.key) + len(p.declared); n > 1024 {
+					t.Errorf("a pool keeps %d bytes of its client's capabilities", n)
+				}
 			}
-		}
+			for _, x := range st.pools.canon.last {
+				if len(x.raw) > maxRemembered {
+					t.Errorf("the cache keeps %d bytes", len(x.raw))
+				}
+			}
+		})
 	})
 }
 

@@ -15,7 +15,7 @@ import (
 // this session. Only one goroutine at a time may use a lease. The caller must release the lease
 // while it waits for a user or polls a task, since a pool has few sessions.
 type Lease struct {
-	u       *Upstream
+	b       *broker
 	s       *session // nil after Release
 	client  *mcp.ClientInfo
 	need    mcp.Need
@@ -27,20 +27,20 @@ type Lease struct {
 	released func() // the function that was passed to OnRelease, or nil
 }
 
-// Acquire returns a lease on a session for the client f, and opens a session if necessary. If the
-// pool is full and no session is free, Acquire waits until a session is free or ctx ends. The
+// lease returns a lease on a session for the client f, and opens a session if necessary. If the
+// pool is full and no session is free, lease waits until a session is free or ctx ends. The
 // caller must call Release.
-func (u *Upstream) Acquire(ctx context.Context, f *mcp.ClientInfo, need mcp.Need) (*Lease, error) {
+func (b *broker) lease(ctx context.Context, f *mcp.ClientInfo, need mcp.Need) (*Lease, error) {
 	if need.Session != 0 {
-		if l := u.acquireSession(f, need); l != nil {
+		if l := b.acquireSession(f, need); l != nil {
 			return l, nil
 		}
-		if u.spec.piped() {
-			return nil, u.sessionOver()
+		if b.spec.piped() {
+			return nil, b.sessionOver()
 		}
 		// An HTTP server may know the task in its other sessions too.
 	}
-	l, err := u.acquire(ctx, f, need)
+	l, err := b.acquire(ctx, f, need)
 	if err != nil {
 		return nil, err
 	}
@@ -49,15 +49,15 @@ func (u *Upstream) Acquire(ctx context.Context, f *mcp.ClientInfo, need mcp.Need
 }
 
 // sessionOver returns the error for a request about a task whose session has ended.
-func (u *Upstream) sessionOver() error {
+func (c *core) sessionOver() error {
 	return &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams,
-		Message: fmt.Sprintf("Task not found: the session of server %q that ran the task has ended", u.spec.Name)}
+		Message: fmt.Sprintf("Task not found: the session of server %q that ran the task has ended", c.spec.Name)}
 }
 
 // newLease returns a lease on an acquired session. The parameter counted says whether the lease is
 // counted in session.calls.
-func (u *Upstream) newLease(s *session, f *mcp.ClientInfo, counted bool) *Lease {
-	l := &Lease{u: u, client: f}
+func (b *broker) newLease(s *session, f *mcp.ClientInfo, counted bool) *Lease {
+	l := &Lease{b: b, client: f}
 	l.take(s, counted)
 	return l
 }
@@ -77,7 +77,7 @@ func (l *Lease) Tasks() mcp.TaskForm { return l.tasks }
 // yet, Tool reads the list through the lease's session.
 func (l *Lease) Tool(ctx context.Context, name string) mcp.ToolFacts {
 	var info mcp.ToolFacts
-	l.u.lookUpTool(ctx, l.client, l.s, func(t *toolSpecs) bool {
+	l.b.lister.lookUpTool(ctx, l.client, l.s, func(t *toolSpecs) bool {
 		info.Params, info.Known = t.params[name]
 		info.Support = t.tasks[name]
 		return info.Known || info.Support != mcp.TaskForbidden
@@ -101,7 +101,7 @@ func (l *Lease) Release() {
 func (l *Lease) giveBack() {
 	if s := l.s; s != nil {
 		l.s = nil
-		l.u.release(s, l.counted, l.unused)
+		l.b.release(s, l.counted, l.unused)
 	}
 }
 
@@ -114,80 +114,91 @@ func (l *Lease) Call(ctx context.Context, a *mcp.Attempt, k mcp.Caller) (*mcp.Re
 	if l.need.Session != 0 {
 		return l.callInSession(ctx, a, k)
 	}
-	u := l.u
 	for try := 0; ; try++ {
 		s := l.s
-		u.raiseLevel(ctx, s, a)
-		if reply := u.answerListen(s, a.Msg.Method); reply != nil {
-			return reply, nil
-		}
-		u.watch(s)
-		began := time.Now()
-		reply, err := s.server.Call(ctx, a, s.related(a.Trail, k))
-		if err == nil && u.missesHeader(s, a, reply) {
-			// The tool's schema has changed since Dragoman read the tool list. Read the list again
-			// and repeat the call (2026-07-28 §Streamable HTTP, "Client Behavior").
-			u.forgetTools()
-			reply, err = s.server.Call(ctx, a, k)
-		}
-		if err == nil {
-			s.served.Store(true)
-			if s.unanswered.Load() {
-				u.answered(s)
-			}
-			if reply.Cut != nil {
-				left := map[string]string{}
-				noteCut(reply.Cut, left)
-				u.leaveOut(a.Msg.Method, left, true)
-			}
-			u.remember(s, a, reply)
-			u.noteListen(s, a.Msg.Method, reply)
-			u.seePage(l.client, began, a, reply)
-		}
-		if try == 0 && maybeOtherEra(s, reply, err) {
+		reply, err := l.send(ctx, a, k)
+		switch {
+		case try == 0 && maybeOtherEra(s, reply, err):
 			l.giveBack()
-			if !u.eraChanged(ctx, s) || !notExecuted(s, a.Call, reply) {
+			if !l.b.dialer.eraChanged(ctx, s) || !notExecuted(s, a.Call, reply) {
 				return reply, err
 			}
-			if err := l.again(ctx); err != nil {
+		case err == nil:
+			return reply, nil
+		default:
+			var more bool
+			if more, err = l.mayRetry(ctx, s, err, try); !more {
 				return nil, err
 			}
-			continue
 		}
-		if err == nil {
-			return reply, nil
-		}
-		var e *mcp.Error
-		if errors.As(err, &e) && e.Origin == mcp.FromGateway {
-			u.checkSoon(s)
-		}
-		if e == nil || try > 0 || ctx.Err() != nil {
-			return nil, u.withRemains(s, err)
-		}
-		switch {
-		case isOver(err):
-			u.drop(s, err)
-		case errors.Is(err, conn.ErrWriteFailed):
-			u.replaceBroken(ctx, s, err)
-		}
-		if !errors.Is(err, conn.ErrSessionLost) && e.Outcome != mcp.NotSent && !(e.Retryable && (e.Cause == "exited" || e.Cause == "stalled")) {
-			return nil, u.withRemains(s, err)
-		}
-		if e.Cause == "auth_required" || e.Cause == "overloaded" {
-			return nil, err
-		}
-		u.opts.Log.Info("retrying call", "server", u.spec.Name, "cause", e.Cause)
 		if err := l.again(ctx); err != nil {
 			return nil, err
 		}
 	}
 }
 
+// send sends a call in the lease's session, and tells the parts of the upstream what the answer shows.
+func (l *Lease) send(ctx context.Context, a *mcp.Attempt, k mcp.Caller) (*mcp.Reply, error) {
+	b, s := l.b, l.s
+	b.hub.raiseLevel(ctx, s, a)
+	if reply := b.hub.answerListen(s, a.Msg.Method); reply != nil {
+		return reply, nil
+	}
+	b.watchdog.watch(s)
+	began := time.Now()
+	reply, err := s.server.Call(ctx, a, s.related(a.Trail, k))
+	if err == nil && b.missesHeader(s, a, reply) {
+		// The tool's schema has changed since Dragoman read the tool list. Read the list again
+		// and repeat the call (2026-07-28 §Streamable HTTP, "Client Behavior").
+		b.lister.forgetTools()
+		reply, err = s.server.Call(ctx, a, k)
+	}
+	if err != nil {
+		return reply, err
+	}
+	s.served.Store(true)
+	if s.unanswered.Load() {
+		b.watchdog.answered(s)
+	}
+	b.remember(s, a, reply)
+	b.hub.noteListen(s, a.Msg.Method, reply)
+	b.lister.seeReply(l.client, began, a, reply)
+	return reply, nil
+}
+
+// mayRetry reports whether a call that failed with err in the session s is sent again, in another
+// session. If not, the second result is the error for the caller. The parameter try counts the
+// attempts before this one. mayRetry takes s out of service if it cannot be used any more.
+func (l *Lease) mayRetry(ctx context.Context, s *session, err error, try int) (bool, error) {
+	b := l.b
+	var e *mcp.Error
+	if errors.As(err, &e) && e.Origin == mcp.FromGateway {
+		b.watchdog.checkSoon(s)
+	}
+	if e == nil || try > 0 || ctx.Err() != nil {
+		return false, b.withRemains(s, err)
+	}
+	switch {
+	case isOver(err):
+		b.drop(s, err)
+	case errors.Is(err, conn.ErrWriteFailed):
+		b.replaceBroken(ctx, s, err)
+	}
+	if !errors.Is(err, conn.ErrSessionLost) && e.Outcome != mcp.NotSent && !(e.Retryable && (e.Cause == "exited" || e.Cause == "stalled")) {
+		return false, b.withRemains(s, err)
+	}
+	if e.Cause == "auth_required" || e.Cause == "overloaded" {
+		return false, err
+	}
+	b.opts.Log.Info("retrying call", "server", b.spec.Name, "cause", e.Cause)
+	return true, nil
+}
+
 // again replaces the lease's failed session with another session. If the attempt does not fit that
 // session, again returns mcp.ErrChanged.
 func (l *Lease) again(ctx context.Context) error {
 	l.giveBack()
-	next, err := l.u.acquire(ctx, l.client, l.need)
+	next, err := l.b.acquire(ctx, l.client, l.need)
 	if err != nil {
 		return err
 	}
@@ -205,7 +216,7 @@ const brokenGrace = 100 * time.Millisecond
 // replaceBroken takes a session out of service after a failed write, so that no other call gets it.
 // Usually the server has exited, and the session ends when the pipe closes. If the session does not
 // end, it stays open for calls that still wait for their answers.
-func (u *Upstream) replaceBroken(ctx context.Context, s *session, err error) {
+func (b *broker) replaceBroken(ctx context.Context, s *session, err error) {
 	t := time.NewTimer(brokenGrace)
 	defer t.Stop()
 	select {
@@ -213,20 +224,18 @@ func (u *Upstream) replaceBroken(ctx context.Context, s *session, err error) {
 	case <-t.C:
 	case <-ctx.Done():
 	}
-	u.mu.Lock()
-	if s.server.Err() != nil || s.users <= 1 {
-		u.mu.Unlock()
-		u.drop(s, err)
-		return
-	}
-	p, link := s.pool, s.link
-	again := !s.outdated
-	if again {
-		u.outdateLocked(s, errNotNeeded)
-	}
-	u.mu.Unlock()
-	if again {
-		u.work.Go(func() { u.restore(p, link) })
+	over := get(b.core, func(st *state) bool {
+		if s.server.Err() != nil || s.users <= 1 {
+			return true
+		}
+		if p, link := s.pool, s.link; !s.outdated {
+			b.outdate(st, s, errNotNeeded)
+			b.work.Go(func() { b.hub.restore(p, link) })
+		}
+		return false
+	})
+	if over {
+		b.drop(s, err)
 	}
 }
 
@@ -235,28 +244,28 @@ func (u *Upstream) replaceBroken(ctx context.Context, s *session, err error) {
 // An HTTP server may know the task in another session, so callInSession then uses another session,
 // except for tools/call.
 func (l *Lease) callInSession(ctx context.Context, a *mcp.Attempt, k mcp.Caller) (*mcp.Reply, error) {
-	u := l.u
+	b := l.b
 	for try := 0; ; try++ {
 		s := l.s
-		u.watch(s)
+		b.watchdog.watch(s)
 		reply, err := s.server.Call(ctx, a, s.related(a.Trail, k))
-		u.remember(s, a, reply)
+		b.remember(s, a, reply)
 		if err == nil {
 			return reply, nil
 		}
 		if isOver(err) {
-			u.drop(s, err)
+			b.drop(s, err)
 		}
 		if try > 0 || ctx.Err() != nil || !errors.Is(err, conn.ErrSessionLost) {
 			return nil, err
 		}
 		l.giveBack()
-		next := u.acquireSession(l.client, l.need)
+		next := b.acquireSession(l.client, l.need)
 		if next == nil {
-			if u.spec.piped() || a.Msg.Method == mcp.MethodCallTool {
-				return nil, u.sessionOver()
+			if b.spec.piped() || a.Msg.Method == mcp.MethodCallTool {
+				return nil, b.sessionOver()
 			}
-			if next, err = u.acquire(ctx, l.client, l.need); err != nil {
+			if next, err = b.acquire(ctx, l.client, l.need); err != nil {
 				return nil, err
 			}
 		}
@@ -268,7 +277,7 @@ func (l *Lease) callInSession(ctx context.Context, a *mcp.Attempt, k mcp.Caller)
 // need a particular session. If Lease.Call returns mcp.ErrChanged, Call builds a new attempt and
 // sends it.
 func (u *Upstream) Call(ctx context.Context, c *mcp.Call, k mcp.Caller) (*mcp.Reply, error) {
-	l, err := u.Acquire(ctx, c.Client, mcp.NeedOf(c))
+	l, err := u.broker.lease(ctx, c.Client, mcp.NeedOf(c))
 	if err != nil {
 		return nil, err
 	}
@@ -278,4 +287,17 @@ func (u *Upstream) Call(ctx context.Context, c *mcp.Call, k mcp.Caller) (*mcp.Re
 		reply, err = l.Call(ctx, mcp.NewAttempt(c), k)
 	}
 	return reply, err
+}
+
+// isOver reports whether the error of a call says that the session does not accept more calls.
+func isOver(err error) bool {
+	var e *mcp.Error
+	return errors.Is(err, conn.ErrSessionLost) || errors.Is(err, conn.ErrLinkOver) || errors.As(err, &e) && e.Cause == "exited"
+}
+
+// missesHeader reports whether a modern server refused a call because a mirrored header was missing
+// or wrong. Such a call was not executed.
+func (c *core) missesHeader(s *session, a *mcp.Attempt, r *mcp.Reply) bool {
+	return r.Code() == mcp.CodeHeaderMismatch && a.Msg.Method == mcp.MethodCallTool &&
+		s.server.Revision().Can(mcp.MirroredHeaders) && c.spec.Command == ""
 }

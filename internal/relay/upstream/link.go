@@ -12,7 +12,7 @@ import (
 )
 
 // link is the connection to a modern server that the clients of one credential scope share. It
-// includes the subscriptions of these clients. Upstream.mu guards all fields.
+// includes the subscriptions of these clients. It belongs to the state.
 type link struct {
 	scope   string
 	who     *mcp.ClientInfo // the client whose credentials Dragoman's own requests use; nil for the scope ""
@@ -28,54 +28,54 @@ type link struct {
 	lastErr   error
 }
 
-// linkLocked returns the link of a scope, and creates it if necessary. The link may have no
+// link returns the link of a scope, and creates it if necessary. The link may have no
 // session. f is a client of the scope, or nil.
-func (u *Upstream) linkLocked(scope string, f *mcp.ClientInfo) *link {
-	l := u.links[scope]
+func (r *registry) link(scope string, f *mcp.ClientInfo) *link {
+	l := r.links[scope]
 	if l == nil {
-		u.dropUnusedLinksLocked()
+		r.dropUnusedLinks()
 		l = &link{scope: scope}
 		if scope != "" && f != nil {
 			l.who = &mcp.ClientInfo{Revision: mcp.Latest, Who: f.Who}
 		}
-		u.links[scope] = l
+		r.links[scope] = l
 	}
 	return l
 }
 
-// maxUnusedLinks is the number of links at which linkLocked begins to remove links without a
+// maxUnusedLinks is the number of links at which link begins to remove links without a
 // session. A link has no session if the session has ended, or if the server has refused the
 // credentials.
 const maxUnusedLinks = 256
 
-// dropUnusedLinksLocked removes the links without a session if there are at least maxUnusedLinks
+// dropUnusedLinks removes the links without a session if there are at least maxUnusedLinks
 // links. It keeps links with a listen and links in a back-off.
-func (u *Upstream) dropUnusedLinksLocked() {
-	if len(u.links) < maxUnusedLinks {
+func (r *registry) dropUnusedLinks() {
+	if len(r.links) < maxUnusedLinks {
 		return
 	}
 	now := time.Now()
-	for scope, l := range u.links {
+	for scope, l := range r.links {
 		if l.session == nil && l.listen == nil && now.After(l.notBefore) {
-			delete(u.links, scope)
+			delete(r.links, scope)
 		}
 	}
 }
 
-// current reports whether s is the session of its link. The caller must hold Upstream.mu.
+// current reports whether s is the session of its link.
 func (s *session) current() bool { return s.link != nil && s.link.session == s }
 
-// leaveLink removes the session from its link. The caller must hold Upstream.mu.
+// leaveLink removes the session from its link.
 func (s *session) leaveLink() {
 	if s.current() {
 		s.link.session = nil
 	}
 }
 
-// linksLocked returns the links that have a session, sorted by scope.
-func (u *Upstream) linksLocked() []*link {
+// openLinks returns the links that have a session, sorted by scope.
+func (r *registry) openLinks() []*link {
 	var all []*link
-	for _, l := range u.links {
+	for _, l := range r.links {
 		if l.session != nil {
 			all = append(all, l)
 		}
@@ -84,42 +84,42 @@ func (u *Upstream) linksLocked() []*link {
 	return all
 }
 
-// endIdleLinkLocked starts a timer if the session s is not in use and is the session of a link. If
+// endIdleLink starts a timer if the session s is not in use and is the session of a link. If
 // s is still unused after homeIdle, the timer ends s and removes the link. Each user may have a
 // credential scope, so Dragoman does not keep idle links, except the link of the scope "".
-func (u *Upstream) endIdleLinkLocked(s *session) {
+func (b *broker) endIdleLink(st *state, s *session) {
 	l := s.link
-	if l == nil || l.scope == "" || s.users > 0 || s.reap != nil || u.closed || !s.current() {
+	if l == nil || l.scope == "" || s.users > 0 || s.reap != nil || st.ops.closed || !s.current() {
 		return
 	}
 	s.reap = time.AfterFunc(homeIdle, func() {
-		u.mu.Lock()
-		defer u.mu.Unlock()
-		if u.closed || s.users > 0 || s.reap == nil || !s.current() {
-			return
-		}
-		u.stopListenLocked(l, errIdleSession)
-		delete(u.links, l.scope)
-		l.session = nil
-		u.work.Go(func() { s.shut(u.graceful, errIdleSession) })
+		b.update(func(st *state) {
+			if st.ops.closed || s.users > 0 || s.reap == nil || !s.current() {
+				return
+			}
+			b.hub.stopListen(l, errIdleSession)
+			delete(st.pools.links, l.scope)
+			l.session = nil
+			b.work.Go(func() { s.shut(b.graceful, errIdleSession) })
+		})
 	})
 }
 
-// refusedScopeLocked handles a failed open in the scope of p. If err says that the server refused
+// refusedScope handles a failed open in the scope of p. If err says that the server refused
 // the credentials of the scope, it starts a back-off for this scope and returns true. The server is
 // then not in the state Broken, and other scopes can still open it.
-func (u *Upstream) refusedScopeLocked(p *pool, f *mcp.ClientInfo, err error) bool {
+func (b *broker) refusedScope(st *state, p *pool, f *mcp.ClientInfo, err error) bool {
 	var e *handshake.Error
 	refused := errors.As(err, &e) && e.Cause == handshake.CauseAuth || errors.Is(err, transport.ErrCredentials)
 	if p.scope == "" || !refused {
 		return false
 	}
-	l := u.linkLocked(p.scope, f)
+	l := st.pools.link(p.scope, f)
 	l.notBefore, l.lastErr = time.Now().Add(scopePause), err
-	if u.status.State == Starting {
-		u.setStateLocked(Idle, "")
-		if len(u.sessionsLocked()) > 0 {
-			u.setStateLocked(Ready, "")
+	if st.health.status.State == Starting {
+		st.health.setState(Idle, "")
+		if len(st.pools.all()) > 0 {
+			st.health.setState(Ready, "")
 		}
 	}
 	return true
@@ -127,3 +127,14 @@ func (u *Upstream) refusedScopeLocked(p *pool, f *mcp.ClientInfo, err error) boo
 
 // scopePause is the back-off after refused credentials.
 const scopePause = 5 * time.Second
+
+func (r *registry) all() []*session {
+	var all []*session
+	for _, l := range r.openLinks() {
+		all = append(all, l.session)
+	}
+	for _, p := range r.byKey {
+		all = append(all, p.sessions...)
+	}
+	return append(all, r.leaving...)
+}

@@ -217,14 +217,14 @@ func TestEachCredentialListensForItself(t *testing.T) {
 func TestUnusedLinksAreBounded(t *testing.T) {
 	u := New(Spec{Name: "web", URL: "http://127.0.0.1:1", Kind: "http"}, Options{})
 	defer u.Close(t.Context())
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	for i := range 10 * maxUnusedLinks {
-		u.linkLocked(fmt.Sprint(i), info(mcp.R20260728, fmt.Sprint(i), "{}", 0))
-	}
-	if n := len(u.links); n > maxUnusedLinks {
-		t.Errorf("%d unused links are kept", n)
-	}
+	u.update(func(st *state) {
+		for i := range 10 * maxUnusedLinks {
+			st.pools.link(fmt.Sprint(i), info(mcp.R20260728, fmt.Sprint(i), "{}", 0))
+		}
+		if n := len(st.pools.links); n > maxUnusedLinks {
+			t.Errorf("%d unused links are kept", n)
+		}
+	})
 }
 
 // TestChangedListsOfAScope checks that a legacy server's list_changed reaches the clients that use the
@@ -244,12 +244,12 @@ func TestChangedListsOfAScope(t *testing.T) {
 		defer w.Close()
 		w.Lists(true, true, true)
 	}
-	l, err := u.acquire(t.Context(), info(mcp.R20251125, "anna", "{}", 1), mcp.Need{Method: mcp.MethodListTools})
+	l, err := u.broker.acquire(t.Context(), info(mcp.R20251125, "anna", "{}", 1), mcp.Need{Method: mcp.MethodListTools})
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer l.Release()
-	u.deliverNotification(l.s.pool, l.s, jsonrpc.NewNotification(mcp.NoteToolsChanged, nil), 0)
+	u.hub.deliverNotification(l.s.pool, l.s, jsonrpc.NewNotification(mcp.NoteToolsChanged, nil), 0)
 	if len(heard) != 1 || heard["anna"] != 2 {
 		t.Errorf("the change was heard by %v", heard)
 	}

@@ -20,7 +20,7 @@ type listening struct {
 	cancel context.CancelCauseFunc
 	acked  chan struct{} // closed when the server has acknowledged the listen, or when the listen has ended
 
-	// Upstream.mu guards the following fields. When acked is closed, honoured and err are set.
+	// The following fields belong to the state of the Upstream. When acked is closed, honoured and err are set.
 	honoured mcp.SubscriptionFilter
 	err      error
 	refused  bool           // the server does not support subscriptions/listen
@@ -36,51 +36,48 @@ var errNoListen = errors.New("the server does not support subscriptions/listen")
 // listens. A server on a pipe gets no further listens in the same session.
 const noListenFor = time.Hour
 
-// hasNoListenLocked reports whether the server of a session is known not to support
+// hasNoListen reports whether the server of a session is known not to support
 // subscriptions/listen.
-func (u *Upstream) hasNoListenLocked(s *session) bool {
-	return !s.noListen.IsZero() && (u.spec.piped() || time.Since(s.noListen) < noListenFor)
+func (h *hub) hasNoListen(s *session) bool {
+	return !s.noListen.IsZero() && (h.spec.piped() || time.Since(s.noListen) < noListenFor)
 }
 
 // noteListen records that the server of s does not support subscriptions/listen, if r is the error
 // -32601 for this method. r is nil if no answer arrived.
-func (u *Upstream) noteListen(s *session, method string, r *mcp.Reply) {
+func (h *hub) noteListen(s *session, method string, r *mcp.Reply) {
 	if method != mcp.MethodListen || r == nil || r.Code() != jsonrpc.CodeMethodNotFound {
 		return
 	}
-	u.mu.Lock()
-	first := s.noListen.IsZero()
-	s.noListen = time.Now()
-	u.mu.Unlock()
-	if first {
-		u.opts.Log.Info("server does not support subscriptions/listen, so changes are not reported", "server", u.spec.Name, "cause", errNoListen.Error())
-	}
+	h.update(func(st *state) {
+		if s.noListen.IsZero() {
+			st.log(slog.LevelInfo, "server does not support subscriptions/listen, so changes are not reported", "cause", errNoListen.Error())
+		}
+		s.noListen = time.Now()
+	})
 }
 
 // answerListen answers subscriptions/listen for a server that is known not to support it. It
 // returns nil if the request must be sent to the server.
-func (u *Upstream) answerListen(s *session, method string) *mcp.Reply {
+func (h *hub) answerListen(s *session, method string) *mcp.Reply {
 	if method != mcp.MethodListen {
 		return nil
 	}
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	if !u.hasNoListenLocked(s) {
+	if !get(h.core, func(*state) bool { return h.hasNoListen(s) }) {
 		return nil
 	}
 	return mcp.Fail(&jsonrpc.Error{Code: jsonrpc.CodeMethodNotFound, Message: "Method not found: " + mcp.MethodListen})
 }
 
-// unionLocked returns the union of all subscriptions on a link.
-func (u *Upstream) unionLocked(l *link) mcp.SubscriptionFilter {
+// union returns the union of all subscriptions on a link.
+func (h *hub) union(st *state, l *link) mcp.SubscriptionFilter {
 	all := mcp.SubscriptionFilter{URIs: map[string]bool{}}
-	if u.opts.Changed != nil && l.session != nil {
+	if h.opts.Changed != nil && l.session != nil {
 		// If Options.Changed is set, the catalog needs all notifications about changed lists, to
 		// keep its lists up to date.
 		caps := l.session.server.Hello().Capabilities
 		all.Tools, all.Prompts, all.Resources = says(caps, "tools", "listChanged"), says(caps, "prompts", "listChanged"), says(caps, "resources", "listChanged")
 	}
-	for _, p := range u.pools {
+	for _, p := range st.pools.byKey {
 		if len(p.sessions) > 0 || p.scope != l.scope {
 			continue // the subscribers of this pool use a legacy session or another link
 		}
@@ -100,55 +97,60 @@ func (u *Upstream) unionLocked(l *link) mcp.SubscriptionFilter {
 // listen on a pipe was ended. It opens the new listen before it closes the old one, so that no
 // notification is lost. It waits until the
 // server has acknowledged the listen, but at most a few seconds.
-func (u *Upstream) relisten(ctx context.Context, on *link) {
-	u.mu.Lock()
-	if on == nil || on.session == nil || u.closed {
-		u.mu.Unlock()
+func (h *hub) relisten(ctx context.Context, on *link) {
+	if on == nil {
 		return
 	}
-	union := u.unionLocked(on)
-	key := string(union.JSON())
-	old := on.listen
-	none := u.hasNoListenLocked(on.session)
-	if old != nil && old.union == key && old.refused == none && !on.listenSet.ended {
-		u.mu.Unlock()
-		u.awaitAck(ctx, old)
-		return
-	}
-	var next *listening
-	switch {
-	case union.Empty():
-		u.stopListenLocked(on, errReplaced)
-	case none:
-		next = &listening{union: key, acked: make(chan struct{}), cancel: func(error) {}, err: errNoListen, refused: true}
-		close(next.acked)
-	default:
-		next = &listening{union: key, acked: make(chan struct{})}
-		var life context.Context
-		life, next.cancel = context.WithCancelCause(u.life)
-		u.work.Go(func() {
-			if old != nil {
-				u.awaitAck(life, old) // the server may answer the old listen with the error that it does not support listens
-			}
-			u.keepListening(life, on, next)
-		})
-	}
-	on.listen = next
-	if next != nil {
-		on.listenSet.ended = false
-		on.listenSet.open(next, u.spec.piped())
-	}
-	if next != nil && old != nil {
-		u.work.Go(func() { u.replace(on, old, next) })
-	}
-	u.mu.Unlock()
-	if next != nil {
-		u.awaitAck(ctx, next)
+	l := get(h.core, func(st *state) *listening {
+		if on.session == nil || st.ops.closed {
+			return nil
+		}
+		return h.renewed(st, on)
+	})
+	if l != nil {
+		h.awaitAck(ctx, l)
 	}
 }
 
-// stopListenLocked ends all listens on a link.
-func (u *Upstream) stopListenLocked(on *link, cause error) {
+// renewed returns the newest listen of a link that has a session. If this listen does not suit the
+// subscriptions, renewed opens another one first. It returns nil if nobody subscribes to anything.
+func (h *hub) renewed(st *state, on *link) *listening {
+	union := h.union(st, on)
+	key := string(union.JSON())
+	old := on.listen
+	none := h.hasNoListen(on.session)
+	if old != nil && old.union == key && old.refused == none && !on.listenSet.ended {
+		return old
+	}
+	if union.Empty() {
+		h.stopListen(on, errReplaced)
+		return nil
+	}
+	next := &listening{union: key, acked: make(chan struct{})}
+	if none {
+		next.cancel, next.err, next.refused = func(error) {}, errNoListen, true
+		close(next.acked)
+	} else {
+		var life context.Context
+		life, next.cancel = context.WithCancelCause(h.life)
+		h.work.Go(func() {
+			if old != nil {
+				h.awaitAck(life, old) // the server may answer the old listen with the error that it does not support listens
+			}
+			h.keepListening(life, on, next)
+		})
+	}
+	on.listen = next
+	on.listenSet.ended = false
+	on.listenSet.open(next, h.spec.piped())
+	if old != nil {
+		h.work.Go(func() { h.replace(on, old, next) })
+	}
+	return next
+}
+
+// stopListen ends all listens on a link.
+func (h *hub) stopListen(on *link, cause error) {
 	for _, l := range on.listenSet.all() {
 		l.cancel(cause)
 	}
@@ -157,7 +159,7 @@ func (u *Upstream) stopListenLocked(on *link, cause error) {
 
 var errReplaced = errors.New("replaced by a newer subscriptions/listen")
 
-func (u *Upstream) awaitAck(ctx context.Context, l *listening) {
+func (h *hub) awaitAck(ctx context.Context, l *listening) {
 	t := time.NewTimer(5 * time.Second)
 	defer t.Stop()
 	select {
@@ -168,25 +170,25 @@ func (u *Upstream) awaitAck(ctx context.Context, l *listening) {
 }
 
 // keepListening keeps a listen open, and opens it again if it breaks.
-func (u *Upstream) keepListening(ctx context.Context, on *link, l *listening) {
+func (h *hub) keepListening(ctx context.Context, on *link, l *listening) {
 	pauses := work.Backoff{Ceiling: time.Minute}
 	for {
-		before := u.acksOf(l)
-		err := u.listenOnce(ctx, on, l)
-		if u.superseded(on, l) {
+		before := h.acksOf(l)
+		err := h.listenOnce(ctx, on, l)
+		if h.superseded(on, l) {
 			return
 		}
 		if ctx.Err() != nil || errors.Is(err, errEraChanged) || errors.Is(err, errNoListen) {
 			return // the next session or subscription starts another listen
 		}
 		level := slog.LevelDebug // the server has not acknowledged the listen
-		if u.acksOf(l) != before {
+		if h.acksOf(l) != before {
 			// Notifications may have been lost while the listen was broken.
 			level = slog.LevelInfo
 			pauses.Reset()
-			u.listsMayHaveChanged()
+			h.listsMayHaveChanged()
 		}
-		u.opts.Log.Log(ctx, level, "subscriptions/listen ended", "server", u.spec.Name, "cause", reason(err))
+		h.opts.Log.Log(ctx, level, "subscriptions/listen ended", "server", h.spec.Name, "cause", reason(err))
 		if work.Sleep(ctx, pauses.Fail()) != nil {
 			return
 		}
@@ -195,30 +197,28 @@ func (u *Upstream) keepListening(ctx context.Context, on *link, l *listening) {
 
 // superseded reports whether a listen that has ended is not the newest one of its link. Such a listen
 // is not opened again, so superseded removes it from the set.
-func (u *Upstream) superseded(on *link, l *listening) bool {
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	if on.listen == l {
-		return false
-	}
-	on.listenSet.retire(l, false)
-	on.listenSet.kept = slices.DeleteFunc(on.listenSet.kept, func(k *listening) bool { return k == l })
-	return true
+func (h *hub) superseded(on *link, l *listening) bool {
+	return get(h.core, func(*state) bool {
+		if on.listen == l {
+			return false
+		}
+		on.listenSet.retire(l, false)
+		on.listenSet.kept = slices.DeleteFunc(on.listenSet.kept, func(k *listening) bool { return k == l })
+		return true
+	})
 }
 
 // listsMayHaveChanged forgets the tools, and reports that any list may have changed. If the server
 // has no session, the next open reports it.
-func (u *Upstream) listsMayHaveChanged() {
-	u.forgetTools()
-	if u.opts.Changed != nil && u.hasSession() {
-		u.opts.Changed("")
+func (h *hub) listsMayHaveChanged() {
+	h.lister.forgetTools()
+	if h.opts.Changed != nil && h.broker.hasSession() {
+		h.opts.Changed("")
 	}
 }
 
-func (u *Upstream) acksOf(l *listening) int {
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	return l.acks
+func (h *hub) acksOf(l *listening) int {
+	return get(h.core, func(*state) int { return l.acks })
 }
 
 func reason(err error) string {
@@ -228,8 +228,8 @@ func reason(err error) string {
 	return err.Error()
 }
 
-func (u *Upstream) listenOnce(ctx context.Context, on *link, l *listening) error {
-	lease, err := u.acquire(ctx, on.who, mcp.Need{Method: mcp.MethodListen})
+func (h *hub) listenOnce(ctx context.Context, on *link, l *listening) error {
+	lease, err := h.broker.acquire(ctx, on.who, mcp.Need{Method: mcp.MethodListen})
 	if err != nil {
 		return err
 	}
@@ -239,33 +239,32 @@ func (u *Upstream) listenOnce(ctx context.Context, on *link, l *listening) error
 		return errEraChanged
 	}
 	params := append(append([]byte(`{"notifications":`), l.union...), '}')
-	r := u.answerListen(s, mcp.MethodListen)
+	r := h.answerListen(s, mcp.MethodListen)
 	if r == nil {
-		r, err = s.server.Call(ctx, u.ownCall(mcp.MethodListen, params, nil), &listenCaller{u: u, on: on, l: l})
+		r, err = s.server.Call(ctx, h.ownCall(mcp.MethodListen, params, nil), &listenCaller{h: h, on: on, l: l})
 	}
 	switch {
 	case err != nil || r.Code() == 0:
 	case r.Code() == jsonrpc.CodeMethodNotFound:
 		err = errNoListen
-		u.noteListen(s, mcp.MethodListen, r)
+		h.noteListen(s, mcp.MethodListen, r)
 	default:
 		err = errors.New("the server refused subscriptions/listen")
 	}
 	if !errors.Is(err, errNoListen) && ctx.Err() == nil {
-		u.checkSoon(s)
+		h.watchdog.checkSoon(s)
 	}
-	u.mu.Lock()
-	if errors.Is(err, errNoListen) {
-		l.refused, l.honoured, l.err = true, mcp.SubscriptionFilter{}, err
-	}
-	l.ackLocked(mcp.SubscriptionFilter{}, err)
-	u.mu.Unlock()
+	h.update(func(st *state) {
+		if errors.Is(err, errNoListen) {
+			l.refused, l.honoured, l.err = true, mcp.SubscriptionFilter{}, err
+		}
+		l.ack(mcp.SubscriptionFilter{}, err)
+	})
 	return err
 }
 
-// ackLocked sets honoured and err, and closes acked. Only the first call has an effect. The caller
-// must hold Upstream.mu.
-func (l *listening) ackLocked(honoured mcp.SubscriptionFilter, err error) {
+// ack sets honoured and err, and closes acked. Only the first call has an effect.
+func (l *listening) ack(honoured mcp.SubscriptionFilter, err error) {
 	select {
 	case <-l.acked:
 	default:
@@ -276,7 +275,7 @@ func (l *listening) ackLocked(honoured mcp.SubscriptionFilter, err error) {
 
 // listenCaller receives the notifications of a listen.
 type listenCaller struct {
-	u  *Upstream
+	h  *hub
 	on *link
 	l  *listening
 }
@@ -285,20 +284,17 @@ func (s *listenCaller) Notify(n *mcp.Note) {
 	m := n.Msg
 	if m.Method == mcp.NoteAcknowledged {
 		got, _ := mcp.ParseSubscriptionFilter(m.Raw, m.Param("notifications"))
-		s.u.mu.Lock()
-		if s.u.spec.piped() {
-			s.on.listenSet.acknowledged(s.l)
-		}
-		s.l.acks++
-		s.l.ackLocked(got, nil)
-		s.u.mu.Unlock()
+		s.h.update(func(*state) {
+			if s.h.spec.piped() {
+				s.on.listenSet.acknowledged(s.l)
+			}
+			s.l.acks++
+			s.l.ack(got, nil)
+		})
 		return
 	}
-	s.u.mu.Lock()
-	first := s.on.listenSet.first(s.l, m)
-	s.u.mu.Unlock()
-	if first {
-		s.u.deliverModern(s.on, m, 0)
+	if get(s.h.core, func(*state) bool { return s.on.listenSet.first(s.l, m) }) {
+		s.h.deliverModern(s.on, m, 0)
 	}
 }
 
@@ -308,42 +304,40 @@ func (s *listenCaller) Ask(context.Context, *jsonrpc.Message) (*jsonrpc.Message,
 
 // deliverModern delivers a notification from a modern server to subscribers. If the parameter only
 // is not 0, it is the number of the only conversation that may get the notification.
-func (u *Upstream) deliverModern(on *link, m *jsonrpc.Message, only uint64) {
+func (h *hub) deliverModern(on *link, m *jsonrpc.Message, only uint64) {
 	kind := changedList(m.Method)
 	if kind == "tools" {
-		u.forgetTools()
+		h.lister.forgetTools()
 	}
-	u.mu.Lock()
 	var to []*Subscriber
-	for _, p := range u.pools {
-		if len(p.sessions) > 0 || p.scope != on.scope {
-			continue
+	h.update(func(st *state) {
+		for _, p := range st.pools.byKey {
+			if len(p.sessions) > 0 || p.scope != on.scope {
+				continue
+			}
+			to = append(to, h.audience(p, m, only)...)
 		}
-		to = append(to, u.audienceLocked(p, m, only, false)...)
-	}
-	u.mu.Unlock()
+	})
 	for _, w := range to {
-		w.deliver(m)
+		if m.Method != mcp.NoteMessage || w.hearsLog(m, false) {
+			w.deliver(m)
+		}
 	}
-	if kind != "" && u.opts.Changed != nil {
-		u.opts.Changed(kind)
+	if kind != "" && h.opts.Changed != nil {
+		h.opts.Changed(kind)
 	}
 }
 
 // listenFor answers resources/subscribe and resources/unsubscribe of a legacy client. A modern
 // server does not have these methods, so listenFor adapts the listen to the server instead.
-func (u *Upstream) listenFor(ctx context.Context, on *link, method, uri string) (*mcp.Reply, error) {
-	u.relisten(ctx, on)
-	u.mu.Lock()
-	l := on.listen
-	u.mu.Unlock()
-	if method == mcp.MethodSubscribe && l != nil {
-		u.mu.Lock()
-		refused := l.err != nil || isClosed(l.acked) && !l.honoured.URIs[uri]
-		u.mu.Unlock()
-		if refused {
-			return nil, &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: "the server does not support subscriptions to this resource"}
-		}
+func (h *hub) listenFor(ctx context.Context, on *link, method, uri string) (*mcp.Reply, error) {
+	h.relisten(ctx, on)
+	refused := get(h.core, func(*state) bool {
+		l := on.listen
+		return l != nil && (l.err != nil || isClosed(l.acked) && !l.honoured.URIs[uri])
+	})
+	if method == mcp.MethodSubscribe && refused {
+		return nil, &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: "the server does not support subscriptions to this resource"}
 	}
 	return mcp.Answer([]byte("{}")), nil
 }
@@ -370,11 +364,11 @@ func isClosed(c <-chan struct{}) bool {
 // states them in its acknowledgement. For a legacy server, Watch subscribes to each resource, and
 // uses the server's capabilities to find what the server supports.
 func (w *Subscriber) Watch(ctx context.Context, want mcp.SubscriptionFilter) (mcp.SubscriptionFilter, error) {
-	u := w.upstream
-	u.mu.Lock()
-	w.want.Tools, w.want.Prompts, w.want.Resources = want.Tools, want.Prompts, want.Resources
-	u.mu.Unlock()
-	lease, err := u.acquire(ctx, w.info, mcp.Need{Method: mcp.MethodListen})
+	h := w.hub
+	h.update(func(st *state) {
+		w.want.Tools, w.want.Prompts, w.want.Resources = want.Tools, want.Prompts, want.Resources
+	})
+	lease, err := h.broker.acquire(ctx, w.info, mcp.Need{Method: mcp.MethodListen})
 	if err != nil {
 		return mcp.SubscriptionFilter{}, err
 	}
@@ -382,10 +376,10 @@ func (w *Subscriber) Watch(ctx context.Context, want mcp.SubscriptionFilter) (mc
 	s := lease.s
 	switch {
 	case s.server.Revision().Can(mcp.Listen):
-		u.mu.Lock()
-		w.want.URIs = maps.Clone(want.URIs)
-		u.mu.Unlock()
-		u.relisten(ctx, s.link)
+		h.update(func(st *state) {
+			w.want.URIs = maps.Clone(want.URIs)
+		})
+		h.relisten(ctx, s.link)
 	case says(s.server.Hello().Capabilities, "resources", "subscribe"):
 		for _, uri := range slices.Sorted(maps.Keys(want.URIs)) {
 			if _, err := w.Subscribe(ctx, uri); err != nil {
@@ -393,12 +387,10 @@ func (w *Subscriber) Watch(ctx context.Context, want mcp.SubscriptionFilter) (mc
 			}
 		}
 	}
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	return w.honouredLocked(s), nil
+	return get(h.core, func(*state) mcp.SubscriptionFilter { return w.honoured(s) }), nil
 }
 
-func (w *Subscriber) honouredLocked(s *session) mcp.SubscriptionFilter {
+func (w *Subscriber) honoured(s *session) mcp.SubscriptionFilter {
 	caps := s.server.Hello().Capabilities
 	can := func(path ...string) bool { return says(caps, path...) }
 	got := mcp.SubscriptionFilter{URIs: map[string]bool{}}

@@ -26,7 +26,7 @@ const settleFor = 100 * time.Millisecond
 
 // listenSet contains the open listens of one link. Usually there is only one listen. While a new
 // listen replaces an old one, both are open and most notifications arrive twice. Each notification
-// is delivered once, when it first arrives. The zero value is an empty set. Upstream.mu guards it.
+// is delivered once, when it first arrives. The zero value is an empty set. It belongs to the state.
 type listenSet struct {
 	listens []*listening
 	// delivered counts the notifications that were delivered while several listens were open.
@@ -153,19 +153,19 @@ func (h *listenSet) count(counts *map[string]int, key string, n int) bool {
 
 // replace waits until the server has acknowledged the listen next, but at most a few seconds. It
 // then waits for drainFor and retires the listen old.
-func (u *Upstream) replace(l *link, old, next *listening) {
-	keep := u.spec.piped()
-	u.awaitAck(u.life, next)
-	u.mu.Lock()
-	l.listenSet.retireBefore(old, keep) // only old and next deliver notifications
-	u.mu.Unlock()
-	_ = work.Sleep(u.life, drainFor)
-	u.mu.Lock()
-	l.listenSet.retire(old, keep)
-	renew := l.listen == next && l.listenSet.endKept()
-	u.mu.Unlock()
+func (h *hub) replace(l *link, old, next *listening) {
+	keep := h.spec.piped()
+	h.awaitAck(h.life, next)
+	h.update(func(st *state) {
+		l.listenSet.retireBefore(old, keep) // only old and next deliver notifications
+	})
+	_ = work.Sleep(h.life, drainFor)
+	renew := get(h.core, func(*state) bool {
+		l.listenSet.retire(old, keep)
+		return l.listen == next && l.listenSet.endKept()
+	})
 	if renew {
-		u.renew(l)
+		h.renew(l)
 	}
 }
 
@@ -184,13 +184,13 @@ func (h *listenSet) endKept() bool {
 
 // renew replaces the newest listen of a pipe by an equal one. Notifications may have been lost since
 // the kept listens were ended, so renew reports that all lists may have changed.
-func (u *Upstream) renew(l *link) {
-	if work.Sleep(u.life, settleFor) != nil {
+func (h *hub) renew(l *link) {
+	if work.Sleep(h.life, settleFor) != nil {
 		return
 	}
-	u.mu.Lock()
-	l.listenSet.ended = true
-	u.mu.Unlock()
-	u.relisten(u.life, l)
-	u.listsMayHaveChanged()
+	h.update(func(st *state) {
+		l.listenSet.ended = true
+	})
+	h.relisten(h.life, l)
+	h.listsMayHaveChanged()
 }

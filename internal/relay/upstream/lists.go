@@ -15,42 +15,54 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/transport"
 )
 
+// lister reads the lists of the server, and remembers what they said about the tools.
+type lister struct {
+	*core
+	memory toolMemory
+}
+
+// listState is the state of the lister.
+type listState struct {
+	tools   map[string]*toolSpecs // the cached tools; lister.audienceKey returns the keys
+	leftOut leftOut               // items that clients do not see
+}
+
 // maxPages bounds the pages of one list, and maxListBytes bounds their total length.
 const (
 	maxPages     = 1000
 	maxListBytes = 16 << 20
 )
 
-// List reads all pages of a list on behalf of the client f, which may be nil. It returns the items
+// list reads all pages of a list on behalf of the client f, which may be nil. It returns the items
 // as the server wrote them. complete is false if a bound was reached or a cursor was repeated. In
-// this case List returns the items that it has read.
-func (u *Upstream) List(ctx context.Context, f *mcp.ClientInfo, method string) (items [][]byte, complete bool, err error) {
-	return u.ListPages(ctx, f, method, func(*jsonrpc.Message) {})
+// this case list returns the items that it has read.
+func (l *lister) list(ctx context.Context, f *mcp.ClientInfo, method string) (items [][]byte, complete bool, err error) {
+	return l.listPages(ctx, f, method, func(*jsonrpc.Message) {})
 }
 
-// ListPages does the same as List, and also passes each page of the list to the function page. A
+// listPages does the same as List, and also passes each page of the list to the function page. A
 // page is a response with a result.
-func (u *Upstream) ListPages(ctx context.Context, f *mcp.ClientInfo, method string, page func(*jsonrpc.Message)) (items [][]byte, complete bool, err error) {
+func (l *lister) listPages(ctx context.Context, f *mcp.ClientInfo, method string, page func(*jsonrpc.Message)) (items [][]byte, complete bool, err error) {
 	shown := false
 	show := func(m *jsonrpc.Message) { shown = true; page(m) }
-	items, complete, err = u.listPages(ctx, f, nil, method, show)
+	items, complete, err = l.readPages(ctx, f, nil, method, show)
 	if errors.Is(err, transport.ErrStalled) && !shown && ctx.Err() == nil {
 		// The session has been taken out of service. Read the list through another session.
-		items, complete, err = u.listPages(ctx, f, nil, method, show)
+		items, complete, err = l.readPages(ctx, f, nil, method, show)
 	}
 	return items, complete, err
 }
 
-// listPages does the same as ListPages, without a retry. The parameter via is the session to use,
-// which the caller must have acquired. If via is nil, listPages acquires a session.
-func (u *Upstream) listPages(ctx context.Context, f *mcp.ClientInfo, via *session, method string, page func(*jsonrpc.Message)) (items [][]byte, complete bool, err error) {
+// readPages does the same as ListPages, without a retry. The parameter via is the session to use,
+// which the caller must have acquired. If via is nil, readPages acquires a session.
+func (l *lister) readPages(ctx context.Context, f *mcp.ClientInfo, via *session, method string, page func(*jsonrpc.Message)) (items [][]byte, complete bool, err error) {
 	info := mcp.LookupMethod(method)
 	if info == nil || info.ListKey == "" {
 		return nil, false, fmt.Errorf("%s is not a list method", method)
 	}
 	s := via
 	if s == nil {
-		lease, err := u.acquire(ctx, f, mcp.Need{Method: method})
+		lease, err := l.broker.acquire(ctx, f, mcp.Need{Method: method})
 		if err != nil {
 			return nil, false, err
 		}
@@ -63,9 +75,9 @@ func (u *Upstream) listPages(ctx context.Context, f *mcp.ClientInfo, via *sessio
 		if err != nil {
 			return
 		}
-		u.leaveOut(method, left, f != nil && (canBeAsked(f) || u.Scope(f) != ""))
+		l.leaveOut(method, left, f != nil && (canBeAsked(f) || l.scopeOf(f) != ""))
 		if method == mcp.MethodListTools {
-			u.seeTools(f, began, items, complete)
+			l.seeTools(f, began, items, complete)
 		}
 	}()
 	seen := map[string]bool{}
@@ -73,16 +85,16 @@ func (u *Upstream) listPages(ctx context.Context, f *mcp.ClientInfo, via *sessio
 	size := 0
 	for n := 0; n < maxPages && size <= maxListBytes; n++ {
 		answered := s.steps.list(method)
-		r, err := s.server.Call(ctx, u.ownCall(method, params, f), mcp.NoCaller{})
+		r, err := s.server.Call(ctx, l.ownCall(method, params, f), mcp.NoCaller{})
 		answered(r, err)
 		if err != nil {
-			return nil, false, u.withRemains(s, err)
+			return nil, false, l.withRemains(s, err)
 		}
 		if r.Code() == jsonrpc.CodeMethodNotFound {
 			return nil, true, nil
 		}
 		if r.Code() != 0 {
-			return nil, false, u.listRefused(method, r)
+			return nil, false, l.listRefused(method, r)
 		}
 		page(r.Msg)
 		noteCut(r.Cut, left)
@@ -106,13 +118,13 @@ func (u *Upstream) listPages(ctx context.Context, f *mcp.ClientInfo, via *sessio
 }
 
 // listRefused returns the error for a server that answers a list request with an error.
-func (u *Upstream) listRefused(method string, r *mcp.Reply) *mcp.Error {
-	e := &mcp.Error{Origin: mcp.FromUpstream, Upstream: u.spec.Name, Cause: "refused", Outcome: mcp.Failed, Op: "list " + u.spec.Name}
-	f := u.facts()
+func (l *lister) listRefused(method string, r *mcp.Reply) *mcp.Error {
+	e := &mcp.Error{Origin: mcp.FromUpstream, Upstream: l.spec.Name, Cause: "refused", Outcome: mcp.Failed, Op: "list " + l.spec.Name}
+	f := l.facts()
 	f.Answer, _ = jsonrpc.Text(r.Msg.Raw, jsonrpc.Find(r.Msg.Raw, r.Msg.Error, "message"))
 	f.Cause, f.Call, f.Sent = e.Cause, true, method
 	f.Got = fmt.Sprintf("error %d: %q", r.Code(), f.Answer)
-	u.explain(e, failure.Of(nil, f))
+	l.explain(e, failure.Of(nil, f))
 	return e
 }
 
@@ -143,9 +155,20 @@ type leftOut map[string]map[string]string
 // item again when the list is read again. If some is true, only some clients see the list, or left is
 // about one page of it. Then the items in left are added to the stored ones. Otherwise they replace
 // the stored ones.
-func (u *Upstream) leaveOut(method string, left map[string]string, some bool) {
-	u.mu.Lock()
-	before := u.leftOut[method]
+func (l *lister) leaveOut(method string, left map[string]string, some bool) {
+	before := get(l.core, func(st *state) map[string]string { return st.lists.leaveOut(method, left, some) })
+	for _, name := range slices.Sorted(maps.Keys(left)) {
+		if before[name] == left[name] {
+			continue
+		}
+		l.opts.Log.Warn("an item of a list is left out", "server", l.spec.Name, "list", method, "name", name, "cause", left[name])
+		l.publishLoss(method, "an item of the list is left out")
+	}
+}
+
+// leaveOut stores the items that were left out of a list, and returns those that were stored before.
+func (l *listState) leaveOut(method string, left map[string]string, some bool) (before map[string]string) {
+	before = l.leftOut[method]
 	all := left
 	if some {
 		all = make(map[string]string, len(before)+len(left))
@@ -157,21 +180,14 @@ func (u *Upstream) leaveOut(method string, left map[string]string, some bool) {
 		}
 	}
 	if len(all) > 0 || len(before) > 0 {
-		lists := maps.Clone(u.leftOut)
+		lists := maps.Clone(l.leftOut)
 		if lists == nil {
 			lists = leftOut{}
 		}
 		lists[method] = all
-		u.leftOut = lists
+		l.leftOut = lists
 	}
-	u.mu.Unlock()
-	for _, name := range slices.Sorted(maps.Keys(left)) {
-		if before[name] == left[name] {
-			continue
-		}
-		u.opts.Log.Warn("an item of a list is left out", "server", u.spec.Name, "list", method, "name", name, "cause", left[name])
-		u.publishLoss(method, "an item of the list is left out")
-	}
+	return before
 }
 
 // toolSpecs says which parameters of each tool Dragoman mirrors into headers, and whether the tool
@@ -183,17 +199,17 @@ type toolSpecs struct {
 }
 
 // forgetTools removes the stored information about the tools, for all clients.
-func (u *Upstream) forgetTools() {
-	u.mu.Lock()
-	u.tools = nil
-	u.mu.Unlock()
+func (l *lister) forgetTools() {
+	l.update(func(st *state) {
+		st.lists.tools = nil
+	})
 }
 
-// ToolParams returns the parameters of a tool that must be mirrored into headers. known says
-// whether the server has the tool for the client f, which may be nil. ToolParams reads the tool
+// toolParams returns the parameters of a tool that must be mirrored into headers. known says
+// whether the server has the tool for the client f, which may be nil. toolParams reads the tool
 // list only if the list is not cached.
-func (u *Upstream) ToolParams(ctx context.Context, f *mcp.ClientInfo, tool string) (params []mirror.Param, known bool) {
-	u.lookUpTool(ctx, f, nil, func(t *toolSpecs) bool {
+func (l *lister) toolParams(ctx context.Context, f *mcp.ClientInfo, tool string) (params []mirror.Param, known bool) {
+	l.lookUpTool(ctx, f, nil, func(t *toolSpecs) bool {
 		params, known = t.params[tool]
 		return known
 	})
@@ -204,12 +220,14 @@ func (u *Upstream) ToolParams(ctx context.Context, f *mcp.ClientInfo, tool strin
 // tools that all clients see, and continues with the tools for clients with the capabilities of f.
 // If a tool list is not cached, lookUpTool reads it through the session via. If via is nil, it
 // acquires a session.
-func (u *Upstream) lookUpTool(ctx context.Context, f *mcp.ClientInfo, via *session, find func(*toolSpecs) bool) {
-	scope := u.Scope(f)
-	u.mu.Lock()
-	own := u.setLocked(f, scope)
-	all, mine := u.tools[""], u.tools[own]
-	u.mu.Unlock()
+func (l *lister) lookUpTool(ctx context.Context, f *mcp.ClientInfo, via *session, find func(*toolSpecs) bool) {
+	scope := l.scopeOf(f)
+	var own string
+	var all, mine *toolSpecs
+	l.update(func(st *state) {
+		own = l.audienceKey(st, f, scope)
+		all, mine = st.lists.tools[""], st.lists.tools[own]
+	})
 	scoped := scope != ""
 	if scoped {
 		all = nil // the server may list other tools for other credentials
@@ -220,25 +238,25 @@ func (u *Upstream) lookUpTool(ctx context.Context, f *mcp.ClientInfo, via *sessi
 		}
 	}
 	if !scoped && (via == nil || own == "") {
-		if t := u.toolsOf(ctx, nil, via); t != nil && find(t) || f == nil || !canBeAsked(f) {
+		if t := l.toolsOf(ctx, nil, via); t != nil && find(t) || f == nil || !canBeAsked(f) {
 			return
 		}
 	}
-	if t := u.toolsOf(ctx, f, via); t != nil {
+	if t := l.toolsOf(ctx, f, via); t != nil {
 		find(t)
 	}
 }
 
-// setLocked returns the key in Upstream.tools of the tools that a client sees. The key consists of
+// audienceKey returns the key in listState.tools of the tools that a client sees. The key consists of
 // the client's credential scope and the canonical form of the client's capabilities. It is "" for a
 // client without either.
-func (u *Upstream) setLocked(f *mcp.ClientInfo, scope string) string {
+func (l *lister) audienceKey(st *state, f *mcp.ClientInfo, scope string) string {
 	if f == nil {
 		return ""
 	}
 	caps := ""
-	if u.spec.Isolation != Shared {
-		caps = u.canon.of(f.Capabilities)
+	if l.spec.Isolation != Shared {
+		caps = st.pools.canon.of(f.Capabilities)
 	}
 	if scope != "" {
 		return scope + "\x00" + caps
@@ -253,33 +271,35 @@ const maxToolSpecs = 16
 // they are not cached, toolsOf reads them through the session via, which the caller must have
 // acquired. If via is nil, toolsOf acquires a session. It returns nil if ctx ends before the tools
 // have been read.
-func (u *Upstream) toolsOf(ctx context.Context, f *mcp.ClientInfo, via *session) *toolSpecs {
-	scope := u.Scope(f)
-	u.mu.Lock()
-	key := u.setLocked(f, scope)
-	t := u.tools[key]
-	if t == nil && !u.closed {
-		t = &toolSpecs{done: make(chan struct{})}
-		if u.tools == nil || len(u.tools) >= maxToolSpecs {
-			u.tools = make(map[string]*toolSpecs)
+func (l *lister) toolsOf(ctx context.Context, f *mcp.ClientInfo, via *session) *toolSpecs {
+	scope := l.scopeOf(f)
+	t := get(l.core, func(st *state) *toolSpecs {
+		key := l.audienceKey(st, f, scope)
+		t := st.lists.tools[key]
+		if t != nil || st.ops.closed {
+			return t
 		}
-		u.tools[key] = t
-		f = f.Own()
+		t = &toolSpecs{done: make(chan struct{})}
+		if st.lists.tools == nil || len(st.lists.tools) >= maxToolSpecs {
+			st.lists.tools = make(map[string]*toolSpecs)
+		}
+		st.lists.tools[key] = t
+		f := f.Own()
 		if via != nil {
 			via.users++ // the caller may release the session before the list is read
 		}
 		// This goroutine must not use the caller's ctx, because other callers may also wait for the
 		// tools.
-		u.work.Go(func() {
-			ctx, stop := context.WithTimeout(u.life, 30*time.Second)
+		l.work.Go(func() {
+			ctx, stop := context.WithTimeout(l.life, 30*time.Second)
 			defer stop()
-			u.loadTools(ctx, f, via, key, t)
+			l.loadTools(ctx, f, via, key, t)
 			if via != nil {
-				u.release(via, false, false)
+				l.broker.release(via, false, false)
 			}
 		})
-	}
-	u.mu.Unlock()
+		return t
+	})
 	if t == nil {
 		return nil
 	}
@@ -291,16 +311,16 @@ func (u *Upstream) toolsOf(ctx context.Context, f *mcp.ClientInfo, via *session)
 	}
 }
 
-func (u *Upstream) loadTools(ctx context.Context, f *mcp.ClientInfo, via *session, key string, t *toolSpecs) {
+func (l *lister) loadTools(ctx context.Context, f *mcp.ClientInfo, via *session, key string, t *toolSpecs) {
 	defer close(t.done)
-	items, err := u.listTools(ctx, f, via)
+	items, err := l.listTools(ctx, f, via)
 	if err != nil {
-		u.opts.Log.Debug("tools could not be read", "server", u.spec.Name, "cause", err.Error())
-		u.mu.Lock()
-		if u.tools[key] == t {
-			delete(u.tools, key)
-		}
-		u.mu.Unlock()
+		l.opts.Log.Debug("tools could not be read", "server", l.spec.Name, "cause", err.Error())
+		l.update(func(st *state) {
+			if st.lists.tools[key] == t {
+				delete(st.lists.tools, key)
+			}
+		})
 		return
 	}
 	t.params = make(map[string][]mirror.Param, len(items))
@@ -325,22 +345,22 @@ func (u *Upstream) loadTools(ctx context.Context, f *mcp.ClientInfo, via *sessio
 
 // listTools reads the tool list. The parameter via is the session to use. If via is nil or has
 // ended, listTools uses another session.
-func (u *Upstream) listTools(ctx context.Context, f *mcp.ClientInfo, via *session) ([][]byte, error) {
+func (l *lister) listTools(ctx context.Context, f *mcp.ClientInfo, via *session) ([][]byte, error) {
 	if via != nil {
-		items, _, err := u.listPages(ctx, f, via, mcp.MethodListTools, func(*jsonrpc.Message) {})
+		items, _, err := l.readPages(ctx, f, via, mcp.MethodListTools, func(*jsonrpc.Message) {})
 		if err == nil || !isOver(err) {
 			return items, err
 		}
 	}
-	items, _, err := u.List(ctx, f, mcp.MethodListTools)
+	items, _, err := l.list(ctx, f, mcp.MethodListTools)
 	return items, err
 }
 
 // paramsOf returns the parameters of a tool that Dragoman mirrors into headers. It returns nil for
 // a server on a pipe, which has no headers.
-func (u *Upstream) paramsOf(ctx context.Context, f *mcp.ClientInfo, tool string) ([]mirror.Param, bool) {
-	if u.spec.piped() {
+func (l *lister) paramsOf(ctx context.Context, f *mcp.ClientInfo, tool string) ([]mirror.Param, bool) {
+	if l.spec.piped() {
 		return nil, false
 	}
-	return u.ToolParams(ctx, f, tool)
+	return l.toolParams(ctx, f, tool)
 }

@@ -10,8 +10,8 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/relay/event"
 )
 
-// logLine is a log line that is written after Upstream.mu is released. If it were written under mu,
-// a slow terminal would block all goroutines that need mu.
+// logLine is a log line that update writes when it has released the lock. Otherwise a slow terminal
+// would block all goroutines that need the lock.
 type logLine struct {
 	level slog.Level
 	text  string
@@ -19,31 +19,15 @@ type logLine struct {
 	event string // the detail of the event to publish; "" for none
 }
 
-// logLocked queues a log line about the server. unlock writes the queued lines.
-func (u *Upstream) logLocked(level slog.Level, text string, attrs ...any) {
-	u.tellLocked(level, text, "", attrs...)
+// log makes update log a line about the server.
+func (st *state) log(level slog.Level, text string, attrs ...any) {
+	st.logEvent(level, text, "", attrs...)
 }
 
-// tellLocked queues a log line about the server, and an event with the given detail. If detail is
-// "", there is no event.
-func (u *Upstream) tellLocked(level slog.Level, text, detail string, attrs ...any) {
-	u.lines = append(u.lines, logLine{level, text, append([]any{"server", u.spec.Name}, attrs...), detail})
-}
-
-// unlock unlocks mu and writes the queued log lines. Callers of functions that queue lines must
-// call unlock instead of mu.Unlock.
-func (u *Upstream) unlock() {
-	lines := u.takeLinesLocked()
-	u.mu.Unlock()
-	u.write(lines)
-}
-
-// takeLinesLocked empties the queue of log lines and returns the lines. It is for callers that do
-// other work before they write the lines.
-func (u *Upstream) takeLinesLocked() []logLine {
-	lines := u.lines
-	u.lines = nil
-	return lines
+// logEvent makes update log a line about the server, and publish an event with the given detail. If
+// detail is "", there is no event.
+func (st *state) logEvent(level slog.Level, text, detail string, attrs ...any) {
+	st.lines = append(st.lines, logLine{level, text, append([]any{"server", st.name}, attrs...), detail})
 }
 
 // sameEnd is the minimum time between two full log records about ends of the server for the same
@@ -58,23 +42,23 @@ type endLog struct {
 
 // countEnd counts an end of the server. It returns how often the server has ended for the same
 // reason since the last full log record. 1 means that this end needs a full record.
-func (u *Upstream) countEnd(f *failure.Failure) int {
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	if e := &u.lastEnd; e.fault.same(f) && time.Since(e.fault.At) < sameEnd {
+func (h *healer) countEnd(f *failure.Failure) int {
+	return get(h.core, func(st *state) int {
+		e := &st.health.lastEnd
+		if !e.fault.same(f) || time.Since(e.fault.At) >= sameEnd {
+			*e = endLog{fault: Fault{Text: f.Sentence, At: time.Now(), Failure: f}}
+		}
 		e.times++
 		return e.times
-	}
-	u.lastEnd = endLog{Fault{Text: f.Sentence, At: time.Now(), Failure: f}, 1}
-	return 1
+	})
 }
 
 // logEnd logs that a session has ended by itself, and the reason. pause is the time before the next
 // attempt, or 0 if there is none. If an end for the same reason was logged recently, the record is
 // short. logEnd also publishes an event.
-func (u *Upstream) logEnd(s *session, f *failure.Failure, pause time.Duration) {
-	attrs := []any{"server", u.spec.Name}
-	n := u.countEnd(f)
+func (h *healer) logEnd(s *session, f *failure.Failure, pause time.Duration) {
+	attrs := []any{"server", h.spec.Name}
+	n := h.countEnd(f)
 	if n > 1 {
 		attrs = append(attrs, "class", string(f.Class), "times", n)
 	} else {
@@ -83,7 +67,7 @@ func (u *Upstream) logEnd(s *session, f *failure.Failure, pause time.Duration) {
 	if pause > 0 {
 		attrs = append(attrs, "retry_after", shownPause(pause))
 	}
-	switch log := u.opts.Log; {
+	switch log := h.opts.Log; {
 	case s.child != nil && n > 1:
 		log.Warn("server ended again", attrs...)
 	case s.child != nil:
@@ -93,24 +77,24 @@ func (u *Upstream) logEnd(s *session, f *failure.Failure, pause time.Duration) {
 	default:
 		log.Info("connection to server ended", attrs...)
 	}
-	e := event.Event{Kind: event.Lifecycle, Level: slog.LevelInfo, Server: u.spec.Name, Outcome: event.OK, Detail: f.Sentence}
+	e := event.Event{Kind: event.Lifecycle, Level: slog.LevelInfo, Server: h.spec.Name, Outcome: event.OK, Detail: f.Sentence}
 	if s.child != nil {
 		e.Level, e.Outcome = slog.LevelWarn, mcp.Failed
 	}
-	u.opts.Events.Publish(e)
-	u.step("")
+	h.opts.Events.Publish(e)
+	h.step("")
 }
 
-func (u *Upstream) write(lines []logLine) {
+func (c *core) write(lines []logLine) {
 	for _, l := range lines {
-		u.opts.Log.Log(context.Background(), l.level, l.text, l.attrs...)
+		c.opts.Log.Log(context.Background(), l.level, l.text, l.attrs...)
 		if l.event != "" {
 			outcome := event.OK
 			if l.level >= slog.LevelWarn {
 				outcome = mcp.Failed
 			}
-			u.opts.Events.Publish(event.Event{Kind: event.Lifecycle, Level: l.level, Server: u.spec.Name, Outcome: outcome, Detail: l.event})
-			u.step("")
+			c.opts.Events.Publish(event.Event{Kind: event.Lifecycle, Level: l.level, Server: c.spec.Name, Outcome: outcome, Detail: l.event})
+			c.step("")
 		}
 	}
 }

@@ -23,28 +23,28 @@ const (
 // URL has no MCP endpoint. All these URLs have the same origin as the configured URL, so the
 // configured headers are not sent to other servers. lookAround sends only requests that do not
 // change the state of the server: a ping, or a GET for HTTP+SSE.
-func (u *Upstream) lookAround(ctx context.Context, err error) (found []string) {
-	if u.spec.URL == "" || ctx.Err() != nil {
+func (d *dialer) lookAround(ctx context.Context, err error) (found []string) {
+	if d.spec.URL == "" || ctx.Err() != nil {
 		return nil
 	}
-	switch f := failure.Of(err, u.facts()); {
+	switch f := failure.Of(err, d.facts()); {
 	case f.Class == failure.WrongPath, f.Class == failure.ProtocolError && f.Status != 0:
 	default:
 		return nil
 	}
 	ctx, stop := context.WithTimeout(ctx, lookTimeout)
 	defer stop()
-	cas, err := httplink.LoadCAs(u.spec.CAFile)
+	cas, err := httplink.LoadCAs(d.spec.CAFile)
 	if err != nil {
 		return nil
 	}
 	// These addresses are guesses, so nobody's credentials go there.
-	link, err := httplink.New(u.spec.URL, httplink.Options{CAs: cas, Header: u.header()})
+	link, err := httplink.New(d.spec.URL, httplink.Options{CAs: cas, Header: d.header()})
 	if err != nil {
 		return nil
 	}
 	defer link.Close()
-	for _, path := range usualPaths(u.spec.URL) {
+	for _, path := range usualPaths(d.spec.URL) {
 		at, err := link.Resolve(path)
 		if err != nil {
 			continue

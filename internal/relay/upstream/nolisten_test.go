@@ -100,8 +100,8 @@ func TestAServerWithoutListenIsAskedOnceOverHTTP(t *testing.T) {
 		}
 	}
 	watch(1)
-	u.mu.Lock()
-	u.links[""].session.noListen = time.Now().Add(-2 * noListenFor)
-	u.mu.Unlock()
+	u.update(func(st *state) {
+		st.pools.links[""].session.noListen = time.Now().Add(-2 * noListenFor)
+	})
 	watch(2)
 }

@@ -3,6 +3,7 @@ package upstream
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"slices"
 	"time"
@@ -24,9 +25,12 @@ import (
 // server.
 const operatorGrace = 5 * time.Second
 
-// operated contains the fields of Upstream for the operations of an operator. Upstream.mu guards
-// them.
-type operated struct {
+// operator stops, starts, restarts and closes the server.
+type operator struct{ *core }
+
+// operations is the state of the operator.
+type operations struct {
+	closed    bool
 	stopped   bool
 	operation uint64        // number of operations that took sessions out of service
 	operating chan struct{} // closed when the old sessions have ended; nil if no restart is in progress
@@ -34,221 +38,209 @@ type operated struct {
 	endOpens  context.CancelCauseFunc // cancels the opens in progress
 }
 
-// Stop ends all sessions and keeps the server stopped. Calls then fail at once, and only Start,
-// Restart or Probe opens the server again. If the server is already stopped, Stop does nothing.
-func (u *Upstream) Stop() error {
-	u.mu.Lock()
-	defer u.unlock()
-	if err := u.operableLocked(); err != nil || u.stopped {
-		return err
-	}
-	u.stopped = true
-	leaving := u.takeDownLocked(conn.ErrStopped)
-	u.setFailedLocked(Stopped, u.stoppedFailure)
-	u.work.Go(func() {
-		u.awaitEnd(leaving, conn.ErrStopped)
-		u.operatedBy("stopped by an operator")
+// stop ends all sessions and keeps the server stopped. Calls then fail at once, and only Start,
+// Restart or Probe opens the server again. If the server is already stopped, stop does nothing.
+func (o *operator) stop() error {
+	return get(o.core, func(st *state) error {
+		if err := o.operable(st); err != nil || st.ops.stopped {
+			return err
+		}
+		st.ops.stopped = true
+		leaving := o.takeDown(st, conn.ErrStopped)
+		st.health.setFailed(Stopped, o.stoppedFailure)
+		o.work.Go(func() {
+			o.awaitEnd(leaving, conn.ErrStopped)
+			o.operatedBy("stopped by an operator")
+		})
+		st.log(slog.LevelInfo, "server stopped by an operator")
+		return nil
 	})
-	u.logLocked(slog.LevelInfo, "server stopped by an operator")
-	return nil
 }
 
-// Start opens a server that is stopped, idle or failed, without waiting for the next scheduled
-// attempt. If the server has a session or is being restarted, Start does nothing.
-func (u *Upstream) Start() error {
-	u.mu.Lock()
-	defer u.unlock()
-	if err := u.operableLocked(); err != nil || u.operating != nil || u.hasSessionLocked() {
-		return err
-	}
-	u.clearBackoffLocked()
-	if u.stopped {
-		u.stopped = false
-		u.setStateLocked(Idle, "")
-	}
-	u.reopenLocked()
-	u.work.Go(func() { u.operatedBy("started by an operator") })
-	u.logLocked(slog.LevelInfo, "server started by an operator")
-	return nil
-}
-
-// Restart ends all sessions and then opens the server again, even if it was stopped.
-func (u *Upstream) Restart() error {
-	return u.restart(false)
-}
-
-// Probe does the same as Restart. It also removes the stored revision and transport of the server,
-// so that Dragoman detects both again.
-func (u *Upstream) Probe() error {
-	return u.restart(true)
+// start opens a server that is stopped, idle or failed, without waiting for the next scheduled
+// attempt. If the server has a session or is being restarted, start does nothing.
+func (o *operator) start() error {
+	return get(o.core, func(st *state) error {
+		if err := o.operable(st); err != nil || st.ops.operating != nil || st.pools.hasSession() {
+			return err
+		}
+		st.clearBackoff()
+		if st.ops.stopped {
+			st.ops.stopped = false
+			st.health.setState(Idle, "")
+		}
+		o.reopen(st)
+		o.work.Go(func() { o.operatedBy("started by an operator") })
+		st.log(slog.LevelInfo, "server started by an operator")
+		return nil
+	})
 }
 
 // restart implements Restart and Probe. If forget is true, it also removes the stored revision and
 // transport.
-func (u *Upstream) restart(forget bool) error {
-	u.mu.Lock()
-	defer u.unlock()
-	if err := u.operableLocked(); err != nil {
-		return err
-	}
-	u.stopped = false
-	leaving := u.takeDownLocked(conn.ErrRestarted)
-	if forget {
-		u.era, u.noLegacy, u.skipProbe, u.silent, u.sse = mcp.Unknown, false, false, false, false
-		u.adapter = u.spec.Adapter
-		u.eraChecks, u.nextEraCheck = 0, time.Time{}
-		u.status.Revision = mcp.Unknown
-	}
-	u.setStateLocked(Starting, "")
-	if u.operating == nil {
-		u.operating = make(chan struct{})
-	}
-	operation := u.operation
-	u.work.Go(func() {
-		u.awaitEnd(leaving, conn.ErrRestarted)
-		u.mu.Lock()
-		defer u.unlock()
-		if u.operation != operation {
-			return // a later operation has replaced this restart
+func (o *operator) restart(forget bool) error {
+	return get(o.core, func(st *state) error {
+		if err := o.operable(st); err != nil {
+			return err
 		}
-		close(u.operating)
-		u.operating = nil
-		if u.closed {
-			return
+		st.ops.stopped = false
+		leaving := o.takeDown(st, conn.ErrRestarted)
+		if forget {
+			st.dial.forget(o.spec.Adapter)
+			st.health.status.Revision = mcp.Unknown
 		}
-		u.reopenLocked()
-		u.work.Go(func() {
-			if forget {
-				u.operatedBy("probed again by an operator")
-			} else {
-				u.operatedBy("restarted by an operator")
-			}
+		st.health.setState(Starting, "")
+		if st.ops.operating == nil {
+			st.ops.operating = make(chan struct{})
+		}
+		operation := st.ops.operation
+		o.work.Go(func() {
+			o.awaitEnd(leaving, conn.ErrRestarted)
+			o.update(func(st *state) {
+				if st.ops.operation != operation {
+					return // a later operation has replaced this restart
+				}
+				close(st.ops.operating)
+				st.ops.operating = nil
+				if st.ops.closed {
+					return
+				}
+				o.reopen(st)
+				o.work.Go(func() {
+					if forget {
+						o.operatedBy("probed again by an operator")
+					} else {
+						o.operatedBy("restarted by an operator")
+					}
+				})
+			})
 		})
+		if forget {
+			st.log(slog.LevelInfo, "server probed again by an operator")
+		} else {
+			st.log(slog.LevelInfo, "server restarted by an operator")
+		}
+		return nil
 	})
-	if forget {
-		u.logLocked(slog.LevelInfo, "server probed again by an operator")
-	} else {
-		u.logLocked(slog.LevelInfo, "server restarted by an operator")
-	}
-	return nil
 }
 
 // errNotOperable is the error of an operation on a server that is being removed.
 var errNotOperable = errors.New("the server is being removed")
 
-// operableLocked returns the reason why an operator cannot stop, start or restart the server, or
+// operable returns the reason why an operator cannot stop, start or restart the server, or
 // nil if the operator can.
-func (u *Upstream) operableLocked() error {
+func (o *operator) operable(st *state) error {
 	switch {
-	case u.closed:
+	case st.ops.closed:
 		return errNotOperable
-	case u.spec.Unusable != nil:
-		return u.lastErr
+	case o.spec.Unusable != nil:
+		return st.health.lastErr
 	}
 	return nil
 }
 
-// takeDownLocked takes all sessions out of service, and cancels the opens in progress. It returns
+// takeDown takes all sessions out of service, and cancels the opens in progress. It returns
 // these sessions. Each session ends after its last call.
-func (u *Upstream) takeDownLocked(cause error) []*session {
-	u.operation++
-	u.endOpens(cause)
-	u.opens, u.endOpens = context.WithCancelCause(u.life)
-	u.clearBackoffLocked()
-	u.up, u.opened, u.awaySince, u.tries = false, time.Time{}, time.Time{}, 0
-	if u.stopped && u.operating != nil {
-		close(u.operating) // callers that wait for the restart get an error that says that the server is stopped
-		u.operating = nil
+func (o *operator) takeDown(st *state, cause error) []*session {
+	st.ops.operation++
+	st.ops.endOpens(cause)
+	st.ops.opens, st.ops.endOpens = context.WithCancelCause(o.life)
+	st.clearBackoff()
+	st.health.up, st.health.opened, st.health.awaySince, st.health.tries = false, time.Time{}, time.Time{}, 0
+	if st.ops.stopped && st.ops.operating != nil {
+		close(st.ops.operating) // callers that wait for the restart get an error that says that the server is stopped
+		st.ops.operating = nil
 	}
-	for _, l := range u.links {
-		u.stopListenLocked(l, cause)
+	for _, l := range st.pools.links {
+		o.hub.stopListen(l, cause)
 	}
-	all := slices.Clone(u.sessionsLocked())
+	all := slices.Clone(st.pools.all())
 	for _, s := range all {
 		s.stopCheck()
 		s.stopPings()
-		if s.reap != nil {
-			s.reap.Stop()
-			s.reap = nil
-		}
+		s.stopReap()
 		if !s.outdated {
-			u.leaving = slices.DeleteFunc(u.leaving, func(x *session) bool { return x == s }) // a stalled session may already be in u.leaving; outdateLocked adds it again
-			u.outdateLocked(s, cause)
+			st.pools.leaving = slices.DeleteFunc(st.pools.leaving, func(x *session) bool { return x == s }) // a stalled session may already be in leaving; outdate adds it again
+			o.broker.outdate(st, s, cause)
 		}
 	}
 	return all
 }
 
-// clearBackoffLocked ends all back-offs, so that the next attempt is made without a delay.
-func (u *Upstream) clearBackoffLocked() {
-	u.stopHealingLocked()
-	u.backoff.Reset()
-	u.notBefore, u.lastErr = time.Time{}, nil
-	for _, l := range u.links {
+// clearBackoff ends all back-offs, so that the next attempt is made without a delay.
+func (st *state) clearBackoff() {
+	st.health.stopHealing()
+	st.health.backoff.Reset()
+	st.health.notBefore, st.health.lastErr = time.Time{}, nil
+	for _, l := range st.pools.links {
 		l.notBefore, l.lastErr = time.Time{}, nil
 	}
 }
 
 // awaitEnd waits until the sessions and their child processes have ended. After operatorGrace, it
 // ends the sessions that still have calls.
-func (u *Upstream) awaitEnd(all []*session, cause error) {
+func (o *operator) awaitEnd(all []*session, cause error) {
 	late := time.NewTimer(operatorGrace)
 	defer late.Stop()
 	for i, s := range all {
 		select {
 		case <-s.server.Gone():
-		case <-u.life.Done():
+		case <-o.life.Done():
 		case <-late.C:
 			for _, s := range all[i:] {
-				u.work.Go(func() { s.shut(u.graceful, cause) })
+				o.work.Go(func() { s.shut(o.graceful, cause) })
 			}
 			late.Reset(0)
 			<-s.server.Gone()
 		}
-		s.shut(u.graceful, cause) // shut waits for the end of the process
+		s.shut(o.graceful, cause) // shut waits for the end of the process
 	}
 }
 
-// supersededLocked discards the result of an open that began before an operator stopped or
-// restarted the server.
-func (u *Upstream) supersededLocked(p *pool, o *opening, s *session, err error) {
-	cause := conn.ErrRestarted
-	if u.stopped {
-		cause = conn.ErrStopped
-		o.err = u.unavailable(conn.ErrStopped, "stopped")
-	}
-	if err == nil {
-		u.work.Go(func() { s.shut(u.graceful, cause) })
-	}
-	p.opening = nil
-	u.tidyLocked(p)
-	if !u.stopped && u.operating == nil {
-		u.reopenLocked()
-	}
-}
-
-// If the server has no session, reopenLocked opens the server and restores the subscriptions of its
+// If the server has no session, reopen opens the server and restores the subscriptions of its
 // clients.
-func (u *Upstream) reopenLocked() {
-	if u.hasSessionLocked() {
+func (o *operator) reopen(st *state) {
+	if st.pools.hasSession() {
 		return
 	}
-	u.openHomeLocked()
-	for _, p := range u.pools {
-		if p.watchesLocked() {
-			u.work.Go(func() { u.restore(p, nil) })
+	o.broker.openHome(st)
+	for _, p := range st.pools.byKey {
+		if p.watches() {
+			o.work.Go(func() { o.hub.restore(p, nil) })
 		}
 	}
 }
 
 // operatedBy publishes an event about an operator's operation.
-func (u *Upstream) operatedBy(what string) {
-	u.opts.Events.Publish(event.Event{Kind: event.Lifecycle, Level: slog.LevelInfo, Server: u.spec.Name, Detail: what})
-	u.step("")
+func (o *operator) operatedBy(what string) {
+	o.opts.Events.Publish(event.Event{Kind: event.Lifecycle, Level: slog.LevelInfo, Server: o.spec.Name, Detail: what})
+	o.step("")
 }
 
-func (u *Upstream) isStopped() bool {
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	return u.stopped
+func (o *operator) isStopped() bool {
+	return get(o.core, func(st *state) bool { return st.ops.stopped })
+}
+
+var errStopped = fmt.Errorf("%w, or Dragoman is stopping", conn.ErrRemoved)
+
+// close ends all sessions and child processes, and waits until they have ended. When ctx ends,
+// close kills the remaining children.
+func (o *operator) close(ctx context.Context) {
+	defer context.AfterFunc(ctx, o.kill)()
+	o.update(func(st *state) {
+		st.ops.closed = true
+		st.health.stopHealing()
+		for _, s := range st.pools.all() {
+			if s.reap != nil {
+				s.reap.Stop()
+			}
+			s.stopCheck()
+			s.stopPings()
+			o.work.Go(func() { s.shut(o.graceful, errStopped) })
+		}
+		o.work.Close()
+	})
+	o.end(errStopped)
+	o.work.Wait()
+	o.kill()
 }

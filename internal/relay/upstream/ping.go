@@ -21,7 +21,7 @@ import (
 // again as soon as it sends anything.
 //
 // A ping without an answer never ends the server's process by itself, because the server may be busy
-// with its own work. But new calls get another session (see leaveHungLocked). If calls wait for an
+// with its own work. But new calls get another session (see leaveHung). If calls wait for an
 // unresponsive server, or have needed it in vain, Dragoman ends its process as described in health.go. Over HTTP, pings replace the regular checks of idle sessions (see check.go). A session is
 // then checked only if the server cannot be reached, or if the server has been unresponsive for
 // twice the idle timeout of a call.
@@ -41,8 +41,8 @@ const (
 // pingEvery returns the interval at which a session is pinged, or 0 if it is not pinged. If
 // Spec.Ping is set but the session cannot be pinged, the second result says why. Otherwise it is
 // "".
-func (u *Upstream) pingEvery(s *session) (every time.Duration, why string) {
-	every = u.times.Load().Ping
+func (w *watchdog) pingEvery(s *session) (every time.Duration, why string) {
+	every = w.times.Load().Ping
 	switch {
 	case every <= 0:
 		return 0, ""
@@ -54,17 +54,17 @@ func (u *Upstream) pingEvery(s *session) (every time.Duration, why string) {
 	return every, ""
 }
 
-// startPingsLocked schedules the first ping of a session that was just opened, or whose interval
+// startPings schedules the first ping of a session that was just opened, or whose interval
 // was changed.
-func (u *Upstream) startPingsLocked(s *session) {
+func (w *watchdog) startPings(st *state, s *session) {
 	s.stopPings()
-	every, why := u.pingEvery(s)
-	if why != "" && !u.pingNoted {
-		u.pingNoted = true
-		u.logLocked(slog.LevelInfo, "server is not pinged", "reason", why)
+	every, why := w.pingEvery(s)
+	if why != "" && !st.health.pingNoted {
+		st.health.pingNoted = true
+		st.log(slog.LevelInfo, "server is not pinged", "reason", why)
 	}
 	if every > 0 {
-		u.pingLaterLocked(s, spread(every))
+		w.pingLater(st, s, spread(every))
 	}
 }
 
@@ -73,16 +73,16 @@ func spread(every time.Duration) time.Duration {
 	return every - every/pingJitter + rand.N(2*every/pingJitter+1)
 }
 
-// pingLaterLocked schedules the next ping of a session. It cancels a ping that is already
+// pingLater schedules the next ping of a session. It cancels a ping that is already
 // scheduled.
-func (u *Upstream) pingLaterLocked(s *session, after time.Duration) {
+func (w *watchdog) pingLater(st *state, s *session, after time.Duration) {
 	s.stopPings()
-	if !s.over && !s.outdated && !u.closed {
-		s.ping = time.AfterFunc(after, func() { u.work.Go(func() { u.pingIdle(s) }) })
+	if !s.over && !s.outdated && !st.ops.closed {
+		s.ping = time.AfterFunc(after, func() { w.work.Go(func() { w.pingIdle(s) }) })
 	}
 }
 
-// stopPings cancels the scheduled ping. The caller must hold Upstream.mu.
+// stopPings cancels the scheduled ping.
 func (s *session) stopPings() {
 	if s.ping != nil {
 		s.ping.Stop()
@@ -91,11 +91,11 @@ func (s *session) stopPings() {
 }
 
 // isBusy reports whether a session is in use. Such a session needs no pings, because its calls show
-// whether the server answers. The caller must hold Upstream.mu.
+// whether the server answers.
 func (s *session) isBusy() bool { return s.users > 0 || s.server.Running() > 0 }
 
-// quietLocked returns the time since the last activity on a session.
-func (s *session) quietLocked() time.Duration {
+// quiet returns the time since the last activity on a session.
+func (s *session) quiet() time.Duration {
 	quiet := min(time.Since(s.opened), time.Since(s.idle), time.Since(s.pinged))
 	if silent, known := s.server.Silence(); known {
 		quiet = min(quiet, silent)
@@ -105,77 +105,89 @@ func (s *session) quietLocked() time.Duration {
 
 // pingIdle runs when a session's ping timer fires. It pings the server if the session has been idle
 // for the interval, or if the server is unresponsive. It then schedules the next ping.
-func (u *Upstream) pingIdle(s *session) {
-	u.mu.Lock()
-	every, _ := u.pingEvery(s)
-	wait := spread(every)
-	switch stalled, _ := s.server.Stalled(); {
-	case every == 0 || s.over || s.outdated || u.closed:
-		s.stopPings()
-		u.mu.Unlock()
-		return
-	case s.isBusy(), stalled > 0: // stall.go reports a server that does not read
-	case s.unresponsiveSince.IsZero() && s.quietLocked() < every-every/pingJitter:
-		wait -= s.quietLocked()
-	default:
-		wait = 0
-	}
-	if wait > 0 {
-		u.pingLaterLocked(s, wait)
-		u.mu.Unlock()
+func (w *watchdog) pingIdle(s *session) {
+	var every time.Duration
+	if !get(w.core, func(st *state) (due bool) { every, due = w.pingDue(st, s); return due }) {
 		return
 	}
-	u.mu.Unlock()
-
 	began := time.Now()
 	limit := min(every, pingTimeout)
-	err := u.pingWithin(s, limit)
-	if u.life.Err() != nil || s.server.Err() != nil {
+	err := w.pingWithin(s, limit)
+	if w.life.Err() != nil || s.server.Err() != nil {
 		return
 	}
 	if err != nil && isOver(err) {
-		u.drop(s, err)
+		w.broker.drop(s, err)
 		return
 	}
 	if status := statusOf(err); status > 0 && status < http.StatusInternalServerError || errors.Is(err, transport.ErrCredentials) {
 		err = nil // a server that refuses the ping still answers, and without credentials we can't ask
 	}
-	late := errors.Is(err, errPingTimeout)
-	why := u.pingFailure(err, limit)
+	why := w.pingFailure(err, limit)
+	w.update(func(st *state) {
+		s.pinged = time.Now()
+		if silent, known := s.server.Silence(); known && silent < time.Since(began) {
+			err = nil // the server has sent another message in the meantime
+		}
+		if w.pinged(st, s, err, why) {
+			if !s.unresponsiveSince.IsZero() {
+				every = min(every, pingAgain)
+			}
+			w.pingLater(st, s, spread(every))
+		}
+	})
+}
 
-	u.mu.Lock()
-	defer u.unlock()
-	s.pinged = time.Now()
-	if silent, known := s.server.Silence(); known && silent < time.Since(began) {
-		err = nil // the server has sent another message in the meantime
+// pingDue reports whether a session must be pinged now, and returns the interval of its pings. If
+// the session is not due, pingDue schedules the next look at it.
+func (w *watchdog) pingDue(st *state, s *session) (every time.Duration, due bool) {
+	every, _ = w.pingEvery(s)
+	if every == 0 || s.over || s.outdated || st.ops.closed {
+		s.stopPings()
+		return every, false
 	}
-	check := false
+	wait := spread(every)
+	switch stalled, _ := s.server.Stalled(); {
+	case s.isBusy(), stalled > 0: // stall.go reports a server that does not read
+	case s.unresponsiveSince.IsZero() && s.quiet() < every-every/pingJitter:
+		wait -= s.quiet()
+	default:
+		return every, true
+	}
+	if wait <= 0 {
+		return every, true
+	}
+	w.pingLater(st, s, wait)
+	return every, false
+}
+
+// pinged records the result of a ping: err, and its description why. It reports whether the session
+// gets more pings.
+func (w *watchdog) pinged(st *state, s *session, err error, why *failure.Failure) (more bool) {
 	switch {
 	case err == nil:
-		u.markResponsiveLocked(s)
+		w.markResponsive(st, s)
+		return true
 	case s.isBusy() && s.unresponsiveSince.IsZero():
 		// A call has begun since the ping was sent. health.go checks whether the server answers the
 		// call.
-	default:
-		u.markUnresponsiveLocked(s, why, why.Attrs()...)
-		u.leaveHungLocked(s)
-		if s.aside && s.missed && u.lastsTooLong(time.Since(s.unresponsiveSince)) {
-			u.work.Go(func() { u.drop(s, errUnresponsive) })
-			return
-		}
-		check = !late || u.lastsTooLong(time.Since(s.unresponsiveSince))
+		return true
 	}
-	if check {
-		u.checkLaterLocked(s, max(checkGap-time.Since(s.checked), 0))
+	w.markUnresponsive(st, s, why, why.Attrs()...)
+	w.leaveHung(st, s)
+	tooLong := w.lastsTooLong(time.Since(s.unresponsiveSince))
+	if s.aside && s.missed && tooLong {
+		w.work.Go(func() { w.broker.drop(s, errUnresponsive) })
+		return false
 	}
-	if !s.unresponsiveSince.IsZero() {
-		every = min(every, pingAgain)
+	if late := errors.Is(err, errPingTimeout); !late || tooLong {
+		w.checkLater(st, s, max(checkGap-time.Since(s.checked), 0))
 	}
-	u.pingLaterLocked(s, spread(every))
+	return true
 }
 
 // pingFailure returns the failure to report for a ping that failed with err, or nil if err is nil.
-func (u *Upstream) pingFailure(err error, limit time.Duration) *failure.Failure {
+func (w *watchdog) pingFailure(err error, limit time.Duration) *failure.Failure {
 	var e *mcp.Error
 	switch {
 	case err == nil:
@@ -183,16 +195,30 @@ func (u *Upstream) pingFailure(err error, limit time.Duration) *failure.Failure 
 	case errors.As(err, &e) && e.Failure != nil:
 		return e.Failure
 	}
-	f := u.facts()
+	f := w.facts()
 	f.Class, f.Cause, f.Running = failure.Silent, "timeout", true
-	f.Sentence = fmt.Sprintf("server %q does not answer a ping within %s, although it is idle", u.spec.Name, limit)
+	f.Sentence = fmt.Sprintf("server %q does not answer a ping within %s, although it is idle", w.spec.Name, limit)
 	f.Action = "read the log of the server; if the server still does not answer, restart it"
 	return failure.Of(errors.New(err.Error()), f)
 }
 
 // answered records that a call was answered on a session that was unresponsive.
-func (u *Upstream) answered(s *session) {
-	u.mu.Lock()
-	defer u.unlock()
-	u.markResponsiveLocked(s)
+func (w *watchdog) answered(s *session) {
+	w.update(func(st *state) {
+		w.markResponsive(st, s)
+	})
+}
+
+// setTimes changes the timeouts of future handshakes and calls, and the interval of pings.
+func (w *watchdog) setTimes(t Times) {
+	if before := w.times.Swap(&t); before == nil || before.Ping == t.Ping {
+		return
+	}
+	w.update(func(st *state) {
+		st.health.pingNoted = false
+		for _, s := range st.pools.all() {
+			w.startPings(st, s)
+			w.checkInAMinute(st, s)
+		}
+	})
 }

@@ -14,13 +14,25 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/relay/handshake"
 )
 
-// pool contains the sessions that may serve the same clients. Upstream.mu guards it.
+// broker lends sessions to calls. It chooses a session, or opens one, or lets the caller wait for one.
+type broker struct{ *core }
+
+// registry is the state of the broker: all sessions of the server.
+type registry struct {
+	byKey   map[string]*pool // the pools of a legacy server; broker.key returns the keys
+	links   map[string]*link // the links to a modern server, by credential scope
+	leaving []*session       // sessions that are out of service and in no pool, but have not ended yet
+	solo    bool             // the server can only run once; see goSolo
+	canon   canon
+}
+
+// pool contains the sessions that may serve the same clients. It belongs to the state.
 type pool struct {
 	key         string
 	seat        string        // the seat of the principal; "" for anonymous clients
 	scope       string        // credential scope of the pool's sessions
 	declared    []byte        // capabilities that the pool's sessions declare
-	sessions    []*session    // the home session, followed by the exclusive sessions; see chooseLocked
+	sessions    []*session    // the home session, followed by the exclusive sessions; see broker.choose
 	opening     *opening      // the open that is running, or nil
 	freed       chan struct{} // closed when a session may be free for another call
 	subscribers []*Subscriber
@@ -28,27 +40,33 @@ type pool struct {
 
 // opening is one attempt to open a session. Several callers may wait for it.
 type opening struct {
+	target
+	began time.Time
+	turn  *ticket // the place in the queue of starts
+
+	life      context.Context // ends when an operator stops or restarts the server
+	operation uint64          // the number of the operator's last operation at the beginning
+
 	done chan struct{} // closed when err is set
 	err  error
-	turn *ticket // the place in the queue of starts
 }
 
 // maxSessionsPerPool bounds the sessions of one pool. If the pool is full, calls wait for a free
 // session.
 const maxSessionsPerPool = 16
 
-// keyLocked returns the key of the pool for a client's calls. The key consists of the credential
+// key returns the key of the pool for a client's calls. The key consists of the credential
 // scope, the seat, and the canonical form of the capabilities. Each pool of a legacy server may
 // need a process, so the key ignores differences that do not affect a server: white space, the
 // order of members, and unknown names. Anonymous clients that cannot get server requests share the
 // key "" with Dragoman's own calls, unless they have credentials of their own.
-func (u *Upstream) keyLocked(f *mcp.ClientInfo, scope string) string {
+func (b *broker) key(st *state, f *mcp.ClientInfo, scope string) string {
 	if f == nil {
 		return ""
 	}
 	key := ""
-	if u.spec.Isolation != Shared {
-		key = u.canon.of(f.Capabilities)
+	if b.spec.Isolation != Shared {
+		key = st.pools.canon.of(f.Capabilities)
 		if seat := f.Who.SeatKey(); seat != "" {
 			key = seat + "\x00" + key
 		}
@@ -86,17 +104,17 @@ func (c *canon) of(caps []byte) string {
 	return canonical
 }
 
-// newPoolLocked creates the pool for a key. f may be nil.
-func (u *Upstream) newPoolLocked(key string, f *mcp.ClientInfo, scope string) *pool {
+// newPool creates the pool for a key. f may be nil.
+func (b *broker) newPool(st *state, key string, f *mcp.ClientInfo, scope string) *pool {
 	p := &pool{key: key, freed: make(chan struct{})}
 	if f != nil {
-		p.declared = u.capabilities(f)
+		p.declared = b.capabilities(f)
 		p.scope = scope
-		if u.spec.Isolation != Shared {
+		if b.spec.Isolation != Shared {
 			p.seat = f.Who.SeatKey()
 		}
 	}
-	u.pools[key] = p
+	st.pools.byKey[key] = p
 	return p
 }
 
@@ -104,11 +122,11 @@ func (u *Upstream) newPoolLocked(key string, f *mcp.ClientInfo, scope string) *p
 // may serve other clients later, and must not declare a capability that these clients lack. So
 // capabilities returns the canonical form, which all clients of the pool share. If Spec.OneClient
 // is set, there are no other clients, so the result is the client's own bytes.
-func (u *Upstream) capabilities(f *mcp.ClientInfo) []byte {
+func (c *core) capabilities(f *mcp.ClientInfo) []byte {
 	switch {
 	case f == nil:
 		return nil
-	case u.spec.OneClient && len(f.Capabilities) > 2 && len(f.Capabilities) <= mcp.MaxOwnCapabilities:
+	case c.spec.OneClient && len(f.Capabilities) > 2 && len(f.Capabilities) <= mcp.MaxOwnCapabilities:
 		return bytes.Clone(f.Capabilities)
 	}
 	return mcp.CanonicalCapabilities(f.Capabilities)
@@ -117,143 +135,163 @@ func (u *Upstream) capabilities(f *mcp.ClientInfo) []byte {
 // canBeAsked reports whether a client has declared a capability for server requests.
 func canBeAsked(f *mcp.ClientInfo) bool { return mcp.Askable(f.Capabilities) }
 
-// useModernLocked reports whether the calls of a client use the link to a modern server. If the
+// useModern reports whether the calls of a client use the link to a modern server. If the
 // client is a legacy client that can be asked, and the server also supports the legacy era, a
 // legacy session is better: there, the server can send requests during a call. For other clients,
 // the era makes no visible difference.
-func (u *Upstream) useModernLocked(f *mcp.ClientInfo, scope string) bool {
-	if l := u.links[scope]; l == nil || l.session == nil {
+func (st *state) useModern(f *mcp.ClientInfo, scope string) bool {
+	if l := st.pools.links[scope]; l == nil || l.session == nil {
 		return false
 	}
-	return f == nil || !f.Revision.Legacy() || u.noLegacy || !canBeAsked(f)
+	return f == nil || !f.Revision.Legacy() || st.dial.noLegacy || !canBeAsked(f)
 }
 
 // acquire returns a lease on a session for a client, and opens a session if necessary. If
 // need.ForCall is set, acquire chooses a session on which Dragoman can attribute server requests to
 // the call. acquire ignores need.Session. The caller must release the lease.
-func (u *Upstream) acquire(ctx context.Context, f *mcp.ClientInfo, need mcp.Need) (*Lease, error) {
-	scope := u.Scope(f)
+func (b *broker) acquire(ctx context.Context, f *mcp.ClientInfo, need mcp.Need) (*Lease, error) {
+	scope := b.scopeOf(f)
 	for {
-		s, open, freed, err := u.pick(ctx, f, scope, need)
+		var c choice
+		var err error
+		b.update(func(st *state) { c, err = b.pick(ctx, st, f, scope, need) })
 		if err != nil {
 			return nil, err
 		}
-		if s != nil {
-			return u.newLease(s, f, f != nil && need.ForCall && s.pool != nil), nil
+		if c.session != nil {
+			return b.newLease(c.session, f, c.counted), nil
 		}
-		if open != nil {
-			freed = open.done
+		freed := c.freed
+		if c.opening != nil {
+			freed = c.opening.done
 		}
 		select {
 		case <-freed:
 		case <-ctx.Done():
-			if open != nil {
-				u.opts.Starts.forsake(open.turn, waiterOf(ctx, f, need))
+			if c.opening != nil {
+				b.opts.Starts.forsake(c.opening.turn, waiterOf(ctx, f, need))
 			}
-			return nil, u.gaveUp(context.Cause(ctx), open != nil)
+			return nil, b.gaveUp(context.Cause(ctx), c.opening != nil)
 		}
-		if open != nil && open.err != nil {
-			return nil, open.err
+		if c.opening != nil && c.opening.err != nil {
+			return nil, c.opening.err
 		}
 	}
 }
 
-// pick returns a session. If no session is available yet, it returns what the caller must wait for:
-// the result of an open, or a channel that is closed when the caller must try again. It uses ctx
-// only to find the purpose of an open, and who waits for it.
-func (u *Upstream) pick(ctx context.Context, f *mcp.ClientInfo, scope string, need mcp.Need) (s *session, open *opening, freed <-chan struct{}, err error) {
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	if u.closed {
-		return nil, nil, nil, u.unavailable(errStopped, "removed")
+// choice is what pick has found for a call: a session, or else what the call must wait for.
+type choice struct {
+	session *session
+	counted bool            // the lease is counted in session.calls
+	opening *opening        // the call needs the result of this open
+	freed   <-chan struct{} // closed when the call must try again
+}
+
+// pick chooses a session, and opens one if necessary and possible. It uses ctx only to find the
+// purpose of an open, and who waits for it.
+func (b *broker) pick(ctx context.Context, st *state, f *mcp.ClientInfo, scope string, need mcp.Need) (choice, error) {
+	switch {
+	case st.ops.closed:
+		return choice{}, b.unavailable(errStopped, "removed")
+	case b.spec.Unusable != nil:
+		return choice{}, st.health.lastErr
+	case st.ops.stopped:
+		return choice{}, b.unavailable(conn.ErrStopped, "stopped")
+	case st.ops.operating != nil:
+		return choice{freed: st.ops.operating}, nil
 	}
-	if u.spec.Unusable != nil {
-		return nil, nil, nil, u.lastErr
+	var p *pool
+	var s *session
+	if st.useModern(f, scope) {
+		s = st.pools.links[scope].session
+	} else {
+		p = b.poolFor(st, f, scope)
+		defer st.pools.tidy(p)
+		s = b.choose(st, p, f, need.ForCall)
 	}
-	if u.stopped {
-		return nil, nil, nil, u.unavailable(conn.ErrStopped, "stopped")
-	}
-	if u.operating != nil {
-		return nil, nil, u.operating, nil
-	}
-	if u.useModernLocked(f, scope) {
-		s := u.links[scope].session
-		if err := u.hungLocked(s, nil); err != nil {
-			return nil, nil, nil, err
+	if s != nil {
+		if err := b.watchdog.hung(st, s, p); err != nil {
+			return choice{}, err
 		}
-		s.users++
-		if s.reap != nil {
-			s.reap.Stop()
-			s.reap = nil
-		}
-		u.watchStallLocked(s)
-		return s, nil, nil, nil
+		return choice{session: s, counted: b.use(st, s, f, need)}, nil
 	}
-	key := u.keyLocked(f, scope)
-	p := u.pools[key]
+	if p.opening == nil {
+		if err := b.watchdog.hung(st, nil, p); err != nil {
+			return choice{}, err
+		}
+		if len(p.sessions) >= maxSessionsPerPool && !b.retireKept(st, p) {
+			return choice{freed: p.freed}, nil
+		}
+		if err := b.mayOpen(st, p); err != nil {
+			return choice{}, err
+		}
+		b.beginOpen(st, p, f, purposeOf(ctx, need))
+	}
+	b.opts.Starts.hurry(p.opening.turn, waiterOf(ctx, f, need))
+	return choice{opening: p.opening}, nil
+}
+
+// poolFor returns the pool for the calls of a client, and creates it if necessary. f may be nil.
+func (b *broker) poolFor(st *state, f *mcp.ClientInfo, scope string) *pool {
+	key := b.key(st, f, scope)
+	p := st.pools.byKey[key]
 	if f == nil && (p == nil || len(p.sessions) == 0) {
 		// Dragoman's own requests, such as those for the tool list, can use the sessions of any
 		// anonymous pool.
-		if q := u.anyLocked(); q != nil {
+		if q := st.pools.anonymous(); q != nil {
 			p = q
 		}
 	}
-	if q := u.soloPoolLocked(p, f, scope); q != nil {
+	if q := b.soloPool(st, p, f, scope); q != nil {
 		p = q
 	}
 	if p == nil {
-		p = u.newPoolLocked(key, f, scope)
+		p = b.newPool(st, key, f, scope)
 	}
-	defer u.tidyLocked(p)
-	if s := u.chooseLocked(p, f, need.ForCall); s != nil {
-		if err := u.hungLocked(s, p); err != nil {
-			return nil, nil, nil, err
-		}
-		s.users++
-		s.taken = s.taken || need.ForCall
-		u.watchStallLocked(s)
-		if s.reap != nil {
-			s.reap.Stop()
-			s.reap = nil
-		}
-		if f != nil && need.ForCall {
-			s.owner = f.Conversation
-			s.calls++
-		}
-		return s, nil, nil, nil
-	}
-	if p.opening != nil {
-		u.opts.Starts.hurry(p.opening.turn, waiterOf(ctx, f, need))
-		return nil, p.opening, nil, nil
-	}
-	if err := u.hungLocked(nil, p); err != nil {
-		return nil, nil, nil, err
-	}
-	if len(p.sessions) >= maxSessionsPerPool && !u.retireKeptLocked(p) {
-		return nil, nil, p.freed, nil
-	}
-	if !u.roomLocked(p) {
-		return nil, nil, nil, &mcp.Error{
-			Origin: mcp.FromGateway, Upstream: u.spec.Name, Cause: "overloaded", Outcome: mcp.NotSent, Retryable: true,
-			RetryAfter: time.Second, Op: "open " + u.spec.Name,
-			Message: fmt.Sprintf("server %q cannot open more sessions: the limit is reached", u.spec.Name),
-		}
-	}
-	if l := u.links[p.scope]; l != nil && l.lastErr != nil && time.Now().Before(l.notBefore) {
-		return nil, nil, nil, l.lastErr
-	}
-	if wait := time.Until(u.notBefore); wait > 0 && u.lastErr != nil {
-		return nil, nil, nil, u.lastErr
-	}
-	u.openLocked(p, f, purposeOf(ctx, need))
-	u.opts.Starts.hurry(p.opening.turn, waiterOf(ctx, f, need))
-	return nil, p.opening, nil, nil
+	return p
 }
 
-// anyLocked returns a pool that is anonymous, uses no client credentials, and has a session. It
+// use begins a lease on a session for the client f. It reports whether the lease is counted in
+// session.calls.
+func (b *broker) use(st *state, s *session, f *mcp.ClientInfo, need mcp.Need) (counted bool) {
+	s.users++
+	s.stopReap()
+	b.watchdog.watchStall(st, s)
+	if s.pool == nil {
+		return false
+	}
+	s.taken = s.taken || need.ForCall
+	if f == nil || !need.ForCall {
+		return false
+	}
+	s.owner = f.Conversation
+	s.calls++
+	return true
+}
+
+// mayOpen returns the reason why no session can be opened for a pool now, or nil if one can. It may
+// end an idle session of another pool, to make room.
+func (b *broker) mayOpen(st *state, p *pool) error {
+	if !b.room(st, p) {
+		return &mcp.Error{
+			Origin: mcp.FromGateway, Upstream: b.spec.Name, Cause: "overloaded", Outcome: mcp.NotSent, Retryable: true,
+			RetryAfter: time.Second, Op: "open " + b.spec.Name,
+			Message: fmt.Sprintf("server %q cannot open more sessions: the limit is reached", b.spec.Name),
+		}
+	}
+	if l := st.pools.links[p.scope]; l != nil && l.lastErr != nil && time.Now().Before(l.notBefore) {
+		return l.lastErr
+	}
+	if st.health.lastErr != nil && time.Now().Before(st.health.notBefore) {
+		return st.health.lastErr
+	}
+	return nil
+}
+
+// anonymous returns a pool that is anonymous, uses no client credentials, and has a session. It
 // returns nil if there is no such pool.
-func (u *Upstream) anyLocked() *pool {
-	for _, p := range u.pools {
+func (r *registry) anonymous() *pool {
+	for _, p := range r.byKey {
 		if p.seat == "" && p.scope == "" && len(p.sessions) > 0 {
 			return p
 		}
@@ -261,10 +299,10 @@ func (u *Upstream) anyLocked() *pool {
 	return nil
 }
 
-// chooseLocked returns a session of the pool that may take a call of the client f. It returns nil
+// choose returns a session of the pool that may take a call of the client f. It returns nil
 // if none of the sessions may take the call.
-func (u *Upstream) chooseLocked(p *pool, f *mcp.ClientInfo, forCall bool) *session {
-	if u.spec.Isolation == PerCall {
+func (b *broker) choose(st *state, p *pool, f *mcp.ClientInfo, forCall bool) *session {
+	if b.spec.Isolation == PerCall {
 		for _, s := range p.sessions {
 			if !s.taken && !s.aside {
 				return s
@@ -277,7 +315,7 @@ func (u *Upstream) chooseLocked(p *pool, f *mcp.ClientInfo, forCall bool) *sessi
 		return nil
 	}
 	home := p.sessions[i]
-	if !forCall || f == nil || !home.shared || u.sharesLocked() || !canBeAsked(f) {
+	if !forCall || f == nil || !home.shared || b.shares(st) || !canBeAsked(f) {
 		return home
 	}
 	// On a shared pipe, Dragoman attributes a server request to the client whose calls run on the
@@ -300,57 +338,57 @@ func (u *Upstream) chooseLocked(p *pool, f *mcp.ClientInfo, forCall bool) *sessi
 	return free
 }
 
-// inService reports whether new calls may use the session. The caller must hold Upstream.mu.
+// inService reports whether new calls may use the session.
 func (s *session) inService() bool { return !s.aside }
 
 // release gives back an acquired session. The parameter called says whether the lease was counted
 // in s.calls. The parameter unused says that no call was sent.
-func (u *Upstream) release(s *session, called, unused bool) {
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	s.users--
-	if unused && called && u.spec.Isolation == PerCall {
-		s.taken = false // the next call may use the session
-	}
-	if called {
-		s.calls--
-	}
-	if s.users == 0 {
-		s.idle = time.Now()
-	}
-	p := s.pool
-	if p != nil && s.calls == 0 {
-		close(p.freed)
-		p.freed = make(chan struct{})
-	}
-	u.endIdleLinkLocked(s)
-	kept := time.Until(s.keep)
-	spent := u.spec.Isolation == PerCall && s.taken
-	end := spent && s.users == 0 && p != nil && kept <= 0
-	cause := errCallOver
-	if s.outdated {
-		end, cause = s.users == 0, s.outdatedBy
-	} else if end {
-		p.removeLocked(s)
-	} else if p != nil && s.users == 0 && s.reap == nil && !u.closed {
-		// If the session has ended, it is no longer in p.sessions.
-		if i := slices.Index(p.sessions, s); i >= 0 {
-			wait := homeIdle
-			if i > 0 || u.spec.Isolation == PerCall {
-				wait = exclusiveIdle
-			}
-			if spent {
-				wait = kept
-			}
-			wait = max(wait, kept)
-			s.reap = time.AfterFunc(wait, func() { u.reapIdle(s, wait) })
+func (b *broker) release(s *session, called, unused bool) {
+	b.update(func(st *state) {
+		s.users--
+		if unused && called && b.spec.Isolation == PerCall {
+			s.taken = false // the next call may use the session
 		}
-	}
-	if end {
-		// Start this goroutine under mu, so that Close either finds the session in its pool or
-		// waits for this goroutine.
-		u.work.Go(func() { s.shut(u.graceful, cause) })
-	}
+		if called {
+			s.calls--
+		}
+		if s.users == 0 {
+			s.idle = time.Now()
+		}
+		p := s.pool
+		if p != nil && s.calls == 0 {
+			close(p.freed)
+			p.freed = make(chan struct{})
+		}
+		b.endIdleLink(st, s)
+		kept := time.Until(s.keep)
+		spent := b.spec.Isolation == PerCall && s.taken
+		end := spent && s.users == 0 && p != nil && kept <= 0
+		cause := errCallOver
+		if s.outdated {
+			end, cause = s.users == 0, s.outdatedBy
+		} else if end {
+			p.remove(s)
+		} else if p != nil && s.users == 0 && s.reap == nil && !st.ops.closed {
+			// If the session has ended, it is no longer in p.sessions.
+			if i := slices.Index(p.sessions, s); i >= 0 {
+				wait := homeIdle
+				if i > 0 || b.spec.Isolation == PerCall {
+					wait = exclusiveIdle
+				}
+				if spent {
+					wait = kept
+				}
+				wait = max(wait, kept)
+				s.reap = time.AfterFunc(wait, func() { b.reapIdle(s, wait) })
+			}
+		}
+		if end {
+			// Start this goroutine inside update, so that Close either finds the session in its pool or
+			// waits for this goroutine.
+			b.work.Go(func() { s.shut(b.graceful, cause) })
+		}
+	})
 }
 
 // exclusiveIdle is how long an idle exclusive session stays open for other calls. homeIdle is the
@@ -372,70 +410,67 @@ const (
 // reapIdle ends an idle session, and removes the pool if the pool is no longer needed. If the
 // session has tasks, or is a home session with subscribers, reapIdle does not end it, but checks it
 // again later.
-func (u *Upstream) reapIdle(s *session, wait time.Duration) {
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	p := s.pool
-	if u.closed || s.users > 0 || s.reap == nil || p == nil {
-		return
-	}
-	if len(p.subscribers) > 0 && len(p.sessions) > 0 && p.sessions[0] == s && u.spec.Isolation != PerCall {
-		s.reap.Reset(wait)
-		return
-	}
-	if kept := time.Until(s.keep); kept > 0 {
-		s.reap.Reset(kept)
-		return
-	}
-	u.retireLocked(s)
+func (b *broker) reapIdle(s *session, wait time.Duration) {
+	b.update(func(st *state) {
+		p := s.pool
+		if st.ops.closed || s.users > 0 || s.reap == nil || p == nil {
+			return
+		}
+		if len(p.subscribers) > 0 && len(p.sessions) > 0 && p.sessions[0] == s && b.spec.Isolation != PerCall {
+			s.reap.Reset(wait)
+			return
+		}
+		if kept := time.Until(s.keep); kept > 0 {
+			s.reap.Reset(kept)
+			return
+		}
+		b.retire(st, s)
+	})
 }
 
-func (u *Upstream) retireLocked(s *session) {
+func (b *broker) retire(st *state, s *session) {
 	p := s.pool
-	p.removeLocked(s)
-	if s.reap != nil {
-		s.reap.Stop()
-		s.reap = nil
-	}
-	u.tidyLocked(p)
-	u.work.Go(func() { s.shut(u.graceful, errIdleSession) })
+	p.remove(s)
+	s.stopReap()
+	st.pools.tidy(p)
+	b.work.Go(func() { s.shut(b.graceful, errIdleSession) })
 }
 
-// tidyLocked removes a pool that is no longer needed. A pool may use much memory, because its key
+// tidy removes a pool that is no longer needed. A pool may use much memory, because its key
 // can be as long as a message.
-func (u *Upstream) tidyLocked(p *pool) {
-	if len(p.sessions) == 0 && len(p.subscribers) == 0 && p.opening == nil && u.pools[p.key] == p {
-		delete(u.pools, p.key)
+func (r *registry) tidy(p *pool) {
+	if len(p.sessions) == 0 && len(p.subscribers) == 0 && p.opening == nil && r.byKey[p.key] == p {
+		delete(r.byKey, p.key)
 	}
 }
 
-// retireKeptLocked makes room in a full pool, so that tasks do not prevent calls of other clients.
+// retireKept makes room in a full pool, so that tasks do not prevent calls of other clients.
 // It ends a session that is kept open only for its tasks. If there are several, it ends the session
 // whose tasks would be kept for the shortest time. If there is no such session, it returns false.
-func (u *Upstream) retireKeptLocked(p *pool) bool {
+func (b *broker) retireKept(st *state, p *pool) bool {
 	var soonest *session
 	for _, s := range p.sessions {
-		if s.users == 0 && u.spec.Isolation == PerCall && (soonest == nil || s.keep.Before(soonest.keep)) {
+		if s.users == 0 && b.spec.Isolation == PerCall && (soonest == nil || s.keep.Before(soonest.keep)) {
 			soonest = s
 		}
 	}
 	if soonest == nil {
 		return false
 	}
-	u.work.Go(func() { u.publishLoss("tasks", "closed a session with tasks, because calls need a session") })
-	u.retireLocked(soonest)
+	b.work.Go(func() { b.publishLoss("tasks", "closed a session with tasks, because calls need a session") })
+	b.retire(st, soonest)
 	return true
 }
 
-// roomLocked reports whether the pool may open one more session. If a limit has been reached, it
+// room reports whether the pool may open one more session. If a limit has been reached, it
 // ends an idle session to make room. If the limit is maxPerPrincipal, this is a session of the same
 // principal. It uses sooner to choose the session, and never chooses a home session with
 // subscribers.
-func (u *Upstream) roomLocked(p *pool) bool {
+func (b *broker) room(st *state, p *pool) bool {
 	all, own := 0, 0
 	var idle, ownIdle *session
 	var idleIsHome, ownIsHome bool
-	for _, q := range u.pools {
+	for _, q := range st.pools.byKey {
 		mine := q.seat == p.seat
 		n := len(q.sessions)
 		if q.opening != nil {
@@ -467,7 +502,7 @@ func (u *Upstream) roomLocked(p *pool) bool {
 	if idle == nil {
 		return false
 	}
-	u.retireLocked(idle)
+	b.retire(st, idle)
 	return true
 }
 
@@ -488,11 +523,8 @@ var errIdleSession = errors.New("the session was not used for a while")
 
 var errCallOver = errors.New("the session was opened for one call, and the call has ended")
 
-func (p *pool) removeLocked(s *session) {
-	if s.reap != nil {
-		s.reap.Stop()
-		s.reap = nil
-	}
+func (p *pool) remove(s *session) {
+	s.stopReap()
 	for i, x := range p.sessions {
 		if x == s {
 			p.sessions = append(p.sessions[:i:i], p.sessions[i+1:]...)
@@ -501,9 +533,9 @@ func (p *pool) removeLocked(s *session) {
 	}
 }
 
-// openingLocked reports whether an open is in progress.
-func (u *Upstream) openingLocked() bool {
-	for _, p := range u.pools {
+// opening reports whether an open is in progress.
+func (r *registry) opening() bool {
+	for _, p := range r.byKey {
 		if p.opening != nil {
 			return true
 		}
@@ -511,132 +543,166 @@ func (u *Upstream) openingLocked() bool {
 	return false
 }
 
-// openLocked starts to open a session for the pool. The open continues if its first caller gives
+// beginOpen starts to open a session for the pool. The open continues if its first caller gives
 // up, because other callers may also wait for it. The log shows the purpose of the first caller.
-func (u *Upstream) openLocked(p *pool, f *mcp.ClientInfo, purpose string) {
-	o := &opening{done: make(chan struct{}), turn: newTicket(u.hung)}
-	alone := !u.openingLocked()
+func (b *broker) beginOpen(st *state, p *pool, f *mcp.ClientInfo, purpose string) {
+	o := &opening{
+		target: target{p, f.Own(), purpose}, began: time.Now(), turn: newTicket(st.dial.hung),
+		life: st.ops.opens, operation: st.ops.operation, done: make(chan struct{}),
+	}
+	b.healer.opening(st, !st.pools.opening())
 	p.opening = o
-	f = f.Own()
-	if u.status.State != Broken && !u.hasSessionLocked() {
-		// If the server already has a session, its state does not change.
-		u.setStateLocked(Starting, "")
-	}
-	began := time.Now()
-	if !u.hasSessionLocked() {
-		u.awayLocked()
-		if alone {
-			u.tries++
-		}
-	}
-	u.nextTry = time.Time{}
-	life, operation := u.opens, u.operation
-	u.work.Go(func() {
-		var s *session
-		leave, err := u.awaitStart(life, o.turn)
-		starting := time.Now()
-		if err == nil {
-			s, err = u.open(life, p, f, purpose)
-			leave()
-		}
-		hung := err != nil && time.Since(starting) >= briefHold
-		if err == nil {
-			u.replayLevel(s, p)
-		}
-		var why *failure.Failure
-		if err != nil {
-			why = u.failureOf(err)
-		}
-		u.mu.Lock()
-		if err == nil && s.over {
-			u.mu.Unlock()
-			err = u.endedAtOnce(s)
-			why = u.failureOf(err)
-			u.mu.Lock()
-		}
-		if err == nil && u.closed {
-			err, why = u.unavailable(errStopped, "removed"), u.removed
-			defer s.shut(u.graceful, errStopped)
-		}
-		if u.operation != operation && !u.closed {
-			u.supersededLocked(p, o, s, err)
-			u.mu.Unlock()
-			close(o.done)
-			return
-		}
-		failed := u.backoff.Failures() > 0
-		u.hung = hung
-		if err != nil {
-			// Callers that wait for this open get o.err. For later callers, failedLocked or
-			// refusedScopeLocked stores an error.
-			o.err = err
-			switch {
-			case u.goSoloLocked(p, err, why):
-				o.err = nil // the callers share the session that the server has
-			case !u.refusedScopeLocked(p, f, err):
-				u.failedLocked(err, why)
-			case u.backoff.Failures() > 0 && !u.hasSessionLocked():
-				u.healLaterLocked(max(time.Until(u.notBefore), 0))
-			}
-		} else {
-			u.openedLocked(p, f, s)
-		}
-		p.opening = nil
-		u.tidyLocked(p)
-		changed := false
-		if err == nil && !u.up {
-			u.up = true
-			u.starts++
-			// Clients that read the lists caused the first start, and read the lists now. So no
-			// list is out of date after a first start, unless the start was slow or an earlier
-			// attempt failed.
-			changed = failed || u.starts > 1 || time.Since(began) > readersWait
-		}
-		lines := u.takeLinesLocked()
-		u.mu.Unlock()
-		if changed && u.opts.Changed != nil {
-			u.opts.Changed("")
-		}
-		close(o.done)
-		u.write(lines)
-	})
+	b.work.Go(func() { b.runOpen(o) })
 }
 
-func (u *Upstream) openedLocked(p *pool, f *mcp.ClientInfo, s *session) {
-	u.readyLocked(s)
+// openResult is the result of an open: a session or an error.
+type openResult struct {
+	session *session
+	err     error
+	why     *failure.Failure // describes err for users
+	hung    bool             // the attempt failed and took briefHold or longer
+}
+
+// runOpen opens a session, and puts it into service.
+func (b *broker) runOpen(o *opening) {
+	r := b.tryOpen(o)
+	over, late := false, false
+	b.update(func(st *state) {
+		if over = r.err == nil && r.session.over; !over {
+			late = b.finishOpen(st, o, r)
+		}
+	})
+	if over {
+		r.err = b.endedAtOnce(r.session)
+		r.why = b.failureOf(r.err)
+		b.update(func(st *state) { late = b.finishOpen(st, o, r) })
+	}
+	if late {
+		r.session.shut(b.graceful, errStopped)
+	}
+}
+
+// tryOpen opens a session when it is its turn.
+func (b *broker) tryOpen(o *opening) (r openResult) {
+	var leave func()
+	leave, r.err = b.awaitStart(o.life, o.turn)
+	starting := time.Now()
+	if r.err == nil {
+		r.session, r.err = b.dialer.open(o.life, o.target)
+		leave()
+	}
+	if r.err != nil {
+		r.hung, r.why = time.Since(starting) >= briefHold, b.failureOf(r.err)
+		return r
+	}
+	b.hub.replayLevel(r.session, o.pool)
+	return r
+}
+
+// finishOpen puts the session of an open into service, or records why there is none. late says that
+// the caller must end the session, because the server is being removed.
+func (b *broker) finishOpen(st *state, o *opening, r openResult) (late bool) {
+	p := o.pool
+	if r.err == nil && st.ops.closed {
+		r.err, r.why, late = b.unavailable(errStopped, "removed"), b.removed, true
+	}
+	if st.ops.operation != o.operation && !st.ops.closed {
+		b.superseded(st, o, r)
+		return late
+	}
+	failed := st.health.backoff.Failures() > 0
+	st.dial.hung = r.hung
+	if r.err == nil {
+		b.opened(st, p, o.client, r.session)
+	} else {
+		b.openFailed(st, o, r)
+	}
+	p.opening = nil
+	st.pools.tidy(p)
+	if r.err == nil && !st.health.up {
+		st.health.up = true
+		st.health.starts++
+		// Clients that read the lists caused the first start, and read the lists now. So no
+		// list is out of date after a first start, unless the start was slow or an earlier
+		// attempt failed.
+		changed := failed || st.health.starts > 1 || time.Since(o.began) > readersWait
+		if changed && b.opts.Changed != nil {
+			st.later(func() { b.opts.Changed("") })
+		}
+	}
+	st.later(func() { close(o.done) })
+	return late
+}
+
+// openFailed records the error of an open. Callers that wait for this open get o.err. For later
+// callers, the healer or refusedScope stores an error.
+func (b *broker) openFailed(st *state, o *opening, r openResult) {
+	switch {
+	case b.goSolo(st, o.pool, r.err, r.why):
+		return // the callers share the session that the server has
+	case !b.refusedScope(st, o.pool, o.client, r.err):
+		b.healer.openFailed(st, r.err, r.why)
+	case st.health.backoff.Failures() > 0 && !st.pools.hasSession():
+		b.healer.healLater(st, max(time.Until(st.health.notBefore), 0))
+	}
+	o.err = r.err
+}
+
+// superseded discards the result of an open that began before an operator stopped or restarted the
+// server.
+func (b *broker) superseded(st *state, o *opening, r openResult) {
+	cause := conn.ErrRestarted
+	if st.ops.stopped {
+		cause = conn.ErrStopped
+		o.err = b.unavailable(conn.ErrStopped, "stopped")
+	}
+	if r.err == nil {
+		b.work.Go(func() { r.session.shut(b.graceful, cause) })
+	}
+	o.pool.opening = nil
+	st.pools.tidy(o.pool)
+	if !st.ops.stopped && st.ops.operating == nil {
+		b.operator.reopen(st)
+	}
+	st.later(func() { close(o.done) })
+}
+
+// opened puts a new session into service.
+func (b *broker) opened(st *state, p *pool, f *mcp.ClientInfo, s *session) {
+	b.healer.ready(st, s)
 	s.opened = time.Now()
 	s.idle = s.opened
-	u.startPingsLocked(s)
-	u.checkInAMinuteLocked(s)
+	b.watchdog.startPings(st, s)
+	b.watchdog.checkInAMinute(st, s)
 	opened := s.server.Opening()
-	u.status.Revision = opened.Revision
+	st.health.status.Revision = opened.Revision
 	if opened.Remember() && (opened.Revision.Modern() || !s.legacyFirst) {
-		u.era = opened.Revision
+		st.dial.era = opened.Revision
 	}
-	u.setStateLocked(Ready, "")
+	st.health.setState(Ready, "")
 	if slices.ContainsFunc(opened.Findings, func(f handshake.Finding) bool { return f.Code == handshake.FoundSilentProbe }) {
 		// The server did not answer the probe in time. The next handshake begins with initialize.
 		// An error response to initialize may still show the era of the server.
-		u.silent = true
+		st.dial.silent = true
 	}
 	if opened.Revision.Modern() {
 		// If the handshake began with initialize, the server has refused initialize. Then it does
 		// not support the legacy era, even if it lists a legacy version.
-		u.noLegacy = s.legacyFirst || !offersLegacy(opened.Hello.Versions)
+		st.dial.noLegacy = s.legacyFirst || !offersLegacy(opened.Hello.Versions)
 		s.pool = nil
 		scope := ""
 		if p != nil {
 			scope = p.scope
 		}
-		l := u.linkLocked(scope, f)
+		l := st.pools.link(scope, f)
 		l.notBefore, l.lastErr = time.Time{}, nil
 		if l.session != nil {
 			// Another open was faster. One link is enough.
-			u.work.Go(func() { s.shut(u.graceful, errNotNeeded) })
+			b.work.Go(func() { s.shut(b.graceful, errNotNeeded) })
 			return
 		}
 		l.session, s.link = s, l
-		u.relistenSoonLocked(l)
+		b.hub.relistenSoon(st, l)
 		return
 	}
 	s.pool = p
@@ -656,13 +722,13 @@ func offersLegacy(versions []string) bool {
 }
 
 // drop takes a session out of service and ends it. The session's running calls fail with cause.
-func (u *Upstream) drop(s *session, cause error) {
-	u.mu.Lock()
-	s.leaveLink()
-	if s.pool != nil {
-		s.pool.removeLocked(s)
-		u.tidyLocked(s.pool)
-	}
-	u.mu.Unlock()
+func (b *broker) drop(s *session, cause error) {
+	b.update(func(st *state) {
+		s.leaveLink()
+		if s.pool != nil {
+			s.pool.remove(s)
+			st.pools.tidy(s.pool)
+		}
+	})
 	s.server.End(cause)
 }

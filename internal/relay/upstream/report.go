@@ -82,31 +82,46 @@ func (u *Upstream) Report() Report {
 	if r.Isolation == "" {
 		r.Isolation = Auto
 	}
-	u.mu.Lock()
-	defer u.mu.Unlock()
+	u.update(func(st *state) {
+		r.Transport = u.transport(st)
+		r.Restarts = max(0, st.health.starts-1)
+		r.Fault, r.Steps, r.TracedAt = st.health.fault, st.dial.trace, st.dial.tracedAt
+		u.reportSessions(st, &r)
+		r.LeftOut = maps.Clone(st.lists.leftOut) // leaveOut replaces the maps in it and never changes them
+		if l := st.pools.links[""]; l != nil && l.listen != nil && !l.listen.refused {
+			all := u.hub.union(st, l)
+			r.Listen = &all
+		}
+	})
+	if len(r.Steps) > 0 {
+		r.Trace = strings.Split(strings.TrimSuffix(r.Steps.String(), "\n"), "\n")
+	}
+	return r
+}
+
+// transport returns the value of Report.Transport.
+func (u *Upstream) transport(st *state) string {
 	switch {
 	case u.spec.Pipe != nil:
-		r.Transport = "inmem"
+		return "inmem"
 	case u.spec.Command != "":
-		r.Transport = "stdio"
-	case u.sse || u.spec.Kind == "sse":
-		r.Transport = "sse"
-	case u.up || u.spec.Kind == "http":
-		r.Transport = "http"
+		return "stdio"
+	case st.dial.sse || u.spec.Kind == "sse":
+		return "sse"
+	case st.health.up || u.spec.Kind == "http":
+		return "http"
 	}
-	r.Restarts = max(0, u.starts-1)
-	r.Fault, r.TracedAt = u.fault, u.tracedAt
-	r.Steps = u.trace
-	if len(u.trace) > 0 {
-		r.Trace = strings.Split(strings.TrimSuffix(u.trace.String(), "\n"), "\n")
-	}
-	for _, l := range u.linksLocked() {
-		x := l.session.reportLocked(Link)
+	return ""
+}
+
+func (u *Upstream) reportSessions(st *state, r *Report) {
+	for _, l := range st.pools.openLinks() {
+		x := l.session.report(Link)
 		x.Principal = l.scope
 		r.Sessions = append(r.Sessions, x)
 	}
-	for _, key := range slices.Sorted(maps.Keys(u.pools)) {
-		p := u.pools[key]
+	for _, key := range slices.Sorted(maps.Keys(st.pools.byKey)) {
+		p := st.pools.byKey[key]
 		r.Hearers += len(p.subscribers)
 		if p.opening != nil {
 			r.Opening++
@@ -125,7 +140,7 @@ func (u *Upstream) Report() Report {
 			case i == 0:
 				role = Home
 			}
-			x := s.reportLocked(role)
+			x := s.report(role)
 			x.Principal, x.Capabilities = p.seat, capabilityNames(p.declared)
 			if i == 0 {
 				x.Hearers, x.Watched = len(p.subscribers), len(watched)
@@ -133,22 +148,16 @@ func (u *Upstream) Report() Report {
 			r.Sessions = append(r.Sessions, x)
 		}
 	}
-	for _, s := range u.leaving {
+	for _, s := range st.pools.leaving {
 		role := Lane
 		if s.pool == nil {
 			role = Link
 		}
-		r.Sessions = append(r.Sessions, s.reportLocked(role))
+		r.Sessions = append(r.Sessions, s.report(role))
 	}
-	r.LeftOut = maps.Clone(u.leftOut) // leaveOut replaces the maps in it and never changes them
-	if l := u.links[""]; l != nil && l.listen != nil && !l.listen.refused {
-		all := u.unionLocked(l)
-		r.Listen = &all
-	}
-	return r
 }
 
-func (s *session) reportLocked(role Role) SessionReport {
+func (s *session) report(role Role) SessionReport {
 	x := SessionReport{Role: role, Revision: s.server.Revision(), Opened: s.opened, Running: s.server.Running()}
 	if s.child != nil {
 		x.PID = s.child.PID()
@@ -173,7 +182,7 @@ func capabilityNames(caps []byte) []string {
 	return names
 }
 
-// faultLocked stores f as the last fault.
-func (u *Upstream) faultLocked(f *failure.Failure) {
-	u.fault = Fault{Text: f.Sentence, At: time.Now(), Failure: f}
+// setFault stores f as the last fault.
+func (h *healthState) setFault(f *failure.Failure) {
+	h.fault = Fault{Text: f.Sentence, At: time.Now(), Failure: f}
 }

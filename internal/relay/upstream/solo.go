@@ -17,20 +17,20 @@ import (
 
 const reasonSolo = "a second process of the server exited at its start, so all clients share the first one"
 
-// goSoloLocked handles an open for the pool p that has failed with err. If the server exited although
-// the same principal has another session with it, goSoloLocked records that the server can only run
+// goSolo handles an open for the pool p that has failed with err. If the server exited although
+// the same principal has another session with it, goSolo records that the server can only run
 // once, and returns true. Then why, the description of err, is logged.
-func (u *Upstream) goSoloLocked(p *pool, err error, why *failure.Failure) bool {
+func (b *broker) goSolo(st *state, p *pool, err error, why *failure.Failure) bool {
 	var e *mcp.Error
-	if !u.spec.piped() || u.spec.Isolation == PerCall || !errors.As(err, &e) || e.Cause != string(handshake.CauseExited) {
+	if !b.spec.piped() || b.spec.Isolation == PerCall || !errors.As(err, &e) || e.Cause != string(handshake.CauseExited) {
 		return false
 	}
-	for _, q := range u.pools {
+	for _, q := range st.pools.byKey {
 		for _, s := range q.sessions {
 			if q.seat == p.seat && q.scope == p.scope && s.inService() && s.server.Err() == nil {
-				u.solo = true
-				u.faultLocked(why)
-				u.logLocked(slog.LevelWarn, "server can only run once", why.Attrs()...)
+				st.pools.solo = true
+				st.health.setFault(why)
+				st.log(slog.LevelWarn, "server can only run once", why.Attrs()...)
 				return true
 			}
 		}
@@ -38,22 +38,22 @@ func (u *Upstream) goSoloLocked(p *pool, err error, why *failure.Failure) bool {
 	return false
 }
 
-// soloPoolLocked returns the pool whose session a client shares because the server can only run once.
+// soloPool returns the pool whose session a client shares because the server can only run once.
 // It returns nil if the client uses its own pool p, which may be nil.
-func (u *Upstream) soloPoolLocked(p *pool, f *mcp.ClientInfo, scope string) *pool {
-	if !u.solo || p != nil && len(p.sessions) > 0 {
+func (b *broker) soloPool(st *state, p *pool, f *mcp.ClientInfo, scope string) *pool {
+	if !st.pools.solo || p != nil && len(p.sessions) > 0 {
 		return nil
 	}
-	if !u.hasSessionLocked() {
-		u.solo = false
+	if !st.pools.hasSession() {
+		st.pools.solo = false
 		return nil
 	}
 	seat := ""
-	if f != nil && u.spec.Isolation != Shared {
+	if f != nil && b.spec.Isolation != Shared {
 		seat = f.Who.SeatKey()
 	}
 	var first *pool
-	for _, q := range u.pools {
+	for _, q := range st.pools.byKey {
 		if q.seat == seat && q.scope == scope && len(q.sessions) > 0 && (first == nil || q.key < first.key) {
 			first = q
 		}
@@ -61,12 +61,12 @@ func (u *Upstream) soloPoolLocked(p *pool, f *mcp.ClientInfo, scope string) *poo
 	return first
 }
 
-// sharesLocked reports whether the clients of a pool share one session.
-func (u *Upstream) sharesLocked() bool { return u.spec.Isolation == Shared || u.solo }
+// shares reports whether the clients of a pool share one session.
+func (c *core) shares(st *state) bool { return c.spec.Isolation == Shared || st.pools.solo }
 
-// reportSoloLocked adds the reason to the status if clients share the only process of the server.
-func (u *Upstream) reportSoloLocked(st *Status) {
-	if u.solo && st.State == Ready && st.Reason == "" {
-		st.Reason = reasonSolo
+// reportSolo adds the reason to the status if clients share the only process of the server.
+func (r *registry) reportSolo(to *Status) {
+	if r.solo && to.State == Ready && to.Reason == "" {
+		to.Reason = reasonSolo
 	}
 }

@@ -30,59 +30,59 @@ const (
 
 var errStalled = fmt.Errorf("session ended because %w", transport.ErrStalled)
 
-// watchStallLocked starts the stall timer of a session that is about to be used. lookAtStall
+// watchStall starts the stall timer of a session that is about to be used. lookAtStall
 // restarts the timer while the session is in use.
-func (u *Upstream) watchStallLocked(s *session) {
-	if s.stall == nil && s.pipe && !u.closed {
-		s.stall = time.AfterFunc(stallTick, func() { u.lookAtStall(s) })
+func (w *watchdog) watchStall(st *state, s *session) {
+	if s.stall == nil && s.pipe && !st.ops.closed {
+		s.stall = time.AfterFunc(stallTick, func() { w.lookAtStall(s) })
 	}
 }
 
 // lookAtStall runs when the stall timer fires. If the server has not read for stallLimit, it sets
 // the session aside or ends it. If the server reads again, it puts the session back into service.
-func (u *Upstream) lookAtStall(s *session) {
-	u.mu.Lock()
-	defer u.unlock()
-	if s.stall == nil || u.closed || s.server.Err() != nil {
-		s.stall = nil
-		return
-	}
-	d, midway := s.server.Stalled()
-	switch {
-	case d < stallLimit:
-		u.resumeLocked(s)
-	case s.server.Sent() == 0 && (!midway || d >= u.idleLimit()):
-		// The server has not read any of the running calls, so the session can end. If a call was
-		// partly sent, the session ends only after the idle timeout, because the server may still
-		// read the rest of the call.
-		s.stall = nil
-		u.stalledLocked(s)
-		u.work.Go(func() { u.drop(s, errStalled) })
-		return
-	case !u.sharesLocked() && len(u.leaving) < maxSessionsPerPool:
-		u.stalledLocked(s)
-		u.setAsideLocked(s)
-	}
-	if d == 0 && s.users == 0 {
-		s.stall = nil
-		return
-	}
-	s.stall.Reset(stallTick)
+func (w *watchdog) lookAtStall(s *session) {
+	w.update(func(st *state) {
+		if s.stall == nil || st.ops.closed || s.server.Err() != nil {
+			s.stall = nil
+			return
+		}
+		d, midway := s.server.Stalled()
+		switch {
+		case d < stallLimit:
+			w.resume(st, s)
+		case s.server.Sent() == 0 && (!midway || d >= w.idleLimit()):
+			// The server has not read any of the running calls, so the session can end. If a call was
+			// partly sent, the session ends only after the idle timeout, because the server may still
+			// read the rest of the call.
+			s.stall = nil
+			w.markStalled(st, s)
+			w.work.Go(func() { w.broker.drop(s, errStalled) })
+			return
+		case !w.shares(st) && len(st.pools.leaving) < maxSessionsPerPool:
+			w.markStalled(st, s)
+			w.broker.setAside(st, s)
+		}
+		if d == 0 && s.users == 0 {
+			s.stall = nil
+			return
+		}
+		s.stall.Reset(stallTick)
+	})
 }
 
-// stalledLocked logs a stall once, and marks the session as stuck.
-func (u *Upstream) stalledLocked(s *session) {
+// markStalled logs a stall once, and marks the session as stuck.
+func (w *watchdog) markStalled(st *state, s *session) {
 	if s.stuck {
 		return
 	}
 	s.stuck = true
-	u.faultLocked(u.stalled)
-	u.logLocked(slog.LevelWarn, "server does not read its input")
+	st.health.setFault(w.stalled)
+	st.log(slog.LevelWarn, "server does not read its input")
 }
 
-// setAsideLocked takes a session out of service until the server reads and answers again; see
-// returnLocked.
-func (u *Upstream) setAsideLocked(s *session) {
+// setAside takes a session out of service until the server reads and answers again; see
+// putBack.
+func (b *broker) setAside(st *state, s *session) {
 	if s.aside {
 		return
 	}
@@ -91,68 +91,68 @@ func (u *Upstream) setAsideLocked(s *session) {
 	switch p := s.pool; {
 	case s.current():
 		s.link.session = nil
-		u.leaving = append(u.leaving, s)
-		u.stopListenLocked(s.link, errStalled) // the next session of the link starts its own listen
+		st.pools.leaving = append(st.pools.leaving, s)
+		b.hub.stopListen(s.link, errStalled) // the next session of the link starts its own listen
 	case p != nil:
 		close(p.freed) // notifies the callers that wait for an exclusive session, so that they choose another session
 		p.freed = make(chan struct{})
 	}
-	if !slices.ContainsFunc(u.sessionsLocked(), func(x *session) bool { return !x.aside && !x.outdated }) {
-		u.up = false // the next session counts as a restart
+	if !slices.ContainsFunc(st.pools.all(), func(x *session) bool { return !x.aside && !x.outdated }) {
+		st.health.up = false // the next session counts as a restart
 	}
 }
 
-// resumeLocked records that the server reads the input of a session again.
-func (u *Upstream) resumeLocked(s *session) {
+// resume records that the server reads the input of a session again.
+func (w *watchdog) resume(st *state, s *session) {
 	if !s.stuck {
 		return
 	}
 	s.stuck = false
-	u.logLocked(slog.LevelInfo, "server reads its input again")
-	u.returnLocked(s)
+	st.log(slog.LevelInfo, "server reads its input again")
+	w.broker.putBack(st, s)
 }
 
-// returnLocked puts a session that was set aside back into service, if the server reads and answers
+// putBack puts a session that was set aside back into service, if the server reads and answers
 // again. If its link already has another session, the session ends after its last call.
-func (u *Upstream) returnLocked(s *session) {
+func (b *broker) putBack(st *state, s *session) {
 	if !s.aside || s.stuck || !s.unresponsiveSince.IsZero() {
 		return
 	}
 	s.aside = false
-	if i := slices.Index(u.leaving, s); i >= 0 && !s.outdated {
-		u.leaving = slices.Delete(u.leaving, i, i+1)
+	if i := slices.Index(st.pools.leaving, s); i >= 0 && !s.outdated {
+		st.pools.leaving = slices.Delete(st.pools.leaving, i, i+1)
 		if s.link.session != nil {
-			u.outdateLocked(s, errNotNeeded)
+			b.outdate(st, s, errNotNeeded)
 			return
 		}
 		s.link.session = s
-		u.relistenSoonLocked(s.link)
+		b.hub.relistenSoon(st, s.link)
 	} else if p := s.pool; p != nil { // notify the callers that wait for a session
 		close(p.freed)
 		p.freed = make(chan struct{})
 	}
-	u.up = true
-	if u.status.State == Broken || u.status.State == Idle {
-		u.setStateLocked(Ready, "")
+	st.health.up = true
+	if st.health.status.State == Broken || st.health.status.State == Idle {
+		st.health.setState(Ready, "")
 	}
 }
 
 // idleLimit returns the idle timeout of a call, or defaultIdle if there is none.
-func (u *Upstream) idleLimit() time.Duration {
-	if idle := u.times.Load().Idle; idle > 0 {
+func (c *core) idleLimit() time.Duration {
+	if idle := c.times.Load().Idle; idle > 0 {
 		return idle
 	}
 	return defaultIdle
 }
 
-// reportStallsLocked changes the status if the server does not read the input of some or all of its
+// reportStalls changes the status if the server does not read the input of some or all of its
 // sessions.
-func (u *Upstream) reportStallsLocked(st *Status) {
-	if st.State != Ready {
+func (w *watchdog) reportStalls(st *state, to *Status) {
+	if to.State != Ready {
 		return
 	}
 	reading, stalled := 0, time.Duration(0)
-	for _, s := range u.sessionsLocked() {
+	for _, s := range st.pools.all() {
 		d, _ := s.server.Stalled()
 		switch {
 		case d >= stallShown:
@@ -164,9 +164,9 @@ func (u *Upstream) reportStallsLocked(st *Status) {
 	switch {
 	case stalled == 0:
 	case reading == 0:
-		st.State, st.Since, st.Reason = Unresponsive, time.Now().Add(-stalled), reasonStalled
-		st.Failure = u.stalled
-	case st.Reason == "":
-		st.Reason = reasonSomeStalled
+		to.State, to.Since, to.Reason = Unresponsive, time.Now().Add(-stalled), reasonStalled
+		to.Failure = w.stalled
+	case to.Reason == "":
+		to.Reason = reasonSomeStalled
 	}
 }

@@ -168,9 +168,7 @@ func stopsReading(t *testing.T, h *program, isolation Isolation, pause time.Dura
 var errImpatient = errors.New("the client has no more patience")
 
 func (u *Upstream) first() *session {
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	return u.sessionsLocked()[0]
+	return get(u.core, func(st *state) *session { return st.pools.all()[0] })
 }
 
 // stalledNow reports whether any message currently waits for the server.

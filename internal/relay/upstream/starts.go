@@ -307,14 +307,14 @@ func (q *Starts) admitLocked() {
 }
 
 // awaitStart waits until the server may be started. The caller must call leave after the handshake.
-func (u *Upstream) awaitStart(ctx context.Context, t *ticket) (leave func(), err error) {
-	if !u.spec.piped() {
+func (c *core) awaitStart(ctx context.Context, t *ticket) (leave func(), err error) {
+	if !c.spec.piped() {
 		return func() {}, nil
 	}
-	leave, err = u.opts.Starts.enter(ctx, t, func() { u.step("waiting until other servers have started") })
+	leave, err = c.opts.Starts.enter(ctx, t, func() { c.step("waiting until other servers have started") })
 	if err != nil {
-		u.step("")
-		return nil, u.unavailable(err, "cancelled")
+		c.step("")
+		return nil, c.unavailable(err, "cancelled")
 	}
 	return leave, nil
 }

@@ -38,7 +38,7 @@ func purposeOf(ctx context.Context, need mcp.Need) string {
 // stepLog publishes each step of a handshake when it happens. It also publishes the first
 // tools/list of the session.
 type stepLog struct {
-	u       *Upstream
+	*core
 	purpose string // why the session is opened; see purposeOf
 	n       atomic.Int64
 	// listed says that the first tools/list was published.
@@ -55,19 +55,19 @@ func (l *stepLog) watch() func(handshake.Progress) {
 }
 
 func (l *stepLog) enabled() bool {
-	return l != nil && l.u.opts.Events.Wants(event.Step)
+	return l != nil && l.opts.Events.Wants(event.Step)
 }
 
 // write publishes one step. If a message is being sent, the parameter got is "". Another goroutine
 // writes the log, so a slow terminal does not delay a handshake. The parameter message is the
 // beginning of the sent or received message, and size is the size of the whole message in bytes.
 func (l *stepLog) write(sent, got, reason string, message []byte, size int) {
-	clean := l.u.opts.Clean
+	clean := l.opts.Clean
 	e := &event.HandshakeStep{N: int(l.n.Add(1)), Sent: sent, Got: clean(got), Reason: clean(reason), For: l.purpose}
-	if len(message) > 0 && l.u.opts.Log.Enabled(context.Background(), LevelBytes) {
+	if len(message) > 0 && l.opts.Log.Enabled(context.Background(), LevelBytes) {
 		e.Bytes = shownBytes(message, size, clean)
 	}
-	l.u.opts.Events.Publish(event.Event{Kind: event.Step, Level: slog.LevelDebug, Server: l.u.spec.Name, Step: e})
+	l.opts.Events.Publish(event.Event{Kind: event.Step, Level: slog.LevelDebug, Server: l.spec.Name, Step: e})
 }
 
 // shownBytes returns the beginning of a message for the log, with secrets masked. The result has at
@@ -114,17 +114,17 @@ func (l *stepLog) list(method string) func(*mcp.Reply, error) {
 }
 
 // stderr returns the function to call with each line that the server's processes write to stderr.
-func (u *Upstream) stderr() func([]byte) {
-	if !u.opts.Events.Wants(event.Stderr) {
-		return u.opts.Stderr
+func (c *core) stderr() func([]byte) {
+	if !c.opts.Events.Wants(event.Stderr) {
+		return c.opts.Stderr
 	}
 	return func(line []byte) {
-		if u.opts.Stderr != nil {
-			u.opts.Stderr(line)
+		if c.opts.Stderr != nil {
+			c.opts.Stderr(line)
 		}
 		// Mask secrets before the line is truncated, because a part of a secret would not be
 		// recognised.
-		text := excerpt.Line(excerpt.MaskSecrets(u.opts.Clean(stdio.Printable(line))), maxStderrLine)
-		u.opts.Events.Publish(event.Event{Kind: event.Stderr, Level: slog.LevelDebug, Server: u.spec.Name, Detail: text})
+		text := excerpt.Line(excerpt.MaskSecrets(c.opts.Clean(stdio.Printable(line))), maxStderrLine)
+		c.opts.Events.Publish(event.Event{Kind: event.Stderr, Level: slog.LevelDebug, Server: c.spec.Name, Detail: text})
 	}
 }

@@ -78,9 +78,9 @@ func TestPurposes(t *testing.T) {
 		"initialize":   hello,
 		"lists":        func(ctx context.Context, u *Upstream) error { return hello(mcp.WithPurpose(ctx, "lists"), u) },
 		"keep open": func(_ context.Context, u *Upstream) error {
-			u.mu.Lock()
-			u.openHomeLocked()
-			u.mu.Unlock()
+			u.update(func(st *state) {
+				u.broker.openHome(st)
+			})
 			return nil
 		},
 	} {

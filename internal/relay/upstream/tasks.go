@@ -2,6 +2,7 @@ package upstream
 
 import (
 	"context"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -36,13 +37,13 @@ type knownForms struct{ seen atomic.Uint32 }
 
 func (k *knownForms) add(f mcp.TaskForm) { k.seen.Or(1 << f) }
 
-// Tasks returns the form in which the server supports tasks for the client f. It opens the server
-// if necessary. If the server cannot be opened, it returns mcp.NoTasks.
-func (u *Upstream) Tasks(ctx context.Context, f *mcp.ClientInfo) mcp.TaskForm {
-	if u.forms.seen.Load() == 1<<mcp.NoTasks {
+// tasks returns the form in which the server supports tasks for the client f. It opens the server
+// if necessary. If the server cannot be opened, it returns mcp.Notasks.
+func (b *broker) tasks(ctx context.Context, f *mcp.ClientInfo) mcp.TaskForm {
+	if b.forms.seen.Load() == 1<<mcp.NoTasks {
 		return mcp.NoTasks // the usual case: no session has declared tasks
 	}
-	l, err := u.Acquire(ctx, f, mcp.Need{})
+	l, err := b.lease(ctx, f, mcp.Need{})
 	if err != nil {
 		return mcp.NoTasks
 	}
@@ -53,39 +54,28 @@ func (u *Upstream) Tasks(ctx context.Context, f *mcp.ClientInfo) mcp.TaskForm {
 // acquireSession returns a lease on the session with the number need.Session. The number comes from
 // the client, which could have guessed it. So if the session is for another principal,
 // acquireSession returns nil. It also returns nil if the session has ended.
-func (u *Upstream) acquireSession(f *mcp.ClientInfo, need mcp.Need) *Lease {
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	for _, p := range u.pools {
-		if p.seat != "" && p.seat != f.Who.SeatKey() {
-			continue
-		}
-		for _, s := range p.sessions {
-			if s.number != need.Session {
+func (b *broker) acquireSession(f *mcp.ClientInfo, need mcp.Need) *Lease {
+	return get(b.core, func(st *state) *Lease {
+		for _, p := range st.pools.byKey {
+			if p.seat != "" && p.seat != f.Who.SeatKey() {
 				continue
 			}
-			s.users++
-			u.watchStallLocked(s)
-			if s.reap != nil {
-				s.reap.Stop()
-				s.reap = nil
+			i := slices.IndexFunc(p.sessions, func(s *session) bool { return s.number == need.Session })
+			if i >= 0 {
+				b.use(st, p.sessions[i], f, need)
+				l := b.newLease(p.sessions[i], f, need.ForCall)
+				l.need = need
+				return l
 			}
-			if need.ForCall {
-				s.owner = f.Conversation
-				s.calls++
-			}
-			l := u.newLease(s, f, need.ForCall)
-			l.need = need
-			return l
 		}
-	}
-	return nil
+		return nil
+	})
 }
 
 // remember stores the number of the session s in the reply r, if s is a session of a legacy server.
 // If the call has created a task or is about a task, remember also keeps the session open for the
 // task, and records whose task it is. r is nil if no answer arrived.
-func (u *Upstream) remember(s *session, a *mcp.Attempt, r *mcp.Reply) {
+func (b *broker) remember(s *session, a *mcp.Attempt, r *mcp.Reply) {
 	if r == nil || s.pool == nil {
 		return
 	}
@@ -103,26 +93,26 @@ func (u *Upstream) remember(s *session, a *mcp.Attempt, r *mcp.Reply) {
 	} else if a.Method == nil || !a.Method.Task {
 		return
 	}
-	u.mu.Lock()
-	if until := time.Now().Add(life); until.After(s.keep) {
-		s.keep = until
-	}
-	if r.Msg.Kind == jsonrpc.Result && a.Client != nil {
-		s.ownLocked(id, a.Client.Conversation)
-	}
-	if a.Msg.Method == mcp.MethodListTasks {
-		r.OwnTasks = make(map[string]bool)
-		for id, owner := range s.taskOwners {
-			r.OwnTasks[id] = r.OwnTasks[id] || owner != 0 && owner == a.Client.Conversation
+	b.update(func(st *state) {
+		if until := time.Now().Add(life); until.After(s.keep) {
+			s.keep = until
 		}
-	}
-	u.mu.Unlock()
+		if r.Msg.Kind == jsonrpc.Result && a.Client != nil {
+			s.own(id, a.Client.Conversation)
+		}
+		if a.Msg.Method == mcp.MethodListTasks {
+			r.OwnTasks = make(map[string]bool)
+			for id, owner := range s.taskOwners {
+				r.OwnTasks[id] = r.OwnTasks[id] || owner != 0 && owner == a.Client.Conversation
+			}
+		}
+	})
 }
 
-// ownLocked records that a conversation has a task, because it created the task or knows its id,
+// own records that a conversation has a task, because it created the task or knows its id,
 // which nobody can guess. 0 stands for a client without a conversation, which gets no notifications
 // outside calls.
-func (s *session) ownLocked(id string, conversation uint64) {
+func (s *session) own(id string, conversation uint64) {
 	if id == "" || conversation == 0 {
 		return
 	}

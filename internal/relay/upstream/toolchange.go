@@ -25,7 +25,7 @@ import (
 // toolMemory remembers hashes of a server's tools. The zero value is ready to use.
 type toolMemory struct {
 	mu    sync.Mutex
-	lists map[string]*toolList // the keys are those of Upstream.tools, with the era of the client
+	lists map[string]*toolList // the keys are those of listState.tools, with the era of the client
 	// told contains the last state of each tool that a change was reported for, so that a change is
 	// reported once, and not once for each list. The zero toolHash says that the tool was removed.
 	told map[string]toolHash
@@ -68,30 +68,33 @@ var toolSeed = maphash.MakeSeed()
 // seeTools compares a list of tools that the client f gets with the last one, and publishes what has
 // changed. began is when the request was sent. If whole is false, tools is one page of a longer list,
 // so nothing is known about tools that it does not contain.
-func (u *Upstream) seeTools(f *mcp.ClientInfo, began time.Time, tools [][]byte, whole bool) {
+func (l *lister) seeTools(f *mcp.ClientInfo, began time.Time, tools [][]byte, whole bool) {
 	if f == nil {
 		return // such a request may use a session that was opened for other capabilities
 	}
-	scope := u.Scope(f)
-	u.mu.Lock()
-	key := u.setLocked(f, scope)
-	u.mu.Unlock()
+	scope := l.scopeOf(f)
+	key := get(l.core, func(st *state) string { return l.audienceKey(st, f, scope) })
 	if key != "" && f.Revision.Legacy() {
 		key = "legacy " + key // a server of both eras may have other tools in each
 	}
-	if c := u.toolMemory.compare(key, began, tools, whole); c != nil {
+	if c := l.memory.compare(key, began, tools, whole); c != nil {
 		level := slog.LevelInfo // a server may come and go with its tools
 		if len(c.Changed) > 0 {
 			level = slog.LevelWarn
 		}
-		u.opts.Events.Publish(event.Event{
-			Kind: event.Changed, Level: level, Server: u.spec.Name, Method: mcp.MethodListTools, Detail: c.String(), Change: c,
+		l.opts.Events.Publish(event.Event{
+			Kind: event.Changed, Level: level, Server: l.spec.Name, Method: mcp.MethodListTools, Detail: c.String(), Change: c,
 		})
 	}
 }
 
-// seePage does the same as seeTools for the answer to a client's own request.
-func (u *Upstream) seePage(f *mcp.ClientInfo, began time.Time, a *mcp.Attempt, reply *mcp.Reply) {
+// seeReply records what the reply to a client's own request shows: items that were cut out, and tools.
+func (l *lister) seeReply(f *mcp.ClientInfo, began time.Time, a *mcp.Attempt, reply *mcp.Reply) {
+	if reply.Cut != nil {
+		left := map[string]string{}
+		noteCut(reply.Cut, left)
+		l.leaveOut(a.Msg.Method, left, true)
+	}
 	if a.Msg.Method != mcp.MethodListTools || reply.Msg.Kind != jsonrpc.Result {
 		return
 	}
@@ -99,7 +102,7 @@ func (u *Upstream) seePage(f *mcp.ClientInfo, began time.Time, a *mcp.Attempt, r
 	for e := range jsonrpc.Elements(reply.Msg.Raw, reply.Msg.ResultMember(a.Method.ListKey)) {
 		tools = append(tools, e.Of(reply.Msg.Raw))
 	}
-	u.seeTools(f, began, tools, a.Msg.Param("cursor").IsZero() && reply.Msg.ResultMember("nextCursor").IsZero())
+	l.seeTools(f, began, tools, a.Msg.Param("cursor").IsZero() && reply.Msg.ResultMember("nextCursor").IsZero())
 }
 
 // compare remembers a list and returns the changes since the last one, or nil if there are none.

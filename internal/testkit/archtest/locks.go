@@ -12,8 +12,9 @@ import (
 
 // Locks reports operations that may block while a lock is held: calls of callbacks, calls through
 // interfaces, log calls, waits, and channel operations that are not in a select with a default. A
-// function whose name ends in Locked runs while its caller holds a lock. allowed lists exceptions,
-// as "file: function: operation", with the reason for each.
+// function whose name ends in Locked runs while its caller holds a lock. So does any function, method
+// or function literal with a *state in the packages doorRooms, where only the lock's owner gives it
+// away. allowed lists exceptions, as "file: function: operation", with the reason for each.
 //
 // Locks uses only the syntax of the files. A lock is any value whose method Lock or RLock is
 // called. Locks follows calls to functions of the same package, which it finds by name, but not
@@ -73,11 +74,13 @@ func (t *Tree) interfaces() map[string]bool {
 // lockPackage contains what Locks needs to know about one package.
 type lockPackage struct {
 	name       string
+	hasDoor    bool // the package is in doorRooms
 	interfaces map[string]bool
 	callbacks  map[string]bool              // names of fields with a function type
 	adapters   map[string]bool              // names of fields with an interface type
 	methods    map[string][]string          // names of the types that have a method, by method name
 	fields     map[string]map[string]string // types of the fields of this package's structs, by struct name and field name
+	embeds     map[string][]string          // types that a struct of this package embeds, by struct name
 	functions  []*lockFunction
 	does       map[string]string // the first blocking operation of each function, by function name
 	imports    map[string]bool   // the names of imported packages
@@ -96,8 +99,8 @@ type lockBreach struct {
 
 func newLockPackage(t *Tree, dir string, interfaces map[string]bool) *lockPackage {
 	p := &lockPackage{
-		name: path.Base(dir), interfaces: interfaces,
-		callbacks: map[string]bool{}, adapters: map[string]bool{}, methods: map[string][]string{}, fields: map[string]map[string]string{}, does: map[string]string{}, imports: map[string]bool{},
+		name: path.Base(dir), hasDoor: slices.Contains(doorRooms, dir), interfaces: interfaces,
+		callbacks: map[string]bool{}, adapters: map[string]bool{}, methods: map[string][]string{}, fields: map[string]map[string]string{}, embeds: map[string][]string{}, does: map[string]string{}, imports: map[string]bool{},
 	}
 	funcTypes := map[string]bool{}
 	var structs []*ast.StructType
@@ -134,6 +137,11 @@ func newLockPackage(t *Tree, dir string, interfaces map[string]bool) *lockPackag
 					case *ast.StructType:
 						structs = append(structs, x)
 						p.fields[ts.Name.Name] = fieldTypes(x)
+						for _, f := range x.Fields.List {
+							if len(f.Names) == 0 {
+								p.embeds[ts.Name.Name] = append(p.embeds[ts.Name.Name], typeName(f.Type))
+							}
+						}
 					}
 				}
 			}
@@ -204,6 +212,25 @@ func typeName(e ast.Expr) string {
 		}
 	}
 	return ""
+}
+
+// getsState reports whether a function or method gets the *state of a package in doorRooms. It then
+// runs under the lock.
+func (p *lockPackage) getsState(recv *ast.FieldList, t *ast.FuncType) bool {
+	if !p.hasDoor {
+		return false
+	}
+	for _, l := range []*ast.FieldList{recv, t.Params} {
+		if l == nil {
+			continue
+		}
+		for _, f := range l.List {
+			if star, ok := f.Type.(*ast.StarExpr); ok && typeName(star) == "state" {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // spread fills p.does. It finds for each function the first operation that may block, in the
@@ -365,13 +392,40 @@ func (p *lockPackage) callee(in *ast.FuncDecl, n ast.Node) string {
 			return "" // a function of another package
 		}
 		if t := p.typeOf(in, fun.X); t != "" {
-			if !slices.Contains(types, t) {
+			if t = p.owner(types, t); t == "" {
 				return ""
 			}
 			return t + "." + fun.Sel.Name
 		}
 		if len(types) == 1 && !p.isField(fun.Sel.Name) {
 			return types[0] + "." + fun.Sel.Name
+		}
+	}
+	return ""
+}
+
+// owner returns the type that has a method which the type t has: t itself, or a type that t embeds. The
+// parameter types lists the types with a method of this name.
+func (p *lockPackage) owner(types []string, t string) string {
+	if slices.Contains(types, t) {
+		return t
+	}
+	for _, embedded := range p.embeds[t] {
+		if o := p.owner(types, embedded); o != "" {
+			return o
+		}
+	}
+	return ""
+}
+
+// field returns the type of a field of the struct t, or of a struct that t embeds.
+func (p *lockPackage) field(t, name string) string {
+	if has := p.fields[t][name]; has != "" {
+		return has
+	}
+	for _, embedded := range p.embeds[t] {
+		if has := p.field(embedded, name); has != "" {
+			return has
 		}
 	}
 	return ""
@@ -397,7 +451,7 @@ func (p *lockPackage) typeOf(in *ast.FuncDecl, e ast.Expr) string {
 		}
 	case *ast.SelectorExpr:
 		if t := p.typeOf(in, e.X); t != "" {
-			return p.fields[t][e.Sel.Name]
+			return p.field(t, e.Sel.Name)
 		}
 		return p.fieldType(e.Sel.Name)
 	}
@@ -431,7 +485,7 @@ func (p *lockPackage) fieldType(name string) (t string) {
 // underLock returns the operations of a function that may block and that run while a lock is held.
 func (p *lockPackage) underLock(f *lockFunction) []lockBreach {
 	w := &lockWalk{p: p, in: f.decl, held: map[string]bool{}}
-	if strings.HasSuffix(f.name, "Locked") { // such a function runs while its caller holds a lock
+	if strings.HasSuffix(f.name, "Locked") || p.getsState(f.decl.Recv, f.decl.Type) {
 		w.held["the caller's"] = true
 	}
 	w.block(f.decl.Body.List)
@@ -440,6 +494,9 @@ func (p *lockPackage) underLock(f *lockFunction) []lockBreach {
 	ast.Inspect(f.decl.Body, func(n ast.Node) bool {
 		if made, ok := n.(*ast.FuncLit); ok {
 			later := &lockWalk{p: p, in: f.decl, held: map[string]bool{}}
+			if p.getsState(nil, made.Type) {
+				later.held["the caller's"] = true
+			}
 			later.block(made.Body.List)
 			w.breaches = append(w.breaches, later.breaches...)
 		}

@@ -15,10 +15,10 @@ import (
 var attrMakers = []string{"Any", "Bool", "Duration", "Float64", "Group", "Int", "Int64", "String", "Time", "Uint64"}
 
 // logMessageAt maps each method that writes a log record to the index of the message in its
-// arguments. The index of With is -1, because With has no message. logLocked is a method in package
-// upstream that queues a log record until the lock is released.
+// arguments. The index of With is -1, because With has no message. With the method
+// log of a state, package upstream queues a log record until the lock is released.
 var logMessageAt = map[string]int{
-	"Debug": 0, "Info": 0, "Warn": 0, "Error": 0, "Log": 2, "LogAttrs": 2, "With": -1, "logLocked": 1,
+	"Debug": 0, "Info": 0, "Warn": 0, "Error": 0, "Log": 2, "LogAttrs": 2, "With": -1, "log": 1,
 }
 
 var snakeCase = regexp.MustCompile(`^[a-z][a-z0-9]*(_[a-z0-9]+)*$`)
@@ -56,7 +56,7 @@ func keysOf(call *ast.CallExpr) (keys []*ast.BasicLit) {
 		return keys
 	}
 	at, ok := logMessageAt[name]
-	if !ok || name != "logLocked" && !isLog(owner) {
+	if !ok || !queues(owner, name) && !isLog(owner) {
 		return nil
 	}
 	for i := at + 1; i < len(call.Args); i++ {
@@ -84,6 +84,9 @@ func calleeOf(call *ast.CallExpr) (owner, name string) {
 	}
 	return owner, s.Sel.Name
 }
+
+// queues reports whether a call makes a state log a record when the lock is released.
+func queues(owner, name string) bool { return owner == "st" && name == "log" }
 
 // isLog reports whether the name of a variable or field is the name of a logger.
 func isLog(name string) bool {
@@ -152,7 +155,7 @@ func messageOf(f *File, call *ast.CallExpr) (text string, logs bool) {
 	switch {
 	case name == "record" && within(f.Dir, "internal/app/telemetry"):
 		at = 1
-	case !ok || at < 0 || name != "logLocked" && !isLog(owner) || name == "Debug" || len(call.Args) <= at:
+	case !ok || at < 0 || !queues(owner, name) && !isLog(owner) || name == "Debug" || len(call.Args) <= at:
 		return "", false
 	case at > 0:
 		if s, ok := call.Args[at-1].(*ast.SelectorExpr); ok && s.Sel.Name == "LevelDebug" {

@@ -131,7 +131,7 @@ var waitGroupFields = map[string]string{
 // logForwarders lists the files in which the message of a log call need not be a literal, with the
 // reason.
 var logForwarders = map[string]string{
-	"internal/relay/upstream/log.go": "the messages are those of logLocked",
+	"internal/relay/upstream/log.go": "the messages are those of state.log",
 	"internal/app/cli/status.go":     "the callers of record give the code",
 }
 
@@ -148,6 +148,10 @@ const (
 	fileAtMost      = 900
 )
 
+// doorRooms are the packages in which all that changes in an object stands in a struct named state,
+// behind one door: whoever has a *state is under the lock.
+var doorRooms = []string{"internal/relay/upstream"}
+
 // ownLocks are packages that may hold a lock while they write. They are used only as peers in
 // tests, so no real client or server waits for the lock.
 var ownLocks = []string{"internal/workbench/fake"}
@@ -156,39 +160,32 @@ var ownLocks = []string{"internal/workbench/fake"}
 // operation". The value is the reason why the operation blocks no other work. See
 // internal/threads.md.
 var lockExceptions = map[string]string{
-	"internal/app/cli/status.go: status.tick: the callback width is called":                                                                                        drawing,
-	"internal/app/cli/status.go: status.print: the interface out is called":                                                                                        drawing,
-	"internal/relay/downstream/ask.go: requestCaller.notify: the interface responder is called":                                                                    oneResponse,
-	"internal/relay/downstream/ask.go: requestCaller.finish: the interface responder is called":                                                                    oneResponse,
-	"internal/relay/conn/flow.go: flow.take: Conn.refuse is called: the interface link is called, by way of Conn.respond":                                          oneCall,
-	"internal/relay/conn/flow.go: flow.take: Conn.serveRequest is called: a line is logged":                                                                        oneCall,
-	"internal/relay/conn/flow.go: flow.take: flow.forward is called: the callback Notice is called":                                                                oneCall,
-	"internal/relay/conn/flow.go: flow.take: flow.takeProgress is called: the interface caller is called":                                                          oneCall,
-	"internal/relay/conn/flow.go: flow.take: flow.takeLog is called: the interface caller is called":                                                               oneCall,
-	"internal/relay/upstream/listen.go: Upstream.deliverModern: Upstream.audienceLocked is called: the interface asker is called, by way of Subscriber.wants":      oneRead,
-	"internal/relay/upstream/watch.go: Upstream.deliverNotification: Upstream.audienceLocked is called: the interface asker is called, by way of Subscriber.wants": oneRead,
-	"internal/relay/upstream/watch.go: Upstream.audienceLocked: Subscriber.wants is called: the interface asker is called":                                         oneRead,
-	"internal/relay/upstream/watch.go: Upstream.replayLevel: the interface asker is called":                                                                        oneRead,
-	"internal/relay/upstream/watch.go: Upstream.SetLevel: the interface asker is called":                                                                           oneRead,
-	"internal/workbench/tape/play.go: pipePlay.line: the interface to is called":                                                                                   oneTape,
-	"internal/workbench/tape/play.go: pipePlay.close: the interface to is called":                                                                                  oneTape,
-	"internal/workbench/tape/call.go: Recorder.Wire: Recorder.write is called: the interface w is called":                                                          oneTape,
-	"internal/workbench/tape/recorder.go: Recorder.line: Recorder.write is called: the interface w is called":                                                      oneTape,
-	"internal/workbench/tape/recorder.go: Recorder.closed: Recorder.write is called: the interface w is called":                                                    oneTape,
-	"internal/workbench/tape/recorder.go: Recorder.head: Recorder.write is called: the interface w is called":                                                      oneTape,
-	"internal/workbench/tape/recorder.go: Recorder.part: Recorder.write is called: the interface w is called":                                                      oneTape,
-	"internal/app/telemetry/log.go: Log.catchUp: a line is logged":                                                                                                 oneLog,
-	"internal/app/telemetry/log.go: Log.catchUp: Log.write is called: the callback Step is called":                                                                 oneLog,
-	"internal/server/lines/lines.go: Conn.send: the interface out is called":                                                                                       oneOutput,
+	"internal/app/cli/status.go: status.tick: the callback width is called":                                               drawing,
+	"internal/app/cli/status.go: status.print: the interface out is called":                                               drawing,
+	"internal/relay/downstream/ask.go: requestCaller.notify: the interface responder is called":                           oneResponse,
+	"internal/relay/downstream/ask.go: requestCaller.finish: the interface responder is called":                           oneResponse,
+	"internal/relay/conn/flow.go: flow.take: Conn.refuse is called: the interface link is called, by way of Conn.respond": oneCall,
+	"internal/relay/conn/flow.go: flow.take: Conn.serveRequest is called: a line is logged":                               oneCall,
+	"internal/relay/conn/flow.go: flow.take: flow.forward is called: the callback Notice is called":                       oneCall,
+	"internal/relay/conn/flow.go: flow.take: flow.takeProgress is called: the interface caller is called":                 oneCall,
+	"internal/relay/conn/flow.go: flow.take: flow.takeLog is called: the interface caller is called":                      oneCall,
+	"internal/workbench/tape/play.go: pipePlay.line: the interface to is called":                                          oneTape,
+	"internal/workbench/tape/play.go: pipePlay.close: the interface to is called":                                         oneTape,
+	"internal/workbench/tape/call.go: Recorder.Wire: Recorder.write is called: the interface w is called":                 oneTape,
+	"internal/workbench/tape/recorder.go: Recorder.line: Recorder.write is called: the interface w is called":             oneTape,
+	"internal/workbench/tape/recorder.go: Recorder.closed: Recorder.write is called: the interface w is called":           oneTape,
+	"internal/workbench/tape/recorder.go: Recorder.head: Recorder.write is called: the interface w is called":             oneTape,
+	"internal/workbench/tape/recorder.go: Recorder.part: Recorder.write is called: the interface w is called":             oneTape,
+	"internal/app/telemetry/log.go: Log.catchUp: a line is logged":                                                        oneLog,
+	"internal/app/telemetry/log.go: Log.catchUp: Log.write is called: the callback Step is called":                        oneLog,
+	"internal/server/lines/lines.go: Conn.send: the interface out is called":                                              oneOutput,
 }
 
-// These are the reasons in lockExceptions. The reason oneRead means that the call cannot block. The
-// other reasons mean that the lock only orders the writes to one target.
+// These are the reasons in lockExceptions. They mean that the lock only orders the writes to one target.
 const (
 	drawing     = "status.mu is of one terminal"
 	oneResponse = "requestCaller.writing is of one response: one event after another, nothing after the answer"
 	oneCall     = "flow.taking is of one call: its messages in their order"
-	oneRead     = "mcp.Subscriber.ClientInfo is one atomic read"
 	oneOutput   = "Conn.mu is of one output: one message after another"
 	oneLog      = "Log.turn is of one log: its records in their order"
 	oneTape     = "the lock is of one tape or one replay: its sections in their order"

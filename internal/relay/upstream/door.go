@@ -1,0 +1,64 @@
+package upstream
+
+// state is everything that changes in an Upstream, by subject. The objects that it leads to (pools,
+// sessions, links, listens, subscribers) belong to it too. Whoever holds a *state is inside
+// core.update, so functions that need the lock have a parameter of this type, or are methods of what
+// belongs to the state.
+type state struct {
+	name   string // the name of the server, for the log
+	pools  registry
+	dial   dialState
+	health healthState
+	lists  listState
+	ops    operations
+
+	forwards forwardQueue
+
+	due   []func() // what update does after it has released the lock
+	lines []logLine
+}
+
+// update changes the state. It is the only door to it. After every change it settles and checks the
+// state, and when it has released the lock it does what has become due: waking callers, notifying
+// clients, writing the log. The function change must not block, and must not keep the pointer.
+func (c *core) update(change func(*state)) {
+	due, lines := c.change(change)
+	for _, act := range due {
+		act()
+	}
+	c.write(lines)
+}
+
+func (c *core) change(change func(*state)) (due []func(), lines []logLine) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	st := &c.state
+	change(st)
+	st.settle()
+	if checking {
+		st.check()
+	}
+	due, lines = st.due, st.lines
+	st.due, st.lines = nil, nil
+	return due, lines
+}
+
+// checking says that update checks the state after every change. The tests set it.
+var checking bool
+
+// settle restores what must hold after any change.
+func (st *state) settle() {
+}
+
+// check panics if the state is not as it must be between two changes.
+func (st *state) check() {
+}
+
+// later makes update call act after it has released the lock.
+func (st *state) later(act func()) { st.due = append(st.due, act) }
+
+// get changes or reads the state, and returns a result.
+func get[T any](c *core, f func(*state) T) (result T) {
+	c.update(func(st *state) { result = f(st) })
+	return result
+}

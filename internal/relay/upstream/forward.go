@@ -1,0 +1,102 @@
+package upstream
+
+import (
+	"context"
+	"time"
+
+	"github.com/dragoman-mcp/dragoman/internal/protocol/mcp"
+)
+
+// forwardQueue has the notifications that wait for a server that does not read its input.
+type forwardQueue struct {
+	queue   []forwarding
+	bytes   int
+	sending bool // a goroutine sends the queued notifications
+}
+
+// forwarding is a notification from a client, in the queue for the client's sessions.
+type forwarding struct {
+	to     []*session
+	raw    []byte
+	method string
+}
+
+// These constants bound the queue of notifications for a server that does not read its input, and
+// the time to send one notification.
+const (
+	maxForwardings     = 64
+	maxForwardingBytes = 1 << 20 // the last notification in the queue may exceed this limit
+	forwardTimeout     = 10 * time.Second
+)
+
+// forward queues a notification from the client f for the client's sessions. The notifications are
+// sent in the order in which they were queued. forward does not wait for the server, because it is
+// called on the goroutine that reads from the client. A modern server has no sessions, so forward
+// drops a notification for such a server and publishes a loss. Each request to a modern server
+// describes the client anyway.
+func (b *broker) forward(f *mcp.ClientInfo, raw []byte, method string) {
+	if why := b.queueForwarding(f, b.scopeOf(f), raw, method); why != "" {
+		b.publishLoss(method, why)
+	}
+}
+
+func (b *broker) queueForwarding(f *mcp.ClientInfo, scope string, raw []byte, method string) (lost string) {
+	b.update(func(st *state) {
+		x := forwarding{raw: raw, method: method}
+		if p := st.pools.byKey[b.key(st, f, scope)]; p != nil {
+			x.to = append(x.to, p.sessions...)
+		}
+		switch q := &st.forwards; {
+		case st.ops.closed:
+		case len(x.to) == 0:
+			if st.useModern(f, scope) {
+				lost = "the server's revision does not have notifications from the client"
+			}
+		case len(q.queue) >= maxForwardings, q.bytes >= maxForwardingBytes:
+			lost = "the server does not read its input"
+		default:
+			q.bytes += len(raw)
+			q.queue = append(q.queue, x)
+			if !q.sending {
+				q.sending = true
+				b.work.Go(b.forwardAll)
+			}
+		}
+	})
+	return lost
+}
+
+// next takes the next notification out of the queue. It returns nil if there is none.
+func (q *forwardQueue) next() *forwarding {
+	if len(q.queue) == 0 {
+		return nil
+	}
+	x := q.queue[0]
+	q.queue[0] = forwarding{}
+	q.queue = q.queue[1:]
+	q.bytes -= len(x.raw)
+	return &x
+}
+
+// forwardAll sends the queued notifications until the queue is empty.
+func (b *broker) forwardAll() {
+	for {
+		x := get(b.core, func(st *state) *forwarding {
+			if st.ops.closed || len(st.forwards.queue) == 0 {
+				st.forwards = forwardQueue{}
+			}
+			return st.forwards.next()
+		})
+		if x == nil {
+			return
+		}
+		for _, s := range x.to {
+			ctx, stop := context.WithTimeout(b.life, forwardTimeout)
+			err := s.server.Forward(ctx, x.raw, x.method)
+			stop()
+			if err != nil {
+				b.opts.Log.Debug("notification not delivered", "server", b.spec.Name, "method", x.method, "cause", err.Error())
+			}
+		}
+	}
+}
