@@ -46,12 +46,18 @@ func (c *core) change(change func(*state)) (due []func(), lines []logLine) {
 // checking says that update checks the state after every change. The tests set it.
 var checking bool
 
-// settle restores what must hold after any change.
+// settle does what follows from any change: it removes pools that nobody needs any more, and cancels
+// the attempt in the background that the server does not need any more.
 func (st *state) settle() {
+	st.pools.settle()
+	if st.health.timer != nil && !st.mayHeal() {
+		st.health.stopHealing()
+	}
 }
 
-// check panics if the state is not as it must be between two changes.
-func (st *state) check() {
+// mayHeal reports whether the server may be opened in the background.
+func (st *state) mayHeal() bool {
+	return st.health.kept && !st.ops.closed && !st.ops.stopped && st.ops.operating == nil && !st.pools.hasSession()
 }
 
 // later makes update call act after it has released the lock.

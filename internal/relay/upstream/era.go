@@ -207,25 +207,3 @@ func (d *dialer) eraIsOver(st *state, modern bool) {
 		}
 	}
 }
-
-// outdate takes a session out of service. The session ends with cause after its last
-// call.
-func (b *broker) outdate(st *state, s *session, cause error) {
-	s.outdated, s.outdatedBy = true, cause
-	s.leaveLink()
-	if p := s.pool; p != nil {
-		p.remove(s)
-		close(p.freed) // notifies the callers that wait for an exclusive session, so that they choose another session
-		p.freed = make(chan struct{})
-		st.pools.tidy(p)
-	}
-	st.pools.leaving = append(st.pools.leaving, s)
-	if s.users == 0 {
-		b.work.Go(func() { s.shut(b.graceful, cause) })
-	}
-}
-
-// watches reports whether any subscriber of the pool watches a resource.
-func (p *pool) watches() bool {
-	return slices.ContainsFunc(p.subscribers, func(w *Subscriber) bool { return len(w.want.URIs) > 0 })
-}

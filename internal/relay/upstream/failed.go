@@ -192,7 +192,7 @@ func (u *Upstream) CheckCommand() error {
 func (u *Upstream) RecordFailure(err error) {
 	why := u.failureOf(err)
 	u.update(func(st *state) {
-		if !st.ops.closed {
+		if !st.ops.closed && !st.ops.stopped {
 			u.healer.openFailed(st, err, why)
 		}
 	})

@@ -73,8 +73,7 @@ func (h *healer) keepOpen(keep bool) {
 		}
 		st.health.kept = keep
 		if !keep {
-			st.health.stopHealing()
-			return
+			return // settle cancels the scheduled attempt
 		}
 		for _, s := range st.pools.all() {
 			h.watchdog.checkInAMinute(st, s)
@@ -85,27 +84,10 @@ func (h *healer) keepOpen(keep bool) {
 	})
 }
 
-// hasSession reports whether the server has a session that calls may use.
-func (r *registry) hasSession() bool {
-	if len(r.openLinks()) > 0 {
-		return true
-	}
-	for _, p := range r.byKey {
-		if len(p.sessions) > 0 {
-			return true
-		}
-	}
-	return false
-}
-
-func (b *broker) hasSession() bool {
-	return get(b.core, func(st *state) bool { return st.pools.hasSession() })
-}
-
 // healLater schedules the next attempt in the background, to start after the given pause. It
 // cancels an attempt that is already scheduled.
 func (h *healer) healLater(st *state, pause time.Duration) {
-	if !st.health.kept || st.ops.closed || st.ops.stopped || st.ops.operating != nil || h.spec.Unusable != nil {
+	if !st.mayHeal() || h.spec.Unusable != nil {
 		return
 	}
 	st.health.stopHealing()
@@ -124,28 +106,10 @@ func (h *healthState) stopHealing() {
 // heal opens the home session of a server that is kept open and has no session.
 func (h *healer) heal() {
 	h.update(func(st *state) {
-		if st.ops.closed || st.ops.stopped || st.ops.operating != nil || !st.health.kept || st.pools.hasSession() {
-			return
+		if st.mayHeal() {
+			h.broker.openHome(st)
 		}
-		h.broker.openHome(st)
 	})
-}
-
-// openHome opens the home session of clients without capabilities. It does nothing if another
-// open without client credentials is in progress.
-func (b *broker) openHome(st *state) {
-	for _, p := range st.pools.byKey {
-		if p.opening != nil && p.scope == "" {
-			return // if this open fails, healer.openFailed schedules the next attempt
-		}
-	}
-	p := st.pools.byKey[""]
-	if p == nil {
-		p = b.newPool(st, "", nil, "")
-	}
-	if p.opening == nil {
-		b.beginOpen(st, p, nil, purposeKeepOpen)
-	}
 }
 
 // fail counts a failure and returns the pause before the next attempt. The parameter lived is
@@ -280,7 +244,6 @@ func (c *core) endError(s *session, why *failure.Failure) *mcp.Error {
 func (h *healer) ready(st *state, s *session) {
 	st.health.notBefore, st.health.lastErr = time.Time{}, nil
 	st.health.opened = time.Now()
-	st.health.stopHealing()
 	if st.health.awaySince.IsZero() {
 		return
 	}

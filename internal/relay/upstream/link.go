@@ -65,13 +65,6 @@ func (r *registry) dropUnusedLinks() {
 // current reports whether s is the session of its link.
 func (s *session) current() bool { return s.link != nil && s.link.session == s }
 
-// leaveLink removes the session from its link.
-func (s *session) leaveLink() {
-	if s.current() {
-		s.link.session = nil
-	}
-}
-
 // openLinks returns the links that have a session, sorted by scope.
 func (r *registry) openLinks() []*link {
 	var all []*link
@@ -127,14 +120,3 @@ func (b *broker) refusedScope(st *state, p *pool, f *mcp.ClientInfo, err error) 
 
 // scopePause is the back-off after refused credentials.
 const scopePause = 5 * time.Second
-
-func (r *registry) all() []*session {
-	var all []*session
-	for _, l := range r.openLinks() {
-		all = append(all, l.session)
-	}
-	for _, p := range r.byKey {
-		all = append(all, p.sessions...)
-	}
-	return append(all, r.leaving...)
-}

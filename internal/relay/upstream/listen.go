@@ -212,7 +212,7 @@ func (h *hub) superseded(on *link, l *listening) bool {
 // has no session, the next open reports it.
 func (h *hub) listsMayHaveChanged() {
 	h.lister.forgetTools()
-	if h.opts.Changed != nil && h.broker.hasSession() {
+	if h.opts.Changed != nil && get(h.core, func(st *state) bool { return st.pools.hasSession() }) {
 		h.opts.Changed("")
 	}
 }

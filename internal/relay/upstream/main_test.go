@@ -12,5 +12,6 @@ func TestMain(m *testing.M) {
 		beChild()
 		return
 	}
+	checking = true
 	leaktest.Main(m)
 }

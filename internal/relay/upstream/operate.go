@@ -229,7 +229,6 @@ func (o *operator) close(ctx context.Context) {
 	defer context.AfterFunc(ctx, o.kill)()
 	o.update(func(st *state) {
 		st.ops.closed = true
-		st.health.stopHealing()
 		for _, s := range st.pools.all() {
 			if s.reap != nil {
 				s.reap.Stop()

@@ -49,6 +49,7 @@ func TestStoppedServer(t *testing.T) {
 				_, err := u.Hello(t.Context(), f)
 				stoppedError(t, err, "stopped")
 			}
+			u.RecordFailure(errors.New("the command was looked for before the stop"))
 			u.KeepOpen(false) // a reload does the same
 			u.KeepOpen(true)
 			time.Sleep(24 * time.Hour)

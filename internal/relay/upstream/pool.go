@@ -8,48 +8,12 @@ import (
 	"slices"
 	"time"
 
-	"github.com/dragoman-mcp/dragoman/internal/base/failure"
 	"github.com/dragoman-mcp/dragoman/internal/protocol/mcp"
 	"github.com/dragoman-mcp/dragoman/internal/relay/conn"
-	"github.com/dragoman-mcp/dragoman/internal/relay/handshake"
 )
 
 // broker lends sessions to calls. It chooses a session, or opens one, or lets the caller wait for one.
 type broker struct{ *core }
-
-// registry is the state of the broker: all sessions of the server.
-type registry struct {
-	byKey   map[string]*pool // the pools of a legacy server; broker.key returns the keys
-	links   map[string]*link // the links to a modern server, by credential scope
-	leaving []*session       // sessions that are out of service and in no pool, but have not ended yet
-	solo    bool             // the server can only run once; see goSolo
-	canon   canon
-}
-
-// pool contains the sessions that may serve the same clients. It belongs to the state.
-type pool struct {
-	key         string
-	seat        string        // the seat of the principal; "" for anonymous clients
-	scope       string        // credential scope of the pool's sessions
-	declared    []byte        // capabilities that the pool's sessions declare
-	sessions    []*session    // the home session, followed by the exclusive sessions; see broker.choose
-	opening     *opening      // the open that is running, or nil
-	freed       chan struct{} // closed when a session may be free for another call
-	subscribers []*Subscriber
-}
-
-// opening is one attempt to open a session. Several callers may wait for it.
-type opening struct {
-	target
-	began time.Time
-	turn  *ticket // the place in the queue of starts
-
-	life      context.Context // ends when an operator stops or restarts the server
-	operation uint64          // the number of the operator's last operation at the beginning
-
-	done chan struct{} // closed when err is set
-	err  error
-}
 
 // maxSessionsPerPool bounds the sessions of one pool. If the pool is full, calls wait for a free
 // session.
@@ -77,33 +41,6 @@ func (b *broker) key(st *state, f *mcp.ClientInfo, scope string) string {
 	return key
 }
 
-// canon caches the canonical forms of a few capabilities objects, because a client sends the same
-// capabilities with each call.
-type canon struct {
-	last [4]struct{ raw, canonical string }
-	next int
-}
-
-// maxRemembered is the maximum length in bytes of a capabilities object that a canon caches.
-const maxRemembered = 2 << 10
-
-func (c *canon) of(caps []byte) string {
-	if len(caps) <= 2 {
-		return ""
-	}
-	for i := range c.last {
-		if c.last[i].raw == string(caps) {
-			return c.last[i].canonical
-		}
-	}
-	canonical := string(mcp.CanonicalCapabilities(caps))
-	if len(caps) <= maxRemembered {
-		c.last[c.next].raw, c.last[c.next].canonical = string(caps), canonical
-		c.next = (c.next + 1) % len(c.last)
-	}
-	return canonical
-}
-
 // newPool creates the pool for a key. f may be nil.
 func (b *broker) newPool(st *state, key string, f *mcp.ClientInfo, scope string) *pool {
 	p := &pool{key: key, freed: make(chan struct{})}
@@ -115,6 +52,7 @@ func (b *broker) newPool(st *state, key string, f *mcp.ClientInfo, scope string)
 		}
 	}
 	st.pools.byKey[key] = p
+	st.pools.touched = append(st.pools.touched, p)
 	return p
 }
 
@@ -206,7 +144,6 @@ func (b *broker) pick(ctx context.Context, st *state, f *mcp.ClientInfo, scope s
 		s = st.pools.links[scope].session
 	} else {
 		p = b.poolFor(st, f, scope)
-		defer st.pools.tidy(p)
 		s = b.choose(st, p, f, need.ForCall)
 	}
 	if s != nil {
@@ -288,17 +225,6 @@ func (b *broker) mayOpen(st *state, p *pool) error {
 	return nil
 }
 
-// anonymous returns a pool that is anonymous, uses no client credentials, and has a session. It
-// returns nil if there is no such pool.
-func (r *registry) anonymous() *pool {
-	for _, p := range r.byKey {
-		if p.seat == "" && p.scope == "" && len(p.sessions) > 0 {
-			return p
-		}
-	}
-	return nil
-}
-
 // choose returns a session of the pool that may take a call of the client f. It returns nil
 // if none of the sessions may take the call.
 func (b *broker) choose(st *state, p *pool, f *mcp.ClientInfo, forCall bool) *session {
@@ -357,8 +283,7 @@ func (b *broker) release(s *session, called, unused bool) {
 		}
 		p := s.pool
 		if p != nil && s.calls == 0 {
-			close(p.freed)
-			p.freed = make(chan struct{})
+			p.wake()
 		}
 		b.endIdleLink(st, s)
 		kept := time.Until(s.keep)
@@ -368,7 +293,7 @@ func (b *broker) release(s *session, called, unused bool) {
 		if s.outdated {
 			end, cause = s.users == 0, s.outdatedBy
 		} else if end {
-			p.remove(s)
+			st.pools.remove(s)
 		} else if p != nil && s.users == 0 && s.reap == nil && !st.ops.closed {
 			// If the session has ended, it is no longer in p.sessions.
 			if i := slices.Index(p.sessions, s); i >= 0 {
@@ -429,19 +354,8 @@ func (b *broker) reapIdle(s *session, wait time.Duration) {
 }
 
 func (b *broker) retire(st *state, s *session) {
-	p := s.pool
-	p.remove(s)
-	s.stopReap()
-	st.pools.tidy(p)
+	st.pools.remove(s)
 	b.work.Go(func() { s.shut(b.graceful, errIdleSession) })
-}
-
-// tidy removes a pool that is no longer needed. A pool may use much memory, because its key
-// can be as long as a message.
-func (r *registry) tidy(p *pool) {
-	if len(p.sessions) == 0 && len(p.subscribers) == 0 && p.opening == nil && r.byKey[p.key] == p {
-		delete(r.byKey, p.key)
-	}
 }
 
 // retireKept makes room in a full pool, so that tasks do not prevent calls of other clients.
@@ -523,212 +437,71 @@ var errIdleSession = errors.New("the session was not used for a while")
 
 var errCallOver = errors.New("the session was opened for one call, and the call has ended")
 
-func (p *pool) remove(s *session) {
-	s.stopReap()
-	for i, x := range p.sessions {
-		if x == s {
-			p.sessions = append(p.sessions[:i:i], p.sessions[i+1:]...)
-			break
-		}
-	}
-}
-
-// opening reports whether an open is in progress.
-func (r *registry) opening() bool {
-	for _, p := range r.byKey {
-		if p.opening != nil {
-			return true
-		}
-	}
-	return false
-}
-
-// beginOpen starts to open a session for the pool. The open continues if its first caller gives
-// up, because other callers may also wait for it. The log shows the purpose of the first caller.
-func (b *broker) beginOpen(st *state, p *pool, f *mcp.ClientInfo, purpose string) {
-	o := &opening{
-		target: target{p, f.Own(), purpose}, began: time.Now(), turn: newTicket(st.dial.hung),
-		life: st.ops.opens, operation: st.ops.operation, done: make(chan struct{}),
-	}
-	b.healer.opening(st, !st.pools.opening())
-	p.opening = o
-	b.work.Go(func() { b.runOpen(o) })
-}
-
-// openResult is the result of an open: a session or an error.
-type openResult struct {
-	session *session
-	err     error
-	why     *failure.Failure // describes err for users
-	hung    bool             // the attempt failed and took briefHold or longer
-}
-
-// runOpen opens a session, and puts it into service.
-func (b *broker) runOpen(o *opening) {
-	r := b.tryOpen(o)
-	over, late := false, false
-	b.update(func(st *state) {
-		if over = r.err == nil && r.session.over; !over {
-			late = b.finishOpen(st, o, r)
-		}
-	})
-	if over {
-		r.err = b.endedAtOnce(r.session)
-		r.why = b.failureOf(r.err)
-		b.update(func(st *state) { late = b.finishOpen(st, o, r) })
-	}
-	if late {
-		r.session.shut(b.graceful, errStopped)
-	}
-}
-
-// tryOpen opens a session when it is its turn.
-func (b *broker) tryOpen(o *opening) (r openResult) {
-	var leave func()
-	leave, r.err = b.awaitStart(o.life, o.turn)
-	starting := time.Now()
-	if r.err == nil {
-		r.session, r.err = b.dialer.open(o.life, o.target)
-		leave()
-	}
-	if r.err != nil {
-		r.hung, r.why = time.Since(starting) >= briefHold, b.failureOf(r.err)
-		return r
-	}
-	b.hub.replayLevel(r.session, o.pool)
-	return r
-}
-
-// finishOpen puts the session of an open into service, or records why there is none. late says that
-// the caller must end the session, because the server is being removed.
-func (b *broker) finishOpen(st *state, o *opening, r openResult) (late bool) {
-	p := o.pool
-	if r.err == nil && st.ops.closed {
-		r.err, r.why, late = b.unavailable(errStopped, "removed"), b.removed, true
-	}
-	if st.ops.operation != o.operation && !st.ops.closed {
-		b.superseded(st, o, r)
-		return late
-	}
-	failed := st.health.backoff.Failures() > 0
-	st.dial.hung = r.hung
-	if r.err == nil {
-		b.opened(st, p, o.client, r.session)
-	} else {
-		b.openFailed(st, o, r)
-	}
-	p.opening = nil
-	st.pools.tidy(p)
-	if r.err == nil && !st.health.up {
-		st.health.up = true
-		st.health.starts++
-		// Clients that read the lists caused the first start, and read the lists now. So no
-		// list is out of date after a first start, unless the start was slow or an earlier
-		// attempt failed.
-		changed := failed || st.health.starts > 1 || time.Since(o.began) > readersWait
-		if changed && b.opts.Changed != nil {
-			st.later(func() { b.opts.Changed("") })
-		}
-	}
-	st.later(func() { close(o.done) })
-	return late
-}
-
-// openFailed records the error of an open. Callers that wait for this open get o.err. For later
-// callers, the healer or refusedScope stores an error.
-func (b *broker) openFailed(st *state, o *opening, r openResult) {
-	switch {
-	case b.goSolo(st, o.pool, r.err, r.why):
-		return // the callers share the session that the server has
-	case !b.refusedScope(st, o.pool, o.client, r.err):
-		b.healer.openFailed(st, r.err, r.why)
-	case st.health.backoff.Failures() > 0 && !st.pools.hasSession():
-		b.healer.healLater(st, max(time.Until(st.health.notBefore), 0))
-	}
-	o.err = r.err
-}
-
-// superseded discards the result of an open that began before an operator stopped or restarted the
-// server.
-func (b *broker) superseded(st *state, o *opening, r openResult) {
-	cause := conn.ErrRestarted
-	if st.ops.stopped {
-		cause = conn.ErrStopped
-		o.err = b.unavailable(conn.ErrStopped, "stopped")
-	}
-	if r.err == nil {
-		b.work.Go(func() { r.session.shut(b.graceful, cause) })
-	}
-	o.pool.opening = nil
-	st.pools.tidy(o.pool)
-	if !st.ops.stopped && st.ops.operating == nil {
-		b.operator.reopen(st)
-	}
-	st.later(func() { close(o.done) })
-}
-
-// opened puts a new session into service.
-func (b *broker) opened(st *state, p *pool, f *mcp.ClientInfo, s *session) {
-	b.healer.ready(st, s)
-	s.opened = time.Now()
-	s.idle = s.opened
-	b.watchdog.startPings(st, s)
-	b.watchdog.checkInAMinute(st, s)
-	opened := s.server.Opening()
-	st.health.status.Revision = opened.Revision
-	if opened.Remember() && (opened.Revision.Modern() || !s.legacyFirst) {
-		st.dial.era = opened.Revision
-	}
-	st.health.setState(Ready, "")
-	if slices.ContainsFunc(opened.Findings, func(f handshake.Finding) bool { return f.Code == handshake.FoundSilentProbe }) {
-		// The server did not answer the probe in time. The next handshake begins with initialize.
-		// An error response to initialize may still show the era of the server.
-		st.dial.silent = true
-	}
-	if opened.Revision.Modern() {
-		// If the handshake began with initialize, the server has refused initialize. Then it does
-		// not support the legacy era, even if it lists a legacy version.
-		st.dial.noLegacy = s.legacyFirst || !offersLegacy(opened.Hello.Versions)
-		s.pool = nil
-		scope := ""
-		if p != nil {
-			scope = p.scope
-		}
-		l := st.pools.link(scope, f)
-		l.notBefore, l.lastErr = time.Time{}, nil
-		if l.session != nil {
-			// Another open was faster. One link is enough.
-			b.work.Go(func() { s.shut(b.graceful, errNotNeeded) })
-			return
-		}
-		l.session, s.link = s, l
-		b.hub.relistenSoon(st, l)
-		return
-	}
-	s.pool = p
-	p.sessions = append(p.sessions, s)
-}
-
 var errNotNeeded = errors.New("another connection to the server was opened first")
-
-// offersLegacy reports whether a modern server lists a legacy version.
-func offersLegacy(versions []string) bool {
-	for _, v := range versions {
-		if r, ok := mcp.ParseRevision(v); ok && r.Legacy() {
-			return true
-		}
-	}
-	return false
-}
 
 // drop takes a session out of service and ends it. The session's running calls fail with cause.
 func (b *broker) drop(s *session, cause error) {
 	b.update(func(st *state) {
-		s.leaveLink()
-		if s.pool != nil {
-			s.pool.remove(s)
-			st.pools.tidy(s.pool)
-		}
+		st.pools.remove(s)
 	})
 	s.server.End(cause)
+}
+
+// outdate takes a session out of service. The session ends with cause after its last
+// call.
+func (b *broker) outdate(st *state, s *session, cause error) {
+	s.outdated, s.outdatedBy = true, cause
+	st.pools.remove(s)
+	if s.pool != nil {
+		s.pool.wake() // callers that wait for an exclusive session choose another session
+	}
+	st.pools.leaving = append(st.pools.leaving, s)
+	if s.users == 0 {
+		b.work.Go(func() { s.shut(b.graceful, cause) })
+	}
+}
+
+// setAside takes a session out of service until the server reads and answers again; see
+// putBack.
+func (b *broker) setAside(st *state, s *session) {
+	if s.aside {
+		return
+	}
+	s.aside = true
+	st.later(s.server.Withdraw)
+	switch p := s.pool; {
+	case s.current():
+		s.link.session = nil
+		st.pools.leaving = append(st.pools.leaving, s)
+		b.hub.stopListen(s.link, errStalled) // the next session of the link starts its own listen
+	case p != nil:
+		p.wake() // callers that wait for an exclusive session choose another session
+	}
+	if !slices.ContainsFunc(st.pools.all(), func(x *session) bool { return !x.aside && !x.outdated }) {
+		st.health.up = false // the next session counts as a restart
+	}
+}
+
+// putBack puts a session that was set aside back into service, if the server reads and answers
+// again. If its link already has another session, the session ends after its last call.
+func (b *broker) putBack(st *state, s *session) {
+	if !s.aside || s.stuck || !s.unresponsiveSince.IsZero() {
+		return
+	}
+	s.aside = false
+	if i := slices.Index(st.pools.leaving, s); i >= 0 && !s.outdated {
+		st.pools.leaving = slices.Delete(st.pools.leaving, i, i+1)
+		if s.link.session != nil {
+			b.outdate(st, s, errNotNeeded)
+			return
+		}
+		s.link.session = s
+		b.hub.relistenSoon(st, s.link)
+	} else if p := s.pool; p != nil {
+		p.wake()
+	}
+	st.health.up = true
+	if st.health.status.State == Broken || st.health.status.State == Idle {
+		st.health.setState(Ready, "")
+	}
 }

@@ -122,21 +122,6 @@ func (b *broker) cleanUp(s *session) {
 func (b *broker) takeOut(st *state, s *session) {
 	s.over = true
 	b.watchdog.forget(s)
-	s.leaveLink()
-	if p := s.pool; p != nil {
-		p.remove(s)
-		st.pools.tidy(p)
-	}
+	st.pools.remove(s)
 	st.pools.leaving = slices.DeleteFunc(st.pools.leaving, func(x *session) bool { return x == s })
-}
-
-// endedAtOnce returns the error of an open whose session has ended before its first use. It waits
-// for the end of the child process.
-func (b *broker) endedAtOnce(s *session) error {
-	cause, exit := s.server.Err(), ""
-	if s.child != nil {
-		exit = b.exitOf(s.child, exitGrace)
-	}
-	s.shut(b.graceful, cause)
-	return b.endError(s, b.endFailure(s, cause, exit))
 }

@@ -3,7 +3,6 @@ package upstream
 import (
 	"fmt"
 	"log/slog"
-	"slices"
 	"time"
 
 	"github.com/dragoman-mcp/dragoman/internal/transport"
@@ -80,28 +79,6 @@ func (w *watchdog) markStalled(st *state, s *session) {
 	st.log(slog.LevelWarn, "server does not read its input")
 }
 
-// setAside takes a session out of service until the server reads and answers again; see
-// putBack.
-func (b *broker) setAside(st *state, s *session) {
-	if s.aside {
-		return
-	}
-	s.aside = true
-	s.server.Withdraw()
-	switch p := s.pool; {
-	case s.current():
-		s.link.session = nil
-		st.pools.leaving = append(st.pools.leaving, s)
-		b.hub.stopListen(s.link, errStalled) // the next session of the link starts its own listen
-	case p != nil:
-		close(p.freed) // notifies the callers that wait for an exclusive session, so that they choose another session
-		p.freed = make(chan struct{})
-	}
-	if !slices.ContainsFunc(st.pools.all(), func(x *session) bool { return !x.aside && !x.outdated }) {
-		st.health.up = false // the next session counts as a restart
-	}
-}
-
 // resume records that the server reads the input of a session again.
 func (w *watchdog) resume(st *state, s *session) {
 	if !s.stuck {
@@ -110,31 +87,6 @@ func (w *watchdog) resume(st *state, s *session) {
 	s.stuck = false
 	st.log(slog.LevelInfo, "server reads its input again")
 	w.broker.putBack(st, s)
-}
-
-// putBack puts a session that was set aside back into service, if the server reads and answers
-// again. If its link already has another session, the session ends after its last call.
-func (b *broker) putBack(st *state, s *session) {
-	if !s.aside || s.stuck || !s.unresponsiveSince.IsZero() {
-		return
-	}
-	s.aside = false
-	if i := slices.Index(st.pools.leaving, s); i >= 0 && !s.outdated {
-		st.pools.leaving = slices.Delete(st.pools.leaving, i, i+1)
-		if s.link.session != nil {
-			b.outdate(st, s, errNotNeeded)
-			return
-		}
-		s.link.session = s
-		b.hub.relistenSoon(st, s.link)
-	} else if p := s.pool; p != nil { // notify the callers that wait for a session
-		close(p.freed)
-		p.freed = make(chan struct{})
-	}
-	st.health.up = true
-	if st.health.status.State == Broken || st.health.status.State == Idle {
-		st.health.setState(Ready, "")
-	}
 }
 
 // idleLimit returns the idle timeout of a call, or defaultIdle if there is none.

@@ -31,18 +31,6 @@ type Subscriber struct {
 	index int // the index in pool.subscribers
 }
 
-// leave removes w from the pool. It may change the order of the other subscribers.
-func (p *pool) leave(w *Subscriber) {
-	last := len(p.subscribers) - 1
-	if w.index > last || p.subscribers[w.index] != w {
-		return
-	}
-	p.subscribers[w.index] = p.subscribers[last]
-	p.subscribers[w.index].index = w.index
-	p.subscribers[last] = nil
-	p.subscribers = p.subscribers[:last]
-}
-
 // subscribe registers the client f for notifications. The function deliver is called with each
 // notification on the goroutine that reads from the server, and must not block. asker answers
 // server requests outside calls. If asker is nil, these requests are refused.
@@ -65,7 +53,7 @@ func (h *hub) subscribe(f *mcp.ClientInfo, deliver func(*jsonrpc.Message), asker
 func (w *Subscriber) Close() {
 	h := w.hub
 	h.update(func(st *state) {
-		w.pool.leave(w)
+		st.pools.leave(w)
 		uris := make([]string, 0, len(w.want.URIs))
 		for uri := range w.want.URIs {
 			if !w.pool.watched(uri) {
@@ -73,7 +61,6 @@ func (w *Subscriber) Close() {
 			}
 		}
 		h.relistenSoon(st, st.pools.links[w.pool.scope])
-		st.pools.tidy(w.pool)
 		if len(uris) == 0 || st.ops.closed || len(w.pool.sessions) == 0 {
 			return // without a session, there are no subscriptions at the server
 		}
@@ -213,15 +200,6 @@ func (w *Subscriber) Unsubscribe(ctx context.Context, uri string) (*mcp.Reply, e
 		return mcp.Answer([]byte("{}")), nil
 	}
 	return h.subscription(ctx, w, mcp.MethodUnsubscribe, uri)
-}
-
-func (p *pool) watched(uri string) bool {
-	for _, w := range p.subscribers {
-		if w.want.URIs[uri] {
-			return true
-		}
-	}
-	return false
 }
 
 // subscription starts or stops watching a resource at the server. To a legacy server, it sends a
