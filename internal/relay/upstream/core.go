@@ -37,22 +37,6 @@ type core struct {
 
 	mu    sync.Mutex
 	state state // only update touches it
-	parts
-}
-
-type parts struct {
-	broker   *broker
-	dialer   *dialer
-	healer   *healer
-	watchdog *watchdog
-	hub      *hub
-	lister   *lister
-	operator *operator
-}
-
-// publishLoss publishes a loss. The caller must not be inside update.
-func (c *core) publishLoss(what, why string) {
-	c.opts.Events.Publish(event.Event{Kind: event.Loss, Level: slog.LevelDebug, Server: c.spec.Name, Name: what, Detail: why})
 }
 
 func newCore(spec Spec, o Options) *core {
@@ -103,4 +87,9 @@ func (c *core) init(st *state) {
 	st.health.lastErr = e
 	st.health.setFault(f)
 	st.health.setFailed(Broken, f)
+}
+
+// publishLoss publishes a loss. The caller must not be inside update.
+func (c *core) publishLoss(what, why string) {
+	c.opts.Events.Publish(event.Event{Kind: event.Loss, Level: slog.LevelDebug, Server: c.spec.Name, Name: what, Detail: why})
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/dragoman-mcp/dragoman/internal/base/jsonrpc"
 	"github.com/dragoman-mcp/dragoman/internal/protocol/mcp"
+	"github.com/dragoman-mcp/dragoman/internal/protocol/mcp/mirror"
 	"github.com/dragoman-mcp/dragoman/internal/relay/conn"
 	"github.com/dragoman-mcp/dragoman/internal/relay/event"
 	"github.com/dragoman-mcp/dragoman/internal/relay/handshake"
@@ -24,6 +25,22 @@ import (
 // dialer opens sessions: it starts the server or connects to it, and performs the handshake.
 type dialer struct {
 	*core
+	broker interface {
+		cleanUp(*session)
+		opened(*state, *pool, *mcp.ClientInfo, *session)
+		outdate(st *state, s *session, cause error)
+	}
+	hub interface { // gets what the server sends outside calls
+		deliverNotification(p *pool, s *session, m *jsonrpc.Message, only uint64)
+		askSubscriber(context.Context, *pool, *jsonrpc.Message) (*jsonrpc.Message, error)
+		restore(*pool, *link)
+	}
+	lister interface {
+		paramsOf(ctx context.Context, f *mcp.ClientInfo, tool string) ([]mirror.Param, bool)
+		forgetTools()
+	}
+	watchdog interface{ checkSoon(*session) }
+
 	refusals refusals
 	cut      atomic.Bool // the log already says that Dragoman truncated the instructions
 }

@@ -1,15 +1,20 @@
-// Package upstream manages one server. It starts the server or connects to it, negotiates a
-// revision, and opens as many sessions as are needed to isolate its clients. It receives the
-// server's notifications and restarts the server when the server exits.
+// Package upstream manages one server. It starts the server or connects to it, negotiates a revision,
+// opens as many sessions as are needed to isolate its clients, passes on its notifications, and
+// restarts it when it exits.
 //
 // A modern server has no sessions, so all clients of one credential scope share one link. A legacy
-// server gets the capabilities of its client at initialize, and keeps them for the session. So each
-// combination of capabilities and principal has its own pool of sessions. The home session of a
-// pool keeps state between calls. If the server may send requests during a call, the call may need
-// an exclusive session, so that the requests can be attributed to the call. A server
-// that is not kept open is started only when it is needed. A call is sent again only if the
-// server certainly did not execute it, or if the call is safe to repeat.
+// server keeps the capabilities of its client for a whole session, so each combination of capabilities
+// and principal has its own pool of sessions. The home session of a pool keeps state between calls; a
+// call during which the server may ask something may need a session for itself. A call is sent again
+// only if the server certainly didn't execute it, or if it's safe to repeat.
 //
-// The package does not handle routes or the names that clients see. Packages bridge, catalog and
-// gateway use the package through their own interfaces. Everything is safe for concurrent use.
+// Upstream is a façade. The broker lends sessions to calls, the dialer opens them, the healer knows
+// how the server is and opens it again, the watchdog finds sessions that hang, the hub keeps
+// subscriptions, the lister reads lists, and the operator stops and restarts. All that changes stands
+// in one struct, state, behind one door, core.update: one lock and not one for each part, because what
+// must hold spans the parts. Whoever has a *state is under this lock, and does nothing there that may
+// block; state.later leaves it for after the unlock. settle and check (invariants.go) say what must hold.
+//
+// The package knows neither routes nor the names that clients see: bridge, catalog and gateway use it
+// through interfaces of their own. Everything is safe for concurrent use.
 package upstream

@@ -189,7 +189,7 @@ func (d *dialer) eraIsOver(st *state, modern bool) {
 	st.dial.era, st.dial.sse, st.dial.noLegacy, st.dial.silent, st.health.up = mcp.Unknown, false, false, false, false
 	if modern {
 		for _, l := range st.pools.links {
-			d.hub.stopListen(l, errEraChanged)
+			l.stopListen(errEraChanged)
 			if l.session != nil {
 				d.broker.outdate(st, l.session, errEraChanged)
 			}

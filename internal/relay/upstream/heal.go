@@ -22,7 +22,11 @@ import (
 // early, calls also have to wait: for at most a minute, or for as long as the server requests.
 
 // healer knows how the server is: whether it is ready, why it is not, and when it may be opened again.
-type healer struct{ *core }
+type healer struct {
+	*core
+	broker   interface{ openHome(*state) }
+	watchdog interface{ checkInAMinute(*state, *session) }
+}
 
 // healthState is the state of the healer.
 type healthState struct {
@@ -143,6 +147,20 @@ func (h *healer) opening(st *state, alone bool) {
 	}
 }
 
+// scopeRefused records that an open has failed only because the server refused the credentials of one
+// scope. Other scopes can still open the server, so it's not Broken.
+func (h *healer) scopeRefused(st *state) {
+	if st.health.status.State == Starting {
+		st.health.setState(Idle, "")
+		if len(st.pools.all()) > 0 {
+			st.health.setState(Ready, "")
+		}
+	}
+	if st.health.backoff.Failures() > 0 {
+		h.healLater(st, max(time.Until(st.health.notBefore), 0))
+	}
+}
+
 // openFailed records that an open has failed with err, and schedules the next attempt. The
 // parameter why describes err for users.
 func (h *healer) openFailed(st *state, err error, why *failure.Failure) {
@@ -253,6 +271,13 @@ func (h *healer) ready(st *state, s *session) {
 	}
 	st.log(level, "server ready", "took", time.Since(st.health.awaySince).Round(time.Millisecond).String(), "attempts", st.health.tries, "for", s.steps.purpose)
 	st.health.awaySince, st.health.tries = time.Time{}, 0
+}
+
+// explainEnd logs that a session has ended by itself, once more is known about the reason: the failure
+// now replaces the failure before. pause is the result of sessionEnded.
+func (h *healer) explainEnd(s *session, before, now *failure.Failure, pause time.Duration) {
+	h.replaceFailure(before, now)
+	h.logEnd(s, now, pause)
 }
 
 // replaceFailure replaces the failure before with the more detailed failure now: in the last fault,

@@ -20,7 +20,14 @@ import (
 
 // watchdog finds sessions that have stopped working: it watches whether the server answers and reads
 // while calls run, and pings it while it is idle.
-type watchdog struct{ *core }
+type watchdog struct {
+	*core
+	broker interface {
+		setAside(*state, *session)
+		putBack(*state, *session)
+		drop(s *session, cause error)
+	}
+}
 
 const (
 	// defaultSilence is the default of Spec.Silence. The server gets the same time again to answer
@@ -62,6 +69,12 @@ func (w *watchdog) watch(s *session) {
 			s.watch = time.AfterFunc(w.silence(), func() { w.checkSilence(s) })
 		}
 	})
+}
+
+// opened begins to watch a session while it is idle.
+func (w *watchdog) opened(st *state, s *session) {
+	w.startPings(st, s)
+	w.checkInAMinute(st, s)
 }
 
 // forget stops all timers of a session that has ended.
@@ -190,40 +203,6 @@ func (w *watchdog) leaveHung(st *state, s *session) {
 	if s.served.Load() || time.Since(s.opened) >= defaultStart {
 		w.broker.setAside(st, s)
 	}
-}
-
-// hung returns the error for a call that gets no session because the server is unresponsive. It
-// returns nil if the call may use a session or open one. The parameter s is the session that the call
-// would use, or nil if it would open one for the pool p.
-func (w *watchdog) hung(st *state, s *session, p *pool) error {
-	if s != nil {
-		if s.unresponsiveSince.IsZero() || !s.pipe || !w.shares(st) || time.Since(s.unresponsiveSince) < sharedPatience {
-			return nil
-		}
-		return w.hungError(s)
-	}
-	hung := 0
-	for _, x := range st.pools.all() {
-		switch {
-		case x.pool != p && (x.link == nil || x.link.scope != p.scope):
-		case !x.aside && !x.outdated:
-			return nil
-		case x.aside && !x.unresponsiveSince.IsZero():
-			x.missed = true
-			hung++
-			s = x
-		}
-	}
-	if hung < hungSessions {
-		return nil
-	}
-	return w.hungError(s)
-}
-
-func (w *watchdog) hungError(s *session) error {
-	e := w.unavailable(errUnresponsive, "unresponsive")
-	w.explain(e, s.unresponsive)
-	return e
 }
 
 // reportHung changes the status if the server does not answer on some or all of its sessions.

@@ -15,36 +15,37 @@ import (
 // this session. Only one goroutine at a time may use a lease. The caller must release the lease
 // while it waits for a user or polls a task, since a pool has few sessions.
 type Lease struct {
-	b       *broker
-	s       *session // nil after Release
-	client  *mcp.ClientInfo
-	need    mcp.Need
-	counted bool // the lease is counted in session.calls
-	unused  bool // no call was sent yet; with isolation "call", the next lease can then use the session
-	rev     mcp.Revision
-	tasks   mcp.TaskForm
+	hold   // s is nil after Release
+	u      *Upstream
+	client *mcp.ClientInfo
+	need   mcp.Need
+	rev    mcp.Revision
+	tasks  mcp.TaskForm
 
 	released func() // the function that was passed to OnRelease, or nil
 }
 
-// lease returns a lease on a session for the client f, and opens a session if necessary. If the
-// pool is full and no session is free, lease waits until a session is free or ctx ends. The
+// Acquire returns a lease on a session for the client f, and opens a session if necessary. If the
+// pool is full and no session is free, Acquire waits until a session is free or ctx ends. The
 // caller must call Release.
-func (b *broker) lease(ctx context.Context, f *mcp.ClientInfo, need mcp.Need) (*Lease, error) {
+func (u *Upstream) Acquire(ctx context.Context, f *mcp.ClientInfo, need mcp.Need) (*Lease, error) {
+	l := &Lease{u: u, client: f, need: need}
 	if need.Session != 0 {
-		if l := b.acquireSession(f, need); l != nil {
+		if h, ok := u.broker.acquireSession(f, need); ok {
+			l.take(h)
 			return l, nil
 		}
-		if b.spec.piped() {
-			return nil, b.sessionOver()
+		if u.spec.piped() {
+			return nil, u.sessionOver()
 		}
 		// An HTTP server may know the task in its other sessions too.
 	}
-	l, err := b.acquire(ctx, f, need)
+	h, err := u.broker.acquire(ctx, f, need)
 	if err != nil {
 		return nil, err
 	}
-	l.need, l.unused = need, true
+	h.unused = true
+	l.take(h)
 	return l, nil
 }
 
@@ -54,17 +55,9 @@ func (c *core) sessionOver() error {
 		Message: fmt.Sprintf("Task not found: the session of server %q that ran the task has ended", c.spec.Name)}
 }
 
-// newLease returns a lease on an acquired session. The parameter counted says whether the lease is
-// counted in session.calls.
-func (b *broker) newLease(s *session, f *mcp.ClientInfo, counted bool) *Lease {
-	l := &Lease{b: b, client: f}
-	l.take(s, counted)
-	return l
-}
-
-func (l *Lease) take(s *session, counted bool) {
-	l.s, l.counted = s, counted
-	l.rev, l.tasks = s.server.Revision(), s.tasks
+func (l *Lease) take(h hold) {
+	l.hold = h
+	l.rev, l.tasks = h.s.server.Revision(), h.s.tasks
 }
 
 // Revision returns the revision of the session.
@@ -77,7 +70,7 @@ func (l *Lease) Tasks() mcp.TaskForm { return l.tasks }
 // yet, Tool reads the list through the lease's session.
 func (l *Lease) Tool(ctx context.Context, name string) mcp.ToolFacts {
 	var info mcp.ToolFacts
-	l.b.lister.lookUpTool(ctx, l.client, l.s, func(t *toolSpecs) bool {
+	l.u.lister.lookUpTool(ctx, l.client, l.s, func(t *toolSpecs) bool {
 		info.Params, info.Known = t.params[name]
 		info.Support = t.tasks[name]
 		return info.Known || info.Support != mcp.TaskForbidden
@@ -91,17 +84,10 @@ func (l *Lease) OnRelease(f func()) { l.released = f }
 
 // Release gives the session back. Further calls of Release have no effect.
 func (l *Lease) Release() {
-	l.giveBack()
+	l.hold.release()
 	if f := l.released; f != nil {
 		l.released = nil
 		f()
-	}
-}
-
-func (l *Lease) giveBack() {
-	if s := l.s; s != nil {
-		l.s = nil
-		l.b.release(s, l.counted, l.unused)
 	}
 }
 
@@ -119,8 +105,8 @@ func (l *Lease) Call(ctx context.Context, a *mcp.Attempt, k mcp.Caller) (*mcp.Re
 		reply, err := l.send(ctx, a, k)
 		switch {
 		case try == 0 && maybeOtherEra(s, reply, err):
-			l.giveBack()
-			if !l.b.dialer.eraChanged(ctx, s) || !notExecuted(s, a.Call, reply) {
+			l.hold.release()
+			if !l.u.dialer.eraChanged(ctx, s) || !notExecuted(s, a.Call, reply) {
 				return reply, err
 			}
 		case err == nil:
@@ -139,18 +125,18 @@ func (l *Lease) Call(ctx context.Context, a *mcp.Attempt, k mcp.Caller) (*mcp.Re
 
 // send sends a call in the lease's session, and tells the parts of the upstream what the answer shows.
 func (l *Lease) send(ctx context.Context, a *mcp.Attempt, k mcp.Caller) (*mcp.Reply, error) {
-	b, s := l.b, l.s
-	b.hub.raiseLevel(ctx, s, a)
-	if reply := b.hub.answerListen(s, a.Msg.Method); reply != nil {
+	u, s := l.u, l.s
+	u.hub.raiseLevel(ctx, s, a)
+	if reply := u.hub.answerListen(s, a.Msg.Method); reply != nil {
 		return reply, nil
 	}
-	b.watchdog.watch(s)
+	u.watchdog.watch(s)
 	began := time.Now()
 	reply, err := s.server.Call(ctx, a, s.related(a.Trail, k))
-	if err == nil && b.missesHeader(s, a, reply) {
+	if err == nil && u.missesHeader(s, a, reply) {
 		// The tool's schema has changed since Dragoman read the tool list. Read the list again
 		// and repeat the call (2026-07-28 §Streamable HTTP, "Client Behavior").
-		b.lister.forgetTools()
+		u.lister.forgetTools()
 		reply, err = s.server.Call(ctx, a, k)
 	}
 	if err != nil {
@@ -158,11 +144,11 @@ func (l *Lease) send(ctx context.Context, a *mcp.Attempt, k mcp.Caller) (*mcp.Re
 	}
 	s.served.Store(true)
 	if s.unanswered.Load() {
-		b.watchdog.answered(s)
+		u.watchdog.answered(s)
 	}
-	b.remember(s, a, reply)
-	b.hub.noteListen(s, a.Msg.Method, reply)
-	b.lister.seeReply(l.client, began, a, reply)
+	u.broker.remember(s, a, reply)
+	u.hub.noteListen(s, a.Msg.Method, reply)
+	u.lister.seeReply(l.client, began, a, reply)
 	return reply, nil
 }
 
@@ -170,40 +156,40 @@ func (l *Lease) send(ctx context.Context, a *mcp.Attempt, k mcp.Caller) (*mcp.Re
 // session. If not, the second result is the error for the caller. The parameter try counts the
 // attempts before this one. mayRetry takes s out of service if it cannot be used any more.
 func (l *Lease) mayRetry(ctx context.Context, s *session, err error, try int) (bool, error) {
-	b := l.b
+	u := l.u
 	var e *mcp.Error
 	if errors.As(err, &e) && e.Origin == mcp.FromGateway {
-		b.watchdog.checkSoon(s)
+		u.watchdog.checkSoon(s)
 	}
 	if e == nil || try > 0 || ctx.Err() != nil {
-		return false, b.withRemains(s, err)
+		return false, u.withRemains(s, err)
 	}
 	switch {
 	case isOver(err):
-		b.drop(s, err)
+		u.broker.drop(s, err)
 	case errors.Is(err, conn.ErrWriteFailed):
-		b.replaceBroken(ctx, s, err)
+		u.broker.replaceBroken(ctx, s, err)
 	}
 	if !errors.Is(err, conn.ErrSessionLost) && e.Outcome != mcp.NotSent && !(e.Retryable && (e.Cause == "exited" || e.Cause == "stalled")) {
-		return false, b.withRemains(s, err)
+		return false, u.withRemains(s, err)
 	}
 	if e.Cause == "auth_required" || e.Cause == "overloaded" {
 		return false, err
 	}
-	b.opts.Log.Info("retrying call", "server", b.spec.Name, "cause", e.Cause)
+	u.opts.Log.Info("retrying call", "server", u.spec.Name, "cause", e.Cause)
 	return true, nil
 }
 
 // again replaces the lease's failed session with another session. If the attempt does not fit that
 // session, again returns mcp.ErrChanged.
 func (l *Lease) again(ctx context.Context) error {
-	l.giveBack()
-	next, err := l.b.acquire(ctx, l.client, l.need)
+	l.hold.release()
+	next, err := l.u.broker.acquire(ctx, l.client, l.need)
 	if err != nil {
 		return err
 	}
 	rev, tasks := l.rev, l.tasks
-	l.take(next.s, next.counted)
+	l.take(next)
 	if l.rev.Modern() != rev.Modern() || l.tasks != tasks {
 		return mcp.ErrChanged
 	}
@@ -244,32 +230,32 @@ func (b *broker) replaceBroken(ctx context.Context, s *session, err error) {
 // An HTTP server may know the task in another session, so callInSession then uses another session,
 // except for tools/call.
 func (l *Lease) callInSession(ctx context.Context, a *mcp.Attempt, k mcp.Caller) (*mcp.Reply, error) {
-	b := l.b
+	u := l.u
 	for try := 0; ; try++ {
 		s := l.s
-		b.watchdog.watch(s)
+		u.watchdog.watch(s)
 		reply, err := s.server.Call(ctx, a, s.related(a.Trail, k))
-		b.remember(s, a, reply)
+		u.broker.remember(s, a, reply)
 		if err == nil {
 			return reply, nil
 		}
 		if isOver(err) {
-			b.drop(s, err)
+			u.broker.drop(s, err)
 		}
 		if try > 0 || ctx.Err() != nil || !errors.Is(err, conn.ErrSessionLost) {
 			return nil, err
 		}
-		l.giveBack()
-		next := b.acquireSession(l.client, l.need)
-		if next == nil {
-			if b.spec.piped() || a.Msg.Method == mcp.MethodCallTool {
-				return nil, b.sessionOver()
+		l.hold.release()
+		next, ok := u.broker.acquireSession(l.client, l.need)
+		if !ok {
+			if u.spec.piped() || a.Msg.Method == mcp.MethodCallTool {
+				return nil, u.sessionOver()
 			}
-			if next, err = b.acquire(ctx, l.client, l.need); err != nil {
+			if next, err = u.broker.acquire(ctx, l.client, l.need); err != nil {
 				return nil, err
 			}
 		}
-		l.take(next.s, next.counted)
+		l.take(next)
 	}
 }
 
@@ -277,7 +263,7 @@ func (l *Lease) callInSession(ctx context.Context, a *mcp.Attempt, k mcp.Caller)
 // need a particular session. If Lease.Call returns mcp.ErrChanged, Call builds a new attempt and
 // sends it.
 func (u *Upstream) Call(ctx context.Context, c *mcp.Call, k mcp.Caller) (*mcp.Reply, error) {
-	l, err := u.broker.lease(ctx, c.Client, mcp.NeedOf(c))
+	l, err := u.Acquire(ctx, c.Client, mcp.NeedOf(c))
 	if err != nil {
 		return nil, err
 	}

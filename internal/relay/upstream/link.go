@@ -18,9 +18,7 @@ type link struct {
 	who     *mcp.ClientInfo // the client whose credentials Dragoman's own requests use; nil for the scope ""
 	session *session        // the session with the server; nil if there is none
 
-	listen      *listening // the newest subscriptions/listen request, or nil
-	listenSet   listenSet  // all open subscriptions/listen requests
-	relistening bool       // a goroutine is about to send a new subscriptions/listen request
+	listens
 
 	// Until notBefore, calls in this scope fail with lastErr, because the server has refused the
 	// credentials of the scope.
@@ -41,6 +39,13 @@ func (r *registry) link(scope string, f *mcp.ClientInfo) *link {
 		r.links[scope] = l
 	}
 	return l
+}
+
+// listens is what the hub knows of a link.
+type listens struct {
+	listen      *listening // the newest subscriptions/listen request, or nil
+	listenSet   listenSet  // all open subscriptions/listen requests
+	relistening bool       // a goroutine is about to send a new subscriptions/listen request
 }
 
 // maxUnusedLinks is the number of links at which link begins to remove links without a
@@ -90,7 +95,7 @@ func (b *broker) endIdleLink(st *state, s *session) {
 			if st.ops.closed || s.users > 0 || s.reap == nil || !s.current() {
 				return
 			}
-			b.hub.stopListen(l, errIdleSession)
+			l.stopListen(errIdleSession)
 			delete(st.pools.links, l.scope)
 			l.session = nil
 			b.work.Go(func() { s.shut(b.graceful, errIdleSession) })
@@ -99,8 +104,7 @@ func (b *broker) endIdleLink(st *state, s *session) {
 }
 
 // refusedScope handles a failed open in the scope of p. If err says that the server refused
-// the credentials of the scope, it starts a back-off for this scope and returns true. The server is
-// then not in the state Broken, and other scopes can still open it.
+// the credentials of the scope, it starts a back-off for this scope and returns true.
 func (b *broker) refusedScope(st *state, p *pool, f *mcp.ClientInfo, err error) bool {
 	var e *handshake.Error
 	refused := errors.As(err, &e) && e.Cause == handshake.CauseAuth || errors.Is(err, transport.ErrCredentials)
@@ -109,12 +113,6 @@ func (b *broker) refusedScope(st *state, p *pool, f *mcp.ClientInfo, err error) 
 	}
 	l := st.pools.link(p.scope, f)
 	l.notBefore, l.lastErr = time.Now().Add(scopePause), err
-	if st.health.status.State == Starting {
-		st.health.setState(Idle, "")
-		if len(st.pools.all()) > 0 {
-			st.health.setState(Ready, "")
-		}
-	}
 	return true
 }
 

@@ -248,7 +248,7 @@ func TestChangedListsOfAScope(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer l.Release()
+	defer l.release()
 	u.hub.deliverNotification(l.s.pool, l.s, jsonrpc.NewNotification(mcp.NoteToolsChanged, nil), 0)
 	if len(heard) != 1 || heard["anna"] != 2 {
 		t.Errorf("the change was heard by %v", heard)

@@ -123,7 +123,7 @@ func (h *hub) renewed(st *state, on *link) *listening {
 		return old
 	}
 	if union.Empty() {
-		h.stopListen(on, errReplaced)
+		on.stopListen(errReplaced)
 		return nil
 	}
 	next := &listening{union: key, acked: make(chan struct{})}
@@ -150,11 +150,11 @@ func (h *hub) renewed(st *state, on *link) *listening {
 }
 
 // stopListen ends all listens on a link.
-func (h *hub) stopListen(on *link, cause error) {
-	for _, l := range on.listenSet.all() {
-		l.cancel(cause)
+func (l *link) stopListen(cause error) {
+	for _, open := range l.listenSet.all() {
+		open.cancel(cause)
 	}
-	on.listen, on.listenSet = nil, listenSet{}
+	l.listen, l.listenSet = nil, listenSet{}
 }
 
 var errReplaced = errors.New("replaced by a newer subscriptions/listen")
@@ -229,12 +229,12 @@ func reason(err error) string {
 }
 
 func (h *hub) listenOnce(ctx context.Context, on *link, l *listening) error {
-	lease, err := h.broker.acquire(ctx, on.who, mcp.Need{Method: mcp.MethodListen})
+	held, err := h.broker.acquire(ctx, on.who, mcp.Need{Method: mcp.MethodListen})
 	if err != nil {
 		return err
 	}
-	defer lease.Release()
-	s := lease.s
+	defer held.release()
+	s := held.s
 	if !s.server.Revision().Can(mcp.Listen) {
 		return errEraChanged
 	}
@@ -368,12 +368,12 @@ func (w *Subscriber) Watch(ctx context.Context, want mcp.SubscriptionFilter) (mc
 	h.update(func(st *state) {
 		w.want.Tools, w.want.Prompts, w.want.Resources = want.Tools, want.Prompts, want.Resources
 	})
-	lease, err := h.broker.acquire(ctx, w.info, mcp.Need{Method: mcp.MethodListen})
+	held, err := h.broker.acquire(ctx, w.info, mcp.Need{Method: mcp.MethodListen})
 	if err != nil {
 		return mcp.SubscriptionFilter{}, err
 	}
-	defer lease.Release()
-	s := lease.s
+	defer held.release()
+	s := held.s
 	switch {
 	case s.server.Revision().Can(mcp.Listen):
 		h.update(func(st *state) {

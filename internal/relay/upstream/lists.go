@@ -18,6 +18,11 @@ import (
 // lister reads the lists of the server, and remembers what they said about the tools.
 type lister struct {
 	*core
+	broker interface {
+		acquire(context.Context, *mcp.ClientInfo, mcp.Need) (hold, error)
+		release(s *session, counted, unused bool)
+	}
+
 	memory toolMemory
 }
 
@@ -62,12 +67,12 @@ func (l *lister) readPages(ctx context.Context, f *mcp.ClientInfo, via *session,
 	}
 	s := via
 	if s == nil {
-		lease, err := l.broker.acquire(ctx, f, mcp.Need{Method: method})
+		held, err := l.broker.acquire(ctx, f, mcp.Need{Method: method})
 		if err != nil {
 			return nil, false, err
 		}
-		defer lease.Release()
-		s = lease.s
+		defer held.release()
+		s = held.s
 	}
 	left := map[string]string{}
 	began := time.Now()
@@ -82,8 +87,7 @@ func (l *lister) readPages(ctx context.Context, f *mcp.ClientInfo, via *session,
 	}()
 	seen := map[string]bool{}
 	var params []byte
-	size := 0
-	for n := 0; n < maxPages && size <= maxListBytes; n++ {
+	for n, size := 0, 0; n < maxPages && size <= maxListBytes; n++ {
 		answered := s.steps.list(method)
 		r, err := s.server.Call(ctx, l.ownCall(method, params, f), mcp.NoCaller{})
 		answered(r, err)

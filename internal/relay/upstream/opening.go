@@ -123,8 +123,8 @@ func (b *broker) openFailed(st *state, o *opening, r openResult) {
 		return // the callers share the session that the server has
 	case !b.refusedScope(st, o.pool, o.client, r.err):
 		b.healer.openFailed(st, r.err, r.why)
-	case st.health.backoff.Failures() > 0 && !st.pools.hasSession():
-		b.healer.healLater(st, max(time.Until(st.health.notBefore), 0))
+	default:
+		b.ends.scopeRefused(st)
 	}
 	o.err = r.err
 }
@@ -153,8 +153,7 @@ func (b *broker) opened(st *state, p *pool, f *mcp.ClientInfo, s *session) {
 	b.healer.ready(st, s)
 	s.opened = time.Now()
 	s.idle = s.opened
-	b.watchdog.startPings(st, s)
-	b.watchdog.checkInAMinute(st, s)
+	b.watchdog.opened(st, s)
 	opened := s.server.Opening()
 	st.health.status.Revision = opened.Revision
 	if opened.Remember() && (opened.Revision.Modern() || !s.legacyFirst) {

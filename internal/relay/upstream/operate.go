@@ -26,7 +26,14 @@ import (
 const operatorGrace = 5 * time.Second
 
 // operator stops, starts, restarts and closes the server.
-type operator struct{ *core }
+type operator struct {
+	*core
+	broker interface {
+		openHome(*state)
+		outdate(st *state, s *session, cause error)
+	}
+	hub interface{ restore(*pool, *link) }
+}
 
 // operations is the state of the operator.
 type operations struct {
@@ -152,7 +159,7 @@ func (o *operator) takeDown(st *state, cause error) []*session {
 		st.ops.operating = nil
 	}
 	for _, l := range st.pools.links {
-		o.hub.stopListen(l, cause)
+		l.stopListen(cause)
 	}
 	all := slices.Clone(st.pools.all())
 	for _, s := range all {
@@ -215,10 +222,6 @@ func (o *operator) reopen(st *state) {
 func (o *operator) operatedBy(what string) {
 	o.opts.Events.Publish(event.Event{Kind: event.Lifecycle, Level: slog.LevelInfo, Server: o.spec.Name, Detail: what})
 	o.step("")
-}
-
-func (o *operator) isStopped() bool {
-	return get(o.core, func(st *state) bool { return st.ops.stopped })
 }
 
 var errStopped = fmt.Errorf("%w, or Dragoman is stopping", conn.ErrRemoved)

@@ -217,8 +217,7 @@ func (w *watchdog) setTimes(t Times) {
 	w.update(func(st *state) {
 		st.health.pingNoted = false
 		for _, s := range st.pools.all() {
-			w.startPings(st, s)
-			w.checkInAMinute(st, s)
+			w.opened(st, s)
 		}
 	})
 }

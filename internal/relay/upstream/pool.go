@@ -8,12 +8,39 @@ import (
 	"slices"
 	"time"
 
+	"github.com/dragoman-mcp/dragoman/internal/base/failure"
 	"github.com/dragoman-mcp/dragoman/internal/protocol/mcp"
 	"github.com/dragoman-mcp/dragoman/internal/relay/conn"
 )
 
 // broker lends sessions to calls. It chooses a session, or opens one, or lets the caller wait for one.
-type broker struct{ *core }
+type broker struct {
+	*core
+	dialer interface {
+		open(context.Context, target) (*session, error)
+	}
+	healer interface { // hears of attempts to open the server
+		opening(st *state, alone bool)
+		ready(*state, *session)
+		openFailed(*state, error, *failure.Failure)
+	}
+	ends interface { // the healer too: hears why there's no session
+		scopeRefused(*state)
+		sessionEnded(*state, *session, *failure.Failure) (pause time.Duration)
+		explainEnd(s *session, before, now *failure.Failure, pause time.Duration)
+	}
+	watchdog interface { // hears of sessions that begin and end, and of their use
+		opened(*state, *session)
+		watchStall(*state, *session)
+		forget(*session)
+	}
+	hub interface {
+		relistenSoon(*state, *link)
+		replayLevel(*session, *pool)
+		restore(*pool, *link)
+	}
+	operator interface{ reopen(*state) }
+}
 
 // maxSessionsPerPool bounds the sessions of one pool. If the pool is full, calls wait for a free
 // session.
@@ -39,6 +66,15 @@ func (b *broker) key(st *state, f *mcp.ClientInfo, scope string) string {
 		return scope + "\x00" + key
 	}
 	return key
+}
+
+// ownPool returns the pool of a client, and creates it if necessary.
+func (b *broker) ownPool(st *state, f *mcp.ClientInfo, scope string) *pool {
+	key := b.key(st, f, scope)
+	if p := st.pools.byKey[key]; p != nil {
+		return p
+	}
+	return b.newPool(st, key, f, scope)
 }
 
 // newPool creates the pool for a key. f may be nil.
@@ -84,20 +120,37 @@ func (st *state) useModern(f *mcp.ClientInfo, scope string) bool {
 	return f == nil || !f.Revision.Legacy() || st.dial.noLegacy || !canBeAsked(f)
 }
 
-// acquire returns a lease on a session for a client, and opens a session if necessary. If
-// need.ForCall is set, acquire chooses a session on which Dragoman can attribute server requests to
-// the call. acquire ignores need.Session. The caller must release the lease.
-func (b *broker) acquire(ctx context.Context, f *mcp.ClientInfo, need mcp.Need) (*Lease, error) {
+// hold keeps a session for its owner until it is released. It is the inner part of a Lease, and all
+// that Dragoman's own requests need.
+type hold struct {
+	b       *broker
+	s       *session // nil after release
+	counted bool     // the hold is counted in session.calls
+	unused  bool     // no call was sent yet; with isolation "call", the next call can then use the session
+}
+
+// release gives the session back. Further calls of release have no effect.
+func (h *hold) release() {
+	if s := h.s; s != nil {
+		h.s = nil
+		h.b.release(s, h.counted, h.unused)
+	}
+}
+
+// acquire holds a session for a client, and opens a session if necessary. If need.ForCall is set,
+// acquire chooses a session on which Dragoman can attribute server requests to the call. acquire
+// ignores need.Session. The caller must release the hold.
+func (b *broker) acquire(ctx context.Context, f *mcp.ClientInfo, need mcp.Need) (hold, error) {
 	scope := b.scopeOf(f)
 	for {
 		var c choice
 		var err error
 		b.update(func(st *state) { c, err = b.pick(ctx, st, f, scope, need) })
 		if err != nil {
-			return nil, err
+			return hold{}, err
 		}
 		if c.session != nil {
-			return b.newLease(c.session, f, c.counted), nil
+			return hold{b: b, s: c.session, counted: c.counted}, nil
 		}
 		freed := c.freed
 		if c.opening != nil {
@@ -109,10 +162,10 @@ func (b *broker) acquire(ctx context.Context, f *mcp.ClientInfo, need mcp.Need) 
 			if c.opening != nil {
 				b.opts.Starts.forsake(c.opening.turn, waiterOf(ctx, f, need))
 			}
-			return nil, b.gaveUp(context.Cause(ctx), c.opening != nil)
+			return hold{}, b.gaveUp(context.Cause(ctx), c.opening != nil)
 		}
 		if c.opening != nil && c.opening.err != nil {
-			return nil, c.opening.err
+			return hold{}, c.opening.err
 		}
 	}
 }
@@ -120,7 +173,7 @@ func (b *broker) acquire(ctx context.Context, f *mcp.ClientInfo, need mcp.Need) 
 // choice is what pick has found for a call: a session, or else what the call must wait for.
 type choice struct {
 	session *session
-	counted bool            // the lease is counted in session.calls
+	counted bool            // see hold.counted
 	opening *opening        // the call needs the result of this open
 	freed   <-chan struct{} // closed when the call must try again
 }
@@ -147,13 +200,13 @@ func (b *broker) pick(ctx context.Context, st *state, f *mcp.ClientInfo, scope s
 		s = b.choose(st, p, f, need.ForCall)
 	}
 	if s != nil {
-		if err := b.watchdog.hung(st, s, p); err != nil {
+		if err := b.hung(st, s, p); err != nil {
 			return choice{}, err
 		}
 		return choice{session: s, counted: b.use(st, s, f, need)}, nil
 	}
 	if p.opening == nil {
-		if err := b.watchdog.hung(st, nil, p); err != nil {
+		if err := b.hung(st, nil, p); err != nil {
 			return choice{}, err
 		}
 		if len(p.sessions) >= maxSessionsPerPool && !b.retireKept(st, p) {
@@ -188,7 +241,7 @@ func (b *broker) poolFor(st *state, f *mcp.ClientInfo, scope string) *pool {
 	return p
 }
 
-// use begins a lease on a session for the client f. It reports whether the lease is counted in
+// use notes that a session is held for the client f. It reports whether the hold is counted in
 // session.calls.
 func (b *broker) use(st *state, s *session, f *mcp.ClientInfo, need mcp.Need) (counted bool) {
 	s.users++
@@ -204,6 +257,40 @@ func (b *broker) use(st *state, s *session, f *mcp.ClientInfo, need mcp.Need) (c
 	s.owner = f.Conversation
 	s.calls++
 	return true
+}
+
+// hung returns the error for a call that gets no session because the server is unresponsive. It
+// returns nil if the call may use a session or open one. The parameter s is the session that the call
+// would use, or nil if it would open one for the pool p.
+func (b *broker) hung(st *state, s *session, p *pool) error {
+	if s != nil {
+		if s.unresponsiveSince.IsZero() || !s.pipe || !b.shares(st) || time.Since(s.unresponsiveSince) < sharedPatience {
+			return nil
+		}
+		return b.hungError(s)
+	}
+	hung := 0
+	for _, x := range st.pools.all() {
+		switch {
+		case x.pool != p && (x.link == nil || x.link.scope != p.scope):
+		case !x.aside && !x.outdated:
+			return nil
+		case x.aside && !x.unresponsiveSince.IsZero():
+			x.missed = true
+			hung++
+			s = x
+		}
+	}
+	if hung < hungSessions {
+		return nil
+	}
+	return b.hungError(s)
+}
+
+func (b *broker) hungError(s *session) error {
+	e := b.unavailable(errUnresponsive, "unresponsive")
+	b.explain(e, s.unresponsive)
+	return e
 }
 
 // mayOpen returns the reason why no session can be opened for a pool now, or nil if one can. It may
@@ -473,7 +560,7 @@ func (b *broker) setAside(st *state, s *session) {
 	case s.current():
 		s.link.session = nil
 		st.pools.leaving = append(st.pools.leaving, s)
-		b.hub.stopListen(s.link, errStalled) // the next session of the link starts its own listen
+		s.link.stopListen(errStalled) // the next session of the link starts its own listen
 	case p != nil:
 		p.wake() // callers that wait for an exclusive session choose another session
 	}

@@ -32,33 +32,43 @@ type session struct {
 	unanswered  atomic.Bool // unresponsiveSince is set
 
 	// The following fields belong to the state of the Upstream.
-	pool              *pool     // nil for the link to a modern server
-	link              *link     // nil for a legacy session
-	opened, idle      time.Time // when the session was opened, and when its last lease was released
-	taken             bool      // the session has been used for a call; only relevant with isolation "call"
-	users             int       // number of leases
-	calls             int       // number of leases with Need.ForCall
-	owner             uint64
-	reap              *time.Timer       // timer that ends an idle session; nil while the session is in use
-	over              bool              // the session has ended, and cleanUp has taken it out of service
-	check             *time.Timer       // timer of the next check; see checkLater
-	checked           time.Time         // time of the last check
-	ping              *time.Timer       // timer of the next ping; nil if the session is not pinged; see ping.go
-	pinged            time.Time         // when the last ping ended; zero for none
-	outdated          bool              // the session is out of service; see outdate
-	outdatedBy        error             // the cause with which an outdated session ends
-	noListen          time.Time         // when the server last answered that it does not support subscriptions/listen; zero for never
-	keep              time.Time         // the session has tasks, so Dragoman does not end it as idle before this time
-	taskOwners        map[string]uint64 // for each task of a legacy server: the conversation that created it; see tasks.go
-	level             mcp.LogLevel      // the log level that Dragoman has set on the server; 0 for none
-	watch             *time.Timer       // the watch timer; nil if it is not running
+	pool *pool // nil for the link to a modern server
+	link *link // nil for a legacy session
+	lending
+	vitals
+	noListen time.Time    // when the server last answered that it does not support subscriptions/listen; zero for never
+	level    mcp.LogLevel // the log level that Dragoman has set on the server; 0 for none
+}
+
+// lending is what the broker knows of a session.
+type lending struct {
+	opened, idle time.Time // when the session was opened, and when its last hold was released
+	taken        bool      // the session has been used for a call; only relevant with isolation "call"
+	users        int       // number of holds
+	calls        int       // number of holds with Need.ForCall
+	owner        uint64
+	reap         *time.Timer       // timer that ends an idle session; nil while the session is in use
+	keep         time.Time         // the session has tasks, so Dragoman does not end it as idle before this time
+	taskOwners   map[string]uint64 // for each task of a legacy server: the conversation that created it; see tasks.go
+	aside        bool              // new calls do not use the session; see setAside
+	missed       bool              // a call needed the session while it was set aside
+	outdated     bool              // the session is out of service; see outdate
+	outdatedBy   error             // the cause with which an outdated session ends
+	over         bool              // the session has ended, and cleanUp has taken it out of service
+}
+
+// vitals is what the watchdog knows of a session.
+type vitals struct {
+	watch             *time.Timer // the watch timer; nil if it is not running
 	watchedFrom       time.Time
-	stall             *time.Timer      // timer that checks whether the server reads; nil while the session is idle
-	stuck             bool             // the server does not read its input; see stall.go
-	aside             bool             // new calls do not use the session; see setAside
-	missed            bool             // a call needed the session while it was set aside
 	unresponsiveSince time.Time        // when the server became unresponsive; zero if it is responsive
 	unresponsive      *failure.Failure // why the server is unresponsive; nil if it is responsive
+	stall             *time.Timer      // timer that checks whether the server reads; nil while the session is idle
+	stuck             bool             // the server does not read its input; see stall.go
+	check             *time.Timer      // timer of the next check; see checkLater
+	checked           time.Time        // time of the last check
+	ping              *time.Timer      // timer of the next ping; nil if the session is not pinged; see ping.go
+	pinged            time.Time        // when the last ping ended; zero for none
 }
 
 // shut ends the session and its child process, and waits until both have ended. When ctx ends, shut
@@ -101,7 +111,7 @@ func (b *broker) cleanUp(s *session) {
 	b.update(func(st *state) {
 		b.takeOut(st, s)
 		if unexpected = !st.ops.closed && !s.outdated && !wanted(cause); unexpected {
-			pause = b.healer.sessionEnded(st, s, first)
+			pause = b.ends.sessionEnded(st, s, first)
 		}
 	})
 	exit := ""
@@ -113,8 +123,7 @@ func (b *broker) cleanUp(s *session) {
 		return
 	}
 	f := b.endFailure(s, cause, exit)
-	b.healer.replaceFailure(first, f)
-	b.healer.logEnd(s, f, pause)
+	b.ends.explainEnd(s, first, f, pause)
 	b.hub.restore(s.pool, s.link)
 }
 

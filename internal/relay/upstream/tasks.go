@@ -37,13 +37,13 @@ type knownForms struct{ seen atomic.Uint32 }
 
 func (k *knownForms) add(f mcp.TaskForm) { k.seen.Or(1 << f) }
 
-// tasks returns the form in which the server supports tasks for the client f. It opens the server
+// Tasks returns the form in which the server supports tasks for the client f. It opens the server
 // if necessary. If the server cannot be opened, it returns mcp.Notasks.
-func (b *broker) tasks(ctx context.Context, f *mcp.ClientInfo) mcp.TaskForm {
-	if b.forms.seen.Load() == 1<<mcp.NoTasks {
+func (u *Upstream) Tasks(ctx context.Context, f *mcp.ClientInfo) mcp.TaskForm {
+	if u.forms.seen.Load() == 1<<mcp.NoTasks {
 		return mcp.NoTasks // the usual case: no session has declared tasks
 	}
-	l, err := b.lease(ctx, f, mcp.Need{})
+	l, err := u.Acquire(ctx, f, mcp.Need{})
 	if err != nil {
 		return mcp.NoTasks
 	}
@@ -51,25 +51,23 @@ func (b *broker) tasks(ctx context.Context, f *mcp.ClientInfo) mcp.TaskForm {
 	return l.Tasks()
 }
 
-// acquireSession returns a lease on the session with the number need.Session. The number comes from
+// acquireSession holds the session with the number need.Session. The number comes from
 // the client, which could have guessed it. So if the session is for another principal,
-// acquireSession returns nil. It also returns nil if the session has ended.
-func (b *broker) acquireSession(f *mcp.ClientInfo, need mcp.Need) *Lease {
-	return get(b.core, func(st *state) *Lease {
+// the second result is false. It is also false if the session has ended.
+func (b *broker) acquireSession(f *mcp.ClientInfo, need mcp.Need) (h hold, ok bool) {
+	b.update(func(st *state) {
 		for _, p := range st.pools.byKey {
 			if p.seat != "" && p.seat != f.Who.SeatKey() {
 				continue
 			}
 			i := slices.IndexFunc(p.sessions, func(s *session) bool { return s.number == need.Session })
 			if i >= 0 {
-				b.use(st, p.sessions[i], f, need)
-				l := b.newLease(p.sessions[i], f, need.ForCall)
-				l.need = need
-				return l
+				h, ok = hold{b: b, s: p.sessions[i], counted: b.use(st, p.sessions[i], f, need)}, true
+				return
 			}
 		}
-		return nil
 	})
+	return h, ok
 }
 
 // remember stores the number of the session s in the reply r, if s is a session of a legacy server.

@@ -8,22 +8,32 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/protocol/mcp/mirror"
 )
 
-// Upstream manages one server. New creates it and Close ends it. Its parts do the work.
+// Upstream manages one server. New creates it and Close ends it. Its parts do the work, and each of
+// them says which methods of the others it uses.
 type Upstream struct {
 	*core
+	broker   *broker
+	dialer   *dialer
+	healer   *healer
+	watchdog *watchdog
+	hub      *hub
+	lister   *lister
+	operator *operator
 }
 
 // New returns an upstream. It does not start the server.
 func New(spec Spec, o Options) *Upstream {
 	c := newCore(spec, o)
-	c.broker = &broker{c}
-	c.dialer = &dialer{core: c}
-	c.healer = &healer{c}
-	c.watchdog = &watchdog{c}
-	c.hub = &hub{c}
-	c.lister = &lister{core: c}
-	c.operator = &operator{c}
-	return &Upstream{c}
+	b, d, h, w := &broker{core: c}, &dialer{core: c}, &healer{core: c}, &watchdog{core: c}
+	s, l, op := &hub{core: c}, &lister{core: c}, &operator{core: c}
+	b.dialer, b.healer, b.ends, b.watchdog, b.hub, b.operator = d, h, h, w, s, op
+	d.broker, d.hub, d.lister, d.watchdog = b, s, l, w
+	h.broker, h.watchdog = b, w
+	w.broker = b
+	s.broker, s.lister, s.watchdog = b, l, w
+	l.broker = b
+	op.broker, op.hub = b, s
+	return &Upstream{core: c, broker: b, dialer: d, healer: h, watchdog: w, hub: s, lister: l, operator: op}
 }
 
 // Name returns the configured name.
@@ -33,19 +43,6 @@ func (u *Upstream) Name() string { return u.spec.Name }
 // scope "".
 func (u *Upstream) Scope(f *mcp.ClientInfo) string { return u.scopeOf(f) }
 
-// Acquire returns a lease on a session for the client f, and opens a session if necessary. If the
-// pool is full and no session is free, Acquire waits until a session is free or ctx ends. The
-// caller must call Release.
-func (u *Upstream) Acquire(ctx context.Context, f *mcp.ClientInfo, need mcp.Need) (*Lease, error) {
-	return u.broker.lease(ctx, f, need)
-}
-
-// Tasks returns the form in which the server supports tasks for the client f. It opens the server
-// if necessary. If the server cannot be opened, it returns mcp.NoTasks.
-func (u *Upstream) Tasks(ctx context.Context, f *mcp.ClientInfo) mcp.TaskForm {
-	return u.broker.tasks(ctx, f)
-}
-
 // Hello returns the server information from the handshake. If necessary, it opens the server for
 // the client f, which may be nil. While the server is unavailable, Hello returns an error with the
 // reason. It never returns information from an earlier handshake.
@@ -54,7 +51,7 @@ func (u *Upstream) Hello(ctx context.Context, f *mcp.ClientInfo) (*mcp.ServerInf
 	if err != nil {
 		return nil, err
 	}
-	defer l.Release()
+	defer l.release()
 	return l.s.server.Hello(), nil
 }
 

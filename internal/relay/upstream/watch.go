@@ -15,7 +15,15 @@ import (
 
 // hub keeps the subscriptions: it passes the server's notifications to the subscribers, and
 // subscribes at the server to what they want.
-type hub struct{ *core }
+type hub struct {
+	*core
+	broker interface {
+		acquire(context.Context, *mcp.ClientInfo, mcp.Need) (hold, error)
+		ownPool(st *state, f *mcp.ClientInfo, scope string) *pool
+	}
+	lister   interface{ forgetTools() }
+	watchdog interface{ checkSoon(*session) }
+}
 
 // Subscriber receives the notifications from a server on behalf of a client. A legacy client has a
 // Subscriber during its conversation, and a modern client during its listen.
@@ -37,11 +45,7 @@ type Subscriber struct {
 func (h *hub) subscribe(f *mcp.ClientInfo, deliver func(*jsonrpc.Message), asker mcp.Subscriber) *Subscriber {
 	scope := h.scopeOf(f)
 	return get(h.core, func(st *state) *Subscriber {
-		key := h.broker.key(st, f, scope)
-		p := st.pools.byKey[key]
-		if p == nil {
-			p = h.broker.newPool(st, key, f, scope)
-		}
+		p := h.broker.ownPool(st, f, scope)
 		w := &Subscriber{hub: h, pool: p, info: f, deliver: deliver, asker: asker, index: len(p.subscribers)}
 		p.subscribers = append(p.subscribers, w)
 		return w
@@ -206,12 +210,12 @@ func (w *Subscriber) Unsubscribe(ctx context.Context, uri string) (*mcp.Reply, e
 // request with the given method. To a modern server, it sends a listen with the new union of all
 // subscriptions.
 func (h *hub) subscription(ctx context.Context, w *Subscriber, method, uri string) (*mcp.Reply, error) {
-	lease, err := h.broker.acquire(ctx, w.info, mcp.Need{Method: method})
+	held, err := h.broker.acquire(ctx, w.info, mcp.Need{Method: method})
 	if err != nil {
 		return nil, err
 	}
-	defer lease.Release()
-	s := lease.s
+	defer held.release()
+	s := held.s
 	if s.server.Revision().Can(mcp.Listen) {
 		return h.listenFor(ctx, s.link, method, uri)
 	}
@@ -410,7 +414,7 @@ func (h *hub) restore(p *pool, l *link) {
 	}
 	pauses := work.Backoff{Ceiling: time.Minute}
 	for !h.resubscribe(p) {
-		if h.operator.isStopped() {
+		if get(h.core, func(st *state) bool { return st.ops.stopped }) {
 			return // Upstream.Start opens the server and restores the subscriptions
 		}
 		if work.Sleep(h.life, pauses.Fail()) != nil {
@@ -512,12 +516,12 @@ func (h *hub) setLevel(ctx context.Context, c *mcp.Call) (*mcp.Reply, error) {
 	if !ok {
 		return nil, &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: "level must be a log level, such as info"}
 	}
-	lease, err := h.broker.acquire(ctx, c.Client, mcp.Need{Method: mcp.MethodSetLevel})
+	held, err := h.broker.acquire(ctx, c.Client, mcp.Need{Method: mcp.MethodSetLevel})
 	if err != nil {
 		return nil, err
 	}
-	defer lease.Release()
-	s := lease.s
+	defer held.release()
+	s := held.s
 	if s.server.Revision().Modern() {
 		return mcp.Answer([]byte("{}")), nil
 	}
