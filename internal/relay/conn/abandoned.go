@@ -24,34 +24,34 @@ const (
 	maxAbandoned = 256
 )
 
-// rememberAbandonedLocked records an abandoned call.
-func (c *pipeConn) rememberAbandonedLocked(n int64, a *mcp.Attempt) {
+// rememberAbandoned records an abandoned call.
+func (st *pipeState) rememberAbandoned(n int64, a *mcp.Attempt) {
 	if a == nil || !counts(a) {
 		return
 	}
 	g := abandonedCall{n: n, conversation: a.Client.Conversation, until: time.Now().Add(abandonedFor)}
-	if len(c.abandoned) == maxAbandoned {
+	if len(st.abandoned) == maxAbandoned {
 		// The last entry represents all further calls, which may belong to any client.
-		c.abandoned[maxAbandoned-1] = abandonedCall{until: g.until}
+		st.abandoned[maxAbandoned-1] = abandonedCall{until: g.until}
 		return
 	}
-	c.abandoned = append(c.abandoned, g)
+	st.abandoned = append(st.abandoned, g)
 }
 
-// forgetAbandonedLocked removes an abandoned call whose answer has arrived late.
-func (c *pipeConn) forgetAbandonedLocked(n int64) {
-	if i := slices.IndexFunc(c.abandoned, func(g abandonedCall) bool { return g.n == n }); i >= 0 && n != 0 {
-		c.abandoned = slices.Delete(c.abandoned, i, i+1)
+// forgetAbandoned removes an abandoned call whose answer has arrived late.
+func (st *pipeState) forgetAbandoned(n int64) {
+	if i := slices.IndexFunc(st.abandoned, func(g abandonedCall) bool { return g.n == n }); i >= 0 && n != 0 {
+		st.abandoned = slices.Delete(st.abandoned, i, i+1)
 	}
 }
 
-// abandonedLocked returns the abandoned calls about which the server may still send messages.
-func (c *pipeConn) abandonedLocked() []abandonedCall {
-	if len(c.abandoned) > 0 {
+// recentlyAbandoned returns the abandoned calls about which the server may still send messages.
+func (st *pipeState) recentlyAbandoned() []abandonedCall {
+	if len(st.abandoned) > 0 {
 		now := time.Now()
-		c.abandoned = slices.DeleteFunc(c.abandoned, func(g abandonedCall) bool { return now.After(g.until) })
+		st.abandoned = slices.DeleteFunc(st.abandoned, func(g abandonedCall) bool { return now.After(g.until) })
 	}
-	return c.abandoned
+	return st.abandoned
 }
 
 // log delivers a log message. A log message does not say which call it belongs to. So log delivers the
@@ -81,11 +81,11 @@ func (c *pipeConn) noteOnCall(m *jsonrpc.Message) {
 		return
 	}
 	modern := false
-	c.mu.Lock()
-	for _, p := range c.pending {
-		modern = modern || p.call != nil && counts(p.call) && p.call.Client.Revision.Modern()
-	}
-	c.mu.Unlock()
+	c.update(func(st *pipeState) {
+		for _, p := range st.pending {
+			modern = modern || p.call != nil && counts(p.call) && p.call.Client.Revision.Modern()
+		}
+	})
 	if !modern {
 		return
 	}
@@ -119,17 +119,20 @@ func (c *pipeConn) logOfAll(m *jsonrpc.Message) {
 // if it may belong to any conversation. certain is false if the message may belong to calls of several
 // clients.
 func (c *pipeConn) about() (p *pending, only uint64, certain bool) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
+	c.update(func(st *pipeState) { p, only, certain = st.about() })
+	return p, only, certain
+}
+
+func (st *pipeState) about() (p *pending, only uint64, certain bool) {
 	var t attribution
-	c.addCallsLocked(&t)
+	st.addCalls(&t)
 	if t.all.mixed {
 		return nil, 0, false
 	}
-	if p = c.pending[t.all.number()]; p != nil {
+	if p = st.pending[t.all.number()]; p != nil {
 		only = p.call.Client.Conversation
 	}
-	for i, g := range c.abandonedLocked() {
+	for i, g := range st.recentlyAbandoned() {
 		if p == nil && i == 0 {
 			only = g.conversation
 		}

@@ -124,14 +124,14 @@ func TestLogsOfCallsGivenUp(t *testing.T) {
 			giveUp(anna)
 		}
 		l := c.link.(*pipeConn)
-		if n := len(l.abandoned); n != maxAbandoned {
+		if n := len(l.state.abandoned); n != maxAbandoned {
 			t.Errorf("there are %d abandoned calls", n)
 		}
 		time.Sleep(abandonedFor + 1)
 		w.Say(log)
 		w.Heard()
-		if expect(t, "after a while again", "only 0"); len(l.abandoned) != 0 {
-			t.Errorf("%d abandoned calls are left", len(l.abandoned))
+		if expect(t, "after a while again", "only 0"); len(l.state.abandoned) != 0 {
+			t.Errorf("%d abandoned calls are left", len(l.state.abandoned))
 		}
 	})
 }

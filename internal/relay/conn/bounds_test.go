@@ -90,7 +90,7 @@ func TestASingleQuestionMayBeAsLongAsAMessage(t *testing.T) {
 // TestQueuedQuestionsAreBoundedInBytes checks the queue of a call whose client does not read.
 // The queue is bounded for all kinds of messages.
 func TestQueuedQuestionsAreBoundedInBytes(t *testing.T) {
-	c := &pipeConn{pending: map[int64]*pending{}}
+	c := &pipeConn{}
 	p := &pending{wake: make(chan struct{}, 1)}
 	ask := pipetest.Scan(t, `{"jsonrpc":"2.0","id":1,"method":"roots/list","params":{"x":"`+long(1<<20)+`"}}`)
 	refused := 0
@@ -116,7 +116,7 @@ func TestUnaskedResultsAreBoundedInBytes(t *testing.T) {
 	for range maxUnasked {
 		c.push(pipetest.Scan(t, `{"jsonrpc":"2.0","id":null,"result":{"x":"`+long(2<<20)+`"}}`))
 	}
-	if len(c.unasked) != 1 {
-		t.Errorf("%d results of 2 MiB are kept", len(c.unasked))
+	if len(c.state.unasked) != 1 {
+		t.Errorf("%d results of 2 MiB are kept", len(c.state.unasked))
 	}
 }

@@ -90,12 +90,8 @@ type Conn struct {
 
 	questionBytes atomic.Int64 // total bytes of the open server requests
 
-	mu      sync.Mutex
-	closing bool
-	asked   map[jsonrpc.ID]context.CancelCauseFunc // open server requests, by id; the server may cancel them
-
-	backlog      [][]byte // messages for a server that does not read; see respond
-	backlogBytes int
+	mu    sync.Mutex
+	state connState // only update touches it
 }
 
 // clientTransport contains the methods that pipeConn and httpConn have in common.
@@ -139,6 +135,7 @@ const (
 
 func newConn(o Options) *Conn {
 	c := &Conn{opts: o, sessions: o.Sessions, slots: make(chan struct{}, maxQuestions)}
+	c.state.asked = make(map[jsonrpc.ID]func(error))
 	if c.sessions == nil {
 		c.sessions = &Sessions{}
 	}
@@ -311,9 +308,7 @@ func (c *Conn) Close(cause error) error {
 		cause = errClosed
 	}
 	c.end(cause)
-	c.mu.Lock()
-	c.closing = true
-	c.mu.Unlock()
+	c.update(func(st *connState) { st.closing = true })
 	err := c.link.close()
 	c.asking.Wait()
 	return err

@@ -172,7 +172,7 @@ func TestAnAnswerAheadOfTheEndOfItsCall(t *testing.T) {
 				t.Fatalf("the server got %q", got)
 			}
 		}
-		if n := len(c.link.(*pipeConn).abandoned); n != 0 {
+		if n := len(c.link.(*pipeConn).state.abandoned); n != 0 {
 			t.Errorf("%d calls count as abandoned", n)
 		}
 	})

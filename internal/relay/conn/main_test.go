@@ -6,4 +6,7 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/testkit/leaktest"
 )
 
-func TestMain(m *testing.M) { leaktest.Main(m) }
+func TestMain(m *testing.M) {
+	checking = true
+	leaktest.Main(m)
+}

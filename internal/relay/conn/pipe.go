@@ -26,19 +26,8 @@ type pipeConn struct {
 	started time.Time
 	heard   atomic.Int64 // time of the last read, in nanoseconds since started
 
-	mu        sync.Mutex
-	pending   map[int64]*pending
-	abandoned []abandonedCall        // the abandoned calls, oldest first
-	onLate    func(*jsonrpc.Message) // gets late answers to requests of the handshake
-	unasked   []*jsonrpc.Message     // results that match no request; kept until the handshake ends
-	onPush    func(*jsonrpc.Message) // gets results that match no request, after the results in unasked
-	settled   bool                   // whether the handshake has ended
-	status    string                 // the name in the first status line that arrived before onStatus was set
-	onStatus  func(string)           // gets the names in status lines
-	left      time.Time              // when the last request was abandoned
-	ended     error                  // why the pipe has ended; nil while it is open
-	quit      chan struct{}          // closing this channel fails the calls that were not sent; see withdraw
-	stuck     time.Duration          // how long the server had not read when quit was closed; 0 while quit is open
+	mu    sync.Mutex
+	state pipeState // only update touches it
 }
 
 // pending is a request that has no answer yet.
@@ -48,7 +37,7 @@ type pending struct {
 	wake chan struct{} // capacity 1; signals that events, answer or err has changed
 	sent atomic.Bool   // whether the request was sent completely
 
-	// The following fields are guarded by pipeConn.mu.
+	// The following fields belong to the pipeState.
 	events []*jsonrpc.Message
 	bytes  int
 	answer *jsonrpc.Message
@@ -64,48 +53,65 @@ const (
 )
 
 func newPipeConn(c *Conn, p transport.Pipe) *pipeConn {
-	l := &pipeConn{server: c, pipe: p, started: time.Now(), pending: make(map[int64]*pending), quit: make(chan struct{})}
+	l := &pipeConn{server: c, pipe: p, started: time.Now(), state: pipeState{pending: make(map[int64]*pending), quit: make(chan struct{})}}
 	c.link = l
 	c.sessions.join(l)
 	l.reading.Go(l.read)
 	return l
 }
 
-// register adds a request to l.pending. The returned channel quit is closed when requests of which no
+// register adds a request to the pending ones. The returned channel quit is closed when requests of which no
 // byte was sent must fail.
 func (c *pipeConn) register(n int64, p *pending) (quit <-chan struct{}, err error) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.ended != nil {
-		return nil, fmt.Errorf("%w: %w: %w", transport.ErrNotSent, ErrLinkOver, c.ended)
-	}
-	if c.stuck > 0 {
-		if d, _ := c.pipe.Stalled(); d >= c.stuck {
-			return nil, fmt.Errorf("%w: %w", transport.ErrNotSent, transport.ErrStalled)
+	c.update(func(st *pipeState) {
+		if st.ended != nil {
+			err = fmt.Errorf("%w: %w: %w", transport.ErrNotSent, ErrLinkOver, st.ended)
+			return
 		}
-		c.stuck, c.quit = 0, make(chan struct{}) // the server reads again
-	}
-	c.pending[n] = p
-	return c.quit, nil
+		if st.stuck > 0 {
+			if d, _ := c.pipe.Stalled(); d >= st.stuck {
+				err = fmt.Errorf("%w: %w", transport.ErrNotSent, transport.ErrStalled)
+				return
+			}
+			st.stuck, st.quit = 0, make(chan struct{}) // the server reads again
+		}
+		st.pending[n] = p
+		quit = st.quit
+	})
+	return quit, err
 }
 
-// abandon records that no goroutine waits for the answer to a request any more. It keeps the request
-// in l.pending only if p.keep and sent are true. sent means that the server may have received the
+// fail ends a pending request with an error. It returns false if there is no such request.
+func (st *pipeState) fail(n int64, err error) bool {
+	p := st.pending[n]
+	if p == nil {
+		st.forgetAbandoned(n)
+		return false
+	}
+	delete(st.pending, n)
+	p.err = err
+	p.signal()
+	return true
+}
+
+// abandon records that no goroutine waits for the answer to a request any more. The request stays
+// pending only if p.keep and sent are true. sent means that the server may have received the
 // request.
 func (c *pipeConn) abandon(n int64, p *pending, sent bool) {
-	c.mu.Lock()
-	events := p.events
-	p.events, p.bytes, p.left = nil, 0, true
-	if sent {
-		c.left = time.Now()
-	}
-	if !p.keep || !sent {
-		delete(c.pending, n)
-	}
-	if !p.keep && sent {
-		c.rememberAbandonedLocked(n, p.call)
-	}
-	c.mu.Unlock()
+	var events []*jsonrpc.Message
+	c.update(func(st *pipeState) {
+		events = p.events
+		p.events, p.bytes, p.left = nil, 0, true
+		if sent {
+			st.left = time.Now()
+		}
+		if !p.keep || !sent {
+			delete(st.pending, n)
+		}
+		if !p.keep && sent {
+			st.rememberAbandoned(n, p.call)
+		}
+	})
 	// Notifications can be dropped, but the server waits for the answers to its requests.
 	for _, m := range events {
 		if m.Kind == jsonrpc.Request {
@@ -132,15 +138,17 @@ func (c *pipeConn) peers(m *jsonrpc.Message, f *flow) []*flow {
 	if namesCall(m, f.n) {
 		return nil
 	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return peersAmong(func(yield func(*flow) bool) {
-		for _, p := range c.pending {
-			if p.flow != nil && !yield(p.flow) {
-				return
+	var all []*flow
+	c.update(func(st *pipeState) {
+		all = peersAmong(func(yield func(*flow) bool) {
+			for _, p := range st.pending {
+				if p.flow != nil && !yield(p.flow) {
+					return
+				}
 			}
-		}
-	}, f)
+		}, f)
+	})
+	return all
 }
 
 func (c *pipeConn) call(ctx context.Context, out *transport.Outgoing, f *flow) (*jsonrpc.Message, error) {
@@ -173,13 +181,16 @@ func (c *pipeConn) run(ctx context.Context, body []byte, n int64, p *pending, on
 		case <-p.wake:
 		case <-ctx.Done():
 		}
-		c.mu.Lock()
-		events, answer, err := p.events, p.answer, p.err
-		over := answer == nil && err == nil && ctx.Err() != nil
-		if !over {
-			p.events, p.bytes = nil, 0
-		}
-		c.mu.Unlock()
+		var events []*jsonrpc.Message
+		var answer *jsonrpc.Message
+		var err error
+		over := false
+		c.update(func(*pipeState) {
+			answer, err = p.answer, p.err
+			if over = answer == nil && err == nil && ctx.Err() != nil; !over {
+				events, p.events, p.bytes = p.events, nil, 0
+			}
+		})
 		if over {
 			c.abandon(n, p, true)
 			return nil, context.Cause(ctx)
@@ -200,13 +211,11 @@ func (c *pipeConn) run(ctx context.Context, body []byte, n int64, p *pending, on
 func (c *pipeConn) sendBeside(ctx context.Context, body []byte, n int64, p *pending) (over func()) {
 	sending, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
 	fail := func(err error) {
-		c.mu.Lock()
-		defer c.mu.Unlock()
-		if c.pending[n] == p && !p.left {
-			delete(c.pending, n)
-			p.err = err
-			p.signal()
-		}
+		c.update(func(st *pipeState) {
+			if st.pending[n] == p && !p.left {
+				st.fail(n, err)
+			}
+		})
 	}
 	if !c.sending.Go(func() {
 		defer cancel(nil)
@@ -245,12 +254,10 @@ func (c *pipeConn) Post(ctx context.Context, method string, params []byte, _ *tr
 // OnLate sets the function that gets late answers to requests of the handshake. See
 // handshake.LateAnswers.
 func (c *pipeConn) OnLate(f func(*jsonrpc.Message)) {
-	c.mu.Lock()
-	c.onLate = f
-	c.mu.Unlock()
+	c.update(func(st *pipeState) { st.onLate = f })
 }
 
-// These constants limit the results in pipeConn.unasked. Only the first result may be longer than
+// These constants limit the results in pipeState.unasked. Only the first result may be longer than
 // maxUnaskedBytes, because a server that pushes its manifest sends the manifest first.
 const (
 	maxUnasked      = 4
@@ -260,37 +267,36 @@ const (
 // OnUnasked sets the function that gets results that match no request. If f is nil, the handshake has
 // ended, and such results are dropped. See handshake.UnaskedAnswers.
 func (c *pipeConn) OnUnasked(f func(*jsonrpc.Message)) {
-	c.mu.Lock()
-	c.onPush = f
-	c.settled = f == nil
-	before := c.unasked
-	c.unasked = nil
-	c.mu.Unlock()
-	if f != nil {
-		for _, m := range before {
-			f(m)
+	c.update(func(st *pipeState) {
+		st.onPush, st.settled = f, f == nil
+		for _, m := range st.unasked {
+			if f != nil {
+				st.later(func() { f(m) })
+			}
 		}
-	}
+		st.unasked = nil
+	})
 }
 
 // push handles a result that matches no request. It passes the result to onPush, or keeps it until
 // onPush is set.
 func (c *pipeConn) push(m *jsonrpc.Message) {
-	c.mu.Lock()
-	f := c.onPush
-	if f == nil && !c.settled && len(c.unasked) < maxUnasked {
+	c.update(func(st *pipeState) {
+		if f := st.onPush; f != nil {
+			st.later(func() { f(m) })
+			return
+		}
+		if st.settled || len(st.unasked) >= maxUnasked {
+			return
+		}
 		size := len(m.Raw)
-		for _, have := range c.unasked {
+		for _, have := range st.unasked {
 			size += len(have.Raw)
 		}
-		if len(c.unasked) == 0 || size <= maxUnaskedBytes {
-			c.unasked = append(c.unasked, m)
+		if len(st.unasked) == 0 || size <= maxUnaskedBytes {
+			st.unasked = append(st.unasked, m)
 		}
-	}
-	c.mu.Unlock()
-	if f != nil {
-		f(m)
-	}
+	})
 }
 
 func (c *pipeConn) post(ctx context.Context, out *transport.Outgoing) error {
@@ -317,13 +323,13 @@ func (c *pipeConn) stalled() (d time.Duration, midway bool) { return c.pipe.Stal
 
 // sent returns the number of calls that were sent completely and wait for their answers.
 func (c *pipeConn) sent() (n int) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	for _, p := range c.pending {
-		if p.sent.Load() && !p.left && p.call != nil && p.call.Msg.Method != mcp.MethodListen {
-			n++
+	c.update(func(st *pipeState) {
+		for _, p := range st.pending {
+			if p.sent.Load() && !p.left && p.call != nil && p.call.Msg.Method != mcp.MethodListen {
+				n++
+			}
 		}
-	}
+	})
 	return n
 }
 
@@ -331,12 +337,12 @@ func (c *pipeConn) sent() (n int) {
 // again.
 func (c *pipeConn) withdraw() {
 	d, _ := c.pipe.Stalled()
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.stuck == 0 && d > 0 {
-		c.stuck = d
-		close(c.quit)
-	}
+	c.update(func(st *pipeState) {
+		if st.stuck == 0 && d > 0 {
+			st.stuck = d
+			close(st.quit)
+		}
+	})
 }
 
 func (c *pipeConn) silence() (time.Duration, bool) {
@@ -363,20 +369,17 @@ func (c *pipeConn) read() {
 
 // finish ends the connection and fails all pending requests.
 func (c *pipeConn) finish(err error) {
-	c.mu.Lock()
-	c.ended = err
-	all := c.pending
-	c.pending = make(map[int64]*pending)
-	for _, p := range all {
-		p.err = fmt.Errorf("%w: %w", ErrLinkOver, err)
-		p.signal()
-	}
-	c.mu.Unlock()
+	c.update(func(st *pipeState) {
+		st.ended = err
+		for n := range st.pending {
+			st.fail(n, fmt.Errorf("%w: %w", ErrLinkOver, err))
+		}
+	})
 	c.server.sessions.leave(c)
 	c.server.end(err)
 }
 
-// signal wakes the goroutine that waits for p. It never blocks. The caller holds pipeConn.mu.
+// signal wakes the goroutine that waits for p. It never blocks.
 func (p *pending) signal() {
 	select {
 	case p.wake <- struct{}{}:
@@ -395,10 +398,8 @@ func (c *pipeConn) dispatch(m *jsonrpc.Message) {
 		case mcp.NoteProgress:
 			c.add(c.byNumber(m.Raw, m.Param("progressToken")), m, c.server.strayProgress)
 		case mcp.NoteCancelled:
-			if n, ok := number(m.Raw, m.Param("requestId")); ok && c.isListen(n) {
-				// 2026-07-28 §Cancellation: a server ends a listen with this notification.
-				c.endListen(n)
-				return
+			if n, ok := number(m.Raw, m.Param("requestId")); ok && c.endListen(n) {
+				return // 2026-07-28 §Cancellation: a server ends a listen with this notification
 			}
 			c.server.cancelRequest(m)
 		default:
@@ -464,8 +465,11 @@ func (c *pipeConn) add(p *pending, m *jsonrpc.Message, other func(*jsonrpc.Messa
 // queue appends m to the events of p. On success it returns "". Otherwise it returns the reason for
 // the failure. For example, p may be an abandoned call.
 func (c *pipeConn) queue(p *pending, m *jsonrpc.Message) (why string) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
+	c.update(func(*pipeState) { why = p.queue(m) })
+	return why
+}
+
+func (p *pending) queue(m *jsonrpc.Message) (why string) {
 	if p.left {
 		return callEnded
 	}
@@ -495,11 +499,9 @@ func (c *pipeConn) queue(p *pending, m *jsonrpc.Message) (why string) {
 
 func (c *pipeConn) takeAnswer(m *jsonrpc.Message) {
 	n, ok := number([]byte(m.ID), jsonrpc.Span{End: len(m.ID)})
-	c.mu.Lock()
-	p := c.pending[n]
-	if !ok || p == nil {
-		c.forgetAbandonedLocked(n)
-		c.mu.Unlock()
+	known := false
+	c.update(func(st *pipeState) { known = st.answered(n, ok, m) })
+	if !known {
 		// Some servers answer notifications. Such an answer has no id, or the id null or 0. All
 		// other answers that match no request are late or unsolicited. For example, a server may
 		// push its manifest during the handshake.
@@ -507,19 +509,24 @@ func (c *pipeConn) takeAnswer(m *jsonrpc.Message) {
 		if !c.server.unasked(n) && m.Kind == jsonrpc.Result {
 			c.push(m)
 		}
-		return
 	}
-	delete(c.pending, n)
+}
+
+// answered gives an answer to the request with the number n. It returns false if there is no such
+// request, or if the answer has no number.
+func (st *pipeState) answered(n int64, numbered bool, m *jsonrpc.Message) bool {
+	p := st.pending[n]
+	if !numbered || p == nil {
+		st.forgetAbandoned(n)
+		return false
+	}
+	delete(st.pending, n)
 	p.answer = m
 	p.signal()
-	var late func(*jsonrpc.Message)
-	if p.left {
-		late = c.onLate
+	if late := st.onLate; p.left && late != nil {
+		st.later(func() { late(m) })
 	}
-	c.mu.Unlock()
-	if late != nil {
-		late(m)
-	}
+	return true
 }
 
 // number parses an id or token that Dragoman has chosen. It accepts the number as a string and with
@@ -543,43 +550,37 @@ func (c *pipeConn) byNumber(raw []byte, at jsonrpc.Span) *pending {
 
 // waiting returns the request with the number n that has no answer yet, or nil if there is
 // none.
-func (c *pipeConn) waiting(n int64) *pending {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.pending[n]
+func (c *pipeConn) waiting(n int64) (p *pending) {
+	c.update(func(st *pipeState) { p = st.pending[n] })
+	return p
 }
 
 // addCallsTo implements member.
 func (c *pipeConn) addCallsTo(t *attribution) (abandoned bool) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.addCallsLocked(t)
-	return len(c.abandonedLocked()) > 0
+	c.update(func(st *pipeState) {
+		st.addCalls(t)
+		abandoned = len(st.recentlyAbandoned()) > 0
+	})
+	return abandoned
 }
 
-func (c *pipeConn) addCallsLocked(t *attribution) {
-	for n, p := range c.pending {
+func (st *pipeState) addCalls(t *attribution) {
+	for n, p := range st.pending {
 		if p.call != nil {
 			t.add(n, p.call)
 		}
 	}
 }
 
-func (c *pipeConn) isListen(n int64) bool {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	p := c.pending[n]
-	return p != nil && p.call != nil && p.call.Msg.Method == mcp.MethodListen
-}
-
-func (c *pipeConn) endListen(n int64) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if p := c.pending[n]; p != nil {
-		delete(c.pending, n)
-		p.err = errListenEnded
-		p.signal()
-	}
+// endListen ends the listen with the number n, because the server has ended it. It returns false if
+// there is no such listen.
+func (c *pipeConn) endListen(n int64) (ended bool) {
+	c.update(func(st *pipeState) {
+		if p := st.pending[n]; p != nil && p.call != nil && p.call.Msg.Method == mcp.MethodListen {
+			ended = st.fail(n, errListenEnded)
+		}
+	})
+	return ended
 }
 
 var errListenEnded = errors.New("the server ended the subscription")

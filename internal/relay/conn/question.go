@@ -53,64 +53,76 @@ func (c *Conn) serveRequest(m *jsonrpc.Message, f *flow, peers []*flow) {
 			return
 		}
 	}
+	done, why := c.reserve(int64(len(m.Raw)))
+	if why != "" {
+		c.respondTo(f, refusal(m, why))
+		return
+	}
+	ctx, cancel := c.untilEnded(owners)
+	started := false
+	c.update(func(st *connState) {
+		if st.closing {
+			return
+		}
+		started = c.asking.Go(func() {
+			defer func() {
+				c.update(func(st *connState) { delete(st.asked, m.ID) })
+				cancel(nil)
+				done()
+			}()
+			c.answerRequest(ctx, m, owners)
+		})
+		if started {
+			st.asked[m.ID] = cancel
+		}
+	})
+	if !started {
+		cancel(nil)
+		done()
+	}
+}
+
+// reserve takes the room that a server request of the given size needs until it's answered. If there is
+// no room, it returns the reason. Otherwise the caller must call done.
+func (c *Conn) reserve(size int64) (done func(), why string) {
 	select {
 	case c.slots <- struct{}{}:
 	default:
-		c.respondTo(f, refusal(m, "too many requests of this server are waiting for an answer"))
-		return
+		return nil, "too many requests of this server are waiting for an answer"
 	}
-	size := int64(len(m.Raw))
+	done = func() {
+		c.questionBytes.Add(-size)
+		<-c.slots
+	}
 	if all := c.questionBytes.Add(size); all > maxQuestionBytes && all > size {
-		c.questionBytes.Add(-size)
-		<-c.slots
-		c.respondTo(f, refusal(m, "the requests of this server that wait for an answer use too much memory"))
-		return
-	}
-	done := func() {
-		c.questionBytes.Add(-size)
-		<-c.slots
-	}
-	ctx, cancel := c.untilEnded(owners)
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.closing {
-		cancel(nil)
 		done()
-		return
+		return nil, "the requests of this server that wait for an answer use too much memory"
 	}
-	if c.asked == nil {
-		c.asked = make(map[jsonrpc.ID]context.CancelCauseFunc)
-	}
-	c.asked[m.ID] = cancel
-	c.asking.Go(func() {
-		defer func() {
-			c.mu.Lock()
-			delete(c.asked, m.ID)
-			c.mu.Unlock()
-			cancel(nil)
-			done()
-		}()
-		f, answer, err := c.ask(ctx, m, owners)
-		switch {
-		case errors.Is(err, errServerCancelled):
-		case err != nil:
-			level := slog.LevelWarn
-			if errors.Is(err, mcp.NobodyToAsk) {
-				level = slog.LevelInfo // usual with clients of 2026-07-28
-			}
-			c.opts.Log.Log(ctx, level, "server request refused", "server", c.opts.Name, "method", excerpt.Name(m.Method), "cause", err.Error())
-			c.deliverTo(f, refusal(m, err.Error()))
-		default:
-			var lost mcp.Losses
-			if opened := c.opening.Load(); opened != nil {
-				answer = dialect.ConvertAnswer(f.trail(), opened.Revision, m.Method, answer, &lost)
-				for _, l := range lost {
-					c.publishLoss(f.about(), l.What, l.Why)
-				}
-			}
-			c.deliverTo(f, answer.Raw)
+	return done, ""
+}
+
+// answerRequest asks the client of one of the owners, and sends the answer to the server.
+func (c *Conn) answerRequest(ctx context.Context, m *jsonrpc.Message, owners []*flow) {
+	f, answer, err := c.ask(ctx, m, owners)
+	switch {
+	case errors.Is(err, errServerCancelled):
+	case err != nil:
+		level := slog.LevelWarn
+		if errors.Is(err, mcp.NobodyToAsk) {
+			level = slog.LevelInfo // usual with clients of 2026-07-28
 		}
-	})
+		c.opts.Log.Log(ctx, level, "server request refused", "server", c.opts.Name, "method", excerpt.Name(m.Method), "cause", err.Error())
+		c.deliverTo(f, refusal(m, err.Error()))
+	default:
+		var lost mcp.Losses
+		if opened := c.opening.Load(); opened != nil {
+			answer = dialect.ConvertAnswer(f.trail(), opened.Revision, m.Method, answer, &lost)
+			for _, l := range lost {
+				c.publishLoss(f.about(), l.What, l.Why)
+			}
+		}
+		c.deliverTo(f, answer.Raw)
+	}
 }
 
 // callEnded is the reason for refusing a server request if its call ended before the request was
@@ -259,9 +271,8 @@ func single(members iter.Seq[jsonrpc.Member]) bool {
 // legacy revisions: both sides may cancel).
 func (c *Conn) cancelRequest(m *jsonrpc.Message) {
 	id := jsonrpc.ID(m.Param("requestId").Of(m.Raw))
-	c.mu.Lock()
-	cancel := c.asked[id]
-	c.mu.Unlock()
+	var cancel func(error)
+	c.update(func(st *connState) { cancel = st.asked[id] })
 	if cancel != nil {
 		cancel(errServerCancelled)
 	}
@@ -279,46 +290,34 @@ const (
 // On a pipe, messages keep their order. If the queue and the backlog are full, respond drops the
 // message.
 func (c *Conn) respond(body []byte) {
-	c.mu.Lock()
+	behind := false // other messages wait, so this one must wait too
+	c.update(func(st *connState) { behind = len(st.backlog) > 0 })
 	err := error(transport.ErrFull)
-	if len(c.backlog) == 0 {
-		c.mu.Unlock()
-		if err = c.link.notify(body); err == nil {
-			return
-		}
-		c.mu.Lock()
+	if !behind {
+		err = c.link.notify(body)
 	}
-	if errors.Is(err, transport.ErrFull) && !c.closing && len(c.backlog) < maxBacklog && c.backlogBytes+len(body) <= maxBacklogBytes {
-		c.backlog = append(c.backlog, body)
-		c.backlogBytes += len(body)
-		if len(c.backlog) == 1 {
-			c.asking.Go(c.deliverBacklog)
-		}
-		err = nil
+	if errors.Is(err, transport.ErrFull) {
+		c.update(func(st *connState) {
+			first, ok := st.keep(body)
+			if ok {
+				err = nil
+			}
+			if first {
+				c.asking.Go(func() { c.deliverBacklog(body) })
+			}
+		})
 	}
-	c.mu.Unlock()
 	if err != nil {
 		c.undelivered(err)
 	}
 }
 
-// deliverBacklog delivers the messages in the backlog. A message stays in the backlog until it
-// is delivered.
-func (c *Conn) deliverBacklog() {
-	for {
-		c.mu.Lock()
-		body := c.backlog[0]
-		c.mu.Unlock()
+// deliverBacklog delivers the messages in the backlog, which begins with body. A message stays in the
+// backlog until it is delivered.
+func (c *Conn) deliverBacklog(body []byte) {
+	for body != nil {
 		c.deliver(body)
-		c.mu.Lock()
-		c.backlog[0] = nil
-		c.backlog = c.backlog[1:]
-		c.backlogBytes -= len(body)
-		left := len(c.backlog)
-		c.mu.Unlock()
-		if left == 0 {
-			return
-		}
+		c.update(func(st *connState) { body = st.delivered() })
 	}
 }
 

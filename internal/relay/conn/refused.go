@@ -38,13 +38,12 @@ func (c *pipeConn) refused(err error, why *jsonrpc.Error) {
 // OnStatus sets the function that gets the names in status lines. If f is nil, the handshake has ended.
 // See handshake.StatusLines.
 func (c *pipeConn) OnStatus(f func(event string)) {
-	c.mu.Lock()
-	before := c.status
-	c.onStatus, c.status = f, ""
-	c.mu.Unlock()
-	if f != nil && before != "" {
-		f(before)
-	}
+	c.update(func(st *pipeState) {
+		if before := st.status; f != nil && before != "" {
+			st.later(func() { f(before) })
+		}
+		st.onStatus, st.status = f, ""
+	})
 }
 
 // noteStatus passes on the name in a line such as {"event":"starting"}. The object must not have other
@@ -63,15 +62,13 @@ func (c *pipeConn) noteStatus(line []byte) {
 	if n != 1 || name != "starting" && name != "ready" {
 		return
 	}
-	c.mu.Lock()
-	f := c.onStatus
-	if f == nil && c.status == "" {
-		c.status = name
-	}
-	c.mu.Unlock()
-	if f != nil {
-		f(name)
-	}
+	c.update(func(st *pipeState) {
+		if f := st.onStatus; f != nil {
+			st.later(func() { f(name) })
+		} else if st.status == "" {
+			st.status = name
+		}
+	})
 }
 
 // batch handles an array of messages. A server may send such a batch if its revision has batches
@@ -105,30 +102,23 @@ func (c *pipeConn) batch(b *transport.Batch, why *jsonrpc.Error) {
 
 // failWith fails the request that a bad answer belongs to, and reports whether there is such a
 // request.
-func (c *pipeConn) failWith(bad *transport.BadAnswer) bool {
-	c.mu.Lock()
-	defer c.mu.Unlock()
+func (c *pipeConn) failWith(bad *transport.BadAnswer) (failed bool) {
 	n, ok := number([]byte(bad.ID), jsonrpc.Span{End: len(bad.ID)})
-	if !ok && bad.ID == "" && bad.TooLarge {
-		n = c.soleRequestLocked()
-	}
-	p := c.pending[n]
-	if p == nil {
-		c.forgetAbandonedLocked(n)
-		return false
-	}
-	delete(c.pending, n)
-	p.err = bad
-	p.signal()
-	return true
+	c.update(func(st *pipeState) {
+		if !ok && bad.ID == "" && bad.TooLarge {
+			n = st.soleRequest()
+		}
+		failed = st.fail(n, bad)
+	})
+	return failed
 }
 
-// soleRequestLocked returns the number of the only request that an answer can belong to. It returns
+// soleRequest returns the number of the only request that an answer can belong to. It returns
 // 0 if there is no such request or more than one. It also returns 0 if a request was abandoned
 // recently, because the server may still answer that request.
-func (c *pipeConn) soleRequestLocked() int64 {
+func (st *pipeState) soleRequest() int64 {
 	sole := int64(0)
-	for n, p := range c.pending {
+	for n, p := range st.pending {
 		switch {
 		case p.call != nil && p.call.Msg.Method == mcp.MethodListen: // the answer to this request is never large
 		case sole != 0:
@@ -137,7 +127,7 @@ func (c *pipeConn) soleRequestLocked() int64 {
 			sole = n
 		}
 	}
-	if sole != 0 && !c.left.IsZero() && time.Since(c.left) < abandonedFor {
+	if sole != 0 && !st.left.IsZero() && time.Since(st.left) < abandonedFor {
 		return 0
 	}
 	return sole

@@ -222,8 +222,8 @@ func TestAnswersOfAnotherSessionAreNotPushed(t *testing.T) {
 			}
 		}
 		synctest.Wait()
-		if len(l.unasked) != 1 || l.unasked[0].ID != "null" {
-			t.Errorf("%d answers are kept", len(l.unasked))
+		if len(l.state.unasked) != 1 || l.state.unasked[0].ID != "null" {
+			t.Errorf("%d answers are kept", len(l.state.unasked))
 		}
 		_ = c.Close(nil)
 		_ = far.Close()

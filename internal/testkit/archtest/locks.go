@@ -13,7 +13,7 @@ import (
 // Locks reports operations that may block while a lock is held: calls of callbacks, calls through
 // interfaces, log calls, waits, and channel operations that are not in a select with a default. A
 // function whose name ends in Locked runs while its caller holds a lock. So does any function, method
-// or function literal with a *state in the packages doorRooms, where only the lock's owner gives it
+// or function literal with a pointer to a state in doorRooms, where only the lock's owner gives it
 // away. allowed lists exceptions, as "file: function: operation", with the reason for each.
 //
 // Locks uses only the syntax of the files. A lock is any value whose method Lock or RLock is
@@ -74,7 +74,7 @@ func (t *Tree) interfaces() map[string]bool {
 // lockPackage contains what Locks needs to know about one package.
 type lockPackage struct {
 	name       string
-	hasDoor    bool // the package is in doorRooms
+	states     []string // the states of the package; see doorRooms
 	interfaces map[string]bool
 	callbacks  map[string]bool              // names of fields with a function type
 	adapters   map[string]bool              // names of fields with an interface type
@@ -99,7 +99,7 @@ type lockBreach struct {
 
 func newLockPackage(t *Tree, dir string, interfaces map[string]bool) *lockPackage {
 	p := &lockPackage{
-		name: path.Base(dir), hasDoor: slices.Contains(doorRooms, dir), interfaces: interfaces,
+		name: path.Base(dir), states: doorRooms[dir], interfaces: interfaces,
 		callbacks: map[string]bool{}, adapters: map[string]bool{}, methods: map[string][]string{}, fields: map[string]map[string]string{}, embeds: map[string][]string{}, does: map[string]string{}, imports: map[string]bool{},
 	}
 	funcTypes := map[string]bool{}
@@ -214,18 +214,15 @@ func typeName(e ast.Expr) string {
 	return ""
 }
 
-// getsState reports whether a function or method gets the *state of a package in doorRooms. It then
-// runs under the lock.
+// getsState reports whether a function or method gets a state of a package in doorRooms. It then runs
+// under the lock.
 func (p *lockPackage) getsState(recv *ast.FieldList, t *ast.FuncType) bool {
-	if !p.hasDoor {
-		return false
-	}
 	for _, l := range []*ast.FieldList{recv, t.Params} {
 		if l == nil {
 			continue
 		}
 		for _, f := range l.List {
-			if star, ok := f.Type.(*ast.StarExpr); ok && typeName(star) == "state" {
+			if star, ok := f.Type.(*ast.StarExpr); ok && slices.Contains(p.states, typeName(star)) {
 				return true
 			}
 		}

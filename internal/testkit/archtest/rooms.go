@@ -148,9 +148,12 @@ const (
 	fileAtMost      = 900
 )
 
-// doorRooms are the packages in which all that changes in an object stands in a struct named state,
-// behind one door: whoever has a *state is under the lock.
-var doorRooms = []string{"internal/relay/upstream"}
+// doorRooms are the packages in which all that changes in an object stands in one struct, behind one
+// door, with the names of these structs: whoever has a pointer to one is under the lock.
+var doorRooms = map[string][]string{
+	"internal/relay/conn":     {"pipeState", "connState"},
+	"internal/relay/upstream": {"state"},
+}
 
 // ownLocks are packages that may hold a lock while they write. They are used only as peers in
 // tests, so no real client or server waits for the lock.
