@@ -75,7 +75,7 @@ func Connect(ctx context.Context, o ConnectOptions) (*Session, error) {
 		s.Close()
 		return nil, err
 	}
-	s.detach = s.host.Subscribe(s.facts, &sessionSink{s: s})
+	s.detach = s.host.Subscribe(s.facts, &sessionCaller{s: s})
 	return s, nil
 }
 
@@ -200,7 +200,7 @@ func (s *Session) List(ctx context.Context, kind string) (List, error) {
 // readList calls read, which reads all pages of a list, if the gate lets the request pass.
 func (s *Session) readList(ctx context.Context, method string, read func(context.Context) error) error {
 	m := jsonrpc.NewRequest("1", method, []byte("{}"))
-	_, err := s.host.Run(ctx, mcp.NewCall(m, jsonrpc.Span{}, s.facts), &sessionSink{s: s}, func(ctx context.Context) (*mcp.Reply, error) {
+	_, err := s.host.Run(ctx, mcp.NewCall(m, jsonrpc.Span{}, s.facts), &sessionCaller{s: s}, func(ctx context.Context) (*mcp.Reply, error) {
 		if err := read(ctx); err != nil {
 			return nil, err
 		}
@@ -241,7 +241,7 @@ func (s *Session) Request(ctx context.Context, method string, params []byte) ([]
 
 func (s *Session) request(ctx context.Context, method string, params []byte, onProgress func(progress, total float64, message string)) ([]byte, error) {
 	m := jsonrpc.NewRequest("1", method, params)
-	reply, err := s.host.Call(ctx, mcp.NewCall(m, m.Param(mcp.KeyMeta), s.facts), &sessionSink{s: s, progress: onProgress})
+	reply, err := s.host.Call(ctx, mcp.NewCall(m, m.Param(mcp.KeyMeta), s.facts), &sessionCaller{s: s, progress: onProgress})
 	if err != nil {
 		return nil, err
 	}
@@ -259,16 +259,16 @@ func wireError(m *jsonrpc.Message) *jsonrpc.Error {
 	return e
 }
 
-// sessionSink is the client of the Session's gateway. It gets the notifications and the server
+// sessionCaller is the client of the Session's gateway. It gets the notifications and the server
 // requests.
-type sessionSink struct {
+type sessionCaller struct {
 	s        *Session
 	progress func(progress, total float64, message string)
 }
 
-func (k *sessionSink) ClientInfo() *mcp.ClientInfo { return k.s.facts }
+func (k *sessionCaller) ClientInfo() *mcp.ClientInfo { return k.s.facts }
 
-func (k *sessionSink) Notify(n *mcp.Note) {
+func (k *sessionCaller) Notify(n *mcp.Note) {
 	m := n.Msg
 	if k.progress == nil || m.Method != mcp.NoteProgress {
 		return
@@ -281,7 +281,7 @@ func (k *sessionSink) Notify(n *mcp.Note) {
 	k.progress(number("progress"), number("total"), text)
 }
 
-func (k *sessionSink) Ask(ctx context.Context, m *jsonrpc.Message) (*jsonrpc.Message, error) {
+func (k *sessionCaller) Ask(ctx context.Context, m *jsonrpc.Message) (*jsonrpc.Message, error) {
 	text := func(key string) string {
 		s, _ := jsonrpc.Text(m.Raw, m.Param(key))
 		return s

@@ -53,9 +53,9 @@ type shelf struct {
 	id      string                   // the fingerprint of its settings: with other settings it is another server
 	clean   func(text string) string // masks the secrets in its settings
 
-	mu   sync.Mutex
-	last map[string]keptList // the lists in the files, by method
-	told map[string]bool     // the lists of which the log says that they contain a secret, by method
+	mu     sync.Mutex
+	last   map[string]keptList // the lists in the files, by method
+	logged map[string]bool     // the lists of which the log says that they contain a secret, by method
 }
 
 // keptList is what a shelf knows about a file.
@@ -74,7 +74,7 @@ func (l *listFiles) shelf(project string, c config.Server) *shelf {
 	}
 	return &shelf{
 		files: l, project: project, name: c.Name, id: c.Fingerprint, clean: excerpt.MaskKnown(c.Secrets()),
-		last: make(map[string]keptList), told: make(map[string]bool),
+		last: make(map[string]keptList), logged: make(map[string]bool),
 	}
 }
 
@@ -210,8 +210,8 @@ func (s *shelf) tells(method, text string) bool {
 		return false
 	}
 	s.mu.Lock()
-	again := s.told[method]
-	s.told[method] = true
+	again := s.logged[method]
+	s.logged[method] = true
 	s.mu.Unlock()
 	if !again {
 		s.files.log.Info("a list is not kept, because it contains a secret", "server", s.name, "list", method)

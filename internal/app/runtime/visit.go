@@ -122,8 +122,8 @@ func (v *Visitor) Refuse(ctx context.Context, id jsonrpc.ID, e *jsonrpc.Error) {
 	_ = v.conversation.OneWay(ctx, transport.Incoming{Msg: jsonrpc.NewFailure(id, e)})
 }
 
-// hear passes a copy of the message b to v.heard if b is a request or a notification.
-func (v *Visitor) hear(b []byte) error {
+// receive passes a copy of the message b to v.heard if b is a request or a notification.
+func (v *Visitor) receive(b []byte) error {
 	m, err := jsonrpc.Scan(bytes.Clone(b), jsonrpc.Limits{Bytes: len(b) + 1})
 	if err != nil {
 		return err
@@ -137,7 +137,7 @@ func (v *Visitor) hear(b []byte) error {
 // outbox receives the messages that are sent outside of calls.
 type outbox struct{ v *Visitor }
 
-func (o outbox) Send(b []byte) error { return o.v.hear(b) }
+func (o outbox) Send(b []byte) error { return o.v.receive(b) }
 
 // visitCall is the Responder of one call.
 type visitCall struct {
@@ -147,7 +147,7 @@ type visitCall struct {
 	answer *jsonrpc.Message
 }
 
-func (r *visitCall) Event(b []byte) error { return r.v.hear(b) }
+func (r *visitCall) Event(b []byte) error { return r.v.receive(b) }
 
 // Finish implements transport.Responder.
 func (r *visitCall) Finish(b []byte, _ int64) error {

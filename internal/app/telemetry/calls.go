@@ -103,7 +103,7 @@ func (l *CallLog) run() {
 				case c := <-l.calls:
 					l.write(&c)
 				default:
-					l.tellMissed()
+					l.logMissed()
 					return
 				}
 			}
@@ -111,8 +111,8 @@ func (l *CallLog) run() {
 	}
 }
 
-// tellMissed logs how many calls were dropped since its last call.
-func (l *CallLog) tellMissed() {
+// logMissed logs how many calls were dropped since its last call.
+func (l *CallLog) logMissed() {
 	if n := l.missed.Swap(0); n > 0 {
 		l.log.Warn("too many calls at once; some were not logged", "code", "calls_not_logged", "missed", n)
 	}
@@ -126,7 +126,7 @@ var subjects = map[string]string{
 
 // write logs one call.
 func (l *CallLog) write(c *loggedCall) {
-	l.tellMissed()
+	l.logMissed()
 	r := slog.NewRecord(c.Time, l.level, "call", 0)
 	text := func(key, value string) {
 		if value != "" {

@@ -78,7 +78,7 @@ type Catalog struct {
 	owners       owners
 	earlier      map[[2]string]bool // the lists that earlier catalogs have read, by method and server
 	ownURIs      URIs
-	told         map[rejectedItem]struct{} // items that the catalog has already passed to Lost or Renamed
+	reported     map[rejectedItem]struct{} // items that the catalog has already passed to Lost or Renamed
 	ctx          context.Context           // created on first use; Drain cancels it
 	end          context.CancelFunc
 	work         work.Group // the goroutines that read lists

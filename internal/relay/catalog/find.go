@@ -117,7 +117,7 @@ func (s *nameSearch) look(over bool) (Target, bool) {
 	}
 	l, tell := c.mergedListLocked(s.a, method)
 	c.mu.Unlock()
-	c.tell(tell)
+	c.report(tell)
 	if x := l.find(s.name, s.v.show); x != nil {
 		return x.target, true
 	}

@@ -67,7 +67,7 @@ type rejectedItem struct {
 // These constants limit the memory for rejected items.
 const (
 	maxRejected = 100  // in one merged list
-	maxTold     = 1000 // the maximum number of items in Catalog.told; a larger map is cleared
+	maxReported = 1000 // the maximum number of items in Catalog.reported; a larger map is cleared
 )
 
 func (l *mergedList) reject(u Source, name, why string, lost bool) {
@@ -150,11 +150,11 @@ func (c *Catalog) mergedList(a *knownAudience, method string) *mergedList {
 	c.mu.Lock()
 	l, tell := c.mergedListLocked(a, method)
 	c.mu.Unlock()
-	c.tell(tell)
+	c.report(tell)
 	return l
 }
 
-// mergedListLocked does the same, but returns what the caller must pass to tell later.
+// mergedListLocked does the same, but returns what the caller must pass to report later.
 func (c *Catalog) mergedListLocked(a *knownAudience, method string) (l *mergedList, tell []rejectedItem) {
 	key := mergedListKey{method, a.Audience}
 	if l = c.merged[key]; l != nil {
@@ -170,8 +170,8 @@ func (c *Catalog) mergedListLocked(a *knownAudience, method string) (l *mergedLi
 	return l, c.newRejectedLocked(l.rejected)
 }
 
-// tell reports items that clients do not see, or that they see under an unusual name.
-func (c *Catalog) tell(all []rejectedItem) {
+// report reports items that clients do not see, or that they see under an unusual name.
+func (c *Catalog) report(all []rejectedItem) {
 	for _, x := range all {
 		if x.lost {
 			c.lost(x.server, x.method, LeftOut(x.Name, x.Why))
@@ -191,8 +191,8 @@ func (c *Catalog) hasSkills(a *knownAudience, method string) bool {
 	})
 }
 
-// tellOnce reports each loss that concerns no single server, once.
-func (c *Catalog) tellOnce(left []string) {
+// reportOnce reports each loss that concerns no single server, once.
+func (c *Catalog) reportOnce(left []string) {
 	if len(left) == 0 {
 		return
 	}
@@ -222,12 +222,12 @@ func LeftOut(name, why string) string {
 // newRejectedLocked returns the rejected items that it has not returned before. Each new merge of
 // the lists rejects the same items again, but each item must be reported only once.
 func (c *Catalog) newRejectedLocked(all []rejectedItem) (out []rejectedItem) {
-	if c.told == nil || len(c.told) > maxTold {
-		c.told = make(map[rejectedItem]struct{})
+	if c.reported == nil || len(c.reported) > maxReported {
+		c.reported = make(map[rejectedItem]struct{})
 	}
 	for _, x := range all {
-		if _, known := c.told[x]; !known {
-			c.told[x] = struct{}{}
+		if _, known := c.reported[x]; !known {
+			c.reported[x] = struct{}{}
 			out = append(out, x)
 		}
 	}

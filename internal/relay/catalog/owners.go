@@ -40,7 +40,7 @@ type owners struct {
 // result named one to a client last.
 type share struct {
 	named recent[string, firstNamed]
-	told  recent[telling, uint64]
+	told  recent[namedKey, uint64]
 }
 
 // firstNamed is when a server named a URI first: by owners.count, and by Catalog.epoch.
@@ -52,15 +52,15 @@ type namer struct {
 	firstNamed
 }
 
-// telling is a URI that a result for one client names.
-type telling struct {
+// namedKey is a URI that a result for one client names.
+type namedKey struct {
 	conversation uint64
 	uri          string
 }
 
-// told is the server whose result named a URI last to one client. several is true if another one did
+// namedTo is the server whose result named a URI last to one client. several is true if another one did
 // so before.
-type told struct {
+type namedTo struct {
 	last    Source
 	several bool
 }
@@ -119,7 +119,7 @@ func (o *owners) learn(uri string, u Source, conversation, since uint64) {
 		x.named.set(uri, firstNamed{o.count, since})
 	}
 	if conversation != 0 {
-		x.told.set(telling{conversation, uri}, o.count)
+		x.told.set(namedKey{conversation, uri}, o.count)
 	}
 }
 
@@ -141,7 +141,7 @@ func (o *owners) inherit(before *owners, sources []Source) {
 
 // find returns what is known about a URI: the servers that have named it, the first one first, and the
 // one that named it to a client.
-func (o *owners) find(uri string, conversation uint64) (all []namer, t told) {
+func (o *owners) find(uri string, conversation uint64) (all []namer, t namedTo) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	last := uint64(0)
@@ -149,7 +149,7 @@ func (o *owners) find(uri string, conversation uint64) (all []namer, t told) {
 		if at := x.named.get(uri); at.n > 0 {
 			all = append(all, namer{u, at})
 		}
-		if at := x.told.get(telling{conversation, uri}); at > 0 {
+		if at := x.told.get(namedKey{conversation, uri}); at > 0 {
 			t.several = t.several || t.last != nil
 			if at > last {
 				t.last, last = u, at
@@ -246,7 +246,7 @@ func (s *search) byName(ctx context.Context, lister Source) (Source, error) {
 		all[i] = x.server
 	}
 	if !slices.Contains(all, t.last) {
-		t = told{}
+		t = namedTo{}
 	}
 	switch {
 	case lister != nil && (t.last == nil || t.last == lister || t.several):
@@ -308,7 +308,7 @@ func (s *search) contested(ctx context.Context, named, before []Source) (u Sourc
 	}
 	if s.ask && s.c.Holds != nil {
 		s.firstHolder(ctx, before, 0, true)
-		before = slices.DeleteFunc(before, func(u Source) bool { return s.said[u] == saidNo })
+		before = slices.DeleteFunc(before, func(u Source) bool { return s.answers[u] == saidNo })
 	}
 	switch len(before) {
 	case 0:

@@ -20,7 +20,7 @@ type search struct {
 	uri      string
 	ask      bool // whether servers may be asked
 	template bool // whether the URI may also be a listed template
-	said     map[Source]answered
+	answers  map[Source]answered
 	several  bool // whether several servers have the resource, and nobody can tell which one is meant
 }
 
@@ -58,7 +58,7 @@ func (v View) KnownOwner(ctx context.Context, uri string) (Target, error) {
 }
 
 func (v View) search(uri string, ask bool) *search {
-	return &search{View: v, a: v.c.audience(v.client), uri: uri, ask: ask, said: make(map[Source]answered)}
+	return &search{View: v, a: v.c.audience(v.client), uri: uri, ask: ask, answers: make(map[Source]answered)}
 }
 
 func (s *search) owner(ctx context.Context) (Target, error) {
@@ -342,7 +342,7 @@ func (s *search) holder(ctx context.Context) Source {
 	order := s.claims(ctx, s.a, s.uri)
 	rank := s.ranks(order)
 	for _, u := range s.ready(ctx) {
-		if s.said[u] == notAsked && rank(u) >= 0 {
+		if s.answers[u] == notAsked && rank(u) >= 0 {
 			all = append(all, u)
 			key.WriteString("\x00" + u.Name())
 		}
@@ -352,7 +352,7 @@ func (s *search) holder(ctx context.Context) Source {
 	}
 	if s.c.owners.wasMissed(key.String()) {
 		for _, u := range all {
-			s.said[u] = saidNo
+			s.answers[u] = saidNo
 		}
 		return nil
 	}
@@ -367,7 +367,7 @@ func (s *search) holder(ctx context.Context) Source {
 		s.c.showURI(owner.Name(), s.uri, true)
 	case owner != nil:
 		s.c.learn(s.uri, owner, 0)
-	case s.several || !slices.ContainsFunc(all, func(u Source) bool { return s.said[u] != saidNo }):
+	case s.several || !slices.ContainsFunc(all, func(u Source) bool { return s.answers[u] != saidNo }):
 		s.c.owners.miss(key.String())
 	}
 	return owner
@@ -435,7 +435,7 @@ func (s *search) firstHolder(ctx context.Context, all []Source, claimants int, s
 	failed := false
 	for range all {
 		got := <-answers
-		s.said[all[got.at]] = got.said
+		s.answers[all[got.at]] = got.said
 		failed = failed || got.said == saidNothing && got.at < claimants
 		if sole {
 			if got.said == saidYes {
@@ -444,11 +444,11 @@ func (s *search) firstHolder(ctx context.Context, all []Source, claimants int, s
 			}
 			continue
 		}
-		for i := 0; i < len(all) && s.said[all[i]] != notAsked; i++ {
-			if s.said[all[i]] == saidYes {
+		for i := 0; i < len(all) && s.answers[all[i]] != notAsked; i++ {
+			if s.answers[all[i]] == saidYes {
 				return all[i]
 			}
-			if i < claimants && s.said[all[i]] == saidNothing {
+			if i < claimants && s.answers[all[i]] == saidNothing {
 				return nil
 			}
 		}
@@ -465,13 +465,13 @@ func (s *search) silent() []Source {
 	all := slices.DeleteFunc(slices.Clone(s.c.Sources), func(u Source) bool { return !s.shown(u, s.uri) })
 	s.c.mu.Lock()
 	defer s.c.mu.Unlock()
-	return slices.DeleteFunc(all, s.toldLocked)
+	return slices.DeleteFunc(all, s.answeredLocked)
 }
 
-// toldLocked reports whether a server has said that it does not have the resource, or has said all that
+// answeredLocked reports whether a server has said that it does not have the resource, or has said all that
 // it has.
-func (s *search) toldLocked(u Source) bool {
-	if said := s.said[u]; said != notAsked {
+func (s *search) answeredLocked(u Source) bool {
+	if said := s.answers[u]; said != notAsked {
 		return said != saidNothing
 	}
 	p := s.c.seenLocked("", u, s.a)

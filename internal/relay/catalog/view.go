@@ -105,7 +105,7 @@ func Missing(f *mcp.ClientInfo, uri string) error {
 func (v View) Info(ctx context.Context) *mcp.ServerInfo {
 	hellos, names := v.hellos(ctx)
 	extensions, left := mergedExtensions(names, hellos)
-	v.c.tellOnce(left)
+	v.c.reportOnce(left)
 	info := v.c.Identity.hello(ctx, v.client, names, hellos)
 	if extensions != nil {
 		caps := info.Capabilities

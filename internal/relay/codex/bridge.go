@@ -79,7 +79,7 @@ func (s *Server) Adapt(p transport.Pipe) transport.Pipe {
 		asks: map[int64]chan *jsonrpc.Message{}, open: map[jsonrpc.ID]context.CancelCauseFunc{},
 	}
 	b.life, b.end = context.WithCancelCause(context.Background())
-	b.worker.hear = b.receive
+	b.worker.receive = b.receive
 	b.worker.event = func(name string) {
 		select {
 		case b.events <- name:

@@ -19,11 +19,11 @@ import (
 // jsonrpc. The pipe accepts such messages, because it parses with Limits.Tolerant.
 type worker struct {
 	pipe transport.Pipe
-	// hear handles notifications and requests. event handles the name in a line such as
+	// receive handles notifications and requests. event handles the name in a line such as
 	// {"event":"NAME"}. The goroutine that reads from the worker calls both functions, so they must
 	// not block.
-	hear  func(*jsonrpc.Message)
-	event func(name string)
+	receive func(*jsonrpc.Message)
+	event   func(name string)
 
 	gone chan struct{} // closed when read has ended; err is set before gone is closed
 	err  error
@@ -136,7 +136,7 @@ func (w *worker) read() error {
 
 func (w *worker) dispatch(m *jsonrpc.Message) {
 	if m.Kind == jsonrpc.Request || m.Kind == jsonrpc.Notification {
-		w.hear(m)
+		w.receive(m)
 		return
 	}
 	// A worker may send the id as a string. Ignore an answer without an id, because it cannot

@@ -26,7 +26,7 @@ func TestBadAnswerOfAWorker(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				in, says := io.Pipe()
 				w := newWorker(stdio.NewPipe(in, discard{}, stdio.Options{Limits: jsonrpc.Limits{Bytes: 1000, Tolerant: true}}))
-				w.hear, w.event = func(*jsonrpc.Message) {}, func(string) {}
+				w.receive, w.event = func(*jsonrpc.Message) {}, func(string) {}
 				var wg sync.WaitGroup
 				wg.Go(func() { _ = w.read() })
 				outcome := make([]error, 2)

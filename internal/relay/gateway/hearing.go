@@ -9,14 +9,14 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/relay/bridge"
 )
 
-// hearing decides which notifications a client gets from a server.
-type hearing struct {
+// noteFilter decides which notifications a client gets from a server.
+type noteFilter struct {
 	bridge *bridge.Bridge
 	client *mcp.ClientInfo
 	sole   bool // the client knows only this server
 }
 
-// hears reports whether the client gets a notification of a server.
+// passes reports whether the client gets a notification of a server.
 //
 // That the user is done at a URL is for the client that got this URL from this server. Others might take
 // it for the end of a question of their own, with the same id.
@@ -25,7 +25,7 @@ type hearing struct {
 // endpoint of several servers, the user has not chosen the server for that, and the text of one server
 // must not reach a model unasked. So there, a client gets such a notification only if it has declared an
 // extension of a vendor. Nothing connects the names of notifications and extensions, so any one counts.
-func (h hearing) hears(server string, m *jsonrpc.Message) bool {
+func (h noteFilter) passes(server string, m *jsonrpc.Message) bool {
 	why := "the client has declared no extension that may define the notification"
 	switch {
 	case m.Method == mcp.NoteElicitComplete:
@@ -45,16 +45,16 @@ func (h hearing) hears(server string, m *jsonrpc.Message) bool {
 	return false
 }
 
-// hearingCaller is the Caller of a call, without the notifications that its client must not get.
-type hearingCaller struct {
+// filteredCaller is the Caller of a call, without the notifications that its client must not get.
+type filteredCaller struct {
 	mcp.Caller
-	hearing
+	noteFilter
 	attempt *mcp.Attempt // says which server has the call
 }
 
-func (k *hearingCaller) Notify(n *mcp.Note) {
+func (k *filteredCaller) Notify(n *mcp.Note) {
 	server := k.attempt.Server
-	if server == "" || k.hears(server, n.Msg) {
+	if server == "" || k.passes(server, n.Msg) {
 		if !k.sole && n.Msg.Method == mcp.NoteElicitComplete {
 			mcp.NameElicitation(&n.Edits, n.Msg.Raw, n.Msg.Params, server)
 		}
@@ -62,21 +62,21 @@ func (k *hearingCaller) Notify(n *mcp.Note) {
 	}
 }
 
-func (k *hearingCaller) Ask(ctx context.Context, m *jsonrpc.Message) (*jsonrpc.Message, error) {
+func (k *filteredCaller) Ask(ctx context.Context, m *jsonrpc.Message) (*jsonrpc.Message, error) {
 	if m.Method == mcp.MethodElicit {
 		k.bridge.ShowsURL(k.client, k.attempt.Server, m.Raw, m.Params)
 	}
 	return k.Caller.Ask(ctx, m)
 }
 
-// hearingSubscriber is a client that a server asks outside of calls.
-type hearingSubscriber struct {
+// filteredSubscriber is a client that a server asks outside of calls.
+type filteredSubscriber struct {
 	mcp.Subscriber
-	hearing
+	noteFilter
 	server string
 }
 
-func (s *hearingSubscriber) Ask(ctx context.Context, m *jsonrpc.Message) (*jsonrpc.Message, error) {
+func (s *filteredSubscriber) Ask(ctx context.Context, m *jsonrpc.Message) (*jsonrpc.Message, error) {
 	if m.Method == mcp.MethodElicit {
 		s.bridge.ShowsURL(s.client, s.server, m.Raw, m.Params)
 	}

@@ -54,9 +54,9 @@ func (a *attachment) find(server string) Subscriber {
 
 // localListener is a client that is notified when the catalog announces a change of a merged list.
 type localListener struct {
-	want mcp.SubscriptionFilter
-	view catalog.View
-	tell func(method string)
+	want   mcp.SubscriptionFilter
+	view   catalog.View
+	notify func(method string)
 }
 
 // listenGrace is how long Dragoman waits for the servers before it acknowledges a
@@ -112,12 +112,12 @@ func (n *notices) announce(method, server string, to catalog.Audience) {
 			method == mcp.NotePromptsChanged && !h.want.Prompts,
 			method == mcp.NoteResourcesChanged && !h.want.Resources:
 		default:
-			h.tell(method)
+			h.notify(method)
 		}
 	}
 }
 
-func (n *notices) hear(h *localListener) (stop func()) {
+func (n *notices) addListener(h *localListener) (stop func()) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if n.localListeners == nil {
@@ -196,7 +196,7 @@ func (n *notices) listen(ctx context.Context, r *bridge.Bridge, a *route, k mcp.
 		}
 	}
 	if !sole {
-		defer n.hear(&localListener{want: honoured, view: a.view, tell: func(method string) {
+		defer n.addListener(&localListener{want: honoured, view: a.view, notify: func(method string) {
 			q.put(nil, jsonrpc.NewNotification(method, nil))
 		}})()
 	}
@@ -367,7 +367,7 @@ func (n *notices) attach(f *mcp.ClientInfo, r *bridge.Bridge, s mcp.Subscriber, 
 	}
 	stop := func() {}
 	if view != nil {
-		stop = n.hear(&localListener{want: mcp.SubscriptionFilter{Tools: true, Prompts: true, Resources: true}, view: *view, tell: func(method string) {
+		stop = n.addListener(&localListener{want: mcp.SubscriptionFilter{Tools: true, Prompts: true, Resources: true}, view: *view, notify: func(method string) {
 			out.put(nil, jsonrpc.NewNotification(method, nil))
 		}})
 	}
@@ -395,10 +395,10 @@ func (n *notices) register(f *mcp.ClientInfo, r *bridge.Bridge, out *notifier, u
 	if w != nil {
 		return w
 	}
-	h := hearing{r, f, sole}
-	asker := r.TaskSubscriber(&hearingSubscriber{out.to, h, u.Name()}, u.Name(), f, sole)
+	h := noteFilter{r, f, sole}
+	asker := r.TaskSubscriber(&filteredSubscriber{out.to, h, u.Name()}, u.Name(), f, sole)
 	w = u.Subscribe(f, func(m *jsonrpc.Message) {
-		if h.hears(u.Name(), m) {
+		if h.passes(u.Name(), m) {
 			out.put(u, m)
 		}
 	}, asker)
@@ -526,7 +526,7 @@ type queue struct {
 
 	mu   sync.Mutex
 	list []queued
-	told listPace
+	pace listPace
 }
 
 type queued struct {
@@ -565,7 +565,7 @@ func (q *queue) take() []queued {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	var due []queued
-	if due, q.list = q.told.split(q.list, time.Now()); len(q.list) > 0 {
+	if due, q.list = q.pace.split(q.list, time.Now()); len(q.list) > 0 {
 		q.signal()
 	}
 	return due

@@ -20,7 +20,7 @@ type notifier struct {
 
 	mu      sync.Mutex
 	waiting []queued
-	told    listPace
+	pace    listPace
 	writing chan struct{} // closed when the writing goroutine has returned; nil if there is none
 	quit    chan struct{} // closed by the method close; created together with writing
 	closed  bool
@@ -152,7 +152,7 @@ func (o *notifier) write() {
 		o.mu.Lock()
 		quit := o.quit
 		var list []queued
-		list, o.waiting = o.told.split(o.waiting, time.Now())
+		list, o.waiting = o.pace.split(o.waiting, time.Now())
 		if len(list)+len(o.waiting) == 0 || o.closed {
 			close(o.writing)
 			o.writing = nil

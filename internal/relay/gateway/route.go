@@ -33,17 +33,17 @@ type route struct {
 	// single server answers the request. Attempt.Server is also "" for doTasks of Merged, because
 	// the bridge finds the server of the task later.
 	mcp.Attempt
-	do     action
-	server Upstream
-	all    []Upstream
-	view   catalog.View   // what the client may see; set by Merged
-	show   catalog.Filter // what the client may see; set by Single, where nil shows everything
-	vet    catalog.Vet    // set by Single
-	owner  ownerOf
-	names  rename        // for doListen: what the client calls the things that notifications name
-	resume bridge.Resume // the content of the client's requestState
-	hears  hearingCaller // the caller that the bridge gets; a field, so that it takes no allocation
-	asked  *policy.Call  // the call as the policy and the auditor see it; nil if there is neither
+	do       action
+	server   Upstream
+	all      []Upstream
+	view     catalog.View   // what the client may see; set by Merged
+	show     catalog.Filter // what the client may see; set by Single, where nil shows everything
+	vet      catalog.Vet    // set by Single
+	owner    ownerOf
+	names    rename         // for doListen: what the client calls the things that notifications name
+	resume   bridge.Resume  // the content of the client's requestState
+	filtered filteredCaller // the caller that the bridge gets; a field, so that it takes no allocation
+	asked    *policy.Call   // the call as the policy and the auditor see it; nil if there is neither
 }
 
 func newRoute(c *mcp.Call) *route { return &route{Attempt: *mcp.NewAttempt(c)} }
@@ -197,7 +197,7 @@ func (x runner) run(ctx context.Context, r *route, k mcp.Caller) (*mcp.Reply, er
 		}
 		return x.ownPage(ctx, r, k)
 	case doTasks:
-		reply, err := x.bridge.Tasks(ctx, servers(r.all), &r.Attempt, x.hearing(r, k))
+		reply, err := x.bridge.Tasks(ctx, servers(r.all), &r.Attempt, x.filteredFor(r, k))
 		return r.present(ctx, reply, err), err
 	case doListen:
 		return x.listen(ctx, r, k)
@@ -209,17 +209,17 @@ func (x runner) run(ctx context.Context, r *route, k mcp.Caller) (*mcp.Reply, er
 		}
 		return r.server.SetLevel(ctx, r.Call)
 	}
-	reply, err := x.bridge.Exchange(ctx, r.server, &r.Attempt, r.resume, x.hearing(r, k))
+	reply, err := x.bridge.Exchange(ctx, r.server, &r.Attempt, r.resume, x.filteredFor(r, k))
 	if err == nil {
 		x.bridge.ShowsURLs(r.Client, r.Server, r.Sole, reply)
 	}
 	return r.present(ctx, reply, err), err
 }
 
-// hearing returns the caller of a request that goes to a server.
-func (x runner) hearing(r *route, k mcp.Caller) mcp.Caller {
-	r.hears = hearingCaller{k, hearing{x.bridge, r.Client, r.Sole}, &r.Attempt}
-	return &r.hears
+// filteredFor returns the caller of a request that goes to a server.
+func (x runner) filteredFor(r *route, k mcp.Caller) mcp.Caller {
+	r.filtered = filteredCaller{k, noteFilter{x.bridge, r.Client, r.Sole}, &r.Attempt}
+	return &r.filtered
 }
 
 // present prepares an answer for a client of Merged; see catalog.View.Present.
@@ -254,7 +254,7 @@ func (x runner) listen(ctx context.Context, r *route, k mcp.Caller) (*mcp.Reply,
 // ownPage answers a list request with a page from the server. It leaves out the items that the
 // client may not see.
 func (x runner) ownPage(ctx context.Context, r *route, k mcp.Caller) (*mcp.Reply, error) {
-	reply, err := x.bridge.Exchange(ctx, r.server, &r.Attempt, r.resume, x.hearing(r, k))
+	reply, err := x.bridge.Exchange(ctx, r.server, &r.Attempt, r.resume, x.filteredFor(r, k))
 	if err != nil {
 		return nil, err
 	}

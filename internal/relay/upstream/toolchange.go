@@ -26,9 +26,9 @@ import (
 type toolMemory struct {
 	mu    sync.Mutex
 	lists map[string]*toolList // the keys are those of listState.tools, with the era of the client
-	// told contains the last state of each tool that a change was reported for, so that a change is
+	// logged contains the last state of each tool that a change was reported for, so that a change is
 	// reported once, and not once for each list. The zero toolHash says that the tool was removed.
-	told map[string]toolHash
+	logged map[string]toolHash
 }
 
 // toolList is what one list contained. Its tools are found by their names, because their order has
@@ -182,13 +182,13 @@ func (m *toolMemory) compareTool(l *toolList, c *event.ListChange, name string, 
 // isNews records the state of a tool, and reports whether it was not already reported for another
 // list.
 func (m *toolMemory) isNews(name string, state toolHash) bool {
-	if now, ok := m.told[name]; ok && now == state {
+	if now, ok := m.logged[name]; ok && now == state {
 		return false
 	}
-	if m.told == nil || len(m.told) >= maxKnownTools {
-		m.told = make(map[string]toolHash)
+	if m.logged == nil || len(m.logged) >= maxKnownTools {
+		m.logged = make(map[string]toolHash)
 	}
-	m.told[name] = state
+	m.logged[name] = state
 	return true
 }
 

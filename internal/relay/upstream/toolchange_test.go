@@ -122,8 +122,8 @@ func TestToolMemoryIsBounded(t *testing.T) {
 			t.Errorf("%d tools of one list are remembered", len(l.tools))
 		}
 	}
-	if len(m.told) > maxKnownTools {
-		t.Errorf("%d changes are remembered", len(m.told))
+	if len(m.logged) > maxKnownTools {
+		t.Errorf("%d changes are remembered", len(m.logged))
 	}
 }
 
