@@ -263,16 +263,8 @@ func (s *Server) message(w http.ResponseWriter, r *http.Request, who *identity.P
 	}()
 	m, err := jsonrpc.Scan(body, jsonrpc.Limits{Bytes: len(body), Names: mcp.MethodName})
 	if err != nil {
-		e := &jsonrpc.Error{Code: jsonrpc.CodeParse, Message: "the request body is not a JSON-RPC message"}
-		_ = errors.As(err, &e)
 		l.refuse(transport.Refused(body, err))
-		e = mcp.RefusedByScan(e)
-		transport.ReportRefused(s.opts.Acceptor, transport.RefusedMessage{Peer: transport.Peer{Transport: "sse", Who: who, Remote: httpdoor.Remote(r), Endpoint: s.opts.Endpoint}, Method: e.Method, Err: e})
-		if e.ID == "" {
-			e = &jsonrpc.Error{Code: e.Code, Message: e.Message, Data: e.Data, ID: "null"} // JSON-RPC 2.0 §5
-		}
-		s.counts.refused.Add(1)
-		httpdoor.Refuse(w, http.StatusBadRequest, e.ID, e)
+		s.refuseScan(w, r, who, err)
 		return
 	}
 	in := transport.Incoming{Msg: m, Request: transport.Request{Method: http.MethodPost, Path: httpdoor.Path(r), Header: r.Header, Edits: transport.OwnFields}}
@@ -314,6 +306,19 @@ func (s *Server) forward(w http.ResponseWriter, r *http.Request, err error) bool
 	defer held.Give()
 	s.opts.Forward.Forward(w, r, body, to)
 	return true
+}
+
+// refuseScan answers a body that could not be scanned because of err.
+func (s *Server) refuseScan(w http.ResponseWriter, r *http.Request, who *identity.Principal, err error) {
+	e := &jsonrpc.Error{Code: jsonrpc.CodeParse, Message: "the request body is not a JSON-RPC message"}
+	_ = errors.As(err, &e)
+	e = mcp.RefusedByScan(e)
+	transport.ReportRefused(s.opts.Acceptor, transport.RefusedMessage{Peer: transport.Peer{Transport: "sse", Who: who, Remote: httpdoor.Remote(r), Endpoint: s.opts.Endpoint}, Method: e.Method, Err: e})
+	if e.ID == "" {
+		e = &jsonrpc.Error{Code: e.Code, Message: e.Message, Data: e.Data, ID: "null"} // JSON-RPC 2.0 §5
+	}
+	s.counts.refused.Add(1)
+	httpdoor.Refuse(w, http.StatusBadRequest, e.ID, e)
 }
 
 // The server SDKs for 2024-11-05 respond with this text, and some clients depend on it.

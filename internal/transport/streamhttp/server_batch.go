@@ -45,26 +45,10 @@ func (s *Server) batch(w http.ResponseWriter, r *http.Request, who *identity.Pri
 		s.refuseScan(w, r, h, who, err)
 		return
 	}
-	requests := 0
-	for _, it := range items {
-		switch m := it.Message; {
-		case m == nil:
-			requests++ // an invalid message also gets an answer
-		case m.Kind == jsonrpc.Request || m.Kind == jsonrpc.Notification:
-			o, bad := mcp.Classify(m, h.version, true)
-			if bad != nil || o.Revision.Modern() || m.Method == mcp.MethodInitialize {
-				// 2025-03-26 §Lifecycle, "Initialization": initialize must not be part of a
-				// batch. Modern messages are never batched.
-				s.refuse(w, http.StatusBadRequest, "null", jsonrpc.CodeInvalidRequest, "the batch contains initialize, or a message of 2026-07-28; send that message alone")
-				return
-			}
-			if m.Kind == jsonrpc.Request {
-				requests++
-			}
-		case ses == nil:
-			s.refuse(w, http.StatusBadRequest, "null", jsonrpc.CodeInvalidRequest, "this message is a response, but the server sends requests only in the sessions of legacy revisions")
-			return
-		}
+	requests, why := requestsIn(items, h.version, ses != nil)
+	if why != "" {
+		s.refuse(w, http.StatusBadRequest, "null", jsonrpc.CodeInvalidRequest, why)
+		return
 	}
 	switch {
 	case ses != nil:
@@ -89,6 +73,29 @@ func (s *Server) batch(w http.ResponseWriter, r *http.Request, who *identity.Pri
 		}
 	}
 	s.runBatch(w, r, ses, h, items, requests)
+}
+
+// requestsIn counts the messages of a batch that get an answer. If the batch must be refused, why says so.
+func requestsIn(items []jsonrpc.Item, version string, inSession bool) (requests int, why string) {
+	for _, it := range items {
+		switch m := it.Message; {
+		case m == nil:
+			requests++ // an invalid message also gets an answer
+		case m.Kind == jsonrpc.Request || m.Kind == jsonrpc.Notification:
+			o, bad := mcp.Classify(m, version, true)
+			if bad != nil || o.Revision.Modern() || m.Method == mcp.MethodInitialize {
+				// 2025-03-26 §Lifecycle, "Initialization": initialize must not be part of a
+				// batch. Modern messages are never batched.
+				return 0, "the batch contains initialize, or a message of 2026-07-28; send that message alone"
+			}
+			if m.Kind == jsonrpc.Request {
+				requests++
+			}
+		case !inSession:
+			return 0, "this message is a response, but the server sends requests only in the sessions of legacy revisions"
+		}
+	}
+	return requests, ""
 }
 
 // runBatch passes the messages to the conversation in order. Requests run concurrently. Their
