@@ -13,21 +13,23 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/workbench/demo"
 )
 
-// TestProjects asks the API about two projects with servers of the same name. Each answer is about one
-// of them, an id or a number of one means nothing in the other, and the streams of a project end with
-// it, while those of another go on.
-func TestProjects(t *testing.T) {
-	t.Parallel()
+// twoProjects returns a rig with the projects default and shop, which have a server notes each.
+func twoProjects(t *testing.T) *rig {
 	r := serving(t, demoServer(t, "notes", demo.Legacy))
 	c := *config.Default()
 	c.Servers = []config.Server{
 		demoServer(t, "notes", demo.Modern, func(s *config.Server) { s.Expose.Tools = config.Filter{Deny: []string{"fore*"}} }),
 		demoServer(t, "more", demo.Legacy, func(s *config.Server) { s.Lazy = true }),
 	}
-	shop := r.runtime.Apply("shop", &c)
-	shop.Warm()
+	r.runtime.Apply("shop", &c).Warm()
 	r.ready("notes", "notes?project=shop")
+	return r
+}
 
+// TestProjects checks that each answer of the API is about one of two projects.
+func TestProjects(t *testing.T) {
+	t.Parallel()
+	r := twoProjects(t)
 	var home, there Report
 	r.get("/api/v1/status", &home)
 	r.get("/api/v1/status?project=shop", &there)
@@ -45,13 +47,26 @@ func TestProjects(t *testing.T) {
 	if len(tools.Tools) != 0 {
 		t.Errorf("the default project hides %+v", tools)
 	}
-
-	run := `{"tool":"add","arguments":{"a":1,"b":41}}`
-	var started Run
-	a := r.do(http.MethodPost, "/api/v1/servers/notes/runs?project=shop", run, "Content-Type", "application/json")
-	if a.status != 202 {
-		t.Fatalf("%d %s", a.status, a.body)
+	if a := r.ask(http.MethodGet, "/api/v1/servers/more", ""); a.status != 404 {
+		t.Errorf("a server of the other project: %d %s", a.status, a.body)
 	}
+	for _, x := range []struct{ method, path string }{
+		{"GET", "/api/v1/status?project=a&project=b"}, {"POST", "/api/v1/drafts?project=shop"},
+		{"GET", "/api/v1/openapi.json?project=default&project=shop"}, {"POST", "/api/v1/console/link?project=shop"},
+	} {
+		if a := r.do(x.method, x.path, "{}", "Content-Type", "application/json"); a.status != 400 {
+			t.Errorf("%s %s: %d %s", x.method, x.path, a.status, a.body)
+		}
+	}
+}
+
+// TestRecordsOfProjects checks that the runs, the calls and the log of a project are not in another, and
+// that an id or a number of one means nothing in the other.
+func TestRecordsOfProjects(t *testing.T) {
+	t.Parallel()
+	r := twoProjects(t)
+	var started Run
+	a := r.do(http.MethodPost, "/api/v1/servers/notes/runs?project=shop", `{"tool":"add","arguments":{"a":1,"b":41}}`, "Content-Type", "application/json")
 	a.into(t, &started)
 	await(t, "the run has ended", func() bool {
 		var x Run
@@ -86,16 +101,19 @@ func TestProjects(t *testing.T) {
 	if len(logs.Records) == 0 {
 		t.Error("the log of shop has nothing about its server")
 	}
-	if a := r.ask(http.MethodGet, "/api/v1/servers/more", ""); a.status != 404 {
-		t.Errorf("a server of the other project: %d %s", a.status, a.body)
-	}
+}
 
+// TestStreamsOfProjects checks that the streams of a removed project end, and that from then on it looks
+// as if it had never been there. The streams of another project go on.
+func TestStreamsOfProjects(t *testing.T) {
+	t.Parallel()
+	r := twoProjects(t)
 	stays, goes := r.events("/api/v1/calls/stream?limit=0"), r.events("/api/v1/calls/stream?limit=0&project=shop")
 	r.runtime.Remove("shop")
 	if e := goes(); e.Name != EventEnd {
 		t.Errorf("the stream of the removed project sends %q", e.Name)
 	}
-	for _, path := range []string{"/api/v1/status?project=shop", "/api/v1/runs/" + started.ID + "?project=shop", "/api/v1/status?project=nowhere"} {
+	for _, path := range []string{"/api/v1/status?project=shop", "/api/v1/runs?project=shop", "/api/v1/status?project=nowhere"} {
 		if a := r.do(http.MethodGet, path, ""); a.status != 404 || !strings.Contains(a.body, "no-such-project") {
 			t.Errorf("%s: %d %s", path, a.status, a.body)
 		}
@@ -103,11 +121,6 @@ func TestProjects(t *testing.T) {
 	r.do(http.MethodPost, "/api/v1/servers/notes/runs", `{"tool":"greet","arguments":{"name":"W"}}`, "Content-Type", "application/json")
 	if e := stays(); e.Name != EventCall {
 		t.Errorf("the stream of the innocent project sends %q", e.Name)
-	}
-	for _, x := range []struct{ method, path string }{{"GET", "/api/v1/status?project=a&project=b"}, {"POST", "/api/v1/drafts?project=shop"}, {"GET", "/api/v1/openapi.json?project=default&project=shop"}, {"POST", "/api/v1/console/link?project=shop"}} {
-		if a := r.do(x.method, x.path, "{}", "Content-Type", "application/json"); a.status != 400 {
-			t.Errorf("%s %s: %d %s", x.method, x.path, a.status, a.body)
-		}
 	}
 }
 

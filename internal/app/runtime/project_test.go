@@ -154,44 +154,52 @@ func echoHeader() []string {
 	return []string{"MCP-Protocol-Version", "2026-07-28", "Mcp-Method", "tools/call", "Mcp-Name", "echo"}
 }
 
-// TestProjectsShareNothing takes what ann has in one project to the other: a session, a stream, a state
-// and the number of a call mean nothing there. Each project has its own limits, revisions, secrets,
-// records and log, and bob goes on in both.
-func TestProjectsShareNothing(t *testing.T) {
-	var published []event.Event
-	s := newStreet(t, map[string]string{
-		"default": "dragoman: {server: {title: Home}, servers: {old: {expose: {tools: {deny: [add]}}}}}\n",
-		"shop":    "dragoman: {server: {title: Shop}, limits: {body: 1KiB, inFlight: 1MiB, initializePerSecond: 100}, revisions: {accept: [\"2026-07-28\", \"2025-11-25\"], otherwise: refuse}}\n",
-	})
-	ann, bob := s.sites["ann"], s.sites["bob"]
-	stop := s.events.Tap(event.Of(event.Call), func(e event.Event) { published = append(published, e) })
-	bobGoesOn := func() {
-		t.Helper()
-		for _, project := range []string{"default", "shop"} {
-			bob.wants(200, `"text":"yes"`, "POST", base(project)+"/s/old/mcp", echoBody("yes", ""), echoHeader()...)
-		}
-	}
-	bobGoesOn()
-	stop()
-	var projects []string
-	for _, e := range published {
-		projects = append(projects, e.Project+" "+e.Who.Key()+" "+e.Server)
-	}
-	if want := []string{"default bob old", "shop bob old"}; !slices.Equal(projects, want) {
-		t.Errorf("published %q, want %q", projects, want)
-	}
+// bobGoesOn checks that bob can call a tool in both projects.
+func (s *street) bobGoesOn() {
+	s.open.t.Helper()
 	for _, project := range []string{"default", "shop"} {
-		all := s.Project(project).Calls().All()
-		if len(all) != 1 || all[0].Number != map[string]uint64{"default": 1, "shop": 2}[project] {
+		s.sites["bob"].wants(200, `"text":"yes"`, "POST", base(project)+"/s/old/mcp", echoBody("yes", ""), echoHeader()...)
+	}
+}
+
+// TestCallsOfProjects checks that the events, the records and the endpoints of each project are its own.
+func TestCallsOfProjects(t *testing.T) {
+	s := newStreet(t, nil)
+	var published []string
+	stop := s.events.Tap(event.Of(event.Call), func(e event.Event) { published = append(published, e.Project+" "+e.Who.Key()+" "+e.Server) })
+	s.bobGoesOn()
+	stop()
+	if want := []string{"default bob old", "shop bob old"}; !slices.Equal(published, want) {
+		t.Errorf("published %q, want %q", published, want)
+	}
+	for project, number := range map[string]uint64{"default": 1, "shop": 2} {
+		p := s.Project(project)
+		if all := p.Calls().All(); len(all) != 1 || all[0].Number != number {
 			t.Errorf("%s has the calls %+v", project, all)
 		}
+		for _, e := range p.Report().Endpoints {
+			if e.Server == "old" && e.Path != base(project)+"/s/old/mcp" {
+				t.Errorf("an endpoint of %s is at %s", project, e.Path)
+			}
+		}
+		for _, c := range p.ClientReports() {
+			if strings.HasPrefix(c.Path, "/p/shop/") != (project == "shop") {
+				t.Errorf("%s has a client at %s", project, c.Path)
+			}
+		}
 	}
+}
 
-	session := func(project, revision string) []string {
-		id := ann.wants(200, `"result"`, "POST", base(project)+"/s/old/mcp", strings.Replace(helloBody, "2025-11-25", revision, 1)).Get("Mcp-Session-Id")
-		return []string{"Mcp-Session-Id", id, "MCP-Protocol-Version", revision}
+// TestIDsOfProjects takes what ann has in one project to the other: a session, a stream and a state mean
+// nothing there, and still do where they are from.
+func TestIDsOfProjects(t *testing.T) {
+	s := newStreet(t, nil)
+	ann := s.sites["ann"]
+	session := func(project string) []string {
+		id := ann.wants(200, `"result"`, "POST", base(project)+"/s/old/mcp", helloBody).Get("Mcp-Session-Id")
+		return []string{"Mcp-Session-Id", id, "MCP-Protocol-Version", "2025-11-25"}
 	}
-	home, shop := session("default", "2025-11-25"), session("shop", "2025-11-25")
+	home, shop := session("default"), session("shop")
 	ping := `{"jsonrpc":"2.0","id":5,"method":"ping"}`
 	ann.wants(200, `"result"`, "POST", "/s/old/mcp", ping, home...)
 	ann.wants(200, `"result"`, "POST", "/p/shop/s/old/mcp", ping, shop...)
@@ -214,12 +222,24 @@ func TestProjectsShareNothing(t *testing.T) {
 	retry := echoBody("ask", `,"requestState":`+state+`,"inputResponses":{"`+key+`":{"action":"accept","content":{}}}`)
 	ann.wants(200, "ended or was lost", "POST", "/p/shop/s/old/mcp", retry, echoHeader()...)
 	ann.wants(200, `"text":"ask"`, "POST", "/s/old/mcp", retry, echoHeader()...)
+	ann.wants(200, `"result"`, "POST", "/p/shop/s/old/mcp", ping, shop...)
+	s.bobGoesOn()
+}
 
+// TestSettingsOfProjects checks that limits, revisions, names and hidden tools of one project leave the
+// other as it is.
+func TestSettingsOfProjects(t *testing.T) {
+	s := newStreet(t, map[string]string{
+		"default": "dragoman: {server: {title: Home}, servers: {old: {expose: {tools: {deny: [add]}}}}}\n",
+		"shop":    "dragoman: {server: {title: Shop}, limits: {body: 1KiB, inFlight: 1MiB, initializePerSecond: 100}, revisions: {accept: [\"2026-07-28\", \"2025-11-25\"], otherwise: refuse}}\n",
+	})
+	ann := s.sites["ann"]
 	long := echoBody(strings.Repeat("y", 2000), "")
 	ann.wants(200, "yyy", "POST", "/s/old/mcp", long, echoHeader()...)
 	ann.wants(413, "", "POST", "/p/shop/s/old/mcp", long, echoHeader()...)
-	ann.wants(200, "2025-06-18", "POST", "/mcp", strings.Replace(helloBody, "2025-11-25", "2025-06-18", 1))
-	ann.wants(200, "Unsupported protocol version", "POST", "/p/shop/mcp", strings.Replace(helloBody, "2025-11-25", "2025-06-18", 1))
+	older := strings.Replace(helloBody, "2025-11-25", "2025-06-18", 1)
+	ann.wants(200, "2025-06-18", "POST", "/mcp", older)
+	ann.wants(200, "Unsupported protocol version", "POST", "/p/shop/mcp", older)
 	ann.wants(200, `"title":"Home"`, "POST", "/mcp", helloBody)
 	ann.wants(200, `"title":"Shop"`, "POST", "/p/shop/mcp", helloBody)
 	if b := s.Project("shop").Budget().State(); b.Limit != 1<<20 || s.Default().Budget().State().Limit != 64<<20 {
@@ -231,19 +251,7 @@ func TestProjectsShareNothing(t *testing.T) {
 		t.Error("default shows a tool that it hides")
 	}
 	ann.wants(200, `"add"`, "POST", "/p/shop/s/old/mcp", list, listHeader...)
-	for project, path := range map[string]string{"default": "/s/old/mcp", "shop": "/p/shop/s/old/mcp"} {
-		for _, e := range s.Project(project).Report().Endpoints {
-			if e.Server == "old" && e.Path != path {
-				t.Errorf("the path of %s is %s, want %s", project, e.Path, path)
-			}
-		}
-		for _, c := range s.Project(project).ClientReports() {
-			if strings.HasPrefix(c.Path, "/p/shop/") != (project == "shop") {
-				t.Errorf("%s has a client at %s", project, c.Path)
-			}
-		}
-	}
-	bobGoesOn()
+	s.bobGoesOn()
 }
 
 // TestSecretsOfProjects checks that a project masks its own secrets, and that servers of the same name
@@ -280,34 +288,32 @@ func TestSecretsOfProjects(t *testing.T) {
 	<-shop.Gone()
 }
 
-// TestProjectsComeAndGo adds, changes and removes projects while clients of another have everything open:
-// a session with a stream, a listen, a call over HTTP+SSE and a running call. They notice nothing. The
-// clients of the removed project get the end of their streams, and for their running calls a sentence.
-func TestProjectsComeAndGo(t *testing.T) {
-	s := newStreet(t, nil)
-	goes, stays := &busy{site: s.open, who: []string{"X-Who", "ann"}}, &busy{site: s.open, who: []string{"X-Who", "bob"}}
-	live := func(b *busy, prefix string) {
-		id := s.open.wants(200, `"result"`, "POST", prefix+"/mcp", helloBody, b.who...).Get("Mcp-Session-Id")
-		session := []string{"Mcp-Session-Id", id, "MCP-Protocol-Version", "2025-11-25"}
-		listen := strings.Replace(strings.Replace(modernBody, "tools/call", mcp.MethodListen, 1), `"name":"star","arguments":{}`, `"notifications":{"toolsListChanged":true}`, 1)
-		b.run("listen", "POST", prefix+"/mcp", listen, "MCP-Protocol-Version", "2026-07-28", "Mcp-Method", mcp.MethodListen)
-		b.run("stream", "GET", prefix+"/mcp", "", session...)
-		wait := `{"jsonrpc":"2.0","id":6,"method":"tools/call","params":{"name":"old__wait","arguments":{"steps":1,"ms":1500}}}`
-		b.run("call", "POST", prefix+"/mcp", wait, session...)
-		b.run("modern call", "POST", prefix+"/s/new/mcp", strings.Replace(modernBody, `"name":"star","arguments":{}`, `"name":"wait","arguments":{"steps":1,"ms":1500}`, 1), "MCP-Protocol-Version", "2026-07-28", "Mcp-Method", "tools/call", "Mcp-Name", "wait")
-		st := s.open.stream(prefix+"/sse", b.who...)
-		b.running.Go(func() {
-			defer st.body.Close()
-			for {
-				if _, err := st.events.Next(); err != nil {
-					b.note("sse", err.Error())
-					return
-				}
+// live opens at a project what can last: a session with a stream and a running call, a listen, a modern
+// call and a stream of HTTP+SSE.
+func (b *busy) live(prefix string) {
+	s := b.site
+	id := s.wants(200, `"result"`, "POST", prefix+"/mcp", helloBody, b.who...).Get("Mcp-Session-Id")
+	session := []string{"Mcp-Session-Id", id, "MCP-Protocol-Version", "2025-11-25"}
+	listen := strings.Replace(strings.Replace(modernBody, "tools/call", mcp.MethodListen, 1), `"name":"star","arguments":{}`, `"notifications":{"toolsListChanged":true}`, 1)
+	b.run("listen", "POST", prefix+"/mcp", listen, "MCP-Protocol-Version", "2026-07-28", "Mcp-Method", mcp.MethodListen)
+	b.run("stream", "GET", prefix+"/mcp", "", session...)
+	b.run("call", "POST", prefix+"/mcp", `{"jsonrpc":"2.0","id":6,"method":"tools/call","params":{"name":"old__wait","arguments":{"steps":1,"ms":1500}}}`, session...)
+	wait := strings.Replace(modernBody, `"name":"star","arguments":{}`, `"name":"wait","arguments":{"steps":1,"ms":1500}`, 1)
+	b.run("modern call", "POST", prefix+"/s/new/mcp", wait, "MCP-Protocol-Version", "2026-07-28", "Mcp-Method", "tools/call", "Mcp-Name", "wait")
+	st := s.stream(prefix+"/sse", b.who...)
+	b.running.Go(func() {
+		defer st.body.Close()
+		for {
+			if _, err := st.events.Next(); err != nil {
+				b.note("sse", err.Error())
+				return
 			}
-		})
-	}
-	live(stays, "")
-	live(goes, "/p/shop")
+		}
+	})
+}
+
+// awaitRunning waits until two calls are running in each project.
+func (s *street) awaitRunning() {
 	running := func(project string) (n int) {
 		for _, st := range s.Project(project).Report().Servers {
 			n += st.Running
@@ -316,15 +322,26 @@ func TestProjectsComeAndGo(t *testing.T) {
 	}
 	for begun := time.Now(); running("default") != 2 || running("shop") != 2; time.Sleep(time.Millisecond) {
 		if time.Since(begun) > 30*time.Second {
-			t.Fatalf("%d and %d calls are running", running("default"), running("shop"))
+			s.open.t.Fatalf("%d and %d calls are running", running("default"), running("shop"))
 		}
 	}
+}
+
+// TestProjectsComeAndGo adds, changes and removes projects while clients of another have everything open:
+// a session with a stream, a listen, a stream of HTTP+SSE and running calls. They notice nothing. The
+// clients of the removed project get the end of their streams, and for their running calls a sentence.
+func TestProjectsComeAndGo(t *testing.T) {
+	s := newStreet(t, nil)
+	goes, stays := &busy{site: s.open, who: []string{"X-Who", "ann"}}, &busy{site: s.open, who: []string{"X-Who", "bob"}}
+	stays.live("")
+	goes.live("/p/shop")
+	s.awaitRunning()
 
 	s.Apply("third", config.Default())
 	s.open.wants(200, `"result"`, "POST", "/p/third/mcp", helloBody, stays.who...)
-	s.Apply("shop", s.Project("shop").Current()) // a change that keeps the servers
-	if len(goes.ends()) > 1 || goes.ends()["listen"] == "" && len(goes.ends()) == 1 {
-		t.Errorf("after a change, these have ended: %v", goes.ends())
+	s.Apply("shop", s.Project("shop").Current()) // a change that keeps the servers; it ends what listens to the old gateway
+	if ended := goes.ends(); len(ended) > 1 || ended["listen"] == "" && len(ended) == 1 {
+		t.Errorf("after a change, these have ended: %v", ended)
 	}
 	gone := s.Project("shop")
 	if !s.Remove("shop") {
@@ -335,33 +352,22 @@ func TestProjectsComeAndGo(t *testing.T) {
 		s.open.wants(404, "there is nothing at", "POST", path, helloBody, goes.who...)
 	}
 	goes.running.Wait()
-	for what, text := range goes.ends() {
-		if strings.Contains(what, "call") && !strings.Contains(text, "was removed") {
-			t.Errorf("the %s of the removed project ended with %q", what, text)
-		}
-		if what == "sse" && text != io.EOF.Error() {
-			t.Errorf("its stream ended with %q", text)
-		}
-	}
-	if len(goes.ends()) != 5 {
-		t.Errorf("of the removed project only this has ended: %v", goes.ends())
+	ended := goes.ends()
+	if len(ended) != 5 || !strings.Contains(ended["call"], "was removed") || !strings.Contains(ended["modern call"], "was removed") || ended["sse"] != io.EOF.Error() {
+		t.Errorf("the removed project ended so: %v", ended)
 	}
 	again := s.Apply("shop", gone.Current())
 	s.open.wants(200, `"result"`, "POST", "/p/shop/mcp", helloBody, goes.who...)
 	if again == gone || len(again.Calls().All()) != 0 {
 		t.Error("the new project has something of the old one")
 	}
-	if n := stays.ends(); len(n) != 0 {
-		t.Errorf("of the innocent project this has ended: %v", n)
+	if ended := stays.ends(); len(ended) != 0 {
+		t.Errorf("of the innocent project this has ended: %v", ended)
 	}
 	s.Drain()
-	for _, e := range s.endpoints.List() {
-		e.drain()
-	}
+	s.endpoints.Drain()
 	stays.running.Wait()
-	for what, text := range stays.ends() {
-		if strings.Contains(what, "call") && !strings.Contains(text, `"content"`) {
-			t.Errorf("the %s of the innocent project ended with %q", what, text)
-		}
+	if ended := stays.ends(); !strings.Contains(ended["call"], `"content"`) || !strings.Contains(ended["modern call"], `"content"`) {
+		t.Errorf("the innocent project ended so: %v", ended)
 	}
 }
