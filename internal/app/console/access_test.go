@@ -342,7 +342,7 @@ func TestRolesOfTheConsole(t *testing.T) {
 	}
 	may := map[string][]string{"caller": nil, "viewer": {"viewer"}, "operator": {"viewer", "operator"}, "admin": {"viewer", "operator", "admin"}, "guest": nil}
 	var table []string
-	for pattern, least := range h.console.roles {
+	for pattern, least := range h.console.frame.roles {
 		table = append(table, pattern+" "+least.String())
 		method, path, _ := strings.Cut(pattern, " ")
 		path = regexp.MustCompile(`\{[a-z]+\}`).ReplaceAllString(strings.TrimSuffix(path, "{$}"), "1")

@@ -71,10 +71,30 @@ type triedView struct {
 	Live        string // text that changes when the state of the test changes
 }
 
-func (c *Console) addServerPage() Page {
+// addPage is the page that adds servers.
+type addPage struct {
+	frame *frame
+	adder Adder // may be nil; see Options.Add
+}
+
+func (p *addPage) register(f *frame) {
+	f.add(p.page())
+	f.handle("POST /servers/add", identity.Admin, p.changeDraft)
+	if p.adder == nil {
+		return
+	}
+	f.finders = append(f.finders, func(r *http.Request) []paletteItem {
+		if !may(r, identity.Admin) {
+			return nil
+		}
+		return []paletteItem{{"Add a server", "page", addPath("")}}
+	})
+}
+
+func (p *addPage) page() Page {
 	return Page{Path: "/servers/add", Least: identity.Admin, Template: "add.html", View: func(r *http.Request) (*View, error) {
 		v := &addView{Way: r.URL.Query().Get("way")}
-		return c.addView(r, v, r.URL.Query().Get("draft"))
+		return p.view(r, v, r.URL.Query().Get("draft"))
 	}}
 }
 
@@ -87,10 +107,10 @@ func addPath(draft string) string {
 	return pathOf("servers") + "/add?" + url.Values{"draft": {draft}}.Encode()
 }
 
-// addView returns the page and sets the remaining values of v. id is the ID of a draft, or "" for a
+// view returns the page and sets the remaining values of v. id is the ID of a draft, or "" for a
 // page without a draft.
-func (c *Console) addView(r *http.Request, v *addView, id string) (*View, error) {
-	if c.opts.Add == nil {
+func (p *addPage) view(r *http.Request, v *addView, id string) (*View, error) {
+	if p.adder == nil {
 		return nil, notFound("There is no page at this address", "This console cannot add servers.", Crumb{"Show all servers", pathOf("servers")})
 	}
 	if v.Way != "import" && v.Way != "hand" {
@@ -101,13 +121,13 @@ func (c *Console) addView(r *http.Request, v *addView, id string) (*View, error)
 		return view, nil
 	}
 	if id == "" {
-		c.clientFiles(v)
+		p.clientFiles(v)
 		return view, nil
 	}
-	d, bad := c.opts.Add.Draft(id)
+	d, bad := p.adder.Draft(id)
 	if bad != nil {
 		v.Problem = cmp.Or(v.Problem, bad.Error())
-		c.clientFiles(v)
+		p.clientFiles(v)
 		return view, nil
 	}
 	view.Stream = addPath(id)
@@ -122,9 +142,9 @@ func (c *Console) addView(r *http.Request, v *addView, id string) (*View, error)
 }
 
 // clientFiles lists the configuration files of the MCP clients on this machine, with their servers.
-func (c *Console) clientFiles(v *addView) {
+func (p *addPage) clientFiles(v *addView) {
 	var without []string
-	for _, f := range c.opts.Add.ClientFiles().Files {
+	for _, f := range p.adder.ClientFiles().Files {
 		count := map[string]int{}
 		for _, s := range f.Servers {
 			count[s.Status]++
@@ -309,9 +329,9 @@ func choiceOf(r *http.Request) admin.Choice {
 const maxEcho = 64 << 10
 
 // changeDraft handles the forms of the page that adds servers.
-func (c *Console) changeDraft(w http.ResponseWriter, r *http.Request) {
-	if c.opts.Add == nil {
-		c.fail(w, r, notFound("There is no page at this address", "This console cannot add servers.", Crumb{"Show all servers", pathOf("servers")}))
+func (p *addPage) changeDraft(w http.ResponseWriter, r *http.Request) {
+	if p.adder == nil {
+		p.frame.fail(w, r, notFound("There is no page at this address", "This console cannot add servers.", Crumb{"Show all servers", pathOf("servers")}))
 		return
 	}
 	v := &addView{}
@@ -320,63 +340,63 @@ func (c *Console) changeDraft(w http.ResponseWriter, r *http.Request) {
 	switch {
 	case errors.As(err, &large):
 		v.Problem = "The text is larger than 1 MiB. Paste only the entry of the server."
-		c.again(w, r, v, "", http.StatusRequestEntityTooLarge)
+		p.again(w, r, v, "", http.StatusRequestEntityTooLarge)
 		return
 	case err != nil:
 		v.Problem = "The form cannot be read."
-		c.again(w, r, v, "", http.StatusBadRequest)
+		p.again(w, r, v, "", http.StatusBadRequest)
 		return
 	}
 	id, bad := r.PostForm.Get("draft"), (*admin.Problem)(nil)
 	switch do := r.PostForm.Get("do"); do {
 	case "choose", "try", "cancel":
-		_, bad = c.opts.Add.ChangeDraft(id, admin.DraftChange{Do: do, Choice: choiceOf(r)})
+		_, bad = p.adder.ChangeDraft(id, admin.DraftChange{Do: do, Choice: choiceOf(r)})
 	case "drop":
-		_, _ = c.opts.Add.DropDraft(id)
+		_, _ = p.adder.DropDraft(id)
 		id = ""
 	case "keep":
-		c.keep(w, r, v, id)
+		p.keep(w, r, v, id)
 		return
 	case "import":
-		id, bad = c.newDraft(admin.DraftRequest{Client: r.PostForm.Get("client"), File: r.PostForm.Get("file")})
+		id, bad = p.newDraft(admin.DraftRequest{Client: r.PostForm.Get("client"), File: r.PostForm.Get("file")})
 		v.Way = "import"
 	case "hand":
 		v.Hand = handForm{strings.TrimSpace(r.PostForm.Get("name")), strings.TrimSpace(r.PostForm.Get("command")), r.PostForm.Get("env")}
 		v.Way = "hand"
-		if id, bad = c.newDraft(admin.DraftRequest{Text: v.Hand.text()}); bad == nil && v.Hand.Name != "" {
-			_, bad = c.opts.Add.ChangeDraft(id, admin.DraftChange{Do: "choose", Choice: admin.Choice{Servers: []admin.ChosenServer{{Key: "s1", Name: v.Hand.Name}}}})
+		if id, bad = p.newDraft(admin.DraftRequest{Text: v.Hand.text()}); bad == nil && v.Hand.Name != "" {
+			_, bad = p.adder.ChangeDraft(id, admin.DraftChange{Do: "choose", Choice: admin.Choice{Servers: []admin.ChosenServer{{Key: "s1", Name: v.Hand.Name}}}})
 		}
 	default:
 		text := r.PostForm.Get("text")
-		if id, bad = c.newDraft(admin.DraftRequest{Text: cmp.Or(text, " ")}); bad != nil && len(text) <= maxEcho {
+		if id, bad = p.newDraft(admin.DraftRequest{Text: cmp.Or(text, " ")}); bad != nil && len(text) <= maxEcho {
 			v.Text = text
 		}
 	}
 	if bad != nil {
 		v.Problem = bad.Error()
-		c.again(w, r, v, id, bad.Status)
+		p.again(w, r, v, id, bad.Status)
 		return
 	}
 	http.Redirect(w, r, addPath(id), http.StatusSeeOther)
 }
 
 // newDraft creates a draft and returns its ID.
-func (c *Console) newDraft(q admin.DraftRequest) (id string, bad *admin.Problem) {
-	d, bad := c.opts.Add.NewDraft(q)
+func (p *addPage) newDraft(q admin.DraftRequest) (id string, bad *admin.Problem) {
+	d, bad := p.adder.NewDraft(q)
 	return d.ID, bad
 }
 
 // keep saves the servers of a draft. It saves nothing if the change of the file would differ from
 // the change that the page showed.
-func (c *Console) keep(w http.ResponseWriter, r *http.Request, v *addView, id string) {
-	kept, bad := c.opts.Add.KeepDraft(r.Context(), id, admin.KeepRequest{Choice: choiceOf(r), Hash: r.PostForm.Get("hash")})
+func (p *addPage) keep(w http.ResponseWriter, r *http.Request, v *addView, id string) {
+	kept, bad := p.adder.KeepDraft(r.Context(), id, admin.KeepRequest{Choice: choiceOf(r), Hash: r.PostForm.Get("hash")})
 	switch {
 	case bad != nil:
 		v.Problem = bad.Error()
-		c.again(w, r, v, id, bad.Status)
+		p.again(w, r, v, id, bad.Status)
 	case len(kept.Lines) > 0 || !kept.Applied:
 		v.Kept = &kept
-		c.again(w, r, v, "", http.StatusOK)
+		p.again(w, r, v, "", http.StatusOK)
 	case len(kept.Servers) == 1:
 		say(w, excerpt.Quote(kept.Servers[0], 64)+" is saved in "+kept.File+".")
 		http.Redirect(w, r, pathOf("servers", kept.Servers[0]), http.StatusSeeOther)
@@ -387,21 +407,19 @@ func (c *Console) keep(w http.ResponseWriter, r *http.Request, v *addView, id st
 }
 
 // again responds to a form with the same page, with the values of v.
-func (c *Console) again(w http.ResponseWriter, r *http.Request, v *addView, draft string, status int) {
-	p := c.addServerPage()
-	p.View = func(r *http.Request) (*View, error) {
-		view, err := c.addView(r, v, draft)
-		if view != nil {
-			view.Status = status
-		}
-		return view, err
-	}
+func (p *addPage) again(w http.ResponseWriter, r *http.Request, v *addView, draft string, status int) {
 	r2 := *r
 	r2.URL = &url.URL{Path: addPath("")}
 	if draft != "" {
 		r2.URL.RawQuery = url.Values{"draft": {draft}}.Encode()
 	}
-	c.show(w, &r2, &p, pageTemplate(p.Template))
+	p.frame.again(w, &r2, p.page(), func(r *http.Request) (*View, error) {
+		view, err := p.view(r, v, draft)
+		if view != nil {
+			view.Status = status
+		}
+		return view, err
+	})
 }
 
 // text converts the form to text that the parser for pasted text can read.

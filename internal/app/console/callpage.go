@@ -14,7 +14,6 @@ import (
 
 	"github.com/dragoman-mcp/dragoman/internal/app/admin"
 	"github.com/dragoman-mcp/dragoman/internal/base/failure"
-	"github.com/dragoman-mcp/dragoman/internal/base/identity"
 	"github.com/dragoman-mcp/dragoman/internal/base/jsonrpc"
 	"github.com/dragoman-mcp/dragoman/internal/protocol/mcp"
 )
@@ -85,24 +84,20 @@ type headLine struct {
 // legNote explains the edits with the mark Mark. ID is the id attribute of the note's element.
 type legNote struct{ ID, Mark, Class, Text string }
 
-func (c *Console) callPage() Page {
-	return Page{Path: "/calls/{number}", Least: identity.Viewer, Template: "call.html", View: c.call}
-}
-
 // storyOf returns the story of the call whose number is in the path of r.
-func (c *Console) storyOf(r *http.Request) (s admin.Story, err error) {
+func (p *callPages) storyOf(r *http.Request) (s admin.Story, err error) {
 	n, err := strconv.ParseUint(r.PathValue("number"), 10, 64)
 	if err == nil {
 		var ok bool
-		if s, ok = c.opts.Source.StoryOf(n); ok {
+		if s, ok = p.source.StoryOf(n); ok {
 			return s, nil
 		}
 	}
 	return s, notFound("No call has the number "+r.PathValue("number"), "Dragoman keeps the last 2,000 calls, and a restart clears them.", Crumb{"Show all calls", pathOf("calls")})
 }
 
-func (c *Console) call(r *http.Request) (*View, error) {
-	s, err := c.storyOf(r)
+func (p *callPages) call(r *http.Request) (*View, error) {
+	s, err := p.storyOf(r)
 	if err != nil {
 		return nil, err
 	}
@@ -114,10 +109,10 @@ func (c *Console) call(r *http.Request) (*View, error) {
 	number := strconv.FormatUint(s.Number, 10)
 	if len(s.Messages) > 0 {
 		v.JSON = pathOf("calls", number, "wires.json")
-		if _, bad := c.opts.Source.Transcript(s.Number); bad != nil {
+		if _, bad := p.source.Transcript(s.Number); bad != nil {
 			v.NoWires = bad.Detail
 		} else {
-			v.Wires, v.Replay = pathOf("calls", number, "wires.txtar"), c.program()+" replay call-"+number+".txtar"
+			v.Wires, v.Replay = pathOf("calls", number, "wires.txtar"), p.program+" replay call-"+number+".txtar"
 		}
 	}
 	came := -1.0 // when Dragoman received the message that it has to pass on next, in seconds since the call began; -1 for none
@@ -533,15 +528,15 @@ func visibleJSON(text string) string {
 
 // serveTranscript handles GET /console/calls/NUMBER/wires.txtar. It sends the messages of a call as
 // a file that `dragoman replay` can play.
-func (c *Console) serveTranscript(w http.ResponseWriter, r *http.Request) {
-	s, err := c.storyOf(r)
+func (p *callPages) serveTranscript(w http.ResponseWriter, r *http.Request) {
+	s, err := p.storyOf(r)
 	if err != nil {
-		c.fail(w, r, err)
+		p.frame.fail(w, r, err)
 		return
 	}
-	text, bad := c.opts.Source.Transcript(s.Number)
+	text, bad := p.source.Transcript(s.Number)
 	if bad != nil {
-		c.fail(w, r, &pageError{Status: bad.Status, Title: bad.Title, Text: bad.Detail, Next: Crumb{"Show the call", pathOf("calls", r.PathValue("number"))}})
+		p.frame.fail(w, r, &pageError{Status: bad.Status, Title: bad.Title, Text: bad.Detail, Next: Crumb{"Show the call", pathOf("calls", r.PathValue("number"))}})
 		return
 	}
 	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
@@ -551,10 +546,10 @@ func (c *Console) serveTranscript(w http.ResponseWriter, r *http.Request) {
 
 // serveWires handles GET /console/calls/NUMBER/wires.json. It sends the call with its messages as a
 // JSON file.
-func (c *Console) serveWires(w http.ResponseWriter, r *http.Request) {
-	s, err := c.storyOf(r)
+func (p *callPages) serveWires(w http.ResponseWriter, r *http.Request) {
+	s, err := p.storyOf(r)
 	if err != nil {
-		c.fail(w, r, err)
+		p.frame.fail(w, r, err)
 		return
 	}
 	var body bytes.Buffer
@@ -562,7 +557,7 @@ func (c *Console) serveWires(w http.ResponseWriter, r *http.Request) {
 	out.SetEscapeHTML(false)
 	out.SetIndent("", "  ")
 	if err := out.Encode(s); err != nil {
-		c.fail(w, r, err)
+		p.frame.fail(w, r, err)
 		return
 	}
 	w.Header().Set("Content-Type", "application/json")

@@ -23,9 +23,20 @@ type callList struct {
 	Total                               uint64 // the number of calls that match the filters; it grows when there are new calls
 }
 
-func (c *Console) callsPage() Page {
-	return Page{
-		Path: "/calls", Least: identity.Viewer, Template: "calls.html", Nav: "Calls", Group: traffics, Key: "C", View: c.callList,
+// callPages are the list of calls, and the page of each call with its messages.
+type callPages struct {
+	frame  *frame
+	source interface {
+		CallsOf(admin.CallQuery) admin.Calls
+		StoryOf(number uint64) (s admin.Story, ok bool)
+		Transcript(number uint64) ([]byte, *admin.Problem)
+	}
+	program string // the command that a user types to start Dragoman
+}
+
+func (p *callPages) register(f *frame) {
+	f.add(Page{
+		Path: "/calls", Least: identity.Viewer, Template: "calls.html", Nav: "Calls", Group: traffics, Key: "C", View: p.calls,
 		Count: func(s *screen) string {
 			n := 0
 			for _, x := range s.Traffic.Clients {
@@ -33,25 +44,28 @@ func (c *Console) callsPage() Page {
 			}
 			return number(n) + "/min"
 		},
-	}
+	})
+	f.add(Page{Path: "/calls/{number}", Least: identity.Viewer, Template: "call.html", View: p.call})
+	f.handle("GET /calls/{number}/wires.json", identity.Viewer, p.serveWires)
+	f.handle("GET /calls/{number}/wires.txtar", identity.Viewer, p.serveTranscript)
 }
 
 // mostCounted limits how many calls the page counts for Total when a filter is set.
 const mostCounted = 2000
 
-func (c *Console) callList(r *http.Request) (*View, error) {
+func (p *callPages) calls(r *http.Request) (*View, error) {
 	q := r.URL.Query()
 	l := &callList{Q: q, Search: q.Get("q")}
 	l.Outcomes = choices(q.Get("outcome"), "any status", "ok", "succeeded", "tool_error", "tool error", "failed", "failed", "refused", "refused", "cancelled", "cancelled", "loss", "with a loss", "parked", "waiting for input", admin.OutcomeRunning, "running")
 	l.Methods = choices(q.Get("method"), "any method", mcp.MethodCallTool, mcp.MethodCallTool, mcp.MethodGetPrompt, mcp.MethodGetPrompt, mcp.MethodReadResource, mcp.MethodReadResource,
 		mcp.MethodListTools, mcp.MethodListTools, mcp.MethodListPrompts, mcp.MethodListPrompts, mcp.MethodListResources, mcp.MethodListResources)
 	var names []string
-	for _, s := range c.status(r).Servers {
+	for _, s := range statusOf(r).Servers {
 		names = append(names, s.Name, s.Name)
 	}
 	l.Servers = choices(q.Get("server"), "any server", names...)
 	names = nil
-	for _, x := range c.sums(r).Clients {
+	for _, x := range sumsOf(r).Clients {
 		if !slices.Contains(names, x.name) && x.name != "" {
 			names = append(names, x.name, x.name)
 		}
@@ -61,13 +75,13 @@ func (c *Console) callList(r *http.Request) (*View, error) {
 	l.Any = query != admin.CallQuery{}
 	if l.Any {
 		query.Limit = mostCounted
-		l.Total = uint64(len(c.opts.Source.CallsOf(query).Calls))
+		l.Total = uint64(len(p.source.CallsOf(query).Calls))
 	} else {
-		l.Total = c.sums(r).Calls
+		l.Total = sumsOf(r).Calls
 	}
 	query.Limit = pageRows
 	query.Before, _ = strconv.ParseUint(q.Get("before"), 10, 64)
-	found := c.opts.Source.CallsOf(query)
+	found := p.source.CallsOf(query)
 	l.Rows = callRows(found.Calls)
 	if found.Before > 0 {
 		l.Older = queryWith(q, "before", strconv.FormatUint(found.Before, 10))

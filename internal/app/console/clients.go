@@ -47,15 +47,23 @@ func (c clientSum) Word() string {
 	return "working"
 }
 
-func (c *Console) clientsPage() Page {
-	return Page{
-		Path: "/clients", Least: identity.Viewer, Template: "clients.html", Nav: "Clients", Group: traffics, Key: "L", View: c.clients,
-		Count: func(s *screen) string { return number(len(present(s.Traffic))) },
+// clientPages are the list of clients, and the page of each client.
+type clientPages struct {
+	source interface {
+		CallsOf(admin.CallQuery) admin.Calls
 	}
 }
 
-func (c *Console) clients(r *http.Request) (*View, error) {
-	t, q := c.sums(r), r.URL.Query()
+func (p *clientPages) register(f *frame) {
+	f.add(Page{
+		Path: "/clients", Least: identity.Viewer, Template: "clients.html", Nav: "Clients", Group: traffics, Key: "L", View: p.clients,
+		Count: func(s *screen) string { return number(len(present(s.Traffic))) },
+	})
+	f.add(Page{Path: "/clients/{id}", Least: identity.Viewer, Template: "client.html", View: p.client})
+}
+
+func (p *clientPages) clients(r *http.Request) (*View, error) {
+	t, q := sumsOf(r), r.URL.Query()
 	l := &clientList{Q: q, Search: q.Get("q"), All: len(t.Clients)}
 	l.Eras = choices(q.Get("era"), "any era", "legacy", "legacy", "modern", "modern")
 	var all []clientSum
@@ -96,17 +104,13 @@ type clientView struct {
 // capability is a capability of the client. Name is the name in the protocol.
 type capability struct{ Name, Detail string }
 
-func (c *Console) clientPage() Page {
-	return Page{Path: "/clients/{id}", Least: identity.Viewer, Template: "client.html", View: c.client}
-}
-
-func (c *Console) client(r *http.Request) (*View, error) {
+func (p *clientPages) client(r *http.Request) (*View, error) {
 	id := r.PathValue("id")
-	for _, x := range c.sums(r).Clients {
+	for _, x := range sumsOf(r).Clients {
 		if x.ID() != id {
 			continue
 		}
-		v := &clientView{clientSum: x, Recent: c.opts.Source.CallsOf(admin.CallQuery{Client: x.name, Limit: 20}).Calls}
+		v := &clientView{clientSum: x, Recent: p.source.CallsOf(admin.CallQuery{Client: x.name, Limit: 20}).Calls}
 		v.Capabilities = capabilities(x.Caps)
 		v.Key = string(x.Caps)
 		return &View{Title: x.Title(), Crumbs: []Crumb{{"Clients", pathOf("clients")}}, Data: v}, nil

@@ -97,18 +97,23 @@ func (h hereRow) MoreServers() int { return max(0, len(h.Servers)-mostPairText) 
 func (h hereRow) FirstClients() []nameCount { return h.Clients[:min(len(h.Clients), mostPairText)] }
 func (h hereRow) FirstServers() []nameCount { return h.Servers[:min(len(h.Servers), mostPairText)] }
 
-func (c *Console) compatibilityPage() Page {
-	return Page{Path: "/compatibility", Least: identity.Viewer, Template: "compatibility.html", Nav: "Compatibility", Group: systems, Key: "M", View: c.compatibility}
+// compatibilityPage shows which features work between which revisions.
+type compatibilityPage struct {
+	source interface{ Matrix() admin.Matrix }
 }
 
-func (c *Console) compatibility(r *http.Request) (*View, error) {
-	m, q := c.opts.Source.Matrix(), r.URL.Query()
+func (c *compatibilityPage) register(f *frame) {
+	f.add(Page{Path: "/compatibility", Least: identity.Viewer, Template: "compatibility.html", Nav: "Compatibility", Group: systems, Key: "M", View: c.view})
+}
+
+func (c *compatibilityPage) view(r *http.Request) (*View, error) {
+	m, q := c.source.Matrix(), r.URL.Query()
 	v := &compatibility{Revisions: m.Revisions}
 	pairs := map[[2]string]*admin.MatrixPair{}
 	for i := range m.Pairs {
 		pairs[[2]string{m.Pairs[i].Client, m.Pairs[i].Server}] = &m.Pairs[i]
 	}
-	v.here(c, r, &m, pairs)
+	v.here(r, &m, pairs)
 	here := map[[2]string]bool{}
 	for _, row := range v.Here {
 		here[[2]string{row.Client, row.Server}] = true
@@ -226,8 +231,8 @@ func plainTransport(name string) string {
 }
 
 // here sets v.Here to the rows of the clients and servers that are connected now.
-func (v *compatibility) here(c *Console, r *http.Request, m *admin.Matrix, pairs map[[2]string]*admin.MatrixPair) {
-	clients, servers := present(c.sums(r)), c.status(r).Servers
+func (v *compatibility) here(r *http.Request, m *admin.Matrix, pairs map[[2]string]*admin.MatrixPair) {
+	clients, servers := present(sumsOf(r)), statusOf(r).Servers
 	open := 0
 	rows := map[pairGroup]*hereRow{}
 	for i := range servers {

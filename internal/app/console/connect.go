@@ -48,8 +48,14 @@ type arrival struct {
 	Path        string // the path of the page of the new client; "" if no new client has connected
 }
 
-func (c *Console) connectPage() Page {
-	return Page{Path: "/connect", Least: identity.Viewer, Template: "connect.html", Nav: "Connect", Group: accesses, Key: "N", View: c.connect}
+// connectPage shows how to connect clients.
+type connectPage struct {
+	program, path string // see Options.Program
+	machine       clientfile.Machine
+}
+
+func (p *connectPage) register(f *frame) {
+	f.add(Page{Path: "/connect", Least: identity.Viewer, Template: "connect.html", Nav: "Connect", Group: accesses, Key: "N", View: p.view})
 }
 
 // clientWords maps the ID of a client to prefixes of the names that the client reports. isClient
@@ -70,13 +76,13 @@ func isClient(id, name string) bool {
 	return slices.ContainsFunc(clientWords[id], func(begin string) bool { return strings.HasPrefix(word, begin) })
 }
 
-func (c *Console) connect(r *http.Request) (*View, error) {
-	q, t := r.URL.Query(), c.sums(r)
+func (p *connectPage) view(r *http.Request) (*View, error) {
+	q, t := r.URL.Query(), sumsOf(r)
 	since := openedAt(q.Get("since"))
 	v := &connectView{Client: q.Get("client")}
 	var names []string
-	for i := range c.status(r).Servers {
-		name := c.status(r).Servers[i].Name
+	for i := range statusOf(r).Servers {
+		name := statusOf(r).Servers[i].Name
 		names = append(names, name, name)
 		if name == q.Get("server") {
 			v.Server = name
@@ -88,7 +94,7 @@ func (c *Console) connect(r *http.Request) (*View, error) {
 	}
 	base := "http://" + r.Host
 	for _, x := range clientfile.Clients() {
-		s, err := c.setupOf(x, base, v.Server)
+		s, err := p.setupOf(x, base, v.Server)
 		if err != nil {
 			return nil, err
 		}
@@ -98,7 +104,7 @@ func (c *Console) connect(r *http.Request) (*View, error) {
 	}
 	v.Others = []Crumb{
 		{mcp.R20250326.String() + " and later", base + endpointPath(v.Server) + "/mcp"}, {mcp.R20241105.String(), base + endpointPath(v.Server) + "/sse"},
-		{"stdio", c.program() + " run " + base + endpointPath(v.Server) + "/mcp"},
+		{"stdio", p.program + " run " + base + endpointPath(v.Server) + "/mcp"},
 	}
 	waiting := url.Values{"client": {v.Client}, "since": {strconv.FormatInt(since.UnixMilli(), 10)}}
 	if v.Server != "" {
@@ -133,28 +139,25 @@ func endpointPath(server string) string {
 	return "/s/" + url.PathEscape(server)
 }
 
-// program returns the command that the user types to start Dragoman.
-func (c *Console) program() string { return cmp.Or(c.opts.Program, "dragoman") }
-
 // setupOf returns the instructions for connecting the client x to one server, or to all servers if
 // server is "". base is the URL of Dragoman.
-func (c *Console) setupOf(x *clientfile.Client, base, server string) (setup, error) {
+func (p *connectPage) setupOf(x *clientfile.Client, base, server string) (setup, error) {
 	entry := clientfile.Entry{Name: cmp.Or(server, "dragoman"), URL: base + endpointPath(server) + "/mcp"}
 	s := setup{Client: x, Bridge: !x.HTTP}
 	if s.Bridge {
-		entry.Command, entry.URL = []string{cmp.Or(c.opts.Path, "dragoman"), "run", entry.URL}, ""
+		entry.Command, entry.URL = []string{p.path, "run", entry.URL}, ""
 	}
-	machine := c.opts.Machine
+	machine := p.machine
 	machine.OS, machine.Home, machine.Folder = cmp.Or(machine.OS, "linux"), "~", "."
 	if machine.Env == nil {
 		machine.Env = func(string) (string, bool) { return "", false }
 	}
-	for _, p := range machine.Places(x) {
-		if p.Project == "" && s.File == "" {
-			s.File = p.Path
+	for _, at := range machine.Places(x) {
+		if at.Project == "" && s.File == "" {
+			s.File = at.Path
 		}
-		if p.Project != "" && s.Project == "" {
-			s.Project = p.Path
+		if at.Project != "" && s.Project == "" {
+			s.Project = at.Path
 		}
 	}
 	file, err := clientfile.Connect(x, s.File, nil, entry, nil)
@@ -162,7 +165,7 @@ func (c *Console) setupOf(x *clientfile.Client, base, server string) (setup, err
 		return s, fmt.Errorf("cannot make the entry for %s: %w", x.Title, err)
 	}
 	s.Snippet = strings.TrimRight(string(file), "\n")
-	words := []string{c.program(), "connect", x.ID, "--url", base}
+	words := []string{p.program, "connect", x.ID, "--url", base}
 	if server != "" {
 		words = append(words, "--server", server)
 	}

@@ -83,7 +83,7 @@ func TestArrival(t *testing.T) {
 		stream, _, _ = strings.Cut(stream, `"`)
 		stream = html.UnescapeString(stream)
 		patches := func() (text string) {
-			values, _ := h.console.feed.render(stream)
+			values, _ := h.console.feeds.render(stream)
 			for _, x := range values {
 				text += x.ID + "=" + x.Text + "\n"
 			}

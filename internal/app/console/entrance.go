@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"errors"
 	"net/http"
-	"net/url"
 	"strings"
 
 	"github.com/dragoman-mcp/dragoman/internal/app/admin"
@@ -39,132 +38,132 @@ const eventsPath = prefix + "/events"
 // passwordQuery is the query parameter of a link that asks for a password.
 const passwordQuery = "password"
 
+// door decides who enters the console: it signs browsers in and out, and refuses requests.
+type door struct {
+	off     string // why the console is off; "" if it is on
+	access  *admin.Access
+	program string                            // the command that a user types to start Dragoman
+	least   func(*http.Request) identity.Role // the least role that may send a request
+}
+
 // admit returns whose session the request belongs to. If it belongs to none, or if it is about the
 // session itself, admit writes the response and returns nil.
-func (c *Console) admit(w http.ResponseWriter, r *http.Request) *identity.Principal {
-	if c.opts.Off != "" {
-		c.gate(w, r, http.StatusForbidden, gatePage{Title: "The console is off", Text: c.opts.Off})
+func (d *door) admit(w http.ResponseWriter, r *http.Request) *identity.Principal {
+	if d.off != "" {
+		gate(w, r, http.StatusForbidden, gatePage{Title: "The console is off", Text: d.off})
 		return nil
 	}
 	var denied *admin.Denied
-	if errors.As(c.opts.Access.CheckOrigin(r), &denied) {
-		c.gate(w, r, denied.Status, gatePage{Title: "The console refused this request", Text: denied.Detail})
+	if errors.As(d.access.CheckOrigin(r), &denied) {
+		gate(w, r, denied.Status, gatePage{Title: "The console refused this request", Text: denied.Detail})
 		return nil
 	}
 	if token := r.URL.Query().Get(admin.LinkQuery); token != "" && r.URL.Path == prefix+"/" {
-		c.enter(w, r, token)
+		d.enter(w, r, token)
 		return nil
 	}
 	if r.URL.Path == passwordPath && r.Method == http.MethodPost {
-		c.enterWithPassword(w, r)
+		d.enterWithPassword(w, r)
 		return nil
 	}
-	who := c.opts.Access.SignedIn(r)
+	who := d.access.SignedIn(r)
 	switch {
 	case who != nil && r.URL.Path == signInPath:
 		http.Redirect(w, r, prefix+"/", http.StatusSeeOther)
 		return nil
 	case who != nil && r.URL.Path == signOutPath && r.Method == http.MethodPost:
-		c.signOut(w, r)
+		d.signOut(w, r)
 		return nil
 	case who != nil:
 		return who
-	case r.Method == http.MethodGet && r.Header.Get("Sec-Fetch-Site") == "cross-site" && c.opts.Access.AtName(r):
+	case r.Method == http.MethodGet && r.Header.Get("Sec-Fetch-Site") == "cross-site" && d.access.AtName(r):
 		// A browser does not send a cookie with SameSite=Strict when another site opens the page.
 		// The browser sends the cookie when the page reloads itself.
-		c.gate(w, r, http.StatusOK, gatePage{Title: "Opening the console", Text: "One moment.", Again: true})
+		gate(w, r, http.StatusOK, gatePage{Title: "Opening the console", Text: "One moment.", Again: true})
 		return nil
-	case r.URL.Path == signInPath && !c.opts.Access.AtName(r):
+	case r.URL.Path == signInPath && !d.access.AtName(r):
 		w.Header().Set("WWW-Authenticate", `Basic realm="Dragoman console", charset="UTF-8"`)
 	}
-	c.gate(w, r, http.StatusUnauthorized, gatePage{
+	gate(w, r, http.StatusUnauthorized, gatePage{
 		Title: "Open the console with a link", Text: "This browser has not opened a link to the console yet, or its session has ended. Run this command in a terminal, as the user who started Dragoman. The command opens the console with a new link, or prints the link if it cannot start a browser.",
-		Command: c.openCommand(r),
+		Command: d.openCommand(r),
 	})
 	return nil
 }
 
 // allow reports whether who has the role that the request needs. If not, allow writes the response.
-func (c *Console) allow(w http.ResponseWriter, r *http.Request, who *identity.Principal) bool {
+func (d *door) allow(w http.ResponseWriter, r *http.Request, who *identity.Principal) bool {
 	var denied *admin.Denied
-	if !errors.As(c.opts.Access.May(who, event.DefaultProject, c.least(r)), &denied) {
+	if !errors.As(d.access.May(who, event.DefaultProject, d.least(r)), &denied) {
 		return true
 	}
-	c.gate(w, r, denied.Status, gatePage{Title: "Your role does not allow this", Text: denied.Detail})
+	gate(w, r, denied.Status, gatePage{Title: "Your role does not allow this", Text: denied.Detail})
 	return false
 }
 
-// least returns the least role that may send a request. An event stream needs the role of the page whose
-// values it sends.
-func (c *Console) least(r *http.Request) identity.Role {
-	if page, err := url.Parse(r.URL.Query().Get("page")); r.URL.Path == eventsPath && err == nil && strings.HasPrefix(page.Path, prefix+"/") {
-		r = &http.Request{Method: http.MethodGet, Host: r.Host, URL: page}
-	}
-	_, pattern := c.mux.Handler(r)
-	if least, known := c.roles[pattern]; known {
-		return least
-	}
-	return identity.Viewer // what the page "No page has this address" needs
+// open reports whether the request, which the door has admitted, still belongs to a session with the
+// role that it needs.
+func (d *door) open(r *http.Request) bool {
+	return d.access.May(d.access.SignedIn(r), event.DefaultProject, d.least(r)) == nil
 }
 
 // openCommand returns the command that opens the console of this process, which may not be the one
 // that the command would find by itself.
-func (c *Console) openCommand(r *http.Request) string {
-	return c.program() + " console --open" + admin.Flag(r)
+func (d *door) openCommand(r *http.Request) string {
+	return d.program + " console --open" + admin.Flag(r)
 }
 
 // enter handles a one-time link with the token. At the console's name it signs the browser in, and
 // redirects it to a URL without the token. At another host it exchanges the link for one at the name.
 // If the browser cannot open the name, it offers a password.
-func (c *Console) enter(w http.ResponseWriter, r *http.Request, token string) {
+func (d *door) enter(w http.ResponseWriter, r *http.Request, token string) {
 	if r.Method != http.MethodGet || r.Header.Get("Sec-Purpose") != "" {
 		w.WriteHeader(http.StatusForbidden) // keep the link valid until a person follows it
 		return
 	}
-	access := c.opts.Access
 	switch {
-	case access.Enter(w, r, token):
+	case d.access.Enter(w, r, token):
 		http.Redirect(w, r, prefix+"/", http.StatusSeeOther)
-	case !access.AtName(r) && access.Waits(token): // without a valid link, nobody learns the name
+	case !d.access.AtName(r) && d.access.Waits(token): // without a valid link, nobody learns the name
 		if !r.URL.Query().Has(passwordQuery) {
-			if to, ok := access.Forward(r, token); ok {
+			if to, ok := d.access.Forward(r, token); ok {
 				http.Redirect(w, r, to, http.StatusSeeOther)
 				return
 			}
 		}
-		c.gate(w, r, http.StatusOK, gatePage{
+		gate(w, r, http.StatusOK, gatePage{
 			Title: "Open the console with a password", Text: "Usually the browser opens the console at an address that other programs on this machine do not know. This is not possible here, so the console asks for a password instead.",
 			Link: token,
 		})
 	default:
-		c.deadLink(w, r)
+		d.deadLink(w, r)
 	}
 }
 
 // enterWithPassword exchanges a link for a password, and shows the password.
-func (c *Console) enterWithPassword(w http.ResponseWriter, r *http.Request) {
-	password, ok := c.opts.Access.EnterWithPassword(r.PostFormValue(admin.LinkQuery))
+func (d *door) enterWithPassword(w http.ResponseWriter, r *http.Request) {
+	password, ok := d.access.EnterWithPassword(r.PostFormValue(admin.LinkQuery))
 	if !ok {
-		c.deadLink(w, r)
+		d.deadLink(w, r)
 		return
 	}
-	c.gate(w, r, http.StatusOK, gatePage{
+	gate(w, r, http.StatusOK, gatePage{
 		Title: "Open the console with a password", Text: "Copy the password. When you open the console, the browser asks for the user and for the password. They are valid for 12 hours.",
 		Password: password, SignIn: "http://" + admin.Address(r) + signInPath,
 	})
 }
 
-func (c *Console) deadLink(w http.ResponseWriter, r *http.Request) {
-	c.gate(w, r, http.StatusForbidden, gatePage{
+func (d *door) deadLink(w http.ResponseWriter, r *http.Request) {
+	gate(w, r, http.StatusForbidden, gatePage{
 		Title: "This link does not work any more", Text: "A link opens the console once, within 10 minutes. Run this command to open the console with a new link.",
-		Command: c.openCommand(r), SignedIn: c.opts.Access.SignedIn(r) != nil,
+		Command: d.openCommand(r), SignedIn: d.access.SignedIn(r) != nil,
 	})
 }
 
-// ServeFormer answers a request for a page of the console at the name that the console had before a
+// serveFormer answers a request for a page of the console at the name that the console had before a
 // restart, which bookmarks and open pages may have. It returns false if the request is another one.
-func (c *Console) ServeFormer(w http.ResponseWriter, r *http.Request) bool {
-	if !c.opts.Access.AtFormerName(r) || !strings.HasPrefix(r.URL.Path, prefix+"/") {
+func (d *door) serveFormer(w http.ResponseWriter, r *http.Request) bool {
+	if !d.access.AtFormerName(r) || !strings.HasPrefix(r.URL.Path, prefix+"/") {
 		return false
 	}
 	if name, ok := strings.CutPrefix(r.URL.Path, prefix+"/static/"); ok {
@@ -173,17 +172,17 @@ func (c *Console) ServeFormer(w http.ResponseWriter, r *http.Request) bool {
 		return true
 	}
 	headers(w.Header())
-	c.gate(w, r, http.StatusForbidden, gatePage{
+	gate(w, r, http.StatusForbidden, gatePage{
 		Title: "Open the console with a link", Text: "The console has a new address, because Dragoman was started again. Run this command in a terminal, as the user who started Dragoman.",
-		Command: c.openCommand(r),
+		Command: d.openCommand(r),
 	})
 	return true
 }
 
 // signOut ends the session of the browser.
-func (c *Console) signOut(w http.ResponseWriter, r *http.Request) {
-	c.opts.Access.Leave(w, r)
-	c.gate(w, r, http.StatusOK, gatePage{Title: "The session has ended", Text: "Run this command to open the console again.", Command: c.openCommand(r)})
+func (d *door) signOut(w http.ResponseWriter, r *http.Request) {
+	d.access.Leave(w, r)
+	gate(w, r, http.StatusOK, gatePage{Title: "The session has ended", Text: "Run this command to open the console again.", Command: d.openCommand(r)})
 }
 
 // gatePage has the values of the page for a browser that is not signed in, or whose request the
@@ -200,7 +199,8 @@ type gatePage struct {
 // User returns the user to whom the password belongs.
 func (gatePage) User() string { return admin.PasswordUser }
 
-func (c *Console) gate(w http.ResponseWriter, r *http.Request, status int, p gatePage) {
+// gate responds with a page for a browser that is not signed in, or whose request the console refuses.
+func gate(w http.ResponseWriter, r *http.Request, status int, p gatePage) {
 	p.Theme = themeOf(r)
 	var body bytes.Buffer
 	if err := gateTemplate.Execute(&body, p); err != nil {

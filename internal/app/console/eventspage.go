@@ -31,8 +31,11 @@ type eventRow struct {
 	Detail      string
 }
 
-func (c *Console) eventsPage() Page {
-	return Page{Path: "/events", Least: identity.Viewer, Template: "events.html", Nav: "Events", Group: systems, Key: "E", View: c.eventList}
+// eventsPage lists the newest events.
+type eventsPage struct{ traffic *traffic }
+
+func (p *eventsPage) register(f *frame) {
+	f.add(Page{Path: "/events", Least: identity.Viewer, Template: "events.html", Nav: "Events", Group: systems, Key: "E", View: p.view})
 }
 
 // eventWords maps the kinds of events to the words that the page shows.
@@ -40,12 +43,12 @@ var eventWords = map[event.Kind]string{
 	event.ServerRequest: "server request", event.Loss: "loss", event.Handshake: "handshake", event.Lifecycle: "server", event.Refusal: "refusal", event.Rename: "rename", event.Changed: "tools changed", event.Reload: "reload",
 }
 
-func (c *Console) eventList(r *http.Request) (*View, error) {
+func (p *eventsPage) view(r *http.Request) (*View, error) {
 	q := r.URL.Query()
-	l := &eventList{Q: q, Search: q.Get("q"), Total: c.sums(r).Events, Most: mostEvents}
+	l := &eventList{Q: q, Search: q.Get("q"), Total: sumsOf(r).Events, Most: mostEvents}
 	l.Kinds = choices(q.Get("kind"), "any kind", "handshake", "handshakes", "lifecycle", "servers", "loss", "losses", "refusal", "refusals", "server_request", "server requests", "rename", "renames", "changed", "changed tools", "reload", "reloads")
 	var names []string
-	for _, s := range c.status(r).Servers {
+	for _, s := range statusOf(r).Servers {
 		names = append(names, s.Name, s.Name)
 	}
 	l.Servers = choices(q.Get("server"), "any server", names...)
@@ -53,9 +56,9 @@ func (c *Console) eventList(r *http.Request) (*View, error) {
 		return (q.Get("kind") == "" || q.Get("kind") == e.Kind.String()) && (q.Get("server") == "" || q.Get("server") == e.Server) &&
 			matches(l.Search, e.Server, e.Client, e.Name, e.Method, e.Detail)
 	}
-	_, total := c.traffic.newest(match, 0, 0)
+	_, total := p.traffic.newest(match, 0, 0)
 	l.Pager = pagerOf(total, q)
-	found, _ := c.traffic.newest(match, max(0, l.Pager.From-1), pageRows)
+	found, _ := p.traffic.newest(match, max(0, l.Pager.From-1), pageRows)
 	for i := range found {
 		l.Rows = append(l.Rows, rowOf(&found[i]))
 	}

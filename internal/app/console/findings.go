@@ -44,25 +44,37 @@ type findingView struct {
 // message from the server, and "·" for an observation.
 type evidenceLine struct{ Sign, Text string }
 
-func (c *Console) findingsPage() Page {
-	return Page{Path: "/servers/{name}/findings", Least: identity.Viewer, Template: "findings.html", View: c.findings}
+// findingsPage shows the last examination of a server, and starts and cancels examinations.
+type findingsPage struct {
+	frame  *frame
+	source interface {
+		StartExam(server string, q admin.ExamRequest) (admin.Examination, *admin.Problem)
+		CancelExam(server string) (admin.Examination, *admin.Problem)
+		FindExam(server string) (admin.Examination, *admin.Problem)
+	}
+	changed func() // makes the feeds check the open pages again soon
 }
 
-func (c *Console) findings(r *http.Request) (*View, error) {
-	s, err := c.findServer(r)
+func (p *findingsPage) register(f *frame) {
+	f.add(Page{Path: "/servers/{name}/findings", Least: identity.Viewer, Template: "findings.html", View: p.view})
+	f.handle("POST /servers/{name}/findings", identity.Operator, p.examine)
+}
+
+func (p *findingsPage) view(r *http.Request) (*View, error) {
+	s, err := findServer(r)
 	if err != nil {
 		return nil, err
 	}
 	v := &findingsView{Server: s, Parts: serverParts(s, "Findings")}
 	view := &View{Title: "Findings", Crumbs: []Crumb{{"Servers", pathOf("servers")}, {s.Name, pathOf("servers", s.Name)}}, Data: v}
-	x, bad := c.opts.Source.FindExam(s.Name)
+	x, bad := p.source.FindExam(s.Name)
 	if bad != nil {
 		return view, nil
 	}
 	v.Exam = &x
 	v.Key = x.State + x.Started.String()
 	if x.State == "running" {
-		c.feed.changed() // the steps of an examination publish no events, so make the feeds check the page again soon
+		p.changed() // the steps of an examination publish no events
 		v.Step, v.Elapsed = x.Step, spanText(time.Since(x.Started).Truncate(time.Second))
 		return view, nil
 	}
@@ -173,21 +185,21 @@ func (v *findingsView) revisions(d *admin.ExamVerdict) {
 }
 
 // examine handles the buttons that start or cancel an examination.
-func (c *Console) examine(w http.ResponseWriter, r *http.Request) {
-	s, err := c.findServer(r)
+func (p *findingsPage) examine(w http.ResponseWriter, r *http.Request) {
+	s, err := findServer(r)
 	if err != nil {
-		c.fail(w, r, err)
+		p.frame.fail(w, r, err)
 		return
 	}
 	var bad *admin.Problem
 	if r.PostFormValue("do") == "cancel" {
-		_, bad = c.opts.Source.CancelExam(s.Name)
+		_, bad = p.source.CancelExam(s.Name)
 	} else {
-		_, bad = c.opts.Source.StartExam(s.Name, admin.ExamRequest{Deep: r.PostFormValue("deep") != ""})
+		_, bad = p.source.StartExam(s.Name, admin.ExamRequest{Deep: r.PostFormValue("deep") != ""})
 	}
 	if bad != nil {
 		say(w, bad.Error())
 	}
-	c.feed.changed()
+	p.changed()
 	http.Redirect(w, r, pathOf("servers", s.Name, "findings"), http.StatusSeeOther)
 }

@@ -58,28 +58,41 @@ type promptRow struct {
 	Failed bool // the arguments that the user entered in the form were not valid
 }
 
-func (c *Console) resourcesPage() Page {
-	return Page{Path: "/servers/{name}/resources", Least: identity.Viewer, Template: "resources.html", View: c.resources}
+// itemPages are a server's page of resources and page of prompts.
+type itemPages struct {
+	frame  *frame
+	source interface {
+		FindItems(admin.ItemQuery) admin.FoundItems
+		ReadItems(ctx context.Context, server, method string)
+		StartRun(ctx context.Context, server string, q admin.RunRequest) (admin.Run, *admin.Problem)
+	}
 }
 
-func (c *Console) promptsPage() Page {
-	return Page{Path: "/servers/{name}/prompts", Least: identity.Viewer, Template: "prompts.html", View: func(r *http.Request) (*View, error) { return c.promptsWith(r, nil) }}
+func (p *itemPages) register(f *frame) {
+	f.add(Page{Path: "/servers/{name}/resources", Least: identity.Viewer, Template: "resources.html", View: p.resources})
+	f.add(p.promptsPage())
+	f.handle("POST /servers/{name}/resources", identity.Operator, p.readResource)
+	f.handle("POST /servers/{name}/prompts", identity.Operator, p.getPrompt)
+}
+
+func (p *itemPages) promptsPage() Page {
+	return Page{Path: "/servers/{name}/prompts", Least: identity.Viewer, Template: "prompts.html", View: func(r *http.Request) (*View, error) { return p.promptsWith(r, nil) }}
 }
 
 // itemsOf returns the values that all pages of items need. It also reads the lists from the server
 // that Dragoman has not read yet. title is the title of the page, and methods are the methods of
 // the lists.
-func (c *Console) itemsOf(r *http.Request, title string, methods ...string) (*itemsView, *View, error) {
-	s, err := c.findServer(r)
+func (p *itemPages) itemsOf(r *http.Request, title string, methods ...string) (*itemsView, *View, error) {
+	s, err := findServer(r)
 	if err != nil {
 		return nil, nil, err
 	}
 	q := r.URL.Query()
 	v := &itemsView{Server: s, Parts: serverParts(s, title), Q: q, Search: q.Get("q"), Key: s.State}
 	for _, method := range methods {
-		if !stateOf(r).feed && s.State == "ready" && !c.opts.Source.FindItems(admin.ItemQuery{Server: s.Name, Method: method, Limit: 1}).Read {
+		if !stateOf(r).feed && s.State == "ready" && !p.source.FindItems(admin.ItemQuery{Server: s.Name, Method: method, Limit: 1}).Read {
 			ctx, stop := context.WithTimeout(r.Context(), readLimit)
-			c.opts.Source.ReadItems(ctx, s.Name, method)
+			p.source.ReadItems(ctx, s.Name, method)
 			stop()
 		}
 	}
@@ -87,27 +100,27 @@ func (c *Console) itemsOf(r *http.Request, title string, methods ...string) (*it
 }
 
 // page returns the part of a list that the query in v.Q selects, and sets the pager.
-func (c *Console) page(v *itemsView, method string) admin.FoundItems {
+func (p *itemPages) page(v *itemsView, method string) admin.FoundItems {
 	q := admin.ItemQuery{Server: v.Name, Method: method, Text: v.Search, Limit: pageRows}
-	found := c.opts.Source.FindItems(q)
+	found := p.source.FindItems(q)
 	if v.Pager = pagerOf(found.Total, v.Q); v.Pager.From > 1 {
 		q.From = v.Pager.From - 1
-		found = c.opts.Source.FindItems(q)
+		found = p.source.FindItems(q)
 	}
 	v.Read = found.Read
 	return found
 }
 
-func (c *Console) resources(r *http.Request) (*View, error) {
-	v, view, err := c.itemsOf(r, "Resources", mcp.MethodListResources, mcp.MethodListTemplates)
+func (p *itemPages) resources(r *http.Request) (*View, error) {
+	v, view, err := p.itemsOf(r, "Resources", mcp.MethodListResources, mcp.MethodListTemplates)
 	if err != nil {
 		return nil, err
 	}
-	templates := c.opts.Source.FindItems(admin.ItemQuery{Server: v.Name, Method: mcp.MethodListTemplates, Text: v.Search, Limit: pageRows})
+	templates := p.source.FindItems(admin.ItemQuery{Server: v.Name, Method: mcp.MethodListTemplates, Text: v.Search, Limit: pageRows})
 	for i, x := range templates.Items {
 		v.Templates = append(v.Templates, itemRow{x, "t" + strconv.Itoa(i)})
 	}
-	for i, x := range c.page(v, mcp.MethodListResources).Items {
+	for i, x := range p.page(v, mcp.MethodListResources).Items {
 		v.Resources = append(v.Resources, itemRow{x, "r" + strconv.Itoa(i)})
 	}
 	v.key(v.Resources, v.Templates)
@@ -124,13 +137,13 @@ func (v *itemsView) key(lists ...[]itemRow) {
 
 // promptsWith returns the page of prompts. sent has the values of a form with arguments that are
 // not valid. nil means that no such form was sent.
-func (c *Console) promptsWith(r *http.Request, sent url.Values) (*View, error) {
-	v, view, err := c.itemsOf(r, "Prompts", mcp.MethodListPrompts)
+func (p *itemPages) promptsWith(r *http.Request, sent url.Values) (*View, error) {
+	v, view, err := p.itemsOf(r, "Prompts", mcp.MethodListPrompts)
 	if err != nil {
 		return nil, err
 	}
 	var rows []itemRow
-	for i, x := range c.page(v, mcp.MethodListPrompts).Items {
+	for i, x := range p.page(v, mcp.MethodListPrompts).Items {
 		row := promptRow{itemRow: itemRow{x, "p" + strconv.Itoa(i)}}
 		row.Form = promptForm(&x, row.ID)
 		if sent != nil && x.Name == sent.Get("prompt") {
@@ -180,10 +193,10 @@ func readPrompt(f *form.Form, x *admin.Item, sent url.Values) (arguments []byte,
 }
 
 // readResource handles the buttons and forms that read a resource.
-func (c *Console) readResource(w http.ResponseWriter, r *http.Request) {
-	s, err := c.findServer(r)
+func (p *itemPages) readResource(w http.ResponseWriter, r *http.Request) {
+	s, err := findServer(r)
 	if err != nil {
-		c.fail(w, r, err)
+		p.frame.fail(w, r, err)
 		return
 	}
 	back := pathOf("servers", s.Name, "resources")
@@ -193,7 +206,7 @@ func (c *Console) readResource(w http.ResponseWriter, r *http.Request) {
 		http.Redirect(w, r, back+"#templates", http.StatusSeeOther)
 		return
 	}
-	run, bad := c.opts.Source.StartRun(r.Context(), s.Name, admin.RunRequest{Resource: uri})
+	run, bad := p.source.StartRun(r.Context(), s.Name, admin.RunRequest{Resource: uri})
 	if bad != nil {
 		say(w, bad.Error())
 		http.Redirect(w, r, back, http.StatusSeeOther)
@@ -203,18 +216,18 @@ func (c *Console) readResource(w http.ResponseWriter, r *http.Request) {
 }
 
 // getPrompt handles the forms that get a prompt.
-func (c *Console) getPrompt(w http.ResponseWriter, r *http.Request) {
-	if !c.parsed(w, r) {
+func (p *itemPages) getPrompt(w http.ResponseWriter, r *http.Request) {
+	if !p.frame.parsed(w, r) {
 		return
 	}
-	s, err := c.findServer(r)
+	s, err := findServer(r)
 	if err != nil {
-		c.fail(w, r, err)
+		p.frame.fail(w, r, err)
 		return
 	}
 	name := r.PostForm.Get("prompt")
 	back := pathOf("servers", s.Name, "prompts")
-	x, ok := c.findPrompt(s.Name, name)
+	x, ok := p.findPrompt(s.Name, name)
 	if !ok {
 		say(w, "The server no longer lists this prompt.")
 		http.Redirect(w, r, back, http.StatusSeeOther)
@@ -222,7 +235,7 @@ func (c *Console) getPrompt(w http.ResponseWriter, r *http.Request) {
 	}
 	arguments, ok := readPrompt(promptForm(&x, "p"), &x, r.PostForm)
 	if ok {
-		run, bad := c.opts.Source.StartRun(r.Context(), s.Name, admin.RunRequest{Prompt: name, Arguments: arguments})
+		run, bad := p.source.StartRun(r.Context(), s.Name, admin.RunRequest{Prompt: name, Arguments: arguments})
 		if bad == nil {
 			http.Redirect(w, r, pathOf("runs", run.ID), http.StatusSeeOther)
 			return
@@ -231,22 +244,20 @@ func (c *Console) getPrompt(w http.ResponseWriter, r *http.Request) {
 		http.Redirect(w, r, back, http.StatusSeeOther)
 		return
 	}
-	p := c.promptsPage()
-	p.View = func(r *http.Request) (*View, error) {
-		v, err := c.promptsWith(r, r.PostForm)
+	p.frame.again(w, r, p.promptsPage(), func(r *http.Request) (*View, error) {
+		v, err := p.promptsWith(r, r.PostForm)
 		if err == nil {
 			v.Status = http.StatusUnprocessableEntity
 		}
 		return v, err
-	}
-	c.show(w, r, &p, pageTemplate(p.Template))
+	})
 }
 
 // findPrompt finds a prompt in the list of a server. ok is false if the server does not list the
 // prompt.
-func (c *Console) findPrompt(server, name string) (x admin.Item, ok bool) {
+func (p *itemPages) findPrompt(server, name string) (x admin.Item, ok bool) {
 	for q := (admin.ItemQuery{Server: server, Method: mcp.MethodListPrompts, Limit: 500}); ; q.From += q.Limit {
-		found := c.opts.Source.FindItems(q)
+		found := p.source.FindItems(q)
 		for _, x := range found.Items {
 			if x.Name == name {
 				return x, true

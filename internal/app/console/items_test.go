@@ -77,7 +77,7 @@ func TestListsAreRead(t *testing.T) {
 		h := stage(t, "busy")
 		h.source.items = nil
 		h.ask("GET", "/console/servers/browser/prompts")
-		h.console.feed.render("/console/servers/files/prompts")
+		h.console.feeds.render("/console/servers/files/prompts")
 		if len(h.source.read) != 0 {
 			t.Errorf("%v", h.source.read)
 		}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"hash/fnv"
 	"html/template"
+	"log/slog"
 	"net/http"
 	"net/url"
 	"strconv"
@@ -14,6 +15,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/dragoman-mcp/dragoman/internal/app/admin"
 	"github.com/dragoman-mcp/dragoman/internal/base/excerpt"
 	"github.com/dragoman-mcp/dragoman/internal/transport/eventstream"
 )
@@ -140,10 +142,13 @@ func (l *Live) New(id string, total uint64) template.HTMLAttr {
 // feeds updates the live values of all open pages. All browser windows with the same page share one
 // feed, so additional windows cause no additional work.
 type feeds struct {
-	c     *Console
-	epoch int64
-	news  atomic.Uint64 // how often changed was called
-	wake  chan struct{} // capacity 1; signals that a reader has joined
+	pages   http.Handler
+	states  *states
+	log     *slog.Logger
+	streams *admin.Streams
+	epoch   int64
+	news    atomic.Uint64 // how often changed was called
+	wake    chan struct{} // capacity 1; signals that a reader has joined
 
 	mu  sync.Mutex
 	all map[string]*feed // the open feeds, by the URL of the page
@@ -171,8 +176,8 @@ type batch struct {
 	patches []patch
 }
 
-func newFeeds(c *Console) *feeds {
-	return &feeds{c: c, epoch: time.Now().UnixMilli(), wake: make(chan struct{}, 1), all: map[string]*feed{}}
+func newFeeds(pages http.Handler, s *states, log *slog.Logger) *feeds {
+	return &feeds{pages: pages, states: s, log: log, streams: admin.NewStreams(mostConsoles), epoch: time.Now().UnixMilli(), wake: make(chan struct{}, 1), all: map[string]*feed{}}
 }
 
 // changed counts an event, so that run checks the open pages again. It must be fast, because the
@@ -263,15 +268,15 @@ func (f *feeds) render(page string) (values []patch, moves bool) {
 		if p := recover(); p != nil {
 			values, moves = nil, false
 			path, _, _ := strings.Cut(page, "?")
-			f.c.opts.Log.Error("a page of the console could not be made", "page", excerpt.Line(path, 400), "cause", excerpt.Line(fmt.Sprint(p), 400))
+			f.log.Error("a page of the console could not be made", "page", excerpt.Line(path, 400), "cause", excerpt.Line(fmt.Sprint(p), 400))
 		}
 	}()
 	r, err := http.NewRequest(http.MethodGet, page, nil)
 	if err != nil {
 		return nil, false
 	}
-	s := &state{live: &Live{}, feed: true}
-	f.c.mux.ServeHTTP(nowhere{}, withState(r, s))
+	s := f.states.begin(nil)
+	f.pages.ServeHTTP(nowhere{}, withState(r, s))
 	return s.live.patches, s.moving
 }
 
@@ -349,29 +354,29 @@ func (x *feed) after(seq uint64, known bool) (patches []patch, now uint64, more 
 	return patches, x.seq, x.more
 }
 
-// serveEvents handles GET /console/events?page=URL. It sends the live values of a page as an event
+// serve handles GET /console/events?page=URL. It sends the live values of a page as an event
 // stream.
-func (c *Console) serveEvents(w http.ResponseWriter, r *http.Request) {
+func (f *feeds) serve(w http.ResponseWriter, r *http.Request) {
 	page, err := url.Parse(r.URL.Query().Get("page"))
 	if err != nil || page.IsAbs() || page.Host != "" || !strings.HasPrefix(page.Path, prefix+"/") || len(page.RawQuery) > 2048 {
 		http.Error(w, "page must be the path of a page of the console", http.StatusBadRequest)
 		return
 	}
-	x := c.feed.join(pageURL(page))
-	defer c.feed.leave(x)
+	x := f.join(pageURL(page))
+	defer f.leave(x)
 	last := r.Header.Get("Last-Event-ID")
 	if last == "" {
 		last = r.URL.Query().Get("last")
 	}
 	epoch, rest, _ := strings.Cut(last, "-")
 	seq, err := strconv.ParseUint(rest, 36, 64)
-	known := err == nil && epoch == strconv.FormatInt(c.feed.epoch, 36)
-	c.streams.Serve(w, r, func(out []byte) ([]byte, <-chan struct{}, bool) {
+	known := err == nil && epoch == strconv.FormatInt(f.epoch, 36)
+	f.streams.Serve(w, r, func(out []byte) ([]byte, <-chan struct{}, bool) {
 		patches, now, more := x.after(seq, known)
 		if len(patches) > 0 {
 			data, err := json.Marshal(patches)
 			if err == nil {
-				id := strconv.FormatInt(c.feed.epoch, 36) + "-" + strconv.FormatUint(now, 36)
+				id := strconv.FormatInt(f.epoch, 36) + "-" + strconv.FormatUint(now, 36)
 				out = eventstream.AppendEvent(out, id, "patch", data)
 			}
 		}

@@ -157,7 +157,7 @@ func TestLiveEnds(t *testing.T) {
 		if resp, _ := h.ask("GET", "/console/events?page=/console/../x%00"); resp.StatusCode == 500 {
 			t.Error(resp.StatusCode)
 		}
-		if n := len(h.console.feed.open()); n != 0 {
+		if n := len(h.console.feeds.open()); n != 0 {
 			t.Errorf("%d feeds are left", n)
 		}
 	})
@@ -195,11 +195,11 @@ func TestFeedIsShared(t *testing.T) {
 func TestPageThatPanics(t *testing.T) {
 	t.Parallel()
 	h := open(t, &admin.Report{})
-	h.console.mux.HandleFunc("GET /console/broken", func(http.ResponseWriter, *http.Request) { panic("a bug") })
-	if values, _ := h.console.feed.render("/console/broken"); values != nil {
+	h.console.frame.mux.HandleFunc("GET /console/broken", func(http.ResponseWriter, *http.Request) { panic("a bug") })
+	if values, _ := h.console.feeds.render("/console/broken"); values != nil {
 		t.Errorf("%v", values)
 	}
-	if values, _ := h.console.feed.render("/console/"); len(values) == 0 {
+	if values, _ := h.console.feeds.render("/console/"); len(values) == 0 {
 		t.Error("the overview has no live values")
 	}
 }

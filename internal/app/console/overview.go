@@ -1,8 +1,6 @@
 package console
 
 import (
-	"cmp"
-	"errors"
 	"fmt"
 	"net/http"
 	"slices"
@@ -12,9 +10,7 @@ import (
 
 	"github.com/dragoman-mcp/dragoman/internal/app/admin"
 	"github.com/dragoman-mcp/dragoman/internal/app/runtime"
-	"github.com/dragoman-mcp/dragoman/internal/base/excerpt"
 	"github.com/dragoman-mcp/dragoman/internal/base/identity"
-	"github.com/dragoman-mcp/dragoman/internal/protocol/mcp"
 )
 
 // mostPeers is the maximum number of rows on each side of the diagram.
@@ -39,33 +35,15 @@ type overview struct {
 	Endpoint string
 }
 
-// need describes a problem that needs the user's attention, for example a server that has failed.
-type need struct {
-	Class, Word  string // the CSS class and the text of the status label
-	Who, Path    string
-	What         string
-	Since        time.Time
-	Sentence     string
-	Evidence     string
-	EvidenceFrom string
-	Action       string
-	Next         string
-	Buttons      []button
-	weight       int
+// overviewPage is the first page.
+type overviewPage struct{ needs *needs }
+
+func (p *overviewPage) register(f *frame) {
+	f.add(Page{Path: "/", Least: identity.Viewer, Template: "overview.html", Nav: "Overview", Group: top, Key: "O", View: p.view})
 }
 
-// button is a link to Path or, if Post is true, a form that posts to Path.
-type button struct {
-	Title, Path string
-	Post        bool
-}
-
-func (c *Console) overviewPage() Page {
-	return Page{Path: "/", Least: identity.Viewer, Template: "overview.html", Nav: "Overview", Group: top, Key: "O", View: c.overview}
-}
-
-func (c *Console) overview(r *http.Request) (*View, error) {
-	status, t := c.status(r), c.sums(r)
+func (p *overviewPage) view(r *http.Request) (*View, error) {
+	status, t := statusOf(r), sumsOf(r)
 	o := &overview{Endpoint: "http://" + r.Host + "/mcp"}
 	o.Entry = `{ "mcpServers": { "dragoman": { "type": "http", "url": "` + o.Endpoint + `" } } }`
 	v := &View{Title: "Overview", Data: o}
@@ -78,7 +56,7 @@ func (c *Console) overview(r *http.Request) (*View, error) {
 	if len(clients) == 0 {
 		v.Waiting = "waiting for a client"
 	}
-	o.Needs = c.needs(status)
+	o.Needs = p.needs.all(status)
 	o.Diagram = newDiagram(clients, status, t)
 	o.Sentence, o.Need = sentences(clients, status, len(o.Needs))
 	o.Sub = subtitle(status, t)
@@ -236,133 +214,6 @@ func percent(part, all uint64) string {
 		return strconv.FormatFloat(p, 'f', 1, 64) + "%"
 	}
 	return strconv.FormatFloat(p, 'f', 0, 64) + "%"
-}
-
-// needs returns all problems that need the user's attention, most severe first.
-func (c *Console) needs(status *admin.Report) (out []need) {
-	for i := range status.Servers {
-		if n, ok := c.needOf(&status.Servers[i]); ok {
-			out = append(out, n)
-		}
-	}
-	if x := status.Refusal; x != nil {
-		n := need{Class: "bad", Word: "Refused", Who: "The configuration", Path: pathOf("settings"), What: "was refused", Since: x.Since, weight: 1, Sentence: x.Text}
-		n.polish()
-		out = append(out, n)
-	}
-	for _, p := range status.Parked {
-		if status.Started.Before(p.Since) && time.Since(p.Since) > 5*time.Minute {
-			out = append(out, need{
-				Class: "warn", Word: "Waiting", Who: p.Server, Path: pathOf("servers", p.Server), What: "waits for the user of a client", Since: p.Since, weight: 2,
-				Sentence: fmt.Sprintf("A call of %s waits for an answer to %s", p.Method, plural(p.Questions, "question")),
-			})
-		}
-	}
-	slices.SortStableFunc(out, func(a, b need) int { return cmp.Or(cmp.Compare(a.weight, b.weight), b.Since.Compare(a.Since)) })
-	return out
-}
-
-// needOf describes the problem of the server s. ok is false if the server has no problem.
-func (c *Console) needOf(s *admin.Server) (n need, ok bool) {
-	n = need{Class: "bad", Word: "Failed", Who: s.Name, Path: pathOf("servers", s.Name), Since: s.Since, Buttons: c.needButtons(s)}
-	switch s.State {
-	case "stopped":
-		return n, false // this is no problem: the operator has stopped the server
-	case "failed":
-		n.What = "failed"
-		if s.Restarts == 0 && len(s.Sessions) == 0 {
-			n.What = "failed to start"
-		}
-	case "unresponsive":
-		n.What, n.weight = "does not answer", 1
-	default:
-		if s.Failure == nil {
-			return n, false
-		}
-		n.Class, n.Word, n.What, n.weight = "warn", "Warning", "has a problem", 2
-	}
-	switch {
-	case s.Failure != nil:
-		n.describe(s.Failure)
-	case s.Reason != "":
-		n.Sentence = s.Reason
-	case s.LastError != nil:
-		n.Sentence = s.LastError.Text
-	}
-	n.polish()
-	if s.RetryAt != nil && s.RetryAt.After(time.Now()) {
-		n.Next = "Next retry at " + when(*s.RetryAt) + "."
-	}
-	return n, true
-}
-
-// serverButtons returns the buttons that show the logs of a server, and that start, stop, restart
-// or probe the server.
-func (c *Console) serverButtons(s *admin.Server) []button {
-	base := pathOf("servers", s.Name)
-	out := []button{{Title: "View logs", Path: base + "#log"}}
-	if c.opts.Operate == nil {
-		return out
-	}
-	add := func(title string, op runtime.Operation) {
-		out = append(out, button{Title: title, Path: base + "/" + string(op), Post: true})
-	}
-	switch s.State {
-	case "stopped":
-		add("Start", runtime.OpStart)
-	case "idle":
-		add("Start", runtime.OpStart)
-		add("Stop", runtime.OpStop)
-	default:
-		add("Probe again", runtime.OpProbe)
-		add("Restart", runtime.OpRestart)
-		add("Stop", runtime.OpStop)
-	}
-	return out
-}
-
-// operate handles the buttons that start, stop, restart or probe a server.
-func (c *Console) operate(w http.ResponseWriter, r *http.Request) {
-	name, op := r.PathValue("name"), runtime.Operation(r.PathValue("operation"))
-	done := map[runtime.Operation]string{runtime.OpStart: "is starting", runtime.OpStop: "is stopping", runtime.OpRestart: "is restarting", runtime.OpProbe: "is probed again"}[op]
-	if done == "" || c.opts.Operate == nil {
-		c.fail(w, r, notFound("There is no operation "+excerpt.Quote(string(op), 64)+" for a server", "The operations are start, stop, restart and probe.", Crumb{"Show the server", pathOf("servers", name)}))
-		return
-	}
-	switch err := c.opts.Operate(name, op); {
-	case errors.Is(err, runtime.ErrNoServer):
-		c.fail(w, r, noServer(name, nil))
-		return
-	case err != nil:
-		say(w, "Dragoman could not do this with "+excerpt.Word(name, 64)+": "+err.Error()+".")
-	default:
-		say(w, excerpt.Line(name, 64)+" "+done+".")
-	}
-	http.Redirect(w, r, pathOf("servers", name), http.StatusSeeOther)
-}
-
-// toolsOf returns how many tools the server had when Dragoman last read its list. ok is false if
-// Dragoman has never read the list. stale is true if the number may be out of date.
-func toolsOf(s *admin.Server) (n int, stale, ok bool) {
-	for _, l := range s.Lists {
-		if l.Method == mcp.MethodListTools && l.ReadAt != nil {
-			return l.Items, l.Stale && s.State != "ready", true
-		}
-	}
-	return 0, false, false
-}
-
-// transportName returns the name of the transport t for display.
-func transportName(t string) string {
-	switch t {
-	case "http":
-		return "HTTP"
-	case "sse":
-		return "HTTP+SSE"
-	case "inmem":
-		return "built in"
-	}
-	return t
 }
 
 // Plots returns the plots of the last hour.

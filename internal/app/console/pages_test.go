@@ -486,14 +486,14 @@ func TestWeight(t *testing.T) {
 func TestKeys(t *testing.T) {
 	h := open(t, &admin.Report{})
 	owner := map[string]string{}
-	for _, e := range h.console.nav {
-		switch before := owner[e.page.Key]; {
-		case len(e.page.Key) != 1:
-			t.Errorf("%s has the key %q", e.title, e.page.Key)
+	for _, e := range h.console.frame.nav {
+		switch before := owner[e.Key]; {
+		case len(e.Key) != 1:
+			t.Errorf("%s has the key %q", e.Nav, e.Key)
 		case before != "":
-			t.Errorf("%s and %s both have the key %q", before, e.title, e.page.Key)
+			t.Errorf("%s and %s both have the key %q", before, e.Nav, e.Key)
 		}
-		owner[e.page.Key] = e.title
+		owner[e.Key] = e.Nav
 	}
 }
 

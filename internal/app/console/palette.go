@@ -18,19 +18,19 @@ type paletteItem struct {
 }
 
 // servePalette handles GET /console/palette.json. It sends the entries of the search palette.
-func (c *Console) servePalette(w http.ResponseWriter, r *http.Request) {
+func (f *frame) servePalette(w http.ResponseWriter, r *http.Request) {
 	out := []paletteItem{}
-	for _, e := range c.nav {
-		out = append(out, paletteItem{e.title, "page", prefix + e.page.Path})
+	for _, e := range f.nav {
+		out = append(out, paletteItem{e.Nav, "page", prefix + e.Path})
 	}
-	status := c.status(r)
+	status := statusOf(r)
 	for i := range status.Servers {
 		out = append(out, paletteItem{excerpt.Line(status.Servers[i].Name, 128), "server", pathOf("servers", status.Servers[i].Name)})
 	}
-	for _, x := range c.sums(r).Clients {
+	for _, x := range sumsOf(r).Clients {
 		out = append(out, paletteItem{excerpt.Line(x.Title(), 128), "client", pathOf("clients", x.ID())})
 	}
-	for _, find := range c.finders {
+	for _, find := range f.finders {
 		out = append(out, find(r)...)
 	}
 	w.Header().Set("Content-Type", "application/json")

@@ -2,6 +2,7 @@ package console
 
 import (
 	"cmp"
+	"context"
 	"fmt"
 	"net/http"
 	"net/url"
@@ -92,24 +93,43 @@ type questionView struct {
 	Failed  bool // the answer was not valid, or Dragoman could not send it to the server
 }
 
-func (c *Console) runPage() Page {
-	return Page{Path: "/runs/{id}", Least: identity.Viewer, Template: "run.html", View: func(r *http.Request) (*View, error) { return c.runWith(r, nil, 0) }}
+// runPages are the page of a run, and the files with its result.
+type runPages struct {
+	frame  *frame
+	source interface {
+		FindRun(id string) (admin.Run, *admin.Problem)
+		CancelRun(id string) (admin.Run, *admin.Problem)
+		AnswerRun(ctx context.Context, id string, answer admin.RunAnswer) (admin.Run, *admin.Problem)
+		Logs(server string, last int) []admin.LogRecord
+		CallsOf(admin.CallQuery) admin.Calls
+	}
+}
+
+func (p *runPages) register(f *frame) {
+	f.add(p.page())
+	f.handle("POST /runs/{id}", identity.Operator, p.changeRun)
+	f.handle("GET /runs/{id}/parts/{part}", identity.Viewer, p.servePart)
+	f.handle("GET /runs/{id}/result.json", identity.Viewer, p.serveResult)
+}
+
+func (p *runPages) page() Page {
+	return Page{Path: "/runs/{id}", Least: identity.Viewer, Template: "run.html", View: func(r *http.Request) (*View, error) { return p.view(r, nil, 0) }}
 }
 
 // findRun returns the run whose ID is in the path of r.
-func (c *Console) findRun(r *http.Request) (x admin.Run, err error) {
-	x, bad := c.opts.Source.FindRun(r.PathValue("id"))
+func (p *runPages) findRun(r *http.Request) (x admin.Run, err error) {
+	x, bad := p.source.FindRun(r.PathValue("id"))
 	if bad != nil {
 		return x, notFound("No run has the id "+excerpt.Quote(r.PathValue("id"), 64), "Dragoman keeps the last 100 runs, and a restart clears them.", Crumb{"Show all tools", pathOf("tools")})
 	}
 	return x, nil
 }
 
-// runWith returns the page of the run in the path of r. If failed is not nil, it is a question
+// view returns the page of the run in the path of r. If failed is not nil, it is a question
 // whose answer was not sent, with the form as the user has filled it in. status is the HTTP status
 // of the page.
-func (c *Console) runWith(r *http.Request, failed *questionView, status int) (*View, error) {
-	x, err := c.findRun(r)
+func (p *runPages) view(r *http.Request, failed *questionView, status int) (*View, error) {
+	x, err := p.findRun(r)
 	if err != nil {
 		return nil, err
 	}
@@ -135,8 +155,8 @@ func (c *Console) runWith(r *http.Request, failed *questionView, status int) (*V
 		}
 		v.Questions = append(v.Questions, questionOf(q))
 	}
-	v.lines(c.opts.Source.Logs(x.Server, 200))
-	if all := c.opts.Source.CallsOf(admin.CallQuery{Text: x.TraceID, Limit: 1}).Calls; x.TraceID != "" && len(all) > 0 {
+	v.lines(p.source.Logs(x.Server, 200))
+	if all := p.source.CallsOf(admin.CallQuery{Text: x.TraceID, Limit: 1}).Calls; x.TraceID != "" && len(all) > 0 {
 		v.Call = &callRows(all)[0]
 	}
 	if len(x.Result) > 0 || len(x.Omitted) > 0 {
@@ -276,13 +296,13 @@ func (v *runView) commands(host string) {
 
 // changeRun handles the forms on the page of a run: the button that cancels the run, and the
 // answers to questions.
-func (c *Console) changeRun(w http.ResponseWriter, r *http.Request) {
-	if !c.parsed(w, r) {
+func (p *runPages) changeRun(w http.ResponseWriter, r *http.Request) {
+	if !p.frame.parsed(w, r) {
 		return
 	}
-	x, err := c.findRun(r)
+	x, err := p.findRun(r)
 	if err != nil {
-		c.fail(w, r, err)
+		p.frame.fail(w, r, err)
 		return
 	}
 	do := r.PostForm.Get("do")
@@ -291,7 +311,7 @@ func (c *Console) changeRun(w http.ResponseWriter, r *http.Request) {
 		http.Redirect(w, r, pathOf("runs", x.ID), http.StatusSeeOther)
 	}
 	if do == "stop" {
-		_, bad := c.opts.Source.CancelRun(x.ID)
+		_, bad := p.source.CancelRun(x.ID)
 		if bad != nil {
 			back(bad.Error())
 			return
@@ -319,7 +339,7 @@ func (c *Console) changeRun(w http.ResponseWriter, r *http.Request) {
 	case changed && ok:
 		status = http.StatusOK
 	case ok:
-		_, bad := c.opts.Source.AnswerRun(r.Context(), x.ID, answer)
+		_, bad := p.source.AnswerRun(r.Context(), x.ID, answer)
 		if bad == nil {
 			back(cmp.Or(map[string]string{"accept": "The answer was sent.", "decline": "The question was declined.", "cancel": "The question was cancelled."}[do], "The answer was sent."))
 			return
@@ -334,7 +354,5 @@ func (c *Console) changeRun(w http.ResponseWriter, r *http.Request) {
 			reportRest(v.Form, v.Schema, answer.Content)
 		}
 	}
-	p := c.runPage()
-	p.View = func(r *http.Request) (*View, error) { return c.runWith(r, v, status) }
-	c.show(w, r, &p, pageTemplate(p.Template))
+	p.frame.again(w, r, p.page(), func(r *http.Request) (*View, error) { return p.view(r, v, status) })
 }

@@ -188,18 +188,18 @@ func typed(kind, size string) string {
 // servePart handles GET /console/runs/ID/parts/N. It sends the data of one part of a result. It
 // sends pictures and sounds of known media types with their type, so that a page can show them. It
 // sends all other data as a download without a type, so that no browser runs the data.
-func (c *Console) servePart(w http.ResponseWriter, r *http.Request) {
-	x, err := c.findRun(r)
+func (p *runPages) servePart(w http.ResponseWriter, r *http.Request) {
+	x, err := p.findRun(r)
 	n, bad := strconv.Atoi(r.PathValue("part"))
 	parts, _ := partsOf(x.Result)
 	if err != nil || bad != nil || n < 1 || n > len(parts) {
-		c.fail(w, r, noPart(x.ID))
+		p.frame.fail(w, r, noPart(x.ID))
 		return
 	}
 	b, ok := blobOf(parts[n-1])
 	data, bad := base64.StdEncoding.DecodeString(b.data)
 	if !ok || bad != nil {
-		c.fail(w, r, noPart(x.ID))
+		p.frame.fail(w, r, noPart(x.ID))
 		return
 	}
 	how := "attachment"
@@ -258,13 +258,13 @@ func fileName(b blob, n int) string {
 
 // serveResult handles GET /console/runs/ID/result.json. It sends the whole result of a run as a
 // file.
-func (c *Console) serveResult(w http.ResponseWriter, r *http.Request) {
-	x, err := c.findRun(r)
+func (p *runPages) serveResult(w http.ResponseWriter, r *http.Request) {
+	x, err := p.findRun(r)
 	if err == nil && len(x.Result) == 0 {
 		err = notFound("The run has no result", "The run has not ended, the run has failed, or the result is too large to keep.", Crumb{"Show the run", pathOf("runs", x.ID)})
 	}
 	if err != nil {
-		c.fail(w, r, err)
+		p.frame.fail(w, r, err)
 		return
 	}
 	h := w.Header()

@@ -2,6 +2,7 @@ package console
 
 import (
 	"cmp"
+	"errors"
 	"net/http"
 	"net/url"
 	"strconv"
@@ -9,6 +10,8 @@ import (
 	"time"
 
 	"github.com/dragoman-mcp/dragoman/internal/app/admin"
+	"github.com/dragoman-mcp/dragoman/internal/app/runtime"
+	"github.com/dragoman-mcp/dragoman/internal/base/excerpt"
 	"github.com/dragoman-mcp/dragoman/internal/base/identity"
 	"github.com/dragoman-mcp/dragoman/internal/protocol/mcp"
 	"github.com/dragoman-mcp/dragoman/internal/relay/event"
@@ -49,18 +52,34 @@ func (r serverRow) Failed() string {
 
 func (r serverRow) Last() time.Time { return r.sum.Last }
 
-func (c *Console) serversPage() Page {
-	return Page{
-		Path: "/servers", Least: identity.Viewer, Template: "servers.html", Nav: "Servers", Group: catalogs, Key: "S", View: c.servers,
-		Count: func(s *screen) string { return number(len(s.Status.Servers)) },
+// serverPages are the list of servers, and the page of each server.
+type serverPages struct {
+	frame  *frame
+	source interface {
+		Logs(server string, last int) []admin.LogRecord
+		Steps(server string) []admin.HandshakeStep
+		CallsOf(admin.CallQuery) admin.Calls
 	}
+	operations func(string, runtime.Operation) error // may be nil; see Options.Operate
+	config     func() *config.Snapshot               // may be nil
+	where      *where
+	needs      *needs
+}
+
+func (p *serverPages) register(f *frame) {
+	f.add(Page{
+		Path: "/servers", Least: identity.Viewer, Template: "servers.html", Nav: "Servers", Group: catalogs, Key: "S", View: p.servers,
+		Count: func(s *screen) string { return number(len(s.Status.Servers)) },
+	})
+	f.add(Page{Path: "/servers/{name}", Least: identity.Viewer, Template: "server.html", View: p.server})
+	f.handle("POST /servers/{name}/{operation}", identity.Operator, p.operate)
 }
 
 // stateOrder is the order of the states in a table. States that need attention come first.
 var stateOrder = map[string]int{"failed": 0, "unresponsive": 1, "starting": 2, "ready": 3, "idle": 4, "stopped": 5}
 
-func (c *Console) servers(r *http.Request) (*View, error) {
-	status, t, q := c.status(r), c.sums(r), r.URL.Query()
+func (p *serverPages) servers(r *http.Request) (*View, error) {
+	status, t, q := statusOf(r), sumsOf(r), r.URL.Query()
 	l := &serverList{Q: q, Search: q.Get("q"), All: len(status.Servers)}
 	l.States = choices(q.Get("state"), "any state", "ready", "ready", "failed", "failed", "unresponsive", "unresponsive", "starting", "starting", "idle", "idle", "stopped", "stopped")
 	l.Eras = choices(q.Get("era"), "any era", "legacy", "legacy", "modern", "modern")
@@ -165,10 +184,6 @@ type listView struct {
 	Odd         []admin.RejectedItem
 }
 
-func (c *Console) serverPage() Page {
-	return Page{Path: "/servers/{name}", Least: identity.Viewer, Template: "server.html", View: c.server}
-}
-
 // serverParts returns links to the sections of a server's page, and to the separate pages about the
 // server. current is the title of the link that leads to the current page, or "".
 func serverParts(s *admin.Server, current string) []part {
@@ -185,49 +200,36 @@ func serverParts(s *admin.Server, current string) []part {
 	return parts
 }
 
-// findServer returns the server whose name is in the path of r.
-func (c *Console) findServer(r *http.Request) (*admin.Server, error) {
-	status, name := c.status(r), r.PathValue("name")
-	var names []string
-	for i := range status.Servers {
-		if status.Servers[i].Name == name {
-			return &status.Servers[i], nil
-		}
-		names = append(names, status.Servers[i].Name)
-	}
-	return nil, noServer(name, names)
-}
-
-func (c *Console) server(r *http.Request) (*View, error) {
-	s, err := c.findServer(r)
+func (p *serverPages) server(r *http.Request) (*View, error) {
+	s, err := findServer(r)
 	if err != nil {
 		return nil, err
 	}
-	t := c.sums(r)
-	v := &serverView{Server: s, Sum: t.Servers[s.Name], Transport: transportName(s.Transport), Parts: serverParts(s, ""), Buttons: c.serverButtons(s)[1:]}
+	t := sumsOf(r)
+	v := &serverView{Server: s, Sum: t.Servers[s.Name], Transport: transportName(s.Transport), Parts: serverParts(s, ""), Buttons: p.needs.serverButtons(s)[1:]}
 	v.Class, v.Word = markOf(s.State)
-	if n, ok := c.needOf(s); ok {
+	if n, ok := p.needs.of(s); ok {
 		v.Need = &n
 	}
 	if n, _, ok := toolsOf(s); ok {
 		v.Tools = plural(n, "tool")
 	}
-	for _, e := range c.status(r).Endpoints {
+	for _, e := range statusOf(r).Endpoints {
 		if e.Server == s.Name {
 			v.Endpoint = "http://" + r.Host + e.Path
 		}
 	}
-	if c.opts.Config != nil {
-		snapshot := c.opts.Config()
+	if p.config != nil {
+		snapshot := p.config()
 		if x, ok := snapshot.Server(s.Name); ok {
 			v.Target = targetOf(&x)
 			if !x.Unprefixed {
 				v.Prefix = x.Prefix + snapshot.Separator
 			}
 		}
-		v.Settings = c.settingsOf(snapshot, s.Name)
+		v.Settings = p.where.settings(snapshot, s.Name)
 	}
-	v.steps(c.opts.Source.Steps(s.Name))
+	v.steps(p.source.Steps(s.Name))
 	for _, l := range s.Lists {
 		x := listView{What: listName(l.Method), Items: number(l.Items), Failed: l.Failed, Odd: l.Odd, Class: "ok", Word: "read"}
 		if read := cmp.Or(l.ReadAt, l.KeptAt); read != nil {
@@ -250,17 +252,61 @@ func (c *Console) server(r *http.Request) (*View, error) {
 		v.Lists = append(v.Lists, x)
 		v.Key += x.What + x.Items + x.Word + x.Failed
 	}
-	v.Logs = c.opts.Source.Logs(s.Name, shownLogs)
+	v.Logs = p.source.Logs(s.Name, shownLogs)
 	v.Telling = tellingLine(v.Logs, s.Failure)
 	if n := len(v.Logs); n > 0 {
 		v.LogKey = v.Logs[n-1].ID
 	}
-	v.Calls = c.opts.Source.CallsOf(admin.CallQuery{Server: s.Name, Limit: 10}).Calls
+	v.Calls = p.source.CallsOf(admin.CallQuery{Server: s.Name, Limit: 10}).Calls
 	v.Key += s.State + s.Revision + s.Reason + strconv.Itoa(len(s.Sessions)) + v.HandshakeAt.String()
 	if s.RetryAt != nil {
 		v.Key += s.RetryAt.String()
 	}
 	return &View{Title: s.Name, Crumbs: []Crumb{{"Servers", pathOf("servers")}}, Data: v}, nil
+}
+
+// operate handles the buttons that start, stop, restart or probe a server.
+func (p *serverPages) operate(w http.ResponseWriter, r *http.Request) {
+	name, op := r.PathValue("name"), runtime.Operation(r.PathValue("operation"))
+	done := map[runtime.Operation]string{runtime.OpStart: "is starting", runtime.OpStop: "is stopping", runtime.OpRestart: "is restarting", runtime.OpProbe: "is probed again"}[op]
+	if done == "" || p.operations == nil {
+		p.frame.fail(w, r, notFound("There is no operation "+excerpt.Quote(string(op), 64)+" for a server", "The operations are start, stop, restart and probe.", Crumb{"Show the server", pathOf("servers", name)}))
+		return
+	}
+	switch err := p.operations(name, op); {
+	case errors.Is(err, runtime.ErrNoServer):
+		p.frame.fail(w, r, noServer(name, nil))
+		return
+	case err != nil:
+		say(w, "Dragoman could not do this with "+excerpt.Word(name, 64)+": "+err.Error()+".")
+	default:
+		say(w, excerpt.Line(name, 64)+" "+done+".")
+	}
+	http.Redirect(w, r, pathOf("servers", name), http.StatusSeeOther)
+}
+
+// toolsOf returns how many tools the server had when Dragoman last read its list. ok is false if
+// Dragoman has never read the list. stale is true if the number may be out of date.
+func toolsOf(s *admin.Server) (n int, stale, ok bool) {
+	for _, l := range s.Lists {
+		if l.Method == mcp.MethodListTools && l.ReadAt != nil {
+			return l.Items, l.Stale && s.State != "ready", true
+		}
+	}
+	return 0, false, false
+}
+
+// transportName returns the name of the transport t for display.
+func transportName(t string) string {
+	switch t {
+	case "http":
+		return "HTTP"
+	case "sse":
+		return "HTTP+SSE"
+	case "inmem":
+		return "built in"
+	}
+	return t
 }
 
 // targetOf returns the command of a server with shell quoting, or the server's URL. It masks

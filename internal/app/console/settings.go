@@ -63,9 +63,9 @@ func (w *where) of(s *config.Snapshot) map[string]int {
 	return lines
 }
 
-// settingsOf returns the settings of server, or the global settings if server is "".
-func (c *Console) settingsOf(s *config.Snapshot, server string) *settings {
-	lines := c.where.of(s)
+// settings returns the settings of server, or the global settings if server is "".
+func (w *where) settings(s *config.Snapshot, server string) *settings {
+	lines := w.of(s)
 	out := &settings{File: s.File, Known: lines != nil}
 	if full, err := filepath.Abs(s.File); s.File != "" && err == nil {
 		out.File = full
@@ -123,18 +123,25 @@ type settingsView struct {
 	Open                string // the command that prints a link to the console
 }
 
-func (c *Console) settingsPage() Page {
-	return Page{Path: "/settings", Least: identity.Viewer, Template: "settings.html", Nav: "Settings", Group: systems, Key: "X", View: c.settings}
+// settingsPage shows the global settings, and the process.
+type settingsPage struct {
+	config  func() *config.Snapshot // may be nil
+	where   *where
+	program string // the command that a user types to start Dragoman
 }
 
-func (c *Console) settings(r *http.Request) (*View, error) {
-	status := c.status(r)
+func (p *settingsPage) register(f *frame) {
+	f.add(Page{Path: "/settings", Least: identity.Viewer, Template: "settings.html", Nav: "Settings", Group: systems, Key: "X", View: p.view})
+}
+
+func (p *settingsPage) view(r *http.Request) (*View, error) {
+	status := statusOf(r)
 	v := &settingsView{
 		Started: status.Started, Configured: status.Configured, Version: status.Version, PID: strconv.Itoa(status.PID),
-		Memory: bytesText(int(status.InFlight.Held)) + " of " + bytesText(int(status.InFlight.Limit)), Key: status.Configured.String(), settings: &settings{}, Open: c.program() + " console" + admin.Flag(r),
+		Memory: bytesText(int(status.InFlight.Held)) + " of " + bytesText(int(status.InFlight.Limit)), Key: status.Configured.String(), settings: &settings{}, Open: p.program + " console" + admin.Flag(r),
 	}
-	if c.opts.Config != nil {
-		v.settings = c.settingsOf(c.opts.Config(), "")
+	if p.config != nil {
+		v.settings = p.where.settings(p.config(), "")
 		for i := range v.Lines {
 			if l := &v.Lines[i]; l.Path == "dragoman.listen" && strings.Trim(l.Value, `"`) != r.Host {
 				l.From = strings.TrimPrefix(l.From+"; serve listens on "+r.Host, "; ")

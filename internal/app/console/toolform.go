@@ -154,19 +154,19 @@ func reportTo(f *form.Form, bad *admin.Problem, prefix string) (rest string) {
 }
 
 // startRun handles the form that runs a tool.
-func (c *Console) startRun(w http.ResponseWriter, r *http.Request) {
-	if !c.parsed(w, r) {
+func (p *toolPages) startRun(w http.ResponseWriter, r *http.Request) {
+	if !p.frame.parsed(w, r) {
 		return
 	}
-	t, bad := c.opts.Source.FindTool(r.PathValue("name"), r.PathValue("tool"))
+	t, bad := p.source.FindTool(r.PathValue("name"), r.PathValue("tool"))
 	if bad != nil {
-		c.fail(w, r, c.noTool(r.PathValue("name"), r.PathValue("tool")))
+		p.frame.fail(w, r, p.noTool(r.PathValue("name"), r.PathValue("tool")))
 		return
 	}
 	f, status := runFormOf(&t), http.StatusOK
 	q, ok := f.read(&t, r.PostForm)
 	if do := r.PostForm.Get("do"); ok && do != "json" && do != "form" {
-		run, bad := c.opts.Source.StartRun(r.Context(), t.Server, q)
+		run, bad := p.source.StartRun(r.Context(), t.Server, q)
 		if bad == nil {
 			http.Redirect(w, r, pathOf("runs", run.ID), http.StatusSeeOther)
 			return
@@ -177,26 +177,13 @@ func (c *Console) startRun(w http.ResponseWriter, r *http.Request) {
 	if len(f.Errors) > 0 || f.Unconfirmed || f.Problem != "" {
 		status = max(status, http.StatusUnprocessableEntity)
 	}
-	p := c.toolPage()
-	p.View = func(r *http.Request) (*View, error) { return c.toolWith(r, f, status) }
-	c.show(w, r, &p, pageTemplate(p.Template))
-}
-
-// parsed parses the form in the body of r. If the form cannot be parsed, parsed writes an error
-// page and returns false.
-func (c *Console) parsed(w http.ResponseWriter, r *http.Request) bool {
-	if err := r.ParseForm(); err != nil {
-		c.fail(w, r, &pageError{Status: http.StatusRequestEntityTooLarge, Title: "The form could not be read", Text: "A form can contain at most 1 MiB. Send larger values with dragoman call."})
-		return false
-	}
-	return true
+	p.frame.again(w, r, p.toolPage(), func(r *http.Request) (*View, error) { return p.toolWith(r, f, status) })
 }
 
 // fillFrom sets the arguments and the revision of the form to those of an earlier run of the same
-// tool. It does nothing if there is no such run.
-func (f *runForm) fillFrom(c *Console, t *admin.ToolDetail, id string) {
-	run, bad := c.opts.Source.FindRun(id)
-	if bad == nil && run.Server == t.Server && run.Name == t.Name && len(run.Arguments) > 0 {
+// tool. It does nothing if the run was of another tool.
+func (f *runForm) fillFrom(run *admin.Run, t *admin.ToolDetail) {
+	if run.Server == t.Server && run.Name == t.Name && len(run.Arguments) > 0 {
 		if f.choose(run.Revision); !f.Fill(run.Arguments) {
 			f.Why = "The object has members that the schema does not list, so it cannot be shown as fields."
 		}

@@ -1,6 +1,7 @@
 package console
 
 import (
+	"context"
 	"net/http"
 	"net/url"
 	"slices"
@@ -69,9 +70,22 @@ type meter struct {
 	Width   string // the width of the bar in percent, from 0 to 100
 }
 
-func (c *Console) toolsPage() Page {
-	return Page{
-		Path: "/tools", Least: identity.Viewer, Template: "tools.html", Nav: "Tools", Group: catalogs, Key: "T", View: c.tools,
+// toolPages are the list of tools, and the page of each tool with the form that runs it.
+type toolPages struct {
+	frame  *frame
+	source interface {
+		FindTools(admin.ToolQuery) admin.FoundTools
+		FindTool(server, name string) (admin.ToolDetail, *admin.Problem)
+		ToolCosts() []admin.ToolCost
+		StartRun(ctx context.Context, server string, q admin.RunRequest) (admin.Run, *admin.Problem)
+		FindRun(id string) (admin.Run, *admin.Problem)
+		FindRuns(server, name string, limit int) []admin.Run
+	}
+}
+
+func (p *toolPages) register(f *frame) {
+	f.add(Page{
+		Path: "/tools", Least: identity.Viewer, Template: "tools.html", Nav: "Tools", Group: catalogs, Key: "T", View: p.tools,
 		Count: func(s *screen) string {
 			n := 0
 			for i := range s.Status.Servers {
@@ -80,11 +94,14 @@ func (c *Console) toolsPage() Page {
 			}
 			return number(n)
 		},
-	}
+	})
+	f.add(p.toolPage())
+	f.handle("POST /servers/{name}/tools/{tool}", identity.Operator, p.startRun)
+	f.finders = append(f.finders, p.foundTools)
 }
 
-func (c *Console) tools(r *http.Request) (*View, error) {
-	q, status := r.URL.Query(), c.status(r)
+func (p *toolPages) tools(r *http.Request) (*View, error) {
+	q, status := r.URL.Query(), statusOf(r)
 	l := &toolList{Q: q, Search: q.Get("q"), Configured: len(status.Servers)}
 	var names []string
 	revisions := map[string]string{}
@@ -105,15 +122,15 @@ func (c *Console) tools(r *http.Request) (*View, error) {
 	if page, err := strconv.Atoi(q.Get("page")); err == nil && page > 1 && page <= 1<<20 {
 		query.From = (page - 1) * pageRows
 	}
-	found := c.opts.Source.FindTools(query)
+	found := p.source.FindTools(query)
 	l.Pager = pagerOf(found.Total, q)
 	if from := max(0, l.Pager.From-1); from != query.From { // the requested part of the list does not exist
 		query.From = from
-		found = c.opts.Source.FindTools(query)
+		found = p.source.FindTools(query)
 	}
 	l.All, l.Tokens = found.Total, number(found.Tokens)
 	if l.Filtered {
-		l.All = c.opts.Source.FindTools(admin.ToolQuery{Limit: 1, Brief: true}).Total
+		l.All = p.source.FindTools(admin.ToolQuery{Limit: 1, Brief: true}).Total
 	}
 	for _, t := range found.Tools {
 		row := toolRowOf(t.Tool)
@@ -121,7 +138,7 @@ func (c *Console) tools(r *http.Request) (*View, error) {
 		l.Rows = append(l.Rows, row)
 		l.Key += t.Server + "\x00" + t.Name + row.Word + strconv.Itoa(t.Tokens) + row.Revision + "\n"
 	}
-	costs := c.opts.Source.ToolCosts()
+	costs := p.source.ToolCosts()
 	if len(costs) > 0 {
 		l.Enabled = costs[0].Tools
 	}
@@ -198,8 +215,8 @@ func (r toolRow) For() string {
 }
 
 // foundTools returns the entries of the search palette for all tools with a name.
-func (c *Console) foundTools(*http.Request) (out []paletteItem) {
-	for _, t := range c.opts.Source.FindTools(admin.ToolQuery{Limit: mostToolsFound, Brief: true}).Tools {
+func (p *toolPages) foundTools(*http.Request) (out []paletteItem) {
+	for _, t := range p.source.FindTools(admin.ToolQuery{Limit: mostToolsFound, Brief: true}).Tools {
 		if t.Name != "" {
 			out = append(out, paletteItem{excerpt.Line(t.Server+" › "+t.Name, 160), "tool", pathOf("servers", t.Server, "tools", t.Name)})
 		}
@@ -236,22 +253,20 @@ type endpointView struct {
 	Why, Rule string // the reason why clients do not see the tool, and the setting that hides it; "" if clients see the tool
 }
 
-func (c *Console) toolPage() Page {
-	return Page{Path: "/servers/{name}/tools/{tool}", Least: identity.Viewer, Template: "tool.html", View: c.tool}
+func (p *toolPages) toolPage() Page {
+	return Page{Path: "/servers/{name}/tools/{tool}", Least: identity.Viewer, Template: "tool.html", View: func(r *http.Request) (*View, error) { return p.toolWith(r, nil, 0) }}
 }
-
-func (c *Console) tool(r *http.Request) (*View, error) { return c.toolWith(r, nil, 0) }
 
 // toolWith returns the page of a tool. run is the form for a run as the user sent it, or nil for an
 // empty form. status is the HTTP status of the page.
-func (c *Console) toolWith(r *http.Request, run *runForm, status int) (*View, error) {
-	s, err := c.findServer(r)
+func (p *toolPages) toolWith(r *http.Request, run *runForm, status int) (*View, error) {
+	s, err := findServer(r)
 	if err != nil {
 		return nil, err
 	}
-	t, bad := c.opts.Source.FindTool(s.Name, r.PathValue("tool"))
+	t, bad := p.source.FindTool(s.Name, r.PathValue("tool"))
 	if bad != nil {
-		return nil, c.noTool(s.Name, r.PathValue("tool"))
+		return nil, p.noTool(s.Name, r.PathValue("tool"))
 	}
 	v := &toolView{
 		toolRow: toolRowOf(t.Tool), ServerState: s.State, About: t.About, AboutLimit: mostAbout, Arguments: t.Arguments, Returns: t.Returns,
@@ -269,11 +284,11 @@ func (c *Console) toolWith(r *http.Request, run *runForm, status int) (*View, er
 	}
 	if v.Run = run; run == nil {
 		v.Run = runFormOf(&t)
-		if id := r.URL.Query().Get("run"); id != "" {
-			v.Run.fillFrom(c, &t, id)
+		if earlier, bad := p.source.FindRun(r.URL.Query().Get("run")); bad == nil {
+			v.Run.fillFrom(&earlier, &t)
 		}
 	}
-	for _, x := range c.opts.Source.FindRuns(s.Name, t.Name, mostRecentRuns) {
+	for _, x := range p.source.FindRuns(s.Name, t.Name, mostRecentRuns) {
 		v.Runs = append(v.Runs, runRowOf(x))
 	}
 	v.Key = v.Word + v.ServerState + s.Revision + strconv.Itoa(t.Tokens) + string(t.Definition)
@@ -294,9 +309,9 @@ func (v *toolView) RunKey() (key string) {
 }
 
 // noTool returns the error for a tool that its server does not list.
-func (c *Console) noTool(server, name string) error {
+func (p *toolPages) noTool(server, name string) error {
 	var names []string
-	for _, t := range c.opts.Source.FindTools(admin.ToolQuery{Server: server, Limit: mostToolsFound, Brief: true}).Tools {
+	for _, t := range p.source.FindTools(admin.ToolQuery{Server: server, Limit: mostToolsFound, Brief: true}).Tools {
 		names = append(names, t.Name)
 	}
 	var near []Crumb

@@ -4,17 +4,16 @@ import (
 	"testing"
 
 	"github.com/dragoman-mcp/dragoman/internal/app/admin"
-	"github.com/dragoman-mcp/dragoman/internal/app/runtime"
 	"github.com/dragoman-mcp/dragoman/internal/base/failure"
 )
 
 // TestButtonsOfASilentServer checks that a server that stops answering gets other buttons than a
 // server that never started.
 func TestButtonsOfASilentServer(t *testing.T) {
-	c := &Console{opts: Options{Operate: func(string, runtime.Operation) error { return nil }}}
+	n := &needs{operable: true}
 	for state, want := range map[string]string{"unresponsive": "[View logs Restart]", "failed": "[Run doctor Restart]"} {
 		got := "["
-		for i, b := range c.needButtons(&admin.Server{Name: "s", State: state, Failure: &failure.Failure{Class: failure.Silent}}) {
+		for i, b := range n.buttons(&admin.Server{Name: "s", State: state, Failure: &failure.Failure{Class: failure.Silent}}) {
 			if i > 0 {
 				got += " "
 			}

@@ -2,14 +2,128 @@ package console
 
 import (
 	"cmp"
+	"fmt"
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/dragoman-mcp/dragoman/internal/app/admin"
 	"github.com/dragoman-mcp/dragoman/internal/app/runtime"
 	"github.com/dragoman-mcp/dragoman/internal/base/failure"
+	"github.com/dragoman-mcp/dragoman/internal/setup/config"
 )
+
+// need describes a problem that needs the user's attention, for example a server that has failed.
+type need struct {
+	Class, Word  string // the CSS class and the text of the status label
+	Who, Path    string
+	What         string
+	Since        time.Time
+	Sentence     string
+	Evidence     string
+	EvidenceFrom string
+	Action       string
+	Next         string
+	Buttons      []button
+	weight       int
+}
+
+// button is a link to Path or, if Post is true, a form that posts to Path.
+type button struct {
+	Title, Path string
+	Post        bool
+}
+
+// needs finds the problems that need the user's attention, and the buttons that help with them.
+type needs struct {
+	config   func() *config.Snapshot // may be nil
+	where    *where
+	operable bool // the console can start operations on servers
+}
+
+// all returns all problems that need the user's attention, most severe first.
+func (n *needs) all(status *admin.Report) (out []need) {
+	for i := range status.Servers {
+		if x, ok := n.of(&status.Servers[i]); ok {
+			out = append(out, x)
+		}
+	}
+	if x := status.Refusal; x != nil {
+		refused := need{Class: "bad", Word: "Refused", Who: "The configuration", Path: pathOf("settings"), What: "was refused", Since: x.Since, weight: 1, Sentence: x.Text}
+		refused.polish()
+		out = append(out, refused)
+	}
+	for _, p := range status.Parked {
+		if status.Started.Before(p.Since) && time.Since(p.Since) > 5*time.Minute {
+			out = append(out, need{
+				Class: "warn", Word: "Waiting", Who: p.Server, Path: pathOf("servers", p.Server), What: "waits for the user of a client", Since: p.Since, weight: 2,
+				Sentence: fmt.Sprintf("A call of %s waits for an answer to %s", p.Method, plural(p.Questions, "question")),
+			})
+		}
+	}
+	slices.SortStableFunc(out, func(a, b need) int { return cmp.Or(cmp.Compare(a.weight, b.weight), b.Since.Compare(a.Since)) })
+	return out
+}
+
+// of describes the problem of the server s. ok is false if the server has no problem.
+func (n *needs) of(s *admin.Server) (x need, ok bool) {
+	x = need{Class: "bad", Word: "Failed", Who: s.Name, Path: pathOf("servers", s.Name), Since: s.Since, Buttons: n.buttons(s)}
+	switch s.State {
+	case "stopped":
+		return x, false // this is no problem: the operator has stopped the server
+	case "failed":
+		x.What = "failed"
+		if s.Restarts == 0 && len(s.Sessions) == 0 {
+			x.What = "failed to start"
+		}
+	case "unresponsive":
+		x.What, x.weight = "does not answer", 1
+	default:
+		if s.Failure == nil {
+			return x, false
+		}
+		x.Class, x.Word, x.What, x.weight = "warn", "Warning", "has a problem", 2
+	}
+	switch {
+	case s.Failure != nil:
+		x.describe(s.Failure)
+	case s.Reason != "":
+		x.Sentence = s.Reason
+	case s.LastError != nil:
+		x.Sentence = s.LastError.Text
+	}
+	x.polish()
+	if s.RetryAt != nil && s.RetryAt.After(time.Now()) {
+		x.Next = "Next retry at " + when(*s.RetryAt) + "."
+	}
+	return x, true
+}
+
+// serverButtons returns the buttons that show the logs of a server, and that start, stop, restart
+// or probe the server.
+func (n *needs) serverButtons(s *admin.Server) []button {
+	base := pathOf("servers", s.Name)
+	out := []button{{Title: "View logs", Path: base + "#log"}}
+	if !n.operable {
+		return out
+	}
+	add := func(title string, op runtime.Operation) {
+		out = append(out, button{Title: title, Path: base + "/" + string(op), Post: true})
+	}
+	switch s.State {
+	case "stopped":
+		add("Start", runtime.OpStart)
+	case "idle":
+		add("Start", runtime.OpStart)
+		add("Stop", runtime.OpStop)
+	default:
+		add("Probe again", runtime.OpProbe)
+		add("Restart", runtime.OpRestart)
+		add("Stop", runtime.OpStop)
+	}
+	return out
+}
 
 // repair describes how the user can fix failures of one class.
 type repair struct {
@@ -52,7 +166,7 @@ var usualRepair = repair{stderr: true, doctor: true}
 
 // repairButtons returns buttons that help the user to fix a failure. The buttons lead to a setting,
 // to the most useful line of stderr, or to the command, or start an examination.
-func (c *Console) repairButtons(s *admin.Server, f *failure.Failure) (out []button) {
+func (n *needs) repairButtons(s *admin.Server, f *failure.Failure) (out []button) {
 	m, ok := repairs[f.Class]
 	if !ok {
 		m = usualRepair
@@ -62,11 +176,11 @@ func (c *Console) repairButtons(s *admin.Server, f *failure.Failure) (out []butt
 	}
 	base := pathOf("servers", s.Name)
 	configured := false
-	if c.opts.Config != nil {
-		_, configured = c.opts.Config().Server(s.Name)
+	if n.config != nil {
+		_, configured = n.config().Server(s.Name)
 	}
 	if configured && (len(m.settings) > 0 || m.global != "") {
-		out = append(out, c.settingButton(s.Name, m))
+		out = append(out, n.settingButton(s.Name, m))
 	}
 	if m.stderr {
 		out = append(out, button{Title: "Show stderr", Path: base + "#telling"})
@@ -82,8 +196,8 @@ func (c *Console) repairButtons(s *admin.Server, f *failure.Failure) (out []butt
 
 // settingButton returns the button that leads to the setting that may be wrong. server must be
 // configured.
-func (c *Console) settingButton(server string, m repair) button {
-	lines := c.where.of(c.opts.Config())
+func (n *needs) settingButton(server string, m repair) button {
+	lines := n.where.of(n.config())
 	title := func(key string, at int) string {
 		if at > 0 {
 			return "Show " + key + ", line " + strconv.Itoa(at)
@@ -138,12 +252,12 @@ func (n *need) polish() {
 	n.Sentence, n.Action = strings.TrimSuffix(upper(n.Sentence), "."), strings.TrimSuffix(upper(n.Action), ".")
 }
 
-// needButtons returns the buttons for a server that has a problem.
-func (c *Console) needButtons(s *admin.Server) (out []button) {
+// buttons returns the buttons for a server that has a problem.
+func (n *needs) buttons(s *admin.Server) (out []button) {
 	if s.Failure != nil {
-		out = c.repairButtons(s, s.Failure)
+		out = n.repairButtons(s, s.Failure)
 	}
-	for _, b := range c.serverButtons(s) {
+	for _, b := range n.serverButtons(s) {
 		if b.Title == "View logs" && len(out) == 0 || strings.HasSuffix(b.Path, "/"+string(runtime.OpRestart)) && b.Post {
 			out = append(out, b)
 		}

@@ -1,0 +1,86 @@
+package console
+
+import (
+	"context"
+	"net/http"
+	"time"
+
+	"github.com/dragoman-mcp/dragoman/internal/app/admin"
+	"github.com/dragoman-mcp/dragoman/internal/app/runtime"
+	"github.com/dragoman-mcp/dragoman/internal/base/identity"
+	"github.com/dragoman-mcp/dragoman/internal/relay/event"
+)
+
+// states makes the states of responses.
+type states struct {
+	access  *admin.Access
+	source  interface{ Report() *admin.Report }
+	clients func() []runtime.ClientReport // may be nil
+	traffic *traffic
+}
+
+// begin returns the state of a response to who. In a stream of live values, who is nil.
+func (s *states) begin(who *identity.Principal) *state {
+	return &state{from: s, live: &Live{}, who: who, feed: who == nil}
+}
+
+// state has the data of one response. All parts of the response use the same data, so they show the
+// state at the same moment.
+type state struct {
+	from   *states
+	live   *Live
+	who    *identity.Principal // nil in a stream of live values, which is the same for all who may see it
+	feed   bool                // the response consists only of live values
+	moving bool                // the page changes without events; see View.Moving
+	status *admin.Report
+	sums   *sums
+}
+
+type stateKey struct{}
+
+func withState(r *http.Request, s *state) *http.Request {
+	return r.WithContext(context.WithValue(r.Context(), stateKey{}, s))
+}
+
+func stateOf(r *http.Request) *state { return r.Context().Value(stateKey{}).(*state) }
+
+// may reports whether the user for whom a response is made has at least the role least.
+func may(r *http.Request, least identity.Role) bool {
+	s := stateOf(r)
+	return s.from.access.May(s.who, event.DefaultProject, least) == nil
+}
+
+// statusOf returns the report that all parts of one response use.
+func statusOf(r *http.Request) *admin.Report {
+	s := stateOf(r)
+	if s.status == nil {
+		s.status = s.from.source.Report()
+	}
+	return s.status
+}
+
+// sumsOf returns the traffic data that all parts of one response use.
+func sumsOf(r *http.Request) *sums {
+	s := stateOf(r)
+	if s.sums == nil {
+		var connected []runtime.ClientReport
+		if s.from.clients != nil {
+			connected = s.from.clients()
+		}
+		s.sums = s.from.traffic.sums(time.Now(), connected)
+	}
+	return s.sums
+}
+
+// findServer returns the server whose name is in the path of r.
+func findServer(r *http.Request) (*admin.Server, error) {
+	status, name := statusOf(r), r.PathValue("name")
+	var names []string
+	for i := range status.Servers {
+		if status.Servers[i].Name == name {
+			return &status.Servers[i], nil
+		}
+		names = append(names, status.Servers[i].Name)
+	}
+	return nil, noServer(name, names)
+}
