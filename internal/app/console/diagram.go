@@ -108,43 +108,8 @@ type diagramLine struct {
 // newDiagram returns the diagram.
 func newDiagram(clients []clientSum, status *admin.Report, t *sums) *diagram {
 	k := &diagram{Parked: len(status.Parked)}
-	var left, right []peerRow
-	for _, c := range clients {
-		left = append(left, peerRow{
-			ID: "c" + c.ID(), Title: c.Title(), Path: pathOf("clients", c.ID()), Revision: c.Revision(), Modern: c.Modern(), Transport: c.Transport(),
-			Rate: c.rate, Lost: c.Lost, known: true, severe: min(c.Failed, 1),
-		})
-	}
-	for i := range status.Servers {
-		s := &status.Servers[i]
-		p := peerRow{
-			ID: "s" + strconv.Itoa(i+1), Title: s.Name, Path: pathOf("servers", s.Name), Revision: s.Revision, Modern: s.Era == "modern", Transport: transportName(s.Transport),
-			Rate: t.Servers[s.Name].rate, known: s.Revision != "",
-		}
-		if n, stale, ok := toolsOf(s); ok {
-			p.Tools = plural(n, "tool")
-			if stale {
-				p.Tools += ", stale"
-			}
-		}
-		switch class, word := markOf(s.State); {
-		case class == "bad":
-			p.Class, p.State, p.off, p.severe = "st bad", word, true, 2
-		case class == "off":
-			p.Class, p.State, p.off = "st off", word, true
-		case s.Failure != nil:
-			p.Class, p.State, p.severe = "st warn", "problem", 1
-		case class == "busy":
-			p.Class, p.State = "st busy", word
-		}
-		if p.Rate.Failed > 0 {
-			p.severe = max(p.severe, 1)
-		}
-		right = append(right, p)
-	}
-	var moreLeft, moreRight int
-	left, moreLeft = firstPeers(left)
-	right, moreRight = firstPeers(right)
+	left, moreLeft := firstPeers(clientPeers(clients))
+	right, moreRight := firstPeers(serverPeers(status, t))
 	k.Left, k.Right = groupsOf(left), groupsOf(right)
 	if moreLeft > 0 {
 		k.LeftMore = number(moreLeft) + " more, with fewer calls"
@@ -173,6 +138,49 @@ func newDiagram(clients []clientSum, status *admin.Report, t *sums) *diagram {
 	}
 	k.peersKey += k.LeftMore + k.RightMore
 	return k
+}
+
+// clientPeers returns a row for each client.
+func clientPeers(clients []clientSum) (rows []peerRow) {
+	for _, c := range clients {
+		rows = append(rows, peerRow{
+			ID: "c" + c.ID(), Title: c.Title(), Path: pathOf("clients", c.ID()), Revision: c.Revision(), Modern: c.Modern(), Transport: c.Transport(),
+			Rate: c.rate, Lost: c.Lost, known: true, severe: min(c.Failed, 1),
+		})
+	}
+	return rows
+}
+
+// serverPeers returns a row for each server.
+func serverPeers(status *admin.Report, t *sums) (rows []peerRow) {
+	for i := range status.Servers {
+		s := &status.Servers[i]
+		p := peerRow{
+			ID: "s" + strconv.Itoa(i+1), Title: s.Name, Path: pathOf("servers", s.Name), Revision: s.Revision, Modern: s.Era == "modern", Transport: transportName(s.Transport),
+			Rate: t.Servers[s.Name].rate, known: s.Revision != "",
+		}
+		if n, stale, ok := toolsOf(s); ok {
+			p.Tools = plural(n, "tool")
+			if stale {
+				p.Tools += ", stale"
+			}
+		}
+		switch class, word := markOf(s.State); {
+		case class == "bad":
+			p.Class, p.State, p.off, p.severe = "st bad", word, true, 2
+		case class == "off":
+			p.Class, p.State, p.off = "st off", word, true
+		case s.Failure != nil:
+			p.Class, p.State, p.severe = "st warn", "problem", 1
+		case class == "busy":
+			p.Class, p.State = "st busy", word
+		}
+		if p.Rate.Failed > 0 {
+			p.severe = max(p.severe, 1)
+		}
+		rows = append(rows, p)
+	}
+	return rows
 }
 
 // Key returns text that changes when the rows of the diagram change.
@@ -224,118 +232,142 @@ func heightOf(groups []peerGroup, more string) int {
 
 // draw computes the lines.
 func (k *diagram) draw(t *sums) {
+	d := &drawing{diagram: k, top: boxTop + portInset, foot: float64(boxTop + k.BoxHeight - portInset), scale: scaleOf(t)}
+	d.outside(k.Left, 0)
+	d.outside(k.Right, 1)
+	d.inside(t)
+	d.drawPorts()
+	k.HasLegacy, k.HasNew = d.ports[0][0] > 0 || d.ports[1][0] > 0, d.ports[0][1] > 0 || d.ports[1][1] > 0
+	k.LabelTop, k.LabelFoot, k.FootText = boxTop+34, int(d.foot)+25, boxTop+k.BoxHeight+24
+	k.Legacy, k.Modern = t.Lanes[0][0], t.Lanes[1][1]
+	k.Down, k.Up = t.Lanes[0][1].Through, t.Lanes[1][0].Through
+}
+
+// drawing computes the lines of a diagram. Each side of the box has two ports, one per era. A port is
+// the place where the lines of its era meet the box. The legacy port extends down from the top, and the
+// modern port up from the bottom.
+type drawing struct {
+	*diagram
+	top, foot float64
+	scale     float64       // the width of a line per call
+	ports     [2][2]float64 // the widths of all lines that meet each port from outside; the first index is the side, and the second is the era
+	lanes     [2][2]float64 // the widths of the lines inside the box, by the era of the client and of the server
+}
+
+// scaleOf returns the width of a line per call, so that all lines together are not too thick.
+func scaleOf(t *sums) float64 {
 	total := 0
 	for from := range t.Lanes {
 		for _, n := range t.Lanes[from] {
 			total += n.Through
 		}
 	}
-	scale := perCall
-	if total > 0 {
-		scale = min(perCall, thickest/float64(total))
+	if total == 0 {
+		return perCall
 	}
-	width := func(calls int) float64 { return max(thinnest, float64(calls)*scale) }
-	top, foot := float64(boxTop+portInset), float64(boxTop+k.BoxHeight-portInset)
+	return min(perCall, thickest/float64(total))
+}
 
-	// Each side of the box has two ports, one per era. A port is the place where the lines of its
-	// era meet the box. The legacy port extends down from the top, and the modern port up from the
-	// bottom.
-	var sizes [2][2]float64 // the sizes of the ports; the first index is the side, and the second is the era
-	outer := func(groups []peerGroup, side int) {
-		y := float64(headHeight)
-		type end struct {
-			row peerRow
-			at  float64
-			w   float64
-		}
-		var ends [2][]end
-		for _, g := range groups {
-			y += groupHeight
-			for _, p := range g.Peers {
-				if p.known {
-					era := 0
-					if p.Modern {
-						era = 1
-					}
-					e := end{p, y + rowHeight/2, width(p.Rate.Through)}
-					ends[era] = append(ends[era], e)
-					sizes[side][era] += e.w
+func (d *drawing) width(calls int) float64 { return max(thinnest, float64(calls)*d.scale) }
+
+// outside draws the lines between the rows on one side and the box. side is 0 for the clients and 1 for
+// the servers.
+func (d *drawing) outside(groups []peerGroup, side int) {
+	type end struct {
+		row   peerRow
+		at, w float64
+	}
+	var ends [2][]end
+	y := float64(headHeight)
+	for _, g := range groups {
+		y += groupHeight
+		for _, p := range g.Peers {
+			if p.known {
+				era := 0
+				if p.Modern {
+					era = 1
 				}
-				y += rowHeight
+				e := end{p, y + rowHeight/2, d.width(p.Rate.Through)}
+				ends[era] = append(ends[era], e)
+				d.ports[side][era] += e.w
 			}
-		}
-		for era, list := range ends {
-			at := top
-			if era == 1 {
-				at = foot - sizes[side][1]
-			}
-			for _, e := range list {
-				class := ""
-				if era == 1 {
-					class = "new"
-				}
-				if e.row.off {
-					class = "off"
-				}
-				port := at + e.w/2
-				at += e.w
-				d := fmt.Sprintf("M0 %sC56.2 %s 56.2 %s %d %s", px(e.at), px(e.at), px(port), boxLeft, px(port))
-				if side == 1 {
-					d = fmt.Sprintf("M%d %sC383.8 %s 383.8 %s %d %s", boxRight, px(port), px(port), px(e.at), diagramWidth, px(e.at))
-				}
-				k.Lines = append(k.Lines, diagramLine{ID: "l-" + e.row.ID, Class: class, D: d, Of: e.row.ID, Width: e.w})
-			}
+			y += rowHeight
 		}
 	}
-	outer(k.Left, 0)
-	outer(k.Right, 1)
-	k.HasLegacy, k.HasNew = sizes[0][0] > 0 || sizes[1][0] > 0, sizes[0][1] > 0 || sizes[1][1] > 0
+	for era, list := range ends {
+		at, class := d.top, ""
+		if era == 1 {
+			at, class = d.foot-d.ports[side][1], "new"
+		}
+		for _, e := range list {
+			line := diagramLine{ID: "l-" + e.row.ID, Class: class, Of: e.row.ID, Width: e.w}
+			if e.row.off {
+				line.Class = "off"
+			}
+			row, port := px(e.at), px(at+e.w/2)
+			at += e.w
+			line.D = fmt.Sprintf("M0 %sC56.2 %s 56.2 %s %d %s", row, row, port, boxLeft, port)
+			if side == 1 {
+				line.D = fmt.Sprintf("M%d %sC383.8 %s 383.8 %s %d %s", boxRight, port, port, row, diagramWidth, row)
+			}
+			d.Lines = append(d.Lines, line)
+		}
+	}
+}
 
-	// Inside the box, the lines of calls without translation are at the top and the bottom, so they
-	// can be straight. The lines of translated calls cross between them.
-	var inner [2][2]float64
+// inside draws the lines in the box. The lines of calls without translation are at the top and the
+// bottom, so they can be straight. The lines of translated calls cross between them.
+func (d *drawing) inside(t *sums) {
 	for from := range t.Lanes {
 		for to := range t.Lanes[from] {
 			n := t.Lanes[from][to].Through
-			if n > 0 || sizes[0][from] > 0 && sizes[1][to] > 0 {
-				inner[from][to] = width(n)
+			if n > 0 || d.ports[0][from] > 0 && d.ports[1][to] > 0 {
+				d.lanes[from][to] = d.width(n)
 			}
 		}
 	}
-	knot := float64(k.Knot)
-	straight := func(id, class string, y, w float64) {
-		k.Lines = append(k.Lines, diagramLine{ID: id, Class: class, D: fmt.Sprintf("M%d %sH%d", boxLeft, px(y), boxRight), Width: w})
+	legacy, modern := d.lanes[0][0], d.lanes[1][1]
+	if legacy > 0 {
+		d.straight("l-ll", "", d.top+legacy/2, legacy)
 	}
-	if w := inner[0][0]; w > 0 {
-		straight("l-ll", "", top+w/2, w)
+	if modern > 0 {
+		d.straight("l-mm", "new", d.foot-modern/2, modern)
 	}
-	if w := inner[1][1]; w > 0 {
-		straight("l-mm", "new", foot-w/2, w)
-	}
-	cross := func(id string, w, from, to float64, fromClass, toClass string) {
-		if w == 0 {
-			return
-		}
-		k.Translated = true
-		k.Lines = append(k.Lines,
-			diagramLine{ID: id + "a", Class: fromClass, Width: w, D: fmt.Sprintf("M%d %sC166 %s 174 %s 220 %s", boxLeft, px(from), px(from), px((from+3*knot)/4), px(knot))},
-			diagramLine{ID: id + "b", Class: toClass, Width: w, D: fmt.Sprintf("M220 %sC266 %s 274 %s %d %s", px(knot), px((to+3*knot)/4), px(to), boxRight, px(to))})
-	}
-	legacy, modern := top+inner[0][0], foot-inner[1][1]
-	cross("l-lm", inner[0][1], legacy+inner[0][1]/2, modern-inner[0][1]/2, "", "new")
-	cross("l-ml", inner[1][0], modern-inner[1][0]/2, legacy+inner[1][0]/2, "new", "")
+	d.cross("l-lm", 0, 1)
+	d.cross("l-ml", 1, 0)
+}
 
+func (d *drawing) straight(id, class string, y, w float64) {
+	d.Lines = append(d.Lines, diagramLine{ID: id, Class: class, D: fmt.Sprintf("M%d %sH%d", boxLeft, px(y), boxRight), Width: w})
+}
+
+// cross draws the line of the calls that are translated from one era to the other, in two halves.
+func (d *drawing) cross(id string, from, to int) {
+	w := d.lanes[from][to]
+	if w == 0 {
+		return
+	}
+	d.Translated = true
+	classes, knot := [2]string{"", "new"}, float64(d.Knot)
+	heights := [2]float64{d.top + d.lanes[0][0] + w/2, d.foot - d.lanes[1][1] - w/2}
+	left, right := heights[from], heights[to]
+	d.Lines = append(d.Lines,
+		diagramLine{ID: id + "a", Class: classes[from], Width: w, D: fmt.Sprintf("M%d %sC166 %s 174 %s 220 %s", boxLeft, px(left), px(left), px((left+3*knot)/4), px(knot))},
+		diagramLine{ID: id + "b", Class: classes[to], Width: w, D: fmt.Sprintf("M220 %sC266 %s 274 %s %d %s", px(knot), px((right+3*knot)/4), px(right), boxRight, px(right))})
+}
+
+// drawPorts draws the ports. A port is as high as the lines that meet it from inside or from outside.
+func (d *drawing) drawPorts() {
 	for side, x := range []int{boxLeft, boxRight} {
-		if h := max(sizes[side][0], inner[0][0]+inner[side][1-side]); h > 0 && (sizes[side][0] > 0 || inner[0][0] > 0) {
-			k.Ports += fmt.Sprintf("M%d %sV%s", x, px(top-5), px(top+h+5))
-		}
-		if h := max(sizes[side][1], inner[1][1]+inner[1-side][side]); h > 0 && (sizes[side][1] > 0 || inner[1][1] > 0) {
-			k.Ports += fmt.Sprintf("M%d %sV%s", x, px(foot+5), px(foot-h-5))
+		for era, way := range []float64{1, -1} {
+			at := []float64{d.top, d.foot}[era]
+			crossing := []float64{d.lanes[0][1], d.lanes[1][0]}[side^era]
+			if d.ports[side][era] > 0 || d.lanes[era][era] > 0 {
+				h := max(d.ports[side][era], d.lanes[era][era]+crossing)
+				d.Ports += fmt.Sprintf("M%d %sV%s", x, px(at-way*5), px(at+way*h+way*5))
+			}
 		}
 	}
-	k.LabelTop, k.LabelFoot, k.FootText = boxTop+34, int(foot)+25, boxTop+k.BoxHeight+24
-	k.Legacy, k.Modern = t.Lanes[0][0], t.Lanes[1][1]
-	k.Down, k.Up = t.Lanes[0][1].Through, t.Lanes[1][0].Through
 }
 
 // lanesOf sets the rows of the table of calls by era.

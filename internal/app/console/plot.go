@@ -99,19 +99,15 @@ func latencyPlot(t *sums) *plot {
 	step := (plotWidth - left) / float64(len(t.Hour))
 	for mode, class := range []string{"l1", "l2"} {
 		var d strings.Builder
-		pen := "M"
+		drawn := false // the minute before has a point of the line
 		for i, m := range t.Hour {
-			took := m.p95(mode)
-			if took == 0 {
-				pen = "M" // no calls in this minute, so the line has a gap here
-				continue
-			}
-			at := left + (float64(i)+.5)*step
-			if pen == "M" {
+			took, at := m.p95(mode), left+(float64(i)+.5)*step
+			if took > 0 && !drawn {
 				fmt.Fprintf(&d, "M%s %sh3", px(at-3), px(y(took.Seconds())))
 			}
-			fmt.Fprintf(&d, "L%s %s", px(at), px(y(took.Seconds())))
-			pen = "L"
+			if drawn = took > 0; drawn { // a minute without calls is a gap
+				fmt.Fprintf(&d, "L%s %s", px(at), px(y(took.Seconds())))
+			}
 		}
 		if d.Len() > 0 {
 			fmt.Fprintf(&b, `<path class="%s" d="%s"/>`, class, d.String())

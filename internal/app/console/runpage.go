@@ -305,26 +305,26 @@ func (p *runPages) changeRun(w http.ResponseWriter, r *http.Request) {
 		p.frame.fail(w, r, err)
 		return
 	}
-	do := r.PostForm.Get("do")
-	back := func(text string) {
-		say(w, text)
-		http.Redirect(w, r, pathOf("runs", x.ID), http.StatusSeeOther)
-	}
-	if do == "stop" {
-		_, bad := p.source.CancelRun(x.ID)
-		if bad != nil {
-			back(bad.Error())
-			return
-		}
-		back("The run is cancelled.")
-		return
-	}
+	text := "The question is no longer open."
 	i := slices.IndexFunc(x.Questions, func(q admin.Question) bool { return q.ID == r.PostForm.Get("question") })
-	if i < 0 {
-		back("The question is no longer open.")
+	switch {
+	case r.PostForm.Get("do") == "stop":
+		text = "The run is cancelled."
+		if _, bad := p.source.CancelRun(x.ID); bad != nil {
+			text = bad.Error()
+		}
+	case i >= 0:
+		p.answer(w, r, x.ID, questionOf(x.Questions[i]))
 		return
 	}
-	v := questionOf(x.Questions[i])
+	say(w, text)
+	http.Redirect(w, r, pathOf("runs", x.ID), http.StatusSeeOther)
+}
+
+// answer sends the answer in the form to the question v of a run. If it cannot be sent, answer shows
+// the page again, with the form as the user has filled it in.
+func (p *runPages) answer(w http.ResponseWriter, r *http.Request, run string, v *questionView) {
+	do := r.PostForm.Get("do")
 	answer, status := admin.RunAnswer{ID: v.ID, Action: do}, http.StatusUnprocessableEntity
 	ok, changed := true, false
 	if v.Form != nil && do != "decline" && do != "cancel" {
@@ -339,9 +339,10 @@ func (p *runPages) changeRun(w http.ResponseWriter, r *http.Request) {
 	case changed && ok:
 		status = http.StatusOK
 	case ok:
-		_, bad := p.source.AnswerRun(r.Context(), x.ID, answer)
+		_, bad := p.source.AnswerRun(r.Context(), run, answer)
 		if bad == nil {
-			back(cmp.Or(map[string]string{"accept": "The answer was sent.", "decline": "The question was declined.", "cancel": "The question was cancelled."}[do], "The answer was sent."))
+			say(w, cmp.Or(map[string]string{"decline": "The question was declined.", "cancel": "The question was cancelled."}[do], "The answer was sent."))
+			http.Redirect(w, r, pathOf("runs", run), http.StatusSeeOther)
 			return
 		}
 		if v.Problem, status = bad.Error(), bad.Status; v.Form != nil {

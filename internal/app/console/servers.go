@@ -200,6 +200,29 @@ func serverParts(s *admin.Server, current string) []part {
 	return parts
 }
 
+// listViewOf returns the state of the list l. ready says whether the server is ready.
+func listViewOf(l *admin.List, ready bool) listView {
+	x := listView{What: listName(l.Method), Items: number(l.Items), Failed: l.Failed, Odd: l.Odd, Class: "ok", Word: "read"}
+	if read := cmp.Or(l.ReadAt, l.KeptAt); read != nil {
+		x.ReadAt = *read
+	}
+	switch {
+	case l.KeptAt != nil:
+		x.Class, x.Word = "warn", "from disk"
+	case l.Failed != "":
+		x.Class, x.Word = "bad", "failed"
+	case l.Stale && !ready:
+		x.Class, x.Word = "warn", "stale"
+	case l.Reading:
+		x.Class, x.Word = "busy", "reading"
+	case l.ReadAt == nil:
+		x.Class, x.Word, x.Items = "idle", "not read", ""
+	case l.CutOff:
+		x.Class, x.Word = "warn", "cut off"
+	}
+	return x
+}
+
 func (p *serverPages) server(r *http.Request) (*View, error) {
 	s, err := findServer(r)
 	if err != nil {
@@ -231,24 +254,7 @@ func (p *serverPages) server(r *http.Request) (*View, error) {
 	}
 	v.steps(p.source.Steps(s.Name))
 	for _, l := range s.Lists {
-		x := listView{What: listName(l.Method), Items: number(l.Items), Failed: l.Failed, Odd: l.Odd, Class: "ok", Word: "read"}
-		if read := cmp.Or(l.ReadAt, l.KeptAt); read != nil {
-			x.ReadAt = *read
-		}
-		switch {
-		case l.KeptAt != nil:
-			x.Class, x.Word = "warn", "from disk"
-		case l.Failed != "":
-			x.Class, x.Word = "bad", "failed"
-		case l.Stale && s.State != "ready":
-			x.Class, x.Word = "warn", "stale"
-		case l.Reading:
-			x.Class, x.Word = "busy", "reading"
-		case l.ReadAt == nil:
-			x.Class, x.Word, x.Items = "idle", "not read", ""
-		case l.CutOff:
-			x.Class, x.Word = "warn", "cut off"
-		}
+		x := listViewOf(&l, s.State == "ready")
 		v.Lists = append(v.Lists, x)
 		v.Key += x.What + x.Items + x.Word + x.Failed
 	}

@@ -152,70 +152,42 @@ func endedListening(e *event.Event) bool {
 	return e.Method == mcp.MethodListen && !failedCall(e)
 }
 
+// endedCall is the event of a call that has ended, with what the counters need to know about it.
+type endedCall struct {
+	*event.Event
+	slot     int64 // the 5 seconds in which the call ended
+	failed   bool
+	through  bool // the call went through to a server
+	listened bool // see endedListening
+}
+
 func (t *traffic) callLocked(e *event.Event) {
-	failed, through := failedCall(e), e.Server != "" && e.To != mcp.Unknown && e.Outcome != event.Refused
-	listened := endedListening(e)
-	slot := e.Time.Unix() / 5
+	x := &endedCall{e, e.Time.Unix() / 5, failedCall(e), e.Server != "" && e.To != mcp.Unknown && e.Outcome != event.Refused, endedListening(e)}
 	t.calls++
-	key := clientKey{revision: e.From}
 	lost := t.pending[e.Call]
 	if lost != nil {
 		delete(t.pending, e.Call)
 		t.waiting = slices.DeleteFunc(t.waiting, func(call uint64) bool { return call == e.Call })
 	}
 	if e.Client != nil {
-		n := t.nameLocked(e.Client.Info)
-		key.name, key.version, key.transport = n.name, n.version, transportOf(e.Client)
-		c := t.clientLocked(key, e.Time)
-		c.last, c.calls = e.Time, c.calls+1
-		if !listened {
-			c.add(slot, failed, through)
-		}
-		if failed {
-			c.failed++
-		}
-		if e.Server != "" && (len(c.servers) < 64 || c.servers[e.Server] > 0) {
-			c.servers[e.Server]++
-		}
-		if caps := e.Client.Capabilities; len(caps) <= mostInfo && string(c.capabilities) != string(caps) {
-			c.capabilities = slices.Clone(caps)
-		}
-		for _, k := range lost {
-			c.lost++
-			if l := t.losses[k]; l != nil && (len(l.clients) < 16 || l.clients[key.name] > 0) {
-				l.clients[key.name]++
-			}
-		}
+		t.callerLocked(x, lost)
 	}
 	if e.Server != "" {
-		s := t.servers[e.Server]
-		if s == nil && len(t.servers) < mostServers {
-			s = &serverCount{}
-			t.servers[e.Server] = s
-		}
-		if s != nil {
-			s.last, s.calls = e.Time, s.calls+1
-			if !listened {
-				s.add(slot, failed, through)
-			}
-			if failed {
-				s.failed++
-			}
-		}
+		t.calledLocked(x)
 	}
-	if listened {
+	if x.listened {
 		return
 	}
 	m := t.minuteLocked(e.Time)
-	if failed {
+	if x.failed {
 		m.failed++
 	}
-	if !through {
+	if !x.through {
 		m.other++
 		return
 	}
 	from, to := side(e.From), side(e.To)
-	t.lanes[from][to].add(slot, failed, true)
+	t.lanes[from][to].add(x.slot, x.failed, true)
 	mode := 0
 	if from != to {
 		mode = 1
@@ -224,6 +196,50 @@ func (t *traffic) callLocked(e *event.Event) {
 		m.relayed++
 	}
 	m.took[mode][latencyStep(e.Took)]++
+}
+
+// callerLocked counts a call and its losses for the client that made it.
+func (t *traffic) callerLocked(x *endedCall, lost []lossKey) {
+	n := t.nameLocked(x.Client.Info)
+	c := t.clientLocked(clientKey{n.name, n.version, x.From, transportOf(x.Client)}, x.Time)
+	c.last, c.calls = x.Time, c.calls+1
+	if !x.listened {
+		c.add(x.slot, x.failed, x.through)
+	}
+	if x.failed {
+		c.failed++
+	}
+	if x.Server != "" && (len(c.servers) < 64 || c.servers[x.Server] > 0) {
+		c.servers[x.Server]++
+	}
+	if caps := x.Client.Capabilities; len(caps) <= mostInfo && string(c.capabilities) != string(caps) {
+		c.capabilities = slices.Clone(caps)
+	}
+	for _, k := range lost {
+		c.lost++
+		if l := t.losses[k]; l != nil && (len(l.clients) < 16 || l.clients[n.name] > 0) {
+			l.clients[n.name]++
+		}
+	}
+}
+
+// calledLocked counts a call for the server that it was for.
+func (t *traffic) calledLocked(x *endedCall) {
+	s := t.servers[x.Server]
+	if s == nil {
+		if len(t.servers) >= mostServers {
+			return
+		}
+		s = &serverCount{}
+		t.servers[x.Server] = s
+	}
+	s.last, s.calls = x.Time, s.calls+1
+	if !x.listened {
+		s.add(x.slot, x.failed, x.through)
+	}
+	if x.failed {
+		s.failed++
+	}
 }
 
 func (t *traffic) lossLocked(e *event.Event) {
@@ -476,33 +492,7 @@ func (t *traffic) sums(now time.Time, connected []runtime.ClientReport) *sums {
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	sessions := map[clientKey][]runtime.ClientReport{}
-	for i := range connected {
-		x := &connected[i]
-		if x.Revision == mcp.Unknown || len(connected[i].Info) == 0 && x.Requests == 0 {
-			continue // the client has not sent its clientInfo yet
-		}
-		n := t.nameLocked(x.Info)
-		key := clientKey{n.name, n.version, x.Revision, "HTTP"}
-		if x.Remote == "" {
-			key.transport = "stdio"
-		}
-		if t.clients[key] == nil && len(t.clients) >= mostClients {
-			if _, last := t.oldestLocked(); !x.Last.After(last) {
-				continue // t is full, and the client would replace a client that was active more recently
-			}
-		}
-		c := t.clientLocked(key, x.Since)
-		if x.Last.After(c.last) {
-			c.last = x.Last
-		}
-		if len(c.capabilities) == 0 && len(x.Capabilities) <= mostInfo {
-			c.capabilities = slices.Clone(x.Capabilities)
-		}
-		if len(sessions[key]) < pageRows {
-			sessions[key] = append(sessions[key], *x)
-		}
-	}
+	sessions := t.sessionsLocked(connected)
 	for k, c := range t.clients {
 		if all := sessions[k]; len(all) > 0 {
 			c.shown = transportName(all[0].Transport) // keep the transport, to show it after the session has ended
@@ -535,6 +525,38 @@ func (t *traffic) sums(now time.Time, connected []runtime.ClientReport) *sums {
 	}
 	s.Calls, s.Lost, s.Events = t.calls, t.lost, t.events.seq
 	return s
+}
+
+// sessionsLocked counts the connected clients among the clients, and returns their sessions.
+func (t *traffic) sessionsLocked(connected []runtime.ClientReport) map[clientKey][]runtime.ClientReport {
+	sessions := map[clientKey][]runtime.ClientReport{}
+	for i := range connected {
+		x := &connected[i]
+		if x.Revision == mcp.Unknown || len(x.Info) == 0 && x.Requests == 0 {
+			continue // the client has not sent its clientInfo yet
+		}
+		n := t.nameLocked(x.Info)
+		key := clientKey{n.name, n.version, x.Revision, "HTTP"}
+		if x.Remote == "" {
+			key.transport = "stdio"
+		}
+		if t.clients[key] == nil && len(t.clients) >= mostClients {
+			if _, last := t.oldestLocked(); !x.Last.After(last) {
+				continue // t is full, and the client would replace a client that was active more recently
+			}
+		}
+		c := t.clientLocked(key, x.Since)
+		if x.Last.After(c.last) {
+			c.last = x.Last
+		}
+		if len(c.capabilities) == 0 && len(x.Capabilities) <= mostInfo {
+			c.capabilities = slices.Clone(x.Capabilities)
+		}
+		if len(sessions[key]) < pageRows {
+			sessions[key] = append(sessions[key], *x)
+		}
+	}
+	return sessions
 }
 
 func (c *clientCount) last60(now time.Time) rate { return c.window.last(now) }

@@ -372,22 +372,7 @@ func (m *maker) control(f *Field, v schema.View, nullable bool, depth, i int) {
 		kindText, limits = m.array(f, v)
 	case types == schema.Object:
 		kindText = "object"
-		if depth+1 >= maxGroups || m.refused >= maxRefused || open(v) && v.JSON("properties") == nil || len(v.Alternatives()) > 0 || len(v.All()) > 0 {
-			break
-		}
-		before := m.fields
-		fields, ok := m.group(v, f.Key, depth+1)
-		if !ok {
-			m.fields = before
-			m.refused++ // maxRefused limits this number, because counting the members of a group takes long
-			break
-		}
-		if len(fields) > 0 {
-			f.Kind, f.Fields = Group, fields
-			if !f.Required {
-				f.Empties = append(f.Empties, Blank)
-			}
-		}
+		m.object(f, v, depth)
 	case types != 0:
 		kindText = strings.Join(types.Names(), " or ")
 	}
@@ -405,6 +390,27 @@ func (m *maker) control(f *Field, v schema.View, nullable bool, depth, i int) {
 		f.Empties = append([]string{NotSent}, f.Empties...)
 	}
 	f.Type = strings.Join(append([]string{kindText}, limits...), ", ")
+}
+
+// object does the same as control for an object. The field keeps its kind if a group of fields cannot
+// express the object, or if the form has too many groups.
+func (m *maker) object(f *Field, v schema.View, depth int) {
+	if depth+1 >= maxGroups || m.refused >= maxRefused || open(v) && v.JSON("properties") == nil || len(v.Alternatives()) > 0 || len(v.All()) > 0 {
+		return
+	}
+	before := m.fields
+	fields, ok := m.group(v, f.Key, depth+1)
+	if !ok {
+		m.fields = before
+		m.refused++ // maxRefused limits this number, because counting the members of a group takes long
+		return
+	}
+	if len(fields) > 0 {
+		f.Kind, f.Fields = Group, fields
+		if !f.Required {
+			f.Empties = append(f.Empties, Blank)
+		}
+	}
 }
 
 // array does the same as control for an array. It returns the description of the type, and the

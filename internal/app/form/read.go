@@ -86,8 +86,7 @@ func (f *Form) object(dst []byte, fields []*Field, sent url.Values, path []strin
 // object must not have this member.
 func (f *Form) value(dst []byte, x *Field, sent url.Values, path []string) []byte {
 	wrong := func(text string) []byte {
-		x.Error, x.unread = text, true
-		f.Errors = append(f.Errors, Error{ID: x.ID, Name: strings.Join(append(slices.Clone(path), x.Name), "/"), Text: text, order: x.order, unread: true})
+		f.reject(x, path, text)
 		return dst
 	}
 	if sent.Has(jsonKey + x.Key) { // the page had JSON text here, because the control could not express the value
@@ -97,10 +96,8 @@ func (f *Form) value(dst []byte, x *Field, sent url.Values, path []string) []byt
 		x.Empty = empty
 	}
 	all := sent[x.ValueName()]
-	for _, text := range all {
-		if !utf8.ValidString(text) {
-			return wrong("is not valid UTF-8")
-		}
+	if slices.ContainsFunc(all, func(text string) bool { return !utf8.ValidString(text) }) {
+		return wrong("is not valid UTF-8")
 	}
 	text := lines(sent.Get(x.ValueName()))
 	trimmed := strings.TrimSpace(text)
@@ -125,8 +122,7 @@ func (f *Form) value(dst []byte, x *Field, sent url.Values, path []string) []byt
 		}
 		return dst
 	case Choice, Yes, Many:
-		chosen := x.chosen(all)
-		switch {
+		switch chosen := x.chosen(all); {
 		case len(chosen) > 0 && x.Kind == Many:
 			return append(append(append(dst, '['), strings.Join(chosen, ",")...), ']')
 		case len(chosen) > 0:
@@ -146,11 +142,28 @@ func (f *Form) value(dst []byte, x *Field, sent url.Values, path []string) []byt
 		}
 		dst = dst[:at]
 	}
-	switch x.Empty {
-	case Null:
+	return x.appendEmpty(dst)
+}
+
+// reject reports that what was sent for a field cannot be read.
+func (f *Form) reject(x *Field, path []string, text string) {
+	x.Error, x.unread = text, true
+	f.Errors = append(f.Errors, Error{ID: x.ID, Name: strings.Join(append(slices.Clone(path), x.Name), "/"), Text: text, order: x.order, unread: true})
+}
+
+// appendEmpty appends what the user chose to send for a field without a value, which may be nothing.
+func (x *Field) appendEmpty(dst []byte) []byte {
+	switch {
+	case x.Empty == Null:
 		return append(dst, "null"...)
-	case Blank:
-		return append(dst, map[Kind]string{List: "[]", Many: "[]", Group: "{}"}[x.Kind]+map[bool]string{true: `""`}[isText(x.Kind)]...)
+	case x.Empty != Blank:
+		return dst
+	case x.Kind == List, x.Kind == Many:
+		return append(dst, "[]"...)
+	case x.Kind == Group:
+		return append(dst, "{}"...)
+	case isText(x.Kind):
+		return append(dst, `""`...)
 	}
 	return dst
 }
