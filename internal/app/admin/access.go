@@ -327,53 +327,6 @@ func added(list []ticket, t ticket, life time.Duration, most int) []ticket {
 // of two SSH tunnels to the same process do not overwrite each other's cookie.
 func cookieName(r *http.Request) string { return "dragoman_console_" + portOf(r) }
 
-// access reports whether the sender of a request may use the route x: we ask who it is, and then
-// whether the role in the project suffices. Only after that anybody looks whether there is such a
-// project. Before it returns false, it writes the error response.
-func (a *API) access(w http.ResponseWriter, r *http.Request, x *route) bool {
-	err := a.may(r, x)
-	if err == nil {
-		return true
-	}
-	if bad, ok := err.(*Problem); ok {
-		bad.Instance = r.URL.Path
-		refuse(w, *bad)
-		return false
-	}
-	denied, ok := err.(*Denied)
-	if !ok {
-		denied = &Denied{http.StatusForbidden, "no-access", ""}
-	}
-	if denied.Status == http.StatusUnauthorized {
-		w.Header().Set("WWW-Authenticate", `Bearer realm="dragoman"`)
-	}
-	refuse(w, denied.Problem(r.URL.Path))
-	return false
-}
-
-// may returns nil if the sender of a request may use the route x now, and a *Denied otherwise.
-func (a *API) may(r *http.Request, x *route) error {
-	who, err := a.opts.Access.Check(r)
-	switch {
-	case err == nil:
-	case x.open:
-		return nil // the route is open to this machine, whoever asks
-	default:
-		return err
-	}
-	project, bad := a.name(), (*Problem)(nil)
-	if !x.process {
-		project, bad = a.projectOf(r)
-	}
-	if bad == nil && a.hides(who, project) {
-		bad = noProject(project)
-	}
-	if bad != nil {
-		return bad
-	}
-	return a.opts.Access.May(who, project, x.least)
-}
-
 // ConsoleLink is the response of POST /api/v1/console/link.
 type ConsoleLink struct {
 	URL     string    `json:"url" doc:"the link to the console, which works only once"`

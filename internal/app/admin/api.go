@@ -52,22 +52,27 @@ type Options struct {
 	DemoClients []string
 }
 
-// API is the admin API of a running Dragoman. Create it with New. It is safe for concurrent use.
+// API is the admin API of a running Dragoman. Create it with New. It is safe for concurrent use. It
+// routes requests to one type per subject, which has only what the subject needs, and offers the
+// methods of all of them to the console.
 type API struct {
 	opts    Options
-	started time.Time
-	alias   aliases
+	project project
+	door    door
+	front   front
+	others  others
 	// document returns the OpenAPI document. The first call builds the document.
 	document func() object
 
-	logStreams  *Streams
-	callStreams *Streams
-	runStreams  *Streams
-	examStreams *Streams
-	runs        runs
-	exams       exams
-	drafts      drafts
-	others      others
+	statusAPI
+	serverAPI
+	catalogAPI
+	clientAPI
+	callAPI
+	logAPI
+	runAPI
+	examAPI
+	draftAPI
 }
 
 // New returns an API. The API reports the time since this call as the uptime of Dragoman.
@@ -81,14 +86,31 @@ func New(o Options) *API {
 	if o.Calls == nil {
 		o.Calls = calls.New(calls.Options{})
 	}
-	a := &API{
-		opts: o, started: time.Now(), document: sync.OnceValue(func() object { return document(o.Version) }),
-		logStreams: NewStreams(mostLogStreams), callStreams: NewStreams(mostCallStreams), runStreams: NewStreams(mostRunStreams), examStreams: NewStreams(mostExamStreams),
+	if o.Env == nil {
+		o.Env = func(string) (string, bool) { return "", false }
 	}
+	p, alias := project{o.Project}, &aliases{}
+	a := &API{
+		opts: o, project: p, document: sync.OnceValue(func() object { return document(o.Version) }),
+		door:  door{project: p, access: o.Access, local: o.Local},
+		front: front{project: p, access: o.Access, local: o.Local, publicURL: o.PublicURL, consoleOff: o.ConsoleOff, version: o.Version},
+		statusAPI: statusAPI{
+			project: p, others: o.Others, budget: o.Budget, calls: o.Calls, losses: o.Losses, refusal: o.Refusal, alias: alias,
+			started: time.Now(), version: o.Version, config: o.Config, demoClients: o.DemoClients,
+		},
+		catalogAPI: catalogAPI{project: p},
+		clientAPI:  clientAPI{project: p, alias: alias},
+		callAPI:    callAPI{project: p, calls: o.Calls, alias: alias, streams: NewStreams(mostCallStreams)},
+		logAPI:     logAPI{project: p, recent: o.Recent, streams: NewStreams(mostLogStreams)},
+		runAPI:     runAPI{project: p, version: o.Version, streams: NewStreams(mostRunStreams)},
+		examAPI:    examAPI{project: p, streams: NewStreams(mostExamStreams)},
+		draftAPI:   draftAPI{project: p, config: o.Config, env: o.Env, reload: o.Reload, log: o.Log},
+	}
+	a.serverAPI = serverAPI{project: p, config: o.Config, report: a.Report, logs: a.Logs}
 	a.drafts.trying, a.drafts.keeping = make(chan struct{}, mostTrials), make(chan struct{}, 1)
 	_, _ = rand.Read(a.drafts.key[:]) // rand.Read never fails
 	// Every program on this machine may read the log, so none of them may keep the owner from it.
-	a.logStreams.known = func(r *http.Request) bool { _, err := a.opts.Access.Check(r); return err == nil }
+	a.logAPI.streams.known = func(r *http.Request) bool { _, err := a.opts.Access.Check(r); return err == nil }
 	return a
 }
 
@@ -97,54 +119,30 @@ func (a *API) Access() *Access { return a.opts.Access }
 
 // Drain ends all event streams, so that the listener can stop. It may be called more than once.
 func (a *API) Drain() {
-	a.logStreams.Drain()
-	a.callStreams.Drain()
-	a.runStreams.Drain()
-	a.examStreams.Drain()
+	a.logAPI.streams.Drain()
+	a.callAPI.streams.Drain()
+	a.runAPI.streams.Drain()
+	a.examAPI.streams.Drain()
 	a.others.drain()
 }
 
 // Routes registers handlers with mux: for the page at /, for /healthz, /readyz and the routes of the
 // API, and for paths that have no other handler.
 func (a *API) Routes(mux *http.ServeMux) {
-	mux.HandleFunc("/{$}", a.servePage)
+	mux.HandleFunc("/{$}", a.front.servePage)
 	mux.HandleFunc("/", httpdoor.NotFound)
 	mux.HandleFunc("/healthz", func(w http.ResponseWriter, r *http.Request) {
 		a.opts.Access.prove(w, r)
 		w.Header().Set("Content-Type", "text/plain; charset=utf-8")
 		_, _ = io.WriteString(w, "ok\n")
 	})
-	mux.HandleFunc("/readyz", a.serveReady)
+	mux.HandleFunc("/readyz", a.front.serveReady)
 	a.register(mux)
 }
 
-// admits reports whether a request may read those parts of the API that need no key. Before it
-// returns false, it writes the error response. The API shows processes, sessions and their clients,
-// so only this machine may read it. admits refuses every request if other machines can reach the
-// listener. It also refuses requests that a proxy forwarded or that a page of another site sent.
-func (a *API) admits(w http.ResponseWriter, r *http.Request) bool {
-	const title = "Only this machine may read the status"
-	switch {
-	case !a.opts.Local:
-		refuse(w, Problem{
-			Type: "local-only", Title: title, Status: http.StatusForbidden, Instance: r.URL.Path,
-			Detail: "Dragoman listens on an address that other machines can reach. Send SIGUSR1 to the process to write the status to stderr.",
-		})
-	case a.opts.Access.indirect(r):
-		refuse(w, Problem{
-			Type: "local-only", Title: title, Status: http.StatusForbidden, Instance: r.URL.Path,
-			Detail: "A proxy forwarded the request. Send it directly, without a proxy.",
-		})
-	case foreignPage(r):
-		refuse(w, Problem{
-			Type: "foreign-page", Title: title, Status: http.StatusForbidden, Instance: r.URL.Path,
-			Detail: "A page of another site sent the request.",
-		})
-	default:
-		return true
-	}
-	return false
-}
+// Matrix returns the compatibility of all pairs of revisions. All APIs return the same matrix. The
+// caller must not change the result.
+func (*API) Matrix() Matrix { return makeMatrix() }
 
 // writeJSON answers with status 200 and value as JSON.
 func writeJSON(w http.ResponseWriter, r *http.Request, value any) {

@@ -132,12 +132,20 @@ func (q *CallQuery) selects(c *Call) bool {
 	return false
 }
 
+// callAPI shows the calls of clients with their messages, and records them.
+type callAPI struct {
+	project project
+	calls   *calls.Ring
+	alias   *aliases
+	streams *Streams
+}
+
 // CallsOf returns the calls that q selects, newest first. Secrets in the calls are masked.
-func (a *API) CallsOf(q CallQuery) Calls {
+func (a *callAPI) CallsOf(q CallQuery) Calls {
 	out := Calls{Calls: []Call{}}
 	clean := a.cleaner()
 	now := time.Now()
-	for _, c := range a.opts.Calls.All() {
+	for _, c := range a.calls.All() {
 		if !q.may(&c) {
 			continue
 		}
@@ -158,7 +166,7 @@ func (a *API) CallsOf(q CallQuery) Calls {
 
 // cleaner returns a function that masks secrets in a text from a call, and limits the length of the
 // text. The first argument of this function is the server of the call.
-func (a *API) cleaner() func(server, text string) string {
+func (a *callAPI) cleaner() func(server, text string) string {
 	known := map[string]func(string) string{}
 	done := map[[2]string]string{} // a cache of results, because most calls contain the same few texts
 	return func(server, text string) string {
@@ -171,8 +179,8 @@ func (a *API) cleaner() func(server, text string) string {
 		clean, ok := known[server]
 		if !ok {
 			clean = excerpt.MaskSecrets
-			if a.opts.Project != nil {
-				clean = a.opts.Project.Clean(server)
+			if a.project.Project != nil {
+				clean = a.project.Clean(server)
 			}
 			known[server] = clean
 		}
@@ -184,10 +192,10 @@ func (a *API) cleaner() func(server, text string) string {
 
 // call converts a calls.Call to a Call. For a call that is still running, Seconds is measured until
 // now.
-func (a *API) call(c *calls.Call, now time.Time, clean func(server, text string) string) Call {
+func (a *callAPI) call(c *calls.Call, now time.Time, clean func(server, text string) string) Call {
 	text := func(s string) string { return clean(c.Server, s) }
 	x := Call{
-		Project: a.name(), Number: c.Number, Outcome: string(c.Outcome), Cause: c.Cause, Code: c.Code,
+		Project: a.project.name(), Number: c.Number, Outcome: string(c.Outcome), Cause: c.Cause, Code: c.Code,
 		Client: CallClient{
 			Name: text(c.Client.Name), Version: text(c.Client.Version), Revision: revisionText(c.Client.Revision), Principal: a.alias.of(c.Client.Who.Key()),
 		},
@@ -212,7 +220,7 @@ func revisionText(r mcp.Revision) string {
 }
 
 // readCalls answers /api/v1/calls.
-func (a *API) readCalls(r *http.Request) (any, *Problem) {
+func (a *callAPI) readCalls(r *http.Request) (any, *Problem) {
 	q, bad := readCallQuery(r)
 	if bad != nil {
 		return nil, bad
@@ -222,17 +230,17 @@ func (a *API) readCalls(r *http.Request) (any, *Problem) {
 
 // writeCallStream answers /api/v1/calls/stream. It first sends the last calls that have ended,
 // oldest first. After that it sends each call when the call ends.
-func (a *API) writeCallStream(w http.ResponseWriter, r *http.Request) *Problem {
+func (a *callAPI) writeCallStream(w http.ResponseWriter, r *http.Request) *Problem {
 	q, bad := readCallQuery(r)
 	if bad != nil {
 		return bad
 	}
-	ring := a.opts.Calls
+	ring := a.calls
 	after := ring.Last(q.Limit)
 	if id := lastEventID(r); id != "" && !parseEventID(id, ring.Epoch(), &after) {
 		after = 0 // the id is from an earlier process, so start with the oldest call
 	}
-	a.callStreams.Serve(w, r, func(out []byte) ([]byte, <-chan struct{}, bool) {
+	a.streams.Serve(w, r, func(out []byte) ([]byte, <-chan struct{}, bool) {
 		ended, missed, more := ring.Since(after, streamBatch)
 		clean := a.cleaner()
 		for i := range ended {

@@ -42,8 +42,14 @@ type Client struct {
 // maxCapabilities is the maximum number of a client's capabilities in a response.
 const maxCapabilities = 16
 
+// clientAPI shows the clients.
+type clientAPI struct {
+	project project
+	alias   *aliases
+}
+
 // readClients answers /clients.
-func (a *API) readClients(r *http.Request) (any, *Problem) {
+func (a *clientAPI) readClients(r *http.Request) (any, *Problem) {
 	all := a.clients()
 	p, bad := pageOf(r, all, func(c *Client) string { return clientKey(c) })
 	if bad != nil {
@@ -63,8 +69,8 @@ func clientKey(c *Client) string {
 }
 
 // clients returns all clients, sorted by clientKey.
-func (a *API) clients() []Client {
-	reports := a.opts.Project.ClientReports()
+func (a *clientAPI) clients() []Client {
+	reports := a.project.ClientReports()
 	out := make([]Client, 0, len(reports))
 	for i := range reports {
 		out = append(out, a.client(&reports[i]))
@@ -75,7 +81,7 @@ func (a *API) clients() []Client {
 
 // client converts a ClientReport to a Client. It masks secrets in the strings that the client sent,
 // and limits their length.
-func (a *API) client(x *runtime.ClientReport) Client {
+func (a *clientAPI) client(x *runtime.ClientReport) Client {
 	text := func(key string) string {
 		s, _ := jsonrpc.Text(x.Info, jsonrpc.Find(x.Info, jsonrpc.Whole(x.Info), key))
 		return excerpt.Line(excerpt.MaskSecrets(s), maxName)
@@ -103,9 +109,9 @@ func (a *API) client(x *runtime.ClientReport) Client {
 }
 
 // readClient answers /clients/{id}.
-func (a *API) readClient(r *http.Request) (any, *Problem) {
+func (a *clientAPI) readClient(r *http.Request) (any, *Problem) {
 	id := r.PathValue("id")
-	for _, x := range a.opts.Project.ClientReports() {
+	for _, x := range a.project.ClientReports() {
 		if x.ID == id {
 			return a.client(&x), nil
 		}

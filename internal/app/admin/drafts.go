@@ -7,6 +7,7 @@ import (
 	"encoding/base64"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net/http"
 	"slices"
 	"strconv"
@@ -205,18 +206,20 @@ var draftRoutes = []route{
 	},
 }
 
-// env looks up an environment variable of the process.
-func (a *API) env(name string) (string, bool) {
-	if a.opts.Env == nil {
-		return "", false
-	}
-	return a.opts.Env(name)
+// draftAPI tries new servers, and adds them to the configuration.
+type draftAPI struct {
+	project project
+	config  string // see Options.Config
+	env     func(string) (string, bool)
+	reload  func(context.Context) error // may be nil; see Options.Reload
+	log     *slog.Logger
+	drafts  drafts
 }
 
 // ourAddresses returns the addresses that this Dragoman process may listen on.
-func (a *API) ourAddresses() []string {
+func (a *draftAPI) ourAddresses() []string {
 	out := []string{config.Default().Listen}
-	if s := a.opts.Project.Current(); s != nil && s.Listen != out[0] {
+	if s := a.project.Current(); s != nil && s.Listen != out[0] {
 		out = append(out, s.Listen)
 	}
 	return out
@@ -224,7 +227,7 @@ func (a *API) ourAddresses() []string {
 
 // ClientFiles reads the configuration files of the clients on this machine, and returns them with
 // their servers.
-func (a *API) ClientFiles() ClientFiles {
+func (a *draftAPI) ClientFiles() ClientFiles {
 	out := ClientFiles{Files: []ClientFile{}}
 	m, t := intake.Machine(a.env), a.target()
 	for _, c := range clientfile.Clients() {
@@ -258,7 +261,7 @@ func (a *API) ClientFiles() ClientFiles {
 
 // NewDraft creates a draft with the servers from a text or from the file of a client. It does not
 // start the servers.
-func (a *API) NewDraft(q DraftRequest) (Draft, *Problem) {
+func (a *draftAPI) NewDraft(q DraftRequest) (Draft, *Problem) {
 	if (q.Text == "") == (q.Client == "") {
 		return Draft{}, badBody(`Send exactly one of "text" and "client".`)
 	}
@@ -316,7 +319,7 @@ func sentence(text, hint string) string {
 
 // readClientFile reads the configuration file of a client. It only reads paths at which this client
 // is known to store its configuration.
-func (a *API) readClientFile(q DraftRequest) (*intake.Source, *Problem) {
+func (a *draftAPI) readClientFile(q DraftRequest) (*intake.Source, *Problem) {
 	none := &Problem{Type: "no-such-file", Title: "The client does not have this file", Status: http.StatusNotFound, Detail: "GET " + apiRoot + "/client-files lists the files of the clients on this machine."}
 	c, ok := clientfile.ByID(q.Client)
 	if !ok {
@@ -340,7 +343,7 @@ func (a *API) readClientFile(q DraftRequest) (*intake.Source, *Problem) {
 
 // fill adds servers to a new draft. It compares the servers with the configuration, and moves their
 // secrets into the values of the draft.
-func (a *API) fill(d *draft, t *target, servers []clientfile.Server, src *intake.Source) {
+func (a *draftAPI) fill(d *draft, t *target, servers []clientfile.Server, src *intake.Source) {
 	env := t.env(a.env, nil)
 	compare := intake.NewComparison(t.path, t.old, env)
 	names := map[string]bool{}
@@ -440,17 +443,17 @@ func (s *drafts) close() {
 }
 
 // Draft returns a draft.
-func (a *API) Draft(id string) (Draft, *Problem) {
+func (a *draftAPI) Draft(id string) (Draft, *Problem) {
 	return a.withDraft(id, func(*draft, *target) *Problem { return nil })
 }
 
 // DropDraft deletes a draft and cancels its trials. It returns the draft.
-func (a *API) DropDraft(id string) (Draft, *Problem) {
+func (a *draftAPI) DropDraft(id string) (Draft, *Problem) {
 	return a.withDraft(id, func(d *draft, _ *target) *Problem { a.drafts.dropLocked(d); return nil })
 }
 
 // ChangeDraft applies a choice to a draft, and starts or cancels its trials.
-func (a *API) ChangeDraft(id string, q DraftChange) (Draft, *Problem) {
+func (a *draftAPI) ChangeDraft(id string, q DraftChange) (Draft, *Problem) {
 	return a.withDraft(id, func(d *draft, t *target) *Problem {
 		switch q.Do {
 		case "choose":
@@ -469,7 +472,7 @@ func (a *API) ChangeDraft(id string, q DraftChange) (Draft, *Problem) {
 }
 
 // withDraft calls do with a draft while it holds the mutex of the drafts, and returns the draft.
-func (a *API) withDraft(id string, do func(d *draft, t *target) *Problem) (Draft, *Problem) {
+func (a *draftAPI) withDraft(id string, do func(d *draft, t *target) *Problem) (Draft, *Problem) {
 	t := a.target()
 	a.drafts.mu.Lock()
 	defer a.drafts.mu.Unlock()
@@ -535,7 +538,7 @@ func (d *draft) choose(q Choice) *Problem {
 }
 
 // showLocked returns the draft for a response, without secrets.
-func (a *API) showLocked(d *draft, t *target) Draft {
+func (a *draftAPI) showLocked(d *draft, t *target) Draft {
 	out := Draft{ID: d.id, Form: d.form, File: d.file, Notes: []string{}, Servers: []DraftServer{}, Secrets: d.secrets, Expires: d.used.Add(draftLife).UTC(), Preview: a.plan(d, t).Preview}
 	for _, n := range d.notes {
 		out.Notes = append(out.Notes, excerpt.Line(excerpt.MaskSecrets(n), maxDraftText))

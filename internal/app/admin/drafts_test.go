@@ -76,8 +76,8 @@ func (r *rig) ownFile(name, text string) string {
 	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
 		r.t.Fatal(err)
 	}
-	r.api.opts.Config = path
-	r.api.opts.Reload = func(context.Context) error {
+	r.api.statusAPI.config, r.api.serverAPI.config, r.api.draftAPI.config = path, path, path
+	r.api.reload = func(context.Context) error {
 		s, problems := config.Load(path)
 		if s == nil {
 			return problems.Err()
@@ -333,7 +333,7 @@ func TestWhereDraftsGo(t *testing.T) {
 	r := serving(t)
 	d := r.tried(r.draft(`{"command": "no-such-program-here", "env": {"K_TOKEN": "hunter2-k"}}`), Choice{})
 	p := r.preview(d)
-	home, _ := r.api.opts.Env("HOME")
+	home, _ := r.api.env("HOME")
 	path := filepath.Join(home, ".config", "dragoman", "config.yaml")
 	if p.File != path || p.Exists || !p.Writable || !strings.Contains(p.Note, "Start `dragoman serve` without --demo.") {
 		t.Fatalf("%+v", p)
@@ -437,7 +437,7 @@ func TestClientFiles(t *testing.T) {
 	t.Parallel()
 	r := serving(t)
 	r.ownFile("dragoman.yaml", "mcpServers:\n  a: {command: x}\n  b: {command: y}\n")
-	home, _ := r.api.opts.Env("HOME")
+	home, _ := r.api.env("HOME")
 	file := filepath.Join(home, ".cursor", "mcp.json")
 	const text = `{"mcpServers": {"a": {"command": "x"}, "b": {"command": "z"}, "c": {"command": "c", "env": {"C_TOKEN": "hunter2-c"}}, "d": {"url": "http://127.0.0.1:7300/mcp"}}}`
 	if os.MkdirAll(filepath.Dir(file), 0o700) != nil || os.WriteFile(file, []byte(text), 0o600) != nil {

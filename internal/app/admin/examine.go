@@ -196,7 +196,7 @@ var examRoutes = []route{
 }
 
 // startExam answers POST /servers/{name}/doctor.
-func (a *API) startExam(r *http.Request) (any, *Problem) {
+func (a *examAPI) startExam(r *http.Request) (any, *Problem) {
 	var q ExamRequest
 	if r.ContentLength != 0 {
 		if bad := readBody(r, maxExamBody, &q); bad != nil {
@@ -206,20 +206,27 @@ func (a *API) startExam(r *http.Request) (any, *Problem) {
 	return result(a.StartExam(r.PathValue("name"), q))
 }
 
+// examAPI examines servers.
+type examAPI struct {
+	project project
+	streams *Streams
+	exams   exams
+}
+
 // StartExam starts an examination of a server and returns it. It does the same as POST
 // /api/v1/servers/{name}/doctor, but does not check access: the caller must do that. The examination
 // ends after 10 minutes at the latest, or when CancelExam or Close cancels it.
-func (a *API) StartExam(name string, q ExamRequest) (Examination, *Problem) {
-	if bad := a.noServer(name); bad != nil {
+func (a *examAPI) StartExam(name string, q ExamRequest) (Examination, *Problem) {
+	if bad := a.project.noServer(name); bad != nil {
 		return Examination{}, bad
 	}
-	c, _ := a.opts.Project.Config(name)
+	c, _ := a.project.Config(name)
 	if c.Unusable != nil {
 		return Examination{}, &Problem{Type: "not-operable", Title: "The server cannot be examined", Status: http.StatusConflict, Detail: c.Unusable.Text}
 	}
 	target, err := runtime.DoctorTarget(c)
 	if err != nil {
-		return Examination{}, &Problem{Type: "not-operable", Title: "The server cannot be examined", Status: http.StatusConflict, Detail: excerpt.Line(a.opts.Project.Clean(name)(err.Error()), maxDescription)}
+		return Examination{}, &Problem{Type: "not-operable", Title: "The server cannot be examined", Status: http.StatusConflict, Detail: excerpt.Line(a.project.Clean(name)(err.Error()), maxDescription)}
 	}
 	ctx, cancel := context.WithCancelCause(context.Background())
 	x := &exam{cancel: cancel, events: NewRing[runEvent](examEvents, examEventBytes)}
@@ -358,7 +365,7 @@ func (x *exam) snapshot() Examination {
 }
 
 // findExam returns the last examination of a server.
-func (a *API) findExam(name string) (*exam, *Problem) {
+func (a *examAPI) findExam(name string) (*exam, *Problem) {
 	a.exams.mu.Lock()
 	defer a.exams.mu.Unlock()
 	if x := a.exams.last[name]; x != nil {
@@ -369,7 +376,7 @@ func (a *API) findExam(name string) (*exam, *Problem) {
 
 // FindExam returns the last examination of a server. If the server has not been examined since
 // Dragoman started, FindExam returns a problem with the status 404.
-func (a *API) FindExam(name string) (Examination, *Problem) {
+func (a *examAPI) FindExam(name string) (Examination, *Problem) {
 	x, bad := a.findExam(name)
 	if bad != nil {
 		return Examination{}, bad
@@ -379,7 +386,7 @@ func (a *API) FindExam(name string) (Examination, *Problem) {
 
 // CancelExam cancels the last examination of a server, if the examination is still running. It
 // returns the examination, and does not wait until it has ended.
-func (a *API) CancelExam(name string) (Examination, *Problem) {
+func (a *examAPI) CancelExam(name string) (Examination, *Problem) {
 	x, bad := a.findExam(name)
 	if bad != nil {
 		return Examination{}, bad
@@ -389,17 +396,13 @@ func (a *API) CancelExam(name string) (Examination, *Problem) {
 }
 
 // writeExamStream answers /servers/{name}/doctor/stream.
-func (a *API) writeExamStream(w http.ResponseWriter, r *http.Request) *Problem {
+func (a *examAPI) writeExamStream(w http.ResponseWriter, r *http.Request) *Problem {
 	x, bad := a.findExam(r.PathValue("name"))
 	if bad == nil {
-		serveRunEvents(w, r, a.examStreams, x.events)
+		serveRunEvents(w, r, a.streams, x.events)
 	}
 	return bad
 }
-
-// Matrix returns the compatibility of all pairs of revisions. All APIs return the same matrix. The
-// caller must not change the result.
-func (*API) Matrix() Matrix { return makeMatrix() }
 
 var makeMatrix = sync.OnceValue(func() Matrix {
 	var out Matrix

@@ -8,27 +8,45 @@ import (
 	"strings"
 	"time"
 
+	"github.com/dragoman-mcp/dragoman/internal/app/runtime"
 	"github.com/dragoman-mcp/dragoman/internal/protocol/mcp"
+	"github.com/dragoman-mcp/dragoman/internal/relay/calls"
 	"github.com/dragoman-mcp/dragoman/internal/relay/catalog"
 	"github.com/dragoman-mcp/dragoman/internal/relay/upstream"
+	"github.com/dragoman-mcp/dragoman/internal/transport"
 )
+
+// statusAPI reports on the whole process, and on a project.
+type statusAPI struct {
+	project     project
+	others      *runtime.Runtime // see Options.Others
+	budget      *transport.Budget
+	calls       *calls.Ring
+	losses      func(project string) []Loss
+	refusal     func() *Refusal // may be nil
+	alias       *aliases
+	started     time.Time
+	version     string
+	config      string   // see Options.Config
+	demoClients []string // see Options.DemoClients
+}
 
 // Report returns the state of the program. It neither sends anything to a server nor waits for a
 // server.
-func (a *API) Report() *Report {
-	now, state := time.Now(), a.opts.Project.Report()
+func (a *statusAPI) Report() *Report {
+	now, state := time.Now(), a.project.Report()
 	r := &Report{
-		Name: "dragoman", Version: a.opts.Version, Project: a.name(), Projects: a.projects(), PID: os.Getpid(), State: "serving",
-		Started: a.started.UTC(), UptimeSeconds: int64(now.Sub(a.started).Seconds()), Configured: state.Configured.UTC(), Config: a.opts.Config,
+		Name: "dragoman", Version: a.version, Project: a.project.name(), Projects: a.projects(), PID: os.Getpid(), State: "serving",
+		Started: a.started.UTC(), UptimeSeconds: int64(now.Sub(a.started).Seconds()), Configured: state.Configured.UTC(), Config: a.config,
 		Conversations: map[string]int{}, Endpoints: []Endpoint{}, Servers: []Server{},
-		Parked: []ParkedCall{}, Listens: []Listens{}, Losses: a.opts.Losses(a.name()), DemoClients: a.opts.DemoClients,
+		Parked: []ParkedCall{}, Listens: []Listens{}, Losses: a.losses(a.project.name()), DemoClients: a.demoClients,
 	}
-	r.InFlight = InFlight(a.opts.Budget.State())
+	r.InFlight = InFlight(a.budget.State())
 	if state.Draining {
 		r.State = "stopping"
 	}
-	if a.opts.Refusal != nil {
-		r.Refusal = a.opts.Refusal()
+	if a.refusal != nil {
+		r.Refusal = a.refusal()
 	}
 	for _, x := range state.Endpoints {
 		e := Endpoint{Path: x.Path, Server: x.Server, Conversations: map[string]int{}, Requests: x.Requests}
@@ -41,7 +59,7 @@ func (a *API) Report() *Report {
 		}
 		r.Endpoints = append(r.Endpoints, e)
 	}
-	counts := a.opts.Calls.Counts()
+	counts := a.calls.Counts()
 	for _, u := range state.Servers {
 		s := a.server(u.Report, state.Lists, u.Clean)
 		s.Calls, s.FailedCalls = counts[s.Name].Ended, counts[s.Name].Failed
@@ -62,7 +80,7 @@ func (a *API) Report() *Report {
 	return r
 }
 
-func (a *API) server(u upstream.Report, lists []catalog.ListReport, clean func(string) string) Server {
+func (a *statusAPI) server(u upstream.Report, lists []catalog.ListReport, clean func(string) string) Server {
 	s := Server{
 		Name: u.Name, State: string(u.State), Since: u.Since.UTC(), Reason: clean(u.Reason), Failure: u.Failure,
 		Era: u.Revision.Era(), Transport: u.Transport, Isolation: string(u.Isolation), Restarts: u.Restarts,
@@ -125,4 +143,19 @@ func at(t time.Time) *time.Time {
 	}
 	t = t.UTC()
 	return &t
+}
+
+// projects returns the names of all projects if there are several, and if the API knows the others.
+func (a *statusAPI) projects() (names []string) {
+	if a.others == nil {
+		return nil
+	}
+	all := a.others.Projects()
+	if len(all) < 2 {
+		return nil
+	}
+	for _, p := range all {
+		names = append(names, p.Name())
+	}
+	return names
 }

@@ -105,9 +105,9 @@ func (t *target) places(add []clientfile.Added, envFile bool) (out []Place) {
 }
 
 // target reads the configuration file and the file for secrets. It returns both as a target.
-func (a *API) target() *target {
-	t := &target{path: a.opts.Config, old: config.Default(), envVars: map[string]string{}}
-	if s := a.opts.Project.Current(); s != nil {
+func (a *draftAPI) target() *target {
+	t := &target{path: a.config, old: config.Default(), envVars: map[string]string{}}
+	if s := a.project.Current(); s != nil {
 		t.old = s
 	}
 	if t.path == "" {
@@ -137,7 +137,7 @@ func (a *API) target() *target {
 
 // withoutFile chooses a configuration file if Dragoman was started without one. If there is no
 // configuration file yet, it chooses the default path.
-func (a *API) withoutFile(t *target) {
+func (a *draftAPI) withoutFile(t *target) {
 	const demo = "This Dragoman runs with --demo and reads no configuration file."
 	places := config.Places(a.env)
 	path := places[len(places)-1]
@@ -277,7 +277,7 @@ type plan struct {
 
 // plan returns the change that adds the chosen servers of a draft to the configuration. The caller
 // holds the mutex of the drafts.
-func (a *API) plan(d *draft, t *target) plan {
+func (a *draftAPI) plan(d *draft, t *target) plan {
 	p := plan{Preview: Preview{File: t.path, Exists: t.before != nil, Why: t.why, Note: t.note, Untested: []string{}}}
 	var add []clientfile.Added
 	var variables []string
@@ -356,7 +356,7 @@ func (a *API) plan(d *draft, t *target) plan {
 
 // merge returns the content of the configuration file with the servers added. If Dragoman cannot add
 // them, bad is the reason.
-func (a *API) merge(t *target, add []clientfile.Added, envFile bool) (after []byte, bad string) {
+func (a *draftAPI) merge(t *target, add []clientfile.Added, envFile bool) (after []byte, bad string) {
 	const byHand = " Copy the text and add it by hand. If the file already has one of its keys, add only the lines below this key."
 	after, err := intake.Merge(t.path, t.before, t.old, add, t.env(a.env, nil))
 	if err == nil && envFile {
@@ -393,7 +393,7 @@ func repository(path string) string {
 
 // hashOf returns a hash that identifies the changes. It uses a secret key, so that nobody can check
 // guesses of the secrets in the changes against the hash.
-func (a *API) hashOf(changes ...*clientfile.Change) string {
+func (a *draftAPI) hashOf(changes ...*clientfile.Change) string {
 	sum := hmac.New(sha256.New, a.drafts.key[:])
 	for _, c := range changes {
 		if c == nil {
@@ -409,7 +409,7 @@ func (a *API) hashOf(changes ...*clientfile.Change) string {
 
 // KeepDraft writes the change that a preview showed, and makes Dragoman use the changed
 // configuration. If the change would now differ from the preview, KeepDraft writes nothing.
-func (a *API) KeepDraft(ctx context.Context, id string, q KeepRequest) (Kept, *Problem) {
+func (a *draftAPI) KeepDraft(ctx context.Context, id string, q KeepRequest) (Kept, *Problem) {
 	select {
 	case a.drafts.keeping <- struct{}{}:
 		defer func() { <-a.drafts.keeping }()
@@ -459,12 +459,12 @@ func (a *API) KeepDraft(ctx context.Context, id string, q KeepRequest) (Kept, *P
 	a.drafts.dropLocked(d)
 	a.drafts.mu.Unlock()
 	switch {
-	case a.opts.Reload == nil:
+	case a.reload == nil:
 		out.Problem = "This Dragoman does not use the file. Start `dragoman serve` without --demo."
 	default:
 		ctx, stop := context.WithTimeout(ctx, reloadLimit)
 		defer stop()
-		if err := a.opts.Reload(ctx); err != nil {
+		if err := a.reload(ctx); err != nil {
 			out.Problem = sentence(err.Error(), "")
 		}
 	}

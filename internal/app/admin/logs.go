@@ -110,14 +110,21 @@ type logQuery struct {
 	last   int // the number of past records to send, if the request has no position
 }
 
+// logAPI shows the records of Dragoman's log and of the servers' stderr.
+type logAPI struct {
+	project project
+	recent  *logring.Ring
+	streams *Streams
+}
+
 // readLogQuery reads the query parameters server, limit and after, and the header Last-Event-ID.
-func (a *API) readLogQuery(r *http.Request) (q logQuery, bad *Problem) {
+func (a *logAPI) readLogQuery(r *http.Request) (q logQuery, bad *Problem) {
 	values := r.URL.Query()
 	q.filter.Server, q.last = values.Get("server"), usualLogs
 	if name := r.PathValue("name"); name != "" {
 		q.filter.Server = name
 	}
-	if name := q.filter.Server; name != "" && !a.opts.Recent.Has(name) && !a.configured(name) {
+	if name := q.filter.Server; name != "" && !a.recent.Has(name) && !a.configured(name) {
 		return q, &Problem{Type: "no-such-server", Title: "No such server", Status: http.StatusNotFound, Detail: "No server is named " + excerpt.Quote(name, maxName) + "."}
 	}
 	if text := values.Get("limit"); text != "" {
@@ -131,14 +138,14 @@ func (a *API) readLogQuery(r *http.Request) (q logQuery, bad *Problem) {
 		// If the id is from an earlier process, the client gets all records of this process.
 		q.after = a.cursorOf(id, q.filter)
 	} else {
-		q.after = a.opts.Recent.Tail(q.filter, q.last)
+		q.after = a.recent.Tail(q.filter, q.last)
 	}
 	return q, nil
 }
 
 // configured reports whether a server is configured and enabled.
-func (a *API) configured(name string) bool {
-	for _, s := range a.opts.Project.Statuses() {
+func (a *logAPI) configured(name string) bool {
+	for _, s := range a.project.Statuses() {
 		if s.Name == name {
 			return true
 		}
@@ -148,20 +155,20 @@ func (a *API) configured(name string) bool {
 
 // cursorOf returns the position of the record with the given id. If the id is from an earlier
 // process, it returns the position before the oldest record that f selects.
-func (a *API) cursorOf(id string, f logring.Filter) (c logring.Cursor) {
-	if !parseEventID(id, a.opts.Recent.Epoch(), &c.Seq, &c.Ordinal) {
-		return a.opts.Recent.Tail(f, -1)
+func (a *logAPI) cursorOf(id string, f logring.Filter) (c logring.Cursor) {
+	if !parseEventID(id, a.recent.Epoch(), &c.Seq, &c.Ordinal) {
+		return a.recent.Tail(f, -1)
 	}
 	return c
 }
 
 // logRecord converts a logring.Record to a LogRecord.
-func (a *API) logRecord(x *logring.Record) LogRecord {
+func (a *logAPI) logRecord(x *logring.Record) LogRecord {
 	clean := func(text string) string {
 		return excerpt.MaskSecrets(x.Clean(stdio.Printable([]byte(text))))
 	}
 	r := LogRecord{
-		ID:   eventID(a.opts.Recent.Epoch(), x.Seq, x.Ordinal),
+		ID:   eventID(a.recent.Epoch(), x.Seq, x.Ordinal),
 		Time: x.Time.UTC(), Level: levelName(x.Level), Server: x.Server, Source: SourceLog, Missed: x.Missed,
 	}
 	if x.Stderr {
@@ -193,14 +200,14 @@ func levelName(l slog.Level) string {
 
 // Logs returns the last records about a server, oldest first. They include lines of the server's
 // stderr. Secrets in the records are masked.
-func (a *API) Logs(server string, last int) []LogRecord {
+func (a *logAPI) Logs(server string, last int) []LogRecord {
 	q := logQuery{filter: logring.Filter{Server: server}, last: last}
-	q.after = a.opts.Recent.Tail(q.filter, last)
+	q.after = a.recent.Tail(q.filter, last)
 	return a.records(q)
 }
 
 // readLogs answers /api/v1/logs with the last records.
-func (a *API) readLogs(r *http.Request) (any, *Problem) {
+func (a *logAPI) readLogs(r *http.Request) (any, *Problem) {
 	q, bad := a.readLogQuery(r)
 	if bad != nil {
 		return nil, bad
@@ -209,12 +216,12 @@ func (a *API) readLogs(r *http.Request) (any, *Problem) {
 }
 
 // records returns the records that a query selects, oldest first.
-func (a *API) records(q logQuery) []LogRecord {
+func (a *logAPI) records(q logQuery) []LogRecord {
 	out := []LogRecord{}
 	if q.last == 0 {
 		return out
 	}
-	records, _ := a.opts.Recent.Read(q.after, q.filter, q.last)
+	records, _ := a.recent.Read(q.after, q.filter, q.last)
 	for i := range records {
 		out = append(out, a.logRecord(&records[i]))
 	}
@@ -225,13 +232,13 @@ func (a *API) records(q logQuery) []LogRecord {
 // as server-sent events. A client that reads too slowly misses records. The next record that it gets
 // contains the number of missed records. A slow client never blocks the goroutines that write to the
 // log.
-func (a *API) writeLogStream(w http.ResponseWriter, r *http.Request) *Problem {
+func (a *logAPI) writeLogStream(w http.ResponseWriter, r *http.Request) *Problem {
 	q, bad := a.readLogQuery(r)
 	if bad != nil {
 		return bad
 	}
-	a.logStreams.Serve(w, r, func(out []byte) ([]byte, <-chan struct{}, bool) {
-		records, more := a.opts.Recent.Read(q.after, q.filter, streamBatch)
+	a.streams.Serve(w, r, func(out []byte) ([]byte, <-chan struct{}, bool) {
+		records, more := a.recent.Read(q.after, q.filter, streamBatch)
 		for i := range records {
 			x := a.logRecord(&records[i])
 			data, err := json.Marshal(x)

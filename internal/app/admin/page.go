@@ -48,10 +48,20 @@ type page struct {
 
 type pageServer struct{ Name, State string }
 
+// front answers /, and /readyz.
+type front struct {
+	project    project
+	access     *Access
+	local      bool   // see Options.Local
+	publicURL  string // see Options.PublicURL
+	consoleOff string // see Options.ConsoleOff
+	version    string
+}
+
 // servePage answers / with a page that explains how to connect a client: as HTML for a browser,
 // otherwise as plain text. The page lists the servers only if no other machine can see it. A POST to
 // /, or a request for an event stream, comes from an MCP client with a wrong URL and gets 404.
-func (a *API) servePage(w http.ResponseWriter, r *http.Request) {
+func (a *front) servePage(w http.ResponseWriter, r *http.Request) {
 	accept := strings.Join(r.Header["Accept"], ",")
 	asHTML := strings.Contains(accept, "text/html")
 	if r.Method != http.MethodGet && r.Method != http.MethodHead || !asHTML && strings.Contains(accept, "text/event-stream") {
@@ -81,23 +91,23 @@ func (a *API) servePage(w http.ResponseWriter, r *http.Request) {
 
 // page collects the values that the page shows. It trusts the Host header of r, which the HTTP guard
 // has already checked.
-func (a *API) page(r *http.Request) page {
+func (a *front) page(r *http.Request) page {
 	scheme := "http"
 	if r.TLS != nil || r.Header.Get("X-Forwarded-Proto") == "https" {
 		scheme = "https"
 	}
 	p := page{
-		Style: template.CSS(pageCSS), Version: a.opts.Version, Local: a.opts.Local && !a.opts.Access.indirect(r),
+		Style: template.CSS(pageCSS), Version: a.version, Local: a.local && !a.access.indirect(r),
 		Endpoint: scheme + "://" + r.Host + "/mcp", Flag: Flag(r),
 	}
-	p.Console = p.Local && a.opts.ConsoleOff == ""
-	if a.opts.PublicURL != "" {
-		p.Endpoint = a.opts.PublicURL + "/mcp"
+	p.Console = p.Local && a.consoleOff == ""
+	if a.publicURL != "" {
+		p.Endpoint = a.publicURL + "/mcp"
 	}
 	address := string(jsonrpc.AppendQuote(nil, p.Endpoint))
 	p.Entry = `{"mcpServers":{"dragoman":{"type":"http","url":` + address + `}}}`
 	p.CommandEntry = `{"mcpServers":{"dragoman":{"command":"dragoman","args":["run",` + address + `]}}}`
-	all := a.opts.Project.Statuses()
+	all := a.project.Statuses()
 	ready, failed := 0, 0
 	for _, s := range all {
 		switch s.State {
@@ -110,7 +120,7 @@ func (a *API) page(r *http.Request) page {
 			p.Servers = append(p.Servers, pageServer{s.Name, string(s.State)})
 		}
 	}
-	_, draining := a.opts.Project.Configured()
+	_, draining := a.project.Configured()
 	switch {
 	case draining:
 		p.State = "Stopping."

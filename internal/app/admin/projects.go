@@ -2,13 +2,10 @@ package admin
 
 import (
 	"net/http"
-	"slices"
 	"sync"
 
 	"github.com/dragoman-mcp/dragoman/internal/base/excerpt"
-	"github.com/dragoman-mcp/dragoman/internal/base/identity"
 	"github.com/dragoman-mcp/dragoman/internal/base/work"
-	"github.com/dragoman-mcp/dragoman/internal/relay/event"
 )
 
 // projectParameter is the query parameter of nearly every route that names the project.
@@ -27,56 +24,13 @@ type others struct {
 	closed   bool
 }
 
-// name returns the name of the API's project.
-func (a *API) name() string {
-	if a.opts.Project == nil {
-		return event.DefaultProject
-	}
-	return a.opts.Project.Name()
-}
-
-// path returns the path of an endpoint of the API's project. of is its path in the default project.
-func (a *API) path(of string) string {
-	if a.name() == event.DefaultProject {
-		return of
-	}
-	return "/p/" + a.name() + of
-}
-
-// hiddenAt returns a list with the paths of the API's project.
-func (a *API) hiddenAt(list []Hidden) []Hidden {
-	if a.name() == event.DefaultProject {
-		return list
-	}
-	list = slices.Clone(list)
-	for i := range list {
-		list[i].Endpoint = a.path(list[i].Endpoint)
-	}
-	return list
-}
-
-// projects returns the names of all projects if there are several, and if the API knows the others.
-func (a *API) projects() (names []string) {
-	if a.opts.Others == nil {
-		return nil
-	}
-	all := a.opts.Others.Projects()
-	if len(all) < 2 {
-		return nil
-	}
-	for _, p := range all {
-		names = append(names, p.Name())
-	}
-	return names
-}
-
 // in returns the API of the project that a request names, or a if it names none.
 func (a *API) in(r *http.Request) (*API, *Problem) {
-	name, bad := a.projectOf(r)
+	name, bad := a.door.projectOf(r)
 	switch {
 	case bad != nil:
 		return nil, bad
-	case name == a.name():
+	case name == a.project.name():
 		return a, nil
 	case a.opts.Others == nil:
 		return nil, noProject(name)
@@ -148,32 +102,6 @@ func (o *others) close() {
 	o.closed = true
 	o.mu.Unlock()
 	o.running.Wait()
-}
-
-// projectOf returns the name of the project that a request is about.
-func (a *API) projectOf(r *http.Request) (string, *Problem) {
-	switch names := r.URL.Query()[projectParameter.name]; {
-	case len(names) > 1:
-		return "", badParameter(projectParameter.name, "Write it once.")
-	case len(names) == 1 && names[0] != "":
-		return names[0], nil
-	}
-	return a.name(), nil
-}
-
-// noOther refuses a request to a route of the process that names another project: nothing may be changed
-// in a project that the sender did not mean.
-func (a *API) noOther(r *http.Request) *Problem {
-	if name, bad := a.projectOf(r); bad != nil || name != a.name() {
-		return badParameter(projectParameter.name, "This path is not about a project, so leave the parameter out.")
-	}
-	return nil
-}
-
-// hides reports whether a project must look to who as if it did not exist, because who has no role in
-// it. The default project is no secret.
-func (a *API) hides(who *identity.Principal, project string) bool {
-	return project != a.name() && a.opts.Access.May(who, project, identity.Caller) != nil && a.opts.Access.May(who, project, identity.Viewer) != nil
 }
 
 func noProject(name string) *Problem {

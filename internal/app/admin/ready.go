@@ -12,9 +12,9 @@ import (
 // serveReady answers /readyz. The answer contains whether Dragoman can serve clients, the reason,
 // and since when. If one server has failed and another has not, Dragoman is ready, because only
 // calls to the failed server fail.
-func (a *API) serveReady(w http.ResponseWriter, _ *http.Request) {
-	since, draining := a.opts.Project.Configured()
-	all := a.opts.Project.Statuses()
+func (a *front) serveReady(w http.ResponseWriter, _ *http.Request) {
+	since, draining := a.project.Configured()
+	all := a.project.Statuses()
 	ready, failed, silent, stopped := 0, 0, 0, 0
 	for _, s := range all {
 		switch s.State {
@@ -69,7 +69,7 @@ func (a *API) serveReady(w http.ResponseWriter, _ *http.Request) {
 		out = jsonrpc.AppendQuote(append(out, `,"state":`...), string(s.State))
 		out = jsonrpc.AppendQuote(append(out, `,"since":`...), s.Since.UTC().Format(time.RFC3339))
 		if f := s.Failure; f != nil {
-			if !a.opts.Local {
+			if !a.local {
 				f = f.Public()
 				s.Reason = f.Sentence
 			}
@@ -90,7 +90,7 @@ func (a *API) serveReady(w http.ResponseWriter, _ *http.Request) {
 		if s.Version != "" {
 			out = jsonrpc.AppendQuote(append(out, `,"workerVersion":`...), s.Version)
 		}
-		if s.Cause != "" && a.opts.Local {
+		if s.Cause != "" && a.local {
 			out = jsonrpc.AppendQuote(append(out, `,"workerCause":`...), s.Cause)
 		}
 		out = append(out, '}')

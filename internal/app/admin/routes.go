@@ -163,11 +163,11 @@ func (a *API) dispatch(w http.ResponseWriter, r *http.Request, list []route) {
 			continue
 		}
 		ReadPathNames(r)
-		if x.open && !a.admits(w, r) || !a.access(w, r, x) {
+		if x.open && !a.door.admits(w, r) || !a.door.allows(w, r, x) {
 			return
 		}
 		if asked := r; len(x.events) > 0 {
-			r = While(r, func() bool { return a.may(asked, x) == nil })
+			r = While(r, func() bool { return a.door.may(asked, x) == nil })
 		}
 		a.answer(w, r, x)
 		return
@@ -181,7 +181,7 @@ func (a *API) answer(w http.ResponseWriter, r *http.Request, x *route) {
 	var answer any
 	var bad *Problem
 	if x.process {
-		bad = a.noOther(r)
+		bad = a.door.noOther(r)
 	} else {
 		a, bad = a.in(r)
 	}

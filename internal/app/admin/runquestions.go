@@ -157,7 +157,7 @@ func (x *run) settle(match func(*runQuestion) bool) (found *runQuestion) {
 
 // AnswerRun answers an open question of a run, as POST /api/v1/runs/{id}/answers does. The server
 // gets the content byte for byte. The returned problem is nil after success.
-func (a *API) AnswerRun(ctx context.Context, id string, in RunAnswer) (Run, *Problem) {
+func (a *runAPI) AnswerRun(ctx context.Context, id string, in RunAnswer) (Run, *Problem) {
 	x, bad := a.runs.find(id)
 	if bad != nil {
 		return Run{}, bad

@@ -228,11 +228,19 @@ func badBody(detail string) *Problem {
 	return &Problem{Type: "body", Title: "The body is invalid", Status: http.StatusBadRequest, Detail: detail}
 }
 
+// runAPI calls tools, gets prompts and reads resources, as a client of a server does.
+type runAPI struct {
+	project project
+	version string
+	streams *Streams
+	runs    runs
+}
+
 // StartRun starts a run on a server and returns it, as POST /api/v1/servers/{name}/runs does. It does
 // not wait until the run has ended. The server gets the arguments byte for byte. ctx limits only the
 // time to check the arguments, not the run. The returned problem is nil after success.
-func (a *API) StartRun(ctx context.Context, server string, q RunRequest) (Run, *Problem) {
-	if bad := a.noServer(server); bad != nil {
+func (a *runAPI) StartRun(ctx context.Context, server string, q RunRequest) (Run, *Problem) {
+	if bad := a.project.noServer(server); bad != nil {
 		return Run{}, bad
 	}
 	x := &run{events: NewRing[runEvent](runEvents, runEventBytes)}
@@ -278,7 +286,7 @@ func (a *API) StartRun(ctx context.Context, server string, q RunRequest) (Run, *
 	life, cancel := context.WithCancelCause(context.Background())
 	x.cancel = cancel
 	life, stop := context.WithTimeoutCause(life, timeout, errRunTimeout)
-	clean := a.opts.Project.Clean(server)
+	clean := a.project.Clean(server)
 	if n := len(q.Arguments); n > 0 && n <= keptArguments {
 		x.show.Arguments = cleanJSON(clean, q.Arguments)
 	}
@@ -303,8 +311,8 @@ func (a *API) StartRun(ctx context.Context, server string, q RunRequest) (Run, *
 
 // checkArguments checks arguments against the schema of a tool. If the server does not list the
 // tool, or if the schema cannot be used, it checks nothing and leaves the check to the server.
-func (a *API) checkArguments(ctx context.Context, server, name string, arguments []byte) *Problem {
-	x, bad := a.findTool(ctx, server, name)
+func (a *runAPI) checkArguments(ctx context.Context, server, name string, arguments []byte) *Problem {
+	x, bad := a.project.findTool(ctx, server, name)
 	if bad != nil {
 		return nil
 	}
@@ -382,9 +390,9 @@ func paramsOf(q *RunRequest, parent string) []byte {
 }
 
 // perform makes the call of a run, waits until the call has ended, and records its result.
-func (x *run) perform(ctx context.Context, a *API, revision mcp.Revision, params []byte, clean func(string) string) {
-	v, err := a.opts.Project.Visit(ctx, x.show.Server, runtime.VisitOptions{
-		Revision: revision, Info: append(jsonrpc.AppendQuote([]byte(visitorInfo), a.opts.Version), '}'), Capabilities: []byte(visitorCapabilities),
+func (x *run) perform(ctx context.Context, a *runAPI, revision mcp.Revision, params []byte, clean func(string) string) {
+	v, err := a.project.Visit(ctx, x.show.Server, runtime.VisitOptions{
+		Revision: revision, Info: append(jsonrpc.AppendQuote([]byte(visitorInfo), a.version), '}'), Capabilities: []byte(visitorCapabilities),
 		Heard: func(m *jsonrpc.Message) { x.hear(m, clean) },
 	})
 	if err != nil {
@@ -421,8 +429,8 @@ func (x *run) perform(ctx context.Context, a *API, revision mcp.Revision, params
 }
 
 // modern reports whether a server is known to be modern.
-func (a *API) modern(server string) bool {
-	return slices.ContainsFunc(a.opts.Project.Statuses(), func(s upstream.Status) bool { return s.Name == server && s.Revision.Modern() })
+func (a *runAPI) modern(server string) bool {
+	return slices.ContainsFunc(a.project.Statuses(), func(s upstream.Status) bool { return s.Name == server && s.Revision.Modern() })
 }
 
 // fail records the end of a run that has no result because of err.
@@ -492,7 +500,7 @@ func (x *run) over() bool {
 }
 
 // readRuns answers /runs.
-func (a *API) readRuns(r *http.Request) (any, *Problem) {
+func (a *runAPI) readRuns(r *http.Request) (any, *Problem) {
 	all := a.runs.newest()
 	p, bad := pageOf(r, all, func(x **run) string { return fmt.Sprintf("%020d", ^(*x).number) })
 	if bad != nil {
@@ -506,7 +514,7 @@ func (a *API) readRuns(r *http.Request) (any, *Problem) {
 }
 
 // readRun answers GET /runs/{id}.
-func (a *API) readRun(id string) (Run, *Problem) {
+func (a *runAPI) readRun(id string) (Run, *Problem) {
 	x, bad := a.runs.find(id)
 	if bad != nil {
 		return Run{}, bad
@@ -515,7 +523,7 @@ func (a *API) readRun(id string) (Run, *Problem) {
 }
 
 // writeRunResult answers /runs/{id}/result.
-func (a *API) writeRunResult(w http.ResponseWriter, r *http.Request) *Problem {
+func (a *runAPI) writeRunResult(w http.ResponseWriter, r *http.Request) *Problem {
 	x, bad := a.readRun(r.PathValue("id"))
 	switch {
 	case bad != nil:
@@ -533,7 +541,7 @@ func (a *API) writeRunResult(w http.ResponseWriter, r *http.Request) *Problem {
 
 // CancelRun cancels a run, as DELETE /api/v1/runs/{id} does, and returns it without its result. It
 // does not wait until the run has ended. It has no effect on a run that has already ended.
-func (a *API) CancelRun(id string) (Run, *Problem) {
+func (a *runAPI) CancelRun(id string) (Run, *Problem) {
 	x, bad := a.runs.find(id)
 	if bad != nil {
 		return Run{}, bad
@@ -544,14 +552,14 @@ func (a *API) CancelRun(id string) (Run, *Problem) {
 
 // FindRun returns the run with the given id. Secrets in the result of the run are masked. The returned
 // problem is nil after success.
-func (a *API) FindRun(id string) (Run, *Problem) {
+func (a *runAPI) FindRun(id string) (Run, *Problem) {
 	x, bad := a.runs.find(id)
 	if bad != nil {
 		return Run{}, bad
 	}
 	out := x.snapshot(true)
 	if len(out.Result) > 0 {
-		out.Result = x.masked(a.opts.Project, out.Result)
+		out.Result = x.masked(a.project.Project, out.Result)
 	}
 	return out, nil
 }
@@ -576,7 +584,7 @@ func (x *run) masked(rt *runtime.Project, result []byte) json.RawMessage {
 // FindRuns returns up to limit runs without their results, newest first. It selects the runs on the
 // given server of the tool or prompt with the given name, or of the resource with this URI. If both
 // server and name are "", it selects all runs.
-func (a *API) FindRuns(server, name string, limit int) (out []Run) {
+func (a *runAPI) FindRuns(server, name string, limit int) (out []Run) {
 	for _, x := range a.runs.newest() {
 		if len(out) >= limit {
 			break
@@ -589,10 +597,10 @@ func (a *API) FindRuns(server, name string, limit int) (out []Run) {
 }
 
 // writeRunStream answers /runs/{id}/stream.
-func (a *API) writeRunStream(w http.ResponseWriter, r *http.Request) *Problem {
+func (a *runAPI) writeRunStream(w http.ResponseWriter, r *http.Request) *Problem {
 	x, bad := a.runs.find(r.PathValue("id"))
 	if bad == nil {
-		serveRunEvents(w, r, a.runStreams, x.events)
+		serveRunEvents(w, r, a.streams, x.events)
 	}
 	return bad
 }

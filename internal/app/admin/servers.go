@@ -11,10 +11,8 @@ import (
 	"time"
 
 	"github.com/dragoman-mcp/dragoman/internal/app/runtime"
-	"github.com/dragoman-mcp/dragoman/internal/base/excerpt"
 	"github.com/dragoman-mcp/dragoman/internal/base/failure"
 	"github.com/dragoman-mcp/dragoman/internal/base/identity"
-	"github.com/dragoman-mcp/dragoman/internal/base/jsonrpc"
 	"github.com/dragoman-mcp/dragoman/internal/base/tokens"
 	"github.com/dragoman-mcp/dragoman/internal/protocol/mcp"
 	"github.com/dragoman-mcp/dragoman/internal/setup/config"
@@ -188,6 +186,11 @@ var toolParameters = []parameter{
 	{"sort", "string", "the order: name or tokens; without this parameter, the best matches of q come first"},
 }
 
+// listOf returns the read function of a route that lists the items of a server.
+func listOf(method string) func(*API, *http.Request) (any, *Problem) {
+	return func(a *API, r *http.Request) (any, *Problem) { return a.readItems(r, method) }
+}
+
 func operationRoute(op runtime.Operation, summary string) route {
 	return route{
 		method: http.MethodPost, path: "/servers/{name}/" + string(op), least: identity.Operator, name: string(op) + "Server", summary: summary,
@@ -196,32 +199,17 @@ func operationRoute(op runtime.Operation, summary string) route {
 	}
 }
 
-// noServer returns a problem if a server is not configured, and nil if it is.
-func (a *API) noServer(name string) *Problem {
-	if _, ok := a.opts.Project.Config(name); ok {
-		return nil
-	}
-	p := &Problem{Type: "no-such-server", Title: "No such server", Status: http.StatusNotFound, Detail: "No server is named " + excerpt.Quote(name, maxName) + "."}
-	if s := a.opts.Project.Current(); s != nil {
-		var names []string
-		for _, c := range s.Servers {
-			if !c.Disabled {
-				names = append(names, c.Name)
-			} else if c.Name == name {
-				p.Detail = "Server " + excerpt.Quote(name, maxName) + " is disabled in the configuration."
-				return p
-			}
-		}
-		if near := config.Suggest(name, names); near != "" {
-			p.Detail += " Did you mean " + excerpt.Quote(near, maxName) + "?"
-		}
-	}
-	return p
+// serverAPI shows servers, with their handshakes and settings, and operates them.
+type serverAPI struct {
+	project project
+	config  string // see Options.Config
+	report  func() *Report
+	logs    func(server string, last int) []LogRecord
 }
 
 // readServers answers /servers.
-func (a *API) readServers(r *http.Request) (any, *Problem) {
-	report := a.Report()
+func (a *serverAPI) readServers(r *http.Request) (any, *Problem) {
+	report := a.report()
 	type entry struct {
 		Server
 		key string
@@ -242,11 +230,11 @@ func (a *API) readServers(r *http.Request) (any, *Problem) {
 }
 
 // entry returns the list entry of a server.
-func (a *API) entry(s Server, costs map[string]Cost) ServerEntry {
-	c, _ := a.opts.Project.Config(s.Name)
+func (a *serverAPI) entry(s Server, costs map[string]Cost) ServerEntry {
+	c, _ := a.project.Config(s.Name)
 	out := ServerEntry{
 		Name: s.Name, State: s.State, Since: s.Since, Reason: s.Reason, Failure: s.Failure, Attempts: s.Attempts, RetryAt: s.RetryAt,
-		Era: s.Era, Revision: s.Revision, Transport: s.Transport, Endpoint: a.path(endpointOf(s.Name)), Prefix: c.Prefix, Lazy: c.Lazy,
+		Era: s.Era, Revision: s.Revision, Transport: s.Transport, Endpoint: a.project.path(endpointOf(s.Name)), Prefix: c.Prefix, Lazy: c.Lazy,
 		Restarts: s.Restarts, Running: s.Running, Sessions: len(s.Sessions),
 	}
 	cost := costs[s.Name]
@@ -268,7 +256,7 @@ func (a *API) entry(s Server, costs map[string]Cost) ServerEntry {
 		}
 	}
 	for _, method := range listed {
-		out.Hidden += len(a.itemsOf(s.Name, method).Hidden)
+		out.Hidden += len(a.project.items(s.Name, method).Hidden)
 	}
 	return out
 }
@@ -278,9 +266,9 @@ var listed = []string{mcp.MethodListTools, mcp.MethodListResources, mcp.MethodLi
 
 // costs estimates how many tokens each server needs in a model's context. The keys are server
 // names.
-func (a *API) costs() map[string]Cost {
+func (a *serverAPI) costs() map[string]Cost {
 	out := map[string]Cost{}
-	for t := range a.toolsOf() {
+	for t := range a.project.tools() {
 		c := out[t.Server]
 		if t.Hidden == "" {
 			c.Tools += t.Tokens
@@ -289,7 +277,7 @@ func (a *API) costs() map[string]Cost {
 		}
 		out[t.Server] = c
 	}
-	if lists := a.opts.Project.Lists(); lists != nil {
+	if lists := a.project.Lists(); lists != nil {
 		for _, x := range lists.Of(mcp.MethodListTools) {
 			if x.Hello != nil {
 				c := out[x.Server]
@@ -308,23 +296,23 @@ const (
 )
 
 // readServer answers /servers/{name}.
-func (a *API) readServer(r *http.Request) (any, *Problem) {
+func (a *serverAPI) readServer(r *http.Request) (any, *Problem) {
 	name := r.PathValue("name")
-	if bad := a.noServer(name); bad != nil {
+	if bad := a.project.noServer(name); bad != nil {
 		return nil, bad
 	}
-	c, _ := a.opts.Project.Config(name)
-	report := a.Report()
+	c, _ := a.project.Config(name)
+	report := a.report()
 	i := slices.IndexFunc(report.Servers, func(s Server) bool { return s.Name == name })
 	if i < 0 {
-		return nil, a.noServer(name)
+		return nil, a.project.noServer(name)
 	}
-	clean := a.opts.Project.Clean(name)
+	clean := a.project.Clean(name)
 	out := ServerDetail{
-		Server: report.Servers[i], Endpoint: a.path(endpointOf(name)), Prefix: c.Prefix, Lazy: c.Lazy, Shown: c.Describe(), Dialect: c.Dialect,
-		Pinned: revisionText(c.Revision), Cost: a.costs()[name], Settings: settingsOf(c), Log: a.Logs(name, detailLog),
+		Server: report.Servers[i], Endpoint: a.project.path(endpointOf(name)), Prefix: c.Prefix, Lazy: c.Lazy, Shown: c.Describe(), Dialect: c.Dialect,
+		Pinned: revisionText(c.Revision), Cost: a.costs()[name], Settings: settingsOf(c), Log: a.logs(name, detailLog),
 	}
-	if h := a.itemsOf(name, mcp.MethodListTools).Hello; h != nil {
+	if h := a.project.items(name, mcp.MethodListTools).Hello; h != nil {
 		out.Info, out.Capabilities = cleanJSON(clean, h.Info), cleanJSON(clean, h.Capabilities)
 		out.Instructions = shownText(clean, textOfJSON(h.Instructions), maxInstructions)
 	}
@@ -332,16 +320,16 @@ func (a *API) readServer(r *http.Request) (any, *Problem) {
 }
 
 // readHandshake answers /api/v1/servers/NAME/handshake.
-func (a *API) readHandshake(r *http.Request) (any, *Problem) {
+func (a *serverAPI) readHandshake(r *http.Request) (any, *Problem) {
 	name := r.PathValue("name")
-	if bad := a.noServer(name); bad != nil {
+	if bad := a.project.noServer(name); bad != nil {
 		return nil, bad
 	}
 	out := Handshakes{Server: name, Steps: a.Steps(name)}
 	if out.Steps == nil {
 		out.Steps = []HandshakeStep{}
 	}
-	for _, s := range a.opts.Project.Report().Servers {
+	for _, s := range a.project.Report().Servers {
 		if s.Name == name {
 			out.At = at(s.TracedAt)
 		}
@@ -390,91 +378,13 @@ func settingsOf(c config.Server) []Setting {
 	return out
 }
 
-// listOf returns a handler that reads one list of a server. The list of tools has its own handler.
-func listOf(method string) func(a *API, r *http.Request) (any, *Problem) {
-	return func(a *API, r *http.Request) (any, *Problem) {
-		name := r.PathValue("name")
-		if bad := a.noServer(name); bad != nil {
-			return nil, bad
-		}
-		a.refreshList(r.Context(), name, method)
-		list := a.itemsOf(name, method)
-		type entry struct {
-			raw   []byte
-			shown bool
-			key   string
-		}
-		var all []entry
-		for _, raw := range list.Shown {
-			all = append(all, entry{raw, true, fmt.Sprintf("%08d", len(all))})
-		}
-		for _, raw := range list.Hidden {
-			all = append(all, entry{raw, false, fmt.Sprintf("%08d", len(all))})
-		}
-		p, bad := pageOf(r, all, func(x *entry) string { return x.key })
-		if bad != nil {
-			return nil, bad
-		}
-		c, _ := a.opts.Project.Config(name)
-		out := Items{Items: []Item{}, Total: len(all), Read: list.Have, Next: p.next}
-		for _, x := range p.items {
-			out.Items = append(out.Items, a.item(c, method, x.raw, x.shown))
-		}
-		return out, nil
-	}
-}
-
-// item converts a resource, a template or a prompt to an Item.
-func (a *API) item(c config.Server, method string, raw []byte, exposed bool) Item {
-	clean := a.opts.Project.Clean(c.Name)
-	text := func(key string, limit int) string {
-		s, _ := jsonrpc.Text(raw, jsonrpc.Find(raw, jsonrpc.Whole(raw), key))
-		return shownText(clean, jsonrpc.Shown(s), limit)
-	}
-	x := Item{
-		Server: c.Name, Name: text("name", maxAbout), Title: text("title", maxTitle), Description: text("description", maxDescription),
-		MIMEType: text("mimeType", maxTitle), State: shown,
-	}
-	kind, filter, key := "resources", c.Expose.Resources, "uri"
-	switch method {
-	case mcp.MethodListPrompts:
-		kind, filter, key = "prompts", c.Expose.Prompts, "name"
-		if lists := a.opts.Project.Lists(); lists != nil {
-			x.Offered = lists.Offered(c.Name, x.Name)
-		}
-		for e := range jsonrpc.Elements(raw, jsonrpc.Find(raw, jsonrpc.Whole(raw), "arguments")) {
-			of := func(key string) string {
-				s, _ := jsonrpc.Text(raw, jsonrpc.Find(raw, e, key))
-				return shownText(clean, jsonrpc.Shown(s), maxDescription)
-			}
-			x.Arguments = append(x.Arguments, ToolArgument{
-				Name: of("name"), Required: jsonrpc.KindOf(raw, jsonrpc.Find(raw, e, "required")) == 't', Type: "string", About: of("description"),
-			})
-		}
-	case mcp.MethodListTemplates:
-		key = "uriTemplate"
-		x.URITemplate = text(key, maxAbout)
-	default:
-		x.URI = text(key, maxAbout)
-		if n, ok := jsonrpc.Int(raw, jsonrpc.Find(raw, jsonrpc.Whole(raw), "size")); ok {
-			x.Size = &n
-		}
-	}
-	if !exposed {
-		x.State = hidden
-		name, _ := jsonrpc.Text(raw, jsonrpc.Find(raw, jsonrpc.Whole(raw), key))
-		x.Hidden = a.hiddenAt(hiddenBy(c, kind, filter, name))
-	}
-	return x
-}
-
 // operate starts an operation on a server.
-func (a *API) operate(r *http.Request, op runtime.Operation) (any, *Problem) {
+func (a *serverAPI) operate(r *http.Request, op runtime.Operation) (any, *Problem) {
 	name := r.PathValue("name")
-	if bad := a.noServer(name); bad != nil {
+	if bad := a.project.noServer(name); bad != nil {
 		return nil, bad
 	}
-	if err := a.opts.Project.Operate(name, op); err != nil {
+	if err := a.project.Operate(name, op); err != nil {
 		p := &Problem{Type: "not-operable", Title: "The operation on the server is not possible", Status: http.StatusConflict, Detail: err.Error()}
 		var e *mcp.Error
 		if errors.As(err, &e) && e.Failure != nil {
@@ -483,7 +393,7 @@ func (a *API) operate(r *http.Request, op runtime.Operation) (any, *Problem) {
 		return nil, p
 	}
 	out := Operated{Server: name, Operation: string(op)}
-	for _, s := range a.opts.Project.Statuses() {
+	for _, s := range a.project.Statuses() {
 		if s.Name == name {
 			out.State, out.Since = string(s.State), s.Since.UTC()
 		}

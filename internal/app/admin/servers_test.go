@@ -178,8 +178,8 @@ func TestToolSearch(t *testing.T) {
 			break
 		}
 	}
-	before := slices.Collect(r.api.toolsOf())
-	if after := slices.Collect(r.api.toolsOf()); len(after) == 0 || after[0] != before[0] {
+	before := slices.Collect(r.api.project.tools())
+	if after := slices.Collect(r.api.project.tools()); len(after) == 0 || after[0] != before[0] {
 		t.Error("the index was made again although nothing has changed")
 	}
 }

@@ -31,19 +31,19 @@ var settingsRoute = route{
 }
 
 // readSettings answers /servers/{name}/settings.
-func (a *API) readSettings(r *http.Request) (any, *Problem) {
+func (a *serverAPI) readSettings(r *http.Request) (any, *Problem) {
 	name := r.PathValue("name")
-	if bad := a.noServer(name); bad != nil {
+	if bad := a.project.noServer(name); bad != nil {
 		return nil, bad
 	}
 	out := ServerSettings{Server: name, Lines: []ConfigLine{}}
-	s := a.opts.Project.Current()
+	s := a.project.Current()
 	if s == nil {
 		return out, nil
 	}
 	where := s.Where()
 	if out.Known = where != nil; s.File != "" {
-		out.File = a.opts.Config
+		out.File = a.config
 	}
 	base, own := "mcpServers."+name, "dragoman.servers."+name
 	for _, l := range s.Lines(where) {

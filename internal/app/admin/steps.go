@@ -21,8 +21,8 @@ type HandshakeStep struct {
 
 // Steps returns the steps of the last handshake with a server, with the messages. It returns nil
 // for an unknown server.
-func (a *API) Steps(server string) (out []HandshakeStep) {
-	for _, u := range a.opts.Project.Report().Servers {
+func (a *serverAPI) Steps(server string) (out []HandshakeStep) {
+	for _, u := range a.project.Report().Servers {
 		if u.Name != server {
 			continue
 		}

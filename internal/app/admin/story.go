@@ -111,12 +111,12 @@ func (m *Message) Bytes() []byte {
 }
 
 // StoryOf returns a call with its messages. ok is false if Dragoman does not know the call.
-func (a *API) StoryOf(number uint64) (s Story, ok bool) {
-	c, ok := a.opts.Calls.Find(number)
+func (a *callAPI) StoryOf(number uint64) (s Story, ok bool) {
+	c, ok := a.calls.Find(number)
 	if !ok {
 		return s, false
 	}
-	told, recorded := a.opts.Calls.Story(number)
+	told, recorded := a.calls.Story(number)
 	if recorded {
 		c = told.Call
 	}
@@ -136,11 +136,11 @@ func (a *API) StoryOf(number uint64) (s Story, ok bool) {
 	return s, true
 }
 
-func (a *API) masker() *calls.Masker {
-	if a.opts.Project == nil {
+func (a *callAPI) masker() *calls.Masker {
+	if a.project.Project == nil {
 		return calls.NewMasker(nil)
 	}
-	return calls.NewMasker(a.opts.Project.Secrets())
+	return calls.NewMasker(a.project.Secrets())
 }
 
 func messageOf(m *calls.Message, mask *calls.Masker, losses []CallLoss, notes *calls.Notes) Message {
@@ -235,7 +235,7 @@ var storyRoutes = []route{
 }
 
 // readCall answers /api/v1/calls/NUMBER.
-func (a *API) readCall(r *http.Request) (any, *Problem) {
+func (a *callAPI) readCall(r *http.Request) (any, *Problem) {
 	number, bad := callNumber(r)
 	if bad != nil {
 		return nil, bad
@@ -285,9 +285,9 @@ type RecordingRequest struct {
 }
 
 // readRecording answers GET /api/v1/recording.
-func (a *API) readRecording(*http.Request) (any, *Problem) {
-	all, windows := a.opts.Calls.Recording()
-	out := Recording{All: all, Windows: []RecordingWindow{}, Bytes: a.opts.Calls.Held()}
+func (a *callAPI) readRecording(*http.Request) (any, *Problem) {
+	all, windows := a.calls.Recording()
+	out := Recording{All: all, Windows: []RecordingWindow{}, Bytes: a.calls.Held()}
 	for _, x := range windows {
 		out.Windows = append(out.Windows, RecordingWindow{Server: x.Server, Client: x.Client, Until: x.Until.UTC()})
 	}
@@ -295,7 +295,7 @@ func (a *API) readRecording(*http.Request) (any, *Problem) {
 }
 
 // record answers POST /api/v1/recording.
-func (a *API) record(r *http.Request, in RecordingRequest) (any, *Problem) {
+func (a *callAPI) record(r *http.Request, in RecordingRequest) (any, *Problem) {
 	longest := int(calls.LongestTime / time.Minute)
 	switch {
 	case in.Server == "" && in.Client == "":
@@ -305,14 +305,14 @@ func (a *API) record(r *http.Request, in RecordingRequest) (any, *Problem) {
 	case in.Minutes < 0 || in.Minutes > longest:
 		return nil, badBody(fmt.Sprintf(`"minutes" must be a number from 1 to %d.`, longest))
 	case in.Server != "":
-		if missing := a.noServer(in.Server); missing != nil {
+		if missing := a.project.noServer(in.Server); missing != nil {
 			return nil, missing
 		}
 	}
 	if in.Minutes == 0 {
 		in.Minutes = usualMinutes
 	}
-	if !a.opts.Calls.RecordFor(calls.Window{Server: in.Server, Client: in.Client, Until: time.Now().Add(time.Duration(in.Minutes) * time.Minute)}) {
+	if !a.calls.RecordFor(calls.Window{Server: in.Server, Client: in.Client, Until: time.Now().Add(time.Duration(in.Minutes) * time.Minute)}) {
 		return nil, &Problem{Type: "too-many-recordings", Title: "Too many recordings are running", Status: http.StatusConflict, Detail: "Wait until one of the recordings has ended."}
 	}
 	return a.readRecording(r)

@@ -39,12 +39,12 @@ type FoundTool struct {
 }
 
 // FindTools returns a page of tools from the lists that Dragoman has already read.
-func (a *API) FindTools(q ToolQuery) FoundTools {
+func (a *catalogAPI) FindTools(q ToolQuery) FoundTools {
 	name, descending := strings.CutPrefix(q.Sort, "-")
 	search := toolQuery{
 		server: q.Server, effect: q.Effect, state: q.State, words: wordsOf(q.Text), byName: name != "",
 	}
-	found, cost := search.find(a.toolsOf())
+	found, cost := search.find(a.project.tools())
 	if name != "" {
 		order := toolOrders[name]
 		if order == nil {
@@ -66,7 +66,7 @@ func (a *API) FindTools(q ToolQuery) FoundTools {
 			out.Tools = append(out.Tools, FoundTool{Tool: a.shownTool(x, ready)})
 			continue
 		}
-		about := shownText(a.opts.Project.Clean(x.Server), tool.Of(x.JSON).Text("description"), maxAbout)
+		about := shownText(a.project.Clean(x.Server), tool.Of(x.JSON).Text("description"), maxAbout)
 		out.Tools = append(out.Tools, FoundTool{a.signedTool(x, ready), about})
 	}
 	return out
@@ -83,8 +83,8 @@ var toolOrders = map[string]func(x, y *foundTool) int{
 
 // FindTool returns one tool of a server, even if clients do not see the tool. It uses the list that
 // Dragoman has already read. The problem is nil after success.
-func (a *API) FindTool(server, name string) (ToolDetail, *Problem) {
-	x, bad := a.knownTool(server, name)
+func (a *catalogAPI) FindTool(server, name string) (ToolDetail, *Problem) {
+	x, bad := a.project.knownTool(server, name)
 	if bad != nil {
 		return ToolDetail{}, bad
 	}
@@ -102,7 +102,7 @@ type ToolCost struct {
 // ToolCosts returns the cost of each endpoint: first the endpoint of all servers, then the
 // endpoints of single servers, the most expensive first. It uses the lists that Dragoman has
 // already read.
-func (a *API) ToolCosts() []ToolCost { return toolCosts(a.toolsOf()) }
+func (a *catalogAPI) ToolCosts() []ToolCost { return toolCosts(a.project.tools()) }
 
 func toolCosts(all iter.Seq[*catalog.Item]) []ToolCost {
 	joined, at, out := ToolCost{Endpoint: "/mcp"}, map[string]int{}, []ToolCost{}

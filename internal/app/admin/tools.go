@@ -3,7 +3,6 @@ package admin
 import (
 	"bytes"
 	"cmp"
-	"context"
 	"encoding/json"
 	"fmt"
 	"iter"
@@ -100,13 +99,8 @@ const (
 	invalid = "invalid"
 )
 
-// toolsOf returns the tools of all servers, sorted by the names under which clients see them.
-func (a *API) toolsOf() iter.Seq[*catalog.Item] {
-	if lists := a.opts.Project.Lists(); lists != nil {
-		return lists.All(catalog.KindTool)
-	}
-	return slices.Values[[]*catalog.Item](nil)
-}
+// catalogAPI shows the tools, resources, templates and prompts of servers.
+type catalogAPI struct{ project project }
 
 // stateOf returns whether clients see a tool at /mcp.
 func stateOf(x *catalog.Item) string {
@@ -120,8 +114,8 @@ func stateOf(x *catalog.Item) string {
 }
 
 // whyHidden returns the endpoints at which clients do not see a tool, with their paths in the default project.
-func (a *API) whyHidden(x *catalog.Item) []Hidden {
-	server, _ := a.opts.Project.Config(x.Server)
+func (a *catalogAPI) whyHidden(x *catalog.Item) []Hidden {
+	server, _ := a.project.Config(x.Server)
 	switch by := hiddenBy(server, "tools", server.Expose.Tools, x.Name); {
 	case x.Hidden == "":
 		return nil
@@ -183,17 +177,17 @@ func shownText(clean func(string) string, text string, limit int) string {
 }
 
 // readTools answers /tools, and /servers/{name}/tools.
-func (a *API) readTools(r *http.Request) (any, *Problem) {
+func (a *catalogAPI) readTools(r *http.Request) (any, *Problem) {
 	query := r.URL.Query()
 	server, effect, state := r.PathValue("name"), query.Get("effect"), query.Get("state")
 	if server == "" {
 		server = query.Get("server")
 	}
 	if server != "" {
-		if bad := a.noServer(server); bad != nil {
+		if bad := a.project.noServer(server); bad != nil {
 			return nil, bad
 		}
-		a.refreshList(r.Context(), server, mcp.MethodListTools)
+		a.project.refresh(r.Context(), server, mcp.MethodListTools)
 	}
 	q := toolQuery{server: server, effect: effect, state: state, words: wordsOf(query.Get("q"))}
 	switch sort := query.Get("sort"); sort {
@@ -205,7 +199,7 @@ func (a *API) readTools(r *http.Request) (any, *Problem) {
 	default:
 		return nil, badParameter("sort", "Use sort=name or sort=tokens.")
 	}
-	found, cost := q.find(a.toolsOf())
+	found, cost := q.find(a.project.tools())
 	out := Tools{Tools: []Tool{}, Tokens: cost}
 	p, bad := pageOf(r, found, func(x *foundTool) string { return x.sorted })
 	if bad != nil {
@@ -273,21 +267,21 @@ func wordsOf(text string) []string {
 }
 
 // readyServers reports for each server whether its lists are up to date.
-func (a *API) readyServers() map[string]bool {
+func (a *catalogAPI) readyServers() map[string]bool {
 	out := map[string]bool{}
-	for _, s := range a.opts.Project.Statuses() {
+	for _, s := range a.project.Statuses() {
 		out[s.Name] = s.State == "ready" || s.State == "idle" && s.Reason == ""
 	}
 	return out
 }
 
 // shownTool prepares a tool for a response, without its signature, which takes the most time.
-func (a *API) shownTool(x *catalog.Item, ready map[string]bool) Tool {
-	t, clean := tool.Of(x.JSON), a.opts.Project.Clean(x.Server)
+func (a *catalogAPI) shownTool(x *catalog.Item, ready map[string]bool) Tool {
+	t, clean := tool.Of(x.JSON), a.project.Clean(x.Server)
 	out := Tool{
 		Server: x.Server, Name: x.Name, Offered: x.Offered, Title: shownText(clean, t.Title(), maxTitle),
 		Description: excerpt.Cut(shownText(clean, t.Text("description"), maxAbout), maxDescription),
-		Tokens:      x.Tokens, Effect: effectOf(t), State: stateOf(x), Hidden: a.hiddenAt(a.whyHidden(x)), AppOnly: t.AppOnly(), Needs: x.Needs, Stale: !ready[x.Server],
+		Tokens:      x.Tokens, Effect: effectOf(t), State: stateOf(x), Hidden: a.project.hiddenAt(a.whyHidden(x)), AppOnly: t.AppOnly(), Needs: x.Needs, Stale: !ready[x.Server],
 	}
 	for _, h := range t.Hints() {
 		out.Hints = append(out.Hints, ToolHint{h.Name, h.Text})
@@ -296,15 +290,15 @@ func (a *API) shownTool(x *catalog.Item, ready map[string]bool) Tool {
 }
 
 // signedTool does the same as shownTool, with the signature.
-func (a *API) signedTool(x *catalog.Item, ready map[string]bool) Tool {
+func (a *catalogAPI) signedTool(x *catalog.Item, ready map[string]bool) Tool {
 	out := a.shownTool(x, ready)
-	out.Signature = shownText(a.opts.Project.Clean(x.Server), tool.Of(x.JSON).Signature(), maxDescription)
+	out.Signature = shownText(a.project.Clean(x.Server), tool.Of(x.JSON).Signature(), maxDescription)
 	return out
 }
 
 // readTool answers /servers/{name}/tools/{tool}.
-func (a *API) readTool(r *http.Request) (any, *Problem) {
-	x, bad := a.findTool(r.Context(), r.PathValue("name"), r.PathValue("tool"))
+func (a *catalogAPI) readTool(r *http.Request) (any, *Problem) {
+	x, bad := a.project.findTool(r.Context(), r.PathValue("name"), r.PathValue("tool"))
 	if bad != nil {
 		return nil, bad
 	}
@@ -312,8 +306,8 @@ func (a *API) readTool(r *http.Request) (any, *Problem) {
 }
 
 // toolDetail returns a tool with all details.
-func (a *API) toolDetail(x *catalog.Item) ToolDetail {
-	clean := a.opts.Project.Clean(x.Server)
+func (a *catalogAPI) toolDetail(x *catalog.Item) ToolDetail {
+	clean := a.project.Clean(x.Server)
 	t := tool.Of(x.JSON)
 	out := ToolDetail{
 		Tool: a.signedTool(x, a.readyServers()), About: shownText(clean, t.Text("description"), maxAbout), Arguments: []ToolArgument{},
@@ -327,38 +321,6 @@ func (a *API) toolDetail(x *catalog.Item) ToolDetail {
 	return out
 }
 
-// findTool returns a tool of a server, even if clients do not see the tool. It reads the list again
-// if the cached list is not fresh.
-func (a *API) findTool(ctx context.Context, server, name string) (*catalog.Item, *Problem) {
-	if bad := a.noServer(server); bad != nil {
-		return nil, bad
-	}
-	a.refreshList(ctx, server, mcp.MethodListTools)
-	return a.knownTool(server, name)
-}
-
-// knownTool does the same as findTool, but does not read the list again.
-func (a *API) knownTool(server, name string) (*catalog.Item, *Problem) {
-	if bad := a.noServer(server); bad != nil {
-		return nil, bad
-	}
-	var names []string
-	for x := range a.toolsOf() {
-		if x.Server != server {
-			continue
-		}
-		if x.Name == name {
-			return x, nil
-		}
-		names = append(names, x.Name)
-	}
-	p := &Problem{Type: "no-such-tool", Title: "No such tool", Status: http.StatusNotFound, Detail: "Server " + excerpt.Quote(server, maxName) + " lists no tool " + excerpt.Quote(name, maxName) + "."}
-	if near := config.Suggest(name, names); near != "" {
-		p.Detail += " Did you mean " + excerpt.Quote(near, maxName) + "?"
-	}
-	return nil, p
-}
-
 // cleanJSON masks the secrets in JSON from a server. It returns null if the masked text is not
 // valid JSON.
 func cleanJSON(clean func(string) string, raw []byte) json.RawMessage {
@@ -370,33 +332,6 @@ func cleanJSON(clean func(string) string, raw []byte) json.RawMessage {
 		return b
 	}
 	return json.RawMessage("null")
-}
-
-// itemsOf returns a list of one server. If the list for clients without capabilities has not been
-// read, itemsOf returns the longest list that other clients have received.
-func (a *API) itemsOf(server, method string) (out catalog.Items) {
-	if lists := a.opts.Project.Lists(); lists != nil {
-		for _, x := range lists.Of(method) {
-			if x.Server != server {
-				continue
-			}
-			if !x.Have && len(x.Others) > 0 {
-				size := func(l catalog.OtherList) int { return len(l.Shown) + len(l.Hidden) }
-				longest := slices.MaxFunc(x.Others, func(a, b catalog.OtherList) int { return cmp.Compare(size(a), size(b)) })
-				x.Have, x.Version, x.Shown, x.Hidden = true, longest.Version, longest.Shown, longest.Hidden
-			}
-			return x
-		}
-	}
-	return out
-}
-
-// refreshList reads a list of a server again if the cached list is not fresh. It waits only briefly
-// for the result.
-func (a *API) refreshList(ctx context.Context, server, method string) {
-	if lists := a.opts.Project.Lists(); lists != nil {
-		lists.Refresh(ctx, server, method)
-	}
 }
 
 // textOfJSON returns the text of a JSON string. It returns "" for any other value.

@@ -12,7 +12,7 @@ import (
 )
 
 // writeTranscript answers /api/v1/calls/NUMBER/transcript with the result of Transcript.
-func (a *API) writeTranscript(w http.ResponseWriter, r *http.Request) *Problem {
+func (a *callAPI) writeTranscript(w http.ResponseWriter, r *http.Request) *Problem {
 	number, bad := callNumber(r)
 	var text []byte
 	if bad == nil {
@@ -33,15 +33,15 @@ func (a *API) writeTranscript(w http.ResponseWriter, r *http.Request) *Problem {
 // Transcript returns a tape of a call, which `dragoman replay` plays. The tape contains the
 // messages that were exchanged with the client and with the server. Transcript returns a problem if
 // the call is not known, still runs, or was not recorded completely.
-func (a *API) Transcript(number uint64) ([]byte, *Problem) {
-	c, ok := a.opts.Calls.Find(number)
+func (a *callAPI) Transcript(number uint64) ([]byte, *Problem) {
+	c, ok := a.calls.Find(number)
 	if !ok {
 		return nil, noCall(number)
 	}
 	no := func(kind, detail string) ([]byte, *Problem) {
 		return nil, &Problem{Type: kind, Title: "The call has no transcript", Status: http.StatusConflict, Detail: detail}
 	}
-	s, ok := a.opts.Calls.Story(number)
+	s, ok := a.calls.Story(number)
 	switch {
 	case !ok:
 		return no("not-recorded", "Its messages are not kept. With record: memory in the configuration, Dragoman keeps the messages of the last 200 calls.")
@@ -53,8 +53,8 @@ func (a *API) Transcript(number uint64) ([]byte, *Problem) {
 	clean := a.cleaner()
 	var out bytes.Buffer
 	var secrets []string
-	if a.opts.Project != nil {
-		secrets = a.opts.Project.Secrets()
+	if a.project.Project != nil {
+		secrets = a.project.Secrets()
 	}
 	about := fmt.Sprintf("Both sides of call %d: %s %s on %s.\nPlay the server for a client: dragoman replay FILE\nPlay Dragoman for the server: dragoman replay --wire server FILE -- COMMAND",
 		number, clean(c.Server, c.Method), clean(c.Server, c.Target), clean(c.Server, c.Server))

@@ -59,7 +59,7 @@ var errTrialTimeout = errors.New("the trial has reached its timeout")
 func (x *draftServer) over() bool { return x.trial != nil && x.trial.Ended != nil }
 
 // tryLocked starts a trial of each chosen server of a draft.
-func (a *API) tryLocked(d *draft, t *target) *Problem {
+func (a *draftAPI) tryLocked(d *draft, t *target) *Problem {
 	var starts []*draftServer
 	chosen := 0
 	for _, x := range d.servers {
@@ -111,7 +111,7 @@ func (d *draft) judge() {
 }
 
 // perform waits for a slot and then tries a server. ctx ends if the trial is cancelled.
-func (a *API) perform(ctx context.Context, d *draft, x *draftServer, server config.Server) {
+func (a *draftAPI) perform(ctx context.Context, d *draft, x *draftServer, server config.Server) {
 	end := func(state string, r runtime.Trial) {
 		a.drafts.mu.Lock()
 		defer a.drafts.mu.Unlock()
@@ -128,12 +128,12 @@ func (a *API) perform(ctx context.Context, d *draft, x *draftServer, server conf
 	a.drafts.mu.Lock()
 	x.trial.State, x.trial.Started = trialRunning, &now
 	a.drafts.mu.Unlock()
-	log := a.opts.Log.With("server", server.Name)
+	log := a.log.With("server", server.Name)
 	log.Info("trying a server before it is added", whatStarts(server)...)
 	server.StartTimeout = max(server.StartTimeout, trialStart)
 	limited, stop := context.WithTimeoutCause(ctx, server.StartTimeout+trialLists, errTrialTimeout)
 	defer stop()
-	result := a.opts.Project.Try(limited, server)
+	result := a.project.Try(limited, server)
 	took := slog.Duration("took", time.Since(now).Round(time.Millisecond))
 	switch {
 	case result.Failure == nil:
