@@ -419,13 +419,13 @@ func (r *reading) folder(m *Member, opt Options) {
 	}
 	switch {
 	case cwd == "" && r.s.Project != "":
-		r.entry.set("cwd", Text(literal(r.s.Project)))
+		r.entry.set("cwd", Text(Literal(r.s.Project)))
 	case cwd == "" || absolute:
 	case strings.HasPrefix(cwd, "~/"):
 		r.s.need(Variable{Name: "HOME"})
 		r.entry.set("cwd", Text("${HOME}"+cwd[1:]))
 	case r.s.Project != "":
-		r.entry.set("cwd", Text(literal(r.s.Project)+separator+strings.TrimPrefix(cwd, "./")))
+		r.entry.set("cwd", Text(Literal(r.s.Project)+separator+strings.TrimPrefix(cwd, "./")))
 	default:
 		r.entry = without(r.entry, []string{"cwd"})
 		r.note(&Member{Key: "cwd", Line: m.Line, Col: m.Col}, strconv.Quote(cwd)+" is ignored: the path is relative to the folder in which the client was started", false)

@@ -50,8 +50,8 @@ type Variable struct {
 	Optional bool
 }
 
-// literal escapes text so that Dragoman does not treat any part of it as a reference.
-func literal(s string) string { return strings.ReplaceAll(s, "${", "$${") }
+// Literal escapes text so that Dragoman does not treat any part of it as a reference.
+func Literal(s string) string { return strings.ReplaceAll(s, "${", "$${") }
 
 // expand returns s with its references converted to the form of Dragoman.
 func (x *expander) expand(s string) string {
@@ -63,7 +63,7 @@ func (x *expander) expand(s string) string {
 		}
 		return s
 	case pattern == nil:
-		return literal(s)
+		return Literal(s)
 	}
 	var b strings.Builder
 	at := 0
@@ -83,10 +83,10 @@ func (x *expander) expand(s string) string {
 			x.note("Dragoman does not support $ before a reference, so the $ is removed")
 			before = strings.TrimRight(before, "$")
 		}
-		b.WriteString(literal(before) + to)
+		b.WriteString(Literal(before) + to)
 		at = m[1]
 	}
-	return b.String() + literal(s[at:])
+	return b.String() + Literal(s[at:])
 }
 
 // reference converts one reference to the form of Dragoman. ref is the text between the delimiters
@@ -99,7 +99,7 @@ func (x *expander) reference(ref string) (to string, ok bool) {
 		}
 		path := strings.TrimPrefix(ref, "file:")
 		base := path[strings.LastIndexAny(path, `/\`)+1:]
-		return x.use(nameOf(base), "the content of "+path)
+		return x.use(VariableName(base), "the content of "+path)
 	case refsEditor:
 		return x.editor(ref)
 	}
@@ -145,22 +145,22 @@ func (x *expander) editor(ref string) (string, bool) {
 		return separator, true
 	case "workspaceFolder", "workspaceRoot", "cwd":
 		if x.project != "" {
-			return literal(x.project), true
+			return Literal(x.project), true
 		}
 		return x.use("WORKSPACE_FOLDER", "the folder of the project")
 	case "workspaceFolderBasename":
 		if x.project != "" {
-			return literal(x.project[strings.LastIndexAny(x.project, `/\`)+1:]), true
+			return Literal(x.project[strings.LastIndexAny(x.project, `/\`)+1:]), true
 		}
 		return x.use("WORKSPACE_NAME", "the name of the project's folder")
 	case "config", "command":
-		return x.use(nameOf(rest), "the value of ${"+ref+"} in the editor")
+		return x.use(VariableName(rest), "the value of ${"+ref+"} in the editor")
 	}
 	return "", false // the editor keeps this text unchanged
 }
 
 func (x *expander) input(id string) (string, bool) {
-	about, name := "the input "+id, nameOf(id)
+	about, name := "the input "+id, VariableName(id)
 	in := x.inputs[id]
 	if d := in.Get("description").text(); d != "" {
 		about += ": " + d
@@ -172,9 +172,9 @@ func (x *expander) input(id string) (string, bool) {
 	return x.use(name, about)
 }
 
-// nameOf converts text to the name of an environment variable: github-token becomes
+// VariableName converts text to the name of an environment variable: github-token becomes
 // GITHUB_TOKEN.
-func nameOf(s string) string {
+func VariableName(s string) string {
 	s = strings.Map(func(r rune) rune {
 		switch {
 		case r >= 'a' && r <= 'z':
