@@ -47,7 +47,7 @@ var inner = map[string][][]string{
 	"internal/setup": {
 		{"internal/setup/clientfile"},
 		{"internal/setup/config"},
-		{"internal/setup/intake"},
+		{"internal/setup/intake", "internal/setup/registry"},
 	},
 	"internal/team": {
 		{"internal/team/egress", "internal/team/sqldb", "internal/team/vault"},
