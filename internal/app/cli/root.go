@@ -103,6 +103,7 @@ var commands = []func(*world) *cobra.Command{
 	newBugCommand,
 	newHealthcheckCommand,
 	newVersionCommand,
+	newSearchCommand,
 	newImportCommand,
 	newConnectCommand,
 	newServerCommand,
