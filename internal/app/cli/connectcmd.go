@@ -401,18 +401,30 @@ func (x *connection) compare(remove bool) {
 			x.action = "replace"
 		}
 	}
-	// The lines around the entry may contain credentials of other servers.
-	secrets := append(clientfile.Secrets(x.path, x.before), clientfile.Secrets(x.path, x.after)...)
+	x.diff = maskedDiff(x.path, x.before, x.after)
+}
+
+// maskedDiff returns the difference between two versions of a file for people. It masks secrets,
+// because the lines around a change may contain credentials of other servers.
+func maskedDiff(path string, before, after []byte) string {
+	secrets := append(clientfile.Secrets(path, before), clientfile.Secrets(path, after)...)
 	slices.SortFunc(secrets, func(a, b string) int { return len(b) - len(a) })
-	x.diff = clientfile.Diff(x.path, x.before, x.after, func(l string) string {
+	return clientfile.Diff(path, before, after, func(l string) string {
 		return cleanLines(excerpt.MaskSecrets(clientfile.Mask(l, secrets, excerpt.Mask)))
 	})
 }
 
+// announce shows a change on stderr that is about to be made.
+func (w *world) announce(diff string) {
+	if !w.status.record(slog.LevelInfo, "this change is made", slog.String("code", "change"), slog.String("diff", diff)) {
+		_, _ = io.WriteString(w.status, diff)
+	}
+}
+
 // writeChange shows the change on stderr and makes it.
 func (c *connectCommand) writeChange(x *connection) error {
-	if !c.asJSON && !c.status.record(slog.LevelInfo, "this change is made", slog.String("code", "change"), slog.String("diff", x.diff)) {
-		_, _ = io.WriteString(c.status, x.diff)
+	if !c.asJSON {
+		c.announce(x.diff)
 	}
 	var err error
 	change := clientfile.Change{Path: x.path, Before: x.before, After: x.after, Backup: x.after != nil}

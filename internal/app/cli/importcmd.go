@@ -112,7 +112,7 @@ func (c *importCommand) importServers() error {
 	if err != nil {
 		return err
 	}
-	into, before, err := c.importTarget(c.into)
+	into, before, err := c.env.ownFile(c.into)
 	if err != nil {
 		return err
 	}
@@ -144,13 +144,8 @@ func (c *importCommand) importServers() error {
 	}
 	r := &importResult{into: into, created: before == nil, written: len(add) > 0 && !c.dry, all: all, sources: sources, secrets: literalSecrets(all)}
 	if r.written {
-		change := clientfile.Change{Path: into, Before: before, After: after, Private: len(r.secrets) > 0}
-		known := before == nil || c.env.usedMark(into, before).used()
-		if _, err := change.Write(time.Now()); err != nil {
-			return fmt.Errorf("cannot write %s: %w", into, err)
-		}
-		if known {
-			c.env.usedMark(into, after).markUsed()
+		if _, err := c.env.writeOwn(clientfile.Change{Path: into, Before: before, After: after, Private: len(r.secrets) > 0}); err != nil {
+			return err
 		}
 	}
 	if c.asJSON {
@@ -180,15 +175,15 @@ func onlyNames(only []string) (map[string]string, error) {
 	return out, nil
 }
 
-// importTarget returns the path and the content of the configuration file to which the command adds
-// the servers. The content is nil if the file does not exist.
-func (c *importCommand) importTarget(given string) (path string, b []byte, err error) {
+// ownFile returns the path and the content of the configuration file to which a command adds servers.
+// given is the value of --into. The content is nil if the file does not exist.
+func (e environment) ownFile(given string) (path string, b []byte, err error) {
 	path, found := given, given != ""
 	if !found {
-		path, found = config.Find(c.env)
+		path, found = config.Find(e)
 	}
 	if !found {
-		places := config.Places(c.env)
+		places := config.Places(e)
 		path = places[len(places)-1]
 	}
 	switch ext := strings.ToLower(filepath.Ext(path)); ext {
@@ -201,6 +196,20 @@ func (c *importCommand) importTarget(given string) (path string, b []byte, err e
 		return "", nil, fmt.Errorf("cannot read %s: %w", path, err)
 	}
 	return path, b, nil
+}
+
+// writeOwn changes the configuration file. If the user had agreed to use the file before, it remembers
+// the new content too.
+func (e environment) writeOwn(change clientfile.Change) (backup string, err error) {
+	known := change.Before == nil || e.usedMark(change.Path, change.Before).used()
+	backup, err = change.Write(time.Now())
+	if err != nil {
+		return backup, fmt.Errorf("cannot write %s: %w", change.Path, err)
+	}
+	if known {
+		e.usedMark(change.Path, change.After).markUsed()
+	}
+	return backup, nil
 }
 
 // candidates returns the servers of all sources, each with its status: new, same, different or

@@ -104,7 +104,7 @@ func (c *importCommand) tellImport(r *importResult) {
 
 // missingVariables returns one line for each variable that new servers need and that is not set.
 // The line contains the names of all servers that need the variable.
-func (c *importCommand) missingVariables(all []candidate) []string {
+func (w *world) missingVariables(all []candidate) []string {
 	var names []string
 	users, about := map[string][]string{}, map[string]string{}
 	for _, x := range all {
@@ -112,7 +112,7 @@ func (c *importCommand) missingVariables(all []candidate) []string {
 			continue
 		}
 		for _, v := range x.Server.Variables {
-			if _, ok := c.env(v.Name); ok || v.Optional {
+			if _, ok := w.env(v.Name); ok || v.Optional {
 				continue
 			}
 			if users[v.Name] == nil {

@@ -104,6 +104,7 @@ var commands = []func(*world) *cobra.Command{
 	newHealthcheckCommand,
 	newVersionCommand,
 	newSearchCommand,
+	newAddCommand,
 	newImportCommand,
 	newConnectCommand,
 	newServerCommand,

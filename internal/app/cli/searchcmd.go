@@ -3,6 +3,7 @@ package cli
 import (
 	"net/http"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -58,7 +59,9 @@ func addRegistryFlag(f *pflag.FlagSet, value *string) {
 // openRegistry returns the registry at a URL, and the HTTP client for it and for its bundles. The
 // caller closes the idle connections of the client.
 func openRegistry(base string) (*registry.Registry, *http.Client, error) {
-	client := &http.Client{Transport: &http.Transport{Proxy: http.ProxyFromEnvironment, ForceAttemptHTTP2: true}}
+	client := &http.Client{Transport: &http.Transport{
+		Proxy: http.ProxyFromEnvironment, ForceAttemptHTTP2: true, ResponseHeaderTimeout: 30 * time.Second,
+	}}
 	r, err := registry.New(base, client)
 	if err != nil {
 		return nil, nil, usagef("use an https URL without a query, such as "+registry.Official, "%s", err)
@@ -72,7 +75,10 @@ func (c *searchCommand) run(cmd *cobra.Command, args []string) error {
 		return err
 	}
 	defer client.CloseIdleConnections()
+	c.showProgress()
+	c.status.Step("", "asking the registry")
 	found, err := reg.Search(cmd.Context(), strings.Fields(strings.Join(args, " ")))
+	c.status.Step("", "")
 	if err != nil {
 		return signalOr(cmd.Context(), err)
 	}

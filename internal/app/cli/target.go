@@ -108,7 +108,7 @@ func (t *targetFlags) readURL(c *cobra.Command, args []string) error {
 	case c.ArgsLenAtDash() >= 0:
 		return usagef("remove one of them", "got both %q and a command", t.address)
 	case len(more) > 0:
-		return usagef("remove it", "unexpected argument %q after the URL", more[0])
+		return usagef("remove it", "unexpected argument %q after %s", more[0], clean(t.address))
 	}
 	return nil
 }

@@ -41,6 +41,10 @@ const (
 	maxVersion    = 128
 )
 
+// IsName reports whether name can be the name of a server in a registry, such as
+// io.github.owner/name.
+func IsName(name string) bool { return badServerName(name) == "" }
+
 // badServerName returns the problem with a name, or "".
 func badServerName(name string) string {
 	switch namespace, _, _ := strings.Cut(name, "/"); {
