@@ -205,14 +205,7 @@ func addYAML(b []byte, path []string, members []Member, comments map[string]stri
 	if bytes.Contains(b, []byte("\r\n")) {
 		w.line = "\r\n"
 	}
-	var body ast.Node
-	for _, d := range file.Docs {
-		if d.Body != nil && d.Body.Type() != ast.CommentType {
-			body = d.Body
-			break
-		}
-	}
-	values, ok := blockOf(body)
+	values, ok := blockOf(bodyOf(file))
 	if !ok {
 		return nil, fmt.Errorf("the file %w", errNotBlock)
 	}
@@ -242,6 +235,16 @@ func addYAML(b []byte, path []string, members []Member, comments map[string]stri
 	var out strings.Builder
 	w.members(&out, members, strings.Repeat(" ", at.column), comments)
 	return at.insert(out.String(), w.line, false), nil
+}
+
+// bodyOf returns the first document of a file that has more than comments, or nil.
+func bodyOf(file *ast.File) ast.Node {
+	for _, d := range file.Docs {
+		if d.Body != nil && d.Body.Type() != ast.CommentType {
+			return d.Body
+		}
+	}
+	return nil
 }
 
 // yamlBlock is a mapping that is written in indented lines: the lines of the file from the index from

@@ -171,26 +171,55 @@ func Merge(path string, before []byte, old *config.Snapshot, add []clientfile.Ad
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", path, err)
 	}
-	if err := added(path, old, after, len(add), env); err != nil {
+	if err := changed(path, old, after, edit{more: len(add)}, env); err != nil {
 		return nil, err
 	}
 	return after, nil
 }
 
-// added checks that n new servers are the only change. old is the configuration before the change.
+// Remove returns the content of Dragoman's configuration file without a server. The parameters are
+// those of Merge.
+func Remove(path string, before []byte, old *config.Snapshot, server string, env Env) ([]byte, error) {
+	after, err := clientfile.RemoveServer(path, before, server)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	return after, changed(path, old, after, edit{server: server, more: -1}, env)
+}
+
+// Disable returns the content of Dragoman's configuration file with a server disabled, or enabled if
+// off is false. The parameters are those of Merge.
+func Disable(path string, before []byte, old *config.Snapshot, server string, off bool, env Env) ([]byte, error) {
+	after, err := clientfile.SetDisabled(path, before, server, off)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	return after, changed(path, old, after, edit{server: server}, env)
+}
+
+// edit is the difference that a change of the configuration file may make.
+type edit struct {
+	server string // the server that may change or go; "" for none
+	more   int    // how many servers the file has more than before
+}
+
+// changed checks that a change makes only the difference e. old is the configuration before the change.
 // The parameter after is the content of the file after the change.
-func added(path string, old *config.Snapshot, after []byte, n int, env Env) error {
+func changed(path string, old *config.Snapshot, after []byte, e edit, env Env) error {
 	now, err := ParseOurs(path, after, env)
 	if err != nil {
 		return fmt.Errorf("after the change, %s would have problems: %w", path, err)
 	}
 	for _, s := range old.Servers {
+		if s.Name == e.server {
+			continue
+		}
 		if again, ok := now.Server(s.Name); !ok || again.Fingerprint != s.Fingerprint || !SameServer(again, s) {
 			return fmt.Errorf("the change would also modify the server %s of %s", s.Name, path)
 		}
 	}
-	if len(now.Servers) != len(old.Servers)+n || now.Listen != old.Listen {
-		return fmt.Errorf("the change would modify %s beyond the new servers", path)
+	if len(now.Servers) != len(old.Servers)+e.more || now.Listen != old.Listen {
+		return fmt.Errorf("the change would modify more of %s than it should", path)
 	}
 	return nil
 }
@@ -206,5 +235,5 @@ func SetEnvFile(path string, b []byte, value string, env Env) ([]byte, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", path, err)
 	}
-	return after, added(path, old, after, 0, env)
+	return after, changed(path, old, after, edit{}, env)
 }

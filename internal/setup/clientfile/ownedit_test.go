@@ -1,0 +1,98 @@
+package clientfile
+
+import (
+	"strings"
+	"testing"
+)
+
+const ownYAML = `# top
+mcpServers:
+  # The files.
+  files:
+    command: npx  # runner
+    args:
+      - -y
+
+      # the root
+      - files
+
+  # About weather.
+  # Two lines.
+  "weather": {url: https://example.com}
+
+  last:
+    command: x
+    enabled: false
+# about dragoman
+dragoman:
+  servers:
+    files: {prefix: f}
+  listen: 127.0.0.1:1
+`
+
+func TestRemoveServer(t *testing.T) {
+	for _, c := range []struct{ name, file, server, want string }{
+		{"first", ownYAML, "files", strings.NewReplacer("  # The files.\n  files:\n    command: npx  # runner\n    args:\n      - -y\n\n      # the root\n      - files\n", "", "  servers:\n    files: {prefix: f}\n", "  servers: {}\n").Replace(ownYAML)},
+		{"in braces", ownYAML, "weather", strings.Replace(ownYAML, "  # About weather.\n  # Two lines.\n  \"weather\": {url: https://example.com}\n", "", 1)},
+		{"last", ownYAML, "last", strings.Replace(ownYAML, "  last:\n    command: x\n    enabled: false\n", "", 1)},
+		{"only", "mcpServers: # all\n  a:\n    command: x\n", "a", "mcpServers: {} # all\n"},
+		{"CRLF", "mcpServers:\r\n  a:\r\n    command: x\r\n  b:\r\n    command: y\r\n", "a", "mcpServers:\r\n  b:\r\n    command: y\r\n"},
+		{"no newline at the end", "mcpServers:\n  a:\n    command: x\n  b:\n    command: y", "b", "mcpServers:\n  a:\n    command: x\n"},
+		{"JSON", `{"mcpServers": {"a": {"command": "x"}, /* b */ "b": {}}}`, "a", `{"mcpServers": {/* b */ "b": {}}}`},
+		{"missing", ownYAML, "none", ""},
+		{"missing in JSON", `{"mcpServers": {}}`, "none", ""},
+		{"all in braces", "mcpServers: {a: {command: x}, b: {command: y}}\n", "a", ""},
+		{"anchors", "mcpServers:\n  a: &x\n    command: x\n  b: *x\n", "a", ""},
+	} {
+		got, err := RemoveServer("d.yaml", []byte(c.file), c.server)
+		if string(got) != c.want || (err == nil) != (c.want != "") {
+			t.Errorf("%s: %v\n%s\nwant\n%s", c.name, err, got, c.want)
+		}
+	}
+}
+
+func TestSetDisabled(t *testing.T) {
+	for _, c := range []struct {
+		name, file, server string
+		off                bool
+		want               string
+	}{
+		{"off", ownYAML, "files", true, strings.Replace(ownYAML, "      - files\n", "      - files\n    disabled: true\n", 1)},
+		{"on, by enabled", ownYAML, "last", false, strings.Replace(ownYAML, "    enabled: false\n", "", 1)},
+		{"on already", "mcpServers:\n  a:\n    command: x\n", "a", false, "mcpServers:\n  a:\n    command: x\n"},
+		{"on", "mcpServers:\n  a:\n    disabled: true # for now\n    command: x\n", "a", false, "mcpServers:\n  a:\n    command: x\n"},
+		{"off, was false", "mcpServers:\n  a:\n    disabled: false\n    command: x\n", "a", true, "mcpServers:\n  a:\n    command: x\n    disabled: true\n"},
+		{"in braces", ownYAML, "weather", true, ""},
+		{"missing", ownYAML, "none", true, ""},
+		{"JSON off", `{"mcpServers": {"a": {"command": "x"}}}`, "a", true, `{"mcpServers": {"a": {"command": "x", "disabled": true}}}`},
+		{"JSON on", `{"mcpServers": {"a": {"command": "x", "disabled": true}}}`, "a", false, `{"mcpServers": {"a": {"command": "x"}}}`},
+	} {
+		got, err := SetDisabled("d.yaml", []byte(c.file), c.server, c.off)
+		if string(got) != c.want || (err == nil) != (c.want != "") {
+			t.Errorf("%s: %v\n%s\nwant\n%s", c.name, err, got, c.want)
+		}
+	}
+}
+
+// FuzzRemoveServer checks that a file without one server is the same otherwise.
+func FuzzRemoveServer(f *testing.F) {
+	f.Add([]byte(ownYAML), "files")
+	f.Add([]byte("mcpServers:\n  a: |\n    x\n   # y\n  b: {}\n"), "a")
+	f.Add([]byte("mcpServers:\n  ? a\n  : b\n---\nc: d\n"), "a")
+	f.Fuzz(func(t *testing.T, b []byte, server string) {
+		out, err := RemoveServer("d.yaml", b, server)
+		if err != nil || LooksLikeJSON(b) {
+			return
+		}
+		old, _ := plainYAML(b)
+		now, ok := plainYAML(out)
+		path := []string{"mcpServers", server}
+		if !ok || now.Get(path...) != nil {
+			t.Errorf("%q became %q", b, out)
+		}
+		settings := []string{"dragoman", "servers", server}
+		if !same(pruned(pruned(now, path[:1]), settings[:2]), without(without(old, path), settings)) {
+			t.Errorf("%q became %q", b, out)
+		}
+	})
+}
