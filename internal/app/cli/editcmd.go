@@ -1,0 +1,184 @@
+package cli
+
+import (
+	"bytes"
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"github.com/dragoman-mcp/dragoman/internal/setup/clientfile"
+	"github.com/dragoman-mcp/dragoman/internal/setup/config"
+	"github.com/dragoman-mcp/dragoman/internal/setup/intake"
+)
+
+// editCommand is `dragoman remove`, `enable` or `disable`: a change of one server in the configuration
+// file.
+type editCommand struct {
+	*world
+
+	config      string
+	dry, asJSON bool
+
+	done   string // what the command has done then: "removed"
+	change func(path string, before []byte, old *config.Snapshot, server string, env intake.Env) ([]byte, error)
+}
+
+func newRemoveCommand(w *world) *cobra.Command {
+	c := &editCommand{world: w, done: "removed", change: intake.Remove}
+	return c.command(&cobra.Command{
+		Use:   "remove NAME",
+		Short: "Remove a server from the configuration",
+		Long: `Remove a server from the configuration file, with its settings below
+dragoman.servers and the comment right above it. The command shows the change,
+and keeps a copy of the file as FILE.dragoman-backup-DATE in the same directory.
+All other bytes of the file stay the same. A running "dragoman serve" reloads
+the file.`,
+		Example: `  # Show the change.
+  dragoman remove weather --dry-run
+
+  # Make it.
+  dragoman remove weather`,
+	})
+}
+
+func newDisableCommand(w *world) *cobra.Command {
+	c := &editCommand{world: w, done: "disabled", change: disabling(true)}
+	return c.command(&cobra.Command{
+		Use:   "disable NAME",
+		Short: "Disable a server in the configuration",
+		Long: `Write "disabled: true" into a server's entry in the configuration file. The
+server stays in the file, but "dragoman serve" does not start it and no client
+sees its tools. The command shows the change, and keeps a copy of the file as
+FILE.dragoman-backup-DATE in the same directory. A running "dragoman serve"
+reloads the file.`,
+		Example: `  # Show the change.
+  dragoman disable weather --dry-run
+
+  # Make it, and undo it.
+  dragoman disable weather
+  dragoman enable weather`,
+	})
+}
+
+func newEnableCommand(w *world) *cobra.Command {
+	c := &editCommand{world: w, done: "enabled", change: disabling(false)}
+	return c.command(&cobra.Command{
+		Use:   "enable NAME",
+		Short: "Enable a server that is disabled in the configuration",
+		Long: `Remove "disabled: true" or "enabled: false" from a server's entry in the
+configuration file. The command shows the change, and keeps a copy of the file
+as FILE.dragoman-backup-DATE in the same directory. A running "dragoman serve"
+reloads the file.`,
+		Example: `  # Show the change.
+  dragoman enable weather --dry-run
+
+  # Make it.
+  dragoman enable weather`,
+	})
+}
+
+// disabling returns the change that disables a server, or enables it.
+func disabling(off bool) func(string, []byte, *config.Snapshot, string, intake.Env) ([]byte, error) {
+	return func(path string, before []byte, old *config.Snapshot, server string, env intake.Env) ([]byte, error) {
+		return intake.Disable(path, before, old, server, off, env)
+	}
+}
+
+// command completes a command with what the three have in common.
+func (c *editCommand) command(cmd *cobra.Command) *cobra.Command {
+	cmd.Args = func(cmd *cobra.Command, args []string) error {
+		switch {
+		case len(args) == 0:
+			return usagef("use `"+cmd.CommandPath()+" NAME`", "no server given")
+		case len(args) > 1:
+			return usagef("name one server at a time", "unexpected argument %q", args[1])
+		}
+		return nil
+	}
+	cmd.RunE = c.run
+	f := flagsInOrder(cmd)
+	f.BoolVar(&c.dry, "dry-run", false, "show the change, and write nothing")
+	f.BoolVar(&c.asJSON, "json", false, "print JSON")
+	addConfigFlag(cmd, &c.config)
+	cmd.ValidArgsFunction = c.env.completeTarget(&c.config)
+	return cmd
+}
+
+func (c *editCommand) run(_ *cobra.Command, args []string) error {
+	server := args[0]
+	path, found := c.env.configPath(c.config)
+	if !found {
+		return c.env.noConfig()
+	}
+	before, err := clientfile.Load(path)
+	if err != nil {
+		return fmt.Errorf("cannot read %s: %w", path, err)
+	}
+	if before == nil {
+		return withHint(fmt.Errorf("%s does not exist", path), "name another file with -c FILE")
+	}
+	old, err := intake.ParseOurs(path, before, intake.Env(c.env))
+	if err != nil {
+		return err
+	}
+	if _, ok := old.Server(server); !ok {
+		return unknownServer(server, path, serverNames(old))
+	}
+	after, err := c.change(path, before, old, server, intake.Env(c.env))
+	if err != nil {
+		return withHint(err, "change the file by hand; `dragoman config check` checks it")
+	}
+	if !bytes.Equal(before, after) {
+		return c.write(server, clientfile.Change{Path: path, Before: before, After: after, Backup: true})
+	}
+	if c.asJSON {
+		return c.printEdit(server, path, "", "")
+	}
+	if !c.quiet {
+		c.status.Printf("%s is %s already in %s", server, c.done, path)
+	}
+	return nil
+}
+
+// write shows the change, and makes it unless the user only wants to see it.
+func (c *editCommand) write(server string, change clientfile.Change) error {
+	diff := maskedDiff(change.Path, change.Before, change.After)
+	if c.dry {
+		if c.asJSON {
+			return c.printEdit(server, change.Path, diff, "")
+		}
+		if _, err := fmt.Fprint(c.stdout, diff); err != nil {
+			return err
+		}
+		if !c.quiet {
+			c.status.Printf("nothing was written")
+		}
+		return nil
+	}
+	if !c.asJSON {
+		c.announce(diff)
+	}
+	backup, err := c.env.writeOwn(change)
+	if err != nil {
+		return err
+	}
+	if c.asJSON {
+		return c.printEdit(server, change.Path, diff, backup)
+	}
+	if !c.quiet {
+		c.status.Printf("%s %s in %s; a running serve reloads it", c.done, server, change.Path)
+		c.status.Printf("the old file is %s", backup)
+	}
+	return nil
+}
+
+// printEdit prints the result as JSON. backup is "" if nothing was written.
+func (c *editCommand) printEdit(server, file, diff, backup string) error {
+	return c.printJSON(struct {
+		Name    string `json:"name"`
+		File    string `json:"file"`
+		Written bool   `json:"written"`
+		Backup  string `json:"backup,omitempty"`
+		Diff    string `json:"diff,omitempty"`
+	}{server, file, backup != "", backup, diff}, "")
+}
