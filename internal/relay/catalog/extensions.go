@@ -12,7 +12,8 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/protocol/mcp"
 )
 
-// maxExtensions is the maximum number of extensions that Dragoman declares at one endpoint.
+// maxExtensions is how many extensions of one server count. If there were a bound for all servers
+// together, one of them could keep the others' extensions out, and get their requests.
 const maxExtensions = 64
 
 // extension is one extension that servers declare, and the settings of each of these servers.
@@ -29,17 +30,17 @@ func declared(hellos []*mcp.ServerInfo) (all []extension) {
 		if h == nil {
 			continue
 		}
-		caps := h.Capabilities
+		caps, count := h.Capabilities, 0
 		for m := range jsonrpc.Members(caps, jsonrpc.Find(caps, jsonrpc.Whole(caps), "extensions")) {
 			name, ok := jsonrpc.Text(caps, m.Key)
 			if !ok || name == mcp.ExtensionTasks || mcp.Authorizes(name) || jsonrpc.KindOf(caps, m.Value) != '{' {
 				continue
 			}
+			if count++; count > maxExtensions {
+				break
+			}
 			at := slices.IndexFunc(all, func(x extension) bool { return x.name == name })
 			if at < 0 {
-				if len(all) == maxExtensions {
-					continue
-				}
 				at, all = len(all), append(all, extension{name: name})
 			}
 			if x := &all[at]; len(x.servers) == 0 || x.servers[len(x.servers)-1] != i {

@@ -25,6 +25,15 @@ type without struct{ server string }
 
 func (f without) Shows(_ catalog.Kind, server, _ string) bool { return server != f.server }
 
+// manyExtensions returns n extensions, as an object.
+func manyExtensions(prefix string, n int) string {
+	all := make([]string, n)
+	for i := range all {
+		all[i] = fmt.Sprintf(`"%s%d":{}`, prefix, i)
+	}
+	return `{` + strings.Join(all, ",") + `}`
+}
+
 func TestMergedExtensions(t *testing.T) {
 	const apps = `"io.modelcontextprotocol/ui":{"mimeTypes":["text/html;profile=mcp-app"]}`
 	for _, tt := range []struct {
@@ -66,6 +75,19 @@ func TestMergedExtensions(t *testing.T) {
 			all:      []*fake{extended("a", `{"io.modelcontextprotocol/ui":{"mimeTypes":["x"],"same":1}}`), extended("b", `{"io.modelcontextprotocol/ui":{"mimeTypes":["y"],"same":1}}`)},
 			want:     `{"io.modelcontextprotocol/ui":{"same":1}}`,
 			refusals: map[string]string{},
+		},
+		{
+			name:    "a server that declares all that it may",
+			all:     []*fake{extended("a", manyExtensions("io.modelcontextprotocol/", 70)), extended("b", `{`+apps+`,"com.acme/x":{}}`)},
+			want:    strings.TrimSuffix(manyExtensions("io.modelcontextprotocol/", 64), "}") + `,` + apps + `,"com.acme/x":{}}`,
+			reached: map[string]string{"acme/do": "b"},
+		},
+		{
+			name:     "a server that declares all vendors' extensions that it may",
+			all:      []*fake{extended("a", manyExtensions("com.acme/", 70)), extended("b", `{"com.acme/x":{}}`)},
+			want:     "",
+			leftOut:  "a, b",
+			refusals: map[string]string{"acme/do": "a, b"},
 		},
 		{
 			name:     "a hidden server",
