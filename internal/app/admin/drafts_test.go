@@ -410,8 +410,8 @@ func TestTrialRecords(t *testing.T) {
 	r.tried(r.draft(snippet(t, "worker", demo.Legacy, "")), Choice{})
 	r.tried(r.draft(`{"command": "no-such-program-here", "args": ["--password", "hunter2"]}`), Choice{})
 	for server, want := range map[string][]string{
-		"worker":               {"trying a server before it is added command=" + excerpt.Line(os.Args[0], maxName), "the trial of a server has ended outcome=connected revision="},
-		"no-such-program-here": {"trying a server before it is added command=no-such-program-here", "the trial of a server has ended outcome=failed took="},
+		"worker":               {"trying a server before adding it command=" + excerpt.Line(os.Args[0], maxName), "the trial of a server has ended outcome=connected revision="},
+		"no-such-program-here": {"trying a server before adding it command=no-such-program-here", "the trial of a server has ended outcome=failed took="},
 	} {
 		var got []string
 		for _, l := range r.api.Logs(server, 50) {

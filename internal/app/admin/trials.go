@@ -129,7 +129,7 @@ func (a *draftAPI) perform(ctx context.Context, d *draft, x *draftServer, server
 	x.trial.State, x.trial.Started = trialRunning, &now
 	a.drafts.mu.Unlock()
 	log := a.log.With("server", server.Name)
-	log.Info("trying a server before it is added", whatStarts(server)...)
+	log.Info("trying a server before adding it", whatStarts(server)...)
 	server.StartTimeout = max(server.StartTimeout, trialStart)
 	limited, stop := context.WithTimeoutCause(ctx, server.StartTimeout+trialLists, errTrialTimeout)
 	defer stop()

@@ -110,7 +110,7 @@ func maskMetrics(text string) string {
 
 var (
 	logTime = regexp.MustCompile(`^time=\S+ `)
-	logRace = regexp.MustCompile(`msg="(handshake step|answer or cancellation could not be sent to the server|discarded an unexpected message from the server|subscriptions/listen ended)"`)
+	logRace = regexp.MustCompile(`msg="(handshake step|could not send an answer or cancellation to the server|discarded an unexpected message from the server|subscriptions/listen ended)"`)
 	logVary = regexp.MustCompile(`(pid|port|remote|took|after|for)=\S+|127\.0\.0\.1:\d+`)
 )
 

@@ -64,7 +64,7 @@ func (e *emptiness) check(now, next *config.Snapshot, sure bool) emptyVerdict {
 	case len(next.Servers) > 0 || len(now.Servers) == 0:
 		return emptyUsed
 	case next.Empty:
-		e.log.Warn("ignored an empty configuration file: all servers stay; to remove all servers, write mcpServers: {}", "servers", len(now.Servers))
+		e.log.Warn("ignored an empty configuration file: all servers stay; to remove them, write mcpServers: {}", "servers", len(now.Servers))
 		return emptyRefused
 	case sure:
 		return emptyUsed
@@ -73,7 +73,7 @@ func (e *emptiness) check(now, next *config.Snapshot, sure bool) emptyVerdict {
 		e.patience = secondLook
 	}
 	e.again = time.NewTimer(e.patience)
-	e.log.Warn("the changed configuration has no servers: Dragoman waits before it removes the current servers; send SIGHUP to remove them now",
+	e.log.Warn("the changed configuration has no servers: the current ones stay for a while; send SIGHUP to remove them now",
 		"servers", len(now.Servers), "wait", e.patience.String())
 	return emptyWaits
 }
@@ -103,7 +103,7 @@ func (e *envFile) follow(ctx context.Context, path string) {
 	ctx, e.cancel = context.WithCancel(ctx)
 	e.running.Go(func() {
 		if err := config.WatchEnv(ctx, path, e.changed); err != nil && ctx.Err() == nil {
-			e.log.Warn("the file of dragoman.envFile is not watched for changes", "cause", err.Error())
+			e.log.Warn("the file in dragoman.envFile is not watched for changes", "cause", err.Error())
 		}
 	})
 }

@@ -302,7 +302,7 @@ func listFolder(folders []string, log *slog.Logger) string {
 	folder := filepath.Join(above, "lists")
 	for _, f := range []string{above, folder} {
 		if err := admin.CheckPrivate(f); err != nil && !errors.Is(err, fs.ErrNotExist) {
-			log.Warn("the lists of the servers could not be kept, so the next start shows them only when the servers are ready", "cause", f+": "+err.Error())
+			log.Warn("the servers' lists could not be kept, so after the next start clients see them only when the servers are ready", "cause", f+": "+err.Error())
 			return ""
 		}
 	}

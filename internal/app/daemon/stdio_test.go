@@ -225,7 +225,7 @@ func TestS18_ModernServerAsks(t *testing.T) {
 	u := child(t, "child", "modern")
 	r := run(t, u)
 	r.call("/mcp", "request", "{}").wantText(t, "done")
-	if !strings.Contains(r.log.String(), "discarded a server request that the revision of the server does not allow") {
+	if !strings.Contains(r.log.String(), "discarded a server request that its revision does not allow") {
 		t.Error("the log does not mention the request")
 	}
 }

@@ -29,7 +29,7 @@ func taskKey(folders []string, log *slog.Logger) []byte {
 	}
 	key, err := keptKey(filepath.Join(folders[len(folders)-1], taskKeyFile), fresh)
 	if err != nil {
-		log.Warn("the key for the ids of tasks could not be kept, so clients lose their tasks when Dragoman restarts", "cause", err.Error())
+		log.Warn("the key for task ids could not be kept, so clients lose their tasks at a restart", "cause", err.Error())
 		return fresh
 	}
 	return key

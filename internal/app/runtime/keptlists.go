@@ -183,7 +183,7 @@ func (s *shelf) Keep(method string, items [][]byte, read time.Time) {
 	}
 	err := s.files.write(path, text)
 	if err != nil && !s.files.failed.Swap(true) {
-		s.files.log.Warn("the lists of the servers could not be kept, so the next start shows them only when the servers are ready", "cause", err.Error())
+		s.files.log.Warn("the servers' lists could not be kept, so after the next start clients see them only when the servers are ready", "cause", err.Error())
 	}
 }
 

@@ -72,7 +72,7 @@ func (n *newcomers) allow(ctx context.Context, who transport.Newcomer) (wait tim
 		n.mu.Unlock()
 	}()
 	if n.log != nil {
-		n.log.LogAttrs(ctx, slog.LevelInfo, "a client that opens many sessions has to wait",
+		n.log.LogAttrs(ctx, slog.LevelInfo, "a client that opens too many sessions has to wait",
 			slog.String("remote", who.Remote), slog.String("client", excerpt.MaskSecrets(excerpt.Name(who.Client))),
 			loglimit.Peer("outcome", "delayed"), loglimit.Measured("waited", slog.DurationValue(delay.Round(time.Millisecond))))
 	}

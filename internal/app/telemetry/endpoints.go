@@ -37,7 +37,7 @@ func (m *Metrics) WatchEndpoints(all func() []Endpoint, guard *httpdoor.Guard) {
 				"Open sessions, streams and requests at the HTTP endpoints, by transport.", []string{"endpoint", "transport", "what"}, nil),
 		},
 		prometheus.NewCounterFunc(prometheus.CounterOpts{
-			Name: "dragoman_guard_refusals_total", Help: "HTTP requests that were refused because of the Host header, the Origin header or the method.",
+			Name: "dragoman_guard_refusals_total", Help: "HTTP requests refused because of their Host, Origin or method.",
 		}, func() float64 { return float64(guard.Refused()) }))
 }
 

@@ -53,17 +53,17 @@ func NewMetrics() *Metrics {
 			Name: "dragoman_handshakes_total", Help: "Handshakes of clients (initialize and server/discover), by client name, requested revision and outcome.",
 		}, []string{"client", "requested", "outcome"}),
 		latency: prometheus.NewHistogramVec(prometheus.HistogramOpts{
-			Name: "dragoman_handshake_seconds", Help: "Time until Dragoman answered initialize or server/discover, in seconds.",
+			Name: "dragoman_handshake_seconds", Help: "Time until initialize or server/discover was answered, in seconds.",
 			Buckets: []float64{.0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30},
 		}, []string{"revision"}),
 		calls: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "dragoman_calls_total", Help: "Calls that ended, by project, server, era of the client, era of the server, and outcome. The label server is empty if the call is not for a single server.",
+			Name: "dragoman_calls_total", Help: "Calls that ended, by project, server, the client's and the server's era, and outcome. The server is empty if a call isn't for one server.",
 		}, []string{"project", "server", "client_era", "server_era", "outcome"}),
 		losses: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "dragoman_losses_total", Help: "Parts of messages that were left out because the revision of the receiver does not have them, by project, server and kind.",
+			Name: "dragoman_losses_total", Help: "Parts of messages that were left out because the receiver's revision doesn't have them, by project, server and kind.",
 		}, []string{"project", "server", "what"}),
 		malformed: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "dragoman_malformed_messages_total", Help: "Messages of clients that Dragoman refused because they are not valid, except initialize and server/discover, by the code of the error.",
+			Name: "dragoman_malformed_messages_total", Help: "Invalid messages of clients, except initialize and server/discover, by error code.",
 		}, []string{"code"}),
 	}
 	m.registry.MustRegister(m.handshakes, m.latency, m.calls, m.losses, m.malformed,
@@ -100,13 +100,13 @@ func (m *Metrics) WatchServers(all func() map[string][]upstream.Status) {
 		up: prometheus.NewDesc(
 			"dragoman_server_up", "1 if the server is ready, 0 otherwise.", []string{"project", "server", "state", "revision"}, nil),
 		odd: prometheus.NewDesc(
-			"dragoman_odd_messages_total", "Messages of a server, except answers, that Dragoman could not use: not valid, for an unknown call, or not allowed.", []string{"project", "server"}, nil),
+			"dragoman_odd_messages_total", "A server's messages, except answers, that couldn't be used: invalid, for an unknown call, or not allowed.", []string{"project", "server"}, nil),
 		workers: prometheus.NewDesc(
-			"dragoman_worker_handshakes_total", "Handshakes with Codex workers, by the version of the handshake (v1, v2, none) and the reason why it is not v2.", []string{"project", "server", "version", "cause"}, nil),
+			"dragoman_worker_handshakes_total", "Handshakes with Codex workers, by version (v1, v2, none) and the reason why it isn't v2.", []string{"project", "server", "version", "cause"}, nil),
 		late: prometheus.NewDesc(
-			"dragoman_late_progress_total", "Progress notifications of a server for a request that had ended: answered, cancelled or timed out.", []string{"project", "server"}, nil),
+			"dragoman_late_progress_total", "A server's progress notifications for a request that had been answered, cancelled or timed out.", []string{"project", "server"}, nil),
 		unasked: prometheus.NewDesc(
-			"dragoman_unasked_answers_total", "Answers of a server that match no open request: late, repeated, or for another client.", []string{"project", "server"}, nil),
+			"dragoman_unasked_answers_total", "A server's answers that match no open request: late, repeated, or for another client.", []string{"project", "server"}, nil),
 	})
 }
 
@@ -115,10 +115,10 @@ func (m *Metrics) WatchServers(all func() map[string][]upstream.Status) {
 func (m *Metrics) WatchBudget(b *transport.Budget) {
 	m.registry.MustRegister(
 		prometheus.NewGaugeFunc(prometheus.GaugeOpts{
-			Name: "dragoman_in_flight_bytes", Help: "Memory that is used for messages in flight, in bytes.",
+			Name: "dragoman_in_flight_bytes", Help: "Memory that messages in flight use, in bytes.",
 		}, func() float64 { return float64(b.State().Held) }),
 		prometheus.NewCounterFunc(prometheus.CounterOpts{
-			Name: "dragoman_overload_refusals_total", Help: "Requests that were refused because the messages in flight used too much memory.",
+			Name: "dragoman_overload_refusals_total", Help: "Requests refused because messages in flight used too much memory.",
 		}, func() float64 { return float64(b.State().Refused) }))
 }
 

@@ -38,7 +38,7 @@ func (b *bridge) handleRequest(m *jsonrpc.Message) {
 	t := b.asker(q.thread)
 	if t == nil {
 		// Dragoman does not know which client must answer the question.
-		b.server.o.Log.Warn("declined a question of Codex that does not belong to a call", "server", b.server.o.Server, "method", excerpt.Line(m.Method, 80))
+		b.server.o.Log.Warn("declined a question of Codex that belongs to no call", "server", b.server.o.Server, "method", excerpt.Line(m.Method, 80))
 		b.answerLater(func() { b.worker.reply(m.ID, q.safe) })
 		return
 	}

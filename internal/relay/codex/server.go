@@ -208,7 +208,7 @@ func (s *Server) ended(complete, failed bool) {
 	failures, exceeded := s.endedLocked(complete, failed)
 	s.mu.Unlock()
 	if exceeded {
-		s.o.Log.Warn("codex worker failed too often and will not be started again for a while", "server", s.o.Server,
+		s.o.Log.Warn("codex worker failed too often; waiting before the next start", "server", s.o.Server,
 			"reason", string(RestartLimitExceeded), "failures", failures, "pause", s.o.Rest.String())
 	}
 }

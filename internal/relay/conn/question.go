@@ -148,7 +148,7 @@ func (c *Conn) mustNotAsk(m *jsonrpc.Message) bool {
 	if opened == nil || opened.Revision.Can(mcp.AskedMidCall) {
 		return false
 	}
-	c.opts.Log.Warn("discarded a server request that the revision of the server does not allow", "server", c.opts.Name, "method", excerpt.Name(m.Method))
+	c.opts.Log.Warn("discarded a server request that its revision does not allow", "server", c.opts.Name, "method", excerpt.Name(m.Method))
 	return true
 }
 
@@ -349,7 +349,7 @@ func (c *Conn) deliver(body []byte) {
 }
 
 func (c *Conn) undelivered(err error) {
-	c.opts.Log.Debug("answer or cancellation could not be sent to the server", "server", c.opts.Name, "cause", err.Error())
+	c.opts.Log.Debug("could not send an answer or cancellation to the server", "server", c.opts.Name, "cause", err.Error())
 }
 
 func refusal(m *jsonrpc.Message, why string) []byte {

@@ -135,6 +135,6 @@ func (c *Session) reportMissing(missing jsonrpc.Value) {
 		}
 	}
 	if len(attrs) > 0 && c.endpoint.Log != nil {
-		c.endpoint.Log.Warn("a client that asks only once for its tools did not get the tools of some servers", attrs...)
+		c.endpoint.Log.Warn("a client that asks for its tools only once missed those of some servers", attrs...)
 	}
 }

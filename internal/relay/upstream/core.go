@@ -53,8 +53,8 @@ func newCore(spec Spec, o Options) *core {
 		c.sessions = conn.NewSessions()
 	}
 	c.sessions.OnBroadcast(func() {
-		c.opts.Log.Warn("server sends messages for one session to all sessions", "server", spec.Name,
-			"effect", "while several clients call the server, Dragoman delivers only server requests and log messages that name their call")
+		c.opts.Log.Warn("server sends every session's messages to all sessions", "server", spec.Name,
+			"effect", "while several clients call it, only server requests and log messages that name their call are delivered")
 	})
 	c.life, c.end = context.WithCancelCause(context.Background())
 	c.graceful, c.kill = context.WithCancel(context.Background())

@@ -153,7 +153,7 @@ func (d *dialer) dialUnprobed(ctx context.Context, t target, refusal error) (*se
 	if err == nil && s.server.Revision().Legacy() {
 		d.update(func(st *state) {
 			st.dial.skipProbe = true
-			st.log(slog.LevelInfo, "server refuses initialize after server/discover, so Dragoman sends initialize first from now on", "cause", refusal.Error())
+			st.log(slog.LevelInfo, "server refuses initialize after server/discover; from now on it gets initialize first", "cause", refusal.Error())
 		})
 	}
 	return s, err

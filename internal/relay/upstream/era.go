@@ -126,7 +126,7 @@ func (d *dialer) eraChanged(ctx context.Context, s *session) bool {
 // modern, the second session becomes the session of the link. Otherwise checkEra closes the second
 // session.
 func (d *dialer) checkEra(s *session, l *eraCheck) {
-	d.opts.Log.Debug("opening a second session to check the protocol era of the server", "server", d.spec.Name)
+	d.opts.Log.Debug("opening a second session to check the server's era", "server", d.spec.Name)
 	var life context.Context
 	var operation uint64
 	d.update(func(st *state) { life, operation = st.ops.opens, st.ops.operation })
@@ -142,7 +142,7 @@ func (d *dialer) checkEra(s *session, l *eraCheck) {
 		next.shut(d.graceful, errNotNeeded)
 	}
 	if l.changed {
-		d.opts.Log.Info("the server now has a protocol revision of the other era (legacy or modern)", "server", d.spec.Name)
+		d.opts.Log.Info("server has changed its era (legacy or modern)", "server", d.spec.Name)
 		d.lister.forgetTools()
 		if d.opts.Changed != nil {
 			d.opts.Changed("")

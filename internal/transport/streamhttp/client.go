@@ -119,7 +119,7 @@ func (c *Client) storeSession(h http.Header) {
 		return
 	}
 	if len(id) > maxSession || !visible(id) {
-		c.log.Warn("ignored an invalid session id of the server", slog.Int("bytes", len(id)))
+		c.log.Warn("ignored the server's session id, which is invalid", slog.Int("bytes", len(id)))
 		return
 	}
 	c.SetSession(id)

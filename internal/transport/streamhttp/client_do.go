@@ -205,7 +205,7 @@ func (s *stream) read() (answer *jsonrpc.Message, empty bool, err error) {
 func (s *stream) unreadable(err error) {
 	why := "the stream contains an event that is not a JSON-RPC message"
 	if errors.Is(err, transport.ErrTooLarge) {
-		s.c.log.Warn("discarded an SSE event that is larger than the size limit", slog.String("cause", err.Error()))
+		s.c.log.Warn("discarded an SSE event over the size limit", slog.String("cause", err.Error()))
 		why = "the stream contains an event that is larger than the size limit"
 	}
 	s.c.drop(why, nil)

@@ -143,7 +143,7 @@ func (c *Client) Listen(ctx context.Context, rules *transport.Rules, in transpor
 			c.interrupted()
 			if errors.Is(err, eventstream.ErrTooLarge) {
 				s.last = "" // if the stream resumed before this event, the server would send the event again
-				c.log.Warn("discarded an SSE event for notifications that is larger than the size limit")
+				c.log.Warn("discarded an SSE event over the size limit on the notification stream")
 			}
 			failures++
 			if !empty {
