@@ -100,11 +100,14 @@ func (l *lister) readPages(ctx context.Context, f *mcp.ClientInfo, via *session,
 		if r.Code() != 0 {
 			return nil, false, l.listRefused(method, r)
 		}
+		raw, list := r.Msg.Raw, r.Msg.ResultMember(info.ListKey)
+		if k := jsonrpc.KindOf(raw, list); jsonrpc.KindOf(raw, r.Msg.Result) != '{' || k != '[' && k != 'n' && !list.IsZero() {
+			return nil, false, l.noList(method, info.ListKey)
+		}
 		page(r.Msg)
 		noteCut(r.Cut, left)
-		raw := r.Msg.Raw
 		size += len(raw)
-		for e := range jsonrpc.Elements(raw, r.Msg.ResultMember(info.ListKey)) {
+		for e := range jsonrpc.Elements(raw, list) {
 			items = append(items, e.Of(raw))
 		}
 		cursor := r.Msg.ResultMember("nextCursor")
@@ -128,6 +131,19 @@ func (l *lister) listRefused(method string, r *mcp.Reply) *mcp.Error {
 	f.Answer, _ = jsonrpc.Text(r.Msg.Raw, jsonrpc.Find(r.Msg.Raw, r.Msg.Error, "message"))
 	f.Cause, f.Call, f.Sent = e.Cause, true, method
 	f.Got = fmt.Sprintf("error %d: %q", r.Code(), f.Answer)
+	l.explain(e, failure.Of(nil, f))
+	return e
+}
+
+// noList returns the error for an answer to a list request that contains something else instead of the
+// list. It must not count as an empty list, because the items would be gone without a word, and other
+// servers could have their names. Servers that have no items may leave the list out or send null; some
+// SDKs do so.
+func (l *lister) noList(method, key string) *mcp.Error {
+	e := &mcp.Error{Origin: mcp.FromUpstream, Upstream: l.spec.Name, Cause: "bad_response", Outcome: mcp.Failed, Op: "list " + l.spec.Name}
+	f := l.facts()
+	f.Cause, f.Call, f.Sent = e.Cause, true, method
+	f.Got = fmt.Sprintf("its result of %s has no list %q", method, key)
 	l.explain(e, failure.Of(nil, f))
 	return e
 }

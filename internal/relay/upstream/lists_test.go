@@ -77,3 +77,30 @@ func TestParamsOfToolsForSomeClients(t *testing.T) {
 		t.Errorf("the tools were listed %d times, want once for each set of capabilities", n)
 	}
 }
+
+// TestNoList checks answers to list requests that contain no list. Only those that some SDKs send for an
+// empty list may count as one.
+func TestNoList(t *testing.T) {
+	for _, tt := range []struct {
+		result string
+		fails  bool
+	}{
+		{`{"tools":[]}`, false}, {`{"tools":null}`, false}, {`{}`, false},
+		{`{"tools":{"a":1}}`, true}, {`{"tools":"x"}`, true}, {`{"tools":7}`, true}, {`{"tools":false}`, true}, {`null`, true}, {`[]`, true},
+	} {
+		t.Run(tt.result, func(t *testing.T) {
+			h := &program{legacy: true, on: func(_ *process, m *jsonrpc.Message) []byte {
+				if m.Method == mcp.MethodListTools {
+					return ok(m, tt.result)
+				}
+				return nil
+			}}
+			u := h.open(Spec{})
+			defer u.Close(t.Context())
+			items, complete, err := u.List(t.Context(), nil, mcp.MethodListTools)
+			if (err != nil) != tt.fails || len(items) > 0 || complete == tt.fails {
+				t.Errorf("got %d items, %v, %v", len(items), complete, err)
+			}
+		})
+	}
+}
