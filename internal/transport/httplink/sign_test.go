@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"slices"
 	"strconv"
+	"sync/atomic"
 	"testing"
 
 	"github.com/dragoman-mcp/dragoman/internal/transport"
@@ -193,9 +194,9 @@ func TestEndlessRefusal(t *testing.T) {
 // an answer, or breaks off before it, may have executed the request.
 func TestBrokenAnswerIsNotSentAgain(t *testing.T) {
 	for _, begin := range []bool{true, false} {
-		n := 0
+		var n atomic.Int32
 		address := serve(t, func(w http.ResponseWriter, r *http.Request) {
-			n++
+			n.Add(1)
 			io.Copy(io.Discard, r.Body)
 			if begin {
 				w.WriteHeader(200)
@@ -210,8 +211,8 @@ func TestBrokenAnswerIsNotSentAgain(t *testing.T) {
 			_, err = resp.ReadAll(10)
 			resp.Close()
 		}
-		if err == nil || errors.Is(err, transport.ErrNotSent) || n != 1 || len(p.marks) != 0 {
-			t.Errorf("begin %t: sent %d times, %v", begin, n, err)
+		if err == nil || errors.Is(err, transport.ErrNotSent) || n.Load() != 1 || len(p.marks) != 0 {
+			t.Errorf("begin %t: sent %d times, %v", begin, n.Load(), err)
 		}
 	}
 }
