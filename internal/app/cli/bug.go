@@ -43,16 +43,15 @@ func newBugCommand(w *world) *cobra.Command {
 		Use:   "bug [-o FILE] [-c FILE] [URL]",
 		Short: "Collect what a bug report needs, with secrets masked",
 		Long: `Collect what a bug report needs: versions, the operating system and the
-configuration. If "dragoman serve" runs, the report also contains the status of
-"dragoman serve" and the last failures of the servers. The command does not send
-the report anywhere.
+configuration. If "dragoman serve" runs, the report also has its status and its
+servers' last failures. Nothing is sent anywhere.
 
-Secrets are masked, and the home directory is shown as ~. Names of servers,
-hosts and files are not masked. Read the report before you publish it.
+Secrets are masked, and your home directory becomes ~. Names of servers, hosts
+and files are not masked, so read the report before you publish it.
 
-The command runs a few programs, such as node and python3, to get their
-versions. URL is the address of "dragoman serve". Without URL, the command finds
-it as "dragoman status" does.`,
+To get their versions, the command runs a few programs, such as node and
+python3. URL is the address of "dragoman serve". Without it, the command looks
+for one as "dragoman status" does.`,
 		Example: `  # Write the report to a file that you can attach.
   dragoman bug -o report.md
 

@@ -44,39 +44,36 @@ func newCallCommand(w *world) *cobra.Command {
 		Use:   "call (URL | NAME) TOOL [name=value]... [flags]",
 		Short: "Call one tool and print its result",
 		Long: `Call one tool of a server and print its result. The server is a URL, the name of
-a configured server, or a command after --. With a command, write the tool, its
-arguments and all flags before the --.
+a configured server, or a command after --. With a command, the tool, its
+arguments and all flags come before the --.
 
-Pass arguments as name=value. The tool's schema decides the JSON type of the
-value: string, number, boolean, array or object. To pass an array, repeat the
-name for each item. Without a schema, the value is a string. To pass a value as
-JSON, write name:=JSON. --json-args takes all arguments as one JSON object, from
-the command line, from a file (@FILE) or from stdin (@-). --arg name=value is
-the same as name=value.
+Pass arguments as name=value. The tool's schema decides the JSON type: string,
+number, boolean, array or object. Without a schema, the value is a string. For
+an array, repeat the name for each item. To pass JSON, write name:=JSON.
+--json-args takes all arguments as one JSON object, from the command line, a
+file (@FILE) or stdin (@-). --arg name=value is the same as name=value.
 
-Before the call is sent, Dragoman checks the arguments against the tool's
-schema. --no-check skips this check. "dragoman show" prints the arguments of a
-tool.
+The arguments are checked against the schema before the call is sent, unless you
+use --no-check. "dragoman show" prints a tool's arguments.
 
-If the tool asks for input, and stdin and stderr are a terminal, the command
-asks you. In scripts, --accept fills in a form, and --decline refuses to answer.
-If the tool asks for the folders of the user (roots), Dragoman sends only the
-folders that you pass with --root.
+If the tool asks for input, and stdin and stderr are a terminal, you're asked.
+In scripts, --accept fills in a form, and --decline refuses to answer. If it
+asks for your folders (roots), it gets only those that you pass with --root.
 
-Text goes to stdout unchanged. --save writes images, audio and files to a folder
-and prints their paths. Without --save, Dragoman only lists images, audio and
-files on stderr. --json prints the whole result, with the content of images,
-audio and files. On a terminal, Dragoman escapes control characters in the text.
+Text goes to stdout unchanged, but on a terminal control characters are escaped.
+Images, audio and files are only listed on stderr; --save writes them to a
+folder and prints their paths. --json prints the whole result, with their
+content.
 
-For a configured server, the command uses a running "dragoman serve" with the
-same configuration, so that the server does not run twice. With --direct, the
-command starts the server itself.
+A configured server is called through the running "dragoman serve" that has the
+same configuration, so it doesn't run twice. With --direct, the command starts
+it itself.
 
 Ctrl-C cancels the call at the server. The exit code is 1 if the tool reports an
 error, 2 if the arguments are wrong, and 130 after Ctrl-C.
 
-Lines on stderr that begin with "dragoman:" come from Dragoman. In these lines,
-text from the server is in quotation marks.`,
+Lines on stderr that begin with "dragoman:" are ours. In them, the server's text
+is in quotation marks.`,
 		Example: `  dragoman call https://mcp.example.com/mcp search query=bridges limit=5
 
   # With a command, write the tool and its arguments first.

@@ -38,27 +38,24 @@ func newCallsCommand(w *world) *cobra.Command {
 		Use:   "calls [NUMBER]",
 		Short: "Print the calls that clients make through a running \"dragoman serve\"",
 		Long: `Print the last calls of clients to a running "dragoman serve", the oldest first.
-Each line shows the client, the server, the called tool or method, and the
-outcome and duration of the call.
+A line has the client, the server, the tool or method, the outcome and the
+duration.
 
-With NUMBER, print the messages of one call, between the client and Dragoman and
-between Dragoman and the server. The output also shows what Dragoman changed in
-these messages and why. A letter marks each reason. A number in brackets marks
-each part of a message that was lost in translation.
+With NUMBER, print the messages of one call, on the client's side and on the
+server's, with what was changed between them and why. A letter marks each
+reason, a number in brackets each part that was lost in translation.
 
 "dragoman serve" keeps the last 2,000 calls in memory, and the messages of the
-last 200 calls. The configuration setting "record" decides whether "dragoman
-serve" keeps messages. Secrets are masked.
+last 200 unless the setting "record" says otherwise. Secrets are masked.
 
-OUTCOME has one of these values. "running": the call has not ended. "ok": the
-server answered with a result. "tool_error": the result says that the tool
-failed. "failed": the server answered with an error. "cancelled": the client
-cancelled the call or disconnected. "refused": Dragoman answered with an error
-and did not send the call to a server. "parked": the call waits until the client
-has answered a request of the server. "not_sent": Dragoman could not send the
-call to the server. "unknown": Dragoman does not know whether the server has run
-the call. With --outcome, "loss" selects all calls in which a part of a message
-was lost in translation.
+OUTCOME is one of these. "running": the call has not ended. "ok": the server
+answered with a result. "tool_error": the result says that the tool failed.
+"failed": the server answered with an error. "cancelled": the client cancelled
+the call or disconnected. "refused": Dragoman answered with an error, and the
+call reached no server. "parked": the call waits for the client to answer the
+server's request. "not_sent": the call could not be sent to the server.
+"unknown": the server may or may not have run it. --outcome also takes "loss",
+for all calls of which a part was lost in translation.
 
 With -f, the command prints each call when it ends, until you press Ctrl-C or
 "dragoman serve" stops.`,

@@ -18,8 +18,8 @@ func newConfigCommand(w *world) *cobra.Command {
 	return group(&cobra.Command{
 		Use:   "config",
 		Short: "Check or print the configuration",
-		Long: `Check a configuration without starting servers, or print a configuration with
-all defaults filled in. docs/configuration.md describes every key.`,
+		Long: `Check a configuration without starting servers, or print it with all defaults
+filled in. docs/configuration.md describes every key.`,
 		Example: `  dragoman config check
   dragoman config print -c ~/.cursor/mcp.json`,
 	}, newConfigCheckCommand(w), newConfigPrintCommand(w))
@@ -42,14 +42,14 @@ func newConfigCheckCommand(w *world) *cobra.Command {
 		Use:   "check [-c FILE]",
 		Short: "Report every problem in a configuration",
 		Long: `Report every problem in a configuration at once, each on a line of the form
-FILE:LINE:COLUMN: KEY: problem; fix. The command does not start any server.
+FILE:LINE:COLUMN: KEY: problem; fix. No server is started.
 
-Below each problem, the command prints the line of the file, with a ^ under the
-column. The command hides comments, the values of "env" and "headers", and other
-text that may be secret.
+Below each problem you see the line of the file, with a ^ under the column.
+Comments, the values of "env" and "headers", and other text that may be secret
+are hidden.
 
-If Dragoman can use the file, even if there are warnings, the last line of the
-output is "ok" and the exit code is 0.`,
+If the file can be used, even with warnings, the last line is "ok" and the exit
+code 0.`,
 		Example: `  dragoman config check
   dragoman config check -c /etc/dragoman.yaml && systemctl reload dragoman`,
 		Args:              noArguments,
@@ -163,10 +163,9 @@ func newConfigPrintCommand(w *world) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "print [-c FILE]",
 		Short: "Print a configuration with all defaults filled in",
-		Long: `Print a configuration with all defaults filled in. Credentials, the environment
-variables of servers and values taken from the environment are shown as ***, so
-the output is safe to share. Without a configuration file, the command prints
-the defaults.`,
+		Long: `Print a configuration with all defaults filled in, or only the defaults if you
+have no configuration file. Credentials, the servers' environment variables and
+values from the environment are shown as ***, so you can share the output.`,
 		Example: `  dragoman config print
   dragoman config print -c ~/.cursor/mcp.json`,
 		Args:              noArguments,

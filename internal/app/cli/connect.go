@@ -44,7 +44,7 @@ type client struct {
 
 // addFlags adds the flags of a client. Every command that is one adds them after its own.
 func (c *client) addFlags(cmd *cobra.Command) {
-	cmd.Flags().DurationVar(&c.timeout, "timeout", 0, "give up after this `TIME`, such as 30s, including the start of the server (default: the configured limits)")
+	cmd.Flags().DurationVar(&c.timeout, "timeout", 0, "give up after `TIME`, such as 30s, the server's start included (default: the configured limits)")
 	cmd.Flags().BoolVar(&c.direct, "direct", false, "start a configured server even if \"dragoman serve\" already runs it")
 	addConfigFlag(cmd, &c.file)
 	c.t.add(cmd.Flags())

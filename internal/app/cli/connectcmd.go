@@ -39,21 +39,19 @@ func newConnectCommand(w *world) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "connect [CLIENT] [--server NAME] [--write]",
 		Short: "Put Dragoman into the configuration of an MCP client",
-		Long: `Show the change that puts Dragoman into the configuration of an MCP client. With
---write, make this change. CLIENT is claude (Claude Desktop), claude-code,
-cursor, vscode, codex, gemini or opencode. Without CLIENT, the command shows the
-state of all these clients.
+		Long: `Show the change that puts Dragoman into an MCP client's configuration; with
+--write, make it. CLIENT is claude (Claude Desktop), claude-code, cursor,
+vscode, codex, gemini or opencode. Without CLIENT, you see the state of each.
 
-The change is one new entry with the URL of "dragoman serve". With --server, the
-entry has the URL at which "dragoman serve" offers only the server NAME. Claude
-Desktop does not support URLs, so the entry for Claude Desktop starts "dragoman
-serve --stdio", or "dragoman run URL" if you use --server. With --stdio, the
-entries for all other clients also start Dragoman.
+The change is one new entry with the URL of "dragoman serve", or with --server
+the URL at which it offers only the server NAME. Claude Desktop doesn't support
+URLs, so it gets an entry that starts "dragoman serve --stdio", or with --server
+"dragoman run URL". With --stdio, every client starts Dragoman.
 
-With --write, the command shows the change, keeps a copy of the file as
-FILE.dragoman-backup-DATE in the same directory, and writes the file. All other
-bytes of the file stay the same. --remove removes the entry for Dragoman. The
-command never replaces or removes the entry of another server.`,
+With --write, the command shows the change, keeps a copy of the file beside it
+as FILE.dragoman-backup-DATE, and writes the file. Every other byte stays as it
+is. --remove takes out Dragoman's entry. Entries of other servers are never
+replaced or removed.`,
 		Example: `  # Show the change.
   dragoman connect cursor
 
@@ -69,13 +67,13 @@ command never replaces or removes the entry of another server.`,
 	}
 	f := flagsInOrder(cmd)
 	f.BoolVar(&c.write, "write", false, "write the change to the client's file")
-	f.BoolVar(&c.remove, "remove", false, "remove the entry for Dragoman")
+	f.BoolVar(&c.remove, "remove", false, "remove Dragoman's entry")
 	f.StringVar(&c.server, "server", "", "connect only the configured server `NAME`")
 	f.BoolVar(&c.http, "http", false, "connect over HTTP, to a running serve (default, except for claude)")
 	f.BoolVar(&c.stdio, "stdio", false, "let the client start Dragoman (default for claude)")
 	f.BoolVar(&c.project, "project", false, "change the client's file for the project in the working directory")
 	f.StringVar(&c.file, "file", "", "change `FILE` instead of the client's usual file")
-	f.StringVar(&c.name, "name", "", "call the entry `NAME` (default: dragoman, or the name of the server)")
+	f.StringVar(&c.name, "name", "", "call the entry `NAME` (default: dragoman, or the server's name)")
 	f.StringVar(&c.address, "url", "", "the base `URL` of \"dragoman serve\" (default: from the configuration)")
 	f.BoolVar(&c.asJSON, "json", false, "print JSON")
 	addConfigFlag(cmd, &c.config)

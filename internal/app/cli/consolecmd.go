@@ -30,11 +30,11 @@ func newConsoleCommand(w *world) *cobra.Command {
 		Use:   "console",
 		Short: "Make a link to the console of a running \"dragoman serve\"",
 		Long: `Ask a running "dragoman serve" on this machine for a link to its console, and
-print the link. The link works once, within ten minutes. The browser that opens
-the link gets a session of twelve hours. Do not give the link to other people.
+print it. The link works once, within ten minutes, and the browser that opens it
+gets a session of twelve hours. Don't give it to other people.
 
 Only the user who started "dragoman serve" can make a link. If several run, the
-command chooses between them as "dragoman status" does.`,
+command chooses as "dragoman status" does.`,
 		Example: `  # Print a link.
   dragoman console
 
@@ -46,7 +46,7 @@ command chooses between them as "dragoman status" does.`,
 	}
 	flags := flagsInOrder(cmd)
 	c.addFlags(cmd)
-	flags.BoolVar(&c.open, "open", false, "open the link in the browser, and do not print it")
+	flags.BoolVar(&c.open, "open", false, "open the link in the browser instead of printing it")
 	flags.BoolVar(&c.asJSON, "json", false, "print the link and its expiry time as JSON")
 	return cmd
 }

@@ -39,39 +39,35 @@ func newDoctorCommand(w *world) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "doctor [flags] (--client | URL | NAME | -- COMMAND [ARG]...)",
 		Short: "Diagnose a server or a client",
-		Long: `Connect to a server in every way that clients do, each time with a new
-connection, and report the problems of the server. Doctor checks:
+		Long: `Connect to a server in every way that clients do, each time over a new
+connection, and report its problems. Doctor checks:
 
-- which revisions the server speaks, and how it refuses all other revisions
-- how the server handles ids, unknown methods, malformed input and long messages
+- which revisions the server speaks, and how it refuses all others
+- how it handles ids, unknown methods, malformed input and long messages
 - whether lists and schemas are valid and match the capabilities
 - over HTTP: headers, sessions and status codes
 
-The report begins with a verdict: the name of the server, what it offers, and an
-estimate of how many tokens its tools cost. The verdict also says which
-revisions work, directly and through Dragoman. The findings come after the
-verdict, and findings that affect the most clients come first. Each finding has
-a stable code. A finding says what the problem means for users, how to fix the
-server, and what Dragoman does until the server is fixed. For errors, the report
-shows the messages that prove the problem. With -v, the report shows such
-messages for all findings.
+The report begins with a verdict: the server's name, what it offers, what its
+tools cost in tokens (an estimate), and which revisions work, directly and
+through Dragoman. Then come the findings, those that affect the most clients
+first. Each has a stable code, and says what the problem means for users, how to
+fix it, and what Dragoman does until then. Errors come with the messages that
+prove them, with -v all findings do.
 
-Doctor starts the command of a server several times, with at most four processes
-at once. Doctor does not call tools that could change data. With --call NAME,
-doctor also calls the tool NAME, without arguments. If a server requires
-sign-in, doctor does not report this as a problem.
+Doctor starts a server's command several times, with at most four processes at
+once. It calls no tool that could change data; with --call NAME, it also calls
+the tool NAME, without arguments. A server that requires sign-in isn't reported
+as a problem.
 
-With --client, Dragoman acts as a server for clients of every revision, and
-checks what the client sends. Doctor prints a URL or a command. Write this text
-into the client's configuration, and use the client for a while. Then quit the
-client or press Ctrl-C to get the report. The report begins with a table of what
-the client does right and what the client does wrong. With --all, the table also
-has the checks that no message of the client triggered, as "not seen".
+With --client, doctor plays a server for clients of every revision, and checks
+what the client sends. It prints a URL or a command. Write it into the client's
+configuration, and use the client for a while. To get the report, quit the
+client or press Ctrl-C. A table at its top shows what the client does right and
+wrong; with --all, also the checks that no message triggered, as "not seen".
 
-The exit code is 0 if no finding has the level error, and 1 if a finding has
-this level. The exit code is 2 after a usage error, and 3 if the server cannot
-be reached. With --client, the exit code depends on the findings about the
-client. With --client --stdio, the exit code is always 0, like that of a server
+The exit code is 0 if no finding has the level error, else 1; 2 after a usage
+error, and 3 if the server can't be reached. With --client, the findings about
+the client count. With --client --stdio, it's always 0, like that of a server
 that ends normally.`,
 		Example: `  # Diagnose a server that Dragoman starts.
   dragoman doctor -- npx -y @modelcontextprotocol/server-memory
@@ -107,7 +103,7 @@ func (c *doctorCommand) addFlags(cmd *cobra.Command) {
 	fl.StringVar(&c.code, "explain", "", "explain the finding `CODE` and exit")
 	fl.DurationVar(&c.patience, "timeout", 5*time.Second, "wait at most `TIME` for each response")
 	fl.DurationVar(&c.wait, "start", 30*time.Second, "wait at most this `TIME` for the first response")
-	fl.BoolVar(&c.client, "client", false, "diagnose a client: act as a server for the client")
+	fl.BoolVar(&c.client, "client", false, "diagnose a client: act as a server for it")
 	fl.BoolVar(&c.stdio, "stdio", false, "with --client: act as the stdio server that the client starts")
 	fl.StringVar(&c.listen, "listen", "127.0.0.1:0", "with --client: listen for the client on `ADDR` (host:port; port 0 picks a free port)")
 	fl.StringVarP(&c.output, "output", "o", "", "with --client --stdio: also write the report to `FILE` as JSON, and to FILE.txt as text")

@@ -35,22 +35,21 @@ func newFakeCommand(w *world) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "fake [flags] (PROFILE | --client PROFILE (URL | -- COMMAND [ARG]...))",
 		Short: "Run a fake MCP server or client for tests",
-		Long: `Run a fake MCP server or client for tests. PROFILE names a strict server of one
-revision, a server that deviates from MCP as some real servers do, or a server
-with a fault. A strict server implements its whole revision and refuses
-everything else. The server of a profile behaves the same way every time. --list
-shows all profiles.
+		Long: `Run a fake MCP server or client for tests. PROFILE is a strict server of one
+revision, one that deviates from MCP as some real servers do, or one with a
+fault; it behaves the same way every time. A strict server implements its whole
+revision and refuses everything else. --list shows all profiles.
 
-The tool "violations" of a strict server lists how the client has violated the
-revision.
+A strict server has a tool "violations", which lists how the client has broken
+the rules of the revision.
 
-With --client, a strict client tries every feature of a server and prints the
-result of each step. The client calls only tools that are marked as read-only
-and need no arguments. Other client profiles deviate from MCP as some real
-clients do, or run a short script.
+With --client, a strict client tries every feature of a server and prints how
+each step went. It calls only tools that are marked as read-only and need no
+arguments. Other client profiles deviate from MCP as some real clients do, or
+run a short script.
 
-The client waits at most ten seconds for each step and one minute for all steps.
-Change these timeouts with --set step=MS and --set whole=MS.`,
+The client gives each step ten seconds and all steps together a minute. Change
+that with --set step=MS and --set whole=MS.`,
 		Example: `  # Run a strict server of one revision on stdio.
   dragoman fake strict-2025-06-18
 

@@ -24,11 +24,11 @@ func newHealthcheckCommand(w *world) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "healthcheck [--ready] [-c FILE] [URL]",
 		Short: "Check that a running \"dragoman serve\" answers, for containers and monitors",
-		Long: `Check that a running "dragoman serve" answers. The exit code is 0 if "dragoman
-serve" answers, and 1 if not. The container image uses this command as its
-health check, because the image contains no shell and no curl.
+		Long: `Check that a running "dragoman serve" answers: the exit code is 0 if it does,
+and 1 if not. This is the health check of the container image, which has no
+shell and no curl.
 
-URL is the address of "dragoman serve". Without URL, the command finds it as
+URL is the address of "dragoman serve". Without it, the command looks for one as
 "dragoman status" does.`,
 		Example: `  # Does "dragoman serve" run?
   dragoman healthcheck

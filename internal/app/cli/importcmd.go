@@ -29,24 +29,22 @@ func newImportCommand(w *world) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "import [--from CLIENT]... [--into FILE]",
 		Short: "Import the servers of another MCP client",
-		Long: `Read the servers of other MCP clients and add them to the configuration file.
+		Long: `Read the servers of other MCP clients and add them to your configuration file.
 CLIENT is claude (Claude Desktop), claude-code, cursor, vscode, codex, gemini,
-opencode, all, or the path of a file. Without --from, the command only shows
-which clients have servers, and in which files.
+opencode, all, or the path of a file. Without --from, you only see which clients
+have servers, and in which files.
 
-The command adds new servers, and does not change servers that are already in
-the configuration file. If the client's file and the configuration file have a
-server with the same name but different settings, the command does not import
-the server. --only NAME=NEW imports the server NAME under the name NEW. For each
-server, the output lists the settings that are not imported. The comments and
-the order of the configuration file stay the same. The command does not change
-the files of the clients. If no configuration file exists, the command creates
-one in the user's configuration directory.
+New servers are added, those that you already have stay as they are. If both
+files have a server of the same name with different settings, it isn't imported;
+--only NAME=NEW imports it as NEW. For each server you see which settings are
+left behind. The file's comments and order stay, and the clients' files aren't
+touched. If you have no configuration file, one is created in your configuration
+directory.
 
-References to environment variables in a client's file stay references, and the
-output lists the variables that you have to set. Literal values are copied,
-including credentials. A configuration file with copied credentials gets the
-mode 0600, and a warning lists the credentials.`,
+References to environment variables stay references, and the output lists the
+variables that you have to set. Literal values are copied, credentials included.
+A configuration file with copied credentials gets the mode 0600, and a warning
+lists them.`,
 		Example: `  # Which clients have servers?
   dragoman import
 

@@ -35,28 +35,24 @@ func newListCommand(w *world) *cobra.Command {
 first line of each description. The server is a URL, the name of a configured
 server, or a command after --.
 
-If you name a kind, such as tools, but no server, the command asks the running
-"dragoman serve" on this machine. The output has the items of all servers of
-"dragoman serve".
+With a kind, such as tools, but no server, you get the items of all servers of
+the running "dragoman serve" on this machine.
 
-Without a kind and a server, the command connects to all configured servers at
-the same time and prints a table of their health. The table shows the state,
-revision and transport of each server, and the number of its tools, prompts and
-resources. "3 + 2" means three resources and two resource templates. The table
-also shows the estimated tokens of the tools, and the time until the server was
-ready. If a server is not ready within --timeout (default 30s), its state is
-"failed". If a server is ready but one of its lists cannot be read, the table
-has ! in place of the number, and a line with the reason. The exit code is 1 if
-a server has failed or a list could not be read.
+With neither, the command connects to all configured servers at once and prints
+a table of their health: state, revision, transport, how many tools, prompts and
+resources they have ("3 + 2" means three resources and two resource templates),
+what the tools cost in tokens (an estimate), and the time until the server was
+ready. A server that isn't ready within --timeout (default 30s) has "failed". If
+a list of a ready server can't be read, you see ! for the number, and a line
+with the reason. The exit code is 1 if either happened.
 
-A gateway, such as "dragoman serve", may have servers that are still starting.
-The command waits for these servers for up to 30 s, and then prints on stderr
-which servers are still not ready. The exit code is 1 if the list is empty
-because these servers are not ready.
+A gateway, such as "dragoman serve", may still be starting some of its servers.
+The command waits up to 30 s for them, then says on stderr which are missing.
+The exit code is 1 if that leaves the list empty.
 
-For configured servers, the command uses a running "dragoman serve" with the
-same configuration, so that the servers do not run twice. With --direct, the
-command starts the servers itself.`,
+Configured servers are asked through the running "dragoman serve" that has the
+same configuration, so they don't run twice. With --direct, the command starts
+them itself.`,
 		Example: `  # Do all configured servers work?
   dragoman list
 

@@ -31,16 +31,15 @@ func newLogsCommand(w *world) *cobra.Command {
 		Use:   "logs [NAME]",
 		Short: "Print the log of a running \"dragoman serve\" and the stderr of its servers",
 		Long: `Print the last log records of a running "dragoman serve", and what its servers
-wrote to stderr. With NAME, print only the records of the server NAME.
+wrote to stderr. With NAME, print only those of the server NAME.
 
-"dragoman serve" keeps the last records in memory, up to 1,000 records and 256
-KiB for each server. Records of level info are kept even if the configured log
-level is warn or error. Secrets are masked, and control characters are escaped.
+The last records are kept in memory, up to 1,000 and 256 KiB for each server.
+Level info is kept even if the configured log level is warn or error. Secrets
+are masked, and control characters escaped.
 
-With -f, the command prints new records until you press Ctrl-C or "dragoman
-serve" stops. If records arrive faster than the terminal can print them, the
-command drops some records and prints how many. The command never slows the
-servers down.`,
+With -f, new records follow until you press Ctrl-C or "dragoman serve" stops. If
+they come faster than your terminal can print them, some are dropped and you see
+how many; the servers are never slowed down.`,
 		Example: `  # Print the last records, and the last records of one server.
   dragoman logs
   dragoman logs github

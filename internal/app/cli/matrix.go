@@ -28,20 +28,17 @@ func newMatrixCommand(w *world) *cobra.Command {
 		Use:   "matrix [flags]",
 		Short: "Test every client revision with every server revision",
 		Long: `Test every feature of MCP with every client revision, every server revision and
-every transport. Each pair of a client and a server is tested through Dragoman.
-If the client and the server have a common transport, the pair is also tested
-without Dragoman.
+every transport. Each pair of a client and a server is tested through Dragoman,
+and if they have a common transport also without it.
 
-Each client and server is strict: it speaks one revision and reports everything
-that this revision does not allow (see "dragoman fake"). A cell is the test of
-one feature with one pair. Each cell works, is a loss, or fails. For a loss, the
-result says which revision cannot express the feature. The exit code is 1 if a
-cell fails.
+Every client and server is strict: it speaks one revision, and reports whatever
+this revision doesn't allow (see "dragoman fake"). A cell is the test of one
+feature with one pair. It works, is a loss, or fails. For a loss, you see which
+revision can't express the feature. The exit code is 1 if a cell fails.
 
-The result is a grid with a symbol for each pair. The command first prints the
-cells that fail, each with the reason. The full matrix takes a minute or two.
-After Ctrl-C, the command prints the results so far and exits with 130. All
-traffic stays on this machine.`,
+The result is a grid with a symbol for each pair, after the cells that fail and
+their reasons. The full matrix takes a minute or two. After Ctrl-C, the command
+prints what it has and exits with 130. All traffic stays on this machine.`,
 		Example: `  # Test everything.
   dragoman matrix
 

@@ -35,9 +35,9 @@ func newReadCommand(w *world) *cobra.Command {
 configured server, or a command after --. "dragoman list resources" lists the
 URIs.
 
-Text goes to stdout. On a terminal, Dragoman escapes control characters in the
-text. Binary content goes to stdout too, unless stdout is a terminal. --save
-writes the content to files in a folder and prints their paths.`,
+Text goes to stdout; on a terminal, control characters are escaped. Binary
+content goes to stdout too, unless that's a terminal. --save writes the content
+to files in a folder and prints their paths.`,
 		Example: `  dragoman read docs file:///guide/intro.md
 
   # With a command, write the URI first. This example saves a picture.
@@ -170,12 +170,10 @@ func newPromptCommand(w *world) *cobra.Command {
 The server is a URL, the name of a configured server, or a command after --.
 "dragoman list prompts" lists the prompts.
 
-Pass arguments as name=value; all values are text. Before the command sends the
-request, it reports missing and unknown arguments as errors. --no-check skips
-this check.
+Pass arguments as name=value; all values are text. Missing and unknown arguments
+are reported before the request is sent, unless you use --no-check.
 
-If the prompt has several messages, the command prints the role of each message
-on a line before the message.`,
+If there are several messages, each has its role on the line before.`,
 		Example: `  dragoman prompt https://mcp.example.com/mcp review language=go
 
   # With a command, write the prompt first.
@@ -366,11 +364,11 @@ func newCompleteCommand(w *world) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "complete (URL | NAME) " + completeRest + " [name=value]... [flags]",
 		Short: "Ask a server to complete an argument of a prompt or template",
-		Long: `Ask a server which values of an argument begin with VALUE, and print each value
-on a line. After prompt, NAME is the name of a prompt. After template, NAME is
-the URI template of a resource template. If you know the values of other
-arguments, pass them as name=value. The server is a URL, the name of a
-configured server, or a command after --.`,
+		Long: `Ask a server which values of an argument begin with VALUE, and print each on a
+line. After prompt, NAME is the name of a prompt; after template, it's the URI
+template of a resource template. If you know other arguments, pass them as
+name=value. The server is a URL, the name of a configured server, or a command
+after --.`,
 		Example: `  dragoman complete docs prompt review language py
   dragoman complete docs template 'file:///{path}' path src/ branch=main
 

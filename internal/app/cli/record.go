@@ -38,17 +38,17 @@ func newRecordCommand(w *world) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "record -o FILE [flags] (URL | [--] COMMAND [ARG]...)",
 		Short: "Record the messages between a client and a server",
-		Long: `Record the messages between a client and a server. Dragoman passes on every byte
-unchanged, and translates nothing.
+		Long: `Record the messages between a client and a server. Every byte is passed on
+unchanged; nothing is translated.
 
-In the client's configuration, put this command in front of the server's own
-command. For a server at a URL, Dragoman prints an address. Write this address
-into the client's configuration.
+In the client's configuration, put this command in front of the server's own.
+For a server at a URL, you get an address to write into the client's
+configuration.
 
-The recording is a text file (txtar). You can read it, share it
-and replay it with "dragoman replay".
+The recording is a text file (txtar), which you can read, share and replay with
+"dragoman replay".
 
-In the recording, Dragoman replaces values that look like secrets:
+What looks like a secret is replaced:
 
 - credentials in headers and URLs
 - members with names such as "password"
@@ -56,12 +56,12 @@ In the recording, Dragoman replaces values that look like secrets:
 - the values of --env and --header
 - inherited environment variables with names such as "API_KEY"
 
-Read a recording before you publish it. Tool results may contain private
-data, which Dragoman cannot recognise.
+Read a recording before you publish it: tool results may contain private data
+that we can't recognise.
 
-If FILE exists, Dragoman adds a number to the name of the new file, because many
-clients start a server more than once. COMMAND inherits all environment
-variables. The exit code of "dragoman record" is the exit code of COMMAND.
+Many clients start a server more than once, so if FILE exists, the new file gets
+a number. COMMAND inherits all environment variables, and the exit code is
+COMMAND's.
 
 The flags of Dragoman end at the first word that is neither a flag nor a URL.
 This word and everything after it belong to the command.`,
@@ -186,25 +186,23 @@ func newReplayCommand(w *world) *cobra.Command {
 		Use:   "replay FILE [flags] [URL | -- COMMAND [ARG]...]",
 		Short: "Replay one side of a recorded conversation",
 		Long: `Replay one side of a conversation that "dragoman record" has recorded, and
-report where the other side behaves differently from the recording.
+report where the other side behaves differently.
 
-With only FILE, Dragoman acts as the recorded server on stdio. If the recorded
-server used HTTP, add --listen. With a URL or a command, Dragoman acts as the
-recorded client and connects to the server at the URL or starts the command.
+With only FILE, Dragoman acts as the recorded server on stdio. If that server
+used HTTP, add --listen. With a URL or a command, Dragoman acts as the recorded
+client instead, and connects to the URL or starts the command.
 
-FILE may also be the transcript of one call, which "dragoman calls NUMBER --save
-FILE" writes. The transcript has two sides. --wire client selects the messages
-between the client and Dragoman. --wire server selects the messages between
-Dragoman and the server. Dragoman makes the handshake itself, because the
-transcript of one call does not contain the handshake.
+FILE may also be the transcript of one call, from "dragoman calls NUMBER --save
+FILE". It has two sides: --wire client selects the messages between the client
+and Dragoman, --wire server those between Dragoman and the server. It has no
+handshake, so Dragoman makes its own.
 
-Values that a peer may choose freely are not compared: ids, tokens, cursors,
-times, and the name and version of the peer. The order and formatting of members
-are not compared either. Secrets that were replaced in the recording match any
-value. If a server needs credentials, pass them with --header or --env.
+What a peer may choose freely isn't compared: ids, tokens, cursors, times, its
+name and version, and the order and formatting of members. Secrets that were
+replaced in the recording match any value. If a server needs credentials, pass
+them with --header or --env.
 
-The command prints each difference from the recording. If there are differences,
-the exit code is 1.`,
+The command prints each difference. If there are any, the exit code is 1.`,
 		Example: `  # Run a predictable server for the tests of a client.
   dragoman replay talk.txtar
 
@@ -216,7 +214,7 @@ the exit code is 1.`,
 	f.StringVar(&c.listen, "listen", "", "act as the recorded server over HTTP on `ADDR` (host:port)")
 	f.DurationVar(&c.timeout, "timeout", 10*time.Second, "wait at most `TIME` for the next message of the peer")
 	f.BoolVar(&c.strict, "strict", false, "also compare names, versions and times")
-	f.StringVar(&c.wire, "wire", "", "play this `SIDE` of the transcript of a call: client or server")
+	f.StringVar(&c.wire, "wire", "", "play this `SIDE` of a call's transcript: client or server")
 	c.t.addPlain(f)
 	addOpenFlag(cmd, &c.open)
 	return cmd

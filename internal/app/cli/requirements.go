@@ -30,17 +30,16 @@ func newRequirementsCommand(w *world) *cobra.Command {
 		Short:       "Serve requirements from a database",
 		Long: `Run an MCP server on stdio that keeps epics, user stories, acceptance criteria
 and requirements, with relations and comments. Each object has a reference id
-that never changes, such as REQ-007. Clients can read each object as a resource.
-The server allows only certain changes of the status of an object.
+that never changes, such as REQ-007, and clients can read it as a resource. Its
+status can change only in certain ways.
 
-The server also keeps prompts. The description and the content of the active
-prompt are the instructions of the server for new sessions.
+The server also keeps prompts. The active one's description and content are the
+server's instructions in new sessions.
 
-The database is PostgreSQL or an SQLite file, which the server creates with mode
-0600. Several servers can use one database at the same time. Each server
-notifies its clients of changes that another server makes. The password for
-PostgreSQL can come from PGPASSWORD or ~/.pgpass. docs/servers.md describes the
-tools and their limits.`,
+The database is PostgreSQL or an SQLite file, which is created with mode 0600.
+Several servers can use one database at the same time, and each tells its
+clients what another has changed. The password for PostgreSQL can come from
+PGPASSWORD or ~/.pgpass. docs/servers.md describes the tools and their limits.`,
 		Example: `  # Try the server with an example.
   dragoman list -- dragoman server requirements --db example.db --example
   dragoman call search_items query=calendar -- dragoman server requirements --db example.db
@@ -114,12 +113,11 @@ func newActivePromptCommand(w *world) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "prompt [flags] [NAME]",
 		Short: "Print or choose the active prompt",
-		Long: `Print the description and the content of the active prompt, which are the
-instructions of the server. Without an active prompt, print nothing.
+		Long: `Print the description and content of the active prompt, which are the server's
+instructions. Without an active prompt, print nothing.
 
-With NAME, make this prompt the active prompt. Running servers notify their
-clients that the list of prompts has changed. New sessions get the new
-instructions.`,
+With NAME, make this prompt the active one. Running servers tell their clients
+that the list of prompts has changed, and new sessions get the new instructions.`,
 		Example: `  # Print the instructions.
   dragoman server requirements prompt
 
@@ -218,9 +216,9 @@ func newExportCommand(w *world) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "export [flags]",
 		Short: "Print all items as Markdown or ReqIF",
-		Long: `Print all items with their relations and comments. With --root, print one item
-and all items below it. ReqIF is the XML format in which requirements tools
-exchange requirements.`,
+		Long: `Print all items with their relations and comments, or with --root one item and
+those below it. ReqIF is the XML format in which requirements tools exchange
+requirements.`,
 		Example: `  # Write a file that people can read.
   dragoman server requirements export > requirements.md
 

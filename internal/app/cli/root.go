@@ -24,16 +24,15 @@ func (a *app) root() *cobra.Command {
 	root := &cobra.Command{
 		Use:   "dragoman",
 		Short: "Connect any MCP client to any MCP server",
-		Long: `Dragoman connects any MCP client to any MCP server. Dragoman translates between
-the protocol revisions that the two sides speak.
+		Long: `Dragoman connects any MCP client to any MCP server, and translates between the
+protocol revisions that they speak.
 
-Results go to stdout. Errors, logs and progress go to stderr.
+Results go to stdout; errors, logs and progress to stderr.
 
 Exit codes: 0 for success, 1 for a failure, 2 for a usage error, 130 after
-SIGINT and 143 after SIGTERM. The commands run and serve are exceptions: on the
-first SIGINT or SIGTERM, they shut down gracefully and exit with 0. The commands
-fake and record do the same on the first SIGTERM. A second signal stops the
-program at once, with exit code 130 or 143.`,
+SIGINT and 143 after SIGTERM. But run and serve shut down gracefully on the
+first SIGINT or SIGTERM, and fake and record on the first SIGTERM; they then
+exit with 0. A second signal stops the program at once, with 130 or 143.`,
 		Example: `  # Run one server for a client that cannot use it directly.
   dragoman run -- npx -y @modelcontextprotocol/server-everything@2025.9.25
 
@@ -118,7 +117,7 @@ var commands = []func(*world) *cobra.Command{
 func (a *app) addCommonFlags(root *cobra.Command) {
 	f := root.PersistentFlags()
 	f.SortFlags = false
-	f.BoolVarP(&a.verbose, "verbose", "v", false, "print debug logs, the steps of each handshake, and the stderr of servers")
+	f.BoolVarP(&a.verbose, "verbose", "v", false, "print debug logs, the steps of each handshake, and the servers' stderr")
 	f.BoolVar(&a.traceBytes, "trace-bytes", false, "print the steps of each handshake with their messages; implies --verbose")
 	f.BoolVarP(&a.quiet, "quiet", "q", false, "print only errors")
 	f.BoolVar(&a.plain, "plain", false, "use no colours and no animation, for screen readers (the same as ACCESSIBLE=1)")
@@ -291,9 +290,9 @@ func describeCompletion(root *cobra.Command) {
 			continue
 		}
 		c.Short = "Print a shell completion script"
-		c.Long = `Print a shell completion script. The script completes commands, flags and the
-names of configured servers when you press Tab. Run "dragoman completion SHELL
---help" to see how to load the script.`
+		c.Long = `Print a shell completion script. When you press Tab, it completes commands,
+flags and the names of configured servers. "dragoman completion SHELL --help"
+says how to load it.`
 		c.Example = `  # Load the script in the current bash session.
   source <(dragoman completion bash)
 

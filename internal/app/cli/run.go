@@ -23,7 +23,7 @@ func addOpenFlag(c *cobra.Command, open *bool) {
 // addHostFlag adds the flag --allow-host. When Dragoman refuses a request because of its Host
 // header, the error message mentions this flag.
 func addHostFlag(c *cobra.Command, hosts *[]string) {
-	c.Flags().StringArrayVar(hosts, "allow-host", nil, "accept `NAME` as an additional value of the Host header, for example behind a proxy (repeatable)")
+	c.Flags().StringArrayVar(hosts, "allow-host", nil, "also accept `NAME` in the Host header, for example behind a proxy (repeatable)")
 }
 
 func checkHosts(hosts []string) error {
@@ -83,23 +83,22 @@ func newRunCommand(w *world) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "run [flags] (URL | [--] COMMAND [ARG]...)",
 		Short: "Run one server for any client, without changing tool names",
-		Long: `Run one server for a client that cannot use the server directly. In the client's
+		Long: `Run one server for a client that can't use it directly. In the client's
 configuration, put "dragoman run" in front of the server's own command. The
-client sees the tool names, the server name and the instructions of the server
-unchanged.
+client sees the server's name, tool names and instructions unchanged.
 
-The client connects over stdio, or over HTTP if you use --listen. COMMAND
-inherits all environment variables, so "env" in the client's configuration has
-the same effect as without Dragoman.
+The client connects over stdio, or with --listen over HTTP. COMMAND inherits all
+environment variables, so "env" in the client's configuration works as without
+Dragoman.
 
 The flags of Dragoman end at the first word that is neither a flag nor a URL.
 This word and everything after it belong to the command. Write -- before a
 command that begins with a dash.
 
-In --env, in --header and in the URL, Dragoman replaces ${NAME} with the value
-of the environment variable NAME. Use this for credentials, because every user
-of the machine can read the command line. In a shell, write ${NAME} in single
-quotes. Otherwise the shell replaces ${NAME} itself.`,
+In --env, --header and the URL, ${NAME} becomes the value of the environment
+variable NAME. Use this for credentials, because every user of the machine can
+read the command line. In a shell, put it in single quotes, or the shell
+replaces it itself.`,
 		Example: `  # In a client's configuration, write this in front of the server's command.
   dragoman run npx -y @modelcontextprotocol/server-filesystem@2025.8.21 /srv
 

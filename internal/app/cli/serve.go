@@ -27,36 +27,32 @@ func newServeCommand(w *world) *cobra.Command {
 		Use:   "serve [flags]",
 		Short: "Serve many servers at one endpoint",
 		Long: `Serve all configured servers at one endpoint, to clients of every revision.
-Clients see each tool under the name SERVER__TOOL. Adding a server does not
-change the names of existing tools.
+Clients see each tool as SERVER__TOOL, so adding a server doesn't change the
+names of existing tools.
 
-When the configuration file changes, Dragoman validates the whole file and
-applies the changes without interrupting calls. If the file has errors, Dragoman
-reports the errors and keeps the old configuration. docs/configuration.md
-describes the format of the file. The configuration files of MCP clients also
-work unchanged.
+When the configuration file changes, the whole file is checked, and the changes
+are applied without interrupting calls. If it has errors, you see them, and the
+old configuration stays. docs/configuration.md describes the format; the
+configuration files of MCP clients work too, unchanged.
 
-Without a configuration file, serve starts without servers. You can add servers
-in the console, which writes ~/.config/dragoman/config.yaml.
+Without a configuration file, serve starts without servers. Add them in the
+console, which writes ~/.config/dragoman/config.yaml.
 
-If the settings of a server refer to an environment variable that is not set,
-only this server fails. With --strict, Dragoman refuses the whole file. Dragoman
-reads the file again when the file changes, and on SIGHUP. A change of an
-environment variable takes effect only after a restart of Dragoman.
+If a server's settings refer to an environment variable that isn't set, only
+this server fails; with --strict, the whole file is refused. The file is read
+again when it changes, and on SIGHUP. A changed environment variable needs a
+restart.
 
 The console at /console/ shows clients, servers and calls in a browser. On a
-terminal, serve prints a link that opens the console. "dragoman console" makes
-another link. The console is off if other machines can reach the address of
-serve.
+terminal, serve prints a link that opens it; "dragoman console" makes another.
+The console is off if other machines can reach serve's address.
 
-/api/v1/status returns the status of every server and session as JSON, but only
-to clients on this machine. On SIGUSR1, Dragoman writes the status to stderr as
-text.
+/api/v1/status has the status of every server and session as JSON, only for
+clients on this machine. On SIGUSR1, serve writes it to stderr as text.
 
-With --demo, Dragoman runs two demo servers, and two demo clients that call the
-servers, so that the console shows traffic. The demo clients make about 30 calls
-a minute, and some of these calls fail on purpose. With --quiet-demo, the demo
-clients do not run.`,
+With --demo, two demo servers run, and two demo clients call them, so that the
+console has something to show: about 30 calls a minute, of which some fail on
+purpose. --quiet-demo leaves out the clients.`,
 		Example: `  # Use ./dragoman.yaml or ~/.config/dragoman/config.yaml.
   dragoman serve
 
@@ -81,8 +77,8 @@ func (c *serveCommand) addFlags(cmd *cobra.Command) {
 	f.BoolVar(&c.strict, "strict", false, "refuse a configuration in which a server refers to an unset environment variable")
 	f.BoolVar(&c.noConsole, "no-console", false, "do not serve the console (the pages at /console/)")
 	f.BoolVar(&c.stdio, "stdio", false, "also serve a client on stdin and stdout")
-	f.BoolVar(&c.demo, "demo", false, "serve two demo servers, and the servers of FILE if you use -c FILE")
-	f.BoolVar(&c.quietDemo, "quiet-demo", false, "with --demo, do not run the two demo clients")
+	f.BoolVar(&c.demo, "demo", false, "serve two demo servers, and with -c FILE also those of FILE")
+	f.BoolVar(&c.quietDemo, "quiet-demo", false, "with --demo, leave out the two demo clients")
 	addCallsFlag(cmd, &c.logCalls)
 	addOpenFlag(cmd, &c.open)
 }

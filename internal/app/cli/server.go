@@ -18,9 +18,8 @@ func newServerCommand(w *world) *cobra.Command {
 	return group(&cobra.Command{
 		Use:   "server",
 		Short: "Run a built-in MCP server",
-		Long: `Run an MCP server that is part of Dragoman. A built-in server is an ordinary
-server on stdio. Every MCP client can use a built-in server, directly or through
-Dragoman.`,
+		Long: `Run an MCP server that is part of Dragoman. It's an ordinary server on stdio,
+which every MCP client can use, directly or through Dragoman.`,
 		Example: `  # Let a client read and change a folder.
   dragoman server filesystem ~/notes
 
@@ -52,21 +51,18 @@ func newFilesystemCommand(w *world) *cobra.Command {
 		Use:   "filesystem [flags] ROOT...",
 		Short: "Serve the files of folders",
 		Long: `Run an MCP server on stdio that reads and changes the files of one or more
-folders, which are called roots. Clients see nothing outside the roots: ".." and
-symlinks cannot lead outside the roots, and the server never opens devices,
-pipes and sockets.
+folders, called roots. Clients see nothing outside them: ".." and symlinks can't
+lead out, and devices, pipes and sockets are never opened.
 
 The tools are list_dir, read_file, write_file, move_file, copy_file,
 delete_file, search_files, get_metadata and watch_folder. With one root, paths
-are relative to this root. With several roots, each relative path begins with
-the name of a root, and the name of a root is the name of its folder. Absolute
-paths below a root are valid too.
+are relative to it. With several, a relative path begins with a root's name,
+which is the name of its folder. Absolute paths below a root are valid too.
 
-The server moves replaced and deleted files to the folder .dragoman-undo of
-their root. --undo-size and --undo-age limit this folder, and the server removes
-the oldest files first. The result of a tool that replaces or deletes a file
-says how to restore the file. docs/servers.md describes the tools and their
-limits.`,
+Replaced and deleted files move to the folder .dragoman-undo of their root, and
+the result of the tool says how to restore them. --undo-size and --undo-age
+limit this folder; the oldest files go first. docs/servers.md describes the
+tools and their limits.`,
 		Example: `  # Let a client read and change a folder.
   dragoman server filesystem ~/notes
 

@@ -35,17 +35,16 @@ func newShowCommand(w *world) *cobra.Command {
 		Short: "Describe a server, or one of its tools",
 		Long: `Describe a server: its name, version and instructions, what it offers, and each
 tool in one line. With TOOL, describe this tool: its signature, its arguments,
-an example call, and the hints that the server gives about the tool. The server
-is a URL, the name of a configured server, or a command after --.
+an example call, and what the server hints about it. The server is a URL, the
+name of a configured server, or a command after --.
 
-The context cost is an estimate of the tokens that a tool takes in the context
-of a model. The estimate includes the name, the description and the input schema
-of the tool. The real number of tokens depends on what the client sends to the
-model. For common servers, the estimate differed by at most 7 % from the counts
-of two public tokenizers.
+The context cost is an estimate of the tokens that a tool's name, description
+and input schema take in a model's context. The real number depends on what the
+client sends to the model. For common servers, the estimate was within 7 % of
+what two public tokenizers count.
 
-In a signature, a question mark follows an optional argument. If a tool has no
-output schema, the signature shows that the tool returns content, such as text.`,
+In a signature, a question mark follows an optional argument. A tool without an
+output schema is shown to return content, such as text.`,
 		Example: `  dragoman show https://mcp.example.com/mcp
   dragoman show gh create_issue
 

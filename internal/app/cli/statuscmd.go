@@ -42,24 +42,22 @@ func newStatusCommand(w *world) *cobra.Command {
 		Use:   "status [NAME]",
 		Short: "Show the state of a running \"dragoman serve\" and its servers",
 		Long: `Ask a running "dragoman serve" on this machine for its state, and print a table
-of its servers. CALLS is the number of calls that have ended since "dragoman
-serve" started. RUNNING is the number of running calls. The table says why a
-server is not ready, and when Dragoman tries again to reach the server. If
-"dragoman serve" refused a changed configuration file, a line above the table
-gives the reason. With NAME, print all details of the server NAME, including the
-steps of its last handshake.
+of its servers. CALLS counts the calls that have ended since it started, RUNNING
+those that haven't. For a server that isn't ready, you see why, and when it's
+tried again. If a changed configuration file was refused, a line above the table
+says why. With NAME, print all details of the server NAME, including the steps
+of its last handshake.
 
-With --watch, the command updates the table every second until you press Ctrl-C.
-If stdout is not a terminal, --watch prints a line for each change instead of
-the table. If "dragoman serve" stops, the command waits until "dragoman serve"
-runs again.
+With --watch, the table is updated every second until you press Ctrl-C; if
+stdout is not a terminal, you get a line for each change instead. If "dragoman
+serve" stops, the command waits until it runs again.
 
-Without --listen, the command uses the "dragoman serve" of this user that has
-the same configuration file, even if the file has errors now. If there is none,
-it uses the only one that runs. If it cannot choose between several, it lists
-them. If this user runs none, it looks at the address in the configuration file,
-or else at 127.0.0.1:7300. "dragoman serve" shows its status only to programs on
-the same machine.`,
+Without --listen, the command uses your "dragoman serve" that has the same
+configuration file, even if the file has errors now. If there is none, it uses
+the only one that runs, and if there are several, it lists them. If you run
+none, it looks at the address in the configuration file, or else at
+127.0.0.1:7300. "dragoman serve" shows its status only to programs on the same
+machine.`,
 		Example: `  dragoman status
   dragoman status github
 

@@ -41,11 +41,11 @@ func (t *targetFlags) add(f *pflag.FlagSet) {
 // addPlain adds all flags except --revision and --dialect. Those two make no sense for commands
 // that do not translate messages.
 func (t *targetFlags) addPlain(f *pflag.FlagSet) {
-	f.StringArrayVar(&t.env, "env", nil, "set an environment variable for the command, as `K=V`, or K to pass on the current value of K (repeatable)")
+	f.StringArrayVar(&t.env, "env", nil, "set an environment variable for the command, as `K=V`, or K to pass on its current value (repeatable)")
 	f.StringArrayVar(&t.header, "header", nil, "send an HTTP header to the URL, as `'K: V'` (repeatable)")
 	f.StringVar(&t.cacert, "cacert", "", "for the URL, trust the certificate authorities in the PEM `FILE`")
 	f.StringVar(&t.dir, "cwd", "", "run the command in the directory `DIR`")
-	f.StringVar(&t.name, "name", "", "use `NAME` for the server in Dragoman's messages (default: the name of the server's package or host)")
+	f.StringVar(&t.name, "name", "", "call the server `NAME` in messages (default: its package or host)")
 }
 
 func (t *targetFlags) given() string {

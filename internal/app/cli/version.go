@@ -62,8 +62,8 @@ func newVersionCommand(w *world) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "version",
 		Short: "Print the version and the supported MCP revisions",
-		Long: `Print the version of Dragoman, the commit and the Go version of this build, and
-the supported MCP revisions. "dragoman --version" prints the same text.`,
+		Long: `Print Dragoman's version, the commit and Go version of this build, and the
+supported MCP revisions. "dragoman --version" prints the same.`,
 		Example: `  dragoman version
   dragoman version --json | jq -r .version`,
 		Args:              noArguments,
