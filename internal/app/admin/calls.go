@@ -18,40 +18,40 @@ import (
 // Calls is the response of /api/v1/calls. It contains running and ended calls, newest first.
 type Calls struct {
 	Calls  []Call `json:"calls" doc:"running and ended calls, the newest first"`
-	Before uint64 `json:"before,omitempty" doc:"the value with which the query parameter before selects the next older calls; left out if there are no older calls"`
+	Before uint64 `json:"before,omitempty" doc:"the parameter before for the next older calls; left out if there are none"`
 }
 
 // Call is one call from a client. Secrets in its strings are masked.
 type Call struct {
 	Project   string     `json:"project" doc:"the project whose endpoint the client used"`
 	Number    uint64     `json:"number" doc:"the number of the call in this process; later calls have higher numbers"`
-	Outcome   string     `json:"outcome" doc:"running; ok; cancelled; tool_error: the result of the tool has isError; failed: the server answered with an error; refused: Dragoman answered with an error, and no server got the call; parked: the call waits for answers from the client; not_sent: the call failed before the server got it; unknown: the call failed, but the server may have run it"`
+	Outcome   string     `json:"outcome" doc:"running; ok; cancelled; tool_error: the result has isError; failed: the server answered with an error; refused: Dragoman answered with an error, and no server got the call; parked: the call waits for its client's answers; not_sent: it failed before the server got it; unknown: it failed, but the server may have run it"`
 	Cause     string     `json:"cause,omitempty" doc:"why Dragoman answered with an error, such as timeout or exited"`
-	Code      int64      `json:"code,omitempty" doc:"the code of the JSON-RPC error that the client got; left out if the call got no error"`
+	Code      int64      `json:"code,omitempty" doc:"the code of the JSON-RPC error that the client got; left out if it got none"`
 	Client    CallClient `json:"client" doc:"the client that made the call"`
-	Server    string     `json:"server,omitempty" doc:"the name of the server; left out if the call has no server or several servers"`
-	Revision  string     `json:"revision,omitempty" doc:"the protocol revision of the server; left out if no server got the call"`
+	Server    string     `json:"server,omitempty" doc:"the server's name; left out if the call has none or several"`
+	Revision  string     `json:"revision,omitempty" doc:"the server's protocol revision; left out if no server got the call"`
 	Method    string     `json:"method" doc:"the MCP method, such as tools/call"`
-	Name      string     `json:"name,omitempty" doc:"the name that the client uses for the tool or prompt, or the URI of the resource"`
-	Target    string     `json:"target,omitempty" doc:"the name that the server uses for the tool or prompt, or the URI of the resource"`
+	Name      string     `json:"name,omitempty" doc:"the client's name for the tool or prompt, or the resource's URI"`
+	Target    string     `json:"target,omitempty" doc:"the server's name for the tool or prompt, or the resource's URI"`
 	Started   time.Time  `json:"started" doc:"when the first request of the call arrived"`
 	Seconds   float64    `json:"seconds" doc:"how many seconds the call took, or has been running so far"`
-	In        int        `json:"in" doc:"length of all requests of the client for this call, in bytes"`
+	In        int        `json:"in" doc:"length of all the client's requests for this call, in bytes"`
 	Out       int        `json:"out" doc:"length of all answers to the client, in bytes"`
-	Requests  int        `json:"requests" doc:"number of requests that the client sent for this call: the first request, and one retry for each set of answers to the server's questions"`
+	Requests  int        `json:"requests" doc:"number of requests that the client sent for this call: the first, and a retry for each set of answers to the server's questions"`
 	ToolError bool       `json:"toolError,omitempty" doc:"true if outcome is tool_error"`
-	Losses    []CallLoss `json:"losses,omitempty" doc:"parts of the messages that Dragoman left out"`
-	Recorded  bool       `json:"recorded" doc:"whether /api/v1/calls/NUMBER has the messages of the call"`
+	Losses    []CallLoss `json:"losses,omitempty" doc:"parts of the messages that were left out"`
+	Recorded  bool       `json:"recorded" doc:"whether /api/v1/calls/NUMBER has the call's messages"`
 	TraceID   string     `json:"traceId,omitempty" doc:"the W3C trace id that the client sent"`
-	Missed    bool       `json:"missed,omitempty" doc:"only in events: true if Dragoman dropped earlier calls before it could send them in the stream"`
+	Missed    bool       `json:"missed,omitempty" doc:"only in events: true if earlier calls were dropped because the reader was too slow"`
 }
 
 // CallClient describes the client of a call. Name, Version and Revision come from the client itself.
 type CallClient struct {
 	Name      string `json:"name,omitempty" doc:"the name that the client gives itself"`
 	Version   string `json:"version,omitempty" doc:"the version of the client's program, as the client states it"`
-	Revision  string `json:"revision,omitempty" doc:"the protocol revision of the client; left out if the revision is not known"`
-	Principal string `json:"principal,omitempty" doc:"an alias of the client's principal, which does not reveal the principal"`
+	Revision  string `json:"revision,omitempty" doc:"the client's protocol revision; left out if it isn't known"`
+	Principal string `json:"principal,omitempty" doc:"an alias of the client's principal, which doesn't reveal it"`
 }
 
 // CallLoss describes something that Dragoman left out of a call, and the reason.

@@ -13,27 +13,27 @@ import (
 
 // Clients is a page of clients.
 type Clients struct {
-	Clients []Client `json:"clients" doc:"the clients of this page: first the clients with a conversation, then the clients that send single requests, each group in the order of arrival"`
+	Clients []Client `json:"clients" doc:"the clients of this page, those with a conversation first, then those that send single requests, each in the order of arrival"`
 	Total   int      `json:"total" doc:"number of clients on all pages"`
 	Next    string   `json:"next,omitempty" doc:"the cursor of the next page"`
 }
 
 // Client is a client of an endpoint. Its name, title, version and capabilities come from the client.
 type Client struct {
-	ID           string    `json:"id" doc:"the id of the client in this process, for /api/v1/clients/ID"`
+	ID           string    `json:"id" doc:"the client's id in this process, for /api/v1/clients/ID"`
 	Name         string    `json:"name,omitempty" doc:"the name that the client gives itself"`
 	Title        string    `json:"title,omitempty" doc:"the display title that the client gives itself"`
 	Version      string    `json:"version,omitempty" doc:"the version of the client's program, as the client states it"`
-	Revision     string    `json:"revision,omitempty" doc:"the protocol revision of the client; left out until a request of the client names the revision"`
-	Era          string    `json:"era,omitempty" doc:"legacy or modern; left out if the revision is not known"`
+	Revision     string    `json:"revision,omitempty" doc:"the client's protocol revision; left out until a request names it"`
+	Era          string    `json:"era,omitempty" doc:"legacy or modern; left out if the revision isn't known"`
 	Transport    string    `json:"transport" doc:"stdio, http, sse or inmem (a client inside the process)"`
 	Capabilities []string  `json:"capabilities" doc:"the names of the capabilities that the client has declared"`
-	Principal    string    `json:"principal,omitempty" doc:"an alias of the client's principal, which does not reveal the principal"`
+	Principal    string    `json:"principal,omitempty" doc:"an alias of the client's principal, which doesn't reveal it"`
 	Remote       string    `json:"remote,omitempty" doc:"the network address of the client"`
 	Endpoint     string    `json:"endpoint" doc:"the path of the endpoint that the client uses"`
-	Server       string    `json:"server,omitempty" doc:"the server of the endpoint, if the endpoint has only one server"`
-	Conversation bool      `json:"conversation" doc:"true if the client has a session or uses stdio; false if the client sends single requests"`
-	Since        time.Time `json:"since" doc:"when the conversation began; for single requests, when the first request arrived"`
+	Server       string    `json:"server,omitempty" doc:"the endpoint's server, if it has only one"`
+	Conversation bool      `json:"conversation" doc:"true if the client has a session or uses stdio, false if it sends single requests"`
+	Since        time.Time `json:"since" doc:"when the conversation began; for single requests, when the first arrived"`
 	LastMessage  time.Time `json:"lastMessage" doc:"when the last message of the client arrived"`
 	Requests     int64     `json:"requests" doc:"number of requests that the client has sent so far"`
 	Running      int       `json:"running" doc:"number of requests of the conversation that are still running"`

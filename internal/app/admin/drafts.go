@@ -35,30 +35,30 @@ type DraftRequest struct {
 // Draft contains servers that the user can add to the configuration. A draft exists only in memory,
 // and expires 30 minutes after its last use.
 type Draft struct {
-	ID      string        `json:"id" doc:"the id of the draft, for /api/v1/drafts/ID"`
-	Form    string        `json:"form" doc:"the form of the text, such as a command or JSON; for a file, the client to which the file belongs"`
+	ID      string        `json:"id" doc:"the draft's id, for /api/v1/drafts/ID"`
+	Form    string        `json:"form" doc:"the form of the text, such as a command or JSON; for a file, the client that it belongs to"`
 	File    string        `json:"file,omitempty" doc:"the file that the servers come from"`
 	Notes   []string      `json:"notes" doc:"notes about the text or the file as a whole"`
 	Servers []DraftServer `json:"servers" doc:"the servers that the text or the file contains"`
-	Secrets string        `json:"secrets" enum:"envFile,shown" doc:"where Dragoman writes the values of secrets; envFile: into the file that the setting dragoman.envFile names; shown: only into the answer of the route keep"`
+	Secrets string        `json:"secrets" enum:"envFile,shown" doc:"where the values of secrets go; envFile: into the file that dragoman.envFile names; shown: only into the answer of the route keep"`
 	Expires time.Time     `json:"expires" doc:"when the draft expires: 30 minutes after its last use"`
-	Preview Preview       `json:"preview" doc:"the change of the configuration that the route keep would make"`
+	Preview Preview       `json:"preview" doc:"what the route keep would change in the configuration"`
 }
 
 // DraftServer is one server of a draft. Its strings contain no secrets.
 type DraftServer struct {
-	Key      string          `json:"key" doc:"the key that identifies the server in the draft"`
+	Key      string          `json:"key" doc:"the server's key in the draft"`
 	Name     string          `json:"name" doc:"the name that the server would get"`
-	Original string          `json:"original" doc:"the name of the server in the text or the file"`
-	Status   string          `json:"status" enum:"new,same,different,skipped" doc:"same: the configuration has the server; different: the configuration has another server with the original name"`
+	Original string          `json:"original" doc:"the server's name in the text or the file"`
+	Status   string          `json:"status" enum:"new,same,different,skipped" doc:"same: the configuration has the server; different: it has another one with the original name"`
 	Use      bool            `json:"use" doc:"whether the server is currently chosen"`
 	Why      string          `json:"why,omitempty" doc:"why the server is skipped"`
-	Command  []string        `json:"command,omitempty" doc:"the program that Dragoman would start without a shell, and all arguments; an argument with invisible characters contains escapes such as \\n or \\u202e, and each of its backslashes is doubled"`
-	URL      string          `json:"url,omitempty" doc:"the URL of the server, with secrets masked; left out if the server is a command"`
+	Command  []string        `json:"command,omitempty" doc:"the program that would be started, without a shell, and all arguments; an argument with invisible characters contains escapes such as \\n or \\u202e, and its backslashes are doubled"`
+	URL      string          `json:"url,omitempty" doc:"the server's URL, with secrets masked; left out if the server is a command"`
 	Folder   string          `json:"folder,omitempty" doc:"the working directory of the command"`
-	Sets     []string        `json:"sets" doc:"the names of the variables or headers that the server gets"`
-	Notes    []string        `json:"notes" doc:"settings of the server that Dragoman does not import"`
-	Secrets  []DraftSecret   `json:"secrets" doc:"the literal secrets that Dragoman has replaced with variables"`
+	Sets     []string        `json:"sets" doc:"the variables or headers that the server gets"`
+	Notes    []string        `json:"notes" doc:"the server's settings that aren't imported"`
+	Secrets  []DraftSecret   `json:"secrets" doc:"the literal secrets that variables have replaced"`
 	Needs    []DraftVariable `json:"needs" doc:"the variables to which the server refers"`
 	Trial    *Trial          `json:"trial,omitempty" doc:"the last trial of the server; left out before the first trial"`
 }
@@ -72,15 +72,15 @@ type DraftSecret struct {
 
 // DraftVariable is a variable to which a server refers.
 type DraftVariable struct {
-	Name  string `json:"name" doc:"the name of the variable"`
-	About string `json:"about,omitempty" doc:"a description of the value; only if Dragoman chose the name of the variable"`
+	Name  string `json:"name" doc:"the variable's name"`
+	About string `json:"about,omitempty" doc:"a description of the value; only if we chose the variable's name"`
 	From  string `json:"from" enum:"process,envFile,draft,missing" doc:"where the value of the variable comes from"`
 }
 
 // Choice selects the servers of a draft to use, and sets options. Missing members change nothing.
 type Choice struct {
-	Servers []ChosenServer    `json:"servers,omitempty" doc:"the servers of the draft to use; Dragoman ignores all other servers of the draft"`
-	Secrets string            `json:"secrets,omitempty" enum:"envFile,shown" doc:"where Dragoman writes the values of secrets; the member secrets of Draft explains the values"`
+	Servers []ChosenServer    `json:"servers,omitempty" doc:"the servers of the draft to use; all others are ignored"`
+	Secrets string            `json:"secrets,omitempty" enum:"envFile,shown" doc:"where the values of secrets go; see the member secrets of Draft"`
 	Values  map[string]string `json:"values,omitempty" doc:"values for the variables of the draft that have no value"`
 }
 
@@ -98,16 +98,16 @@ type ChosenServer struct {
 
 // ClientFiles lists the configuration files of the clients on this machine.
 type ClientFiles struct {
-	Files []ClientFile `json:"files" doc:"the files of all clients that Dragoman knows; a client without a file has the path that a new file would get"`
+	Files []ClientFile `json:"files" doc:"the files of all known clients; a client without a file has the path that a new one would get"`
 }
 
 // ClientFile is a configuration file in which a client stores its servers.
 type ClientFile struct {
-	Client  string             `json:"client" doc:"the id of the client, such as cursor"`
-	Title   string             `json:"title" doc:"the display name of the client"`
-	File    string             `json:"file" doc:"the path of the file"`
+	Client  string             `json:"client" doc:"the client's id, such as cursor"`
+	Title   string             `json:"title" doc:"the client's display name"`
+	File    string             `json:"file" doc:"the file's path"`
 	Exists  bool               `json:"exists" doc:"whether the file exists"`
-	Problem string             `json:"problem,omitempty" doc:"why the file cannot be read"`
+	Problem string             `json:"problem,omitempty" doc:"why the file can't be read"`
 	Servers []ClientFileServer `json:"servers" doc:"the servers in the file, except servers of other projects"`
 	Others  int                `json:"inOtherProjects" doc:"number of servers in the file that Claude Code uses only in other projects"`
 }
@@ -115,7 +115,7 @@ type ClientFile struct {
 // ClientFileServer is one server in a ClientFile.
 type ClientFileServer struct {
 	Name   string `json:"name" doc:"the name that the server would get in the configuration"`
-	Status string `json:"status" enum:"new,same,different,skipped" doc:"new: the configuration does not have the server; same: the configuration has the server; different: the configuration has another server with this name; skipped: the server cannot be added"`
+	Status string `json:"status" enum:"new,same,different,skipped" doc:"new: the configuration doesn't have the server; same: it does; different: it has another server with this name; skipped: the server can't be added"`
 	Why    string `json:"why,omitempty" doc:"why the server is skipped"`
 }
 
@@ -173,20 +173,20 @@ type draftServer struct {
 
 var draftRoutes = []route{
 	{
-		method: http.MethodGet, path: "/client-files", least: identity.Admin, process: true, name: "clientFiles", summary: "The files of the clients on this machine, with their servers",
+		method: http.MethodGet, path: "/client-files", least: identity.Admin, process: true, name: "clientFiles", summary: "The clients' files on this machine, with their servers",
 		answer: ClientFiles{}, read: func(a *API, _ *http.Request) (any, *Problem) { return a.ClientFiles(), nil },
 	},
 	{
-		method: http.MethodPost, path: "/drafts", least: identity.Admin, process: true, name: "newDraft", summary: "Read servers from a text or from the file of a client, without starting anything",
+		method: http.MethodPost, path: "/drafts", least: identity.Admin, process: true, name: "newDraft", summary: "Read servers from a text or from a client's file, without starting anything",
 		body: DraftRequest{}, answer: Draft{}, status: http.StatusCreated, problems: []int{400, 404, 413, 415, 422},
 		read: withBody(maxDraftBody, func(a *API, _ *http.Request, q DraftRequest) (Draft, *Problem) { return a.NewDraft(q) }),
 	},
 	{
-		method: http.MethodGet, path: "/drafts/{id}", least: identity.Admin, process: true, name: "draft", summary: "A draft, with the results of its trials and the change of the configuration that would add the chosen servers",
+		method: http.MethodGet, path: "/drafts/{id}", least: identity.Admin, process: true, name: "draft", summary: "A draft, with its trials' results and what would change in the configuration",
 		answer: Draft{}, problems: []int{404}, read: byPath("id", (*API).Draft),
 	},
 	{
-		method: http.MethodPost, path: "/drafts/{id}", least: identity.Admin, process: true, name: "changeDraft", summary: "Choose the servers of a draft, try them, or cancel their trials; four trials run at a time, and no client sees the servers",
+		method: http.MethodPost, path: "/drafts/{id}", least: identity.Admin, process: true, name: "changeDraft", summary: "Choose a draft's servers, try them, or cancel their trials; four trials run at a time, and no client sees the servers",
 		body: DraftChange{}, answer: Draft{}, problems: []int{400, 404, 409, 413, 415, 422},
 		read: withBody(maxDraftBody, func(a *API, r *http.Request, q DraftChange) (Draft, *Problem) {
 			return a.ChangeDraft(r.PathValue("id"), q)
@@ -198,7 +198,7 @@ var draftRoutes = []route{
 	},
 	{
 		method: http.MethodPost, path: "/drafts/{id}/keep", least: identity.Admin, process: true, name: "keepDraft",
-		summary: "Add the chosen servers to the configuration, as previewed, and apply the new configuration; every server must have been tried",
+		summary: "Add the chosen servers to the configuration, as previewed, and apply it; each must have been tried",
 		body:    KeepRequest{}, answer: Kept{}, problems: []int{400, 404, 409, 413, 415, 422},
 		read: withBody(maxDraftBody, func(a *API, r *http.Request, q KeepRequest) (Kept, *Problem) {
 			return a.KeepDraft(r.Context(), r.PathValue("id"), q)

@@ -21,32 +21,32 @@ import (
 
 // ExamRequest is the body of a request to examine a server.
 type ExamRequest struct {
-	Deep bool `json:"deep,omitempty" doc:"whether to run the slow tests in addition to the other tests"`
+	Deep bool `json:"deep,omitempty" doc:"whether to run the slow tests too"`
 }
 
 // Examination is a running or ended examination of a server by the doctor.
 type Examination struct {
-	Server   string       `json:"server" doc:"the name of the server"`
-	State    string       `json:"state" enum:"running,ended,cancelled,failed" doc:"failed: the examination took longer than 10 minutes"`
+	Server   string       `json:"server" doc:"the server's name"`
+	State    string       `json:"state" enum:"running,ended,cancelled,failed" doc:"failed: it took longer than 10 minutes"`
 	Deep     bool         `json:"deep" doc:"whether the examination includes the slow tests"`
 	Started  time.Time    `json:"started" doc:"when the examination started"`
-	Ended    *time.Time   `json:"ended,omitempty" doc:"when the examination ended; left out while the examination runs"`
+	Ended    *time.Time   `json:"ended,omitempty" doc:"when the examination ended; left out while it runs"`
 	Step     string       `json:"step,omitempty" doc:"the test that is running"`
 	Findings []Finding    `json:"findings" doc:"the findings, the worst first"`
 	Passed   []string     `json:"passed" doc:"the tests that found no problem"`
-	Verdict  *ExamVerdict `json:"verdict,omitempty" doc:"the result of the examination; left out while the examination runs"`
-	Error    string       `json:"error,omitempty" doc:"why the examination was cancelled or has failed"`
+	Verdict  *ExamVerdict `json:"verdict,omitempty" doc:"the result; left out while the examination runs"`
+	Error    string       `json:"error,omitempty" doc:"why it was cancelled or has failed"`
 }
 
 // Finding is one finding of the doctor. docs/findings.md lists all codes.
 type Finding struct {
-	Code     string `json:"code" doc:"the code of the finding, such as DRG-SLOW-START; docs/findings.md lists all codes"`
-	Level    string `json:"level" enum:"error,warning,info" doc:"error: clients that follow the specification fail, or cannot use a feature; warning: some clients fail; info: nothing is wrong"`
+	Code     string `json:"code" doc:"the finding's code, such as DRG-SLOW-START; docs/findings.md lists all codes"`
+	Level    string `json:"level" enum:"error,warning,info" doc:"error: clients that follow the specification fail, or can't use a feature; warning: some clients fail; info: nothing is wrong"`
 	Title    string `json:"title" doc:"the finding in a few words"`
-	Meaning  string `json:"meaning" doc:"the consequences for users of the server"`
+	Meaning  string `json:"meaning" doc:"what it means for the server's users"`
 	Affects  string `json:"affects,omitempty" doc:"the clients that the problem affects"`
-	Fix      string `json:"fix" doc:"what the author of the server or client should change"`
-	Bridged  string `json:"bridged,omitempty" doc:"what Dragoman does until the server is corrected"`
+	Fix      string `json:"fix" doc:"what the server's or client's author should change"`
+	Bridged  string `json:"bridged,omitempty" doc:"what Dragoman does until it's fixed"`
 	Evidence string `json:"evidence,omitempty" doc:"the messages that prove the finding, one per line"`
 }
 
@@ -54,14 +54,14 @@ type Finding struct {
 type ExamVerdict struct {
 	Reached   bool             `json:"reached" doc:"whether the server has sent anything"`
 	Healthy   bool             `json:"healthy" doc:"true if no finding has the level error"`
-	SignIn    bool             `json:"signIn" doc:"true if the server answers only clients that have signed in, so that Dragoman could run only a few tests"`
+	SignIn    bool             `json:"signIn" doc:"true if the server answers only clients that have signed in, so only a few tests could run"`
 	Summary   string           `json:"summary" doc:"the verdict on one line"`
-	Through   bool             `json:"throughDragoman" doc:"whether Dragoman could open the server and request its tools"`
+	Through   bool             `json:"throughDragoman" doc:"whether Dragoman could open the server and list its tools"`
 	Dialect   string           `json:"dialect,omitempty" doc:"the dialect in which Dragoman opens the server; left out for standard MCP"`
-	Why       string           `json:"why,omitempty" doc:"why Dragoman cannot open the server"`
-	Tokens    int              `json:"tokens" doc:"estimated number of tokens of the server's tools and instructions in a model's context"`
+	Why       string           `json:"why,omitempty" doc:"why Dragoman can't open the server"`
+	Tokens    int              `json:"tokens" doc:"the estimated tokens of the server's tools and instructions in a model's context"`
 	Revisions []ExamRevision   `json:"revisions" doc:"one entry for each protocol revision"`
-	Failure   *failure.Failure `json:"failure,omitempty" doc:"why the server cannot be used through Dragoman; left out if it can be used"`
+	Failure   *failure.Failure `json:"failure,omitempty" doc:"why the server can't be used through Dragoman; left out if it can"`
 	Offer     ExamOffer        `json:"offer" doc:"what the server offers"`
 }
 
@@ -84,7 +84,7 @@ type ExamList struct {
 type ExamRevision struct {
 	Revision string `json:"revision" doc:"the protocol revision, such as 2025-11-25"`
 	Works    bool   `json:"works" doc:"whether clients can use the server without Dragoman"`
-	Why      string `json:"why,omitempty" doc:"why clients of this revision cannot use the server without Dragoman"`
+	Why      string `json:"why,omitempty" doc:"why clients of this revision can't use the server without Dragoman"`
 	Through  bool   `json:"throughDragoman" doc:"whether a client of this revision got the server's tools through Dragoman"`
 }
 
@@ -98,8 +98,8 @@ type Matrix struct {
 
 // MatrixFeature is one feature in the matrix.
 type MatrixFeature struct {
-	Name   string `json:"name" doc:"the name of the feature"`
-	Letter string `json:"letter,omitempty" doc:"the letter of the feature in a table of losses"`
+	Name   string `json:"name" doc:"the feature's name"`
+	Letter string `json:"letter,omitempty" doc:"the feature's letter in a table of losses"`
 	About  string `json:"about" doc:"a short description of the feature"`
 }
 
@@ -109,14 +109,14 @@ type MatrixPair struct {
 	Client string       `json:"client" doc:"the revision of the client"`
 	Server string       `json:"server" doc:"the revision of the server"`
 	Direct bool         `json:"direct" doc:"whether a client and a server that speak only these revisions understand each other without Dragoman"`
-	Losses []MatrixLoss `json:"losses" doc:"the features that the client does not get through Dragoman; empty if the client gets all features"`
+	Losses []MatrixLoss `json:"losses" doc:"the features that the client doesn't get through Dragoman; empty if it gets all"`
 }
 
 // MatrixLoss is a feature that is lost because a revision or a transport cannot express it.
 type MatrixLoss struct {
 	Feature    string             `json:"feature" doc:"the name of the lost feature"`
-	Letter     string             `json:"letter" doc:"the letter of the feature in a table of losses"`
-	Always     bool               `json:"always" doc:"true if the feature is lost over all transports; false if it is lost only over the pairs in the member transports"`
+	Letter     string             `json:"letter" doc:"the feature's letter in a table of losses"`
+	Always     bool               `json:"always" doc:"true if the feature is lost over all transports, false if only over the pairs in the member transports"`
 	Why        string             `json:"why" doc:"why the feature is lost over the first pair of transports, as a sentence"`
 	Transports []MatrixTransports `json:"transports" doc:"the pairs of transports over which the feature is lost, with the reason for each"`
 }
@@ -178,19 +178,19 @@ var examRoutes = []route{
 		body:    ExamRequest{}, answer: Examination{}, status: http.StatusAccepted, problems: []int{400, 404, 409, 413, 415}, read: (*API).startExam,
 	},
 	{
-		method: http.MethodGet, path: "/servers/{name}/doctor", least: identity.Viewer, name: "examination", summary: "The last examination of a server since the start of Dragoman",
+		method: http.MethodGet, path: "/servers/{name}/doctor", least: identity.Viewer, name: "examination", summary: "A server's last examination since the start",
 		answer: Examination{}, problems: []int{404}, read: byPath("name", (*API).FindExam),
 	},
 	{
-		method: http.MethodDelete, path: "/servers/{name}/doctor", least: identity.Operator, name: "cancelExamination", summary: "Cancel the examination of a server",
+		method: http.MethodDelete, path: "/servers/{name}/doctor", least: identity.Operator, name: "cancelExamination", summary: "Cancel a server's examination",
 		answer: Examination{}, status: http.StatusAccepted, problems: []int{404}, read: byPath("name", (*API).CancelExam),
 	},
 	{
-		method: http.MethodGet, path: "/servers/{name}/doctor/stream", least: identity.Viewer, name: "examinationStream", summary: "The events of the last examination of a server from its beginning, as server-sent events",
+		method: http.MethodGet, path: "/servers/{name}/doctor/stream", least: identity.Viewer, name: "examinationStream", summary: "The events of a server's last examination from its beginning, as server-sent events",
 		events: []streamed{{EventStep, ExamStep{}}, {EventFinding, Finding{}}, {EventVerdict, Examination{}}}, problems: []int{404, 503}, write: (*API).writeExamStream,
 	},
 	{
-		method: http.MethodGet, path: "/matrix", open: true, process: true, least: identity.Viewer, name: "matrix", summary: "Which features of servers of each revision reach clients of each revision",
+		method: http.MethodGet, path: "/matrix", open: true, process: true, least: identity.Viewer, name: "matrix", summary: "Which features reach a client, for each revision of client and server",
 		answer: Matrix{}, read: func(a *API, _ *http.Request) (any, *Problem) { return a.Matrix(), nil },
 	},
 }

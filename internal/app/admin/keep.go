@@ -25,21 +25,21 @@ type Preview struct {
 	File     string   `json:"file,omitempty" doc:"the configuration file"`
 	Exists   bool     `json:"exists" doc:"whether the configuration file exists"`
 	Writable bool     `json:"writable" doc:"whether the route keep can write the configuration file"`
-	Why      string   `json:"why,omitempty" doc:"why the route keep cannot write the configuration file"`
+	Why      string   `json:"why,omitempty" doc:"why the route keep can't write the configuration file"`
 	YAML     string   `json:"yaml" doc:"the text to add to a configuration by hand"`
-	Places   []Place  `json:"places,omitempty" doc:"what to add to the file by hand, and where, if Dragoman cannot write the file"`
-	Diff     string   `json:"diff,omitempty" doc:"the change of the file, with secrets masked"`
+	Places   []Place  `json:"places,omitempty" doc:"what to add to the file by hand, and where, if we can't write it"`
+	Diff     string   `json:"diff,omitempty" doc:"what changes in the file, with secrets masked"`
 	EnvFile  string   `json:"envFile,omitempty" doc:"the file that would get the secrets"`
-	Note     string   `json:"note,omitempty" doc:"further information and instructions for the user, as sentences"`
-	Untested []string `json:"untested" doc:"chosen servers that have not been tried"`
+	Note     string   `json:"note,omitempty" doc:"what else the user should know or do, as sentences"`
+	Untested []string `json:"untested" doc:"chosen servers that haven't been tried"`
 	Hash     string   `json:"hash,omitempty" doc:"a hash that identifies this change; KeepRequest requires it"`
 }
 
 // Place is a text that the user can add to an existing configuration file by hand.
 type Place struct {
 	File  string `json:"file" doc:"the path of the configuration file"`
-	After int    `json:"after" doc:"the number of the line after which the text belongs, counted in the unchanged file; 0 means the beginning of the file"`
-	Last  bool   `json:"last,omitempty" doc:"whether the line in the member after is the last line of the file"`
+	After int    `json:"after" doc:"the line after which the text belongs, counted in the unchanged file; 0 is the beginning"`
+	Last  bool   `json:"last,omitempty" doc:"whether the line in the member after is the file's last"`
 	Under string `json:"under,omitempty" doc:"the key to which the text belongs"`
 	Text  string `json:"text" doc:"the text to insert, with its indentation"`
 }
@@ -47,7 +47,7 @@ type Place struct {
 // KeepRequest is the body of a request to add the chosen servers to the configuration.
 type KeepRequest struct {
 	Choice
-	Hash string `json:"hash" doc:"the member hash of the preview"`
+	Hash string `json:"hash" doc:"the preview's hash"`
 }
 
 // Kept is the result of adding servers to the configuration.
@@ -55,10 +55,10 @@ type Kept struct {
 	File    string   `json:"file" doc:"the configuration file that was changed"`
 	Backup  string   `json:"backup,omitempty" doc:"the path of a copy of the old configuration file"`
 	EnvFile string   `json:"envFile,omitempty" doc:"the file that got the secrets"`
-	Servers []string `json:"servers" doc:"the names of the servers that were added"`
-	Lines   []string `json:"lines" doc:"the variables that the user has to set, with their values; only if Dragoman did not write the secrets to a file, and only in this answer"`
-	Applied bool     `json:"applied" doc:"whether Dragoman now uses the changed configuration file"`
-	Problem string   `json:"problem,omitempty" doc:"why Dragoman does not use the changed configuration file"`
+	Servers []string `json:"servers" doc:"the servers that were added"`
+	Lines   []string `json:"lines" doc:"the variables that the user has to set, with their values; only if the secrets weren't written to a file, and only in this answer"`
+	Applied bool     `json:"applied" doc:"whether the changed configuration file is in use"`
+	Problem string   `json:"problem,omitempty" doc:"why the changed configuration file isn't in use"`
 }
 
 // target is the configuration file to which Dragoman adds servers.

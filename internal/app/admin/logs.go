@@ -24,15 +24,15 @@ type Logs struct {
 // LogRecord is a log record of Dragoman, or a line that a server wrote to stderr. Secrets in a
 // LogRecord are masked. Control characters in Text and in the values of Attributes are escaped.
 type LogRecord struct {
-	ID         string     `json:"id" doc:"the position of the record, for the header Last-Event-ID or the query parameter after"`
+	ID         string     `json:"id" doc:"the record's position, for the header Last-Event-ID or the query parameter after"`
 	Time       time.Time  `json:"time" doc:"when the record was written, or when the line of stderr arrived"`
 	Level      string     `json:"level" doc:"debug, info, warn or error; always info for lines of stderr"`
-	Server     string     `json:"server,omitempty" doc:"the name of the server; left out if the record is not about a server"`
-	Source     string     `json:"source" doc:"log: Dragoman's own log; stderr: the stderr of the server's process"`
+	Server     string     `json:"server,omitempty" doc:"the server's name; left out if the record isn't about a server"`
+	Source     string     `json:"source" doc:"log: our own log; stderr: the server's stderr"`
 	Code       string     `json:"code,omitempty" doc:"the kind of the record; docs/monitoring.md lists all codes"`
-	Text       string     `json:"text" doc:"the message of the record, or the line of stderr; control characters are escaped, and secrets are masked"`
+	Text       string     `json:"text" doc:"the record's message, or the line of stderr, with control characters escaped and secrets masked"`
 	Attributes Attributes `json:"attributes,omitempty" doc:"the attributes of the record, except server and code"`
-	Missed     uint64     `json:"missed,omitempty" doc:"only in events: number of earlier records that Dragoman dropped before it could send them in the stream; left out if Dragoman dropped none"`
+	Missed     uint64     `json:"missed,omitempty" doc:"only in events: number of earlier records that were dropped because the reader was too slow; left out if there were none"`
 }
 
 // The values of LogRecord.Source.

@@ -93,7 +93,7 @@ var pathParameter = regexp.MustCompile(`\{([a-z]+)\}`)
 
 // pathAbout holds the descriptions of the path parameters.
 var pathAbout = map[string]string{
-	"name": "the name of a server", "tool": "the name of a tool, as the server calls it; ~ stands before an empty name, and before ., .. and /, which cannot be an element of a path", "id": "an id from an earlier answer", "number": "the number of a call",
+	"name": "a server's name", "tool": "a tool's name, as the server calls it; ~ stands before an empty name, and before ., .. and /, which can't be an element of a path", "id": "an id from an earlier answer", "number": "the number of a call",
 }
 
 // document returns the OpenAPI document.
@@ -118,7 +118,7 @@ func document(version string) object {
 		"info": object{
 			"title":       "Dragoman admin API",
 			"version":     version,
-			"description": "State and operations of a running `dragoman serve`. Members may be added to answers, so ignore those that you do not know.",
+			"description": "State and operations of a running `dragoman serve`. Members may be added to answers, so ignore those that you don't know.",
 		},
 		"paths": paths,
 		"components": object{

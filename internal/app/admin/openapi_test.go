@@ -220,24 +220,24 @@ const referenceHead = `<!-- Code generated from the table of routes by ` + "`go 
 
 # The admin API
 
-` + "`dragoman serve`" + ` answers requests to the paths in the table below, in addition to ` + "`/mcp`" + `. ` + "`/api/v1/openapi.json`" + ` describes the same paths as OpenAPI 3.1, with every member of the types that the table names.
+` + "`dragoman serve`" + ` answers these paths besides ` + "`/mcp`" + `. ` + "`/api/v1/openapi.json`" + ` describes them as OpenAPI 3.1, with every member of the types that the table names.
 
-Only programs on the same machine may use the API. Dragoman refuses a request if a proxy has forwarded it, if its ` + "`Host`" + ` header names another host, or if a page of another site has sent it. If Dragoman listens on an address that other machines can reach, Dragoman refuses all requests to the API.
+Only programs on the same machine may use the API. A request is refused if a proxy has forwarded it, if its ` + "`Host`" + ` header names another host, or if a page of another site has sent it. If ` + "`serve`" + ` listens on an address that other machines can reach, every request is refused.
 
-A request to a route that shows messages or changes something needs a proof that the request comes from the user who started ` + "`serve`" + `. The table marks such a route with *key*. The proof is either the session of a browser that has opened a link of ` + "`dragoman console`" + `, or the header ` + "`Authorization: Bearer KEY`" + `. ` + "`serve`" + ` writes the key to a file in the runtime or cache folder of its user, for example in ` + "`$XDG_RUNTIME_DIR/dragoman`" + `. Only this user can read the file, and each start of Dragoman makes a new key.
+A route that shows messages or changes something is marked with *key*: you have to prove that you're the user who started ` + "`serve`" + `. The proof is either the session of a browser that has opened a link of ` + "`dragoman console`" + `, or the header ` + "`Authorization: Bearer KEY`" + `. ` + "`serve`" + ` makes a new key at each start, and writes it to a file that only you can read, in your runtime or cache folder, for example in ` + "`$XDG_RUNTIME_DIR/dragoman`" + `.
 
     curl http://127.0.0.1:7300/api/v1/servers
     curl -X POST -H "Authorization: Bearer $(cat KEYFILE)" http://127.0.0.1:7300/api/v1/servers/github/restart
 
-Errors are problem details as in RFC 9457 (` + "`application/problem+json`" + `). The member ` + "`type`" + ` names the kind of the problem, and ` + "`detail`" + ` says what to do. If a server cannot be used, ` + "`failure`" + ` says why; see [failures.md](failures.md). If a limit was reached (status 429 or 503), the header ` + "`Retry-After`" + ` says when to try again. Later versions can add members to answers, so ignore members that you do not know.
+Errors are problem details as in RFC 9457 (` + "`application/problem+json`" + `). ` + "`type`" + ` names the kind of problem, and ` + "`detail`" + ` says what to do. If a server can't be used, ` + "`failure`" + ` says why; see [failures.md](failures.md). If you hit a limit (status 429 or 503), the header ` + "`Retry-After`" + ` says when to try again. Later versions can add members to answers, so ignore those that you don't know.
 
-Percent-encode names in paths. A tool name that is empty, ` + "`.`, `..` or `/`" + ` cannot be an element of a path. Put ` + "`~`" + ` before such a name: ` + "`/servers/files/tools/~..`" + `.
+Percent-encode names in paths. A tool name that is empty, ` + "`.`, `..` or `/`" + ` can't be an element of a path. Put ` + "`~`" + ` before it: ` + "`/servers/files/tools/~..`" + `.
 
-Dragoman divides long lists into pages. The member ` + "`next`" + ` of a page is the value of the query parameter ` + "`cursor`" + ` for the next page. The last page has no ` + "`next`" + `.
+Long lists come in pages. A page's ` + "`next`" + ` is the query parameter ` + "`cursor`" + ` for the next one; the last page has no ` + "`next`" + `.
 
-The paths are about the project ` + "`default`" + `. With ` + "`?project=NAME`" + ` they are about another one: its servers, clients, calls, log, runs and examinations, and nothing else. Members and ids of one project mean nothing in another.
+The paths are about the project ` + "`default`" + `, or with ` + "`?project=NAME`" + ` about another: its servers, clients, calls, log, runs and examinations, and nothing else. Members and ids of one project mean nothing in another.
 
-Streams are server-sent events. To get the events that you missed, connect again with ` + "`Last-Event-ID`" + `. After the event ` + "`end`" + `, no more events follow.
+Streams are server-sent events. To get what you missed, connect again with ` + "`Last-Event-ID`" + `. After the event ` + "`end`" + `, nothing follows.
 
 `
 

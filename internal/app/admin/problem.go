@@ -18,8 +18,8 @@ type Problem struct {
 	Status   int              `json:"status" doc:"the HTTP status of the response"`
 	Detail   string           `json:"detail,omitempty" doc:"what is wrong with this request and what to do, as sentences"`
 	Instance string           `json:"instance,omitempty" doc:"the path of the request"`
-	Failure  *failure.Failure `json:"failure,omitempty" doc:"why the server cannot be used; left out if the problem is not about a server"`
-	Errors   []ValueError     `json:"errors,omitempty" doc:"the values in the request that do not fit their JSON Schema"`
+	Failure  *failure.Failure `json:"failure,omitempty" doc:"why the server can't be used; left out if the problem isn't about a server"`
+	Errors   []ValueError     `json:"errors,omitempty" doc:"the values in the request that don't fit their JSON Schema"`
 	// RetryAfter is the time after which the client may try again. It is for the statuses 429 and
 	// 503. refuse sends it as the header Retry-After in whole seconds. If it is 0, refuse does not
 	// send the header.
@@ -28,7 +28,7 @@ type Problem struct {
 
 // ValueError describes an invalid value in a request.
 type ValueError struct {
-	Pointer string `json:"pointer" doc:"the place of the value in the body of the request, as a JSON pointer (RFC 6901)"`
+	Pointer string `json:"pointer" doc:"where the value is in the request's body, as a JSON pointer (RFC 6901)"`
 	Detail  string `json:"detail" doc:"what is wrong with the value, as a phrase"`
 }
 

@@ -55,7 +55,7 @@ var (
 	}
 	logParameters = []parameter{
 		{"limit", "integer", "how many past records to send, 0 to 20000; the default is 100"},
-		{"after", "string", "only records after the record with this id"},
+		{"after", "string", "only records after the one with this id"},
 	}
 )
 
@@ -64,21 +64,21 @@ func routes() []route {
 	all := []route{
 		{
 			method: http.MethodGet, path: "/openapi.json", open: true, process: true, least: identity.Viewer, name: "document",
-			summary: "The description of the API as OpenAPI 3.1", kind: "application/json", read: func(a *API, _ *http.Request) (any, *Problem) { return a.document(), nil },
+			summary: "This API as OpenAPI 3.1", kind: "application/json", read: func(a *API, _ *http.Request) (any, *Problem) { return a.document(), nil },
 		},
 		{
 			method: http.MethodGet, path: "/status", open: true, least: identity.Viewer, name: "status",
-			summary: "The status of Dragoman and its servers, as `dragoman status` shows it", answer: Report{}, read: func(a *API, _ *http.Request) (any, *Problem) { return a.Report(), nil },
+			summary: "What `dragoman status` shows", answer: Report{}, read: func(a *API, _ *http.Request) (any, *Problem) { return a.Report(), nil },
 		},
 		{
 			method: http.MethodGet, path: "/logs", open: true, least: identity.Viewer, name: "logs",
-			summary: "The last records of Dragoman's log and of the servers' stderr, oldest first",
+			summary: "The last records of the log and of the servers' stderr, the oldest first",
 			query:   append([]parameter{{"server", "string", "only records about this server"}}, logParameters...),
 			answer:  Logs{}, problems: []int{400, 404}, read: (*API).readLogs,
 		},
 		{
 			method: http.MethodGet, path: "/logs/stream", open: true, least: identity.Viewer, name: "logStream",
-			summary: "The last records of Dragoman's log and of the servers' stderr as server-sent events, and then each new record",
+			summary: "The last records of the log and of the servers' stderr as server-sent events, and then each new one",
 			query:   append([]parameter{{"server", "string", "only records about this server"}}, logParameters...),
 			events:  []streamed{{EventRecord, LogRecord{}}}, problems: []int{400, 404, 503}, write: (*API).writeLogStream,
 		},
@@ -89,7 +89,7 @@ func routes() []route {
 		},
 		{
 			method: http.MethodGet, path: "/calls/stream", open: true, least: identity.Viewer, name: "callStream",
-			summary: "Ended calls as server-sent events: the last calls, oldest first, and then each call when it ends",
+			summary: "Ended calls as server-sent events: the last ones, the oldest first, and then each when it ends",
 			query:   callParameters, events: []streamed{{EventCall, Call{}}}, problems: []int{400, 503}, write: (*API).writeCallStream,
 		},
 		{
@@ -104,9 +104,9 @@ var callParameters = []parameter{
 	{"server", "string", "only calls to this server"},
 	{"client", "string", "only calls of the client with this name or principal"},
 	{"method", "string", "only calls of this method"},
-	{"outcome", "string", "only calls with this outcome; the value loss selects calls in which Dragoman left out a part of a message"},
+	{"outcome", "string", "only calls with this outcome; loss selects calls of which a part was left out"},
 	{"q", "string", "only calls that contain this text in a name, a URI, the cause or the trace id"},
-	{"before", "integer", "only calls that are older than the call with this number"},
+	{"before", "integer", "only calls older than the one with this number"},
 	{"limit", "integer", "how many calls to return, 0 to 2000; the default is 50"},
 }
 

@@ -16,8 +16,8 @@ import (
 
 // Question is an elicitation request from a server: a form, or a page to visit.
 type Question struct {
-	ID      string          `json:"id" doc:"the id of the question within the run"`
-	Message string          `json:"message" doc:"the text of the question; at most 4 KiB"`
+	ID      string          `json:"id" doc:"the question's id within the run"`
+	Message string          `json:"message" doc:"the question's text; at most 4 KiB"`
 	Schema  json.RawMessage `json:"schema,omitempty" doc:"the JSON Schema of the form; left out if the user should visit a page"`
 	URL     string          `json:"url,omitempty" doc:"the URL of the page that the user should visit; left out if the question has a form"`
 	Since   time.Time       `json:"since" doc:"when the question arrived"`
@@ -25,8 +25,8 @@ type Question struct {
 
 // RunAnswer answers a question.
 type RunAnswer struct {
-	ID      string          `json:"id" doc:"the id of the question"`
-	Action  string          `json:"action" enum:"accept,decline,cancel" doc:"accept: content answers the form, or the user agrees to visit the page; decline: the user refuses; cancel: the user does not answer"`
+	ID      string          `json:"id" doc:"the question's id"`
+	Action  string          `json:"action" enum:"accept,decline,cancel" doc:"accept: content answers the form, or the user agrees to visit the page; decline: the user refuses; cancel: the user doesn't answer"`
 	Content json.RawMessage `json:"content,omitempty" doc:"an object with the fields of the form; only with accept"`
 }
 

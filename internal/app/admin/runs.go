@@ -31,49 +31,49 @@ type RunRequest struct {
 	Tool      string          `json:"tool,omitempty" doc:"the name of a tool, as the server calls it"`
 	Prompt    string          `json:"prompt,omitempty" doc:"the name of a prompt, as the server calls it"`
 	Resource  string          `json:"resource,omitempty" doc:"the URI of a resource to read"`
-	Arguments json.RawMessage `json:"arguments,omitempty" doc:"an object that Dragoman sends to the server byte for byte"`
+	Arguments json.RawMessage `json:"arguments,omitempty" doc:"an object that goes to the server byte for byte"`
 	Timeout   int             `json:"timeout,omitempty" doc:"seconds until the run is cancelled, 1 to 3600; the default is 300"`
-	Revision  string          `json:"revision,omitempty" doc:"the legacy revision that Dragoman uses as the client of the run; the default is 2025-11-25"`
-	Unchecked bool            `json:"unchecked,omitempty" doc:"whether to send the arguments without checking them against the schema of the tool"`
+	Revision  string          `json:"revision,omitempty" doc:"the legacy revision of the run's client; the default is 2025-11-25"`
+	Unchecked bool            `json:"unchecked,omitempty" doc:"whether to send the arguments without checking them against the tool's schema"`
 }
 
 // Run is a call that the API makes as a client of a server, and the result of the call.
 type Run struct {
 	ID       string     `json:"id" doc:"the id of the run, for /api/v1/runs/ID"`
-	Server   string     `json:"server" doc:"the name of the server"`
+	Server   string     `json:"server" doc:"the server's name"`
 	Method   string     `json:"method" doc:"tools/call, prompts/get or resources/read"`
-	Name     string     `json:"name" doc:"the name of the tool or prompt, or the URI of the resource"`
+	Name     string     `json:"name" doc:"the name of the tool or prompt, or the resource's URI"`
 	State    string     `json:"state" enum:"running,waiting,succeeded,tool_error,failed,cancelled,timeout" doc:"waiting: the server has asked a question"`
 	Started  time.Time  `json:"started" doc:"when the run started"`
 	Ends     time.Time  `json:"ends" doc:"when the timeout ends the run"`
-	Ended    *time.Time `json:"ended,omitempty" doc:"when the run ended; left out while the run has not ended"`
+	Ended    *time.Time `json:"ended,omitempty" doc:"when the run ended; left out until then"`
 	Seconds  float64    `json:"seconds" doc:"how many seconds the run took, or has been running so far"`
-	Revision string     `json:"revision" doc:"the legacy revision that Dragoman uses as the client of the run"`
+	Revision string     `json:"revision" doc:"the legacy revision of the run's client"`
 	TraceID  string     `json:"traceId" doc:"the W3C trace id of the call, which /api/v1/calls?q= accepts"`
 	// Arguments is the JSON that Dragoman sends to the server, but with masked secrets.
 	Arguments   json.RawMessage `json:"arguments,omitempty" doc:"the arguments of the call, with masked secrets; left out if they are larger than 64 KiB"`
 	Progress    *Progress       `json:"progress,omitempty" doc:"the last progress notification of the server"`
-	Questions   []Question      `json:"questions,omitempty" doc:"the questions of the server that the user has not answered"`
+	Questions   []Question      `json:"questions,omitempty" doc:"the server's questions that the user hasn't answered"`
 	Result      json.RawMessage `json:"result,omitempty" doc:"the result of the server"`
 	ResultBytes int             `json:"resultBytes,omitempty" doc:"the length of the whole result in bytes"`
-	Logs        []RunLog        `json:"logs,omitempty" doc:"the last log messages of the server during the run, at most 100, oldest first"`
-	Omitted     []Omitted       `json:"omitted,omitempty" doc:"parts that Dragoman did not keep, because the result is larger than 1 MiB"`
+	Logs        []RunLog        `json:"logs,omitempty" doc:"the server's last log messages during the run, at most 100, the oldest first"`
+	Omitted     []Omitted       `json:"omitted,omitempty" doc:"parts that weren't kept, because the result is larger than 1 MiB"`
 	Error       *RunError       `json:"error,omitempty" doc:"why the run has no result"`
 }
 
 // Progress is the progress that the server reported last.
 type Progress struct {
 	Progress float64  `json:"progress" doc:"the progress so far, in a unit that the server chooses"`
-	Total    *float64 `json:"total,omitempty" doc:"the value of progress at the end; left out if the server does not state it"`
-	Message  string   `json:"message,omitempty" doc:"what the server is doing, in the words of the server; at most 200 bytes"`
+	Total    *float64 `json:"total,omitempty" doc:"what progress is at the end; left out if the server doesn't say"`
+	Message  string   `json:"message,omitempty" doc:"what the server is doing, in its own words; at most 200 bytes"`
 }
 
 // RunError is the reason why a run has no result.
 type RunError struct {
 	Code    int64            `json:"code,omitempty" doc:"the code of the JSON-RPC error"`
 	Message string           `json:"message" doc:"what went wrong"`
-	Failure *failure.Failure `json:"failure,omitempty" doc:"the failure that caused the error, if Dragoman reported a failure"`
-	Data    json.RawMessage  `json:"data,omitempty" doc:"the member data of the JSON-RPC error; left out if this member is larger than 64 KiB"`
+	Failure *failure.Failure `json:"failure,omitempty" doc:"the failure that caused the error, if one was reported"`
+	Data    json.RawMessage  `json:"data,omitempty" doc:"the JSON-RPC error's data; left out if larger than 64 KiB"`
 }
 
 // RunLog is a log message that the server sent during a run.
@@ -81,7 +81,7 @@ type RunLog struct {
 	Time   time.Time `json:"time" doc:"when the log message arrived"`
 	Level  string    `json:"level" doc:"the level as the server states it, such as info or warning"`
 	Logger string    `json:"logger,omitempty" doc:"the name of the logger that the server states"`
-	Text   string    `json:"text" doc:"the log message, at most 4 KiB; if the message is not a string, the message as JSON"`
+	Text   string    `json:"text" doc:"the log message, at most 4 KiB; as JSON if it isn't a string"`
 }
 
 // Runs is one page of the list of runs. The newest run is first.
@@ -166,7 +166,7 @@ type runEvent struct {
 var runRoutes = []route{
 	{
 		method: http.MethodPost, path: "/servers/{name}/runs", least: identity.Operator, name: "startRun",
-		summary: "Call a tool, get a prompt or read a resource, as a client of the server does",
+		summary: "Call a tool, get a prompt or read a resource, as a client does",
 		body:    RunRequest{}, answer: Run{}, status: http.StatusAccepted, problems: []int{400, 404, 413, 415, 422, 429},
 		read: withBody(maxRunBody, func(a *API, r *http.Request, q RunRequest) (Run, *Problem) {
 			return a.StartRun(r.Context(), r.PathValue("name"), q)
@@ -189,7 +189,7 @@ var runRoutes = []route{
 		answer: Run{}, status: http.StatusAccepted, problems: []int{404}, read: byPath("id", (*API).CancelRun),
 	},
 	{
-		method: http.MethodGet, path: "/runs/{id}/stream", least: identity.Viewer, name: "runStream", summary: "The events of a run from its beginning, as server-sent events",
+		method: http.MethodGet, path: "/runs/{id}/stream", least: identity.Viewer, name: "runStream", summary: "A run's events from its beginning, as server-sent events",
 		events:   []streamed{{EventProgress, Progress{}}, {EventLog, RunLog{}}, {EventQuestion, Question{}}, {EventAnswered, Question{}}, {EventResult, Run{}}},
 		problems: []int{404, 503}, write: (*API).writeRunStream,
 	},

@@ -27,28 +27,28 @@ type Servers struct {
 
 // ServerEntry is one server in a list.
 type ServerEntry struct {
-	Name      string           `json:"name" doc:"the name of the server in the configuration"`
-	State     string           `json:"state" enum:"idle,starting,ready,failed,unresponsive,stopped" doc:"idle: the next call opens the server; starting: Dragoman opens the server; failed: Dragoman could not open the server, or the server has ended; unresponsive: the server does not answer or does not read its input; stopped: an operator has stopped the server"`
+	Name      string           `json:"name" doc:"the server's name in the configuration"`
+	State     string           `json:"state" enum:"idle,starting,ready,failed,unresponsive,stopped" doc:"idle: the next call opens the server; starting: it's being opened; failed: it couldn't be opened, or has ended; unresponsive: it doesn't answer or doesn't read its input; stopped: an operator has stopped it"`
 	Since     time.Time        `json:"since" doc:"when the state began"`
-	Reason    string           `json:"reason,omitempty" doc:"why the server is in this state, such as the cause of a failure"`
-	Failure   *failure.Failure `json:"failure,omitempty" doc:"the failure of the server in detail; left out while the server works"`
-	Attempts  int              `json:"attempts,omitempty" doc:"number of failures of the server in a row"`
-	RetryAt   *time.Time       `json:"retryAt,omitempty" doc:"when Dragoman tries to open the server again; for a lazy server, the time before which calls do not open it; left out if no attempt is planned"`
-	Era       string           `json:"era" doc:"legacy, modern, or unknown while the revision is not known"`
-	Revision  string           `json:"revision,omitempty" doc:"the protocol revision that Dragoman speaks with the server; left out while the revision is not known"`
-	Transport string           `json:"transport,omitempty" doc:"stdio, http, sse, or inmem (a server inside the process); left out while the transport is not known"`
+	Reason    string           `json:"reason,omitempty" doc:"why it's in this state, such as the cause of a failure"`
+	Failure   *failure.Failure `json:"failure,omitempty" doc:"the server's failure in detail; left out while it works"`
+	Attempts  int              `json:"attempts,omitempty" doc:"number of failures in a row"`
+	RetryAt   *time.Time       `json:"retryAt,omitempty" doc:"when we try to open the server again; for a lazy one, the time before which calls don't open it; left out if no attempt is planned"`
+	Era       string           `json:"era" doc:"legacy, modern, or unknown until we know the revision"`
+	Revision  string           `json:"revision,omitempty" doc:"the protocol revision spoken with the server; left out until it's known"`
+	Transport string           `json:"transport,omitempty" doc:"stdio, http, sse, or inmem (a server inside the process); left out until it's known"`
 	Endpoint  string           `json:"endpoint" doc:"the path of the endpoint that has only this server"`
 	Prefix    string           `json:"prefix" doc:"the prefix of the server's names at /mcp"`
-	Lazy      bool             `json:"lazy" doc:"whether Dragoman starts the server only when a call needs it"`
-	Restarts  int              `json:"restarts" doc:"number of starts of the server after the first start"`
+	Lazy      bool             `json:"lazy" doc:"whether the server is started only when a call needs it"`
+	Restarts  int              `json:"restarts" doc:"how often the server was started again"`
 	Running   int              `json:"running" doc:"number of calls that are running at the server"`
 	Sessions  int              `json:"sessions" doc:"number of open sessions with the server"`
-	Tools     *int             `json:"tools,omitempty" doc:"number of tools that clients see; left out while Dragoman has not read the list"`
-	Resources *int             `json:"resources,omitempty" doc:"number of resources that clients see; left out while Dragoman has not read the list"`
-	Templates *int             `json:"templates,omitempty" doc:"number of resource templates that clients see; left out while Dragoman has not read the list"`
-	Prompts   *int             `json:"prompts,omitempty" doc:"number of prompts that clients see; left out while Dragoman has not read the list"`
+	Tools     *int             `json:"tools,omitempty" doc:"number of tools that clients see; left out until the list has been read"`
+	Resources *int             `json:"resources,omitempty" doc:"number of resources that clients see; left out until the list has been read"`
+	Templates *int             `json:"templates,omitempty" doc:"number of resource templates that clients see; left out until the list has been read"`
+	Prompts   *int             `json:"prompts,omitempty" doc:"number of prompts that clients see; left out until the list has been read"`
 	Hidden    int              `json:"hidden" doc:"number of items that the configuration hides from clients"`
-	Tokens    int              `json:"tokens" doc:"estimated number of tokens of the server's tools and instructions in a model's context"`
+	Tokens    int              `json:"tokens" doc:"the estimated tokens of the server's tools and instructions in a model's context"`
 }
 
 // ServerDetail describes one server in detail.
@@ -56,69 +56,69 @@ type ServerDetail struct {
 	Server
 	Endpoint     string          `json:"endpoint" doc:"the path of the endpoint that has only this server"`
 	Prefix       string          `json:"prefix" doc:"the prefix of the server's names at /mcp"`
-	Lazy         bool            `json:"lazy" doc:"whether Dragoman starts the server only when a call needs it"`
-	Shown        string          `json:"shown" doc:"the command or the URL of the server, without secrets"`
+	Lazy         bool            `json:"lazy" doc:"whether the server is started only when a call needs it"`
+	Shown        string          `json:"shown" doc:"the server's command or URL, without secrets"`
 	Dialect      string          `json:"dialect,omitempty" doc:"the configured dialect"`
 	Pinned       string          `json:"pinned,omitempty" doc:"the configured revision"`
 	Info         json.RawMessage `json:"info,omitempty" doc:"what the server says about itself: its Implementation object"`
-	Capabilities json.RawMessage `json:"capabilities,omitempty" doc:"the capabilities of the server"`
+	Capabilities json.RawMessage `json:"capabilities,omitempty" doc:"the server's capabilities"`
 	Instructions string          `json:"instructions,omitempty" doc:"the first 4 KiB of the server's instructions"`
-	Cost         Cost            `json:"cost" doc:"how many tokens the server uses in a model's context"`
+	Cost         Cost            `json:"cost" doc:"how many tokens the server takes in a model's context"`
 	Settings     []Setting       `json:"settings" doc:"the settings, without secrets"`
 	Log          []LogRecord     `json:"log" doc:"the last records about the server, and lines of its stderr"`
 }
 
 // Cost is an estimate of the tokens that a server needs in a model's context.
 type Cost struct {
-	Tools        int `json:"tools" doc:"estimated number of tokens of the tools that clients see"`
-	Hidden       int `json:"hidden" doc:"estimated number of tokens of the tools that clients do not see; these tools cost nothing"`
-	Instructions int `json:"instructions" doc:"estimated number of tokens of the server's instructions"`
+	Tools        int `json:"tools" doc:"the estimated tokens of the tools that clients see"`
+	Hidden       int `json:"hidden" doc:"the estimated tokens of the tools that clients don't see; they cost nothing"`
+	Instructions int `json:"instructions" doc:"the estimated tokens of the server's instructions"`
 }
 
 // Handshakes is the response of /api/v1/servers/NAME/handshake: the steps and messages of the last
 // handshake with a server.
 type Handshakes struct {
-	Server string          `json:"server" doc:"the name of the server"`
-	At     *time.Time      `json:"at,omitempty" doc:"when the last handshake ended; left out before the first handshake"`
-	Steps  []HandshakeStep `json:"steps" doc:"the steps of the handshake; empty before the first handshake"`
+	Server string          `json:"server" doc:"the server's name"`
+	At     *time.Time      `json:"at,omitempty" doc:"when the last handshake ended; left out before the first"`
+	Steps  []HandshakeStep `json:"steps" doc:"its steps; empty before the first handshake"`
 }
 
 // Setting is one setting of a server.
 type Setting struct {
-	Name  string `json:"name" doc:"the name of the setting, such as startTimeout"`
-	Value string `json:"value" doc:"the value as text; for env and headers only the names, without the values"`
+	Name  string `json:"name" doc:"the setting's name, such as startTimeout"`
+	Value string `json:"value" doc:"the value as text; for env and headers only the names"`
 }
 
 // Items is a page of the resources, templates or prompts of a server.
 type Items struct {
-	Items []Item `json:"items" doc:"the items of this page; the items that clients see come first"`
+	Items []Item `json:"items" doc:"the items of this page, those that clients see first"`
 	Total int    `json:"total" doc:"number of items on all pages"`
-	Read  bool   `json:"read" doc:"whether Dragoman has read the list; if false, the items are unknown"`
+	Read  bool   `json:"read" doc:"whether the list has been read; if not, the items are unknown"`
 	Next  string `json:"next,omitempty" doc:"the cursor of the next page"`
 }
 
 // Item is a resource, a template or a prompt.
 type Item struct {
-	Server      string         `json:"server" doc:"the name of the server"`
+	Server      string         `json:"server" doc:"the server's name"`
 	Name        string         `json:"name,omitempty" doc:"the name that the server uses"`
-	Offered     string         `json:"offered,omitempty" doc:"the name of the prompt at /mcp; left out if the item is not a prompt"`
-	URI         string         `json:"uri,omitempty" doc:"the URI of the resource; left out if the item is not a resource"`
-	URITemplate string         `json:"uriTemplate,omitempty" doc:"the URI template; left out if the item is not a resource template"`
+	Offered     string         `json:"offered,omitempty" doc:"the prompt's name at /mcp; left out if the item isn't a prompt"`
+	URI         string         `json:"uri,omitempty" doc:"the resource's URI; left out if the item isn't a resource"`
+	URITemplate string         `json:"uriTemplate,omitempty" doc:"the URI template; left out if the item isn't a resource template"`
 	Title       string         `json:"title,omitempty" doc:"the title for people, from the server; at most 200 bytes"`
 	Description string         `json:"description,omitempty" doc:"the first 400 bytes of the description"`
 	MIMEType    string         `json:"mimeType,omitempty" doc:"the MIME type that the server states"`
 	Size        *int64         `json:"size,omitempty" doc:"the size in bytes that the server states"`
-	Arguments   []ToolArgument `json:"arguments,omitempty" doc:"the arguments of the prompt; left out if the item is not a prompt"`
+	Arguments   []ToolArgument `json:"arguments,omitempty" doc:"the prompt's arguments; left out if the item isn't a prompt"`
 	State       string         `json:"state" enum:"shown,hidden" doc:"whether clients see the item"`
-	Hidden      []Hidden       `json:"hidden,omitempty" doc:"the endpoints at which clients do not see the item"`
+	Hidden      []Hidden       `json:"hidden,omitempty" doc:"the endpoints where clients don't see the item"`
 }
 
 // Operated is the response to an operation: the state of the server just after the operation
 // has started.
 type Operated struct {
-	Server    string    `json:"server" doc:"the name of the server"`
+	Server    string    `json:"server" doc:"the server's name"`
 	Operation string    `json:"operation" doc:"start, stop, restart or probe"`
-	State     string    `json:"state" doc:"the state of the server just after the operation has started; see state of ServerEntry"`
+	State     string    `json:"state" doc:"the server's state just after the operation has started; see state of ServerEntry"`
 	Since     time.Time `json:"since" doc:"when the state began"`
 }
 
@@ -129,7 +129,7 @@ var serverRoutes = []route{
 	},
 	{
 		method: http.MethodGet, path: "/servers/{name}", open: true, least: identity.Viewer, name: "server",
-		summary: "Everything about one server: state, failure, handshake, sessions, lists, settings, cost and the end of its log",
+		summary: "All about one server: state, failure, handshake, sessions, lists, settings, cost and the end of its log",
 		answer:  ServerDetail{}, problems: []int{404}, read: (*API).readServer,
 	},
 	{
@@ -137,7 +137,7 @@ var serverRoutes = []route{
 		answer: Handshakes{}, problems: []int{404}, read: (*API).readHandshake,
 	},
 	{
-		method: http.MethodGet, path: "/servers/{name}/tools", open: true, least: identity.Viewer, name: "serverTools", summary: "The tools of a server, including the tools that clients do not see",
+		method: http.MethodGet, path: "/servers/{name}/tools", open: true, least: identity.Viewer, name: "serverTools", summary: "A server's tools, with those that clients don't see",
 		query: slices.Concat(toolParameters[1:], pageParameters), answer: Tools{}, problems: []int{400, 404}, read: (*API).readTools,
 	},
 	{
@@ -145,31 +145,31 @@ var serverRoutes = []route{
 		answer: ToolDetail{}, problems: []int{404}, read: (*API).readTool,
 	},
 	{
-		method: http.MethodGet, path: "/servers/{name}/resources", open: true, least: identity.Viewer, name: "serverResources", summary: "The resources of a server",
+		method: http.MethodGet, path: "/servers/{name}/resources", open: true, least: identity.Viewer, name: "serverResources", summary: "A server's resources",
 		query: pageParameters, answer: Items{}, problems: []int{400, 404}, read: listOf(mcp.MethodListResources),
 	},
 	{
-		method: http.MethodGet, path: "/servers/{name}/resource-templates", open: true, least: identity.Viewer, name: "serverTemplates", summary: "The resource templates of a server",
+		method: http.MethodGet, path: "/servers/{name}/resource-templates", open: true, least: identity.Viewer, name: "serverTemplates", summary: "A server's resource templates",
 		query: pageParameters, answer: Items{}, problems: []int{400, 404}, read: listOf(mcp.MethodListTemplates),
 	},
 	{
-		method: http.MethodGet, path: "/servers/{name}/prompts", open: true, least: identity.Viewer, name: "serverPrompts", summary: "The prompts of a server",
+		method: http.MethodGet, path: "/servers/{name}/prompts", open: true, least: identity.Viewer, name: "serverPrompts", summary: "A server's prompts",
 		query: pageParameters, answer: Items{}, problems: []int{400, 404}, read: listOf(mcp.MethodListPrompts),
 	},
 	{
-		method: http.MethodGet, path: "/servers/{name}/log", open: true, least: identity.Viewer, name: "serverLog", summary: "The last records about a server and lines of its stderr, oldest first",
+		method: http.MethodGet, path: "/servers/{name}/log", open: true, least: identity.Viewer, name: "serverLog", summary: "The last records about a server and lines of its stderr, the oldest first",
 		query: logParameters, answer: Logs{}, problems: []int{400, 404}, read: (*API).readLogs,
 	},
 	operationRoute(runtime.OpStart, "Open a server that is stopped, idle or failed, without waiting for the next planned attempt"),
 	operationRoute(runtime.OpStop, "Stop a server and keep it stopped; running calls have five seconds to end"),
 	operationRoute(runtime.OpRestart, "End all sessions of a server and open it again; running calls have five seconds to end"),
-	operationRoute(runtime.OpProbe, "Restart a server, and forget what Dragoman has learned about its revision and transport"),
+	operationRoute(runtime.OpProbe, "Restart a server, and forget what we've learned about its revision and transport"),
 	{
 		method: http.MethodGet, path: "/tools", open: true, least: identity.Viewer, name: "tools", summary: "The tools of all servers, sorted by name, or by how well they match the parameter q",
 		query: slices.Concat(toolParameters, pageParameters), answer: Tools{}, problems: []int{400, 404}, read: (*API).readTools,
 	},
 	{
-		method: http.MethodGet, path: "/clients", open: true, least: identity.Viewer, name: "clients", summary: "The clients with a conversation (a session or stdio), and the clients that have sent single requests within the last hour",
+		method: http.MethodGet, path: "/clients", open: true, least: identity.Viewer, name: "clients", summary: "The clients with a conversation (a session or stdio), and those that have sent single requests within the last hour",
 		query: pageParameters, answer: Clients{}, problems: []int{400}, read: (*API).readClients,
 	},
 	{
@@ -183,7 +183,7 @@ var toolParameters = []parameter{
 	{"q", "string", "only tools whose names, title or description contain these words"},
 	{"effect", "string", "only tools with this effect: read-only, write, destructive or unknown"},
 	{"state", "string", "only tools in this state: shown, hidden or invalid"},
-	{"sort", "string", "the order: name or tokens; without this parameter, the best matches of q come first"},
+	{"sort", "string", "the order: name or tokens; without it, the best matches of q come first"},
 }
 
 // listOf returns the read function of a route that lists the items of a server.

@@ -11,22 +11,22 @@ import (
 // ServerSettings are the settings that are in force for a server, with the lines of the
 // configuration file that set them.
 type ServerSettings struct {
-	Server string       `json:"server" doc:"the name of the server"`
+	Server string       `json:"server" doc:"the server's name"`
 	File   string       `json:"file,omitempty" doc:"the configuration file; left out if there is none"`
-	Known  bool         `json:"known" doc:"whether the line numbers of the settings are known; false if the file has changed since Dragoman loaded it"`
+	Known  bool         `json:"known" doc:"whether the settings' line numbers are known; false if the file has changed since it was loaded"`
 	Lines  []ConfigLine `json:"settings" doc:"the settings, in the order of the configuration"`
 }
 
 // ConfigLine is one setting of a server, with its line in the configuration file.
 type ConfigLine struct {
-	Path  string `json:"path" doc:"the path of the setting, such as dragoman.servers.files.startTimeout"`
+	Path  string `json:"path" doc:"the setting's path, such as dragoman.servers.files.startTimeout"`
 	Value string `json:"value,omitempty" doc:"the value as YAML, with secrets masked; left out for a mapping"`
-	Line  int    `json:"line,omitempty" doc:"the number of the line in the file that sets the value for this server or for all servers; left out if the value is the default"`
+	Line  int    `json:"line,omitempty" doc:"the line in the file that sets the value, for this server or for all; left out for a default"`
 }
 
 var settingsRoute = route{
 	method: http.MethodGet, path: "/servers/{name}/settings", least: identity.Viewer, name: "serverSettings",
-	summary: "The settings that are in effect for a server, each with its line in the configuration file",
+	summary: "The settings in effect for a server, each with its line in the configuration file",
 	answer:  ServerSettings{}, problems: []int{404}, read: (*API).readSettings,
 }
 

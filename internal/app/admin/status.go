@@ -13,77 +13,77 @@ type Report struct {
 	Name          string         `json:"name" doc:"always dragoman"`
 	Version       string         `json:"version" doc:"the version of Dragoman"`
 	Project       string         `json:"project" doc:"the project that the report is about"`
-	Projects      []string       `json:"projects,omitempty" doc:"the names of all projects; left out if there is only one, and in reports about another project than default"`
+	Projects      []string       `json:"projects,omitempty" doc:"the names of all projects; left out if there's only one, and in reports about a project other than default"`
 	PID           int            `json:"pid" doc:"the process id of Dragoman"`
 	Started       time.Time      `json:"started" doc:"when the process started"`
 	UptimeSeconds int64          `json:"uptimeSeconds" doc:"how many seconds the process has been running"`
-	State         string         `json:"state" doc:"serving, or stopping while Dragoman ends the running requests"`
-	Configured    time.Time      `json:"configured" doc:"when the configuration in use was applied: at the start or at the last reload"`
+	State         string         `json:"state" doc:"serving, or stopping while running requests end"`
+	Configured    time.Time      `json:"configured" doc:"when the configuration in use was applied, at the start or by a reload"`
 	Config        string         `json:"config,omitempty" doc:"the full path of the configuration file; left out if there is none"`
-	Refusal       *Refusal       `json:"refusal,omitempty" doc:"why Dragoman does not use the current content of the configuration file; left out if Dragoman uses this content"`
+	Refusal       *Refusal       `json:"refusal,omitempty" doc:"why the configuration file's current content isn't in use; left out if it is"`
 	Conversations map[string]int `json:"conversations" doc:"number of sessions with clients, by transport; transports without sessions are left out"`
-	Requests      int            `json:"requests" doc:"number of running requests that belong to no session, such as the requests of modern HTTP clients"`
+	Requests      int            `json:"requests" doc:"number of running requests that belong to no session, such as those of modern HTTP clients"`
 	InFlight      InFlight       `json:"inFlight" doc:"the memory that messages use now"`
-	Endpoints     []Endpoint     `json:"endpoints" doc:"the endpoints for clients: the merged endpoint first"`
+	Endpoints     []Endpoint     `json:"endpoints" doc:"the endpoints for clients, the merged one first"`
 	Servers       []Server       `json:"servers" doc:"the servers, in the order of the configuration"`
-	Parked        []ParkedCall   `json:"parked" doc:"the calls that wait until a modern client answers a server request, the oldest first"`
+	Parked        []ParkedCall   `json:"parked" doc:"the calls that wait for a modern client to answer a server request, the oldest first"`
 	Listens       []Listens      `json:"listens" doc:"the clients with open subscriptions/listen requests"`
-	Losses        []Loss         `json:"losses" doc:"what Dragoman has left out of messages since it started, usually because the revision of the other side cannot express it"`
+	Losses        []Loss         `json:"losses" doc:"what was left out of messages since the start, usually because the other side's revision can't express it"`
 	DemoClients   []string       `json:"demoClients,omitempty" doc:"the names of the clients that serve --demo starts; left out if there are none"`
 }
 
 // Refusal says why Dragoman refused the current content of the configuration file.
 type Refusal struct {
 	Text  string    `json:"text" doc:"why the file was refused, as sentences"`
-	Since time.Time `json:"since" doc:"when Dragoman refused the file"`
+	Since time.Time `json:"since" doc:"when it was refused"`
 }
 
 // InFlight describes the memory that running requests and their answers use now. Held and Limit are
 // in bytes.
 type InFlight struct {
-	Held    int64 `json:"held" doc:"bytes of the messages in memory: bodies that are being read, running requests, and answers that clients have not yet read"`
+	Held    int64 `json:"held" doc:"bytes of the messages in memory: bodies that are being read, running requests, and answers that clients haven't read yet"`
 	Limit   int64 `json:"limit" doc:"the most bytes that the messages may use; 0 means no limit"`
-	Refused int64 `json:"refused" doc:"number of requests that Dragoman has refused because the limit was reached"`
+	Refused int64 `json:"refused" doc:"number of requests refused because the limit was reached"`
 }
 
 // Endpoint is one HTTP endpoint for clients.
 type Endpoint struct {
-	Path          string         `json:"path" doc:"the path of the endpoint, such as /mcp"`
-	Server        string         `json:"server,omitempty" doc:"the only server of the endpoint; left out for the merged endpoint"`
+	Path          string         `json:"path" doc:"the endpoint's path, such as /mcp"`
+	Server        string         `json:"server,omitempty" doc:"the endpoint's only server; left out for the merged one"`
 	Conversations map[string]int `json:"conversations" doc:"number of sessions with clients at this endpoint, by transport; transports without sessions are left out"`
 	Requests      int            `json:"requests" doc:"number of running requests at this endpoint that belong to no session"`
 }
 
 // Server is the state of one server behind Dragoman.
 type Server struct {
-	Name          string           `json:"name" doc:"the name of the server in the configuration"`
-	State         string           `json:"state" enum:"idle,starting,ready,failed,unresponsive,stopped" doc:"idle: the next call opens the server; starting: Dragoman opens the server; failed: Dragoman could not open the server, or the server has ended; unresponsive: the server does not answer or does not read its input; stopped: an operator has stopped the server"`
+	Name          string           `json:"name" doc:"the server's name in the configuration"`
+	State         string           `json:"state" enum:"idle,starting,ready,failed,unresponsive,stopped" doc:"idle: the next call opens the server; starting: it's being opened; failed: it couldn't be opened, or has ended; unresponsive: it doesn't answer or doesn't read its input; stopped: an operator has stopped it"`
 	Since         time.Time        `json:"since" doc:"when the state began"`
-	Reason        string           `json:"reason,omitempty" doc:"why the server is in this state, such as the cause of a failure"`
-	Failure       *failure.Failure `json:"failure,omitempty" doc:"the failure of the server in detail; left out while the server works"`
-	Era           string           `json:"era" doc:"legacy, modern, or unknown while the revision is not known"`
-	Revision      string           `json:"revision,omitempty" doc:"the protocol revision that Dragoman speaks with the server; left out while the revision is not known"`
-	Transport     string           `json:"transport,omitempty" doc:"stdio, http, sse, or inmem (a server inside the process); left out while the transport is not known"`
-	Isolation     string           `json:"isolation" doc:"how clients share sessions with the server: auto (clients with the same principal and capabilities share sessions), shared (all clients share one session) or call (each call has its own session)"`
-	Restarts      int              `json:"restarts" doc:"number of starts of the server after the first start"`
-	Attempts      int              `json:"attempts,omitempty" doc:"number of failures of the server in a row; left out if the last attempt did not fail"`
-	RetryAt       *time.Time       `json:"retryAt,omitempty" doc:"when Dragoman tries to open the server again; for a lazy server, the time before which calls do not open it; left out if no attempt is planned"`
-	LastError     *Fault           `json:"lastError,omitempty" doc:"the last error of the server, even if the server works again; left out if the server never had an error"`
-	Handshake     *Handshake       `json:"handshake,omitempty" doc:"the last handshake with the server; left out before the first handshake"`
+	Reason        string           `json:"reason,omitempty" doc:"why it's in this state, such as the cause of a failure"`
+	Failure       *failure.Failure `json:"failure,omitempty" doc:"the server's failure in detail; left out while it works"`
+	Era           string           `json:"era" doc:"legacy, modern, or unknown until we know the revision"`
+	Revision      string           `json:"revision,omitempty" doc:"the protocol revision spoken with the server; left out until it's known"`
+	Transport     string           `json:"transport,omitempty" doc:"stdio, http, sse, or inmem (a server inside the process); left out until it's known"`
+	Isolation     string           `json:"isolation" doc:"how clients share sessions with the server: auto (those with the same principal and capabilities do), shared (all share one) or call (each call has its own)"`
+	Restarts      int              `json:"restarts" doc:"how often the server was started again"`
+	Attempts      int              `json:"attempts,omitempty" doc:"number of failures in a row; left out if the last attempt didn't fail"`
+	RetryAt       *time.Time       `json:"retryAt,omitempty" doc:"when we try to open the server again; for a lazy one, the time before which calls don't open it; left out if no attempt is planned"`
+	LastError     *Fault           `json:"lastError,omitempty" doc:"the server's last error, even if it works again; left out if it never had one"`
+	Handshake     *Handshake       `json:"handshake,omitempty" doc:"the last handshake with the server; left out before the first"`
 	Running       int              `json:"running" doc:"number of calls that are running at the server"`
-	Calls         uint64           `json:"calls" doc:"number of calls to the server that have ended since Dragoman started"`
-	FailedCalls   uint64           `json:"failedCalls" doc:"number of ended calls for which the client got an error"`
+	Calls         uint64           `json:"calls" doc:"number of calls to the server that have ended since the start"`
+	FailedCalls   uint64           `json:"failedCalls" doc:"number of ended calls that gave the client an error"`
 	Opening       int              `json:"opening" doc:"number of sessions that are being opened"`
-	Hearers       int              `json:"hearers" doc:"number of clients that get the notifications of the server"`
-	Unasked       int64            `json:"unaskedAnswers" doc:"number of answers from the server without an open request, such as late and repeated answers"`
-	Odd           int64            `json:"oddMessages" doc:"number of messages from the server that Dragoman could not use, without those that lateProgress and unaskedAnswers count"`
-	Late          int64            `json:"lateProgress" doc:"number of progress notifications that arrived after their request had ended (answered, cancelled or timed out)"`
-	Broadcasts    bool             `json:"broadcasts" doc:"whether the server sends messages for one session to all of its sessions, which is a fault of the server"`
+	Hearers       int              `json:"hearers" doc:"number of clients that get the server's notifications"`
+	Unasked       int64            `json:"unaskedAnswers" doc:"number of answers without an open request, such as late and repeated ones"`
+	Odd           int64            `json:"oddMessages" doc:"number of the server's messages that we couldn't use, without those in lateProgress and unaskedAnswers"`
+	Late          int64            `json:"lateProgress" doc:"number of progress notifications for a request that had ended (answered, cancelled or timed out)"`
+	Broadcasts    bool             `json:"broadcasts" doc:"whether the server sends one session's messages to all of its sessions, which is a fault"`
 	WorkerVersion string           `json:"workerVersion,omitempty" doc:"the version of the last handshake with a Codex worker, v1 or v2; left out for other servers"`
-	WorkerCause   string           `json:"workerCause,omitempty" doc:"why the version of the handshake with the Codex worker is not v2, or why this handshake failed"`
-	Listen        *Filter          `json:"listen,omitempty" doc:"the notifications of a modern server to which Dragoman subscribes; left out without a subscription"`
+	WorkerCause   string           `json:"workerCause,omitempty" doc:"why the last handshake with a Codex worker isn't v2, or failed"`
+	Listen        *Filter          `json:"listen,omitempty" doc:"what we subscribe to at a modern server; left out without a subscription"`
 	Sessions      []Session        `json:"sessions" doc:"the open sessions with the server"`
-	Lists         []List           `json:"lists" doc:"the lists of the server that Dragoman has requested so far"`
+	Lists         []List           `json:"lists" doc:"the server's lists that were requested so far"`
 }
 
 // Fault is the last error of a server, with secrets masked.
@@ -102,53 +102,53 @@ type Handshake struct {
 
 // Filter says which notifications of a modern server Dragoman has subscribed to.
 type Filter struct {
-	Tools     bool `json:"tools" doc:"whether Dragoman gets notifications about changes of the list of tools"`
-	Prompts   bool `json:"prompts" doc:"whether Dragoman gets notifications about changes of the list of prompts"`
-	Resources bool `json:"resources" doc:"whether Dragoman gets notifications about changes of the list of resources"`
-	URIs      int  `json:"uris" doc:"number of resources whose updates Dragoman gets"`
+	Tools     bool `json:"tools" doc:"whether we hear of changes in the list of tools"`
+	Prompts   bool `json:"prompts" doc:"whether we hear of changes in the list of prompts"`
+	Resources bool `json:"resources" doc:"whether we hear of changes in the list of resources"`
+	URIs      int  `json:"uris" doc:"number of resources whose updates we get"`
 }
 
 // Session is one session with a server.
 type Session struct {
-	Principal    string     `json:"principal,omitempty" doc:"an alias of the principal or of the shared credentials that use the session; left out if the session has neither"`
-	Capabilities []string   `json:"capabilities" doc:"the names of the capabilities that Dragoman has declared to the server; at most 16"`
-	Role         string     `json:"role" doc:"home: the session that holds the state of the server for the clients that share the session; lane: an exclusive session for calls during which the server may send requests; call: a session for one call; link: the connection to a modern server"`
+	Principal    string     `json:"principal,omitempty" doc:"an alias of the principal, or of the shared credentials, that uses the session; left out if it has neither"`
+	Capabilities []string   `json:"capabilities" doc:"the capabilities that were declared to the server; at most 16"`
+	Role         string     `json:"role" doc:"home: the session with the server's state, for the clients that share it; lane: an exclusive session for calls during which the server may send requests; call: a session for one call; link: the connection to a modern server"`
 	Revision     string     `json:"revision" doc:"the protocol revision of the session"`
-	PID          int        `json:"pid,omitempty" doc:"the process id of the server; left out if the server is not a child process"`
+	PID          int        `json:"pid,omitempty" doc:"the server's process id; left out if it isn't a child process"`
 	Opened       time.Time  `json:"opened" doc:"when the session was opened"`
 	Running      int        `json:"running" doc:"number of calls that are running in the session"`
-	IdleSince    *time.Time `json:"idleSince,omitempty" doc:"when the session was last in use; left out while the session is in use"`
+	IdleSince    *time.Time `json:"idleSince,omitempty" doc:"when the session was last in use; left out while it is"`
 	Hearers      int        `json:"hearers" doc:"number of clients that get notifications through this session"`
-	Watched      int        `json:"watched" doc:"number of resources for which the clients of the session have subscribed to updates"`
+	Watched      int        `json:"watched" doc:"number of resources to which the session's clients have subscribed"`
 }
 
 // List is the state of one list of a server: its tools, prompts, resources, templates or skills.
 type List struct {
 	Method  string         `json:"method" doc:"the MCP method of the list, such as tools/list"`
 	Items   int            `json:"items" doc:"number of items in the list, without the items that the configuration hides"`
-	ReadAt  *time.Time     `json:"readAt,omitempty" doc:"when Dragoman last read the list; left out if Dragoman has never read the list"`
-	KeptAt  *time.Time     `json:"keptAt,omitempty" doc:"when an earlier Dragoman process read the list; clients see this list from disk until the server answers; left out if Dragoman has read the list itself, or if no list was kept"`
+	ReadAt  *time.Time     `json:"readAt,omitempty" doc:"when the list was last read; left out if never"`
+	KeptAt  *time.Time     `json:"keptAt,omitempty" doc:"when an earlier process read the list, which clients see from disk until the server answers; left out if this process has read it, or if none was kept"`
 	Stale   bool           `json:"stale" doc:"whether the server's list may have changed since readAt"`
-	Reading bool           `json:"reading" doc:"whether Dragoman is reading the list now"`
-	CutOff  bool           `json:"cutOff" doc:"whether the list was so long that Dragoman keeps only its beginning"`
-	Failed  string         `json:"failed,omitempty" doc:"why the last attempt to read the list failed; left out if the last attempt succeeded"`
-	Odd     []RejectedItem `json:"odd,omitempty" doc:"items that clients do not see, or see under an unusual name"`
+	Reading bool           `json:"reading" doc:"whether the list is being read"`
+	CutOff  bool           `json:"cutOff" doc:"whether the list was so long that only its beginning is kept"`
+	Failed  string         `json:"failed,omitempty" doc:"why the last attempt to read the list failed; left out if it didn't"`
+	Odd     []RejectedItem `json:"odd,omitempty" doc:"items that clients don't see, or see under an unusual name"`
 }
 
 // RejectedItem is an item that clients do not see, or that they see under an unusual name. Why is
 // the reason.
 type RejectedItem struct {
 	Name string `json:"name" doc:"the name or the URI of the item"`
-	Why  string `json:"why" doc:"why clients do not see the item, or why its name is unusual"`
+	Why  string `json:"why" doc:"why clients don't see it, or why its name is unusual"`
 }
 
 // ParkedCall is a call that waits until a modern client answers a request from the server.
 type ParkedCall struct {
-	Server    string    `json:"server" doc:"the name of the server"`
+	Server    string    `json:"server" doc:"the server's name"`
 	Method    string    `json:"method" doc:"the MCP method of the call, such as tools/call"`
-	Principal string    `json:"principal,omitempty" doc:"an alias of the principal that made the call; left out if the call has no principal"`
+	Principal string    `json:"principal,omitempty" doc:"an alias of the principal that made the call; left out if there is none"`
 	Since     time.Time `json:"since" doc:"when the call was parked"`
-	Questions int       `json:"questions" doc:"number of server requests that the client has not answered"`
+	Questions int       `json:"questions" doc:"number of server requests that the client hasn't answered"`
 }
 
 // Listens is the number of open subscriptions of one client.
@@ -159,7 +159,7 @@ type Listens struct {
 
 // Loss counts how often Dragoman left out one kind of content in messages to or from a server.
 type Loss struct {
-	Server string `json:"server" doc:"the name of the server"`
-	What   string `json:"what" doc:"what was left out, such as structuredContent or a method; for methods that Dragoman does not know, the value is other"`
-	Count  int64  `json:"count" doc:"number of losses of this kind since Dragoman started"`
+	Server string `json:"server" doc:"the server's name"`
+	What   string `json:"what" doc:"what was left out, such as structuredContent or a method; other for unknown methods"`
+	Count  int64  `json:"count" doc:"number of losses of this kind since the start"`
 }

@@ -8,9 +8,9 @@ import (
 // HandshakeStep is one step of a handshake. Known secrets in the step are masked.
 type HandshakeStep struct {
 	AtMS   int64  `json:"atMs" doc:"milliseconds since the beginning of the handshake"`
-	Sent   string `json:"sent,omitempty" doc:"the method and the revision of the message that Dragoman sent; left out if the step is a message that the server sent without a request"`
+	Sent   string `json:"sent,omitempty" doc:"the method and revision of the message that we sent; left out if the server sent one without a request"`
 	Got    string `json:"got" doc:"what followed: an answer, a status, a timeout, or the end of the connection"`
-	Reason string `json:"reason" doc:"what Dragoman concludes from the answer"`
+	Reason string `json:"reason" doc:"what we make of the answer"`
 	// Params and Answer contain only the first bytes of a long message. ParamsBytes and AnswerBytes
 	// are the full sizes.
 	Params      string `json:"params,omitempty" doc:"the beginning of the params that were sent"`

@@ -19,8 +19,8 @@ import (
 // the client and with the server. Secrets are masked.
 type Story struct {
 	Call
-	Messages []Message `json:"messages" doc:"the messages in the order of time; empty if the call was not recorded"`
-	Missed   int       `json:"missed" doc:"number of messages and edits that Dragoman did not keep"`
+	Messages []Message `json:"messages" doc:"the messages in the order of time; empty if the call wasn't recorded"`
+	Missed   int       `json:"missed" doc:"number of messages and edits that weren't kept"`
 	Notes    []Note    `json:"notes" doc:"why the edits were made: first the notes with letters, then the losses, which have numbers"`
 }
 
@@ -29,27 +29,27 @@ type Note struct {
 	Note   string `json:"note" doc:"the mark of the edits: a letter, or a number for a loss"`
 	Reason string `json:"reason" doc:"the reason as a fixed code, for programs"`
 	Text   string `json:"text" doc:"the reason in words, as a phrase"`
-	Lost   bool   `json:"lost,omitempty" doc:"true if the edits left out something that the receiver's revision cannot express"`
+	Lost   bool   `json:"lost,omitempty" doc:"true if the edits left out something that the receiver's revision can't express"`
 }
 
 // Message is one message of a Story.
 type Message struct {
 	At        float64 `json:"at" doc:"seconds since the call began"`
 	Wire      string  `json:"wire" enum:"client,server" doc:"client: between the client and Dragoman; server: between Dragoman and the server"`
-	Direction string  `json:"direction" enum:"received,sent" doc:"whether Dragoman received or sent the message"`
+	Direction string  `json:"direction" enum:"received,sent" doc:"whether we received or sent the message"`
 	// Text contains the message if it is valid UTF-8. Otherwise Base64 contains the message.
-	Text     string  `json:"text,omitempty" doc:"the message, if it is UTF-8; the members edits and masked count positions in bytes"`
-	Base64   []byte  `json:"base64,omitempty" doc:"the message, if it is not UTF-8"`
+	Text     string  `json:"text,omitempty" doc:"the message, if it's UTF-8; the members edits and masked count positions in bytes"`
+	Base64   []byte  `json:"base64,omitempty" doc:"the message, if it isn't UTF-8"`
 	Size     int     `json:"size" doc:"length of the whole message in bytes"`
-	Cut      int     `json:"cut,omitempty" doc:"number of bytes at the end of the message that Dragoman did not keep"`
-	Masked   []Range `json:"masked,omitempty" doc:"ranges of bytes that Dragoman replaced because they contain secrets; each replacement is as long as the secret"`
+	Cut      int     `json:"cut,omitempty" doc:"number of bytes at the message's end that weren't kept"`
+	Masked   []Range `json:"masked,omitempty" doc:"ranges of bytes that were replaced because they contain secrets; each replacement is as long as the secret"`
 	Error    string  `json:"error,omitempty" doc:"why the message was not sent, or why it got no answer"`
 	Request  *Head   `json:"request,omitempty" doc:"the HTTP request that carried the message"`
 	Response *Head   `json:"response,omitempty" doc:"the HTTP response that carried the message"`
 	// Source is the index of the message from which Dragoman made this message. It is nil for a
 	// message that Dragoman received, and for a message that Dragoman wrote itself.
-	Source *int   `json:"source,omitempty" doc:"index of the message from which Dragoman made this message"`
-	Edits  []Edit `json:"edits,omitempty" doc:"the differences between this message and its source, ordered by position; Dragoman copied all other bytes of the source"`
+	Source *int   `json:"source,omitempty" doc:"index of the message from which this one was made"`
+	Edits  []Edit `json:"edits,omitempty" doc:"how this message differs from its source, by position; all other bytes were copied"`
 }
 
 // The values of Message.Wire.
@@ -64,8 +64,8 @@ type Range [2]int
 // Edit is one difference between a message and its source: the bytes To of the message replace the
 // bytes At of the source.
 type Edit struct {
-	Kind   string    `json:"kind" enum:"changed,added,removed,lost" doc:"changed: other bytes replace the bytes of the source; added: the bytes are only in the message; removed: the bytes are only in the source; lost: the receiver's revision cannot express the bytes"`
-	At     Range     `json:"at" doc:"the range of bytes that the edit replaces in the source: the message from which Dragoman made this message"`
+	Kind   string    `json:"kind" enum:"changed,added,removed,lost" doc:"changed: other bytes replace those of the source; added: the bytes are only in the message; removed: they're only in the source; lost: the receiver's revision can't express them"`
+	At     Range     `json:"at" doc:"the range of bytes that the edit replaces in the source, the message from which this one was made"`
 	To     Range     `json:"to" doc:"the range of bytes in this message that replaces the range in at"`
 	Reason string    `json:"reason" doc:"the reason for the edit, as a code; a note of the call has the same reason in words"`
 	Note   string    `json:"note" doc:"the mark of the note that explains the edit: a letter, or a number for a loss"`
@@ -81,13 +81,13 @@ type Head struct {
 	// In a received head, Edits lists the fields that Dragoman did not forward. In a sent head,
 	// Edits lists the fields that Dragoman wrote itself. Dragoman forwarded all other fields, or
 	// the reason for the edit is not known.
-	Edits []HeadEdit `json:"edits,omitempty" doc:"in a message that Dragoman received, the fields that Dragoman did not forward; in a message that Dragoman sent, the fields that Dragoman added"`
+	Edits []HeadEdit `json:"edits,omitempty" doc:"in a message that we received, the fields that weren't forwarded; in one that we sent, those that we added"`
 }
 
 // HeadEdit describes one header field that Dragoman added or removed.
 type HeadEdit struct {
 	Name   string `json:"name" doc:"name of the field"`
-	Kind   string `json:"kind" enum:"added,removed" doc:"removed: Dragoman did not forward the field; added: Dragoman added the field"`
+	Kind   string `json:"kind" enum:"added,removed" doc:"removed: the field wasn't forwarded; added: we added it"`
 	Reason string `json:"reason" doc:"the reason for the edit, as a code; a note of the call has the same reason in words"`
 	Note   string `json:"note" doc:"the mark of the note that explains the edit: a letter, or a number for a loss"`
 }
@@ -217,15 +217,15 @@ func headOf(h *trails.Head, sent bool, notes *calls.Notes) *Head {
 var storyRoutes = []route{
 	{
 		method: http.MethodGet, path: "/calls/{number}", least: identity.Viewer, name: "call",
-		summary: "One call with the messages of the client and of the server, and what Dragoman changed in them", answer: Story{}, problems: []int{404}, read: (*API).readCall,
+		summary: "One call with the client's and the server's messages, and what was changed in them", answer: Story{}, problems: []int{404}, read: (*API).readCall,
 	},
 	{
 		method: http.MethodGet, path: "/calls/{number}/transcript", least: identity.Viewer, name: "transcript",
-		summary: "The messages of the client and of the server in a call, as a file that `dragoman replay` plays", kind: "text/plain", problems: []int{404, 409}, write: (*API).writeTranscript,
+		summary: "The client's and the server's messages in a call, as a file for `dragoman replay`", kind: "text/plain", problems: []int{404, 409}, write: (*API).writeTranscript,
 	},
 	{
 		method: http.MethodGet, path: "/recording", least: identity.Viewer, name: "recording",
-		summary: "Which calls Dragoman records", answer: Recording{}, read: (*API).readRecording,
+		summary: "Which calls are recorded", answer: Recording{}, read: (*API).readRecording,
 	},
 	{
 		method: http.MethodPost, path: "/recording", least: identity.Operator, name: "record",
@@ -264,23 +264,23 @@ func noCall(number uint64) *Problem {
 
 // Recording is the response of GET and POST /api/v1/recording.
 type Recording struct {
-	All     bool              `json:"all" doc:"whether Dragoman records all calls; see the setting record in the configuration"`
-	Windows []RecordingWindow `json:"windows" doc:"the periods in which Dragoman records the calls to one server or of one client"`
+	All     bool              `json:"all" doc:"whether all calls are recorded; see the setting record"`
+	Windows []RecordingWindow `json:"windows" doc:"the periods in which the calls to one server or of one client are recorded"`
 	Bytes   int               `json:"bytes" doc:"memory that all recordings use, in bytes"`
 }
 
 // RecordingWindow is a period in which Dragoman records the calls that match Server and Client. An
 // empty field matches all calls.
 type RecordingWindow struct {
-	Server string    `json:"server,omitempty" doc:"the name of the server whose calls are recorded; left out for all servers"`
-	Client string    `json:"client,omitempty" doc:"the name of the client whose calls are recorded; left out for all clients"`
+	Server string    `json:"server,omitempty" doc:"the server whose calls are recorded; left out for all"`
+	Client string    `json:"client,omitempty" doc:"the client whose calls are recorded; left out for all"`
 	Until  time.Time `json:"until" doc:"when the recording ends"`
 }
 
 // RecordingRequest is the body of POST /api/v1/recording. Server, Client or both must be set.
 type RecordingRequest struct {
-	Server  string `json:"server,omitempty" doc:"the name of the server whose calls to record; required if client is left out"`
-	Client  string `json:"client,omitempty" doc:"the name of the client whose calls to record, as the client names itself; required if server is left out"`
+	Server  string `json:"server,omitempty" doc:"the server whose calls to record; required if client is left out"`
+	Client  string `json:"client,omitempty" doc:"the client whose calls to record, as it names itself; required if server is left out"`
 	Minutes int    `json:"minutes,omitempty" doc:"how many minutes to record, 1 to 60; the default is 10"`
 }
 

@@ -26,43 +26,43 @@ type Tools struct {
 	Total int    `json:"total" doc:"number of matching tools on all pages"`
 	// Tokens is the estimated number of tokens that the matching tools need in a model's context.
 	// It includes only the tools that clients see at /mcp.
-	Tokens int    `json:"tokens" doc:"estimated number of tokens, in a model's context, of the matching tools that clients see at /mcp"`
+	Tokens int    `json:"tokens" doc:"the estimated tokens, in a model's context, of the matching tools that clients see at /mcp"`
 	Next   string `json:"next,omitempty" doc:"the cursor of the next page"`
 }
 
 // Tool is one tool of a server. Long texts from the server are cut, and secrets in them are masked.
 type Tool struct {
-	Server      string `json:"server" doc:"the name of the server"`
+	Server      string `json:"server" doc:"the server's name"`
 	Name        string `json:"name" doc:"the name that the server uses"`
 	Offered     string `json:"offered" doc:"the name of the tool at /mcp"`
 	Title       string `json:"title,omitempty" doc:"the title for people, from the server; at most 200 bytes"`
-	Description string `json:"description,omitempty" doc:"the first 400 bytes of the description; the member about of ToolDetail has the whole description"`
-	Signature   string `json:"signature" doc:"the name of the tool with its arguments, their types and its result; at most 400 bytes"`
-	Tokens      int    `json:"tokens" doc:"estimated number of tokens of the tool in a model's context"`
+	Description string `json:"description,omitempty" doc:"the first 400 bytes of the description; the member about of ToolDetail has all of it"`
+	Signature   string `json:"signature" doc:"the tool's name with its arguments, their types and its result; at most 400 bytes"`
+	Tokens      int    `json:"tokens" doc:"the estimated tokens of the tool in a model's context"`
 	// Effect is the effect that the tool's annotations claim. The claim may be wrong.
 	Effect string     `json:"effect" enum:"read-only,write,destructive,unknown" doc:"the effect that the annotations claim"`
 	State  string     `json:"state" enum:"shown,hidden,invalid" doc:"whether clients see the tool at /mcp"`
-	Hidden []Hidden   `json:"hidden,omitempty" doc:"the endpoints at which clients do not see the tool"`
+	Hidden []Hidden   `json:"hidden,omitempty" doc:"the endpoints where clients don't see the tool"`
 	Hints  []ToolHint `json:"hints,omitempty" doc:"the annotations of the tool that are true or false"`
 	// AppOnly is tool.Tool.AppOnly.
-	AppOnly bool `json:"appOnly,omitempty" doc:"true if only the page of an app may call the tool, so that hosts do not show the tool to the model"`
+	AppOnly bool `json:"appOnly,omitempty" doc:"true if only an app's page may call the tool, so hosts don't show it to the model"`
 	// Needs is nil if clients without capabilities see the tool, or if all lists that have been
 	// read contain the tool. It is empty, but not nil, if Dragoman does not know which capabilities
 	// a client needs.
-	Needs []string `json:"needs,omitzero" doc:"the server shows the tool only to clients that have at least one of these capabilities; empty if Dragoman does not know which capabilities the tool needs; left out if the tool needs none"`
-	Stale bool     `json:"stale" doc:"true if the server is not ready, so that its list of tools may have changed"`
+	Needs []string `json:"needs,omitzero" doc:"the server shows the tool only to clients with at least one of these capabilities; empty if we don't know which; left out if it needs none"`
+	Stale bool     `json:"stale" doc:"true if the server isn't ready, so its tools may have changed"`
 }
 
 // Hidden says at which endpoint clients do not see an item, and why.
 type Hidden struct {
-	Endpoint string `json:"endpoint" doc:"the path of the endpoint"`
+	Endpoint string `json:"endpoint" doc:"the endpoint's path"`
 	Rule     string `json:"rule,omitempty" doc:"the setting that hides the item, such as expose.tools.deny: delete_*"`
 	Why      string `json:"why" doc:"the reason in words, as a phrase"`
 }
 
 // ToolHint is one annotation of a tool.
 type ToolHint struct {
-	Name string `json:"name" doc:"the name of the annotation, such as readOnlyHint"`
+	Name string `json:"name" doc:"the annotation's name, such as readOnlyHint"`
 	Text string `json:"text" doc:"what the annotation says, in words"`
 }
 
@@ -70,15 +70,15 @@ type ToolHint struct {
 type ToolDetail struct {
 	Tool
 	About     string         `json:"about,omitempty" doc:"the whole description"`
-	Arguments []ToolArgument `json:"arguments" doc:"the arguments, as the JSON Schema of the tool describes them"`
-	Returns   string         `json:"returns" doc:"the type of the structured result, or the word content if the tool does not describe its result"`
+	Arguments []ToolArgument `json:"arguments" doc:"the arguments, as the tool's JSON Schema describes them"`
+	Returns   string         `json:"returns" doc:"the type of the structured result, or the word content if the tool doesn't describe its result"`
 	// Definition is the tool as the server sent it, but with secrets masked.
 	Definition json.RawMessage `json:"definition" doc:"the tool as the server sent it, with masked secrets"`
 }
 
 // ToolArgument is one argument of a tool or a prompt.
 type ToolArgument struct {
-	Name     string `json:"name" doc:"the name of the argument"`
+	Name     string `json:"name" doc:"the argument's name"`
 	Required bool   `json:"required" doc:"whether the argument is required"`
 	Type     string `json:"type" doc:"the type in a short notation; always string for an argument of a prompt"`
 	Default  string `json:"default,omitempty" doc:"the beginning of the default value, as JSON"`

@@ -23,18 +23,18 @@ import (
 // lists and closes it.
 type Trial struct {
 	State     string           `json:"state" enum:"waiting,running,connected,failed,cancelled" doc:"waiting: other trials run first"`
-	Started   *time.Time       `json:"started,omitempty" doc:"when the trial started; left out while the trial waits"`
-	Ended     *time.Time       `json:"ended,omitempty" doc:"when the trial ended; left out while the trial waits or runs"`
-	Revision  string           `json:"revision,omitempty" doc:"the protocol revision that Dragoman and the server agreed on; left out if they have not agreed on a revision"`
-	Era       string           `json:"era,omitempty" doc:"legacy or modern; left out if the revision is not known"`
-	Transport string           `json:"transport,omitempty" doc:"stdio, http or sse; left out if the transport is not known"`
+	Started   *time.Time       `json:"started,omitempty" doc:"when the trial started; left out while it waits"`
+	Ended     *time.Time       `json:"ended,omitempty" doc:"when the trial ended; left out until then"`
+	Revision  string           `json:"revision,omitempty" doc:"the protocol revision that was agreed on; left out if none was"`
+	Era       string           `json:"era,omitempty" doc:"legacy or modern; left out if the revision isn't known"`
+	Transport string           `json:"transport,omitempty" doc:"stdio, http or sse; left out if it isn't known"`
 	Server    string           `json:"server,omitempty" doc:"what the server calls itself, with its version"`
 	Steps     []HandshakeStep  `json:"steps" doc:"the steps of the handshake, with their messages"`
-	Tools     *int             `json:"tools,omitempty" doc:"number of tools; left out if Dragoman has not read the list"`
-	Resources *int             `json:"resources,omitempty" doc:"number of resources; left out if Dragoman has not read the list"`
-	Templates *int             `json:"templates,omitempty" doc:"number of resource templates; left out if Dragoman has not read the list"`
-	Prompts   *int             `json:"prompts,omitempty" doc:"number of prompts; left out if Dragoman has not read the list"`
-	Failure   *failure.Failure `json:"failure,omitempty" doc:"why the server cannot be used; only for the state failed"`
+	Tools     *int             `json:"tools,omitempty" doc:"number of tools; left out if the list wasn't read"`
+	Resources *int             `json:"resources,omitempty" doc:"number of resources; left out if the list wasn't read"`
+	Templates *int             `json:"templates,omitempty" doc:"number of resource templates; left out if the list wasn't read"`
+	Prompts   *int             `json:"prompts,omitempty" doc:"number of prompts; left out if the list wasn't read"`
+	Failure   *failure.Failure `json:"failure,omitempty" doc:"why the server can't be used; only for the state failed"`
 }
 
 // The states of a trial.
