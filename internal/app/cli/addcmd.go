@@ -64,6 +64,23 @@ and the output lists the variables that you have to set.`,
   dragoman add --name files -- npx -y @modelcontextprotocol/server-filesystem@2025.8.21 /srv`,
 		RunE: c.run,
 	}
+	c.addFlags(cmd)
+	c.t.oneServer(w.env, cmd, "dragoman add")
+	server := cmd.Args
+	cmd.Args = func(cmd *cobra.Command, args []string) error {
+		if len(args) > 0 && cmd.ArgsLenAtDash() < 0 && registry.IsName(nameOnly(args[0])) {
+			c.t.command = nil
+			return c.t.readURL(cmd, args)
+		}
+		if err := server(cmd, args); err != nil {
+			return err
+		}
+		return c.checkWord(cmd, args)
+	}
+	return cmd
+}
+
+func (c *addCommand) addFlags(cmd *cobra.Command) {
 	f := flagsInOrder(cmd)
 	f.StringVar(&c.t.name, "name", "", "call the server `NAME` (default: from its package or host)")
 	f.StringArrayVar(&c.set, "set", nil, "give the server of a registry a value that it wants, as `KEY=VALUE` (repeatable)")
@@ -78,19 +95,6 @@ and the output lists the variables that you have to set.`,
 	f.BoolVar(&c.trust, "trust", false, "agree to everything unusual that the command would ask about separately")
 	f.BoolVar(&c.asJSON, "json", false, "print JSON")
 	_ = cmd.MarkFlagFilename("into", "yaml", "yml", "json")
-	c.t.oneServer(w.env, cmd, "dragoman add")
-	server := cmd.Args
-	cmd.Args = func(cmd *cobra.Command, args []string) error {
-		if len(args) > 0 && cmd.ArgsLenAtDash() < 0 && registry.IsName(nameOnly(args[0])) {
-			c.t.command = nil
-			return c.t.readURL(cmd, args)
-		}
-		if err := server(cmd, args); err != nil {
-			return err
-		}
-		return c.checkWord(cmd, args)
-	}
-	return cmd
 }
 
 // checkWord refuses a command without -- whose program does not exist. The word is probably the name of

@@ -33,6 +33,14 @@ func newAdder(t *testing.T, servers map[string]string) *adder {
 	return &adder{u, playRegistry(t, servers), u.write("dragoman.yaml", "mcpServers:\n  old: {command: old-mcp, env: {TOKEN: hunter22222}} # mine\n")}
 }
 
+// env is the user's environment, in which one secret is set.
+func (a *adder) env(name string) (string, bool) {
+	if name == "MORE_TOKEN" {
+		return "hunter33333", true
+	}
+	return a.user.env(name)
+}
+
 // try runs the command. typed is what the user types at the terminal; "" means that there is none.
 func (a *adder) try(typed string, args ...string) (code int, out, said string) {
 	var stdout, stderr syncBuffer
@@ -82,6 +90,7 @@ func TestAddFromRegistry(t *testing.T) {
 	unchanged(exitUsage, "add --yes", "", "io.github.a/weather", "--set", "units=us")
 	unchanged(exitOK, "+    args: [-y, \"@a/weather@1.2.3\"", "", "io.github.a/weather", "--set", "units=us", "--dry-run")
 	unchanged(exitOK, "wants API_KEY (a secret, from the variable API_KEY): [31mThe key", "", "io.github.a/weather", "--set", "units=us", "--dry-run")
+	unchanged(exitOK, "wants MORE_TOKEN (a secret, from the variable MORE_TOKEN, which is set here, optional)", "", "io.github.a/weather", "--set", "units=us", "--dry-run")
 	unchanged(exitOK, "url: https://weather.example.com/mcp", "", "io.github.a/weather", "--use", "remote", "--dry-run")
 	unchanged(exitUsage, "use one of oci, npm, remote", "", "io.github.a/weather", "--use", "pypi")
 	unchanged(exitFailure, "because you did not agree", "1\n\n\nn\n", "io.github.a/weather")

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -65,19 +66,9 @@ func (c *addCommand) fromRegistry(ctx context.Context, into string, old *config.
 			c.status.Printf("nothing was downloaded; what else the bundle wants is in the bundle")
 			return addition{}, nil
 		}
-		data, err := dataFolder()
-		if err != nil {
+		if way, err = c.install(ctx, client, way, agreed); err != nil {
 			return addition{}, err
 		}
-		c.status.Step(own, "downloading the bundle")
-		bundle, err := registry.Install(ctx, client, way, filepath.Join(data, "bundles"), agreed)
-		c.status.Step("", "")
-		if err != nil {
-			return addition{}, err
-		}
-		home, _ := os.UserHomeDir()
-		inside := bundle.Way(registry.Host{OS: goruntime.GOOS, Home: home})
-		way = &inside
 		if agreed, err = c.agreeTo(ctx, way); err != nil {
 			return addition{}, err
 		}
@@ -91,6 +82,23 @@ func (c *addCommand) fromRegistry(ctx context.Context, into string, old *config.
 		server:  clientfile.Server{Name: own, Original: s.Name, Entry: entry, Variables: secretsOf(way, entry)},
 		comment: fmt.Sprintf("%s %s, from %s", s.Name, s.Version, c.registry), registered: true,
 	}, nil
+}
+
+// install downloads and unpacks a bundle, and returns the way to run it.
+func (c *addCommand) install(ctx context.Context, client *http.Client, w *registry.Way, agreed bool) (*registry.Way, error) {
+	data, err := dataFolder()
+	if err != nil {
+		return nil, err
+	}
+	c.status.Step("", "downloading the bundle")
+	bundle, err := registry.Install(ctx, client, w, filepath.Join(data, "bundles"), agreed)
+	c.status.Step("", "")
+	if err != nil {
+		return nil, err
+	}
+	home, _ := os.UserHomeDir()
+	inside := bundle.Way(registry.Host{OS: goruntime.GOOS, Home: home})
+	return &inside, nil
 }
 
 // given returns the values of --set. KEY= with nothing after it leaves the value out.
@@ -172,6 +180,9 @@ func (c *addCommand) tellWants(w *registry.Way) {
 		kind := "a value"
 		if x.Secret {
 			kind = "a secret, from the variable " + x.Variable
+			if _, set := c.env(x.Variable); set {
+				kind += ", which is set here"
+			}
 		}
 		if !x.Required {
 			kind += ", optional"
