@@ -107,3 +107,24 @@ func TestForwardingsAreBoundedInBytes(t *testing.T) {
 		}
 	})
 }
+
+// TestTaskStatusOfAClient checks that the status of a client's task reaches the server only if the
+// client has the session for itself: ids of tasks at clients may be the same.
+func TestTaskStatusOfAClient(t *testing.T) {
+	for _, alone := range []bool{false, true} {
+		h := &program{legacy: true}
+		f := info(mcp.R20251125, "", canElicit, 1)
+		bubble(t, h, Spec{OneClient: alone}, func(t *testing.T, u *Upstream) {
+			if _, err := u.Hello(t.Context(), f); err != nil {
+				t.Fatal(err)
+			}
+			for _, method := range []string{mcp.NoteTaskStatus, mcp.NoteRootsChanged} {
+				u.Forward(f, []byte(`{"jsonrpc":"2.0","method":"`+method+`","params":{"taskId":"t1","status":"failed"}}`), method)
+			}
+			synctest.Wait()
+			if got := h.count(mcp.NoteTaskStatus); (got > 0) != alone || h.count(mcp.NoteRootsChanged) == 0 {
+				t.Errorf("alone %v: the server got %d statuses", alone, got)
+			}
+		})
+	}
+}

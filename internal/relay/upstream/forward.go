@@ -48,6 +48,10 @@ func (b *broker) queueForwarding(f *mcp.ClientInfo, scope string, raw []byte, me
 		}
 		switch q := &st.forwards; {
 		case st.ops.closed:
+		case method == mcp.NoteTaskStatus && !b.spec.OneClient:
+			// Clients choose the ids of their tasks, so the server may take this one for a task of another
+			// client. It must not rely on the notification (2025-11-25 §Tasks, "Task Status Notification").
+			lost = "other clients of the session may have a task with the same id"
 		case len(x.to) == 0:
 			if st.useModern(f, scope) {
 				lost = "the server's revision does not have notifications from the client"
