@@ -23,7 +23,6 @@ const (
 	maxLearnedURI = 2048 // bytes
 	maxAsked      = 32   // servers in one search
 	askLimit      = 10 * time.Second
-	missedRest    = 2 * time.Second // how long a search without success is not repeated
 )
 
 // owners remembers the servers of resources that are in no list: of those that a result of the
@@ -33,7 +32,6 @@ type owners struct {
 	mu     sync.Mutex
 	shares map[Source]*share
 	count  uint64 // counts what is learned
-	missed map[string]time.Time
 }
 
 // share is what is remembered of one server: when it first named a URI, and when, by owners.count, its
@@ -167,23 +165,6 @@ func (o *owners) forget(uri string, u Source) {
 	if x := o.shares[u]; x != nil && x.named.get(uri).n > 0 {
 		x.named.set(uri, firstNamed{})
 	}
-}
-
-// miss records that a search found no server. wasMissed reports whether this was a short time ago.
-func (o *owners) miss(search string) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	if o.missed == nil || len(o.missed) >= maxOwners {
-		o.missed = make(map[string]time.Time)
-	}
-	o.missed[search] = time.Now()
-}
-
-func (o *owners) wasMissed(search string) bool {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	at, ok := o.missed[search]
-	return ok && time.Since(at) < missedRest
 }
 
 // learn remembers that a result for the client named a URI of a server. If another server has listed

@@ -327,33 +327,24 @@ func firstClaim(all []claim) Source {
 	return all[0].server
 }
 
-// holder asks the servers that the client may see which of them has the resource, and remembers the
-// answer. If several have it, the one with the first claim is chosen, and else the first in the
-// configuration. But for an exclusive URI, holder then returns nil, because nobody can tell which one is
-// meant. Servers that are still starting are not asked, and neither are those that come after one of
-// them.
+// holder asks the servers that the client may see which of them has the resource, and remembers the one
+// that has it. It doesn't remember that none of them has it, because the next call may make the resource.
+// If several have it, the one with the first claim is chosen, and else the first in the configuration.
+// But for an exclusive URI, holder then returns nil, because nobody can tell which one is meant. Servers
+// that are still starting are not asked, and neither are those that come after one of them.
 func (s *search) holder(ctx context.Context) Source {
 	if !s.ask || s.c.Holds == nil || strings.Contains(s.uri, "{") {
 		return nil // a URI template is not a URI (RFC 6570)
 	}
 	var all []Source
-	var key strings.Builder
-	key.WriteString(s.uri)
 	order := s.claims(ctx, s.a, s.uri)
 	rank := s.ranks(order)
 	for _, u := range s.ready(ctx) {
 		if s.answers[u] == notAsked && rank(u) >= 0 {
 			all = append(all, u)
-			key.WriteString("\x00" + u.Name())
 		}
 	}
 	if len(all) == 0 {
-		return nil
-	}
-	if s.c.owners.wasMissed(key.String()) {
-		for _, u := range all {
-			s.answers[u] = saidNo
-		}
 		return nil
 	}
 	slices.SortStableFunc(all, func(x, y Source) int { return rank(x) - rank(y) })
@@ -367,8 +358,6 @@ func (s *search) holder(ctx context.Context) Source {
 		s.c.showURI(owner.Name(), s.uri, true)
 	case owner != nil:
 		s.c.learn(s.uri, owner, 0)
-	case s.several || !slices.ContainsFunc(all, func(u Source) bool { return s.answers[u] != saidNo }):
-		s.c.owners.miss(key.String())
 	}
 	return owner
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"github.com/dragoman-mcp/dragoman/internal/base/jsonrpc"
@@ -280,6 +281,7 @@ func TestSkills(t *testing.T) {
 
 // TestUnlistedResources finds the servers of resources that are in no list.
 func TestUnlistedResources(t *testing.T) {
+	var made atomic.Bool // whether server b has made x://made
 	server := func(name string, has ...string) *fake {
 		u := extended(name, `{}`)
 		u.hello.Capabilities = []byte(`{"resources":{},"tools":{}}`)
@@ -289,7 +291,7 @@ func TestUnlistedResources(t *testing.T) {
 				return resultReply(mcp.R20260728, `{"content":[{"type":"resource_link","uri":"x://linked"},{"type":"resource","resource":{"uri":"x://embedded","text":""}}]}`), nil
 			}
 			for _, uri := range has {
-				if c.Name == uri {
+				if c.Name == uri && (uri != "x://made" || made.Load()) {
 					return resultReply(mcp.R20260728, `{"contents":[]}`), nil
 				}
 			}
@@ -297,7 +299,7 @@ func TestUnlistedResources(t *testing.T) {
 		}
 		return u
 	}
-	a, b := server("a", "x://both", "ui://both"), server("b", "x://both", "ui://both", "x://b", "x://linked")
+	a, b := server("a", "x://both", "ui://both"), server("b", "x://both", "ui://both", "x://b", "x://linked", "x://made")
 	g := &Merged{Bridge: &bridge.Bridge{}, Upstreams: []Upstream{a, b, server("c")}}
 	defer g.Close()
 	read := func(uri string) string {
@@ -313,14 +315,18 @@ func TestUnlistedResources(t *testing.T) {
 	if n := len(a.seen.all()); n != 0 {
 		t.Errorf("server a got %d requests for a call of b", n)
 	}
-	for uri, want := range map[string]string{"x://linked": "b", "x://embedded": "b", "x://both": "a", "x://b": "b", "ui://both": "not found", "x://none": "not found"} {
+	for uri, want := range map[string]string{"x://linked": "b", "x://embedded": "b", "x://both": "a", "x://b": "b", "ui://both": "not found", "x://none": "not found", "x://made": "not found"} {
 		if got := read(uri); !strings.Contains(got, want) {
 			t.Errorf("%s is read from %s, want %s", uri, got, want)
 		}
 		before := len(a.seen.all())
-		if read(uri); len(a.seen.all()) != before {
+		if read(uri); len(a.seen.all()) != before && want != "not found" {
 			t.Errorf("%s: the servers were asked again", uri)
 		}
+	}
+	made.Store(true)
+	if got := read("x://made"); got != "b" {
+		t.Errorf("x://made, which b has only now, is read from %s", got)
 	}
 	// Server b no longer has x://embedded, so the next client asks all servers.
 	if _, err := g.Call(t.Context(), modern(t, "resources/read", `{"uri":"x://embedded"}`), mcp.NoCaller{}); err != nil {
