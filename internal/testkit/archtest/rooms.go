@@ -59,6 +59,7 @@ var inner = map[string][][]string{
 		{"internal/server/files", "internal/server/requirements"},
 	},
 	"internal/workbench": {
+		{"internal/workbench/rawlink"},
 		{"internal/workbench/demo", "internal/workbench/doctor", "internal/workbench/fake", "internal/workbench/tape"},
 		{"internal/workbench/matrix"},
 	},

@@ -2,16 +2,14 @@ package demo
 
 import (
 	"context"
-	"io"
-	"mime"
 	"net/http"
 	"strings"
 
 	"github.com/dragoman-mcp/dragoman/internal/base/jsonrpc"
-	"github.com/dragoman-mcp/dragoman/internal/transport/eventstream"
+	"github.com/dragoman-mcp/dragoman/internal/workbench/rawlink"
 )
 
-// mostAnswer is the maximum length in bytes of the answer to one request.
+// mostAnswer is the maximum length in bytes of a message.
 const mostAnswer = 1 << 20
 
 // wire sends the messages of a client over Streamable HTTP.
@@ -44,21 +42,8 @@ func (w wire) post(ctx context.Context, body string, header map[string]string, i
 		return reply{}, 0
 	}
 	defer func() { _ = resp.Body.Close() }()
-	in := io.LimitReader(resp.Body, mostAnswer)
 	r.session = resp.Header.Get("Mcp-Session-Id")
-	if kind, _, _ := mime.ParseMediaType(resp.Header.Get("Content-Type")); kind != "text/event-stream" {
-		data, err := io.ReadAll(in)
-		if err == nil && id != "" {
-			r.answer, _ = jsonrpc.Scan(data, jsonrpc.Limits{})
-		}
-		return r, resp.StatusCode
-	}
-	events := eventstream.NewReader(in, eventstream.Limits{Bytes: mostAnswer})
-	for {
-		e, err := events.Next()
-		if err != nil {
-			return r, resp.StatusCode
-		}
+	for e := range rawlink.Messages(resp, mostAnswer) {
 		m, err := jsonrpc.Scan(e.Data, jsonrpc.Limits{})
 		switch {
 		case err != nil: // the event is not a message: for example, it has no data
@@ -70,4 +55,5 @@ func (w wire) post(ctx context.Context, body string, header map[string]string, i
 			r.answer = m // keep reading until the stream ends, so that the connection can be used again
 		}
 	}
+	return r, resp.StatusCode
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/base/jsonrpc"
 	"github.com/dragoman-mcp/dragoman/internal/protocol/mcp"
 	"github.com/dragoman-mcp/dragoman/internal/protocol/mcp/mirror"
+	"github.com/dragoman-mcp/dragoman/internal/workbench/rawlink"
 )
 
 // ServePipe acts as a server for one client on a pipe, until the input or ctx ends. It closes the
@@ -31,7 +32,7 @@ func (s *Stage) ServePipe(ctx context.Context, in io.ReadCloser, out io.Writer) 
 	var held *heldAnswer
 	defer func() { _ = held.send() }()
 	for {
-		line, err := readLine(r)
+		line, err := rawlink.ReadLine(r, maxLine)
 		early := held.cancel()
 		if early && len(bytes.TrimSpace(line)) > 0 {
 			s.hurried(line)

@@ -3,7 +3,6 @@ package doctor
 import (
 	"bytes"
 	"context"
-	"io"
 	"mime"
 	"net"
 	"net/http"
@@ -15,7 +14,7 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/base/excerpt"
 	"github.com/dragoman-mcp/dragoman/internal/base/jsonrpc"
 	"github.com/dragoman-mcp/dragoman/internal/protocol/mcp"
-	"github.com/dragoman-mcp/dragoman/internal/transport/eventstream"
+	"github.com/dragoman-mcp/dragoman/internal/workbench/rawlink"
 )
 
 // foreignHost is the host of an imaginary malicious web page in the user's browser.
@@ -96,16 +95,11 @@ func (w *web) visit(ctx context.Context, e *exam, p parcel, note string) *visit 
 	defer res.Body.Close()
 	v.status, v.header = res.StatusCode, res.Header
 	kind, _, _ := mime.ParseMediaType(res.Header.Get("Content-Type"))
-	switch {
-	case kind != "text/event-stream":
-		v.body, _ = io.ReadAll(io.LimitReader(res.Body, 64<<10))
-	case p.method != http.MethodGet:
-		for r := eventstream.NewReader(res.Body, eventstream.Limits{Bytes: 64 << 10}); len(v.body) == 0; {
-			ev, err := r.Next()
-			if err != nil {
+	if kind != "text/event-stream" || p.method != http.MethodGet {
+		for ev := range rawlink.Messages(res, 64<<10) {
+			if v.body = ev.Data; len(v.body) > 0 {
 				break
 			}
-			v.body = ev.Data
 		}
 	}
 	if m, err := jsonrpc.Scan(bytes.TrimSpace(v.body), jsonrpc.Limits{Tolerant: true}); err == nil {

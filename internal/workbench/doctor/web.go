@@ -3,9 +3,6 @@ package doctor
 import (
 	"bytes"
 	"context"
-	"fmt"
-	"io"
-	"mime"
 	"net/http"
 	"sync"
 	"sync/atomic"
@@ -13,7 +10,7 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/base/jsonrpc"
 	"github.com/dragoman-mcp/dragoman/internal/protocol/mcp"
 	"github.com/dragoman-mcp/dragoman/internal/protocol/mcp/mirror"
-	"github.com/dragoman-mcp/dragoman/internal/transport/eventstream"
+	"github.com/dragoman-mcp/dragoman/internal/workbench/rawlink"
 )
 
 // web is the connection to a Streamable HTTP endpoint. Each parcel is a separate request and has
@@ -148,7 +145,11 @@ func (w *web) send(p parcel) int {
 		defer res.Body.Close()
 		end.status, end.header = res.StatusCode, res.Header
 		w.learn(res.Header)
-		w.body(n, res)
+		for ev := range rawlink.Messages(res, maxLine) {
+			if len(bytes.TrimSpace(ev.Data)) > 0 {
+				w.give(piece{raw: ev.Data, of: n, status: res.StatusCode, header: res.Header})
+			}
+		}
 		w.give(end)
 	})
 	return n
@@ -161,29 +162,6 @@ func (w *web) learn(h http.Header) {
 		defer w.mu.Unlock()
 		if w.session == "" {
 			w.session = id
-		}
-	}
-}
-
-// body turns the body of a response into pieces.
-func (w *web) body(n int, res *http.Response) {
-	kind, _, _ := mime.ParseMediaType(res.Header.Get("Content-Type"))
-	p := piece{of: n, status: res.StatusCode, header: res.Header}
-	if kind != "text/event-stream" {
-		p.raw, _ = io.ReadAll(io.LimitReader(res.Body, maxLine))
-		if len(bytes.TrimSpace(p.raw)) > 0 {
-			w.give(p)
-		}
-		return
-	}
-	for r := eventstream.NewReader(res.Body, eventstream.Limits{}); ; {
-		ev, err := r.Next()
-		if err != nil {
-			return
-		}
-		if len(ev.Data) > 0 {
-			p.raw = ev.Data
-			w.give(p)
 		}
 	}
 }
@@ -228,40 +206,18 @@ func openSSE(ctx context.Context, t *Target) (*sse, error) {
 		w.cancel()
 		return nil, err
 	}
-	res, err := t.Transport.RoundTrip(q)
+	events, err := rawlink.OpenStream(t.Transport.RoundTrip, q, maxLine)
 	if err != nil {
 		w.cancel()
 		return nil, err
 	}
-	kind, _, _ := mime.ParseMediaType(res.Header.Get("Content-Type"))
-	r := eventstream.NewReader(res.Body, eventstream.Limits{})
-	var ev eventstream.Event
-	if err = fmt.Errorf("the server answered GET with HTTP status %d and Content-Type %q, expected 200 and text/event-stream", res.StatusCode, kind); res.StatusCode == http.StatusOK && kind == "text/event-stream" {
-		if ev, err = r.Next(); err == nil && ev.Name != "endpoint" {
-			err = fmt.Errorf("the event stream begins with the event %q, expected \"endpoint\"", ev.Name)
-		}
-	}
-	at, bad := t.URL.Parse(string(ev.Data))
-	switch {
-	case err != nil:
-	case bad != nil:
-		err = bad
-	case at.Host != t.URL.Host, at.Scheme != t.URL.Scheme:
-		// The requests contain credentials, so do not send them to another host.
-		err = fmt.Errorf("the endpoint event has a URL on another host, %s://%s", at.Scheme, at.Host)
-	}
-	if err != nil {
-		w.cancel()
-		_ = res.Body.Close()
-		return nil, err
-	}
-	w.to = at.String()
+	w.to = events.To
 	w.running.Go(w.post)
 	w.running.Go(func() {
 		defer close(w.in)
-		defer res.Body.Close()
+		defer events.Body.Close()
 		for {
-			ev, err := r.Next()
+			ev, err := events.Next()
 			if err != nil {
 				return
 			}

@@ -4,12 +4,12 @@ import (
 	"bufio"
 	"bytes"
 	"context"
-	"errors"
 	"io"
 	"net/http"
 	"sync"
 
 	"github.com/dragoman-mcp/dragoman/internal/base/failure"
+	"github.com/dragoman-mcp/dragoman/internal/workbench/rawlink"
 )
 
 // wire is the connection of one conversation. A wire carries raw bytes. Only one goroutine calls
@@ -105,7 +105,7 @@ func (p *pipe) read(from io.Reader) {
 	defer close(p.in)
 	r := bufio.NewReaderSize(from, 64<<10)
 	for {
-		line, err := readLine(r)
+		line, err := rawlink.ReadLine(r, maxLine)
 		if len(bytes.TrimSpace(line)) > 0 {
 			select {
 			case p.in <- piece{raw: line, half: err != nil}:
@@ -115,19 +115,6 @@ func (p *pipe) read(from io.Reader) {
 		if err != nil {
 			return
 		}
-	}
-}
-
-// readLine returns a line without its line end. Bytes beyond maxLine are dropped.
-func readLine(r *bufio.Reader) ([]byte, error) {
-	var line []byte
-	for {
-		part, err := r.ReadSlice('\n')
-		line = append(line, part[:min(len(part), maxLine-len(line))]...)
-		if errors.Is(err, bufio.ErrBufferFull) {
-			continue
-		}
-		return bytes.TrimRight(line, "\r\n"), err
 	}
 }
 

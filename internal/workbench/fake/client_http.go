@@ -14,6 +14,7 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/base/jsonrpc"
 	"github.com/dragoman-mcp/dragoman/internal/base/work"
 	"github.com/dragoman-mcp/dragoman/internal/protocol/mcp"
+	"github.com/dragoman-mcp/dragoman/internal/workbench/rawlink"
 )
 
 // httpWire is the connection to a server over Streamable HTTP. The client sends each message with a
@@ -270,32 +271,32 @@ type resumable struct {
 // read reads the events of one HTTP response. ended reports whether the answer to s.f has arrived.
 func (s *resumable) read(resp *http.Response) (ended bool, err error) {
 	defer resp.Body.Close()
-	r := newEventReader(resp.Body)
+	r := rawlink.NewReader(resp.Body, maxMessage)
 	for {
-		ev, err := r.next()
+		ev, err := r.Next()
 		if err != nil {
 			return ended, err
 		}
-		if ev.retry >= 0 {
-			s.retry = time.Duration(ev.retry) * time.Millisecond
+		if ev.Retry >= 0 {
+			s.retry = time.Duration(ev.Retry) * time.Millisecond
 		}
 		// An event without data may repeat the id of the last event.
-		if ev.id != "" && (len(ev.data) > 0 || ev.id != s.last) {
-			s.remember(ev.id)
+		if ev.ID != "" && (len(ev.Data) > 0 || ev.ID != s.last) {
+			s.remember(ev.ID)
 		}
-		if ev.name != "" && ev.name != "message" {
-			s.h.c.violate("the server sent an event of the type %s, want message", clip(ev.name))
+		if ev.Name != "" && ev.Name != "message" {
+			s.h.c.violate("the server sent an event of the type %s, want message", clip(ev.Name))
 			continue
 		}
-		if len(ev.data) > 0 {
-			if s.h.c.receive(ev.data, origin{f: s.f, get: s.f == nil}) && s.f != nil {
+		if len(ev.Data) > 0 {
+			if s.h.c.receive(ev.Data, origin{f: s.f, get: s.f == nil}) && s.f != nil {
 				ended = true
 			}
 		}
 		if ended {
 			return true, nil
 		}
-		if ev.id != "" && s.breakAfter > 0 {
+		if ev.ID != "" && s.breakAfter > 0 {
 			if s.breakAfter--; s.breakAfter == 0 {
 				return false, nil
 			}

@@ -161,18 +161,3 @@ func TestClientMirrorsHeaders(t *testing.T) {
 		t.Errorf("the headers are %s", s)
 	}
 }
-
-// TestEventReader checks an event stream with all three kinds of line ends. The reader ignores an
-// unterminated event.
-func TestEventReader(t *testing.T) {
-	r := newEventReader(strings.NewReader(": hello\r\n\nevent: message\rdata: a\rdata:b\r\rid: 7\n\nretry: 20\ndata\n\ndata: cut"))
-	for i, want := range []streamEvent{{name: "message", data: []byte("a\nb"), retry: -1}, {id: "7", retry: -1}, {retry: 20}} {
-		got, err := r.next()
-		if err != nil || fmt.Sprint(got) != fmt.Sprint(want) {
-			t.Errorf("event %d: got %v, %v, want %v", i, got, err, want)
-		}
-	}
-	if ev, err := r.next(); err != io.EOF {
-		t.Errorf("then %v, %v", ev, err)
-	}
-}

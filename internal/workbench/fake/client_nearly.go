@@ -3,6 +3,7 @@ package fake
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -12,6 +13,7 @@ import (
 	"strings"
 
 	"github.com/dragoman-mcp/dragoman/internal/base/jsonrpc"
+	"github.com/dragoman-mcp/dragoman/internal/workbench/rawlink"
 )
 
 // nearlyClients returns the profiles of the non-standard clients. Play can simulate them, but
@@ -46,7 +48,8 @@ type ManifestClient struct {
 	// maxViolations lines, and each line is shortened.
 	Skipped []string
 
-	in     *bufio.Reader
+	in     io.Reader
+	lines  *bufio.Scanner // of in
 	out    io.WriteCloser
 	id     int64
 	tape   *capture
@@ -65,7 +68,7 @@ func OpenManifest(in io.Reader, out io.WriteCloser) (*ManifestClient, error) {
 }
 
 func newManifest(in io.Reader, out io.WriteCloser, tape *capture) *ManifestClient {
-	return &ManifestClient{in: bufio.NewReader(in), out: out, tape: tape}
+	return &ManifestClient{in: in, lines: newLines(in), out: out, tape: tape}
 }
 
 // open sends initialize and reads the tools from the result. The error lists all faults of the
@@ -157,11 +160,12 @@ func (c *ManifestClient) request(method, params string) (*jsonrpc.Message, error
 		return nil, c.broken
 	}
 	for {
-		line, err := readLine(c.in)
-		if err != nil {
+		if !c.lines.Scan() {
+			err := cmp.Or(c.lines.Err(), io.EOF)
 			c.broken = fmt.Errorf("read the answer to %s: %w", method, err)
 			return nil, c.broken
 		}
+		line := bytes.Clone(c.lines.Bytes())
 		c.tape.write(response, line)
 		m, err := jsonrpc.Scan(line, jsonrpc.Limits{Bytes: len(line) + 1, Depth: 256})
 		if err == nil && (m.Kind == jsonrpc.Result || m.Kind == jsonrpc.Failure) && string(m.ID) == id {
@@ -220,29 +224,19 @@ func (b BareCall) post(ctx context.Context, client *http.Client, tape *capture) 
 		return nil, err
 	}
 	defer func() { _ = res.Body.Close() }()
-	whole, err := io.ReadAll(io.LimitReader(res.Body, maxMessage))
-	if err != nil {
-		return nil, err
-	}
-	said := [][]byte{whole}
-	if strings.HasPrefix(res.Header.Get("Content-Type"), "text/event-stream") {
-		said = nil
-		for events := newEventReader(bytes.NewReader(whole)); ; {
-			ev, err := events.next()
-			if err != nil {
-				break // an incomplete event is ignored
-			}
-			if len(ev.data) > 0 {
-				said = append(said, ev.data)
-			}
-		}
-	}
+	res.Body = io.NopCloser(io.LimitReader(res.Body, maxMessage))
 	var all []*jsonrpc.Message
-	for _, raw := range said {
-		tape.write(response, raw)
-		m, err := jsonrpc.Scan(raw, jsonrpc.Limits{Bytes: len(raw) + 1})
+	for ev, err := range rawlink.Messages(res, maxMessage) {
 		if err != nil {
-			return nil, fmt.Errorf("status %d: %w: %s", res.StatusCode, err, clip(string(raw)))
+			return nil, err
+		}
+		if ev.Data == nil {
+			continue // an event without data is no message
+		}
+		tape.write(response, ev.Data)
+		m, err := jsonrpc.Scan(ev.Data, jsonrpc.Limits{Bytes: len(ev.Data) + 1})
+		if err != nil {
+			return nil, fmt.Errorf("status %d: %w: %s", res.StatusCode, err, clip(string(ev.Data)))
 		}
 		all = append(all, m)
 	}

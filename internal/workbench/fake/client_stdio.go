@@ -77,7 +77,7 @@ func (p *pipeWire) read() {
 // newLines returns a scanner for lines of bounded length.
 func newLines(r io.Reader) *bufio.Scanner {
 	lines := bufio.NewScanner(r)
-	lines.Buffer(make([]byte, 0, 64<<10), maxMessage)
+	lines.Buffer(make([]byte, 0, 64<<10), maxMessage+2)
 	return lines
 }
 

@@ -1,10 +1,8 @@
 package fake
 
 import (
-	"bufio"
 	"bytes"
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"sync"
@@ -70,41 +68,19 @@ func (s *Server) read(ctx context.Context, c *conversation, in io.Reader) error 
 	if s.part.twist.open != nil {
 		s.part.twist.open(ctx, c)
 	}
-	r := bufio.NewReaderSize(in, 64<<10)
+	lines := newLines(in)
 	for ctx.Err() == nil {
-		line, err := readLine(r)
-		if len(line) > 0 {
-			c.hear(ctx, line, c.out)
-		}
-		switch {
-		case err == nil:
-		case errors.Is(err, io.EOF):
+		if !lines.Scan() {
+			if err := lines.Err(); err != nil {
+				return fmt.Errorf("cannot read from the client: %w", err)
+			}
 			return errGone
-		default:
-			return fmt.Errorf("cannot read from the client: %w", err)
+		}
+		if len(lines.Bytes()) > 0 {
+			c.hear(ctx, bytes.Clone(lines.Bytes()), c.out)
 		}
 	}
 	return context.Cause(ctx)
-}
-
-var errTooLong = fmt.Errorf("a line is longer than %d bytes", maxMessage)
-
-// readLine returns a copy of a line without its line end. At the end of the input it may
-// return both a line and io.EOF.
-func readLine(r *bufio.Reader) ([]byte, error) {
-	var line []byte
-	for {
-		part, err := r.ReadSlice('\n')
-		line = append(line, part...)
-		switch {
-		case errors.Is(err, bufio.ErrBufferFull) && len(line) <= maxMessage:
-		case len(line) > maxMessage+1:
-			return nil, errTooLong
-		default:
-			line = bytes.TrimSuffix(line, []byte("\n"))
-			return bytes.TrimSuffix(line, []byte("\r")), err
-		}
-	}
 }
 
 // send writes a message as a line.

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/dragoman-mcp/dragoman/internal/base/jsonrpc"
+	"github.com/dragoman-mcp/dragoman/internal/workbench/rawlink"
 )
 
 // PlayPipe replays one side of a tape to a peer on a pipe: the client's side if client is true,
@@ -151,7 +152,7 @@ func (p *pipePlay) close() error {
 func (p *pipePlay) listen(from io.Reader) {
 	in := bufio.NewReaderSize(from, 64<<10)
 	for {
-		line, err := readLine(in)
+		line, err := rawlink.ReadLine(in, maxLine)
 		if text := bytes.TrimSpace(line); len(text) > 0 {
 			p.hear(text)
 		}
@@ -172,16 +173,3 @@ func (p *pipePlay) hear(line []byte) {
 }
 
 var errNotOnTape = &jsonrpc.Error{Code: jsonrpc.CodeMethodNotFound, Message: "this message is not in the recording, or was already replayed"}
-
-// readLine reads a line. If the line has more than maxLine bytes, readLine returns only the first
-// maxLine bytes.
-func readLine(in *bufio.Reader) ([]byte, error) {
-	var line []byte
-	for {
-		part, err := in.ReadSlice('\n')
-		line = append(line, part[:min(len(part), maxLine-len(line))]...)
-		if !errors.Is(err, bufio.ErrBufferFull) {
-			return line, err
-		}
-	}
-}

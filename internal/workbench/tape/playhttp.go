@@ -13,7 +13,7 @@ import (
 	"sync"
 
 	"github.com/dragoman-mcp/dragoman/internal/base/jsonrpc"
-	"github.com/dragoman-mcp/dragoman/internal/transport/eventstream"
+	"github.com/dragoman-mcp/dragoman/internal/workbench/rawlink"
 )
 
 // Stage is an http.Handler that plays the server of a recording. It is safe for concurrent use.
@@ -395,19 +395,10 @@ func (p *httpPlay) hear(exchange int, res *http.Response) {
 			p.see(i)
 		}
 	}
-	if mediaTypes(res.Header.Get("Content-Type")) == "text/event-stream" {
-		events := eventstream.NewReader(res.Body, eventstream.Limits{})
-		for {
-			ev, err := events.Next()
-			if err != nil {
-				return
-			}
+	for ev, err := range rawlink.Messages(res, maxBody) {
+		if err == nil && (ev.Name != "" || len(bytes.TrimSpace(ev.Data)) > 0) {
 			p.message(exchange, ev.Name, ev.Data, of)
 		}
-	}
-	body, err := io.ReadAll(io.LimitReader(res.Body, maxBody))
-	if err == nil && len(bytes.TrimSpace(body)) > 0 {
-		p.message(exchange, "", body, of)
 	}
 }
 
