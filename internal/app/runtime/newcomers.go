@@ -10,6 +10,7 @@ import (
 
 	"github.com/dragoman-mcp/dragoman/internal/base/excerpt"
 	"github.com/dragoman-mcp/dragoman/internal/base/loglimit"
+	"github.com/dragoman-mcp/dragoman/internal/base/work"
 	"github.com/dragoman-mcp/dragoman/internal/transport"
 )
 
@@ -76,17 +77,13 @@ func (n *newcomers) allow(ctx context.Context, who transport.Newcomer) (wait tim
 			slog.String("remote", who.Remote), slog.String("client", excerpt.MaskSecrets(excerpt.Name(who.Client))),
 			loglimit.Peer("outcome", "delayed"), loglimit.Measured("waited", slog.DurationValue(delay.Round(time.Millisecond))))
 	}
-	turn := time.NewTimer(delay)
-	defer turn.Stop()
-	select {
-	case <-turn.C:
+	if work.Sleep(ctx, delay) == nil {
 		return delay, true
-	case <-ctx.Done():
-		for _, r := range taken {
-			r.Cancel()
-		}
-		return delay, false
 	}
+	for _, r := range taken {
+		r.Cancel()
+	}
+	return delay, false
 }
 
 // take takes a token from each bucket of a client. It returns how long the client must wait for the

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/dragoman-mcp/dragoman/internal/base/jsonrpc"
+	"github.com/dragoman-mcp/dragoman/internal/base/work"
 	"github.com/dragoman-mcp/dragoman/internal/protocol/mcp"
 )
 
@@ -29,9 +30,7 @@ type keeping struct {
 const earlier = 3 * time.Hour
 
 func (s *keeping) Hello(ctx context.Context, f *mcp.ClientInfo) (*mcp.ServerInfo, error) {
-	select {
-	case <-time.After(s.late):
-	case <-ctx.Done():
+	if work.Sleep(ctx, s.late) != nil {
 		return nil, ctx.Err()
 	}
 	s.mu.Lock()

@@ -10,6 +10,7 @@ import (
 
 	"github.com/dragoman-mcp/dragoman/internal/base/identity"
 	"github.com/dragoman-mcp/dragoman/internal/base/jsonrpc"
+	"github.com/dragoman-mcp/dragoman/internal/base/work"
 	"github.com/dragoman-mcp/dragoman/internal/protocol/mcp"
 	"github.com/dragoman-mcp/dragoman/internal/protocol/mcp/mirror"
 	"github.com/dragoman-mcp/dragoman/internal/relay/bridge"
@@ -367,12 +368,10 @@ func listNamesFor(t testing.TB, g *Merged, method, capabilities string) []string
 
 // after waits for d and returns items, as a slow server would.
 func after(ctx context.Context, d time.Duration, items [][]byte) ([][]byte, error) {
-	select {
-	case <-time.After(d):
-		return items, nil
-	case <-ctx.Done():
-		return nil, context.Cause(ctx)
+	if err := work.Sleep(ctx, d); err != nil {
+		return nil, err
 	}
+	return items, nil
 }
 
 func shows(t *testing.T, got []string, want string) {

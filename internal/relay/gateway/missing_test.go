@@ -17,12 +17,7 @@ import (
 func TestListSaysWhoIsMissing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		slow := &fake{name: "slow", list: func(ctx context.Context, _ string) ([][]byte, error) {
-			select {
-			case <-time.After(8 * time.Second):
-				return items(`{"name":"s"}`), nil
-			case <-ctx.Done():
-				return nil, ctx.Err()
-			}
+			return after(ctx, 8*time.Second, items(`{"name":"s"}`))
 		}}
 		failing := func(context.Context, string) ([][]byte, error) { return nil, errors.New("no such program") }
 		broken := &fake{name: "broken", list: failing}

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/dragoman-mcp/dragoman/internal/base/jsonrpc"
+	"github.com/dragoman-mcp/dragoman/internal/base/work"
 	"github.com/dragoman-mcp/dragoman/internal/protocol/mcp"
 )
 
@@ -222,9 +223,7 @@ func (u *late) Hello(ctx context.Context, _ *mcp.ClientInfo) (*mcp.ServerInfo, e
 	u.mu.Lock()
 	u.hurried = u.hurried || called
 	u.mu.Unlock()
-	select {
-	case <-time.After(time.Until(u.starts)):
-	case <-ctx.Done():
+	if work.Sleep(ctx, time.Until(u.starts)) != nil {
 		return nil, ctx.Err()
 	}
 	u.mu.Lock()

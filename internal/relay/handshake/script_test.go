@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/dragoman-mcp/dragoman/internal/base/jsonrpc"
+	"github.com/dragoman-mcp/dragoman/internal/base/work"
 	"github.com/dragoman-mcp/dragoman/internal/protocol/mcp"
 	"github.com/dragoman-mcp/dragoman/internal/transport"
 )
@@ -145,12 +146,8 @@ func (s *script) play(ctx context.Context, method string, params []byte, rules *
 		return nil, context.Cause(ctx)
 	}
 	if t.after > 0 {
-		timer := time.NewTimer(t.after)
-		defer timer.Stop()
-		select {
-		case <-timer.C:
-		case <-ctx.Done():
-			return nil, context.Cause(ctx)
+		if err := work.Sleep(ctx, t.after); err != nil {
+			return nil, err
 		}
 	}
 	switch {

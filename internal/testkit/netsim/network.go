@@ -9,7 +9,8 @@ import (
 	"strconv"
 	"sync"
 	"syscall"
-	"time"
+
+	"github.com/dragoman-mcp/dragoman/internal/base/work"
 )
 
 // backlog is the number of connections to one listener that may wait to be accepted.
@@ -142,11 +143,7 @@ func (n *Network) dial(ctx context.Context, from, address string) (*Conn, error)
 		return nil, ctx.Err()
 	}
 	if rtt := o.Up.Latency + o.Down.Latency; rtt > 0 {
-		t := time.NewTimer(rtt)
-		defer t.Stop()
-		select {
-		case <-t.C:
-		case <-ctx.Done():
+		if work.Sleep(ctx, rtt) != nil {
 			return nil, ctx.Err()
 		}
 	}

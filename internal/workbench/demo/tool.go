@@ -9,6 +9,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/dragoman-mcp/dragoman/internal/base/jsonrpc"
+	"github.com/dragoman-mcp/dragoman/internal/base/work"
 	"github.com/dragoman-mcp/dragoman/internal/protocol/mcp"
 )
 
@@ -116,12 +117,7 @@ func (c *call) integer(name string, low, high, usual int) (int, error) {
 // each pause.
 func (l *line) steps(ctx context.Context, c *call, n int, pause time.Duration, say func(i int) string) error {
 	for i := 1; i <= n; i++ {
-		select {
-		case <-ctx.Done():
-			return ctx.Err()
-		case <-time.After(pause):
-		}
-		if ctx.Err() != nil {
+		if work.Sleep(ctx, pause) != nil || ctx.Err() != nil {
 			return ctx.Err()
 		}
 		if c.token.IsZero() {

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/dragoman-mcp/dragoman/internal/base/jsonrpc"
+	"github.com/dragoman-mcp/dragoman/internal/base/work"
 	"github.com/dragoman-mcp/dragoman/internal/protocol/mcp"
 )
 
@@ -110,7 +111,7 @@ func flooding(s *settings) (twist, error) {
 func slowStart(s *settings) (twist, error) {
 	ms, err := s.number("ms", 0, 600_000)
 	return twist{open: func(ctx context.Context, _ *conversation) {
-		_ = pause(ctx, time.Duration(ms)*time.Millisecond)
+		_ = work.Sleep(ctx, time.Duration(ms)*time.Millisecond)
 	}}, err
 }
 

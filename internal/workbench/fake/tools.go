@@ -1,12 +1,12 @@
 package fake
 
 import (
-	"context"
 	"strconv"
 	"strings"
 	"time"
 
 	"github.com/dragoman-mcp/dragoman/internal/base/jsonrpc"
+	"github.com/dragoman-mcp/dragoman/internal/base/work"
 	"github.com/dragoman-mcp/dragoman/internal/protocol/mcp"
 )
 
@@ -218,8 +218,8 @@ func wait(x *exchange, args jsonrpc.Span) (string, error) {
 		return "", toolError("steps must be from 0 to 1000, and ms must be from 0 to 60000")
 	}
 	for i := 1; i <= steps; i++ {
-		if err := pause(x.ctx, time.Duration(ms)*time.Millisecond); err != nil {
-			return "", err
+		if work.Sleep(x.ctx, time.Duration(ms)*time.Millisecond) != nil || x.ctx.Err() != nil {
+			return "", x.ctx.Err()
 		}
 		x.progress(i, steps)
 	}
@@ -247,19 +247,4 @@ func (x *exchange) progress(step, of int) {
 		words = `,"message":` + quote("step "+strconv.Itoa(step)+" of "+strconv.Itoa(of))
 	}
 	x.notify(mcp.NoteProgress, `{"progressToken":`+string(x.token)+`,"progress":`+strconv.Itoa(step)+`,"total":`+strconv.Itoa(of)+words+`}`)
-}
-
-// pause waits for d. It returns an error if ctx ends first.
-func pause(ctx context.Context, d time.Duration) error {
-	if d <= 0 {
-		return ctx.Err()
-	}
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
 }
