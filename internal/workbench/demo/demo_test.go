@@ -82,9 +82,9 @@ func (s *served) say(lines ...string) {
 	}
 }
 
-// hear waits until all goroutines of the bubble are blocked. Then it returns the lines that the
+// receive waits until all goroutines of the bubble are blocked. Then it returns the lines that the
 // server has written.
-func (s *served) hear() []string {
+func (s *served) receive() []string {
 	synctest.Wait()
 	var got []string
 	for {
@@ -128,20 +128,20 @@ func TestListenHearsOfCalls(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := serve(t, Modern)
 		s.say(`{"jsonrpc":"2.0","id":"sub","method":"subscriptions/listen","params":{` + meta + `,"notifications":{"toolsListChanged":true,"resourceSubscriptions":["demo://about","demo://else"]}}}`)
-		got := s.hear()
+		got := s.receive()
 		if len(got) != 1 {
 			t.Fatalf("got %q, want only the acknowledgement", got)
 		}
 		has(t, got, `"method":"notifications/subscriptions/acknowledged"`, `"notifications":{"resourceSubscriptions":["demo://about"]}`)
 		s.say(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{` + meta + `,"name":"weather","arguments":{"city":"Vienna"}}}`)
-		got = s.hear()
+		got = s.receive()
 		if len(got) != 2 {
 			t.Fatalf("got %q, want an answer and an update", got)
 		}
 		has(t, got, `"id":1,"result"`, `"params":{"_meta":{"io.modelcontextprotocol/subscriptionId":"sub"},"uri":"demo://about"}`)
 		s.say(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":"sub"}}`,
 			`{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{`+meta+`,"name":"weather","arguments":{"city":"Vienna"}}}`)
-		if got = s.hear(); len(got) != 1 {
+		if got = s.receive(); len(got) != 1 {
 			t.Errorf("got %q, want only the answer", got)
 		}
 		s.end()
@@ -155,10 +155,10 @@ func TestStopSaysGoodbye(t *testing.T) {
 		s := serve(t, Modern)
 		s.say(`{"jsonrpc":"2.0","id":7,"method":"subscriptions/listen","params":{`+meta+`,"notifications":{}}}`,
 			`{"jsonrpc":"2.0","id":8,"method":"tools/call","params":{`+meta+`,"name":"slow"}}`)
-		has(t, s.hear(), `"method":"notifications/subscriptions/acknowledged"`)
+		has(t, s.receive(), `"method":"notifications/subscriptions/acknowledged"`)
 		stop := errors.New("told to stop")
 		s.cancel(stop)
-		got := s.hear()
+		got := s.receive()
 		if len(got) != 2 {
 			t.Errorf("got %q, want a cancellation and a result", got)
 		}
@@ -178,7 +178,7 @@ func TestEndOfInputEndsCalls(t *testing.T) {
 		s.say(hello,
 			`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"count","arguments":{"to":1000,"delayMs":10000}}}`,
 			`{"jsonrpc":"2.0","id":2,"method":"resources/subscribe","params":{"uri":"demo://clock"}}`)
-		if got := s.hear(); len(got) != 2 {
+		if got := s.receive(); len(got) != 2 {
 			t.Fatalf("%q", got)
 		}
 		began := time.Now()
@@ -186,7 +186,7 @@ func TestEndOfInputEndsCalls(t *testing.T) {
 		if took := time.Since(began); took != 0 {
 			t.Errorf("the end took %v", took)
 		}
-		if got := s.hear(); len(got) != 0 {
+		if got := s.receive(); len(got) != 0 {
 			t.Errorf("wrote after the end: %q", got)
 		}
 	})
@@ -198,16 +198,16 @@ func TestCallsAreBounded(t *testing.T) {
 		for i := range maxRunning + 1 {
 			s.say(`{"jsonrpc":"2.0","id":` + strconv.Itoa(i) + `,"method":"tools/call","params":{` + meta + `,"name":"slow","arguments":{"seconds":60}}}`)
 		}
-		got := s.hear()
+		got := s.receive()
 		if len(got) != 1 {
 			t.Fatalf("got %q, want one refusal", got)
 		}
 		has(t, got, `"id":64,"error":{"code":-32603`)
 		s.say(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":3}}`)
-		s.hear()
+		s.receive()
 		s.say(`{"jsonrpc":"2.0","id":3,"method":"tools/call","params":{` + meta + `,"name":"slow","arguments":{"seconds":1}}}`)
 		time.Sleep(time.Second)
-		has(t, s.hear(), `"id":3,"result"`)
+		has(t, s.receive(), `"id":3,"result"`)
 		s.end()
 	})
 }

@@ -117,7 +117,7 @@ func (s *legacy) open(c *call) (step, *jsonrpc.Error) {
 	return st, paged(c)
 }
 
-func (s *legacy) hear(m *jsonrpc.Message) {
+func (s *legacy) receive(m *jsonrpc.Message) {
 	switch {
 	case m.Kind != jsonrpc.Notification:
 		s.asks.Lock()
@@ -287,8 +287,8 @@ func (s *legacy) read(_ context.Context, c *call) (string, error) {
 	case uri == notesURI && len(s.notes) > 0:
 		return contents(uri, strings.Join(s.notes, "\n")), nil
 	case isEcho && escaped != "":
-		if said, err := url.PathUnescape(escaped); err == nil {
-			return contents(uri, said), nil
+		if echoed, err := url.PathUnescape(escaped); err == nil {
+			return contents(uri, echoed), nil
 		}
 	}
 	return "", c.missing(uri)

@@ -151,9 +151,9 @@ func (s *modern) wrap(c *call, members string) string {
 	return out + quote(mcp.KeyServerInfo) + ":" + s.info + "}}"
 }
 
-// hear handles cancellations and ignores all other messages. Clients must not send responses to a
+// receive handles cancellations and ignores all other messages. Clients must not send responses to a
 // modern server (2026-07-28 §stdio, "Sending Messages").
-func (s *modern) hear(m *jsonrpc.Message) {
+func (s *modern) receive(m *jsonrpc.Message) {
 	if m.Kind == jsonrpc.Notification && m.Method == mcp.NoteCancelled {
 		s.cancel(jsonrpc.ID(m.Param("requestId").Of(m.Raw)))
 	}
@@ -217,16 +217,16 @@ func (s *modern) forecast(_ context.Context, c *call) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	said, days := city+":", ""
+	summary, days := city+":", ""
 	for day := 1; day <= 3; day++ {
 		sky, celsius := weatherOf(fmt.Sprintf("%s %d", city, day))
-		said += fmt.Sprintf(" day %d %s, %d °C;", day, sky, celsius)
+		summary += fmt.Sprintf(" day %d %s, %d °C;", day, sky, celsius)
 		if day > 1 {
 			days += ","
 		}
 		days += fmt.Sprintf(`{"day":%d,"sky":%s,"celsius":%d}`, day, quote(sky), celsius)
 	}
-	return text(strings.TrimSuffix(said, ";")+".") + `,"structuredContent":[` + days + `]`, nil
+	return text(strings.TrimSuffix(summary, ";")+".") + `,"structuredContent":[` + days + `]`, nil
 }
 
 // confirm answers a tool call with a question to the user. When the client sends the call again with

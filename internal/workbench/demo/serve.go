@@ -76,15 +76,15 @@ type unclosed struct{ io.Writer }
 func (unclosed) Close() error { return nil }
 
 // server has the methods that differ between the eras. Only the goroutine that reads messages calls
-// open and hear. That goroutine also runs the step that the method open returns, unless waits is
+// open and receive. That goroutine also runs the step that the method open returns, unless waits is
 // true in the step.
 type server interface {
 	// open returns the step that handles a request, or an error.
 	open(c *call) (step, *jsonrpc.Error)
 	// wrap builds a result object from its members.
 	wrap(c *call, members string) string
-	// hear handles notifications and responses.
-	hear(m *jsonrpc.Message)
+	// receive handles notifications and responses.
+	receive(m *jsonrpc.Message)
 	// speaks returns the negotiated revision, or Unknown.
 	speaks() mcp.Revision
 }
@@ -165,7 +165,7 @@ func (l *line) read(ctx context.Context, s server) error {
 // take handles one message.
 func (l *line) take(ctx context.Context, s server, m *jsonrpc.Message) {
 	if m.Kind != jsonrpc.Request {
-		s.hear(m)
+		s.receive(m)
 		return
 	}
 	c := &call{m: m, token: jsonrpc.Find(m.Raw, m.Param(mcp.KeyMeta), mcp.KeyProgressToken)}
@@ -190,10 +190,10 @@ func (l *line) take(ctx context.Context, s server, m *jsonrpc.Message) {
 }
 
 func answer(s server, c *call, members string, err error) []byte {
-	var said toolError
+	var fault toolError
 	switch {
-	case errors.As(err, &said):
-		members = text(string(said)) + `,"isError":true`
+	case errors.As(err, &fault):
+		members = text(string(fault)) + `,"isError":true`
 	case err != nil:
 		return jsonrpc.AppendError(nil, c.m.ID, mcp.Wire(err))
 	}

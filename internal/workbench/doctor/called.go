@@ -31,14 +31,14 @@ func (e *exam) cancel(ctx context.Context, t *talk) {
 	}
 	q := t.ask(mcp.MethodCallTool, `"name":`+quoted(e.o.Call)+`,"arguments":{}`)
 	q.givenUp = true
-	note := t.tell(mcp.NoteCancelled, `"requestId":`+string(q.id)+`,"reason":"dragoman doctor"`)
+	note := t.notify(mcp.NoteCancelled, `"requestId":`+string(q.id)+`,"reason":"dragoman doctor"`)
 	if e.http && !e.sse {
 		t.await(ctx, note)
 	}
-	said := t.said
+	sent := t.lastSent
 	next := t.ask(alive(t.rev), "")
 	if !t.await(ctx, next) && !t.over && !e.pingUnanswered() {
-		t.find(StuckOnCancel, evidence("> "+said, t.proof(next)))
+		t.find(StuckOnCancel, evidence("> "+sent, t.proof(next)))
 	}
 }
 

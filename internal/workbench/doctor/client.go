@@ -94,9 +94,9 @@ func (s *Stage) judge(checks ...string) {
 	}
 }
 
-// hear handles one message from a client, and returns the messages to send. If the client's message
+// receive handles one message from a client, and returns the messages to send. If the client's message
 // gets an answer, the answer comes first.
-func (s *Stage) hear(v *visitor, raw []byte, version string) [][]byte {
+func (s *Stage) receive(v *visitor, raw []byte, version string) [][]byte {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.messages++

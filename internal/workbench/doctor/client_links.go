@@ -42,7 +42,7 @@ func (s *Stage) ServePipe(ctx context.Context, in io.ReadCloser, out io.Writer) 
 		}
 		held = nil
 		if len(bytes.TrimSpace(line)) > 0 {
-			answers := s.hear(v, line, "")
+			answers := s.receive(v, line, "")
 			if len(answers) == 1 && isInitialize(line) {
 				held, answers = holdAnswer(out, answers[0]), nil
 			}
@@ -185,7 +185,7 @@ func (s *Stage) post(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, why, status)
 		return
 	}
-	out := s.hear(v, raw, p.version)
+	out := s.receive(v, raw, p.version)
 	if len(out) == 0 {
 		w.WriteHeader(http.StatusAccepted)
 		return

@@ -44,7 +44,7 @@ func (e *exam) guards(r mcp.Revision) []probe {
 
 // visit is one request with its response.
 type visit struct {
-	said   string // a description of the request, for evidence
+	sent   string // a description of the request, for evidence
 	status int
 	header http.Header
 	body   []byte           // the first 64 KiB of the body of the response
@@ -68,20 +68,20 @@ func (v *visit) code() int64 {
 
 func (e *exam) seen(v *visit) string {
 	if v.err != nil {
-		return evidence("> "+v.said, "# "+e.redact([]byte(v.err.Error())))
+		return evidence("> "+v.sent, "# "+e.redact([]byte(v.err.Error())))
 	}
 	got := "< HTTP status " + strconv.Itoa(v.status)
 	if len(v.body) > 0 {
 		got += ": " + e.redact(v.body)
 	}
-	return evidence("> "+v.said, got)
+	return evidence("> "+v.sent, got)
 }
 
 // visit sends one request outside the conversation. note describes the request in the evidence.
 func (w *web) visit(ctx context.Context, e *exam, p parcel, note string) *visit {
 	ctx, cancel := context.WithTimeout(ctx, e.o.Patience)
 	defer cancel()
-	v := &visit{said: strings.TrimSpace(p.method + " " + e.redact(p.body) + " " + note)}
+	v := &visit{sent: strings.TrimSpace(p.method + " " + e.redact(p.body) + " " + note)}
 	q, err := w.request(ctx, p)
 	if err != nil {
 		v.err = err

@@ -278,7 +278,7 @@ func (e *exam) unknownMethod(ctx context.Context, t *talk) {
 // unknownNote sends an unknown notification, which the server must ignore (JSON-RPC 2.0 §4.1).
 // If the server answers, talk reports the answer as a finding.
 func (e *exam) unknownNote(ctx context.Context, t *talk) {
-	note := t.tell("notifications/dragoman/unknown", "")
+	note := t.notify("notifications/dragoman/unknown", "")
 	if t.e.http && !t.e.sse {
 		t.await(ctx, note)
 	}
@@ -360,7 +360,7 @@ func (e *exam) batch(ctx context.Context, t *talk) {
 	q := t.askRaw("", batchOf, body)
 	// In an event stream, the server may send each answer as a message of its own (2025-03-26
 	// §Transports, "Sending Messages to the Server").
-	alone := []*question{{id: `"batch-1"`, method: mcp.MethodPing, said: t.said}, {id: `"batch-2"`, method: mcp.MethodPing, said: t.said}}
+	alone := []*question{{id: `"batch-1"`, method: mcp.MethodPing, sent: t.lastSent}, {id: `"batch-2"`, method: mcp.MethodPing, sent: t.lastSent}}
 	t.open = append(t.open, alone...)
 	level := Level("")
 	if e.hasLater(t.rev) {
@@ -429,7 +429,7 @@ func (e *exam) oddity(ctx context.Context, t *talk, o odd) {
 	if t.e.http && !t.e.sse {
 		t.await(ctx, q)
 	}
-	said := t.said
+	sent := t.lastSent
 	next := t.ask(alive(t.rev), "")
 	if e.pingUnanswered() {
 		t.wait(ctx, q, e.grace())
@@ -437,7 +437,7 @@ func (e *exam) oddity(ctx context.Context, t *talk, o odd) {
 	}
 	if !t.await(ctx, next) {
 		if !t.over {
-			t.find(StuckOnOdd, evidence("> "+said, t.proof(next)))
+			t.find(StuckOnOdd, evidence("> "+sent, t.proof(next)))
 		}
 		return
 	}
@@ -450,7 +450,7 @@ func (e *exam) oddity(ctx context.Context, t *talk, o odd) {
 		t.await(ctx, next)
 	}
 	if next.err != nil && !t.over {
-		t.find(DiesOnOdd, evidence("> "+said, t.proof(next)))
+		t.find(DiesOnOdd, evidence("> "+sent, t.proof(next)))
 	}
 }
 

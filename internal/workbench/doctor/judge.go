@@ -21,13 +21,13 @@ func (t *talk) read(raw []byte, of *question) *jsonrpc.Message {
 	loose, bad := jsonrpc.Scan(raw, jsonrpc.Limits{Bytes: maxLine, Tolerant: true})
 	if bad != nil {
 		if m, err := jsonrpc.Scan(raw, jsonrpc.Limits{Bytes: maxLine, Depth: maxDepth, Tokens: maxLine, Tolerant: true}); err == nil {
-			t.find(MessageLimit, evidence("> "+t.said, "< "+t.e.redact(raw), "# "+bad.Error()))
+			t.find(MessageLimit, evidence("> "+t.lastSent, "< "+t.e.redact(raw), "# "+bad.Error()))
 			return m
 		}
 		if of == nil || of.status == 0 {
 			t.noise(raw)
 		} else if of.status < 300 && len(bytes.TrimSpace(raw)) > 0 && of.id != "" {
-			t.find(BodyUnreadable, evidence("> "+of.said, "< HTTP status "+strconv.Itoa(of.status)+": "+t.e.redact(raw)))
+			t.find(BodyUnreadable, evidence("> "+of.sent, "< HTTP status "+strconv.Itoa(of.status)+": "+t.e.redact(raw)))
 		}
 		return nil
 	}
@@ -44,7 +44,7 @@ func (t *talk) read(raw []byte, of *question) *jsonrpc.Message {
 // form reports the faults of a message that only a tolerant parser accepts.
 func (t *talk) form(m *jsonrpc.Message, err error) {
 	whole := jsonrpc.Whole(m.Raw)
-	see := func(code string) { t.find(code, evidence("> "+t.said, "< "+t.e.redact(m.Raw))) }
+	see := func(code string) { t.find(code, evidence("> "+t.lastSent, "< "+t.e.redact(m.Raw))) }
 	known := false
 	if jsonrpc.Find(m.Raw, whole, "jsonrpc").IsZero() {
 		known = true
@@ -70,7 +70,7 @@ func (t *talk) form(m *jsonrpc.Message, err error) {
 		if errors.As(err, &bad) {
 			reason = "# " + bad.Message
 		}
-		t.find(MessageShape, evidence("> "+t.said, "< "+t.e.redact(m.Raw), reason))
+		t.find(MessageShape, evidence("> "+t.lastSent, "< "+t.e.redact(m.Raw), reason))
 	}
 }
 

@@ -131,7 +131,7 @@ func (e *exam) list(ctx context.Context, t *talk, l list) *question {
 	var first *question
 	members, read := "", 0
 	defer func() {
-		t.judgeStubs(first.said, found.stubs, len(found.seen), false)
+		t.judgeStubs(first.sent, found.stubs, len(found.seen), false)
 		if first.worked() {
 			e.offers(l.member, len(found.seen), found.cost)
 		}
@@ -164,10 +164,10 @@ func (e *exam) list(ctx context.Context, t *talk, l list) *question {
 			t.find(CursorType, t.proof(q))
 			return first
 		case cursors[cursor]:
-			t.find(CursorRepeats, evidence("> "+q.said, "< "+e.redact(tail(raw)), "# this cursor was returned before"))
+			t.find(CursorRepeats, evidence("> "+q.sent, "< "+e.redact(tail(raw)), "# this cursor was returned before"))
 			return first
 		case fresh == 0 && items > 0 && page > 2, page >= pages, len(found.seen) >= maxItems, read >= maxBytes:
-			t.find(Endless, evidence("> "+q.said, "< "+e.redact(tail(raw)), fmt.Sprintf("# page %d still has a nextCursor", page)))
+			t.find(Endless, evidence("> "+q.sent, "< "+e.redact(tail(raw)), fmt.Sprintf("# page %d still has a nextCursor", page)))
 			return first
 		}
 		cursors[cursor] = true
@@ -192,9 +192,9 @@ func (f *listReading) page(t *talk, q *question, all jsonrpc.Span) (items, fresh
 		key, _ := jsonrpc.Text(raw, jsonrpc.Find(raw, item, f.key))
 		switch {
 		case key == "":
-			t.find(Nameless, evidence("> "+q.said, "< "+t.e.redact(item.Of(raw))))
+			t.find(Nameless, evidence("> "+q.sent, "< "+t.e.redact(item.Of(raw))))
 		case f.seen[key]:
-			t.find(Duplicates, evidence("> "+q.said, "< "+t.e.redact(item.Of(raw)), "# another item has the same "+f.key))
+			t.find(Duplicates, evidence("> "+q.sent, "< "+t.e.redact(item.Of(raw)), "# another item has the same "+f.key))
 		default:
 			f.seen[key] = true
 			fresh++

@@ -355,7 +355,7 @@ func (e *exam) versionless(t *talk, q *question) {
 	switch {
 	case !q.msg.ResultMember("tools").IsZero():
 		code = Manifest
-		t.judgeManifest(q.msg.Raw, q.msg.ResultMember("tools"), q.said)
+		t.judgeManifest(q.msg.Raw, q.msg.ResultMember("tools"), q.sent)
 	case !q.msg.ResultMember("userAgent").IsZero() || !q.msg.ResultMember("advertised_models").IsZero():
 		code = NotMCP
 	}
@@ -398,7 +398,7 @@ func (t *talk) finishHandshake(ctx context.Context, r mcp.Revision) bool {
 	if w, ok := t.w.(*web); ok {
 		w.speak(r)
 	}
-	note := t.tell(mcp.NoteInitialized, "")
+	note := t.notify(mcp.NoteInitialized, "")
 	t.announced = true
 	if t.e.http && !t.e.sse {
 		t.await(ctx, note)

@@ -96,18 +96,18 @@ func isStub(raw []byte, at jsonrpc.Span) bool {
 // judgeStubs records the finding SchemaStub if tools have stubs as input schemas (see isStub). For
 // a result of tools/list, it does so only if there are at least two tools, and all of them have
 // stubs. For a manifest, one stub is enough. This finding replaces the finding SchemaBare.
-func (t *talk) judgeStubs(said string, stubs []string, tools int, manifest bool) {
+func (t *talk) judgeStubs(sent string, stubs []string, tools int, manifest bool) {
 	if len(stubs) == 0 || !manifest && (tools < 2 || len(stubs) < tools) {
 		return
 	}
 	t.drafts = slices.DeleteFunc(t.drafts, func(d draft) bool { return d.code == SchemaBare })
 	what := fmt.Sprintf("# %d of %d tools have such a schema", len(stubs), tools)
-	t.find(SchemaStub, evidence("> "+said, "< "+stubs[0], what))
+	t.find(SchemaStub, evidence("> "+sent, "< "+stubs[0], what))
 }
 
 // judgeManifest checks the tools in a result of initialize. Some servers send this result without a
 // request.
-func (t *talk) judgeManifest(raw []byte, all jsonrpc.Span, said string) {
+func (t *talk) judgeManifest(raw []byte, all jsonrpc.Span, sent string) {
 	var stubs []string
 	tools := 0
 	for tool := range jsonrpc.Elements(raw, all) {
@@ -118,7 +118,7 @@ func (t *talk) judgeManifest(raw []byte, all jsonrpc.Span, said string) {
 			stubs = append(stubs, t.e.redact(tool.Of(raw)))
 		}
 	}
-	t.judgeStubs(said, stubs, tools, true)
+	t.judgeStubs(sent, stubs, tools, true)
 }
 
 // compiled limits the schemas that compile checks. compile ignores larger schemas.

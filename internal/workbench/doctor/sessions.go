@@ -16,7 +16,7 @@ import (
 // sentID describes a request that the doctor sent: its conversation and its text.
 type sentID struct {
 	t    *talk
-	said string
+	text string
 }
 
 // minID is less than every id that the doctor uses over HTTP.
@@ -49,7 +49,7 @@ func (t *talk) noteSent(q *question) {
 	if t.e.sent == nil {
 		t.e.sent = make(map[string]sentID)
 	}
-	t.e.sent[valueOf(q.id)] = sentID{t, q.said}
+	t.e.sent[valueOf(q.id)] = sentID{t, q.sent}
 }
 
 // isOtherSessions reports whether an answer belongs to a request of another conversation. If so, it
@@ -64,7 +64,7 @@ func (t *talk) isOtherSessions(m *jsonrpc.Message) bool {
 	if !known || x.t == t {
 		return false
 	}
-	t.e.find(Broadcasts, evidence("# in one session:", "> "+x.said, "# in another session:", "< "+t.e.redact(m.Raw)))
+	t.e.find(Broadcasts, evidence("# in one session:", "> "+x.text, "# in another session:", "< "+t.e.redact(m.Raw)))
 	return true
 }
 

@@ -26,8 +26,8 @@ type talk struct {
 	hello []byte       // the result of initialize
 	caps  jsonrpc.Span // the capabilities in hello
 
-	said      string // the last message to the server, for evidence
-	saidNote  string // the last notification to the server
+	lastSent  string // the last message to the server, for evidence
+	lastNote  string // the last notification to the server
 	notes     int    // how many notifications to the server may still get an error as an answer
 	noted     int    // what w.send returned for the last notification
 	passed    bool   // the server answered a request that was sent after the last notification
@@ -55,7 +55,7 @@ type talk struct {
 type question struct {
 	id     jsonrpc.ID
 	method string
-	said   string
+	sent   string
 	n      int
 
 	msg    *jsonrpc.Message // the answer
@@ -98,7 +98,7 @@ func (t *talk) proof(q *question) string {
 	case t.over:
 		got = "# the connection closed before the answer"
 	}
-	return evidence("> "+q.said, got)
+	return evidence("> "+q.sent, got)
 }
 
 // ask sends a request with the next id. members has the JSON members of params, without the braces.
@@ -112,8 +112,8 @@ func (t *talk) askAs(id jsonrpc.ID, method, members string) *question {
 
 // askRaw sends a request with the given bytes.
 func (t *talk) askRaw(id jsonrpc.ID, method string, body []byte) *question {
-	t.said = t.e.redact(body)
-	q := &question{id: id, method: method, said: t.said}
+	t.lastSent = t.e.redact(body)
+	q := &question{id: id, method: method, sent: t.lastSent}
 	t.noteSent(q)
 	q.n = t.w.send(parcel{body: body})
 	t.open = append(t.open, q)
@@ -121,19 +121,19 @@ func (t *talk) askRaw(id jsonrpc.ID, method string, body []byte) *question {
 	return q
 }
 
-// tell sends a notification.
-func (t *talk) tell(method, members string) *question {
+// notify sends a notification.
+func (t *talk) notify(method, members string) *question {
 	var params []byte
 	if members != "" {
 		params = []byte("{" + members + "}")
 	}
-	return t.tellRaw(method, jsonrpc.AppendNotification(nil, method, params), nil)
+	return t.notifyRaw(method, jsonrpc.AppendNotification(nil, method, params), nil)
 }
 
-func (t *talk) tellRaw(method string, body []byte, header http.Header) *question {
-	t.said = t.e.redact(body)
-	t.notes, t.saidNote = t.notes+1, t.said
-	q := &question{method: method, said: t.said}
+func (t *talk) notifyRaw(method string, body []byte, header http.Header) *question {
+	t.lastSent = t.e.redact(body)
+	t.notes, t.lastNote = t.notes+1, t.lastSent
+	q := &question{method: method, sent: t.lastSent}
 	q.n = t.w.send(parcel{body: body, header: header})
 	t.noted, t.passed = q.n, false
 	if t.e.http {
@@ -260,11 +260,11 @@ func (t *talk) end() {
 	}
 	var lines []string
 	for _, q := range t.open {
-		if lines = append(lines, "> "+q.said); len(lines) == 3 {
+		if lines = append(lines, "> "+q.sent); len(lines) == 3 {
 			break
 		}
 	}
-	if last := "> " + t.said; len(lines) == 0 || lines[len(lines)-1] != last && len(lines) < 3 {
+	if last := "> " + t.lastSent; len(lines) == 0 || lines[len(lines)-1] != last && len(lines) < 3 {
 		lines = append(lines, last)
 	}
 	t.find(code, evidence(append(lines, "# "+t.e.redact([]byte("the server ended: "+t.w.exitText())))...))
@@ -291,7 +291,7 @@ func (t *talk) take(p piece) {
 		return
 	}
 	if p.half {
-		t.find(HalfLine, evidence("> "+t.said, "< "+t.e.redact(p.raw), "# the output ended here, without a newline"))
+		t.find(HalfLine, evidence("> "+t.lastSent, "< "+t.e.redact(p.raw), "# the output ended here, without a newline"))
 		return
 	}
 	if of != nil {
@@ -308,7 +308,7 @@ func (t *talk) take(p piece) {
 		}
 		return
 	}
-	t.hear(m, of)
+	t.receive(m, of)
 }
 
 // takeBatch processes an array of messages. If a batch of the doctor waits for its answer, the
@@ -328,7 +328,7 @@ func (t *talk) takeBatch(raw []byte, of *question) {
 	}
 	for _, i := range items {
 		if i.Message != nil {
-			t.hear(i.Message, nil)
+			t.receive(i.Message, nil)
 		}
 	}
 }
@@ -353,9 +353,9 @@ func (t *talk) giveUp(q *question) {
 	}
 }
 
-// hear handles a message from the server: an answer, a notification or a request. of is the
+// receive handles a message from the server: an answer, a notification or a request. of is the
 // question whose HTTP response contained the message, or nil.
-func (t *talk) hear(m *jsonrpc.Message, of *question) {
+func (t *talk) receive(m *jsonrpc.Message, of *question) {
 	switch m.Kind {
 	case jsonrpc.Request:
 		t.handleRequest(m)
@@ -363,7 +363,7 @@ func (t *talk) hear(m *jsonrpc.Message, of *question) {
 	case jsonrpc.Notification:
 		t.notices++
 		if t.notices == tooMany {
-			t.find(Floods, evidence("> "+t.said, "< "+t.e.redact(m.Raw), fmt.Sprintf("# and %d more notifications before the answer", tooMany-1)))
+			t.find(Floods, evidence("> "+t.lastSent, "< "+t.e.redact(m.Raw), fmt.Sprintf("# and %d more notifications before the answer", tooMany-1)))
 		}
 		return
 	}
@@ -372,7 +372,7 @@ func (t *talk) hear(m *jsonrpc.Message, of *question) {
 		return
 	}
 	if t.announced && handshake.NotReady(m) {
-		t.find(LateGate, evidence("> "+q.said, "< "+t.e.redact(m.Raw)))
+		t.find(LateGate, evidence("> "+q.sent, "< "+t.e.redact(m.Raw)))
 	}
 	q.msg, q.raw = m, m.Raw
 	if q.status == 0 || q.status == http.StatusOK || q.msg.Kind == jsonrpc.Failure {
@@ -410,12 +410,12 @@ func (t *talk) questionOf(m *jsonrpc.Message, of *question) *question {
 		return nil
 	}
 	if q := t.big(); q != nil && aboutBig(m) {
-		t.find(IDBig, evidence("> "+q.said, "< "+t.e.redact(m.Raw)))
+		t.find(IDBig, evidence("> "+q.sent, "< "+t.e.redact(m.Raw)))
 		return q
 	}
 	for _, q := range t.open {
 		if q.id != "" && m.ID != "" && sameValue(q.id, m.ID) {
-			t.find(IDType, evidence("> "+q.said, "< "+t.e.redact(m.Raw)))
+			t.find(IDType, evidence("> "+q.sent, "< "+t.e.redact(m.Raw)))
 			return q
 		}
 	}
@@ -426,12 +426,12 @@ func (t *talk) questionOf(m *jsonrpc.Message, of *question) *question {
 		// a body (2025-11-25 §Transports, "Sending Messages").
 		of.msg, of.raw = m, m.Raw
 		if of.status < 300 {
-			t.find(NoteAnswered, evidence("> "+of.said, "< "+t.e.redact(m.Raw)))
+			t.find(NoteAnswered, evidence("> "+of.sent, "< "+t.e.redact(m.Raw)))
 		}
 		return nil
 	case of != nil && (nameless || of.odd()):
 		if !of.odd() && !(of.status >= 400 && m.Kind == jsonrpc.Failure) {
-			t.find(IDLost, evidence("> "+of.said, "< "+t.e.redact(m.Raw)))
+			t.find(IDLost, evidence("> "+of.sent, "< "+t.e.redact(m.Raw)))
 		}
 		return of
 	case nameless && t.batch() != nil:
@@ -440,23 +440,23 @@ func (t *talk) questionOf(m *jsonrpc.Message, of *question) *question {
 		return t.batch()
 	case t.notes > 0 && !t.odd && (nameless || m.ID == "0") && m.Kind == jsonrpc.Failure && (!t.passed || len(t.open) == 0):
 		t.notes--
-		t.find(NoteAnswered, evidence("> "+t.saidNote, "< "+t.e.redact(m.Raw)))
+		t.find(NoteAnswered, evidence("> "+t.lastNote, "< "+t.e.redact(m.Raw)))
 		return nil
 	case nameless && len(t.open) > 0:
 		q := t.open[0]
 		if !q.odd() && !t.odd {
-			t.find(IDLost, evidence("> "+q.said, "< "+t.e.redact(m.Raw)))
+			t.find(IDLost, evidence("> "+q.sent, "< "+t.e.redact(m.Raw)))
 		}
 		return q
 	case m.Kind == jsonrpc.Result && !m.ResultMember("tools").IsZero():
 		t.find(PushesManifest, evidence("< "+t.e.redact(m.Raw), "# no request had this id"))
-		t.judgeManifest(m.Raw, m.ResultMember("tools"), t.said)
+		t.judgeManifest(m.Raw, m.ResultMember("tools"), t.lastSent)
 		t.e.pushes()
 		return nil
 	case t.odd:
 		return nil
 	}
-	t.find(Unasked, evidence("> "+t.said, "< "+t.e.redact(m.Raw), "# no request with this id is waiting"))
+	t.find(Unasked, evidence("> "+t.lastSent, "< "+t.e.redact(m.Raw), "# no request with this id is waiting"))
 	return nil
 }
 

@@ -215,7 +215,7 @@ func (x *exchange) askLive(q *question) ([]byte, error) {
 	id := jsonrpc.IntID(c.lastAsk)
 	c.asked[id] = back
 	c.s.mu.Unlock()
-	c.tell(x.out, nil, jsonrpc.AppendRequest(nil, id, q.method, []byte(q.params)))
+	c.send(x.out, nil, jsonrpc.AppendRequest(nil, id, q.method, []byte(q.params)))
 	select {
 	case m := <-back:
 		if m.Kind == jsonrpc.Failure {
@@ -235,7 +235,7 @@ func (x *exchange) askLive(q *question) ([]byte, error) {
 		}
 		c.s.mu.Unlock()
 		if causeOf(x) == errCancelled {
-			c.tell(x.out, nil, jsonrpc.AppendNotification(nil, mcp.NoteCancelled, []byte(`{"requestId":`+string(id)+`,"reason":"the call that needed this request was cancelled"}`)))
+			c.send(x.out, nil, jsonrpc.AppendNotification(nil, mcp.NoteCancelled, []byte(`{"requestId":`+string(id)+`,"reason":"the call that needed this request was cancelled"}`)))
 		}
 		return nil, x.ctx.Err()
 	}

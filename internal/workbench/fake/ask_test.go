@@ -76,9 +76,9 @@ func TestAsksInResults(t *testing.T) {
 
 		// In the second round, the requestState contains the first answer.
 		l.say(call(date, "6", "ask_twice", ``))
-		first := stateIn(t, l.hear())
+		first := stateIn(t, l.receive())
 		l.say(again("7", "ask_twice", first, `"first":`+sampleAnswer))
-		got := l.hear()
+		got := l.receive()
 		second := stateIn(t, got)
 		if got[0] != inputs("7", second, sample("second", "You said: yes")) {
 			t.Errorf("%s", got[0])
@@ -181,7 +181,7 @@ func TestSubscriptions(t *testing.T) {
 			`{"jsonrpc":"2.0","method":"notifications/subscriptions/acknowledged","params":{"_meta":{"io.modelcontextprotocol/subscriptionId":"t"},"notifications":{}}}`)
 		l.broken()
 		_ = l.s.Close() // Close ends the listen with messages to the client
-		got := l.hear()
+		got := l.receive()
 		if len(got) != 2 || !strings.Contains(got[0], `"method":"notifications/cancelled"`) || !strings.HasPrefix(got[1], `{"jsonrpc":"2.0","id":"t","result":{"resultType":"complete","_meta":{`) {
 			t.Errorf("%q", got)
 		}

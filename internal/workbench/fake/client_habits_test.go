@@ -35,8 +35,8 @@ func between(t *testing.T, name string, set map[string]string) (s *Server, at Wh
 	}
 }
 
-// told returns a function that appends the text of each finding to a list.
-func told(to *[]string) func(Finding) {
+// record returns a function that appends the text of each finding to a list.
+func record(to *[]string) func(Finding) {
 	return func(f Finding) {
 		mark := "ok "
 		if f.Bad {
@@ -71,7 +71,7 @@ func TestHabitsOnAPipe(t *testing.T) {
 				defer end()
 				var captured bytes.Buffer
 				var steps []string
-				violations, err := Play(t.Context(), profile, at, ClientOptions{Capture: &captured}, told(&steps))
+				violations, err := Play(t.Context(), profile, at, ClientOptions{Capture: &captured}, record(&steps))
 				if err != nil || len(violations) > 0 {
 					t.Errorf("%v; %q", err, violations)
 				}
@@ -214,7 +214,7 @@ func TestPlaysEnd(t *testing.T) {
 				_, at, end := between(t, tt.server, tt.set)
 				begun := time.Now()
 				var steps []string
-				_, err := Play(t.Context(), tt.client, at, ClientOptions{}, told(&steps))
+				_, err := Play(t.Context(), tt.client, at, ClientOptions{}, record(&steps))
 				if took := time.Since(begun); took > tt.within+clientPatience {
 					t.Errorf("it took %v", took)
 				}
@@ -248,7 +248,7 @@ func TestAPlayEndsAsAWhole(t *testing.T) {
 		})
 		begun := time.Now()
 		var steps []string
-		_, err := Play(t.Context(), "strict-2025-06-18", Where{In: fromServer, Out: toServer}, ClientOptions{Set: map[string]string{"step": "1000", "whole": "3500"}}, told(&steps))
+		_, err := Play(t.Context(), "strict-2025-06-18", Where{In: fromServer, Out: toServer}, ClientOptions{Set: map[string]string{"step": "1000", "whole": "3500"}}, record(&steps))
 		if took := time.Since(begun); err != nil || took < 3*time.Second || took > 4*time.Second {
 			t.Errorf("%v after %v", err, took)
 		}
@@ -268,7 +268,7 @@ func TestScripts(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			_, at, end := between(t, server, nil)
 			defer end()
-			if _, err := Play(t.Context(), "manifest-client", at, ClientOptions{}, told(&steps)); err != nil {
+			if _, err := Play(t.Context(), "manifest-client", at, ClientOptions{}, record(&steps)); err != nil {
 				t.Error(err)
 			}
 		})
@@ -295,7 +295,7 @@ func TestScripts(t *testing.T) {
 		}))
 		defer at.Close()
 		var steps []string
-		if _, err := Play(t.Context(), "bare-http-client", Where{URL: at.URL}, ClientOptions{Set: map[string]string{"times": "1"}}, told(&steps)); err != nil {
+		if _, err := Play(t.Context(), "bare-http-client", Where{URL: at.URL}, ClientOptions{Set: map[string]string{"times": "1"}}, record(&steps)); err != nil {
 			t.Error(err)
 		}
 		return steps

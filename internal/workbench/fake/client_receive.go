@@ -198,9 +198,9 @@ func (c *Client) handleNotification(m *jsonrpc.Message, from origin) {
 		c.overwhelmed = true
 		c.violateLocked("the server sent more than %d notifications", maxNotices)
 	}
-	var tell func(Notice)
+	var notify func(Notice)
 	if f != nil && n.Method == mcp.NoteProgress {
-		tell = f.opts.OnProgress
+		notify = f.opts.OnProgress
 	}
 	if f != nil && kept {
 		switch n.Method {
@@ -211,8 +211,8 @@ func (c *Client) handleNotification(m *jsonrpc.Message, from origin) {
 		}
 	}
 	c.mu.Unlock()
-	if tell != nil {
-		tell(n)
+	if notify != nil {
+		notify(n)
 	}
 }
 

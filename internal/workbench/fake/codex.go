@@ -57,7 +57,7 @@ func codexServers() []Profile {
 					blank:    s.values["supervised"] == "required",
 					pipes:    map[*conversation]*codexPipe{},
 				}
-				return &part{ed: editionOf(usual), twist: twist{open: w.open, hear: w.hear}}, nil
+				return &part{ed: editionOf(usual), twist: twist{open: w.open, receive: w.receive}}, nil
 			},
 		}
 	}
@@ -121,7 +121,7 @@ func (w *codexWorker) open(ctx context.Context, c *conversation) {
 	}
 }
 
-func (w *codexWorker) hear(h *arrival, _ func()) {
+func (w *codexWorker) receive(h *arrival, _ func()) {
 	w.mu.Lock()
 	p := w.pipes[h.c]
 	w.mu.Unlock()

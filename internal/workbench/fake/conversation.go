@@ -116,22 +116,22 @@ func (c *conversation) spawn(f func()) bool {
 	return !c.ended
 }
 
-// hear handles one message or batch that a client sent on a pipe.
-func (c *conversation) hear(ctx context.Context, raw []byte, out outlet) {
+// receive handles one message or batch that a client sent on a pipe.
+func (c *conversation) receive(ctx context.Context, raw []byte, out outlet) {
 	c.s.capture.write(request, raw)
 	c.process(ctx, raw, out)
 }
 
-// process does the same as hear, but does not write the message to the capture.
+// process does the same as receive, but does not write the message to the capture.
 func (c *conversation) process(ctx context.Context, raw []byte, out outlet) {
 	if c.ed.has(batches) && jsonrpc.IsBatch(raw) {
-		c.hearBatch(ctx, raw, out)
+		c.receiveBatch(ctx, raw, out)
 		return
 	}
 	m, err := jsonrpc.Scan(raw, jsonrpc.Limits{Bytes: maxMessage})
 	c.applyTwist(&arrival{c, raw, m, out}, func() {
 		if err != nil {
-			c.tell(out, nil, c.s.unreadable(err))
+			c.send(out, nil, c.s.unreadable(err))
 			return
 		}
 		if x, _ := c.take(ctx, m, nil, out); x != nil {
@@ -143,8 +143,8 @@ func (c *conversation) process(ctx context.Context, raw []byte, out outlet) {
 // applyTwist passes a message to the twist of the profile. The twist may call next, which handles
 // the message as a strict server does. Without a twist, applyTwist calls next.
 func (c *conversation) applyTwist(h *arrival, next func()) {
-	if hear := c.s.part.twist.hear; hear != nil {
-		hear(h, next)
+	if receive := c.s.part.twist.receive; receive != nil {
+		receive(h, next)
 		return
 	}
 	next()
@@ -173,7 +173,7 @@ func (c *conversation) take(ctx context.Context, m *jsonrpc.Message, header http
 		x.ctx, x.cancel = context.WithCancelCause(ctx)
 		if bad := c.admit(x); bad != nil {
 			x.cancel(nil)
-			c.tell(out, m, jsonrpc.AppendError(nil, m.ID, bad))
+			c.send(out, m, jsonrpc.AppendError(nil, m.ID, bad))
 			return nil, false
 		}
 		return x, true
@@ -211,7 +211,7 @@ func (x *exchange) run() {
 		}
 		return
 	}
-	x.c.tell(x.out, x.m, x.wrap(result, err))
+	x.c.send(x.out, x.m, x.wrap(result, err))
 }
 
 func (x *exchange) perform() (string, error) {
@@ -225,15 +225,15 @@ func (x *exchange) perform() (string, error) {
 
 // wrap builds a response from the members of a result or from an error.
 func (x *exchange) wrap(members string, err error) []byte {
-	var said toolError
+	var fault toolError
 	var rounds *inputRequired
 	var made *asTask
 	var bad *jsonrpc.Error
 	kind := mcp.ResultComplete
 	switch {
 	case err == nil:
-	case errors.As(err, &said):
-		members = textResult(string(said)) + `,"isError":true`
+	case errors.As(err, &fault):
+		members = textResult(string(fault)) + `,"isError":true`
 	case errors.As(err, &rounds):
 		members, kind = rounds.members, mcp.ResultInputRequired
 	case errors.As(err, &made):
@@ -274,8 +274,8 @@ func (s *Server) identity() string {
 	return `{"name":"fake"` + title + `,"version":` + quote(s.version) + `}`
 }
 
-// tell sends a message that belongs to the request m. m is nil if the message belongs to no request.
-func (c *conversation) tell(out outlet, m *jsonrpc.Message, msg []byte) {
+// send sends a message that belongs to the request m. m is nil if the message belongs to no request.
+func (c *conversation) send(out outlet, m *jsonrpc.Message, msg []byte) {
 	if say := c.s.part.twist.say; say != nil {
 		if msg = say(c, m, msg); msg == nil {
 			return
@@ -286,7 +286,7 @@ func (c *conversation) tell(out outlet, m *jsonrpc.Message, msg []byte) {
 
 // notify sends a notification that belongs to the request of the exchange.
 func (x *exchange) notify(method, params string) {
-	x.c.tell(x.out, x.m, jsonrpc.AppendNotification(nil, method, []byte(params)))
+	x.c.send(x.out, x.m, jsonrpc.AppendNotification(nil, method, []byte(params)))
 }
 
 // abandon removes a running request from its conversation and returns it. It returns nil if no such
@@ -312,12 +312,12 @@ func (c *conversation) retire(x *exchange) {
 	}
 }
 
-// hearBatch handles a batch. It sends the responses as one array, and all other messages as single
+// receiveBatch handles a batch. It sends the responses as one array, and all other messages as single
 // messages (2025-03-26 §Base, "Batching"; JSON-RPC 2.0 §6).
-func (c *conversation) hearBatch(ctx context.Context, raw []byte, out outlet) {
+func (c *conversation) receiveBatch(ctx context.Context, raw []byte, out outlet) {
 	xs, b, bad := c.takeBatch(ctx, raw, nil, out)
 	if bad != nil {
-		c.tell(out, nil, bad)
+		c.send(out, nil, bad)
 		return
 	}
 	finish := func() {

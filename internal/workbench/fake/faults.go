@@ -45,8 +45,8 @@ func faultServers() []Profile {
 		fault("flood", "A server that sends many log messages before each tool result.", flooding,
 			Setting{"count", "10000", "log messages before each answer; 0 for no end"}),
 		fault("half-line", "A server that crashes in the middle of the answer to its first tool call.", always(twist{say: sayHalf})),
-		fault("id-zero-errors", "A server that answers notifications with errors that have the id 0.", always(twist{hear: answerNotes})),
-		fault("never-answers", "A server that reads everything and answers nothing.", always(twist{hear: func(*arrival, func()) {}})),
+		fault("id-zero-errors", "A server that answers notifications with errors that have the id 0.", always(twist{receive: answerNotes})),
+		fault("never-answers", "A server that reads everything and answers nothing.", always(twist{receive: func(*arrival, func()) {}})),
 		fault("slow-start", "A server that waits before it reads anything.", slowStart,
 			Setting{"ms", "3000", "how long, in milliseconds"}),
 		fault("stdout-noise", "A server that prints text that is not a message to stdout.", always(twist{open: openNoisily, say: sayNoisily})),
@@ -69,7 +69,7 @@ func crashAt(s *settings) (twist, error) {
 			if c != nil {
 				c.s.die()
 			}
-		}, hear: func(h *arrival, _ func()) { h.c.s.die() }}, nil
+		}, receive: func(h *arrival, _ func()) { h.c.s.die() }}, nil
 	}
 	methods, ok := steps[s.parameter]
 	if !ok {
@@ -78,7 +78,7 @@ func crashAt(s *settings) (twist, error) {
 			return twist{}, fmt.Errorf("crash-at must be start, initialize, initialized, list, call, read or the name of a method, as in crash-at=call, but is %q", s.parameter)
 		}
 	}
-	return twist{hear: func(h *arrival, next func()) {
+	return twist{receive: func(h *arrival, next func()) {
 		if h.m != nil && slices.Contains(methods, h.m.Method) {
 			h.c.s.die()
 			return
@@ -153,7 +153,7 @@ func sayHalf(c *conversation, m *jsonrpc.Message, msg []byte) []byte {
 func answerNotes(h *arrival, next func()) {
 	next()
 	if h.m != nil && h.m.Kind == jsonrpc.Notification {
-		h.c.tell(h.out, h.m, jsonrpc.AppendError(nil, "0", refusal(jsonrpc.CodeMethodNotFound, "Method not found: %s", clip(h.m.Method))))
+		h.c.send(h.out, h.m, jsonrpc.AppendError(nil, "0", refusal(jsonrpc.CodeMethodNotFound, "Method not found: %s", clip(h.m.Method))))
 	}
 }
 

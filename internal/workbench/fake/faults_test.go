@@ -42,7 +42,7 @@ func TestCrashAt(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				l := play(t, "crash-at="+step)
 				l.say(c.says...)
-				if got := l.hear(); len(got) != c.answers {
+				if got := l.receive(); len(got) != c.answers {
 					t.Errorf("%q, want %d answers", got, c.answers)
 				}
 				if err := <-l.done; !errors.Is(err, ErrDied) {
@@ -75,7 +75,7 @@ func TestHalfLine(t *testing.T) {
 func TestNoise(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := play(t, "stdout-noise")
-		got := l.hear()
+		got := l.receive()
 		if len(got) != 4 || got[0] != "Fake server running on stdio" || got[1] != "" {
 			t.Errorf("%q", got)
 		}
@@ -101,7 +101,7 @@ func TestFlood(t *testing.T) {
 		l := play(t, "flood", "count=500")
 		l.hello(legacyDate, "{}")
 		l.say(call(legacyDate, "1", "count", ""))
-		got := l.hear()
+		got := l.receive()
 		if len(got) != 501 || !strings.Contains(got[499], `"data":"message 500"`) || got[500] != result(legacyDate, "1", words("1")) {
 			t.Errorf("%d messages, the last is %q", len(got), got[len(got)-1:])
 		}
@@ -154,7 +154,7 @@ func TestEndlessCursor(t *testing.T) {
 			params := ""
 			for i, cursor := range want {
 				l.say(ask(legacyDate, string(rune('1'+i)), "prompts/list", params))
-				got := l.hear()
+				got := l.receive()
 				if len(got) != 1 || !strings.HasSuffix(got[0], `"nextCursor":"`+cursor+`"}}`) {
 					t.Errorf("%q", got)
 				}
@@ -178,7 +178,7 @@ func TestBadSchemas(t *testing.T) {
 				}
 			}
 		}
-		if err := json.Unmarshal([]byte(l.hear()[0]), &list); err != nil {
+		if err := json.Unmarshal([]byte(l.receive()[0]), &list); err != nil {
 			t.Fatal(err)
 		}
 		var bad []string

@@ -65,9 +65,9 @@ func (l *line) say(lines ...string) {
 	}
 }
 
-// hear waits until all goroutines of the bubble are blocked. Then it returns the lines that the
+// receive waits until all goroutines of the bubble are blocked. Then it returns the lines that the
 // server has written.
-func (l *line) hear() []string {
+func (l *line) receive() []string {
 	synctest.Wait()
 	var got []string
 	for {
@@ -90,7 +90,7 @@ func (l *line) want(say string, want ...string) {
 	for s := range strings.Lines(say) {
 		l.say(strings.TrimSuffix(s, "\n"))
 	}
-	got := l.hear()
+	got := l.receive()
 	for i := range max(len(got), len(want)) {
 		switch {
 		case i >= len(got):

@@ -20,7 +20,7 @@ func manifestServers() []Profile {
 			Name: name, Kind: Dialect, Side: ServerSide, About: about,
 			server: func(*settings) (*part, error) {
 				s := &manifestServer{manifestKind: k}
-				p := &part{ed: editionOf("2024-11-05"), page: 1, twist: twist{hear: s.hear}}
+				p := &part{ed: editionOf("2024-11-05"), page: 1, twist: twist{receive: s.receive}}
 				if k.pushes {
 					p.twist.open = s.push
 				}
@@ -101,10 +101,10 @@ func (s *manifestServer) push(_ context.Context, c *conversation) {
 	}
 }
 
-// hear handles all messages of this server.
-func (s *manifestServer) hear(h *arrival, _ func()) {
+// receive handles all messages of this server.
+func (s *manifestServer) receive(h *arrival, _ func()) {
 	c, m := h.c, h.m
-	answer := func(b []byte) { c.tell(h.out, m, b) }
+	answer := func(b []byte) { c.send(h.out, m, b) }
 	if s.longest > 0 && len(h.raw)+1 > s.longest {
 		c.s.die() // the line reader of the real server throws an exception here
 		return

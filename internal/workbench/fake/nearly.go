@@ -25,7 +25,7 @@ func nearlyServers() []Profile {
 	}
 	return []Profile{
 		nearly("dies-on-probe", usual, "A server that crashes on server/discover.", func(*settings) (twist, error) {
-			return twist{hear: func(h *arrival, next func()) {
+			return twist{receive: func(h *arrival, next func()) {
 				if h.m != nil && h.m.Method == mcp.MethodDiscover {
 					h.c.s.die()
 					return
@@ -36,7 +36,7 @@ func nearlyServers() []Profile {
 		nearly("gate-initialized", usual, "A server that refuses the first requests after notifications/initialized.", gateInitialized,
 			Setting{"refusals", "2", "how many requests it refuses"}),
 		nearly("silent-on-unknown", usual, "A server that does not answer unknown methods.", func(*settings) (twist, error) {
-			return twist{hear: func(h *arrival, next func()) {
+			return twist{receive: func(h *arrival, next func()) {
 				if h.m != nil && h.m.Kind == jsonrpc.Request && h.c.s.methods[h.m.Method] == nil {
 					return
 				}
@@ -56,7 +56,7 @@ func nearlyServers() []Profile {
 // wrongCode refuses unknown methods with the error code in the setting "code".
 func wrongCode(s *settings) (twist, error) {
 	code, err := s.number("code", -40_000, 40_000)
-	return twist{hear: func(h *arrival, next func()) {
+	return twist{receive: func(h *arrival, next func()) {
 		m := h.m
 		if m == nil || m.Kind != jsonrpc.Request || h.c.s.methods[m.Method] != nil {
 			next()
@@ -65,7 +65,7 @@ func wrongCode(s *settings) (twist, error) {
 		if m.Method != mcp.MethodDiscover { // a probe by a modern client is not a violation
 			h.c.s.violate(m.Method, "%s has no such method", h.c.ed.date)
 		}
-		h.c.tell(h.out, m, jsonrpc.AppendError(nil, m.ID, refusal(int64(code), "Invalid request: %s", clip(m.Method))))
+		h.c.send(h.out, m, jsonrpc.AppendError(nil, m.ID, refusal(int64(code), "Invalid request: %s", clip(m.Method))))
 	}}, err
 }
 
@@ -75,13 +75,13 @@ func gateInitialized(s *settings) (twist, error) {
 	n, err := s.number("refusals", 0, 1000)
 	var left atomic.Int64
 	left.Store(int64(n))
-	return twist{hear: func(h *arrival, next func()) {
+	return twist{receive: func(h *arrival, next func()) {
 		m := h.m
 		if m == nil || m.Kind != jsonrpc.Request || m.Method == mcp.MethodInitialize || m.Method == mcp.MethodPing || h.c.s.methods[m.Method] == nil || left.Add(-1) < 0 {
 			next()
 			return
 		}
-		h.c.tell(h.out, m, jsonrpc.AppendError(nil, m.ID, refusal(-32000, "Client not initialized yet [1]")))
+		h.c.send(h.out, m, jsonrpc.AppendError(nil, m.ID, refusal(-32000, "Client not initialized yet [1]")))
 	}}, err
 }
 
@@ -92,7 +92,7 @@ func strictVersion(s *settings) (twist, error) {
 	if how != "code" && how != "text" {
 		return twist{}, fmt.Errorf("the setting says must be code or text, but is %q", how)
 	}
-	return twist{hear: func(h *arrival, next func()) {
+	return twist{receive: func(h *arrival, next func()) {
 		m := h.m
 		if m == nil || m.Kind != jsonrpc.Request || m.Method != mcp.MethodInitialize {
 			next()
@@ -108,7 +108,7 @@ func strictVersion(s *settings) (twist, error) {
 		if how == "text" {
 			e = `{"code":-32602,"message":` + quote("Invalid protocol version: "+clip(got)+". Expected: "+date) + `}`
 		}
-		h.c.tell(h.out, m, []byte(`{"jsonrpc":"2.0","id":`+string(m.ID)+`,"error":`+e+`}`))
+		h.c.send(h.out, m, []byte(`{"jsonrpc":"2.0","id":`+string(m.ID)+`,"error":`+e+`}`))
 	}}, nil
 }
 

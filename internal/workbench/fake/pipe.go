@@ -77,7 +77,7 @@ func (s *Server) read(ctx context.Context, c *conversation, in io.Reader) error 
 			return errGone
 		}
 		if len(lines.Bytes()) > 0 {
-			c.hear(ctx, bytes.Clone(lines.Bytes()), c.out)
+			c.receive(ctx, bytes.Clone(lines.Bytes()), c.out)
 		}
 	}
 	return context.Cause(ctx)

@@ -30,7 +30,7 @@ func TestLegacyRefuses(t *testing.T) {
 				l.want(`{"jsonrpc":"2.0","method":"notifications/initialized"}`)
 				l.want(ask(date, "2", "initialize", `"protocolVersion":1,"capabilities":{},"clientInfo":{"name":"t","version":"1"}`), refused("2", "-32602", "params.protocolVersion is not of type string"))
 				l.say(ask(date, "3", "initialize", `"protocolVersion":"1999-01-01","capabilities":{},"clientInfo":{"name":"t","version":"1"}`))
-				if got := l.hear(); len(got) != 1 || !strings.HasPrefix(got[0], `{"jsonrpc":"2.0","id":3,"result":{"protocolVersion":"`+date+`"`) {
+				if got := l.receive(); len(got) != 1 || !strings.HasPrefix(got[0], `{"jsonrpc":"2.0","id":3,"result":{"protocolVersion":"`+date+`"`) {
 					t.Errorf("%q", got)
 				}
 				l.want(ask(date, "4", "ping", ""), `{"jsonrpc":"2.0","id":4,"result":{}}`)

@@ -57,8 +57,8 @@ type twist struct {
 	// open runs before the server reads the first message from a pipe. Over HTTP, it runs before
 	// the server handles the first request, and c is nil.
 	open func(ctx context.Context, c *conversation)
-	// hear receives each message. next passes the message to the strict server.
-	hear func(h *arrival, next func())
+	// receive handles each message. next passes the message to the strict server.
+	receive func(h *arrival, next func())
 	// say returns the bytes to send in place of msg, or nil to send nothing. m is the request to
 	// which msg belongs, or nil.
 	say func(c *conversation, m *jsonrpc.Message, msg []byte) []byte

@@ -13,7 +13,7 @@ func (l *line) hello(date, caps string) {
 	l.t.Helper()
 	l.say(`{"jsonrpc":"2.0","id":"hi","method":"initialize","params":{"protocolVersion":"`+date+`","capabilities":`+caps+`,"clientInfo":{"name":"t","version":"1"}}}`,
 		`{"jsonrpc":"2.0","method":"notifications/initialized"}`)
-	got := l.hear()
+	got := l.receive()
 	if len(got) != 1 || !strings.HasPrefix(got[0], `{"jsonrpc":"2.0","id":"hi","result":{"protocolVersion":"`+date+`"`) {
 		l.t.Fatalf("initialize: %q", got)
 	}

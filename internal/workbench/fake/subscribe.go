@@ -98,7 +98,7 @@ func (l *listen) close() (string, error) {
 	cause := causeOf(x)
 	if cause == errClosed {
 		l.notify(mcp.NoteCancelled, `,"requestId":`+string(x.m.ID)+`,"reason":"the server closes"`)
-		x.c.tell(x.out, x.m, x.wrap("", nil))
+		x.c.send(x.out, x.m, x.wrap("", nil))
 	}
 	return "", cause
 }
@@ -110,11 +110,11 @@ func (l *listen) note(method, more string) []byte {
 	return jsonrpc.AppendNotification(nil, method, []byte(params))
 }
 
-func (l *listen) notify(method, more string) { l.x.c.tell(l.x.out, l.x.m, l.note(method, more)) }
+func (l *listen) notify(method, more string) { l.x.c.send(l.x.out, l.x.m, l.note(method, more)) }
 
-// hear sends a notification of the subscription. If the subscription is not acknowledged yet, hear
+// deliver sends a notification of the subscription. If the subscription is not acknowledged yet, deliver
 // stores the notification, and the method flush sends it later.
-func (l *listen) hear(method, more string) {
+func (l *listen) deliver(method, more string) {
 	l.mu.Lock()
 	if !l.acked {
 		if len(l.pending) < maxQueued {
@@ -139,7 +139,7 @@ func (l *listen) flush() {
 			return
 		}
 		for _, msg := range waited {
-			l.x.c.tell(l.x.out, l.x.m, msg)
+			l.x.c.send(l.x.out, l.x.m, msg)
 		}
 	}
 }
@@ -171,10 +171,10 @@ func grow(x *exchange, _ jsonrpc.Span) (string, error) {
 	s.mu.Unlock()
 	cs, ls := s.recipients(func(*conversation) bool { return true }, func(l *listen) bool { return l.tools })
 	for _, c := range cs {
-		c.tell(c.out, nil, jsonrpc.AppendNotification(nil, mcp.NoteToolsChanged, nil))
+		c.send(c.out, nil, jsonrpc.AppendNotification(nil, mcp.NoteToolsChanged, nil))
 	}
 	for _, l := range ls {
-		l.hear(mcp.NoteToolsChanged, "")
+		l.deliver(mcp.NoteToolsChanged, "")
 	}
 	if now {
 		return textResult("grown"), nil
@@ -186,10 +186,10 @@ func touch(x *exchange, args jsonrpc.Span) (string, error) {
 	uri := x.text(args, "uri")
 	cs, ls := x.c.s.recipients(func(c *conversation) bool { return c.watched[uri] }, func(l *listen) bool { return slices.Contains(l.uris, uri) })
 	for _, c := range cs {
-		c.tell(c.out, nil, jsonrpc.AppendNotification(nil, mcp.NoteResourceUpdated, []byte(`{"uri":`+quote(uri)+`}`)))
+		c.send(c.out, nil, jsonrpc.AppendNotification(nil, mcp.NoteResourceUpdated, []byte(`{"uri":`+quote(uri)+`}`)))
 	}
 	for _, l := range ls {
-		l.hear(mcp.NoteResourceUpdated, `,"uri":`+quote(uri))
+		l.deliver(mcp.NoteResourceUpdated, `,"uri":`+quote(uri))
 	}
 	return textResult("touched"), nil
 }

@@ -83,11 +83,11 @@ func askAll(x *exchange, _ jsonrpc.Span) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	said := make([]string, 0, len(a))
+	answers := make([]string, 0, len(a))
 	for i := range a {
-		said = append(said, read[i](a[i]))
+		answers = append(answers, read[i](a[i]))
 	}
-	return textResult(strings.Join(said, "; ")), nil
+	return textResult(strings.Join(answers, "; ")), nil
 }
 
 func askTwice(x *exchange, _ jsonrpc.Span) (string, error) {

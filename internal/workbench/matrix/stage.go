@@ -33,7 +33,7 @@ type stage struct {
 	env     []string  // environment variables for Dragoman, in addition to those of this process
 	capture io.Writer // receives the messages of the client; nil for none
 	where   fake.Where
-	told    tail   // Dragoman's output
+	output  tail   // Dragoman's output
 	report  string // a file to which stdio servers append the violations that they see; "" for other servers
 	ends    []func()
 }
@@ -129,7 +129,7 @@ func (s *stage) bridge(ctx context.Context, run []string, t Transport) (fake.Whe
 	cmd := exec.Command(run[0], run[1:]...)
 	cmd.WaitDelay = endWithin
 	cmd.Env = append(os.Environ(), s.env...)
-	said, err := cmd.StderrPipe()
+	stderr, err := cmd.StderrPipe()
 	if err != nil {
 		return fake.Where{}, err
 	}
@@ -140,16 +140,16 @@ func (s *stage) bridge(ctx context.Context, run []string, t Transport) (fake.Whe
 	var reading sync.WaitGroup
 	reading.Go(func() {
 		defer close(found)
-		lines := bufio.NewScanner(said)
+		lines := bufio.NewScanner(stderr)
 		once := false
 		for lines.Scan() {
-			_, _ = s.told.Write(append(lines.Bytes(), '\n'))
+			_, _ = s.output.Write(append(lines.Bytes(), '\n'))
 			if m := endpoint.FindStringSubmatch(lines.Text()); m != nil && !once {
 				once = true
 				found <- m[1]
 			}
 		}
-		_, _ = io.Copy(io.Discard, said)
+		_, _ = io.Copy(io.Discard, stderr)
 	})
 	s.ends = append(s.ends, func() {
 		interrupt(cmd.Process)
@@ -163,7 +163,7 @@ func (s *stage) bridge(ctx context.Context, run []string, t Transport) (fake.Whe
 	select {
 	case base, ok := <-found:
 		if !ok {
-			return fake.Where{}, fmt.Errorf("dragoman has ended: %s", s.told.String())
+			return fake.Where{}, fmt.Errorf("dragoman has ended: %s", s.output.String())
 		}
 		if t == SSE {
 			return fake.Where{URL: base + "/sse"}, nil
@@ -178,7 +178,7 @@ func (s *stage) bridge(ctx context.Context, run []string, t Transport) (fake.Whe
 func (s *stage) open(ctx context.Context, p Pair) (*talk, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, openWithin, fmt.Errorf("the connection did not open within %s", openWithin))
 	defer cancel()
-	c, err := fake.OpenClient(ctx, "strict-"+p.Client.String(), s.where, fake.ClientOptions{Stderr: &s.told, Capture: s.capture})
+	c, err := fake.OpenClient(ctx, "strict-"+p.Client.String(), s.where, fake.ClientOptions{Stderr: &s.output, Capture: s.capture})
 	if err != nil {
 		return nil, err
 	}

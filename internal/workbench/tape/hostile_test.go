@@ -50,7 +50,7 @@ func TestArgumentsAreCompared(t *testing.T) {
 	line := func(n string) string {
 		return `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"t","_meta":{"traceparent":"` + n + `"},"clientInfo":{"name":"` + n + `"},"arguments":{"baggage":` + n + `}}}`
 	}
-	s := newScore(parsed(t, said(t, "c "+line("1"))), false, Options{})
+	s := newScore(parsed(t, recorded(t, "c "+line("1"))), false, Options{})
 	s.take([]byte(line("2")), func(int) bool { return true })
 	if d := s.rest(); len(d) != 1 || !strings.Contains(d[0].Where, "arguments.baggage") {
 		t.Errorf("it finds %v", d)

@@ -154,7 +154,7 @@ func (p *pipePlay) listen(from io.Reader) {
 	for {
 		line, err := rawlink.ReadLine(in, maxLine)
 		if text := bytes.TrimSpace(line); len(text) > 0 {
-			p.hear(text)
+			p.receive(text)
 		}
 		if err != nil {
 			return
@@ -162,7 +162,7 @@ func (p *pipePlay) listen(from io.Reader) {
 	}
 }
 
-func (p *pipePlay) hear(line []byte) {
+func (p *pipePlay) receive(line []byte) {
 	if p.greet(scan(line)) || p.take(line, func(int) bool { return true }) >= 0 {
 		return
 	}

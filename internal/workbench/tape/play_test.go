@@ -11,9 +11,9 @@ import (
 	"time"
 )
 
-// said records a conversation. A line that begins with c is from the client, and a line that begins
+// recorded records a conversation. A line that begins with c is from the client, and a line that begins
 // with s is from the server.
-func said(t *testing.T, lines ...string) (file string) {
+func recorded(t *testing.T, lines ...string) (file string) {
 	t.Helper()
 	var b bytes.Buffer
 	r := NewRecorder(&b, "A test.", nil)
@@ -54,8 +54,8 @@ var talk = []string{
 }
 
 // against replays the tape to a peer. The function script plays the peer: say sends a line, and
-// hear returns the next line from the replay.
-func against(t *testing.T, tp *Tape, client bool, script func(say func(string), hear func() string)) []Difference {
+// receive returns the next line from the replay.
+func against(t *testing.T, tp *Tape, client bool, script func(say func(string), receive func() string)) []Difference {
 	t.Helper()
 	var out []Difference
 	synctest.Test(t, func(t *testing.T) {
@@ -93,25 +93,25 @@ func against(t *testing.T, tp *Tape, client bool, script func(say func(string), 
 // TestServerIsPlayedToTheSameClient checks that other ids, tokens, names and spellings are not
 // reported as differences.
 func TestServerIsPlayedToTheSameClient(t *testing.T) {
-	tp := parsed(t, said(t, talk...))
-	d := against(t, tp, false, func(say func(string), hear func() string) {
+	tp := parsed(t, recorded(t, talk...))
+	d := against(t, tp, false, func(say func(string), receive func() string) {
 		say(`{"jsonrpc":"2.0","id":"x","method":"initialize","params":{"protocolVersion":"2025\u002d06-18","clientInfo":{"name":"b","version":"9"}}}`)
-		if got := hear(); got != "a banner" {
+		if got := receive(); got != "a banner" {
 			t.Errorf("heard %s", got)
 		}
-		if got := hear(); !strings.Contains(got, `"id":"x","result"`) {
+		if got := receive(); !strings.Contains(got, `"id":"x","result"`) {
 			t.Errorf("heard %s", got)
 		}
 		say(`{"jsonrpc":"2.0","method":"notifications/initialized"}`)
 		say(`{"jsonrpc":"2.0","id":"y","method":"tools/call","params":{"arguments":{"n":1.5},"name":"t","_meta":{"progressToken":"tok"}}}`)
-		if got := hear(); !strings.Contains(got, `"id":0,"method":"elicitation/create"`) {
+		if got := receive(); !strings.Contains(got, `"id":0,"method":"elicitation/create"`) {
 			t.Errorf("heard %s", got)
 		}
 		say(`{"jsonrpc":"2.0","id":0,"result":{"action":"accept"}}`)
-		if got := hear(); !strings.Contains(got, `"progressToken":"tok"`) {
+		if got := receive(); !strings.Contains(got, `"progressToken":"tok"`) {
 			t.Errorf("heard %s", got)
 		}
-		if got := hear(); !strings.Contains(got, `"id":"y"`) {
+		if got := receive(); !strings.Contains(got, `"id":"y"`) {
 			t.Errorf("heard %s", got)
 		}
 	})
@@ -137,7 +137,7 @@ func TestManyDifferences(t *testing.T) {
 			}
 		},
 	} {
-		d := against(t, parsed(t, said(t, talk...)), false, func(s func(string), _ func() string) { say(s) })
+		d := against(t, parsed(t, recorded(t, talk...)), false, func(s func(string), _ func() string) { say(s) })
 		if len(d) != maxDifferences+1 || d[maxDifferences].String() != "further differences are not shown; the limit is 50" {
 			t.Errorf("%s: %d differences, the last is %v", name, len(d), d[len(d)-1])
 		}
@@ -145,13 +145,13 @@ func TestManyDifferences(t *testing.T) {
 }
 
 func TestClientThatDiffers(t *testing.T) {
-	tp := parsed(t, said(t, talk...))
-	d := against(t, tp, false, func(say func(string), hear func() string) {
+	tp := parsed(t, recorded(t, talk...))
+	d := against(t, tp, false, func(say func(string), receive func() string) {
 		say(`{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2024-11-05","x":1}}`)
-		hear()
-		hear()
+		receive()
+		receive()
 		say(`{"jsonrpc":"2.0","id":2,"method":"tools/list"}`)
-		if got := hear(); !strings.Contains(got, `"id":2,"error"`) {
+		if got := receive(); !strings.Contains(got, `"id":2,"error"`) {
 			t.Errorf("heard %s", got)
 		}
 	})
@@ -183,15 +183,15 @@ func TestClientIsPlayedToAServer(t *testing.T) {
 		{`"at 2026-01-01T00:00:00Z"`, ""},
 		{`"at noon"`, `server result.content[0].text: the recording has "at 2026-01-01T00:00:00Z", the peer has "at noon"`},
 	} {
-		tp := parsed(t, said(t, talk...))
-		d := against(t, tp, true, func(say func(string), hear func() string) {
-			hear()
+		tp := parsed(t, recorded(t, talk...))
+		d := against(t, tp, true, func(say func(string), receive func() string) {
+			receive()
 			say("a banner")
 			say(`{"jsonrpc":"2.0","id":0,"result":{"capabilities":{},"serverInfo":{"name":"other"}}}`)
-			hear()
-			hear()
+			receive()
+			receive()
 			say(`{"jsonrpc":"2.0","id":77,"method":"elicitation/create","params":{"message":"?"}}`)
-			if got := hear(); got != `{"jsonrpc":"2.0","id":77,"result":{"action":"accept"}}` {
+			if got := receive(); got != `{"jsonrpc":"2.0","id":77,"result":{"action":"accept"}}` {
 				t.Errorf("heard %s", got)
 			}
 			say(`{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":1,"progress":1}}`)
@@ -210,14 +210,14 @@ func TestClientIsPlayedToAServer(t *testing.T) {
 // TestSilentPeer checks that a missing message from a server is reported once, and that the replay
 // continues.
 func TestSilentPeer(t *testing.T) {
-	tp := parsed(t, said(t,
+	tp := parsed(t, recorded(t,
 		`c {"jsonrpc":"2.0","id":1,"method":"a"}`, `s {"jsonrpc":"2.0","id":1,"result":{}}`,
 		`c {"jsonrpc":"2.0","id":2,"method":"b"}`, `s {"jsonrpc":"2.0","id":2,"result":{}}`))
 	began := time.Time{}
-	d := against(t, tp, true, func(say func(string), hear func() string) {
+	d := against(t, tp, true, func(say func(string), receive func() string) {
 		began = time.Now()
-		hear()
-		if got := hear(); !strings.Contains(got, `"method":"b"`) {
+		receive()
+		if got := receive(); !strings.Contains(got, `"method":"b"`) {
 			t.Errorf("heard %s", got)
 		}
 		if waited := time.Since(began); waited != 10*time.Second {

@@ -340,7 +340,7 @@ func (p *httpPlay) exchange(ctx context.Context, i int) {
 		return
 	}
 	defer res.Body.Close()
-	p.hear(e.exchange, res)
+	p.receive(e.exchange, res)
 }
 
 func (p *httpPlay) setHeaders(q *http.Request, e *Entry) {
@@ -368,10 +368,10 @@ func (p *httpPlay) setHeaders(q *http.Request, e *Entry) {
 	}
 }
 
-// hear compares a response with the recorded response of the same exchange. A message that was
+// receive compares a response with the recorded response of the same exchange. A message that was
 // recorded as an event may arrive as plain JSON. A message that was recorded as plain JSON may
 // arrive as an event.
-func (p *httpPlay) hear(exchange int, res *http.Response) {
+func (p *httpPlay) receive(exchange int, res *http.Response) {
 	of := func(i int) bool {
 		e := &p.tape.entries[i]
 		return e.exchange == exchange && (e.section == response || e.section == event)
