@@ -90,6 +90,9 @@ type refusal struct {
 // refusedTime is the timeout of Credentials.Refused.
 const refusedTime = 30 * time.Second
 
+// maxRefusals is how many questions are kept before those that are answered are forgotten.
+const maxRefusals = 256
+
 // Refused implements httplink.Signer.
 func (s *signer) Refused(ctx context.Context, mark httplink.Mark, challenges []string) (again bool, err error) {
 	q, ask := s.d.refusals.join(s.scope, mark)
@@ -135,7 +138,7 @@ func (r *refusals) join(scope string, mark httplink.Mark) (q *refusal, ask bool)
 	if r.newest == nil {
 		r.newest = make(map[string]*refusal)
 	}
-	if len(r.newest) >= maxUnusedLinks {
+	if len(r.newest) >= maxRefusals {
 		// Whoever still needs one of these asks again.
 		for scope, q := range r.newest {
 			if q.turn != 0 {

@@ -27,7 +27,7 @@ type dialer struct {
 	*core
 	broker interface {
 		cleanUp(*session)
-		opened(*state, *pool, *mcp.ClientInfo, *session)
+		putIntoService(*state, *pool, *mcp.ClientInfo, *session)
 		outdate(st *state, s *session, cause error)
 	}
 	hub interface { // gets what the server sends outside calls

@@ -10,10 +10,11 @@
 //
 // Upstream is a façade. The broker lends sessions to calls, the dialer opens them, the healer knows
 // how the server is and opens it again, the watchdog finds sessions that hang, the hub keeps
-// subscriptions, the lister reads lists, and the operator stops and restarts. All that changes stands
-// in one struct, state, behind one door, core.update: one lock and not one for each part, because what
-// must hold spans the parts. Whoever has a *state is under this lock, and does nothing there that may
-// block; state.later leaves it for after the unlock. settle and check (invariants.go) say what must hold.
+// subscriptions, the lister reads lists, and the operator stops and restarts. What they know of the
+// server and its sessions stands in one struct, state, behind one door, core.update: one lock and not
+// one for each part, because what must hold spans the parts. Whoever has a *state is under this lock,
+// and does nothing there that may block; state.later leaves it for after the unlock. settle and check
+// (invariants.go) say what must hold.
 //
 // The package knows neither routes nor the names that clients see: bridge, catalog and gateway use it
 // through interfaces of their own. Everything is safe for concurrent use.

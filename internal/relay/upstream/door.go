@@ -1,9 +1,13 @@
 package upstream
 
-// state is everything that changes in an Upstream, by subject. The objects that it leads to (pools,
-// sessions, links, listens, subscribers) belong to it too. Whoever holds a *state is inside
-// core.update, so functions that need the lock have a parameter of this type, or are methods of what
-// belongs to the state.
+// state is what changes in an Upstream, by subject. The objects that it leads to (pools, sessions, links,
+// listens, subscribers) belong to it too. Whoever holds a *state is inside core.update, so functions that
+// need the lock have a parameter of this type, or are methods of what belongs to the state.
+//
+// Outside is only what no invariant mentions. toolMemory and refusals have locks of their own, since they
+// compare tools and join refused requests, whatever the sessions do. The rest is atomic: timeouts, session
+// numbers and task forms in core, dialer.cut, the counts of a stepLog, and in a session watched, served
+// and unanswered, which spare a call the lock.
 type state struct {
 	name   string // the name of the server, for the log
 	pools  registry
@@ -19,8 +23,8 @@ type state struct {
 }
 
 // update changes the state. It is the only door to it. After every change it settles and checks the
-// state, and when it has released the lock it does what has become due: waking callers, notifying
-// clients, writing the log. The function change must not block, and must not keep the pointer.
+// state, and when it has released the lock it does what has become due, such as notifying clients and
+// writing the log. Closing a channel doesn't block, so that may happen inside. The function change must not block, and must not keep the pointer.
 func (c *core) update(change func(*state)) {
 	due, lines := c.change(change)
 	for _, act := range due {

@@ -166,7 +166,7 @@ func (d *dialer) judge(st *state, found bool, s, next *session) (changed, kept b
 	if modern || st.ops.closed || next.over || st.pools.link("", nil).session != nil {
 		return true, false
 	}
-	d.broker.opened(st, nil, nil, next)
+	d.broker.putIntoService(st, nil, nil, next)
 	st.health.up = true
 	st.health.starts++
 	return true, true

@@ -1,6 +1,7 @@
 package upstream
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"log/slog"
@@ -49,7 +50,8 @@ const sharedPatience = 20 * time.Second
 
 var errUnresponsive = errors.New("the server stopped responding")
 
-func (c *core) silence() time.Duration {
+// silenceLimit is how long a server may be silent while calls wait.
+func (c *core) silenceLimit() time.Duration {
 	if c.spec.Silence > 0 {
 		return c.spec.Silence
 	}
@@ -66,29 +68,30 @@ func (w *watchdog) watch(s *session) {
 		if s.watch == nil && !st.ops.closed {
 			s.watched.Store(true)
 			s.watchedFrom = time.Now()
-			s.watch = time.AfterFunc(w.silence(), func() { w.checkSilence(s) })
+			s.watch = time.AfterFunc(w.silenceLimit(), func() { w.checkSilence(s) })
 		}
 	})
 }
 
-// opened begins to watch a session while it is idle.
-func (w *watchdog) opened(st *state, s *session) {
+// startWatching begins to watch a session while it is idle.
+func (w *watchdog) startWatching(st *state, s *session) {
 	w.startPings(st, s)
 	w.checkInAMinute(st, s)
 }
 
-// forget stops all timers of a session that has ended.
-func (w *watchdog) forget(s *session) {
+// stopTimers stops all timers of the watchdog for a session that has ended.
+func (s *session) stopTimers() {
 	s.stopCheck()
 	s.stopPings()
-	w.unwatch(s)
+	s.unwatch()
 	if s.stall != nil {
 		s.stall.Stop()
 		s.stall = nil
 	}
 }
 
-func (w *watchdog) unwatch(s *session) {
+// unwatch stops the watch timer.
+func (s *session) unwatch() {
 	if s.watch != nil {
 		s.watch.Stop()
 		s.watch = nil
@@ -101,17 +104,17 @@ func (w *watchdog) unwatch(s *session) {
 // session.
 func (w *watchdog) checkSilence(s *session) {
 	w.update(func(st *state) {
-		silent, known := w.silent(s)
+		silent, known := s.silentFor()
 		switch {
 		case s.watch == nil || st.ops.closed || !known || s.server.Err() != nil:
-			w.unwatch(s)
-		case silent < w.silence():
+			s.unwatch()
+		case silent < w.silenceLimit():
 			w.markResponsive(st, s)
-			w.rewatch(s, w.silence()-silent)
+			s.rewatch(w.silenceLimit() - silent)
 		case s.server.Running() == 0 && s.unresponsiveSince.IsZero():
-			w.rewatch(s, w.silence())
+			s.rewatch(w.silenceLimit())
 		case !s.unresponsiveSince.IsZero() && w.lastsTooLong(silent):
-			w.unwatch(s)
+			s.unwatch()
 			w.work.Go(func() { w.broker.drop(s, errUnresponsive) })
 		default:
 			w.work.Go(func() { w.probe(s) })
@@ -119,19 +122,19 @@ func (w *watchdog) checkSilence(s *session) {
 	})
 }
 
-// silent returns how long the server has sent nothing, but at most the time since
+// silentFor returns how long the server has sent nothing, but at most the time since
 // s.watchedFrom. The second result is false if the time is not known.
-func (w *watchdog) silent(s *session) (time.Duration, bool) {
+func (s *session) silentFor() (time.Duration, bool) {
 	silent, known := s.server.Silence()
 	return min(silent, time.Since(s.watchedFrom)), known
 }
 
 // rewatch restarts the watch timer. It stops the timer if the server is responsive and the
 // session has no running calls and no leases.
-func (w *watchdog) rewatch(s *session, after time.Duration) {
+func (s *session) rewatch(after time.Duration) {
 	if s.server.Running() == 0 && s.unresponsiveSince.IsZero() {
 		if s.users == 0 {
-			w.unwatch(s)
+			s.unwatch()
 			return
 		}
 		s.watchedFrom = time.Now() // no call is running, so the server does not have to send anything
@@ -164,32 +167,32 @@ func (w *watchdog) markUnresponsive(st *state, s *session, why *failure.Failure,
 // call that was running when the silence began has then timed out, except tasks/result, which has
 // no timeout. If calls have no idle timeout, lastsTooLong returns false.
 func (w *watchdog) lastsTooLong(silent time.Duration) bool {
-	idle := w.times.Load().Idle
-	if idle == 0 {
-		idle = defaultIdle
-	}
+	idle := w.idleTimeout()
 	return idle > 0 && silent >= 2*idle
 }
 
+// idleTimeout returns the idle timeout of a call. It is negative if calls have none.
+func (c *core) idleTimeout() time.Duration { return cmp.Or(c.times.Load().Idle, defaultIdle) }
+
 // probe pings the server. Any answer, even an error, shows that the server is responsive.
 func (w *watchdog) probe(s *session) {
-	ctx, stop := context.WithTimeout(w.life, w.silence())
+	ctx, stop := context.WithTimeout(w.life, w.silenceLimit())
 	defer stop()
 	_, err := s.server.Call(ctx, w.ownCall(pingMethod(s), nil, nil), mcp.NoCaller{})
-	next := w.silence() / 3
+	next := w.silenceLimit() / 3
 	w.update(func(st *state) {
-		silent, _ := w.silent(s)
+		silent, _ := s.silentFor()
 		switch {
 		case s.watch == nil || st.ops.closed || s.server.Err() != nil:
 			return
-		case err == nil || silent < w.silence():
+		case err == nil || silent < w.silenceLimit():
 			w.markResponsive(st, s)
-			next = 3 * w.silence() // the server works on a long call, so there is no need to ping it all the time
+			next = 3 * w.silenceLimit() // the server works on a long call, so there is no need to ping it all the time
 		default:
 			w.markUnresponsive(st, s, w.unresponsive, "silent_for", silent.Round(time.Millisecond).String())
 			w.leaveHung(st, s)
 		}
-		w.rewatch(s, next)
+		s.rewatch(next)
 	})
 }
 

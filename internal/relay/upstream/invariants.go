@@ -5,8 +5,8 @@ import (
 	"slices"
 )
 
-// check panics if the state is not as it must be between two changes. What it says about one session,
-// pool or link stands at their types.
+// check panics if the state is not as it must be between two changes. What must hold within one
+// session stands in mustHold, the rest here.
 func (st *state) check() {
 	seen := map[*session]bool{}
 	once := func(s *session) {

@@ -38,7 +38,7 @@ const noListenFor = time.Hour
 
 // hasNoListen reports whether the server of a session is known not to support
 // subscriptions/listen.
-func (h *hub) hasNoListen(s *session) bool {
+func (h *hub) hasNoListen(_ *state, s *session) bool {
 	return !s.noListen.IsZero() && (h.spec.piped() || time.Since(s.noListen) < noListenFor)
 }
 
@@ -62,7 +62,7 @@ func (h *hub) answerListen(s *session, method string) *mcp.Reply {
 	if method != mcp.MethodListen {
 		return nil
 	}
-	if !get(h.core, func(*state) bool { return h.hasNoListen(s) }) {
+	if !get(h.core, func(st *state) bool { return h.hasNoListen(st, s) }) {
 		return nil
 	}
 	return mcp.Fail(&jsonrpc.Error{Code: jsonrpc.CodeMethodNotFound, Message: "Method not found: " + mcp.MethodListen})
@@ -75,7 +75,7 @@ func (h *hub) union(st *state, l *link) mcp.SubscriptionFilter {
 		// If Options.Changed is set, the catalog needs all notifications about changed lists, to
 		// keep its lists up to date.
 		caps := l.session.server.Hello().Capabilities
-		all.Tools, all.Prompts, all.Resources = says(caps, "tools", "listChanged"), says(caps, "prompts", "listChanged"), says(caps, "resources", "listChanged")
+		all.Tools, all.Prompts, all.Resources = isTrue(caps, "tools", "listChanged"), isTrue(caps, "prompts", "listChanged"), isTrue(caps, "resources", "listChanged")
 	}
 	for _, p := range st.pools.byKey {
 		if len(p.sessions) > 0 || p.scope != l.scope {
@@ -118,7 +118,7 @@ func (h *hub) renewed(st *state, on *link) *listening {
 	union := h.union(st, on)
 	key := string(union.JSON())
 	old := on.listen
-	none := h.hasNoListen(on.session)
+	none := h.hasNoListen(st, on.session)
 	if old != nil && old.union == key && old.refused == none && !on.listenSet.ended {
 		return old
 	}
@@ -315,7 +315,7 @@ func (h *hub) deliverModern(on *link, m *jsonrpc.Message, only uint64) {
 			if len(p.sessions) > 0 || p.scope != on.scope {
 				continue
 			}
-			to = append(to, h.audience(p, m, only)...)
+			to = append(to, p.audience(m, only)...)
 		}
 	})
 	for _, w := range to {
@@ -342,8 +342,8 @@ func (h *hub) listenFor(ctx context.Context, on *link, method, uri string) (*mcp
 	return mcp.Answer([]byte("{}")), nil
 }
 
-// says reports whether the value at a path in the capabilities is true.
-func says(caps []byte, path ...string) bool {
+// isTrue reports whether the value at a path in the capabilities is true.
+func isTrue(caps []byte, path ...string) bool {
 	at := jsonrpc.Whole(caps)
 	for _, k := range path {
 		at = jsonrpc.Find(caps, at, k)
@@ -360,9 +360,9 @@ func isClosed(c <-chan struct{}) bool {
 	}
 }
 
-// Watch sets the subscriptions of w, and returns those that the server supports. A modern server
-// states them in its acknowledgement. For a legacy server, Watch subscribes to each resource, and
-// uses the server's capabilities to find what the server supports.
+// Watch sets the subscriptions of w, and returns those that the server supports. It is called once, for
+// a new Subscriber without any. A modern server states what it supports in its acknowledgement. For a
+// legacy server, Watch subscribes to each resource, and finds in its capabilities what it supports.
 func (w *Subscriber) Watch(ctx context.Context, want mcp.SubscriptionFilter) (mcp.SubscriptionFilter, error) {
 	h := w.hub
 	h.update(func(st *state) {
@@ -380,7 +380,7 @@ func (w *Subscriber) Watch(ctx context.Context, want mcp.SubscriptionFilter) (mc
 			w.want.URIs = maps.Clone(want.URIs)
 		})
 		h.relisten(ctx, s.link)
-	case says(s.server.Hello().Capabilities, "resources", "subscribe"):
+	case isTrue(s.server.Hello().Capabilities, "resources", "subscribe"):
 		for _, uri := range slices.Sorted(maps.Keys(want.URIs)) {
 			if _, err := w.Subscribe(ctx, uri); err != nil {
 				return mcp.SubscriptionFilter{}, err
@@ -392,7 +392,7 @@ func (w *Subscriber) Watch(ctx context.Context, want mcp.SubscriptionFilter) (mc
 
 func (w *Subscriber) honoured(s *session) mcp.SubscriptionFilter {
 	caps := s.server.Hello().Capabilities
-	can := func(path ...string) bool { return says(caps, path...) }
+	can := func(path ...string) bool { return isTrue(caps, path...) }
 	got := mcp.SubscriptionFilter{URIs: map[string]bool{}}
 	var l *listening
 	if s.link != nil {

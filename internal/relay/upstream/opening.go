@@ -94,7 +94,7 @@ func (b *broker) finishOpen(st *state, o *opening, r openResult) (late bool) {
 	failed := st.health.backoff.Failures() > 0
 	st.dial.hung = r.hung
 	if r.err == nil {
-		b.opened(st, p, o.client, r.session)
+		b.putIntoService(st, p, o.client, r.session)
 	} else {
 		b.openFailed(st, o, r)
 	}
@@ -124,7 +124,7 @@ func (b *broker) openFailed(st *state, o *opening, r openResult) {
 	case !b.refusedScope(st, o.pool, o.client, r.err):
 		b.healer.openFailed(st, r.err, r.why)
 	default:
-		b.ends.scopeRefused(st)
+		b.healer.scopeRefused(st)
 	}
 	o.err = r.err
 }
@@ -148,27 +148,27 @@ func (b *broker) superseded(st *state, o *opening, r openResult) {
 	st.later(func() { close(o.done) })
 }
 
-// opened puts a new session into service.
-func (b *broker) opened(st *state, p *pool, f *mcp.ClientInfo, s *session) {
+// putIntoService lets calls use a new session.
+func (b *broker) putIntoService(st *state, p *pool, f *mcp.ClientInfo, s *session) {
 	b.healer.ready(st, s)
 	s.opened = time.Now()
 	s.idle = s.opened
-	b.watchdog.opened(st, s)
-	opened := s.server.Opening()
-	st.health.status.Revision = opened.Revision
-	if opened.Remember() && (opened.Revision.Modern() || !s.legacyFirst) {
-		st.dial.era = opened.Revision
+	b.watchdog.startWatching(st, s)
+	how := s.server.Opening()
+	st.health.status.Revision = how.Revision
+	if how.Remember() && (how.Revision.Modern() || !s.legacyFirst) {
+		st.dial.era = how.Revision
 	}
 	st.health.setState(Ready, "")
-	if slices.ContainsFunc(opened.Findings, func(f handshake.Finding) bool { return f.Code == handshake.FoundSilentProbe }) {
+	if slices.ContainsFunc(how.Findings, func(f handshake.Finding) bool { return f.Code == handshake.FoundSilentProbe }) {
 		// The server did not answer the probe in time. The next handshake begins with initialize.
 		// An error response to initialize may still show the era of the server.
 		st.dial.silent = true
 	}
-	if opened.Revision.Modern() {
+	if how.Revision.Modern() {
 		// If the handshake began with initialize, the server has refused initialize. Then it does
 		// not support the legacy era, even if it lists a legacy version.
-		st.dial.noLegacy = s.legacyFirst || !offersLegacy(opened.Hello.Versions)
+		st.dial.noLegacy = s.legacyFirst || !offersLegacy(how.Hello.Versions)
 		s.pool = nil
 		scope := ""
 		if p != nil {

@@ -13,11 +13,11 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/relay/event"
 )
 
-// With the methods in this file, an operator can stop, start and restart a server. The methods do
-// not wait until the operation is complete. Upstream.Status shows the progress.
+// An operator can stop, start, restart and probe a server. The methods in this file do not wait until
+// the operation is complete. Upstream.Status shows the progress.
 //
-// Stop and Restart take the sessions out of service. Each session ends when its running calls have
-// ended, or after operatorGrace. Calls that still run at that time fail. Restart opens the server
+// stop and restart take the sessions out of service. Each session ends when its running calls have
+// ended, or after operatorGrace. Calls that still run at that time fail. restart opens the server
 // again only when all sessions have ended, because two processes of one server may not be able to
 // run at the same time. Calls that arrive in the meantime wait for the restart.
 
@@ -187,20 +187,19 @@ func (st *state) clearBackoff() {
 // awaitEnd waits until the sessions and their child processes have ended. After operatorGrace, it
 // ends the sessions that still have calls.
 func (o *operator) awaitEnd(all []*session, cause error) {
-	late := time.NewTimer(operatorGrace)
-	defer late.Stop()
-	for i, s := range all {
+	grace, stop := context.WithTimeout(o.life, operatorGrace)
+	defer stop()
+	for _, s := range all {
 		select {
 		case <-s.server.Gone():
-		case <-o.life.Done():
-		case <-late.C:
-			for _, s := range all[i:] {
-				o.work.Go(func() { s.shut(o.graceful, cause) })
-			}
-			late.Reset(0)
-			<-s.server.Gone()
+		case <-grace.Done():
 		}
-		s.shut(o.graceful, cause) // shut waits for the end of the process
+	}
+	for _, s := range all {
+		o.work.Go(func() { s.shut(o.graceful, cause) })
+	}
+	for _, s := range all {
+		s.shut(o.graceful, cause) // waits for the end of the process
 	}
 }
 

@@ -217,7 +217,7 @@ func (w *watchdog) setTimes(t Times) {
 	w.update(func(st *state) {
 		st.health.pingNoted = false
 		for _, s := range st.pools.all() {
-			w.opened(st, s)
+			w.startWatching(st, s)
 		}
 	})
 }

@@ -19,20 +19,17 @@ type broker struct {
 	dialer interface {
 		open(context.Context, target) (*session, error)
 	}
-	healer interface { // hears of attempts to open the server
+	healer interface { // hears of attempts to open the server, and why there's no session
 		opening(st *state, alone bool)
 		ready(*state, *session)
 		openFailed(*state, error, *failure.Failure)
-	}
-	ends interface { // the healer too: hears why there's no session
 		scopeRefused(*state)
 		sessionEnded(*state, *session, *failure.Failure) (pause time.Duration)
 		explainEnd(s *session, before, now *failure.Failure, pause time.Duration)
 	}
-	watchdog interface { // hears of sessions that begin and end, and of their use
-		opened(*state, *session)
+	watchdog interface { // hears of sessions that begin, and of their use
+		startWatching(*state, *session)
 		watchStall(*state, *session)
-		forget(*session)
 	}
 	hub interface {
 		relistenSoon(*state, *link)
@@ -125,7 +122,7 @@ func (st *state) useModern(f *mcp.ClientInfo, scope string) bool {
 type hold struct {
 	b       *broker
 	s       *session // nil after release
-	counted bool     // the hold is counted in session.calls
+	counted bool     // the hold is counted in session.calls; see use
 	unused  bool     // no call was sent yet; with isolation "call", the next call can then use the session
 }
 
@@ -200,20 +197,23 @@ func (b *broker) pick(ctx context.Context, st *state, f *mcp.ClientInfo, scope s
 		s = b.choose(st, p, f, need.ForCall)
 	}
 	if s != nil {
-		if err := b.hung(st, s, p); err != nil {
+		if err := b.refuseHung(st, s, p); err != nil {
 			return choice{}, err
 		}
 		return choice{session: s, counted: b.use(st, s, f, need)}, nil
 	}
 	if p.opening == nil {
-		if err := b.hung(st, nil, p); err != nil {
+		if err := b.refuseHung(st, nil, p); err != nil {
 			return choice{}, err
 		}
 		if len(p.sessions) >= maxSessionsPerPool && !b.retireKept(st, p) {
 			return choice{freed: p.freed}, nil
 		}
-		if err := b.mayOpen(st, p); err != nil {
+		if err := st.backingOff(p); err != nil {
 			return choice{}, err
+		}
+		if !b.makeRoom(st, p) {
+			return choice{}, b.overloaded()
 		}
 		b.beginOpen(st, p, f, purposeOf(ctx, need))
 	}
@@ -259,15 +259,15 @@ func (b *broker) use(st *state, s *session, f *mcp.ClientInfo, need mcp.Need) (c
 	return true
 }
 
-// hung returns the error for a call that gets no session because the server is unresponsive. It
+// refuseHung returns the error for a call that gets no session because the server is unresponsive. It
 // returns nil if the call may use a session or open one. The parameter s is the session that the call
 // would use, or nil if it would open one for the pool p.
-func (b *broker) hung(st *state, s *session, p *pool) error {
+func (b *broker) refuseHung(st *state, s *session, p *pool) error {
 	if s != nil {
 		if s.unresponsiveSince.IsZero() || !s.pipe || !b.shares(st) || time.Since(s.unresponsiveSince) < sharedPatience {
 			return nil
 		}
-		return b.hungError(s)
+		return b.hungError(s.unresponsive)
 	}
 	hung := 0
 	for _, x := range st.pools.all() {
@@ -284,25 +284,26 @@ func (b *broker) hung(st *state, s *session, p *pool) error {
 	if hung < hungSessions {
 		return nil
 	}
-	return b.hungError(s)
+	return b.hungError(s.unresponsive)
 }
 
-func (b *broker) hungError(s *session) error {
+func (b *broker) hungError(why *failure.Failure) error {
 	e := b.unavailable(errUnresponsive, "unresponsive")
-	b.explain(e, s.unresponsive)
+	b.explain(e, why)
 	return e
 }
 
-// mayOpen returns the reason why no session can be opened for a pool now, or nil if one can. It may
-// end an idle session of another pool, to make room.
-func (b *broker) mayOpen(st *state, p *pool) error {
-	if !b.room(st, p) {
-		return &mcp.Error{
-			Origin: mcp.FromGateway, Upstream: b.spec.Name, Cause: "overloaded", Outcome: mcp.NotSent, Retryable: true,
-			RetryAfter: time.Second, Op: "open " + b.spec.Name,
-			Message: fmt.Sprintf("server %q cannot open more sessions: the limit is reached", b.spec.Name),
-		}
+// overloaded returns the error for a call that needs another session when makeRoom has found no room.
+func (b *broker) overloaded() error {
+	return &mcp.Error{
+		Origin: mcp.FromGateway, Upstream: b.spec.Name, Cause: "overloaded", Outcome: mcp.NotSent, Retryable: true,
+		RetryAfter: time.Second, Op: "open " + b.spec.Name,
+		Message: fmt.Sprintf("server %q cannot open more sessions: the limit is reached", b.spec.Name),
 	}
+}
+
+// backingOff returns the last failure to open the server, if it's too early to try again for a pool.
+func (st *state) backingOff(p *pool) error {
 	if l := st.pools.links[p.scope]; l != nil && l.lastErr != nil && time.Now().Before(l.notBefore) {
 		return l.lastErr
 	}
@@ -354,15 +355,14 @@ func (b *broker) choose(st *state, p *pool, f *mcp.ClientInfo, forCall bool) *se
 // inService reports whether new calls may use the session.
 func (s *session) inService() bool { return !s.aside }
 
-// release gives back an acquired session. The parameter called says whether the lease was counted
-// in s.calls. The parameter unused says that no call was sent.
-func (b *broker) release(s *session, called, unused bool) {
+// release gives back an acquired session. For the parameters counted and unused, see hold.
+func (b *broker) release(s *session, counted, unused bool) {
 	b.update(func(st *state) {
 		s.users--
-		if unused && called && b.spec.Isolation == PerCall {
+		if unused && counted && b.spec.Isolation == PerCall {
 			s.taken = false // the next call may use the session
 		}
-		if called {
+		if counted {
 			s.calls--
 		}
 		if s.users == 0 {
@@ -463,11 +463,11 @@ func (b *broker) retireKept(st *state, p *pool) bool {
 	return true
 }
 
-// room reports whether the pool may open one more session. If a limit has been reached, it
-// ends an idle session to make room. If the limit is maxPerPrincipal, this is a session of the same
+// makeRoom reports whether the pool may open one more session. If a limit has been reached, it
+// ends an idle session first. If the limit is maxPerPrincipal, this is a session of the same
 // principal. It uses sooner to choose the session, and never chooses a home session with
 // subscribers.
-func (b *broker) room(st *state, p *pool) bool {
+func (b *broker) makeRoom(st *state, p *pool) bool {
 	all, own := 0, 0
 	var idle, ownIdle *session
 	var idleIsHome, ownIsHome bool

@@ -120,6 +120,28 @@ func TestOnePrincipalLeavesRoomForOthers(t *testing.T) {
 	})
 }
 
+// TestNoSessionEndsDuringABackOff lets a principal use up its sessions, and call with other capabilities
+// while the server may not be opened. The call fails, and no idle session ends to make room for it.
+func TestNoSessionEndsDuringABackOff(t *testing.T) {
+	h := &program{legacy: true}
+	bubble(t, h, Spec{}, func(t *testing.T, u *Upstream) {
+		for n := range maxPerPrincipal {
+			if _, err := call(t, u, info(mcp.R20260728, "loud", variety(n), 0), mcp.MethodCallTool, `{"name":"t"}`); err != nil {
+				t.Fatal(err)
+			}
+		}
+		failed := errors.New("the last open failed")
+		u.update(func(st *state) { st.health.lastErr, st.health.notBefore = failed, time.Now().Add(time.Minute) })
+		if _, err := call(t, u, info(mcp.R20260728, "loud", variety(100), 0), mcp.MethodCallTool, `{"name":"t"}`); !errors.Is(err, failed) {
+			t.Error(err)
+		}
+		synctest.Wait()
+		if n := h.alive(); n != maxPerPrincipal {
+			t.Errorf("%d of %d sessions are left", n, maxPerPrincipal)
+		}
+	})
+}
+
 // variety returns the n-th of 128 different sets of capabilities.
 func variety(n int) string {
 	var tasks []string

@@ -40,7 +40,7 @@ func (r *registry) all() []*session {
 	return append(all, r.leaving...)
 }
 
-// hasSession reports whether the server has a session that calls may use.
+// hasSession reports whether a link or a pool has a session. In a pool, it may be set aside.
 func (r *registry) hasSession() bool {
 	if len(r.openLinks()) > 0 {
 		return true

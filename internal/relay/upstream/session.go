@@ -31,9 +31,12 @@ type session struct {
 	served      atomic.Bool // the session has answered a call from a client
 	unanswered  atomic.Bool // unresponsiveSince is set
 
-	// The following fields belong to the state of the Upstream.
+	// broker.putIntoService sets at most one of these two, before anybody can hold the session. They don't change
+	// later, so they may be read outside update.
 	pool *pool // nil for the link to a modern server
 	link *link // nil for a legacy session
+
+	// The following fields belong to the state of the Upstream.
 	lending
 	vitals
 	noListen time.Time    // when the server last answered that it does not support subscriptions/listen; zero for never
@@ -45,7 +48,7 @@ type lending struct {
 	opened, idle time.Time // when the session was opened, and when its last hold was released
 	taken        bool      // the session has been used for a call; only relevant with isolation "call"
 	users        int       // number of holds
-	calls        int       // number of holds with Need.ForCall
+	calls        int       // number of holds for calls of clients; see broker.use
 	owner        uint64
 	reap         *time.Timer       // timer that ends an idle session; nil while the session is in use
 	keep         time.Time         // the session has tasks, so Dragoman does not end it as idle before this time
@@ -111,7 +114,7 @@ func (b *broker) cleanUp(s *session) {
 	b.update(func(st *state) {
 		b.takeOut(st, s)
 		if unexpected = !st.ops.closed && !s.outdated && !wanted(cause); unexpected {
-			pause = b.ends.sessionEnded(st, s, first)
+			pause = b.healer.sessionEnded(st, s, first)
 		}
 	})
 	exit := ""
@@ -123,14 +126,14 @@ func (b *broker) cleanUp(s *session) {
 		return
 	}
 	f := b.endFailure(s, cause, exit)
-	b.ends.explainEnd(s, first, f, pause)
+	b.healer.explainEnd(s, first, f, pause)
 	b.hub.restore(s.pool, s.link)
 }
 
 // takeOut takes a session that has ended out of service.
 func (b *broker) takeOut(st *state, s *session) {
 	s.over = true
-	b.watchdog.forget(s)
+	s.stopTimers()
 	st.pools.remove(s)
 	st.pools.leaving = slices.DeleteFunc(st.pools.leaving, func(x *session) bool { return x == s })
 }

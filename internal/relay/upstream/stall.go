@@ -49,10 +49,10 @@ func (w *watchdog) lookAtStall(s *session) {
 		switch {
 		case d < stallLimit:
 			w.resume(st, s)
-		case s.server.Sent() == 0 && (!midway || d >= w.idleLimit()):
+		case s.server.Sent() == 0 && (!midway || d >= w.midwayLimit()):
 			// The server has not read any of the running calls, so the session can end. If a call was
 			// partly sent, the session ends only after the idle timeout, because the server may still
-			// read the rest of the call.
+			// read the rest of the call; see midwayLimit.
 			s.stall = nil
 			w.markStalled(st, s)
 			w.work.Go(func() { w.broker.drop(s, errStalled) })
@@ -89,9 +89,11 @@ func (w *watchdog) resume(st *state, s *session) {
 	w.broker.putBack(st, s)
 }
 
-// idleLimit returns the idle timeout of a call, or defaultIdle if there is none.
-func (c *core) idleLimit() time.Duration {
-	if idle := c.times.Load().Idle; idle > 0 {
+// midwayLimit is how long the server may stop reading in the middle of a call: the idle timeout. If
+// calls have none, it is defaultIdle, because nothing else would end this session: the server isn't
+// working on any call, and can't be sent another one.
+func (w *watchdog) midwayLimit() time.Duration {
+	if idle := w.idleTimeout(); idle > 0 {
 		return idle
 	}
 	return defaultIdle

@@ -24,16 +24,18 @@ type Upstream struct {
 // New returns an upstream. It does not start the server.
 func New(spec Spec, o Options) *Upstream {
 	c := newCore(spec, o)
-	b, d, h, w := &broker{core: c}, &dialer{core: c}, &healer{core: c}, &watchdog{core: c}
-	s, l, op := &hub{core: c}, &lister{core: c}, &operator{core: c}
-	b.dialer, b.healer, b.ends, b.watchdog, b.hub, b.operator = d, h, h, w, s, op
-	d.broker, d.hub, d.lister, d.watchdog = b, s, l, w
-	h.broker, h.watchdog = b, w
-	w.broker = b
-	s.broker, s.lister, s.watchdog = b, l, w
-	l.broker = b
-	op.broker, op.hub = b, s
-	return &Upstream{core: c, broker: b, dialer: d, healer: h, watchdog: w, hub: s, lister: l, operator: op}
+	u := &Upstream{
+		core: c, broker: &broker{core: c}, dialer: &dialer{core: c}, healer: &healer{core: c},
+		watchdog: &watchdog{core: c}, hub: &hub{core: c}, lister: &lister{core: c}, operator: &operator{core: c},
+	}
+	u.broker.dialer, u.broker.healer, u.broker.watchdog, u.broker.hub, u.broker.operator = u.dialer, u.healer, u.watchdog, u.hub, u.operator
+	u.dialer.broker, u.dialer.hub, u.dialer.lister, u.dialer.watchdog = u.broker, u.hub, u.lister, u.watchdog
+	u.healer.broker, u.healer.watchdog = u.broker, u.watchdog
+	u.watchdog.broker = u.broker
+	u.hub.broker, u.hub.lister, u.hub.watchdog = u.broker, u.lister, u.watchdog
+	u.lister.broker = u.broker
+	u.operator.broker, u.operator.hub = u.broker, u.hub
+	return u
 }
 
 // Name returns the configured name.

@@ -262,12 +262,12 @@ func (h *hub) deliverNotification(p *pool, s *session, m *jsonrpc.Message, only 
 			return
 		}
 		leveled = s.level != 0
-		to = h.audience(p, m, only)
+		to = p.audience(m, only)
 		if kind != "" {
 			// Clients whose pool has no session have read the lists through another session.
 			for _, q := range st.pools.byKey {
 				if q != p && q.scope == p.scope && len(q.sessions) == 0 {
-					to = append(to, h.audience(q, m, only)...)
+					to = append(to, q.audience(m, only)...)
 				}
 			}
 		}
@@ -314,7 +314,7 @@ func changedList(method string) string {
 
 // audience returns the subscribers of a pool that get a notification. For a log message, see also
 // hearsLog.
-func (h *hub) audience(p *pool, m *jsonrpc.Message, only uint64) []*Subscriber {
+func (p *pool) audience(m *jsonrpc.Message, only uint64) []*Subscriber {
 	var uri string
 	if m.Method == mcp.NoteResourceUpdated {
 		uri, _ = jsonrpc.Text(m.Raw, m.Param("uri"))
