@@ -137,7 +137,7 @@ func (b *Bridge) park(u Server, c *mcp.Call, p *parkedCall) (*mcp.Reply, error) 
 	if !closed && fits {
 		p.kept = true
 		p.server, p.since = u.Name(), time.Now()
-		// Set everything before a retry can find the call in r.parked.
+		// Set everything before a retry can find the call in b.parked.
 		out = p.leave(state, func() { b.expire(p) })
 		b.parked[p.id] = p
 	}
@@ -284,7 +284,7 @@ func (b *Bridge) unkeep(p *parkedCall) {
 	b.finished.removeLocked(p, b.Budget)
 }
 
-// claim removes a parked call from r.parked and returns it, or nil if the call is not there. The
+// claim removes a parked call from b.parked and returns it, or nil if the call is not there. The
 // caller then has exclusive access to the call.
 func (b *Bridge) claim(id string) *parkedCall {
 	b.parkMu.Lock()
@@ -403,45 +403,4 @@ func (b *Bridge) Attended() int {
 	b.parkMu.Lock()
 	defer b.parkMu.Unlock()
 	return b.attends.All()
-}
-
-// urlsOf returns the elicitations in a URLElicitationRequired error.
-func urlsOf(reply *mcp.Reply) jsonrpc.Span {
-	raw := reply.Msg.Raw
-	return jsonrpc.Find(raw, jsonrpc.Find(raw, reply.Msg.Error, "data"), "elicitations")
-}
-
-// urlsNeeded converts the error of a 2025-11-25 server that requires URL elicitations first to
-// input_required (2025-11-25 §Elicitation, "URL Elicitation Required"). It parks nothing, because
-// the retry is a new call. urlsNeeded returns nil if the client cannot open URLs, or if the error
-// contains no URL.
-func (b *Bridge) urlsNeeded(u Server, a *mcp.Attempt, reply *mcp.Reply) (*mcp.Reply, error) {
-	c := a.Call
-	raw := reply.Msg.Raw
-	if !mayPark(c) || !c.Client.Declares("elicitation") {
-		return nil, nil
-	}
-	list := urlsOf(reply)
-	out := []byte(`{"resultType":"input_required","inputRequests":{`)
-	n := 0
-	for e := range jsonrpc.Elements(raw, list) {
-		if jsonrpc.Find(raw, e, "url").IsZero() {
-			continue
-		}
-		if n++; n > 1 {
-			out = append(out, ',')
-		}
-		out = jsonrpc.AppendQuote(out, numbered(keyOfURL, n))
-		out = append(out, `:{"method":"elicitation/create","params":`...)
-		out = append(append(out, e.Of(raw)...), '}')
-	}
-	if n == 0 {
-		return nil, nil
-	}
-	state, err := b.mint(u, c, sealKind('U', a.Agreed), nil)
-	if err != nil {
-		return nil, err
-	}
-	out = jsonrpc.AppendQuote(append(out, `},"requestState":`...), state)
-	return newInputRequired(append(out, '}')), nil
 }

@@ -138,3 +138,44 @@ func (s *shownURLs) dropLocked(i int) {
 		delete(s.known, x.id)
 	}
 }
+
+// urlsOf returns the elicitations in a URLElicitationRequired error.
+func urlsOf(reply *mcp.Reply) jsonrpc.Span {
+	raw := reply.Msg.Raw
+	return jsonrpc.Find(raw, jsonrpc.Find(raw, reply.Msg.Error, "data"), "elicitations")
+}
+
+// urlsNeeded converts the error of a 2025-11-25 server that requires URL elicitations first to
+// input_required (2025-11-25 §Elicitation, "URL Elicitation Required"). It parks nothing, because
+// the retry is a new call. urlsNeeded returns nil if the client cannot open URLs, or if the error
+// contains no URL.
+func (b *Bridge) urlsNeeded(u Server, a *mcp.Attempt, reply *mcp.Reply) (*mcp.Reply, error) {
+	c := a.Call
+	raw := reply.Msg.Raw
+	if !mayPark(c) || !c.Client.Declares("elicitation") {
+		return nil, nil
+	}
+	list := urlsOf(reply)
+	out := []byte(`{"resultType":"input_required","inputRequests":{`)
+	n := 0
+	for e := range jsonrpc.Elements(raw, list) {
+		if jsonrpc.Find(raw, e, "url").IsZero() {
+			continue
+		}
+		if n++; n > 1 {
+			out = append(out, ',')
+		}
+		out = jsonrpc.AppendQuote(out, numbered(keyOfURL, n))
+		out = append(out, `:{"method":"elicitation/create","params":`...)
+		out = append(append(out, e.Of(raw)...), '}')
+	}
+	if n == 0 {
+		return nil, nil
+	}
+	state, err := b.mint(u, c, sealKind('U', a.Agreed), nil)
+	if err != nil {
+		return nil, err
+	}
+	out = jsonrpc.AppendQuote(append(out, `},"requestState":`...), state)
+	return newInputRequired(append(out, '}')), nil
+}
