@@ -169,7 +169,7 @@ func Serve(ctx context.Context, o ServeOptions) error {
 // servePipe serves the client on stdin until it disconnects or ctx ends.
 func (d *daemon) servePipe(ctx context.Context) {
 	o := &d.opts
-	err := pipeClient{clients: d.project.Clients(), drain: d.runtime.Drain, body: o.Config.Limits.Body, in: o.Stdin, out: o.Stdout}.serve(ctx)
+	err := pipeClient{clients: d.project.Joined(), drain: d.runtime.Drain, body: o.Config.Limits.Body, in: o.Stdin, out: o.Stdout}.serve(ctx)
 	if errors.Is(err, downstream.ErrShutdown) {
 		d.hurried.Store(true)
 	} else if err != nil {

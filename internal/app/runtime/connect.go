@@ -239,6 +239,7 @@ func (s *Session) Request(ctx context.Context, method string, params []byte) ([]
 	return s.request(ctx, method, params, nil)
 }
 
+// request does the work of Call and Request. onProgress may be nil.
 func (s *Session) request(ctx context.Context, method string, params []byte, onProgress func(progress, total float64, message string)) ([]byte, error) {
 	m := jsonrpc.NewRequest("1", method, params)
 	reply, err := s.host.Call(ctx, mcp.NewCall(m, m.Param(mcp.KeyMeta), s.facts), &sessionCaller{s: s, progress: onProgress})
@@ -251,6 +252,7 @@ func (s *Session) request(ctx context.Context, method string, params []byte, onP
 	return reply.Msg.Result.Of(reply.Msg.Raw), nil
 }
 
+// wireError returns the error in a response.
 func wireError(m *jsonrpc.Message) *jsonrpc.Error {
 	e := &jsonrpc.Error{}
 	e.Code, _ = jsonrpc.Int(m.Raw, jsonrpc.Find(m.Raw, m.Error, "code"))

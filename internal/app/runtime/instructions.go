@@ -80,8 +80,8 @@ func (i *instructions) file(path string, log *slog.Logger) string {
 
 var errNoFile = errors.New("the path does not lead to a regular file")
 
-// command returns the last output of the command. If the output is older than keep, the command
-// runs again first. Concurrent callers share one run of the command. The end of ctx does not stop
+// command returns the last output of the command, or "" if its last run failed. If that is longer ago
+// than keep, the command runs again first. Concurrent callers share one run of the command. The end of ctx does not stop
 // the command, because other callers may need its output.
 func (i *instructions) command(ctx context.Context, argv []string, keep time.Duration, log *slog.Logger) string {
 	source := strings.Join(argv, "\x00")

@@ -202,7 +202,7 @@ func TestPolicyAtEveryDoor(t *testing.T) {
 						at.URL = h.url + door.path + "/sse"
 					}
 					if pipe {
-						e := h.Default().Clients()
+						e := h.Default().Joined()
 						if door.path != "" {
 							e = h.Default().mount(door.server).clients
 						}

@@ -142,8 +142,8 @@ func (p *Project) Recent() *logring.Ring { return p.recent }
 // Budget returns the memory for the messages of the project.
 func (p *Project) Budget() *transport.Budget { return p.budget }
 
-// Clients returns the endpoint of all servers, for a client on a pipe.
-func (p *Project) Clients() *downstream.Endpoint { return p.joined.clients }
+// Joined returns the endpoint of all servers, for a client on a pipe.
+func (p *Project) Joined() *downstream.Endpoint { return p.joined.clients }
 
 // Current returns the configuration in use. It returns nil if none was applied yet.
 func (p *Project) Current() *config.Snapshot {
@@ -186,7 +186,7 @@ func (p *Project) apply(s *config.Snapshot) {
 	}
 	out := leaving{cause: errServerRemoved}
 	p.mu.Lock()
-	order, enabled := p.serversLocked(s, h, &out)
+	order, enabled := p.adoptLocked(s, h, &out)
 	moves := p.planLocked(s, order, enabled, &out)
 	p.mu.Unlock()
 	for _, x := range moves {
@@ -204,9 +204,9 @@ func (p *Project) apply(s *config.Snapshot) {
 	p.retire(out)
 }
 
-// serversLocked makes s the current configuration. It returns the enabled servers with their settings,
+// adoptLocked makes s the current configuration. It returns the enabled servers with their settings,
 // and adds those to l that are no longer configured.
-func (p *Project) serversLocked(s *config.Snapshot, h Hooks, l *leaving) (order []*server, enabled []config.Server) {
+func (p *Project) adoptLocked(s *config.Snapshot, h Hooks, l *leaving) (order []*server, enabled []config.Server) {
 	next := make(map[string]*server)
 	for _, c := range s.Servers {
 		if c.Disabled {

@@ -18,7 +18,7 @@ type leaving struct {
 	singles     []*gateway.Single
 	servers     []*server // servers that are no longer configured
 	mounts      []*mount  // endpoints that are no longer configured
-	then        func()    // called when all of this is closed; may be nil
+	then        func()    // called when all of this is closed, if there are servers or endpoints; may be nil
 }
 
 // held is a replaced generation, with the servers that its calls may use.
@@ -40,8 +40,12 @@ func (p *Project) retire(l leaving) {
 	for _, x := range l.servers {
 		x.release() // the configuration no longer uses the server
 	}
-	if len(l.generations) > 0 {
+	closed := make(chan struct{})
+	if len(l.generations) == 0 {
+		close(closed)
+	} else {
 		p.runtime.retired.Go(func() {
+			defer close(closed)
 			for _, g := range l.generations {
 				<-g.Idle()
 			}
@@ -56,7 +60,13 @@ func (p *Project) retire(l leaving) {
 		})
 	}
 	if len(l.servers) > 0 || len(l.mounts) > 0 {
-		p.runtime.retired.Go(func() { p.remove(l) })
+		p.runtime.retired.Go(func() {
+			p.remove(l)
+			if l.then != nil {
+				<-closed
+				l.then()
+			}
+		})
 	}
 }
 
@@ -88,9 +98,6 @@ wait:
 	}
 	closeServers(l.servers, StopLimit)
 	wait.Wait()
-	if l.then != nil {
-		l.then()
-	}
 }
 
 // errServerRemoved and errProjectRemoved tell clients why their requests and sessions end.

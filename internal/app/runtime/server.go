@@ -29,18 +29,18 @@ const StopLimit = 10 * time.Second
 // generation is idle.
 type server struct {
 	*upstream.Upstream
-	*shelf  // keeps the lists of the server; nil if they are not kept
-	users   atomic.Int64
-	once    sync.Once
-	idle    chan struct{} // closed when the last user has left
-	leaving func()        // the method value of release, created once so that Acquire does not allocate it
+	*shelf    // keeps the lists of the server; nil if they are not kept
+	users     atomic.Int64
+	once      sync.Once
+	idle      chan struct{} // closed when the last user has left
+	onRelease func()        // the method value of release, created once so that Acquire does not allocate it
 }
 
 // newServer returns a server with one user, the current configuration. lists may be nil.
 func newServer(u *upstream.Upstream, lists *shelf) *server {
 	s := &server{Upstream: u, shelf: lists, idle: make(chan struct{})}
 	s.users.Store(1)
-	s.leaving = s.release
+	s.onRelease = s.release
 	return s
 }
 
@@ -68,7 +68,7 @@ func (s *server) Acquire(ctx context.Context, f *mcp.ClientInfo, need mcp.Need) 
 		s.release()
 		return nil, err
 	}
-	l.OnRelease(s.leaving)
+	l.OnRelease(s.onRelease)
 	return l, nil
 }
 
