@@ -5,6 +5,8 @@ import (
 	"errors"
 	"io"
 	"net/url"
+	"os"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -56,6 +58,22 @@ func newAsker(w *world, f *askFlags) (*asker, error) {
 		k.roots = append(k.roots, uri)
 	}
 	return k, nil
+}
+
+// fileURI returns the file URI of a folder. It returns an error if the folder does not exist.
+func fileURI(dir string) (string, error) {
+	full, err := filepath.Abs(dir)
+	if err != nil {
+		return "", err
+	}
+	if st, err := os.Stat(full); err != nil || !st.IsDir() {
+		return "", usagef("use the path of a folder", "--root: %s is not a folder", dir)
+	}
+	full = filepath.ToSlash(full)
+	if !strings.HasPrefix(full, "/") {
+		full = "/" + full // on Windows, a path starts with a drive, such as C:/x
+	}
+	return (&url.URL{Scheme: "file", Path: full}).String(), nil
 }
 
 // canAsk reports whether the asker can ask the user.

@@ -376,6 +376,7 @@ func (k *asker) waitForPage(ctx context.Context) bool {
 	}) == "accept"
 }
 
+// namesOf returns the names of a list's items.
 func namesOf(items [][]byte) []string {
 	names := make([]string, len(items))
 	for i, raw := range items {

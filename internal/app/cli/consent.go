@@ -73,10 +73,10 @@ func (w *world) consent(ctx context.Context, named string, o *opened) error {
 	return nil
 }
 
-// consentToServe does the same for `dragoman serve`, which is a request to run the file of this
-// folder. So it does not ask, but says at the first use what it starts. At a terminal it refuses the
-// file of another user, who may have put it where this user happens to be. A service or a container
-// has a working directory that its administrator chose.
+// consentToServe is consent for `dragoman serve`, which is a request to run the file of this folder. So
+// it does not ask, but says at the first use what it starts. At a terminal it refuses the file of another
+// user, who may have put it where this user happens to be. A service or a container has a working
+// directory that its administrator chose.
 func (w *world) consentToServe(named string, o *opened) error {
 	if o.foundHere(named) && !o.used() {
 		if w.keyboard && ofOther(o.path) {

@@ -8,10 +8,13 @@
 // only the parts of a server's message that it prints. With --json, it prints the bytes that the
 // server sent.
 //
-// Each command is a type in the file of its name, with its flags as fields: its constructor has the help,
-// check reads the arguments, run does the work. What commands share is world (all of them), client
-// (those that act as a client of one server), locator (those that ask a running serve) and environment.
+// Each command is a type with its flags as fields: its constructor has the help, check reads the
+// arguments if they need more than the flags do, run does the work. It stands in the file of its name or
+// in NAMEcmd.go, and small relatives share one (replay is in record.go). What commands share is world
+// (all of them), client (those that act as a client of one server), locator (those that ask a running
+// serve) and environment.
 //
-// The package does not speak MCP and does not connect to MCP servers. The backend does both; see
-// Backend in backend.go. docs/cli.md is generated from the commands.
+// The package does not speak MCP itself. Commands reach servers and clients through the backend (see
+// backend.go); only doctor, fake and matrix use packages of workbench that speak it. docs/cli.md is
+// generated from the commands.
 package cli

@@ -58,8 +58,9 @@ func (l locator) locateAll(ctx context.Context) []located {
 	return out
 }
 
-// locateOne returns a process if it still runs, and otherwise nil.
-func (l locator) locateOne(ctx context.Context, p *admin.Presence) (stuck *located) {
+// locateOne returns a process if it still runs, even if it does not answer; see located.proven. Otherwise
+// it returns nil.
+func (l locator) locateOne(ctx context.Context, p *admin.Presence) (found *located) {
 	for _, address := range p.Reachable() {
 		s, err := l.runningAt("http://" + address)
 		if err != nil {
@@ -72,10 +73,10 @@ func (l locator) locateOne(ctx context.Context, p *admin.Presence) (stuck *locat
 		case err == nil && p.Proves(address, challenge, proof):
 			return &located{*p, address, true}
 		case errors.As(err, &late) && late.Timeout() && p.Alive():
-			stuck = &located{*p, address, false}
+			found = &located{*p, address, false}
 		}
 	}
-	return stuck
+	return found
 }
 
 // challenge asks the program at the address of s to prove that it is the serve process of the user.
@@ -110,11 +111,11 @@ func (s *running) keyFor(ctx context.Context, keys []string) string {
 // listens at the configured address. It returns an error that lists the processes if several remain
 // even so. flag says how the user can name one; ADDR stands for its address.
 func (l locator) locate(ctx context.Context, file, flag string, same bool) (*located, error) {
-	running := l.locateAll(ctx)
-	choice := slices.DeleteFunc(slices.Clone(running), func(p located) bool { return !sameConfig(p.Config, l.env.servedPath(file)) })
+	all := l.locateAll(ctx)
+	choice := slices.DeleteFunc(slices.Clone(all), func(p located) bool { return !sameConfig(p.Config, l.env.servedPath(file)) })
 	usual := func(p located) bool { return !p.Flagged }
 	if len(choice) == 0 && file == "" && !same {
-		choice = running
+		choice = all
 		listen, err := l.env.listenAddress(file)
 		usual = func(p located) bool { return err == nil && slices.Contains(admin.KeyAddresses(listen), p.address) }
 	}

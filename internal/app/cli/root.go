@@ -124,7 +124,7 @@ func (a *app) addCommonFlags(root *cobra.Command) {
 	f.StringVar(&a.logFormat, "log-format", "", "write logs to stderr in this `FORMAT`: text or json")
 }
 
-// checkCommonFlags checks and applies them.
+// checkCommonFlags checks and applies the flags that all commands have.
 func (a *app) checkCommonFlags() error {
 	if !slices.Contains([]string{"", "text", "json"}, a.logFormat) {
 		return usagef("use text or json", "--log-format does not accept %q", a.logFormat)

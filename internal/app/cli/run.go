@@ -46,8 +46,8 @@ func checkListen(address string, open bool) error {
 	return nil
 }
 
-// warnOpen logs a warning if other machines can reach the address. The caller has already checked
-// the address with checkListen.
+// warnOpen logs a warning if other machines can reach the address. That they may has been checked
+// before: by checkListen for a flag, and by config.Load for a configured address.
 func (w *world) warnOpen(ctx context.Context, address string) {
 	if config.CheckListen(address, false, "") != nil {
 		w.log.LogAttrs(ctx, slog.LevelWarn, "other machines can use every tool without credentials", slog.String("listen", address))

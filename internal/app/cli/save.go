@@ -174,19 +174,3 @@ func decode(raw []byte, at jsonrpc.Span) ([]byte, error) {
 	}
 	return b, nil
 }
-
-// fileURI returns the file URI of a folder. It returns an error if the folder does not exist.
-func fileURI(dir string) (string, error) {
-	full, err := filepath.Abs(dir)
-	if err != nil {
-		return "", err
-	}
-	if st, err := os.Stat(full); err != nil || !st.IsDir() {
-		return "", usagef("use the path of a folder", "--root: %s is not a folder", dir)
-	}
-	full = filepath.ToSlash(full)
-	if !strings.HasPrefix(full, "/") {
-		full = "/" + full // on Windows, a path starts with a drive, such as C:/x
-	}
-	return (&url.URL{Scheme: "file", Path: full}).String(), nil
-}

@@ -101,11 +101,11 @@ func (s *running) get(ctx context.Context, path string, query url.Values, header
 }
 
 // ask sends a request to the API and returns the response, whose status is 2xx. For any other
-// status, it returns an error that says what the user can do. The request
-// has no body. Some requests require a proof that they come from the user who started
-// serve. For these requests, ask sends the key that serve stores for this user, after the process has
-// proved that it has this key. It also sends the key if other programs have taken all streams, because
-// some places are only for this user. The caller must close the body of the response.
+// status, it returns an error that says what the user can do. The request has no body. Some requests
+// require a proof that they come from the user who started serve. For these requests, ask sends the key
+// that serve stores for this user, after the process has proved that it has this key. It also sends the
+// key if other programs have taken all streams, because some places are only for this user. The caller
+// must close the body of the response.
 func (s *running) ask(ctx context.Context, method, path string, query url.Values, header ...string) (*http.Response, error) {
 	resp, err := s.send(ctx, method, path, query, header...)
 	var denied *problemError

@@ -284,6 +284,7 @@ func (c *showCommand) showServerJSON(i *inventory, served *serveReport) error {
 	return c.printRaw(c.stdout, append(out, "}\n"...))
 }
 
+// orNull returns JSON that may be missing, or else null.
 func orNull(b []byte) []byte {
 	if len(b) == 0 {
 		return []byte("null")

@@ -432,6 +432,7 @@ func (e environment) completeTarget(file *string, first ...string) cobra.Complet
 	}
 }
 
+// addConfigFlag adds -c, which names the configuration file.
 func addConfigFlag(c *cobra.Command, file *string) {
 	c.Flags().StringVarP(file, "config", "c", "", "configuration `FILE` (default: ./dragoman.yaml, .yml or .json, else ~/.config/dragoman/config.yaml, or %AppData%\\dragoman\\config.yaml on Windows)")
 	_ = c.MarkFlagFilename("config", "yaml", "yml", "json")

@@ -42,7 +42,8 @@ type client struct {
 	secrets []string // the secrets in the settings of the server; see remember
 }
 
-// addFlags adds the flags of a client. Every command that is one adds them after its own.
+// addFlags adds the flags of a client. A command that acts as a client calls it after it has added its
+// own flags.
 func (c *client) addFlags(cmd *cobra.Command) {
 	cmd.Flags().DurationVar(&c.timeout, "timeout", 0, "give up after `TIME`, such as 30s, the server's start included (default: the configured limits)")
 	cmd.Flags().BoolVar(&c.direct, "direct", false, "start a configured server even if \"dragoman serve\" already runs it")
