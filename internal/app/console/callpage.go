@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"html/template"
 	"net/http"
+	"net/url"
 	"slices"
 	"strconv"
 	"strings"
@@ -459,7 +460,12 @@ func (v *callView) commands(host string) {
 	if x == nil || x.Kind != jsonrpc.Request {
 		return
 	}
-	endpoint := "http://" + host + "/mcp"
+	endpoint, name := "http://"+host+"/mcp", ""
+	if m.Request == nil && v.Server != "" && v.Target != "" {
+		// The message didn't come over HTTP. A run of the console, for example, uses the server's own
+		// names, which only the server's own endpoint has.
+		endpoint, name = endpointOf(host, v.Server), v.Target
+	}
 	if m.Request != nil {
 		if m.Request.Path != "" {
 			endpoint = "http://" + host + m.Request.Path
@@ -485,13 +491,22 @@ func (v *callView) commands(host string) {
 	if x.Method != mcp.MethodCallTool {
 		return
 	}
+	if name == "" {
+		name, _ = jsonrpc.Text(x.Raw, x.Param("name"))
+	}
 	// dragoman call would parse a name that begins with "-" as an option.
-	if name, ok := jsonrpc.Text(x.Raw, x.Param("name")); ok && !strings.HasPrefix(name, "-") {
+	if name != "" && !strings.HasPrefix(name, "-") {
 		v.CLI = "dragoman call " + shellQuote(endpoint) + " " + shellQuote(name)
 		if args := x.Param("arguments"); !args.IsZero() {
 			v.CLI += " --json-args " + shellQuote(visibleJSON(string(args.Of(x.Raw))))
 		}
 	}
+}
+
+// endpointOf returns the URL of the endpoint that offers only the given server. host is the address of
+// Dragoman.
+func endpointOf(host, server string) string {
+	return "http://" + host + "/s/" + url.PathEscape(server) + "/mcp"
 }
 
 // shellQuote quotes text as one word for a POSIX shell.

@@ -289,3 +289,14 @@ func TestCommandOfOptionName(t *testing.T) {
 		}
 	}
 }
+
+// TestCommandOfRun checks the command on the page of a call that came from a run of the console. A run
+// uses the server's own name of the tool, which only the server's endpoint has.
+func TestCommandOfRun(t *testing.T) {
+	t.Parallel()
+	v := &callView{Story: admin.Story{Messages: []admin.Message{{Wire: admin.WireClient, Direction: "received", Text: `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"read"}}`}}}}
+	v.Server, v.Name, v.Target = "my files", "read", "read"
+	if v.commands("127.0.0.1:7300"); v.CLI != "dragoman call 'http://127.0.0.1:7300/s/my%20files/mcp' read" || v.Curl != "" {
+		t.Errorf("%s\n%s", v.CLI, v.Curl)
+	}
+}

@@ -271,7 +271,7 @@ func questionOf(q admin.Question) *questionView {
 // commands sets the shell commands with which a user can repeat the run. host is the address of
 // Dragoman.
 func (v *runView) commands(host string) {
-	endpoint := "http://" + host + "/s/" + url.PathEscape(v.Server) + "/mcp"
+	endpoint := endpointOf(host, v.Server)
 	params := jsonrpc.AppendQuote([]byte(`{"name":`), v.Name)
 	switch v.What {
 	case "resource":
