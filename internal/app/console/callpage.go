@@ -183,6 +183,8 @@ func (v *callView) Sentence() template.HTML {
 		text += "."
 	case v.Server == "":
 		text += ". No server got it."
+	case v.Outcome == string(mcp.NotSent):
+		text += " for " + string(peer(v.server())) + ", which did not receive it."
 	default:
 		text += " to " + string(peer(v.server())) + "."
 	}
@@ -268,10 +270,10 @@ func (v *callView) leg(number int, source, m *admin.Message, explained map[strin
 	}
 	l.HasLeft, l.HasRight = left != nil, right != nil
 	if left != nil {
-		l.Left, l.LeftHow, l.LeftHead = v.client()+" "+didOf(left), howOf(left), headLines(left)
+		l.Left, l.LeftHow, l.LeftHead = v.client()+" "+v.didOf(left), howOf(left), headLines(left)
 	}
 	if right != nil {
-		l.Right, l.RightHow, l.RightHead = v.server()+" "+didOf(right), howOf(right), headLines(right)
+		l.Right, l.RightHow, l.RightHead = v.server()+" "+v.didOf(right), howOf(right), headLines(right)
 	}
 	if source == nil {
 		l.Rows = singleRows(m, v.View, right != nil)
@@ -324,12 +326,18 @@ func (l *leg) again(v *callView, m *admin.Message) {
 }
 
 // didOf returns what the peer did with the message m. m.Direction says what Dragoman did, so the
-// result is the opposite.
-func didOf(m *admin.Message) string {
-	if m.Direction == "received" {
+// result is the opposite. A message with an error was not sent, or it got no answer; then the page
+// claims no more than we know.
+func (v *callView) didOf(m *admin.Message) string {
+	switch {
+	case m.Direction == "received":
 		return "sent"
+	case m.Error == "":
+		return "received"
+	case m.Wire == admin.WireClient || v.Outcome == string(mcp.NotSent):
+		return "did not receive"
 	}
-	return "received"
+	return "may have received"
 }
 
 // howOf returns how a message was sent, and its size.

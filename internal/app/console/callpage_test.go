@@ -9,6 +9,7 @@ import (
 
 	"github.com/dragoman-mcp/dragoman/internal/app/admin"
 	"github.com/dragoman-mcp/dragoman/internal/base/jsonrpc"
+	"github.com/dragoman-mcp/dragoman/internal/protocol/mcp"
 )
 
 // change is an edit of a text. It has a kind, a note, the bytes that it replaces, and the bytes
@@ -298,5 +299,32 @@ func TestCommandOfRun(t *testing.T) {
 	v.Server, v.Name, v.Target = "my files", "read", "read"
 	if v.commands("127.0.0.1:7300"); v.CLI != "dragoman call 'http://127.0.0.1:7300/s/my%20files/mcp' read" || v.Curl != "" {
 		t.Errorf("%s\n%s", v.CLI, v.Curl)
+	}
+}
+
+// TestUndelivered checks that the page does not say that a peer received a message that could not be
+// sent, or that may have been lost.
+func TestUndelivered(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		outcome mcp.Outcome
+		message admin.Message
+		want    string
+	}{
+		{mcp.NotSent, admin.Message{Wire: admin.WireServer, Direction: "sent", Error: "connection refused"}, "did not receive"},
+		{mcp.OutcomeUnknown, admin.Message{Wire: admin.WireServer, Direction: "sent", Error: "no answer within 60s"}, "may have received"},
+		{"ok", admin.Message{Wire: admin.WireClient, Direction: "sent", Error: "the connection is closed"}, "did not receive"},
+		{"ok", admin.Message{Wire: admin.WireServer, Direction: "sent"}, "received"},
+		{mcp.NotSent, admin.Message{Wire: admin.WireClient, Direction: "received"}, "sent"},
+	} {
+		v := &callView{}
+		if v.Outcome = string(c.outcome); v.didOf(&c.message) != c.want {
+			t.Errorf("%s %+v: %q, want %q", c.outcome, c.message, v.didOf(&c.message), c.want)
+		}
+	}
+	v := &callView{}
+	v.Client.Name, v.Server, v.Method, v.Outcome = "Cursor", "files", "tools/call", string(mcp.NotSent)
+	if got := textOf(string(v.Sentence())); got != "Cursor sent tools/call for files, which did not receive it." {
+		t.Error(got)
 	}
 }
