@@ -26,7 +26,7 @@ type need struct {
 	Action       string
 	Next         string
 	Buttons      []button
-	weight       int
+	weight       int // the list is in the order of the weights: 0 is most severe
 }
 
 // button is a link to Path or, if Post is true, a form that posts to Path.
@@ -50,14 +50,14 @@ func (n *needs) all(status *admin.Report) (out []need) {
 		}
 	}
 	if x := status.Refusal; x != nil {
-		refused := need{Class: "bad", Word: "Refused", Who: "The configuration", Path: pathOf("settings"), What: "was refused", Since: x.Since, weight: 1, Sentence: x.Text}
+		refused := need{Class: "bad", Word: "Refused", Who: "The configuration", Path: pathOf("settings"), What: "was refused", Since: x.Since, weight: 0, Sentence: x.Text}
 		refused.polish()
 		out = append(out, refused)
 	}
 	for _, p := range status.Parked {
 		if status.Started.Before(p.Since) && time.Since(p.Since) > 5*time.Minute {
 			out = append(out, need{
-				Class: "warn", Word: "Waiting", Who: p.Server, Path: pathOf("servers", p.Server), What: "waits for the user of a client", Since: p.Since, weight: 2,
+				Class: "warn", Word: "Waiting", Who: p.Server, Path: pathOf("servers", p.Server), What: "waits for the user of a client", Since: p.Since, weight: 3,
 				Sentence: fmt.Sprintf("A call of %s waits for an answer to %s", p.Method, plural(p.Questions, "question")),
 			})
 		}
@@ -68,7 +68,7 @@ func (n *needs) all(status *admin.Report) (out []need) {
 
 // of describes the problem of the server s. ok is false if the server has no problem.
 func (n *needs) of(s *admin.Server) (x need, ok bool) {
-	x = need{Class: "bad", Word: "Failed", Who: s.Name, Path: pathOf("servers", s.Name), Since: s.Since, Buttons: n.buttons(s)}
+	x = need{Class: "bad", Word: "Failed", Who: s.Name, Path: pathOf("servers", s.Name), Since: s.Since, Buttons: n.buttons(s), weight: 1}
 	switch s.State {
 	case "stopped":
 		return x, false // this is no problem: the operator has stopped the server
@@ -78,12 +78,12 @@ func (n *needs) of(s *admin.Server) (x need, ok bool) {
 			x.What = "failed to start"
 		}
 	case "unresponsive":
-		x.What, x.weight = "does not answer", 1
+		x.What, x.weight = "does not answer", 2
 	default:
 		if s.Failure == nil {
 			return x, false
 		}
-		x.Class, x.Word, x.What, x.weight = "warn", "Warning", "has a problem", 2
+		x.Class, x.Word, x.What, x.weight = "warn", "Warning", "has a problem", 3
 	}
 	switch {
 	case s.Failure != nil:
