@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/url"
+	"regexp"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -228,4 +229,23 @@ func TestAddNeedsAccess(t *testing.T) {
 	if resp, body := without.ask("GET", "/console/servers/add"); resp.StatusCode != http.StatusNotFound || strings.Contains(body, "textarea") {
 		t.Errorf("without an Adder: %d", resp.StatusCode)
 	}
+}
+
+// TestSaveAfterFailedTests checks that the main button of the page does not save a server whose test
+// failed.
+func TestSaveAfterFailedTests(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a := triedDraft("everything", "x")
+		main := func() string {
+			_, body := adding(t, a).ask("GET", "/console/servers/add?draft=d1")
+			return textOf(regexp.MustCompile(`<button class="btn main"[^>]*>[^<]*`).FindString(body))
+		}
+		if got := main(); got != "Test again" {
+			t.Errorf("%q is the main button after a failed test", got)
+		}
+		a.draft.Servers[2].Use = false
+		if got := main(); got != "Save 1 server" {
+			t.Errorf("%q is the main button after a test that connected", got)
+		}
+	})
 }

@@ -45,6 +45,7 @@ type addView struct {
 	Running  bool
 	Summary  string
 	Save     string // the label of the button that saves the servers
+	Doubtful bool   // the test of a chosen server did not connect, so saving is not the next step
 	Left     string // text about the servers that the user has not chosen; "" if there are none
 	Key      string
 	Kept     *admin.Kept // the result of saving; not nil if the user still has to set variables, or if Dragoman does not use the file yet
@@ -212,6 +213,7 @@ func (v *addView) read(d *admin.Draft) {
 		}
 		if s.Use {
 			chosen++
+			v.Doubtful = v.Doubtful || s.Trial != nil && s.Trial.State != "connected"
 		} else if s.Status != "skipped" && s.Status != "same" {
 			left = append(left, s.Name)
 		}
@@ -220,6 +222,9 @@ func (v *addView) read(d *admin.Draft) {
 		v.Servers = append(v.Servers, x)
 	}
 	v.Save = "Save " + plural(chosen, "server")
+	if v.Doubtful {
+		v.Save += " anyway"
+	}
 	if len(left) > 0 && len(left) <= 5 {
 		v.Left = strings.Join(left, ", ") + " not saved"
 	} else if len(left) > 0 {
