@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
@@ -463,6 +464,23 @@ func TestLink(t *testing.T) {
 	}
 	if resp, _ := h.ask("GET", "/console/?link=made-up", "Cookie", ""); resp.StatusCode != 403 {
 		t.Errorf("a made-up link: %d", resp.StatusCode)
+	}
+}
+
+// TestCommandOfTheGate checks that the pages for a browser without a session show a command with the
+// address of this process: another one may be the one that the command would find by itself.
+func TestCommandOfTheGate(t *testing.T) {
+	h := open(t, &admin.Report{})
+	used := strings.TrimPrefix(h.access.Link("http://127.0.0.1:7300"), "http://127.0.0.1:7300")
+	h.ask("GET", used, "Cookie", "")
+	for _, page := range []string{"/console/", used} {
+		r := h.request("GET", page)
+		r = r.WithContext(context.WithValue(r.Context(), http.LocalAddrContextKey, &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: 7300}))
+		w := httptest.NewRecorder()
+		h.mux.ServeHTTP(w, r)
+		if !strings.Contains(w.Body.String(), "dragoman console --open --listen 127.0.0.1:7300<") {
+			t.Errorf("%s: %d %s", page, w.Code, w.Body)
+		}
 	}
 }
 
