@@ -86,6 +86,9 @@ type Options struct {
 	Add    Adder
 	Events *event.Publisher // the source of the events that the console counts; may be nil
 	Log    *slog.Logger     // receives the console's log records; may be nil
+	// DemoClients holds the names of the clients that `serve --demo` runs itself. Some of their calls
+	// fail on purpose, and the console doesn't count these failures.
+	DemoClients []string
 	// Program is the command that a user types in a terminal to start Dragoman. Path is the command
 	// for the configuration files of clients, which need the full path. For both, "" means
 	// dragoman.
@@ -122,7 +125,7 @@ func New(o Options) *Console {
 	o.Program, o.Path = cmp.Or(o.Program, "dragoman"), cmp.Or(o.Path, "dragoman")
 	c := &Console{frame: newFrame(o.Log, o.Add != nil), stop: func() {}, untap: func() {}}
 	c.door = &door{off: o.Off, access: o.Access, program: o.Program, least: c.frame.least}
-	c.states = &states{access: o.Access, source: o.Source, clients: o.Clients, traffic: newTraffic()}
+	c.states = &states{access: o.Access, source: o.Source, clients: o.Clients, traffic: newTraffic(o.DemoClients...)}
 	c.feeds = newFeeds(c.frame.mux, c.states, o.Log)
 	for _, s := range c.subjects(&o) {
 		s.register(c.frame)

@@ -123,8 +123,8 @@ func sentences(clients []clientSum, status *admin.Report, needs int) (all, need 
 	return all, need
 }
 
-// clientSentence says how many clients work, how many are idle, and for how many clients calls
-// failed in the last minute. The page of clients shows the same states.
+// clientSentence says whether the clients work, how many are idle, and how many had failing calls in the
+// last minute. The page of clients shows the same states.
 func clientSentence(clients []clientSum) string {
 	n := map[string]int{}
 	for _, c := range clients {
@@ -145,24 +145,18 @@ func clientSentence(clients []clientSum) string {
 			who = "both clients"
 		}
 		if n["bad"] > 0 {
-			return "Calls of " + who + " failed in the last minute."
+			return upper(who) + " had failing calls in the last minute."
 		}
 		return upper(who) + be(len(clients)) + clients[0].Word() + "."
 	}
 	var parts []string
-	for _, x := range [][2]string{{"ok", "working"}, {"idle", "idle"}} {
-		if k := n[x[0]]; k > 0 {
-			who := inWords(k)
-			if len(parts) == 0 {
-				who = strings.TrimSuffix(who+" clients", map[bool]string{true: "s"}[k == 1])
-			}
-			parts = append(parts, who+be(k)+x[1])
-		}
+	if k := n["idle"]; k > 0 {
+		parts = append(parts, inWords(k)+be(k)+"idle")
 	}
-	if n["bad"] > 0 {
-		parts = append(parts, "calls of "+inWords(n["bad"])+" failed")
+	if k := n["bad"]; k > 0 {
+		parts = append(parts, inWords(k)+" had failing calls")
 	}
-	return upper(strings.Join(parts, ", ")) + "."
+	return upper(inWords(len(clients))) + " clients are connected; " + strings.Join(parts, " and ") + "."
 }
 
 func be(n int) string {

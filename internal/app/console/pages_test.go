@@ -208,7 +208,7 @@ func stageWith(t testing.TB, name string, p *event.Publisher) *testConsole {
 	}
 	h := open(t, &s.report, func(o *Options) {
 		s.source.report, s.source.read = &s.report, map[string]bool{}
-		o.Source, o.Events, o.Config = &s.source, p, func() *config.Snapshot { return snapshot }
+		o.Source, o.Events, o.DemoClients, o.Config = &s.source, p, s.report.DemoClients, func() *config.Snapshot { return snapshot }
 		o.Operate = func(string, runtime.Operation) error { return nil }
 		if add := adders[name]; add != nil {
 			o.Add = add()

@@ -158,17 +158,17 @@ func TestClientSentence(t *testing.T) {
 	working, idle := clientSum{rate: rate{Calls: 3}}, clientSum{}
 	some, bad := clientSum{rate: rate{Calls: 3, Failed: 1}}, clientSum{rate: rate{Calls: 3, Failed: 3}}
 	for want, clients := range map[string][]clientSum{
-		"The client is working.":                                   {working},
-		"The client is idle.":                                      {idle},
-		"Some calls of the client failed in the last minute.":      {some},
-		"All calls of the client failed in the last minute.":       {bad},
-		"Both clients are idle.":                                   {idle, idle},
-		"Calls of both clients failed in the last minute.":         {bad, some},
-		"All three clients are working.":                           {working, working, working},
-		"Two clients are working, one is idle.":                    {working, idle, working},
-		"One client is working, two are idle.":                     {idle, working, idle},
-		"One client is working, one is idle, calls of two failed.": {idle, working, bad, some},
-		"Two clients are idle, calls of one failed.":               {idle, idle, bad},
+		"The client is working.":                                               {working},
+		"The client is idle.":                                                  {idle},
+		"Some calls of the client failed in the last minute.":                  {some},
+		"All calls of the client failed in the last minute.":                   {bad},
+		"Both clients are idle.":                                               {idle, idle},
+		"Both clients had failing calls in the last minute.":                   {bad, some},
+		"All three clients are working.":                                       {working, working, working},
+		"Three clients are connected; one is idle.":                            {working, idle, working},
+		"Two clients are connected; one had failing calls.":                    {working, bad},
+		"Four clients are connected; one is idle and two had failing calls.":   {idle, working, bad, some},
+		"Three clients are connected; two are idle and one had failing calls.": {idle, idle, bad},
 	} {
 		if got := clientSentence(clients); got != want {
 			t.Errorf("%q; want %q", got, want)
@@ -309,5 +309,23 @@ func TestVeryManyConnected(t *testing.T) {
 	}
 	if connected[0].Last != now.Add(-time.Minute) {
 		t.Error("the list of the caller was changed")
+	}
+}
+
+// TestDemoFailures checks that a failed call of the demo counts as a call, but as no failure: the demo
+// fails on purpose. A failed call of another client of the same server counts.
+func TestDemoFailures(t *testing.T) {
+	t.Parallel()
+	x, p := newTraffic("demo-legacy-client"), &event.Publisher{}
+	defer x.tap(p, func() {})()
+	call(p, "demo-legacy-client", "1", mcp.R20250618, "files", mcp.R20250618, mcp.Failed, 1)
+	call(p, "Cursor", "1", mcp.R20250618, "files", mcp.R20250618, mcp.Failed, 2)
+	s := x.sums(time.Now(), nil)
+	failed := uint32(0)
+	for _, m := range s.Hour {
+		failed += m.failed
+	}
+	if len(s.Clients) != 2 || s.Clients[0].Class() != "ok" || s.Clients[1].Class() != "bad" || s.Servers["files"].rate.Failed != 1 || s.Servers["files"].Bad != 1 || s.Lanes[0][0].Failed != 1 || failed != 1 || s.Calls != 2 {
+		t.Errorf("got %+v, %d failed calls in the last hour", s, failed)
 	}
 }
