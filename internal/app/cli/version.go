@@ -1,8 +1,10 @@
 package cli
 
 import (
+	"cmp"
 	"fmt"
 	"io"
+	"regexp"
 	"runtime"
 	"runtime/debug"
 	"strings"
@@ -16,16 +18,40 @@ import (
 // release is the version of a release build. The linker sets it. It is "" in all other builds.
 var release string
 
-// version returns the version of this program: the value of release, else the version of the
-// module, else "dev".
+// version returns the version of this program: the value of release, else that of the module if it
+// has a tag, else "dev" with the beginning of the commit.
 func version() string {
 	if release != "" {
 		return release
 	}
-	if b, ok := debug.ReadBuildInfo(); ok && b.Main.Version != "" && b.Main.Version != "(devel)" {
-		return strings.TrimPrefix(b.Main.Version, "v")
+	module := ""
+	if b, ok := debug.ReadBuildInfo(); ok {
+		module = b.Main.Version
 	}
-	return "dev"
+	return versionOf(module, commit())
+}
+
+// pseudo matches the version that Go makes up for a commit without a tag, such as
+// v0.0.0-20261128121518-ae8cbd02d9b1 (https://go.dev/ref/mod#pseudo-versions). The group is the commit.
+var pseudo = regexp.MustCompile(`[-.]\d{14}-([0-9a-f]{12})(?:\+.*)?$`)
+
+// versionOf returns the version of a build that is not a release. module is the version of the module, and
+// commit the commit of the build; both may be "".
+func versionOf(module, commit string) string {
+	if m := pseudo.FindStringSubmatch(module); m != nil {
+		commit = cmp.Or(commit, m[1])
+	} else if module != "" && module != "(devel)" {
+		return strings.TrimPrefix(module, "v")
+	}
+	if commit == "" {
+		return "dev"
+	}
+	hash, modified, _ := strings.Cut(commit, "+")
+	out := "dev " + hash[:min(len(hash), 7)]
+	if modified != "" {
+		out += "+" + modified
+	}
+	return out
 }
 
 // commit returns the commit that this program was built from, or "" if the build has no record of a
