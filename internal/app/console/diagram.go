@@ -144,7 +144,7 @@ func newDiagram(clients []clientSum, status *admin.Report, t *sums) *diagram {
 func clientPeers(clients []clientSum) (rows []peerRow) {
 	for _, c := range clients {
 		rows = append(rows, peerRow{
-			ID: "c" + c.ID(), Title: c.Title(), Path: pathOf("clients", c.ID()), Revision: c.Revision(), Modern: c.Modern(), Transport: c.Transport(),
+			ID: "c" + c.ID(), Title: cmp.Or(c.name, "unnamed client"), Path: pathOf("clients", c.ID()), Revision: c.Revision(), Modern: c.Modern(), Transport: c.Transport(),
 			Rate: c.rate, Lost: c.Lost, known: true, severe: min(c.Failed, 1),
 		})
 	}

@@ -36,6 +36,7 @@ type keptEvent struct {
 	Detail string
 	Took   time.Duration
 	Call   uint64
+	Item   string // the tool, prompt or resource of the call in which something was lost; "" if not known
 }
 
 // eventRing keeps the newest events.
@@ -95,6 +96,15 @@ func (r *eventRing) noteLocked(e *event.Event) {
 		r.kept[r.seq%mostEvents] = k
 	}
 	r.seq++
+}
+
+// placeLocked adds the server and the item of a call that has ended to the losses of the call.
+func (r *eventRing) placeLocked(call *event.Event) {
+	for i := range r.kept {
+		if k := &r.kept[i]; k.Kind == event.Loss && k.Call == call.Call {
+			k.Server, k.Item = cmp.Or(k.Server, call.Server), excerpt.Cut(call.Name, 128)
+		}
+	}
 }
 
 // newest returns a part of the events for which match returns true, newest first. The part begins

@@ -27,6 +27,7 @@ type eventRow struct {
 	Class, Word string
 	Server      string
 	What        string // the client, server, item or method of the event
+	Item        string // the tool, prompt or resource of the call in which something was lost
 	From, To    string
 	Detail      string
 }
@@ -54,7 +55,7 @@ func (p *eventsPage) view(r *http.Request) (*View, error) {
 	l.Servers = choices(q.Get("server"), "any server", names...)
 	match := func(e *keptEvent) bool {
 		return (q.Get("kind") == "" || q.Get("kind") == e.Kind.String()) && (q.Get("server") == "" || q.Get("server") == e.Server) &&
-			matches(l.Search, e.Server, e.Client, e.Name, e.Method, e.Detail)
+			matches(l.Search, e.Server, e.Client, e.Name, e.Item, e.Method, e.Detail)
 	}
 	_, total := p.traffic.newest(match, 0, 0)
 	l.Pager = pagerOf(total, q)
@@ -94,7 +95,9 @@ func rowOf(e *keptEvent) eventRow {
 		case e.Now:
 			row.Class = "busy"
 		}
-	case event.Loss, event.Changed:
+	case event.Loss:
+		row.Class, row.Item = "warn", e.Item
+	case event.Changed:
 		row.Class = "warn"
 	case event.Refusal:
 		row.Class, row.What = "warn", e.Method

@@ -216,7 +216,7 @@ func (o *overview) Plots() []*plot { return []*plot{o.Calls, o.Latency} }
 // LossKey returns text that changes when the table of losses changes.
 func (o *overview) LossKey() (key string) {
 	for _, l := range o.Losses {
-		key += fmt.Sprint(l.Server, l.What, l.Why, l.Count, "\n")
+		key += fmt.Sprint(l.Server, l.Item, l.What, l.Why, l.Count, "\n")
 	}
 	return key
 }

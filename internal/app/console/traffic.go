@@ -79,8 +79,9 @@ type serverCount struct {
 	failed uint64
 }
 
-// lossKey identifies one kind of loss at one server.
-type lossKey struct{ server, what, why string }
+// lossKey identifies one kind of loss. item is the tool, prompt or resource of the call, as the server
+// calls it. server and item are "" if they are not known.
+type lossKey struct{ server, item, what, why string }
 
 type lossCount struct {
 	count   uint64
@@ -177,6 +178,10 @@ func (t *traffic) callLocked(e *event.Event) {
 	if lost != nil {
 		delete(t.pending, e.Call)
 		t.waiting = slices.DeleteFunc(t.waiting, func(call uint64) bool { return call == e.Call })
+		for i := range lost {
+			lost[i] = t.placeLocked(lost[i], e)
+		}
+		t.events.placeLocked(e)
 	}
 	if e.Client != nil {
 		t.callerLocked(x, lost)
@@ -252,21 +257,8 @@ func (t *traffic) calledLocked(x *endedCall) {
 }
 
 func (t *traffic) lossLocked(e *event.Event) {
-	k := lossKey{e.Server, excerpt.Cut(e.Name, 128), excerpt.Cut(e.Detail, 256)}
-	l := t.losses[k]
-	if l == nil {
-		if len(t.losses) >= mostLosses {
-			var oldest lossKey
-			for x, v := range t.losses {
-				if o := t.losses[oldest]; o == nil || v.last.Before(o.last) {
-					oldest = x
-				}
-			}
-			delete(t.losses, oldest)
-		}
-		l = &lossCount{clients: map[string]uint64{}}
-		t.losses[k] = l
-	}
+	k := lossKey{e.Server, "", excerpt.Cut(e.Name, 128), excerpt.Cut(e.Detail, 256)}
+	l := t.countLocked(k)
 	l.count, l.last = l.count+1, e.Time
 	t.lost++
 	if e.Call == 0 {
@@ -282,6 +274,43 @@ func (t *traffic) lossLocked(e *event.Event) {
 	if len(t.pending[e.Call]) < 16 {
 		t.pending[e.Call] = append(t.pending[e.Call], k)
 	}
+}
+
+// countLocked returns the counters of a kind of loss. If the kind is new and there are mostLosses kinds
+// already, countLocked removes the kind that occurred least recently.
+func (t *traffic) countLocked(k lossKey) *lossCount {
+	if l := t.losses[k]; l != nil {
+		return l
+	}
+	if len(t.losses) >= mostLosses {
+		var oldest lossKey
+		for x, v := range t.losses {
+			if o := t.losses[oldest]; o == nil || v.last.Before(o.last) {
+				oldest = x
+			}
+		}
+		delete(t.losses, oldest)
+	}
+	l := &lossCount{clients: map[string]uint64{}}
+	t.losses[k] = l
+	return l
+}
+
+// placeLocked moves one loss to the server and the item of its call, which only the event at the end of
+// the call tells. It returns the new key.
+func (t *traffic) placeLocked(k lossKey, call *event.Event) lossKey {
+	placed := k
+	placed.server, placed.item = cmp.Or(k.server, call.Server), excerpt.Cut(call.Name, 128)
+	old := t.losses[k]
+	if placed == k || old == nil {
+		return k
+	}
+	if old.count--; old.count == 0 {
+		delete(t.losses, k)
+	}
+	l := t.countLocked(placed)
+	l.count, l.last = l.count+1, old.last
+	return placed
 }
 
 // clientLocked returns the counters of a client. If the client is new and there are mostClients
@@ -449,10 +478,10 @@ type serverSum struct {
 }
 
 type lossSum struct {
-	Server, What, Why string
-	Clients           []nameCount
-	Count             uint64
-	Last              time.Time
+	Server, Item, What, Why string
+	Clients                 []nameCount
+	Count                   uint64
+	Last                    time.Time
 }
 
 // Name returns the name that the client reports about itself. It may be "".
@@ -519,10 +548,10 @@ func (t *traffic) sums(now time.Time, connected []runtime.ClientReport) *sums {
 		}
 	}
 	for k, l := range t.losses {
-		s.Losses = append(s.Losses, lossSum{k.server, k.what, k.why, counts(l.clients), l.count, l.last})
+		s.Losses = append(s.Losses, lossSum{k.server, k.item, k.what, k.why, counts(l.clients), l.count, l.last})
 	}
 	slices.SortFunc(s.Losses, func(a, b lossSum) int {
-		return cmp.Or(cmp.Compare(b.Count, a.Count), cmp.Compare(a.What, b.What), cmp.Compare(a.Server, b.Server), cmp.Compare(a.Why, b.Why))
+		return cmp.Or(cmp.Compare(b.Count, a.Count), cmp.Compare(a.What, b.What), cmp.Compare(a.Server, b.Server), cmp.Compare(a.Item, b.Item), cmp.Compare(a.Why, b.Why))
 	})
 	n := now.Unix() / 60
 	for i := n - hourSlots + 1; i <= n; i++ {

@@ -231,7 +231,7 @@ func TestLossOfLongCall(t *testing.T) {
 		call(p, "Cursor", "1", mcp.R20250618, "files", mcp.R20250618, event.OK, i+2)
 	}
 	call(p, "Claude", "1", mcp.R20250618, "files", mcp.R20250618, event.OK, 1)
-	if l := tr.losses[lossKey{"files", "long", "x"}]; l.clients["Claude"] != 1 {
+	if l := tr.losses[lossKey{"files", "tool", "long", "x"}]; l.clients["Claude"] != 1 {
 		t.Errorf("%+v", l)
 	}
 	if len(tr.pending) != 0 || len(tr.waiting) != 0 {
@@ -327,5 +327,26 @@ func TestDemoFailures(t *testing.T) {
 	}
 	if len(s.Clients) != 2 || s.Clients[0].Class() != "ok" || s.Clients[1].Class() != "bad" || s.Servers["files"].rate.Failed != 1 || s.Servers["files"].Bad != 1 || s.Lanes[0][0].Failed != 1 || failed != 1 || s.Calls != 2 {
 		t.Errorf("got %+v, %d failed calls in the last hour", s, failed)
+	}
+}
+
+// TestLossNamesServerAndTool checks that the losses of a call name its server and its tool. The event of
+// a loss in the answer to a client has neither; the event of the call has both.
+func TestLossNamesServerAndTool(t *testing.T) {
+	t.Parallel()
+	x, p := newTraffic(), &event.Publisher{}
+	defer x.tap(p, func() {})()
+	for i := range uint64(2) {
+		p.Publish(event.Event{Kind: event.Loss, Name: "structuredContent", Detail: "objects only", Call: i + 1})
+		call(p, "Cursor", "1", mcp.R20250618, "files", mcp.R20260728, event.OK, i+1)
+	}
+	p.Publish(event.Event{Kind: event.Loss, Name: "ping", Detail: "outside of calls"})
+	s := x.sums(time.Now(), nil)
+	if len(s.Losses) != 2 || s.Losses[0].Server != "files" || s.Losses[0].Item != "tool" || s.Losses[0].Count != 2 || s.Losses[0].Clients[0] != (nameCount{"Cursor", 2}) || s.Losses[1].Server != "" || s.Lost != 3 {
+		t.Errorf("got %+v", s.Losses)
+	}
+	found, _ := x.newest(func(e *keptEvent) bool { return e.Kind == event.Loss && e.Call > 0 }, 0, 10)
+	if len(found) != 2 || found[0].Server != "files" || found[1].Item != "tool" {
+		t.Errorf("got %+v", found)
 	}
 }
