@@ -26,7 +26,9 @@ type need struct {
 	Action       string
 	Next         string
 	Buttons      []button
-	weight       int // the list is in the order of the weights: 0 is most severe
+	Count        int     // how often the problem exists
+	Others       []Crumb // the other servers with the same problem
+	weight       int     // the list is in the order of the weights: 0 is most severe
 }
 
 // button is a link to Path or, if Post is true, a form that posts to Path.
@@ -63,6 +65,34 @@ func (n *needs) all(status *admin.Report) (out []need) {
 		}
 	}
 	slices.SortStableFunc(out, func(a, b need) int { return cmp.Or(cmp.Compare(a.weight, b.weight), b.Since.Compare(a.Since)) })
+	return grouped(out)
+}
+
+// mostOthers is the maximum number of names in need.Others.
+const mostOthers = 12
+
+// grouped joins the needs of servers that have the same problem, so that one cause is one card.
+func grouped(all []need) (out []need) {
+	at := map[string]int{}
+	for _, x := range all {
+		anonymous := func(text string) string {
+			return strings.ReplaceAll(text, strconv.Quote(x.Who), `""`)
+		}
+		key := strings.Join([]string{x.Word, x.What, anonymous(x.Sentence), anonymous(x.Evidence), anonymous(x.Action)}, "\x00")
+		i, known := at[key]
+		if !known || x.Sentence == "" { // without a reason, we don't know whether the problems are the same
+			x.Count, at[key] = 1, len(out)
+			out = append(out, x)
+			continue
+		}
+		y := &out[i]
+		y.Count++
+		if other := (Crumb{x.Who, x.Path}); x.Who != y.Who && len(y.Others) < mostOthers && !slices.Contains(y.Others, other) {
+			y.Others = append(y.Others, other)
+			y.Buttons, y.Next = nil, "" // these are about one server; its page has them
+			y.Sentence = upper(strings.TrimPrefix(y.Sentence, "Server "+strconv.Quote(y.Who)+" "))
+		}
+	}
 	return out
 }
 

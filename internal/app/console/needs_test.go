@@ -44,3 +44,14 @@ func TestNeedsInOrder(t *testing.T) {
 		t.Errorf("%s, want %s", got, want)
 	}
 }
+
+// TestEqualNeeds checks that servers with the same failure are one card, and other servers are not.
+func TestEqualNeeds(t *testing.T) {
+	failed := func(name, why string) admin.Server {
+		return admin.Server{Name: name, State: "failed", Failure: &failure.Failure{Class: failure.CommandNotFound, Sentence: `server "` + name + `": ` + why}}
+	}
+	all := (&needs{operable: true}).all(&admin.Report{Servers: []admin.Server{failed("a", "no npx"), failed("b", "no npx"), failed("c", "no uvx"), failed("d", "no npx")}})
+	if len(all) != 2 || all[0].Who != "a" || all[0].Count != 3 || len(all[0].Others) != 2 || all[0].Others[1].Title != "d" || len(all[0].Buttons) != 0 || all[1].Count != 1 || len(all[1].Buttons) == 0 {
+		t.Errorf("got %+v", all)
+	}
+}
