@@ -107,10 +107,8 @@ func (r *eventRing) placeLocked(call *event.Event) {
 	}
 }
 
-// newest returns a part of the events for which match returns true, newest first. The part begins
-// at index from, and most is its maximum length. total is the number of all events for which match
-// returns true.
-func (t *traffic) newest(match func(*keptEvent) bool, from, most int) (out []keptEvent, total int) {
+// newest returns the events for which match returns true, newest first.
+func (t *traffic) newest(match func(*keptEvent) bool) (out []keptEvent) {
 	t.mu.Lock()
 	all := slices.Clone(t.events.kept)
 	for i := range all {
@@ -119,13 +117,9 @@ func (t *traffic) newest(match func(*keptEvent) bool, from, most int) (out []kep
 	t.mu.Unlock()
 	slices.SortFunc(all, func(a, b keptEvent) int { return cmp.Compare(b.Seq, a.Seq) })
 	for i := range all {
-		if !match(&all[i]) {
-			continue
-		}
-		if total >= from && len(out) < most {
+		if match(&all[i]) {
 			out = append(out, all[i])
 		}
-		total++
 	}
-	return out, total
+	return out
 }

@@ -23,6 +23,8 @@ type eventList struct {
 }
 
 type eventRow struct {
+	Count       int       // how often the same thing happened
+	First       time.Time // when it happened first
 	Time        time.Time
 	Class, Word string
 	Server      string
@@ -57,18 +59,32 @@ func (p *eventsPage) view(r *http.Request) (*View, error) {
 		return (q.Get("kind") == "" || q.Get("kind") == e.Kind.String()) && (q.Get("server") == "" || q.Get("server") == e.Server) &&
 			matches(l.Search, e.Server, e.Client, e.Name, e.Item, e.Method, e.Detail)
 	}
-	_, total := p.traffic.newest(match, 0, 0)
-	l.Pager = pagerOf(total, q)
-	found, _ := p.traffic.newest(match, max(0, l.Pager.From-1), pageRows)
-	for i := range found {
-		l.Rows = append(l.Rows, rowOf(&found[i]))
-	}
+	rows := groupedEvents(p.traffic.newest(match))
+	l.Rows, l.Pager = paged(rows, q)
 	return &View{Title: "Events", Data: l}, nil
+}
+
+// groupedEvents returns a row for each event, newest first. What repeats is one row, at the place of its
+// newest event.
+func groupedEvents(all []keptEvent) (rows []eventRow) {
+	at := map[keptEvent]int{}
+	for i := range all {
+		same := all[i]
+		same.Seq, same.Time, same.Took, same.Call, same.Now = 0, time.Time{}, 0, 0, false
+		if n, known := at[same]; known {
+			rows[n].Count++
+			rows[n].First = all[i].Time
+			continue
+		}
+		at[same] = len(rows)
+		rows = append(rows, rowOf(&all[i]))
+	}
+	return rows
 }
 
 // rowOf returns the row that shows the event e.
 func rowOf(e *keptEvent) eventRow {
-	row := eventRow{Time: e.Time, Word: eventWords[e.Kind], Class: "idle", Server: e.Server, What: e.Name, Detail: e.Detail}
+	row := eventRow{Count: 1, First: e.Time, Time: e.Time, Word: eventWords[e.Kind], Class: "idle", Server: e.Server, What: e.Name, Detail: e.Detail}
 	if e.From.Era() != "unknown" {
 		row.From = e.From.String()
 	}

@@ -109,7 +109,7 @@ func TestSteps(t *testing.T) {
 	tr, p := newTraffic(), &event.Publisher{}
 	defer tr.tap(p, func() {})()
 	class := func() string {
-		found, _ := tr.newest(func(e *keptEvent) bool { return e.Kind == event.Lifecycle }, 0, 1)
+		found := tr.newest(func(e *keptEvent) bool { return e.Kind == event.Lifecycle })
 		return rowOf(&found[0]).Class
 	}
 	start := event.Event{Kind: event.Lifecycle, Server: "files", Detail: "starting node"}
@@ -124,7 +124,7 @@ func TestSteps(t *testing.T) {
 		}
 	}
 	p.Publish(event.Event{Kind: event.Lifecycle, Server: "files", Outcome: mcp.Failed, Detail: `server "files" was killed`})
-	if found, _ := tr.newest(func(*keptEvent) bool { return true }, 0, 9); class() != "bad" || len(found) != 4 {
+	if found := tr.newest(func(*keptEvent) bool { return true }); class() != "bad" || len(found) != 4 {
 		t.Errorf("%s, %+v", class(), found)
 	}
 }
@@ -143,7 +143,7 @@ func TestOpenings(t *testing.T) {
 	} {
 		e.Kind = event.Handshake
 		p.Publish(e)
-		found, _ := tr.newest(func(*keptEvent) bool { return true }, 0, 1)
+		found := tr.newest(func(*keptEvent) bool { return true })
 		row := rowOf(&found[0])
 		if got := row.What + row.Server + ": " + row.Detail; got != want || row.Class != "bad" {
 			t.Errorf("%s %q, want %q", row.Class, got, want)
@@ -345,8 +345,24 @@ func TestLossNamesServerAndTool(t *testing.T) {
 	if len(s.Losses) != 2 || s.Losses[0].Server != "files" || s.Losses[0].Item != "tool" || s.Losses[0].Count != 2 || s.Losses[0].Clients[0] != (nameCount{"Cursor", 2}) || s.Losses[1].Server != "" || s.Lost != 3 {
 		t.Errorf("got %+v", s.Losses)
 	}
-	found, _ := x.newest(func(e *keptEvent) bool { return e.Kind == event.Loss && e.Call > 0 }, 0, 10)
+	found := x.newest(func(e *keptEvent) bool { return e.Kind == event.Loss && e.Call > 0 })
 	if len(found) != 2 || found[0].Server != "files" || found[1].Item != "tool" {
 		t.Errorf("got %+v", found)
+	}
+}
+
+// TestRepeatedEvents checks that what repeats is one row with a count, at the place of its newest event.
+func TestRepeatedEvents(t *testing.T) {
+	t.Parallel()
+	x, p := newTraffic(), &event.Publisher{}
+	defer x.tap(p, func() {})()
+	for i := range 3 {
+		p.Publish(event.Event{Kind: event.Handshake, Server: "files", Outcome: mcp.Failed, Took: time.Duration(i), Detail: "1 ms  initialize -> an end"})
+		p.Publish(event.Event{Kind: event.Refusal, Server: "files", Method: "ping", Detail: "x", Call: uint64(i)})
+	}
+	p.Publish(event.Event{Kind: event.Refusal, Server: "other", Method: "ping", Detail: "x"})
+	rows := groupedEvents(x.newest(func(*keptEvent) bool { return true }))
+	if len(rows) != 3 || rows[0].Server != "other" || rows[0].Count != 1 || rows[1].What != "ping" || rows[1].Count != 3 || rows[2].Count != 3 || rows[2].First.After(rows[2].Time) {
+		t.Errorf("got %+v", rows)
 	}
 }
