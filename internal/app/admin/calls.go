@@ -39,6 +39,7 @@ type Call struct {
 	In        int        `json:"in" doc:"length of all the client's requests for this call, in bytes"`
 	Out       int        `json:"out" doc:"length of all answers to the client, in bytes"`
 	Requests  int        `json:"requests" doc:"number of requests that the client sent for this call: the first, and a retry for each set of answers to the server's questions"`
+	Retries   []uint64   `json:"retries,omitempty" doc:"the numbers of the client's retries, at most 16; they are missing in the list of calls, and /api/v1/calls/NUMBER has this call for each of them"`
 	ToolError bool       `json:"toolError,omitempty" doc:"true if outcome is tool_error"`
 	Losses    []CallLoss `json:"losses,omitempty" doc:"parts of the messages that were left out"`
 	Recorded  bool       `json:"recorded" doc:"whether /api/v1/calls/NUMBER has the call's messages"`
@@ -200,7 +201,7 @@ func (a *callAPI) call(c *calls.Call, now time.Time, clean func(server, text str
 			Name: text(c.Client.Name), Version: text(c.Client.Version), Revision: revisionText(c.Client.Revision), Principal: a.alias.of(c.Client.Who.Key()),
 		},
 		Server: c.Server, Revision: revisionText(c.To), Method: text(c.Method), Name: text(c.Name), Target: text(c.Target),
-		Started: c.Start.UTC(), Seconds: c.Took.Seconds(), In: c.In, Out: c.Out, Requests: c.Asked, ToolError: c.Outcome == event.ToolError,
+		Started: c.Start.UTC(), Seconds: c.Took.Seconds(), In: c.In, Out: c.Out, Requests: c.Asked, Retries: c.Retries, ToolError: c.Outcome == event.ToolError,
 		Recorded: c.Recorded, TraceID: c.Trace,
 	}
 	if c.Running() {

@@ -44,7 +44,7 @@ func (a *callAPI) Transcript(number uint64) ([]byte, *Problem) {
 	s, ok := a.calls.Story(number)
 	switch {
 	case !ok:
-		return no("not-recorded", "Its messages are not kept. With record: memory in the configuration, Dragoman keeps the messages of the last 200 calls.")
+		return no("not-recorded", "Its messages are not kept. With record: memory in the configuration, Dragoman keeps the messages of the last calls, up to 64 MiB.")
 	case s.Call.Running():
 		return no("running", "It has not ended.")
 	case s.Missed > 0:

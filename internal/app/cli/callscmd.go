@@ -45,8 +45,8 @@ With NUMBER, print the messages of one call, on the client's side and on the
 server's, with what was changed between them and why. A letter marks each
 reason, a number in brackets each part that was lost in translation.
 
-"dragoman serve" keeps the last 2,000 calls in memory, and the messages of the
-last 200 unless the setting "record" says otherwise. Secrets are masked.
+"dragoman serve" keeps the last 2,000 calls in memory, and up to 64 MiB of
+their messages unless the setting "record" says otherwise. Secrets are masked.
 
 OUTCOME is one of these. "running": the call has not ended. "ok": the server
 answered with a result. "tool_error": the result says that the tool failed.

@@ -107,7 +107,7 @@ func (p *storyPrinter) head(zone *time.Location) {
 		fmt.Fprintf(p, "%s\n", clean(note))
 	}
 	if !c.Recorded {
-		p.WriteString("\nThe messages of this call are not kept. With \"record: memory\" under \"dragoman\" in the\nconfiguration, Dragoman keeps the messages of the last 200 calls. This call is older, or\nDragoman did not record it.\n")
+		p.WriteString("\nThe messages of this call are not kept. With \"record: memory\" under \"dragoman\" in the\nconfiguration, Dragoman keeps the messages of the last calls, up to 64 MiB. This call is\nolder, or Dragoman did not record it.\n")
 	}
 	if p.Missed > 0 {
 		fmt.Fprintf(p, "messages and edits that were not kept: %d\n", p.Missed)

@@ -189,7 +189,14 @@ func (v *callView) Sentence() template.HTML {
 		text += " to " + string(peer(v.server())) + "."
 	}
 	if v.Requests > 1 {
-		text += " The client sent " + strconv.Itoa(v.Requests) + " requests for it, because the server asked for input."
+		numbers := ""
+		for _, n := range v.Retries { // the list of calls has no rows with these numbers
+			numbers += ", " + strconv.FormatUint(n, 10)
+		}
+		if numbers != "" {
+			numbers = " (numbers " + strconv.FormatUint(v.Number, 10) + numbers + ")"
+		}
+		text += " The client sent " + strconv.Itoa(v.Requests) + " requests for it" + numbers + ", because the server asked for input."
 	}
 	if n := len(v.Losses); n > 0 {
 		text += " " + upper(plural(n, "thing")) + be(n)[:len(be(n))-1] + " lost."

@@ -87,7 +87,7 @@ var scenes = map[string]func() scene{
 			{AtMS: 74, Sent: "initialize (2025-11-25)", Got: "a result with protocolVersion 2025-06-18", Reason: "it speaks 2025-06-18"},
 		}
 		s.source.calls = []admin.Call{
-			{Number: 2, Outcome: "ok", Method: "tools/call", Name: "files__read", Server: "files", Revision: "2025-06-18", Started: time.Now(), Seconds: .61, Out: 4118, Client: admin.CallClient{Name: "AI SDK", Revision: "2026-07-28"}},
+			{Number: 2, Outcome: "ok", Method: "tools/call", Name: "files__read", Server: "files", Revision: "2025-06-18", Started: time.Now(), Seconds: .61, Out: 4118, Requests: 2, Retries: []uint64{3}, Recorded: true, Client: admin.CallClient{Name: "AI SDK", Revision: "2026-07-28"}},
 			{Number: 1, Outcome: "failed", Cause: "timeout", Method: "tools/call", Name: "files__slow", Server: "files", Started: time.Now(), Seconds: 60, Losses: []admin.CallLoss{{What: "x", Why: "y"}}},
 		}
 		s.source.stories = []admin.Story{storyOfPublish(s.source.calls[0]), {Call: s.source.calls[1]}}

@@ -292,6 +292,13 @@ func (t *Trail) Failed(p Passage, why string) {
 	}
 }
 
+// Used returns the size of the trail in bytes, as it counts for Limits.Call.
+func (t *Trail) Used() int {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.used
+}
+
 // Close drops everything that the trail holds. The trail does not record later messages.
 func (t *Trail) Close() {
 	if t == nil {

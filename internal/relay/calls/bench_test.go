@@ -19,7 +19,7 @@ func BenchmarkStory(b *testing.B) {
 	for name, on := range map[string]bool{"off": false, "memory": true} {
 		b.Run(name, func(b *testing.B) {
 			once := recordedCall(on)
-			for range 2 * maxStories { // fills the ring of stories
+			for range 400 { // fills the ring of stories
 				once()
 			}
 			b.ReportAllocs()
@@ -36,7 +36,7 @@ func TestAllocationsOfARecording(t *testing.T) {
 		t.Skip("the race detector adds allocations")
 	}
 	once := recordedCall(true)
-	for range 2 * maxStories { // fills the ring of stories
+	for range 400 { // fills the ring of stories
 		once()
 	}
 	n := testing.AllocsPerRun(500, once)
@@ -53,7 +53,7 @@ func recordedCall(on bool) (once func()) {
 	for _, name := range []string{"Accept", "Content-Type", "Content-Length", "User-Agent", "Mcp-Method", "Mcp-Name", "Mcp-Protocol-Version", "Accept-Encoding"} {
 		header[name] = []string{"some value of it"}
 	}
-	r := New(Options{Record: on})
+	r := New(Options{Record: on, Bytes: 1 << 20})
 	c := request(1, "t")
 	c.Msg.Raw = append(c.Msg.Raw, strings.Repeat(" ", 900)...)
 	a := mcp.NewAttempt(c)

@@ -11,10 +11,9 @@ import (
 
 // The limits of recording.
 const (
-	maxStories  = 200       // the maximum number of ended calls with a recording
 	maxMessage  = 16 << 10  // the maximum number of recorded bytes of one message
 	maxStory    = 1 << 20   // the maximum number of recorded bytes of one call
-	maxAll      = 16 << 20  // the maximum number of recorded bytes of all calls
+	maxAll      = 64 << 20  // the default maximum number of recorded bytes of all calls
 	maxNotes    = 256       // the maximum number of recorded notifications of one call
 	maxWindows  = 64        // the maximum number of open windows
 	LongestTime = time.Hour // the maximum length of a window; the callers of RecordFor check it
@@ -38,7 +37,7 @@ func (r *Ring) Record(on bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.record = on
-	for _, x := range slices.Clone(r.recorded) {
+	for _, x := range slices.Concat(r.plain.all, r.telling.all) {
 		if yes, _ := r.wantsLocked(&x.call); !yes {
 			r.forgetLocked(x)
 		}
@@ -106,9 +105,7 @@ func (x *Record) Routed(a *mcp.Attempt) {
 	head, began := x.head, x.call.Start
 	x.head, x.unsure = nil, unsure
 	if wanted {
-		for len(r.recorded) > 0 && r.limits.Used() > maxAll-maxStory {
-			r.forgetLocked(r.recorded[0])
-		}
+		r.makeRoomLocked()
 	}
 	r.mu.Unlock()
 	if !wanted {
@@ -140,8 +137,55 @@ func (x *Record) Received(raw []byte, head Header) {
 	}
 }
 
-// keepLocked keeps the recording of an ended call. It drops the oldest recordings if there are too
-// many.
+// shelf is a list of ended calls with a recording, in the order in which they ended.
+type shelf struct {
+	all   []*Record
+	bytes int // the total size of the recordings when their calls ended
+}
+
+func (s *shelf) push(x *Record) {
+	x.size = x.trail.Used()
+	s.all = append(s.all, x)
+	s.bytes += x.size
+}
+
+// remove removes x, which is usually the oldest call.
+func (s *shelf) remove(x *Record) {
+	s.bytes -= x.size
+	if s.all[0] == x {
+		s.all[0] = nil
+		s.all = s.all[1:]
+		return
+	}
+	s.all = slices.DeleteFunc(s.all, func(y *Record) bool { return x == y })
+}
+
+// shelfLocked returns the list for the recording of a call: telling for a call that failed or lost
+// something, since people look for these, and plain for all others.
+func (r *Ring) shelfLocked(c *Call) *shelf {
+	if c.Code != 0 || c.Cause != "" || len(c.Losses) > 0 {
+		return &r.telling
+	}
+	return &r.plain
+}
+
+// makeRoomLocked drops recordings until there is room for one more. The oldest plain ones go first, unless
+// the telling ones use more than half of the memory: the newest plain ones must have room too.
+func (r *Ring) makeRoomLocked() {
+	most := r.limits.All - r.limits.Call
+	for r.limits.Used() > most {
+		from := &r.plain
+		if len(from.all) == 0 || r.telling.bytes > most/2 {
+			from = &r.telling
+		}
+		if len(from.all) == 0 {
+			return // the running calls use all the memory
+		}
+		r.forgetLocked(from.all[0])
+	}
+}
+
+// keepLocked keeps the recording of an ended call.
 func (r *Ring) keepLocked(x *Record) {
 	if x.trail == nil {
 		return
@@ -153,10 +197,8 @@ func (r *Ring) keepLocked(x *Record) {
 			return
 		}
 	}
-	r.recorded = append(r.recorded, x)
-	for len(r.recorded) > r.stories {
-		r.forgetLocked(r.recorded[0])
-	}
+	x.on = r.shelfLocked(&x.call)
+	x.on.push(x)
 }
 
 // forgetLocked drops the recording of an ended call.
@@ -166,17 +208,15 @@ func (r *Ring) forgetLocked(x *Record) {
 	}
 	x.trail.Close()
 	x.trail = nil
-	r.unlistLocked(x)
+	x.unlistLocked()
 }
 
-// unlistLocked removes x from r.recorded. x is usually the oldest call in this list.
-func (r *Ring) unlistLocked(x *Record) {
-	if len(r.recorded) > 0 && r.recorded[0] == x {
-		r.recorded[0] = nil
-		r.recorded = r.recorded[1:]
-		return
+// unlistLocked removes x from the list of recordings that it is in, if any.
+func (x *Record) unlistLocked() {
+	if x.on != nil {
+		x.on.remove(x)
+		x.on = nil
 	}
-	r.recorded = slices.DeleteFunc(r.recorded, func(y *Record) bool { return x == y })
 }
 
 // continueLocked makes x continue the recording of old. It returns the trail for the messages of x.
@@ -187,6 +227,6 @@ func (r *Ring) continueLocked(x, old *Record) *trails.Trail {
 	}
 	t.Append(x.trail)
 	x.trail, old.trail = t, nil
-	r.unlistLocked(old)
+	old.unlistLocked()
 	return t
 }

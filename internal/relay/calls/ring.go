@@ -42,6 +42,7 @@ type Call struct {
 	In       int           // the total size of the client's requests in bytes
 	Out      int           // the total size of the responses to the client in bytes
 	Asked    int           // the number of the client's requests for this call: 1 plus the number of retries
+	Retries  []uint64      // the numbers of the retries, at most maxRetries; Find knows the call by them too; readers must not change the slice
 	Outcome  mcp.Outcome   // how the call ended; packages mcp and event define the values; "" if not known yet
 	Cause    string        // why Dragoman answered with an error: timeout, cancelled, exited …
 	Code     int64         // the code of the error that the client got; 0 if the call got no error
@@ -75,14 +76,17 @@ type Count struct {
 // limit because a reload can add servers.
 const maxCounts = 4096
 
+// maxRetries is the maximum number of retries that one call remembers.
+const maxRetries = 16
+
 // maxLosses is the maximum number of losses that one call keeps.
 const maxLosses = 16
 
 // Options are the options of New. The zero value works.
 type Options struct {
-	Keep    int  // the number of ended calls that the ring keeps; 0 means Kept
-	Record  bool // whether to record the messages of all calls; see Ring.Record
-	Stories int  // the number of ended calls whose messages the ring keeps; 0 means 200
+	Keep   int  // the number of ended calls that the ring keeps; 0 means Kept
+	Record bool // whether to record the messages of all calls; see Ring.Record
+	Bytes  int  // the maximum size of all recorded messages; 0 means 64 MiB
 }
 
 // Ring keeps the running calls and the last calls that have ended. It is safe for concurrent use.
@@ -91,21 +95,21 @@ type Ring struct {
 	epoch int64
 	keep  int
 
-	mu       sync.Mutex // held only for a few assignments or while calls are copied
-	seq      uint64
-	missed   uint64 // the Seq of the last call that the ring dropped
-	calls    map[uint64]*Record
-	running  list
-	ended    list // ended calls in the order of Seq
-	free     *Record
-	clients  map[string]named
-	limits   trails.Limits // the limits have their own lock; mu does not guard them
-	stories  int
-	record   bool
-	windows  []Window
-	recorded []*Record // ended calls with a recording, in the order in which they ended
-	counts   map[string]*Count
-	grown    chan struct{} // closed when the next call ends; nil if no goroutine waits for that
+	mu      sync.Mutex // held only for a few assignments or while calls are copied
+	seq     uint64
+	missed  uint64 // the Seq of the last call that the ring dropped
+	calls   map[uint64]*Record
+	running list
+	ended   list // ended calls in the order of Seq
+	free    *Record
+	clients map[string]named
+	limits  trails.Limits // the limits have their own lock; mu does not guard them
+	record  bool
+	windows []Window
+	plain   shelf // the recordings of calls that succeeded
+	telling shelf // the recordings of calls that failed or lost something
+	counts  map[string]*Count
+	grown   chan struct{} // closed when the next call ends; nil if no goroutine waits for that
 }
 
 // named is the name and the version of a client.
@@ -116,12 +120,12 @@ func New(o Options) *Ring {
 	if o.Keep <= 0 {
 		o.Keep = Kept
 	}
-	if o.Stories <= 0 {
-		o.Stories = maxStories
+	if o.Bytes <= 0 {
+		o.Bytes = maxAll
 	}
 	return &Ring{
 		epoch: time.Now().UnixMilli(), keep: o.Keep, calls: make(map[uint64]*Record), clients: make(map[string]named), counts: make(map[string]*Count),
-		stories: o.Stories, record: o.Record, limits: trails.Limits{Message: maxMessage, Call: maxStory, All: maxAll, Notes: maxNotes},
+		record: o.Record, limits: trails.Limits{Message: maxMessage, Call: min(maxStory, o.Bytes/2), All: o.Bytes, Notes: maxNotes},
 	}
 }
 
@@ -138,6 +142,8 @@ type Record struct {
 	call       Call          // the Ring's mu guards this field and all other fields
 	head       Header        // the HTTP request of the call; nil after Routed
 	trail      *trails.Trail // nil if the call is not recorded
+	on         *shelf        // the list of recordings that has the call; nil before the call ends, or if it is not recorded
+	size       int           // the size of the recording in on
 	unsure     bool          // whether the call is recorded only if an open window covers its server, which is not known yet
 	into       *Record       // the record of the retry that continues this call, if the retry came before End; else nil
 }
@@ -235,8 +241,8 @@ func (x *Record) Resumed(c *mcp.Call, number uint64) {
 	if old != nil && old.call.Running() && old.call.Outcome != parked {
 		return
 	}
-	delete(r.calls, x.call.Number)
 	if old == nil {
+		x.call.Retries = append(x.call.Retries, x.call.Number)
 		x.call.Number = number
 		r.calls[number] = x
 		return
@@ -247,6 +253,15 @@ func (x *Record) Resumed(c *mcp.Call, number uint64) {
 		old.into = x
 	} else {
 		r.ended.remove(old)
+	}
+	if len(was.Retries) < maxRetries {
+		// A copy returned earlier may still share the old slice.
+		was.Retries = append(slices.Clip(was.Retries), x.call.Number)
+	} else {
+		delete(r.calls, x.call.Number)
+	}
+	for _, n := range was.Retries {
+		r.calls[n] = x
 	}
 	was.Asked += x.call.Asked
 	was.In += x.call.In
@@ -304,6 +319,9 @@ func (x *Record) End(out int, cancelled bool) {
 		r.missed = old.call.Seq
 		r.ended.remove(old)
 		delete(r.calls, old.call.Number)
+		for _, n := range old.call.Retries {
+			delete(r.calls, n)
+		}
 		r.freeLocked(old)
 	}
 	grown := r.grown
@@ -383,6 +401,11 @@ func (r *Ring) Lost(number uint64, what, why string) {
 		// A copy returned earlier may still share the old slice, so append must not write to the
 		// old array.
 		x.call.Losses = append(slices.Clip(x.call.Losses), l)
+		if x.on == &r.plain {
+			x.unlistLocked()
+			x.on = &r.telling
+			x.on.push(x)
+		}
 		if !x.call.Running() {
 			r.ended.remove(x)
 			r.endLocked(x)

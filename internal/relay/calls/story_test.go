@@ -197,11 +197,12 @@ func recorded(r *Ring, number uint64, size int) {
 	x.End(size, false)
 }
 
-// TestBounds checks that a recording keeps the beginning of a long message, and the last 200
-// calls. All recordings together have a limit, even if the messages are large.
+// TestBounds checks that a recording keeps the beginning of a long message, and that many calls with
+// short messages are kept. All recordings together have a limit, even if the messages are large.
 func TestBounds(t *testing.T) {
-	r := New(Options{Record: true})
-	for n := range uint64(maxStories + 50) {
+	const bytes16 = 16 << 20
+	r := New(Options{Record: true, Bytes: bytes16})
+	for n := range uint64(500) {
 		recorded(r, n+1, 100)
 	}
 	count := func() (n int) {
@@ -212,11 +213,8 @@ func TestBounds(t *testing.T) {
 		}
 		return n
 	}
-	if n := count(); n != maxStories {
+	if n := count(); n != 500 {
 		t.Errorf("%d stories", n)
-	}
-	if _, ok := r.Story(50); ok {
-		t.Error("the oldest story is kept")
 	}
 	recorded(r, 1000, 100_000)
 	s, ok := r.Story(1000)
@@ -231,11 +229,11 @@ func TestBounds(t *testing.T) {
 			c.Trail.Received(trails.ServerWire, bytes.Repeat([]byte{byte(i)}, maxMessage), trails.Head{})
 		}
 		x.End(1, false)
-		if held := r.Held(); held > maxAll {
+		if held := r.Held(); held > bytes16 {
 			t.Fatalf("%d bytes are held", held)
 		}
 	}
-	if n := count(); n < 10 || n > maxStories {
+	if n := count(); n < 10 || n > 100 {
 		t.Errorf("%d stories", n)
 	}
 	s, _ = r.Story(2099)
@@ -339,5 +337,43 @@ func TestResumedStory(t *testing.T) {
 	r.Record(false)
 	if r.Held() != 0 {
 		t.Errorf("%d bytes are held", r.Held())
+	}
+}
+
+// TestTellingCallsAreKeptLongest checks that the recordings of failed calls and of calls with losses stay
+// when those of other calls have gone. They leave room for the newest other calls.
+func TestTellingCallsAreKeptLongest(t *testing.T) {
+	r := New(Options{Record: true, Bytes: 1 << 20})
+	call := func(number uint64, how mcp.Ending, size int) {
+		c := request(number, "t")
+		x := r.Begin(c, nil)
+		a := mcp.NewAttempt(c)
+		x.Routed(a)
+		c.Trail.Received(trails.ServerWire, bytes.Repeat([]byte{byte(number)}, size), trails.Head{})
+		x.Answered(a, how)
+		x.End(size, false)
+	}
+	has := func(number uint64) bool { c, _ := r.Find(number); return c.Recorded }
+	call(1, mcp.Ending{Outcome: mcp.Failed, Code: -32603}, 8<<10)
+	call(2, mcp.Ending{Outcome: "ok"}, 8<<10)
+	call(3, mcp.Ending{Outcome: "ok"}, 8<<10)
+	r.Lost(3, "structuredContent", "objects only")
+	for n := range uint64(200) {
+		call(10+n, mcp.Ending{Outcome: "ok"}, 8<<10)
+	}
+	if !has(1) || has(2) || !has(3) || has(10) || !has(209) {
+		t.Errorf("kept: failed %v, old %v, lossy %v, next %v, newest %v", has(1), has(2), has(3), has(10), has(209))
+	}
+	for n := range uint64(200) {
+		call(1000+n, mcp.Ending{Outcome: mcp.Failed, Code: -32603}, 8<<10)
+	}
+	call(2000, mcp.Ending{Outcome: "ok"}, 8<<10)
+	call(2001, mcp.Ending{Outcome: "ok"}, 8<<10)
+	if has(1) || !has(1199) || !has(2000) || !has(2001) {
+		t.Error("many failed calls leave no room for others")
+	}
+	r.Record(false)
+	if r.plain.bytes != 0 || r.telling.bytes != 0 || r.Held() != 0 {
+		t.Errorf("%d and %d bytes are left of %d", r.plain.bytes, r.telling.bytes, r.Held())
 	}
 }
