@@ -64,7 +64,7 @@ func newRelayed(t testing.TB, with pairing) *relayed {
 	endpoint := &downstream.Endpoint{Handler: &gateway.Single{Bridge: relay, Upstream: server{u}}}
 	if with.kept {
 		endpoint.Events = &event.Publisher{}
-		endpoint.Calls = calls.New(calls.Options{Keep: 40, Record: with.record, Stories: 20})
+		endpoint.Calls = calls.New(calls.Options{Keep: 40, Record: with.record, Bytes: 256 << 10})
 	}
 	var running sync.WaitGroup
 	running.Go(func() {
