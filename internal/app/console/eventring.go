@@ -98,11 +98,11 @@ func (r *eventRing) noteLocked(e *event.Event) {
 	r.seq++
 }
 
-// placeLocked adds the server and the item of a call that has ended to the losses of the call.
-func (r *eventRing) placeLocked(call *event.Event) {
+// placeLocked adds the server and the item of a call to the losses of the call.
+func (r *eventRing) placeLocked(p *callPlace) {
 	for i := range r.kept {
-		if k := &r.kept[i]; k.Kind == event.Loss && k.Call == call.Call {
-			k.Server, k.Item = cmp.Or(k.Server, call.Server), excerpt.Cut(call.Name, 128)
+		if k := &r.kept[i]; k.Kind == event.Loss && k.Call == p.call {
+			k.Server, k.Item = cmp.Or(k.Server, p.server), p.item
 		}
 	}
 }

@@ -42,7 +42,8 @@ type traffic struct {
 	servers map[string]*serverCount
 	losses  map[lossKey]*lossCount
 	pending map[uint64][]lossKey
-	waiting []uint64 // the calls in pending, oldest first
+	waiting []uint64               // the calls in pending, oldest first
+	ended   [mostPending]callPlace // the last calls: a loss in the answer to a client is published after its call
 	lanes   [2][2]window
 	hour    [hourSlots]minute
 	calls   uint64 // the number of calls since the start
@@ -51,6 +52,13 @@ type traffic struct {
 }
 
 type named struct{ name, version string }
+
+// callPlace says whose call it was, to which server, and for which tool, prompt or resource.
+type callPlace struct {
+	call         uint64
+	client       clientKey
+	server, item string
+}
 
 // clientKey identifies a client. Two running instances of one program have the same key, so they
 // count as one client.
@@ -133,13 +141,13 @@ func (t *traffic) tap(p *event.Publisher, changed func()) (stop func()) {
 func (t *traffic) note(e *event.Event) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	t.events.noteLocked(e)
 	switch e.Kind {
 	case event.Call:
 		t.callLocked(e)
 	case event.Loss:
 		t.lossLocked(e)
 	}
-	t.events.noteLocked(e)
 }
 
 // failedCall reports whether the client got a JSON-RPC error. A tool result that describes an error
@@ -178,14 +186,15 @@ func (t *traffic) callLocked(e *event.Event) {
 	if lost != nil {
 		delete(t.pending, e.Call)
 		t.waiting = slices.DeleteFunc(t.waiting, func(call uint64) bool { return call == e.Call })
-		for i := range lost {
-			lost[i] = t.placeLocked(lost[i], e)
-		}
-		t.events.placeLocked(e)
 	}
+	place := callPlace{call: e.Call, server: e.Server, item: excerpt.Cut(e.Name, 128)}
 	if e.Client != nil {
-		t.callerLocked(x, lost)
+		place.client = t.callerLocked(x)
 	}
+	for _, k := range lost {
+		t.placeLocked(k, &place)
+	}
+	t.ended[t.calls%mostPending] = place
 	if e.Server != "" {
 		t.calledLocked(x)
 	}
@@ -212,10 +221,11 @@ func (t *traffic) callLocked(e *event.Event) {
 	m.took[mode][latencyStep(e.Took)]++
 }
 
-// callerLocked counts a call and its losses for the client that made it.
-func (t *traffic) callerLocked(x *endedCall, lost []lossKey) {
+// callerLocked counts a call for the client that made it, and returns the client.
+func (t *traffic) callerLocked(x *endedCall) clientKey {
 	n := t.nameLocked(x.Client.Info)
-	c := t.clientLocked(clientKey{n.name, n.version, x.From, transportOf(x.Client)}, x.Time)
+	key := clientKey{n.name, n.version, x.From, transportOf(x.Client)}
+	c := t.clientLocked(key, x.Time)
 	c.last, c.calls = x.Time, c.calls+1
 	if !x.listened {
 		c.add(x.slot, x.failed, x.through)
@@ -229,12 +239,7 @@ func (t *traffic) callerLocked(x *endedCall, lost []lossKey) {
 	if caps := x.Client.Capabilities; len(caps) <= mostInfo && string(c.capabilities) != string(caps) {
 		c.capabilities = slices.Clone(caps)
 	}
-	for _, k := range lost {
-		c.lost++
-		if l := t.losses[k]; l != nil && (len(l.clients) < 16 || l.clients[n.name] > 0) {
-			l.clients[n.name]++
-		}
-	}
+	return key
 }
 
 // calledLocked counts a call for the server that it was for.
@@ -263,6 +268,12 @@ func (t *traffic) lossLocked(e *event.Event) {
 	t.lost++
 	if e.Call == 0 {
 		return
+	}
+	for i := range t.ended {
+		if t.ended[i].call == e.Call {
+			t.placeLocked(k, &t.ended[i])
+			return
+		}
 	}
 	if t.pending[e.Call] == nil {
 		if len(t.waiting) >= mostPending {
@@ -296,21 +307,30 @@ func (t *traffic) countLocked(k lossKey) *lossCount {
 	return l
 }
 
-// placeLocked moves one loss to the server and the item of its call, which only the event at the end of
-// the call tells. It returns the new key.
-func (t *traffic) placeLocked(k lossKey, call *event.Event) lossKey {
+// placeLocked counts one loss for the client, the server and the item of its call, which only the event at
+// the end of the call tells.
+func (t *traffic) placeLocked(k lossKey, p *callPlace) {
+	t.events.placeLocked(p)
+	if c := t.clients[p.client]; c != nil {
+		c.lost++
+	}
 	placed := k
-	placed.server, placed.item = cmp.Or(k.server, call.Server), excerpt.Cut(call.Name, 128)
-	old := t.losses[k]
-	if placed == k || old == nil {
-		return k
+	placed.server, placed.item = cmp.Or(k.server, p.server), p.item
+	l := t.losses[k]
+	if l == nil {
+		return
 	}
-	if old.count--; old.count == 0 {
-		delete(t.losses, k)
+	if placed != k {
+		last := l.last
+		if l.count--; l.count == 0 {
+			delete(t.losses, k)
+		}
+		l = t.countLocked(placed)
+		l.count, l.last = l.count+1, last
 	}
-	l := t.countLocked(placed)
-	l.count, l.last = l.count+1, old.last
-	return placed
+	if name := p.client.name; p.client != (clientKey{}) && (len(l.clients) < 16 || l.clients[name] > 0) {
+		l.clients[name]++
+	}
 }
 
 // clientLocked returns the counters of a client. If the client is new and there are mostClients

@@ -336,13 +336,16 @@ func TestLossNamesServerAndTool(t *testing.T) {
 	t.Parallel()
 	x, p := newTraffic(), &event.Publisher{}
 	defer x.tap(p, func() {})()
-	for i := range uint64(2) {
-		p.Publish(event.Event{Kind: event.Loss, Name: "structuredContent", Detail: "objects only", Call: i + 1})
-		call(p, "Cursor", "1", mcp.R20250618, "files", mcp.R20260728, event.OK, i+1)
+	lose := func(number uint64) {
+		p.Publish(event.Event{Kind: event.Loss, Name: "structuredContent", Detail: "objects only", Call: number})
 	}
+	lose(1) // during the call
+	call(p, "Cursor", "1", mcp.R20250618, "files", mcp.R20260728, event.OK, 1)
+	call(p, "Cursor", "1", mcp.R20250618, "files", mcp.R20260728, event.OK, 2)
+	lose(2) // in the answer to the client
 	p.Publish(event.Event{Kind: event.Loss, Name: "ping", Detail: "outside of calls"})
 	s := x.sums(time.Now(), nil)
-	if len(s.Losses) != 2 || s.Losses[0].Server != "files" || s.Losses[0].Item != "tool" || s.Losses[0].Count != 2 || s.Losses[0].Clients[0] != (nameCount{"Cursor", 2}) || s.Losses[1].Server != "" || s.Lost != 3 {
+	if len(s.Losses) != 2 || s.Losses[0].Server != "files" || s.Losses[0].Item != "tool" || s.Losses[0].Count != 2 || s.Losses[0].Clients[0] != (nameCount{"Cursor", 2}) || s.Losses[1].Server != "" || s.Lost != 3 || s.Clients[0].Lost != 2 {
 		t.Errorf("got %+v", s.Losses)
 	}
 	found := x.newest(func(e *keptEvent) bool { return e.Kind == event.Loss && e.Call > 0 })
