@@ -104,12 +104,13 @@ type MatrixFeature struct {
 }
 
 // MatrixPair is a pair of a client's revision and a server's revision. Through Dragoman, the client
-// gets all features except the losses.
+// gets all features except the losses, and those that neither revision has.
 type MatrixPair struct {
 	Client string       `json:"client" doc:"the revision of the client"`
 	Server string       `json:"server" doc:"the revision of the server"`
 	Direct bool         `json:"direct" doc:"whether a client and a server that speak only these revisions understand each other without Dragoman"`
 	Losses []MatrixLoss `json:"losses" doc:"the features that the client doesn't get through Dragoman; empty if it gets all"`
+	Absent []string     `json:"absent,omitempty" doc:"the features that neither revision has, so that nothing is lost"`
 }
 
 // MatrixLoss is a feature that is lost because a revision or a transport cannot express it.
@@ -417,7 +418,7 @@ var makeMatrix = sync.OnceValue(func() Matrix {
 	}
 	for i := len(all) - 1; i >= 0; i-- {
 		for j := len(all) - 1; j >= 0; j-- {
-			p := MatrixPair{Client: all[i].String(), Server: all[j].String(), Direct: i == j, Losses: []MatrixLoss{}}
+			p := MatrixPair{Client: all[i].String(), Server: all[j].String(), Direct: i == j, Losses: []MatrixLoss{}, Absent: matrix.AbsentFrom(all[i], all[j])}
 			for _, l := range matrix.Expected(all[i], all[j]) {
 				x := MatrixLoss{Feature: l.Feature, Letter: letters[l.Feature], Always: l.Always, Why: l.Why}
 				for k, t := range l.Pairs {

@@ -51,7 +51,6 @@ type matrixCell struct {
 // cellLoss is a feature that is lost. A cell shows its letter.
 type cellLoss struct {
 	Letter, Title string
-	Always        bool
 }
 
 // letterView describes a feature that is lost, and why it is lost. Letter is the letter for the
@@ -72,6 +71,7 @@ type pairView struct {
 	Direct         bool
 	Losses         []letterView
 	Works          []string // the features that work
+	Absent         []string // the features that neither revision has
 }
 
 // hereRow is a group of connected clients and servers. All pairs in the group have the same
@@ -130,7 +130,7 @@ func (c *compatibilityPage) view(r *http.Request) (*View, error) {
 				Path: "?" + url.Values{"client": {client}, "server": {server}}.Encode() + "#pair", Name: "client " + client + ", server " + server,
 			}
 			for _, l := range p.Losses {
-				cell.Losses = append(cell.Losses, cellLoss{l.Letter, l.Feature + ": " + l.Why, l.Always})
+				cell.Losses = append(cell.Losses, cellLoss{l.Letter, l.Feature + ": " + l.Why})
 			}
 			row.Cells = append(row.Cells, cell)
 		}
@@ -185,7 +185,7 @@ func lettersOf(m *admin.Matrix) (out []letterView) {
 
 // pairOf describes a pair of revisions for the page.
 func pairOf(m *admin.Matrix, p *admin.MatrixPair) *pairView {
-	v := &pairView{Client: p.Client, Server: p.Server, Eras: [2]string{eraOf(p.Client), eraOf(p.Server)}, Direct: p.Direct}
+	v := &pairView{Client: p.Client, Server: p.Server, Eras: [2]string{eraOf(p.Client), eraOf(p.Server)}, Direct: p.Direct, Absent: p.Absent}
 	lost := map[string]bool{}
 	for _, l := range p.Losses {
 		lost[l.Feature] = true
@@ -211,7 +211,7 @@ func pairOf(m *admin.Matrix, p *admin.MatrixPair) *pairView {
 		v.Losses = append(v.Losses, x)
 	}
 	for _, f := range m.Features {
-		if !lost[f.Name] {
+		if !lost[f.Name] && !slices.Contains(p.Absent, f.Name) {
 			v.Works = append(v.Works, f.Name)
 		}
 	}

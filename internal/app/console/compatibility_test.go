@@ -2,6 +2,7 @@ package console
 
 import (
 	"html"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -52,6 +53,23 @@ func TestMatrixIsComplete(t *testing.T) {
 	})
 }
 
+// TestAbsentFeatures checks that the page of two old revisions neither says that a feature works that both
+// lack, nor that it is lost.
+func TestAbsentFeatures(t *testing.T) {
+	t.Parallel()
+	m := (*admin.API)(nil).Matrix()
+	for i := range m.Pairs {
+		p := &m.Pairs[i]
+		v := pairOf(&m, p)
+		if len(v.Works)+len(v.Losses)+len(v.Absent) != len(m.Features) {
+			t.Errorf("%s with %s: %+v", p.Client, p.Server, v)
+		}
+		if p.Client == p.Server && len(v.Losses) > 0 || slices.Contains(v.Works, "tasks") != (min(p.Client, p.Server) >= "2025-11-25") {
+			t.Errorf("%s with %s: works %v, lost %+v", p.Client, p.Server, v.Works, v.Losses)
+		}
+	}
+}
+
 // TestPairsHere checks that a pair loses only what its transports lose.
 func TestPairsHere(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -60,12 +78,12 @@ func TestPairsHere(t *testing.T) {
 		_, here, _ := strings.Cut(body, `id="here"`)
 		here, _, _ = strings.Cut(html.UnescapeString(here), "</section>")
 		for text, want := range map[string]bool{
-			"2025-06-18 has no URL elicitation":          true,
-			"2025-06-18 has no tasks":                    true,
-			"2024-11-05":                                 false, // no peer speaks this revision
-			"not tested":                                 true,  // HTTP+SSE with a revision that does not define it
-			"<bdi>browser</bdi>":                         false, // the client's revision is not known
-			"on the server's side, stdio has no streams": true,
+			"2025-06-18 has no URL elicitation": true,
+			"2025-06-18 has no tasks":           true,
+			"2024-11-05":                        false, // no peer speaks this revision
+			"not tested":                        true,  // HTTP+SSE with a revision that does not define it
+			"<bdi>browser</bdi>":                false, // the client's revision is not known
+			"stdio has no streams":              false, // neither side could resume
 			"Streams cannot be resumed: HTTP+SSE does not define resumption.": false,
 		} {
 			if strings.Contains(here, text) != want {
@@ -87,7 +105,7 @@ func TestLossesOver(t *testing.T) {
 	}{
 		{client: "2025-11-25", over: "http", server: "2025-11-25", to: "stdio"},
 		{client: "2025-11-25", over: "http", server: "2025-11-25", to: "http"},
-		{client: "2025-11-25", over: "stdio", server: "2025-11-25", to: "stdio", lost: true}, // stdio has no streams
+		{client: "2025-11-25", over: "stdio", server: "2025-11-25", to: "stdio"},
 		{client: "2025-11-25", over: "http", server: "2026-07-28", to: "stdio"},
 		{client: "2025-11-25", over: "sse", server: "2025-11-25", to: "stdio", untested: true},
 		{client: "2024-11-05", over: "http", server: "2025-11-25", to: "stdio", untested: true, lost: true},

@@ -29,13 +29,15 @@ func Transports(r mcp.Revision) []Transport {
 // Outcome is the result of testing a feature between two peers.
 type Outcome string
 
-// None is the direct outcome of a pair that was not tested without Dragoman: the two peers have
+// Absent is the outcome of a feature that neither end of a pair has. Nothing is lost then: the pair could
+// not have had the feature without Dragoman either. None is the direct outcome of a pair that was not tested without Dragoman: the two peers have
 // different transports, or Options.Through is set.
 const (
-	Works Outcome = "works"
-	Loss  Outcome = "loss"
-	Fails Outcome = "fails"
-	None  Outcome = "n/a"
+	Works  Outcome = "works"
+	Loss   Outcome = "loss"
+	Absent Outcome = "absent"
+	Fails  Outcome = "fails"
+	None   Outcome = "n/a"
 )
 
 // Pair is one client and one server, with their transports.
@@ -54,7 +56,7 @@ type Cell struct {
 	Feature string
 	Outcome Outcome // the outcome through Dragoman
 	Direct  Outcome // the outcome without Dragoman
-	// Reason says what is lost, or why the feature failed. It is "" if the feature works.
+	// Reason says what is lost or absent, or why the feature failed. It is "" if the feature works.
 	Reason string
 	// DirectReason is the reason for the outcome without Dragoman.
 	DirectReason string

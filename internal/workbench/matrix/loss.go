@@ -40,6 +40,27 @@ func lossOf(feature string, p Pair) string {
 	return ""
 }
 
+// absentIn reports whether neither end of a pair has a feature that lossOf finds impossible.
+func absentIn(feature string, p Pair) bool {
+	neither := func(has func(mcp.Revision) bool) bool { return !has(p.Client) && !has(p.Server) }
+	can := func(f mcp.Feature) func(mcp.Revision) bool {
+		return func(r mcp.Revision) bool { return r.Can(f) }
+	}
+	switch feature {
+	case "elicitation-form":
+		return neither(can(mcp.Elicitation))
+	case "elicitation-rich":
+		return neither(can(mcp.RichForms))
+	case "elicitation-url":
+		return neither(can(mcp.URLElicitation))
+	case "tasks":
+		return neither(hasTasks)
+	case "resume":
+		return lossOf(feature, p) != "" // one end that can resume is enough
+	}
+	return false
+}
+
 // lacking returns a sentence that says which revision of a pair lacks a feature. If both revisions
 // lack the feature, the sentence names the older one. If both revisions have the feature, the
 // result is "".
@@ -61,9 +82,10 @@ func sentence(p Pair, client, server bool, what string) string {
 // lackingTasks does the same as lacking, for tasks. Tasks are experimental in 2025-11-25 and an
 // extension in 2026-07-28. Earlier revisions do not have tasks.
 func lackingTasks(p Pair) string {
-	has := func(r mcp.Revision) bool { return r.Can(mcp.ExperimentalTasks) || r.Can(mcp.TasksExtension) }
-	return sentence(p, has(p.Client), has(p.Server), "tasks (introduced in 2025-11-25)")
+	return sentence(p, hasTasks(p.Client), hasTasks(p.Server), "tasks (introduced in 2025-11-25)")
 }
+
+func hasTasks(r mcp.Revision) bool { return r.Can(mcp.ExperimentalTasks) || r.Can(mcp.TasksExtension) }
 
 // unresumable returns the reason why streams of a transport cannot be resumed, or "" if they can.
 func unresumable(r mcp.Revision, t Transport) string {

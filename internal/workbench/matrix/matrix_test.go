@@ -43,10 +43,10 @@ func TestCorners(t *testing.T) {
 		t.Errorf("%d cells, want %d", len(r.Cells), want)
 	}
 	for _, c := range r.Cells {
-		if c.Outcome != Works && c.Outcome != Loss {
+		if c.Outcome != Works && c.Outcome != Loss && c.Outcome != Absent {
 			t.Errorf("%s, %s: %s: %s", c.Pair, c.Feature, c.Outcome, c.Reason)
 		}
-		if c.Outcome == Loss != (c.Reason != "") || c.Outcome == Loss != (lossOf(c.Feature, c.Pair) != "") {
+		if (c.Outcome != Works) != (c.Reason != "") || (c.Outcome != Works) != (lossOf(c.Feature, c.Pair) != "") || c.Outcome == Absent != absentIn(c.Feature, c.Pair) {
 			t.Errorf("%s, %s: %s: %q", c.Pair, c.Feature, c.Outcome, c.Reason)
 		}
 		if c.Client == c.Server && c.Direct == Fails {
@@ -82,6 +82,25 @@ func TestLosses(t *testing.T) {
 		got := lossOf(tt.feature, tt.pair)
 		if tt.want == "" && got != "" || !strings.Contains(got, tt.want) {
 			t.Errorf("%s of %s: %q, want %q", tt.feature, tt.pair, got, tt.want)
+		}
+	}
+}
+
+// TestEqualRevisionsLoseNothing checks that a pair loses only what one of its ends has.
+func TestEqualRevisionsLoseNothing(t *testing.T) {
+	for _, client := range mcp.Revisions() {
+		for _, server := range mcp.Revisions() {
+			got := ""
+			for _, x := range Expected(client, server) {
+				if got += letters[x.Feature]; letters[x.Feature] == "" || !x.Always {
+					t.Errorf("%s with %s: %+v has no letter, or depends on the transport", client, server, x)
+				}
+			}
+			want := map[mcp.Revision]string{mcp.R20241105: "", mcp.R20250326: "", mcp.R20250618: "F", mcp.R20251125: "FLUT", mcp.R20260728: "FLUT"}
+			older, newer := want[min(client, server)], want[max(client, server)]
+			if want := strings.TrimPrefix(newer, older); got != want {
+				t.Errorf("%s with %s lose %q, want %q", client, server, got, want)
+			}
 		}
 	}
 }

@@ -74,7 +74,7 @@ func (r *Report) JSON(w io.Writer) error {
 type square struct{ client, server mcp.Revision }
 
 // sums counts the outcomes of a square, or of one feature in a square.
-type sums struct{ works, loss, fails int }
+type sums struct{ works, loss, absent, fails int }
 
 func (s *sums) add(o Outcome) {
 	switch o {
@@ -82,11 +82,14 @@ func (s *sums) add(o Outcome) {
 		s.works++
 	case Loss:
 		s.loss++
+	case Absent:
+		s.absent++
 	case Fails:
 		s.fails++
 	}
 }
 
+// total returns the number of cells whose feature at least one end has.
 func (s *sums) total() int { return s.works + s.loss + s.fails }
 
 // axes returns the revisions and the features of a report.
@@ -155,7 +158,7 @@ func (r *Report) Markdown(w io.Writer) error {
 		all.add(c.Outcome)
 		direct.add(c.Direct)
 	}
-	fmt.Fprintf(&b, "Through Dragoman, %d of %d cells work, %d are documented losses and %d fail. ", all.works, all.total(), all.loss, all.fails)
+	fmt.Fprintf(&b, "Through Dragoman, %d of %d cells work, %d are documented losses and %d fail. In %d more, neither end has the feature. ", all.works, all.total(), all.loss, all.fails, all.absent)
 	fmt.Fprintf(&b, "If the client and the server of a cell use the same transport, the cell is also tested without Dragoman: %d of these %d cells work.\n", direct.works, direct.total())
 
 	square := func(direct bool) func(square) string {
@@ -169,7 +172,7 @@ func (r *Report) Markdown(w io.Writer) error {
 	legend(&b, names)
 
 	b.WriteString("\n### Feature by feature\n\n")
-	b.WriteString("| feature | test | works | lost | fails | without Dragoman |\n|---|---|---|---|---|---|\n")
+	b.WriteString("| feature | test | works | lost | fails | neither has it | without Dragoman |\n|---|---|---|---|---|---|---|\n")
 	for _, f := range features() {
 		if !slices.Contains(names, f.name) {
 			continue
@@ -181,7 +184,7 @@ func (r *Report) Markdown(w io.Writer) error {
 				bare.add(c.Direct)
 			}
 		}
-		fmt.Fprintf(&b, "| %s | %s | %d | %d | %d | %d of %d |\n", f.name, f.about, through.works, through.loss, through.fails, bare.works, bare.total())
+		fmt.Fprintf(&b, "| %s | %s | %d | %d | %d | %d | %d of %d |\n", f.name, f.about, through.works, through.loss, through.fails, through.absent, bare.works, bare.total())
 	}
 	r.losses(&b)
 	r.failures(&b)
@@ -190,10 +193,10 @@ func (r *Report) Markdown(w io.Writer) error {
 }
 
 // letters are the abbreviations of the features that can be lost (loss.go).
-var letters = map[string]string{"elicitation-form": "F", "elicitation-rich": "L", "elicitation-url": "U", "tasks": "T", "resume": "R"}
+var letters = map[string]string{"elicitation-form": "F", "elicitation-rich": "L", "elicitation-url": "U", "tasks": "T"}
 
 // summary returns the text for a square. The text names the features that fail and has a letter for
-// each lost feature. A letter in brackets means that only some transports lose the feature.
+// each lost feature.
 func summary(by map[string]*sums, names []string) string {
 	works, total, lost, failed := 0, 0, "", ""
 	for _, n := range names {
@@ -205,26 +208,21 @@ func summary(by map[string]*sums, names []string) string {
 		switch {
 		case s.fails > 0:
 			failed += " **" + n + "**"
-		case s.loss == s.total():
+		case s.loss > 0:
 			lost += " " + letters[n]
 		default:
 			works++
-			if s.loss > 0 {
-				lost += " (" + letters[n] + ")"
-			}
 		}
 	}
 	switch {
 	case total == 0:
 		return "–"
-	case works == total && lost == "":
+	case works == total:
 		return "all"
 	case failed != "" && works == 0:
 		return "nothing"
 	case failed != "":
 		return fmt.Sprintf("%d of %d, fails:%s", works, total, failed)
-	case works == total:
-		return "all" + lost
 	}
 	return fmt.Sprintf("all but%s", lost)
 }
@@ -237,7 +235,7 @@ func legend(b *strings.Builder, names []string) {
 		}
 	}
 	if len(parts) > 0 {
-		fmt.Fprintf(b, "The letters mark losses: %s. A letter in brackets marks a loss that occurs only over some transports. The table under *What is lost, and why* explains each loss.\n", strings.Join(parts, ", "))
+		fmt.Fprintf(b, "The letters mark losses: %s. What neither revision has is no loss, so two equal revisions lose nothing. The table under *What is lost, and why* explains each loss.\n", strings.Join(parts, ", "))
 	}
 }
 

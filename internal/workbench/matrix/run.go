@@ -180,7 +180,10 @@ func (t *talk) judge(ctx context.Context, f *feature) verdict {
 	act := f.play
 	if sentence := lossOf(f.name, t.Pair); sentence != "" {
 		v = verdict{Loss, sentence}
-		act = f.lost
+		if absentIn(f.name, t.Pair) {
+			v.outcome = Absent
+		}
+		act = f.lost // both ends must get a proper answer in either case
 	}
 	if act == nil {
 		return v

@@ -140,7 +140,7 @@ func glyph(cells []*Cell, outcome func(*Cell) Outcome) string {
 		case Fails:
 			failed++
 			none = false
-		case Works:
+		case Works, Absent:
 			none = false
 		}
 	}
@@ -167,9 +167,9 @@ func (r *Report) glyphLegend(b *strings.Builder) {
 		}
 	}
 	b.WriteByte('\n')
-	b.WriteString("✓  everything works\n")
+	b.WriteString("✓  everything works that either side has\n")
 	if len(lost) > 0 {
-		b.WriteString("Letters: everything works, except for what the older side cannot express:\n   " + strings.Join(lost, ", ") + "\n")
+		b.WriteString("Letters: all but what one side has and the other one cannot express:\n   " + strings.Join(lost, ", ") + "\n")
 	}
 	b.WriteString("✗  nothing works; ✗3: three features fail\n")
 	b.WriteString("–  no common transport\n")
@@ -209,6 +209,9 @@ func (r *Report) totals(b *strings.Builder) {
 		sum.add(c.Outcome)
 	}
 	fmt.Fprintf(b, "\n%d cells: %d work, %d are losses, %d fail\n", sum.total(), sum.works, sum.loss, sum.fails)
+	if sum.absent > 0 {
+		fmt.Fprintf(b, "%d more: neither side has the feature\n", sum.absent)
+	}
 	if n := r.missing(); n > 0 {
 		fmt.Fprintf(b, "%d of %d pairs were not measured\n", n, len(r.pairs))
 	}

@@ -21,6 +21,9 @@ func made(change func(*Cell) bool) *Report {
 			c := Cell{Pair: p, Feature: name, Outcome: Works, Direct: None}
 			if why := lossOf(name, p); why != "" {
 				c.Outcome, c.Reason = Loss, why
+				if absentIn(name, p) {
+					c.Outcome = Absent
+				}
 			}
 			if p.ClientTransport == p.ServerTransport {
 				c.Direct = Fails
@@ -62,34 +65,34 @@ func TestText(t *testing.T) {
 through Dragoman
 client ↓ server → 2024-11-05  2025-03-26  2025-06-18  2025-11-25  2026-07-28
                   stdio sse   stdio http  stdio http  stdio http  stdio http
-2024-11-05 stdio  FLUTR FLUTR FLUTR FLUT  FLUTR FLUT  FLUTR FLUT  FLUTR FLUTR
-2024-11-05 sse    FLUTR FLUTR FLUTR FLUT  FLUTR FLUT  FLUTR FLUT  FLUTR FLUTR
-2025-03-26 stdio  FLUTR FLUTR FLUTR FLUT  FLUTR FLUT  FLUTR FLUT  FLUTR FLUTR
-2025-03-26 http   FLUT  FLUT  FLUT  FLUT  FLUT  FLUT  FLUT  FLUT  FLUT  FLUT
-2025-06-18 stdio  FLUTR FLUTR FLUTR FLUT  LUTR  LUT   LUTR  LUT   LUTR  LUTR
-2025-06-18 http   FLUT  FLUT  FLUT  FLUT  LUT   LUT   LUT   LUT   LUT   LUT
-2025-11-25 stdio  FLUTR FLUTR FLUTR FLUT  LUTR  LUT   R     ✓     R     R
+2024-11-05 stdio  ✓     ✓     ✓     ✓     F     F     FLUT  FLUT  FLUT  FLUT
+2024-11-05 sse    ✓     ✓     ✓     ✓     F     F     FLUT  FLUT  FLUT  FLUT
+2025-03-26 stdio  ✓     ✓     ✓     ✓     F     F     FLUT  FLUT  FLUT  FLUT
+2025-03-26 http   ✓     ✓     ✓     ✓     F     F     FLUT  FLUT  FLUT  FLUT
+2025-06-18 stdio  F     F     F     F     ✓     ✓     LUT   LUT   LUT   LUT
+2025-06-18 http   F     F     F     F     ✓     ✓     LUT   LUT   LUT   LUT
+2025-11-25 stdio  FLUT  FLUT  FLUT  FLUT  LUT   LUT   ✓     ✓     ✓     ✓
 2025-11-25 http   FLUT  FLUT  FLUT  FLUT  LUT   LUT   ✓     ✓     ✓     ✓
-2026-07-28 stdio  FLUTR FLUTR FLUTR ✗1    LUTR  LUT   R     ✓     R     R
+2026-07-28 stdio  FLUT  FLUT  FLUT  ✗1    LUT   LUT   ✓     ✓     ✓     ✓
 2026-07-28 http   ·     ·     ·     ·     ·     ·     ·     ·     ·     ·
 
 without Dragoman
 client ↓ server → 2024-11-05  2025-03-26  2025-06-18  2025-11-25  2026-07-28
                   stdio sse   stdio http  stdio http  stdio http  stdio http
-2024-11-05 stdio  FLUTR –     ✗     –     ✗     –     ✗     –     ✗     –
-2024-11-05 sse    –     FLUTR –     –     –     –     –     –     –     –
-2025-03-26 stdio  ✗     –     FLUTR –     ✗     –     ✗     –     ✗     –
-2025-03-26 http   –     –     –     FLUT  –     ✗     –     ✗     –     ✗
-2025-06-18 stdio  ✗     –     ✗     –     LUTR  –     ✗     –     ✗     –
-2025-06-18 http   –     –     –     ✗     –     LUT   –     ✗     –     ✗
-2025-11-25 stdio  ✗     –     ✗     –     ✗     –     R     –     ✗     –
+2024-11-05 stdio  ✓     –     ✗     –     ✗     –     ✗     –     ✗     –
+2024-11-05 sse    –     ✓     –     –     –     –     –     –     –     –
+2025-03-26 stdio  ✗     –     ✓     –     ✗     –     ✗     –     ✗     –
+2025-03-26 http   –     –     –     ✓     –     ✗     –     ✗     –     ✗
+2025-06-18 stdio  ✗     –     ✗     –     ✓     –     ✗     –     ✗     –
+2025-06-18 http   –     –     –     ✗     –     ✓     –     ✗     –     ✗
+2025-11-25 stdio  ✗     –     ✗     –     ✗     –     ✓     –     ✗     –
 2025-11-25 http   –     –     –     ✗     –     ✗     –     ✓     –     ✗
-2026-07-28 stdio  ✗     –     ✗     –     ✗     –     ✗     –     R     –
+2026-07-28 stdio  ✗     –     ✗     –     ✗     –     ✗     –     ✓     –
 2026-07-28 http   ·     ·     ·     ·     ·     ·     ·     ·     ·     ·
 
-✓  everything works
-Letters: everything works, except for what the older side cannot express:
-   F elicitation-form, L elicitation-rich, U elicitation-url, T tasks, R resume
+✓  everything works that either side has
+Letters: all but what one side has and the other one cannot express:
+   F elicitation-form, L elicitation-rich, U elicitation-url, T tasks
 ✗  nothing works; ✗3: three features fail
 –  no common transport
 ·  not measured
@@ -97,7 +100,7 @@ Letters: everything works, except for what the older side cannot express:
 	if d := cmp.Diff(want, got); d != "" {
 		t.Error(d)
 	}
-	if end := b.String()[strings.LastIndex(b.String(), "\n\n"):]; !strings.HasSuffix(end, "1 fail\n10 of 100 pairs were not measured\n") {
+	if end := b.String()[strings.LastIndex(b.String(), "\n\n"):]; !strings.HasSuffix(end, "1 fail\n166 more: neither side has the feature\n10 of 100 pairs were not measured\n") {
 		t.Errorf("the text ends with %q", end)
 	}
 }
