@@ -69,7 +69,7 @@ func TestAnswersBehindAWrapperThatBroadcasts(t *testing.T) {
 	if s := serverIn(t, report, "wrapped"); !s.Broadcasts || s.Unasked == 0 || len(s.Sessions) < 2 {
 		t.Errorf("the status says %+v", s)
 	}
-	if log := r.log.String(); strings.Count(log, "sends messages for one session to all sessions") != 1 {
+	if log := r.log.String(); strings.Count(log, "code=server_broadcasts") != 1 {
 		t.Error("the log does not have the line exactly once")
 	}
 }
