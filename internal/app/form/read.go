@@ -152,17 +152,17 @@ func (f *Form) reject(x *Field, path []string, text string) {
 }
 
 // appendEmpty appends what the user chose to send for a field without a value, which may be nothing.
-func (x *Field) appendEmpty(dst []byte) []byte {
+func (f *Field) appendEmpty(dst []byte) []byte {
 	switch {
-	case x.Empty == Null:
+	case f.Empty == Null:
 		return append(dst, "null"...)
-	case x.Empty != Blank:
+	case f.Empty != Blank:
 		return dst
-	case x.Kind == List, x.Kind == Many:
+	case f.Kind == List, f.Kind == Many:
 		return append(dst, "[]"...)
-	case x.Kind == Group:
+	case f.Kind == Group:
 		return append(dst, "{}"...)
-	case isText(x.Kind):
+	case isText(f.Kind):
 		return append(dst, `""`...)
 	}
 	return dst
