@@ -112,8 +112,8 @@ func (l *listen) note(method, more string) []byte {
 
 func (l *listen) notify(method, more string) { l.x.c.send(l.x.out, l.x.m, l.note(method, more)) }
 
-// deliver sends a notification of the subscription. If the subscription is not acknowledged yet, deliver
-// stores the notification, and the method flush sends it later.
+// deliver sends a notification of the subscription. If the subscription is not acknowledged yet,
+// deliver stores the notification, and the method flush sends it later.
 func (l *listen) deliver(method, more string) {
 	l.mu.Lock()
 	if !l.acked {

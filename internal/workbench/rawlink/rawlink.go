@@ -11,7 +11,7 @@ import (
 	"net/http"
 )
 
-// ReadLine returns a line without its line end. It drops what the line has beyond most bytes.
+// ReadLine returns a line without its line end. It drops what comes after the first most bytes.
 func ReadLine(r *bufio.Reader, most int) ([]byte, error) {
 	var line []byte
 	for {
@@ -23,9 +23,10 @@ func ReadLine(r *bufio.Reader, most int) ([]byte, error) {
 	}
 }
 
-// Messages returns what a response contains: the events of a stream, or any other body as one Event.
-// A body ends after most bytes. If the body broke off, the last Event has the error, and what had
-// arrived of a body that is no stream.
+// Messages returns what a response contains: the events of a stream, or any other body as one Event,
+// cut after most bytes. If the response broke off, the last Event comes with the error. It holds what
+// had arrived of the body, but nothing of an incomplete event. An event with more than most bytes of
+// data is an error too.
 func Messages(res *http.Response, most int) iter.Seq2[Event, error] {
 	return func(yield func(Event, error) bool) {
 		if kind, _, _ := mime.ParseMediaType(res.Header.Get("Content-Type")); kind != streamType {
@@ -52,7 +53,7 @@ type Stream struct {
 }
 
 // OpenStream sends q with do, and reads the first event of the stream, which has the URL for POST
-// (2024-11-05 §Transports, "HTTP with SSE"). An event may have at most most bytes.
+// (2024-11-05 §Transports, "HTTP with SSE"). most is the limit for the data of an event.
 func OpenStream(do func(*http.Request) (*http.Response, error), q *http.Request, most int) (*Stream, error) {
 	q.Header.Set("Accept", streamType)
 	res, err := do(q)
