@@ -162,10 +162,22 @@ func (a *logAPI) cursorOf(id string, f logring.Filter) (c logring.Cursor) {
 	return c
 }
 
+// masks contains what masks the secrets of servers in the log, for records that are read together. Lines
+// of stderr have a function of their own for this; other records may contain names from servers too, such
+// as a URI with a password.
+type masks map[string]func(string) string
+
 // logRecord converts a logring.Record to a LogRecord.
-func (a *logAPI) logRecord(x *logring.Record) LogRecord {
+func (a *logAPI) logRecord(x *logring.Record, m masks) LogRecord {
 	clean := func(text string) string {
-		return excerpt.MaskSecrets(x.Clean(stdio.Printable([]byte(text))))
+		text = x.Clean(stdio.Printable([]byte(text)))
+		if !x.Stderr {
+			if m[x.Server] == nil {
+				m[x.Server] = a.project.Clean(x.Server)
+			}
+			text = m[x.Server](text)
+		}
+		return excerpt.MaskSecrets(text)
 	}
 	r := LogRecord{
 		ID:   eventID(a.recent.Epoch(), x.Seq, x.Ordinal),
@@ -222,8 +234,9 @@ func (a *logAPI) records(q logQuery) []LogRecord {
 		return out
 	}
 	records, _ := a.recent.Read(q.after, q.filter, q.last)
+	m := masks{}
 	for i := range records {
-		out = append(out, a.logRecord(&records[i]))
+		out = append(out, a.logRecord(&records[i], m))
 	}
 	return out
 }
@@ -239,8 +252,9 @@ func (a *logAPI) writeLogStream(w http.ResponseWriter, r *http.Request) *Problem
 	}
 	a.streams.Serve(w, r, func(out []byte) ([]byte, <-chan struct{}, bool) {
 		records, more := a.recent.Read(q.after, q.filter, streamBatch)
+		m := masks{}
 		for i := range records {
-			x := a.logRecord(&records[i])
+			x := a.logRecord(&records[i], m)
 			data, err := json.Marshal(x)
 			if err != nil {
 				continue // cannot happen, because JSON can encode all values in a LogRecord

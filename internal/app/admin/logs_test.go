@@ -3,7 +3,9 @@ package admin
 import (
 	"bufio"
 	"encoding/json"
+	"fmt"
 	"io"
+	"log/slog"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -90,5 +92,19 @@ func TestAttributes(t *testing.T) {
 		if err := json.Unmarshal([]byte(in), &out); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v, want %q", in, err, want)
 		}
+	}
+}
+
+// TestLogRecordsAreMasked checks that a record of ours that has a name from a server shows no secret.
+func TestLogRecordsAreMasked(t *testing.T) {
+	r := serving(t, demoServer(t, "s", "legacy"))
+	log := slog.New(logring.NewHandler(r.api.opts.Recent, slog.DiscardHandler))
+	log.Warn("not sent to clients", "server", "s", "why", "db://u:hunter2-secret@h/x is left out")
+	log.Warn("not sent to clients", "why", "com.x/hunter2-secret is left out")
+	var logs Logs
+	r.get("/api/v1/logs", &logs)
+	text := fmt.Sprint(logs.Records)
+	if strings.Contains(text, "hunter2-secret") || strings.Count(text, "is left out") != 2 {
+		t.Error(text)
 	}
 }

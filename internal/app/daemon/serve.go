@@ -224,7 +224,8 @@ type daemon struct {
 	guard       *httpdoor.Guard
 	budget      *transport.Budget
 	runtime     *runtime.Runtime
-	project     *runtime.Project // the default project
+	masks       atomic.Pointer[runtime.Runtime] // the same, for the log, which exists before it
+	project     *runtime.Project                // the default project
 	admin       *admin.API
 	console     *console.Console
 	refusal     atomic.Pointer[admin.Refusal] // why the configuration file is refused; nil if the file is in use
@@ -243,7 +244,7 @@ func newDaemon(o ServeOptions, local bool) *daemon {
 		d.events = &event.Publisher{}
 	}
 	d.stopMetrics = d.metrics.Subscribe(d.events)
-	d.shown = telemetry.NewLog(d.events, telemetry.LogOptions{Log: o.Log, Step: o.Progress, Trace: o.Trace})
+	d.shown = telemetry.NewLog(d.events, telemetry.LogOptions{Log: o.Log, Step: o.Progress, Trace: o.Trace, Clean: d.clean})
 	o.Log = d.shown.InOrder()
 	d.opts.Log = o.Log
 	d.budget = transport.NewBudget(inFlight(o.Config))
@@ -266,6 +267,7 @@ func newDaemon(o ServeOptions, local bool) *daemon {
 		Config: o.Config, Log: o.Log, Events: d.events, Calls: kept, Recent: o.recent, Guard: d.guard, Principal: identity.Anyone, Budget: d.budget, Drain: o.Drain, Version: o.Version,
 		Exposed: !local, TaskKey: taskKey(o.KeyFolders, o.Log), ListFolder: listFolder(o.KeyFolders, o.Log), Own: d.own, Gate: o.Gate,
 	})
+	d.masks.Store(d.runtime)
 	d.project = d.runtime.Default()
 	d.stopCalls = d.events.Tap(event.Of(event.Loss), d.lost)
 	d.admin = admin.New(admin.Options{Project: d.project, Others: d.runtime, Log: o.Log, Recent: o.recent, Calls: d.recorded, Budget: d.budget, Losses: d.metrics.Losses, Version: o.Version, Config: fullPath(o.ConfigPath), Local: local, PublicURL: o.Config.PublicURL, ConsoleOff: consoleOff(&o, local), DemoClients: demoClients, Env: o.Env, Refusal: d.refusal.Load, Reload: d.reloader()})
@@ -281,6 +283,16 @@ func newDaemon(o ServeOptions, local bool) *daemon {
 	d.metrics.WatchEndpoints(d.counts, d.guard)
 	d.metrics.WatchServers(d.statuses)
 	return d
+}
+
+// clean is telemetry.LogOptions.Clean.
+func (d *daemon) clean(project, server string) func(text string) string {
+	if r := d.masks.Load(); r != nil {
+		if p := r.Project(cmp.Or(project, event.DefaultProject)); p != nil {
+			return p.Clean(server)
+		}
+	}
+	return nil
 }
 
 // inFlight returns how many bytes of messages may be in memory with a configuration, and lets the

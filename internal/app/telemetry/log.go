@@ -28,6 +28,10 @@ type LogOptions struct {
 	// Trace shows a waiting user the trace of a handshake with a server. Each step is one line.
 	// Trace may be nil.
 	Trace func(server, trace string)
+	// Clean returns the function that masks the secrets of a project's server. It's for losses, renamed
+	// items and changed tools, which contain names from the server, such as a URI with a password. If
+	// Clean or its result is nil, nothing is masked.
+	Clean func(project, server string) func(text string) string
 }
 
 // Log writes events as log records, and shows a waiting user how a server starts. It calls Step and
@@ -230,8 +234,28 @@ func (l *Log) record(e *event.Event, text string, attrs ...slog.Attr) {
 	if !h.Enabled(ctx, e.Level) {
 		return
 	}
+	switch e.Kind {
+	case event.Loss, event.Rename, event.Changed:
+		l.mask(e, attrs)
+	}
 	r := slog.NewRecord(e.Time, e.Level, text, 0)
 	r.AddAttrs(projectOf(e.Project, attrs)...)
 	r.AddAttrs(attrs...)
 	_ = h.Handle(ctx, r)
+}
+
+// mask masks the secrets of the event's server in the attributes that may have come from it.
+func (l *Log) mask(e *event.Event, attrs []slog.Attr) {
+	if l.o.Clean == nil {
+		return
+	}
+	clean := l.o.Clean(e.Project, e.Server)
+	if clean == nil {
+		return
+	}
+	for i, a := range attrs {
+		if a.Key == "name" || a.Key == "what" || a.Key == "why" {
+			attrs[i].Value = slog.StringValue(clean(a.Value.String()))
+		}
+	}
 }

@@ -129,3 +129,27 @@ func TestLogMisses(t *testing.T) {
 		t.Errorf("got %s", b.String())
 	}
 }
+
+// TestLogMasksNamesOfServers checks that names from a server, which may contain its secrets, are masked
+// with the function for its project.
+func TestLogMasksNamesOfServers(t *testing.T) {
+	var b bytes.Buffer
+	p := &event.Publisher{}
+	l := NewLog(p, LogOptions{Log: logger(&b, slog.LevelWarn), Clean: func(project, server string) func(string) string {
+		return func(text string) string { return strings.ReplaceAll(text, "pw of "+project+" "+server, "***") }
+	}})
+	for _, kind := range []event.Kind{event.Loss, event.Rename, event.Changed} {
+		for _, server := range []string{"s", "other"} {
+			p.Publish(event.Event{Kind: kind, Level: slog.LevelWarn, Project: "shop", Server: server, Method: "resources/list", Name: "db://pw of shop s/", Detail: "it is db://pw of shop s/", Change: &event.ListChange{}})
+		}
+	}
+	l.Close()
+	for line := range strings.Lines(b.String()) {
+		if strings.Contains(line, "pw of") == strings.Contains(line, "server=s") {
+			t.Error(line)
+		}
+	}
+	if n := strings.Count(b.String(), "***"); n != 2+2+1 {
+		t.Errorf("%d names are masked:\n%s", n, b.String())
+	}
+}

@@ -181,7 +181,7 @@ func (l *lister) leaveOut(method string, left map[string]string, some bool) {
 		if before[name] == left[name] {
 			continue
 		}
-		l.opts.Log.Warn("an item of a list is left out", "server", l.spec.Name, "list", method, "name", name, "cause", left[name])
+		l.opts.Log.Warn("an item of a list is left out", "server", l.spec.Name, "list", method, "name", l.opts.Clean(name), "cause", left[name])
 		l.publishLoss(method, "an item of the list is left out")
 	}
 }
