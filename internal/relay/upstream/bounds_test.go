@@ -128,3 +128,34 @@ func TestTaskStatusOfAClient(t *testing.T) {
 		})
 	}
 }
+
+// TestForwardingsOfOneClientAreBounded lets a client send many notifications to a server that does not
+// read its input. Those of another client get through all the same.
+func TestForwardingsOfOneClientAreBounded(t *testing.T) {
+	for name, size := range map[string]int{"many": 1, "long": 200 << 10} {
+		t.Run(name, func(t *testing.T) {
+			h := &program{legacy: true}
+			loud, quiet := info(mcp.R20251125, "", canElicit, 1), info(mcp.R20251125, "", canElicit, 2)
+			bubble(t, h, Spec{}, func(t *testing.T, u *Upstream) {
+				if _, err := u.Hello(t.Context(), quiet); err != nil {
+					t.Fatal(err)
+				}
+				u.update(func(st *state) {
+					st.forwards.sending = true // pretend that forwardAll is still running
+				})
+				vendors := []byte(`{"jsonrpc":"2.0","method":"notifications/x","params":{"x":"` + strings.Repeat("x", size) + `"}}`)
+				roots := []byte(`{"jsonrpc":"2.0","method":"` + mcp.NoteRootsChanged + `"}`)
+				for range 2 * maxForwardings {
+					u.Forward(loud, roots, mcp.NoteRootsChanged)
+					u.Forward(loud, vendors, "notifications/x")
+				}
+				u.Forward(quiet, []byte(`{"jsonrpc":"2.0","method":"notifications/y"}`), "notifications/y")
+				u.broker.forwardAll()
+				synctest.Wait()
+				if h.count("notifications/y") != 1 || h.count(mcp.NoteRootsChanged) != 1 || h.count("notifications/x") == 0 {
+					t.Errorf("the server got %d of the other client, and %d and %d of the loud one", h.count("notifications/y"), h.count(mcp.NoteRootsChanged), h.count("notifications/x"))
+				}
+			})
+		})
+	}
+}

@@ -2,6 +2,7 @@ package upstream
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"github.com/dragoman-mcp/dragoman/internal/protocol/mcp"
@@ -16,16 +17,20 @@ type forwardQueue struct {
 
 // forwarding is a notification from a client, in the queue for the client's sessions.
 type forwarding struct {
+	from   string // see mcp.ClientInfo.Party
 	to     []*session
 	raw    []byte
 	method string
 }
 
 // These constants bound the queue of notifications for a server that does not read its input, and
-// the time to send one notification.
+// the time to send one notification. One client may use a part of the queue, so that it cannot keep
+// the notifications of others from the server. The last notification in the queue or in a part may
+// exceed the limit on bytes.
 const (
-	maxForwardings     = 64
-	maxForwardingBytes = 1 << 20 // the last notification in the queue may exceed this limit
+	maxForwardings     = 256
+	maxForwardingBytes = 1 << 20
+	forwardingParts    = 8
 	forwardTimeout     = 10 * time.Second
 )
 
@@ -35,20 +40,19 @@ const (
 // drops a notification for such a server and publishes a loss. Each request to a modern server
 // describes the client anyway.
 func (b *broker) forward(f *mcp.ClientInfo, raw []byte, method string) {
-	if why := b.queueForwarding(f, b.scopeOf(f), raw, method); why != "" {
+	if why := b.queueForwarding(f, b.scopeOf(f), forwarding{from: f.Party(), raw: raw, method: method}); why != "" {
 		b.publishLoss(method, why)
 	}
 }
 
-func (b *broker) queueForwarding(f *mcp.ClientInfo, scope string, raw []byte, method string) (lost string) {
+func (b *broker) queueForwarding(f *mcp.ClientInfo, scope string, x forwarding) (lost string) {
 	b.update(func(st *state) {
-		x := forwarding{raw: raw, method: method}
 		if p := st.pools.byKey[b.key(st, f, scope)]; p != nil {
 			x.to = append(x.to, p.sessions...)
 		}
 		switch q := &st.forwards; {
 		case st.ops.closed:
-		case method == mcp.NoteTaskStatus && !b.spec.OneClient:
+		case x.method == mcp.NoteTaskStatus && !b.spec.OneClient:
 			// Clients choose the ids of their tasks, so the server may take this one for a task of another
 			// client. It must not rely on the notification (2025-11-25 §Tasks, "Task Status Notification").
 			lost = "other clients of the session may have a task with the same id"
@@ -56,10 +60,11 @@ func (b *broker) queueForwarding(f *mcp.ClientInfo, scope string, raw []byte, me
 			if st.useModern(f, scope) {
 				lost = "the server's revision does not have notifications from the client"
 			}
-		case len(q.queue) >= maxForwardings, q.bytes >= maxForwardingBytes:
+		case q.waits(&x): // when the server gets that one, it asks for the roots
+		case q.full(x.from):
 			lost = "the server does not read its input"
 		default:
-			q.bytes += len(raw)
+			q.bytes += len(x.raw)
 			q.queue = append(q.queue, x)
 			if !q.sending {
 				q.sending = true
@@ -68,6 +73,25 @@ func (b *broker) queueForwarding(f *mcp.ClientInfo, scope string, raw []byte, me
 		}
 	})
 	return lost
+}
+
+// waits reports whether x says that the roots have changed, and the same is in the queue already.
+func (q *forwardQueue) waits(x *forwarding) bool {
+	return x.method == mcp.NoteRootsChanged && slices.ContainsFunc(q.queue, func(y forwarding) bool {
+		return y.method == x.method && slices.Equal(x.to, y.to)
+	})
+}
+
+// full reports whether the queue has no room for one more notification of a client.
+func (q *forwardQueue) full(client string) bool {
+	count, size := 0, 0 // what waits of this client
+	for i := range q.queue {
+		if x := &q.queue[i]; x.from == client {
+			count, size = count+1, size+len(x.raw)
+		}
+	}
+	return len(q.queue) >= maxForwardings || q.bytes >= maxForwardingBytes ||
+		count >= maxForwardings/forwardingParts || size >= maxForwardingBytes/forwardingParts
 }
 
 // next takes the next notification out of the queue. It returns nil if there is none.
