@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/dragoman-mcp/dragoman/internal/base/jsonrpc"
@@ -97,6 +98,9 @@ func TestHTTPClientSeesViolations(t *testing.T) {
 		"GET with a type of its own": {date: newestLegacy, want: "the server answered GET", get: func(w http.ResponseWriter) {
 			plain(w, "{}")
 		}},
+		"GET with 404": {date: newestLegacy, want: "the server answered GET with the status 404", get: func(w http.ResponseWriter) {
+			w.WriteHeader(http.StatusNotFound)
+		}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got := surveyed(t, tt.date, func(w http.ResponseWriter, r *http.Request) {
@@ -135,6 +139,49 @@ func TestHTTPClientSeesViolations(t *testing.T) {
 				t.Errorf("the client recorded %q, want a violation with %q", got, tt.want)
 			}
 		})
+	}
+}
+
+// TestGETWhileTheSessionIsDeleted checks that a server may answer GET with 404 from the moment when the
+// client deletes its session.
+func TestGETWhileTheSessionIsDeleted(t *testing.T) {
+	deleted, refused := make(chan struct{}), make(chan struct{})
+	var once sync.Once
+	got := surveyed(t, newestLegacy, func(w http.ResponseWriter, r *http.Request) {
+		switch r.Method {
+		case http.MethodGet:
+			select {
+			case <-deleted:
+				w.WriteHeader(http.StatusNotFound)
+				_ = http.NewResponseController(w).Flush()
+				once.Do(func() { close(refused) })
+			default:
+				w.Header().Set("Content-Type", "text/event-stream")
+				_ = http.NewResponseController(w).Flush()
+				<-deleted
+			}
+			return
+		case http.MethodDelete:
+			close(deleted)
+			<-refused
+			return
+		}
+		body, _ := io.ReadAll(r.Body)
+		m, _ := jsonrpc.Scan(body, jsonrpc.Limits{})
+		if m.Kind == jsonrpc.Notification {
+			w.WriteHeader(http.StatusAccepted)
+			return
+		}
+		w.Header().Set("Content-Type", "application/json")
+		result := `{"tools":[]}`
+		if m.Method == mcp.MethodInitialize {
+			w.Header().Set(mcp.HeaderSession, "one")
+			result = `{"protocolVersion":"2025-11-25","capabilities":{"tools":{}},"serverInfo":{"name":"x","version":"1"}}`
+		}
+		_, _ = w.Write(jsonrpc.AppendResult(nil, m.ID, []byte(result)))
+	})
+	if got != "" {
+		t.Errorf("the client recorded %q", got)
 	}
 }
 
