@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/dragoman-mcp/dragoman/internal/base/jsonrpc"
@@ -13,9 +14,12 @@ import (
 // judge is a Vet that hides the items whose name ends with "bad", and adds a member to those whose name
 // ends with "new". asked counts how often it is asked for each item.
 func judge(asked map[string]int) Vet {
+	var mu sync.Mutex // the lists of several servers are read at the same time
 	return func(kind Kind, server string, _ mcp.Revision, raw []byte) (v Verdict, e jsonrpc.EditList) {
 		name := nameOfItem(kind, raw)
+		mu.Lock()
 		asked[server+" "+name]++
+		mu.Unlock()
 		if strings.HasSuffix(name, "bad") {
 			v.Hide = "it is bad"
 		} else if strings.HasSuffix(name, "new") {
