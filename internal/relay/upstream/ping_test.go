@@ -365,6 +365,9 @@ func (s *webServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		s.mu.Unlock()
 		s.event("endpoint", "/messages")
 		<-r.Context().Done()
+		s.mu.Lock()
+		s.stream = nil // net/http takes it back
+		s.mu.Unlock()
 		return
 	}
 	b, _ := io.ReadAll(r.Body)
@@ -405,6 +408,9 @@ func (s *webServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 func (s *webServer) event(name, data string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if s.stream == nil {
+		return
+	}
 	_, _ = fmt.Fprintf(s.stream, "event: %s\ndata: %s\n\n", name, data)
 	_ = http.NewResponseController(s.stream).Flush()
 }
