@@ -155,7 +155,10 @@ func (w *watchdog) markResponsive(st *state, s *session) {
 // parameter why describes the reason for users.
 func (w *watchdog) markUnresponsive(st *state, s *session, why *failure.Failure, attrs ...any) {
 	if !s.unresponsiveSince.IsZero() {
-		return
+		if silent, known := s.server.Silence(); !known || silent >= time.Since(s.unresponsiveSince) {
+			return
+		}
+		w.markResponsive(st, s) // it has sent something since, and is silent once more
 	}
 	s.unresponsiveSince, s.unresponsive = time.Now(), why
 	s.unanswered.Store(true)

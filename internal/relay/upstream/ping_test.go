@@ -179,7 +179,7 @@ func TestIdleServerThatHangsIsUnresponsive(t *testing.T) {
 }
 
 // TestAnyMessageEndsTheUnresponsiveState checks that a server is ready again as soon as it sends
-// any message on its pipe.
+// any message on its pipe, and unresponsive again if nothing follows the message.
 func TestAnyMessageEndsTheUnresponsiveState(t *testing.T) {
 	var hangs atomic.Bool
 	h := &program{legacy: true}
@@ -192,6 +192,9 @@ func TestAnyMessageEndsTheUnresponsiveState(t *testing.T) {
 		_ = h.all()[0].pipe.Write([]byte(`{"jsonrpc":"2.0","method":"notifications/message","params":{}}`))
 		if s := after(u, time.Millisecond); s.State != Ready {
 			t.Errorf("%+v", s)
+		}
+		if s := after(u, time.Minute); s.State != Unresponsive {
+			t.Errorf("after a minute without a further message: %+v", s)
 		}
 	})
 }
