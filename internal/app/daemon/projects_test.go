@@ -25,7 +25,7 @@ func TestTwoProjectsInOneProcess(t *testing.T) {
 	recent := logring.New()
 	o := ServeOptions{Config: snapshot(home), Version: "test", Log: slog.New(logring.NewHandler(recent, said.logger().Handler())), recent: recent}
 	d := newDaemon(o, true)
-	d.calls = telemetry.NewCallLog(d.events, o.Log, slog.LevelInfo)
+	d.calls = telemetry.NewCallLog(d.events, o.Log, slog.LevelInfo, d.clean)
 	closed := sync.OnceFunc(d.close)
 	defer closed()
 	d.runtime.Apply(event.DefaultProject, o.Config)

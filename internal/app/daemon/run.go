@@ -68,10 +68,12 @@ func Run(ctx context.Context, o RunOptions) error {
 	if o.Events == nil {
 		o.Events = &event.Publisher{}
 	}
-	shown := telemetry.NewLog(o.Events, telemetry.LogOptions{Log: o.Log, Step: o.Progress, Trace: o.Trace})
+	mask := runtime.Cleaner(o.Server)
+	clean := func(_, _ string) func(string) string { return mask }
+	shown := telemetry.NewLog(o.Events, telemetry.LogOptions{Log: o.Log, Step: o.Progress, Trace: o.Trace, Clean: clean})
 	defer shown.Close()
 	o.Log = shown.InOrder()
-	calls := telemetry.NewCallLog(o.Events, plain, callLevel(o.LogCalls))
+	calls := telemetry.NewCallLog(o.Events, plain, callLevel(o.LogCalls), clean)
 	defer calls.Close()
 	u := runtime.NewUpstream(o.Server, runtime.Hooks{Log: o.Log, Events: o.Events, Version: o.Version, OneClient: o.Listen == "", Exposed: o.Listen != "" && !isLocal(o.Listen)})
 	limit := runtime.StopLimit

@@ -135,7 +135,7 @@ func Serve(ctx context.Context, o ServeOptions) error {
 	}
 	d := newDaemon(o, isLocal(address))
 	d.log = plain
-	d.calls = telemetry.NewCallLog(d.events, plain, callLevel(o.LogCalls))
+	d.calls = telemetry.NewCallLog(d.events, plain, callLevel(o.LogCalls), d.clean)
 	defer d.close()
 	d.runtime.Apply(event.DefaultProject, o.Config)
 	ctx, cancel := context.WithCancel(ctx)

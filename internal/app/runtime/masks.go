@@ -2,6 +2,7 @@ package runtime
 
 import (
 	"slices"
+	"sync"
 
 	"github.com/dragoman-mcp/dragoman/internal/setup/config"
 )
@@ -34,18 +35,52 @@ func (p *Project) masks() (current *config.Snapshot, former []string) {
 // clients or the network. If server is "" or not configured, the function masks the secrets of
 // all servers. It also masks the secrets of earlier configurations.
 func (p *Project) Clean(server string) func(text string) string {
-	snapshot, former := p.masks()
-	if snapshot == nil {
+	p.mu.Lock()
+	made := p.cleaners
+	p.mu.Unlock()
+	if made == nil {
 		return redactor(config.Server{})
 	}
-	if c, ok := snapshot.Server(server); ok {
-		return redactor(c, former...)
+	return made.of(server)
+}
+
+// cleaners makes the functions of Clean for one configuration, each when it's first needed: that takes far
+// longer than to mask a line.
+type cleaners struct {
+	current *config.Snapshot
+	former  []string
+	mu      sync.Mutex
+	made    map[string]func(text string) string // by server name; "" is for all servers
+}
+
+// of returns the function for a server.
+func (c *cleaners) of(server string) func(text string) string {
+	configured, ok := c.current.Server(server)
+	if !ok {
+		server = ""
 	}
-	all := make([]func(string) string, len(snapshot.Servers))
-	for i, c := range snapshot.Servers {
-		all[i] = redactor(c)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	clean := c.made[server]
+	switch {
+	case clean != nil:
+		return clean
+	case ok:
+		clean = redactor(configured, c.former...)
+	default:
+		clean = c.ofAll()
 	}
-	all = append(all, redactor(config.Server{}, former...))
+	c.made[server] = clean
+	return clean
+}
+
+// ofAll returns a function that masks the secrets of all servers.
+func (c *cleaners) ofAll() func(text string) string {
+	all := make([]func(string) string, len(c.current.Servers))
+	for i, s := range c.current.Servers {
+		all[i] = redactor(s)
+	}
+	all = append(all, redactor(config.Server{}, c.former...))
 	return func(text string) string {
 		for _, clean := range all {
 			text = clean(text)

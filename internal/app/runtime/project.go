@@ -54,6 +54,7 @@ type Project struct {
 	mu       sync.Mutex // guards the fields below
 	snapshot *config.Snapshot
 	former   []string           // the secrets of earlier configurations, oldest first; apply replaces the slice and never changes its elements
+	cleaners *cleaners          // of snapshot and former, or nil if there's no snapshot yet
 	since    time.Time          // the time of the last apply
 	servers  map[string]*server // the enabled servers by name and fingerprint
 	order    []*server          // the enabled servers in the order of the configuration
@@ -229,6 +230,7 @@ func (p *Project) adoptLocked(s *config.Snapshot, h Hooks, l *leaving) (order []
 	}
 	p.retireSecretsLocked()
 	p.snapshot, p.servers, p.order, p.since = s, next, order, time.Now()
+	p.cleaners = &cleaners{current: s, former: p.former, made: make(map[string]func(string) string)}
 	return order, enabled
 }
 

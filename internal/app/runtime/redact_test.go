@@ -85,6 +85,9 @@ func TestSecretsOfEarlierConfigurations(t *testing.T) {
 			t.Errorf("for server %q: %s", server, got)
 		}
 	}
+	if again := testing.AllocsPerRun(100, func() { p.Clean("a") }); again > 0 {
+		t.Errorf("Clean makes a function for each call: %v allocations", again)
+	}
 	if got := p.Report().Servers[0].Clean(said); got != "***, ***, ***, a-three" {
 		t.Errorf("in the report: %s", got)
 	}

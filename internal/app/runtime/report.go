@@ -8,7 +8,6 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/relay/bridge"
 	"github.com/dragoman-mcp/dragoman/internal/relay/catalog"
 	"github.com/dragoman-mcp/dragoman/internal/relay/upstream"
-	"github.com/dragoman-mcp/dragoman/internal/setup/config"
 )
 
 // Report describes the state of a Project.
@@ -41,7 +40,7 @@ type ServerReport struct {
 // not wait for them.
 func (p *Project) Report() *Report {
 	p.mu.Lock()
-	g, snapshot, order, former := p.gateway, p.snapshot, p.order, p.former
+	g, order, masks := p.gateway, p.order, p.cleaners
 	out := &Report{Configured: p.since, Draining: p.draining}
 	mounts := map[string]*mount{"": p.joined}
 	maps.Copy(mounts, p.single)
@@ -52,12 +51,8 @@ func (p *Project) Report() *Report {
 		e.Conversations, e.Requests = m.clients.Conversations()
 		out.Endpoints = append(out.Endpoints, e)
 	}
-	configured := make(map[string]config.Server)
-	for _, c := range snapshot.Servers {
-		configured[c.Name] = c
-	}
 	for _, x := range order {
-		out.Servers = append(out.Servers, ServerReport{x.Report(), redactor(configured[x.Name()], former...)})
+		out.Servers = append(out.Servers, ServerReport{x.Report(), masks.of(x.Name())})
 	}
 	out.Lists, out.Parked, out.Listens = g.Lists(), p.bridge.ParkedCalls(), p.listens.ByParty()
 	return out

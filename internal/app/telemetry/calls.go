@@ -25,6 +25,7 @@ const callDepth = 1024
 type CallLog struct {
 	log     *slog.Logger
 	level   slog.Level
+	clean   func(project, server string) func(text string) string
 	untap   func()
 	calls   chan loggedCall
 	missed  atomic.Int64
@@ -39,12 +40,13 @@ type loggedCall struct {
 }
 
 // NewCallLog returns a CallLog that logs, at the given level, the calls that p publishes. If log
-// does not write records of this level, NewCallLog returns nil, so that calls cost nothing.
-func NewCallLog(p *event.Publisher, log *slog.Logger, level slog.Level) *CallLog {
+// does not write records of this level, NewCallLog returns nil, so that calls cost nothing. The
+// parameter clean is LogOptions.Clean, for the names that servers and clients give.
+func NewCallLog(p *event.Publisher, log *slog.Logger, level slog.Level, clean func(project, server string) func(text string) string) *CallLog {
 	if !log.Enabled(context.Background(), level) {
 		return nil
 	}
-	l := &CallLog{log: log, level: level, calls: make(chan loggedCall, callDepth), closing: make(chan struct{})}
+	l := &CallLog{log: log, level: level, clean: clean, calls: make(chan loggedCall, callDepth), closing: make(chan struct{})}
 	l.untap = p.Tap(event.Of(event.Call), l.take)
 	l.running.Go(l.run)
 	return l
@@ -133,20 +135,21 @@ func (l *CallLog) write(c *loggedCall) {
 			r.AddAttrs(slog.String(key, value))
 		}
 	}
+	clean := cleaner(l.clean, &c.Event)
 	r.AddAttrs(projectOf(c.Project, nil)...)
 	text("server", c.Server)
 	if c.Method != mcp.MethodCallTool {
-		text("method", excerpt.Name(c.Method))
+		text("method", excerpt.Name(clean(c.Method)))
 	}
 	if key := subjects[c.Method]; key != "" && c.Name != "" {
-		text(key, excerpt.Line(c.Name, maxSubject))
+		text(key, excerpt.Line(clean(c.Name), maxSubject))
 	}
 	text("took", tookText(c.Took))
 	text("outcome", string(c.Outcome))
 	if c.Code != 0 {
 		r.AddAttrs(slog.Int64("error_code", c.Code))
 	}
-	text("client", c.client)
+	text("client", clean(c.client))
 	text("principal", c.Who.Key())
 	if c.From != mcp.Unknown {
 		text("from", c.From.String())

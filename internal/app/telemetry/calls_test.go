@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"log/slog"
+	"strings"
 	"testing"
 	"time"
 
@@ -16,7 +17,7 @@ import (
 func TestCallLog(t *testing.T) {
 	var b bytes.Buffer
 	p := &event.Publisher{}
-	l := NewCallLog(p, logger(&b, slog.LevelInfo), slog.LevelInfo)
+	l := NewCallLog(p, logger(&b, slog.LevelInfo), slog.LevelInfo, nil)
 	named := func(name string) *mcp.ClientInfo {
 		return &mcp.ClientInfo{Info: []byte(`{"name":"` + name + `","version":"1"}`)}
 	}
@@ -44,11 +45,44 @@ level=INFO msg=call server=s method=made/up took=1s outcome=refused error_code=-
 	}
 }
 
+// TestCallLogMasksNames checks that what a client or server wrote is masked with the function for its
+// server, before it's cut, and that the rest of the record stays as it is.
+func TestCallLogMasksNames(t *testing.T) {
+	var b bytes.Buffer
+	p := &event.Publisher{}
+	l := NewCallLog(p, logger(&b, slog.LevelInfo), slog.LevelInfo, func(project, server string) func(string) string {
+		if server == "unknown" {
+			return nil
+		}
+		return func(text string) string { return strings.ReplaceAll(text, "pw-"+project+"-"+server, "***") }
+	})
+	for _, server := range []string{"s", "other", "unknown"} {
+		for _, method := range []string{mcp.MethodCallTool, mcp.MethodReadResource, "x/pw-shop-s"} {
+			p.Publish(event.Event{
+				Kind: event.Call, Project: "shop", Server: server, Method: method, Name: strings.Repeat("n", maxSubject-5) + "pw-shop-s",
+				Client: &mcp.ClientInfo{Info: []byte(`{"name":"pw-shop-s"}`)},
+			})
+		}
+	}
+	l.Close()
+	masked := 0
+	for line := range strings.Lines(b.String()) {
+		ours := strings.Contains(line, " server=s ")
+		if strings.Contains(line, "pw-") == ours || !strings.Contains(line, "project=shop") {
+			t.Error(line)
+		}
+		masked += strings.Count(line, "***")
+	}
+	if masked != 2+2+2 {
+		t.Errorf("%d texts are masked:\n%s", masked, b.String())
+	}
+}
+
 // TestCallLogOff checks a log that discards the level of the call log. NewCallLog then does not
 // subscribe, so the call log costs nothing.
 func TestCallLogOff(t *testing.T) {
 	p := &event.Publisher{}
-	l := NewCallLog(p, logger(&bytes.Buffer{}, slog.LevelInfo), slog.LevelDebug)
+	l := NewCallLog(p, logger(&bytes.Buffer{}, slog.LevelInfo), slog.LevelDebug, nil)
 	if l != nil || p.Wants(event.Call) {
 		t.Error("it listens")
 	}
@@ -61,7 +95,7 @@ func TestCallLogMisses(t *testing.T) {
 	var b bytes.Buffer
 	p := &event.Publisher{}
 	h := &slowHandler{Handler: logger(&b, slog.LevelWarn).Handler(), begun: make(chan struct{}), slow: make(chan struct{})}
-	l := NewCallLog(p, slog.New(h), slog.LevelInfo)
+	l := NewCallLog(p, slog.New(h), slog.LevelInfo, nil)
 	p.Publish(event.Event{Kind: event.Call})
 	<-h.begun
 	for range callDepth + 5 {

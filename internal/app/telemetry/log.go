@@ -246,16 +246,20 @@ func (l *Log) record(e *event.Event, text string, attrs ...slog.Attr) {
 
 // mask masks the secrets of the event's server in the attributes that may have come from it.
 func (l *Log) mask(e *event.Event, attrs []slog.Attr) {
-	if l.o.Clean == nil {
-		return
-	}
-	clean := l.o.Clean(e.Project, e.Server)
-	if clean == nil {
-		return
-	}
+	clean := cleaner(l.o.Clean, e)
 	for i, a := range attrs {
 		if a.Key == "name" || a.Key == "what" || a.Key == "why" {
 			attrs[i].Value = slog.StringValue(clean(a.Value.String()))
 		}
 	}
+}
+
+// cleaner returns the result of LogOptions.Clean for an event, or a function that masks nothing.
+func cleaner(of func(project, server string) func(text string) string, e *event.Event) func(text string) string {
+	if of != nil {
+		if clean := of(e.Project, e.Server); clean != nil {
+			return clean
+		}
+	}
+	return func(text string) string { return text }
 }

@@ -26,7 +26,7 @@ import (
 type Options struct {
 	Name string // the server's configured name, for errors and logs
 	// Given, Credentials and Clean are used for the errors of calls. They have the same meaning as
-	// in failure.Facts.
+	// in failure.Facts. Clean also masks what the log says of the server's messages.
 	Given, Credentials bool
 	Clean              func(string) string
 
@@ -143,8 +143,14 @@ func newConn(o Options) *Conn {
 	if c.opts.Log == nil {
 		c.opts.Log = slog.New(slog.DiscardHandler)
 	}
+	if c.opts.Clean == nil {
+		c.opts.Clean = func(text string) string { return text }
+	}
 	return c
 }
+
+// shown returns a name for the log. It's masked before it's cut, so that no part of a secret remains.
+func (c *Conn) shown(name string) string { return excerpt.Name(c.opts.Clean(name)) }
 
 // Opening returns the outcome of the handshake.
 func (c *Conn) Opening() *handshake.Outcome { return c.opening.Load() }
@@ -242,7 +248,7 @@ func (c *Conn) attempt(ctx context.Context, opened *handshake.Outcome, a *mcp.At
 			c.cancel(a.Trail, n)
 		}
 		if why := unusable(err); why != "" {
-			c.opts.Log.Warn("answer is not valid", "server", c.opts.Name, "method", excerpt.Name(a.Msg.Method), "cause", why)
+			c.opts.Log.Warn("answer is not valid", "server", c.opts.Name, "method", c.shown(a.Msg.Method), "cause", c.opts.Clean(why))
 		}
 		failed := c.failure(ctx, a, err)
 		if a.Trail != nil {

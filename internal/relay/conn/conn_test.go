@@ -445,6 +445,37 @@ func TestNobodyToAsk(t *testing.T) {
 	}
 }
 
+// TestLogMasksWhatTheServerSays checks that no record about an odd message shows a secret of the server, not
+// even the part of one that is cut, and that records still say which server and what it sent.
+func TestLogMasksWhatTheServerSays(t *testing.T) {
+	const secret = "hunter2-and-more"
+	long := strings.Repeat("x", 60) + secret
+	for _, rev := range []mcp.Revision{mcp.R20251125, mcp.R20260728} {
+		var log bytes.Buffer
+		o := Options{
+			Name:  "files",
+			Log:   slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug})),
+			Clean: func(text string) string { return strings.ReplaceAll(text, secret, "***") },
+			Ask: func(context.Context, *jsonrpc.Message) (*jsonrpc.Message, error) {
+				return nil, errors.New("no " + secret)
+			},
+		}
+		calling(t, rev, o, func(_ *Conn, w *pipetest.Wire) {
+			w.Say(
+				`{"jsonrpc":"2.0","id":"`+secret+`","result":{}}`,
+				`{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":"un-`+secret+`","progress":1}}`,
+				`{"jsonrpc":"2.0","id":"q","method":"x/`+long+`"}`,
+				`{"jsonrpc":"2.0","id":"r","method":"roots/list"}`,
+				`["`+secret+`"]`, `{"`+secret+`":`,
+			)
+			_ = w.Heard()
+		})
+		if strings.Contains(log.String(), "hunter2") || !strings.Contains(log.String(), `what=answer detail="\"***\""`) || strings.Count(log.String(), "server=files") < 4 {
+			t.Errorf("%s: %s", rev, log.String())
+		}
+	}
+}
+
 func TestAModernServerDoesNotAsk(t *testing.T) {
 	calling(t, mcp.R20260728, Options{}, func(c *Conn, w *pipetest.Wire) {
 		a := start(c, anna, toolCall)

@@ -245,7 +245,7 @@ func (l *httpConn) listen() {
 			}
 		})
 		if err != nil && l.server.life.Err() == nil {
-			l.server.opts.Log.Debug("cannot use the server's standalone SSE stream", "server", l.server.opts.Name, "cause", err.Error())
+			l.server.opts.Log.Debug("cannot use the server's standalone SSE stream", "server", l.server.opts.Name, "cause", l.server.opts.Clean(err.Error()))
 		}
 	})
 }

@@ -45,7 +45,7 @@ func (c *Conn) serveRequest(m *jsonrpc.Message, f *flow, peers []*flow) {
 	}
 	if m.Method == mcp.MethodElicit {
 		if why := c.opts.Own.URLProblem(m.Raw, m.Params); why != "" {
-			c.opts.Log.Warn("elicitation refused", "server", c.opts.Name, "cause", why)
+			c.opts.Log.Warn("elicitation refused", "server", c.opts.Name, "cause", c.opts.Clean(why))
 			c.publishLoss(f.about(), m.Method, why)
 			c.respondTo(f, jsonrpc.AppendError(nil, m.ID, &jsonrpc.Error{
 				Code: jsonrpc.CodeInvalidParams, Message: "the elicitation was not shown to the user: " + why,
@@ -111,7 +111,7 @@ func (c *Conn) answerRequest(ctx context.Context, m *jsonrpc.Message, owners []*
 		if errors.Is(err, mcp.NobodyToAsk) {
 			level = slog.LevelInfo // usual with clients of 2026-07-28
 		}
-		c.opts.Log.Log(ctx, level, "server request refused", "server", c.opts.Name, "method", excerpt.Name(m.Method), "cause", err.Error())
+		c.opts.Log.Log(ctx, level, "server request refused", "server", c.opts.Name, "method", c.shown(m.Method), "cause", c.opts.Clean(err.Error()))
 		c.deliverTo(f, refusal(m, err.Error()))
 	default:
 		var lost mcp.Losses
@@ -148,7 +148,7 @@ func (c *Conn) mustNotAsk(m *jsonrpc.Message) bool {
 	if opened == nil || opened.Revision.Can(mcp.AskedMidCall) {
 		return false
 	}
-	c.opts.Log.Warn("discarded a server request that its revision does not allow", "server", c.opts.Name, "method", excerpt.Name(m.Method))
+	c.opts.Log.Warn("discarded a server request that its revision does not allow", "server", c.opts.Name, "method", c.shown(m.Method))
 	return true
 }
 
@@ -349,7 +349,7 @@ func (c *Conn) deliver(body []byte) {
 }
 
 func (c *Conn) undelivered(err error) {
-	c.opts.Log.Debug("could not send an answer or cancellation to the server", "server", c.opts.Name, "cause", err.Error())
+	c.opts.Log.Debug("could not send an answer or cancellation to the server", "server", c.opts.Name, "cause", c.opts.Clean(err.Error()))
 }
 
 func refusal(m *jsonrpc.Message, why string) []byte {

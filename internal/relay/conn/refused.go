@@ -30,7 +30,7 @@ func (c *pipeConn) refused(err error, why *jsonrpc.Error) {
 	}
 	if errors.Is(err, transport.ErrTooLarge) {
 		// The frame may have been an answer that a call waits for.
-		c.server.opts.Log.Warn("discarded a message over the size limit", "server", c.server.opts.Name, "cause", why.Message)
+		c.server.opts.Log.Warn("discarded a message over the size limit", "server", c.server.opts.Name, "cause", c.server.opts.Clean(why.Message))
 	}
 	c.server.noteOdd("refused", why.Message)
 }

@@ -1,12 +1,12 @@
 package conn
 
 import (
+	"log/slog"
 	"math/rand/v2"
 	"slices"
 	"sync"
 	"sync/atomic"
 
-	"github.com/dragoman-mcp/dragoman/internal/base/excerpt"
 	"github.com/dragoman-mcp/dragoman/internal/base/jsonrpc"
 	"github.com/dragoman-mcp/dragoman/internal/protocol/mcp"
 )
@@ -302,7 +302,9 @@ func (c *Conn) noteOdd(what, detail string) {
 }
 
 func (c *Conn) logOdd(what, detail string) {
-	c.opts.Log.Debug("discarded an unexpected message from the server", "server", c.opts.Name, "what", excerpt.Name(what), "detail", excerpt.Name(detail))
+	if c.opts.Log.Enabled(c.life, slog.LevelDebug) { // a server may send many of them, and masking takes time
+		c.opts.Log.Debug("discarded an unexpected message from the server", "server", c.opts.Name, "what", c.shown(what), "detail", c.shown(detail))
+	}
 }
 
 // ownerOf returns the number of the call that a server request belongs to, and the place of the call.
@@ -342,13 +344,13 @@ func (c *Conn) refuseOrDrop(m *jsonrpc.Message, where place) {
 		return
 	}
 	if where == unclear {
-		c.opts.Log.Warn("server request refused", "server", c.opts.Name, "method", excerpt.Name(m.Method), "cause", whyUnclear)
+		c.opts.Log.Warn("server request refused", "server", c.opts.Name, "method", c.shown(m.Method), "cause", whyUnclear)
 		c.refuse(m, whyUnclear)
 		return
 	}
 	// The session of the call has received a copy of the request, and will answer it. If this session
 	// refused the request, the server would treat the refusal as the answer.
-	c.opts.Log.Debug("discarded a server request for another session", "server", c.opts.Name, "method", excerpt.Name(m.Method))
+	c.opts.Log.Debug("discarded a server request for another session", "server", c.opts.Name, "method", c.shown(m.Method))
 }
 
 // whyUnclear is the reason for refusing a server request with the place unclear.

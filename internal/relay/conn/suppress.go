@@ -110,7 +110,7 @@ func (c *Conn) untilReady(ctx context.Context, opened *handshake.Outcome, a *mcp
 
 func (c *Conn) logNotReady(reply *mcp.Reply, a *mcp.Attempt, d time.Duration) {
 	said, _ := jsonrpc.Text(reply.Msg.Raw, jsonrpc.Find(reply.Msg.Raw, reply.Msg.Error, "message"))
-	text := fmt.Sprintf("%s -> error %d %q; the server waits for %s; retrying in %s", excerpt.Name(a.Msg.Method), reply.Code(), excerpt.Name(said), mcp.NoteInitialized, d)
+	text := fmt.Sprintf("%s -> error %d %q; the server waits for %s; retrying in %s", c.shown(a.Msg.Method), reply.Code(), c.shown(said), mcp.NoteInitialized, d)
 	c.opts.Log.Info("server is not ready", "server", c.opts.Name, "step", text)
 	c.opts.Events.Publish(event.Event{
 		Kind: event.Handshake, Level: slog.LevelInfo, Who: a.Client.Who, Server: c.opts.Name, Method: a.Msg.Method,
