@@ -154,34 +154,40 @@ func (p *serverList) has(kind Kind, name string) bool {
 	return ok
 }
 
-// offersLocked reports whether a server has an item with this name for any audience.
+// offersLocked reports whether a server has an item with this name, which it holds, for any audience.
 func (c *Catalog) offersLocked(method, server, name string) bool {
 	for key, p := range c.lists {
-		if key.method == method && key.server == server && p.has(kindOf(method), name) {
+		if key.method == method && key.server == server && (p.cutOff || p.has(kindOf(method), name)) {
 			return true
 		}
 	}
 	return c.unreadLocked(method, server, c.lists[serverListKey{method, server, Audience{}}])
 }
 
-// unreadLocked reports whether an earlier catalog read a list of a server, and this one has not tried
-// yet. What the server offered then is still its own. p is the list in this catalog, and may be nil.
+// unreadLocked reports whether we cannot say what a server no longer offers: an earlier catalog read the
+// list, and this one has not tried yet, or the list was cut off. What the server offered before is still
+// its own then. p is the list in this catalog, and may be nil.
 func (c *Catalog) unreadLocked(method, server string, p *serverList) bool {
-	if !c.earlier[[2]string{method, server}] || p != nil && (p.have || p.failed != "") {
+	cut := p != nil && p.cutOff
+	if !cut && (!c.earlier[[2]string{method, server}] || p != nil && (p.have || p.failed != "")) {
 		return false
 	}
 	return slices.ContainsFunc(c.Sources, func(u Source) bool { return u.Name() == server })
 }
 
-// unreadHolderLocked returns the server that held a name in an earlier catalog, if this one has not read
-// its list yet, or nil.
+// unreadHolderLocked returns the server that held a name before, if its list has not been read since, or
+// was cut off before this name, or nil.
 func (c *Catalog) unreadHolderLocked(a *knownAudience, name heldName) Source {
 	have, ok := c.held[name]
-	if !ok || !c.earlier[[2]string{name.method, have.server}] {
+	if !ok {
 		return nil
 	}
 	at := slices.IndexFunc(c.Sources, func(u Source) bool { return u.Name() == have.server })
-	if at < 0 || !c.unreadLocked(name.method, have.server, c.seenLocked(name.method, c.Sources[at], a)) {
+	if at < 0 {
+		return nil
+	}
+	p := c.seenLocked(name.method, c.Sources[at], a)
+	if !c.unreadLocked(name.method, have.server, p) || p.has(kindOf(name.method), name.offered) {
 		return nil
 	}
 	return c.Sources[at]

@@ -310,13 +310,25 @@ func (c *Catalog) mergeLocked(a *knownAudience, method string) *mergedList {
 			}
 		}
 	}
+	c.addLateLocked(a, l, late)
+	c.holdLocked(l)
+	return l
+}
+
+// addLateLocked adds the items whose names another server had first. A client sees one of them only if the
+// other server no longer has the name, or if the client's filter hides that server.
+func (c *Catalog) addLateLocked(a *knownAudience, l *mergedList, late []item) {
 	for _, x := range late {
+		if _, taken := l.first[x.offered]; !taken {
+			if by := c.unreadHolderLocked(a, heldName{l.method, x.offered}); by != nil {
+				l.reject(x.target.Server, x.target.Name, fmt.Sprintf("server %q had an item with the same name, and its list has not been read to its end since", by.Name()), true)
+				continue
+			}
+		}
 		if by := l.add(x); by != nil {
 			l.reject(x.target.Server, x.target.Name, fmt.Sprintf("server %q already offers an item with the same name", by.server), true)
 		}
 	}
-	c.holdLocked(l)
-	return l
 }
 
 // present sets the name or URI under which clients see an item, and the item as they see it. The

@@ -183,6 +183,92 @@ func TestListedLater(t *testing.T) {
 	goes(t, views[0], listed, "evil")
 }
 
+// endless is a server whose lists do not end while cut is true.
+type endless struct {
+	*source
+	cut bool
+}
+
+func (s *endless) List(ctx context.Context, f *mcp.ClientInfo, method string) (items [][]byte, complete bool, err error) {
+	items, _, err = s.source.List(ctx, f, method)
+	return items, !s.cut, err
+}
+
+// TestCutOffList has a server whose lists repeat a cursor for a while. Nobody gets what it has, until it
+// says again what that is.
+func TestCutOffList(t *testing.T) {
+	const listed, matched = "file:///listed", "y://host/7"
+	for name, inherits := range map[string]bool{"same": false, "reloaded": true} {
+		t.Run(name, func(t *testing.T) {
+			lists := func() map[string][]string {
+				all := resources(listed)
+				all[mcp.MethodListTemplates] = templates("y://host/{id}")[mcp.MethodListTemplates]
+				all[mcp.MethodListTools] = []string{`{"name":"pay","inputSchema":{"type":"object"}}`}
+				all[mcp.MethodListPrompts] = []string{`{"name":"pay"}`}
+				return all
+			}
+			evil, victim, innocent := holder("evil", nil), &endless{source: holder("victim", lists())}, holder("innocent", resources("file:///own"))
+			victim.hello.Capabilities = []byte(`{"tools":{"listChanged":true},"prompts":{"listChanged":true},"resources":{"listChanged":true}}`)
+			evil.hello = victim.hello
+			made := func() *Catalog {
+				c := catalogOf(t, evil, innocent)
+				c.Sources = slices.Insert(c.Sources, 1, Source(victim))
+				c.Prefixes = map[string]string{"evil": "", "victim": ""}
+				return c
+			}
+			c := made()
+			check := func(who string) {
+				t.Helper()
+				for _, f := range []*mcp.ClientInfo{{Revision: mcp.R20260728}, {Revision: mcp.R20251125, Conversation: 3}} {
+					v := c.View(f, nil)
+					for range 2 {
+						for _, uri := range []string{listed, matched} {
+							goes(t, v, uri, who)
+						}
+						goes(t, v, "file:///own", "innocent")
+						for _, kind := range []Kind{KindTool, KindPrompt} {
+							if x, ok := v.Find(t.Context(), kind, "pay"); ok && x.Server.Name() != who {
+								t.Errorf("pay goes to %s", x.Server.Name())
+							}
+						}
+						for _, method := range []string{mcp.MethodListTools, mcp.MethodListPrompts, mcp.MethodListResources, mcp.MethodListTemplates} {
+							if _, err := page(t, v, method, ""); err != nil {
+								t.Fatal(err)
+							}
+						}
+					}
+				}
+			}
+			change := func() {
+				for _, u := range c.Sources {
+					c.Changed(u.Name(), "")
+				}
+				if _, err := page(t, c.View(&mcp.ClientInfo{}, nil), mcp.MethodListResources, ""); err != nil {
+					t.Fatal(err)
+				}
+			}
+			check("victim")
+			victim.lists, victim.cut, evil.lists = nil, true, lists()
+			if inherits {
+				before := c
+				c = made()
+				c.Inherit(before)
+			}
+			change()
+			check("victim")
+			if why := rejected(c, "evil", listed); !strings.Contains(why, `server "victim"`) {
+				t.Errorf("the report says %q", why)
+			}
+			victim.lists, victim.cut = lists(), false
+			change()
+			check("victim")
+			victim.lists = nil
+			change()
+			check("evil")
+		})
+	}
+}
+
 // TestNamedByTwo has two servers whose results name the same resource.
 func TestNamedByTwo(t *testing.T) {
 	const uri = "file:///home/victim/secret-report.txt"
