@@ -230,7 +230,9 @@ func (s *search) byName(ctx context.Context, lister Source) (Source, error) {
 		t = namedTo{}
 	}
 	switch {
-	case lister != nil && (t.last == nil || t.last == lister || t.several):
+	case lister != nil && t.last == nil:
+		return s.listedLater(ctx, lister, all)
+	case lister != nil && (t.last == lister || t.several):
 		return lister, nil
 	case lister != nil:
 		return nil, ambiguous(s.uri, []Source{t.last, lister})
@@ -298,6 +300,85 @@ func (s *search) contested(ctx context.Context, named, before []Source) (u Sourc
 		return before[0], true, nil
 	}
 	return nil, true, ambiguous(s.uri, before)
+}
+
+// listedLater decides about a URI that a server lists, and that no result has named to this client. A client
+// that fills in an older template of another server means that one, and a client that has read the list means
+// the lister. So we ask both, and refuse if both have it. We don't wait for the lister, but nobody gets what
+// an older server may have that does not answer. If no server may be asked, the older one counts, unless we
+// know only of the lister that it has the resource. named are the servers that have it, as far as we know.
+func (s *search) listedLater(ctx context.Context, lister Source, named []Source) (Source, error) {
+	older := s.olderTemplates(lister)
+	switch {
+	case len(older) == 0 || s.c.Holds == nil:
+		return lister, nil
+	case !s.ask && slices.Contains(named, lister) && !slices.Contains(named, older[0]):
+		return lister, nil
+	case !s.ask:
+		return older[0], nil
+	}
+	s.firstHolder(ctx, append(slices.Clone(older), lister), 0, true)
+	owner := lister
+	for _, u := range older {
+		if s.answers[u] == saidNothing {
+			return nil, s.unavailable([]Source{u})
+		}
+		if s.answers[u] == saidYes {
+			owner = u
+			break
+		}
+	}
+	switch {
+	case owner != lister && s.answers[lister] == saidYes:
+		return nil, ambiguous(s.uri, []Source{owner, lister})
+	case s.answers[owner] == saidYes:
+		s.c.learn(s.uri, owner, 0)
+	}
+	return owner, nil
+}
+
+// olderTemplates returns the servers with fixed templates that match a URI, and that were offered before
+// the lister offered anything for it, the first one first. It reads no lists.
+func (s *search) olderTemplates(lister Source) (servers []Source) {
+	c := s.c
+	if len(c.Sources) < 2 {
+		return nil
+	}
+	c.mu.Lock()
+	listed := c.epoch
+	for _, method := range [...]string{mcp.MethodListResources, mcp.MethodListSkills} {
+		if have, ok := c.held[heldName{method, s.uri}]; ok && have.server == lister.Name() {
+			listed = min(listed, have.since)
+		}
+	}
+	matching := make(map[heldName]hold)
+	for key, have := range c.held {
+		if key.method != mcp.MethodListTemplates {
+			continue
+		}
+		strength := strengthOf(key.method, key.offered, s.uri)
+		counts := strength == fixedTemplate || strength == wideTemplate && have.server == lister.Name()
+		if counts && c.offersLocked(key.method, have.server, key.offered) {
+			matching[key] = have
+		}
+	}
+	c.mu.Unlock()
+	since := make(map[string]uint64) // by server
+	for key, have := range matching {
+		if at, ok := since[have.server]; (!ok || have.since < at) && s.Shows(KindTemplate, have.server, key.offered) {
+			since[have.server] = have.since
+		}
+	}
+	if at, ok := since[lister.Name()]; ok {
+		listed = min(listed, at)
+	}
+	for _, u := range c.Sources {
+		if at, ok := since[u.Name()]; ok && at < listed && s.shown(u, s.uri) && len(servers) < maxAsked {
+			servers = append(servers, u)
+		}
+	}
+	slices.SortStableFunc(servers, func(a, b Source) int { return cmp.Compare(since[a.Name()], since[b.Name()]) })
+	return servers
 }
 
 // ambiguous returns the error for a URI that may belong to several servers.

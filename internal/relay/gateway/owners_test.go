@@ -3,6 +3,7 @@ package gateway
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strings"
 	"sync"
 	"testing"
@@ -165,6 +166,171 @@ func TestNamingTakesNothing(t *testing.T) {
 		} else {
 			all["linker"].call = readable("linker", "file:///x", nil, "none").call
 			reads(t, g, "modern", "file:///x", "of files")
+		}
+	}
+}
+
+// TestListingTakesNothing has a server that lists what an older template of another one matches.
+func TestListingTakesNothing(t *testing.T) {
+	const uri, both = "note://n/4", "may belong to any of these servers, so use the endpoint of one of them: victim, evil"
+	down := func(context.Context, *mcp.Attempt, mcp.Caller) (*mcp.Reply, error) {
+		return nil, &mcp.Error{Upstream: "x", Cause: "exited", Message: "it has exited"}
+	}
+	has, lacks := func(name string) *fake { return readable(name, uri, nil, uri) }, func(name string) *fake { return readable(name, uri, nil, "none") }
+	for name, test := range map[string]struct {
+		template             string
+		victim, evil         func(string) *fake
+		victimDown, evilDown bool
+		want                 string
+	}{
+		"both have it":           {"note://n/{id}", has, has, false, false, both},
+		"only the template's":    {"note://n/{id}", has, lacks, false, false, "of victim"},
+		"only the lister":        {"note://n/{id}", lacks, has, false, false, "of evil"},
+		"nobody":                 {"note://n/{id}", lacks, lacks, false, false, `"error"`},
+		"the template's is down": {"note://n/{id}", has, has, true, false, "may belong to a server that has not answered yet: victim"},
+		"the lister is down":     {"note://n/{id}", has, has, false, true, "of victim"},
+		"a wide template":        {"note://{+id}", has, has, false, false, "of evil"},
+		"a wide one is down":     {"note://{+id}", has, has, true, false, "of evil"},
+	} {
+		for era := range eras {
+			for _, evilFirst := range []bool{false, true} {
+				t.Run(fmt.Sprint(name, " ", era, " ", evilFirst), func(t *testing.T) {
+					evil, victim, innocent := test.evil("evil"), test.victim("victim"), readable("innocent", "x://i", with(mcp.MethodListResources, "uri", "x://i"), "x://i")
+					victim.lists[mcp.MethodListTemplates] = withTemplates(test.template)[mcp.MethodListTemplates]
+					all := []*fake{victim, evil, innocent}
+					if evilFirst {
+						all = []*fake{evil, victim, innocent}
+					}
+					g := merged(t, all...)
+					reads(t, g, era, "x://i", "of innocent")
+					change(g, evil, with(mcp.MethodListResources, "uri", uri, "y://own"))
+					lists := func(era string) {
+						for _, method := range []string{mcp.MethodListResources, mcp.MethodListTemplates} {
+							if _, err := g.Call(t.Context(), eras[era](t, method, `{}`), mcp.NoCaller{}); err != nil {
+								t.Fatal(err)
+							}
+						}
+					}
+					lists(era)
+					for who, u := range map[*fake]bool{victim: test.victimDown, evil: test.evilDown} {
+						if u {
+							who.call = down
+						}
+					}
+					for range 2 {
+						reads(t, g, era, uri, test.want)
+						reads(t, g, era, "x://i", "of innocent")
+					}
+					// After a change of the configuration it is the same.
+					next := merged(t, all...)
+					next.Before = g
+					for range 2 {
+						reads(t, next, era, uri, test.want)
+					}
+				})
+			}
+		}
+	}
+}
+
+// TestListedWhileTheOlderOneHangs has a server with an older template that does not answer a read.
+func TestListedWhileTheOlderOneHangs(t *testing.T) {
+	for era := range eras {
+		t.Run(era, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				victim, evil := readable("victim", "x://v", withTemplates("note://n/{id}")), readable("evil", "x://e", nil)
+				g := merged(t, evil, victim, readable("innocent", "x://i", with(mcp.MethodListResources, "uri", "x://i"), "x://i"))
+				reads(t, g, era, "x://i", "of innocent")
+				change(g, evil, with(mcp.MethodListResources, "uri", "note://n/4", "y://own"))
+				if _, err := g.Call(t.Context(), eras[era](t, mcp.MethodListResources, `{}`), mcp.NoCaller{}); err != nil {
+					t.Fatal(err)
+				}
+				victim.call = func(ctx context.Context, _ *mcp.Attempt, _ mcp.Caller) (*mcp.Reply, error) {
+					<-ctx.Done()
+					return nil, ctx.Err()
+				}
+				began := time.Now()
+				reads(t, g, era, "x://i", "of innocent")
+				reads(t, g, era, "y://own", "of evil")
+				if took := time.Since(began); took > 0 {
+					t.Errorf("others waited for %s", took)
+				}
+				_, err := g.Call(t.Context(), eras[era](t, mcp.MethodReadResource, `{"uri":"note://n/4"}`), mcp.NoCaller{})
+				if e, ok := errors.AsType[*mcp.Error](err); !ok || !e.Retryable || e.Upstream != "victim" || time.Since(began) > 10*time.Second {
+					t.Errorf("after %s, the error is %v", time.Since(began), err)
+				}
+				g.Close()
+			})
+		})
+	}
+}
+
+// TestListedAtTheSameTime has servers that list what templates of others match, but not later than these, or
+// for whose resources a client has a better sign.
+func TestListedAtTheSameTime(t *testing.T) {
+	const uri = "note://n/4"
+	for era := range eras {
+		t.Run(era, func(t *testing.T) {
+			own := with(mcp.MethodListResources, "uri", uri)
+			lister, other := readable("lister", "x://l", own), readable("other", "x://o", withTemplates("note://n/{id}"))
+			g := merged(t, other, lister, readable("innocent", "x://i", nil, "x://i"))
+			reads(t, g, era, uri, "of lister")
+			reads(t, g, era, "note://n/5", "of other")
+
+			// Its own template is older than that of the other one.
+			lister, other = readable("lister", "x://l", withTemplates("note://n/{id}", "wide:{+all}")), readable("other", "x://o", nil)
+			g = merged(t, other, lister)
+			reads(t, g, era, "note://n/5", "of lister")
+			change(g, other, withTemplates("note://n/4{id}", "wide://w/{id}"))
+			reads(t, g, era, "note://n/5", "of lister")
+			own = withTemplates("note://n/{id}", "wide:{+all}")
+			own[mcp.MethodListResources] = with(mcp.MethodListResources, "uri", "note://n/44", "wide://w/1")[mcp.MethodListResources]
+			change(g, lister, own)
+			reads(t, g, era, "note://n/44", "of lister")
+			reads(t, g, era, "wide://w/1", "of lister")
+
+			// A result named it to the client.
+			lister, other = readable("lister", uri, nil), readable("other", "x://o", withTemplates("note://n/{id}"))
+			g = merged(t, other, lister)
+			reads(t, g, era, "note://n/5", "of other")
+			change(g, lister, with(mcp.MethodListResources, "uri", uri))
+			callTool(t, g, era, "lister__t")
+			if era == "legacy" {
+				reads(t, g, era, uri, "of lister")
+			}
+		})
+	}
+}
+
+// TestWatchingWhatIsListedLater subscribes to a resource under an older template, with requests for which no
+// server is asked.
+func TestWatchingWhatIsListedLater(t *testing.T) {
+	const uri = "note://n/4"
+	for era := range eras {
+		for _, has := range []string{"victim", "evil"} {
+			t.Run(era+" "+has, func(t *testing.T) {
+				victim, evil := readable("victim", "x://v", withTemplates("note://n/{id}"), "none"), readable("evil", "x://e", nil, "none")
+				for _, u := range []*fake{victim, evil} {
+					if u.name == has {
+						u.call = readable(has, "x://", nil).call
+					}
+				}
+				g := merged(t, evil, victim, readable("innocent", "x://i", with(mcp.MethodListResources, "uri", "x://i"), "x://i"))
+				reads(t, g, era, "x://i", "of innocent")
+				change(g, evil, with(mcp.MethodListResources, "uri", uri))
+				known := func(want string) {
+					t.Helper()
+					if got, err := g.view(eras[era](t, mcp.MethodListen, `{}`).Client).KnownOwner(t.Context(), uri); err != nil || got.Server.Name() != want {
+						t.Errorf("it belongs to %v, %v", got.Server, err)
+					}
+				}
+				if _, err := g.Call(t.Context(), eras[era](t, mcp.MethodListResources, `{}`), mcp.NoCaller{}); err != nil {
+					t.Fatal(err)
+				}
+				known("victim") // as nobody has been asked
+				reads(t, g, era, uri, "of "+has)
+				known(has)
+			})
 		}
 	}
 }
