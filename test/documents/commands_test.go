@@ -42,6 +42,8 @@ var notRun = map[string]string{
 	"go install ":                    "needs a release",
 	"make ":                          "the target is looked up in the Makefile instead",
 	"git clone ":                     "needs the network",
+	"dragoman search ":               "asks the official registry",
+	"dragoman add io.":               "asks the official registry",
 	"cd ":                            "the commands run in one directory",
 	"promtool ":                      "needs Prometheus",
 	"nginx ":                         "needs nginx",
@@ -68,9 +70,10 @@ var statuses = []struct {
 	{"dragoman server requirements --db postgres:", 1},  // no such database is running
 }
 
-// less has additional arguments for commands that would take long without them, by the beginning of
-// the command. doctor waits three times for answers that the example server never gives.
+// less has additional arguments for commands that would take long or ask without them, by the beginning
+// of the command. doctor waits three times for answers that the example server never gives.
 var less = map[string]string{
+	"dragoman add ":   "--yes ",
 	"dragoman doctor": " --timeout 1s",
 	"dragoman matrix": " --clients 2025-06-18/http --servers 2026-07-28/http",
 }
@@ -194,6 +197,9 @@ mcpServers:
   deploy: {command: npx, args: [deploy]}
   charts: {command: npx, args: [charts]}
   docs: {command: npx, args: [docs]}
+  weather:
+    command: npx
+    args: [weather]
 `
 
 // newPlace creates a directory with the files that the documents name, and starts dragoman

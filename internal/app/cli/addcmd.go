@@ -61,7 +61,7 @@ and the output lists the variables that you have to set.`,
 
   # Add a server by its URL, and one by its command.
   dragoman add https://mcp.example.com/mcp --header 'Authorization: Bearer ${TOKEN}'
-  dragoman add --name files -- npx -y @modelcontextprotocol/server-filesystem@2025.8.21 /srv`,
+  dragoman add --name notes -- npx -y @modelcontextprotocol/server-filesystem@2025.8.21 /srv`,
 		RunE: c.run,
 	}
 	c.addFlags(cmd)
