@@ -1,17 +1,15 @@
 package schema
 
 import (
-	"bytes"
 	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
+	"math/big"
 	"slices"
 	"strconv"
 	"strings"
-
-	"github.com/santhosh-tekuri/jsonschema/v6"
-	"github.com/santhosh-tekuri/jsonschema/v6/kind"
 
 	"github.com/dragoman-mcp/dragoman/internal/base/excerpt"
 	"github.com/dragoman-mcp/dragoman/internal/base/jsonrpc"
@@ -23,188 +21,405 @@ const (
 	maxBytes  = 1 << 20
 	maxNested = 64
 	maxTokens = 100_000
-	// maxParts limits the objects and booleans in a schema, maxPaths the total length of their JSON
-	// pointers in bytes, and maxCompared the product of both. The jsonschema library keeps the pointer
-	// of each part, and compares it with those of all other parts. It would take 15 s for an anyOf with
-	// 65,536 alternatives in 200 KB.
-	maxParts    = 10_000
-	maxPaths    = 8 << 20
-	maxCompared = 4 << 30
 	// maxExponent is the maximum exponent of a number, and maxDigits is the maximum length of its
-	// text. These limits are needed because the jsonschema library computes with exact fractions,
-	// so 1e999999999 would become a number with a billion digits.
+	// text. We compute with exact fractions, so 1e999999999 would become a number with a billion
+	// digits.
 	maxExponent = 400
 	maxDigits   = 1000
-	// maxWork limits how many times one check may apply a schema. Without this limit, a check could
-	// run for a very long time, even if the schema has only a few hundred bytes.
+	// maxWork limits the steps of one check: how many times it applies a schema, looks up a name or
+	// reads a value. Without this limit, a check could run for a very long time, even if the schema
+	// has only a few hundred bytes. A million steps take about half a second.
 	maxWork = 1_000_000
+	// maxOpen limits how many schemas may wait for each other during a check, because each of them
+	// needs stack.
+	maxOpen = 10_000
 	// maxPatterns limits the total number of instructions of all patterns in a schema.
 	maxPatterns = 50_000
-	// maxProblems is the maximum number of problems that one check reports.
+	// maxProblems is the maximum number of problems that one check reports, and maxFaults how many
+	// it collects before it sorts them.
 	maxProblems = 20
+	maxFaults   = 50 * maxProblems
 )
 
 // Checker is a compiled schema. Compile creates it. A Checker checks one value at a time: Check must
 // not run concurrently with another Check of the same Checker.
 type Checker struct {
-	compiled *jsonschema.Schema
-	steps    *steps
-}
-
-// errRemote is the error for a schema that refers to another document.
-var errRemote = errors.New("the schema refers to another document, and Dragoman does not load such documents")
-
-// ErrLarge is the error for a schema whose check would take too much time or memory. Such a schema
-// may be valid.
-var ErrLarge = errors.New("the schema has too many parts, or their names are too long")
-
-type noLoader struct{}
-
-func (noLoader) Load(string) (any, error) { return nil, errRemote }
-
-// formats lists the formats that the jsonschema library checks in schemas of draft-07 and older.
-// Compile turns these checks off.
-var formats = []string{
-	"date", "date-time", "duration", "email", "hostname", "idn-email", "idn-hostname", "ipv4", "ipv6", "iri", "iri-reference",
-	"json-pointer", "period", "regex", "relative-json-pointer", "semver", "time", "uri", "uri-reference", "uri-template", "uuid",
-}
-
-// Compile prepares a schema for checks. A schema without $schema uses draft 2020-12
-// (2025-11-25 §Base, "JSON Schema Usage"). The error says in one sentence why the schema
-// cannot be used.
-func Compile(raw []byte) (*Checker, error) {
-	if err := jsonrpc.Valid(raw, jsonrpc.Limits{Bytes: maxBytes, Depth: maxNested, Tokens: maxTokens}); err != nil {
-		return nil, fmt.Errorf("the schema cannot be parsed: %w", err)
-	}
-	if err := checkNumbers(raw); err != nil {
-		return nil, err
-	}
-	doc, err := jsonschema.UnmarshalJSON(bytes.NewReader(raw))
-	if err != nil {
-		return nil, fmt.Errorf("the schema cannot be parsed: %w", err)
-	}
-	if n, paths := parts(doc, 0); n > maxParts || paths > maxPaths || int64(n)*int64(paths) > maxCompared {
-		return nil, ErrLarge
-	}
-	c := jsonschema.NewCompiler()
-	c.UseLoader(noLoader{})
-	for _, name := range formats {
-		c.RegisterFormat(&jsonschema.Format{Name: name, Validate: func(any) error { return nil }})
-	}
-	p := patterns{left: maxPatterns, steps: &steps{}}
-	c.UseRegexpEngine(p.compile)
-	const here = "urn:dragoman:schema"
-	if err := c.AddResource(here, doc); err != nil {
-		return nil, compileError(err)
-	}
-	compiled, err := c.Compile(here)
-	if err != nil {
-		return nil, compileError(err)
-	}
-	return &Checker{compiled, p.steps}, nil
-}
-
-// parts returns the number of objects and booleans in a schema, and the total length of their JSON
-// pointers in bytes. at is the length of the pointer of v.
-func parts(v any, at int) (n, paths int) {
-	add := func(v any, at int) {
-		more, length := parts(v, at)
-		n, paths = n+more, paths+length
-	}
-	switch v := v.(type) {
-	case map[string]any:
-		n, paths = 1, at
-		for name, x := range v {
-			add(x, at+1+len(name))
-		}
-	case []any:
-		for i, x := range v {
-			add(x, at+1+len(strconv.Itoa(i)))
-		}
-	case bool:
-		n, paths = 1, at
-	}
-	return n, paths
-}
-
-// anything is a pattern that matches all texts.
-type anything string
-
-func (anything) MatchString(string) bool { return true }
-func (a anything) String() string        { return string(a) }
-
-// steps is the budget that all patterns of a schema share during one check.
-type steps struct {
-	pattern.Budget
-	short int // the number of matches that were skipped because the budget was too small
-}
-
-// bounded is a pattern whose matches take steps from a budget. If the budget is too small for a
-// match, MatchString returns true, and Checker.Check returns an error.
-type bounded struct {
-	*pattern.Pattern
+	root  *node
 	steps *steps
+	notes bool
 }
 
-func (b bounded) MatchString(s string) bool {
-	if !b.steps.Take(b.Cost(len(s))) {
-		b.steps.short++
-		return true
+var (
+	errRemote  = errors.New("the schema refers to another document, and Dragoman does not load such documents")
+	errEndless = errors.New("the schema contains a reference to itself that never ends")
+	errWork    = errors.New("a check would take too long, because the schema has too many nested alternatives and references")
+)
+
+// Kind is the kind of a Problem.
+type Kind int
+
+// These are the kinds of problems.
+const (
+	Invalid Kind = iota // the value has a problem that no other kind describes
+	Missing             // the property Name is missing
+	Unknown             // the property Name is not allowed
+	Wrong               // the value has the wrong type
+)
+
+// Problem is one reason why a value does not match a schema.
+type Problem struct {
+	// Path is the path to the wrong value: property names and array indices. It is empty for the
+	// checked value itself. For Missing and Unknown, it is the path to the object that lacks or
+	// contains the property.
+	Path []string
+	Kind Kind
+	Name string // the name of the property, for Missing and Unknown
+	// Text is the rest of a sentence that begins with the value: "must be a number". Text that
+	// comes from the schema is quoted and shortened.
+	Text string
+}
+
+// Check checks a JSON value and returns at most 20 problems. It returns nil if the value is valid.
+// The error says in one sentence why the value cannot be checked.
+func (k *Checker) Check(value []byte) ([]Problem, error) {
+	if err := jsonrpc.Valid(value, jsonrpc.Limits{}); err != nil {
+		return nil, fmt.Errorf("the value cannot be parsed: %w", err)
 	}
-	return b.Regexp().MatchString(s)
-}
-
-func (b bounded) String() string { return b.Regexp().String() }
-
-// patterns compiles the patterns of one schema.
-type patterns struct {
-	left  int // the number of instructions that further patterns may have
-	steps *steps
-}
-
-// compile compiles a pattern. Patterns are regular expressions of ECMA-262. Package regexp does not
-// support all of them, for example lookahead. compile ignores unsupported patterns and patterns
-// that are too large, because the server checks the arguments anyway.
-func (p *patterns) compile(text string) (jsonschema.Regexp, error) {
-	if p.left <= 0 {
-		return anything(text), nil
+	if err := checkNumbers(value); err != nil {
+		// Say that the number is in the value, because Compile returns the same error for a schema.
+		return nil, fmt.Errorf("the value cannot be checked: %w", err)
 	}
-	c, err := pattern.Compile(text)
+	doc, err := decode(value)
 	if err != nil {
-		p.left -= min(len(text), pattern.MaxBytes) // parsing the text took time, too
-		return anything(text), nil
+		return nil, fmt.Errorf("the value cannot be parsed: %w", err)
 	}
-	p.left -= c.Size()
-	return bounded{c, p.steps}, nil
+	short := k.steps.short
+	k.steps.Set(pattern.UsualBudget)
+	c := &check{left: maxWork, notes: k.notes}
+	c.child(k.root, doc, &place{})
+	switch {
+	case c.err != nil:
+		return nil, c.err
+	case k.steps.short != short:
+		return nil, errors.New("a check would take too long, because the patterns of the schema are large and the value is long")
+	}
+	var out []Problem
+	for _, f := range c.faults {
+		p := f.Problem
+		p.Path = f.at.path()
+		out = append(out, p)
+	}
+	// The members of an object come in a random order. Put missing and unknown properties first,
+	// because they help the user most.
+	slices.SortFunc(out, func(a, b Problem) int {
+		return cmp.Or(cmp.Compare(a.rank(), b.rank()), slices.Compare(a.Path, b.Path), cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.Name, b.Name), cmp.Compare(a.Text, b.Text))
+	})
+	out = slices.CompactFunc(out, Problem.same)
+	return out[:min(len(out), maxProblems)], nil
 }
 
-// compileError returns the reason why the jsonschema library refuses a schema, in one sentence.
-func compileError(err error) error {
-	if errors.Is(err, errRemote) {
-		return errRemote
+func (p Problem) rank() int {
+	if p.Kind == Missing || p.Kind == Unknown {
+		return 0
 	}
-	var load *jsonschema.LoadURLError
-	if errors.As(err, &load) {
-		return errRemote
+	return 1
+}
+
+func (p Problem) same(q Problem) bool {
+	return p.Kind == q.Kind && p.Name == q.Name && p.Text == q.Text && slices.Equal(p.Path, q.Path)
+}
+
+// check is one check of a value.
+type check struct {
+	left   int // the steps that are left
+	depth  int
+	notes  bool        // somebody asks what has been looked at
+	scope  []*resource // the resources whose schemas are being applied, from the outermost on
+	faults []fault
+	failed int // the number of faults, with those that faults has no room for
+	err    error
+}
+
+// fault is a Problem, and what anyOf and oneOf need to know about it.
+type fault struct {
+	Problem
+	at     *place
+	types  Types // the types that were expected, if the type is wrong
+	values []any // the values that were expected, if the value is none of them
+}
+
+func (c *check) fault(f fault) {
+	if c.failed++; len(c.faults) < maxFaults {
+		c.faults = append(c.faults, f)
 	}
-	var bad *jsonschema.SchemaValidationError
-	if errors.As(err, &bad) {
-		var invalid *jsonschema.ValidationError
-		if errors.As(bad.Err, &invalid) {
-			if all := leaves(invalid); len(all) > 0 {
-				at := "the schema"
-				if path := all[0].InstanceLocation; len(path) > 0 {
-					at = excerpt.Quote("/"+strings.Join(path, "/"), 200)
-				}
-				return fmt.Errorf("%s %s", at, describe(all[0]))
+}
+
+// spend takes n steps. The check ends with an error if too few are left.
+func (c *check) spend(n int) {
+	if c.left -= n; c.left < 0 && c.err == nil {
+		c.err = errWork
+	}
+}
+
+// apply checks v against n, and reports whether v matches.
+func (c *check) apply(n *node, v any, at *place, s *seen) bool {
+	if c.spend(1); c.err != nil {
+		return false
+	}
+	if c.depth >= maxOpen {
+		c.err = errWork
+		return false
+	}
+	if len(n.rules) > 0 {
+		if slices.Contains(at.open, n) {
+			c.err = errEndless
+			return false
+		}
+		c.spend(len(at.open) / 16)
+	}
+	c.depth++
+	at.open = append(at.open, n)
+	entered := n.in != nil && (len(c.scope) == 0 || c.scope[len(c.scope)-1] != n.in)
+	if entered {
+		c.scope = append(c.scope, n.in)
+	}
+	before := c.failed
+	for _, r := range n.rules {
+		r.check(c, v, at, s)
+		if _, ok := r.(*kind); ok && c.failed != before || c.err != nil {
+			break
+		}
+	}
+	if entered {
+		c.scope = c.scope[:len(c.scope)-1]
+	}
+	at.open = at.open[:len(at.open)-1]
+	c.depth--
+	return c.failed == before
+}
+
+// child applies n to a part of the value.
+func (c *check) child(n *node, v any, at *place) bool {
+	var s *seen
+	if c.notes {
+		s = &seen{}
+	}
+	return c.apply(n, v, at, s)
+}
+
+// also applies n to the same value. What n has looked at counts if the value matches.
+func (c *check) also(n *node, v any, at *place, s *seen) bool {
+	if s == nil {
+		return c.apply(n, v, at, nil)
+	}
+	mine := &seen{}
+	ok := c.apply(n, v, at, mine)
+	if ok {
+		s.add(mine)
+	}
+	return ok
+}
+
+// matches reports whether v matches n, and forgets the faults.
+func (c *check) matches(n *node, v any, at *place) bool {
+	before, kept := c.failed, len(c.faults)
+	ok := c.child(n, v, at)
+	c.failed, c.faults = before, c.faults[:kept]
+	return ok
+}
+
+// alternatives checks v against the schemas of anyOf, or of oneOf if just is true.
+func (c *check) alternatives(all []*node, v any, at *place, s *seen, just bool) {
+	before, kept := c.failed, len(c.faults)
+	matched := 0
+	var causes [][]fault
+	for _, n := range all {
+		if c.also(n, v, at, s) {
+			if matched++; just && matched > 1 || !just && s == nil {
+				break
 			}
 		}
+		few := c.faults[kept:min(len(c.faults), kept+maxProblems)]
+		c.spend(len(few))
+		causes = append(causes, slices.Clone(few))
+		c.failed, c.faults = before, c.faults[:kept]
 	}
-	return errors.New(excerpt.Line(err.Error(), 500))
+	c.failed, c.faults = before, c.faults[:kept]
+	switch {
+	case matched == 1, matched > 1 && !just:
+	case matched > 1:
+		c.fault(fault{Problem: Problem{Text: "matches more than one of the alternatives (oneOf), but must match exactly one"}, at: at})
+	default:
+		near := nearest(causes, at)
+		for _, f := range near {
+			c.fault(f)
+		}
+		if len(near) == 0 {
+			c.fault(fault{Problem: Problem{Text: noneOf(causes, at)}, at: at})
+		}
+	}
 }
 
-// checkNumbers returns an error if raw contains a number that would take the jsonschema library too
-// much time.
+// nearest returns the faults of the only alternative that allows the type of the value. It returns
+// nil if there is no such alternative, or more than one.
+func nearest(causes [][]fault, at *place) (found []fault) {
+	for _, faults := range causes {
+		switch {
+		case slices.ContainsFunc(faults, func(f fault) bool { return f.at == at && (f.types != 0 || f.values != nil) }):
+		case found != nil:
+			return nil
+		default:
+			found = faults
+		}
+	}
+	return found
+}
+
+// noneOf returns the text of a Problem for a value that matches no alternative.
+func noneOf(causes [][]fault, at *place) string {
+	var t Types
+	var values []any
+	for _, faults := range causes {
+		for _, f := range faults {
+			if f.at != at || f.types == 0 && f.values == nil {
+				return fmt.Sprintf("matches none of the %d alternatives of the schema", len(causes))
+			}
+			t |= f.types
+			values = append(values, f.values...)
+		}
+	}
+	switch {
+	case len(values) == 0:
+		return "must be " + t.Describe()
+	case t == 0:
+		return "must be " + oneOf(values)
+	}
+	return "must be " + t.Describe() + ", or " + oneOf(values)
+}
+
+// length checks a number of members, elements or characters.
+func (c *check) length(n, least, most int, what string, at *place) {
+	if n < least {
+		c.fault(fault{Problem: Problem{Text: "must have at least " + count(least, what)}, at: at})
+	}
+	if n > most {
+		c.fault(fault{Problem: Problem{Text: "must have at most " + count(most, what)}, at: at})
+	}
+}
+
+// canonical returns a text that is the same for equal values.
+func (c *check) canonical(v any) string {
+	if c.err != nil {
+		return ""
+	}
+	b := canonical(nil, v)
+	c.spend(len(b) / 64)
+	return string(b)
+}
+
+// canonical appends a text that is the same for values that JSON Schema calls equal: 1 and 1.0 are,
+// and the order of members doesn't matter (2020-12 §4.2.2).
+func canonical(b []byte, v any) []byte {
+	str := func(s string) { b = append(append(strconv.AppendInt(append(b, '"'), int64(len(s)), 10), ':'), s...) }
+	switch v := v.(type) {
+	case nil:
+		b = append(b, 'n')
+	case bool:
+		b = strconv.AppendBool(b, v)
+	case json.Number:
+		if _, err := strconv.ParseInt(string(v), 10, 64); err == nil && v != "-0" {
+			return append(append(b, '#'), v...)
+		}
+		b = append(append(b, '#'), rational(v).RatString()...)
+	case string:
+		str(v)
+	case []any:
+		b = append(b, '[')
+		for _, x := range v {
+			b = append(canonical(b, x), ',')
+		}
+		b = append(b, ']')
+	case map[string]any:
+		b = append(b, '{')
+		for _, name := range slices.Sorted(maps.Keys(v)) {
+			str(name)
+			b = canonical(b, v[name])
+		}
+		b = append(b, '}')
+	}
+	return b
+}
+
+// typesOf returns the types of a decoded value.
+func typesOf(v any) Types {
+	switch v := v.(type) {
+	case nil:
+		return Null
+	case bool:
+		return Boolean
+	case string:
+		return String
+	case []any:
+		return Array
+	case map[string]any:
+		return Object
+	case json.Number:
+		if isInteger(v) {
+			return Integer | Number
+		}
+		return Number
+	}
+	return 0
+}
+
+// seen is which members and elements of a value the schemas have looked at so far. unevaluatedItems
+// and unevaluatedProperties are about the others (2020-12 §11). The methods of a nil *seen do nothing.
+type seen struct {
+	names      map[string]bool
+	everything bool // all members
+	first      int  // the first elements
+	some       map[int]bool
+}
+
+func (s *seen) property(name string) {
+	if s == nil {
+		return
+	}
+	if s.names == nil {
+		s.names = map[string]bool{}
+	}
+	s.names[name] = true
+}
+
+func (s *seen) elements(n int) {
+	if s != nil {
+		s.first = max(s.first, n)
+	}
+}
+
+func (s *seen) element(i int) {
+	if s == nil {
+		return
+	}
+	if s.some == nil {
+		s.some = map[int]bool{}
+	}
+	s.some[i] = true
+}
+
+func (s *seen) add(more *seen) {
+	for name := range more.names {
+		s.property(name)
+	}
+	for i := range more.some {
+		s.element(i)
+	}
+	s.everything = s.everything || more.everything
+	s.elements(more.first)
+}
+
+// checkNumbers returns an error if raw contains a number that would take too much time to compute
+// with.
 func checkNumbers(raw []byte) error {
 	quoted := false
 	for i := 0; i < len(raw); i++ {
@@ -235,269 +450,6 @@ func checkNumbers(raw []byte) error {
 		}
 	}
 	return nil
-}
-
-// Kind is the kind of a Problem.
-type Kind int
-
-// These are the kinds of problems.
-const (
-	Invalid Kind = iota // the value has a problem that no other kind describes
-	Missing             // the property Name is missing
-	Unknown             // the property Name is not allowed
-	Wrong               // the value has the wrong type
-)
-
-// Problem is one reason why a value does not match a schema.
-type Problem struct {
-	// Path is the path to the wrong value: property names and array indices. It is empty for the
-	// checked value itself. For Missing and Unknown, it is the path to the object that lacks or
-	// contains the property.
-	Path []string
-	Kind Kind
-	Name string // the name of the property, for Missing and Unknown
-	// Text is the rest of a sentence that begins with the value: "must be a number". Text that
-	// comes from the schema is quoted and shortened.
-	Text string
-}
-
-// Check checks a JSON value and returns at most 20 problems. It returns nil if the value is valid.
-// The error says in one sentence why the value cannot be checked.
-func (c *Checker) Check(value []byte) ([]Problem, error) {
-	if err := jsonrpc.Valid(value, jsonrpc.Limits{}); err != nil {
-		return nil, fmt.Errorf("the value cannot be parsed: %w", err)
-	}
-	if err := checkNumbers(value); err != nil {
-		// Say that the number is in the value, because Compile returns the same error for a schema.
-		return nil, fmt.Errorf("the value cannot be checked: %w", err)
-	}
-	doc, err := jsonschema.UnmarshalJSON(bytes.NewReader(value))
-	if err != nil {
-		return nil, fmt.Errorf("the value cannot be parsed: %w", err)
-	}
-	w := work{known: map[step]int{}, open: map[*jsonschema.Schema]bool{}}
-	depth, most := shape(doc)
-	w.fan = most
-	switch n := w.of(c.compiled, depth); {
-	case w.cyclic:
-		return nil, errEndless
-	case n > maxWork:
-		return nil, errors.New("a check would take too long, because the schema has too many nested alternatives and references")
-	}
-	short := c.steps.short
-	c.steps.Set(pattern.UsualBudget)
-	err = c.compiled.Validate(doc)
-	if c.steps.short != short {
-		return nil, errors.New("a check would take too long, because the patterns of the schema are large and the value is long")
-	}
-	if err == nil {
-		return nil, nil
-	}
-	var invalid *jsonschema.ValidationError
-	if !errors.As(err, &invalid) {
-		return nil, err
-	}
-	var out []Problem
-	for _, l := range leaves(invalid) {
-		if _, ok := l.ErrorKind.(*kind.RefCycle); ok {
-			return nil, errEndless
-		}
-		for _, p := range problems(l) {
-			if len(out) < 50*maxProblems && !slices.ContainsFunc(out, p.same) {
-				out = append(out, p)
-			}
-		}
-	}
-	// Sort the problems, because the library returns them in a random order. Put missing and
-	// unknown properties first, because they help the user most.
-	slices.SortFunc(out, func(a, b Problem) int {
-		return cmp.Or(cmp.Compare(a.rank(), b.rank()), slices.Compare(a.Path, b.Path), cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.Name, b.Name), cmp.Compare(a.Text, b.Text))
-	})
-	return out[:min(len(out), maxProblems)], nil
-}
-
-func (p Problem) rank() int {
-	if p.Kind == Missing || p.Kind == Unknown {
-		return 0
-	}
-	return 1
-}
-
-func (p Problem) same(q Problem) bool {
-	return p.Kind == q.Kind && p.Name == q.Name && p.Text == q.Text && slices.Equal(p.Path, q.Path)
-}
-
-var errEndless = errors.New("the schema contains a reference to itself that never ends")
-
-// leaves returns the innermost errors of e that can be described. If a value matches no alternative
-// of anyOf or oneOf, leaves returns only the errors of the alternative that nearest chooses.
-func leaves(e *jsonschema.ValidationError) []*jsonschema.ValidationError {
-	switch e.ErrorKind.(type) {
-	case *kind.AnyOf, *kind.OneOf:
-		if near := nearest(e); near != nil {
-			return leaves(near)
-		}
-		return []*jsonschema.ValidationError{e}
-	case *kind.Not, *kind.Contains, *kind.PropertyNames:
-		return []*jsonschema.ValidationError{e}
-	}
-	if len(e.Causes) == 0 {
-		return []*jsonschema.ValidationError{e}
-	}
-	var out []*jsonschema.ValidationError
-	for _, c := range e.Causes {
-		out = append(out, leaves(c)...)
-	}
-	return out
-}
-
-// nearest returns the error of the only alternative that allows the type of the value. It returns
-// nil if there is no such alternative, or more than one.
-func nearest(e *jsonschema.ValidationError) *jsonschema.ValidationError {
-	var found *jsonschema.ValidationError
-	for _, c := range e.Causes {
-		typed := true
-		for _, l := range leaves(c) {
-			switch l.ErrorKind.(type) {
-			case *kind.Type, *kind.Const, *kind.Enum:
-				if len(l.InstanceLocation) == len(e.InstanceLocation) {
-					typed = false
-				}
-			}
-		}
-		if !typed {
-			continue
-		}
-		if found != nil {
-			return nil
-		}
-		found = c
-	}
-	return found
-}
-
-// problems converts one error of the jsonschema library to problems.
-func problems(e *jsonschema.ValidationError) []Problem {
-	at := e.InstanceLocation
-	var out []Problem
-	switch k := e.ErrorKind.(type) {
-	case *kind.Required:
-		for _, name := range k.Missing {
-			out = append(out, Problem{at, Missing, name, "is missing"})
-		}
-	case *kind.AdditionalProperties:
-		for _, name := range slices.Sorted(slices.Values(k.Properties)) {
-			out = append(out, Problem{at, Unknown, name, "is unknown"})
-		}
-	case *kind.DependentRequired:
-		for _, name := range k.Missing {
-			out = append(out, Problem{at, Missing, name, "is missing, and " + excerpt.Word(k.Prop, 100) + " requires it"})
-		}
-	case *kind.Dependency:
-		for _, name := range k.Missing {
-			out = append(out, Problem{at, Missing, name, "is missing, and " + excerpt.Word(k.Prop, 100) + " requires it"})
-		}
-	case *kind.Type:
-		out = append(out, Problem{at, Wrong, "", describe(e)})
-	default:
-		out = append(out, Problem{at, Invalid, "", describe(e)})
-	}
-	return out
-}
-
-// describe returns the text of a Problem for an error of the jsonschema library.
-func describe(e *jsonschema.ValidationError) string {
-	switch k := e.ErrorKind.(type) {
-	case *kind.Type:
-		var t Types
-		for _, n := range typeNames {
-			if slices.Contains(k.Want, n.name) {
-				t |= n.t
-			}
-		}
-		return "must be " + t.Describe()
-	case *kind.Enum:
-		return "must be " + oneOf(k.Want)
-	case *kind.Const:
-		return "must be " + oneOf([]any{k.Want})
-	case *kind.FalseSchema:
-		return "is not allowed"
-	case *kind.AnyOf, *kind.OneOf:
-		return alternatives(e)
-	case *kind.Not:
-		return "matches a schema that is not allowed here (not)"
-	case *kind.Contains:
-		return "has no element that matches the required schema (contains)"
-	case *kind.PropertyNames:
-		return "has a property with a name that is not allowed: " + excerpt.Word(k.Property, 100)
-	case *kind.MinLength:
-		return "must have at least " + count(k.Want, "character")
-	case *kind.MaxLength:
-		return "must have at most " + count(k.Want, "character")
-	case *kind.MinItems:
-		return "must have at least " + count(k.Want, "element")
-	case *kind.MaxItems:
-		return "must have at most " + count(k.Want, "element")
-	case *kind.MinProperties:
-		return "must have at least " + count(k.Want, "member")
-	case *kind.MaxProperties:
-		return "must have at most " + count(k.Want, "member")
-	case *kind.AdditionalItems:
-		return "has " + count(k.Count, "element") + " too many"
-	case *kind.UniqueItems:
-		return fmt.Sprintf("has the same element twice, at %d and %d", k.Duplicates[0], k.Duplicates[1])
-	case *kind.Pattern:
-		return "must match the pattern " + excerpt.Quote(k.Want, 200)
-	case *kind.Minimum:
-		return "must be at least " + excerpt.Word(number(k.Want.FloatString(10)), 40)
-	case *kind.Maximum:
-		return "must be at most " + excerpt.Word(number(k.Want.FloatString(10)), 40)
-	case *kind.ExclusiveMinimum:
-		return "must be greater than " + excerpt.Word(number(k.Want.FloatString(10)), 40)
-	case *kind.ExclusiveMaximum:
-		return "must be less than " + excerpt.Word(number(k.Want.FloatString(10)), 40)
-	case *kind.MultipleOf:
-		return "must be a multiple of " + excerpt.Word(number(k.Want.FloatString(10)), 40)
-	}
-	return "does not match the schema"
-}
-
-// alternatives returns the text of a Problem for a value that matches no schema of anyOf or oneOf,
-// or more than one schema of oneOf.
-func alternatives(e *jsonschema.ValidationError) string {
-	if one, ok := e.ErrorKind.(*kind.OneOf); ok && len(one.Subschemas) > 0 {
-		return "matches more than one of the alternatives (oneOf), but must match exactly one"
-	}
-	var t Types
-	var values []any
-	for _, c := range e.Causes {
-		for _, l := range leaves(c) {
-			switch k := l.ErrorKind.(type) {
-			case *kind.Type:
-				for _, n := range typeNames {
-					if slices.Contains(k.Want, n.name) {
-						t |= n.t
-					}
-				}
-			case *kind.Enum:
-				values = append(values, k.Want...)
-			case *kind.Const:
-				values = append(values, k.Want)
-			default:
-				return fmt.Sprintf("matches none of the %d alternatives of the schema", len(e.Causes))
-			}
-			if len(l.InstanceLocation) != len(e.InstanceLocation) {
-				return fmt.Sprintf("matches none of the %d alternatives of the schema", len(e.Causes))
-			}
-		}
-	}
-	switch {
-	case len(values) == 0:
-		return "must be " + t.Describe()
-	case t == 0:
-		return "must be " + oneOf(values)
-	}
-	return "must be " + t.Describe() + ", or " + oneOf(values)
 }
 
 // oneOf formats the allowed JSON values for use in a sentence.
@@ -532,8 +484,9 @@ func count(n int, what string) string {
 	return strconv.Itoa(n) + " " + what
 }
 
-// number removes zeros at the end of a decimal fraction.
-func number(s string) string {
+// decimal returns a number as a decimal fraction without zeros at its end.
+func decimal(r *big.Rat) string {
+	s := r.FloatString(10)
 	if strings.Contains(s, ".") {
 		s = strings.TrimRight(strings.TrimRight(s, "0"), ".")
 	}

@@ -45,6 +45,8 @@ func TestCheck(t *testing.T) {
 		{"a pattern of ECMA-262", `{"properties":{"a":{"pattern":"^(?!x)"}}}`, `{"a":"x"}`, ""},
 		{"text of a peer", `{"properties":{"a":{"enum":["x\u001b[2J\ny"]}}}`, `{"a":"w"}`, `a must be "x [2J y"`},
 		{"false", `{"properties":{"a":false}}`, `{"a":1}`, "a is not allowed"},
+		{"a schema as a value", `{"properties":{"a":{"$ref":"http://json-schema.org/draft-07/schema#"}}}`, `{"a":{"type":"x"}}`, `a is not a JSON Schema: "/type" must be one of string, integer, number, boolean, null, array, object`},
+		{"more faults than we keep", `{"items":{"anyOf":[{"items":{"type":"string"}},{"items":{"maximum":1}}]}}`, "[[" + strings.Repeat("2,", 1500) + "2]]", "0 matches none of the 2 alternatives of the schema"},
 		{"dependent", `{"dependentRequired":{"a":["b"]}}`, `{"a":1}`, "[b] is missing, and a requires it"},
 	} {
 		k, err := Compile([]byte(c.schema))
@@ -150,11 +152,7 @@ func TestPatternsOfASchemaAreBounded(t *testing.T) {
 	p := patterns{left: maxPatterns, steps: &steps{}}
 	compiled := 0
 	for i := range 1000 {
-		re, err := p.compile(fmt.Sprintf("a{900}b%d", i))
-		if err != nil {
-			t.Fatal(err)
-		}
-		if _, ok := re.(bounded); ok {
+		if _, ok := p.compile(fmt.Sprintf("a{900}b%d", i)).(bounded); ok {
 			compiled++
 		}
 	}
@@ -163,9 +161,7 @@ func TestPatternsOfASchemaAreBounded(t *testing.T) {
 	}
 	p = patterns{left: maxPatterns, steps: &steps{}}
 	for range 1000 {
-		if _, err := p.compile(strings.Repeat("(a{999})", 500)); err != nil {
-			t.Fatal(err)
-		}
+		p.compile(strings.Repeat("(a{999})", 500))
 	}
 	if p.left > 0 {
 		t.Error("patterns that are left out cost nothing")
@@ -173,7 +169,7 @@ func TestPatternsOfASchemaAreBounded(t *testing.T) {
 }
 
 // TestCompileIsBounded checks that the time and memory for a schema are bounded, whatever its form.
-// The library needs time in proportion to the square of some numbers, and to the lengths of names.
+// A library that we used before took 15 s for some of these.
 func TestCompileIsBounded(t *testing.T) {
 	repeat := func(s string, n int) string { return strings.TrimSuffix(strings.Repeat(s+",", n), ",") }
 	numbered := func(format string, n int) string {
@@ -189,15 +185,15 @@ func TestCompileIsBounded(t *testing.T) {
 		schema string
 		usable bool
 	}{
-		"65,536 alternatives":        {in(`{"anyOf":[` + repeat(`{}`, 65_536) + `]}`), false},
-		"65,536 booleans":            {in(`{"oneOf":[` + repeat(`true`, 65_536) + `]}`), false},
+		"65,536 alternatives":        {in(`{"anyOf":[` + repeat(`{}`, 65_536) + `]}`), true},
+		"65,536 booleans":            {in(`{"oneOf":[` + repeat(`true`, 65_536) + `]}`), true},
 		"many alternatives":          {in(`{"anyOf":[` + repeat(`{"type":"string"}`, 9_900) + `]}`), true},
 		"many properties":            {`{"properties":{` + numbered(`"property%d":{"type":"string"}`, 9_900) + `}}`, true},
 		"many definitions":           {`{"$defs":{` + numbered(`"d%d":{"type":"string"}`, 9_000) + `},"properties":{"a":{"$ref":"#/$defs/d7"}}}`, true},
 		"many references":            {`{"$defs":{"x":{}},"properties":{` + numbered(`"p%d":{"$ref":"#/$defs/x"}`, 9_900) + `}}`, true},
-		"a long name":                {`{"properties":{"` + long + `":{"anyOf":[` + repeat(`{}`, 40_000) + `]}}}`, false},
+		"a long name":                {`{"properties":{"` + long + `":{"anyOf":[` + repeat(`{}`, 40_000) + `]}}}`, true},
 		"a long name, few parts":     {`{"properties":{"` + long + `":{"anyOf":[` + repeat(`{}`, 10) + `]}}}`, true},
-		"a long name, more parts":    {`{"properties":{"` + long + `":{"anyOf":[` + repeat(`{}`, 200) + `]}}}`, false},
+		"a long name, more parts":    {`{"properties":{"` + long + `":{"anyOf":[` + repeat(`{}`, 200) + `]}}}`, true},
 		"many values of an enum":     {in(`{"enum":[` + numbered(`"v%d"`, 60_000) + `]}`), true},
 		"many required names":        {`{"required":[` + numbered(`"r%d"`, 60_000) + `]}`, true},
 		"the same required name":     {`{"required":[` + repeat(`"r"`, 60_000) + `]}`, false},

@@ -1,6 +1,7 @@
 // Package schema reads the JSON Schemas of peers: the schemas of tool arguments and results, and of
-// forms. View finds types, choices and defaults in the bytes of a schema. Checker uses the
-// jsonschema library, which supports all drafts, to check a value against a schema.
+// forms. View finds types, choices and defaults in the bytes of a schema. Checker checks a value
+// against a schema of draft-04, 06, 07, 2019-09 or 2020-12. It is our own (docs/adr/0025): the libraries have
+// no limits, or parse the schemas of all editions when the program starts.
 //
 // A schema comes from a peer, so the package does not trust the schema, and never loads another
 // document. A schema with a $ref to another document cannot be used by Checker, and View does not

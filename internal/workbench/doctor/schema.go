@@ -1,7 +1,6 @@
 package doctor
 
 import (
-	"errors"
 	"fmt"
 	"regexp"
 	"slices"
@@ -130,7 +129,7 @@ func (j *schemaJudge) compile(at jsonrpc.Span) {
 	if len(j.found) > 0 || jsonrpc.Valid(at.Of(j.raw), compiled) != nil {
 		return
 	}
-	if _, err := schema.Compile(at.Of(j.raw)); err != nil && !errors.Is(err, schema.ErrLarge) {
+	if _, err := schema.Compile(at.Of(j.raw)); err != nil {
 		j.find(SchemaInvalid, err.Error())
 	}
 }
