@@ -48,6 +48,14 @@ func (s *scanner) text(i int) (end int, escaped bool) {
 				break
 			}
 			i += 8
+			for i-start > 64 && i+32 <= len(b) { // a long text: one branch for four words
+				w := (*[32]byte)(b[i:])
+				if stops(binary.LittleEndian.Uint64(w[:]))|stops(binary.LittleEndian.Uint64(w[8:]))|
+					stops(binary.LittleEndian.Uint64(w[16:]))|stops(binary.LittleEndian.Uint64(w[24:])) != 0 {
+					break
+				}
+				i += 32
+			}
 		}
 		if i >= len(b) {
 			return s.fail(start, FaultString, "unterminated string"), false
