@@ -110,13 +110,19 @@ func (f *ClientInfo) KnowsVendors() bool {
 	return false
 }
 
+// principalParty begins the parties of clients with a principal.
+const principalParty = "principal "
+
+// IsPrincipal reports whether a party has authenticated; see ClientInfo.Party.
+func IsPrincipal(party string) bool { return strings.HasPrefix(party, principalParty) }
+
 // Party returns the key under which the client's share of a quota is counted. The key identifies
 // the principal. Without authentication, the key identifies the conversation. A modern client over
 // HTTP has no conversation, so its key consists of its address and the name that it sends.
 func (f *ClientInfo) Party() string {
 	switch {
 	case f.Who.SeatKey() != "":
-		return "principal " + f.Who.SeatKey()
+		return principalParty + f.Who.SeatKey()
 	case f.Conversation != 0:
 		return fmt.Sprintf("conversation %d", f.Conversation)
 	}

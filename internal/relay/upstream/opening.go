@@ -28,12 +28,23 @@ type opening struct {
 // up, because other callers may also wait for it. The log shows the purpose of the first caller.
 func (b *broker) beginOpen(st *state, p *pool, f *mcp.ClientInfo, purpose string) {
 	o := &opening{
-		target: target{p, f.Own(), purpose}, began: time.Now(), turn: newTicket(st.dial.hung),
+		target: target{p, f.Own(), purpose}, began: time.Now(), turn: newTicket(st.classOfOpen(), b.spec.Name),
 		life: st.ops.opens, operation: st.ops.operation, done: make(chan struct{}),
 	}
 	b.healer.opening(st, !st.pools.opening())
 	p.opening = o
 	b.work.Go(func() { b.runOpen(o) })
+}
+
+// classOfOpen returns the class of the next open of the server in the queue of starts.
+func (st *state) classOfOpen() class {
+	switch {
+	case st.dial.hung:
+		return afterHang
+	case st.pools.opening() || slices.ContainsFunc(st.pools.all(), func(s *session) bool { return !s.aside && !s.outdated }):
+		return furtherSession
+	}
+	return firstSession
 }
 
 // openResult is the result of an open: a session or an error.

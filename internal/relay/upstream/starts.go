@@ -19,17 +19,26 @@ const (
 	briefHold = 2 * time.Second
 )
 
-// maxPassed is how many starts may pass a server that hung the last time. Without a bound, such a server
-// would never start again where new servers are always waiting.
-const maxPassed = 3
+// class says which of the starts of one urgency comes first.
+type class int
+
+const (
+	firstSession   class = iota // the server has no session yet
+	furtherSession              // it has one, or another start of it waits or runs, for a client without a principal
+	afterHang                   // it hung when it was started the last time
+	numClasses
+)
 
 // Starts limits how many servers on a pipe start at the same time. Without a limit, the servers of a
 // large configuration would take the processors from each other, until all of them exceed their
 // Spec.Start. The starts that callers wait for come first. For calls there are as many places again,
 // so that a call never waits for the start of a server that nobody has called, but hangs. Clients take
 // turns, so one that calls many servers holds up another one for one start, and not for all of its own.
-// Servers that hung the last time come after those that did not. All methods are safe for concurrent
-// use. A nil *Starts has no limit.
+// A program can pass for many clients, though, and each set of capabilities needs a session of its own.
+// So a server's first session comes before further ones for clients without a principal, and for those
+// the servers take turns too.
+// Servers that hung the last time come last. All methods are safe for concurrent use. A nil *Starts has
+// no limit.
 type Starts struct {
 	mu      sync.Mutex // never held while a server starts
 	limit   int
@@ -68,7 +77,8 @@ func waiterOf(ctx context.Context, f *mcp.ClientInfo, need mcp.Need) waiter {
 
 // ticket is one start. Starts.mu guards urgency, queued and waiters.
 type ticket struct {
-	hung    bool // the server hung when it was started the last time; never changes
+	class   class  // never changes
+	server  string // the name of the server, if class is furtherSession; never changes
 	queued  bool
 	urgency urgency        // if queued
 	waiters map[waiter]int // how many calls of each
@@ -76,16 +86,22 @@ type ticket struct {
 	called  bool           // the start began for a call; set before ready is closed
 }
 
-func newTicket(hung bool) *ticket {
-	return &ticket{hung: hung, waiters: make(map[waiter]int), ready: make(chan struct{})}
+func newTicket(c class, server string) *ticket {
+	return &ticket{class: c, server: server, waiters: make(map[waiter]int), ready: make(chan struct{})}
 }
 
-// round contains the waiting starts of one urgency. The parties take turns. The second element is for
-// servers that hung the last time.
+// maxPassed is how many starts in a row may pass those of a class. Without a bound, a server that hung the
+// last time would never start again where new servers are always waiting. Most clients that need a further
+// session are honest, so they get every second turn.
+var maxPassed = [numClasses]int{furtherSession: 1, afterHang: 3}
+
+// round contains the waiting starts of one urgency. The parties take turns.
 type round struct {
-	lines  [2][]*line // the next line comes first; no line is empty
-	last   string     // the party that had the last turn
-	passed int        // how many starts in a row have passed those of the second element
+	lines  [numClasses][]*line // the next line comes first; no line is empty
+	last   string              // the party that had the last turn
+	passed [numClasses]int     // how many starts in a row have passed those of a class
+	turn   uint64              // how many further sessions have begun
+	turns  map[string]uint64   // of each server: turn when its last one began, while others wait
 }
 
 // line contains the starts for which one party waits, in the order of arrival. A start for which several
@@ -96,7 +112,11 @@ type line struct {
 }
 
 func (r *round) add(t *ticket, party string) {
-	lines := &r.lines[t.class()]
+	c := t.class
+	if c == furtherSession && mcp.IsPrincipal(party) {
+		c = firstSession // nobody passes for many principals
+	}
+	lines := &r.lines[c]
 	for _, l := range *lines {
 		if l.party == party {
 			l.tickets = append(l.tickets, t)
@@ -112,43 +132,61 @@ func (r *round) add(t *ticket, party string) {
 
 // remove removes a start from the lines of some parties, or from all lines if none is given.
 func (r *round) remove(t *ticket, parties ...string) {
-	lines := &r.lines[t.class()]
-	*lines = slices.DeleteFunc(*lines, func(l *line) bool {
-		if len(parties) == 0 || slices.Contains(parties, l.party) {
-			l.tickets = slices.DeleteFunc(l.tickets, func(x *ticket) bool { return x == t })
-		}
-		return len(l.tickets) == 0
-	})
+	for i := range r.lines {
+		r.lines[i] = slices.DeleteFunc(r.lines[i], func(l *line) bool {
+			if len(parties) == 0 || slices.Contains(parties, l.party) {
+				l.tickets = slices.DeleteFunc(l.tickets, func(x *ticket) bool { return x == t })
+			}
+			return len(l.tickets) == 0
+		})
+	}
 }
 
 // next removes the start whose turn it is, or returns nil if there is none.
 func (r *round) next() *ticket {
-	class := 0
-	switch first, hung := len(r.lines[0]), len(r.lines[1]); {
-	case first+hung == 0:
+	at := slices.IndexFunc(r.lines[:], func(lines []*line) bool { return len(lines) > 0 })
+	if at < 0 {
 		return nil
-	case hung == 0:
-	case first == 0 || r.passed >= maxPassed:
-		class, r.passed = 1, 0
-	default:
-		r.passed++
 	}
-	lines := r.lines[class]
-	l := lines[0]
-	copy(lines, lines[1:])
+	for i := at + 1; i < len(r.lines); i++ {
+		if len(r.lines[i]) == 0 {
+			continue
+		}
+		if r.passed[i]++; r.passed[i] > maxPassed[i] {
+			at = i
+			break
+		}
+	}
+	r.passed[at] = 0
+	lines := r.lines[at]
+	l, t := lines[0], lines[0].tickets[0]
+	if class(at) == furtherSession {
+		l, t = r.nextFurther()
+	}
+	i := slices.Index(lines, l)
+	copy(lines[i:], lines[i+1:])
 	lines[len(lines)-1] = l
-	t := l.tickets[0]
 	r.last = l.party
 	r.remove(t)
 	return t
 }
 
-// class returns the index in round.lines.
-func (t *ticket) class() int {
-	if t.hung {
-		return 1
+// nextFurther returns the start of the server whose last turn is longest ago, and the line that contains
+// it. So many clients of one server do not hold up those of another one.
+func (r *round) nextFurther() (l *line, t *ticket) {
+	for _, x := range r.lines[furtherSession] {
+		for _, y := range x.tickets {
+			if t == nil || r.turns[y.server] < r.turns[t.server] {
+				l, t = x, y
+			}
+		}
 	}
-	return 0
+	if r.turns == nil || len(r.lines[furtherSession]) == 1 && len(l.tickets) == 1 {
+		r.turns = make(map[string]uint64)
+	}
+	r.turn++
+	r.turns[t.server] = r.turn
+	return l, t
 }
 
 // NewStarts returns a Starts that lets limit servers start at the same time. The limit is at least 1.
@@ -203,7 +241,7 @@ func (q *Starts) count(t *ticket) (leave func()) {
 		q.admitLocked()
 	})
 	hold := startHold
-	if t.hung || t.called {
+	if t.class == afterHang || t.called {
 		hold = briefHold
 	}
 	late := time.AfterFunc(hold, end)

@@ -32,7 +32,7 @@ func TestStarts(t *testing.T) {
 		var mu sync.Mutex
 		var order []string
 		begin := func(ctx context.Context, name string, by urgency, takes time.Duration) *ticket {
-			x := newTicket(false)
+			x := newTicket(firstSession, "")
 			wait(q, x, "", by)
 			all.Go(func() {
 				leave, err := q.enter(ctx, x, func() {})
@@ -82,29 +82,29 @@ func TestStartsBehindHangingServers(t *testing.T) {
 	for _, tt := range []struct {
 		limit, hanging int
 		first, by      urgency
-		hung           bool   // they hung before
+		class          class  // of their starts
 		party          string // who waits for the healthy server; "a" waits for the others
 		want           time.Duration
 	}{
-		{1, 5, forLists, forCall, false, "a", 0},
-		{4, 16, forNobody, forCall, false, "a", 0},
-		{1, 5, forCall, forCall, false, "a", 10 * time.Second},
-		{1, 50, forCall, forCall, false, "b", 2 * time.Second},
-		{4, 16, forCall, forCall, false, "a", 8 * time.Second},
-		{4, 160, forCall, forCall, false, "b", 2 * time.Second},
-		{1, 5, forLists, forLists, false, "a", 50 * time.Second},
-		{1, 5, forLists, forLists, false, "b", 10 * time.Second},
-		{1, 50, forLists, forLists, true, "a", 2 * time.Second},
-		{1, 50, forCall, forCall, true, "a", 2 * time.Second},
-		{1, 50, forNobody, forNobody, true, "a", 2 * time.Second},
-		{1, 5, forNobody, forLists, true, "a", 2 * time.Second},
+		{1, 5, forLists, forCall, firstSession, "a", 0},
+		{4, 16, forNobody, forCall, firstSession, "a", 0},
+		{1, 5, forCall, forCall, firstSession, "a", 10 * time.Second},
+		{1, 50, forCall, forCall, firstSession, "b", 2 * time.Second},
+		{4, 16, forCall, forCall, firstSession, "a", 8 * time.Second},
+		{4, 160, forCall, forCall, firstSession, "b", 2 * time.Second},
+		{1, 5, forLists, forLists, firstSession, "a", 50 * time.Second},
+		{1, 5, forLists, forLists, firstSession, "b", 10 * time.Second},
+		{1, 50, forLists, forLists, afterHang, "a", 2 * time.Second},
+		{1, 50, forCall, forCall, afterHang, "a", 2 * time.Second},
+		{1, 50, forNobody, forNobody, afterHang, "a", 2 * time.Second},
+		{1, 5, forNobody, forLists, afterHang, "a", 2 * time.Second},
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			q := NewStarts(tt.limit)
 			var all sync.WaitGroup
 			ctx, end := context.WithCancel(t.Context())
 			for range tt.hanging {
-				x := newTicket(tt.hung)
+				x := newTicket(tt.class, "")
 				wait(q, x, "a", tt.first)
 				all.Go(func() {
 					if leave, err := q.enter(ctx, x, func() {}); err == nil {
@@ -114,7 +114,7 @@ func TestStartsBehindHangingServers(t *testing.T) {
 				})
 			}
 			synctest.Wait()
-			x, began := newTicket(false), time.Now()
+			x, began := newTicket(firstSession, ""), time.Now()
 			wait(q, x, tt.party, tt.by)
 			leave, err := q.enter(t.Context(), x, func() {})
 			if waited := time.Since(began); err != nil || waited != tt.want {
@@ -132,39 +132,60 @@ func TestClientsTakeTurns(t *testing.T) {
 	for _, tt := range []struct {
 		name string
 		want string
-		do   func(q *Starts, begin func(name string, hung bool, parties ...string) *ticket)
+		do   func(q *Starts, begin func(name string, c class, server string, parties ...string) *ticket)
 	}{
-		{"one with many, and two others", "a1 b1 c1 a2 b2 a3 a4", func(q *Starts, begin func(string, bool, ...string) *ticket) {
+		{"one with many, and two others", "a1 b1 c1 a2 b2 a3 a4", func(q *Starts, begin func(string, class, string, ...string) *ticket) {
 			for _, name := range []string{"a2", "a3", "a4"} {
-				begin(name, false, "a")
+				begin(name, firstSession, "", "a")
 			}
-			begin("b1", false, "b")
-			begin("b2", false, "b")
-			begin("c1", false, "c")
+			begin("b1", firstSession, "", "b")
+			begin("b2", firstSession, "", "b")
+			begin("c1", firstSession, "", "c")
 		}},
-		{"several want the same", "a1 a3 a2 a4", func(q *Starts, begin func(string, bool, ...string) *ticket) {
-			begin("a2", false, "a")
-			begin("a3", false, "a", "b", "c")
-			begin("a4", false, "a")
+		{"several want the same", "a1 a3 a2 a4", func(q *Starts, begin func(string, class, string, ...string) *ticket) {
+			begin("a2", firstSession, "", "a")
+			begin("a3", firstSession, "", "a", "b", "c")
+			begin("a4", firstSession, "", "a")
 		}},
-		{"one no longer wants it", "a1 b2 a2 a3 b1", func(q *Starts, begin func(string, bool, ...string) *ticket) {
-			begin("a2", false, "a")
-			begin("a3", false, "a")
-			q.forsake(begin("b1", false, "b"), waiter{"b", forCall})
-			x := begin("b2", false, "b", "b", "a")
+		{"one no longer wants it", "a1 b2 a2 a3 b1", func(q *Starts, begin func(string, class, string, ...string) *ticket) {
+			begin("a2", firstSession, "", "a")
+			begin("a3", firstSession, "", "a")
+			q.forsake(begin("b1", firstSession, "", "b"), waiter{"b", forCall})
+			x := begin("b2", firstSession, "", "b", "b", "a")
 			q.forsake(x, waiter{"b", forCall})
 			q.forsake(x, waiter{"a", forCall})
 			q.hurry(x, waiter{"a", forLists})
 			q.forsake(x, waiter{"a", forLists})
 		}},
-		{"servers that hung", "a1 b1 a2 b2 a6 a3 a4 a5 a7", func(q *Starts, begin func(string, bool, ...string) *ticket) {
-			begin("a6", true, "a")
-			begin("a7", true, "a")
+		{"servers that hung", "a1 b1 a2 b2 a6 a3 a4 a5 a7", func(q *Starts, begin func(string, class, string, ...string) *ticket) {
+			begin("a6", afterHang, "", "a")
+			begin("a7", afterHang, "", "a")
 			for _, name := range []string{"a2", "a3", "a4", "a5"} {
-				begin(name, false, "a")
+				begin(name, firstSession, "", "a")
 			}
-			begin("b1", false, "b")
-			begin("b2", false, "b")
+			begin("b1", firstSession, "", "b")
+			begin("b2", firstSession, "", "b")
+		}},
+		{"further sessions of a server", "a1 i1 f1 i2 f2 f3 f4", func(q *Starts, begin func(string, class, string, ...string) *ticket) {
+			for i := range 4 {
+				begin(fmt.Sprint("f", i+1), furtherSession, "busy", fmt.Sprint("sybil", i))
+			}
+			begin("i1", firstSession, "", "innocent")
+			begin("i2", furtherSession, "other", "innocent")
+		}},
+		{"a further session for a principal", "a1 p1 f1 a2 a3", func(q *Starts, begin func(string, class, string, ...string) *ticket) {
+			begin("a2", firstSession, "", "a")
+			begin("a3", firstSession, "", "a")
+			begin("f1", furtherSession, "busy", "b")
+			begin("p1", furtherSession, "busy", "principal c")
+		}},
+		{"every class gets its turn", "a1 a2 f1 a3 f2 a4 h1 a5", func(q *Starts, begin func(string, class, string, ...string) *ticket) {
+			begin("h1", afterHang, "", "b")
+			begin("f1", furtherSession, "busy", "b")
+			begin("f2", furtherSession, "busy", "b")
+			for i := range 4 {
+				begin(fmt.Sprint("a", i+2), firstSession, "", "a")
+			}
 		}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -172,8 +193,8 @@ func TestClientsTakeTurns(t *testing.T) {
 				q := NewStarts(1)
 				var all sync.WaitGroup
 				var order []string // one start at a time
-				begin := func(name string, hung bool, parties ...string) *ticket {
-					x := newTicket(hung)
+				begin := func(name string, c class, server string, parties ...string) *ticket {
+					x := newTicket(c, server)
 					for _, who := range parties {
 						wait(q, x, who, forCall)
 					}
@@ -186,14 +207,14 @@ func TestClientsTakeTurns(t *testing.T) {
 					synctest.Wait()
 					return x
 				}
-				begin("a1", false, "a")
+				begin("a1", firstSession, "", "a")
 				tt.do(q, begin)
 				all.Wait()
 				if got := strings.Join(order, " "); got != tt.want {
 					t.Errorf("the order is %s\nwant %s", got, tt.want)
 				}
 				for i, r := range q.waiting {
-					if len(r.lines[0])+len(r.lines[1]) > 0 {
+					if slices.ContainsFunc(r.lines[:], func(l []*line) bool { return len(l) > 0 }) {
 						t.Errorf("starts of urgency %d are left", i)
 					}
 				}
@@ -216,7 +237,7 @@ func TestManyHealthyServers(t *testing.T) {
 			var now, most atomic.Int64
 			began := time.Now()
 			for range 72 {
-				x := newTicket(false)
+				x := newTicket(firstSession, "")
 				wait(q, x, "", by)
 				all.Go(func() {
 					leave, _ := q.enter(t.Context(), x, func() {})
@@ -309,5 +330,41 @@ func TestFewServersStartAtOnce(t *testing.T) {
 		if q.running != 0 {
 			t.Errorf("%d starts are left", q.running)
 		}
+	})
+}
+
+// TestFurtherSessionsComeLater lets many clients with different capabilities, each of which needs a
+// process of its own, call a server that starts slowly. The first call of another server waits for one
+// start.
+func TestFurtherSessionsComeLater(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		q := NewStarts(1)
+		slow := &program{legacy: true}
+		slow.on = func(_ *process, m *jsonrpc.Message) []byte {
+			if m.Method == mcp.MethodInitialize {
+				time.Sleep(6 * time.Second)
+			}
+			return nil
+		}
+		busy := New(Spec{Name: "busy", Pipe: slow.dial, Pin: mcp.LatestLegacy}, Options{Starts: q})
+		defer busy.Close(t.Context())
+		healthy := &program{legacy: true}
+		other := New(Spec{Name: "other", Pipe: healthy.dial, Pin: mcp.LatestLegacy}, Options{Starts: q})
+		defer other.Close(t.Context())
+		var all sync.WaitGroup
+		for i := range 20 {
+			caps := fmt.Sprintf(`{"elicitation":{},"extensions":{"com.example/%d":{}}}`, i)
+			all.Go(func() {
+				_, _ = call(t, busy, info(mcp.R20251125, "", caps, uint64(100+i)), mcp.MethodCallTool, `{"name":"t"}`)
+			})
+			synctest.Wait()
+		}
+		began := time.Now()
+		for _, f := range []*mcp.ClientInfo{legacyClient, info(mcp.R20251125, "", `{"roots":{}}`, 99)} {
+			if _, err := call(t, other, f, mcp.MethodCallTool, `{"name":"t"}`); err != nil || time.Since(began) > 2*briefHold {
+				t.Errorf("%v after %v", err, time.Since(began))
+			}
+		}
+		all.Wait()
 	})
 }
