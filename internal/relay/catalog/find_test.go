@@ -127,6 +127,38 @@ func TestFindAfterAReload(t *testing.T) {
 	})
 }
 
+// TestManyNamesReleaseNoOthers checks that a server cannot get the name of another one, whose list has not
+// been read since a reload, by listing more names than the catalog keeps of a server.
+func TestManyNamesReleaseNoOthers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		had := &keeping{source: source{name: "had", lists: map[string][]string{mcp.MethodListTools: {tool1}}}}
+		evil := &keeping{source: source{name: "evil", lists: map[string][]string{}}}
+		before, _ := keepingCatalog(t, had, evil)
+		before.Prefixes = map[string]string{"had": "", "evil": ""}
+		before.View(nil, nil).Find(t.Context(), KindTool, "one")
+		had.late = time.Hour
+		for i := range maxHeld + 1 {
+			evil.lists[mcp.MethodListTools] = append(evil.lists[mcp.MethodListTools], fmt.Sprintf(`{"name":"n%d"}`, i))
+		}
+		after, _ := keepingCatalog(t, evil, had)
+		after.Prefixes = before.Prefixes
+		after.Inherit(before)
+		v := after.View(nil, nil)
+		_, _ = page(t, v, mcp.MethodListTools, "")
+		evil.lists[mcp.MethodListTools] = []string{tool1}
+		after.Changed("evil", "tools")
+		_, _ = page(t, v, mcp.MethodListTools, "")
+		ctx, stop := context.WithTimeout(t.Context(), 10*time.Second)
+		defer stop()
+		if got, ok := v.Find(ctx, KindTool, "one"); ok {
+			t.Errorf("found %q", got.Server.Name())
+		}
+		if n := len(after.held); n != 1 {
+			t.Errorf("%d names are held", n)
+		}
+	})
+}
+
 // TestFindWaitsForTheServerOfAPrefix checks that Find waits for the only server that may have a tool,
 // however long its start takes, and that the client can give up.
 func TestFindWaitsForTheServerOfAPrefix(t *testing.T) {

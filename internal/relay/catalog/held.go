@@ -18,7 +18,8 @@ type hold struct {
 	since  uint64
 }
 
-// maxHeld is the maximum number of names in Catalog.held.
+// maxHeld is the maximum number of names of one server in Catalog.held. Names in merged lists are kept
+// beyond that.
 const maxHeld = 10_000
 
 // prefixedBy returns the name of the server whose prefix begins an offered name of another server
@@ -216,14 +217,7 @@ func (c *Catalog) holdLocked(l *mergedList) {
 	c.sealed = true
 	c.holdListLocked(l, c.held)
 	if len(c.held) > maxHeld {
-		// Most of these names are gone. Names in the merged lists must stay, or a server could take
-		// them by offering very many others.
-		old := c.held
-		c.held = make(map[heldName]hold)
-		for _, have := range c.merged {
-			c.holdListLocked(have, old)
-		}
-		c.holdListLocked(l, old)
+		c.forgetHeldLocked(l)
 	}
 	for i := range l.items {
 		x := &l.items[i]
@@ -231,6 +225,30 @@ func (c *Catalog) holdLocked(l *mergedList) {
 			x.since = c.held[heldName{l.method, x.offered}].since
 		}
 	}
+}
+
+// forgetHeldLocked forgets names of servers that hold more than maxHeld, or were removed. Most of these
+// names are gone. Names in the merged lists, of which l is the newest, must stay, or another server could
+// take them. A server cannot make us forget the names of another one, whose list we may not have read yet.
+func (c *Catalog) forgetHeldLocked(l *mergedList) {
+	count := make(map[string]int)
+	for _, have := range c.held {
+		count[have.server]++
+	}
+	for _, u := range c.Sources {
+		if count[u.Name()] <= maxHeld {
+			delete(count, u.Name())
+		}
+	}
+	if len(count) == 0 {
+		return
+	}
+	old := maps.Clone(c.held)
+	maps.DeleteFunc(c.held, func(_ heldName, have hold) bool { return count[have.server] > 0 })
+	for _, have := range c.merged {
+		c.holdListLocked(have, old)
+	}
+	c.holdListLocked(l, old)
 }
 
 // holdListLocked does so for one list. old contains what was held before.
