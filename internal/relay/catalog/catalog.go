@@ -76,6 +76,7 @@ type Catalog struct {
 	epoch        uint64 // tells what was offered first: later offers have a higher one; see holdLocked
 	sealed       bool   // true if something was offered in this epoch, so that the next list begins another one
 	owners       owners
+	recalled     map[string]bool    // the methods of recallAll
 	earlier      map[[2]string]bool // the lists that earlier catalogs have read, by method and server
 	ownURIs      URIs
 	reported     map[rejectedItem]struct{} // items that the catalog has already passed to Lost or Renamed
@@ -176,6 +177,8 @@ func (c *Catalog) Warm(want func(server string) bool) {
 			wanted = append(wanted, u)
 		}
 	}
+	c.recallAll("")
+	c.recallAll(mcp.MethodListTools)
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for _, u := range wanted {

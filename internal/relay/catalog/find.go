@@ -76,9 +76,7 @@ type lateServer struct {
 func (v View) newNameSearch(a *knownAudience, kind Kind, name string) *nameSearch {
 	s := &nameSearch{v: v, a: a, kind: kind, name: name}
 	c, method := v.c, kind.method()
-	for _, u := range c.Sources {
-		c.recall(u, method)
-	}
+	c.recallAll(method)
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for _, u := range c.Sources {

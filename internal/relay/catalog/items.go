@@ -83,6 +83,7 @@ func (c *Catalog) Refresh(ctx context.Context, server, method string) {
 	if at < 0 || mcp.LookupMethod(method) == nil {
 		return
 	}
+	c.recallAll(method)
 	c.mu.Lock()
 	_, r := c.readLocked(everybody, method, c.Sources[at])
 	c.mu.Unlock()

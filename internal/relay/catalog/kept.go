@@ -3,6 +3,7 @@ package catalog
 import (
 	"context"
 	"errors"
+	"slices"
 	"time"
 
 	"github.com/dragoman-mcp/dragoman/internal/protocol/mcp"
@@ -17,6 +18,51 @@ type Keeper interface {
 	Recall(method string) (items [][]byte, read time.Time)
 	// Keep replaces the kept list.
 	Keep(method string, items [][]byte, read time.Time)
+}
+
+// recallAll recalls a list of all servers, once, before the first reading of one of them. The servers
+// hold the names in the kept lists from the beginning, so after a restart no other server gets them by
+// being ready earlier. A server cannot keep a name by listing it in vain: see withoutTakenLocked.
+func (c *Catalog) recallAll(method string) {
+	c.mu.Lock()
+	again := c.recalled[method]
+	if c.recalled == nil {
+		c.recalled = make(map[string]bool)
+	}
+	c.recalled[method] = true
+	c.mu.Unlock()
+	if again {
+		return
+	}
+	for _, u := range c.Sources {
+		c.recall(u, method)
+	}
+	if method == "" {
+		return
+	}
+	if kindOf(method).key() != "name" && method != mcp.MethodListSkills {
+		c.recallAll(mcp.MethodListSkills) // the URIs below a skill's root change together
+	}
+	c.mu.Lock()
+	c.mergeLocked(everybody, method)
+	c.mu.Unlock()
+}
+
+// withoutTakenLocked returns what a server listed without the names that another server holds. These are
+// not kept, because the order of the configuration would decide about them after a restart.
+func (c *Catalog) withoutTakenLocked(method string, u Source, all [][]byte) [][]byte {
+	if method == "" {
+		return all
+	}
+	kind := kindOf(method)
+	return slices.DeleteFunc(slices.Clone(all), func(raw []byte) bool {
+		x := item{offered: nameOfItem(kind, raw), server: u.Name()}
+		x.target.Name = x.offered
+		if kind.key() == "name" {
+			x.offered = c.Names.Join(c.prefix(u), x.offered)
+		}
+		return c.heldByAnotherLocked(everybody, method, &x)
+	})
 }
 
 // recall shows clients the kept list of a server, if no list of the server was read yet. It does so

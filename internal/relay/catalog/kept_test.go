@@ -25,6 +25,7 @@ type keeping struct {
 	mu   sync.Mutex
 	disk map[string][]string // by method
 	kept []string            // what Keep got: the method, and the number of items
+	next map[string][]string // what the next process would find in disk
 }
 
 const earlier = 3 * time.Hour
@@ -54,6 +55,13 @@ func (s *keeping) Keep(method string, items [][]byte, _ time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.kept = append(s.kept, method+" "+strings.Repeat("x", len(items)))
+	if s.next == nil {
+		s.next = make(map[string][]string)
+	}
+	s.next[method] = nil
+	for _, x := range items {
+		s.next[method] = append(s.next[method], string(x))
+	}
 }
 
 // keptSince returns what Keep got since the last call, sorted.
@@ -266,6 +274,58 @@ func TestClientsThatSawAKeptListAreTold(t *testing.T) {
 			t.Errorf("when the server is ready: %s", got)
 		}
 	})
+}
+
+// TestNamesStayAfterARestart checks that a name stays with the server that had it before a restart,
+// although another one, which comes first in the file, also lists it and is ready much earlier.
+func TestNamesStayAfterARestart(t *testing.T) {
+	for _, x := range []struct {
+		kind       Kind
+		name, item string
+		before     bool // the other server listed it before the restart too
+	}{
+		{KindTool, "one", tool1, true},
+		{KindTool, "one", tool1, false},
+		{KindResource, "file:///one", `{"uri":"file:///one"}`, true},
+		{KindResource, "file:///one", `{"uri":"file:///one"}`, false},
+		{KindTemplate, "file:///{one}", `{"uriTemplate":"file:///{one}"}`, true},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			method := x.kind.method()
+			start := func(evil, had *keeping) *Catalog {
+				c, _ := keepingCatalog(t, evil, had)
+				c.Prefixes = map[string]string{"evil": "", "had": ""}
+				return c
+			}
+			hello := mcp.ServerInfo{Capabilities: []byte(`{"tools":{"listChanged":true},"resources":{"listChanged":true}}`)}
+			evil := &keeping{source: source{name: "evil", hello: hello, lists: map[string][]string{method: {}}}}
+			had := &keeping{source: source{name: "had", hello: hello, lists: map[string][]string{method: {x.item}}}}
+			c := start(evil, had)
+			_, _ = page(t, c.View(nil, nil), method, "")
+			if x.before {
+				evil.lists[method] = []string{x.item}
+				c.Changed("evil", "")
+				_, _ = page(t, c.View(nil, nil), method, "")
+			}
+			synctest.Wait()
+			evil.lists[method] = []string{x.item}
+			evil.disk, had.disk, had.late = evil.next, had.next, 30*time.Second
+			c = start(evil, had)
+			c.Warm(func(string) bool { return true })
+			for range 2 {
+				if got, ok := c.View(nil, nil).Find(t.Context(), x.kind, x.name); !ok || got.Server != Source(had) {
+					t.Errorf("%+v: found %v", x, got.Server)
+				}
+				time.Sleep(time.Minute)
+			}
+			had.lists[method] = nil
+			c.Changed("had", "")
+			time.Sleep(time.Minute)
+			if got, ok := c.View(nil, nil).Find(t.Context(), x.kind, x.name); !ok || got.Server != Source(evil) {
+				t.Errorf("%+v: found %v after the server has dropped the name", x, got.Server)
+			}
+		})
+	}
 }
 
 // TestDrainAnnouncesNothing drains a catalog, as a reload does, while clients see a kept list.

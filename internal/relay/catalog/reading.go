@@ -166,6 +166,7 @@ func (c *Catalog) read(life context.Context, a *knownAudience, method string, u 
 		}
 	} else {
 		changed = c.storeLocked(a, method, u, p, got)
+		got.passed = c.withoutTakenLocked(method, u, got.passed)
 	}
 	announce := changed && (r.missed || r.tell)
 	c.mu.Unlock()
@@ -307,6 +308,7 @@ func (c *Catalog) missedLocked(r *reading) {
 // readAll starts a reading for each server whose list is not fresh, unless a reading already runs.
 // It returns the running readings.
 func (c *Catalog) readAll(a *knownAudience, method string) (all []*reading) {
+	c.recallAll(method)
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for _, u := range c.Sources {

@@ -487,6 +487,9 @@ func (s *search) late() (all []lateList) {
 	case exclusive(s.uri) == skills:
 		methods = append(methods, mcp.MethodListSkills)
 	}
+	for _, method := range methods {
+		s.c.recallAll(method)
+	}
 	for _, u := range s.silent() {
 		s.c.mu.Lock()
 		for _, method := range methods {
