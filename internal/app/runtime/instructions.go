@@ -35,6 +35,9 @@ const (
 	maxInstructions     = 256 << 10
 	instructionsCommand = 5 * time.Second
 	instructionsKept    = time.Minute // how long the output of a command is cached by default
+	// failedInstructionsKept is how long a command that failed is not run again, so that clients that
+	// connect one after another do not all wait for it.
+	failedInstructionsKept = 5 * time.Second
 )
 
 func (i *instructions) get(ctx context.Context, in config.Instructions, log *slog.Logger) string {
@@ -81,8 +84,9 @@ func (i *instructions) file(path string, log *slog.Logger) string {
 var errNoFile = errors.New("the path does not lead to a regular file")
 
 // command returns the last output of the command, or "" if its last run failed. If that is longer ago
-// than keep, the command runs again first. Concurrent callers share one run of the command. The end of ctx does not stop
-// the command, because other callers may need its output.
+// than keep, or than failedInstructionsKept for a run that failed, the command runs again first.
+// Concurrent callers share one run of the command. The end of ctx does not stop the command, because other
+// callers may need its output.
 func (i *instructions) command(ctx context.Context, argv []string, keep time.Duration, log *slog.Logger) string {
 	source := strings.Join(argv, "\x00")
 	for {
@@ -105,7 +109,10 @@ func (i *instructions) command(ctx context.Context, argv []string, keep time.Dur
 			return ""
 		}
 	}
-	text := output(context.WithoutCancel(ctx), argv, log)
+	text, ok := output(context.WithoutCancel(ctx), argv, log)
+	if !ok {
+		keep = min(keep, failedInstructionsKept)
+	}
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	i.source, i.text, i.until = source, text, time.Now().Add(keep)
@@ -114,7 +121,7 @@ func (i *instructions) command(ctx context.Context, argv []string, keep time.Dur
 	return text
 }
 
-func output(ctx context.Context, argv []string, log *slog.Logger) string {
+func output(ctx context.Context, argv []string, log *slog.Logger) (text string, ok bool) {
 	ctx, cancel := context.WithTimeout(ctx, instructionsCommand)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, argv[0], argv[1:]...)
@@ -124,9 +131,9 @@ func output(ctx context.Context, argv []string, log *slog.Logger) string {
 	cmd.Stdout = &out
 	if err := cmd.Run(); err != nil {
 		log.Warn("the command for the instructions failed", "cause", err.Error())
-		return ""
+		return "", false
 	}
-	return readText(strings.NewReader(out.b.String()), log)
+	return readText(strings.NewReader(out.b.String()), log), true
 }
 
 // bounded is an io.Writer that keeps the first maxInstructions+1 bytes and discards all later

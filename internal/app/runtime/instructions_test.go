@@ -60,3 +60,28 @@ func TestInstructionsCommandAgain(t *testing.T) {
 		}
 	}
 }
+
+// TestFailedInstructionsCommand checks that a command that failed runs again soon, however long its output
+// would be kept, but not for each client.
+func TestFailedInstructionsCommand(t *testing.T) {
+	var texts instructions
+	folder := t.TempDir()
+	said, ran := filepath.Join(folder, "said"), filepath.Join(folder, "ran")
+	in := config.Instructions{Command: []string{"/bin/sh", "-c", "echo x >>" + ran + "; cat " + said}, Keep: time.Hour}
+	log := slog.New(slog.DiscardHandler)
+	for range 3 {
+		if got := texts.get(t.Context(), in, log); got != "" {
+			t.Errorf("got %q", got)
+		}
+	}
+	if b, _ := os.ReadFile(ran); string(b) != "x\n" || time.Until(texts.until) > failedInstructionsKept {
+		t.Errorf("ran %d times, and again in %v", strings.Count(string(b), "x"), time.Until(texts.until))
+	}
+	texts.until = time.Now()
+	if err := os.WriteFile(said, []byte("now"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if got := texts.get(t.Context(), in, log); got != "now" || time.Until(texts.until) < 30*time.Minute {
+		t.Errorf("got %q, and again in %v", got, time.Until(texts.until))
+	}
+}
