@@ -23,7 +23,8 @@ import (
 )
 
 // TestToolWithAnInvalidHeader checks that a tool of a modern HTTP server with an invalid x-mcp-header is
-// left out at both endpoints, by the commands and by a trial, and that the report gives the reason.
+// left out at both endpoints, by the commands and by a trial, that no call of it reaches the server, and
+// that the report gives the reason.
 func TestToolWithAnInvalidHeader(t *testing.T) {
 	web := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		body, _ := io.ReadAll(r.Body)
@@ -31,6 +32,11 @@ func TestToolWithAnInvalidHeader(t *testing.T) {
 		if err != nil {
 			w.WriteHeader(http.StatusBadRequest)
 			return
+		}
+		if m.Method == mcp.MethodCallTool {
+			if name, _ := jsonrpc.Text(m.Raw, m.Param("name")); name != "good" {
+				t.Errorf("the server is called: %s", m.Raw)
+			}
 		}
 		result := `"supportedVersions":["2026-07-28"],"capabilities":{"tools":{}}`
 		if m.Method == mcp.MethodListTools {
@@ -70,6 +76,14 @@ func TestToolWithAnInvalidHeader(t *testing.T) {
 			_, _, got := s.ask("POST", path, body, "MCP-Protocol-Version", "2026-07-28", "Mcp-Method", "tools/list")
 			if !strings.Contains(got, "good") || strings.Contains(got, "bad") {
 				t.Errorf("%s lists %s", path, got)
+			}
+		}
+	}
+	for path, prefix := range map[string]string{"/mcp": "web__", "/s/web/mcp": ""} {
+		for tool, want := range map[string]string{"good": `"result"`, "bad": `"code":-32602,"message":"Unknown tool: ` + prefix + `bad`} {
+			_, _, got := s.ask("POST", path, strings.Replace(modernBody, `"star"`, `"`+prefix+tool+`"`, 1), "MCP-Protocol-Version", "2026-07-28", "Mcp-Method", "tools/call", "Mcp-Name", prefix+tool)
+			if !strings.Contains(got, want) {
+				t.Errorf("%s: a call of %s gets %s", path, tool, got)
 			}
 		}
 	}

@@ -60,9 +60,9 @@ type Options struct {
 	// HTTP request of a call may end after the call.
 	Posts bool
 
-	// Params returns the tool arguments to mirror into headers, and whether the tool is known.
-	// If Params is nil, all tools are unknown.
-	Params func(ctx context.Context, f *mcp.ClientInfo, tool string) ([]mirror.Param, bool)
+	// Params returns the tool arguments to mirror into headers, and whether the tool is known. The
+	// error says why clients must leave out the tool. If Params is nil, all tools are unknown.
+	Params func(ctx context.Context, f *mcp.ClientInfo, tool string) (params []mirror.Param, known bool, err error)
 
 	// Sessions is the state that all sessions of one server share. Nil means that this session is the
 	// only one, and that its request ids start at 1.
@@ -221,10 +221,13 @@ func (c *Conn) attempt(ctx context.Context, opened *handshake.Outcome, a *mcp.At
 	}
 	out := transport.Outgoing{ID: stamp.ID, Method: a.Msg.Method, Name: a.Name, Rules: &opened.Rules}
 	if out.Rules.MirrorHeaders && c.opts.Params != nil && a.Msg.Method == mcp.MethodCallTool {
-		specs, known := c.opts.Params(ctx, a.Client, a.Name)
-		if known {
+		specs, known, err := c.opts.Params(ctx, a.Client, a.Name)
+		switch {
+		case err != nil:
+			return mcp.Fail(leftOut(a, err)), nil
+		case known:
 			out.Params = mirror.HeadersFor(specs, a.Args)
-		} else {
+		default:
 			// 2026-07-28 §Streamable HTTP: headers that are not recognised are forwarded. Without the
 			// tool's schema, Dragoman recognises no header.
 			out.Params, out.Forwarded = a.Headers, true

@@ -74,6 +74,12 @@ func (c *Conn) suppress(opened *handshake.Outcome, a *mcp.Attempt) *mcp.Reply {
 	return nil
 }
 
+// leftOut returns the error for a call of a tool that no list shows, because its x-mcp-header is invalid
+// (2026-07-28 §Streamable HTTP, "Schema Extension").
+func leftOut(a *mcp.Attempt, why error) *jsonrpc.Error {
+	return &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: "Unknown tool: " + excerpt.Name(a.Name) + " (its x-mcp-header is invalid: " + why.Error() + ")"}
+}
+
 // tooLong returns the error for a call that is longer than the server can read.
 func (c *Conn) tooLong(a *mcp.Attempt, p *dialect.Profile, size int) *mcp.Error {
 	return &mcp.Error{

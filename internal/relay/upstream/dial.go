@@ -36,7 +36,7 @@ type dialer struct {
 		restore(*pool, *link)
 	}
 	lister interface {
-		paramsOf(ctx context.Context, f *mcp.ClientInfo, tool string) ([]mirror.Param, bool)
+		paramsOf(ctx context.Context, f *mcp.ClientInfo, tool string) ([]mirror.Param, bool, error)
 		forgetTools()
 	}
 	watchdog interface{ checkSoon(*session) }

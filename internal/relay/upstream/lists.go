@@ -213,9 +213,10 @@ func (l *listState) leaveOut(method string, left map[string]string, some bool) (
 // toolSpecs says which parameters of each tool Dragoman mirrors into headers, and whether the tool
 // supports tasks.
 type toolSpecs struct {
-	done   chan struct{} // closed when the other fields are set
-	params map[string][]mirror.Param
-	tasks  map[string]mcp.TaskSupport // contains only the tools that support tasks
+	done    chan struct{} // closed when the other fields are set
+	params  map[string][]mirror.Param
+	invalid map[string]error           // why a tool's parameters cannot be mirrored
+	tasks   map[string]mcp.TaskSupport // contains only the tools that support tasks
 }
 
 // forgetTools removes the stored information about the tools, for all clients.
@@ -226,14 +227,16 @@ func (l *lister) forgetTools() {
 }
 
 // toolParams returns the parameters of a tool that must be mirrored into headers. known says
-// whether the server has the tool for the client f, which may be nil. toolParams reads the tool
-// list only if the list is not cached.
-func (l *lister) toolParams(ctx context.Context, f *mcp.ClientInfo, tool string) (params []mirror.Param, known bool) {
+// whether the server has the tool for the client f, which may be nil, and the error why it cannot be
+// called. toolParams reads the tool list only if the list is not cached.
+func (l *lister) toolParams(ctx context.Context, f *mcp.ClientInfo, tool string) (params []mirror.Param, known bool, err error) {
 	l.lookUpTool(ctx, f, nil, func(t *toolSpecs) bool {
-		params, known = t.params[tool]
-		return known
+		if params, known = t.params[tool]; !known {
+			err = t.invalid[tool]
+		}
+		return known || err != nil
 	})
-	return params, known
+	return params, known, err
 }
 
 // lookUpTool calls the function find with cached tools until find returns true. It starts with the
@@ -357,6 +360,10 @@ func (l *lister) loadTools(ctx context.Context, f *mcp.ClientInfo, via *session,
 		}
 		params, err := mirror.ParseParams(raw, at[1])
 		if err != nil {
+			if t.invalid == nil {
+				t.invalid = make(map[string]error)
+			}
+			t.invalid[name] = err
 			continue
 		}
 		t.params[name] = params
@@ -378,9 +385,9 @@ func (l *lister) listTools(ctx context.Context, f *mcp.ClientInfo, via *session)
 
 // paramsOf returns the parameters of a tool that Dragoman mirrors into headers. It returns nil for
 // a server on a pipe, which has no headers.
-func (l *lister) paramsOf(ctx context.Context, f *mcp.ClientInfo, tool string) ([]mirror.Param, bool) {
+func (l *lister) paramsOf(ctx context.Context, f *mcp.ClientInfo, tool string) ([]mirror.Param, bool, error) {
 	if l.spec.piped() {
-		return nil, false
+		return nil, false, nil
 	}
 	return l.toolParams(ctx, f, tool)
 }

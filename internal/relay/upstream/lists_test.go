@@ -58,7 +58,7 @@ func TestParamsOfToolsForSomeClients(t *testing.T) {
 					if err != nil {
 						t.Fatal(err)
 					}
-					_, known := u.ToolParams(t.Context(), f, tool)
+					_, known, _ := u.lister.toolParams(t.Context(), f, tool)
 					if want := tool == "plain" || caps != "{}"; known != want {
 						t.Errorf("%d: the tool %s of %v with %s is known: %t", i, tool, rev, caps, known)
 					}

@@ -5,7 +5,6 @@ import (
 
 	"github.com/dragoman-mcp/dragoman/internal/base/jsonrpc"
 	"github.com/dragoman-mcp/dragoman/internal/protocol/mcp"
-	"github.com/dragoman-mcp/dragoman/internal/protocol/mcp/mirror"
 )
 
 // Upstream manages one server. New creates it and Close ends it. Its parts do the work, and each of
@@ -77,13 +76,6 @@ func (u *Upstream) List(ctx context.Context, f *mcp.ClientInfo, method string) (
 // page is a response with a result.
 func (u *Upstream) ListPages(ctx context.Context, f *mcp.ClientInfo, method string, page func(*jsonrpc.Message)) (items [][]byte, complete bool, err error) {
 	return u.lister.listPages(ctx, f, method, page)
-}
-
-// ToolParams returns the parameters of a tool that must be mirrored into headers. known says
-// whether the server has the tool for the client f, which may be nil. ToolParams reads the tool
-// list only if the list is not cached.
-func (u *Upstream) ToolParams(ctx context.Context, f *mcp.ClientInfo, tool string) (params []mirror.Param, known bool) {
-	return u.lister.toolParams(ctx, f, tool)
 }
 
 // Subscribe registers the client f for notifications. The function deliver is called with each
