@@ -391,6 +391,11 @@ func TestRoleOfThePages(t *testing.T) {
 			t.Errorf("as %s:\n%s\n%s", role, body, found)
 		}
 	}
+	// All buttons that start, run or change something are in forms that the stylesheet hides.
+	css, err := staticFiles.ReadFile("static/console.css")
+	if err != nil || !regexp.MustCompile(`(?m)^\.looks form\[method="post"\][^,{]*\{ display: none; \}`).Match(css) {
+		t.Errorf("a viewer sees the buttons: %v", err)
+	}
 }
 
 // TestStreamsEndWithTheRole checks that the live values of a page end when the role of its reader is taken
