@@ -10,6 +10,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/dragoman-mcp/dragoman/internal/base/jsonrpc"
 	"github.com/dragoman-mcp/dragoman/internal/protocol/mcp"
 )
 
@@ -96,6 +97,36 @@ func TestFindLetsTheFirstInTheFileWin(t *testing.T) {
 		}
 		all.Wait()
 	})
+}
+
+// TestNobodyGetsANameEarly checks that a list that is cancelled, the report and the console's search leave
+// a name to the server that comes first in the file and lists it in the grace time.
+func TestNobodyGetsANameEarly(t *testing.T) {
+	for name, look := range map[string]func(ctx context.Context, c *Catalog){
+		"list": func(ctx context.Context, c *Catalog) {
+			_, _ = c.View(nil, nil).Page(ctx, mcp.LookupMethod(mcp.MethodListTools), jsonrpc.Value{}, false)
+		},
+		"report": func(_ context.Context, c *Catalog) { c.Report() },
+		"search": func(_ context.Context, c *Catalog) { c.All(KindTool) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				lists := map[string][]string{mcp.MethodListTools: {tool1}}
+				first := &keeping{source: source{name: "first", lists: lists}, late: time.Second}
+				other := &keeping{source: source{name: "other", lists: lists}}
+				c, _ := keepingCatalog(t, first, other)
+				c.Prefixes = map[string]string{"first": "", "other": ""}
+				c.Warm(func(string) bool { return true })
+				synctest.Wait()
+				ctx, cancel := context.WithCancel(t.Context())
+				time.AfterFunc(100*time.Millisecond, cancel)
+				look(ctx, c)
+				if got, ok := c.View(nil, nil).Find(t.Context(), KindTool, "one"); !ok || got.Server != Source(first) {
+					t.Errorf("found %v", got.Server.Name())
+				}
+			})
+		})
+	}
 }
 
 // sees is a filter that shows one server.

@@ -44,7 +44,7 @@ func (c *Catalog) recallAll(method string) {
 		c.recallAll(mcp.MethodListSkills) // the URIs below a skill's root change together
 	}
 	c.mu.Lock()
-	c.mergeLocked(everybody, method)
+	c.holdLocked(c.mergeLocked(everybody, method))
 	c.mu.Unlock()
 }
 

@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"time"
 	"unicode/utf8"
 
 	"github.com/dragoman-mcp/dragoman/internal/base/excerpt"
@@ -154,13 +155,18 @@ func (c *Catalog) mergedList(a *knownAudience, method string) *mergedList {
 	return l
 }
 
-// mergedListLocked does the same, but returns what the caller must pass to report later.
+// mergedListLocked does the same, but returns what the caller must pass to report later. It keeps no list
+// that is merged early, and no server holds its names because of it.
 func (c *Catalog) mergedListLocked(a *knownAudience, method string) (l *mergedList, tell []rejectedItem) {
 	key := mergedListKey{method, a.Audience}
 	if l = c.merged[key]; l != nil {
 		return l, nil
 	}
 	l = c.mergeLocked(a, method)
+	if c.earlyLocked(a, method) {
+		return l, nil
+	}
+	c.holdLocked(l)
 	if c.merged == nil {
 		c.merged = make(map[mergedListKey]*mergedList)
 	}
@@ -168,6 +174,21 @@ func (c *Catalog) mergedListLocked(a *knownAudience, method string) (l *mergedLi
 		c.merged[key] = l
 	}
 	return l, c.newRejectedLocked(l.rejected)
+}
+
+// earlyLocked reports whether a server still has time to list its items before the others get its names.
+// A list is merged nevertheless if its client gives up, or for an operator.
+func (c *Catalog) earlyLocked(a *knownAudience, method string) bool {
+	return slices.ContainsFunc(c.Sources, func(u Source) bool {
+		p := c.seenLocked(method, u, a)
+		if p != nil && (p.have || p.failed != "" || !p.kept.IsZero()) {
+			return false
+		}
+		own := c.lists[serverListKey{method, u.Name(), a.at(u.Name())}]
+		return slices.ContainsFunc([]*serverList{p, own}, func(p *serverList) bool {
+			return p != nil && p.reading != nil && p.reading.finished.IsZero() && time.Since(p.reading.started) < c.grace()
+		})
+	})
 }
 
 // report reports items that clients do not see, or that they see under an unusual name.
@@ -311,7 +332,6 @@ func (c *Catalog) mergeLocked(a *knownAudience, method string) *mergedList {
 		}
 	}
 	c.addLateLocked(a, l, late)
-	c.holdLocked(l)
 	return l
 }
 
