@@ -129,6 +129,15 @@ func TestTable(t *testing.T) {
 			"\x1b[1mA\x1b[0m     \x1b[1mB\x1b[0m\n" +
 			"\x1b[31mx\x1b[0m     y\n" +
 			"\x1b[32mlong\x1b[0m  z\n"},
+		{"no room for the spare columns, and text below a row", Table{
+			Columns: []Column{{Title: "NAME", Whole: true}, {Title: "FOR", Right: true, Whole: true}, {Title: "WAY", Spare: 2}, {Title: "CALLS", Right: true, Spare: 1}}, Width: 24,
+			Rows:  [][]Cell{Cells("e\u0301te\u0301", "9.5 s", "http", "1"), Cells("🇩🇪 家", "1m02s", "stdio", "12")},
+			Under: []string{"", "    why\n"},
+		}, "" +
+			"NAME     FOR  CALLS\n" +
+			"e\u0301te\u0301    9.5 s      1\n" +
+			"🇩🇪 家  1m02s     12\n" +
+			"    why\n"},
 		{"text of a peer", Table{
 			Columns: make([]Column, 2), Rows: [][]Cell{Cells("a\x1b[2J\nb", "c\u202e")},
 		}, `a\x1b[2J\nb  c\u202e` + "\n"},

@@ -56,6 +56,9 @@ type Column struct {
 	// Least is the minimum width of the column in terminal cells. It keeps the columns aligned if
 	// each row is printed as a separate Table.
 	Least int
+	// Spare says that the column may be left out where the terminal is too narrow for all of them. The
+	// column with the highest number goes first; 0 means that it always stays.
+	Spare int
 }
 
 // Table is a table for people. Its zero value is empty. Text returns the table as text.
@@ -64,6 +67,9 @@ type Table struct {
 	// may have fewer cells than there are columns.
 	Columns []Column
 	Rows    [][]Cell
+	// Under has the text below each row, by the row's index: whole lines that are safe to print. It
+	// may have fewer elements than there are rows.
+	Under []string
 	// Width is the width of the terminal in terminal cells. If Width is 0, nothing is wrapped, and
 	// only cells wider than Column.Most are cut. Use 0 if the output is not a terminal.
 	Width int
@@ -98,14 +104,54 @@ func (t *Table) Text() string {
 	}
 	widths := t.widths(rows)
 	var b strings.Builder
-	for _, row := range rows {
+	for i, row := range rows {
 		t.row(&b, row, widths)
+		if i -= len(rows) - len(t.Rows); i >= 0 && i < len(t.Under) {
+			b.WriteString(t.Under[i])
+		}
 	}
 	return b.String()
 }
 
-// widths returns the width of each column.
+// widths returns the width of each column. It empties the spare columns for which there is no room.
 func (t *Table) widths(rows [][]Cell) []int {
+	widths := t.natural(rows)
+	if t.Width <= 0 {
+		return widths
+	}
+	for across(widths) > t.Width {
+		spare := -1
+		for i, w := range widths {
+			if c := t.Columns[i]; w > 0 && c.Spare > 0 && (spare < 0 || c.Spare > t.Columns[spare].Spare) {
+				spare = i
+			}
+		}
+		if spare < 0 {
+			break
+		}
+		widths[spare] = 0
+		for _, row := range rows {
+			row[spare] = Cell{}
+		}
+	}
+	for across(widths) > t.Width {
+		// Shorten the widest column that may be cut.
+		widest := -1
+		for i, w := range widths {
+			if !t.Columns[i].Whole && w > narrowest && (widest < 0 || w >= widths[widest]) {
+				widest = i
+			}
+		}
+		if widest < 0 {
+			break
+		}
+		widths[widest]--
+	}
+	return widths
+}
+
+// natural returns the width of each column on a terminal that is wide enough.
+func (t *Table) natural(rows [][]Cell) []int {
 	widths := make([]int, len(t.Columns))
 	for i, c := range t.Columns {
 		widths[i] = c.Least
@@ -122,30 +168,18 @@ func (t *Table) widths(rows [][]Cell) []int {
 			widths[i] = max(widths[i], n)
 		}
 	}
-	if t.Width <= 0 {
-		return widths
-	}
+	return widths
+}
+
+// across returns the width of a line with columns of the given widths.
+func across(widths []int) int {
 	total := -gap
 	for _, w := range widths {
 		if w > 0 {
 			total += w + gap
 		}
 	}
-	for total > t.Width {
-		// Shorten the widest column that may be cut.
-		widest := -1
-		for i, w := range widths {
-			if !t.Columns[i].Whole && w > narrowest && (widest < 0 || w >= widths[widest]) {
-				widest = i
-			}
-		}
-		if widest < 0 {
-			break
-		}
-		widths[widest]--
-		total--
-	}
-	return widths
+	return total
 }
 
 // row writes one row, which has several lines if a cell is wrapped.
