@@ -158,10 +158,13 @@ func (c *doctorCommand) explainCode(code string, args []string) error {
 	return w.Flush()
 }
 
+// widestText is the most cells of a line of text; longer ones are hard to read.
+const widestText = 100
+
 // columns returns the width in characters to which text is wrapped.
 func (w *world) columns() int {
 	if w.screen && w.width > 0 {
-		return min(w.width, 100)
+		return min(w.width, widestText)
 	}
 	return 80
 }

@@ -370,11 +370,12 @@ func failureInData(err error) *failure.Failure {
 func healthColumns(servers []config.Server) []screen.Column {
 	name := len("SERVER")
 	for _, s := range servers {
-		name = max(name, min(screen.Width(clean(s.Name)), 24))
+		name = max(name, min(screen.Width(clean(s.Name)), widestName))
 	}
 	return []screen.Column{
-		{Title: "SERVER", Whole: true, Least: name}, {Title: "STATE", Least: 8}, {Title: "REVISION", Least: 10}, {Title: "VIA", Least: 5},
-		{Title: "TOOLS", Right: true}, {Title: "PROMPTS", Right: true}, {Title: "RESOURCES", Right: true}, {Title: "TOKENS", Right: true, Least: 7}, {Title: "TIME", Right: true, Least: 7},
+		{Title: "SERVER", Whole: true, Least: name}, {Title: "STATE", Whole: true, Least: 8}, {Title: "REVISION", Whole: true, Least: 10, Spare: 1}, {Title: "VIA", Whole: true, Least: 5, Spare: 5},
+		{Title: "TOOLS", Whole: true, Right: true}, {Title: "PROMPTS", Whole: true, Right: true, Spare: 4}, {Title: "RESOURCES", Whole: true, Right: true, Spare: 3},
+		{Title: "TOKENS", Whole: true, Right: true, Least: 7, Spare: 2}, {Title: "TIME", Whole: true, Right: true, Least: 7},
 	}
 }
 
@@ -388,7 +389,10 @@ func (c *listCommand) rowPrinter(servers []config.Server) func(health) {
 	columns := healthColumns(servers)
 	titled := false
 	print := func(h health) {
-		t := screen.Table{Columns: slices.Clone(columns), Rows: [][]screen.Cell{h.cells()}, Colour: c.screen && c.status.colour}
+		t := screen.Table{Columns: columns, Rows: [][]screen.Cell{h.cells()}, Colour: c.screen && c.status.colour}
+		if c.screen {
+			t.Width = c.width
+		}
 		text := t.Text()
 		if titled {
 			_, text, _ = strings.Cut(text, "\n")
@@ -461,7 +465,7 @@ func (h *health) notes(width int) string {
 			b.WriteString("      " + h.evidence() + screen.Fit(clean(line), max(width-20, 20)) + "\n")
 		}
 		if h.Failure.Action != "" {
-			b.WriteString(wrap("-> "+clean(h.Failure.Action), "    ", width))
+			b.WriteString(explained("", h.Failure.Action, "    ", width))
 		}
 	}
 	for _, kind := range listKinds {

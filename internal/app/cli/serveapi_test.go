@@ -10,6 +10,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -20,6 +21,7 @@ import (
 
 	"github.com/dragoman-mcp/dragoman/internal/app/admin"
 	"github.com/dragoman-mcp/dragoman/internal/base/failure"
+	"github.com/dragoman-mcp/dragoman/internal/base/screen"
 	"github.com/dragoman-mcp/dragoman/internal/transport/eventstream"
 )
 
@@ -64,6 +66,22 @@ func testReport() *admin.Report {
 			{Name: "lazy", State: "idle", Since: noon.Add(-26 * time.Hour)},
 		},
 	}
+}
+
+// wideReport returns a report with names of many kinds, and reasons that need several lines.
+func wideReport() *admin.Report {
+	r := testReport()
+	reason := "server \"github\" exited with status 1 before it was ready: \"psycopg2.OperationalError: connection to server at \\\"db.internal.example.com\\\" (10.11.12.13), port 5432 failed\""
+	r.Servers[2].Reason, r.Servers[2].Attempts = reason, 4
+	r.Servers[2].Failure = &failure.Failure{
+		Class: failure.Exited, Sentence: reason, Action: "run the command by hand to see its complete output, or look at `dragoman logs github`",
+		EvidenceFrom: failure.Stderr, Evidence: []string{"psycopg2.OperationalError: connection to server at \"db.internal.example.com\" (10.11.12.13), port 5432 failed", "Traceback (most recent call last):"},
+	}
+	r.Servers[2].Lists = []admin.List{{Method: "tools/list", Failed: reason}}
+	r.Servers[4].Name = "reporting-e\u0301te\u0301-production"
+	stopped := admin.Server{Name: "🎉 party", State: "stopped", Since: noon.Add(-12 * time.Minute), Transport: "http", Revision: "2025-06-18", Calls: 12345678, Reason: "server \"🎉 party\" was stopped by an operator"}
+	r.Servers = append(r.Servers, stopped)
+	return r
 }
 
 // refusedReport returns the report of a process that refused a changed configuration.
@@ -147,8 +165,21 @@ func TestStatusText(t *testing.T) {
 	golden(t, "status-one.txt", c.statusText("127.0.0.1:7300", testReport(), noon))
 	c.name = ""
 	c.screen, c.width = true, 100
-	golden(t, "status-screen.txt", c.statusText("127.0.0.1:7300", testReport(), noon))
 	golden(t, "status-refused.txt", c.statusText("127.0.0.1:7300", refusedReport(), noon))
+	for _, width := range []int{60, 80, 100, 200} {
+		c.name, c.width = "", width
+		text := c.statusText("127.0.0.1:7300", wideReport(), noon)
+		golden(t, "status-"+strconv.Itoa(width)+".txt", text)
+		c.name = "github"
+		for l := range strings.Lines(text + c.statusText("127.0.0.1:7300", wideReport(), noon)) {
+			if n := screen.Width(strings.TrimSuffix(l, "\n")); n > width {
+				t.Errorf("in %d columns a line takes %d: %s", width, n, l)
+			}
+		}
+	}
+	c.name, c.width = "github", 80
+	golden(t, "status-one-80.txt", c.statusText("127.0.0.1:7300", wideReport(), noon))
+	c.name = ""
 	again := testReport()
 	again.Servers[2].RetryAt, again.Servers[2].Opening = nil, 1
 	if got := c.statusText("x:1", again, noon); !strings.Contains(strings.Join(strings.Fields(got), " "), "Dragoman is trying again now") {

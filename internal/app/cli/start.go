@@ -50,16 +50,18 @@ func (o startOptions) text(s daemon.Start, now time.Time, width int, colour bool
 		return "dragoman: no server is configured; " + ways
 	}
 	t := screen.Table{Width: width, Colour: colour, Columns: []screen.Column{
-		{Title: "SERVER", Whole: true, Most: widestName}, {Title: "STATE", Whole: true}, {Title: "REVISION", Whole: true},
-		{Title: "TRANSPORT", Whole: true}, {Title: "TOOLS", Right: true, Whole: true}, {Title: "TIME", Right: true, Whole: true}, {Title: "NOTE", Wrap: true},
+		{Title: "SERVER", Whole: true, Most: widestName}, {Title: "STATE", Whole: true}, {Title: "REVISION", Whole: true, Spare: 1},
+		{Title: "TRANSPORT", Whole: true, Spare: 2}, {Title: "TOOLS", Right: true, Whole: true}, {Title: "TIME", Right: true, Whole: true},
 	}}
 	for i := range r.Servers {
 		x := &r.Servers[i]
 		t.Rows = append(t.Rows, []screen.Cell{
-			{Text: x.Name}, stateCell(x), {Text: x.Revision}, {Text: x.Transport}, {Text: toolsOf(x)}, {Text: readyText(x, s.Began)}, {Text: noteOf(x, now)},
+			{Text: x.Name}, stateCell(x), {Text: x.Revision}, {Text: x.Transport}, {Text: toolsOf(x)}, {Text: readyText(x, s.Began)},
 		})
 	}
-	return t.Text() + "dragoman: connect a client to " + clean(o.endpoint) + ", or let `" + o.program + " connect CLIENT" + clean(o.connectFlags()) + "` do it; `" + o.program + " status" + clean(o.flags) + "` shows this table again\n"
+	annotate(&t, r.Servers, now)
+	return t.Text() + "dragoman: `" + o.program + " connect CLIENT" + clean(o.connectFlags()) + "` connects a client\n" +
+		"dragoman: `" + o.program + " status" + clean(o.flags) + "` shows this table again\n"
 }
 
 // connectFlags returns the flags with which `dragoman connect` writes the address of this process. The

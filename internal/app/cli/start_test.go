@@ -11,13 +11,15 @@ import (
 )
 
 // TestStartTable checks the table that serve prints after the start, for a pipe and
-// for a terminal of 90 cells.
+// for terminals of two widths.
 func TestStartTable(t *testing.T) {
 	s := daemon.Start{Report: testReport(), Began: noon.Add(-time.Hour - 1240*time.Millisecond)}
 	s.Report.Servers[1].Since = s.Began.Add(-time.Second) // the server was ready before the start, because of an earlier call
 	o := startOptions{program: "dragoman", endpoint: "http://127.0.0.1:7400/mcp", flags: " --listen 127.0.0.1:7400"}
 	golden(t, "start.txt", o.text(s, noon, 0, false))
-	golden(t, "start-screen.txt", o.text(s, noon, 90, false))
+	s.Report.Servers = wideReport().Servers
+	golden(t, "start-60.txt", o.text(s, noon, 60, false))
+	golden(t, "start-100.txt", o.text(s, noon, 100, false))
 	s.Report.Servers = nil
 	s.Report.Config = "/etc/x.yaml"
 	if got := o.text(s, noon, 90, false); got != "dragoman: no server is configured; `dragoman import` takes those of another client, or add some under mcpServers in /etc/x.yaml\n" {

@@ -143,19 +143,23 @@ func (c *statusCommand) printStatusJSON(r *admin.Report, indent string) error {
 // statusText returns the status for people: a table of all servers, or all details of one server.
 func (c *statusCommand) statusText(address string, r *admin.Report, now time.Time) string {
 	if c.name != "" {
-		return cleanLines(string(serverNamed(r, c.name).Text(now)))
+		return c.serverText(serverNamed(r, c.name), now)
 	}
 	var b strings.Builder
-	fmt.Fprintf(&b, "dragoman %s at http://%s/mcp, pid %d, %s for %s\n", clean(r.Version), address, r.PID, clean(r.State), spanOf(time.Duration(r.UptimeSeconds)*time.Second))
-	fmt.Fprintf(&b, "%s\n%s\n", clientsText(r), c.refusalText(r.Refusal, now))
+	b.WriteString(c.paragraph(fmt.Sprintf("dragoman %s at http://%s/mcp, pid %d, %s for %s", clean(r.Version), address, r.PID, clean(r.State), spanOf(time.Duration(r.UptimeSeconds)*time.Second))))
+	b.WriteString(c.paragraph(clientsText(r)))
+	if r.Refusal != nil {
+		b.WriteString(c.paragraph(refusalLine(r.Refusal) + " (" + spanOf(now.Sub(r.Refusal.Since)) + " ago)"))
+	}
+	b.WriteByte('\n')
 	if len(r.Servers) == 0 {
 		b.WriteString("no server is configured\n")
 		return b.String()
 	}
 	t := screen.Table{Colour: c.screen && c.status.colour, Columns: []screen.Column{
 		{Title: "SERVER", Whole: true, Most: widestName}, {Title: "STATE", Whole: true}, {Title: "FOR", Right: true, Whole: true},
-		{Title: "REVISION", Whole: true}, {Title: "TRANSPORT", Whole: true},
-		{Title: "TOOLS", Right: true, Whole: true}, {Title: "CALLS", Right: true, Whole: true}, {Title: "RUNNING", Right: true, Whole: true}, {Title: "NOTE", Wrap: true},
+		{Title: "REVISION", Whole: true, Spare: 1}, {Title: "TRANSPORT", Whole: true, Spare: 4},
+		{Title: "TOOLS", Right: true, Whole: true, Spare: 2}, {Title: "CALLS", Right: true, Whole: true}, {Title: "RUNNING", Right: true, Whole: true, Spare: 3},
 	}}
 	if c.screen {
 		t.Width = c.width
@@ -164,9 +168,10 @@ func (c *statusCommand) statusText(address string, r *admin.Report, now time.Tim
 		s := &r.Servers[i]
 		t.Rows = append(t.Rows, []screen.Cell{
 			{Text: s.Name}, stateCell(s), {Text: spanOf(now.Sub(s.Since))}, {Text: s.Revision}, {Text: s.Transport},
-			{Text: toolsOf(s)}, {Text: strconv.FormatUint(s.Calls, 10)}, {Text: strconv.Itoa(s.Running)}, {Text: noteOf(s, now)},
+			{Text: toolsOf(s)}, {Text: strconv.FormatUint(s.Calls, 10)}, {Text: strconv.Itoa(s.Running)},
 		})
 	}
+	annotate(&t, r.Servers, now)
 	b.WriteString(t.Text())
 	return b.String()
 }
@@ -181,20 +186,15 @@ func clientsText(r *admin.Report) string {
 	return fmt.Sprintf("sessions of clients: %d, requests without a session: %d, parked calls: %d", n, r.Requests, len(r.Parked))
 }
 
-// refusalText returns a line that says why the configuration file is not used, or "" if it is used.
-// On a terminal the text is wrapped.
-func (c *statusCommand) refusalText(x *admin.Refusal, now time.Time) string {
-	if x == nil {
-		return ""
-	}
-	text := refusalLine(x) + " (" + spanOf(now.Sub(x.Since)) + " ago)"
+// paragraph returns text as lines: broken to the width of the terminal if there is one.
+func (c *statusCommand) paragraph(text string) string {
 	if c.screen {
 		return wrap(text, "", c.width)
 	}
 	return text + "\n"
 }
 
-// refusalLine is refusalText without the time.
+// refusalLine says why the configuration file is not used.
 func refusalLine(x *admin.Refusal) string { return "configuration: " + clean(x.Text) }
 
 // stateCell returns a table cell with the state of a server, in the colour of that state.
@@ -222,43 +222,95 @@ func toolListOf(s *admin.Server) *admin.List {
 	return nil
 }
 
-// noteOf returns text that says why a server is not ready, what the user can do, and when Dragoman tries
-// again. It also says which lists of an open server cannot be read, and whether clients see a list of
-// tools from disk.
-func noteOf(s *admin.Server, now time.Time) string {
-	var parts []string
+// note is what a table says about a server: text that says why it isn't ready or what is wrong with its
+// lists, and for a failure what to do about it.
+type note struct{ text, action string }
+
+// notesOf says why a server is not ready, what the user can do, and when Dragoman tries again. It also
+// says which lists of an open server cannot be read, and whether clients see a list of tools from disk.
+func notesOf(s *admin.Server, now time.Time) (notes []note) {
+	add := func(text string) { notes = append(notes, note{text: text}) }
 	switch {
 	case s.State == "ready":
 	case s.Failure != nil:
-		parts = append(parts, s.Failure.Text())
+		notes = append(notes, note{s.Failure.Sentence, s.Failure.Action})
 	case s.Reason != "":
-		parts = append(parts, s.Reason)
+		add(s.Reason)
 	}
 	switch {
 	case s.State == "ready":
 	case s.RetryAt != nil && s.RetryAt.After(now):
-		parts = append(parts, "next attempt in "+spanOf(s.RetryAt.Sub(now)))
+		add("next attempt in " + spanOf(s.RetryAt.Sub(now)))
 	case s.Failure != nil && s.Opening > 0:
-		parts = append(parts, "Dragoman is trying again now")
+		add("Dragoman is trying again now")
 	case s.State == "idle" && s.Reason == "":
-		parts = append(parts, "starts on first use")
+		add("starts on first use")
 	}
 	for _, l := range s.Lists {
 		switch {
 		case s.State != "ready":
 		case l.Failed != "":
-			parts = append(parts, "open, but "+l.Method+" fails: "+l.Failed)
+			add("open, but " + l.Method + " fails: " + l.Failed)
 		case l.Reading && l.ReadAt == nil:
-			parts = append(parts, "open, but has not answered "+l.Method+" yet")
+			add("open, but has not answered " + l.Method + " yet")
 		}
 	}
 	if l := toolListOf(s); l != nil && l.KeptAt != nil {
-		parts = append(parts, "list from disk, read at "+l.KeptAt.Local().Format("2006-01-02 15:04"))
+		add("list from disk, read at " + l.KeptAt.Local().Format("2006-01-02 15:04"))
 	}
 	if s.State == "ready" {
-		parts = append(parts, oddItems(s)...)
+		for _, text := range oddItems(s) {
+			add(text)
+		}
+	}
+	return notes
+}
+
+// noteOf returns the notes about a server as one text, for a table that has a column for them.
+func noteOf(s *admin.Server, now time.Time) string {
+	var parts []string
+	for _, n := range notesOf(s, now) {
+		parts = append(parts, n.text)
+		if n.action != "" {
+			parts = append(parts, n.action)
+		}
 	}
 	return strings.Join(parts, "; ")
+}
+
+// notesBelow returns the notes about a server as lines for below its row, as `dragoman list` prints them.
+func notesBelow(s *admin.Server, now time.Time, width int) string {
+	var b strings.Builder
+	for _, n := range notesOf(s, now) {
+		b.WriteString(explained(n.text, n.action, "    ", width))
+	}
+	return b.String()
+}
+
+// explained returns lines with a text and, below it, what to do.
+func explained(text, action, indent string, width int) string {
+	lines := wrap(clean(text), indent, width)
+	if action != "" {
+		for i, l := range screen.Wrap(clean(action), width-len(indent)-len("-> ")) {
+			lines += indent + []string{"-> ", "   "}[min(i, 1)] + l + "\n"
+		}
+	}
+	return lines
+}
+
+// annotate puts the notes about the servers into a table that has a row for each of them. On a terminal
+// they stand under the rows, elsewhere in a column, so that each server stays on one line.
+func annotate(t *screen.Table, servers []admin.Server, now time.Time) {
+	if t.Width > 0 {
+		for i := range servers {
+			t.Under = append(t.Under, notesBelow(&servers[i], now, min(t.Width, widestText)))
+		}
+		return
+	}
+	t.Columns = append(t.Columns, screen.Column{Title: "NOTE", Wrap: true})
+	for i := range servers {
+		t.Rows[i] = append(t.Rows[i], screen.Cell{Text: noteOf(&servers[i], now)})
+	}
 }
 
 // oddItems returns text about the first item that clients do not see, or see under another name, and
