@@ -183,7 +183,7 @@ func (c *configPrintCommand) run(*cobra.Command, []string) error {
 	if ok {
 		var problems config.Problems
 		if snapshot, problems = config.Load(path); snapshot == nil {
-			return problems.Err()
+			return problems.Refusal(false)
 		}
 	} else if !c.quiet {
 		err := c.env.noConfig()

@@ -73,7 +73,7 @@ func (c *listCommand) listHealth(ctx context.Context) error {
 	}
 	snapshot, problems := c.env.open(path)
 	if snapshot == nil {
-		return problems.Err()
+		return problems.Refusal(false)
 	}
 	if len(snapshot.Servers) == 0 {
 		return withHint(fmt.Errorf("%s has no servers", clean(path)), "%s", addServer)

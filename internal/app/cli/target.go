@@ -337,7 +337,7 @@ func (t *targetFlags) target(e environment, word string, command []string, file 
 	}
 	snapshot, problems := e.open(path)
 	if snapshot == nil {
-		return config.Server{}, nil, problems.Err()
+		return config.Server{}, nil, problems.Refusal(false)
 	}
 	s, ok := snapshot.Server(word)
 	switch hint := meant(word); {

@@ -10,6 +10,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/dragoman-mcp/dragoman/internal/app/runtime"
 	"github.com/dragoman-mcp/dragoman/internal/base/excerpt"
 	"github.com/dragoman-mcp/dragoman/internal/protocol/mcp"
 	"github.com/dragoman-mcp/dragoman/internal/relay/event"
@@ -116,9 +117,36 @@ func (e *envFile) stop() {
 	}
 }
 
+// newProblems returns the problems that a reload has to report: those that the configuration before didn't
+// have, wherever they stand in the file, and those of servers that have changed.
+func newProblems(before, after config.Problems, c config.Changes) config.Problems {
+	known := map[config.Problem]bool{}
+	for _, p := range before {
+		known[p.Unplaced()] = true
+	}
+	return slices.DeleteFunc(slices.Clone(after), func(p config.Problem) bool {
+		changed := slices.ContainsFunc(c.Changed, func(x config.ServerChange) bool { return x.Name == p.Server })
+		return known[p.Unplaced()] && !changed && !slices.Contains(c.Added, p.Server)
+	})
+}
+
+// warnProblems logs the problems of a configuration that is used nevertheless.
+func warnProblems(log *slog.Logger, problems config.Problems) {
+	for _, p := range problems.Warnings() {
+		log.Warn("problem in the configuration", "at", p)
+	}
+	for _, p := range problems.OfServers() {
+		log.Warn("a server is not started", append([]any{"server", p.Server, "at", p}, runtime.UnusableFailure(p).Attrs()...)...)
+	}
+}
+
 // logChanges logs what is different in a new configuration, with one record for each changed
-// server.
-func logChanges(log *slog.Logger, c config.Changes) {
+// server. problems are those of the configuration.
+func logChanges(log *slog.Logger, c config.Changes, problems config.Problems) {
+	unusable := map[string]bool{}
+	for _, p := range problems.OfServers() {
+		unusable[p.Server] = true
+	}
 	for _, name := range c.Added {
 		log.Info("server added", "code", "server_added", "server", name)
 	}
@@ -127,7 +155,10 @@ func logChanges(log *slog.Logger, c config.Changes) {
 	}
 	for _, x := range c.Changed {
 		effect := "applied without a restart"
-		if x.Restart {
+		switch {
+		case unusable[x.Name]:
+			effect = "not started"
+		case x.Restart:
 			effect = "restarted"
 		}
 		log.Info("server changed", "code", "server_changed", "server", x.Name, "settings", strings.Join(x.Settings, " "), "effect", effect)

@@ -107,15 +107,27 @@ func TestReloadEvents(t *testing.T) {
 	}
 	w.write(t, text(kept, came)+"  broken: {command: \"${UNSET_IN_THIS_TEST}\"}\n")
 	wait(1, "reload ok: The changed configuration was applied. Added: came, broken. Not started because of an error: broken.")
+	// What is wrong with a server that stays as it is was said before, and it's no reason to refuse the file.
+	slower := strings.Replace(text(kept, came), "mcpServers:", "# a line more\nmcpServers:", 1) + "  broken: {command: \"${UNSET_IN_THIS_TEST}\"}\n"
+	w.write(t, strings.Replace(slower, "initializePerSecond: 1000", "initializePerSecond: 1001", 1))
+	wait(2, "reload ok: The changed configuration was applied. Settings: limits.")
+	if n := w.log.count("a server is not started"); n != 1 {
+		t.Errorf("after two reloads the log says %d times that a server is not started", n)
+	}
+	w.write(t, strings.Replace(slower, "initializePerSecond", "initialisePerSecond", 1))
+	wait(3, "reload failed: The changed configuration was refused, and the current one stays in use. FILE:1:21: dragoman.limits.initialisePerSecond: unknown key; did you mean initializePerSecond?")
+	if n := w.log.count("${UNSET_IN_THIS_TEST"); n != 1 {
+		t.Errorf("%d records have the unset variable", n)
+	}
 	w.write(t, "mcpServers: [\n")
-	wait(2, "reload failed: The changed configuration was refused, and the current one stays in use. FILE:1:13: syntax error: sequence end token ']' not found; check indentation, quotes and brackets here and on the line before.")
+	wait(4, "reload failed: The changed configuration was refused, and the current one stays in use. FILE:1:13: syntax error: sequence end token ']' not found; check indentation, quotes and brackets here and on the line before.")
 	w.write(t, "")
-	wait(3, "reload failed: The file is empty. All servers stay. To remove all servers, write mcpServers: {}.")
+	wait(5, "reload failed: The file is empty. All servers stay. To remove all servers, write mcpServers: {}.")
 	if report, _ := w.status(); report.Refusal == nil || !strings.HasPrefix(report.Refusal.Text, "The file is empty.") || report.Refusal.Since.IsZero() {
 		t.Errorf("the status has the refusal %+v", report.Refusal)
 	}
 	w.write(t, text(came))
-	wait(4, "reload ok: The changed configuration was applied. Removed: kept, broken.")
+	wait(6, "reload ok: The changed configuration was applied. Removed: kept, broken. Settings: limits.")
 	if report, _ := w.status(); report.Refusal != nil {
 		t.Errorf("the status still has the refusal %+v", report.Refusal)
 	}
@@ -123,9 +135,9 @@ func TestReloadEvents(t *testing.T) {
 		return strings.Replace(text(came), "initializePerSecond: 1000", settings, 1)
 	}
 	w.write(t, set("initializePerSecond: 1000, body: 1MiB}, allowedHosts: [example.com], server: {title: T"))
-	wait(5, "reload ok: The changed configuration was applied. Settings: server, limits. Settings that change only with a restart: allowedHosts.")
+	wait(7, "reload ok: The changed configuration was applied. Settings: server, limits. Settings that change only with a restart: allowedHosts.")
 	w.write(t, set("initializePerSecond: 1000, body: 1MiB, call: 7m}, allowedHosts: [example.com], server: {title: T"))
-	wait(6, "reload ok: The changed configuration was applied. Changed: came. Settings: limits. Settings that change only with a restart: allowedHosts.")
+	wait(8, "reload ok: The changed configuration was applied. Changed: came. Settings: limits.")
 }
 
 // TestRepeatedRefusals checks that Dragoman publishes the same refusal only once until it applies a

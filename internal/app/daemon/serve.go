@@ -43,10 +43,11 @@ import (
 type ServeOptions struct {
 	ConfigPath string // the configuration file, which Serve watches for changes; "" means no file
 	Config     *config.Snapshot
-	Listen     string   // the address to listen on; "" means the address in the configuration
-	Hosts      []string // Host headers to accept in addition to those of the configuration
-	Strict     bool     // refuse a changed configuration if one of its servers cannot be used
-	Stdio      bool     // also serve a client on stdin and stdout
+	Problems   config.Problems // those of Config, which the caller has reported
+	Listen     string          // the address to listen on; "" means the address in the configuration
+	Hosts      []string        // Host headers to accept in addition to those of the configuration
+	Strict     bool            // refuse a changed configuration if one of its servers cannot be used
+	Stdio      bool            // also serve a client on stdin and stdout
 	Log        *slog.Logger
 	LogCalls   bool                      // log each call at level info instead of debug
 	Progress   func(server, step string) // the same as RunOptions.Progress
@@ -395,6 +396,13 @@ func needsRestart(a, b *config.Snapshot) (names []string) {
 	return names
 }
 
+// changedLater returns the settings in which next differs both from the configuration with which we
+// started and from the current one. Of the others, an earlier reload has said that they need a restart.
+func changedLater(start, current, next *config.Snapshot) []string {
+	recent := needsRestart(current, next)
+	return slices.DeleteFunc(needsRestart(start, next), func(name string) bool { return !slices.Contains(recent, name) })
+}
+
 // appliedNow returns the changed settings that Dragoman can apply without a restart.
 func appliedNow(changed []string, old, next *config.Snapshot) []string {
 	later := needsRestart(old, next)
@@ -471,9 +479,10 @@ func (w *watching) load(ctx context.Context, sure bool) error {
 	}
 	if s == nil || w.opts.Strict && problems.Err() != nil {
 		w.empty.stop()
-		w.log.Error("the changed configuration is invalid; keeping the current one", "problems", problems.Err().Error())
-		w.refuse(refusalOf(problems.Err()))
-		return problems.Err()
+		err := problems.Refusal(w.opts.Strict)
+		w.log.Error("the changed configuration is invalid; keeping the current one", "problems", err)
+		w.refuse(refusalOf(err))
+		return err
 	}
 	current := w.project.Current()
 	switch w.empty.check(current, s, sure) {
@@ -501,15 +510,17 @@ func (w *watching) load(ctx context.Context, sure bool) error {
 
 // apply replaces the current configuration with s, and reports what has changed.
 func (w *watching) apply(current, s *config.Snapshot, problems config.Problems) {
-	changes, later := s.Since(current), needsRestart(w.opts.Config, s)
+	changes, later := s.Since(current), changedLater(w.opts.Config, current, s)
 	changes.Settings = appliedNow(changes.Settings, current, s)
+	news := newProblems(w.opts.Problems, problems, changes)
+	w.opts.Problems = problems
 	w.budget.SetLimit(inFlight(s))
 	w.runtime.Apply(event.DefaultProject, s)
-	warnUnusable(w.log, problems)
-	logChanges(w.log, changes)
+	warnProblems(w.log, news)
+	logChanges(w.log, changes, problems)
 	w.refused = ""
 	w.refusal.Store(nil)
-	w.publishReload(event.OK, changesText(changes, later, problems))
+	w.publishReload(event.OK, changesText(changes, later, news))
 	if len(later) > 0 {
 		w.log.Warn("some settings change only with a restart", "settings", strings.Join(later, " "))
 	}
@@ -553,13 +564,6 @@ func (d *daemon) drain() {
 	d.runtime.Drain()
 	d.admin.Drain()
 	d.console.Drain()
-}
-
-// warnUnusable logs the servers that cannot be used because of their configuration.
-func warnUnusable(log *slog.Logger, problems config.Problems) {
-	for _, p := range problems.OfServers() {
-		log.Warn("a server is not started", append([]any{"server", p.Server, "at", p.String()}, runtime.UnusableFailure(p).Attrs()...)...)
-	}
 }
 
 // handler routes requests. The guard stands before every route. At endpoints, who asks is settled

@@ -19,6 +19,7 @@ const (
 // still starting.
 type Start struct {
 	Report *admin.Report
+	At     time.Time // no later than the report
 	Began  time.Time // the time at which Dragoman began to start the servers
 }
 
@@ -51,7 +52,8 @@ func (d *daemon) reportStart(ctx context.Context, began time.Time) {
 		}
 	}
 	if ctx.Err() == nil {
-		d.opts.Started(Start{d.admin.Report(), began})
+		at := time.Now()
+		d.opts.Started(Start{Report: d.admin.Report(), At: at, Began: began})
 	}
 }
 

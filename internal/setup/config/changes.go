@@ -1,6 +1,9 @@
 package config
 
-import "reflect"
+import (
+	"reflect"
+	"slices"
+)
 
 // serverSettings maps each field of Server to the name of its setting in the file. A field without
 // its own setting maps to "".
@@ -42,6 +45,7 @@ type ServerChange struct {
 
 // Since returns the difference between s and an older configuration.
 func (s *Snapshot) Since(old *Snapshot) (c Changes) {
+	s, old = s.unplaced(), old.unplaced()
 	before, after := old.enabled(), s.enabled()
 	for _, x := range s.Servers {
 		was, ok := before[x.Name]
@@ -62,6 +66,20 @@ func (s *Snapshot) Since(old *Snapshot) (c Changes) {
 	}
 	c.Settings = differences(*old, *s, snapshotSettings)
 	return c
+}
+
+// unplaced returns a copy of the snapshot whose problems don't say where in the file they are. A line that
+// was inserted above a server doesn't change the server.
+func (s *Snapshot) unplaced() *Snapshot {
+	out := *s
+	out.Servers = slices.Clone(s.Servers)
+	for i := range out.Servers {
+		if p := out.Servers[i].Unusable; p != nil {
+			q := p.Unplaced()
+			out.Servers[i].Unusable = &q
+		}
+	}
+	return &out
 }
 
 // enabled returns the enabled servers, by name.

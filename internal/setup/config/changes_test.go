@@ -34,6 +34,10 @@ mcpServers:
   off: {command: x, disabled: true}
 dragoman: {listen: "127.0.0.1:1", log: {level: debug}, servers: {slower: {callTimeout: 6s}}}
 `)
+	moved, unset := "mcpServers:\n\n  a: {command: x, env: {K: \"${NOT_SET}\"}}", "mcpServers:\n  a: {command: x, env: {K: \"${NOT_SET}\"}}"
+	if a, b := parse(unset), parse(moved); !b.Equal(a) || len(b.Since(a).Changed) > 0 {
+		t.Errorf("a server is changed by a line above it: %+v", b.Since(a))
+	}
 	if d := cmp.Diff(Changes{
 		Added: []string{"added"}, Removed: []string{"removed", "off"}, Kept: []string{"kept"},
 		Changed: []ServerChange{

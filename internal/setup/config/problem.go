@@ -1,6 +1,7 @@
 package config
 
 import (
+	"log/slog"
 	"slices"
 	"strconv"
 	"strings"
@@ -55,6 +56,27 @@ func (p Problem) String() string {
 	return b.String()
 }
 
+// Unplaced returns the problem without its place in the file. Two problems are the same if they are
+// equal without their places.
+func (p Problem) Unplaced() Problem {
+	p.Line, p.Col, p.Source, p.Caret = 0, 0, "", 0
+	return p
+}
+
+// LogValue implements slog.LogValuer: in a log record, a problem is the text of String.
+func (p Problem) LogValue() slog.Value { return slog.StringValue(p.String()) }
+
+// Advice calls tell with the parts of the problem, for a log handler that shows what to do on a line of
+// its own.
+func (p Problem) Advice(tell func(where, text, action string)) {
+	place := Problem{File: p.File, Line: p.Line, Col: p.Col}
+	text := p.Text
+	if p.Path != "" {
+		text = p.Path + ": " + text
+	}
+	tell(strings.TrimSuffix(place.String(), ": "), text, p.Hint)
+}
+
 // Problems are the errors and warnings of one configuration. The problems of each file are in file
 // order.
 type Problems []Problem
@@ -72,6 +94,15 @@ func (ps Problems) Err() error {
 		return nil
 	}
 	return &Error{Problems: bad}
+}
+
+// Refusal returns an error that lists why the configuration isn't used. A server that can't be used is a
+// reason only if strict is set; else Refusal leaves it out.
+func (ps Problems) Refusal(strict bool) error {
+	if !strict {
+		ps = slices.DeleteFunc(slices.Clone(ps), func(p Problem) bool { return p.Server != "" })
+	}
+	return ps.Err()
 }
 
 // Warnings returns the problems that are only warnings.
@@ -98,6 +129,16 @@ func (ps Problems) sort() {
 
 // Error is the error that Problems.Err returns. The field Problems is never empty.
 type Error struct{ Problems Problems }
+
+// LogValue implements slog.LogValuer: in a log record, the error is the text of Error.
+func (e *Error) LogValue() slog.Value { return slog.StringValue(e.Error()) }
+
+// Advice calls tell with the parts of each problem.
+func (e *Error) Advice(tell func(where, text, action string)) {
+	for _, p := range e.Problems {
+		p.Advice(tell)
+	}
+}
 
 // Error returns the problems, one per line.
 func (e *Error) Error() string {

@@ -48,7 +48,7 @@ type Snapshot struct {
 
 // Equal reports whether s and t have the same content. Comments and formatting in the files do not
 // matter.
-func (s *Snapshot) Equal(t *Snapshot) bool { return reflect.DeepEqual(s, t) }
+func (s *Snapshot) Equal(t *Snapshot) bool { return reflect.DeepEqual(s.unplaced(), t.unplaced()) }
 
 // Server returns the server with the given name. It returns false if there is no such server.
 func (s *Snapshot) Server(name string) (Server, bool) {
