@@ -2,23 +2,21 @@ package cli
 
 import (
 	"bytes"
-	"fmt"
 	"io"
 	"log/slog"
 	"strings"
-	"time"
-
-	"github.com/lmittmann/tint"
 
 	"github.com/dragoman-mcp/dragoman/internal/base/excerpt"
 	"github.com/dragoman-mcp/dragoman/internal/base/logcode"
+	"github.com/dragoman-mcp/dragoman/internal/base/logscreen"
 	"github.com/dragoman-mcp/dragoman/internal/relay/upstream"
 	"github.com/dragoman-mcp/dragoman/internal/setup/config"
 	"github.com/dragoman-mcp/dragoman/internal/transport/stdio"
 )
 
 // startLog creates the logger of a command. usual is the default level. c is the configuration of
-// the log, or nil. Flags take precedence over c.
+// the log, or nil. Flags take precedence over c. On a terminal, the log is for people, unless the user
+// has chosen a format.
 func (w *world) startLog(usual slog.Level, c *config.Log) {
 	level, json := usual, w.logFormat == "json"
 	if c != nil {
@@ -42,10 +40,9 @@ func (w *world) startLog(usual slog.Level, c *config.Log) {
 		w.status.recordsOnly()
 		o.ReplaceAttr = withUnits
 		handler = slog.NewJSONHandler(jsonLines{w.status}, o)
-	case w.status.terminal:
-		handler = tint.NewTextHandler(w.status, &tint.Options{
-			Level: level, TimeFormat: time.TimeOnly, NoColor: !w.status.colour, ReplaceAttr: withoutEscape,
-		})
+	case w.status.terminal && w.logFormat == "":
+		w.people = logscreen.New(logscreen.Options{Level: level, Out: w.status, Width: w.status.width, Colour: w.status.colour})
+		handler = w.people
 	default:
 		handler = slog.NewTextHandler(w.status, o)
 	}
@@ -60,26 +57,6 @@ func withUnits(_ []string, a slog.Attr) slog.Attr {
 	}
 	return a
 }
-
-// withoutEscape replaces each escape character in an attribute, and each sequence of the four
-// characters \x1b. The coloured handler quotes other control characters, but it writes an escape
-// character unchanged, and it converts the four characters \x1b to an escape character. In both
-// cases, text from a server or a client could control the terminal.
-func withoutEscape(_ []string, a slog.Attr) slog.Attr {
-	switch a.Value.Kind() {
-	case slog.KindString:
-		a.Value = slog.StringValue(escapeSpelled.Replace(a.Value.String()))
-	case slog.KindAny:
-		switch v := a.Value.Any().(type) {
-		case slog.Level, *slog.Source: // these values come from the handler, not from a server or a client
-		default:
-			a.Value = slog.StringValue(escapeSpelled.Replace(fmt.Sprintf("%+v", v)))
-		}
-	}
-	return a
-}
-
-var escapeSpelled = strings.NewReplacer("\x1b", `\x1B`, `\x1b`, `\x1B`)
 
 // jsonLines writes JSON records. It escapes those terminal control characters that the JSON handler
 // does not escape.

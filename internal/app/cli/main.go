@@ -75,6 +75,9 @@ func (a *app) main(args []string) int {
 		err = a.noHelp
 	}
 	a.status.End()
+	if a.people != nil {
+		a.people.Close()
+	}
 	var sig signalError
 	var exit exitError
 	switch {

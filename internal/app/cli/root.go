@@ -121,7 +121,7 @@ func (a *app) addCommonFlags(root *cobra.Command) {
 	f.BoolVar(&a.traceBytes, "trace-bytes", false, "print the steps of each handshake with their messages; implies --verbose")
 	f.BoolVarP(&a.quiet, "quiet", "q", false, "print only errors")
 	f.BoolVar(&a.plain, "plain", false, "use no colours and no animation, for screen readers (the same as ACCESSIBLE=1)")
-	f.StringVar(&a.logFormat, "log-format", "", "write logs to stderr in this `FORMAT`: text or json")
+	f.StringVar(&a.logFormat, "log-format", "", "write logs to stderr in this `FORMAT`: text (key=value) or json; a terminal gets sentences otherwise")
 }
 
 // checkCommonFlags checks and applies the flags that all commands have.

@@ -105,11 +105,14 @@ func (c *serveCommand) run(cmd *cobra.Command, _ []string) error {
 			return err
 		}
 	}
+	if c.people != nil {
+		c.people.Hold() // until the table of the servers, which says why some have failed
+	}
 	for _, p := range x.problems.Warnings() {
-		c.log.LogAttrs(cmd.Context(), slog.LevelWarn, "problem in the configuration", slog.String("at", p.String()))
+		c.log.LogAttrs(cmd.Context(), slog.LevelWarn, "problem in the configuration", slog.Any("at", p))
 	}
 	for _, p := range x.problems.OfServers() {
-		c.log.Warn("a server is not started", append([]any{"server", p.Server, "at", p.String()}, runtime.UnusableFailure(p).Attrs()...)...)
+		c.log.Warn("a server is not started", append([]any{"server", p.Server, "at", p}, runtime.UnusableFailure(p).Attrs()...)...)
 	}
 	c.warnOpen(cmd.Context(), cmp.Or(c.listen, x.Listen))
 	c.showProgress()
@@ -134,7 +137,7 @@ func (c *serveCommand) load() (*loaded, error) {
 	switch {
 	case found:
 		if x.file, x.problems = c.env.open(x.path); x.file == nil || c.strict && x.problems.Err() != nil {
-			return nil, x.problems.Err()
+			return nil, x.problems.Refusal(c.strict)
 		}
 		x.Snapshot = x.file.Snapshot
 	case !c.demo:
@@ -170,7 +173,7 @@ func (c *serveCommand) options(x *loaded) daemon.ServeOptions {
 	var console *daemon.Console
 	self, _ := programPath() // if the path is unknown, the console shows only the name of the program
 	return daemon.ServeOptions{
-		ConfigPath: x.path, Config: x.Snapshot, Listen: c.listen, Hosts: c.hosts, Strict: c.strict, Stdio: c.stdio,
+		ConfigPath: x.path, Config: x.Snapshot, Problems: x.problems, Listen: c.listen, Hosts: c.hosts, Strict: c.strict, Stdio: c.stdio,
 		Log: c.log, LogCalls: c.logCalls || x.Log.Calls, Progress: c.status.Step, Version: version(), Dump: c.showStatus,
 		KeyFolders: admin.KeyFolders(c.env), NoConsole: c.noConsole, DemoClients: c.demo && !c.quietDemo,
 		Program: c.program, Path: self, Env: c.env,
@@ -182,7 +185,9 @@ func (c *serveCommand) options(x *loaded) daemon.ServeOptions {
 		Ready: func(endpoint string) {
 			start.endpoint = reachable(endpoint)
 			start.flags = flagsOf(start, cmp.Or(c.listen, x.Listen))
-			c.status.End()
+			if c.people == nil {
+				c.status.End() // else the bottom line shows how the servers start
+			}
 			if c.quiet {
 				return
 			}
@@ -198,8 +203,12 @@ func (c *serveCommand) options(x *loaded) daemon.ServeOptions {
 			}
 		},
 		Started: func(s daemon.Start) {
+			c.status.End()
 			if !c.quiet {
 				c.showStart(start, s)
+			}
+			if c.people != nil {
+				c.people.Release(s.At)
 			}
 		},
 	}

@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"os"
 
+	"github.com/dragoman-mcp/dragoman/internal/base/logscreen"
 	"github.com/dragoman-mcp/dragoman/internal/transport/stdio"
 )
 
@@ -31,6 +32,7 @@ type world struct {
 	traceBytes            bool
 	logFormat             string
 	log                   *slog.Logger
+	people                *logscreen.Handler // the handler of log if it's for people; else nil
 }
 
 // environment looks up an environment variable. Its methods find what depends on nothing else: the

@@ -140,6 +140,9 @@ type lines []string
 
 func (l lines) String() string { return strings.Join(l, " | ") }
 
+// Lines returns the lines, for a handler that shows them one below the other.
+func (l lines) Lines() []string { return l }
+
 // Attrs returns the failure as attributes of a log record. It omits the server, because a
 // record about a server already has it.
 func (f *Failure) Attrs() []any {

@@ -25,7 +25,7 @@ var inner = map[string][][]string{
 			"internal/base/pattern", "internal/base/screen", "internal/base/servername", "internal/base/work",
 		},
 		{"internal/base/failure", "internal/base/tokens", "internal/base/trails"},
-		{"internal/base/logring"},
+		{"internal/base/logring", "internal/base/logscreen"},
 	},
 	"internal/protocol": {
 		{"internal/protocol/mcp", "internal/protocol/schema"},
