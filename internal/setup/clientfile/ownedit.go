@@ -11,8 +11,9 @@ import (
 )
 
 // RemoveServer returns Dragoman's configuration file b without a server and its settings. All other
-// bytes stay the same, except that the comment lines right above the server go with it. It fails if
-// the server is not below mcpServers, or is not written in indented lines.
+// bytes stay the same, except that the comment lines right above the server go with it, and that a
+// mapping of servers in braces is written in indented lines. It fails if the server is not below
+// mcpServers, and if the file has anchors there.
 func RemoveServer(name string, b []byte, server string) ([]byte, error) {
 	out, found, err := removeOwn(name, b, []string{"mcpServers", server})
 	if err != nil {
@@ -26,8 +27,8 @@ func RemoveServer(name string, b []byte, server string) ([]byte, error) {
 }
 
 // SetDisabled returns Dragoman's configuration file b with a server disabled or enabled. All other
-// bytes stay the same. If nothing has to change, it returns b itself. It fails for the same files as
-// RemoveServer.
+// bytes stay the same, except that an entry in braces is written in indented lines. If nothing has to
+// change, it returns b itself. It fails for the same files as RemoveServer.
 func SetDisabled(name string, b []byte, server string, disabled bool) (out []byte, err error) {
 	path := []string{"mcpServers", server}
 	out = b
@@ -42,22 +43,116 @@ func SetDisabled(name string, b []byte, server string, disabled bool) (out []byt
 	if !disabled {
 		return out, nil
 	}
-	full := append(slices.Clone(path), "disabled")
-	if LooksLikeJSON(b) && isJSON(name, b) {
-		return setJSON(name, out, full, boolean(true))
-	}
-	was, _ := plainYAML(out)
-	if was.Get(path...) == nil {
+	if was, ok := plainYAML(out); ok && was.Get(path...) == nil {
 		return nil, fmt.Errorf("mcpServers has no %q", server)
 	}
-	if out, err = addYAML(out, path, []Member{{Key: "disabled", Value: boolean(true)}}, nil); err != nil {
-		return nil, err
-	}
-	now, ok := plainYAML(out)
-	if !ok || now.Get(full...).text() != "true" || !same(without(now, full), was) {
-		return nil, fmt.Errorf("%s %w", quoted(path), errNotBlock)
+	return addOwn(name, out, append(path, "disabled"), boolean(true))
+}
+
+// SetFilter returns Dragoman's configuration file b with the lists allow and deny of the filter at
+// dragoman.servers.SERVER.expose.KIND. An empty list is removed, with the mappings around it that get
+// empty. In a list that stays, the other items keep their lines. All other bytes of the file stay the
+// same, except that a mapping in braces is written in indented lines if it has to change.
+func SetFilter(name string, b []byte, server, kind string, allow, deny []string) ([]byte, error) {
+	out := b
+	path := []string{"dragoman", "servers", server, "expose", kind}
+	for _, l := range []struct {
+		key  string
+		list []string
+	}{{"allow", allow}, {"deny", deny}} {
+		var err error
+		if out, err = setList(name, out, append(slices.Clone(path), l.key), l.list); err != nil {
+			return nil, err
+		}
 	}
 	return out, nil
+}
+
+// setList sets the list of texts at path.
+func setList(name string, b []byte, path []string, list []string) (out []byte, err error) {
+	json := LooksLikeJSON(b) && isJSON(name, b)
+	if len(list) == 0 {
+		var found bool
+		for out = b; len(path) > 3; path = path[:len(path)-1] { // as far as dragoman.servers.SERVER
+			if out, found, err = removeOwn(name, out, path); err != nil || !found {
+				return out, err
+			}
+			parent := path[:len(path)-1]
+			if v := valueAt(name, out, parent); v == nil || len(v.Members) > 0 {
+				return out, nil
+			}
+		}
+		out, _, err = removeOwn(name, out, path)
+		return out, err
+	}
+	old := valueAt(name, b, path)
+	switch {
+	case old != nil && same(old, Texts(list)):
+		return b, nil
+	case json:
+		return setJSON(name, b, path, Texts(list))
+	case old == nil:
+		return addOwn(name, b, path, Texts(list))
+	}
+	if b, err = unbrace(b, path[:len(path)-1]); err == nil {
+		out, err = editList(b, path, old, list)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return onlyAt(b, out, path, Texts(list))
+}
+
+// valueAt returns the value at path in Dragoman's configuration file, or nil.
+func valueAt(name string, b []byte, path []string) *Value {
+	if LooksLikeJSON(b) && isJSON(name, b) {
+		root, err := Parse("x.json", b)
+		if err != nil {
+			return nil
+		}
+		return root.Get(path...)
+	}
+	v, ok := plainYAML(b)
+	if !ok {
+		return nil
+	}
+	return v.Get(path...)
+}
+
+// addOwn adds the member at path to Dragoman's configuration file, which must not have it yet.
+func addOwn(name string, b []byte, path []string, value *Value) (out []byte, err error) {
+	if LooksLikeJSON(b) && isJSON(name, b) {
+		return setJSON(name, b, path, value)
+	}
+	parent := path[:len(path)-1]
+	if out, err = unbrace(b, parent); err == nil {
+		out, err = addYAML(out, parent, []Member{{Key: path[len(path)-1], Value: value}}, nil)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return onlyAt(b, out, path, value)
+}
+
+// onlyAt returns a later version of Dragoman's file if its only difference is the value at path, which
+// now is value.
+func onlyAt(before, after []byte, path []string, value *Value) ([]byte, error) {
+	old, ok := plainYAML(before)
+	now, okNow := plainYAML(after)
+	full := value
+	if value.Kind == Bool {
+		full = Text(value.Text) // as in plainYAML
+	}
+	if ok && okNow && same(now.Get(path...), full) {
+		now, old = without(now, path), without(old, path)
+		for i := len(path) - 1; i > 0; i-- { // mappings that we made for it
+			now, old = pruned(now, path[:i]), pruned(old, path[:i])
+		}
+		if same(now, old) {
+			return after, nil
+		}
+	}
+	return nil, fmt.Errorf("%s %w", quoted(path), errNotBlock)
 }
 
 // removeOwn returns Dragoman's configuration file without the member at path. found is false if there
@@ -71,10 +166,13 @@ func removeOwn(name string, b []byte, path []string) (out []byte, found bool, er
 	if !ok || old.Get(path...) == nil {
 		return b, false, nil
 	}
-	if out, err = removeYAML(b, path); err != nil {
+	parent := path[:len(path)-1]
+	if out, err = unbrace(b, parent); err == nil {
+		out, err = removeYAML(out, path)
+	}
+	if err != nil {
 		return nil, false, err
 	}
-	parent := path[:len(path)-1]
 	if now, ok := plainYAML(out); !ok || now.Get(path...) != nil || !same(pruned(now, parent), without(old, path)) {
 		return nil, false, fmt.Errorf("%s %w", quoted(path), errNotBlock)
 	}

@@ -41,7 +41,7 @@ func TestRemoveServer(t *testing.T) {
 		{"JSON", `{"mcpServers": {"a": {"command": "x"}, /* b */ "b": {}}}`, "a", `{"mcpServers": {/* b */ "b": {}}}`},
 		{"missing", ownYAML, "none", ""},
 		{"missing in JSON", `{"mcpServers": {}}`, "none", ""},
-		{"all in braces", "mcpServers: {a: {command: x}, b: {command: y}}\n", "a", ""},
+		{"all in braces", "mcpServers: {a: {command: x}, b: {command: y}} # all\n", "a", "mcpServers: # all\n  b: {command: y}\n"},
 		{"anchors", "mcpServers:\n  a: &x\n    command: x\n  b: *x\n", "a", ""},
 	} {
 		got, err := RemoveServer("d.yaml", []byte(c.file), c.server)
@@ -62,12 +62,49 @@ func TestSetDisabled(t *testing.T) {
 		{"on already", "mcpServers:\n  a:\n    command: x\n", "a", false, "mcpServers:\n  a:\n    command: x\n"},
 		{"on", "mcpServers:\n  a:\n    disabled: true # for now\n    command: x\n", "a", false, "mcpServers:\n  a:\n    command: x\n"},
 		{"off, was false", "mcpServers:\n  a:\n    disabled: false\n    command: x\n", "a", true, "mcpServers:\n  a:\n    command: x\n    disabled: true\n"},
-		{"in braces", ownYAML, "weather", true, ""},
+		{"in braces", ownYAML, "weather", true, strings.Replace(ownYAML, "\"weather\": {url: https://example.com}\n", "\"weather\":\n    url: https://example.com\n    disabled: true\n", 1)},
+		{"on, in braces", "mcpServers:\n  a: {\"command\":'it''s, {x', args: [a, {b: c}],\n      disabled: true} # for now\n", "a", false, "mcpServers:\n  a: # for now\n    \"command\": 'it''s, {x'\n    args: [a, {b: c}]\n"},
+		{"comment in braces", "mcpServers:\n  a: {command: x, # why\n    args: []}\n", "a", true, ""},
 		{"missing", ownYAML, "none", true, ""},
 		{"JSON off", `{"mcpServers": {"a": {"command": "x"}}}`, "a", true, `{"mcpServers": {"a": {"command": "x", "disabled": true}}}`},
 		{"JSON on", `{"mcpServers": {"a": {"command": "x", "disabled": true}}}`, "a", false, `{"mcpServers": {"a": {"command": "x"}}}`},
 	} {
 		got, err := SetDisabled("d.yaml", []byte(c.file), c.server, c.off)
+		if string(got) != c.want || (err == nil) != (c.want != "") {
+			t.Errorf("%s: %v\n%s\nwant\n%s", c.name, err, got, c.want)
+		}
+	}
+}
+
+func TestSetFilter(t *testing.T) {
+	const lines = "dragoman:\n  servers:\n    a:\n      prefix: f # short\n      expose:\n        tools:\n"
+	const entry = "mcpServers:\n  a: {command: x}\n"
+	for _, c := range []struct {
+		name, file  string
+		allow, deny string
+		want        string
+	}{
+		{"new", entry, "", "rm", entry + "\ndragoman:\n  servers:\n    a:\n      expose:\n        tools:\n          deny: [rm]\n"},
+		{"settings in braces", entry + "dragoman:\n  servers: {a: {prefix: f}, b: {}}\n", "", "rm,c d",
+			entry + "dragoman:\n  servers:\n    a:\n      prefix: f\n      expose:\n        tools:\n          deny: [rm, \"c d\"]\n    b: {}\n"},
+		{"list in brackets", entry + lines + "          deny: ['rm', \"x, y\",z] # bad\n", "", "x, y,new", entry + lines + "          deny: [\"x, y\", new] # bad\n"},
+		{"list in lines", entry + lines + "          deny:\n            # never\n            - rm # really\n            - mv\n          allow: [\"*\"]\n", "*", "rm,cp", entry + lines + "          deny:\n            # never\n            - rm # really\n            - cp\n          allow: [\"*\"]\n"},
+		{"list as far as its key, no newline", entry + lines + "          deny:\n          - rm", "", "rm,cp", entry + lines + "          deny:\n          - rm\n          - cp\n"},
+		{"gone", entry + lines + "          deny: [rm]\n", "", "", entry + "dragoman:\n  servers:\n    a:\n      prefix: f # short\n"},
+		{"gone with its server", entry + "dragoman:\n  listen: 127.0.0.1:1\n  servers:\n    a: {expose: {tools: {deny: [rm]}}}\n", "", "", entry + "dragoman:\n  listen: 127.0.0.1:1\n  servers: {}\n"},
+		{"same", entry + lines + "          deny: [ rm ]\n", "", "rm", entry + lines + "          deny: [ rm ]\n"},
+		{"not there", entry, "", "", entry},
+		{"items of several lines", entry + lines + "          deny:\n            - >-\n              rm\n            - mv\n", "", "mv", ""},
+		{"JSON", `{"mcpServers": {"a": {}}, "dragoman": {"servers": {"a": {"prefix": "f"}}}}`, "", "rm", `{"mcpServers": {"a": {}}, "dragoman": {"servers": {"a": {"prefix": "f", "expose": {"tools": {"deny": ["rm"]}}}}}}`},
+		{"JSON gone", `{"mcpServers": {"a": {}}, "dragoman": {"servers": {"a": {"prefix": "f", "expose": {"tools": {"deny": ["rm"]}}}}}}`, "", "", `{"mcpServers": {"a": {}}, "dragoman": {"servers": {"a": {"prefix": "f"}}}}`},
+	} {
+		list := func(s string) []string {
+			if s == "x, y,new" {
+				return []string{"x, y", "new"}
+			}
+			return strings.FieldsFunc(s, func(r rune) bool { return r == ',' })
+		}
+		got, err := SetFilter("d.yaml", []byte(c.file), "a", "tools", list(c.allow), list(c.deny))
 		if string(got) != c.want || (err == nil) != (c.want != "") {
 			t.Errorf("%s: %v\n%s\nwant\n%s", c.name, err, got, c.want)
 		}

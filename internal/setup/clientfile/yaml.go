@@ -214,7 +214,7 @@ func addYAML(b []byte, path []string, members []Member, comments map[string]stri
 	for i, key := range path {
 		var next *ast.MappingValueNode
 		for _, v := range values {
-			if v.Key.String() == key {
+			if v.Key.GetToken().Value == key {
 				next = v
 			}
 		}

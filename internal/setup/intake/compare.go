@@ -197,6 +197,52 @@ func Disable(path string, before []byte, old *config.Snapshot, server string, of
 	return after, changed(path, old, after, edit{server: server}, env)
 }
 
+// Expose returns the content of Dragoman's configuration file with tools of a server shown or hidden.
+// The keys of tools are the server's own names. The other parameters are those of Merge.
+func Expose(path string, before []byte, old *config.Snapshot, server string, tools map[string]bool, env Env) ([]byte, error) {
+	c, _ := old.Server(server)
+	filter, ok := c.Expose.Tools, true
+	for _, name := range slices.Sorted(maps.Keys(tools)) {
+		if filter, ok = filter.With(name, tools[name]); !ok {
+			return nil, fmt.Errorf("a pattern of expose in %s decides about the tool %s", path, excerpt.Quote(name, 64))
+		}
+	}
+	after, err := clientfile.SetFilter(path, before, server, "tools", filter.Allow, filter.Deny)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	if err := changed(path, old, after, edit{server: server}, env); err != nil {
+		return nil, err
+	}
+	now, err := ParseOurs(path, after, env)
+	if err == nil {
+		c, _ = now.Server(server)
+		for name, shown := range tools {
+			if _, hidden := c.Expose.Tools.Hides(name); hidden == shown {
+				return nil, fmt.Errorf("the tool %s has a name that cannot be written to %s", excerpt.Quote(name, 64), path)
+			}
+		}
+	}
+	return after, err
+}
+
+// Rewrite returns the content of Dragoman's configuration file with other texts for the entry of a
+// server and for its settings below dragoman.servers, as clientfile.EntryText returns them. The other
+// parameters are those of Merge.
+func Rewrite(path string, before []byte, old *config.Snapshot, server, entry, settings string, env Env) ([]byte, error) {
+	if strings.TrimSpace(entry) == "" {
+		return nil, errors.New("the entry is empty; it needs a command or a url")
+	}
+	after, err := clientfile.SetEntryText(path, before, []string{"mcpServers", server}, entry)
+	if err == nil {
+		after, err = clientfile.SetEntryText(path, after, []string{"dragoman", "servers", server}, settings)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	return after, changed(path, old, after, edit{server: server}, env)
+}
+
 // edit is the difference that a change of the configuration file may make.
 type edit struct {
 	server string // the server that may change or go; "" for none

@@ -1,0 +1,71 @@
+package clientfile
+
+import (
+	"strings"
+	"testing"
+)
+
+func TestEntry(t *testing.T) {
+	const json = "{\r\n  \"mcpServers\": {\r\n    \"a\": {\r\n      \"command\": \"x\" // run\r\n    }\r\n  }\r\n}\r\n"
+	for _, c := range []struct{ name, file, server, entry, to, want string }{
+		{"lines", ownYAML, "files", "command: npx  # runner\nargs:\n  - -y\n\n  # the root\n  - files\n", "# new\ncommand: uvx\nargs: [a]\n\nenv:\n  A: b",
+			strings.Replace(ownYAML, "    command: npx  # runner\n    args:\n      - -y\n\n      # the root\n      - files\n", "    # new\n    command: uvx\n    args: [a]\n\n    env:\n      A: b\n", 1)},
+		{"braces to lines", ownYAML, "weather", "{url: https://example.com}\n", "  url: https://other\n  headers: {}\n", strings.Replace(ownYAML, "\"weather\": {url: https://example.com}\n", "\"weather\":\n    url: https://other\n    headers: {}\n", 1)},
+		{"lines to braces", ownYAML, "last", "command: x\nenabled: false\n", "{command: y,\n  args: []}", strings.Replace(ownYAML, "  last:\n    command: x\n    enabled: false\n", "  last: {command: y,\n      args: []}\n", 1)},
+		{"comment after the key", "mcpServers:\r\n   a: # mine\r\n        command: x\r\n", "a", "command: x\n", "command: y\r\n", "mcpServers:\r\n   a: # mine\r\n        command: y\r\n"},
+		{"no such", ownYAML, "none", "", "command: x", strings.Replace(ownYAML, "    enabled: false\n", "    enabled: false\n  none:\n    command: x\n", 1)},
+		{"out of the entry", "mcpServers:\n  a:\n    command: x\n", "a", "command: x\n", "command: y\n---\nb: c", ""},
+		{"not YAML", "mcpServers:\n  a:\n    command: x\n", "a", "command: x\n", "command: [y", ""},
+		{"JSON", json, "a", "{\r\n  \"command\": \"x\" // run\r\n}", "{\r\n  \"url\": \"y\", // go\n  \"env\": {}\n}", strings.Replace(json, "\"command\": \"x\" // run", "\"url\": \"y\", // go\r\n      \"env\": {}", 1)},
+		{"JSON, no such", `{"mcpServers": {}}`, "a", "", `{"command": "x"}`, `{"mcpServers": {"a": {"command": "x"}}}`},
+		{"JSON, two objects", `{"mcpServers": {"a": {}}}`, "a", "{}", `{}, "b": {}`, ""},
+	} {
+		path := []string{"mcpServers", c.server}
+		entry, err := EntryText("d.yaml", []byte(c.file), path)
+		if entry != c.entry || err != nil {
+			t.Errorf("%s: EntryText returns %q, %v", c.name, entry, err)
+		}
+		if got, err := SetEntryText("d.yaml", []byte(c.file), path, entry); entry != "" && (string(got) != c.file || err != nil) {
+			t.Errorf("%s: the same entry makes %v\n%s", c.name, err, got)
+		}
+		got, err := SetEntryText("d.yaml", []byte(c.file), path, c.to)
+		if string(got) != c.want || (err == nil) != (c.want != "") {
+			t.Errorf("%s: %v\n%s\nwant\n%s", c.name, err, got, c.want)
+		}
+	}
+}
+
+// FuzzOwnEdits checks that edits of one server leave everything else of the file as it is.
+func FuzzOwnEdits(f *testing.F) {
+	f.Add([]byte(ownYAML), "files", "rm")
+	f.Add([]byte("mcpServers: {a: {command: x, args: ['it''s', \"]\"]}}\ndragoman: {servers: {a: {expose: {tools: {deny: [a, rm]}}}}}\n"), "a", "a")
+	f.Add([]byte("mcpServers:\n  a: &x {command: y}\n  b: *x\n"), "a", "* ,")
+	f.Fuzz(func(t *testing.T, b []byte, server, text string) {
+		old, ok := plainYAML(b)
+		if !ok || LooksLikeJSON(b) {
+			return
+		}
+		check := func(what string, out []byte, err error, path ...string) {
+			if err != nil {
+				return
+			}
+			now, ok := plainYAML(out)
+			if !ok || !same(pruned(without(now, path), path[:1]), pruned(without(old, path), path[:1])) {
+				t.Errorf("%s: %q became %q", what, b, out)
+			}
+		}
+		entry := []string{"mcpServers", server}
+		out, err := SetDisabled("d.yaml", b, server, true)
+		check("disabled", out, err, entry...)
+		out, err = SetEntryText("d.yaml", b, entry, text)
+		check("entry", out, err, entry...)
+		if _, err = EntryText("d.yaml", b, entry); err != nil {
+			return
+		}
+		if out, err = SetFilter("d.yaml", b, server, "tools", nil, []string{text}); err == nil {
+			if v := valueAt("d.yaml", out, []string{"dragoman", "servers", server, "expose", "tools", "deny"}); !same(v, Texts([]string{text})) {
+				t.Errorf("%q became %q", b, out)
+			}
+		}
+	})
+}
