@@ -206,7 +206,7 @@ var draftRoutes = []route{
 	},
 }
 
-// draftAPI tries new servers, and adds them to the configuration.
+// draftAPI tries new servers, adds them to the configuration, and changes those that are there.
 type draftAPI struct {
 	project project
 	config  string // see Options.Config

@@ -410,12 +410,11 @@ func (a *draftAPI) hashOf(changes ...*clientfile.Change) string {
 // KeepDraft writes the change that a preview showed, and makes Dragoman use the changed
 // configuration. If the change would now differ from the preview, KeepDraft writes nothing.
 func (a *draftAPI) KeepDraft(ctx context.Context, id string, q KeepRequest) (Kept, *Problem) {
-	select {
-	case a.drafts.keeping <- struct{}{}:
-		defer func() { <-a.drafts.keeping }()
-	case <-ctx.Done():
-		return Kept{}, &Problem{Type: "busy", Title: "Another change is being written", Status: http.StatusConflict, Detail: "Try again."}
+	unlock, bad := a.lockFile(ctx)
+	if bad != nil {
+		return Kept{}, bad
 	}
+	defer unlock()
 	var d *draft
 	var p plan
 	if _, bad := a.withDraft(id, func(it *draft, t *target) *Problem {
@@ -425,18 +424,15 @@ func (a *draftAPI) KeepDraft(ctx context.Context, id string, q KeepRequest) (Kep
 	}); bad != nil {
 		return Kept{}, bad
 	}
-	conflict := func(kind, title, detail string) (Kept, *Problem) {
-		return Kept{}, &Problem{Type: kind, Title: title, Status: http.StatusConflict, Detail: detail}
-	}
 	switch {
 	case len(p.servers) == 0:
-		return conflict("nothing-chosen", "No server is chosen", "Choose at least one server of the draft.")
+		return Kept{}, conflict("nothing-chosen", "No server is chosen", "Choose at least one server of the draft.")
 	case !p.Writable:
-		return conflict("not-writable", "The configuration cannot be written", p.Why)
+		return Kept{}, conflict("not-writable", "The configuration cannot be written", p.Why)
 	case len(p.Untested) > 0:
-		return conflict("not-tested", "A server has not been tested", "Test "+strings.Join(p.Untested, ", ")+" first.")
+		return Kept{}, conflict("not-tested", "A server has not been tested", "Test "+strings.Join(p.Untested, ", ")+" first.")
 	case q.Hash != p.Hash:
-		return conflict("changed", "The change differs from the preview", "The configuration file or the draft has changed since the preview. Nothing was written. Check the change again.")
+		return Kept{}, changedSince()
 	}
 	out := Kept{File: p.File, Servers: p.servers, Lines: []string{}}
 	if p.env != nil {
@@ -458,21 +454,44 @@ func (a *draftAPI) KeepDraft(ctx context.Context, id string, q KeepRequest) (Kep
 	a.drafts.mu.Lock()
 	a.drafts.dropLocked(d)
 	a.drafts.mu.Unlock()
-	switch {
-	case a.reload == nil:
-		out.Problem = "This Dragoman does not use the file. Start `dragoman serve` without --demo."
-	default:
-		ctx, stop := context.WithTimeout(ctx, reloadLimit)
-		defer stop()
-		if err := a.reload(ctx); err != nil {
-			out.Problem = sentence(err.Error(), "")
-		}
-	}
+	out.Problem = a.use(ctx)
 	out.Applied = out.Problem == ""
 	return out, nil
 }
 
-// reloadLimit is the maximum time that KeepDraft waits until Dragoman uses the changed file.
+// lockFile waits until nobody else writes the configuration. The caller must call unlock.
+func (a *draftAPI) lockFile(ctx context.Context) (unlock func(), bad *Problem) {
+	select {
+	case a.drafts.keeping <- struct{}{}:
+		return func() { <-a.drafts.keeping }, nil
+	case <-ctx.Done():
+		return nil, conflict("busy", "Another change is being written", "Try again.")
+	}
+}
+
+// use makes Dragoman use the changed configuration file. It returns a sentence that says why Dragoman
+// doesn't use it, or "".
+func (a *draftAPI) use(ctx context.Context) string {
+	if a.reload == nil {
+		return "This Dragoman does not use the file. Start `dragoman serve` without --demo."
+	}
+	ctx, stop := context.WithTimeout(ctx, reloadLimit)
+	defer stop()
+	if err := a.reload(ctx); err != nil {
+		return sentence(err.Error(), "")
+	}
+	return ""
+}
+
+func conflict(kind, title, detail string) *Problem {
+	return &Problem{Type: kind, Title: title, Status: http.StatusConflict, Detail: detail}
+}
+
+func changedSince() *Problem {
+	return conflict("changed", "The change differs from the preview", "The configuration file or the draft has changed since the preview. Nothing was written. Check the change again.")
+}
+
+// reloadLimit is the maximum time that we wait until Dragoman uses the changed file.
 const reloadLimit = 30 * time.Second
 
 // unwritten returns the Problem for a file that could not be written because of err.
