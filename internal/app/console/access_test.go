@@ -307,6 +307,7 @@ GET /console/runs/{id}/result.json viewer
 GET /console/servers viewer
 GET /console/servers/add admin
 GET /console/servers/{name} viewer
+GET /console/servers/{name}/edit admin
 GET /console/servers/{name}/findings viewer
 GET /console/servers/{name}/prompts viewer
 GET /console/servers/{name}/resources viewer
@@ -316,6 +317,7 @@ GET /console/tools viewer
 GET /console/{$} viewer
 POST /console/runs/{id} operator
 POST /console/servers/add admin
+POST /console/servers/{name}/edit admin
 POST /console/servers/{name}/findings operator
 POST /console/servers/{name}/prompts operator
 POST /console/servers/{name}/resources operator

@@ -26,6 +26,8 @@ type adder struct {
 	choice admin.Choice
 	hash   string
 	text   string
+	server admin.ServerText
+	edit   admin.ServerEdit // the last change that was previewed or kept
 }
 
 func (a *adder) note(what string) { a.asked = append(a.asked, what) }
@@ -57,6 +59,18 @@ func (a *adder) ChangeDraft(_ string, q admin.DraftChange) (admin.Draft, *admin.
 func (a *adder) KeepDraft(_ context.Context, _ string, q admin.KeepRequest) (admin.Kept, *admin.Problem) {
 	a.note("keep")
 	a.choice, a.hash = q.Choice, q.Hash
+	return a.kept, a.bad
+}
+
+func (a *adder) ServerText(string) (admin.ServerText, *admin.Problem) { return a.server, nil }
+func (a *adder) PreviewEdit(_ string, e admin.ServerEdit) (admin.Preview, *admin.Problem) {
+	a.edit = e
+	return a.draft.Preview, a.bad
+}
+
+func (a *adder) KeepEdit(_ context.Context, _ string, e admin.ServerEdit) (admin.Kept, *admin.Problem) {
+	a.note("keep " + e.Do)
+	a.edit = e
 	return a.kept, a.bad
 }
 

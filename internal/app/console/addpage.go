@@ -25,6 +25,7 @@ type Adder interface {
 	DropDraft(id string) (admin.Draft, *admin.Problem)
 	ChangeDraft(id string, q admin.DraftChange) (admin.Draft, *admin.Problem)
 	KeepDraft(ctx context.Context, id string, q admin.KeepRequest) (admin.Kept, *admin.Problem)
+	Editor
 }
 
 // addView has the values of the page that adds servers.
@@ -276,8 +277,11 @@ func (x *triedView) tried(t *admin.Trial) {
 type diffLine struct{ Sign, Text, Class string }
 
 // DiffLines returns the lines of the diff of the configuration file.
-func (v *addView) DiffLines() (out []diffLine) {
-	for line := range strings.Lines(v.Preview.Diff) {
+func (v *addView) DiffLines() []diffLine { return diffLines(v.Preview.Diff) }
+
+// diffLines returns the lines of a unified diff.
+func diffLines(diff string) (out []diffLine) {
+	for line := range strings.Lines(diff) {
 		line = strings.TrimSuffix(line, "\n")
 		x := diffLine{Sign: " ", Text: line}
 		switch {

@@ -12,6 +12,7 @@ import (
 	"sync"
 
 	"github.com/dragoman-mcp/dragoman/internal/base/excerpt"
+	"github.com/dragoman-mcp/dragoman/internal/base/tokens"
 )
 
 //go:embed static
@@ -82,8 +83,8 @@ var functions = template.FuncMap{
 	"long":    func(text string, limit int) template.HTML { return peerText(text, limit, true) },
 	"message": func(text string) template.HTML { return peerText(text, len(text)+1, true) },
 	"full":    func(text string) template.HTML { return peerText(text, len(text)+1, false) },
-	"state":   stateMark, "bytes": bytesText, "upper": upper,
-	"wire": wireText, "dict": dict, "plain": func(text string) string { return excerpt.Line(text, 200) }, "list": func(all ...any) []any { return all },
+	"state":   stateMark, "bytes": bytesText, "upper": upper, "about": tokens.About,
+	"wire": wireText, "words": words, "dict": dict, "plain": func(text string) string { return excerpt.Line(text, 200) }, "list": func(all ...any) []any { return all },
 }
 
 var frameTemplate = template.Must(template.New("frame.html").Funcs(functions).ParseFS(templateFiles, "templates/frame.html", "templates/parts.html", "templates/form.html"))
@@ -113,4 +114,27 @@ func dict(pairs ...any) map[string]any {
 		out[fmt.Sprint(pairs[i])] = pairs[i+1]
 	}
 	return out
+}
+
+// words returns a command or an address for a narrow column: a line breaks between words and after a
+// slash, and within a word only if the word alone is too long for the line.
+func words(text string) template.HTML {
+	var out strings.Builder
+	for i, word := range strings.Split(excerpt.Cut(text, mostWire), " ") {
+		if i > 0 {
+			out.WriteByte(' ')
+		}
+		for len(word) > 0 {
+			end := len(word)
+			for j := 1; j < len(word); j++ {
+				if word[j-1] == '/' && word[j] != '/' {
+					end = j
+					break
+				}
+			}
+			out.WriteString(`<span class="w">` + string(wireText(word[:end])) + `</span>`)
+			word = word[end:]
+		}
+	}
+	return template.HTML(out.String())
 }

@@ -81,8 +81,8 @@ type Options struct {
 	Config  func() *config.Snapshot
 	Clients func() []runtime.ClientReport         // returns the connected clients; if it is nil, the console shows no connections
 	Operate func(string, runtime.Operation) error // starts an operation on a server; if it is nil, the console cannot start operations
-	// Add tries new servers and adds them to the configuration. If it is nil, the console cannot
-	// add servers.
+	// Add tries new servers and adds them to the configuration, and changes those that are there. If it
+	// is nil, the console cannot do this.
 	Add    Adder
 	Events *event.Publisher // the source of the events that the console counts; may be nil
 	Log    *slog.Logger     // receives the console's log records; may be nil
@@ -144,11 +144,13 @@ func New(o Options) *Console {
 func (c *Console) subjects(o *Options) []subject {
 	lines := &where{}
 	attention := &needs{config: o.Config, where: lines, operable: o.Operate != nil}
+	edit := &editPage{c.frame, o.Add, o.Config, lines}
 	return []subject{
 		&overviewPage{attention},
 		&callPages{c.frame, o.Source, o.Program},
 		&clientPages{o.Source},
-		&serverPages{frame: c.frame, source: o.Source, operations: o.Operate, config: o.Config, where: lines, needs: attention},
+		&serverPages{frame: c.frame, source: o.Source, operations: o.Operate, config: o.Config, where: lines, needs: attention, edit: edit},
+		edit,
 		&findingsPage{c.frame, o.Source, c.feeds.changed},
 		&itemPages{c.frame, o.Source},
 		&toolPages{c.frame, o.Source},

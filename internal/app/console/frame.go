@@ -145,6 +145,7 @@ type screen struct {
 	Host    string
 	Say     string // the message about the user's last action; "" for none
 	CanAdd  bool   // the user can add servers here; see Options.Add
+	SayNote bool   // Say is a note that stays, and not a toast
 	Looks   bool   // the role of the user allows to see the pages, but to change nothing
 }
 
@@ -177,7 +178,7 @@ func (f *frame) show(w http.ResponseWriter, r *http.Request, p *Page) {
 		s.URL = view.Stream
 	}
 	if !st.feed {
-		s.Say = said(w, r)
+		s.Say, s.SayNote = strings.CutPrefix(said(w, r), longer)
 	}
 	f.fill(s, r)
 	var body bytes.Buffer
@@ -327,11 +328,20 @@ func ownPage(to string) bool {
 // sayCookie is the name of the cookie that passes the message about an action to the next page.
 const sayCookie = "dragoman_say"
 
+// maxSaid is the maximum length of such a message in bytes. It may contain the path of a backup.
+const maxSaid = 800
+
 // say makes the next page show a message about the user's action, for example "files was
 // restarted." The caller must quote text from peers.
 func say(w http.ResponseWriter, text string) {
-	http.SetCookie(w, &http.Cookie{Name: sayCookie, Value: url.QueryEscape(excerpt.Line(text, 400)), Path: prefix + "/", MaxAge: 60, HttpOnly: true, SameSite: http.SameSiteStrictMode})
+	http.SetCookie(w, &http.Cookie{Name: sayCookie, Value: url.QueryEscape(excerpt.Line(text, maxSaid)), Path: prefix + "/", MaxAge: 60, HttpOnly: true, SameSite: http.SameSiteStrictMode})
 }
+
+// sayLonger does the same as say, but the next page shows the message until the user leaves it.
+func sayLonger(w http.ResponseWriter, text string) { say(w, longer+text) }
+
+// longer marks a message of sayLonger.
+const longer = "note: "
 
 // said returns the message for this page, and deletes the cookie with the message.
 func said(w http.ResponseWriter, r *http.Request) string {
@@ -341,7 +351,7 @@ func said(w http.ResponseWriter, r *http.Request) string {
 	}
 	http.SetCookie(w, &http.Cookie{Name: sayCookie, Path: prefix + "/", MaxAge: -1})
 	text, _ := url.QueryUnescape(c.Value)
-	return excerpt.Line(text, 400)
+	return excerpt.Line(text, maxSaid)
 }
 
 // Demo reports whether client is the name of a client of the demo.

@@ -13,6 +13,7 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/app/runtime"
 	"github.com/dragoman-mcp/dragoman/internal/base/excerpt"
 	"github.com/dragoman-mcp/dragoman/internal/base/identity"
+	"github.com/dragoman-mcp/dragoman/internal/base/tokens"
 	"github.com/dragoman-mcp/dragoman/internal/protocol/mcp"
 	"github.com/dragoman-mcp/dragoman/internal/relay/event"
 	"github.com/dragoman-mcp/dragoman/internal/setup/config"
@@ -27,6 +28,7 @@ type serverList struct {
 	Rows   []serverRow
 	Pager  pager
 	All    int // the number of servers, including servers that do not match the filters
+	Off    int // how many of them the configuration disables
 	Key    string
 }
 
@@ -59,7 +61,9 @@ type serverPages struct {
 		Logs(server string, last int) []admin.LogRecord
 		Steps(server string) []admin.HandshakeStep
 		CallsOf(admin.CallQuery) admin.Calls
+		FindTools(admin.ToolQuery) admin.FoundTools
 	}
+	edit       *editPage
 	operations func(string, runtime.Operation) error // may be nil; see Options.Operate
 	config     func() *config.Snapshot               // may be nil
 	where      *where
@@ -76,12 +80,12 @@ func (p *serverPages) register(f *frame) {
 }
 
 // stateOrder is the order of the states in a table. States that need attention come first.
-var stateOrder = map[string]int{"failed": 0, "unresponsive": 1, "starting": 2, "ready": 3, "idle": 4, "stopped": 5}
+var stateOrder = map[string]int{"failed": 0, "unresponsive": 1, "starting": 2, "ready": 3, "idle": 4, "stopped": 5, "disabled": 6}
 
 func (p *serverPages) servers(r *http.Request) (*View, error) {
 	status, t, q := statusOf(r), sumsOf(r), r.URL.Query()
 	l := &serverList{Q: q, Search: q.Get("q"), All: len(status.Servers)}
-	l.States = choices(q.Get("state"), "any state", "ready", "ready", "failed", "failed", "unresponsive", "unresponsive", "starting", "starting", "idle", "idle", "stopped", "stopped")
+	l.States = choices(q.Get("state"), "any state", "ready", "ready", "failed", "failed", "unresponsive", "unresponsive", "starting", "starting", "idle", "idle", "stopped", "stopped", "disabled", "disabled")
 	l.Eras = choices(q.Get("era"), "any era", "legacy", "legacy", "modern", "modern")
 	var all []serverRow
 	for i := range status.Servers {
@@ -107,6 +111,13 @@ func (p *serverPages) servers(r *http.Request) (*View, error) {
 		}
 		all = append(all, row)
 	}
+	off := p.off(r)
+	l.Off, l.All = len(off), l.All+len(off)
+	for _, row := range off {
+		if matches(l.Search, row.Name) && q.Get("era") == "" && (q.Get("state") == "" || q.Get("state") == row.Word) {
+			all = append(all, row)
+		}
+	}
 	sorted(all, q, "state", map[string]func(a, b serverRow) int{
 		"state": func(a, b serverRow) int { return cmp.Compare(a.order, b.order) },
 		"name":  func(a, b serverRow) int { return strings.Compare(strings.ToLower(a.Name), strings.ToLower(b.Name)) },
@@ -121,6 +132,25 @@ func (p *serverPages) servers(r *http.Request) (*View, error) {
 		l.Key += row.Name + row.Revision + row.Note + row.Tools + "\n"
 	}
 	return &View{Title: "Servers", Data: l}, nil
+}
+
+// off returns rows for the servers that the configuration disables. They lead to the page that enables
+// them.
+func (p *serverPages) off(r *http.Request) (rows []serverRow) {
+	if p.config == nil {
+		return nil
+	}
+	for _, s := range p.config().Servers {
+		if !s.Disabled {
+			continue
+		}
+		row := serverRow{ID: "d" + strconv.Itoa(len(rows)+1), Name: s.Name, Class: "off", Word: "disabled", tools: -1, order: stateOrder["disabled"]}
+		if p.edit.can(r, s.Name) {
+			row.Path = editPath(s.Name)
+		}
+		rows = append(rows, row)
+	}
+	return rows
 }
 
 // withoutName removes the words "server NAME" from the beginning of a sentence, because the row
@@ -146,6 +176,7 @@ type serverView struct {
 	Steps       []stepView
 	HandshakeAt time.Time
 	Lists       []listView
+	ToolList    serverTools
 	Logs        []admin.LogRecord
 	Telling     int // the index in Logs of the record with the most useful line of stderr; -1 for none
 	LogKey      string
@@ -154,6 +185,25 @@ type serverView struct {
 	Parts       []part
 	Key         string
 	Buttons     []button
+	Edit        string // the address of the page that edits the server in the configuration file; "" if the user can't
+}
+
+// serverTools are a server's tools on its page.
+type serverTools struct {
+	Rows     []switchRow
+	Pager    pager
+	Tokens   int // of those that clients see
+	Known    bool
+	Switches bool // the user can show and hide tools here
+	Key      string
+}
+
+// switchRow is a tool with its switch.
+type switchRow struct {
+	toolRow
+	As     string // the name at /mcp, if it is not the server's prefix and the tool's name
+	On     bool
+	Switch bool // expose can show or hide this tool alone
 }
 
 // part is a link to a section of a server's page, or to a separate page about the server.
@@ -190,7 +240,7 @@ func serverParts(s *admin.Server, current string) []part {
 	base := pathOf("servers", s.Name)
 	parts := []part{
 		{Title: "Handshake", Path: base + "#handshake"}, {Title: "Calls", Path: base + "#calls"},
-		{Title: "Logs", Path: base + "#log"}, {Title: "Tools", Path: prefix + "/tools?" + url.Values{"server": {s.Name}}.Encode()},
+		{Title: "Logs", Path: base + "#log"}, {Title: "Tools", Path: base + "#tools"},
 		{Title: "Resources", Path: base + "/resources"}, {Title: "Prompts", Path: base + "/prompts"},
 		{Title: "Findings", Path: base + "/findings"}, {Title: "Settings", Path: base + "#settings"},
 	}
@@ -226,7 +276,7 @@ func listViewOf(l *admin.List, ready bool) listView {
 func (p *serverPages) server(r *http.Request) (*View, error) {
 	s, err := findServer(r)
 	if err != nil {
-		return nil, err
+		return nil, p.disabled(r, err)
 	}
 	t := sumsOf(r)
 	v := &serverView{Server: s, Sum: t.Servers[s.Name], Transport: transportName(s.Transport), Parts: serverParts(s, ""), Buttons: p.needs.serverButtons(s)[1:]}
@@ -252,6 +302,10 @@ func (p *serverPages) server(r *http.Request) (*View, error) {
 		}
 		v.Settings = p.where.settings(snapshot, s.Name)
 	}
+	if p.edit.can(r, s.Name) {
+		v.Edit = editPath(s.Name)
+	}
+	v.tools(p, r.URL.Query())
 	v.steps(p.source.Steps(s.Name))
 	for _, l := range s.Lists {
 		x := listViewOf(&l, s.State == "ready")
@@ -269,6 +323,55 @@ func (p *serverPages) server(r *http.Request) (*View, error) {
 		v.Key += s.RetryAt.String()
 	}
 	return &View{Title: s.Name, Crumbs: []Crumb{{"Servers", pathOf("servers")}}, Data: v}, nil
+}
+
+// disabled returns the error for a server that runs nowhere: err, or where to enable the server if the
+// configuration disables it.
+func (p *serverPages) disabled(r *http.Request, err error) error {
+	name := r.PathValue("name")
+	if p.config == nil {
+		return err
+	}
+	if x, ok := p.config().Server(name); !ok || !x.Disabled {
+		return err
+	}
+	next := Crumb{"Show all servers", pathOf("servers")}
+	if p.edit.can(r, name) {
+		next = Crumb{"Enable " + name, editPath(name) + "?do=" + admin.EditEnable}
+	}
+	return notFound(name+" is disabled", "The configuration disables this server, so nothing of it is running.", next)
+}
+
+// tools sets the part of the server's tools that the query q selects.
+func (v *serverView) tools(p *serverPages, q url.Values) {
+	l := &v.ToolList
+	query := admin.ToolQuery{Server: v.Name, Sort: "name", Limit: pageRows}
+	found := p.source.FindTools(query)
+	if l.Pager = pagerOf(found.Total, q); l.Pager.From > 1 {
+		query.From = l.Pager.From - 1
+		found = p.source.FindTools(query)
+	}
+	l.Tokens = found.Tokens
+	_, _, l.Known = toolsOf(v.Server)
+	var filter config.Filter
+	if p.config != nil {
+		x, _ := p.config().Server(v.Name)
+		filter = x.Expose.Tools
+	}
+	for _, t := range found.Tools {
+		row := switchRow{toolRow: toolRowOf(t.Tool)}
+		row.Invisible = invisibleIn(&t.Tool, t.About)
+		if row.As = row.Renamed(); row.As == v.Prefix+t.Name {
+			row.As = ""
+		}
+		_, hidden := filter.Hides(t.Name)
+		row.On = !hidden
+		_, row.Switch = filter.With(t.Name, hidden)
+		row.Switch = row.Switch && v.Edit != "" && (hidden || t.State == "shown")
+		l.Switches = l.Switches || row.Switch
+		l.Rows = append(l.Rows, row)
+		l.Key += t.Name + "\x00" + row.Word + strconv.Itoa(t.Tokens) + strings.Join(row.Rules, "\n") + "\n"
+	}
 }
 
 // operate handles the buttons that start, stop, restart or probe a server.
@@ -335,8 +438,27 @@ func (v *serverView) steps(all []admin.HandshakeStep) {
 	}
 	v.HandshakeAt = v.Handshake.At
 	v.Steps = stepsOf(all)
-	if n := len(v.Steps); n > 0 && v.Revision != "" {
-		v.Steps[n-1].Class, v.Steps[n-1].End = "end", "Connected: "+v.Revision+" over "+v.Transport+"."
+	n := len(v.Steps)
+	if n == 0 || v.Revision == "" {
+		return
+	}
+	v.Steps[n-1].Class, v.Steps[n-1].End = "end", "Connected: "+v.Revision+" over "+v.Transport+"."
+	for _, l := range v.Server.Lists {
+		if l.Method != mcp.MethodListTools || l.ReadAt == nil && l.Failed == "" {
+			continue
+		}
+		x := stepView{At: "then", Class: "ok", Sent: l.Method, Got: plural(max(l.Items, v.ToolList.Pager.Total), "tool"), Why: upper(tokens.About(v.ToolList.Tokens)) + " for a model's context"}
+		if l.Failed != "" {
+			x.Class, x.Got, x.Why = "no", "The list could not be read", upper(strings.TrimSuffix(l.Failed, "."))
+		} else if later := l.ReadAt.Sub(v.HandshakeAt); later > time.Minute || later < 0 {
+			x.At = l.ReadAt.Local().Format("15:04:05")
+		} else {
+			x.At = spanText(time.Duration(all[len(all)-1].AtMS)*time.Millisecond + later)
+		}
+		if l.Stale {
+			x.Why += ". The list may have changed since"
+		}
+		v.Steps = append(v.Steps, x)
 	}
 }
 
