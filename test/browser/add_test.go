@@ -46,4 +46,53 @@ func (r *rig) adding(t *testing.T) {
 		t.Errorf("%v\n%s", err, b)
 	}
 	p.clean("adding a server")
+
+	// Hide one of its tools, then edit it, disable it, and enable it again.
+	path := "/console/servers/every-thing"
+	p.wait("its tools", `document.querySelector("[role=switch]")`)
+	look()
+	hidden := eval[string](p, `document.querySelector("[role=switch]").value`)
+	p.click(`document.querySelector("[role=switch]")`)
+	p.click(button("Show the change"))
+	edit := func(wait string) {
+		t.Helper()
+		p.wait("the change", `location.pathname === "`+path+`/edit" && [...document.querySelectorAll(".wire .add")].some((e) => e.textContent.includes("`+wait+`"))`)
+		look()
+	}
+	saved := func(where, want string) {
+		t.Helper()
+		p.wait("the page after saving", `location.pathname === "`+where+`" && document.querySelector(".note.ok")?.textContent.includes("dragoman-backup")`)
+		if b, err := os.ReadFile(h.config); err != nil || !strings.Contains(string(b), want) {
+			t.Errorf("%v\n%s", err, b)
+		}
+	}
+	edit("deny: [" + hidden + "]")
+	p.click(button("Save"))
+	saved(path, "tools:\n          deny: ["+hidden+"]\n")
+	p.wait("the tool is disabled", `document.getElementById("tools-box").textContent.includes("expose.tools.deny: `+hidden+`")`)
+	p.click(link("Edit"))
+	p.wait("the entry", `location.pathname === "`+path+`/edit" && document.getElementById("e-entry")`)
+	look()
+	if err := p.try(`document.getElementById("e-set").value += "callTimeout: 3m"`, nil); err != nil {
+		t.Fatal(err)
+	}
+	p.click(button("Show the change"))
+	edit("callTimeout: 3m")
+	p.click(button("Save"))
+	saved(path, "callTimeout: 3m\n")
+	p.click(link("Disable"))
+	edit("disabled: true")
+	p.click(button("Disable every-thing"))
+	saved("/console/servers", "disabled: true\n")
+	p.click(link("every-thing"))
+	p.click(link("Enable"))
+	p.wait("the change", `document.querySelector("h1").textContent === "Enable every-thing"`)
+	p.click(button("Enable every-thing"))
+	saved(path, "callTimeout: 3m\n")
+	p.clean("changing a server")
+}
+
+// link returns a JavaScript expression that finds the link with this text in the main part of a page.
+func link(text string) string {
+	return fmt.Sprintf(`[...document.querySelectorAll("main a")].find((a) => a.textContent === %q)`, text)
 }
