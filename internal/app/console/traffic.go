@@ -53,7 +53,8 @@ type traffic struct {
 
 type named struct{ name, version string }
 
-// callPlace says whose call it was, to which server, and for which tool, prompt or resource.
+// callPlace says whose call it was, to which server, and for which tool, prompt or resource. The item of
+// a call that names none, such as tools/list, is its method.
 type callPlace struct {
 	call         uint64
 	client       clientKey
@@ -187,7 +188,7 @@ func (t *traffic) callLocked(e *event.Event) {
 		delete(t.pending, e.Call)
 		t.waiting = slices.DeleteFunc(t.waiting, func(call uint64) bool { return call == e.Call })
 	}
-	place := callPlace{call: e.Call, server: e.Server, item: excerpt.Cut(e.Name, 128)}
+	place := callPlace{call: e.Call, server: e.Server, item: excerpt.Cut(cmp.Or(e.Name, e.Method), 128)}
 	if e.Client != nil {
 		place.client = t.callerLocked(x)
 	}
