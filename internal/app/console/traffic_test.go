@@ -234,6 +234,11 @@ func TestLossOfLongCall(t *testing.T) {
 	if l := tr.losses[lossKey{"files", "tool", "long", "x"}]; l.clients["Claude"] != 1 {
 		t.Errorf("%+v", l)
 	}
+	p.Publish(event.Event{Kind: event.Loss, Name: "schema", Detail: "x", Call: 1e6})
+	p.Publish(event.Event{Kind: event.Call, Call: 1e6, Method: mcp.MethodListTools, Outcome: event.OK})
+	if tr.losses[lossKey{"", mcp.MethodListTools, "schema", "x"}] == nil {
+		t.Error("the loss does not name its list")
+	}
 	if len(tr.pending) != 0 || len(tr.waiting) != 0 {
 		t.Errorf("%d calls with losses and %d calls waiting", len(tr.pending), len(tr.waiting))
 	}
