@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/dragoman-mcp/dragoman/internal/workbench/demo"
+	"github.com/dragoman-mcp/dragoman/internal/server/demo"
 )
 
 // TestAttacksOnRoutes checks that every route refuses requests from a page of another site, requests

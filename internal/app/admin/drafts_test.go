@@ -16,9 +16,9 @@ import (
 
 	"github.com/dragoman-mcp/dragoman/internal/base/excerpt"
 	"github.com/dragoman-mcp/dragoman/internal/relay/event"
+	"github.com/dragoman-mcp/dragoman/internal/server/demo"
 	"github.com/dragoman-mcp/dragoman/internal/setup/config"
 	"github.com/dragoman-mcp/dragoman/internal/setup/intake"
-	"github.com/dragoman-mcp/dragoman/internal/workbench/demo"
 )
 
 // draft makes a draft from a text.

@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/dragoman-mcp/dragoman/internal/workbench/demo"
+	"github.com/dragoman-mcp/dragoman/internal/server/demo"
 )
 
 // examined examines a server and waits until the examination has ended.

@@ -6,8 +6,8 @@ import (
 	"os"
 	"testing"
 
+	"github.com/dragoman-mcp/dragoman/internal/server/demo"
 	"github.com/dragoman-mcp/dragoman/internal/testkit/leaktest"
-	"github.com/dragoman-mcp/dragoman/internal/workbench/demo"
 )
 
 // asServer is the environment variable that makes the test binary run as a demo server. Its value is

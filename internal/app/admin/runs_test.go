@@ -8,7 +8,7 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/dragoman-mcp/dragoman/internal/workbench/demo"
+	"github.com/dragoman-mcp/dragoman/internal/server/demo"
 )
 
 // run starts a run and returns it.
@@ -368,7 +368,7 @@ func TestRunForPeople(t *testing.T) {
 		t.Fatalf("%+v %v", x, bad)
 	}
 	r.ended(x.ID)
-	if x, bad = r.api.FindRun(x.ID); bad != nil || x.State != "succeeded" || string(x.Arguments) != arguments || !strings.Contains(string(x.Result), "<Wörld>") {
+	if x, bad = r.api.FindRun(x.ID); bad != nil || x.State != "succeeded" || string(x.Arguments) != arguments || !strings.Contains(string(x.Result), `\u003cWörld\u003e`) {
 		t.Errorf("%+v %v", x, bad)
 	}
 	x, _ = r.api.StartRun(t.Context(), "old", RunRequest{Tool: "greet", Arguments: json.RawMessage(`{"name":"hunter2-secret"}`)})

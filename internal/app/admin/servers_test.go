@@ -9,8 +9,8 @@ import (
 	"testing"
 
 	"github.com/dragoman-mcp/dragoman/internal/relay/event"
+	"github.com/dragoman-mcp/dragoman/internal/server/demo"
 	"github.com/dragoman-mcp/dragoman/internal/setup/config"
-	"github.com/dragoman-mcp/dragoman/internal/workbench/demo"
 )
 
 // TestServers checks the servers with their tools, resources and prompts. It also checks the

@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"github.com/dragoman-mcp/dragoman/internal/relay/catalog"
-	"github.com/dragoman-mcp/dragoman/internal/workbench/demo"
+	"github.com/dragoman-mcp/dragoman/internal/server/demo"
 )
 
 // TestFindTools checks the sort orders and the ranges of FindTools. FindTools must find the same tools

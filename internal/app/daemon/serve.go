@@ -36,7 +36,7 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/setup/config"
 	"github.com/dragoman-mcp/dragoman/internal/transport"
 	"github.com/dragoman-mcp/dragoman/internal/transport/httpdoor"
-	"github.com/dragoman-mcp/dragoman/internal/workbench/demo"
+	"github.com/dragoman-mcp/dragoman/internal/workbench/democlients"
 )
 
 // ServeOptions are the options of Serve.
@@ -201,7 +201,7 @@ func (d *daemon) listening(ctx context.Context, base string, running *sync.WaitG
 	}
 	if o.DemoClients {
 		running.Go(func() {
-			demo.Play(ctx, demo.PlayOptions{Endpoint: "http://" + onThisMachine(base) + "/mcp", Version: o.Version})
+			democlients.Play(ctx, democlients.PlayOptions{Endpoint: "http://" + onThisMachine(base) + "/mcp", Version: o.Version})
 		})
 	}
 	if o.Started != nil {
@@ -262,7 +262,7 @@ func newDaemon(o ServeOptions, local bool) *daemon {
 	}
 	var demoClients []string
 	if o.DemoClients {
-		demoClients = []string{demo.LegacyClient, demo.ModernClient}
+		demoClients = []string{democlients.LegacyClient, democlients.ModernClient}
 	}
 	d.runtime = runtime.New(runtime.Options{
 		Config: o.Config, Log: o.Log, Events: d.events, Calls: kept, Recent: o.recent, Guard: d.guard, Principal: identity.Anyone, Budget: d.budget, Drain: o.Drain, Version: o.Version,

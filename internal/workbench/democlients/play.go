@@ -1,4 +1,10 @@
-package demo
+// Package democlients has the two clients of `dragoman serve --demo`. The legacy client speaks 2025-06-18
+// and has a session, and the modern client speaks 2026-07-28. They call the servers of package demo through
+// Dragoman, so that a user who has no client yet sees every kind of call within ten seconds.
+//
+// Each client follows a fixed script. Errors are part of the scripts, so they are neither returned nor
+// logged.
+package democlients
 
 import (
 	"context"
@@ -35,18 +41,16 @@ const (
 
 // PlayOptions are the options of Play. Endpoint is required.
 type PlayOptions struct {
-	Endpoint string // the URL of an endpoint that offers the servers of this package
+	Endpoint string // the URL of an endpoint that offers the demo servers
 	Version  string // the version in the clientInfo of both clients
 	// Transport sends the requests. If Transport is nil, Play creates a transport that uses no proxy.
 	// At the end, Play closes the idle connections of the transport.
 	Transport http.RoundTripper
 }
 
-// Play acts as two clients of an endpoint until ctx ends. The legacy client speaks 2025-06-18 and
-// has a session. The modern client speaks 2026-07-28. Each client follows a fixed script. Some calls
-// of the scripts succeed, some lose something in translation, and some are cancelled or fail. In
-// some calls, the server reports progress or asks a question. Errors are part of the scripts, so
-// Play does not log errors. When Play returns, all its goroutines and requests have ended.
+// Play acts as two clients of an endpoint until ctx ends. Some calls of the scripts succeed, some lose
+// something in translation, and some are cancelled or fail. In some calls, the server reports progress
+// or asks a question. When Play returns, all its goroutines and requests have ended.
 func Play(ctx context.Context, o PlayOptions) {
 	if o.Transport == nil {
 		o.Transport = &http.Transport{MaxConnsPerHost: 4, IdleConnTimeout: 30 * time.Second}
@@ -139,7 +143,7 @@ func (c *legacyClient) send(ctx context.Context, m *move) {
 	_, status := c.post(ctx, body, c.headers(), id, func(asked *jsonrpc.Message) {
 		answer := jsonrpc.AppendResult(nil, asked.ID, []byte(`{"action":"accept","content":`+m.answer+`}`))
 		if m.answer == "" || asked.Method != mcp.MethodElicit {
-			answer = jsonrpc.AppendError(nil, asked.ID, refusal(jsonrpc.CodeMethodNotFound, "this client can only answer forms"))
+			answer = jsonrpc.AppendError(nil, asked.ID, &jsonrpc.Error{Code: jsonrpc.CodeMethodNotFound, Message: "this client can only answer forms"})
 		}
 		if work.Sleep(ctx, thinking) == nil {
 			c.post(ctx, string(answer), c.headers(), "", nil)
@@ -240,3 +244,5 @@ func (c *modernClient) request(ctx context.Context, m *move, more string) (answe
 	reply, _ := c.post(ctx, body, header, id, nil)
 	return reply.answer, reply.answer != nil && reply.answer.Kind == jsonrpc.Result
 }
+
+func quote(s string) string { return string(jsonrpc.AppendQuote(nil, s)) }
