@@ -245,7 +245,7 @@ func TestIdleOpeners(t *testing.T) {
 			t.Errorf("%s: %d connections", name, len(clients))
 		}
 		for _, c := range clients {
-			_ = c.Close()
+			c.Close()
 		}
 	}
 }

@@ -51,17 +51,13 @@ func (s *stage) measureHandshakes(ctx context.Context, r *report.Report) error {
 
 func (c *contestant) shakeHands() (time.Duration, error) {
 	start := time.Now()
-	client, err := load.Dial(c.addr, c.client, 0)
-	if err != nil {
-		return 0, err
-	}
-	defer func() { _ = client.Close() }()
+	client := load.Dial(c.addr, c.client, 0)
+	defer client.Close()
+	open := client.Open
 	if c.client == words.Modern {
-		err = client.Discover()
-	} else {
-		err = client.Open()
+		open = client.Discover
 	}
-	if err != nil {
+	if err := open(); err != nil {
 		return 0, err
 	}
 	taken := time.Since(start)

@@ -76,7 +76,7 @@ func (s *stage) growth(ctx context.Context, row *report.Idle, binary string, arg
 	var clients []*load.Client
 	defer func() {
 		for _, c := range clients {
-			_ = c.Close()
+			c.Close()
 		}
 	}()
 	resident := func() (int64, error) {
@@ -116,10 +116,7 @@ func (s *stage) growth(ctx context.Context, row *report.Idle, binary string, arg
 
 // openConnected opens a session and keeps its connection open.
 func openConnected(addr string, n int, keep *[]*load.Client) error {
-	c, err := load.Dial(addr, words.Legacy, n%load.MaxClients)
-	if err != nil {
-		return err
-	}
+	c := load.Dial(addr, words.Legacy, n%load.MaxClients)
 	*keep = append(*keep, c)
 	return c.Open()
 }
@@ -130,10 +127,7 @@ func openStreaming(addr string, n int, keep *[]*load.Client) error {
 		return err
 	}
 	all := *keep
-	listener, err := load.Dial(addr, words.Legacy, n%load.MaxClients)
-	if err != nil {
-		return err
-	}
+	listener := load.Dial(addr, words.Legacy, n%load.MaxClients)
 	*keep = append(all, listener)
 	listener.Share(all[len(all)-1])
 	ok, err := listener.Listen()

@@ -241,11 +241,8 @@ func (s *stage) child(era words.Era) []string {
 }
 
 func (s *stage) firstList(c *contestant) error {
-	client, err := load.Dial(c.addr, c.client, 0)
-	if err != nil {
-		return err
-	}
-	defer func() { _ = client.Close() }()
+	client := load.Dial(c.addr, c.client, 0)
+	defer client.Close()
 	if err := client.Open(); err != nil {
 		return err
 	}

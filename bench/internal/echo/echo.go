@@ -2,9 +2,8 @@
 // echo. It is as fast as possible, but its answers are correct even for a strict client.
 //
 // The server supports one era, over HTTP or stdio. It refuses messages of the other era in the same
-// way as real servers do, so that a probe detects the right era. A call needs two scans of the
-// message and one copy of the text. The server never decodes ids and texts, and echoes them
-// unchanged. It does not compare headers with bodies, and does not check capabilities or arguments.
+// way as real servers do, so that a probe detects the right era. It never decodes ids and texts, and
+// echoes them unchanged. It does not compare headers with bodies, and does not check capabilities or arguments.
 // It creates legacy session ids and recognises them by their prefix, but does not store them. So
 // the number of sessions has no limit, and a deleted session still works.
 //
@@ -12,12 +11,14 @@
 package echo
 
 import (
-	"bytes"
 	"strconv"
 
-	"github.com/dragoman-mcp/dragoman/bench/internal/jsonspan"
 	"github.com/dragoman-mcp/dragoman/bench/internal/words"
+	"github.com/dragoman-mcp/dragoman/internal/base/jsonrpc"
 )
+
+// maxMessage is the maximum length of a message in bytes.
+const maxMessage = 16 << 20
 
 const (
 	tools = `"tools":[{"name":"echo","description":"Answers with the text that it is given.",` +
@@ -36,139 +37,107 @@ type answer struct {
 	opens  bool   // the message was an accepted initialize; over HTTP its answer gets a session id
 }
 
-// request holds the parts of a message that reply needs. They are slices of the message.
-type request struct {
-	id, method, params []byte // a nil id means a notification
-	valid              bool
-}
-
 // Reply appends to dst the answer to msg, in the format of era. It returns nil if the message gets
 // no answer. Reply is for servers that do not use the transports of this package.
 func Reply(dst []byte, era words.Era, msg []byte) []byte {
 	return reply(dst, era, parse(msg)).body
 }
 
-func parse(msg []byte) (q request) {
-	err := jsonspan.Members(msg, func(key, value []byte) {
-		switch string(key) {
-		case "id":
-			q.id = value
-		case "method":
-			q.method, _ = jsonspan.Text(value)
-		case "params":
-			q.params = value
-		}
-	})
-	q.valid = err == nil
-	return q
+// parse returns nil if msg is not a message.
+func parse(msg []byte) *jsonrpc.Message {
+	m, err := jsonrpc.Scan(msg, jsonrpc.Limits{Bytes: maxMessage})
+	if err != nil {
+		return nil
+	}
+	return m
 }
 
 // reply appends to dst the answer to the message q, in the format of era.
-func reply(dst []byte, era words.Era, q request) answer {
+func reply(dst []byte, era words.Era, q *jsonrpc.Message) answer {
 	switch {
-	case !q.valid:
-		return failure(dst, []byte("null"), -32700, "Parse error", 400)
-	case q.method == nil || q.id == nil:
+	case q == nil:
+		return failure(dst, "null", -32700, "Parse error", 400)
+	case q.Kind != jsonrpc.Request:
 		// q is a notification, or an answer to a request that this server never sent.
 		return answer{status: 202}
-	}
-	if era == words.Modern {
+	case era == words.Modern:
 		return replyModern(dst, q)
 	}
 	return replyLegacy(dst, q)
 }
 
-func replyModern(dst []byte, q request) answer {
-	switch string(q.method) {
+func replyModern(dst []byte, q *jsonrpc.Message) answer {
+	switch q.Method {
 	case "tools/call":
-		return call(dst, q, `{"resultType":"complete","content":[{"type":"text","text":"`)
+		return call(dst, q, `{"resultType":"complete","content":[{"type":"text","text":`)
 	case "tools/list":
-		return result(dst, q.id, `{"resultType":"complete",`+tools+uncached+`}`)
+		return result(dst, q.ID, `{"resultType":"complete",`+tools+uncached+`}`)
 	case "server/discover":
-		return result(dst, q.id, `{"resultType":"complete","supportedVersions":["`+words.ModernVersion+`"],`+capabilities+
+		return result(dst, q.ID, `{"resultType":"complete","supportedVersions":["`+words.ModernVersion+`"],`+capabilities+
 			`,"_meta":{"io.modelcontextprotocol/serverInfo":`+identity+`}`+uncached+`}`)
 	case "initialize":
 		// 2026-07-28 §Versioning, "Backward Compatibility": the error message names the
 		// supported version, because a legacy client can show its user only this message.
-		return failure(dst, q.id, -32601, "Method not found: this server speaks only "+words.ModernVersion, 404)
+		return failure(dst, q.ID, -32601, "Method not found: this server speaks only "+words.ModernVersion, 404)
 	}
 	// 2026-07-28 §Streamable HTTP, "Protocol Version Header": an unknown method gets the status
 	// 404 and the error code -32601.
-	return failure(dst, q.id, -32601, "Method not found", 404)
+	return failure(dst, q.ID, -32601, "Method not found", 404)
 }
 
-func replyLegacy(dst []byte, q request) answer {
-	switch string(q.method) {
+func replyLegacy(dst []byte, q *jsonrpc.Message) answer {
+	switch q.Method {
 	case "tools/call":
-		return call(dst, q, `{"content":[{"type":"text","text":"`)
+		return call(dst, q, `{"content":[{"type":"text","text":`)
 	case "tools/list":
-		return result(dst, q.id, `{`+tools+`}`)
+		return result(dst, q.ID, `{`+tools+`}`)
 	case "ping":
-		return result(dst, q.id, `{}`)
+		return result(dst, q.ID, `{}`)
 	case "initialize":
-		a := result(dst, q.id, `{"protocolVersion":"`+offered(q.params)+`",`+capabilities+`,"serverInfo":`+identity+`}`)
+		a := result(dst, q.ID, `{"protocolVersion":"`+offered(q)+`",`+capabilities+`,"serverInfo":`+identity+`}`)
 		a.opens = true
 		return a
 	}
-	return failure(dst, q.id, -32601, "Method not found", 200)
+	return failure(dst, q.ID, -32601, "Method not found", 200)
 }
 
 // offered returns the version for the answer to an initialize. It returns the requested version if
 // this is a legacy version, otherwise words.LegacyVersion (2025-11-25 §Lifecycle, "Version
 // Negotiation").
-func offered(params []byte) string {
-	version := words.LegacyVersion
-	_ = jsonspan.Members(params, func(key, value []byte) {
-		if string(key) == "protocolVersion" {
-			switch v, _ := jsonspan.Text(value); string(v) {
-			case "2024-11-05", "2025-03-26", "2025-06-18":
-				version = string(v)
-			}
-		}
-	})
-	return version
+func offered(q *jsonrpc.Message) string {
+	switch v, _ := jsonrpc.Text(q.Raw, q.Param("protocolVersion")); v {
+	case "2024-11-05", "2025-03-26", "2025-06-18":
+		return v
+	}
+	return words.LegacyVersion
 }
 
 // call answers tools/call. opening is the part of the result before the text.
-func call(dst []byte, q request, opening string) answer {
-	var name, arguments, text []byte
-	_ = jsonspan.Members(q.params, func(key, value []byte) {
-		switch string(key) {
-		case "name":
-			name, _ = jsonspan.Text(value)
-		case "arguments":
-			arguments = value
-		}
-	})
-	if string(name) != "echo" {
-		return failure(dst, q.id, -32602, "Unknown tool", 200)
+func call(dst []byte, q *jsonrpc.Message, opening string) answer {
+	if name, _ := jsonrpc.Text(q.Raw, q.Param("name")); name != "echo" {
+		return failure(dst, q.ID, -32602, "Unknown tool", 200)
 	}
-	_ = jsonspan.Members(arguments, func(key, value []byte) {
-		if string(key) == "text" {
-			text, _ = jsonspan.Text(value)
-		}
-	})
-	dst = open(dst, q.id)
+	dst = open(dst, q.ID)
 	dst = append(dst, opening...)
-	dst = append(dst, text...)
-	dst = append(dst, `"}]}}`...)
+	dst = append(dst, jsonrpc.Find(q.Raw, q.Param("arguments"), "text").Of(q.Raw)...)
+	dst = append(dst, `}]}}`...)
 	return answer{body: dst, status: 200}
 }
 
-func open(dst, id []byte) []byte {
+func open(dst []byte, id jsonrpc.ID) []byte {
 	dst = append(dst, `{"jsonrpc":"2.0","id":`...)
 	dst = append(dst, id...)
 	return append(dst, `,"result":`...)
 }
 
-func result(dst, id []byte, value string) answer {
+func result(dst []byte, id jsonrpc.ID, value string) answer {
 	dst = append(open(dst, id), value...)
 	return answer{body: append(dst, '}'), status: 200}
 }
 
-func failure(dst, id []byte, code int, message string, status int) answer {
+func failure(dst []byte, id jsonrpc.ID, code int, message string, status int) answer {
 	dst = append(dst, `{"jsonrpc":"2.0","id":`...)
-	dst = append(dst, bytes.TrimSpace(id)...)
+	dst = append(dst, id...)
 	dst = append(dst, `,"error":{"code":`...)
 	dst = strconv.AppendInt(dst, int64(code), 10)
 	dst = append(dst, `,"message":"`...)

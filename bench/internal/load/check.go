@@ -5,88 +5,70 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/dragoman-mcp/dragoman/bench/internal/jsonspan"
 	"github.com/dragoman-mcp/dragoman/bench/internal/words"
+	"github.com/dragoman-mcp/dragoman/internal/base/jsonrpc"
 )
+
+// maxMessage is the maximum length of a message in bytes.
+const maxMessage = 16 << 20
+
+// scan parses a message.
+func scan(msg []byte) (*jsonrpc.Message, error) {
+	m, err := jsonrpc.Scan(msg, jsonrpc.Limits{Bytes: maxMessage})
+	if err != nil {
+		return nil, fmt.Errorf("%w: %.200s", err, msg)
+	}
+	return m, nil
+}
+
+// IsRequest reports whether msg is a request or a notification.
+func IsRequest(msg []byte) bool {
+	m, err := scan(msg)
+	return err == nil && m.Method != ""
+}
 
 // ResultOf returns the result in msg, which must be the answer to the request with the given id.
 func ResultOf(msg, id []byte) ([]byte, error) {
-	var gotID, result, failed []byte
-	version := false
-	err := jsonspan.Members(msg, func(key, value []byte) {
-		switch string(key) {
-		case "jsonrpc":
-			version = string(value) == `"2.0"`
-		case "id":
-			gotID = value
-		case "result":
-			result = value
-		case "error":
-			failed = value
-		}
-	})
+	m, err := scan(msg)
 	switch {
 	case err != nil:
-		return nil, fmt.Errorf("%w: %.200s", err, msg)
-	case !version:
-		return nil, fmt.Errorf("the answer is not JSON-RPC 2.0: %.200s", msg)
-	case gotID == nil:
-		return nil, fmt.Errorf("the answer has no id, want %s", id)
-	case !bytes.Equal(gotID, id):
-		return nil, fmt.Errorf("the answer has the id %.40s, want %s", gotID, id)
-	case failed != nil:
-		return nil, fmt.Errorf("error %.300s", failed)
-	case result == nil:
+		return nil, err
+	case string(m.ID) != string(id):
+		return nil, fmt.Errorf("the answer has the id %.40s, want %s", m.ID, id)
+	case m.Kind == jsonrpc.Failure:
+		return nil, fmt.Errorf("error %.300s", m.Error.Of(msg))
+	case m.Kind != jsonrpc.Result:
 		return nil, fmt.Errorf("the answer has neither result nor error: %.200s", msg)
 	}
-	return result, nil
+	return m.Result.Of(msg), nil
 }
 
 // checkEcho returns an error unless the result of a call has exactly one text block with the
 // given text.
 func checkEcho(result, text []byte, era words.Era) error {
-	var content, kind, got, resultType []byte
-	isError := false
-	err := jsonspan.Members(result, func(key, value []byte) {
-		switch string(key) {
-		case "content":
-			content = value
-		case "isError":
-			isError = string(value) == "true"
-		case "resultType":
-			resultType = value
-		}
-	})
-	if err != nil {
-		return err
-	}
-	if isError {
+	whole := jsonrpc.Whole(result)
+	if jsonrpc.KindOf(result, jsonrpc.Find(result, whole, "isError")) == 't' {
 		return fmt.Errorf("the tool failed: %.200s", result)
 	}
 	// 2026-07-28 §Schema, Result, about resultType: "Servers implementing this protocol version
 	// MUST include this field."
-	if era == words.Modern && string(resultType) != `"complete"` {
-		return fmt.Errorf("resultType is %.40q, want complete", resultType)
+	if kind, _ := jsonrpc.Text(result, jsonrpc.Find(result, whole, "resultType")); era == words.Modern && kind != "complete" {
+		return fmt.Errorf("resultType is %.40q, want complete", kind)
 	}
-	first, err := jsonspan.First(content)
-	if err != nil {
-		return fmt.Errorf("content: %w", err)
-	}
-	err = jsonspan.Members(first, func(key, value []byte) {
-		switch string(key) {
-		case "type":
-			kind = value
-		case "text":
-			got, _ = jsonspan.Text(value)
+	blocks := 0
+	for block := range jsonrpc.Elements(result, jsonrpc.Find(result, whole, "content")) {
+		blocks++
+		if kind, _ := jsonrpc.Text(result, jsonrpc.Find(result, block, "type")); kind != "text" {
+			return fmt.Errorf("the content has the type %.40q, want text", kind)
 		}
-	})
-	switch {
-	case err != nil:
-		return fmt.Errorf("content: %w", err)
-	case string(kind) != `"text"`:
-		return fmt.Errorf("the content has the type %.40q, want text", kind)
-	case !bytes.Equal(got, text):
-		return errors.New(difference(got, text))
+		// The text needs no escapes, so its bytes on the wire are the text itself.
+		got := bytes.Trim(jsonrpc.Find(result, block, "text").Of(result), `"`)
+		if !bytes.Equal(got, text) {
+			return errors.New(difference(got, text))
+		}
+	}
+	if blocks != 1 {
+		return fmt.Errorf("content: got %d blocks, want 1", blocks)
 	}
 	return nil
 }

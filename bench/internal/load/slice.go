@@ -26,13 +26,10 @@ type Slice struct {
 func Gather(addr string, era words.Era, n int) (*Crowd, error) {
 	c := &Crowd{}
 	for i := range n {
-		client, err := Dial(addr, era, i)
-		if err == nil {
-			c.clients = append(c.clients, client)
-			client.taken = make([]time.Duration, 0, 64<<10)
-			err = client.Open()
-		}
-		if err != nil {
+		client := Dial(addr, era, i)
+		c.clients = append(c.clients, client)
+		client.taken = make([]time.Duration, 0, 64<<10)
+		if err := client.Open(); err != nil {
 			c.Disperse()
 			return nil, fmt.Errorf("client %d: %w", i, err)
 		}
@@ -43,7 +40,7 @@ func Gather(addr string, era words.Era, n int) (*Crowd, error) {
 // Disperse closes the connections of all clients. It does not end the sessions.
 func (c *Crowd) Disperse() {
 	for _, client := range c.clients {
-		_ = client.Close()
+		client.Close()
 	}
 }
 
@@ -87,9 +84,6 @@ func (c *Crowd) Run(d time.Duration) (Slice, error) {
 // run makes calls until end, but at least one call.
 func (c *Client) run(end time.Time) error {
 	c.taken = c.taken[:0]
-	if err := c.conn.SetDeadline(end.Add(answerTimeout)); err != nil {
-		return err
-	}
 	for {
 		taken, err := c.Call()
 		if err != nil {
