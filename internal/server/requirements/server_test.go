@@ -539,7 +539,7 @@ func TestExampleIsRight(t *testing.T) {
 		t.Errorf("REQ-004 is %q (%v)", d.Title, err)
 	}
 	for id, title := range map[string]string{"REQ-008": "The link to the way needs no sign-in", "REQ-013": "Employees sign in with the account of the company", "REQ-005": "A booking is confirmed within 5 seconds", "REQ-014": "Fax requests are entered by the reception", "AC-010": "15 minutes after the start without a check-in, the room is free"} {
-		if it, err := r.store.Item(t.Context(), id); err != nil || it.Title != title {
+		if it, err := r.store.Details(t.Context(), id); err != nil || it.Title != title {
 			t.Errorf("%s is %q (%v)", id, it.Title, err)
 		}
 	}

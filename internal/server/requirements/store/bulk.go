@@ -101,26 +101,24 @@ func (s *Store) Dump(ctx context.Context, root string, most int) (d Dump, err er
 			return err
 		}
 		err = t.each(func(scan func(...any) error) error {
-			var r Relation
-			if err := scan(&r.ID, &r.Source, &r.Type, &r.Target, &r.Created); err != nil || !has[r.Source] || !has[r.Target] {
+			r, err := scanRelation(scan)
+			if err != nil || !has[r.Source] || !has[r.Target] {
 				return err
 			}
 			d.Relations = append(d.Relations, r)
 			return room.take(r.ID)
-		}, "SELECT id, source, type, target, created FROM relations ORDER BY number")
+		}, "SELECT "+relationColumns+" FROM relations ORDER BY number")
 		if err != nil {
 			return err
 		}
 		return t.each(func(scan func(...any) error) error {
-			var c Comment
-			var resolved int
-			if err := scan(&c.ID, &c.Item, &c.Author, &c.Text, &resolved, &c.Created); err != nil || !has[c.Item] {
+			c, err := scanComment(scan)
+			if err != nil || !has[c.Item] {
 				return err
 			}
-			c.Resolved = resolved != 0
 			d.Comments = append(d.Comments, c)
 			return room.take(c.Text)
-		}, "SELECT id, item, author, body, resolved, created FROM comments ORDER BY number")
+		}, "SELECT "+commentColumns+" FROM comments ORDER BY number")
 	})
 	return d, err
 }
@@ -140,18 +138,15 @@ func (r *dumpRoom) take(texts ...string) error {
 
 // IDs returns the ids that start with the given text, at most limit of them. The ids are those of
 // comments if prefix is CM, or of relations if prefix is REL.
-func (s *Store) IDs(ctx context.Context, prefix, beginning string, limit int) (ids []string, err error) {
+func (s *Store) IDs(ctx context.Context, prefix, beginning string, limit int) ([]string, error) {
 	table, ok := map[string]string{commentPrefix: "comments", relationPrefix: "relations"}[prefix]
 	if !ok {
 		return nil, nil
 	}
-	err = s.read(ctx, func(t *txn) error {
-		return t.each(func(scan func(...any) error) error {
-			var id string
-			err := scan(&id)
-			ids = append(ids, id)
-			return err
+	return read(ctx, s, func(t *txn) ([]string, error) {
+		return all(t, func(scan func(...any) error) (id string, err error) {
+			err = scan(&id)
+			return id, err
 		}, "SELECT id FROM "+table+` WHERE id LIKE ? ESCAPE '\' ORDER BY number LIMIT ?`, like(beginning)+"%", limit)
 	})
-	return ids, err
 }

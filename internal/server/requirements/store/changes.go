@@ -74,12 +74,11 @@ func (s *Store) Changes(ctx context.Context, after int64) (list []Change, comple
 		if err := t.row("SELECT COALESCE(MIN(seq), 0) FROM changes", nil, &first); err != nil {
 			return err
 		}
-		return t.each(func(scan func(...any) error) error {
-			var c Change
-			err := scan(&c.Seq, &c.Object, &c.Action)
-			list = append(list, c)
-			return err
+		list, err = all(t, func(scan func(...any) error) (c Change, err error) {
+			err = scan(&c.Seq, &c.Object, &c.Action)
+			return c, err
 		}, "SELECT seq, object, action FROM changes WHERE seq > ? ORDER BY seq LIMIT 1000", after)
+		return err
 	})
 	return list, first <= after+1, err
 }

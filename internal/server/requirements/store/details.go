@@ -8,6 +8,11 @@ import (
 	"strings"
 )
 
+const (
+	relationColumns = "id, source, type, target, created"
+	commentColumns  = "id, item, author, body, resolved, created"
+)
+
 // Details contains an item with its children, relations and comments, from one snapshot of the
 // database. Each list has at most MaxPage entries.
 type Details struct {
@@ -34,12 +39,7 @@ func (s *Store) Details(ctx context.Context, id string) (d Details, err error) {
 		if d.CommentsTotal, err = t.count("FROM comments WHERE item = ?", id); err != nil {
 			return err
 		}
-		err := t.each(func(scan func(...any) error) error {
-			it, err := scanItem(scan)
-			d.Children = append(d.Children, it)
-			return err
-		}, "SELECT "+itemColumns+" FROM items WHERE parent = ? ORDER BY rank, number LIMIT ?", id, MaxPage)
-		if err != nil {
+		if d.Children, err = t.items("WHERE parent = ? ORDER BY rank, number LIMIT ?", id, MaxPage); err != nil {
 			return err
 		}
 		if d.Relations, err = t.relations("WHERE source = ? OR target = ? ORDER BY number LIMIT ?", id, id, MaxPage); err != nil {
@@ -53,12 +53,8 @@ func (s *Store) Details(ctx context.Context, id string) (d Details, err error) {
 
 // Link adds a relation. It returns an error if the relation exists already, or if source and target
 // are the same item.
-func (s *Store) Link(ctx context.Context, source, kind, target string) (r Relation, err error) {
-	err = s.write(ctx, func(t *txn) error {
-		r, err = t.link(source, kind, target)
-		return err
-	})
-	return r, err
+func (s *Store) Link(ctx context.Context, source, kind, target string) (Relation, error) {
+	return write(ctx, s, func(t *txn) (Relation, error) { return t.link(source, kind, target) })
 }
 
 func (t *txn) link(source, kind, target string) (Relation, error) {
@@ -94,21 +90,21 @@ func (t *txn) link(source, kind, target string) (Relation, error) {
 }
 
 // Unlink removes a relation and returns it.
-func (s *Store) Unlink(ctx context.Context, source, kind, target string) (r Relation, err error) {
-	err = s.write(ctx, func(t *txn) error {
+func (s *Store) Unlink(ctx context.Context, source, kind, target string) (Relation, error) {
+	return write(ctx, s, func(t *txn) (Relation, error) {
 		source, target, err := t.ends(source, kind, target)
 		if err != nil {
-			return err
+			return Relation{}, err
 		}
-		if r, err = t.relation(source, kind, target); err != nil {
-			return err
+		r, err := t.relation(source, kind, target)
+		if err != nil {
+			return Relation{}, err
 		}
 		if err := t.exec("DELETE FROM relations WHERE id = ?", r.ID); err != nil {
-			return err
+			return Relation{}, err
 		}
-		return errors.Join(t.changed(r.ID, Removed), t.changed(r.Source, Updated), t.changed(r.Target, Updated))
+		return r, errors.Join(t.changed(r.ID, Removed), t.changed(r.Source, Updated), t.changed(r.Target, Updated))
 	})
-	return r, err
 }
 
 // ends checks the type and the two items of a relation. It returns the ids of the items in their
@@ -150,15 +146,13 @@ func (t *txn) relation(source, kind, target string) (Relation, error) {
 	return found[0], nil
 }
 
+func scanRelation(scan func(...any) error) (r Relation, err error) {
+	err = scan(&r.ID, &r.Source, &r.Type, &r.Target, &r.Created)
+	return r, err
+}
+
 func (t *txn) relations(where string, args ...any) ([]Relation, error) {
-	var all []Relation
-	err := t.each(func(scan func(...any) error) error {
-		var r Relation
-		err := scan(&r.ID, &r.Source, &r.Type, &r.Target, &r.Created)
-		all = append(all, r)
-		return err
-	}, "SELECT id, source, type, target, created FROM relations "+where, args...)
-	return all, err
+	return all(t, scanRelation, "SELECT "+relationColumns+" FROM relations "+where, args...)
 }
 
 // Relation returns a relation by its id.
@@ -166,26 +160,21 @@ func (s *Store) Relation(ctx context.Context, id string) (r Relation, err error)
 	if id, err = parseOther(id, relationPrefix, "relation"); err != nil {
 		return Relation{}, err
 	}
-	err = s.read(ctx, func(t *txn) error {
+	return read(ctx, s, func(t *txn) (Relation, error) {
 		found, err := t.relations("WHERE id = ?", id)
-		if err == nil && len(found) == 0 {
-			return fail(NotFound, "list the relations of an item with get_item", "%s does not exist", id)
+		if err != nil {
+			return Relation{}, err
 		}
-		if err == nil {
-			r = found[0]
+		if len(found) == 0 {
+			return Relation{}, fail(NotFound, "list the relations of an item with get_item", "%s does not exist", id)
 		}
-		return err
+		return found[0], nil
 	})
-	return r, err
 }
 
 // Comment adds a comment to an item. Item and Text are required.
 func (s *Store) Comment(ctx context.Context, c Comment) (Comment, error) {
-	err := s.write(ctx, func(t *txn) (err error) {
-		c, err = t.comment(c)
-		return err
-	})
-	return c, err
+	return write(ctx, s, func(t *txn) (Comment, error) { return t.comment(c) })
 }
 
 func (t *txn) comment(c Comment) (Comment, error) {
@@ -225,9 +214,10 @@ func (s *Store) Resolve(ctx context.Context, id string, resolved bool) (c Commen
 	if id, err = parseOther(id, commentPrefix, "comment"); err != nil {
 		return Comment{}, err
 	}
-	err = s.write(ctx, func(t *txn) error {
-		if c, err = t.commentOf(id); err != nil || c.Resolved == resolved {
-			return err
+	return write(ctx, s, func(t *txn) (Comment, error) {
+		c, err := t.commentOf(id)
+		if err != nil || c.Resolved == resolved {
+			return c, err
 		}
 		c.Resolved = resolved
 		flag := 0
@@ -235,11 +225,10 @@ func (s *Store) Resolve(ctx context.Context, id string, resolved bool) (c Commen
 			flag = 1
 		}
 		if err := t.exec("UPDATE comments SET resolved = ? WHERE id = ?", flag, id); err != nil {
-			return err
+			return Comment{}, err
 		}
-		return errors.Join(t.changed(id, Updated), t.changed(c.Item, Updated))
+		return c, errors.Join(t.changed(id, Updated), t.changed(c.Item, Updated))
 	})
-	return c, err
 }
 
 // CommentOf returns a comment by its id.
@@ -247,11 +236,7 @@ func (s *Store) CommentOf(ctx context.Context, id string) (c Comment, err error)
 	if id, err = parseOther(id, commentPrefix, "comment"); err != nil {
 		return Comment{}, err
 	}
-	err = s.read(ctx, func(t *txn) error {
-		c, err = t.commentOf(id)
-		return err
-	})
-	return c, err
+	return read(ctx, s, func(t *txn) (Comment, error) { return t.commentOf(id) })
 }
 
 func (t *txn) commentOf(id string) (Comment, error) {
@@ -294,17 +279,13 @@ func (s *Store) Comments(ctx context.Context, item, before string, limit int) (l
 	return list, next, err
 }
 
+func scanComment(scan func(...any) error) (c Comment, err error) {
+	err = scan(&c.ID, &c.Item, &c.Author, &c.Text, &c.Resolved, &c.Created)
+	return c, err
+}
+
 func (t *txn) comments(where string, args ...any) ([]Comment, error) {
-	var all []Comment
-	err := t.each(func(scan func(...any) error) error {
-		var c Comment
-		var resolved int
-		err := scan(&c.ID, &c.Item, &c.Author, &c.Text, &resolved, &c.Created)
-		c.Resolved = resolved != 0
-		all = append(all, c)
-		return err
-	}, "SELECT id, item, author, body, resolved, created FROM comments "+where, args...)
-	return all, err
+	return all(t, scanComment, "SELECT "+commentColumns+" FROM comments "+where, args...)
 }
 
 // none reports whether err means that a query found no row.

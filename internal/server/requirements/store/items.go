@@ -23,11 +23,7 @@ func (s *Store) Create(ctx context.Context, it Item) (Item, error) {
 	if it.Status != "" {
 		return Item{}, invalid("leave out the status; update_item changes it later", "a new item cannot have a status")
 	}
-	err := s.write(ctx, func(t *txn) (err error) {
-		it, err = t.create(it)
-		return err
-	})
-	return it, err
+	return write(ctx, s, func(t *txn) (Item, error) { return t.create(it) })
 }
 
 func (t *txn) create(it Item) (Item, error) {
@@ -142,16 +138,8 @@ func (t *txn) item(id string) (Item, error) {
 	return it, err
 }
 
-// Item returns the item with this id.
-func (s *Store) Item(ctx context.Context, id string) (it Item, err error) {
-	if id, _, err = ParseID(id); err != nil {
-		return Item{}, err
-	}
-	err = s.read(ctx, func(t *txn) (err error) {
-		it, err = t.item(id)
-		return err
-	})
-	return it, err
+func (t *txn) items(where string, args ...any) ([]Item, error) {
+	return all(t, scanItem, "SELECT "+itemColumns+" FROM items "+where, args...)
 }
 
 // Update contains new values for the members of an item. A nil member leaves the value unchanged.
@@ -169,16 +157,15 @@ func (s *Store) Update(ctx context.Context, id string, version int64, u Update) 
 	if err != nil {
 		return Item{}, err
 	}
-	var it Item
-	err = s.write(ctx, func(t *txn) error {
+	return write(ctx, s, func(t *txn) (Item, error) {
 		was, err := t.item(id)
 		if err != nil {
-			return err
+			return Item{}, err
 		}
 		if was.Version != version {
-			return fail(Conflict, fmt.Sprintf("read %s with get_item, and repeat the update with version %d if the update is still correct", id, was.Version), "%s has version %d, not %d, because somebody changed it", id, was.Version, version)
+			return Item{}, fail(Conflict, fmt.Sprintf("read %s with get_item, and repeat the update with version %d if the update is still correct", id, was.Version), "%s has version %d, not %d, because somebody changed it", id, was.Version, version)
 		}
-		it = was
+		it := was
 		set(&it.Title, u.Title)
 		set(&it.Description, u.Description)
 		set(&it.Type, u.Type)
@@ -187,31 +174,27 @@ func (s *Store) Update(ctx context.Context, id string, version int64, u Update) 
 		set(&it.Status, u.Status)
 		if it.Status != was.Status {
 			if err := allowed(kind, was.ID, was.Status, it.Status); err != nil {
-				return err
+				return Item{}, err
 			}
 		}
 		if err := t.check(&it); err != nil {
-			return err
+			return Item{}, err
 		}
 		if it == was {
-			return nil
+			return it, nil
 		}
 		it.Version, it.Updated = was.Version+1, t.at
 		err = t.exec("UPDATE items SET parent = NULLIF(?, ''), title = ?, description = ?, status = ?, type = ?, priority = ?, version = ?, updated = ?, haystack = ? WHERE id = ?",
 			it.Parent, it.Title, it.Description, string(it.Status), it.Type, it.Priority, it.Version, it.Updated, haystack(it), id)
 		if err != nil {
-			return err
+			return Item{}, err
 		}
 		err = errors.Join(t.changed(id, Updated), t.changed(it.Parent, Updated))
 		if was.Parent != it.Parent {
 			err = errors.Join(err, t.changed(was.Parent, Updated))
 		}
-		return err
+		return it, err
 	})
-	if err != nil {
-		return Item{}, err
-	}
-	return it, nil
 }
 
 func set[T any](to, from *T) {
@@ -277,16 +260,13 @@ func (s *Store) Items(ctx context.Context, q Query) (p Page, err error) {
 			where += " AND (rank > ? OR (rank = ? AND number > ?))"
 			args = append(args, rank, rank, number(id))
 		}
-		return t.each(func(scan func(...any) error) error {
-			it, err := scanItem(scan)
-			if len(p.Items) == limit {
-				p.Next = p.Items[limit-1].ID
-				return nil
-			}
-			p.Items = append(p.Items, it)
-			return err
-		}, "SELECT "+itemColumns+" FROM items WHERE "+where+" ORDER BY rank, number LIMIT ?", append(args, limit+1)...)
+		p.Items, err = t.items("WHERE "+where+" ORDER BY rank, number LIMIT ?", append(args, limit+1)...)
+		return err
 	})
+	if len(p.Items) > limit {
+		p.Items = p.Items[:limit]
+		p.Next = p.Items[limit-1].ID
+	}
 	return p, err
 }
 

@@ -37,7 +37,7 @@ func TestKill(t *testing.T) {
 				continue // the process was killed while it wrote this line
 			}
 			acknowledged++
-			it, err := s.Item(t.Context(), id)
+			it, err := s.Details(t.Context(), id)
 			if err != nil || it.Version < version || it.Version == version && it.Title != title {
 				t.Errorf("round %d: %s was acknowledged, and the database has %+v (%v)", round, line, it, err)
 			}

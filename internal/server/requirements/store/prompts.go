@@ -8,11 +8,8 @@ import (
 
 const promptColumns = "name, title, description, content, active, version, created, updated"
 
-func scanPrompt(scan func(...any) error) (Prompt, error) {
-	var p Prompt
-	var active int
-	err := scan(&p.Name, &p.Title, &p.Description, &p.Content, &active, &p.Version, &p.Created, &p.Updated)
-	p.Active = active != 0
+func scanPrompt(scan func(...any) error) (p Prompt, err error) {
+	err = scan(&p.Name, &p.Title, &p.Description, &p.Content, &p.Active, &p.Version, &p.Created, &p.Updated)
 	return p, err
 }
 
@@ -20,11 +17,7 @@ func scanPrompt(scan func(...any) error) (Prompt, error) {
 // which must still have the version p.Version. It ignores p.Active, p.Created and p.Updated. If
 // check returns an error for the new prompt, SavePrompt saves nothing and returns this error.
 func (s *Store) SavePrompt(ctx context.Context, p Prompt, check func(Prompt) error) (Prompt, error) {
-	err := s.write(ctx, func(t *txn) (err error) {
-		p, err = t.savePrompt(p, check)
-		return err
-	})
-	return p, err
+	return write(ctx, s, func(t *txn) (Prompt, error) { return t.savePrompt(p, check) })
 }
 
 func (t *txn) savePrompt(p Prompt, check func(Prompt) error) (Prompt, error) {
@@ -147,44 +140,27 @@ func (t *txn) prompt(name string) (Prompt, error) {
 }
 
 func (t *txn) prompts(where string) ([]Prompt, error) {
-	var all []Prompt
-	err := t.each(func(scan func(...any) error) error {
-		p, err := scanPrompt(scan)
-		all = append(all, p)
-		return err
-	}, "SELECT "+promptColumns+" FROM prompts "+where)
-	return all, err
+	return all(t, scanPrompt, "SELECT "+promptColumns+" FROM prompts "+where)
 }
 
 // Prompt returns a prompt by its name.
-func (s *Store) Prompt(ctx context.Context, name string) (p Prompt, err error) {
+func (s *Store) Prompt(ctx context.Context, name string) (Prompt, error) {
 	if err := promptName(name); err != nil {
 		return Prompt{}, err
 	}
-	err = s.read(ctx, func(t *txn) error {
-		p, err = t.prompt(name)
-		return err
-	})
-	return p, err
+	return read(ctx, s, func(t *txn) (Prompt, error) { return t.prompt(name) })
 }
 
 // Prompts returns all prompts, ordered by name.
-func (s *Store) Prompts(ctx context.Context) (all []Prompt, err error) {
-	err = s.read(ctx, func(t *txn) error {
-		all, err = t.prompts("ORDER BY name")
-		return err
-	})
-	return all, err
+func (s *Store) Prompts(ctx context.Context) ([]Prompt, error) {
+	return read(ctx, s, func(t *txn) ([]Prompt, error) { return t.prompts("ORDER BY name") })
 }
 
 // Active returns the active prompt. Its name is "" if no prompt is active.
-func (s *Store) Active(ctx context.Context) (p Prompt, err error) {
-	err = s.read(ctx, func(t *txn) error {
-		found, err := t.prompts("WHERE active = 1")
-		if err == nil && len(found) > 0 {
-			p = found[0]
-		}
-		return err
-	})
-	return p, err
+func (s *Store) Active(ctx context.Context) (Prompt, error) {
+	found, err := read(ctx, s, func(t *txn) ([]Prompt, error) { return t.prompts("WHERE active = 1") })
+	if err != nil || len(found) == 0 {
+		return Prompt{}, err
+	}
+	return found[0], nil
 }

@@ -174,6 +174,24 @@ func (s *Store) read(ctx context.Context, queries func(*txn) error) error {
 	return s.engine.explain(queries(&txn{ctx: ctx, tx: tx, e: s.engine}))
 }
 
+// write makes a change in a transaction and returns its result; see Store.write.
+func write[T any](ctx context.Context, s *Store, change func(*txn) (T, error)) (result T, err error) {
+	err = s.write(ctx, func(t *txn) error {
+		result, err = change(t)
+		return err
+	})
+	return result, err
+}
+
+// read returns the result of queries on one snapshot of the database.
+func read[T any](ctx context.Context, s *Store, queries func(*txn) (T, error)) (result T, err error) {
+	err = s.read(ctx, func(t *txn) error {
+		result, err = queries(t)
+		return err
+	})
+	return result, err
+}
+
 func (t *txn) exec(query string, args ...any) error {
 	_, err := t.tx.ExecContext(t.ctx, t.e.bind(query), args...)
 	return err
@@ -197,6 +215,16 @@ func (t *txn) each(scan func(scan func(...any) error) error, query string, args 
 		}
 	}
 	return rows.Err()
+}
+
+// all runs a query and returns a value for each row of the result.
+func all[T any](t *txn, value func(scan func(...any) error) (T, error), query string, args ...any) (list []T, err error) {
+	err = t.each(func(scan func(...any) error) error {
+		one, err := value(scan)
+		list = append(list, one)
+		return err
+	}, query, args...)
+	return list, err
 }
 
 // count returns the number of rows that a query finds. from is the part of the query that begins

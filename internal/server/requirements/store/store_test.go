@@ -105,7 +105,7 @@ func TestItems(t *testing.T) {
 		}
 		crit := item(s.Create(ctx, Item{Kind: Criterion, Title: "The mail arrives", Parent: story.ID}))
 		req := item(s.Create(ctx, Item{Kind: Requirement, Title: "Ärger 100%_sure", Description: "SMTP über TLS", Parent: crit.ID, Type: "constraint"}))
-		if got := item(s.Item(ctx, "req-1")); got != req {
+		if got := must[Details](t)(s.Details(ctx, "req-1")).Item; got != req {
 			t.Errorf("the requirement is %+v, want %+v", got, req)
 		}
 
@@ -132,7 +132,7 @@ func TestItems(t *testing.T) {
 		}
 		_, err := s.Create(ctx, Item{Kind: Story, Title: "x", Parent: "EP-009"})
 		refused(t, err, NotFound, "EP-009")
-		_, err = s.Item(ctx, "nonsense")
+		_, err = s.Details(ctx, "nonsense")
 		refused(t, err, Invalid, "EP-001")
 
 		find := func(q Query) string {
@@ -424,7 +424,7 @@ func TestSchemaVersion(t *testing.T) {
 		s := open(t, o)
 		must[Item](t)(s.Create(t.Context(), Item{Kind: Epic, Title: "A"}))
 		again := open(t, o)
-		if it := must[Item](t)(again.Item(t.Context(), "EP-001")); it.Title != "A" {
+		if it := must[Details](t)(again.Details(t.Context(), "EP-001")); it.Title != "A" {
 			t.Errorf("the item is %+v", it)
 		}
 		if _, err := s.db.Exec("UPDATE dragoman_requirements SET value = '2' WHERE name = 'schema'"); err != nil {
