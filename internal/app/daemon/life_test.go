@@ -16,7 +16,6 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/app/admin"
 	"github.com/dragoman-mcp/dragoman/internal/server/demo"
 	"github.com/dragoman-mcp/dragoman/internal/setup/config"
-	"github.com/dragoman-mcp/dragoman/internal/workbench/democlients"
 )
 
 // demoServers returns a configuration with the demo servers as child processes.
@@ -44,10 +43,10 @@ func TestDemoClients(t *testing.T) {
 	r := serve(t, demoServers(t), func(o *ServeOptions) { o.DemoClients = true })
 	kinds := map[string]func(*admin.Call) bool{
 		"a legacy call that succeeds": func(c *admin.Call) bool {
-			return c.Client.Name == democlients.LegacyClient && c.Client.Revision == "2025-06-18" && c.Outcome == "ok"
+			return c.Client.Name == demo.LegacyClient && c.Client.Revision == "2025-06-18" && c.Outcome == "ok"
 		},
 		"a modern call that succeeds": func(c *admin.Call) bool {
-			return c.Client.Name == democlients.ModernClient && c.Client.Revision == "2026-07-28" && c.Outcome == "ok"
+			return c.Client.Name == demo.ModernClient && c.Client.Revision == "2026-07-28" && c.Outcome == "ok"
 		},
 		"translated from legacy": func(c *admin.Call) bool { return c.Client.Revision == "2025-06-18" && c.Revision == "2026-07-28" },
 		"translated from modern": func(c *admin.Call) bool {
@@ -56,7 +55,7 @@ func TestDemoClients(t *testing.T) {
 		"relayed": func(c *admin.Call) bool { return c.Client.Revision == c.Revision && c.Outcome == "ok" },
 		"a loss":  func(c *admin.Call) bool { return len(c.Losses) > 0 && c.Name == "modern__forecast" },
 		"a question that was answered, by the legacy client": func(c *admin.Call) bool {
-			return c.Client.Name == democlients.LegacyClient && c.Name == "modern__confirm" && c.Outcome == "ok" && !c.ToolError
+			return c.Client.Name == demo.LegacyClient && c.Name == "modern__confirm" && c.Outcome == "ok" && !c.ToolError
 		},
 		"a question that was answered, by the modern client": func(c *admin.Call) bool { return c.Name == "legacy__ask_name" && c.Requests == 2 && c.Outcome == "ok" },
 		"a tool error":             func(c *admin.Call) bool { return c.ToolError },
@@ -91,7 +90,7 @@ func TestDemoClients(t *testing.T) {
 		return fmt.Sprintf("not seen: %s; calls: %+v", strings.Join(missing, ", "), seen.Calls)
 	})
 	status := r.statusOnly()
-	if strings.Join(status.DemoClients, " ") != democlients.LegacyClient+" "+democlients.ModernClient {
+	if strings.Join(status.DemoClients, " ") != demo.LegacyClient+" "+demo.ModernClient {
 		t.Errorf("demoClients is %q", status.DemoClients)
 	}
 	if text := string(status.Text(time.Now())); !strings.Contains(text, "are clients of the demo; --quiet-demo leaves them out") {
@@ -102,7 +101,7 @@ func TestDemoClients(t *testing.T) {
 	}
 	for line := range strings.Lines(r.log.String()) {
 		// Dragoman logs the handshake of each client, but nothing else about the demo's clients.
-		if !strings.Contains(line, "level=DEBUG") && !strings.Contains(line, "msg=initialize") && strings.Contains(line, democlients.LegacyClient) {
+		if !strings.Contains(line, "level=DEBUG") && !strings.Contains(line, "msg=initialize") && strings.Contains(line, demo.LegacyClient) {
 			t.Errorf("the log has %s", line)
 		}
 	}

@@ -32,11 +32,11 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/relay/downstream"
 	"github.com/dragoman-mcp/dragoman/internal/relay/event"
 	"github.com/dragoman-mcp/dragoman/internal/relay/upstream"
+	"github.com/dragoman-mcp/dragoman/internal/server/demo"
 	"github.com/dragoman-mcp/dragoman/internal/setup/clientfile"
 	"github.com/dragoman-mcp/dragoman/internal/setup/config"
 	"github.com/dragoman-mcp/dragoman/internal/transport"
 	"github.com/dragoman-mcp/dragoman/internal/transport/httpdoor"
-	"github.com/dragoman-mcp/dragoman/internal/workbench/democlients"
 )
 
 // ServeOptions are the options of Serve.
@@ -201,7 +201,7 @@ func (d *daemon) listening(ctx context.Context, base string, running *sync.WaitG
 	}
 	if o.DemoClients {
 		running.Go(func() {
-			democlients.Play(ctx, democlients.PlayOptions{Endpoint: "http://" + onThisMachine(base) + "/mcp", Version: o.Version})
+			demo.Play(ctx, demo.PlayOptions{Endpoint: "http://" + onThisMachine(base) + "/mcp", Version: o.Version})
 		})
 	}
 	if o.Started != nil {
@@ -262,7 +262,7 @@ func newDaemon(o ServeOptions, local bool) *daemon {
 	}
 	var demoClients []string
 	if o.DemoClients {
-		demoClients = []string{democlients.LegacyClient, democlients.ModernClient}
+		demoClients = []string{demo.LegacyClient, demo.ModernClient}
 	}
 	d.runtime = runtime.New(runtime.Options{
 		Config: o.Config, Log: o.Log, Events: d.events, Calls: kept, Recent: o.recent, Guard: d.guard, Principal: identity.Anyone, Budget: d.budget, Drain: o.Drain, Version: o.Version,

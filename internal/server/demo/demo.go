@@ -1,9 +1,14 @@
-// Package demo has the two servers of `dragoman serve --demo`. One supports only the legacy
-// revisions, and the other only the modern ones. Both have tools that wait, ask the user and report
-// progress. They are ordinary MCP servers, built with the official Go SDK.
+// Package demo has the two servers and the two clients of `dragoman serve --demo`. They use the
+// official Go SDK and know nothing of Dragoman.
 //
-// The servers write no files, open no network connections and know nothing of Dragoman. Each client
-// has a server of its own.
+// One server supports only the legacy revisions, and the other only the modern ones. Both have
+// tools that wait, ask the user and report progress. The servers write no files and open no network
+// connections. Each client has a server of its own.
+//
+// The legacy client speaks 2025-06-18 and has a session, and the modern client speaks 2026-07-28.
+// They call the servers through Dragoman, so that a user who has no client yet sees every kind of
+// call within ten seconds. Each client follows a fixed script. Errors are part of the scripts, so
+// they are neither returned nor logged.
 package demo
 
 import (

@@ -60,7 +60,7 @@ var inner = map[string][][]string{
 	},
 	"internal/workbench": {
 		{"internal/workbench/rawlink"},
-		{"internal/workbench/democlients", "internal/workbench/doctor", "internal/workbench/fake", "internal/workbench/tape"},
+		{"internal/workbench/doctor", "internal/workbench/fake", "internal/workbench/tape"},
 		{"internal/workbench/matrix"},
 	},
 	"internal/app": {
@@ -96,7 +96,7 @@ var guests = map[string][]string{
 // and rounds numbers (docs/adr/0002).
 var wire = []string{
 	"internal/base/jsonrpc", "internal/protocol/mcp", "internal/protocol/dialect", "internal/transport",
-	"internal/relay/handshake", "internal/relay/conn", "internal/relay/downstream", "internal/relay/upstream", "internal/relay/bridge", "internal/relay/catalog", "internal/relay/gateway", "internal/workbench/democlients", "internal/relay/codex",
+	"internal/relay/handshake", "internal/relay/conn", "internal/relay/downstream", "internal/relay/upstream", "internal/relay/bridge", "internal/relay/catalog", "internal/relay/gateway", "internal/relay/codex",
 }
 
 // datesLiveIn is the package with the feature table. Only this package may compare revisions. The

@@ -1,4 +1,4 @@
-package democlients
+package demo
 
 import (
 	"context"
@@ -25,6 +25,9 @@ type house struct {
 }
 
 func (h *house) RoundTrip(r *http.Request) (*http.Response, error) {
+	if r.Method == http.MethodDelete {
+		return &http.Response{StatusCode: http.StatusNoContent, Body: http.NoBody, Request: r}, nil
+	}
 	body, err := io.ReadAll(r.Body)
 	if err != nil {
 		return nil, err
@@ -59,11 +62,13 @@ func (h *house) RoundTrip(r *http.Request) (*http.Response, error) {
 	case m.Method == mcp.MethodInitialize:
 		h.sessions++
 		h.gone = false
-		return answer(200, string(jsonrpc.AppendResult(nil, m.ID, []byte(`{}`))), "Mcp-Session-Id", "s")
+		return answer(200, string(jsonrpc.AppendResult(nil, m.ID, []byte(`{"protocolVersion":"2025-06-18","capabilities":{},"serverInfo":{"name":"house","version":"1"}}`))), "Mcp-Session-Id", "s")
+	case m.Method == mcp.MethodDiscover:
+		return answer(200, string(jsonrpc.AppendResult(nil, m.ID, []byte(`{"supportedVersions":["2026-07-28"],"capabilities":{}}`))))
 	case who == "legacy " && h.gone:
 		return answer(404, "")
 	case key == "modern tools/call legacy__ask_name":
-		return answer(200, string(jsonrpc.AppendResult(nil, m.ID, []byte(`{"resultType":"input_required","inputRequests":{"q":{}},"requestState":"x"}`))))
+		return answer(200, string(jsonrpc.AppendResult(nil, m.ID, []byte(`{"resultType":"input_required","inputRequests":{"q":{"method":"elicitation/create","params":{"message":"Who?","requestedSchema":{"type":"object","properties":{"name":{"type":"string"}}}}}},"requestState":"x"}`))))
 	}
 	return answer(200, "event: message\ndata: "+string(jsonrpc.AppendResult(nil, m.ID, []byte(`{}`)))+"\n\n", "Content-Type", "text/event-stream")
 }
@@ -90,8 +95,14 @@ func TestEveryMoveWithinTenSeconds(t *testing.T) {
 		h := played(t, func(*house) { time.Sleep(10 * time.Second) })
 		for who, script := range map[string][]move{"legacy ": legacyScript, "modern ": modernScript} {
 			for _, m := range script {
-				name, _ := jsonrpc.ValueOf([]byte("{" + m.params + "}")).Get("name").Text()
-				if key := who + m.method + " " + name; len(h.at[key]) == 0 {
+				key := who + mcp.MethodCallTool + " " + m.tool
+				switch {
+				case m.uri != "":
+					key = who + mcp.MethodReadResource + " "
+				case m.prompt != "":
+					key = who + mcp.MethodGetPrompt + " " + m.prompt
+				}
+				if len(h.at[key]) == 0 {
 					t.Errorf("%s was not called; got %v", key, h.at)
 				}
 			}
