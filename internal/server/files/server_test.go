@@ -1,7 +1,6 @@
 package files
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -353,22 +352,4 @@ func TestWrongArguments(t *testing.T) {
 	r.refused("write_file", args{}, "The call lacks the arguments ")
 	r.refused("read_file", args{"path": "a", "wrong": 1, "more": 2}, "The tool does not have the arguments ")
 	r.refused("read_file", args{"path": "a", "as": "base64", "line": 1}, "Line and lines cannot be used if as is base64")
-}
-
-// TestRunningID sends a request with the id of a subscriptions/listen that is still running.
-func TestRunningID(t *testing.T) {
-	s, err := Open(Options{Roots: []string{t.TempDir()}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = s.Close() }()
-	listen := `{"jsonrpc":"2.0","id":1,"method":"subscriptions/listen","params":{"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientInfo":{"name":"test","version":"1"},"io.modelcontextprotocol/clientCapabilities":{}},"notifications":{"resourcesListChanged":true}}}`
-	var out bytes.Buffer
-	if err := s.Serve(t.Context(), strings.NewReader(listen+"\n"+listen+"\n"), &out); err != nil {
-		t.Error(err)
-	}
-	want := `{"jsonrpc":"2.0","id":1,"error":{"code":-32600,"message":"a request with this id is still running"}}` + "\n"
-	if got := out.String(); strings.Count(got, want) != 1 {
-		t.Errorf("answered %s", got)
-	}
 }

@@ -1,7 +1,6 @@
 package requirements
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -628,18 +627,4 @@ func TestSubscriptionsBound(t *testing.T) {
 		t.Fatal(err)
 	}
 	waitFor(t, func() bool { return more() == nil })
-}
-
-// TestRunningID sends a request with the id of a subscriptions/listen that is still running.
-func TestRunningID(t *testing.T) {
-	s := start(t, newest).s
-	listen := `{"jsonrpc":"2.0","id":1,"method":"subscriptions/listen","params":{"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientInfo":{"name":"test","version":"1"},"io.modelcontextprotocol/clientCapabilities":{}},"notifications":{"resourcesListChanged":true}}}`
-	var out bytes.Buffer
-	if err := s.Serve(t.Context(), strings.NewReader(listen+"\n"+listen+"\n"), &out); err != nil {
-		t.Error(err)
-	}
-	want := `{"jsonrpc":"2.0","id":1,"error":{"code":-32600,"message":"a request with this id is still running"}}` + "\n"
-	if got := out.String(); strings.Count(got, want) != 1 {
-		t.Errorf("answered %s", got)
-	}
 }

@@ -29,61 +29,6 @@ func TestCodexIsNoMCP(t *testing.T) {
 	})
 }
 
-// TestCodexRefusesVersionTwo checks each way in which the fake worker can refuse initialize with
-// version v2. It must accept an initialize without a version on the same pipe.
-func TestCodexRefusesVersionTwo(t *testing.T) {
-	two := `{"id":1,"method":"initialize","params":{"protocolVersion":"v2","clientInfo":{"name":"c","version":"1"},"capabilities":{}}}`
-	for v2, want := range map[string]string{
-		"-32602":  `{"error":{"code":-32602,"message":"Invalid params: unknown field ` + "`protocolVersion`" + `"},"id":1}`,
-		"-32600":  `{"error":{"code":-32600,"message":"Invalid request"},"id":1}`,
-		"schema":  `{"error":{"code":-32000,"message":"data did not match the schema: additional properties are not allowed"},"id":1}`,
-		"silence": "",
-	} {
-		synctest.Test(t, func(t *testing.T) {
-			l := play(t, "codex-app-server-old", "v2="+v2)
-			if want == "" {
-				l.want(two)
-			} else {
-				l.want(two, want)
-			}
-			l.want(codexHello, `{"id":1,"result":{"userAgent":"fake/0.0.1 (Debian 12.0.0; x86_64) xterm (fake; 1)"}}`)
-			l.end()
-		})
-	}
-}
-
-// TestCodexUnsupervised checks a fake worker that answers nothing unless CODEX_WORKER_SUPERVISED is
-// "true".
-func TestCodexUnsupervised(t *testing.T) {
-	for value, answers := range map[string]bool{"": false, "false": false, "true": true} {
-		t.Setenv("CODEX_WORKER_SUPERVISED", value)
-		synctest.Test(t, func(t *testing.T) {
-			l := play(t, "codex-app-server", "form=shim", "supervised=required")
-			if !answers {
-				l.want("")
-				l.want(codexHello)
-				l.want(`{"id":2,"method":"ping"}`)
-			} else {
-				l.want("", `{"event":"starting"}`, `{"event":"ready"}`)
-				l.want(codexHello, `{"jsonrpc":"2.0","id":1,"result":{"advertised_models":["fake-model"],"capabilities":{"tools":{}},"receivedParams":{"clientInfo":{"name":"c","version":"1"}}}}`)
-			}
-			l.end()
-		})
-	}
-}
-
-// TestCodexUnsupervisedLines checks a fake wrapper that prints a status line and then answers
-// nothing, because CODEX_WORKER_SUPERVISED is not set.
-func TestCodexUnsupervisedLines(t *testing.T) {
-	t.Setenv("CODEX_WORKER_SUPERVISED", "")
-	synctest.Test(t, func(t *testing.T) {
-		l := play(t, "codex-app-server", "form=shim", "supervised=answers")
-		l.want("", `{"event":"starting"}`)
-		l.want(codexHello)
-		l.end()
-	})
-}
-
 // TestCodexShimReturnsParams checks the result of initialize from a wrapper around Codex. The
 // result contains the params of the request without changes, with their spaces and unknown members.
 func TestCodexShimReturnsParams(t *testing.T) {
