@@ -123,10 +123,10 @@ func (t *talk) judgeManifest(raw []byte, all jsonrpc.Span, sent string) {
 // compiled limits the schemas that compile checks. compile ignores larger schemas.
 var compiled = jsonrpc.Limits{Bytes: 1 << 20, Depth: schemaDepth, Tokens: 100_000}
 
-// compile compiles a schema if the other checks found no fault in it. It finds faults that the
-// other checks cannot find, such as a $ref without a target.
+// compile compiles a schema, unless it has a fault for which a compiler fails too: keywords of
+// another dialect, or an external $ref.
 func (j *schemaJudge) compile(at jsonrpc.Span) {
-	if len(j.found) > 0 || jsonrpc.Valid(at.Of(j.raw), compiled) != nil {
+	if j.found[SchemaDialect] != "" || j.found[SchemaRef] != "" || jsonrpc.Valid(at.Of(j.raw), compiled) != nil {
 		return
 	}
 	if _, err := schema.Compile(at.Of(j.raw)); err != nil {
@@ -166,14 +166,8 @@ func (j *schemaJudge) dialect(at jsonrpc.Span) {
 	j.find(SchemaDialect, "$schema names a dialect that few clients know: "+clip(uri))
 }
 
-// schemaTypes has the types of JSON Schema 2020-12. The other maps have the keywords that the
-// method schema checks, grouped by the type of their values.
+// These maps have the keywords whose values contain schemas: in an object, in a list, or alone.
 var (
-	schemaTypes = map[string]bool{"null": true, "boolean": true, "object": true, "array": true, "number": true, "string": true, "integer": true}
-	numberWords = map[string]bool{
-		"minimum": true, "maximum": true, "exclusiveMinimum": true, "exclusiveMaximum": true, "multipleOf": true, "minLength": true,
-		"maxLength": true, "minItems": true, "maxItems": true, "minProperties": true, "maxProperties": true,
-	}
 	mapWords   = map[string]bool{"properties": true, "patternProperties": true, "$defs": true, "definitions": true, "dependentSchemas": true}
 	listWords  = map[string]bool{"allOf": true, "anyOf": true, "oneOf": true, "prefixItems": true}
 	innerWords = map[string]bool{
@@ -185,59 +179,39 @@ var (
 // schemaDepth is the depth to which a schema is checked.
 const schemaDepth = 64
 
+// schema looks in a schema, and in the schemas inside it, for what compiles but is a fault, and for
+// keywords of other dialects.
 func (j *schemaJudge) schema(at jsonrpc.Span, depth int) {
-	if depth > schemaDepth {
-		return
-	}
-	switch jsonrpc.KindOf(j.raw, at) {
-	case 't', 'f':
-		return
-	case '{':
-	default:
-		j.find(SchemaInvalid, "expected a schema, got "+clip(string(at.Of(j.raw))))
+	if depth > schemaDepth || jsonrpc.KindOf(j.raw, at) != '{' {
 		return
 	}
 	for m := range jsonrpc.Members(j.raw, at) {
 		word, _ := jsonrpc.Text(j.raw, m.Key)
 		kind := jsonrpc.KindOf(j.raw, m.Value)
-		bad := func() { j.find(SchemaInvalid, word+" is "+clip(string(m.Value.Of(j.raw)))) }
+		boolean := kind == 't' || kind == 'f'
 		switch {
-		case word == "type":
-			j.typeWord(m.Value)
-		case (word == "exclusiveMinimum" || word == "exclusiveMaximum") && (kind == 't' || kind == 'f'):
+		case (word == "exclusiveMinimum" || word == "exclusiveMaximum") && boolean:
 			j.find(SchemaDialect, word+" is a boolean, as in draft 4")
 		case word == "nullable":
 			j.find(SchemaDialect, "nullable is a keyword of OpenAPI 3.0, not of JSON Schema")
-		case numberWords[word] && kind != '0':
-			bad()
-		case word == "required":
-			j.required(m.Value)
-		case word == "enum" && kind != '[':
-			bad()
-		case word == "enum" && isEmpty(j.raw, m.Value):
+		case word == "required" && boolean:
+			j.find(SchemaDialect, "required is a boolean, as in draft 3")
+		case word == "enum" && kind == '[' && isEmpty(j.raw, m.Value):
 			j.find(SchemaEmptyEnum, "enum is []")
 		case word == "$ref" || word == "$dynamicRef":
 			if ref, _ := jsonrpc.Text(j.raw, m.Value); !strings.HasPrefix(ref, "#") {
 				j.find(SchemaRef, word+" is external: "+clip(ref))
 			}
 		case mapWords[word]:
-			if kind != '{' {
-				bad()
-				continue
-			}
 			for p := range jsonrpc.Members(j.raw, m.Value) {
 				j.schema(p.Value, depth+1)
 			}
+		case word == "items" && kind == '[':
+			j.find(SchemaDialect, "items is a list; since 2020-12 use prefixItems")
 		case listWords[word]:
-			if kind != '[' {
-				bad()
-				continue
-			}
 			for s := range jsonrpc.Elements(j.raw, m.Value) {
 				j.schema(s, depth+1)
 			}
-		case word == "items" && kind == '[':
-			j.find(SchemaDialect, "items is a list; since 2020-12 use prefixItems")
 		case innerWords[word]:
 			j.schema(m.Value, depth+1)
 		}
@@ -249,37 +223,4 @@ func isEmpty(raw []byte, list jsonrpc.Span) bool {
 		return false
 	}
 	return true
-}
-
-func (j *schemaJudge) typeWord(at jsonrpc.Span) {
-	if one, ok := jsonrpc.Text(j.raw, at); ok {
-		if !schemaTypes[one] {
-			j.find(SchemaInvalid, "unknown type "+clip(one))
-		}
-		return
-	}
-	if jsonrpc.KindOf(j.raw, at) != '[' {
-		j.find(SchemaInvalid, "type is "+clip(string(at.Of(j.raw))))
-		return
-	}
-	for each := range jsonrpc.Elements(j.raw, at) {
-		if one, _ := jsonrpc.Text(j.raw, each); !schemaTypes[one] {
-			j.find(SchemaInvalid, "unknown type "+clip(string(each.Of(j.raw))))
-		}
-	}
-}
-
-func (j *schemaJudge) required(at jsonrpc.Span) {
-	if k := jsonrpc.KindOf(j.raw, at); k == 't' || k == 'f' {
-		j.find(SchemaDialect, "required is a boolean, as in draft 3")
-		return
-	} else if k != '[' {
-		j.find(SchemaInvalid, "required is not a list")
-		return
-	}
-	for each := range jsonrpc.Elements(j.raw, at) {
-		if jsonrpc.KindOf(j.raw, each) != '"' {
-			j.find(SchemaInvalid, "required contains an entry that is not a string")
-		}
-	}
 }
