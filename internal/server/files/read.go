@@ -254,12 +254,12 @@ func (c charset) trim(raw []byte, start int64, limit int, atEnd bool) (from, to 
 		if start%2 != 0 {
 			from = min(1, to)
 		}
-		if from+2 <= to && c.word(raw[from:])&0xfc00 == 0xdc00 {
+		if from+2 <= to && c.order().Uint16(raw[from:])&0xfc00 == 0xdc00 {
 			from += 2 // skip the second half of a surrogate pair
 		}
 		if !atEnd {
 			to -= (to - from) % 2
-			if to-2 >= from && c.word(raw[to-2:])&0xfc00 == 0xd800 {
+			if to-2 >= from && c.order().Uint16(raw[to-2:])&0xfc00 == 0xd800 {
 				to -= 2 // leave out the first half of a surrogate pair
 			}
 		}
@@ -282,7 +282,7 @@ func (c charset) nextEnd(raw []byte) int {
 		return bytes.IndexByte(raw, '\n') + 1
 	}
 	for i := 0; i+2 <= len(raw); i += 2 {
-		if c.word(raw[i:]) == '\n' {
+		if c.order().Uint16(raw[i:]) == '\n' {
 			return i + 2
 		}
 	}
@@ -308,7 +308,7 @@ func (c charset) lastLine(raw []byte) int {
 		return bytes.LastIndexByte(raw, '\n') + 1
 	}
 	for i := len(raw) - len(raw)%2; i >= 2; i -= 2 {
-		if c.word(raw[i-2:]) == '\n' {
+		if c.order().Uint16(raw[i-2:]) == '\n' {
 			return i
 		}
 	}
@@ -322,7 +322,7 @@ func (c charset) count(raw []byte) int64 {
 	}
 	var n int64
 	for i := 0; i+2 <= len(raw); i += 2 {
-		if c.word(raw[i:]) == '\n' {
+		if c.order().Uint16(raw[i:]) == '\n' {
 			n++
 		}
 	}

@@ -351,7 +351,7 @@ func nextPart(in *bufio.Reader, cs charset, line []byte, most int) (_ []byte, en
 			}
 			line = append(line, b)
 		}
-		if cs.word(line[len(line)-2:]) == '\n' {
+		if cs.order().Uint16(line[len(line)-2:]) == '\n' {
 			return line, true, nil
 		}
 	}

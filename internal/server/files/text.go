@@ -41,18 +41,11 @@ func (c charset) unit() int64 {
 	return 1
 }
 
-func (c charset) order() binary.AppendByteOrder {
+func (c charset) order() binary.ByteOrder {
 	if c.name == utf16More {
 		return binary.BigEndian
 	}
 	return binary.LittleEndian
-}
-
-func (c charset) word(b []byte) uint16 {
-	if c.name == utf16More {
-		return binary.BigEndian.Uint16(b)
-	}
-	return binary.LittleEndian.Uint16(b)
 }
 
 // charsetOf guesses the encoding of a file from head, the beginning of the file. whole means that
@@ -102,22 +95,10 @@ func (c charset) decode(raw []byte) (string, bool) {
 	if len(raw)%2 != 0 {
 		return "", false
 	}
-	var b strings.Builder
-	for i := 0; i < len(raw); i += 2 {
-		r := rune(c.word(raw[i:]))
-		if utf16.IsSurrogate(r) {
-			if i+4 > len(raw) {
-				return "", false
-			}
-			r = utf16.DecodeRune(r, rune(c.word(raw[i+2:])))
-			if r == utf8.RuneError {
-				return "", false
-			}
-			i += 2
-		}
-		b.WriteRune(r)
-	}
-	return b.String(), true
+	units := make([]uint16, len(raw)/2)
+	_, _ = binary.Decode(raw, c.order(), units) // the lengths match
+	text := string(utf16.Decode(units))
+	return text, bytes.Equal(c.encode(text), raw) // half of a surrogate pair becomes U+FFFD
 }
 
 // encode converts text to the encoding c, without a byte order mark.
@@ -125,14 +106,7 @@ func (c charset) encode(text string) []byte {
 	if c.unit() == 1 {
 		return []byte(text)
 	}
-	out := make([]byte, 0, 2*len(text))
-	for _, r := range text {
-		if r1, r2 := utf16.EncodeRune(r); r1 != utf8.RuneError {
-			out = c.order().AppendUint16(c.order().AppendUint16(out, uint16(r1)), uint16(r2))
-		} else {
-			out = c.order().AppendUint16(out, uint16(r))
-		}
-	}
+	out, _ := binary.Append(nil, c.order(), utf16.Encode([]rune(text))) // a slice of integers has a fixed size
 	return out
 }
 

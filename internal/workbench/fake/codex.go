@@ -2,7 +2,6 @@ package fake
 
 import (
 	"context"
-	"fmt"
 	"os"
 	"strconv"
 	"strings"
@@ -36,19 +35,13 @@ func codexServers() []Profile {
 		return Profile{
 			Name: name, About: about, Kind: kind, Side: ServerSide, Settings: []Setting{{"v2", v2, outcomes}, mirror, form, supervised, events},
 			server: func(s *settings) (*part, error) {
-				switch v := s.values["v2"]; v {
-				case "accept", "-32602", "-32600", "schema", "silence", "late", "closed":
-				default:
-					return nil, fmt.Errorf("the setting v2 must be accept, -32602, -32600, schema, silence, late or closed, but is %q", v)
-				}
-				if m := s.values["mirror"]; m != "accept" && m != "refuse" {
-					return nil, fmt.Errorf("the setting mirror must be accept or refuse, but is %q", m)
-				}
-				if f := s.values["form"]; f != "worker" && f != "shim" {
-					return nil, fmt.Errorf("the setting form must be worker or shim, but is %q", f)
-				}
-				if v := s.values["supervised"]; v != "no" && v != "required" && v != "answers" {
-					return nil, fmt.Errorf("the setting supervised must be no, required or answers, but is %q", v)
+				for name, all := range map[string][]string{
+					"v2":     {"accept", "-32602", "-32600", "schema", "silence", "late", "closed"},
+					"mirror": {"accept", "refuse"}, "form": {"worker", "shim"}, "supervised": {"no", "required", "answers"},
+				} {
+					if _, err := s.oneOf(name, all...); err != nil {
+						return nil, err
+					}
 				}
 				w := &codexWorker{
 					older: older, v2: s.values["v2"], ready: s.values["events"] == "yes", shim: s.values["form"] == "shim",
@@ -185,6 +178,14 @@ func (p *codexPipe) ask(method, params string, then func(*jsonrpc.Message)) {
 func paramText(m *jsonrpc.Message, key string) string {
 	s, _ := jsonrpc.Text(m.Raw, m.Param(key))
 	return s
+}
+
+// olderPrompt returns the text of sendUserMessage.
+func olderPrompt(m *jsonrpc.Message) (prompt string) {
+	for x := range jsonrpc.Elements(m.Raw, m.Param("items")) {
+		prompt, _ = jsonrpc.Text(m.Raw, jsonrpc.Find(m.Raw, jsonrpc.Find(m.Raw, x, "data"), "text"))
+	}
+	return prompt
 }
 
 func (p *codexPipe) request(m *jsonrpc.Message) {
@@ -330,10 +331,7 @@ func (p *codexPipe) shimRequest(m *jsonrpc.Message) {
 	case "removeConversationListener":
 		p.result(m, "{}")
 	case "sendUserMessage":
-		prompt := ""
-		for x := range jsonrpc.Elements(m.Raw, m.Param("items")) {
-			prompt, _ = jsonrpc.Text(m.Raw, jsonrpc.Find(m.Raw, jsonrpc.Find(m.Raw, x, "data"), "text"))
-		}
+		prompt := olderPrompt(m)
 		if prompt == "fail" {
 			p.send(`"id":` + string(m.ID) + `,"error":{"code":"worker_error","message":"the model is not there"}`)
 			return
@@ -387,14 +385,10 @@ func (p *codexPipe) olderRequest(m *jsonrpc.Message) {
 			p.fail(m, -32600, "conversation not found: "+id)
 			return
 		}
-		prompt := ""
-		for x := range jsonrpc.Elements(m.Raw, m.Param("items")) {
-			prompt, _ = jsonrpc.Text(m.Raw, jsonrpc.Find(m.Raw, jsonrpc.Find(m.Raw, x, "data"), "text"))
-		}
 		p.result(m, "{}")
 		p.turns++
 		t.turn = strconv.Itoa(p.turns)
-		p.play(t, prompt)
+		p.play(t, olderPrompt(m))
 	case "interruptConversation":
 		if t == nil || t.turn == "" {
 			p.fail(m, -32600, "nothing to interrupt")

@@ -19,26 +19,12 @@ const usual = "2025-06-18"
 // faultServers returns the profiles of strict servers with one fault each.
 func faultServers() []Profile {
 	fault := func(name, about string, makeTwist func(s *settings) (twist, error), more ...Setting) Profile {
-		return Profile{
-			Name: name, Kind: Fault, Side: ServerSide, Settings: revised(usual, more...), About: about,
-			server: func(s *settings) (*part, error) {
-				t, err := makeTwist(s)
-				if err != nil {
-					return nil, err
-				}
-				return twistedPart(s, t)
-			},
-		}
-	}
-	// at sets a different default revision for a fault.
-	at := func(revision string, p Profile) Profile {
-		p.Settings[0].Default = revision
-		return p
+		return twisted(Fault, name, usual, about, makeTwist, more...)
 	}
 	always := func(t twist) func(*settings) (twist, error) { return func(*settings) (twist, error) { return t, nil } }
 	return []Profile{
 		fault("bad-schema", "A server with several tools whose schemas are invalid.", always(twist{tools: badSchemas()})),
-		at("2024-11-05", fault("broadcasts", "A server that sends messages meant for one HTTP session to all sessions, as some wrappers of programs do.", always(twist{say: sayToAll}))),
+		twisted(Fault, "broadcasts", "2024-11-05", "A server that sends messages meant for one HTTP session to all sessions, as some wrappers of programs do.", always(twist{say: sayToAll})),
 		fault("crash-at=", "A server that crashes at a step: start, initialize, initialized, list, call, read or a method name, as in crash-at=call.", crashAt),
 		fault("endless-cursor", "A server whose lists never end.", endlessLists,
 			Setting{"cursors", "new", "new: a different cursor each time; same: always the same cursor"}),
@@ -51,6 +37,20 @@ func faultServers() []Profile {
 			Setting{"ms", "3000", "how long, in milliseconds"}),
 		fault("stdout-noise", "A server that prints text that is not a message to stdout.", always(twist{open: openNoisily, say: sayNoisily})),
 		fault("wrong-id-type", `A server that answers the request 1 with the id "1", and "1" with 1.`, always(twist{say: sayOtherID})),
+	}
+}
+
+// twisted returns the profile of a strict server of one revision with one deviation.
+func twisted(kind Kind, name, revision, about string, makeTwist func(s *settings) (twist, error), more ...Setting) Profile {
+	return Profile{
+		Name: name, Kind: kind, Side: ServerSide, Settings: revised(revision, more...), About: about,
+		server: func(s *settings) (*part, error) {
+			t, err := makeTwist(s)
+			if err != nil {
+				return nil, err
+			}
+			return twistedPart(s, t)
+		},
 	}
 }
 
@@ -88,11 +88,8 @@ func crashAt(s *settings) (twist, error) {
 }
 
 func endlessLists(s *settings) (twist, error) {
-	how := s.values["cursors"]
-	if how != "new" && how != "same" {
-		return twist{}, fmt.Errorf("the setting cursors must be new or same, but is %q", how)
-	}
-	return twist{endless: how}, nil
+	how, err := s.oneOf("cursors", "new", "same")
+	return twist{endless: how}, err
 }
 
 func flooding(s *settings) (twist, error) {

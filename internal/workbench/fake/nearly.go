@@ -1,7 +1,6 @@
 package fake
 
 import (
-	"fmt"
 	"sync/atomic"
 
 	"github.com/dragoman-mcp/dragoman/internal/base/jsonrpc"
@@ -12,16 +11,7 @@ import (
 // handshake fails if the client does not handle this behaviour.
 func nearlyServers() []Profile {
 	nearly := func(name, revision, about string, makeTwist func(s *settings) (twist, error), more ...Setting) Profile {
-		return Profile{
-			Name: name, Kind: Dialect, Side: ServerSide, Settings: revised(revision, more...), About: about,
-			server: func(s *settings) (*part, error) {
-				t, err := makeTwist(s)
-				if err != nil {
-					return nil, err
-				}
-				return twistedPart(s, t)
-			},
-		}
+		return twisted(Dialect, name, revision, about, makeTwist, more...)
 	}
 	return []Profile{
 		nearly("dies-on-probe", usual, "A server that crashes on server/discover.", func(*settings) (twist, error) {
@@ -88,10 +78,7 @@ func gateInitialized(s *settings) (twist, error) {
 // strictVersion refuses initialize with an unsupported version. The setting "says" selects the form
 // of the error.
 func strictVersion(s *settings) (twist, error) {
-	how := s.values["says"]
-	if how != "code" && how != "text" {
-		return twist{}, fmt.Errorf("the setting says must be code or text, but is %q", how)
-	}
+	how, err := s.oneOf("says", "code", "text")
 	return twist{receive: func(h *arrival, next func()) {
 		m := h.m
 		if m == nil || m.Kind != jsonrpc.Request || m.Method != mcp.MethodInitialize {
@@ -109,7 +96,7 @@ func strictVersion(s *settings) (twist, error) {
 			e = `{"code":-32602,"message":` + quote("Invalid protocol version: "+clip(got)+". Expected: "+date) + `}`
 		}
 		h.c.send(h.out, m, []byte(`{"jsonrpc":"2.0","id":`+string(m.ID)+`,"error":`+e+`}`))
-	}}, nil
+	}}, err
 }
 
 // codeWords maps error codes of JSON-RPC to the words that some servers send instead.

@@ -146,14 +146,20 @@ func (s *settings) number(name string, least, most int) (int, error) {
 }
 
 // edition returns the edition that the setting "revision" selects.
-func (s *settings) edition() (*edition, error) {
-	e := editionOf(s.values["revision"])
-	if e == nil {
-		var dates []string
-		for _, e := range editions() {
-			dates = append(dates, e.date)
-		}
-		return nil, fmt.Errorf("the setting revision must be one of %s, but is %q", strings.Join(dates, ", "), s.values["revision"])
+// oneOf returns the value of a setting that must be one of all.
+func (s *settings) oneOf(name string, all ...string) (string, error) {
+	v := s.values[name]
+	if !slices.Contains(all, v) {
+		return "", fmt.Errorf("the setting %s must be one of %s, but is %q", name, strings.Join(all, ", "), v)
 	}
-	return e, nil
+	return v, nil
+}
+
+func (s *settings) edition() (*edition, error) {
+	var dates []string
+	for _, e := range editions() {
+		dates = append(dates, e.date)
+	}
+	date, err := s.oneOf("revision", dates...)
+	return editionOf(date), err
 }
