@@ -15,35 +15,45 @@ import (
 
 func TestMain(m *testing.M) { leaktest.Main(m) }
 
-// fakeChild is a Child that runs a fake server in this process.
-type fakeChild struct {
-	s    *fake.Server
+// inProcess is a Child that runs in this process.
+type inProcess struct {
 	from *io.PipeReader
 	to   *io.PipeWriter
-	done chan error
+	done chan struct{}
 }
 
-func startFake(t *testing.T, name string, set map[string]string) func(context.Context) (Child, error) {
+// startInProcess returns a function that starts run as a Child. run must return after in has ended.
+func startInProcess(run func(in *io.PipeReader, out *io.PipeWriter)) func(context.Context) (Child, error) {
 	return func(context.Context) (Child, error) {
-		s, err := fake.NewServer(name, fake.Options{Set: set})
-		if err != nil {
-			return nil, err
-		}
 		in, to := io.Pipe()
 		from, out := io.Pipe()
-		c := &fakeChild{s: s, from: from, to: to, done: make(chan error, 1)}
-		go func() { c.done <- s.ServePipe(context.Background(), in, out) }()
+		c := &inProcess{from: from, to: to, done: make(chan struct{})}
+		go func() {
+			defer close(c.done)
+			run(in, out)
+		}()
 		return c, nil
 	}
 }
 
-func (c *fakeChild) Streams() (io.Reader, io.WriteCloser) { return c.from, c.to }
-func (c *fakeChild) Epitaph() string                      { return "exit status 1" }
-func (c *fakeChild) Stop() {
+func (c *inProcess) Streams() (io.Reader, io.WriteCloser) { return c.from, c.to }
+func (c *inProcess) Epitaph() string                      { return "exit status 1" }
+func (c *inProcess) Stop() {
 	_ = c.to.Close()
 	_ = c.from.Close()
 	<-c.done
-	_ = c.s.Close()
+}
+
+func startFake(t *testing.T, name string, set map[string]string) func(context.Context) (Child, error) {
+	return startInProcess(func(in *io.PipeReader, out *io.PipeWriter) {
+		s, err := fake.NewServer(name, fake.Options{Set: set})
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		_ = s.ServePipe(context.Background(), in, out)
+		_ = s.Close()
+	})
 }
 
 // look examines a fake server on a pipe and returns the report.

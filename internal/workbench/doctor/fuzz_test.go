@@ -11,34 +11,13 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/base/jsonrpc"
 )
 
-// scripted is a Child that writes a fixed text, ignores its input, and exits.
-type scripted struct {
-	from *io.PipeReader
-	to   *io.PipeWriter
-	done chan struct{}
-}
-
+// startScripted starts a Child that writes a fixed text, ignores its input, and exits.
 func startScripted(says string) func(context.Context) (Child, error) {
-	return func(context.Context) (Child, error) {
-		in, to := io.Pipe()
-		from, out := io.Pipe()
-		c := &scripted{from: from, to: to, done: make(chan struct{})}
-		go func() {
-			defer close(c.done)
-			_, _ = io.WriteString(out, says)
-			_ = out.Close()
-			_ = in.Close()
-		}()
-		return c, nil
-	}
-}
-
-func (c *scripted) Streams() (io.Reader, io.WriteCloser) { return c.from, c.to }
-func (c *scripted) Epitaph() string                      { return "exit status 1" }
-func (c *scripted) Stop() {
-	_ = c.to.Close()
-	_ = c.from.Close()
-	<-c.done
+	return startInProcess(func(in *io.PipeReader, out *io.PipeWriter) {
+		_, _ = io.WriteString(out, says)
+		_ = out.Close()
+		_ = in.Close()
+	})
 }
 
 // FuzzServer checks that the examination ends, whatever the server sends. The report must be valid

@@ -22,10 +22,7 @@ import (
 // plain is a typical server on a pipe. It has only tools, and answers each request with one line. A
 // test can change how it handles a request.
 type plain struct {
-	from *io.PipeReader
-	to   *io.PipeWriter
-	out  *io.PipeWriter
-	done chan struct{}
+	out *io.PipeWriter
 
 	mu          sync.Mutex
 	initialized bool
@@ -35,38 +32,24 @@ type plain struct {
 // startPlain returns a function that starts plain servers. odd may handle a line in place of the
 // server, and returns whether it has done so. m is nil if the line is not a message.
 func startPlain(odd func(p *plain, line string, m *jsonrpc.Message) bool) func(context.Context) (Child, error) {
-	return func(context.Context) (Child, error) {
-		in, to := io.Pipe()
-		from, out := io.Pipe()
-		p := &plain{from: from, to: to, out: out, done: make(chan struct{})}
-		go func() {
-			defer close(p.done)
-			defer func() { _ = in.Close() }()
-			defer func() { _ = out.Close() }()
-			for r := bufio.NewReader(in); ; {
-				line, err := r.ReadString('\n')
-				if err != nil {
-					return
-				}
-				m, bad := jsonrpc.Scan([]byte(strings.TrimSpace(line)), jsonrpc.Limits{})
-				if bad != nil {
-					m = nil
-				}
-				if odd == nil || !odd(p, line, m) {
-					p.answer(m)
-				}
+	return startInProcess(func(in *io.PipeReader, out *io.PipeWriter) {
+		p := &plain{out: out}
+		defer func() { _ = in.Close() }()
+		defer func() { _ = out.Close() }()
+		for r := bufio.NewReader(in); ; {
+			line, err := r.ReadString('\n')
+			if err != nil {
+				return
 			}
-		}()
-		return p, nil
-	}
-}
-
-func (p *plain) Streams() (io.Reader, io.WriteCloser) { return p.from, p.to }
-func (p *plain) Epitaph() string                      { return "exit status 1" }
-func (p *plain) Stop() {
-	_ = p.to.Close()
-	_ = p.from.Close()
-	<-p.done
+			m, bad := jsonrpc.Scan([]byte(strings.TrimSpace(line)), jsonrpc.Limits{})
+			if bad != nil {
+				m = nil
+			}
+			if odd == nil || !odd(p, line, m) {
+				p.answer(m)
+			}
+		}
+	})
 }
 
 func (p *plain) say(line string) { _, _ = io.WriteString(p.out, line+"\n") }
@@ -129,6 +112,14 @@ func TestTruth(t *testing.T) {
 		}
 		return false
 	}
+	big := func(answer string) func(*plain, string, *jsonrpc.Message) bool {
+		return func(p *plain, _ string, m *jsonrpc.Message) bool {
+			if isBig(m) && answer != "" {
+				p.say(answer)
+			}
+			return isBig(m)
+		}
+	}
 	for name, c := range map[string]struct {
 		odd  func(p *plain, line string, m *jsonrpc.Message) bool
 		want []string // the codes of all findings, in the order of the report
@@ -137,37 +128,12 @@ func TestTruth(t *testing.T) {
 
 		// The following faults concern an id of 2^53+1. Whatever the server does with this id, the
 		// only finding is IDBig. The last fault concerns small ids.
-		"a big id is rounded": {func(p *plain, _ string, m *jsonrpc.Message) bool {
-			if isBig(m) {
-				p.say(`{"jsonrpc":"2.0","id":9007199254740992,"result":{}}`)
-			}
-			return isBig(m)
-		}, []string{IDBig}},
-		"a big id is written as a float": {func(p *plain, _ string, m *jsonrpc.Message) bool {
-			if isBig(m) {
-				p.say(`{"jsonrpc":"2.0","id":9.007199254740992e15,"result":{}}`)
-			}
-			return isBig(m)
-		}, []string{IDBig}},
-		"a big id overflows": {func(p *plain, _ string, m *jsonrpc.Message) bool {
-			if isBig(m) {
-				p.say(`{"jsonrpc":"2.0","id":1,"result":{}}`)
-			}
-			return isBig(m)
-		}, []string{IDBig}},
-		"a big id is dropped": {func(_ *plain, _ string, m *jsonrpc.Message) bool { return isBig(m) }, []string{IDBig}},
-		"a big id is refused": {func(p *plain, _ string, m *jsonrpc.Message) bool {
-			if isBig(m) {
-				p.fail(m, jsonrpc.CodeInvalidRequest, "id is not a safe integer")
-			}
-			return isBig(m)
-		}, []string{IDBig}},
-		"a big id is refused without it": {func(p *plain, _ string, m *jsonrpc.Message) bool {
-			if isBig(m) {
-				p.say(`{"jsonrpc":"2.0","id":null,"error":{"code":-32600,"message":"Invalid Request"}}`)
-			}
-			return isBig(m)
-		}, []string{IDBig}},
+		"a big id is rounded":            {big(`{"jsonrpc":"2.0","id":9007199254740992,"result":{}}`), []string{IDBig}},
+		"a big id is written as a float": {big(`{"jsonrpc":"2.0","id":9.007199254740992e15,"result":{}}`), []string{IDBig}},
+		"a big id overflows":             {big(`{"jsonrpc":"2.0","id":1,"result":{}}`), []string{IDBig}},
+		"a big id is dropped":            {big(""), []string{IDBig}},
+		"a big id is refused":            {big(`{"jsonrpc":"2.0","id":9007199254740993,"error":{"code":-32600,"message":"id is not a safe integer"}}`), []string{IDBig}},
+		"a big id is refused without it": {big(`{"jsonrpc":"2.0","id":null,"error":{"code":-32600,"message":"Invalid Request"}}`), []string{IDBig}},
 		"a small id becomes a text": {func(p *plain, _ string, m *jsonrpc.Message) bool {
 			if m != nil && m.Method == mcp.MethodPing && !isBig(m) && m.ID != "0" && m.ID[0] != '"' {
 				p.say(`{"jsonrpc":"2.0","id":"` + string(m.ID) + `","result":{}}`)
