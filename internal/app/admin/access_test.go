@@ -170,6 +170,7 @@ GET /tools viewer open
 GET /clients viewer open
 GET /clients/{id} viewer open
 GET /servers/{name}/settings viewer
+POST /reload admin
 POST /servers/{name}/runs operator
 GET /runs viewer
 GET /runs/{id} viewer

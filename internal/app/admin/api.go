@@ -45,9 +45,9 @@ type Options struct {
 	// Refusal returns why Dragoman does not use the current content of the configuration file. It
 	// returns nil if Dragoman uses that content. Refusal may be nil.
 	Refusal func() *Refusal
-	// Reload makes Dragoman read the configuration file again, and returns when Dragoman uses its
-	// content. If Reload is nil, Dragoman uses no configuration file.
-	Reload func(context.Context) error
+	// Reload makes Dragoman read the configuration file again. When Dragoman uses its content, Reload
+	// returns what has changed, in sentences. If Reload is nil, Dragoman uses no configuration file.
+	Reload func(context.Context) (what string, err error)
 	// DemoClients holds the names of the clients that `serve --demo` runs itself.
 	DemoClients []string
 }

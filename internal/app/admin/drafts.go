@@ -211,7 +211,7 @@ type draftAPI struct {
 	project project
 	config  string // see Options.Config
 	env     func(string) (string, bool)
-	reload  func(context.Context) error // may be nil; see Options.Reload
+	reload  func(context.Context) (string, error) // may be nil; see Options.Reload
 	log     *slog.Logger
 	drafts  drafts
 }

@@ -77,14 +77,14 @@ func (r *rig) ownFile(name, text string) string {
 		r.t.Fatal(err)
 	}
 	r.api.statusAPI.config, r.api.serverAPI.config, r.api.draftAPI.config = path, path, path
-	r.api.reload = func(context.Context) error {
+	r.api.reload = func(context.Context) (string, error) {
 		s, problems := config.Load(path)
 		if s == nil {
-			return problems.Err()
+			return "", problems.Err()
 		}
 		r.runtime.Apply(event.DefaultProject, s)
 		r.runtime.Default().Warm()
-		return nil
+		return "The changed configuration was applied.", nil
 	}
 	return path
 }

@@ -39,7 +39,7 @@ func TestEditServer(t *testing.T) {
 			t.Parallel()
 			r := serving(t)
 			path := r.ownFile("dragoman.yaml", ownTwo)
-			if err := r.api.reload(t.Context()); err != nil {
+			if _, err := r.api.reload(t.Context()); err != nil {
 				t.Fatal(err)
 			}
 			p, bad := r.api.PreviewEdit(c.server, c.edit)

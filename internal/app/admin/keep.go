@@ -477,7 +477,7 @@ func (a *draftAPI) use(ctx context.Context) string {
 	}
 	ctx, stop := context.WithTimeout(ctx, reloadLimit)
 	defer stop()
-	if err := a.reload(ctx); err != nil {
+	if _, err := a.reload(ctx); err != nil {
 		return sentence(err.Error(), "")
 	}
 	return ""
@@ -491,7 +491,7 @@ func changedSince() *Problem {
 	return conflict("changed", "The change differs from the preview", "The configuration file or the draft has changed since the preview. Nothing was written. Check the change again.")
 }
 
-// reloadLimit is the maximum time that we wait until Dragoman uses the changed file.
+// reloadLimit is the maximum time that a request waits until Dragoman uses the changed file.
 const reloadLimit = 30 * time.Second
 
 // unwritten returns the Problem for a file that could not be written because of err.

@@ -384,7 +384,7 @@ func (a *serverAPI) operate(r *http.Request, op runtime.Operation) (any, *Proble
 	if bad := a.project.noServer(name); bad != nil {
 		return nil, bad
 	}
-	if err := a.project.Operate(name, op); err != nil {
+	if err := a.project.Operate(name, op, "with `dragoman "+string(op)+"` or the admin API"); err != nil {
 		p := &Problem{Type: "not-operable", Title: "The operation on the server is not possible", Status: http.StatusConflict, Detail: err.Error()}
 		var e *mcp.Error
 		if errors.As(err, &e) && e.Failure != nil {

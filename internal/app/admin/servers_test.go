@@ -248,7 +248,7 @@ func TestOperations(t *testing.T) {
 	r.runtime.Default().Warm()
 	var stopped ServerDetail
 	r.get("/api/v1/servers/a", &stopped)
-	if f := stopped.Failure; stopped.State != "stopped" || f == nil || f.Class != "stopped" || f.Sentence != `server "a" was stopped by an operator` || f.Action == "" {
+	if f := stopped.Failure; stopped.State != "stopped" || f == nil || f.Class != "stopped" || f.Sentence != "server \"a\" was stopped by an operator with `dragoman stop` or the admin API" || f.Action == "" {
 		t.Errorf("%+v", stopped.Server)
 	}
 	if a := r.ask(http.MethodPost, "/s/a/mcp", `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"greet","arguments":{"name":"x"}}}`, "Content-Type", "application/json", "Accept", "application/json, text/event-stream"); !strings.Contains(a.body, `was stopped by an operator`) {

@@ -38,7 +38,7 @@ registry, such as io.github.owner/name; "dragoman search" finds these names. The
 command shows what will run, asks for the values that the server wants, shows
 the change of the file, and asks whether to make it. It keeps a copy of the file
 as FILE.dragoman-backup-DATE in the same directory. A running "dragoman serve"
-reloads the file.
+reloads the file, and the command says what it has done.
 
 If a server of a registry offers several ways to run it, the command chooses a
 package whose program (npx, uvx, docker or dnx) is installed, then a bundle
@@ -239,6 +239,7 @@ type added struct {
 	candidate
 	file, diff, backup string
 	written            bool
+	told               []told
 }
 
 // add shows the change, asks for consent, and makes the change.
@@ -273,6 +274,7 @@ func (c *addCommand) add(ctx context.Context, f *ownFile, a addition) error {
 			return err
 		}
 		r.written = true
+		r.told = c.tellServe(ctx, f.path)
 	}
 	return c.report(r)
 }
@@ -324,7 +326,7 @@ func (c *addCommand) report(r *added) error {
 			_, set := c.env(v.Name)
 			all = append(all, variable{v.Name, v.About, set})
 		}
-		return c.printJSON(struct {
+		return errors.Join(refusedBy(r.told), c.printJSON(struct {
 			Status    intake.Status `json:"status"`
 			Name      string        `json:"name"`
 			File      string        `json:"file"`
@@ -333,7 +335,8 @@ func (c *addCommand) report(r *added) error {
 			Written   bool          `json:"written"`
 			Backup    string        `json:"backup,omitempty"`
 			Diff      string        `json:"diff,omitempty"`
-		}{r.Status, r.Name, r.file, r.What(), all, r.written, r.backup, r.diff}, "")
+			Serve     []told        `json:"serve,omitempty"`
+		}{r.Status, r.Name, r.file, r.What(), all, r.written, r.backup, r.diff, r.told}, ""))
 	}
 	if r.diff != "" && !r.written {
 		if _, err := fmt.Fprint(c.stdout, r.diff); err != nil {
@@ -341,7 +344,7 @@ func (c *addCommand) report(r *added) error {
 		}
 	}
 	if c.quiet {
-		return nil
+		return refusedBy(r.told)
 	}
 	if r.Status == intake.New {
 		for _, l := range c.missingVariables([]candidate{r.candidate}) {
@@ -354,10 +357,10 @@ func (c *addCommand) report(r *added) error {
 	case !r.written:
 		c.status.Printf("nothing was written")
 	default:
-		c.status.Printf("added %s to %s; a running serve reloads it", r.Name, r.file)
+		c.status.Printf("added %s to %s", r.Name, r.file)
 		if r.backup != "" {
 			c.status.Printf("the old file is %s", r.backup)
 		}
 	}
-	return nil
+	return c.sayTold(r.told)
 }

@@ -2,6 +2,8 @@ package cli
 
 import (
 	"bytes"
+	"context"
+	"errors"
 	"fmt"
 
 	"github.com/spf13/cobra"
@@ -32,7 +34,7 @@ func newRemoveCommand(w *world) *cobra.Command {
 dragoman.servers and the comment right above it. The command shows the change,
 and keeps a copy of the file as FILE.dragoman-backup-DATE in the same directory.
 All other bytes of the file stay the same. A running "dragoman serve" reloads
-the file.`,
+the file, and the command says what it has done.`,
 		Example: `  # Show the change.
   dragoman remove weather --dry-run
 
@@ -50,7 +52,8 @@ func newDisableCommand(w *world) *cobra.Command {
 server stays in the file, but "dragoman serve" does not start it and no client
 sees its tools. The command shows the change, and keeps a copy of the file as
 FILE.dragoman-backup-DATE in the same directory. A running "dragoman serve"
-reloads the file.`,
+reloads the file, and the command says what it has done. To stop a server only
+until the next restart, use "dragoman stop".`,
 		Example: `  # Show the change.
   dragoman disable weather --dry-run
 
@@ -68,7 +71,7 @@ func newEnableCommand(w *world) *cobra.Command {
 		Long: `Remove "disabled: true" or "enabled: false" from a server's entry in the
 configuration file. The command shows the change, and keeps a copy of the file
 as FILE.dragoman-backup-DATE in the same directory. A running "dragoman serve"
-reloads the file.`,
+reloads the file, and the command says what it has done.`,
 		Example: `  # Show the change.
   dragoman enable weather --dry-run
 
@@ -104,7 +107,7 @@ func (c *editCommand) command(cmd *cobra.Command) *cobra.Command {
 	return cmd
 }
 
-func (c *editCommand) run(_ *cobra.Command, args []string) error {
+func (c *editCommand) run(cmd *cobra.Command, args []string) error {
 	server := args[0]
 	path, found := c.env.configPath(c.config)
 	if !found {
@@ -129,7 +132,7 @@ func (c *editCommand) run(_ *cobra.Command, args []string) error {
 		return withHint(err, "change the file by hand; `dragoman config check` checks it")
 	}
 	if !bytes.Equal(before, after) {
-		return c.write(server, clientfile.Change{Path: path, Before: before, After: after, Backup: true})
+		return c.write(cmd.Context(), server, clientfile.Change{Path: path, Before: before, After: after, Backup: true})
 	}
 	if c.asJSON {
 		return c.printEdit(server, path, "", "")
@@ -141,7 +144,7 @@ func (c *editCommand) run(_ *cobra.Command, args []string) error {
 }
 
 // write shows the change, and makes it unless the user only wants to see it.
-func (c *editCommand) write(server string, change clientfile.Change) error {
+func (c *editCommand) write(ctx context.Context, server string, change clientfile.Change) error {
 	diff := maskedDiff(change.Path, change.Before, change.After)
 	if c.dry {
 		if c.asJSON {
@@ -162,23 +165,25 @@ func (c *editCommand) write(server string, change clientfile.Change) error {
 	if err != nil {
 		return err
 	}
+	all := c.tellServe(ctx, change.Path)
 	if c.asJSON {
-		return c.printEdit(server, change.Path, diff, backup)
+		return errors.Join(c.printEdit(server, change.Path, diff, backup, all...), refusedBy(all))
 	}
 	if !c.quiet {
-		c.status.Printf("%s %s in %s; a running serve reloads it", c.done, server, change.Path)
+		c.status.Printf("%s %s in %s", c.done, server, change.Path)
 		c.status.Printf("the old file is %s", backup)
 	}
-	return nil
+	return c.sayTold(all)
 }
 
 // printEdit prints the result as JSON. backup is "" if nothing was written.
-func (c *editCommand) printEdit(server, file, diff, backup string) error {
+func (c *editCommand) printEdit(server, file, diff, backup string, all ...told) error {
 	return c.printJSON(struct {
 		Name    string `json:"name"`
 		File    string `json:"file"`
 		Written bool   `json:"written"`
 		Backup  string `json:"backup,omitempty"`
 		Diff    string `json:"diff,omitempty"`
-	}{server, file, backup != "", backup, diff}, "")
+		Serve   []told `json:"serve,omitempty"`
+	}{server, file, backup != "", backup, diff, all}, "")
 }

@@ -1,6 +1,8 @@
 package cli
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"path/filepath"
 	"slices"
@@ -79,14 +81,14 @@ func (c *importCommand) check(cmd *cobra.Command, args []string) error {
 	return nil
 }
 
-func (c *importCommand) run(*cobra.Command, []string) error {
+func (c *importCommand) run(cmd *cobra.Command, _ []string) error {
 	if len(c.from) == 0 {
 		if len(c.only) > 0 || c.into != "" || c.dry || c.allProjects {
 			return usagef("add --from CLIENT, with one of "+strings.Join(clientfile.IDs(), ", "), "no client to import from")
 		}
 		return showClients(c.world, c.asJSON)
 	}
-	return c.importServers()
+	return c.importServers(cmd.Context())
 }
 
 // candidate is a server that the command could import.
@@ -103,9 +105,10 @@ type importResult struct {
 	all     []candidate
 	sources []*source
 	secrets []string // the settings of new servers that look like credentials
+	told    []told
 }
 
-func (c *importCommand) importServers() error {
+func (c *importCommand) importServers(ctx context.Context) error {
 	rename, err := onlyNames(c.only)
 	if err != nil {
 		return err
@@ -145,15 +148,16 @@ func (c *importCommand) importServers() error {
 		if _, err := c.env.writeOwn(clientfile.Change{Path: into, Before: before, After: after, Private: len(r.secrets) > 0}); err != nil {
 			return err
 		}
+		r.told = c.tellServe(ctx, into)
 	}
 	if c.asJSON {
-		return c.printImport(r)
+		return errors.Join(refusedBy(r.told), c.printImport(r))
 	}
 	if err := c.showImport(r); err != nil {
 		return err
 	}
 	c.tellImport(r)
-	return nil
+	return c.sayTold(r.told)
 }
 
 // onlyNames parses the values of --only. The keys of the result are the names in the source, and

@@ -98,7 +98,7 @@ func (c *importCommand) tellImport(r *importResult) {
 		}
 		c.status.Printf("wrote %s to the new file %s; start with `dragoman serve%s`", quantity(n, "server"), r.into, words)
 	case r.written:
-		c.status.Printf("added %s to %s; a running serve reloads it", quantity(n, "server"), r.into)
+		c.status.Printf("added %s to %s", quantity(n, "server"), r.into)
 	}
 }
 
@@ -178,7 +178,8 @@ func (c *importCommand) printImport(r *importResult) error {
 		Written bool     `json:"written"`
 		Servers []server `json:"servers"`
 		Other   int      `json:"inOtherProjects"`
-	}{Into: r.into, Written: r.written, Servers: []server{}}
+		Serve   []told   `json:"serve,omitempty"`
+	}{Into: r.into, Written: r.written, Servers: []server{}, Serve: r.told}
 	for _, x := range r.all {
 		s := server{
 			Status: string(x.Status), Name: x.Name, Original: x.Server.Original, Client: x.source.Place.Client.ID, File: x.source.Place.Path,

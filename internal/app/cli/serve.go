@@ -40,8 +40,8 @@ console, which writes ~/.config/dragoman/config.yaml.
 
 If a server's settings refer to an environment variable that isn't set, only
 this server fails; with --strict, the whole file is refused. The file is read
-again when it changes, and on SIGHUP. A changed environment variable needs a
-restart.
+again when it changes, on "dragoman reload", and on SIGHUP. A changed
+environment variable needs a restart.
 
 The console at /console/ shows clients, servers and calls in a browser. On a
 terminal, serve prints a link that opens it; "dragoman console" makes another.

@@ -250,9 +250,14 @@ func (e *problemError) Hint() string {
 // decode sends a GET request to the API and decodes the JSON response. into is a pointer to the
 // result.
 func (s *running) decode(ctx context.Context, path string, query url.Values, into any) error {
+	return s.exchange(ctx, http.MethodGet, path, query, into)
+}
+
+// exchange does the same as decode, with any method.
+func (s *running) exchange(ctx context.Context, method, path string, query url.Values, into any) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, answerWait, fmt.Errorf("`dragoman serve` at %s accepts connections but does not answer", s.address))
 	defer cancel()
-	resp, err := s.get(ctx, path, query)
+	resp, err := s.ask(ctx, method, path, query)
 	if err != nil {
 		return err
 	}

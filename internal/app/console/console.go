@@ -79,8 +79,8 @@ type Options struct {
 	Source Source
 	// Config returns the current configuration. It may be nil only in tests.
 	Config  func() *config.Snapshot
-	Clients func() []runtime.ClientReport         // returns the connected clients; if it is nil, the console shows no connections
-	Operate func(string, runtime.Operation) error // starts an operation on a server; if it is nil, the console cannot start operations
+	Clients func() []runtime.ClientReport                            // returns the connected clients; if it is nil, the console shows no connections
+	Operate func(name string, op runtime.Operation, by string) error // see runtime.Project.Operate; if it is nil, the console cannot start operations
 	// Add tries new servers and adds them to the configuration, and changes those that are there. If it
 	// is nil, the console cannot do this.
 	Add    Adder

@@ -56,7 +56,7 @@ func editing(t *testing.T, role *identity.Role) (*testConsole, *adder) {
 	}
 	h := open(t, s.report, func(o *Options) {
 		o.Source, o.Add, o.Config = s, a, func() *config.Snapshot { return snapshot }
-		o.Operate = func(string, runtime.Operation) error { return nil }
+		o.Operate = func(string, runtime.Operation, string) error { return nil }
 	})
 	if role != nil {
 		h.access.RolesFrom(func(*identity.Principal, string) []identity.Role { return []identity.Role{*role} })

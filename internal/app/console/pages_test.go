@@ -209,7 +209,7 @@ func stageWith(t testing.TB, name string, p *event.Publisher) *testConsole {
 	h := open(t, &s.report, func(o *Options) {
 		s.source.report, s.source.read = &s.report, map[string]bool{}
 		o.Source, o.Events, o.DemoClients, o.Config = &s.source, p, s.report.DemoClients, func() *config.Snapshot { return snapshot }
-		o.Operate = func(string, runtime.Operation) error { return nil }
+		o.Operate = func(string, runtime.Operation, string) error { return nil }
 		if add := adders[name]; add != nil {
 			o.Add = add()
 		}
@@ -501,7 +501,7 @@ func TestKeys(t *testing.T) {
 func TestOperations(t *testing.T) {
 	var did []string
 	h := open(t, &admin.Report{Servers: []admin.Server{{Name: "files", State: "ready"}}}, func(o *Options) {
-		o.Operate = func(name string, op runtime.Operation) error {
+		o.Operate = func(name string, op runtime.Operation, _ string) error {
 			did = append(did, name+" "+string(op))
 			if name != "files" {
 				return runtime.ErrNoServer

@@ -64,8 +64,8 @@ type serverPages struct {
 		FindTools(admin.ToolQuery) admin.FoundTools
 	}
 	edit       *editPage
-	operations func(string, runtime.Operation) error // may be nil; see Options.Operate
-	config     func() *config.Snapshot               // may be nil
+	operations func(string, runtime.Operation, string) error // may be nil; see Options.Operate
+	config     func() *config.Snapshot                       // may be nil
 	where      *where
 	needs      *needs
 }
@@ -382,7 +382,7 @@ func (p *serverPages) operate(w http.ResponseWriter, r *http.Request) {
 		p.frame.fail(w, r, notFound("There is no operation "+excerpt.Quote(string(op), 64)+" for a server", "The operations are start, stop, restart and probe.", Crumb{"Show the server", pathOf("servers", name)}))
 		return
 	}
-	switch err := p.operations(name, op); {
+	switch err := p.operations(name, op, "in the console"); {
 	case errors.Is(err, runtime.ErrNoServer):
 		p.frame.fail(w, r, noServer(name, nil))
 		return

@@ -74,7 +74,7 @@ func (e *emptiness) check(now, next *config.Snapshot, sure bool) emptyVerdict {
 		e.patience = secondLook
 	}
 	e.again = time.NewTimer(e.patience)
-	e.log.Warn("the changed configuration has no servers: the current ones stay for a while; send SIGHUP to remove them now",
+	e.log.Warn("the changed configuration has no servers: the current ones stay for a while; run `dragoman reload` to remove them now",
 		"servers", len(now.Servers), "wait", e.patience.String())
 	return emptyWaits
 }
@@ -169,6 +169,9 @@ func logChanges(log *slog.Logger, c config.Changes, problems config.Problems) {
 	}
 	log.Info("configuration applied", attrs...)
 }
+
+// errEmpty is the reason why an empty configuration file is refused.
+var errEmpty = errors.New("the file is empty, so all servers stay; to remove them, write mcpServers: {}")
 
 // mostNamed is the maximum number of names in each list that changesText makes.
 const mostNamed = 5

@@ -231,13 +231,13 @@ type daemon struct {
 	console     *console.Console
 	refusal     atomic.Pointer[admin.Refusal] // why the configuration file is refused; nil if the file is in use
 	own         *mcp.Own
-	reloads     chan chan<- error // requests to apply the configuration file now
-	hurried     atomic.Bool       // the client on stdin waits for Dragoman to exit
+	reloads     chan chan<- reloaded // requests to apply the configuration file now
+	hurried     atomic.Bool          // the client on stdin waits for Dragoman to exit
 }
 
 // newDaemon creates a daemon. local is true if only this machine can reach the listener.
 func newDaemon(o ServeOptions, local bool) *daemon {
-	d := &daemon{opts: o, local: local, log: o.Log, events: o.Events, metrics: telemetry.NewMetrics(), own: &mcp.Own{}, reloads: make(chan chan<- error)}
+	d := &daemon{opts: o, local: local, log: o.Log, events: o.Events, metrics: telemetry.NewMetrics(), own: &mcp.Own{}, reloads: make(chan chan<- reloaded)}
 	if o.recent == nil {
 		o.recent = logring.New()
 	}
@@ -442,7 +442,7 @@ func (d *daemon) watch(ctx context.Context, hup <-chan os.Signal) {
 	defer w.empty.stop()
 	for {
 		sure := true
-		var done chan<- error // receives the result of a request; nil if there is none
+		var done chan<- reloaded // receives the result of a request; nil if there is none
 		select {
 		case <-ctx.Done():
 			return
@@ -452,9 +452,9 @@ func (d *daemon) watch(ctx context.Context, hup <-chan os.Signal) {
 			sure = false
 		case done = <-d.reloads:
 		}
-		err := w.load(ctx, sure)
+		what, err := w.load(ctx, sure)
 		if done != nil {
-			done <- err
+			done <- reloaded{what, err}
 		}
 	}
 }
@@ -468,9 +468,9 @@ type watching struct {
 	refused   string    // the last refusal published since a configuration was applied; "" if there is none
 }
 
-// load loads the configuration file and applies it. It returns the problems of an invalid file. sure is
-// false if the file was loaded only because it has changed.
-func (w *watching) load(ctx context.Context, sure bool) error {
+// load loads the configuration file and applies it. It returns what has changed, in sentences, or why
+// the file was refused. sure is false if the file was loaded only because it has changed.
+func (w *watching) load(ctx context.Context, sure bool) (what string, err error) {
 	s, problems := config.Load(w.opts.ConfigPath)
 	if s != nil {
 		w.env.follow(ctx, s.EnvFile)
@@ -482,15 +482,15 @@ func (w *watching) load(ctx context.Context, sure bool) error {
 		err := problems.Refusal(w.opts.Strict)
 		w.log.Error("the changed configuration is invalid; keeping the current one", "problems", err)
 		w.refuse(refusalOf(err))
-		return err
+		return "", err
 	}
 	current := w.project.Current()
 	switch w.empty.check(current, s, sure) {
 	case emptyRefused:
 		w.refuse("The file is empty. All servers stay. To remove all servers, write mcpServers: {}.")
-		return nil
+		return "", errEmpty
 	case emptyWaits:
-		return nil
+		return "", nil
 	}
 	if s.Equal(current) {
 		// The file may belong to an MCP client that also stores its history in the file. Such a client
@@ -502,14 +502,13 @@ func (w *watching) load(ctx context.Context, sure bool) error {
 		w.unchanged = time.Now()
 		log("configuration is unchanged")
 		w.refusal.Store(nil)
-		return nil
+		return "The configuration is unchanged.", nil
 	}
-	w.apply(current, s, problems)
-	return nil
+	return w.apply(current, s, problems), nil
 }
 
-// apply replaces the current configuration with s, and reports what has changed.
-func (w *watching) apply(current, s *config.Snapshot, problems config.Problems) {
+// apply replaces the current configuration with s. It reports and returns what has changed.
+func (w *watching) apply(current, s *config.Snapshot, problems config.Problems) (what string) {
 	changes, later := s.Since(current), changedLater(w.opts.Config, current, s)
 	changes.Settings = appliedNow(changes.Settings, current, s)
 	news := newProblems(w.opts.Problems, problems, changes)
@@ -520,11 +519,13 @@ func (w *watching) apply(current, s *config.Snapshot, problems config.Problems) 
 	logChanges(w.log, changes, problems)
 	w.refused = ""
 	w.refusal.Store(nil)
-	w.publishReload(event.OK, changesText(changes, later, news))
+	what = changesText(changes, later, news)
+	w.publishReload(event.OK, what)
 	if len(later) > 0 {
 		w.log.Warn("some settings change only with a restart", "settings", strings.Join(later, " "))
 	}
 	w.project.Warm()
+	return what
 }
 
 // refuse keeps the current configuration, and reports why once: a program may write the same invalid
@@ -537,24 +538,31 @@ func (w *watching) refuse(why string) {
 	w.refused = why
 }
 
-// reloader returns a function that applies the configuration file and returns when this is done.
-// Without a configuration file, reloader returns nil.
-func (d *daemon) reloader() func(context.Context) error {
+// reloaded is the result of a request to apply the configuration file: what has changed, in sentences,
+// or why the file was refused.
+type reloaded struct {
+	what string
+	err  error
+}
+
+// reloader returns a function that applies the configuration file, and says what has changed when this
+// is done. Without a configuration file, reloader returns nil.
+func (d *daemon) reloader() func(context.Context) (string, error) {
 	if d.opts.ConfigPath == "" {
 		return nil
 	}
-	return func(ctx context.Context) error {
-		done := make(chan error, 1)
+	return func(ctx context.Context) (string, error) {
+		done := make(chan reloaded, 1)
 		select {
 		case d.reloads <- done:
 		case <-ctx.Done():
-			return ctx.Err()
+			return "", ctx.Err()
 		}
 		select {
-		case err := <-done:
-			return err
+		case r := <-done:
+			return r.what, r.err
 		case <-ctx.Done():
-			return ctx.Err()
+			return "", ctx.Err()
 		}
 	}
 }

@@ -30,9 +30,9 @@ const (
 )
 
 // Operate begins an operation on one server and does not wait for its end. It does not affect other
-// servers. A server that is stopped with OpStop stays stopped until the next operation, or until an
+// servers. by says how the operator did it, such as "in the console". A server that is stopped with OpStop stays stopped until the next operation, or until an
 // Apply changes its settings.
-func (p *Project) Operate(name string, op Operation) error {
+func (p *Project) Operate(name string, op Operation, by string) error {
 	x := p.server(name)
 	switch {
 	case x == nil:
@@ -40,7 +40,7 @@ func (p *Project) Operate(name string, op Operation) error {
 	case op == OpStart:
 		return x.Start()
 	case op == OpStop:
-		return x.Stop()
+		return x.Stop(by)
 	case op == OpRestart:
 		return x.Restart()
 	case op == OpProbe:

@@ -262,11 +262,20 @@ func (f *Facts) sentence(err error, best string) saying {
 		if f.Cause == "restarted" {
 			return saying{sentence: who + " was restarted by an operator while the call was running", action: "before you repeat the call, check whether the server has executed it"}
 		}
-		return saying{sentence: who + " was stopped by an operator", action: "start the server in the console, or restart Dragoman"}
+		return saying{sentence: strings.TrimSpace(who + " was stopped by an operator " + f.By), action: f.startAgain()}
 	case Removed:
 		return saying{sentence: who + " was removed from the configuration, or Dragoman is stopping"}
 	}
 	return saying{sentence: who + " cannot be used" + after(err)}
+}
+
+// startAgain says how a server starts again that an operator has stopped.
+func (f *Facts) startAgain() string {
+	command := "`dragoman restart`"
+	if f.Server != "" {
+		command = "`dragoman restart " + f.Server + "`"
+	}
+	return "run " + command + ", or start the server in the console"
 }
 
 func (f *Facts) listen() string {

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/dragoman-mcp/dragoman/internal/base/failure"
 	"github.com/dragoman-mcp/dragoman/internal/protocol/mcp"
 	"github.com/dragoman-mcp/dragoman/internal/relay/conn"
 	"github.com/dragoman-mcp/dragoman/internal/relay/event"
@@ -47,14 +48,14 @@ type operations struct {
 
 // stop ends all sessions and keeps the server stopped. Calls then fail at once, and only Start,
 // Restart or Probe opens the server again. If the server is already stopped, stop does nothing.
-func (o *operator) stop() error {
+func (o *operator) stop(by string) error {
 	return get(o.core, func(st *state) error {
 		if err := o.operable(st); err != nil || st.ops.stopped {
 			return err
 		}
 		st.ops.stopped = true
 		leaving := o.takeDown(st, conn.ErrStopped)
-		st.health.setFailed(Stopped, o.stoppedFailure)
+		st.health.setFailed(Stopped, failure.Of(nil, failure.Facts{Server: o.spec.Name, Cause: "stopped", By: by}))
 		o.work.Go(func() {
 			o.awaitEnd(leaving, conn.ErrStopped)
 			o.operatedBy("stopped by an operator")

@@ -37,7 +37,7 @@ func eras(t *testing.T, f func(t *testing.T, h *program)) {
 func TestStoppedServer(t *testing.T) {
 	eras(t, func(t *testing.T, h *program) {
 		keptOpen(t, h, Spec{}, func(t *testing.T, u *Upstream, log *journal) {
-			if err := u.Stop(); err != nil {
+			if err := u.Stop("in the console"); err != nil {
 				t.Fatal(err)
 			}
 			synctest.Wait()
@@ -56,7 +56,7 @@ func TestStoppedServer(t *testing.T) {
 			if s := u.Status(); h.starts() != n || s.State != Stopped || s.Failure == nil || s.Failure.Action == "" || s.Attempts != 0 || !s.Retry.IsZero() || s.Sessions != 0 {
 				t.Errorf("a day later: %d starts, %+v", h.starts()-n, s)
 			}
-			if err := u.Stop(); err != nil {
+			if err := u.Stop("in the console"); err != nil {
 				t.Error(err)
 			}
 			if err := u.Start(); err != nil {
@@ -152,7 +152,7 @@ func TestStopEndsAStart(t *testing.T) {
 		wait.Go(func() { _, first = u.Hello(t.Context(), nil) })
 		synctest.Wait()
 		time.Sleep(time.Second)
-		_ = u.Stop()
+		_ = u.Stop("in the console")
 		wait.Wait()
 		stoppedError(t, first, "stopped")
 		if s := u.Status(); s.State != Stopped {
@@ -165,7 +165,7 @@ func TestStopEndsAStart(t *testing.T) {
 		stuck = false
 		_ = u.Probe()
 		_ = u.Restart()
-		_ = u.Stop()
+		_ = u.Stop("in the console")
 		_ = u.Restart()
 		wait.Wait()
 		synctest.Wait()
@@ -221,7 +221,7 @@ func TestProbeForgets(t *testing.T) {
 // configuration, and for a server that is being removed.
 func TestOperateUnusable(t *testing.T) {
 	bubble(t, &program{legacy: true}, Spec{Unusable: errors.New("no variable")}, func(t *testing.T, u *Upstream) {
-		for _, f := range []func() error{u.Stop, u.Start, u.Restart, u.Probe} {
+		for _, f := range []func() error{func() error { return u.Stop("in the console") }, u.Start, u.Restart, u.Probe} {
 			if f() == nil {
 				t.Error("it was operated")
 			}
@@ -230,7 +230,7 @@ func TestOperateUnusable(t *testing.T) {
 			t.Errorf("%+v", s)
 		}
 		u.Close(t.Context())
-		if !errors.Is(u.Stop(), errNotOperable) {
+		if !errors.Is(u.Stop("in the console"), errNotOperable) {
 			t.Error("it was stopped after Close")
 		}
 	})
@@ -250,7 +250,7 @@ func TestOperationsArePublished(t *testing.T) {
 				mu.Unlock()
 			}
 		})()
-		for _, f := range []func() error{u.Start, u.Stop, u.Restart, u.Probe} {
+		for _, f := range []func() error{u.Start, func() error { return u.Stop("in the console") }, u.Restart, u.Probe} {
 			if err := f(); err != nil {
 				t.Error(err)
 			}

@@ -99,8 +99,9 @@ func (u *Upstream) KeepOpen(keep bool) { u.healer.keepOpen(keep) }
 func (u *Upstream) SetTimes(t Times) { u.watchdog.setTimes(t) }
 
 // Stop ends all sessions and keeps the server stopped. Calls then fail at once, and only Start,
-// Restart or Probe opens the server again. If the server is already stopped, Stop does nothing.
-func (u *Upstream) Stop() error { return u.operator.stop() }
+// Restart or Probe opens the server again. If the server is already stopped, Stop does nothing. by says
+// how the operator did it, such as "in the console"; the status repeats it.
+func (u *Upstream) Stop(by string) error { return u.operator.stop(by) }
 
 // Start opens a server that is stopped, idle or failed, without waiting for the next scheduled
 // attempt. If the server has a session or is being restarted, Start does nothing.
