@@ -53,7 +53,9 @@ func (c *doctorCommand) serveClientStdio(ctx context.Context) error {
 		return err
 	}
 	s := doctor.NewStage()
+	stop := followNews(s, c.output+liveSuffix)
 	err = withoutStop(ctx, s.ServePipe(ctx, in, out))
+	stop()
 	r := s.Report()
 	if !c.quiet {
 		_, _ = c.status.Write([]byte(c.clientText(r)))
@@ -64,6 +66,44 @@ func (c *doctorCommand) serveClientStdio(ctx context.Context) error {
 		}
 	}
 	return err
+}
+
+// liveSuffix is added to the file name of the JSON report to get the name of the file that a waiting
+// doctor --client made, in which it wants to read what the client does.
+const liveSuffix = ".live"
+
+// followNews writes the news of a stage to the file at path, if there is such a file, until the returned
+// function is called.
+func followNews(s *doctor.Stage, path string) (stop func()) {
+	f, err := os.OpenFile(path, os.O_WRONLY|os.O_APPEND, 0)
+	if err != nil {
+		return func() {}
+	}
+	var wg sync.WaitGroup
+	ended := make(chan struct{})
+	write := func() {
+		for _, line := range s.News() {
+			_, _ = io.WriteString(f, line+"\n")
+		}
+	}
+	wg.Go(func() {
+		t := time.NewTicker(reportPoll)
+		defer t.Stop()
+		for {
+			select {
+			case <-ended:
+				return
+			case <-t.C:
+				write()
+			}
+		}
+	})
+	return func() {
+		close(ended)
+		wg.Wait()
+		write()
+		_ = f.Close()
+	}
 }
 
 // textSuffix is added to the file name of the JSON report to get the file name of the text report.
@@ -106,6 +146,13 @@ func (c *doctorCommand) serveClients(ctx context.Context) error {
 	c.status.Printf("connect the client to this URL: %s", reachable("http://"+l.Addr().String()+"/mcp"))
 	c.status.Printf("or give it this command:        %s doctor --client --stdio -o %s", clean(c.programPath()), report)
 	c.status.Printf("use the client for a while, then quit it or press Ctrl-C to get the report")
+	live, err := os.OpenFile(report+liveSuffix, os.O_RDONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if err != nil {
+		_ = l.Close()
+		return err
+	}
+	defer func() { _ = live.Close() }()
+	started := bufio.NewReader(live)
 	var wg sync.WaitGroup
 	serve, stop := context.WithCancel(ctx)
 	found := false // the goroutine below writes found; other code reads it only after the goroutine has ended
@@ -118,6 +165,7 @@ func (c *doctorCommand) serveClients(ctx context.Context) error {
 			case <-t.C:
 				_, err := os.Stat(report)
 				found = err == nil
+				c.sayNews(s.News(), started)
 			case <-serve.Done():
 				return
 			}
@@ -133,6 +181,26 @@ func (c *doctorCommand) serveClients(ctx context.Context) error {
 		return c.copyReport(report)
 	}
 	return c.printClient(s.Report())
+}
+
+// sayNews prints what clients have done: the lines in news, and those in the file of the program that a
+// client has started.
+func (c *doctorCommand) sayNews(news []string, started *bufio.Reader) {
+	for {
+		line, err := started.ReadString('\n')
+		if line != "" {
+			news = append(news, strings.TrimSuffix(line, "\n"))
+		}
+		if err != nil {
+			break
+		}
+	}
+	if c.quiet {
+		return
+	}
+	for _, line := range news {
+		c.status.Printf("%s", line)
+	}
 }
 
 // programPath returns the command that starts this program from any directory.

@@ -34,7 +34,9 @@ func TestClientStartsPrintedCommand(t *testing.T) {
 		t.Fatal(err)
 	}
 	command := regexp.MustCompile(`doctor --client --stdio -o (.+)$`)
+	var told []string
 	for s := bufio.NewScanner(stderr); s.Scan(); {
+		told = append(told, s.Text())
 		m := command.FindStringSubmatch(s.Text())
 		if m == nil {
 			continue
@@ -49,5 +51,10 @@ func TestClientStartsPrintedCommand(t *testing.T) {
 	_ = waiting.Wait()
 	if code := waiting.ProcessState.ExitCode(); code != exitFailure || !strings.Contains(stdout.String(), "error DRG-CLIENT-BARE-INITIALIZE: ") {
 		t.Errorf("exit code %d:\n%s", code, stdout.String())
+	}
+	for _, want := range []string{"a client has come: a client without a name opens with initialize", "DRG-CLIENT-BARE-INITIALIZE: "} {
+		if !strings.Contains(strings.Join(told, "\n"), want) {
+			t.Errorf("it did not tell %q while it waited: %q", want, told)
+		}
 	}
 }

@@ -24,6 +24,7 @@ type Stage struct {
 	visitors map[string]*visitor // the visitors over HTTP, by session id
 	all      []*visitor          // all visitors, in order of arrival
 	messages int
+	news     []string // see News
 }
 
 // maxVisitors is the maximum number of HTTP sessions. The stage refuses all later sessions.
@@ -46,10 +47,11 @@ type visitor struct {
 	revision mcp.Revision // the revision in use
 	name     string
 	declares []string
-	discover bool // server/discover was requested
-	ready    bool // notifications/initialized has arrived
-	requests int  // requests since the opening
-	lists    bool // tools/list was requested
+	discover bool            // server/discover was requested
+	ready    bool            // notifications/initialized has arrived
+	requests int             // requests since the opening
+	lists    bool            // tools/list was requested
+	told     map[string]bool // what News has told: a name, and a name with a method
 	used     map[jsonrpc.ID]bool
 	asked    map[jsonrpc.ID]string // for each unanswered request of the stage: the code to report if no answer arrives
 	askedAt  time.Time
@@ -59,7 +61,7 @@ type visitor struct {
 const maxUsed = 4096
 
 func (s *Stage) enter(session string, http bool) *visitor {
-	v := &visitor{http: http, used: map[jsonrpc.ID]bool{}, asked: map[jsonrpc.ID]string{}}
+	v := &visitor{http: http, used: map[jsonrpc.ID]bool{}, asked: map[jsonrpc.ID]string{}, told: map[string]bool{}}
 	s.all = append(s.all, v)
 	if session != "" {
 		s.visitors[session] = v
@@ -84,6 +86,7 @@ func (s *Stage) find(code string, raw []byte, what ...string) {
 		what[i] = "# " + redact([]byte(what[i]), nil)
 	}
 	s.found[code] = Finding{Condition: c, Evidence: evidence(append([]string{line}, what...)...)}
+	s.tell(string(c.Level) + " " + c.Code + ": " + c.Title)
 }
 
 // judge records that the given checks were applied to a client. If a check fails, find records the
@@ -172,7 +175,9 @@ func (s *Stage) take(v *visitor, m *jsonrpc.Message, version string) [][]byte {
 		v.ready = true // the client does send notifications/initialized, so the id is the only fault
 		return [][]byte{jsonrpc.AppendError(nil, m.ID, mcp.MethodNotFound(m.Method))}
 	}
+	before := len(s.news)
 	result, bad := s.serve(v, m, version)
+	s.tellMethod(v, m.Method, before)
 	if bad != nil {
 		return [][]byte{jsonrpc.AppendError(nil, m.ID, bad)}
 	}
@@ -201,6 +206,7 @@ func (s *Stage) judgeID(v *visitor, m *jsonrpc.Message) {
 // note handles a notification. After the handshake on a pipe, note returns requests to the client.
 // Later, leave checks whether the client has answered them.
 func (s *Stage) note(v *visitor, m *jsonrpc.Message) [][]byte {
+	s.tellMethod(v, m.Method, len(s.news))
 	switch m.Method {
 	case mcp.NoteInitialized:
 		if v.opened == "" {

@@ -75,10 +75,7 @@ func (s *Stage) Report() *ClientReport {
 		}
 		opened = true
 		lists = lists || v.lists
-		r.Visits = append(r.Visits, Visit{
-			Client: redact([]byte(v.name), nil), OpensWith: clip(v.opened), Offers: redact([]byte(v.version), nil),
-			Revision: v.revision.String(), Declares: slices.Clone(v.declares), Requests: v.requests,
-		})
+		r.Visits = append(r.Visits, v.visit())
 	}
 	if opened && !lists {
 		s.find(ClientNeverLists, nil)
@@ -91,9 +88,20 @@ func (s *Stage) Report() *ClientReport {
 	return r
 }
 
+// visit describes the conversation. The caller holds the mutex of the stage.
+func (v *visitor) visit() Visit {
+	return Visit{
+		Client: redact([]byte(v.name), nil), OpensWith: clip(v.opened), Offers: redact([]byte(v.version), nil),
+		Revision: v.revision.String(), Declares: slices.Clone(v.declares), Requests: v.requests,
+	}
+}
+
 // String describes a visit on one line. It quotes the client's name, and any other text from the
 // client that is not a single plain word.
-func (v Visit) String() string {
+func (v Visit) String() string { return v.opening() + ", " + requests(v.Requests) }
+
+// opening does the same as String, without the number of requests.
+func (v Visit) opening() string {
 	who := "a client without a name"
 	if v.Client != "" {
 		who = excerpt.Quote(v.Client, shown)
@@ -106,7 +114,7 @@ func (v Visit) String() string {
 	for i, name := range v.Declares {
 		declares[i] = excerpt.Word(name, 40)
 	}
-	return s + ", speaks " + v.Revision + ", declares " + listed(declares) + ", " + requests(v.Requests)
+	return s + ", speaks " + v.Revision + ", declares " + listed(declares)
 }
 
 func requests(n int) string {
