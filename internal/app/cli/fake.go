@@ -270,20 +270,47 @@ func nearProfile(side fake.Side, name string) string {
 
 // listFakes prints all profiles.
 func (c *fakeCommand) listFakes() error {
-	var rows [][2]string
-	var items [][]byte
-	for _, p := range fake.Profiles() {
-		name := p.Name
-		if p.Side == fake.ClientSide {
-			name += " (client)"
-		}
-		rows = append(rows, [2]string{name, p.About})
-		items = append(items, fakeItem(p))
-	}
+	all := fake.Profiles()
 	if c.asJSON {
+		var items [][]byte
+		for _, p := range all {
+			items = append(items, fakeItem(p))
+		}
 		return c.printItems(items)
 	}
-	return c.printTable(rows)
+	for i, g := range fakeGroups {
+		var rows [][2]string
+		for _, p := range all {
+			if p.Side == g.side && p.Kind == g.kind {
+				rows = append(rows, [2]string{"  " + p.Name, p.About})
+			}
+		}
+		title := g.title + "\n"
+		if i > 0 {
+			title = "\n" + title
+		}
+		if _, err := io.WriteString(c.stdout, title); err != nil {
+			return err
+		}
+		if err := c.printTable(rows); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// fakeGroups are the groups of profiles that --list prints, in this order.
+var fakeGroups = []struct {
+	title string
+	side  fake.Side
+	kind  fake.Kind
+}{
+	{"Servers that do exactly what a revision says:", fake.ServerSide, fake.Strict},
+	{"Servers that speak a dialect of MCP:", fake.ServerSide, fake.Dialect},
+	{"Servers with a fault:", fake.ServerSide, fake.Fault},
+	{"Clients that do exactly what a revision says (run one with --client PROFILE):", fake.ClientSide, fake.Strict},
+	{"Clients that deviate as real ones do:", fake.ClientSide, fake.Dialect},
+	{"Clients with a fault:", fake.ClientSide, fake.Fault},
 }
 
 // fakeItem returns a profile as a JSON object.

@@ -67,9 +67,17 @@ exit with 0. A second signal stops the program at once, with 130 or 143.`,
 	root.SetUsageFunc(func(c *cobra.Command) error { return usageOf(c, usage) })
 	root.Flags().BoolVar(&showVersion, "version", false, "print the version and exit")
 	a.addCommonFlags(root)
-	for _, command := range commands {
-		root.AddCommand(command(&a.world))
+	for _, g := range commandGroups {
+		root.AddGroup(&cobra.Group{ID: g.id, Title: g.title})
+		for _, command := range g.commands {
+			c := command(&a.world)
+			c.GroupID = g.id
+			root.AddCommand(c)
+		}
 	}
+	root.AddCommand(newDemoServerCommand(&a.world)) // hidden
+	root.SetHelpCommandGroupID(others)
+	root.SetCompletionCommandGroupID(others)
 	root.InitDefaultHelpCmd()
 	a.checkHelp(root)
 	root.InitDefaultCompletionCmd()
@@ -79,41 +87,29 @@ exit with 0. A second signal stops the program at once, with 130 or 143.`,
 	return root
 }
 
-// commands are the commands that are not subcommands of another one.
-var commands = []func(*world) *cobra.Command{
-	newRunCommand,
-	newServeCommand,
-	newListCommand,
-	newShowCommand,
-	newCallCommand,
-	newReadCommand,
-	newPromptCommand,
-	newCompleteCommand,
-	newRecordCommand,
-	newReplayCommand,
-	newFakeCommand,
-	newMatrixCommand,
-	newDoctorCommand,
-	newConfigCommand,
-	newStatusCommand,
-	newLogsCommand,
-	newCallsCommand,
-	newConsoleCommand,
-	newBugCommand,
-	newHealthcheckCommand,
-	newVersionCommand,
-	newSearchCommand,
-	newAddCommand,
-	newRemoveCommand,
-	newEnableCommand,
-	newDisableCommand,
-	newRestartCommand,
-	newStopCommand,
-	newReloadCommand,
-	newImportCommand,
-	newConnectCommand,
-	newServerCommand,
-	newDemoServerCommand,
+// others is the group of the commands that need no group.
+const others = "others"
+
+// commandGroups are the commands that are not subcommands of another one, in the groups that the help
+// shows.
+var commandGroups = []struct {
+	id, title string
+	commands  []func(*world) *cobra.Command
+}{
+	{"connect", "Connect clients and servers:", []func(*world) *cobra.Command{newRunCommand, newServeCommand, newServerCommand}},
+	{"setup", "Set up:", []func(*world) *cobra.Command{
+		newImportCommand, newConnectCommand, newSearchCommand, newAddCommand, newRemoveCommand, newEnableCommand, newDisableCommand, newConfigCommand,
+	}},
+	{"use", "Use a server:", []func(*world) *cobra.Command{
+		newListCommand, newShowCommand, newCallCommand, newReadCommand, newPromptCommand, newCompleteCommand,
+	}},
+	{"look", "Look after a running serve:", []func(*world) *cobra.Command{
+		newStatusCommand, newLogsCommand, newCallsCommand, newConsoleCommand, newRestartCommand, newStopCommand, newReloadCommand, newHealthcheckCommand,
+	}},
+	{"test", "Test servers and clients:", []func(*world) *cobra.Command{
+		newDoctorCommand, newFakeCommand, newRecordCommand, newReplayCommand, newMatrixCommand,
+	}},
+	{others, "Other commands:", []func(*world) *cobra.Command{newBugCommand, newVersionCommand}},
 }
 
 // addCommonFlags adds the flags that all commands have.
