@@ -3,6 +3,7 @@ package cli
 import (
 	"strings"
 
+	"github.com/dragoman-mcp/dragoman/internal/app/form"
 	"github.com/dragoman-mcp/dragoman/internal/base/jsonrpc"
 	"github.com/dragoman-mcp/dragoman/internal/protocol/schema"
 )
@@ -33,7 +34,7 @@ func parseArguments(flag string, pairs []string) ([]argument, error) {
 		}
 		if x.json {
 			if err := jsonrpc.Valid([]byte(v), jsonrpc.Limits{}); err != nil {
-				return nil, usagef("use "+flag+x.key+"=VALUE for a string", "the value of %s:= is not valid JSON", x.key)
+				return nil, usagef("use "+flag+x.key+"=VALUE for a string", "the value of %s:= is not valid JSON: %s", x.key, form.FaultOfJSON(v, err))
 			}
 		}
 		out = append(out, x)

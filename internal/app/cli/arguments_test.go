@@ -9,7 +9,7 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/protocol/schema"
 )
 
-const form = `{"type":"object","$defs":{"size":{"enum":[1,2,"big"]},"flag":{"type":["boolean","null"]},"loop":{"$ref":"#/$defs/loop"}},
+const formSchema = `{"type":"object","$defs":{"size":{"enum":[1,2,"big"]},"flag":{"type":["boolean","null"]},"loop":{"$ref":"#/$defs/loop"}},
 "properties":{
  "text":{"type":"string"},"int":{"type":"integer"},"num":{"type":"number"},"bool":{"type":"boolean"},
  "flag":{"$ref":"#/$defs/flag"},"size":{"$ref":"#/$defs/size"},"loop":{"$ref":"#/$defs/loop"},"away":{"$ref":"https://h/x"},
@@ -19,7 +19,7 @@ const form = `{"type":"object","$defs":{"size":{"enum":[1,2,"big"]},"flag":{"typ
 }}`
 
 func TestTypes(t *testing.T) {
-	s := schema.Of([]byte(form), jsonrpc.Whole([]byte(form)))
+	s := schema.Of([]byte(formSchema), jsonrpc.Whole([]byte(formSchema)))
 	for _, tt := range []struct{ in, want string }{
 		{"text=5", `"5"`}, {"text=", `""`}, {"text=a=b", `"a=b"`}, {`text=q"\`, `"q\"\\"`},
 		{"int=5", "5"}, {"int=-12345678901234567890123", "-12345678901234567890123"},
@@ -90,7 +90,7 @@ func TestHostileNames(t *testing.T) {
 }
 
 func FuzzSchema(f *testing.F) {
-	f.Add([]byte(form), "int", "5")
+	f.Add([]byte(formSchema), "int", "5")
 	f.Add([]byte(`{"$ref":"#"}`), "a~1b", "[")
 	f.Fuzz(func(t *testing.T, raw []byte, key, value string) {
 		if jsonrpc.Valid(raw, jsonrpc.Limits{}) != nil {

@@ -16,6 +16,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/dragoman-mcp/dragoman/internal/app/form"
 	"github.com/dragoman-mcp/dragoman/internal/app/tool"
 	"github.com/dragoman-mcp/dragoman/internal/base/excerpt"
 	"github.com/dragoman-mcp/dragoman/internal/base/jsonrpc"
@@ -213,7 +214,7 @@ func (c *callCommand) readJSONArgs(text string) ([]byte, error) {
 		from = path
 	}
 	if err := jsonrpc.Valid(b, jsonrpc.Limits{Bytes: most}); err != nil {
-		return nil, usagef(`use an object, for example '{"name":"value"}'`, "%s is not valid JSON: %v", from, err)
+		return nil, usagef(`use an object, for example '{"name":"value"}'`, "%s is not valid JSON: %s", from, form.FaultOfJSON(string(b), err))
 	}
 	if jsonrpc.KindOf(b, jsonrpc.Whole(b)) != '{' {
 		return nil, usagef(`use an object, for example '{"name":"value"}'`, "%s is not a JSON object", from)

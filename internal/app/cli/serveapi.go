@@ -213,11 +213,16 @@ func (s *running) send(ctx context.Context, method, path string, query url.Value
 	if json.Unmarshal(refusal, &p) != nil || !strings.HasPrefix(p.Type, "urn:dragoman:problem:") {
 		return nil, s.notServe()
 	}
-	text := excerpt.Line(p.Title, maxQuoted)
-	if p.Detail != "" {
-		text += ": " + lowerFirst(strings.TrimSuffix(excerpt.Line(p.Detail, maxQuoted), "."))
+	kind := strings.TrimPrefix(p.Type, "urn:dragoman:problem:")
+	text, detail := excerpt.Line(p.Title, maxQuoted), strings.TrimSuffix(excerpt.Line(p.Detail, maxQuoted), ".")
+	switch {
+	case detail == "":
+	case kind == "no-such-call" || kind == "no-such-server": // the detail says the same as the title, and more
+		text = detail
+	default:
+		text += ": " + lowerFirst(detail)
 	}
-	return nil, &problemError{kind: strings.TrimPrefix(p.Type, "urn:dragoman:problem:"), text: lowerFirst(text)}
+	return nil, &problemError{kind: kind, text: lowerFirst(text)}
 }
 
 // notServe returns the error for an answer that serve would not give.

@@ -50,7 +50,7 @@ func (f *Form) Read(sent url.Values) (value []byte, ok bool) {
 			value = []byte("{}")
 		}
 		if err := jsonrpc.Valid(value, jsonrpc.Limits{Depth: maxValueDepth}); err != nil {
-			f.Errors = append(f.Errors, Error{Text: "The text is not valid JSON: " + faultOfJSON(f.Text, err)})
+			f.Errors = append(f.Errors, Error{Text: "The text is not valid JSON: " + FaultOfJSON(f.Text, err)})
 			return nil, false
 		}
 		if jsonrpc.ValueOf(value).Kind() != '{' {
@@ -116,7 +116,7 @@ func (f *Form) value(dst []byte, x *Field, sent url.Values, path []string) []byt
 	case JSON:
 		if x.Text = text; trimmed != "" {
 			if err := jsonrpc.Valid([]byte(trimmed), jsonrpc.Limits{Depth: maxValueDepth}); err != nil {
-				return wrong("is not valid JSON: " + faultOfJSON(text, err))
+				return wrong("is not valid JSON: " + FaultOfJSON(text, err))
 			}
 			return append(dst, trimmed...)
 		}
@@ -246,9 +246,9 @@ var jsonFaults = map[jsonrpc.Fault]string{
 	jsonrpc.FaultDuplicate: "duplicate member name",
 }
 
-// faultOfJSON returns why the JSON text of a person is not valid, and where. text is the text that
+// FaultOfJSON returns why the JSON text of a person is not valid, and where. text is the text that
 // the person typed. err is the error of jsonrpc.Valid for text without the white space around it.
-func faultOfJSON(text string, err error) string {
+func FaultOfJSON(text string, err error) string {
 	var wrong *jsonrpc.Error
 	if !errors.As(err, &wrong) {
 		return err.Error()

@@ -52,6 +52,7 @@ type Facts struct {
 
 	// Facts about the exchange of messages.
 	Sent, Got    string        // descriptions of the last message to the server and of its answer
+	Unsent       bool          // Sent could not be sent; Got says why
 	Answer       string        // the text of a JSON-RPC error, as the server wrote it
 	Waited       time.Duration // how long Dragoman waited for an answer; 0 if unknown
 	Call         bool          // the failure is about a call, not about opening the server

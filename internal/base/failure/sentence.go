@@ -86,7 +86,11 @@ func (f *Facts) evidence() (out []string, best string, from From) {
 		return out, best, Stderr
 	}
 	if f.Sent != "" {
-		add("sent " + f.Sent + ", got " + f.Got)
+		exchange := "sent " + f.Sent + ", got " + f.Got
+		if f.Unsent {
+			exchange = f.Sent + ": " + f.Got
+		}
+		add(exchange)
 		return out, f.say(f.Answer, maxQuoted), Exchange
 	}
 	return nil, f.say(f.Answer, maxQuoted), ""

@@ -79,6 +79,7 @@ type Error struct {
 
 	// The following fields are for DescribeFailure.
 	sent, got    string        // what was sent last, and what was answered
+	unsent       bool          // the message could not even be sent; got says why
 	answer       string        // the message of an error answer, at most 200 bytes
 	waited       time.Duration // the timeout of the handshake, if it has expired
 	theirs, ours []string      // the versions of the server and of Dragoman; if a version is pinned, ours contains only that version
@@ -90,7 +91,7 @@ func (e *Error) DescribeFailure(f *failure.Facts) {
 		f.Cause = string(e.Cause)
 	}
 	if f.Sent == "" {
-		f.Sent, f.Got, f.Answer = e.sent, e.got, e.answer
+		f.Sent, f.Got, f.Answer, f.Unsent = e.sent, e.got, e.answer, e.unsent
 	}
 	if f.Waited == 0 {
 		f.Waited = e.waited
@@ -165,6 +166,7 @@ func (o *opening) fail(cause Cause, err error) *Error {
 	}
 	e.Text = o.sentence(hint)
 	e.sent, e.got = o.last()
+	e.unsent = o.unsent != "" && e.got == o.unsent
 	e.answer, e.theirs = o.answer, o.theirs
 	if o.timedUp {
 		e.waited = o.whole

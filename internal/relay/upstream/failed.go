@@ -129,9 +129,9 @@ func (c *core) explain(e *mcp.Error, f *failure.Failure) {
 }
 
 // openError converts err, the reason why the server could not be opened, to an error for clients
-// and operators. The parameter found contains other URLs at which lookAround has found an MCP
+// and operators. The parameter seen has what lookAround has found, such as an MCP
 // endpoint.
-func (c *core) openError(err error, found []string) *mcp.Error {
+func (c *core) openError(err error, seen around) *mcp.Error {
 	e := c.unavailable(err, "connect")
 	var he *handshake.Error
 	var start *stdio.StartError
@@ -149,7 +149,10 @@ func (c *core) openError(err error, found []string) *mcp.Error {
 		e.Cause = "exec"
 	}
 	f := c.facts()
-	f.Cause, f.Found = e.Cause, found
+	f.Cause, f.Found = e.Cause, seen.endpoints
+	if seen.tls {
+		f.Class = failure.WrongScheme
+	}
 	f.Unready = e.Cause == string(handshake.CauseCancelled) && c.life.Err() != nil
 	c.explain(e, failure.Of(err, f))
 	return e
@@ -182,7 +185,7 @@ func (u *Upstream) CheckCommand() error {
 		return nil
 	}
 	if err := stdio.Check(u.process(nil)); err != nil {
-		return u.openError(err, nil)
+		return u.openError(err, around{})
 	}
 	return nil
 }

@@ -19,29 +19,39 @@ const (
 	lookBody    = 64 << 10        // the maximum length of one response in bytes
 )
 
+// around is what lookAround has found.
+type around struct {
+	endpoints []string // the URLs of MCP endpoints at the usual paths
+	tls       bool     // the URL begins with http, but the port speaks TLS
+}
+
 // lookAround returns the URLs of MCP endpoints at the usual paths, if err says that the configured
-// URL has no MCP endpoint. All these URLs have the same origin as the configured URL, so the
+// URL has no MCP endpoint. If the connection broke, it looks whether the port speaks TLS. All these URLs have the same origin as the configured URL, so the
 // configured headers are not sent to other servers. lookAround sends only requests that do not
 // change the state of the server: a ping, or a GET for HTTP+SSE.
-func (d *dialer) lookAround(ctx context.Context, err error) (found []string) {
+func (d *dialer) lookAround(ctx context.Context, err error) (found around) {
 	if d.spec.URL == "" || ctx.Err() != nil {
-		return nil
+		return found
 	}
-	switch f := failure.Of(err, d.facts()); {
-	case f.Class == failure.WrongPath, f.Class == failure.ProtocolError && f.Status != 0:
-	default:
-		return nil
-	}
+	f := failure.Of(err, d.facts())
 	ctx, stop := context.WithTimeout(ctx, lookTimeout)
 	defer stop()
+	switch {
+	case f.Class == failure.WrongPath, f.Class == failure.ProtocolError && f.Status != 0:
+	case f.Class == failure.Unreachable || f.Class == failure.CutOff || f.Class == failure.Exited:
+		found.tls = httplink.SpeaksTLS(ctx, d.spec.URL, nil)
+		return found
+	default:
+		return found
+	}
 	cas, err := httplink.LoadCAs(d.spec.CAFile)
 	if err != nil {
-		return nil
+		return found
 	}
 	// These addresses are guesses, so nobody's credentials go there.
 	link, err := httplink.New(d.spec.URL, httplink.Options{CAs: cas, Header: d.header()})
 	if err != nil {
-		return nil
+		return found
 	}
 	defer link.Close()
 	for _, path := range usualPaths(d.spec.URL) {
@@ -52,7 +62,7 @@ func (d *dialer) lookAround(ctx context.Context, err error) (found []string) {
 		if looksLikeMCP(ctx, at, path) {
 			shown, _ := url.Parse(at.String())
 			shown.User = nil
-			found = append(found, shown.String())
+			found.endpoints = append(found.endpoints, shown.String())
 		}
 	}
 	return found

@@ -10,6 +10,7 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/base/failure"
 	"github.com/dragoman-mcp/dragoman/internal/base/jsonrpc"
 	"github.com/dragoman-mcp/dragoman/internal/protocol/mcp"
+	"github.com/dragoman-mcp/dragoman/internal/transport/httplink"
 )
 
 // wayIn is a first request to a server.
@@ -79,6 +80,9 @@ func (e *exam) reach(ctx context.Context) (first *greeted, ok bool) {
 		}
 	}
 	if ctx.Err() == nil {
+		if e.t.URL != nil && e.unreached.err != nil && httplink.SpeaksTLS(ctx, e.t.URL.String(), e.t.Transport) {
+			e.unreached.facts.Class = failure.WrongScheme
+		}
 		e.find(Unreachable, why)
 	}
 	return nil, false
@@ -125,6 +129,9 @@ func (e *exam) failureLocked() *failure.Failure {
 		facts = failure.Facts{Exit: e.unreached.facts.Exit, Stderr: e.unreached.facts.Stderr}
 	}
 	facts.Server, facts.Given, facts.Command, facts.Args = e.t.Name, e.t.Given, e.t.Program, e.t.Args
+	if u := e.t.URL; u != nil {
+		facts.Address = u.Scheme + "://" + u.Host + u.EscapedPath()
+	}
 	facts.Clean = func(s string) string { return maskAll(s, e.known) }
 	return failure.Of(err, facts)
 }
