@@ -47,6 +47,8 @@ reason, a number in brackets each part that was lost in translation.
 
 "dragoman serve" keeps the last 2,000 calls in memory, and up to 64 MiB of
 their messages unless the setting "record" says otherwise. Secrets are masked.
+Lists that "dragoman call" and its like have read are not kept, unless they
+failed; their numbers are missing.
 
 OUTCOME is one of these. "running": the call has not ended. "ok": the server
 answered with a result. "tool_error": the result says that the tool failed.

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"encoding/json"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -68,6 +69,25 @@ func TestOperate(t *testing.T) {
 		if got := state("a").State; c.then != "?" && got != c.then {
 			t.Errorf("after %s, a is %q, want %q", c.line, got, c.then)
 		}
+	}
+}
+
+// TestCommandsLeaveTheirCallsAlone checks that the calls of a serve have the tool that a command called,
+// and neither the lists that it read before nor a subscription.
+func TestCommandsLeaveTheirCallsAlone(t *testing.T) {
+	u := newUser(t)
+	u.write("dragoman.yaml", strings.ReplaceAll(operatedFile, "@NOTES@", u.write("notes", "")))
+	u.serve("--listen", anyPort)
+	for _, line := range []string{"list", "list a", "list tools", "show a", "call a echo", "prompt a nothing-of-this-name"} {
+		u.run(strings.Fields(line)...)
+	}
+	_, out, said := u.run("calls", "--json")
+	var methods []string
+	for _, m := range regexp.MustCompile(`"method":\s*"([^"]+)"`).FindAllStringSubmatch(out, -1) {
+		methods = append(methods, m[1])
+	}
+	if got := strings.Join(methods, " "); got != "tools/call" && got != "tools/call prompts/get" {
+		t.Errorf("the calls are %q\n%s%s", got, out, said)
 	}
 }
 

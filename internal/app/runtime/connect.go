@@ -270,6 +270,10 @@ type sessionCaller struct {
 
 func (k *sessionCaller) ClientInfo() *mcp.ClientInfo { return k.s.facts }
 
+// HearsNoLists says that Notify does nothing with the news that a list has changed. So the gateway doesn't
+// subscribe to them at the server.
+func (k *sessionCaller) HearsNoLists() bool { return true }
+
 func (k *sessionCaller) Notify(n *mcp.Note) {
 	m := n.Msg
 	if k.progress == nil || m.Method != mcp.NoteProgress {

@@ -310,6 +310,13 @@ func (x *Record) End(out int, cancelled bool) {
 		c.Cause = "cancelled"
 	}
 	x.head = nil
+	if c.ownList() {
+		r.running.remove(x)
+		delete(r.calls, c.Number)
+		r.freeLocked(x)
+		r.mu.Unlock()
+		return
+	}
 	r.countLocked(c)
 	r.running.remove(x)
 	r.endLocked(x)
@@ -330,6 +337,23 @@ func (x *Record) End(out int, cancelled bool) {
 	if grown != nil {
 		close(grown)
 	}
+}
+
+// ownName is the name that Dragoman gives itself as a client.
+const ownName = "dragoman"
+
+// ownList reports whether a call is a list that a Dragoman has read, such as the command call before it
+// checks arguments. One command reads a dozen pages, which would push the calls that somebody looks for
+// out of the ring. Lists that failed stay, unless the server just has no such list.
+func (c *Call) ownList() bool {
+	if c.Client.Name != ownName || c.Outcome != succeeded && c.Code != jsonrpc.CodeMethodNotFound {
+		return false
+	}
+	switch c.Method {
+	case mcp.MethodListTools, mcp.MethodListResources, mcp.MethodListTemplates, mcp.MethodListPrompts:
+		return true
+	}
+	return false
 }
 
 // countLocked counts an ended call for its server. It does not count a parked call or a call
@@ -369,8 +393,9 @@ func (r *Ring) Counts() map[string]Count {
 
 // These outcomes have the same values as the outcomes in package event.
 const (
-	refused mcp.Outcome = "refused" // the call did not reach a server
-	parked  mcp.Outcome = "parked"  // the call continues when the client sends a retry
+	succeeded mcp.Outcome = "ok"
+	refused   mcp.Outcome = "refused" // the call did not reach a server
+	parked    mcp.Outcome = "parked"  // the call continues when the client sends a retry
 )
 
 // endLocked gives a record the next Seq and appends the record to the list of ended calls.

@@ -37,6 +37,42 @@ func numbers(all []Call) (text string) {
 	return strings.TrimSpace(text)
 }
 
+// TestOwnLists checks that the ring keeps no list that a Dragoman has read, unless it failed.
+func TestOwnLists(t *testing.T) {
+	for _, c := range []struct {
+		client, method string
+		outcome        mcp.Outcome
+		code           int64
+		kept           bool
+	}{
+		{"dragoman", mcp.MethodListTools, "ok", 0, false},
+		{"dragoman", mcp.MethodListPrompts, "ok", 0, false},
+		{"dragoman", mcp.MethodListTemplates, mcp.Failed, -32601, false},
+		{"dragoman", mcp.MethodListTools, mcp.Failed, -32603, true},
+		{"dragoman", mcp.MethodCallTool, "ok", 0, true},
+		{"Cursor", mcp.MethodListTools, "ok", 0, true},
+	} {
+		r := New(Options{})
+		call := request(1, "")
+		call.Method, call.Msg = mcp.LookupMethod(c.method), jsonrpc.NewRequest("1", c.method, nil)
+		client := *call.Client
+		client.Info = []byte(`{"name":"` + c.client + `","version":"1"}`)
+		call.Client = &client
+		x := r.Begin(call, nil)
+		a := mcp.NewAttempt(call)
+		a.Server = "s"
+		x.Routed(a)
+		if n := len(r.All()); n != 1 {
+			t.Errorf("%+v: %d running calls", c, n)
+		}
+		x.Answered(a, mcp.Ending{Outcome: c.outcome, Code: c.code})
+		x.End(10, false)
+		if _, found := r.Find(1); found != c.kept || (len(r.All()) == 1) != c.kept || (r.Counts()["s"].Ended == 1) != c.kept {
+			t.Errorf("%+v: %+v", c, r.All())
+		}
+	}
+}
+
 // TestRing checks that a ring keeps the running calls and the last calls that have ended.
 func TestRing(t *testing.T) {
 	r := New(Options{Keep: 3})

@@ -362,8 +362,10 @@ func withoutSenderMeta(m *jsonrpc.Message) []byte {
 // and task ids identify the server, even if the client sees only one server.
 func (n *notices) attach(f *mcp.ClientInfo, r *bridge.Bridge, s mcp.Subscriber, from []Upstream, as rename, view *catalog.View) (detach func()) {
 	out := &notifier{to: s, as: as}
+	deaf, lists := s.(interface{ HearsNoLists() bool })
+	lists = !lists || !deaf.HearsNoLists() // a command that ends after one call subscribes to nothing
 	for _, u := range from {
-		n.register(f, r, out, u, view == nil).Lists(true, true, true)
+		n.register(f, r, out, u, view == nil).Lists(lists, lists, lists)
 	}
 	stop := func() {}
 	if view != nil {
