@@ -46,8 +46,17 @@ func (r *rig) adding(t *testing.T) {
 		t.Errorf("%v\n%s", err, b)
 	}
 	p.clean("adding a server")
+	r.changing(t, h, p)
+}
 
-	// Hide one of its tools, then edit it, disable it, and enable it again.
+// changing goes on with the server that adding has added: it hides one of its tools, edits it, disables it
+// and enables it again.
+func (r *rig) changing(t *testing.T, h *serveRun, p *tab) {
+	look := func() {
+		t.Helper()
+		v := &visit{tab: p, t: t, axe: r.axe}
+		v.looks()
+	}
 	path := "/console/servers/every-thing"
 	p.wait("its tools", `document.querySelector("[role=switch]")`)
 	look()

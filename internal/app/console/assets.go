@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"html/template"
 	"net/http"
+	"net/url"
 	"path"
 	"strings"
 	"sync"
@@ -84,7 +85,7 @@ var functions = template.FuncMap{
 	"message": func(text string) template.HTML { return peerText(text, len(text)+1, true) },
 	"full":    func(text string) template.HTML { return peerText(text, len(text)+1, false) },
 	"state":   stateMark, "bytes": bytesText, "upper": upper, "about": tokens.About,
-	"wire": wireText, "words": words, "dict": dict, "plain": func(text string) string { return excerpt.Line(text, 200) }, "list": func(all ...any) []any { return all },
+	"wire": wireText, "words": words, "escape": url.QueryEscape, "dict": dict, "plain": func(text string) string { return excerpt.Line(text, 200) }, "list": func(all ...any) []any { return all },
 }
 
 var frameTemplate = template.Must(template.New("frame.html").Funcs(functions).ParseFS(templateFiles, "templates/frame.html", "templates/parts.html", "templates/form.html"))

@@ -131,24 +131,23 @@ func (p *editPage) view(r *http.Request, v *editView, e admin.ServerEdit) (*View
 }
 
 // editOf reads a change from a form. The server's page sends the names of all tools that it shows, and
-// those that are on.
+// those that are on. Names come from the server, so they are escaped: no attribute has invisible
+// characters, and no browser changes line breaks in them.
 func (p *editPage) editOf(r *http.Request) admin.ServerEdit {
 	q := r.PostForm
 	e := admin.ServerEdit{Do: q.Get("do"), Entry: q.Get("entry"), Settings: q.Get("settings"), Hash: q.Get("hash"), Tools: map[string]bool{}}
-	for _, name := range q["tool"] {
-		shown, hidden := slices.Contains(q["on"], name), false
-		if s, ok := p.config().Server(r.PathValue("name")); ok {
-			_, hidden = s.Expose.Tools.Hides(name)
+	s, _ := p.config().Server(r.PathValue("name"))
+	for _, field := range []string{"tool", "show", "hide"} {
+		for _, value := range q[field] {
+			name, err := url.QueryUnescape(value)
+			if err != nil {
+				continue
+			}
+			shown := field == "show" || field == "tool" && slices.Contains(q["on"], value)
+			if _, hidden := s.Expose.Tools.Hides(name); field != "tool" || shown == hidden {
+				e.Tools[name] = shown
+			}
 		}
-		if shown == hidden {
-			e.Tools[name] = shown
-		}
-	}
-	for _, name := range q["show"] {
-		e.Tools[name] = true
-	}
-	for _, name := range q["hide"] {
-		e.Tools[name] = false
 	}
 	return e
 }

@@ -118,14 +118,14 @@ func TestEditForms(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h, a := editing(t, nil)
 		a.kept = admin.Kept{Backup: "/f.yaml.dragoman-backup-1", Applied: true}
-		tools := url.Values{"do": {"tools"}, "tool": {"ls", "rm"}, "on": {"rm"}}
+		tools := url.Values{"do": {"tools"}, "tool": {"ls", "rm", "a%0Ab"}, "on": {"rm"}}
 		for _, c := range []struct {
 			name  string
 			form  url.Values
 			edit  admin.ServerEdit
 			saved string // where saving leads
 		}{
-			{"tools", tools, admin.ServerEdit{Do: "tools", Tools: map[string]bool{"ls": false, "rm": true}}, "/console/servers/files"},
+			{"tools", tools, admin.ServerEdit{Do: "tools", Tools: map[string]bool{"ls": false, "rm": true, "a\nb": false}}, "/console/servers/files"},
 			{"tools again", url.Values{"do": {"tools"}, "hide": {"ls"}, "show": {"rm"}}, admin.ServerEdit{Do: "tools", Tools: map[string]bool{"ls": false, "rm": true}}, "/console/servers/files"},
 			{"entry", url.Values{"do": {"entry"}, "entry": {"command: z"}, "settings": {"lazy: true"}}, admin.ServerEdit{Do: "entry", Entry: "command: z", Settings: "lazy: true"}, "/console/servers/files"},
 			{"disable", url.Values{"do": {"disable"}}, admin.ServerEdit{Do: "disable"}, "/console/servers"},

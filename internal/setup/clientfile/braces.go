@@ -186,70 +186,82 @@ func scalarEnd(b []byte, at int) int {
 // editList returns a YAML file with other texts in the list at path, which has the texts old. Those that
 // stay keep their lines.
 func editList(b []byte, path []string, old *Value, list []string) ([]byte, error) {
-	refused := fmt.Errorf("%s %w", quoted(path), errNotBlock)
 	p, found, err := placeOf(b, path)
-	if err != nil || !found || old.Kind != List {
-		return nil, refused
+	ok := err == nil && found && old.Kind == List
+	if !ok {
+		return nil, fmt.Errorf("%s %w", quoted(path), errNotBlock)
 	}
-	line := "\n"
-	if bytes.Contains(b, []byte("\r\n")) {
-		line = "\r\n"
+	stays := make([]bool, len(old.Items))
+	for i, v := range old.Items {
+		stays[i] = slices.Contains(list, v.text())
 	}
-	stays := func(i int) bool { return slices.Contains(list, old.Items[i].text()) }
 	added := slices.DeleteFunc(slices.Clone(list), func(s string) bool {
 		return slices.ContainsFunc(old.Items, func(v *Value) bool { return v.text() == s })
 	})
 	value, to := p.text()
+	out := []byte(nil)
 	if lead := len(value) - len(bytes.TrimLeft(value, " ")); lead < len(value) && value[lead] == '[' {
-		items, end, ok := flowParts(value[lead:])
-		if !ok || len(items) != len(old.Items) {
-			return nil, refused
-		}
-		var out []string
-		for i, text := range items {
-			if stays(i) {
-				out = append(out, text)
+		items, end, closed := flowParts(value[lead:])
+		if ok = closed && len(items) == len(stays); ok {
+			var all []string
+			for i, text := range items {
+				if stays[i] {
+					all = append(all, text)
+				}
 			}
+			for _, text := range added {
+				all = append(all, yamlText(text))
+			}
+			out = p.replace(" ["+strings.Join(all, ", ")+"]"+string(value[lead+end:]), to)
 		}
-		for _, text := range added {
-			out = append(out, yamlText(text))
-		}
-		return p.replace(" ["+strings.Join(out, ", ")+"]"+string(value[lead+end:]), to), nil
+	} else {
+		out, ok = p.editLines(stays, added)
 	}
-	// A list in lines may be indented as far as its key.
-	from, indent, last := p.line+1, -1, 0
-	var out [][]byte
-	n := 0
-	for ; from < len(p.lines); from++ {
-		l := bytes.TrimLeft(p.lines[from], " ")
-		column := len(p.lines[from]) - len(l)
+	if !ok {
+		return nil, fmt.Errorf("%s %w", quoted(path), errNotBlock)
+	}
+	return out, nil
+}
+
+// editLines returns the file with other items in a list that has a line for each item. ok is false if the
+// list is another one.
+func (p *place) editLines(stays []bool, added []string) (out []byte, ok bool) {
+	end := "\n"
+	if bytes.HasSuffix(p.lines[p.line], []byte("\r\n")) {
+		end = "\r\n"
+	}
+	at, indent, last, n := p.line+1, -1, 0, 0
+	var kept [][]byte // the lines of the list that stay
+	for ; at < len(p.lines); at++ {
+		l := bytes.TrimLeft(p.lines[at], " ")
+		column := len(p.lines[at]) - len(l)
 		if text := bytes.TrimSpace(l); len(text) == 0 || text[0] == '#' {
-			out = append(out, p.lines[from])
+			kept = append(kept, p.lines[at])
 			continue
 		}
 		if indent < 0 {
-			indent = column
+			indent = column // perhaps only as far as the key
 		}
 		if column < indent || l[0] != '-' {
 			break
 		}
-		if column > indent || n == len(old.Items) {
-			return nil, refused // an item of several lines
+		if column > indent || n == len(stays) {
+			return nil, false // an item of several lines
 		}
-		if n++; stays(n - 1) {
-			out = append(out, p.lines[from])
+		if n++; stays[n-1] {
+			kept = append(kept, p.lines[at])
 		}
-		last = len(out)
+		last = len(kept)
 	}
-	if n != len(old.Items) {
-		return nil, refused
+	if n != len(stays) {
+		return nil, false
 	}
 	for _, text := range added {
-		if last > 0 && !bytes.HasSuffix(out[last-1], []byte("\n")) {
-			out[last-1] = append(bytes.Clone(out[last-1]), line...)
+		if last > 0 && !bytes.HasSuffix(kept[last-1], []byte("\n")) {
+			kept[last-1] = append(bytes.Clone(kept[last-1]), end...)
 		}
-		out = slices.Insert(out, last, []byte(strings.Repeat(" ", indent)+"- "+yamlText(text)+line))
+		kept = slices.Insert(kept, last, []byte(strings.Repeat(" ", indent)+"- "+yamlText(text)+end))
 		last++
 	}
-	return slices.Concat(bytes.Join(p.lines[:p.line+1], nil), bytes.Join(out, nil), bytes.Join(p.lines[from:], nil)), nil
+	return slices.Concat(bytes.Join(p.lines[:p.line+1], nil), bytes.Join(kept, nil), bytes.Join(p.lines[at:], nil)), true
 }
