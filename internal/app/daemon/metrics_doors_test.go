@@ -23,10 +23,11 @@ func TestDoorMetrics(t *testing.T) {
 		`dragoman_door_events_total{endpoint="/mcp",event="refused",transport="http"} 1`,
 		`dragoman_door_events_total{endpoint="/mcp",event="opened",transport="sse"} 1`,
 		`dragoman_door_events_total{endpoint="/s/a/mcp",event="sessions_opened",transport="http"} 1`,
-		`dragoman_door_events_total{endpoint="/s/a/mcp",event="slow_readers",transport="http"} 0`,
 		`dragoman_door_open{endpoint="/s/a/mcp",transport="http",what="sessions"} 1`,
 		`dragoman_door_open{endpoint="/mcp",transport="sse",what="streams"} 1`,
 		`dragoman_guard_refusals_total 1`,
+		`dragoman_call_seconds_count{outcome="ok",project="default",server="a"} 2`,
+		`dragoman_call_queue_seconds_count{outcome="ok",project="default",server="a"} 2`,
 	}
 	metrics := r.do(t.Context(), "GET", "/metrics", nil)
 	for _, want := range wants {

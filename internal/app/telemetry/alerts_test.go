@@ -17,6 +17,7 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/relay/upstream"
 	"github.com/dragoman-mcp/dragoman/internal/transport"
 	"github.com/dragoman-mcp/dragoman/internal/transport/httpdoor"
+	"github.com/dragoman-mcp/dragoman/internal/transport/streamhttp"
 )
 
 // everyMetric returns the labels of each metric, by name.
@@ -24,11 +25,12 @@ func everyMetric() map[string][]string {
 	m, p := NewMetrics(), &event.Publisher{}
 	defer m.Subscribe(p)()
 	m.WatchServers(func() map[string][]upstream.Status {
-		return map[string][]upstream.Status{"p": {{Name: "s", State: upstream.Ready, Handshakes: map[[2]string]uint64{{"v1", "silence"}: 2}}}}
+		return map[string][]upstream.Status{"p": {{Name: "s", State: upstream.Ready, Odd: 1, Late: 1, Unasked: 1, Handshakes: map[[2]string]uint64{{"v1", "silence"}: 2}}}}
 	})
 	m.WatchBudget(transport.NewBudget(1))
-	m.WatchEndpoints(func() []Endpoint { return []Endpoint{{Path: "/mcp"}} }, httpdoor.NewGuard(nil, nil, nil))
-	p.Publish(event.Event{Kind: event.Call, Server: "s"})
+	m.WatchEndpoints(func() []Endpoint { return []Endpoint{{Path: "/mcp", HTTP: streamhttp.Counts{Refused: 1}}} }, httpdoor.NewGuard(nil, nil, nil))
+	p.Publish(event.Event{Kind: event.Call, Server: "s", Outcome: event.OK, Waited: 1})
+	p.Publish(event.Event{Kind: event.Handshake, Server: "s", Outcome: event.OK})
 	p.Publish(event.Event{Kind: event.Loss, Server: "s", Name: "x"})
 	p.Publish(event.Event{Kind: event.Handshake, Name: "c", From: mcp.R20251125, Outcome: event.OK, Opening: &event.Opening{Client: "c"}})
 	p.Publish(event.Event{Kind: event.BadMessage, Name: "stdio", Code: -32700})

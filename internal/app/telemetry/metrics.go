@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strconv"
 	"sync"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
@@ -25,6 +26,9 @@ type Metrics struct {
 	handshakes *prometheus.CounterVec
 	latency    *prometheus.HistogramVec
 	calls      *prometheus.CounterVec
+	took       *prometheus.HistogramVec
+	waited     *prometheus.HistogramVec
+	openings   *prometheus.CounterVec
 	losses     *prometheus.CounterVec
 	malformed  *prometheus.CounterVec
 	counters   sync.Map // maps callLabels to prometheus.Counter
@@ -45,6 +49,16 @@ type callLabels struct {
 	project, server, from, to, outcome string
 }
 
+// durations returns the options of a histogram of seconds. A Prometheus that reads native histograms
+// gets exponential buckets, each 10 % wider than the one before, and one series. Any other gets the few
+// classic buckets: each is a series for each server and outcome.
+func durations(name, help string) prometheus.HistogramOpts {
+	return prometheus.HistogramOpts{
+		Name: name, Help: help, Buckets: []float64{.005, .025, .1, .5, 2.5, 10, 60},
+		NativeHistogramBucketFactor: 1.1, NativeHistogramMaxBucketNumber: 100, NativeHistogramMinResetDuration: time.Hour,
+	}
+}
+
 // NewMetrics returns a Metrics. It counts no events until Subscribe is called.
 func NewMetrics() *Metrics {
 	m := &Metrics{
@@ -52,13 +66,15 @@ func NewMetrics() *Metrics {
 		handshakes: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "dragoman_handshakes_total", Help: "Handshakes of clients (initialize and server/discover), by client name, requested revision and outcome.",
 		}, []string{"client", "requested", "outcome"}),
-		latency: prometheus.NewHistogramVec(prometheus.HistogramOpts{
-			Name: "dragoman_handshake_seconds", Help: "Time until initialize or server/discover was answered, in seconds.",
-			Buckets: []float64{.0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30},
-		}, []string{"revision"}),
+		latency: prometheus.NewHistogramVec(durations("dragoman_handshake_seconds", "Time until initialize or server/discover was answered, in seconds."), []string{"revision"}),
 		calls: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "dragoman_calls_total", Help: "Calls that ended, by project, server, the client's and the server's era, and outcome. The server is empty if a call isn't for one server.",
 		}, []string{"project", "server", "client_era", "server_era", "outcome"}),
+		took:   prometheus.NewHistogramVec(durations("dragoman_call_seconds", "Time from a call's arrival to its answer, in seconds, by project, server and outcome. Without subscriptions/listen."), []string{"project", "server", "outcome"}),
+		waited: prometheus.NewHistogramVec(durations("dragoman_call_queue_seconds", "How long a call waited for a session with its server, in seconds: a free one, or until the server had started."), []string{"project", "server", "outcome"}),
+		openings: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "dragoman_server_handshakes_total", Help: "Handshakes with servers, by outcome: ok or failed. Each start and each reconnection has at least one.",
+		}, []string{"project", "server", "outcome"}),
 		losses: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "dragoman_losses_total", Help: "Parts of messages that were left out because the receiver's revision doesn't have them, by project, server and kind.",
 		}, []string{"project", "server", "what"}),
@@ -66,7 +82,7 @@ func NewMetrics() *Metrics {
 			Name: "dragoman_malformed_messages_total", Help: "Invalid messages of clients, except initialize and server/discover, by error code.",
 		}, []string{"code"}),
 	}
-	m.registry.MustRegister(m.handshakes, m.latency, m.calls, m.losses, m.malformed,
+	m.registry.MustRegister(m.handshakes, m.latency, m.calls, m.took, m.waited, m.openings, m.losses, m.malformed,
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	return m
 }
@@ -86,8 +102,13 @@ func (m *Metrics) count(e event.Event) {
 	case event.BadMessage:
 		m.malformed.WithLabelValues(strconv.FormatInt(e.Code, 10)).Inc()
 	case event.Handshake:
-		if e.OfClient() {
+		switch {
+		case e.OfClient():
 			m.opened(e)
+		case e.Outcome == event.OK:
+			m.openings.WithLabelValues(e.Project, e.Server, string(event.OK)).Inc()
+		default:
+			m.openings.WithLabelValues(e.Project, e.Server, string(mcp.Failed)).Inc()
 		}
 	}
 }
@@ -146,9 +167,14 @@ func (s *servers) Collect(c chan<- prometheus.Metric) {
 				up = 1
 			}
 			c <- prometheus.MustNewConstMetric(s.up, prometheus.GaugeValue, up, project, st.Name, string(st.State), st.Revision.String())
-			c <- prometheus.MustNewConstMetric(s.unasked, prometheus.CounterValue, float64(st.Unasked), project, st.Name)
-			c <- prometheus.MustNewConstMetric(s.odd, prometheus.CounterValue, float64(st.Odd), project, st.Name)
-			c <- prometheus.MustNewConstMetric(s.late, prometheus.CounterValue, float64(st.Late), project, st.Name)
+			for _, x := range []struct {
+				desc *prometheus.Desc
+				n    int64
+			}{{s.unasked, st.Unasked}, {s.odd, st.Odd}, {s.late, st.Late}} {
+				if x.n != 0 {
+					c <- prometheus.MustNewConstMetric(x.desc, prometheus.CounterValue, float64(x.n), project, st.Name)
+				}
+			}
 			for of, n := range st.Handshakes {
 				c <- prometheus.MustNewConstMetric(s.workers, prometheus.CounterValue, float64(n), project, st.Name, of[0], of[1])
 			}
@@ -195,22 +221,21 @@ func requestedLabel(o *event.Opening) string {
 	return "other"
 }
 
-// called counts a call.
+// called counts a call and observes its times.
 func (m *Metrics) called(e event.Event) {
-	l := callLabels{e.Project, e.Server, e.From.Era(), e.To.Era(), "ok"}
-	switch {
-	case e.Outcome == event.Cancelled:
-		l.outcome = string(event.Cancelled)
-	case e.Outcome == event.ToolError:
-		l.outcome = string(event.ToolError)
-	case e.Code != 0:
-		l.outcome = "error"
-	}
+	l := callLabels{e.Project, e.Server, e.From.Era(), e.To.Era(), string(e.Outcome)}
 	c, ok := m.counters.Load(l)
 	if !ok {
 		c, _ = m.counters.LoadOrStore(l, m.calls.WithLabelValues(l.project, l.server, l.from, l.to, l.outcome))
 	}
 	c.(prometheus.Counter).Inc()
+	if e.Server == "" || e.Method == mcp.MethodListen {
+		return // subscriptions/listen lasts as long as its client wants
+	}
+	m.took.WithLabelValues(e.Project, e.Server, l.outcome).Observe(e.Took.Seconds())
+	if e.Waited > 0 {
+		m.waited.WithLabelValues(e.Project, e.Server, l.outcome).Observe(e.Waited.Seconds())
+	}
 }
 
 // lose counts a loss. Unknown methods share the label "other", because clients choose the names of

@@ -24,15 +24,17 @@ func scrape(m *Metrics) string {
 func TestMetrics(t *testing.T) {
 	m, p := NewMetrics(), &event.Publisher{}
 	stop := m.Subscribe(p)
-	p.Publish(event.Event{Kind: event.Call, Server: "s", From: mcp.R20251125, To: mcp.R20260728})
-	p.Publish(event.Event{Kind: event.Call, Server: "s", From: mcp.R20251125, Code: -32602})
+	p.Publish(event.Event{Kind: event.Call, Server: "s", From: mcp.R20251125, To: mcp.R20260728, Outcome: event.OK, Took: 2 * time.Second, Waited: time.Second})
+	p.Publish(event.Event{Kind: event.Call, Server: "s", Method: mcp.MethodListen, From: mcp.R20251125, To: mcp.R20260728, Outcome: event.OK, Took: time.Hour})
+	p.Publish(event.Event{Kind: event.Call, From: mcp.R20251125, Outcome: event.Refused})
+	p.Publish(event.Event{Kind: event.Call, Server: "s", From: mcp.R20251125, Code: -32602, Outcome: mcp.Failed})
 	p.Publish(event.Event{Kind: event.Call, Server: "s", From: mcp.R20251125, Outcome: event.Cancelled})
 	p.Publish(event.Event{Kind: event.Call, Server: "s", From: mcp.R20251125, To: mcp.R20251125, Outcome: event.ToolError})
 	p.Publish(event.Event{Kind: event.Loss, Server: "s", Name: "tools/list"})
 	p.Publish(event.Event{Kind: event.Loss, Server: "s", Name: "made/up"})
 	p.Publish(event.Event{Kind: event.Loss, Name: "content.audio"})
 	p.Publish(event.Event{Kind: event.Loss, Name: "content.audio"})
-	p.Publish(event.Event{Kind: event.Handshake, Server: "s", Detail: "a server's"})
+	p.Publish(event.Event{Kind: event.Handshake, Server: "s", Outcome: mcp.Failed, Detail: "a server's"})
 	for i := range maxClientNames + 10 {
 		p.Publish(event.Event{Kind: event.Handshake, Name: fmt.Sprint("c", i), From: mcp.R20251125, Took: time.Millisecond, Outcome: event.OK, Opening: &event.Opening{Requested: "2025-11-25"}})
 	}
@@ -42,8 +44,14 @@ func TestMetrics(t *testing.T) {
 	p.Publish(event.Event{Kind: event.Call, Server: "s", From: mcp.R20251125, To: mcp.R20260728})
 	text := scrape(m)
 	for _, want := range []string{
-		`dragoman_calls_total{client_era="legacy",outcome="ok",project="default",server="s",server_era="modern"} 1`,
-		`dragoman_calls_total{client_era="legacy",outcome="error",project="default",server="s",server_era="unknown"} 1`,
+		`dragoman_calls_total{client_era="legacy",outcome="ok",project="default",server="s",server_era="modern"} 2`,
+		`dragoman_calls_total{client_era="legacy",outcome="refused",project="default",server="",server_era="unknown"} 1`,
+		`dragoman_call_seconds_bucket{outcome="ok",project="default",server="s",le="0.5"} 0`,
+		`dragoman_call_seconds_bucket{outcome="ok",project="default",server="s",le="2.5"} 1`,
+		`dragoman_call_seconds_count{outcome="ok",project="default",server="s"} 1`,
+		`dragoman_call_queue_seconds_sum{outcome="ok",project="default",server="s"} 1`,
+		`dragoman_server_handshakes_total{outcome="failed",project="default",server="s"} 1`,
+		`dragoman_calls_total{client_era="legacy",outcome="failed",project="default",server="s",server_era="unknown"} 1`,
 		`dragoman_calls_total{client_era="legacy",outcome="cancelled",project="default",server="s",server_era="unknown"} 1`,
 		`dragoman_calls_total{client_era="legacy",outcome="tool_error",project="default",server="s",server_era="legacy"} 1`,
 		`dragoman_losses_total{project="default",server="s",what="tools/list"} 1`,
@@ -56,6 +64,9 @@ func TestMetrics(t *testing.T) {
 		if !strings.Contains(text, want+"\n") {
 			t.Errorf("no %s in\n%s", want, text)
 		}
+	}
+	if n := strings.Count(text, "\ndragoman_call_queue_seconds_count"); n != 1 {
+		t.Errorf("%d histograms of queues, but only one call waited", n)
 	}
 	want := []admin.Loss{{Server: "", What: "content.audio", Count: 2}, {Server: "s", What: "other", Count: 1}, {Server: "s", What: "tools/list", Count: 1}}
 	if got := m.Losses(event.DefaultProject); fmt.Sprint(got) != fmt.Sprint(want) {
@@ -72,7 +83,7 @@ func TestMetricsOfProjects(t *testing.T) {
 		return map[string][]upstream.Status{event.DefaultProject: {{Name: "gh", State: upstream.Ready}}, "shop": {{Name: "gh", State: upstream.Broken}}}
 	})
 	for _, at := range []*event.Publisher{p, p.For("shop"), p.For("shop")} {
-		at.Publish(event.Event{Kind: event.Call, Server: "gh", From: mcp.R20251125, To: mcp.R20251125})
+		at.Publish(event.Event{Kind: event.Call, Server: "gh", From: mcp.R20251125, To: mcp.R20251125, Outcome: event.OK})
 		at.Publish(event.Event{Kind: event.Loss, Server: "gh", Name: mcp.NoteProgress})
 	}
 	text := scrape(m)

@@ -1,6 +1,10 @@
 package mcp
 
-import "github.com/dragoman-mcp/dragoman/internal/base/jsonrpc"
+import (
+	"time"
+
+	"github.com/dragoman-mcp/dragoman/internal/base/jsonrpc"
+)
 
 // Attempt is one attempt to send a call to a server. It contains the changes to the call. The bytes
 // of the Call itself do not change. Only the goroutine that sends an Attempt may use it.
@@ -12,6 +16,9 @@ type Attempt struct {
 	// To is the revision of the session in which the call was last sent. To is Unknown until the
 	// call is sent.
 	To Revision
+	// Waited is how long the call had to wait for sessions of its server: for one that was free, or
+	// until the server had started. The bridge sets it when the exchange has ended.
+	Waited time.Duration
 	// Name is the server's own name of the item that the call is about.
 	Name string
 	// Args are the arguments that the server gets, if the call is about a tool or a prompt. They're

@@ -28,7 +28,7 @@ func (b *Bridge) Exchange(ctx context.Context, u Server, a *mcp.Attempt, res Res
 	if errors.Is(err, mcp.ErrChanged) {
 		reply, err = b.relay(ctx, &v, a, res, k)
 	}
-	a.To = v.to
+	a.To, a.Waited = v.to, v.waited
 	if err == nil && !a.Sole {
 		sayWhoAsks(a.Call, reply, u.Name())
 	}

@@ -3,6 +3,7 @@ package bridge
 import (
 	"context"
 	"errors"
+	"time"
 
 	"github.com/dragoman-mcp/dragoman/internal/protocol/mcp"
 )
@@ -43,13 +44,16 @@ type visit struct {
 	client *mcp.ClientInfo
 	need   mcp.Need
 	lease  Lease
-	to     mcp.Revision // the revision of the last lease
+	to     mcp.Revision  // the revision of the last lease
+	waited time.Duration // how long open has waited for leases
 }
 
 // open returns the lease of the visit. If the visit has no lease, open acquires one.
 func (v *visit) open(ctx context.Context) (Lease, error) {
 	if v.lease == nil {
+		began := time.Now()
 		l, err := v.server.Acquire(ctx, v.client, v.need)
+		v.waited += time.Since(began)
 		if err != nil {
 			return nil, err
 		}

@@ -137,6 +137,7 @@ type Event struct {
 	Level   slog.Level
 	Time    time.Time           // the end of the event; if it is zero, Publish sets it
 	Took    time.Duration       // the duration; 0 if nothing took time
+	Waited  time.Duration       // of Took, how long a Call waited for a session with its server
 	Who     *identity.Principal // the client's principal; nil if unknown
 	Project string              // the project; if it is "", Publish sets it
 	Server  string              // the configured name of the server
