@@ -61,6 +61,48 @@ func page(t *testing.T, name string) string {
 	return string(b)
 }
 
+var (
+	usedMetric = regexp.MustCompile(`\b((?:dragoman|process|go)_\w+)(?:\{([^}]*)\})?`)
+	usedLabel  = regexp.MustCompile(`(\w+)(?:=|!=|=~|!~)"`)
+	grouping   = regexp.MustCompile(`(?:by|on) \(([^)]*)\)`)
+)
+
+// checkQuery checks that a query uses only metrics and labels that exist. Prometheus itself adds instance
+// and job.
+func checkQuery(t *testing.T, where, query string, metrics map[string][]string) {
+	t.Helper()
+	labels := []string{"instance", "job"}
+	uses := usedMetric.FindAllStringSubmatch(query, -1)
+	if len(uses) == 0 && !strings.HasPrefix(query, "up{") {
+		t.Errorf("%s: no metric in %s", where, query)
+	}
+	for _, use := range uses {
+		known, ok := metrics[use[1]]
+		if !ok {
+			known, ok = metrics[use[1]+"_count"] // a native histogram
+		}
+		if !ok && (strings.HasPrefix(use[1], "dragoman") || runtime.GOOS == "linux") {
+			t.Errorf("%s: there is no metric %s", where, use[1])
+		}
+		labels = append(labels, known...)
+		for _, l := range usedLabel.FindAllStringSubmatch(use[2], -1) {
+			if l[1] != "instance" && l[1] != "job" && !slices.Contains(known, l[1]) {
+				t.Errorf("%s: %s has no label %s", where, use[1], l[1])
+			}
+		}
+	}
+	for _, by := range grouping.FindAllStringSubmatch(query, -1) {
+		for l := range strings.SplitSeq(by[1], ", ") {
+			if !slices.Contains(labels, l) {
+				t.Errorf("%s: no metric has the label %s", where, l)
+			}
+		}
+	}
+	if strings.Count(query, "(") != strings.Count(query, ")") {
+		t.Errorf("%s: parentheses: %s", where, query)
+	}
+}
+
 // TestAlerts checks that the alert rules use only metrics and labels that exist, and that the
 // documentation describes each rule. If promtool is installed, promtool also checks the rules.
 func TestAlerts(t *testing.T) {
@@ -83,7 +125,6 @@ func TestAlerts(t *testing.T) {
 	if err := yaml.UnmarshalWithOptions([]byte(text), &file, yaml.Strict()); err != nil {
 		t.Fatal(err)
 	}
-	metric := regexp.MustCompile(`\b((?:dragoman|process|go)_\w+)(?:\{([^}]*)\})?`)
 	n := 0
 	for _, g := range file.Groups {
 		for _, r := range g.Rules {
@@ -94,29 +135,7 @@ func TestAlerts(t *testing.T) {
 			if !strings.Contains(doc, "| `"+r.Alert+"` |") {
 				t.Errorf("docs/monitoring.md does not explain %s", r.Alert)
 			}
-			var labels []string
-			for _, use := range metric.FindAllStringSubmatch(r.Expr, -1) {
-				known, ok := metrics[use[1]]
-				if !ok && (strings.HasPrefix(use[1], "dragoman") || runtime.GOOS == "linux") {
-					t.Errorf("%s: there is no metric %s", r.Alert, use[1])
-				}
-				labels = append(labels, known...)
-				for _, l := range regexp.MustCompile(`(\w+)[!=]`).FindAllStringSubmatch(use[2], -1) {
-					if l[1] != "job" && !slices.Contains(known, l[1]) {
-						t.Errorf("%s: %s has no label %s", r.Alert, use[1], l[1])
-					}
-				}
-			}
-			for _, by := range regexp.MustCompile(`by \(([^)]*)\)`).FindAllStringSubmatch(r.Expr, -1) {
-				for l := range strings.SplitSeq(by[1], ", ") {
-					if l != "instance" && !slices.Contains(labels, l) {
-						t.Errorf("%s: no metric has the label %s", r.Alert, l)
-					}
-				}
-			}
-			if strings.Count(r.Expr, "(") != strings.Count(r.Expr, ")") {
-				t.Errorf("%s: parentheses: %s", r.Alert, r.Expr)
-			}
+			checkQuery(t, r.Alert, r.Expr, metrics)
 		}
 	}
 	if in := strings.Count(doc, "\n| `Dragoman"); n == 0 || in != n {
