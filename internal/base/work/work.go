@@ -8,8 +8,6 @@
 // goroutine under the same lock. After Close, the Group starts no goroutines, and Wait waits for
 // all goroutines that it has started.
 //
-// A Crew is for owners that run a function for each call: its goroutines wait for the next one.
-//
 // Sleep waits for a duration or until a context ends. Backoff computes the pause between two
 // attempts. The package does not know the protocol.
 package work
@@ -54,8 +52,6 @@ func (g *Group) Wait() {
 	g.running.Wait()
 }
 
-// A Crew is for owners that run a function for each call: its goroutines wait for the next one.
-//
 // Sleep waits for d. If ctx ends first, it returns the cause of ctx.
 func Sleep(ctx context.Context, d time.Duration) error {
 	t := time.NewTimer(d)

@@ -4,14 +4,13 @@ import (
 	"context"
 	"errors"
 	"io/fs"
-	"os"
 	"path"
 	"path/filepath"
 	"slices"
 	"strings"
 	"time"
 
-	"github.com/dragoman-mcp/dragoman/internal/base/work"
+	"github.com/dragoman-mcp/dragoman/internal/base/folderlock"
 )
 
 // lockWait is the maximum time that a call waits until other processes have made their changes. It
@@ -41,14 +40,14 @@ func lockFolders(ctx context.Context, changed []place) (unlock func(), err error
 
 	ctx, cancel := context.WithTimeoutCause(ctx, lockWait, errLocked)
 	defer cancel()
-	var locked []*os.File
+	var locked []func()
 	unlock = func() {
 		for i := len(locked) - 1; i >= 0; i-- {
-			_ = locked[i].Close()
+			locked[i]()
 		}
 	}
 	for _, at := range dirs {
-		f, err := lockFolder(ctx, at)
+		one, err := lockFolder(ctx, at)
 		if errors.Is(err, fs.ErrNotExist) {
 			continue // the change itself says so better
 		}
@@ -59,68 +58,26 @@ func lockFolders(ctx context.Context, changed []place) (unlock func(), err error
 			}
 			return nil, err
 		}
-		locked = append(locked, f)
+		locked = append(locked, one)
 	}
 	return unlock, nil
 }
 
-// lockFolder waits for the lock of one folder. Neither flock nor LockFileEx can wait until a context
-// ends, so lockFolder tries again after a pause.
-func lockFolder(ctx context.Context, at place) (*os.File, error) {
-	f, err := openLock(at)
-	if err != nil {
-		return nil, err
-	}
-	pauses := work.Backoff{First: time.Millisecond, Ceiling: 20 * time.Millisecond}
-	for {
-		err := tryLock(f)
-		if errors.Is(err, errLocked) {
-			if err = work.Sleep(ctx, pauses.Fail()); err == nil {
-				continue
-			}
-		}
-		if err != nil {
-			_ = f.Close()
-			return nil, err
-		}
-		return f, nil
-	}
-}
-
-// openLock opens what the lock of a folder is attached to. On Unix, this is the folder itself, so
-// that processes find the same lock whatever their environment is. Windows cannot lock folders, and
-// some network file systems cannot either. There, an empty file in the user's cache directory has
-// the lock. Its name contains the identity of the folder.
-func openLock(at place) (*os.File, error) {
+// lockFolder waits for the lock of one folder.
+func lockFolder(ctx context.Context, at place) (unlock func(), err error) {
 	dir, err := at.dir.OpenFile(filepath.FromSlash(at.rel), openFolder, 0)
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return nil, noLock(at, err)
-	}
-	if err != nil {
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
 		return nil, err
+	case err == nil:
+		if unlock, err = folderlock.Lock(ctx, dir); err == nil {
+			return unlock, nil
+		}
 	}
-	if canLock(dir) {
-		return dir, nil
+	if ctx.Err() != nil {
+		return nil, context.Cause(ctx)
 	}
-	defer func() { _ = dir.Close() }()
-	id, err := folderID(dir)
-	if err != nil {
-		return nil, err
-	}
-	base, err := os.UserCacheDir()
-	if err != nil {
-		base = os.TempDir()
-	}
-	base = filepath.Join(base, "dragoman", "locks")
-	err = os.MkdirAll(base, 0o700)
-	var f *os.File
-	if err == nil {
-		f, err = os.OpenFile(filepath.Join(base, id), os.O_RDWR|os.O_CREATE, 0o600)
-	}
-	if err != nil {
-		return nil, noLock(at, err)
-	}
-	return f, nil
+	return nil, noLock(at, err)
 }
 
 // noLock is the error for a folder that cannot be locked.

@@ -2,6 +2,7 @@ package clientfile
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -11,6 +12,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/dragoman-mcp/dragoman/internal/base/folderlock"
 )
 
 // Load reads a file. It returns nil and no error if the file does not exist. It refuses files
@@ -53,6 +56,10 @@ type Change struct {
 	Backup bool
 }
 
+// lockWait is the maximum time that Write waits until other processes of Dragoman have made their
+// changes in the same folder.
+const lockWait = 10 * time.Second
+
 // ErrChanged means that another program changed the file at the same time. The caller may try again.
 var ErrChanged = errors.New("another program changed the file at the same time; try again")
 
@@ -61,6 +68,9 @@ var ErrChanged = errors.New("another program changed the file at the same time; 
 // or "" if there is no backup. It fails with ErrChanged if the content of the file is no longer
 // Before, and if the path is a symbolic link whose target does not exist, because the user meant some
 // other file.
+//
+// The folder of the file is locked meanwhile: if several processes of Dragoman change one file at the
+// same time, each sees what the others wrote, or gets ErrChanged.
 func (c Change) Write(now time.Time) (backup string, err error) {
 	path := c.Path
 	if target, err := filepath.EvalSymlinks(path); err == nil {
@@ -76,10 +86,15 @@ func (c Change) Write(now time.Time) (backup string, err error) {
 	case err != nil && !errors.Is(err, fs.ErrNotExist):
 		return "", err
 	}
-	if err := c.unchanged(path); err != nil {
+	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 		return "", err
 	}
-	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+	unlock, err := lock(filepath.Dir(path))
+	if err != nil {
+		return "", err
+	}
+	defer unlock()
+	if err := c.unchanged(path); err != nil {
 		return "", err
 	}
 	if c.Backup && c.Before != nil {
@@ -115,6 +130,22 @@ func (c Change) Write(now time.Time) (backup string, err error) {
 		err = os.Rename(f.Name(), path)
 	}
 	return backup, err
+}
+
+// lock locks a folder for a change.
+func lock(folder string) (unlock func(), err error) {
+	dir, err := os.Open(folder)
+	if err != nil {
+		return nil, err
+	}
+	busy := fmt.Errorf("another Dragoman has been changing files in %s for %s; try again", folder, lockWait)
+	ctx, cancel := context.WithTimeoutCause(context.Background(), lockWait, busy)
+	defer cancel()
+	unlock, err = folderlock.Lock(ctx, dir)
+	if err != nil && !errors.Is(err, busy) {
+		err = fmt.Errorf("%s cannot be locked against other processes, so nothing was changed: %w", folder, err)
+	}
+	return unlock, err
 }
 
 // unchanged returns ErrChanged if the content of the file is no longer Before.

@@ -1,11 +1,15 @@
 package clientfile
 
 import (
+	"bytes"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 )
@@ -120,5 +124,37 @@ func TestWriteThroughADeadLink(t *testing.T) {
 	}
 	if st, err := os.Lstat(path); err != nil || st.Mode()&os.ModeSymlink == 0 {
 		t.Errorf("the link was replaced: %v", err)
+	}
+}
+
+// TestWritersLoseNothing checks that each change that Write reports as made stays, although others
+// change the same file at the same time. Locks belong to open files, so goroutines stand for processes.
+func TestWritersLoseNothing(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "f")
+	var made [8]int
+	var all sync.WaitGroup
+	for w := range made {
+		all.Go(func() {
+			for made[w] < 25 {
+				before, err := Load(path)
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				line := fmt.Sprintf("%d-%d\n", w, made[w])
+				switch _, err := (Change{Path: path, Before: before, After: append(slices.Clip(before), line...)}).Write(time.Now()); {
+				case err == nil:
+					made[w]++
+				case !errors.Is(err, ErrChanged):
+					t.Error(err)
+					return
+				}
+			}
+		})
+	}
+	all.Wait()
+	b, _ := Load(path)
+	if n := bytes.Count(b, []byte("\n")); n != 25*len(made) {
+		t.Errorf("%d of %d acknowledged changes are in the file", n, 25*len(made))
 	}
 }

@@ -1,6 +1,6 @@
 //go:build unix
 
-package files
+package folderlock
 
 import (
 	"errors"
@@ -11,7 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// tryLock locks f, and returns errLocked if another process has the lock.
+// tryLock locks f, and returns errHeld if another process has the lock.
 func tryLock(f *os.File) error {
 	for {
 		err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB)
@@ -19,7 +19,7 @@ func tryLock(f *os.File) error {
 		case errors.Is(err, unix.EINTR):
 			continue
 		case errors.Is(err, unix.EWOULDBLOCK):
-			return errLocked
+			return errHeld
 		}
 		return err
 	}
@@ -29,7 +29,7 @@ func tryLock(f *os.File) error {
 // that are open for writing can be locked, and no folder can.
 func canLock(dir *os.File) bool {
 	err := tryLock(dir)
-	return err == nil || errors.Is(err, errLocked)
+	return err == nil || errors.Is(err, errHeld)
 }
 
 // folderID returns a name for an open folder that no other folder of this machine has.
