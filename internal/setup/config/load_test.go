@@ -180,6 +180,43 @@ func TestWatchThroughLinks(t *testing.T) {
 	})
 }
 
+// TestWatchAnotherFolder checks that a folder that takes the place of the watched one is noticed,
+// whether it is renamed or a link on the path leads to it.
+func TestWatchAnotherFolder(t *testing.T) {
+	for _, name := range []string{"renamed", "linked"} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			dir := t.TempDir()
+			current := filepath.Join(dir, "current")
+			put := func(text string) {
+				fresh := filepath.Join(dir, text)
+				write(t, filepath.Join(fresh, "c.yaml"), text, 0o600)
+				old := filepath.Join(dir, "before-"+text)
+				_ = os.Rename(current, old) // there is none at first
+				if name == "linked" {
+					if err := os.Symlink(fresh, current); err != nil {
+						t.Fatal(err)
+					}
+				} else if err := os.Rename(fresh, current); err != nil {
+					t.Fatal(err)
+				}
+			}
+			put("start")
+			watching(t, filepath.Join(current, "c.yaml"), func(changes <-chan string) {
+				for n := 0; n < 10; n++ { // the first one may come before Watch has begun
+					put(fmt.Sprintf("v%d", n))
+					select {
+					case <-changes:
+						return
+					case <-time.After(2 * lookAgain):
+					}
+				}
+				t.Error("no folder was noticed")
+			})
+		})
+	}
+}
+
 func TestWatchWithoutFolder(t *testing.T) {
 	if err := Watch(t.Context(), filepath.Join(t.TempDir(), "none", "c.yaml"), nil); err == nil {
 		t.Error("no error")

@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"fmt"
 	"io/fs"
+	"os"
 	"path/filepath"
 	"time"
 
@@ -19,6 +20,9 @@ import (
 const (
 	settle   = 100 * time.Millisecond
 	patience = time.Second
+	// lookAgain is how often Watch checks that the folder it watches is still the one on the path. A
+	// watch stays with a folder that was moved away, or that a link on the path no longer leads to.
+	lookAgain = 2 * time.Second
 )
 
 // Watch calls onChange with the file's content each time the content changes. It returns nil
@@ -28,7 +32,8 @@ const (
 // overlap. Watch returns only after the last call of onChange has returned.
 //
 // Watch watches the folder, because editors replace files, and a watch on the file would only see
-// the old file. If the file is a symbolic link, Watch also watches the folder of the link's target.
+// the old file. If the file is a symbolic link, Watch also watches the folder of the link's target. If
+// another folder takes the place of the watched one, Watch notices it within two seconds.
 func Watch(ctx context.Context, path string, onChange func([]byte)) error {
 	return watch(ctx, &target{path: path, most: clientfile.MaxFile + 1}, onChange)
 }
@@ -49,12 +54,15 @@ func watch(ctx context.Context, t *target, onChange func([]byte)) error {
 	if err := w.Add(filepath.Dir(path)); err != nil {
 		return fmt.Errorf("cannot watch %s: %w", path, err)
 	}
+	t.replaced() // remember the folder
 	t.follow(w)
 	t.changed() // read the baseline after the watch began, so that no change is missed
 
 	timer := time.NewTimer(settle)
 	timer.Stop()
 	defer timer.Stop()
+	folder := time.NewTicker(lookAgain)
+	defer folder.Stop()
 	var since time.Time // time of the first event since the file was last read; zero if none
 	stir := func() {
 		if since.IsZero() {
@@ -82,6 +90,15 @@ func watch(ctx context.Context, t *target, onChange func([]byte)) error {
 				continue
 			}
 			return fmt.Errorf("cannot watch %s: %w", path, err)
+		case <-folder.C:
+			if t.replaced() {
+				_ = w.Remove(filepath.Dir(path)) // the watch on the old folder; fails if it is gone
+				if w.Add(filepath.Dir(path)) != nil {
+					t.folder = nil // try again
+					continue
+				}
+				stir()
+			}
 		case <-timer.C:
 			since = time.Time{}
 			t.follow(w)
@@ -95,12 +112,24 @@ func watch(ctx context.Context, t *target, onChange func([]byte)) error {
 // target is the watched file.
 type target struct {
 	path  string
-	most  int64  // the most bytes to read
-	modes bool   // whether to report a change of the file's mode
-	real  string // the folder of the link's target; "" until Dragoman watches this folder
-	hash  [sha256.Size]byte
-	mode  fs.FileMode
-	seen  bool // whether hash and mode are valid
+	most  int64 // the most bytes to read
+	modes bool  // whether to report a change of the file's mode
+	// folder is the folder of path, nil if it is unknown.
+	folder fs.FileInfo
+	real   string // the folder of the link's target; "" until Dragoman watches this folder
+	hash   [sha256.Size]byte
+	mode   fs.FileMode
+	seen   bool // whether hash and mode are valid
+}
+
+// replaced reports whether another folder than before is on the path of the file.
+func (t *target) replaced() bool {
+	now, err := os.Stat(filepath.Dir(t.path))
+	if err != nil || t.folder != nil && os.SameFile(now, t.folder) {
+		return false
+	}
+	t.folder = now
+	return true
 }
 
 // follow watches the folder of a symbolic link's target. If the target does not exist, watch calls
