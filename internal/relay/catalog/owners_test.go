@@ -243,8 +243,10 @@ func TestCutOffList(t *testing.T) {
 				for _, u := range c.Sources {
 					c.Changed(u.Name(), "")
 				}
-				if _, err := page(t, c.View(&mcp.ClientInfo{}, nil), mcp.MethodListResources, ""); err != nil {
-					t.Fatal(err)
+				for _, method := range []string{mcp.MethodListTools, mcp.MethodListPrompts, mcp.MethodListResources, mcp.MethodListTemplates} {
+					if _, err := page(t, c.View(&mcp.ClientInfo{}, nil), method, ""); err != nil {
+						t.Fatal(err)
+					}
 				}
 			}
 			check("victim")
