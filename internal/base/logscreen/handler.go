@@ -191,7 +191,7 @@ type said struct {
 type detail struct{ text, action string }
 
 // finest are the keys of attributes for programs, or of those that say the same as the sentence.
-var finest = []string{"class", "cause", "status", "evidence_from", "attempt", "attempts", "for", "principal"}
+var finest = []string{"class", "cause", "status", "evidence_from", "attempt", "attempts", "for", "principal", "error_code"}
 
 // said puts a record into words.
 func (f *fields) said(message string, s saying) (x said) {
@@ -206,6 +206,9 @@ func (f *fields) said(message string, s saying) (x said) {
 	switch count := f.take("more"); {
 	case count != "":
 		// A count of package loglimit, which has only the attributes that name the peer.
+		if s.counted != "" {
+			message = s.counted
+		}
 		x.sentence = f.general(message) + ": " + count + " more like this within " + f.take("within")
 	case s.say != nil:
 		x.sentence = s.say(f)
@@ -235,7 +238,7 @@ func (f *fields) said(message string, s saying) (x said) {
 		}
 	}
 	for i, a := range f.all {
-		if f.used[i] {
+		if f.used[i] || valueOf(a) == "" {
 			continue
 		}
 		text := a.Key + " " + word(valueOf(a))

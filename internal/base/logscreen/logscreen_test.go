@@ -76,6 +76,7 @@ func records(log *slog.Logger) {
 	log.Info("initialize", loglimit.Peer("client", "inspector"), "client_version", "2.1.0", "requested", "2025-06-18", "revision", "2025-06-18", "outcome", "ok", loglimit.Measured("took", slog.DurationValue(time.Millisecond)), "remote", "127.0.0.1", "project", "default")
 	log.Warn("initialize", "client", "old one", "client_version", "1", "requested", "2099-01-01", "revision", "none", "outcome", "unsupported_version", "remote", "10.0.0.7", "project", "team", "error_code", -32602)
 	log.Info("initialize", "client", "inspector", "more", 12, "within", "1m0s")
+	log.Warn("not sent to clients", "server", "", "what", "initialize", "why", "the extension \"x\" is left out")
 	log.Info("call", db, "tool", "find it", "took", "12ms", "outcome", "tool_error", "client", "inspector", "from", "2025-06-18", "to", "2026-07-28")
 	log.Warn("refused a request: its Host header is not allowed", "value", "evil.example", "fix", "to allow it, add evil.example to allowedHosts", "code", "host_refused")
 	log.Warn("the configuration file is not watched for changes", "cause", "too many open files")

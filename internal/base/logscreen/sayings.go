@@ -12,6 +12,8 @@ type saying struct {
 	text string
 	// say makes the sentence from the attributes that it takes. It's used instead of text.
 	say func(f *fields) string
+	// counted is what a count of such records calls them, if their message is only a word.
+	counted string
 	// again says that the record is about a failure that was shown before: the server could again not be
 	// opened, or it ended again.
 	again   string
@@ -64,10 +66,10 @@ var sayings = map[string]saying{
 	"subscriptions/listen ended":                       {text: "the subscription at server {server} has ended, and a new one follows: {cause}"},
 	"handshake step":                                   {say: step},
 	"call":                                             {say: call},
-	"initialize":                                       {say: opening},
+	"initialize":                                       {say: opening, counted: "handshake of a client"},
 	"a client sent a message that is not valid":        {text: "a client at {remote} sent a message that isn't valid: {why}"},
 	"answer is not valid":                              {text: "server {server} gave an answer that can't be used: {cause}"},
-	"not sent to clients":                              {text: "clients don't get {what} of server {server}: {why}"},
+	"not sent to clients":                              {say: lost},
 	"renamed an item":                                  {text: "clients see {name} of server {server} under another name: {why}"},
 	"tools of a server have changed":                   {say: changed},
 	"the changed configuration is invalid; keeping the current one": {text: "the changed configuration has errors, so the current one stays"},
@@ -135,6 +137,7 @@ func opening(f *fields) string {
 	}
 	asked, got, outcome := f.take("requested"), f.take("revision"), f.take("outcome")
 	f.take("took")
+	f.take("method")
 	if from := f.peek("remote"); from == "127.0.0.1" || from == "::1" {
 		f.take("remote")
 	}
@@ -151,6 +154,15 @@ func opening(f *fields) string {
 		return client + " couldn't connect: it opens too many sessions"
 	}
 	return client + " couldn't connect: " + outcome
+}
+
+// lost names the method of which a part gets lost.
+func lost(f *fields) string {
+	text := f.take("what")
+	if f.peek("server") != "" {
+		text += " of server " + f.server()
+	}
+	return text + " loses something: " + inSentence(f.take("why"))
 }
 
 func changed(f *fields) string {
