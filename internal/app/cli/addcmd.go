@@ -87,7 +87,7 @@ func (c *addCommand) addFlags(cmd *cobra.Command) {
 	f.StringVar(&c.use, "use", "", "run the server of a registry as this `KIND` of package: npm, pypi, oci, nuget or mcpb; or remote for its URL")
 	addRegistryFlag(f, &c.registry)
 	f.StringArrayVar(&c.t.env, "env", nil, "set an environment variable for the command, as `K=V`, or K to refer to the variable K (repeatable)")
-	f.StringArrayVar(&c.t.header, "header", nil, "send an HTTP header to the URL, as `'K: V'` (repeatable)")
+	f.StringArrayVar(&c.t.header, "header", nil, "send an HTTP header to the URL, as `'K: V'`, or K=NAME for the value of the variable NAME (repeatable)")
 	f.StringVar(&c.t.dir, "cwd", "", "run the command in the directory `DIR`")
 	f.StringVar(&c.into, "into", "", "add the server to the configuration `FILE` (default: the file that serve uses)")
 	f.BoolVar(&c.dry, "dry-run", false, "show what would be added, and write nothing")
@@ -214,12 +214,12 @@ func (c *addCommand) fromURL() (addition, error) {
 		return addition{}, usagef("name the URL of another server", "%s leads to Dragoman itself", clean(c.t.address))
 	}
 	headers := clientfile.Mapping()
-	for _, kv := range c.t.header {
-		k, v, ok := strings.Cut(kv, ":")
-		if !ok || k == "" {
-			return addition{}, usagef("use --header 'Name: value'", "--header has no name or no colon")
+	for _, flag := range c.t.header {
+		name, value, err := headerFlag(flag)
+		if err != nil {
+			return addition{}, err
 		}
-		headers.Members = append(headers.Members, clientfile.Member{Key: strings.TrimSpace(k), Value: clientfile.Text(strings.TrimSpace(v))})
+		headers.Members = append(headers.Members, clientfile.Member{Key: name, Value: clientfile.Text(value)})
 	}
 	if len(headers.Members) > 0 {
 		s.Entry.Members = append(s.Entry.Members, clientfile.Member{Key: "headers", Value: headers})

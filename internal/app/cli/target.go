@@ -17,6 +17,7 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/base/failure"
 	"github.com/dragoman-mcp/dragoman/internal/base/servername"
 	"github.com/dragoman-mcp/dragoman/internal/protocol/mcp"
+	"github.com/dragoman-mcp/dragoman/internal/setup/clientfile"
 	"github.com/dragoman-mcp/dragoman/internal/setup/config"
 	"github.com/dragoman-mcp/dragoman/internal/setup/intake"
 	"github.com/dragoman-mcp/dragoman/internal/transport/httplink"
@@ -42,7 +43,7 @@ func (t *targetFlags) add(f *pflag.FlagSet) {
 // that do not translate messages.
 func (t *targetFlags) addPlain(f *pflag.FlagSet) {
 	f.StringArrayVar(&t.env, "env", nil, "set an environment variable for the command, as `K=V`, or K to pass on its current value (repeatable)")
-	f.StringArrayVar(&t.header, "header", nil, "send an HTTP header to the URL, as `'K: V'` (repeatable)")
+	f.StringArrayVar(&t.header, "header", nil, "send an HTTP header to the URL, as `'K: V'`, or K=NAME for the value of the variable NAME (repeatable)")
 	f.StringVar(&t.cacert, "cacert", "", "for the URL, trust the certificate authorities in the PEM `FILE`")
 	f.StringVar(&t.dir, "cwd", "", "run the command in the directory `DIR`")
 	f.StringVar(&t.name, "name", "", "call the server `NAME` in messages (default: its package or host)")
@@ -211,16 +212,16 @@ func (t *targetFlags) server(env environment, command []string, address string) 
 	if err := t.setEnv(&s, env); err != nil {
 		return s, err
 	}
-	for _, kv := range t.header {
-		k, v, ok := strings.Cut(kv, ":")
-		if !ok || k == "" {
-			return s, usagef("use --header 'Name: value'", "--header has no name or no colon")
-		}
-		value, err := env.secret(strings.TrimSpace(v))
+	for _, flag := range t.header {
+		name, text, err := headerFlag(flag)
 		if err != nil {
 			return s, err
 		}
-		s.Header = append(s.Header, config.Field{Name: strings.TrimSpace(k), Value: value})
+		value, err := env.secret(text)
+		if err != nil {
+			return s, err
+		}
+		s.Header = append(s.Header, config.Field{Name: name, Value: value})
 	}
 	if t.revision != "" {
 		r, ok := mcp.ParseRevision(t.revision)
@@ -238,6 +239,18 @@ func (t *targetFlags) server(env environment, command []string, address string) 
 		return s, usagef(p.Hint, "%s", text)
 	}
 	return s, nil
+}
+
+// headerFlag returns the name and the value of a header. flag is 'NAME: VALUE', or NAME=VARIABLE for the
+// value of an environment variable. The second form has no ${ }, which some clients replace themselves.
+func headerFlag(flag string) (name, value string, err error) {
+	if name, value, ok := strings.Cut(flag, ":"); ok && name != "" {
+		return strings.TrimSpace(name), strings.TrimSpace(value), nil
+	}
+	if name, variable, ok := strings.Cut(flag, "="); ok && name != "" && clientfile.IsVariable(variable) {
+		return name, "${" + variable + "}", nil
+	}
+	return "", "", usagef("use --header 'Name: value', or --header Name=VARIABLE", "--header has no name or no value")
 }
 
 // secret replaces the references to environment variables in the value of a flag.

@@ -30,6 +30,9 @@ var own = regexp.MustCompile(`\$\{(?:env:)?([A-Za-z_][A-Za-z0-9_]*)(:-[^}]*)?\}`
 
 var variable = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
 
+// IsVariable reports whether s is a valid name of an environment variable.
+func IsVariable(s string) bool { return variable.MatchString(s) }
+
 // expander converts references to variables from the form of one client to the form of Dragoman.
 type expander struct {
 	refs    refs
