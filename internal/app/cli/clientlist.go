@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"fmt"
 	"strconv"
 	"strings"
 
@@ -16,13 +17,16 @@ type clientRow struct {
 	File      string   `json:"file"`
 	Exists    bool     `json:"exists"`
 	Servers   int      `json:"servers"`
-	Connected []string `json:"connected"` // the names of the entries that lead to Dragoman
+	Connected []string `json:"connected"`       // the names of the entries that lead to Dragoman
+	Twice     []string `json:"twice,omitempty"` // the names of the servers that Dragoman has too, so a connected client shows them twice
+	project   bool     // the file is for one project
 	Problem   string   `json:"problem,omitempty"`
 }
 
 // clientRows reads the files of all clients. A client without files has one row.
 func clientRows(env environment) (rows []clientRow) {
 	m, addresses := intake.Machine(env), env.addresses("")
+	with, noConfig := env.comparison("")
 	for _, c := range clientfile.Clients() {
 		found := false
 		for _, p := range m.Places(c) {
@@ -31,7 +35,7 @@ func clientRows(env environment) (rows []clientRow) {
 				continue
 			}
 			found = true
-			r := clientRow{Client: c.ID, Title: c.Title, File: p.Path, Exists: true, Connected: []string{}}
+			r := clientRow{Client: c.ID, Title: c.Title, File: p.Path, Exists: true, Connected: []string{}, project: p.Project != ""}
 			if err != nil {
 				r.Problem = strings.TrimPrefix(err.Error(), p.Path+": ")
 			} else {
@@ -42,6 +46,9 @@ func clientRows(env environment) (rows []clientRow) {
 				}
 				r.Servers += s.Elsewhere()
 				r.Connected = append(r.Connected, clientfile.Connected(c, s.Root, addresses)...)
+				if noConfig == nil {
+					r.Twice = overlapOf(s.Source, with, "").twice
+				}
 			}
 			rows = append(rows, r)
 		}
@@ -87,5 +94,18 @@ func showClients(w *world, asJSON bool) error {
 		w.status.Printf("import servers with `dragoman import --from %s`, or all with `--from all`", have)
 	}
 	w.status.Printf("put Dragoman into a client with `dragoman connect CLIENT`")
+	for _, r := range rows {
+		if n := len(r.Twice); n > 0 {
+			flags := ""
+			if r.project {
+				flags = " --project"
+			}
+			verb := "would show"
+			if len(r.Connected) > 0 {
+				verb = "shows"
+			}
+			w.status.label(yellow, "hint", fmt.Sprintf("%s %s %s twice, because Dragoman has %s too; `dragoman connect %s%s --move` takes %[4]s out of its file", r.Title, verb, quantity(n, "server"), them(n), r.Client, flags))
+		}
+	}
 	return nil
 }

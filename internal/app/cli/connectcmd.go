@@ -29,7 +29,8 @@ type connectCommand struct {
 	*world
 
 	server, name, file, address, config string
-	write, remove, http, stdio          bool
+	wrap                                string
+	write, remove, http, stdio, move    bool
 	project, asJSON                     bool
 }
 
@@ -37,7 +38,7 @@ func newConnectCommand(w *world) *cobra.Command {
 	c := &connectCommand{world: w}
 
 	cmd := &cobra.Command{
-		Use:   "connect [CLIENT] [--server NAME] [--write]",
+		Use:   "connect [CLIENT] [--move] [--server NAME] [--wrap NAME] [--write]",
 		Short: "Put Dragoman into the configuration of an MCP client",
 		Long: `Show the change that puts Dragoman into an MCP client's configuration; with
 --write, make it. CLIENT is claude (Claude Desktop), claude-code, cursor,
@@ -48,10 +49,24 @@ the URL at which it offers only the server NAME. Claude Desktop doesn't support
 URLs, so it gets an entry that starts "dragoman serve --stdio", or with --server
 "dragoman run URL". With --stdio, every client starts Dragoman.
 
+A client shows a server twice if it's in its own file and, after "dragoman
+import", in Dragoman's configuration too. --move also takes such entries out of
+the client's file, and keeps them in FILE.dragoman-moved.
+
+--wrap NAME changes only the entry NAME of the client's file: it puts "dragoman
+run" in front of its command or URL, so a client can use a server that it can't
+use directly. Environment variables and references stay as they are. Headers
+become environment variables of the entry, because other users of the machine
+can read a command line.
+
 With --write, the command shows the change, keeps a copy of the file beside it
-as FILE.dragoman-backup-DATE, and writes the file. Every other byte stays as it
-is. --remove takes out Dragoman's entry. Entries of other servers are never
-replaced or removed.`,
+as FILE.dragoman-backup-DATE, writes the file, and says what to restart. Every
+other byte stays as it is.
+
+--remove takes all of this back: it removes Dragoman's entry, puts the moved
+entries back and unwraps the wrapped ones. If nothing else changed the file, it
+becomes the same as before, byte for byte. With --wrap NAME, it only unwraps
+NAME. Entries of other servers are never replaced or removed otherwise.`,
 		Example: `  # Show the change.
   dragoman connect cursor
 
@@ -59,15 +74,29 @@ replaced or removed.`,
   dragoman connect cursor --write
   dragoman connect cursor --remove --write
 
+  # Move all servers of a client to Dragoman.
+  dragoman import --from cursor
+  dragoman connect cursor --move --write
+
+  # Put Dragoman in front of one server in the client's file.
+  dragoman connect cursor --wrap github --write
+
   # Connect only one server, for the project in this directory. Tool names get no prefix.
   dragoman connect claude-code --server github --project --write`,
 		Args:              c.check,
 		RunE:              c.run,
 		ValidArgsFunction: c.complete,
 	}
+	c.addFlags(cmd)
+	return cmd
+}
+
+func (c *connectCommand) addFlags(cmd *cobra.Command) {
 	f := flagsInOrder(cmd)
 	f.BoolVar(&c.write, "write", false, "write the change to the client's file")
-	f.BoolVar(&c.remove, "remove", false, "remove Dragoman's entry")
+	f.BoolVar(&c.move, "move", false, "also take the servers that Dragoman has too out of the client's file")
+	f.StringVar(&c.wrap, "wrap", "", "put \"dragoman run\" in front of the entry `NAME` of the client's file")
+	f.BoolVar(&c.remove, "remove", false, "take back what this command has changed in the file")
 	f.StringVar(&c.server, "server", "", "connect only the configured server `NAME`")
 	f.BoolVar(&c.http, "http", false, "connect over HTTP, to a running serve (default, except for claude)")
 	f.BoolVar(&c.stdio, "stdio", false, "let the client start Dragoman (default for claude)")
@@ -80,19 +109,20 @@ replaced or removed.`,
 	_ = cmd.RegisterFlagCompletionFunc("server", func(cmd *cobra.Command, _ []string, word string) ([]string, cobra.ShellCompDirective) {
 		return c.env.completeTarget(&c.config)(cmd, nil, word)
 	})
-	return cmd
 }
 
 func (c *connectCommand) check(_ *cobra.Command, args []string) error {
 	switch {
 	case len(args) > 1:
 		return usagef("connect one client at a time", "unexpected argument %q", args[1])
-	case len(args) == 0 && (c.write || c.remove || c.server != "" || c.file != ""):
+	case len(args) == 0 && (c.write || c.remove || c.move || c.wrap != "" || c.server != "" || c.file != ""):
 		return usagef("name one of "+strings.Join(clientfile.IDs(), ", "), "no client given")
 	case c.http && c.stdio:
 		return usagef("remove one of them", "--http and --stdio cannot be used together")
 	case c.project && c.file != "":
 		return usagef("remove one of them", "--project and --file cannot be used together")
+	case c.wrap != "" && (c.move || c.server != "" || c.name != "" || c.address != "" || c.http || c.stdio):
+		return usagef("use it with --write, --remove, --project, --file or --json", "--wrap changes only the entry %q, so it does not work with flags for Dragoman's own entry", c.wrap)
 	}
 	return nil
 }
@@ -125,14 +155,21 @@ func (c *connectCommand) complete(_ *cobra.Command, args []string, _ string) ([]
 // connection is a change of a client's file that connects or disconnects it.
 type connection struct {
 	client        *clientfile.Client
+	place         clientfile.Place
 	path          string
 	before, after []byte // nil if there is no file
+	addresses     []string
 	entry         clientfile.Entry
 	base          string // the base URL of serve
-	action        string // "add", "replace", "remove" or "none"
+	action        string // "add", "replace", "move", "wrap", "unwrap", "remove" or "none"
 	diff          string // "" for no change
 	written       bool
 	backup        string // the path of the old file; "" for none
+
+	kept    clientfile.Change // the change of the file with moved entries; Path is "" for none
+	moved   []string          // the entries that leave the file, or come back to it
+	overlap overlap
+	openURL bool // --wrap writes a URL with a credential into a command line
 }
 
 // connect shows the change of a client's configuration. With --write, it also makes the change.
@@ -154,10 +191,12 @@ func (c *connectCommand) connect(ctx context.Context, client *clientfile.Client)
 			Action  string   `json:"action"`
 			URL     string   `json:"url,omitempty"`
 			Command []string `json:"command,omitempty"`
+			Moved   []string `json:"moved,omitempty"`
+			Twice   []string `json:"twice,omitempty"`
 			Written bool     `json:"written"`
 			Backup  string   `json:"backup,omitempty"`
 			Diff    string   `json:"diff,omitempty"`
-		}{client.ID, x.path, x.entry.Name, x.action, x.entry.URL, x.entry.Command, x.written, x.backup, x.diff}, "")
+		}{client.ID, x.path, x.entry.Name, x.action, x.entry.URL, x.entry.Command, x.moved, x.overlap.twice, x.written, x.backup, x.diff}, "")
 	}
 	if !x.written && x.diff != "" {
 		if _, err := fmt.Fprint(c.stdout, x.diff); err != nil {
@@ -172,14 +211,44 @@ func (c *connectCommand) connect(ctx context.Context, client *clientfile.Client)
 
 // plan returns the change that the flags ask for.
 func (c *connectCommand) plan(client *clientfile.Client) (*connection, error) {
-	place := clientfile.Place{Client: client, Path: c.file}
+	x, err := c.open(client)
+	if err != nil {
+		return nil, err
+	}
+	switch {
+	case c.wrap != "":
+		err = c.planWrap(x)
+	case c.remove:
+		err = c.planRemove(x)
+	default:
+		err = c.planConnect(x)
+	}
+	var taken *clientfile.Taken
+	var syntax *clientfile.SyntaxError
+	switch {
+	case errors.As(err, &taken) && c.remove:
+		return nil, withHint(fmt.Errorf("%s: the server %q is not Dragoman, so it was not removed", x.path, taken.Name), "run `dragoman connect` to see which entries lead to Dragoman")
+	case errors.As(err, &taken):
+		return nil, withHint(fmt.Errorf("%s: %w", x.path, err), "choose another name with --name, or remove that server first")
+	case errors.As(err, &syntax):
+		return nil, withHint(err, "correct the file, or name another with --file")
+	case err != nil:
+		return nil, err
+	}
+	x.compare(c.remove)
+	return x, nil
+}
+
+// open reads the client's file.
+func (c *connectCommand) open(client *clientfile.Client) (*connection, error) {
+	place := clientfile.Place{Client: client, Path: c.file, Project: intake.ProjectOfFile(c.file)}
 	if c.file == "" {
 		var ok bool
 		if place, ok = intake.Machine(c.env).Target(client, c.project); !ok {
 			return nil, usagef("remove --project", "%s does not have configuration files for single projects", client.Title)
 		}
 	}
-	x := &connection{client: client, path: place.Path}
+	x := &connection{client: client, place: place, path: place.Path}
 	var err error
 	if x.before, err = clientfile.Load(x.path); err != nil {
 		return nil, fmt.Errorf("cannot read %s: %w", x.path, err)
@@ -187,38 +256,31 @@ func (c *connectCommand) plan(client *clientfile.Client) (*connection, error) {
 	if x.base, err = c.env.serveAddress(c.address, c.config); err != nil {
 		return nil, err
 	}
-	addresses := c.env.addresses(c.config)
+	x.addresses = c.env.addresses(c.config)
 	if u, err := url.Parse(x.base); err == nil {
-		addresses = append(addresses, hostPort(u))
+		x.addresses = append(x.addresses, hostPort(u))
 	}
-	if c.remove {
-		if x.entry.Name, err = c.nameToRemove(x, addresses); err != nil {
-			return nil, err
-		}
-		x.after = x.before
-		if x.before != nil {
-			x.after, err = clientfile.Disconnect(client, clientfile.History{Name: x.path, Now: x.before, Earlier: clientfile.Backups(x.path)}, x.entry.Name, addresses)
-		}
-	} else {
-		if x.entry, err = c.entryFor(client, x.base); err != nil {
-			return nil, err
-		}
-		x.after, err = clientfile.Connect(client, x.path, x.before, x.entry, addresses)
-	}
-	var taken *clientfile.Taken
-	switch {
-	case errors.As(err, &taken) && c.remove:
-		return nil, withHint(fmt.Errorf("%s: the server %q is not Dragoman, so it was not removed", x.path, taken.Name), "run `dragoman connect` to see which entries lead to Dragoman")
-	case errors.As(err, &taken):
-		return nil, withHint(fmt.Errorf("%s: %w", x.path, err), "choose another name with --name, or remove that server first")
-	case err != nil:
-		return nil, withHint(err, "correct the file, or name another with --file")
-	}
-	if c.remove && x.before != nil && !bytes.Equal(x.before, x.after) && x.madeByUs() {
-		x.after = nil
-	}
-	x.compare(c.remove)
 	return x, nil
+}
+
+// planConnect plans to add Dragoman's entry, and with --move to take out the entries of servers that
+// Dragoman has too.
+func (c *connectCommand) planConnect(x *connection) (err error) {
+	if x.entry, err = c.entryFor(x.client, x.base); err != nil {
+		return err
+	}
+	x.overlap, err = c.overlapWith(x)
+	x.after = x.before
+	if c.move {
+		if err == nil {
+			err = x.moveOut()
+		}
+		if err != nil {
+			return err
+		}
+	}
+	x.after, err = clientfile.Connect(x.client, x.path, x.after, x.entry, x.addresses)
+	return err
 }
 
 // hostPort returns the host and the port of a URL. If the URL has no port, it returns the default
@@ -345,7 +407,7 @@ func sameFile(a, b string) bool {
 }
 
 // nameToRemove returns the name of the entry that --remove deletes.
-func (c *connectCommand) nameToRemove(x *connection, addresses []string) (string, error) {
+func (c *connectCommand) nameToRemove(x *connection) (string, error) {
 	for _, given := range []string{c.name, c.server} {
 		if given != "" {
 			return given, nil
@@ -357,9 +419,9 @@ func (c *connectCommand) nameToRemove(x *connection, addresses []string) (string
 	}
 	root, err := clientfile.Parse(x.path, x.before)
 	if err != nil {
-		return "", withHint(err, "correct the file, or name another with --file")
+		return "", err
 	}
-	names := clientfile.Connected(x.client, root, addresses)
+	names := clientfile.Connected(x.client, root, x.addresses)
 	switch {
 	case len(names) == 0, slices.Contains(names, usual):
 		return usual, nil
@@ -387,11 +449,14 @@ func (x *connection) madeByUs() bool {
 
 // compare sets action and diff.
 func (x *connection) compare(remove bool) {
-	x.action = "add"
+	if x.action == "" {
+		x.action = "add"
+	}
 	switch {
 	case x.before == nil && remove, x.before != nil && x.after != nil && bytes.Equal(x.before, x.after):
 		x.action = "none"
 		return
+	case x.action != "add":
 	case remove:
 		x.action = "remove"
 	case x.before != nil:
@@ -424,9 +489,18 @@ func (c *connectCommand) writeChange(x *connection) error {
 	if !c.asJSON {
 		c.announce(x.diff)
 	}
-	var err error
 	change := clientfile.Change{Path: x.path, Before: x.before, After: x.after, Backup: x.after != nil}
-	if x.backup, err = change.Write(time.Now()); err != nil {
+	now := time.Now()
+	var err error
+	if x.kept.After != nil {
+		if _, err = x.kept.Write(now); err != nil {
+			return fmt.Errorf("cannot write %s: %w", x.kept.Path, err)
+		}
+	}
+	if x.backup, err = change.Write(now); err != nil {
+		if x.kept.After != nil {
+			_, _ = clientfile.Change{Path: x.kept.Path, Before: x.kept.After, After: x.kept.Before, Private: true}.Write(now)
+		}
 		if errors.Is(err, clientfile.ErrChanged) {
 			err = withHint(err, "close %s and run the command again", x.client.Title)
 		} else if errors.Is(err, fs.ErrPermission) {
@@ -435,33 +509,32 @@ func (c *connectCommand) writeChange(x *connection) error {
 		return fmt.Errorf("cannot write %s: %w", x.path, err)
 	}
 	x.written = true
+	if x.kept.Path != "" && x.kept.After == nil {
+		if _, err = x.kept.Write(now); err != nil {
+			return fmt.Errorf("cannot remove %s: %w", x.kept.Path, err)
+		}
+	}
 	return nil
 }
 
 // report prints what the command did and what the user has to do next.
 func (c *connectCommand) report(ctx context.Context, x *connection) {
 	switch {
-	case x.action == "none" && c.remove:
-		c.status.Printf("%s has no entry %q in %s", x.client.Title, x.entry.Name, x.path)
-		return
 	case x.action == "none":
-		c.status.Printf("%s is connected already, as %q in %s", x.client.Title, x.entry.Name, x.path)
+		c.status.Printf("%s", c.nothing(x))
 	case !c.write:
 		c.status.Printf("nothing was written; add --write to make this change")
-		return
 	default:
 		c.status.Printf("changed %s", x.path)
 		if x.backup != "" {
 			c.status.Printf("the old file is %s", x.backup)
 		}
-		reload := x.client.Reload
-		if c.remove { // after ", or enable", the text explains how to enable the server, but the server is removed
-			reload, _, _ = strings.Cut(reload, ", or enable")
-		}
-		c.status.Printf("now %s", reload)
+		c.reportMoved(x)
+		c.status.Printf("now %s", x.client.Reload)
 	}
+	c.reportOverlap(x)
 	usesServe := x.entry.URL != "" || len(x.entry.Command) > 2 && x.entry.Command[1] == "run"
-	if c.remove || !usesServe {
+	if c.remove || c.wrap != "" || !usesServe {
 		return
 	}
 	s, err := locator{c.env}.runningAt(x.base)

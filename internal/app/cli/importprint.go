@@ -7,6 +7,7 @@ import (
 
 	"github.com/dragoman-mcp/dragoman/internal/base/excerpt"
 	"github.com/dragoman-mcp/dragoman/internal/base/screen"
+	"github.com/dragoman-mcp/dragoman/internal/setup/clientfile"
 	"github.com/dragoman-mcp/dragoman/internal/setup/intake"
 )
 
@@ -99,6 +100,9 @@ func (c *importCommand) tellImport(r *importResult) {
 		c.status.Printf("wrote %s to the new file %s; start with `dragoman serve%s`", quantity(n, "server"), r.into, words)
 	case r.written:
 		c.status.Printf("added %s to %s", quantity(n, "server"), r.into)
+	}
+	if _, known := clientfile.ByID(c.from[0]); r.written && known && len(c.from) == 1 {
+		c.status.Printf("to use %s through Dragoman in %s, run `dragoman connect %s --move`", them(n), r.sources[0].Place.Client.Title, c.from[0])
 	}
 }
 

@@ -11,7 +11,8 @@ import (
 type Client struct {
 	ID    string // the name on the command line, such as "claude-code"
 	Title string // the name in messages, such as "Claude Code"
-	// Reload tells the user how to make the client read a changed file: "restart Cursor".
+	// Reload tells the user how to make the client read a changed file: "restart Cursor". It names only
+	// what the client's own documents say, and is true for new, changed and removed entries.
 	Reload string
 	// HTTP means that an entry in the client's file can specify a server by URL.
 	HTTP bool
@@ -37,15 +38,15 @@ var clients = []*Client{
 		refs: refsBraces, container: []string{"mcpServers"}, timeout: "ms", byURL: typed("http"), byCommand: command("stdio"),
 	},
 	{
-		ID: "cursor", Title: "Cursor", Reload: "restart Cursor, or enable the server in its settings", HTTP: true,
+		ID: "cursor", Title: "Cursor", Reload: "restart Cursor", HTTP: true,
 		refs: refsEditor, container: []string{"mcpServers"}, byURL: typed(""), byCommand: command(""),
 	},
 	{
-		ID: "vscode", Title: "VS Code", Reload: "start the server with the command MCP: List Servers", HTTP: true,
+		ID: "vscode", Title: "VS Code", Reload: "reload the window of VS Code, or start the server with the command MCP: List Servers", HTTP: true,
 		refs: refsEditor, container: []string{"servers"}, byURL: typed("http"), byCommand: command("stdio"),
 	},
 	{
-		ID: "codex", Title: "Codex", Reload: "start a new session of Codex", HTTP: true,
+		ID: "codex", Title: "Codex", Reload: "start Codex again; its command line, editor extension and app all read this file", HTTP: true,
 		refs: refsNone, container: []string{"mcp_servers"}, byURL: typed(""), byCommand: command(""),
 	},
 	{

@@ -1,7 +1,6 @@
 package clientfile
 
 import (
-	"bytes"
 	"slices"
 	"strconv"
 )
@@ -53,10 +52,7 @@ func Connect(c *Client, name string, b []byte, e Entry, addresses []string) ([]b
 			return nil, &Taken{e.Name}
 		}
 	}
-	if IsTOML(name) {
-		return setTOML(name, b, path, want)
-	}
-	return setJSON(name, b, path, want)
+	return set(name, b, path, want)
 }
 
 // ours reports whether an entry of a client's file starts Dragoman or connects to it.
@@ -71,19 +67,7 @@ func ours(c *Client, entry *Value, addresses []string) bool {
 	}
 	// A client that cannot use a URL has the command `dragoman run URL` instead. Check for that
 	// command.
-	var words []string
-	if list := entry.Get("command"); list.scalar() {
-		words = []string{list.Text}
-	} else if list != nil {
-		for _, i := range list.Items {
-			words = append(words, i.text())
-		}
-	}
-	if list := entry.Get("args"); list != nil {
-		for _, i := range list.Items {
-			words = append(words, i.text())
-		}
-	}
+	words := wordsOf(entry)
 	args, ok := ourArgs(words)
 	return ok && len(args) > 1 && args[0] == "run" && isDragoman(nil, args[len(args)-1], addresses)
 }
@@ -109,46 +93,6 @@ type History struct {
 	Earlier [][]byte // the newest first
 }
 
-// Disconnect returns the file without the entry called entry. All other bytes stay the same. If
-// there is no such entry, Disconnect returns f.Now itself. If the entry is not for Dragoman, it returns
-// a *Taken error. Any other error is a *SyntaxError.
-//
-// If the entry is the only difference between b and an older version, Disconnect returns the older
-// version. So it also removes a mapping of servers that Connect created only for this entry.
-func Disconnect(c *Client, f History, entry string, addresses []string) ([]byte, error) {
-	name, b := f.Name, f.Now
-	root, err := Parse(name, b)
-	if err != nil {
-		return nil, err
-	}
-	path, _ := c.find(root)
-	path = append(slices.Clone(path), entry)
-	old := root.Get(path...)
-	switch {
-	case old == nil:
-		return b, nil
-	case !ours(c, old, addresses):
-		return nil, &Taken{entry}
-	}
-	for _, was := range f.Earlier {
-		before, err := Parse(name, was)
-		if err != nil || before.Get(path...) != nil {
-			continue
-		}
-		set := setJSON
-		if IsTOML(name) {
-			set = setTOML
-		}
-		if again, err := set(name, was, path, old); err == nil && bytes.Equal(again, b) {
-			return was, nil
-		}
-	}
-	if IsTOML(name) {
-		return removeTOML(name, b, path)
-	}
-	return removeJSON(name, b, path)
-}
-
 // Has reports whether a file of the client has a server with this name.
 func (c *Client) Has(root *Value, name string) bool {
 	_, servers := c.find(root)
@@ -164,10 +108,6 @@ func Remake(c *Client, name string, root *Value, entry string) (b []byte, ok boo
 		return nil, false
 	}
 	path = append(slices.Clone(path), entry)
-	set := setJSON
-	if IsTOML(name) {
-		set = setTOML
-	}
 	b, err := set(name, nil, path, value)
 	return b, err == nil
 }

@@ -9,7 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// TestDocs applies the changes that docs/clients.md shows.
+// TestDocs applies the changes that docs/clients.md shows, and compares its table with the clients.
 func TestDocs(t *testing.T) {
 	b, err := os.ReadFile("../../../docs/clients.md")
 	if err != nil {
@@ -21,6 +21,9 @@ func TestDocs(t *testing.T) {
 		if section, _, _ = strings.Cut(section, "\n## "); !found {
 			t.Errorf("no section for %s", c.Title)
 			continue
+		}
+		if row := "| `" + c.ID + "` |"; !regexp.MustCompile("(?m)^" + regexp.QuoteMeta("| ["+c.Title+"]") + ".*" + regexp.QuoteMeta(row) + ".*" + regexp.QuoteMeta("| "+c.Reload+" |") + "$").Match(b) {
+			t.Errorf("the table does not say what to do in %s after a change: %s", c.Title, c.Reload)
 		}
 		blocks := block.FindAllStringSubmatch(section, -1)
 		if len(blocks) != 2 || !strings.Contains(section, "After `dragoman connect "+c.ID+" --write`:") {

@@ -3,6 +3,7 @@ package clientfile
 import (
 	"bytes"
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -48,11 +49,11 @@ func TestConnectJSON(t *testing.T) {
 			if want := c.after; string(after) != want {
 				t.Fatalf("got:\n%q\nwant:\n%q", after, want)
 			}
-			back, err := Disconnect(client(t, "cursor"), History{"mcp.json", after, [][]byte{[]byte(c.before)}}, "dragoman", ourAddresses)
+			back, err := Disconnect(client(t, "cursor"), History{"mcp.json", after, [][]byte{[]byte(c.before)}}, Undo{Entry: "dragoman"}, ourAddresses)
 			if err != nil || name != "an old entry" && string(back) != c.before {
 				t.Errorf("back: %q, %v", back, err)
 			}
-			back, err = Disconnect(client(t, "cursor"), History{"mcp.json", after, nil}, "dragoman", ourAddresses)
+			back, err = Disconnect(client(t, "cursor"), History{"mcp.json", after, nil}, Undo{Entry: "dragoman"}, ourAddresses)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -83,7 +84,7 @@ func TestConnectTOML(t *testing.T) {
 			if string(after) != c.after {
 				t.Fatalf("got:\n%s\nwant:\n%s", after, c.after)
 			}
-			back, err := Disconnect(codex, History{"config.toml", after, [][]byte{[]byte(c.before)}}, "dragoman", ourAddresses)
+			back, err := Disconnect(codex, History{"config.toml", after, [][]byte{[]byte(c.before)}}, Undo{Entry: "dragoman"}, ourAddresses)
 			if err != nil || !strings.HasPrefix(name, "an old") && string(back) != c.before {
 				t.Errorf("back: %q, %v", back, err)
 			}
@@ -108,7 +109,7 @@ func TestTaken(t *testing.T) {
 		if _, err := Connect(client(t, id), name, []byte(before), cursorEntry, ourAddresses); !errors.As(err, &taken) {
 			t.Errorf("%s: connect: %v", id, err)
 		}
-		if _, err := Disconnect(client(t, id), History{name, []byte(before), nil}, "dragoman", ourAddresses); !errors.As(err, &taken) {
+		if _, err := Disconnect(client(t, id), History{name, []byte(before), nil}, Undo{Entry: "dragoman"}, ourAddresses); !errors.As(err, &taken) {
 			t.Errorf("%s: disconnect: %v", id, err)
 		}
 	}
@@ -160,7 +161,9 @@ func TestDiff(t *testing.T) {
 // FuzzConnect connects and disconnects any file. Values other than Dragoman's entry keep their
 // meaning. If Disconnect gets the earlier version of the file, it restores this version byte for byte.
 func FuzzConnect(f *testing.F) {
-	for _, seed := range []string{"", "{}", `{"mcpServers":{"a":{}}}`, "{\n \"mcpServers\": { // x\n \"a\": 1, /* b */ }, }", "[mcp_servers.a]\nb = 1\n# c\n[d]\n", "mcp_servers.a.b = 1\n[[x]]\ny = '''\n[z]\n'''\n"} {
+	for _, seed := range []string{"", "{}", `{"mcpServers":{"a":{}}}`, "{\n \"mcpServers\": { // x\n \"a\": 1, /* b */ }, }", "[mcp_servers.a]\nb = 1\n# c\n[d]\n", "mcp_servers.a.b = 1\n[[x]]\ny = '''\n[z]\n'''\n",
+		"{\"mcpServers\":{\"a\":{\"url\":\"https://h/\", // x\n\"headers\":{\"A\":\"b\"},\"env\":{}},\n\"b\":{\"command\":[\"x\"]}}}",
+		"[mcp_servers]\na = { url = \"https://h/\", http_headers = { A = \"b\" } } # x\n[mcp_servers.b]\ncommand = \"x\" # y\nargs = [\n \"z\", # z\n]\n[mcp_servers.b.env]\nA = \"b\""} {
 		f.Add([]byte(seed), false)
 		f.Add([]byte(seed), true)
 	}
@@ -175,6 +178,10 @@ func FuzzConnect(f *testing.F) {
 			return
 		}
 		Read(c, name, before, false, Options{OS: "linux", Addresses: ourAddresses})
+		if twice(before) {
+			return
+		}
+		moveAndWrap(t, c, name, b, before)
 		after, err := Connect(c, name, b, cursorEntry, ourAddresses)
 		if err != nil {
 			return
@@ -192,7 +199,7 @@ func FuzzConnect(f *testing.F) {
 			return
 		}
 		for _, earlier := range [][][]byte{{b}, nil} {
-			back, err := Disconnect(c, History{name, after, earlier}, "dragoman", ourAddresses)
+			back, err := Disconnect(c, History{name, after, earlier}, Undo{Entry: "dragoman"}, ourAddresses)
 			if err != nil {
 				t.Fatalf("%v\n%q", err, after)
 			}
@@ -202,6 +209,48 @@ func FuzzConnect(f *testing.F) {
 			}
 		}
 	})
+}
+
+// moveAndWrap moves and wraps each entry of a file, and takes it back. Other values keep their meaning.
+func moveAndWrap(t *testing.T, c *Client, name string, b []byte, before *Value) {
+	t.Helper()
+	for _, p := range c.entries(before) {
+		if kept, err := AddMoved(name, nil, b, [][]string{p}); err == nil {
+			after, err := Move(name, b, [][]string{p})
+			if root, e := Parse(name, after); err == nil && (e != nil || !same(without(root, p), without(before, p)) || root.Get(p...) != nil) {
+				t.Fatalf("%v\n%q\n%q becomes %q", e, p, b, after)
+			}
+			for _, earlier := range [][][]byte{{b}, nil} {
+				back, e := Disconnect(c, History{name, after, earlier}, Undo{Moved: kept}, ourAddresses)
+				again, _ := Parse(name, back)
+				if err == nil && (e != nil || !same(again, before) || earlier != nil && !bytes.Equal(back, b)) {
+					t.Fatalf("%v\n%q\n%q becomes %q becomes %q", e, p, b, after, back)
+				}
+			}
+		}
+		after, err := Wrap(c, name, b, p, "dragoman")
+		if err != nil || IsWrapped(before, p) {
+			continue
+		}
+		if root, e := Parse(name, after); e != nil || !IsWrapped(root, p) || !same(without(root, p), without(before, p)) {
+			t.Fatalf("%v\n%q\n%q becomes %q", e, p, b, after)
+		}
+		if back, e := Disconnect(c, History{name, after, [][]byte{b}}, Undo{Wrapped: [][]string{p}}, ourAddresses); e != nil || !bytes.Equal(back, b) {
+			t.Fatalf("%v\n%q\n%q becomes %q becomes %q", e, p, b, after, back)
+		}
+	}
+}
+
+// twice reports whether a mapping has the same key twice, which JSON allows.
+func twice(v *Value) bool {
+	seen := map[string]bool{}
+	for _, m := range v.Members {
+		if seen[m.Key] || twice(m.Value) {
+			return true
+		}
+		seen[m.Key] = true
+	}
+	return slices.ContainsFunc(v.Items, twice)
 }
 
 // TestDiffHunks checks diffs with several changes.

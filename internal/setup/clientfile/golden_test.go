@@ -7,6 +7,7 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -128,9 +129,11 @@ func imported(t *testing.T, c *Client, path string, root *Value) string {
 }
 
 // checkConnected checks that Connect makes a single insertion, that a second Connect changes
-// nothing, and that Disconnect removes the entry.
+// nothing, and that Disconnect removes the entry. It does the same with moved and wrapped entries.
 func checkConnected(t *testing.T, c *Client, path string, before, after []byte, entry Entry) {
 	t.Helper()
+	checkMoved(t, c, path, before, entry)
+	checkWrapped(t, c, path, before, entry)
 	again, err := Connect(c, path, after, entry, ourAddresses)
 	if err != nil || !bytes.Equal(again, after) {
 		t.Errorf("a second connect: %v\n%s", err, again)
@@ -154,7 +157,7 @@ func checkConnected(t *testing.T, c *Client, path string, before, after []byte, 
 		t.Errorf("more than one line changed: %q", lost)
 	}
 	for name, earlier := range map[string][][]byte{"with a backup": {before}, "with others": {[]byte("{}"), []byte("!"), before}, "without a backup": nil} {
-		back, err := Disconnect(c, History{path, after, earlier}, entry.Name, ourAddresses)
+		back, err := Disconnect(c, History{path, after, earlier}, Undo{Entry: entry.Name}, ourAddresses)
 		if err != nil || !bytes.Equal(back, before) {
 			t.Errorf("%s, disconnect: %v\n%s", name, err, cmp.Diff(string(before), string(back)))
 		}
@@ -169,7 +172,7 @@ func checkConnected(t *testing.T, c *Client, path string, before, after []byte, 
 	if err != nil {
 		t.Fatal(err)
 	}
-	if back, err := Disconnect(c, History{path, other, nil}, entry.Name, ourAddresses); err != nil || !bytes.Equal(back, before) {
+	if back, err := Disconnect(c, History{path, other, nil}, Undo{Entry: entry.Name}, ourAddresses); err != nil || !bytes.Equal(back, before) {
 		t.Errorf("after another entry: %v\n%s", err, cmp.Diff(string(before), string(back)))
 	}
 }
@@ -188,4 +191,125 @@ func missingLines(before, after []byte) []string {
 		}
 	}
 	return out
+}
+
+// touched returns a file after a change by another program.
+func touched(t *testing.T, path string, b []byte) []byte {
+	t.Helper()
+	out, err := setJSON(path, b, []string{"zzz"}, Text("by another program"))
+	if IsTOML(path) {
+		out, err = append(bytes.Clone(b), "\n[zzz]\n"...), nil
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return out
+}
+
+// checkMoved moves one entry, connects, moves all others, and takes all of it back.
+func checkMoved(t *testing.T, c *Client, path string, before []byte, entry Entry) {
+	t.Helper()
+	root, err := Parse(path, before)
+	if err != nil {
+		t.Fatal(err)
+	}
+	paths := c.entries(root)
+	kept, now := []byte(nil), before
+	var versions [][]byte
+	for _, part := range [][][]string{paths[:1], paths[1:]} {
+		versions = append([][]byte{now}, versions...)
+		if kept, err = AddMoved(path, kept, now, part); err != nil {
+			t.Fatal(err)
+		}
+		if now, err = Move(path, now, part); err != nil {
+			t.Fatal(err)
+		}
+		if now, err = Connect(c, path, now, entry, ourAddresses); err != nil {
+			t.Fatal(err)
+		}
+	}
+	left, err := Parse(path, now)
+	if err != nil || len(c.entries(left)) != 1 || !ours(c, left.Get(c.entries(left)[0]...), ourAddresses) {
+		t.Fatalf("%v\n%s", err, now)
+	}
+	undo := Undo{Entry: entry.Name, Moved: kept}
+	if back, err := Disconnect(c, History{path, now, versions}, undo, ourAddresses); err != nil || !bytes.Equal(back, before) {
+		t.Errorf("moved and back: %v\n%s", err, cmp.Diff(string(before), string(back)))
+	}
+	for name, f := range map[string]History{"without a backup": {path, now, nil}, "after another change": {path, touched(t, path, now), versions}} {
+		back, err := Disconnect(c, f, undo, ourAddresses)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if again, err := Parse(path, back); err != nil || !same(without(again, []string{"zzz"}), root) {
+			t.Errorf("%s: %v\n%s", name, err, cmp.Diff(string(before), string(back)))
+		}
+		if lost := lostComments(before, back); len(lost) > 0 {
+			t.Errorf("%s: %q are lost:\n%s", name, lost, back)
+		}
+	}
+}
+
+// lostComments returns the comments of before that are not in after.
+func lostComments(before, after []byte) (lost []string) {
+	for _, c := range regexp.MustCompile(`(?m)(//|#|/\*) .*$`).FindAllString(string(before), -1) {
+		if !strings.Contains(string(after), strings.TrimRight(c, "\r")) {
+			lost = append(lost, c)
+		}
+	}
+	return lost
+}
+
+// checkWrapped wraps each entry that can be wrapped, and takes it back. Dragoman imports the same
+// servers from the file as before.
+func checkWrapped(t *testing.T, c *Client, path string, before []byte, entry Entry) {
+	t.Helper()
+	root, err := Parse(path, before)
+	if err != nil {
+		t.Fatal(err)
+	}
+	now, versions, wrapped := before, [][]byte(nil), [][]string(nil)
+	for _, p := range c.entries(root) {
+		if ours(c, root.Get(p...), ourAddresses) || IsWrapped(root, p) {
+			continue
+		}
+		after, err := Wrap(c, path, now, p, "/opt/dragoman")
+		if err != nil {
+			continue
+		}
+		wrapped, versions, now = append(wrapped, p), append([][]byte{now}, versions...), after
+	}
+	if len(wrapped) == 0 {
+		t.Fatal("nothing was wrapped")
+	}
+	if now, err = Connect(c, path, now, entry, ourAddresses); err != nil {
+		t.Fatal(err)
+	}
+	versions = append([][]byte{now}, versions...)
+	root2, err := Parse(path, now)
+	if err != nil {
+		t.Fatal(err)
+	}
+	strip := regexp.MustCompile(`(?m)^# [0-9:]* |^# .* needs .*\n|^ +type: .*\n`)
+	was, is := imported(t, c, path, root), imported(t, c, path, without(root2, append(slices.Clone(first(c.find(root2))), entry.Name)))
+	if d := cmp.Diff(strip.ReplaceAllString(was, ""), strip.ReplaceAllString(is, "")); d != "" {
+		t.Errorf("the wrapped servers:\n%s\n%s", d, now)
+	}
+	if got := Wraps(c, History{path, now, versions}, nil); len(got) != len(wrapped) {
+		t.Errorf("wrapped: %q, not %q", got, wrapped)
+	}
+	undo := Undo{Entry: entry.Name, Wrapped: wrapped}
+	if back, err := Disconnect(c, History{path, now, versions}, undo, ourAddresses); err != nil || !bytes.Equal(back, before) {
+		t.Errorf("wrapped and back: %v\n%s", err, cmp.Diff(string(before), string(back)))
+	}
+	back, err := Disconnect(c, History{path, touched(t, path, now), versions}, undo, ourAddresses)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if again, err := Parse(path, back); err != nil || !same(without(again, []string{"zzz"}), root) {
+		t.Errorf("wrapped, changed and back: %v\n%s", err, cmp.Diff(string(before), string(back)))
+	}
+	if _, err = Disconnect(c, History{path, now, nil}, undo, ourAddresses); err != nil {
+		t.Errorf("without a backup: %v", err)
+	}
 }

@@ -3,6 +3,7 @@ package clientfile
 import (
 	"bytes"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"unicode/utf8"
@@ -362,17 +363,9 @@ func removeJSON(name string, b []byte, path []string) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	at := &root
-	for _, key := range path[:len(path)-1] {
-		obj, _ := at.Value.(*hujson.Object)
-		if obj == nil {
-			return b, nil
-		}
-		m := member(obj, key)
-		if m == nil {
-			return b, nil
-		}
-		at = &m.Value
+	at := jsonAt(&root, path[:len(path)-1])
+	if at == nil {
+		return b, nil
 	}
 	obj, _ := at.Value.(*hujson.Object)
 	if obj == nil {
@@ -386,14 +379,22 @@ func removeJSON(name string, b []byte, path []string) ([]byte, error) {
 	for &obj.Members[i] != gone {
 		i++
 	}
-	before, _ := splitExtra(gone.Name.BeforeExtra)
+	before, end := splitExtra(gone.Name.BeforeExtra)
+	// join puts before in front of the white space and comments after the member. A comment with // needs
+	// its line end.
+	join := func(after hujson.Extra) hujson.Extra {
+		if rest := bytes.TrimLeft(after, " \t\r"); before != "" && (len(rest) == 0 || rest[0] != '\n') {
+			before += end
+		}
+		return append(hujson.Extra(before), after...)
+	}
 	trailing := gone.Value.AfterExtra != nil
 	last := i == len(obj.Members)-1
 	obj.Members = append(obj.Members[:i:i], obj.Members[i+1:]...)
 	switch {
 	case !last:
 		next := &obj.Members[i].Name
-		if next.BeforeExtra = append(hujson.Extra(before), next.BeforeExtra...); i == 0 && before == "" && len(obj.Members) > 0 {
+		if next.BeforeExtra = join(next.BeforeExtra); i == 0 && before == "" && len(obj.Members) > 0 {
 			next.BeforeExtra = trimFirst(next.BeforeExtra)
 		}
 	case i > 0:
@@ -404,13 +405,64 @@ func removeJSON(name string, b []byte, path []string) ([]byte, error) {
 		} else if prev.AfterExtra == nil {
 			prev.AfterExtra = hujson.Extra{}
 		}
-		obj.AfterExtra = append(hujson.Extra(before), obj.AfterExtra...)
+		obj.AfterExtra = join(obj.AfterExtra)
 	default:
-		if obj.AfterExtra = append(hujson.Extra(before), obj.AfterExtra...); len(bytes.TrimSpace(obj.AfterExtra)) == 0 {
+		if obj.AfterExtra = join(obj.AfterExtra); len(bytes.TrimSpace(obj.AfterExtra)) == 0 {
 			obj.AfterExtra = nil
 		}
 	}
 	return append(bytes.Clone(mark), root.Pack()...), nil
+}
+
+// rewriteJSON returns b with the entry at path changed from old to now. It edits only the members that
+// differ, so the comments and the order of the others stay.
+func rewriteJSON(name string, b []byte, path []string, old, now *Value) (out []byte, err error) {
+	var edit func(b []byte, path []string, old, now *Value) ([]byte, bool)
+	edit = func(b []byte, path []string, old, now *Value) ([]byte, bool) {
+		switch {
+		case now == nil:
+			b, err = removeJSON(name, b, path)
+		case isMap(old) && isMap(now):
+			return editMembers(old, now, b, func(b []byte, key string, old, now *Value) ([]byte, bool) {
+				return edit(b, append(slices.Clone(path), key), old, now)
+			})
+		default:
+			b, err = setJSON(name, b, path, now)
+		}
+		return b, err == nil
+	}
+	out, _ = edit(b, path, old, now)
+	return out, err
+}
+
+// verbatimJSON returns the value at path as it is written in the file, and whether there is one.
+func verbatimJSON(name string, b []byte, path []string) (text string, ok bool) {
+	root, err := parseJSON(name, b)
+	if err != nil {
+		return "", false
+	}
+	at := jsonAt(&root, path)
+	if at == nil {
+		return "", false
+	}
+	at.BeforeExtra, at.AfterExtra = nil, nil
+	return string(at.Pack()), true
+}
+
+// jsonAt returns the value at path, or nil.
+func jsonAt(at *hujson.Value, path []string) *hujson.Value {
+	for _, key := range path {
+		obj, _ := at.Value.(*hujson.Object)
+		if obj == nil {
+			return nil
+		}
+		m := member(obj, key)
+		if m == nil {
+			return nil
+		}
+		at = &m.Value
+	}
+	return at
 }
 
 // trimFirst removes the spaces that separated a member from the previous member on the same line.
@@ -430,6 +482,8 @@ func appendJSON(b []byte, v *Value, indent string, s jsonStyle, compact bool) []
 		comma, deeper, end, first = " ", "", "", ""
 	}
 	switch {
+	case v.verbatim != "":
+		return append(b, v.verbatim...)
 	case v.Kind == Map && len(v.Members) > 0:
 		b = append(b, '{')
 		for i, m := range v.Members {

@@ -1,6 +1,7 @@
 package clientfile
 
 import (
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -20,11 +21,12 @@ type File struct {
 
 // Server is one server of a file, converted to the format of Dragoman.
 type Server struct {
-	Name     string // a valid name of a server, unique in the file
-	Original string // the name in the file
-	Project  string // the folder of the server's project; "" if the server is for all projects
-	Entry    *Value // the value of mcpServers.NAME, a Map
-	Settings *Value // the value of dragoman.servers.NAME; nil if there are no settings
+	Name     string   // a valid name of a server, unique in the file
+	Original string   // the name in the file
+	Path     []string // the keys that lead to the server in the file; nil for a file with a list of servers
+	Project  string   // the folder of the server's project; "" if the server is for all projects
+	Entry    *Value   // the value of mcpServers.NAME, a Map
+	Settings *Value   // the value of dragoman.servers.NAME; nil if there are no settings
 	// Dragoman means that the entry starts Dragoman or connects to it. In this case, Entry is nil.
 	Dragoman bool
 	// Broken means that the server cannot be imported. In this case, Notes has the reason, and
@@ -80,12 +82,12 @@ func Read(c *Client, path string, root *Value, owned bool, opt Options) File {
 			inputs[in.Get("id").text()] = in
 		}
 	}
-	add := func(servers *Value, project string) {
+	add := func(servers *Value, path []string, project string) {
 		if servers == nil || servers.Kind == Null {
 			return
 		}
 		if servers.Kind == List && c == orchestrator {
-			servers = &Value{Kind: Map, Members: namedEntries(servers)}
+			servers, path = &Value{Kind: Map, Members: namedEntries(servers)}, nil
 		}
 		if servers.Kind != Map {
 			f.Notes = append(f.Notes, Note{Text: "the servers are " + servers.Kind.String() + ", not a mapping", Line: servers.Line, Col: servers.Col})
@@ -100,11 +102,15 @@ func Read(c *Client, path string, root *Value, owned bool, opt Options) File {
 				f.Unread++
 				continue
 			}
-			f.Servers = append(f.Servers, readServer(c, m, project, inputs, opt))
+			s := readServer(c, m, project, inputs, opt)
+			if path != nil {
+				s.Path = append(slices.Clone(path), m.Key)
+			}
+			f.Servers = append(f.Servers, s)
 		}
 	}
-	_, servers := c.find(root)
-	add(servers, project)
+	at, servers := c.find(root)
+	add(servers, at, project)
 	switch c.ID {
 	case "claude-code":
 		f.projects(root, add, opt)
@@ -120,7 +126,7 @@ func Read(c *Client, path string, root *Value, owned bool, opt Options) File {
 
 // projects adds the servers of individual projects from a file of Claude Code. It adds only the
 // servers of opt.Project, unless opt.AllProjects is set.
-func (f *File) projects(root *Value, add func(*Value, string), opt Options) {
+func (f *File) projects(root *Value, add func(*Value, []string, string), opt Options) {
 	all := root.Get("projects")
 	if !isMap(all) {
 		return
@@ -129,7 +135,7 @@ func (f *File) projects(root *Value, add func(*Value, string), opt Options) {
 		servers := m.Value.Get("mcpServers")
 		switch {
 		case m.Key == opt.Project || opt.AllProjects:
-			add(servers, m.Key)
+			add(servers, []string{"projects", m.Key, "mcpServers"}, m.Key)
 			f.off(m.Value.Get("disabledMcpServers"), m.Key)
 		case isMap(servers) && len(servers.Members) > 0:
 			if f.Elsewhere == nil {

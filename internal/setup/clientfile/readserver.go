@@ -32,13 +32,17 @@ func readServer(c *Client, m *Member, project string, inputs map[string]*Value, 
 		r.broken(m, "is "+m.Value.Kind.String()+", not a server")
 		return s
 	}
-	for i := range m.Value.Members {
-		r.member(&m.Value.Members[i])
+	entry := m.Value
+	if inner, ok := c.unwrapped(entry); ok {
+		entry = inner
+		entry.drop("type") // `dragoman run URL` finds the transport out
+	}
+	for i := range entry.Members {
+		r.member(&entry.Members[i])
 	}
 	if s.Broken {
 		return s
 	}
-	r.unwrap()
 	if s.Dragoman = isDragoman(r.words(), r.address, opt.Addresses); s.Dragoman {
 		s.Variables, s.Notes = nil, nil
 		return s
@@ -429,24 +433,6 @@ func (r *reading) folder(m *Member, opt Options) {
 	default:
 		r.entry = without(r.entry, []string{"cwd"})
 		r.note(&Member{Key: "cwd", Line: m.Line, Col: m.Col}, strconv.Quote(cwd)+" is ignored: the path is relative to the folder in which the client was started", false)
-	}
-}
-
-// unwrap replaces the commands `dragoman run -- COMMAND` and `dragoman run URL` with COMMAND or
-// URL. The -- may be missing, because the commands of Gemini and Qwen that add servers remove it.
-func (r *reading) unwrap() {
-	args, ok := ourArgs(r.words())
-	if !ok || len(args) < 2 || args[0] != "run" {
-		return
-	}
-	skip := len(r.command) - len(args) + 1
-	switch rest := r.command[skip:]; {
-	case rest[0].Text == "--" && len(rest) > 1:
-		r.command = rest[1:]
-	case len(rest) == 1 && strings.Contains(rest[0].Text, "://"):
-		r.command, r.address, r.addressAt = nil, rest[0].Text, rest[0]
-	case !strings.HasPrefix(rest[0].Text, "-") && !strings.Contains(rest[0].Text, "://"):
-		r.command = rest
 	}
 }
 

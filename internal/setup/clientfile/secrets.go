@@ -48,6 +48,8 @@ func Secrets(path string, b []byte) []string {
 			f.servers(m.Value.Get("mcpServers"))
 		}
 	}
+	// A word such as --header Authorization=NAME looks like a secret, but names a variable of the entry.
+	f.found = slices.DeleteFunc(f.found, func(s string) bool { return slices.Contains(f.variables, s) })
 	slices.SortFunc(f.found, func(a, b string) int { return cmp.Or(cmp.Compare(len(b), len(a)), cmp.Compare(a, b)) })
 	return slices.Compact(f.found)
 }
@@ -55,6 +57,7 @@ func Secrets(path string, b []byte) []string {
 // secretFinder collects the secrets of a file.
 type secretFinder struct {
 	lines, known, found []string
+	variables           []string // the names of the variables that servers set
 }
 
 func (f *secretFinder) add(s string) {
@@ -98,6 +101,11 @@ func (f *secretFinder) servers(v *Value) {
 			continue
 		}
 		for _, m := range s.Value.Members {
+			if strings.HasPrefix(m.Key, "env") && isMap(m.Value) {
+				for _, v := range m.Value.Members {
+					f.variables = append(f.variables, v.Key)
+				}
+			}
 			if !slices.Contains(f.known, m.Key) {
 				f.read(m.Value, true)
 			}

@@ -47,10 +47,13 @@ func checkTOML(name string, b []byte) error {
 // expression is a header, or a key with its value, in a TOML file.
 type expression struct {
 	path   []string // the keys from the root
+	table  []string // the path of the header above
 	header bool
 	list   bool   // a header of an array of tables
 	value  *Value // the value of a key; nil for a header
 	at     int    // the offset of the key
+	from   int    // the offset of the value
+	to     int    // the offset after the value, or after the last key of a header
 }
 
 func parseTOML(name string, b []byte) (*Value, error) {
@@ -119,6 +122,7 @@ func expressions(b []byte) []expression {
 				e.at = int(k.Raw.Offset)
 			}
 			keys = append(keys, string(k.Data))
+			e.to = int(k.Raw.Offset + k.Raw.Length)
 		}
 		if e.header {
 			table = keys
@@ -126,7 +130,11 @@ func expressions(b []byte) []expression {
 		} else {
 			e.path = append(slices.Clone(table), keys...)
 			e.value = tomlValue(n.Value(), lines, e.at)
+			e.from = e.to + bytes.IndexByte(b[e.to:], '=') + 1
+			e.from += len(b[e.from:]) - len(bytes.TrimLeft(b[e.from:], " \t"))
+			e.to = int(n.Raw.Offset + n.Raw.Length)
 		}
+		e.table = table
 		out = append(out, e)
 	}
 	return out
@@ -171,7 +179,15 @@ func tomlValue(n *unstable.Node, lines index, at int) *Value {
 	return v
 }
 
-// setTOML returns b with the table at path set to value, a Map of scalars and lists. It replaces an
+// lineEnd returns the line end of a file.
+func lineEnd(src []byte) string {
+	if bytes.Contains(src, []byte("\r\n")) {
+		return "\r\n"
+	}
+	return "\n"
+}
+
+// setTOML returns b with the table at path set to value, a Map. It replaces an
 // existing table in place. A new table comes after the last table of the same parent. If the parent
 // has no tables yet, the new table comes at the end of the file.
 func setTOML(name string, b []byte, path []string, value *Value) ([]byte, error) {
@@ -181,11 +197,11 @@ func setTOML(name string, b []byte, path []string, value *Value) ([]byte, error)
 	if err != nil {
 		return nil, err
 	}
-	line := "\n"
-	if bytes.Contains(src, []byte("\r\n")) {
-		line = "\r\n"
+	line := lineEnd(src)
+	table := value.verbatim
+	if table == "" {
+		table = tomlTable(path, value, line)
 	}
-	table := tomlTable(path, value, line)
 	spans := spansOf(src, path)
 	var out []byte
 	switch parents := spansOf(src, path[:len(path)-1]); {
@@ -357,6 +373,15 @@ func tomlText(v *Value) string {
 			items = append(items, tomlText(i))
 		}
 		return "[" + strings.Join(items, ", ") + "]"
+	case Map:
+		var pairs []string
+		for _, m := range v.Members {
+			pairs = append(pairs, tomlKey(m.Key)+" = "+tomlText(m.Value))
+		}
+		if len(pairs) == 0 {
+			return "{}"
+		}
+		return "{ " + strings.Join(pairs, ", ") + " }"
 	case String:
 		return tomlQuote(v.Text)
 	}
@@ -379,4 +404,73 @@ func tomlKey(k string) string {
 func tomlQuote(s string) string {
 	q := string(appendJSON(nil, Text(s), "", jsonStyle{}, true))
 	return strings.ReplaceAll(q, "\x7f", `\u007f`)
+}
+
+// rewriteTOML returns b with the entry at path changed to now. It edits only the keys that differ, so
+// the comments and the order of the others stay. If the entry is written in a way that it cannot edit,
+// it writes a whole new table.
+func rewriteTOML(name string, b []byte, path []string, now *Value) ([]byte, error) {
+	mark := b[:len(b)-len(bytes.TrimPrefix(b, bom))]
+	src := b[len(mark):]
+	root, err := parseTOML(name, src)
+	if err != nil {
+		return nil, err
+	}
+	out, ok := editTOML(src, path, root.Get(path...), now)
+	if after, err := parseTOML(name, out); ok && err == nil && same(after.Get(path...), now) && same(without(after, path), without(root, path)) {
+		return append(bytes.Clone(mark), out...), nil
+	}
+	return setTOML(name, b, path, now)
+}
+
+// editTOML changes the value at path from old to now.
+func editTOML(src []byte, path []string, old, now *Value) (out []byte, ok bool) {
+	all := expressions(src)
+	i := slices.IndexFunc(all, func(e expression) bool { return !e.header && slices.Equal(e.path, path) })
+	switch {
+	case i >= 0 && now != nil:
+		return splice(src, all[i].from, all[i].to, tomlText(now)), true
+	case now == nil:
+		spans := spansOf(src, path)
+		for _, s := range slices.Backward(spans) {
+			src = splice(src, s.from, s.to, "")
+		}
+		return src, len(spans) > 0
+	case old != nil && (old.Kind != Map || now.Kind != Map):
+		return src, false
+	case old == nil:
+		// The new key comes after the last key of its table.
+		for _, e := range slices.Backward(all) {
+			if parent := path[:len(path)-1]; !e.list && slices.Equal(e.table, parent) && (!e.header || slices.Equal(e.path, parent)) {
+				end := e.to + bytes.IndexByte(append(slices.Clone(src[e.to:]), '\n'), '\n')
+				text := tomlKey(path[len(path)-1]) + " = " + tomlText(now)
+				if end == len(src) {
+					return splice(src, end, end, lineEnd(src)+text), true
+				}
+				return splice(src, end+1, end+1, text+lineEnd(src)), true
+			}
+		}
+		return src, false
+	}
+	return editMembers(old, now, src, func(src []byte, key string, old, now *Value) ([]byte, bool) {
+		return editTOML(src, append(slices.Clone(path), key), old, now)
+	})
+}
+
+// splice returns b with the bytes between from and to replaced by text.
+func splice(b []byte, from, to int, text string) []byte {
+	return slices.Concat(b[:from], []byte(text), b[to:])
+}
+
+// verbatimTOML returns the tables of the entry at path as they are written in the file. ok is false if
+// the entry has no header of its own.
+func verbatimTOML(src []byte, path []string) (text string, ok bool) {
+	for _, s := range spansOf(src, path) {
+		if part := string(src[s.from:s.to]); strings.HasPrefix(strings.TrimSpace(part), "[") {
+			text += strings.TrimRight(part, "\r\n") + lineEnd(src)
+			continue
+		}
+		return "", false
+	}
+	return text, text != ""
 }

@@ -3,6 +3,7 @@ package clientfile
 import (
 	"bytes"
 	"fmt"
+	"slices"
 	"strconv"
 )
 
@@ -30,6 +31,8 @@ type Value struct {
 	Members   []Member // the members of a Map, in the order of the file
 	Items     []*Value // the items of a List
 	Line, Col int      // the position, counted from 1, with Col in bytes; 0 if unknown
+
+	verbatim string // the text to write for the value, as another file has it; "" for the usual layout
 }
 
 // Member is one key of a Map with its value.
@@ -77,6 +80,28 @@ func (v *Value) set(key string, to *Value) {
 		}
 	}
 	v.Members = append(v.Members, Member{Key: key, Value: to, Line: to.Line, Col: to.Col})
+}
+
+// drop removes a member of a Map.
+func (v *Value) drop(key string) {
+	v.Members = slices.DeleteFunc(v.Members, func(m Member) bool { return m.Key == key })
+}
+
+// editMembers changes the members of a Map from old to now: first those that now has, then those that
+// only old has. The function edit changes one member in b; its last parameter is nil if the member goes.
+func editMembers(old, now *Value, b []byte, edit func(b []byte, key string, old, now *Value) ([]byte, bool)) (out []byte, ok bool) {
+	out, ok = b, true
+	for _, m := range now.Members {
+		if was := old.Get(m.Key); ok && !same(was, m.Value) {
+			out, ok = edit(out, m.Key, was, m.Value)
+		}
+	}
+	for _, m := range old.Members {
+		if ok && now.Get(m.Key) == nil {
+			out, ok = edit(out, m.Key, m.Value, nil)
+		}
+	}
+	return out, ok
 }
 
 // Text returns a String.

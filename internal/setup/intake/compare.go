@@ -134,6 +134,41 @@ func (x *Comparison) Compare(s clientfile.Server, name string, from *Source) Can
 	return c
 }
 
+// Find returns the server of the configuration that a client's file has too. It is the server with the
+// same name, even if it has other secrets, for example because the user has replaced them by references
+// after the import. Otherwise it is any server that is the same under another name.
+func (x *Comparison) Find(s *clientfile.Server) (own config.Server, ok bool) {
+	if s.Entry == nil {
+		return own, false
+	}
+	parsed, err := ParseServer(x.path, s.Name, s, x.env)
+	if err != nil {
+		return own, false
+	}
+	if own, ok = x.taken[s.Name]; ok && SameServer(withoutSecrets(own), withoutSecrets(parsed)) {
+		return own, true
+	}
+	for _, name := range slices.Sorted(maps.Keys(x.taken)) {
+		if own = x.taken[name]; SameServer(own, parsed) {
+			return own, true
+		}
+	}
+	return config.Server{}, false
+}
+
+// withoutSecrets returns a server whose variables and headers have only their names.
+func withoutSecrets(s config.Server) config.Server {
+	env := map[string]config.Secret{}
+	for k := range s.Env {
+		env[k] = config.Secret{}
+	}
+	s.Env, s.Header = env, slices.Clone(s.Header)
+	for i := range s.Header {
+		s.Header[i].Value = config.Secret{}
+	}
+	return s
+}
+
 // ParseServer parses s as an entry of the configuration file at path, with the given name. The
 // environment variables in the entry may be unset. The error names the invalid setting.
 func ParseServer(path, name string, s *clientfile.Server, env Env) (config.Server, error) {
