@@ -36,7 +36,7 @@ type options struct {
 	dragoman     string
 	against      string // an earlier binary to compare with; "" for none
 	dragomanArgs []string
-	json, md     bool
+	json         bool
 }
 
 var (
@@ -66,7 +66,6 @@ func parseOptions(args []string) (options, error) {
 	flags.StringVar(&o.against, "against", "", "pair every slice of Dragoman with one of this earlier `BINARY`")
 	extra := flags.String("dragoman-args", "", "more `ARGUMENTS` for dragoman run, separated by spaces")
 	flags.BoolVar(&o.json, "json", false, "print JSON")
-	flags.BoolVar(&o.md, "markdown", false, "print Markdown")
 	if err := parse(flags, args); err != nil {
 		return o, err
 	}
@@ -98,9 +97,6 @@ func parseOptions(args []string) (options, error) {
 	}
 	if o.clients > load.MaxClients {
 		problems = append(problems, fmt.Errorf("-clients must be at most %d", load.MaxClients))
-	}
-	if o.json && o.md {
-		problems = append(problems, errors.New("-json and -markdown cannot be used together"))
 	}
 	o.dragomanArgs = strings.Fields(*extra)
 	if len(problems) > 0 {
@@ -136,14 +132,11 @@ func compareTo(ctx context.Context, args []string, out io.Writer) error {
 	}
 	r.Failures = s.failures
 	r.Judge()
-	switch {
-	case o.json:
-		err = r.JSON(out)
-	case o.md:
-		err = r.Markdown(out)
-	default:
-		err = r.Text(out)
+	write := r.Text
+	if o.json {
+		write = r.JSON
 	}
+	err = write(out)
 	if err == nil && len(s.failures) > 0 {
 		err = fmt.Errorf("failures: %d; the lines above that begin with FAILED describe them", len(s.failures))
 	}

@@ -16,19 +16,14 @@ func (r *Report) JSON(w io.Writer) error {
 	return e.Encode(r)
 }
 
-// Text writes the report as plain text, for a terminal.
-func (r *Report) Text(w io.Writer) error { return r.print(w, table.text, "") }
-
-// Markdown writes the report as Markdown.
-func (r *Report) Markdown(w io.Writer) error { return r.print(w, table.markdown, "### ") }
-
 // table is a table with a title. The first row contains the names of the columns.
 type table struct {
 	title string
 	rows  [][]string
 }
 
-func (r *Report) print(w io.Writer, format func(table) string, mark string) error {
+// Text writes the report as Markdown whose columns are aligned, so that a terminal shows it too.
+func (r *Report) Text(w io.Writer) error {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s, %s\n", r.Date, r.Command)
 	fmt.Fprintf(&b, "%s, %d cores, %s, %s, GOMAXPROCS %s; %d clients, %d rounds of %s.\n", r.CPU, r.Cores, r.Kernel, r.Go, r.GOMAXPROCS, r.Clients, r.Rounds, r.Slice)
@@ -41,11 +36,11 @@ func (r *Report) print(w io.Writer, format func(table) string, mark string) erro
 	}
 	for _, t := range r.tables() {
 		if len(t.rows) > 1 {
-			fmt.Fprintf(&b, "\n%s%s\n\n%s", mark, t.title, format(t))
+			fmt.Fprintf(&b, "\n### %s\n\n%s", t.title, t.text())
 		}
 	}
 	if len(r.Failures) > 0 {
-		fmt.Fprintf(&b, "\n%sFailures\n\n", mark)
+		b.WriteString("\n### Failures\n\n")
 		for _, f := range r.Failures {
 			fmt.Fprintf(&b, "- %s\n", f)
 		}
@@ -129,8 +124,7 @@ func (l Load) row() []string {
 	return append(row, fmt.Sprintf("%.2f", l.Rates.Median))
 }
 
-// text formats the table as plain text. It aligns columns of numbers to the right, and other
-// columns to the left.
+// text formats the table. It aligns columns of numbers to the right, and other columns to the left.
 func (t table) text() string {
 	width := make([]int, len(t.rows[0]))
 	for _, row := range t.rows {
@@ -139,37 +133,22 @@ func (t table) text() string {
 		}
 	}
 	var b strings.Builder
-	for _, row := range t.rows {
-		var line strings.Builder
+	for n, row := range t.rows {
+		rule := "|"
 		for i, cell := range row {
 			pad := strings.Repeat(" ", width[i]-utf8.RuneCountInString(cell))
 			if t.figures(i) {
-				line.WriteString(pad + cell + "  ")
+				b.WriteString("| " + pad + cell + " ")
+				rule += strings.Repeat("-", width[i]+1) + ":|"
 			} else {
-				line.WriteString(cell + pad + "  ")
+				b.WriteString("| " + cell + pad + " ")
+				rule += strings.Repeat("-", width[i]+2) + "|"
 			}
 		}
-		b.WriteString(strings.TrimRight(line.String(), " ") + "\n")
-	}
-	return b.String()
-}
-
-func (t table) markdown() string {
-	var b strings.Builder
-	for n, row := range t.rows {
-		b.WriteString("| " + strings.Join(row, " | ") + " |\n")
-		if n > 0 {
-			continue
+		b.WriteString("|\n")
+		if n == 0 {
+			b.WriteString(rule + "\n")
 		}
-		b.WriteString("|")
-		for i := range row {
-			if t.figures(i) {
-				b.WriteString("--:|")
-			} else {
-				b.WriteString("---|")
-			}
-		}
-		b.WriteString("\n")
 	}
 	return b.String()
 }

@@ -1,5 +1,5 @@
 // Package report contains the results of a comparison. It compares the results with the targets,
-// and prints them as plain text, as Markdown, or as JSON.
+// and prints them as text, whose tables are Markdown, or as JSON.
 //
 // Every value that was measured more than once is a Spread: the median with the lowest and the
 // highest value. A ratio is computed for each round, from two slices of that round, so that a

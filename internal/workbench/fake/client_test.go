@@ -2,7 +2,6 @@ package fake
 
 import (
 	"context"
-	"fmt"
 	"io"
 	"strings"
 	"testing"
@@ -15,83 +14,6 @@ import (
 // within is the timeout of all waits in the tests of this package. A passing test needs much less
 // time.
 const within = time.Minute
-
-// converse connects a strict client to a strict server of the same revision, over an
-// in-memory pipe.
-func converse(t *testing.T, date string, o ClientOptions) (context.Context, *Client) {
-	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), within)
-	t.Cleanup(cancel)
-	s, err := NewServer("strict-"+date, Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = s.Close() })
-	fromClient, toServer := io.Pipe()
-	fromServer, toClient := io.Pipe()
-	served := make(chan error, 1)
-	go func() {
-		served <- s.ServePipe(context.WithoutCancel(ctx), fromClient, toClient)
-		_ = toClient.Close()
-	}()
-	c, err := OpenClient(ctx, "strict-"+date, Where{In: fromServer, Out: toServer}, o)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := c.Close(); err != nil {
-			t.Error(err)
-		}
-		<-served
-		for _, v := range c.Violations() {
-			t.Errorf("the client recorded: %s", v)
-		}
-		for _, v := range s.Violations() {
-			t.Errorf("the server recorded: %s", v)
-		}
-	})
-	return ctx, c
-}
-
-func TestClientAndServerAgree(t *testing.T) {
-	for _, e := range editions() {
-		t.Run(e.date, func(t *testing.T) {
-			ctx, c := converse(t, e.date, ClientOptions{})
-			for _, tt := range []struct{ tool, args, want string }{
-				{"add", `{"a":1,"b":2}`, "3"},
-				{"sample", `{"prompt":"hm"}`, "sampled: hm"},
-				{"roots", `{}`, ObligingRoot},
-				{"ask_twice", `{}`, "sampled: Say something.; sampled: You said: sampled: Say something."},
-			} {
-				r, err := c.Call(ctx, mcp.MethodCallTool, fmt.Appendf(nil, `{"name":%q,"arguments":%s}`, tt.tool, tt.args), CallOptions{Progress: true})
-				if err != nil || r.Err != nil {
-					t.Fatalf("%s: %v, %v", tt.tool, err, r)
-				}
-				if !strings.Contains(string(r.Result), quote(tt.want)) {
-					t.Errorf("%s: got %s, want %s", tt.tool, r.Result, tt.want)
-				}
-			}
-			sub, err := c.Subscribe(ctx, Filter{Tools: true, URIs: []string{"fake://text"}})
-			if err != nil {
-				t.Fatal(err)
-			}
-			for _, tt := range []struct{ tool, args, note string }{
-				{"grow", `{}`, mcp.NoteToolsChanged}, {"touch", `{"uri":"fake://text"}`, mcp.NoteResourceUpdated},
-			} {
-				after := c.Serial()
-				if _, err := c.Call(ctx, mcp.MethodCallTool, fmt.Appendf(nil, `{"name":%q,"arguments":%s}`, tt.tool, tt.args), CallOptions{}); err != nil {
-					t.Fatal(err)
-				}
-				if _, err := c.Await(ctx, after, func(n Notice) bool { return n.Method == tt.note }); err != nil {
-					t.Fatalf("%s: %v", tt.note, err)
-				}
-			}
-			if err := sub.Close(ctx); err != nil {
-				t.Fatal(err)
-			}
-		})
-	}
-}
 
 // TestClientSeesViolations checks that a strict client records a violation for each message that a
 // server must not send.

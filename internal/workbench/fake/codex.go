@@ -203,6 +203,17 @@ func (p *codexPipe) request(m *jsonrpc.Message) {
 	}
 }
 
+// codexRefusals has the errors with which a worker refuses version 2, by the setting v2.
+var codexRefusals = map[string]struct {
+	code int
+	text string
+}{
+	"-32602": {-32602, "Invalid params: unknown field `protocolVersion`"},
+	"-32600": {-32600, "Invalid request"},
+	"schema": {-32000, "data did not match the schema: additional properties are not allowed"},
+	"closed": {-32000, "not logged in"},
+}
+
 // initialize answers an initialize request of version 1 or 2 of the handshake. A worker that does
 // not know version 2 refuses a request with a member of version 2, even if the member is null.
 func (p *codexPipe) initialize(m *jsonrpc.Message) {
@@ -220,19 +231,11 @@ func (p *codexPipe) initialize(m *jsonrpc.Message) {
 		return
 	}
 	if two {
+		if r, ok := codexRefusals[p.w.v2]; ok {
+			p.fail(m, r.code, r.text)
+			return
+		}
 		switch p.w.v2 {
-		case "-32602":
-			p.fail(m, -32602, "Invalid params: unknown field `protocolVersion`")
-			return
-		case "-32600":
-			p.fail(m, -32600, "Invalid request")
-			return
-		case "schema":
-			p.fail(m, -32000, "data did not match the schema: additional properties are not allowed")
-			return
-		case "closed":
-			p.fail(m, -32000, "not logged in")
-			return
 		case "silence":
 			return
 		case "late":
