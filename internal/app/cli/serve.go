@@ -2,6 +2,7 @@ package cli
 
 import (
 	"cmp"
+	"context"
 	"log/slog"
 
 	"github.com/spf13/cobra"
@@ -9,6 +10,7 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/app/admin"
 	"github.com/dragoman-mcp/dragoman/internal/app/daemon"
 	"github.com/dragoman-mcp/dragoman/internal/app/runtime"
+	"github.com/dragoman-mcp/dragoman/internal/server/demo"
 	"github.com/dragoman-mcp/dragoman/internal/setup/config"
 )
 
@@ -170,12 +172,17 @@ func (c *serveCommand) options(x *loaded) daemon.ServeOptions {
 	case c.file != "":
 		start.flags = configWords(c.file)
 	}
+	var demoClients []string
+	var playDemo func(context.Context, string)
+	if c.demo && !c.quietDemo {
+		demoClients, playDemo = demo.Clients(), func(ctx context.Context, endpoint string) { demo.Play(ctx, endpoint, version()) }
+	}
 	var console *daemon.Console
 	self, _ := programPath() // if the path is unknown, the console shows only the name of the program
 	return daemon.ServeOptions{
 		ConfigPath: x.path, Config: x.Snapshot, Problems: x.problems, Listen: c.listen, Hosts: c.hosts, Strict: c.strict, Stdio: c.stdio,
 		Log: c.log, LogCalls: c.logCalls || x.Log.Calls, Progress: c.status.Step, Version: version(), Dump: c.showStatus,
-		KeyFolders: admin.KeyFolders(c.env), NoConsole: c.noConsole, DemoClients: c.demo && !c.quietDemo,
+		KeyFolders: admin.KeyFolders(c.env), NoConsole: c.noConsole, DemoClients: demoClients, Demo: playDemo,
 		Program: c.program, Path: self, Env: c.env,
 		Console: func(page daemon.Console) {
 			if !c.noConsole && x.Console {

@@ -40,7 +40,9 @@ func demoServers(t *testing.T) *config.Snapshot {
 // every kind of call.
 func TestDemoClients(t *testing.T) {
 	t.Parallel()
-	r := serve(t, demoServers(t), func(o *ServeOptions) { o.DemoClients = true })
+	r := serve(t, demoServers(t), func(o *ServeOptions) {
+		o.DemoClients, o.Demo = demo.Clients(), func(ctx context.Context, endpoint string) { demo.Play(ctx, endpoint, "1") }
+	})
 	kinds := map[string]func(*admin.Call) bool{
 		"a legacy call that succeeds": func(c *admin.Call) bool {
 			return c.Client.Name == demo.LegacyClient && c.Client.Revision == "2025-06-18" && c.Outcome == "ok"

@@ -32,7 +32,6 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/relay/downstream"
 	"github.com/dragoman-mcp/dragoman/internal/relay/event"
 	"github.com/dragoman-mcp/dragoman/internal/relay/upstream"
-	"github.com/dragoman-mcp/dragoman/internal/server/demo"
 	"github.com/dragoman-mcp/dragoman/internal/setup/clientfile"
 	"github.com/dragoman-mcp/dragoman/internal/setup/config"
 	"github.com/dragoman-mcp/dragoman/internal/transport"
@@ -79,9 +78,10 @@ type ServeOptions struct {
 	KeyFolders []string
 	// NoConsole turns the console off, even if the configuration turns it on.
 	NoConsole bool
-	// DemoClients starts the clients of package demo, which connect to this Serve. Config must
-	// contain the servers of package demo.
-	DemoClients bool
+	// DemoClients are the names of the clients of Demo.
+	DemoClients []string
+	// Demo plays clients of the endpoint until ctx ends. Demo may be nil.
+	Demo func(ctx context.Context, endpoint string)
 	// Serve calls Console once, before Ready. Console may be nil.
 	Console func(Console)
 	// Serve calls Dump with the current status when the process receives SIGUSR1. If Dump is nil,
@@ -199,10 +199,8 @@ func (d *daemon) listening(ctx context.Context, base string, running *sync.WaitG
 	if o.Ready != nil {
 		o.Ready(base + "/mcp")
 	}
-	if o.DemoClients {
-		running.Go(func() {
-			demo.Play(ctx, demo.PlayOptions{Endpoint: "http://" + onThisMachine(base) + "/mcp", Version: o.Version})
-		})
+	if o.Demo != nil {
+		running.Go(func() { o.Demo(ctx, "http://"+onThisMachine(base)+"/mcp") })
 	}
 	if o.Started != nil {
 		running.Go(func() { d.reportStart(ctx, began) })
@@ -260,10 +258,6 @@ func newDaemon(o ServeOptions, local bool) *daemon {
 	if o.noCalls {
 		kept = nil
 	}
-	var demoClients []string
-	if o.DemoClients {
-		demoClients = []string{demo.LegacyClient, demo.ModernClient}
-	}
 	d.runtime = runtime.New(runtime.Options{
 		Config: o.Config, Log: o.Log, Events: d.events, Calls: kept, Recent: o.recent, Guard: d.guard, Principal: identity.Anyone, Budget: d.budget, Drain: o.Drain, Version: o.Version,
 		Exposed: !local, TaskKey: taskKey(o.KeyFolders, o.Log), ListFolder: listFolder(o.KeyFolders, o.Log), Own: d.own, Gate: o.Gate,
@@ -271,9 +265,9 @@ func newDaemon(o ServeOptions, local bool) *daemon {
 	d.masks.Store(d.runtime)
 	d.project = d.runtime.Default()
 	d.stopCalls = d.events.Tap(event.Of(event.Loss), d.lost)
-	d.admin = admin.New(admin.Options{Project: d.project, Others: d.runtime, Log: o.Log, Recent: o.recent, Calls: d.recorded, Budget: d.budget, Losses: d.metrics.Losses, Version: o.Version, Config: fullPath(o.ConfigPath), Local: local, PublicURL: o.Config.PublicURL, ConsoleOff: consoleOff(&o, local), DemoClients: demoClients, Env: o.Env, Refusal: d.refusal.Load, Reload: d.reloader()})
+	d.admin = admin.New(admin.Options{Project: d.project, Others: d.runtime, Log: o.Log, Recent: o.recent, Calls: d.recorded, Budget: d.budget, Losses: d.metrics.Losses, Version: o.Version, Config: fullPath(o.ConfigPath), Local: local, PublicURL: o.Config.PublicURL, ConsoleOff: consoleOff(&o, local), DemoClients: o.DemoClients, Env: o.Env, Refusal: d.refusal.Load, Reload: d.reloader()})
 	d.console = console.New(console.Options{
-		Off: consoleOff(&o, local), Access: d.admin.Access(), Source: d.admin, Add: d.admin, Config: d.project.Current, Clients: d.project.ClientReports, Operate: d.project.Operate, Events: d.events, DemoClients: demoClients, Log: o.Log,
+		Off: consoleOff(&o, local), Access: d.admin.Access(), Source: d.admin, Add: d.admin, Config: d.project.Current, Clients: d.project.ClientReports, Operate: d.project.Operate, Events: d.events, DemoClients: o.DemoClients, Log: o.Log,
 		Program: o.Program, Path: o.Path, Machine: clientfile.Machine{OS: goruntime.GOOS, Env: o.Env},
 	})
 	if local && consoleOff(&o, local) == "" {

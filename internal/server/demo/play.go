@@ -31,24 +31,20 @@ const (
 	mostWait  = 20 * time.Second       // the timeout of one call with all its requests
 )
 
-// PlayOptions are the options of Play. Endpoint is required.
-type PlayOptions struct {
-	Endpoint string // the URL of an endpoint that offers the demo servers
-	Version  string // the version in the clientInfo of both clients
-	// Transport sends the requests. If Transport is nil, Play creates a transport that uses no proxy.
-	// At the end, Play closes the idle connections of the transport.
-	Transport http.RoundTripper
-}
+// Clients returns the names of the demo clients.
+func Clients() []string { return []string{LegacyClient, ModernClient} }
 
-// Play acts as two clients of an endpoint until ctx ends. Some calls of the scripts succeed, some lose
+// Play acts as two clients of an endpoint that offers the demo servers, until ctx ends. Some calls of the scripts succeed, some lose
 // something in translation, and some are cancelled or fail. In some calls, the server reports progress
 // or asks a question. When Play returns, all its goroutines and requests have ended.
-func Play(ctx context.Context, o PlayOptions) {
-	if o.Transport == nil {
-		o.Transport = &http.Transport{MaxConnsPerHost: 4, IdleConnTimeout: 30 * time.Second}
-	}
-	web := &http.Client{Transport: o.Transport}
-	defer web.CloseIdleConnections()
+func Play(ctx context.Context, endpoint, version string) {
+	transport := &http.Transport{MaxConnsPerHost: 4, IdleConnTimeout: 30 * time.Second} // it uses no proxy
+	defer transport.CloseIdleConnections()
+	playOver(ctx, endpoint, version, transport)
+}
+
+func playOver(ctx context.Context, endpoint, version string, transport http.RoundTripper) {
+	web := &http.Client{Transport: transport}
 	var running work.Group
 	defer running.Wait()
 	for _, c := range []struct {
@@ -60,8 +56,8 @@ func Play(ctx context.Context, o PlayOptions) {
 		{ModernClient, "Demo: a modern client", protocol.R20260728, modernScript},
 	} {
 		running.Go(func() {
-			p := newPlayer(&mcp.Implementation{Name: c.name, Title: c.title, Version: o.Version}, c.revision, &mcp.StreamableClientTransport{
-				Endpoint: o.Endpoint, HTTPClient: web, DisableStandaloneSSE: true, MaxRetries: -1,
+			p := newPlayer(&mcp.Implementation{Name: c.name, Title: c.title, Version: version}, c.revision, &mcp.StreamableClientTransport{
+				Endpoint: endpoint, HTTPClient: web, DisableStandaloneSSE: true, MaxRetries: -1,
 			})
 			p.play(ctx, c.script)
 			p.leave()

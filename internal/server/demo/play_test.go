@@ -80,7 +80,7 @@ func played(t *testing.T, during func(*house)) *house {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		Play(ctx, PlayOptions{Endpoint: "http://house/mcp", Version: "1", Transport: h})
+		playOver(ctx, "http://house/mcp", "1", h)
 	}()
 	during(h)
 	cancel()
@@ -160,12 +160,12 @@ func TestNobodyThere(t *testing.T) {
 		defer cancel()
 		n := 0
 		var mu sync.Mutex
-		Play(ctx, PlayOptions{Endpoint: "http://house/mcp", Transport: roundTrip(func(*http.Request) (*http.Response, error) {
+		playOver(ctx, "http://house/mcp", "1", roundTrip(func(*http.Request) (*http.Response, error) {
 			mu.Lock()
 			defer mu.Unlock()
 			n++
 			return nil, io.EOF
-		})})
+		}))
 		if n > 40 {
 			t.Errorf("%d requests in ten seconds", n)
 		}
