@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"fmt"
-	"io"
 	"net/http"
 	"sync"
 
@@ -69,12 +68,8 @@ func (r *eventWire) send(ctx context.Context, msg []byte, _ *pendingRequest) err
 	if err != nil {
 		return err
 	}
-	defer resp.Body.Close()
-	body, _ := io.ReadAll(io.LimitReader(resp.Body, bodyOfErrorMost))
-	if resp.StatusCode/100 != 2 {
-		return fmt.Errorf("status %d: %s", resp.StatusCode, clip(string(body)))
-	}
-	return nil
+	_, err = drained(resp)
+	return err
 }
 
 func (r *eventWire) cancel(*pendingRequest) bool { return false }

@@ -103,16 +103,25 @@ func (h *httpWire) post(ctx context.Context, msg []byte, f *pendingRequest) (*ht
 	return h.client.Do(r)
 }
 
+// drained reads the beginning of a body and closes it. It returns an error for a status other than 2xx.
+func drained(resp *http.Response) ([]byte, error) {
+	defer resp.Body.Close()
+	body, _ := io.ReadAll(io.LimitReader(resp.Body, bodyOfErrorMost))
+	if resp.StatusCode/100 != 2 {
+		return nil, fmt.Errorf("status %d: %s", resp.StatusCode, clip(string(body)))
+	}
+	return body, nil
+}
+
 func (h *httpWire) send(ctx context.Context, msg []byte, f *pendingRequest) error {
 	if f == nil {
 		resp, err := h.post(ctx, msg, nil)
 		if err != nil {
 			return err
 		}
-		defer resp.Body.Close()
-		body, _ := io.ReadAll(io.LimitReader(resp.Body, bodyOfErrorMost))
-		if resp.StatusCode/100 != 2 {
-			return fmt.Errorf("status %d: %s", resp.StatusCode, clip(string(body)))
+		body, err := drained(resp)
+		if err != nil {
+			return err
 		}
 		if resp.StatusCode != http.StatusAccepted || len(body) > 0 {
 			// §Streamable HTTP, "Sending Messages": the response is 202 with an empty body.

@@ -34,21 +34,25 @@ func (c *Client) Survey(ctx context.Context, done func(Finding)) {
 	free := context.AfterFunc(ctx, func() { c.hangUp(context.Cause(ctx)) })
 	defer free()
 	for _, s := range []struct {
-		name string
-		play func(context.Context) (string, error)
+		name, needs string // the server must offer needs, unless needs is ""
+		play        func(context.Context) (string, error)
 	}{
-		{"tools/list", v.tools}, {"tools/call", v.callTools},
-		{"resources/list", v.resources}, {"resources/templates/list", v.templates}, {"resources/read", v.reads},
-		{"prompts/list", v.prompts}, {"prompts/get", v.gets}, {"completion/complete", v.completes},
-		{"subscriptions", v.subscribes}, {"logging", v.logs}, {"ping", v.pings},
-		{"a wrong cursor", v.wrongCursor}, {"an unknown tool", v.unknownTool}, {"an unknown method", v.unknownMethod},
-		{"what was not offered", v.unoffered},
+		{"tools/list", "tools", v.tools}, {"tools/call", "", v.callTools},
+		{"resources/list", "resources", v.resources}, {"resources/templates/list", "resources", v.templates}, {"resources/read", "", v.reads},
+		{"prompts/list", "prompts", v.prompts}, {"prompts/get", "", v.gets}, {"completion/complete", "", v.completes},
+		{"subscriptions", "", v.subscribes}, {"logging", "logging", v.logs}, {"ping", "", v.pings},
+		{"a wrong cursor", "tools", v.wrongCursor}, {"an unknown tool", "tools", v.unknownTool}, {"an unknown method", "", v.unknownMethod},
+		{"what was not offered", "", v.unoffered},
 	} {
 		if s.name == "what was not offered" && !c.habits.unoffered {
 			continue
 		}
 		if ctx.Err() != nil {
 			done(Finding{Step: s.name, Detail: "not tried: " + context.Cause(ctx).Error(), Bad: true})
+			continue
+		}
+		if s.needs != "" && !v.c.Offers(s.needs) {
+			done(Finding{Step: s.name, Detail: notOffered})
 			continue
 		}
 		step, cancel := context.WithTimeoutCause(ctx, c.step, fmt.Errorf("no answer within %s", c.step))
@@ -112,9 +116,6 @@ func (v *survey) call(ctx context.Context, method, params string) ([]byte, error
 }
 
 func (v *survey) tools(ctx context.Context) (string, error) {
-	if !v.c.Offers("tools") {
-		return notOffered, nil
-	}
 	return v.walk(ctx, mcp.MethodListTools, "tools", func(raw []byte, t jsonrpc.Span) {
 		reads := jsonrpc.KindOf(raw, jsonrpc.Find(raw, jsonrpc.Find(raw, t, "annotations"), "readOnlyHint")) == 't'
 		for range jsonrpc.Elements(raw, jsonrpc.Find(raw, jsonrpc.Find(raw, t, "inputSchema"), "required")) {
@@ -150,9 +151,6 @@ func (v *survey) callTools(ctx context.Context) (string, error) {
 }
 
 func (v *survey) resources(ctx context.Context) (string, error) {
-	if !v.c.Offers("resources") {
-		return notOffered, nil
-	}
 	return v.walk(ctx, mcp.MethodListResources, "resources", func(raw []byte, r jsonrpc.Span) {
 		if uri, _ := jsonrpc.Text(raw, jsonrpc.Find(raw, r, "uri")); len(v.uris) < maxSurveyed {
 			v.uris = append(v.uris, uri)
@@ -161,9 +159,6 @@ func (v *survey) resources(ctx context.Context) (string, error) {
 }
 
 func (v *survey) templates(ctx context.Context) (string, error) {
-	if !v.c.Offers("resources") {
-		return notOffered, nil
-	}
 	return v.walk(ctx, mcp.MethodListTemplates, "resourceTemplates", nil)
 }
 
@@ -177,9 +172,6 @@ func (v *survey) reads(ctx context.Context) (string, error) {
 }
 
 func (v *survey) prompts(ctx context.Context) (string, error) {
-	if !v.c.Offers("prompts") {
-		return notOffered, nil
-	}
 	return v.walk(ctx, mcp.MethodListPrompts, "prompts", func(raw []byte, p jsonrpc.Span) {
 		name, _ := jsonrpc.Text(raw, jsonrpc.Find(raw, p, "name"))
 		free := true
@@ -241,10 +233,7 @@ func (v *survey) subscribes(ctx context.Context) (string, error) {
 }
 
 func (v *survey) logs(ctx context.Context) (string, error) {
-	switch {
-	case !v.c.Offers("logging"):
-		return notOffered, nil
-	case v.c.e.has(perRequest):
+	if v.c.e.has(perRequest) {
 		return "asked for with each call", nil
 	}
 	r, err := v.c.SetLevel(ctx, "info")
@@ -277,9 +266,6 @@ func (v *survey) refused(ctx context.Context, method, params string, codes ...in
 }
 
 func (v *survey) wrongCursor(ctx context.Context) (string, error) {
-	if !v.c.Offers("tools") {
-		return notOffered, nil
-	}
 	// §Pagination, "Error Handling": a server SHOULD refuse an invalid cursor. Survey also accepts
 	// a server that returns a list.
 	detail, err := v.refused(ctx, mcp.MethodListTools, `{"cursor":"no such cursor"}`, jsonrpc.CodeInvalidParams)
@@ -290,9 +276,6 @@ func (v *survey) wrongCursor(ctx context.Context) (string, error) {
 }
 
 func (v *survey) unknownTool(ctx context.Context) (string, error) {
-	if !v.c.Offers("tools") {
-		return notOffered, nil
-	}
 	const params = `{"name":"no such tool","arguments":{}}`
 	detail, err := v.refused(ctx, mcp.MethodCallTool, params, jsonrpc.CodeInvalidParams)
 	if err != nil && strings.Contains(err.Error(), `"isError":true`) {
