@@ -162,17 +162,17 @@ func (r *rig) hostile(p string, check func(call, answer string)) {
 		{"delete_file", args{"path": p, "recursive": true, "permanent": true}},
 	}
 	for _, c := range calls {
-		text, _ := r.call(c.tool, c.args, nil)
+		text, _ := r.Call(c.tool, c.args, nil)
 		check(fmt.Sprintf("%s %v", c.tool, c.args), text)
 	}
 	uri := "file://" + p
-	if res, err := r.client.ReadResource(r.t.Context(), &mcp.ReadResourceParams{URI: uri}); err == nil {
+	if res, err := r.Client.ReadResource(r.T.Context(), &mcp.ReadResourceParams{URI: uri}); err == nil {
 		for _, c := range res.Contents {
 			check("resources/read "+uri, c.Text+string(c.Blob))
 		}
 	}
-	_ = r.client.Subscribe(r.t.Context(), &mcp.SubscribeParams{URI: uri})
-	_ = r.client.Unsubscribe(r.t.Context(), &mcp.UnsubscribeParams{URI: uri})
+	_ = r.Client.Subscribe(r.T.Context(), &mcp.SubscribeParams{URI: uri})
+	_ = r.Client.Unsubscribe(r.T.Context(), &mcp.UnsubscribeParams{URI: uri})
 }
 
 // leaks reports whether an answer has the canary, also as base64.
@@ -309,7 +309,7 @@ func attackSwaps(t *testing.T, apart bool) {
 					{"delete_file", args{"path": "d", "recursive": true, "permanent": true}},
 					{"watch_folder", args{"path": "."}},
 				} {
-					text, _ := r.call(c.tool, c.args, nil)
+					text, _ := r.Call(c.tool, c.args, nil)
 					if answers.Add(1); leaks(text) {
 						t.Errorf("%s %v returns a file outside the root: %s", c.tool, c.args, text)
 					}
@@ -368,7 +368,7 @@ func TestAttackMoves(t *testing.T) {
 						case 2:
 							call = args{"source": pick("b", "c", "folder"), "destination": pick("b", "c", "folder")}
 						}
-						if _, failed := r.call("move_file", call, nil); !failed {
+						if _, failed := r.Call("move_file", call, nil); !failed {
 							moves.Add(1)
 						}
 					}
@@ -415,43 +415,43 @@ func TestAttackLargeFile(t *testing.T) {
 	_, _ = f.WriteString("\nend")
 	_ = f.Close()
 	var out readOut
-	r.ok("read_file", args{"path": "big"}, &out)
+	r.OK("read_file", args{"path": "big"}, &out)
 	if out.Size != size-0 || out.End || out.Bytes > readUsual {
 		t.Errorf("%d bytes of %d", out.Bytes, out.Size)
 	}
 	out = readOut{}
-	r.ok("read_file", args{"path": "big", "line": -1}, &out)
+	r.OK("read_file", args{"path": "big", "line": -1}, &out)
 	if out.Text != "end" || !out.End {
 		t.Errorf("the last line: %+v", out)
 	}
 	out = readOut{}
-	r.ok("read_file", args{"path": "big", "offset": size - 3}, &out)
+	r.OK("read_file", args{"path": "big", "offset": size - 3}, &out)
 	if out.Text != "end" || !out.End {
 		t.Errorf("the last bytes: %+v", out)
 	}
 	if attack() { // these calls read the whole file
 		r.wholeFile()
 	}
-	r.refused("write_file", args{"path": "big", "content": "x", "append": true}, "append works up to")
+	r.Refused("write_file", args{"path": "big", "content": "x", "append": true}, "append works up to")
 	uri := "file://" + filepath.ToSlash(r.path("big"))
-	if _, err := r.client.ReadResource(t.Context(), &mcp.ReadResourceParams{URI: uri}); err == nil || !strings.Contains(err.Error(), "read_file") {
+	if _, err := r.Client.ReadResource(t.Context(), &mcp.ReadResourceParams{URI: uri}); err == nil || !strings.Contains(err.Error(), "read_file") {
 		t.Errorf("resources/read: %v", err)
 	}
-	r.ok("move_file", args{"source": "big", "destination": "sub/big"}, nil)
-	r.ok("delete_file", args{"path": "sub/big"}, nil)
+	r.OK("move_file", args{"source": "big", "destination": "sub/big"}, nil)
+	r.OK("delete_file", args{"path": "sub/big"}, nil)
 }
 
 // wholeFile makes calls that read all of the large file.
 func (r *rig) wholeFile() {
-	t := r.t
+	t := r.T
 	var out readOut
-	r.ok("read_file", args{"path": "big", "line": 1002}, &out)
+	r.OK("read_file", args{"path": "big", "line": 1002}, &out)
 	if out.Text != "end" {
 		t.Errorf("the last line by its number: %+v", out)
 	}
-	r.refused("read_file", args{"path": "big", "line": 1003}, "1002 lines")
+	r.Refused("read_file", args{"path": "big", "line": 1003}, "1002 lines")
 	var found searchOut
-	r.ok("search_files", args{"content": "^end$", "regex": true}, &found)
+	r.OK("search_files", args{"content": "^end$", "regex": true}, &found)
 	if len(found.Results) != 1 || found.Results[0].Lines[0].Line != 1002 {
 		t.Errorf("the search: %+v", found)
 	}

@@ -10,11 +10,11 @@ import (
 
 // listAll reads the whole list of a folder in pages. It returns the names and the number of pages.
 func listAll(r *rig, path string, limit int) (names []string, pages int) {
-	r.t.Helper()
+	r.T.Helper()
 	cursor := ""
 	for {
 		var out listOut
-		r.ok("list_dir", args{"path": path, "limit": limit, "cursor": cursor}, &out)
+		r.OK("list_dir", args{"path": path, "limit": limit, "cursor": cursor}, &out)
 		for _, e := range out.Entries {
 			names = append(names, e.Name)
 		}
@@ -44,13 +44,13 @@ func TestList(t *testing.T) {
 		}
 	}
 	var out listOut
-	r.ok("list_dir", args{"hidden": true}, &out)
+	r.OK("list_dir", args{"hidden": true}, &out)
 	if out.Total != 59 || out.Entries[0].Name != ".hidden" {
 		t.Errorf("with hidden names: %d entries, first %+v", out.Total, out.Entries[0])
 	}
-	r.refused("list_dir", args{"path": "f000"}, "not a folder")
-	r.refused("list_dir", args{"path": "none"}, "does not exist")
-	r.refused("list_dir", args{"cursor": "!"}, "did not return the cursor")
+	r.Refused("list_dir", args{"path": "f000"}, "not a folder")
+	r.Refused("list_dir", args{"path": "none"}, "does not exist")
+	r.Refused("list_dir", args{"cursor": "!"}, "did not return the cursor")
 }
 
 func TestListOddNames(t *testing.T) {
@@ -63,11 +63,11 @@ func TestListOddNames(t *testing.T) {
 		skipUnsupported(t, "this system makes no symlinks", err)
 	}
 	var out listOut
-	r.ok("list_dir", args{}, &out)
+	r.OK("list_dir", args{}, &out)
 	if len(out.Entries) != 3 || out.Entries[0].Name != "a\nb" || !out.Entries[1].Unusable || out.Entries[2].Target != "a\nb" {
 		t.Errorf("%+v", out.Entries)
 	}
-	r.ok("read_file", args{"path": "a\nb"}, nil)
+	r.OK("read_file", args{"path": "a\nb"}, nil)
 }
 
 // TestListLarge lists a large folder in pages: 5000 entries, or 100,000 with `make attack`.
@@ -93,7 +93,7 @@ func TestListLarge(t *testing.T) {
 		t.Error("some names came twice")
 	}
 	var found searchOut
-	r.ok("search_files", args{"pattern": "??499?"}, &found)
+	r.OK("search_files", args{"pattern": "??499?"}, &found)
 	if want := max(10, n/1000); len(found.Results) != want || !found.Complete {
 		t.Errorf("the search found %d", len(found.Results))
 	}

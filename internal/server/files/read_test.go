@@ -36,7 +36,7 @@ func TestReadText(t *testing.T) {
 	} {
 		r.put(test.name, test.raw)
 		var out readOut
-		text := r.ok("read_file", args{"path": test.name}, &out)
+		text := r.OK("read_file", args{"path": test.name}, &out)
 		if out.Kind != "text" || out.Text != test.text || text != test.text || out.Encoding != test.encoding || out.Newlines != test.ends || !out.End {
 			t.Errorf("%s: %q %+v", test.name, text, out)
 		}
@@ -50,7 +50,7 @@ func TestReadBytes(t *testing.T) {
 	} {
 		r.put(test.name, test.raw)
 		var out readOut
-		r.ok("read_file", args{"path": test.name, "as": "auto"}, &out)
+		r.OK("read_file", args{"path": test.name, "as": "auto"}, &out)
 		got, err := base64.StdEncoding.DecodeString(out.Base64)
 		if err != nil || out.Kind != "binary" || !strings.HasSuffix(test.raw, string(got)) || len(got) < len(test.raw)-2 {
 			t.Errorf("%s: %+v %v", test.name, out, err)
@@ -58,7 +58,7 @@ func TestReadBytes(t *testing.T) {
 	}
 	r.put("text", "hello")
 	var out readOut
-	r.ok("read_file", args{"path": "text", "as": "base64"}, &out)
+	r.OK("read_file", args{"path": "text", "as": "base64"}, &out)
 	if out.Base64 != "aGVsbG8=" || out.Kind != "binary" {
 		t.Errorf("as base64: %+v", out)
 	}
@@ -71,7 +71,7 @@ func TestReadPicture(t *testing.T) {
 		t.Fatal(err)
 	}
 	r.put("dot.png", b.String())
-	res, err := r.client.CallTool(t.Context(), &mcp.CallToolParams{Name: "read_file", Arguments: args{"path": "dot.png"}})
+	res, err := r.Client.CallTool(t.Context(), &mcp.CallToolParams{Name: "read_file", Arguments: args{"path": "dot.png"}})
 	if err != nil || len(res.Content) != 1 {
 		t.Fatalf("%+v %v", res, err)
 	}
@@ -94,7 +94,7 @@ func TestReadParts(t *testing.T) {
 			offset := int64(0)
 			for n := 0; ; n++ {
 				var out readOut
-				r.ok("read_file", args{"path": "f", "offset": offset, "limit": limit}, &out)
+				r.OK("read_file", args{"path": "f", "offset": offset, "limit": limit}, &out)
 				if !utf8.ValidString(out.Text) || out.Kind != "text" {
 					t.Fatalf("%s in parts of %d: %+v", encoding, limit, out)
 				}
@@ -126,33 +126,33 @@ func TestReadLines(t *testing.T) {
 		lines[len(lines)-1] += "\n"
 		want := func(from, n int) string { return strings.Join(lines[from-1:from-1+n], "") }
 		var out readOut
-		r.ok("read_file", args{"path": "f", "line": 1, "lines": 3}, &out)
+		r.OK("read_file", args{"path": "f", "line": 1, "lines": 3}, &out)
 		if out.Text != want(1, 3) || out.NextLine != 4 || out.End {
 			t.Errorf("%s: the first lines: %+v", encoding, out)
 		}
-		r.ok("read_file", args{"path": "f", "line": out.NextLine, "lines": 2}, &out)
+		r.OK("read_file", args{"path": "f", "line": out.NextLine, "lines": 2}, &out)
 		if out.Text != want(4, 2) || out.Line != 4 {
 			t.Errorf("%s: the lines after: %+v", encoding, out)
 		}
 		out = readOut{}
-		r.ok("read_file", args{"path": "f", "line": 4321, "lines": 10}, &out)
+		r.OK("read_file", args{"path": "f", "line": 4321, "lines": 10}, &out)
 		if out.Text != want(4321, 10) {
 			t.Errorf("%s: lines in the middle: %q", encoding, out.Text)
 		}
 		out = readOut{}
-		r.ok("read_file", args{"path": "f", "line": -7}, &out)
+		r.OK("read_file", args{"path": "f", "line": -7}, &out)
 		if out.Text != want(4994, 7) || !out.End {
 			t.Errorf("%s: the last lines: %+v", encoding, out)
 		}
-		r.ok("read_file", args{"path": "f", "line": -3000, "lines": 2}, &out)
+		r.OK("read_file", args{"path": "f", "line": -3000, "lines": 2}, &out)
 		if out.Text != want(2001, 2) {
 			t.Errorf("%s: lines from the end: %q", encoding, out.Text)
 		}
-		r.refused("read_file", args{"path": "f", "line": 6000}, "there is no line 6000")
+		r.Refused("read_file", args{"path": "f", "line": 6000}, "there is no line 6000")
 	}
 	r.put("long", strings.Repeat("y", 3000)+"\nend")
 	var out readOut
-	r.ok("read_file", args{"path": "long", "line": 1, "limit": 1000}, &out)
+	r.OK("read_file", args{"path": "long", "line": 1, "limit": 1000}, &out)
 	if len(out.Text) != 1000 || out.NextOffset != 1000 || out.NextLine != 0 {
 		t.Errorf("a long line: %d bytes, next %d", len(out.Text), out.NextOffset)
 	}
@@ -162,19 +162,19 @@ func TestReadRefuses(t *testing.T) {
 	r := open(t, Options{})
 	r.put("a", "text")
 	r.put("bin", "\x00")
-	r.refused("read_file", args{"path": "b"}, "does not exist")
-	r.refused("read_file", args{"path": "."}, "is a folder")
-	r.refused("read_file", args{"path": "a/b"}, "not a folder")
-	r.refused("read_file", args{"path": "a", "offset": 5}, "there is no byte 5")
-	r.refused("read_file", args{"path": "a", "offset": -1}, "offset must be an integer from 0 to 9007199254740992")
-	r.refused("read_file", args{"path": "a", "offset": 1, "line": 1}, "cannot be used together")
-	r.refused("read_file", args{"path": "bin", "line": 1}, "no lines")
-	r.refused("read_file", args{"path": strings.Repeat("x", 300)}, "too long")
+	r.Refused("read_file", args{"path": "b"}, "does not exist")
+	r.Refused("read_file", args{"path": "."}, "is a folder")
+	r.Refused("read_file", args{"path": "a/b"}, "not a folder")
+	r.Refused("read_file", args{"path": "a", "offset": 5}, "there is no byte 5")
+	r.Refused("read_file", args{"path": "a", "offset": -1}, "offset must be an integer from 0 to 9007199254740992")
+	r.Refused("read_file", args{"path": "a", "offset": 1, "line": 1}, "cannot be used together")
+	r.Refused("read_file", args{"path": "bin", "line": 1}, "no lines")
+	r.Refused("read_file", args{"path": strings.Repeat("x", 300)}, "too long")
 	if os.Getuid() != 0 {
 		if err := os.Chmod(r.path("a"), 0); err != nil {
 			t.Fatal(err)
 		}
-		r.refused("read_file", args{"path": "a"}, "no permission")
+		r.Refused("read_file", args{"path": "a"}, "no permission")
 	}
 }
 
@@ -182,7 +182,7 @@ func TestMetadata(t *testing.T) {
 	r := open(t, Options{})
 	r.put("a.md", "one\r\ntwo\r\n")
 	var out metadataOut
-	r.ok("get_metadata", args{"path": "a.md"}, &out)
+	r.OK("get_metadata", args{"path": "a.md"}, &out)
 	if out.Type != typeFile || out.Size != 10 || out.MIMEType != "text/markdown" || out.Newlines != endsCRLF || !strings.HasPrefix(out.URI, "file:///") {
 		t.Errorf("%+v", out)
 	}
@@ -192,7 +192,7 @@ func TestMetadata(t *testing.T) {
 			skipUnsupported(t, "this system makes no symlinks", err)
 		}
 		out = metadataOut{}
-		r.ok("get_metadata", args{"path": "l"}, &out)
+		r.OK("get_metadata", args{"path": "l"}, &out)
 		if out.Type != typeSymlink || out.Outside != outside || out.Target != link {
 			t.Errorf("%s: %+v", link, out)
 		}

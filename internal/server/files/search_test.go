@@ -86,7 +86,7 @@ func TestSearch(t *testing.T) {
 		{args{"pattern": "none"}, ""},
 	} {
 		var out searchOut
-		r.ok("search_files", test.a, &out)
+		r.OK("search_files", test.a, &out)
 		var got []string
 		for _, f := range out.Results {
 			if f.Lines == nil {
@@ -101,21 +101,21 @@ func TestSearch(t *testing.T) {
 		}
 	}
 	var out searchOut
-	r.ok("search_files", args{"pattern": "*", "max_results": 2}, &out)
+	r.OK("search_files", args{"pattern": "*", "max_results": 2}, &out)
 	if len(out.Results) != 2 || out.Complete || out.Stopped == "" {
 		t.Errorf("with two results: %+v", out)
 	}
-	r.refused("search_files", args{}, "neither pattern nor content")
-	r.refused("search_files", args{"content": "(", "regex": true}, "not a regular expression")
-	r.refused("search_files", args{"pattern": "[a"}, "bracket")
-	r.refused("search_files", args{"pattern": "a", "path": "a.txt"}, "not a folder")
+	r.Refused("search_files", args{}, "neither pattern nor content")
+	r.Refused("search_files", args{"content": "(", "regex": true}, "not a regular expression")
+	r.Refused("search_files", args{"pattern": "[a"}, "bracket")
+	r.Refused("search_files", args{"pattern": "a", "path": "a.txt"}, "not a folder")
 }
 
 func TestSearchLongLines(t *testing.T) {
 	r := open(t, Options{})
 	r.put("long", strings.Repeat("x", searchLine+10)+"needle"+strings.Repeat("y", 1000)+"\nneedle\n")
 	var out searchOut
-	r.ok("search_files", args{"content": "needle"}, &out)
+	r.OK("search_files", args{"content": "needle"}, &out)
 	if len(out.Results) != 1 || len(out.Results[0].Lines) != 2 || out.Results[0].Lines[1].Line != 2 {
 		t.Fatalf("%+v", out)
 	}
@@ -135,7 +135,7 @@ func TestSearchDeadline(t *testing.T) {
 		r.put(fmt.Sprintf("%d/f", i), "")
 	}
 	var out searchOut
-	r.ok("search_files", args{"pattern": "none"}, &out)
+	r.OK("search_files", args{"pattern": "none"}, &out)
 	if out.Complete || !strings.Contains(out.Stopped, "50s") {
 		t.Errorf("%+v", out)
 	}
@@ -194,10 +194,10 @@ func TestSearchLargeExpression(t *testing.T) {
 	r := open(t, Options{})
 	r.put("line", strings.Repeat("a", 50_000))
 	slow := "(?s)" + strings.Repeat("(?:.{0,999})", 70) + "b"
-	r.refused("search_files", args{"content": slow, "regex": true}, "too large")
-	r.refused("search_files", args{"pattern": strings.Repeat("*?", 500)}, "too large")
+	r.Refused("search_files", args{"content": slow, "regex": true}, "too large")
+	r.Refused("search_files", args{"pattern": strings.Repeat("*?", 500)}, "too large")
 	var out searchOut
-	r.ok("search_files", args{"content": "a{10}$", "regex": true}, &out)
+	r.OK("search_files", args{"content": "a{10}$", "regex": true}, &out)
 	if len(out.Results) != 1 || !out.Complete {
 		t.Errorf("%+v", out)
 	}
@@ -214,7 +214,7 @@ func TestSearchStops(t *testing.T) {
 		})
 		r.put("line", strings.Repeat("a", 60_000))
 		var out searchOut
-		r.ok("search_files", args{"content": large, "regex": true, "case_sensitive": true}, &out)
+		r.OK("search_files", args{"content": large, "regex": true, "case_sensitive": true}, &out)
 		if out.Complete || !strings.Contains(out.Stopped, "50s") {
 			t.Errorf("%+v", out)
 		}

@@ -2,16 +2,13 @@ package files
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
-	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"runtime"
 	"slices"
 	"strings"
-	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -19,6 +16,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/dragoman-mcp/dragoman/internal/server/tools"
+	"github.com/dragoman-mcp/dragoman/internal/server/tools/toolstest"
 )
 
 // deadline is the longest time that a test waits for an event.
@@ -26,9 +24,8 @@ const deadline = 60 * time.Second
 
 // rig is a server with a client.
 type rig struct {
-	t       *testing.T
+	toolstest.Rig
 	s       *Server
-	client  *mcp.ClientSession
 	updated chan string // URIs of updated resources
 	lists   chan string // changes of the list of resources
 	root    string      // the first root
@@ -42,16 +39,16 @@ func open(t *testing.T, o Options) *rig {
 
 func openWith(t *testing.T, o Options, change func(*Server)) *rig {
 	t.Helper()
-	return connect(t, o, change, nil)
+	return connect(t, o, change, "")
 }
 
 // openVersion does the same as open for a client of one revision. "" means the newest revision.
 func openVersion(t *testing.T, o Options, version string) *rig {
 	t.Helper()
-	return connect(t, o, nil, &mcp.ClientSessionOptions{ProtocolVersion: version})
+	return connect(t, o, nil, version)
 }
 
-func connect(t *testing.T, o Options, change func(*Server), session *mcp.ClientSessionOptions) *rig {
+func connect(t *testing.T, o Options, change func(*Server), version string) *rig {
 	t.Helper()
 	if o.Roots == nil {
 		o.Roots = []string{t.TempDir()}
@@ -66,15 +63,11 @@ func connect(t *testing.T, o Options, change func(*Server), session *mcp.ClientS
 	if change != nil {
 		change(s)
 	}
-	r := &rig{t: t, s: s, root: o.Roots[0], updated: make(chan string, 100), lists: make(chan string, 100)}
-	inRead, inWrite := io.Pipe()
-	outRead, outWrite := io.Pipe()
-	var running sync.WaitGroup
-	running.Go(func() {
-		if err := s.Serve(context.Background(), inRead, outWrite); err != nil && !errors.Is(err, io.ErrClosedPipe) {
-			t.Errorf("Serve: %v", err)
+	r := &rig{s: s, root: o.Roots[0], updated: make(chan string, 100), lists: make(chan string, 100)}
+	t.Cleanup(func() {
+		if err := s.Close(); err != nil {
+			t.Errorf("Close: %v", err)
 		}
-		_ = outWrite.Close()
 	})
 	hear := func(in chan<- string, what string) {
 		select {
@@ -82,94 +75,36 @@ func connect(t *testing.T, o Options, change func(*Server), session *mcp.ClientS
 		case <-t.Context().Done(): // the test no longer reads, and Close waits for this function
 		}
 	}
-	c := mcp.NewClient(&mcp.Implementation{Name: "test", Version: "1"}, &mcp.ClientOptions{
+	r.Rig = toolstest.Connect(t, s.Serve, version, &mcp.ClientOptions{
 		ResourceUpdatedHandler: func(_ context.Context, req *mcp.ResourceUpdatedNotificationRequest) {
 			hear(r.updated, req.Params.URI)
 		},
 		ResourceListChangedHandler: func(context.Context, *mcp.ResourceListChangedRequest) { hear(r.lists, "") },
 	})
-	r.client, err = c.Connect(t.Context(), &mcp.IOTransport{Reader: outRead, Writer: inWrite, MaxLineLength: -1}, session)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		_ = r.client.Close()
-		_ = inWrite.Close()
-		running.Wait()
-		if err := s.Close(); err != nil {
-			t.Errorf("Close: %v", err)
-		}
-	})
 	return r
 }
 
-type args map[string]any
-
-// call calls a tool and returns its text, and whether it failed. If out is not nil, it gets the
-// structured result.
-func (r *rig) call(name string, a args, out any) (text string, failed bool) {
-	r.t.Helper()
-	res, err := r.client.CallTool(r.t.Context(), &mcp.CallToolParams{Name: name, Arguments: a})
-	if err != nil {
-		r.t.Errorf("%s %v: %v", name, a, err)
-		return err.Error(), true
-	}
-	var all []string
-	for _, c := range res.Content {
-		if t, ok := c.(*mcp.TextContent); ok {
-			all = append(all, t.Text)
-		}
-	}
-	if out != nil && !res.IsError {
-		b, _ := json.Marshal(res.StructuredContent)
-		if err := json.Unmarshal(b, out); err != nil {
-			r.t.Errorf("%s: %v", name, err)
-		}
-	}
-	return strings.Join(all, "\n"), res.IsError
-}
-
-// ok calls a tool that must succeed.
-func (r *rig) ok(name string, a args, out any) string {
-	r.t.Helper()
-	text, failed := r.call(name, a, out)
-	if failed {
-		r.t.Fatalf("%s %v failed: %s", name, a, text)
-	}
-	return text
-}
-
-// refused calls a tool that must fail with an error that contains the text.
-func (r *rig) refused(name string, a args, want string) {
-	r.t.Helper()
-	text, failed := r.call(name, a, nil)
-	if !failed || !strings.Contains(text, want) {
-		r.t.Errorf("%s %v: got %q (failed: %v), want an error with %q", name, a, text, failed, want)
-	}
-	if strings.Count(text, ". ") < 1 {
-		r.t.Errorf("%s %v: the error has no next step: %q", name, a, text)
-	}
-}
+type args = toolstest.Args
 
 func (r *rig) path(name string) string { return filepath.Join(r.root, filepath.FromSlash(name)) }
 
 // put writes a file in the root.
 func (r *rig) put(name, content string) {
-	r.t.Helper()
+	r.T.Helper()
 	if err := os.MkdirAll(filepath.Dir(r.path(name)), 0o755); err != nil {
-		r.t.Fatal(err)
+		r.T.Fatal(err)
 	}
 	if err := os.WriteFile(r.path(name), []byte(content), 0o644); err != nil {
-		r.t.Fatal(err)
+		r.T.Fatal(err)
 	}
 }
 
 // content returns the content of a file in the root, or "" if the file does not exist.
 func (r *rig) content(name string) string {
-	r.t.Helper()
+	r.T.Helper()
 	b, err := os.ReadFile(r.path(name))
 	if err != nil && !os.IsNotExist(err) {
-		r.t.Fatal(err)
+		r.T.Fatal(err)
 	}
 	return string(b)
 }
@@ -192,10 +127,10 @@ func skipUnsupported(t *testing.T, what string, err error) {
 
 // noTemps fails the test if a temporary file is left in the root.
 func (r *rig) noTemps() {
-	r.t.Helper()
+	r.T.Helper()
 	_ = filepath.WalkDir(r.root, func(path string, d fs.DirEntry, err error) error {
 		if err == nil && strings.HasPrefix(d.Name(), tempPrefix) {
-			r.t.Errorf("%s is left", path)
+			r.T.Errorf("%s is left", path)
 		}
 		return nil
 	})
@@ -215,7 +150,7 @@ func TestTools(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			r := open(t, test.o)
-			list, err := r.client.ListTools(t.Context(), nil)
+			list, err := r.Client.ListTools(t.Context(), nil)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -274,15 +209,15 @@ func TestSeveralRoots(t *testing.T) {
 	r := open(t, Options{Roots: []string{a, b}})
 	r.put("one.txt", "first")
 	var list listOut
-	r.ok("list_dir", args{}, &list)
+	r.OK("list_dir", args{}, &list)
 	if len(list.Entries) != 2 || list.Entries[0].Name != "docs" || list.Entries[1].Name != "docs-2" {
 		t.Fatalf("the roots are %+v", list.Entries)
 	}
-	r.ok("copy_file", args{"source": "docs/one.txt", "destination": "docs-2/sub/two.txt"}, nil)
-	if text := r.ok("read_file", args{"path": b + "/sub/two.txt"}, nil); text != "first" {
+	r.OK("copy_file", args{"source": "docs/one.txt", "destination": "docs-2/sub/two.txt"}, nil)
+	if text := r.OK("read_file", args{"path": b + "/sub/two.txt"}, nil); text != "first" {
 		t.Errorf("the copy has %q", text)
 	}
-	r.ok("move_file", args{"source": "docs-2/sub", "destination": "docs/moved"}, nil)
+	r.OK("move_file", args{"source": "docs-2/sub", "destination": "docs/moved"}, nil)
 	if r.content("moved/two.txt") != "first" {
 		t.Error("the folder did not move to the other root")
 	}
@@ -290,12 +225,12 @@ func TestSeveralRoots(t *testing.T) {
 		t.Error("the folder is still in the first root")
 	}
 	var found searchOut
-	r.ok("search_files", args{"pattern": "*.txt"}, &found)
+	r.OK("search_files", args{"pattern": "*.txt"}, &found)
 	if len(found.Results) != 2 {
 		t.Errorf("the search found %+v", found.Results)
 	}
-	r.refused("read_file", args{"path": "other/one.txt"}, "docs, docs-2")
-	r.refused("read_file", args{"path": "."}, "several roots")
+	r.Refused("read_file", args{"path": "other/one.txt"}, "docs, docs-2")
+	r.Refused("read_file", args{"path": "."}, "several roots")
 }
 
 // TestEras reads a file with each revision that the SDK supports.
@@ -345,11 +280,11 @@ func TestWrongArguments(t *testing.T) {
 		"The call lacks the argument path":                                   {"as": "auto"},
 		"The tool has no argument wrong":                                     {"path": "a", "wrong": 1},
 	} {
-		r.refused("read_file", a, want)
+		r.Refused("read_file", a, want)
 	}
-	r.refused("write_file", args{"path": "a", "content": "x", "overwrite": "yes"}, "overwrite must be true or false")
-	r.refused("read_file", args{"path": "a", "wrong": 1}, "Use the arguments as, limit, line, lines, offset, path")
-	r.refused("write_file", args{}, "The call lacks the arguments ")
-	r.refused("read_file", args{"path": "a", "wrong": 1, "more": 2}, "The tool does not have the arguments ")
-	r.refused("read_file", args{"path": "a", "as": "base64", "line": 1}, "Line and lines cannot be used if as is base64")
+	r.Refused("write_file", args{"path": "a", "content": "x", "overwrite": "yes"}, "overwrite must be true or false")
+	r.Refused("read_file", args{"path": "a", "wrong": 1}, "Use the arguments as, limit, line, lines, offset, path")
+	r.Refused("write_file", args{}, "The call lacks the arguments ")
+	r.Refused("read_file", args{"path": "a", "wrong": 1, "more": 2}, "The tool does not have the arguments ")
+	r.Refused("read_file", args{"path": "a", "as": "base64", "line": 1}, "Line and lines cannot be used if as is base64")
 }

@@ -82,8 +82,8 @@ func TestMoveSameEntry(t *testing.T) {
 	for _, apart := range []bool{false, true} {
 		r.s.apart = apart
 		for _, overwrite := range []bool{false, true} {
-			r.refused("move_file", args{"source": "a", "destination": "b", "overwrite": overwrite}, "two names of the same file")
-			r.refused("copy_file", args{"source": "a", "destination": "b", "overwrite": overwrite}, "two names of the same file")
+			r.Refused("move_file", args{"source": "a", "destination": "b", "overwrite": overwrite}, "two names of the same file")
+			r.Refused("copy_file", args{"source": "a", "destination": "b", "overwrite": overwrite}, "two names of the same file")
 		}
 	}
 	if r.content("a") != "A" || r.content("b") != "A" {
@@ -92,7 +92,7 @@ func TestMoveSameEntry(t *testing.T) {
 	r.s.apart = false
 	// On a file system that ignores case, dir/X is another spelling of dir/x. On other file
 	// systems, it is a new name.
-	r.ok("move_file", args{"source": "dir/x", "destination": "dir/X"}, nil)
+	r.OK("move_file", args{"source": "dir/x", "destination": "dir/X"}, nil)
 	names, err := os.ReadDir(r.path("dir"))
 	if err != nil || len(names) != 1 || names[0].Name() != "X" {
 		t.Errorf("%v %v", names, err)
@@ -107,9 +107,9 @@ func TestMoveAcross(t *testing.T) {
 	if err := os.WriteFile(other("g"), []byte("G"), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	r.refused("move_file", args{"source": "a/f", "destination": "b/g"}, "exists already")
+	r.Refused("move_file", args{"source": "a/f", "destination": "b/g"}, "exists already")
 	var out moveOut
-	r.ok("move_file", args{"source": "a/f", "destination": "b/g", "overwrite": true}, &out)
+	r.OK("move_file", args{"source": "a/f", "destination": "b/g", "overwrite": true}, &out)
 	if out.Replaced == nil || out.RemainingCount != 0 || read(t, other("g")) != "F" || r.content("f") != "" {
 		t.Fatalf("%+v", out)
 	}
@@ -117,7 +117,7 @@ func TestMoveAcross(t *testing.T) {
 		t.Errorf("the undo folder has %q", kept)
 	}
 	out = moveOut{}
-	r.ok("move_file", args{"source": "a/dir", "destination": "b/new/dir"}, &out)
+	r.OK("move_file", args{"source": "a/dir", "destination": "b/new/dir"}, &out)
 	if read(t, other("new/dir/x/y")) != "Y" || read(t, other("new/dir/"+undoFolder+"/kept")) != "kept" {
 		t.Error("the move lost something")
 	}
@@ -146,7 +146,7 @@ func TestMoveAcrossDuringWrites(t *testing.T) {
 		}
 	})
 	var out moveOut
-	r.ok("move_file", args{"source": "a/dir", "destination": "b/dir"}, &out)
+	r.OK("move_file", args{"source": "a/dir", "destination": "b/dir"}, &out)
 	for range 3 {
 		if failed := <-done; failed != "" {
 			t.Error(failed)
@@ -191,7 +191,7 @@ func TestMoveAcrossReadOnlyFolder(t *testing.T) {
 			t.Fatal(err)
 		}
 		duringCopy(r.s, func() { during(r) })
-		r.refused("move_file", args{"source": "a/dir", "destination": "b/dir"}, want)
+		r.Refused("move_file", args{"source": "a/dir", "destination": "b/dir"}, want)
 		if read(t, other("dir/a")) != "A" || read(t, other("dir/sub/b")) != "B" || r.content("dir/sub/b") != "B" {
 			t.Errorf("%s: the copy or the rest of the source is wrong", want)
 		}
@@ -203,7 +203,7 @@ func TestMoveAcrossChangedFile(t *testing.T) {
 	r := openWith(t, Options{}, func(s *Server) { s.apart = true })
 	r.put("f", "old")
 	duringCopy(r.s, func() { r.put("f", "newer") })
-	r.refused("move_file", args{"source": "f", "destination": "made/g"}, "changed during the move")
+	r.Refused("move_file", args{"source": "f", "destination": "made/g"}, "changed during the move")
 	if r.content("f") != "newer" {
 		t.Errorf("the file has %q", r.content("f"))
 	}
@@ -211,7 +211,7 @@ func TestMoveAcrossChangedFile(t *testing.T) {
 		t.Errorf("a refused move left a folder: %v", err)
 	}
 	r.noTemps()
-	r.ok("move_file", args{"source": "f", "destination": "made/g"}, nil)
+	r.OK("move_file", args{"source": "f", "destination": "made/g"}, nil)
 	if r.content("made/g") != "newer" || r.content("f") != "" {
 		t.Error("the file did not move")
 	}
@@ -223,12 +223,12 @@ func TestCopyOntoNewFile(t *testing.T) {
 	r.put("f", "F")
 	duringCopy(r.s, func() { r.put("g", "appeared") })
 	var out copyOut
-	r.ok("copy_file", args{"source": "f", "destination": "g", "overwrite": true}, &out)
+	r.OK("copy_file", args{"source": "f", "destination": "g", "overwrite": true}, &out)
 	if r.content("g") != "F" || out.Replaced == nil || r.content(out.Replaced.Path) != "appeared" {
 		t.Errorf("%+v", out)
 	}
 	duringCopy(r.s, func() { r.put("h", "appeared") })
-	r.refused("copy_file", args{"source": "f", "destination": "h"}, "exists already")
+	r.Refused("copy_file", args{"source": "f", "destination": "h"}, "exists already")
 	if r.content("h") != "appeared" {
 		t.Errorf("the file has %q", r.content("h"))
 	}
@@ -238,8 +238,8 @@ func TestCopyOntoNewFile(t *testing.T) {
 func TestMoveUndoFolder(t *testing.T) {
 	r := open(t, Options{})
 	r.put("f", "F")
-	r.ok("delete_file", args{"path": "f"}, nil)
-	r.refused("move_file", args{"source": undoFolder, "destination": "stolen"}, "is the undo folder")
+	r.OK("delete_file", args{"path": "f"}, nil)
+	r.Refused("move_file", args{"source": undoFolder, "destination": "stolen"}, "is the undo folder")
 }
 
 // TestCopyUndoFolder copies a folder that contains an undo folder, and then a whole root. A call
@@ -250,7 +250,7 @@ func TestCopyUndoFolder(t *testing.T) {
 	r.put("dir/"+undoFolder+"/kept", "kept")
 	r.put(undoFolder+"/kept", "kept")
 	var out copyOut
-	r.ok("copy_file", args{"source": "a/dir", "destination": "b/dir"}, &out)
+	r.OK("copy_file", args{"source": "a/dir", "destination": "b/dir"}, &out)
 	if read(t, other("dir/"+undoFolder+"/kept")) != "kept" || out.Skipped != 0 {
 		t.Errorf("%+v", out)
 	}
@@ -258,7 +258,7 @@ func TestCopyUndoFolder(t *testing.T) {
 		skipUnsupported(t, "this system makes no symlinks", err)
 	}
 	out = copyOut{}
-	r.ok("copy_file", args{"source": "a/self", "destination": "b/root"}, &out)
+	r.OK("copy_file", args{"source": "a/self", "destination": "b/root"}, &out)
 	if _, err := os.Lstat(other("root/" + undoFolder)); !os.IsNotExist(err) || out.Skipped != 1 {
 		t.Errorf("%+v %v", out, err)
 	}
@@ -270,9 +270,9 @@ func TestRefusedLeavesNoFolders(t *testing.T) {
 	r := open(t, Options{Undo: Undo{Size: 10}})
 	r.put("dir/x", "X")
 	r.put("f", "F")
-	r.refused("write_file", args{"path": "made/by/write", "content": "x", "if_version": "1"}, "does not exist any more")
-	r.refused("move_file", args{"source": "dir", "destination": "made/by/move/" + strings.Repeat("x", 300)}, "too long")
-	r.refused("copy_file", args{"source": "f", "destination": "made/by/copy/" + strings.Repeat("x", 300)}, "too long")
+	r.Refused("write_file", args{"path": "made/by/write", "content": "x", "if_version": "1"}, "does not exist any more")
+	r.Refused("move_file", args{"source": "dir", "destination": "made/by/move/" + strings.Repeat("x", 300)}, "too long")
+	r.Refused("copy_file", args{"source": "f", "destination": "made/by/copy/" + strings.Repeat("x", 300)}, "too long")
 	if _, err := os.Lstat(r.path("made")); !os.IsNotExist(err) {
 		t.Errorf("a refused call left a folder: %v", err)
 	}

@@ -26,7 +26,7 @@ func TestWatch(t *testing.T) {
 	r.put("w/old", "old")
 	r.put("w/sub/deep", "deep")
 	var out watchOut
-	r.ok("watch_folder", args{"path": "w"}, &out)
+	r.OK("watch_folder", args{"path": "w"}, &out)
 	if out.Cursor == "" || len(out.Changes) != 0 || out.Entries != 4 || !strings.HasSuffix(out.URI, "/w") {
 		t.Fatalf("%+v", out)
 	}
@@ -36,17 +36,17 @@ func TestWatch(t *testing.T) {
 	if err := os.Remove(r.path("w/old")); err != nil {
 		t.Fatal(err)
 	}
-	r.ok("write_file", args{"path": "w/written", "content": "x"}, nil)
-	r.ok("delete_file", args{"path": "w/written"}, nil)
+	r.OK("write_file", args{"path": "w/written", "content": "x"}, nil)
+	r.OK("delete_file", args{"path": "w/written"}, nil)
 	look()
-	r.ok("watch_folder", args{"path": "w", "since": first}, &out)
+	r.OK("watch_folder", args{"path": "w", "since": first}, &out)
 	want := []string{"deleted w/old", "modified w/sub/deep", "created w/new"}
 	if got := kinds(out.Changes); !slices.Equal(got, want) {
 		t.Errorf("the changes are %v, want %v", got, want)
 	}
 	second := out.Cursor
 	out = watchOut{}
-	r.ok("watch_folder", args{"path": "w", "since": second}, &out)
+	r.OK("watch_folder", args{"path": "w", "since": second}, &out)
 	if len(out.Changes) != 0 || out.Cursor != second {
 		t.Errorf("without a change: %+v", out)
 	}
@@ -56,7 +56,7 @@ func TestWatch(t *testing.T) {
 	look()
 	r.put("w/back", "")
 	look()
-	r.ok("watch_folder", args{"path": "w", "since": second}, &out)
+	r.OK("watch_folder", args{"path": "w", "since": second}, &out)
 	got := kinds(out.Changes)
 	if !slices.Contains(got, "deleted w") || !slices.Contains(got, "created w/back") {
 		t.Errorf("the folder went and came back: %v", got)
@@ -66,29 +66,29 @@ func TestWatch(t *testing.T) {
 	}
 	look()
 	out = watchOut{}
-	r.ok("watch_folder", args{"path": "w", "since": second}, &out)
+	r.OK("watch_folder", args{"path": "w", "since": second}, &out)
 	if !out.Missed || len(out.Changes) != changesMost {
 		t.Errorf("after many changes: %d, missed: %v", len(out.Changes), out.Missed)
 	}
 	out = watchOut{}
-	r.ok("watch_folder", args{"path": "w", "since": "another.1"}, &out)
+	r.OK("watch_folder", args{"path": "w", "since": "another.1"}, &out)
 	if !out.Missed {
 		t.Error("the cursor of another server is accepted")
 	}
-	r.refused("watch_folder", args{"path": "w/back"}, "not a folder")
-	r.refused("watch_folder", args{"path": "none"}, "does not exist")
+	r.Refused("watch_folder", args{"path": "w/back"}, "not a folder")
+	r.Refused("watch_folder", args{"path": "none"}, "does not exist")
 }
 
 // TestWatchWait waits for a change.
 func TestWatchWait(t *testing.T) {
 	r := open(t, Options{Poll: time.Millisecond})
 	var out watchOut
-	r.ok("watch_folder", args{"path": "."}, &out)
+	r.OK("watch_folder", args{"path": "."}, &out)
 	r.put("new", "x")
 	until := time.Now().Add(deadline)
 	cursor := out.Cursor
 	for len(out.Changes) == 0 && time.Now().Before(until) {
-		r.ok("watch_folder", args{"path": ".", "since": cursor, "wait": 20}, &out)
+		r.OK("watch_folder", args{"path": ".", "since": cursor, "wait": 20}, &out)
 	}
 	if got := kinds(out.Changes); !slices.Contains(got, "created new") {
 		t.Errorf("the changes are %v", got)
@@ -129,12 +129,12 @@ func TestWatchBound(t *testing.T) {
 	r := open(t, Options{Poll: time.Hour})
 	for i := range watchMost + 4 {
 		r.put(fmt.Sprintf("d%d/f", i), "")
-		r.ok("watch_folder", args{"path": fmt.Sprintf("d%d", i)}, nil)
+		r.OK("watch_folder", args{"path": fmt.Sprintf("d%d", i)}, nil)
 	}
 	if n := len(r.s.watch.all); n != watchMost {
 		t.Errorf("%d watches", n)
 	}
-	list, err := r.client.ListResources(t.Context(), nil)
+	list, err := r.Client.ListResources(t.Context(), nil)
 	if err != nil || len(list.Resources) != watchMost+1 {
 		t.Errorf("%d resources, %v", len(list.Resources), err)
 	}
@@ -143,7 +143,7 @@ func TestWatchBound(t *testing.T) {
 // eventually calls do again and again until c delivers a notification, and returns this
 // notification.
 func (r *rig) eventually(c <-chan string, do func(i int)) string {
-	r.t.Helper()
+	r.T.Helper()
 	until := time.Now().Add(deadline)
 	for i := 0; time.Now().Before(until); i++ {
 		do(i)
@@ -153,7 +153,7 @@ func (r *rig) eventually(c <-chan string, do func(i int)) string {
 		case <-time.After(10 * time.Millisecond):
 		}
 	}
-	r.t.Fatal("nothing came")
+	r.T.Fatal("nothing came")
 	return ""
 }
 
@@ -167,28 +167,28 @@ func TestSubscriptions(t *testing.T) {
 			// several changes.
 			r.eventually(r.lists, func(i int) {
 				r.put(fmt.Sprintf("l%d/f", i), "")
-				r.ok("watch_folder", args{"path": fmt.Sprintf("l%d", i)}, nil)
+				r.OK("watch_folder", args{"path": fmt.Sprintf("l%d", i)}, nil)
 			})
-			r.ok("watch_folder", args{"path": "w"}, &out)
-			if err := r.client.Subscribe(t.Context(), &mcp.SubscribeParams{URI: out.URI}); err != nil {
+			r.OK("watch_folder", args{"path": "w"}, &out)
+			if err := r.Client.Subscribe(t.Context(), &mcp.SubscribeParams{URI: out.URI}); err != nil {
 				t.Fatal(err)
 			}
 			if uri := r.eventually(r.updated, func(i int) { r.put("w/f", strings.Repeat("x", i%50)) }); uri != out.URI {
 				t.Errorf("%s changed, not %s", uri, out.URI)
 			}
 			r.put("w/f", "changed")
-			res, err := r.client.ReadResource(t.Context(), &mcp.ReadResourceParams{URI: out.URI + "/f"})
+			res, err := r.Client.ReadResource(t.Context(), &mcp.ReadResourceParams{URI: out.URI + "/f"})
 			if err != nil || res.Contents[0].Text != "changed" {
 				t.Errorf("%+v %v", res, err)
 			}
-			res, err = r.client.ReadResource(t.Context(), &mcp.ReadResourceParams{URI: out.URI})
+			res, err = r.Client.ReadResource(t.Context(), &mcp.ReadResourceParams{URI: out.URI})
 			if err != nil || res.Contents[0].Text != "f\n" {
 				t.Errorf("%+v %v", res, err)
 			}
-			if err := r.client.Unsubscribe(t.Context(), &mcp.UnsubscribeParams{URI: out.URI}); err != nil {
+			if err := r.Client.Unsubscribe(t.Context(), &mcp.UnsubscribeParams{URI: out.URI}); err != nil {
 				t.Error(err)
 			}
-			if _, err := r.client.ReadResource(t.Context(), &mcp.ReadResourceParams{URI: out.URI + "/none"}); err == nil {
+			if _, err := r.Client.ReadResource(t.Context(), &mcp.ReadResourceParams{URI: out.URI + "/none"}); err == nil {
 				t.Error("a file that does not exist was read")
 			}
 		})

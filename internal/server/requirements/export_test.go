@@ -15,7 +15,7 @@ func TestMarkdown(t *testing.T) {
 	r := start(t, newest)
 	r.example()
 	var out exportOut
-	r.ok("export_items", args{"format": "markdown", "root": "EP-001"}, &out)
+	r.OK("export_items", args{"format": "markdown", "root": "EP-001"}, &out)
 	for _, want := range []string{
 		"## EP-001 Book a meeting room\n\n*epic, in progress, high priority*\n\nEmployees find",
 		"### US-002 As an employee",
@@ -30,8 +30,8 @@ func TestMarkdown(t *testing.T) {
 	if strings.Contains(out.Content, "EP-002") || out.Items != 23 {
 		t.Errorf("%d items:\n%s", out.Items, out.Content)
 	}
-	r.refused("export_items", args{"format": "word"}, "format")
-	r.refused("export_items", args{"format": "markdown", "root": "EP-099"}, "does not exist")
+	r.Refused("export_items", args{"format": "word"}, "format")
+	r.Refused("export_items", args{"format": "markdown", "root": "EP-099"}, "does not exist")
 }
 
 // TestReqIF checks that all references in an exported file lead to an identifier, that identifiers
@@ -39,9 +39,9 @@ func TestMarkdown(t *testing.T) {
 func TestReqIF(t *testing.T) {
 	r := start(t, newest)
 	r.example()
-	r.ok("create_item", args{"kind": "epic", "title": `<&">`, "description": "two\nlines"}, nil)
+	r.OK("create_item", args{"kind": "epic", "title": `<&">`, "description": "two\nlines"}, nil)
 	var out exportOut
-	r.ok("export_items", args{"format": "reqif"}, &out)
+	r.OK("export_items", args{"format": "reqif"}, &out)
 
 	ids, refs, count := map[string]string{}, map[string][]string{}, map[string]int{}
 	var path []string
@@ -109,7 +109,7 @@ func TestLargeExport(t *testing.T) {
 	if _, err := r.store.Fill(t.Context(), set); err != nil {
 		t.Fatal(err)
 	}
-	r.refused("export_items", args{"format": "reqif"}, "pass its id as root")
+	r.Refused("export_items", args{"format": "reqif"}, "pass its id as root")
 	var b strings.Builder
 	if err := Export(t.Context(), r.store, &b, ExportOptions{Format: Markdown, Version: "1"}); err != nil || b.Len() < maxExport {
 		t.Errorf("%d bytes, %v", b.Len(), err)

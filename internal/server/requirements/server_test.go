@@ -3,20 +3,18 @@ package requirements
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
-	"io"
 	"maps"
 	"path/filepath"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/dragoman-mcp/dragoman/internal/server/requirements/store"
+	"github.com/dragoman-mcp/dragoman/internal/server/tools/toolstest"
 )
 
 // deadline is the longest time that a test waits for an event.
@@ -27,11 +25,10 @@ const newest = ""
 
 // rig is a server with a client.
 type rig struct {
-	t       *testing.T
+	toolstest.Rig
 	file    string
 	store   *store.Store
 	s       *Server
-	client  *mcp.ClientSession
 	updated chan string // URIs of updated resources
 	prompts chan string // changes of the list of prompts
 	lists   chan string // changes of the list of resources
@@ -54,87 +51,31 @@ func on(t *testing.T, file, version string) *rig {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := &rig{t: t, file: file, store: db, s: s, updated: make(chan string, 1000), prompts: make(chan string, 1000), lists: make(chan string, 1000)}
-	inRead, inWrite := io.Pipe()
-	outRead, outWrite := io.Pipe()
-	var running sync.WaitGroup
-	running.Go(func() {
-		if err := s.Serve(context.Background(), inRead, outWrite); err != nil && !errors.Is(err, io.ErrClosedPipe) {
-			t.Errorf("Serve: %v", err)
+	t.Cleanup(func() {
+		s.Close()
+		if err := db.Close(); err != nil {
+			t.Errorf("Close: %v", err)
 		}
-		_ = outWrite.Close()
 	})
-	c := mcp.NewClient(&mcp.Implementation{Name: "test", Version: "1"}, &mcp.ClientOptions{
+	r := &rig{file: file, store: db, s: s, updated: make(chan string, 1000), prompts: make(chan string, 1000), lists: make(chan string, 1000)}
+	r.Rig = toolstest.Connect(t, s.Serve, version, &mcp.ClientOptions{
 		ResourceUpdatedHandler: func(_ context.Context, req *mcp.ResourceUpdatedNotificationRequest) {
 			r.updated <- req.Params.URI
 		},
 		PromptListChangedHandler:   func(context.Context, *mcp.PromptListChangedRequest) { r.prompts <- "" },
 		ResourceListChangedHandler: func(context.Context, *mcp.ResourceListChangedRequest) { r.lists <- "" },
 	})
-	r.client, err = c.Connect(t.Context(), &mcp.IOTransport{Reader: outRead, Writer: inWrite, MaxLineLength: -1}, &mcp.ClientSessionOptions{ProtocolVersion: version})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		_ = r.client.Close()
-		_ = inWrite.Close()
-		running.Wait()
-		s.Close()
-		if err := db.Close(); err != nil {
-			t.Errorf("Close: %v", err)
-		}
-	})
 	return r
 }
 
-type args map[string]any
-
-// call calls a tool and returns its text, and whether it failed. If out is not nil, it gets the
-// structured result.
-func (r *rig) call(name string, a args, out any) (text string, failed bool) {
-	r.t.Helper()
-	res, err := r.client.CallTool(r.t.Context(), &mcp.CallToolParams{Name: name, Arguments: a})
-	if err != nil {
-		r.t.Errorf("%s %v: %v", name, a, err)
-		return err.Error(), true
-	}
-	for _, c := range res.Content {
-		if t, ok := c.(*mcp.TextContent); ok {
-			text += t.Text
-		}
-	}
-	if out != nil && !res.IsError {
-		b, _ := json.Marshal(res.StructuredContent)
-		if err := json.Unmarshal(b, out); err != nil {
-			r.t.Errorf("%s: %v", name, err)
-		}
-	}
-	return text, res.IsError
-}
-
-// ok calls a tool that must succeed.
-func (r *rig) ok(name string, a args, out any) {
-	r.t.Helper()
-	if text, failed := r.call(name, a, out); failed {
-		r.t.Fatalf("%s %v failed: %s", name, a, text)
-	}
-}
-
-// refused calls a tool that must fail with an error that contains the text.
-func (r *rig) refused(name string, a args, want string) {
-	r.t.Helper()
-	text, failed := r.call(name, a, nil)
-	if !failed || !strings.Contains(text, want) {
-		r.t.Errorf("%s %v: got %q (failed: %v), want an error with %q", name, a, text, failed, want)
-	}
-}
+type args = toolstest.Args
 
 // read returns the text of a resource.
 func (r *rig) read(uri string) string {
-	r.t.Helper()
-	res, err := r.client.ReadResource(r.t.Context(), &mcp.ReadResourceParams{URI: uri})
+	r.T.Helper()
+	res, err := r.Client.ReadResource(r.T.Context(), &mcp.ReadResourceParams{URI: uri})
 	if err != nil {
-		r.t.Errorf("%s: %v", uri, err)
+		r.T.Errorf("%s: %v", uri, err)
 		return ""
 	}
 	return res.Contents[0].Text
@@ -142,7 +83,7 @@ func (r *rig) read(uri string) string {
 
 // expect waits until c delivers want.
 func (r *rig) expect(c chan string, want string) {
-	r.t.Helper()
+	r.T.Helper()
 	end := time.After(deadline)
 	for {
 		select {
@@ -151,15 +92,15 @@ func (r *rig) expect(c chan string, want string) {
 				return
 			}
 		case <-end:
-			r.t.Fatalf("no notification about %q", want)
+			r.T.Fatalf("no notification about %q", want)
 		}
 	}
 }
 
 func (r *rig) example() {
-	r.t.Helper()
-	if filled, err := r.store.Fill(r.t.Context(), Example()); !filled || err != nil {
-		r.t.Fatalf("Fill: %v %v", filled, err)
+	r.T.Helper()
+	if filled, err := r.store.Fill(r.T.Context(), Example()); !filled || err != nil {
+		r.T.Fatalf("Fill: %v %v", filled, err)
 	}
 	r.s.feed.now()
 }
@@ -167,7 +108,7 @@ func (r *rig) example() {
 // TestRequirementTools checks the list of tools that clients get.
 func TestRequirementTools(t *testing.T) {
 	r := start(t, newest)
-	list, err := r.client.ListTools(t.Context(), nil)
+	list, err := r.Client.ListTools(t.Context(), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -207,46 +148,46 @@ func TestWork(t *testing.T) {
 			t.Parallel()
 			r := start(t, version)
 			var epic, story item
-			r.ok("create_item", args{"kind": "epic", "title": "Sign in"}, &epic)
-			r.ok("create_item", args{"kind": "user_story", "title": "Reset a password", "parent": "EP-001"}, &story)
+			r.OK("create_item", args{"kind": "epic", "title": "Sign in"}, &epic)
+			r.OK("create_item", args{"kind": "user_story", "title": "Reset a password", "parent": "EP-001"}, &story)
 			if epic.ID != "EP-001" || story.Parent != "EP-001" || story.URI != "requirements://user-stories/US-001" || !slices.Equal(story.NextStatuses, []string{"draft", "cancelled"}) {
 				t.Errorf("%+v %+v", epic, story)
 			}
-			r.refused("update_item", args{"id": "US-001", "version": 1, "status": "done"}, "Use one of draft, cancelled.")
-			r.ok("update_item", args{"id": "us-1", "version": 1, "status": "draft", "title": "Set a new password"}, &story)
-			r.refused("update_item", args{"id": "US-001", "version": 1, "title": "x"}, "has version 2")
-			r.refused("create_item", args{"kind": "acceptance_criterion", "title": "x"}, "Name a user story (US-…).")
-			r.refused("create_item", args{"kind": "task", "title": "x"}, "kind")
+			r.Refused("update_item", args{"id": "US-001", "version": 1, "status": "done"}, "Use one of draft, cancelled.")
+			r.OK("update_item", args{"id": "us-1", "version": 1, "status": "draft", "title": "Set a new password"}, &story)
+			r.Refused("update_item", args{"id": "US-001", "version": 1, "title": "x"}, "has version 2")
+			r.Refused("create_item", args{"kind": "acceptance_criterion", "title": "x"}, "Name a user story (US-…).")
+			r.Refused("create_item", args{"kind": "task", "title": "x"}, "kind")
 			var rel relation
-			r.ok("link_items", args{"source": "US-001", "type": "depends_on", "target": "EP-001"}, &rel)
-			r.refused("link_items", args{"source": "US-001", "type": "depends_on", "target": "EP-001"}, "REL-001")
+			r.OK("link_items", args{"source": "US-001", "type": "depends_on", "target": "EP-001"}, &rel)
+			r.Refused("link_items", args{"source": "US-001", "type": "depends_on", "target": "EP-001"}, "REL-001")
 			var c comment
-			r.ok("add_comment", args{"item": "US-001", "text": "By mail?"}, &c)
+			r.OK("add_comment", args{"item": "US-001", "text": "By mail?"}, &c)
 			if c.Author != "test" {
 				t.Errorf("the author is %q", c.Author)
 			}
-			r.ok("resolve_comment", args{"id": "CM-001"}, &c)
+			r.OK("resolve_comment", args{"id": "CM-001"}, &c)
 			var d details
-			r.ok("get_item", args{"id": "US-001"}, &d)
+			r.OK("get_item", args{"id": "US-001"}, &d)
 			if d.Title != "Set a new password" || d.Version != 2 || len(d.Relations) != 1 || !d.Comments[0].Resolved {
 				t.Errorf("%+v", d)
 			}
 			var list listOut
-			r.ok("search_items", args{"query": "MAIL"}, &list)
+			r.OK("search_items", args{"query": "MAIL"}, &list)
 			if list.Total != 1 || list.Items[0].ID != "US-001" {
 				t.Errorf("%+v", list)
 			}
-			r.refused("search_items", args{"query": " "}, "list_items")
-			r.ok("list_items", args{"limit": 1}, &list)
+			r.Refused("search_items", args{"query": " "}, "list_items")
+			r.OK("list_items", args{"limit": 1}, &list)
 			if list.Total != 2 || list.NextCursor == "" {
 				t.Errorf("%+v", list)
 			}
-			r.ok("list_items", args{"limit": 1, "cursor": list.NextCursor}, &list)
+			r.OK("list_items", args{"limit": 1, "cursor": list.NextCursor}, &list)
 			if len(list.Items) != 1 || list.Items[0].ID != "US-001" {
 				t.Errorf("%+v", list)
 			}
-			r.ok("unlink_items", args{"source": "US-001", "type": "depends_on", "target": "EP-001"}, nil)
-			r.refused("get_item", args{"id": "REQ-404"}, "Find it with search_items")
+			r.OK("unlink_items", args{"source": "US-001", "type": "depends_on", "target": "EP-001"}, nil)
+			r.Refused("get_item", args{"id": "REQ-404"}, "Find it with search_items")
 			var got details
 			if err := json.Unmarshal([]byte(r.read("requirements://user-stories/US-001")), &got); err != nil || got.Title != d.Title {
 				t.Errorf("the resource has %+v, %v", got, err)
@@ -264,15 +205,15 @@ func TestInstructions(t *testing.T) {
 			told := func(want string) {
 				t.Helper()
 				again := on(t, r.file, version)
-				if got := again.client.InitializeResult().Instructions; got != want {
+				if got := again.Client.InitializeResult().Instructions; got != want {
 					t.Errorf("the instructions are %q, want %q", got, want)
 				}
 			}
 			told("")
-			r.ok("save_prompt", args{"name": "one", "description": "What you do.", "content": "Do it."}, nil)
+			r.OK("save_prompt", args{"name": "one", "description": "What you do.", "content": "Do it."}, nil)
 			told("")
 			var p prompt
-			r.ok("activate_prompt", args{"name": "one"}, &p)
+			r.OK("activate_prompt", args{"name": "one"}, &p)
 			if !p.Active {
 				t.Errorf("%+v", p)
 			}
@@ -280,17 +221,17 @@ func TestInstructions(t *testing.T) {
 			if got := r.read(instructionsURI); got != "What you do.\n\nDo it." {
 				t.Errorf("the resource has %q", got)
 			}
-			r.ok("save_prompt", args{"name": "one", "content": "Do {it}.", "version": 1}, nil)
+			r.OK("save_prompt", args{"name": "one", "content": "Do {it}.", "version": 1}, nil)
 			told("Do {it}.")
-			r.refused("save_prompt", args{"name": "one", "content": "Do {{what}}.", "version": 2}, "cannot have arguments")
-			r.ok("save_prompt", args{"name": "two", "content": "Do {{what}}."}, nil)
-			r.refused("activate_prompt", args{"name": "two"}, "argument what")
-			r.refused("activate_prompt", args{"name": "three"}, "List the prompts with list_prompts.")
-			r.ok("deactivate_prompt", nil, nil)
+			r.Refused("save_prompt", args{"name": "one", "content": "Do {{what}}.", "version": 2}, "cannot have arguments")
+			r.OK("save_prompt", args{"name": "two", "content": "Do {{what}}."}, nil)
+			r.Refused("activate_prompt", args{"name": "two"}, "argument what")
+			r.Refused("activate_prompt", args{"name": "three"}, "List the prompts with list_prompts.")
+			r.OK("deactivate_prompt", nil, nil)
 			told("")
-			r.ok("delete_prompt", args{"name": "one"}, nil)
+			r.OK("delete_prompt", args{"name": "one"}, nil)
 			var list promptsOut
-			r.ok("list_prompts", nil, &list)
+			r.OK("list_prompts", nil, &list)
 			if len(list.Prompts) != 1 || !slices.Equal(list.Prompts[0].Arguments, []string{"what"}) {
 				t.Errorf("%+v", list)
 			}
@@ -319,8 +260,8 @@ func TestBrokenDatabase(t *testing.T) {
 	if got := session.InitializeResult().Instructions; got != "" {
 		t.Errorf("the instructions are %q", got)
 	}
-	r.refused("list_items", nil, "The database failed.")
-	if _, err := r.client.ReadResource(t.Context(), &mcp.ReadResourceParams{URI: overviewURI}); err == nil || strings.Contains(err.Error(), "sql") {
+	r.Refused("list_items", nil, "The database failed.")
+	if _, err := r.Client.ReadResource(t.Context(), &mcp.ReadResourceParams{URI: overviewURI}); err == nil || strings.Contains(err.Error(), "sql") {
 		t.Errorf("the resource gives %v", err)
 	}
 }
@@ -331,23 +272,23 @@ func TestChangesReachSubscribers(t *testing.T) {
 	for _, version := range []string{"2025-06-18", newest} {
 		t.Run(version, func(t *testing.T) {
 			r := start(t, version)
-			r.ok("create_item", args{"kind": "epic", "title": "A"}, nil)
-			r.ok("create_item", args{"kind": "requirement", "title": "B", "parent": "EP-001"}, nil)
+			r.OK("create_item", args{"kind": "epic", "title": "A"}, nil)
+			r.OK("create_item", args{"kind": "requirement", "title": "B", "parent": "EP-001"}, nil)
 			uris := []string{"requirements://epics/EP-001", "requirements://requirements/REQ-001", overviewURI, instructionsURI}
 			for _, uri := range uris {
-				if err := r.client.Subscribe(t.Context(), &mcp.SubscribeParams{URI: uri}); err != nil {
+				if err := r.Client.Subscribe(t.Context(), &mcp.SubscribeParams{URI: uri}); err != nil {
 					t.Fatalf("%s: %v", uri, err)
 				}
 			}
 			if version == newest {
 				waitFor(t, func() bool { return len(r.s.subscriptions()) == len(uris) })
 			}
-			if err := r.client.Subscribe(t.Context(), &mcp.SubscribeParams{URI: "requirements://epics/EP-009"}); err == nil && version != newest {
+			if err := r.Client.Subscribe(t.Context(), &mcp.SubscribeParams{URI: "requirements://epics/EP-009"}); err == nil && version != newest {
 				t.Error("a subscription to nothing is accepted")
 			}
-			r.ok("add_comment", args{"item": "REQ-001", "text": "x"}, nil)
+			r.OK("add_comment", args{"item": "REQ-001", "text": "x"}, nil)
 			r.expect(r.updated, uris[1])
-			r.ok("update_item", args{"id": "REQ-001", "version": 1, "title": "C"}, nil)
+			r.OK("update_item", args{"id": "REQ-001", "version": 1, "title": "C"}, nil)
 			r.expect(r.updated, uris[0]) // this resource shows the titles of its children
 			r.expect(r.updated, uris[1])
 
@@ -369,7 +310,7 @@ func TestChangesReachSubscribers(t *testing.T) {
 				t.Fatal(err)
 			}
 			r.expect(r.updated, instructionsURI)
-			list, err := r.client.ListPrompts(t.Context(), nil)
+			list, err := r.Client.ListPrompts(t.Context(), nil)
 			if err != nil || len(list.Prompts) != 1 || list.Prompts[0].Meta[activeKey] != true {
 				t.Errorf("the prompts are %+v, %v", list, err)
 			}
@@ -377,7 +318,7 @@ func TestChangesReachSubscribers(t *testing.T) {
 				r.expect(r.prompts, "")
 				r.expect(r.lists, "")
 			}
-			if err := r.client.Unsubscribe(t.Context(), &mcp.UnsubscribeParams{URI: uris[0]}); err != nil {
+			if err := r.Client.Unsubscribe(t.Context(), &mcp.UnsubscribeParams{URI: uris[0]}); err != nil {
 				t.Error(err)
 			}
 			waitFor(t, func() bool { return !slices.Contains(r.s.subscriptions(), uris[0]) })
@@ -398,8 +339,8 @@ func waitFor(t *testing.T, is func() bool) {
 // resource with a subscription.
 func TestMissedChanges(t *testing.T) {
 	r := start(t, "2025-06-18")
-	r.ok("create_item", args{"kind": "epic", "title": "A"}, nil)
-	if err := r.client.Subscribe(t.Context(), &mcp.SubscribeParams{URI: "requirements://epics/EP-001"}); err != nil {
+	r.OK("create_item", args{"kind": "epic", "title": "A"}, nil)
+	if err := r.Client.Subscribe(t.Context(), &mcp.SubscribeParams{URI: "requirements://epics/EP-001"}); err != nil {
 		t.Fatal(err)
 	}
 	r.s.everything(t.Context())
@@ -412,7 +353,7 @@ func TestResources(t *testing.T) {
 	r := start(t, newest)
 	r.example()
 	var uris []string
-	for res, err := range r.client.Resources(t.Context(), nil) {
+	for res, err := range r.Client.Resources(t.Context(), nil) {
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -428,7 +369,7 @@ func TestResources(t *testing.T) {
 		}
 	}
 	for _, uri := range []string{"requirements://epics/REQ-001", "requirements://epics/ep-1", "requirements://epics/EP-999", "requirements://epics/", "requirements://prompts/none", "requirements://x/EP-001", "requirements://comments/CM-1"} {
-		if _, err := r.client.ReadResource(t.Context(), &mcp.ReadResourceParams{URI: uri}); err == nil {
+		if _, err := r.Client.ReadResource(t.Context(), &mcp.ReadResourceParams{URI: uri}); err == nil {
 			t.Errorf("%s exists", uri)
 		}
 	}
@@ -451,7 +392,7 @@ func TestResourcePages(t *testing.T) {
 		t.Fatal(err)
 	}
 	seen := map[string]bool{}
-	for res, err := range r.client.Resources(t.Context(), nil) {
+	for res, err := range r.Client.Resources(t.Context(), nil) {
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -460,7 +401,7 @@ func TestResourcePages(t *testing.T) {
 	if len(seen) != 3+len(set.Items) {
 		t.Errorf("%d resources", len(seen))
 	}
-	if _, err := r.client.ListResources(t.Context(), &mcp.ListResourcesParams{Cursor: "nonsense"}); err == nil {
+	if _, err := r.Client.ListResources(t.Context(), &mcp.ListResourcesParams{Cursor: "nonsense"}); err == nil {
 		t.Error("a wrong cursor is accepted")
 	}
 }
@@ -486,7 +427,7 @@ func TestCompletion(t *testing.T) {
 		{named("write-tests"), "style", "x", ""},
 		{named("write-tests"), "other", "x", ""},
 	} {
-		res, err := r.client.Complete(t.Context(), &mcp.CompleteParams{Ref: test.ref, Argument: mcp.CompleteParamsArgument{Name: test.name, Value: test.value}})
+		res, err := r.Client.Complete(t.Context(), &mcp.CompleteParams{Ref: test.ref, Argument: mcp.CompleteParamsArgument{Name: test.name, Value: test.value}})
 		if err != nil {
 			t.Errorf("%+v: %v", test, err)
 			continue
@@ -496,7 +437,7 @@ func TestCompletion(t *testing.T) {
 		}
 	}
 	for _, ref := range []*mcp.CompleteReference{uri("requirements://none/{id}"), named("none")} {
-		if _, err := r.client.Complete(t.Context(), &mcp.CompleteParams{Ref: ref, Argument: mcp.CompleteParamsArgument{Name: "id"}}); err == nil {
+		if _, err := r.Client.Complete(t.Context(), &mcp.CompleteParams{Ref: ref, Argument: mcp.CompleteParamsArgument{Name: "id"}}); err == nil {
 			t.Errorf("%+v is completed", ref)
 		}
 	}
@@ -506,7 +447,7 @@ func TestPromptArguments(t *testing.T) {
 	r := start(t, newest)
 	r.example()
 	get := func(name string, a map[string]string) (*mcp.GetPromptResult, error) {
-		return r.client.GetPrompt(t.Context(), &mcp.GetPromptParams{Name: name, Arguments: a})
+		return r.Client.GetPrompt(t.Context(), &mcp.GetPromptParams{Name: name, Arguments: a})
 	}
 	waitFor(t, func() bool { _, err := get("analyst", nil); return err == nil })
 	res, err := get("review-story", map[string]string{"story": "us-2"})
@@ -556,16 +497,16 @@ func TestExampleIsRight(t *testing.T) {
 
 // second connects another client of an older revision to the server.
 func (r *rig) second() *mcp.ClientSession {
-	r.t.Helper()
+	r.T.Helper()
 	client, server := mcp.NewInMemoryTransports()
-	if _, err := r.s.mcp.Connect(r.t.Context(), server, nil); err != nil {
-		r.t.Fatal(err)
+	if _, err := r.s.mcp.Connect(r.T.Context(), server, nil); err != nil {
+		r.T.Fatal(err)
 	}
-	c, err := mcp.NewClient(&mcp.Implementation{Name: "second", Version: "1"}, nil).Connect(r.t.Context(), client, &mcp.ClientSessionOptions{ProtocolVersion: "2025-06-18"})
+	c, err := mcp.NewClient(&mcp.Implementation{Name: "second", Version: "1"}, nil).Connect(r.T.Context(), client, &mcp.ClientSessionOptions{ProtocolVersion: "2025-06-18"})
 	if err != nil {
-		r.t.Fatal(err)
+		r.T.Fatal(err)
 	}
-	r.t.Cleanup(func() { _ = c.Close() })
+	r.T.Cleanup(func() { _ = c.Close() })
 	return c
 }
 
@@ -586,16 +527,16 @@ func TestSubscriptionsAreASet(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	subscribe(r.client)
-	subscribe(r.client)
-	unsubscribe(r.client)
+	subscribe(r.Client)
+	subscribe(r.Client)
+	unsubscribe(r.Client)
 	if got := r.s.subscriptions(); len(got) != 0 {
 		t.Errorf("after unsubscribe: %q", got)
 	}
-	subscribe(r.client)
+	subscribe(r.Client)
 	subscribe(other)
-	unsubscribe(r.client)
-	unsubscribe(r.client)
+	unsubscribe(r.Client)
+	unsubscribe(r.Client)
 	if got := r.s.subscriptions(); !slices.Equal(got, []string{overviewURI}) {
 		t.Errorf("while the other client subscribes: %q", got)
 	}
@@ -618,7 +559,7 @@ func TestSubscriptionsBound(t *testing.T) {
 	}
 	r.s.feed.mu.Unlock()
 	more := func() error {
-		return r.client.Subscribe(t.Context(), &mcp.SubscribeParams{URI: overviewURI})
+		return r.Client.Subscribe(t.Context(), &mcp.SubscribeParams{URI: overviewURI})
 	}
 	if err := more(); err == nil || !strings.Contains(err.Error(), "1000 subscriptions already") {
 		t.Errorf("one more subscription: %v", err)

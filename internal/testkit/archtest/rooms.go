@@ -75,7 +75,7 @@ var inner = map[string][][]string{
 
 // rigs are packages that only tests and examples use. The program does not import them. They may
 // import any package.
-var rigs = []string{"examples", "internal/testkit"}
+var rigs = []string{"examples", "internal/testkit", "internal/server/tools/toolstest"}
 
 // guests lists the modules that only some packages may import, and the packages that may import
 // each module.
