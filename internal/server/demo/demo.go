@@ -86,7 +86,7 @@ func texts(p map[string]*jsonschema.Schema) {
 // integer sets the bounds of an integer argument and its default. The argument is required if the default
 // is "".
 func integer(p *jsonschema.Schema, least, most float64, usual string) {
-	p.Minimum, p.Maximum = &least, &most
+	tools.Range(p, least, most)
 	if usual != "" {
 		p.Default = []byte(usual)
 	}

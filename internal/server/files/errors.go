@@ -6,31 +6,21 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
-	"strings"
 	"syscall"
 
 	"github.com/dragoman-mcp/dragoman/internal/base/excerpt"
+	"github.com/dragoman-mcp/dragoman/internal/server/tools"
 )
 
 // refusal is an error for the client. text names the problem, and next is what the client can do.
 type refusal struct{ text, next string }
 
-func (r *refusal) Error() string { return upper(r.text) + ". " + upper(r.next) + "." }
+func (r *refusal) Error() string { return tools.Upper(r.text) + ". " + tools.Upper(r.next) + "." }
 
 // refuse returns a refusal. next is an instruction for the client; format and args make a sentence
 // that names the problem. Both texts begin with a small letter and have no full stop.
 func refuse(next, format string, args ...any) error {
 	return &refusal{text: fmt.Sprintf(format, args...), next: next}
-}
-
-// upper capitalizes the first letter of a sentence. It leaves the sentence unchanged if its first
-// word contains "_" or ".", because this word is the name of a tool, an argument or a file.
-func upper(s string) string {
-	word, _, _ := strings.Cut(s, " ")
-	if s == "" || strings.ContainsAny(word, "_.") {
-		return s
-	}
-	return strings.ToUpper(s[:1]) + s[1:]
 }
 
 // quote quotes a path or a URI for an error message, and shortens it if it is long.

@@ -13,6 +13,8 @@ import (
 
 	"github.com/google/jsonschema-go/jsonschema"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/dragoman-mcp/dragoman/internal/server/tools"
 )
 
 // The default size and the maximum size of a page of list_dir, in entries.
@@ -49,7 +51,7 @@ func (s *Server) addList() {
 	add(s, tool{
 		name: "list_dir", title: "List a folder",
 		description: "List the entries of one folder, in pages ordered by name, with type, size and time. Symlinks are listed, not followed. To search in subfolders, use search_files.",
-		restrictIn:  func(p map[string]*jsonschema.Schema) { integers(p["limit"], 1, pageMost) },
+		restrictIn:  func(p map[string]*jsonschema.Schema) { tools.Range(p["limit"], 1, pageMost) },
 	}, s.list)
 }
 

@@ -13,6 +13,8 @@ import (
 
 	"github.com/google/jsonschema-go/jsonschema"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/dragoman-mcp/dragoman/internal/server/tools"
 )
 
 // Limits of one result of read_file.
@@ -58,10 +60,10 @@ func (s *Server) addRead() {
 		name: "read_file", title: "Read a file",
 		description: "Read a file, or a part of it by bytes or by lines. Text is returned as text in every encoding, pictures as images, and other files as base64. A long file is returned in parts: to get the next part, pass next_offset or next_line.",
 		restrictIn: func(p map[string]*jsonschema.Schema) {
-			integers(p["offset"], 0, exactMost)
-			integers(p["line"], -exactMost, exactMost)
-			integers(p["limit"], 4, readMost)
-			integers(p["lines"], 1, linesMost)
+			tools.Range(p["offset"], 0, exactMost)
+			tools.Range(p["line"], -exactMost, exactMost)
+			tools.Range(p["limit"], 4, readMost)
+			tools.Range(p["lines"], 1, linesMost)
 			words(p["as"], "auto", "base64")
 		},
 		restrictOut: func(p map[string]*jsonschema.Schema) { words(p["kind"], "text", "binary", "image") },

@@ -19,6 +19,7 @@ import (
 
 	"github.com/dragoman-mcp/dragoman/internal/base/excerpt"
 	"github.com/dragoman-mcp/dragoman/internal/base/pattern"
+	"github.com/dragoman-mcp/dragoman/internal/server/tools"
 )
 
 // Limits of one search.
@@ -75,7 +76,7 @@ func (s *Server) addSearch() {
 		name: "search_files", title: "Search files", long: true,
 		description: "Find files and folders below a folder, by name, by content, or both. Symlinks are not followed. If the search stops at a limit, the answer says so. Then use a smaller folder or a narrower pattern.",
 		restrictIn: func(p map[string]*jsonschema.Schema) {
-			integers(p["max_results"], 1, foundMost)
+			tools.Range(p["max_results"], 1, foundMost)
 			words(p["type"], typeFile, typeFolder, typeSymlink)
 		},
 	}, s.search)

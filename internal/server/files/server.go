@@ -237,11 +237,6 @@ func (s *Server) addTools() {
 	s.addDelete()
 }
 
-// integers sets the minimum and the maximum of the integer that p describes.
-func integers(p *jsonschema.Schema, least, most float64) {
-	p.Minimum, p.Maximum = &least, &most
-}
-
 // exactMost is the largest integer argument. A client that stores numbers as float64 can send all
 // integers up to 2^53 exactly.
 const exactMost = 1 << 53

@@ -20,6 +20,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/dragoman-mcp/dragoman/internal/base/work"
+	"github.com/dragoman-mcp/dragoman/internal/server/tools"
 )
 
 // Limits of watches.
@@ -62,7 +63,7 @@ func (s *Server) addWatch() {
 	add(s, tool{
 		name: "watch_folder", title: "Watch a folder",
 		description: "Notice changes in a folder. The first call begins the watch and returns a cursor. Later calls with that cursor return what was created, modified and deleted since, and may wait for a change. Clients can also subscribe to the returned URI.",
-		restrictIn:  func(p map[string]*jsonschema.Schema) { integers(p["wait"], 0, waitMost) },
+		restrictIn:  func(p map[string]*jsonschema.Schema) { tools.Range(p["wait"], 0, waitMost) },
 	}, s.watchFolder)
 }
 

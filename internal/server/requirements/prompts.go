@@ -11,6 +11,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/dragoman-mcp/dragoman/internal/server/requirements/store"
+	"github.com/dragoman-mcp/dragoman/internal/server/tools"
 )
 
 // activeKey is the member of a prompt's _meta that marks the active prompt.
@@ -100,7 +101,7 @@ func (s *Server) addPromptTools() {
 			longest(p["description"], store.MaxSummary)
 			longest(p["content"], store.MaxContent)
 			longest(p["name"], store.MaxName)
-			integers(p["version"], 0, 1<<53)
+			tools.Range(p["version"], 0, 1<<53)
 		},
 	}, func(ctx context.Context, _ *mcp.CallToolRequest, in saveIn) (prompt, error) {
 		p, err := s.store.SavePrompt(ctx, store.Prompt{Name: in.Name, Title: in.Title, Description: in.Description, Content: in.Content, Version: in.Version}, acceptable)

@@ -187,7 +187,7 @@ func (s *Server) begin(ctx context.Context) (end func(), err error) {
 	end, err = s.calls.Enter(ctx)
 	var full *tools.FullError
 	if errors.As(err, &full) {
-		return nil, sentences(upper(full.Error())+".", "Wait for the answers of some calls first.")
+		return nil, sentences(tools.Upper(full.Error())+".", "Wait for the answers of some calls first.")
 	}
 	return end, err
 }
@@ -200,7 +200,7 @@ func sentence(err error) error {
 	case err == nil:
 		return nil
 	case errors.As(err, &e):
-		return sentences(upper(e.Text)+".", upper(e.Next)+".")
+		return sentences(tools.Upper(e.Text)+".", tools.Upper(e.Next)+".")
 	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
 		return err
 	}
@@ -209,16 +209,6 @@ func sentence(err error) error {
 
 // sentences joins sentences for a client into one error.
 func sentences(text ...string) error { return errors.New(strings.Join(text, " ")) }
-
-// upper capitalizes the first letter of a sentence. It leaves the sentence unchanged if its first
-// word contains "_" or ".", because this word is the name of a tool.
-func upper(s string) string {
-	word, _, _ := strings.Cut(s, " ")
-	if s == "" || strings.ContainsAny(word, "_.") {
-		return s
-	}
-	return strings.ToUpper(s[:1]) + s[1:]
-}
 
 // wrong returns a JSON-RPC error for invalid parameters.
 func wrong(text string) error {

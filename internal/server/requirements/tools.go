@@ -8,6 +8,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/dragoman-mcp/dragoman/internal/server/requirements/store"
+	"github.com/dragoman-mcp/dragoman/internal/server/tools"
 )
 
 func (s *Server) addTools() {
@@ -23,9 +24,6 @@ func words[T ~string](p *jsonschema.Schema, values []T) {
 		p.Enum = append(p.Enum, string(v))
 	}
 }
-
-// integers sets the minimum and the maximum of an integer argument.
-func integers(p *jsonschema.Schema, least, most float64) { p.Minimum, p.Maximum = &least, &most }
 
 // longest sets the maximum length of a text argument. A schema counts characters, and a character
 // has up to four bytes in UTF-8. So the store also checks the length in bytes.
@@ -63,9 +61,9 @@ func restrictItem(p map[string]*jsonschema.Schema) {
 		case "description":
 			longest(schema, store.MaxDescription)
 		case "limit":
-			integers(schema, 1, store.MaxPage)
+			tools.Range(schema, 1, store.MaxPage)
 		case "version":
-			integers(schema, 1, 1<<53)
+			tools.Range(schema, 1, 1<<53)
 		case "query":
 			longest(schema, store.MaxSearch)
 		}

@@ -2,6 +2,7 @@ package tools
 
 import (
 	"fmt"
+	"strings"
 
 	"github.com/google/jsonschema-go/jsonschema"
 )
@@ -22,4 +23,17 @@ func Schema[T any](restrict func(map[string]*jsonschema.Schema)) *jsonschema.Sch
 		restrict(schema.Properties)
 	}
 	return schema
+}
+
+// Range sets the minimum and the maximum of the integer that p describes.
+func Range(p *jsonschema.Schema, least, most float64) { p.Minimum, p.Maximum = &least, &most }
+
+// Upper capitalizes the first letter of a sentence. It leaves the sentence unchanged if its first
+// word contains "_" or ".", because this word is the name of a tool, an argument or a file.
+func Upper(s string) string {
+	word, _, _ := strings.Cut(s, " ")
+	if s == "" || strings.ContainsAny(word, "_.") {
+		return s
+	}
+	return strings.ToUpper(s[:1]) + s[1:]
 }
