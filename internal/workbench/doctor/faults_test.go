@@ -81,20 +81,38 @@ func dump(r *Report) string {
 	return b.String() + r.Verdict.String()
 }
 
-// TestStrictServersAreHealthy checks that strict servers have no errors or warnings.
+// TestStrictServersAreHealthy checks that strict servers have no errors or warnings, on a pipe and
+// over the HTTP transport of their revision. Clients of all revisions can use each server through
+// Dragoman, but only clients of its own revision directly.
 func TestStrictServersAreHealthy(t *testing.T) {
+	o := Options{Deep: true, Call: "count"}
 	for _, rev := range mcp.Revisions() {
-		t.Run(rev.String(), func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				r := look(t, "strict-"+rev.String(), nil, Options{Deep: true, Call: "count"})
-				if w := Worst(r.Findings); w == Error || w == Warning {
-					t.Errorf("unexpected findings:\n%s", dump(r))
-				}
-				if want := "works with: " + rev.String() + "; through Dragoman: all"; r.Verdict.String() != want || !r.Verdict.Reached || !r.Verdict.Healthy {
-					t.Errorf("%+v\nwant %s", r.Verdict, want)
-				}
+		name := "strict-" + rev.String()
+		for transport, examine := range map[string]func(*testing.T) *Report{
+			"a pipe": func(t *testing.T) *Report { return look(t, name, nil, o) },
+			"HTTP":   func(t *testing.T) *Report { return callFake(t, name, o) },
+		} {
+			t.Run(rev.String()+" over "+transport, func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					r := examine(t)
+					v := r.Verdict
+					if w := Worst(r.Findings); w == Error || w == Warning {
+						t.Errorf("unexpected findings:\n%s", dump(r))
+					}
+					if want := "works with: " + rev.String() + "; through Dragoman: all"; v.String() != want || !v.Reached || !v.Healthy {
+						t.Errorf("%+v\nwant %s", v, want)
+					}
+					for _, rv := range v.Revisions {
+						if !rv.Through || rv.Works != (rv.Revision == rev) {
+							t.Errorf("client %s: through is %t, works is %t", rv.Revision, rv.Through, rv.Works)
+						}
+					}
+					if o := v.Offer; o.Name != "fake" || o.Version == "" || len(o.Lists) != 4 || o.Lists[0].Kind != "tools" || o.Lists[0].Items < 10 || o.Tokens < 300 {
+						t.Errorf("the server offers %+v", o)
+					}
+				})
 			})
-		})
+		}
 	}
 }
 

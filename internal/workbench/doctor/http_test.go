@@ -9,7 +9,6 @@ import (
 	"testing"
 	"testing/synctest"
 
-	"github.com/dragoman-mcp/dragoman/internal/protocol/mcp"
 	"github.com/dragoman-mcp/dragoman/internal/testkit/netsim"
 	"github.com/dragoman-mcp/dragoman/internal/workbench/fake"
 )
@@ -50,25 +49,6 @@ func callFake(t *testing.T, name string, o Options) *Report {
 	}
 	defer func() { _ = s.Close() }()
 	return call(t, s.Handler(), s.Path(), o)
-}
-
-// TestStrictServersAreHealthyOverHTTP is like TestStrictServersAreHealthy, but over the HTTP
-// transport of each revision.
-func TestStrictServersAreHealthyOverHTTP(t *testing.T) {
-	for _, rev := range mcp.Revisions() {
-		t.Run(rev.String(), func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				r := callFake(t, "strict-"+rev.String(), Options{Deep: true, Call: "count"})
-				if w := Worst(r.Findings); w == Error || w == Warning {
-					t.Errorf("unexpected findings:\n%s", dump(r))
-				}
-				if want := "works with: " + rev.String() + "; through Dragoman: all"; r.Verdict.String() != want {
-					t.Errorf("%s\nwant %s", dump(r), want)
-				}
-				t.Logf("%s", dump(r))
-			})
-		})
-	}
 }
 
 // TestFaultsOverHTTP checks some of the faults over HTTP.

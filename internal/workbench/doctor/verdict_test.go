@@ -13,24 +13,6 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/protocol/mcp"
 )
 
-// TestThroughIsMeasured checks the verdict for a strict server of each revision. Clients of all
-// revisions can use the server through Dragoman, but only clients of its own revision directly.
-func TestThroughIsMeasured(t *testing.T) {
-	for _, rev := range mcp.Revisions() {
-		synctest.Test(t, func(t *testing.T) {
-			v := look(t, "strict-"+rev.String(), nil, Options{}).Verdict
-			for _, r := range v.Revisions {
-				if !r.Through || r.Works != (r.Revision == rev) {
-					t.Errorf("server %s, client %s: through is %t, works is %t", rev, r.Revision, r.Through, r.Works)
-				}
-			}
-			if o := v.Offer; o.Name != "fake" || o.Version == "" || len(o.Lists) != 4 || o.Lists[0].Kind != "tools" || o.Lists[0].Items < 10 || o.Tokens < 300 {
-				t.Errorf("server %s offers %+v", rev, o)
-			}
-		})
-	}
-}
-
 // TestStubSchemas checks in which cases schemas without parameters cause a warning.
 func TestStubSchemas(t *testing.T) {
 	const stub, whole = `{"name":"%","description":"x","inputSchema":{"type":"object"}}`, `{"name":"%","description":"x","inputSchema":{"type":"object","properties":{}}}`
