@@ -55,10 +55,11 @@ func callFake(t *testing.T, name string, o Options) *Report {
 func TestFaultsOverHTTP(t *testing.T) {
 	for name, want := range map[string]string{
 		"bad-schema": SchemaInvalid, "endless-cursor": Endless, "wrong-id-type": IDType, "never-answers": NoRevision,
+		"crash-at=call": DiesOnOdd, "half-line": BodyUnreadable, "id-zero-errors": NoteAnswered,
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				if r := callFake(t, name, Options{}); !slices.Contains(codes(r), want) {
+				if r := callFake(t, name, Options{Call: "count"}); !slices.Contains(codes(r), want) {
 					t.Errorf("%s was not found:\n%s", want, dump(r))
 				}
 			})
