@@ -101,57 +101,6 @@ func stateIn(t *testing.T, got []string) string {
 	return s
 }
 
-func TestProgressAndCancelling(t *testing.T) {
-	for _, ed := range editions() {
-		date := ed.date
-		synctest.Test(t, func(t *testing.T) {
-			l := play(t, "strict-"+date)
-			meta := `"_meta":{"progressToken":"p"}`
-			if ed.has(handshake) {
-				l.hello(date, allCaps)
-			} else {
-				meta = `"_meta":{"progressToken":"p","io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{}}`
-			}
-			step := func(i, words string) string {
-				if ed.has(progressWords) {
-					words = `,"message":"` + words + `"`
-				} else {
-					words = ""
-				}
-				return `{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":"p","progress":` + i + `,"total":2` + words + `}}`
-			}
-			l.want(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"wait","arguments":{"steps":2,"ms":0},`+meta+`}}`,
-				step("1", "step 1 of 2"), step("2", "step 2 of 2"), result(date, "1", words("waited")))
-			l.want(call(date, "2", "wait", `"steps":1000,"ms":60000`))
-			l.want(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":2}}`)
-			l.want(call(date, "3", "cancelled", ""), result(date, "3", words("1")))
-			l.broken()
-			l.end()
-		})
-	}
-}
-
-func TestLogLevels(t *testing.T) {
-	say := func(level string) string {
-		return `{"jsonrpc":"2.0","method":"notifications/message","params":{"level":"` + level + `","logger":"fake","data":"x"}}`
-	}
-	synctest.Test(t, func(t *testing.T) {
-		l := play(t, "strict-2025-06-18")
-		l.hello(legacyDate, "{}")
-		l.want(call(legacyDate, "1", "log", `"text":"x"`), say("info"), say("warning"), say("error"), result(legacyDate, "1", words("logged")))
-		l.want(ask(legacyDate, "2", "logging/setLevel", `"level":"error"`), `{"jsonrpc":"2.0","id":2,"result":{}}`)
-		l.want(call(legacyDate, "3", "log", `"text":"x"`), say("error"), result(legacyDate, "3", words("logged")))
-		l.end()
-	})
-	synctest.Test(t, func(t *testing.T) {
-		l := play(t, "strict-"+modernDate)
-		l.want(call(modernDate, "1", "log", `"text":"x"`), result(modernDate, "1", words("logged")))
-		wants := strings.Replace(call(modernDate, "2", "log", `"text":"x"`), `"_meta":{`, `"_meta":{"io.modelcontextprotocol/logLevel":"warning",`, 1)
-		l.want(wants, say("warning"), say("error"), result(modernDate, "2", words("logged")))
-		l.end()
-	})
-}
-
 func TestSubscriptions(t *testing.T) {
 	updated := `{"jsonrpc":"2.0","method":"notifications/resources/updated","params":{"uri":"fake://text"}}`
 	synctest.Test(t, func(t *testing.T) {

@@ -6,14 +6,10 @@ import (
 	"testing/synctest"
 )
 
-const taskForm = `"requestedSchema":{"type":"object","properties":{"name":{"type":"string"},"age":{"type":"integer"}},"required":["name"]}`
-
-const directedDate = "2026-07-28"
-
 // aTask returns the members of a task in the form of a revision.
 func aTask(date, id, status string) string {
 	ttl, poll := `"ttl":60000`, `"pollInterval":10`
-	if date == directedDate {
+	if date == modernDate {
 		ttl, poll = `"ttlMs":60000`, `"pollIntervalMs":10`
 	}
 	return `"taskId":"` + id + `","status":"` + status + `","createdAt":"2026-01-01T00:00:00Z","lastUpdatedAt":"2026-01-01T00:00:00Z",` + ttl + `,` + poll
@@ -36,7 +32,7 @@ func TestTasksAsRequested(t *testing.T) {
 		l.want(asTask("2", "task_only", `"ask":true`), result(date, "2", `"task":{`+aTask(date, "task-1", "working")+`}`))
 		l.want(about("3", "tasks/get"), result(date, "3", aTask(date, "task-1", "working")))
 		l.want(about("4", "tasks/get"), result(date, "4", aTask(date, "task-1", "input_required")))
-		l.want(about("5", "tasks/result"), `{"jsonrpc":"2.0","id":1,"method":"elicitation/create","params":{`+related+`,"mode":"form","message":"Who are you?",`+taskForm+`}}`)
+		l.want(about("5", "tasks/result"), `{"jsonrpc":"2.0","id":1,"method":"elicitation/create","params":{`+related+`,"mode":"form","message":"Who are you?",`+formSchema+`}}`)
 		l.want(`{"jsonrpc":"2.0","id":1,"result":{"action":"accept","content":{"name":"Ada"}}}`,
 			`{"jsonrpc":"2.0","method":"notifications/tasks/status","params":{`+aTask(date, "task-1", "completed")+`}}`,
 			result(date, "5", words("done: accept Ada")+`,`+related))
@@ -57,7 +53,7 @@ func TestTasksAsRequested(t *testing.T) {
 // TestTasksAsDirected checks the tasks extension of 2026-07-28. The server decides to create a
 // task, but only for a client that has declared the extension.
 func TestTasksAsDirected(t *testing.T) {
-	const date = directedDate
+	const date = modernDate
 	synctest.Test(t, func(t *testing.T) {
 		l := play(t, "strict-"+date)
 		with := func(line string) string {
@@ -72,7 +68,7 @@ func TestTasksAsDirected(t *testing.T) {
 		l.want(ask(date, "3", "tasks/get", `"taskId":"task-1"`), `{"jsonrpc":"2.0","id":3,`+missing)
 		l.want(with(call(date, "4", "task", `"ask":true`)), strings.Replace(result(date, "4", aTask(date, "task-1", "working")), "complete", "task", 1))
 		l.want(about("5", "tasks/get", ""), result(date, "5", aTask(date, "task-1", "working")))
-		asks := `,"inputRequests":{"who":{"method":"elicitation/create","params":{"mode":"form","message":"Who are you?",` + taskForm + `}}}`
+		asks := `,"inputRequests":{"who":{"method":"elicitation/create","params":{"mode":"form","message":"Who are you?",` + formSchema + `}}}`
 		l.want(about("6", "tasks/get", ""), result(date, "6", aTask(date, "task-1", "input_required")+asks))
 		ack := func(id string) string { return strings.Replace(result(date, id, ""), "},}", "}}", 1) }
 		l.want(about("7", "tasks/update", `,"inputResponses":{"other":{}}`), ack("7"))
