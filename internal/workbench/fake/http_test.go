@@ -9,7 +9,6 @@ import (
 	"net/url"
 	"strings"
 	"testing"
-	"time"
 )
 
 // web is a server under test, with an HTTP client for it.
@@ -319,36 +318,6 @@ func TestHeaderRules(t *testing.T) {
 	if n := len(w.s.Violations()); n != 13 {
 		t.Errorf("%d violations:\n%s", n, strings.Join(w.s.Violations(), "\n"))
 	}
-}
-
-// TestHangUpCancels checks that a client of 2026-07-28 cancels a call when it closes the response
-// of the call.
-func TestHangUpCancels(t *testing.T) {
-	const date = modernDate
-	w := onHTTP(t, "strict-"+date, nil)
-	h := []string{"Mcp-Protocol-Version: " + date, "Mcp-Method: tools/call"}
-	ctx, cancel := context.WithCancel(t.Context())
-	body := strings.Replace(call(date, "1", "wait", `"steps":1000,"ms":50`), `"_meta":{`, `"_meta":{"progressToken":1,`, 1)
-	e := w.events(ctx, "POST", "/mcp", body, append(h, "Mcp-Name: wait")...)
-	if _, _, ok := e.next(); !ok {
-		t.Fatal("no progress")
-	}
-	cancel()
-	for end := time.Now().Add(within); !strings.Contains(w.text(h), `"text":"1"`); { // wait until the server counts the cancellation
-		if time.Now().After(end) {
-			t.Fatalf("the call was not cancelled within %s", within)
-		}
-	}
-	w.broken()
-}
-
-func (w *web) text(h []string) string {
-	resp := w.do(w.t.Context(), "POST", "/mcp", call(modernDate, "2", "cancelled", ""), append(h, "Mcp-Name: cancelled")...)
-	b, err := io.ReadAll(resp.Body)
-	if err != nil {
-		w.t.Fatal(err)
-	}
-	return string(b)
 }
 
 // TestListenOverHTTP checks that the response to subscriptions/listen is a stream, which ends with
