@@ -15,7 +15,7 @@ import (
 // or is inside of braces.
 func EntryText(name string, b []byte, path []string) (string, error) {
 	if LooksLikeJSON(b) && isJSON(name, b) {
-		at, found, err := jsonAt(name, b, path)
+		at, found, err := findJSON(name, b, path)
 		if err != nil || !found {
 			return "", err
 		}
@@ -125,21 +125,16 @@ func leastIndent(text string) int {
 	return max(least, 0)
 }
 
-// jsonAt returns the value at path of a file in JSON.
-func jsonAt(name string, b []byte, path []string) (at hujson.Value, found bool, err error) {
-	at, err = parseJSON(name, b)
-	for _, key := range path {
-		obj, _ := at.Value.(*hujson.Object)
-		if err != nil || obj == nil {
-			return at, false, err
-		}
-		m := member(obj, key)
-		if m == nil {
-			return at, false, nil
-		}
-		at = m.Value
+// findJSON returns the value at path of a file in JSON.
+func findJSON(name string, b []byte, path []string) (at hujson.Value, found bool, err error) {
+	root, err := parseJSON(name, b)
+	if err != nil {
+		return root, false, err
 	}
-	return at, err == nil, err
+	if at := jsonAt(&root, path); at != nil {
+		return *at, true, nil
+	}
+	return root, false, nil
 }
 
 // setJSONText sets the value at path of a file in JSON to the text of an object.
@@ -154,7 +149,7 @@ func setJSONText(name string, b []byte, path []string, text string) ([]byte, err
 	if err != nil {
 		return nil, err
 	}
-	at, _, err := jsonAt(name, out, path)
+	at, _, err := findJSON(name, out, path)
 	if err != nil {
 		return nil, err
 	}
