@@ -71,6 +71,7 @@ type Limits struct {
 	// If Tolerant is true, Scan accepts these unambiguous mistakes of existing servers:
 	//
 	//   - a missing jsonrpc member
+	//   - a request whose params are null
 	//   - an id of null in an answer, or a fractional id
 	//   - a result that is not an object
 	//   - a result and a null error, or an error and a null result

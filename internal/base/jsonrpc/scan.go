@@ -318,9 +318,9 @@ func (s *scanner) judgeCall(e *envelope, lim *Limits, m *Message, null bool) *Er
 	if !e.params.IsZero() {
 		switch {
 		case b[e.params.Start] == '{':
-		case b[e.params.Start] == 'n' && m.Kind == Notification:
-			// Some peers write null for absent params. A notification gets no answer, so the sender
-			// would not see an error.
+		case b[e.params.Start] == 'n' && (m.Kind == Notification || lim.Tolerant):
+			// Some peers write null for absent params. The sender of a notification would not see an
+			// error, and a server would wait for its answer, because we don't answer what we refuse.
 			return nil
 		default:
 			return &Error{Code: CodeInvalidParams, Message: "params is not an object"}

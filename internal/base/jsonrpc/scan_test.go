@@ -68,16 +68,16 @@ func TestScanRefusesMixtures(t *testing.T) {
 }
 
 // TestNullParams checks params with the value null, which many peers write for an absent value.
-// Scan refuses such a request, because its sender gets an error. Scan accepts such a notification,
-// because its sender would get no error.
+// Scan accepts such a notification, because its sender would get no error, and such a request of a
+// server. A client's request is refused: the client gets the error.
 func TestNullParams(t *testing.T) {
 	for _, lim := range []Limits{{}, {Tolerant: true}} {
 		m, err := Scan([]byte(`{"jsonrpc":"2.0","method":"shutdown","params":null}`), lim)
 		if err != nil || m.Kind != Notification || m.Method != "shutdown" || !m.Params.IsZero() {
 			t.Errorf("%+v, %v", m, err)
 		}
-		if m, err := Scan([]byte(`{"jsonrpc":"2.0","id":1,"method":"x","params":null}`), lim); err == nil {
-			t.Errorf("a request with null params is accepted as %+v", m)
+		if m, err := Scan([]byte(`{"jsonrpc":"2.0","id":1,"method":"x","params":null}`), lim); (err == nil) != lim.Tolerant {
+			t.Errorf("a request with null params is %+v, %v", m, err)
 		}
 		if m, err := Scan([]byte(`{"jsonrpc":"2.0","method":"x","params":[]}`), lim); err == nil {
 			t.Errorf("a notification with a list as params is accepted as %+v", m)
