@@ -27,7 +27,7 @@ func TestAttacksOnRoutes(t *testing.T) {
 	before := r.state("old")
 	for _, x := range routes() {
 		path := apiRoot + x.path
-		for _, m := range pathParameter.FindAllStringSubmatch(path, -1) {
+		for _, m := range pathParameter().FindAllStringSubmatch(path, -1) {
 			path = strings.Replace(path, m[0], ids(x.path, m[1]), 1)
 		}
 		for name, header := range map[string][]string{
@@ -40,7 +40,7 @@ func TestAttacksOnRoutes(t *testing.T) {
 		}
 		if strings.Contains(x.path, "{") {
 			for _, id := range []string{"%00", "%2e%2e", "%ff%fe", strings.Repeat("a", 100_000), "%22%3E%3Cscript%3E", "%1b%5b31m"} {
-				at := apiRoot + pathParameter.ReplaceAllString(x.path, id)
+				at := apiRoot + pathParameter().ReplaceAllString(x.path, id)
 				if a := r.do(x.method, at, `{"tool":"x"}`, "Content-Type", "application/json"); a.status < 400 || a.status >= 500 || strings.ContainsAny(a.body, "\x00\x1b") {
 					t.Errorf("%s %.60s: %d %.200q", x.method, at, a.status, a.body)
 				}

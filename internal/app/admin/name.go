@@ -5,8 +5,9 @@ import (
 	"net"
 	"net/http"
 	"net/netip"
-	"regexp"
 	"strings"
+
+	"github.com/dragoman-mcp/dragoman/internal/base/pattern"
 )
 
 // PasswordUser is the user name that belongs to the password of a session.
@@ -16,7 +17,7 @@ const PasswordUser = "dragoman"
 var NamePaths = []string{"/console/", apiRoot + "/"}
 
 // namePattern matches the names that newName returns.
-var namePattern = regexp.MustCompile(`^dragoman-[a-z2-7]{26}\.localhost$`)
+var namePattern = pattern.Later(`^dragoman-[a-z2-7]{26}\.localhost$`)
 
 // newName returns a new host name for the console, with 130 random bits. It is not kept, although
 // bookmarks would then survive a restart: while serve is stopped, another program can listen on its
@@ -44,7 +45,7 @@ func (a *Access) AtName(r *http.Request) bool {
 // for example of one that ran before on the same port.
 func (a *Access) AtFormerName(r *http.Request) bool {
 	host, _ := hostOf(r)
-	return !a.AtName(r) && namePattern.MatchString(strings.ToLower(host))
+	return !a.AtName(r) && namePattern().MatchString(strings.ToLower(host))
 }
 
 // Forward exchanges a link for one at the console's name. The old link works no more, so nobody can

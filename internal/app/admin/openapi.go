@@ -5,11 +5,12 @@ import (
 	"maps"
 	"net/http"
 	"reflect"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/dragoman-mcp/dragoman/internal/base/pattern"
 )
 
 // object is a JSON object in the OpenAPI document.
@@ -89,7 +90,7 @@ func (s *schemas) object(t reflect.Type) object {
 	return out
 }
 
-var pathParameter = regexp.MustCompile(`\{([a-z]+)\}`)
+var pathParameter = pattern.Later(`\{([a-z]+)\}`)
 
 // pathAbout holds the descriptions of the path parameters.
 var pathAbout = map[string]string{
@@ -133,7 +134,7 @@ func document(version string) object {
 func (s *schemas) operation(x *route) object {
 	op := object{"operationId": x.name, "summary": x.summary}
 	parameters := []object{}
-	for _, m := range pathParameter.FindAllStringSubmatch(x.path, -1) {
+	for _, m := range pathParameter().FindAllStringSubmatch(x.path, -1) {
 		parameters = append(parameters, object{"name": m[1], "in": "path", "required": true, "description": pathAbout[m[1]], "schema": object{"type": "string"}})
 	}
 	for _, p := range x.parameters() {

@@ -9,6 +9,7 @@ import (
 	"html/template"
 	"net/http"
 	"strings"
+	"sync"
 
 	"github.com/dragoman-mcp/dragoman/internal/base/jsonrpc"
 	"github.com/dragoman-mcp/dragoman/internal/relay/upstream"
@@ -21,10 +22,12 @@ var (
 	//go:embed page.css
 	pageCSS string
 
-	pageTemplate = template.Must(template.New("page").Parse(pageHTML))
+	pageTemplate = sync.OnceValue(func() *template.Template { return template.Must(template.New("page").Parse(pageHTML)) })
 	// pagePolicy allows only the style of the page itself. It forbids scripts, images, frames and
 	// forms.
-	pagePolicy = "default-src 'none'; style-src 'sha256-" + digest(pageCSS) + "'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+	pagePolicy = sync.OnceValue(func() string {
+		return "default-src 'none'; style-src 'sha256-" + digest(pageCSS) + "'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+	})
 )
 
 func digest(s string) string {
@@ -72,12 +75,12 @@ func (a *front) servePage(w http.ResponseWriter, r *http.Request) {
 	var body bytes.Buffer
 	h := w.Header()
 	if asHTML {
-		if err := pageTemplate.Execute(&body, p); err != nil {
+		if err := pageTemplate().Execute(&body, p); err != nil {
 			http.Error(w, "the page could not be made", http.StatusInternalServerError)
 			return
 		}
 		h.Set("Content-Type", "text/html; charset=utf-8")
-		h.Set("Content-Security-Policy", pagePolicy)
+		h.Set("Content-Security-Policy", pagePolicy())
 	} else {
 		p.text(&body)
 		h.Set("Content-Type", "text/plain; charset=utf-8")

@@ -4,10 +4,11 @@ import (
 	"cmp"
 	"fmt"
 	"io"
-	"regexp"
 	"runtime"
 	"runtime/debug"
 	"strings"
+
+	"github.com/dragoman-mcp/dragoman/internal/base/pattern"
 
 	"github.com/spf13/cobra"
 
@@ -33,12 +34,12 @@ func version() string {
 
 // pseudo matches the version that Go makes up for a commit without a tag, such as
 // v0.0.0-20261128121518-ae8cbd02d9b1 (https://go.dev/ref/mod#pseudo-versions). The group is the commit.
-var pseudo = regexp.MustCompile(`[-.]\d{14}-([0-9a-f]{12})(?:\+.*)?$`)
+var pseudo = pattern.Later(`[-.]\d{14}-([0-9a-f]{12})(?:\+.*)?$`)
 
 // versionOf returns the version of a build that is not a release. module is the version of the module, and
 // commit the commit of the build; both may be "".
 func versionOf(module, commit string) string {
-	if m := pseudo.FindStringSubmatch(module); m != nil {
+	if m := pseudo().FindStringSubmatch(module); m != nil {
 		commit = cmp.Or(commit, m[1])
 	} else if module != "" && module != "(devel)" {
 		return strings.TrimPrefix(module, "v")

@@ -518,6 +518,7 @@ func TestOff(t *testing.T) {
 func TestAssets(t *testing.T) {
 	h := open(t, &admin.Report{})
 	_, page := h.ask("GET", "/console/")
+	_, hashed := assets()
 	for file := range hashed {
 		if !strings.Contains(page, assetPath(file)) {
 			t.Errorf("the page does not have %s", assetPath(file))

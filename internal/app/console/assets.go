@@ -28,9 +28,9 @@ type asset struct {
 	kind string // the content type
 }
 
-// assets maps hashed file names to the files in the folder static. hashed maps the original file
-// names to the hashed names.
-var assets, hashed = loadAssets()
+// assets maps hashed file names to the files in the folder static, and the original file names to the
+// hashed names. Assets and templates are read when they are first used: most commands show no page.
+var assets = sync.OnceValues(loadAssets)
 
 func loadAssets() (byName map[string]asset, names map[string]string) {
 	byName, names = map[string]asset{}, map[string]string{}
@@ -56,7 +56,8 @@ func loadAssets() (byName map[string]asset, names map[string]string) {
 // browsers may cache the file for a year. The files are public, because they contain no data of
 // this process.
 func serveAsset(w http.ResponseWriter, r *http.Request) {
-	a, ok := assets[r.PathValue("name")]
+	byName, _ := assets()
+	a, ok := byName[r.PathValue("name")]
 	if !ok {
 		http.NotFound(w, r)
 		return
@@ -70,6 +71,7 @@ func serveAsset(w http.ResponseWriter, r *http.Request) {
 
 // assetPath returns the URL path of an asset. name is the name of its file in the folder static.
 func assetPath(name string) string {
+	_, hashed := assets()
 	hashedName, ok := hashed[name]
 	if !ok {
 		panic("there is no asset " + name)
@@ -88,9 +90,21 @@ var functions = template.FuncMap{
 	"wire": wireText, "words": words, "escape": url.QueryEscape, "dict": dict, "plain": func(text string) string { return excerpt.Line(text, 200) }, "list": func(all ...any) []any { return all },
 }
 
-var frameTemplate = template.Must(template.New("frame.html").Funcs(functions).ParseFS(templateFiles, "templates/frame.html", "templates/parts.html", "templates/form.html"))
+var (
+	frameTemplate = parsedLater("frame.html", "parts.html", "form.html")
+	gateTemplate  = parsedLater("gate.html")
+)
 
-var gateTemplate = template.Must(template.New("gate.html").Funcs(functions).ParseFS(templateFiles, "templates/gate.html"))
+// parsedLater returns a function that returns the template in the first file. The others define blocks.
+func parsedLater(files ...string) func() *template.Template {
+	return sync.OnceValue(func() *template.Template {
+		t := template.New(files[0]).Funcs(functions)
+		for _, f := range files {
+			template.Must(t.ParseFS(templateFiles, "templates/"+f))
+		}
+		return t
+	})
+}
 
 // pageTemplates caches the templates that pageTemplate returns, by file name.
 var pageTemplates sync.Map
@@ -101,7 +115,7 @@ func pageTemplate(name string) *template.Template {
 	if t, ok := pageTemplates.Load(name); ok {
 		return t.(*template.Template)
 	}
-	t := template.Must(frameTemplate.Clone())
+	t := template.Must(frameTemplate().Clone())
 	template.Must(t.ParseFS(templateFiles, "templates/"+name))
 	pageTemplates.Store(name, t)
 	return t

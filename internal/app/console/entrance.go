@@ -203,7 +203,7 @@ func (gatePage) User() string { return admin.PasswordUser }
 func gate(w http.ResponseWriter, r *http.Request, status int, p gatePage) {
 	p.Theme = themeOf(r)
 	var body bytes.Buffer
-	if err := gateTemplate.Execute(&body, p); err != nil {
+	if err := gateTemplate().Execute(&body, p); err != nil {
 		http.Error(w, p.Title, http.StatusInternalServerError)
 		return
 	}

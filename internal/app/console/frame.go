@@ -260,8 +260,6 @@ func noServer(name string, names []string) error {
 	return notFound("No server has the name "+excerpt.Quote(name, 64), "The configuration may have changed since this link was made.", Crumb{"Show all servers", pathOf("servers")}, near...)
 }
 
-var failTemplate = pageTemplate("fail.html")
-
 // fail responds with a page that describes err.
 func (f *frame) fail(w http.ResponseWriter, r *http.Request, err error) {
 	var e *pageError
@@ -271,7 +269,7 @@ func (f *frame) fail(w http.ResponseWriter, r *http.Request, err error) {
 	s := &screen{View: &View{Title: e.Title, Data: e}, Theme: themeOf(r), Now: time.Now(), URL: pageURL(r.URL), Host: r.Host, Live: &Live{}}
 	f.fill(s, r)
 	var body bytes.Buffer
-	if failTemplate.ExecuteTemplate(&body, "frame", s) != nil {
+	if pageTemplate("fail.html").ExecuteTemplate(&body, "frame", s) != nil {
 		http.Error(w, e.Title, e.Status)
 		return
 	}

@@ -467,7 +467,8 @@ func TestWeight(t *testing.T) {
 		h := stage(t, "empty")
 		_, body := h.ask("GET", "/console/settings")
 		styles, modules := 0, 0
-		for _, a := range assets {
+		byName, _ := assets()
+		for _, a := range byName {
 			if strings.HasPrefix(a.kind, "text/css") {
 				styles += len(a.body)
 			} else {

@@ -11,6 +11,8 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/dragoman-mcp/dragoman/internal/base/pattern"
+
 	"github.com/dragoman-mcp/dragoman/internal/base/excerpt"
 	"github.com/dragoman-mcp/dragoman/internal/base/jsonrpc"
 )
@@ -26,25 +28,25 @@ const (
 )
 
 var (
-	noiseLine = regexp.MustCompile(`(?i)^([^\pL\pN]*$|node:internal|\s*throw \w+;$|\s*requireStack: \[|\s+at .*\(node:internal|\s+at node:internal|npm (notice|warn)\b|npm (err!|error) (a complete log of this run|\s*$)|npm (err!|error) *$|\(node:\d+\) .*warning|\(use .node --trace|node\.js v\d|info:? |debug:? |\[?(notice|info|debug)\]|installed \d+ packages|resolved \d+ packages|need to install the following)`)
-	trailLine = regexp.MustCompile(`^(\s+at |\s+\^|\s+File "|\s*throw |\s*\.{3}|node:internal|file://\S+:\d+$|/\S+:\d+$|goroutine \d+ |\t/|\s+\S|\}|\{|Traceback |created by |exit status \d|stack backtrace|note: run with|Require stack:|\s*- /)`)
-	causeLine = regexp.MustCompile(`(?i)(cannot find (module|package)|module_?not_?found|no module named|\benoent\b|\beacces\b|\beaddrinuse\b|no such file|command not found|^panic: |panicked at|^fatal error: |npm (err!|error) (code|\d{3}) |environment variable|env var\b|unbound variable|out of memory|no solution found|not found in the package registry|is not in this registry|could not (resolve|find)|error: unknown (option|command))`)
-	errorLine = regexp.MustCompile(`^\s*(Uncaught |\[?\w*\]? ?)?([A-Za-z_$][\w$.]*(Error|Exception|Exit|Interrupt)|[Ee]rror|ERROR|FATAL|[Ff]atal|npm (ERR!|error))\b`)
-	wordLine  = regexp.MustCompile(`(?i)\b(error|failed|failure|fatal|missing|required|denied|refused|invalid|not found|unable|cannot|can't|could not|must be set|not set|undefined|usage:)\b`)
+	noiseLine = pattern.Later(`(?i)^([^\pL\pN]*$|node:internal|\s*throw \w+;$|\s*requireStack: \[|\s+at .*\(node:internal|\s+at node:internal|npm (notice|warn)\b|npm (err!|error) (a complete log of this run|\s*$)|npm (err!|error) *$|\(node:\d+\) .*warning|\(use .node --trace|node\.js v\d|info:? |debug:? |\[?(notice|info|debug)\]|installed \d+ packages|resolved \d+ packages|need to install the following)`)
+	trailLine = pattern.Later(`^(\s+at |\s+\^|\s+File "|\s*throw |\s*\.{3}|node:internal|file://\S+:\d+$|/\S+:\d+$|goroutine \d+ |\t/|\s+\S|\}|\{|Traceback |created by |exit status \d|stack backtrace|note: run with|Require stack:|\s*- /)`)
+	causeLine = pattern.Later(`(?i)(cannot find (module|package)|module_?not_?found|no module named|\benoent\b|\beacces\b|\beaddrinuse\b|no such file|command not found|^panic: |panicked at|^fatal error: |npm (err!|error) (code|\d{3}) |environment variable|env var\b|unbound variable|out of memory|no solution found|not found in the package registry|is not in this registry|could not (resolve|find)|error: unknown (option|command))`)
+	errorLine = pattern.Later(`^\s*(Uncaught |\[?\w*\]? ?)?([A-Za-z_$][\w$.]*(Error|Exception|Exit|Interrupt)|[Ee]rror|ERROR|FATAL|[Ff]atal|npm (ERR!|error))\b`)
+	wordLine  = pattern.Later(`(?i)\b(error|failed|failure|fatal|missing|required|denied|refused|invalid|not found|unable|cannot|can't|could not|must be set|not set|undefined|usage:)\b`)
 )
 
 // weigh returns the weight of a line of stderr.
 func weigh(line string) int {
 	switch {
-	case strings.TrimSpace(line) == "" || noiseLine.MatchString(line):
+	case strings.TrimSpace(line) == "" || noiseLine().MatchString(line):
 		return noise
-	case trailLine.MatchString(line):
+	case trailLine().MatchString(line):
 		return trail
-	case causeLine.MatchString(line):
+	case causeLine().MatchString(line):
 		return telling
-	case errorLine.MatchString(line):
+	case errorLine().MatchString(line):
 		return problem
-	case wordLine.MatchString(line):
+	case wordLine().MatchString(line):
 		return hint
 	}
 	return neutral
@@ -103,12 +105,12 @@ func first(line string, lines []string) []string {
 
 // missingPatterns match lines of stderr that say that an environment variable is missing. The group
 // in each pattern is the name of the variable.
-var missingPatterns = []*regexp.Regexp{
-	regexp.MustCompile(`\b([A-Z][A-Z0-9]*_[A-Z0-9_]+|[A-Z][A-Z0-9]{3,})(?: (?:environment|env\.?) ?(?:variable|var))?(?: is| was| are)?(?: (?:not set|not defined|undefined|missing|required|unset|empty|not provided|not configured|not found|must be (?:set|provided|defined))|: unbound variable|: parameter (?:null or )?not set)`),
-	regexp.MustCompile(`(?i:(?:missing|required|set|provide|define|need|no|expected|export|specify|lacks?)\b[^A-Z\n]{0,40}?(?:environment|env\.?) ?(?:variables?|vars?):? *["'` + "`" + `$]?)([A-Z][A-Z0-9_]{2,})`),
-	regexp.MustCompile(`(?i:(?:environment|env\.?) ?(?:variables?|vars?)):? *["'` + "`" + `$]?([A-Z][A-Z0-9_]{2,})["'` + "`" + `]?(?i: (?:is |was |must be |has )?(?:not |missing|required|undefined|unset|set|empty|provided|defined))`),
-	regexp.MustCompile(`(?i:(?:please set|must set|missing(?: required)?|set the)) ["'` + "`" + `$]?([A-Z][A-Z0-9]*_[A-Z0-9_]+)`),
-	regexp.MustCompile(`^KeyError: '([A-Z][A-Z0-9_]{2,})'`),
+var missingPatterns = []func() *regexp.Regexp{
+	pattern.Later(`\b([A-Z][A-Z0-9]*_[A-Z0-9_]+|[A-Z][A-Z0-9]{3,})(?: (?:environment|env\.?) ?(?:variable|var))?(?: is| was| are)?(?: (?:not set|not defined|undefined|missing|required|unset|empty|not provided|not configured|not found|must be (?:set|provided|defined))|: unbound variable|: parameter (?:null or )?not set)`),
+	pattern.Later(`(?i:(?:missing|required|set|provide|define|need|no|expected|export|specify|lacks?)\b[^A-Z\n]{0,40}?(?:environment|env\.?) ?(?:variables?|vars?):? *["'` + "`" + `$]?)([A-Z][A-Z0-9_]{2,})`),
+	pattern.Later(`(?i:(?:environment|env\.?) ?(?:variables?|vars?)):? *["'` + "`" + `$]?([A-Z][A-Z0-9_]{2,})["'` + "`" + `]?(?i: (?:is |was |must be |has )?(?:not |missing|required|undefined|unset|set|empty|provided|defined))`),
+	pattern.Later(`(?i:(?:please set|must set|missing(?: required)?|set the)) ["'` + "`" + `$]?([A-Z][A-Z0-9]*_[A-Z0-9_]+)`),
+	pattern.Later(`^KeyError: '([A-Z][A-Z0-9_]{2,})'`),
 }
 
 // notVariables lists words in capitals that are not names of variables.
@@ -122,7 +124,7 @@ func missingVariable(stderr []string) (name, line string) {
 			continue
 		}
 		for _, p := range missingPatterns {
-			if m := p.FindStringSubmatch(l); m != nil && !notVariables[m[1]] && !strings.HasPrefix(m[1], "ERR_") && len(m[1]) <= 64 {
+			if m := p().FindStringSubmatch(l); m != nil && !notVariables[m[1]] && !strings.HasPrefix(m[1], "ERR_") && len(m[1]) <= 64 {
 				return m[1], strings.TrimSpace(l)
 			}
 		}
@@ -154,23 +156,23 @@ func (f *Facts) httpEvidence() (out []string, said string) {
 	return out, said
 }
 
-var challengePart = regexp.MustCompile(`\b(realm|error|error_description|resource_metadata|authorization_uri|scope)="([^"]*)"`)
+var challengePart = pattern.Later(`\b(realm|error|error_description|resource_metadata|authorization_uri|scope)="([^"]*)"`)
 
 // challengeText returns the scheme and the known parameters of a challenge. It leaves out
 // everything else, because that may be a token.
 func challengeText(challenge string) string {
 	scheme, _, _ := strings.Cut(strings.TrimSpace(challenge), " ")
 	out := strings.TrimSuffix(scheme, ",")
-	for _, m := range challengePart.FindAllStringSubmatch(challenge, -1) {
+	for _, m := range challengePart().FindAllStringSubmatch(challenge, -1) {
 		out += "; " + m[1] + " " + strconv.Quote(m[2])
 	}
 	return out
 }
 
 var (
-	titleTag = regexp.MustCompile(`(?is)<title[^>]*>(.*?)</title>`)
-	headTag  = regexp.MustCompile(`(?is)<h1[^>]*>(.*?)</h1>`)
-	anyTag   = regexp.MustCompile(`(?s)<[^>]*>`)
+	titleTag = pattern.Later(`(?is)<title[^>]*>(.*?)</title>`)
+	headTag  = pattern.Later(`(?is)<h1[^>]*>(.*?)</h1>`)
+	anyTag   = pattern.Later(`(?s)<[^>]*>`)
 )
 
 // bodyText returns the text of the body of an error response: the text of a JSON error or problem,
@@ -183,9 +185,9 @@ func bodyText(body []byte) string {
 	case body[0] == '{' && json.Valid(body):
 		return jsonText(body, jsonrpc.Whole(body), 0)
 	case body[0] == '<':
-		for _, tag := range []*regexp.Regexp{titleTag, headTag} {
+		for _, tag := range []*regexp.Regexp{titleTag(), headTag()} {
 			if m := tag.FindSubmatch(body); m != nil {
-				if s := strings.TrimSpace(html.UnescapeString(anyTag.ReplaceAllString(string(m[1]), " "))); s != "" {
+				if s := strings.TrimSpace(html.UnescapeString(anyTag().ReplaceAllString(string(m[1]), " "))); s != "" {
 					return s
 				}
 			}

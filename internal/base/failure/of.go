@@ -11,9 +11,10 @@ import (
 	"net/http"
 	"os"
 	"os/exec"
-	"regexp"
 	"strings"
 	"syscall"
+
+	"github.com/dragoman-mcp/dragoman/internal/base/pattern"
 )
 
 // Of returns the failure that err and the facts describe. It never returns nil. If err has a
@@ -87,14 +88,14 @@ func (f *Facts) classify(err error) Class {
 	return c
 }
 
-var plainOnTLS = regexp.MustCompile(`(?i)(HTTP request to an HTTPS server|plain HTTP request was sent to HTTPS port|speaking plain HTTP to an SSL)`)
+var plainOnTLS = pattern.Later(`(?i)(HTTP request to an HTTPS server|plain HTTP request was sent to HTTPS port|speaking plain HTTP to an SSL)`)
 
 // byStatus returns the class of an HTTP status. It returns "" if the status has no class.
 func (f *Facts) byStatus() Class {
 	switch s := f.Status; {
 	case s == 0:
 		return ""
-	case s == http.StatusBadRequest && plainOnTLS.Match(f.Body):
+	case s == http.StatusBadRequest && plainOnTLS().Match(f.Body):
 		return WrongScheme
 	case s == http.StatusUnauthorized && f.wantsSignIn():
 		return NeedsSignIn

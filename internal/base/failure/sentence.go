@@ -5,11 +5,12 @@ import (
 	"net/http"
 	"net/url"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/dragoman-mcp/dragoman/internal/base/pattern"
 
 	"github.com/dragoman-mcp/dragoman/internal/base/excerpt"
 )
@@ -355,13 +356,13 @@ func (f *Facts) exitAction(best string) string {
 	return "run the command by hand to see its complete output"
 }
 
-var missingScript = regexp.MustCompile(`(?:Cannot find module|can't open file) '([^']+)'`)
+var missingScript = pattern.Later(`(?:Cannot find module|can't open file) '([^']+)'`)
 
 // noScript returns the file that an interpreter did not find, if the command line names this file
 // as the script. Otherwise it returns "".
 func (f *Facts) noScript() string {
 	for _, line := range f.Stderr {
-		m := missingScript.FindStringSubmatch(line)
+		m := missingScript().FindStringSubmatch(line)
 		if m == nil {
 			continue
 		}
@@ -486,11 +487,11 @@ func (f *Facts) cannotStart(err error) saying {
 	return s
 }
 
-var httpWords = regexp.MustCompile(`(?i)(https?://|\b(listening|running|started|serving)\b.{0,40}\b(port|:\d{2,5})\b)`)
+var httpWords = pattern.Later(`(?i)(https?://|\b(listening|running|started|serving)\b.{0,40}\b(port|:\d{2,5})\b)`)
 
 func servesHTTP(stdout []string) bool {
 	for _, l := range stdout {
-		if httpWords.MatchString(l) {
+		if httpWords().MatchString(l) {
 			return true
 		}
 	}
@@ -616,14 +617,14 @@ func (f *Facts) path() saying {
 	return s
 }
 
-var signIn = regexp.MustCompile(`(?i)(log-?in|sign-?in|oauth|authorize|\bsso\b|\bauth\b|accounts?\.)`)
+var signIn = pattern.Later(`(?i)(log-?in|sign-?in|oauth|authorize|\bsso\b|\bauth\b|accounts?\.)`)
 
 func (f *Facts) redirected() saying {
 	if f.Location == "" {
 		return saying{sentence: f.who() + " answers with a redirect (HTTP " + strconv.Itoa(f.Status) + ")", action: "use the URL of the MCP endpoint itself"}
 	}
 	to := f.say(f.Location, maxQuoted)
-	if signIn.MatchString(f.Location) {
+	if signIn().MatchString(f.Location) {
 		return saying{
 			sentence: f.who() + " redirects to a sign-in page: " + to,
 			action:   "send a token with " + f.add("--header 'Authorization: Bearer …'", "headers: {Authorization: 'Bearer …'}"),

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"regexp"
 	"regexp/syntax"
+	"sync"
 	"sync/atomic"
 )
 
@@ -17,6 +18,14 @@ const (
 	// takes a few seconds.
 	UsualBudget = 100_000_000
 )
+
+// Later returns a function that compiles an expression when it is first called, and returns the same
+// result from then on. Expressions of our own are variables of this form: the program has so many that
+// compiling them all at the start takes longer than most commands do. The function panics if the
+// expression is invalid. It is safe for concurrent use.
+func Later(expr string) func() *regexp.Regexp {
+	return sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(expr) })
+}
 
 // ErrTooLarge is the error of Compile for an expression that is longer than MaxBytes or larger
 // than MaxSize.

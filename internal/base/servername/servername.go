@@ -5,9 +5,10 @@ import (
 	"net/url"
 	"path"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
+
+	"github.com/dragoman-mcp/dragoman/internal/base/pattern"
 )
 
 // OfCommand returns a name for the server that a command starts: the name of the package, script or
@@ -194,7 +195,7 @@ func commandName(command []string, dir string, depth int) string {
 	return program
 }
 
-var pythons = regexp.MustCompile(`^(?:python|pypy|py)w?[0-9.]*$`)
+var pythons = pattern.Later(`^(?:python|pypy|py)w?[0-9.]*$`)
 
 // programOf returns the name of a program without its directory. It also removes the extension of a
 // script or of a Windows program. For each Python interpreter, it returns "python".
@@ -206,7 +207,7 @@ func programOf(command string) string {
 			name = name[:len(name)-len(ending)]
 		}
 	}
-	if pythons.MatchString(strings.ToLower(name)) {
+	if pythons().MatchString(strings.ToLower(name)) {
 		return "python"
 	}
 	l := strings.ToLower(name)
@@ -259,9 +260,9 @@ func unwrap(program string, args []string) []string {
 	return nil
 }
 
-var assignment = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*=`)
+var assignment = pattern.Later(`^[A-Za-z_][A-Za-z0-9_]*=`)
 
-func isAssignment(word string) bool { return assignment.MatchString(word) }
+func isAssignment(word string) bool { return assignment().MatchString(word) }
 
 // read splits args into flags, the first word that is not a flag, and the arguments after this
 // word.
@@ -340,7 +341,7 @@ func npmName(pkg string) string {
 	return name
 }
 
-var versionSuffix = regexp.MustCompile(`[-_]v?[0-9]+(?:\.[0-9A-Za-z]+)+$`)
+var versionSuffix = pattern.Later(`[-_]v?[0-9]+(?:\.[0-9A-Za-z]+)+$`)
 
 // sourceName returns the name at the end of the address of a repository or an archive, or at the
 // end of the path of a directory.
@@ -355,7 +356,7 @@ func sourceName(address string) string {
 	for _, ending := range []string{".git", ".tgz", ".tar.gz", ".zip", ".whl"} {
 		name = strings.TrimSuffix(name, ending)
 	}
-	return versionSuffix.ReplaceAllString(name, "")
+	return versionSuffix().ReplaceAllString(name, "")
 }
 
 func pythonLaunch(r *launch) string {
@@ -484,7 +485,7 @@ func scriptName(file, dir string) string {
 		if strings.HasPrefix(p, "@") && i+1 < len(parts) { // the scope in node_modules/@scope/mcp
 			return npmName(p + "/" + parts[i+1])
 		}
-		return npmName(versionSuffix.ReplaceAllString(p, ""))
+		return npmName(versionSuffix().ReplaceAllString(p, ""))
 	}
 	return parts[len(parts)-1]
 }
@@ -527,14 +528,14 @@ func imageName(image string) string {
 	return parts[last]
 }
 
-var goMajor = regexp.MustCompile(`/v[0-9]+$`)
+var goMajor = pattern.Later(`/v[0-9]+$`)
 
 func goLaunch(r *launch) string {
 	pkg := first(r.word, "@")
 	if strings.HasPrefix(pkg, ".") || strings.HasSuffix(pkg, ".go") || path.IsAbs(pkg) {
 		return scriptName(strings.TrimSuffix(pkg, ".go"), r.dir)
 	}
-	return scriptName("/"+goMajor.ReplaceAllString(pkg, ""), "")
+	return scriptName("/"+goMajor().ReplaceAllString(pkg, ""), "")
 }
 
 func cargoLaunch(r *launch) string {

@@ -1,10 +1,11 @@
 package calls
 
 import (
-	"regexp"
 	"slices"
 	"strings"
 	"unicode/utf8"
+
+	"github.com/dragoman-mcp/dragoman/internal/base/pattern"
 
 	"github.com/dragoman-mcp/dragoman/internal/base/excerpt"
 	"github.com/dragoman-mcp/dragoman/internal/base/jsonrpc"
@@ -282,7 +283,7 @@ func (w *maskWalk) number(i int) int {
 }
 
 // surrogates matches the two escapes of one character beyond U+FFFF.
-var surrogates = regexp.MustCompile(`^\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}$`)
+var surrogates = pattern.Later(`^\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}$`)
 
 // decode decodes the content of a JSON string, without the quotes. The slice at contains the
 // position of each decoded byte in the content, and the position of the end. It is nil if the
@@ -319,7 +320,7 @@ func decode(inside []byte) (text string, at []int) {
 				continue
 			}
 			i += 4
-			if pair := inside[from:min(from+12, len(inside))]; surrogates.Match(pair) {
+			if pair := inside[from:min(from+12, len(inside))]; surrogates().Match(pair) {
 				i = from + len(pair)
 			}
 			r, ok := jsonrpc.Text(append(append([]byte{'"'}, inside[from:i]...), '"'), jsonrpc.Span{End: i - from + 2})

@@ -3,9 +3,10 @@ package conn
 import (
 	"context"
 	"errors"
-	"regexp"
 	"strings"
 	"time"
+
+	"github.com/dragoman-mcp/dragoman/internal/base/pattern"
 
 	"github.com/dragoman-mcp/dragoman/internal/base/jsonrpc"
 	"github.com/dragoman-mcp/dragoman/internal/protocol/mcp"
@@ -86,15 +87,15 @@ func (l *httpConn) confirmLost(ctx context.Context) bool {
 
 // A server that does not know a session sends a text that matches one of these patterns.
 var (
-	negatedSession = regexp.MustCompile(`\b(no|no valid|no such|invalid|unknown|unrecognized|find|missing|bad|stale)\b.{0,16}\bsession`)
-	sessionEnded   = regexp.MustCompile(`\bsession\b.{0,64}?\b(not found|not exist|doesn't exist|not known|not valid|not active|expired|terminated|closed|ended|no longer|invalid|unknown|missing|lost)\b`)
+	negatedSession = pattern.Later(`\b(no|no valid|no such|invalid|unknown|unrecognized|find|missing|bad|stale)\b.{0,16}\bsession`)
+	sessionEnded   = pattern.Later(`\bsession\b.{0,64}?\b(not found|not exist|doesn't exist|not known|not valid|not active|expired|terminated|closed|ended|no longer|invalid|unknown|missing|lost)\b`)
 )
 
 // saysLost reports whether a text from the server says that the server does not know the session. A
 // server with only one session may instead say that it is not initialized, because it has restarted.
 func saysLost(text string) bool {
 	text = strings.ToLower(strings.ReplaceAll(text, "\n", " "))
-	return negatedSession.MatchString(text) || sessionEnded.MatchString(text) || strings.Contains(text, "server not initialized")
+	return negatedSession().MatchString(text) || sessionEnded().MatchString(text) || strings.Contains(text, "server not initialized")
 }
 
 func errorCode(m *jsonrpc.Message) int64 {

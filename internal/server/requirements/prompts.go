@@ -3,9 +3,10 @@ package requirements
 import (
 	"context"
 	"fmt"
-	"regexp"
 	"slices"
 	"strings"
+
+	"github.com/dragoman-mcp/dragoman/internal/base/pattern"
 
 	"github.com/google/jsonschema-go/jsonschema"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
@@ -20,13 +21,13 @@ const activeKey = "io.github.dragoman-mcp/active"
 // maxArguments is the maximum number of arguments of a prompt.
 const maxArguments = 20
 
-var placeholder = regexp.MustCompile(`\{\{([a-z][a-z0-9_]{0,63})\}\}`)
+var placeholder = pattern.Later(`\{\{([a-z][a-z0-9_]{0,63})\}\}`)
 
 // placeholders returns the names in double braces in the content of a prompt, each once. These
 // names are the arguments of the prompt.
 func placeholders(p store.Prompt) []string {
 	names := []string{}
-	for _, m := range placeholder.FindAllStringSubmatch(p.Content, -1) {
+	for _, m := range placeholder().FindAllStringSubmatch(p.Content, -1) {
 		if !slices.Contains(names, m[1]) {
 			names = append(names, m[1])
 		}
@@ -236,7 +237,7 @@ func (s *Server) getPrompt(ctx context.Context, req *mcp.GetPromptRequest) (*mcp
 	if len(missing) > 0 {
 		return nil, wrong(fmt.Sprintf("the prompt %s needs the argument %s. Add it to arguments.", p.Name, strings.Join(missing, " and ")))
 	}
-	text := placeholder.ReplaceAllStringFunc(p.Content, func(m string) string { return values[strings.Trim(m, "{}")] })
+	text := placeholder().ReplaceAllStringFunc(p.Content, func(m string) string { return values[strings.Trim(m, "{}")] })
 	res := &mcp.GetPromptResult{
 		Description: p.Description,
 		Messages:    []*mcp.PromptMessage{{Role: "user", Content: &mcp.TextContent{Text: text}}},

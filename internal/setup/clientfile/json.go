@@ -2,11 +2,12 @@ package clientfile
 
 import (
 	"bytes"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 	"unicode/utf8"
+
+	"github.com/dragoman-mcp/dragoman/internal/base/pattern"
 
 	"github.com/tailscale/hujson"
 )
@@ -43,7 +44,7 @@ func Standardize(name string, b []byte) ([]byte, error) {
 	return out, nil
 }
 
-var atLine = regexp.MustCompile(`^hujson: line (\d+), column (\d+): (?:parsing value: )?(.*)$`)
+var atLine = pattern.Later(`^hujson: line (\d+), column (\d+): (?:parsing value: )?(.*)$`)
 
 func parseJSON(name string, b []byte) (hujson.Value, error) {
 	src := bytes.TrimPrefix(b, bom)
@@ -62,7 +63,7 @@ func parseJSON(name string, b []byte) (hujson.Value, error) {
 		return v, nil
 	}
 	e := &SyntaxError{File: name, Text: "this is not JSON: " + strings.TrimPrefix(err.Error(), "hujson: ")}
-	if m := atLine.FindStringSubmatch(err.Error()); m != nil {
+	if m := atLine().FindStringSubmatch(err.Error()); m != nil {
 		e.Line, _ = strconv.Atoi(m[1])
 		e.Col, _ = strconv.Atoi(m[2])
 		e.Text = "this is not JSON: " + m[3]

@@ -162,7 +162,7 @@ func (r *reading) member(m *Member) {
 	case "headers", "http_headers", "env_http_headers":
 		r.header(m)
 	case "bearer_token_env_var":
-		if name := v.text(); variable.MatchString(name) {
+		if name := v.text(); variable().MatchString(name) {
 			r.s.need(Variable{Name: name})
 			r.headers.set("Authorization", &Value{Kind: String, Text: "Bearer ${" + name + "}", Line: v.Line, Col: v.Col})
 		}
@@ -257,7 +257,7 @@ func (r *reading) inherited(m *Member) {
 				continue
 			}
 		}
-		if variable.MatchString(name) {
+		if variable().MatchString(name) {
 			list.Items = append(list.Items, Text(name))
 		}
 	}
@@ -276,7 +276,7 @@ func (r *reading) header(m *Member) {
 		case !h.Value.scalar():
 			r.note(m, h.Key+" is "+h.Value.Kind.String()+", so it is ignored", false)
 		case m.Key == "env_http_headers":
-			if variable.MatchString(h.Value.Text) {
+			if variable().MatchString(h.Value.Text) {
 				r.s.need(Variable{Name: h.Value.Text})
 				r.headers.set(h.Key, &Value{Kind: String, Text: "${" + h.Value.Text + "}", Line: h.Value.Line, Col: h.Value.Col})
 			}

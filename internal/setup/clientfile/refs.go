@@ -3,6 +3,8 @@ package clientfile
 import (
 	"regexp"
 	"strings"
+
+	"github.com/dragoman-mcp/dragoman/internal/base/pattern"
 )
 
 // refs says how a client writes references to variables in its file.
@@ -17,21 +19,21 @@ const (
 	refsOpencode             // {env:NAME} and {file:PATH}
 )
 
-var patterns = map[refs]*regexp.Regexp{
-	refsBraces:   regexp.MustCompile(`\$\{([^}]+)\}`),
-	refsEditor:   regexp.MustCompile(`\$\{([^}]+)\}`),
-	refsDollar:   regexp.MustCompile(`\$(?:([A-Z_][A-Z0-9_]*)\b|\{([^}]+)\})`),
-	refsOpencode: regexp.MustCompile(`\{((?:env|file):[^}]+)\}`),
+var patterns = map[refs]func() *regexp.Regexp{
+	refsBraces:   pattern.Later(`\$\{([^}]+)\}`),
+	refsEditor:   pattern.Later(`\$\{([^}]+)\}`),
+	refsDollar:   pattern.Later(`\$(?:([A-Z_][A-Z0-9_]*)\b|\{([^}]+)\})`),
+	refsOpencode: pattern.Later(`\{((?:env|file):[^}]+)\}`),
 }
 
 // own matches a reference in the form that Dragoman uses. The first group is the name of the
 // variable. The second group is ":-" and the default, if there is one.
-var own = regexp.MustCompile(`\$\{(?:env:)?([A-Za-z_][A-Za-z0-9_]*)(:-[^}]*)?\}`)
+var own = pattern.Later(`\$\{(?:env:)?([A-Za-z_][A-Za-z0-9_]*)(:-[^}]*)?\}`)
 
-var variable = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
+var variable = pattern.Later(`^[A-Za-z_][A-Za-z0-9_]*$`)
 
 // IsVariable reports whether s is a valid name of an environment variable.
-func IsVariable(s string) bool { return variable.MatchString(s) }
+func IsVariable(s string) bool { return variable().MatchString(s) }
 
 // expander converts references to variables from the form of one client to the form of Dragoman.
 type expander struct {
@@ -58,19 +60,19 @@ func Literal(s string) string { return strings.ReplaceAll(s, "${", "$${") }
 
 // expand returns s with its references converted to the form of Dragoman.
 func (x *expander) expand(s string) string {
-	pattern := patterns[x.refs]
+	reference := patterns[x.refs]
 	switch {
 	case x.refs == refsAny:
-		for _, m := range own.FindAllStringSubmatch(strings.ReplaceAll(s, "$${", ""), -1) {
+		for _, m := range own().FindAllStringSubmatch(strings.ReplaceAll(s, "$${", ""), -1) {
 			x.found(Variable{Name: m[1], Optional: m[2] != ""})
 		}
 		return s
-	case pattern == nil:
+	case reference == nil:
 		return Literal(s)
 	}
 	var b strings.Builder
 	at := 0
-	for _, m := range pattern.FindAllStringSubmatchIndex(s, -1) {
+	for _, m := range reference().FindAllStringSubmatchIndex(s, -1) {
 		ref := s[m[0]:m[1]]
 		for g := 2; g < len(m); g += 2 {
 			if m[g] >= 0 {
@@ -107,7 +109,7 @@ func (x *expander) reference(ref string) (to string, ok bool) {
 		return x.editor(ref)
 	}
 	name, fallback, has := strings.Cut(ref, ":-")
-	if !variable.MatchString(name) {
+	if !variable().MatchString(name) {
 		return "", false
 	}
 	if has {
@@ -120,7 +122,7 @@ func (x *expander) reference(ref string) (to string, ok bool) {
 // use returns a reference to the environment variable called name, and records the variable. It
 // returns false if the name is not valid.
 func (x *expander) use(name, about string) (string, bool) {
-	if !variable.MatchString(name) {
+	if !variable().MatchString(name) {
 		return "", false
 	}
 	x.found(Variable{Name: name, About: about})

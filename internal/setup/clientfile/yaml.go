@@ -4,9 +4,10 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
-	"regexp"
 	"slices"
 	"strings"
+
+	"github.com/dragoman-mcp/dragoman/internal/base/pattern"
 
 	"github.com/goccy/go-yaml"
 	"github.com/goccy/go-yaml/ast"
@@ -298,10 +299,10 @@ func blockOf(n ast.Node) ([]*ast.MappingValueNode, bool) {
 	return nil, false
 }
 
-var emptyValue = regexp.MustCompile(`:[ \t]*(?:\{[ \t]*\}|~|null)`)
+var emptyValue = pattern.Later(`:[ \t]*(?:\{[ \t]*\}|~|null)`)
 
 // emptied removes an empty value, such as {} or null, after the key on a line.
-func emptied(line []byte) []byte { return emptyValue.ReplaceAll(line, []byte(":")) }
+func emptied(line []byte) []byte { return emptyValue().ReplaceAll(line, []byte(":")) }
 
 // blockEnd returns the index of the first line that is indented by at most column spaces. It
 // ignores blank lines and comments. If there is no such line, the result is the value of to.
@@ -382,16 +383,16 @@ func (w yamlWriter) inline(v *Value) string {
 }
 
 var (
-	plainText = regexp.MustCompile(`^[A-Za-z0-9_./@$][A-Za-z0-9_./@%+=~:${}-]*$`)
+	plainText = pattern.Later(`^[A-Za-z0-9_./@$][A-Za-z0-9_./@%+=~:${}-]*$`)
 	// notText matches words that YAML 1.1 or YAML 1.2 does not parse as a string.
-	notText = regexp.MustCompile(`(?i)^(?:true|false|yes|no|on|off|y|n|null|~|[-+.]?[0-9][0-9a-fxo_.,:+-]*|\.inf|\.nan|0x.*)$`)
+	notText = pattern.Later(`(?i)^(?:true|false|yes|no|on|off|y|n|null|~|[-+.]?[0-9][0-9a-fxo_.,:+-]*|\.inf|\.nan|0x.*)$`)
 )
 
 // yamlText returns s as a plain scalar if every YAML parser reads the scalar as a string. Otherwise
 // it returns s in double quotes.
 func yamlText(s string) string {
-	if plainText.MatchString(s) && !notText.MatchString(s) && !strings.ContainsAny(s, "{}@") && !strings.HasSuffix(s, ":") ||
-		len(s) > 1 && s[0] == '-' && plainText.MatchString(s[1:]) && !notText.MatchString(s) && !strings.ContainsAny(s, "{}:@") {
+	if plainText().MatchString(s) && !notText().MatchString(s) && !strings.ContainsAny(s, "{}@") && !strings.HasSuffix(s, ":") ||
+		len(s) > 1 && s[0] == '-' && plainText().MatchString(s[1:]) && !notText().MatchString(s) && !strings.ContainsAny(s, "{}:@") {
 		return s
 	}
 	return string(appendJSON(nil, Text(s), "", jsonStyle{}, true))

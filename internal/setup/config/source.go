@@ -2,11 +2,12 @@ package config
 
 import (
 	"cmp"
-	"regexp"
 	"slices"
 	"strings"
 	"unicode"
 	"unicode/utf8"
+
+	"github.com/dragoman-mcp/dragoman/internal/base/pattern"
 
 	"github.com/goccy/go-yaml/ast"
 
@@ -103,11 +104,11 @@ func (s *source) hide(text string) string {
 	for _, secret := range s.secrets {
 		text = strings.ReplaceAll(text, secret, mask)
 	}
-	text = query.ReplaceAllString(text, "$1"+mask)
+	text = query().ReplaceAllString(text, "$1"+mask)
 	return excerpt.MaskSecrets(text)
 }
 
-var query = regexp.MustCompile(`([a-zA-Z][a-zA-Z0-9+.-]*://[^\s"'?#]*\?)[^\s"'}\]]+`)
+var query = pattern.Later(`([a-zA-Z][a-zA-Z0-9+.-]*://[^\s"'?#]*\?)[^\s"'}\]]+`)
 
 // masked returns s.runes[from:to] with secret values masked. s.runes is the line with the given
 // number. caret is the position in out of the character s.runes[at].
@@ -153,9 +154,9 @@ func (s *source) masked(line, from, to, at int) (out []rune, caret int) {
 var (
 	// keyed matches a line that begins with a key. The groups are the text before the value,
 	// the key, and the value.
-	keyed = regexp.MustCompile(`^(\s*(?:- +)*["']?([A-Za-z_$][\w.$@/-]*)["']?\s*(?::(?:\s+|$)|=\s*))(.*)$`)
+	keyed = pattern.Later(`^(\s*(?:- +)*["']?([A-Za-z_$][\w.$@/-]*)["']?\s*(?::(?:\s+|$)|=\s*))(.*)$`)
 	// structure matches a line that has only punctuation and spaces.
-	structure = regexp.MustCompile(`^[\s\[\]{},:'"|>&*?-]*$`)
+	structure = pattern.Later(`^[\s\[\]{},:'"|>&*?-]*$`)
 )
 
 // harmless are keys whose values are shown even if the file could not be parsed.
@@ -169,14 +170,14 @@ var harmless = []string{
 // if its key is in harmless.
 func (s *source) guarded(line, from, to, at int) (out []rune, caret int) {
 	text := string(s.runes[from:to])
-	if structure.MatchString(text) {
+	if structure().MatchString(text) {
 		return []rune(text), at - from
 	}
-	m := keyed.FindStringSubmatch(text)
+	m := keyed().FindStringSubmatch(text)
 	if from > 0 || m == nil {
 		return []rune(mask), 0
 	}
-	if slices.Contains(harmless, m[2]) && !strings.ContainsAny(m[3], "{:") && !strings.Contains(m[1], "=") && !s.underSecret(line) || structure.MatchString(m[3]) {
+	if slices.Contains(harmless, m[2]) && !strings.ContainsAny(m[3], "{:") && !strings.Contains(m[1], "=") && !s.underSecret(line) || structure().MatchString(m[3]) {
 		return []rune(text), at
 	}
 	key := []rune(m[1])
@@ -198,7 +199,7 @@ func (s *source) underSecret(line int) bool {
 		if !outer && open <= 0 {
 			continue
 		}
-		if m := keyed.FindStringSubmatch(l); m != nil {
+		if m := keyed().FindStringSubmatch(l); m != nil {
 			above = append(above, m[2])
 			if n := len(above); secretKey(m[2]) || n > 2 && slices.Contains(holders, m[2]) && !slices.Contains(serverKeys, above[n-3]) {
 				return true

@@ -86,7 +86,7 @@ func masked(s string) string {
 	if words := strings.Fields(s); hasSecretArgument(words) {
 		s = strings.Join(excerpt.Arguments(words, mask), " ")
 	}
-	return excerpt.MaskSecrets(query.ReplaceAllString(s, "$1"+mask))
+	return excerpt.MaskSecrets(query().ReplaceAllString(s, "$1"+mask))
 }
 
 // hasSecretArgument reports whether one of the words of a command line is a secret.

@@ -3,9 +3,10 @@ package config
 import (
 	"errors"
 	"fmt"
-	"regexp"
 	"strings"
 	"unicode/utf8"
+
+	"github.com/dragoman-mcp/dragoman/internal/base/pattern"
 
 	"github.com/goccy/go-yaml"
 	"github.com/goccy/go-yaml/ast"
@@ -202,13 +203,13 @@ func (t *treeReader) syntax(err error, src string) {
 
 // flowReference matches a reference without quotes within braces or brackets. In such a place, YAML
 // treats the { of the reference as the beginning of a mapping.
-var flowReference = regexp.MustCompile(`[\[{,:]\s*[^\s"'\[{,]*\$\{[^}"']*\}`)
+var flowReference = pattern.Later(`[\[{,:]\s*[^\s"'\[{,]*\$\{[^}"']*\}`)
 
 // bareReference reports whether a syntax error on a line probably comes from a reference
 // without quotes, on that line or the line before.
 func (t *treeReader) bareReference(line int) bool {
 	for _, i := range []int{line - 1, line - 2} {
-		if i >= 0 && i < len(t.lines) && flowReference.MatchString(t.lines[i]) {
+		if i >= 0 && i < len(t.lines) && flowReference().MatchString(t.lines[i]) {
 			return true
 		}
 	}

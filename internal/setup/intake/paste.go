@@ -6,9 +6,10 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
-	"regexp"
 	"slices"
 	"strings"
+
+	"github.com/dragoman-mcp/dragoman/internal/base/pattern"
 
 	"github.com/dragoman-mcp/dragoman/internal/base/servername"
 	"github.com/dragoman-mcp/dragoman/internal/setup/clientfile"
@@ -99,8 +100,8 @@ func unfenced(text string) string {
 }
 
 var (
-	tomlTable = regexp.MustCompile(`^\[[A-Za-z_][A-Za-z0-9_."' -]*\]\s*(?:#.*)?$`)
-	yamlKey   = regexp.MustCompile(`^(?:[A-Za-z0-9_][A-Za-z0-9_.@/-]*|"[^"]+"|'[^']+'):(?:\s|$)`)
+	tomlTable = pattern.Later(`^\[[A-Za-z_][A-Za-z0-9_."' -]*\]\s*(?:#.*)?$`)
+	yamlKey   = pattern.Later(`^(?:[A-Za-z0-9_][A-Za-z0-9_.@/-]*|"[^"]+"|'[^']+'):(?:\s|$)`)
 )
 
 func paste(text string, opt clientfile.Options) (Pasted, error) {
@@ -116,13 +117,13 @@ func paste(text string, opt clientfile.Options) (Pasted, error) {
 		return Pasted{}, &PasteError{Text: "nothing was pasted", Hint: pasteForms}
 	case clientfile.LooksLikeJSON([]byte(text)):
 		return snippet("JSON", "paste.json", text, opt)
-	case strings.HasPrefix(first, "[") && !tomlTable.MatchString(first):
+	case strings.HasPrefix(first, "[") && !tomlTable().MatchString(first):
 		return snippet("JSON", "paste.json", `{"mcpServers": `+strings.TrimRight(text, ", \t\n")+`}`, opt)
-	case strings.HasPrefix(first, `"`) && yamlKey.MatchString(first) && strings.Contains(text, "{"):
+	case strings.HasPrefix(first, `"`) && yamlKey().MatchString(first) && strings.Contains(text, "{"):
 		return snippet("JSON", "paste.json", "{"+text+"}", opt)
-	case tomlTable.MatchString(first):
+	case tomlTable().MatchString(first):
 		return snippet("TOML", "paste.toml", text, opt)
-	case yamlKey.MatchString(first):
+	case yamlKey().MatchString(first):
 		return snippet("YAML", "paste.yaml", text, opt)
 	}
 	return commands(text, opt)
@@ -508,13 +509,13 @@ func installLink(address string) (name string, entry *clientfile.Value, ok bool,
 }
 
 // withoutScheme matches text that looks like a URL without its scheme.
-var withoutScheme = regexp.MustCompile(`^(?:localhost|\[[0-9a-fA-F:]+\]|[A-Za-z0-9-]+(?:\.[A-Za-z0-9-]+)+)(?::[0-9]+(?:/.*)?|/.*)$`)
+var withoutScheme = pattern.Later(`^(?:localhost|\[[0-9a-fA-F:]+\]|[A-Za-z0-9-]+(?:\.[A-Za-z0-9-]+)+)(?::[0-9]+(?:/.*)?|/.*)$`)
 
 // WithScheme adds the probable scheme to a word that looks like a URL without a scheme. For any
 // other word, WithScheme returns "".
 func WithScheme(word string) string {
 	switch {
-	case !withoutScheme.MatchString(word):
+	case !withoutScheme().MatchString(word):
 		return ""
 	case strings.HasPrefix(word, "localhost"), strings.HasPrefix(word, "127."), strings.HasPrefix(word, "["):
 		return "http://" + word

@@ -291,7 +291,7 @@ func FuzzPaste(f *testing.F) {
 		compare := NewComparison("/x/dragoman.yaml", config.Default(), env)
 		for _, s := range p.Servers {
 			s, _ = Take(s, s.Name, func(name, _ string) string {
-				if !validVariable.MatchString(name) {
+				if !validVariable().MatchString(name) {
 					t.Fatalf("variable %q", name)
 				}
 				return name

@@ -2,9 +2,10 @@ package intake
 
 import (
 	"fmt"
-	"regexp"
 	"slices"
 	"strings"
+
+	"github.com/dragoman-mcp/dragoman/internal/base/pattern"
 
 	"github.com/dragoman-mcp/dragoman/internal/base/excerpt"
 	"github.com/dragoman-mcp/dragoman/internal/setup/clientfile"
@@ -104,9 +105,9 @@ func (t *taker) flag(word string) string {
 var (
 	// scheme matches the value of an Authorization header. The groups are the scheme and the
 	// secret.
-	scheme = regexp.MustCompile(`^(?i)((?:bearer|basic|token|apikey|bot)\s+)(\S.*)$`)
+	scheme = pattern.Later(`^(?i)((?:bearer|basic|token|apikey|bot)\s+)(\S.*)$`)
 	// placeholder matches a text that a person has to replace with a secret.
-	placeholder = regexp.MustCompile(`^(?i)(?:<[^<>]+>|\[[^\[\]]+\]|\{\{?[^{}]+\}?\}|your[-_ ].+|my[-_ ](?:api|secret|access|auth)[-_ ].+|.+[-_ ]here|(?:sk-|ghp_|pk_)?[x*.]{3,}|…|change[-_ ]?me|replace[-_ ]?me|insert[-_ ].+|todo)$`)
+	placeholder = pattern.Later(`^(?i)(?:<[^<>]+>|\[[^\[\]]+\]|\{\{?[^{}]+\}?\}|your[-_ ].+|my[-_ ](?:api|secret|access|auth)[-_ ].+|.+[-_ ]here|(?:sk-|ghp_|pk_)?[x*.]{3,}|…|change[-_ ]?me|replace[-_ ]?me|insert[-_ ].+|todo)$`)
 )
 
 // value returns the text of a setting with its secrets replaced. If whole is true, the whole text
@@ -116,17 +117,17 @@ func (t *taker) value(text string, whole, asked bool) string {
 		return text
 	}
 	before := ""
-	if m := scheme.FindStringSubmatch(text); m != nil && whole {
+	if m := scheme().FindStringSubmatch(text); m != nil && whole {
 		before, text = m[1], m[2]
 	}
 	switch {
-	case asked && placeholder.MatchString(text):
+	case asked && placeholder().MatchString(text):
 		return before + t.take("")
 	case whole:
 		return before + t.take(text)
 	}
 	return before + excerpt.Secrets(text, func(secret string) string {
-		if reference.MatchString(secret) {
+		if reference().MatchString(secret) {
 			return secret // a reference that already replaces a secret
 		}
 		return t.take(secret)
@@ -145,12 +146,12 @@ func (t *taker) take(text string) string {
 	return "${" + name + "}"
 }
 
-var validVariable = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
+var validVariable = pattern.Later(`^[A-Za-z_][A-Za-z0-9_]*$`)
 
 // variableName converts text to the name of an environment variable. A text that is already such a
 // name in upper case stays unchanged.
 func variableName(s string) string {
-	if validVariable.MatchString(s) && s == strings.ToUpper(s) {
+	if validVariable().MatchString(s) && s == strings.ToUpper(s) {
 		return s
 	}
 	var b strings.Builder
@@ -173,7 +174,7 @@ func variableName(s string) string {
 
 // reference matches a reference to a variable, such as ${NAME}. It does not match a reference with
 // a default value.
-var reference = regexp.MustCompile(`\$\{(?:env:)?([A-Za-z_][A-Za-z0-9_]*)\}`)
+var reference = pattern.Later(`\$\{(?:env:)?([A-Za-z_][A-Za-z0-9_]*)\}`)
 
 // References returns the names of the variables that a server refers to without a default value.
 // Each name occurs once.
@@ -183,7 +184,7 @@ func References(s *clientfile.Server) (names []string) {
 		if v == nil {
 			return
 		}
-		for _, m := range reference.FindAllStringSubmatch(strings.ReplaceAll(v.Text, "$${", ""), -1) {
+		for _, m := range reference().FindAllStringSubmatch(strings.ReplaceAll(v.Text, "$${", ""), -1) {
 			if !slices.Contains(names, m[1]) {
 				names = append(names, m[1])
 			}

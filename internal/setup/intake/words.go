@@ -3,8 +3,9 @@ package intake
 import (
 	"errors"
 	"fmt"
-	"regexp"
 	"strings"
+
+	"github.com/dragoman-mcp/dragoman/internal/base/pattern"
 
 	"mvdan.cc/sh/v3/syntax"
 )
@@ -144,11 +145,11 @@ func (r *reader) call(c *syntax.CallExpr, joined bool, operator string) error {
 // assigned reports whether a word has the form NAME=VALUE.
 func assigned(word string) bool {
 	name, _, ok := strings.Cut(word, "=")
-	return ok && validVariable.MatchString(name)
+	return ok && validVariable().MatchString(name)
 }
 
 // variable matches a reference to a variable, which may have a default value.
-var variable = regexp.MustCompile(`^\$\{?([A-Za-z_][A-Za-z0-9_]*)(:-[^${}"'` + "`" + `\\]*)?\}?$`)
+var variable = pattern.Later(`^\$\{?([A-Za-z_][A-Za-z0-9_]*)(:-[^${}"'` + "`" + `\\]*)?\}?$`)
 
 // quotable are the characters that a backslash quotes within double quotes.
 const quotable = "\"\\$`"
@@ -176,7 +177,7 @@ func (r *reader) word(parts []syntax.WordPart, special string) (string, error) {
 			}
 			b.WriteString(text)
 		case *syntax.ParamExp:
-			m := variable.FindStringSubmatch(r.text[p.Pos().Offset():p.End().Offset()])
+			m := variable().FindStringSubmatch(r.text[p.Pos().Offset():p.End().Offset()])
 			if m == nil {
 				return "", &shellNeeded{"an expansion with ${ }"}
 			}

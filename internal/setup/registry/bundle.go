@@ -46,7 +46,7 @@ func (b *builder) bundle(p *packageJSON) {
 	if bad := badAddress(p.Identifier); bad != "" {
 		b.fail("%s", bad)
 	}
-	if !sha256Sum.MatchString(p.FileSHA256) {
+	if !sha256Sum().MatchString(p.FileSHA256) {
 		b.fail("has no SHA-256, so nobody could notice another file in its place")
 	}
 	u, err := url.Parse(p.Identifier)

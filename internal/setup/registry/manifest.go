@@ -8,10 +8,11 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/dragoman-mcp/dragoman/internal/base/pattern"
 
 	"github.com/dragoman-mcp/dragoman/internal/base/excerpt"
 )
@@ -223,12 +224,12 @@ func (f *filler) defaults(raw json.RawMessage) (out []string) {
 }
 
 // dollar matches a variable of a manifest.
-var dollar = regexp.MustCompile(`\$\{([^${}]+)\}`)
+var dollar = pattern.Later(`\$\{([^${}]+)\}`)
 
 // place replaces the variables for folders. It leaves any other variable as it is, and so do the
 // rules of the format; the entry has it as literal text.
 func (f *filler) place(s string) string {
-	return dollar.ReplaceAllStringFunc(s, func(ref string) string {
+	return dollar().ReplaceAllStringFunc(s, func(ref string) string {
 		if to, ok := f.folder(ref[2 : len(ref)-1]); ok {
 			return to
 		}
@@ -255,7 +256,7 @@ func (f *filler) fill(what, s string) template {
 	f.text(what, s)
 	var out template
 	at := 0
-	for _, m := range dollar.FindAllStringSubmatchIndex(s, -1) {
+	for _, m := range dollar().FindAllStringSubmatchIndex(s, -1) {
 		var p part
 		name := s[m[2]:m[3]]
 		if key, ok := strings.CutPrefix(name, "user_config."); ok {
@@ -301,7 +302,7 @@ func (f *filler) start(s startJSON) {
 		r.args = append(r.args, arg)
 	}
 	for _, name := range slices.Sorted(maps.Keys(s.Env)) {
-		if !variable.MatchString(name) {
+		if !variable().MatchString(name) {
 			f.fail("sets the environment variable %s, whose name is not valid", excerpt.Quote(name, 100))
 			return
 		}

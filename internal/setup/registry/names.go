@@ -2,10 +2,11 @@ package registry
 
 import (
 	"net/url"
-	"regexp"
 	"strings"
 	"unicode"
 	"unicode/utf8"
+
+	"github.com/dragoman-mcp/dragoman/internal/base/pattern"
 
 	"github.com/dragoman-mcp/dragoman/internal/setup/config"
 )
@@ -13,25 +14,25 @@ import (
 // The grammars of names and versions. A version must be exact: a tag such as next, or a range such
 // as ^1.2 or 1.x, would run something else tomorrow.
 var (
-	serverName = regexp.MustCompile(`^[a-zA-Z0-9][a-zA-Z0-9.-]*/[a-zA-Z0-9._-]+$`) // server.json, name
+	serverName = pattern.Later(`^[a-zA-Z0-9][a-zA-Z0-9.-]*/[a-zA-Z0-9._-]+$`) // server.json, name
 
-	npmName = regexp.MustCompile(`^(?:@[a-z0-9~][a-z0-9._~-]*/)?[a-z0-9~][a-z0-9._~-]*$`)
-	semver  = regexp.MustCompile(`^\d+\.\d+\.\d+(?:-[0-9A-Za-z.-]+)?(?:\+[0-9A-Za-z.-]+)?$`)
+	npmName = pattern.Later(`^(?:@[a-z0-9~][a-z0-9._~-]*/)?[a-z0-9~][a-z0-9._~-]*$`)
+	semver  = pattern.Later(`^\d+\.\d+\.\d+(?:-[0-9A-Za-z.-]+)?(?:\+[0-9A-Za-z.-]+)?$`)
 
-	pypiName    = regexp.MustCompile(`^[A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?$`)        // PEP 508
-	pypiVersion = regexp.MustCompile(`^(?:\d+!)?\d+(?:[._-]?[a-z0-9]+)*(?:\+[a-z0-9.]+)?$`) // PEP 440
+	pypiName    = pattern.Later(`^[A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?$`)        // PEP 508
+	pypiVersion = pattern.Later(`^(?:\d+!)?\d+(?:[._-]?[a-z0-9]+)*(?:\+[a-z0-9.]+)?$`) // PEP 440
 
-	nugetName    = regexp.MustCompile(`^[A-Za-z0-9_]+(?:[.-][A-Za-z0-9_]+)*$`)
-	nugetVersion = regexp.MustCompile(`^\d+(?:\.\d+){1,3}(?:-[0-9A-Za-z.-]+)?(?:\+[0-9A-Za-z.-]+)?$`)
+	nugetName    = pattern.Later(`^[A-Za-z0-9_]+(?:[.-][A-Za-z0-9_]+)*$`)
+	nugetVersion = pattern.Later(`^\d+(?:\.\d+){1,3}(?:-[0-9A-Za-z.-]+)?(?:\+[0-9A-Za-z.-]+)?$`)
 
-	imageHost = regexp.MustCompile(`^[a-z0-9](?:[a-z0-9.-]*[a-z0-9])?(?::\d{1,5})?$`)
-	imagePath = regexp.MustCompile(`^[a-z0-9]+(?:(?:[._]|__|-+)[a-z0-9]+)*$`)
-	imageTag  = regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9_.-]{0,127}$`)
-	digest    = regexp.MustCompile(`^sha256:[a-f0-9]{64}$`)
+	imageHost = pattern.Later(`^[a-z0-9](?:[a-z0-9.-]*[a-z0-9])?(?::\d{1,5})?$`)
+	imagePath = pattern.Later(`^[a-z0-9]+(?:(?:[._]|__|-+)[a-z0-9]+)*$`)
+	imageTag  = pattern.Later(`^[A-Za-z0-9_][A-Za-z0-9_.-]{0,127}$`)
+	digest    = pattern.Later(`^sha256:[a-f0-9]{64}$`)
 
-	sha256Sum = regexp.MustCompile(`^[a-f0-9]{64}$`)
-	variable  = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
-	header    = regexp.MustCompile("^[A-Za-z0-9!#$%&'*+.^_`|~-]+$") // RFC 9110, section 5.6.2
+	sha256Sum = pattern.Later(`^[a-f0-9]{64}$`)
+	variable  = pattern.Later(`^[A-Za-z_][A-Za-z0-9_]*$`)
+	header    = pattern.Later("^[A-Za-z0-9!#$%&'*+.^_`|~-]+$") // RFC 9110, section 5.6.2
 )
 
 // These bound names, in bytes.
@@ -50,7 +51,7 @@ func badServerName(name string) string {
 	switch namespace, _, _ := strings.Cut(name, "/"); {
 	case len(name) > maxServerName:
 		return "is longer than 200 characters"
-	case !serverName.MatchString(name), !strings.Contains(namespace, "."), strings.Contains(name, ".."):
+	case !serverName().MatchString(name), !strings.Contains(namespace, "."), strings.Contains(name, ".."):
 		return "must have the form reverse.dns/name"
 	}
 	return ""
@@ -95,11 +96,11 @@ type image struct {
 // github.com/distribution/reference.
 func parseImage(s string) (i image, ok bool) {
 	rest, sum, pinned := strings.Cut(s, "@")
-	if pinned && !digest.MatchString(sum) {
+	if pinned && !digest().MatchString(sum) {
 		return i, false
 	}
 	if at := strings.LastIndexByte(rest, ':'); at > strings.LastIndexByte(rest, '/') {
-		if !imageTag.MatchString(rest[at+1:]) {
+		if !imageTag().MatchString(rest[at+1:]) {
 			return i, false
 		}
 		rest, i.tag = rest[:at], rest[at:]
@@ -108,13 +109,13 @@ func parseImage(s string) (i image, ok bool) {
 		i.tag += "@" + sum
 	}
 	if first, path, more := strings.Cut(rest, "/"); more && (strings.ContainsAny(first, ".:") || first == "localhost") {
-		if !imageHost.MatchString(first) {
+		if !imageHost().MatchString(first) {
 			return i, false
 		}
 		i.host, rest = first, path
 	}
 	for part := range strings.SplitSeq(rest, "/") {
-		if !imagePath.MatchString(part) {
+		if !imagePath().MatchString(part) {
 			return i, false
 		}
 	}

@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/dragoman-mcp/dragoman/internal/base/pattern"
+
 	"github.com/dragoman-mcp/dragoman/internal/base/excerpt"
 	"github.com/dragoman-mcp/dragoman/internal/protocol/mcp"
 	"github.com/dragoman-mcp/dragoman/internal/setup/clientfile"
@@ -136,7 +138,7 @@ func (in *inputJSON) want(key string, secret bool) Want {
 }
 
 // curly matches a variable in a value, such as {tenant_id}.
-var curly = regexp.MustCompile(`\{([A-Za-z_][A-Za-z0-9_-]*)\}`)
+var curly = pattern.Later(`\{([A-Za-z_][A-Za-z0-9_-]*)\}`)
 
 // scope says how the variables of a template are resolved.
 type scope struct {
@@ -158,7 +160,7 @@ func (b *builder) fill(text string, s scope) template {
 	var out template
 	seen := map[string]part{}
 	at := 0
-	for _, m := range curly.FindAllStringSubmatchIndex(text, -1) {
+	for _, m := range curly().FindAllStringSubmatchIndex(text, -1) {
 		name := text[m[2]:m[3]]
 		in, known := s.known[name]
 		if !known && !s.loose {
@@ -252,7 +254,7 @@ func (b *builder) environment(list []keyValueJSON) []slot {
 	var out []slot
 	for i := range list {
 		e := &list[i]
-		if !variable.MatchString(e.Name) || slices.ContainsFunc(out, func(s slot) bool { return s.name == e.Name }) {
+		if !variable().MatchString(e.Name) || slices.ContainsFunc(out, func(s slot) bool { return s.name == e.Name }) {
 			b.fail("wants the environment variable %s, whose name is not valid or not unique", excerpt.Quote(e.Name, 100))
 			return nil
 		}
@@ -318,13 +320,13 @@ func (s *Server) packageWay(p *packageJSON) Way {
 	base := b.base(p.RegistryBaseURL)
 	switch b.way.Kind {
 	case NPM:
-		b.identify(p, npmName, semver)
+		b.identify(p, npmName(), semver())
 		b.run("npx", []slot{literal("-y")}, flagOf("--registry=", base), p)
 	case PyPI:
-		b.identify(p, pypiName, pypiVersion)
+		b.identify(p, pypiName(), pypiVersion())
 		b.run("uvx", nil, flagOf("--default-index=", base), p)
 	case NuGet:
-		b.identify(p, nugetName, nugetVersion)
+		b.identify(p, nugetName(), nugetVersion())
 		b.run("dnx", []slot{literal("--yes")}, flagOf("--source=", base), p)
 	case OCI:
 		b.container(p, base)
@@ -415,12 +417,12 @@ func (b *builder) container(p *packageJSON, base string) {
 	ref, ok := parseImage(p.Identifier)
 	if ok && base != "" && ref.host == "" { // the schema before 2025-10-11
 		if u, err := url.Parse(base); err == nil {
-			ref.host, ok = u.Host, imageHost.MatchString(u.Host)
+			ref.host, ok = u.Host, imageHost().MatchString(u.Host)
 		}
 	}
 	if p.Version != "" && ref.tag == "" {
 		ref.tag = ":" + p.Version
-		ok = ok && imageTag.MatchString(p.Version)
+		ok = ok && imageTag().MatchString(p.Version)
 	}
 	switch {
 	case !ok || len(p.Identifier) > maxText:
@@ -456,13 +458,13 @@ func (s *Server) remoteWay(t *transportJSON) Way {
 		b.fail("has the transport %s, which Dragoman does not know", excerpt.Quote(t.Type, 40))
 	}
 	b.way.recipe.url = b.fill(b.text("the URL", t.URL), scope{known: t.Variables, required: true, loose: true})
-	if bad := badAddress(curly.ReplaceAllString(t.URL, "1")); bad != "" && !strings.HasPrefix(t.URL, "{") {
+	if bad := badAddress(curly().ReplaceAllString(t.URL, "1")); bad != "" && !strings.HasPrefix(t.URL, "{") {
 		b.fail("%s", bad)
 	}
 	// A variable may be the host, or a part of it, or the port.
-	u, err := url.Parse(curly.ReplaceAllString(t.URL, "1.example"))
+	u, err := url.Parse(curly().ReplaceAllString(t.URL, "1.example"))
 	if err != nil {
-		u, err = url.Parse(curly.ReplaceAllString(t.URL, "1"))
+		u, err = url.Parse(curly().ReplaceAllString(t.URL, "1"))
 	}
 	if err == nil && u.Host != "" && mcp.PlaceOf(u) != "" {
 		b.caution("connects to %s, which is on %s", excerpt.Word(u.Host, 100), mcp.PlaceOf(u))
@@ -472,7 +474,7 @@ func (s *Server) remoteWay(t *transportJSON) Way {
 	}
 	for i := range t.Headers {
 		h := &t.Headers[i]
-		if !header.MatchString(h.Name) || slices.ContainsFunc(b.way.recipe.headers, func(s slot) bool { return strings.EqualFold(s.name, h.Name) }) {
+		if !header().MatchString(h.Name) || slices.ContainsFunc(b.way.recipe.headers, func(s slot) bool { return strings.EqualFold(s.name, h.Name) }) {
 			b.fail("wants the header %s, whose name is not valid or not unique", excerpt.Quote(h.Name, 100))
 			break
 		}

@@ -2,10 +2,11 @@ package stdio
 
 import (
 	"os"
-	"regexp"
 	"runtime"
 	"slices"
 	"strings"
+
+	"github.com/dragoman-mcp/dragoman/internal/base/pattern"
 )
 
 // Missing returns the sorted names of the variables that are in the environment of this process but
@@ -37,7 +38,7 @@ func missing(ours, env []string, windows bool) []string {
 // aboutVariables matches lines that say that a setting is missing. A name without an underscore,
 // such as DEBUG or HOST, is also an ordinary word. So Mentioned accepts such a name only in these
 // lines, or after a $.
-var aboutVariables = regexp.MustCompile(`(?i)\benv|environ|variable|missing|required?\b|not (?:set|defined|provided)|undefined|unset|must (?:be|set)|please (?:set|provide)|keyerror`)
+var aboutVariables = pattern.Later(`(?i)\benv|environ|variable|missing|required?\b|not (?:set|defined|provided)|undefined|unset|must (?:be|set)|please (?:set|provide)|keyerror`)
 
 // levels contains the log levels. Mentioned accepts them as names only after a $.
 var levels = []string{"TRACE", "DEBUG", "INFO", "WARN", "WARNING", "ERROR", "FATAL"}
@@ -55,7 +56,7 @@ func Mentioned(lines, names []string) []string {
 	}
 	var found []string
 	for _, line := range lines {
-		aboutOne := aboutVariables.MatchString(line)
+		aboutOne := aboutVariables().MatchString(line)
 		words := strings.FieldsFuncSeq(line, func(r rune) bool {
 			return r != '_' && (r < '0' || r > '9') && (r < 'A' || r > 'Z') && (r < 'a' || r > 'z')
 		})

@@ -7,9 +7,10 @@ import (
 	"net"
 	"net/http"
 	"net/netip"
-	"regexp"
 	"strconv"
 	"strings"
+
+	"github.com/dragoman-mcp/dragoman/internal/base/pattern"
 
 	"github.com/dragoman-mcp/dragoman/internal/base/excerpt"
 	"github.com/dragoman-mcp/dragoman/internal/base/jsonrpc"
@@ -354,7 +355,7 @@ func (t *talk) forbidden(q *question) string {
 	switch {
 	case q.header.Get("WWW-Authenticate") != "":
 		return t.e.credentialsCode()
-	case hostWord.MatchString(text) && refusalWord.MatchString(text):
+	case hostWord().MatchString(text) && refusalWord().MatchString(text):
 		return HostRefused
 	}
 	if w, ok := t.w.(*web); ok && q.msg == nil && t.e.servesLocalhost(w) {
@@ -379,8 +380,8 @@ func (e *exam) credentialsCode() string {
 
 // These patterns match the texts with which servers refuse a host name.
 var (
-	hostWord    = regexp.MustCompile(`\bhost(name)?s?\b|dns.rebinding`)
-	refusalWord = regexp.MustCompile(`invalid|not allowed|disallowed|not permitted|forbidden|blocked|denied|untrusted|unknown|unexpected|mismatch|not in|rebinding`)
+	hostWord    = pattern.Later(`\bhost(name)?s?\b|dns.rebinding`)
+	refusalWord = pattern.Later(`invalid|not allowed|disallowed|not permitted|forbidden|blocked|denied|untrusted|unknown|unexpected|mismatch|not in|rebinding`)
 )
 
 // servesLocalhost reports whether a server that refuses the host name in the URL accepts

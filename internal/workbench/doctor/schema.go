@@ -2,9 +2,10 @@ package doctor
 
 import (
 	"fmt"
-	"regexp"
 	"slices"
 	"strings"
+
+	"github.com/dragoman-mcp/dragoman/internal/base/pattern"
 
 	"github.com/dragoman-mcp/dragoman/internal/base/jsonrpc"
 	"github.com/dragoman-mcp/dragoman/internal/protocol/mcp/mirror"
@@ -12,7 +13,7 @@ import (
 )
 
 // toolName is the pattern that 2025-11-25 §Tools, "Tool Names" recommends.
-var toolName = regexp.MustCompile(`^[A-Za-z0-9_.-]{1,128}$`)
+var toolName = pattern.Later(`^[A-Za-z0-9_.-]{1,128}$`)
 
 // judgeTool checks one entry of tools/list. It reports whether the input schema of the tool is a
 // stub (see isStub).
@@ -31,7 +32,7 @@ func (t *talk) judgeToolAs(raw []byte, tool jsonrpc.Span, keys []string) (stub b
 	seen := func(what string) string {
 		return evidence("< "+t.e.redact(tool.Of(raw)), "# "+t.e.redact([]byte(what)))
 	}
-	if !toolName.MatchString(name) {
+	if !toolName().MatchString(name) {
 		t.find(ToolName, seen("the name has characters that some clients and models refuse"))
 	}
 	if jsonrpc.Find(raw, tool, "description").IsZero() {

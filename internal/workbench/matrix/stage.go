@@ -11,10 +11,11 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"regexp"
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/dragoman-mcp/dragoman/internal/base/pattern"
 
 	"github.com/dragoman-mcp/dragoman/internal/workbench/fake"
 )
@@ -122,7 +123,7 @@ func (s *stage) server(p Pair) (fake.Where, error) {
 	return at, nil
 }
 
-var endpoint = regexp.MustCompile(`is at (http://\S+)/mcp`)
+var endpoint = pattern.Later(`is at (http://\S+)/mcp`)
 
 // bridge starts Dragoman as an HTTP server and returns the fake.Where of Dragoman's endpoint.
 func (s *stage) bridge(ctx context.Context, run []string, t Transport) (fake.Where, error) {
@@ -144,7 +145,7 @@ func (s *stage) bridge(ctx context.Context, run []string, t Transport) (fake.Whe
 		once := false
 		for lines.Scan() {
 			_, _ = s.output.Write(append(lines.Bytes(), '\n'))
-			if m := endpoint.FindStringSubmatch(lines.Text()); m != nil && !once {
+			if m := endpoint().FindStringSubmatch(lines.Text()); m != nil && !once {
 				once = true
 				found <- m[1]
 			}

@@ -215,7 +215,7 @@ func sameNumber(a, b string) bool {
 // sameButSecret reports whether the texts differ only where the tape has a placeholder for a
 // secret.
 func sameButSecret(tape, live string) bool {
-	parts := inText.Split(tape, -1)
+	parts := inText().Split(tape, -1)
 	if len(parts) == 1 {
 		return false
 	}

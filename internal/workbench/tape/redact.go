@@ -3,8 +3,9 @@ package tape
 import (
 	"fmt"
 	"net/url"
-	"regexp"
 	"strings"
+
+	"github.com/dragoman-mcp/dragoman/internal/base/pattern"
 
 	"github.com/dragoman-mcp/dragoman/internal/base/excerpt"
 	"github.com/dragoman-mcp/dragoman/internal/base/jsonrpc"
@@ -58,9 +59,9 @@ func (r *redactor) placeholder(kind, text string) string {
 }
 
 // isPlaceholder reports whether a text is a placeholder.
-func isPlaceholder(s string) bool { return placeholders.MatchString(s) }
+func isPlaceholder(s string) bool { return placeholders().MatchString(s) }
 
-var placeholders = regexp.MustCompile(`^\[(secret|session)(-\d+)?\]$`)
+var placeholders = pattern.Later(`^\[(secret|session)(-\d+)?\]$`)
 
 // text redacts plain text, which may contain JSON.
 func (r *redactor) text(s string) string {
@@ -180,4 +181,4 @@ func (r *redactor) address(s string) string {
 }
 
 // inText matches placeholders in a text.
-var inText = regexp.MustCompile(`\[(?:secret|session)(?:-\d+)?\]`)
+var inText = pattern.Later(`\[(?:secret|session)(?:-\d+)?\]`)
