@@ -10,6 +10,7 @@ import (
 
 	"github.com/dragoman-mcp/dragoman/internal/app/daemon"
 	"github.com/dragoman-mcp/dragoman/internal/app/runtime"
+	"github.com/dragoman-mcp/dragoman/internal/base/failure"
 	"github.com/dragoman-mcp/dragoman/internal/setup/config"
 )
 
@@ -51,12 +52,18 @@ func (c *client) addFlags(cmd *cobra.Command) {
 	c.t.add(cmd.Flags())
 }
 
+// endTime is how long a command waits for a handshake longer than --timeout says. The start timeout of the
+// server ends the handshake in time, and then the server's process has two seconds to end. Only after that
+// we know all that it printed, and so why it wasn't ready.
+const endTime = 3 * time.Second
+
 // onServer opens a session with the server that the command line names, runs body, and closes the session.
 func (c *client) onServer(ctx context.Context, ask *asker, body func(context.Context, Session, config.Server) error) error {
 	if c.timeout < 0 {
 		return usagef("use a duration such as 30s", "--timeout must not be negative")
 	}
 	c.where.file = c.file
+	whole := ctx // for the handshake; see endTime
 	server, file, err := c.t.target(c.env, c.where.target, c.where.command, c.where.file)
 	if err != nil {
 		return err
@@ -66,9 +73,14 @@ func (c *client) onServer(ctx context.Context, ask *asker, body func(context.Con
 	c.startLog(slog.LevelError, nil)
 	if c.timeout > 0 {
 		server.CallTimeout, server.CallMax = max(server.CallTimeout, c.timeout), max(server.CallMax, c.timeout)
+		if server.StartTimeout == 0 || server.StartTimeout > c.timeout {
+			server.StartTimeout = c.timeout
+		}
 		limited, cancel := context.WithTimeoutCause(ctx, c.timeout, timeoutError{c.timeout})
 		defer cancel()
-		ctx = limited
+		opening, stop := context.WithTimeoutCause(ctx, c.timeout+endTime, timeoutError{c.timeout})
+		defer stop()
+		ctx, whole = limited, opening
 	}
 	through := false
 	if c.where.configured() && !c.direct {
@@ -84,9 +96,16 @@ func (c *client) onServer(ctx context.Context, ask *asker, body func(context.Con
 	if err := usable(server); err != nil {
 		return err
 	}
-	err = c.withSession(ctx, server, ask, func(s Session) error { return body(ctx, s, server) })
+	opened := false
+	err = c.withSession(whole, server, ask, func(s Session) error {
+		opened = true
+		return body(ctx, s, server)
+	})
+	if f := failureIn(err); !opened && c.timeout > 0 && f != nil && f.Class == failure.Silent {
+		return withHint(err, "%s; or allow more time with --timeout", f.Action)
+	}
 	var late timeoutError
-	if err != nil && errors.As(context.Cause(ctx), &late) {
+	if err != nil && errors.As(context.Cause(ctx), &late) && (opened || failureIn(err) == nil) {
 		if said, ok := errors.AsType[unansweredError](err); ok {
 			return said
 		}

@@ -158,9 +158,9 @@ func behindServe(s config.Server, base string, r *admin.Report) (config.Server, 
 }
 
 // examineAll examines several servers at the same time, and returns the health of each in the order
-// of the configuration. It calls done for each result as soon as the result is known, always from
-// the goroutine that called examineAll. If ctx ends, examineAll leaves out the servers without a
-// result.
+// of the configuration. It calls done for each result in the same order, as soon as the results before it
+// are known, always from the goroutine that called examineAll. If ctx ends, examineAll leaves out the
+// servers without a result.
 func (c *listCommand) examineAll(ctx context.Context, servers []config.Server, limit time.Duration, route func(config.Server) (config.Server, *serveReport), done func(health)) []health {
 	found := make(chan health)
 	places := make(chan struct{}, healthAtOnce)
@@ -191,11 +191,19 @@ func (c *listCommand) examineAll(ctx context.Context, servers []config.Server, l
 	}
 	c.status.Step("", stillWaiting(servers, waiting))
 	var rows []health
+	early, next := map[int]health{}, 0 // results that wait for those of earlier servers
 	for h := range found {
 		delete(waiting, h.Name)
 		if ctx.Err() == nil {
-			done(h)
+			early[h.index] = h
 			rows = append(rows, h)
+		}
+		for ; ctx.Err() == nil; next++ {
+			first, known := early[next]
+			if !known {
+				break
+			}
+			done(first)
 		}
 		c.status.Step("", stillWaiting(servers, waiting))
 	}
@@ -220,16 +228,21 @@ func stillWaiting(servers []config.Server, waiting map[string]bool) string {
 // examineOne opens a session with a server, passes the server's health to done, and closes the
 // session. report is the report of a serve process about the server, or nil.
 func (c *listCommand) examineOne(ctx context.Context, s config.Server, report *serveReport, limit time.Duration, done func(health)) {
+	whole, stop := context.WithTimeoutCause(ctx, limit+endTime, timeoutError{limit})
+	defer stop()
 	ctx, cancel := context.WithTimeoutCause(ctx, limit, timeoutError{limit})
 	defer cancel()
+	if s.StartTimeout == 0 || s.StartTimeout > limit {
+		s.StartTimeout = limit // see endTime
+	}
 	h := health{Name: s.Name, Via: "direct"}
 	if report != nil {
 		h.Via = "serve"
 	}
 	began := time.Now()
-	session, err := c.backend.Connect(ctx, daemon.ConnectOptions{Server: s, Log: c.log, Progress: func(string, string) {}, Version: version()})
+	session, err := c.backend.Connect(whole, daemon.ConnectOptions{Server: s, Log: c.log, Progress: func(string, string) {}, Version: version()})
 	if err != nil {
-		done(h.broken(ctx, err, report))
+		done(h.broken(whole, err, report))
 		return
 	}
 	defer func() { _ = session.Close() }()
@@ -332,6 +345,11 @@ func (h health) broken(ctx context.Context, err error, report *serveReport) heal
 		}
 	default:
 		h.Failure = failureOf(h.Name, err)
+	}
+	if h.Failure.Class == failure.Silent && report == nil {
+		f := *h.Failure
+		f.Action = "give the server more time with --timeout, or run `dragoman doctor " + shellWord(h.Name) + "`"
+		h.Failure = &f
 	}
 	if h.Failure.Class == failure.NeedsSignIn {
 		h.State = stateSignIn

@@ -11,6 +11,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	goruntime "runtime"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -172,7 +173,7 @@ func TestHealthIsBounded(t *testing.T) {
 			began := time.Now()
 			direct := func(s config.Server) (config.Server, *serveReport) { return s, nil }
 			rows := c.examineAll(ctx, servers, 10*time.Second, direct, c.rowPrinter(servers))
-			took, want := time.Since(began), 10*time.Second
+			took, want := time.Since(began), 10*time.Second+endTime
 			if interrupted {
 				want = time.Second
 			}
@@ -189,6 +190,15 @@ func TestHealthIsBounded(t *testing.T) {
 			}
 			if text := out.String(); !interrupted && !strings.Contains(text, `server "late" was not ready within 10s`) {
 				t.Error(text)
+			}
+			var printed []string
+			for line := range strings.Lines(out.String()) {
+				if name, _, _ := strings.Cut(line, " "); !interrupted && name != "" && name != "SERVER" {
+					printed = append(printed, name)
+				}
+			}
+			if !interrupted && strings.Join(printed, " ") != "late good broken off" {
+				t.Errorf("the rows are in the order %q", printed)
 			}
 			if strings.Contains(out.String(), "\x1b") || strings.Contains(out.String(), "\ndragoman:") {
 				t.Errorf("%q", out.String())
@@ -212,10 +222,27 @@ func TestTimeout(t *testing.T) {
 		defer c.status.End()
 		began := time.Now()
 		err := c.onServer(t.Context(), nil, nil)
-		if took := time.Since(began); took != 90*time.Minute || err == nil || err.Error() != "no result within 1h30m0s" {
+		if took := time.Since(began); took != 90*time.Minute+endTime || err == nil || err.Error() != "no result within 1h30m0s" {
 			t.Errorf("%s: %v", took, err)
 		}
 	})
+}
+
+// TestTimeoutKeepsTheFinding checks that a command which gives up after --timeout still says what the
+// server has printed instead of an answer, for one server and in the table of all.
+func TestTimeoutKeepsTheFinding(t *testing.T) {
+	if goruntime.GOOS == "windows" {
+		t.Skip("needs a shell")
+	}
+	u := newUser(t)
+	const noise = `"echo hello noise; echo KEY is unset >&2; exec sleep 60"`
+	file := u.write("all.yaml", "mcpServers: {noisy: {command: sh, args: [-c, "+noise+"]}}")
+	for _, args := range [][]string{{"list", "--timeout", "500ms", "--", "sh", "-c", strings.Trim(noise, `"`)}, {"list", "--timeout", "500ms", "-c", file}} {
+		code, out, said := u.run(args...)
+		if code != exitFailure || !strings.Contains(out+said, `instead of MCP messages: "hello noise"`) {
+			t.Errorf("%v: %d\n%s%s", args, code, out, said)
+		}
+	}
 }
 
 // TestRemembered checks that lists are cached for completion, if there is a cache folder.

@@ -38,6 +38,13 @@ func TestRunWithoutItsProgram(t *testing.T) {
 			}
 		})
 	}
+	t.Run("without a client", func(t *testing.T) {
+		err := Run(t.Context(), RunOptions{Server: server, Log: slog.New(slog.DiscardHandler), Stdin: strings.NewReader(""), Stdout: unused{}})
+		var f *failure.Failure
+		if !errors.As(err, &f) || f.Class != failure.CommandNotFound {
+			t.Errorf("the program ended with %v", err)
+		}
+	})
 	t.Run("for a client", func(t *testing.T) {
 		p := pipeTo(t, func(ctx context.Context, log *slog.Logger, in io.Reader, out io.WriteCloser) error {
 			return Run(ctx, RunOptions{Server: server, Log: log, Stdin: in, Stdout: out})
@@ -54,6 +61,12 @@ func TestRunWithoutItsProgram(t *testing.T) {
 		}
 	})
 }
+
+// unused is a stdout for which nothing is meant.
+type unused struct{}
+
+func (unused) Write(p []byte) (int, error) { return len(p), nil }
+func (unused) Close() error                { return nil }
 
 // neverRead is a stdin that fails the test if it is read.
 type neverRead struct{ t *testing.T }

@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"path/filepath"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/dragoman-mcp/dragoman/internal/app/runtime"
@@ -58,7 +59,8 @@ type RunOptions struct {
 // Run serves one server without renaming its tools. It returns nil when ctx ends or, over stdio,
 // when the client disconnects. If the server's program does not exist, Run returns an error at once
 // over HTTP or if Terminal is true. Otherwise, Run sends the error to the client as the response to
-// the first request, because the user would not see the output of Run.
+// the first request, because the user would not see the output of Run; without any message of a
+// client, Run returns the error at the end of stdin.
 func Run(ctx context.Context, o RunOptions) error {
 	plain := orDiscard(o.Log)
 	limited, flush := limitLog(plain)
@@ -78,11 +80,12 @@ func Run(ctx context.Context, o RunOptions) error {
 	u := runtime.NewUpstream(o.Server, runtime.Hooks{Log: o.Log, Events: o.Events, Version: o.Version, OneClient: o.Listen == "", Exposed: o.Listen != "" && !isLocal(o.Listen)})
 	limit := runtime.StopLimit
 	defer func() { runtime.CloseAll([]*upstream.Upstream{u}, limit) }()
-	if err := u.CheckCommand(); err != nil {
+	missing := u.CheckCommand()
+	if missing != nil {
 		if o.Terminal || o.Listen != "" {
-			return err
+			return missing
 		}
-		u.RecordFailure(err)
+		u.RecordFailure(missing)
 	}
 	budget := transport.NewBudget(runtime.InFlight(config.Default().Limits.InFlight, config.Default().Limits.Body))
 	b := runtime.NewBridge(o.Events, budget)
@@ -96,7 +99,11 @@ func Run(ctx context.Context, o RunOptions) error {
 		if o.Ready != nil {
 			o.Ready("")
 		}
-		err := pipeClient{clients: clients, drain: host.Drain, body: config.Default().Limits.Body, in: o.Stdin, out: o.Stdout}.serve(ctx)
+		var heard atomic.Bool
+		err := pipeClient{clients: clients, drain: host.Drain, body: config.Default().Limits.Body, in: o.Stdin, out: o.Stdout, heard: &heard}.serve(ctx)
+		if err == nil && ctx.Err() == nil && !heard.Load() {
+			return missing // no client is there to be told
+		}
 		if errors.Is(err, downstream.ErrShutdown) {
 			limit, err = hurriedLimit, nil
 		}
@@ -127,6 +134,21 @@ type pipeClient struct {
 	body    int    // the longest message in bytes
 	in      io.Reader
 	out     io.WriteCloser // if in is nil, the client is on stdin and stdout
+	heard   *atomic.Bool   // becomes true with the first message, or what should be one; may be nil
+}
+
+// hearingPipe notes that the other end has sent something.
+type hearingPipe struct {
+	transport.Pipe
+	heard *atomic.Bool
+}
+
+func (p hearingPipe) Read() (*jsonrpc.Message, error) {
+	m, err := p.Pipe.Read()
+	if err == nil || errors.As(err, new(*jsonrpc.Error)) {
+		p.heard.Store(true)
+	}
+	return m, err
 }
 
 // serve serves the client. When ctx ends, it calls p.drain. Then it ends all other requests at once,
@@ -143,6 +165,9 @@ func (p pipeClient) serve(ctx context.Context) error {
 			return err
 		}
 		pipe = std
+	}
+	if p.heard != nil {
+		pipe = hearingPipe{pipe, p.heard}
 	}
 	life, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
 	var watching sync.WaitGroup
