@@ -64,6 +64,11 @@ type Options struct {
 	AllProjects bool
 	// Most is the maximum number of servers that Read returns; 0 means no limit.
 	Most int
+	// Folder is the full path of the file's folder, to which relative paths in the file are taken as
+	// relative. It is "" for a text without a file.
+	Folder string
+	// Exists reports whether there is a file or a folder at a path. Nil means that there is none.
+	Exists func(path string) bool
 	// Addresses are the addresses of Dragoman's endpoint, as host:port.
 	Addresses []string
 }

@@ -15,6 +15,7 @@ type reading struct {
 	x expander
 
 	command      []*Value // the words of the command, with their positions
+	venv         *Member  // the Python environment of the command, or nil
 	typ, address string
 	addressAt    *Value
 	entry        *Value // the other members of the converted entry, such as cwd and disabled
@@ -152,6 +153,10 @@ func (r *reading) member(m *Member) {
 	case "cwd":
 		if v.scalar() && v.Text != "" {
 			r.entry.set("cwd", r.scalar(v))
+		}
+	case "venv":
+		if v.scalar() && v.Text != "" {
+			r.venv = m
 		}
 	case "url", "httpUrl", "serverUrl":
 		if r.address, r.addressAt = v.text(), v; m.Key == "httpUrl" {
@@ -317,7 +322,8 @@ func (r *reading) finish(m *Member, opt Options) {
 	defer r.resolved(r.env) // deferred, because the conversion of the arguments and the working directory may add variables
 	switch {
 	case len(r.command) > 0 && r.command[0].Text != "" && r.address == "":
-		head.set("command", r.scalar(r.command[0]))
+		r.folder(m, opt)
+		head.set("command", r.program(opt))
 		if len(r.command) > 1 {
 			args := &Value{Kind: List, Line: r.command[1].Line, Col: r.command[1].Col}
 			for _, w := range r.command[1:] {
@@ -328,7 +334,6 @@ func (r *reading) finish(m *Member, opt Options) {
 		if len(r.env.Members) > 0 {
 			head.set("env", r.env)
 		}
-		r.folder(m, opt)
 	case r.address != "" && len(r.command) == 0:
 		if u := strings.ToLower(r.address); strings.HasPrefix(u, "unix:") || strings.HasPrefix(u, "pipe:") {
 			r.broken(m, "Dragoman does not support this kind of socket: "+r.address)
@@ -410,30 +415,6 @@ func (r *reading) resolved(env *Value) {
 		own := env.Get(v.Name)
 		return own != nil && !refersTo(own.Text, v.Name)
 	})
-}
-
-// folder sets the working directory. Clients start the servers of a project in the folder of the
-// project.
-func (r *reading) folder(m *Member, opt Options) {
-	cwd := r.entry.Get("cwd").text()
-	absolute := strings.HasPrefix(cwd, "/") || strings.HasPrefix(cwd, `\\`) || strings.HasPrefix(cwd, "${") || len(cwd) > 2 && cwd[1] == ':'
-	separator := "/"
-	if opt.OS == "windows" {
-		separator = `\`
-	}
-	switch {
-	case cwd == "" && r.s.Project != "":
-		r.entry.set("cwd", Text(Literal(r.s.Project)))
-	case cwd == "" || absolute:
-	case strings.HasPrefix(cwd, "~/"):
-		r.s.need(Variable{Name: "HOME"})
-		r.entry.set("cwd", Text("${HOME}"+cwd[1:]))
-	case r.s.Project != "":
-		r.entry.set("cwd", Text(Literal(r.s.Project)+separator+strings.TrimPrefix(cwd, "./")))
-	default:
-		r.entry = without(r.entry, []string{"cwd"})
-		r.note(&Member{Key: "cwd", Line: m.Line, Col: m.Col}, strconv.Quote(cwd)+" is ignored: the path is relative to the folder in which the client was started", false)
-	}
 }
 
 // words returns the words of the command as strings.

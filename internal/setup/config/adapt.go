@@ -3,6 +3,8 @@ package config
 import (
 	"bytes"
 	"fmt"
+	"os"
+	"path/filepath"
 	"runtime"
 	"slices"
 	"strings"
@@ -162,13 +164,20 @@ func (c *compiler) adapt(root *node) *node {
 		c.format, c.formatHint = clientfile.Format(value)
 		return root
 	case client.Plain():
-		return c.withoutOurselves(root, c.serversOf(client, value))
+		return c.plain(root, c.serversOf(client, value))
 	}
 	return c.convert(client, value)
 }
 
 func (c *compiler) serversOf(client *clientfile.Client, value *clientfile.Value) clientfile.File {
 	opt := clientfile.Options{OS: runtime.GOOS, Addresses: []string{Default().Listen}}
+	if full, err := filepath.Abs(c.file); err == nil {
+		opt.Folder = filepath.Dir(full)
+		opt.Exists = func(path string) bool {
+			_, err := os.Stat(path)
+			return err == nil
+		}
+	}
 	return clientfile.Read(client, c.file, value, false, opt)
 }
 
@@ -209,12 +218,14 @@ func (c *compiler) convert(client *clientfile.Client, value *clientfile.Value) *
 	}}
 }
 
-// withoutOurselves removes the entries of mcpServers that start Dragoman or connect to it. With
-// such an entry, Dragoman would be its own client.
-func (c *compiler) withoutOurselves(root *node, file clientfile.File) *node {
-	ours := map[string]bool{}
-	for _, s := range file.Servers {
-		ours[s.Original] = s.Dragoman
+// plain returns a file whose entries have the format of dragoman.yaml, with two changes. It has no entries
+// that start Dragoman or connect to it, because Dragoman would be its own client. And a command that the
+// client looks for in a Python environment, which the key venv names, has its path there.
+func (c *compiler) plain(root *node, file clientfile.File) *node {
+	ours, read := map[string]bool{}, map[string]*clientfile.Server{}
+	for i := range file.Servers {
+		s := &file.Servers[i]
+		ours[s.Original], read[s.Original] = s.Dragoman, s
 	}
 	out := *root
 	out.members = slices.Clone(root.members)
@@ -230,7 +241,33 @@ func (c *compiler) withoutOurselves(root *node, file clientfile.File) *node {
 			}
 			return ours[s.key]
 		})
+		for i := range servers.members {
+			s := &servers.members[i]
+			s.value = c.withoutVenv(s.value, s.key, read[s.key])
+		}
 		m.value = &servers
+	}
+	return &out
+}
+
+// withoutVenv returns an entry without the key venv. s is what clientfile has read from the entry; its
+// command is the program in the environment.
+func (c *compiler) withoutVenv(entry *node, name string, s *clientfile.Server) *node {
+	isVenv := func(m member) bool { return m.key == "venv" }
+	if s == nil || s.Entry == nil || entry.kind != mappingKind || !slices.ContainsFunc(entry.members, isVenv) {
+		return entry
+	}
+	out := *entry
+	out.members = slices.DeleteFunc(slices.Clone(entry.members), isVenv)
+	for i := range out.members {
+		if m := &out.members[i]; m.key == "command" {
+			m.value = fromValue(s.Entry.Get("command"))
+		}
+	}
+	for _, n := range s.Notes {
+		if n.Key == "venv" && !n.Harmless {
+			c.warning(&node{line: n.Line, col: n.Col}, join("mcpServers", name), n.String(), "")
+		}
 	}
 	return &out
 }

@@ -72,8 +72,22 @@ func Read(m clientfile.Machine, p clientfile.Place, all bool, addresses []string
 	if project == "" {
 		project = projectOf(root, m.Folder)
 	}
-	opt := clientfile.Options{OS: m.OS, Project: project, AllProjects: all, Addresses: addresses}
+	opt := clientfile.Options{OS: m.OS, Project: project, AllProjects: all, Folder: folderOf(p.Path), Exists: exists, Addresses: addresses}
 	return &Source{Place: p, Root: root, File: clientfile.Read(p.Client, p.Path, root, p.Project != "", opt)}, nil
+}
+
+// folderOf returns the full path of a file's folder.
+func folderOf(path string) string {
+	full, err := filepath.Abs(path)
+	if err != nil {
+		return ""
+	}
+	return filepath.Dir(full)
+}
+
+func exists(path string) bool {
+	_, err := os.Stat(path)
+	return err == nil
 }
 
 // projectOf returns the folder of the Claude Code project that contains folder. It is folder itself
