@@ -91,6 +91,21 @@ func TestCommandsLeaveTheirCallsAlone(t *testing.T) {
 	}
 }
 
+// TestOneRevision checks that every command names the same revision for a server of both eras, whichever
+// era the command itself speaks with it.
+func TestOneRevision(t *testing.T) {
+	u := newUser(t)
+	inner := u.serve("--listen", anyPort, "-c", u.write("inner.yaml", "mcpServers: {}\n"))
+	file := u.write("outer.yaml", "mcpServers: {both: {url: 'http://"+inner+"/mcp'}}\n")
+	outer := u.serve("--listen", anyPort, "-c", file)
+	for _, line := range []string{"show both", "list", "show both --direct", "list --direct", "status", "status both"} {
+		_, out, said := u.run(append(strings.Fields(line), "-c", file)...)
+		if !strings.Contains(out, "2026-07-28") || strings.Contains(out, "2025-11-25 over") || strings.Contains(out, "legacy 2025-11-25") {
+			t.Errorf("%s, with serve at %s:\n%s%s", line, outer, out, said)
+		}
+	}
+}
+
 // TestRefusedChange checks that a command which changes the file says that a running serve does not use
 // the change, and that two serves of one file are both told.
 func TestRefusedChange(t *testing.T) {

@@ -115,7 +115,11 @@ func (s *Session) Describe(ctx context.Context) (Description, error) {
 	}
 	r := s.upstream.Report()
 	text, _ := jsonrpc.Text(h.Instructions, jsonrpc.Whole(h.Instructions))
-	return Description{Revision: h.Revision, Transport: r.Transport, Info: h.Info, Capabilities: h.Capabilities, Instructions: text}, nil
+	revision := h.Revision
+	if r.Revision != mcp.Unknown {
+		revision = r.Revision // as in the status: a server of both eras may speak an older one with this client
+	}
+	return Description{Revision: revision, Transport: r.Transport, Info: h.Info, Capabilities: h.Capabilities, Instructions: text}, nil
 }
 
 // Close ends the session and stops the server. It waits until both have ended.

@@ -166,7 +166,9 @@ func (b *broker) putIntoService(st *state, p *pool, f *mcp.ClientInfo, s *sessio
 	s.idle = s.opened
 	b.watchdog.startWatching(st, s)
 	how := s.server.Opening()
-	st.health.status.Revision = how.Revision
+	if how.Revision.Modern() || !st.pools.hasLink() {
+		st.health.status.Revision = how.Revision
+	}
 	if how.Remember() && (how.Revision.Modern() || !s.legacyFirst) {
 		st.dial.era = how.Revision
 	}

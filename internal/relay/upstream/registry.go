@@ -158,3 +158,14 @@ func (c *canon) of(caps []byte) string {
 	}
 	return canonical
 }
+
+// hasLink reports whether there is a connection in the modern era. A server of both eras may also have
+// legacy sessions, for clients that it can ask; what it speaks must not depend on which of them came last.
+func (r *registry) hasLink() bool {
+	for _, l := range r.links {
+		if l.session != nil {
+			return true
+		}
+	}
+	return false
+}
