@@ -95,7 +95,7 @@ func TestCommandsLeaveTheirCallsAlone(t *testing.T) {
 // era the command itself speaks with it.
 func TestOneRevision(t *testing.T) {
 	u := newUser(t)
-	inner := u.serve("--listen", anyPort, "-c", u.write("inner.yaml", "mcpServers: {}\n"))
+	inner := u.serve("--listen", anyPort, "-c", u.write("inner.yaml", strings.ReplaceAll(operatedFile, "@NOTES@", u.write("notes", ""))))
 	file := u.write("outer.yaml", "mcpServers: {both: {url: 'http://"+inner+"/mcp'}}\n")
 	outer := u.serve("--listen", anyPort, "-c", file)
 	for _, line := range []string{"show both", "list", "show both --direct", "list --direct", "status", "status both"} {
