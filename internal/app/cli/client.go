@@ -57,6 +57,13 @@ func (c *client) addFlags(cmd *cobra.Command) {
 // we know all that it printed, and so why it wasn't ready.
 const endTime = 3 * time.Second
 
+// startWithin limits the start timeout of a server.
+func startWithin(s *config.Server, limit time.Duration) {
+	if s.StartTimeout == 0 || s.StartTimeout > limit {
+		s.StartTimeout = limit
+	}
+}
+
 // onServer opens a session with the server that the command line names, runs body, and closes the session.
 func (c *client) onServer(ctx context.Context, ask *asker, body func(context.Context, Session, config.Server) error) error {
 	if c.timeout < 0 {
@@ -73,9 +80,7 @@ func (c *client) onServer(ctx context.Context, ask *asker, body func(context.Con
 	c.startLog(slog.LevelError, nil)
 	if c.timeout > 0 {
 		server.CallTimeout, server.CallMax = max(server.CallTimeout, c.timeout), max(server.CallMax, c.timeout)
-		if server.StartTimeout == 0 || server.StartTimeout > c.timeout {
-			server.StartTimeout = c.timeout
-		}
+		startWithin(&server, c.timeout)
 		limited, cancel := context.WithTimeoutCause(ctx, c.timeout, timeoutError{c.timeout})
 		defer cancel()
 		opening, stop := context.WithTimeoutCause(ctx, c.timeout+endTime, timeoutError{c.timeout})

@@ -232,9 +232,7 @@ func (c *listCommand) examineOne(ctx context.Context, s config.Server, report *s
 	defer stop()
 	ctx, cancel := context.WithTimeoutCause(ctx, limit, timeoutError{limit})
 	defer cancel()
-	if s.StartTimeout == 0 || s.StartTimeout > limit {
-		s.StartTimeout = limit // see endTime
-	}
+	startWithin(&s, limit)
 	h := health{Name: s.Name, Via: "direct"}
 	if report != nil {
 		h.Via = "serve"

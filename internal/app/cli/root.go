@@ -67,17 +67,7 @@ exit with 0. A second signal stops the program at once, with 130 or 143.`,
 	root.SetUsageFunc(func(c *cobra.Command) error { return usageOf(c, usage) })
 	root.Flags().BoolVar(&showVersion, "version", false, "print the version and exit")
 	a.addCommonFlags(root)
-	for _, g := range commandGroups {
-		root.AddGroup(&cobra.Group{ID: g.id, Title: g.title})
-		for _, command := range g.commands {
-			c := command(&a.world)
-			c.GroupID = g.id
-			root.AddCommand(c)
-		}
-	}
-	root.AddCommand(newDemoServerCommand(&a.world)) // hidden
-	root.SetHelpCommandGroupID(others)
-	root.SetCompletionCommandGroupID(others)
+	a.addCommands(root)
 	root.InitDefaultHelpCmd()
 	a.checkHelp(root)
 	root.InitDefaultCompletionCmd()
@@ -110,6 +100,21 @@ var commandGroups = []struct {
 		newDoctorCommand, newFakeCommand, newRecordCommand, newReplayCommand, newMatrixCommand,
 	}},
 	{others, "Other commands:", []func(*world) *cobra.Command{newBugCommand, newVersionCommand}},
+}
+
+// addCommands adds the commands, each to its group.
+func (a *app) addCommands(root *cobra.Command) {
+	for _, g := range commandGroups {
+		root.AddGroup(&cobra.Group{ID: g.id, Title: g.title})
+		for _, command := range g.commands {
+			c := command(&a.world)
+			c.GroupID = g.id
+			root.AddCommand(c)
+		}
+	}
+	root.AddCommand(newDemoServerCommand(&a.world)) // hidden
+	root.SetHelpCommandGroupID(others)
+	root.SetCompletionCommandGroupID(others)
 }
 
 // addCommonFlags adds the flags that all commands have.

@@ -99,11 +99,7 @@ func Run(ctx context.Context, o RunOptions) error {
 		if o.Ready != nil {
 			o.Ready("")
 		}
-		var heard atomic.Bool
-		err := pipeClient{clients: clients, drain: host.Drain, body: config.Default().Limits.Body, in: o.Stdin, out: o.Stdout, heard: &heard}.serve(ctx)
-		if err == nil && ctx.Err() == nil && !heard.Load() {
-			return missing // no client is there to be told
-		}
+		err := pipeClient{clients: clients, drain: host.Drain, body: config.Default().Limits.Body, in: o.Stdin, out: o.Stdout, untold: missing}.serve(ctx)
 		if errors.Is(err, downstream.ErrShutdown) {
 			limit, err = hurriedLimit, nil
 		}
@@ -134,7 +130,7 @@ type pipeClient struct {
 	body    int    // the longest message in bytes
 	in      io.Reader
 	out     io.WriteCloser // if in is nil, the client is on stdin and stdout
-	heard   *atomic.Bool   // becomes true with the first message, or what should be one; may be nil
+	untold  error          // the result of serve if no client sends anything, and so none can be told
 }
 
 // hearingPipe notes that the other end has sent something.
@@ -166,8 +162,9 @@ func (p pipeClient) serve(ctx context.Context) error {
 		}
 		pipe = std
 	}
-	if p.heard != nil {
-		pipe = hearingPipe{pipe, p.heard}
+	var heard atomic.Bool
+	if p.untold != nil {
+		pipe = hearingPipe{pipe, &heard}
 	}
 	life, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
 	var watching sync.WaitGroup
@@ -182,8 +179,11 @@ func (p pipeClient) serve(ctx context.Context) error {
 		}
 	})
 	err := p.clients.ServePipe(life, pipe, transport.Peer{Transport: "stdio", Endpoint: "stdio"})
-	if ctx.Err() != nil {
+	switch {
+	case ctx.Err() != nil:
 		return nil
+	case err == nil && !heard.Load():
+		return p.untold
 	}
 	return err
 }
