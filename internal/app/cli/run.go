@@ -144,7 +144,7 @@ func (c *runCommand) run(cmd *cobra.Command, _ []string) error {
 	}
 	err = c.backend.Run(cmd.Context(), daemon.RunOptions{
 		Server: server, Listen: c.listen, Hosts: c.hosts, Terminal: c.keyboard, Log: c.log, LogCalls: c.logCalls, Progress: c.status.Step,
-		Version: version(), KeyFolders: admin.KeyFolders(c.env),
+		Version: version(), KeyFolders: admin.KeyFolders(c.env), Env: c.env,
 		Ready: func(endpoint string) {
 			c.status.End()
 			switch {

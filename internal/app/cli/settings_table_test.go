@@ -136,6 +136,8 @@ func serveSettings() map[string]setting {
 				s.lacks(s.log.String(), "level=")
 			},
 		},
+		"dragoman.telemetry.traces.endpoint": {ours: `telemetry: {traces: {endpoint: "@WEB@"}}`, effect: traced("POST /v1/traces")},
+		"dragoman.telemetry.traces.headers":  {ours: `telemetry: {traces: {endpoint: "@WEB@/spans", headers: {X-Mine: "yes"}}}`, effect: traced("POST /spans", "X-Mine:[yes]")},
 		"dragoman.log.calls": {
 			ours: `log: {calls: true}`,
 			effect: func(s *stage) {
@@ -465,5 +467,16 @@ func dialectSettings() map[string]setting {
 			s.wants(s.call("echo", `{"v":"`+strings.Repeat("x", 2000)+`"}`), `"outcome":"not_sent"`)
 			s.wants(called(s), `"content"`)
 		}),
+	}
+}
+
+// traced checks that a call leads to a request to the collector with these texts. It may come a few seconds later.
+func traced(texts ...string) func(s *stage) {
+	return func(s *stage) {
+		s.call("echo", "{}")
+		for end := time.Now().Add(30 * time.Second); !strings.Contains(s.requests(), texts[0]) && time.Now().Before(end); {
+			time.Sleep(20 * time.Millisecond)
+		}
+		s.wants(s.requests(), texts...)
 	}
 }

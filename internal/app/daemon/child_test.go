@@ -261,6 +261,9 @@ func (s *fakeServer) listen(m *jsonrpc.Message) {
 // tool does what the name of the tool says.
 func (s *fakeServer) tool(m *jsonrpc.Message, name string, gone <-chan struct{}) {
 	args := string(m.Param("arguments").Of(m.Raw))
+	if at := m.Param(mcp.KeyMeta); !jsonrpc.Find(m.Raw, at, mcp.KeyTraceparent).IsZero() {
+		s.note("traced %s", at.Of(m.Raw))
+	}
 	text := func(t string) {
 		s.result(m, `{"content":[{"type":"text","text":`+string(jsonrpc.AppendQuote(nil, t))+`}]}`)
 	}

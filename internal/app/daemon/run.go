@@ -52,6 +52,8 @@ type RunOptions struct {
 	Drain   time.Duration    // how long calls may continue after ctx has ended; 0 means 30 s; not used over stdio
 	Version string
 	Gate    runtime.Gate
+	// Env returns the value of an environment variable; a nil Env means that there are no variables.
+	Env func(string) (string, bool)
 	// Events publishes the events of Run. If it is nil, Run creates a publisher for its log.
 	Events *event.Publisher
 }
@@ -77,6 +79,8 @@ func Run(ctx context.Context, o RunOptions) error {
 	o.Log = shown.InOrder()
 	calls := telemetry.NewCallLog(o.Events, plain, callLevel(o.LogCalls), clean)
 	defer calls.Close()
+	traces := startTraces(config.Traces{}, o.Env, o.Version, plain, clean)
+	defer traces.Close()
 	u := runtime.NewUpstream(o.Server, runtime.Hooks{Log: o.Log, Events: o.Events, Version: o.Version, OneClient: o.Listen == "", Exposed: o.Listen != "" && !isLocal(o.Listen)})
 	limit := runtime.StopLimit
 	defer func() { runtime.CloseAll([]*upstream.Upstream{u}, limit) }()
@@ -92,9 +96,7 @@ func Run(ctx context.Context, o RunOptions) error {
 	b.OneClient, b.Keys = o.Listen == "", bridge.NewKeys(taskKey(o.KeyFolders, o.Log))
 	defer b.Close()
 	host := o.Gate.Single(b, runtime.ForGateway(u), &gateway.ListenQuota{}, o.Server)
-	clients := &downstream.Endpoint{
-		Handler: host, Events: o.Events, Log: o.Log, Budget: budget,
-	}
+	clients := &downstream.Endpoint{Handler: host, Events: o.Events, Log: o.Log, Budget: budget, Traces: traces.Tracer().For(event.DefaultProject)}
 	if o.Listen == "" {
 		if o.Ready != nil {
 			o.Ready("")

@@ -13,6 +13,7 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
+	"reflect"
 	goruntime "runtime"
 	"slices"
 	"strings"
@@ -217,6 +218,7 @@ type daemon struct {
 	metrics     *telemetry.Metrics
 	shown       *telemetry.Log // logs events
 	calls       *telemetry.CallLog
+	traces      *telemetry.Traces
 	stopMetrics func() // ends the subscription of metrics to events
 	recorded    *calls.Ring
 	stopCalls   func() // ends the subscription of recorded to events
@@ -246,6 +248,7 @@ func newDaemon(o ServeOptions, local bool) *daemon {
 	d.shown = telemetry.NewLog(d.events, telemetry.LogOptions{Log: o.Log, Step: o.Progress, Trace: o.Trace, Clean: d.clean})
 	o.Log = d.shown.InOrder()
 	d.opts.Log = o.Log
+	d.traces = startTraces(o.Config.Traces, o.Env, o.Version, d.log, d.clean)
 	d.budget = transport.NewBudget(inFlight(o.Config))
 	hosts, origins := slices.Concat(o.Config.Hosts, o.Hosts), slices.Clone(o.Config.Origins)
 	if host, origin := o.Config.PublicHost(); host != "" {
@@ -260,7 +263,7 @@ func newDaemon(o ServeOptions, local bool) *daemon {
 	}
 	d.runtime = runtime.New(runtime.Options{
 		Config: o.Config, Log: o.Log, Events: d.events, Calls: kept, Recent: o.recent, Guard: d.guard, Principal: identity.Anyone, Budget: d.budget, Drain: o.Drain, Version: o.Version,
-		Exposed: !local, TaskKey: taskKey(o.KeyFolders, o.Log), ListFolder: listFolder(o.KeyFolders, o.Log), Own: d.own, Gate: o.Gate,
+		Exposed: !local, TaskKey: taskKey(o.KeyFolders, o.Log), ListFolder: listFolder(o.KeyFolders, o.Log), Own: d.own, Gate: o.Gate, Traces: d.traces.Tracer(),
 	})
 	d.masks.Store(d.runtime)
 	d.project = d.runtime.Default()
@@ -277,6 +280,7 @@ func newDaemon(o ServeOptions, local bool) *daemon {
 	d.metrics.WatchBudget(d.budget)
 	d.metrics.WatchEndpoints(d.counts, d.guard)
 	d.metrics.WatchServers(d.statuses)
+	d.metrics.WatchTraces(d.traces)
 	return d
 }
 
@@ -381,6 +385,7 @@ func needsRestart(a, b *config.Snapshot) (names []string) {
 		{"allowedHosts", slices.Equal(a.Hosts, b.Hosts)},
 		{"allowedOrigins", slices.Equal(a.Origins, b.Origins)},
 		{"log", a.Log == b.Log},
+		{"telemetry.traces", reflect.DeepEqual(a.Traces, b.Traces)},
 		{"console", a.Console == b.Console},
 	} {
 		if !x.same {
@@ -613,6 +618,7 @@ func (d *daemon) close() {
 	d.stopMetrics()
 	d.stopCalls()
 	d.calls.Close()
+	d.traces.Close()
 	d.shown.Close() // closed last, to log the events that the other parts publish while they close
 }
 

@@ -265,7 +265,7 @@ type move struct {
 func (p *Project) newMount(name string) *mount {
 	o := &p.runtime.opts
 	m := &mount{handle: &Handle{}}
-	m.clients = &downstream.Endpoint{Handler: m.handle, Events: p.events, Calls: p.calls, Log: p.log, Rules: p.rules.Load, Budget: p.budget}
+	m.clients = &downstream.Endpoint{Handler: m.handle, Events: p.events, Calls: p.calls, Log: p.log, Rules: p.rules.Load, Budget: p.budget, Traces: o.Traces.For(p.name)}
 	m.endpoint = NewEndpoint(name, m.clients, EndpointOptions{
 		Project: p.name, Guard: o.Guard, Principal: o.Principal, Places: o.Places, Forward: o.Forward,
 		MaxBody: p.maxBody.Load, Prefix: o.Config.PublicPath(), Allow: p.newcomers.allow, Budget: p.budget, Log: p.log,

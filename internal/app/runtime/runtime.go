@@ -10,6 +10,7 @@ import (
 
 	"github.com/dragoman-mcp/dragoman/internal/base/identity"
 	"github.com/dragoman-mcp/dragoman/internal/base/logring"
+	"github.com/dragoman-mcp/dragoman/internal/base/spans"
 	"github.com/dragoman-mcp/dragoman/internal/base/work"
 	"github.com/dragoman-mcp/dragoman/internal/protocol/mcp"
 	"github.com/dragoman-mcp/dragoman/internal/relay/calls"
@@ -59,6 +60,8 @@ type Options struct {
 	Own *mcp.Own
 	// Gate stands before the servers of every endpoint, and before those that Try opens.
 	Gate Gate
+	// Traces starts a span for each call of a client. Nil means that calls are not traced.
+	Traces *spans.Tracer
 }
 
 // Runtime is the set of projects in a process, with their endpoints. The default project exists as long

@@ -275,3 +275,15 @@ func (m *Metrics) Losses(project string) []admin.Loss {
 	})
 	return all
 }
+
+// WatchTraces exports what became of the spans that t has taken. Without traces there is no metric.
+func (m *Metrics) WatchTraces(t *Traces) {
+	if t == nil {
+		return
+	}
+	for i, outcome := range spanOutcomes {
+		m.registry.MustRegister(prometheus.NewCounterFunc(prometheus.CounterOpts{
+			Name: "dragoman_trace_spans_total", Help: "Spans of traces, by outcome: sent, dropped or refused by the collector.", ConstLabels: prometheus.Labels{"outcome": outcome},
+		}, func() float64 { return float64(t.outcomes[i].Load()) }))
+	}
+}

@@ -75,6 +75,10 @@ var table = []Entry{
 	{"host_refused", "", "A request was refused because its Host or Origin header isn't allowed. `fix` names the setting that allows it."},
 	{"host_refused", "too many refused hosts and origins; further ones are not logged", ""},
 	{"calls_not_logged", "too many calls at once; some were not logged", "The log's output was too slow, so `missed` calls weren't logged."},
+	{"traces_on", "calls are traced", "Spans of calls are sent to the collector at `endpoint`; see [Traces](#traces)."},
+	{"traces_settings", "settings for traces could not be used", "A variable or a setting for traces can't be used, and `cause` says which. If it is the endpoint, calls aren't traced."},
+	{"traces_not_sent", "traces could not be sent", "The collector can't be reached or refuses spans. Those that don't fit into the queue meanwhile are dropped. You get this record once until it works again."},
+	{"traces_sent", "traces are sent again", "The collector takes spans again."},
 	{"events_not_logged", "too many events at once; some were not logged", "The log's output was too slow, so some events weren't logged."},
 
 	// Configuration.

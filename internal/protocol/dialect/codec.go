@@ -15,6 +15,8 @@ type Stamp struct {
 	// has no clientInfo. If Capabilities is nil, the codec adds {}.
 	Info, Capabilities []byte
 	Level              mcp.LogLevel
+	// Trace are the members of _meta with the context of our span, or nil if the call is not traced.
+	Trace []jsonrpc.Field
 }
 
 // codec writes messages in the form of one revision.

@@ -130,6 +130,18 @@ func FuzzRequest(f *testing.F) {
 		if to.Legacy() && c.Client.Revision.Modern() && version != "" {
 			t.Errorf("a legacy server gets a version that is not part of its session: %s", out)
 		}
+
+		traced := ours
+		traced.Trace = []jsonrpc.Field{{Key: mcp.KeyTraceparent, Value: []byte(`"ours"`)}, {Key: mcp.KeyBaggage, Value: []byte(`"b=1"`)}}
+		out = Request(nil, to, mcp.NewAttempt(c), &traced)
+		m, err = jsonrpc.Scan(out, jsonrpc.Limits{Bytes: len(out) + 1, Depth: 256, Tokens: 1 << 21})
+		if err != nil {
+			t.Fatalf("traced: %v\nin  %s\nout %s", err, in, out)
+		}
+		kind := jsonrpc.KindOf(in, c.Meta)
+		if got, _ := jsonrpc.Text(out, jsonrpc.Find(out, m.Param(mcp.KeyMeta), mcp.KeyTraceparent)); got != "ours" && (kind == '{' || kind == 0) && jsonrpc.KindOf(out, m.Params) == '{' {
+			t.Errorf("the server gets no trace context\nin  %s\nout %s", in, out)
+		}
 	})
 }
 

@@ -17,16 +17,31 @@ func (l legacy) request(dst []byte, a *mcp.Attempt, s *Stamp) []byte {
 	if !a.Token.IsZero() && s.Token != nil {
 		e.Replace(mcp.WhyProgressToken, a.Token, s.Token)
 	}
-	if jsonrpc.KindOf(m.Raw, a.Meta) == '{' {
+	meta := s.Trace // what an absent _meta would have
+	switch jsonrpc.KindOf(m.Raw, a.Meta) {
+	case '{':
 		// Remove the reserved keys, because the handshake with the server has already declared their
 		// values. Some legacy clients send reserved keys, too.
-		e.Object(mcp.WhySender, m.Raw, a.Meta, func(k []byte) bool { return mcp.IsPerRequestKey(k) || a.IsJunk(k) })
+		e.Object(mcp.WhySender, m.Raw, a.Meta, func(k []byte) bool { return mcp.IsPerRequestKey(k) || a.IsJunk(k) }, s.Trace...)
+		meta = nil
+	case 0:
+	default:
+		meta = nil // the server gets the client's invalid _meta as it is
+	}
+	if meta != nil && m.Params.IsZero() {
+		// Since 2024-11-05, the params of each request may have _meta.
+		e.Object(mcp.WhyTrace, m.Raw, jsonrpc.Whole(m.Raw), nil, jsonrpc.Field{Key: "params", Value: object([]jsonrpc.Field{{Key: mcp.KeyMeta, Value: object(meta)}})})
+		meta = nil
 	}
 	modern := a.Client.Revision.Can(mcp.InputRequired)
 	called := m.Method == mcp.MethodCallTool
-	if modern && a.Method != nil && a.Method.MayAsk || called {
-		var set [2]jsonrpc.Field
+	if modern && a.Method != nil && a.Method.MayAsk || called || meta != nil {
+		var set [3]jsonrpc.Field
 		n := 0
+		if meta != nil {
+			set[n] = jsonrpc.Field{Key: mcp.KeyMeta, Value: object(meta)}
+			n++
+		}
 		if called && a.AsTask != nil {
 			set[n] = jsonrpc.Field{Key: "task", Value: a.AsTask}
 			n++

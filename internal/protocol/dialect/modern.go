@@ -20,8 +20,8 @@ func (d modern) request(dst []byte, a *mcp.Attempt, s *Stamp) []byte {
 	}
 	if a.Client.Revision != d.rev {
 		d.describe(&e, a, s)
-	} else if a.HasJunk() {
-		e.Object(mcp.WhyTrace, m.Raw, a.Meta, a.IsJunk)
+	} else if a.HasJunk() || s.Trace != nil {
+		e.Object(mcp.WhyTrace, m.Raw, a.Meta, a.IsJunk, s.Trace...)
 	}
 	return a.Trail.Splice(dst, m.Raw, &e)
 }
@@ -34,6 +34,7 @@ func (d modern) describe(e *jsonrpc.Edits, a *mcp.Attempt, s *Stamp) {
 	if s.Level != 0 {
 		set = append(set, jsonrpc.Field{Key: mcp.KeyLogLevel, Value: quote(s.Level.String())})
 	}
+	set = append(set, s.Trace...)
 	kind := jsonrpc.KindOf(m.Raw, a.Meta)
 	if kind != 0 && len(a.Retry) > 0 {
 		e.Object(mcp.WhyRetry, m.Raw, m.Params, nil, a.Retry...)

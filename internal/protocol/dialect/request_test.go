@@ -49,6 +49,7 @@ func TestRequest(t *testing.T) {
 		name     string
 		from, to mcp.Revision
 		level    mcp.LogLevel
+		traced   bool
 		in, want string
 	}{
 		{
@@ -116,10 +117,48 @@ func TestRequest(t *testing.T) {
 			in:   `{"jsonrpc":"2.0","id":1,"method":"x/y","params":{"_meta":{"traceparent":"00-nonsense","baggage":"a=1","k":1}}}`,
 			want: `{"jsonrpc":"2.0","id":42,"method":"x/y","params":{"_meta":{"baggage":"a=1","k":1}}}`,
 		},
+		{
+			name: "the context of a traced call is ours", from: old, to: old, traced: true,
+			in:   `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"t","arguments":{},"_meta":{"traceparent":"00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01","baggage":"a=1","k":1}}}`,
+			want: `{"jsonrpc":"2.0","id":42,"method":"tools/call","params":{"name":"t","arguments":{},"_meta":{"traceparent":"ours","baggage":"a=1","k":1}}}`,
+		},
+		{
+			name: "also if there was junk", from: modern, to: modern, traced: true,
+			in:   `{"jsonrpc":"2.0","id":1,"method":"x/y","params":{"_meta":{` + described + `,"traceparent":"junk","tracestate":"a\u0000"}}}`,
+			want: `{"jsonrpc":"2.0","id":42,"method":"x/y","params":{"_meta":{` + described + `,"traceparent":"ours"}}}`,
+		},
+		{
+			name: "a traced call gets a _meta", from: old, to: old, traced: true,
+			in:   `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"t"}}`,
+			want: `{"jsonrpc":"2.0","id":42,"method":"tools/call","params":{"_meta":{"traceparent":"ours"},"arguments":{},"name":"t"}}`,
+		},
+		{
+			name: "and params", from: old, to: old, traced: true,
+			in:   `{"jsonrpc":"2.0","id":1,"method":"tools/list"}`,
+			want: `{"params":{"_meta":{"traceparent":"ours"}},"jsonrpc":"2.0","id":42,"method":"tools/list"}`,
+		},
+		{
+			name: "in each era", from: old, to: modern, traced: true,
+			in:   `{"jsonrpc":"2.0","id":1,"method":"tools/list","params":{}}`,
+			want: `{"jsonrpc":"2.0","id":42,"method":"tools/list","params":{"_meta":{` + described + `,"traceparent":"ours"}}}`,
+		},
+		{
+			name: "and the other way", from: modern, to: old, traced: true,
+			in:   `{"jsonrpc":"2.0","id":1,"method":"tools/list","params":{"_meta":{` + described + `}}}`,
+			want: `{"jsonrpc":"2.0","id":42,"method":"tools/list","params":{"_meta":{"traceparent":"ours"}}}`,
+		},
+		{
+			name: "an invalid _meta stays the client's", from: old, to: old, traced: true,
+			in:   `{"jsonrpc":"2.0","id":1,"method":"x/y","params":{"_meta":7}}`,
+			want: `{"jsonrpc":"2.0","id":42,"method":"x/y","params":{"_meta":7}}`,
+		},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			stamp := ours
 			stamp.Level = c.level
+			if c.traced {
+				stamp.Trace = []jsonrpc.Field{{Key: mcp.KeyTraceparent, Value: []byte(`"ours"`)}}
+			}
 			got := string(Request([]byte("before "), c.to, mcp.NewAttempt(mustCall(t, c.in, c.from)), &stamp))
 			if got != "before "+c.want {
 				t.Errorf("got  %s\nwant %s", got, "before "+c.want)

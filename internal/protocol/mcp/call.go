@@ -1,13 +1,16 @@
 package mcp
 
 import (
+	"bytes"
+
 	"github.com/dragoman-mcp/dragoman/internal/base/jsonrpc"
+	"github.com/dragoman-mcp/dragoman/internal/base/spans"
 	"github.com/dragoman-mcp/dragoman/internal/base/trails"
 	"github.com/dragoman-mcp/dragoman/internal/protocol/mcp/mirror"
 )
 
 // Call is one request of a client: the client's own bytes and the values read from them. After the
-// Call is created, only Number, Record and Trail change. The goroutine that serves the call sets
+// Call is created, only Number, Record, Trail and Span change. The goroutine that serves the call sets
 // these fields. Several goroutines may read the Call. An Attempt contains the changes for one
 // server.
 type Call struct {
@@ -31,21 +34,23 @@ type Call struct {
 	// transport has headers.
 	Headers []mirror.Header
 	HTTP    bool
-	// Trail records the messages of the call and their splices. If Trail is nil, nothing is
-	// recorded. The Record sets Trail.
-	Trail *trails.Trail
 	// Ours says that the call is Dragoman's own, for example to read a list, to subscribe or to set
 	// a log level. No client waits for such a call, so it cannot get requests or notifications.
 	Ours bool
+	// Once says that the client requests a list only once. The answer to a list request then waits
+	// for all servers, but at most until the call's context ends.
+	Once bool
+	// Trail records the messages of the call and their splices. If Trail is nil, nothing is
+	// recorded. The Record sets Trail.
+	Trail *trails.Trail
+	// Span is the leg from the client to us in a distributed trace. Nil means that the call is not traced.
+	Span *spans.Span
 	// Number is the number of the call in all its events. 0 means that the call has no number.
 	// Number is set before the call is handled. If the call is a retry that contains answers,
 	// Resume changes the number.
 	Number uint64
 	// Record gets the steps of the call. If it is nil, the steps are not recorded.
 	Record Record
-	// Once says that the client requests a list only once. The answer to a list request then waits
-	// for all servers, but at most until the call's context ends.
-	Once bool
 }
 
 // NewCall returns the Call of a request, and reads the values that every call needs.
@@ -134,6 +139,17 @@ func (r *Reply) Code() int64 {
 	}
 	return n
 }
+
+// SaysToolError reports whether an answer to a request with the given method is the error result of a tool. It
+// searches only answers that contain the name isError.
+func SaysToolError(method string, r *Reply) bool {
+	if method != MethodCallTool || r.Msg.Kind != jsonrpc.Result || !bytes.Contains(r.Msg.Raw, isError) {
+		return false
+	}
+	return jsonrpc.KindOf(r.Msg.Raw, r.Msg.ResultMember("isError")) == 't'
+}
+
+var isError = []byte(`"isError"`)
 
 // ResultType returns the type of the result. It is "complete" if the result does not contain a
 // type (2026-07-28 §Base, "ResultType"), and "" for an error.

@@ -66,7 +66,7 @@ var reasons = [reasonEnd]string{
 	WhyVetted:        "A rule changes what clients see of the item.",
 	WhyCaching:       "The result is only for this client, so a cache must not return it to other clients.",
 	WhySender:        "Modern revisions describe the sender in every request, legacy revisions only in the handshake.",
-	WhyTrace:         "The trace context does not follow the W3C format, so Dragoman removes it.",
+	WhyTrace:         "The trace context names the span of Dragoman, and must follow the W3C format.",
 	WhyCapabilities:  "Dragoman tells the server which capabilities of the client it can use.",
 	WhyServerInfo:    "Only the results of modern revisions contain the name of their server.",
 	WhyInstructions:  "The instructions of the server are longer than Dragoman allows.",

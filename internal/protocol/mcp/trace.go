@@ -1,9 +1,10 @@
 package mcp
 
 import (
-	"bytes"
+	"time"
 
 	"github.com/dragoman-mcp/dragoman/internal/base/jsonrpc"
+	"github.com/dragoman-mcp/dragoman/internal/base/spans"
 )
 
 // These are the keys of OpenTelemetry trace context, which Dragoman passes on to servers
@@ -22,10 +23,6 @@ const (
 	junkState
 	junkBaggage
 )
-
-// maxTraceText is the maximum length of baggage in bytes (W3C Baggage §3.3.1). Dragoman uses the
-// same limit for tracestate.
-const maxTraceText = 8192
 
 // HasJunk reports whether _meta has invalid trace context.
 func (c *Call) HasJunk() bool { return c.junk != 0 }
@@ -54,14 +51,25 @@ func (c *Call) TraceID() string {
 	return string(unquoted(c.Msg.Raw, c.parent)[3:35])
 }
 
+// TraceContext returns the trace context in _meta. What isn't valid is left out.
+func (c *Call) TraceContext() spans.Context {
+	if c.Meta.IsZero() {
+		return spans.Context{}
+	}
+	var at [3]jsonrpc.Span
+	jsonrpc.FindAll(c.Msg.Raw, c.Meta, hopKeys[1:], at[:])
+	text := func(i int) string { return string(unquoted(c.Msg.Raw, at[i])) }
+	return spans.ParseContext(text(0), text(1), text(2))
+}
+
 func junkOf(raw []byte, parent, state, baggage jsonrpc.Span) (junk uint8) {
-	if !parent.IsZero() && !isTraceparent(unquoted(raw, parent)) {
+	if !parent.IsZero() && !spans.IsParent(unquoted(raw, parent)) {
 		junk |= junkParent
 	}
-	if !state.IsZero() && !isTraceText(unquoted(raw, state)) {
+	if !state.IsZero() && !spans.IsText(unquoted(raw, state)) {
 		junk |= junkState
 	}
-	if !baggage.IsZero() && !isTraceText(unquoted(raw, baggage)) {
+	if !baggage.IsZero() && !spans.IsText(unquoted(raw, baggage)) {
 		junk |= junkBaggage
 	}
 	return junk
@@ -77,38 +85,50 @@ func unquoted(raw []byte, at jsonrpc.Span) []byte {
 	return b[1 : len(b)-1]
 }
 
-// isTraceparent reports whether b has the form version "-" trace-id "-" parent-id "-" flags, in
-// lower case hex. Later versions may append more fields (W3C Trace Context §3.2).
-func isTraceparent(b []byte) bool {
-	if len(b) < 55 || len(b) > 512 || b[2] != '-' || b[35] != '-' || b[52] != '-' {
-		return false
+// TraceFields returns the members of _meta that tell a server the context of a span. The values are JSON.
+func TraceFields(c *spans.Context) []jsonrpc.Field {
+	f := make([]jsonrpc.Field, 0, 3)
+	f = append(f, jsonrpc.Field{Key: KeyTraceparent, Value: jsonrpc.AppendQuote(nil, c.Parent())})
+	if c.State != "" {
+		f = append(f, jsonrpc.Field{Key: KeyTracestate, Value: jsonrpc.AppendQuote(nil, c.State)})
 	}
-	if !isHex(b[:2]) || !isHex(b[3:35]) || !isHex(b[36:52]) || !isHex(b[53:55]) || string(b[:2]) == "ff" {
-		return false
+	if c.Baggage != "" {
+		f = append(f, jsonrpc.Field{Key: KeyBaggage, Value: jsonrpc.AppendQuote(nil, c.Baggage)})
 	}
-	if len(b) > 55 && (string(b[:2]) == "00" || b[55] != '-' || !isTraceText(b[55:])) {
-		return false
-	}
-	return len(bytes.Trim(b[3:35], "0")) > 0 && len(bytes.Trim(b[36:52], "0")) > 0
+	return f
 }
 
-func isHex(b []byte) bool {
-	for _, c := range b {
-		if (c < '0' || c > '9') && (c < 'a' || c > 'f') {
-			return false
-		}
+// TraceLoss adds a loss to the span of the call. c may be nil, and may have no span.
+func (c *Call) TraceLoss(what, why string) {
+	if c == nil || c.Span == nil {
+		return
 	}
-	return true
+	c.Span.Event("dragoman.loss", spans.Text("dragoman.loss.what", what), spans.Text("dragoman.loss.reason", why))
 }
 
-func isTraceText(b []byte) bool {
-	if b == nil || len(b) > maxTraceText {
-		return false
+// TraceQuestion adds a server's request to the client to the span of the call. c may be nil, and may have no
+// span. outcome is empty if the answer comes with a later call.
+func (c *Call) TraceQuestion(method string, outcome Outcome, took time.Duration) {
+	if c == nil || c.Span == nil {
+		return
 	}
-	for _, c := range b {
-		if c < 0x20 || c > 0x7e || c == '\\' {
-			return false
-		}
+	c.Span.Event("dragoman.question", spans.Text("mcp.method.name", method), spans.Text("dragoman.outcome", string(outcome)), spans.Int("dragoman.took_ms", took.Milliseconds()))
+}
+
+// NameSpan returns the name of a span for a request about an item, and adds the item's name to the span
+// (OpenTelemetry semantic conventions for MCP, "Client" and "Server"). URIs are left out: they may contain values
+// of arguments, and would make too many names.
+func NameSpan(s *spans.Span, method, name string) string {
+	switch method {
+	case MethodCallTool:
+		s.Set(spans.Text("gen_ai.operation.name", "execute_tool"), spans.Text("gen_ai.tool.name", name))
+	case MethodGetPrompt:
+		s.Set(spans.Text("gen_ai.prompt.name", name))
+	default:
+		name = ""
 	}
-	return true
+	if name == "" {
+		return method
+	}
+	return method + " " + name
 }

@@ -17,6 +17,7 @@ func (b *Bridge) ReportLoss(server, what, why string) { b.publishLoss(nil, serve
 // publishLoss publishes a loss of the call c. If the call is not known, c is nil.
 func (b *Bridge) publishLoss(c *mcp.Call, server, what, why string) {
 	e := event.Event{Kind: event.Loss, Level: slog.LevelWarn, Server: server, Name: what, Detail: why}
+	c.TraceLoss(what, why)
 	if c != nil {
 		e.Who, e.Method, e.Call, e.From = c.Client.Who, c.Msg.Method, c.Number, c.Client.Revision
 	}
@@ -54,11 +55,13 @@ type observedCaller struct {
 }
 
 func (k *observedCaller) Ask(ctx context.Context, m *jsonrpc.Message) (*jsonrpc.Message, error) {
-	if !k.events.Wants(event.ServerRequest) {
+	if !k.events.Wants(event.ServerRequest) && k.call.Span == nil {
 		return k.Caller.Ask(ctx, m)
 	}
 	began := time.Now()
 	answer, err := k.Caller.Ask(ctx, m)
-	k.events.Publish(event.Asked(k.server, k.call, m, answer, began, err))
+	e := event.Asked(k.server, k.call, m, answer, began, err)
+	k.call.TraceQuestion(m.Method, e.Outcome, e.Took)
+	k.events.Publish(e)
 	return answer, err
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/dragoman-mcp/dragoman/internal/base/excerpt"
 	"github.com/dragoman-mcp/dragoman/internal/base/jsonrpc"
+	"github.com/dragoman-mcp/dragoman/internal/base/spans"
 	"github.com/dragoman-mcp/dragoman/internal/base/trails"
 	"github.com/dragoman-mcp/dragoman/internal/base/work"
 	"github.com/dragoman-mcp/dragoman/internal/protocol/dialect"
@@ -208,6 +209,14 @@ func (c *Conn) Call(ctx context.Context, a *mcp.Attempt, k mcp.Caller) (*mcp.Rep
 
 // attempt sends the call once.
 func (c *Conn) attempt(ctx context.Context, opened *handshake.Outcome, a *mcp.Attempt, k mcp.Caller) (*mcp.Reply, error) {
+	if a.Span != nil {
+		return c.traced(ctx, opened, a, k)
+	}
+	return c.exchange(ctx, opened, a, k, nil)
+}
+
+// exchange is attempt for a call whose leg to the server is leg, which is nil if the call is not traced.
+func (c *Conn) exchange(ctx context.Context, opened *handshake.Outcome, a *mcp.Attempt, k mcp.Caller, leg *spans.Span) (*mcp.Reply, error) {
 	n := c.newID()
 	f := &flow{server: c, call: a, caller: k, n: n}
 	ctx, stop := f.limit(ctx)
@@ -220,6 +229,9 @@ func (c *Conn) attempt(ctx context.Context, opened *handshake.Outcome, a *mcp.At
 		stamp.Token = []byte(stamp.ID)
 	}
 	out := transport.Outgoing{ID: stamp.ID, Method: a.Msg.Method, Name: a.Name, Rules: &opened.Rules}
+	if leg != nil {
+		c.carry(leg, &stamp, &out)
+	}
 	if out.Rules.MirrorHeaders && c.opts.Params != nil && a.Msg.Method == mcp.MethodCallTool {
 		specs, known, err := c.opts.Params(ctx, a.Client, a.Name)
 		switch {

@@ -12,6 +12,7 @@ import (
 // belongs to, or nil if the call is unknown.
 func (c *Conn) publishLoss(call *mcp.Call, what, why string) {
 	e := event.Event{Kind: event.Loss, Level: slog.LevelDebug, Server: c.opts.Name, Name: what, Detail: why}
+	call.TraceLoss(what, why)
 	if call != nil {
 		e.Who, e.Method, e.Call, e.From = call.Client.Who, call.Msg.Method, call.Number, call.Client.Revision
 	}

@@ -210,8 +210,10 @@ func (c *Conn) ask(ctx context.Context, m *jsonrpc.Message, owners []*flow) (f *
 	} else {
 		err = mcp.NobodyToAsk
 	}
-	if c.opts.Events.Wants(event.ServerRequest) {
-		c.opts.Events.Publish(event.Asked(c.opts.Name, f.about(), m, answer, began, err))
+	if about := f.about(); c.opts.Events.Wants(event.ServerRequest) || about != nil && about.Span != nil {
+		e := event.Asked(c.opts.Name, about, m, answer, began, err)
+		about.TraceQuestion(m.Method, e.Outcome, e.Took)
+		c.opts.Events.Publish(e)
 	}
 	if err != nil && errors.Is(context.Cause(ctx), errServerCancelled) {
 		return f, nil, errServerCancelled

@@ -13,6 +13,7 @@ import (
 
 	"github.com/dragoman-mcp/dragoman/internal/base/identity"
 	"github.com/dragoman-mcp/dragoman/internal/base/jsonrpc"
+	"github.com/dragoman-mcp/dragoman/internal/base/spans"
 	"github.com/dragoman-mcp/dragoman/internal/protocol/dialect"
 	"github.com/dragoman-mcp/dragoman/internal/protocol/mcp"
 	"github.com/dragoman-mcp/dragoman/internal/relay/calls"
@@ -36,6 +37,8 @@ type Endpoint struct {
 	// counts the requests on a pipe. The transport counts the requests over HTTP.
 	Budget *transport.Budget
 	Log    *slog.Logger
+	// Traces starts a span for each call. Nil means that calls are not traced.
+	Traces *spans.Tracer
 
 	singles  atomic.Int64 // number of running requests that belong to no conversation
 	visitors visitors
@@ -385,11 +388,17 @@ func (c *Session) serve(ctx context.Context, call *mcp.Call, s *requestCaller, l
 	if call.Number == 0 {
 		call.Number = c.endpoint.Events.NextCall()
 	}
+	if c.endpoint.Traces != nil {
+		c.startSpan(call, &s.request)
+	}
 	record, sent, cancelled := c.endpoint.Calls.Begin(call, &s.request), 0, false
 	c.follow(s.flight, record)
 	defer func() {
 		c.follow(s.flight, nil)
 		record.End(sent, cancelled)
+		if call.Span != nil {
+			call.Span.End()
+		}
 	}()
 	var reply *mcp.Reply
 	var err error
@@ -443,6 +452,7 @@ func (c *Session) follow(f *inflight, record *calls.Record) {
 // publishLosses publishes the losses of a call. call is nil for losses outside calls.
 func (c *Session) publishLosses(call *mcp.Call, all mcp.Losses) {
 	for _, l := range all {
+		call.TraceLoss(l.What, l.Why)
 		e := event.Event{Kind: event.Loss, Level: slog.LevelDebug, Who: c.who, Name: l.What, Detail: l.Why}
 		if call != nil {
 			e.Method, e.Call, e.From = call.Msg.Method, call.Number, call.Client.Revision

@@ -1,7 +1,6 @@
 package gateway
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"log/slog"
@@ -18,12 +17,12 @@ import (
 )
 
 // begin gives a call a number if the call has none, and returns the start time. The start time is
-// zero if no policy, auditor, record or subscriber needs it.
+// zero if no policy, auditor, record, span or subscriber needs it.
 func (x runner) begin(c *mcp.Call) (began time.Time) {
 	if c.Number == 0 {
 		c.Number = x.bridge.Events.NextCall()
 	}
-	if len(x.policy) > 0 || x.audit != nil || c.Record != nil || x.bridge.Events.Wants(event.Call) {
+	if len(x.policy) > 0 || x.audit != nil || c.Record != nil || c.Span != nil || x.bridge.Events.Wants(event.Call) {
 		began = time.Now()
 	}
 	return began
@@ -51,6 +50,9 @@ func (x runner) end(ctx context.Context, r *route, passed int, began time.Time, 
 		if x.audit != nil {
 			x.audit.End(ctx, r.asked, &a)
 		}
+	}
+	if r.Span != nil {
+		r.traced(&a, cause)
 	}
 	trace := r.TraceID()
 	if r.Record != nil {
@@ -84,7 +86,7 @@ func answerOf(c *mcp.Call, reply *mcp.Reply, err error) policy.Answer {
 	switch {
 	case a.Code == 0 && reply.Asks:
 		a.Outcome = event.Parked
-	case a.Code == 0 && saysToolError(c, reply):
+	case a.Code == 0 && mcp.SaysToolError(c.Msg.Method, reply):
 		a.Outcome = event.ToolError
 	case a.Code == 0:
 		a.Outcome = event.OK
@@ -95,17 +97,6 @@ func answerOf(c *mcp.Call, reply *mcp.Reply, err error) policy.Answer {
 	}
 	return a
 }
-
-// saysToolError reports whether an answer is the error result of a tool. It searches only
-// answers that contain the name isError.
-func saysToolError(c *mcp.Call, reply *mcp.Reply) bool {
-	if c.Msg.Method != mcp.MethodCallTool || reply.Msg.Kind != jsonrpc.Result || !bytes.Contains(reply.Msg.Raw, isError) {
-		return false
-	}
-	return jsonrpc.KindOf(reply.Msg.Raw, reply.Msg.ResultMember("isError")) == 't'
-}
-
-var isError = []byte(`"isError"`)
 
 // outcomeOf returns the outcome of a call that ended with err.
 func outcomeOf(err error) mcp.Outcome {

@@ -22,7 +22,7 @@ var serverSettings = map[string]string{
 var snapshotSettings = map[string]string{
 	"Listen": "listen", "Identity": "server", "Revisions": "revisions", "InheritEnv": "inheritEnv", "EnvFile": "envFile",
 	"Separator": "names.separator", "Limits": "limits", "PublicURL": "publicURL", "Hosts": "allowedHosts",
-	"Origins": "allowedOrigins", "Log": "log", "Console": "console", "Record": "record", "Dialects": "dialects",
+	"Origins": "allowedOrigins", "Log": "log", "Traces": "telemetry.traces", "Console": "console", "Record": "record", "Dialects": "dialects",
 	"AllowUnauthenticatedNetworkAccess": "allowUnauthenticatedNetworkAccess",
 	"File":                              "", "Empty": "", "Servers": "",
 }

@@ -15,6 +15,7 @@ dragoman:
   names: {}
   limits: {}
   log: {}
+  telemetry: {traces: {headers: {}}}
   dialects: {NAME: {detect: {}, open: {}, tools: {}, errors: {}}}
   servers: {NAME: {expose: {tools: {}, prompts: {}, resources: {}}}}
 `

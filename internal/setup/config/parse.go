@@ -172,6 +172,31 @@ func (c *compiler) readOurs(o *object, s *Snapshot) {
 		l.boolean("calls", &s.Log.Calls)
 		l.done()
 	}
+	if t := o.object("telemetry"); t != nil {
+		c.readTraces(t.object("traces"), &s.Traces)
+		t.done()
+	}
+}
+
+func (c *compiler) readTraces(o *object, t *Traces) {
+	if o == nil {
+		return
+	}
+	if n := o.text("endpoint", &t.Endpoint); n != nil {
+		switch u, err := url.Parse(t.Endpoint); {
+		case err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.Fragment != "":
+			c.problem(n, o.at("endpoint"), "must be an http or https URL", "write the address of a collector, such as http://127.0.0.1:4318")
+		case u.User != nil || u.RawQuery != "":
+			c.problem(n, o.at("endpoint"), "must not contain a user, a password or a query", "put credentials into "+o.at("headers"))
+		}
+	}
+	var h Server
+	c.readHeaders(o, &h)
+	t.Header = h.Header
+	if t.Endpoint == "" && len(t.Header) > 0 {
+		c.problem(o.get("headers"), o.at("headers"), "works only with an endpoint", "add "+o.at("endpoint"))
+	}
+	o.done()
 }
 
 func (c *compiler) readIdentity(o *object, s *Snapshot) {

@@ -66,10 +66,26 @@ func (s *Snapshot) AppendYAML(dst []byte) []byte {
 	p.text(2, "level", levelName(s.Log.Level))
 	p.text(2, "format", choose(s.Log.JSON, "json", "text"))
 	p.line(2, "calls: "+strconv.FormatBool(s.Log.Calls))
+	p.traces(&s.Traces)
 	return p.b
 }
 
 type printer struct{ b []byte }
+
+func (p *printer) traces(t *Traces) {
+	if t.Endpoint == "" {
+		return
+	}
+	p.line(1, "telemetry:")
+	p.line(2, "traces:")
+	p.text(3, "endpoint", t.Endpoint)
+	if len(t.Header) > 0 {
+		p.line(3, "headers:")
+	}
+	for _, f := range t.Header {
+		p.text(4, f.Name, f.Value.String())
+	}
+}
 
 func (p *printer) limits(l *Limits) {
 	p.line(1, "limits:")

@@ -34,6 +34,7 @@ type Snapshot struct {
 	Hosts     []string // Host headers to accept in addition to the loopback names
 	Origins   []string // additional Origin headers to accept
 	Log       Log
+	Traces    Traces
 	// Record says whether the serve process keeps the messages of calls in memory; see
 	// Recording.
 	Record   Recording
@@ -121,6 +122,13 @@ type Log struct {
 	Level slog.Level // the lowest level that is logged; the default is Info
 	JSON  bool
 	Calls bool // whether each call is logged at level info; otherwise at level debug
+}
+
+// Traces says where the spans of calls are sent. The zero Traces leaves that to the environment variables of
+// OpenTelemetry.
+type Traces struct {
+	Endpoint string // an http or https URL without a password; "" for none
+	Header   []Field
 }
 
 // Recording says whether the serve process keeps the messages of calls in memory.

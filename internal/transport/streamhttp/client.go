@@ -229,6 +229,9 @@ func (c *Client) header(out *transport.Outgoing) (h http.Header, set fields) {
 		// without a session ID attached".
 		h[mcp.HeaderVersion] = []string{rules.Version}
 	}
+	if len(out.Header) > 0 {
+		set |= traceFields
+	}
 	if rules.MirrorHeaders && out.Method != "" {
 		values := [...]string{out.Method, ""}
 		h[mcp.HeaderMethod] = values[:1:1]

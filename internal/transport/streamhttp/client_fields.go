@@ -19,6 +19,7 @@ const (
 	mirrorFields // Mcp-Method, Mcp-Name and Mcp-Param-*
 	paramsAsSent // Mcp-Param-* are as the client sent them
 	lastEvent    // Last-Event-ID
+	traceFields  // traceparent, tracestate and baggage
 	fieldBits    = iota
 )
 
@@ -48,6 +49,9 @@ func (r *fieldReasons) of(set fields) []trails.HeadEdit {
 	add(mirrorFields, mcp.WhyMirror, mcp.HeaderName)
 	add(mirrorFields, mcp.WhyMirror, mcp.HeaderParam)
 	add(paramsAsSent, jsonrpc.NoReason, mcp.HeaderParam)
+	for _, name := range []string{"Traceparent", "Tracestate", "Baggage"} {
+		add(traceFields, mcp.WhyTrace, name)
+	}
 	add(lastEvent, mcp.WhyResume, mcp.HeaderLastEvent)
 	r.lists[set].Store(&list)
 	return list
