@@ -74,12 +74,12 @@ NAME. Entries of other servers are never replaced or removed otherwise.`,
   dragoman connect cursor --write
   dragoman connect cursor --remove --write
 
+  # Put Dragoman in front of one server in the client's file.
+  dragoman connect cursor --wrap github --write
+
   # Move all servers of a client to Dragoman.
   dragoman import --from cursor
   dragoman connect cursor --move --write
-
-  # Put Dragoman in front of one server in the client's file.
-  dragoman connect cursor --wrap github --write
 
   # Connect only one server, for the project in this directory. Tool names get no prefix.
   dragoman connect claude-code --server github --project --write`,
