@@ -220,7 +220,7 @@ func newPlace(t *testing.T, bin, play, url string) *place {
 		}
 	}
 	write("dragoman.yaml", p.here(configuration), 0o600)
-	write(".cursor/mcp.json", `{"mcpServers":{"files":{"command":"npx","args":["-y","@modelcontextprotocol/server-filesystem","/srv"]}}}`, 0o600)
+	write(".cursor/mcp.json", `{"mcpServers":{"github":{"url":"https://mcp.example.com/mcp"},"files":{"command":"npx","args":["-y","@modelcontextprotocol/server-filesystem","/srv"]}}}`, 0o600)
 	write("mcp.json", `{"mcpServers":{"files":{"command":"npx","args":["-y","@modelcontextprotocol/server-filesystem","/srv"]}}}`, 0o600)
 	write(".codex/config.toml", "[mcp_servers.files]\ncommand = \"npx\"\nargs = [\"-y\", \"@modelcontextprotocol/server-filesystem\", \"/srv\"]\n", 0o600)
 	write("issue.json", `{"title":"Bug"}`, 0o644)
