@@ -298,29 +298,7 @@ func (c *compiler) resolve(r pendingRef) error {
 			r.to.anchor = fragment
 		}
 	default:
-		v, from := any(in.json), in
-		at := &place{}
-		for key := range strings.SplitSeq(fragment[1:], "/") {
-			key = strings.NewReplacer("~1", "/", "~0", "~").Replace(key) // RFC 6901 §4
-			at = at.at(key)
-			switch in := v.(type) {
-			case map[string]any:
-				v = in[key]
-			case []any:
-				i, err := strconv.Atoi(key)
-				if err != nil || i < 0 || i >= len(in) {
-					return missing
-				}
-				v = in[i]
-			default:
-				return missing
-			}
-			if m, ok := v.(map[string]any); ok {
-				if n := c.known[reflect.ValueOf(m).Pointer()]; n != nil {
-					from = n.in
-				}
-			}
-		}
+		v, from, at := c.pointer(in, fragment)
 		if v == nil {
 			return missing
 		}
@@ -329,6 +307,34 @@ func (c *compiler) resolve(r pendingRef) error {
 		}
 	}
 	return nil
+}
+
+// pointer follows a JSON pointer (RFC 6901) from a resource. It returns the value it leads to, and the
+// resource in which that value stands. v is nil if there is none.
+func (c *compiler) pointer(in *resource, pointer string) (v any, from *resource, at *place) {
+	v, from, at = in.json, in, &place{}
+	for key := range strings.SplitSeq(pointer[1:], "/") {
+		key = strings.NewReplacer("~1", "/", "~0", "~").Replace(key) // §4
+		at = at.at(key)
+		switch in := v.(type) {
+		case map[string]any:
+			v = in[key]
+		case []any:
+			i, err := strconv.Atoi(key)
+			if err != nil || i < 0 || i >= len(in) {
+				return nil, nil, nil
+			}
+			v = in[i]
+		default:
+			return nil, nil, nil
+		}
+		if m, ok := v.(map[string]any); ok {
+			if n := c.known[reflect.ValueOf(m).Pointer()]; n != nil {
+				from = n.in
+			}
+		}
+	}
+	return v, from, at
 }
 
 // anything is a pattern that matches all texts.

@@ -31,15 +31,17 @@ const (
 	dependents // an object whose values are schemas or names
 )
 
+// since returns s if the edition is from or a later one. An earlier edition doesn't know the keyword.
+func (d draft) since(from draft, s shape) shape {
+	if d < from {
+		return free
+	}
+	return s
+}
+
 // shapeOf returns the shape of a keyword. The keywords are those of the meta-schemas of the editions
 // (2020-12 §8 and §10; validation 2020-12 §6 to §9).
 func (d draft) shapeOf(keyword string) shape {
-	since := func(from draft, s shape) shape {
-		if d < from {
-			return free
-		}
-		return s
-	}
 	switch keyword {
 	case "$schema", "$ref", "title", "description", "format", "pattern":
 		return text
@@ -48,9 +50,9 @@ func (d draft) shapeOf(keyword string) shape {
 			return text
 		}
 	case "$id", "$comment", "contentMediaType", "contentEncoding":
-		return since(draft6, text)
+		return d.since(draft6, text)
 	case "$anchor":
-		return since(draft2019, text)
+		return d.since(draft2019, text)
 	case "$recursiveRef":
 		if d == draft2019 {
 			return text
@@ -60,23 +62,30 @@ func (d draft) shapeOf(keyword string) shape {
 			return flag
 		}
 	case "$dynamicRef", "$dynamicAnchor":
-		return since(draft2020, text)
+		return d.since(draft2020, text)
+	}
+	return d.assertion(keyword)
+}
+
+// assertion does the work of shapeOf for the keywords that are about a value, without schemas.
+func (d draft) assertion(keyword string) shape {
+	switch keyword {
 	case "readOnly", "writeOnly":
-		return since(draft7, flag)
+		return d.since(draft7, flag)
 	case "deprecated":
-		return since(draft2019, flag)
+		return d.since(draft2019, flag)
 	case "uniqueItems":
 		return flag
 	case "examples":
-		return since(draft6, list)
+		return d.since(draft6, list)
 	case "const":
-		return since(draft6, value)
+		return d.since(draft6, value)
 	case "enum":
 		return list
 	case "minLength", "maxLength", "minItems", "maxItems", "minProperties", "maxProperties":
 		return whole
 	case "minContains", "maxContains":
-		return since(draft2019, whole)
+		return d.since(draft2019, whole)
 	case "minimum", "maximum":
 		return numeric
 	case "exclusiveMinimum", "exclusiveMaximum":
@@ -89,23 +98,17 @@ func (d draft) shapeOf(keyword string) shape {
 	case "required":
 		return names
 	case "dependentRequired":
-		return since(draft2019, nameLists)
+		return d.since(draft2019, nameLists)
 	case "type":
 		return typeNamed
 	}
-	return d.schemasOf(keyword)
+	return d.applicator(keyword)
 }
 
-// schemasOf does the work of shapeOf for the keywords that contain schemas.
-func (d draft) schemasOf(keyword string) shape {
+// applicator does the work of shapeOf for the keywords that contain schemas.
+func (d draft) applicator(keyword string) shape {
 	old := func(s shape) shape {
 		if d >= draft2020 {
-			return free
-		}
-		return s
-	}
-	from := func(first draft, s shape) shape {
-		if d < first {
 			return free
 		}
 		return s
@@ -114,11 +117,11 @@ func (d draft) schemasOf(keyword string) shape {
 	case "not":
 		return one
 	case "propertyNames", "contains":
-		return from(draft6, one)
+		return d.since(draft6, one)
 	case "if", "then", "else":
-		return from(draft7, one)
+		return d.since(draft7, one)
 	case "unevaluatedItems", "unevaluatedProperties", "contentSchema":
-		return from(draft2019, one)
+		return d.since(draft2019, one)
 	case "additionalProperties":
 		return oneOrFlag
 	case "additionalItems":
@@ -131,11 +134,11 @@ func (d draft) schemasOf(keyword string) shape {
 	case "allOf", "anyOf", "oneOf":
 		return many
 	case "prefixItems":
-		return from(draft2020, many)
+		return d.since(draft2020, many)
 	case "properties", "patternProperties", "definitions":
 		return named
 	case "$defs", "dependentSchemas":
-		return from(draft2019, named)
+		return d.since(draft2019, named)
 	case "dependencies":
 		return dependents
 	}

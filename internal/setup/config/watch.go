@@ -91,12 +91,7 @@ func watch(ctx context.Context, t *target, onChange func([]byte)) error {
 			}
 			return fmt.Errorf("cannot watch %s: %w", path, err)
 		case <-folder.C:
-			if t.replaced() {
-				_ = w.Remove(filepath.Dir(path)) // the watch on the old folder; fails if it is gone
-				if w.Add(filepath.Dir(path)) != nil {
-					t.folder = nil // try again
-					continue
-				}
+			if t.watchAgain(w) {
 				stir()
 			}
 		case <-timer.C:
@@ -129,6 +124,19 @@ func (t *target) replaced() bool {
 		return false
 	}
 	t.folder = now
+	return true
+}
+
+// watchAgain watches the folder of path anew if another one is there now, and reports whether it did.
+func (t *target) watchAgain(w *fsnotify.Watcher) bool {
+	if !t.replaced() {
+		return false
+	}
+	_ = w.Remove(filepath.Dir(t.path)) // the watch on the old folder; fails if it is gone
+	if w.Add(filepath.Dir(t.path)) != nil {
+		t.folder = nil // try again
+		return false
+	}
 	return true
 }
 
