@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"net"
 	"os"
@@ -39,6 +40,9 @@ func TestOf(t *testing.T) {
 		sentence, action string
 		flag             string // the expected result of Flag; "" if the test does not check it
 	}{
+		{facts: Facts{Server: "gh", Address: "https://h.example/x", Cause: "exited"}, class: CutOff},
+		{facts: Facts{Server: "gh", Address: "https://h.example/x"}, err: io.EOF, class: CutOff},
+		{facts: at(404, func(f *Facts) { f.Call = true }), class: Rejected, sentence: `server "gh" refused the request (HTTP 404)`},
 		{facts: stderr("Error: no such option"), class: Exited,
 			sentence: `server "gh" exited with status 1 before it was ready: "Error: no such option"`, action: "run the command by hand to see its complete output"},
 		{facts: stderr(), class: Exited, sentence: `server "gh" exited with status 1 before it was ready and printed nothing to stderr`},

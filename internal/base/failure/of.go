@@ -56,7 +56,7 @@ var words = map[string]Class{
 // classify finds the class of a failure from its facts and its error.
 func (f *Facts) classify(err error) Class {
 	switch f.Cause {
-	case "session_lost", "removed", "shutdown", "cancelled", "stopped", "restarted":
+	case "session_lost", "cut_off", "removed", "shutdown", "cancelled", "stopped", "restarted":
 		return words[f.Cause]
 	}
 	if c := f.byStatus(); c != "" {
@@ -66,7 +66,7 @@ func (f *Facts) classify(err error) Class {
 	switch c {
 	case "", Unreachable, CannotStart:
 		if d := byError(err); d != "" && !(d == Exited && c == Unreachable) {
-			return d
+			return f.orCutOff(d)
 		}
 	case Silent:
 		if f.Command != "" && len(f.Stdout) > 0 {
@@ -85,12 +85,21 @@ func (f *Facts) classify(err error) Class {
 	case c == "":
 		return Internal
 	}
+	return f.orCutOff(c)
+}
+
+// orCutOff returns c, or CutOff instead of Exited for a server with a URL, which has no process of ours.
+func (f *Facts) orCutOff(c Class) Class {
+	if c == Exited && f.Command == "" && f.Address != "" {
+		return CutOff
+	}
 	return c
 }
 
 var plainOnTLS = pattern.Later(`(?i)(HTTP request to an HTTPS server|plain HTTP request was sent to HTTPS port|speaking plain HTTP to an SSL)`)
 
-// byStatus returns the class of an HTTP status. It returns "" if the status has no class.
+// byStatus returns the class of an HTTP status. It returns "" if the status has no class. A call can't
+// have the wrong path, because there was a handshake at the same URL.
 func (f *Facts) byStatus() Class {
 	switch s := f.Status; {
 	case s == 0:
@@ -107,7 +116,7 @@ func (f *Facts) byStatus() Class {
 		return ServerError
 	case s >= 300 && s < 400:
 		return Redirected
-	case (s == http.StatusNotFound || s == http.StatusMethodNotAllowed) && f.Answer == "":
+	case (s == http.StatusNotFound || s == http.StatusMethodNotAllowed) && f.Answer == "" && !f.Call:
 		return WrongPath
 	case len(f.Found) > 0:
 		return WrongPath
