@@ -57,8 +57,8 @@ type Options struct {
 	// Times returns the current values of both timeouts. If Times is nil, Idle and Hard are used.
 	Times func() (idle, hard time.Duration)
 
-	// Posts means that each message on the pipe is a separate HTTP request, as with HTTP+SSE. The
-	// HTTP request of a call may end after the call.
+	// Posts means that each message is a separate HTTP request, as with HTTP+SSE, where the HTTP
+	// request of a call may end after the call. OpenHTTP sets Posts.
 	Posts bool
 
 	// Params returns the tool arguments to mirror into headers, and whether the tool is known. The

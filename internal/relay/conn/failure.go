@@ -87,10 +87,10 @@ func (c *Conn) failure(ctx context.Context, a *mcp.Attempt, err error) *mcp.Erro
 		e.Cause, e.Message = "auth_required", "no credentials for the server are configured for this client"
 	case errors.Is(err, transport.ErrStalled), errors.Is(context.Cause(c.life), transport.ErrStalled):
 		e.Cause, e.Message = "stalled", "the server has stopped reading"
+	case errors.Is(err, streamhttp.ErrNoAnswer): // before the status, which a GET that resumes the stream may have got
+		e.Cause, e.Message = "cut_off", "the server's HTTP response ended without the answer to the request"
 	case errors.As(err, &status):
 		c.status(e, status)
-	case errors.Is(err, streamhttp.ErrNoAnswer):
-		e.Cause, e.Message = "cut_off", "the server's HTTP response ended without the answer to the request"
 	case errors.Is(err, transport.ErrTooLarge):
 		e.Cause, e.Message = "too_large", "the server's answer is too large"
 	case errors.Is(err, transport.ErrEndless):
@@ -99,6 +99,9 @@ func (c *Conn) failure(ctx context.Context, a *mcp.Attempt, err error) *mcp.Erro
 		e.Cause, e.Message = "bad_response", "the server's answer is not valid: "+unusable(err)
 	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, errClosed), errors.Is(err, io.ErrClosedPipe):
 		e.Cause, e.Message = "exited", "the server exited before it answered"
+		if c.opts.Posts { // the end of one connection says nothing about the server, or about the other calls
+			e.Cause, e.Message = "cut_off", "the connection to the server ended before the answer"
+		}
 	default:
 		e.Cause, e.Message = networkCause(err)
 	}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/dragoman-mcp/dragoman/internal/base/jsonrpc"
@@ -18,6 +19,8 @@ import (
 // Poster is the client side of Streamable HTTP, as this package uses it.
 type Poster interface {
 	Do(ctx context.Context, out *transport.Outgoing, in transport.Inbox) (*jsonrpc.Message, error)
+	// Session returns the session id that the server has assigned, or "" if there is none.
+	Session() string
 	Post(ctx context.Context, out *transport.Outgoing) error
 	// Listen keeps the standalone SSE stream of legacy revisions open until ctx ends. It
 	// returns earlier if the server has no such stream.
@@ -38,12 +41,15 @@ type httpConn struct {
 
 	asking chan struct{} // semaphore of confirmLost
 	alive  time.Time     // time of the last answer to a ping; guarded by asking
+	lost   bool          // the session is lost; guarded by asking
+	doubts atomic.Int32  // calls in a row that got status 404 although pings were answered
 
 	mu    sync.Mutex
 	flows map[*flow]struct{} // the calls in flight; empty if the revision has no standalone stream
 }
 
 func newHTTPConn(c *Conn, h Poster) *httpConn {
+	c.opts.Posts = true
 	l := &httpConn{server: c, http: h, asking: make(chan struct{}, 1)}
 	l.courier = transport.NewCourier(func(ctx context.Context, b []byte) error {
 		return l.http.Post(ctx, &transport.Outgoing{Body: b, Rules: c.rules()})
@@ -88,17 +94,20 @@ func (l *httpConn) call(ctx context.Context, out *transport.Outgoing, f *flow) (
 	if err != nil && errors.Is(context.Cause(ctx), errClosed) {
 		return nil, errClosed
 	}
-	if err == nil && l.server.answerSaysLost(m) && l.confirmLost(ctx) {
+	if err == nil && l.server.answerSaysLost(m) && l.confirmLost(ctx, 0) {
 		return nil, streamhttp.ErrSessionLost
 	}
+	// If the answer is missing, the server has accepted the request, and a status is about a GET that
+	// should have resumed the stream.
 	var status *transport.StatusError
-	if errors.As(err, &status) {
+	if !errors.Is(err, streamhttp.ErrNoAnswer) && errors.As(err, &status) {
 		f.received(status.Body, out.Response)
 	}
-	// 2025-03-26 §Transports, "Session Management": a 404 means that the session is lost. No
-	// further check is needed.
-	if status != nil && l.server.statusSaysLost(status) && (status.Status == 404 || l.confirmLost(ctx)) {
+	if status != nil && l.statusSaysLost(status) && l.confirmLost(ctx, status.Status) {
 		return nil, fmt.Errorf("%w: %w", streamhttp.ErrSessionLost, err)
+	}
+	if err == nil && l.doubts.Load() != 0 {
+		l.doubts.Store(0)
 	}
 	if status != nil && status.Msg != nil && status.Msg.Kind == jsonrpc.Failure && !transient(status.Status) {
 		// An error response is an answer, whatever its HTTP status.

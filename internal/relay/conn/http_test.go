@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"strings"
 	"sync"
@@ -22,7 +23,8 @@ import (
 
 // fakePoster answers the handshake, and calls in the way that a test sets.
 type fakePoster struct {
-	rev mcp.Revision
+	rev     mcp.Revision
+	session string // the session id; the server has none if it is ""
 	// do answers a call. If it is nil, the call gets no answer until ctx ends.
 	do func(out *transport.Outgoing) (*jsonrpc.Message, error)
 	// streams are messages on a call's stream before its answer.
@@ -59,6 +61,8 @@ func (p *fakePoster) Do(ctx context.Context, out *transport.Outgoing, in transpo
 	}
 	return jsonrpc.Scan(jsonrpc.AppendResult(nil, out.ID, []byte(result)), jsonrpc.Limits{})
 }
+
+func (p *fakePoster) Session() string { return p.session }
 
 func (p *fakePoster) Post(ctx context.Context, out *transport.Outgoing) error {
 	if p.post != nil {
@@ -166,6 +170,9 @@ func TestFailures(t *testing.T) {
 		"500":         {status(500, ""), "server_error", mcp.OutcomeUnknown, false},
 		"200 html":    {status(200, "<html>"), "bad_response", mcp.OutcomeUnknown, false},
 		"cut off":     {streamhttp.ErrNoAnswer, "cut_off", mcp.OutcomeUnknown, false},
+		"no resume":   {fmt.Errorf("%w: %w", streamhttp.ErrNoAnswer, &transport.StatusError{Status: 404}), "cut_off", mcp.OutcomeUnknown, false},
+		"not now":     {fmt.Errorf("%w: %w", streamhttp.ErrNoAnswer, &transport.StatusError{Status: 503}), "cut_off", mcp.OutcomeUnknown, false},
+		"EOF":         {io.EOF, "cut_off", mcp.OutcomeUnknown, false},
 		"too large":   {transport.ErrTooLarge, "too_large", mcp.OutcomeUnknown, false},
 		"session":     {streamhttp.ErrSessionLost, "session_lost", mcp.NotSent, true},
 		"refused":     {fmt.Errorf("%w: %w", transport.ErrNotSent, syscall.ECONNREFUSED), "connect", mcp.NotSent, true},
@@ -174,7 +181,7 @@ func TestFailures(t *testing.T) {
 		"broken":      {syscall.ECONNRESET, "link", mcp.OutcomeUnknown, false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			p := &fakePoster{rev: mcp.R20251125, do: func(*transport.Outgoing) (*jsonrpc.Message, error) { return nil, test.err }}
+			p := &fakePoster{rev: mcp.R20251125, session: "s", do: func(*transport.Outgoing) (*jsonrpc.Message, error) { return nil, test.err }}
 			posting(t, p, func(c *Conn) {
 				a := start(c, anna, toolCall)
 				a.ended()
@@ -196,7 +203,7 @@ func TestFailures(t *testing.T) {
 
 func TestErrorAnswersWithAStatus(t *testing.T) {
 	for status, answered := range map[int]bool{400: true, 404: false, 422: true, 500: true, 401: false, 503: false} {
-		p := &fakePoster{rev: mcp.R20251125, do: func(*transport.Outgoing) (*jsonrpc.Message, error) {
+		p := &fakePoster{rev: mcp.R20251125, session: "s", do: func(*transport.Outgoing) (*jsonrpc.Message, error) {
 			return nil, &transport.StatusError{Status: status, Msg: pipetest.Scan(t, `{"jsonrpc":"2.0","error":{"code":-32602,"message":"bad"}}`)}
 		}}
 		posting(t, p, func(c *Conn) {
@@ -268,7 +275,7 @@ func TestCloseEndsPostedCalls(t *testing.T) {
 		p.stream(pipetest.Scan(t, elicit))
 		begin := time.Now()
 		_ = c.Close(nil)
-		if _, cause := a.ended(); cause != "exited" || len(a.taken) != 1 {
+		if _, cause := a.ended(); cause != "cut_off" || len(a.taken) != 1 {
 			t.Errorf("the call ended with %q, %v", cause, a.taken)
 		}
 		if took := time.Since(begin); took != 0 {

@@ -60,21 +60,16 @@ func TestU20_SessionIsLostInAnySpelling(t *testing.T) {
 			return nil, &transport.StatusError{Status: test.status, Body: []byte(test.body), Msg: m}
 		}
 		for rev, can := range map[mcp.Revision]bool{mcp.R20251125: true, mcp.R20260728: false} {
-			posting(t, &fakePoster{rev: rev, do: do}, func(c *Conn) {
-				a := start(c, anna, toolCall)
-				a.ended()
-				if got := errors.Is(a.err, ErrSessionLost); got != (test.lost && can) {
-					t.Errorf("%v: status %d %s: lost is %t, %v", rev, test.status, test.body, got, a.err)
-				}
-				pings = true
-				defer func() { pings = false }()
-				a = start(c, anna, toolCall)
-				time.Sleep(5 * time.Second) // calls wait while a server is not ready
-				a.ended()
-				if errors.Is(a.err, ErrSessionLost) && test.status != 404 {
-					t.Errorf("%v: status %d %s: the session counts as lost although it answers: %v", rev, test.status, test.body, a.err)
-				}
-			})
+			for _, pings = range []bool{false, true} {
+				posting(t, &fakePoster{rev: rev, session: "s", do: do}, func(c *Conn) {
+					a := start(c, anna, toolCall)
+					time.Sleep(5 * time.Second) // calls wait while a server is not ready
+					a.ended()
+					if got := errors.Is(a.err, ErrSessionLost); got != (test.lost && can && !pings) {
+						t.Errorf("%v: status %d %s: pings are answered: %t, lost is %t, %v", rev, test.status, test.body, pings, got, a.err)
+					}
+				})
+			}
 		}
 	}
 }
@@ -117,6 +112,58 @@ func TestASessionThatAnswersIsNotLost(t *testing.T) {
 			a.ended()
 			if errors.Is(a.err, ErrSessionLost) {
 				t.Errorf("status %d, and a ping without an answer: %v", status, a.err)
+			}
+		})
+	}
+}
+
+// TestA404DoesNotAlwaysMeanALostSession checks tools that answer with status 404, although the
+// specification reserves it for lost sessions. The session is lost unless the server answers a ping.
+// But it is lost after three such calls in a row, since some servers may answer pings in any session.
+func TestA404DoesNotAlwaysMeanALostSession(t *testing.T) {
+	const fine, unknown, cut = "fine", "unknown", "cut"
+	for name, test := range map[string]struct {
+		session, ping string
+		calls         string // a call for each letter: x gets a 404, and . gets a result
+		lost          string // which of them say that the session is lost
+		pings         int
+	}{
+		"it is lost":                {"s", "404", "xxx", "yyy", 1},
+		"a server without ping":     {"s", unknown, "x", "n", 1},
+		"no answer to the ping":     {"s", cut, "x", "y", 1},
+		"the tool's own":            {"s", fine, "x.xx.x", "nnnnnn", 4},
+		"in a row":                  {"s", fine, "xxxx", "nnyy", 3},
+		"a server without sessions": {"", "404", "xxxx", "nnnn", 0},
+	} {
+		pings, next := 0, byte(0)
+		do := func(out *transport.Outgoing) (*jsonrpc.Message, error) {
+			refused := &transport.StatusError{Status: 404, Body: []byte("not found")}
+			if out.Method == mcp.MethodPing {
+				pings++
+				switch test.ping {
+				case "404":
+					return nil, refused
+				case cut:
+					return nil, errors.New("the line is cut")
+				case unknown:
+					refused.Msg, _ = jsonrpc.Scan([]byte(`{"jsonrpc":"2.0","id":null,"error":{"code":-32601,"message":"m"}}`), jsonrpc.Limits{Tolerant: true})
+					return nil, refused
+				}
+			} else if next == 'x' {
+				return nil, refused
+			}
+			return jsonrpc.Scan(jsonrpc.AppendResult(nil, out.ID, []byte("{}")), jsonrpc.Limits{})
+		}
+		posting(t, &fakePoster{rev: mcp.R20251125, session: test.session, do: do}, func(c *Conn) {
+			lost := ""
+			for i := range len(test.calls) {
+				next = test.calls[i]
+				a := start(c, anna, toolCall)
+				a.ended()
+				lost += map[bool]string{true: "y", false: "n"}[errors.Is(a.err, ErrSessionLost)]
+			}
+			if lost != test.lost || pings != test.pings {
+				t.Errorf("%s: got %s with %d pings, want %s with %d", name, lost, pings, test.lost, test.pings)
 			}
 		})
 	}

@@ -2,6 +2,7 @@ package conn
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -116,6 +117,8 @@ func TestPostThatDoesNotEnd(t *testing.T) {
 			case strings.Contains(string(b), `"never"`):
 				<-r.Context().Done()
 				return nil, context.Cause(r.Context())
+			case strings.Contains(string(b), `"cut"`):
+				return nil, io.EOF
 			case m.Kind == jsonrpc.Request:
 				say(jsonrpc.AppendResult(nil, m.ID, []byte("{}")))
 			}
@@ -133,6 +136,10 @@ func TestPostThatDoesNotEnd(t *testing.T) {
 		}
 		asks := start(c, anna, named("asks"))
 		never := start(c, ben, named("never"))
+		cut := start(c, ben, named("cut"))
+		if _, cause := cut.ended(); cause != "cut_off" || errors.Is(cut.err, ErrLinkOver) { // only this POST is over
+			t.Errorf("the call whose POST ended without a response: %q, %v", cause, cut.err)
+		}
 		time.Sleep(time.Second)
 		asks.mu.Lock()
 		if len(asks.asked) != 1 {

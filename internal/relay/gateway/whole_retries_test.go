@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -177,7 +178,9 @@ type httpServer struct {
 	fault   func(s *httpServer, w http.ResponseWriter, m *jsonrpc.Message)
 	opened  int
 	got     int
-	session string // the session id that the server accepts
+	session string        // the session id that the server accepts
+	running chan struct{} // gets an element for each call of the tool "slow"
+	release chan struct{} // closed when the server may answer these calls; nil if it has no such tool
 }
 
 func (s *httpServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -196,8 +199,9 @@ func (s *httpServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if m.Method == s.method {
 		s.got++
 	}
+	name, _ := jsonrpc.Text(m.Raw, m.Param("name"))
 	switch {
-	case m.Method == s.method && s.left > 0:
+	case m.Method == s.method && s.left > 0 && name != "slow":
 		s.left--
 		s.fault(s, w, m)
 	case s.modern && m.Method == mcp.MethodDiscover:
@@ -218,6 +222,16 @@ func (s *httpServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		w.WriteHeader(http.StatusAccepted)
 	case m.Method == mcp.MethodListen:
 		httpError(w, 404, m, jsonrpc.CodeMethodNotFound, "")
+	case name == "slow" && s.release != nil:
+		s.mu.Unlock()
+		s.running <- struct{}{}
+		<-s.release
+		s.mu.Lock()
+		say(`{"resultType":"complete","content":[],"slow":true}`)
+	case s.release != nil:
+		const tool = `"inputSchema":{"type":"object"}`
+		say(`{"resultType":"complete","content":[],"contents":[],"messages":[],"tools":[{"name":"t",` + tool + `},{"name":"slow",` + tool + `}],` +
+			`"prompts":[{"name":"p"}],"resources":[{"uri":"x:1","name":"x"}],"resourceTemplates":[]}`)
 	default:
 		say(`{"resultType":"complete","content":[],"contents":[],"messages":[],"tools":[]}`)
 	}
@@ -250,6 +264,9 @@ var webFaults = []struct {
 		s.session = ""
 		w.WriteHeader(http.StatusNotFound)
 	}},
+	{"404 and the session is known", func(_ *httpServer, w http.ResponseWriter, m *jsonrpc.Message) {
+		httpError(w, 404, m, jsonrpc.CodeMethodNotFound, "")
+	}},
 	{"400", bareStatus(400)},
 	{"401", bareStatus(401)},
 	{"403", bareStatus(403)},
@@ -278,6 +295,11 @@ var webFaults = []struct {
 	}},
 	{"200 with an error of its own", func(_ *httpServer, w http.ResponseWriter, m *jsonrpc.Message) { httpError(w, 200, m, -32000, "") }},
 	{"the connection is cut before the answer", func(_ *httpServer, _ http.ResponseWriter, _ *jsonrpc.Message) { panic(http.ErrAbortHandler) }},
+	{"the connection is reset", func(_ *httpServer, w http.ResponseWriter, _ *jsonrpc.Message) {
+		c, _, _ := w.(http.Hijacker).Hijack()
+		_ = c.(*net.TCPConn).SetLinger(0)
+		_ = c.Close()
+	}},
 	{"the answer is cut", func(_ *httpServer, w http.ResponseWriter, _ *jsonrpc.Message) {
 		w.Header().Set("Content-Type", "application/json")
 		w.Header().Set("Content-Length", "100")

@@ -251,7 +251,11 @@ func (h *healer) lastEnded(st *state, s *session, why *failure.Failure) (pause t
 // endError returns the error for calls that get no session because the sessions of the server
 // end early.
 func (c *core) endError(s *session, why *failure.Failure) *mcp.Error {
-	e := c.unavailable(s.server.Err(), "exited")
+	word := "cut_off"
+	if s.child != nil {
+		word = "exited"
+	}
+	e := c.unavailable(s.server.Err(), word)
 	c.explain(e, why)
 	return e
 }

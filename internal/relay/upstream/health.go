@@ -27,6 +27,7 @@ type watchdog struct {
 		setAside(*state, *session)
 		putBack(*state, *session)
 		drop(s *session, cause error)
+		replace(s *session, holds int, cause error)
 	}
 }
 

@@ -92,8 +92,8 @@ func (l *Lease) Release() {
 }
 
 // Call sends a call and waits for its answer; see conn.Conn.Call. If the call certainly did not
-// arrive at the server, or if it is read-only, Call retries it once in another session. The lease
-// then keeps the new session. If the attempt does not fit the new session, the error is
+// arrive at the server, or if it is read-only, Call retries it once, in another session if the first
+// one is over. The lease then keeps the session of the retry. If the attempt does not fit the new session, the error is
 // mcp.ErrChanged.
 func (l *Lease) Call(ctx context.Context, a *mcp.Attempt, k mcp.Caller) (*mcp.Reply, error) {
 	l.unused = false
@@ -166,11 +166,11 @@ func (l *Lease) mayRetry(ctx context.Context, s *session, err error, try int) (b
 	}
 	switch {
 	case isOver(err):
-		u.broker.drop(s, err)
+		u.broker.replace(s, 1, err)
 	case errors.Is(err, conn.ErrWriteFailed):
 		u.broker.replaceBroken(ctx, s, err)
 	}
-	if !errors.Is(err, conn.ErrSessionLost) && e.Outcome != mcp.NotSent && !(e.Retryable && (e.Cause == "exited" || e.Cause == "stalled")) {
+	if !errors.Is(err, conn.ErrSessionLost) && e.Outcome != mcp.NotSent && !(e.Retryable && (e.Cause == "exited" || e.Cause == "cut_off" || e.Cause == "stalled")) {
 		return false, u.withRemains(s, err)
 	}
 	if e.Cause == "auth_required" || e.Cause == "overloaded" {
@@ -210,19 +210,7 @@ func (b *broker) replaceBroken(ctx context.Context, s *session, err error) {
 	case <-t.C:
 	case <-ctx.Done():
 	}
-	over := get(b.core, func(st *state) bool {
-		if s.server.Err() != nil || s.users <= 1 {
-			return true
-		}
-		if p, link := s.pool, s.link; !s.outdated {
-			b.outdate(st, s, errNotNeeded)
-			b.work.Go(func() { b.hub.restore(p, link) })
-		}
-		return false
-	})
-	if over {
-		b.drop(s, err)
-	}
+	b.replace(s, 1, err)
 }
 
 // callInSession sends a call in the session with the number l.need.Session, such as the session of
@@ -240,7 +228,7 @@ func (l *Lease) callInSession(ctx context.Context, a *mcp.Attempt, k mcp.Caller)
 			return reply, nil
 		}
 		if isOver(err) {
-			u.broker.drop(s, err)
+			u.broker.replace(s, 1, err)
 		}
 		if try > 0 || ctx.Err() != nil || !errors.Is(err, conn.ErrSessionLost) {
 			return nil, err
@@ -275,10 +263,14 @@ func (u *Upstream) Call(ctx context.Context, c *mcp.Call, k mcp.Caller) (*mcp.Re
 	return reply, err
 }
 
-// isOver reports whether the error of a call says that the session does not accept more calls.
-func isOver(err error) bool {
+// isOver reports whether the error of a call says that the session does not accept more calls. Over
+// HTTP, where each call has a connection of its own, only a lost session does.
+func isOver(err error) bool { return errors.Is(err, conn.ErrSessionLost) || pipeEnded(err) }
+
+// pipeEnded reports whether the error of a call says that the pipe has ended, with all its calls.
+func pipeEnded(err error) bool {
 	var e *mcp.Error
-	return errors.Is(err, conn.ErrSessionLost) || errors.Is(err, conn.ErrLinkOver) || errors.As(err, &e) && e.Cause == "exited"
+	return errors.Is(err, conn.ErrLinkOver) || errors.As(err, &e) && e.Cause == "exited"
 }
 
 // missesHeader reports whether a modern server refused a call because a mirrored header was missing

@@ -12,6 +12,7 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/base/jsonrpc"
 	"github.com/dragoman-mcp/dragoman/internal/protocol/mcp"
 	"github.com/dragoman-mcp/dragoman/internal/protocol/mcp/mirror"
+	"github.com/dragoman-mcp/dragoman/internal/relay/conn"
 	"github.com/dragoman-mcp/dragoman/internal/transport"
 )
 
@@ -21,6 +22,7 @@ type lister struct {
 	broker interface {
 		acquire(context.Context, *mcp.ClientInfo, mcp.Need) (hold, error)
 		release(s *session, counted, unused bool)
+		replace(s *session, holds int, cause error)
 	}
 
 	memory toolMemory
@@ -51,7 +53,7 @@ func (l *lister) listPages(ctx context.Context, f *mcp.ClientInfo, method string
 	shown := false
 	show := func(m *jsonrpc.Message) { shown = true; page(m) }
 	items, complete, err = l.readPages(ctx, f, nil, method, show)
-	if errors.Is(err, transport.ErrStalled) && !shown && ctx.Err() == nil {
+	if (errors.Is(err, transport.ErrStalled) || errors.Is(err, conn.ErrSessionLost)) && !shown && ctx.Err() == nil {
 		// The session has been taken out of service. Read the list through another session.
 		items, complete, err = l.readPages(ctx, f, nil, method, show)
 	}
@@ -91,6 +93,9 @@ func (l *lister) readPages(ctx context.Context, f *mcp.ClientInfo, via *session,
 		answered := s.steps.list(method)
 		r, err := s.server.Call(ctx, l.ownCall(method, params, f), mcp.NoCaller{})
 		answered(r, err)
+		if errors.Is(err, conn.ErrSessionLost) && via == nil {
+			l.broker.replace(s, 1, err)
+		}
 		if err != nil {
 			return nil, false, l.withRemains(s, err)
 		}

@@ -168,7 +168,6 @@ func (o *operator) takeDown(st *state, cause error) []*session {
 		s.stopPings()
 		s.stopReap()
 		if !s.outdated {
-			st.pools.leaving = slices.DeleteFunc(st.pools.leaving, func(x *session) bool { return x == s }) // a stalled session may already be in leaving; outdate adds it again
 			o.broker.outdate(st, s, cause)
 		}
 	}

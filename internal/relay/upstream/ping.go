@@ -117,7 +117,7 @@ func (w *watchdog) pingIdle(s *session) {
 		return
 	}
 	if err != nil && isOver(err) {
-		w.broker.drop(s, err)
+		w.broker.replace(s, 0, err)
 		return
 	}
 	if status := statusOf(err); status > 0 && status < http.StatusInternalServerError || errors.Is(err, transport.ErrCredentials) {

@@ -492,3 +492,70 @@ func TestPingFindsALostSession(t *testing.T) {
 	web.CloseClientConnections()
 	until(t, u, log, Broken)
 }
+
+// TestAPingThatFailsLeavesCallsAlone lets a ping fail while a call runs in the same session, which began
+// after the ping was sent. The call must get its answer.
+func TestAPingThatFailsLeavesCallsAlone(t *testing.T) {
+	t.Parallel()
+	for name, fails := range map[string]func(w http.ResponseWriter){
+		"the session is lost": func(w http.ResponseWriter) { w.WriteHeader(http.StatusNotFound) },
+		"cut":                 func(http.ResponseWriter) { panic(http.ErrAbortHandler) },
+		"500":                 func(w http.ResponseWriter) { w.WriteHeader(http.StatusInternalServerError) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			h := program{legacy: true}
+			pinged, failed, running, release := make(chan struct{}, 1), make(chan struct{}), make(chan struct{}), make(chan struct{})
+			var opened, pings atomic.Int64
+			web := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				body, _ := io.ReadAll(r.Body)
+				m, err := jsonrpc.Scan(body, jsonrpc.Limits{})
+				first := r.Header.Get("Mcp-Session-Id") == "1"
+				switch {
+				case r.Method != http.MethodPost || err != nil:
+					w.WriteHeader(http.StatusMethodNotAllowed)
+					return
+				case m.Kind != jsonrpc.Request:
+					w.WriteHeader(http.StatusAccepted)
+					return
+				case m.Method == mcp.MethodInitialize:
+					w.Header().Set("Mcp-Session-Id", fmt.Sprint(opened.Add(1)))
+				case first && m.Method == mcp.MethodPing:
+					if pings.Add(1) == 1 {
+						pinged <- struct{}{}
+						<-running
+						defer close(failed)
+					}
+					fails(w)
+					return
+				case first && string(m.Param("name").Of(m.Raw)) == `"slow"`:
+					close(running)
+					<-release
+				}
+				say(w, 200, string(h.usual(nil, m)))
+			}))
+			defer web.Close()
+			u := New(Spec{Name: "web", URL: web.URL + "/mcp", Kind: "http", Ping: 20 * time.Millisecond}, Options{})
+			defer u.Close(context.Background())
+			if _, err := u.Hello(t.Context(), nil); err != nil {
+				t.Fatal(err)
+			}
+			<-pinged
+			answered := make(chan error, 1)
+			go func() {
+				_, err := call(t, u, legacyClient, mcp.MethodCallTool, `{"name":"slow"}`)
+				answered <- err
+			}()
+			<-failed
+			for range 20 { // gives Dragoman the time to take the failure in
+				if _, err := call(t, u, legacyClient, mcp.MethodCallTool, `{"name":"t"}`); err != nil {
+					t.Error(err)
+				}
+			}
+			close(release)
+			if err := <-answered; err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}

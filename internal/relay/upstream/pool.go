@@ -23,6 +23,7 @@ type broker struct {
 		opening(st *state, alone bool)
 		ready(*state, *session)
 		openFailed(*state, error, *failure.Failure)
+		healLater(*state, time.Duration)
 		scopeRefused(*state)
 		sessionEnded(*state, *session, *failure.Failure) (pause time.Duration)
 		explainEnd(s *session, before, now *failure.Failure, pause time.Duration)
@@ -534,6 +535,31 @@ func (b *broker) drop(s *session, cause error) {
 	s.server.End(cause)
 }
 
+// reopenPause is the pause before a server that is kept open, and whose last session was replaced, is
+// opened in the background. A call usually opens it sooner.
+const reopenPause = time.Second
+
+// replace takes a session out of service that accepts no more calls because of cause. The session ends
+// after the calls of others in it, which may still be answered: an HTTP server that has lost a session
+// goes on with what it has accepted. holds is how many holds of the session the caller has.
+func (b *broker) replace(s *session, holds int, cause error) {
+	over := get(b.core, func(st *state) bool {
+		if s.server.Err() != nil || pipeEnded(cause) || s.users <= holds {
+			st.pools.remove(s)
+			return true
+		}
+		if p, link := s.pool, s.link; !s.outdated {
+			b.outdate(st, s, cause)
+			b.work.Go(func() { b.hub.restore(p, link) })
+			b.healer.healLater(st, reopenPause)
+		}
+		return false
+	})
+	if over {
+		s.server.End(cause)
+	}
+}
+
 // outdate takes a session out of service. The session ends with cause after its last
 // call.
 func (b *broker) outdate(st *state, s *session, cause error) {
@@ -542,7 +568,9 @@ func (b *broker) outdate(st *state, s *session, cause error) {
 	if s.pool != nil {
 		s.pool.wake() // callers that wait for an exclusive session choose another session
 	}
-	st.pools.leaving = append(st.pools.leaving, s)
+	if !slices.Contains(st.pools.leaving, s) { // a session of a link that is set aside is there already
+		st.pools.leaving = append(st.pools.leaving, s)
+	}
 	if s.users == 0 {
 		b.work.Go(func() { s.shut(b.graceful, cause) })
 	}

@@ -153,11 +153,15 @@ func TestLostSessionIsOpenedOnceMoreAndTheCallSentAgain(t *testing.T) {
 	if o, c := s.opened.Load(), s.calls.Load(); o != 2 || c != 2 {
 		t.Errorf("%d sessions were opened, and %d calls received", o, c)
 	}
+	s.valid.Store(0)
+	if _, _, err := u.List(t.Context(), nil, mcp.MethodListTools); err != nil {
+		t.Errorf("the list after the session was lost: %v", err)
+	}
 	s.always.Store(true)
 	if err := send(); err == nil {
 		t.Error("a call has an answer although the server always forgets the session")
 	}
-	if o := s.opened.Load(); o != 3 {
+	if o := s.opened.Load(); o != 4 {
 		t.Errorf("%d sessions were opened", o)
 	}
 	if s := u.Status(); strings.Contains(s.Reason, web.URL) {
