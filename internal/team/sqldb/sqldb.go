@@ -1,0 +1,227 @@
+package sqldb
+
+import (
+	"context"
+	"database/sql"
+	"database/sql/driver"
+	"io/fs"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/dragoman-mcp/dragoman/internal/base/work"
+)
+
+// Options say whose database it is.
+type Options struct {
+	// Name is the name of a table that only this application's databases have. It must be an
+	// identifier in small letters.
+	Name string
+	// ID is the application id in the header of an SQLite file, which tools such as file(1) print. It
+	// must not be 0.
+	ID int32
+	// Schema is the PostgreSQL schema with the tables. "" means Name.
+	Schema string
+	// Migrations has the files 001.sql, 002.sql and so on, with statements that both databases
+	// understand. A file never changes after it has been released.
+	Migrations fs.FS
+	// Existing makes Open refuse to create an SQLite file.
+	Existing bool
+	// Private says that the database holds secrets: Open creates a missing folder with mode 0700, and
+	// refuses an SQLite file that others can read, or a folder that they can write to. It has no effect
+	// on Windows.
+	Private bool
+
+	wait time.Duration // replaces waitForOthers in tests
+}
+
+// DB is an open database. Close it after use.
+type DB struct {
+	db    *sql.DB
+	e     *engine
+	turn  chan struct{}                 // a lock: contains one value while a change runs
+	heard atomic.Pointer[chan struct{}] // closed when this DB has made a change that has a number
+
+	idle  *time.Timer // runs checkpoint
+	group work.Group
+}
+
+const (
+	// connections is the maximum number of connections that a DB opens.
+	connections = 4
+	// waitForOthers is the maximum time that a transaction waits for other processes.
+	waitForOthers = 15 * time.Second
+	// patience is the maximum time for one change, and migrationPatience that for a migration.
+	patience, migrationPatience = 30 * time.Second, 30 * time.Minute
+	// idleAfter is how long after the last change the log is moved into the SQLite file. Until then, a
+	// copy of the file alone lacks the newest changes.
+	idleAfter = 5 * time.Second
+)
+
+// engine is what differs between SQLite and PostgreSQL.
+type engine struct {
+	called   string // the database in errors
+	tables   string // a query for the names of all tables
+	snapshot sql.IsolationLevel
+	bind     func(query string) string
+	explain  func(error) error // turns what people can do something about into an *Error
+	again    func(error) bool  // reports whether nothing was done, and the same may succeed now
+	lock     func(*Tx) error   // makes a transaction wait until no other one makes changes
+	create   func(*Tx) error   // is called before the first table is created
+	file     *file             // nil for PostgreSQL
+	wait     time.Duration
+}
+
+// Open opens a database, which is the path of an SQLite file or a URL that begins with postgres:// or
+// postgresql://. It creates a missing file with mode 0600, or a missing schema, and the tables, or
+// updates the tables. Before it updates those of an SQLite file, it copies the file to
+// NAME.before-N, where N is the version that the tables get. Open waits up to 15 s for other
+// processes. It returns an *Error if the database cannot be changed, belongs to another program, or
+// was changed by a newer version of this one.
+func Open(ctx context.Context, where string, o Options) (*DB, error) {
+	if o.Schema == "" {
+		o.Schema = o.Name
+	}
+	if o.wait == 0 {
+		o.wait = waitForOthers
+	}
+	var c driver.Connector
+	var e *engine
+	var err error
+	switch {
+	case where == "":
+		err = fail("name a file, or a URL such as postgres://user@host/database", nil, "no database is named")
+	case strings.HasPrefix(where, "postgres://"), strings.HasPrefix(where, "postgresql://"):
+		c, e, err = postgres(where, o)
+	case strings.Contains(where, "://"):
+		err = fail("name a file, or a URL that begins with postgres://", nil, "the URL of the database has an unknown scheme")
+	default:
+		c, e, err = sqliteFile(where, o)
+	}
+	if err != nil {
+		return nil, err
+	}
+	d := &DB{db: sql.OpenDB(c), e: e, turn: make(chan struct{}, 1)}
+	d.db.SetMaxOpenConns(connections)
+	d.db.SetMaxIdleConns(connections)
+	d.heard.Store(new(make(chan struct{})))
+	d.idle = time.AfterFunc(idleAfter, func() { d.group.Go(d.checkpoint) })
+	d.idle.Stop()
+	if err := d.migrate(ctx, o); err != nil {
+		_ = d.Close()
+		return nil, err
+	}
+	return d, nil
+}
+
+// Close closes the database. Transactions that still run fail.
+func (d *DB) Close() error {
+	d.idle.Stop()
+	d.group.Wait()
+	return d.db.Close()
+}
+
+// checkpoint moves the log into the file.
+func (d *DB) checkpoint() {
+	d.turn <- struct{}{}
+	defer func() { <-d.turn }()
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	if d.e.file.present() == nil {
+		_, _ = d.db.ExecContext(ctx, "PRAGMA wal_checkpoint(TRUNCATE)") // the log stays if another process uses it
+	}
+}
+
+// Write makes a change in a transaction. If it returns nil, the change is on the disk. change may be
+// called several times, since we try again for up to 15 s if another transaction was in the way; the
+// last call counts.
+//
+// Changes of one DB are made one after the other. While Write waits for its turn, it returns if ctx
+// ends. After that it ignores ctx and takes 30 s at most, so that the caller always learns whether the
+// change was made.
+func (d *DB) Write(ctx context.Context, change func(*Tx) error) error {
+	return d.write(ctx, patience, change)
+}
+
+func (d *DB) write(ctx context.Context, most time.Duration, change func(*Tx) error) error {
+	select {
+	case d.turn <- struct{}{}:
+		defer func() { <-d.turn }()
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	if d.e.file != nil {
+		defer d.idle.Reset(idleAfter)
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), most)
+	defer cancel()
+	numbered := false
+	err := d.transact(ctx, nil, func(t *Tx) error {
+		err := change(t)
+		numbered = t.numbered
+		return err
+	})
+	if err == nil && numbered {
+		close(*d.heard.Swap(new(make(chan struct{}))))
+	}
+	return err
+}
+
+// Read runs queries on one snapshot of the database. queries may be called several times, and the last
+// call counts.
+func (d *DB) Read(ctx context.Context, queries func(*Tx) error) error {
+	return d.transact(ctx, &sql.TxOptions{ReadOnly: true, Isolation: d.e.snapshot}, queries)
+}
+
+// transact runs f in a transaction, which only reads if there are options. Otherwise no other one makes
+// changes meanwhile. If another transaction is in the way, it tries again.
+func (d *DB) transact(ctx context.Context, o *sql.TxOptions, f func(*Tx) error) error {
+	if err := d.e.file.present(); err != nil {
+		return err
+	}
+	err := retry(ctx, d.e.wait, d.e.again, func() error {
+		tx, err := d.db.BeginTx(ctx, o)
+		if err != nil {
+			return err
+		}
+		t := &Tx{Now: stamp(time.Now()), ctx: ctx, tx: tx, e: d.e}
+		if o == nil {
+			err = d.e.lock(t)
+		}
+		if err == nil {
+			err = f(t)
+		}
+		if err != nil || o != nil {
+			_ = tx.Rollback()
+			return err
+		}
+		if err := tx.Commit(); err != nil {
+			return &commitError{err}
+		}
+		return nil
+	})
+	if err != nil {
+		return d.e.explain(err)
+	}
+	return d.e.file.present() // if the file was moved during the change, the change may be lost
+}
+
+// retry calls try until it succeeds. It stops if again returns false for the error, if ctx ends, or
+// after the time most. The last call of try may take longer.
+func retry(ctx context.Context, most time.Duration, again func(error) bool, try func() error) error {
+	end := time.Now().Add(most)
+	pauses := work.Backoff{First: 2 * time.Millisecond, Ceiling: 100 * time.Millisecond}
+	for {
+		err := try()
+		pause := pauses.Fail()
+		if err == nil || !again(err) || !time.Now().Add(pause).Before(end) {
+			return err
+		}
+		if err := work.Sleep(ctx, pause); err != nil {
+			return err
+		}
+	}
+}

@@ -1,0 +1,321 @@
+package sqldb
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"runtime"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// TestProcesses lets two other processes write, while we write and follow. Each change has a number of
+// its own, and we hear of each within a second.
+func TestProcesses(t *testing.T) {
+	const each = 20
+	both(t, func(t *testing.T, where string, o Options) {
+		d := open(t, where, o)
+		var mu sync.Mutex
+		heard, last := map[string]time.Time{}, int64(0)
+		ctx, stop := context.WithCancel(t.Context())
+		var group sync.WaitGroup
+		group.Go(func() {
+			d.Follow(ctx, 0, func(list []Change, complete bool) error {
+				mu.Lock()
+				defer mu.Unlock()
+				for _, c := range list {
+					if c.Seq != last+1 || c.Action != "added" || !complete {
+						t.Errorf("%+v follows %d", c, last)
+					}
+					last, heard[c.Object] = c.Seq, time.Now()
+				}
+				return nil
+			})
+		})
+		made := map[string]time.Time{}
+		for range 2 {
+			group.Go(func() {
+				c, out := peer{"write", where, o.Schema}.start(t)
+				for lines := 0; lines < each && out.Scan(); lines++ {
+					var n, at int64
+					_, _ = fmt.Sscan(out.Text(), &n, &at)
+					mu.Lock()
+					made[fmt.Sprint(n)] = time.Unix(0, at)
+					mu.Unlock()
+				}
+				_ = c.Process.Kill()
+				_ = c.Wait()
+			})
+		}
+		for range each {
+			n, err := add(t.Context(), d)
+			if err != nil {
+				t.Error(err)
+			}
+			mu.Lock()
+			made[fmt.Sprint(n)] = time.Now()
+			mu.Unlock()
+		}
+		late := 0
+		missing := func() (n int) {
+			mu.Lock()
+			defer mu.Unlock()
+			late = 0
+			for object, at := range made {
+				if when, ok := heard[object]; !ok {
+					n++
+				} else if when.Sub(at) > time.Second {
+					late++
+				}
+			}
+			return n + 3*each - len(made)
+		}
+		for end := time.Now().Add(time.Minute); missing() > 0 && time.Now().Before(end); {
+			time.Sleep(10 * time.Millisecond)
+		}
+		stop()
+		group.Wait()
+		if n := missing(); n > 0 || late > each/2 { // some, since this machine may be busy
+			t.Errorf("of %d changes, %d were not heard of and %d late", len(made), n, late)
+		}
+	})
+}
+
+// TestFollow checks batches, an error of the follower, and changes that the database has deleted.
+func TestFollow(t *testing.T) {
+	both(t, func(t *testing.T, where string, o Options) {
+		d := open(t, where, o)
+		err := d.Write(t.Context(), func(tx *Tx) error {
+			for i := range batch + 5 {
+				if err := tx.Changed(fmt.Sprint(i), "made"); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		follow := func(after int64, want ...string) {
+			t.Helper()
+			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+			defer cancel()
+			var got []string
+			d.Follow(ctx, after, func(list []Change, complete bool) error {
+				got = append(got, fmt.Sprintln(len(list), complete))
+				switch len(got) {
+				case 1:
+					return errors.New("once more")
+				case len(want):
+					cancel()
+				}
+				return nil
+			})
+			if fmt.Sprint(got) != fmt.Sprint(want) {
+				t.Errorf("after %d: got %q, want %q", after, got, want)
+			}
+		}
+		follow(0, "1000 true\n", "1000 true\n", "5 true\n")
+		follow(batch+2, "3 true\n", "3 true\n")
+		execute(t, d, "DELETE FROM changes WHERE seq < 10")
+		follow(8, "0 false\n", "0 false\n")
+		follow(9, "996 true\n", "996 true\n")
+		follow(batch+6, "0 false\n", "0 false\n") // the database is an older one
+		if took := ownChange(t, d); took > poll/2 {
+			t.Errorf("a change of our own is heard after %v", took)
+		}
+	})
+}
+
+// ownChange returns how long it takes until a follower hears of a change of its own process, at best.
+func ownChange(t *testing.T, d *DB) (best time.Duration) {
+	heard := make(chan time.Time)
+	ctx, stop := context.WithCancel(t.Context())
+	var group sync.WaitGroup
+	defer group.Wait()
+	defer stop()
+	group.Go(func() {
+		d.Follow(ctx, batch+5, func([]Change, bool) error { heard <- time.Now(); return nil })
+	})
+	best = time.Hour
+	for range 3 {
+		if _, err := add(t.Context(), d); err != nil {
+			t.Fatal(err)
+		}
+		made := time.Now()
+		best = min(best, (<-heard).Sub(made))
+		time.Sleep(poll / 10) // until it waits again
+	}
+	return best
+}
+
+// TestOpenTogether opens, creates and updates one database many times at once.
+func TestOpenTogether(t *testing.T) {
+	both(t, func(t *testing.T, where string, o Options) {
+		for version := 1; version <= 2; version++ {
+			var group sync.WaitGroup
+			for range 8 {
+				group.Go(func() {
+					d, err := Open(t.Context(), where, app(version, o.Schema))
+					if err != nil {
+						t.Error(err)
+						return
+					}
+					if _, err := add(t.Context(), d); err != nil {
+						t.Error(err)
+					}
+					if err := d.Close(); err != nil {
+						t.Error(err)
+					}
+				})
+			}
+			group.Wait()
+		}
+		if n := count(t, open(t, where, app(2, o.Schema)), "FROM notes"); n != 16 {
+			t.Errorf("there are %d notes", n)
+		}
+	})
+}
+
+// TestTryAgain checks that a transaction that lost against another one runs again, and what a change
+// does whose caller gave up.
+func TestTryAgain(t *testing.T) {
+	both(t, func(t *testing.T, where string, o Options) {
+		d := open(t, where, o)
+		ran, lost := 0, errors.New("lost")
+		d.e.again = func(err error) bool { return err == lost }
+		err := d.Write(t.Context(), func(tx *Tx) error {
+			ran++
+			if err := tx.Exec("INSERT INTO notes (id, body) VALUES (?, 'x')", ran); err != nil || ran == 3 {
+				return err
+			}
+			return lost
+		})
+		if err != nil || ran != 3 {
+			t.Errorf("%d runs: %v", ran, err)
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		d.turn <- struct{}{} // another change runs
+		cancel()
+		if _, err := add(ctx, d); !errors.Is(err, context.Canceled) {
+			t.Errorf("while another change runs: %v", err)
+		}
+		<-d.turn
+		if _, err := add(ctx, d); !errors.Is(err, context.Canceled) {
+			t.Errorf("before the change: %v", err)
+		}
+		if n := count(t, d, "FROM notes"); n != 1 {
+			t.Errorf("there are %d notes", n)
+		}
+	})
+}
+
+// TestRetry checks how long a transaction tries again.
+func TestRetry(t *testing.T) {
+	busy, broken := errors.New("busy"), errors.New("broken")
+	for name, c := range map[string]struct {
+		fails []error // the errors of the first attempts; all later attempts return the last error
+		limit time.Duration
+		want  error
+		took  time.Duration // the shortest time that retry may take
+	}{
+		"at once":       {nil, time.Hour, nil, 0},
+		"after two":     {[]error{busy, busy, nil}, time.Hour, nil, 3 * time.Millisecond},
+		"another error": {[]error{busy, broken}, time.Hour, broken, time.Millisecond},
+		"always busy":   {[]error{busy}, time.Hour, busy, waitForOthers - time.Second},
+		"context":       {[]error{busy}, time.Second, context.DeadlineExceeded, time.Second},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				ctx, cancel := context.WithTimeout(t.Context(), c.limit)
+				defer cancel()
+				start, n := time.Now(), 0
+				err := retry(ctx, waitForOthers, func(err error) bool { return err == busy }, func() error {
+					n++
+					if len(c.fails) == 0 {
+						return nil
+					}
+					return c.fails[min(n, len(c.fails))-1]
+				})
+				if took := time.Since(start); !errors.Is(err, c.want) || took < c.took || took > waitForOthers {
+					t.Errorf("%v after %v and %d attempts", err, took, n)
+				}
+			})
+		})
+	}
+}
+
+// TestSettings checks, on every connection, the SQLite settings on which the guarantees depend, and the
+// permissions of the files.
+func TestSettings(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "new", "x.db")
+	o := app(1, "")
+	o.Private = true
+	d := open(t, path, o)
+	if _, err := add(t.Context(), d); err != nil {
+		t.Fatal(err)
+	}
+	for range connections {
+		c, err := d.db.Conn(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer func() { _ = c.Close() }()
+		for pragma, want := range map[string]string{"journal_mode": "wal", "synchronous": "2", "busy_timeout": "15000", "foreign_keys": "1", "application_id": "4711"} {
+			var got string
+			if err := c.QueryRowContext(t.Context(), "PRAGMA "+pragma).Scan(&got); err != nil || got != want {
+				t.Errorf("%s is %s, want %s (%v)", pragma, got, want, err)
+			}
+		}
+	}
+	if runtime.GOOS == "windows" {
+		return
+	}
+	for name, want := range map[string]os.FileMode{path: 0o600, path + "-wal": 0o600, path + "-shm": 0o600, filepath.Dir(path): 0o700} {
+		if fi, err := os.Stat(name); err != nil || fi.Mode().Perm() != want {
+			t.Errorf("%s: %v %v", name, fi.Mode(), err)
+		}
+	}
+}
+
+// TestMoved moves, replaces and deletes the file of an open database. Nothing is acknowledged that
+// would be lost, and all goes on when the file is back.
+func TestMoved(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "r.db")
+	d := open(t, path, app(1, ""))
+	away := path + ".away"
+	if err := os.Rename(path, away); err != nil {
+		t.Skip(err) // Windows does not move open files
+	}
+	const want = `the database DB was moved, deleted or replaced while dragoman was running, so a change would be lost / put the file back, or restart dragoman`
+	refused := func() {
+		t.Helper()
+		_, err := add(t.Context(), d)
+		says(t, err, d.e.called, want)
+		says(t, d.Read(t.Context(), func(*Tx) error { return nil }), d.e.called, want)
+	}
+	refused()
+	if err := os.WriteFile(path, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	refused()
+	if err := os.Rename(away, path); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := add(t.Context(), d); err != nil {
+		t.Errorf("back again: %v", err)
+	}
+	// After a while, the file alone has all changes.
+	d.checkpoint()
+	if log, err := os.Stat(path + "-wal"); err != nil || log.Size() != 0 {
+		t.Errorf("the log is %v, %v", log, err)
+	}
+	if err := os.Remove(path); err != nil {
+		t.Fatal(err)
+	}
+	refused()
+}
