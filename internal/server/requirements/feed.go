@@ -5,7 +5,6 @@ import (
 	"maps"
 	"slices"
 	"sync"
-	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
@@ -17,57 +16,24 @@ const maxSubscriptions = 1000
 
 // feed is the state that the server needs to notify clients of changes.
 type feed struct {
-	poke    chan struct{}           // contains a value if follow must look for changes now
-	prompts map[string]store.Prompt // the prompts that the SDK has, by name; used by New, and later only by follow
+	prompts map[string]store.Prompt // the prompts that the SDK has, by name; used by New, and later only by changed
 
 	mu         sync.Mutex
 	subscribed map[string]map[*mcp.ServerSession]bool // the sessions that have subscribed to each URI; the SDK keeps the same list
 }
 
-// now makes follow look for changes at once.
-func (f *feed) now() {
-	select {
-	case f.poke <- struct{}{}:
-	default:
-	}
-}
-
-// follow notifies clients of changes by this process and by other processes until the server
-// closes. last is the number of the newest change that the clients know already.
-func (s *Server) follow(last int64) {
-	tick := time.NewTicker(s.o.Poll)
-	defer tick.Stop()
-	for {
-		select {
-		case <-s.ctx.Done():
-			return
-		case <-tick.C:
-		case <-s.feed.poke:
-		}
-		last = s.news(s.ctx, last)
-	}
-}
-
-// news notifies clients of the changes with a number above last. It returns the number of the last
-// change that it has handled. If the database fails, news returns last, so that the next call tries
-// again.
-func (s *Server) news(ctx context.Context, last int64) int64 {
-	newest, err := s.store.Last(ctx)
-	if err != nil || newest == last {
-		return last
-	}
-	changes, complete, err := s.store.Changes(ctx, last)
-	if err != nil {
-		return last
-	}
-	if !complete || newest < last || len(changes) == 0 {
-		s.everything(ctx)
-		return newest
+// changed notifies clients of changes. If it returns an error, the store calls it again with the same
+// changes. If complete is false, it notifies all subscribers, because anything may have changed.
+func (s *Server) changed(changes []store.Change, complete bool) error {
+	if !complete {
+		_ = s.loadPrompts(s.ctx)
+		s.addOverview()
+		s.notify(func(string) bool { return true })
+		return nil
 	}
 	uris := map[string]bool{}
-	before, prompts, list := last, false, false
+	prompts, list := false, false
 	for _, c := range changes {
-		last = c.Seq
 		if name := store.PromptOf(c.Object); name != "" {
 			prompts = true
 			uris[collections[promptCollection].uri(name)], uris[instructionsURI] = true, true
@@ -80,30 +46,23 @@ func (s *Server) news(ctx context.Context, last int64) int64 {
 		}
 	}
 	if prompts {
-		if err := s.loadPrompts(ctx); err != nil {
-			return before // the next call tries again
+		if err := s.loadPrompts(s.ctx); err != nil {
+			return err
 		}
 	}
 	if list {
 		s.addOverview()
 	}
-	for _, uri := range s.subscriptions() {
-		if uris[uri] {
-			_ = s.mcp.ResourceUpdated(ctx, &mcp.ResourceUpdatedNotificationParams{URI: uri})
-		}
-	}
-	if last < newest {
-		s.feed.now() // news has not handled all changes
-	}
-	return last
+	s.notify(func(uri string) bool { return uris[uri] })
+	return nil
 }
 
-// everything reloads the prompts and notifies all subscribers, because anything may have changed.
-func (s *Server) everything(ctx context.Context) {
-	_ = s.loadPrompts(ctx)
-	s.addOverview()
+// notify notifies the subscribers of the URIs that have changed.
+func (s *Server) notify(changed func(uri string) bool) {
 	for _, uri := range s.subscriptions() {
-		_ = s.mcp.ResourceUpdated(ctx, &mcp.ResourceUpdatedNotificationParams{URI: uri})
+		if changed(uri) {
+			_ = s.mcp.ResourceUpdated(s.ctx, &mcp.ResourceUpdatedNotificationParams{URI: uri})
+		}
 	}
 }
 

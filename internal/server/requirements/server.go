@@ -32,9 +32,6 @@ type Options struct {
 	Store *store.Store
 	// Version is the version that the server reports.
 	Version string
-	// Poll is the pause between two queries for changes by other processes. Zero means half a
-	// second.
-	Poll time.Duration
 }
 
 // Server serves the objects of one database to clients. Close stops a Server.
@@ -54,12 +51,8 @@ type Server struct {
 // New creates a Server for an open database. It reads the prompts from the database, and returns an
 // error if this fails.
 func New(ctx context.Context, o Options) (*Server, error) {
-	if o.Poll == 0 {
-		o.Poll = 500 * time.Millisecond
-	}
 	s := &Server{o: o, store: o.Store, calls: tools.NewGate(maxRunning, maxWaiting)}
 	s.ctx, s.stop = context.WithCancel(context.Background())
-	s.feed.poke = make(chan struct{}, 1)
 	s.feed.subscribed = map[string]map[*mcp.ServerSession]bool{}
 	s.mcp = mcp.NewServer(&mcp.Implementation{
 		Name: "dragoman-requirements", Title: "Dragoman requirements server", Version: o.Version,
@@ -82,7 +75,7 @@ func New(ctx context.Context, o Options) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	s.group.Go(func() { s.follow(last) })
+	s.group.Go(func() { s.store.Follow(s.ctx, last, s.changed) })
 	return s, nil
 }
 
@@ -174,9 +167,6 @@ func add[In, Out any](s *Server, t tool, run func(context.Context, *mcp.CallTool
 		out, err := run(ctx, req, in)
 		if err != nil {
 			return nil, none, sentence(err)
-		}
-		if t.writes {
-			s.feed.now()
 		}
 		return nil, out, nil
 	})

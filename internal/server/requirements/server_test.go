@@ -47,7 +47,7 @@ func on(t *testing.T, file, version string) *rig {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s, err := New(t.Context(), Options{Store: db, Version: "1", Poll: 10 * time.Millisecond})
+	s, err := New(t.Context(), Options{Store: db, Version: "1"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -102,7 +102,6 @@ func (r *rig) example() {
 	if filled, err := r.store.Fill(r.T.Context(), Example()); !filled || err != nil {
 		r.T.Fatalf("Fill: %v %v", filled, err)
 	}
-	r.s.feed.now()
 }
 
 // TestRequirementTools checks the list of tools that clients get.
@@ -343,7 +342,9 @@ func TestMissedChanges(t *testing.T) {
 	if err := r.Client.Subscribe(t.Context(), &mcp.SubscribeParams{URI: "requirements://epics/EP-001"}); err != nil {
 		t.Fatal(err)
 	}
-	r.s.everything(t.Context())
+	if err := r.s.changed(nil, false); err != nil {
+		t.Fatal(err)
+	}
 	r.expect(r.updated, "requirements://epics/EP-001")
 	r.expect(r.lists, "")
 }

@@ -86,8 +86,8 @@ var guests = map[string][]string{
 	"github.com/modelcontextprotocol/go-sdk": {"internal/server"},
 	"github.com/google/jsonschema-go":        {"internal/server"},
 	// Only one package uses a database (docs/adr/0021).
-	"modernc.org/sqlite":      {"internal/server/requirements/store", "internal/team/sqldb"},
-	"github.com/jackc/pgx/v5": {"internal/server/requirements/store", "internal/team/sqldb"},
+	"modernc.org/sqlite":      {"internal/team/sqldb"},
+	"github.com/jackc/pgx/v5": {"internal/team/sqldb"},
 	// The built-in servers are commands. Only package cli may import them.
 	Module + "/internal/server": {"internal/server", "internal/app/cli"},
 }

@@ -19,8 +19,9 @@ type Set struct {
 // objects already, or contained objects before, Fill returns false and writes nothing.
 func (s *Store) Fill(ctx context.Context, set Set) (filled bool, err error) {
 	err = s.write(ctx, func(t *txn) error {
+		filled = false
 		for _, table := range []string{"items", "prompts", "counters"} {
-			if n, err := t.count("FROM " + table); err != nil || n > 0 {
+			if n, err := t.Count("FROM " + table); err != nil || n > 0 {
 				return err
 			}
 		}
@@ -80,15 +81,16 @@ func (s *Store) Dump(ctx context.Context, root string, most int) (d Dump, err er
 		) SELECT id FROM tree)`
 		args = []any{root}
 	}
-	room := dumpRoom{most: most}
 	err = s.read(ctx, func(t *txn) error {
+		d = Dump{}
+		room := dumpRoom{most: most}
 		if root != "" {
 			if _, err := t.item(root); err != nil {
 				return err
 			}
 		}
 		has := map[string]bool{}
-		err := t.each(func(scan func(...any) error) error {
+		err := t.Each(func(scan func(...any) error) error {
 			it, err := scanItem(scan)
 			if err != nil {
 				return err
@@ -100,7 +102,7 @@ func (s *Store) Dump(ctx context.Context, root string, most int) (d Dump, err er
 		if err != nil {
 			return err
 		}
-		err = t.each(func(scan func(...any) error) error {
+		err = t.Each(func(scan func(...any) error) error {
 			r, err := scanRelation(scan)
 			if err != nil || !has[r.Source] || !has[r.Target] {
 				return err
@@ -111,7 +113,7 @@ func (s *Store) Dump(ctx context.Context, root string, most int) (d Dump, err er
 		if err != nil {
 			return err
 		}
-		return t.each(func(scan func(...any) error) error {
+		return t.Each(func(scan func(...any) error) error {
 			c, err := scanComment(scan)
 			if err != nil || !has[c.Item] {
 				return err

@@ -33,10 +33,10 @@ func (s *Store) Details(ctx context.Context, id string) (d Details, err error) {
 		if d.Item, err = t.item(id); err != nil {
 			return err
 		}
-		if d.ChildrenTotal, err = t.count("FROM items WHERE parent = ?", id); err != nil {
+		if d.ChildrenTotal, err = t.Count("FROM items WHERE parent = ?", id); err != nil {
 			return err
 		}
-		if d.CommentsTotal, err = t.count("FROM comments WHERE item = ?", id); err != nil {
+		if d.CommentsTotal, err = t.Count("FROM comments WHERE item = ?", id); err != nil {
 			return err
 		}
 		if d.Children, err = t.items("WHERE parent = ? ORDER BY rank, number LIMIT ?", id, MaxPage); err != nil {
@@ -70,7 +70,7 @@ func (t *txn) link(source, kind, target string) (Relation, error) {
 		return Relation{}, err
 	}
 	for _, id := range []string{source, target} {
-		n, err := t.count("FROM relations WHERE source = ? OR target = ?", id, id)
+		n, err := t.Count("FROM relations WHERE source = ? OR target = ?", id, id)
 		if err != nil {
 			return Relation{}, err
 		}
@@ -78,12 +78,12 @@ func (t *txn) link(source, kind, target string) (Relation, error) {
 			return Relation{}, fail(Full, "remove a relation with unlink_items, or link the parent of the item", "%s has %d relations, which is the maximum", id, n)
 		}
 	}
-	n, err := t.take(relationPrefix)
+	n, err := t.Take(relationPrefix)
 	if err != nil {
 		return Relation{}, err
 	}
-	r := Relation{ID: reference(relationPrefix, n), Source: source, Type: kind, Target: target, Created: t.at}
-	if err := t.exec("INSERT INTO relations (id, number, source, type, target, created) VALUES (?, ?, ?, ?, ?, ?)", r.ID, n, r.Source, r.Type, r.Target, r.Created); err != nil {
+	r := Relation{ID: reference(relationPrefix, n), Source: source, Type: kind, Target: target, Created: t.Now}
+	if err := t.Exec("INSERT INTO relations (id, number, source, type, target, created) VALUES (?, ?, ?, ?, ?, ?)", r.ID, n, r.Source, r.Type, r.Target, r.Created); err != nil {
 		return Relation{}, err
 	}
 	return r, errors.Join(t.changed(r.ID, Created), t.changed(source, Updated), t.changed(target, Updated))
@@ -100,7 +100,7 @@ func (s *Store) Unlink(ctx context.Context, source, kind, target string) (Relati
 		if err != nil {
 			return Relation{}, err
 		}
-		if err := t.exec("DELETE FROM relations WHERE id = ?", r.ID); err != nil {
+		if err := t.Exec("DELETE FROM relations WHERE id = ?", r.ID); err != nil {
 			return Relation{}, err
 		}
 		return r, errors.Join(t.changed(r.ID, Removed), t.changed(r.Source, Updated), t.changed(r.Target, Updated))
@@ -191,19 +191,19 @@ func (t *txn) comment(c Comment) (Comment, error) {
 	if _, err := t.item(c.Item); err != nil {
 		return Comment{}, err
 	}
-	n, err := t.count("FROM comments WHERE item = ?", c.Item)
+	n, err := t.Count("FROM comments WHERE item = ?", c.Item)
 	if err != nil {
 		return Comment{}, err
 	}
 	if n >= MaxComments {
 		return Comment{}, fail(Full, "write the text into the description of the item", "%s has %d comments, which is the maximum", c.Item, n)
 	}
-	num, err := t.take(commentPrefix)
+	num, err := t.Take(commentPrefix)
 	if err != nil {
 		return Comment{}, err
 	}
-	c.ID, c.Created, c.Resolved = reference(commentPrefix, num), t.at, false
-	if err := t.exec("INSERT INTO comments (id, number, item, author, body, resolved, created, haystack) VALUES (?, ?, ?, ?, ?, 0, ?, ?)", c.ID, num, c.Item, c.Author, c.Text, c.Created, strings.ToLower(c.Text)); err != nil {
+	c.ID, c.Created, c.Resolved = reference(commentPrefix, num), t.Now, false
+	if err := t.Exec("INSERT INTO comments (id, number, item, author, body, resolved, created, haystack) VALUES (?, ?, ?, ?, ?, 0, ?, ?)", c.ID, num, c.Item, c.Author, c.Text, c.Created, strings.ToLower(c.Text)); err != nil {
 		return Comment{}, err
 	}
 	return c, errors.Join(t.changed(c.ID, Created), t.changed(c.Item, Updated))
@@ -224,7 +224,7 @@ func (s *Store) Resolve(ctx context.Context, id string, resolved bool) (c Commen
 		if resolved {
 			flag = 1
 		}
-		if err := t.exec("UPDATE comments SET resolved = ? WHERE id = ?", flag, id); err != nil {
+		if err := t.Exec("UPDATE comments SET resolved = ? WHERE id = ?", flag, id); err != nil {
 			return Comment{}, err
 		}
 		return c, errors.Join(t.changed(id, Updated), t.changed(c.Item, Updated))

@@ -6,6 +6,8 @@ import (
 	"strings"
 	"unicode"
 	"unicode/utf8"
+
+	"github.com/dragoman-mcp/dragoman/internal/team/sqldb"
 )
 
 // Code is the kind of an Error.
@@ -38,6 +40,15 @@ func IsCode(err error, c Code) bool {
 
 func fail(c Code, next, format string, args ...any) error {
 	return &Error{Code: c, Text: fmt.Sprintf(format, args...), Next: next}
+}
+
+// unusable returns an error of the database with the code Unusable, and any other error as it is.
+func unusable(err error) error {
+	var e *sqldb.Error
+	if errors.As(err, &e) {
+		return &Error{Code: Unusable, Text: e.Text, Next: e.Next}
+	}
+	return err
 }
 
 func invalid(next, format string, args ...any) error { return fail(Invalid, next, format, args...) }

@@ -34,7 +34,7 @@ func (t *txn) create(it Item) (Item, error) {
 	if it.Status == "" {
 		it.Status = r.statuses[0]
 	}
-	it.Version, it.Created, it.Updated = 1, t.at, t.at
+	it.Version, it.Created, it.Updated = 1, t.Now, t.Now
 	if it.Priority == "" {
 		it.Priority = defaultPriority
 	}
@@ -44,19 +44,19 @@ func (t *txn) create(it Item) (Item, error) {
 	if err := t.check(&it); err != nil {
 		return Item{}, err
 	}
-	n, err := t.count("FROM items")
+	n, err := t.Count("FROM items")
 	if err != nil {
 		return Item{}, err
 	}
 	if n >= MaxItems {
 		return Item{}, fail(Full, "use another database", "the database has %d items, which is the maximum", n)
 	}
-	num, err := t.take(r.prefix)
+	num, err := t.Take(r.prefix)
 	if err != nil {
 		return Item{}, err
 	}
 	it.ID = reference(r.prefix, num)
-	err = t.exec("INSERT INTO items (id, kind, rank, number, parent, title, description, status, type, priority, version, created, updated, haystack) VALUES (?, ?, ?, ?, NULLIF(?, ''), ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+	err = t.Exec("INSERT INTO items (id, kind, rank, number, parent, title, description, status, type, priority, version, created, updated, haystack) VALUES (?, ?, ?, ?, NULLIF(?, ''), ?, ?, ?, ?, ?, ?, ?, ?, ?)",
 		it.ID, string(it.Kind), slices.Index(Kinds(), it.Kind), num, it.Parent, it.Title, it.Description, string(it.Status), it.Type, it.Priority, it.Version, it.Created, it.Updated, haystack(it))
 	if err != nil {
 		return Item{}, err
@@ -130,7 +130,7 @@ func nouns(kinds []Kind) string {
 // item returns the item with this id. The id must have its usual form; see ParseID.
 func (t *txn) item(id string) (Item, error) {
 	it, err := scanItem(func(into ...any) error {
-		return t.row("SELECT "+itemColumns+" FROM items WHERE id = ?", []any{id}, into...)
+		return t.Row("SELECT "+itemColumns+" FROM items WHERE id = ?", []any{id}, into...)
 	})
 	if none(err) {
 		return Item{}, fail(NotFound, "find it with search_items or list_items", "%s does not exist", id)
@@ -183,8 +183,8 @@ func (s *Store) Update(ctx context.Context, id string, version int64, u Update) 
 		if it == was {
 			return it, nil
 		}
-		it.Version, it.Updated = was.Version+1, t.at
-		err = t.exec("UPDATE items SET parent = NULLIF(?, ''), title = ?, description = ?, status = ?, type = ?, priority = ?, version = ?, updated = ?, haystack = ? WHERE id = ?",
+		it.Version, it.Updated = was.Version+1, t.Now
+		err = t.Exec("UPDATE items SET parent = NULLIF(?, ''), title = ?, description = ?, status = ?, type = ?, priority = ?, version = ?, updated = ?, haystack = ? WHERE id = ?",
 			it.Parent, it.Title, it.Description, string(it.Status), it.Type, it.Priority, it.Version, it.Updated, haystack(it), id)
 		if err != nil {
 			return Item{}, err
@@ -247,7 +247,8 @@ func (s *Store) Items(ctx context.Context, q Query) (p Page, err error) {
 	}
 	limit := limitOf(q.Limit)
 	err = s.read(ctx, func(t *txn) error {
-		p.Total, err = t.count("FROM items WHERE "+where, args...)
+		where, args := where, args
+		p.Total, err = t.Count("FROM items WHERE "+where, args...)
 		if err != nil {
 			return err
 		}

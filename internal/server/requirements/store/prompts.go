@@ -37,18 +37,18 @@ func (t *txn) savePrompt(p Prompt, check func(Prompt) error) (Prompt, error) {
 	was, err := t.prompt(p.Name)
 	switch {
 	case IsCode(err, NotFound) && p.Version == 0:
-		n, err := t.count("FROM prompts")
+		n, err := t.Count("FROM prompts")
 		if err != nil {
 			return Prompt{}, err
 		}
 		if n >= MaxPrompts {
 			return Prompt{}, fail(Full, "delete a prompt with delete_prompt", "there are %d prompts, which is the maximum", n)
 		}
-		p.Active, p.Version, p.Created, p.Updated = false, 1, t.at, t.at
+		p.Active, p.Version, p.Created, p.Updated = false, 1, t.Now, t.Now
 		if err := check(p); err != nil {
 			return Prompt{}, err
 		}
-		if err := t.exec("INSERT INTO prompts ("+promptColumns+") VALUES (?, ?, ?, ?, 0, ?, ?, ?)", p.Name, p.Title, p.Description, p.Content, p.Version, p.Created, p.Updated); err != nil {
+		if err := t.Exec("INSERT INTO prompts ("+promptColumns+") VALUES (?, ?, ?, ?, 0, ?, ?, ?)", p.Name, p.Title, p.Description, p.Content, p.Version, p.Created, p.Updated); err != nil {
 			return Prompt{}, err
 		}
 		return p, t.changed(PromptObject(p.Name), Created)
@@ -59,11 +59,11 @@ func (t *txn) savePrompt(p Prompt, check func(Prompt) error) (Prompt, error) {
 	case p.Version != was.Version:
 		return Prompt{}, fail(Conflict, fmt.Sprintf("read the prompt, and repeat the change with version %d if the change is still correct", was.Version), "the prompt %s has version %d, not %d, because somebody changed it", p.Name, was.Version, p.Version)
 	}
-	p.Active, p.Version, p.Created, p.Updated = was.Active, was.Version+1, was.Created, t.at
+	p.Active, p.Version, p.Created, p.Updated = was.Active, was.Version+1, was.Created, t.Now
 	if err := check(p); err != nil {
 		return Prompt{}, err
 	}
-	if err := t.exec("UPDATE prompts SET title = ?, description = ?, content = ?, version = ?, updated = ? WHERE name = ?", p.Title, p.Description, p.Content, p.Version, p.Updated, p.Name); err != nil {
+	if err := t.Exec("UPDATE prompts SET title = ?, description = ?, content = ?, version = ?, updated = ? WHERE name = ?", p.Title, p.Description, p.Content, p.Version, p.Updated, p.Name); err != nil {
 		return Prompt{}, err
 	}
 	return p, t.changed(PromptObject(p.Name), Updated)
@@ -84,7 +84,7 @@ func (s *Store) DeletePrompt(ctx context.Context, name string) error {
 		if _, err := t.prompt(name); err != nil {
 			return err
 		}
-		if err := t.exec("DELETE FROM prompts WHERE name = ?", name); err != nil {
+		if err := t.Exec("DELETE FROM prompts WHERE name = ?", name); err != nil {
 			return err
 		}
 		return t.changed(PromptObject(name), Removed)
@@ -113,7 +113,7 @@ func (t *txn) activate(name string, check func(Prompt) error) error {
 		return err
 	}
 	for _, p := range was {
-		if err := t.exec("UPDATE prompts SET active = 0 WHERE name = ?", p.Name); err != nil {
+		if err := t.Exec("UPDATE prompts SET active = 0 WHERE name = ?", p.Name); err != nil {
 			return err
 		}
 		if err := t.changed(PromptObject(p.Name), Updated); err != nil {
@@ -123,7 +123,7 @@ func (t *txn) activate(name string, check func(Prompt) error) error {
 	if name == "" {
 		return nil
 	}
-	if err := t.exec("UPDATE prompts SET active = 1 WHERE name = ?", name); err != nil {
+	if err := t.Exec("UPDATE prompts SET active = 1 WHERE name = ?", name); err != nil {
 		return err
 	}
 	return t.changed(PromptObject(name), Updated)
@@ -131,7 +131,7 @@ func (t *txn) activate(name string, check func(Prompt) error) error {
 
 func (t *txn) prompt(name string) (Prompt, error) {
 	p, err := scanPrompt(func(into ...any) error {
-		return t.row("SELECT "+promptColumns+" FROM prompts WHERE name = ?", []any{name}, into...)
+		return t.Row("SELECT "+promptColumns+" FROM prompts WHERE name = ?", []any{name}, into...)
 	})
 	if none(err) {
 		return Prompt{}, fail(NotFound, "list the prompts with list_prompts", "there is no prompt %s", quote(name))

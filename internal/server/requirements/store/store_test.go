@@ -2,49 +2,22 @@ package store
 
 import (
 	"context"
-	"database/sql"
 	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
-	"runtime"
 	"slices"
 	"strings"
 	"sync"
 	"testing"
-)
+	"time"
 
-// postgresEnv is the variable with the URL of a PostgreSQL database for the tests. Each test
-// uses a schema of its own.
-const postgresEnv = "DRAGOMAN_TEST_POSTGRES"
+	"github.com/dragoman-mcp/dragoman/internal/testkit/dbtest"
+)
 
 // onBoth runs a test with SQLite and with PostgreSQL.
 func onBoth(t *testing.T, test func(t *testing.T, o Options)) {
-	t.Run("sqlite", func(t *testing.T) {
-		t.Parallel()
-		test(t, Options{Database: filepath.Join(t.TempDir(), "a b?c#%41.db")})
-	})
-	t.Run("postgres", func(t *testing.T) {
-		t.Parallel()
-		url := os.Getenv(postgresEnv)
-		if url == "" {
-			t.Skipf("set %s to the URL of a PostgreSQL database, for example postgres://me@127.0.0.1/test", postgresEnv)
-		}
-		schema := strings.ToLower("test_" + strings.ReplaceAll(strings.ReplaceAll(t.Name(), "/", "_"), "#", "_"))
-		drop := func() {
-			db, err := sql.Open("pgx", url)
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer func() { _ = db.Close() }()
-			if _, err := db.Exec("DROP SCHEMA IF EXISTS " + schema + " CASCADE"); err != nil {
-				t.Fatal(err)
-			}
-		}
-		drop()
-		t.Cleanup(drop)
-		test(t, Options{Database: url, Schema: schema})
-	})
+	dbtest.Both(t, func(t *testing.T, where, schema string) { test(t, Options{Database: where, Schema: schema}) })
 }
 
 func open(t *testing.T, o Options) *Store {
@@ -363,20 +336,21 @@ func TestChanges(t *testing.T) {
 		if err := errors.Join(func() error { _, err := other.SavePrompt(ctx, Prompt{Name: "p", Content: "x"}, yes); return err }(), other.Activate(ctx, "p", yes)); err != nil {
 			t.Fatal(err)
 		}
-		list, complete, err := s.Changes(ctx, after)
 		var got []string
-		for _, c := range list {
-			got = append(got, c.Object+" "+string(c.Action))
-		}
+		ctx, stop := context.WithTimeout(ctx, time.Minute)
+		s.Follow(ctx, after, func(list []Change, complete bool) error {
+			defer stop()
+			if !complete {
+				t.Error("changes are missing")
+			}
+			for _, c := range list {
+				got = append(got, c.Object+" "+c.Action)
+			}
+			return nil
+		})
 		want := []string{"US-001 created", "EP-001 updated", "prompt:p created", "prompt:p updated"}
-		if err != nil || !complete || !slices.Equal(got, want) {
-			t.Errorf("the changes are %q, %v, %v", got, complete, err)
-		}
-		if _, err := s.db.Exec(s.engine.bind("DELETE FROM changes WHERE seq < ?"), after+2); err != nil {
-			t.Fatal(err)
-		}
-		if _, complete, err := s.Changes(ctx, after); complete || err != nil {
-			t.Errorf("missing changes are not noticed: %v", err)
+		if !slices.Equal(got, want) {
+			t.Errorf("the changes are %q, want %q", got, want)
 		}
 	})
 }
@@ -417,103 +391,6 @@ func TestTogether(t *testing.T) {
 			t.Errorf("%d different ids of 20, and %d of 4 updates of one version", len(ids), won)
 		}
 	})
-}
-
-func TestSchemaVersion(t *testing.T) {
-	onBoth(t, func(t *testing.T, o Options) {
-		s := open(t, o)
-		must[Item](t)(s.Create(t.Context(), Item{Kind: Epic, Title: "A"}))
-		again := open(t, o)
-		if it := must[Details](t)(again.Details(t.Context(), "EP-001")); it.Title != "A" {
-			t.Errorf("the item is %+v", it)
-		}
-		if _, err := s.db.Exec("UPDATE dragoman_requirements SET value = '2' WHERE name = 'schema'"); err != nil {
-			t.Fatal(err)
-		}
-		_, err := Open(t.Context(), o)
-		refused(t, err, Unusable, "schema version 2", "newer dragoman")
-		if _, err := s.db.Exec("DROP TABLE dragoman_requirements"); err != nil {
-			t.Fatal(err)
-		}
-		_, err = Open(t.Context(), o)
-		refused(t, err, Unusable, "another program", "another database")
-	})
-}
-
-func TestOpenRefuses(t *testing.T) {
-	dir := t.TempDir()
-	garbage := filepath.Join(dir, "garbage")
-	if err := os.WriteFile(garbage, []byte(strings.Repeat("no database ", 1000)), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	_, err := Open(t.Context(), Options{Database: filepath.Join(dir, "x.db"), Existing: true})
-	refused(t, err, Unusable, "no database", "--db")
-	for _, test := range []struct{ database, words string }{
-		{"", "no database"},
-		{dir, "path of a file"},
-		{filepath.Join(dir, "none", "x.db"), "mkdir"},
-		{garbage, "not an SQLite database"},
-		{"mysql://x", "postgres://"},
-		{"postgres://me:secret@127.0.0.1:notaport/x", "not valid"},
-		{"postgres://me:secret@127.0.0.1:1/x", "cannot connect"},
-	} {
-		s, err := Open(t.Context(), Options{Database: test.database})
-		if err == nil {
-			_ = s.Close()
-		}
-		refused(t, err, Unusable, test.words)
-		if err != nil && strings.Contains(err.Error(), "secret") {
-			t.Errorf("the error has the password: %v", err)
-		}
-	}
-}
-
-// TestSettings checks, on every connection, the SQLite settings on which the store's guarantees
-// depend. It also checks the permissions of the database files.
-func TestSettings(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "x.db")
-	s := open(t, Options{Database: path})
-	must[Item](t)(s.Create(t.Context(), Item{Kind: Epic, Title: "A"}))
-	for range connections {
-		c, err := s.db.Conn(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer func() { _ = c.Close() }()
-		for pragma, want := range map[string]string{"journal_mode": "wal", "synchronous": "2", "busy_timeout": "15000", "foreign_keys": "1"} {
-			var got string
-			if err := c.QueryRowContext(t.Context(), "PRAGMA "+pragma).Scan(&got); err != nil || got != want {
-				t.Errorf("%s is %s, want %s (%v)", pragma, got, want, err)
-			}
-		}
-	}
-	if runtime.GOOS == "windows" {
-		return
-	}
-	for _, name := range []string{path, path + "-wal", path + "-shm"} {
-		if fi, err := os.Stat(name); err != nil || fi.Mode().Perm() != 0o600 {
-			t.Errorf("%s: %v %v", name, fi.Mode(), err)
-		}
-	}
-}
-
-// TestCancelledChange checks that the store does not make a change whose caller gave up before the
-// change began.
-func TestCancelledChange(t *testing.T) {
-	s := open(t, Options{Database: filepath.Join(t.TempDir(), "x.db")})
-	ctx, cancel := context.WithCancel(t.Context())
-	s.turn <- struct{}{} // another change runs
-	cancel()
-	if _, err := s.Create(ctx, Item{Kind: Epic, Title: "A"}); !errors.Is(err, context.Canceled) {
-		t.Errorf("Create returns %v", err)
-	}
-	<-s.turn
-	if _, err := s.Create(ctx, Item{Kind: Epic, Title: "A"}); !errors.Is(err, context.Canceled) {
-		t.Errorf("Create returns %v", err)
-	}
-	if p := must[Page](t)(s.Items(t.Context(), Query{})); p.Total != 0 {
-		t.Errorf("there are %d items", p.Total)
-	}
 }
 
 func TestFillAndDump(t *testing.T) {
@@ -561,75 +438,19 @@ func TestFillAndDump(t *testing.T) {
 	})
 }
 
-// TestOpenTogether opens and creates one database through many stores at the same time.
-func TestOpenTogether(t *testing.T) {
-	onBoth(t, func(t *testing.T, o Options) {
-		var group sync.WaitGroup
-		for range 8 {
-			group.Go(func() {
-				s, err := Open(t.Context(), o)
-				if err != nil {
-					t.Error(err)
-					return
-				}
-				if _, err := s.Create(t.Context(), Item{Kind: Epic, Title: "A"}); err != nil {
-					t.Error(err)
-				}
-				if err := s.Close(); err != nil {
-					t.Error(err)
-				}
-			})
-		}
-		group.Wait()
-		if p := must[Page](t)(open(t, o).Items(t.Context(), Query{})); p.Total != 8 {
-			t.Errorf("there are %d items", p.Total)
-		}
-	})
-}
-
-// TestMovedDatabase moves, deletes and replaces the file of an open database. Nothing is
-// acknowledged that would be lost, and all goes on when the file is back.
-func TestMovedDatabase(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "r.db")
+// TestUnusable checks that an error of the database has a code and the next step, and that a missing
+// database names the flag.
+func TestUnusable(t *testing.T) {
+	dir := t.TempDir()
+	_, err := Open(t.Context(), Options{Database: filepath.Join(dir, "x.db"), Existing: true})
+	refused(t, err, Unusable, "no database", "--db")
+	path := filepath.Join(dir, "r.db")
 	s := open(t, Options{Database: path})
-	add := func() error {
-		_, err := s.Create(t.Context(), Item{Kind: Epic, Title: "A"})
-		return err
-	}
-	if err := add(); err != nil {
-		t.Fatal(err)
-	}
-	away := path + ".away"
-	if err := os.Rename(path, away); err != nil {
+	if err := os.Rename(path, path+".away"); err != nil {
 		t.Skip(err) // Windows does not move open files
 	}
-	refused := func(what string) {
-		t.Helper()
-		if err := add(); !IsCode(err, Unusable) || !strings.Contains(err.Error(), "was moved, deleted or replaced") {
-			t.Errorf("%s: a change: %v", what, err)
-		}
-		if _, err := s.Items(t.Context(), Query{}); !IsCode(err, Unusable) {
-			t.Errorf("%s: a query: %v", what, err)
-		}
-	}
-	refused("moved")
-	if err := os.WriteFile(path, nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
-	refused("replaced")
-	if err := os.Rename(away, path); err != nil {
-		t.Fatal(err)
-	}
-	if err := add(); err != nil {
-		t.Errorf("back again: %v", err)
-	}
-	// After a while, the file alone has all changes.
-	s.checkpoint()
-	if log, err := os.Stat(path + "-wal"); err != nil || log.Size() != 0 {
-		t.Errorf("the log is %v, %v", log, err)
-	}
-	if err := os.Remove(path); err != nil {
-		t.Fatal(err)
-	}
-	refused("deleted")
+	_, err = s.Create(t.Context(), Item{Kind: Epic, Title: "A"})
+	refused(t, err, Unusable, "was moved, deleted or replaced", "put the file back")
+	_, err = s.Items(t.Context(), Query{})
+	refused(t, err, Unusable, "was moved, deleted or replaced")
 }

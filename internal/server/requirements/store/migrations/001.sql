@@ -1,9 +1,4 @@
 -- The statements are the same for SQLite and PostgreSQL.
-CREATE TABLE counters (
-	name TEXT PRIMARY KEY,
-	last BIGINT NOT NULL
-);
-
 CREATE TABLE items (
 	id TEXT PRIMARY KEY,
 	kind TEXT NOT NULL,
@@ -62,10 +57,3 @@ CREATE TABLE prompts (
 );
 
 CREATE UNIQUE INDEX prompts_active ON prompts (active) WHERE active = 1;
-
-CREATE TABLE changes (
-	seq BIGINT PRIMARY KEY,
-	object TEXT NOT NULL,
-	action TEXT NOT NULL,
-	happened TEXT NOT NULL
-);
