@@ -26,6 +26,7 @@ var table = []Entry{
 	{"server_stalled", "server does not read its input", "A server doesn't read its stdin, so messages to it wait."},
 	{"server_unstalled", "server reads its input again", "A server that had stopped reading its stdin reads it again."},
 	{"server_runs_once", "server can only run once", "While a server's first process runs, a second one for another client exited at its start, perhaps because a port or a profile is in use. The clients share the first until it ends. The attributes say why the second exited."},
+	{"server_asks_roots", "server asks for roots", "A server has asked for a client's roots for the first time. From then on, each client that has roots gets a session of its own with it, unless its `isolation` is `shared`."},
 	{"server_waiting", "server is not ready", "A server answered a call by saying that it's still starting. The call is retried."},
 	{"server_stopped", "server stopped by an operator", "An operator has stopped a server. Calls to it fail until one starts it again."},
 	{"server_started", "server started by an operator", "An operator has started a server."},

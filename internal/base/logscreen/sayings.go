@@ -45,6 +45,7 @@ var sayings = map[string]saying{
 	"server does not read its input":                {text: "server {server} doesn't read its input"},
 	"server reads its input again":                  {text: "server {server} reads its input again"},
 	"server can only run once":                      {text: "server {server} can only run once, so its clients share it"},
+	"server asks for roots":                         {text: "server {server} asks for roots, so each client that has roots gets a session of its own"},
 	"server is not ready":                           {text: "server {server} is still starting: {step}"},
 	"server stopped by an operator":                 {text: "server {server} was stopped by an operator", fresh: true},
 	"server started by an operator":                 {text: "server {server} was started by an operator", fresh: true},

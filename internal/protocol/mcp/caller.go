@@ -80,6 +80,7 @@ type CannotAsk string
 const (
 	NobodyToAsk CannotAsk = "no client is connected that answers requests outside a call"
 	SeveralAsk  CannotAsk = "several clients use this session, and the request does not say which of them it is for"
+	SharedLists CannotAsk = "the session reads lists for several clients; each of them gets a session of its own for its calls"
 )
 
 // Error returns the reason.

@@ -139,6 +139,11 @@ func Askable(caps []byte) bool {
 	return false
 }
 
+// DeclaresRoots reports whether a client with these capabilities tells a server its roots.
+func DeclaresRoots(caps []byte) bool {
+	return len(caps) > 2 && jsonrpc.KindOf(caps, jsonrpc.Find(caps, jsonrpc.Whole(caps), "roots")) == '{'
+}
+
 var askableKeys = []string{"elicitation", "roots", "sampling"}
 
 // appendCanonical appends the canonical form of the object obj. The form has only the members that

@@ -31,6 +31,15 @@ func NeedOf(c *Call) Need {
 	return n
 }
 
+// List reports whether the request only reads lists, or what the server declares.
+func (n Need) List() bool {
+	if n.Method == "" {
+		return !n.ForCall
+	}
+	m := LookupMethod(n.Method)
+	return m != nil && m.ListKey != ""
+}
+
 // purposeKey is the key of a purpose in a context.
 type purposeKey struct{}
 

@@ -61,6 +61,10 @@ type Options struct {
 	// request of a call may end after the call. OpenHTTP sets Posts.
 	Posts bool
 
+	// Answered is called when a server request that went to a client has been answered or refused. It must
+	// not block, and may be nil.
+	Answered func(method string)
+
 	// Params returns the tool arguments to mirror into headers, and whether the tool is known. The
 	// error says why clients must leave out the tool. If Params is nil, all tools are unknown.
 	Params func(ctx context.Context, f *mcp.ClientInfo, tool string) (params []mirror.Param, known bool, err error)

@@ -177,3 +177,50 @@ func TestAnAnswerAheadOfTheEndOfItsCall(t *testing.T) {
 		}
 	})
 }
+
+// TestRootsAreStillAskedAfterTheCall lets a server ask a question, and answer the call before the client has
+// answered the question. The roots are the client's, so the server still gets them. Other questions end.
+func TestRootsAreStillAskedAfterTheCall(t *testing.T) {
+	modern := &mcp.ClientInfo{Revision: mcp.R20260728, Conversation: 7}
+	nobody := &mcp.ClientInfo{Revision: mcp.R20251125}
+	const form = `{"jsonrpc":"2.0","id":"q","method":"elicitation/create","params":{"message":"m"}}`
+	for name, x := range map[string]struct {
+		client   *mcp.ClientInfo
+		question string
+		then     string // what the server says before it answers the call
+		again    bool
+	}{
+		"roots":                      {anna, rootsAsked, "", true},
+		"a form":                     {anna, form, "", false},
+		"roots, but cancelled":       {anna, rootsAsked, `{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":"q"}}`, false},
+		"roots of the call":          {anna, `{"jsonrpc":"2.0","id":"q","method":"roots/list","params":{"_meta":{"progressToken":ID}}}`, "", false},
+		"a client of 2026-07-28":     {modern, rootsAsked, "", false},
+		"a client without a session": {nobody, rootsAsked, "", false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			asked := 0
+			var settled []string
+			o := Options{Answered: func(method string) { settled = append(settled, method) }}
+			o.Ask = func(_ context.Context, m *jsonrpc.Message) (*jsonrpc.Message, error) {
+				asked++
+				return jsonrpc.Scan(jsonrpc.AppendResult(nil, m.ID, []byte(`{"roots":[]}`)), jsonrpc.Limits{})
+			}
+			calling(t, mcp.R20251125, o, func(c *Conn, w *pipetest.Wire) {
+				start(c, x.client, withTok)
+				id := string(pipetest.Scan(t, w.Heard()[0]).ID)
+				w.Say(strings.ReplaceAll(x.question, "ID", id))
+				if x.then != "" {
+					w.Say(x.then)
+				}
+				w.Say(`{"jsonrpc":"2.0","id":` + id + `,"result":{}}`)
+				got := strings.Join(w.Heard(), "\n")
+				if again := strings.Contains(got, `"roots":[]`); again != x.again || asked > 1 || asked == 1 != x.again {
+					t.Errorf("the client was asked %d times outside calls, and the server got\n%s", asked, got)
+				}
+				if len(settled) != 1 {
+					t.Errorf("settled: %q", settled)
+				}
+			})
+		})
+	}
+}

@@ -104,12 +104,20 @@ func (c *Conn) reserve(size int64) (done func(), why string) {
 // answerRequest asks the client of one of the owners, and sends the answer to the server.
 func (c *Conn) answerRequest(ctx context.Context, m *jsonrpc.Message, owners []*flow) {
 	f, answer, err := c.ask(ctx, m, owners)
+	if over := ctx.Err() != nil || errors.Is(err, mcp.ErrAnswered); err != nil && over && !errors.Is(err, errServerCancelled) && c.outlives(m, owners) {
+		later, stop := context.WithTimeout(c.life, askAgain)
+		f, answer, err = c.ask(later, m, nil)
+		stop()
+	}
+	if c.opts.Answered != nil {
+		defer c.opts.Answered(m.Method)
+	}
 	switch {
 	case errors.Is(err, errServerCancelled):
 	case err != nil:
 		level := slog.LevelWarn
-		if errors.Is(err, mcp.NobodyToAsk) {
-			level = slog.LevelInfo // usual with clients of 2026-07-28
+		if errors.Is(err, mcp.NobodyToAsk) || errors.Is(err, mcp.SharedLists) {
+			level = slog.LevelInfo // usual with clients of 2026-07-28, and nobody loses anything by the latter
 		}
 		c.opts.Log.Log(ctx, level, "server request refused", "server", c.opts.Name, "method", c.shown(m.Method), "cause", c.opts.Clean(err.Error()))
 		c.deliverTo(f, refusal(m, err.Error()))
@@ -123,6 +131,24 @@ func (c *Conn) answerRequest(ctx context.Context, m *jsonrpc.Message, owners []*
 		}
 		c.deliverTo(f, answer.Raw)
 	}
+}
+
+// askAgain limits a question for roots that goes on after its call.
+const askAgain = 30 * time.Second
+
+// outlives reports whether a server request that its calls did not answer before they ended is asked
+// outside calls. A server often asks for a client's roots right after the handshake, while the first call
+// already runs. The roots are the client's, not the call's, and the server needs them for the next call.
+func (c *Conn) outlives(m *jsonrpc.Message, owners []*flow) bool {
+	if m.Method != mcp.MethodListRoots || c.life.Err() != nil {
+		return false
+	}
+	for _, f := range owners {
+		if !f.call.Client.Revision.Can(mcp.AskedMidCall) || f.call.Client.Conversation == 0 || namesCall(m, f.n) {
+			return false
+		}
+	}
+	return len(owners) > 0
 }
 
 // callEnded is the reason for refusing a server request if its call ended before the request was

@@ -32,7 +32,7 @@ type dialer struct {
 	}
 	hub interface { // gets what the server sends outside calls
 		deliverNotification(p *pool, s *session, m *jsonrpc.Message, only uint64)
-		askSubscriber(context.Context, *pool, *jsonrpc.Message) (*jsonrpc.Message, error)
+		askSubscriber(context.Context, *pool, *session, *jsonrpc.Message) (*jsonrpc.Message, error)
 		restore(*pool, *link)
 	}
 	lister interface {
@@ -284,7 +284,7 @@ func (d *dialer) dial(ctx context.Context, t target, unprobed bool) (*session, e
 	if p.adapter == nil { // an adapter publishes the steps of its own handshake with the child
 		p.offer.Watch = steps.watch()
 	}
-	s := &session{steps: steps, shared: p.adapter == nil, pipe: true, legacyFirst: p.legacyFirst, number: d.numbers.Add(1)}
+	s := &session{steps: steps, shared: p.adapter == nil, pipe: true, legacyFirst: p.legacyFirst, number: d.numbers.Add(1), roots: newRootsRound()}
 	o := d.connOptions(t, s)
 	var err error
 	switch {
@@ -320,8 +320,13 @@ func (d *dialer) connOptions(t target, s *session) conn.Options {
 		Notice: func(m *jsonrpc.Message, only uint64) { d.hub.deliverNotification(t.pool, s, m, only) },
 		Ask: func(ctx context.Context, m *jsonrpc.Message) (*jsonrpc.Message, error) {
 			return s.askRelated(ctx, nil, m, func(ctx context.Context, m *jsonrpc.Message) (*jsonrpc.Message, error) {
-				return d.hub.askSubscriber(ctx, t.pool, m)
+				return d.hub.askSubscriber(ctx, t.pool, s, m)
 			})
+		},
+		Answered: func(method string) {
+			if method == mcp.MethodListRoots {
+				s.roots.settle()
+			}
 		},
 		Params: d.lister.paramsOf, Events: d.opts.Events, Sessions: d.sessions, Own: d.opts.Own,
 	}

@@ -17,6 +17,7 @@ func (st *state) check() {
 	for key, p := range st.pools.byKey {
 		must(p.key == key, "the pool %q is found as %q", p.key, key)
 		must(len(p.sessions) > 0 || len(p.subscribers) > 0 || p.opening != nil, "nobody needs the pool %q", key)
+		must(key == keyOf(p.base, p.owner), "the pool %q of %d has the base %q", key, p.owner, p.base)
 		must(len(p.sessions) <= maxSessionsPerPool, "the pool %q has %d sessions", key, len(p.sessions))
 		for _, s := range p.sessions {
 			once(s)

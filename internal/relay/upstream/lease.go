@@ -132,7 +132,7 @@ func (l *Lease) send(ctx context.Context, a *mcp.Attempt, k mcp.Caller) (*mcp.Re
 	}
 	u.watchdog.watch(s)
 	began := time.Now()
-	reply, err := s.server.Call(ctx, a, s.related(a.Trail, k))
+	reply, err := s.server.Call(ctx, a, u.broker.callerOf(s, a, k))
 	if err == nil && u.missesHeader(s, a, reply) {
 		// The tool's schema has changed since Dragoman read the tool list. Read the list again
 		// and repeat the call (2026-07-28 §Streamable HTTP, "Client Behavior").
@@ -222,7 +222,7 @@ func (l *Lease) callInSession(ctx context.Context, a *mcp.Attempt, k mcp.Caller)
 	for try := 0; ; try++ {
 		s := l.s
 		u.watchdog.watch(s)
-		reply, err := s.server.Call(ctx, a, s.related(a.Trail, k))
+		reply, err := s.server.Call(ctx, a, u.broker.callerOf(s, a, k))
 		u.broker.remember(s, a, reply)
 		if err == nil {
 			return reply, nil

@@ -88,6 +88,7 @@ func (b *broker) tryOpen(o *opening) (r openResult) {
 		return r
 	}
 	b.hub.replayLevel(r.session, o.pool)
+	b.awaitRoots(o, r.session)
 	return r
 }
 
@@ -198,7 +199,16 @@ func (b *broker) putIntoService(st *state, p *pool, f *mcp.ClientInfo, s *sessio
 		b.hub.relistenSoon(st, l)
 		return
 	}
+	if p.owner != 0 && len(p.sessions) > 0 && f != nil && f.Conversation != p.owner {
+		// The pool got its owner meanwhile, and the client for which we have opened this session has
+		// another pool now.
+		b.work.Go(func() { s.shut(b.graceful, errNotNeeded) })
+		return
+	}
 	s.pool = p
+	if f != nil {
+		s.opener = f.Conversation
+	}
 	p.sessions = append(p.sessions, s)
 }
 

@@ -48,8 +48,14 @@ const maxSessionsPerPool = 16
 // scope, the seat, and the canonical form of the capabilities. Each pool of a legacy server may
 // need a process, so the key ignores differences that do not affect a server: white space, the
 // order of members, and unknown names. Anonymous clients that cannot get server requests share the
-// key "" with Dragoman's own calls, unless they have credentials of their own.
+// key "" with Dragoman's own calls, unless they have credentials of their own. If the server asks for
+// roots, the key also names the conversation; see roots.go.
 func (b *broker) key(st *state, f *mcp.ClientInfo, scope string) string {
+	return keyOf(b.base(st, f, scope), b.ownerOf(st, f))
+}
+
+// base returns the key without the conversation.
+func (b *broker) base(st *state, f *mcp.ClientInfo, scope string) string {
 	if f == nil {
 		return ""
 	}
@@ -77,7 +83,7 @@ func (b *broker) ownPool(st *state, f *mcp.ClientInfo, scope string) *pool {
 
 // newPool creates the pool for a key. f may be nil.
 func (b *broker) newPool(st *state, key string, f *mcp.ClientInfo, scope string) *pool {
-	p := &pool{key: key, freed: make(chan struct{})}
+	p := &pool{key: key, base: b.base(st, f, scope), owner: b.ownerOf(st, f), freed: make(chan struct{})}
 	if f != nil {
 		p.declared = b.capabilities(f)
 		p.scope = scope
@@ -194,7 +200,7 @@ func (b *broker) pick(ctx context.Context, st *state, f *mcp.ClientInfo, scope s
 	if st.useModern(f, scope) {
 		s = st.pools.links[scope].session
 	} else {
-		p = b.poolFor(st, f, scope)
+		p = b.poolFor(st, f, scope, need)
 		s = b.choose(st, p, f, need.ForCall)
 	}
 	if s != nil {
@@ -223,9 +229,14 @@ func (b *broker) pick(ctx context.Context, st *state, f *mcp.ClientInfo, scope s
 }
 
 // poolFor returns the pool for the calls of a client, and creates it if necessary. f may be nil.
-func (b *broker) poolFor(st *state, f *mcp.ClientInfo, scope string) *pool {
+func (b *broker) poolFor(st *state, f *mcp.ClientInfo, scope string, need mcp.Need) *pool {
 	key := b.key(st, f, scope)
 	p := st.pools.byKey[key]
+	if f != nil && f.Conversation == 0 && need.List() {
+		if q := st.pools.listPool(p, key); q != nil {
+			return q
+		}
+	}
 	if f == nil && (p == nil || len(p.sessions) == 0) {
 		// Dragoman's own requests, such as those for the tool list, can use the sessions of any
 		// anonymous pool.
@@ -386,7 +397,7 @@ func (b *broker) release(s *session, counted, unused bool) {
 			// If the session has ended, it is no longer in p.sessions.
 			if i := slices.Index(p.sessions, s); i >= 0 {
 				wait := homeIdle
-				if i > 0 || b.spec.Isolation == PerCall {
+				if i > 0 || b.spec.Isolation == PerCall || st.pools.forsaken(s) {
 					wait = exclusiveIdle
 				}
 				if spent {
@@ -467,7 +478,8 @@ func (b *broker) retireKept(st *state, p *pool) bool {
 // makeRoom reports whether the pool may open one more session. If a limit has been reached, it
 // ends an idle session first. If the limit is maxPerPrincipal, this is a session of the same
 // principal. It uses sooner to choose the session, and never chooses a home session with
-// subscribers.
+// subscribers, except that of a conversation which has it alone and watches no resources. Otherwise
+// 64 open windows would leave none to the next one.
 func (b *broker) makeRoom(st *state, p *pool) bool {
 	all, own := 0, 0
 	var idle, ownIdle *session
@@ -484,7 +496,7 @@ func (b *broker) makeRoom(st *state, p *pool) bool {
 		}
 		for i, s := range q.sessions {
 			home := i == 0
-			if s.users > 0 || home && len(q.subscribers) > 0 {
+			if s.users > 0 || home && len(q.subscribers) > 0 && (q.owner == 0 || q.watches()) {
 				continue
 			}
 			if idle == nil || sooner(s, home, idle, idleIsHome) {
@@ -512,7 +524,7 @@ func (b *broker) makeRoom(st *state, p *pool) bool {
 // without tasks end before sessions with tasks. If this does not decide, exclusive sessions end
 // before home sessions. Otherwise, the session that has been idle for longer ends first.
 func sooner(s *session, home bool, than *session, thanHome bool) bool {
-	if held := s.keep.After(time.Now()); held != than.keep.After(time.Now()) {
+	if held := s.hasTasks(); held != than.hasTasks() {
 		return !held // ending the session would also end its tasks
 	}
 	if home != thanHome {

@@ -27,6 +27,8 @@ type program struct {
 	on func(c *process, m *jsonrpc.Message) []byte
 	// heard is called for each notification, unless it is nil.
 	heard func(m *jsonrpc.Message)
+	// noted is the same for a program that wants to know which process got it.
+	noted func(l *process, m *jsonrpc.Message)
 
 	mu        sync.Mutex
 	processes []*process
@@ -80,6 +82,9 @@ func (h *program) serve(l *process) {
 		if m.Kind != jsonrpc.Request {
 			if m.Kind == jsonrpc.Notification && h.heard != nil {
 				h.heard(m)
+			}
+			if m.Kind == jsonrpc.Notification && h.noted != nil {
+				h.noted(l, m)
 			}
 			continue
 		}

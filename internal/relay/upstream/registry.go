@@ -12,6 +12,8 @@ type registry struct {
 	links   map[string]*link // the links to a modern server, by credential scope
 	leaving []*session       // sessions that are out of service and in no pool, but have not ended yet
 	solo    bool             // the server can only run once; see goSolo
+	rooted  bool             // the server has asked for roots; see roots.go
+	early   habit            // whether the server asks for roots right after the handshake
 	canon   canon
 	touched []*pool // pools that may have become empty since the last settle
 }
@@ -19,6 +21,8 @@ type registry struct {
 // pool contains the sessions that may serve the same clients. It belongs to the state.
 type pool struct {
 	key         string
+	base        string        // the key without the owner
+	owner       uint64        // the only conversation that the pool serves, because of its roots; 0 for all with its key
 	seat        string        // the seat of the principal; "" for anonymous clients
 	scope       string        // credential scope of the pool's sessions
 	declared    []byte        // capabilities that the pool's sessions declare

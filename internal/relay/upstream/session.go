@@ -30,6 +30,7 @@ type session struct {
 	watched     atomic.Bool // the watch timer is running
 	served      atomic.Bool // the session has answered a call from a client
 	unanswered  atomic.Bool // unresponsiveSince is set
+	roots       *rootsRound // the first question for roots
 
 	// broker.putIntoService sets at most one of these two, before anybody can hold the session. They don't change
 	// later, so they may be read outside update.
@@ -45,11 +46,12 @@ type session struct {
 
 // lending is what the broker knows of a session.
 type lending struct {
-	opened, idle time.Time // when the session was opened, and when its last hold was released
-	taken        bool      // the session has been used for a call; only relevant with isolation "call"
-	users        int       // number of holds
-	calls        int       // number of holds for calls of clients; see broker.use
-	owner        uint64
+	opened, idle time.Time         // when the session was opened, and when its last hold was released
+	taken        bool              // the session has been used for a call; only relevant with isolation "call"
+	users        int               // number of holds
+	calls        int               // number of holds for calls of clients; see broker.use
+	owner        uint64            // the conversation of the last call; 0 before the first one
+	opener       uint64            // the conversation for which the session was opened, or 0
 	reap         *time.Timer       // timer that ends an idle session; nil while the session is in use
 	keep         time.Time         // the session has tasks, so Dragoman does not end it as idle before this time
 	taskOwners   map[string]uint64 // for each task of a legacy server: the conversation that created it; see tasks.go
@@ -96,7 +98,7 @@ func (s *session) stopReap() {
 // wanted reports whether Dragoman ended the session on purpose, and not because of a fault of the
 // server.
 func wanted(cause error) bool {
-	for _, ours := range []error{conn.ErrStopped, conn.ErrRestarted, errCallOver, errEraChanged, errNotNeeded, errIdleSession, errStopped} {
+	for _, ours := range []error{conn.ErrStopped, conn.ErrRestarted, errCallOver, errEraChanged, errNotNeeded, errIdleSession, errOthersRoots, errStopped} {
 		if errors.Is(cause, ours) {
 			return true
 		}

@@ -15,7 +15,10 @@ import (
 // still kept apart. A server with isolation "call" fails instead, because its operator has asked for
 // separate processes.
 
-const reasonSolo = "a second process of the server exited at its start, so all clients share the first one"
+const (
+	reasonSolo       = "a second process of the server exited at its start, so all clients share the first one"
+	reasonSoloRooted = reasonSolo + ", and it works with the roots of one of them"
+)
 
 // goSolo handles an open for the pool p that has failed with err. If the server exited although
 // the same principal has another session with it, goSolo records that the server can only run
@@ -67,6 +70,8 @@ func (c *core) shares(st *state) bool { return c.spec.Isolation == Shared || st.
 // reportSolo adds the reason to the status if clients share the only process of the server.
 func (r *registry) reportSolo(to *Status) {
 	if r.solo && to.State == Ready && to.Reason == "" {
-		to.Reason = reasonSolo
+		if to.Reason = reasonSolo; r.rooted {
+			to.Reason = reasonSoloRooted
+		}
 	}
 }

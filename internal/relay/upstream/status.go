@@ -84,6 +84,7 @@ func (u *Upstream) status(st *state) Status {
 		s.Running += x.server.Running()
 	}
 	st.pools.reportSolo(&s)
+	st.pools.reportRoots(&s)
 	u.watchdog.reportHung(st, &s)
 	u.watchdog.reportStalls(st, &s)
 	return s

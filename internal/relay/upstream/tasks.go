@@ -107,6 +107,9 @@ func (b *broker) remember(s *session, a *mcp.Attempt, r *mcp.Reply) {
 	})
 }
 
+// hasTasks reports whether the session is kept open for its tasks.
+func (s *session) hasTasks() bool { return s.keep.After(time.Now()) }
+
 // own records that a conversation has a task, because it created the task or knows its id,
 // which nobody can guess. 0 stands for a client without a conversation, which gets no notifications
 // outside calls.
@@ -144,7 +147,7 @@ func (r relatedCaller) Ask(ctx context.Context, m *jsonrpc.Message) (*jsonrpc.Me
 // (2025-11-25 §Tasks, "Associating Task-Related Messages").
 func (s *session) askRelated(ctx context.Context, t *trails.Trail, m *jsonrpc.Message, ask func(context.Context, *jsonrpc.Message) (*jsonrpc.Message, error)) (*jsonrpc.Message, error) {
 	at := mcp.RelatedTask(m.Raw, m.Param(mcp.KeyMeta))
-	if s.tasks != mcp.RequestedTasks || jsonrpc.KindOf(m.Raw, at) != '"' {
+	if jsonrpc.KindOf(m.Raw, at) != '"' || s.tasks != mcp.RequestedTasks { // in this order: s.tasks isn't set yet if the server asks right after its handshake
 		return ask(ctx, m)
 	}
 	id := at.Of(m.Raw)

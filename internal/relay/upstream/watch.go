@@ -20,6 +20,7 @@ type hub struct {
 	broker interface {
 		acquire(context.Context, *mcp.ClientInfo, mcp.Need) (hold, error)
 		ownPool(st *state, f *mcp.ClientInfo, scope string) *pool
+		outsideCalls(*state, *pool, *session) ([]*Subscriber, error)
 	}
 	lister   interface{ forgetTools() }
 	watchdog interface{ checkSoon(*session) }
@@ -65,6 +66,7 @@ func (w *Subscriber) Close() {
 			}
 		}
 		h.relistenSoon(st, st.pools.links[w.pool.scope])
+		st.pools.endForsaken(w.pool)
 		if len(uris) == 0 || st.ops.closed || len(w.pool.sessions) == 0 {
 			return // without a session, there are no subscriptions at the server
 		}
@@ -381,26 +383,48 @@ func (h *hub) askers(p *pool) []mcp.Subscriber {
 	})
 }
 
-// askSubscriber handles a server request outside calls. If the pool has exactly one client that can
-// be asked, it sends the request to this client. If there are several, it refuses the request. If
-// there is none, it waits a short time for a client before it refuses the request.
-func (h *hub) askSubscriber(ctx context.Context, p *pool, m *jsonrpc.Message) (*jsonrpc.Message, error) {
+// askSubscriber handles a server request outside calls in the session s of the pool p. If the pool has
+// exactly one client that can be asked, it sends the request to this client. If there are several, it
+// refuses the request. If there is none, it waits a short time for a client before it refuses the
+// request. A request for roots makes the session that of one client; see roots.go.
+func (h *hub) askSubscriber(ctx context.Context, p *pool, s *session, m *jsonrpc.Message) (*jsonrpc.Message, error) {
 	for waited := 0; ; waited++ {
-		all := h.askers(p)
+		all, err := h.mayAnswer(p, s, m.Method)
 		switch {
+		case err != nil:
+			return nil, err
 		case len(all) == 1:
 			return all[0].Ask(ctx, m)
 		case len(all) > 1:
 			return nil, mcp.SeveralAsk
-		case waited == 20:
+		case waited == 100:
 			return nil, mcp.NobodyToAsk
 		}
 		// Some servers request the roots right after the handshake, when the client has not yet
 		// finished its own handshake with Dragoman.
-		if err := work.Sleep(ctx, 100*time.Millisecond); err != nil {
+		if err := work.Sleep(ctx, 20*time.Millisecond); err != nil {
 			return nil, err
 		}
 	}
+}
+
+// mayAnswer returns the clients that may answer a server request outside calls in the session s.
+func (h *hub) mayAnswer(p *pool, s *session, method string) (all []mcp.Subscriber, err error) {
+	if method != mcp.MethodListRoots || !mcp.DeclaresRoots(p.declared) {
+		return h.askers(p), nil
+	}
+	h.update(func(st *state) {
+		to := p.subscribers
+		if h.separatesRoots(st) {
+			to, err = h.broker.outsideCalls(st, p, s)
+		}
+		for _, w := range to {
+			if w.asker != nil {
+				all = append(all, w.asker)
+			}
+		}
+	})
+	return all, err
 }
 
 // restore renews the subscriptions after a session has ended: those of the pool p, or those on the
