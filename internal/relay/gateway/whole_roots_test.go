@@ -75,7 +75,7 @@ func (n *window) asks(method, params string) string {
 // TestEachWindowWorksInItsOwnFolder connects two windows of one editor, with the same capabilities and
 // different roots, at the merged endpoint and at that of one server.
 func TestEachWindowWorksInItsOwnFolder(t *testing.T) {
-	for _, isolation := range []upstream.Isolation{upstream.Auto} {
+	for _, isolation := range []upstream.Isolation{upstream.Auto, upstream.PerCall} {
 		for _, sole := range []bool{true, false} {
 			t.Run(fmt.Sprintf("%s_sole=%t", isolation, sole), func(t *testing.T) {
 				inBubble(t, func(t *testing.T) {

@@ -29,13 +29,11 @@ const reasonRoots = "the server asks for roots, so each client that has roots ge
 
 // separatesRoots reports whether conversations with roots get pools of their own once the server has
 // asked for roots.
-func (c *core) separatesRoots(st *state) bool {
-	return !c.shares(st) && c.spec.Isolation != PerCall && !c.spec.OneClient
-}
+func (c *core) separatesRoots(st *state) bool { return !c.shares(st) && !c.spec.OneClient }
 
 // ownerOf returns the conversation whose own pool serves the client f, or 0 if f shares a pool.
 func (b *broker) ownerOf(st *state, f *mcp.ClientInfo) uint64 {
-	if f == nil || !st.pools.rooted || f.Conversation == 0 || b.spec.Isolation == Shared || b.spec.Isolation == PerCall || !mcp.DeclaresRoots(f.Capabilities) {
+	if f == nil || !st.pools.rooted || f.Conversation == 0 || b.spec.Isolation == Shared || !mcp.DeclaresRoots(f.Capabilities) {
 		return 0
 	}
 	return f.Conversation
@@ -68,9 +66,10 @@ func (r *registry) listPool(p *pool, key string) (found *pool) {
 	return found
 }
 
-// main reports whether s is the session that a new owner of the pool keeps: the home session. A session that is about to be put into service counts too.
+// main reports whether s is the session that a new owner of the pool keeps: the home session, or the
+// only one. A session that is about to be put into service counts too.
 func (b *broker) main(p *pool, s *session) bool {
-	return len(p.sessions) == 0 || p.sessions[0] == s
+	return len(p.sessions) == 0 || p.sessions[0] == s && (b.spec.Isolation != PerCall || len(p.sessions) == 1)
 }
 
 // user returns the conversation that a pool without an owner should belong to: the one that last used its
@@ -126,13 +125,16 @@ func (b *broker) give(st *state, p *pool, to uint64) bool {
 	st.pools.byKey[key] = p
 	for i, s := range p.sessions {
 		// The calls of others that run on exclusive sessions end there.
-		if i > 0 && s.owner != to && !s.hasTasks() {
+		if i > 0 && s.owner != to && !b.spentBy(s) && !s.hasTasks() {
 			b.outdate(st, s, errOthersRoots)
 		}
 	}
 	p.wake()
 	return true
 }
+
+// spentBy reports whether the session ends after its one call, so that s.owner is its only client.
+func (b *broker) spentBy(s *session) bool { return b.spec.Isolation == PerCall && s.taken }
 
 // move moves a subscriber to another pool.
 func (r *registry) move(w *Subscriber, to *pool) {
@@ -186,7 +188,7 @@ func (b *broker) inCall(s *session, c uint64) (err error) {
 		if !b.separatesRoots(st) || s.outdated {
 			return
 		}
-		if s.over {
+		if b.spentBy(s) || s.over {
 			b.separate(st, nil)
 			return
 		}
@@ -223,6 +225,8 @@ func (b *broker) outsideCalls(st *state, p *pool, s *session) (all []*Subscriber
 	owned, contested := p.owner != 0, s.calls > 1 // if only one call ran, the request would belong to it
 	b.separate(st, nil)
 	switch {
+	case b.spentBy(s):
+		return slices.DeleteFunc(st.pools.askersLike(p), func(w *Subscriber) bool { return w.info.Conversation != s.owner }), nil
 	case s.outdated && s.owner != p.owner:
 		return nil, mcp.SeveralAsk // calls of others end here
 	case contested && !owned:

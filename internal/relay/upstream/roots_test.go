@@ -119,6 +119,9 @@ func TestRootsStayWithTheirClient(t *testing.T) {
 		"asks in the first call":        {lazy: true, most: 2},
 		"the lists open it":             {most: 3, before: func(t *testing.T, u *Upstream) { lists(t, u, 0) }},
 		"the lists of one open it":      {most: 2, before: func(t *testing.T, u *Upstream) { lists(t, u, 2) }},
+		"a process for each call":       {most: 0, spec: Spec{Isolation: PerCall}},
+		"the same, lists first":         {most: 1, spec: Spec{Isolation: PerCall}, before: func(t *testing.T, u *Upstream) { lists(t, u, 0) }},
+		"the same, asks in each call":   {lazy: true, most: 0, spec: Spec{Isolation: PerCall}},
 		"a client of 2026-07-28 before": {lazy: true, most: 3, before: func(t *testing.T, u *Upstream) { new(window).modern().work(t, u) }},
 	} {
 		t.Run(name, func(t *testing.T) {
