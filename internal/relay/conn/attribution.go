@@ -15,8 +15,9 @@ type attribution struct {
 	// tasks/result call for this task; 0 for none.
 	task     string
 	result   int64
-	ofTask   candidate // calls that name the task
-	creating candidate // calls that create tasks with ids that Dragoman does not know yet
+	ofTask   candidate   // calls that name the task
+	creating candidate   // calls that create tasks with ids that Dragoman does not know yet
+	past     *pastClient // whose calls have just ended; nil for none
 }
 
 // taskOf returns the task that a server request names, or "" if the request names no task
