@@ -17,7 +17,7 @@ BENCH    ?= .
 TARGETS  := linux/amd64 linux/arm64 darwin/amd64 darwin/arm64 windows/amd64 windows/arm64
 
 .DEFAULT_GOAL := check
-.PHONY: check help build vet test lint race-short soak attack fuzz bench bench-diff bench-compare bench-console bench-pages conformance peers sweep clients clients-check browser dashboard cross tidy release release-try release-check clean matrix matrix-check bin/matrix.md screenshots examples
+.PHONY: check help build vet test lint race-short soak attack fuzz bench bench-diff bench-compare bench-console bench-pages conformance peers sweep clients clients-check browser dashboard remote cross tidy release release-try release-check clean matrix matrix-check bin/matrix.md screenshots examples
 
 check: build vet lint race-short ## check a change: build, vet, lint, short race tests
 
@@ -122,6 +122,9 @@ browser: ## test the console in Chromium (Debian: apt-get install chromium; npm)
 
 dashboard: ## draw docs/grafana.json with a real Prometheus (unpacks Debian's package if there is none)
 	cd test && DRAGOMAN_DASHBOARD=1 ../.ci/prometheus go test -count=1 -timeout 8m -v ./dashboard
+
+remote: ## reach serve through ssh -L, as root (unpacks Debian's packages of what isn't installed)
+	cd test && ../.ci/remote go test -count=1 -timeout 8m -v ./remote
 
 screenshots: ## make docs/pictures/console from serve --demo in Chromium; uses port 7300
 	cd test && DRAGOMAN_BROWSER=screenshots go test -count=1 -timeout 8m -run TestConsole ./browser/...

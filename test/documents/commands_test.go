@@ -33,6 +33,7 @@ var notRun = map[string]string{
 	"git checkout ":                  "needs a release",
 	"apt":                            "changes the system",
 	"brew ":                          "needs Homebrew and a release",
+	"ssh ":                           "needs another machine; make remote tries it",
 	"systemctl ":                     "needs systemd",
 	"journalctl ":                    "needs systemd",
 	"docker ":                        "needs a container engine",
