@@ -123,8 +123,8 @@ browser: ## test the console in Chromium (Debian: apt-get install chromium; npm)
 dashboard: ## draw docs/grafana.json with a real Prometheus (unpacks Debian's package if there is none)
 	cd test && DRAGOMAN_DASHBOARD=1 ../.ci/prometheus go test -count=1 -timeout 8m -v ./dashboard
 
-remote: ## reach serve through ssh -L, as root (unpacks Debian's packages of what isn't installed)
-	cd test && ../.ci/remote go test -count=1 -timeout 8m -v ./remote
+remote: ## reach serve through nginx, Caddy, HAProxy and ssh -L, as root (unpacks Debian's packages of what is not installed)
+	cd test && ../.ci/remote go test -count=1 -timeout 8m -parallel 4 -v ./remote
 
 screenshots: ## make docs/pictures/console from serve --demo in Chromium; uses port 7300
 	cd test && DRAGOMAN_BROWSER=screenshots go test -count=1 -timeout 8m -run TestConsole ./browser/...

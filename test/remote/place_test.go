@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"sync"
 	"syscall"
@@ -214,4 +215,18 @@ func soon(t *testing.T) context.Context {
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	t.Cleanup(cancel)
 	return ctx
+}
+
+// block returns the only fenced block of a language in docs/deployment.md.
+func block(t *testing.T, language string) string {
+	t.Helper()
+	b, err := os.ReadFile(filepath.Join(root, "docs", "deployment.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	all := regexp.MustCompile("(?s)\n```"+language+"\n(.*?\n)```\n").FindAllStringSubmatch(string(b), -1)
+	if len(all) != 1 {
+		t.Fatalf("docs/deployment.md has %d blocks of %s, not one", len(all), language)
+	}
+	return all[0][1]
 }
