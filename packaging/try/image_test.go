@@ -97,24 +97,11 @@ func wantConfig(t *testing.T, img v1.Image) {
 func wantFiles(t *testing.T, img v1.Image, root string) map[string]fs.FileMode {
 	t.Helper()
 	files := map[string]fs.FileMode{}
-	flat := mutate.Extract(img)
-	defer flat.Close()
-	for r := tar.NewReader(flat); ; {
-		h, err := r.Next()
-		if err == io.EOF {
-			break
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
+	for _, h := range extract(t, img, root) {
 		name := strings.TrimSuffix(h.Name, "/")
 		files[name] = h.FileInfo().Mode()
 		if name == "var/lib/dragoman" && h.Uid != 65532 {
 			t.Errorf("HOME belongs to %d", h.Uid)
-		}
-		if h.Typeflag == tar.TypeReg {
-			to := filepath.Join(root, filepath.FromSlash(name))
-			writeFile(t, to, r)
 		}
 	}
 	if files["tmp"] != fs.ModeDir|fs.ModeSticky|0o777 {
@@ -126,6 +113,36 @@ func wantFiles(t *testing.T, img v1.Image, root string) map[string]fs.FileMode {
 		}
 	}
 	return files
+}
+
+// extract writes the files of an image below root, with their modes. If the test runs as root, they
+// have their owners too.
+func extract(t *testing.T, img v1.Image, root string) (headers []*tar.Header) {
+	t.Helper()
+	flat := mutate.Extract(img)
+	defer flat.Close()
+	for r := tar.NewReader(flat); ; {
+		h, err := r.Next()
+		if err == io.EOF {
+			return headers
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		headers = append(headers, h)
+		to := filepath.Join(root, filepath.FromSlash(h.Name))
+		if h.Typeflag == tar.TypeDir {
+			err = os.MkdirAll(to, 0o755)
+		} else {
+			writeFile(t, to, r)
+		}
+		if err = errors.Join(err, os.Chmod(to, h.FileInfo().Mode())); err == nil && os.Geteuid() == 0 {
+			err = os.Chown(to, h.Uid, h.Gid)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
 }
 
 func unpack(t *testing.T, file, dir string) {
