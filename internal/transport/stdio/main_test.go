@@ -54,6 +54,8 @@ func child(mode string) {
 				os.Exit(4)
 			}
 		}
+	case "line": // writes its command line to stderr
+		fmt.Fprintln(os.Stderr, commandLine())
 	case "exit":
 		fmt.Fprintln(os.Stderr, "GITHUB_TOKEN is not set")
 		os.Exit(3)

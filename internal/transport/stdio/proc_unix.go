@@ -28,10 +28,11 @@ var closeInherited = sync.OnceFunc(sealInherited)
 
 // prepare puts the child into its own process group. Go marks its own descriptors as close-on-exec.
 // prepare also marks the descriptors that this process inherited.
-func prepare(cmd *exec.Cmd) {
+func prepare(cmd *exec.Cmd) error {
 	closeInherited()
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	dieWithUs(cmd.SysProcAttr)
+	return nil
 }
 
 func (g *processGroup) adopt(p *os.Process) error {

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"syscall"
 	"unsafe"
 
@@ -20,12 +21,22 @@ type processGroup struct {
 }
 
 // prepare makes the child start suspended. The child begins to run only after it was put into its
-// job, so that none of its own children can leave the job.
-func prepare(cmd *exec.Cmd) {
+// job, so that none of its own children can leave the job. A batch file is run by the cmd.exe of Windows.
+func prepare(cmd *exec.Cmd) error {
 	cmd.SysProcAttr = &syscall.SysProcAttr{
 		CreationFlags: windows.CREATE_SUSPENDED | windows.CREATE_NEW_PROCESS_GROUP | windows.CREATE_NO_WINDOW,
 		HideWindow:    true,
 	}
+	if !isBatch(cmd.Path) {
+		return nil
+	}
+	system, err := windows.GetSystemDirectory()
+	if err != nil {
+		return err
+	}
+	cmd.SysProcAttr.CmdLine, err = batchLine(cmd.Path, cmd.Args[1:])
+	cmd.Path = filepath.Join(system, "cmd.exe")
+	return err
 }
 
 func (g *processGroup) adopt(p *os.Process) (err error) {

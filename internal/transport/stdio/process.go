@@ -147,8 +147,11 @@ func (p *Process) run(start chan<- error, stderr *os.File) {
 	defer runtime.UnlockOSThread()
 	defer close(p.exited)
 
-	prepare(p.cmd)
-	if err := p.cmd.Start(); err != nil {
+	err := prepare(p.cmd)
+	if err == nil {
+		err = p.cmd.Start()
+	}
+	if err != nil {
 		start <- err
 		return
 	}
