@@ -17,7 +17,7 @@ BENCH    ?= .
 TARGETS  := linux/amd64 linux/arm64 darwin/amd64 darwin/arm64 windows/amd64 windows/arm64
 
 .DEFAULT_GOAL := check
-.PHONY: check help build vet test lint race-short soak attack fuzz bench bench-diff bench-compare bench-console bench-pages conformance peers sweep clients clients-check browser dashboard remote cross tidy release release-try release-check clean matrix matrix-check bin/matrix.md screenshots examples
+.PHONY: check help build vet test lint race-short soak attack fuzz bench bench-diff bench-compare bench-console bench-pages conformance peers sweep clients clients-check browser dashboard remote wine cross tidy release release-try release-check clean matrix matrix-check bin/matrix.md screenshots examples
 
 check: build vet lint race-short ## check a change: build, vet, lint, short race tests
 
@@ -125,6 +125,12 @@ dashboard: ## draw docs/grafana.json with a real Prometheus (unpacks Debian's pa
 
 remote: ## reach serve through nginx, Caddy, HAProxy and ssh -L, as root (unpacks Debian's packages of what is not installed)
 	cd test && ../.ci/remote go test -count=1 -timeout 8m -parallel 4 -v ./remote
+
+# TempDir of package testing can't remove its folder in Wine 8, so most other packages would fail.
+wine: ## test the program for Windows in Wine, as root (installs Debian's packages)
+	GOOS=windows go test -count=1 -exec $(CURDIR)/.ci/wine -run 'Batch|Env|Exit|Stop|Job|Half|Endless|Stderr' ./internal/transport/stdio
+	GOOS=windows go test -count=1 -exec $(CURDIR)/.ci/wine ./internal/base/failure ./internal/base/jsonrpc ./internal/base/servername ./internal/base/work ./internal/setup/intake
+	cd test && DRAGOMAN_WINE=$(CURDIR)/.ci/wine go test -count=1 -timeout 8m -v ./wine
 
 screenshots: ## make docs/pictures/console from serve --demo in Chromium; uses port 7300
 	cd test && DRAGOMAN_BROWSER=screenshots go test -count=1 -timeout 8m -run TestConsole ./browser/...
