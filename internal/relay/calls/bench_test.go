@@ -2,6 +2,7 @@ package calls
 
 import (
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"github.com/dragoman-mcp/dragoman/internal/base/jsonrpc"
@@ -85,5 +86,30 @@ func recordedCall(on bool) (once func()) {
 		t.Exchanged(p, trails.Head{}, head(t))
 		x.Answered(a, mcp.Ending{Outcome: "ok"})
 		x.End(1, false)
+	}
+}
+
+// BenchmarkParallel begins and ends calls from many goroutines at a time, as the connections of a
+// busy serve do.
+func BenchmarkParallel(b *testing.B) {
+	for _, on := range []bool{false, true} {
+		b.Run(map[bool]string{false: "off", true: "memory"}[on], func(b *testing.B) {
+			r := New(Options{Record: on, Bytes: 8 << 20})
+			var number atomic.Uint64
+			b.ReportAllocs()
+			b.RunParallel(func(pb *testing.PB) {
+				c := request(1, "t")
+				a := mcp.NewAttempt(c)
+				a.Server = "s"
+				for pb.Next() {
+					c.Number = number.Add(1)
+					x := r.Begin(c, nil)
+					x.Routed(a)
+					a.Trail.Sent(trails.ServerWire, c.Msg.Raw)
+					x.Answered(a, mcp.Ending{Outcome: "ok"})
+					x.End(1, false)
+				}
+			})
+		})
 	}
 }

@@ -1,6 +1,7 @@
 package calls
 
 import (
+	"iter"
 	"slices"
 	"strings"
 	"time"
@@ -34,19 +35,23 @@ type Window struct {
 // is not yet known. Record(false) also drops the existing recordings, except those that match an
 // open window.
 func (r *Ring) Record(on bool) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.record = on
-	for _, x := range slices.Concat(r.plain.all, r.telling.all) {
-		if yes, _ := r.wantsLocked(&x.call); !yes {
-			r.forgetLocked(x)
+	r.lockAll()
+	defer r.unlockAll()
+	r.rules.Store(&rules{on, r.rules.Load().windows})
+	for _, all := range []iter.Seq[*Record]{r.plain.records, r.telling.records, r.runningLocked} {
+		for x := range all {
+			r.dropUnwantedLocked(x)
 		}
 	}
-	for x := r.running.first; x != nil; x = x.next {
-		if yes, _ := r.wantsLocked(&x.call); x.trail != nil && !yes {
-			x.trail.Close()
-			x.trail = nil
-		}
+}
+
+// dropUnwantedLocked drops the recording of a call that should not be recorded.
+func (r *Ring) dropUnwantedLocked(x *Record) {
+	x.mu.Lock()
+	yes, _ := r.rules.Load().want(&x.call)
+	x.mu.Unlock()
+	if !yes {
+		r.forgetLocked(x)
 	}
 }
 
@@ -55,32 +60,38 @@ func (r *Ring) Record(on bool) {
 func (r *Ring) RecordFor(w Window) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.windows = slices.DeleteFunc(r.windows, func(x Window) bool {
+	now := r.rules.Load()
+	windows := slices.DeleteFunc(slices.Clone(now.windows), func(x Window) bool {
 		return !time.Now().Before(x.Until) || x.Server == w.Server && strings.EqualFold(x.Client, w.Client)
 	})
-	if len(r.windows) >= maxWindows {
-		return false
+	ok := len(windows) < maxWindows
+	if ok {
+		windows = append(windows, w)
 	}
-	r.windows = append(r.windows, w)
-	return true
+	r.rules.Store(&rules{now.all, windows})
+	return ok
 }
 
 // Recording returns whether all calls are recorded, and the windows that are open.
 func (r *Ring) Recording() (all bool, windows []Window) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.windows = slices.DeleteFunc(r.windows, func(x Window) bool { return !time.Now().Before(x.Until) })
-	return r.record, slices.Clone(r.windows)
+	now := r.rules.Load()
+	return now.all, slices.DeleteFunc(slices.Clone(now.windows), func(x Window) bool { return !time.Now().Before(x.Until) })
 }
 
 // Held returns the total size of all recordings in bytes.
 func (r *Ring) Held() int { return r.limits.Used() }
 
-// wantsLocked reports whether a call should be recorded. unsure is true if this depends on the
-// server of the call, and the server is not known yet.
-func (r *Ring) wantsLocked(c *Call) (yes, unsure bool) {
-	if r.record || len(r.windows) == 0 {
-		return r.record, false
+// rules say which calls a Ring records: all, or those that match a window. They are immutable.
+type rules struct {
+	all     bool
+	windows []Window
+}
+
+// want reports whether a call should be recorded. unsure is true if this depends on the server of
+// the call, and the server is not known yet.
+func (r *rules) want(c *Call) (yes, unsure bool) {
+	if r.all || len(r.windows) == 0 {
+		return r.all, false
 	}
 	now := time.Now()
 	for _, w := range r.windows {
@@ -95,22 +106,20 @@ func (r *Ring) wantsLocked(c *Call) (yes, unsure bool) {
 	return yes, unsure
 }
 
-// Routed implements mcp.Record. It starts the recording of the call if wantsLocked returns true.
+// Routed implements mcp.Record. It starts the recording of the call if the rules want it.
 func (x *Record) Routed(a *mcp.Attempt) {
 	target := short(a.Name)
 	r := x.ring
-	r.mu.Lock()
+	x.mu.Lock()
 	x.call.Server, x.call.Target = a.Server, target
-	wanted, unsure := r.wantsLocked(&x.call)
+	wanted, unsure := r.rules.Load().want(&x.call)
 	head, began := x.head, x.call.Start
 	x.head, x.unsure = nil, unsure
-	if wanted {
-		r.makeRoomLocked()
-	}
-	r.mu.Unlock()
+	x.mu.Unlock()
 	if !wanted {
 		return
 	}
+	r.makeRoom()
 	t := r.limits.NewTrail(began)
 	var h trails.Head
 	if head != nil {
@@ -118,9 +127,9 @@ func (x *Record) Routed(a *mcp.Attempt) {
 	}
 	t.Received(trails.ClientWire, a.Msg.Raw, h)
 	a.Trail = t
-	r.mu.Lock()
+	x.mu.Lock()
 	x.trail = t
-	r.mu.Unlock()
+	x.mu.Unlock()
 }
 
 // Received records a message from the client that concerns the call, if the call is recorded. head
@@ -129,9 +138,9 @@ func (x *Record) Received(raw []byte, head Header) {
 	if x == nil {
 		return
 	}
-	x.ring.mu.Lock()
+	x.mu.Lock()
 	t := x.trail
-	x.ring.mu.Unlock()
+	x.mu.Unlock()
 	if t != nil {
 		t.Received(trails.ClientWire, raw, head.Head())
 	}
@@ -139,25 +148,19 @@ func (x *Record) Received(raw []byte, head Header) {
 
 // shelf is a list of ended calls with a recording, in the order in which they ended.
 type shelf struct {
-	all   []*Record
+	list
 	bytes int // the total size of the recordings when their calls ended
 }
 
 func (s *shelf) push(x *Record) {
 	x.size = x.trail.Used()
-	s.all = append(s.all, x)
+	s.list.push(x)
 	s.bytes += x.size
 }
 
-// remove removes x, which is usually the oldest call.
 func (s *shelf) remove(x *Record) {
+	s.list.remove(x)
 	s.bytes -= x.size
-	if s.all[0] == x {
-		s.all[0] = nil
-		s.all = s.all[1:]
-		return
-	}
-	s.all = slices.DeleteFunc(s.all, func(y *Record) bool { return x == y })
 }
 
 // shelfLocked returns the list for the recording of a call: telling for a call that failed or lost
@@ -169,29 +172,34 @@ func (r *Ring) shelfLocked(c *Call) *shelf {
 	return &r.plain
 }
 
-// makeRoomLocked drops recordings until there is room for one more. The oldest plain ones go first, unless
+// makeRoom drops recordings until there is room for one more. The oldest plain ones go first, unless
 // the telling ones use more than half of the memory: the newest plain ones must have room too.
-func (r *Ring) makeRoomLocked() {
+func (r *Ring) makeRoom() {
 	most := r.limits.All - r.limits.Call
+	if r.limits.Used() <= most {
+		return
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
 	for r.limits.Used() > most {
 		from := &r.plain
-		if len(from.all) == 0 || r.telling.bytes > most/2 {
+		if from.n == 0 || r.telling.bytes > most/2 {
 			from = &r.telling
 		}
-		if len(from.all) == 0 {
+		if from.n == 0 {
 			return // the running calls use all the memory
 		}
-		r.forgetLocked(from.all[0])
+		r.forgetLocked(from.first)
 	}
 }
 
-// keepLocked keeps the recording of an ended call.
+// keepLocked keeps the recording of an ended call, whose lock the caller holds too.
 func (r *Ring) keepLocked(x *Record) {
 	if x.trail == nil {
 		return
 	}
 	if x.unsure {
-		if yes, unsure := r.wantsLocked(&x.call); !yes || unsure {
+		if yes, unsure := r.rules.Load().want(&x.call); !yes || unsure {
 			x.trail.Close()
 			x.trail = nil
 			return
@@ -201,11 +209,10 @@ func (r *Ring) keepLocked(x *Record) {
 	x.on.push(x)
 }
 
-// forgetLocked drops the recording of an ended call.
+// forgetLocked drops the recording of a call.
 func (r *Ring) forgetLocked(x *Record) {
-	if x.trail == nil {
-		return
-	}
+	x.mu.Lock()
+	defer x.mu.Unlock()
 	x.trail.Close()
 	x.trail = nil
 	x.unlistLocked()
@@ -219,7 +226,8 @@ func (x *Record) unlistLocked() {
 	}
 }
 
-// continueLocked makes x continue the recording of old. It returns the trail for the messages of x.
+// continueLocked makes x continue the recording of old. It returns the trail for the messages of x. The
+// caller holds the locks of both.
 func (r *Ring) continueLocked(x, old *Record) *trails.Trail {
 	t := old.trail
 	if t == nil {

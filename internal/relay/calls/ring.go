@@ -1,9 +1,11 @@
 package calls
 
 import (
+	"maps"
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/dragoman-mcp/dragoman/internal/base/excerpt"
@@ -91,25 +93,69 @@ type Options struct {
 
 // Ring keeps the running calls and the last calls that have ended. It is safe for concurrent use.
 // Begin, Counts, Lost, All, Find and Story do nothing on a nil Ring.
+//
+// Many calls run at the same time, so they share as little as possible. A call needs a shard to begin,
+// its own lock while it runs, and mu once, when it ends: the order of the ended calls and the bounds
+// concern all of them. Readers and retries, which are rare, take every lock that they need to see one
+// state. Locks are taken in this order: shards (ascending), mu, then the locks of records.
 type Ring struct {
-	epoch int64
-	keep  int
+	epoch   int64
+	keep    int
+	shards  [shards]shard
+	limits  trails.Limits                    // has its own lock
+	clients atomic.Pointer[map[string]named] // what clients say about themselves; the map is never changed
+	rules   atomic.Pointer[rules]            // which calls are recorded; never changed
 
 	mu      sync.Mutex // held only for a few assignments or while calls are copied
 	seq     uint64
 	missed  uint64 // the Seq of the last call that the ring dropped
-	calls   map[uint64]*Record
-	running list
-	ended   list // ended calls in the order of Seq
-	free    *Record
-	clients map[string]named
-	limits  trails.Limits // the limits have their own lock; mu does not guard them
-	record  bool
-	windows []Window
-	plain   shelf // the recordings of calls that succeeded
-	telling shelf // the recordings of calls that failed or lost something
+	ended   list   // ended calls in the order of Seq
+	plain   shelf  // the recordings of calls that succeeded
+	telling shelf  // the recordings of calls that failed or lost something
 	counts  map[string]*Count
 	grown   chan struct{} // closed when the next call ends; nil if no goroutine waits for that
+}
+
+// shards is the number of shards of a Ring. Calls have consecutive numbers, so neighbours meet in no
+// shard.
+const shards = 16
+
+// shard knows the calls whose numbers have the same remainder. A retry may stand in another shard than the
+// call that it continues.
+type shard struct {
+	mu    sync.Mutex
+	calls map[uint64]*Record
+	free  *Record  // the records that began here and are used no longer
+	_     [64]byte // the next shard has another cache line
+}
+
+func (r *Ring) shardOf(number uint64) *shard { return &r.shards[number%shards] }
+
+// lockAll takes all locks of the ring, except those of the records.
+func (r *Ring) lockAll() {
+	for i := range r.shards {
+		r.shards[i].mu.Lock()
+	}
+	r.mu.Lock()
+}
+
+func (r *Ring) unlockAll() {
+	r.mu.Unlock()
+	for i := range r.shards {
+		r.shards[i].mu.Unlock()
+	}
+}
+
+// runningLocked yields the calls that have not ended. The caller has called lockAll, without which neither
+// the number of a call nor its Seq changes.
+func (r *Ring) runningLocked(yield func(*Record) bool) {
+	for i := range r.shards {
+		for number, x := range r.shards[i].calls {
+			if x.call.Number == number && x.call.Running() && !yield(x) {
+				return
+			}
+		}
+	}
 }
 
 // named is the name and the version of a client.
@@ -123,10 +169,17 @@ func New(o Options) *Ring {
 	if o.Bytes <= 0 {
 		o.Bytes = maxAll
 	}
-	return &Ring{
-		epoch: time.Now().UnixMilli(), keep: o.Keep, calls: make(map[uint64]*Record), clients: make(map[string]named), counts: make(map[string]*Count),
-		record: o.Record, limits: trails.Limits{Message: maxMessage, Call: min(maxStory, o.Bytes/2), All: o.Bytes, Notes: maxNotes},
+	r := &Ring{
+		epoch: time.Now().UnixMilli(), keep: o.Keep, counts: make(map[string]*Count),
+		limits: trails.Limits{Message: maxMessage, Call: min(maxStory, o.Bytes/2), All: o.Bytes, Notes: maxNotes},
 	}
+	for i := range r.shards {
+		r.shards[i].calls = make(map[uint64]*Record)
+	}
+	r.plain.by, r.telling.by = 1, 1
+	r.clients.Store(&map[string]named{})
+	r.rules.Store(&rules{all: o.Record})
+	return r
 }
 
 // Epoch returns the creation time of the ring in Unix milliseconds. Readers use it to distinguish
@@ -137,47 +190,70 @@ func (r *Ring) Epoch() int64 { return r.epoch }
 // call End once, and must not use the Record after that. End and Received do nothing on a nil
 // Record.
 type Record struct {
-	ring       *Ring
-	prev, next *Record       // the neighbours in the ring's list of running or ended calls
-	call       Call          // the Ring's mu guards this field and all other fields
-	head       Header        // the HTTP request of the call; nil after Routed
-	trail      *trails.Trail // nil if the call is not recorded
-	on         *shelf        // the list of recordings that has the call; nil before the call ends, or if it is not recorded
-	size       int           // the size of the recording in on
-	unsure     bool          // whether the call is recorded only if an open window covers its server, which is not known yet
-	into       *Record       // the record of the retry that continues this call, if the retry came before End; else nil
+	ring *Ring
+	home *shard // where the record began, and returns to when it is used no longer
+
+	unused *Record // the next record of shard.free; guarded by home
+
+	// The Ring's mu guards these fields.
+	links  [2]link // the neighbours in the list of ended calls, and in a list of recordings
+	listed bool    // whether the record is in the list of ended calls
+	on     *shelf  // the list of recordings that has the call; nil before the call ends, or if it is not recorded
+	size   int     // the size of the recording in on
+
+	mu     sync.Mutex
+	call   Call
+	head   Header        // the HTTP request of the call; nil after Routed
+	trail  *trails.Trail // nil if the call is not recorded
+	unsure bool          // whether the call is recorded only if an open window covers its server, which is not known yet
+	into   *Record       // the record of the retry that continues this call, if the retry came before End; else nil
 }
 
 // list is a doubly linked list of records.
 type list struct {
+	by          int // the index of the list's links in each record
 	first, last *Record
 	n           int
 }
 
+type link struct{ prev, next *Record }
+
 func (l *list) push(x *Record) {
-	x.prev, x.next = l.last, nil
+	x.links[l.by] = link{prev: l.last}
 	if l.last == nil {
 		l.first = x
 	} else {
-		l.last.next = x
+		l.last.links[l.by].next = x
 	}
 	l.last = x
 	l.n++
 }
 
 func (l *list) remove(x *Record) {
-	if x.prev == nil {
-		l.first = x.next
+	at := x.links[l.by]
+	if at.prev == nil {
+		l.first = at.next
 	} else {
-		x.prev.next = x.next
+		at.prev.links[l.by].next = at.next
 	}
-	if x.next == nil {
-		l.last = x.prev
+	if at.next == nil {
+		l.last = at.prev
 	} else {
-		x.next.prev = x.prev
+		at.next.links[l.by].prev = at.prev
 	}
-	x.prev, x.next = nil, nil
+	x.links[l.by] = link{}
 	l.n--
+}
+
+// records yields all records of the list. The loop may remove the record that it gets.
+func (l *list) records(yield func(*Record) bool) {
+	for x := l.first; x != nil; {
+		next := x.links[l.by].next
+		if !yield(x) {
+			return
+		}
+		x = next
+	}
 }
 
 // Begin adds a running call to the ring and sets the Record of the call. It returns nil if r is nil
@@ -188,33 +264,33 @@ func (r *Ring) Begin(c *mcp.Call, head Header) *Record {
 	}
 	now := time.Now()
 	method, name, client := short(c.Msg.Method), short(c.Name), c.Client
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	x := r.free
+	who := r.nameOf(client.Info)
+	at := r.shardOf(c.Number)
+	at.mu.Lock()
+	defer at.mu.Unlock()
+	x := at.free
 	if x == nil {
-		x = &Record{ring: r}
+		x = &Record{ring: r, home: at}
 	} else {
-		r.free, x.next = x.next, nil
+		at.free, x.unused = x.unused, nil
 	}
-	who := r.clientLocked(client.Info)
-	x.call = Call{
+	x.call = Call{ // needs no lock of x: nobody else has found it yet
 		Number: c.Number, Method: method, Name: name, Start: now, In: len(c.Msg.Raw), Asked: 1,
 		Client: Client{who.name, who.version, client.Revision, client.Who, client.Conversation},
 	}
 	x.head = head
-	r.calls[c.Number] = x
-	r.running.push(x)
+	at.calls[c.Number] = x
 	c.Record = x
 	return x
 }
 
-// clientLocked returns the name and the version in info, which is the client's description of
-// itself.
-func (r *Ring) clientLocked(info []byte) named {
+// nameOf returns the name and the version in info, which is the client's description of itself.
+func (r *Ring) nameOf(info []byte) named {
 	if len(info) == 0 {
 		return named{}
 	}
-	if have, ok := r.clients[string(info)]; ok {
+	known := r.clients.Load()
+	if have, ok := (*known)[string(info)]; ok {
 		return have
 	}
 	at := jsonrpc.Whole(info)
@@ -222,10 +298,12 @@ func (r *Ring) clientLocked(info []byte) named {
 	version, _ := jsonrpc.Text(info, jsonrpc.Find(info, at, "version"))
 	n := named{short(name), short(version)}
 	if len(info) <= maxInfo {
-		if len(r.clients) >= maxClients {
-			clear(r.clients)
+		more := map[string]named{}
+		if len(*known) < maxClients {
+			maps.Copy(more, *known)
 		}
-		r.clients[string(info)] = n
+		more[string(info)] = n
+		r.clients.CompareAndSwap(known, &more) // if another client was quicker, this one is remembered next time
 	}
 	return n
 }
@@ -235,50 +313,59 @@ func (r *Ring) clientLocked(info []byte) named {
 // nothing.
 func (x *Record) Resumed(c *mcp.Call, number uint64) {
 	r := x.ring
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	old := r.calls[number]
+	r.lockAll()
+	defer r.unlockAll()
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	known := r.shardOf(number).calls
+	old := known[number]
+	if old != nil && old != x {
+		old.mu.Lock()
+		defer old.mu.Unlock()
+	}
+	if old != nil && old.forgottenLocked() {
+		old = nil
+	}
 	if old != nil && old.call.Running() && old.call.Outcome != parked {
 		return
 	}
 	if old == nil {
 		x.call.Retries = append(x.call.Retries, x.call.Number)
 		x.call.Number = number
-		r.calls[number] = x
+		known[number] = x
 		return
 	}
 	was := old.call
 	if was.Running() { // the client sent the retry before End was called for the first request
-		r.running.remove(old)
 		old.into = x
 	} else {
-		r.ended.remove(old)
+		r.unendLocked(old)
 	}
 	if len(was.Retries) < maxRetries {
 		// A copy returned earlier may still share the old slice.
 		was.Retries = append(slices.Clip(was.Retries), x.call.Number)
 	} else {
-		delete(r.calls, x.call.Number)
+		delete(r.shardOf(x.call.Number).calls, x.call.Number)
 	}
 	for _, n := range was.Retries {
-		r.calls[n] = x
+		r.shardOf(n).calls[n] = x
 	}
 	was.Asked += x.call.Asked
 	was.In += x.call.In
 	was.Seq, was.Took, was.Outcome, was.Cause, was.Code = 0, 0, "", "", 0
 	x.call = was
 	c.Trail = r.continueLocked(x, old)
-	r.calls[number] = x
+	known[number] = x
 	if old.into == nil {
-		r.freeLocked(old)
+		old.freeLocked()
 	}
 }
 
 // Answered implements mcp.Record.
 func (x *Record) Answered(a *mcp.Attempt, how mcp.Ending) {
 	target := short(a.Name)
-	x.ring.mu.Lock()
-	defer x.ring.mu.Unlock()
+	x.mu.Lock()
+	defer x.mu.Unlock()
 	c := &x.call
 	c.Server, c.Target, c.To, c.Trace = a.Server, target, how.To, how.Trace
 	c.Outcome, c.Cause, c.Code = how.Outcome, how.Cause, how.Code
@@ -293,15 +380,15 @@ func (x *Record) End(out int, cancelled bool) {
 	now := time.Now()
 	r := x.ring
 	r.mu.Lock()
+	x.mu.Lock()
+	c := &x.call
 	if to := x.into; to != nil {
-		if r.calls[x.call.Number] == to {
-			to.call.Out += out
-		}
-		r.freeLocked(x)
+		x.mu.Unlock()
 		r.mu.Unlock()
+		r.addOut(c.Number, to, out)
+		x.forget()
 		return
 	}
-	c := &x.call
 	c.Took, c.Out = now.Sub(c.Start), c.Out+out
 	if c.Outcome == "" {
 		c.Outcome = refused
@@ -311,32 +398,81 @@ func (x *Record) End(out int, cancelled bool) {
 	}
 	x.head = nil
 	if c.ownList() {
-		r.running.remove(x)
-		delete(r.calls, c.Number)
-		r.freeLocked(x)
+		x.mu.Unlock()
 		r.mu.Unlock()
+		x.forget()
 		return
 	}
 	r.countLocked(c)
-	r.running.remove(x)
 	r.endLocked(x)
 	r.keepLocked(x)
-	for r.ended.n > r.keep {
-		old := r.ended.first
+	x.mu.Unlock()
+	var old *Record
+	if r.ended.n > r.keep {
+		old = r.ended.first
 		r.missed = old.call.Seq
-		r.ended.remove(old)
-		delete(r.calls, old.call.Number)
-		for _, n := range old.call.Retries {
-			delete(r.calls, n)
-		}
-		r.freeLocked(old)
+		r.unendLocked(old)
+		old.unlistLocked()
 	}
 	grown := r.grown
 	r.grown = nil
 	r.mu.Unlock()
+	if old != nil {
+		old.forget()
+	}
 	if grown != nil {
 		close(grown)
 	}
+}
+
+// addOut adds a response of out bytes to the call with the given number, if its record is to.
+func (r *Ring) addOut(number uint64, to *Record, out int) {
+	at := r.shardOf(number)
+	at.mu.Lock()
+	defer at.mu.Unlock()
+	if at.calls[number] != to {
+		return
+	}
+	to.mu.Lock()
+	defer to.mu.Unlock()
+	to.call.Out += out
+}
+
+// forget makes the ring forget a call that is in no list, and keeps the memory of its record for
+// another one. The caller must hold no lock.
+func (x *Record) forget() {
+	for _, number := range x.call.Retries {
+		x.forgetNumber(number)
+	}
+	if at := x.ring.shardOf(x.call.Number); at != x.home {
+		x.forgetNumber(x.call.Number)
+	}
+	x.home.mu.Lock()
+	defer x.home.mu.Unlock()
+	x.home.removeLocked(x.call.Number, x)
+	x.freeLocked()
+}
+
+func (x *Record) forgetNumber(number uint64) {
+	at := x.ring.shardOf(number)
+	at.mu.Lock()
+	defer at.mu.Unlock()
+	at.removeLocked(number, x)
+}
+
+// removeLocked makes the shard forget a number, unless another call than x has got it.
+func (s *shard) removeLocked(number uint64, x *Record) {
+	if s.calls[number] == x {
+		delete(s.calls, number)
+	}
+}
+
+// freeLocked drops the recording of a call and keeps the memory of the Record for reuse. No shard knows
+// the Record any longer, and the caller holds the lock of its home.
+func (x *Record) freeLocked() {
+	x.trail.Close()
+	x.call, x.head, x.trail, x.into, x.unsure = Call{}, nil, nil, nil, false
+	x.unused, x.home.free = x.home.free, x
 }
 
 // ownName is the name that Dragoman gives itself as a client.
@@ -403,13 +539,12 @@ func (r *Ring) endLocked(x *Record) {
 	r.seq++
 	x.call.Seq = r.seq
 	r.ended.push(x)
+	x.listed = true
 }
 
-// freeLocked drops the recording of a call and keeps the memory of the Record for reuse.
-func (r *Ring) freeLocked(x *Record) {
-	r.forgetLocked(x)
-	x.call, x.head, x.into, x.unsure = Call{}, nil, nil, false
-	x.next, r.free = r.free, x
+func (r *Ring) unendLocked(x *Record) {
+	r.ended.remove(x)
+	x.listed = false
 }
 
 // Lost adds a loss to the call with the given number. It does nothing if the ring does not have
@@ -418,29 +553,59 @@ func (r *Ring) Lost(number uint64, what, why string) {
 	if r == nil || number == 0 {
 		return
 	}
-	l := Loss{short(what), short(why)}
-	r.mu.Lock()
-	x := r.calls[number]
+	at, l := r.shardOf(number), Loss{short(what), short(why)}
+	at.mu.Lock()
 	var grown chan struct{}
-	if x != nil && len(x.call.Losses) < maxLosses && !slices.Contains(x.call.Losses, l) {
-		// A copy returned earlier may still share the old slice, so append must not write to the
-		// old array.
-		x.call.Losses = append(slices.Clip(x.call.Losses), l)
-		if x.on == &r.plain {
-			x.unlistLocked()
-			x.on = &r.telling
-			x.on.push(x)
-		}
-		if !x.call.Running() {
-			r.ended.remove(x)
-			r.endLocked(x)
-			grown, r.grown = r.grown, nil
-		}
+	if x := at.calls[number]; x != nil && !x.loseRunning(l) {
+		grown = r.loseEnded(x, l)
 	}
-	r.mu.Unlock()
+	at.mu.Unlock()
 	if grown != nil {
 		close(grown)
 	}
+}
+
+// loseRunning adds a loss to a call that is running. It reports false if the call has ended.
+func (x *Record) loseRunning(l Loss) bool {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if !x.call.Running() {
+		return false
+	}
+	x.loseLocked(l)
+	return true
+}
+
+// loseLocked adds a loss to a call. It reports false if the call has the loss already, or too many.
+func (x *Record) loseLocked(l Loss) bool {
+	if len(x.call.Losses) >= maxLosses || slices.Contains(x.call.Losses, l) {
+		return false
+	}
+	// A copy returned earlier may still share the old slice, so append must not write to the old
+	// array.
+	x.call.Losses = append(slices.Clip(x.call.Losses), l)
+	return true
+}
+
+// loseEnded adds a loss to a call that has ended, unless the ring is about to forget the call. The caller
+// must close grown, if it is not nil.
+func (r *Ring) loseEnded(x *Record, l Loss) (grown chan struct{}) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if x.forgottenLocked() || !x.loseLocked(l) {
+		return nil
+	}
+	if x.on == &r.plain {
+		x.unlistLocked()
+		x.on = &r.telling
+		x.on.push(x)
+	}
+	r.unendLocked(x)
+	r.endLocked(x)
+	grown, r.grown = r.grown, nil
+	return grown
 }
 
 // All returns the running and the ended calls, in descending order of their numbers.
@@ -448,14 +613,15 @@ func (r *Ring) All() []Call {
 	if r == nil {
 		return nil
 	}
-	r.mu.Lock()
-	all := make([]Call, 0, r.running.n+r.ended.n)
-	for _, l := range []*list{&r.running, &r.ended} {
-		for x := l.first; x != nil; x = x.next {
-			all = append(all, x.copyLocked())
-		}
+	r.lockAll()
+	all := make([]Call, 0, r.ended.n+64)
+	for x := range r.runningLocked {
+		all = append(all, x.copy())
 	}
-	r.mu.Unlock()
+	for x := range r.ended.records {
+		all = append(all, x.copy())
+	}
+	r.unlockAll()
 	slices.SortFunc(all, func(a, b Call) int {
 		switch {
 		case a.Number > b.Number:
@@ -473,17 +639,38 @@ func (r *Ring) Find(number uint64) (c Call, ok bool) {
 	if r == nil {
 		return Call{}, false
 	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	x := r.calls[number]
-	if x == nil {
-		return Call{}, false
-	}
-	return x.copyLocked(), true
+	c, _, ok = r.find(number)
+	return c, ok
 }
 
-// copyLocked returns a copy of the call with Recorded set.
-func (x *Record) copyLocked() Call {
+// find returns the call with the given number, and its recording, which is nil if there is none.
+func (r *Ring) find(number uint64) (c Call, t *trails.Trail, ok bool) {
+	at := r.shardOf(number)
+	at.mu.Lock()
+	defer at.mu.Unlock()
+	x := at.calls[number]
+	if x == nil {
+		return Call{}, nil, false
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if x.forgottenLocked() {
+		return Call{}, nil, false
+	}
+	x.mu.Lock()
+	t = x.trail
+	x.mu.Unlock()
+	return x.copy(), t, true
+}
+
+// forgottenLocked reports whether the ring has dropped the call, and is about to forget it. The caller
+// holds the ring's mu.
+func (x *Record) forgottenLocked() bool { return !x.listed && !x.call.Running() }
+
+// copy returns a copy of the call with Recorded set.
+func (x *Record) copy() Call {
+	x.mu.Lock()
+	defer x.mu.Unlock()
 	c := x.call
 	c.Recorded = x.trail != nil
 	return c
@@ -497,15 +684,15 @@ func (r *Ring) Since(seq uint64, limit int) (calls []Call, missed bool, more <-c
 	defer r.mu.Unlock()
 	x := r.ended.last
 	for x != nil && x.call.Seq > seq {
-		x = x.prev
+		x = x.links[0].prev
 	}
 	if x == nil {
 		x = r.ended.first
 	} else {
-		x = x.next
+		x = x.links[0].next
 	}
-	for ; x != nil && len(calls) < limit; x = x.next {
-		calls = append(calls, x.copyLocked())
+	for ; x != nil && len(calls) < limit; x = x.links[0].next {
+		calls = append(calls, x.copy())
 	}
 	if len(calls) == 0 {
 		if r.grown == nil {
@@ -522,7 +709,7 @@ func (r *Ring) Last(n int) uint64 {
 	defer r.mu.Unlock()
 	x := r.ended.last
 	for ; x != nil && n > 0; n-- {
-		x = x.prev
+		x = x.links[0].prev
 	}
 	switch {
 	case x != nil:

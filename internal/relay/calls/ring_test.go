@@ -1,7 +1,9 @@
 package calls
 
 import (
+	"cmp"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -28,6 +30,24 @@ func run(r *Ring, number uint64, how mcp.Ending) {
 	x.Routed(a)
 	x.Answered(a, how)
 	x.End(10, false)
+}
+
+// running returns how many calls of a ring have not ended.
+func running(r *Ring) (n int) {
+	for _, c := range r.All() {
+		if c.Running() {
+			n++
+		}
+	}
+	return n
+}
+
+// known returns how many numbers a ring knows.
+func known(r *Ring) (n int) {
+	for i := range r.shards {
+		n += len(r.shards[i].calls)
+	}
+	return n
 }
 
 func numbers(all []Call) (text string) {
@@ -158,7 +178,7 @@ func TestResumed(t *testing.T) {
 	again.Resume(8)
 	first8.End(100, false)
 	z.End(10, false)
-	if c, _ := r.Find(8); c.Asked != 2 || c.Out != 110 || c.Running() || r.running.n != 0 {
+	if c, _ := r.Find(8); c.Asked != 2 || c.Out != 110 || c.Running() || running(r) != 0 {
 		t.Errorf("the call is %+v", c)
 	}
 	if c, _ := r.Find(9); c.Number != 8 || len(c.Retries) != 1 || c.Retries[0] != 9 {
@@ -245,15 +265,15 @@ func TestBoundedTexts(t *testing.T) {
 		c.Client.Info = fmt.Appendf(nil, `{"name":"c%d"}`, i)
 		r.Begin(c, nil).End(0, false)
 	}
-	if len(r.clients) > maxClients {
-		t.Errorf("%d names of clients", len(r.clients))
+	if n := len(*r.clients.Load()); n > maxClients || n == 0 {
+		t.Errorf("%d names of clients", n)
 	}
 }
 
 // TestAtOnce runs and ends many calls while other goroutines read the ring. The race detector can
 // find data races in this test.
 func TestAtOnce(t *testing.T) {
-	r := New(Options{Keep: 50})
+	r := New(Options{Keep: 50, Record: true, Bytes: 64 << 10})
 	var number atomic.Uint64
 	var work, reading sync.WaitGroup
 	done := make(chan struct{})
@@ -286,9 +306,17 @@ func TestAtOnce(t *testing.T) {
 				a := mcp.NewAttempt(c)
 				x.Routed(a)
 				r.Lost(n, "a", "b")
-				r.All()
+				if all := r.All(); len(all) > 50+8 || !slices.IsSortedFunc(all, func(a, b Call) int { return cmp.Compare(b.Number, a.Number) }) {
+					t.Errorf("calls %s", numbers(all))
+				}
+				r.Record(n%64 != 0)
 				x.Answered(a, mcp.Ending{Outcome: "parked"})
 				x.End(1, false)
+				r.Lost(n-min(n-1, 49), "c", "d") // a call that the ring may drop at this moment
+				if c, ok := r.Find(n - min(n-1, 49)); ok && c.Number == 0 {
+					t.Error("a forgotten call is found")
+				}
+				r.Story(n)
 				again := request(number.Add(1), "t")
 				y := r.Begin(again, nil)
 				again.Resume(n)
@@ -299,8 +327,11 @@ func TestAtOnce(t *testing.T) {
 	work.Wait()
 	close(done)
 	reading.Wait()
-	if all := r.All(); len(all) != 50 || r.running.n != 0 || len(r.calls) != 2*50 { // each call is known by two numbers
-		t.Errorf("%d calls, %d running, %d known", len(all), r.running.n, len(r.calls))
+	if all := r.All(); len(all) != 50 || running(r) != 0 || known(r) != 2*50 { // each call is known by two numbers
+		t.Errorf("%d calls, %d running, %d known", len(all), running(r), known(r))
+	}
+	if r.Record(false); r.Held() != 0 || r.plain.n+r.telling.n != 0 {
+		t.Errorf("%d bytes are held, in %d and %d recordings", r.Held(), r.plain.n, r.telling.n)
 	}
 }
 

@@ -51,18 +51,14 @@ func (r *Ring) Story(number uint64) (s Story, ok bool) {
 	if r == nil {
 		return Story{}, false
 	}
-	r.mu.Lock()
-	x := r.calls[number]
-	if x == nil || x.trail == nil {
-		r.mu.Unlock()
+	c, t, ok := r.find(number)
+	if t == nil {
 		return Story{}, false
 	}
-	t := x.trail
-	s.Call = x.copyLocked()
-	r.mu.Unlock()
+	s.Call = c
 	texts, entries, missed := t.Story()
 	s.Messages, s.Missed = messagesOf(texts, entries), missed
-	return s, true
+	return s, ok
 }
 
 // messagesOf returns the messages in a trail, each with its source and edits.
