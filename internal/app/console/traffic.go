@@ -30,8 +30,7 @@ const (
 )
 
 // traffic counts calls and losses from the event stream. It is safe for concurrent use. The
-// goroutines of calls execute note, so note must be fast: it holds the lock only for a few
-// assignments.
+// goroutines of calls execute note, so note must be fast: most calls are counted in a tally.
 type traffic struct {
 	began time.Time
 	demo  map[string]bool // the names of the clients of the demo; see Options.DemoClients
@@ -42,13 +41,13 @@ type traffic struct {
 	servers map[string]*serverCount
 	losses  map[lossKey]*lossCount
 	pending map[uint64][]lossKey
-	waiting []uint64               // the calls in pending, oldest first
-	ended   [mostPending]callPlace // the last calls: a loss in the answer to a client is published after its call
+	waiting []uint64 // the calls in pending, oldest first
 	lanes   [2][2]window
 	hour    [hourSlots]minute
 	calls   uint64 // the number of calls since the start
 	lost    uint64
 	events  eventRing
+	tallies [tallies]tally // what is still to be added to the fields above
 }
 
 type named struct{ name, version string }
@@ -77,6 +76,7 @@ type clientCount struct {
 	failed       uint64
 	lost         uint64
 	capabilities []byte
+	described    time.Time         // when the client sent its capabilities
 	shown        string            // the exact transport of the client's last connection; "" if it is not known
 	servers      map[string]uint64 // the numbers of calls, by server; at most 64 servers
 }
@@ -101,8 +101,8 @@ type lossCount struct {
 // window counts the calls of the last minute.
 type window struct {
 	slots [minuteSlots + 1]struct {
-		at                     int64 // when the slot began, in units of 5 s since the epoch
-		calls, failed, through uint32
+		at int64 // when the slot began, in units of 5 s since the epoch
+		tallied
 	}
 }
 
@@ -140,13 +140,18 @@ func (t *traffic) tap(p *event.Publisher, changed func()) (stop func()) {
 
 // note adds the event e to the counters.
 func (t *traffic) note(e *event.Event) {
+	if e.Kind == event.Call {
+		if x := endedCallOf(e); !t.tallyOf(e.Call).note(&x) {
+			t.mu.Lock()
+			defer t.mu.Unlock()
+			t.callLocked(&x)
+		}
+		return
+	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.events.noteLocked(e)
-	switch e.Kind {
-	case event.Call:
-		t.callLocked(e)
-	case event.Loss:
+	if e.Kind == event.Loss {
 		t.lossLocked(e)
 	}
 }
@@ -168,58 +173,33 @@ func endedListening(e *event.Event) bool {
 	return e.Method == mcp.MethodListen && !failedCall(e)
 }
 
-// endedCall is the event of a call that has ended, with what the counters need to know about it.
-type endedCall struct {
-	*event.Event
-	slot     int64 // the 5 seconds in which the call ended
-	failed   bool  // the client got a JSON-RPC error, and not on purpose; see Options.DemoClients
-	through  bool  // the call went through to a server
-	listened bool  // see endedListening
-}
-
-func (t *traffic) callLocked(e *event.Event) {
-	x := &endedCall{e, e.Time.Unix() / 5, failedCall(e), e.Server != "" && e.To != mcp.Unknown && e.Outcome != event.Refused, endedListening(e)}
+func (t *traffic) callLocked(x *endedCall) {
 	if x.failed && x.Client != nil && len(t.demo) > 0 && t.demo[t.nameLocked(x.Client.Info).name] {
 		x.failed = false
 	}
 	t.calls++
-	lost := t.pending[e.Call]
+	lost := t.pending[x.Call]
 	if lost != nil {
-		delete(t.pending, e.Call)
-		t.waiting = slices.DeleteFunc(t.waiting, func(call uint64) bool { return call == e.Call })
+		delete(t.pending, x.Call)
+		t.waiting = slices.DeleteFunc(t.waiting, func(call uint64) bool { return call == x.Call })
 	}
-	place := callPlace{call: e.Call, server: e.Server, item: excerpt.Cut(cmp.Or(e.Name, e.Method), 128)}
-	if e.Client != nil {
+	place := callPlace{call: x.Call, server: x.Server, item: x.item()}
+	if x.Client != nil {
 		place.client = t.callerLocked(x)
 	}
 	for _, k := range lost {
 		t.placeLocked(k, &place)
 	}
-	t.ended[t.calls%mostPending] = place
-	if e.Server != "" {
+	if x.Server != "" {
 		t.calledLocked(x)
 	}
-	if x.listened {
-		return
+	if !x.listened {
+		if x.through {
+			t.lanes[side(x.From)][side(x.To)].add(x.slot, x.tallied())
+		}
+		t.minuteLocked(x.Time.Unix() / 60).add(x)
 	}
-	m := t.minuteLocked(e.Time)
-	if x.failed {
-		m.failed++
-	}
-	if !x.through {
-		m.other++
-		return
-	}
-	from, to := side(e.From), side(e.To)
-	t.lanes[from][to].add(x.slot, x.failed, true)
-	mode := 0
-	if from != to {
-		mode = 1
-		m.translated++
-	} else {
-		m.relayed++
-	}
-	m.took[mode][latencyStep(e.Took)]++
+	t.joinLocked(x, place)
 }
 
 // callerLocked counts a call for the client that made it, and returns the client.
@@ -227,19 +207,14 @@ func (t *traffic) callerLocked(x *endedCall) clientKey {
 	n := t.nameLocked(x.Client.Info)
 	key := clientKey{n.name, n.version, x.From, transportOf(x.Client)}
 	c := t.clientLocked(key, x.Time)
-	c.last, c.calls = x.Time, c.calls+1
+	c.count(1, x.failures(), x.Time)
 	if !x.listened {
-		c.add(x.slot, x.failed, x.through)
-	}
-	if x.failed {
-		c.failed++
+		c.add(x.slot, x.tallied())
 	}
 	if x.Server != "" && (len(c.servers) < 64 || c.servers[x.Server] > 0) {
 		c.servers[x.Server]++
 	}
-	if caps := x.Client.Capabilities; len(caps) <= mostInfo && string(c.capabilities) != string(caps) {
-		c.capabilities = slices.Clone(caps)
-	}
+	c.describe(x.Client.Capabilities, x.Time)
 	return key
 }
 
@@ -253,12 +228,9 @@ func (t *traffic) calledLocked(x *endedCall) {
 		s = &serverCount{}
 		t.servers[x.Server] = s
 	}
-	s.last, s.calls = x.Time, s.calls+1
+	s.count(1, x.failures(), x.Time)
 	if !x.listened {
-		s.add(x.slot, x.failed, x.through)
-	}
-	if x.failed {
-		s.failed++
+		s.add(x.slot, x.tallied())
 	}
 }
 
@@ -270,15 +242,14 @@ func (t *traffic) lossLocked(e *event.Event) {
 	if e.Call == 0 {
 		return
 	}
-	for i := range t.ended {
-		if t.ended[i].call == e.Call {
-			t.placeLocked(k, &t.ended[i])
-			return
-		}
+	if place, ended := t.placeOf(e.Call); ended {
+		t.placeLocked(k, &place)
+		return
 	}
 	if t.pending[e.Call] == nil {
 		if len(t.waiting) >= mostPending {
 			delete(t.pending, t.waiting[0])
+			t.abandon(t.waiting[0])
 			t.waiting = append(t.waiting[:0:0], t.waiting[1:]...)
 		}
 		t.waiting = append(t.waiting, e.Call)
@@ -342,6 +313,7 @@ func (t *traffic) clientLocked(key clientKey, at time.Time) *clientCount {
 		return c
 	}
 	if len(t.clients) >= mostClients {
+		t.addTalliesLocked(true)
 		oldest, _ := t.oldestLocked()
 		delete(t.clients, oldest)
 	}
@@ -395,27 +367,63 @@ func transportOf(c *mcp.ClientInfo) string {
 	return "HTTP"
 }
 
-func (t *traffic) minuteLocked(at time.Time) *minute {
-	n := at.Unix() / 60
+// minuteLocked returns the counters of a minute since the epoch. Those of an hour ago are gone, so nobody
+// sees what is added to them.
+func (t *traffic) minuteLocked(n int64) *minute {
 	m := &t.hour[n%hourSlots]
+	if m.at > n {
+		return &minute{}
+	}
 	if m.at != n {
 		*m = minute{at: n}
 	}
 	return m
 }
 
-func (w *window) add(slot int64, failed, through bool) {
+// add counts a call.
+func (m *minute) add(x *endedCall) {
+	if x.failed {
+		m.failed++
+	}
+	mode := 0
+	switch {
+	case !x.through:
+		m.other++
+		return
+	case side(x.From) != side(x.To):
+		mode = 1
+		m.translated++
+	default:
+		m.relayed++
+	}
+	m.took[mode][x.step]++
+}
+
+// merge adds the calls that other counted.
+func (m *minute) merge(other *minute) {
+	m.relayed += other.relayed
+	m.translated += other.translated
+	m.other += other.other
+	m.failed += other.failed
+	for mode := range m.took {
+		for i, n := range other.took[mode] {
+			m.took[mode][i] += n
+		}
+	}
+}
+
+// add counts calls that ended in a slot. Slots that are older than the window are ignored.
+func (w *window) add(slot int64, n tallied) {
 	s := &w.slots[slot%int64(len(w.slots))]
-	if s.at != slot {
-		s.at, s.calls, s.failed, s.through = slot, 0, 0, 0
+	switch {
+	case s.at > slot:
+		return
+	case s.at != slot:
+		s.at, s.tallied = slot, tallied{}
 	}
-	s.calls++
-	if failed {
-		s.failed++
-	}
-	if through {
-		s.through++
-	}
+	s.calls += n.calls
+	s.failed += n.failed
+	s.through += n.through
 }
 
 // last returns the numbers of calls in the minute before now.
@@ -551,6 +559,7 @@ func (t *traffic) sums(now time.Time, connected []runtime.ClientReport) *sums {
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	t.addTalliesLocked(false)
 	sessions := t.sessionsLocked(connected)
 	for k, c := range t.clients {
 		if all := sessions[k]; len(all) > 0 {
@@ -616,6 +625,33 @@ func (t *traffic) sessionsLocked(connected []runtime.ClientReport) map[clientKey
 		}
 	}
 	return sessions
+}
+
+func (c *clientCount) count(calls, failed uint64, last time.Time) {
+	c.calls += calls
+	c.failed += failed
+	if last.After(c.last) {
+		c.last = last
+	}
+}
+
+func (c *serverCount) count(calls, failed uint64, last time.Time) {
+	c.calls += calls
+	c.failed += failed
+	if last.After(c.last) {
+		c.last = last
+	}
+}
+
+// describe sets the capabilities that the client sent at a time, unless it has sent others since.
+func (c *clientCount) describe(capabilities []byte, at time.Time) {
+	if len(capabilities) > mostInfo || at.Before(c.described) {
+		return
+	}
+	c.described = at
+	if string(c.capabilities) != string(capabilities) {
+		c.capabilities = slices.Clone(capabilities)
+	}
 }
 
 func (c *clientCount) last60(now time.Time) rate { return c.window.last(now) }

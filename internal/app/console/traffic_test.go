@@ -282,6 +282,23 @@ func BenchmarkNote(b *testing.B) {
 	}
 }
 
+// BenchmarkNotes measures the same from many goroutines at a time.
+func BenchmarkNotes(b *testing.B) {
+	tr, p := newTraffic(), &event.Publisher{}
+	defer tr.tap(p, func() {})()
+	b.ReportAllocs()
+	b.RunParallel(func(pb *testing.PB) {
+		e := event.Event{
+			Kind: event.Call, Method: "tools/call", Name: "tool", Server: "files", From: mcp.R20250618, To: mcp.R20250618, Outcome: event.OK, Took: time.Millisecond,
+			Client: &mcp.ClientInfo{Revision: mcp.R20250618, Info: []byte(`{"name":"a client","version":"1.2.3"}`), Capabilities: []byte(`{}`), Remote: "127.0.0.1"},
+		}
+		for pb.Next() {
+			e.Call = p.NextCall()
+			p.Publish(e)
+		}
+	})
+}
+
 // TestVeryManyConnected connects thousands of clients with different names. It checks that they
 // do not replace a client that was active later, and that each page shows the same clients under
 // the same numbers.
