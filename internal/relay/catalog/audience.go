@@ -229,7 +229,7 @@ func (c *Catalog) forgetLocked(a *knownAudience) {
 	delete(c.audiences, a.Audience)
 	for key := range c.merged {
 		if key.audience == a.Audience {
-			delete(c.merged, key)
+			c.dropMergedLocked(key)
 		}
 	}
 	for key := range c.lists {

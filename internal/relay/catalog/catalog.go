@@ -68,6 +68,7 @@ type Catalog struct {
 	lists     map[serverListKey]*serverList
 	indexes   [KindTemplate + 1]index
 	merged    map[mergedListKey]*mergedList // a list that is not in this map is merged when a client next needs it
+	pages     pageCache
 	// slowFailures contains the servers whose last reading took a long time and failed. Requests do
 	// not wait for a server in this map. When a reading of the server succeeds, the catalog removes
 	// the server from the map. Requests still wait for servers whose readings fail quickly.

@@ -119,17 +119,35 @@ func (l *mergedList) find(offered string, show Filter) *item {
 	}
 }
 
-// visible returns the items that a client with the filter show sees. The caller must not modify
-// them.
-func (l *mergedList) visible(show Filter) []item {
+// shown says which items a client with the filter show sees: a bit for each, or "" for all.
+func (l *mergedList) shown(show Filter) string {
 	if show == nil && l.shadowed == 0 {
+		return ""
+	}
+	bits, all := make([]byte, (len(l.items)+7)/8), true
+	for i := range l.items {
+		x := &l.items[i]
+		if shows(show, l.kind, x.server, x.target.Name) && (l.shadowed == 0 || l.find(x.offered, show) == x) {
+			bits[i/8] |= 1 << (i % 8)
+		} else {
+			all = false
+		}
+	}
+	if all {
+		return ""
+	}
+	return string(bits)
+}
+
+// only returns the items that shown has chosen. The caller must not modify them.
+func (l *mergedList) only(shown string) []item {
+	if shown == "" {
 		return l.items
 	}
 	out := make([]item, 0, len(l.items))
 	for i := range l.items {
-		x := &l.items[i]
-		if shows(show, l.kind, x.server, x.target.Name) && (l.shadowed == 0 || l.find(x.offered, show) == x) {
-			out = append(out, *x)
+		if shown[i/8]&(1<<(i%8)) != 0 {
+			out = append(out, l.items[i])
 		}
 	}
 	return out

@@ -33,25 +33,55 @@ func (v View) Page(ctx context.Context, m *mcp.Method, cursor jsonrpc.Value, all
 	if all {
 		c.settle(ctx, a, m.Name)
 	}
-	items := c.list(ctx, a, m.Name).visible(v.show)
-	if start != "" {
+	l := c.list(ctx, a, m.Name)
+	key := pageKey{list: l, shown: l.shown(v.show), tasks: v.client != nil && v.client.Revision.Can(mcp.ExperimentalTasks), missing: string(v.appendMissing(nil, a, m.Name))}
+	var items []item
+	if key.place = min(place, len(l.items)); start != "" {
+		items = l.only(key.shown)
 		if i := slices.IndexFunc(items, func(x item) bool { return x.offered == start }); i >= 0 {
-			place = i + 1
+			key.place = i + 1
 		}
 	}
-	place = min(place, len(items))
+	if have := c.keptPage(key); have != nil {
+		return &mcp.Reply{Msg: have}, nil
+	}
+	if items == nil {
+		items = l.only(key.shown)
+	}
+	reply := mcp.Answer(key.encode(m, items))
+	c.keepPage(a, key, *reply.Msg)
+	return reply, nil
+}
+
+// pageKey determines every byte of a page. Since the list is that of one audience, a page never goes to
+// clients of another one.
+type pageKey struct {
+	list    *mergedList
+	shown   string // see mergedList.shown
+	place   int    // the number of items before the page
+	tasks   bool   // whether the client's revision has experimental tasks
+	missing string // the member that names the missing servers, or ""
+}
+
+// encode returns the page. items are all items that the client sees.
+func (k *pageKey) encode(m *mcp.Method, items []item) []byte {
+	place := min(k.place, len(items))
 	items = items[place:]
 	more := len(items) > pageSize
 	if more {
 		items = items[:pageSize]
 	}
-	out := append(jsonrpc.AppendQuote([]byte{'{'}, m.ListKey), ':', '[')
+	size := len(m.ListKey) + len(k.missing) + 512
+	for i := range items {
+		size += len(items[i].json) + 1
+	}
+	out := append(jsonrpc.AppendQuote(append(make([]byte, 0, size), '{'), m.ListKey), ':', '[')
 	for i := range items {
 		x := &items[i]
 		if i > 0 {
 			out = append(out, ',')
 		}
-		if x.mayBeTask && v.client.Revision.Can(mcp.ExperimentalTasks) {
+		if x.mayBeTask && k.tasks {
 			out = appendMayBeTask(out, x.json)
 			continue
 		}
@@ -62,8 +92,80 @@ func (v View) Page(ctx context.Context, m *mcp.Method, cursor jsonrpc.Value, all
 		out = append(out, `,"nextCursor":`...)
 		out = jsonrpc.AppendQuote(out, makeCursor(m.Name, items[len(items)-1].offered, place+len(items)))
 	}
-	out = v.appendMissing(out, a, m.Name)
-	return mcp.Answer(append(out, '}')), nil
+	return append(append(out, k.missing...), '}')
+}
+
+// These constants limit the pages that a catalog keeps.
+const (
+	maxPages     = 64
+	maxPageBytes = 4 << 20 // of all of them; one has at most half of it
+)
+
+// pageCache keeps what clients ask for again and again: pages of merged lists, as they were sent to other
+// clients of the same audience. A page goes with its list, or when it was unused for the longest time.
+type pageCache struct {
+	all   map[pageKey]*keptPage
+	bytes int
+	uses  uint64
+}
+
+type keptPage struct {
+	msg  jsonrpc.Message
+	used uint64
+}
+
+// keptPage returns the page with the given key, or nil. The bytes of the message are shared.
+func (c *Catalog) keptPage(key pageKey) *jsonrpc.Message {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	p := c.pages.all[key]
+	if p == nil {
+		return nil
+	}
+	c.pages.uses++
+	p.used = c.pages.uses
+	m := p.msg
+	return &m
+}
+
+// keepPage keeps a page if its list is still the one that clients of the audience get.
+func (c *Catalog) keepPage(a *knownAudience, key pageKey, m jsonrpc.Message) {
+	m.Raw = slices.Clip(m.Raw)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if len(m.Raw) > maxPageBytes/2 || c.merged[mergedListKey{key.list.method, a.Audience}] != key.list || c.pages.all[key] != nil {
+		return
+	}
+	for len(c.pages.all) >= maxPages || c.pages.bytes+len(m.Raw) > maxPageBytes {
+		var oldest pageKey
+		for k, p := range c.pages.all {
+			if o := c.pages.all[oldest]; o == nil || p.used < o.used {
+				oldest = k
+			}
+		}
+		c.pages.drop(oldest)
+	}
+	if c.pages.all == nil {
+		c.pages.all = make(map[pageKey]*keptPage)
+	}
+	c.pages.uses++
+	c.pages.all[key] = &keptPage{m, c.pages.uses}
+	c.pages.bytes += len(m.Raw)
+}
+
+func (p *pageCache) drop(key pageKey) {
+	p.bytes -= len(p.all[key].msg.Raw)
+	delete(p.all, key)
+}
+
+// dropMergedLocked removes a merged list and its pages.
+func (c *Catalog) dropMergedLocked(key mergedListKey) {
+	for k := range c.pages.all {
+		if k.list == c.merged[key] {
+			c.pages.drop(k)
+		}
+	}
+	delete(c.merged, key)
 }
 
 // appendMayBeTask appends a tool and declares that the tool may be called as a task.

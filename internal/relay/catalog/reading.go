@@ -222,7 +222,7 @@ func (c *Catalog) forgetMergedLocked(method string, u Source, to Audience) {
 		// The URIs of resources may depend on the roots of skills.
 		same := key.method == method || method == mcp.MethodListSkills && kindOf(key.method).key() != "name"
 		if a := c.knownLocked(key.audience); same && (a == nil || a.at(u.Name()).sees(to)) {
-			delete(c.merged, key)
+			c.dropMergedLocked(key)
 		}
 	}
 }
