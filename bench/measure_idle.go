@@ -14,12 +14,14 @@ import (
 const (
 	// firstSessions is the number of sessions that growth opens before it first reads the memory
 	// of a process. So the result does not include memory that the process allocates only once.
-	firstSessions = 100
+	// They are so many that Dragoman gives the memory of their idle connections back to the system.
+	firstSessions = 300
 	// enoughSessions is the number of sessions that a result needs. If a server refuses a
 	// session after it has opened at least this number, growth does not fail. Then the report
 	// mentions the refusal.
 	enoughSessions = 1000
-	settling       = time.Second
+	// settling is longer than the 5 s after which Dragoman makes connections rest.
+	settling = 10 * time.Second
 )
 
 // idleEnv makes the garbage collector run often in every server, so that the resident memory

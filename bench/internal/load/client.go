@@ -67,7 +67,7 @@ func Dial(addr string, era words.Era, number int) *Client {
 	c := &Client{era: era, url: "http://" + host + "/" + path, next: 100_000_000_000_000 + uint64(number)*100_000_000_000}
 	c.http = fasthttp.HostClient{
 		Addr: host, Name: "dragoman-bench", ReadTimeout: answerTimeout, WriteTimeout: answerTimeout,
-		MaxResponseBodySize: maxMessage, MaxIdemponentCallAttempts: 1,
+		MaxResponseBodySize: maxMessage, MaxIdemponentCallAttempts: 1, MaxIdleConnDuration: time.Hour,
 		Dial: func(addr string) (conn net.Conn, err error) {
 			if c.conn != nil {
 				return nil, errors.New("the server closed the connection")

@@ -54,9 +54,9 @@ func listen(ctx context.Context, o listenOptions) error {
 	var running sync.WaitGroup
 	defer running.Wait()
 	served := make(chan error, 2)
-	running.Go(func() { served <- srv.Serve(httpdoor.Listen(l)) })
+	running.Go(func() { served <- srv.Serve(l) })
 	if second != nil {
-		running.Go(func() { served <- srv.Serve(httpdoor.Listen(second)) })
+		running.Go(func() { served <- srv.Serve(second) })
 	}
 	if o.ready != nil {
 		o.ready("http://" + l.Addr().String())
@@ -73,7 +73,7 @@ func listen(ctx context.Context, o listenOptions) error {
 }
 
 // stop waits for running requests, at most for o.limit, and then ends those that are left.
-func (o *listenOptions) stop(srv *http.Server) {
+func (o *listenOptions) stop(srv *httpdoor.Server) {
 	var closing sync.WaitGroup
 	defer closing.Wait()
 	o.log.Info("stopping: waiting for running calls")

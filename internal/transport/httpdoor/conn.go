@@ -3,32 +3,39 @@ package httpdoor
 import (
 	"bytes"
 	"context"
+	"errors"
 	"net"
 	"net/http"
 	"sync/atomic"
+	"time"
 
 	"github.com/dragoman-mcp/dragoman/internal/transport"
 )
 
-// Listen wraps the listener for a server from NewHTTPServer. ConnectionOf returns numbers only for
-// connections of such a listener.
-func Listen(l net.Listener) net.Listener { return &listener{Listener: l} }
-
-type listener struct{ net.Listener }
+// listener gives each connection a number, and lets it rest if the system can wait for it.
+type listener struct {
+	net.Listener
+	watch *watch
+}
 
 func (l *listener) Accept() (net.Conn, error) {
-	c, err := l.Listener.Accept()
+	inner, err := l.Listener.Accept()
 	if err != nil {
 		return nil, err
 	}
-	return &conn{Conn: c, number: connections.Add(1)}, nil
+	c := &conn{Conn: inner, number: connections.Add(1)}
+	if _, ok := inner.(*net.TCPConn); ok && canWatch && l.watch.start() {
+		c.watch = l.watch
+	}
+	return c, nil
 }
 
 // connections is the number of the newest connection. All listeners share it, so each number is
 // unique in the process.
 var connections atomic.Uint64
 
-// conn is a connection of a client, with a number.
+// conn is a connection of a client, with a number. If it rests, net/http gets another conn with the
+// same number afterwards.
 type conn struct {
 	net.Conn
 	number uint64
@@ -37,12 +44,96 @@ type conn struct {
 	// counts.
 	lengths lengthLines
 	told    atomic.Uint64
+
+	watch *watch // nil if the connection must not rest
+	left  atomic.Uint32
+	// Only the goroutine that serves the connection changes these, and only while no other one reads.
+	idle  idle
+	until time.Time // while it waits: the deadline that net/http has set
+	room  int       // the size of net/http's buffer
+}
+
+// idle is what net/http does between two requests.
+type idle uint8
+
+const (
+	busy     idle = iota
+	answered      // it has answered a request, and sets the deadline for the next one now
+	waiting       // it waits for the next request
+)
+
+// The values of left say whether net/http still owns the connection.
+const (
+	stays   uint32 = iota
+	leaving        // Read has returned errRests, so net/http closes the connection next
+	rests          // the watch has it, or another conn
+)
+
+var errRests = errors.New("the connection rests")
+
+// state is the hook ConnState of net/http.
+func state(c net.Conn, s http.ConnState) {
+	if c, ok := c.(*conn); ok && s == http.StateIdle && c.watch != nil {
+		c.idle = answered
+	}
+}
+
+// SetReadDeadline sets a shorter deadline while net/http waits for the next request. After an answer,
+// net/http sets the idle timeout first. It sets a deadline again when it has the first four bytes of
+// a request, which it may have read together with the request before.
+func (c *conn) SetReadDeadline(t time.Time) error {
+	switch c.idle {
+	case busy: // don't assign: other goroutines may read idle
+		return c.Conn.SetReadDeadline(t)
+	case waiting:
+		c.idle = busy
+		return c.Conn.SetReadDeadline(t)
+	}
+	c.idle, c.until = waiting, t
+	if soon := time.Now().Add(c.watch.after); t.IsZero() || soon.Before(t) {
+		t = soon
+	}
+	return c.Conn.SetReadDeadline(t)
 }
 
 func (c *conn) Read(b []byte) (int, error) {
+	if c.room == 0 {
+		c.room = len(b) // net/http's buffer is empty before the first Read
+	}
 	n, err := c.Conn.Read(b)
+	if err != nil && n == 0 && c.idle == waiting && isTimeout(err) {
+		return c.rest(b, err)
+	}
 	c.lengths.scan(b[:n])
 	return n, err
+}
+
+// rest ends a Read that has waited for long enough. The connection doesn't rest if net/http has some
+// bytes of the next request, which we know from the size of b: then Read goes on until the deadline
+// that net/http has set.
+func (c *conn) rest(b []byte, timeout error) (int, error) {
+	switch {
+	case !c.until.IsZero() && !time.Now().Before(c.until):
+		return 0, timeout
+	case len(b) == c.room && c.left.CompareAndSwap(stays, leaving):
+		return 0, errRests
+	}
+	c.idle = busy
+	_ = c.Conn.SetReadDeadline(c.until)
+	return c.Read(b)
+}
+
+// Close closes the connection, or gives it to the watch if it is to rest.
+func (c *conn) Close() error {
+	switch {
+	case c.left.CompareAndSwap(leaving, rests):
+		// All counted lines belong to requests that are answered, so the count begins again.
+		c.watch.rest(&conn{Conn: c.Conn, number: c.number, watch: c.watch}, c.until)
+		return nil
+	case c.left.Load() == rests:
+		return nil
+	}
+	return c.Conn.Close()
 }
 
 // CloseWrite lets net/http close one direction of the connection, so that a client can read the
@@ -64,7 +155,7 @@ func withConn(ctx context.Context, c net.Conn) context.Context {
 }
 
 // ConnectionOf returns the number of r's connection. The number is unique in the process. It is 0
-// if the server's listener is not from Listen.
+// if no [Server] has accepted the connection.
 func ConnectionOf(r *http.Request) uint64 {
 	if c, ok := r.Context().Value(connKey{}).(*conn); ok {
 		return c.number

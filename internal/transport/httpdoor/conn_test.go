@@ -11,20 +11,26 @@ import (
 	"time"
 )
 
-// serveTest serves h on a real socket and returns a function that connects to it.
-func serveTest(t *testing.T, h http.Handler, wrap func(net.Listener) net.Listener) (dial func() net.Conn) {
+// serveTest serves h on a real socket and returns a function that connects to it. change may be nil.
+func serveTest(t *testing.T, h http.Handler, change func(*Server)) (hs *Server, dial func() net.Conn) {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
-	address := l.Addr().String()
-	hs := NewHTTPServer(h)
+	hs = NewHTTPServer(h)
+	if change != nil {
+		change(hs)
+	}
+	return hs, serveOn(t, l, hs, hs.Serve)
+}
+
+func serveOn(t *testing.T, l net.Listener, hs *Server, serve func(net.Listener) error) (dial func() net.Conn) {
 	var wg sync.WaitGroup
-	wg.Go(func() { _ = hs.Serve(wrap(l)) })
+	wg.Go(func() { _ = serve(l) })
 	t.Cleanup(func() { _ = hs.Close(); wg.Wait() })
 	return func() net.Conn {
-		c, err := net.Dial("tcp", address)
+		c, err := net.Dial("tcp", l.Addr().String())
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -63,17 +69,20 @@ func TestContentLengthBesideTransferEncoding(t *testing.T) {
 			t.Run(c.name+" "+step, func(t *testing.T) {
 				var mu sync.Mutex
 				var paths []string
-				dial := serveTest(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				hs, dial := serveTest(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 					_, _ = io.Copy(io.Discard, r.Body)
 					mu.Lock()
 					paths = append(paths, r.URL.Path)
 					mu.Unlock()
-				}), Listen)
+				}), func(hs *Server) { hs.watch.after = time.Millisecond })
 				conn := dial()
 				rd := bufio.NewReader(conn)
 				for i, text := range []string{c.before, c.text} {
 					if text == "" {
 						continue
+					}
+					if i == 1 && c.before != "" {
+						rested(t, hs, 1)
 					}
 					closes := i == 1 && c.closes
 					for rest := text; rest != ""; rest = rest[min(feed, len(rest)):] {
@@ -109,13 +118,17 @@ func TestContentLengthBesideTransferEncoding(t *testing.T) {
 	}
 }
 
-// TestChunkedWithoutListen checks a listener that was not wrapped. The server then cannot count
+// TestChunkedWithoutServe checks a listener that was not wrapped. The server then cannot count
 // Content-Length lines, so it closes the connection after every chunked request.
-func TestChunkedWithoutListen(t *testing.T) {
-	dial := serveTest(t, http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+func TestChunkedWithoutServe(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	hs := NewHTTPServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 		_, _ = io.Copy(io.Discard, r.Body)
-	}), func(l net.Listener) net.Listener { return l })
-	conn := dial()
+	}))
+	conn := serveOn(t, l, hs, hs.Server.Serve)()
 	_, _ = io.WriteString(conn, "POST / HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n")
 	if resp, err := http.ReadResponse(bufio.NewReader(conn), nil); err != nil || !resp.Close {
 		t.Errorf("%v %v", resp, err)
@@ -123,12 +136,12 @@ func TestChunkedWithoutListen(t *testing.T) {
 }
 
 func TestConnectionNumbers(t *testing.T) {
-	dial := serveTest(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	_, dial := serveTest(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if ConnectionOf(r) == 0 {
 			w.WriteHeader(http.StatusTeapot)
 		}
 		_, _ = io.WriteString(w, string(rune('a'+ConnectionOf(r)%26)))
-	}), Listen)
+	}), nil)
 	ask := func(c net.Conn) string {
 		_, _ = io.WriteString(c, "GET / HTTP/1.1\r\nHost: localhost\r\n\r\n")
 		resp, err := http.ReadResponse(bufio.NewReader(c), nil)

@@ -1,6 +1,7 @@
 package httpdoor
 
 import (
+	"net"
 	"net/http"
 	"time"
 
@@ -16,20 +17,44 @@ const (
 	MaxHeaderLines    = 256
 )
 
+// Server is a server of net/http whose idle TCP connections have neither buffers nor a goroutine.
+// ServeTLS serves without that.
+type Server struct {
+	http.Server
+	watch watch
+}
+
 // NewHTTPServer returns a server for h. Its limits protect against clients that send headers
 // slowly, send many headers, or do not read. Its write timeout ends 30 s after the headers of a
 // request have arrived. Handlers that may need longer must set their own write deadlines, as Stream
-// does. The caller may set Addr, ErrorLog and BaseContext, and must serve a listener from Listen.
-func NewHTTPServer(h http.Handler) *http.Server {
-	return &http.Server{
+// does. The caller may set Addr, ErrorLog and BaseContext before Serve, and must call Close at the
+// end.
+func NewHTTPServer(h http.Handler) *Server {
+	s := &Server{Server: http.Server{
 		Handler:           fewHeaders(h),
 		ConnContext:       withConn,
+		ConnState:         state,
 		ReadHeaderTimeout: ReadHeaderTimeout,
 		IdleTimeout:       IdleTimeout,
 		WriteTimeout:      WriteTimeout,
 		// net/http adds 4 KiB to the configured value.
 		MaxHeaderBytes: MaxHeaderBytes - 4<<10,
-	}
+	}}
+	s.watch.serve, s.watch.after = s.Server.Serve, restAfter
+	return s
+}
+
+// Serve accepts connections from l until Shutdown or Close.
+func (s *Server) Serve(l net.Listener) error {
+	return s.Server.Serve(&listener{Listener: l, watch: &s.watch})
+}
+
+// Close ends the server at once. It doesn't wait for handlers.
+func (s *Server) Close() error {
+	err := s.Server.Close()
+	_ = s.watch.Close()
+	s.watch.running.Wait()
+	return err
 }
 
 func fewHeaders(next http.Handler) http.Handler {

@@ -102,7 +102,7 @@ func openDoor(t testing.TB, h *hall, l net.Listener, dial func() (net.Conn, erro
 	mux.Handle("/x/messages", s)
 	hs := httpdoor.NewHTTPServer(mux)
 	var wg sync.WaitGroup
-	wg.Go(func() { _ = hs.Serve(httpdoor.Listen(l)) })
+	wg.Go(func() { _ = hs.Serve(l) })
 	tr := &http.Transport{}
 	if dial != nil {
 		tr.DialContext = func(context.Context, string, string) (net.Conn, error) { return dial() }

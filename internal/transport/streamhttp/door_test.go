@@ -138,7 +138,7 @@ func openOn(t testing.TB, h *hall, change func(*Options), l net.Listener, dial f
 	ctx, cancel := context.WithCancelCause(context.Background())
 	hs.BaseContext = func(net.Listener) context.Context { return ctx }
 	var wg sync.WaitGroup
-	wg.Go(func() { _ = hs.Serve(httpdoor.Listen(l)) })
+	wg.Go(func() { _ = hs.Serve(l) })
 	wg.Go(func() { _ = s.Run(ctx) })
 	tr := &http.Transport{}
 	if dial != nil {
