@@ -45,6 +45,7 @@ type conn struct {
 	lengths lengthLines
 	told    atomic.Uint64
 
+	early []byte // bytes that Read returns first; was read from Conn before
 	watch *watch // nil if the connection must not rest
 	left  atomic.Uint32
 	// Only the goroutine that serves the connection changes these, and only while no other one reads.
@@ -99,6 +100,12 @@ func (c *conn) SetReadDeadline(t time.Time) error {
 func (c *conn) Read(b []byte) (int, error) {
 	if c.room == 0 {
 		c.room = len(b) // net/http's buffer is empty before the first Read
+	}
+	if len(c.early) > 0 {
+		n := copy(b, c.early)
+		c.early = c.early[n:]
+		c.lengths.scan(b[:n])
+		return n, nil
 	}
 	n, err := c.Conn.Read(b)
 	if err != nil && n == 0 && c.idle == waiting && isTimeout(err) {

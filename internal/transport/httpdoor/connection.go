@@ -22,13 +22,13 @@ const writeStep = 64 << 10
 // Connection writes the events of a Stream to one HTTP response.
 type Connection struct {
 	stream  *Stream
-	w       http.ResponseWriter
-	rc      *http.ResponseController
+	out     outlet
 	rearm   bool          // true if the server sets a write deadline for each request
 	wake    chan struct{} // capacity 1; a value makes Run check the stream again
 	aborted atomic.Bool
 	// released is true if the connection must end as soon as all events are written.
 	released atomic.Bool
+	detached atomic.Pointer[detached] // not nil if no handler serves the connection
 
 	// abort holds mu and does nothing if over is set, because the deadlines then apply to the next
 	// request on the same network connection.
@@ -39,8 +39,8 @@ type Connection struct {
 var errAborted = errors.New("the connection was aborted")
 
 // Attach returns a Connection that writes the stream's events to w, and sets the headers of w. Only
-// the newest Connection of a stream writes events. The caller must call Run next. Attach does no
-// I/O.
+// the newest Connection of a stream writes events. The caller must call Run or Serve next. Attach
+// does no I/O.
 func (s *Stream) Attach(w http.ResponseWriter, r *http.Request) *Connection {
 	s.mu.Lock()
 	c, oldest := s.attachLocked(w, r)
@@ -79,8 +79,7 @@ func (s *Stream) attachLocked(w http.ResponseWriter, r *http.Request) (c, oldest
 	h["X-Content-Type-Options"] = nosniff
 	c = &Connection{
 		stream: s,
-		w:      w,
-		rc:     http.NewResponseController(w),
+		out:    outlet{w: w, rc: http.NewResponseController(w)},
 		rearm:  hasWriteTimeout(r),
 		wake:   make(chan struct{}, 1),
 	}
@@ -99,55 +98,54 @@ func (s *Stream) attachLocked(w http.ResponseWriter, r *http.Request) (c, oldest
 //
 // If ctx ends with mcp.ErrShutdown, the connection continues, because the last messages must still
 // be written. The caller must then end the stream with End or Cut.
-func (c *Connection) Run(ctx context.Context) error {
-	err := c.run(ctx)
-	c.stream.mu.Lock()
-	c.stream.leaveLocked(c)
-	c.stream.mu.Unlock()
+func (c *Connection) Run(ctx context.Context) error { return c.finish(ctx, c.begin()) }
+
+// begin sends the head of the response.
+func (c *Connection) begin() error {
+	c.out.w.WriteHeader(http.StatusOK)
+	return c.write(nil)
+}
+
+// finish does what Run does after begin, whose result is err.
+func (c *Connection) finish(ctx context.Context, err error) error {
+	if err == nil {
+		err = c.run(ctx)
+	}
+	c.leave()
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.over = true
 	switch {
 	case c.aborted.Load():
 		// Do not write anything else, not even the end of the body.
-		_ = c.rc.SetWriteDeadline(past)
+		_ = c.out.SetWriteDeadline(past)
 	case c.rearm:
-		_ = c.rc.SetWriteDeadline(time.Now().Add(c.stream.rules.Stall))
+		_ = c.out.SetWriteDeadline(time.Now().Add(c.stream.rules.Stall))
 	default:
-		_ = c.rc.SetWriteDeadline(time.Time{})
+		_ = c.out.SetWriteDeadline(time.Time{})
 	}
 	return err
 }
 
+func (c *Connection) leave() {
+	c.stream.mu.Lock()
+	defer c.stream.mu.Unlock()
+	c.stream.leaveLocked(c)
+}
+
 func (c *Connection) run(ctx context.Context) error {
-	c.w.WriteHeader(http.StatusOK)
-	if err := c.write(nil); err != nil {
-		return err
-	}
 	silence := time.NewTimer(c.stream.rules.KeepAlive)
 	defer silence.Stop()
 	var room [32][]byte
 	done := ctx.Done()
 	for {
-		batch, to, ended := c.take(room[:0])
-		switch {
-		case c.aborted.Load():
-			return errAborted
-		case len(batch) > 0:
-			err := c.write(batch)
-			c.wrote(to-uint64(len(batch)), to, err == nil)
-			if err != nil {
-				return err
-			}
-			clear(batch)
+		wrote, over, err := c.advance(room[:0])
+		if over {
+			return err
+		}
+		if wrote {
 			silence.Reset(c.stream.rules.KeepAlive)
 			continue
-		case ended:
-			return nil
-		case c.released.Load():
-			// 2025-11-25 §Transports, "Listening for Messages from the Server" 4: before a server
-			// closes a connection without ending the stream, it tells the client when to reconnect.
-			return c.write([][]byte{comeBack})
 		}
 		select {
 		case <-c.wake:
@@ -163,6 +161,27 @@ func (c *Connection) run(ctx context.Context) error {
 			done = nil
 		}
 	}
+}
+
+// advance writes the next events, if there are any. over reports that the connection must end.
+func (c *Connection) advance(room [][]byte) (wrote, over bool, err error) {
+	batch, to, ended := c.take(room)
+	switch {
+	case c.aborted.Load():
+		return false, true, errAborted
+	case len(batch) > 0:
+		err := c.write(batch)
+		c.wrote(to-uint64(len(batch)), to, err == nil)
+		clear(batch)
+		return true, err != nil, err
+	case ended:
+		return false, true, nil
+	case c.released.Load():
+		// 2025-11-25 §Transports, "Listening for Messages from the Server" 4: before a server
+		// closes a connection without ending the stream, it tells the client when to reconnect.
+		return false, true, c.write([][]byte{comeBack})
+	}
+	return false, false, nil
 }
 
 // Retry is the time that clients should wait before they reconnect to a stream.
@@ -226,7 +245,7 @@ func (c *Connection) write(batch [][]byte) error {
 				room = writeStep
 			}
 			n := min(len(b), room)
-			if _, err := c.w.Write(b[:n]); err != nil {
+			if _, err := c.out.Write(b[:n]); err != nil {
 				return err
 			}
 			b, room = b[n:], room-n
@@ -235,13 +254,13 @@ func (c *Connection) write(batch [][]byte) error {
 	if err := c.arm(); err != nil {
 		return err
 	}
-	if err := c.rc.Flush(); err != nil {
+	if err := c.out.Flush(); err != nil {
 		return err
 	}
 	// HTTP/2 resets a stream when its write deadline expires, even if nothing is being written. So
 	// remove the deadline.
 	if !c.aborted.Load() {
-		_ = c.rc.SetWriteDeadline(time.Time{})
+		_ = c.out.SetWriteDeadline(time.Time{})
 	}
 	if c.aborted.Load() {
 		return errAborted
@@ -253,7 +272,7 @@ func (c *Connection) write(batch [][]byte) error {
 // first, and then a deadline in the past. If arm does not see the flag, the deadline of abort is
 // set after the deadline of arm and replaces it.
 func (c *Connection) arm() error {
-	_ = c.rc.SetWriteDeadline(time.Now().Add(c.stream.rules.Stall))
+	_ = c.out.SetWriteDeadline(time.Now().Add(c.stream.rules.Stall))
 	if c.aborted.Load() {
 		return errAborted
 	}
@@ -268,13 +287,17 @@ func (c *Connection) abort() {
 		return
 	}
 	c.aborted.Store(true)
-	_ = c.rc.SetWriteDeadline(past)
+	_ = c.out.SetWriteDeadline(past)
 	c.nudge()
 }
 
 var past = time.Unix(1, 0)
 
 func (c *Connection) nudge() {
+	if d := c.detached.Load(); d != nil {
+		d.nudge()
+		return
+	}
 	select {
 	case c.wake <- struct{}{}:
 	default:

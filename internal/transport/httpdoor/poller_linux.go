@@ -1,6 +1,7 @@
 package httpdoor
 
 import (
+	"net"
 	"os"
 	"syscall"
 	"time"
@@ -41,21 +42,30 @@ func newPoller() (*poller, error) {
 	return p, nil
 }
 
-// add makes wait return the token once, as soon as c has bytes to read or has ended.
-func (p *poller) add(c syscall.Conn, token uint64) error {
+// interest is what makes wait return a connection, besides an error: one of the events below.
+type interest uint32
+
+const (
+	forBytes interest = unix.EPOLLIN | unix.EPOLLRDHUP // it has bytes to read, or the client has closed it
+	forEnd   interest = unix.EPOLLRDHUP                // the client has closed it
+	atOnce   interest = unix.EPOLLIN | unix.EPOLLOUT   // it can be read or written
+)
+
+// add makes wait return the token once, as soon as something of interest has happened to c.
+func (p *poller) add(c net.Conn, token uint64, events interest) error {
 	return p.control(c, unix.EPOLL_CTL_ADD, &unix.EpollEvent{
-		Events: unix.EPOLLIN | unix.EPOLLRDHUP | unix.EPOLLONESHOT,
+		Events: uint32(events) | unix.EPOLLONESHOT,
 		Fd:     int32(token), Pad: int32(token >> 32),
 	})
 }
 
 // remove undoes add. It is not needed for a connection that is closed.
-func (p *poller) remove(c syscall.Conn) { _ = p.control(c, unix.EPOLL_CTL_DEL, nil) }
+func (p *poller) remove(c net.Conn) { _ = p.control(c, unix.EPOLL_CTL_DEL, nil) }
 
 // control holds both files open during the call, because the system could otherwise give their
 // numbers to other files.
-func (p *poller) control(c syscall.Conn, op int, e *unix.EpollEvent) error {
-	raw, err := c.SyscallConn()
+func (p *poller) control(c net.Conn, op int, e *unix.EpollEvent) error {
+	raw, err := c.(syscall.Conn).SyscallConn()
 	if err != nil {
 		return err
 	}
@@ -69,6 +79,21 @@ func (p *poller) control(c syscall.Conn, op int, e *unix.EpollEvent) error {
 		return failed
 	}
 	return err
+}
+
+// atEnd reports whether reading from c would find the end or an error. It reads nothing.
+func atEnd(c net.Conn) bool {
+	raw, err := c.(syscall.Conn).SyscallConn()
+	if err != nil {
+		return true
+	}
+	n := 0
+	var failed error
+	err = raw.Control(func(fd uintptr) {
+		var b [1]byte
+		n, _, failed = unix.Recvfrom(int(fd), b[:], unix.MSG_PEEK|unix.MSG_DONTWAIT)
+	})
+	return err != nil || n <= 0 && failed != unix.EAGAIN && failed != unix.EINTR
 }
 
 // wait appends the tokens of the connections that are ready to found. If none is, it waits for one.

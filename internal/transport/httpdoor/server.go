@@ -1,6 +1,7 @@
 package httpdoor
 
 import (
+	"context"
 	"net"
 	"net/http"
 	"time"
@@ -17,8 +18,8 @@ const (
 	MaxHeaderLines    = 256
 )
 
-// Server is a server of net/http whose idle TCP connections have neither buffers nor a goroutine.
-// ServeTLS serves without that.
+// Server is a server of net/http whose idle TCP connections and streams have neither buffers nor a
+// goroutine. ServeTLS serves without that.
 type Server struct {
 	http.Server
 	watch watch
@@ -40,7 +41,7 @@ func NewHTTPServer(h http.Handler) *Server {
 		// net/http adds 4 KiB to the configured value.
 		MaxHeaderBytes: MaxHeaderBytes - 4<<10,
 	}}
-	s.watch.serve, s.watch.after = s.Server.Serve, restAfter
+	s.watch.server, s.watch.after = &s.Server, restAfter
 	return s
 }
 
@@ -49,11 +50,19 @@ func (s *Server) Serve(l net.Listener) error {
 	return s.Server.Serve(&listener{Listener: l, watch: &s.watch})
 }
 
+// Shutdown does what the method of net/http does, and waits for streams too.
+func (s *Server) Shutdown(ctx context.Context) error {
+	if err := s.Server.Shutdown(ctx); err != nil {
+		return err
+	}
+	return s.watch.wait(ctx)
+}
+
 // Close ends the server at once. It doesn't wait for handlers.
 func (s *Server) Close() error {
 	err := s.Server.Close()
 	_ = s.watch.Close()
-	s.watch.running.Wait()
+	s.watch.end()
 	return err
 }
 

@@ -2,11 +2,14 @@ package httpdoor
 
 import (
 	"container/heap"
+	"context"
+	"maps"
 	"net"
+	"net/http"
 	"runtime"
 	"runtime/debug"
+	"slices"
 	"sync"
-	"syscall"
 	"time"
 
 	"github.com/dragoman-mcp/dragoman/internal/base/work"
@@ -24,12 +27,12 @@ const (
 	shrinkEvery = 10 * time.Second // and not more often than this
 )
 
-// watch holds the resting connections of a server, and waits for all of them in one goroutine. A
-// resting connection has no goroutine and no buffers, because net/http believes that it's closed.
-// With its next byte it becomes a new connection for net/http, which accepts it from the watch: to
-// net/http, a watch is a listener.
+// watch holds the resting connections and the detached streams of a server, and waits for all of them
+// in one goroutine. A resting connection has no goroutine and no buffers, because net/http believes
+// that it's closed. With its next byte it becomes a new connection for net/http, which accepts it
+// from the watch: to net/http, a watch is a listener.
 type watch struct {
-	serve   func(net.Listener) error
+	server  *http.Server
 	running work.Group
 	after   time.Duration // restAfter, except in tests
 
@@ -38,12 +41,14 @@ type watch struct {
 	closed  bool
 	last    uint64 // the newest token
 	resting map[uint64]*conn
-	times   timetable // when resting connections must be closed; may contain tokens that no longer rest
-	next    time.Time // when Accept looks at times again; zero for never
-	sooner  bool      // next is too late
-	fresh   int       // connections that have begun to rest since the last shrink
-	counted int       // fresh when we last looked
-	shrunk  time.Time // the last shrink
+	streams map[uint64]*detached
+	empty   chan struct{} // made by wait, which wants to know when there are no streams
+	times   timetable     // when something is due for a token, which may be gone by then
+	next    time.Time     // when Accept looks at times again; zero for never
+	sooner  bool          // next is too late
+	fresh   int           // connections that have begun to rest since the last shrink
+	counted int           // fresh when we last looked
+	shrunk  time.Time     // the last shrink
 
 	found []uint64 // ready connections; only Accept uses it
 }
@@ -67,9 +72,9 @@ func (w *watch) start() bool {
 		poll.close()
 		return on
 	}
-	w.poll, w.resting = poll, make(map[uint64]*conn)
+	w.poll, w.resting, w.streams = poll, make(map[uint64]*conn), make(map[uint64]*detached)
 	w.mu.Unlock()
-	return w.running.Go(func() { _ = w.serve(w) })
+	return w.running.Go(func() { _ = w.server.Serve(w) })
 }
 
 // rest takes over a connection for which net/http has no request, and closes it if none begins
@@ -84,17 +89,91 @@ func (w *watch) rest(c *conn, until time.Time) {
 	w.last++
 	token := w.last
 	w.resting[token] = c
-	early := !until.IsZero() && w.scheduleLocked(until, token)
-	if w.fresh++; w.fresh == shrinkAt {
-		early = w.scheduleLocked(later(time.Now().Add(shrinkAfter), w.shrunk.Add(shrinkEvery)), toShrink) || early
+	w.fresh++
+	early := w.fresh == shrinkAt && w.scheduleLocked(later(time.Now().Add(shrinkAfter), w.shrunk.Add(shrinkEvery)), toShrink)
+	if !until.IsZero() {
+		early = w.scheduleLocked(until, token) || early
 	}
 	w.mu.Unlock()
 	if early {
 		w.poll.wakeAt(past)
 	}
-	if err := w.poll.add(c.Conn.(syscall.Conn), token); err != nil && w.take(token) != nil {
+	events := forBytes
+	if len(c.early) > 0 {
+		events = atOnce
+	}
+	if err := w.poll.add(c.Conn, token, events); err != nil && w.take(token) != nil {
 		_ = c.Close()
 	}
+}
+
+// restAgain makes the connection of a stream rest, which has ended.
+func (w *watch) restAgain(d *detached) {
+	var until time.Time
+	if w.server.IdleTimeout > 0 {
+		until = time.Now().Add(w.server.IdleTimeout)
+	}
+	w.rest(&conn{Conn: d.tcp, number: d.number, watch: w, early: d.early}, until)
+}
+
+// follow adds a stream, and gives it its token. It returns false if the server is closing.
+func (w *watch) follow(d *detached) bool {
+	w.mu.Lock()
+	if w.closed {
+		w.mu.Unlock()
+		return false
+	}
+	w.last++
+	d.token = w.last
+	w.streams[d.token] = d
+	early := w.scheduleLocked(time.Now().Add(d.c.stream.rules.KeepAlive), d.token)
+	w.mu.Unlock()
+	if early {
+		w.poll.wakeAt(past)
+	}
+	return true
+}
+
+func (w *watch) unfollow(d *detached) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	delete(w.streams, d.token)
+	if len(w.streams) == 0 && w.empty != nil {
+		close(w.empty)
+		w.empty = nil
+	}
+}
+
+// wait waits until all streams have ended, or until ctx ends.
+func (w *watch) wait(ctx context.Context) error {
+	w.mu.Lock()
+	if len(w.streams) == 0 {
+		w.mu.Unlock()
+		return nil
+	}
+	if w.empty == nil {
+		w.empty = make(chan struct{})
+	}
+	empty := w.empty
+	w.mu.Unlock()
+	select {
+	case <-empty:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// end aborts all streams, and waits until the watch has no goroutines. It must be closed.
+func (w *watch) end() {
+	w.mu.Lock()
+	all := slices.Collect(maps.Values(w.streams))
+	w.mu.Unlock()
+	for _, d := range all {
+		d.c.abort()
+	}
+	_ = w.wait(context.Background())
+	w.running.Wait()
 }
 
 // toShrink is a token in times that belongs to no connection.
@@ -124,6 +203,12 @@ func (w *watch) take(token uint64) *conn {
 	return c
 }
 
+func (w *watch) stream(token uint64) *detached {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.streams[token]
+}
+
 // Accept implements net.Listener. It returns the resting connections whose next bytes have arrived,
 // or which the client has closed. It closes those whose time is over.
 func (w *watch) Accept() (net.Conn, error) {
@@ -132,8 +217,14 @@ func (w *watch) Accept() (net.Conn, error) {
 			token := w.found[0]
 			w.found = w.found[1:]
 			if c := w.take(token); c != nil {
-				w.poll.remove(c.Conn.(syscall.Conn))
+				w.poll.remove(c.Conn)
 				return c, nil
+			}
+			// As with net/http, a client that has sent a request during the stream may have closed its
+			// side after that.
+			if d := w.stream(token); d != nil && atEnd(d.tcp) {
+				d.gone.Store(true)
+				d.nudge()
 			}
 		}
 		w.expire()
@@ -148,17 +239,20 @@ func (w *watch) Accept() (net.Conn, error) {
 func (w *watch) expire() {
 	for again := true; again; {
 		w.mu.Lock()
-		over, shrink := w.dueLocked(time.Now())
+		due := w.dueLocked(time.Now())
 		w.next, w.sooner = time.Time{}, false
 		if len(w.times) > 0 {
 			w.next = w.times[0].at
 		}
 		next := w.next
 		w.mu.Unlock()
-		for _, c := range over {
+		for _, c := range due.over {
 			_ = c.Close()
 		}
-		if shrink {
+		for _, d := range due.silent {
+			d.nudge()
+		}
+		if due.shrink {
 			w.running.Go(func() {
 				runtime.GC() // net/http's buffers are in a sync.Pool, which survives one collection
 				debug.FreeOSMemory()
@@ -166,37 +260,51 @@ func (w *watch) expire() {
 		}
 		w.poll.wakeAt(next)
 		w.mu.Lock()
-		again = w.sooner // rest may have called wakeAt before us
+		again = w.sooner // rest or follow may have called wakeAt before us
 		w.mu.Unlock()
 	}
 }
 
-// dueLocked removes the entries of times that are due. over are the connections whose time is over.
-func (w *watch) dueLocked(now time.Time) (over []*conn, shrink bool) {
+// dues is what is due.
+type dues struct {
+	over   []*conn     // connections that have rested for too long
+	silent []*detached // streams that need a keep-alive comment
+	shrink bool
+}
+
+// dueLocked removes the entries of times that are due or no longer needed.
+func (w *watch) dueLocked(now time.Time) (due dues) {
 	for len(w.times) > 0 {
 		first := w.times[0]
-		c := w.resting[first.token]
-		if first.at.After(now) && (c != nil || first.token == toShrink) {
+		c, d := w.resting[first.token], w.streams[first.token]
+		if first.at.After(now) && (c != nil || d != nil || first.token == toShrink) {
 			break
 		}
 		heap.Pop(&w.times)
 		switch {
 		case c != nil:
 			delete(w.resting, first.token)
-			over = append(over, c)
-		case first.token != toShrink: // the connection rests no longer
+			due.over = append(due.over, c)
+		case d != nil:
+			left := d.c.stream.rules.KeepAlive - d.silent()
+			if left <= 0 {
+				due.silent = append(due.silent, d)
+				left = d.c.stream.rules.KeepAlive
+			}
+			heap.Push(&w.times, turn{now.Add(left), first.token})
+		case first.token != toShrink:
 		case w.fresh > w.counted:
 			w.counted = w.fresh
 			heap.Push(&w.times, turn{now.Add(shrinkAfter), toShrink})
 		default:
-			w.fresh, w.counted, w.shrunk, shrink = 0, 0, now, true
+			w.fresh, w.counted, w.shrunk, due.shrink = 0, 0, now, true
 		}
 	}
-	return over, shrink
+	return due
 }
 
 // Close implements net.Listener. It closes all resting connections. Those that would rest later are
-// closed instead.
+// closed instead. Streams go on, but nobody notices any more that their client has gone.
 func (w *watch) Close() error {
 	w.mu.Lock()
 	poll, all := w.poll, w.resting

@@ -34,39 +34,45 @@ func (s *Server) get(w http.ResponseWriter, r *http.Request, who *identity.Princ
 	if ses == nil {
 		return
 	}
-	defer s.leave(ses)
+	attach := s.attachment(w, r, ses)
+	f := &flight{seat: ses.seat}
+	if attach != nil && (s.draining.Load() || !s.flights.add(f)) {
+		s.limited(w, http.StatusServiceUnavailable, "", "shutdown", "Dragoman is stopping", 5*time.Second)
+		attach = nil
+	}
+	if attach == nil {
+		s.leave(ses)
+		return
+	}
+	s.counts.streams.Add(1)
+	attach().Serve(w, r, func() {
+		f.remove()
+		s.leave(ses)
+	})
+}
+
+// attachment returns a function that attaches r to its stream. If r is refused, attachment returns
+// nil.
+func (s *Server) attachment(w http.ResponseWriter, r *http.Request, ses *session) func() *httpdoor.Connection {
 	if _, events := httpdoor.Accepts(r.Header); !events {
 		s.refuse(w, http.StatusNotAcceptable, "", jsonrpc.CodeInvalidRequest, "the Accept header must contain text/event-stream")
-		return
+		return nil
 	}
 	last, twice := only(r.Header[mcp.HeaderLastEvent])
-	var stream *httpdoor.Stream
-	seen, resumes := uint64(0), last != ""
-	if !resumes {
-		stream = ses.stream()
-	} else {
-		var ok bool
-		if stream, seen, ok = ses.find(last); !ok || twice {
-			// Do not answer 404, because a 404 would end the session for the client.
-			s.refuse(w, http.StatusBadRequest, "", jsonrpc.CodeInvalidRequest, "the stream of this Last-Event-ID cannot be resumed; open a new stream")
-			return
-		}
+	if last == "" {
+		stream := ses.stream()
+		return func() *httpdoor.Connection { return stream.Attach(w, r) }
 	}
-	f := flight{seat: ses.seat}
-	if s.draining.Load() || !s.flights.add(&f) {
-		s.limited(w, http.StatusServiceUnavailable, "", "shutdown", "Dragoman is stopping", 5*time.Second)
-		return
+	stream, seen, ok := ses.find(last)
+	if !ok || twice {
+		// Do not answer 404, because a 404 would end the session for the client.
+		s.refuse(w, http.StatusBadRequest, "", jsonrpc.CodeInvalidRequest, "the stream of this Last-Event-ID cannot be resumed; open a new stream")
+		return nil
 	}
-	defer f.remove()
-	s.counts.streams.Add(1)
-	var c *httpdoor.Connection
-	if resumes {
+	return func() *httpdoor.Connection {
 		s.counts.resumed.Add(1)
-		c = stream.Resume(w, r, seen)
-	} else {
-		c = stream.Attach(w, r)
+		return stream.Resume(w, r, seen)
 	}
-	_ = c.Run(r.Context())
 }
 
 // delete ends a client's session (2025-11-25 §Transports, "Session Management" 5).
