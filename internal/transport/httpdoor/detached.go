@@ -38,9 +38,9 @@ const (
 
 var errGone = errors.New("the client has closed the connection")
 
-// Serve does the same as Run with the context of r, and calls done at the end. If it can, it returns
-// earlier, and the connection goes on without a goroutine. So the caller must return from its handler
-// then. done must not block.
+// Serve does the same as Run with the context of r, and then calls done, which must not block. If it
+// can, it returns much earlier, and the stream goes on without a goroutine. So when it has returned,
+// the caller must return from its handler and must not use w or r any more.
 func (c *Connection) Serve(w http.ResponseWriter, r *http.Request, done func()) {
 	d := c.detachable(r, done)
 	err := c.begin()
@@ -158,6 +158,7 @@ func (d *detached) end(err error) {
 	c, w := d.c, d.watch
 	d.state.Store(ended)
 	c.leave()
+	d.done() // like a handler, before the client sees the end
 	c.mu.Lock()
 	c.over = true // so abort sets no deadline from now on
 	aborted := c.aborted.Load()
@@ -175,5 +176,4 @@ func (d *detached) end(err error) {
 		_ = d.tcp.Close()
 	}
 	w.unfollow(d)
-	d.done()
 }

@@ -278,6 +278,22 @@ func TestSlowClient(t *testing.T) {
 	}
 }
 
+// TestCloseDuringWrite checks that Close doesn't wait for a client that does not read.
+func TestCloseDuringWrite(t *testing.T) {
+	s := newStream(StreamRules{Bytes: 64 << 20}, "", Discard)
+	x := newStand(t, s, nil)
+	x.open(streamHead)
+	_ = s.Push("", bytes.Repeat([]byte("x"), 16<<20))
+	s.End()
+	time.Sleep(50 * time.Millisecond)
+	start := time.Now()
+	_ = x.Close()
+	x.waitEnded(1)
+	if took := time.Since(start); took > 10*time.Second {
+		t.Errorf("Close took %v", took)
+	}
+}
+
 // TestStreamCrowd lets clients and the server end streams at any time, while events of all sizes are sent.
 func TestStreamCrowd(t *testing.T) {
 	const clients, turns = 100, 5

@@ -4,6 +4,9 @@
 //
 // The package handles HTTP and the outer members of JSON-RPC messages, but not MCP methods,
 // revisions or sessions. The server sides of streamhttp and sse use it. The guard also protects
-// every other route of the daemon. A Stream starts no goroutine: Run uses the goroutine of its
-// caller.
+// every other route of the daemon.
+//
+// A Server waits for its idle connections and streams in one goroutine, on systems where it can
+// (docs/adr/0027). Run and Serve of a Connection write the events of a Stream: Run on the goroutine
+// of its caller, Serve on one that runs only while there is something to write.
 package httpdoor

@@ -171,6 +171,7 @@ func (w *watch) end() {
 	w.mu.Unlock()
 	for _, d := range all {
 		d.c.abort()
+		_ = d.tcp.Close() // it may be writing the end of the body, which abort doesn't stop
 	}
 	_ = w.wait(context.Background())
 	w.running.Wait()
