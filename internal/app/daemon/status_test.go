@@ -69,7 +69,7 @@ func TestStatus(t *testing.T) {
 	r.call("/mcp", "old__echo", "{}").wantText(t, "{}")
 	r.call("/mcp", "young__echo", "{}").wantText(t, "{}")
 	session := r.initialize("/mcp", "2025-11-25", `{"elicitation":{}}`)
-	r.post("/mcp", `{"jsonrpc":"2.0","id":5,"method":"tools/list"}`, "Mcp-Session-Id", session) // a call would keep the next client out of its session for a second
+	r.post("/mcp", toolCall("5", "old__echo", `{}`), "Mcp-Session-Id", session).wantText(t, "{}")
 	sse := dialSSE(r, "/s/old/sse")
 	defer sse.events.stop()
 	listen := r.open("POST", "/mcp", modernBody(`"l"`, "subscriptions/listen", `"notifications":{"toolsListChanged":true}`), modernHeader("subscriptions/listen", "")...)

@@ -41,7 +41,6 @@ func (st *pipeState) rememberAbandoned(n int64, a *mcp.Attempt) {
 // forgetAbandoned removes an abandoned call whose answer has arrived late.
 func (st *pipeState) forgetAbandoned(n int64) {
 	if i := slices.IndexFunc(st.abandoned, func(g abandonedCall) bool { return g.n == n }); i >= 0 && n != 0 {
-		st.past.addClient(st.abandoned[i].conversation)
 		st.abandoned = slices.Delete(st.abandoned, i, i+1)
 	}
 }

@@ -15,9 +15,8 @@ type attribution struct {
 	// tasks/result call for this task; 0 for none.
 	task     string
 	result   int64
-	ofTask   candidate   // calls that name the task
-	creating candidate   // calls that create tasks with ids that Dragoman does not know yet
-	past     *pastClient // whose calls have just ended; nil for none
+	ofTask   candidate // calls that name the task
+	creating candidate // calls that create tasks with ids that Dragoman does not know yet
 }
 
 // taskOf returns the task that a server request names, or "" if the request names no task

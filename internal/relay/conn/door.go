@@ -12,11 +12,10 @@ import (
 type pipeState struct {
 	pending   map[int64]*pending
 	abandoned []abandonedCall // the abandoned calls, oldest first
-	past      past
-	left      time.Time     // when the last request was abandoned
-	ended     error         // why the pipe has ended; nil while it is open
-	quit      chan struct{} // closing this channel fails the calls that were not sent; see withdraw
-	stuck     time.Duration // how long the server had not read when quit was closed; 0 while quit is open
+	left      time.Time       // when the last request was abandoned
+	ended     error           // why the pipe has ended; nil while it is open
+	quit      chan struct{}   // closing this channel fails the calls that were not sent; see withdraw
+	stuck     time.Duration   // how long the server had not read when quit was closed; 0 while quit is open
 
 	// What the handshake wants to know beside the answers to its requests.
 	onLate   func(*jsonrpc.Message) // gets late answers to requests of the handshake
@@ -87,7 +86,6 @@ func (st *pipeState) check() {
 		must(p.bytes == size, "request %d has %d bytes of events, but counts %d", n, size, p.bytes)
 	}
 	must(st.ended == nil || len(st.pending) == 0, "the pipe has ended, but %d requests are pending", len(st.pending))
-	must(len(st.past) <= maxPast, "%d clients are remembered", len(st.past))
 	must(len(st.abandoned) <= maxAbandoned, "%d abandoned calls are remembered", len(st.abandoned))
 	must(!st.settled || st.unasked == nil && st.onPush == nil, "the handshake has ended, but results are kept for it")
 	must(st.onStatus == nil || st.status == "", "the handshake was not told the status")

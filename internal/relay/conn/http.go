@@ -46,7 +46,6 @@ type httpConn struct {
 
 	mu    sync.Mutex
 	flows map[*flow]struct{} // the calls in flight; empty if the revision has no standalone stream
-	past  past               // empty then too
 }
 
 func newHTTPConn(c *Conn, h Poster) *httpConn {
@@ -133,7 +132,6 @@ func (l *httpConn) leave(f *flow) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	delete(l.flows, f)
-	l.past.add(f.call)
 }
 
 // takeRequest handles a server request from the standalone stream.
@@ -183,7 +181,6 @@ func (l *httpConn) waiting(n int64) *flow {
 func (l *httpConn) addCallsTo(t *attribution) (abandoned bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.past.addTo(t)
 	for f := range l.flows {
 		t.add(f.n, f.call)
 	}

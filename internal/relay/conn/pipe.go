@@ -104,7 +104,6 @@ func (c *pipeConn) abandon(n int64, p *pending, sent bool) {
 		p.events, p.bytes, p.left = nil, 0, true
 		if sent {
 			st.left = time.Now()
-			st.past.add(p.call)
 		}
 		if !p.keep || !sent {
 			delete(st.pending, n)
@@ -522,7 +521,6 @@ func (st *pipeState) answered(n int64, numbered bool, m *jsonrpc.Message) bool {
 		return false
 	}
 	delete(st.pending, n)
-	st.past.add(p.call)
 	p.answer = m
 	p.signal()
 	if late := st.onLate; p.left && late != nil {
@@ -567,7 +565,6 @@ func (c *pipeConn) addCallsTo(t *attribution) (abandoned bool) {
 }
 
 func (st *pipeState) addCalls(t *attribution) {
-	st.past.addTo(t)
 	for n, p := range st.pending {
 		if p.call != nil {
 			t.add(n, p.call)

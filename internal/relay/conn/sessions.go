@@ -161,7 +161,6 @@ const (
 	elsewhere              // the message belongs to a call of another session, which receives a copy of the message
 	unclear                // the message may belong to calls of several clients
 	ended                  // the message belongs to a call that has ended
-	disputed               // the message may belong to a call in flight, or to one of another client that has just ended
 )
 
 // ownerOfRequest returns the number of the call that a server request belongs to, and the place of
@@ -169,10 +168,7 @@ const (
 // session that received the request.
 func (s *Sessions) ownerOfRequest(own *attribution) (int64, place) {
 	if !s.Broadcasts() {
-		switch n := own.owner(); {
-		case n != 0 && own.disputed():
-			return 0, disputed
-		case n != 0:
+		if n := own.owner(); n != 0 {
 			return n, here
 		}
 		return 0, nowhere
@@ -188,7 +184,7 @@ func (s *Sessions) ownerOfRequest(own *attribution) (int64, place) {
 			return 0, unclear
 		}
 		return 0, nowhere
-	case n == 0 || others || all.disputed():
+	case n == 0 || others:
 		return 0, unclear
 	case n == own.owner():
 		return n, here
@@ -347,13 +343,9 @@ func (c *Conn) refuseOrDrop(m *jsonrpc.Message, where place) {
 		c.refuse(m, callEnded)
 		return
 	}
-	if where == unclear || where == disputed {
-		why := whyUnclear
-		if where == disputed {
-			why = mcp.SeveralAsk.Error()
-		}
-		c.opts.Log.Warn("server request refused", "server", c.opts.Name, "method", c.shown(m.Method), "cause", why)
-		c.refuse(m, why)
+	if where == unclear {
+		c.opts.Log.Warn("server request refused", "server", c.opts.Name, "method", c.shown(m.Method), "cause", whyUnclear)
+		c.refuse(m, whyUnclear)
 		return
 	}
 	// The session of the call has received a copy of the request, and will answer it. If this session

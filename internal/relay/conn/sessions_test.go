@@ -4,7 +4,6 @@ import (
 	"strings"
 	"testing"
 	"testing/synctest"
-	"time"
 
 	"github.com/dragoman-mcp/dragoman/internal/base/jsonrpc"
 	"github.com/dragoman-mcp/dragoman/internal/protocol/mcp"
@@ -125,7 +124,6 @@ func TestTokenOfACallThatIsOver(t *testing.T) {
 			t.Errorf("ben got the requests %q", bens.asked)
 		}
 		// A token that the server itself has chosen does not name a call.
-		time.Sleep(PastFor)
 		w.Say(`{"jsonrpc":"2.0","id":"q","method":"roots/list","params":{"_meta":{"progressToken":"mine"}}}`)
 		if len(bens.asked) != 1 {
 			t.Errorf("ben got the requests %q", bens.asked)

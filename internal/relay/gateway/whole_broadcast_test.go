@@ -11,7 +11,6 @@ import (
 
 	"github.com/dragoman-mcp/dragoman/internal/base/jsonrpc"
 	"github.com/dragoman-mcp/dragoman/internal/protocol/mcp"
-	"github.com/dragoman-mcp/dragoman/internal/relay/conn"
 )
 
 // legacyOf returns a legacy client with a principal.
@@ -216,7 +215,6 @@ func TestQuestionsOfAServerThatBroadcasts(t *testing.T) {
 					s.link(t, 0).answer(calls[who+" 0"], `{"content":[]}`)
 					n.answerTo("0")
 				}
-				time.Sleep(conn.PastFor) // otherwise the question could be about these calls
 				if test.stranger {
 					for id := range 3 {
 						s.link(t, 0).say(fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"result":{"content":[]}}`, id))

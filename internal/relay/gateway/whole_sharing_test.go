@@ -13,7 +13,6 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/base/identity"
 	"github.com/dragoman-mcp/dragoman/internal/base/jsonrpc"
 	"github.com/dragoman-mcp/dragoman/internal/protocol/mcp"
-	"github.com/dragoman-mcp/dragoman/internal/relay/conn"
 	"github.com/dragoman-mcp/dragoman/internal/relay/upstream"
 	"github.com/dragoman-mcp/dragoman/internal/transport/inmem"
 )
@@ -174,7 +173,6 @@ func TestWhoSharesASession(t *testing.T) {
 				var alone, ids []string
 				for _, c := range all {
 					alone = append(alone, seen.of(c.ask(mcp.MethodCallTool, params)))
-					time.Sleep(conn.PastFor)
 				}
 				h.holds(true)
 				for _, c := range all {
@@ -269,7 +267,6 @@ func TestTaskIDs(t *testing.T) {
 			for _, who := range people {
 				m := clients[who].ask(mcp.MethodCallTool, `"name":"`+tool+`","arguments":{}`)
 				ids[who], _ = jsonrpc.Text(resultOf(m, "taskId"))
-				time.Sleep(conn.PastFor)
 			}
 			for _, owner := range people {
 				fmt.Fprintf(&out, "# %d servers, the task of %s is %s\n", servers, owner, signature.ReplaceAllString(ids[owner], "${1}SIGNATURE~"))

@@ -210,10 +210,6 @@ func (b *broker) putIntoService(st *state, p *pool, f *mcp.ClientInfo, s *sessio
 		s.opener = f.Conversation
 	}
 	p.sessions = append(p.sessions, s)
-	if len(p.sessions) > 1 {
-		// Perhaps nobody waits for it any more.
-		s.reap = time.AfterFunc(exclusiveIdle, func() { b.reapIdle(s, exclusiveIdle) })
-	}
 }
 
 // openHome opens the home session of clients without capabilities. It does nothing if another

@@ -156,38 +156,22 @@ func (b *broker) acquire(ctx context.Context, f *mcp.ClientInfo, need mcp.Need) 
 		if c.session != nil {
 			return hold{b: b, s: c.session, counted: c.counted}, nil
 		}
-		if err := b.await(ctx, c, f, need); err != nil {
-			return hold{}, err
-		}
-	}
-}
-
-// await waits until a call may try again to get a session, or until there is none for it.
-func (b *broker) await(ctx context.Context, c choice, f *mcp.ClientInfo, need mcp.Need) error {
-	freed := c.freed
-	if c.opening != nil {
-		freed = c.opening.done
-	}
-	var settled <-chan time.Time
-	if c.settled > 0 {
-		t := time.NewTimer(c.settled)
-		defer t.Stop()
-		settled = t.C
-	}
-	select {
-	case <-freed:
-	case <-settled:
-		return nil
-	case <-ctx.Done():
+		freed := c.freed
 		if c.opening != nil {
-			b.opts.Starts.forsake(c.opening.turn, waiterOf(ctx, f, need))
+			freed = c.opening.done
 		}
-		return b.gaveUp(context.Cause(ctx), c.opening != nil)
+		select {
+		case <-freed:
+		case <-ctx.Done():
+			if c.opening != nil {
+				b.opts.Starts.forsake(c.opening.turn, waiterOf(ctx, f, need))
+			}
+			return hold{}, b.gaveUp(context.Cause(ctx), c.opening != nil)
+		}
+		if c.opening != nil && c.opening.err != nil {
+			return hold{}, c.opening.err
+		}
 	}
-	if c.opening != nil && c.settled == 0 {
-		return c.opening.err
-	}
-	return nil
 }
 
 // choice is what pick has found for a call: a session, or else what the call must wait for.
@@ -196,7 +180,6 @@ type choice struct {
 	counted bool            // see hold.counted
 	opening *opening        // the call needs the result of this open
 	freed   <-chan struct{} // closed when the call must try again
-	settled time.Duration   // when the call may have a session in any case, although the open has not ended; 0 for never
 }
 
 // pick chooses a session, and opens one if necessary and possible. It uses ctx only to find the
@@ -213,15 +196,12 @@ func (b *broker) pick(ctx context.Context, st *state, f *mcp.ClientInfo, scope s
 		return choice{freed: st.ops.operating}, nil
 	}
 	var p *pool
-	var s, disputed *session
+	var s *session
 	if st.useModern(f, scope) {
 		s = st.pools.links[scope].session
 	} else {
 		p = b.poolFor(st, f, scope, need)
 		s = b.choose(st, p, f, need.ForCall)
-		if s != nil && need.ForCall && s.disputed(f) && b.mayAvoid(st, p, s) {
-			s, disputed = nil, s
-		}
 	}
 	if s != nil {
 		if err := b.refuseHung(st, s, p); err != nil {
@@ -240,27 +220,12 @@ func (b *broker) pick(ctx context.Context, st *state, f *mcp.ClientInfo, scope s
 			return choice{}, err
 		}
 		if !b.makeRoom(st, p) {
-			if disputed != nil {
-				return choice{session: disputed, counted: b.use(st, disputed, f, need)}, nil
-			}
 			return choice{}, b.overloaded()
 		}
 		b.beginOpen(st, p, f, purposeOf(ctx, need))
 	}
 	b.opts.Starts.hurry(p.opening.turn, waiterOf(ctx, f, need))
-	return choice{opening: p.opening, settled: disputed.settled()}, nil
-}
-
-// mayAvoid reports whether a call may wait for a session other than s, where another client's call has just
-// ended. It does so like a call that comes while the other one still runs.
-func (b *broker) mayAvoid(st *state, p *pool, s *session) bool {
-	switch {
-	case !s.shared || b.spec.Isolation == PerCall || b.spec.OneClient || b.shares(st):
-		return false
-	case p.opening != nil:
-		return true
-	}
-	return len(p.sessions) < maxSessionsPerPool && len(st.pools.all()) < maxSessions/2 && st.backingOff(p) == nil
+	return choice{opening: p.opening}, nil
 }
 
 // poolFor returns the pool for the calls of a client, and creates it if necessary. f may be nil.
@@ -382,13 +347,12 @@ func (b *broker) choose(st *state, p *pool, f *mcp.ClientInfo, forCall bool) *se
 	// On a shared pipe, Dragoman attributes a server request to the client whose calls run on the
 	// pipe. So only one client at a time may have calls there. The home session is the first
 	// choice, because it holds the server's state. If possible, a client with a conversation gets
-	// the session of its last call again, and otherwise one where no other client's call has just
-	// ended.
+	// the session of its last call again.
 	var free *session
 	for _, s := range p.sessions[i:] {
 		switch {
 		case s.aside:
-		case s.calls == 0 && (free == nil || f.Conversation != 0 && s.owner == f.Conversation || free.disputed(f) && !s.disputed(f)):
+		case s.calls == 0 && (free == nil || f.Conversation != 0 && s.owner == f.Conversation):
 			free = s
 		case s.calls > 0 && f.Revision.Legacy() && s.owner == f.Conversation:
 			// The calls of one legacy client may share a session, because server requests may reach
@@ -398,19 +362,6 @@ func (b *broker) choose(st *state, p *pool, f *mcp.ClientInfo, forCall bool) *se
 		}
 	}
 	return free
-}
-
-// disputed reports whether a call of another client has just ended on the session; see conn.PastFor.
-func (s *session) disputed(f *mcp.ClientInfo) bool {
-	return f != nil && canBeAsked(f) && s.owner != f.Conversation && s.settled() > 0
-}
-
-// settled returns the time until the last call on the session can't be the one that a question is about.
-func (s *session) settled() time.Duration {
-	if s == nil || s.called.IsZero() {
-		return 0
-	}
-	return max(0, conn.PastFor-time.Since(s.called))
 }
 
 // inService reports whether new calls may use the session.
@@ -425,7 +376,6 @@ func (b *broker) release(s *session, counted, unused bool) {
 		}
 		if counted {
 			s.calls--
-			s.called = time.Now()
 		}
 		if s.users == 0 {
 			s.idle = time.Now()

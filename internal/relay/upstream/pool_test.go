@@ -2,7 +2,6 @@ package upstream
 
 import (
 	"errors"
-	"fmt"
 	"runtime"
 	"strings"
 	"sync"
@@ -11,9 +10,7 @@ import (
 	"time"
 	"weak"
 
-	"github.com/dragoman-mcp/dragoman/internal/base/jsonrpc"
 	"github.com/dragoman-mcp/dragoman/internal/protocol/mcp"
-	"github.com/dragoman-mcp/dragoman/internal/relay/conn"
 )
 
 // TestStateStaysInTheHomeSession opens exclusive sessions with concurrent calls. After that,
@@ -249,97 +246,4 @@ func TestSessionsKeepNoRequestAlive(t *testing.T) {
 			t.Error("the session keeps the whole request in memory")
 		}
 	})
-}
-
-// TestCallAvoidsASessionThatAnotherHasJustUsed lets a third client call right after the first one, which uses
-// the home session. The other session is used for it, as nobody's question can be taken for its own there.
-func TestCallAvoidsASessionThatAnotherHasJustUsed(t *testing.T) {
-	h := &program{legacy: true}
-	bubble(t, h, Spec{}, func(t *testing.T, u *Upstream) {
-		release := make(chan struct{})
-		h.on = held(release)
-		var wait sync.WaitGroup
-		do := func(conversation uint64) {
-			if _, err := call(t, u, info(mcp.R20251125, "", canElicit, conversation), mcp.MethodCallTool, `{"name":"t"}`); err != nil {
-				t.Error(err)
-			}
-		}
-		for n := range uint64(2) {
-			wait.Go(func() { do(n + 1) })
-			synctest.Wait()
-		}
-		close(release)
-		wait.Wait()
-		time.Sleep(conn.PastFor)
-		for _, step := range []struct {
-			client uint64
-			calls  string // how many calls each process has got
-		}{{1, "2 1"}, {3, "2 2"}, {1, "3 2"}, {3, "3 3"}} {
-			do(step.client)
-			got := ""
-			for _, l := range h.all() {
-				n := 0
-				for _, m := range l.methods() {
-					if m == mcp.MethodCallTool {
-						n++
-					}
-				}
-				got = strings.TrimSpace(fmt.Sprint(got, " ", n))
-			}
-			if got != step.calls {
-				t.Errorf("after a call of client %d: %s, want %s", step.client, got, step.calls)
-			}
-		}
-	})
-}
-
-// TestCallRightAfterAnothers checks what a call does if the only session has just been used by another client:
-// it gets a session of its own, but waits for it no longer than until the first one is settled. Nobody pays
-// for the wait with an error, and a session that nobody needs any more ends.
-func TestCallRightAfterAnothers(t *testing.T) {
-	for name, x := range map[string]struct {
-		spec      Spec
-		caps      string
-		start     time.Duration // how long the second process takes to start
-		fails     bool
-		took      time.Duration
-		processes int
-	}{
-		"another session":     {caps: canElicit, start: conn.PastFor / 4, took: conn.PastFor / 4, processes: 2},
-		"a slow one":          {caps: canElicit, start: 4 * conn.PastFor, took: conn.PastFor, processes: 2},
-		"one that fails":      {caps: canElicit, fails: true, processes: 1},
-		"nobody can be asked": {caps: `{}`, processes: 1},
-		"shared":              {caps: canElicit, spec: Spec{Isolation: Shared}, processes: 1},
-		"there is one client": {caps: canElicit, spec: Spec{OneClient: true}, processes: 1},
-	} {
-		t.Run(name, func(t *testing.T) {
-			h := &program{legacy: true}
-			h.fails = func(n int) bool { return x.fails && n > 1 }
-			h.on = func(l *process, m *jsonrpc.Message) []byte {
-				if m.Method == mcp.MethodInitialize && l.n > 0 {
-					time.Sleep(x.start)
-				}
-				return nil
-			}
-			bubble(t, h, x.spec, func(t *testing.T, u *Upstream) {
-				began := time.Now()
-				for n := range uint64(2) {
-					if _, err := call(t, u, info(mcp.R20251125, "", x.caps, n+1), mcp.MethodCallTool, `{"name":"t"}`); err != nil {
-						t.Error(err)
-					}
-				}
-				if took := time.Since(began); took != x.took {
-					t.Errorf("the calls took %s, want %s", took, x.took)
-				}
-				time.Sleep(10 * conn.PastFor)
-				if n := len(h.all()); n != x.processes {
-					t.Errorf("%d processes have run, want %d", n, x.processes)
-				}
-				time.Sleep(2 * exclusiveIdle)
-				if n := h.alive(); n != 1 {
-					t.Errorf("%d processes still run", n)
-				}
-			})
-		})
-	}
 }

@@ -14,7 +14,6 @@ import (
 
 	"github.com/dragoman-mcp/dragoman/internal/base/jsonrpc"
 	"github.com/dragoman-mcp/dragoman/internal/protocol/mcp"
-	"github.com/dragoman-mcp/dragoman/internal/relay/conn"
 )
 
 // window is a client with a folder of its own. It answers roots/list with this folder.
@@ -192,7 +191,6 @@ func TestProcessesBecauseOfRoots(t *testing.T) {
 		}
 		for _, w := range all {
 			w.work(t, u)
-			time.Sleep(conn.PastFor)
 		}
 		return all
 	}

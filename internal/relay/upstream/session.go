@@ -52,7 +52,6 @@ type lending struct {
 	calls        int               // number of holds for calls of clients; see broker.use
 	owner        uint64            // the conversation of the last call; 0 before the first one
 	opener       uint64            // the conversation for which the session was opened, or 0
-	called       time.Time         // when the last call of a client ended
 	reap         *time.Timer       // timer that ends an idle session; nil while the session is in use
 	keep         time.Time         // the session has tasks, so Dragoman does not end it as idle before this time
 	taskOwners   map[string]uint64 // for each task of a legacy server: the conversation that created it; see tasks.go

@@ -14,7 +14,6 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/base/identity"
 	"github.com/dragoman-mcp/dragoman/internal/base/jsonrpc"
 	"github.com/dragoman-mcp/dragoman/internal/protocol/mcp"
-	"github.com/dragoman-mcp/dragoman/internal/relay/conn"
 	"github.com/dragoman-mcp/dragoman/internal/relay/event"
 )
 
@@ -181,7 +180,6 @@ func TestPrincipalsAndCapabilitiesKeepSessionsApart(t *testing.T) {
 			if _, err := call(t, u, x.f, mcp.MethodCallTool, `{"name":"t"}`); err != nil {
 				t.Fatal(err)
 			}
-			time.Sleep(conn.PastFor) // otherwise the next client gets another session
 			if n := len(h.all()); n != x.want {
 				t.Errorf("after client %d there are %d sessions, want %d", i, n, x.want)
 			}
