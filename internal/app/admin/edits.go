@@ -14,7 +14,6 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/base/excerpt"
 	"github.com/dragoman-mcp/dragoman/internal/setup/clientfile"
 	"github.com/dragoman-mcp/dragoman/internal/setup/config"
-	"github.com/dragoman-mcp/dragoman/internal/setup/intake"
 )
 
 // The changes of a ServerEdit.
@@ -130,14 +129,14 @@ func unmask(s *config.Snapshot, original, text string) (string, error) {
 
 // edited returns the content of the configuration file after a change.
 func (a *draftAPI) edited(t *target, server string, e ServerEdit) ([]byte, error) {
-	env := t.env(a.env, nil)
+	f := t.file(a.env)
 	switch e.Do {
 	case EditDisable, EditEnable:
-		return intake.Disable(t.path, t.before, t.old, server, e.Do == EditDisable, env)
+		return f.Disable(server, e.Do == EditDisable)
 	case EditRemove:
-		return intake.Remove(t.path, t.before, t.old, server, env)
+		return f.Remove(server)
 	case EditTools:
-		return intake.Expose(t.path, t.before, t.old, server, e.Tools, env)
+		return f.Expose(server, e.Tools)
 	}
 	texts := [2]string{e.Entry, e.Settings}
 	for i, path := range [][]string{entryPath(server), settingsPath(server)} {
@@ -149,7 +148,7 @@ func (a *draftAPI) edited(t *target, server string, e ServerEdit) ([]byte, error
 			return nil, err
 		}
 	}
-	return intake.Rewrite(t.path, t.before, t.old, server, texts[0], texts[1], env)
+	return f.Rewrite(server, texts[0], texts[1])
 }
 
 // planEdit returns the change that a ServerEdit makes.

@@ -354,13 +354,19 @@ func (a *draftAPI) plan(d *draft, t *target) plan {
 	return p
 }
 
+// file returns the configuration file as intake changes it.
+func (t *target) file(env func(string) (string, bool)) intake.File {
+	return intake.File{Path: t.path, Before: t.before, Old: t.old, Env: t.env(env, nil)}
+}
+
 // merge returns the content of the configuration file with the servers added. If Dragoman cannot add
 // them, bad is the reason.
 func (a *draftAPI) merge(t *target, add []clientfile.Added, envFile bool) (after []byte, bad string) {
 	const byHand = " Copy the text and add it by hand. If the file already has one of its keys, add only the lines below this key."
-	after, err := intake.Merge(t.path, t.before, t.old, add, t.env(a.env, nil))
+	f := t.file(a.env)
+	after, err := f.Merge(add)
 	if err == nil && envFile {
-		after, err = intake.SetEnvFile(t.path, after, envName, t.env(a.env, nil))
+		after, err = intake.SetEnvFile(t.path, after, envName, f.Env)
 	}
 	if err != nil {
 		return nil, "Dragoman cannot add to this file: " + excerpt.Line(excerpt.MaskSecrets(err.Error()), maxDraftText) + "." + byHand

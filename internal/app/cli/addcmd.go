@@ -261,7 +261,8 @@ func (c *addCommand) add(ctx context.Context, f *ownFile, a addition) error {
 	case intake.Same:
 		return c.report(r)
 	}
-	after, err := intake.Merge(f.path, f.before, f.old, []clientfile.Added{{Name: name, Comment: a.comment, Entry: a.server.Entry}}, intake.Env(c.env))
+	file := intake.File{Path: f.path, Before: f.before, Old: f.old, Env: intake.Env(c.env)}
+	after, err := file.Merge([]clientfile.Added{{Name: name, Comment: a.comment, Entry: a.server.Entry}})
 	if err != nil {
 		return withHint(err, "write the server to another file with --into FILE, then copy it from FILE to %s", clean(f.path))
 	}

@@ -9,7 +9,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/dragoman-mcp/dragoman/internal/setup/clientfile"
-	"github.com/dragoman-mcp/dragoman/internal/setup/config"
 	"github.com/dragoman-mcp/dragoman/internal/setup/intake"
 )
 
@@ -22,11 +21,11 @@ type editCommand struct {
 	dry, asJSON bool
 
 	done   string // what the command has done then: "removed"
-	change func(path string, before []byte, old *config.Snapshot, server string, env intake.Env) ([]byte, error)
+	change func(f intake.File, server string) ([]byte, error)
 }
 
 func newRemoveCommand(w *world) *cobra.Command {
-	c := &editCommand{world: w, done: "removed", change: intake.Remove}
+	c := &editCommand{world: w, done: "removed", change: intake.File.Remove}
 	return c.command(&cobra.Command{
 		Use:   "remove NAME",
 		Short: "Remove a server from the configuration",
@@ -81,10 +80,8 @@ reloads the file, and the command says what it has done.`,
 }
 
 // disabling returns the change that disables a server, or enables it.
-func disabling(off bool) func(string, []byte, *config.Snapshot, string, intake.Env) ([]byte, error) {
-	return func(path string, before []byte, old *config.Snapshot, server string, env intake.Env) ([]byte, error) {
-		return intake.Disable(path, before, old, server, off, env)
-	}
+func disabling(off bool) func(intake.File, string) ([]byte, error) {
+	return func(f intake.File, server string) ([]byte, error) { return f.Disable(server, off) }
 }
 
 // command completes a command with what the three have in common.
@@ -127,7 +124,7 @@ func (c *editCommand) run(cmd *cobra.Command, args []string) error {
 	if _, ok := old.Server(server); !ok {
 		return unknownServer(server, path, serverNames(old))
 	}
-	after, err := c.change(path, before, old, server, intake.Env(c.env))
+	after, err := c.change(intake.File{Path: path, Before: before, Old: old, Env: intake.Env(c.env)}, server)
 	if err != nil {
 		return withHint(err, "change the file by hand; `dragoman config check` checks it")
 	}

@@ -139,7 +139,8 @@ func (c *importCommand) importServers(ctx context.Context) error {
 	}
 	after := before
 	if len(add) > 0 {
-		if after, err = intake.Merge(into, before, old, add, intake.Env(c.env)); err != nil {
+		f := intake.File{Path: into, Before: before, Old: old, Env: intake.Env(c.env)}
+		if after, err = f.Merge(add); err != nil {
 			return withHint(err, "write the servers to another file with --into FILE, then copy them from FILE to %s", clean(into))
 		}
 	}

@@ -50,12 +50,12 @@ func SetDisabled(name string, b []byte, server string, disabled bool) (out []byt
 }
 
 // SetFilter returns Dragoman's configuration file b with the lists allow and deny of the filter at
-// dragoman.servers.SERVER.expose.KIND. An empty list is removed, with the mappings around it that get
+// dragoman.servers.SERVER.expose.tools. An empty list is removed, with the mappings around it that get
 // empty. In a list that stays, the other items keep their lines. All other bytes of the file stay the
 // same, except that a mapping in braces is written in indented lines if it has to change.
-func SetFilter(name string, b []byte, server, kind string, allow, deny []string) ([]byte, error) {
+func SetFilter(name string, b []byte, server string, allow, deny []string) ([]byte, error) {
 	out := b
-	path := []string{"dragoman", "servers", server, "expose", kind}
+	path := []string{"dragoman", "servers", server, "expose", "tools"}
 	for _, l := range []struct {
 		key  string
 		list []string

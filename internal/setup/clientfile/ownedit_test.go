@@ -104,7 +104,7 @@ func TestSetFilter(t *testing.T) {
 			}
 			return strings.FieldsFunc(s, func(r rune) bool { return r == ',' })
 		}
-		got, err := SetFilter("d.yaml", []byte(c.file), "a", "tools", list(c.allow), list(c.deny))
+		got, err := SetFilter("d.yaml", []byte(c.file), "a", list(c.allow), list(c.deny))
 		if string(got) != c.want || (err == nil) != (c.want != "") {
 			t.Errorf("%s: %v\n%s\nwant\n%s", c.name, err, got, c.want)
 		}

@@ -158,7 +158,7 @@ func Disconnect(c *Client, f History, u Undo, addresses []string) ([]byte, error
 	// commands changed the file.
 	b := f.Now
 	for _, was := range f.Earlier {
-		if again := redo(f.Name, was, b, entry, moved, u); again != nil && bytes.Equal(again, b) {
+		if again := u.redo(f.Name, was, b, entry, moved); again != nil && bytes.Equal(again, b) {
 			b = was
 		}
 	}
@@ -197,7 +197,7 @@ func (u Undo) moved(c *Client, name string) ([][]string, error) {
 
 // redo makes the changes in the older version was of a file that distinguish it from now: it moves
 // entries, wraps entries and adds Dragoman's entry. It returns nil if there is no such change.
-func redo(name string, was, now []byte, entry []string, moved [][]string, u Undo) []byte {
+func (u Undo) redo(name string, was, now []byte, entry []string, moved [][]string) []byte {
 	old, err := Parse(name, was)
 	if err != nil {
 		return nil

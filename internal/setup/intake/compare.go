@@ -198,84 +198,87 @@ func SameServer(a, b config.Server) bool {
 	return kind && env && header && a.Command == b.Command && slices.Equal(a.Args, b.Args) && a.URL == b.URL && a.Dir == b.Dir
 }
 
-// Merge returns the content of Dragoman's configuration file with servers added. It returns an
-// error if anything else would change. The parameter before is the content of the file, and old is
-// the parsed content.
-func Merge(path string, before []byte, old *config.Snapshot, add []clientfile.Added, env Env) ([]byte, error) {
-	after, err := clientfile.AddServers(path, before, add)
+// File is Dragoman's configuration file before a change. Each of its methods returns the content after
+// the change, or an error if anything else would change.
+type File struct {
+	Path   string
+	Before []byte           // the content; nil if the file does not exist
+	Old    *config.Snapshot // Before, as ParseOurs parses it
+	Env    Env
+}
+
+// Merge adds servers.
+func (f File) Merge(add []clientfile.Added) ([]byte, error) {
+	after, err := clientfile.AddServers(f.Path, f.Before, add)
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w", path, err)
+		return nil, fmt.Errorf("%s: %w", f.Path, err)
 	}
-	if err := changed(path, old, after, edit{more: len(add)}, env); err != nil {
+	if err := f.changed(after, edit{more: len(add)}); err != nil {
 		return nil, err
 	}
 	return after, nil
 }
 
-// Remove returns the content of Dragoman's configuration file without a server. The parameters are
-// those of Merge.
-func Remove(path string, before []byte, old *config.Snapshot, server string, env Env) ([]byte, error) {
-	after, err := clientfile.RemoveServer(path, before, server)
+// Remove removes a server.
+func (f File) Remove(server string) ([]byte, error) {
+	after, err := clientfile.RemoveServer(f.Path, f.Before, server)
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w", path, err)
+		return nil, fmt.Errorf("%s: %w", f.Path, err)
 	}
-	return after, changed(path, old, after, edit{server: server, more: -1}, env)
+	return after, f.changed(after, edit{server: server, more: -1})
 }
 
-// Disable returns the content of Dragoman's configuration file with a server disabled, or enabled if
-// off is false. The parameters are those of Merge.
-func Disable(path string, before []byte, old *config.Snapshot, server string, off bool, env Env) ([]byte, error) {
-	after, err := clientfile.SetDisabled(path, before, server, off)
+// Disable disables a server, or enables it if off is false.
+func (f File) Disable(server string, off bool) ([]byte, error) {
+	after, err := clientfile.SetDisabled(f.Path, f.Before, server, off)
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w", path, err)
+		return nil, fmt.Errorf("%s: %w", f.Path, err)
 	}
-	return after, changed(path, old, after, edit{server: server}, env)
+	return after, f.changed(after, edit{server: server})
 }
 
-// Expose returns the content of Dragoman's configuration file with tools of a server shown or hidden.
-// The keys of tools are the server's own names. The other parameters are those of Merge.
-func Expose(path string, before []byte, old *config.Snapshot, server string, tools map[string]bool, env Env) ([]byte, error) {
-	c, _ := old.Server(server)
+// Expose shows or hides tools of a server. The keys of tools are the server's own names.
+func (f File) Expose(server string, tools map[string]bool) ([]byte, error) {
+	c, _ := f.Old.Server(server)
 	filter, ok := c.Expose.Tools, true
 	for _, name := range slices.Sorted(maps.Keys(tools)) {
 		if filter, ok = filter.With(name, tools[name]); !ok {
-			return nil, fmt.Errorf("a pattern of expose in %s decides about the tool %s", path, excerpt.Quote(name, 64))
+			return nil, fmt.Errorf("a pattern of expose in %s decides about the tool %s", f.Path, excerpt.Quote(name, 64))
 		}
 	}
-	after, err := clientfile.SetFilter(path, before, server, "tools", filter.Allow, filter.Deny)
+	after, err := clientfile.SetFilter(f.Path, f.Before, server, filter.Allow, filter.Deny)
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w", path, err)
+		return nil, fmt.Errorf("%s: %w", f.Path, err)
 	}
-	if err := changed(path, old, after, edit{server: server}, env); err != nil {
+	if err := f.changed(after, edit{server: server}); err != nil {
 		return nil, err
 	}
-	now, err := ParseOurs(path, after, env)
+	now, err := ParseOurs(f.Path, after, f.Env)
 	if err == nil {
 		c, _ = now.Server(server)
 		for name, shown := range tools {
 			if _, hidden := c.Expose.Tools.Hides(name); hidden == shown {
-				return nil, fmt.Errorf("the tool %s has a name that cannot be written to %s", excerpt.Quote(name, 64), path)
+				return nil, fmt.Errorf("the tool %s has a name that cannot be written to %s", excerpt.Quote(name, 64), f.Path)
 			}
 		}
 	}
 	return after, err
 }
 
-// Rewrite returns the content of Dragoman's configuration file with other texts for the entry of a
-// server and for its settings below dragoman.servers, as clientfile.EntryText returns them. The other
-// parameters are those of Merge.
-func Rewrite(path string, before []byte, old *config.Snapshot, server, entry, settings string, env Env) ([]byte, error) {
+// Rewrite writes other texts for the entry of a server and for its settings below dragoman.servers, as
+// clientfile.EntryText returns them.
+func (f File) Rewrite(server, entry, settings string) ([]byte, error) {
 	if strings.TrimSpace(entry) == "" {
 		return nil, errors.New("the entry is empty; it needs a command or a url")
 	}
-	after, err := clientfile.SetEntryText(path, before, []string{"mcpServers", server}, entry)
+	after, err := clientfile.SetEntryText(f.Path, f.Before, []string{"mcpServers", server}, entry)
 	if err == nil {
-		after, err = clientfile.SetEntryText(path, after, []string{"dragoman", "servers", server}, settings)
+		after, err = clientfile.SetEntryText(f.Path, after, []string{"dragoman", "servers", server}, settings)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w", path, err)
+		return nil, fmt.Errorf("%s: %w", f.Path, err)
 	}
-	return after, changed(path, old, after, edit{server: server}, env)
+	return after, f.changed(after, edit{server: server})
 }
 
 // edit is the difference that a change of the configuration file may make.
@@ -284,23 +287,23 @@ type edit struct {
 	more   int    // how many servers the file has more than before
 }
 
-// changed checks that a change makes only the difference e. old is the configuration before the change.
-// The parameter after is the content of the file after the change.
-func changed(path string, old *config.Snapshot, after []byte, e edit, env Env) error {
-	now, err := ParseOurs(path, after, env)
+// changed checks that a change makes only the difference e. The parameter after is the content of the
+// file after the change.
+func (f File) changed(after []byte, e edit) error {
+	now, err := ParseOurs(f.Path, after, f.Env)
 	if err != nil {
-		return fmt.Errorf("after the change, %s would have problems: %w", path, err)
+		return fmt.Errorf("after the change, %s would have problems: %w", f.Path, err)
 	}
-	for _, s := range old.Servers {
+	for _, s := range f.Old.Servers {
 		if s.Name == e.server {
 			continue
 		}
 		if again, ok := now.Server(s.Name); !ok || again.Fingerprint != s.Fingerprint || !SameServer(again, s) {
-			return fmt.Errorf("the change would also modify the server %s of %s", s.Name, path)
+			return fmt.Errorf("the change would also modify the server %s of %s", s.Name, f.Path)
 		}
 	}
-	if len(now.Servers) != len(old.Servers)+e.more || now.Listen != old.Listen {
-		return fmt.Errorf("the change would modify more of %s than it should", path)
+	if len(now.Servers) != len(f.Old.Servers)+e.more || now.Listen != f.Old.Listen {
+		return fmt.Errorf("the change would modify more of %s than it should", f.Path)
 	}
 	return nil
 }
@@ -316,5 +319,5 @@ func SetEnvFile(path string, b []byte, value string, env Env) ([]byte, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", path, err)
 	}
-	return after, changed(path, old, after, edit{}, env)
+	return after, File{path, b, old, env}.changed(after, edit{})
 }
