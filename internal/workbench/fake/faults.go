@@ -19,12 +19,12 @@ const usual = "2025-06-18"
 // faultServers returns the profiles of strict servers with one fault each.
 func faultServers() []Profile {
 	fault := func(name, about string, makeTwist func(s *settings) (twist, error), more ...Setting) Profile {
-		return twisted(Fault, name, usual, about, makeTwist, more...)
+		return Fault.twisted(name, usual, about, makeTwist, more...)
 	}
 	always := func(t twist) func(*settings) (twist, error) { return func(*settings) (twist, error) { return t, nil } }
 	return []Profile{
 		fault("bad-schema", "A server with several tools whose schemas are invalid.", always(twist{tools: badSchemas()})),
-		twisted(Fault, "broadcasts", "2024-11-05", "A server that sends messages meant for one HTTP session to all sessions, as some wrappers of programs do.", always(twist{say: sayToAll})),
+		Fault.twisted("broadcasts", "2024-11-05", "A server that sends messages meant for one HTTP session to all sessions, as some wrappers of programs do.", always(twist{say: sayToAll})),
 		fault("crash-at=", "A server that crashes at a step: start, initialize, initialized, list, call, read or a method name, as in crash-at=call.", crashAt),
 		fault("endless-cursor", "A server whose lists never end.", endlessLists,
 			Setting{"cursors", "new", "new: a different cursor each time; same: always the same cursor"}),
@@ -40,10 +40,10 @@ func faultServers() []Profile {
 	}
 }
 
-// twisted returns the profile of a strict server of one revision with one deviation.
-func twisted(kind Kind, name, revision, about string, makeTwist func(s *settings) (twist, error), more ...Setting) Profile {
+// twisted returns the profile of the kind k of a strict server of one revision with one deviation.
+func (k Kind) twisted(name, revision, about string, makeTwist func(s *settings) (twist, error), more ...Setting) Profile {
 	return Profile{
-		Name: name, Kind: kind, Side: ServerSide, Settings: revised(revision, more...), About: about,
+		Name: name, Kind: k, Side: ServerSide, Settings: revised(revision, more...), About: about,
 		server: func(s *settings) (*part, error) {
 			t, err := makeTwist(s)
 			if err != nil {

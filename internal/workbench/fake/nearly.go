@@ -11,7 +11,7 @@ import (
 // handshake fails if the client does not handle this behaviour.
 func nearlyServers() []Profile {
 	nearly := func(name, revision, about string, makeTwist func(s *settings) (twist, error), more ...Setting) Profile {
-		return twisted(Dialect, name, revision, about, makeTwist, more...)
+		return Dialect.twisted(name, revision, about, makeTwist, more...)
 	}
 	return []Profile{
 		nearly("dies-on-probe", usual, "A server that crashes on server/discover.", func(*settings) (twist, error) {
