@@ -259,6 +259,17 @@ func (c *listCommand) examineOne(ctx context.Context, s config.Server, report *s
 			h.Revision = report.Revision
 		}
 	}
+	if err := h.count(ctx, session, d, report, limit); err != nil {
+		h.Counts, h.Lists = nil, nil
+		done(h.broken(ctx, err, report))
+		return
+	}
+	done(h)
+}
+
+// count reads the server's lists. It returns an error if the server is gone; a list that cannot be read for another
+// reason is recorded in h.
+func (h *health) count(ctx context.Context, session Session, d runtime.Description, report *serveReport, limit time.Duration) error {
 	for _, kind := range listKinds {
 		if !has(d.Capabilities, kindOfList[kind]) {
 			continue
@@ -272,21 +283,18 @@ func (c *listCommand) examineOne(ctx context.Context, s config.Server, report *s
 			}
 			continue
 		}
-		why := failureOf(s.Name, err)
+		why := failureOf(h.Name, err)
 		switch {
 		case errors.As(context.Cause(ctx), new(timeoutError)):
 			// There is no time left for the other lists.
-			h.listFails(kind, "server "+strconv.Quote(s.Name)+" did not answer "+runtime.ListMethod(kind)+" within "+limit.String())
-			done(h)
-			return
+			h.listFails(kind, "server "+strconv.Quote(h.Name)+" did not answer "+runtime.ListMethod(kind)+" within "+limit.String())
+			return nil
 		case ctx.Err() != nil, goneWith(why.Class):
-			h.Counts, h.Lists = nil, nil
-			done(h.broken(ctx, err, report))
-			return
+			return err
 		}
 		h.listFails(kind, why.Sentence)
 	}
-	done(h)
+	return nil
 }
 
 // listFails records why the list of a server that is open could not be read.

@@ -107,6 +107,11 @@ func Run(ctx context.Context, o RunOptions) error {
 		}
 		return err
 	}
+	return o.serveHTTP(ctx, clients, budget, host.Drain)
+}
+
+// serveHTTP serves the clients at o.Listen.
+func (o *RunOptions) serveHTTP(ctx context.Context, clients *downstream.Endpoint, budget *transport.Budget, drain func()) error {
 	guard := httpdoor.NewGuard(o.Hosts, nil, nil)
 	guard.LogTo(o.Log)
 	e := runtime.NewEndpoint("run", clients, runtime.EndpointOptions{Guard: guard, Principal: identity.Anyone, Budget: budget, Log: o.Log})
@@ -116,7 +121,7 @@ func Run(ctx context.Context, o RunOptions) error {
 	e.Mount(mux, "")
 	mux.HandleFunc("/", httpdoor.NotFound)
 	return listen(ctx, listenOptions{
-		address: o.Listen, handler: mux, endpoints: endpoints, log: o.Log, drain: host.Drain, limit: o.Drain,
+		address: o.Listen, handler: mux, endpoints: endpoints, log: o.Log, drain: drain, limit: o.Drain,
 		ready: func(base string) {
 			if o.Ready != nil {
 				o.Ready(base + "/mcp")

@@ -236,18 +236,8 @@ func (c *Conn) exchange(ctx context.Context, opened *handshake.Outcome, a *mcp.A
 	if leg != nil {
 		c.carry(leg, &stamp, &out)
 	}
-	if out.Rules.MirrorHeaders && c.opts.Params != nil && a.Msg.Method == mcp.MethodCallTool {
-		specs, known, err := c.opts.Params(ctx, a.Client, a.Name)
-		switch {
-		case err != nil:
-			return mcp.Fail(leftOut(a, err)), nil
-		case known:
-			out.Params = mirror.HeadersFor(specs, a.Args)
-		default:
-			// 2026-07-28 §Streamable HTTP: headers that are not recognised are forwarded. Without the
-			// tool's schema, Dragoman recognises no header.
-			out.Params, out.Forwarded = a.Headers, true
-		}
+	if refused := c.mirrorParams(ctx, a, &out); refused != nil {
+		return refused, nil
 	}
 	buf := jsonrpc.GetBuffer(len(a.Msg.Raw) + 320)
 	out.Body = dialect.Request(*buf, rev, a, &stamp)
@@ -280,6 +270,26 @@ func (c *Conn) exchange(ctx context.Context, opened *handshake.Outcome, a *mcp.A
 		answer = opened.Dialect.Answer(a.Trail, a.Msg.Method, answer)
 	}
 	return &mcp.Reply{Msg: answer, From: rev, Server: opened.Hello.Info, Status: f.status, Cut: cut}, nil
+}
+
+// mirrorParams adds the headers that mirror the arguments of a tool call, where the revision has them. It returns the
+// answer to a call of a tool that is left out.
+func (c *Conn) mirrorParams(ctx context.Context, a *mcp.Attempt, out *transport.Outgoing) *mcp.Reply {
+	if !out.Rules.MirrorHeaders || c.opts.Params == nil || a.Msg.Method != mcp.MethodCallTool {
+		return nil
+	}
+	specs, known, err := c.opts.Params(ctx, a.Client, a.Name)
+	switch {
+	case err != nil:
+		return mcp.Fail(leftOut(a, err))
+	case known:
+		out.Params = mirror.HeadersFor(specs, a.Args)
+	default:
+		// 2026-07-28 §Streamable HTTP: headers that are not recognised are forwarded. Without the
+		// tool's schema, Dragoman recognises no header.
+		out.Params, out.Forwarded = a.Headers, true
+	}
+	return nil
 }
 
 // cancel sends the server a cancellation of a call (§Cancellation, in all revisions except modern
