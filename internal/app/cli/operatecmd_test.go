@@ -54,7 +54,7 @@ func TestOperate(t *testing.T) {
 		{"stop a brokn", exitUsage, []string{"did you mean broken?"}, "ready"},
 		{"stop off", exitUsage, []string{"run `dragoman enable off`"}, "ready"},
 		{"stop", exitUsage, []string{"no server given"}, "ready"},
-		{"disable a", exitOK, []string{"serve at " + at, "Removed: a."}, ""},
+		{"disable a", exitOK, []string{"serve at " + at, "Disabled: a."}, ""},
 		{"enable a --json", exitOK, []string{`"serve":[{"address":"` + at + `"`, `"applied":true`, "Added: a."}, "?"},
 		{"add --yes --name b -- settings-peer", exitOK, []string{"serve at " + at, "Added: b."}, "?"},
 		{"remove b", exitOK, []string{"Removed: b."}, "?"},

@@ -153,6 +153,9 @@ func logChanges(log *slog.Logger, c config.Changes, problems config.Problems) {
 	for _, name := range c.Removed {
 		log.Info("server removed", "code", "server_removed", "server", name)
 	}
+	for _, name := range c.Disabled {
+		log.Info("server disabled", "code", "server_disabled", "server", name)
+	}
 	for _, x := range c.Changed {
 		effect := "applied without a restart"
 		switch {
@@ -163,7 +166,7 @@ func logChanges(log *slog.Logger, c config.Changes, problems config.Problems) {
 		}
 		log.Info("server changed", "code", "server_changed", "server", x.Name, "settings", strings.Join(x.Settings, " "), "effect", effect)
 	}
-	attrs := []any{"code", "config_applied", "added", len(c.Added), "removed", len(c.Removed), "changed", len(c.Changed), "kept", len(c.Kept)}
+	attrs := []any{"code", "config_applied", "added", len(c.Added), "removed", len(c.Removed), "changed", len(c.Changed), "kept", len(c.Kept), "disabled", len(c.Disabled)}
 	if len(c.Settings) > 0 {
 		attrs = append(attrs, "settings", strings.Join(c.Settings, " "))
 	}
@@ -228,6 +231,7 @@ func changesText(c config.Changes, later []string, problems config.Problems) str
 	}
 	list("Added", c.Added)
 	list("Removed", c.Removed)
+	list("Disabled", c.Disabled)
 	list("Restarted", restarted)
 	list("Changed", changed)
 	list("Settings", c.Settings)

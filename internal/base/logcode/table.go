@@ -83,7 +83,7 @@ var table = []Entry{
 	{"events_not_logged", "too many events at once; some were not logged", "The log's output was too slow, so some events weren't logged."},
 
 	// Configuration.
-	{"config_applied", "configuration applied", "The changed configuration is in use. The attributes count the servers that were added, changed and removed."},
+	{"config_applied", "configuration applied", "The changed configuration is in use. The attributes count the servers that were added, changed, removed and disabled."},
 	{"config_unchanged", "configuration is unchanged", "We have read the configuration file again, and nothing has changed."},
 	{"config_refused", "the changed configuration is invalid; keeping the current one", "The changed configuration file has problems, so the old configuration stays."},
 	{"config_empty", "ignored an empty configuration file: all servers stay; to remove them, write mcpServers: {}", "The changed configuration file is empty or has no servers. The running ones stay for now; the message says how to remove them."},
@@ -100,6 +100,7 @@ var table = []Entry{
 	{"page_failed", "a page of the console could not be made", "A bug kept us from making a page of the console. `page` is its path, `cause` the error."},
 	{"server_added", "server added", "A reload has added a server."},
 	{"server_removed", "server removed", "A reload has removed a server."},
+	{"server_disabled", "server disabled", "A reload has ended a server that is now disabled."},
 	{"server_changed", "server changed", "A reload has changed a server's `settings`."},
 	{"removed_calls_cut", "ending the running calls to removed servers", "A server was removed from the configuration, and calls to it didn't end in time. They end now."},
 	{"instructions_unreadable", "cannot read the instructions", "The instructions in the file, or from the command, that the configuration names can't be used."},

@@ -28,12 +28,12 @@ var snapshotSettings = map[string]string{
 }
 
 // Changes is the difference between a configuration and an older one. Removed is in the order of
-// the older file. The other lists of servers are in the order of the newer file. Disabled servers
-// are ignored, so a server that was disabled since the older configuration is in Removed.
+// the older file. The other lists of servers are in the order of the newer file. A server that was
+// disabled before is ignored, or Added if it's enabled now.
 type Changes struct {
-	Added, Removed, Kept []string // names of servers
-	Changed              []ServerChange
-	Settings             []string // names of changed settings outside the servers, in the order of the fields of Snapshot
+	Added, Removed, Disabled, Kept []string // names of servers
+	Changed                        []ServerChange
+	Settings                       []string // names of changed settings outside the servers, in the order of the fields of Snapshot
 }
 
 // ServerChange lists the settings of a server that have changed.
@@ -46,10 +46,12 @@ type ServerChange struct {
 // Since returns the difference between s and an older configuration.
 func (s *Snapshot) Since(old *Snapshot) (c Changes) {
 	s, old = s.unplaced(), old.unplaced()
-	before, after := old.enabled(), s.enabled()
+	before := old.enabled()
 	for _, x := range s.Servers {
 		was, ok := before[x.Name]
 		switch {
+		case x.Disabled && ok:
+			c.Disabled = append(c.Disabled, x.Name)
 		case x.Disabled:
 		case !ok:
 			c.Added = append(c.Added, x.Name)
@@ -60,7 +62,7 @@ func (s *Snapshot) Since(old *Snapshot) (c Changes) {
 		}
 	}
 	for _, x := range old.Servers {
-		if _, ok := after[x.Name]; !ok && !x.Disabled {
+		if _, ok := s.Server(x.Name); !ok && !x.Disabled {
 			c.Removed = append(c.Removed, x.Name)
 		}
 	}

@@ -39,7 +39,7 @@ dragoman: {listen: "127.0.0.1:1", log: {level: debug}, servers: {slower: {callTi
 		t.Errorf("a server is changed by a line above it: %+v", b.Since(a))
 	}
 	if d := cmp.Diff(Changes{
-		Added: []string{"added"}, Removed: []string{"removed", "off"}, Kept: []string{"kept"},
+		Added: []string{"added"}, Removed: []string{"removed"}, Disabled: []string{"off"}, Kept: []string{"kept"},
 		Changed: []ServerChange{
 			{"edited", []string{"args", "env"}, true},
 			{"slower", []string{"callTimeout"}, false},
