@@ -177,7 +177,7 @@ func (c *callsCommand) checkServer(ctx context.Context, s *running) error {
 			return nil
 		}
 	}
-	return noServer(c.server, r)
+	return noServer(c.server, r, c.file)
 }
 
 // oneOf returns an error if value is neither "" nor in list. flag is the flag that has this value.

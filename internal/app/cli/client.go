@@ -75,6 +75,9 @@ func (c *client) onServer(ctx context.Context, ask *asker, body func(context.Con
 	if err != nil {
 		return err
 	}
+	if server.Disabled {
+		return disabledServer(server.Name, file.File, c.where.file)
+	}
 	c.secrets = server.Secrets()
 	// Log no warnings, because the error of the command already describes the problem.
 	c.startLog(slog.LevelError, nil)

@@ -93,7 +93,7 @@ func (c *logsCommand) run(cmd *cobra.Command, args []string) error {
 		if e != nil {
 			return e
 		}
-		return noServer(args[0], r)
+		return noServer(args[0], r, c.file)
 	}
 	return signalOr(cmd.Context(), err)
 }

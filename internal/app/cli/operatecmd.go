@@ -15,7 +15,6 @@ import (
 
 	"github.com/dragoman-mcp/dragoman/internal/app/admin"
 	"github.com/dragoman-mcp/dragoman/internal/base/work"
-	"github.com/dragoman-mcp/dragoman/internal/setup/config"
 )
 
 const (
@@ -132,7 +131,7 @@ func (c *operateCommand) operate(ctx context.Context, s *running, names []string
 	}
 	for _, name := range names {
 		if serverNamed(r, name) == nil {
-			return c.noServer(name, r)
+			return noServer(name, r, c.file)
 		}
 	}
 	for _, name := range names {
@@ -147,17 +146,6 @@ func (c *operateCommand) operate(ctx context.Context, s *running, names []string
 		return err
 	}
 	return c.report(names, last)
-}
-
-// noServer returns the error for a name that serve does not have. It may be that of a server that the
-// configuration disables.
-func (c *operateCommand) noServer(name string, r *admin.Report) error {
-	if snapshot, _ := config.Load(r.Config); r.Config != "" && snapshot != nil {
-		if x, ok := snapshot.Server(name); ok && x.Disabled {
-			return usagef("run `dragoman enable "+shellWord(name)+configWords(c.file)+"`", "server %q is disabled in %s", name, clean(r.Config))
-		}
-	}
-	return noServer(name, r)
 }
 
 // await waits until the operation has ended for all servers, and returns the last report.
@@ -195,7 +183,7 @@ func (c *operateCommand) report(names []string, r *admin.Report) error {
 	for _, name := range names {
 		x := serverNamed(r, name)
 		if x == nil { // a reload has removed it in the meantime
-			failed = append(failed, c.noServer(name, r))
+			failed = append(failed, noServer(name, r, c.file))
 			continue
 		}
 		all = append(all, operated{x.Name, x.State, x.Since, x.Reason})

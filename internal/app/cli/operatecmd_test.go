@@ -53,6 +53,8 @@ func TestOperate(t *testing.T) {
 		{"restart broken", exitFailure, []string{"no-such-program-anywhere was not found"}, "ready"},
 		{"stop a brokn", exitUsage, []string{"did you mean broken?"}, "ready"},
 		{"stop off", exitUsage, []string{"run `dragoman enable off`"}, "ready"},
+		{"status off", exitUsage, []string{`"off" is disabled in `, "run `dragoman enable off`"}, "ready"},
+		{"call off greet", exitUsage, []string{`"off" is disabled in `, "run `dragoman enable off`"}, "ready"},
 		{"stop", exitUsage, []string{"no server given"}, "ready"},
 		{"disable a", exitOK, []string{"serve at " + at, "Disabled: a."}, ""},
 		{"enable a --json", exitOK, []string{`"serve":[{"address":"` + at + `"`, `"applied":true`, "Added: a."}, "?"},

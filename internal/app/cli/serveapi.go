@@ -18,6 +18,7 @@ import (
 
 	"github.com/dragoman-mcp/dragoman/internal/app/admin"
 	"github.com/dragoman-mcp/dragoman/internal/base/excerpt"
+	"github.com/dragoman-mcp/dragoman/internal/setup/config"
 )
 
 const (
@@ -288,11 +289,23 @@ func (s *running) report(ctx context.Context) (*admin.Report, error) {
 	return r, nil
 }
 
-// noServer returns the error for a name that no server of the serve process has.
-func noServer(name string, r *admin.Report) error {
+// noServer returns the error for a name that no server of the serve process has. It may be that of a
+// server that the configuration disables. file is the value of -c.
+func noServer(name string, r *admin.Report, file string) error {
+	if snapshot, _ := config.Load(r.Config); r.Config != "" && snapshot != nil {
+		if x, ok := snapshot.Server(name); ok && x.Disabled {
+			return disabledServer(name, r.Config, file)
+		}
+	}
 	var names []string
 	for _, s := range r.Servers {
 		names = append(names, s.Name)
 	}
 	return unknownServer(name, "the running serve", names)
+}
+
+// disabledServer returns the error for a server that the configuration file at path disables. file is
+// the value of -c.
+func disabledServer(name, path, file string) error {
+	return usagef("run `dragoman enable "+shellWord(name)+configWords(file)+"`", "server %q is disabled in %s", name, clean(path))
 }

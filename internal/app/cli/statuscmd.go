@@ -99,7 +99,7 @@ func (c *statusCommand) run(cmd *cobra.Command, args []string) error {
 	if c.watch {
 		return signalOr(cmd.Context(), c.watchStatus(cmd.Context(), s))
 	}
-	r, err := statusOf(cmd.Context(), s, c.name)
+	r, err := c.statusOf(cmd.Context(), s)
 	if err != nil {
 		return signalOr(cmd.Context(), err)
 	}
@@ -110,12 +110,12 @@ func (c *statusCommand) run(cmd *cobra.Command, args []string) error {
 	return err
 }
 
-// statusOf returns the status of a running serve process. If name is not "" and the process has no
-// server with this name, statusOf returns an error.
-func statusOf(ctx context.Context, s *running, name string) (*admin.Report, error) {
+// statusOf returns the status of a running serve process. If the command names a server that the
+// process doesn't have, statusOf returns an error.
+func (c *statusCommand) statusOf(ctx context.Context, s *running) (*admin.Report, error) {
 	r, err := s.report(ctx)
-	if err == nil && name != "" && serverNamed(r, name) == nil {
-		err = noServer(name, r)
+	if err == nil && c.name != "" && serverNamed(r, c.name) == nil {
+		err = noServer(c.name, r, c.file)
 	}
 	return r, err
 }
@@ -354,7 +354,7 @@ func (c *statusCommand) watchStatus(ctx context.Context, s *running) error {
 	defer tick.Stop()
 	w := watcher{statusCommand: c, address: s.address}
 	for {
-		r, err := statusOf(ctx, s, c.name)
+		r, err := c.statusOf(ctx, s)
 		var absent *absentError
 		switch {
 		case err == nil:
