@@ -2,6 +2,7 @@ package cli
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -118,7 +119,11 @@ func (c *callCommand) check(cmd *cobra.Command, args []string) (err error) {
 	case len(c.words) == 0 && isURL(c.where.target):
 		return usagef("run `"+c.where.line("list")+"` to list the tools of the server", "no tool given")
 	case len(c.words) == 0:
-		return usagef("put a server before the tool, or a command after --", "got only %q, but call needs a server and a tool", c.where.target)
+		return cmp.Or(c.oneWord(), usagef("put a server before the tool, or a command after --", "got only %q, but call needs a server and a tool", c.where.target))
+	case len(c.where.command) == 0 && strings.Contains(c.words[0], "="):
+		if err := c.oneWord(); err != nil {
+			return err
+		}
 	}
 	c.name, c.words = c.words[0], c.words[1:]
 	for _, word := range c.words {
@@ -128,6 +133,31 @@ func (c *callCommand) check(cmd *cobra.Command, args []string) (err error) {
 			return usagef("put only the tool and its arguments before --", "got both %q and a command", c.name)
 		default:
 			return usagef("pass arguments as name=value, and put -- before a command", "unexpected argument %q after the tool", word)
+		}
+	}
+	return nil
+}
+
+// oneWord returns an error for a command line that names either only a server, or both the server and the
+// tool in one word, as clients see the tool.
+func (c *callCommand) oneWord() error {
+	path, _ := c.env.configPath(c.file)
+	snapshot, _ := config.Load(path)
+	if snapshot == nil {
+		return nil
+	}
+	c.where.file = c.file
+	word := c.where.target
+	switch _, ok := snapshot.Server(word); {
+	case ok && len(c.words) > 0:
+		return nil
+	case ok:
+		return usagef("run `"+c.where.line("list")+"` to list the tools of the server", "no tool given")
+	}
+	for _, s := range snapshot.Servers {
+		if tool, ok := strings.CutPrefix(word, s.Prefix+snapshot.Separator); ok && tool != "" && !s.Unprefixed {
+			meant := where{target: s.Name, file: c.file}
+			return usagef("did you mean `"+meant.line("call", tool)+"`?", "%q is not a server; write the server and the tool as two words", word)
 		}
 	}
 	return nil
