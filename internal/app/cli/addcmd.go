@@ -31,7 +31,7 @@ type addCommand struct {
 func newAddCommand(w *world) *cobra.Command {
 	c := &addCommand{world: w}
 	cmd := &cobra.Command{
-		Use:   "add (NAME[@VERSION] | URL | [--] COMMAND ARG...)",
+		Use:   "add (NAME[@VERSION] | URL | [[NAME] --] COMMAND ARG...)",
 		Short: "Add a server to the configuration",
 		Long: `Add one server to the configuration file. NAME is a server of the official
 registry, such as io.github.owner/name; "dragoman search" finds these names. The
@@ -61,7 +61,7 @@ and the output lists the variables that you have to set.`,
 
   # Add a server by its URL, and one by its command.
   dragoman add https://mcp.example.com/mcp --header 'Authorization: Bearer ${TOKEN}'
-  dragoman add --name notes -- npx -y @modelcontextprotocol/server-filesystem@2025.8.21 /srv`,
+  dragoman add notes -- npx -y @modelcontextprotocol/server-filesystem@2025.8.21 /srv`,
 		RunE: c.run,
 	}
 	c.addFlags(cmd)
@@ -71,6 +71,12 @@ and the output lists the variables that you have to set.`,
 		if len(args) > 0 && cmd.ArgsLenAtDash() < 0 && registry.IsName(nameOnly(args[0])) {
 			c.t.command = nil
 			return c.t.readURL(cmd, args)
+		}
+		// NAME -- COMMAND is the form of `claude mcp add`. The name counts even if there is a program of this
+		// name: many are called like their server, and hardly any takes -- as its first argument.
+		if len(args) > 2 && cmd.ArgsLenAtDash() < 0 && args[1] == "--" && c.t.name == "" && !isURL(args[0]) {
+			c.t.name, c.t.command, c.t.address = args[0], args[2:], ""
+			return nil
 		}
 		if err := server(cmd, args); err != nil {
 			return err

@@ -136,6 +136,8 @@ func TestAddURLAndCommand(t *testing.T) {
 		{[]string{"--name", "files", "--yes", "--env", "ROOT=/srv", "--env", "FILES_KEY", "npx", "-y", "files@1.0.0", "--yes-it-is-mine"}, exitOK, `args: [-y, "files@1.0.0", "--yes-it-is-mine"]`, "set FILES_KEY for the server files"},
 		{[]string{"--yes", "--", "no-such-program", "--flag"}, exitOK, "command: no-such-program", "added no-such-program"},
 		{[]string{"--yes", "npx", "--header", "x"}, exitOK, "args: [\"--header\", x]", "added x to"},
+		{[]string{"--yes", "--env", "NOTES=/srv", "npx", "--", "python3", "notes.py", "--fast"}, exitOK, `args: [notes.py, "--fast"]`, "added npx to"},
+		{[]string{"no notes", "--", "python3", "notes.py"}, exitUsage, "", "the name contains a character"},
 		{[]string{"--header", "A: b", "npx"}, exitUsage, "", "--header works only with a URL"},
 		{[]string{"--env", "A=b", "https://example.com"}, exitUsage, "", "work only with a command"},
 		{[]string{"--name", "a b", "npx"}, exitUsage, "", "--name: the name contains a character"},
