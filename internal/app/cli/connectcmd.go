@@ -244,8 +244,12 @@ func (c *connectCommand) open(client *clientfile.Client) (*connection, error) {
 	place := clientfile.Place{Client: client, Path: c.file, Project: intake.ProjectOfFile(c.file)}
 	if c.file == "" {
 		var ok bool
-		if place, ok = intake.Machine(c.env).Target(client, c.project); !ok {
+		m := intake.Machine(c.env)
+		if place, ok = m.Target(client, c.project); !ok {
 			return nil, usagef("remove --project", "%s does not have configuration files for single projects", client.Title)
+		}
+		if m.Home == "" && !filepath.IsAbs(place.Path) { // it would be a file in the working directory
+			return nil, withHint(errors.New("HOME is not set, so the file of "+client.Title+" is not known"), "set it, or use --file")
 		}
 	}
 	x := &connection{client: client, place: place, path: place.Path}
