@@ -89,11 +89,15 @@ func (c *listCommand) check(cmd *cobra.Command, args []string) error {
 		if hint := meant(args[0]); hint != "" {
 			return usagef(hint, "cannot list %q", args[0])
 		}
-		return usagef(didYouMean(args[0], listKinds, "use one of "+strings.Join(listKinds, ", ")), "cannot list %q", args[0])
+		other := "use one of " + strings.Join(listKinds, ", ")
+		if words == 2 {
+			other = "list one server at a time, or write one of " + strings.Join(listKinds, ", ") + " before the server"
+		}
+		return usagef(didYouMean(args[0], listKinds, other), "cannot list %q", args[0])
 	}
 	switch {
 	case len(args) > 1:
-		return usagef("put -- before a command", "unexpected argument %q after %q", args[1], args[0])
+		return usagef("list one server at a time, or put -- before a command", "unexpected argument %q after %q", args[1], args[0])
 	case len(args) == 1 && c.where.command != nil:
 		return usagef("remove one of them", "got both %q and a command", args[0])
 	case len(args) == 1:
