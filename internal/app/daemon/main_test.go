@@ -30,6 +30,11 @@ func TestMain(m *testing.M) {
 		runAsFake(mode)
 		return
 	}
+	if text, ok := strings.CutPrefix(os.Getenv(asServer), "raw "); ok {
+		time.AfterFunc(2*time.Minute, func() { os.Exit(99) })
+		runAsRaw(text)
+		return
+	}
 	if letter, ok := strings.CutPrefix(os.Getenv(asServer), "demo "); ok {
 		time.AfterFunc(5*time.Minute, func() { os.Exit(99) })
 		runAsDemo(letter)

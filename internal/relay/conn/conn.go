@@ -223,37 +223,38 @@ func (c *Conn) attempt(ctx context.Context, opened *handshake.Outcome, a *mcp.At
 func (c *Conn) exchange(ctx context.Context, opened *handshake.Outcome, a *mcp.Attempt, k mcp.Caller, leg *spans.Span) (*mcp.Reply, error) {
 	n := c.newID()
 	f := &flow{server: c, call: a, caller: k, n: n}
-	ctx, stop := f.limit(ctx)
-	defer stop()
-	f.ctx = ctx
+	f.begin(ctx)
+	defer f.end()
+	ctx = f.ctx
 
 	rev := opened.Revision
-	stamp := dialect.Stamp{ID: jsonrpc.IntID(n), Info: a.Client.Info, Capabilities: a.Capabilities(), Level: a.Level}
+	stamp, out := &f.stamp, &f.out
+	*stamp = dialect.Stamp{ID: jsonrpc.IntID(n), Info: a.Client.Info, Capabilities: a.Capabilities(), Level: a.Level}
 	if !a.Token.IsZero() {
 		stamp.Token = []byte(stamp.ID)
 	}
-	out := transport.Outgoing{ID: stamp.ID, Method: a.Msg.Method, Name: a.Name, Rules: &opened.Rules}
+	*out = transport.Outgoing{ID: stamp.ID, Method: a.Msg.Method, Name: a.Name, Rules: &opened.Rules}
 	if leg != nil {
-		c.carry(leg, &stamp, &out)
+		c.carry(leg, stamp, out)
 	}
-	if refused := c.mirrorParams(ctx, a, &out); refused != nil {
+	if refused := c.mirrorParams(ctx, a, out); refused != nil {
 		return refused, nil
 	}
 	buf := jsonrpc.GetBuffer(len(a.Msg.Raw) + 320)
-	out.Body = dialect.Request(*buf, rev, a, &stamp)
+	out.Body = dialect.Request(*buf, rev, a, stamp)
 	defer jsonrpc.PutBuffer(buf, out.Body)
 	if p := opened.Dialect; p != nil && p.MaxMessage > 0 && len(out.Body) >= p.MaxMessage {
 		return nil, c.tooLong(a, p, len(out.Body))
 	}
 	out.Trail, out.Passage = a.Trail, a.Trail.Sent(trails.ServerWire, out.Body)
-	answer, err := c.send(ctx, &out, f)
+	answer, err := c.send(ctx, out, f)
 	f.finish()
 	if err == nil && answer.Cut != nil && (a.Method == nil || answer.Cut.Key != a.Method.ListKey) {
 		// The result is not the list that Dragoman asked for, so it must be whole.
 		err = &transport.BadAnswer{ID: stamp.ID, Err: answer.Cut.Err}
 	}
 	if err != nil {
-		if ctx.Err() != nil && !errors.Is(err, transport.ErrNotSent) && !opened.Dialect.Suppresses(mcp.NoteCancelled) {
+		if ctx.Err() != nil && err != errClosed && !errors.Is(err, transport.ErrNotSent) && !opened.Dialect.Suppresses(mcp.NoteCancelled) {
 			c.cancel(a.Trail, n)
 		}
 		if why := unusable(err); why != "" {

@@ -62,6 +62,9 @@ func (c *Conn) failure(ctx context.Context, a *mcp.Attempt, err error) *mcp.Erro
 	}
 	var status *transport.StatusError
 	cause := context.Cause(ctx)
+	if cause == errClosed { // the connection's end, not the client's or the timeout's, ended the call
+		ctx, cause = context.Background(), nil
+	}
 	switch {
 	case errors.Is(cause, errIdle), errors.Is(cause, errHard), errors.Is(ctx.Err(), context.DeadlineExceeded):
 		e.Cause, e.Message = "timeout", "the server did not answer in time"

@@ -10,7 +10,9 @@ import (
 
 	"github.com/dragoman-mcp/dragoman/internal/base/jsonrpc"
 	"github.com/dragoman-mcp/dragoman/internal/base/trails"
+	"github.com/dragoman-mcp/dragoman/internal/protocol/dialect"
 	"github.com/dragoman-mcp/dragoman/internal/protocol/mcp"
+	"github.com/dragoman-mcp/dragoman/internal/transport"
 	"golang.org/x/time/rate"
 )
 
@@ -23,6 +25,12 @@ type flow struct {
 	caller mcp.Caller
 	n      int64
 	ctx    context.Context // context of the call; its end cancels the call's open server requests
+	cancel context.CancelCauseFunc
+
+	// What the attempt needs on its way is here, so that it takes no allocations of its own.
+	stamp dialect.Stamp
+	out   transport.Outgoing
+	wait  pending // only for a pipe
 
 	timer   *time.Timer
 	began   time.Time
@@ -51,44 +59,48 @@ var (
 	errClosed = errors.New("the connection to the server was closed")
 )
 
-// limit applies the timeouts to the context of a call. subscriptions/listen has no timeout.
-// tasks/result has no timeout either, because the server must not answer it before the task has ended
-// (2025-11-25 §Tasks, "Result Retrieval" 3).
-func (f *flow) limit(ctx context.Context) (context.Context, func()) {
+// begin sets the context of a call, and applies the timeouts to it; end ends it. subscriptions/listen
+// has no timeout. tasks/result has no timeout either, because the server must not answer it before the
+// task has ended (2025-11-25 §Tasks, "Result Retrieval" 3).
+func (f *flow) begin(ctx context.Context) {
+	f.ctx, f.cancel = context.WithCancelCause(ctx)
 	if m := f.call.Msg.Method; m == mcp.MethodListen || m == mcp.MethodTaskResult {
-		return ctx, func() {}
+		return
 	}
 	idle, hard := f.server.times()
-	ctx, cancel := context.WithCancelCause(ctx)
 	f.idle, f.began = idle, time.Now()
 	if hard > 0 {
 		f.hardEnd = f.began.Add(hard)
 	}
-	if wait, ok := f.wait(); ok {
-		f.timer = time.AfterFunc(wait, func() {
-			switch {
-			case !f.hardEnd.IsZero() && !time.Now().Before(f.hardEnd):
-				cancel(errHard)
-			case f.open.Load() > 0:
-				f.resetIdle()
-			case time.Since(f.began) < time.Duration(f.idleEnd.Load()):
-				// A message has just arrived, and resetIdle sets the timer again.
-			default:
-				cancel(errIdle)
-			}
-		})
-	}
-	return ctx, func() {
-		if f.timer != nil {
-			f.timer.Stop()
-		}
-		cancel(nil)
+	if wait, ok := f.rest(); ok {
+		f.timer = time.AfterFunc(wait, f.late)
 	}
 }
 
-// wait returns the time until the call times out if no further message arrives. It returns false if
+// late runs when the timer of the call has expired.
+func (f *flow) late() {
+	switch {
+	case !f.hardEnd.IsZero() && !time.Now().Before(f.hardEnd):
+		f.cancel(errHard)
+	case f.open.Load() > 0:
+		f.resetIdle()
+	case time.Since(f.began) < time.Duration(f.idleEnd.Load()):
+		// A message has just arrived, and resetIdle sets the timer again.
+	default:
+		f.cancel(errIdle)
+	}
+}
+
+func (f *flow) end() {
+	if f.timer != nil {
+		f.timer.Stop()
+	}
+	f.cancel(nil)
+}
+
+// rest returns the time until the call times out if no further message arrives. It returns false if
 // the call has no timeout.
-func (f *flow) wait() (time.Duration, bool) {
+func (f *flow) rest() (time.Duration, bool) {
 	switch {
 	case f.hardEnd.IsZero():
 		return f.idle, f.idle > 0
@@ -103,7 +115,7 @@ func (f *flow) resetIdle() {
 	if f.timer == nil {
 		return
 	}
-	if wait, ok := f.wait(); ok {
+	if wait, ok := f.rest(); ok {
 		f.idleEnd.Store(int64(time.Since(f.began) + wait))
 		f.timer.Reset(wait)
 	}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -35,8 +36,6 @@ type httpConn struct {
 	server    *Conn
 	http      Poster
 	listening sync.WaitGroup
-	open      context.Context // close cancels this context, and this ends every call
-	shut      context.CancelFunc
 	courier   *transport.Courier // sends messages without waiting for their responses
 
 	asking chan struct{} // semaphore of confirmLost
@@ -44,17 +43,18 @@ type httpConn struct {
 	lost   bool          // the session is lost; guarded by asking
 	doubts atomic.Int32  // calls in a row that got status 404 although pings were answered
 
-	mu    sync.Mutex
-	flows map[*flow]struct{} // the calls in flight; empty if the revision has no standalone stream
+	mu     sync.Mutex
+	calls  map[*flow]struct{} // the calls in flight
+	flows  map[*flow]struct{} // the same; empty if the revision has no standalone stream
+	closed bool               // close has begun, and ends every call
 }
 
 func newHTTPConn(c *Conn, h Poster) *httpConn {
 	c.opts.Posts = true
-	l := &httpConn{server: c, http: h, asking: make(chan struct{}, 1)}
+	l := &httpConn{server: c, http: h, asking: make(chan struct{}, 1), calls: make(map[*flow]struct{})}
 	l.courier = transport.NewCourier(func(ctx context.Context, b []byte) error {
 		return l.http.Post(ctx, &transport.Outgoing{Body: b, Rules: c.rules()})
 	}, c.undelivered)
-	l.open, l.shut = context.WithCancel(context.Background())
 	c.link = l
 	c.sessions.join(l)
 	return l
@@ -80,13 +80,8 @@ func (l *httpConn) Post(ctx context.Context, method string, params []byte, rules
 }
 
 func (l *httpConn) call(ctx context.Context, out *transport.Outgoing, f *flow) (*jsonrpc.Message, error) {
-	if out.Rules.Sessions {
-		l.enter(f)
-		defer l.leave(f)
-	}
-	ctx, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
-	defer context.AfterFunc(l.open, func() { cancel(errClosed) })()
+	l.enter(f, out.Rules.Sessions)
+	defer l.leave(f)
 	m, err := l.http.Do(ctx, out, f.take)
 	if m != nil {
 		f.received(m.Raw, out.Response)
@@ -119,18 +114,38 @@ func (l *httpConn) call(ctx context.Context, out *transport.Outgoing, f *flow) (
 
 func (l *httpConn) silence() (time.Duration, bool) { return 0, false }
 
-func (l *httpConn) enter(f *flow) {
+// enter adds a call. streamed says whether the server may send its messages on the standalone stream.
+func (l *httpConn) enter(f *flow, streamed bool) {
 	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.flows == nil {
-		l.flows = make(map[*flow]struct{})
+	l.calls[f] = struct{}{}
+	if streamed {
+		if l.flows == nil {
+			l.flows = make(map[*flow]struct{})
+		}
+		l.flows[f] = struct{}{}
 	}
-	l.flows[f] = struct{}{}
+	closed := l.closed
+	l.mu.Unlock()
+	if closed {
+		f.cancel(errClosed)
+	}
+}
+
+// endCalls ends all calls, and those that begin later.
+func (l *httpConn) endCalls() {
+	l.mu.Lock()
+	l.closed = true
+	all := slices.Collect(maps.Keys(l.calls))
+	l.mu.Unlock()
+	for _, f := range all {
+		f.cancel(errClosed)
+	}
 }
 
 func (l *httpConn) leave(f *flow) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	delete(l.calls, f)
 	delete(l.flows, f)
 }
 
@@ -266,7 +281,7 @@ const closeTimeout = 2 * time.Second
 // close ends the session with a DELETE request. The context of the connection has already ended, so
 // close uses a new context with a short timeout.
 func (l *httpConn) close() error {
-	l.shut()
+	l.endCalls()
 	l.listening.Wait()
 	l.server.sessions.leave(l)
 	l.courier.Close(closeTimeout)

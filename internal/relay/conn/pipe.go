@@ -152,7 +152,8 @@ func (c *pipeConn) peers(m *jsonrpc.Message, f *flow) []*flow {
 }
 
 func (c *pipeConn) call(ctx context.Context, out *transport.Outgoing, f *flow) (*jsonrpc.Message, error) {
-	m, err := c.run(ctx, out.Body, f.n, &pending{wake: make(chan struct{}, 1), call: f.call, flow: f}, f.take)
+	f.wait.wake, f.wait.call, f.wait.flow = make(chan struct{}, 1), f.call, f
+	m, err := c.run(ctx, out.Body, f.n, &f.wait, f.take)
 	if m != nil {
 		f.received(m.Raw, trails.Head{})
 	}
