@@ -114,11 +114,15 @@ func (r *Registry) searchFor(ctx context.Context, word string, words []string) (
 	for range maxPages {
 		var page struct {
 			Servers  []json.RawMessage `json:"servers"`
-			Metadata struct {
+			Metadata *struct {
 				NextCursor string `json:"nextCursor"`
 			} `json:"metadata"`
 		}
-		if err := r.get(ctx, "/v0.1/servers?"+query.Encode(), &page); err != nil {
+		err := r.get(ctx, "/v0.1/servers?"+query.Encode(), &page)
+		switch {
+		case errors.Is(err, errNotFound), err == nil && page.Servers == nil && page.Metadata == nil:
+			return Found{}, r.noRegistry()
+		case err != nil:
 			return Found{}, err
 		}
 		for _, raw := range page.Servers {
@@ -135,7 +139,10 @@ func (r *Registry) searchFor(ctx context.Context, word string, words []string) (
 				out.Servers = append(out.Servers, s)
 			}
 		}
-		next := page.Metadata.NextCursor
+		next := ""
+		if page.Metadata != nil {
+			next = page.Metadata.NextCursor
+		}
 		if next == "" || len(page.Servers) == 0 || cursors[next] || len(next) > maxCursor {
 			return out, nil
 		}
@@ -207,9 +214,13 @@ func (r *Registry) get(ctx context.Context, path string, into any) error {
 		return fmt.Errorf("the registry's answer is larger than %d MiB", maxBody>>20)
 	}
 	if err := json.Unmarshal(b, into); err != nil {
-		return fmt.Errorf("%s does not answer like an MCP registry", r.base)
+		return r.noRegistry()
 	}
 	return nil
+}
+
+func (r *Registry) noRegistry() error {
+	return fmt.Errorf("%s does not answer like an MCP registry", r.base)
 }
 
 // complaint returns what the body of an error says, as a part of a sentence.

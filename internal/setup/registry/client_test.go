@@ -108,6 +108,21 @@ func TestSearch(t *testing.T) {
 	}
 }
 
+// TestSearchNoRegistry searches what answers, but is no registry.
+func TestSearchNoRegistry(t *testing.T) {
+	for _, answer := range []http.HandlerFunc{
+		http.NotFound,
+		func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, `{"status":"ok"}`) },
+		func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "<html>") },
+	} {
+		s := httptest.NewServer(answer)
+		if f, err := client(t, s.URL).Search(t.Context(), []string{"x"}); err == nil || !strings.Contains(err.Error(), s.URL+" does not answer like an MCP registry") {
+			t.Errorf("%+v, %v", f, err)
+		}
+		s.Close()
+	}
+}
+
 // A registry with very many servers, or one that never stops, costs a bounded number of requests.
 func TestSearchIsBounded(t *testing.T) {
 	var many []string
