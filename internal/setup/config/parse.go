@@ -104,6 +104,7 @@ func (c *compiler) compile(b []byte) *Snapshot {
 // typo of mcpServers or dragoman is an error too. The parameter ours contains the keys that are valid
 // under the key dragoman.
 func (c *compiler) foreignTop(top *object, ours []string) {
+	strange := 0 // keys that say nothing to us
 	for _, m := range top.unknown() {
 		switch {
 		case m.key == "$schema" || strings.HasPrefix(m.key, "x-"):
@@ -120,8 +121,14 @@ func (c *compiler) foreignTop(top *object, ours []string) {
 				c.problem(m.place(), join("", m.key), "unknown key", "did you mean "+s+"?")
 				continue
 			}
+			strange++
 			c.warning(m.place(), join("", m.key), "is not a known key, so it is ignored", "")
 		}
+	}
+	// A file of a client may have no servers yet. Anything else without one key that we know is no
+	// configuration, perhaps a program.
+	if strange > 0 && strange == len(top.n.members) && c.format == "" {
+		c.problem(nil, "", "is not a configuration: it has no key that Dragoman knows", "name another file, or write servers under mcpServers")
 	}
 }
 

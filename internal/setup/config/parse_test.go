@@ -223,6 +223,7 @@ func TestAllProblemsAtOnce(t *testing.T) {
 func TestProblems(t *testing.T) {
 	server := func(body string) string { return "mcpServers:\n  a: " + body + "\n" }
 	for _, tt := range []struct{ text, want string }{
+		{"def f(x):\n    return x", "f: is not a configuration: it has no key that Dragoman knows"}, // a Python file that is YAML too
 		{"a: [1, 2\nb: 3", "f:2:1: syntax error"},
 		{"a:\n\tb: 1", "f:2:2: syntax error: YAML does not allow tabs for indentation; use spaces"},
 		{"// hi\n{\"mcpServers\": {}} /* x", "f:"},
@@ -322,7 +323,7 @@ func TestProblems(t *testing.T) {
 
 func TestWarnings(t *testing.T) {
 	for _, tt := range []struct{ text, want string }{
-		{"globalShortcut: x", "f:1:1: warning: globalShortcut: is not a known key, so it is ignored"},
+		{"globalShortcut: x\nmcpServers: {}", "f:1:1: warning: globalShortcut: is not a known key, so it is ignored"},
 		{"listen: x", "f:1:1: warning: listen: is not a top-level key, so it is ignored; move it under the key dragoman"},
 		{"inheritEnv: [A]", "inheritEnv: is not a top-level key, so it is ignored; move it under the key dragoman"},
 		{"command: x", "f:1:1: warning: command: is not a top-level key, so it is ignored; write it under mcpServers, below the name of a server"},
