@@ -28,6 +28,8 @@ type Poster interface {
 	Listen(ctx context.Context, rules *transport.Rules, in transport.Inbox) error
 	// Terminate ends the session, if there is one.
 	Terminate(ctx context.Context, rules *transport.Rules) error
+	// Close closes the connections to the server that are idle, now or later.
+	Close()
 }
 
 // httpConn is a connection on which each call has a separate HTTP exchange. The stream on which
@@ -281,6 +283,7 @@ const closeTimeout = 2 * time.Second
 // close ends the session with a DELETE request. The context of the connection has already ended, so
 // close uses a new context with a short timeout.
 func (l *httpConn) close() error {
+	defer l.http.Close()
 	l.endCalls()
 	l.listening.Wait()
 	l.server.sessions.leave(l)

@@ -36,6 +36,7 @@ type fakePoster struct {
 	posts  []string
 	stream transport.Inbox
 	ended  int
+	closed int
 }
 
 func (p *fakePoster) Do(ctx context.Context, out *transport.Outgoing, in transport.Inbox) (*jsonrpc.Message, error) {
@@ -91,6 +92,8 @@ func (p *fakePoster) Terminate(context.Context, *transport.Rules) error {
 	return nil
 }
 
+func (p *fakePoster) Close() { p.closed++ }
+
 func (p *fakePoster) posted() []string {
 	synctest.Wait()
 	p.mu.Lock()
@@ -110,6 +113,9 @@ func posting(t *testing.T, p *fakePoster, script func(c *Conn)) {
 		p.posted()
 		script(c)
 		_ = c.Close(nil)
+		if p.closed == 0 {
+			t.Error("the connections to the server stay open")
+		}
 	})
 }
 
