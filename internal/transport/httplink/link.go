@@ -24,9 +24,9 @@ const maxRedirects = 3
 
 // Options configure a Link. The zero value works.
 type Options struct {
-	// HTTP sends the requests. If HTTP is nil, the Link creates a DefaultTransport, and Close
-	// closes the idle connections of this transport. Close does nothing to a transport that the
-	// caller has set.
+	// HTTP sends the requests. If HTTP is nil, the Link uses a transport of its own: a
+	// DefaultTransport, or for plain http without a proxy an exchange with the same limits. Close
+	// closes its idle connections, but does nothing to a transport that the caller has set.
 	HTTP http.RoundTripper
 	// CAs are the certificate authorities that the DefaultTransport of the Link trusts. Nil means
 	// the authorities of the system. LoadCAs reads them from a file.
@@ -45,7 +45,7 @@ type Options struct {
 // immutable and safe for concurrent use.
 type Link struct {
 	rt     http.RoundTripper
-	own    *http.Transport // the Link's own transport; nil if Options.HTTP was set
+	own    transporter // the Link's own transport; nil if Options.HTTP was set
 	url    *url.URL
 	text   string // url as text, for the signer
 	host   string // the configured value of the Host header; "" if none is configured
@@ -55,20 +55,37 @@ type Link struct {
 	plan   *http.Request     // copied for each request, so that the URL is parsed only once
 }
 
+// transporter is what a Link needs from a transport of its own.
+type transporter interface {
+	http.RoundTripper
+	CloseIdleConnections()
+}
+
+// Limits of a Link's own transport.
+const (
+	maxIdle  = 256              // idle connections to one origin
+	idleTime = 90 * time.Second // after which an idle connection is closed
+	maxHead  = 128 << 10        // bytes of the head of a response
+)
+
+func newDialer() *net.Dialer {
+	return &net.Dialer{Timeout: 10 * time.Second, KeepAlive: 30 * time.Second}
+}
+
 // DefaultTransport returns a transport for many calls to few servers. It keeps idle connections and
 // has a connect timeout of 10 s. It disables compression, because messages are small and latency
 // matters.
 func DefaultTransport() *http.Transport {
 	return &http.Transport{
 		Proxy:                  http.ProxyFromEnvironment,
-		DialContext:            (&net.Dialer{Timeout: 10 * time.Second, KeepAlive: 30 * time.Second}).DialContext,
+		DialContext:            newDialer().DialContext,
 		ForceAttemptHTTP2:      true,
 		MaxIdleConns:           1024,
-		MaxIdleConnsPerHost:    256,
-		IdleConnTimeout:        90 * time.Second,
+		MaxIdleConnsPerHost:    maxIdle,
+		IdleConnTimeout:        idleTime,
 		TLSHandshakeTimeout:    10 * time.Second,
 		DisableCompression:     true,
-		MaxResponseHeaderBytes: 128 << 10,
+		MaxResponseHeaderBytes: maxHead,
 	}
 }
 
@@ -89,11 +106,6 @@ func New(address string, o Options) (*Link, error) {
 	}
 	u.Fragment, u.RawFragment = "", ""
 	l := &Link{rt: o.HTTP, header: make(http.Header, len(o.Header)+2), signer: o.Credentials}
-	if l.rt == nil {
-		l.own = DefaultTransport()
-		Trust(l.own, o.CAs)
-		l.rt = l.own
-	}
 	agent := o.UserAgent
 	if agent == "" {
 		agent = "dragoman"
@@ -136,6 +148,14 @@ func New(address string, o Options) (*Link, error) {
 		}
 	}
 	l.at(u)
+	if l.rt == nil {
+		if l.own = plainOrigin(u, l.host, http.ProxyFromEnvironment); l.own == nil {
+			t := DefaultTransport()
+			Trust(t, o.CAs)
+			l.own = t
+		}
+		l.rt = l.own
+	}
 	return l, nil
 }
 

@@ -3,6 +3,7 @@ package httplink
 import (
 	"errors"
 	"io"
+	"net/http"
 	"sync"
 )
 
@@ -51,6 +52,34 @@ func (p *payload) again() (io.ReadCloser, error) {
 	p.at, p.taken = 0, false
 	p.readers++
 	return &replay{p, p.readers}, nil
+}
+
+// payloadOf returns the payload of a request that a Link sends, or nil if it has no body.
+func payloadOf(req *http.Request) (*payload, error) {
+	switch b := req.Body.(type) {
+	case nil:
+		return nil, nil
+	case *payload:
+		return b, nil
+	case *replay:
+		return b.p, nil
+	}
+	return nil, errors.New("the body of the request is foreign")
+}
+
+// bytes returns the body, for a transport that reads it only until it returns an error or until its
+// response is closed, and says with took what it has sent.
+func (p *payload) bytes() []byte {
+	if p == nil {
+		return nil
+	}
+	return p.b
+}
+
+func (p *payload) took(some bool) {
+	if p != nil {
+		p.taken = some
+	}
 }
 
 // release makes all further reads fail, and reports whether no byte of the body was read.
