@@ -13,7 +13,7 @@ import (
 // and not milliseconds, which depend on the machine: 100 KiB are about 0.2 ms.
 func TestInitIsCheap(t *testing.T) {
 	const most, mostForeign = 100 << 10, 1200 << 10 // with the race detector, one of the others allocates 950 KiB
-	least := map[string]int{} // the runtime's own goroutines allocate too, so the least of five runs counts
+	least := map[string]int{}                       // the runtime's own goroutines allocate too, so the least of five runs counts
 	for range 5 {
 		cmd := exec.Command(os.Args[0], "-test.run=^$")
 		cmd.Env = append(os.Environ(), "GODEBUG=inittrace=1")
