@@ -1,3 +1,5 @@
+//lint:file-ignore SA1019 this server plays an older revision, in which logging is not deprecated
+
 package demo
 
 import (
