@@ -17,6 +17,7 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 
@@ -107,6 +108,21 @@ func settle(t testing.TB, what string, cond func() bool) {
 			t.Fatal("waited in vain: " + what)
 		}
 	}
+}
+
+// peek returns the first bytes that have arrived, which stay where they are.
+func peek(c syscall.Conn) string {
+	raw, err := c.SyscallConn()
+	if err != nil {
+		return ""
+	}
+	var b [4]byte
+	n := 0
+	raw.Read(func(fd uintptr) bool {
+		n, _, _ = syscall.Recvfrom(int(fd), b[:], syscall.MSG_PEEK)
+		return true
+	})
+	return string(b[:max(n, 0)])
 }
 
 func call(t testing.TB, l *Link, method string, body []byte) (status int, answer string, err error) {
@@ -397,6 +413,30 @@ func TestEarlyAnswers(t *testing.T) {
 				t.Errorf("the next request got %q, %v", answer, err)
 			}
 		})
+	}
+}
+
+// TestAnswerToWhoDoesNotRead checks a server that answers and closes before it reads anything, so
+// that the rest of the request can't be written any more.
+func TestAnswerToWhoDoesNotRead(t *testing.T) {
+	if runtime.GOOS != "linux" {
+		t.Skip("other systems may drop what has arrived when the connection is reset")
+	}
+	s := rawly(t, func(v *visit, _ int) {
+		v.say("HTTP/1.1 503 Service Unavailable\r\nContent-Length: 4\r\n\r\nbusy")
+	})
+	l, o := ownLink(t, s.address)
+	dial := o.pool.dial
+	o.pool.dial = func(ctx context.Context, network, address string) (net.Conn, error) {
+		c, err := dial(ctx, network, address)
+		if err == nil {
+			w := c.(syscall.Conn)
+			settle(t, "for the answer", func() bool { return peek(w) == "HTTP" })
+		}
+		return c, err
+	}
+	if status, answer, err := call(t, l, "POST", make([]byte, 1<<20)); status != 503 || answer != "busy" || err != nil {
+		t.Errorf("%d %q, %v", status, answer, err)
 	}
 }
 
