@@ -169,11 +169,17 @@ func (h *hub) awaitAck(ctx context.Context, l *listening) {
 	}
 }
 
-// keepListening keeps a listen open, and opens it again if it breaks.
+// steadyFor is how long a listen must have lasted so that the next pause is short again. Some servers
+// end each listen at once.
+const steadyFor = 10 * time.Second
+
+// keepListening keeps a listen open, and opens it again if it breaks. If the server has acknowledged
+// nothing of what we want, and ends the listen, keepListening lets it be: servers with the official Go
+// SDK do so, and would do it again each time.
 func (h *hub) keepListening(ctx context.Context, on *link, l *listening) {
 	pauses := work.Backoff{Ceiling: time.Minute}
 	for {
-		before := h.acksOf(l)
+		before, began := h.acksOf(l), time.Now()
 		err := h.listenOnce(ctx, on, l)
 		if h.superseded(on, l) {
 			return
@@ -183,9 +189,15 @@ func (h *hub) keepListening(ctx context.Context, on *link, l *listening) {
 		}
 		level := slog.LevelDebug // the server has not acknowledged the listen
 		if h.acksOf(l) != before {
+			if err == nil && get(h.core, func(*state) bool { return l.honoured.Empty() }) {
+				h.opts.Log.DebugContext(ctx, "server sends none of the wanted notifications", "server", h.spec.Name, "wanted", l.union)
+				return
+			}
 			// Notifications may have been lost while the listen was broken.
 			level = slog.LevelInfo
-			pauses.Reset()
+			if time.Since(began) >= steadyFor {
+				pauses.Reset()
+			}
 			h.listsMayHaveChanged()
 		}
 		h.opts.Log.Log(ctx, level, "subscriptions/listen ended", "server", h.spec.Name, "cause", reason(err))

@@ -174,6 +174,41 @@ func TestListensOfTheGoSDK(t *testing.T) {
 	}
 }
 
+// TestListensThatTheServerEnds checks that a server which ends each listen at once isn't asked all the
+// time, and not again if it has acknowledged nothing: the official Go SDK 1.8.0 does that.
+func TestListensThatTheServerEnds(t *testing.T) {
+	for _, c := range []struct {
+		honoured string
+		most     int // listens in an hour
+	}{{`{}`, 1}, {`{"resourceSubscriptions":["x:1"]}`, 130}} {
+		listens := 0
+		h := &program{modern: true}
+		h.on = func(l *process, m *jsonrpc.Message) []byte {
+			if m.Method != mcp.MethodListen {
+				return nil
+			}
+			listens++
+			ack := fmt.Sprintf(`{"_meta":{"io.modelcontextprotocol/subscriptionId":%s},"notifications":%s}`, m.ID, c.honoured)
+			_ = l.pipe.Write(jsonrpc.AppendNotification(nil, mcp.NoteAcknowledged, []byte(ack)))
+			return jsonrpc.AppendResult(nil, m.ID, []byte(`{"resultType":"complete"}`))
+		}
+		bubble(t, h, Spec{}, func(t *testing.T, u *Upstream) {
+			if _, err := u.Hello(t.Context(), modernClient); err != nil {
+				t.Fatal(err)
+			}
+			w := u.Subscribe(modernClient, func(*jsonrpc.Message) {}, nil)
+			if _, err := w.Watch(t.Context(), mcp.SubscriptionFilter{URIs: map[string]bool{"x:1": true}}); err != nil {
+				t.Fatal(err)
+			}
+			time.Sleep(time.Hour)
+			synctest.Wait()
+			if listens == 0 || listens > c.most {
+				t.Errorf("%s: the server got %d listens in an hour", c.honoured, listens)
+			}
+		})
+	}
+}
+
 func TestHearing(t *testing.T) {
 	type step struct {
 		listen string // the listen on which the notification arrives
