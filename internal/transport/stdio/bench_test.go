@@ -108,16 +108,33 @@ func BenchmarkWrite(b *testing.B) {
 	}
 }
 
-// BenchmarkRead measures framing and scanning.
-func BenchmarkRead(b *testing.B) {
-	line := append(request(1<<10), '\n')
-	p := reading(&repeat{line: line}, Options{})
-	b.SetBytes(int64(len(line)))
+// BenchmarkWriteLong writes messages that are longer than the buffers that a pipe keeps.
+func BenchmarkWriteLong(b *testing.B) {
+	p := NewPipe(strings.NewReader(""), discardTimed{}, Options{})
+	msg := request(1 << 20)
+	b.SetBytes(int64(len(msg)))
 	b.ReportAllocs()
 	for b.Loop() {
-		if _, err := p.Read(); err != nil {
+		if err := p.Write(msg); err != nil {
 			b.Fatal(err)
 		}
+	}
+}
+
+// BenchmarkRead measures framing and scanning.
+func BenchmarkRead(b *testing.B) {
+	for name, size := range map[string]int{"1k": 1 << 10, "64k": 64 << 10, "1m": 1 << 20} {
+		b.Run(name, func(b *testing.B) {
+			line := append(request(size), '\n')
+			p := reading(&repeat{line: line}, Options{})
+			b.SetBytes(int64(len(line)))
+			b.ReportAllocs()
+			for b.Loop() {
+				if _, err := p.Read(); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
 	}
 }
 

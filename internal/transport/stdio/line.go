@@ -5,6 +5,7 @@ import (
 	"bytes"
 	"errors"
 	"io"
+	"sync"
 	"time"
 
 	"github.com/dragoman-mcp/dragoman/internal/base/jsonrpc"
@@ -55,6 +56,7 @@ func newLines(r io.Reader, limit int, giveUp func()) *lines {
 // newline at the end of the stream. Any other error is final.
 func (l *lines) next() ([]byte, error) {
 	var long []byte // the earlier parts of the current line
+	defer func() { putLong(long) }()
 	for l.err == nil {
 		frag, err := l.read()
 		if l.skip {
@@ -74,6 +76,7 @@ func (l *lines) next() ([]byte, error) {
 			l.skip, l.skipped = true, 0
 			l.long.Reset()
 			_, _ = l.long.Write(long)
+			putLong(long)
 			long = nil
 			if l.discard(frag, err) {
 				shown := l.shown
@@ -84,13 +87,25 @@ func (l *lines) next() ([]byte, error) {
 		}
 		switch {
 		case err == bufio.ErrBufferFull:
+			if long == nil {
+				long = getLong()
+			}
 			long = append(long, frag[:min(len(frag), room)]...)
 		case err == nil && len(long) == 0:
 			if len(content) > 0 {
 				return bytes.Clone(content), nil
 			}
 		case err == nil || err == io.EOF:
-			line := trimRight(append(long, content...))
+			if len(content) == 0 {
+				long = trimRight(long)
+			}
+			line := long
+			if cap(long) > maxLong { // the buffer is lost to the pool anyway
+				line = append(line, content...)
+			} else {
+				line = join(long, content, len(long)+len(content))
+				putLong(long)
+			}
 			long = nil
 			if err != nil {
 				l.err = err
@@ -138,6 +153,28 @@ func (l *lines) discard(frag []byte, err error) bool {
 	}
 	_, _ = l.long.Write(frag)
 	return ended || l.long.Decided()
+}
+
+// longs is a pool of buffers for what has to be in one piece while it is read or written, and is longer
+// than the buffers that a pipe keeps. The collector may take them.
+var longs sync.Pool
+
+// maxLong is the maximum capacity of a buffer in longs.
+const maxLong = 4 << 20
+
+func getLong() []byte {
+	if b, ok := longs.Get().(*[]byte); ok {
+		return (*b)[:0]
+	}
+	return make([]byte, 0, 2*keptBuffer)
+}
+
+// putLong gives a buffer back. Nobody may use it, or a part of it, any longer.
+func putLong(b []byte) {
+	if cap(b) > 0 && cap(b) <= maxLong {
+		kept := b // only this allocates
+		longs.Put(&kept)
+	}
 }
 
 // trimRight removes newlines, carriage returns, spaces and tabs at the end of b.

@@ -35,7 +35,7 @@ const (
 	closeGrace = time.Second
 	// A writer keeps up to keptGroups groups for reuse. Three groups can be in use at the same
 	// time: one collects lines, one is being written, and the senders of the third read its result.
-	// keptBuffer is the maximum capacity of the buffer of a kept group.
+	// keptBuffer is the maximum capacity of the buffer of a kept group; a larger one comes from longs.
 	keptGroups = 3
 	keptBuffer = 128 << 10
 )
@@ -193,13 +193,31 @@ func (w *writer) addLocked(b []byte) (g *group, i int) {
 	}
 	g = w.next
 	start := len(g.buf)
+	if n := start + len(b) + 1; n > keptBuffer && n > cap(g.buf) {
+		g.buf = longer(g.buf, n)
+	}
 	g.buf = appendLine(g.buf, b)
 	g.lines = append(g.lines, line{start: start, end: len(g.buf)})
 	return g, len(g.lines) - 1
 }
 
+// longer returns a buffer with the content of buf and room for n bytes in total. It gives buf back.
+func longer(buf []byte, n int) []byte {
+	out := getLong()
+	if cap(out) < n {
+		putLong(out)
+		out = make([]byte, 0, n+n/4)
+	}
+	out = append(out, buf...)
+	if cap(buf) > keptBuffer {
+		putLong(buf)
+	}
+	return out
+}
+
 func (w *writer) recycleLocked(g *group) {
 	if cap(g.buf) > keptBuffer {
+		putLong(g.buf)
 		g.buf = nil
 	}
 	*g = group{buf: g.buf[:0], lines: g.lines[:0]}
