@@ -73,7 +73,7 @@ func rawServer(t testing.TB, text string) config.Server {
 	var mu sync.Mutex
 	var open []net.Conn
 	serve := func(c net.Conn) {
-		in, buf, body, out := bufio.NewReaderSize(c, 64<<10), make([]byte, 256<<10), []byte(nil), []byte(nil)
+		in, buf, body, out := bufio.NewReaderSize(c, 64<<10), make([]byte, 2<<20), []byte(nil), []byte(nil)
 		for {
 			b, err := rawMessage(in, buf)
 			if err != nil {
@@ -113,7 +113,7 @@ func rawServer(t testing.TB, text string) config.Server {
 
 // rawChild is the same as a child process, which counts its own allocations.
 func rawChild(t testing.TB, text string) config.Server {
-	return complete(t, config.Server{Name: "s", Command: os.Args[0], Dir: t.TempDir(), Env: childEnv("raw "+text, "")})
+	return complete(t, config.Server{Name: "s", Command: os.Args[0], Dir: t.TempDir(), Env: childEnv(fmt.Sprint("raw ", len(text)), "")})
 }
 
 func complete(t testing.TB, s config.Server) config.Server {
@@ -126,8 +126,8 @@ func complete(t testing.TB, s config.Server) config.Server {
 }
 
 // runAsRaw runs the process as the server of rawChild.
-func runAsRaw(text string) {
-	in, out := bufio.NewReaderSize(os.Stdin, 1<<20), []byte(nil)
+func runAsRaw(size int) {
+	in, out, text := bufio.NewReaderSize(os.Stdin, 2<<20), []byte(nil), strings.Repeat("x", size)
 	for {
 		line, err := in.ReadSlice('\n')
 		if err != nil {
@@ -166,7 +166,7 @@ func rawCall(t testing.TB, server config.Server, text string) (call func()) {
 		request += header[i] + ": " + header[i+1] + "\r\n"
 	}
 	out := fmt.Appendf(nil, "%sContent-Length: %d\r\n\r\n%s", request, len(body), body)
-	in, buf := bufio.NewReaderSize(c, 64<<10), make([]byte, 256<<10)
+	in, buf := bufio.NewReaderSize(c, 64<<10), make([]byte, 2<<20)
 	return func() {
 		if _, err := c.Write(out); err != nil {
 			t.Fatal(err)
@@ -189,6 +189,7 @@ var rawCalls = []struct {
 	{"http/64k", rawServer, 64 << 10, 0},
 	{"stdio/256", rawChild, 256, 61},
 	{"stdio/64k", rawChild, 64 << 10, 0},
+	{"stdio/1m", rawChild, 1 << 20, 0},
 }
 
 // BenchmarkRaw makes one call after another with a client and a server that cost next to nothing.

@@ -4,6 +4,7 @@ package daemon
 
 import (
 	"os"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -30,9 +31,10 @@ func TestMain(m *testing.M) {
 		runAsFake(mode)
 		return
 	}
-	if text, ok := strings.CutPrefix(os.Getenv(asServer), "raw "); ok {
+	if size, ok := strings.CutPrefix(os.Getenv(asServer), "raw "); ok {
 		time.AfterFunc(2*time.Minute, func() { os.Exit(99) })
-		runAsRaw(text)
+		n, _ := strconv.Atoi(size)
+		runAsRaw(n)
 		return
 	}
 	if letter, ok := strings.CutPrefix(os.Getenv(asServer), "demo "); ok {
