@@ -36,18 +36,20 @@ var errHeadTooLarge = fmt.Errorf("net/http: server response headers exceeded %d 
 //
 // It refuses what RFC 9112 allows nobody to send, also where net/http is lenient, because two that
 // read a head differently disagree about where the next one begins. The differences are listed in
-// lenient (exchange_fuzz_test.go) and in docs/adr/0026.
+// lenient (exchange_fuzz_test.go) and in docs/adr/0030. Servers written by hand end their lines with
+// a bare LF, which a recipient may accept (§2.2): there is no next answer on their connection.
 func (x *exchange) readHead() (*http.Response, error) {
 	if _, err := x.in.Peek(1); err != nil {
 		return nil, err
 	}
 	x.received = true
-	budget := maxHead
+	budget, strict := maxHead, true
 	for {
-		head, err := readLines(x.in, &budget, errHeadTooLarge)
+		head, crlf, err := readLines(x.in, &budget, errHeadTooLarge)
 		if err != nil {
 			return nil, err
 		}
+		strict = strict && crlf
 		resp, err := parseHead(head)
 		if err != nil {
 			return nil, fmt.Errorf("net/http: HTTP/1.x transport connection broken: %w", err)
@@ -58,43 +60,55 @@ func (x *exchange) readHead() (*http.Response, error) {
 		if err := x.frame(resp); err != nil {
 			return nil, fmt.Errorf("net/http: HTTP/1.x transport connection broken: %w", err)
 		}
+		if !strict {
+			x.keep = 0
+		}
 		resp.Request = x.req
 		return resp, nil
 	}
 }
 
-// readLines reads lines up to an empty one, which it leaves out. budget is how many bytes it may
-// still read. Each line must end with CRLF, and contain no other CR and no NUL.
-func readLines(in *bufio.Reader, budget *int, tooLarge error) (string, error) {
+// readLines reads lines up to an empty one, which it leaves out, and ends each with LF. crlf is false if
+// one ended without CR. A line may contain no other CR and no NUL. budget is how many bytes it may
+// still read.
+func readLines(in *bufio.Reader, budget *int, tooLarge error) (lines string, crlf bool, err error) {
 	var few [1 << 10]byte
 	all := few[:0]
 	begin := 0 // of the current line
+	crlf = true
 	for {
 		part, err := in.ReadSlice('\n')
 		if *budget -= len(part); *budget < 0 {
-			return "", tooLarge
+			return "", false, tooLarge
 		}
 		all = append(all, part...)
 		line := all[begin:]
+		text, whole := bytes.CutSuffix(line, []byte("\r\n"))
+		if !whole {
+			text = bytes.TrimSuffix(line, []byte("\n"))
+		}
 		switch {
 		case err == bufio.ErrBufferFull:
 			continue
 		case err == io.EOF && begin == 0 && len(line) > 0:
 			// This is probably not HTTP, so say what it is.
-			return "", fmt.Errorf("net/http: HTTP/1.x transport connection broken: %w", malformed("HTTP response", string(line)))
+			return "", false, fmt.Errorf("net/http: HTTP/1.x transport connection broken: %w", malformed("HTTP response", string(line)))
 		case err == io.EOF:
-			return "", io.ErrUnexpectedEOF
+			return "", false, io.ErrUnexpectedEOF
 		case err != nil:
-			return "", err
-		case len(line) < 2 || bytes.IndexByte(line, '\r') != len(line)-2 || bytes.IndexByte(line, 0) >= 0:
+			return "", false, err
+		case bytes.IndexByte(text, '\r') >= 0 || bytes.IndexByte(text, 0) >= 0:
 			what := "MIME header line"
 			if begin == 0 {
 				what = "HTTP response"
 			}
-			return "", fmt.Errorf("net/http: HTTP/1.x transport connection broken: %w", malformed(what, strings.TrimRight(string(line), "\r\n")))
-		case len(line) == 2:
-			return string(all[:begin]), nil
+			return "", false, fmt.Errorf("net/http: HTTP/1.x transport connection broken: %w", malformed(what, strings.TrimRight(string(text), "\r")))
 		}
+		crlf = crlf && whole
+		if len(text) == 0 {
+			return string(all[:begin]), crlf, nil
+		}
+		all = append(all[:begin+len(text)], '\n')
 		begin = len(all)
 	}
 }
@@ -103,7 +117,7 @@ func malformed(what, value string) error { return fmt.Errorf("malformed %s %q", 
 
 // parseHead parses a status line and header fields (RFC 9112 §4 and §5).
 func parseHead(head string) (*http.Response, error) {
-	line, fields, _ := strings.Cut(head, "\r\n")
+	line, fields, _ := strings.Cut(head, "\n")
 	proto, status, ok := strings.Cut(line, " ")
 	if !ok || strings.ContainsFunc(line, control) {
 		return nil, malformed("HTTP response", line)
@@ -134,7 +148,7 @@ func parseFields(lines string) (http.Header, error) {
 	header, values := make(http.Header, n), make([]string, n)
 	for lines != "" {
 		var line string
-		line, lines, _ = strings.Cut(lines, "\r\n")
+		line, lines, _ = strings.Cut(lines, "\n")
 		name, value, ok := strings.Cut(line, ":")
 		value = textproto.TrimString(value)
 		switch {
@@ -179,6 +193,9 @@ func (x *exchange) frame(resp *http.Response) error {
 	} else if !keep {
 		keep = hasToken(h["Connection"], "keep-alive")
 	}
+	if len(lengths) > 1 {
+		h["Content-Length"] = lengths[:1]
+	}
 	resp.ContentLength = length
 	switch code := resp.StatusCode; {
 	case code == http.StatusSwitchingProtocols, code == http.StatusNoContent, code == http.StatusNotModified:
@@ -204,19 +221,22 @@ func (x *exchange) frame(resp *http.Response) error {
 	return nil
 }
 
-// parseLength returns the value of Content-Length, or -1 if there is none.
+// parseLength returns the value of Content-Length, or -1 if there is none. It may be there several
+// times with the same value (RFC 9110 §8.6).
 func parseLength(lengths []string) (int64, error) {
-	switch len(lengths) {
-	case 0:
+	if len(lengths) == 0 {
 		return -1, nil
-	case 1:
-		n, err := strconv.ParseUint(lengths[0], 10, 63)
-		if err != nil {
-			return 0, fmt.Errorf("bad Content-Length %q", lengths[0])
-		}
-		return int64(n), nil
 	}
-	return 0, fmt.Errorf("http: message cannot contain multiple Content-Length headers; got %q", lengths)
+	for _, other := range lengths[1:] {
+		if other != lengths[0] {
+			return 0, fmt.Errorf("http: message cannot contain multiple Content-Length headers; got %q", lengths)
+		}
+	}
+	n, err := strconv.ParseUint(lengths[0], 10, 63)
+	if err != nil {
+		return 0, fmt.Errorf("bad Content-Length %q", lengths[0])
+	}
+	return int64(n), nil
 }
 
 func hasToken(values []string, token string) bool {
@@ -247,7 +267,10 @@ func keepTime(values []string) time.Duration {
 // skipTrailer reads the trailer of a chunked body, which nobody needs.
 func (x *exchange) skipTrailer() error {
 	budget := maxTrailer
-	lines, err := readLines(x.in, &budget, errors.New("http: suspiciously long trailer after chunked body"))
+	lines, crlf, err := readLines(x.in, &budget, errors.New("http: suspiciously long trailer after chunked body"))
+	if err == nil && !crlf {
+		err = malformed("trailer", lines) // net/http refuses it, too
+	}
 	if err == nil {
 		_, err = parseFields(lines)
 	}

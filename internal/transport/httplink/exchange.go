@@ -70,7 +70,7 @@ func plainHost(host string) bool {
 
 // origin exchanges requests and responses with one http origin (HTTP/1.1, RFC 9112). It sends the
 // head and the body in one write, and the response is read by whoever reads its body. net/http needs
-// two writes and hands each request over between three goroutines; see docs/adr/0026. origin is the
+// two writes and hands each request over between three goroutines; see docs/adr/0030. origin is the
 // http.RoundTripper of a Link, and knows only bodies of a Link.
 type origin struct {
 	host string // the value of the Host header

@@ -17,14 +17,13 @@ import (
 
 // lenient lists the answers that net/http accepts and we refuse, as patterns of the whole answer.
 var lenient = map[string]*regexp.Regexp{
-	"a line of a head or a trailer that ends without CR": regexp.MustCompile(`(^|[^\r])\n`),
+	"a line of a trailer that ends without CR":                 regexp.MustCompile(`(?is)\ntransfer-encoding:.*[^\r]\n`),
 	"a CR within a line":                                       regexp.MustCompile(`\r([^\n]|$)`),
 	"a control character in a status line":                     regexp.MustCompile(`HTTP/[^\n]*[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]`),
 	"a status code below 100 or with a sign":                   regexp.MustCompile(`HTTP/\d\.\d +(0|\+)`),
 	"a version other than 1.x":                                 regexp.MustCompile(`HTTP/[^1]\.`),
-	"a folded line":                                            regexp.MustCompile(`\r\n[ \t]`),
-	"a space in the name of a field":                           regexp.MustCompile(`\r\n[^:\r\n]* [^:\r\n]*:`),
-	"two lengths, also equal ones":                             regexp.MustCompile(`(?is)\ncontent-length:.*\ncontent-length:`),
+	"a folded line":                                            regexp.MustCompile(`\n[ \t]`),
+	"a space in the name of a field":                           regexp.MustCompile(`\n[^:\r\n]* [^:\r\n]*:`),
 	"a length together with an encoding":                       regexp.MustCompile(`(?is)\n(content-length:.*\ntransfer-encoding:|transfer-encoding:.*\ncontent-length:)`),
 	"an encoding in HTTP/1.0":                                  regexp.MustCompile(`(?is)HTTP/1\.0.*\ntransfer-encoding:`),
 	"an answer to a status without a body with a bad encoding": regexp.MustCompile(`(?is)HTTP/1\.\d +(1\d\d|204|304).*\ntransfer-encoding:`),
@@ -74,7 +73,7 @@ func FuzzAnswers(f *testing.F) {
 		"HTTP/1.1 304 Not Modified\r\nContent-Length: 7\r\nPragma: no-cache\r\n\r\n",
 		"HTTP/1.1 200  \r\nx-a:  b \r\nX-A:c\r\n\r\nuntil the end",
 		"HTTP/1.1 101 Switching Protocols\r\nUpgrade: x\r\nConnection: upgrade\r\n\r\n",
-		"HTTP/1.1 200 OK\nContent-Length: 2\n\n{}", "HTTP/1.1 200 OK\r\nX: y\r\n folded\r\n\r\n",
+		"HTTP/1.1 200 OK\nContent-Length: 2\n\n{}", "HTTP/1.1 200 OK\nTransfer-Encoding: chunked\n\n2\r\n{}\r\n0\r\n\r\n", "HTTP/1.1 200 OK\r\nX: y\r\n folded\r\n\r\n",
 		"HTTP/1.1 200 OK\r\nContent-Length: 2\r\nContent-Length: 2\r\n\r\n{}",
 		"HTTP/1.1 200 OK\r\nContent-Length: 2\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
 		"HTTP/1.1 200 OK\r\nContent-Length : 2\r\n\r\n{}", "HTTP/2.0 +20 OK\r\n\r\n", "\x15\x03\x01\x00\x02\x02\x46",
