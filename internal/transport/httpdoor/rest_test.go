@@ -8,6 +8,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"runtime"
 	"strings"
 	"sync"
 	"testing"
@@ -178,4 +179,44 @@ func TestRestingCrowd(t *testing.T) {
 	}
 	wg.Wait()
 	rested(t, hs, 0)
+}
+
+// TestShrink checks that memory is given back after many connections have begun to rest, and that somebody who
+// lets connections rest again and again can't make us collect the garbage all the time.
+func TestShrink(t *testing.T) {
+	if !canWatch {
+		t.Skip("connections don't rest on this system")
+	}
+	collections := func() uint32 {
+		var m runtime.MemStats
+		runtime.ReadMemStats(&m)
+		return m.NumForcedGC
+	}
+	hs, dial := serveTest(t, tell, soon(time.Millisecond))
+	crowd := make([]net.Conn, shrinkAt)
+	for i := range crowd {
+		crowd[i] = dial()
+	}
+	allRest := func() {
+		for _, conn := range crowd {
+			_, _ = io.WriteString(conn, plainGet)
+			if _, err := answer(bufio.NewReader(conn)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		rested(t, hs, len(crowd))
+	}
+	before := collections()
+	began := time.Now()
+	allRest()
+	for end := time.Now().Add(20 * time.Second); collections() < before+2; time.Sleep(10 * time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatal("no memory was given back")
+		}
+	}
+	allRest()
+	time.Sleep(shrinkAfter * 3 / 2)
+	if n := collections() - before; n != 2 && time.Since(began) < shrinkEvery {
+		t.Errorf("%d collections", n)
+	}
 }

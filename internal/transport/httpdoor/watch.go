@@ -47,7 +47,7 @@ type watch struct {
 	next    time.Time     // when Accept looks at times again; zero for never
 	sooner  bool          // next is too late
 	fresh   int           // connections that have begun to rest since the last shrink
-	counted int           // fresh when we last looked
+	shrink  *time.Timer   // nil until the first shrink is due
 	shrunk  time.Time     // the last shrink
 
 	found []uint64 // ready connections; only Accept uses it
@@ -89,11 +89,8 @@ func (w *watch) rest(c *conn, until time.Time) {
 	w.last++
 	token := w.last
 	w.resting[token] = c
-	w.fresh++
-	early := w.fresh == shrinkAt && w.scheduleLocked(later(time.Now().Add(shrinkAfter), w.shrunk.Add(shrinkEvery)), toShrink)
-	if !until.IsZero() {
-		early = w.scheduleLocked(until, token) || early
-	}
+	w.shrinkLaterLocked()
+	early := !until.IsZero() && w.scheduleLocked(until, token)
 	w.mu.Unlock()
 	if early {
 		w.poll.wakeAt(past)
@@ -177,8 +174,28 @@ func (w *watch) end() {
 	w.running.Wait()
 }
 
-// toShrink is a token in times that belongs to no connection.
-const toShrink = 0
+// shrinkLaterLocked counts a connection that begins to rest, and puts off the shrink that is due after enough.
+func (w *watch) shrinkLaterLocked() {
+	if w.fresh++; w.fresh < shrinkAt {
+		return
+	}
+	wait := max(shrinkAfter, time.Until(w.shrunk.Add(shrinkEvery)))
+	if w.shrink == nil {
+		w.shrink = time.AfterFunc(wait, w.shrinkNow)
+	} else {
+		w.shrink.Reset(wait)
+	}
+}
+
+func (w *watch) shrinkNow() {
+	w.mu.Lock()
+	w.fresh, w.shrunk = 0, time.Now()
+	w.mu.Unlock()
+	w.running.Go(func() {
+		runtime.GC() // net/http's buffers are in a sync.Pool, which survives one collection
+		debug.FreeOSMemory()
+	})
+}
 
 // scheduleLocked adds an entry to times. It returns true if the caller must wake Accept.
 func (w *watch) scheduleLocked(at time.Time, token uint64) bool {
@@ -186,13 +203,6 @@ func (w *watch) scheduleLocked(at time.Time, token uint64) bool {
 	early := w.next.IsZero() || at.Before(w.next)
 	w.sooner = w.sooner || early
 	return early
-}
-
-func later(a, b time.Time) time.Time {
-	if a.Before(b) {
-		return b
-	}
-	return a
 }
 
 // take removes a resting connection, and returns nil if it's not there any more.
@@ -253,12 +263,6 @@ func (w *watch) expire() {
 		for _, d := range due.silent {
 			d.nudge()
 		}
-		if due.shrink {
-			w.running.Go(func() {
-				runtime.GC() // net/http's buffers are in a sync.Pool, which survives one collection
-				debug.FreeOSMemory()
-			})
-		}
 		w.poll.wakeAt(next)
 		w.mu.Lock()
 		again = w.sooner // rest or follow may have called wakeAt before us
@@ -270,7 +274,6 @@ func (w *watch) expire() {
 type dues struct {
 	over   []*conn     // connections that have rested for too long
 	silent []*detached // streams that need a keep-alive comment
-	shrink bool
 }
 
 // dueLocked removes the entries of times that are due or no longer needed.
@@ -278,7 +281,7 @@ func (w *watch) dueLocked(now time.Time) (due dues) {
 	for len(w.times) > 0 {
 		first := w.times[0]
 		c, d := w.resting[first.token], w.streams[first.token]
-		if first.at.After(now) && (c != nil || d != nil || first.token == toShrink) {
+		if first.at.After(now) && (c != nil || d != nil) {
 			break
 		}
 		heap.Pop(&w.times)
@@ -293,12 +296,6 @@ func (w *watch) dueLocked(now time.Time) (due dues) {
 				left = d.c.stream.rules.KeepAlive
 			}
 			heap.Push(&w.times, turn{now.Add(left), first.token})
-		case first.token != toShrink:
-		case w.fresh > w.counted:
-			w.counted = w.fresh
-			heap.Push(&w.times, turn{now.Add(shrinkAfter), toShrink})
-		default:
-			w.fresh, w.counted, w.shrunk, due.shrink = 0, 0, now, true
 		}
 	}
 	return due
@@ -310,6 +307,9 @@ func (w *watch) Close() error {
 	w.mu.Lock()
 	poll, all := w.poll, w.resting
 	w.closed, w.resting, w.times = true, nil, nil
+	if w.shrink != nil {
+		w.shrink.Stop()
+	}
 	w.mu.Unlock()
 	if poll != nil {
 		poll.close()
