@@ -89,7 +89,6 @@ var hostileLines = sync.OnceValue(func() []hostilePipe {
 		{"listens, 200", 200, modernBody(`"l-NUMBER"`, "subscriptions/listen", `"notifications":{"toolsListChanged":true}`)},
 		{"a listen of nonsense", 20, modernBody("126", "subscriptions/listen", `"notifications":[7]`)},
 		{"slow calls, 1,500 at once", 1500, request("5NUMBER", "tools/call", `{"name":"good__slow","arguments":{}}`)},
-		{"40 spellings of capabilities", 40, strings.Replace(modernBody("6NUMBER", "tools/call", `"name":"good__echo","arguments":{}`), `clientCapabilities":{}`, `clientCapabilities":{"elicitation":{"x-NUMBER":{}}}`, 1)},
 	}
 })
 
@@ -161,9 +160,20 @@ func TestHostileLines(t *testing.T) {
 		})
 	}
 	r.t, p.t = t, t
-	if n := len(good.pids(t)); n > 3 {
+	// Spellings of one set of capabilities share a process. Calls of a modern client that can be asked share
+	// none while they run, so only one runs at a time here.
+	for k := range 40 {
+		id := fmt.Sprint("6", k)
+		p.send(strings.Replace(modernBody(id, "tools/call", `"name":"good__echo","arguments":{"v":1}`), `clientCapabilities":{}`, fmt.Sprintf(`clientCapabilities":{"elicitation":{"x-%d":{}}}`, k), 1))
+		if m := p.answerTo(id); toolText(m) != `{"v":1}` {
+			t.Errorf("spelling %d is answered with %.300q", k, m.Raw)
+		}
+	}
+	if n := len(good.pids(t)); n != 2 { // the other one is that of all who cannot be asked
 		t.Errorf("the good server has %d processes", n)
 	}
+	i.round(t)
+	i.checkUnaffected(t)
 	i.stop()
 }
 
