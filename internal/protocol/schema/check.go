@@ -144,8 +144,8 @@ type check struct {
 type fault struct {
 	Problem
 	at     *place
-	types  Types // the types that were expected, if the type is wrong
-	values []any // the values that were expected, if the value is none of them
+	types  Types  // the types that were expected, if the type is wrong
+	values choice // the values that were expected, if the value is none of them
 }
 
 func (c *check) fault(f fault) {
@@ -265,7 +265,7 @@ func (c *check) alternatives(all []*node, v any, at *place, s *seen, just bool) 
 func nearest(causes [][]fault, at *place) (found []fault) {
 	for _, faults := range causes {
 		switch {
-		case slices.ContainsFunc(faults, func(f fault) bool { return f.at == at && (f.types != 0 || f.values != nil) }):
+		case slices.ContainsFunc(faults, func(f fault) bool { return f.at == at && (f.types != 0 || f.values.all > 0) }):
 		case found != nil:
 			return nil
 		default:
@@ -278,23 +278,23 @@ func nearest(causes [][]fault, at *place) (found []fault) {
 // noneOf returns the text of a Problem for a value that matches no alternative.
 func noneOf(causes [][]fault, at *place) string {
 	var t Types
-	var values []any
+	var values choice
 	for _, faults := range causes {
 		for _, f := range faults {
-			if f.at != at || f.types == 0 && f.values == nil {
+			if f.at != at || f.types == 0 && f.values.all == 0 {
 				return fmt.Sprintf("matches none of the %d alternatives of the schema", len(causes))
 			}
 			t |= f.types
-			values = append(values, f.values...)
+			values = values.and(f.values)
 		}
 	}
 	switch {
-	case len(values) == 0:
+	case values.all == 0:
 		return "must be " + t.Describe()
 	case t == 0:
-		return "must be " + oneOf(values)
+		return "must be " + values.String()
 	}
-	return "must be " + t.Describe() + ", or " + oneOf(values)
+	return "must be " + t.Describe() + ", or " + values.String()
 }
 
 // length checks a number of members, elements or characters.
@@ -452,29 +452,44 @@ func checkNumbers(raw []byte) error {
 	return nil
 }
 
-// oneOf formats the allowed JSON values for use in a sentence.
-func oneOf(values []any) string {
-	const most = 12
-	var out []string
-	for i, v := range values {
-		if i == most {
-			out = append(out, fmt.Sprintf("%d more", len(values)-most))
-			break
-		}
-		b, err := json.Marshal(v)
-		if err != nil {
-			continue
-		}
+// choice is the values that a schema allows, as a sentence names them. We make the texts once,
+// because a value may be as long as the schema, and a check may come across it a million times.
+type choice struct {
+	texts []string // at most maxChoice
+	all   int      // how many values there are
+}
+
+// maxChoice is how many values a sentence names.
+const maxChoice = 12
+
+func choiceOf(values []any) choice {
+	o := choice{all: len(values)}
+	for _, v := range values[:min(len(values), maxChoice)] {
 		if s, ok := v.(string); ok {
-			out = append(out, excerpt.Word(s, 100))
-			continue
+			o.texts = append(o.texts, excerpt.Word(s, 100))
+		} else if b, err := json.Marshal(v); err == nil {
+			o.texts = append(o.texts, excerpt.Line(string(b), 100))
 		}
-		out = append(out, excerpt.Line(string(b), 100))
 	}
-	if len(out) == 1 {
-		return out[0]
+	return o
+}
+
+// and returns the values of both choices.
+func (o choice) and(more choice) choice {
+	texts := slices.Concat(o.texts, more.texts)
+	return choice{texts[:min(len(texts), maxChoice)], o.all + more.all}
+}
+
+// String formats the values for use in a sentence.
+func (o choice) String() string {
+	if o.all == 1 {
+		return strings.Join(o.texts, "")
 	}
-	return "one of " + strings.Join(out, ", ")
+	out := "one of " + strings.Join(o.texts, ", ")
+	if o.all > maxChoice {
+		out += fmt.Sprintf(", %d more", o.all-maxChoice)
+	}
+	return out
 }
 
 func count(n int, what string) string {

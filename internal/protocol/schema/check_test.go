@@ -199,6 +199,8 @@ func TestCompileIsBounded(t *testing.T) {
 		"the same required name":     {`{"required":[` + repeat(`"r"`, 60_000) + `]}`, false},
 		"many types":                 {in(`{"type":[` + repeat(`"string"`, 60_000) + `]}`), false},
 		"nested alternatives":        {in(strings.Repeat(`{"anyOf":[{},`, 28) + `{}` + strings.Repeat(`]}`, 28)), true},
+		"a union of large enums":     {`{"$defs":{"e":{"enum":[` + numbered(`"v%d"`, 50_000) + `]}},"anyOf":[` + repeat(`{"$ref":"#/$defs/e"}`, 1000) + `]}`, true},
+		"a large value, many times":  {`{"$defs":{"e":{"enum":[{` + numbered(`"k%d":1`, 30_000) + `}]}},"allOf":[` + repeat(`{"$ref":"#/$defs/e"}`, 1000) + `]}`, true},
 		"dependencies between names": {`{"dependentRequired":{` + numbered(`"d%d":["a","b"]`, 20_000) + `}}`, true},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -197,11 +197,10 @@ func (never) check(c *check, _ any, at *place, _ *seen) {
 // problems would only be noise.
 type kind struct {
 	types  Types
-	values []any           // of enum or const
-	keys   map[string]bool // the canonical texts of values
-	fixed  any             // the value of const, if there is an enum, too
+	values choice          // of enum or const
+	keys   map[string]bool // their canonical texts; nil if there is no enum or const
+	fixed  choice          // the value of const, if there is an enum, too
 	only   string          // its canonical text
-	both   bool
 }
 
 func (p *parts) kind() rule {
@@ -209,19 +208,17 @@ func (p *parts) kind() rule {
 	for _, v := range append(stringsOf(p.m["type"]), asString(p.m["type"])) {
 		k.types |= typeNamedBy(v)
 	}
-	if all, ok := p.m["enum"].([]any); ok {
-		k.values = all
-	}
+	all, _ := p.m["enum"].([]any)
 	if v := p.m["const"]; p.has("const") {
-		if k.values == nil {
-			k.values = []any{v}
+		if all == nil {
+			all = []any{v}
 		} else {
-			k.both, k.fixed, k.only = true, v, string(canonical(nil, v))
+			k.fixed, k.only = choiceOf([]any{v}), string(canonical(nil, v))
 		}
 	}
-	if k.values != nil {
-		k.keys = make(map[string]bool, len(k.values))
-		for _, v := range k.values {
+	if all != nil {
+		k.values, k.keys = choiceOf(all), make(map[string]bool, len(all))
+		for _, v := range all {
 			k.keys[string(canonical(nil, v))] = true
 		}
 	}
@@ -243,10 +240,10 @@ func (k *kind) check(c *check, v any, at *place, _ *seen) {
 	}
 	key := c.canonical(v)
 	switch {
-	case k.both && key != k.only:
-		c.fault(fault{Problem: Problem{Text: "must be " + oneOf([]any{k.fixed})}, at: at, values: []any{k.fixed}})
+	case k.only != "" && key != k.only:
+		c.fault(fault{Problem: Problem{Text: "must be " + k.fixed.String()}, at: at, values: k.fixed})
 	case !k.keys[key]:
-		c.fault(fault{Problem: Problem{Text: "must be " + oneOf(k.values)}, at: at, values: k.values})
+		c.fault(fault{Problem: Problem{Text: "must be " + k.values.String()}, at: at, values: k.values})
 	}
 }
 
