@@ -21,6 +21,9 @@ const (
 	maxBytes  = 1 << 20
 	maxNested = 64
 	maxTokens = 100_000
+	// maxURI limits the length of an $id, because every reference below it is resolved against it.
+	// Everybody should understand URIs of 8000 bytes (RFC 9110 §4.1).
+	maxURI = 8000
 	// maxExponent is the maximum exponent of a number, and maxDigits is the maximum length of its
 	// text. We compute with exact fractions, so 1e999999999 would become a number with a billion
 	// digits.

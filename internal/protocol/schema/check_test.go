@@ -194,6 +194,8 @@ func TestCompileIsBounded(t *testing.T) {
 		"a long name":                {`{"properties":{"` + long + `":{"anyOf":[` + repeat(`{}`, 40_000) + `]}}}`, true},
 		"a long name, few parts":     {`{"properties":{"` + long + `":{"anyOf":[` + repeat(`{}`, 10) + `]}}}`, true},
 		"a long name, more parts":    {`{"properties":{"` + long + `":{"anyOf":[` + repeat(`{}`, 200) + `]}}}`, true},
+		"references, a long name":    {`{"properties":{"` + long + `":{"anyOf":[` + repeat(`{"$ref":"#"}`, 10_000) + `]}}}`, true},
+		"references, a long $id":     {`{"$id":"https://h/` + long + `","anyOf":[` + repeat(`{"$ref":"#"}`, 10_000) + `]}`, false},
 		"many values of an enum":     {in(`{"enum":[` + numbered(`"v%d"`, 60_000) + `]}`), true},
 		"many required names":        {`{"required":[` + numbered(`"r%d"`, 60_000) + `]}`, true},
 		"the same required name":     {`{"required":[` + repeat(`"r"`, 60_000) + `]}`, false},

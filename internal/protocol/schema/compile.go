@@ -244,7 +244,11 @@ func (c *compiler) identify(n *node, m map[string]any, at *place) error {
 		}
 		if u.Fragment = ""; u.String() != "" {
 			r := &resource{uri: n.in.uri.ResolveReference(u), json: m, node: n}
-			c.resources[r.uri.String()] = r
+			name := r.uri.String()
+			if len(name) > maxURI {
+				return invalid(at.at(key), "must be shorter")
+			}
+			c.resources[name] = r
 			n.in = r
 		}
 	}
@@ -286,13 +290,15 @@ func (c *compiler) resolve(r pendingRef) error {
 		r.to.node = &node{rules: []rule{metaSchema{d}}}
 		return nil
 	}
-	missing := invalid(r.at, "refers to a schema that does not exist: "+excerpt.Word(r.to.text, 200))
+	missing := func() error { // made only if needed, because the names above may be long
+		return invalid(r.at, "refers to a schema that does not exist: "+excerpt.Word(r.to.text, 200))
+	}
 	switch {
 	case fragment == "":
 		r.to.node = in.node
 	case fragment[0] != '/':
 		if r.to.node = in.anchors[fragment]; r.to.node == nil {
-			return missing
+			return missing()
 		}
 		if in.dynamic[fragment] != nil {
 			r.to.anchor = fragment
@@ -300,7 +306,7 @@ func (c *compiler) resolve(r pendingRef) error {
 	default:
 		v, from, at := c.pointer(in, fragment)
 		if v == nil {
-			return missing
+			return missing()
 		}
 		if r.to.node, err = c.schema(v, from, at, true); err != nil {
 			return err
