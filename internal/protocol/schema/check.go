@@ -173,6 +173,9 @@ func (c *check) apply(n *node, v any, at *place, s *seen) bool {
 		c.err = errWork
 		return false
 	}
+	if number, ok := v.(json.Number); ok {
+		c.spend(len(number) / 64)
+	}
 	if len(n.rules) > 0 {
 		if slices.Contains(at.open, n) {
 			c.err = errEndless
@@ -218,6 +221,7 @@ func (c *check) also(n *node, v any, at *place, s *seen) bool {
 	mine := &seen{}
 	ok := c.apply(n, v, at, mine)
 	if ok {
+		c.spend(len(mine.names) + len(mine.some))
 		s.add(mine)
 	}
 	return ok
@@ -316,7 +320,7 @@ func (c *check) canonical(v any) string {
 		return ""
 	}
 	b := canonical(nil, v)
-	c.spend(len(b) / 64)
+	c.spend(1 + len(b)/64)
 	return string(b)
 }
 

@@ -47,6 +47,7 @@ func TestCheck(t *testing.T) {
 		{"false", `{"properties":{"a":false}}`, `{"a":1}`, "a is not allowed"},
 		{"a schema as a value", `{"properties":{"a":{"$ref":"http://json-schema.org/draft-07/schema#"}}}`, `{"a":{"type":"x"}}`, `a is not a JSON Schema: "/type" must be one of string, integer, number, boolean, null, array, object`},
 		{"more faults than we keep", `{"items":{"anyOf":[{"items":{"type":"string"}},{"items":{"maximum":1}}]}}`, "[[" + strings.Repeat("2,", 1500) + "2]]", "0 matches none of the 2 alternatives of the schema"},
+		{"a schema as a value whose reference leads nowhere", `{"$ref":"http://json-schema.org/draft-07/schema#"}`, `{"$ref":"#/x"}`, ""},
 		{"dependent", `{"dependentRequired":{"a":["b"]}}`, `{"a":1}`, "[b] is missing, and a requires it"},
 	} {
 		k, err := Compile([]byte(c.schema))
@@ -80,6 +81,23 @@ func chain(n int) string {
 // loads no other document.
 func TestUnusable(t *testing.T) {
 	deep := strings.Repeat(`{"not":`, 70) + "{}" + strings.Repeat("}", 70)
+	// Each of these costs one step per schema, and much more time.
+	names := strings.TrimSuffix(strings.Repeat("%s,", 5000), ",")
+	numbered := make([]any, 5000)
+	for i := range numbered {
+		numbered[i] = fmt.Sprintf(`"n%d"`, i)
+	}
+	list := fmt.Sprintf("["+names+"]", numbered...)
+	members := "{" + strings.ReplaceAll(list[1:len(list)-1], ",", ":1,") + ":1}"
+	var chainOfOne strings.Builder
+	chainOfOne.WriteString(`{"$ref":"#/$defs/d0","unevaluatedProperties":false,"$defs":{"d999":{"additionalProperties":true}`)
+	for i := range 999 {
+		fmt.Fprintf(&chainOfOne, `,"d%d":{"$ref":"#/$defs/d%d"}`, i, i+1)
+	}
+	chainOfOne.WriteString("}}")
+	thousand := func(def string) string {
+		return `{"$defs":{"d":` + def + `},"allOf":[` + strings.Repeat(`{"$ref":"#/$defs/d"},`, 999) + `{"$ref":"#/$defs/d"}]}`
+	}
 	for _, c := range []struct{ name, schema, value, want string }{
 		{"not JSON", `{`, `{}`, "the schema cannot be parsed"},
 		{"too deep", deep, `{}`, "the schema cannot be parsed"},
@@ -92,6 +110,12 @@ func TestUnusable(t *testing.T) {
 		{"a huge number", `{"minimum":1e999999999}`, `{}`, "too large or too long"},
 		{"a long number", `{"minimum":` + strings.Repeat("9", 2000) + `}`, `{}`, "too large or too long"},
 		{"exponential", chain(30), `{}`, "would take too long"},
+		{"long lists of different elements", thousand(`{"uniqueItems":true}`), list, "would take too long"},
+		{"a name that needs many", thousand(`{"dependentRequired":{"n0":` + list + `}}`), `{"n0":1}`, "would take too long"},
+		{"members nobody has looked at", thousand(`{"unevaluatedProperties":false}`), members, "would take too long"},
+		{"members somebody has looked at", chainOfOne.String(), members, "would take too long"},
+		{"long numbers", `{"items":` + strings.Replace(thousand(`{"minimum":0}`), `{"$defs"`, `{"$id":"x","$defs"`, 1) + `}`, "[" + strings.Repeat(strings.Repeat("9", 999)+",", 99) + "1]", "would take too long"},
+		{"long schemas as values", thousand(`{"$ref":"http://json-schema.org/draft-07/schema#"}`), `{"enum":` + list + `}`, "would take too long"},
 		{"endless", `{"$ref":"#/$defs/a","$defs":{"a":{"$ref":"#/$defs/b"},"b":{"$ref":"#/$defs/a"}}}`, `{}`, "a reference to itself that never ends"},
 		{"an alternative that is endless", `{"anyOf":[{"type":"string"},{"$ref":"#"}]}`, `{}`, "a reference to itself that never ends"},
 		{"exponential in the depth of the value", `{"$ref":"#/$defs/a","$defs":{"a":{"allOf":[{"$ref":"#/$defs/b"},{"allOf":[{"$ref":"#/$defs/b"}]}]},"b":{"properties":{"x":{"$ref":"#/$defs/a"}}}}}`,

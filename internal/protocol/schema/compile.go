@@ -149,8 +149,20 @@ func newCompiler(d draft) *compiler {
 	}
 }
 
-// document returns the node of a whole document. c.draft is the edition of a document without $schema.
+// document returns the node of a whole document.
 func (c *compiler) document(doc any) (*node, error) {
+	root, err := c.parse(doc)
+	for err == nil && len(c.refs) > 0 { // a target may be a part that wasn't known to be a schema, and refer further
+		r := c.refs[0]
+		c.refs = c.refs[1:]
+		err = c.resolve(r)
+	}
+	return root, err
+}
+
+// parse returns the node of a whole document, whose references have no targets yet. c.draft is the
+// edition of a document without $schema.
+func (c *compiler) parse(doc any) (*node, error) {
 	m, _ := doc.(map[string]any)
 	if name, ok := m["$schema"].(string); ok {
 		if c.draft = draftOf(name); c.draft == 0 {
@@ -160,18 +172,8 @@ func (c *compiler) document(doc any) (*node, error) {
 	base := &resource{uri: &url.URL{Scheme: "dragoman", Path: "/"}, json: m}
 	c.resources[base.uri.String()] = base
 	root, err := c.schema(doc, base, &place{}, false)
-	if err != nil {
-		return nil, err
-	}
 	base.node = root
-	for len(c.refs) > 0 { // a target may be a part that wasn't known to be a schema, and refer further
-		r := c.refs[0]
-		c.refs = c.refs[1:]
-		if err := c.resolve(r); err != nil {
-			return nil, err
-		}
-	}
-	return root, nil
+	return root, err
 }
 
 // decode decodes JSON and keeps the text of numbers.

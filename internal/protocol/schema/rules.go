@@ -282,8 +282,8 @@ type metaSchema struct{ draft draft }
 
 func (r metaSchema) check(c *check, v any, at *place, _ *seen) {
 	inner := newCompiler(r.draft)
-	_, err := inner.document(v)
-	if c.spend(len(inner.known)); err != nil && !errors.Is(err, errRemote) {
+	_, err := inner.parse(v) // the targets of its references are no matter of a meta-schema
+	if c.spend(len(c.canonical(v)) / 16); err != nil && !errors.Is(err, errRemote) {
 		c.fault(fault{Problem: Problem{Text: "is not a JSON Schema: " + err.Error()}, at: at})
 	}
 }
@@ -354,6 +354,7 @@ func (o *object) check(c *check, v any, at *place, s *seen) {
 		if _, ok := m[d.name]; !ok {
 			continue
 		}
+		c.spend(len(d.needs))
 		for _, name := range d.needs {
 			if _, ok := m[name]; !ok {
 				c.fault(fault{Problem: Problem{Kind: Missing, Name: name, Text: "is missing, and " + excerpt.Word(d.name, 100) + " requires it"}, at: at})
@@ -605,6 +606,7 @@ func (r *rest) check(c *check, v any, at *place, s *seen) {
 		if r.properties == nil || s.everything {
 			return
 		}
+		c.spend(len(v))
 		for name, v := range v {
 			switch {
 			case s.names[name]:
