@@ -121,7 +121,7 @@ func TestTracesSurviveTheirCollector(t *testing.T) {
 		}))
 		defer other.Close()
 		traces, _ := startTraces(t, func(w http.ResponseWriter, r *http.Request) {
-			http.Redirect(w, r, other.URL, http.StatusTemporaryRedirect)
+			http.Redirect(w, r, other.URL, http.StatusFound)
 		}, nil)
 		traces.span("x")
 		waitFor(t, "dropped", func() bool { return traces.Counts()["dropped"] == 1 })
