@@ -25,7 +25,7 @@ func TestSpans(t *testing.T) {
 	leg.Name = "tools/call star"
 	leg.Fail("-32602")
 	leg.End()
-	s.Set(spans.Text("dragoman.server", "gh"), spans.Text("gen_ai.tool.name", "the password is swordfish"), spans.Int("dragoman.queue_ms", 1500))
+	s.Set(spans.Text("dragoman.server", "gh"), spans.Text("gen_ai.tool.name", "the password is swordfish, and Authorization: Bearer abcdefghijklmnopqrstuvwxyz"), spans.Int("dragoman.queue_ms", 1500))
 	for range 40 {
 		s.Event("dragoman.loss", spans.Text("dragoman.loss.what", "icons"))
 	}
@@ -62,7 +62,7 @@ func TestSpans(t *testing.T) {
 	for _, a := range in.Attributes {
 		attrs[a.Key] = a.Value.GetStringValue() + fmt.Sprint(a.Value.GetIntValue())
 	}
-	if want := (map[string]string{"dragoman.server": "gh0", "gen_ai.tool.name": "the password is shop/gh0", "dragoman.queue_ms": "1500", "dragoman.project": "shop0"}); fmt.Sprint(attrs) != fmt.Sprint(want) {
+	if want := (map[string]string{"dragoman.server": "gh0", "gen_ai.tool.name": "the password is shop/gh, and Authorization: Bearer ***0", "dragoman.queue_ms": "1500", "dragoman.project": "shop0"}); fmt.Sprint(attrs) != fmt.Sprint(want) {
 		t.Errorf("%v", attrs)
 	}
 	at := time.Unix(0, int64(in.StartTimeUnixNano))

@@ -14,6 +14,8 @@ func TestContext(t *testing.T) {
 	}{
 		{parent, "a=1,b=2", "k=v;p", parent + " a=1,b=2 k=v;p"},
 		{"cc-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-ff-more", "", "", "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-03  "},
+		{"ff" + parent[2:], "", "", "00-00000000000000000000000000000000-0000000000000000-00  "}, // §3.2.2.1
+		{parent + "-more", "", "", "00-00000000000000000000000000000000-0000000000000000-00  "},
 		{"junk", "a=1", "k=v", "00-00000000000000000000000000000000-0000000000000000-00  k=v"},
 		{parent, "a\r\nX-Evil: 1", strings.Repeat("b", maxText+1), parent + "  "},
 		{"", "", "", "00-00000000000000000000000000000000-0000000000000000-00  "},
@@ -48,6 +50,9 @@ func TestSpans(t *testing.T) {
 	}
 	s.Set(Text("none", ""), Int("n", 7))
 	s.End()
+	if long := Text("long", strings.Repeat("x", maxAttr+1)); len(long.Text) != maxAttr {
+		t.Errorf("a text of %d bytes", len(long.Text))
+	}
 	if len(got) != 2 || got[0] != first || got[1] != s {
 		t.Fatalf("%d spans", len(got))
 	}
