@@ -11,6 +11,8 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/protocol/mcp"
 	"github.com/dragoman-mcp/dragoman/internal/relay/event"
 	"github.com/dragoman-mcp/dragoman/internal/relay/upstream"
+	"github.com/dragoman-mcp/dragoman/internal/transport/httpdoor"
+	"github.com/dragoman-mcp/dragoman/internal/transport/streamhttp"
 )
 
 // scrape returns the body of /metrics.
@@ -24,6 +26,9 @@ func scrape(m *Metrics) string {
 func TestMetrics(t *testing.T) {
 	m, p := NewMetrics(), &event.Publisher{}
 	stop := m.Subscribe(p)
+	m.WatchEndpoints(func() []Endpoint {
+		return []Endpoint{{Path: "/mcp", HTTP: streamhttp.Counts{Refused: 1}}, {Path: "/mcp/unused"}}
+	}, httpdoor.NewGuard(nil, nil, nil))
 	p.Publish(event.Event{Kind: event.Call, Server: "s", From: mcp.R20251125, To: mcp.R20260728, Outcome: event.OK, Took: 2 * time.Second, Waited: time.Second})
 	p.Publish(event.Event{Kind: event.Call, Server: "s", Method: mcp.MethodListen, From: mcp.R20251125, To: mcp.R20260728, Outcome: event.OK, Took: time.Hour})
 	p.Publish(event.Event{Kind: event.Call, From: mcp.R20251125, Outcome: event.Refused})
@@ -67,6 +72,9 @@ func TestMetrics(t *testing.T) {
 	}
 	if n := strings.Count(text, "\ndragoman_call_queue_seconds_count"); n != 1 {
 		t.Errorf("%d histograms of queues, but only one call waited", n)
+	}
+	if n := strings.Count(text, "\ndragoman_door_events_total{"); n != 1 || strings.Contains(text, "/mcp/unused") {
+		t.Errorf("%d series of events, but only one happened:\n%s", n, text)
 	}
 	want := []admin.Loss{{Server: "", What: "content.audio", Count: 2}, {Server: "s", What: "other", Count: 1}, {Server: "s", What: "tools/list", Count: 1}}
 	if got := m.Losses(event.DefaultProject); fmt.Sprint(got) != fmt.Sprint(want) {
