@@ -207,7 +207,7 @@ func connectedState(id string, t *sums) (class, text string) {
 		}
 		last = x.Last
 		class, text = "idle", "last seen "+when(x.Last)
-		if t.At.Sub(x.Last) < idleAfter || x.open() {
+		if x.here() {
 			class, text = "ok quiet", "connected, "+x.Revision()
 		}
 	}

@@ -85,6 +85,10 @@ func (c clientSum) open() bool {
 	return slices.ContainsFunc(c.Sessions, func(x runtime.ClientReport) bool { return x.Session })
 }
 
+// here reports whether a client is connected, as far as we can know: a client without a session is, while
+// it calls.
+func (c clientSum) here() bool { return c.Calls > 0 || c.open() }
+
 // sentences returns the two sentences of the overview's heading. needs is the number of problems
 // that need attention.
 func sentences(clients []clientSum, status *admin.Report, needs int) (all, need string) {
@@ -123,9 +127,13 @@ func sentences(clients []clientSum, status *admin.Report, needs int) (all, need 
 	return all, need
 }
 
-// clientSentence says whether the clients work, how many are idle, and how many had failing calls in the
-// last minute. The page of clients shows the same states.
+// clientSentence says whether the connected clients work, how many are idle, and how many had failing calls
+// in the last minute. The page of clients shows the same states.
 func clientSentence(clients []clientSum) string {
+	clients = slices.DeleteFunc(slices.Clone(clients), func(c clientSum) bool { return !c.here() })
+	if len(clients) == 0 {
+		return "No client has called in the last minute."
+	}
 	n := map[string]int{}
 	for _, c := range clients {
 		n[c.Class()]++

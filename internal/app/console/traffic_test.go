@@ -151,21 +151,23 @@ func TestOpenings(t *testing.T) {
 	}
 }
 
-// TestClientSentence checks the heading of the overview. The heading counts clients by the states that
-// the page of clients shows.
+// TestClientSentence checks the heading of the overview. The heading counts the connected clients by the
+// states that the page of clients shows.
 func TestClientSentence(t *testing.T) {
 	t.Parallel()
-	working, idle := clientSum{rate: rate{Calls: 3}}, clientSum{}
+	working, gone := clientSum{rate: rate{Calls: 3}}, clientSum{}
+	idle := clientSum{Sessions: []runtime.ClientReport{{ClientReport: downstream.ClientReport{Session: true}}}}
 	some, bad := clientSum{rate: rate{Calls: 3, Failed: 1}}, clientSum{rate: rate{Calls: 3, Failed: 3}}
 	for want, clients := range map[string][]clientSum{
 		"The client is working.":                                               {working},
-		"The client is idle.":                                                  {idle},
+		"The client is idle.":                                                  {gone, idle},
+		"No client has called in the last minute.":                             {gone, gone},
 		"Some calls of the client failed in the last minute.":                  {some},
 		"All calls of the client failed in the last minute.":                   {bad},
 		"Both clients are idle.":                                               {idle, idle},
 		"Both clients had failing calls in the last minute.":                   {bad, some},
 		"All three clients are working.":                                       {working, working, working},
-		"Three clients are connected; one is idle.":                            {working, idle, working},
+		"Three clients are connected; one is idle.":                            {working, gone, idle, working},
 		"Two clients are connected; one had failing calls.":                    {working, bad},
 		"Four clients are connected; one is idle and two had failing calls.":   {idle, working, bad, some},
 		"Three clients are connected; two are idle and one had failing calls.": {idle, idle, bad},
