@@ -160,7 +160,7 @@ type repair struct {
 	settings []string // settings of the server that may be wrong; the button leads to the first of them that the file sets
 	global   string   // the path of a setting that does not belong to a server; used instead of settings
 	command  bool     // the user can run the command in a terminal to find the cause
-	stderr   bool     // the server's stderr may contain the cause
+	stderr   bool     // the server's stderr may contain the cause, if there is any
 	doctor   bool     // an examination may find the cause
 }
 
@@ -212,7 +212,7 @@ func (n *needs) repairButtons(s *admin.Server, f *failure.Failure) (out []button
 	if configured && (len(m.settings) > 0 || m.global != "") {
 		out = append(out, n.settingButton(s.Name, m))
 	}
-	if m.stderr {
+	if m.stderr && f.EvidenceFrom == failure.Stderr {
 		out = append(out, button{Title: "Show stderr", Path: base + "#telling"})
 	}
 	if m.command && configured {

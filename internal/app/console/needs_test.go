@@ -1,6 +1,7 @@
 package console
 
 import (
+	"slices"
 	"testing"
 	"time"
 
@@ -22,6 +23,18 @@ func TestButtonsOfASilentServer(t *testing.T) {
 		}
 		if got += "]"; got != want {
 			t.Errorf("%s: %s, want %s", state, got, want)
+		}
+	}
+}
+
+// TestButtonStderr checks that only a failure with something from stderr offers to show it: a server whose
+// variable is missing in the configuration has not even started.
+func TestButtonStderr(t *testing.T) {
+	for from, want := range map[failure.From]bool{failure.Stderr: true, failure.System: false, "": false} {
+		f := &failure.Failure{Class: failure.MissingVariable, EvidenceFrom: from}
+		found := slices.ContainsFunc((&needs{}).buttons(&admin.Server{Name: "s", State: "failed", Failure: f}), func(b button) bool { return b.Title == "Show stderr" })
+		if found != want {
+			t.Errorf("evidence from %q: the button is there: %v, want %v", from, found, want)
 		}
 	}
 }
