@@ -131,8 +131,9 @@ func dict(pairs ...any) map[string]any {
 	return out
 }
 
-// words returns a command or an address for a narrow column: a line breaks between words and after a
-// slash, and within a word only if the word alone is too long for the line.
+// words returns a command, an address or the name of a tool for a narrow column: a line breaks between
+// words, after a slash and after the prefix of a name, and within a word only if the word alone is too
+// long for the line.
 func words(text string) template.HTML {
 	var out strings.Builder
 	for i, word := range strings.Split(excerpt.Cut(text, mostWire), " ") {
@@ -142,7 +143,7 @@ func words(text string) template.HTML {
 		for len(word) > 0 {
 			end := len(word)
 			for j := 1; j < len(word); j++ {
-				if word[j-1] == '/' && word[j] != '/' {
+				if word[j] != word[j-1] && (word[j-1] == '/' || strings.HasSuffix(word[:j], "__")) {
 					end = j
 					break
 				}
