@@ -290,7 +290,7 @@ func diffLines(diff string) (out []diffLine) {
 		case strings.HasPrefix(line, "+"):
 			x.Sign, x.Text, x.Class = "+", line[1:], "add"
 		case strings.HasPrefix(line, "-"):
-			x.Sign, x.Text = "−", line[1:]
+			x.Sign, x.Text, x.Class = "−", line[1:], "del"
 		case line != "":
 			x.Text = line[1:]
 		}
