@@ -105,9 +105,9 @@ func (p *editPage) view(r *http.Request, v *editView, e admin.ServerEdit) (*View
 		e.Do = admin.EditEntry
 		words = edits[e.Do]
 	}
-	v.Do, v.Title, v.Button, v.About = e.Do, words.title+" "+name, words.button, words.about
+	v.Do, v.Title, v.Button, v.About = e.Do, words.title+" server "+name, words.button, words.about
 	if e.Do != admin.EditTools && e.Do != admin.EditEntry {
-		v.Button += " " + name
+		v.Button += " server " + name // a server may be called everything
 	}
 	if e.Do != admin.EditEntry || r.Method == http.MethodPost {
 		preview, bad := p.editor.PreviewEdit(name, e)

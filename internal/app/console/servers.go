@@ -337,7 +337,7 @@ func (p *serverPages) disabled(r *http.Request, err error) error {
 	}
 	next := Crumb{"Show all servers", pathOf("servers")}
 	if p.edit.can(r, name) {
-		next = Crumb{"Enable " + name, editPath(name) + "?do=" + admin.EditEnable}
+		next = Crumb{"Enable server " + name, editPath(name) + "?do=" + admin.EditEnable}
 	}
 	return notFound(name+" is disabled", "The configuration disables this server, so nothing of it is running.", next)
 }
