@@ -137,6 +137,23 @@ func (m Machine) paths(c *Client) (user, project []string) {
 	return user, project
 }
 
+// named are the ends of the paths that [Machine.Places] returns, in lower case. A name that other programs
+// use too has the folder in front of it.
+var named = []string{
+	"claude_desktop_config.json", ".claude.json", ".mcp.json", ".cursor/mcp.json", "user/mcp.json", ".vscode/mcp.json",
+	".codex/config.toml", ".gemini/settings.json", "opencode.json", "opencode.jsonc", "opencode/config.json",
+}
+
+// Named reports whether a path is one at which some client keeps its configuration, in whatever folder of
+// a user or a project.
+func Named(path string) bool {
+	if full, err := filepath.Abs(path); err == nil {
+		path = full
+	}
+	path = "/" + strings.ToLower(strings.ReplaceAll(filepath.ToSlash(path), `\`, "/"))
+	return slices.ContainsFunc(named, func(end string) bool { return strings.HasSuffix(path, "/"+end) })
+}
+
 // packaged returns the configuration file of Claude Desktop if Claude Desktop was installed as a
 // package from the Microsoft Store. Such a package has its own settings folder.
 func (m Machine) packaged() []string {

@@ -97,6 +97,9 @@ func TestPlaces(t *testing.T) {
 	} {
 		var got []string
 		for _, p := range machines[c.os].Places(client(t, c.id)) {
+			if !Named(p.Path) && !strings.HasPrefix(p.Path, `D:\codex`) { // CODEX_HOME can be any folder
+				t.Errorf("%s is not named", p.Path)
+			}
 			if p.Project != "" {
 				p.Path = "project:" + p.Path
 			}

@@ -125,9 +125,9 @@ func (c *compiler) foreignTop(top *object, ours []string) {
 			c.warning(m.place(), join("", m.key), "is not a known key, so it is ignored", "")
 		}
 	}
-	// A file of a client may have no servers yet. Anything else without one key that we know is no
-	// configuration, perhaps a program.
-	if strange > 0 && strange == len(top.n.members) && c.format == "" {
+	// A client's file, which we know by its name, may have no servers yet. Any other file without one key
+	// that we know is no configuration, perhaps a program.
+	if strange > 0 && strange == len(top.n.members) && c.format == "" && !clientfile.Named(c.file) {
 		c.problem(nil, "", "is not a configuration: it has no key that Dragoman knows", "name another file, or write servers under mcpServers")
 	}
 }

@@ -344,6 +344,13 @@ func TestWarnings(t *testing.T) {
 			t.Errorf("%s:\n got %s want %s", tt.text, listing(problems), tt.want)
 		}
 	}
+	for file, text := range map[string]string{ // files of clients that have no servers yet
+		"claude_desktop_config.json": `{"globalShortcut": "x"}`, ".codex/config.toml": `model = "x"`, "opencode.json": `{"model": "x"}`,
+	} {
+		if s, problems := Parse(file, []byte(text), nil); s == nil || !strings.Contains(listing(problems.Warnings()), "is not a known key, so it is ignored") {
+			t.Errorf("%s: %s", file, listing(problems))
+		}
+	}
 	for _, text := range []string{
 		"$schema: x\nx-notes: y",
 		"mcpServers: {a: {command: npx, args: [-y, '@a/b@1.2']}}",
