@@ -174,7 +174,7 @@ func (c *connectCommand) planWrap(x *connection) error {
 		if url := server.Entry.Get("url"); url != nil {
 			x.openURL = url.Text != excerpt.MaskSecrets(url.Text)
 		}
-		if x.after, err = clientfile.Wrap(x.client, x.path, x.before, server.Path, self); err == nil && !clientfile.IsWrapped(x.parsed(), server.Path) {
+		if x.after, err = clientfile.Wrap(x.client, x.path, x.before, server, self); err == nil && !clientfile.IsWrapped(x.parsed(), server.Path) {
 			return withHint(fmt.Errorf("the name of this program, %s, is not dragoman, so later commands would not know the entry", clean(self)), "rename the program to dragoman")
 		}
 	}

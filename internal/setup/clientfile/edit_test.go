@@ -228,7 +228,7 @@ func moveAndWrap(t *testing.T, c *Client, name string, b []byte, before *Value) 
 				}
 			}
 		}
-		after, err := Wrap(c, name, b, p, "dragoman")
+		after, err := Wrap(c, name, b, &Server{Original: p[len(p)-1], Path: p}, "dragoman")
 		if err != nil || IsWrapped(before, p) {
 			continue
 		}

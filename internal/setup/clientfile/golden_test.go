@@ -273,7 +273,7 @@ func checkWrapped(t *testing.T, c *Client, path string, before []byte, entry Ent
 		if ours(c, root.Get(p...), ourAddresses) || IsWrapped(root, p) {
 			continue
 		}
-		after, err := Wrap(c, path, now, p, "/opt/dragoman")
+		after, err := Wrap(c, path, now, &Server{Original: p[len(p)-1], Path: p}, "/opt/dragoman")
 		if err != nil {
 			continue
 		}

@@ -39,7 +39,7 @@ func (r *reading) folder(m *Member, opt Options) {
 // in the working directory of the server, and else beside the file.
 func (r *reading) program(opt Options) *Value {
 	given := r.command[0]
-	if r.venv == nil {
+	if r.venv == nil || isFull(given.Text) {
 		return r.scalar(given)
 	}
 	name := given.Text
@@ -74,6 +74,9 @@ func (r *reading) program(opt Options) *Value {
 func absolute(path string) bool {
 	return strings.HasPrefix(path, "/") || strings.HasPrefix(path, `\\`) || strings.HasPrefix(path, "${") || len(path) > 2 && path[1] == ':'
 }
+
+// isFull reports whether a path is absolute and has no reference to a variable.
+func isFull(path string) bool { return absolute(path) && !strings.Contains(path, "${") }
 
 func (o Options) exists(path string) bool { return o.Exists != nil && o.Exists(path) }
 

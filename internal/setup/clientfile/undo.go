@@ -113,12 +113,16 @@ func Wraps(c *Client, f History, moved []byte) (paths [][]string) {
 // returns nil if no version has it.
 func (c *Client) original(f History, path []string, entry *Value) *Value {
 	words := wordsOf(entry)
+	args, _ := ourArgs(words)
+	if len(args) < 2 {
+		return nil
+	}
 	for _, was := range f.Earlier {
 		root, err := Parse(f.Name, was)
 		if err != nil || root.Get(path...) == nil || IsWrapped(root, path) {
 			continue
 		}
-		if again, err := c.wrapped(path[len(path)-1], root.Get(path...), words[0]); err == nil && same(again, entry) {
+		if again, err := c.wrapped(path[len(path)-1], root.Get(path...), words[0], args[1]); err == nil && same(again, entry) {
 			return root.Get(path...)
 		}
 	}

@@ -17,19 +17,19 @@ func IsWrapped(root *Value, path []string) bool {
 }
 
 // Wrap returns the file b of a client with `dragoman run` in front of the command or the URL of the
-// entry at path. program is the path of Dragoman. The environment of the entry stays, and so do
-// references to variables, because the client replaces them before it starts a command. A header
-// becomes an environment variable, because every user of the machine can read a command line.
-func Wrap(c *Client, name string, b []byte, path []string, program string) ([]byte, error) {
+// server s, which Read has found in it. program is the path of Dragoman. The environment of the entry
+// stays, and so do references to variables, because the client replaces them before it starts a command.
+// A header becomes an environment variable, because every user of the machine can read a command line.
+func Wrap(c *Client, name string, b []byte, s *Server, program string) ([]byte, error) {
 	root, err := Parse(name, b)
 	if err != nil {
 		return nil, err
 	}
-	now, err := c.wrapped(path[len(path)-1], root.Get(path...), program)
+	now, err := c.wrapped(s.Original, root.Get(s.Path...), program, s.Entry.Get("command").text())
 	if err != nil {
 		return nil, err
 	}
-	return rewrite(name, b, path, now)
+	return rewrite(name, b, s.Path, now)
 }
 
 // rewrite returns b with the entry at path changed to now.
@@ -67,8 +67,9 @@ func wordValues(entry *Value) (words []*Value) {
 // urlKeys are the keys that only the entry of a URL has.
 var urlKeys = []string{"url", "httpUrl", "serverUrl", "headers", "http_headers", "env_http_headers", "bearer_token_env_var", "type", "transport", "transportType"}
 
-// wrapped returns the entry of a server with `dragoman run` in front of its command or URL.
-func (c *Client) wrapped(server string, entry *Value, program string) (*Value, error) {
+// wrapped returns the entry of a server with `dragoman run` in front of its command or URL. found is what
+// an entry with a venv starts: the path of its command in this Python environment, if it is there.
+func (c *Client) wrapped(server string, entry *Value, program, found string) (*Value, error) {
 	if !isMap(entry) {
 		return nil, errors.New("the entry is not a server")
 	}
@@ -84,6 +85,14 @@ func (c *Client) wrapped(server string, entry *Value, program string) (*Value, e
 	case len(words) > 0 && url.text() != "":
 		return nil, errors.New("the entry has both a command and a url")
 	case len(words) > 0:
+		// With a venv, the client would look for Dragoman in there.
+		if venv := entry.Get("venv").text(); venv != "" && !isFull(words[0].text()) {
+			if !isFull(found) {
+				return nil, fmt.Errorf("the client looks for %s in the Python environment %s, and it is not there: write the full path of the program as the command", words[0].text(), venv)
+			}
+			words[0] = Text(found)
+		}
+		out.drop("venv")
 		// Without --, a word that begins with a dash would be a flag, and a reference a URL.
 		if strings.IndexAny(words[0].text(), "-${") == 0 {
 			run = append(run, Text("--"))
