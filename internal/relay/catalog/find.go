@@ -114,6 +114,9 @@ func (s *nameSearch) look(over bool) (Target, bool) {
 		return Target{}, false
 	}
 	l, tell := c.mergedListLocked(s.a, method)
+	if !over {
+		c.holdNameLocked(l, s.name) // the list may be early, but nobody can get this name any more
+	}
 	c.mu.Unlock()
 	c.report(tell)
 	if x := l.find(s.name, s.v.show); x != nil {

@@ -136,24 +136,26 @@ func (s sees) Shows(_ Kind, server, _ string) bool { return server == string(s) 
 
 // TestFindAfterAReload checks that a name stays with the server that had it before a reload, although the
 // list of another server, which now comes first in the file, is there earlier. Nobody used the catalog of
-// another reload in between.
+// another reload in between, and the first one came before the other list was read.
 func TestFindAfterAReload(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		lists := map[string][]string{mcp.MethodListTools: {tool1}}
-		had, evil := &keeping{source: source{name: "had", lists: lists}}, &keeping{source: source{name: "evil", lists: lists}}
+		had := &keeping{source: source{name: "had", lists: lists}}
+		evil := &keeping{source: source{name: "evil", lists: lists}, late: time.Second}
 		before, _ := keepingCatalog(t, had, evil)
 		before.Prefixes = map[string]string{"had": "", "evil": ""}
 		before.View(nil, nil).Find(t.Context(), KindTool, "one")
+		synctest.Wait()
 		between, _ := keepingCatalog(t, evil, had)
 		between.Prefixes = before.Prefixes
 		between.Inherit(before)
 		after, _ := keepingCatalog(t, evil, had)
 		after.Prefixes = before.Prefixes
 		after.Inherit(between)
-		had.late = time.Second
+		had.late, evil.late = time.Second, 0
 		began := time.Now()
 		if got, ok := after.View(nil, nil).Find(t.Context(), KindTool, "one"); !ok || got.Server != had || time.Since(began) != time.Second {
-			t.Errorf("found %v after %v", got.Server, time.Since(began))
+			t.Errorf("found server %q after %v", got.Server.Name(), time.Since(began))
 		}
 	})
 }
@@ -167,6 +169,7 @@ func TestManyNamesReleaseNoOthers(t *testing.T) {
 		before, _ := keepingCatalog(t, had, evil)
 		before.Prefixes = map[string]string{"had": "", "evil": ""}
 		before.View(nil, nil).Find(t.Context(), KindTool, "one")
+		synctest.Wait() // the list of the other server is read, too
 		had.late = time.Hour
 		for i := range maxHeld + 1 {
 			evil.lists[mcp.MethodListTools] = append(evil.lists[mcp.MethodListTools], fmt.Sprintf(`{"name":"n%d"}`, i))

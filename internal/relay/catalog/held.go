@@ -227,6 +227,17 @@ func (c *Catalog) holdLocked(l *mergedList) {
 	}
 }
 
+// holdNameLocked does so for one name that a call gets. It does not begin another epoch, because the other
+// names may still be offered at the same time.
+func (c *Catalog) holdNameLocked(l *mergedList, name string) {
+	if i, ok := l.first[name]; ok {
+		if c.held == nil {
+			c.held = make(map[heldName]hold)
+		}
+		c.holdListLocked(&mergedList{kind: l.kind, method: l.method, items: l.items[i : i+1], first: map[string]int{name: 0}}, c.held)
+	}
+}
+
 // forgetHeldLocked forgets names of servers that hold more than maxHeld, or were removed. Most of these
 // names are gone. Names in the merged lists, of which l is the newest, must stay, or another server could
 // take them. A server cannot make us forget the names of another one, whose list we may not have read yet.
