@@ -26,6 +26,7 @@ type addCommand struct {
 	registry, use, into     string
 	set                     []string
 	dry, yes, trust, asJSON bool
+	agreed                  bool // the user has seen the change, and agreed to it
 }
 
 func newAddCommand(w *world) *cobra.Command {
@@ -135,18 +136,14 @@ func (c *addCommand) run(cmd *cobra.Command, _ []string) error {
 	if err := c.checkFlags(named); err != nil {
 		return err
 	}
-	into, before, err := c.env.ownFile(c.into)
-	if err != nil {
-		return err
-	}
-	old, err := intake.ParseOurs(into, before, intake.Env(c.env))
+	f, err := c.readOwn()
 	if err != nil {
 		return err
 	}
 	var a addition
 	switch {
 	case named:
-		a, err = c.fromRegistry(ctx, into, old)
+		a, err = c.fromRegistry(ctx, f.path, f.old)
 	case len(c.t.command) > 0:
 		a, err = c.fromCommand()
 	default:
@@ -158,7 +155,12 @@ func (c *addCommand) run(cmd *cobra.Command, _ []string) error {
 	if a.server.Entry == nil {
 		return nil // the rest can be known only after a download
 	}
-	return c.add(ctx, &ownFile{into, before, old}, a)
+	return untilUnchanged(func() error {
+		if f, err = c.readOwn(); err != nil { // again, as the questions may have taken minutes
+			return err
+		}
+		return c.add(ctx, f, a)
+	})
 }
 
 // checkFlags returns an error for flags that do not fit the kind of server, or each other.
@@ -240,6 +242,16 @@ type ownFile struct {
 	old    *config.Snapshot
 }
 
+// readOwn reads the configuration file.
+func (c *addCommand) readOwn() (*ownFile, error) {
+	path, before, err := c.env.ownFile(c.into)
+	if err != nil {
+		return nil, err
+	}
+	old, err := intake.ParseOurs(path, before, intake.Env(c.env))
+	return &ownFile{path, before, old}, err
+}
+
 // added is the result of the command.
 type added struct {
 	candidate
@@ -274,8 +286,11 @@ func (c *addCommand) add(ctx context.Context, f *ownFile, a addition) error {
 	}
 	r.diff = maskedDiff(f.path, f.before, after)
 	if !c.dry {
-		if err := c.agree(ctx, r); err != nil {
-			return err
+		if !c.agreed {
+			if err := c.agree(ctx, r); err != nil {
+				return err
+			}
+			c.agreed = true
 		}
 		if r.backup, err = c.env.writeOwn(clientfile.Change{Path: f.path, Before: f.before, After: after, Backup: true}); err != nil {
 			return err

@@ -19,6 +19,7 @@ type editCommand struct {
 
 	config      string
 	dry, asJSON bool
+	shown       bool // the user has seen the change
 
 	done   string // what the command has done then: "removed"
 	change func(f intake.File, server string) ([]byte, error)
@@ -105,7 +106,11 @@ func (c *editCommand) command(cmd *cobra.Command) *cobra.Command {
 }
 
 func (c *editCommand) run(cmd *cobra.Command, args []string) error {
-	server := args[0]
+	return untilUnchanged(func() error { return c.edit(cmd.Context(), args[0]) })
+}
+
+// edit plans the change of a server, and makes it.
+func (c *editCommand) edit(ctx context.Context, server string) error {
 	path, found := c.env.configPath(c.config)
 	if !found {
 		return c.env.noConfig()
@@ -129,7 +134,7 @@ func (c *editCommand) run(cmd *cobra.Command, args []string) error {
 		return withHint(err, "change the file by hand; `dragoman config check` checks it")
 	}
 	if !bytes.Equal(before, after) {
-		return c.write(cmd.Context(), server, clientfile.Change{Path: path, Before: before, After: after, Backup: true})
+		return c.write(ctx, server, clientfile.Change{Path: path, Before: before, After: after, Backup: true})
 	}
 	if c.asJSON {
 		return c.printEdit(server, path, "", "")
@@ -155,8 +160,9 @@ func (c *editCommand) write(ctx context.Context, server string, change clientfil
 		}
 		return nil
 	}
-	if !c.asJSON {
+	if !c.asJSON && !c.shown {
 		c.announce(diff)
+		c.shown = true
 	}
 	backup, err := c.env.writeOwn(change)
 	if err != nil {

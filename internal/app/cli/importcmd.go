@@ -215,6 +215,17 @@ func (e environment) writeOwn(change clientfile.Change) (backup string, err erro
 	return backup, nil
 }
 
+// untilUnchanged plans and makes a change of the configuration file, once more each time that somebody
+// else changed the file meanwhile, perhaps another of our commands. It gives up after 20 times.
+func untilUnchanged(change func() error) (err error) {
+	for range 20 {
+		if err = change(); !errors.Is(err, clientfile.ErrChanged) {
+			break
+		}
+	}
+	return err
+}
+
 // candidates returns the servers of all sources, each with its status: new, same, different or
 // skipped. If rename is not empty, candidates returns only the servers whose names are keys in
 // rename. into is the path of the configuration file. old is the parsed content of this file.
