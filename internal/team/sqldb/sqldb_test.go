@@ -309,6 +309,13 @@ func TestMoved(t *testing.T) {
 	if _, err := add(t.Context(), d); err != nil {
 		t.Errorf("back again: %v", err)
 	}
+	err := d.Write(t.Context(), func(tx *Tx) error {
+		return errors.Join(tx.Changed("x", "made"), os.Rename(path, away))
+	})
+	says(t, err, d.e.called, want)
+	if err := os.Rename(away, path); err != nil {
+		t.Fatal(err)
+	}
 	// After a while, the file alone has all changes.
 	d.checkpoint()
 	if log, err := os.Stat(path + "-wal"); err != nil || log.Size() != 0 {
