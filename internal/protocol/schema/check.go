@@ -31,7 +31,8 @@ const (
 	maxDigits   = 1000
 	// maxWork limits the steps of one check: how many times it applies a schema, looks up a name or
 	// reads a value. Without this limit, a check could run for a very long time, even if the schema
-	// has only a few hundred bytes. A million steps take about half a second.
+	// has only a few hundred bytes. A million steps took 6 to 150 ms in 2026, depending on
+	// the keywords.
 	maxWork = 1_000_000
 	// maxOpen limits how many schemas may wait for each other during a check, because each of them
 	// needs stack.
