@@ -11,6 +11,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/dragoman-mcp/dragoman/internal/base/failure"
 	"github.com/dragoman-mcp/dragoman/internal/base/identity"
@@ -302,6 +303,28 @@ func (e signedOut) Error() string { return "invalid_grant" }
 
 func (e signedOut) DescribeFailure(f *failure.Facts) {
 	f.Sentence, f.Action = e.who+" must sign in again", "open the link"
+}
+
+// TestSessionsOfAScopeThatNobodyTakes opens a session for a call of ann that is given up meanwhile. The session
+// has a timer that ends it, and is there for her next call.
+func TestSessionsOfAScopeThatNobodyTakes(t *testing.T) {
+	overEachTransport(t, func(t *testing.T, _ *bouncer, spec Spec) {
+		spec.Credentials = &purse{}
+		u := New(spec, Options{})
+		defer u.Close(t.Context())
+		giveUp(t, u, info(mcp.R20251125, "ann", "{}", 0), mcp.Need{ForCall: true})
+		for end := time.Now().Add(30 * time.Second); len(u.Report().Sessions) == 0 && time.Now().Before(end); {
+			time.Sleep(time.Millisecond)
+		}
+		u.update(func(st *state) {
+			if all := st.pools.all(); len(all) != 1 || all[0].reap == nil {
+				t.Errorf("nothing will end the only one of %d sessions", len(all))
+			}
+		})
+		if got, err := callAs(t, u, "ann", "later"); err != nil || got != "ann-1" || len(u.Report().Sessions) != 1 {
+			t.Errorf("%q, %v, %+v", got, err, u.Report().Sessions)
+		}
+	})
 }
 
 // TestRefusedRenewalReachesEachCaller checks that each of the callers hears why its credentials cannot

@@ -22,6 +22,7 @@ func (st *state) check() {
 		for _, s := range p.sessions {
 			once(s)
 			must(s.pool == p && s.link == nil && !s.outdated, "session %d does not belong into the pool %q", s.number, key)
+			must(s.users > 0 || s.reap != nil || st.ops.closed, "nobody uses session %d, and nothing will end it", s.number)
 		}
 		for i, w := range p.subscribers {
 			must(w.index == i && w.pool == p, "subscriber %d of the pool %q has the index %d", i, key, w.index)
@@ -33,6 +34,7 @@ func (st *state) check() {
 		if s := l.session; s != nil {
 			once(s)
 			must(s.link == l && s.pool == nil && !s.outdated && !s.aside, "session %d does not belong to the link %q", s.number, scope)
+			must(s.users > 0 || s.reap != nil || scope == "" || st.ops.closed, "nobody uses session %d of the link %q, and nothing will end it", s.number, scope)
 		}
 	}
 	for _, s := range st.pools.leaving {

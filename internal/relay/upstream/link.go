@@ -82,12 +82,12 @@ func (r *registry) openLinks() []*link {
 	return all
 }
 
-// endIdleLink starts a timer if the session s is not in use and is the session of a link. If
-// s is still unused after homeIdle, the timer ends s and removes the link. Each user may have a
-// credential scope, so Dragoman does not keep idle links, except the link of the scope "".
-func (b *broker) endIdleLink(st *state, s *session) {
+// endIdleLink starts the timer that ends the idle session s of a link, and removes the link. Each
+// user may have a credential scope, so Dragoman does not keep idle links, except the link of the
+// scope "".
+func (b *broker) endIdleLink(s *session) {
 	l := s.link
-	if l == nil || l.scope == "" || s.users > 0 || s.reap != nil || st.ops.closed || !s.current() {
+	if l.scope == "" || !s.current() {
 		return
 	}
 	s.reap = time.AfterFunc(homeIdle, func() {

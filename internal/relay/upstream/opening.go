@@ -196,6 +196,7 @@ func (b *broker) putIntoService(st *state, p *pool, f *mcp.ClientInfo, s *sessio
 			return
 		}
 		l.session, s.link = s, l
+		b.rest(st, s)
 		b.hub.relistenSoon(st, l)
 		return
 	}
@@ -210,6 +211,7 @@ func (b *broker) putIntoService(st *state, p *pool, f *mcp.ClientInfo, s *sessio
 		s.opener = f.Conversation
 	}
 	p.sessions = append(p.sessions, s)
+	b.rest(st, s)
 }
 
 // openHome opens the home session of clients without capabilities. It does nothing if another

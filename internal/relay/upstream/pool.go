@@ -384,28 +384,14 @@ func (b *broker) release(s *session, counted, unused bool) {
 		if p != nil && s.calls == 0 {
 			p.wake()
 		}
-		b.endIdleLink(st, s)
-		kept := time.Until(s.keep)
-		spent := b.spec.Isolation == PerCall && s.taken
-		end := spent && s.users == 0 && p != nil && kept <= 0
-		cause := errCallOver
-		if s.outdated {
+		end, cause := s.users == 0 && p != nil && b.spentBy(s) && !s.hasTasks(), errCallOver
+		switch {
+		case s.outdated:
 			end, cause = s.users == 0, s.outdatedBy
-		} else if end {
+		case end:
 			st.pools.remove(s)
-		} else if p != nil && s.users == 0 && s.reap == nil && !st.ops.closed {
-			// If the session has ended, it is no longer in p.sessions.
-			if i := slices.Index(p.sessions, s); i >= 0 {
-				wait := homeIdle
-				if i > 0 || b.spec.Isolation == PerCall || st.pools.forsaken(s) {
-					wait = exclusiveIdle
-				}
-				if spent {
-					wait = kept
-				}
-				wait = max(wait, kept)
-				s.reap = time.AfterFunc(wait, func() { b.reapIdle(s, wait) })
-			}
+		default:
+			b.rest(st, s)
 		}
 		if end {
 			// Start this goroutine inside update, so that Close either finds the session in its pool or
@@ -413,6 +399,31 @@ func (b *broker) release(s *session, counted, unused bool) {
 			b.work.Go(func() { s.shut(b.graceful, cause) })
 		}
 	})
+}
+
+// rest starts the timer that ends a session, unless somebody holds the session. Whoever puts a session into
+// service calls it too: the caller for which we have opened the session may have given up meanwhile.
+func (b *broker) rest(st *state, s *session) {
+	if s.users > 0 || s.reap != nil || st.ops.closed {
+		return
+	}
+	if s.link != nil {
+		b.endIdleLink(s)
+		return
+	}
+	i := slices.Index(s.pool.sessions, s)
+	if i < 0 {
+		return // the session has ended
+	}
+	wait := homeIdle
+	switch {
+	case b.spentBy(s):
+		wait = 0 // only its tasks keep it
+	case i > 0 || b.spec.Isolation == PerCall || st.pools.forsaken(s):
+		wait = exclusiveIdle
+	}
+	wait = max(wait, time.Until(s.keep))
+	s.reap = time.AfterFunc(wait, func() { b.reapIdle(s, wait) })
 }
 
 // exclusiveIdle is how long an idle exclusive session stays open for other calls. homeIdle is the

@@ -1,6 +1,7 @@
 package upstream
 
 import (
+	"context"
 	"errors"
 	"runtime"
 	"strings"
@@ -10,8 +11,144 @@ import (
 	"time"
 	"weak"
 
+	"github.com/dragoman-mcp/dragoman/internal/base/jsonrpc"
 	"github.com/dragoman-mcp/dragoman/internal/protocol/mcp"
 )
+
+// giveUp makes a request that is given up before a session is open.
+func giveUp(t *testing.T, u *Upstream, f *mcp.ClientInfo, need mcp.Need) {
+	t.Helper()
+	ctx, stop := context.WithCancel(t.Context())
+	stop()
+	if l, err := u.Acquire(ctx, f, need); err == nil {
+		l.Release()
+		t.Error("the request was not given up")
+	}
+}
+
+// slowly makes the starts of a program take a second.
+func slowly(h *program) *program {
+	h.on = func(_ *process, m *jsonrpc.Message) []byte {
+		if m.Method == mcp.MethodInitialize {
+			time.Sleep(time.Second)
+		}
+		return nil
+	}
+	return h
+}
+
+// TestSessionsThatNobodyTakes opens sessions for requests that are given up meanwhile. They end like others that
+// nobody uses, or short-lived clients would leave processes behind that never end. Whoever waits for the
+// same session gets it, and keeps it.
+func TestSessionsThatNobodyTakes(t *testing.T) {
+	asks := info(mcp.R20260728, "", canElicit, 0)
+	aCall := mcp.Need{ForCall: true}
+	innocent := func(t *testing.T, u *Upstream, f *mcp.ClientInfo, n uint64) {
+		l, err := u.Acquire(t.Context(), f, aCall)
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		defer l.Release()
+		if time.Sleep(2 * homeIdle); l.s.server.Err() != nil || len(u.Report().Sessions) != int(n) {
+			t.Errorf("the session ended during the call, or others are left: %+v", u.Report().Sessions)
+		}
+	}
+	withRoots := func(t *testing.T, u *Upstream, stays time.Duration) {
+		for i := range 5 {
+			w := attach(u, hasRoots, uint64(i+1))
+			giveUp(t, u, w.info, mcp.Need{})
+			time.Sleep(stays)
+			w.sub.Close()
+			synctest.Wait()
+		}
+	}
+	for name, x := range map[string]struct {
+		h    *program // slowly(legacy) if nil
+		spec Spec
+		do   func(t *testing.T, h *program, u *Upstream)
+		want [3]int // processes that run then, after exclusiveIdle, and after homeIdle
+	}{
+		"the home session": {want: [3]int{1, 1, 0}, do: func(t *testing.T, _ *program, u *Upstream) {
+			giveUp(t, u, legacyClient, mcp.Need{})
+		}},
+		"one for ourselves": {want: [3]int{1, 1, 0}, do: func(t *testing.T, _ *program, u *Upstream) { giveUp(t, u, nil, mcp.Need{}) }},
+		"another client stays": {want: [3]int{1, 1, 1}, do: func(t *testing.T, _ *program, u *Upstream) {
+			u.Subscribe(legacyClient, func(*jsonrpc.Message) {}, nil)
+			giveUp(t, u, info(mcp.R20251125, "", "{}", 2), aCall)
+		}},
+		"another client waits": {want: [3]int{1, 1, 0}, do: func(t *testing.T, _ *program, u *Upstream) {
+			giveUp(t, u, legacyClient, aCall)
+			innocent(t, u, info(mcp.R20251125, "", "{}", 2), 1)
+		}},
+		"all share": {spec: Spec{Isolation: Shared}, want: [3]int{1, 1, 0}, do: func(t *testing.T, _ *program, u *Upstream) {
+			giveUp(t, u, asks, aCall)
+			giveUp(t, u, info(mcp.R20251125, "ann", hasRoots, 1), aCall)
+		}},
+		"a process for each call": {spec: Spec{Isolation: PerCall}, want: [3]int{1, 0, 0}, do: func(t *testing.T, _ *program, u *Upstream) {
+			giveUp(t, u, asks, aCall)
+		}},
+		"the same, and another client waits": {spec: Spec{Isolation: PerCall}, want: [3]int{1, 0, 0}, do: func(t *testing.T, _ *program, u *Upstream) {
+			giveUp(t, u, asks, aCall)
+			innocent(t, u, asks, 1)
+		}},
+		"an exclusive session": {want: [3]int{2, 1, 0}, do: func(t *testing.T, _ *program, u *Upstream) {
+			l, err := u.Acquire(t.Context(), asks, aCall)
+			if err != nil {
+				t.Fatal(err)
+			}
+			giveUp(t, u, asks, aCall)
+			time.Sleep(2 * time.Second)
+			l.Release()
+		}},
+		"an exclusive session that another call waits for": {want: [3]int{1, 1, 0}, do: func(t *testing.T, _ *program, u *Upstream) {
+			l, err := u.Acquire(t.Context(), asks, aCall)
+			if err != nil {
+				t.Fatal(err)
+			}
+			giveUp(t, u, asks, aCall)
+			var other sync.WaitGroup
+			other.Go(func() { innocent(t, u, asks, 2) })
+			time.Sleep(3 * homeIdle)
+			other.Wait() // its session, the second one, has become idle a minute ago and longer
+			l.Release()
+		}},
+		"clients with roots that leave at once": {h: folders(false), want: [3]int{5, 0, 0}, do: func(t *testing.T, _ *program, u *Upstream) { withRoots(t, u, 0) }},
+		"clients with roots that leave later":   {h: folders(false), want: [3]int{5, 0, 0}, do: func(t *testing.T, _ *program, u *Upstream) { withRoots(t, u, time.Second) }},
+		"a server that does not start, but does later": {h: &program{legacy: true, fails: func(n int) bool { return n == 1 }}, want: [3]int{1, 1, 0}, do: func(t *testing.T, _ *program, u *Upstream) {
+			u.KeepOpen(true)
+			giveUp(t, u, legacyClient, aCall)
+			time.Sleep(5 * time.Second)
+		}},
+		"a restart meanwhile": {want: [3]int{1, 1, 0}, do: func(t *testing.T, _ *program, u *Upstream) {
+			giveUp(t, u, asks, aCall)
+			_ = u.Restart()
+			time.Sleep(5 * time.Second)
+		}},
+		"a stop meanwhile": {want: [3]int{0, 0, 0}, do: func(t *testing.T, _ *program, u *Upstream) {
+			giveUp(t, u, asks, aCall)
+			_ = u.Stop("in a test")
+			time.Sleep(5 * time.Second)
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			h := x.h
+			if h == nil {
+				h = slowly(&program{legacy: true})
+			}
+			bubble(t, h, x.spec, func(t *testing.T, u *Upstream) {
+				x.do(t, h, u)
+				for i, pause := range []time.Duration{2 * time.Second, exclusiveIdle, homeIdle} {
+					time.Sleep(pause)
+					synctest.Wait()
+					if n := h.alive(); n != x.want[i] {
+						t.Errorf("look %d: %d processes run, want %d: %+v", i, n, x.want[i], u.Report().Sessions)
+					}
+				}
+			})
+		})
+	}
+}
 
 // TestStateStaysInTheHomeSession opens exclusive sessions with concurrent calls. After that,
 // sequential calls of a modern client all use the home session, which holds the server's state.

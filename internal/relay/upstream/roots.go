@@ -129,6 +129,7 @@ func (b *broker) give(st *state, p *pool, to uint64) bool {
 			b.outdate(st, s, errOthersRoots)
 		}
 	}
+	st.pools.endForsaken(p) // the conversation may have left before the server asked
 	p.wake()
 	return true
 }
