@@ -32,7 +32,8 @@ const (
 // Starts limits how many servers on a pipe start at the same time. Without a limit, the servers of a
 // large configuration would take the processors from each other, until all of them exceed their
 // Spec.Start. The starts that callers wait for come first. For calls there are as many places again,
-// so that a call never waits for the start of a server that nobody has called, but hangs. Clients take
+// so that a call never waits for the start of a server that nobody has called, but hangs. One place is
+// always left for a start that no call waits for, however many calls there are. Clients take
 // turns, so one that calls many servers holds up another one for one start, and not for all of its own.
 // A program can pass for many clients, though, and each set of capabilities needs a session of its own.
 // So a server's first session comes before further ones for clients without a principal, and for those
@@ -326,7 +327,8 @@ func (q *Starts) removeLocked(t *ticket) {
 func (q *Starts) admitLocked() {
 	for u := forCall; u >= forNobody; {
 		called := u == forCall
-		if called && q.calls >= q.limit || !called && q.running >= q.limit {
+		others := q.running - q.calls
+		if called && q.calls >= q.limit || !called && q.running >= q.limit && others > 0 {
 			u--
 			continue
 		}

@@ -147,7 +147,7 @@ func TestClientsTakeTurns(t *testing.T) {
 			begin("a3", firstSession, "", "a", "b", "c")
 			begin("a4", firstSession, "", "a")
 		}},
-		{"one no longer wants it", "a1 b2 a2 a3 b1", func(q *Starts, begin func(string, class, string, ...string) *ticket) {
+		{"one no longer wants it", "a1 b1 b2 a2 a3", func(q *Starts, begin func(string, class, string, ...string) *ticket) {
 			begin("a2", firstSession, "", "a")
 			begin("a3", firstSession, "", "a")
 			q.forsake(begin("b1", firstSession, "", "b"), waiter{"b", forCall})
@@ -222,6 +222,51 @@ func TestClientsTakeTurns(t *testing.T) {
 					t.Errorf("%d starts and %d for calls are left", q.running, q.calls)
 				}
 			})
+		})
+	}
+}
+
+// TestCallsLeaveAPlaceToOthers keeps all places for calls taken, as a program can that calls with other capabilities
+// each time. A start for another client's lists begins all the same, and so does one that nobody waits for.
+func TestCallsLeaveAPlaceToOthers(t *testing.T) {
+	for _, limit := range []int{1, 4} {
+		synctest.Test(t, func(t *testing.T) {
+			q := NewStarts(limit)
+			var all sync.WaitGroup
+			ctx, end := context.WithCancel(t.Context())
+			var most int
+			for range 3 * limit {
+				all.Go(func() {
+					for ctx.Err() == nil {
+						x := newTicket(furtherSession, "busy")
+						wait(q, x, "a", forCall)
+						leave, _ := q.enter(t.Context(), x, func() {})
+						q.mu.Lock()
+						most = max(most, q.running)
+						q.mu.Unlock()
+						time.Sleep(time.Second)
+						leave()
+					}
+				})
+			}
+			synctest.Wait()
+			for _, by := range []urgency{forLists, forNobody, forLists} {
+				x, began := newTicket(firstSession, ""), time.Now()
+				wait(q, x, "b", by)
+				soon, stop := context.WithTimeout(ctx, time.Hour)
+				if leave, err := q.enter(soon, x, func() {}); err != nil || time.Since(began) > briefHold {
+					t.Errorf("limit %d, urgency %d: waited %v, %v", limit, by, time.Since(began), err)
+				} else {
+					time.Sleep(time.Second)
+					leave()
+				}
+				stop()
+			}
+			end()
+			all.Wait()
+			if most != limit+1 || q.running != 0 || q.calls != 0 {
+				t.Errorf("at most %d at once, %d and %d for calls are left", most, q.running, q.calls)
+			}
 		})
 	}
 }
