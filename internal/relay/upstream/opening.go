@@ -17,6 +17,8 @@ type opening struct {
 	began time.Time
 	turn  *ticket // the place in the queue of starts
 
+	waiters int // number of calls that wait for the result, or have not yet looked at it; belongs to the state
+
 	life      context.Context // ends when an operator stops or restarts the server
 	operation uint64          // the number of the operator's last operation at the beginning
 
@@ -106,6 +108,7 @@ func (b *broker) finishOpen(st *state, o *opening, r openResult) (late bool) {
 	failed := st.health.backoff.Failures() > 0
 	st.dial.hung = r.hung
 	if r.err == nil {
+		r.session.from = o
 		b.putIntoService(st, p, o.client, r.session)
 	} else {
 		b.openFailed(st, o, r)

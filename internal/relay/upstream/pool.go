@@ -146,10 +146,13 @@ func (h *hold) release() {
 // ignores need.Session. The caller must release the hold.
 func (b *broker) acquire(ctx context.Context, f *mcp.ClientInfo, need mcp.Need) (hold, error) {
 	scope := b.scopeOf(f)
+	var c choice
 	for {
-		var c choice
 		var err error
-		b.update(func(st *state) { c, err = b.pick(ctx, st, f, scope, need) })
+		b.update(func(st *state) {
+			c.stopWaiting()
+			c, err = b.pick(ctx, st, f, scope, need)
+		})
 		if err != nil {
 			return hold{}, err
 		}
@@ -166,6 +169,7 @@ func (b *broker) acquire(ctx context.Context, f *mcp.ClientInfo, need mcp.Need) 
 			if c.opening != nil {
 				b.opts.Starts.forsake(c.opening.turn, waiterOf(ctx, f, need))
 			}
+			b.update(func(*state) { c.stopWaiting() })
 			return hold{}, b.gaveUp(context.Cause(ctx), c.opening != nil)
 		}
 		if c.opening != nil && c.opening.err != nil {
@@ -180,6 +184,12 @@ type choice struct {
 	counted bool            // see hold.counted
 	opening *opening        // the call needs the result of this open
 	freed   <-chan struct{} // closed when the call must try again
+}
+
+func (c choice) stopWaiting() {
+	if c.opening != nil {
+		c.opening.waiters--
+	}
 }
 
 // pick chooses a session, and opens one if necessary and possible. It uses ctx only to find the
@@ -224,6 +234,7 @@ func (b *broker) pick(ctx context.Context, st *state, f *mcp.ClientInfo, scope s
 		}
 		b.beginOpen(st, p, f, purposeOf(ctx, need))
 	}
+	p.opening.waiters++
 	b.opts.Starts.hurry(p.opening.turn, waiterOf(ctx, f, need))
 	return choice{opening: p.opening}, nil
 }
@@ -257,6 +268,7 @@ func (b *broker) poolFor(st *state, f *mcp.ClientInfo, scope string, need mcp.Ne
 // session.calls.
 func (b *broker) use(st *state, s *session, f *mcp.ClientInfo, need mcp.Need) (counted bool) {
 	s.users++
+	s.from = nil
 	s.stopReap()
 	b.watchdog.watchStall(st, s)
 	if s.pool == nil {
@@ -488,8 +500,8 @@ func (b *broker) retireKept(st *state, p *pool) bool {
 
 // makeRoom reports whether the pool may open one more session. If a limit has been reached, it
 // ends an idle session first. If the limit is maxPerPrincipal, this is a session of the same
-// principal. It uses sooner to choose the session, and never chooses a home session with
-// subscribers, except that of a conversation which has it alone and watches no resources. Otherwise
+// principal. It uses sooner to choose the session. It never chooses a session that its first call is
+// about to take, and no home session with subscribers, except that of a conversation which has it alone and watches no resources. Otherwise
 // 64 open windows would leave none to the next one.
 func (b *broker) makeRoom(st *state, p *pool) bool {
 	all, own := 0, 0
@@ -507,7 +519,7 @@ func (b *broker) makeRoom(st *state, p *pool) bool {
 		}
 		for i, s := range q.sessions {
 			home := i == 0
-			if s.users > 0 || home && len(q.subscribers) > 0 && (q.owner == 0 || q.watches()) {
+			if s.users > 0 || s.awaited() || home && len(q.subscribers) > 0 && (q.owner == 0 || q.watches()) {
 				continue
 			}
 			if idle == nil || sooner(s, home, idle, idleIsHome) {

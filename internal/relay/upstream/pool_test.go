@@ -257,6 +257,47 @@ func TestOnePrincipalLeavesRoomForOthers(t *testing.T) {
 	})
 }
 
+// TestNobodyTakesTheRoomOfOneWhoWaits opens a session for one client while all others of its principal are in
+// use. Before that client has got it, another one needs a session. It's refused, because the only session that
+// could end for it is the one that the first client has waited for.
+func TestNobodyTakesTheRoomOfOneWhoWaits(t *testing.T) {
+	h := &program{legacy: true}
+	who := func(n int) *mcp.ClientInfo { return info(mcp.R20260728, "ann", variety(n), 0) }
+	aCall := mcp.Need{ForCall: true}
+	bubble(t, h, Spec{}, func(t *testing.T, u *Upstream) {
+		for n := range maxPerPrincipal - 1 {
+			l, err := u.Acquire(t.Context(), who(n), aCall)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer l.Release()
+		}
+		look := func(n int, before choice) (c choice, err error) {
+			u.update(func(st *state) {
+				before.stopWaiting()
+				c, err = u.broker.pick(t.Context(), st, who(n), "", aCall)
+			})
+			synctest.Wait()
+			return c, err
+		}
+		first, err := look(100, choice{})
+		if err != nil || first.opening == nil {
+			t.Fatal("no session is opened", err)
+		}
+		if c, err := look(101, choice{}); err == nil {
+			t.Errorf("there is room for another session: %+v", c)
+		}
+		got, err := look(100, first)
+		if err != nil || got.session == nil {
+			t.Fatalf("the first client does not get its session: %v", err)
+		}
+		u.broker.release(got.session, got.counted, false)
+		if c, err := look(101, choice{}); err != nil || c.opening == nil {
+			t.Errorf("there is no room when the session is idle: %v", err)
+		}
+	})
+}
+
 // TestNoSessionEndsDuringABackOff lets a principal use up its sessions, and call with other capabilities
 // while the server may not be opened. The call fails, and no idle session ends to make room for it.
 func TestNoSessionEndsDuringABackOff(t *testing.T) {

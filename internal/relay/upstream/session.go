@@ -52,6 +52,7 @@ type lending struct {
 	calls        int               // number of holds for calls of clients; see broker.use
 	owner        uint64            // the conversation of the last call; 0 before the first one
 	opener       uint64            // the conversation for which the session was opened, or 0
+	from         *opening          // the open whose result is the session; nil once it has been used
 	reap         *time.Timer       // timer that ends an idle session; nil while the session is in use
 	keep         time.Time         // the session has tasks, so Dragoman does not end it as idle before this time
 	taskOwners   map[string]uint64 // for each task of a legacy server: the conversation that created it; see tasks.go
@@ -86,6 +87,9 @@ func (s *session) shut(ctx context.Context, cause error) {
 		}
 	})
 }
+
+// awaited reports whether the session was opened for a call that has not taken it yet.
+func (s *session) awaited() bool { return s.from != nil && s.from.waiters > 0 }
 
 // stopReap stops the timer that ends an idle session.
 func (s *session) stopReap() {
