@@ -5,6 +5,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/dragoman-mcp/dragoman/internal/base/jsonrpc"
 	"github.com/dragoman-mcp/dragoman/internal/protocol/mcp"
 )
 
@@ -49,8 +50,11 @@ func (b *broker) queueForwarding(f *mcp.ClientInfo, scope string, x forwarding) 
 	b.update(func(st *state) {
 		if p := st.pools.byKey[b.key(st, f, scope)]; p != nil {
 			x.to = append(x.to, p.sessions...)
+			if p.opening != nil && x.method == mcp.NoteRootsChanged {
+				p.opening.changed = x.from
+			}
 		}
-		switch q := &st.forwards; {
+		switch {
 		case st.ops.closed:
 		case x.method == mcp.NoteTaskStatus && !b.spec.OneClient:
 			// Clients choose the ids of their tasks, so the server may take this one for a task of another
@@ -60,19 +64,44 @@ func (b *broker) queueForwarding(f *mcp.ClientInfo, scope string, x forwarding) 
 			if st.useModern(f, scope) {
 				lost = "the server's revision does not have notifications from the client"
 			}
-		case q.waits(&x): // when the server gets that one, it asks for the roots
-		case q.full(x.from):
-			lost = "the server does not read its input"
 		default:
-			q.bytes += len(x.raw)
-			q.queue = append(q.queue, x)
-			if !q.sending {
-				q.sending = true
-				b.work.Go(b.forwardAll)
-			}
+			lost = b.enqueue(st, x)
 		}
 	})
 	return lost
+}
+
+// enqueue adds a notification to the queue. It returns why the notification is lost, or "".
+func (b *broker) enqueue(st *state, x forwarding) (lost string) {
+	q := &st.forwards
+	if q.waits(&x) {
+		return "" // when the server gets that one, it asks for the roots
+	}
+	if q.full(x.from) {
+		return "the server does not read its input"
+	}
+	q.bytes += len(x.raw)
+	q.queue = append(q.queue, x)
+	if !q.sending {
+		q.sending = true
+		b.work.Go(b.forwardAll)
+	}
+	return ""
+}
+
+// catchUp tells a new session if the roots have changed since its server could ask for them. The
+// notification is our own, because that of the client may be large, and says nothing else.
+func (b *broker) catchUp(st *state, o *opening, s *session) {
+	if o.changed == "" || !slices.Contains(o.pool.sessions, s) {
+		return
+	}
+	x := forwarding{
+		from: o.changed, to: []*session{s}, method: mcp.NoteRootsChanged,
+		raw: jsonrpc.AppendNotification(nil, mcp.NoteRootsChanged, nil),
+	}
+	if lost := b.enqueue(st, x); lost != "" {
+		st.later(func() { b.publishLoss(x.method, lost) })
+	}
 }
 
 // waits reports whether x says that the roots have changed, and the same is in the queue already.

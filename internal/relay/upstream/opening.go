@@ -17,7 +17,9 @@ type opening struct {
 	began time.Time
 	turn  *ticket // the place in the queue of starts
 
-	waiters int // number of calls that wait for the result, or have not yet looked at it; belongs to the state
+	// These belong to the state.
+	waiters int    // number of calls that wait for the result, or have not yet looked at it
+	changed string // the party of a client whose roots have changed meanwhile, or ""
 
 	life      context.Context // ends when an operator stops or restarts the server
 	operation uint64          // the number of the operator's last operation at the beginning
@@ -110,6 +112,7 @@ func (b *broker) finishOpen(st *state, o *opening, r openResult) (late bool) {
 	if r.err == nil {
 		r.session.from = o
 		b.putIntoService(st, p, o.client, r.session)
+		b.catchUp(st, o, r.session)
 	} else {
 		b.openFailed(st, o, r)
 	}

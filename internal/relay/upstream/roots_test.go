@@ -264,6 +264,30 @@ func TestProcessesBecauseOfRoots(t *testing.T) {
 	}
 }
 
+// TestRootsThatChangeDuringTheStart lets a client change its roots when the new server has them already, but is not
+// in service yet. The server must hear of the change, and the server of another client must not.
+func TestRootsThatChangeDuringTheStart(t *testing.T) {
+	h := folders(false)
+	bubble(t, h, Spec{}, func(t *testing.T, u *Upstream) {
+		one, two := attach(u, hasRoots, 1), attach(u, hasRoots, 2)
+		one.work(t, u)
+		asked := one.times()
+		var all sync.WaitGroup
+		all.Go(func() { two.work(t, u) })
+		time.Sleep(rootsGrace / 2)
+		synctest.Wait()
+		if two.times() != 1 {
+			t.Fatalf("the server has asked %d times for the roots", two.times())
+		}
+		u.Forward(two.info, []byte(`{"jsonrpc":"2.0","method":"`+mcp.NoteRootsChanged+`"}`), mcp.NoteRootsChanged)
+		all.Wait()
+		synctest.Wait()
+		if two.times() != 2 || one.times() != asked {
+			t.Errorf("the roots that changed were asked for %d times, those of the other client %d times more", two.times()-1, one.times()-asked)
+		}
+	})
+}
+
 // webFolders is a legacy server over Streamable HTTP that keeps the roots of each session. It asks for them
 // on the standalone stream.
 type webFolders struct {
