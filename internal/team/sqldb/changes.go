@@ -36,6 +36,9 @@ func (t *Tx) Changed(object, action string) error {
 // Last returns the number of the last change, or 0 if there is none. Who reads tables first calls Last
 // and then reads, so that Follow misses nothing.
 func (d *DB) Last(ctx context.Context) (seq int64, err error) {
+	if err := d.e.file.present(); err != nil {
+		return 0, err
+	}
 	err = d.db.QueryRowContext(ctx, "SELECT COALESCE(MAX(seq), 0) FROM changes").Scan(&seq)
 	return seq, d.e.explain(err)
 }
@@ -44,11 +47,17 @@ func (d *DB) Last(ctx context.Context) (seq int64, err error) {
 // ctx ends. It hears of the changes of this DB at once, and of those of others within a second: we
 // look twice a second, which both databases can do. If complete is false, list is empty and anything
 // may have changed, because the database no longer has some of the changes or is another one. If heard
-// returns an error, the same changes come again.
+// returns an error, the same changes come again. If the changes can't be read, Follow calls
+// Options.Lost and tries again.
 func (d *DB) Follow(ctx context.Context, after int64, heard func(list []Change, complete bool) error) {
+	lost := false
 	for ctx.Err() == nil {
 		own := *d.heard.Load() // before we look, so that nothing slips through between
-		last, more := d.news(ctx, after, heard)
+		last, more, err := d.news(ctx, after, heard)
+		if d.lost != nil && lost != (err != nil) && ctx.Err() == nil {
+			lost = err != nil
+			d.lost(err)
+		}
 		if after = last; more {
 			continue
 		}
@@ -64,14 +73,16 @@ func (d *DB) Follow(ctx context.Context, after int64, heard func(list []Change, 
 
 // news calls heard if there are changes after a number. It returns the number of the last one that was
 // heard, and whether there are more.
-func (d *DB) news(ctx context.Context, after int64, heard func([]Change, bool) error) (last int64, more bool) {
-	newest, err := d.Last(ctx)
+func (d *DB) news(ctx context.Context, after int64, heard func([]Change, bool) error) (last int64, more bool, err error) {
+	looking, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	newest, err := d.Last(looking)
 	if err != nil || newest == after {
-		return after, false
+		return after, false, err
 	}
-	list, complete, err := d.changes(ctx, after)
+	list, complete, err := d.changes(looking, after)
 	if err != nil {
-		return after, false
+		return after, false, err
 	}
 	last = newest
 	if complete = complete && newest > after && len(list) > 0; complete {
@@ -79,10 +90,10 @@ func (d *DB) news(ctx context.Context, after int64, heard func([]Change, bool) e
 	} else {
 		list = nil
 	}
-	if heard(list, complete) != nil {
-		return after, false
+	if err := heard(list, complete); err != nil {
+		return after, false, err
 	}
-	return last, last < newest
+	return last, last < newest, nil
 }
 
 // changes returns the changes after a number. complete is false if the database has deleted some of

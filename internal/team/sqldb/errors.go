@@ -36,6 +36,8 @@ func (e *commitError) Unwrap() error { return e.error }
 // explainFile returns what an error of the file system means for the SQLite file called name.
 func explainFile(err error, name string) error {
 	switch {
+	case err == nil:
+		return nil
 	case errors.Is(err, fs.ErrNotExist):
 		return fail("create the folder with mkdir, or use another path", fs.ErrNotExist, "the folder of the database %s does not exist", name)
 	case errors.Is(err, fs.ErrPermission):

@@ -203,9 +203,51 @@ func TestRefuseOpenToOthers(t *testing.T) {
 		} else if err != nil {
 			t.Error(err)
 		}
+		// No file is created that the next Open would refuse.
+		o.Private = true
+		fresh := filepath.Join(filepath.Dir(path), "fresh.db")
+		if err := opened(t, fresh, o); (err == nil) != (c.folder == 0o755 || c.folder == 0o700) || (err == nil) != (CanCreate(fresh+"2", o) == nil) {
+			t.Errorf("a new file in a folder of mode %v: %v", c.folder, err)
+		}
+		if _, err := os.Stat(fresh); (err == nil) != (c.folder != 0o775) {
+			t.Errorf("after that: %v", err)
+		}
 		o.Private = false
 		if err := opened(t, path, o); err != nil {
 			t.Errorf("without secrets: %v", err)
+		}
+	}
+}
+
+// TestCanCreate compares CanCreate with what Open does then.
+func TestCanCreate(t *testing.T) {
+	dir := t.TempDir()
+	locked, file := filepath.Join(dir, "locked"), filepath.Join(dir, "file")
+	if err := errors.Join(os.Mkdir(locked, 0o500), os.WriteFile(file, nil, 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	for _, path := range []string{
+		filepath.Join(dir, "x.db"), filepath.Join(dir, "a", "b", "x.db"), filepath.Join(locked, "x.db"),
+		filepath.Join(locked, "a", "x.db"), filepath.Join(file, "x.db"), filepath.Join(file, "a", "x.db"),
+	} {
+		for _, private := range []bool{false, true} {
+			o := app(1, "")
+			o.Private = private
+			can := CanCreate(path, o)
+			if _, err := os.Stat(path); err == nil {
+				t.Fatalf("CanCreate has created %s", path)
+			}
+			err := opened(t, path, o)
+			if runtime.GOOS == "windows" && can == nil {
+				continue
+			}
+			if (can == nil) != (err == nil) || can != nil && can.Error() != err.Error() {
+				t.Errorf("%s, private %v: CanCreate says %v, and Open %v", path, private, can, err)
+			}
+			_ = os.Remove(path)
+			if dir != filepath.Dir(path) {
+				_ = os.RemoveAll(filepath.Join(dir, "a"))
+			}
 		}
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql"
 	"database/sql/driver"
+	"errors"
 	"io/fs"
 	"strings"
 	"sync/atomic"
@@ -31,6 +32,12 @@ type Options struct {
 	// refuses an SQLite file that others can read, or a folder that they can write to. It has no effect
 	// on Windows.
 	Private bool
+	// Memory makes Open create an SQLite database in memory, which nobody else can open, and which is
+	// gone when it's closed.
+	Memory bool
+	// Lost is called when a DB that follows can no longer read the changes, and with nil when it can
+	// again. It may be nil.
+	Lost func(error)
 
 	wait time.Duration // replaces waitForOthers in tests
 }
@@ -39,6 +46,8 @@ type Options struct {
 type DB struct {
 	db    *sql.DB
 	e     *engine
+	lost  func(error)                   // see Options
+	base  *sql.Conn                     // keeps a database in memory; otherwise nil
 	turn  chan struct{}                 // a lock: contains one value while a change runs
 	heard atomic.Pointer[chan struct{}] // closed when this DB has made a change that has a number
 
@@ -68,11 +77,11 @@ type engine struct {
 	again    func(error) bool  // reports whether nothing was done, and the same may succeed now
 	lock     func(*Tx) error   // makes a transaction wait until no other one makes changes
 	create   func(*Tx) error   // is called before the first table is created
-	file     *file             // nil for PostgreSQL
+	file     *file             // nil for PostgreSQL, and in memory
 	wait     time.Duration
 }
 
-// Open opens a database, which is the path of an SQLite file or a URL that begins with postgres:// or
+// Open opens a database, which is the path of an SQLite file, a URL that begins with postgres:// or
 // postgresql://. It creates a missing file with mode 0600, or a missing schema, and the tables, or
 // updates the tables. Before it updates those of an SQLite file, it copies the file to
 // NAME.before-N, where N is the version that the tables get. Open waits up to 15 s for other
@@ -89,6 +98,8 @@ func Open(ctx context.Context, where string, o Options) (*DB, error) {
 	var e *engine
 	var err error
 	switch {
+	case o.Memory:
+		c, e = memory(o)
 	case where == "":
 		err = fail("name a file, or a URL such as postgres://user@host/database", nil, "no database is named")
 	case strings.HasPrefix(where, "postgres://"), strings.HasPrefix(where, "postgresql://"):
@@ -101,12 +112,17 @@ func Open(ctx context.Context, where string, o Options) (*DB, error) {
 	if err != nil {
 		return nil, err
 	}
-	d := &DB{db: sql.OpenDB(c), e: e, turn: make(chan struct{}, 1)}
+	d := &DB{db: sql.OpenDB(c), e: e, lost: o.Lost, turn: make(chan struct{}, 1)}
 	d.db.SetMaxOpenConns(connections)
 	d.db.SetMaxIdleConns(connections)
 	d.heard.Store(new(make(chan struct{})))
 	d.idle = time.AfterFunc(idleAfter, func() { d.group.Go(d.checkpoint) })
 	d.idle.Stop()
+	if o.Memory {
+		if d.base, err = d.db.Conn(ctx); err != nil {
+			return nil, errors.Join(err, d.Close())
+		}
+	}
 	if err := d.migrate(ctx, o); err != nil {
 		_ = d.Close()
 		return nil, err
@@ -114,10 +130,17 @@ func Open(ctx context.Context, where string, o Options) (*DB, error) {
 	return d, nil
 }
 
+// Name returns what errors call the database: a path in quotation marks, or a name and a host. It has
+// no password.
+func (d *DB) Name() string { return d.e.called }
+
 // Close closes the database. Transactions that still run fail.
 func (d *DB) Close() error {
 	d.idle.Stop()
 	d.group.Wait()
+	if d.base != nil {
+		_ = d.base.Close()
+	}
 	return d.db.Close()
 }
 

@@ -326,3 +326,70 @@ func TestMoved(t *testing.T) {
 	}
 	refused()
 }
+
+// TestMemory checks that a database in memory has all connections of its DB, outlives a query that was
+// cancelled, and is nobody else's.
+func TestMemory(t *testing.T) {
+	o := app(1, "")
+	o.Memory = true
+	d, other := open(t, "", o), open(t, "", o)
+	var group sync.WaitGroup
+	for range 8 {
+		group.Go(func() {
+			for range 20 {
+				if _, err := add(t.Context(), d); err != nil {
+					t.Error(err)
+				}
+				ctx, cancel := context.WithCancel(t.Context())
+				_ = d.Read(ctx, func(tx *Tx) error {
+					cancel()
+					_, err := tx.Count("FROM notes")
+					return err
+				})
+			}
+		})
+	}
+	group.Wait()
+	var counters map[string]int64
+	err := d.Read(t.Context(), func(tx *Tx) (err error) {
+		counters, err = tx.Counters()
+		return err
+	})
+	if n := count(t, d, "FROM notes"); err != nil || n != 160 || counters["notes"] != 160 || counters["changes"] != 160 {
+		t.Errorf("there are %d notes, and the counters are %v: %v", n, counters, err)
+	}
+	if n := count(t, other, "FROM notes"); n != 0 {
+		t.Errorf("another database has %d notes", n)
+	}
+}
+
+// TestLost takes the file away from a DB that follows, and gives it back.
+func TestLost(t *testing.T) {
+	if runtime.GOOS == "windows" {
+		t.Skip("Windows doesn't let us move a file that is open")
+	}
+	path, lost := filepath.Join(t.TempDir(), "x.db"), make(chan error)
+	o := app(1, "")
+	o.Lost = func(err error) { lost <- err }
+	d := open(t, path, o)
+	ctx, stop := context.WithCancel(t.Context())
+	var group sync.WaitGroup
+	defer group.Wait()
+	defer stop()
+	group.Go(func() { d.Follow(ctx, 0, func([]Change, bool) error { return nil }) })
+	for range 2 {
+		if err := os.Rename(path, path+".away"); err != nil {
+			t.Fatal(err)
+		}
+		var e *Error
+		if err := <-lost; !errors.As(err, &e) {
+			t.Errorf("the error is %v", err)
+		}
+		if err := os.Rename(path+".away", path); err != nil {
+			t.Fatal(err)
+		}
+		if err := <-lost; err != nil {
+			t.Errorf("back again: %v", err)
+		}
+	}
+}

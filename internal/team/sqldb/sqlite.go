@@ -13,6 +13,7 @@ import (
 	"runtime"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"modernc.org/sqlite"
@@ -69,17 +70,31 @@ func sqliteFile(path string, o Options) (driver.Connector, *engine, error) {
 	u := url.URL{Scheme: "file", Path: slashed, RawQuery: "_txlock=immediate" +
 		fmt.Sprintf("&_pragma=busy_timeout(%d)", o.wait.Milliseconds()) +
 		"&_pragma=journal_mode(WAL)&_pragma=synchronous(FULL)&_pragma=foreign_keys(1)"}
-	return &connector{dsn: u.String(), wait: o.wait}, &engine{
-		called:  f.called,
+	e := sqliteEngine(f.called, o)
+	e.file = f
+	return &connector{dsn: u.String(), wait: o.wait}, e, nil
+}
+
+// memory prepares a new database in memory. All connections of the DB share it.
+func memory(o Options) (driver.Connector, *engine) {
+	name := strconv.FormatUint(memories.Add(1), 10)
+	return &connector{wait: o.wait, dsn: "file:/" + name + "?vfs=memdb&_txlock=immediate&_pragma=foreign_keys(1)" +
+		fmt.Sprintf("&_pragma=busy_timeout(%d)", o.wait.Milliseconds())}, sqliteEngine("in memory", o)
+}
+
+var memories atomic.Uint64 // counts the databases in memory, to name them
+
+func sqliteEngine(called string, o Options) *engine {
+	return &engine{
+		called:  called,
 		tables:  "SELECT name FROM sqlite_master WHERE type = 'table'",
 		bind:    func(q string) string { return q },
-		explain: func(err error) error { return explainSQLite(err, f.called) },
+		explain: func(err error) error { return explainSQLite(err, called) },
 		again:   isBusy,
 		lock:    func(*Tx) error { return nil }, // because of _txlock
 		create:  func(t *Tx) error { return t.Exec(fmt.Sprintf("PRAGMA application_id = %d", o.ID)) },
-		file:    f,
 		wait:    o.wait,
-	}, nil
+	}
 }
 
 // find looks at the file, and creates it if it is missing. It doesn't open a file that exists: a process
@@ -95,6 +110,9 @@ func (f *file) find(o Options) (err error) {
 			if err := os.MkdirAll(filepath.Dir(f.path), 0o700); err != nil {
 				return explainFile(err, f.called)
 			}
+			if err := f.private(); err != nil {
+				return err // before there is a file, which the next Open would refuse
+			}
 		}
 		var created *os.File
 		if created, err = os.OpenFile(f.path, os.O_RDWR|os.O_CREATE, 0o600); err == nil {
@@ -107,21 +125,49 @@ func (f *file) find(o Options) (err error) {
 		return explainFile(err, f.called)
 	case !f.opened.Mode().IsRegular():
 		return fail("use the path of a file", nil, "%s is not a file", f.called)
-	case o.Private && runtime.GOOS != "windows":
+	case o.Private:
 		return f.private()
 	}
 	return nil
 }
 
-// private returns an error if others can read the file, or replace it.
+// CanCreate returns the error with which Open would fail to create a missing SQLite file, as far as that
+// can be seen without creating anything. On Windows it sees nothing.
+func CanCreate(path string, o Options) error {
+	path, err := filepath.Abs(path)
+	if err != nil {
+		return err
+	}
+	f := &file{path: path, called: strconv.Quote(path)}
+	folder := filepath.Dir(path)
+	if o.Private {
+		for missing(folder) && folder != filepath.Dir(folder) {
+			folder = filepath.Dir(folder)
+		}
+	}
+	err = explainFile(writable(folder), f.called)
+	if err == nil && o.Private && folder == filepath.Dir(path) {
+		err = f.private()
+	}
+	return err
+}
+
+func missing(path string) bool {
+	_, err := os.Stat(path)
+	return errors.Is(err, fs.ErrNotExist)
+}
+
+// private returns an error if others can read the file, or replace it. There may be no file yet.
 func (f *file) private() error {
 	dir, err := os.Stat(filepath.Dir(f.path))
 	switch {
+	case runtime.GOOS == "windows":
+		return nil
 	case err != nil:
 		return explainFile(err, f.called)
 	case dir.Mode().Perm()&0o022 != 0:
 		return fail("run chmod go-w on the folder", fs.ErrPermission, "other users can write to the folder of the database %s", f.called)
-	case f.opened.Mode().Perm()&0o077 != 0:
+	case f.opened != nil && f.opened.Mode().Perm()&0o077 != 0:
 		return fail("run chmod 600 on the file", fs.ErrPermission, "other users can read the database %s", f.called)
 	}
 	return nil

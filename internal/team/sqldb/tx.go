@@ -73,3 +73,16 @@ func (t *Tx) Take(counter string) (n int64, err error) {
 	err = t.Row("UPDATE counters SET last = last + 1 WHERE name = ? RETURNING last", []any{counter}, &n)
 	return n, err
 }
+
+// Counters returns the values of all counters. That of the numbers of changes is called "changes".
+func (t *Tx) Counters() (map[string]int64, error) {
+	all := map[string]int64{}
+	err := t.Each(func(scan func(...any) error) error {
+		var name string
+		var last int64
+		err := scan(&name, &last)
+		all[name] = last
+		return err
+	}, "SELECT name, last FROM counters")
+	return all, err
+}
