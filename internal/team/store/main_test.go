@@ -1,0 +1,142 @@
+package store
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"os"
+	"os/exec"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/dragoman-mcp/dragoman/internal/testkit/dbtest"
+	"github.com/dragoman-mcp/dragoman/internal/testkit/leaktest"
+)
+
+// peerEnv has the peer that this test program is, when it's another process with a store.
+const peerEnv = "DRAGOMAN_TEST_STORE_PEER"
+
+// peer sets one secret after the other, and prints the name of each that the store has acknowledged, with
+// the time.
+type peer struct{ Where, Schema, Prefix string }
+
+func TestMain(m *testing.M) {
+	if text := os.Getenv(peerEnv); text != "" {
+		var p peer
+		err := json.Unmarshal([]byte(text), &p)
+		if err == nil {
+			err = p.run(context.Background())
+		}
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	leaktest.Main(m)
+}
+
+func (p peer) run(ctx context.Context) error {
+	s, err := Open(ctx, Options{Database: p.Where, schema: p.Schema})
+	for n := 0; err == nil; n++ {
+		name := fmt.Sprint(p.Prefix, n)
+		err = set(ctx, s, name, "sealed "+name)
+		fmt.Println(name, time.Now().UnixNano())
+		time.Sleep(5 * time.Millisecond) // gives the others a turn
+	}
+	return err
+}
+
+// start starts a peer. Its output is closed when it ends.
+func (p peer) start(t *testing.T) (*exec.Cmd, *bufio.Scanner) {
+	t.Helper()
+	text, _ := json.Marshal(p)
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := exec.CommandContext(t.Context(), self)
+	c.Env = append(os.Environ(), peerEnv+"="+string(text))
+	c.Stderr = os.Stderr
+	out, err := c.StdoutPipe()
+	if err == nil {
+		err = c.Start()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c, bufio.NewScanner(out)
+}
+
+// both runs a test with SQLite and with PostgreSQL. There is no database yet.
+func both(t *testing.T, test func(t *testing.T, o Options)) {
+	dbtest.Both(t, func(t *testing.T, where, schema string) { test(t, Options{Database: where, schema: schema}) })
+}
+
+func open(t *testing.T, o Options) *Store {
+	t.Helper()
+	s, err := Open(t.Context(), o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return s
+}
+
+func set(ctx context.Context, s *Store, name, sealed string) error {
+	return s.Write(ctx, "ada", func(t *Tx) error {
+		return t.SetSecret(Secret{Project: "shop", Name: name, Sealed: []byte(sealed)})
+	})
+}
+
+// secrets returns the secrets of a snapshot as PROJECT/NAME=VALUE by ACTOR.
+func secrets(s *Snapshot) string {
+	var all []string
+	for _, x := range s.Secrets() {
+		all = append(all, fmt.Sprintf("%s/%s=%s by %s", x.Project, x.Name, x.Sealed, x.Actor))
+	}
+	return strings.Join(all, ", ")
+}
+
+// await waits for a snapshot in which something holds, and returns it.
+func await(t *testing.T, s *Store, what string, holds func(*Snapshot) bool) *Snapshot {
+	t.Helper()
+	end := time.After(time.Minute)
+	for {
+		now := s.Snapshot()
+		if holds(now) {
+			return now
+		}
+		select {
+		case <-now.Replaced():
+		case <-end:
+			t.Fatalf("no snapshot in a minute: %s", what)
+		}
+	}
+}
+
+// logged is a log.
+type logged struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+func (l *logged) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.Write(p)
+}
+
+func (l *logged) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.String()
+}
+
+func (l *logged) logger() *slog.Logger { return slog.New(slog.NewTextHandler(l, nil)) }

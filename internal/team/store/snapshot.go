@@ -1,0 +1,58 @@
+package store
+
+import (
+	"context"
+	"time"
+
+	"github.com/dragoman-mcp/dragoman/internal/team/sqldb"
+)
+
+// Snapshot is what the database had at one moment, without the acts. It never changes, and nor may
+// anything that it returns be changed.
+type Snapshot struct {
+	replaced chan struct{}
+	counters map[string]int64 // the number of changes of each kind, and "changes", that of all
+
+	house   map[string][]byte
+	secrets map[secretID]Secret
+}
+
+// Replaced returns a channel that is closed when the store has a newer snapshot.
+func (s *Snapshot) Replaced() <-chan struct{} { return s.replaced }
+
+// kinds are the kinds of objects in a snapshot: the part of an object's name before the colon, and what
+// reads all of them into a new snapshot.
+var kinds = [...]struct {
+	name string
+	read func(*sqldb.Tx, *Snapshot) error
+}{
+	{houseKind, readHouse},
+	{secretKind, readSecrets},
+}
+
+// next returns the snapshot that follows s, or nil if nothing has changed. Kinds of which nothing has
+// changed stay as they are, unless all is true.
+func (s *Snapshot) next(ctx context.Context, db *sqldb.DB, all bool) (next *Snapshot, err error) {
+	err = db.Read(ctx, func(t *sqldb.Tx) error {
+		next = nil
+		counters, err := t.Counters()
+		if err != nil || !all && counters["changes"] == s.counters["changes"] {
+			return err
+		}
+		n := *s
+		n.replaced, n.counters = make(chan struct{}), counters
+		for _, k := range kinds {
+			if all || counters[k.name] != s.counters[k.name] {
+				if err := k.read(t, &n); err != nil {
+					return err
+				}
+			}
+		}
+		next = &n
+		return nil
+	})
+	return next, err
+}
+
+// moment returns a time of the database.
+func moment(text string) (time.Time, error) { return time.Parse(time.RFC3339, text) }
