@@ -16,6 +16,7 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/base/excerpt"
 	"github.com/dragoman-mcp/dragoman/internal/base/logring"
 	"github.com/dragoman-mcp/dragoman/internal/relay/calls"
+	"github.com/dragoman-mcp/dragoman/internal/team/store"
 	"github.com/dragoman-mcp/dragoman/internal/transport"
 	"github.com/dragoman-mcp/dragoman/internal/transport/httpdoor"
 )
@@ -45,6 +46,8 @@ type Options struct {
 	// Refusal returns why Dragoman does not use the current content of the configuration file. It
 	// returns nil if Dragoman uses that content. Refusal may be nil.
 	Refusal func() *Refusal
+	// Store returns where what must last is kept. Store may be nil.
+	Store func() store.State
 	// Reload makes Dragoman read the configuration file again. When Dragoman uses its content, Reload
 	// returns what has changed, in sentences. If Reload is nil, Dragoman uses no configuration file.
 	Reload func(context.Context) (what string, err error)
@@ -95,7 +98,7 @@ func New(o Options) *API {
 		door:  door{project: p, access: o.Access, local: o.Local},
 		front: front{project: p, access: o.Access, local: o.Local, publicURL: o.PublicURL, consoleOff: o.ConsoleOff, version: o.Version},
 		statusAPI: statusAPI{
-			project: p, others: o.Others, budget: o.Budget, calls: o.Calls, losses: o.Losses, refusal: o.Refusal, alias: alias,
+			project: p, others: o.Others, budget: o.Budget, calls: o.Calls, losses: o.Losses, refusal: o.Refusal, store: o.Store, alias: alias,
 			started: time.Now(), version: o.Version, config: o.Config, demoClients: o.DemoClients,
 		},
 		catalogAPI: catalogAPI{project: p},

@@ -2,6 +2,7 @@ package admin
 
 import (
 	"cmp"
+	"errors"
 	"maps"
 	"os"
 	"slices"
@@ -13,6 +14,7 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/relay/calls"
 	"github.com/dragoman-mcp/dragoman/internal/relay/catalog"
 	"github.com/dragoman-mcp/dragoman/internal/relay/upstream"
+	"github.com/dragoman-mcp/dragoman/internal/team/store"
 	"github.com/dragoman-mcp/dragoman/internal/transport"
 )
 
@@ -23,7 +25,8 @@ type statusAPI struct {
 	budget      *transport.Budget
 	calls       *calls.Ring
 	losses      func(project string) []Loss
-	refusal     func() *Refusal // may be nil
+	refusal     func() *Refusal    // may be nil
+	store       func() store.State // may be nil
 	alias       *aliases
 	started     time.Time
 	version     string
@@ -47,6 +50,9 @@ func (a *statusAPI) Report() *Report {
 	}
 	if a.refusal != nil {
 		r.Refusal = a.refusal()
+	}
+	if a.store != nil {
+		r.Store = storeOf(a.store())
 	}
 	for _, x := range state.Endpoints {
 		e := Endpoint{Path: x.Path, Server: x.Server, Conversations: map[string]int{}, Requests: x.Requests}
@@ -78,6 +84,18 @@ func (a *statusAPI) Report() *Report {
 	}
 	slices.SortFunc(r.Listens, func(x, y Listens) int { return cmp.Compare(x.Client, y.Client) })
 	return r
+}
+
+func storeOf(x store.State) *Store {
+	s := &Store{Place: string(x.Place), Database: x.Database}
+	if x.Problem != nil {
+		s.Problem = x.Problem.Error()
+		var e *store.Error
+		if errors.As(x.Problem, &e) {
+			s.Action = e.Next
+		}
+	}
+	return s
 }
 
 func (a *statusAPI) server(u upstream.Report, lists []catalog.ListReport, clean func(string) string) Server {

@@ -21,6 +21,7 @@ type Report struct {
 	Configured    time.Time      `json:"configured" doc:"when the configuration in use was applied, at the start or by a reload"`
 	Config        string         `json:"config,omitempty" doc:"the full path of the configuration file; left out if there is none"`
 	Refusal       *Refusal       `json:"refusal,omitempty" doc:"why the configuration file's current content isn't in use; left out if it is"`
+	Store         *Store         `json:"store,omitempty" doc:"where secrets and whatever else must last is kept; left out in reports about a project other than default"`
 	Conversations map[string]int `json:"conversations" doc:"number of sessions with clients, by transport; transports without sessions are left out"`
 	Requests      int            `json:"requests" doc:"number of running requests that belong to no session, such as those of modern HTTP clients"`
 	InFlight      InFlight       `json:"inFlight" doc:"the memory that messages use now"`
@@ -36,6 +37,14 @@ type Report struct {
 type Refusal struct {
 	Text  string    `json:"text" doc:"why the file was refused, as sentences"`
 	Since time.Time `json:"since" doc:"when it was refused"`
+}
+
+// Store says where what must last is kept.
+type Store struct {
+	Place    string `json:"place" enum:"absent,file,postgres,memory" doc:"absent: nothing is stored yet, and the first change creates the file; file: an SQLite file; postgres: a PostgreSQL database; memory: the file can't be created, so changes last until the process ends"`
+	Database string `json:"database,omitempty" doc:"the path of the file, or the name and host of the PostgreSQL database; left out if there is no place for a file"`
+	Problem  string `json:"problem,omitempty" doc:"why changes are kept in memory, or why the database can't be read at the moment; left out if all is well"`
+	Action   string `json:"action,omitempty" doc:"what to do about the problem"`
 }
 
 // InFlight describes the memory that running requests and their answers use now. Held and Limit are

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/dragoman-mcp/dragoman/internal/base/excerpt"
+	"github.com/dragoman-mcp/dragoman/internal/team/store"
 )
 
 // maxName is the maximum number of bytes that Dragoman shows of a name from a peer.
@@ -20,6 +21,9 @@ func (r *Report) Text(now time.Time) []byte {
 	var b bytes.Buffer
 	line, ago := textOf(&b, now)
 	line(0, "---- dragoman %s, pid %d, %s for %s, configured %s ago", r.Version, r.PID, r.State, time.Duration(r.UptimeSeconds)*time.Second, ago(r.Configured))
+	if r.Store != nil {
+		line(0, "%s", r.Store.Line())
+	}
 	line(0, "clients: %s", counts(r.Conversations, r.Requests))
 	if len(r.DemoClients) > 0 {
 		line(1, "%s are clients of the demo; --quiet-demo leaves them out", strings.Join(r.DemoClients, " and "))
@@ -47,6 +51,26 @@ func (r *Report) Text(now time.Time) []byte {
 	}
 	line(0, "---- end")
 	return b.Bytes()
+}
+
+// Line returns one line that says where what must last is kept, and what's wrong with it.
+func (s *Store) Line() string {
+	why := ""
+	if s.Problem != "" {
+		why = s.Problem
+		if s.Action != "" {
+			why += " (" + s.Action + ")"
+		}
+	}
+	switch {
+	case s.Place == string(store.Memory):
+		return "store: in memory until dragoman ends, because " + why
+	case why != "":
+		return "store: " + s.Database + " can't be read now: " + why
+	case s.Place == string(store.Absent):
+		return "store: nothing yet; it will be " + s.Database
+	}
+	return "store: " + s.Database
 }
 
 // Text returns the complete state of the server as text for a terminal; see Report.Text.

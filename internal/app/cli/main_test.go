@@ -10,6 +10,7 @@ import (
 	"maps"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strconv"
@@ -40,7 +41,13 @@ var programs = map[string]func(){
 	"settings-peer":   func() { settingsPeer(); leaktest.Exit(0) },
 }
 
-func TestMain(m *testing.M) { testscript.Main(leakChecked{m}, programs) }
+func TestMain(m *testing.M) {
+	// No test may open the database of whoever runs it. Nobody creates this folder.
+	if os.Getenv("XDG_DATA_HOME") == "" {
+		_ = os.Setenv("XDG_DATA_HOME", filepath.Join(os.TempDir(), "dragoman-test-has-no-data"))
+	}
+	testscript.Main(leakChecked{m}, programs)
+}
 
 func TestScripts(t *testing.T) {
 	testscript.Run(t, testscript.Params{

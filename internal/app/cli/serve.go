@@ -118,7 +118,7 @@ func (c *serveCommand) run(cmd *cobra.Command, _ []string) error {
 	}
 	c.warnOpen(cmd.Context(), cmp.Or(c.listen, x.Listen))
 	c.showProgress()
-	return withoutStop(cmd.Context(), c.backend.Serve(cmd.Context(), c.options(x)))
+	return withoutStop(cmd.Context(), houseError(c.backend.Serve(cmd.Context(), c.options(x))))
 }
 
 // loaded is the configuration with which serve starts.
@@ -182,7 +182,7 @@ func (c *serveCommand) options(x *loaded) daemon.ServeOptions {
 	return daemon.ServeOptions{
 		ConfigPath: x.path, Config: x.Snapshot, Problems: x.problems, Listen: c.listen, Hosts: c.hosts, Strict: c.strict, Stdio: c.stdio,
 		Log: c.log, LogCalls: c.logCalls || x.Log.Calls, Progress: c.status.Step, Version: version(), Dump: c.showStatus,
-		KeyFolders: admin.KeyFolders(c.env), NoConsole: c.noConsole, DemoClients: demoClients, Demo: playDemo,
+		KeyFolders: admin.KeyFolders(c.env), Database: houseFile(), NoConsole: c.noConsole, DemoClients: demoClients, Demo: playDemo,
 		Program: c.program, Path: self, Env: c.env,
 		Console: func(page daemon.Console) {
 			if !c.noConsole && x.Console {

@@ -47,6 +47,13 @@ func serveSettings() map[string]setting {
 				s.wants(s.post("/other/mcp", "{", "Host", "gateway.internal"), "404 ")
 			},
 		},
+		"dragoman.database": {
+			ours: `database: house/store.db`,
+			effect: func(s *stage) {
+				s.wants(s.get("/api/v1/status"), `"place": "absent"`, filepath.Join(s.dir, "house", "store.db"))
+				play(s.T, setting{ours: `database: "postgres://dragoman@127.0.0.1:1/team"`, fails: "dragoman cannot connect to the database \"team\""})
+			},
+		},
 		"dragoman.console": {
 			ours: `console: false`,
 			effect: func(s *stage) {

@@ -223,6 +223,7 @@ func play(t *testing.T, row setting) {
 	}
 	env := func(name string) (string, bool) { return "", false }
 	a := &app{world: world{backend: Daemon(), stdin: strings.NewReader(""), stdout: io.Discard, env: env, program: "dragoman", status: newStatus(s.log, false, env)}}
+	defer a.status.End() // as Main does
 	root := a.root()
 	root.SetArgs([]string{"serve", "-c", file})
 	ctx, cancel := context.WithCancelCause(t.Context())

@@ -22,6 +22,7 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/base/excerpt"
 	"github.com/dragoman-mcp/dragoman/internal/base/screen"
 	"github.com/dragoman-mcp/dragoman/internal/protocol/mcp"
+	"github.com/dragoman-mcp/dragoman/internal/team/store"
 )
 
 // watchPause is the time between two requests of status --watch.
@@ -150,6 +151,9 @@ func (c *statusCommand) statusText(address string, r *admin.Report, now time.Tim
 	b.WriteString(c.paragraph(clientsText(r)))
 	if r.Refusal != nil {
 		b.WriteString(c.paragraph(refusalLine(r.Refusal) + " (" + spanOf(now.Sub(r.Refusal.Since)) + " ago)"))
+	}
+	if r.Store != nil && (r.Store.Place != string(store.Absent) || r.Store.Problem != "") {
+		b.WriteString(c.paragraph(clean(r.Store.Line())))
 	}
 	b.WriteByte('\n')
 	if len(r.Servers) == 0 {

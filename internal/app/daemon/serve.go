@@ -35,6 +35,7 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/relay/upstream"
 	"github.com/dragoman-mcp/dragoman/internal/setup/clientfile"
 	"github.com/dragoman-mcp/dragoman/internal/setup/config"
+	"github.com/dragoman-mcp/dragoman/internal/team/store"
 	"github.com/dragoman-mcp/dragoman/internal/transport"
 	"github.com/dragoman-mcp/dragoman/internal/transport/httpdoor"
 )
@@ -77,6 +78,9 @@ type ServeOptions struct {
 	// not write them. The key for the ids of tasks and the lists of the
 	// servers are kept in the last of the folders.
 	KeyFolders []string
+	// Database is the path of the store's file, unless the configuration names a database. "" means that
+	// there is no place for a file.
+	Database string
 	// NoConsole turns the console off, even if the configuration turns it on.
 	NoConsole bool
 	// DemoClients are the names of the clients of Demo.
@@ -93,6 +97,7 @@ type ServeOptions struct {
 	startWait  time.Duration // for tests; 0 means startReport
 	noCalls    bool          // for tests; do not record the calls of clients
 	recent     *logring.Ring // keeps the recent log records; Serve sets it
+	store      *store.Store  // Serve sets it and closes it
 }
 
 // Console says how to open the console of a running Serve.
@@ -118,8 +123,8 @@ func consoleOff(o *ServeOptions, local bool) string {
 // Serve serves many servers behind one endpoint until ctx ends. With Stdio, Serve also ends when the
 // client on stdin disconnects. When the configuration file changes, Serve applies the new
 // configuration. If the new configuration cannot be used, Serve logs the problem and keeps the
-// current configuration.
-func Serve(ctx context.Context, o ServeOptions) error {
+// current configuration. If the database can't be used, Serve returns a *store.Error.
+func Serve(ctx context.Context, o ServeOptions) (err error) {
 	o.recent = logring.New()
 	plain := slog.New(logcode.New(logring.NewHandler(o.recent, orDiscard(o.Log).Handler())))
 	limited, flush := limitLog(plain)
@@ -131,6 +136,10 @@ func Serve(ctx context.Context, o ServeOptions) error {
 		notifyReload(reload)
 		defer signal.Stop(reload)
 	}
+	if o.store, err = openStore(ctx, &o); err != nil {
+		return err
+	}
+	defer func() { _ = o.store.Close() }()
 	address := o.Config.Listen
 	if o.Listen != "" {
 		address = o.Listen
@@ -166,6 +175,15 @@ func Serve(ctx context.Context, o ServeOptions) error {
 		address: address, handler: d.handler(), endpoints: d.runtime.Endpoints(), log: o.Log, drain: d.drain, limit: o.Drain, both: d.admin.Access().UseName,
 		ready: func(base string) { forget = d.listening(ctx, base, &running) },
 	})
+}
+
+// openStore opens the database that the configuration names. If it names none, the store is in the user's
+// data folder if that can be written to, and otherwise in memory.
+func openStore(ctx context.Context, o *ServeOptions) (*store.Store, error) {
+	if named := o.Config.Database; named != "" {
+		return store.Open(ctx, store.Options{Database: named, Log: o.Log})
+	}
+	return store.Open(ctx, store.Options{Database: o.Database, MayForget: true, Log: o.Log})
 }
 
 // servePipe serves the client on stdin until it disconnects or ctx ends.
@@ -268,7 +286,7 @@ func newDaemon(o ServeOptions, local bool) *daemon {
 	d.masks.Store(d.runtime)
 	d.project = d.runtime.Default()
 	d.stopCalls = d.events.Tap(event.Of(event.Loss), d.lost)
-	d.admin = admin.New(admin.Options{Project: d.project, Others: d.runtime, Log: o.Log, Recent: o.recent, Calls: d.recorded, Budget: d.budget, Losses: d.metrics.Losses, Version: o.Version, Config: fullPath(o.ConfigPath), Local: local, PublicURL: o.Config.PublicURL, ConsoleOff: consoleOff(&o, local), DemoClients: o.DemoClients, Env: o.Env, Refusal: d.refusal.Load, Reload: d.reloader()})
+	d.admin = admin.New(admin.Options{Project: d.project, Others: d.runtime, Log: o.Log, Recent: o.recent, Calls: d.recorded, Budget: d.budget, Losses: d.metrics.Losses, Version: o.Version, Config: fullPath(o.ConfigPath), Local: local, PublicURL: o.Config.PublicURL, ConsoleOff: consoleOff(&o, local), DemoClients: o.DemoClients, Env: o.Env, Refusal: d.refusal.Load, Store: stateOf(o.store), Reload: d.reloader()})
 	d.console = console.New(console.Options{
 		Off: consoleOff(&o, local), Access: d.admin.Access(), Source: d.admin, Add: d.admin, Config: d.project.Current, Clients: d.project.ClientReports, Operate: d.project.Operate, Events: d.events, DemoClients: o.DemoClients, Log: o.Log,
 		Program: o.Program, Path: o.Path, Machine: clientfile.Machine{OS: goruntime.GOOS, Env: o.Env},
@@ -282,6 +300,14 @@ func newDaemon(o ServeOptions, local bool) *daemon {
 	d.metrics.WatchServers(d.statuses)
 	d.metrics.WatchTraces(d.traces)
 	return d
+}
+
+// stateOf returns what a store says of itself, or nil if there is no store.
+func stateOf(s *store.Store) func() store.State {
+	if s == nil {
+		return nil
+	}
+	return s.State
 }
 
 // clean is telemetry.LogOptions.Clean.
@@ -382,6 +408,7 @@ func needsRestart(a, b *config.Snapshot) (names []string) {
 	}{
 		{"listen", a.Listen == b.Listen},
 		{"publicURL", a.PublicURL == b.PublicURL},
+		{"database", a.Database == b.Database},
 		{"allowedHosts", slices.Equal(a.Hosts, b.Hosts)},
 		{"allowedOrigins", slices.Equal(a.Origins, b.Origins)},
 		{"log", a.Log == b.Log},

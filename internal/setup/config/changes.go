@@ -21,6 +21,7 @@ var serverSettings = map[string]string{
 // one by one.
 var snapshotSettings = map[string]string{
 	"Listen": "listen", "Identity": "server", "Revisions": "revisions", "InheritEnv": "inheritEnv", "EnvFile": "envFile",
+	"Database":  "database",
 	"Separator": "names.separator", "Limits": "limits", "PublicURL": "publicURL", "Hosts": "allowedHosts",
 	"Origins": "allowedOrigins", "Log": "log", "Traces": "telemetry.traces", "Console": "console", "Record": "record", "Dialects": "dialects",
 	"AllowUnauthenticatedNetworkAccess": "allowUnauthenticatedNetworkAccess",

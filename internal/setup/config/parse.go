@@ -149,6 +149,7 @@ func (c *compiler) readOurs(o *object, s *Snapshot) {
 	if l := o.object("limits"); l != nil {
 		c.readLimits(l, &s.Limits)
 	}
+	s.Database = c.readDatabase(o)
 	if n := o.text("publicURL", &s.PublicURL); n != nil {
 		if bad, hint := badPublicURL(s.PublicURL); bad != "" {
 			c.problem(n, o.at("publicURL"), bad, hint)
@@ -183,6 +184,26 @@ func (c *compiler) readOurs(o *object, s *Snapshot) {
 		c.readTraces(t.object("traces"), &s.Traces)
 		t.done()
 	}
+}
+
+// readDatabase reads the path or the URL of the database. Only whoever opens it knows whether it's usable.
+func (c *compiler) readDatabase(o *object) string {
+	var where string
+	n := o.text("database", &where)
+	scheme, _, isURL := strings.Cut(where, "://")
+	switch {
+	case n == nil:
+		return ""
+	case !isURL:
+		return c.relative(n, o.at("database"), where)
+	}
+	switch _, err := url.Parse(where); {
+	case scheme != "postgres" && scheme != "postgresql":
+		c.problem(n, o.at("database"), "has an unknown scheme", "write the path of a file, or a URL that begins with postgres://")
+	case err != nil:
+		c.problem(n, o.at("database"), "is not a URL", "write postgres://user@host:5432/database, and percent-encode special characters in the password")
+	}
+	return where
 }
 
 func (c *compiler) readTraces(o *object, t *Traces) {

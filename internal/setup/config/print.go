@@ -31,6 +31,9 @@ func (s *Snapshot) AppendYAML(dst []byte) []byte {
 	if s.EnvFile != "" {
 		p.text(1, "envFile", s.EnvFile)
 	}
+	if s.Database != "" {
+		p.text(1, "database", s.databaseForPeople())
+	}
 	p.line(1, "console: "+strconv.FormatBool(s.Console))
 	if s.AllowUnauthenticatedNetworkAccess {
 		p.line(1, "allowUnauthenticatedNetworkAccess: true")
@@ -68,6 +71,14 @@ func (s *Snapshot) AppendYAML(dst []byte) []byte {
 	p.line(2, "calls: "+strconv.FormatBool(s.Log.Calls))
 	p.traces(&s.Traces)
 	return p.b
+}
+
+// databaseForPeople returns Database without user, password and query.
+func (s *Snapshot) databaseForPeople() string {
+	if strings.Contains(s.Database, "://") {
+		return maskURL(s.Database)
+	}
+	return s.Database
 }
 
 type printer struct{ b []byte }

@@ -28,6 +28,10 @@ type Snapshot struct {
 	// variable in the environment of the process is not empty, it takes precedence over the same
 	// variable in this file.
 	EnvFile string
+	// Database is where the serve command keeps what must last: the path of a file, or a URL that begins
+	// with postgres:// or postgresql://, and may have a password. "" means the file in the user's data
+	// folder.
+	Database string
 	// PublicURL is the URL at which clients reach the path "/" through a reverse proxy, without a
 	// slash at the end; "" for none.
 	PublicURL string
