@@ -68,6 +68,7 @@ var statuses = []struct {
 	{"dragoman fake --client bare-http-client", 1},      // the client finds faults in the server
 	{"dragoman replay call.txtar", 1},                   // no client sends the call
 	{"dragoman healthcheck --ready", 1},                 // no serve process is running
+	{"dragoman backup ", 1},                             // nothing is stored yet
 	{"dragoman server requirements --db postgres:", 1},  // no such database is running
 }
 

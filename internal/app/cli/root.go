@@ -94,7 +94,7 @@ var commandGroups = []struct {
 		newListCommand, newShowCommand, newCallCommand, newReadCommand, newPromptCommand, newCompleteCommand,
 	}},
 	{"look", "Look after a running serve:", []func(*world) *cobra.Command{
-		newStatusCommand, newLogsCommand, newCallsCommand, newConsoleCommand, newRestartCommand, newStopCommand, newReloadCommand, newHealthcheckCommand,
+		newStatusCommand, newLogsCommand, newCallsCommand, newConsoleCommand, newRestartCommand, newStopCommand, newReloadCommand, newBackupCommand, newHealthcheckCommand,
 	}},
 	{"test", "Test servers and clients:", []func(*world) *cobra.Command{
 		newDoctorCommand, newFakeCommand, newRecordCommand, newReplayCommand, newMatrixCommand,

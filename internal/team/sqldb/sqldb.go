@@ -88,6 +88,19 @@ type engine struct {
 // processes. It returns an *Error if the database cannot be changed, belongs to another program, or
 // was changed by a newer version of this one.
 func Open(ctx context.Context, where string, o Options) (*DB, error) {
+	d, err := connect(ctx, where, o)
+	if err != nil {
+		return nil, err
+	}
+	if err := d.migrate(ctx, o); err != nil {
+		_ = d.Close()
+		return nil, err
+	}
+	return d, nil
+}
+
+// connect opens a database without looking at its tables.
+func connect(ctx context.Context, where string, o Options) (*DB, error) {
 	if o.Schema == "" {
 		o.Schema = o.Name
 	}
@@ -122,10 +135,6 @@ func Open(ctx context.Context, where string, o Options) (*DB, error) {
 		if d.base, err = d.db.Conn(ctx); err != nil {
 			return nil, errors.Join(err, d.Close())
 		}
-	}
-	if err := d.migrate(ctx, o); err != nil {
-		_ = d.Close()
-		return nil, err
 	}
 	return d, nil
 }

@@ -393,3 +393,70 @@ func TestLost(t *testing.T) {
 		}
 	}
 }
+
+// TestBackup copies a database while another process writes to it. Each note that was acknowledged before
+// must be in the copy.
+func TestBackup(t *testing.T) {
+	dir, o := t.TempDir(), app(1, "")
+	path := filepath.Join(dir, "x.db")
+	c, out := peer{"write", path, ""}.start(t)
+	defer func() {
+		_ = c.Process.Kill()
+		_ = c.Wait()
+	}()
+	for round := range 5 {
+		var n, at int64
+		out.Scan()
+		if _, err := fmt.Sscan(out.Text(), &n, &at); err != nil {
+			t.Fatal(err)
+		}
+		to := filepath.Join(dir, fmt.Sprint("copy", round))
+		if err := Backup(t.Context(), path, to, o); err != nil {
+			t.Fatal(err)
+		}
+		if fi, err := os.Stat(to); err != nil || runtime.GOOS != "windows" && fi.Mode() != 0o600 {
+			t.Errorf("the copy: %v, %v", fi, err)
+		}
+		d := open(t, to, o)
+		intact(t, d)
+		if got := count(t, d, "FROM notes WHERE id <= ? AND body <> ''", n); got != int(n) {
+			t.Errorf("the copy has %d of %d notes", got, n)
+		}
+	}
+	before, err := filepath.Glob(filepath.Join(dir, "copy*"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	newer := filepath.Join(dir, "newer.db")
+	if d, err := Open(t.Context(), newer, app(2, "")); err != nil || d.Close() != nil {
+		t.Fatal(err)
+	}
+	foreign := app(1, "")
+	foreign.Name, foreign.ID = "others", 4712
+	for _, c := range []struct {
+		where, to, want string
+		o               Options
+	}{
+		{path, filepath.Join(dir, "copy0"), `the file "` + filepath.Join(dir, "copy0") + `" exists already / name a file that doesn't exist`, o},
+		{filepath.Join(dir, "none.db"), filepath.Join(dir, "copy"), "there is no database DB / name another database", o},
+		{path, filepath.Join(dir, "copy"), "the database DB has tables of another program / use another database", foreign},
+		{path, filepath.Join(dir, "none", "copy"), `the database DB can't be copied to "` + filepath.Join(dir, "none", "copy") + `": no such file or directory / free space, or use another folder`, o},
+		{"postgres://me:secret@127.0.0.1:1/x", filepath.Join(dir, "copy"), `the database "x" on "127.0.0.1" is in PostgreSQL, which has a program of its own for backups / use pg_dump --schema=notes_app`, o},
+		{newer, filepath.Join(dir, "newer"), "", o},
+	} {
+		err := Backup(t.Context(), c.where, c.to, c.o)
+		if c.want != "" && runtime.GOOS != "windows" {
+			says(t, err, fmt.Sprintf("%q", c.where), c.want)
+		} else if c.want == "" && err != nil {
+			t.Error(err)
+		}
+	}
+	if after, err := filepath.Glob(filepath.Join(dir, "copy*")); err != nil || len(after) != len(before) {
+		t.Errorf("there are %v, %v", after, err)
+	}
+	for _, name := range []string{"none.db", "none"} {
+		if _, err := os.Stat(filepath.Join(dir, name)); err == nil {
+			t.Errorf("%s was created", name)
+		}
+	}
+}

@@ -1,12 +1,14 @@
 package sqldb
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"database/sql/driver"
 	"errors"
 	"fmt"
 	"io/fs"
+	"math"
 	"net/url"
 	"os"
 	"path/filepath"
@@ -191,6 +193,15 @@ func (f *file) present() error {
 // one at the same time. A copy with this name is complete.
 func (f *file) keep(ctx context.Context, db *sql.DB, version int) error {
 	to := fmt.Sprintf("%s.before-%d", f.path, version)
+	if err := f.copyTo(ctx, db, to); err != nil {
+		return fail("free space or let dragoman write to the folder, and try again", err, "the database %s can't be copied to %q before its tables are updated: %v", f.called, filepath.Base(to), err)
+	}
+	return nil
+}
+
+// copyTo copies the database as it is at one moment to a file of mode 0600, which it replaces. The file is
+// complete, or isn't there.
+func (f *file) copyTo(ctx context.Context, db *sql.DB, to string) error {
 	part := to + ".part"
 	_ = os.Remove(part) // of a process that was killed
 	// SQLite takes a file that is empty, and would itself create one that others can read.
@@ -207,8 +218,36 @@ func (f *file) keep(ctx context.Context, db *sql.DB, version int) error {
 	}
 	if err != nil {
 		_ = os.Remove(part)
-		err = explainSQLite(unwrapPath(err), f.called)
-		return fail("free space or let dragoman write to the folder, and try again", err, "the database %s can't be copied to %q before its tables are updated: %v", f.called, filepath.Base(to), err)
+		return explainSQLite(unwrapPath(err), f.called)
+	}
+	return nil
+}
+
+// Backup copies an SQLite file, which others may use meanwhile, to a new file of mode 0600. It doesn't
+// update the tables, so it also copies a database of another version. It returns an *Error if there's no
+// database, if it belongs to another program or is in PostgreSQL, or if the new file exists.
+func Backup(ctx context.Context, where, to string, o Options) error {
+	o.Existing = true
+	if _, err := os.Lstat(to); err == nil {
+		return fail("name a file that doesn't exist", fs.ErrExist, "the file %q exists already", to)
+	}
+	d, err := connect(ctx, where, o)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = d.Close() }()
+	if d.e.file == nil {
+		return fail("use pg_dump --schema="+cmp.Or(o.Schema, o.Name), nil, "the database %s is in PostgreSQL, which has a program of its own for backups", d.e.called)
+	}
+	err = d.Read(ctx, func(t *Tx) error {
+		_, err := t.version(o, math.MaxInt)
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	if err := d.e.file.copyTo(ctx, d.db, to); err != nil {
+		return fail("free space, or use another folder", err, "the database %s can't be copied to %q: %v", d.e.called, to, err)
 	}
 	return nil
 }

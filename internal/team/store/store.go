@@ -111,6 +111,12 @@ func Open(ctx context.Context, o Options) (*Store, error) {
 	return s, nil
 }
 
+// Backup copies an SQLite file, which may be in use, to a new file of mode 0600. It returns an *Error if
+// there is no database, if it can't be copied, or if it's in PostgreSQL, which has pg_dump.
+func Backup(ctx context.Context, database, to string) error {
+	return sqldb.Backup(ctx, database, to, (&Store{}).options())
+}
+
 // Close closes the database. Writes that still run fail.
 func (s *Store) Close() error {
 	s.stop()
