@@ -2,9 +2,6 @@ package config
 
 import (
 	"cmp"
-	"fmt"
-	"io"
-	"log/slog"
 	"net/url"
 	"os"
 	"slices"
@@ -12,46 +9,16 @@ import (
 	"unicode"
 
 	"github.com/dragoman-mcp/dragoman/internal/base/excerpt"
+	"github.com/dragoman-mcp/dragoman/internal/base/secret"
 )
 
 const mask = excerpt.Mask
 
-// Secret is text that must not be shown. Printing, logging or marshalling it gives ***.
-// The zero Secret is the empty text. A Secret is immutable.
-type Secret struct {
-	// text is a pointer because fmt does not call methods of unexported struct fields. When a
-	// struct that contains a Secret is printed, fmt prints the address instead of the text.
-	text *string
-}
+// Secret is text that must not be shown. The zero Secret is the empty text.
+type Secret = secret.Text
 
 // NewSecret returns a Secret that holds text.
-func NewSecret(text string) Secret { return Secret{text: &text} }
-
-// Reveal returns the secret text. Call Reveal only where the text itself is needed.
-func (s Secret) Reveal() string {
-	if s.text == nil {
-		return ""
-	}
-	return *s.text
-}
-
-// Equal reports whether two Secrets hold the same text. The operator == compares pointers
-// instead.
-func (s Secret) Equal(o Secret) bool { return s.Reveal() == o.Reveal() }
-
-func (s Secret) String() string { return mask }
-
-// Format makes every verb of fmt print ***.
-func (s Secret) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, mask) }
-
-// LogValue implements slog.LogValuer.
-func (s Secret) LogValue() slog.Value { return slog.StringValue(mask) }
-
-// MarshalJSON returns the JSON string "***".
-func (s Secret) MarshalJSON() ([]byte, error) { return []byte(`"` + mask + `"`), nil }
-
-// MarshalText implements encoding.TextMarshaler.
-func (s Secret) MarshalText() ([]byte, error) { return []byte(mask), nil }
+func NewSecret(text string) Secret { return secret.New(text) }
 
 // shortestSecret is the minimum length, in bytes, of a text that is masked. Shorter values are
 // usually flags or levels, and masking them would make ordinary text unreadable.

@@ -25,7 +25,7 @@ var inner = map[string][][]string{
 			"internal/base/excerpt", "internal/base/identity", "internal/base/jsonrpc", "internal/base/logcode", "internal/base/loglimit",
 			"internal/base/screen", "internal/base/servername", "internal/base/spans", "internal/base/work",
 		},
-		{"internal/base/failure", "internal/base/folderlock", "internal/base/tokens", "internal/base/trails"},
+		{"internal/base/failure", "internal/base/folderlock", "internal/base/secret", "internal/base/tokens", "internal/base/trails"},
 		{"internal/base/logring", "internal/base/logscreen"},
 	},
 	"internal/protocol": {
