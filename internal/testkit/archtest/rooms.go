@@ -88,6 +88,8 @@ var guests = map[string][]string{
 	// Only one package uses a database (docs/adr/0021).
 	"modernc.org/sqlite":      {"internal/team/sqldb"},
 	"github.com/jackc/pgx/v5": {"internal/team/sqldb"},
+	// The keyring of the operating system is asked only for the vault's key (docs/adr/0040).
+	"github.com/zalando/go-keyring": {"internal/team/vault"},
 	// The built-in servers are commands. Only package cli may import them.
 	Module + "/internal/server": {"internal/server", "internal/app/cli"},
 }
@@ -111,6 +113,7 @@ var datesNamedIn = []string{"internal/protocol/dialect", "internal/workbench/fak
 // neither sync.WaitGroup.Go nor errgroup works there.
 var goStatements = map[string]string{
 	"internal/transport/stdio/std.go": "a read of a standard input that takes no deadline cannot be unblocked, so nobody can wait for it",
+	"internal/team/vault/keyring.go":  "the library takes no context, and a keyring that waits for a password may never answer",
 }
 
 // waitGroupRooms are the packages in which a type with goroutines must keep them in a work.Group.
