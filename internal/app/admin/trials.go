@@ -232,7 +232,9 @@ func (t *target) resolve(x *draftServer, env intake.Env) (config.Server, *failur
 		return c, invalid("the settings of the server cannot be read")
 	case c.Unusable != nil:
 		f := runtime.UnusableFailure(*c.Unusable)
-		f.Action = "enter a value for " + c.Unusable.Variable + " above, and test again"
+		if v := c.Unusable.Variable; v != "" {
+			f.Action = "enter a value for " + v + " above, and test again"
+		}
 		return c, f
 	}
 	c.Disabled = false

@@ -67,6 +67,9 @@ func (c *configCheckCommand) run(*cobra.Command, []string) error {
 		return c.env.noConfig()
 	}
 	snapshot, problems := config.Load(path)
+	for i := range problems { // only serve can tell whether there is such a secret
+		problems[i].Warning = problems[i].Warning || problems[i].Secret != ""
+	}
 	err := problems.Err()
 	if snapshot != nil && len(snapshot.Servers) == 0 && !slices.ContainsFunc(problems, func(p config.Problem) bool { return strings.HasPrefix(p.Text, "has no servers") }) {
 		problems = append(problems, config.Problem{File: path, Warning: true, Text: "has no servers", Hint: addServer})

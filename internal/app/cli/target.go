@@ -363,17 +363,21 @@ func (t *targetFlags) target(e environment, word string, command []string, file 
 	return s, snapshot, nil
 }
 
-// usable returns an error if a server cannot be used, because its configuration needs an
-// environment variable that is not set.
+// usable returns an error if a server cannot be used, because its configuration needs a
+// variable or a secret that is not set.
 func usable(s config.Server) error {
 	if s.Unusable == nil {
 		return nil
 	}
 	p := s.Unusable
+	action := p.Hint // of a secret
+	if v := p.Variable; v != "" {
+		action = fmt.Sprintf("set %s and run the command again, or write ${%s:-default} in line %d of %s", v, v, p.Line, filepath.Base(p.File))
+	}
 	return &failure.Failure{
 		Class: failure.MissingVariable, Server: s.Name,
 		Sentence: fmt.Sprintf("%s, so server %q cannot be used", p.Text, s.Name),
-		Action:   fmt.Sprintf("set %s and run the command again, or write ${%s:-default} in line %d of %s", p.Variable, p.Variable, p.Line, filepath.Base(p.File)),
+		Action:   action,
 	}
 }
 

@@ -7,7 +7,7 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/setup/config"
 )
 
-// unusable is the error of a server whose configuration uses an unset environment variable.
+// unusable is the error of a server whose configuration uses a variable or a secret that is not set.
 type unusable struct {
 	server  string
 	problem config.Problem
@@ -36,7 +36,10 @@ func (e *unusable) Error() string {
 func (e *unusable) DescribeFailure(f *failure.Facts) {
 	f.Class, f.Cause, f.Sentence = failure.MissingVariable, "unset_variable", e.Error()
 	f.Action = "set " + e.problem.Variable + " and restart Dragoman"
-	if e.problem.EnvFile != "" {
+	switch {
+	case e.problem.Secret != "":
+		f.Cause, f.Action = "missing_secret", e.problem.Hint
+	case e.problem.EnvFile != "":
 		f.Action = "write " + e.problem.Variable + "=VALUE into " + e.problem.EnvFile
 	}
 }

@@ -78,7 +78,7 @@ var classes = []Info{
 		"Do what `action` says. Usually you have to run `chmod +x FILE`, or correct the working directory."},
 	{NotAdmitted, "Dragoman did not start the program of the server, because earlier starts failed, and the pause before the next start has not ended.",
 		"Read the server's log to find out why the earlier starts failed. Usually `sentence` says when Dragoman starts the program again."},
-	{MissingVariable, "A server lacks an environment variable. There are two cases: the server exited and its stderr names the missing variable, or Dragoman did not start the server because the configuration of the server contains `${NAME}` and `NAME` is not set.",
+	{MissingVariable, "A server lacks an environment variable or a secret. Either the server exited and its stderr names the missing variable, or Dragoman did not start the server because its configuration contains `${NAME}` or `${secret:NAME}` and nobody has set `NAME`.",
 		"Set the variable with `--env NAME=VALUE` on the command line, or with `env` in the configuration. `serve` passes only a few variables of its own environment to servers. `inheritEnv` passes further variables."},
 	{Exited, "The process of the server exited, or closed its stdout, before it answered a request.",
 		"Read `evidence`, which has the most important lines of the server's stderr. To see all output of the server, run the command in a terminal."},

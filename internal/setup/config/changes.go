@@ -71,10 +71,11 @@ func (s *Snapshot) Since(old *Snapshot) (c Changes) {
 	return c
 }
 
-// unplaced returns a copy of the snapshot whose problems don't say where in the file they are. A line that
-// was inserted above a server doesn't change the server.
+// unplaced returns a copy of the snapshot that has only what the file says, and whose problems don't say
+// where in it they are. A line that was inserted above a server doesn't change the server.
 func (s *Snapshot) unplaced() *Snapshot {
 	out := *s
+	out.secrets = nil
 	out.Servers = slices.Clone(s.Servers)
 	for i := range out.Servers {
 		if p := out.Servers[i].Unusable; p != nil {

@@ -1,12 +1,20 @@
 package config
 
-import "strings"
+import (
+	"strings"
+
+	"github.com/dragoman-mcp/dragoman/internal/base/excerpt"
+)
+
+// Secrets looks up a secret of the project to which the file belongs. ok is false if the project has no
+// secret with this name. An error says why a secret can't be read.
+type Secrets func(name string) (value Secret, ok bool, err error)
 
 // Expand replaces the references in a command-line value by the same rules as in a configuration
 // file: ${NAME}, ${NAME:-default}, and $${ for a literal ${. Every user of the machine can read a
 // command line. With references, the command line does not have to contain credentials.
 func Expand(s string, env func(string) (string, bool)) (string, *Problem) {
-	e, bad, hint := expand(s, env)
+	e, bad, hint := expand(s, lookups{env: env})
 	if bad != "" {
 		return "", &Problem{Text: bad, Hint: hint}
 	}
@@ -20,13 +28,32 @@ type expansion struct {
 	from  bool   // whether the value had references
 
 	outside []Secret // the values that replaced the references, in order
-	unset   string   // the variable that is not set and has no default; "" for none
+	missing Missing  // what has no value and no default
 }
 
-// expand replaces the references in a value: ${NAME}, ${NAME:-default} and ${env:NAME}, which some
-// other clients use. $${ gives a literal ${. A $ without a following { is literal. bad describes the
-// first invalid reference, and hint says how to fix it.
-func expand(s string, env func(string) (string, bool)) (e expansion, bad, hint string) {
+// Missing names the variable or the secret that a reference stands for and nobody has set. The zero
+// Missing is neither.
+type Missing struct{ Variable, Secret string }
+
+// reference returns the text between ${ and }.
+func (m Missing) reference() string {
+	if m.Secret != "" {
+		return "secret:" + m.Secret
+	}
+	return m.Variable
+}
+
+// lookups find the values of references.
+type lookups struct {
+	env     func(string) (string, bool)
+	secrets Secrets           // nil if this program can't read any
+	note    func(name string) // if not nil, called for each reference to a secret
+}
+
+// expand replaces the references in a value: ${NAME}, ${NAME:-default}, ${secret:NAME}, and ${env:NAME},
+// which some other clients use. $${ gives a literal ${. A $ without a following { is literal. bad
+// describes the first invalid reference, and hint says how to fix it.
+func expand(s string, from lookups) (e expansion, bad, hint string) {
 	var text, shown strings.Builder
 	both := func(s string) { text.WriteString(s); shown.WriteString(s) }
 	for {
@@ -46,9 +73,9 @@ func expand(s string, env func(string) (string, bool)) (e expansion, bad, hint s
 			return e, "${ has no closing }", "write ${NAME} for a variable, or $${ for the two characters ${"
 		}
 		s = rest
-		value, unset, bad, hint := resolve(ref, env)
+		value, missing, bad, hint := from.resolve(ref)
 		if bad != "" {
-			e.unset = unset
+			e.missing = missing
 			return e, bad, hint
 		}
 		text.WriteString(value)
@@ -61,34 +88,58 @@ func expand(s string, env func(string) (string, bool)) (e expansion, bad, hint s
 }
 
 // resolve returns the value of a reference. If there is no value, bad describes the problem and hint
-// says how to fix it. If the reason is a variable that is not set, unset is the name of the variable.
-func resolve(ref string, env func(string) (string, bool)) (value, unset, bad, hint string) {
+// says how to fix it. If the reason is a variable or a secret that nobody has set, missing names it.
+func (from lookups) resolve(ref string) (value string, missing Missing, bad, hint string) {
+	if name, ok := strings.CutPrefix(ref, "secret:"); ok {
+		return from.secret(name)
+	}
 	name, fallback, hasFallback := strings.Cut(ref, ":-")
 	if !hasFallback {
 		if scheme, of, ok := strings.Cut(ref, ":"); ok {
 			switch scheme {
 			case "env":
 				name = of
-			case "secret":
-				return "", "", "${secret:" + printable(of) + "} cannot be resolved, because Dragoman does not support secret stores yet",
-					"put the value in an environment variable and write ${NAME}"
 			case "input":
-				return "", "", "${input:" + printable(of) + "} is an input prompt of an editor, which Dragoman does not support",
+				return "", missing, "${input:" + printable(of) + "} is an input prompt of an editor, which Dragoman does not support",
 					"put the value in an environment variable and write ${NAME}"
 			}
 		}
 	}
 	if !isVariable(name) {
-		return "", "", "${" + printable(ref) + "} is not a valid reference to an environment variable", "write ${NAME} or ${NAME:-default}, or $${ for the two characters ${"
+		return "", missing, "${" + printable(ref) + "} is not a valid reference to an environment variable", "write ${NAME} or ${NAME:-default}, or $${ for the two characters ${"
 	}
-	v, ok := env(name)
+	v, ok := from.env(name)
 	switch {
 	case ok && (v != "" || !hasFallback):
-		return v, "", "", ""
+		return v, missing, "", ""
 	case hasFallback:
-		return fallback, "", "", ""
+		return fallback, missing, "", ""
 	}
-	return "", name, "the environment variable " + name + " is not set", "set it, or write ${" + name + ":-default}"
+	return "", Missing{Variable: name}, "the environment variable " + name + " is not set", "set it, or write ${" + name + ":-default}"
+}
+
+// secret does the same as resolve for ${secret:NAME}. A secret has no default, because the default
+// would be in the file.
+func (from lookups) secret(name string) (value string, missing Missing, bad, hint string) {
+	if badName(name) != "" {
+		return "", missing, "${secret:" + printable(name) + "} is not a valid reference to a secret", "write ${secret:NAME}, and in NAME only letters, digits, _, - and ."
+	}
+	if from.note != nil {
+		from.note(name)
+	}
+	missing.Secret = name
+	if from.secrets == nil {
+		return "", missing, "the secret " + name + " cannot be read, because only dragoman serve reads secrets, from its store",
+			"put the value into an environment variable or into the file of dragoman.envFile, and write ${NAME}"
+	}
+	v, ok, err := from.secrets(name)
+	switch {
+	case err != nil:
+		return "", missing, "the secret " + name + " cannot be read: " + excerpt.Line(err.Error(), 400), "store it again with `dragoman secrets set " + name + "`"
+	case !ok:
+		return "", missing, "there is no secret " + name, "run `dragoman secrets set " + name + "`"
+	}
+	return v.Reveal(), Missing{}, "", ""
 }
 
 func isVariable(s string) bool {

@@ -26,7 +26,7 @@ func fingerprint(s *Server, dialects []*dialect.Profile) string {
 		h.Write([]byte(t))
 	}
 	if s.Unusable != nil {
-		text("without " + s.Unusable.Variable)
+		text("without " + s.Unusable.reference())
 	}
 	text(s.Kind.String())
 	text(s.Command)

@@ -53,18 +53,25 @@ func places(env func(string) (string, bool), windows bool) []string {
 // process and the variables in the file that dragoman.envFile names. As with Parse, the Snapshot is
 // nil exactly when the configuration file cannot be used.
 func Load(path string) (*Snapshot, Problems) {
-	s, _, problems := LoadContent(path)
+	return LoadWith(path, nil)
+}
+
+// LoadWith does the same as Load, and looks up secrets too.
+func LoadWith(path string, secrets Secrets) (*Snapshot, Problems) {
+	s, _, problems := loadContent(path, secrets)
 	return s, problems
 }
 
 // LoadContent does the same as Load, and also returns the content that it has parsed. The file may
 // have other content by now.
-func LoadContent(path string) (*Snapshot, []byte, Problems) {
+func LoadContent(path string) (*Snapshot, []byte, Problems) { return loadContent(path, nil) }
+
+func loadContent(path string, secrets Secrets) (*Snapshot, []byte, Problems) {
 	b, mode, err := read(path, clientfile.MaxFile+1)
 	if err != nil {
 		return nil, nil, Problems{unreadable(path, err)}
 	}
-	s, problems := parse(path, b, os.LookupEnv, ReadEnv)
+	s, problems := parse(path, b, lookups{env: os.LookupEnv, secrets: secrets}, ReadEnv)
 	if s != nil && runtime.GOOS != "windows" && mode.Perm()&0o077 != 0 && holdsSecrets(b, s) {
 		problems = append(problems, Problem{
 			File: path, Warning: true,

@@ -35,6 +35,11 @@ func (c *compiler) setOwn(o *object) {
 	}
 }
 
+// lookups returns what finds the values of references in the settings of the server.
+func (c *compiler) lookups() lookups {
+	return lookups{c.lookup, c.secrets, func(name string) { c.secret = name }}
+}
+
 // lookup returns the value of a variable for the server that is being read. If the value has an
 // invalid reference, lookup returns an empty value and reports nothing, because readCommand reports
 // the problem.
@@ -48,7 +53,7 @@ func (c *compiler) lookup(name string) (string, bool) {
 		return "", true
 	}
 	c.own.open = append(c.own.open, name)
-	e, _, _ := expand(n.text, c.lookup)
+	e, _, _ := expand(n.text, c.lookups())
 	c.own.open = c.own.open[:len(c.own.open)-1]
 	before := c.own.cost
 	if c.own.cost += 1 + len(e.text); before <= maxOwnText && c.own.cost > maxOwnText {

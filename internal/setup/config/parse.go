@@ -41,18 +41,33 @@ func Default() *Snapshot {
 // that affects more than one server; see Problem.Server. env looks up an environment variable;
 // nil means an empty environment. Relative paths in the file are relative to the file's
 // folder. Parse has no side effects and does not retain b or env. It does not read the file that
-// dragoman.envFile names, so env must also look up the variables in that file.
+// dragoman.envFile names, so env must also look up the variables in that file. There are no secrets, so
+// each reference to one is a problem of its server.
 func Parse(name string, b []byte, env func(string) (string, bool)) (*Snapshot, Problems) {
-	return parse(name, b, env, nil)
+	return ParseWith(name, b, env, nil)
 }
 
-// parse does the same as Parse. The function variables reads the file that dragoman.envFile names. If
-// variables is nil, parse does not read that file.
-func parse(name string, b []byte, env func(string) (string, bool), variables func(path string) ([]Variable, Problems)) (*Snapshot, Problems) {
-	if env == nil {
-		env = func(string) (string, bool) { return "", false }
+// ParseWith does the same as Parse, and looks up secrets too. The Snapshot keeps secrets, for Where.
+func ParseWith(name string, b []byte, env func(string) (string, bool), secrets Secrets) (*Snapshot, Problems) {
+	return parse(name, b, lookups{env: env, secrets: secrets}, nil)
+}
+
+// parse does the same as ParseWith. The function variables reads the file that dragoman.envFile names.
+// If variables is nil, parse does not read that file.
+func parse(name string, b []byte, from lookups, variables func(path string) ([]Variable, Problems)) (*Snapshot, Problems) {
+	if from.env == nil {
+		from.env = func(string) (string, bool) { return "", false }
 	}
-	c := &compiler{file: name, process: env, variables: variables}
+	c := &compiler{file: name, process: from.env, variables: variables}
+	if from.secrets != nil {
+		c.secrets = func(name string) (Secret, bool, error) {
+			v, ok, err := from.secrets(name)
+			if len(v.Reveal()) >= shortestSecret {
+				c.source.secrets = append(c.source.secrets, v.Reveal())
+			}
+			return v, ok, err
+		}
+	}
 	c.env = func(name string) (string, bool) {
 		v, ok := c.outer(name)
 		if ok && len(v) >= shortestSecret && excerpt.SecretName(name) {
@@ -66,6 +81,7 @@ func parse(name string, b []byte, env func(string) (string, bool), variables fun
 	if c.fatal {
 		return nil, c.problems
 	}
+	s.secrets = from.secrets
 	return s, c.problems
 }
 
@@ -265,7 +281,7 @@ func (c *compiler) readIdentity(o *object, s *Snapshot) {
 func (c *compiler) readInstructions(o *object, in *Instructions, outside bool) {
 	var sources []string
 	if n := o.text("text", &in.Text); n != nil {
-		e, _, _ := expand(n.text, c.env)
+		e, _, _ := expand(n.text, lookups{env: c.env})
 		if in.Outside = e.from; e.from && !outside {
 			c.problem(n, o.at("text"), "contains ${…}, and every client would read the value", "write the text itself, or set dragoman.server.allowSecretsInInstructions: true if the value is not secret")
 		}

@@ -292,7 +292,7 @@ func TestProblems(t *testing.T) {
 		{server(`{command: x, env: {"A=": b}}`), "is not a valid variable name"},
 		{server(`{command: x, cwd: ~/x}`), "~ is not replaced with your home directory; write ${HOME}"},
 		{server(`{command: "${NOPE}"}`), "f:2:16: mcpServers.a.command: the environment variable NOPE is not set; set it, or write ${NOPE:-default}"},
-		{server(`{command: "${secret:gh}"}`), "f:2:16: mcpServers.a.command: ${secret:gh} cannot be resolved, because Dragoman does not support secret stores yet"},
+		{server(`{command: "${secret:gh}"}`), "f:2:16: mcpServers.a.command: must not contain ${secret:gh}, because Dragoman shows this value"},
 		{server(`{command: "${input:gh}"}`), "is an input prompt of an editor"},
 		{server(`{command: "${9}"}`), "${9} is not a valid reference"},
 		{server(`{command: "${A"}`), "${ has no closing }"},
@@ -384,7 +384,7 @@ func TestExpand(t *testing.T) {
 		"a$$b":                 "a$$b",
 		"${NO:-secret:x}tail}": "secret:xtail}",
 	} {
-		e, bad, _ := expand(in, vars)
+		e, bad, _ := expand(in, lookups{env: vars})
 		if bad != "" || e.text != want {
 			t.Errorf("expand(%q) = %q %s, want %q", in, e.text, bad, want)
 		}

@@ -157,24 +157,32 @@ func (p *printer) server(s *Server) {
 	}
 }
 
-// setting prints a setting of a server. If the value refers to a variable that is not set, setting
-// prints the reference instead. path is the path of the setting in the file.
+// setting prints a setting of a server. If the value refers to a variable that is not set, or to a
+// secret, setting prints the reference instead. path is the path of the setting in the file.
 func (p *printer) setting(depth int, s *Server, path, key, value string) {
 	if name := s.unset[path]; name != "" {
-		p.line(depth, word(key)+": "+word("${"+name+"}")+"  # this variable is not set")
+		p.line(depth, word(key)+": "+word("${"+name+"}")+"  # "+lacking(name, "this variable"))
 		return
 	}
 	p.text(depth, key, value)
 }
 
 // secret prints an entry of env or headers with a masked value. It adds a comment if the value refers
-// to a variable that is not set.
+// to a variable or a secret that is not set.
 func (p *printer) secret(s *Server, path, key string, value Secret) {
 	if name := s.unset[path]; name != "" {
-		p.line(3, word(key)+": "+word(mask)+"  # ${"+name+"} is not set")
+		p.line(3, word(key)+": "+word(mask)+"  # "+lacking(name, "${"+name+"}"))
 		return
 	}
 	p.text(3, key, value.String())
+}
+
+// lacking says what is missing: the reference, called what if it's a variable.
+func lacking(reference, what string) string {
+	if strings.HasPrefix(reference, "secret:") {
+		return "${" + reference + "} cannot be read"
+	}
+	return what + " is not set"
 }
 
 func (p *printer) identity(id *Identity) {

@@ -23,10 +23,11 @@ type Problem struct {
 	Caret  int
 	// Warning is true if the problem makes neither the file nor a server unusable.
 	Warning bool
-	// Server is set if the problem makes only one server unusable, because an environment variable
-	// is not set. Server is the name of this server, and Variable is the name of the variable.
-	// `config check` treats the problem as an error.
-	Server, Variable string
+	// Server is set if the problem makes only one server unusable, because an environment variable or a
+	// secret is not set. Server is the name of this server. `config check` treats the problem as an
+	// error, unless it's a secret, which only serve can look up.
+	Server string
+	Missing
 	// EnvFile is the path of the file that dragoman.envFile names. The user can set Variable in this
 	// file. "" means that the configuration names no such file.
 	EnvFile string

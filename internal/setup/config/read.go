@@ -21,14 +21,19 @@ type compiler struct {
 	fromEnv      map[string]string // the variables in the file of dragoman.envFile
 	inEnv        Problems          // problems with the file of dragoman.envFile
 	envPath      string            // the path of the file of dragoman.envFile; "" for none
+	secrets      Secrets           // nil if this program can't read any
 	problems     Problems
 	dialects     []*dialect.Profile // dialects that the file defines
 	source       source
 	// quiet turns problems with references into warnings. It is true while the entry of a disabled
 	// server is read, because the variables for a disabled server are often not set.
 	quiet bool
-	// server is the server that is being read. If one of its references names a variable that is
-	// not set, only this server is unusable.
+	// masks is true while a value is read that is masked wherever we show it. Only such a value may have
+	// a secret. secret is the name of the last secret that a reference names.
+	masks  bool
+	secret string
+	// server is the server that is being read. If one of its references names a variable or a secret that
+	// is not set, only this server is unusable.
 	server *Server
 	own    ownEnv // the env of server
 	// format describes the file if it seems to be something other than a list of servers. formatHint
@@ -159,23 +164,33 @@ func (c *compiler) scalar(n *node, path string) (expansion, bool) {
 		c.problem(n, path, "must be a single value, not "+n.kind.String(), "")
 		return expansion{}, false
 	}
-	e, bad, hint := expand(n.text, c.lookup)
-	if bad != "" && e.unset != "" && c.inEnv.Err() != nil {
+	c.secret = ""
+	e, bad, hint := expand(n.text, c.lookups())
+	missing := e.missing
+	switch {
+	case c.secret != "" && !c.masks:
+		c.problem(n, path, "must not contain ${secret:"+c.secret+"}, because Dragoman shows this value", "use the secret in the env, headers, args or url of a server")
+		return expansion{}, false
+	case missing.Variable != "" && c.inEnv.Err() != nil:
 		return expansion{}, false // the variable may be in the file of dragoman.envFile, which could not be read
 	}
 	if bad != "" {
-		if e.unset != "" && c.server != nil {
+		of := missing != (Missing{}) && c.server != nil // the problem of one server
+		if of {
 			if c.server.unset == nil {
 				c.server.unset = map[string]string{}
 			}
-			c.server.unset[path] = e.unset
+			c.server.unset[path] = missing.reference()
 		}
-		if e.unset != "" && c.envPath != "" {
-			hint = "write " + e.unset + "=VALUE into " + filepath.Base(c.envPath) + ", or write ${" + e.unset + ":-default}"
+		if v := missing.Variable; v != "" && c.envPath != "" {
+			hint = "write " + v + "=VALUE into " + filepath.Base(c.envPath) + ", or write ${" + v + ":-default}"
 		}
 		p := Problem{Path: path, Text: bad, Hint: hint, Warning: c.quiet}
-		if e.unset != "" && c.server != nil && !c.quiet {
-			p.Server, p.Variable, p.EnvFile = c.server.Name, e.unset, c.envPath
+		if of && !c.quiet {
+			p.Server, p.Missing = c.server.Name, missing
+			if missing.Variable != "" {
+				p.EnvFile = c.envPath
+			}
 		}
 		p = c.add(n, p)
 		if p.Server != "" && c.server.Unusable == nil {
@@ -188,6 +203,13 @@ func (c *compiler) scalar(n *node, path string) (expansion, bool) {
 		return expansion{}, false
 	}
 	return e, true
+}
+
+// masked does the same as scalar, for a value that is masked wherever we show it.
+func (c *compiler) masked(n *node, path string) (expansion, bool) {
+	c.masks = true
+	defer func() { c.masks = false }()
+	return c.scalar(n, path)
 }
 
 // text reads a scalar into dst and returns the node of the scalar. It returns nil if it does not

@@ -248,11 +248,13 @@ func (c *compiler) readCommand(o *object, command *node, srv *Server) {
 			srv.Command = e.text
 		}
 	}
+	c.masks = true
 	o.list("args", false, func(_ *node, _ string, e expansion) {
 		srv.Args = append(srv.Args, e.text)
 		srv.shownArgs = append(srv.shownArgs, e.shown)
 		srv.outside = append(srv.outside, e.outside...)
 	})
+	c.masks = false
 	if command != nil && len(srv.Args) == 0 && strings.Contains(srv.Command, " ") && !filepath.IsAbs(srv.Command) {
 		c.warning(command, o.at("command"), "contains spaces, but must be the name of one program, because no shell is used", "put the first word into `command`, and the other words into `args`")
 	}
@@ -275,7 +277,7 @@ func (c *compiler) readCommand(o *object, command *node, srv *Server) {
 				continue
 			}
 			c.own.open = []string{m.key}
-			e, ok := c.scalar(m.value, path)
+			e, ok := c.masked(m.value, path)
 			c.own.open = nil
 			if ok {
 				srv.Env[m.key] = NewSecret(e.text)
@@ -303,7 +305,7 @@ func (c *compiler) readAddress(o *object, srv *Server) (at *node, as Kind) {
 		if key == "httpUrl" {
 			as = KindHTTP
 		}
-		e, ok := c.scalar(n, o.at(key))
+		e, ok := c.masked(n, o.at(key))
 		if !ok {
 			continue
 		}
@@ -374,7 +376,7 @@ func (c *compiler) readHeaders(o *object, srv *Server) {
 			continue
 		}
 		seen[http.CanonicalHeaderKey(m.key)] = true
-		e, ok := c.scalar(m.value, path)
+		e, ok := c.masked(m.value, path)
 		if !ok {
 			if srv.unset[path] != "" { // the value refers to a variable that is not set
 				srv.Header = append(srv.Header, Field{Name: m.key})

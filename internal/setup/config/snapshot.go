@@ -49,6 +49,8 @@ type Snapshot struct {
 	// AllowUnauthenticatedNetworkAccess permits a Listen address that other machines can
 	// reach, although clients do not authenticate. See CheckListen.
 	AllowUnauthenticatedNetworkAccess bool
+
+	secrets Secrets // looked up the secrets; for Where
 }
 
 // Equal reports whether s and t have the same content. Comments and formatting in the files do not

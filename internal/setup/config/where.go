@@ -80,7 +80,7 @@ func (s *Snapshot) Where() map[string]int {
 	if err != nil {
 		return nil
 	}
-	now, _ := parse(s.File, b, os.LookupEnv, ReadEnv)
+	now, _ := parse(s.File, b, lookups{env: os.LookupEnv, secrets: s.secrets}, ReadEnv)
 	if now == nil || !now.Equal(s) {
 		return nil
 	}

@@ -63,20 +63,20 @@ type Env func(name string) (string, bool)
 // file that uses these variables. ParseOurs tries the values one after the other.
 var standIns = []string{"http://unset.invalid", "1", "unset"}
 
-// ParseOurs parses Dragoman's configuration file. The environment variables in the file may be
-// unset. A nil content means that the file does not exist.
+// ParseOurs parses Dragoman's configuration file. The environment variables in the file may be unset,
+// and secrets are not read. A nil content means that the file does not exist.
 func ParseOurs(path string, b []byte, env Env) (*config.Snapshot, error) {
 	if b == nil {
 		return config.Default(), nil
 	}
 	var first error
 	for _, in := range standIns {
-		s, problems := config.Parse(path, b, func(name string) (string, bool) {
+		s, problems := config.ParseWith(path, b, func(name string) (string, bool) {
 			if v, ok := env(name); ok && v != "" {
 				return v, true
 			}
 			return in, true
-		})
+		}, func(string) (config.Secret, bool, error) { return config.NewSecret(in), true, nil })
 		if s != nil {
 			return s, nil
 		}
