@@ -91,6 +91,7 @@ func TestSecretReferences(t *testing.T) {
 		{entry: `{command: x, env: {K: "${secret:}"}}`, secrets: shop, file: true, want: "env.K: ${secret:} is not a valid reference to a secret; write ${secret:NAME}, and in NAME only letters, digits, _, - and ."},
 		{entry: `{command: x, env: {K: "${secret:gh:-default}"}}`, secrets: shop, file: true, want: "env.K: ${secret:gh:-default} is not a valid reference to a secret; write ${secret:NAME}, and in NAME only letters, digits, _, - and ."},
 		{entry: `{command: x, env: {K: "${secret:../bank/gh}"}}`, secrets: shop, file: true, want: "env.K: ${secret:../bank/gh} is not a valid reference to a secret; write ${secret:NAME}, and in NAME only letters, digits, _, - and ."},
+		{entry: `{command: v4ult-canary, env: {K: "${secret:gh}"}, disabled: maybe}`, secrets: shop, file: true, want: "disabled: must be true or false"},
 		{entry: `{command: "${secret:gh}"}`, secrets: shop, file: true, want: "command: must not contain ${secret:gh}, because Dragoman shows this value; use the secret in the env, headers, args or url of a server"},
 		{entry: `{command: "${secret:gh}"}`, file: true, want: "command: must not contain ${secret:gh}, because Dragoman shows this value; use the secret in the env, headers, args or url of a server"},
 		{entry: `{command: x, cwd: "${T}", env: {T: "${secret:gh}"}}`, secrets: shop, file: true, want: "cwd: must not contain ${secret:gh}, because Dragoman shows this value; use the secret in the env, headers, args or url of a server"},
@@ -143,6 +144,19 @@ func TestPrintMissingSecrets(t *testing.T) {
 	for _, want := range []string{`args: [b, "${secret:gh}"]`, `K: "***"  # ${secret:gh} cannot be read`} {
 		if got := string(s.AppendYAML(nil)); !strings.Contains(got, want) {
 			t.Errorf("%s is missing in\n%s", want, got)
+		}
+	}
+}
+
+// TestMissingSecretChanges checks that a server which lacks another secret than before says so.
+func TestMissingSecretChanges(t *testing.T) {
+	parse := func(secret string) *Snapshot {
+		s, _ := ParseWith("f", []byte(`mcpServers: {a: {command: x, env: {K: "${secret:`+secret+`}"}}}`), nil, shop)
+		return s
+	}
+	for before, after := range map[string]string{"none": "neither", "neither": "gh", "gh": "none"} {
+		if c := parse(after).Since(parse(before)); len(c.Changed) != 1 || !c.Changed[0].Restart {
+			t.Errorf("from %s to %s: %+v", before, after, c)
 		}
 	}
 }
