@@ -1,0 +1,119 @@
+package access
+
+import (
+	"net/http"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/dragoman-mcp/dragoman/internal/base/identity"
+	"github.com/dragoman-mcp/dragoman/internal/transport/httpdoor"
+)
+
+// Gate says who has sent a request. Create one with [NewGate]. It is safe for concurrent use.
+type Gate struct {
+	open  bool
+	keys  atomic.Pointer[Keys]
+	tries *tries
+}
+
+// NewGate returns a gate without keys. If open is true, who has no credential is the local user, which
+// is only right if nobody else can reach the address.
+func NewGate(open bool) *Gate {
+	g := &Gate{open: open, tries: newTries()}
+	g.keys.Store(&Keys{})
+	return g
+}
+
+// Use makes k the keys in force.
+func (g *Gate) Use(k *Keys) { g.keys.Store(k) }
+
+// Keys returns the keys in force.
+func (g *Gate) Keys() *Keys { return g.keys.Load() }
+
+// What clients are told. We send no resource_metadata: a client that got one would open a browser.
+const (
+	challengeNone  = `Bearer realm="dragoman"`
+	challengeWrong = `Bearer error="invalid_token", error_description="This key is unknown, expired or revoked."`
+)
+
+var (
+	errNoKey    = &httpdoor.Denied{Challenge: challengeNone, Reason: "this endpoint needs an API key: send it as \"Authorization: Bearer KEY\" or in the header X-API-Key"}
+	errWrongKey = &httpdoor.Denied{Challenge: challengeWrong, Reason: "this API key is unknown, expired or revoked; ask for a new one"}
+	errQuery    = &httpdoor.Denied{Challenge: challengeWrong, Reason: "an API key must not stand in the URL, where logs keep it: send it in a header, and have this one replaced"}
+	errTwice    = &httpdoor.Denied{Status: http.StatusBadRequest, Reason: "the request has several credentials: send one, either in Authorization or in X-API-Key"}
+	errShape    = &httpdoor.Denied{Status: http.StatusBadRequest, Reason: "the header Authorization is malformed: send \"Bearer\", a space and the API key"}
+)
+
+// Principal returns who has sent a request, or a *httpdoor.Denied. It looks at nothing that the request
+// asks for, so a stranger learns nothing of it. A key in the URL is removed from r, whatever comes of it,
+// so that nothing can log it.
+//
+// An address with many wrong keys gets 429. A right key is accepted even then: it can't be guessed, and
+// its owner may share the address with a program whose key has expired.
+func (g *Gate) Principal(r *http.Request) (*identity.Principal, error) {
+	if strings.Contains(r.URL.RawQuery, mark) || strings.Contains(r.URL.RawQuery, "%") && queryHasKey(r) {
+		r.URL.RawQuery = ""
+		r.RequestURI = r.URL.RequestURI()
+		return nil, g.wrong(r, errQuery)
+	}
+	bearer, header := r.Header["Authorization"], r.Header["X-Api-Key"]
+	var text string
+	switch {
+	case len(bearer)+len(header) > 1:
+		return nil, errTwice
+	case len(header) == 1:
+		text = header[0]
+	case len(bearer) == 1:
+		scheme, value, _ := strings.Cut(bearer[0], " ")
+		if !strings.EqualFold(scheme, "Bearer") {
+			return g.nobody()
+		}
+		if text = strings.TrimLeft(value, " "); text == "" && !g.open {
+			return nil, errShape
+		}
+	default:
+		return g.nobody()
+	}
+	if g.open && !looksLikeKey(text) {
+		return identity.Local, nil // meant for a server, or left over
+	}
+	if x := g.keys.Load().find(text, time.Now()); x != nil {
+		return &x.who, nil
+	}
+	return nil, g.wrong(r, errWrongKey)
+}
+
+// nobody answers for a request without a credential that we know.
+func (g *Gate) nobody() (*identity.Principal, error) {
+	if g.open {
+		return identity.Local, nil
+	}
+	return nil, errNoKey
+}
+
+// wrong counts a wrong credential. It returns why, or that the address has sent too many.
+func (g *Gate) wrong(r *http.Request, why *httpdoor.Denied) error {
+	if wait := g.tries.wrong(httpdoor.Remote(r), time.Now()); wait > 0 {
+		return &httpdoor.Denied{
+			Status: http.StatusTooManyRequests, RetryAfter: wait,
+			Reason: "too many wrong API keys came from this address; a valid one is accepted nevertheless",
+		}
+	}
+	return why
+}
+
+// queryHasKey reports whether a query that has percent signs contains a key.
+func queryHasKey(r *http.Request) bool {
+	for name, values := range r.URL.Query() {
+		if strings.Contains(name, mark) {
+			return true
+		}
+		for _, v := range values {
+			if strings.Contains(v, mark) {
+				return true
+			}
+		}
+	}
+	return false
+}

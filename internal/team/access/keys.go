@@ -1,0 +1,86 @@
+package access
+
+import (
+	"crypto/sha256"
+	"crypto/subtle"
+	"time"
+
+	"github.com/dragoman-mcp/dragoman/internal/base/identity"
+)
+
+// Key is what we know of a key. The secret isn't part of it.
+type Key struct {
+	ID      ID
+	Sum     [sha256.Size]byte // see MACKey.Sum
+	Owner   string            // the subject of the person whom the key acts for; "" if the key is a subject of its own
+	Project string            // the only project where the key works
+	Servers []string          // patterns of the servers that the key may use; none means all
+	Tools   []string          // patterns of the tools, SERVER/TOOL, that the key may use; none means all
+	Role    identity.Role
+	Until   time.Time // when the key expires; zero means never
+
+	// OldSum is that of the secret before a rotation, which works until OldUntil.
+	OldSum   [sha256.Size]byte
+	OldUntil time.Time
+}
+
+// Keys are the keys in force. They are immutable. The zero value has no keys.
+type Keys struct {
+	mac  MACKey
+	byID map[ID]*known
+}
+
+type known struct {
+	Key
+	who identity.Principal
+}
+
+// NewKeys returns the keys of a list whose sums were made with mac.
+func NewKeys(mac MACKey, list []Key) *Keys {
+	k := &Keys{mac: mac, byID: make(map[ID]*known, len(list))}
+	for _, x := range list {
+		seat := "k:" + x.ID.String()
+		subject := x.Owner
+		if subject == "" {
+			subject = seat
+		}
+		k.byID[x.ID] = &known{x, identity.Principal{Subject: subject, Seat: seat, Via: "key", Until: x.Until}}
+	}
+	return k
+}
+
+// nobody is compared with when nobody has an id, so that an unknown id takes the same steps as a wrong
+// secret.
+var nobody known
+
+// find returns the key of a text, or nil if the text is not that of a key in force.
+func (k *Keys) find(text string, now time.Time) *known {
+	id, secret, ok := parse(text)
+	if !ok {
+		return nil
+	}
+	x, exists := k.byID[id]
+	if !exists {
+		x = &nobody
+	}
+	sum := k.mac.Sum(&secret)
+	is := subtle.ConstantTimeCompare(sum[:], x.Sum[:]) == 1
+	was := subtle.ConstantTimeCompare(sum[:], x.OldSum[:]) == 1
+	switch {
+	case !exists, !is && !was, !x.Until.IsZero() && !now.Before(x.Until), !is && !now.Before(x.OldUntil):
+		return nil
+	}
+	return x
+}
+
+// Of returns the key with the seat of a principal, or nil if it isn't in force, or if who has no key.
+func (k *Keys) Of(who *identity.Principal) *Key {
+	if who == nil || who.Via != "key" || len(who.Seat) != len("k:")+idSize {
+		return nil
+	}
+	x := k.byID[ID([]byte(who.Seat[len("k:"):]))]
+	if x == nil || who.Seat != x.who.Seat {
+		return nil
+	}
+	return &x.Key
+}
