@@ -185,7 +185,7 @@ func (p pipeClient) serve(ctx context.Context) error {
 		case <-life.Done():
 		}
 	})
-	err := p.clients.ServePipe(life, pipe, transport.Peer{Transport: "stdio", Endpoint: "stdio"})
+	err := p.clients.ServePipe(life, pipe, transport.Peer{Transport: "stdio", Who: identity.Local, Endpoint: "stdio"})
 	switch {
 	case ctx.Err() != nil:
 		return nil

@@ -11,6 +11,7 @@ import (
 
 	"github.com/dragoman-mcp/dragoman/internal/base/identity"
 	"github.com/dragoman-mcp/dragoman/internal/protocol/mcp"
+	"github.com/dragoman-mcp/dragoman/internal/relay/catalog"
 	"github.com/dragoman-mcp/dragoman/internal/relay/downstream"
 	"github.com/dragoman-mcp/dragoman/internal/transport/eventstream"
 	"github.com/dragoman-mcp/dragoman/internal/transport/httpdoor"
@@ -31,6 +32,9 @@ func withKey(r *http.Request) (*identity.Principal, error) {
 	}
 	return nil, &httpdoor.Denied{Challenge: `Bearer realm="dragoman"`, Reason: "send a key"}
 }
+
+// anybody is a Reach function: who is known may use everything.
+func anybody(who *identity.Principal, _ string) (catalog.Filter, bool) { return nil, who != nil }
 
 // here is a Places whose own ids begin with "here-".
 type here struct{}

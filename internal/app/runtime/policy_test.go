@@ -178,7 +178,7 @@ func pipeTo(t *testing.T, e *downstream.Endpoint) fake.Where {
 	fromClient, out := io.Pipe()
 	var serving sync.WaitGroup
 	serving.Go(func() {
-		_ = e.ServePipe(context.Background(), stdio.NewPipe(fromClient, toClient, stdio.Options{}), transport.Peer{Transport: "stdio", Endpoint: "stdio"})
+		_ = e.ServePipe(context.Background(), stdio.NewPipe(fromClient, toClient, stdio.Options{}), transport.Peer{Transport: "stdio", Who: identity.Local, Endpoint: "stdio"})
 	})
 	t.Cleanup(serving.Wait)
 	return fake.Where{In: in, Out: out}

@@ -297,7 +297,7 @@ func (p *Project) planLocked(s *config.Snapshot, order []*server, enabled []conf
 			continue
 		}
 		h := p.runtime.opts.Gate.Single(p.bridge, x, &p.listens, enabled[i])
-		h.Project, h.Expose = p.name, exposedOf(enabled[i])
+		h.Project, h.Expose, h.Filter = p.name, exposedOf(enabled[i]), p.filter
 		p.singles[x.Name()] = h
 		moves = append(moves, move{m, h, []*server{x}})
 	}
@@ -316,7 +316,7 @@ func (p *Project) newMerged(s *config.Snapshot, order []*server, enabled []confi
 	gate := &p.runtime.opts.Gate
 	g := &gateway.Merged{
 		Bridge: p.bridge, Policy: gate.Policy, Audit: gate.Audit, Project: p.name, Listens: &p.listens, Names: catalog.Names{Separator: s.Separator}, Identity: p.identity(s),
-		Prefixes: make(map[string]string), Expose: exposedOf(enabled...), Vet: Vet(enabled...), Clean: p.Clean, URIs: &p.uris, Before: p.gateway,
+		Prefixes: make(map[string]string), Expose: exposedOf(enabled...), Filter: p.filter, Vet: Vet(enabled...), Clean: p.Clean, URIs: &p.uris, Before: p.gateway,
 	}
 	var names []string
 	for i, x := range order {

@@ -52,7 +52,7 @@ func newStreet(t *testing.T, more map[string]string) *street {
 	first := s.houses[event.DefaultProject].configuration(t, more[event.DefaultProject])
 	guard := httpdoor.NewGuard(nil, nil, nil)
 	s.Runtime = New(Options{
-		Principal: withKey, Config: first, Log: slog.New(logring.NewHandler(s.log, slog.DiscardHandler)), Events: s.events, Recent: s.log, Guard: guard, Budget: transport.NewBudget(64 << 20),
+		Principal: withKey, Reach: anybody, Config: first, Log: slog.New(logring.NewHandler(s.log, slog.DiscardHandler)), Events: s.events, Recent: s.log, Guard: guard, Budget: transport.NewBudget(64 << 20),
 		Calls: calls.New(calls.Options{}), TaskKey: bytes.Repeat([]byte("k"), 32), Gate: Gate{Policy: policy.Chain{s.gate}, Audit: s.gate}, Drain: 300 * time.Millisecond,
 	})
 	s.Apply(event.DefaultProject, first)
@@ -265,7 +265,7 @@ func TestSecretsOfProjects(t *testing.T) {
 		return c
 	}
 	first := of("secret-of-home-1234")
-	r := New(Options{Principal: withKey, Config: first, Log: slog.New(slog.DiscardHandler), Guard: httpdoor.NewGuard(nil, nil, nil), Budget: transport.NewBudget(1 << 20), ListFolder: t.TempDir()})
+	r := New(Options{Principal: withKey, Reach: anybody, Config: first, Log: slog.New(slog.DiscardHandler), Guard: httpdoor.NewGuard(nil, nil, nil), Budget: transport.NewBudget(1 << 20), ListFolder: t.TempDir()})
 	defer r.Close(0)
 	r.Apply("default", first)
 	shop := r.Apply("shop", of("secret-of-shop-1234"))

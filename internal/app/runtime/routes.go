@@ -6,6 +6,8 @@ import (
 	"net/http"
 
 	"github.com/dragoman-mcp/dragoman/internal/base/excerpt"
+	"github.com/dragoman-mcp/dragoman/internal/base/identity"
+	"github.com/dragoman-mcp/dragoman/internal/relay/catalog"
 	"github.com/dragoman-mcp/dragoman/internal/relay/event"
 	"github.com/dragoman-mcp/dragoman/internal/transport/httpdoor"
 )
@@ -34,22 +36,46 @@ func (r *Runtime) Routes(mux *http.ServeMux) {
 
 // serve answers a request for an endpoint. A stranger gets the same refusal whether the project and
 // the server exist or not, so we ask who it is before we look anything up. If the project does not
-// exist, the response is the same as for an unknown path.
+// exist, or if who asks may not use it, the response is the same as for an unknown path.
 func (r *Runtime) serve(w http.ResponseWriter, req *http.Request, leaf string) {
 	who, ok := r.opts.Guard.Identify(w, req, r.opts.Principal)
 	if !ok {
 		return
 	}
-	p := r.Project(cmp.Or(req.PathValue("project"), event.DefaultProject))
-	if p == nil {
+	project := cmp.Or(req.PathValue("project"), event.DefaultProject)
+	p := r.Project(project)
+	show, ok := r.reach(who, project)
+	if p == nil || !ok {
 		httpdoor.NotFound(w, req)
 		return
 	}
 	name := req.PathValue("server")
 	m := p.mount(name)
-	if m == nil {
+	if m == nil || name != "" && show != nil && !show.Shows(catalog.KindServer, name, "") {
 		http.Error(w, fmt.Sprintf("no server %q is configured", excerpt.Line(name, 64)), http.StatusNotFound)
 		return
 	}
 	m.endpoint.serve(w, req, leaf, who)
 }
+
+// reach calls Options.Reach.
+func (r *Runtime) reach(who *identity.Principal, project string) (show catalog.Filter, ok bool) {
+	if r.opts.Reach == nil {
+		return nil, who == identity.Local
+	}
+	return r.opts.Reach(who, project)
+}
+
+// filter returns the filter for what who may use in the project.
+func (p *Project) filter(who *identity.Principal) catalog.Filter {
+	show, ok := p.runtime.reach(who, p.name)
+	if !ok {
+		return nothing{}
+	}
+	return show
+}
+
+// nothing hides everything.
+type nothing struct{}
+
+func (nothing) Shows(catalog.Kind, string, string) bool { return false }

@@ -64,7 +64,7 @@ func (s *site) answered(method, path string, header ...string) string {
 // TestStrangersLearnNothing checks that who is not known gets one answer, whatever the path and the
 // method are: servers and projects that exist answer like those that don't.
 func TestStrangersLearnNothing(t *testing.T) {
-	r, mux := routed(t, Options{Principal: withKey})
+	r, mux := routed(t, Options{Principal: withKey, Reach: anybody})
 	s := serveSite(t, r.opts.Guard.Wrap(mux))
 	want := s.answered("GET", "/mcp")
 	if !strings.HasPrefix(want, "401 ") || !strings.Contains(want, `Bearer realm="dragoman"`) || !strings.Contains(want, "send a key") {
@@ -92,7 +92,7 @@ func TestStrangersLearnNothing(t *testing.T) {
 func TestKnownCallersSeeWhatIsThere(t *testing.T) {
 	var sites []*site
 	for _, of := range []func(*http.Request) (*identity.Principal, error){identity.Anyone, withKey} {
-		r, mux := routed(t, Options{Principal: of})
+		r, mux := routed(t, Options{Principal: of, Reach: anybody})
 		sites = append(sites, serveSite(t, r.opts.Guard.Wrap(mux)))
 	}
 	for _, path := range places {
@@ -121,7 +121,7 @@ func TestKnownCallersSeeWhatIsThere(t *testing.T) {
 // TestTwoCallersThroughRoutes lets ann and bob use the endpoints of a runtime in both eras and over
 // both transports. Neither can use the other's session, and ann goes on whatever bob tries.
 func TestTwoCallersThroughRoutes(t *testing.T) {
-	r, mux := routed(t, Options{Principal: withKey, Places: here{}})
+	r, mux := routed(t, Options{Principal: withKey, Reach: anybody, Places: here{}})
 	empty := *config.Default() // so that lists do not wait for the server
 	r.Apply(event.DefaultProject, &empty)
 	s := serveSite(t, r.opts.Guard.Wrap(mux))

@@ -14,6 +14,7 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/base/work"
 	"github.com/dragoman-mcp/dragoman/internal/protocol/mcp"
 	"github.com/dragoman-mcp/dragoman/internal/relay/calls"
+	"github.com/dragoman-mcp/dragoman/internal/relay/catalog"
 	"github.com/dragoman-mcp/dragoman/internal/relay/event"
 	"github.com/dragoman-mcp/dragoman/internal/setup/config"
 	"github.com/dragoman-mcp/dragoman/internal/transport"
@@ -42,6 +43,11 @@ type Options struct {
 	Principal func(*http.Request) (*identity.Principal, error)
 	Places    transport.Places
 	Forward   httpdoor.Forwarder
+	// Reach says what who may use in a project. If ok is false, it looks to who as if there were no such
+	// project; if the filter is nil, nothing is hidden. Reach is called for each request, so that it counts
+	// at once if it changes, and must not block. Nil shows everything to the local user, and nothing to
+	// anybody else.
+	Reach func(who *identity.Principal, project string) (show catalog.Filter, ok bool)
 	// Budget is for the messages of all projects. The default project may use it all, each other one as
 	// much as its own limits allow.
 	Budget *transport.Budget
