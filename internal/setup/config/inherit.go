@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/dragoman-mcp/dragoman/internal/base/excerpt"
+	"github.com/dragoman-mcp/dragoman/internal/base/pattern"
 )
 
 // Inherits reports whether InheritEnv selects the environment variable with the given name.
@@ -20,7 +21,7 @@ func inherits(patterns []string, name string, windows bool) bool {
 		return matchesAny(patterns, name)
 	}
 	name = strings.ToUpper(name)
-	return slices.ContainsFunc(patterns, func(p string) bool { return matches(strings.ToUpper(p), name) })
+	return slices.ContainsFunc(patterns, func(p string) bool { return pattern.Glob(strings.ToUpper(p), name) })
 }
 
 // inheritedSecrets returns the secret values that a command gets from env, the environment of

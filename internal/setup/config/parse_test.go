@@ -478,20 +478,6 @@ func TestFingerprint(t *testing.T) {
 	}
 }
 
-func TestFilter(t *testing.T) {
-	for _, tt := range []struct {
-		pattern, name string
-		want          bool
-	}{
-		{"a", "a", true}, {"a", "ab", false}, {"*", "", true}, {"a*", "a", true}, {"*b", "ab", true}, {"a*a", "a", false},
-		{"a*b*c", "aXbYc", true}, {"a*b*c", "acb", false}, {"**x", "yx", true}, {"", "", true}, {"", "x", false},
-	} {
-		if got := matches(tt.pattern, tt.name); got != tt.want {
-			t.Errorf("matches(%q, %q) = %t", tt.pattern, tt.name, got)
-		}
-	}
-}
-
 func TestCompleteChecks(t *testing.T) {
 	for _, tt := range []struct {
 		s    Server

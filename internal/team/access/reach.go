@@ -1,0 +1,56 @@
+package access
+
+import (
+	"slices"
+
+	"github.com/dragoman-mcp/dragoman/internal/base/identity"
+	"github.com/dragoman-mcp/dragoman/internal/base/pattern"
+	"github.com/dragoman-mcp/dragoman/internal/relay/catalog"
+)
+
+// Reach says what who may use in a project; see runtime.Options.Reach. The local user may use everything:
+// whoever has no key is the local user only at an open gate.
+func (g *Gate) Reach(who *identity.Principal, project string) (show catalog.Filter, ok bool) {
+	if who == identity.Local {
+		return nil, true
+	}
+	k := g.keys.Load().Of(who)
+	switch {
+	case k == nil, k.Project != project, !k.Role.Includes(identity.Caller):
+		return nil, false
+	case len(k.Servers) == 0 && len(k.Tools) == 0:
+		return nil, true
+	}
+	return (*part)(k), true
+}
+
+// part is the filter for a key that is for some servers or some tools.
+type part Key
+
+// Shows implements catalog.Filter. A key that names tools is for nothing else: prompts and resources may
+// tell what the tools would not.
+func (k *part) Shows(kind catalog.Kind, server, name string) bool {
+	if len(k.Servers) > 0 && !slices.ContainsFunc(k.Servers, func(p string) bool { return pattern.Glob(p, server) }) {
+		return false
+	}
+	if len(k.Tools) == 0 {
+		return true
+	}
+	switch kind {
+	case catalog.KindServer:
+		return slices.ContainsFunc(k.Tools, func(p string) bool { return mayName(p, server) })
+	case catalog.KindTool:
+		return slices.ContainsFunc(k.Tools, func(p string) bool { return pattern.Glob(p, server+"/"+name) })
+	}
+	return false
+}
+
+// mayName reports whether a pattern for SERVER/TOOL may match a tool of a server.
+func mayName(p, server string) bool {
+	for i := range len(p) {
+		if p[i] == '/' && pattern.Glob(p[:i], server) || p[i] == '*' && pattern.Glob(p[:i+1], server+"/") {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,71 @@
+package access
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/dragoman-mcp/dragoman/internal/base/identity"
+	"github.com/dragoman-mcp/dragoman/internal/relay/catalog"
+)
+
+// TestReach checks what keys may use: their own project, with the role that calls need, and of it the
+// servers and tools that their patterns name.
+func TestReach(t *testing.T) {
+	items := []struct {
+		kind         catalog.Kind
+		server, name string
+	}{
+		{catalog.KindServer, "git", ""}, {catalog.KindTool, "git", "log"}, {catalog.KindTool, "git", "push"}, {catalog.KindPrompt, "git", "review"}, {catalog.KindResource, "git", "git://log"},
+		{catalog.KindServer, "db", ""}, {catalog.KindTool, "db", "a/log"},
+	}
+	all := "git git/log git/push git/review git/git://log db db/a/log"
+	for _, c := range []struct {
+		key  Key
+		want string
+	}{
+		{Key{Role: identity.Caller}, all},
+		{Key{Role: identity.Caller, Servers: []string{"*"}}, all},
+		{Key{Role: identity.Caller, Servers: []string{"g*", "x"}}, "git git/log git/push git/review git/git://log"},
+		{Key{Role: identity.Caller, Tools: []string{"git/*"}}, "git git/log git/push"},
+		{Key{Role: identity.Caller, Tools: []string{"*/log"}}, "git git/log db db/a/log"},
+		{Key{Role: identity.Caller, Tools: []string{"git/push"}}, "git git/push"},
+		{Key{Role: identity.Caller, Tools: []string{"log"}}, ""},
+		{Key{Role: identity.Caller, Servers: []string{"db"}, Tools: []string{"*/log"}}, "db db/a/log"},
+		{Key{Role: identity.Caller, Servers: []string{"gi"}, Tools: []string{"*"}}, ""},
+		{Key{}, "no project"},
+		{Key{Role: identity.Admin}, "no project"},
+	} {
+		c.key.ID, c.key.Project = NewID(), "shop"
+		g := NewGate(false)
+		g.Use(NewKeys(MACKey{}, []Key{c.key}))
+		who := &g.Keys().byID[c.key.ID].who
+		got := "no project"
+		if show, ok := g.Reach(who, "shop"); ok {
+			var shown []string
+			for _, x := range items {
+				if show == nil || show.Shows(x.kind, x.server, x.name) {
+					shown = append(shown, strings.TrimSuffix(x.server+"/"+x.name, "/"))
+				}
+			}
+			got = strings.Join(shown, " ")
+		}
+		if got != c.want {
+			t.Errorf("servers %q, tools %q, role %s: %s, want %s", c.key.Servers, c.key.Tools, c.key.Role, got, c.want)
+		}
+		for _, other := range []string{"default", "", "sho", "shop2"} {
+			if _, ok := g.Reach(who, other); ok {
+				t.Errorf("the key may use the project %q, too", other)
+			}
+		}
+		g.Use(&Keys{})
+		if _, ok := g.Reach(who, "shop"); ok {
+			t.Error("the key may use the project after it was revoked")
+		}
+	}
+	for _, who := range []*identity.Principal{nil, {}, identity.Named("local")} {
+		if _, ok := NewGate(true).Reach(who, "default"); ok {
+			t.Error(fmt.Sprint(who), "may use the default project")
+		}
+	}
+}
