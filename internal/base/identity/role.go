@@ -32,3 +32,13 @@ func (r Role) String() string {
 	}
 	return "none"
 }
+
+// RoleOf returns the role with a name, as String returns it.
+func RoleOf(name string) (r Role, ok bool) {
+	for _, r := range []Role{Caller, Viewer, Operator, Admin} {
+		if r.String() == name {
+			return r, true
+		}
+	}
+	return 0, false
+}

@@ -15,6 +15,7 @@ type Snapshot struct {
 
 	house   map[string][]byte
 	secrets map[secretID]Secret
+	keys    map[string]Key
 }
 
 // Replaced returns a channel that is closed when the store has a newer snapshot.
@@ -28,6 +29,7 @@ var kinds = [...]struct {
 }{
 	{houseKind, readHouse},
 	{secretKind, readSecrets},
+	{keyKind, readKeys},
 }
 
 // next returns the snapshot that follows s, or nil if nothing has changed. Kinds of which nothing has

@@ -1,0 +1,205 @@
+package access
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/dragoman-mcp/dragoman/internal/base/identity"
+	"github.com/dragoman-mcp/dragoman/internal/team/store"
+)
+
+// Desk makes, rotates and revokes keys. It is safe for concurrent use.
+type Desk struct{ safe *store.Safe }
+
+// NewDesk returns a desk that keeps its keys in a safe.
+func NewDesk(s *store.Safe) *Desk { return &Desk{s} }
+
+// DefaultLife is how long a key is good if nobody says otherwise.
+const DefaultLife = 90 * 24 * time.Hour
+
+// macName is the name of the sealed MACKey among the values of the house.
+const macName = "keys"
+
+// Wish is what a new key shall be.
+type Wish struct {
+	Name    string // what people call it
+	Owner   string // see Key
+	Project string
+	Servers []string
+	Tools   []string
+	Role    identity.Role
+	Life    time.Duration // 0 means that the key does not expire
+}
+
+// Mistake is an error of whoever asks the desk: a sentence.
+type Mistake string
+
+func (m Mistake) Error() string { return string(m) }
+
+// ErrNoKey says that no key has an id.
+const ErrNoKey = Mistake("no key has this id")
+
+// Limits of a wish, so that a row of the database stays small.
+const (
+	maxName     = 100 // bytes
+	maxPatterns = 100
+	maxPattern  = 200 // bytes
+)
+
+// Check returns a Mistake if no such key can be made.
+func (w *Wish) Check() error {
+	switch {
+	case strings.TrimSpace(w.Name) == "" || len(w.Name) > maxName || strings.ContainsFunc(w.Name, func(r rune) bool { return r < ' ' }):
+		return Mistake(fmt.Sprintf("a key needs a name of 1 to %d bytes, without control characters", maxName))
+	case w.Project == "":
+		return Mistake("a key needs a project")
+	case w.Role < identity.Caller || w.Role > identity.Admin:
+		return Mistake("a key needs a role: caller, viewer, operator or admin")
+	case w.Life < 0:
+		return Mistake("a key can't expire before it is made")
+	case w.Role != identity.Caller && len(w.Servers)+len(w.Tools) > 0:
+		return Mistake("only a key with the role caller can be for some servers or tools")
+	case len(w.Servers) > maxPatterns || len(w.Tools) > maxPatterns:
+		return Mistake(fmt.Sprintf("a key can have %d patterns at most", maxPatterns))
+	}
+	for _, p := range w.Servers {
+		if p == "" || len(p) > maxPattern || strings.ContainsAny(p, "\n/") {
+			return Mistake(fmt.Sprintf("%q is no pattern for servers: write a name, in which * stands for any text", p))
+		}
+	}
+	for _, p := range w.Tools {
+		if len(p) > maxPattern || strings.Contains(p, "\n") || !strings.Contains(p, "/") {
+			return Mistake(fmt.Sprintf("%q is no pattern for tools: write SERVER/TOOL, in which * stands for any text", p))
+		}
+	}
+	return nil
+}
+
+// Make makes a key. text is the only copy of the key, to be shown once.
+func (d *Desk) Make(ctx context.Context, actor string, w Wish) (text string, k store.Key, err error) {
+	if err := w.Check(); err != nil {
+		return "", store.Key{}, err
+	}
+	mac, err := d.mac(ctx, actor)
+	if err != nil {
+		return "", store.Key{}, err
+	}
+	id, secret := NewID(), NewSecret()
+	sum := mac.Sum(&secret)
+	text = Text(id, secret)
+	k = store.Key{
+		ID: id.String(), Name: w.Name, Sum: sum[:], Hint: hint(text), Owner: w.Owner, Project: w.Project,
+		Servers: w.Servers, Tools: w.Tools, Role: w.Role, Until: after(w.Life),
+	}
+	if err := d.safe.Store().Write(ctx, actor, func(t *store.Tx) error { return t.AddKey(k) }); err != nil {
+		return "", store.Key{}, err
+	}
+	k, _ = d.safe.Store().Snapshot().Key(k.ID)
+	return text, k, nil
+}
+
+// Rotate gives a key another secret, and a life that begins now. Its secret before works for the overlap.
+// If no key has the id, the error is ErrNoKey.
+func (d *Desk) Rotate(ctx context.Context, actor, id string, overlap, life time.Duration) (text string, k store.Key, err error) {
+	if overlap < 0 || life < 0 {
+		return "", store.Key{}, Mistake("the overlap and the life of a key can't be negative")
+	}
+	at, ok := ParseID(id)
+	if !ok {
+		return "", store.Key{}, ErrNoKey
+	}
+	mac, err := d.mac(ctx, actor)
+	if err != nil {
+		return "", store.Key{}, err
+	}
+	secret := NewSecret()
+	sum := mac.Sum(&secret)
+	text = Text(at, secret)
+	err = d.change(ctx, actor, func(t *store.Tx) (bool, error) {
+		return t.RotateKey(id, sum[:], hint(text), time.Now().Add(overlap), after(life))
+	})
+	if err != nil {
+		return "", store.Key{}, err
+	}
+	k, _ = d.safe.Store().Snapshot().Key(id)
+	return text, k, nil
+}
+
+// Revoke removes a key. If no key has the id, the error is ErrNoKey.
+func (d *Desk) Revoke(ctx context.Context, actor, id string) error {
+	return d.change(ctx, actor, func(t *store.Tx) (bool, error) { return t.RevokeKey(id) })
+}
+
+func (d *Desk) change(ctx context.Context, actor string, f func(*store.Tx) (bool, error)) error {
+	return d.safe.Store().Write(ctx, actor, func(t *store.Tx) error {
+		there, err := f(t)
+		if err == nil && !there {
+			err = ErrNoKey
+		}
+		return err
+	})
+}
+
+// errNoMAC says that the store has keys, but not what their sums were made with.
+var errNoMAC = errors.New("the key for the hashes of the API keys is missing in the database, so nobody can use them")
+
+// mac returns the key for the sums. It lies sealed in the store, so that it outlives a rotation of the
+// vault's key. The first who makes a key makes it; with keys, it is never made anew.
+func (d *Desk) mac(ctx context.Context, actor string) (k MACKey, err error) {
+	value, ok, err := d.safe.OfHouse(ctx, macName)
+	if err == nil && !ok {
+		if len(d.safe.Store().Snapshot().Keys()) > 0 {
+			return MACKey{}, errNoMAC
+		}
+		x := NewSecret()
+		if err = d.safe.Begin(ctx, actor, macName, x[:]); err == nil {
+			value, _, err = d.safe.OfHouse(ctx, macName)
+		}
+	}
+	if err != nil {
+		return MACKey{}, err
+	}
+	if s := value.Reveal(); copy(k[:], s) != len(k) || len(s) != len(k) {
+		return MACKey{}, errors.New("the key for the hashes of the API keys has another length")
+	}
+	return k, nil
+}
+
+// Keys returns the keys of the snapshot in force, for [Gate.Use]. If there are none, it needs no vault.
+func (d *Desk) Keys(ctx context.Context) (*Keys, error) {
+	all := d.safe.Store().Snapshot().Keys()
+	if len(all) == 0 {
+		return &Keys{}, nil
+	}
+	mac, err := d.mac(ctx, "")
+	if err != nil {
+		return nil, err
+	}
+	list := make([]Key, 0, len(all))
+	for i := range all {
+		x := &all[i]
+		id, ok := ParseID(x.ID)
+		if !ok || len(x.Sum) != len(Key{}.Sum) || len(x.OldSum) != 0 && len(x.OldSum) != len(x.Sum) {
+			continue // not ours
+		}
+		k := Key{ID: id, Owner: x.Owner, Project: x.Project, Servers: x.Servers, Tools: x.Tools, Role: x.Role, Until: x.Until, OldUntil: x.OldUntil}
+		copy(k.Sum[:], x.Sum)
+		copy(k.OldSum[:], x.OldSum)
+		list = append(list, k)
+	}
+	return NewKeys(mac, list), nil
+}
+
+// hint returns the end of a key's secret, by which people recognise the key.
+func hint(text string) string { return text[sumAt-5 : sumAt-1] }
+
+// after returns the moment after a time from now. It is zero if the time is.
+func after(d time.Duration) time.Time {
+	if d == 0 {
+		return time.Time{}
+	}
+	return time.Now().Add(d).UTC().Truncate(time.Second)
+}

@@ -1,0 +1,123 @@
+package access
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/dragoman-mcp/dragoman/internal/base/identity"
+	"github.com/dragoman-mcp/dragoman/internal/team/store"
+	"github.com/dragoman-mcp/dragoman/internal/team/vault"
+)
+
+// TestDesk makes, rotates and revokes keys, and asks a gate after each step, also one that reads the
+// database anew. The database has no part of a secret, and the other key stays in force.
+func TestDesk(t *testing.T) {
+	where := filepath.Join(t.TempDir(), "dragoman.db")
+	file := filepath.Join(t.TempDir(), "vault.key")
+	open := func() *store.Safe {
+		s, err := store.Open(t.Context(), store.Options{Database: where})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = s.Close() })
+		return store.NewSafe(s, vault.New(vault.Options{File: file}))
+	}
+	desk := NewDesk(open())
+	is := func(text string, want int) {
+		t.Helper()
+		for _, d := range []*Desk{desk, NewDesk(open())} {
+			g := NewGate(false)
+			keys, err := d.Keys(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			g.Use(keys)
+			if _, err := g.Principal(request("/mcp", "X-API-Key", text)); status(err) != want {
+				t.Errorf("%v, want %d", err, want)
+			}
+		}
+	}
+	is(Text(NewID(), NewSecret()), 401)
+	innocent, _, err := desk.Make(t.Context(), "local", Wish{Name: "innocent", Project: "default", Role: identity.Caller})
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, key, err := desk.Make(t.Context(), "local", Wish{Name: "ci", Project: "shop", Role: identity.Caller, Life: time.Hour, Servers: []string{"git"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if left := time.Until(key.Until); key.Actor != "local" || key.Hint != text[57:61] || left < 59*time.Minute || left > time.Hour {
+		t.Errorf("the key is %+v", key)
+	}
+	is(text, 200)
+	later, rotated, err := desk.Rotate(t.Context(), "ada", key.ID, time.Hour, 0)
+	if err != nil || !rotated.Until.IsZero() || rotated.Made != key.Made {
+		t.Errorf("rotated: %+v, %v", rotated, err)
+	}
+	is(text, 200)
+	is(later, 200)
+	last, _, err := desk.Rotate(t.Context(), "ada", key.ID, 0, 0)
+	if err != nil {
+		t.Error(err)
+	}
+	is(text, 401)
+	is(later, 401)
+	is(last, 200)
+	if err := desk.Revoke(t.Context(), "ada", key.ID); err != nil {
+		t.Error(err)
+	}
+	is(last, 401)
+	is(innocent, 200)
+	_, _, again := desk.Rotate(t.Context(), "ada", key.ID, 0, 0)
+	_, _, odd := desk.Rotate(t.Context(), "ada", "x", 0, 0)
+	for _, err := range []error{again, odd, desk.Revoke(t.Context(), "ada", key.ID)} {
+		if !errors.Is(err, ErrNoKey) {
+			t.Errorf("no such key: %v", err)
+		}
+	}
+	for _, f := range []string{where, where + "-wal"} {
+		if all, _ := os.ReadFile(f); strings.Contains(string(all), innocent[20:40]) {
+			t.Errorf("%s has a secret", f)
+		}
+	}
+	if err := os.Remove(file); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := NewDesk(open()).Keys(t.Context()); err == nil || !strings.Contains(err.Error(), file) {
+		t.Errorf("without the vault's key: %v", err)
+	}
+}
+
+// TestWishes checks which keys are not made, and that the reason is a sentence for whoever asked.
+func TestWishes(t *testing.T) {
+	good := Wish{Name: "ci", Project: "shop", Role: identity.Caller, Servers: []string{"g*"}, Tools: []string{"*/log"}}
+	if err := good.Check(); err != nil {
+		t.Error(err)
+	}
+	for name, edit := range map[string]func(*Wish){
+		"no name":            func(w *Wish) { w.Name = " " },
+		"a long name":        func(w *Wish) { w.Name = strings.Repeat("x", maxName+1) },
+		"an odd name":        func(w *Wish) { w.Name = "a\nb" },
+		"no project":         func(w *Wish) { w.Project = "" },
+		"no role":            func(w *Wish) { w.Role = 0 },
+		"an unknown role":    func(w *Wish) { w.Role = 9 },
+		"a negative life":    func(w *Wish) { w.Life = -1 },
+		"an admin of a part": func(w *Wish) { w.Role = identity.Admin },
+		"an empty pattern":   func(w *Wish) { w.Servers = []string{""} },
+		"two lines":          func(w *Wish) { w.Servers = []string{"a\nb"} },
+		"a tool only":        func(w *Wish) { w.Tools = []string{"log"} },
+		"a long pattern":     func(w *Wish) { w.Tools = []string{"a/" + strings.Repeat("x", maxPattern)} },
+		"many patterns":      func(w *Wish) { w.Tools = make([]string, maxPatterns+1) },
+	} {
+		w := good
+		edit(&w)
+		var m Mistake
+		if err := w.Check(); !errors.As(err, &m) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}

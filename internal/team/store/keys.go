@@ -1,0 +1,148 @@
+package store
+
+import (
+	"cmp"
+	"database/sql"
+	"errors"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/dragoman-mcp/dragoman/internal/base/identity"
+	"github.com/dragoman-mcp/dragoman/internal/team/sqldb"
+)
+
+const keyKind = "key"
+
+// Key is an API key without its secret. Package access makes keys, and says what the fields mean.
+type Key struct {
+	ID      string
+	Name    string // what people call it; need not be unique
+	Sum     []byte
+	Hint    string // the end of the secret, by which people recognise the key
+	Owner   string // the subject that the key acts for; "" if the key is a subject of its own
+	Project string
+	Servers []string // patterns; none means all
+	Tools   []string // patterns; none means all
+	Role    identity.Role
+	Until   time.Time // zero means that the key does not expire
+
+	// OldSum is that of the secret before the last rotation, which works until OldUntil.
+	OldSum   []byte
+	OldUntil time.Time
+
+	Made  time.Time // set by the store
+	Actor string    // who made it; set by the store
+}
+
+// Key returns the key with an id, and whether there is one.
+func (s *Snapshot) Key(id string) (Key, bool) {
+	x, ok := s.keys[id]
+	return x, ok
+}
+
+// Keys returns all keys, also expired ones, sorted by project, name and time.
+func (s *Snapshot) Keys() []Key {
+	return slices.SortedFunc(maps.Values(s.keys), func(a, b Key) int {
+		return cmp.Or(cmp.Compare(a.Project, b.Project), cmp.Compare(a.Name, b.Name), a.Made.Compare(b.Made), cmp.Compare(a.ID, b.ID))
+	})
+}
+
+// AddKey adds a key, whose id must be new.
+func (t *Tx) AddKey(x Key) error {
+	err := t.t.Exec("INSERT INTO keys ("+keyColumns+") VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+		x.ID, x.Name, x.Sum, nonNil(x.OldSum), textOf(x.OldUntil), x.Hint, x.Owner, x.Project, strings.Join(x.Servers, "\n"), strings.Join(x.Tools, "\n"),
+		x.Role.String(), textOf(x.Until), t.t.Now, t.actor)
+	if err != nil {
+		return err
+	}
+	return t.did("made", keyKind, x.Project+"/"+x.ID)
+}
+
+// RotateKey gives a key another secret, with its sum and hint. The secret before works until old. It
+// reports whether there is such a key.
+func (t *Tx) RotateKey(id string, sum []byte, hint string, old, until time.Time) (bool, error) {
+	project, err := t.projectOfKey(id)
+	if project == "" || err != nil {
+		return false, err
+	}
+	err = t.t.Exec("UPDATE keys SET old_sum = sum, old_until = ?, sum = ?, hint = ?, until = ? WHERE id = ?", textOf(old), sum, hint, textOf(until), id)
+	if err != nil {
+		return false, err
+	}
+	return true, t.did("rotated", keyKind, project+"/"+id)
+}
+
+// RevokeKey removes a key, and reports whether there was one.
+func (t *Tx) RevokeKey(id string) (bool, error) {
+	project, err := t.projectOfKey(id)
+	if project == "" || err != nil {
+		return false, err
+	}
+	if err := t.t.Exec("DELETE FROM keys WHERE id = ?", id); err != nil {
+		return false, err
+	}
+	return true, t.did("revoked", keyKind, project+"/"+id)
+}
+
+// projectOfKey returns the project of a key, or "" if there is no such key.
+func (t *Tx) projectOfKey(id string) (project string, err error) {
+	err = t.t.Row("SELECT project FROM keys WHERE id = ?", []any{id}, &project)
+	if errors.Is(err, sql.ErrNoRows) {
+		return "", nil
+	}
+	return project, err
+}
+
+const keyColumns = "id, name, sum, old_sum, old_until, hint, owner, project, servers, tools, role, until, made, actor"
+
+func readKeys(t *sqldb.Tx, into *Snapshot) error {
+	into.keys = map[string]Key{}
+	return t.Each(func(scan func(...any) error) error {
+		var x Key
+		var oldUntil, servers, tools, role, until, made string
+		err := scan(&x.ID, &x.Name, &x.Sum, &x.OldSum, &oldUntil, &x.Hint, &x.Owner, &x.Project, &servers, &tools, &role, &until, &made, &x.Actor)
+		if err != nil {
+			return err
+		}
+		x.Servers, x.Tools = lines(servers), lines(tools)
+		x.Role, _ = identity.RoleOf(role) // a role of a newer version is none
+		for _, m := range []struct {
+			text string
+			into *time.Time
+		}{{oldUntil, &x.OldUntil}, {until, &x.Until}, {made, &x.Made}} {
+			if m.text == "" {
+				continue
+			}
+			if *m.into, err = moment(m.text); err != nil {
+				return err
+			}
+		}
+		into.keys[x.ID] = x
+		return nil
+	}, "SELECT "+keyColumns+" FROM keys")
+}
+
+// textOf returns a time as the database has it. "" is the zero time.
+func textOf(t time.Time) string {
+	if t.IsZero() {
+		return ""
+	}
+	return t.UTC().Format(time.RFC3339Nano)
+}
+
+func lines(text string) []string {
+	if text == "" {
+		return nil
+	}
+	return strings.Split(text, "\n")
+}
+
+// nonNil returns b, which the databases must not take for NULL.
+func nonNil(b []byte) []byte {
+	if b == nil {
+		return []byte{}
+	}
+	return b
+}

@@ -1,0 +1,16 @@
+CREATE TABLE keys (
+	id TEXT PRIMARY KEY,
+	name TEXT NOT NULL,
+	sum BYTEA NOT NULL,
+	old_sum BYTEA NOT NULL,
+	old_until TEXT NOT NULL,
+	hint TEXT NOT NULL,
+	owner TEXT NOT NULL,
+	project TEXT NOT NULL,
+	servers TEXT NOT NULL,
+	tools TEXT NOT NULL,
+	role TEXT NOT NULL,
+	until TEXT NOT NULL,
+	made TEXT NOT NULL,
+	actor TEXT NOT NULL
+);
