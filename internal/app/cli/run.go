@@ -47,7 +47,7 @@ func checkListen(address string, open bool) error {
 }
 
 // warnOpen logs a warning if other machines can reach the address. That they may has been checked
-// before: by checkListen for a flag, and by config.Load for a configured address.
+// before.
 func (w *world) warnOpen(ctx context.Context, address string) {
 	if config.CheckListen(address, false, "") != nil {
 		w.log.LogAttrs(ctx, slog.LevelWarn, "other machines can use every tool without credentials", slog.String("listen", address))

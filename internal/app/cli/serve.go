@@ -90,8 +90,8 @@ func (c *serveCommand) run(cmd *cobra.Command, _ []string) error {
 		return err
 	}
 	if c.listen != "" {
-		if err := checkListen(c.listen, c.open); err != nil {
-			return err
+		if p := config.CheckAddress(c.listen); p != nil {
+			return usagef(p.Hint, "%s", p.Text)
 		}
 	}
 	if c.quietDemo && !c.demo {
@@ -116,7 +116,9 @@ func (c *serveCommand) run(cmd *cobra.Command, _ []string) error {
 	for _, p := range x.problems.OfServers() {
 		c.log.Warn("a server is not started", append([]any{"server", p.Server, "at", p}, runtime.UnusableFailure(p).Attrs()...)...)
 	}
-	c.warnOpen(cmd.Context(), cmp.Or(c.listen, x.Listen))
+	if c.isOpen(x) {
+		c.warnOpen(cmd.Context(), cmp.Or(c.listen, x.Listen))
+	}
 	c.showProgress()
 	return withoutStop(cmd.Context(), houseError(c.backend.Serve(cmd.Context(), c.options(x))))
 }
@@ -163,6 +165,12 @@ func (c *serveCommand) load() (*loaded, error) {
 	return x, nil
 }
 
+// isOpen reports whether everybody may come in at an address that other machines can reach. Each address
+// needs its own permission: a flag that of the flag.
+func (c *serveCommand) isOpen(x *loaded) bool {
+	return c.open || c.listen == "" && x.AllowUnauthenticatedNetworkAccess
+}
+
 // options returns what the backend needs to serve x, with functions that print what it reports.
 func (c *serveCommand) options(x *loaded) daemon.ServeOptions {
 	start := startOptions{program: c.program, console: !c.noConsole && x.Console && config.CheckListen(cmp.Or(c.listen, x.Listen), false, "") == nil}
@@ -182,7 +190,7 @@ func (c *serveCommand) options(x *loaded) daemon.ServeOptions {
 	return daemon.ServeOptions{
 		ConfigPath: x.path, Config: x.Snapshot, Problems: x.problems, Listen: c.listen, Hosts: c.hosts, Strict: c.strict, Stdio: c.stdio,
 		Log: c.log, LogCalls: c.logCalls || x.Log.Calls, Progress: c.status.Step, Version: version(), Dump: c.showStatus,
-		KeyFolders: admin.KeyFolders(c.env), Database: houseFile(), NoConsole: c.noConsole, DemoClients: demoClients, Demo: playDemo,
+		KeyFolders: admin.KeyFolders(c.env), Database: houseFile(), Open: c.isOpen(x), NoConsole: c.noConsole, DemoClients: demoClients, Demo: playDemo,
 		Program: c.program, Path: self, Env: c.env,
 		Console: func(page daemon.Console) {
 			if !c.noConsole && x.Console {

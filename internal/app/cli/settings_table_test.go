@@ -36,8 +36,12 @@ func serveSettings() map[string]setting {
 			whole: `{mcpServers: {}, dragoman: {listen: "0.0.0.0:0", allowUnauthenticatedNetworkAccess: true}}`,
 			effect: func(s *stage) {
 				s.wants(s.log.String(), "0.0.0.0")
-				play(s.T, setting{whole: `{mcpServers: {}, dragoman: {listen: "0.0.0.0:0"}}`, fails: "allowUnauthenticatedNetworkAccess"})
+				play(s.T, setting{whole: `{mcpServers: {}, dragoman: {listen: "0.0.0.0:0"}}`, fails: "nobody has an API key"})
 			},
+		},
+		"dragoman.access": {
+			ours:   `access: {loopback: keys}`,
+			effect: func(s *stage) { s.wants(s.post("/mcp", "{"), "401 ", "needs an API key") },
 		},
 		"dragoman.publicURL": {
 			ours: `publicURL: "https://gateway.internal/tools"`,

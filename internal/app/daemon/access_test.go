@@ -272,7 +272,7 @@ func TestNoConsole(t *testing.T) {
 	t.Parallel()
 	for why, o := range map[string]ServeOptions{"other machines": {}, "--no-console": {NoConsole: true}} {
 		o.Config, o.Version = snapshot(), "test"
-		d := newDaemon(o, o.NoConsole)
+		d := openDaemon(o, o.NoConsole)
 		a := recordedAt(d.handler(), "/console/")
 		if a.status != 403 || !strings.Contains(a.body, why) {
 			t.Errorf("%d %s", a.status, a.body)

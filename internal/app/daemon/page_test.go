@@ -55,7 +55,7 @@ func TestPage(t *testing.T) {
 func TestPageOnTheNetwork(t *testing.T) {
 	t.Parallel()
 	s := snapshot(child(t, "quill", "legacy"))
-	d := newDaemon(ServeOptions{Config: s, Version: "test"}, false)
+	d := openDaemon(ServeOptions{Config: s, Version: "test"}, false)
 	defer d.close()
 	d.runtime.Apply(event.DefaultProject, s)
 	for _, accept := range []string{"*/*", "text/html"} {
@@ -71,7 +71,7 @@ func TestPageOnTheNetwork(t *testing.T) {
 func TestGuardBeforeEveryRoute(t *testing.T) {
 	t.Parallel()
 	s := snapshot(child(t, "quill", "legacy"))
-	d := newDaemon(ServeOptions{Config: s, Version: "test"}, true)
+	d := openDaemon(ServeOptions{Config: s, Version: "test"}, true)
 	defer d.close()
 	d.runtime.Apply(event.DefaultProject, s)
 	h := d.handler()

@@ -24,7 +24,7 @@ func TestTwoProjectsInOneProcess(t *testing.T) {
 	said := &journal{}
 	recent := logring.New()
 	o := ServeOptions{Config: snapshot(home), Version: "test", Log: slog.New(logring.NewHandler(recent, said.logger().Handler())), recent: recent}
-	d := newDaemon(o, true)
+	d := openDaemon(o, true)
 	d.calls = telemetry.NewCallLog(d.events, o.Log, slog.LevelInfo, d.clean)
 	closed := sync.OnceFunc(d.close)
 	defer closed()

@@ -22,6 +22,7 @@ import (
 
 	"github.com/dragoman-mcp/dragoman/internal/base/jsonrpc"
 	"github.com/dragoman-mcp/dragoman/internal/setup/config"
+	"github.com/dragoman-mcp/dragoman/internal/team/access"
 )
 
 // rig is a daemon under test, with an HTTP client for it.
@@ -551,4 +552,9 @@ func runAsDragoman(mode string) {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}
+}
+
+// openDaemon returns a daemon that lets everybody in.
+func openDaemon(o ServeOptions, local bool) *daemon {
+	return newDaemon(o, &entry{gate: access.NewGate(true)}, local)
 }

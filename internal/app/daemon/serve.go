@@ -25,7 +25,6 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/app/console"
 	"github.com/dragoman-mcp/dragoman/internal/app/runtime"
 	"github.com/dragoman-mcp/dragoman/internal/app/telemetry"
-	"github.com/dragoman-mcp/dragoman/internal/base/identity"
 	"github.com/dragoman-mcp/dragoman/internal/base/logcode"
 	"github.com/dragoman-mcp/dragoman/internal/base/logring"
 	"github.com/dragoman-mcp/dragoman/internal/protocol/mcp"
@@ -36,6 +35,7 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/setup/clientfile"
 	"github.com/dragoman-mcp/dragoman/internal/setup/config"
 	"github.com/dragoman-mcp/dragoman/internal/team/store"
+	"github.com/dragoman-mcp/dragoman/internal/team/vault"
 	"github.com/dragoman-mcp/dragoman/internal/transport"
 	"github.com/dragoman-mcp/dragoman/internal/transport/httpdoor"
 )
@@ -78,6 +78,8 @@ type ServeOptions struct {
 	// not write them. The key for the ids of tasks and the lists of the
 	// servers are kept in the last of the folders.
 	KeyFolders []string
+	// Open lets clients in without an API key, although other machines can reach the address.
+	Open bool
 	// Database is the path of the store's file, unless the configuration names a database. "" means that
 	// there is no place for a file.
 	Database string
@@ -98,6 +100,7 @@ type ServeOptions struct {
 	noCalls    bool          // for tests; do not record the calls of clients
 	recent     *logring.Ring // keeps the recent log records; Serve sets it
 	store      *store.Store  // Serve sets it and closes it
+	safe       *store.Safe   // the same with its vault
 }
 
 // Console says how to open the console of a running Serve.
@@ -140,11 +143,16 @@ func Serve(ctx context.Context, o ServeOptions) (err error) {
 		return err
 	}
 	defer func() { _ = o.store.Close() }()
+	o.safe = store.NewSafe(o.store, vault.New(vault.Options{File: vaultFile(&o)}))
 	address := o.Config.Listen
 	if o.Listen != "" {
 		address = o.Listen
 	}
-	d := newDaemon(o, isLocal(address))
+	e, err := newEntry(ctx, &o, address)
+	if err != nil {
+		return err
+	}
+	d := newDaemon(o, e, isLocal(address))
 	d.log = plain
 	d.calls = telemetry.NewCallLog(d.events, plain, callLevel(o.LogCalls), d.clean)
 	defer d.close()
@@ -154,6 +162,7 @@ func Serve(ctx context.Context, o ServeOptions) (err error) {
 	var running sync.WaitGroup
 	defer running.Wait()
 	defer cancel()
+	running.Go(func() { e.follow(ctx, o.store, d.runtime.Endpoints().EndSeat) })
 	if o.ConfigPath != "" {
 		running.Go(func() { d.watch(ctx, reload) })
 	}
@@ -184,6 +193,19 @@ func openStore(ctx context.Context, o *ServeOptions) (*store.Store, error) {
 		return store.Open(ctx, store.Options{Database: named, Log: o.Log})
 	}
 	return store.Open(ctx, store.Options{Database: o.Database, MayForget: true, Log: o.Log})
+}
+
+// vaultFile returns the path of the vault's key. It lies beside the database; if that is on another
+// machine, in the user's data folder.
+func vaultFile(o *ServeOptions) string {
+	beside := o.Database
+	if named := o.Config.Database; named != "" && !strings.Contains(named, "://") {
+		beside = named
+	}
+	if beside == "" {
+		return ""
+	}
+	return filepath.Join(filepath.Dir(beside), "vault.key")
 }
 
 // servePipe serves the client on stdin until it disconnects or ctx ends.
@@ -254,7 +276,7 @@ type daemon struct {
 }
 
 // newDaemon creates a daemon. local is true if only this machine can reach the listener.
-func newDaemon(o ServeOptions, local bool) *daemon {
+func newDaemon(o ServeOptions, e *entry, local bool) *daemon {
 	d := &daemon{opts: o, local: local, log: o.Log, events: o.Events, metrics: telemetry.NewMetrics(), own: &mcp.Own{}, reloads: make(chan chan<- reloaded)}
 	if o.recent == nil {
 		o.recent = logring.New()
@@ -280,7 +302,7 @@ func newDaemon(o ServeOptions, local bool) *daemon {
 		kept = nil
 	}
 	d.runtime = runtime.New(runtime.Options{
-		Config: o.Config, Log: o.Log, Events: d.events, Calls: kept, Recent: o.recent, Guard: d.guard, Principal: identity.Anyone, Budget: d.budget, Drain: o.Drain, Version: o.Version,
+		Config: o.Config, Log: o.Log, Events: d.events, Calls: kept, Recent: o.recent, Guard: d.guard, Principal: e.gate.Principal, Reach: e.gate.Reach, Budget: d.budget, Drain: o.Drain, Version: o.Version,
 		Exposed: !local, TaskKey: taskKey(o.KeyFolders, o.Log), ListFolder: listFolder(o.KeyFolders, o.Log), Own: d.own, Gate: o.Gate, Traces: d.traces.Tracer(),
 	})
 	d.masks.Store(d.runtime)
@@ -409,6 +431,7 @@ func needsRestart(a, b *config.Snapshot) (names []string) {
 		{"listen", a.Listen == b.Listen},
 		{"publicURL", a.PublicURL == b.PublicURL},
 		{"database", a.Database == b.Database},
+		{"access", a.Access == b.Access},
 		{"allowedHosts", slices.Equal(a.Hosts, b.Hosts)},
 		{"allowedOrigins", slices.Equal(a.Origins, b.Origins)},
 		{"log", a.Log == b.Log},

@@ -234,7 +234,7 @@ func TestStatusIsForThisMachine(t *testing.T) {
 		t.Errorf("readiness under a public name: %d", a.status)
 	}
 
-	open := newDaemon(ServeOptions{Config: snapshot(), Log: (&journal{}).logger()}, false)
+	open := openDaemon(ServeOptions{Config: snapshot(), Log: (&journal{}).logger()}, false)
 	defer open.close()
 	open.runtime.Apply(event.DefaultProject, snapshot())
 	w := httptest.NewRecorder()

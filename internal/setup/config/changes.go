@@ -25,6 +25,7 @@ var snapshotSettings = map[string]string{
 	"Separator": "names.separator", "Limits": "limits", "PublicURL": "publicURL", "Hosts": "allowedHosts",
 	"Origins": "allowedOrigins", "Log": "log", "Traces": "telemetry.traces", "Console": "console", "Record": "record", "Dialects": "dialects",
 	"AllowUnauthenticatedNetworkAccess": "allowUnauthenticatedNetworkAccess",
+	"Access":                            "access.loopback",
 	"File":                              "", "Empty": "", "Servers": "",
 }
 

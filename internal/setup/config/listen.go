@@ -7,35 +7,46 @@ import (
 	"strings"
 )
 
-// CheckListen returns the problem with a listen address, or nil. Clients do not authenticate, so an
-// address that other machines can reach is a problem. If allowed is true, such an address is valid.
-// permit is the setting or flag that the hint suggests. CheckListen does not resolve host names, so
-// it assumes that other machines can reach every host name except localhost.
+// CheckListen returns the problem with a listen address, or nil. It is for addresses where clients don't
+// authenticate, so one that other machines can reach is a problem. If allowed is true, such an address is
+// valid. permit is the flag that the hint suggests. CheckListen does not resolve host names, so it
+// assumes that other machines can reach every host name except localhost.
 func CheckListen(address string, allowed bool, permit string) *Problem {
-	shown := func(s string) string { // without the user and the password of a URL
-		if at := strings.LastIndex(s, "@"); at >= 0 {
-			s = mask + s[at:]
-		}
-		return strconv.Quote(printable(s))
+	if p := CheckAddress(address); p != nil {
+		return p
 	}
-	host, port, err := net.SplitHostPort(address)
+	host, port, _ := net.SplitHostPort(address)
+	if allowed || IsLoopback(host) {
+		return nil
+	}
+	return &Problem{
+		Text: "other machines can reach " + shownAddress(address) + " and use every tool without credentials",
+		Hint: "listen on 127.0.0.1:" + port + ", or write " + permit + " if a firewall controls who can connect",
+	}
+}
+
+// CheckAddress returns the problem with an address that nobody can listen on, or nil.
+func CheckAddress(address string) *Problem {
+	_, port, err := net.SplitHostPort(address)
 	if err != nil {
 		hint := "write host:port, for example 127.0.0.1:7300"
 		if _, err := strconv.ParseUint(address, 10, 16); err == nil {
 			hint = "write 127.0.0.1:" + address
 		}
-		return &Problem{Text: shown(address) + " is not a listen address", Hint: hint}
+		return &Problem{Text: shownAddress(address) + " is not a listen address", Hint: hint}
 	}
 	if _, err := strconv.ParseUint(port, 10, 16); err != nil {
-		return &Problem{Text: shown(port) + " is not a port", Hint: "write a number from 0 to 65535; 0 picks a free port"}
+		return &Problem{Text: shownAddress(port) + " is not a port", Hint: "write a number from 0 to 65535; 0 picks a free port"}
 	}
-	if allowed || IsLoopback(host) {
-		return nil
+	return nil
+}
+
+// shownAddress returns an address without the user and the password of a URL.
+func shownAddress(s string) string {
+	if at := strings.LastIndex(s, "@"); at >= 0 {
+		s = mask + s[at:]
 	}
-	return &Problem{
-		Text: "other machines can reach " + shown(address) + " and use every tool without credentials",
-		Hint: "listen on 127.0.0.1:" + port + ", or write " + permit + " if a firewall controls who can connect",
-	}
+	return strconv.Quote(printable(s))
 }
 
 // IsLoopback reports whether a host is a loopback name or address, which only this machine can

@@ -152,7 +152,7 @@ func (c *compiler) readOurs(o *object, s *Snapshot) {
 	s.EnvFile = c.readEnvFile(o) // must be first, because the other settings may refer to variables in that file
 	o.boolean("allowUnauthenticatedNetworkAccess", &s.AllowUnauthenticatedNetworkAccess)
 	if n := o.text("listen", &s.Listen); n != nil {
-		if err := CheckListen(s.Listen, s.AllowUnauthenticatedNetworkAccess, "dragoman.allowUnauthenticatedNetworkAccess: true"); err != nil {
+		if err := CheckAddress(s.Listen); err != nil {
 			c.problem(n, o.at("listen"), err.Text, err.Hint)
 		}
 	}
@@ -166,6 +166,10 @@ func (c *compiler) readOurs(o *object, s *Snapshot) {
 		c.readLimits(l, &s.Limits)
 	}
 	s.Database = c.readDatabase(o)
+	if a := o.object("access"); a != nil {
+		s.Access.LoopbackKeys = a.choice("loopback", []string{"open", "keys"}, 0) == 1
+		a.done()
+	}
 	if n := o.text("publicURL", &s.PublicURL); n != nil {
 		if bad, hint := badPublicURL(s.PublicURL); bad != "" {
 			c.problem(n, o.at("publicURL"), bad, hint)

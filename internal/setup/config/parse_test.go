@@ -243,8 +243,6 @@ func TestProblems(t *testing.T) {
 		{"dragoman: {limits: {inFlight: 1KiB}}", "must be between 1MiB and 64GiB"},
 		{"dragoman: {limits: {initializePerSecond: 0}}", "must be a whole number between 1 and 10000"},
 		{"dragoman: {listen: 7300}", `f:1:20: dragoman.listen: "7300" is not a listen address; write 127.0.0.1:7300`},
-		{"dragoman: {listen: ':7300'}", "other machines can reach"},
-		{"dragoman: {listen: '192.168.1.1:7300'}", "other machines can reach"},
 		{"dragoman: {listen: 'localhost:http'}", `"http" is not a port`},
 		{"dragoman: {server: {instructions: {text: a, file: b}}}", "has text and file; keep one of them"},
 		{"dragoman: {server: {name: ''}}", "dragoman.server.name: must not be empty"},

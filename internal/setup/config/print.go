@@ -38,6 +38,10 @@ func (s *Snapshot) AppendYAML(dst []byte) []byte {
 	if s.AllowUnauthenticatedNetworkAccess {
 		p.line(1, "allowUnauthenticatedNetworkAccess: true")
 	}
+	if s.Access.LoopbackKeys {
+		p.line(1, "access:")
+		p.text(2, "loopback", "keys")
+	}
 	p.identity(&s.Identity)
 	p.line(1, "revisions:")
 	p.list(2, "accept", mcp.Dates(s.Revisions.Accept))

@@ -46,11 +46,17 @@ type Snapshot struct {
 	Servers  []Server           // all servers in file order, including disabled ones
 	Dialects []*dialect.Profile // the dialects that the file defines, in file order
 
-	// AllowUnauthenticatedNetworkAccess permits a Listen address that other machines can
-	// reach, although clients do not authenticate. See CheckListen.
+	// AllowUnauthenticatedNetworkAccess lets clients on other machines in without an API key, if they can
+	// reach Listen. Otherwise they need one.
 	AllowUnauthenticatedNetworkAccess bool
+	Access                            Access
 
 	secrets Secrets // looked up the secrets; for Where
+}
+
+// Access says who may come in.
+type Access struct {
+	LoopbackKeys bool // clients on this machine need an API key, too
 }
 
 // Equal reports whether s and t have the same content. Comments and formatting in the files do not

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/dragoman-mcp/dragoman/internal/base/identity"
@@ -12,10 +13,13 @@ import (
 )
 
 // Desk makes, rotates and revokes keys. It is safe for concurrent use.
-type Desk struct{ safe *store.Safe }
+type Desk struct {
+	safe  *store.Safe
+	known atomic.Pointer[MACKey] // once it was needed; it never changes
+}
 
 // NewDesk returns a desk that keeps its keys in a safe.
-func NewDesk(s *store.Safe) *Desk { return &Desk{s} }
+func NewDesk(s *store.Safe) *Desk { return &Desk{safe: s} }
 
 // DefaultLife is how long a key is good if nobody says otherwise.
 const DefaultLife = 90 * 24 * time.Hour
@@ -149,6 +153,9 @@ var errNoMAC = errors.New("the key for the hashes of the API keys is missing in 
 // mac returns the key for the sums. It lies sealed in the store, so that it outlives a rotation of the
 // vault's key. The first who makes a key makes it; with keys, it is never made anew.
 func (d *Desk) mac(ctx context.Context, actor string) (k MACKey, err error) {
+	if have := d.known.Load(); have != nil {
+		return *have, nil
+	}
 	value, ok, err := d.safe.OfHouse(ctx, macName)
 	if err == nil && !ok {
 		if len(d.safe.Store().Snapshot().Keys()) > 0 {
@@ -165,6 +172,7 @@ func (d *Desk) mac(ctx context.Context, actor string) (k MACKey, err error) {
 	if s := value.Reveal(); copy(k[:], s) != len(k) || len(s) != len(k) {
 		return MACKey{}, errors.New("the key for the hashes of the API keys has another length")
 	}
+	d.known.Store(&k)
 	return k, nil
 }
 

@@ -84,3 +84,19 @@ func (k *Keys) Of(who *identity.Principal) *Key {
 	}
 	return &x.Key
 }
+
+// InForce returns the seats of the keys that have not expired, and when the first of them will, which is
+// zero if none will.
+func (k *Keys) InForce(now time.Time) (seats map[string]bool, next time.Time) {
+	seats = make(map[string]bool, len(k.byID))
+	for _, x := range k.byID {
+		if !x.Until.IsZero() && !now.Before(x.Until) {
+			continue
+		}
+		seats[x.who.Seat] = true
+		if !x.Until.IsZero() && (next.IsZero() || x.Until.Before(next)) {
+			next = x.Until
+		}
+	}
+	return seats, next
+}

@@ -403,7 +403,7 @@ func TestRefused(t *testing.T) {
 	}{
 		{"folder", "is not a file", "path of a file", func(_ *testing.T, path string) error { return os.Mkdir(path, 0o700) }},
 		{"another program", "tables of another program", "another database", foreign},
-		{"newer", "schema version 2", "newer dragoman", newer},
+		{"newer", "schema version 99", "newer dragoman", newer},
 		{"damaged", "not an SQLite database", "path of another file", func(_ *testing.T, path string) error { return os.WriteFile(path, garbage, 0o600) }},
 		{"open to others", "other users can read", "chmod 600", func(_ *testing.T, path string) error {
 			return errors.Join(os.WriteFile(path, nil, 0o600), os.Chmod(path, 0o644))
@@ -468,7 +468,7 @@ func foreign(t *testing.T, path string) error {
 func newer(t *testing.T, path string) error {
 	db, err := sqldb.Open(t.Context(), path, (&Store{o: Options{Database: path}}).options())
 	if err == nil {
-		err = db.Write(t.Context(), func(t *sqldb.Tx) error { return t.Exec("UPDATE dragoman_house SET value = '2' WHERE name = 'schema'") })
+		err = db.Write(t.Context(), func(t *sqldb.Tx) error { return t.Exec("UPDATE dragoman_house SET value = '99' WHERE name = 'schema'") })
 		err = errors.Join(err, db.Close())
 	}
 	return err

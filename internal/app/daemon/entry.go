@@ -1,0 +1,104 @@
+package daemon
+
+import (
+	"context"
+	"log/slog"
+	"net"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/dragoman-mcp/dragoman/internal/protocol/mcp"
+	"github.com/dragoman-mcp/dragoman/internal/team/access"
+	"github.com/dragoman-mcp/dragoman/internal/team/store"
+)
+
+// entry says who may come in. Its gate has the keys of the store.
+type entry struct {
+	gate *access.Gate
+	desk *access.Desk // nil if there is no store
+	log  *slog.Logger
+}
+
+// Refused is the error of a Serve that would let in nobody, or everybody.
+type Refused struct {
+	Text string // what is wrong: a sentence without a full stop that begins with a small letter
+	Next string // what to do, in the same form
+}
+
+func (e *Refused) Error() string { return e.Text }
+
+// newEntry returns the entry for an address, with the keys that there are now. If other machines can reach
+// the address, its clients need keys, so somebody must have one.
+func newEntry(ctx context.Context, o *ServeOptions, address string) (*entry, error) {
+	local := isLocal(address)
+	e := &entry{gate: access.NewGate(o.Open || local && !o.Config.Access.LoopbackKeys), log: o.Log}
+	if o.safe == nil {
+		return e, nil
+	}
+	e.desk = access.NewDesk(o.safe)
+	keys, err := e.desk.Keys(ctx)
+	if err != nil {
+		return nil, err
+	}
+	e.gate.Use(keys)
+	if seats, _ := keys.InForce(time.Now()); len(seats) == 0 && !local && !o.Open {
+		_, port, _ := net.SplitHostPort(address)
+		return nil, &Refused{
+			"other machines can reach " + strconv.Quote(address) + ", and nobody has an API key",
+			"make one with `dragoman keys add NAME`, listen on 127.0.0.1:" + port + ", or let everybody in with dragoman.allowUnauthenticatedNetworkAccess: true if a firewall controls who can connect",
+		}
+	}
+	return e, nil
+}
+
+// errKeyEnded is what the clients of a key are told when it has ended.
+var errKeyEnded error = &mcp.Error{
+	Origin: mcp.FromGateway, Cause: "key_ended", Outcome: mcp.OutcomeUnknown,
+	Message: "the API key was revoked or has expired; ask for a new one",
+}
+
+// follow keeps the gate's keys those of the store until ctx ends. It calls end for the seat of each key
+// that was revoked or has expired.
+func (e *entry) follow(ctx context.Context, s *store.Store, end func(seat string, cause error)) {
+	var ending sync.WaitGroup
+	defer ending.Wait()
+	seats, _ := e.gate.Keys().InForce(time.Now())
+	for {
+		snapshot := s.Snapshot()
+		keys, err := e.desk.Keys(ctx)
+		if err != nil {
+			e.log.Warn("the API keys could not be read, so nobody can come in with one", "cause", err.Error())
+			keys = &access.Keys{}
+		}
+		e.gate.Use(keys)
+		inForce, next := keys.InForce(time.Now())
+		for seat := range seats {
+			if !inForce[seat] {
+				ending.Go(func() { end(seat, errKeyEnded) })
+			}
+		}
+		seats = inForce
+		if !wait(ctx, snapshot.Replaced(), next) {
+			return
+		}
+	}
+}
+
+// wait waits until a channel is closed or a time has come, of which zero never comes. It returns false if
+// ctx has ended.
+func wait(ctx context.Context, change <-chan struct{}, next time.Time) bool {
+	var due <-chan time.Time
+	if !next.IsZero() {
+		t := time.NewTimer(time.Until(next))
+		defer t.Stop()
+		due = t.C
+	}
+	select {
+	case <-ctx.Done():
+		return false
+	case <-change:
+	case <-due:
+	}
+	return true
+}

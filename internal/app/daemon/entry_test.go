@@ -1,0 +1,190 @@
+package daemon
+
+import (
+	"errors"
+	"net/http"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/dragoman-mcp/dragoman/internal/base/identity"
+	"github.com/dragoman-mcp/dragoman/internal/setup/config"
+	"github.com/dragoman-mcp/dragoman/internal/team/access"
+	"github.com/dragoman-mcp/dragoman/internal/team/store"
+	"github.com/dragoman-mcp/dragoman/internal/team/vault"
+)
+
+// deskAt returns a desk with the same database as a serve, as another process would have it.
+func deskAt(t *testing.T, database string) *access.Desk {
+	t.Helper()
+	s, err := store.Open(t.Context(), store.Options{Database: database})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return access.NewDesk(store.NewSafe(s, vault.New(vault.Options{File: filepath.Join(filepath.Dir(database), "vault.key")})))
+}
+
+func makeKey(t *testing.T, d *access.Desk, w access.Wish) (header []string, id string) {
+	t.Helper()
+	text, k, err := d.Make(t.Context(), "local", w)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return []string{"Authorization", "Bearer " + text}, k.ID
+}
+
+// soon asks again until it holds, and returns how long that took.
+func soon(t *testing.T, what string, holds func() bool) time.Duration {
+	t.Helper()
+	began := time.Now()
+	for !holds() {
+		if time.Since(began) > patience(5*time.Second) {
+			t.Fatalf("%s: not after %v", what, time.Since(began))
+		}
+		time.Sleep(20 * time.Millisecond)
+	}
+	return time.Since(began)
+}
+
+// TestTA11KeysOfAnotherProcess makes and revokes keys in another process while serve runs. Who has no key
+// gets one refusal everywhere. Ann may use one server of two, in both eras; when her key is revoked, her
+// calls are refused and her stream ends, and so does what a short-lived key has opened. Bob, whose key is
+// for everything, goes on.
+func TestTA11KeysOfAnotherProcess(t *testing.T) {
+	t.Parallel()
+	database := filepath.Join(t.TempDir(), "house", "dragoman.db")
+	few := func(s *webServer) { s.tools = `{"name":"echo","inputSchema":{"type":"object"}}` }
+	c := snapshot(newWeb(t, false, few).as(t, "old"), newWeb(t, true, few).as(t, "new"))
+	c.Access.LoopbackKeys = true
+	r := serve(t, c, func(o *ServeOptions) { o.Database = database })
+	stranger := r.modern("/mcp", "1", "tools/list", "", "")
+	if stranger.status != 401 || stranger.header.Get("WWW-Authenticate") != `Bearer realm="dragoman"` {
+		t.Fatalf("a stranger gets %d %v %s", stranger.status, stranger.header, stranger.body)
+	}
+	for _, path := range []string{"/s/old/mcp", "/s/none/mcp", "/p/default/mcp", "/p/none/mcp", "/sse"} {
+		if a := r.modern(path, "1", "tools/list", "", ""); a.status != 401 || a.body != stranger.body {
+			t.Errorf("a stranger at %s: %d %s", path, a.status, a.body)
+		}
+	}
+	desk := deskAt(t, database)
+	ann, annsID := makeKey(t, desk, access.Wish{Name: "ann", Project: "default", Role: identity.Caller, Servers: []string{"old"}})
+	bob, _ := makeKey(t, desk, access.Wish{Name: "bob", Project: "default", Role: identity.Caller})
+	viewer, _ := makeKey(t, desk, access.Wish{Name: "viewer", Project: "default", Role: identity.Viewer})
+	foreign, _ := makeKey(t, desk, access.Wish{Name: "foreign", Project: "shop", Role: identity.Caller})
+	short, _ := makeKey(t, desk, access.Wish{Name: "short", Project: "default", Role: identity.Caller, Life: 3 * time.Second})
+	lists := func(who []string) answer { return r.modern("/mcp", "1", "tools/list", "", "", who...) }
+	soon(t, "the keys count", func() bool { return lists(short).status == 200 })
+	for name, x := range map[string]struct {
+		who      []string
+		old, new bool
+	}{"ann": {ann, true, false}, "bob": {bob, true, true}} {
+		if a := lists(x.who); strings.Contains(a.body, `"old__echo"`) != x.old || strings.Contains(a.body, `"new__echo"`) != x.new {
+			t.Errorf("%s sees %d %s", name, a.status, a.body)
+		}
+	}
+	for name, who := range map[string][]string{"viewer": viewer, "foreign": foreign} {
+		if a, none := lists(who), r.modern("/p/none/mcp", "1", "tools/list", "", "", who...); a.status != 404 || a.status != none.status {
+			t.Errorf("%s gets %d %s", name, a.status, a.body)
+		}
+	}
+	streams := map[string]*stream{}
+	sessions := map[string][]string{}
+	for name, who := range map[string][]string{"ann": ann, "bob": bob, "short": short} {
+		a := r.post("/mcp", initializeBody("2025-11-25", "{}"), who...)
+		sessions[name] = append([]string{"Mcp-Session-Id", a.header.Get("Mcp-Session-Id"), "MCP-Protocol-Version", "2025-11-25"}, who...)
+		if n := r.post("/mcp", `{"jsonrpc":"2.0","method":"notifications/initialized"}`, sessions[name]...); n.status != 202 {
+			t.Fatalf("%s: %d %s", name, n.status, n.body)
+		}
+		streams[name] = r.open(http.MethodGet, "/mcp", "", append([]string{"Accept", "text/event-stream"}, sessions[name]...)...)
+		streams[name+", listening"] = r.open(http.MethodPost, "/mcp", modernBody("5", "subscriptions/listen", `"notifications":{"toolsListChanged":true}`), append(modernHeader("subscriptions/listen", ""), who...)...)
+	}
+	calls := func(name, tool string) answer { return r.post("/mcp", toolCall("7", tool, "{}"), sessions[name]...) }
+	if a := calls("ann", "old__echo"); a.status != 200 || a.code(t) != 0 {
+		t.Errorf("ann calls her tool: %d %s", a.status, a.body)
+	}
+	if a := calls("ann", "new__echo"); a.code(t) != -32602 {
+		t.Errorf("ann calls another tool: %d %s", a.status, a.body)
+	}
+	if a := r.post("/mcp", toolCall("7", "old__echo", "{}"), append(sessions["ann"][:4:4], bob...)...); a.status != 404 {
+		t.Errorf("bob uses ann's session: %d %s", a.status, a.body)
+	}
+	soon(t, "the short-lived key expires", func() bool { return refused(calls("short", "old__echo")) })
+	ended(t, streams["short"], streams["short, listening"])
+	if err := desk.Revoke(t.Context(), "local", annsID); err != nil {
+		t.Fatal(err)
+	}
+	soon(t, "ann's key is revoked", func() bool { return refused(calls("ann", "old__echo")) && refused(lists(ann)) })
+	ended(t, streams["ann"], streams["ann, listening"])
+	if a := calls("bob", "new__echo"); a.status != 200 || a.code(t) != 0 {
+		t.Errorf("bob calls a tool: %d %s", a.status, a.body)
+	}
+	for _, name := range []string{"bob", "bob, listening"} {
+		select {
+		case m, open := <-streams[name].next:
+			if !open {
+				t.Errorf("%s: the stream has ended, too", name)
+			} else if !strings.Contains(string(m.Raw), "notifications/") {
+				t.Errorf("%s: got %s", name, m.Raw)
+			}
+		default:
+		}
+	}
+	if report, _ := r.status(); report == nil {
+		t.Error("the local user doesn't get the status")
+	}
+	if text := r.log.String(); strings.Contains(text, ann[1][20:50]) {
+		t.Error("the log has a key")
+	}
+}
+
+// refused reports whether a key was refused. The address has sent many wrong ones.
+func refused(a answer) bool { return a.status == 401 || a.status == 429 }
+
+// ended waits until streams have ended.
+func ended(t *testing.T, all ...*stream) {
+	t.Helper()
+	for _, s := range all {
+		limit := time.After(patience(5 * time.Second))
+		for open := true; open; {
+			select {
+			case _, open = <-s.next:
+			case <-limit:
+				t.Fatal("a stream goes on")
+			}
+		}
+	}
+}
+
+// TestNetworkNeedsKeys starts serve at an address that other machines can reach: it's refused without a
+// key, works with one, and lets everybody in if that's said.
+func TestNetworkNeedsKeys(t *testing.T) {
+	t.Parallel()
+	database := filepath.Join(t.TempDir(), "dragoman.db")
+	c := *config.Default()
+	network := func(o *ServeOptions) { o.Database, o.Listen = database, "0.0.0.0:0" }
+	o := ServeOptions{Config: &c, Ready: func(string) { t.Error("it listens") }}
+	network(&o)
+	err := Serve(t.Context(), o)
+	var refused *Refused
+	if !errors.As(err, &refused) || !strings.Contains(refused.Text, "nobody has an API key") || !strings.Contains(refused.Next, "dragoman keys add") {
+		t.Errorf("without a key: %v", err)
+	}
+	asks := func(r *rig, header ...string) int {
+		r.base = strings.Replace(r.base, "[::]", "127.0.0.1", 1)
+		return r.modern("/mcp", "1", "tools/list", "", "", append(header, "Host", "localhost")...).status
+	}
+	if got := asks(serve(t, &c, network, func(o *ServeOptions) { o.Open = true })); got != 200 {
+		t.Errorf("an open address answers %d", got)
+	}
+	key, _ := makeKey(t, deskAt(t, database), access.Wish{Name: "ci", Project: "default", Role: identity.Caller})
+	r := serve(t, &c, network)
+	if without, with := asks(r), asks(r, key...); without != 401 || with != 200 {
+		t.Errorf("without a key %d, with one %d", without, with)
+	}
+}
