@@ -28,6 +28,7 @@ type Call struct {
 	Outcome   string     `json:"outcome" doc:"running; ok; cancelled; tool_error: the result has isError; failed: the server answered with an error; refused: Dragoman answered with an error, and no server got the call; parked: the call waits for its client's answers; not_sent: it failed before the server got it; unknown: it failed, but the server may have run it"`
 	Cause     string     `json:"cause,omitempty" doc:"why Dragoman answered with an error, such as timeout or exited"`
 	Code      int64      `json:"code,omitempty" doc:"the code of the JSON-RPC error that the client got; left out if it got none"`
+	Reason    string     `json:"reason,omitempty" doc:"what the client was told about the failure: the error's message, or the first text of a failed tool's result; left out if the answer wasn't kept whole"`
 	Client    CallClient `json:"client" doc:"the client that made the call"`
 	Server    string     `json:"server,omitempty" doc:"the server's name; left out if the call has none or several"`
 	Revision  string     `json:"revision,omitempty" doc:"the server's protocol revision; left out if no server got the call"`
@@ -226,7 +227,12 @@ func (a *callAPI) readCalls(r *http.Request) (any, *Problem) {
 	if bad != nil {
 		return nil, bad
 	}
-	return a.CallsOf(q), nil
+	out := a.CallsOf(q)
+	reason := a.reasons()
+	for i := range out.Calls {
+		out.Calls[i].Reason = reason(&out.Calls[i])
+	}
+	return out, nil
 }
 
 // writeCallStream answers /api/v1/calls/stream. It first sends the last calls that have ended,
@@ -243,7 +249,7 @@ func (a *callAPI) writeCallStream(w http.ResponseWriter, r *http.Request) *Probl
 	}
 	a.streams.Serve(w, r, func(out []byte) ([]byte, <-chan struct{}, bool) {
 		ended, missed, more := ring.Since(after, streamBatch)
-		clean := a.cleaner()
+		clean, reason := a.cleaner(), a.reasons()
 		for i := range ended {
 			after = ended[i].Seq
 			if !q.may(&ended[i]) {
@@ -254,6 +260,7 @@ func (a *callAPI) writeCallStream(w http.ResponseWriter, r *http.Request) *Probl
 				continue
 			}
 			x.Missed, missed = missed, false
+			x.Reason = reason(&x)
 			data, err := json.Marshal(x)
 			if err != nil {
 				continue // cannot happen, because JSON can encode all values in a Call

@@ -5,9 +5,11 @@ import (
 	"net/http"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 	"unicode/utf8"
 
+	"github.com/dragoman-mcp/dragoman/internal/base/excerpt"
 	"github.com/dragoman-mcp/dragoman/internal/base/identity"
 	"github.com/dragoman-mcp/dragoman/internal/base/jsonrpc"
 	"github.com/dragoman-mcp/dragoman/internal/base/trails"
@@ -134,6 +136,43 @@ func (a *callAPI) StoryOf(number uint64) (s Story, ok bool) {
 	note(notes.Reasons, false)
 	note(notes.Losses, true)
 	return s, true
+}
+
+// maxReason is the length of a Call's Reason in bytes.
+const maxReason = 500
+
+// reasons returns a function that finds the Reason of a call in the last message to its client. It's "" for
+// a call that hasn't failed, and where the message wasn't kept whole.
+func (a *callAPI) reasons() func(*Call) string {
+	mask := sync.OnceValue(a.masker)
+	return func(c *Call) string {
+		if c.Code == 0 && !c.ToolError || !c.Recorded {
+			return ""
+		}
+		told, _ := a.calls.Story(c.Number)
+		for i := len(told.Messages) - 1; i >= 0; i-- {
+			if m := &told.Messages[i]; m.Wire == trails.ClientWire && m.Sent && m.Cut() == 0 {
+				answer, _ := mask().Message(m.Text)
+				return excerpt.Line(reasonIn(answer), maxReason)
+			}
+		}
+		return ""
+	}
+}
+
+// reasonIn returns the message of an error response, or the first text of a tool's result.
+func reasonIn(answer []byte) string {
+	whole := jsonrpc.Whole(answer)
+	if text, ok := jsonrpc.Text(answer, jsonrpc.Find(answer, jsonrpc.Find(answer, whole, "error"), "message")); ok {
+		return text
+	}
+	content := jsonrpc.Find(answer, jsonrpc.Find(answer, whole, "result"), "content")
+	for item := range jsonrpc.Elements(answer, content) {
+		if text, ok := jsonrpc.Text(answer, jsonrpc.Find(answer, item, "text")); ok {
+			return text
+		}
+	}
+	return ""
 }
 
 func (a *callAPI) masker() *calls.Masker {

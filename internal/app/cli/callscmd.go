@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/dragoman-mcp/dragoman/internal/app/admin"
+	"github.com/dragoman-mcp/dragoman/internal/base/excerpt"
 	"github.com/dragoman-mcp/dragoman/internal/base/screen"
 	"github.com/dragoman-mcp/dragoman/internal/protocol/mcp"
 	"github.com/dragoman-mcp/dragoman/internal/relay/event"
@@ -39,7 +40,7 @@ func newCallsCommand(w *world) *cobra.Command {
 		Short: "Print the calls that clients make through a running \"dragoman serve\"",
 		Long: `Print the last calls of clients to a running "dragoman serve", the oldest first.
 A line has the client, the server, the tool or method, the outcome and the
-duration.
+duration. Why a call failed stands at its end, on a terminal under it.
 
 With NUMBER, print the messages of one call, on the client's side and on the
 server's, with what was changed between them and why. A letter marks each
@@ -221,9 +222,16 @@ func (c *callsCommand) printCalls(ctx context.Context, s *running, print func(*a
 	return nil
 }
 
-// callPrinter returns a function that prints a call as a row of a table, or as one line of JSON.
+// callPrinter returns a function that prints a call as a row of a table, or as one line of JSON. On a
+// terminal, what went wrong stands under the row. On a narrow one the row has only the time of day, and a
+// line of its own says when another day begins.
 func (c *callsCommand) callPrinter(zone *time.Location) func(*admin.Call) error {
 	began := false
+	width := 0
+	if c.screen {
+		width = c.width
+	}
+	day := time.Now().In(zone).Format(time.DateOnly)
 	return func(x *admin.Call) error {
 		if c.asJSON {
 			return c.printJSON(x, "")
@@ -232,34 +240,62 @@ func (c *callsCommand) callPrinter(zone *time.Location) func(*admin.Call) error 
 		if x.Missed {
 			b.WriteString("… calls dropped …\n")
 		}
-		t := callTable(!began)
+		t := callTable(!began, width)
 		began = true
 		t.Colour = c.screen && c.status.colour
-		t.Rows = [][]screen.Cell{callRow(x, zone)}
+		t.Rows = [][]screen.Cell{callRow(x, zone, width)}
+		if width > 0 {
+			t.Under = []string{callBelow(x, min(width, widestText))}
+		}
+		if today := x.Started.In(zone).Format(time.DateOnly); narrow(width) && today != day {
+			day = today
+			b.WriteString(day + "\n")
+		}
 		b.WriteString(t.Text())
 		_, err := c.stdout.Write(b.Bytes())
 		return err
 	}
 }
 
+// The widths of a terminal from which the table of calls has its usual columns, and a note about calls that
+// went well.
+const (
+	wideCalls    = 120
+	roomForNotes = 141
+)
+
+// narrow reports whether a terminal is too narrow for the usual table of calls. width is 0 if
+// the output is not a terminal.
+func narrow(width int) bool { return width > 0 && width < wideCalls }
+
 // callTable returns a table of calls without rows. The columns have fixed widths, so that
 // consecutive tables of one row each look like a single table.
-func callTable(titles bool) screen.Table {
+func callTable(titles bool, width int) screen.Table {
 	columns := []screen.Column{
 		{Title: "CALL", Right: true, Whole: true, Least: 6}, {Title: "STARTED", Whole: true, Least: 19}, {Title: "OUTCOME", Whole: true, Least: 10},
 		{Title: "TOOK", Right: true, Whole: true, Least: 8}, {Title: "CLIENT", Least: 18, Most: 18}, {Title: "SERVER", Least: 14, Whole: true, Most: 14},
 		{Title: "CALLED", Whole: true, Least: 28, Most: 28}, {Title: "NOTE"},
+	}
+	if width > 0 && width < roomForNotes {
+		columns = columns[:7]
+	}
+	if narrow(width) {
+		columns[0].Least, columns[1].Least, columns[3].Least = 5, len(time.TimeOnly), 7
+		client := min(18, max(10, width-70))
+		columns[4].Least, columns[4].Most = client, client
+		columns[5].Least, columns[5].Most = 10, 10
+		columns[6] = screen.Column{Title: "CALLED"}
 	}
 	if !titles {
 		for i := range columns {
 			columns[i].Title = ""
 		}
 	}
-	return screen.Table{Columns: columns}
+	return screen.Table{Columns: columns, Width: width}
 }
 
 // callRow returns the table cells for a call.
-func callRow(c *admin.Call, zone *time.Location) []screen.Cell {
+func callRow(c *admin.Call, zone *time.Location, width int) []screen.Cell {
 	outcome := screen.Cell{Text: c.Outcome, Style: screen.Green}
 	switch {
 	case c.Outcome == string(event.ToolError):
@@ -269,10 +305,25 @@ func callRow(c *admin.Call, zone *time.Location) []screen.Cell {
 	case c.Outcome != "ok":
 		outcome.Style = screen.Red
 	}
-	return []screen.Cell{
-		{Text: strconv.FormatUint(c.Number, 10)}, {Text: c.Started.In(zone).Format(time.DateTime), Style: screen.Dim}, outcome,
-		{Text: tookOf(c)}, {Text: strings.TrimSpace(c.Client.Name + " " + c.Client.Version)}, {Text: c.Server}, {Text: calledOf(c)}, {Text: callNote(c)},
+	started, client, note := time.DateTime, strings.TrimSpace(c.Client.Name+" "+c.Client.Version), callNote(c)
+	if narrow(width) {
+		started, client = time.TimeOnly, c.Client.Name
 	}
+	if width > 0 {
+		note = strings.Join(callAside(c), "; ")
+	}
+	return []screen.Cell{
+		{Text: strconv.FormatUint(c.Number, 10)}, {Text: c.Started.In(zone).Format(started), Style: screen.Dim}, outcome,
+		{Text: tookOf(c)}, {Text: client}, {Text: c.Server}, {Text: calledOf(c)}, {Text: note},
+	}
+}
+
+// callBelow returns the lines under the row of a call: what went wrong, and what its client was told. A bar
+// marks the latter, since it usually comes from the server.
+func callBelow(c *admin.Call, width int) string {
+	const indent = "       " // the width of the first column and the gap after it
+	out := wrap(clean(strings.Join(callTrouble(c), "; ")), indent, width)
+	return out + wrap(clean(c.Reason), indent+"| ", width)
 }
 
 // tookOf returns the duration of a call as text.
@@ -293,24 +344,36 @@ func calledOf(c *admin.Call) string {
 	return strings.TrimSpace(c.Method + " " + cmp.Or(c.Target, c.Name))
 }
 
-// callNote describes the unusual facts about a call, such as an error or a loss. It returns "" if
-// there are none.
+// callNote describes the unusual facts about a call on one line. It returns "" if there are none.
 func callNote(c *admin.Call) string {
-	var parts []string
-	if c.Cause != "" {
+	parts := callTrouble(c)
+	if c.Reason != "" {
+		parts = append(parts, excerpt.Quote(c.Reason, maxQuoted))
+	}
+	return strings.Join(append(parts, callAside(c)...), "; ")
+}
+
+// callTrouble returns what went wrong with a call: its error, and what was lost.
+func callTrouble(c *admin.Call) (parts []string) {
+	if c.Cause != "" && c.Cause != c.Outcome {
 		parts = append(parts, c.Cause)
 	}
 	if c.Code != 0 {
 		parts = append(parts, "error "+strconv.FormatInt(c.Code, 10))
 	}
-	if c.Client.Revision != c.Revision && c.Client.Revision != "" && c.Revision != "" {
-		parts = append(parts, c.Client.Revision+" to "+c.Revision)
-	}
 	for _, l := range c.Losses {
 		parts = append(parts, "lost "+l.What)
+	}
+	return parts
+}
+
+// callAside returns what is unusual about a call that went well.
+func callAside(c *admin.Call) (parts []string) {
+	if c.Client.Revision != c.Revision && c.Client.Revision != "" && c.Revision != "" {
+		parts = append(parts, c.Client.Revision+" to "+c.Revision)
 	}
 	if c.Requests > 1 {
 		parts = append(parts, "requests: "+strconv.Itoa(c.Requests))
 	}
-	return strings.Join(parts, "; ")
+	return parts
 }

@@ -17,8 +17,8 @@ func testCalls() []admin.Call {
 	return []admin.Call{
 		{Number: 12, Outcome: admin.OutcomeRunning, Client: cursor, Server: "browser", Revision: "2025-06-18", Method: "tools/call", Name: "browser__open", Target: "open", Started: noon.Add(time.Minute), Seconds: 61.2, In: 100, Requests: 1},
 		{Number: 11, Outcome: "ok", Client: admin.CallClient{Name: "客户端"}, Method: "tools/list", Started: noon, Seconds: 0.0004, In: 46, Out: 2768, Requests: 1},
-		{Number: 10, Outcome: "tool_error", ToolError: true, Client: cursor, Server: "files", Revision: "2025-06-18", Method: "resources/read", Name: "files:///a\x1b[2J", Started: noon, Seconds: 0.0123, Requests: 1},
-		{Number: 9, Outcome: "unknown", Cause: "timeout", Code: -32603, Client: cursor, Server: "a-server-with-a-long-name", Revision: "2025-06-18", Method: "tools/call", Name: "x", Started: noon, Seconds: 60, Requests: 1},
+		{Number: 10, Outcome: "tool_error", ToolError: true, Reason: "no such file: \"a\"\x1b[2J, and the folder has no file whose name begins with this letter either", Client: cursor, Server: "files", Revision: "2025-06-18", Method: "resources/read", Name: "files:///a\x1b[2J", Started: noon, Seconds: 0.0123, Requests: 1},
+		{Number: 9, Outcome: "unknown", Cause: "timeout", Code: -32603, Reason: "server did not answer in 1m", Client: cursor, Server: "a-server-with-a-long-name", Revision: "2025-06-18", Method: "tools/call", Name: "x", Started: noon, Seconds: 60, Requests: 1},
 		{Number: 8, Outcome: "ok", Client: cursor, Server: "releases", Revision: "2026-07-28", Method: "tools/call", Name: "releases__publish", Target: "publish", Started: noon, Seconds: 7.86, Requests: 2,
 			Losses: []admin.CallLoss{{What: "structuredContent", Why: "only objects"}}, Missed: true},
 	}
@@ -33,6 +33,13 @@ func TestCalls(t *testing.T) {
 		t.Fatal(err)
 	}
 	golden(t, "calls.txt", out.take())
+	for width, file := range map[int]string{80: "calls-80.txt", 141: "calls-141.txt"} {
+		c.screen, c.width = true, width
+		if err := c.printCalls(t.Context(), stub.running(), c.callPrinter(time.UTC)); err != nil {
+			t.Fatal(err)
+		}
+		golden(t, file, out.take())
+	}
 
 	web := httptest.NewServer(stub)
 	defer web.Close()

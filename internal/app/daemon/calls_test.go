@@ -5,6 +5,7 @@ package daemon
 import (
 	"encoding/json"
 	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -67,6 +68,9 @@ func TestCalls(t *testing.T) {
 	for i, c := range all {
 		if c.Seconds <= 0 || c.In == 0 || c.Out == 0 || c.Started.IsZero() || c.Client.Name != "t" || c.Client.Version != "1" || i > 0 && c.Number >= all[i-1].Number {
 			t.Errorf("call %+v", c)
+		}
+		if failed := c.Outcome == "refused"; failed != (c.Reason != "") || strings.Contains(c.Reason, token) {
+			t.Errorf("%s: %q", c.Name, c.Reason)
 		}
 		byName[c.Name] = c
 	}
