@@ -69,7 +69,8 @@ content.
 
 A configured server is called through the running "dragoman serve" that has the
 same configuration, so it doesn't run twice. With --direct, the command starts
-it itself.
+it itself. A server that your configuration file doesn't have is found in a
+running serve.
 
 Ctrl-C cancels the call at the server. The exit code is 1 if the tool reports an
 error, 2 if the arguments are wrong, and 130 after Ctrl-C.

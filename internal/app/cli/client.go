@@ -40,6 +40,7 @@ type client struct {
 	timeout time.Duration
 
 	where   where    // the server that the command line names
+	foundAt string   // the base URL of the serve process that has the server; see findElsewhere
 	secrets []string // the secrets in the settings of the server; see remember
 }
 
@@ -72,6 +73,10 @@ func (c *client) onServer(ctx context.Context, ask *asker, body func(context.Con
 	c.where.file = c.file
 	whole := ctx // for the handshake; see endTime
 	server, file, err := c.t.target(c.env, c.where.target, c.where.command, c.where.file)
+	through := err != nil
+	if through {
+		server, err = c.findElsewhere(ctx, err)
+	}
 	if err != nil {
 		return err
 	}
@@ -90,12 +95,8 @@ func (c *client) onServer(ctx context.Context, ask *asker, body func(context.Con
 		defer stop()
 		ctx, whole = limited, opening
 	}
-	through := false
-	if c.where.configured() && !c.direct {
-		server, through = c.throughServe(ctx, server, c.where.file)
-	}
 	if c.where.configured() && !through {
-		if err := c.consent(ctx, c.where.file, file); err != nil {
+		if server, through, err = c.throughServe(ctx, server, file); err != nil {
 			return err
 		}
 	}
@@ -119,7 +120,7 @@ func (c *client) onServer(ctx context.Context, ask *asker, body func(context.Con
 		}
 		return late
 	}
-	if f := c.servedFailure(ctx, err, server.Name, c.where.file, through); f != nil {
+	if f := c.servedFailure(ctx, err, server.Name, through); f != nil {
 		return f
 	}
 	return err

@@ -66,17 +66,9 @@ func (c *listCommand) listHealth(ctx context.Context) error {
 	if given := c.t.given(); given != "" {
 		return usagef("name a URL, or a command after --", "%s needs a server", given)
 	}
-	path, ok := c.env.configPath(c.file)
-	if !ok {
-		err := c.env.noConfig()
-		return withHint(err, "%s; to list one server, use `dragoman list URL` or `dragoman list -- COMMAND`", hintsOf(err)[0])
-	}
-	snapshot, problems := c.env.open(path)
-	if snapshot == nil {
-		return problems.Refusal(false)
-	}
-	if len(snapshot.Servers) == 0 {
-		return withHint(fmt.Errorf("%s has no servers", clean(path)), "%s", addServer)
+	snapshot, err := c.serversToExamine(ctx)
+	if err != nil {
+		return err
 	}
 	c.startLog(slog.LevelError, nil)
 	limit := healthTime
@@ -116,11 +108,55 @@ func (c *listCommand) listHealth(ctx context.Context) error {
 			what += ", and " + strconv.Itoa(limited) + " cannot be listed completely"
 		}
 		if !c.quiet {
-			c.status.Printf("%s; `dragoman doctor NAME%s` examines one", what, configWords(c.file))
+			more := "`dragoman doctor NAME" + configWords(c.file) + "` examines one"
+			if c.foundAt != "" {
+				more = "`dragoman status NAME` describes one"
+			}
+			c.status.Printf("%s; %s", what, more)
 		}
 		return errReported
 	}
 	return nil
+}
+
+// serversToExamine returns the servers of the configuration file. If there is none, it returns those of the
+// running serve process.
+func (c *listCommand) serversToExamine(ctx context.Context) (*opened, error) {
+	path, ok := c.env.configPath(c.file)
+	if !ok {
+		return c.serversOfServe(ctx)
+	}
+	file, problems := c.env.open(path)
+	switch {
+	case file == nil:
+		return nil, problems.Refusal(false)
+	case len(file.Servers) == 0:
+		return nil, withHint(fmt.Errorf("%s has no servers", clean(path)), "%s", addServer)
+	}
+	return file, nil
+}
+
+// serversOfServe returns the servers of the running serve process, by their names alone: the command reaches
+// them through the process.
+func (c *listCommand) serversOfServe(ctx context.Context) (*opened, error) {
+	l := locator{c.env}
+	if _, err := l.locate(ctx, "", "`dragoman list tools http://ADDR/mcp`", false); err != nil {
+		return nil, err
+	}
+	base, status, why := l.serving(ctx, "", false)
+	all := &opened{Snapshot: &config.Snapshot{}}
+	for _, s := range status.Servers {
+		one := config.Server{Name: s.Name}
+		if _, ok := endpointOf(one, base, &status); ok {
+			all.Servers = append(all.Servers, one)
+		}
+	}
+	if why != "" || len(all.Servers) == 0 || c.direct {
+		err := c.env.noConfig()
+		return nil, withHint(err, "%s; to list one server, use `dragoman list URL` or `dragoman list -- COMMAND`", hintsOf(err)[0])
+	}
+	c.foundAt = base
+	return all, nil
 }
 
 // routes returns a function that says how to reach a server: through a running serve process, or
@@ -128,7 +164,8 @@ func (c *listCommand) listHealth(ctx context.Context) error {
 func (c *listCommand) routes(ctx context.Context, file *opened) (route func(config.Server) (config.Server, *serveReport), err error) {
 	base, serving, why := "", admin.Report{}, "--direct is set"
 	if !c.direct {
-		base, serving, why = locator{c.env}.servingSame(ctx, c.file)
+		c.where.file = c.file
+		base, serving, why = c.serving(ctx)
 	}
 	if why == "" {
 		c.tell("using the running serve at %s", base)

@@ -52,7 +52,9 @@ The exit code is 1 if that leaves the list empty.
 
 Configured servers are asked through the running "dragoman serve" that has the
 same configuration, so they don't run twice. With --direct, the command starts
-them itself.`,
+them itself. A server that your configuration file doesn't have, such as one of
+"dragoman serve --demo", is found in a running serve; without a file, you get
+the health of that one's servers.`,
 		Example: `  # Do all configured servers work?
   dragoman list
 

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/dragoman-mcp/dragoman/internal/app/admin"
+	"github.com/dragoman-mcp/dragoman/internal/app/daemon"
 )
 
 // user is the environment of one user: a home folder, from which commands run.
@@ -291,5 +292,65 @@ func TestConnectNamesRunningServe(t *testing.T) {
 	}
 	if code, _, said := u.run("connect", "cursor", "--file", file, "--write", "--url", "http://"+at); code == exitOK && strings.Contains(said, "nothing answers") {
 		t.Errorf("%d\n%s", code, said)
+	}
+}
+
+// TestFindServerElsewhere checks when a command finds a server that its configuration file doesn't have in
+// a running serve.
+func TestFindServerElsewhere(t *testing.T) {
+	u := newUser(t)
+	const servers = "mcpServers: {%s: {command: no-such-program}, both: {command: no-such-program}}\n"
+	first, second := u.write("first.yaml", fmt.Sprintf(servers, "notes")), u.write("second.yaml", fmt.Sprintf(servers, "music"))
+	a, b := "http://"+u.serve("-c", first, "--listen", anyPort), "http://"+u.serve("-c", second, "--listen", anyPort)
+	u.write("own/dragoman.yaml", "mcpServers: {notes: {command: mine}, other: {command: mine}}\n")
+	u.write("none/readme", "")
+	for _, c := range []struct {
+		folder, line string
+		want         string // what the command connects to; "" if it doesn't
+		says         []string
+	}{
+		{"none", "call notes write", a + "/s/notes/mcp", nil},
+		{"none", "show music", b + "/s/music/mcp", nil},
+		{"none", "list prompts music", b + "/s/music/mcp", nil},
+		{"none", "call notse write", "", []string{"did you mean notes?"}},
+		{"none", "call both write", "", []string{a + "/s/both/mcp", b + "/s/both/mcp"}},
+		{"none", "call notes write --direct", "", []string{"no configuration file"}},
+		{"none", "call notes write --env A=b", "", []string{"--env"}},
+		{"none", "list", "", []string{"several", a, b}},
+		{"none", "call notes write -c ../second.yaml", "", []string{"second.yaml has no server"}},
+		{"own", "call music play", b + "/s/music/mcp", nil},
+		{"own", "call notes write -c dragoman.yaml", "mine", nil},
+		{"own", "call nothing play", "", []string{"dragoman.yaml has no server", "other"}},
+	} {
+		t.Chdir(filepath.Join(u.home, c.folder))
+		var out, said syncBuffer
+		reached := ""
+		x := &app{world: world{stdout: &out, env: u.env, status: newStatus(&said, false, noEnv)}}
+		x.backend = Backend{Connect: func(_ context.Context, o daemon.ConnectOptions) (Session, error) {
+			reached = o.Server.URL + o.Server.Command
+			return answering{}, nil
+		}}
+		code := x.main(strings.Fields(c.line))
+		text := said.take()
+		if (code != exitUsage) != (c.want != "") || reached != c.want {
+			t.Errorf("%s: %s: exit code %d, reached %q, want %q\n%s", c.folder, c.line, code, reached, c.want, text)
+		}
+		for _, w := range c.says {
+			if !strings.Contains(text, w) {
+				t.Errorf("%s: %s: the message has no %q: %s", c.folder, c.line, w, text)
+			}
+		}
+	}
+}
+
+// TestHealthOfServe checks that list without a configuration file shows the servers of the running serve.
+func TestHealthOfServe(t *testing.T) {
+	u := newUser(t)
+	at := u.serve("-c", u.write("a.yaml", "mcpServers: {notes: {command: no-such-program}}\n"), "--listen", anyPort)
+	u.write("none/readme", "")
+	t.Chdir(filepath.Join(u.home, "none"))
+	code, out, said := u.run("-v", "list")
+	if code != exitFailure || !regexp.MustCompile(`(?s)\nnotes +failed.*no-such-program`).MatchString(out) || !strings.Contains(said, "using the running serve at http://"+at) {
+		t.Errorf("%d\n%s%s", code, out, said)
 	}
 }

@@ -240,7 +240,7 @@ func (c *showCommand) served(ctx context.Context, server config.Server) *serveRe
 	if !c.where.configured() {
 		return nil
 	}
-	base, report, why := locator{c.env}.servingSame(ctx, c.where.file)
+	base, report, why := c.serving(ctx)
 	if through, ok := endpointOf(server, base, &report); why != "" || !ok || through.URL != server.URL {
 		return nil
 	}

@@ -77,20 +77,23 @@ func atMostOneURL(_ *cobra.Command, args []string) error {
 const probeTime = 5 * time.Second
 
 // throughServe returns the configuration of a server that reaches s through a running serve
-// process. If there is no such process, it returns s itself and false. The process must listen on
-// this machine, at the configured address. It must also have loaded the same configuration file as
-// this command, because another file may have a different server with the same name.
-func (c *client) throughServe(ctx context.Context, s config.Server, file string) (config.Server, bool) {
-	base, status, why := locator{c.env}.servingSame(ctx, file)
-	if why == "" {
-		if through, ok := endpointOf(s, base, &status); ok {
-			c.tell("using the running serve at %s", base)
-			return through, true
+// process. If there is no such process, it returns s itself and false, and the user has agreed that the
+// command starts it. The process must listen on this machine, at the configured address. It must also
+// have loaded the same configuration file as this command, because another file may have a different
+// server with the same name.
+func (c *client) throughServe(ctx context.Context, s config.Server, file *opened) (config.Server, bool, error) {
+	if !c.direct {
+		base, status, why := c.serving(ctx)
+		if why == "" {
+			if through, ok := endpointOf(s, base, &status); ok {
+				c.tell("using the running serve at %s", base)
+				return through, true, nil
+			}
+			why = "the running serve does not have the server"
 		}
-		why = "the running serve does not have the server"
+		c.tell("starting %s, because no running serve is used: %s", s.Name, why)
 	}
-	c.tell("starting %s, because no running serve is used: %s", s.Name, why)
-	return s, false
+	return s, false, c.consent(ctx, c.where.file, file)
 }
 
 // endpointOf returns the configuration of a server that reaches s through the endpoint for s in a
@@ -113,7 +116,7 @@ func endpointOf(s config.Server, base string, r *admin.Report) (config.Server, b
 // takes the failure from the error response of the process. If the response contains no failure and
 // the session could not be opened, servedFailure takes the failure from the status of the process. It
 // returns nil if neither contains a failure.
-func (c *client) servedFailure(ctx context.Context, err error, server, file string, through bool) *failure.Failure {
+func (c *client) servedFailure(ctx context.Context, err error, server string, through bool) *failure.Failure {
 	if err == nil || !through || ctx.Err() != nil {
 		return nil
 	}
@@ -124,11 +127,58 @@ func (c *client) servedFailure(ctx context.Context, err error, server, file stri
 	if !errors.As(err, &opening) {
 		return nil
 	}
-	_, report, why := locator{c.env}.servingSame(ctx, file)
+	_, report, why := c.serving(ctx)
 	if s := serverNamed(&report, server); why == "" && s != nil {
 		return s.Failure
 	}
 	return nil
+}
+
+// serving returns the base URL and the status of the serve process through which the command may use the
+// server: the one that findElsewhere has found, or else that with the same configuration file. If there is
+// none, why is the reason.
+func (c *client) serving(ctx context.Context) (base string, status admin.Report, why string) {
+	if c.foundAt != "" {
+		return locator{c.env}.statusAt(ctx, c.foundAt)
+	}
+	return locator{c.env}.servingSame(ctx, c.where.file)
+}
+
+// findElsewhere looks for a server that isn't in the command's configuration file, such as one of `serve
+// --demo`, among those of the user's running serve processes. err says that the file doesn't have it, or
+// that there is no file. findElsewhere returns err if no process has the server either, and another error
+// if several have it.
+func (c *client) findElsewhere(ctx context.Context, err error) (config.Server, error) {
+	var usage *usageError
+	if !errors.As(err, &usage) || !c.where.configured() || c.file != "" || c.direct || c.t.given() != "" {
+		return config.Server{}, err
+	}
+	var found []config.Server
+	var lines, names []string
+	l := locator{c.env}
+	for _, p := range l.locateAll(ctx) {
+		base, status, why := l.statusAt(ctx, "http://"+p.address)
+		if why != "" || !p.proven {
+			continue
+		}
+		for _, s := range status.Servers {
+			names = append(names, s.Name)
+		}
+		if s, ok := endpointOf(config.Server{Name: c.where.target}, base, &status); ok {
+			found, c.foundAt = append(found, s), base
+			lines = append(lines, s.URL)
+		}
+	}
+	switch _, hasFile := c.env.configPath(""); {
+	case len(found) == 1:
+		c.tell("using the running serve at %s", c.foundAt)
+		return found[0], nil
+	case len(found) > 1:
+		return config.Server{}, usagef("write its URL instead of the name: "+strings.Join(lines, " or "), "several running serves have a server named %q", c.where.target)
+	case len(names) > 0 && !hasFile:
+		return config.Server{}, unknownServer(c.where.target, "the running serve", names)
+	}
+	return config.Server{}, err
 }
 
 // tell prints a line if --verbose is set.
@@ -168,6 +218,12 @@ func (l locator) serving(ctx context.Context, file string, same bool) (base stri
 			return "", status, err.Error()
 		}
 	}
+	return l.statusAt(ctx, base)
+}
+
+// statusAt returns base and the status of the serve process there. If there is none that can be used, base
+// is "" and why is the reason.
+func (l locator) statusAt(ctx context.Context, base string) (_ string, status admin.Report, why string) {
 	s, err := l.runningAt(base)
 	if err != nil {
 		return "", status, err.Error()
