@@ -19,6 +19,30 @@ func Command() *cobra.Command {
 	return a.root()
 }
 
+// firstWords is what somebody sees who types only the program's name. It fits on one screen.
+const firstWords = `Dragoman connects any MCP client to any MCP server.
+
+Look at a server, and call one of its tools:
+  dragoman list -- npx -y @modelcontextprotocol/server-everything@2025.9.25
+  dragoman call https://mcp.example.com/mcp search query=bridges
+
+Give a client a server that it can't use; write this as the server's command:
+  dragoman run -- COMMAND
+  dragoman run URL
+
+Put all your servers behind one address, with a console in the browser:
+  dragoman serve --demo       try it with two demo servers
+  dragoman import             take over the servers of your clients
+  dragoman serve              serve them
+  dragoman connect CLIENT     tell a client
+
+Find out why a server or a client doesn't work:
+  dragoman doctor -- COMMAND
+  dragoman doctor --client
+
+"dragoman help" lists all commands, "dragoman help COMMAND" explains one.
+`
+
 func (a *app) root() *cobra.Command {
 	var showVersion bool
 	root := &cobra.Command{
@@ -50,11 +74,11 @@ exit with 0. A second signal stops the program at once, with 130 or 143.`,
 				return printVersion(a.stdout, false)
 			}
 			if len(args) == 0 {
-				if a.status.records.Load() == nil {
-					c.SetOut(a.status)
-					_ = c.Help()
+				if a.status.records.Load() != nil {
+					return usagef("add a command, for example `dragoman run -- COMMAND`", "no command given")
 				}
-				return usagef("add a command, for example `dragoman run -- COMMAND`", "no command given")
+				_, _ = a.status.Write([]byte(firstWords))
+				return exitError(exitUsage)
 			}
 			return unknownCommand(c, args)
 		},
