@@ -11,7 +11,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/dragoman-mcp/dragoman/internal/app/runtime"
-	"github.com/dragoman-mcp/dragoman/internal/base/screen"
 	"github.com/dragoman-mcp/dragoman/internal/setup/config"
 	"github.com/dragoman-mcp/dragoman/internal/workbench/doctor"
 )
@@ -170,10 +169,10 @@ func (w *world) columns() int {
 }
 
 // wrap breaks text into lines of at most width cells. Each line begins with indent and ends
-// with a newline.
+// with a newline. See wrapped for what is kept on one line.
 func wrap(text, indent string, width int) string {
 	var b strings.Builder
-	for _, line := range screen.Wrap(text, width-len(indent)) {
+	for _, line := range wrapped(text, width-len(indent)) {
 		b.WriteString(indent + line + "\n")
 	}
 	return b.String()

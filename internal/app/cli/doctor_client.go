@@ -144,7 +144,7 @@ func (c *doctorCommand) serveClients(ctx context.Context) error {
 	s := doctor.NewStage()
 	h := &http.Server{Handler: s, ReadHeaderTimeout: 10 * time.Second, ErrorLog: log.New(io.Discard, "", 0)}
 	c.status.Printf("connect the client to this URL: %s", reachable("http://"+l.Addr().String()+"/mcp"))
-	c.status.Printf("or give it this command:        %s doctor --client --stdio -o %s", clean(c.programPath()), report)
+	c.status.Printf("or give it this command:        `%s doctor --client --stdio -o %s`", clean(c.programPath()), report)
 	c.status.Printf("use the client for a while, then quit it or press Ctrl-C to get the report")
 	live, err := os.OpenFile(report+liveSuffix, os.O_RDONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {

@@ -198,6 +198,10 @@ func (c *doctorCommand) printWhy(w *bufio.Writer, f *failure.Failure) {
 	}
 	_, _ = w.WriteString(wrap(clean(f.Sentence), "  ", c.columns()))
 	for _, line := range f.Evidence {
+		if c.screen {
+			_, _ = w.WriteString(wrap(clean(line), "      ", c.columns()))
+			continue
+		}
 		fmt.Fprintf(w, "      %s\n", clean(line))
 	}
 	if f.Action != "" {

@@ -51,7 +51,7 @@ func (a *app) printError(err error) {
 	var bad *config.Error
 	if errors.As(err, &bad) {
 		for _, p := range bad.Problems {
-			a.status.line(p.String())
+			_, _ = io.WriteString(a.status, a.status.folded(p.String())+"\n")
 			if a.status.records.Load() == nil { // a JSON record already contains the position, so it does not need the line of the file
 				_, _ = io.WriteString(a.status, sourceOf(p, a.status.width()))
 			}

@@ -13,6 +13,8 @@ import (
 	"time"
 
 	"golang.org/x/term"
+
+	"github.com/dragoman-mcp/dragoman/internal/base/screen"
 )
 
 const (
@@ -253,10 +255,36 @@ var (
 func (s *status) Printf(format string, args ...any) {
 	text := fmt.Sprintf(format, args...)
 	if !s.record(slog.LevelInfo, clean(text), codeNotice) {
-		s.line("dragoman: " + text)
+		s.say("", "", text)
 	}
 }
 
+// say prints a sentence, after a word such as "error" unless that is "".
+func (s *status) say(colour, word, text string) {
+	head := "dragoman: "
+	if word != "" {
+		head += word + ": "
+	}
+	text = s.folded(head + text)
+	if s.colour && word != "" {
+		text = strings.Replace(text, word, colour+word+plain, 1)
+	}
+	_, _ = io.WriteString(s, text+"\n")
+}
+
+// folded makes a text safe to print. For a terminal it's broken at the terminal's width; the further lines are
+// indented, so that none of them looks like the beginning of another message.
+func (s *status) folded(text string) string {
+	const least, indent = 40, "  "
+	text = clean(text)
+	width := max(min(s.width(), widestText), least)
+	if !s.terminal || s.records.Load() != nil || screen.Width(text) <= width {
+		return text
+	}
+	return strings.Join(wrapped(text, width-len(indent)), "\n"+indent)
+}
+
+// line prints a line as it is.
 func (s *status) line(text string) { _, _ = io.WriteString(s, clean(text)+"\n") }
 
 // label prints a line that begins with a word such as "error" or "hint". After recordsOnly, it logs
@@ -272,8 +300,5 @@ func (s *status) label(colour, word, text string) {
 	if s.record(level, clean(text), slog.String("code", word)) {
 		return
 	}
-	if s.colour {
-		word = colour + word + plain
-	}
-	_, _ = io.WriteString(s, "dragoman: "+word+": "+clean(text)+"\n")
+	s.say(colour, word, text)
 }

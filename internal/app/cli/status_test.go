@@ -3,6 +3,7 @@ package cli
 import (
 	"bytes"
 	"log/slog"
+	"os"
 	"strings"
 	"sync"
 	"testing"
@@ -148,5 +149,40 @@ func TestTables(t *testing.T) {
 		strings.Repeat("n", 60) + "…\n"
 	if out.String() != want {
 		t.Errorf("got\n%swant\n%s", out.String(), want)
+	}
+}
+
+// TestMessagesFitTerminal checks where messages are broken on a terminal, and that they aren't anywhere else.
+func TestMessagesFitTerminal(t *testing.T) {
+	separator := string(os.PathListSeparator)
+	path := "PATH=" + strings.Join([]string{"/usr/local/go/bin", "/home/me/.cargo/bin", "/usr/local/sbin", "/usr/bin"}, separator)
+	for _, c := range []struct{ text, want string }{
+		{"short", "short"},
+		{"the server did not answer, and its process has ended", "the server did not\n  answer, and its process has ended"},
+		{"no `dragoman serve` runs; `dragoman connect cursor --url http://h` says it", "no `dragoman serve`\n  runs;\n  `dragoman connect cursor --url http://h`\n  says it"},
+		{"one stray ` and a text that is long enough to be broken", "one stray ` and a text\n  that is long enough to be broken"},
+		{path, "\n  PATH=/usr/local/go/bin:\n  /home/me/.cargo/bin:\n  /usr/local/sbin:/usr/bin"},
+		{"see https://example.com/a/very/long/address/that/nobody/can/break", "see\n  https://example.com/a/very/long/address/that/nobody/can/break"},
+		{"it said \"a\ndragoman: error: b\" and some more words", `it said "a\ndragoman:` + "\n  error: b\" and some more words"},
+	} {
+		var out syncBuffer
+		s := newStatus(&out, true, noEnv)
+		s.width, s.colour = func() int { return 40 }, false
+		s.label(red, "hint", c.text)
+		want := strings.ReplaceAll("dragoman: hint: "+c.want+"\n", " \n", "\n")
+		if got := strings.ReplaceAll(out.take(), separator, ":"); got != want {
+			t.Errorf("on a terminal:\n%s\nwant\n%s", got, want)
+		}
+		s.terminal = false
+		s.label(red, "hint", c.text)
+		if got := out.take(); got != "dragoman: hint: "+clean(c.text)+"\n" {
+			t.Errorf("elsewhere:\n%s", got)
+		}
+		s.terminal = true
+		s.recordsOnly()
+		s.label(red, "hint", c.text)
+		if got := out.take(); strings.Count(got, "\n") != 1 {
+			t.Errorf("as a record:\n%s", got)
+		}
 	}
 }

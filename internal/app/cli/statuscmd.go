@@ -295,7 +295,7 @@ func notesBelow(s *admin.Server, now time.Time, width int) string {
 func explained(text, action, indent string, width int) string {
 	lines := wrap(clean(text), indent, width)
 	if action != "" {
-		for i, l := range screen.Wrap(clean(action), width-len(indent)-len("-> ")) {
+		for i, l := range wrapped(clean(action), width-len(indent)-len("-> ")) {
 			lines += indent + []string{"-> ", "   "}[min(i, 1)] + l + "\n"
 		}
 	}
