@@ -354,3 +354,27 @@ func TestHealthOfServe(t *testing.T) {
 		t.Errorf("%d\n%s%s", code, out, said)
 	}
 }
+
+// TestPortOfAnotherServe checks what serve says about an address that another serve of the user, or another
+// program, listens on.
+func TestPortOfAnotherServe(t *testing.T) {
+	u := newUser(t)
+	file := u.write("my servers.yaml", "mcpServers: {notes: {command: no-such-program}}\n")
+	at := u.serve("-c", file, "--listen", anyPort)
+	foreign, err := net.Listen("tcp", anyPort)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer foreign.Close()
+	for address, want := range map[string][]string{
+		at:                      {"your own `dragoman serve`", file, "0 of 1 server ready", "`dragoman status --listen " + at + "`", "`dragoman console --listen " + at + "`"},
+		foreign.Addr().String(): {"stop that program"},
+	} {
+		code, out, said := u.run("serve", "-c", file, "--no-console", "--listen", address)
+		for _, w := range append(want, "already in use", "`dragoman serve --config='"+file+"' --no-console --listen 127.0.0.1:") {
+			if code != exitFailure || !strings.Contains(said, w) {
+				t.Errorf("%s: exit code %d, no %q\n%s%s", address, code, w, out, said)
+			}
+		}
+	}
+}

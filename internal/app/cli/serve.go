@@ -120,7 +120,8 @@ func (c *serveCommand) run(cmd *cobra.Command, _ []string) error {
 		c.warnOpen(cmd.Context(), cmp.Or(c.listen, x.Listen))
 	}
 	c.showProgress()
-	return withoutStop(cmd.Context(), houseError(c.backend.Serve(cmd.Context(), c.options(x))))
+	err = withoutStop(cmd.Context(), houseError(c.backend.Serve(cmd.Context(), c.options(x))))
+	return c.portHint(cmd, cmp.Or(c.listen, x.Listen), err)
 }
 
 // loaded is the configuration with which serve starts.
