@@ -105,10 +105,13 @@ func (c *addCommand) addFlags(cmd *cobra.Command) {
 }
 
 // checkWord refuses a command without -- whose program does not exist. The word is probably the name of
-// some server, without the part that a registry needs.
+// some server, without the part that a registry needs. It also refuses a folder.
 func (c *addCommand) checkWord(cmd *cobra.Command, args []string) error {
-	if len(c.t.command) == 0 || cmd.ArgsLenAtDash() >= 0 {
+	if len(c.t.command) == 0 {
 		return nil
+	}
+	if err := c.t.checkFolder(c.t.command[0]); err != nil || cmd.ArgsLenAtDash() >= 0 {
+		return err
 	}
 	if _, err := exec.LookPath(args[0]); err == nil || errors.Is(err, exec.ErrDot) {
 		return nil

@@ -268,6 +268,9 @@ func (t *targetFlags) setCommand(s *config.Server, command []string) error {
 	// A user who types a command expects it to run in the environment of the shell. A client that
 	// starts Dragoman often passes tokens for the server in the environment.
 	s.InheritEnv = []string{"*"}
+	if err := t.checkFolder(command[0]); err != nil {
+		return err
+	}
 	if len(t.header) > 0 {
 		return usagef("use --env", "--header works only with a URL, not with a command")
 	}
@@ -275,6 +278,21 @@ func (t *targetFlags) setCommand(s *config.Server, command []string) error {
 		return usagef("use --env NODE_EXTRA_CA_CERTS=FILE or SSL_CERT_FILE=FILE", "--cacert works only with a URL, not with a command")
 	}
 	return nil
+}
+
+// checkFolder returns an error if the first word of a command is a folder, and no program has this name.
+func (t *targetFlags) checkFolder(word string) error {
+	path := word
+	if !filepath.IsAbs(path) {
+		path = filepath.Join(t.dir, path)
+	}
+	if info, err := os.Stat(path); err != nil || !info.IsDir() {
+		return nil
+	}
+	if _, err := exec.LookPath(word); err == nil || errors.Is(err, exec.ErrDot) {
+		return nil
+	}
+	return usagef("write the program that starts the server; with --cwd "+shellWord(path)+" it runs in this folder", "%q is a folder, not a program", word)
 }
 
 func (t *targetFlags) setURL(s *config.Server, env environment, address string) error {
