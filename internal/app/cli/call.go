@@ -233,7 +233,7 @@ func (c *callCommand) readJSONArgs(text string) ([]byte, error) {
 		}
 		from = "stdin"
 	case isFile:
-		file, err := os.Open(path)
+		file, err := os.Open(c.env.expandHome(path))
 		if err != nil {
 			return nil, usagef("use --json-args @FILE with an existing file, or @- for stdin", "--json-args: %v", err)
 		}

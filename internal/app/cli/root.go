@@ -98,6 +98,7 @@ exit with 0. A second signal stops the program at once, with 130 or 143.`,
 	describeCompletion(root)
 	root.InitDefaultHelpFlag()
 	completeFlags(root, a.env)
+	expandFlags(root, a.env)
 	return root
 }
 
