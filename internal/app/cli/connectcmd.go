@@ -61,7 +61,7 @@ can read a command line.
 
 With --write, the command shows the change, keeps a copy of the file beside it
 as FILE.dragoman-backup-DATE, writes the file, and says what to restart. Every
-other byte stays as it is.
+other byte stays as it is. Ten copies are kept, the oldest and the nine newest.
 
 --remove takes all of this back: it removes Dragoman's entry, puts the moved
 entries back and unwraps the wrapped ones. If nothing else changed the file, it

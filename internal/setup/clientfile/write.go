@@ -2,6 +2,7 @@ package clientfile
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -10,6 +11,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -42,7 +44,11 @@ func Load(path string) ([]byte, error) {
 	return b, err
 }
 
-const backupMark = ".dragoman-backup-"
+// A backup is named after its file, with this mark and the date, and a number if there are several of one second.
+const (
+	backupMark = ".dragoman-backup-"
+	backupDate = "20060102-150405"
+)
 
 // Change is a change of one file. Write makes the change.
 type Change struct {
@@ -103,11 +109,21 @@ func (c Change) Write(now time.Time) (backup string, err error) {
 		}
 	}
 	if c.After == nil {
-		return backup, os.Remove(path)
+		err = os.Remove(path)
+	} else {
+		err = c.replace(path, mode, st)
 	}
+	if err == nil && backup != "" {
+		removeBackups(path, backup)
+	}
+	return backup, err
+}
+
+// replace replaces the file, whose owner was that of st, in one step.
+func (c Change) replace(path string, mode fs.FileMode, st fs.FileInfo) error {
 	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+".*")
 	if err != nil {
-		return backup, err
+		return err
 	}
 	defer os.Remove(f.Name()) // has no effect after the file has been renamed
 	_, err = f.Write(c.After)
@@ -129,7 +145,7 @@ func (c Change) Write(now time.Time) (backup string, err error) {
 	if err == nil {
 		err = os.Rename(f.Name(), path)
 	}
-	return backup, err
+	return err
 }
 
 // lock locks a folder for a change.
@@ -160,17 +176,22 @@ func (c Change) unchanged(path string) error {
 	return nil
 }
 
-// keep writes a backup with a name that is not in use. Backups may hold credentials, so
-// only their owner may read them.
+// keep writes a backup with a name that is not in use, and that comes after those of the same second. Backups may
+// hold credentials, so only their owner may read them.
 func keep(path string, b []byte, now time.Time) (string, error) {
-	name := path + backupMark + now.Format("20060102-150405")
-	for n := 1; ; n++ {
-		try := name
+	date, n := now.Format(backupDate), 1
+	for _, was := range backupsOf(path) {
+		if was.date == date {
+			n = max(n, was.number+1)
+		}
+	}
+	for most := n + 1000; ; n++ {
+		try := path + backupMark + date
 		if n > 1 {
-			try = fmt.Sprintf("%s-%d", name, n)
+			try = fmt.Sprintf("%s-%d", try, n)
 		}
 		f, err := os.OpenFile(try, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
-		if errors.Is(err, fs.ErrExist) && n < 1000 {
+		if errors.Is(err, fs.ErrExist) && n < most {
 			continue
 		}
 		if err != nil {
@@ -184,30 +205,66 @@ func keep(path string, b []byte, now time.Time) (string, error) {
 	}
 }
 
-// maxBackups is the maximum number of backups that Backups reads.
-const maxBackups = 50
+// mostBackups is how many backups of one file there are: the oldest, which usually has the file as it was before
+// Dragoman changed it for the first time, and the newest.
+const mostBackups = 10
+
+// removeBackups removes backups of a file beyond mostBackups, but never the one that was just made: the clock
+// may have been set back. A backup that cannot be removed stays, because the change itself has succeeded.
+func removeBackups(path, made string) {
+	all := backupsOf(path)
+	if len(all) <= mostBackups {
+		return
+	}
+	for _, b := range all[mostBackups-1 : len(all)-1] {
+		if b.path != made {
+			_ = os.Remove(b.path)
+		}
+	}
+}
+
+// backup is a backup of a file: when it was made, and its number among those of the same second.
+type backup struct {
+	path, date string
+	number     int
+}
+
+// backupsOf returns the backups of a file, the newest first. It leaves out what another program or the user may
+// have made: files whose names have anything after the date and the number, links and folders.
+func backupsOf(path string) (all []backup) {
+	entries, err := os.ReadDir(filepath.Dir(path))
+	if err != nil {
+		return nil
+	}
+	for _, e := range entries {
+		rest, ok := strings.CutPrefix(e.Name(), filepath.Base(path)+backupMark)
+		if !ok || len(rest) < len(backupDate) || !e.Type().IsRegular() {
+			continue
+		}
+		b := backup{filepath.Join(filepath.Dir(path), e.Name()), rest[:len(backupDate)], 1}
+		if more := rest[len(backupDate):]; more != "" {
+			b.number, _ = strconv.Atoi(strings.TrimPrefix(more, "-"))
+			if b.number < 2 || more != "-"+strconv.Itoa(b.number) {
+				continue
+			}
+		}
+		if _, err := time.Parse(backupDate, b.date); err == nil {
+			all = append(all, b)
+		}
+	}
+	slices.SortFunc(all, func(a, b backup) int { return cmp.Or(cmp.Compare(b.date, a.date), b.number-a.number) })
+	return all
+}
 
 // Backups returns the contents of the backups of a file, the newest first.
 func Backups(path string) [][]byte {
 	if target, err := filepath.EvalSymlinks(path); err == nil {
 		path = target
 	}
-	entries, err := os.ReadDir(filepath.Dir(path))
-	if err != nil {
-		return nil
-	}
-	var names []string
-	for _, e := range entries {
-		if e.Type().IsRegular() && strings.HasPrefix(e.Name(), filepath.Base(path)+backupMark) {
-			names = append(names, e.Name())
-		}
-	}
-	slices.Sort(names)
-	slices.Reverse(names)
 	var out [][]byte
-	for _, n := range names[:min(len(names), maxBackups)] {
-		if b, err := Load(filepath.Join(filepath.Dir(path), n)); err == nil && b != nil {
-			out = append(out, b)
+	for _, b := range backupsOf(path) {
+		if content, err := Load(b.path); err == nil && content != nil {
+			out = append(out, content)
 		}
 	}
 	return out

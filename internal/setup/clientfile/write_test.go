@@ -72,6 +72,55 @@ func TestWrite(t *testing.T) {
 	}
 }
 
+// TestBackupsAreBounded checks that the oldest and the newest backups of a file stay, and everything that only
+// looks like one.
+func TestBackupsAreBounded(t *testing.T) {
+	dir := t.TempDir()
+	path := filepath.Join(dir, "a.json")
+	start := time.Date(2026, 11, 22, 1, 2, 3, 0, time.UTC)
+	foreign := []string{
+		"a.json.dragoman-backup-20200101-000000.mine", "a.json.dragoman-backup-20200101-000000-1", "a.json.dragoman-backup-20200101-000000-02",
+		"a.json.dragoman-backup-20201301-000000", "a.json.dragoman-backup-old", "a.json.bak", "b.json.dragoman-backup-20200101-000000",
+	}
+	for _, name := range append(foreign, "a.json") {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte("0"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	folder := filepath.Join(dir, "a.json.dragoman-backup-20200102-000000")
+	if err := os.Mkdir(folder, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	change := func(n int, at time.Time) string {
+		t.Helper()
+		backup, err := Change{Path: path, Before: fmt.Append(nil, n), After: fmt.Append(nil, n+1), Backup: true}.Write(at)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return backup
+	}
+	for n := range 25 {
+		change(n, start.Add(time.Duration(n/12)*time.Second)) // 12 of one second, so that number 10 comes after number 9
+	}
+	var got []string
+	for _, b := range Backups(path) {
+		got = append(got, string(b))
+	}
+	if want := "24 23 22 21 20 19 18 17 16 0"; strings.Join(got, " ") != want {
+		t.Errorf("the backups are %v, not %s", got, want)
+	}
+	early := change(25, start.Add(-time.Hour))
+	again := change(26, start.Add(-time.Minute))
+	for _, name := range append(foreign, filepath.Base(folder), filepath.Base(again), filepath.Base(early)) {
+		if _, err := os.Stat(filepath.Join(dir, name)); err != nil {
+			t.Error(err)
+		}
+	}
+	if n := len(Backups(path)); n != mostBackups+1 {
+		t.Errorf("%d backups after the clock was set back", n)
+	}
+}
+
 func TestPlaces(t *testing.T) {
 	unset := func(string) (string, bool) { return "", false }
 	windows := func(name string) (string, bool) {
