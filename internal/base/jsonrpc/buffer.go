@@ -6,9 +6,9 @@ import "sync"
 // a message before it returns. After that, the caller can reuse the buffer.
 var buffers = sync.Pool{New: func() any { return new([]byte) }}
 
-// maxPooled is the size in bytes of the largest buffer that the pool keeps. Larger buffers would
-// occupy memory for a long time.
-const maxPooled = 1 << 20
+// maxPooled is the size in bytes of the largest buffer that the pool keeps. The collector may take
+// them, but larger ones would occupy too much memory until then.
+const maxPooled = 4 << 20
 
 // GetBuffer returns an empty buffer with room for n bytes. The caller should return it with
 // PutBuffer. Both functions are safe for concurrent use.
