@@ -185,9 +185,9 @@ var rawCalls = []struct {
 	size   int
 	most   float64
 }{
-	{"http/256", rawServer, 256, 84},
+	{"http/256", rawServer, 256, 75},
 	{"http/64k", rawServer, 64 << 10, 0},
-	{"stdio/256", rawChild, 256, 61},
+	{"stdio/256", rawChild, 256, 55},
 	{"stdio/64k", rawChild, 64 << 10, 0},
 	{"stdio/1m", rawChild, 1 << 20, 0},
 }

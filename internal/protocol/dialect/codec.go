@@ -17,7 +17,12 @@ type Stamp struct {
 	Level              mcp.LogLevel
 	// Trace are the members of _meta with the context of our span, or nil if the call is not traced.
 	Trace []jsonrpc.Field
+
+	digits [20]byte // room for the id as bytes, so that it takes no allocation
 }
+
+// id returns the bytes of s.ID, until its next call.
+func (s *Stamp) id() []byte { return append(s.digits[:0], s.ID...) }
 
 // codec writes messages in the form of one revision.
 type codec interface {

@@ -13,7 +13,7 @@ func (l legacy) request(dst []byte, a *mcp.Attempt, s *Stamp) []byte {
 	var e jsonrpc.Edits
 	e.AddAll(a.Edits)
 	m := a.Msg
-	e.Replace(mcp.WhyID, m.IDAt, []byte(s.ID))
+	e.Replace(mcp.WhyID, m.IDAt, s.id())
 	if !a.Token.IsZero() && s.Token != nil {
 		e.Replace(mcp.WhyProgressToken, a.Token, s.Token)
 	}

@@ -158,8 +158,11 @@ func (r *Reply) ResultType() string {
 		return ""
 	}
 	at := r.Msg.ResultMember("resultType")
-	if at.IsZero() {
+	switch string(at.Of(r.Msg.Raw)) {
+	case "", `"complete"`:
 		return ResultComplete
+	case `"input_required"`:
+		return ResultInputRequired
 	}
 	s, _ := jsonrpc.Text(r.Msg.Raw, at)
 	return s

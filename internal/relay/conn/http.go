@@ -94,24 +94,33 @@ func (l *httpConn) call(ctx context.Context, out *transport.Outgoing, f *flow) (
 	if err == nil && l.server.answerSaysLost(m) && l.confirmLost(ctx, 0) {
 		return nil, streamhttp.ErrSessionLost
 	}
+	if err == nil {
+		if l.doubts.Load() != 0 {
+			l.doubts.Store(0)
+		}
+		return m, nil
+	}
+	return l.refusal(ctx, out, f, err)
+}
+
+// refusal returns the result of a call that has failed with err.
+func (l *httpConn) refusal(ctx context.Context, out *transport.Outgoing, f *flow, err error) (*jsonrpc.Message, error) {
 	// If the answer is missing, the server has accepted the request, and a status is about a GET that
 	// should have resumed the stream.
 	var status *transport.StatusError
-	if !errors.Is(err, streamhttp.ErrNoAnswer) && errors.As(err, &status) {
-		f.received(status.Body, out.Response)
+	if errors.Is(err, streamhttp.ErrNoAnswer) || !errors.As(err, &status) {
+		return nil, err
 	}
-	if status != nil && l.statusSaysLost(status) && l.confirmLost(ctx, status.Status) {
+	f.received(status.Body, out.Response)
+	if l.statusSaysLost(status) && l.confirmLost(ctx, status.Status) {
 		return nil, fmt.Errorf("%w: %w", streamhttp.ErrSessionLost, err)
 	}
-	if err == nil && l.doubts.Load() != 0 {
-		l.doubts.Store(0)
-	}
-	if status != nil && status.Msg != nil && status.Msg.Kind == jsonrpc.Failure && !transient(status.Status) {
+	if status.Msg != nil && status.Msg.Kind == jsonrpc.Failure && !transient(status.Status) {
 		// An error response is an answer, whatever its HTTP status.
 		f.status = status.Status
 		return answerTo(f.call.Trail, status.Msg, out.ID)
 	}
-	return m, err
+	return nil, err
 }
 
 func (l *httpConn) silence() (time.Duration, bool) { return 0, false }

@@ -559,10 +559,12 @@ func (c *Session) endListens(cause error) {
 	}
 }
 
+var errDisconnected = errors.New("the client has disconnected")
+
 // Close ends the conversation; see transport.Conversation.
 func (c *Session) Close(cause error) {
 	if cause == nil {
-		cause = errors.New("the client has disconnected")
+		cause = errDisconnected
 	}
 	c.mu.Lock()
 	if c.closed != nil {

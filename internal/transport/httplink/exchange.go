@@ -253,16 +253,20 @@ func (x *exchange) send(first, rest []byte) {
 		if i == 1 {
 			rest = nil
 		}
-		l := &late{done: make(chan struct{})}
-		x.late = l
-		l.Go(func() {
-			defer close(l.done)
-			if x.writeRest(b[n:]) {
-				x.writeRest(rest)
-			}
-		})
+		x.sendLate(b[n:], rest)
 		return
 	}
+}
+
+func (x *exchange) sendLate(b, rest []byte) {
+	l := &late{done: make(chan struct{})}
+	x.late = l
+	l.Go(func() {
+		defer close(l.done)
+		if x.writeRest(b) {
+			x.writeRest(rest)
+		}
+	})
 }
 
 func (x *exchange) writeRest(b []byte) bool {

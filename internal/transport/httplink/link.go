@@ -46,6 +46,7 @@ type Options struct {
 type Link struct {
 	rt     http.RoundTripper
 	own    transporter // the Link's own transport; nil if Options.HTTP was set
+	plain  bool        // own is an exchange of our own, which needs no GetBody
 	url    *url.URL
 	text   string // url as text, for the signer
 	host   string // the configured value of the Host header; "" if none is configured
@@ -149,7 +150,8 @@ func New(address string, o Options) (*Link, error) {
 	}
 	l.at(u)
 	if l.rt == nil {
-		if l.own = plainOrigin(u, l.host, http.ProxyFromEnvironment); l.own == nil {
+		l.own = plainOrigin(u, l.host, http.ProxyFromEnvironment)
+		if l.plain = l.own != nil; !l.plain {
 			t := DefaultTransport()
 			Trust(t, o.CAs)
 			l.own = t
@@ -238,7 +240,9 @@ func (l *Link) Send(ctx context.Context, method string, h http.Header, body []by
 	req.Header = h
 	if body != nil {
 		req.Body = &r.payload
-		req.GetBody = r.payload.again
+		if !l.plain {
+			req.GetBody = r.payload.again
+		}
 		req.ContentLength = int64(len(body))
 	}
 	for hops, refusals := 0, 0; ; {

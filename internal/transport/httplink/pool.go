@@ -131,6 +131,8 @@ type wire struct {
 	reused bool      // it has carried an exchange before
 	until  time.Time // while it is idle: when it is closed
 
+	hangUp func() // Close
+
 	// Arguments and results of put and look, which are made once so that a call allocates nothing.
 	put, look func(fd uintptr) bool
 	b         []byte
@@ -145,11 +147,9 @@ func newWire(c net.Conn) (*wire, error) {
 		return nil, err
 	}
 	w := &wire{Conn: c, raw: raw}
-	w.put, w.look = w.putBytes, w.lookForBytes
+	w.put, w.look, w.hangUp = w.putBytes, w.lookForBytes, func() { w.Close() }
 	return w, nil
 }
-
-func (w *wire) hangUp() { w.Close() }
 
 // try writes as much of b as the kernel takes without waiting.
 func (w *wire) try(b []byte) (n int, err error) {
