@@ -6,6 +6,7 @@ import (
 	"errors"
 	"net"
 	"net/http"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -44,6 +45,9 @@ type conn struct {
 	// counts.
 	lengths lengthLines
 	told    atomic.Uint64
+
+	head *[headRoom]byte // between join and joined; only for the goroutine that writes
+	kept int             // the bytes in it
 
 	early []byte // bytes that Read returns first; was read from Conn before
 	watch *watch // nil if the connection must not rest
@@ -113,6 +117,40 @@ func (c *conn) Read(b []byte) (int, error) {
 	}
 	c.lengths.scan(b[:n])
 	return n, err
+}
+
+// headRoom is the size of the buffer in which net/http puts the head of a response and the beginning of
+// its body. net/http writes it before the rest of a long body.
+const headRoom = 4 << 10
+
+var heads = sync.Pool{New: func() any { return new([headRoom]byte) }}
+
+// join makes Write keep what fits into headRoom until the next Write, so that both leave in one. The
+// method joined must follow.
+func (c *conn) join() { c.head = heads.Get().(*[headRoom]byte) }
+
+// joined writes what Write has kept.
+func (c *conn) joined() (err error) {
+	if c.kept > 0 {
+		_, err = c.Conn.Write(c.head[:c.kept])
+	}
+	heads.Put(c.head)
+	c.head, c.kept = nil, 0
+	return err
+}
+
+func (c *conn) Write(b []byte) (int, error) {
+	switch {
+	case c.head != nil && c.kept == 0 && len(b) <= headRoom:
+		c.kept = copy(c.head[:], b)
+		return len(b), nil
+	case c.kept == 0:
+		return c.Conn.Write(b)
+	}
+	both, kept := net.Buffers{c.head[:c.kept], b}, c.kept
+	c.kept = 0
+	n, err := both.WriteTo(c.Conn)
+	return max(int(n)-kept, 0), err
 }
 
 // rest ends a Read that has waited for long enough. The connection doesn't rest if net/http has some

@@ -1,6 +1,7 @@
 package httpdoor
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -133,13 +134,16 @@ func RefuseMethod(w http.ResponseWriter, allow string) {
 }
 
 // WriteLarge writes a body. Writing the body may take longer than the server's write timeout, but
-// each 64 KiB may take at most stall.
+// each part of 64 KiB, and the last one of at most 68, may take at most stall.
 func WriteLarge(w http.ResponseWriter, r *http.Request, b []byte, stall time.Duration) error {
 	rc := http.NewResponseController(w)
 	for len(b) > 0 {
 		_ = rc.SetWriteDeadline(time.Now().Add(stall))
-		n := min(len(b), writeStep)
-		if _, err := w.Write(b[:n]); err != nil {
+		n := len(b)
+		if n > writeStep+headRoom {
+			n = writeStep
+		}
+		if err := Write(w, r, b[:n]); err != nil {
 			return err
 		}
 		b = b[n:]
@@ -150,6 +154,18 @@ func WriteLarge(w http.ResponseWriter, r *http.Request, b []byte, stall time.Dur
 		_ = rc.SetWriteDeadline(time.Time{})
 	}
 	return nil
+}
+
+// Write does what w.Write does, but sends the head of the response and a long body in one write.
+func Write(w http.ResponseWriter, r *http.Request, b []byte) error {
+	c, ok := r.Context().Value(connKey{}).(*conn)
+	if !ok {
+		_, err := w.Write(b)
+		return err
+	}
+	c.join()
+	_, err := w.Write(b)
+	return cmp.Or(err, c.joined())
 }
 
 // hasWriteTimeout reports whether r's server sets a write deadline for each request. If it does

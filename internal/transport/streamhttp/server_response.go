@@ -347,8 +347,7 @@ func writeJSON(w http.ResponseWriter, r *http.Request, status int, b []byte, sta
 		w.WriteHeader(status)
 	}
 	if len(b) <= largeBody {
-		_, err := w.Write(b)
-		return err
+		return httpdoor.Write(w, r, b)
 	}
 	return httpdoor.WriteLarge(w, r, b, stall)
 }
