@@ -22,7 +22,8 @@ import (
 )
 
 const (
-	// joined is how much of a body is copied behind the head, so that both leave in one write.
+	// joined is the size of the largest body that is copied behind the head. A longer one leaves in the
+	// same write, if the system can write two parts at once.
 	joined = 16 << 10
 	// reuseWait is how long an answered exchange waits for the end of its own writing before it gives
 	// up the connection. net/http waits as long.
@@ -94,10 +95,12 @@ func (o *origin) RoundTrip(req *http.Request) (*http.Response, error) {
 	if err != nil {
 		return nil, err
 	}
-	n := min(len(rest), joined)
-	first := append(head, rest[:n]...)
+	first, empty := head, len(rest) == 0
+	if len(rest) <= joined {
+		first, rest = append(head, rest...), nil
+	}
 	for {
-		x, err := o.begin(req, first, rest[n:])
+		x, err := o.begin(req, first, rest)
 		if err != nil {
 			return nil, err
 		}
@@ -105,7 +108,7 @@ func (o *origin) RoundTrip(req *http.Request) (*http.Response, error) {
 		// Bytes that the kernel has taken count as sent, because nobody can take them back.
 		sent := x.sent.Load()
 		body.took(sent > int64(len(head)))
-		if err != nil && x.unused() && (sent == 0 || len(rest) == 0 && repeatable(req)) {
+		if err != nil && x.unused() && (sent == 0 || empty && repeatable(req)) {
 			continue
 		}
 		if x.late == nil && cap(first) <= stageMost {
@@ -188,8 +191,8 @@ func appendField(b []byte, name, value string) []byte {
 	return append(b, "\r\n"...)
 }
 
-// begin takes a connection and sends a request: first in one write, and then rest. It returns an
-// error only if there is no connection.
+// begin takes a connection and sends a request, which consists of two parts. It returns an error only if
+// there is no connection.
 func (o *origin) begin(req *http.Request, first, rest []byte) (*exchange, error) {
 	ctx := req.Context()
 	if ctx.Err() != nil {
@@ -240,21 +243,13 @@ type late struct {
 // there is any, because the server may answer before it has read everything, or wait for somebody
 // to read its answer first.
 func (x *exchange) send(first, rest []byte) {
-	for i, b := range [...][]byte{first, rest} {
-		n, err := x.wire.try(b)
-		x.sent.Add(int64(n))
-		if err != nil {
-			x.failed = err
-			return
-		}
-		if n == len(b) {
-			continue
-		}
-		if i == 1 {
-			rest = nil
-		}
-		x.sendLate(b[n:], rest)
-		return
+	n, err := x.wire.try(first, rest)
+	x.sent.Add(int64(n))
+	if err != nil {
+		x.failed = err
+	} else if n < len(first)+len(rest) {
+		k := min(n, len(first))
+		x.sendLate(first[k:], rest[n-k:])
 	}
 }
 
@@ -270,6 +265,9 @@ func (x *exchange) sendLate(b, rest []byte) {
 }
 
 func (x *exchange) writeRest(b []byte) bool {
+	if len(b) == 0 {
+		return true
+	}
 	n, err := x.wire.Write(b)
 	x.sent.Add(int64(n))
 	x.failed = err

@@ -821,3 +821,44 @@ func TestManyCallers(t *testing.T) {
 		t.Errorf("only %d answers", answered.Load())
 	}
 }
+
+// TestTryTwoParts writes two parts to a server that reads late, and checks that try says how many bytes the
+// kernel has taken, and that these are the first ones.
+func TestTryTwoParts(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	for _, sizes := range [][2]int{{0, 0}, {1, 0}, {0, 1}, {300, 20_000}, {300, 64 << 20}, {64 << 20, 300}, {64 << 20, 1 << 20}} {
+		c, err := net.Dial("tcp", l.Addr().String())
+		if err != nil {
+			t.Fatal(err)
+		}
+		w, err := newWire(c)
+		if err != nil {
+			t.Fatal(err)
+		}
+		peer, err := l.Accept()
+		if err != nil {
+			t.Fatal(err)
+		}
+		all := make([]byte, sizes[0]+sizes[1])
+		for i := range all {
+			all[i] = byte(i % 251)
+		}
+		n, err := w.try(all[:sizes[0]], all[sizes[0]:])
+		if err != nil || n > len(all) || n < min(len(all), 30_000) {
+			t.Errorf("%v: %d bytes, %v", sizes, n, err)
+		}
+		c.Close()
+		got, err := io.ReadAll(peer)
+		peer.Close()
+		if err != nil || !bytes.Equal(got, all[:n]) {
+			t.Errorf("%v: try took %d bytes, and the server got %d others: %v", sizes, n, len(got), err)
+		}
+		if n, err = w.try([]byte("a"), []byte("b")); n != 0 || err == nil {
+			t.Errorf("after Close: %d, %v", n, err)
+		}
+	}
+}

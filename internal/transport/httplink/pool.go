@@ -134,11 +134,11 @@ type wire struct {
 	hangUp func() // Close
 
 	// Arguments and results of put and look, which are made once so that a call allocates nothing.
-	put, look func(fd uintptr) bool
-	b         []byte
-	n         int
-	err       error
-	one       [1]byte
+	put, look   func(fd uintptr) bool
+	first, rest []byte
+	n           int
+	err         error
+	one         [1]byte
 }
 
 func newWire(c net.Conn) (*wire, error) {
@@ -151,20 +151,22 @@ func newWire(c net.Conn) (*wire, error) {
 	return w, nil
 }
 
-// try writes as much of b as the kernel takes without waiting.
-func (w *wire) try(b []byte) (n int, err error) {
-	w.b, w.n, w.err = b, 0, nil
+// try writes as much of two parts as the kernel takes without waiting.
+func (w *wire) try(first, rest []byte) (n int, err error) {
+	w.first, w.rest, w.n, w.err = first, rest, 0, nil
 	if err = w.raw.Write(w.put); err == nil && w.err != nil {
 		err = &net.OpError{Op: "write", Net: "tcp", Source: w.LocalAddr(), Addr: w.RemoteAddr(), Err: os.NewSyscallError("write", w.err)}
 	}
-	w.b = nil
+	w.first, w.rest = nil, nil
 	return w.n, err
 }
 
 func (w *wire) putBytes(fd uintptr) bool {
-	for w.n < len(w.b) {
-		n, err := syscall.Write(int(fd), w.b[w.n:])
-		w.n += max(n, 0)
+	for len(w.first)+len(w.rest) > 0 {
+		n, err := writeParts(int(fd), w.first, w.rest)
+		n = max(n, 0)
+		k := min(n, len(w.first))
+		w.first, w.rest, w.n = w.first[k:], w.rest[n-k:], w.n+n
 		switch err {
 		case nil, syscall.EINTR:
 		case syscall.EAGAIN:
@@ -175,6 +177,17 @@ func (w *wire) putBytes(fd uintptr) bool {
 		}
 	}
 	return true
+}
+
+// writeParts writes some bytes of first, or of both.
+func writeParts(fd int, first, rest []byte) (int, error) {
+	switch {
+	case len(first) == 0:
+		return syscall.Write(fd, rest)
+	case len(rest) == 0:
+		return syscall.Write(fd, first)
+	}
+	return writeBoth(fd, first, rest)
 }
 
 // quiet reports whether an idle connection is open and the server has sent nothing on it. A server
