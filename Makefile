@@ -17,7 +17,7 @@ BENCH    ?= .
 TARGETS  := linux/amd64 linux/arm64 darwin/amd64 darwin/arm64 windows/amd64 windows/arm64
 
 .DEFAULT_GOAL := check
-.PHONY: check help build vet test lint race-short soak attack fuzz bench bench-diff bench-compare bench-console bench-pages conformance peers sweep clients clients-check browser dashboard remote wine cross tidy release release-try release-check clean matrix matrix-check bin/matrix.md screenshots examples
+.PHONY: check help build vet test lint race-short soak same-ids attack fuzz bench bench-diff bench-compare bench-console bench-pages conformance peers sweep clients clients-check browser dashboard remote wine cross tidy release release-try release-check clean matrix matrix-check bin/matrix.md screenshots examples
 
 check: build vet lint race-short ## check a change: build, vet, lint, short race tests
 
@@ -54,7 +54,10 @@ lint: ## gofmt and staticcheck; staticcheck.conf has the exceptions
 race-short:
 	go test -race -short ./...
 
-soak: ## 64 clients with the same ids on one process, CALLS=1000000 times (test X05)
+soak: ## 5,000 sessions of both eras that come, idle, call and go for an hour; ARGS=-time 10m
+	cd bench && go run . soak $(ARGS)
+
+same-ids: ## 64 clients with the same ids on one process, CALLS=1000000 times (test X05)
 	DRAGOMAN_SOAK_CALLS=$(CALLS) go test -count=1 -timeout 30m -v -run 'TestX05_AllTheSameIDs' ./internal/app/daemon
 
 attack: ## the attack tests of the filesystem server, longer: ATTACK=SECONDS

@@ -255,7 +255,7 @@ func TestOptions(t *testing.T) {
 	if err != nil || strings.Join(o.cells, " ") != "ML LL" || len(o.sizes) != 2 {
 		t.Errorf("%+v %v", o, err)
 	}
-	for _, args := range []string{"-cells MX", "-sizes 1", "-paths x", "-only x", "-rounds 0", "-time 0s", "-clients 5000", "stray", "-nope"} {
+	for _, args := range []string{"-cells MX", "-sizes 1", "-paths x", "-only x", "-rounds 0", "-time 0s", "-clients 9000", "stray", "-nope"} {
 		if _, err := parseOptions(strings.Fields(args)); err == nil {
 			t.Errorf("%s: accepted", args)
 		} else if _, ok := err.(usageError); !ok {

@@ -37,6 +37,8 @@ func main() {
 			run, args = serveProxy, args[1:]
 		case "bare":
 			run, args = serveBare, args[1:]
+		case "soak":
+			run, args = soak, args[1:]
 		}
 	}
 	err := run(ctx, args)

@@ -43,9 +43,8 @@ type contestant struct {
 	err              error
 }
 
-// set starts all processes, and sends a first request through each process between client and
-// upstream.
-func (s *stage) set(ctx context.Context) error {
+// open creates the temporary directory, starts the upstreams, and builds Dragoman if necessary.
+func (s *stage) open(ctx context.Context) error {
 	var err error
 	if s.self, err = os.Executable(); err != nil {
 		return err
@@ -70,6 +69,14 @@ func (s *stage) set(ctx context.Context) error {
 		if s.dragoman, err = build(ctx, s.root, s.dir); err != nil {
 			s.fail("dragoman", err)
 		}
+	}
+	return nil
+}
+
+// set starts the contestants, and sends a first request through each.
+func (s *stage) set(ctx context.Context) error {
+	if err := s.open(ctx); err != nil {
+		return err
 	}
 	s.line()
 	for _, c := range s.contestants {
@@ -207,32 +214,34 @@ func (c *contestant) serves() bool {
 // served is the name of the upstream in the configuration of "dragoman serve".
 const served = "echo"
 
-// serve writes the configuration of "dragoman serve". It returns the same values as arguments. All
-// files that this process uses are in the temporary directory.
+// serve returns the same values as arguments, for "dragoman serve".
 func (s *stage) serve(c *contestant, url string) (env []string, arguments func(addr string) []string, err error) {
-	dir, err := os.MkdirTemp(s.dir, "serve-")
-	if err != nil {
-		return nil, nil, err
-	}
-	record := "off"
+	settings := "  record: off\n"
 	if c.Path == report.Recording {
-		record = "memory"
+		settings = "  record: memory\n"
 	}
-	file := filepath.Join(dir, "dragoman.yaml")
-	text := fmt.Sprintf("mcpServers:\n  %s:\n    url: %s\ndragoman:\n  record: %s\n", served, url, record)
-	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-		return nil, nil, err
-	}
-	for _, name := range []string{"HOME", "XDG_RUNTIME_DIR", "XDG_CACHE_HOME", "XDG_CONFIG_HOME"} {
-		env = append(env, name+"="+dir)
-	}
+	env, file, err := s.configure("  "+served+":\n    url: "+url+"\n", settings)
 	return env, func(addr string) []string {
 		args := []string{"serve", "-c", file, "--listen", addr}
 		if c.Path == report.Serve {
 			args = append(args, "--no-console")
 		}
 		return append(args, s.dragomanArgs...)
-	}, nil
+	}, err
+}
+
+// configure writes a configuration of "dragoman serve" with lines for mcpServers and for dragoman.
+// All files that the process uses are in a temporary directory of its own, through env.
+func (s *stage) configure(servers, settings string) (env []string, file string, err error) {
+	dir, err := os.MkdirTemp(s.dir, "serve-")
+	if err != nil {
+		return nil, "", err
+	}
+	for _, name := range []string{"HOME", "XDG_RUNTIME_DIR", "XDG_CACHE_HOME", "XDG_CONFIG_HOME"} {
+		env = append(env, name+"="+dir)
+	}
+	file = filepath.Join(dir, "dragoman.yaml")
+	return env, file, os.WriteFile(file, []byte("mcpServers:\n"+servers+"dragoman:\n"+settings), 0o600)
 }
 
 // child returns the command line of a stdio upstream.

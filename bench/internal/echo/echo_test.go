@@ -15,7 +15,7 @@ import (
 )
 
 func call1(era words.Era, id, text string) string {
-	b, _, _ := words.Call(era, id, text)
+	b, _, _ := words.Call(era, id, "echo", text)
 	return string(b)
 }
 

@@ -22,6 +22,7 @@ import (
 	"github.com/valyala/fasthttp"
 
 	"github.com/dragoman-mcp/dragoman/bench/internal/words"
+	"github.com/dragoman-mcp/dragoman/internal/base/jsonrpc"
 	"github.com/dragoman-mcp/dragoman/internal/workbench/rawlink"
 )
 
@@ -34,11 +35,14 @@ const (
 	// MinSize is the minimum length of a text, which must have room for an id at each end.
 	MinSize = 2 * idDigits
 	// MaxClients is the maximum number of clients. All their ids have idDigits digits.
-	MaxClients = 1000
+	MaxClients = 8000
 )
 
 // Client is one MCP client. It is not safe for concurrent use.
 type Client struct {
+	// Tool is the tool to call. Dial sets it to echo.
+	Tool string
+
 	era     words.Era
 	url     string
 	conn    net.Conn // nil before the first request
@@ -64,7 +68,7 @@ func Dial(addr string, era words.Era, number int) *Client {
 	if path == "" {
 		path = "mcp"
 	}
-	c := &Client{era: era, url: "http://" + host + "/" + path, next: 100_000_000_000_000 + uint64(number)*100_000_000_000}
+	c := &Client{Tool: "echo", era: era, url: "http://" + host + "/" + path, next: 100_000_000_000_000 + uint64(number)*100_000_000_000}
 	c.http = fasthttp.HostClient{
 		Addr: host, Name: "dragoman-bench", ReadTimeout: answerTimeout, WriteTimeout: answerTimeout,
 		MaxResponseBodySize: maxMessage, MaxIdemponentCallAttempts: 1, MaxIdleConnDuration: time.Hour,
@@ -120,12 +124,12 @@ func (c *Client) Discover() error {
 	return nil
 }
 
-// List requests the list of tools. It returns an error if the list does not contain echo.
+// List requests the list of tools. It returns an error if the list does not contain the tool.
 func (c *Client) List() error {
 	id := c.newID()
 	result, err := c.ask("POST", "tools/list", words.List(c.era, id), id)
-	if err == nil && !bytes.Contains(result, []byte(`"echo"`)) {
-		err = fmt.Errorf("the answer does not list the tool echo: %.200s", result)
+	if err == nil && !bytes.Contains(result, []byte(`"`+c.Tool+`"`)) {
+		err = fmt.Errorf("the answer does not list the tool %s: %.200s", c.Tool, result)
 	}
 	if err != nil {
 		return fmt.Errorf("tools/list: %w", err)
@@ -133,12 +137,17 @@ func (c *Client) List() error {
 	return nil
 }
 
-// Listen opens the GET stream of a legacy server and leaves it open. ok is false if the server does
-// not offer this stream.
+// Listen opens a stream for notifications and leaves it open: a GET stream for a legacy client, and
+// subscriptions/listen for a modern one. ok is false if the server does not offer the GET stream.
 func (c *Client) Listen() (ok bool, err error) {
 	c.http.StreamResponseBody = true // do not wait for the end of the stream
 	var req fasthttp.Request
-	c.head(&req, "GET", "")
+	if c.era == words.Modern {
+		c.head(&req, "POST", "subscriptions/listen")
+		req.SetBodyRaw(words.Listen(c.newID()))
+	} else {
+		c.head(&req, "GET", "")
+	}
 	if err := c.http.Do(&req, &c.answer); err != nil {
 		return false, err
 	}
@@ -146,9 +155,30 @@ func (c *Client) Listen() (ok bool, err error) {
 	case status == 200 && c.eventStream():
 		return true, nil
 	case status != 405:
-		return false, fmt.Errorf("GET: HTTP %d", status)
+		return false, fmt.Errorf("listen: HTTP %d", status)
 	}
 	return false, nil
+}
+
+// Watch reads the stream that Listen has opened until it ends. It returns an error if anything but
+// notifications comes, because nobody asks this client or is answered on its stream.
+func (c *Client) Watch() error {
+	if err := c.conn.SetReadDeadline(time.Time{}); err != nil {
+		return nil // it has ended
+	}
+	events := rawlink.NewReader(c.answer.BodyStream(), maxMessage)
+	for {
+		event, err := events.Next()
+		if err != nil {
+			return nil
+		}
+		if len(event.Data) == 0 {
+			continue
+		}
+		if m, err := scan(event.Data); err != nil || m.Kind != jsonrpc.Notification {
+			return fmt.Errorf("the stream for notifications has %.200s", event.Data)
+		}
+	}
 }
 
 // Reopen opens a new session. It does not end the old session.
@@ -172,7 +202,7 @@ func (c *Client) Leave() error {
 
 // Prepare sets the size of the text for the following calls. size must be at least MinSize.
 func (c *Client) Prepare(size int) {
-	body, idAt, textAt := words.Call(c.era, c.newID(), string(filler(size)))
+	body, idAt, textAt := words.Call(c.era, c.newID(), c.Tool, string(filler(size)))
 	c.request.Reset()
 	c.head(&c.request, "POST", "tools/call")
 	c.request.SetBodyRaw(body)
@@ -268,7 +298,7 @@ func (c *Client) head(req *fasthttp.Request, verb, method string) {
 		h.Set("MCP-Protocol-Version", words.ModernVersion)
 		h.Set("Mcp-Method", method)
 		if method == "tools/call" {
-			h.Set("Mcp-Name", "echo")
+			h.Set("Mcp-Name", c.Tool)
 		}
 	case c.session != "":
 		// The required headers: 2025-11-25 §Transports, "Session Management", "Protocol Version

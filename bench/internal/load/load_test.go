@@ -117,6 +117,36 @@ func TestCallChecks(t *testing.T) {
 	}
 }
 
+// TestWatch checks that only notifications may come on a stream for notifications.
+func TestWatch(t *testing.T) {
+	for name, c := range map[string]struct {
+		event string
+		wrong bool
+	}{
+		"notification": {`{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}`, false},
+		"answer":       {`{"jsonrpc":"2.0","id":7,"result":{}}`, true},
+		"request":      {`{"jsonrpc":"2.0","id":7,"method":"ping"}`, true},
+	} {
+		for _, era := range []words.Era{words.Modern, words.Legacy} {
+			t.Run(name+" "+era.String(), func(t *testing.T) {
+				srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+					w.Header().Set("Content-Type", "text/event-stream")
+					_, _ = w.Write([]byte(": hello\n\ndata: " + c.event + "\n\n"))
+				}))
+				defer srv.Close()
+				client := Dial(strings.TrimPrefix(srv.URL, "http://"), era, 3)
+				defer client.Close()
+				if ok, err := client.Listen(); !ok || err != nil {
+					t.Fatal(ok, err)
+				}
+				if err := client.Watch(); (err != nil) != c.wrong {
+					t.Error(err)
+				}
+			})
+		}
+	}
+}
+
 func TestTextsAreUnique(t *testing.T) {
 	seen := map[string]bool{}
 	addr := startEcho(t, words.Modern)

@@ -67,6 +67,25 @@ func Ratio(a, b []float64) *Spread {
 	return &s
 }
 
+// Rise fits a line to values that were measured at equal intervals. It returns how much the line
+// rises from the first value to the last, and the mean.
+func Rise(values []float64) (rise, mean float64) {
+	n := float64(len(values))
+	for _, v := range values {
+		mean += v / n
+	}
+	var above, square float64
+	for i, v := range values {
+		x := float64(i) - (n-1)/2
+		above += x * (v - mean)
+		square += x * x
+	}
+	if square == 0 {
+		return 0, mean
+	}
+	return above / square * (n - 1), mean
+}
+
 // These constants are the possible values of Who.Path and of the flag -paths.
 const (
 	Direct = "direct" // no process between client and upstream

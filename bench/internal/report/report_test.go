@@ -2,6 +2,7 @@ package report
 
 import (
 	"encoding/json"
+	"math"
 	"strings"
 	"testing"
 )
@@ -21,6 +22,17 @@ func TestSummarize(t *testing.T) {
 	}
 	if Ratio([]float64{1}, nil) != nil || Ratio([]float64{1}, []float64{0}) != nil {
 		t.Error("Ratio is not nil for values that cannot be paired")
+	}
+}
+
+func TestRise(t *testing.T) {
+	for _, c := range []struct {
+		values     []float64
+		rise, mean float64
+	}{{[]float64{1, 2, 3, 4}, 3, 2.5}, {[]float64{4, 2}, -2, 3}, {[]float64{1, 9, 1}, 0, 11.0 / 3}, {[]float64{7}, 0, 7}} {
+		if rise, mean := Rise(c.values); math.Abs(rise-c.rise) > 1e-9 || math.Abs(mean-c.mean) > 1e-9 {
+			t.Errorf("%v: %v, %v", c.values, rise, mean)
+		}
 	}
 }
 

@@ -77,14 +77,21 @@ func List(e Era, id string) []byte {
 	return []byte(`{"jsonrpc":"2.0","id":` + id + `,"method":"tools/list","params":{}}`)
 }
 
-// Call returns a tools/call request for the tool echo. text is a JSON string without its quotes.
+// Listen returns a subscriptions/listen request for changes of the list of tools.
+func Listen(id string) []byte {
+	return []byte(`{"jsonrpc":"2.0","id":` + id + `,"method":"subscriptions/listen","params":{"notifications":{"toolsListChanged":true},` + meta + `}}`)
+}
+
+// Call returns a tools/call request for a tool that takes a text, a JSON string without its quotes.
 // idAt and textAt are the offsets of id and text in body. The caller may overwrite both in place
 // with values of the same length.
-func Call(e Era, id, text string) (body []byte, idAt, textAt int) {
+func Call(e Era, id, tool, text string) (body []byte, idAt, textAt int) {
 	body = append(body, `{"jsonrpc":"2.0","id":`...)
 	idAt = len(body)
 	body = append(body, id...)
-	body = append(body, `,"method":"tools/call","params":{"name":"echo","arguments":{"text":"`...)
+	body = append(body, `,"method":"tools/call","params":{"name":"`...)
+	body = append(body, tool...)
+	body = append(body, `","arguments":{"text":"`...)
 	textAt = len(body)
 	body = append(body, text...)
 	body = append(body, `"}`...)

@@ -34,7 +34,7 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/transport/httpdoor"
 )
 
-// crowdCallsVar sets how many calls TestX05_AllTheSameIDs makes; see `make soak`.
+// crowdCallsVar sets how many calls TestX05_AllTheSameIDs makes; see `make same-ids`.
 const crowdCallsVar = "DRAGOMAN_SOAK_CALLS"
 
 // TestX05_AllTheSameIDs runs 64 clients of both eras, on pipes and over HTTP. All clients share one
